@@ -1,0 +1,210 @@
+package tensor
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/x448/float16"
+)
+
+// A Tensor is a shape and row-major elements in little-endian bytes. The bytes may be a slice of a mapped file or of an
+// arena: a Tensor does not own them. String tensors keep their elements in a slice of their own.
+type Tensor struct {
+	dtype DType
+	shape Shape
+	data  []byte
+	strs  []string
+}
+
+// BFloat16 is the bit pattern of a bfloat16, which Go has no type for.
+type BFloat16 uint16
+
+// Element lists the Go types that a tensor's bytes can be seen as.
+type Element interface {
+	~float32 | ~float64 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~bool |
+		~complex64 | ~complex128
+}
+
+// dtypeOf is the element type that a Go type stands for.
+func dtypeOf[T Element]() DType {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case int8:
+		return I8
+	case int16:
+		return I16
+	case int32:
+		return I32
+	case int64:
+		return I64
+	case uint8:
+		return U8
+	case uint16:
+		return U16
+	case uint32:
+		return U32
+	case uint64:
+		return U64
+	case bool:
+		return Bool
+	case complex64:
+		return C64
+	case complex128:
+		return C128
+	case float16.Float16:
+		return F16
+	case BFloat16:
+		return BF16
+	}
+	return Invalid
+}
+
+// New makes a zeroed tensor. The shape must be valid for the type (see Shape.CheckElements).
+func New(d DType, shape ...int) *Tensor {
+	n := Shape(shape).Elements()
+	t := &Tensor{dtype: d, shape: Shape(shape).Clone()}
+	if d == String {
+		t.strs = make([]string, n)
+		return t
+	}
+	t.data = AlignedBytes(d.Bytes(n))
+	return t
+}
+
+// AlignedBytes allocates n zeroed bytes whose base is aligned to 64, which vector loads and every dtype are content with.
+func AlignedBytes(n int) []byte {
+	if n == 0 {
+		return []byte{}
+	}
+	raw := make([]byte, n+63)
+	off := int(-uintptr(unsafe.Pointer(&raw[0])) & 63)
+	return raw[off : off+n : off+n]
+}
+
+// FromBytes sees data as a tensor without copying. The length must be exactly what shape and dtype need.
+func FromBytes(d DType, shape Shape, data []byte) (*Tensor, error) {
+	if !d.Valid() || d == String {
+		return nil, fmt.Errorf("a tensor of %s cannot be made from bytes", d)
+	}
+	n, err := shape.CheckElements(d)
+	if err != nil {
+		return nil, err
+	}
+	if want := d.Bytes(n); want != len(data) {
+		return nil, fmt.Errorf("%s%v needs %d bytes, there are %d", d, shape, want, len(data))
+	}
+	return &Tensor{dtype: d, shape: shape.Clone(), data: data}, nil
+}
+
+// FromSlice makes a tensor over the memory of data; with no shape it is a vector. It panics when the lengths disagree,
+// which is the caller's mistake.
+func FromSlice[T Element](data []T, shape ...int) *Tensor {
+	if shape == nil {
+		shape = []int{len(data)}
+	}
+	if Shape(shape).Elements() != len(data) {
+		panic(fmt.Sprintf("tensor.FromSlice: %d elements for shape %v", len(data), Shape(shape)))
+	}
+	var z T
+	t := &Tensor{dtype: dtypeOf[T](), shape: Shape(shape).Clone()}
+	if len(data) > 0 {
+		t.data = unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), len(data)*int(unsafe.Sizeof(z)))
+	}
+	return t
+}
+
+// FromStrings makes a string tensor; with no shape it is a vector.
+func FromStrings(data []string, shape ...int) *Tensor {
+	if shape == nil {
+		shape = []int{len(data)}
+	}
+	return &Tensor{dtype: String, shape: Shape(shape).Clone(), strs: data}
+}
+
+// Scalar makes a tensor of rank 0.
+func Scalar[T Element](v T) *Tensor { return FromSlice([]T{v}, []int{}...).reshapeScalar() }
+
+func (t *Tensor) reshapeScalar() *Tensor { t.shape = Shape{}; return t }
+
+// DType is the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Shape is the size along each axis; callers must not change it.
+func (t *Tensor) Shape() Shape { return t.shape }
+
+// Rank is the number of axes.
+func (t *Tensor) Rank() int { return len(t.shape) }
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return t.shape.Elements() }
+
+// Bytes is the row-major little-endian storage, shared with the tensor; nil for strings.
+func (t *Tensor) Bytes() []byte { return t.data }
+
+// Strings is the storage of a string tensor, shared with the tensor.
+func (t *Tensor) Strings() []string { return t.strs }
+
+// Of sees the elements as a Go slice that shares the tensor's memory. The Go type must have the width of the dtype; the
+// dtype itself may differ in kind (U16 over F16 bits, say). A wrong width or a misaligned base panics: the caller checks
+// the dtype first.
+func Of[T Element](t *Tensor) []T {
+	var z T
+	w := int(unsafe.Sizeof(z))
+	if t.dtype.Size() != w {
+		panic(fmt.Sprintf("tensor.Of: %d-byte elements asked of a %s tensor", w, t.dtype))
+	}
+	if len(t.data) == 0 {
+		return []T{}
+	}
+	p := unsafe.Pointer(&t.data[0])
+	if uintptr(p)%unsafe.Alignof(z) != 0 {
+		panic(fmt.Sprintf("tensor.Of: %s tensor at a misaligned address", t.dtype))
+	}
+	return unsafe.Slice((*T)(p), len(t.data)/w)
+}
+
+// Aligned returns t itself when its bytes suit its element type and a copy otherwise (weights in files may start
+// anywhere).
+func (t *Tensor) Aligned() *Tensor {
+	w := t.dtype.Size()
+	if w <= 1 || len(t.data) == 0 || uintptr(unsafe.Pointer(&t.data[0]))%uintptr(min(w, 8)) == 0 {
+		return t
+	}
+	return t.Clone()
+}
+
+// Clone copies the elements.
+func (t *Tensor) Clone() *Tensor {
+	c := New(t.dtype, t.shape...)
+	copy(c.data, t.data)
+	copy(c.strs, t.strs)
+	return c
+}
+
+// Reshape sees the same elements under another shape. It panics when the number of elements differs, which is the
+// caller's mistake.
+func (t *Tensor) Reshape(shape ...int) *Tensor {
+	if Shape(shape).Elements() != t.Len() {
+		panic(fmt.Sprintf("tensor.Reshape: %v to %v", t.shape, Shape(shape)))
+	}
+	c := *t
+	c.shape = Shape(shape).Clone()
+	return &c
+}
+
+// Bitcast sees the same bytes as another dtype of the same width.
+func (t *Tensor) Bitcast(d DType) *Tensor {
+	if d.Bits() != t.dtype.Bits() {
+		panic(fmt.Sprintf("tensor.Bitcast: %s to %s", t.dtype, d))
+	}
+	c := *t
+	c.dtype = d
+	return &c
+}
+
+// String describes the tensor without its elements: "f32[2,3]".
+func (t *Tensor) String() string { return t.dtype.String() + t.shape.String() }
