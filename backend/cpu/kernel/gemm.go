@@ -1,0 +1,224 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Gemm is a planned product C[M,N] = act(alpha·A[M,K]·B[K,N] + bias[N]) + residual[M,N] of float32 matrices whose B
+// was packed by [Set.NewPackB].
+//
+// The work is cut into blocks of rows times groups of panels (the columns that one register tile covers); each is one
+// part. Within a part the panels run outermost, then blocks of K that keep a slice of the panel and a tile of A
+// near the core, then tiles of rows. Every element is one chain of multiply-adds in the order of K, cut only
+// between the blocks of K.
+type Gemm struct {
+	M, N, K int
+
+	set           *Set
+	rowBlocks     int // blocks of rows, of equal height in tiles
+	panelsPerPart int
+	panelGroups   int
+	kBlock        int
+}
+
+// GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand.
+type GemmArgs struct {
+	A        []float32 // element (m, k) at m·ARow + k·ACol
+	ARow     int
+	ACol     int
+	B        []float32 // packed
+	C        []float32 // element (m, n) at m·CRow + n
+	CRow     int
+	Alpha    float32
+	Bias     []float32  // [N], or nil
+	Act      Activation // applied behind the bias
+	Residual []float32  // element (m, n) at m·ResRow + n, or nil; added behind the activation
+	ResRow   int
+}
+
+// Activation is a function that a product applies to its result before it leaves the cache.
+type Activation uint8
+
+const (
+	ActNone Activation = iota
+	ActRelu
+	ActGelu     // x/2·(1+erf(x/√2))
+	ActGeluTanh // the approximation of it by tanh
+	ActTanh
+	numActivations
+)
+
+// gemmFunc multiplies one register tile: rows × cols of C (+)= A·B over k steps, then the epilogue. Strides count
+// elements; B has its columns side by side and bRow elements from one k to the next. The number of rows, and of
+// vectors in a row of the tile, are fixed for each function; cols says how many columns of the last vector are
+// real: only those of C, bias and res are touched, all of B are read.
+type gemmFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// Flags of a gemmFunc.
+const (
+	gemmAccumulate = 1 << iota // add what C holds to the sum, before all else
+	gemmScale                  // multiply by alpha
+	gemmRelu                   // clamp at 0, between bias and residual
+)
+
+// gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.
+type gemmTile struct {
+	rows    int // most rows
+	vecs    int // most vectors
+	vec     int // floats in a vector
+	kernels [][]gemmFunc
+}
+
+// layout names the packed form that the tile reads.
+func (t *gemmTile) layout() string { return fmt.Sprintf("f32/%d/%d", t.cols(), t.vec) }
+
+// cols is the width of a panel.
+func (t *gemmTile) cols() int { return t.vecs * t.vec }
+
+// partNanoseconds is the least work worth handing to a thread of its own, by the estimate of gemmCost.
+const partNanoseconds = 5000
+
+// gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s
+// for reading B. It only steers the blocking, so it is one constant for all machines.
+func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
+
+// NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B.
+func (s *Set) NewGemm(m, n, k int) *Gemm {
+	g := &Gemm{M: m, N: n, K: k, set: s}
+	tileRows := s.gemm.rows
+	// A tile of A takes half of the L1 cache, in steps that divide common sizes of K evenly.
+	g.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tileRows)))
+	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
+	blockRows := min(128, max(4*tileRows, s.caches.l2/2/(4*max(k, 1))))
+	g.rowBlocks = max(1, ceilDiv(m, blockRows))
+	panels := ceilDiv(n, s.gemm.cols())
+	rows := ceilDiv(m, g.rowBlocks)
+	g.panelsPerPart = max(1, min(panels, partNanoseconds/gemmCost(rows, s.gemm.cols(), k)))
+	g.panelGroups = ceilDiv(panels, g.panelsPerPart)
+	return g
+}
+
+// Parts is the number of independent pieces.
+func (g *Gemm) Parts() int {
+	if g.M == 0 || g.N == 0 {
+		return 0
+	}
+	return g.rowBlocks * g.panelGroups
+}
+
+// Run computes one part, 0 ≤ part < Parts().
+func (g *Gemm) Run(part int, args *GemmArgs) {
+	args.check(g.M, g.N, g.K)
+	rowLo, rowHi := share(g.M, g.rowBlocks, part/g.panelGroups, g.set.gemm.rows)
+	panelLo := part % g.panelGroups * g.panelsPerPart
+	width := g.set.gemm.cols()
+	for p := panelLo; p < panelLo+g.panelsPerPart && p*width < g.N; p++ {
+		cols := min(width, g.N-p*width)
+		packedCols := roundUp(cols, g.set.gemm.vec)
+		b := args.B[p*width*g.K:][:packedCols*g.K]
+		g.set.gemmPanel(rowLo, rowHi, p*width, cols, g.K, g.kBlock, pointer(b), packedCols, args)
+	}
+}
+
+// check panics if an operand is too short, before assembly could write past it.
+func (args *GemmArgs) check(m, n, k int) {
+	if k > 0 {
+		_ = args.A[(m-1)*args.ARow+(k-1)*args.ACol]
+	}
+	_ = args.C[(m-1)*args.CRow+n-1]
+	if args.Bias != nil {
+		_ = args.Bias[n-1]
+	}
+	if args.Residual != nil {
+		_ = args.Residual[(m-1)*args.ResRow+n-1]
+	}
+}
+
+// gemmPanel computes rows [rowLo, rowHi) of the cols columns from col on. B is given by the pointer to the panel and
+// the distance of its rows.
+func (s *Set) gemmPanel(rowLo, rowHi, col, cols, k, kBlock int, b *float32, bRow int, args *GemmArgs) {
+	vecs := ceilDiv(cols, s.gemm.vec)
+	tiles := ceilDiv(rowHi-rowLo, s.gemm.rows)
+	bias := pointerAt(args.Bias, col)
+	for kLo := 0; ; kLo += kBlock {
+		kLen := min(kBlock, k-kLo)
+		flags, last := 0, kLo+kLen >= k
+		if kLo > 0 {
+			flags |= gemmAccumulate
+		}
+		var tileBias, tileRes *float32
+		if last {
+			tileBias = bias
+			if args.Alpha != 1 {
+				flags |= gemmScale
+			}
+			if args.Act == ActRelu {
+				flags |= gemmRelu
+			}
+		}
+		separate := last && args.Act > ActRelu
+		bBlock := offset(b, kLo*bRow)
+		row := rowLo
+		for t := range tiles {
+			rows := (rowHi - row + tiles - t - 1) / (tiles - t)
+			c := &args.C[row*args.CRow+col]
+			if last && !separate {
+				tileRes = pointerAt(args.Residual, row*args.ResRow+col)
+			}
+			s.gemm.kernels[rows][vecs](kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
+				bBlock, bRow, c, args.CRow, cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+			if separate {
+				s.activate(args, row, rows, col, cols)
+			}
+			row += rows
+		}
+		if last {
+			return
+		}
+	}
+}
+
+// activate applies the activation and the residual to a tile that the kernel has just left in the L1 cache.
+func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
+	c := &args.C[row*args.CRow+col]
+	s.unary[args.Act.unary()](c, args.CRow, c, args.CRow, rows, cols)
+	if args.Residual != nil {
+		r := &args.Residual[row*args.ResRow+col]
+		s.binary[Add][elementwise](c, args.CRow, c, args.CRow, r, args.ResRow, rows, cols)
+	}
+}
+
+// share splits n things into equal blocks whose bounds are multiples of unit, and gives the bounds of block i.
+func share(n, blocks, i, unit int) (lo, hi int) {
+	units := ceilDiv(n, unit)
+	return min(n, i*units/blocks*unit), min(n, (i+1)*units/blocks*unit)
+}
+
+// evenBlock is the block size, at most limit, that cuts n into the fewest blocks of about equal size.
+func evenBlock(n, limit int) int {
+	if n <= limit {
+		return max(n, 1)
+	}
+	return ceilDiv(n, ceilDiv(n, limit))
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(a, b int) int { return ceilDiv(a, b) * b }
+
+// pointer gives the address of the first element, or nil if there is none.
+func pointer[T any](s []T) *T { return unsafe.SliceData(s) }
+
+// pointerAt gives the address of an element, or nil for an empty slice.
+func pointerAt[T any](s []T, i int) *T {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[i]
+}
+
+// offset moves a pointer by n elements.
+func offset[T any](p *T, n int) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(p), n*int(unsafe.Sizeof(*p))))
+}

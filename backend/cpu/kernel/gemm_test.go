@@ -1,0 +1,167 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// edges are sizes around the edges of tiles with the given unit.
+func edges(units ...int) []int {
+	sizes := []int{1, 2, 3}
+	for _, u := range units {
+		sizes = append(sizes, u-1, u, u+1)
+	}
+	return sizes
+}
+
+// gemmCase is one product of a test with all its operands.
+type gemmCase struct {
+	m, n, k        int
+	a, b, bias     *guarded
+	c, res         *guarded
+	transA, transB bool
+	args           GemmArgs
+	bRow, bCol     int
+}
+
+func newGemmCase(r *rand.Rand, m, n, k int) *gemmCase {
+	g := &gemmCase{m: m, n: n, k: k, transA: r.IntN(4) == 0, transB: r.IntN(2) == 0}
+	pad := func() int { return r.IntN(3) }
+	args := &g.args
+	args.ARow, args.ACol = k+pad(), 1
+	g.a = random(r, m*args.ARow)
+	if g.transA {
+		args.ARow, args.ACol = 1, m+pad()
+		g.a = random(r, k*args.ACol)
+	}
+	args.A = g.a.inner
+	g.bRow, g.bCol = n+pad(), 1
+	g.b = random(r, k*g.bRow)
+	if g.transB {
+		g.bRow, g.bCol = 1, k+pad()
+		g.b = random(r, n*g.bCol)
+	}
+	args.CRow = n + pad()
+	g.c = newGuarded(m*args.CRow, r.IntN(16))
+	args.C = g.c.inner
+	args.Alpha = 1
+	if r.IntN(2) == 0 {
+		args.Alpha = 0.75
+	}
+	if r.IntN(2) == 0 {
+		g.bias = random(r, n)
+		args.Bias = g.bias.inner
+	}
+	args.Act = Activation(r.IntN(int(numActivations)))
+	if r.IntN(2) == 0 {
+		args.ResRow = n + pad()
+		g.res = random(r, m*args.ResRow)
+		args.Residual = g.res.inner
+	}
+	return g
+}
+
+func (g *gemmCase) String() string {
+	return fmt.Sprintf("%d×%d×%d transA=%v transB=%v alpha=%v bias=%v act=%d residual=%v",
+		g.m, g.n, g.k, g.transA, g.transB, g.args.Alpha, g.bias != nil, g.args.Act, g.res != nil)
+}
+
+// check compares C with the product in float64.
+func (g *gemmCase) check(t *testing.T) {
+	t.Helper()
+	args := &g.args
+	g.c.checkGaps(t, g.String(), args.CRow, g.n)
+	for m := range g.m {
+		for n := range g.n {
+			var want, size float64
+			for k := range g.k {
+				p := float64(args.A[m*args.ARow+k*args.ACol]) * float64(g.b.inner[k*g.bRow+n*g.bCol])
+				want, size = want+p, size+math.Abs(p)
+			}
+			want *= float64(args.Alpha)
+			if args.Bias != nil {
+				want += float64(args.Bias[n])
+			}
+			want = activateFloat64(args.Act, want)
+			if args.Residual != nil {
+				want += float64(args.Residual[m*args.ResRow+n])
+			}
+			got := float64(args.C[m*args.CRow+n])
+			if !(math.Abs(got-want) <= 1e-6*(2+size)) {
+				t.Fatalf("%v: C[%d,%d] = %v, want %v", g, m, n, got, want)
+			}
+		}
+	}
+}
+
+func activateFloat64(act Activation, x float64) float64 {
+	switch act {
+	case ActRelu:
+		return relu(x)
+	case ActGelu:
+		return gelu(x)
+	case ActGeluTanh:
+		return geluTanh(x)
+	case ActTanh:
+		return math.Tanh(x)
+	}
+	return x
+}
+
+func (g *gemmCase) pack(s *Set) *guarded {
+	pack := s.NewPackB(g.k, g.n)
+	packed := newGuarded(pack.Len(), 0)
+	for p := range pack.Parts() {
+		pack.Run(p, packed.inner, g.b.inner, g.bRow, g.bCol)
+	}
+	return packed
+}
+
+func TestGemm(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, m := range edges(s.gemm.rows, 2*s.gemm.rows) {
+			for _, n := range edges(s.gemm.vec, s.gemm.cols(), 2*s.gemm.cols()) {
+				for _, k := range []int{0, 1, 2, 5, 16, 33} {
+					g := newGemmCase(r, m, n, k)
+					packed := g.pack(s)
+					packed.check(t, "packing "+g.String())
+					g.args.B = packed.inner
+					plan := s.NewGemm(m, n, k)
+					for p := range plan.Parts() {
+						plan.Run(p, &g.args)
+					}
+					g.check(t)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmBlocks takes shapes that are cut along every axis, and runs the parts in reverse order.
+func TestGemmBlocks(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, shape := range [][3]int{{150, 100, 70}, {3, 400, 1700}, {130, 50, 2100}} {
+			g := newGemmCase(r, shape[0], shape[1], shape[2])
+			g.args.B = g.pack(s).inner
+			plan := s.NewGemm(g.m, g.n, g.k)
+			require.Greater(t, plan.Parts(), 1)
+			for p := plan.Parts() - 1; p >= 0; p-- {
+				plan.Run(p, &g.args)
+			}
+			g.check(t)
+		}
+	})
+}
+
+func TestGemmEmpty(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		require.Zero(t, s.NewGemm(0, 5, 3).Parts())
+		require.Zero(t, s.NewGemm(5, 0, 3).Parts())
+	})
+}

@@ -1,0 +1,94 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Level names what a CPU offers. Levels are ordered: a machine of one level runs the kernels of all levels below it.
+type Level uint8
+
+const (
+	Generic    Level = iota // plain Go
+	AVX2                    // AVX2, FMA, F16C
+	AVX512                  // AVX-512 F, BW, DQ, VL
+	AVX512VNNI              // 8-bit dot products
+	AVX512BF16              // bfloat16 dot products
+	numLevels
+)
+
+var levelNames = [numLevels]string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16"}
+
+// String gives the name that [Select] takes.
+func (l Level) String() string {
+	if l < numLevels {
+		return levelNames[l]
+	}
+	return fmt.Sprintf("Level(%d)", uint8(l))
+}
+
+// variants says what each level adds: a function that replaces, in a Set which starts as a copy of the level below,
+// the kernels that the level does better. The files of an architecture fill in its rows.
+var variants = [numLevels]func(*Set){Generic: genericVariants}
+
+// sets holds one Set for each level that this machine can run.
+var sets = sync.OnceValue(func() []*Set {
+	var all []*Set
+	set := new(Set)
+	for level := Generic; level <= machineLevel(); level++ {
+		if add := variants[level]; add != nil {
+			add(set)
+		}
+		set.Level = level
+		copied := *set
+		all = append(all, &copied)
+	}
+	return all
+})
+
+// Select gives the kernels of the named level, or of the best level of this machine if name is empty. A name that is
+// unknown, or a level that this machine (or this build) lacks, is an error that lists what there is.
+func Select(name string) (*Set, error) {
+	all := sets()
+	if name == "" {
+		return all[len(all)-1], nil
+	}
+	for level, known := range levelNames {
+		if !strings.EqualFold(name, known) {
+			continue
+		}
+		if level >= len(all) {
+			return nil, fmt.Errorf("CPU level %q is above what this machine and build offer: have %s", name, strings.Join(levelNames[:len(all)], ", "))
+		}
+		return all[level], nil
+	}
+	return nil, fmt.Errorf("unknown CPU level %q: want one of %s", name, strings.Join(levelNames[:], ", "))
+}
+
+// Set is the kernels of one level. The zero value is of no use; [Select] gives one.
+type Set struct {
+	Level Level
+
+	caches cacheSizes
+
+	gemm      gemmTile
+	transpose transposeFunc
+	unary     [NumUnary]unaryFunc
+	binary    [NumBinary][numBinaryForms]binaryFunc
+}
+
+// cacheSizes are the data caches that one core sees, in bytes.
+type cacheSizes struct{ l1, l2 int }
+
+// defaultCaches are taken where the machine does not tell.
+var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
+
+// genericVariants sets every kernel to its plain Go form.
+func genericVariants(s *Set) {
+	s.caches = machineCaches()
+	s.gemm = gemmTileGeneric
+	s.transpose = transposeGeneric
+	s.unary = unaryGeneric
+	s.binary = binaryGeneric
+}

@@ -1,0 +1,6 @@
+//go:build !amd64 || noasm
+
+package kernel
+
+func machineLevel() Level       { return Generic }
+func machineCaches() cacheSizes { return defaultCaches }
