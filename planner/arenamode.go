@@ -1,0 +1,67 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// placeTLSF replays the program on a TLSF allocator. It serves executors that run the nodes of one
+// execution level in any order: a block is freed for those that follow only when every one of them
+// is at a deeper level than its last reader and at a later step, so that ordering edges between
+// unrelated nodes are not needed. Blocks of a copy lane are held for the length of their life once
+// more, since a copy may still be under way.
+func placeTLSF(sp *space, _ *Options) {
+	queue := make([]*block, 0, len(sp.blocks)) // in the order of allocation
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.movable() {
+			queue = append(queue, k)
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b *block) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.first, b.first))
+	})
+	frees := sp.releases(queue)
+
+	heap := newTLSF()
+	base := sp.behindFixed()
+	if sp.segment == 0 {
+		heap.addPool(base, maxBytes)
+	}
+	for i, k := range queue {
+		for _, dead := range frees[i] {
+			if err := heap.free(dead.offset); err != nil {
+				panic(err) // each block is freed once, behind its allocation
+			}
+		}
+		offset, err := heap.alloc(k.size, k.align)
+		for err != nil { // only with segments: a fresh one holds every block
+			end := (base/sp.segment + 1) * sp.segment
+			heap.addPool(base, end-base)
+			base = end
+			offset, err = heap.alloc(k.size, k.align)
+		}
+		k.offset = offset
+	}
+}
+
+// releases returns for each place in the queue the blocks that are free from there on.
+func (sp *space) releases(queue []*block) [][]*block {
+	earliest := make([]int, len(queue)) // first step of any block from here on
+	for i := len(queue) - 1; i >= 0; i-- {
+		earliest[i] = queue[i].first
+		if i+1 < len(queue) {
+			earliest[i] = min(earliest[i], earliest[i+1])
+		}
+	}
+	frees := make([][]*block, len(queue)+1)
+	for _, k := range queue {
+		end := k.last
+		if sp.lane.Copy {
+			end += k.last - k.first
+		}
+		at := sort.Search(len(queue), func(i int) bool { return queue[i].level > k.lastLevel && earliest[i] >= end })
+		frees[at] = append(frees[at], k)
+	}
+	return frees
+}

@@ -1,0 +1,285 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off
+// its alignment or fixed offset, an arena above the segment limit, a group torn apart, or two
+// buffers that share bytes at the same time (at the same execution level in the arena mode; at all
+// where the options forbid reuse). It shares no code with the modes.
+func Check(p *Problem, plan *Plan) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if len(plan.Slots) != len(p.Buffers) {
+		return fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
+	}
+	if err := checkArenas(plan); err != nil {
+		return err
+	}
+	tenants, err := collectTenants(p, plan)
+	if err != nil {
+		return err
+	}
+	for _, rule := range rulesOf(p, plan) {
+		for i := range tenants {
+			tenants[i].from, tenants[i].to = rule.life(&tenants[i])
+		}
+		if a, b := sweep(tenants); a != nil {
+			return fmt.Errorf("%s and %s overlap in memory, [%d, %d) and [%d, %d) of arena %d, %s",
+				a.describe(p), b.describe(p), a.low, a.high, b.low, b.high, a.arena, rule.meaning)
+		}
+	}
+	return nil
+}
+
+func checkArenas(plan *Plan) error {
+	var sum int64
+	for i, a := range plan.Arenas {
+		if a.Size < 0 || a.Start < 0 {
+			return fmt.Errorf("arena %d starts at %d and has %d bytes", i, a.Start, a.Size)
+		}
+		if a.Weights {
+			continue
+		}
+		if limit := plan.Options.Segment; limit > 0 && a.Size > limit {
+			return fmt.Errorf("arena %d has %d bytes, above the segment limit of %d", i, a.Size, limit)
+		}
+		sum += a.Size
+	}
+	if sum != plan.Committed {
+		return fmt.Errorf("the plan says that it commits %d bytes, its arenas have %d", plan.Committed, sum)
+	}
+	return nil
+}
+
+// tenant is a buffer, or all buffers of a group, in the memory that the plan gives it.
+type tenant struct {
+	buffer      int // index in Problem.Buffers; of a group its first member
+	arena       int
+	low, high   int64 // bytes in the arena, with the guard
+	first, last int   // steps
+	level, deep int   // first and last execution level
+	from, to    int   // the interval that a sweep looks at
+}
+
+func (t *tenant) describe(p *Problem) string {
+	b := &p.Buffers[t.buffer]
+	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
+}
+
+// collectTenants checks every slot by itself and returns who occupies which bytes.
+func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
+	excused := make(map[int]bool, len(plan.Unplanned))
+	for _, u := range plan.Unplanned {
+		excused[u.Buffer] = true
+	}
+	stepped := true
+	for i := range p.Buffers {
+		stepped = stepped && p.Buffers[i].Level == 0 && p.Buffers[i].LastLevel == 0
+	}
+	tenants := make([]tenant, 0, len(p.Buffers))
+	groups := map[int]int{}
+	for i := range p.Buffers {
+		b, slot := &p.Buffers[i], plan.Slots[i]
+		if slot.Arena == NoArena {
+			if !excused[i] {
+				return nil, fmt.Errorf("buffer %d (%s) has no memory and no reason why", b.ID, b.Name)
+			}
+			continue
+		}
+		guard, err := checkSlot(b, slot, plan)
+		if err != nil {
+			return nil, fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
+		}
+		t := tenant{
+			buffer: i, arena: slot.Arena, low: slot.Offset, high: slot.Offset + slot.Size + guard,
+			first: b.First, last: b.Last, level: b.Level, deep: b.LastLevel,
+		}
+		if stepped {
+			t.level, t.deep = b.First, b.Last-1
+		}
+		if b.Group != 0 {
+			n, known := groups[b.Group]
+			if known {
+				host := &tenants[n]
+				if host.arena != t.arena || host.low != t.low {
+					return nil, fmt.Errorf("%s and %s are of group %d, yet lie at offset %d of arena %d and at offset %d of arena %d",
+						host.describe(p), t.describe(p), b.Group, host.low, host.arena, t.low, t.arena)
+				}
+				host.high = max(host.high, t.high)
+				host.first, host.last = min(host.first, t.first), max(host.last, t.last)
+				host.level, host.deep = min(host.level, t.level), max(host.deep, t.deep)
+				continue
+			}
+			groups[b.Group] = len(tenants)
+		}
+		tenants = append(tenants, t)
+	}
+	return tenants, nil
+}
+
+// checkSlot checks one slot by itself and returns the bytes of the guard behind it.
+func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
+	o := &plan.Options
+	if slot.Arena < 0 || slot.Arena >= len(plan.Arenas) {
+		return 0, fmt.Errorf("arena %d of %d", slot.Arena, len(plan.Arenas))
+	}
+	a := plan.Arenas[slot.Arena]
+	size := b.Size
+	if o.UniformElementSize && b.Elements > 0 {
+		size = b.Elements * 4
+	}
+	if o.TailGuard && b.Boundary != None && size > 0 && !a.Weights {
+		guard = max(128, o.Alignment)
+	}
+	switch {
+	case slot.Size != size:
+		return 0, fmt.Errorf("its slot has %d bytes, it needs %d", slot.Size, size)
+	case slot.Offset < 0 || slot.Offset > a.Size || size+guard > a.Size-slot.Offset:
+		return 0, fmt.Errorf("bytes [%d, %d) leave arena %d, which has %d", slot.Offset, slot.Offset+size+guard, slot.Arena, a.Size)
+	case slot.Offset%max(1, b.Align, o.Alignment) != 0 && size > 0:
+		return 0, fmt.Errorf("offset %d is not a multiple of %d", slot.Offset, max(b.Align, o.Alignment))
+	case a.Device != b.Lane.Device:
+		return 0, fmt.Errorf("arena %d lies on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
+	case o.Mode == TLSF && a.Copy != b.Lane.Copy:
+		return 0, fmt.Errorf("arena %d belongs to the other lane of device %d", slot.Arena, a.Device)
+	case b.Fixed && a.Start+slot.Offset != b.Offset:
+		return 0, fmt.Errorf("it lies at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
+	}
+	return guard, nil
+}
+
+// rule says during which interval a tenant needs its bytes for itself.
+type rule struct {
+	meaning string
+	life    func(*tenant) (from, to int)
+}
+
+// rulesOf returns the rules that the plan has to obey, the plainest first.
+func rulesOf(p *Problem, plan *Plan) []rule {
+	rules := []rule{{"while both live", func(t *tenant) (int, int) { return t.first, t.last }}}
+	if plan.Options.Mode == TLSF {
+		rules = append(rules,
+			rule{"at the same execution level", func(t *tenant) (int, int) { return t.level, t.deep + 1 }},
+			rule{"while a copy may be under way", func(t *tenant) (int, int) {
+				if p.Buffers[t.buffer].Lane.Copy {
+					return t.first, 2*t.last - t.first
+				}
+				return t.first, t.last
+			}})
+	}
+	if plan.Options.Mode == Disabled || plan.Options.ArenaNoReuse {
+		rules = append(rules, rule{"though nothing may be reused", func(*tenant) (int, int) { return 0, 1 }})
+	}
+	return rules
+}
+
+// sweep goes over time with the set of live tenants, ordered by address, and returns two that
+// overlap. Live tenants are disjoint until the first overlap, so that a new one can only collide
+// with its two neighbours.
+func sweep(tenants []tenant) (a, b *tenant) {
+	byAddress := make([]int32, 0, len(tenants))
+	for i := range tenants {
+		if tenants[i].low < tenants[i].high {
+			byAddress = append(byAddress, int32(i))
+		}
+	}
+	slices.SortFunc(byAddress, func(i, j int32) int {
+		a, b := &tenants[i], &tenants[j]
+		return cmp.Or(cmp.Compare(a.arena, b.arena), cmp.Compare(a.low, b.low), cmp.Compare(i, j))
+	})
+	at := func(rank int) *tenant { return &tenants[byAddress[rank]] }
+	coming := make([]int32, len(byAddress))
+	for rank := range coming {
+		coming[rank] = int32(rank)
+	}
+	going := slices.Clone(coming)
+	slices.SortFunc(coming, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(at(int(i)).from, at(int(j)).from), cmp.Compare(i, j))
+	})
+	slices.SortFunc(going, func(i, j int32) int { return cmp.Compare(at(int(i)).to, at(int(j)).to) })
+	live := newRankSet(len(byAddress))
+	for _, rank := range coming {
+		next := at(int(rank))
+		for at(int(going[0])).to <= next.from {
+			live.remove(int(going[0]))
+			going = going[1:]
+		}
+		for _, neighbour := range [...]int{live.below(int(rank)), live.above(int(rank))} {
+			if neighbour < 0 {
+				continue
+			}
+			if other := at(neighbour); other.arena == next.arena && other.low < next.high && next.low < other.high {
+				return other, next
+			}
+		}
+		live.add(int(rank))
+	}
+	return nil, nil
+}
+
+// rankSet is a set of small integers that finds the neighbours of one: a bitmap, over it a bitmap
+// of the words that are not empty, and so on.
+type rankSet [][]uint64
+
+func newRankSet(n int) rankSet {
+	var s rankSet
+	for {
+		n = (n + 63) / 64
+		s = append(s, make([]uint64, max(n, 1)))
+		if n <= 1 {
+			return s
+		}
+	}
+}
+
+func (s rankSet) add(i int) {
+	for _, level := range s {
+		level[i/64] |= 1 << (i % 64)
+		i /= 64
+	}
+}
+
+func (s rankSet) remove(i int) {
+	for _, level := range s {
+		level[i/64] &^= 1 << (i % 64)
+		if i /= 64; level[i] != 0 {
+			return
+		}
+	}
+}
+
+// below returns the largest member smaller than i, or -1.
+func (s rankSet) below(i int) int {
+	for l, level := range s {
+		if word := level[i/64] & (1<<(i%64) - 1); word != 0 {
+			i = i/64*64 + 63 - bits.LeadingZeros64(word)
+			for ; l > 0; l-- {
+				i = i*64 + 63 - bits.LeadingZeros64(s[l-1][i])
+			}
+			return i
+		}
+		i /= 64
+	}
+	return -1
+}
+
+// above returns the smallest member greater than i, or -1.
+func (s rankSet) above(i int) int {
+	for l, level := range s {
+		if word := level[i/64] &^ (1<<(i%64) - 1) &^ (1 << (i % 64)); word != 0 {
+			i = i/64*64 + bits.TrailingZeros64(word)
+			for ; l > 0; l-- {
+				i = i*64 + bits.TrailingZeros64(s[l-1][i])
+			}
+			return i
+		}
+		i /= 64
+	}
+	return -1
+}

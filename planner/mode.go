@@ -1,0 +1,104 @@
+package planner
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Mode is a way of placing buffers.
+type Mode uint8
+
+const (
+	Auto     Mode = iota // heuristics, then the search while the plan is above the lower bound
+	Disabled             // own memory for each buffer
+	Remap                // pools of equal device, dtype and rounded size
+	TLSF                 // an allocator replayed ahead of time, an arena for each device and copy lane
+	BestFit              // large buffers first, each in the gap that fits best
+	Optimal              // a search that stops at the lower bound or at its budget
+	numModes
+)
+
+// modes holds one row a mode. place fills the offsets of one space.
+var modes = [numModes]struct {
+	name    string
+	aliases []string
+	place   func(*space, *Options)
+}{
+	Auto:     {"auto", nil, placeAuto},
+	Disabled: {"disabled", []string{"0", "off", "none"}, placeApart},
+	Remap:    {"remap", []string{"pool"}, placeRemap},
+	TLSF:     {"arena", nil, placeTLSF},
+	BestFit:  {"best-fit", nil, placeBestFit},
+	Optimal:  {"optimal", nil, placeOptimal},
+}
+
+// Modes lists all modes in the order in which tables show them.
+func Modes() []Mode { return []Mode{Disabled, Remap, TLSF, BestFit, Optimal, Auto} }
+
+// String returns the name that ParseMode accepts.
+func (m Mode) String() string {
+	if m < numModes {
+		return modes[m].name
+	}
+	return fmt.Sprintf("Mode(%d)", m)
+}
+
+// ParseMode returns the mode of a name or alias; the empty text means Auto.
+func ParseMode(text string) (Mode, error) {
+	if text == "" {
+		return Auto, nil
+	}
+	var names []string
+	for m, row := range modes {
+		for _, name := range append([]string{row.name}, row.aliases...) {
+			if name == text {
+				return Mode(m), nil
+			}
+			names = append(names, name)
+		}
+	}
+	return 0, fmt.Errorf("unknown planner mode %q: use one of %s", text, strings.Join(names, ", "))
+}
+
+// MarshalText writes the name of the mode.
+func (m Mode) MarshalText() ([]byte, error) {
+	if m >= numModes {
+		return nil, fmt.Errorf("unknown planner mode %d", m)
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText is ParseMode.
+func (m *Mode) UnmarshalText(text []byte) error {
+	parsed, err := ParseMode(string(text))
+	*m = parsed
+	return err
+}
+
+// The environment variables that FromEnv reads.
+const (
+	EnvMode    = "RLXC_MEMORY_PLANNER"
+	EnvNoReuse = "RLX_ARENA_NO_REUSE"
+)
+
+// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (1: no buffer
+// shares memory with another; unset, empty or 0: as o says) ask for. Solve reads no environment:
+// a caller who wants it calls this.
+func FromEnv(o Options) (Options, error) {
+	if text, ok := os.LookupEnv(EnvMode); ok && text != "" {
+		mode, err := ParseMode(text)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", EnvMode, err)
+		}
+		o.Mode = mode
+	}
+	switch text := os.Getenv(EnvNoReuse); text {
+	case "", "0":
+	case "1":
+		o.ArenaNoReuse = true
+	default:
+		return o, fmt.Errorf("%s=%q: use 1 or 0", EnvNoReuse, text)
+	}
+	return o, nil
+}

@@ -1,0 +1,119 @@
+package planner
+
+import "fmt"
+
+// Options say what a plan may do.
+type Options struct {
+	Mode Mode `json:"mode"`
+
+	// Which boundary values get memory of the plan. Those that do not are listed as unplanned.
+	// Outputs and values inside the program always get theirs.
+	AllocateParams    bool `json:"allocate_params,omitempty"`
+	AllocateInputs    bool `json:"allocate_inputs,omitempty"`
+	AllocateConstants bool `json:"allocate_constants,omitempty"`
+
+	// ArenaNoReuse gives each buffer memory of its own in every mode, to find out whether a wrong
+	// result comes from sharing.
+	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
+
+	Alignment          int64 `json:"alignment,omitempty"`            // of every offset, a power of two; 0 means 1
+	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes behind every boundary buffer
+	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
+
+	// Segment is the device's largest binding in bytes: no buffer crosses a multiple of it, and
+	// each arena of the plan has at most so many bytes. 0 means no limit.
+	Segment int64 `json:"segment,omitempty"`
+
+	// Capacity asks whether the buffers fit in so many bytes a device: planning stops at the first
+	// plan that does. 0 asks for the smallest plan.
+	Capacity int64 `json:"capacity,omitempty"`
+
+	// Budget bounds the search, in placements of one buffer that it may try; it counts work and not
+	// time, so that plans repeat to the byte. 0 means DefaultBudget, below 0 no search.
+	Budget int64 `json:"budget,omitempty"`
+}
+
+// CPUAlignment is the alignment of offsets on the CPU: a cache line, and an AVX-512 register.
+const CPUAlignment = 64
+
+// DefaultBudget is the work that a search may do for one plan, about a second of it.
+const DefaultBudget = 20_000_000
+
+// Inference returns options that put all boundary values into the arena.
+func Inference() Options {
+	return Options{AllocateParams: true, AllocateInputs: true, AllocateConstants: true, Alignment: CPUAlignment}
+}
+
+// Activations returns options that leave weights and constants to their own segment. rlxc runs
+// models with these.
+func Activations() Options {
+	return Options{AllocateInputs: true, Alignment: CPUAlignment}
+}
+
+// BackwardActivationsOnly returns options for the backward half of a training pair: it plans what
+// the backward pass makes; parameters and inputs lie where the forward plan put them
+// (SharedWeightLayout.FromForward).
+func BackwardActivationsOnly() Options {
+	return Options{Alignment: CPUAlignment}
+}
+
+const minGuard = 128
+
+func (o *Options) validate() error {
+	switch {
+	case o.Mode >= numModes:
+		return fmt.Errorf("unknown planner mode %d", o.Mode)
+	case o.Alignment < 0 || o.Alignment&(o.Alignment-1) != 0 || o.Alignment > maxAlign:
+		return fmt.Errorf("alignment %d is not a power of two up to %d", o.Alignment, maxAlign)
+	case o.Segment < 0:
+		return fmt.Errorf("segment size %d is negative", o.Segment)
+	case o.Segment%o.align() != 0:
+		return fmt.Errorf("segment size %d is not a multiple of the alignment %d", o.Segment, o.Alignment)
+	case o.Capacity < 0:
+		return fmt.Errorf("capacity %d is negative", o.Capacity)
+	}
+	return nil
+}
+
+func (o *Options) align() int64 { return max(o.Alignment, 1) }
+
+// unplanned returns why a buffer gets no memory, or "".
+func (o *Options) unplanned(b *Buffer) string {
+	switch {
+	case b.Boundary == Param && !o.AllocateParams:
+		return "parameters have their own segment"
+	case b.Boundary == Input && !o.AllocateInputs:
+		return "inputs stay in the caller's memory"
+	case b.Boundary == Constant && !o.AllocateConstants:
+		return "constants have their own segment"
+	case o.Segment > 0 && o.extent(b) > o.Segment:
+		return fmt.Sprintf("%d bytes are above the segment limit of %d", o.extent(b), o.Segment)
+	}
+	return ""
+}
+
+// bytes returns what the values of b take.
+func (o *Options) bytes(b *Buffer) int64 {
+	if o.UniformElementSize && b.Elements > 0 {
+		return 4 * b.Elements
+	}
+	return b.Size
+}
+
+// alignment returns what b's offset must be a multiple of.
+func (o *Options) alignment(b *Buffer) int64 { return max(o.align(), b.Align) }
+
+// extent returns the bytes that b keeps others out of: its values and its guard, rounded up to
+// its alignment.
+func (o *Options) extent(b *Buffer) int64 {
+	n := o.bytes(b)
+	if n == 0 {
+		return 0
+	}
+	if o.TailGuard && b.Boundary != None {
+		n += max(o.align(), minGuard)
+	}
+	return roundUp(n, o.alignment(b))
+}
+
+func roundUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }

@@ -1,0 +1,69 @@
+package planner
+
+// Arena is one piece of memory that a plan asks for.
+type Arena struct {
+	Lane
+	// Start is the address of the arena's first byte in its device's memory: 0, or where
+	// Options.Segment cuts that memory a multiple of it.
+	Start int64 `json:"start,omitempty"`
+	Size  int64 `json:"size"` // bytes
+	// Weights marks a segment that SharedWeightLayout.Apply added: parameters of several programs,
+	// never written by a run.
+	Weights bool `json:"weights,omitempty"`
+}
+
+// Slot is where a buffer lies. The zero offset of arena -1 stands for a buffer without memory.
+type Slot struct {
+	Arena  int   `json:"arena"`  // index in Plan.Arenas, or NoArena
+	Offset int64 `json:"offset"` // bytes from the start of the arena
+	Size   int64 `json:"size"`   // bytes that the buffer's values may take
+}
+
+// NoArena is the arena of a buffer that was not planned.
+const NoArena = -1
+
+// Unplanned is a buffer that got no memory.
+type Unplanned struct {
+	Buffer int    `json:"buffer"` // index in Problem.Buffers
+	Reason string `json:"reason"`
+}
+
+// Figures sum a plan up, in bytes over all devices. Groups that share memory count once.
+type Figures struct {
+	Logical    int64 `json:"logical"`     // sum of the sizes
+	Rounded    int64 `json:"rounded"`     // sum of the sizes with alignment and guards: the arena without sharing
+	Peak       int64 `json:"peak"`        // largest sum over the steps of the live sizes
+	LowerBound int64 `json:"lower_bound"` // the same with alignment and guards: no plan is smaller
+	Committed  int64 `json:"committed"`   // what the arenas take
+	Padding    int64 `json:"padding"`     // Rounded - Logical
+	Reused     int64 `json:"reused"`      // Rounded - Committed: what sharing saves
+}
+
+// Plan is the answer to a Problem.
+type Plan struct {
+	Options Options `json:"options"`
+	Figures
+	Work      int64       `json:"work,omitempty"` // placements that the search tried, of Options.Budget
+	Arenas    []Arena     `json:"arenas"`
+	Slots     []Slot      `json:"slots"` // one for each of Problem.Buffers, in their order
+	Unplanned []Unplanned `json:"unplanned,omitempty"`
+}
+
+// Ratio returns the size of the arenas as a multiple of the lower bound; 1 is the best there is.
+func (plan *Plan) Ratio() float64 {
+	if plan.LowerBound == 0 {
+		return 1
+	}
+	return float64(plan.Committed) / float64(plan.LowerBound)
+}
+
+// DeviceSize returns the bytes that the plan takes on one device.
+func (plan *Plan) DeviceSize(device int) int64 {
+	var sum int64
+	for _, a := range plan.Arenas {
+		if a.Device == device {
+			sum += a.Size
+		}
+	}
+	return sum
+}

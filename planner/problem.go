@@ -1,0 +1,218 @@
+// Package planner lays buffers out in memory before the first run: a Problem (who lives when, and
+// how large) becomes a Plan (an offset a buffer, the size of each arena).
+//
+// It knows no ONNX, no op and no graph, so that it can be tested, fuzzed and compared with other
+// planners by itself. Time is counted in steps, memory in bytes.
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Boundary says on which edge of a program a buffer lies.
+type Boundary uint8
+
+const (
+	None     Boundary = iota // made and used up inside the program
+	Input                    // written by the caller before a run
+	Output                   // read by the caller after a run
+	Param                    // a weight
+	Constant                 // a constant that is not a weight
+)
+
+var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant"}
+
+// String returns the word that reports and plan files use.
+func (b Boundary) String() string {
+	if int(b) < len(boundaryNames) {
+		return boundaryNames[b]
+	}
+	return fmt.Sprintf("Boundary(%d)", b)
+}
+
+// Lane is where a buffer's work is done: a device, and on it the compute queue or the copy queue.
+// Devices share no memory.
+type Lane struct {
+	Device int  `json:"device,omitempty"`
+	Copy   bool `json:"copy,omitempty"`
+}
+
+// Buffer is one value that needs memory over the half-open interval of steps [First, Last).
+type Buffer struct {
+	// ID tells buffers apart and breaks ties, so that a plan does not depend on the order of
+	// Problem.Buffers. Usually the index in that slice.
+	ID int `json:"id"`
+	// Name is the node or value that errors and reports show.
+	Name string `json:"name"`
+	// Kind colours the picture (the op, say) and Detail is shown beside the name (the shape, say).
+	Kind   string `json:"kind,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
+	Size     int64 `json:"size"`               // bytes
+	Elements int64 `json:"elements,omitempty"` // read by Options.UniformElementSize only; 0: Size stands
+	Align    int64 `json:"align,omitempty"`    // a power of two; 0 means 1; Options.Alignment may ask for more
+
+	First int `json:"first"` // the step that writes it
+	Last  int `json:"last"`  // the step after the last that reads it
+
+	// Level is the longest dependency path to the node that writes the buffer, LastLevel the one
+	// to its deepest reader. Only the arena mode reads them. All zero: the steps are the levels.
+	Level     int `json:"level,omitempty"`
+	LastLevel int `json:"last_level,omitempty"`
+
+	Lane     Lane     `json:"lane,omitzero"`
+	DType    uint8    `json:"dtype,omitempty"` // opaque here: the remap mode keeps a pool for each
+	Boundary Boundary `json:"boundary,omitempty"`
+
+	// Group, where it is not 0, names the buffers that share one piece of memory: they have one
+	// offset, and the memory is theirs from the first First to the last Last.
+	Group int `json:"group,omitempty"`
+
+	// Fixed places the buffer at Offset, counted from the start of its device's memory.
+	Fixed  bool  `json:"fixed,omitempty"`
+	Offset int64 `json:"offset,omitempty"`
+}
+
+// Problem is what a plan is made for.
+type Problem struct {
+	Buffers []Buffer `json:"buffers"`
+	// Extensions tell which rule made lives longer before planning; reports print them.
+	Extensions []Extension `json:"extensions,omitempty"`
+}
+
+// Extension is what one liveness extension did to the problem before planning.
+type Extension struct {
+	Name       string   `json:"name"`
+	Policy     string   `json:"policy"`
+	Buffers    []string `json:"buffers,omitempty"` // whose lives it extended
+	PeakGrowth int64    `json:"peak_growth"`       // bytes that the lower bound grew by
+}
+
+// maxBytes bounds every sum that the planner forms, so that none of them can wrap.
+const maxBytes = math.MaxInt64 / 4
+
+// Validate reports the first buffer that no plan can be made for. Solve calls it.
+func (p *Problem) Validate() error {
+	var total int64
+	seen := newIDSet(len(p.Buffers))
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if err := b.validate(); err != nil {
+			return fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
+		}
+		if !seen.add(b.ID) {
+			return fmt.Errorf("buffer %d (%s): the id is used twice", b.ID, b.Name)
+		}
+		if total += max(b.Size, 4*b.Elements); total > maxBytes {
+			return fmt.Errorf("buffer %d (%s): the sizes up to here sum to more than %d bytes", b.ID, b.Name, int64(maxBytes))
+		}
+	}
+	return p.validateGroups()
+}
+
+func (b *Buffer) validate() error {
+	switch {
+	case b.Size < 0:
+		return fmt.Errorf("size %d is negative", b.Size)
+	case b.Size > maxBytes:
+		return fmt.Errorf("size %d is above the limit of %d bytes", b.Size, int64(maxBytes))
+	case b.Elements < 0 || b.Elements > maxBytes/4:
+		return fmt.Errorf("%d elements are outside 0 to %d", b.Elements, int64(maxBytes/4))
+	case b.First >= b.Last:
+		return fmt.Errorf("the life [%d, %d) is empty: first must be below last", b.First, b.Last)
+	case b.First < -maxStep || b.Last > maxStep:
+		return fmt.Errorf("the life [%d, %d) leaves the steps -2^61 to 2^61", b.First, b.Last)
+	case b.Align < 0 || b.Align&(b.Align-1) != 0 || b.Align > maxAlign:
+		return fmt.Errorf("alignment %d is not a power of two up to %d", b.Align, maxAlign)
+	case b.LastLevel < b.Level:
+		return fmt.Errorf("its last level %d is before its level %d", b.LastLevel, b.Level)
+	case int(b.Boundary) >= len(boundaryNames):
+		return fmt.Errorf("unknown boundary kind %d", b.Boundary)
+	case b.Lane.Device < 0:
+		return fmt.Errorf("device %d is negative", b.Lane.Device)
+	case !b.Fixed && b.Offset != 0:
+		return errors.New("an offset without fixed has no meaning")
+	case b.Fixed && (b.Offset < 0 || b.Offset > maxBytes):
+		return fmt.Errorf("fixed offset %d is outside 0 to %d", b.Offset, int64(maxBytes))
+	}
+	return nil
+}
+
+const (
+	maxAlign = 1 << 30
+	maxStep  = 1 << 61 // a copy buffer may be held twice its life
+)
+
+// stepped reports whether the problem names no execution levels, so that the steps stand for them.
+func (p *Problem) stepped() bool {
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Level != 0 || b.LastLevel != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// levels returns the first and the last execution level of b.
+func (b *Buffer) levels(stepped bool) (first, last int) {
+	if stepped {
+		return b.First, b.Last - 1
+	}
+	return b.Level, b.LastLevel
+}
+
+// validateGroups checks that the members of each group can share one piece of memory.
+func (p *Problem) validateGroups() error {
+	var first map[int]*Buffer
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Group == 0 {
+			continue
+		}
+		if first == nil {
+			first = map[int]*Buffer{}
+		}
+		a, ok := first[b.Group]
+		if !ok {
+			first[b.Group] = b
+			continue
+		}
+		if a.Lane != b.Lane {
+			return fmt.Errorf("buffers %d (%s) and %d (%s) of group %d lie on different lanes", a.ID, a.Name, b.ID, b.Name, b.Group)
+		}
+		if a.Fixed && b.Fixed && a.Offset != b.Offset {
+			return fmt.Errorf("buffers %d (%s) and %d (%s) of group %d are fixed at different offsets, %d and %d", a.ID, a.Name, b.ID, b.Name, b.Group, a.Offset, b.Offset)
+		}
+		if b.Fixed {
+			first[b.Group] = b
+		}
+	}
+	return nil
+}
+
+// idSet notices ids that are used twice. Ids are nearly always 0 … n-1, so a bitmap holds those
+// and a map the rest.
+type idSet struct {
+	dense []uint64
+	rest  map[int]struct{}
+}
+
+func newIDSet(n int) *idSet { return &idSet{dense: make([]uint64, n/64+1)} }
+
+// add reports whether id was not in the set before.
+func (s *idSet) add(id int) bool {
+	if id >= 0 && id < len(s.dense)*64 {
+		word, bit := &s.dense[id/64], uint64(1)<<(id%64)
+		fresh := *word&bit == 0
+		*word |= bit
+		return fresh
+	}
+	if s.rest == nil {
+		s.rest = map[int]struct{}{}
+	}
+	_, known := s.rest[id]
+	s.rest[id] = struct{}{}
+	return !known
+}

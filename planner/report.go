@@ -1,0 +1,76 @@
+package planner
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// WriteText writes the plan as text: a header, one row `offset size node` a buffer by offset (tab
+// separated), then what there is to say about the whole.
+func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "# arena_size=%d total_unshared=%d saved=%d\n", plan.Committed, plan.Rounded, plan.Reused)
+	last := -1
+	for _, i := range plan.byAddress() {
+		slot := plan.Slots[i]
+		if len(plan.Arenas) > 1 && slot.Arena != last {
+			fmt.Fprintf(w, "# arena %d: %s\n", slot.Arena, plan.Arenas[slot.Arena])
+			last = slot.Arena
+		}
+		fmt.Fprintf(w, "%d\t%d\t%s\n", slot.Offset, slot.Size, p.Buffers[i].label())
+	}
+	fmt.Fprintf(w, "# mode=%v lower_bound=%d ratio=%.4f\n", plan.Options.Mode, plan.LowerBound, plan.Ratio())
+	fmt.Fprintf(w, "# logical=%d rounded=%d peak=%d committed=%d padding=%d reused=%d\n",
+		plan.Logical, plan.Rounded, plan.Peak, plan.Committed, plan.Padding, plan.Reused)
+	for _, e := range p.Extensions {
+		fmt.Fprintf(w, "# extension %s (%s): %d buffers, peak +%d bytes\n", e.Name, e.Policy, len(e.Buffers), e.PeakGrowth)
+		for _, name := range e.Buffers {
+			fmt.Fprintf(w, "#\t%s\n", name)
+		}
+	}
+	for _, u := range plan.Unplanned {
+		fmt.Fprintf(w, "# not planned: %s (%d bytes): %s\n", p.Buffers[u.Buffer].label(), p.Buffers[u.Buffer].Size, u.Reason)
+	}
+	return w.Flush()
+}
+
+// byAddress returns the planned buffers by arena, offset and id.
+func (plan *Plan) byAddress() []int {
+	rows := make([]int, 0, len(plan.Slots))
+	for i := range plan.Slots {
+		if plan.Slots[i].Arena != NoArena {
+			rows = append(rows, i)
+		}
+	}
+	slices.SortStableFunc(rows, func(i, j int) int {
+		a, b := plan.Slots[i], plan.Slots[j]
+		return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
+	})
+	return rows
+}
+
+// String says on which memory the arena lies.
+func (a Arena) String() string {
+	text := fmt.Sprintf("device %d", a.Device)
+	switch {
+	case a.Weights:
+		text += ", weights"
+	case a.Copy:
+		text += ", copy lane"
+	}
+	if a.Start > 0 {
+		text += fmt.Sprintf(", from %d", a.Start)
+	}
+	return text + fmt.Sprintf(", %d bytes", a.Size)
+}
+
+// label is how reports call a buffer.
+func (b *Buffer) label() string {
+	if b.Name == "" {
+		return fmt.Sprintf("#%d", b.ID)
+	}
+	return b.Name
+}

@@ -1,0 +1,4 @@
+package planner
+
+func placeAuto(sp *space, o *Options)    { placeBestFit(sp, o) }
+func placeOptimal(sp *space, o *Options) { placeBestFit(sp, o) }

@@ -1,0 +1,161 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// CapacityError says that the buffers of a device do not fit in Options.Capacity.
+type CapacityError struct {
+	Device         int
+	Capacity, Need int64    // bytes; Need is the lower bound where Impossible, else the best arena found
+	Impossible     bool     // proved by the buffers that live at Step; else only not found within the budget
+	Step           int      // where Impossible
+	Buffers        []string // those that live at Step, where Impossible
+}
+
+func (e *CapacityError) Error() string {
+	if !e.Impossible {
+		return fmt.Sprintf("no plan of at most %d bytes found on device %d: the best has %d", e.Capacity, e.Device, e.Need)
+	}
+	const shown = 8
+	names := e.Buffers
+	more := ""
+	if len(names) > shown {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", len(e.Buffers)-shown)
+	}
+	return fmt.Sprintf("no plan of at most %d bytes exists on device %d: at step %d live buffers need %d (%s%s)",
+		e.Capacity, e.Device, e.Step, e.Need, strings.Join(names, ", "), more)
+}
+
+// Solve places the buffers of p. It is deterministic: the same buffers and options, in whatever
+// order the buffers stand, give the same plan.
+//
+// With Options.Capacity the error is a *CapacityError if the buffers cannot fit (the plan is nil
+// then) or no fitting plan was found (the plan is the best one then).
+func Solve(p *Problem, o Options) (*Plan, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l, err := newLayout(p, &o)
+	if err != nil {
+		return nil, err
+	}
+	for s := range l.spaces {
+		if sp := &l.spaces[s]; o.Capacity > 0 && sp.bound > o.Capacity {
+			return nil, sp.impossible(o.Capacity)
+		}
+	}
+	place := modes[o.Mode].place
+	if o.ArenaNoReuse {
+		place = placeApart
+	}
+	for s := range l.spaces {
+		place(&l.spaces[s], &o)
+	}
+	plan := l.plan(p, &o)
+	if o.Capacity > 0 {
+		for _, a := range plan.Arenas {
+			if need := plan.DeviceSize(a.Device); need > o.Capacity {
+				return plan, &CapacityError{Device: a.Device, Capacity: o.Capacity, Need: need}
+			}
+		}
+	}
+	return plan, nil
+}
+
+// impossible builds the proof that the space needs more than capacity.
+func (sp *space) impossible(capacity int64) error {
+	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.bound, Impossible: true, Step: sp.boundStep}
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.first <= sp.boundStep && sp.boundStep < k.last && k.size > 0 {
+			e.Buffers = append(e.Buffers, sp.problem.Buffers[k.buffer].Name)
+		}
+	}
+	return e
+}
+
+// placeApart gives each block memory of its own, in the order of the ids.
+func placeApart(sp *space, _ *Options) {
+	top := sp.behindFixed()
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.movable() {
+			k.offset = sp.fit(top, k.size, k.align)
+			top = k.offset + k.size
+		}
+	}
+}
+
+// plan reads the offsets of all blocks into a Plan.
+func (l *layout) plan(p *Problem, o *Options) *Plan {
+	plan := &Plan{Options: *o, Unplanned: l.unplanned, Slots: make([]Slot, len(p.Buffers))}
+	base := make([]int, len(l.spaces)) // index of each space's first arena
+	for s := range l.spaces {
+		sp := &l.spaces[s]
+		base[s] = len(plan.Arenas)
+		plan.Arenas = append(plan.Arenas, sp.arenas()...)
+		plan.Peak += sp.peak
+		plan.Work += sp.work
+		for i := range sp.blocks {
+			plan.Rounded += sp.blocks[i].size
+			plan.Logical += sp.blocks[i].bytes
+		}
+	}
+	plan.LowerBound = l.bound(p, *o)
+	for i, ref := range l.owner {
+		if ref.space < 0 {
+			plan.Slots[i].Arena = NoArena
+			continue
+		}
+		sp := &l.spaces[ref.space]
+		slot := Slot{Arena: base[ref.space], Offset: sp.blocks[ref.block].offset, Size: o.bytes(&p.Buffers[i])}
+		if sp.segment > 0 && sp.blocks[ref.block].size > 0 {
+			slot.Arena += int(slot.Offset / sp.segment)
+			slot.Offset %= sp.segment
+		}
+		plan.Slots[i] = slot
+	}
+	for _, a := range plan.Arenas {
+		plan.Committed += a.Size
+	}
+	plan.Padding = plan.Rounded - plan.Logical
+	plan.Reused = plan.Rounded - plan.Committed
+	return plan
+}
+
+// bound sums the lower bounds of the devices.
+func (l *layout) bound(p *Problem, o Options) int64 {
+	var sum int64
+	for s := range l.spaces {
+		if l.spaces[s].lane.Copy {
+			// The arena mode keeps the lanes of a device apart; that is no reason for a higher bound.
+			o.Mode = Auto
+			whole, _ := newLayout(p, &o) // checked already
+			return whole.bound(p, o)
+		}
+		sum += l.spaces[s].bound
+	}
+	return sum
+}
+
+// arenas cuts the space into its segments.
+func (sp *space) arenas() []Arena {
+	if sp.segment == 0 {
+		return []Arena{{Lane: sp.lane, Size: sp.top()}}
+	}
+	list := make([]Arena, max(1, (sp.top()+sp.segment-1)/sp.segment))
+	for i := range list {
+		list[i] = Arena{Lane: sp.lane, Start: int64(i) * sp.segment}
+	}
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.size > 0 {
+			a := &list[k.offset/sp.segment]
+			a.Size = max(a.Size, k.offset+k.size-a.Start)
+		}
+	}
+	return slices.Clip(list)
+}

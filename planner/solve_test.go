@@ -1,0 +1,116 @@
+package planner
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// chain is n buffers of size bytes, each read by the writer of the next.
+func chain(n int, size int64) *Problem {
+	p := &Problem{}
+	for i := range n {
+		p.Buffers = append(p.Buffers, Buffer{ID: i, Name: string(rune('a' + i%26)), Size: size, First: i, Last: i + 2})
+	}
+	return p
+}
+
+func solve(t testing.TB, p *Problem, o Options) *Plan {
+	t.Helper()
+	plan, err := Solve(p, o)
+	require.NoError(t, err)
+	require.NoError(t, Check(p, plan))
+	return plan
+}
+
+func TestChainSharesMemory(t *testing.T) {
+	want := map[Mode]int64{Disabled: 102400, Remap: 2048, TLSF: 2048, BestFit: 2048, Optimal: 2048, Auto: 2048}
+	for _, mode := range Modes() {
+		plan := solve(t, chain(100, 1024), Options{Mode: mode, Alignment: 64})
+		require.Equal(t, want[mode], plan.Committed, mode)
+		require.EqualValues(t, 2048, plan.LowerBound, mode)
+		plan = solve(t, chain(100, 1024), Options{Mode: mode, ArenaNoReuse: true})
+		require.EqualValues(t, 102400, plan.Committed, mode)
+	}
+}
+
+func TestModeNames(t *testing.T) {
+	for text, want := range map[string]Mode{
+		"": Auto, "auto": Auto, "0": Disabled, "off": Disabled, "none": Disabled, "disabled": Disabled,
+		"remap": Remap, "pool": Remap, "arena": TLSF, "best-fit": BestFit, "optimal": Optimal,
+	} {
+		got, err := ParseMode(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for m := range numModes {
+		require.NotNil(t, modes[m].place, m)
+		got, err := ParseMode(m.String())
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+	}
+	_, err := ParseMode("bestfit")
+	for _, name := range []string{"bestfit", "disabled", "remap", "arena", "best-fit", "optimal", "auto"} {
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestFromEnv(t *testing.T) {
+	t.Setenv(EnvMode, "pool")
+	t.Setenv(EnvNoReuse, "1")
+	o, err := FromEnv(Activations())
+	require.NoError(t, err)
+	require.Equal(t, Remap, o.Mode)
+	require.True(t, o.ArenaNoReuse)
+	t.Setenv(EnvNoReuse, "yes")
+	_, err = FromEnv(o)
+	require.ErrorContains(t, err, EnvNoReuse)
+	t.Setenv(EnvMode, "best")
+	_, err = FromEnv(o)
+	require.ErrorContains(t, err, EnvMode)
+}
+
+func TestImpossibleCapacityNamesTheBuffers(t *testing.T) {
+	plan, err := Solve(chain(3, 100), Options{Capacity: 150})
+	require.Nil(t, plan)
+	var ce *CapacityError
+	require.True(t, errors.As(err, &ce))
+	require.True(t, ce.Impossible)
+	require.EqualValues(t, 200, ce.Need)
+	require.Equal(t, []string{"a", "b"}, ce.Buffers)
+	require.Equal(t, 1, ce.Step)
+}
+
+func TestTextReport(t *testing.T) {
+	p := chain(3, 100)
+	p.Buffers = append(p.Buffers, Buffer{ID: 3, Name: "w", Size: 7, First: 0, Last: 4, Boundary: Param})
+	p.Extensions = []Extension{{Name: "packed-qkv", Policy: "exact", Buffers: []string{"a"}, PeakGrowth: 12}}
+	var out bytes.Buffer
+	require.NoError(t, solve(t, p, Options{Mode: BestFit}).WriteText(&out, p))
+	require.Equal(t, `# arena_size=200 total_unshared=300 saved=100
+0	100	a
+0	100	c
+100	100	b
+# mode=best-fit lower_bound=200 ratio=1.0000
+# logical=300 rounded=300 peak=200 committed=200 padding=0 reused=100
+# extension packed-qkv (exact): 1 buffers, peak +12 bytes
+#	a
+# not planned: w (7 bytes): parameters have their own segment
+`, out.String())
+}
+
+func TestFileRoundTrip(t *testing.T) {
+	p := chain(5, 100)
+	p.Buffers[1].Boundary, p.Buffers[2].Lane = Output, Lane{Device: 1, Copy: true}
+	plan := solve(t, p, Activations())
+	var out bytes.Buffer
+	require.NoError(t, (&File{p, plan}).WriteJSON(&out))
+	f, err := ReadFile(bytes.NewReader(out.Bytes()))
+	require.NoError(t, err)
+	require.Equal(t, &File{p, plan}, f)
+	require.NoError(t, Check(f.Problem, f.Plan))
+	_, err = ReadFile(bytes.NewReader(out.Bytes()[:out.Len()/2]))
+	require.ErrorContains(t, err, "not a plan file")
+}

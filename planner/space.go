@@ -1,0 +1,215 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// block is what the modes place: a buffer, or a group of them, with alignment and guard in its size.
+type block struct {
+	first, last int
+	size, align int64
+	bytes       int64 // size without alignment and guard
+	level       int   // of the node that writes it
+	lastLevel   int   // of the deepest node that reads it
+	offset      int64 // the answer; given where fixed
+	fixed       bool
+	buffer      int32 // index of the member with the lowest id
+}
+
+// space is the memory of one device (of one lane of it in the arena mode) and all blocks in it.
+// The blocks stand in the order of their ids, whatever the order of the problem's buffers.
+type space struct {
+	lane    Lane
+	blocks  []block
+	segment int64 // no block crosses a multiple of it; 0: no limit
+	problem *Problem
+
+	bound     int64 // lower bound in bytes
+	boundStep int   // a step at which so many bytes live
+	peak      int64 // largest sum of live bytes, without alignment and guards
+	work      int64 // spent by the search
+}
+
+// blockRef finds the block of a buffer.
+type blockRef struct{ space, block int32 }
+
+// layout is a problem in the form that the modes work on.
+type layout struct {
+	spaces    []space
+	owner     []blockRef // of each buffer; space -1: unplanned
+	unplanned []Unplanned
+}
+
+// newLayout sorts buffers into blocks and spaces.
+func newLayout(p *Problem, o *Options) (*layout, error) {
+	l := &layout{owner: make([]blockRef, len(p.Buffers))}
+	laneOf := func(b *Buffer) Lane { return Lane{Device: b.Lane.Device, Copy: b.Lane.Copy && o.Mode == TLSF} }
+	segment := l.addSpaces(p, o, laneOf)
+	groups := map[int]blockRef{}
+	stepped := p.stepped()
+	for _, i := range byID(p.Buffers) {
+		b := &p.Buffers[i]
+		reason := o.unplanned(b)
+		if reason == "" && segment > 0 && max(o.extent(b), o.alignment(b)) > segment {
+			reason = fmt.Sprintf("%d bytes aligned to %d do not fit a segment of %d", o.extent(b), o.alignment(b), o.Segment)
+		}
+		if reason != "" {
+			l.owner[i] = blockRef{space: -1}
+			l.unplanned = append(l.unplanned, Unplanned{int(i), reason})
+			continue
+		}
+		s := slices.IndexFunc(l.spaces, func(s space) bool { return s.lane == laneOf(b) })
+		sp := &l.spaces[s]
+		ref := blockRef{int32(s), int32(len(sp.blocks))}
+		if b.Group != 0 {
+			if known, ok := groups[b.Group]; ok {
+				l.owner[i] = known
+				sp.blocks[known.block].join(b, o, stepped)
+				continue
+			}
+			groups[b.Group] = ref
+		}
+		l.owner[i] = ref
+		level, lastLevel := b.levels(stepped)
+		sp.blocks = append(sp.blocks, block{
+			first: b.First, last: b.Last, size: o.extent(b), align: o.alignment(b), bytes: o.bytes(b),
+			level: level, lastLevel: lastLevel, offset: b.Offset, fixed: b.Fixed, buffer: i,
+		})
+	}
+	slices.SortFunc(l.unplanned, func(a, b Unplanned) int { return cmp.Compare(a.Buffer, b.Buffer) })
+	for s := range l.spaces {
+		sp := &l.spaces[s]
+		if err := sp.checkFixed(); err != nil {
+			return nil, err
+		}
+		sp.measure()
+	}
+	return l, nil
+}
+
+// addSpaces makes an empty space for each lane, in order, and returns the segment size rounded
+// down so that its multiples have every alignment.
+func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) int64 {
+	var lanes []Lane
+	var counts []int
+	align := o.align()
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		s := slices.Index(lanes, laneOf(b))
+		if s < 0 {
+			s = len(lanes)
+			lanes, counts = append(lanes, laneOf(b)), append(counts, 0)
+		}
+		counts[s]++
+		if a := o.alignment(b); a <= o.Segment {
+			align = max(align, a)
+		}
+	}
+	segment := o.Segment - o.Segment%align
+	for s, lane := range lanes {
+		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s])})
+	}
+	slices.SortFunc(l.spaces, func(a, b space) int {
+		if c := cmp.Compare(a.lane.Device, b.lane.Device); c != 0 || a.lane.Copy == b.lane.Copy {
+			return c
+		}
+		if b.lane.Copy {
+			return -1
+		}
+		return 1
+	})
+	return segment
+}
+
+// byID returns the indices of the buffers in the order of their ids.
+func byID(buffers []Buffer) []int32 {
+	indices := make([]int32, len(buffers))
+	sorted := true
+	for i := range indices {
+		indices[i] = int32(i)
+		sorted = sorted && (i == 0 || buffers[i-1].ID < buffers[i].ID)
+	}
+	if !sorted {
+		slices.SortFunc(indices, func(a, b int32) int { return cmp.Compare(buffers[a].ID, buffers[b].ID) })
+	}
+	return indices
+}
+
+// join adds a member of the block's group to it.
+func (k *block) join(b *Buffer, o *Options, stepped bool) {
+	k.first, k.last = min(k.first, b.First), max(k.last, b.Last)
+	level, lastLevel := b.levels(stepped)
+	k.level, k.lastLevel = min(k.level, level), max(k.lastLevel, lastLevel)
+	k.align, k.bytes = max(k.align, o.alignment(b)), max(k.bytes, o.bytes(b))
+	k.size = roundUp(max(k.size, o.extent(b)), k.align)
+	if b.Fixed {
+		k.fixed, k.offset = true, b.Offset
+	}
+}
+
+// movable reports whether a mode has to find the block a place. Blocks without bytes stay at 0.
+func (k *block) movable() bool { return !k.fixed && k.size > 0 }
+
+// fit returns the lowest offset from at on where a block may start as far as its alignment and
+// the segments go.
+func (sp *space) fit(at, size, align int64) int64 {
+	at = roundUp(at, align)
+	if sp.segment > 0 && size > 0 && at/sp.segment != (at+size-1)/sp.segment {
+		return (at/sp.segment + 1) * sp.segment
+	}
+	return at
+}
+
+// behindFixed returns the first offset above all fixed blocks.
+func (sp *space) behindFixed() int64 {
+	var top int64
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.fixed {
+			top = max(top, k.offset+k.size)
+		}
+	}
+	return top
+}
+
+// checkFixed reports fixed blocks that cannot lie where they are.
+func (sp *space) checkFixed() error {
+	var fixed []*block
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.fixed && k.size > 0 {
+			if sp.fit(k.offset, k.size, k.align) != k.offset {
+				return fmt.Errorf("%s is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", sp.describe(k), k.offset, k.align, sp.segment)
+			}
+			fixed = append(fixed, k)
+		}
+	}
+	slices.SortFunc(fixed, func(a, b *block) int { return cmp.Compare(a.offset, b.offset) })
+	var below []*block // those that may reach up to the block at hand
+	for _, k := range fixed {
+		below = slices.DeleteFunc(below, func(b *block) bool { return b.offset+b.size <= k.offset })
+		for _, b := range below {
+			if b.first < k.last && k.first < b.last {
+				return fmt.Errorf("%s and %s are fixed in the same memory and live at the same time", sp.describe(b), sp.describe(k))
+			}
+		}
+		below = append(below, k)
+	}
+	return nil
+}
+
+// describe names a block in errors.
+func (sp *space) describe(k *block) string {
+	b := &sp.problem.Buffers[k.buffer]
+	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
+}
+
+// top returns the size that the placed blocks need.
+func (sp *space) top() int64 {
+	var top int64
+	for i := range sp.blocks {
+		k := &sp.blocks[i]
+		top = max(top, k.offset+k.size)
+	}
+	return top
+}

@@ -1,0 +1,182 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// tlsf is a two-level segregated fit allocator over addresses (Masmano, Ripoll, Crespo and Real,
+// "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004): free chunks stand in
+// lists by the bit length of their size and, within that, in one of 64 buckets. Two bitmaps find
+// the next list that is not empty.
+type tlsf struct {
+	chunks []chunk
+	used   map[int64]int32 // chunk by offset
+	freed  map[int64]bool  // offsets given back and not handed out since: a second free is told apart
+	levels uint64          // bit lengths that have a free chunk
+	bins   [64]uint64      // buckets of each bit length that have a free chunk
+	heads  [64][tlsfBuckets]int32
+}
+
+const (
+	tlsfBuckets    = 1 << tlsfBucketBits
+	tlsfBucketBits = 6
+	noChunk        = -1
+)
+
+// chunk is a piece of a pool. Neighbours in memory and in the free list are indices of chunks.
+type chunk struct {
+	offset, size  int64
+	below, above  int32
+	before, after int32
+	free          bool
+}
+
+var errOutOfMemory = errors.New("out of memory")
+
+func newTLSF() *tlsf {
+	t := &tlsf{used: map[int64]int32{}, freed: map[int64]bool{}}
+	for i := range t.heads {
+		for j := range t.heads[i] {
+			t.heads[i][j] = noChunk
+		}
+	}
+	return t
+}
+
+// addPool hands size bytes from offset on to the allocator. Pools never merge.
+func (t *tlsf) addPool(offset, size int64) {
+	t.chunks = append(t.chunks, chunk{offset: offset, size: size, below: noChunk, above: noChunk})
+	t.link(int32(len(t.chunks) - 1))
+}
+
+// bin returns the list of a size.
+func bin(size int64) (level, bucket int) {
+	level = bits.Len64(uint64(size))
+	if level <= tlsfBucketBits {
+		return level, int(size)
+	}
+	return level, int(size>>(level-1-tlsfBucketBits)) & (tlsfBuckets - 1)
+}
+
+func (t *tlsf) link(c int32) {
+	k := &t.chunks[c]
+	level, bucket := bin(k.size)
+	head := &t.heads[level][bucket]
+	k.free, k.before, k.after = true, noChunk, *head
+	if *head != noChunk {
+		t.chunks[*head].before = c
+	}
+	*head = c
+	t.levels |= 1 << level
+	t.bins[level] |= 1 << bucket
+}
+
+func (t *tlsf) unlink(c int32) {
+	k := &t.chunks[c]
+	level, bucket := bin(k.size)
+	if k.before != noChunk {
+		t.chunks[k.before].after = k.after
+	} else {
+		t.heads[level][bucket] = k.after
+	}
+	if k.after != noChunk {
+		t.chunks[k.after].before = k.before
+	}
+	k.free = false
+	if t.heads[level][bucket] == noChunk {
+		if t.bins[level] &^= 1 << bucket; t.bins[level] == 0 {
+			t.levels &^= 1 << level
+		}
+	}
+}
+
+// find returns a free chunk that holds size bytes at the alignment: the first that does in the
+// lists from the size's own on.
+func (t *tlsf) find(size, align int64) int32 {
+	level, bucket := bin(size)
+	for levels := t.levels >> level << level; levels != 0; levels &= levels - 1 {
+		l := bits.TrailingZeros64(levels)
+		buckets := t.bins[l]
+		if l == level {
+			buckets = buckets >> bucket << bucket
+		}
+		for ; buckets != 0; buckets &= buckets - 1 {
+			for c := t.heads[l][bits.TrailingZeros64(buckets)]; c != noChunk; c = t.chunks[c].after {
+				if k := &t.chunks[c]; roundUp(k.offset, align)+size <= k.offset+k.size {
+					return c
+				}
+			}
+		}
+	}
+	return noChunk
+}
+
+// alloc returns the offset of size free bytes.
+func (t *tlsf) alloc(size, align int64) (int64, error) {
+	c := t.find(size, align)
+	if c == noChunk {
+		return 0, fmt.Errorf("%d bytes aligned to %d: %w", size, align, errOutOfMemory)
+	}
+	t.unlink(c)
+	if pad := roundUp(t.chunks[c].offset, align) - t.chunks[c].offset; pad > 0 {
+		rest := t.split(c, pad)
+		t.link(c)
+		c = rest
+	}
+	if t.chunks[c].size > size {
+		t.link(t.split(c, size))
+	}
+	offset := t.chunks[c].offset
+	t.used[offset] = c
+	delete(t.freed, offset)
+	return offset, nil
+}
+
+// split cuts chunk c behind size bytes and returns the part behind.
+func (t *tlsf) split(c int32, size int64) int32 {
+	k := &t.chunks[c]
+	rest := chunk{offset: k.offset + size, size: k.size - size, below: c, above: k.above}
+	n := int32(len(t.chunks))
+	if k.above != noChunk {
+		t.chunks[k.above].below = n
+	}
+	k.size, k.above = size, n
+	t.chunks = append(t.chunks, rest)
+	return n
+}
+
+// free gives the memory at offset back and merges it with free neighbours on both sides.
+func (t *tlsf) free(offset int64) error {
+	c, ok := t.used[offset]
+	if !ok {
+		if t.freed[offset] {
+			return fmt.Errorf("offset %d was freed twice", offset)
+		}
+		return fmt.Errorf("offset %d was never allocated", offset)
+	}
+	delete(t.used, offset)
+	t.freed[offset] = true
+	if above := t.chunks[c].above; above != noChunk && t.chunks[above].free {
+		t.unlink(above)
+		t.merge(c, above)
+	}
+	if below := t.chunks[c].below; below != noChunk && t.chunks[below].free {
+		t.unlink(below)
+		t.merge(below, c)
+		c = below
+	}
+	t.link(c)
+	return nil
+}
+
+// merge makes chunk c take in its neighbour above.
+func (t *tlsf) merge(c, above int32) {
+	k, a := &t.chunks[c], &t.chunks[above]
+	k.size += a.size
+	k.above = a.above
+	if a.above != noChunk {
+		t.chunks[a.above].below = c
+	}
+}
