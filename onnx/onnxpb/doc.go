@@ -1,0 +1,4 @@
+// Package onnxpb is the generated code of onnx.proto: the messages of a model file as Go structs.
+package onnxpb
+
+//go:generate go run -C ../_gen . ../onnx.proto ../onnxpb/onnx.pb.go
