@@ -1,0 +1,110 @@
+package ir
+
+import "fmt"
+
+// enumText and parseEnum let the small enumerations of op fields print and parse by name.
+func enumText[E ~uint8](e E, names []string) string {
+	if int(e) < len(names) && names[e] != "" {
+		return names[e]
+	}
+	return fmt.Sprintf("invalid(%d)", e)
+}
+
+func parseEnum[E ~uint8](text []byte, names []string) (E, error) {
+	for i, n := range names {
+		if n == string(text) && n != "" {
+			return E(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of %v", text, names)
+}
+
+// Activation is what a product applies to its sum before the residual is added.
+type Activation uint8
+
+// The activations of a fused epilogue.
+const (
+	NoActivation Activation = iota
+	ActRelu
+	ActGelu     // x·Φ(x) by erf
+	ActGeluTanh // the tanh approximation
+	ActTanh
+	NumActivations
+)
+
+var activationNames = []string{"none", "relu", "gelu", "gelu_tanh", "tanh"}
+
+// String is the activation's name in the IR.
+func (a Activation) String() string { return enumText(a, activationNames) }
+
+// MarshalText prints the name.
+func (a Activation) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name.
+func (a *Activation) UnmarshalText(b []byte) (err error) {
+	*a, err = parseEnum[Activation](b, activationNames)
+	return err
+}
+
+// Unary gives the elementwise function that the activation applies; none for NoActivation.
+func (a Activation) Unary() UnaryFn {
+	return [NumActivations]UnaryFn{ActRelu: Relu, ActGelu: Gelu, ActGeluTanh: GeluTanh, ActTanh: Tanh}[a]
+}
+
+// Reduction says how scattered values combine with what stands there, or which reduction runs along axes.
+type Reduction uint8
+
+// The reductions.
+const (
+	NoReduction Reduction = iota // scatter: replace
+	Sum
+	Mean
+	MaxOf
+	MinOf
+	Prod
+	L1
+	L2
+	LogSum
+	LogSumExp
+	SumSquare
+	NumReductions
+)
+
+var reductionNames = []string{"none", "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square"}
+
+// String is the reduction's name in the IR.
+func (r Reduction) String() string { return enumText(r, reductionNames) }
+
+// MarshalText prints the name.
+func (r Reduction) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name.
+func (r *Reduction) UnmarshalText(b []byte) (err error) {
+	*r, err = parseEnum[Reduction](b, reductionNames)
+	return err
+}
+
+// PadMode says what Pad puts beyond the edges.
+type PadMode uint8
+
+// The modes of ONNX's Pad.
+const (
+	PadConstant PadMode = iota
+	PadReflect
+	PadEdge
+	PadWrap
+)
+
+var padModeNames = []string{"constant", "reflect", "edge", "wrap"}
+
+// String is the mode's name in the IR and in ONNX.
+func (p PadMode) String() string { return enumText(p, padModeNames) }
+
+// MarshalText prints the name.
+func (p PadMode) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the name.
+func (p *PadMode) UnmarshalText(b []byte) (err error) {
+	*p, err = parseEnum[PadMode](b, padModeNames)
+	return err
+}

@@ -1,0 +1,296 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Graph is a program: nodes in an order in which every value is defined before it is used. Values are SSA. The methods
+// that change a graph keep the lists of uses right, so rewrites need no analysis of their own.
+type Graph struct {
+	Name    string
+	Inputs  []*Value
+	Outputs []*Value
+	Nodes   []*Node
+
+	nextID int
+}
+
+// A Value is the result of a node, an input of the graph, or a constant.
+type Value struct {
+	ID   int    // unique in its graph and its regions, dense
+	Name string // the ONNX name, for errors, taps and reports; may be empty
+	Type Type
+
+	// Const is the content of a weight or constant; it may lie in a mapped file and must not be written.
+	Const *tensor.Tensor
+	// Packed is a weight in the layout that a target's kernel reads, made by Prepare; Const may then be nil.
+	Packed *Packed
+	// Dims is the content of a small integer tensor that carries sizes, as far as it is known in symbols.
+	Dims []Dim
+
+	Def  *Node // nil for inputs and constants
+	Uses []Use // in no particular order; outputs of the graph are not uses
+}
+
+// A Use is one operand position that reads a value.
+type Use struct {
+	Node  *Node
+	Index int
+}
+
+// Packed is a weight laid out for a kernel; Layout is the target's name for the format.
+type Packed struct {
+	Layout string
+	Data   *tensor.Tensor
+}
+
+// A Node applies an operation to values. A nil input is an operand that the model left out.
+type Node struct {
+	Op      Op
+	Inputs  []*Value
+	Outputs []*Value
+	Regions []*Graph
+	// Origins are the names of the ONNX nodes that this node stands for, through every rewrite.
+	Origins []string
+}
+
+// Kind says what sort of value a Type describes.
+type TypeKind uint8
+
+// The kinds of values: ONNX has tensors, sequences and optionals (maps exist only in ai.onnx.ml).
+const (
+	TensorType TypeKind = iota
+	SequenceType
+	OptionalType
+)
+
+// A Shape is the symbolic size of a tensor along each axis.
+type Shape []Dim
+
+// A Type is what is known of a value before it exists.
+type Type struct {
+	Kind     TypeKind
+	DType    tensor.DType
+	Shape    Shape
+	Unranked bool  // the rank is known only when the value exists
+	Elem     *Type // of a sequence or optional
+}
+
+// TensorOf is the type of a tensor.
+func TensorOf(d tensor.DType, shape ...Dim) Type { return Type{DType: d, Shape: shape} }
+
+// Dims makes a symbolic shape of numbers.
+func Dims(sizes ...int) Shape {
+	s := make(Shape, len(sizes))
+	for i, n := range sizes {
+		s[i] = N(n)
+	}
+	return s
+}
+
+// NewGraph makes an empty graph.
+func NewGraph(name string) *Graph { return &Graph{Name: name} }
+
+// NumValues is an upper bound of the values' IDs, for tables indexed by ID.
+func (g *Graph) NumValues() int { return g.nextID }
+
+// NewValue makes a value that nothing defines yet.
+func (g *Graph) NewValue(name string, t Type) *Value {
+	v := &Value{ID: g.nextID, Name: name, Type: t}
+	g.nextID++
+	return v
+}
+
+// AddInput appends an input.
+func (g *Graph) AddInput(name string, t Type) *Value {
+	v := g.NewValue(name, t)
+	g.Inputs = append(g.Inputs, v)
+	return v
+}
+
+// NewConst makes a constant. Small integer constants also carry their content as Dims.
+func (g *Graph) NewConst(name string, t *tensor.Tensor) *Value {
+	v := g.NewValue(name, TensorOf(t.DType(), Dims(t.Shape()...)...))
+	v.Const = t
+	v.Dims = constDims(t)
+	return v
+}
+
+// maxDims bounds the tensors whose content is followed in symbols: ranks are small, and so are lists of axes.
+const maxDims = 64
+
+func constDims(t *tensor.Tensor) []Dim {
+	if !carriesDims(t.DType()) || t.Rank() > 1 || t.Len() > maxDims {
+		return nil
+	}
+	d := make([]Dim, t.Len())
+	for i := range d {
+		d[i] = Dim{k: t.Int64(i)}
+	}
+	return d
+}
+
+// carriesDims: bool is among them for the comparisons of sizes that exporters write.
+func carriesDims(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 || d == tensor.Bool }
+
+// NewNode makes a node, infers its outputs and registers its uses. The node stands nowhere yet: Append or Emit places it.
+func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error) {
+	n := &Node{Op: op, Inputs: slices.Clone(inputs), Origins: origins}
+	types, err := Infer(n)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range types {
+		v := g.NewValue("", t)
+		v.Def = n
+		n.Outputs = append(n.Outputs, v)
+	}
+	for i, v := range n.Inputs {
+		if v != nil {
+			v.Uses = append(v.Uses, Use{n, i})
+		}
+	}
+	inferContent(n)
+	return n, nil
+}
+
+// Append makes a node at the end of the graph and gives its outputs.
+func (g *Graph) Append(op Op, inputs []*Value, origins ...string) ([]*Value, error) {
+	n, err := g.NewNode(op, inputs, origins...)
+	if err != nil {
+		return nil, err
+	}
+	g.Nodes = append(g.Nodes, n)
+	return n.Outputs, nil
+}
+
+// SetInput makes operand i of n read v, which may be nil.
+func (n *Node) SetInput(i int, v *Value) {
+	if old := n.Inputs[i]; old != nil {
+		old.dropUse(n, i)
+	}
+	n.Inputs[i] = v
+	if v != nil {
+		v.Uses = append(v.Uses, Use{n, i})
+	}
+}
+
+func (v *Value) dropUse(n *Node, i int) {
+	for k, u := range v.Uses {
+		if u.Node == n && u.Index == i {
+			last := len(v.Uses) - 1
+			v.Uses[k] = v.Uses[last]
+			v.Uses = v.Uses[:last]
+			return
+		}
+	}
+	panic(fmt.Sprintf("ir: use of %%%d is not registered", v.ID))
+}
+
+// ReplaceAll makes every reader of old, the graph's outputs among them, read by instead.
+func (g *Graph) ReplaceAll(old, by *Value) {
+	for len(old.Uses) > 0 {
+		u := old.Uses[len(old.Uses)-1]
+		u.Node.SetInput(u.Index, by)
+	}
+	for i, o := range g.Outputs {
+		if o == old {
+			g.Outputs[i] = by
+		}
+	}
+}
+
+// Detach takes a node out of its operands' use lists; the caller takes it out of Nodes. Its outputs must be unused.
+func (n *Node) Detach() {
+	for i, v := range n.Inputs {
+		if v != nil {
+			v.dropUse(n, i)
+		}
+	}
+	n.Inputs = nil
+}
+
+// IsOutput reports whether the graph gives v to its caller.
+func (g *Graph) IsOutput(v *Value) bool { return slices.Contains(g.Outputs, v) }
+
+// Consts lists the constants that the nodes and outputs read, in order of first use, each once; regions are included.
+func (g *Graph) Consts() []*Value {
+	var out []*Value
+	seen := map[*Value]bool{}
+	add := func(v *Value) {
+		if v != nil && v.Def == nil && (v.Const != nil || v.Packed != nil) && !seen[v] {
+			seen[v] = true
+			out = append(out, v)
+		}
+	}
+	var walk func(g *Graph)
+	walk = func(g *Graph) {
+		for _, n := range g.Nodes {
+			for _, v := range n.Inputs {
+				add(v)
+			}
+			for _, r := range n.Regions {
+				walk(r)
+			}
+		}
+		for _, v := range g.Outputs {
+			add(v)
+		}
+	}
+	walk(g)
+	return out
+}
+
+// IsConst reports whether the value's content is fixed by the model.
+func (v *Value) IsConst() bool { return v != nil && (v.Const != nil || v.Packed != nil) }
+
+// Static gives the shape in numbers when no symbol is in it.
+func (t Type) Static() (tensor.Shape, bool) {
+	if t.Kind != TensorType || t.Unranked {
+		return nil, false
+	}
+	s := make(tensor.Shape, len(t.Shape))
+	for i, d := range t.Shape {
+		n, ok := d.Const()
+		if !ok {
+			return nil, false
+		}
+		s[i] = n
+	}
+	return s, true
+}
+
+// Sizes is Static for a bound graph, where every shape is known; it panics otherwise.
+func (t Type) Sizes() tensor.Shape {
+	s, ok := t.Static()
+	if !ok {
+		panic("ir: type " + t.String() + " is not bound")
+	}
+	return s
+}
+
+// Elements is the number of elements as a Dim.
+func (s Shape) Elements() Dim {
+	n := N(1)
+	for _, d := range s {
+		n = n.Mul(d)
+	}
+	return n
+}
+
+// Equal reports whether two shapes have the same rank and the same normal forms.
+func (s Shape) Equal(t Shape) bool { return slices.EqualFunc(s, t, Dim.Equal) }
+
+// Equal reports whether two types are the same.
+func (t Type) Equal(u Type) bool {
+	if t.Kind != u.Kind || t.Unranked != u.Unranked {
+		return false
+	}
+	if t.Kind != TensorType {
+		return t.Elem.Equal(*u.Elem)
+	}
+	return t.DType == u.DType && t.Shape.Equal(u.Shape)
+}

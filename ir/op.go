@@ -1,0 +1,200 @@
+package ir
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An Op is what a node does: a struct whose fields are the operation's parameters, all known at compile time. The zero
+// value need not be meaningful. Ops are values: nothing changes one after it was put into a node.
+type Op interface {
+	// Kind is the op's row in the table and in every backend's table of kernels.
+	Kind() Kind
+	// Infer is the shape rule. It sees symbolic or bound shapes alike, so that Bind checks with it what compilation
+	// could not decide.
+	Infer(in []*Value) ([]Type, error)
+	// Eval is the meaning of the op: slow and plainly right. It folds constants, is the oracle of every kernel's tests,
+	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands.
+	Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// Kind numbers the ops, so that tables over them are arrays.
+type Kind uint8
+
+// The ops. A kind without a row in table fails at start-up, and every backend's table has the same rule.
+const (
+	KindInvalid Kind = iota
+	// elementwise
+	KindUnary
+	KindBinary
+	KindWhere
+	KindCast
+	KindClip
+	// views and movement
+	KindReshape
+	KindTranspose
+	KindSlice
+	KindExpand
+	KindCopy
+	KindConcat
+	KindPad
+	KindTile
+	KindTrilu
+	// indexing
+	KindGather
+	KindGatherElements
+	KindGatherND
+	KindScatterElements
+	KindScatterND
+	KindOneHot
+	// reductions along axes
+	KindReduce
+	KindArgReduce
+	KindSoftmax
+	KindCumSum
+	// sources
+	KindDims
+	KindRange
+	// products and what transformers are made of
+	KindMatMul
+	KindLayerNorm
+	KindAttention
+	KindRotary
+	// kept as the model has it
+	KindCustom
+	NumKinds
+)
+
+// Traits are facts about an op that passes ask for.
+type Traits uint8
+
+// The traits.
+const (
+	// View: output 0 shows the memory of input 0, if its layout allows (see LayoutOf).
+	View Traits = 1 << iota
+	// Elementwise: every output element depends only on the elements at its own, broadcast, position.
+	Elementwise
+	// KeepsCustom: liveness treats the op as a custom operator (section 4 of the design).
+	KeepsCustom
+	// Dynamic: the output types are those given when the node was made; Infer does not repeat them.
+	Dynamic
+)
+
+// A Def is an op's row.
+type Def struct {
+	Name   string // as printed; ops that print under several names, such as Binary, implement namer instead
+	Op     Op     // a value of the op's type
+	MinIn  int
+	MaxIn  int // -1: any number
+	Traits Traits
+}
+
+// namer is an op that prints under a name of its own, such as "add"; named lists all names with the op that each means.
+type namer interface {
+	opName() string
+	named() map[string]Op
+}
+
+var table = [NumKinds]Def{
+	KindUnary:  {"", Unary{}, 1, 1, Elementwise},
+	KindBinary: {"", Binary{}, 2, 2, Elementwise},
+	KindWhere:  {"where", Where{}, 3, 3, Elementwise},
+	KindCast:   {"cast", Cast{}, 1, 1, Elementwise},
+	KindClip:   {"clip", Clip{}, 1, 3, Elementwise},
+
+	KindReshape:   {"reshape", Reshape{}, 1, 1, View},
+	KindTranspose: {"transpose", Transpose{}, 1, 1, View},
+	KindSlice:     {"slice", Slice{}, 1, 1, View},
+	KindExpand:    {"expand", Expand{}, 1, 1, View},
+	KindCopy:      {"copy", Copy{}, 1, 1, 0},
+	KindConcat:    {"concat", Concat{}, 1, -1, 0},
+	KindPad:       {"pad", Pad{}, 1, 2, 0},
+	KindTile:      {"tile", Tile{}, 1, 1, 0},
+	KindTrilu:     {"trilu", Trilu{}, 1, 1, 0},
+
+	KindGather:          {"gather", Gather{}, 2, 2, 0},
+	KindGatherElements:  {"gather_elements", GatherElements{}, 2, 2, 0},
+	KindGatherND:        {"gather_nd", GatherND{}, 2, 2, 0},
+	KindScatterElements: {"scatter_elements", ScatterElements{}, 3, 3, 0},
+	KindScatterND:       {"scatter_nd", ScatterND{}, 3, 3, 0},
+	KindOneHot:          {"one_hot", OneHot{}, 2, 2, 0},
+
+	KindReduce:    {"", Reduce{}, 1, 1, 0},
+	KindArgReduce: {"", ArgReduce{}, 1, 1, 0},
+	KindSoftmax:   {"softmax", Softmax{}, 1, 1, 0},
+	KindCumSum:    {"cumsum", CumSum{}, 1, 1, 0},
+
+	KindDims:  {"dims", DimsOp{}, 0, 0, 0},
+	KindRange: {"range", Range{}, 0, 0, 0},
+
+	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0},
+	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0},
+	KindAttention: {"attention", Attention{}, 3, 4, 0},
+	KindRotary:    {"rotary", Rotary{}, 3, 3, 0},
+
+	KindCustom: {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},
+}
+
+// prototypes maps every printed name to the op that it means, without its parameters.
+var prototypes = map[string]Op{}
+
+func init() {
+	for k := KindInvalid + 1; k < NumKinds; k++ {
+		d := table[k]
+		if d.Op == nil || d.Op.Kind() != k {
+			panic(fmt.Sprintf("ir: kind %d has no row of its own in the op table", k))
+		}
+		if reflect.TypeOf(d.Op).Kind() != reflect.Struct {
+			panic("ir: ops are structs: " + d.Name)
+		}
+		if n, ok := d.Op.(namer); ok {
+			for name, op := range n.named() {
+				prototypes[name] = op
+			}
+			continue
+		}
+		prototypes[d.Name] = d.Op
+	}
+}
+
+// Row gives the table row of a kind.
+func (k Kind) Row() *Def { return &table[k] }
+
+// Has reports whether the kind has all of the traits.
+func (k Kind) Has(t Traits) bool { return table[k].Traits&t == t }
+
+// String is the kind's name in reports: the printed name of ops that have one, the Go type's otherwise.
+func (k Kind) String() string {
+	if k == KindInvalid || k >= NumKinds {
+		return "invalid"
+	}
+	if table[k].Name != "" {
+		return table[k].Name
+	}
+	return reflect.TypeOf(table[k].Op).Name()
+}
+
+// OpName is the name that the IR prints for op.
+func OpName(op Op) string {
+	switch o := op.(type) {
+	case namer:
+		return o.opName()
+	}
+	return table[op.Kind()].Name
+}
+
+// Infer checks a node's operands against the op's row and runs its shape rule.
+func Infer(n *Node) ([]Type, error) {
+	d := table[n.Op.Kind()]
+	if len(n.Inputs) < d.MinIn || d.MaxIn >= 0 && len(n.Inputs) > d.MaxIn {
+		return nil, fmt.Errorf("%s has %d operands", OpName(n.Op), len(n.Inputs))
+	}
+	for i, v := range n.Inputs[:d.MinIn] {
+		if v == nil && d.MaxIn >= 0 {
+			return nil, fmt.Errorf("%s lacks operand %d", OpName(n.Op), i)
+		}
+	}
+	return n.Op.Infer(n.Inputs)
+}

@@ -1,0 +1,144 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// MatMul is act(Alpha·a·b + bias) + residual, the product of numpy.matmul over the last two axes with the leading ones
+// broadcast, b taken transposed when TransB, in one element type with sums in float64 (Eval) or float32 and better
+// (kernels). Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape or
+// nil. Alpha 0 means 1. Integer operands give the exact wrapped sum.
+type MatMul struct {
+	TransB bool
+	Alpha  float32
+	Act    Activation
+}
+
+// The operand positions of MatMul.
+const (
+	MatMulA = iota
+	MatMulB
+	MatMulBias
+	MatMulResidual
+)
+
+// Kind implements Op.
+func (MatMul) Kind() Kind { return KindMatMul }
+
+// Operand gives an optional operand: nil when the node has fewer.
+func Operand[T any](in []*T, i int) *T {
+	if i < len(in) {
+		return in[i]
+	}
+	return nil
+}
+
+// Scale is Alpha, or 1 where it was left out.
+func (o MatMul) Scale() float32 {
+	if o.Alpha == 0 {
+		return 1
+	}
+	return o.Alpha
+}
+
+// Infer implements Op.
+func (o MatMul) Infer(in []*Value) ([]Type, error) {
+	a, b := in[MatMulA].Type, in[MatMulB].Type
+	if a.DType != b.DType {
+		return nil, fmt.Errorf("matmul of %s and %s", a.DType, b.DType)
+	}
+	if len(a.Shape) < 2 || len(b.Shape) < 2 {
+		return nil, fmt.Errorf("matmul of %v and %v needs at least two axes each", a, b)
+	}
+	ra, rb := len(a.Shape), len(b.Shape)
+	k, n := b.Shape[rb-2], b.Shape[rb-1]
+	if o.TransB {
+		k, n = n, k
+	}
+	if Same(a.Shape[ra-1], k) == No {
+		return nil, fmt.Errorf("inner sizes of %v and %v differ: %v and %v", a, b, a.Shape[ra-1], k)
+	}
+	lead, err := BroadcastShapes(a.Shape[:ra-2], b.Shape[:rb-2])
+	if err != nil {
+		return nil, err
+	}
+	out := append(append(Shape{}, lead...), a.Shape[ra-2], n)
+	if bias := Operand(in, MatMulBias); bias != nil && (len(bias.Type.Shape) != 1 || Same(bias.Type.Shape[0], n) == No) {
+		return nil, fmt.Errorf("bias %v for %v columns", bias.Type, n)
+	}
+	if r := Operand(in, MatMulResidual); r != nil {
+		if len(r.Type.Shape) != len(out) {
+			return nil, fmt.Errorf("residual %v for %v", r.Type, out)
+		}
+		for i, d := range r.Type.Shape {
+			if Same(d, out[i]) == No {
+				return nil, fmt.Errorf("residual %v for %v", r.Type, out)
+			}
+		}
+	}
+	return []Type{TensorOf(a.DType, out...)}, nil
+}
+
+// Eval implements Op.
+func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a, b := in[MatMulA], in[MatMulB]
+	bias, residual := Operand(in, MatMulBias), Operand(in, MatMulResidual)
+	sa, sb := a.Shape(), b.Shape()
+	m, k := sa[len(sa)-2], sa[len(sa)-1]
+	n, rs, cs := sb[len(sb)-1], sb[len(sb)-1], 1 // strides of b's rows and columns
+	if o.TransB {
+		n, rs, cs = sb[len(sb)-2], 1, sb[len(sb)-1]
+	}
+	lead, err := tensor.Broadcast(sa[:len(sa)-2], sb[:len(sb)-2])
+	if err != nil {
+		return nil, err
+	}
+	y := tensor.New(a.DType(), append(lead.Clone(), m, n)...)
+	ia, ib := broadcastIndex(sa[:len(sa)-2], lead), broadcastIndex(sb[:len(sb)-2], lead)
+	if !a.DType().IsFloat() {
+		for t := range lead.Elements() {
+			for i := range m {
+				for j := range n {
+					var s int64
+					for p := range k {
+						s += a.Int64(ia(t)*m*k+i*k+p) * b.Int64(ib(t)*k*n+p*rs+j*cs)
+					}
+					y.SetInt64((t*m+i)*n+j, s)
+				}
+			}
+		}
+		return []*tensor.Tensor{y}, nil
+	}
+	af, bf := a.Float64s(), b.Float64s()
+	act := func(x float64) float64 { return x }
+	if fn := o.Act.Unary(); fn != NoUnary {
+		act = func(x float64) float64 { return unaryTable[fn].real(x, Unary{}) }
+	}
+	row := make([]float64, n)
+	for t := range lead.Elements() {
+		for i := range m {
+			clear(row)
+			for p := range k {
+				x := af[ia(t)*m*k+i*k+p]
+				at := ib(t)*k*n + p*rs
+				for j := range row {
+					row[j] += x * bf[at+j*cs]
+				}
+			}
+			for j, s := range row {
+				s *= float64(o.Scale())
+				if bias != nil {
+					s += bias.Float64(j)
+				}
+				s = act(s)
+				if residual != nil {
+					s += residual.Float64((t*m+i)*n + j)
+				}
+				y.SetFloat64((t*m+i)*n+j, s)
+			}
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}

@@ -1,0 +1,390 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Reshape gives the elements of its operand, in row-major order, another shape. Shape has no wildcards: the lowering
+// has solved them.
+type Reshape struct{ Shape []Dim }
+
+// Kind implements Op.
+func (Reshape) Kind() Kind { return KindReshape }
+
+// Infer demands the same number of elements.
+func (o Reshape) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if !t.Unranked && Same(t.Shape.Elements(), Shape(o.Shape).Elements()) == No {
+		return nil, fmt.Errorf("%v cannot be seen as %v: %v and %v elements", t.Shape, Shape(o.Shape), t.Shape.Elements(), Shape(o.Shape).Elements())
+	}
+	if err := nonNegativeSizes(o.Shape); err != nil {
+		return nil, err
+	}
+	return []Type{TensorOf(t.DType, o.Shape...)}, nil
+}
+
+func nonNegativeSizes(s []Dim) error {
+	for i, d := range s {
+		if k, ok := d.Const(); ok && k < 0 {
+			return fmt.Errorf("axis %d of %v has a negative size", i, Shape(s))
+		}
+	}
+	return nil
+}
+
+// Eval implements Op.
+func (o Reshape) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{in[0].Clone().Reshape(sizes(o.Shape)...)}, nil
+}
+
+// Content implements contenter.
+func (Reshape) Content(in []*Value) []Dim { return in[0].Dims }
+
+// sizes reads a bound shape.
+func sizes(s []Dim) tensor.Shape {
+	out := make(tensor.Shape, len(s))
+	for i, d := range s {
+		out[i] = d.Int()
+	}
+	return out
+}
+
+// Transpose permutes axes: axis i of the result is axis Perm[i] of the operand.
+type Transpose struct{ Perm []int }
+
+// Kind implements Op.
+func (Transpose) Kind() Kind { return KindTranspose }
+
+// Infer implements Op.
+func (o Transpose) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if len(o.Perm) != len(t.Shape) {
+		return nil, fmt.Errorf("permutation %v for rank %d", o.Perm, len(t.Shape))
+	}
+	s := make(Shape, len(o.Perm))
+	seen := make([]bool, len(o.Perm))
+	for i, p := range o.Perm {
+		if p < 0 || p >= len(s) || seen[p] {
+			return nil, fmt.Errorf("%v is not a permutation of the axes", o.Perm)
+		}
+		seen[p] = true
+		s[i] = t.Shape[p]
+	}
+	return []Type{TensorOf(t.DType, s...)}, nil
+}
+
+// Eval implements Op.
+func (o Transpose) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	st := x.Shape().Strides()
+	shape, strides := make(tensor.Shape, len(o.Perm)), make([]int, len(o.Perm))
+	for i, p := range o.Perm {
+		shape[i], strides[i] = x.Shape()[p], st[p]
+	}
+	return []*tensor.Tensor{gatherStrided(x, shape, strides, 0)}, nil
+}
+
+// gatherStrided reads x at off + Σ index·stride into a new row-major tensor.
+func gatherStrided(x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
+	y := tensor.New(x.DType(), shape...)
+	idx := make([]int, len(shape))
+	for i := range y.Len() {
+		copyElement(y, i, x, off)
+		for k := len(shape) - 1; k >= 0; k-- {
+			idx[k]++
+			off += strides[k]
+			if idx[k] < shape[k] {
+				break
+			}
+			off -= strides[k] * shape[k]
+			idx[k] = 0
+		}
+	}
+	return y
+}
+
+// copyElement sets y[i] = x[j] for two tensors of one type.
+func copyElement(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
+	switch w := x.DType().Size(); {
+	case x.DType() == tensor.String:
+		y.Strings()[i] = x.Strings()[j]
+	case w > 0:
+		copy(y.Bytes()[i*w:(i+1)*w], x.Bytes()[j*w:(j+1)*w])
+	case x.DType() == tensor.F4E2M1:
+		y.SetFloat64(i, x.Float64(j))
+	default:
+		y.SetInt64(i, x.Int64(j))
+	}
+}
+
+// Slice takes Sizes[i] elements of each axis, from Starts[i] on, every Steps[i]-th; a negative step walks backwards. The
+// lowering has normalised starts and clamped sizes.
+type Slice struct {
+	Starts, Sizes []Dim
+	Steps         []int
+}
+
+// Kind implements Op.
+func (Slice) Kind() Kind { return KindSlice }
+
+// Infer refuses a slice that leaves its operand.
+func (o Slice) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if len(o.Starts) != len(t.Shape) || len(o.Sizes) != len(t.Shape) || len(o.Steps) != len(t.Shape) {
+		return nil, fmt.Errorf("slice of %d axes for rank %d", len(o.Starts), len(t.Shape))
+	}
+	for i, d := range t.Shape {
+		if o.Steps[i] == 0 {
+			return nil, fmt.Errorf("axis %d: step 0", i)
+		}
+		last := o.Starts[i].Add(o.Sizes[i].Sub(N(1)).scale(int64(o.Steps[i])))
+		empty := o.Sizes[i].Is(0)
+		if !empty && (LessEqual(d, last) == Yes || LessEqual(N(0), last) == No || LessEqual(N(0), o.Starts[i]) == No) {
+			return nil, fmt.Errorf("axis %d: elements %v to %v of %v", i, o.Starts[i], last, d)
+		}
+	}
+	if err := nonNegativeSizes(o.Sizes); err != nil {
+		return nil, err
+	}
+	return []Type{TensorOf(t.DType, o.Sizes...)}, nil
+}
+
+// Eval implements Op.
+func (o Slice) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	strides := x.Shape().Strides()
+	off := 0
+	for i := range strides {
+		off += o.Starts[i].Int() * strides[i]
+		strides[i] *= o.Steps[i]
+	}
+	return []*tensor.Tensor{gatherStrided(x, sizes(o.Sizes), strides, off)}, nil
+}
+
+// Content implements contenter.
+func (o Slice) Content(in []*Value) []Dim {
+	x := in[0].Dims
+	if x == nil || len(o.Starts) != 1 {
+		return nil
+	}
+	start, ok1 := o.Starts[0].Const()
+	n, ok2 := o.Sizes[0].Const()
+	if !ok1 || !ok2 {
+		return nil
+	}
+	out := make([]Dim, n)
+	for i := range out {
+		out[i] = x[start+i*o.Steps[0]]
+	}
+	return out
+}
+
+// Expand broadcasts its operand to Shape, whose axes are equal to the operand's or meet a 1 there.
+type Expand struct{ Shape []Dim }
+
+// Kind implements Op.
+func (Expand) Kind() Kind { return KindExpand }
+
+// Infer implements Op. The operand must broadcast to exactly Shape.
+func (o Expand) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if len(t.Shape) > len(o.Shape) {
+		return nil, fmt.Errorf("%v does not expand to %v", t.Shape, Shape(o.Shape))
+	}
+	off := len(o.Shape) - len(t.Shape)
+	for i, d := range t.Shape {
+		if !d.Is(1) && Same(d, o.Shape[off+i]) == No {
+			return nil, fmt.Errorf("%v does not expand to %v", t.Shape, Shape(o.Shape))
+		}
+	}
+	if err := nonNegativeSizes(o.Shape); err != nil {
+		return nil, err
+	}
+	return []Type{TensorOf(t.DType, o.Shape...)}, nil
+}
+
+// Eval implements Op.
+func (o Expand) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, shape := in[0], sizes(o.Shape)
+	st := x.Shape().Strides()
+	strides := make([]int, len(shape))
+	off := len(shape) - len(st)
+	for i, d := range x.Shape() {
+		switch d {
+		case 1:
+		case shape[off+i]:
+			strides[off+i] = st[i]
+		default:
+			return nil, fmt.Errorf("%v does not expand to %v", x.Shape(), shape)
+		}
+	}
+	return []*tensor.Tensor{gatherStrided(x, shape, strides, 0)}, nil
+}
+
+// Content implements contenter.
+func (o Expand) Content(in []*Value) []Dim {
+	if len(in[0].Dims) != 1 || len(o.Shape) != 1 {
+		return nil
+	}
+	n, ok := o.Shape[0].Const()
+	if !ok || n < 0 || n > maxDims {
+		return nil
+	}
+	return slices.Repeat(in[0].Dims, n)
+}
+
+// Copy materialises its operand row-major. Legalisation inserts it where a kernel cannot read a strided view and before
+// outputs that would share memory with an input.
+type Copy struct{}
+
+// Kind implements Op.
+func (Copy) Kind() Kind { return KindCopy }
+
+// Infer implements Op.
+func (Copy) Infer(in []*Value) ([]Type, error) { return []Type{in[0].Type}, nil }
+
+// Eval implements Op.
+func (Copy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{in[0].Clone()}, nil
+}
+
+// Content implements contenter.
+func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
+
+// Concat joins its operands along Axis.
+type Concat struct{ Axis int }
+
+// Kind implements Op.
+func (Concat) Kind() Kind { return KindConcat }
+
+// Infer implements Op.
+func (o Concat) Infer(in []*Value) ([]Type, error) {
+	first := in[0].Type
+	if o.Axis < 0 || o.Axis >= len(first.Shape) {
+		return nil, fmt.Errorf("axis %d for rank %d", o.Axis, len(first.Shape))
+	}
+	s := slices.Clone(first.Shape)
+	for _, v := range in[1:] {
+		t := v.Type
+		if t.DType != first.DType || len(t.Shape) != len(s) {
+			return nil, fmt.Errorf("%v beside %v", t, first)
+		}
+		for i, d := range t.Shape {
+			switch {
+			case i == o.Axis:
+				s[i] = s[i].Add(d)
+			case Same(s[i], d) == No:
+				return nil, fmt.Errorf("%v beside %v: axis %d differs", t, first, i)
+			case len(d.terms) == 0:
+				s[i] = d // a number says more than a symbol
+			}
+		}
+	}
+	return []Type{TensorOf(first.DType, s...)}, nil
+}
+
+// Eval implements Op.
+func (o Concat) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	shape := in[0].Shape().Clone()
+	for _, x := range in[1:] {
+		shape[o.Axis] += x.Shape()[o.Axis]
+	}
+	y := tensor.New(in[0].DType(), shape...)
+	outer, inner := shape[:o.Axis].Elements(), shape[o.Axis+1:].Elements()
+	at := 0
+	for _, x := range in {
+		run := x.Shape()[o.Axis] * inner
+		for b := range outer {
+			for i := range run {
+				copyElement(y, b*shape[o.Axis]*inner+at+i, x, b*run+i)
+			}
+		}
+		at += run
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// Content implements contenter.
+func (o Concat) Content(in []*Value) []Dim {
+	var out []Dim
+	for _, v := range in {
+		if v.Dims == nil {
+			return nil
+		}
+		out = append(out, v.Dims...)
+	}
+	return out
+}
+
+// DimsOp is the vector of sizes that ONNX's Shape and Size give, or a scalar.
+type DimsOp struct {
+	Dims   []Dim
+	Scalar bool
+	DType  tensor.DType
+}
+
+// Kind implements Op.
+func (DimsOp) Kind() Kind { return KindDims }
+
+// Infer implements Op.
+func (o DimsOp) Infer([]*Value) ([]Type, error) {
+	if o.Scalar {
+		return []Type{TensorOf(o.DType)}, nil
+	}
+	return []Type{TensorOf(o.DType, N(len(o.Dims)))}, nil
+}
+
+// Eval implements Op.
+func (o DimsOp) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, _ := o.Infer(nil)
+	x, ok := contentOf(t[0], o.Dims)
+	if !ok {
+		return nil, fmt.Errorf("sizes %v are not bound", Shape(o.Dims))
+	}
+	return []*tensor.Tensor{x}, nil
+}
+
+// Content implements contenter.
+func (o DimsOp) Content([]*Value) []Dim { return o.Dims }
+
+// Range counts: Len integers from Start on, Step apart.
+type Range struct {
+	Start, Step, Len Dim
+	DType            tensor.DType
+}
+
+// Kind implements Op.
+func (Range) Kind() Kind { return KindRange }
+
+// Infer implements Op.
+func (o Range) Infer([]*Value) ([]Type, error) {
+	if !o.DType.IsInt() {
+		return nil, fmt.Errorf("range of %s", o.DType)
+	}
+	return []Type{TensorOf(o.DType, o.Len)}, nil
+}
+
+// Eval implements Op.
+func (o Range) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y := tensor.New(o.DType, o.Len.Int())
+	for i := range y.Len() {
+		y.SetInt64(i, int64(o.Start.Int())+int64(i)*int64(o.Step.Int()))
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// Content implements contenter.
+func (o Range) Content([]*Value) []Dim {
+	n, ok := o.Len.Const()
+	if !ok || n > maxDims {
+		return nil
+	}
+	out := make([]Dim, n)
+	for i := range out {
+		out[i] = o.Start.Add(o.Step.scale(int64(i)))
+	}
+	return out
+}
