@@ -59,6 +59,14 @@ func BackwardActivationsOnly() Options {
 
 const minGuard = 128
 
+// Guard returns the bytes kept free behind every boundary buffer.
+func (o *Options) Guard() int64 {
+	if !o.TailGuard {
+		return 0
+	}
+	return max(o.align(), minGuard)
+}
+
 func (o *Options) validate() error {
 	switch {
 	case o.Mode >= numModes:
@@ -110,8 +118,8 @@ func (o *Options) extent(b *Buffer) int64 {
 	if n == 0 {
 		return 0
 	}
-	if o.TailGuard && b.Boundary != None {
-		n += max(o.align(), minGuard)
+	if b.Boundary != None {
+		n += o.Guard()
 	}
 	return roundUp(n, o.alignment(b))
 }

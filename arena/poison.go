@@ -1,0 +1,99 @@
+package arena
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/planner"
+)
+
+// The fillings of poison runs. Any float that is read from NaNFill is a NaN, of 16, 32 or 64 bits
+// alike; ByteFill makes integers that stand out.
+const (
+	NaNFill  = 0xff
+	ByteFill = 0xa5
+)
+
+// Poison fills the whole arena, so that a run that reads what it has not written is found.
+func (a *Arena) Poison(fill byte) { fillBytes(a.memory, fill) }
+
+func fillBytes(b []byte, fill byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = fill
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
+// Watch follows a run step by step. Before the step that writes a buffer it fills the bytes that
+// the plan keeps free behind it; after each step it reports a guard that was written over, and
+// poisons the buffers that died, so that a read of a dead range is found as a wrong result.
+type Watch struct {
+	arena  *Arena
+	guard  int64
+	starts map[int][]int // buffers by first step
+	ends   map[int][]int // buffers by the step after their last
+	armed  []int
+}
+
+// NewWatch watches runs on the arena.
+func NewWatch(a *Arena) *Watch {
+	l := a.layout
+	w := &Watch{arena: a, guard: l.plan.Options.Guard(), starts: map[int][]int{}, ends: map[int][]int{}}
+	last := map[int]int{} // of a group
+	for i := range l.problem.Buffers {
+		b := &l.problem.Buffers[i]
+		last[b.Group] = max(last[b.Group], b.Last)
+	}
+	for i := range l.problem.Buffers {
+		b := &l.problem.Buffers[i]
+		if !l.Has(i) || l.Capacity(i) == 0 {
+			continue
+		}
+		w.starts[b.First] = append(w.starts[b.First], i)
+		if b.Group == 0 || last[b.Group] == b.Last { // the others' memory lives on
+			w.ends[b.Last] = append(w.ends[b.Last], i)
+		}
+	}
+	return w
+}
+
+// guardOf returns the bytes kept free behind a boundary buffer.
+func (w *Watch) guardOf(buffer int) []byte {
+	offset, _ := w.arena.layout.Offset(buffer) // it has memory, or it would not be watched
+	end := offset + w.arena.layout.Capacity(buffer)
+	return w.arena.memory[end : end+w.guard]
+}
+
+// Before is called ahead of a step.
+func (w *Watch) Before(step int) {
+	for _, i := range w.starts[step] {
+		if w.arena.layout.problem.Buffers[i].Boundary != planner.None {
+			fillBytes(w.guardOf(i), ByteFill)
+			w.armed = append(w.armed, i)
+		}
+	}
+}
+
+// After is called behind a step.
+func (w *Watch) After(step int) error {
+	for _, i := range w.armed {
+		for at, b := range w.guardOf(i) {
+			if b != ByteFill {
+				return fmt.Errorf("step %d wrote %d bytes behind the end of buffer %d (%s)", step, at, i, w.arena.layout.problem.Buffers[i].Name)
+			}
+		}
+	}
+	for _, i := range w.ends[step+1] {
+		w.armed = slices.DeleteFunc(w.armed, func(j int) bool { return j == i })
+		fill := byte(ByteFill)
+		if w.arena.layout.DType(i).IsFloat() {
+			fill = NaNFill
+		}
+		offset, _ := w.arena.layout.Offset(i)
+		fillBytes(w.arena.memory[offset:offset+w.arena.layout.Capacity(i)], fill)
+	}
+	return nil
+}
