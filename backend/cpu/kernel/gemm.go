@@ -52,8 +52,9 @@ const (
 // gemmFunc multiplies one register tile: rows × cols of C (+)= A·B over k steps, then the epilogue. Strides count
 // elements; B has its columns side by side and bRow elements from one k to the next. The number of rows, and of
 // vectors in a row of the tile, are fixed for each function; cols says how many columns of the last vector are
-// real: only those of C, bias and res are touched, all of B are read.
-type gemmFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+// real: only those of C, bias and res are touched, all of B are read. From next on, memory is prefetched at
+// nextStep bytes for each k.
+type gemmFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // Flags of a gemmFunc.
 const (
@@ -159,6 +160,14 @@ func (s *Set) gemmPanel(rowLo, rowHi, col, cols, k, kBlock int, b *float32, bRow
 		}
 		separate := last && args.Act > ActRelu
 		bBlock := offset(b, kLo*bRow)
+		// While the tiles use this block of the panel, each brings its share of the following one into the L2 cache.
+		// A lone tile streams: it gains nothing and asks for what it reads. The address may lie behind the matrix,
+		// so it must not be a pointer.
+		blockBytes := 4 * kLen * bRow
+		next, nextStep := uintptr(unsafe.Pointer(bBlock)), 4*bRow
+		if tiles > 1 {
+			next, nextStep = next+uintptr(blockBytes), nextStep/tiles
+		}
 		row := rowLo
 		for t := range tiles {
 			rows := (rowHi - row + tiles - t - 1) / (tiles - t)
@@ -167,7 +176,7 @@ func (s *Set) gemmPanel(rowLo, rowHi, col, cols, k, kBlock int, b *float32, bRow
 				tileRes = pointerAt(args.Residual, row*args.ResRow+col)
 			}
 			s.gemm.kernels[rows][vecs](kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
-				bBlock, bRow, c, args.CRow, cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+				bBlock, bRow, next+uintptr(t*blockBytes/tiles), nextStep, c, args.CRow, cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, rows, col, cols)
 			}

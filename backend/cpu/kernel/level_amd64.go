@@ -21,4 +21,40 @@ func machineLevel() Level {
 	return level
 }
 
-func machineCaches() cacheSizes { return defaultCaches }
+func init() {
+	variants[AVX2] = func(s *Set) {
+		s.gemm = gemmTileAVX2
+	}
+	variants[AVX512] = func(s *Set) {
+		s.gemm = gemmTileAVX512
+	}
+}
+
+// machineCaches reads the sizes from the CPUID leaf of deterministic cache parameters: 4 on Intel, its copy
+// 0x8000001D on AMD.
+func machineCaches() cacheSizes {
+	caches := defaultCaches
+	leaf := uint32(4)
+	if _, ebx, ecx, edx := cpuid(0, 0); ebx == 'A'|'u'<<8|'t'<<16|'h'<<24 && ecx == 'c'|'A'<<8|'M'<<16|'D'<<24 && edx == 'e'|'n'<<8|'t'<<16|'i'<<24 {
+		leaf = 0x8000001d
+	}
+	if top, _, _, _ := cpuid(leaf&0x80000000, 0); top < leaf {
+		return caches
+	}
+	for i := range uint32(8) {
+		eax, ebx, ecx, _ := cpuid(leaf, i)
+		const none, data, unified = 0, 1, 3
+		kind, level := eax&31, eax>>5&7
+		if kind == none {
+			break
+		}
+		size := int(ebx>>22+1) * int(ebx>>12&0x3ff+1) * int(ebx&0xfff+1) * int(ecx+1)
+		switch {
+		case level == 1 && kind == data:
+			caches.l1 = size
+		case level == 2 && kind == unified:
+			caches.l2 = size
+		}
+	}
+	return caches
+}

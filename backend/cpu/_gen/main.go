@@ -1,0 +1,96 @@
+// Command _gen writes the assembly of backend/cpu/kernel, its Go stubs and the tables of the tiles.
+//
+// Every unit is one pair of files. A unit that exists for both AVX2 and AVX-512 is written once, over the type simd,
+// which hides the width of the registers and the masks.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// units are the files that the generator writes: NAME_amd64.s and NAME_amd64.go.
+var units = []struct {
+	name string
+	emit func(*gen)
+}{
+	{"cpuid", cpuid},
+	{"peaks", peakLoops},
+	{"gemm_avx2", func(g *gen) { gemmTiles(avx2(g)) }},
+	{"gemm_avx512", func(g *gen) { gemmTiles(avx512(g)) }},
+}
+
+// gen builds one unit.
+type gen struct {
+	*build.Context
+	constants map[string]operand.Mem
+	extra     bytes.Buffer // Go text for behind the stubs
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: go run . FOLDER (where the files go: ../kernel)")
+	}
+	out := os.Args[1] // avo's build package has taken the flag -out
+	for _, unit := range units {
+		g := &gen{Context: build.NewContext(), constants: map[string]operand.Mem{}}
+		g.ConstraintExpr("amd64,!noasm")
+		unit.emit(g)
+		if err := g.write(filepath.Join(out, unit.name+"_amd64")); err != nil {
+			log.Fatalf("%s: %v", unit.name, err)
+		}
+	}
+}
+
+func (g *gen) write(path string) error {
+	file, err := g.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return err
+	}
+	if err := pass.FunctionPass(encodeUnknown).Execute(file); err != nil {
+		return err
+	}
+	config := printer.Config{Name: "backend/cpu/_gen", Pkg: "kernel"}
+	text, err := printer.NewGoAsm(config).Print(file)
+	if err != nil {
+		return err
+	}
+	stubs, err := printer.NewStubs(config).Print(file)
+	if err != nil {
+		return err
+	}
+	stubs, err = format.Source(append(stubs, g.extra.Bytes()...))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".s", text, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(path+".go", stubs, 0o644)
+}
+
+// fn starts a function whose pointers do not escape.
+func (g *gen) fn(name, signature, doc string, args ...any) {
+	g.TEXT(name, signature)
+	g.Doc(fmt.Sprintf(doc, args...))
+}
+
+// TEXT starts a leaf function.
+func (g *gen) TEXT(name, signature string) {
+	g.Function(name)
+	g.Attributes(noSplit)
+	g.Pragma("noescape")
+	g.SignatureExpr(signature)
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const noSplit = attr.NOSPLIT
+
+// simd writes vector code for one register width.
+type simd struct {
+	*gen
+	name  string // suffix of the functions
+	lanes int    // floats in a vector
+	wide  bool   // AVX-512, with its mask registers
+}
+
+func avx2(g *gen) *simd   { return &simd{gen: g, name: "AVX2", lanes: 8} }
+func avx512(g *gen) *simd { return &simd{gen: g, name: "AVX512", lanes: 16, wide: true} }
+
+// vec gives a fresh vector register.
+func (v *simd) vec() reg.VecVirtual {
+	if v.wide {
+		return v.ZMM()
+	}
+	return v.YMM()
+}
+
+func (v *simd) vecs(n int) []reg.VecVirtual {
+	regs := make([]reg.VecVirtual, n)
+	for i := range regs {
+		regs[i] = v.vec()
+	}
+	return regs
+}
+
+// zero clears a register.
+func (v *simd) zero(r reg.Register) {
+	if v.wide {
+		v.VPXORD(r, r, r)
+	} else {
+		v.VPXOR(r, r, r)
+	}
+}
+
+// mask chooses the first lanes of a vector: a mask register, or a vector whose chosen lanes are all ones.
+type mask struct{ reg.Register }
+
+// tail gives the mask of the first n lanes, 0 ≤ n ≤ lanes. n is clobbered.
+func (v *simd) tail(n reg.Register) mask {
+	if v.wide {
+		ones := v.GP32()
+		v.MOVL(operand.I32(-1), ones)
+		v.BZHIL(n.(reg.GPVirtual).As32(), ones, ones)
+		k := v.K()
+		v.KMOVW(ones, k)
+		return mask{k}
+	}
+	table := v.GP64()
+	v.LEAQ(v.tailTable(), table)
+	v.NEGQ(n)
+	m := v.YMM()
+	v.VMOVDQU(operand.Mem{Base: table, Index: n, Scale: 4, Disp: 32}, m)
+	return mask{m}
+}
+
+// tailTable is eight lanes of ones and eight of zeros.
+func (v *simd) tailTable() operand.Mem {
+	return v.table("tailMask", func() {
+		for range 4 {
+			v.AppendDatum(operand.U64(math.MaxUint64))
+		}
+		for range 4 {
+			v.AppendDatum(operand.U64(0))
+		}
+	})
+}
+
+// table gives a read-only table of this unit, made at its first use.
+func (v *gen) table(name string, fill func()) operand.Mem {
+	if mem, ok := v.constants[name]; ok {
+		return mem
+	}
+	mem := v.StaticGlobal(name)
+	v.DataAttributes(attr.RODATA | attr.NOPTR)
+	fill()
+	v.constants[name] = mem
+	return mem
+}
+
+// f32 gives memory that holds x in every lane of the widest vector. avo's own F32 constants are written as integers,
+// so the bits are given.
+func (v *simd) f32(x float64) operand.Mem { return v.bits(math.Float32bits(float32(x))) }
+
+// bits gives memory that holds the word in every lane of the widest vector.
+func (v *simd) bits(word uint32) operand.Mem {
+	return v.table(fmt.Sprintf("lanes%08x", word), func() {
+		for range v.lanes {
+			v.AppendDatum(operand.U32(word))
+		}
+	})
+}
+
+// load reads a vector, or its masked lanes with zeros elsewhere.
+func (v *simd) load(from operand.Mem, to reg.Register, m *mask) {
+	switch {
+	case m == nil:
+		v.VMOVUPS(from, to)
+	case v.wide:
+		v.VMOVUPS_Z(from, m.Register, to)
+	default:
+		v.VMASKMOVPS(from, m.Register, to)
+	}
+}
+
+// store writes a vector, or its masked lanes.
+func (v *simd) store(from reg.Register, to operand.Mem, m *mask) {
+	switch {
+	case m == nil:
+		v.VMOVUPS(from, to)
+	case v.wide:
+		v.VMOVUPS(from, m.Register, to)
+	default:
+		v.VMASKMOVPS(from, m.Register, to)
+	}
+}
+
+// param loads a parameter of eight bytes into a register.
+func (g *gen) param(name string) reg.GPVirtual {
+	r := g.GP64()
+	g.Load(g.Param(name), r)
+	return r
+}
+
+// elements loads a count of 4-byte elements as a number of bytes.
+func (g *gen) elements(name string) reg.GPVirtual {
+	r := g.param(name)
+	g.SHLQ(operand.U8(2), r)
+	return r
+}
