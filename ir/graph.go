@@ -14,6 +14,8 @@ type Graph struct {
 	Inputs  []*Value
 	Outputs []*Value
 	Nodes   []*Node
+	// OutputNames are the names that callers know the outputs by: one value may be given under several.
+	OutputNames []string
 
 	nextID int
 }

@@ -1,7 +1,15 @@
 package ir
 
-// Pad puts Before[i] and After[i] elements around axis i; negative numbers take elements away. Operand 1 is the scalar
-// that PadConstant writes (absent: zero).
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Pad puts Before[i] and After[i] elements around axis i; negative numbers take elements away, before any are put.
+// Operand 1 is the scalar that PadConstant writes (absent: zero). PadReflect mirrors at the first and last element, which
+// are not repeated, as often as it takes; PadWrap continues as if the axis were a ring.
 type Pad struct {
 	Mode          PadMode
 	Before, After []Dim
@@ -10,11 +18,152 @@ type Pad struct {
 // Kind implements Op.
 func (Pad) Kind() Kind { return KindPad }
 
+// Infer adds the sizes. An empty axis cannot be padded with its own elements.
+func (o Pad) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if len(o.Before) != len(t.Shape) || len(o.After) != len(t.Shape) {
+		return nil, fmt.Errorf("padding of %d and %d axes for rank %d", len(o.Before), len(o.After), len(t.Shape))
+	}
+	if v := Operand(in, 1); v != nil && (v.Type.DType != t.DType || Same(v.Type.Shape.Elements(), N(1)) == No) {
+		return nil, fmt.Errorf("padding value %v for %v", v.Type, t)
+	}
+	s := make(Shape, len(t.Shape))
+	for i, d := range t.Shape {
+		kept := d.Add(Min(o.Before[i], N(0))).Add(Min(o.After[i], N(0)))
+		s[i] = d.Add(o.Before[i]).Add(o.After[i])
+		if LessEqual(N(0), kept) == No {
+			return nil, fmt.Errorf("axis %d: padding %v and %v takes more than the %v elements away", i, o.Before[i], o.After[i], d)
+		}
+		if o.Mode != PadConstant && kept.Is(0) && LessEqual(s[i], N(0)) == No {
+			return nil, fmt.Errorf("axis %d has no element to pad with (%s)", i, o.Mode)
+		}
+	}
+	return []Type{TensorOf(t.DType, s...)}, nil
+}
+
+// Eval implements Op.
+func (o Pad) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, value := in[0], Operand(in, 1)
+	shape := x.Shape().Clone()
+	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
+	for i, n := range x.Shape() {
+		source[i] = o.source(n, o.Before[i].Int(), o.After[i].Int())
+		shape[i] = len(source[i])
+	}
+	y := tensor.New(x.DType(), shape...)
+	strides := x.Shape().Strides()
+	eachIndex(shape, func(i int, idx []int) {
+		from := 0
+		for k, c := range idx {
+			if source[k][c] < 0 {
+				if value != nil {
+					copyElement(y, i, value, 0)
+				}
+				return
+			}
+			from += source[k][c] * strides[k]
+		}
+		copyElement(y, i, x, from)
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// source lists what the places of one padded axis of size n show.
+func (o Pad) source(n, before, after int) []int {
+	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
+	out := make([]int, 0, n+before+after)
+	for i := lo - max(0, before); i < hi+max(0, after); i++ {
+		at := i
+		if i < lo || i >= hi {
+			switch m := hi - lo; o.Mode {
+			case PadConstant:
+				at = -1
+			case PadEdge:
+				at = min(max(i, lo), hi-1)
+			case PadWrap:
+				at = lo + int(modFloorInt(int64(i-lo), int64(m)))
+			case PadReflect:
+				at = lo
+				if m > 1 {
+					p := int(modFloorInt(int64(i-lo), int64(2*(m-1))))
+					at += min(p, 2*(m-1)-p)
+				}
+			}
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+// eachIndex calls f for every flat index of the shape with its coordinates, which f must not keep.
+func eachIndex(shape tensor.Shape, f func(i int, idx []int)) {
+	idx := make([]int, len(shape))
+	for i := range shape.Elements() {
+		f(i, idx)
+		for k := len(shape) - 1; k >= 0; k-- {
+			if idx[k]++; idx[k] < shape[k] {
+				break
+			}
+			idx[k] = 0
+		}
+	}
+}
+
 // Tile repeats its operand Repeats[i] times along axis i.
 type Tile struct{ Repeats []Dim }
 
 // Kind implements Op.
 func (Tile) Kind() Kind { return KindTile }
+
+// Infer multiplies the sizes.
+func (o Tile) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	if len(o.Repeats) != len(t.Shape) {
+		return nil, fmt.Errorf("%d repeats for rank %d", len(o.Repeats), len(t.Shape))
+	}
+	s := make(Shape, len(t.Shape))
+	for i, d := range t.Shape {
+		if LessEqual(N(0), o.Repeats[i]) == No {
+			return nil, fmt.Errorf("axis %d repeats %v times", i, o.Repeats[i])
+		}
+		s[i] = d.Mul(o.Repeats[i])
+	}
+	return []Type{TensorOf(t.DType, s...)}, nil
+}
+
+// Eval implements Op.
+func (o Tile) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	shape := x.Shape().Clone()
+	for i := range shape {
+		shape[i] *= o.Repeats[i].Int()
+	}
+	y := tensor.New(x.DType(), shape...)
+	strides := x.Shape().Strides()
+	eachIndex(shape, func(i int, idx []int) {
+		from := 0
+		for k, c := range idx {
+			from += c % x.Shape()[k] * strides[k]
+		}
+		copyElement(y, i, x, from)
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// Content implements contenter.
+func (o Tile) Content(in []*Value) []Dim {
+	if in[0].Dims == nil || len(o.Repeats) > 1 {
+		return nil
+	}
+	if len(o.Repeats) == 0 {
+		return in[0].Dims
+	}
+	n, ok := o.Repeats[0].Const()
+	if !ok || n < 0 || n > maxDims {
+		return nil
+	}
+	return slices.Repeat(in[0].Dims, n)
+}
 
 // Trilu keeps the triangle of each matrix (the last two axes) on and above the K-th diagonal when Upper, on and below it
 // otherwise, and zeroes the rest.
@@ -25,3 +174,25 @@ type Trilu struct {
 
 // Kind implements Op.
 func (Trilu) Kind() Kind { return KindTrilu }
+
+// Infer keeps the type.
+func (Trilu) Infer(in []*Value) ([]Type, error) {
+	if t := in[0].Type; len(t.Shape) < 2 {
+		return nil, fmt.Errorf("trilu of %v needs at least two axes", t)
+	}
+	return []Type{in[0].Type}, nil
+}
+
+// Eval implements Op.
+func (o Trilu) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	y := tensor.New(x.DType(), x.Shape()...)
+	r := x.Rank()
+	eachIndex(x.Shape(), func(i int, idx []int) {
+		diagonal := idx[r-1] - idx[r-2]
+		if o.Upper && diagonal >= o.K || !o.Upper && diagonal <= o.K {
+			copyElement(y, i, x, i)
+		}
+	})
+	return []*tensor.Tensor{y}, nil
+}

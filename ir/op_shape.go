@@ -120,6 +120,17 @@ func copyElement(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
 	}
 }
 
+// copyRun sets y[i:i+n] = x[j:j+n] for two tensors of one type.
+func copyRun(y *tensor.Tensor, i int, x *tensor.Tensor, j, n int) {
+	if w := x.DType().Size(); w > 0 {
+		copy(y.Bytes()[i*w:(i+n)*w], x.Bytes()[j*w:(j+n)*w])
+		return
+	}
+	for k := range n {
+		copyElement(y, i+k, x, j+k)
+	}
+}
+
 // Slice takes Sizes[i] elements of each axis, from Starts[i] on, every Steps[i]-th; a negative step walks backwards. The
 // lowering has normalised starts and clamped sizes.
 type Slice struct {
@@ -262,9 +273,12 @@ func (Concat) Kind() Kind { return KindConcat }
 
 // Infer implements Op.
 func (o Concat) Infer(in []*Value) ([]Type, error) {
+	if i := slices.Index(in, nil); i >= 0 {
+		return nil, fmt.Errorf("concat lacks operand %d", i)
+	}
 	first := in[0].Type
-	if o.Axis < 0 || o.Axis >= len(first.Shape) {
-		return nil, fmt.Errorf("axis %d for rank %d", o.Axis, len(first.Shape))
+	if err := axisWithin(o.Axis, len(first.Shape)); err != nil {
+		return nil, err
 	}
 	s := slices.Clone(first.Shape)
 	for _, v := range in[1:] {
@@ -298,9 +312,7 @@ func (o Concat) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	for _, x := range in {
 		run := x.Shape()[o.Axis] * inner
 		for b := range outer {
-			for i := range run {
-				copyElement(y, b*shape[o.Axis]*inner+at+i, x, b*run+i)
-			}
+			copyRun(y, b*shape[o.Axis]*inner+at, x, b*run, run)
 		}
 		at += run
 	}

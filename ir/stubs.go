@@ -6,34 +6,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (Where) Infer([]*Value) ([]Type, error)                   { return nil, errors.New("stub") }
-func (Where) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)  { return nil, errors.New("stub") }
-func (Cast) Infer([]*Value) ([]Type, error)                    { return nil, errors.New("stub") }
-func (Cast) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)   { return nil, errors.New("stub") }
-func (Clip) Infer([]*Value) ([]Type, error)                    { return nil, errors.New("stub") }
-func (Clip) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)   { return nil, errors.New("stub") }
-func (Pad) Infer([]*Value) ([]Type, error)                     { return nil, errors.New("stub") }
-func (Pad) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)    { return nil, errors.New("stub") }
-func (Tile) Infer([]*Value) ([]Type, error)                    { return nil, errors.New("stub") }
-func (Tile) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)   { return nil, errors.New("stub") }
-func (Trilu) Infer([]*Value) ([]Type, error)                   { return nil, errors.New("stub") }
-func (Trilu) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)  { return nil, errors.New("stub") }
-func (Gather) Infer([]*Value) ([]Type, error)                  { return nil, errors.New("stub") }
-func (Gather) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errors.New("stub") }
-func (GatherElements) Infer([]*Value) ([]Type, error)          { return nil, errors.New("stub") }
-func (GatherElements) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return nil, errors.New("stub")
-}
-func (GatherND) Infer([]*Value) ([]Type, error)                  { return nil, errors.New("stub") }
-func (GatherND) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errors.New("stub") }
-func (ScatterElements) Infer([]*Value) ([]Type, error)           { return nil, errors.New("stub") }
-func (ScatterElements) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return nil, errors.New("stub")
-}
-func (ScatterND) Infer([]*Value) ([]Type, error)                  { return nil, errors.New("stub") }
-func (ScatterND) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errors.New("stub") }
-func (OneHot) Infer([]*Value) ([]Type, error)                     { return nil, errors.New("stub") }
-func (OneHot) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)    { return nil, errors.New("stub") }
+func (Where) Infer([]*Value) ([]Type, error)                      { return nil, errors.New("stub") }
+func (Where) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)     { return nil, errors.New("stub") }
+func (Cast) Infer([]*Value) ([]Type, error)                       { return nil, errors.New("stub") }
+func (Cast) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)      { return nil, errors.New("stub") }
+func (Clip) Infer([]*Value) ([]Type, error)                       { return nil, errors.New("stub") }
+func (Clip) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)      { return nil, errors.New("stub") }
 func (Reduce) Infer([]*Value) ([]Type, error)                     { return nil, errors.New("stub") }
 func (Reduce) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error)    { return nil, errors.New("stub") }
 func (ArgReduce) Infer([]*Value) ([]Type, error)                  { return nil, errors.New("stub") }

@@ -1,0 +1,276 @@
+package ir
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// dimFields lists, for every kind, the fields of its struct that hold sizes; most ops have none.
+var dimFields = func() (f [NumKinds][]int) {
+	for k := KindInvalid + 1; k < NumKinds; k++ {
+		t := reflect.TypeOf(table[k].Op)
+		for i := range t.NumField() {
+			switch t.Field(i).Type {
+			case reflect.TypeFor[Dim](), reflect.TypeFor[[]Dim](), reflect.TypeFor[Shape](), reflect.TypeFor[[]Type]():
+				f[k] = append(f[k], i)
+			}
+		}
+	}
+	return f
+}()
+
+// MapDims gives op with every size in its fields replaced by f's answer.
+func MapDims(op Op, f func(Dim) (Dim, error)) (Op, error) {
+	fields := dimFields[op.Kind()]
+	if len(fields) == 0 {
+		return op, nil
+	}
+	old := reflect.ValueOf(op)
+	v := reflect.New(old.Type()).Elem()
+	v.Set(old)
+	for _, i := range fields {
+		var err error
+		switch x := v.Field(i).Addr().Interface().(type) {
+		case *Dim:
+			*x, err = f(*x)
+		case *[]Dim:
+			*x, err = mapShape(*x, f)
+		case *Shape:
+			*x, err = mapShape(*x, f)
+		case *[]Type:
+			types := make([]Type, len(*x))
+			for k, t := range *x {
+				if types[k], err = MapType(t, f); err != nil {
+					break
+				}
+			}
+			*x = types
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v.Interface().(Op), nil
+}
+
+func mapShape(s []Dim, f func(Dim) (Dim, error)) ([]Dim, error) {
+	out := make([]Dim, len(s))
+	for i, d := range s {
+		if len(d.terms) == 0 {
+			out[i] = d
+			continue
+		}
+		var err error
+		if out[i], err = f(d); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// MapType gives t with every size replaced by f's answer.
+func MapType(t Type, f func(Dim) (Dim, error)) (Type, error) {
+	if t.Kind != TensorType {
+		e, err := MapType(*t.Elem, f)
+		t.Elem = &e
+		return t, err
+	}
+	s, err := mapShape(t.Shape, f)
+	t.Shape = s
+	return t, err
+}
+
+// number gives sizes their numbers.
+func (b Binding) number(d Dim) (Dim, error) {
+	n, err := d.Eval(b)
+	return N(n), err
+}
+
+// BindOp puts numbers to the sizes in op's fields.
+func BindOp(op Op, b Binding) (Op, error) { return MapDims(op, b.number) }
+
+// A ShapeError is a size that does not fit, found at a node of the model.
+type ShapeError struct {
+	Node string // the ONNX names of the node, or what the op prints as
+	Op   string
+	Err  error
+}
+
+// Error implements error.
+func (e *ShapeError) Error() string { return fmt.Sprintf("node %s (%s): %v", e.Node, e.Op, e.Err) }
+
+// Unwrap gives the cause.
+func (e *ShapeError) Unwrap() error { return e.Err }
+
+// Label names a node for messages: its ONNX names, the first of them when there are many.
+func (n *Node) Label() string {
+	switch len(n.Origins) {
+	case 0:
+		return "(made by the compiler)"
+	case 1:
+		return fmt.Sprintf("%q", n.Origins[0])
+	}
+	return fmt.Sprintf("%q and %d more", n.Origins[0], len(n.Origins)-1)
+}
+
+// Fail wraps err with the node's name.
+func (n *Node) Fail(err error) error { return &ShapeError{Node: n.Label(), Op: OpName(n.Op), Err: err} }
+
+// Bind gives a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
+// whatever compilation could not decide is checked here, with the node's name. Constants are shared with g. The map from
+// g's values to the copy's is by ID: the copy's value of g's %7 has ID 7.
+func (g *Graph) Bind(b Binding) (*Graph, error) {
+	out := &Graph{Name: g.Name, OutputNames: g.OutputNames, nextID: g.nextID, Nodes: make([]*Node, 0, len(g.Nodes))}
+	vals := make([]*Value, g.nextID)
+	store := make([]Value, 0, g.nextID) // one allocation; never grows, so that pointers into it stay
+	put := func(v *Value, t Type) *Value {
+		store = append(store, Value{ID: v.ID, Name: v.Name, Type: t, Const: v.Const, Packed: v.Packed})
+		c := &store[len(store)-1]
+		vals[v.ID] = c
+		return c
+	}
+	get := func(v *Value) *Value {
+		if v == nil {
+			return nil
+		}
+		if vals[v.ID] == nil {
+			put(v, v.Type) // a constant
+		}
+		return vals[v.ID]
+	}
+	for _, v := range g.Inputs {
+		t, err := MapType(v.Type, b.number)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		out.Inputs = append(out.Inputs, put(v, t))
+	}
+	for _, n := range g.Nodes {
+		op, err := BindOp(n.Op, b)
+		if err != nil {
+			return nil, n.Fail(err)
+		}
+		c := &Node{Op: op, Origins: n.Origins, Regions: n.Regions, Inputs: make([]*Value, len(n.Inputs))}
+		for i, v := range n.Inputs {
+			if c.Inputs[i] = get(v); v != nil {
+				c.Inputs[i].Uses = append(c.Inputs[i].Uses, Use{c, i})
+			}
+		}
+		types, err := Infer(c)
+		if err != nil {
+			return nil, n.Fail(err)
+		}
+		c.Outputs = make([]*Value, len(n.Outputs))
+		for i, v := range n.Outputs {
+			c.Outputs[i] = put(v, types[i])
+			c.Outputs[i].Def = c
+			if _, ok := types[i].Static(); !ok {
+				return nil, n.Fail(fmt.Errorf("the size of result %d, %v, depends on data", i, types[i]))
+			}
+		}
+		out.Nodes = append(out.Nodes, c)
+	}
+	for _, v := range g.Outputs {
+		out.Outputs = append(out.Outputs, get(v))
+	}
+	return out, nil
+}
+
+// An InputError is an input that does not fit what the model declares.
+type InputError struct {
+	Input string
+	Err   error
+}
+
+// Error implements error.
+func (e *InputError) Error() string { return fmt.Sprintf("input %q: %v", e.Input, e.Err) }
+
+// Unwrap gives the cause.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// BindInputs finds the numbers of the symbols in the inputs' declared shapes from actual shapes in the graph's order, and
+// checks every input against its declaration.
+func (g *Graph) BindInputs(dtypes []tensor.DType, shapes []tensor.Shape, b Binding) error {
+	from := map[string]string{}
+	for i, v := range g.Inputs {
+		if v.Type.Kind != TensorType {
+			continue
+		}
+		if dtypes[i] != v.Type.DType {
+			return &InputError{v.Name, fmt.Errorf("the model takes %s, this is %s", v.Type.DType.ONNX(), dtypes[i].ONNX())}
+		}
+		if v.Type.Unranked {
+			continue
+		}
+		if len(shapes[i]) != len(v.Type.Shape) {
+			return &InputError{v.Name, fmt.Errorf("the model takes %d axes %v, this has %d: %v", len(v.Type.Shape), v.Type.Shape, len(shapes[i]), shapes[i])}
+		}
+		for k, d := range v.Type.Shape {
+			n := shapes[i][k]
+			if name, ok := d.Symbol(); ok {
+				if old, seen := b[name]; !seen {
+					b[name], from[name] = n, v.Name
+					continue
+				} else if old != n {
+					return &InputError{v.Name, fmt.Errorf("%s is %d here and %d in %s", name, n, old, whence(from[name]))}
+				}
+			}
+		}
+	}
+	for i, v := range g.Inputs {
+		if v.Type.Kind != TensorType {
+			continue
+		}
+		for k, d := range v.Type.Shape {
+			want, err := d.Eval(b)
+			if err != nil {
+				return &InputError{v.Name, err}
+			}
+			if n := shapes[i][k]; n != want {
+				return &InputError{v.Name, fmt.Errorf("axis %d has size %d, the model takes %s", k, n, sizeText(d, want))}
+			}
+		}
+	}
+	return nil
+}
+
+func whence(input string) string {
+	if input == "" {
+		return "the options"
+	}
+	return fmt.Sprintf("input %q", input)
+}
+
+func sizeText(d Dim, n int) string {
+	if _, ok := d.Const(); ok {
+		return d.String()
+	}
+	return fmt.Sprintf("%s = %d", d, n)
+}
+
+// FreeSymbols lists the symbols of the inputs' shapes in order of appearance.
+func (g *Graph) FreeSymbols() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, v := range g.Inputs {
+		for _, d := range v.Type.Shape {
+			if name, ok := d.Symbol(); ok && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Key is a canonical text of the binding, for caches.
+func (b Binding) Key(order []string) string {
+	var s strings.Builder
+	for _, name := range order {
+		fmt.Fprintf(&s, "%s=%d,", name, b[name])
+	}
+	return s.String()
+}

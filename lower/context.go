@@ -1,0 +1,397 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// operator is an ONNX node without its operands: what a lowering needs to know of it, in the model or at run time.
+type operator struct {
+	domain  string
+	name    string
+	version int // of the domain's opset
+	attrs   ir.Attrs
+	node    string   // the node's name
+	outputs []string // "" where the model does not use an output
+}
+
+// A row of the table says which function lowers an operator of ai.onnx from an opset version on.
+type row struct {
+	name  string
+	since int
+	lower func(*Context) []*ir.Value
+}
+
+// families is the whole table, by domain.
+var families = map[string][][]row{
+	"ai.onnx": {mathRows, reduceRows, nnRows, shapeRows, indexRows},
+}
+
+// rowsByName is families for look-up: versions in descending order.
+var rowsByName = func() map[string]map[string][]row {
+	out := map[string]map[string][]row{}
+	for domain, fs := range families {
+		byName := map[string][]row{}
+		for _, f := range fs {
+			for _, r := range f {
+				byName[r.name] = append(byName[r.name], r)
+			}
+		}
+		for name, rs := range byName {
+			slices.SortFunc(rs, func(a, b row) int { return b.since - a.since })
+			for i := 1; i < len(rs); i++ {
+				if rs[i].since == rs[i-1].since {
+					panic(fmt.Sprintf("lower: two rows for %s since %d", name, rs[i].since))
+				}
+			}
+		}
+		out[domain] = byName
+	}
+	return out
+}()
+
+var errUnknown = fmt.Errorf("%w", ErrUnsupported)
+
+func findRow(domain, name string, version int) (row, error) {
+	for _, r := range rowsByName[domain][name] {
+		if r.since <= version {
+			return r, nil
+		}
+	}
+	return row{}, errUnknown
+}
+
+// Context is what a lowering function works with: one ONNX node.
+type Context struct {
+	operator
+	b       *builder
+	in      []*ir.Value
+	readIn  []bool
+	readAtt map[string]bool
+}
+
+// failure and needsRun travel from a lowering function to its caller by panic: lowerings read like the specification,
+// without an error test a line. Nothing else is recovered.
+type failure struct{ err error }
+type needsRun struct{ operand int }
+
+// lowerNode runs the row of an operator. The node becomes a dynamic custom op when its lowering needs to know what only
+// a run can tell.
+func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err error) {
+	r, err := findRow(op.domain, op.name, op.version)
+	if err != nil {
+		return nil, err
+	}
+	c := &Context{operator: op, b: b, in: in, readIn: make([]bool, len(in)), readAtt: map[string]bool{}}
+	for _, v := range in {
+		if v != nil && v.Type.Unranked {
+			return c.keepDynamic()
+		}
+	}
+	before := len(b.g.Nodes)
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			out, err = nil, r.err
+		case needsRun:
+			c.undo(before)
+			out, err = c.keepDynamic()
+		default:
+			panic(r)
+		}
+	}()
+	out = r.lower(c)
+	for i, read := range c.readIn {
+		if !read && in[i] != nil {
+			return nil, fmt.Errorf("%w: operand %d is not understood in opset %d", ErrUnsupported, i, op.version)
+		}
+	}
+	for _, a := range op.attrs {
+		if !c.readAtt[a.Name] {
+			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, a.Name, op.version)
+		}
+	}
+	return out, nil
+}
+
+// undo drops the nodes that a lowering emitted before it found that it needs a run.
+func (c *Context) undo(keep int) {
+	g := c.b.g
+	for i := len(g.Nodes) - 1; i >= keep; i-- {
+		g.Nodes[i].Detach()
+	}
+	g.Nodes = g.Nodes[:keep]
+}
+
+// Failf reports what is wrong with the node; it does not return. The message should say what to do where that is not
+// plain.
+func (c *Context) Failf(format string, args ...any) {
+	panic(failure{fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)})
+}
+
+// Unsupportedf is Failf for what is valid ONNX but not understood.
+func (c *Context) Unsupportedf(format string, args ...any) {
+	panic(failure{fmt.Errorf("%w: "+format, append([]any{ErrUnsupported}, args...)...)})
+}
+
+// Version is the opset version that gives the node its meaning.
+func (c *Context) Version() int { return c.version }
+
+// NumInputs is the number of operand positions that the node lists.
+func (c *Context) NumInputs() int { return len(c.in) }
+
+// In is operand i, which must be there.
+func (c *Context) In(i int) *ir.Value {
+	v := c.Opt(i)
+	if v == nil {
+		c.Failf("operand %d is missing", i)
+	}
+	return v
+}
+
+// Opt is operand i, or nil where the node leaves it out.
+func (c *Context) Opt(i int) *ir.Value {
+	if i >= len(c.in) {
+		return nil
+	}
+	c.readIn[i] = true
+	return c.in[i]
+}
+
+// All is every operand, all of which must be there.
+func (c *Context) All() []*ir.Value {
+	out := make([]*ir.Value, len(c.in))
+	for i := range c.in {
+		out[i] = c.In(i)
+	}
+	return out
+}
+
+// Wants reports whether the model uses output i.
+func (c *Context) Wants(i int) bool { return i < len(c.outputs) && c.outputs[i] != "" }
+
+// NumOutputs is the number of outputs that the node lists.
+func (c *Context) NumOutputs() int { return len(c.outputs) }
+
+// Const is the content of operand i, which must be known at compile time; otherwise the node is left to the run.
+func (c *Context) Const(i int) *tensor.Tensor {
+	t, ok := ir.Fold(c.In(i), maxFold, c.b.memo)
+	if !ok {
+		panic(needsRun{i})
+	}
+	return t.Aligned()
+}
+
+// IsConst reports whether Const would return.
+func (c *Context) IsConst(i int) bool {
+	_, ok := ir.Fold(c.In(i), maxFold, c.b.memo)
+	return ok
+}
+
+// Ints is Const as integers.
+func (c *Context) Ints(i int) []int {
+	t := c.Const(i)
+	if !t.DType().IsInt() {
+		c.Failf("operand %d is %s where integers are needed", i, t.DType().ONNX())
+	}
+	out := make([]int, t.Len())
+	for k := range out {
+		out[k] = int(t.Int64(k))
+	}
+	return out
+}
+
+// Dims is the content of an integer operand as sizes, in symbols where need be.
+func (c *Context) Dims(i int) []ir.Dim {
+	v := c.In(i)
+	if v.Dims != nil {
+		return v.Dims
+	}
+	var out []ir.Dim
+	for _, k := range c.Ints(i) {
+		out = append(out, ir.N(k))
+	}
+	return out
+}
+
+func attr[T any](c *Context, name string) (v T, ok bool) {
+	c.readAtt[name] = true
+	x, ok := c.attrs.Get(name)
+	if !ok {
+		return v, false
+	}
+	if v, ok = x.(T); !ok {
+		c.Failf("attribute %s is of type %T, not %T", name, x, v)
+	}
+	return v, true
+}
+
+// HasAttr reports whether the node gives the attribute.
+func (c *Context) HasAttr(name string) bool { _, ok := c.attrs.Get(name); return ok }
+
+// AttrInt reads an attribute, or gives its default.
+func (c *Context) AttrInt(name string, def int) int {
+	if v, ok := attr[int64](c, name); ok {
+		return int(v)
+	}
+	return def
+}
+
+// AttrBool reads an integer attribute that means yes or no.
+func (c *Context) AttrBool(name string, def bool) bool {
+	if v, ok := attr[int64](c, name); ok {
+		return v != 0
+	}
+	return def
+}
+
+// AttrFloat reads an attribute, or gives its default.
+func (c *Context) AttrFloat(name string, def float32) float32 {
+	if v, ok := attr[float32](c, name); ok {
+		return v
+	}
+	return def
+}
+
+// AttrString reads an attribute, or gives its default.
+func (c *Context) AttrString(name, def string) string {
+	if v, ok := attr[string](c, name); ok {
+		return v
+	}
+	return def
+}
+
+// AttrInts reads an attribute; false when the node does not give it.
+func (c *Context) AttrInts(name string) ([]int, bool) {
+	v, ok := attr[[]int64](c, name)
+	out := make([]int, len(v))
+	for i, x := range v {
+		out[i] = int(x)
+	}
+	return out, ok
+}
+
+// AttrFloats reads an attribute; false when the node does not give it.
+func (c *Context) AttrFloats(name string) ([]float32, bool) { return attr[[]float32](c, name) }
+
+// AttrStrings reads an attribute; false when the node does not give it.
+func (c *Context) AttrStrings(name string) ([]string, bool) { return attr[[]string](c, name) }
+
+// AttrTensor reads an attribute; false when the node does not give it.
+func (c *Context) AttrTensor(name string) (*tensor.Tensor, bool) {
+	return attr[*tensor.Tensor](c, name)
+}
+
+// IgnoreAttr marks an attribute that has no effect on results (such as a hint to training).
+func (c *Context) IgnoreAttr(names ...string) {
+	for _, n := range names {
+		c.readAtt[n] = true
+	}
+}
+
+// Emit appends an IR node and gives its only, or first, result.
+func (c *Context) Emit(op ir.Op, in ...*ir.Value) *ir.Value { return c.EmitAll(op, in...)[0] }
+
+// EmitAll appends an IR node and gives its results.
+func (c *Context) EmitAll(op ir.Op, in ...*ir.Value) []*ir.Value {
+	out, err := c.b.g.Append(op, in, c.node)
+	if err != nil {
+		panic(failure{err})
+	}
+	return out
+}
+
+// Constant makes a constant.
+func (c *Context) Constant(t *tensor.Tensor) *ir.Value { return c.b.g.NewConst("", t) }
+
+// Scalar makes a constant of rank 0; the value is rounded to the type.
+func (c *Context) Scalar(d tensor.DType, v float64) *ir.Value {
+	t := tensor.New(d)
+	t.SetFloat64(0, v)
+	return c.Constant(t)
+}
+
+// Axis checks an axis of a tensor of that rank and counts negative ones from the end.
+func (c *Context) Axis(axis, rank int) int {
+	if axis < -rank || axis >= rank {
+		c.Failf("axis %d for rank %d", axis, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	return axis
+}
+
+// Rank is the number of axes of a value.
+func Rank(v *ir.Value) int { return len(v.Type.Shape) }
+
+// keepDynamic makes the node a custom op that is lowered with actual values when it runs.
+func (c *Context) keepDynamic() ([]*ir.Value, error) {
+	types, err := c.dynamicTypes()
+	if err != nil {
+		return nil, err
+	}
+	op := ir.Custom{Name: "onnx." + c.name, Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
+	out, err := c.b.g.Append(op, c.in, c.node)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range out { // axes whose size only the run can tell get symbols of their own
+		for k, d := range v.Type.Shape {
+			if s, ok := d.Symbol(); ok && s == fresh {
+				v.Type.Shape[k] = ir.Sym(fmt.Sprintf("u%d.%d", v.ID, k))
+			}
+		}
+		types[i].Shape = v.Type.Shape
+	}
+	return out, nil
+}
+
+// fresh marks, in the types that dynamicTypes gives, an axis that needs a new symbol.
+const fresh = "?"
+
+// evalRule runs one ONNX operator on actual tensors: it lowers the node with all operands constant and interprets what
+// came out.
+func evalRule(op operator) ir.CustomRule {
+	return func(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		b := &builder{g: ir.NewGraph(op.node), memo: map[*ir.Value]*tensor.Tensor{}}
+		vals := make([]*ir.Value, len(in))
+		for i, t := range in {
+			if t != nil {
+				vals[i] = b.g.NewConst("", t)
+			}
+		}
+		out, err := b.lowerNode(op, vals)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range b.g.Nodes {
+			if n.Op.Kind().Has(ir.Dynamic) {
+				return nil, errors.New("the operator needs data that it computes itself")
+			}
+		}
+		for i, v := range out {
+			if v == nil {
+				return nil, fmt.Errorf("%w: output %d is not computed", ErrUnsupported, i)
+			}
+		}
+		b.g.Outputs = out
+		res, err := ir.Interpret(b.g, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range res { // a result may be an operand passed through
+			for _, x := range in {
+				if t == x {
+					res[i] = t.Clone()
+				}
+			}
+		}
+		return res, nil
+	}
+}

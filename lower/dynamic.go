@@ -1,0 +1,122 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// dynamicRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
+// from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0.
+var dynamicRank = map[string]func(in []*ir.Value) int{
+	"Reshape":         lengthOf(1),
+	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in[0]), lengthOf(1)(in)) },
+	"ConstantOfShape": lengthOf(0),
+	"Range":           func([]*ir.Value) int { return 1 },
+	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in[0]), 1) },
+	"NonZero":         func([]*ir.Value) int { return 2 },
+	"Compress":        func([]*ir.Value) int { return -1 },
+	"Squeeze":         func(in []*ir.Value) int { return plus(rankOf(in[0]), -lengthOf(1)(in)) },
+	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in[0]), lengthOf(1)(in)) },
+	"Shape":           func([]*ir.Value) int { return 1 },
+	"Size":            func([]*ir.Value) int { return 0 },
+	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in[0]), plus(rankOf(in[1]), -1)) },
+	"GatherND":        func([]*ir.Value) int { return -1 },
+	"MatMul":          func([]*ir.Value) int { return -1 },
+}
+
+func rankOf(v *ir.Value) int {
+	if v == nil || v.Type.Unranked {
+		return -1
+	}
+	return len(v.Type.Shape)
+}
+
+func plus(a, b int) int {
+	if a < 0 {
+		return -1
+	}
+	return max(a+b, -1)
+}
+
+func maxRank(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
+
+// lengthOf is the number of elements of operand i when it is a vector of known length.
+func lengthOf(i int) func([]*ir.Value) int {
+	return func(in []*ir.Value) int {
+		if i >= len(in) || in[i] == nil || in[i].Type.Unranked || len(in[i].Type.Shape) != 1 {
+			return -1
+		}
+		if n, ok := in[i].Type.Shape[0].Const(); ok {
+			return n
+		}
+		return -1
+	}
+}
+
+// dynamicTypes gives what is known of a dynamic node's results: the element type from the model's declaration or from
+// lowering the node with made-up sizes, the rank from dynamicRank, and no sizes.
+func (c *Context) dynamicTypes() ([]ir.Type, error) {
+	types := make([]ir.Type, len(c.outputs))
+	for i, name := range c.outputs {
+		t := ir.Type{DType: c.dynamicDType(i, name), Unranked: true}
+		if t.DType == tensor.Invalid {
+			return nil, fmt.Errorf("%w: the element type of result %d depends on data", ErrUnsupported, i)
+		}
+		rank := -1
+		if f, ok := dynamicRank[c.name]; ok {
+			rank = f(c.in)
+		} else if len(c.in) > 0 {
+			rank = rankOf(c.in[0])
+		}
+		if rank >= 0 {
+			t.Unranked, t.Shape = false, ir.Shape{}
+			for range rank {
+				t.Shape = append(t.Shape, ir.Sym(fresh))
+			}
+		}
+		types[i] = t
+	}
+	return types, nil
+}
+
+// sourceDType gives the element type of results that is not operand 0's.
+var sourceDType = map[string]func(c *Context) tensor.DType{
+	"NonZero":         func(*Context) tensor.DType { return tensor.I64 },
+	"Shape":           func(*Context) tensor.DType { return tensor.I64 },
+	"Size":            func(*Context) tensor.DType { return tensor.I64 },
+	"OneHot":          func(c *Context) tensor.DType { return c.in[2].Type.DType },
+	"Where":           func(c *Context) tensor.DType { return c.in[1].Type.DType },
+	"Cast":            func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
+	"ConstantOfShape": constantOfShapeDType,
+	"Equal":           boolDType, "Less": boolDType, "Greater": boolDType, "LessOrEqual": boolDType, "GreaterOrEqual": boolDType,
+	"And": boolDType, "Or": boolDType, "Xor": boolDType, "Not": boolDType, "IsNaN": boolDType, "IsInf": boolDType,
+}
+
+func boolDType(*Context) tensor.DType { return tensor.Bool }
+
+func constantOfShapeDType(c *Context) tensor.DType {
+	if t, ok := c.AttrTensor("value"); ok {
+		return t.DType()
+	}
+	return tensor.F32
+}
+
+func (c *Context) dynamicDType(i int, name string) tensor.DType {
+	if tp := c.b.types[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
+		return tensor.DType(tp.GetElemType())
+	}
+	if f, ok := sourceDType[c.name]; ok {
+		return f(c)
+	}
+	if i == 0 && len(c.in) > 0 && c.in[0] != nil {
+		return c.in[0].Type.DType
+	}
+	return tensor.Invalid
+}

@@ -1,0 +1,445 @@
+// Package lower turns ONNX models into IR: a table of (domain, operator, since-version) → function, one file a family
+// (math.go, reduce.go, nn.go, shape.go, index.go, …).
+//
+// # Writing a lowering
+//
+// A lowering is a func(c *Context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and gives the
+// node's outputs (fewer than the node has only when the rest are unused: see Context.Wants). Families list theirs as
+// rows:
+//
+//	var shapeRows = []row{
+//		{"Reshape", 5, lowerReshape},
+//		{"Squeeze", 1, lowerSqueezeAttr},
+//		{"Squeeze", 13, lowerSqueeze},
+//	}
+//
+// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports
+// with c.Failf, which does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when
+// only a run can know it, these do not return, and the node is kept as a dynamic custom op "onnx.<Name>", which lowers the
+// node again with the actual values each time it runs. An operand or attribute that the lowering did not look at is an
+// error: nothing is ignored in silence.
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The opset versions of ai.onnx that are understood.
+const (
+	MinOpset = 7
+	MaxOpset = 28
+)
+
+// limits of function inlining: models are untrusted.
+const (
+	maxCallDepth = 64
+	maxNodes     = 1_000_000
+)
+
+// maxFold is the size up to which an operand that must be known is evaluated from constants at compile time.
+const maxFold = 1 << 16
+
+// ErrUnsupported marks operators, versions and types that rlxc does not understand.
+var ErrUnsupported = errors.New("unsupported operator")
+
+// ErrInvalid marks models that contradict themselves or the ONNX specification.
+var ErrInvalid = errors.New("invalid model")
+
+// A Source is a model as package onnx gives it: its protobuf, and its tensors decoded without copying.
+type Source interface {
+	Proto() *onnxpb.ModelProto
+	Tensor(*onnxpb.TensorProto) (*tensor.Tensor, error)
+}
+
+// Model lowers the main graph of a model. All problems are reported together.
+func Model(src Source) (*ir.Graph, error) {
+	m := src.Proto()
+	b := &builder{
+		src:   src,
+		g:     ir.NewGraph(m.GetGraph().GetName()),
+		fns:   map[fnKey]*onnxpb.FunctionProto{},
+		memo:  map[*ir.Value]*tensor.Tensor{},
+		types: map[string]*onnxpb.TypeProto{},
+	}
+	for _, f := range m.GetFunctions() {
+		b.fns[fnKey{domain(f.GetDomain()), f.GetName(), f.GetOverload()}] = f
+	}
+	ops, err := opsets(m.GetOpsetImport())
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{vals: map[string]*ir.Value{}, opsets: ops}
+	b.graph(m.GetGraph(), s)
+	if err := b.report(); err != nil {
+		return nil, err
+	}
+	return b.g, nil
+}
+
+func domain(d string) string {
+	if d == "" {
+		return "ai.onnx"
+	}
+	return d
+}
+
+func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
+	out := map[string]int{}
+	for _, o := range imports {
+		out[domain(o.GetDomain())] = int(o.GetVersion())
+	}
+	if v, ok := out["ai.onnx"]; ok && (v < MinOpset || v > MaxOpset) {
+		return nil, fmt.Errorf("%w: the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or export it again)", ErrUnsupported, v, MinOpset, MaxOpset)
+	}
+	return out, nil
+}
+
+type fnKey struct{ domain, name, overload string }
+
+// builder is the state of one lowering.
+type builder struct {
+	src   Source
+	g     *ir.Graph
+	fns   map[fnKey]*onnxpb.FunctionProto
+	memo  map[*ir.Value]*tensor.Tensor // constants evaluated on the way
+	types map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
+	nodes int
+
+	problems []error
+	unknown  map[string][]string // operator → nodes
+}
+
+// scope resolves names; a subgraph or function body has one of its own.
+type scope struct {
+	outer  *scope
+	vals   map[string]*ir.Value
+	opsets map[string]int
+	attrs  map[string]ir.Attr // a function call's attributes
+	prefix string             // of node names, inside a function
+	depth  int
+}
+
+func (s *scope) find(name string) (*ir.Value, bool) {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.vals[name]; ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+func (b *builder) problem(err error) { b.problems = append(b.problems, err) }
+
+// report joins everything that went wrong: unknown operators first, each with all its nodes.
+func (b *builder) report() error {
+	var errs []error
+	for _, op := range slices.Sorted(maps.Keys(b.unknown)) {
+		nodes := b.unknown[op]
+		shown := nodes[:min(len(nodes), 3)]
+		more := ""
+		if len(nodes) > len(shown) {
+			more = fmt.Sprintf(" and %d more", len(nodes)-len(shown))
+		}
+		errs = append(errs, fmt.Errorf("%w %s at node %s%s: register a custom op for it, or run the model with --backend onnxruntime", ErrUnsupported, op, strings.Join(shown, ", "), more))
+	}
+	return errors.Join(append(errs, b.problems...)...)
+}
+
+// graph lowers the main graph: declared inputs, initializers, nodes, outputs.
+func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
+	for _, vi := range g.GetValueInfo() {
+		b.types[vi.GetName()] = vi.GetType()
+	}
+	inits := b.initializers(g, s)
+	for _, in := range g.GetInput() {
+		if inits[in.GetName()] {
+			continue // before IR version 4 every initializer is also listed as an input
+		}
+		t, err := inputType(in)
+		if err != nil {
+			b.problem(fmt.Errorf("input %q: %w", in.GetName(), err))
+			t = ir.TensorOf(tensor.F32)
+		}
+		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), t)
+	}
+	for _, o := range g.GetOutput() {
+		b.types[o.GetName()] = o.GetType()
+	}
+	b.body(g.GetNode(), s)
+	for _, o := range g.GetOutput() {
+		v, ok := s.find(o.GetName())
+		if !ok {
+			if len(b.problems) == 0 && len(b.unknown) == 0 {
+				b.problem(fmt.Errorf("%w: output %q is made by no node", ErrInvalid, o.GetName()))
+			}
+			continue
+		}
+		if err := checkDeclared(v.Type, o); err != nil {
+			b.problem(fmt.Errorf("%w: output %q: %w", ErrInvalid, o.GetName(), err))
+		}
+		if v.Name == "" {
+			v.Name = o.GetName()
+		}
+		b.g.Outputs = append(b.g.Outputs, v)
+		b.g.OutputNames = append(b.g.OutputNames, o.GetName())
+	}
+}
+
+func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) map[string]bool {
+	seen := make(map[string]bool, len(g.GetInitializer()))
+	for _, tp := range g.GetInitializer() {
+		t, err := b.src.Tensor(tp)
+		if err != nil {
+			b.problem(fmt.Errorf("%w: initializer %q: %w", ErrInvalid, tp.GetName(), err))
+			t = tensor.New(tensor.F32)
+		}
+		seen[tp.GetName()] = true
+		s.vals[tp.GetName()] = b.g.NewConst(tp.GetName(), t)
+	}
+	return seen
+}
+
+// inputType reads a declared input: sizes are numbers or symbols; an axis without a name gets a symbol of its own.
+func inputType(vi *onnxpb.ValueInfoProto) (ir.Type, error) {
+	tt := vi.GetType().GetTensorType()
+	if tt == nil {
+		return ir.Type{}, fmt.Errorf("%w: only tensors can be inputs", ErrUnsupported)
+	}
+	d := tensor.DType(tt.GetElemType())
+	if !d.Valid() {
+		return ir.Type{}, fmt.Errorf("%w: unknown element type %d", ErrInvalid, tt.GetElemType())
+	}
+	if tt.GetShape() == nil {
+		return ir.Type{DType: d, Unranked: true}, nil
+	}
+	t := ir.TensorOf(d)
+	t.Shape = ir.Shape{}
+	for i, dim := range tt.GetShape().GetDim() {
+		switch {
+		case dim.GetDimParam() != "":
+			t.Shape = append(t.Shape, ir.Sym(dim.GetDimParam()))
+		case dim.GetValue() == nil:
+			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", vi.GetName(), i)))
+		case dim.GetDimValue() < 0:
+			return ir.Type{}, fmt.Errorf("%w: axis %d has size %d", ErrInvalid, i, dim.GetDimValue())
+		default:
+			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
+		}
+	}
+	return t, nil
+}
+
+// checkDeclared compares an output's inferred type with what the model declares; only contradictions in numbers count.
+func checkDeclared(t ir.Type, vi *onnxpb.ValueInfoProto) error {
+	tt := vi.GetType().GetTensorType()
+	if tt == nil || t.Kind != ir.TensorType {
+		return nil
+	}
+	if d := tensor.DType(tt.GetElemType()); d != t.DType && d.Valid() {
+		return fmt.Errorf("declared %s, but its node gives %s", d.ONNX(), t.DType.ONNX())
+	}
+	if tt.GetShape() == nil || t.Unranked {
+		return nil
+	}
+	if len(tt.GetShape().GetDim()) != len(t.Shape) {
+		return fmt.Errorf("declared with %d axes, but its node gives %v", len(tt.GetShape().GetDim()), t.Shape)
+	}
+	for i, dim := range tt.GetShape().GetDim() {
+		if dim.GetDimParam() == "" && dim.GetValue() != nil && ir.Same(ir.N(int(dim.GetDimValue())), t.Shape[i]) == ir.No {
+			return fmt.Errorf("axis %d is declared as %d, but its node gives %v", i, dim.GetDimValue(), t.Shape)
+		}
+	}
+	return nil
+}
+
+// body lowers nodes in order; a node whose operand failed is passed over, since one report of the cause is enough.
+func (b *builder) body(nodes []*onnxpb.NodeProto, s *scope) {
+	for i, n := range nodes {
+		if b.nodes++; b.nodes > maxNodes {
+			b.problem(fmt.Errorf("%w: more than %d nodes after inlining functions", ErrInvalid, maxNodes))
+			return
+		}
+		b.node(n, s, i)
+	}
+}
+
+func nodeName(n *onnxpb.NodeProto, s *scope, i int) string {
+	if n.GetName() != "" {
+		return s.prefix + n.GetName()
+	}
+	return fmt.Sprintf("%s%s#%d", s.prefix, n.GetOpType(), i)
+}
+
+func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
+	name := nodeName(n, s, index)
+	in := make([]*ir.Value, len(n.GetInput()))
+	for i, x := range n.GetInput() {
+		if x == "" {
+			continue
+		}
+		v, ok := s.find(x)
+		if !ok {
+			if len(b.problems) == 0 && len(b.unknown) == 0 {
+				b.problem(fmt.Errorf("%w: node %q (%s) reads %q, which nothing makes", ErrInvalid, name, n.GetOpType(), x))
+			}
+			return
+		}
+		in[i] = v
+	}
+	if f, ok := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]; ok {
+		b.call(f, n, in, s, name)
+		return
+	}
+	attrs, err := b.attrs(n, s)
+	if err != nil {
+		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		return
+	}
+	version, ok := s.opsets[domain(n.GetDomain())]
+	if !ok {
+		b.problem(fmt.Errorf("%w: node %q (%s): the model imports no opset of domain %q", ErrInvalid, name, n.GetOpType(), domain(n.GetDomain())))
+		return
+	}
+	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput()}
+	out, err := b.lowerNode(op, in)
+	switch {
+	case errors.Is(err, errUnknown):
+		if b.unknown == nil {
+			b.unknown = map[string][]string{}
+		}
+		key := n.GetOpType()
+		if d := domain(n.GetDomain()); d != "ai.onnx" {
+			key = d + "." + key
+		}
+		b.unknown[key] = append(b.unknown[key], fmt.Sprintf("%q", name))
+		return
+	case err != nil:
+		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		return
+	}
+	for i, o := range n.GetOutput() {
+		if o == "" || i >= len(out) || out[i] == nil {
+			continue
+		}
+		if out[i].Name == "" {
+			out[i].Name = o
+		}
+		s.vals[o] = out[i]
+	}
+}
+
+// call inlines a model-local function (ONNX IR, "Functions").
+func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Value, s *scope, name string) {
+	if s.depth >= maxCallDepth {
+		b.problem(fmt.Errorf("%w: node %q: functions call each other more than %d deep", ErrInvalid, name, maxCallDepth))
+		return
+	}
+	ops, err := opsets(f.GetOpsetImport())
+	if err != nil {
+		b.problem(fmt.Errorf("function %s: %w", f.GetName(), err))
+		return
+	}
+	attrs, err := b.attrs(n, s)
+	if err != nil {
+		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		return
+	}
+	inner := &scope{vals: map[string]*ir.Value{}, opsets: ops, attrs: map[string]ir.Attr{}, prefix: name + "/", depth: s.depth + 1}
+	for _, a := range f.GetAttributeProto() {
+		v, err := b.attr(a, s)
+		if err != nil {
+			b.problem(fmt.Errorf("function %s: %w", f.GetName(), err))
+			return
+		}
+		inner.attrs[v.Name] = v
+	}
+	for _, a := range attrs {
+		inner.attrs[a.Name] = a
+	}
+	for i, x := range f.GetInput() {
+		if i < len(in) && in[i] != nil {
+			inner.vals[x] = in[i]
+		} else {
+			inner.vals[x] = nil
+		}
+	}
+	b.body(f.GetNode(), inner)
+	for i, o := range n.GetOutput() {
+		if o == "" || i >= len(f.GetOutput()) {
+			continue
+		}
+		if v, ok := inner.find(f.GetOutput()[i]); ok {
+			s.vals[o] = v
+		}
+	}
+}
+
+// attrs decodes a node's attributes; inside a function, references are resolved to the call's.
+func (b *builder) attrs(n *onnxpb.NodeProto, s *scope) (ir.Attrs, error) {
+	var out ir.Attrs
+	for _, a := range n.GetAttribute() {
+		if ref := a.GetRefAttrName(); ref != "" {
+			if v, ok := s.attrs[ref]; ok {
+				out = append(out, ir.Attr{Name: a.GetName(), Value: v.Value})
+			}
+			continue
+		}
+		v, err := b.attr(a, s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
+	v := ir.Attr{Name: a.GetName()}
+	switch a.GetType() {
+	case onnxpb.AttributeProto_FLOAT:
+		v.Value = a.GetF()
+	case onnxpb.AttributeProto_INT:
+		v.Value = a.GetI()
+	case onnxpb.AttributeProto_STRING:
+		v.Value = string(a.GetS())
+	case onnxpb.AttributeProto_FLOATS:
+		v.Value = a.GetFloats()
+	case onnxpb.AttributeProto_INTS:
+		v.Value = a.GetInts()
+	case onnxpb.AttributeProto_STRINGS:
+		list := make([]string, len(a.GetStrings()))
+		for i, x := range a.GetStrings() {
+			list[i] = string(x)
+		}
+		v.Value = list
+	case onnxpb.AttributeProto_TENSOR:
+		t, err := b.src.Tensor(a.GetT())
+		if err != nil {
+			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, a.GetName(), err)
+		}
+		v.Value = t
+	case onnxpb.AttributeProto_GRAPH:
+		v.Value = &region{a.GetG(), s}
+	case onnxpb.AttributeProto_SPARSE_TENSOR:
+		v.Value = a.GetSparseTensor()
+	case onnxpb.AttributeProto_TYPE_PROTO:
+		v.Value = a.GetTp()
+	default:
+		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, a.GetName(), a.GetType())
+	}
+	return v, nil
+}
+
+// A region is a subgraph attribute with the scope that it captures.
+type region struct {
+	g *onnxpb.GraphProto
+	s *scope
+}
