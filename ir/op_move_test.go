@@ -67,8 +67,8 @@ func TestMovementKeepsSymbols(t *testing.T) {
 	g := NewGraph("g")
 	x := g.AddInput("x", TensorOf(tensor.F32, Sym("batch"), Sym("seq")))
 	for want, op := range map[string]Op{
-		"f32[1 + batch,-2 + seq]": Pad{PadReflect, Dims(1, 0), Dims(0, -2)},
-		"f32[2*batch,heads*seq]":  Tile{[]Dim{N(2), Sym("heads")}},
+		"f32[batch+1,seq-2]":     Pad{PadReflect, Dims(1, 0), Dims(0, -2)},
+		"f32[2*batch,heads*seq]": Tile{[]Dim{N(2), Sym("heads")}},
 	} {
 		out, err := g.Append(op, []*Value{x})
 		require.NoError(t, err)

@@ -108,5 +108,5 @@ func TestSizesSurviveShapeArithmetic(t *testing.T) {
 	rest := g.NewConst("", i64(tensor.Shape{2}, 4, 32))
 	require.Equal(t, "[batch,2*seq,4,32]", Shape(do(Concat{0}, batch, twice, rest).Dims).String())
 	require.Equal(t, "[batch,batch,batch]", Shape(do(Expand{Dims(3)}, batch).Dims).String())
-	require.Equal(t, "[seq,1 + seq]", Shape(do(Range{Sym("seq"), N(1), N(2), tensor.I64}).Dims).String())
+	require.Equal(t, "[seq,seq+1]", Shape(do(Range{Sym("seq"), N(1), N(2), tensor.I64}).Dims).String())
 }
