@@ -38,6 +38,7 @@ const (
 	KindSlice
 	KindExpand
 	KindCopy
+	KindMaterialize
 	KindConcat
 	KindPad
 	KindTile
@@ -104,15 +105,16 @@ var table = [NumKinds]Def{
 	KindCast:   {"cast", Cast{}, 1, 1, Elementwise},
 	KindClip:   {"clip", Clip{}, 1, 3, Elementwise},
 
-	KindReshape:   {"reshape", Reshape{}, 1, 1, View},
-	KindTranspose: {"transpose", Transpose{}, 1, 1, View},
-	KindSlice:     {"slice", Slice{}, 1, 1, View},
-	KindExpand:    {"expand", Expand{}, 1, 1, View},
-	KindCopy:      {"copy", Copy{}, 1, 1, 0},
-	KindConcat:    {"concat", Concat{}, 1, -1, 0},
-	KindPad:       {"pad", Pad{}, 1, 2, 0},
-	KindTile:      {"tile", Tile{}, 1, 1, 0},
-	KindTrilu:     {"trilu", Trilu{}, 1, 1, 0},
+	KindReshape:     {"reshape", Reshape{}, 1, 1, View},
+	KindTranspose:   {"transpose", Transpose{}, 1, 1, View},
+	KindSlice:       {"slice", Slice{}, 1, 1, View},
+	KindExpand:      {"expand", Expand{}, 1, 1, View},
+	KindCopy:        {"copy", Copy{}, 1, 1, 0},
+	KindMaterialize: {"materialize", Materialize{}, 1, 1, 0},
+	KindConcat:      {"concat", Concat{}, 1, -1, 0},
+	KindPad:         {"pad", Pad{}, 1, 2, 0},
+	KindTile:        {"tile", Tile{}, 1, 1, 0},
+	KindTrilu:       {"trilu", Trilu{}, 1, 1, 0},
 
 	KindGather:          {"gather", Gather{}, 2, 2, 0},
 	KindGatherElements:  {"gather_elements", GatherElements{}, 2, 2, 0},

@@ -265,6 +265,21 @@ func (Copy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // Content implements contenter.
 func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
+// Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
+// express, such as a slice that walks backwards.
+type Materialize struct {
+	View Op `ir:"-"`
+}
+
+// Kind implements Op.
+func (Materialize) Kind() Kind { return KindMaterialize }
+
+// Infer implements Op.
+func (o Materialize) Infer(in []*Value) ([]Type, error) { return o.View.Infer(in) }
+
+// Eval implements Op.
+func (o Materialize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.View.Eval(in) }
+
 // Concat joins its operands along Axis.
 type Concat struct{ Axis int }
 

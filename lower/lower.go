@@ -28,6 +28,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -53,17 +54,9 @@ var ErrUnsupported = errors.New("unsupported operator")
 // ErrInvalid marks models that contradict themselves or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
 
-// A Source is a model as package onnx gives it: its protobuf, and its tensors decoded without copying.
-type Source interface {
-	Proto() *onnxpb.ModelProto
-	Tensor(*onnxpb.TensorProto) (*tensor.Tensor, error)
-}
-
-// Model lowers the main graph of a model. All problems are reported together.
-func Model(src Source) (*ir.Graph, error) {
-	m := src.Proto()
+// Model lowers the main graph of a checked model (see package onnx). All problems are reported together.
+func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 	b := &builder{
-		src:   src,
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
 		memo:  map[*ir.Value]*tensor.Tensor{},
@@ -106,7 +99,6 @@ type fnKey struct{ domain, name, overload string }
 
 // builder is the state of one lowering.
 type builder struct {
-	src   Source
 	g     *ir.Graph
 	fns   map[fnKey]*onnxpb.FunctionProto
 	memo  map[*ir.Value]*tensor.Tensor // constants evaluated on the way
@@ -196,7 +188,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) map[string]bool {
 	seen := make(map[string]bool, len(g.GetInitializer()))
 	for _, tp := range g.GetInitializer() {
-		t, err := b.src.Tensor(tp)
+		t, err := onnx.Tensor(tp)
 		if err != nil {
 			b.problem(fmt.Errorf("%w: initializer %q: %w", ErrInvalid, tp.GetName(), err))
 			t = tensor.New(tensor.F32)
@@ -421,7 +413,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 		}
 		v.Value = list
 	case onnxpb.AttributeProto_TENSOR:
-		t, err := b.src.Tensor(a.GetT())
+		t, err := onnx.Tensor(a.GetT())
 		if err != nil {
 			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, a.GetName(), err)
 		}

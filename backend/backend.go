@@ -1,0 +1,100 @@
+// Package backend is the seam between a planned graph and the device that runs it.
+package backend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Options say how to open a device.
+type Options struct {
+	Device  string // which one, in the backend's own words; empty for the best
+	Threads int    // of the host; 0 for as many as GOMAXPROCS
+	Level   string // of the CPU's instructions; empty for the best
+	Ops     target.Ops
+}
+
+// A Backend makes devices of one kind.
+type Backend struct {
+	Name string
+	Open func(Options) (Device, error)
+}
+
+// A Device runs programs. Its methods may be called by several goroutines at once.
+type Device interface {
+	Target() *target.Target
+	// Prepare lays the graph's weights out for the kernels, once a model: it sets Value.Packed in place and drops Const
+	// where nothing else reads it. It reports how many weights it packed.
+	Prepare(g *ir.Graph) (packed int, err error)
+	// Load fixes the list of steps of a planned graph.
+	Load(p *Planned) (Program, error)
+	// NewMemory makes an empty memory, which grows to the largest program that is attached to it.
+	NewMemory() Memory
+	Close() error
+}
+
+// Planned is a bound graph with everything decided that does not need the device.
+type Planned struct {
+	Graph   *ir.Graph
+	Steps   []*ir.Node  // in order, without views
+	Layouts []ir.Layout // by value ID
+	Buffers []int       // by the ID of a root: index into Problem.Buffers
+	Scratch [][]int     // by step: indices into Problem.Buffers
+	Problem *planner.Problem
+	Plan    *planner.Plan
+}
+
+// A Program is a planned graph that is ready to run; it owns no memory and may be shared.
+type Program interface {
+	// Attach makes the program ready to run on m. One instance at a time runs on a memory.
+	Attach(m Memory) (Instance, error)
+}
+
+// A Memory is the arena of one session.
+type Memory interface {
+	// Size is the number of bytes held.
+	Size() int64
+}
+
+// An Instance is a program on a memory. It is used by one goroutine at a time.
+type Instance interface {
+	// Run executes all steps. Inputs are in the graph's order and have the shapes of the binding; the outputs belong to the
+	// memory and hold until the next run on it. After the first run it allocates nothing.
+	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+var (
+	mu       sync.Mutex
+	backends = map[string]Backend{}
+)
+
+// Register makes a backend known by its name; package initialisers call it.
+func Register(b Backend) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, twice := backends[b.Name]; twice {
+		panic("backend " + b.Name + " is registered twice")
+	}
+	backends[b.Name] = b
+}
+
+// Open opens a device of the named backend.
+func Open(name string, o Options) (Device, error) {
+	mu.Lock()
+	b, ok := backends[name]
+	names := slices.Sorted(maps.Keys(backends))
+	mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("no backend %q: this program has %s", name, strings.Join(names, ", "))
+	}
+	return b.Open(o)
+}

@@ -1,0 +1,131 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Layout says where the elements of a value of a bound graph lie: in the memory of Root, from element Offset on, with a
+// stride in elements for each axis. A value that is no view is its own root, row-major from 0.
+type Layout struct {
+	Root    *Value
+	Offset  int
+	Strides []int
+}
+
+// OwnLayout is the layout of a value that has memory of its own.
+func OwnLayout(v *Value) Layout {
+	return Layout{Root: v, Strides: v.Type.Sizes().Strides()}
+}
+
+// Contiguous reports whether elements of that shape lie row-major without gaps. Strides of axes of size 1 do not matter.
+func (l Layout) Contiguous(shape tensor.Shape) bool {
+	want := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] != 1 && l.Strides[i] != want {
+			return shape.Elements() == 0
+		}
+		want *= shape[i]
+	}
+	return true
+}
+
+// Span is the number of elements from the first that the layout touches to the last, for strides that are not negative;
+// with negative strides it is not defined and kernels are not given such views.
+func (l Layout) Span(shape tensor.Shape) int {
+	n := 1
+	for i, d := range shape {
+		if d == 0 {
+			return 0
+		}
+		n += (d - 1) * l.Strides[i]
+	}
+	return n
+}
+
+// ViewLayout gives the layout of a View op's result over its operand's, or false when the operand's strides do not allow
+// the view and it must be copied first. The node must be bound.
+func ViewLayout(n *Node, in Layout) (Layout, bool) {
+	from, to := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	out := Layout{Root: in.Root, Offset: in.Offset}
+	switch op := n.Op.(type) {
+	case Reshape:
+		st, ok := reshapeStrides(from, in.Strides, to)
+		out.Strides = st
+		return out, ok
+	case Transpose:
+		out.Strides = make([]int, len(op.Perm))
+		for i, p := range op.Perm {
+			out.Strides[i] = in.Strides[p]
+		}
+		return out, true
+	case Slice:
+		out.Strides = slices.Clone(in.Strides)
+		for i := range to {
+			if op.Steps[i] < 0 {
+				return Layout{}, false
+			}
+			if to[i] > 0 {
+				out.Offset += op.Starts[i].Int() * in.Strides[i]
+			}
+			out.Strides[i] *= op.Steps[i]
+		}
+		return out, true
+	case Expand:
+		off := len(to) - len(from)
+		out.Strides = make([]int, len(to))
+		for i, d := range from {
+			if d == to[off+i] && d != 1 {
+				out.Strides[off+i] = in.Strides[i]
+			}
+		}
+		return out, true
+	}
+	return Layout{}, false
+}
+
+// reshapeStrides finds strides under which a strided tensor can be seen in another shape: axes are grouped so that each
+// group of the old shape has the size of a group of the new one, and every old group must be evenly strided (the rule of
+// numpy's no-copy reshape).
+func reshapeStrides(from tensor.Shape, strides []int, to tensor.Shape) ([]int, bool) {
+	out := make([]int, len(to))
+	if from.Elements() == 0 {
+		return tensor.Shape(to).Strides(), true
+	}
+	var old, oldStrides []int // without axes of size 1
+	for i, d := range from {
+		if d != 1 {
+			old, oldStrides = append(old, d), append(oldStrides, strides[i])
+		}
+	}
+	i, j := 0, 0
+	for i < len(old) && j < len(to) {
+		i0, j0 := i, j
+		a, b := old[i], to[j]
+		i, j = i+1, j+1
+		for a != b {
+			if a < b {
+				a *= old[i]
+				i++
+			} else {
+				b *= to[j]
+				j++
+			}
+		}
+		for k := i0; k < i-1; k++ {
+			if oldStrides[k] != old[k+1]*oldStrides[k+1] {
+				return nil, false
+			}
+		}
+		st := oldStrides[i-1]
+		for k := j - 1; k >= j0; k-- {
+			out[k] = st
+			st *= to[k]
+		}
+	}
+	for ; j < len(to); j++ { // trailing axes of size 1
+		out[j] = 1
+	}
+	return out, true
+}

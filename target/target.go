@@ -1,0 +1,105 @@
+// Package target describes what a device can do, as one value. Everything before planning asks it, never the backend.
+package target
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A Target is what a backend publishes of itself.
+type Target struct {
+	Name string
+	// Align is the alignment in bytes of every buffer's offset in the arena.
+	Align int64
+	// Segment is the largest binding in bytes; 0 means no limit.
+	Segment int64
+	// Rows says for every op how the device runs it.
+	Rows [ir.NumKinds]Row
+	// Ops are the custom operators that the device can run.
+	Ops Ops
+}
+
+// Runs says where an op runs. The zero value is invalid, so that an op without a row is found at once.
+type Runs uint8
+
+// Where an op runs.
+const (
+	RunsNowhere Runs = iota
+	OnKernel         // by a kernel of the device
+	OnHost           // by the op's own Eval, on the host
+	AsView           // not at all: it only shows memory
+)
+
+// A Row is what the passes before planning need to know of a kernel. Functions left nil mean no.
+type Row struct {
+	Runs Runs
+	// Claims reports whether the kernel takes this node (of a bound or symbolic graph); nil: every node of the kind. A
+	// node that it does not take runs on the host.
+	Claims func(n *ir.Node) bool
+	// Strided reports whether operand i may have these strides (in elements) instead of being row-major.
+	Strided func(n *ir.Node, i int, strides []int) bool
+	// InPlace reports whether result 0 may take over the memory of operand i, of equal size, which dies at the node.
+	InPlace func(n *ir.Node, i int) bool
+	// Scratch gives the sizes in bytes of the buffers that the kernel needs while it runs.
+	Scratch func(n *ir.Node) []int64
+	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
+	// kernels, asynchronous copies).
+	LateReads func(n *ir.Node) int
+}
+
+// New checks that every op has a row.
+func New(t Target) (*Target, error) {
+	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+		r := t.Rows[k]
+		if r.Runs == RunsNowhere {
+			return nil, fmt.Errorf("target %s has no row for %s", t.Name, k)
+		}
+		if (r.Runs == AsView) != k.Has(ir.View) {
+			return nil, fmt.Errorf("target %s: the row of %s disagrees with its trait View", t.Name, k)
+		}
+	}
+	if t.Align <= 0 {
+		return nil, fmt.Errorf("target %s has no alignment", t.Name)
+	}
+	return &t, nil
+}
+
+// Where says how a node runs.
+func (t *Target) Where(n *ir.Node) Runs {
+	r := &t.Rows[n.Op.Kind()]
+	if r.Runs == OnKernel && r.Claims != nil && !r.Claims(n) {
+		return OnHost
+	}
+	return r.Runs
+}
+
+// Strided reports whether operand i of n may have these strides.
+func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return t.Where(n) == OnKernel && r.Strided != nil && r.Strided(n, i, strides)
+}
+
+// InPlace reports whether result 0 of n may take over operand i.
+func (t *Target) InPlace(n *ir.Node, i int) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return t.Where(n) == OnKernel && r.InPlace != nil && r.InPlace(n, i)
+}
+
+// Scratch gives the sizes in bytes of the buffers that n needs while it runs.
+func (t *Target) Scratch(n *ir.Node) []int64 {
+	r := &t.Rows[n.Op.Kind()]
+	if t.Where(n) != OnKernel || r.Scratch == nil {
+		return nil
+	}
+	return r.Scratch(n)
+}
+
+// LateReads is the number of steps after its own during which n may still read its operands.
+func (t *Target) LateReads(n *ir.Node) int {
+	r := &t.Rows[n.Op.Kind()]
+	if r.LateReads == nil {
+		return 0
+	}
+	return r.LateReads(n)
+}
