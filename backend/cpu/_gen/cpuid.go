@@ -12,4 +12,8 @@ func cpuid(g *gen) {
 	g.Store(reg.ECX, g.Return("ecx"))
 	g.Store(reg.EDX, g.Return("edx"))
 	g.RET()
+
+	g.fn("pause", "func()", "pause tells the processor that a loop is waiting.")
+	g.PAUSE()
+	g.RET()
 }

@@ -8,3 +8,8 @@ package kernel
 //
 //go:noescape
 func cpuid(leaf uint32, subleaf uint32) (eax uint32, ebx uint32, ecx uint32, edx uint32)
+
+// pause tells the processor that a loop is waiting.
+//
+//go:noescape
+func pause()

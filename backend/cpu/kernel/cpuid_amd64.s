@@ -15,3 +15,8 @@ TEXT ·cpuid(SB), NOSPLIT, $0-24
 	MOVL CX, ecx+16(FP)
 	MOVL DX, edx+20(FP)
 	RET
+
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0
+	PAUSE
+	RET

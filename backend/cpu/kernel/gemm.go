@@ -77,21 +77,21 @@ func (t *gemmTile) layout() string { return fmt.Sprintf("f32/%d/%d", t.cols(), t
 // cols is the width of a panel.
 func (t *gemmTile) cols() int { return t.vecs * t.vec }
 
-// partNanoseconds is the least work worth handing to a thread of its own, by the estimate of gemmCost.
-const partNanoseconds = 5000
-
 // gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s
 // for reading B. It only steers the blocking, so it is one constant for all machines.
 func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
 
 // NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B.
-func (s *Set) NewGemm(m, n, k int) *Gemm {
+func (s *Set) NewGemm(m, n, k int) *Gemm { return s.newGemm(m, n, k, 128) }
+
+// newGemm plans with the given limit to the rows of a part.
+func (s *Set) newGemm(m, n, k, limit int) *Gemm {
 	g := &Gemm{M: m, N: n, K: k, set: s}
 	tileRows := s.gemm.rows
 	// A tile of A takes half of the L1 cache, in steps that divide common sizes of K evenly.
 	g.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tileRows)))
 	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
-	blockRows := min(128, max(4*tileRows, s.caches.l2/2/(4*max(k, 1))))
+	blockRows := min(limit, max(4*tileRows, s.caches.l2/2/(4*max(k, 1))))
 	g.rowBlocks = max(1, ceilDiv(m, blockRows))
 	panels := ceilDiv(n, s.gemm.cols())
 	rows := ceilDiv(m, g.rowBlocks)
@@ -111,15 +111,22 @@ func (g *Gemm) Parts() int {
 // Run computes one part, 0 ≤ part < Parts().
 func (g *Gemm) Run(part int, args *GemmArgs) {
 	args.check(g.M, g.N, g.K)
-	rowLo, rowHi := share(g.M, g.rowBlocks, part/g.panelGroups, g.set.gemm.rows)
-	panelLo := part % g.panelGroups * g.panelsPerPart
 	width := g.set.gemm.cols()
-	for p := panelLo; p < panelLo+g.panelsPerPart && p*width < g.N; p++ {
+	rowLo, rowHi, panelLo, panelHi := g.bounds(part)
+	for p := panelLo; p < panelHi; p++ {
 		cols := min(width, g.N-p*width)
 		packedCols := roundUp(cols, g.set.gemm.vec)
 		b := args.B[p*width*g.K:][:packedCols*g.K]
-		g.set.gemmPanel(rowLo, rowHi, p*width, cols, g.K, g.kBlock, pointer(b), packedCols, args)
+		g.set.gemmPanel(args, gemmPanel{rowLo, rowHi, p * width, cols, g.K, g.kBlock, pointer(b), packedCols, true})
 	}
+}
+
+// bounds gives the rows and panels of a part.
+func (g *Gemm) bounds(part int) (rowLo, rowHi, panelLo, panelHi int) {
+	rowLo, rowHi = share(g.M, g.rowBlocks, part/g.panelGroups, g.set.gemm.rows)
+	panelLo = part % g.panelGroups * g.panelsPerPart
+	panelHi = min(panelLo+g.panelsPerPart, ceilDiv(g.N, g.set.gemm.cols()))
+	return rowLo, rowHi, panelLo, panelHi
 }
 
 // check panics if an operand is too short, before assembly could write past it.
@@ -136,15 +143,23 @@ func (args *GemmArgs) check(m, n, k int) {
 	}
 }
 
-// gemmPanel computes rows [rowLo, rowHi) of the cols columns from col on. B is given by the pointer to the panel and
-// the distance of its rows.
-func (s *Set) gemmPanel(rowLo, rowHi, col, cols, k, kBlock int, b *float32, bRow int, args *GemmArgs) {
-	vecs := ceilDiv(cols, s.gemm.vec)
-	tiles := ceilDiv(rowHi-rowLo, s.gemm.rows)
-	bias := pointerAt(args.Bias, col)
-	for kLo := 0; ; kLo += kBlock {
-		kLen := min(kBlock, k-kLo)
-		flags, last := 0, kLo+kLen >= k
+// gemmPanel is the part of a product that one panel of B gives: rows [rowLo, rowHi) of the cols columns from col on.
+type gemmPanel struct {
+	rowLo, rowHi int
+	col, cols    int
+	k, kBlock    int
+	b            *float32
+	bRow         int
+	followed     bool // the next panel lies behind this one in memory
+}
+
+func (s *Set) gemmPanel(args *GemmArgs, p gemmPanel) {
+	vecs := ceilDiv(p.cols, s.gemm.vec)
+	tiles := ceilDiv(p.rowHi-p.rowLo, s.gemm.rows)
+	bias := pointerAt(args.Bias, p.col)
+	for kLo := 0; ; kLo += p.kBlock {
+		kLen := min(p.kBlock, p.k-kLo)
+		flags, last := 0, kLo+kLen >= p.k
 		if kLo > 0 {
 			flags |= gemmAccumulate
 		}
@@ -159,26 +174,26 @@ func (s *Set) gemmPanel(rowLo, rowHi, col, cols, k, kBlock int, b *float32, bRow
 			}
 		}
 		separate := last && args.Act > ActRelu
-		bBlock := offset(b, kLo*bRow)
+		bBlock := offset(p.b, kLo*p.bRow)
 		// While the tiles use this block of the panel, each brings its share of the following one into the L2 cache.
 		// A lone tile streams: it gains nothing and asks for what it reads. The address may lie behind the matrix,
 		// so it must not be a pointer.
-		blockBytes := 4 * kLen * bRow
-		next, nextStep := uintptr(unsafe.Pointer(bBlock)), 4*bRow
-		if tiles > 1 {
+		blockBytes := 4 * kLen * p.bRow
+		next, nextStep := uintptr(unsafe.Pointer(bBlock)), 4*p.bRow
+		if p.followed && tiles > 1 {
 			next, nextStep = next+uintptr(blockBytes), nextStep/tiles
 		}
-		row := rowLo
+		row := p.rowLo
 		for t := range tiles {
-			rows := (rowHi - row + tiles - t - 1) / (tiles - t)
-			c := &args.C[row*args.CRow+col]
+			rows := (p.rowHi - row + tiles - t - 1) / (tiles - t)
+			c := &args.C[row*args.CRow+p.col]
 			if last && !separate {
-				tileRes = pointerAt(args.Residual, row*args.ResRow+col)
+				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			s.gemm.kernels[rows][vecs](kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
-				bBlock, bRow, next+uintptr(t*blockBytes/tiles), nextStep, c, args.CRow, cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+				bBlock, p.bRow, next+uintptr(t*blockBytes/tiles), nextStep, c, args.CRow, p.cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
-				s.activate(args, row, rows, col, cols)
+				s.activate(args, row, rows, p.col, p.cols)
 			}
 			row += rows
 		}
@@ -196,38 +211,4 @@ func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
 		r := &args.Residual[row*args.ResRow+col]
 		s.binary[Add][elementwise](c, args.CRow, c, args.CRow, r, args.ResRow, rows, cols)
 	}
-}
-
-// share splits n things into equal blocks whose bounds are multiples of unit, and gives the bounds of block i.
-func share(n, blocks, i, unit int) (lo, hi int) {
-	units := ceilDiv(n, unit)
-	return min(n, i*units/blocks*unit), min(n, (i+1)*units/blocks*unit)
-}
-
-// evenBlock is the block size, at most limit, that cuts n into the fewest blocks of about equal size.
-func evenBlock(n, limit int) int {
-	if n <= limit {
-		return max(n, 1)
-	}
-	return ceilDiv(n, ceilDiv(n, limit))
-}
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
-func roundUp(a, b int) int { return ceilDiv(a, b) * b }
-
-// pointer gives the address of the first element, or nil if there is none.
-func pointer[T any](s []T) *T { return unsafe.SliceData(s) }
-
-// pointerAt gives the address of an element, or nil for an empty slice.
-func pointerAt[T any](s []T, i int) *T {
-	if len(s) == 0 {
-		return nil
-	}
-	return &s[i]
-}
-
-// offset moves a pointer by n elements.
-func offset[T any](p *T, n int) *T {
-	return (*T)(unsafe.Add(unsafe.Pointer(p), n*int(unsafe.Sizeof(*p))))
 }

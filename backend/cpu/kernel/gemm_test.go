@@ -165,3 +165,57 @@ func TestGemmEmpty(t *testing.T) {
 		require.Zero(t, s.NewGemm(5, 0, 3).Parts())
 	})
 }
+
+func TestBatchGemm(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, m := range append(edges(s.gemm.rows), 5*s.gemm.rows+1) {
+			for _, n := range edges(s.gemm.vec, s.gemm.cols(), 2*s.gemm.cols()) {
+				for _, k := range []int{0, 1, 7, 64} {
+					testBatchGemm(t, s, r, m, n, k)
+				}
+			}
+		}
+		testBatchGemm(t, s, r, 600, 60, 10)
+	})
+}
+
+// testBatchGemm runs two products that share B, and have the rows of A and C interleaved.
+func testBatchGemm(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
+	t.Helper()
+	first, second := newGemmCase(r, m, n, k), newGemmCase(r, m, n, k)
+	args := &BatchGemmArgs{GemmArgs: first.args, BRow: first.bRow, BCol: first.bCol, BOffset: []int{0, 0}}
+	args.B = first.b.inner
+	a := newGuarded(2*len(first.args.A), 3)
+	args.A, args.AOffset = a.inner, []int{0, len(first.args.A)}
+	second.args.A = second.args.A[:0:0]
+	for range first.args.A {
+		second.args.A = append(second.args.A, r.Float32())
+	}
+	copy(a.inner, first.args.A)
+	copy(a.inner[len(first.args.A):], second.args.A)
+	c := newGuarded(m*2*first.args.CRow, 5)
+	args.C, args.COffset, args.CRow = c.inner, []int{0, first.args.CRow}, 2*first.args.CRow
+	if args.Residual != nil {
+		args.ResidOffset = []int{0, 0}
+	}
+	plan := s.NewBatchGemm(2, m, n, k)
+	scratch := newGuarded(plan.ScratchBytes()/4, 0)
+	for p := range plan.Parts() {
+		plan.Run(p, args, bytesOf(scratch.inner))
+	}
+	what := "batch " + first.String()
+	scratch.check(t, what)
+	c.checkGaps(t, what, first.args.CRow, n)
+	for i, g := range []*gemmCase{first, second} {
+		alone := first.args
+		alone.A = g.args.A
+		g.args, g.b, g.bRow, g.bCol, g.res = alone, first.b, first.bRow, first.bCol, first.res
+		g.c = newGuarded(m*alone.CRow, 0)
+		g.args.C = g.c.inner
+		for row := range m {
+			copy(g.args.C[row*alone.CRow:][:n], c.inner[row*args.CRow+args.COffset[i]:])
+		}
+		g.check(t)
+	}
+}
