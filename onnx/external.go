@@ -1,0 +1,199 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An opener opens the files of external data. A model file is untrusted: what it names may lie beneath its own folder only.
+type opener interface {
+	open(location string) (*tensor.Mapping, error)
+}
+
+// loadExternal points raw_data of every tensor with external data at the mapped file, after which it is a tensor like any
+// other.
+func (m *Model) loadExternal(beside opener) error {
+	files := map[string]*tensor.Mapping{}
+	for tp := range tensors(m.Proto) {
+		if tp.DataLocation != onnxpb.TensorProto_EXTERNAL {
+			continue
+		}
+		where, err := parseExternal(tp.ExternalData)
+		if err != nil {
+			return invalid(fmt.Errorf("tensor %s: %w", Quote(tp.Name), err))
+		}
+		file := files[where.location]
+		if file == nil {
+			if file, err = openExternal(beside, where.location); err != nil {
+				return invalid(fmt.Errorf("tensor %s: %w", Quote(tp.Name), err))
+			}
+			files[where.location] = file
+			m.files = append(m.files, file)
+		}
+		if tp.RawData, err = where.slice(tp, file.Bytes()); err != nil {
+			return invalid(fmt.Errorf("tensor %s in external file %s: %w", Quote(tp.Name), Quote(where.location), err))
+		}
+		tp.DataLocation, tp.ExternalData = onnxpb.TensorProto_DEFAULT, nil
+	}
+	return nil
+}
+
+// external is where a tensor's bytes lie.
+type external struct {
+	location       string
+	offset, length uint64
+	hasLength      bool
+}
+
+func parseExternal(entries []*onnxpb.StringStringEntryProto) (e external, err error) {
+	seen := map[string]bool{}
+	for _, entry := range entries {
+		if seen[entry.Key] {
+			return e, fmt.Errorf("external data gives %s twice", Quote(entry.Key))
+		}
+		seen[entry.Key] = true
+		switch entry.Key {
+		case "location":
+			e.location = entry.Value
+		case "offset":
+			e.offset, err = strconv.ParseUint(entry.Value, 10, 63)
+		case "length":
+			e.hasLength = true
+			e.length, err = strconv.ParseUint(entry.Value, 10, 63)
+		}
+		if err != nil {
+			return e, fmt.Errorf("external data: %s %s is not a number of bytes", entry.Key, Quote(entry.Value))
+		}
+	}
+	if e.location == "" {
+		return e, errors.New("external data names no file")
+	}
+	return e, nil
+}
+
+// slice cuts the tensor's bytes out of its file.
+func (e external) slice(tp *onnxpb.TensorProto, file []byte) ([]byte, error) {
+	d, err := DType(tp.DataType)
+	if err != nil {
+		return nil, err
+	}
+	if d == tensor.String {
+		return nil, errors.New("strings cannot be external")
+	}
+	shape, n, err := shapeOf(d, tp.Dims)
+	if err != nil {
+		return nil, err
+	}
+	need, size := uint64(d.Bytes(n)), uint64(len(file))
+	if e.hasLength && e.length != need {
+		return nil, fmt.Errorf("%s%v needs %d bytes, its length is given as %d", d.ONNX(), shape, need, e.length)
+	}
+	if e.offset > size || need > size-e.offset {
+		return nil, fmt.Errorf("%d bytes at offset %d are asked for, the file has %d", need, e.offset, size)
+	}
+	return file[e.offset : e.offset+need : e.offset+need], nil
+}
+
+func openExternal(beside opener, location string) (*tensor.Mapping, error) {
+	switch {
+	case strings.ContainsRune(location, 0):
+		return nil, fmt.Errorf("external file %s: the name has a NUL byte", Quote(location))
+	case !filepath.IsLocal(filepath.FromSlash(location)):
+		return nil, fmt.Errorf("external file %s: only files beneath the model's folder are read", Quote(location))
+	}
+	m, err := beside.open(location)
+	if err != nil {
+		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+			err = pe.Err // its path is the one already named
+		}
+		return nil, fmt.Errorf("external file %s: %w", Quote(location), err)
+	}
+	return m, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// folder opens files of the operating system. os.Root holds them beneath the folder, links included.
+type folder struct{ path string }
+
+func (f *folder) open(location string) (*tensor.Mapping, error) {
+	root, err := os.OpenRoot(f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Stat(location) // before opening: opening a pipe would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	file, err := root.Open(location)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return tensor.Map(file)
+}
+
+// fsFolder opens files beside a file of an fs.FS, which may be an os.DirFS and follow links anywhere: no link is followed.
+type fsFolder struct {
+	fsys  fs.FS
+	model string
+}
+
+func (f *fsFolder) open(location string) (*tensor.Mapping, error) {
+	name := path.Dir(f.model)
+	for _, part := range strings.Split(path.Clean(location), "/") {
+		name = path.Join(name, part)
+		info, err := fs.Lstat(f.fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, errNotRegular
+		}
+	}
+	return mapFS(f.fsys, name)
+}
+
+// mapFS maps a file that is one of the operating system's and reads any other.
+func mapFS(fsys fs.FS, name string) (*tensor.Mapping, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if file, ok := f.(*os.File); ok {
+		return tensor.Map(file)
+	}
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.InMemory(data), nil
+}
+
+// noFolder stands beside a model that did not come from a file.
+type noFolder struct{}
+
+func (noFolder) open(string) (*tensor.Mapping, error) {
+	return nil, errors.New("a model that does not come from a file has no folder to look in")
+}

@@ -1,0 +1,162 @@
+// Package onnx reads, checks and writes ONNX models.
+//
+// Open maps a file, so that weights are slices of it and not copies, loads external data, and checks the model: what it
+// returns has sorted nodes, defined names and tensors of the right size. The messages themselves are those of package
+// onnxpb, and Tensor gives their elements.
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Model is a checked model and the files that its weights lie in. It counts its users and lives until the last one
+// closes it; tensors of the model must not be touched after that.
+type Model struct {
+	Proto *onnxpb.ModelProto
+
+	name  string
+	files []*tensor.Mapping
+	users atomic.Int32
+}
+
+// Open reads the model in a file. External data is looked for in the file's folder and nowhere else: beneath it, links out
+// of it not followed, regular files only.
+func Open(path string) (*Model, error) {
+	// Before anything is opened: opening a pipe would wait for a writer.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder; name the .onnx file in it", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := tensor.Map(f)
+	if err != nil {
+		return nil, err
+	}
+	return load(path, m, &folder{path: filepath.Dir(path)})
+}
+
+// OpenFS reads the model in a file of a file system, external data beside it. Files of the operating system (os.DirFS,
+// os.Root.FS) are mapped, others read into memory.
+func OpenFS(fsys fs.FS, name string) (*Model, error) {
+	m, err := mapFS(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return load(name, m, &fsFolder{fsys, name})
+}
+
+// Read reads a model of the given size in bytes into memory. It cannot have external data; name stands for it in messages.
+func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
+	if size < 0 || size > math.MaxInt {
+		return nil, fmt.Errorf("%s: a model of %d bytes", name, size)
+	}
+	data := tensor.AlignedBytes(int(size))
+	if n, err := r.ReadAt(data, 0); n < len(data) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return load(name, tensor.InMemory(data), noFolder{})
+}
+
+// New checks a model that was built in memory and takes it over. It cannot have external data.
+func New(p *onnxpb.ModelProto, name string) (*Model, error) {
+	m := &Model{Proto: p, name: name}
+	m.users.Store(1)
+	if err := m.finish(noFolder{}); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// load decodes and checks a file; the mapping is the model's, or closed on an error.
+func load(name string, file *tensor.Mapping, beside opener) (*Model, error) {
+	m := &Model{Proto: new(onnxpb.ModelProto), name: name, files: []*tensor.Mapping{file}}
+	m.users.Store(1)
+	err := decode(file.Bytes(), m.Proto.ProtoReflect(), maxNesting)
+	if err != nil || m.Proto.Graph == nil {
+		err = invalid(fmt.Errorf("%s: not an ONNX model: %w", name, diagnose(file.Bytes(), err)))
+	} else {
+		err = m.finish(beside)
+	}
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// finish makes a decoded model what Open promises.
+func (m *Model) finish(beside opener) error {
+	if err := m.loadExternal(beside); err != nil {
+		return fmt.Errorf("%s: %w", m.name, err)
+	}
+	if err := Check(m.Proto); err != nil {
+		return fmt.Errorf("%s: %w", m.name, err)
+	}
+	return nil
+}
+
+// Name is the path or name that the model was opened by.
+func (m *Model) Name() string { return m.name }
+
+// Retain adds a user, who must call Close.
+func (m *Model) Retain() *Model {
+	m.users.Add(1)
+	return m
+}
+
+// Close ends one use; the last one unmaps the files.
+func (m *Model) Close() error {
+	if m.users.Add(-1) != 0 {
+		return nil
+	}
+	var first error
+	for _, f := range m.files {
+		if err := f.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	m.files = nil
+	return first
+}
+
+// Opset is the version of an operator set that the model imports; "" and "ai.onnx" are the same. ok is false when it
+// imports none.
+func (m *Model) Opset(domain string) (version int64, ok bool) {
+	return Opset(m.Proto.OpsetImport, domain)
+}
+
+// Opset is Model.Opset for the imports of a function.
+func Opset(imports []*onnxpb.OperatorSetIdProto, domain string) (version int64, ok bool) {
+	for _, o := range imports {
+		if Domain(o.Domain) == Domain(domain) {
+			return o.Version, true
+		}
+	}
+	return 0, false
+}
+
+// Domain spells the default domain in one way, "".
+func Domain(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}

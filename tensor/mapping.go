@@ -1,0 +1,80 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
+)
+
+// A Mapping is the bytes of a file, read-only: mapped into memory where the system can, so that opening costs nothing and
+// processes share the pages, and read otherwise. It counts its users and lives until the last one closes it; slices of it
+// must not be touched after that, nor may anybody shorten the file before.
+type Mapping struct {
+	data  []byte
+	unmap func([]byte) error // nil when the bytes are ordinary memory
+	users atomic.Int32
+}
+
+// Map maps a regular file from its beginning to its end. The file may be closed afterwards.
+func Map(f *os.File) (*Mapping, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	if info.Size() > math.MaxInt {
+		return nil, fmt.Errorf("%s: %d bytes are more than this machine can address", f.Name(), info.Size())
+	}
+	size := int(info.Size())
+	if size == 0 { // no system maps nothing
+		return InMemory(nil), nil
+	}
+	if data, err := mapFile(f, size); err == nil {
+		m := InMemory(data)
+		m.unmap = unmapFile
+		return m, nil
+	}
+	// Some file systems cannot map.
+	data := AlignedBytes(size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return InMemory(data), nil
+}
+
+// InMemory is a Mapping of bytes that are in memory already, for code that serves both.
+func InMemory(data []byte) *Mapping {
+	m := &Mapping{data: data}
+	m.users.Store(1)
+	return m
+}
+
+// Bytes are the contents of the file, valid until the last Close.
+func (m *Mapping) Bytes() []byte { return m.data }
+
+// Retain adds a user, who must call Close.
+func (m *Mapping) Retain() *Mapping {
+	if m.users.Add(1) <= 1 {
+		panic("tensor.Mapping: Retain after the last Close")
+	}
+	return m
+}
+
+// Close ends one use; the last one unmaps.
+func (m *Mapping) Close() error {
+	switch users := m.users.Add(-1); {
+	case users > 0:
+		return nil
+	case users < 0:
+		return os.ErrClosed
+	}
+	data := m.data
+	m.data = nil
+	if m.unmap == nil {
+		return nil
+	}
+	return m.unmap(data)
+}

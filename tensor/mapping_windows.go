@@ -1,0 +1,25 @@
+package tensor
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+func mapFile(f *os.File, size int) ([]byte, error) {
+	section, err := syscall.CreateFileMapping(syscall.Handle(f.Fd()), nil, syscall.PAGE_READONLY, 0, 0, nil)
+	if err != nil {
+		return nil, os.NewSyscallError("CreateFileMapping", err)
+	}
+	defer syscall.CloseHandle(section) // the view keeps the section
+	base, err := syscall.MapViewOfFile(section, syscall.FILE_MAP_READ, 0, 0, uintptr(size))
+	if err != nil {
+		return nil, os.NewSyscallError("MapViewOfFile", err)
+	}
+	// The conversion goes through the variable's address because vet takes every uintptr for memory that Go may move.
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&base)), size), nil
+}
+
+func unmapFile(data []byte) error {
+	return os.NewSyscallError("UnmapViewOfFile", syscall.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))))
+}
