@@ -9,7 +9,7 @@ import (
 // MatMul is act(Alpha·a·b + bias) + residual, the product of numpy.matmul over the last two axes with the leading ones
 // broadcast, b taken transposed when TransB, in one element type with sums in float64 (Eval) or float32 and better
 // (kernels). Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape or
-// nil. Alpha 0 means 1. Integer operands give the exact wrapped sum.
+// nil. Alpha 0 means 1. Integer operands give the exact wrapped sum, and have neither Alpha nor Act.
 type MatMul struct {
 	TransB bool
 	Alpha  float32
@@ -48,6 +48,9 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	a, b := in[MatMulA].Type, in[MatMulB].Type
 	if a.DType != b.DType {
 		return nil, fmt.Errorf("matmul of %s and %s", a.DType, b.DType)
+	}
+	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoActivation) {
+		return nil, fmt.Errorf("this matmul is not defined for %s", a.DType)
 	}
 	if len(a.Shape) < 2 || len(b.Shape) < 2 {
 		return nil, fmt.Errorf("matmul of %v and %v needs at least two axes each", a, b)
@@ -104,6 +107,12 @@ func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 					var s int64
 					for p := range k {
 						s += a.Int64(ia(t)*m*k+i*k+p) * b.Int64(ib(t)*k*n+p*rs+j*cs)
+					}
+					if bias != nil {
+						s += bias.Int64(j)
+					}
+					if residual != nil {
+						s += residual.Int64((t*m+i)*n + j)
 					}
 					y.SetInt64((t*m+i)*n+j, s)
 				}

@@ -1,0 +1,274 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// UnaryFn names a function of one number.
+type UnaryFn uint8
+
+// The functions of Unary.
+const (
+	NoUnary UnaryFn = iota
+	Neg
+	Abs
+	Exp
+	Log
+	Sqrt
+	Reciprocal
+	Erf
+	Tanh
+	Sigmoid
+	Relu
+	LeakyRelu // Alpha
+	Elu       // Alpha
+	Softplus
+	Softsign
+	HardSigmoid // Alpha, Beta
+	HardSwish
+	Gelu
+	GeluTanh
+	Silu // Alpha
+	Mish
+	Selu            // Alpha, Beta = gamma
+	Celu            // Alpha
+	ThresholdedRelu // Alpha
+	Sin
+	Cos
+	Tan
+	Asin
+	Acos
+	Atan
+	Sinh
+	Cosh
+	Asinh
+	Acosh
+	Atanh
+	Floor
+	Ceil
+	Round // halves to even
+	Sign
+	Not
+	BitwiseNot
+	IsNaN
+	IsInf // Alpha: detect +∞, Beta: detect −∞
+	NumUnary
+)
+
+// unaryRow is a function's one place: its name, its meaning on real numbers (computed in float64 and rounded once), and
+// its meaning on integers where it has one.
+type unaryRow struct {
+	name  string
+	real  func(x float64, o Unary) float64
+	whole func(x int64) int64
+	wide  func(x uint64) uint64 // for unsigned 64 bits, where whole would misread the top bit; nil: whole will do
+	test  bool                  // gives bool
+	bools bool                  // takes bool, and no integers
+	dims  func(x Dim) (Dim, bool)
+}
+
+const (
+	invSqrt2   = 1 / math.Sqrt2
+	sqrt2OnPi  = 0.7978845608028654 // sqrt(2/π)
+	geluCubed  = 0.044715
+	largestExp = 40 // beyond it softplus(x) = x in float64
+)
+
+var unaryTable = [NumUnary]unaryRow{
+	Neg: {name: "neg", real: func(x float64, _ Unary) float64 { return -x }, whole: func(x int64) int64 { return -x },
+		dims: func(x Dim) (Dim, bool) { return x.scale(-1), true }},
+	Abs: {name: "abs", real: plain(math.Abs), whole: func(x int64) int64 { return max(x, -x) },
+		wide: func(x uint64) uint64 { return x }, dims: func(x Dim) (Dim, bool) { return x, nonNegative(x) }},
+	Exp:        {name: "exp", real: plain(math.Exp)},
+	Log:        {name: "log", real: plain(math.Log)},
+	Sqrt:       {name: "sqrt", real: plain(math.Sqrt)},
+	Reciprocal: {name: "reciprocal", real: func(x float64, _ Unary) float64 { return 1 / x }},
+	Erf:        {name: "erf", real: plain(math.Erf)},
+	Tanh:       {name: "tanh", real: plain(math.Tanh)},
+	Sigmoid:    {name: "sigmoid", real: plain(sigmoid)},
+	Relu: {name: "relu", real: func(x float64, _ Unary) float64 { return max(x, 0) },
+		whole: func(x int64) int64 { return max(x, 0) }, wide: func(x uint64) uint64 { return x }},
+	LeakyRelu: {name: "leaky_relu", real: func(x float64, o Unary) float64 {
+		if x < 0 {
+			return float64(o.Alpha) * x
+		}
+		return x
+	}},
+	Elu: {name: "elu", real: func(x float64, o Unary) float64 {
+		if x < 0 {
+			return float64(o.Alpha) * math.Expm1(x)
+		}
+		return x
+	}},
+	Softplus: {name: "softplus", real: plain(softplus)},
+	Softsign: {name: "softsign", real: func(x float64, _ Unary) float64 { return x / (1 + math.Abs(x)) }},
+	HardSigmoid: {name: "hard_sigmoid", real: func(x float64, o Unary) float64 {
+		return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
+	}},
+	HardSwish: {name: "hard_swish", real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
+	Gelu:      {name: "gelu", real: func(x float64, _ Unary) float64 { return 0.5 * x * math.Erfc(-x*invSqrt2) }},
+	GeluTanh: {name: "gelu_tanh", real: func(x float64, _ Unary) float64 {
+		return 0.5 * x * (1 + math.Tanh(sqrt2OnPi*(x+geluCubed*x*x*x)))
+	}},
+	Silu: {name: "silu", real: func(x float64, o Unary) float64 { return x * sigmoid(float64(o.Alpha)*x) }},
+	Mish: {name: "mish", real: func(x float64, _ Unary) float64 { return x * math.Tanh(softplus(x)) }},
+	Selu: {name: "selu", real: func(x float64, o Unary) float64 {
+		if x <= 0 {
+			return float64(o.Beta) * float64(o.Alpha) * math.Expm1(x)
+		}
+		return float64(o.Beta) * x
+	}},
+	Celu: {name: "celu", real: func(x float64, o Unary) float64 {
+		a := float64(o.Alpha)
+		return max(x, 0) + min(0, a*math.Expm1(x/a))
+	}},
+	ThresholdedRelu: {name: "thresholded_relu", real: func(x float64, o Unary) float64 {
+		if x <= float64(o.Alpha) {
+			return 0
+		}
+		return x
+	}},
+	Sin:   {name: "sin", real: plain(math.Sin)},
+	Cos:   {name: "cos", real: plain(math.Cos)},
+	Tan:   {name: "tan", real: plain(math.Tan)},
+	Asin:  {name: "asin", real: plain(math.Asin)},
+	Acos:  {name: "acos", real: plain(math.Acos)},
+	Atan:  {name: "atan", real: plain(math.Atan)},
+	Sinh:  {name: "sinh", real: plain(math.Sinh)},
+	Cosh:  {name: "cosh", real: plain(math.Cosh)},
+	Asinh: {name: "asinh", real: plain(math.Asinh)},
+	Acosh: {name: "acosh", real: plain(math.Acosh)},
+	Atanh: {name: "atanh", real: plain(math.Atanh)},
+	Floor: {name: "floor", real: plain(math.Floor)},
+	Ceil:  {name: "ceil", real: plain(math.Ceil)},
+	Round: {name: "round", real: plain(math.RoundToEven)},
+	Sign: {name: "sign", real: plain(sign), whole: func(x int64) int64 { return max(-1, min(x, 1)) },
+		wide: func(x uint64) uint64 { return min(x, 1) }},
+	Not: {name: "not", whole: func(x int64) int64 { return 1 - x }, test: true, bools: true,
+		dims: func(x Dim) (Dim, bool) { return N(1).Sub(x), true }},
+
+	BitwiseNot: {name: "bitwise_not", whole: func(x int64) int64 { return ^x }},
+	IsNaN:      {name: "is_nan", real: func(x float64, _ Unary) float64 { return truth(math.IsNaN(x)) }, test: true},
+	IsInf: {name: "is_inf", real: func(x float64, o Unary) float64 {
+		return truth(o.Alpha != 0 && math.IsInf(x, 1) || o.Beta != 0 && math.IsInf(x, -1))
+	}, test: true},
+}
+
+// plain is a function without parameters.
+func plain(f func(float64) float64) func(float64, Unary) float64 {
+	return func(x float64, _ Unary) float64 { return f(x) }
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func softplus(x float64) float64 {
+	if x > largestExp {
+		return x
+	}
+	return math.Log1p(math.Exp(x))
+}
+
+func hardSigmoid(x, a, b float64) float64 { return max(0, min(1, a*x+b)) }
+
+// sign gives zeros and NaN as they are.
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x
+}
+
+// String is the function's name in the IR.
+func (f UnaryFn) String() string {
+	if f == NoUnary || f >= NumUnary {
+		return fmt.Sprintf("invalid(%d)", f)
+	}
+	return unaryTable[f].name
+}
+
+// Unary applies a function to every element; Alpha and Beta are the function's parameters, where it has some.
+type Unary struct {
+	Fn          UnaryFn `ir:"name"`
+	Alpha, Beta float32
+}
+
+// Kind implements Op.
+func (Unary) Kind() Kind       { return KindUnary }
+func (o Unary) opName() string { return o.Fn.String() }
+func (Unary) named() map[string]Op {
+	m := map[string]Op{}
+	for f := NoUnary + 1; f < NumUnary; f++ {
+		if unaryTable[f].name == "" {
+			panic(fmt.Sprintf("ir: unary function %d has no row", f))
+		}
+		m[unaryTable[f].name] = Unary{Fn: f}
+	}
+	return m
+}
+
+// Infer keeps the shape; tests give bool.
+func (o Unary) Infer(in []*Value) ([]Type, error) {
+	t := in[0].Type
+	row := unaryTable[o.Fn]
+	switch {
+	case t.DType.IsFloat() && row.real != nil:
+	case t.DType.IsInt() && row.whole != nil && !row.bools:
+	case t.DType == tensor.Bool && row.bools:
+	default:
+		return nil, fmt.Errorf("%s is not defined for %s", o.Fn, t.DType)
+	}
+	if row.test {
+		t.DType = tensor.Bool
+	}
+	return []Type{t}, nil
+}
+
+// Eval implements Op.
+func (o Unary) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, row := in[0], unaryTable[o.Fn]
+	d := x.DType()
+	if row.test {
+		d = tensor.Bool
+	}
+	y := tensor.New(d, x.Shape()...)
+	for i := range x.Len() {
+		switch {
+		case x.DType().IsFloat():
+			y.SetFloat64(i, row.real(x.Float64(i), o))
+		case x.DType() == tensor.U64 && row.wide != nil:
+			y.SetInt64(i, int64(row.wide(uint64(x.Int64(i)))))
+		default:
+			y.SetInt64(i, row.whole(x.Int64(i)))
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// Content implements contenter for the functions that sizes go through.
+func (o Unary) Content(in []*Value) []Dim {
+	f, x := unaryTable[o.Fn].dims, in[0].Dims
+	if f == nil || x == nil {
+		return nil
+	}
+	out := make([]Dim, len(x))
+	for i, d := range x {
+		var ok bool
+		if out[i], ok = f(d); !ok {
+			return nil
+		}
+	}
+	return out
+}
