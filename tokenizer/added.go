@@ -1,0 +1,96 @@
+package tokenizer
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An addedToken is found in the text as it stands, before words are split: "[MASK]", or what a model's authors added later.
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only where no letter or digit touches it
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it
+	RStrip     bool   `json:"rstrip"`      // takes the white space behind it
+	Normalized bool   `json:"normalized"`  // is looked for, in its normal form, in the normal text
+}
+
+// A finder splits text at added tokens.
+type finder struct {
+	tokens []addedToken
+	trie   *trie     // of their contents; an id in it is an index into tokens
+	begins [256]bool // the bytes with which they begin
+}
+
+// newFinder makes a finder of tokens whose contents are in the form in which the text will be; nil if there is none to find. Of two
+// tokens with the same content the first counts.
+func newFinder(tokens []addedToken) *finder {
+	f := &finder{tokens: tokens}
+	var entries []entry
+	for i := len(tokens) - 1; i >= 0; i-- {
+		if content := tokens[i].Content; content != "" { // the normal form of an accent is empty
+			entries = append(entries, entry{content, int32(i)})
+			f.begins[content[0]] = true
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	f.trie = newTrie(entries)
+	return f
+}
+
+// parts yields, in order, the added tokens in text (id, "") and the stretches of text between them (none, stretch). The token that
+// begins first wins, and of those the longest. A nil finder finds nothing.
+func (f *finder) parts(text string) iter.Seq2[int32, string] {
+	return func(yield func(int32, string) bool) {
+		done := 0 // what lies before has been yielded
+		for i := 0; f != nil && i < len(text); {
+			if !f.begins[text[i]] {
+				i++
+				continue
+			}
+			index, size := longest(f.trie, 0, text[i:])
+			if size == 0 {
+				i++
+				continue
+			}
+			token, start, end := &f.tokens[index], i, i+size
+			i = end
+			if token.SingleWord && (endsInWord(text[:start]) || beginsInWord(text[end:])) {
+				continue
+			}
+			if token.LStrip && done < start {
+				start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
+			}
+			if token.RStrip {
+				end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			}
+			if done < start && !yield(none, text[done:start]) {
+				return
+			}
+			if !yield(token.ID, "") {
+				return
+			}
+			done = end
+		}
+		if done < len(text) {
+			yield(none, text[done:])
+		}
+	}
+}
+
+func endsInWord(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return isWord(r)
+}
+
+func beginsInWord(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return isWord(r)
+}
+
+// isWord is \w of the regular expressions of Unicode 16 (Technical Standard 18, annex C).
+func isWord(r rune) bool { return unicode.Is(wordTable, r) }

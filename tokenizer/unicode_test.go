@@ -1,0 +1,59 @@
+package tokenizer
+
+import (
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryCodePoint holds that each code point is normalised and split as tokenizers does it: testdata/codepoints.txt has a checksum for
+// each 4096 of them, made by testdata/unicode.py.
+func TestEveryCodePoint(t *testing.T) {
+	fillClasses()
+	normalizers := []*normalizer{
+		newNormalizer(true, false, false, false),
+		newNormalizer(false, true, false, false),
+		newNormalizer(false, false, true, false),
+		newNormalizer(false, false, false, true),
+		newNormalizer(true, true, true, true),
+	}
+	strip := normalizers[2]
+	normal := func(n *normalizer, text string) string { return string(n.append(nil, text)) }
+
+	data, err := os.ReadFile("testdata/codepoints.txt")
+	require.NoError(t, err)
+	blocks := 0
+	for line := range strings.Lines(string(data)) {
+		var first rune
+		var want uint32
+		if _, err := fmt.Sscanf(line, "%x %x", &first, &want); err != nil {
+			continue // the heading
+		}
+		blocks++
+		var shown []string
+		got := uint32(0)
+		for r := first; r < first+0x1000; r++ {
+			if 0xd800 <= r && r < 0xe000 {
+				continue
+			}
+			shown = shown[:0]
+			for _, n := range normalizers {
+				shown = append(shown, normal(n, string(r)))
+			}
+			// Two marks of music change places, unless the character between them is a starter.
+			shown = append(shown, normal(strip, "\U0001d16d"+string(r)+"\U0001d165"))
+			shown = append(shown, map[bool]string{true: "True", false: "False"}[isWord(r)])
+			for word := range words([]byte("a" + string(r) + "b")) {
+				shown = append(shown, string(word))
+			}
+			got = crc32.Update(got, crc32.IEEETable, []byte(strings.Join(shown, "\x00")+"\n"))
+		}
+		assert.Equal(t, want, got, "block %U", first)
+	}
+	assert.Equal(t, 0x110, blocks)
+}
