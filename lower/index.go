@@ -1,3 +1,249 @@
 package lower
 
-var indexRows = []row{}
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Operators that move elements to or from places that data name. Those whose results' sizes depend on data are in
+// select.go.
+var indexRows = []row{
+	{"Gather", 1, lowerGather},
+	{"GatherElements", 11, lowerGatherElements},
+	{"GatherND", 11, lowerGatherND},
+	{"Scatter", 9, lowerScatterElements},
+	{"ScatterElements", 11, lowerScatterElements},
+	{"ScatterND", 11, lowerScatterND},
+	{"TensorScatter", 24, lowerTensorScatter},
+	{"OneHot", 9, lowerOneHot},
+	{"ReverseSequence", 10, lowerReverseSequence},
+	{"TopK", 1, lowerTopK},
+
+	{"NonZero", 9, lowerNonZero},
+	{"Compress", 9, lowerCompress},
+	{"Unique", 11, lowerUnique},
+}
+
+func lowerGather(c *Context) []*ir.Value {
+	x, index := c.In(0), c.In(1)
+	return []*ir.Value{c.Emit(ir.Gather{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x))}, x, index)}
+}
+
+func lowerGatherElements(c *Context) []*ir.Value {
+	x, index := c.In(0), c.In(1)
+	return []*ir.Value{c.Emit(ir.GatherElements{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x))}, x, index)}
+}
+
+func lowerGatherND(c *Context) []*ir.Value {
+	var op ir.GatherND
+	if c.Version() >= 12 {
+		op.BatchDims = c.AttrInt("batch_dims", 0)
+	}
+	index := c.In(1)
+	if s := index.Type.Shape; len(s) > 0 {
+		if _, ok := s[len(s)-1].Const(); !ok {
+			panic(needsRun{1}) // it decides the rank of the result
+		}
+	}
+	return []*ir.Value{c.Emit(op, c.In(0), index)}
+}
+
+// reductions are ONNX's names for how scattered values combine, with the version that knows them.
+var reductions = map[string]struct {
+	since  int
+	reduce ir.Reduction
+}{
+	"none": {0, ir.NoReduction},
+	"add":  {16, ir.Sum},
+	"mul":  {16, ir.Prod},
+	"max":  {18, ir.MaxOf},
+	"min":  {18, ir.MinOf},
+}
+
+func (c *Context) reduction() ir.Reduction {
+	if c.Version() < 16 {
+		return ir.NoReduction
+	}
+	name := c.AttrString("reduction", "none")
+	r, ok := reductions[name]
+	if !ok || r.since > c.Version() {
+		c.Failf("reduction %q is not known in opset %d", name, c.Version())
+	}
+	return r.reduce
+}
+
+func lowerScatterElements(c *Context) []*ir.Value {
+	x := c.In(0)
+	op := ir.ScatterElements{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x)), Reduce: c.reduction()}
+	return []*ir.Value{c.Emit(op, x, c.In(1), c.In(2))}
+}
+
+func lowerScatterND(c *Context) []*ir.Value {
+	return []*ir.Value{c.Emit(ir.ScatterND{Reduce: c.reduction()}, c.In(0), c.In(1), c.In(2))}
+}
+
+// along is the vector v laid along one axis of a shape of the given rank, of size 1 elsewhere.
+func (c *Context) along(v *ir.Value, axis, rank int) *ir.Value {
+	s := ir.Dims(slices.Repeat([]int{1}, rank)...)
+	s[axis] = v.Type.Shape[0]
+	return c.reshape(v, s)
+}
+
+// count is the vector 0, 1, … n−1 laid along one axis.
+func (c *Context) count(n ir.Dim, axis, rank int) *ir.Value {
+	return c.along(c.Emit(ir.Range{Step: ir.N(1), Len: n, DType: tensor.I64}), axis, rank)
+}
+
+func (c *Context) binary(fn ir.BinaryFn, a, b *ir.Value) *ir.Value {
+	return c.Emit(ir.Binary{Fn: fn}, a, b)
+}
+
+// sizeScalar is a size as an i64 scalar, for arithmetic on indices.
+func (c *Context) sizeScalar(d ir.Dim) *ir.Value {
+	return c.Emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
+}
+
+func lowerTensorScatter(c *Context) []*ir.Value {
+	cache, update := c.In(0), c.In(1)
+	rank := Rank(cache)
+	axis := c.Axis(c.AttrInt("axis", -2), rank)
+	if axis == 0 || Rank(update) != rank {
+		c.Failf("update %v of %v along axis %d", update.Type, cache.Type, axis)
+	}
+	at := c.count(update.Type.Shape[axis], axis, rank)
+	if first := c.Opt(2); first != nil {
+		if Rank(first) != 1 {
+			c.Failf("write indices %v are not a vector", first.Type)
+		}
+		at = c.binary(ir.Add, at, c.along(first, 0, rank))
+	}
+	switch mode := c.AttrString("mode", "linear"); mode {
+	case "linear":
+	case "circular":
+		at = c.binary(ir.Mod, at, c.sizeScalar(cache.Type.Shape[axis]))
+	default:
+		c.Failf("mode %q is neither linear nor circular", mode)
+	}
+	return []*ir.Value{c.Emit(ir.ScatterElements{Axis: axis}, cache, c.expand(at, update.Type.Shape), update)}
+}
+
+func lowerOneHot(c *Context) []*ir.Value {
+	index, values := c.In(0), c.In(2)
+	depth, ok := wholeNumber(c.In(1))
+	if !ok {
+		depth = ir.N(int(c.number(1)))
+	}
+	if t := index.Type.DType; c.Version() < 11 && !t.IsUnsigned() { // negative indices do not count from the end yet
+		none := c.Emit(ir.Cast{To: t}, c.sizeScalar(depth))
+		index = c.Emit(ir.Where{}, c.binary(ir.Less, index, c.Scalar(t, 0)), none, index)
+	}
+	op := ir.OneHot{Axis: c.Axis(c.AttrInt("axis", -1), Rank(index)+1), Depth: depth}
+	return []*ir.Value{c.Emit(op, index, values)}
+}
+
+func lowerReverseSequence(c *Context) []*ir.Value {
+	x, lengths := c.In(0), c.In(1)
+	rank, batch, time := Rank(x), c.AttrInt("batch_axis", 1), c.AttrInt("time_axis", 0)
+	if rank < 2 || batch+time != 1 || batch*time != 0 || Rank(lengths) != 1 {
+		c.Failf("%v along batch axis %d and time axis %d: they are 0 and 1 or 1 and 0", x.Type, batch, time)
+	}
+	at := c.count(x.Type.Shape[time], time, rank)
+	length := c.along(lengths, batch, rank)
+	mirrored := c.binary(ir.Sub, c.binary(ir.Sub, length, c.Constant(tensor.Scalar(int64(1)))), at)
+	from := c.Emit(ir.Where{}, c.binary(ir.Less, at, length), mirrored, at)
+	return []*ir.Value{c.Emit(ir.GatherElements{Axis: time}, x, c.expand(from, x.Type.Shape))}
+}
+
+func lowerTopK(c *Context) []*ir.Value {
+	x := c.In(0)
+	axis := c.Axis(c.AttrInt("axis", -1), Rank(x))
+	largest := true
+	if c.Version() >= 11 {
+		largest = c.AttrBool("largest", true)
+		c.IgnoreAttr("sorted") // without it any order will do, and so does the sorted one
+	}
+	var k ir.Dim
+	if c.Version() < 10 {
+		k = ir.N(c.AttrInt("k", -1))
+	} else if list := c.Dims(1); len(list) == 1 {
+		k = list[0]
+	} else {
+		c.Failf("K has %d elements, not one", len(list))
+	}
+	if n := x.Type.Shape[axis]; ir.LessEqual(k, n) == ir.No || ir.LessEqual(ir.N(0), k) == ir.No {
+		c.Failf("the first %v of %v elements", k, n)
+	}
+	shape := slices.Clone(x.Type.Shape)
+	shape[axis] = k
+	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return topK(in[0], axis, o.Types[0].Shape[axis].Int(), largest)
+	}
+	return c.Kernel(run, ir.TensorOf(x.Type.DType, shape...), ir.TensorOf(tensor.I64, shape...))
+}
+
+// topK sorts every line along the axis, equal elements by their places, and gives the first k with their places.
+func topK(x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
+	s := x.Shape()
+	n, inner := s[axis], s[axis+1:].Elements()
+	places := s.Clone()
+	places[axis] = k
+	index := tensor.New(tensor.I64, places...)
+	order := make([]int, n)
+	for line := range s[:axis].Elements() * inner {
+		first := line/inner*n*inner + line%inner
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			d := compareElements(x, first+a*inner, first+b*inner)
+			if largest {
+				return -d
+			}
+			return d
+		})
+		for i, p := range order[:k] {
+			index.SetInt64((line/inner*k+i)*inner+line%inner, int64(p))
+		}
+	}
+	values, err := ir.GatherElements{Axis: axis}.Eval([]*tensor.Tensor{x, index})
+	return append(values, index), err
+}
+
+// compareElements orders two elements of a tensor; a NaN comes before every number.
+func compareElements(x *tensor.Tensor, i, j int) int {
+	switch d := x.DType(); {
+	case d == tensor.String:
+		return cmp.Compare(x.Strings()[i], x.Strings()[j])
+	case d.IsFloat():
+		return cmp.Compare(x.Float64(i), x.Float64(j))
+	case d == tensor.U64:
+		return cmp.Compare(uint64(x.Int64(i)), uint64(x.Int64(j)))
+	case d.IsComplex():
+		a, b := complexAt(x, i), complexAt(x, j)
+		return cmp.Or(cmp.Compare(real(a), real(b)), cmp.Compare(imag(a), imag(b)))
+	}
+	return cmp.Compare(x.Int64(i), x.Int64(j))
+}
+
+// isZero reports whether an element is the zero of its type.
+func isZero(x *tensor.Tensor, i int) bool {
+	switch d := x.DType(); {
+	case d == tensor.String:
+		return x.Strings()[i] == ""
+	case d.IsFloat():
+		return x.Float64(i) == 0
+	case d.IsComplex():
+		return complexAt(x, i) == 0
+	}
+	return x.Int64(i) == 0
+}
+
+func complexAt(x *tensor.Tensor, i int) complex128 {
+	if x.DType() == tensor.C64 {
+		return complex128(tensor.Of[complex64](x)[i])
+	}
+	return tensor.Of[complex128](x)[i]
+}
