@@ -24,13 +24,12 @@ func Check(p *onnxpb.ModelProto) error {
 		c.add("the model is of IR version %d, newer than %d; save it with an older one", p.IrVersion, maxIRVersion)
 	}
 	c.checkFunctions(p)
-	c.inImports(p.OpsetImport, "the model", func() {
-		if p.Graph == nil {
-			c.add("the model has no graph")
-			return
-		}
+	c.use(p.OpsetImport, "the model")
+	if p.Graph == nil {
+		c.add("the model has no graph")
+	} else {
 		c.graph(p.Graph, &scope{})
-	})
+	}
 	return c.orNil()
 }
 
@@ -38,27 +37,26 @@ func Check(p *onnxpb.ModelProto) error {
 type checker struct {
 	CheckError
 	functions map[functionKey]int // positions in the model's list
-	imports   map[string]bool     // domains that the body being checked may use
+	imports   map[string]int64    // operator sets that the body being checked may use
 	importer  string              // whose imports they are
 	calls     []int32             // functions that the body being checked calls
 }
 
 type functionKey struct{ domain, name, overload string }
 
-// inImports runs check under the operator sets that a model or function imports.
-func (c *checker) inImports(imports []*onnxpb.OperatorSetIdProto, importer string, check func()) {
-	c.imports, c.importer = map[string]bool{}, importer
+// use makes the operator sets that a model or function imports those of the body to be checked.
+func (c *checker) use(imports []*onnxpb.OperatorSetIdProto, importer string) {
+	c.imports, c.importer = map[string]int64{}, importer
 	for _, o := range imports {
-		first, _ := Opset(imports, o.Domain)
-		switch {
+		domain := Domain(o.Domain)
+		switch first, ok := c.imports[domain]; {
 		case o.Version <= 0:
 			c.add("%s imports version %d of operator set %s", importer, o.Version, Quote(o.Domain))
-		case first != o.Version:
+		case ok && first != o.Version:
 			c.add("%s imports operator set %s in versions %d and %d", importer, Quote(o.Domain), first, o.Version)
 		}
-		c.imports[Domain(o.Domain)] = true
+		c.imports[domain] = o.Version
 	}
-	check()
 }
 
 // checkFunctions checks the bodies of the model's functions and that none calls itself.
@@ -74,10 +72,12 @@ func (c *checker) checkFunctions(p *onnxpb.ModelProto) {
 	for i, f := range p.Functions {
 		c.calls = nil
 		name := "function " + Quote(f.Name)
-		c.inImports(f.OpsetImport, name, func() { c.function(f, &scope{path: name + ": ", function: true}) })
+		c.use(f.OpsetImport, name)
+		c.function(f, &scope{path: name + ": ", function: true})
 		calls[i] = c.calls
 	}
 	if _, circle := order(len(calls), func(i int) []int32 { return calls[i] }); circle != nil {
+		slices.Reverse(circle) // so that an arrow is a call
 		c.add("functions call each other in a circle: %s", list(circle, func(i int) string { return Quote(p.Functions[i].Name) }))
 	}
 }
@@ -233,9 +233,9 @@ func (c *checker) node(n *onnxpb.NodeProto, s *scope) (used []string) {
 		c.add("%sit names no operator", where())
 	}
 	domain := Domain(n.Domain)
-	if !c.imports[domain] {
+	if _, ok := c.imports[domain]; !ok {
 		c.add("%s%s imports no operator set of domain %s", where(), c.importer, Quote(n.Domain))
-		c.imports[domain] = true // once is enough
+		c.imports[domain] = 0 // once is enough
 	}
 	if callee, ok := c.functions[functionKey{domain, n.OpType, n.Overload}]; ok {
 		c.calls = append(c.calls, int32(callee))
@@ -250,10 +250,12 @@ func (c *checker) node(n *onnxpb.NodeProto, s *scope) (used []string) {
 		}
 		used = append(used, name)
 	}
-	for i, a := range n.Attribute {
-		if a.Name == "" || slices.ContainsFunc(n.Attribute[:i], func(b *onnxpb.AttributeProto) bool { return a.Name == b.Name }) {
+	given := make(map[string]bool, len(n.Attribute))
+	for _, a := range n.Attribute {
+		if a.Name == "" || given[a.Name] {
 			c.add("%sattribute %s: the name is empty or given twice", where(), Quote(a.Name))
 		}
+		given[a.Name] = true
 		used = append(used, c.attribute(a, s, where)...)
 	}
 	return used
@@ -287,7 +289,7 @@ func list(circle []int, name func(int) string) string {
 }
 
 // order lists 0 to n−1, each after what it depends on and otherwise as they come. Where that cannot be it returns a circle
-// of dependencies instead.
+// instead, in which each depends on the one before it.
 func order(n int, dependencies func(int) []int32) (sorted, circle []int) {
 	const (
 		unseen = iota

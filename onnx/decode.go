@@ -134,11 +134,11 @@ func diagnose(b []byte, err error) error {
 // isText reports whether bytes are printable text, the last character possibly cut.
 func isText(b []byte) bool {
 	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		if r == utf8.RuneError && n == 1 && len(b) >= utf8.UTFMax {
-			return false
+		if !utf8.FullRune(b) {
+			return true
 		}
-		if !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) && !unicode.IsSpace(r) {
 			return false
 		}
 		b = b[n:]
