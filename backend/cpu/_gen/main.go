@@ -27,6 +27,8 @@ var units = []struct {
 	{"peaks", peakLoops},
 	{"gemm_avx2", func(g *gen) { gemmTiles(avx2(g)) }},
 	{"gemm_avx512", func(g *gen) { gemmTiles(avx512(g)) }},
+	{"elementwise_avx2", func(g *gen) { elementwise(avx2(g)) }},
+	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},
 }
 
 // gen builds one unit.

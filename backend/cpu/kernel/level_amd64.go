@@ -24,9 +24,13 @@ func machineLevel() Level {
 func init() {
 	variants[AVX2] = func(s *Set) {
 		s.gemm = gemmTileAVX2
+		s.unary = unaryAVX2
+		s.binary = binaryAVX2
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
+		s.unary = unaryAVX512
+		s.binary = binaryAVX512
 	}
 }
 

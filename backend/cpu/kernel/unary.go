@@ -6,7 +6,7 @@ type UnaryOp uint8
 const (
 	Exp UnaryOp = iota
 	Erf
-	Gelu     // x/2·(1+erf(x/√2))
+	Gelu     // x/2·(1+erf(x/√2)), 0 at -∞
 	GeluTanh // x/2·(1+tanh(√(2/π)·(x+0.044715·x³)))
 	Tanh
 	Sigmoid

@@ -20,7 +20,7 @@ var unaryGeneric = [NumUnary]unaryFunc{
 
 func gelu(x float64) float64 {
 	if math.IsInf(x, -1) {
-		return math.NaN() // -∞·0, as the formula has it
+		return 0 // the limit, not the formula's -∞·0
 	}
 	return 0.5 * x * math.Erfc(-x/math.Sqrt2)
 }

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// matrix is an operand of a kernel that walks rows × cols elements: a pointer and the distance of its rows in bytes.
+type matrix struct{ pointer, row reg.GPVirtual }
+
+// matrix loads an operand from the parameters NAME and NAMERow.
+func (g *gen) matrix(name string) matrix { return matrix{g.param(name), g.elements(name + "Row")} }
+
+// eachVector walks the parameters rows × cols vector by vector, with a masked vector at the end of a row if need be.
+// rowStart is called at the start of every row, body with the addresses of the operands.
+func (v *simd) eachVector(operands []matrix, rowStart func(), body func(at []operand.Mem, m *mask)) {
+	rows, cols := v.param("rows"), v.param("cols")
+	tailCols, whole, i := v.GP64(), v.GP64(), v.GP64()
+	v.MOVQ(cols, tailCols)
+	v.ANDQ(operand.U32(v.lanes-1), tailCols)
+	v.MOVQ(cols, whole)
+	v.SUBQ(tailCols, whole)
+	v.SHLQ(operand.U8(2), whole) // bytes in whole vectors
+	hasTail := v.GP64()
+	v.MOVQ(tailCols, hasTail)
+	m := v.tail(tailCols)
+	at := make([]operand.Mem, len(operands))
+	for o, op := range operands {
+		at[o] = operand.Mem{Base: op.pointer, Index: i, Scale: 1}
+	}
+
+	v.Label("row")
+	if rowStart != nil {
+		rowStart()
+	}
+	v.XORQ(i, i)
+	v.CMPQ(i, whole)
+	v.JE(operand.LabelRef("tail"))
+	v.Label("vector")
+	body(at, nil)
+	v.ADDQ(operand.U32(4*v.lanes), i)
+	v.CMPQ(i, whole)
+	v.JB(operand.LabelRef("vector"))
+	v.Label("tail")
+	v.TESTQ(hasTail, hasTail)
+	v.JZ(operand.LabelRef("next"))
+	body(at, &m)
+	v.Label("next")
+	for _, op := range operands {
+		v.ADDQ(op.row, op.pointer)
+	}
+	v.DECQ(rows)
+	v.JNZ(operand.LabelRef("row"))
+}
+
+func elementwise(v *simd) {
+	unaryKernels(v)
+	binaryKernels(v)
+}
+
+// unaryKernels writes the functions of one float and their table.
+func unaryKernels(v *simd) {
+	kernels := []struct {
+		op   string
+		emit func(x reg.Register)
+	}{
+		{"Exp", v.exp},
+		{"Erf", v.erf},
+		{"Gelu", v.gelu},
+		{"GeluTanh", v.geluTanh},
+		{"Tanh", v.tanh},
+		{"Sigmoid", v.sigmoid},
+		{"Silu", v.silu},
+		{"Relu", v.relu},
+		{"Neg", func(x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }},
+		{"Abs", func(x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }},
+		{"Sqrt", func(x reg.Register) { v.VSQRTPS(x, x) }},
+		{"Reciprocal", func(x reg.Register) {
+			one := v.constant(1)
+			v.VDIVPS(x, one, x)
+		}},
+	}
+	fmt.Fprintf(&v.extra, "\nvar unary%s = [NumUnary]unaryFunc{\n", v.name)
+	for _, k := range kernels {
+		name := "unary" + v.name + "_" + k.op
+		v.fn(name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "%s is the unaryFunc of %s.", name, k.op)
+		v.eachVector([]matrix{v.matrix("dst"), v.matrix("src")}, nil, func(at []operand.Mem, m *mask) {
+			x := v.vec()
+			v.load(at[1], x, m)
+			k.emit(x)
+			v.store(x, at[0], m)
+		})
+		v.VZEROUPPER()
+		v.RET()
+		fmt.Fprintf(&v.extra, "%s: %s,\n", k.op, name)
+	}
+	fmt.Fprintf(&v.extra, "}\n")
+}
+
+// binaryKernels writes the functions of two floats, in the three forms of kernel/binary.go, and their table.
+func binaryKernels(v *simd) {
+	ops := []struct {
+		op   string
+		emit func(x, y, to reg.Register) // to = x op y; to may be x or y
+	}{
+		{"Add", func(x, y, to reg.Register) { v.VADDPS(y, x, to) }},
+		{"Sub", func(x, y, to reg.Register) { v.VSUBPS(y, x, to) }},
+		{"Mul", func(x, y, to reg.Register) { v.VMULPS(y, x, to) }},
+		{"Div", func(x, y, to reg.Register) { v.VDIVPS(y, x, to) }},
+		{"Min", func(x, y, to reg.Register) { v.extreme(v.VMINPS, x, y, to) }},
+		{"Max", func(x, y, to reg.Register) { v.extreme(v.VMAXPS, x, y, to) }},
+	}
+	fmt.Fprintf(&v.extra, "\nvar binary%s = [NumBinary][numBinaryForms]binaryFunc{\n", v.name)
+	for _, k := range ops {
+		fmt.Fprintf(&v.extra, "%s: {", k.op)
+		for _, form := range []string{"elementwise", "perRow", "perRowLeft"} {
+			name := "binary" + v.name + "_" + k.op + "_" + form
+			v.fn(name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "%s is the binaryFunc of %s, %s.", name, k.op, form)
+			dst, a, b := v.matrix("dst"), v.matrix("a"), v.matrix("b")
+			if form == "elementwise" {
+				v.eachVector([]matrix{dst, a, b}, nil, func(at []operand.Mem, m *mask) {
+					x, y := v.vec(), v.vec()
+					v.load(at[1], x, m)
+					v.load(at[2], y, m)
+					k.emit(x, y, x)
+					v.store(x, at[0], m)
+				})
+			} else {
+				y := v.vec()
+				v.eachVector([]matrix{dst, a}, func() {
+					v.VBROADCASTSS(operand.Mem{Base: b.pointer}, y)
+					v.ADDQ(b.row, b.pointer)
+				}, func(at []operand.Mem, m *mask) {
+					x := v.vec()
+					v.load(at[1], x, m)
+					if form == "perRow" {
+						k.emit(x, y, x)
+					} else {
+						k.emit(y, x, x)
+					}
+					v.store(x, at[0], m)
+				})
+			}
+			v.VZEROUPPER()
+			v.RET()
+			fmt.Fprintf(&v.extra, "%s: %s, ", form, name)
+		}
+		fmt.Fprintf(&v.extra, "},\n")
+	}
+	fmt.Fprintf(&v.extra, "}\n")
+}
+
+// extreme writes a minimum or maximum that is NaN if either operand is: the instruction gives its second source
+// where one is NaN, so a NaN in the first is put back.
+func (v *simd) extreme(op func(ops ...operand.Op), x, y, to reg.Register) {
+	const unordered = 3
+	result := v.vec()
+	if v.wide {
+		op(y, x, result)
+		isNaN := v.K()
+		v.VCMPPS(operand.U8(unordered), x, x, isNaN)
+		v.VMOVAPS(x, isNaN, result)
+	} else {
+		op(y, x, result)
+		isNaN := v.vec()
+		v.VCMPPS(operand.U8(unordered), x, x, isNaN)
+		v.VBLENDVPS(isNaN, x, result, result)
+	}
+	v.VMOVAPS(result, to)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The polynomials below were fitted for least maximal error in 40-digit arithmetic, then rounded to float32. The
+// stated errors are those of the fit; with the rounding of every step the functions stay within 2 ulp, which the
+// tests of package kernel hold.
+
+var (
+	// (e^r − 1 − r)/r² on |r| ≤ ln2/2, relative error of e^r 3e-9.
+	expPoly = []float64{0.49999994, 0.166665196, 0.0416683927, 0.00836877804, 0.00138145161}
+
+	// ln(erfc(x/√2))/x on 0 ≤ x ≤ 5, error of the logarithm 6e-8. Beyond 5 the polynomial falls faster than the
+	// function, so that its exponential goes to zero as it should.
+	logErfcPoly = []float64{-0.797886491, -0.318291068, -0.0363983773, 0.00488324696, -5.14432395e-05,
+		-0.000171312175, 4.71648855e-05, -6.73251634e-06, 5.27282282e-07, -1.78767436e-08}
+	// The argument up to which logErfcPoly is evaluated: its exponential is 2e-25 there.
+	logErfcMax = 10.0
+
+	// erf(x)/x − 1 in powers of x² on |x| ≤ 0.8, relative error of erf 3e-9.
+	erfPoly  = []float64{0.128379166, -0.376126021, 0.112831123, -0.026820777, 0.00508508645, -0.000653499796}
+	erfSmall = 0.8
+
+	// (tanh(x)/x − 1)/x² in powers of x² on |x| ≤ 0.625, relative error of tanh 4e-9.
+	tanhPoly  = []float64{-0.333332837, 0.133314922, -0.0537435301, 0.0206506792, -0.00571713829}
+	tanhSmall = 0.625
+)
+
+const (
+	signBit  = 0x80000000
+	absMask  = 0x7fffffff
+	roundInt = 3 << 22 // adding 1.5·2²³ rounds a small float to an integer, found in the low bits
+)
+
+// poly evaluates a polynomial by Horner's rule: the result is a fresh register.
+func (v *simd) poly(coefficients []float64, x reg.Register) reg.VecVirtual {
+	acc := v.vec()
+	last := len(coefficients) - 1
+	v.VMOVUPS(v.f32(coefficients[last]), acc)
+	for i := last - 1; i >= 0; i-- {
+		v.VFMADD213PS(v.f32(coefficients[i]), x, acc)
+	}
+	return acc
+}
+
+// constant loads a number into a fresh register.
+func (v *simd) constant(x float64) reg.VecVirtual {
+	r := v.vec()
+	v.VMOVUPS(v.f32(x), r)
+	return r
+}
+
+// abs gives |x| in a fresh register.
+func (v *simd) abs(x reg.Register) reg.VecVirtual {
+	r := v.vec()
+	v.VANDPS(v.bits(absMask), x, r)
+	return r
+}
+
+// copySign puts the sign of from onto the non-negative x.
+func (v *simd) copySign(from, x reg.Register) {
+	sign := v.vec()
+	v.VANDPS(v.bits(signBit), from, sign)
+	v.VORPS(sign, x, x)
+}
+
+// atLeast and atMost clamp x in place; NaN stays NaN, because the second source is the result where one is NaN.
+func (v *simd) atLeast(limit float64, x reg.Register) { v.VMAXPS(x, v.constant(limit), x) }
+func (v *simd) atMost(limit float64, x reg.Register)  { v.VMINPS(x, v.constant(limit), x) }
+
+// exp replaces x by e^x. Results below the least normal number are right too.
+func (v *simd) exp(x reg.Register) {
+	v.atMost(89, x)
+	v.expFalling(x)
+}
+
+// expFalling is exp for x ≤ 89.
+func (v *simd) expFalling(x reg.Register) {
+	v.atLeast(-104, x)
+	v.expBounded(x)
+}
+
+// expBounded is exp for −104 ≤ x ≤ 89: x = n·ln2 + r, e^x = 2ⁿ·e^r.
+func (v *simd) expBounded(x reg.Register) {
+	shifted, n := v.constant(math.Log2E), v.vec()
+	v.VFMADD213PS(v.f32(roundInt), x, shifted)
+	v.VSUBPS(v.f32(roundInt), shifted, n)
+	const hi = 0.693359375 // ln2 to 9 bits, so that n·hi is exact
+	v.VFNMADD231PS(v.f32(hi), n, x)
+	v.VFNMADD231PS(v.f32(math.Ln2-hi), n, x)
+	p := v.poly(expPoly, x)
+	square := v.vec()
+	v.VMULPS(x, x, square)
+	v.VFMADD213PS(x, square, p) // p·r² + r
+	v.VADDPS(v.f32(1), p, p)
+	if v.wide {
+		v.VSCALEFPS(n, p, x)
+		return
+	}
+	// 2ⁿ in two factors, since n leaves the range of exponents at both ends.
+	half := v.vec()
+	v.VPSLLD(operand.U8(10), shifted, shifted) // sign-extend n from its 22 bits
+	v.VPSRAD(operand.U8(10), shifted, shifted)
+	v.VPSRAD(operand.U8(1), shifted, half)
+	v.VPSUBD(half, shifted, shifted)
+	for _, part := range []reg.Register{half, shifted} {
+		v.VPSLLD(operand.U8(23), part, part)
+		v.VPADDD(v.f32(1), part, part)
+		v.VMULPS(part, p, p)
+	}
+	v.VMOVAPS(p, x)
+}
+
+// gelu replaces x by x/2·(1+erf(x/√2)) = max(x, 0) − |x|/2·erfc(|x|/√2), which loses no digits on either side.
+func (v *simd) gelu(x reg.Register) {
+	size := v.abs(x)
+	v.atMost(logErfcMax, size)
+	e := v.erfcScaled(size)
+	v.VMULPS(v.f32(0.5), size, size)
+	v.relu(x)
+	v.VFNMADD231PS(e, size, x)
+}
+
+// erfcScaled gives erfc(x/√2) for 0 ≤ x ≤ logErfcMax in a fresh register.
+func (v *simd) erfcScaled(x reg.Register) reg.VecVirtual {
+	e := v.poly(logErfcPoly, x)
+	v.VMULPS(x, e, e)
+	v.expBounded(e)
+	return e
+}
+
+// erf replaces x by erf(x): by a polynomial near zero, as 1 − erfc elsewhere.
+func (v *simd) erf(x reg.Register) {
+	size, square, scaled := v.abs(x), v.vec(), v.vec()
+	v.VMULPS(v.f32(math.Sqrt2), size, scaled)
+	v.atMost(logErfcMax, scaled)
+	e := v.erfcScaled(scaled)
+	large := v.constant(1)
+	v.VSUBPS(e, large, large)
+	v.VMULPS(size, size, square)
+	small := v.poly(erfPoly, square)
+	v.VFMADD213PS(size, size, small) // poly·x + x
+	v.selectBelow(erfSmall, size, small, large)
+	v.copySign(x, large)
+	v.VMOVAPS(large, x)
+}
+
+// tanh replaces x by tanh(x): by a polynomial near zero, as 1 − 2/(e^2|x| + 1) elsewhere.
+func (v *simd) tanh(x reg.Register) {
+	size, square := v.abs(x), v.vec()
+	e := v.vec()
+	v.VADDPS(size, size, e)
+	v.exp(e)
+	v.VADDPS(v.f32(1), e, e)
+	two, large := v.constant(2), v.constant(1)
+	v.VDIVPS(e, two, e)
+	v.VSUBPS(e, large, large)
+	v.VMULPS(size, size, square)
+	small := v.poly(tanhPoly, square)
+	v.VMULPS(size, square, square)
+	v.VFMADD213PS(size, square, small) // poly·x³ + x
+	v.selectBelow(tanhSmall, size, small, large)
+	v.copySign(x, large)
+	v.VMOVAPS(large, x)
+}
+
+// selectBelow puts the lanes of small into large where size < limit.
+func (v *simd) selectBelow(limit float64, size, small, large reg.Register) {
+	const lessThan = 1
+	if v.wide {
+		below := v.K()
+		v.VCMPPS(operand.U8(lessThan), v.f32(limit), size, below)
+		v.VMOVAPS(small, below, large)
+		return
+	}
+	below := v.vec()
+	v.VCMPPS(operand.U8(lessThan), v.f32(limit), size, below)
+	v.VBLENDVPS(below, small, large, large)
+}
+
+// sigmoid replaces x by 1/(1 + e^−x).
+func (v *simd) sigmoid(x reg.Register) {
+	one := v.constant(1)
+	v.divideBySigmoidDenominator(x, one)
+	v.VMOVAPS(one, x)
+}
+
+// silu replaces x by x·sigmoid(x).
+func (v *simd) silu(x reg.Register) {
+	e := v.vec()
+	v.VMOVAPS(x, e)
+	v.divideBySigmoidDenominator(e, x)
+}
+
+// geluTanh replaces x by x/2·(1 + tanh(u)) = x·sigmoid(2u), u = √(2/π)·(x + 0.044715·x³).
+func (v *simd) geluTanh(x reg.Register) {
+	const c = 2 * 0.797884560802865
+	u := v.vec()
+	v.VMULPS(x, x, u)
+	factor := v.constant(c * 0.044715)
+	v.VFMADD213PS(v.f32(c), u, factor)
+	v.VMULPS(x, factor, u)
+	v.divideBySigmoidDenominator(u, x)
+}
+
+// divideBySigmoidDenominator divides by 1 + e^−x. x is clobbered.
+func (v *simd) divideBySigmoidDenominator(x, dividend reg.Register) {
+	v.VXORPS(v.bits(signBit), x, x)
+	v.exp(x)
+	v.VADDPS(v.f32(1), x, x)
+	v.VDIVPS(x, dividend, dividend)
+}
+
+// relu replaces x by max(x, 0); NaN stays.
+func (v *simd) relu(x reg.Register) {
+	zero := v.vec()
+	v.zero(zero)
+	v.VMAXPS(x, zero, x)
+}
