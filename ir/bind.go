@@ -274,3 +274,26 @@ func (b Binding) Key(order []string) string {
 	}
 	return s.String()
 }
+
+// Subgraph is an empty graph whose nodes may be nodes of g: their values keep their IDs.
+func (g *Graph) Subgraph() *Graph { return &Graph{Name: g.Name, nextID: g.nextID} }
+
+// Subst replaces symbols by sizes throughout the graph, in place.
+func (g *Graph) Subst(m map[string]Dim) error {
+	f := func(d Dim) (Dim, error) { return d.Subst(m), nil }
+	for _, v := range g.Inputs {
+		v.Type, _ = MapType(v.Type, f)
+	}
+	for _, n := range g.Nodes {
+		n.Op, _ = MapDims(n.Op, f)
+		types, err := Infer(n)
+		if err != nil {
+			return n.Fail(err)
+		}
+		for i, v := range n.Outputs {
+			v.Type = types[i]
+		}
+		inferContent(n)
+	}
+	return nil
+}

@@ -198,5 +198,12 @@ func Infer(n *Node) ([]Type, error) {
 			return nil, fmt.Errorf("%s lacks operand %d", OpName(n.Op), i)
 		}
 	}
+	if !n.Op.Kind().Has(Dynamic) { // only these take what has no rank yet, sequences and optionals
+		for i, v := range n.Inputs {
+			if v != nil && (v.Type.Kind != TensorType || v.Type.Unranked) {
+				return nil, fmt.Errorf("%s: operand %d is %v, a tensor of known rank is needed", OpName(n.Op), i, v.Type)
+			}
+		}
+	}
 	return n.Op.Infer(n.Inputs)
 }

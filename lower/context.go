@@ -3,6 +3,7 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -31,9 +32,11 @@ var families = map[string][][]row{
 	"ai.onnx": {mathRows, reduceRows, nnRows, shapeRows, indexRows},
 }
 
-// rowsByName is families for look-up: versions in descending order.
-var rowsByName = func() map[string]map[string][]row {
-	out := map[string]map[string][]row{}
+// rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it
+// when a dynamic node runs.
+var rowsByName = map[string]map[string][]row{}
+
+func init() {
 	for domain, fs := range families {
 		byName := map[string][]row{}
 		for _, f := range fs {
@@ -49,12 +52,9 @@ var rowsByName = func() map[string]map[string][]row {
 				}
 			}
 		}
-		out[domain] = byName
+		rowsByName[domain] = byName
 	}
-	return out
-}()
-
-var errUnknown = fmt.Errorf("%w", ErrUnsupported)
+}
 
 func findRow(domain, name string, version int) (row, error) {
 	for _, r := range rowsByName[domain][name] {
@@ -62,7 +62,7 @@ func findRow(domain, name string, version int) (row, error) {
 			return r, nil
 		}
 	}
-	return row{}, errUnknown
+	return row{}, ErrUnsupported
 }
 
 // Context is what a lowering function works with: one ONNX node.
@@ -180,7 +180,7 @@ func (c *Context) NumOutputs() int { return len(c.outputs) }
 
 // Const is the content of operand i, which must be known at compile time; otherwise the node is left to the run.
 func (c *Context) Const(i int) *tensor.Tensor {
-	t, ok := ir.Fold(c.In(i), maxFold, c.b.memo)
+	t, ok := ir.Fold(c.In(i), c.b.maxFold, c.b.memo)
 	if !ok {
 		panic(needsRun{i})
 	}
@@ -189,7 +189,7 @@ func (c *Context) Const(i int) *tensor.Tensor {
 
 // IsConst reports whether Const would return.
 func (c *Context) IsConst(i int) bool {
-	_, ok := ir.Fold(c.In(i), maxFold, c.b.memo)
+	_, ok := ir.Fold(c.In(i), c.b.maxFold, c.b.memo)
 	return ok
 }
 
@@ -336,6 +336,7 @@ func (c *Context) keepDynamic() ([]*ir.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.b.kept++
 	op := ir.Custom{Name: "onnx." + c.name, Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
 	out, err := c.b.g.Append(op, c.in, c.node)
 	if err != nil {
@@ -359,7 +360,7 @@ const fresh = "?"
 // came out.
 func evalRule(op operator) ir.CustomRule {
 	return func(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		b := &builder{g: ir.NewGraph(op.node), memo: map[*ir.Value]*tensor.Tensor{}}
+		b := &builder{g: ir.NewGraph(op.node), memo: map[*ir.Value]*tensor.Tensor{}, maxFold: math.MaxInt}
 		vals := make([]*ir.Value, len(in))
 		for i, t := range in {
 			if t != nil {
@@ -370,10 +371,8 @@ func evalRule(op operator) ir.CustomRule {
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range b.g.Nodes {
-			if n.Op.Kind().Has(ir.Dynamic) {
-				return nil, errors.New("the operator needs data that it computes itself")
-			}
+		if b.kept > 0 {
+			return nil, errors.New("the operator needs data that it computes itself")
 		}
 		for i, v := range out {
 			if v == nil {

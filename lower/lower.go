@@ -45,11 +45,11 @@ const (
 	maxNodes     = 1_000_000
 )
 
-// maxFold is the size up to which an operand that must be known is evaluated from constants at compile time.
+// maxFold is builder.maxFold at compile time; in a run there is no limit.
 const maxFold = 1 << 16
 
-// ErrUnsupported marks operators, versions and types that rlxc does not understand.
-var ErrUnsupported = errors.New("unsupported operator")
+// ErrUnsupported marks operators, opsets, attributes and types that rlxc does not understand.
+var ErrUnsupported = errors.New("unsupported")
 
 // ErrInvalid marks models that contradict themselves or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
@@ -61,6 +61,8 @@ func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
 		memo:  map[*ir.Value]*tensor.Tensor{},
 		types: map[string]*onnxpb.TypeProto{},
+
+		maxFold: maxFold,
 	}
 	for _, f := range m.GetFunctions() {
 		b.fns[fnKey{domain(f.GetDomain()), f.GetName(), f.GetOverload()}] = f
@@ -105,6 +107,9 @@ type builder struct {
 	types map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
 	nodes int
 
+	maxFold int // the size up to which an operand that must be known is evaluated
+	kept    int // nodes that were left to the run
+
 	problems []error
 	unknown  map[string][]string // operator → nodes
 }
@@ -130,19 +135,23 @@ func (s *scope) find(name string) (*ir.Value, bool) {
 
 func (b *builder) problem(err error) { b.problems = append(b.problems, err) }
 
-// report joins everything that went wrong: unknown operators first, each with all its nodes.
+// report joins everything that went wrong: unknown operators first, each with its nodes.
 func (b *builder) report() error {
-	var errs []error
+	if len(b.unknown) == 0 {
+		return errors.Join(b.problems...)
+	}
+	var lines []string
 	for _, op := range slices.Sorted(maps.Keys(b.unknown)) {
 		nodes := b.unknown[op]
 		shown := nodes[:min(len(nodes), 3)]
-		more := ""
+		line := fmt.Sprintf("  %s at node %s", op, strings.Join(shown, ", "))
 		if len(nodes) > len(shown) {
-			more = fmt.Sprintf(" and %d more", len(nodes)-len(shown))
+			line += fmt.Sprintf(" and %d more", len(nodes)-len(shown))
 		}
-		errs = append(errs, fmt.Errorf("%w %s at node %s%s: register a custom op for it, or run the model with --backend onnxruntime", ErrUnsupported, op, strings.Join(shown, ", "), more))
+		lines = append(lines, line)
 	}
-	return errors.Join(append(errs, b.problems...)...)
+	err := fmt.Errorf("%w operators:\n%s\nregister a custom op for each, or run the model with --backend onnxruntime", ErrUnsupported, strings.Join(lines, "\n"))
+	return errors.Join(append([]error{err}, b.problems...)...)
 }
 
 // graph lowers the main graph: declared inputs, initializers, nodes, outputs.
@@ -272,6 +281,21 @@ func nodeName(n *onnxpb.NodeProto, s *scope, i int) string {
 
 func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	name := nodeName(n, s, index)
+	f, isCall := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]
+	version, imported := s.opsets[domain(n.GetDomain())]
+	switch {
+	case isCall:
+	case !imported:
+		b.problem(fmt.Errorf("%w: node %q (%s): the model imports no opset of domain %q", ErrInvalid, name, n.GetOpType(), domain(n.GetDomain())))
+		return
+	default:
+		// Asked before the operands, which may be missing because of an unknown operator further up: the report is to
+		// list all of them.
+		if _, err := findRow(domain(n.GetDomain()), n.GetOpType(), version); err != nil {
+			b.unknownOperator(n, name)
+			return
+		}
+	}
 	in := make([]*ir.Value, len(n.GetInput()))
 	for i, x := range n.GetInput() {
 		if x == "" {
@@ -286,7 +310,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		}
 		in[i] = v
 	}
-	if f, ok := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]; ok {
+	if isCall {
 		b.call(f, n, in, s, name)
 		return
 	}
@@ -295,25 +319,9 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
 		return
 	}
-	version, ok := s.opsets[domain(n.GetDomain())]
-	if !ok {
-		b.problem(fmt.Errorf("%w: node %q (%s): the model imports no opset of domain %q", ErrInvalid, name, n.GetOpType(), domain(n.GetDomain())))
-		return
-	}
 	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput()}
 	out, err := b.lowerNode(op, in)
-	switch {
-	case errors.Is(err, errUnknown):
-		if b.unknown == nil {
-			b.unknown = map[string][]string{}
-		}
-		key := n.GetOpType()
-		if d := domain(n.GetDomain()); d != "ai.onnx" {
-			key = d + "." + key
-		}
-		b.unknown[key] = append(b.unknown[key], fmt.Sprintf("%q", name))
-		return
-	case err != nil:
+	if err != nil {
 		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
 		return
 	}
@@ -326,6 +334,17 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		}
 		s.vals[o] = out[i]
 	}
+}
+
+func (b *builder) unknownOperator(n *onnxpb.NodeProto, name string) {
+	if b.unknown == nil {
+		b.unknown = map[string][]string{}
+	}
+	key := n.GetOpType()
+	if d := domain(n.GetDomain()); d != "ai.onnx" {
+		key = d + "." + key
+	}
+	b.unknown[key] = append(b.unknown[key], fmt.Sprintf("%q", name))
 }
 
 // call inlines a model-local function (ONNX IR, "Functions").

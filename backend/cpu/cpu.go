@@ -1,0 +1,79 @@
+// Package cpu runs planned graphs on the processor, by the kernels of package kernel; what has none runs by the op's own
+// Eval.
+package cpu
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// EnvLevel names the environment variable that forces a level of instructions.
+const EnvLevel = "RLXC_CPU"
+
+// cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
+const cacheLine = 64
+
+func init() {
+	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) }})
+}
+
+// A Device is the processor with a fixed pool of workers.
+type Device struct {
+	set    *kernel.Set
+	pool   *kernel.Pool
+	target *target.Target
+	rows   [ir.NumKinds]row
+}
+
+// Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
+func Open(o backend.Options) (*Device, error) {
+	if o.Device != "" {
+		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
+	}
+	threads := o.Threads
+	switch {
+	case threads == 0:
+		threads = runtime.GOMAXPROCS(0)
+	case threads < 0 || threads > runtime.NumCPU():
+		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	}
+	level := o.Level
+	if level == "" {
+		level = os.Getenv(EnvLevel)
+	}
+	set, err := kernel.Select(level)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{set: set, pool: kernel.NewPool(threads)}
+	d.rows = d.table()
+	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine}
+	for k := range d.rows {
+		t.Rows[k] = d.rows[k].Row
+	}
+	if d.target, err = target.New(t); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Target implements backend.Device.
+func (d *Device) Target() *target.Target { return d.target }
+
+// Threads is the number of workers.
+func (d *Device) Threads() int { return d.pool.Threads() }
+
+// Close ends the workers.
+func (d *Device) Close() error {
+	d.pool.Close()
+	return nil
+}
+
+// NewMemory implements backend.Device.
+func (d *Device) NewMemory() backend.Memory { return &memory{} }

@@ -1,0 +1,301 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// unaryKernels says which kernel computes a function of float32; functions without one run by Eval.
+var unaryKernels = map[ir.UnaryFn]kernel.UnaryOp{
+	ir.Exp: kernel.Exp, ir.Erf: kernel.Erf, ir.Gelu: kernel.Gelu, ir.GeluTanh: kernel.GeluTanh, ir.Tanh: kernel.Tanh,
+	ir.Sigmoid: kernel.Sigmoid, ir.Relu: kernel.Relu, ir.Neg: kernel.Neg, ir.Abs: kernel.Abs, ir.Sqrt: kernel.Sqrt,
+	ir.Reciprocal: kernel.Reciprocal,
+}
+
+var unaryRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			fn := n.Op.(ir.Unary).Fn
+			_, ok := unaryKernels[fn]
+			d := n.Inputs[0].Type.DType
+			return ok && d == tensor.F32 || fn == ir.Not && d == tensor.Bool || fn == ir.IsNaN && d == tensor.F32
+		},
+		Strided: allStrides,
+		InPlace: sameWidth,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, y := in[0], out[0]
+		fn := n.Op.(ir.Unary).Fn
+		switch fn {
+		case ir.Not:
+			return mapStep(&y, &x, func(v bool) bool { return !v }), nil
+		case ir.IsNaN:
+			return mapStep(&y, &x, func(v float32) bool { return v != v }), nil
+		}
+		set, op, loops := b.d.set, unaryKernels[fn], newNest(y.shape, &y, &x)
+		return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+			dst, src := y.f32(m), x.f32(m)
+			loops.blocks(part, func(rows int, at *[maxOperands]int) {
+				d, s := dst[at[0]:], src[at[1]:]
+				if loops.col(1) == 1 {
+					set.UnaryRows(op, d, loops.row(0), s, loops.row(1), rows, loops.cols)
+					return
+				}
+				for r := range rows { // strided: bring the row together first
+					row := d[r*loops.row(0):][:loops.cols]
+					for c := range row {
+						row[c] = s[r*loops.row(1)+c*loops.col(1)]
+					}
+					set.Unary(op, row, row)
+				}
+			})
+		}}, nil
+	},
+}
+
+// sameWidth allows in-place results whose elements are as wide as the operand's.
+func sameWidth(n *ir.Node, i int) bool {
+	return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()
+}
+
+// mapStep applies a Go function to every element.
+func mapStep[X, Y tensor.Element](y, x *operand, f func(X) Y) step {
+	dst, src, loops := *y, *x, newNest(y.shape, y, x)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s := elements[Y](m, &dst), elements[X](m, &src)
+		loops.blocks(part, func(rows int, at *[maxOperands]int) {
+			for r := range rows {
+				p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
+				for c := range loops.cols {
+					d[p+c*loops.col(0)] = f(s[q+c*loops.col(1)])
+				}
+			}
+		})
+	}}
+}
+
+// zipStep applies a Go function to the elements of two operands.
+func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
+	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s, t := elements[Y](m, &dst), elements[X](m, &left), elements[X](m, &right)
+		loops.blocks(part, func(rows int, at *[maxOperands]int) {
+			for r := range rows {
+				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
+				for c := range loops.cols {
+					d[o+c*loops.col(0)] = f(s[p+c*loops.col(1)], t[q+c*loops.col(2)])
+				}
+			}
+		})
+	}}
+}
+
+// binaryKernels says which kernel computes a function of two float32.
+var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
+	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max,
+}
+
+// number is what the Go loops below compute with.
+type number interface {
+	~float32 | ~float64 | ~int32 | ~int64
+}
+
+// zips are the functions of two numbers that run as Go loops, for the types of masks, ids and sizes.
+func zips[T number](fn ir.BinaryFn, y, a, b *operand) (step, bool) {
+	arith := map[ir.BinaryFn]func(p, q T) T{
+		ir.Add: func(p, q T) T { return p + q }, ir.Sub: func(p, q T) T { return p - q }, ir.Mul: func(p, q T) T { return p * q },
+	}
+	tests := map[ir.BinaryFn]func(p, q T) bool{
+		ir.Equal: func(p, q T) bool { return p == q }, ir.Less: func(p, q T) bool { return p < q }, ir.LessOrEqual: func(p, q T) bool { return p <= q },
+		ir.Greater: func(p, q T) bool { return p > q }, ir.GreaterOrEqual: func(p, q T) bool { return p >= q },
+	}
+	if f, ok := arith[fn]; ok {
+		return zipStep(y, a, b, f), true
+	}
+	if f, ok := tests[fn]; ok {
+		return zipStep(y, a, b, f), true
+	}
+	return step{}, false
+}
+
+var boolZips = map[ir.BinaryFn]func(p, q bool) bool{
+	ir.And: func(p, q bool) bool { return p && q }, ir.Or: func(p, q bool) bool { return p || q },
+	ir.Xor: func(p, q bool) bool { return p != q }, ir.Equal: func(p, q bool) bool { return p == q },
+}
+
+// bindZip finds the Go loop of a binary node.
+func bindZip(fn ir.BinaryFn, y, a, b *operand) (step, bool) {
+	switch a.dtype {
+	case tensor.F32:
+		if fn == ir.Pow && b.dtype == tensor.F32 {
+			return zipStep(y, a, b, func(p, q float32) float32 { return float32(math.Pow(float64(p), float64(q))) }), true
+		}
+		return zips[float32](fn, y, a, b)
+	case tensor.F64:
+		return zips[float64](fn, y, a, b)
+	case tensor.I32:
+		return zips[int32](fn, y, a, b)
+	case tensor.I64:
+		return zips[int64](fn, y, a, b)
+	case tensor.Bool:
+		if f, ok := boolZips[fn]; ok {
+			return zipStep(y, a, b, f), true
+		}
+	}
+	return step{}, false
+}
+
+var binaryRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			fn, d := n.Op.(ir.Binary).Fn, n.Inputs[0].Type.DType
+			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
+				return true
+			}
+			var y, a, b operand
+			a.dtype, b.dtype = d, n.Inputs[1].Type.DType
+			_, ok := bindZip(fn, &y, &a, &b)
+			return ok
+		},
+		Strided: allStrides,
+		InPlace: sameWidth,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		fn := n.Op.(ir.Binary).Fn
+		op, ok := binaryKernels[fn]
+		if !ok || in[0].dtype != tensor.F32 {
+			st, _ := bindZip(fn, &out[0], &in[0], &in[1])
+			return st, nil
+		}
+		x, z, y := in[0], in[1], out[0]
+		set, loops := b.d.set, newNest(y.shape, &y, &x, &z)
+		return step{parts: loops.parts(), run: func(m *machine, part, worker int) {
+			dst, s, t := y.f32(m), x.f32(m), z.f32(m)
+			loops.blocks(part, func(rows int, at *[maxOperands]int) {
+				if c, e := loops.col(1), loops.col(2); c <= 1 && e <= 1 {
+					set.BinaryRows(op, dst[at[0]:], loops.row(0),
+						kernel.Rows{Data: s[at[1]:], Row: loops.row(1), Col: c},
+						kernel.Rows{Data: t[at[2]:], Row: loops.row(2), Col: e}, rows, loops.cols)
+					return
+				}
+				for r := range rows { // strided: one element at a time through the same kernel would be slow
+					o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
+					scalarRow(fn, dst[o:][:loops.cols], s[p:], loops.col(1), t[q:], loops.col(2))
+				}
+			})
+		}}, nil
+	},
+}
+
+// scalarRow computes a row of strided operands.
+func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
+	switch fn {
+	case ir.Add:
+		for c := range dst {
+			dst[c] = a[c*ac] + b[c*bc]
+		}
+	case ir.Sub:
+		for c := range dst {
+			dst[c] = a[c*ac] - b[c*bc]
+		}
+	case ir.Mul:
+		for c := range dst {
+			dst[c] = a[c*ac] * b[c*bc]
+		}
+	case ir.Div:
+		for c := range dst {
+			dst[c] = a[c*ac] / b[c*bc]
+		}
+	case ir.MinFn:
+		for c := range dst {
+			dst[c] = min(a[c*ac], b[c*bc])
+		}
+	case ir.MaxFn:
+		for c := range dst {
+			dst[c] = max(a[c*ac], b[c*bc])
+		}
+	}
+}
+
+var whereRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { w := n.Outputs[0].Type.DType.Size(); return w == 1 || w == 4 || w == 8 },
+		Strided: allStrides,
+		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		switch out[0].width {
+		case 1:
+			return whereStep[uint8](&out[0], &in[0], &in[1], &in[2]), nil
+		case 4:
+			return whereStep[uint32](&out[0], &in[0], &in[1], &in[2]), nil
+		}
+		return whereStep[uint64](&out[0], &in[0], &in[1], &in[2]), nil
+	},
+}
+
+func whereStep[T tensor.Element](y, cond, a, b *operand) step {
+	dst, test, yes, no, loops := *y, *cond, *a, *b, newNest(y.shape, y, cond, a, b)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, c, s, t := elements[T](m, &dst), elements[bool](m, &test), elements[T](m, &yes), elements[T](m, &no)
+		loops.blocks(part, func(rows int, at *[maxOperands]int) {
+			for r := range rows {
+				o, p, q, u := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2), at[3]+r*loops.row(3)
+				for k := range loops.cols {
+					if c[p+k*loops.col(1)] {
+						d[o+k] = s[q+k*loops.col(2)]
+					} else {
+						d[o+k] = t[u+k*loops.col(3)]
+					}
+				}
+			}
+		})
+	}}
+}
+
+// casts are the conversions that have a Go loop; all others run by Eval.
+var casts = map[[2]tensor.DType]func(y, x *operand) step{
+	{tensor.I64, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v int64) float32 { return float32(v) }) },
+	{tensor.I32, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v int32) float32 { return float32(v) }) },
+	{tensor.I64, tensor.I32}:  func(y, x *operand) step { return mapStep(y, x, func(v int64) int32 { return int32(v) }) },
+	{tensor.I32, tensor.I64}:  func(y, x *operand) step { return mapStep(y, x, func(v int32) int64 { return int64(v) }) },
+	{tensor.I64, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v int64) bool { return v != 0 }) },
+	{tensor.I32, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v int32) bool { return v != 0 }) },
+	{tensor.F32, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v float32) bool { return v != 0 }) },
+	{tensor.Bool, tensor.F32}: func(y, x *operand) step { return mapStep(y, x, fromBool[float32]) },
+	{tensor.Bool, tensor.I32}: func(y, x *operand) step { return mapStep(y, x, fromBool[int32]) },
+	{tensor.Bool, tensor.I64}: func(y, x *operand) step { return mapStep(y, x, fromBool[int64]) },
+	{tensor.F64, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v float64) float32 { return float32(v) }) },
+	{tensor.F32, tensor.F64}:  func(y, x *operand) step { return mapStep(y, x, func(v float32) float64 { return float64(v) }) },
+}
+
+func fromBool[T number](v bool) T {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+var castRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
+		},
+		Strided: allStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		return casts[[2]tensor.DType{in[0].dtype, out[0].dtype}](&out[0], &in[0]), nil
+	},
+}

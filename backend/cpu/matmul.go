@@ -1,0 +1,165 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+var activations = [ir.NumActivations]kernel.Activation{
+	ir.NoActivation: kernel.ActNone, ir.ActRelu: kernel.ActRelu, ir.ActGelu: kernel.ActGelu, ir.ActGeluTanh: kernel.ActGeluTanh, ir.ActTanh: kernel.ActTanh,
+}
+
+func (d *Device) matMulRow() row {
+	return row{
+		Row: target.Row{
+			Runs:    target.OnKernel,
+			Claims:  func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
+			Strided: matMulStrided,
+			InPlace: nil, // a tile of the result is written while others still read the operands
+			Scratch: func(n *ir.Node) []int64 {
+				if n.Inputs[ir.MatMulB].Packed != nil {
+					return nil
+				}
+				g, _ := d.batch(n)
+				return []int64{int64(d.Threads()) * int64(align(g.ScratchBytes()))}
+			},
+		},
+		bind: bindMatMul,
+	}
+}
+
+// align keeps workers' scratch on cache lines of their own.
+func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
+
+// matMulStrided lets a and b have any strides (the kernels read both by two strides and an offset a matrix), and a
+// residual rows of its own distance.
+func matMulStrided(n *ir.Node, i int, strides []int) bool {
+	switch i {
+	case ir.MatMulA:
+		return n.Inputs[ir.MatMulB].Packed == nil || mergesRows(n.Inputs[i].Type.Sizes(), strides)
+	case ir.MatMulB:
+		return n.Inputs[i].Packed == nil
+	}
+	return false
+}
+
+// mergesRows reports whether all axes but the last are evenly strided, so that the tensor is one matrix.
+func mergesRows(s tensor.Shape, strides []int) bool {
+	for i := 0; i+2 < len(s); i++ {
+		if s[i] != 1 && strides[i] != s[i+1]*strides[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// batch plans the products of a node whose b is an activation.
+func (d *Device) batch(n *ir.Node) (*kernel.BatchGemm, tensor.Shape) {
+	out := n.Outputs[0].Type.Sizes()
+	a := n.Inputs[ir.MatMulA].Type.Sizes()
+	lead := out[:len(out)-2]
+	return d.set.NewBatchGemm(lead.Elements(), out[len(out)-2], out[len(out)-1], a[len(a)-1]), lead
+}
+
+func bindMatMul(b *binder, n *ir.Node) (step, error) {
+	if n.Inputs[ir.MatMulB].Packed != nil {
+		return bindPacked(b, n)
+	}
+	op := n.Op.(ir.MatMul)
+	in, out := b.operands(n)
+	x, w, y := in[ir.MatMulA], in[ir.MatMulB], out[0]
+	g, lead := b.d.batch(n)
+	scratch, each := b.scratchBytes(0), align(g.ScratchBytes())
+	rank := func(o *operand) int { return len(o.shape) }
+	bRow, bCol := w.strides[rank(&w)-2], w.strides[rank(&w)-1]
+	if op.TransB {
+		bRow, bCol = bCol, bRow
+	}
+	args := kernel.BatchGemmArgs{
+		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: activations[op.Act]},
+		BRow:     bRow, BCol: bCol,
+		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
+	}
+	var bias, residual operand
+	if given(n, ir.MatMulBias) {
+		bias = in[ir.MatMulBias]
+	}
+	if given(n, ir.MatMulResidual) {
+		residual = in[ir.MatMulResidual]
+		args.ResRow, args.ResidOffset = residual.strides[rank(&residual)-2], offsets(lead, &residual)
+	}
+	if g.M == 0 || g.N == 0 || g.Batch == 0 {
+		return step{}, nil
+	}
+	return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		a := args
+		a.A, a.B, a.C, a.Bias, a.Residual = x.f32(m), w.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
+		g.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
+	}}, nil
+}
+
+// offsets gives, for every product of a batch, the operand's first element; the operand's leading axes broadcast.
+func offsets(lead tensor.Shape, o *operand) []int {
+	out := make([]int, lead.Elements())
+	st := lead.Strides()
+	skip := len(lead) - (len(o.shape) - 2)
+	for i := range out {
+		for k := range lead {
+			if j := k - skip; j >= 0 && o.shape[j] != 1 {
+				out[i] += i / st[k] % lead[k] * o.strides[j]
+			}
+		}
+	}
+	return out
+}
+
+func bindPacked(b *binder, n *ir.Node) (step, error) {
+	op := n.Op.(ir.MatMul)
+	in, out := b.operands(n)
+	x, y := in[ir.MatMulA], out[0]
+	rank := len(x.shape)
+	k, cols := x.shape[rank-1], y.shape[len(y.shape)-1]
+	rows := 1
+	for _, d := range x.shape[:rank-1] {
+		rows *= d
+	}
+	packed := n.Inputs[ir.MatMulB].Packed
+	if want := b.d.set.NewPackB(k, cols).Layout(); packed.Layout != want {
+		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", packed.Layout, want)
+	}
+	g := b.d.set.NewGemm(rows, cols, k)
+	args := kernel.GemmArgs{
+		ARow: x.strides[rank-2], ACol: x.strides[rank-1], B: tensor.Of[float32](packed.Data), CRow: cols,
+		Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols,
+	}
+	if x.shape[rank-2] == 1 && rank > 2 {
+		args.ARow = rowStride(&x)
+	}
+	var bias, residual operand
+	if given(n, ir.MatMulBias) {
+		bias = in[ir.MatMulBias]
+	}
+	if given(n, ir.MatMulResidual) {
+		residual = in[ir.MatMulResidual]
+	}
+	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+		a := args
+		a.A, a.C, a.Bias, a.Residual = x.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
+		g.Run(part, &a)
+	}}, nil
+}
+
+// rowStride is the distance of the rows of a tensor seen as a matrix: the stride of the innermost of its leading axes
+// that is longer than 1.
+func rowStride(o *operand) int {
+	for i := len(o.shape) - 2; i >= 0; i-- {
+		if o.shape[i] != 1 {
+			return o.strides[i]
+		}
+	}
+	return o.shape[len(o.shape)-1]
+}

@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+var copyRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+		Strided: allStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		return copyStep(&out[0], &in[0])
+	},
+}
+
+// copyStep copies elements of any type between any strides.
+func copyStep(y, x *operand) (step, error) {
+	switch y.width {
+	case 1:
+		return moveStep[uint8](y, x), nil
+	case 2:
+		return moveStep[uint16](y, x), nil
+	case 4:
+		return moveStep[uint32](y, x), nil
+	case 8:
+		return moveStep[uint64](y, x), nil
+	case 16:
+		return moveStep[complex128](y, x), nil
+	}
+	return step{}, fmt.Errorf("no copy of %s", y.dtype)
+}
+
+func moveStep[T tensor.Element](y, x *operand) step {
+	dst, src, loops := *y, *x, newNest(y.shape, y, x)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s := elements[T](m, &dst), elements[T](m, &src)
+		loops.blocks(part, func(rows int, at *[maxOperands]int) {
+			for r := range rows {
+				o, p := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
+				if loops.col(0) == 1 && loops.col(1) == 1 {
+					copy(d[o:][:loops.cols], s[p:][:loops.cols])
+					continue
+				}
+				for c := range loops.cols {
+					d[o+c*loops.col(0)] = s[p+c*loops.col(1)]
+				}
+			}
+		})
+	}}
+}
+
+var concatRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
+		Strided: allStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		axis, at := n.Op.(ir.Concat).Axis, 0
+		var steps []step
+		for _, x := range in {
+			piece := out[0] // the part of the result that x fills
+			piece.shape = x.shape
+			piece.off += at * piece.strides[axis] * piece.width
+			piece.span = ir.Layout{Strides: piece.strides}.Span(piece.shape)
+			at += x.shape[axis]
+			st, err := copyStep(&piece, &x)
+			if err != nil {
+				return step{}, err
+			}
+			steps = append(steps, st)
+		}
+		return oneAfterAnother(steps), nil
+	},
+}
+
+// oneAfterAnother joins steps whose parts do not depend on each other.
+func oneAfterAnother(steps []step) step {
+	var ends []int
+	total := 0
+	for _, s := range steps {
+		total += s.parts
+		ends = append(ends, total)
+	}
+	return step{parts: total, run: func(m *machine, part, worker int) {
+		i := 0
+		for part >= ends[i] {
+			i++
+		}
+		steps[i].run(m, part-(ends[i]-steps[i].parts), worker)
+	}}
+}
+
+var gatherRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			d := n.Inputs[1].Type.DType
+			return n.Inputs[0].Type.DType.Size() > 0 && (d == tensor.I64 || d == tensor.I32)
+		},
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		if in[1].dtype == tensor.I32 {
+			return gatherStep[int32](n, &out[0], &in[0], &in[1]), nil
+		}
+		return gatherStep[int64](n, &out[0], &in[0], &in[1]), nil
+	},
+}
+
+// gatherStep copies slices of x, which are runs of bytes, by index.
+func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
+	dst, src, idx := *y, *x, *index
+	axis := n.Op.(ir.Gather).Axis
+	size := src.shape[axis]
+	inner := src.shape[axis+1:].Elements() * src.width // bytes of a slice
+	outer, count := src.shape[:axis].Elements(), idx.len()
+	perPart := max(1, partElements*4/max(inner, 1))
+	rows := outer * count
+	if inner == 0 {
+		rows = 0
+	}
+	return step{parts: (rows + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+		d, s, ids := dst.bytes(m), src.bytes(m), elements[I](m, &idx)
+		for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
+			i := int(ids[r%count])
+			if i < 0 {
+				i += size
+			}
+			if i < 0 || i >= size {
+				m.fail(n, fmt.Errorf("index %d is out of range: axis %d has size %d", ids[r%count], axis, size))
+				return
+			}
+			copy(d[r*inner:][:inner], s[(r/count*size+i)*inner:])
+		}
+	}}
+}

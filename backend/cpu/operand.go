@@ -1,0 +1,124 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An operand is where a value of a bound graph lies: at a byte offset of the arena, or in a constant.
+type operand struct {
+	dtype   tensor.DType
+	shape   tensor.Shape
+	strides []int // in elements
+	off     int   // in bytes, from the arena's base or the constant's
+	span    int   // in elements, from the first to the last
+	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
+	root    int   // ID of the root value
+	data    []byte
+	isConst bool
+}
+
+// bytes is the operand's memory, from its first element to its last.
+func (o *operand) bytes(m *machine) []byte {
+	n := o.span * max(o.width, 1)
+	if n == 0 {
+		return nil
+	}
+	if o.isConst {
+		return o.data[o.off:][:n]
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(m.base, o.off)), n)
+}
+
+// elements sees the operand's memory, from its first element to its last, as elements of T.
+func elements[T tensor.Element](m *machine, o *operand) []T {
+	if o.span == 0 {
+		return nil
+	}
+	if o.isConst {
+		return unsafe.Slice((*T)(unsafe.Pointer(&o.data[o.off])), o.span)
+	}
+	return unsafe.Slice((*T)(unsafe.Add(m.base, o.off)), o.span)
+}
+
+func (o *operand) f32(m *machine) []float32 { return elements[float32](m, o) }
+
+// len is the number of elements.
+func (o *operand) len() int { return o.shape.Elements() }
+
+// contiguous reports whether the elements lie row-major without gaps.
+func (o *operand) contiguous() bool {
+	return ir.Layout{Strides: o.strides}.Contiguous(o.shape)
+}
+
+// tensor shows a row-major operand as a tensor, for host kernels.
+func (o *operand) tensor(m *machine) *tensor.Tensor {
+	if o.dtype == tensor.String {
+		return m.objects[o.root].Reshape(o.shape...)
+	}
+	t, err := tensor.FromBytes(o.dtype, o.shape, o.bytes(m))
+	if err != nil {
+		panic(err) // the plan gave the buffer its size
+	}
+	return t
+}
+
+// binder resolves the operands of one program's steps.
+type binder struct {
+	d       *Device
+	p       *backend.Planned
+	scratch []int // the buffers of the current step's scratch
+}
+
+// operand resolves a value.
+func (b *binder) operand(v *ir.Value) operand {
+	shape := v.Type.Sizes()
+	o := operand{dtype: v.Type.DType, shape: shape, width: v.Type.DType.Size(), root: v.ID}
+	l := b.p.Layouts[v.ID]
+	if l.Root == nil {
+		l = ir.OwnLayout(v)
+	}
+	o.strides, o.root = l.Strides, l.Root.ID
+	o.span = l.Span(shape)
+	if o.width == 0 {
+		o.span = v.Type.DType.Bytes(o.span)
+	}
+	if l.Root.IsConst() {
+		o.isConst = true
+		if l.Root.Const != nil {
+			c := l.Root.Const.Aligned()
+			o.data, o.off = c.Bytes(), l.Offset*o.width
+		}
+		return o
+	}
+	slot := b.p.Plan.Slots[b.p.Buffers[l.Root.ID]]
+	o.off = int(b.p.Plan.Arenas[slot.Arena].Start+slot.Offset) + l.Offset*o.width
+	return o
+}
+
+// operands resolves a node's operands, absent ones as zero values, and its results.
+func (b *binder) operands(n *ir.Node) (in, out []operand) {
+	for _, v := range n.Inputs {
+		if v == nil {
+			in = append(in, operand{})
+			continue
+		}
+		in = append(in, b.operand(v))
+	}
+	for _, v := range n.Outputs {
+		out = append(out, b.operand(v))
+	}
+	return in, out
+}
+
+// scratchBytes resolves scratch buffer i of the current step.
+func (b *binder) scratchBytes(i int) operand {
+	slot := b.p.Plan.Slots[b.scratch[i]]
+	return operand{off: int(b.p.Plan.Arenas[slot.Arena].Start + slot.Offset), span: int(slot.Size), width: 1, dtype: tensor.U8}
+}
+
+// given reports whether operand i of n is there.
+func given(n *ir.Node, i int) bool { return i < len(n.Inputs) && n.Inputs[i] != nil }

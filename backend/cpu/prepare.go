@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Prepare implements backend.Device: it packs the constant matrices of products.
+func (d *Device) Prepare(g *ir.Graph) (int, error) {
+	packed := map[packKey]*ir.Value{}
+	count := 0
+	for _, n := range g.Nodes {
+		if n.Op.Kind() != ir.KindMatMul || !d.packable(n) {
+			continue
+		}
+		w, key := n.Inputs[ir.MatMulB], packKey{n.Inputs[ir.MatMulB], n.Op.(ir.MatMul).TransB}
+		v := packed[key]
+		if v == nil {
+			v = g.NewValue(w.Name, w.Type)
+			v.Packed = d.pack(w.Const, key.transposed)
+			packed[key] = v
+			count++
+		}
+		n.SetInput(ir.MatMulB, v)
+	}
+	return count, nil
+}
+
+type packKey struct {
+	w          *ir.Value
+	transposed bool
+}
+
+// packable reports whether a product reads a constant float32 matrix.
+func (d *Device) packable(n *ir.Node) bool {
+	w := n.Inputs[ir.MatMulB]
+	if w.Const == nil || w.Type.DType != tensor.F32 {
+		return false
+	}
+	for _, size := range w.Const.Shape()[:w.Const.Rank()-2] {
+		if size != 1 {
+			return false
+		}
+	}
+	// A product of leading axes broadcast by the weight's would not be one matrix.
+	return len(w.Type.Shape) <= len(n.Inputs[ir.MatMulA].Type.Shape)
+}
+
+// pack lays out one matrix, its panels spread over the workers.
+func (d *Device) pack(w *tensor.Tensor, transposed bool) *ir.Packed {
+	s := w.Shape()
+	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
+	if transposed {
+		k, n, row, col = n, k, 1, s[len(s)-1]
+	}
+	p := d.set.NewPackB(k, n)
+	data := tensor.New(tensor.F32, p.Len())
+	dst, src := tensor.Of[float32](data), tensor.Of[float32](w.Aligned())
+	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst, src, row, col) })
+	return &ir.Packed{Layout: p.Layout(), Data: data}
+}

@@ -1,0 +1,190 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// memory is the arena of one session. It grows to the largest program that ran in it.
+type memory struct {
+	bytes []byte
+	// poison, set by tests, fills the arena before a run and each buffer after its last use.
+	poison func(bytes []byte)
+}
+
+// Size implements backend.Memory.
+func (m *memory) Size() int64 { return int64(len(m.bytes)) }
+
+func (m *memory) grow(n int64) {
+	if int64(len(m.bytes)) < n {
+		m.bytes = tensor.AlignedBytes(int(n))
+	}
+}
+
+// A machine is what a step runs on: the arena, and the place for the first error.
+type machine struct {
+	base unsafe.Pointer
+	// objects holds, by the ID of a root, values that are not bytes: strings.
+	objects []*tensor.Tensor
+
+	mu  sync.Mutex
+	err error
+}
+
+// fail keeps the first error of a run; parts of a step may fail at once.
+func (m *machine) fail(n *ir.Node, err error) {
+	m.mu.Lock()
+	if m.err == nil {
+		m.err = n.Fail(err)
+	}
+	m.mu.Unlock()
+}
+
+// A step is a kernel with its operands fixed.
+type step struct {
+	node  *ir.Node
+	parts int
+	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
+	run func(m *machine, part, worker int)
+}
+
+// program is a planned graph as a list of steps.
+type program struct {
+	d       *Device
+	planned *backend.Planned
+	steps   []step
+	size    int64 // of the arena
+	inputs  []operand
+	outputs []operand
+	dies    [][]operand // by step: the buffers whose life ends there, for poison runs
+}
+
+// Load implements backend.Device.
+func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
+	b := &binder{d: d, p: p}
+	prog := &program{d: d, planned: p, size: p.Plan.DeviceSize(0)}
+	for _, v := range p.Graph.Inputs {
+		prog.inputs = append(prog.inputs, b.operand(v))
+	}
+	for i, n := range p.Steps {
+		b.scratch = p.Scratch[i]
+		st, err := d.bind(b, n)
+		if err != nil {
+			return nil, n.Fail(err)
+		}
+		st.node = n
+		prog.steps = append(prog.steps, st)
+	}
+	for _, v := range p.Graph.Outputs {
+		prog.outputs = append(prog.outputs, b.operand(v))
+	}
+	return prog, nil
+}
+
+// Attach implements backend.Program.
+func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
+	mem, ok := m.(*memory)
+	if !ok {
+		return nil, fmt.Errorf("backend cpu cannot run in the memory of another backend")
+	}
+	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
+	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
+	in.part = func(part, worker int) { in.current.run(&in.machine, part, worker) }
+	return in, nil
+}
+
+// instance is a program on a memory.
+type instance struct {
+	*program
+	memory  *memory
+	machine machine
+	current *step
+	part    func(part, worker int) // runs a part of current: made once, so that a run makes no closures
+	out     []*tensor.Tensor
+	base    unsafe.Pointer // of the arena that out shows
+}
+
+// Run implements backend.Instance.
+func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+	in.memory.grow(in.size)
+	if in.machine.base = unsafe.Pointer(unsafe.SliceData(in.memory.bytes)); in.base != in.machine.base {
+		in.show()
+	}
+	in.machine.err = nil
+	defer in.recover(&err)
+	if in.memory.poison != nil {
+		in.memory.poison(in.memory.bytes)
+	}
+	for i := range in.inputs {
+		if o := &in.inputs[i]; o.dtype == tensor.String {
+			in.machine.objects[o.root] = inputs[i]
+		} else {
+			copy(o.bytes(&in.machine), inputs[i].Bytes())
+		}
+	}
+	done := ctx.Done()
+	for i := range in.steps {
+		st := &in.steps[i]
+		in.current = st
+		in.d.pool.Run(st.parts, in.part)
+		if in.machine.err != nil {
+			return nil, in.machine.err
+		}
+		if done != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if in.memory.poison != nil {
+			in.poisonDead(i)
+		}
+	}
+	for i := range in.outputs {
+		if o := &in.outputs[i]; o.dtype == tensor.String {
+			in.out[i] = in.machine.objects[o.root]
+		}
+	}
+	return in.out, nil
+}
+
+// recover turns a panic of a kernel into an error that names the step: the process lives on.
+func (in *instance) recover(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("internal error at node %s (%s): %v", in.current.node.Label(), ir.OpName(in.current.node.Op), r)
+	}
+}
+
+// show makes the output tensors over the arena, again only when the arena has moved.
+func (in *instance) show() {
+	for i := range in.outputs {
+		o := &in.outputs[i]
+		if o.dtype == tensor.String {
+			continue
+		}
+		t, err := tensor.FromBytes(o.dtype, o.shape, o.bytes(&in.machine))
+		if err != nil {
+			panic(err) // the plan gave the buffer its size
+		}
+		in.out[i] = t
+	}
+	in.base = in.machine.base
+}
+
+// poisonDead poisons the buffers whose life ended with step i.
+func (in *instance) poisonDead(i int) {
+	if in.dies == nil {
+		in.dies = make([][]operand, len(in.steps))
+		for k, b := range in.planned.Problem.Buffers {
+			if slot := in.planned.Plan.Slots[k]; b.Last-1 < len(in.steps) && slot.Arena >= 0 {
+				in.dies[b.Last-1] = append(in.dies[b.Last-1], operand{off: int(in.planned.Plan.Arenas[slot.Arena].Start + slot.Offset), span: int(slot.Size), width: 1})
+			}
+		}
+	}
+	for k := range in.dies[i] {
+		in.memory.poison(in.dies[i][k].bytes(&in.machine))
+	}
+}

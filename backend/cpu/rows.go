@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A row says how the processor runs an op: what the passes before planning need to know, and how a node becomes a step.
+type row struct {
+	target.Row
+	// bind makes the step of a bound node; nil where Runs is not OnKernel.
+	bind func(b *binder, n *ir.Node) (step, error)
+}
+
+var (
+	onHost = row{Row: target.Row{Runs: target.OnHost}}
+	asView = row{Row: target.Row{Runs: target.AsView}}
+)
+
+// table is the list of kernels. An op without a row fails when a device is opened.
+func (d *Device) table() [ir.NumKinds]row {
+	return [ir.NumKinds]row{
+		ir.KindUnary:  unaryRow,
+		ir.KindBinary: binaryRow,
+		ir.KindWhere:  whereRow,
+		ir.KindCast:   castRow,
+		ir.KindClip:   onHost,
+
+		ir.KindReshape:     asView,
+		ir.KindTranspose:   asView,
+		ir.KindSlice:       asView,
+		ir.KindExpand:      asView,
+		ir.KindCopy:        copyRow,
+		ir.KindMaterialize: onHost,
+		ir.KindConcat:      concatRow,
+		ir.KindPad:         onHost,
+		ir.KindTile:        onHost,
+		ir.KindTrilu:       onHost,
+
+		ir.KindGather:          gatherRow,
+		ir.KindGatherElements:  onHost,
+		ir.KindGatherND:        onHost,
+		ir.KindScatterElements: onHost,
+		ir.KindScatterND:       onHost,
+		ir.KindOneHot:          onHost,
+
+		ir.KindReduce:    onHost,
+		ir.KindArgReduce: onHost,
+		ir.KindSoftmax:   onHost,
+		ir.KindCumSum:    onHost,
+
+		ir.KindDims:  onHost,
+		ir.KindRange: onHost,
+
+		ir.KindMatMul:    d.matMulRow(),
+		ir.KindLayerNorm: onHost,
+		ir.KindAttention: onHost,
+		ir.KindRotary:    onHost,
+
+		ir.KindCustom: onHost,
+	}
+}
+
+// bind makes the step of a node.
+func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
+	switch d.target.Where(n) {
+	case target.OnKernel:
+		return d.rows[n.Op.Kind()].bind(b, n)
+	case target.OnHost:
+		return bindHost(b, n)
+	}
+	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
+}
+
+// bindHost runs a node by its op's Eval, which allocates what it needs.
+func bindHost(b *binder, n *ir.Node) (step, error) {
+	in, out := b.operands(n)
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		args := make([]*tensor.Tensor, len(in))
+		for i := range in {
+			if n.Inputs[i] != nil {
+				args[i] = in[i].tensor(m)
+			}
+		}
+		res, err := n.Op.Eval(args)
+		if err != nil {
+			m.fail(n, err)
+			return
+		}
+		if len(res) != len(out) {
+			m.fail(n, fmt.Errorf("%d results where the graph has %d", len(res), len(out)))
+			return
+		}
+		for i, t := range res {
+			if t.DType() != out[i].dtype || !t.Shape().Equal(out[i].shape) {
+				m.fail(n, fmt.Errorf("result %d is %s where the graph says %s%s", i, t, out[i].dtype, out[i].shape))
+				return
+			}
+			if t.DType() == tensor.String {
+				m.objects[out[i].root] = t
+				continue
+			}
+			copy(out[i].bytes(m), t.Bytes())
+		}
+	}}, nil
+}
+
+// allStrides is target.Row.Strided of kernels that walk any strides.
+func allStrides(*ir.Node, int, []int) bool { return true }

@@ -1,0 +1,114 @@
+package rlxc_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/rlxc/rlxc"
+
+// imports is who may import whom inside the module: data flows one way. The paths are relative to the module; a folder
+// also speaks for the folders beneath it that have no line of their own. "*" allows everything.
+var imports = map[string][]string{
+	"tensor":              {},
+	"planner":             {},
+	"planner/bench":       {"planner"},
+	"tokenizer":           {},
+	"arena":               {"tensor", "planner"},
+	"onnx":                {"tensor", "onnx/onnxpb"},
+	"onnx/onnxpb":         {},
+	"ir":                  {"tensor"},
+	"target":              {"ir", "tensor"},
+	"lower":               {"onnx", "onnx/onnxpb", "ir", "tensor"},
+	"rewrite":             {"ir", "target", "tensor"},
+	"legalize":            {"ir", "target"},
+	"schedule":            {"ir"},
+	"liveness":            {"ir", "target", "planner"},
+	"proof":               {"ir", "planner", "arena"},
+	"backend":             {"ir", "target", "planner", "arena", "tensor"},
+	"backend/cpu":         {"backend", "backend/cpu/kernel", "ir", "target", "planner", "arena", "tensor"},
+	"backend/cpu/kernel":  {},
+	"backend/wgpu":        {"backend", "backend/wgpu/native", "ir", "target", "planner", "arena", "tensor"},
+	"backend/wgpu/native": {},
+	"backend/onnxruntime": {"onnx", "onnx/onnxpb", "tensor"},
+	"artifact":            {"ir", "target", "tensor"},
+	"models":              {"onnx", "onnx/onnxpb", "tensor"},
+	"conformance":         {"*"},
+	"cmd/rlxc":            {"*"},
+	"": {"tensor", "planner", "arena", "onnx", "onnx/onnxpb", "ir", "target", "lower", "rewrite", "legalize", "schedule",
+		"liveness", "proof", "backend", "backend/cpu", "artifact"},
+}
+
+// TestImports reads the import clauses of the source itself: `go list` run from a test would pass stale out of the test
+// cache.
+func TestImports(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			name := d.Name()
+			if file != "." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != "." {
+				return filepath.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		folder := strings.TrimPrefix(path.Clean(filepath.ToSlash(filepath.Dir(file))), ".")
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		allowed, ok := rowOf(folder)
+		if !ok {
+			t.Errorf("%s: folder %q has no line in the table of imports", file, folder)
+			return nil
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if imported != module && !strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			checked++
+			inner := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+			if inner != folder && !slices.Contains(allowed, "*") && !slices.Contains(allowed, inner) {
+				t.Errorf("%s imports %s, which the table of imports does not allow", file, inner)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, checked, 50, "the walk found too few imports to have seen the module")
+}
+
+// rowOf finds the line of a folder or of the nearest folder above it; the root's line stands for itself alone.
+func rowOf(folder string) ([]string, bool) {
+	if row, ok := imports[folder]; ok {
+		return row, true
+	}
+	for up := path.Dir(folder); up != "."; up = path.Dir(up) {
+		if row, ok := imports[up]; ok {
+			return row, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,69 @@
+package rlxc
+
+import (
+	"errors"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+)
+
+// The kinds of errors, for errors.Is. The text of an error names what is wrong and what to do; these say whose fault it is.
+var (
+	// ErrInvalidModel: the file is not a model, or the model contradicts itself or the ONNX specification.
+	ErrInvalidModel = errors.New("invalid model")
+	// ErrUnsupportedOp: the model is valid ONNX but uses what rlxc does not understand.
+	ErrUnsupportedOp = errors.New("unsupported operator")
+	// ErrShape: sizes do not fit at a node of the model.
+	ErrShape = errors.New("shape mismatch")
+	// ErrInput: an input is missing, unknown, or of the wrong type or shape, or its contents lead out of range.
+	ErrInput = errors.New("wrong input")
+	// ErrNoDevice: the backend, device or instruction level asked for is not there.
+	ErrNoDevice = errors.New("no such device")
+	// ErrMemory: the plan needs more than the memory limit.
+	ErrMemory = errors.New("memory limit")
+)
+
+// kindError adds a kind to an error without changing its text.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e *kindError) Is(target error) bool { return target == e.kind }
+func (e *kindError) Unwrap() error        { return e.error }
+
+func withKind(kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kindError{err, kind}
+}
+
+// modelError finds the kind of what reading and lowering report.
+func modelError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, lower.ErrUnsupported):
+		return withKind(ErrUnsupportedOp, err)
+	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid):
+		return withKind(ErrInvalidModel, err)
+	}
+	return err
+}
+
+// bindError finds the kind of what binding sizes and running report.
+func bindError(err error) error {
+	var in *ir.InputError
+	var shape *ir.ShapeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &in):
+		return withKind(ErrInput, err)
+	case errors.As(err, &shape):
+		return withKind(ErrShape, err)
+	}
+	return err
+}

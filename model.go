@@ -1,0 +1,123 @@
+// Package rlxc compiles ONNX models and runs them.
+//
+//	m, err := rlxc.Open("model.onnx")
+//	p, err := m.Compile(rlxc.CompileOptions{})
+//	s, err := p.NewSession()
+//	out, err := s.Run(ctx, rlxc.Tensors{"input_ids": ids, "attention_mask": mask})
+//
+// A Model is what the file says. A Program is the model compiled for a device, once for all shapes: rewritten, its weights
+// packed. A Session runs it in an arena of its own; the first run at a shape plans that arena, later runs allocate nothing.
+package rlxc
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Tensor is a shape and row-major elements. Package tensor makes, reads and writes them.
+type Tensor = tensor.Tensor
+
+// DType is an element type.
+type DType = tensor.DType
+
+// Tensors are tensors by name.
+type Tensors map[string]*Tensor
+
+// A Model is an opened ONNX model. It holds the file mapped until it and everything compiled from it is closed.
+type Model struct {
+	file  *onnx.Model
+	graph *ir.Graph // lowered, with everything that level 0 runs
+}
+
+// ValueInfo describes an input or output of a model.
+type ValueInfo struct {
+	Name  string `json:"name"`
+	DType DType  `json:"dtype"`
+	// Shape has a number or a symbolic expression, such as "batch", for each axis.
+	Shape []string `json:"shape"`
+}
+
+// Open reads a model file, external data beside it.
+func Open(path string) (*Model, error) {
+	return newModel(onnx.Open(path))
+}
+
+// OpenFS reads a model file of a file system.
+func OpenFS(fsys fs.FS, name string) (*Model, error) {
+	return newModel(onnx.OpenFS(fsys, name))
+}
+
+// Read reads a model of size bytes; name stands for it in errors.
+func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
+	return newModel(onnx.Read(r, size, name))
+}
+
+// FromProto takes over a model that was built in memory.
+func FromProto(p *onnxpb.ModelProto, name string) (*Model, error) {
+	return newModel(onnx.New(p, name))
+}
+
+func newModel(file *onnx.Model, err error) (*Model, error) {
+	if err != nil {
+		return nil, modelError(err)
+	}
+	g, err := lower.Model(file.Proto)
+	if err != nil {
+		file.Close()
+		return nil, modelError(fmt.Errorf("%s: %w", file.Name(), err))
+	}
+	return &Model{file: file, graph: g}, nil
+}
+
+// Name is the path or name that the model was opened by.
+func (m *Model) Name() string { return m.file.Name() }
+
+// Proto is the ONNX model itself.
+func (m *Model) Proto() *onnxpb.ModelProto { return m.file.Proto }
+
+// Inputs describes what a run takes, in the model's order.
+func (m *Model) Inputs() []ValueInfo { return inputInfo(m.graph) }
+
+// Outputs describes what a run gives, in the model's order.
+func (m *Model) Outputs() []ValueInfo {
+	out := make([]ValueInfo, len(m.graph.Outputs))
+	for i, v := range m.graph.Outputs {
+		out[i] = valueInfo(m.graph.OutputNames[i], v.Type)
+	}
+	return out
+}
+
+func inputInfo(g *ir.Graph) []ValueInfo {
+	out := make([]ValueInfo, len(g.Inputs))
+	for i, v := range g.Inputs {
+		out[i] = valueInfo(v.Name, v.Type)
+	}
+	return out
+}
+
+func valueInfo(name string, t ir.Type) ValueInfo {
+	info := ValueInfo{Name: name, DType: t.DType, Shape: make([]string, len(t.Shape))}
+	if t.Unranked {
+		info.Shape = []string{"*"}
+	}
+	for i, d := range t.Shape {
+		info.Shape[i] = d.String()
+	}
+	return info
+}
+
+// Dims lists the symbols of the inputs' shapes in order of appearance: what a binding gives numbers to.
+func (m *Model) Dims() []string { return m.graph.FreeSymbols() }
+
+// Graph is the lowered model, for inspection; it must not be changed.
+func (m *Model) Graph() *ir.Graph { return m.graph }
+
+// Close ends the use of the model. Programs compiled from it go on.
+func (m *Model) Close() error { return m.file.Close() }

@@ -1,0 +1,203 @@
+package rlxc
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rlxc/rlxc/backend"
+	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/legalize"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/schedule"
+)
+
+// Level says how far a program is rewritten. The zero value is all the way.
+type Level uint8
+
+// The levels, as the command line has them.
+const (
+	O2 Level = iota // all fusions
+	O1              // folding, common subexpressions, dead code
+	O0              // as the model says
+)
+
+// CompileOptions say how a model is compiled. The zero value is what most want.
+type CompileOptions struct {
+	Backend     string         // "cpu" when empty
+	Device      string         // which device of the backend; empty for the best
+	CPU         string         // the instruction level of backend cpu; empty for the best
+	Level       Level          // how far to rewrite
+	Threads     int            // of the host; 0 for as many as GOMAXPROCS
+	Mode        planner.Mode   // of the memory planner
+	Dims        map[string]int // numbers for symbols, fixed at compile time
+	MemoryLimit int64          // bytes that an arena may take; 0 for no limit
+	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
+}
+
+// A Program is a model compiled for a device. It may be used by several goroutines.
+type Program struct {
+	opts   CompileOptions
+	file   *onnx.Model
+	device backend.Device
+	graph  *ir.Graph
+	stages []stage
+	stats  CompileStats
+
+	mu    sync.Mutex
+	bound []*lru[*binding] // by stage
+	users int
+}
+
+// CompileStats say what compiling did.
+type CompileStats struct {
+	// Packed is the number of weights laid out for the kernels, once for all shapes.
+	Packed int `json:"packed"`
+}
+
+// maxBindings bounds the plans that a program keeps: the ones used last.
+const maxBindings = 32
+
+// Compile makes a program of the model.
+func (m *Model) Compile(o CompileOptions) (*Program, error) {
+	if o.Backend == "" {
+		o.Backend = "cpu"
+	}
+	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU})
+	if err != nil {
+		return nil, withKind(ErrNoDevice, err)
+	}
+	p, err := m.compile(dev, o)
+	if err != nil {
+		dev.Close()
+		return nil, fmt.Errorf("%s: %w", m.Name(), err)
+	}
+	return p, nil
+}
+
+func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) {
+	g, err := lower.Model(m.file.Proto)
+	if err != nil {
+		return nil, modelError(err)
+	}
+	if err := fixDims(g, o.Dims); err != nil {
+		return nil, err
+	}
+	p := &Program{opts: o, device: dev, graph: g, users: 1}
+	if p.stats.Packed, err = dev.Prepare(g); err != nil {
+		return nil, err
+	}
+	p.stages = split(g)
+	for range p.stages {
+		p.bound = append(p.bound, newLRU[*binding](maxBindings))
+	}
+	p.file = m.file.Retain()
+	return p, nil
+}
+
+// fixDims puts numbers to symbols before anything else looks at them.
+func fixDims(g *ir.Graph, dims map[string]int) error {
+	if len(dims) == 0 {
+		return nil
+	}
+	m := map[string]ir.Dim{}
+	free := g.FreeSymbols()
+	for name, n := range dims {
+		if !contains(free, name) {
+			return withKind(ErrInput, fmt.Errorf("the model has no dimension %q: it has %v", name, free))
+		}
+		if n < 0 {
+			return withKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
+		}
+		m[name] = ir.N(n)
+	}
+	return bindError(g.Subst(m))
+}
+
+func contains(list []string, name string) bool {
+	for _, x := range list {
+		if x == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Stats says what compiling did.
+func (p *Program) Stats() CompileStats { return p.stats }
+
+// Inputs describes what a run takes, in the model's order.
+func (p *Program) Inputs() []ValueInfo { return inputInfo(p.graph) }
+
+// Graph is the rewritten program, for inspection; it must not be changed.
+func (p *Program) Graph() *ir.Graph { return p.graph }
+
+// Close ends the use of the program. Sessions go on.
+func (p *Program) Close() error {
+	p.mu.Lock()
+	p.users--
+	last := p.users == 0
+	p.mu.Unlock()
+	if !last {
+		return nil
+	}
+	if err := p.device.Close(); err != nil {
+		return err
+	}
+	return p.file.Close()
+}
+
+// A binding is a stage with all sizes fixed: planned, and ready to be attached to a session's memory.
+type binding struct {
+	planned *backend.Planned
+	program backend.Program
+	report  *Report
+}
+
+// bind gives the stage's binding for these sizes, planning it when it is not among the last ones used.
+func (p *Program) bind(s int, b ir.Binding) (*binding, error) {
+	key := b.Key(p.stages[s].symbols)
+	p.mu.Lock()
+	e := p.bound[s].get(key)
+	p.mu.Unlock()
+	return e.make(func() (*binding, error) { return p.plan(p.stages[s].graph, b) })
+}
+
+// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
+func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
+	t := p.device.Target()
+	bound, err := g.Bind(b)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	layouts, err := legalize.Graph(bound, t)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	steps := schedule.Order(bound)
+	lives := liveness.Analyze(bound, steps, layouts, t)
+	options := planner.Activations()
+	options.Mode, options.Alignment, options.Segment = p.opts.Mode, t.Align, t.Segment
+	plan, err := planner.Solve(&lives.Problem, options)
+	if err != nil {
+		return nil, err
+	}
+	if limit := p.opts.MemoryLimit; limit > 0 && plan.Committed > limit {
+		return nil, withKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), plan.Committed, limit))
+	}
+	planned := &backend.Planned{Graph: bound, Steps: steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
+		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
+	if p.opts.Verify {
+		if err := planner.Check(&lives.Problem, plan); err != nil {
+			return nil, fmt.Errorf("the plan is wrong: %w", err)
+		}
+	}
+	prog, err := p.device.Load(planned)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	return &binding{planned: planned, program: prog, report: newReport(b, planned)}, nil
+}

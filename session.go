@@ -1,0 +1,206 @@
+package rlxc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Session runs a program in memory of its own. One goroutine at a time uses a session; any number of sessions share a
+// program.
+type Session struct {
+	p      *Program
+	memory []backend.Memory // by stage
+	ready  []*lru[backend.Instance]
+
+	in   []*Tensor // in the graph's order
+	out  Tensors
+	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
+	seen []tensor.Shape
+}
+
+// NewSession makes a session. It takes memory on its first run.
+func (p *Program) NewSession() (*Session, error) {
+	s := &Session{p: p, in: make([]*Tensor, len(p.graph.Inputs)), out: Tensors{}, seen: make([]tensor.Shape, len(p.graph.Inputs))}
+	for range p.stages {
+		s.memory = append(s.memory, p.device.NewMemory())
+		s.ready = append(s.ready, newLRU[backend.Instance](maxBindings))
+	}
+	p.mu.Lock()
+	p.users++
+	p.mu.Unlock()
+	return s, nil
+}
+
+// Close ends the use of the session and of the tensors that it gave.
+func (s *Session) Close() error { return s.p.Close() }
+
+// MemoryBytes is the size of the arenas that the session holds.
+func (s *Session) MemoryBytes() int64 {
+	var n int64
+	for _, m := range s.memory {
+		n += m.Size()
+	}
+	return n
+}
+
+// Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
+// at shapes like the last run's allocates nothing.
+func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
+	if err := s.order(inputs); err != nil {
+		return nil, withKind(ErrInput, err)
+	}
+	if len(s.p.stages) > 1 || len(s.p.stages[0].dynamic) > 0 {
+		return s.runStages(ctx)
+	}
+	if s.last == nil || !s.sameShapes() {
+		if err := s.bindInputs(); err != nil {
+			return nil, err
+		}
+	}
+	out, err := s.last.Run(ctx, s.in)
+	if err != nil {
+		return nil, runError(err)
+	}
+	for i, name := range s.p.graph.OutputNames {
+		s.out[name] = out[i]
+	}
+	return s.out, nil
+}
+
+// runError finds the kind of what a run reports: contents that lead out of range are the input's fault.
+func runError(err error) error {
+	var shape *ir.ShapeError
+	if errors.As(err, &shape) {
+		return withKind(ErrInput, err)
+	}
+	return err
+}
+
+// order puts the inputs in the graph's order and checks their names.
+func (s *Session) order(inputs Tensors) error {
+	found := 0
+	for i, v := range s.p.graph.Inputs {
+		t, ok := inputs[v.Name]
+		if !ok || t == nil {
+			return fmt.Errorf("input %q is missing: the model takes %s", v.Name, s.signature())
+		}
+		s.in[i] = t
+		found++
+	}
+	if found < len(inputs) {
+		for name := range inputs {
+			if !slices.ContainsFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
+				return fmt.Errorf("the model has no input %q: it takes %s", name, s.signature())
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Session) signature() string {
+	parts := make([]string, len(s.p.graph.Inputs))
+	for i, v := range s.p.graph.Inputs {
+		parts[i] = fmt.Sprintf("%s %s", v.Name, v.Type)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *Session) sameShapes() bool {
+	for i, t := range s.in {
+		if !t.Shape().Equal(s.seen[i]) || t.DType() != s.p.graph.Inputs[i].Type.DType {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Session) bindInputs() error {
+	b := ir.Binding{}
+	if err := s.p.graph.BindTensors(s.in, b); err != nil {
+		return bindError(err)
+	}
+	inst, err := s.instance(0, b)
+	if err != nil {
+		return err
+	}
+	s.last = inst
+	for i, t := range s.in {
+		s.seen[i] = t.Shape().Clone()
+	}
+	return nil
+}
+
+// instance gives the stage's program for these sizes on the session's memory.
+func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, error) {
+	return s.ready[stage].get(b.Key(s.p.stages[stage].symbols)).make(func() (backend.Instance, error) {
+		bound, err := s.p.bind(stage, b)
+		if err != nil {
+			return nil, err
+		}
+		return bound.program.Attach(s.memory[stage])
+	})
+}
+
+// runStages runs a program some of whose sizes depend on data.
+func (s *Session) runStages(ctx context.Context) (Tensors, error) {
+	g, b := s.p.graph, ir.Binding{}
+	if err := g.BindTensors(s.in, b); err != nil {
+		return nil, bindError(err)
+	}
+	env := make([]*Tensor, g.NumValues())
+	for i, v := range g.Inputs {
+		env[v.ID] = s.in[i]
+	}
+	value := func(v *ir.Value) *Tensor {
+		switch {
+		case v == nil:
+			return nil
+		case v.Const != nil:
+			return v.Const.Aligned()
+		}
+		return env[v.ID]
+	}
+	for i, st := range s.p.stages {
+		if len(st.graph.Nodes) > 0 {
+			inst, err := s.instance(i, b)
+			if err != nil {
+				return nil, err
+			}
+			in := make([]*Tensor, len(st.graph.Inputs))
+			for k, v := range st.graph.Inputs {
+				in[k] = value(v)
+			}
+			out, err := inst.Run(ctx, in)
+			if err != nil {
+				return nil, runError(err)
+			}
+			for k, v := range st.graph.Outputs {
+				env[v.ID] = out[k]
+			}
+		}
+		for _, n := range st.dynamic {
+			in := make([]*Tensor, len(n.Inputs))
+			for k, v := range n.Inputs {
+				in[k] = value(v)
+			}
+			out, err := ir.EvalNode(n, in, b)
+			if err != nil {
+				return nil, runError(err)
+			}
+			for k, v := range n.Outputs {
+				env[v.ID] = out[k]
+			}
+		}
+	}
+	for i, v := range g.Outputs {
+		s.out[g.OutputNames[i]] = value(v)
+	}
+	return s.out, nil
+}

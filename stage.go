@@ -1,0 +1,194 @@
+package rlxc
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A stage is a part of a program whose sizes are all known before it starts. Most programs are one stage. An operator
+// whose result has a size that depends on data (NonZero, Reshape to a computed shape) ends a stage: it runs on the host,
+// the symbols of its result's type get their numbers, and with them the next stage is bound.
+type stage struct {
+	graph   *ir.Graph  // planned and run by the backend; its inputs may be results of earlier stages
+	symbols []string   // the symbols that a binding of graph needs
+	dynamic []*ir.Node // run on the host behind graph, in order
+}
+
+// split cuts a graph into stages. Every node runs in the first stage in which its operands and sizes are known.
+func split(g *ir.Graph) []stage {
+	c := &cutter{g: g, value: make([]int, g.NumValues()), symbol: map[string]int{}}
+	for _, v := range g.Inputs {
+		c.define(v.Type, 0)
+	}
+	var stages []stage
+	at := func(level int) *stage {
+		for len(stages) <= level {
+			stages = append(stages, stage{graph: g.Subgraph()})
+		}
+		return &stages[level]
+	}
+	at(0)
+	level := make(map[*ir.Node]int, len(g.Nodes))
+	for _, n := range g.Nodes {
+		l := c.level(n)
+		level[n] = l
+		if c.isDynamic(n, l) {
+			s := at(l)
+			s.dynamic = append(s.dynamic, n)
+			at(l + 1)
+			l++
+		} else {
+			s := at(l)
+			s.graph.Nodes = append(s.graph.Nodes, n)
+		}
+		for _, v := range n.Outputs {
+			c.value[v.ID] = l
+			c.define(v.Type, l)
+		}
+	}
+	if len(stages) == 1 {
+		return []stage{{graph: g, symbols: symbolsOf(g)}}
+	}
+	last := len(stages) - 1
+	if len(stages[last].graph.Nodes)+len(stages[last].dynamic) == 0 {
+		stages = stages[:last]
+	}
+	connect(g, stages)
+	return stages
+}
+
+// cutter knows in which stage values and symbols come to be.
+type cutter struct {
+	g      *ir.Graph
+	value  []int
+	symbol map[string]int
+}
+
+func (c *cutter) define(t ir.Type, level int) {
+	for name := range symbolsIn(t.Shape) {
+		if _, known := c.symbol[name]; !known {
+			c.symbol[name] = level
+		}
+	}
+}
+
+func symbolsIn(s []ir.Dim) map[string]bool {
+	set := map[string]bool{}
+	for _, d := range s {
+		d.Symbols(set)
+	}
+	return set
+}
+
+// level is the stage that knows all of the node's operands, their sizes, and the sizes in the op's fields.
+func (c *cutter) level(n *ir.Node) int {
+	l := 0
+	for _, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		l = max(l, c.value[v.ID])
+		for name := range symbolsIn(v.Type.Shape) {
+			l = max(l, c.symbol[name])
+		}
+	}
+	if n.Op.Kind().Has(ir.Dynamic) {
+		return l // its fields hold the types of its results
+	}
+	ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
+		for name := range symbolsIn([]ir.Dim{d}) {
+			l = max(l, c.symbol[name])
+		}
+		return d, nil
+	})
+	return l
+}
+
+// isDynamic reports whether the sizes of a node's results are unknown until it ran: their types are unranked or hold
+// symbols that nothing defined by then.
+func (c *cutter) isDynamic(n *ir.Node, level int) bool {
+	if !n.Op.Kind().Has(ir.Dynamic) {
+		return false
+	}
+	for _, v := range n.Outputs {
+		if v.Type.Unranked {
+			return true
+		}
+		for name := range symbolsIn(v.Type.Shape) {
+			if at, known := c.symbol[name]; !known || at > level {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Type.Unranked })
+}
+
+// connect gives each stage's graph its inputs (what it reads and does not make) and outputs (what others read).
+func connect(g *ir.Graph, stages []stage) {
+	maker := map[*ir.Value]int{} // the stage whose graph makes a value
+	for i, s := range stages {
+		for _, n := range s.graph.Nodes {
+			for _, v := range n.Outputs {
+				maker[v] = i
+			}
+		}
+	}
+	for i := range stages {
+		sg := stages[i].graph
+		seen := map[*ir.Value]bool{}
+		for _, n := range sg.Nodes {
+			for _, v := range n.Inputs {
+				if m, made := maker[v]; v == nil || v.IsConst() || made && m == i || seen[v] {
+					continue
+				}
+				seen[v] = true
+				sg.Inputs = append(sg.Inputs, v)
+			}
+		}
+	}
+	give := func(v *ir.Value, reader int) {
+		if m, made := maker[v]; made && m != reader && !slices.Contains(stages[m].graph.Outputs, v) {
+			stages[m].graph.Outputs = append(stages[m].graph.Outputs, v)
+		}
+	}
+	for i, s := range stages {
+		for _, v := range s.graph.Inputs {
+			give(v, i)
+		}
+		for _, n := range s.dynamic {
+			for _, v := range n.Inputs {
+				if v != nil {
+					give(v, -1)
+				}
+			}
+		}
+	}
+	for _, v := range g.Outputs {
+		give(v, -1)
+	}
+	for i := range stages {
+		stages[i].symbols = symbolsOf(stages[i].graph)
+	}
+}
+
+// symbolsOf lists the symbols that a binding of g needs, sorted.
+func symbolsOf(g *ir.Graph) []string {
+	set := map[string]bool{}
+	add := func(d ir.Dim) (ir.Dim, error) {
+		d.Symbols(set)
+		return d, nil
+	}
+	for _, v := range g.Inputs {
+		ir.MapType(v.Type, add)
+	}
+	for _, n := range g.Nodes {
+		ir.MapDims(n.Op, add)
+	}
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
