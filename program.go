@@ -12,7 +12,9 @@ import (
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/proof"
 	"github.com/rlxc/rlxc/schedule"
+	"github.com/rlxc/rlxc/target"
 )
 
 // Level says how far a program is rewritten. The zero value is all the way.
@@ -194,10 +196,44 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 		if err := planner.Check(&lives.Problem, plan); err != nil {
 			return nil, fmt.Errorf("the plan is wrong: %w", err)
 		}
+		if err := proof.Verify(claim(planned, t)); err != nil {
+			return nil, fmt.Errorf("the plan is not safe: %w", err)
+		}
 	}
 	prog, err := p.device.Load(planned)
 	if err != nil {
 		return nil, bindError(err)
 	}
 	return &binding{planned: planned, program: prog, report: newReport(b, planned)}, nil
+}
+
+// claim states a plan in the words of package proof.
+func claim(p *backend.Planned, t *target.Target) proof.Claim {
+	place := func(buffer int) (proof.Place, bool) {
+		slot := p.Plan.Slots[buffer]
+		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
+	}
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads}
+	for _, a := range p.Plan.Arenas {
+		c.Arenas = append(c.Arenas, a.Size)
+	}
+	c.Place = func(v *ir.Value) (proof.Place, bool) {
+		if r := p.Layouts[v.ID].Root; r != nil {
+			v = r
+		}
+		if b := p.Buffers[v.ID]; b >= 0 {
+			return place(b)
+		}
+		return proof.Place{}, false
+	}
+	c.Scratch = func(step int) []proof.Place {
+		var out []proof.Place
+		for _, b := range p.Scratch[step] {
+			if s, ok := place(b); ok {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	return c
 }
