@@ -13,7 +13,7 @@ type Custom struct {
 	Name    string `ir:"name"`
 	Version int    // the opset version that gives the operator its meaning
 	Attrs   Attrs
-	Types   []Type
+	Types   []Type `ir:"-"`
 	// Rule runs the operator; target.Ops holds it by name, and whoever makes the node fills it in.
 	Rule CustomRule `ir:"-"`
 }

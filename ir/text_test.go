@@ -1,0 +1,190 @@
+package ir_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// everything is a text that uses every part of the form, as String prints it.
+const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[*], %2: seq<opt<u8["a b",3]>>) {
+  const %3 "emb.weight": f32[1000,64] = data
+  const %4 "w": i8[768,768] = packed "gemm.i8"
+  const %6: f32[3] = [1.5, nan, -inf]
+  const %7: str[2] = ["a\nb", ""]
+  const %8: bool[] = [true]
+  const %9: u64[1] = [18446744073709551615]
+  const %10: f16[1] = [0.33325195]
+  const %11: i4[3] = [-8, 7, 0]
+  const %5: i64[2] = [-1, 2]
+  %12 "x": f32[batch,seq,64] = gather(%3, %0) from "/embeddings/Gather", "b"
+  %13: f32[batch,seq,64], %14: f32[batch,seq,64] = layernorm(%12, _, _, %12) {axes=1, eps=1e-12, sum=true}
+  %15: f32[64,batch,seq] = transpose(%13) {perm=[2,0,1]}
+  %16: f32[32,batch,2*seq] = reshape(%15) {shape=[32,batch,2*seq]}
+  %17: i64[seq] = range() {start=-batch+1, step=1, len=seq, dtype=i64}
+  %18: f32[64] = reduce_mean(%14) {axes=[0,1]}
+  %19: f32[batch,seq,64] = leaky_relu(%14) {alpha=0.01}
+  %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %4, %6, %7, %8, %9, %10, %11, %5) {version=13, attrs={axis=int -1, f=float 2, s=string "x", "a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2], big=tensor f32[100] data}}
+  %22: seq<f32[]> = "my op"(%2)
+  %23: f32[batch,seq,64] = onnx.If(%8) {version=16} from "/if" do {
+    graph "then" () {
+      %24: f32[batch,seq,64] = relu(%13)
+      return %24 as "y"
+    }
+    graph "else" () {
+      return %12
+    }
+  }
+  return %16 as "a", %16 as "b", %3 as "", %23 as "c"
+}
+`
+
+func TestTextRoundTrip(t *testing.T) {
+	text := strings.Replace(everything, ` as ""`, "", 1)
+	g, err := ir.Parse(text)
+	require.NoError(t, err)
+	require.NoError(t, ir.Verify(g))
+	require.Equal(t, text, g.String())
+	require.Equal(t, []string{"a", "b", "", "c"}, g.OutputNames)
+}
+
+func TestParseWithoutTypes(t *testing.T) {
+	g, err := ir.Parse(`graph "" (%0: f32[n,4]) { # types of results may be left out
+		const %1: f32[4,8] = data
+		%2 = matmul(%0, %1) {act=gelu}
+		return %2
+	}`)
+	require.NoError(t, err)
+	require.Equal(t, "f32[n,8]", g.Outputs[0].Type.String())
+	require.Equal(t, ir.ActGelu, g.Nodes[0].Op.(ir.MatMul).Act)
+	require.Nil(t, g.OutputNames)
+}
+
+func TestDataIsRepeatable(t *testing.T) {
+	const text = `graph "" () { const %0: f32[100] = data const %1: f32[100] = data const %2: i64[100] = data return %0, %1, %2 }`
+	a, err := ir.Parse(text)
+	require.NoError(t, err)
+	b, err := ir.Parse(text)
+	require.NoError(t, err)
+	require.Equal(t, a.Outputs[0].Const.Bytes(), b.Outputs[0].Const.Bytes())
+	require.NotEqual(t, a.Outputs[0].Const.Bytes(), a.Outputs[1].Const.Bytes())
+	for _, x := range tensor.Of[float32](a.Outputs[0].Const) {
+		require.True(t, x >= -1 && x < 1)
+	}
+	for _, x := range tensor.Of[int64](a.Outputs[2].Const) {
+		require.True(t, x == 0 || x == 1)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{``, `1:1: "graph" expected, not the end of the text`},
+		{`graph "a" () { return %1 }`, `1:23: %1 is not defined here`},
+		{"graph \"ä\" (%0: f32[2]) {\n  %0 = relu(%0)\n return }", `2:3: %0 is defined twice`},
+		{"graph \"\" (%0: f32[2]) {\n  %1 = rely(%0)\n return }", `2:8: there is no op "rely"`},
+		{`graph "" (%0: f32[2]) { %1: f32[3] = relu(%0) return %1 }`, `1:25: %1 is f32[2], not f32[3]`},
+		{`graph "" (%0: f32[2]) { %1, %2 = relu(%0) return %1 }`, `1:34: relu has 1 results, not 2`},
+		{`graph "" (%0: f32[2]) { %1 = add(%0) return %1 }`, `1:30: add has 1 operands`},
+		{`graph "" (%0: f32[*]) { %1 = relu(%0) return %1 }`, `operand 0 is f32[*], a tensor of known rank is needed`},
+		{`graph "" (%0: f32[2]) { %1 = relu(%0) {axis=1} return %1 }`, `relu has no parameter axis`},
+		{`graph "" (%0: f32[2]) { %1 = softmax(%0) {axis=x} return %1 }`, `a number expected, not "x"`},
+		{`graph "" (%0: f32[2]) { %1 = x.y(%0) return %1 }`, `%1 needs a type: x.y is a custom op`},
+		{`graph "" () { const %0: f32[2] = [1] return }`, `1 elements for f32[2]`},
+		{`graph "" () { const %0: i8[1] = [128] return }`, `128 does not fit i8`},
+		{`graph "" () { const %0: f32[n] = data return }`, `a constant of f32[n]`},
+		{`graph "" () { const %0: f32[999999,999999] = data return }`, `the constants have more than`},
+		{`graph "" (%99999999: f32[]) { return }`, `a value's number is below`},
+		{`graph "" (%0: f32[div(a)]) { return }`, `div of 1 sizes`},
+		{`graph "" (%0: f32[bcast(2,3)]) { return }`, `sizes 2 and 3 do not broadcast`},
+		{`graph "" (%0: f32[` + strings.Repeat("min(", 200) + `]) { return }`, `nest more than`},
+		{`graph "a`, `a string without an end`},
+	} {
+		_, err := ir.Parse(c.text)
+		require.ErrorContains(t, err, c.want, c.text)
+	}
+}
+
+func TestParseDim(t *testing.T) {
+	for _, s := range []string{
+		"0", "-7", "batch", "2*batch*seq+1", "-a+b", "-3*a-4", "div(a,2)", "2*min(8,seq)+1", "max(a,b)", `"x y"*z`, "a.1", `"1"`,
+		"bcast(a,b)", "a*div(b+1,3)-1", "a*a",
+	} {
+		d, err := ir.ParseDim(s)
+		require.NoError(t, err, s)
+		require.Equal(t, s, d.String())
+	}
+	for _, s := range []string{"", "+a", "a b", "a+", "f(a)", "min()", "9999999999999999999", "1.5"} {
+		_, err := ir.ParseDim(s)
+		require.Error(t, err, s)
+	}
+}
+
+// TestEveryParameterHasText holds that every field of every op prints and parses.
+func TestEveryParameterHasText(t *testing.T) {
+	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+		op := k.Row().Op
+		v := reflect.New(reflect.TypeOf(op)).Elem()
+		v.Set(reflect.ValueOf(op))
+		for i := range v.NumField() {
+			if tag := v.Type().Field(i).Tag.Get("ir"); tag == "-" || tag == "name" {
+				continue
+			}
+			fill(t, v.Field(i))
+		}
+		full := v.Interface().(ir.Op)
+		back, err := ir.ParseParams(op, ir.Params(full))
+		require.NoError(t, err, "%v", k)
+		require.Equal(t, full, back, "%v", k)
+	}
+}
+
+func fill(t *testing.T, v reflect.Value) {
+	switch x := v.Addr().Interface().(type) {
+	case *ir.Dim:
+		*x = ir.Sym("s")
+		return
+	case *ir.Attrs:
+		*x = ir.Attrs{{Name: "a", Value: int64(1)}}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(-3)
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.Float32:
+		v.SetFloat(0.5)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0))
+	default:
+		t.Fatalf("no text for a field of type %v", v.Type())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(everything)
+	f.Add(`graph "" (%0: f32[n,4]) { const %1: f32[4,2] = [1,2,3,4,5,6,7,8] %2 = matmul(%0, %1) {act=gelu} return %2 as "y" }`)
+	f.Add(`graph "" (%0: f32[n,4], %1: i64[n]) { %2: i64[2] = dims() {dims=[n,2*n], dtype=i64} %3 = slice(%0) {starts=[0,1],sizes=[n,2],steps=[1,-1]} %4 = pad(%3) {before=[1,0],after=[0,div(n,2)]} return %4, %2 }`)
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := ir.Parse(text)
+		if err != nil || ir.Verify(g) != nil {
+			return
+		}
+		once := g.String()
+		again, err := ir.Parse(once)
+		if err != nil {
+			t.Fatalf("what was printed does not parse: %v\n%s", err, once)
+		}
+		if twice := again.String(); once != twice {
+			t.Fatalf("printed twice:\n%s\n%s", once, twice)
+		}
+	})
+}
