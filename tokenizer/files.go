@@ -34,7 +34,7 @@ type tokenizerFile struct {
 		Type     string          `json:"type"`
 		Unknown  *string         `json:"unk_token"`
 		Prefix   *string         `json:"continuing_subword_prefix"`
-		MaxChars *int            `json:"max_input_chars_per_word"`
+		MaxChars *uint32         `json:"max_input_chars_per_word"`
 		Vocab    json.RawMessage `json:"vocab"`
 	} `json:"model"`
 }

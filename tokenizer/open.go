@@ -13,7 +13,7 @@ import (
 // An Option changes what Open makes of the files.
 type Option func(*settings)
 
-// Lowercase says whether text is lower-cased, whatever the files say.
+// Lowercase says whether text is lower-cased, whatever the files say. Accents go with the case where the files do not say otherwise.
 func Lowercase(on bool) Option { return func(s *settings) { s.lower = on } }
 
 // Open reads a tokenizer.json, or a vocab.txt (any file not named .json, a token a line), or what a folder holds of them, the former

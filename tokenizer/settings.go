@@ -14,7 +14,7 @@ type settings struct {
 	vocab    []entry
 	unknown  string
 	prefix   string // of a piece inside a word
-	maxChars int
+	maxChars uint32
 
 	added     []addedToken
 	templates templates
@@ -39,8 +39,11 @@ func (s *settings) build() (*Tokenizer, error) {
 		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, which stands for unknown words; %s", len(s.vocab), s.unknown, supported)
 	}
 	for _, a := range s.added {
-		if id := vocab.find(a.Content); id != none && id != a.ID || a.ID < 0 {
-			return nil, fmt.Errorf("the added token %q has the id %d, and %d in the vocabulary", a.Content, a.ID, id)
+		if id := vocab.find(a.Content); id != none && id != a.ID {
+			return nil, fmt.Errorf("the added token %q has the id %d, but %d in the vocabulary", a.Content, a.ID, id)
+		}
+		if a.ID < 0 {
+			return nil, fmt.Errorf("the added token %q has the id %d; an id is at least 0", a.Content, a.ID)
 		}
 		size = max(size, int(a.ID)+1)
 	}
@@ -77,7 +80,7 @@ func (s *settings) build() (*Tokenizer, error) {
 		raw:        newFinder(raw),
 		normalizer: normalizer,
 		normal:     newFinder(normal),
-		words:      wordPiece{vocab: vocab, continuing: vocab.walk(s.prefix), unknown: int64(unknown), maxChars: s.maxChars},
+		words:      wordPiece{vocab: vocab, continuing: vocab.walk(s.prefix), unknown: int64(unknown), maxChars: int(s.maxChars)},
 		templates:  s.templates,
 		pad:        int64(max(pad, 0)), // no model looks at what is padded: without such a token any id serves
 		maxLength:  s.maxLength,

@@ -59,20 +59,27 @@ type specialToken struct {
 }
 
 func (s *specialToken) UnmarshalJSON(data []byte) error {
-	pair := [2]any{&s.content, &s.id}
-	if err := json.Unmarshal(data, &pair); err != nil {
+	pair := []any{&s.content, &s.id}
+	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 || s.content == "" {
 		return fmt.Errorf(`%s is not a token and its id, such as ["[CLS]", 101]`, data)
 	}
 	return nil
 }
 
 // templates returns the templates that p describes; no post-processor adds no special tokens.
-func (p *postProcessor) templates() (t templates, err error) {
+func (p *postProcessor) templates() (templates, error) {
 	if p == nil {
 		return templates{template{{text: 0}}, template{{text: 0}, {text: 1, segment: 1}}}, nil
 	}
-	switch p.Type {
-	case "TemplateProcessing":
+	if process := processors[p.Type]; process != nil {
+		return process(p)
+	}
+	return templates{}, fmt.Errorf("it has the type %q; %s", p.Type, supported)
+}
+
+// processors are the supported types.
+var processors = map[string]func(*postProcessor) (templates, error){
+	"TemplateProcessing": func(p *postProcessor) (t templates, err error) {
 		if t.single, err = p.template(p.Single, 1); err != nil {
 			return t, fmt.Errorf("single: %w", err)
 		}
@@ -80,14 +87,24 @@ func (p *postProcessor) templates() (t templates, err error) {
 			return t, fmt.Errorf("pair: %w", err)
 		}
 		return t, nil
-	case "BertProcessing":
-		return bertTemplates(p.Cls.id, p.Sep.id), nil
-	case "RobertaProcessing": // of MPNet, whose tokens are BERT's under other names
+	},
+	"BertProcessing": func(p *postProcessor) (templates, error) {
+		return bertTemplates(p.Cls.id, p.Sep.id), p.complete()
+	},
+	// Of MPNet, whose words are BERT's.
+	"RobertaProcessing": func(p *postProcessor) (templates, error) {
 		cls, sep := slot{special, []int64{p.Cls.id}, 0}, slot{special, []int64{p.Sep.id}, 0}
 		a, b := slot{text: 0}, slot{text: 1}
-		return templates{template{cls, a, sep}, template{cls, a, sep, sep, b, sep}}, nil
+		return templates{template{cls, a, sep}, template{cls, a, sep, sep, b, sep}}, p.complete()
+	},
+}
+
+// complete returns an error if the tokens at the ends of rows are not named.
+func (p *postProcessor) complete() error {
+	if p.Cls.content == "" || p.Sep.content == "" {
+		return errors.New("it lacks cls or sep")
 	}
-	return t, fmt.Errorf("it has the type %q; %s", p.Type, supported)
+	return nil
 }
 
 // bertTemplates are [CLS] A [SEP] and [CLS] A [SEP] B [SEP], in which B [SEP] is the second segment.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,7 +35,7 @@ func (c testCase) input() Input {
 func (c testCase) check(t *testing.T, tok *Tokenizer) {
 	t.Helper()
 	got, err := tok.Encode(c.input(), c.MaxLength)
-	require.NoError(t, err)
+	assert.NoError(t, err)
 	types := append(c.Types, c.TypeIDs...)
 	if c.TypeIDs == nil && c.Types == nil {
 		types = make([]int64, len(c.IDs))
@@ -80,16 +82,22 @@ func writeFile(t testing.TB, name, content string) string {
 	return file
 }
 
-func TestCases(t *testing.T) {
+// openVariants opens testdata/tokenizer.json with each of the changes of testdata/variants.json.
+func openVariants(t testing.TB) map[string]*Tokenizer {
 	base := readObject(t, "testdata/tokenizer.json")
 	tokenizers := map[string]*Tokenizer{}
-	for name, raw := range readObject(t, "testdata/variants.json") {
+	for name, changes := range readObject(t, "testdata/variants.json") {
 		variant := maps.Clone(base)
-		require.NoError(t, json.Unmarshal(raw, &variant))
+		require.NoError(t, json.Unmarshal(changes, &variant))
 		tok, err := Open(writeJSON(t, "tokenizer.json", variant))
 		require.NoError(t, err, name)
 		tokenizers[name] = tok
 	}
+	return tokenizers
+}
+
+func TestCases(t *testing.T) {
+	tokenizers := openVariants(t)
 	for _, c := range readCases(t, "testdata/cases.jsonl") {
 		c.check(t, tokenizers[c.Variant])
 	}
@@ -116,4 +124,118 @@ func TestMiniLM(t *testing.T) {
 			}
 		}
 	}
+}
+
+// open opens a file of testdata.
+func openTestdata(t testing.TB, name string) *Tokenizer {
+	tok, err := Open(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return tok
+}
+
+func encode(t testing.TB, tok *Tokenizer, input Input, maxLength int) Encoding {
+	e, err := tok.Encode(input, maxLength)
+	require.NoError(t, err)
+	return e
+}
+
+func TestVocabTxt(t *testing.T) {
+	tok := openTestdata(t, "vocab.txt")
+	for _, c := range readCases(t, "testdata/cases.jsonl") {
+		// tokenizer.json has another limit for the length of a word.
+		if c.Variant == "uncased" && !strings.Contains(c.Text, "aaaa") {
+			c.check(t, tok)
+		}
+	}
+}
+
+func TestFolder(t *testing.T) {
+	tok := openTestdata(t, "")
+	assert.Equal(t, openTestdata(t, "tokenizer.json").Size(), tok.Size())
+	assert.Equal(t, 0, tok.MaxLength())
+}
+
+func TestInvalidUTF8(t *testing.T) {
+	tok := openTestdata(t, "tokenizer.json")
+	assert.Equal(t, encode(t, tok, Text("hello [MASK] é"), 0), encode(t, tok, Text("\xffhel\xc3lo\xe2\x82 [MASK]\xf0\x9f é\xc3"), 0))
+
+	// What is not cleaned shows each byte as U+FFFD.
+	base := readObject(t, "testdata/tokenizer.json")
+	base["normalizer"] = json.RawMessage(`{"type": "BertNormalizer", "clean_text": false}`)
+	raw, err := Open(writeJSON(t, "tokenizer.json", base))
+	require.NoError(t, err)
+	assert.Equal(t, encode(t, raw, Text("\ufffd\ufffd \ufffd"), 0), encode(t, raw, Text("\xe2\x82 \xff"), 0))
+}
+
+func TestBatch(t *testing.T) {
+	tok := openTestdata(t, "tokenizer.json")
+	inputs := []Input{Text("hello"), Pair("hello world", "fox"), Text(""), Text("the quick brown fox hello world")}
+	b, err := tok.Batch(inputs, 6)
+	require.NoError(t, err)
+	assert.Equal(t, []int{4, 6, 1}, []int{b.Rows, b.Length, b.Truncated})
+	cls, sep, hello := int64(2), int64(3), encode(t, tok, Text("hello"), 0).InputIDs[1]
+	assert.Equal(t, []int64{cls, hello, sep, 0, 0, 0}, b.InputIDs[:6])
+	assert.Equal(t, []int64{
+		1, 1, 1, 0, 0, 0,
+		1, 1, 1, 1, 1, 1,
+		1, 1, 0, 0, 0, 0,
+		1, 1, 1, 1, 1, 1,
+	}, b.AttentionMask)
+	assert.Equal(t, []int64{
+		0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 1, 1,
+		0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0,
+	}, b.TokenTypeIDs)
+
+	none, err := tok.Batch(nil, 6)
+	require.NoError(t, err)
+	assert.Equal(t, Batch{InputIDs: []int64{}, AttentionMask: []int64{}, TokenTypeIDs: []int64{}}, *none)
+
+	_, err = tok.Batch(Texts("hello"), 1)
+	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a row")
+}
+
+// TestCutEarly holds that reading no further than the limit changes nothing: a row is what is left of the uncut row.
+func TestCutEarly(t *testing.T) {
+	short := "hello the fox"
+	long := strings.Repeat("the quick  brown [MASK] un-wanted, New York! ", 400)
+	longer := long + short
+	variants := openVariants(t)
+	for _, tok := range []*Tokenizer{variants["uncased"], variants["added"]} {
+		ids := func(text string) []int64 {
+			row := encode(t, tok, Text(text), 0).InputIDs
+			return row[1 : len(row)-1]
+		}
+		for _, pair := range [][2]string{{short, long}, {long, short}, {long, longer}, {longer, long}, {long, long}} {
+			a, b := ids(pair[0]), ids(pair[1])
+			for _, room := range []int{0, 1, 2, 5, 6, 7, 508, 509, len(b) - 1, len(b), len(b) + 1, len(a) + len(b) - 1, len(a) + len(b)} {
+				n, m := truncate(len(a), len(b), room)
+				e := encode(t, tok, Pair(pair[0], pair[1]), room+3)
+				assert.Equal(t, append(append(append([]int64{2}, a[:n]...), 3), append(b[:m:m], 3)...), e.InputIDs)
+				assert.Equal(t, n < len(a) || m < len(b), e.Truncated)
+
+				n = min(room, len(a))
+				e = encode(t, tok, Text(pair[0]), room+2)
+				assert.Equal(t, append(append([]int64{2}, a[:n]...), 3), e.InputIDs)
+				assert.Equal(t, n < len(a), e.Truncated)
+			}
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	tok := openTestdata(t, "tokenizer.json")
+	cases := readCases(t, "testdata/cases.jsonl")
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for _, c := range cases {
+				if c.Variant == "uncased" {
+					c.check(t, tok)
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -1,0 +1,151 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// row returns the ids of tokens of testdata/vocab.txt between [CLS] and [SEP].
+func row(t *testing.T, tokens string) []int64 {
+	data, err := os.ReadFile("testdata/vocab.txt")
+	require.NoError(t, err)
+	vocab := strings.Split(string(data), "\n")
+	var ids []int64
+	for _, token := range strings.Fields("[CLS] " + tokens + " [SEP]") {
+		i := slices.Index(vocab, token)
+		require.GreaterOrEqual(t, i, 0, token)
+		ids = append(ids, int64(i))
+	}
+	return ids
+}
+
+// openBeside opens a file of testdata that has a tokenizer_config.json beside it.
+func openBeside(t *testing.T, name, config string, options ...Option) (*Tokenizer, error) {
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	file := writeFile(t, name, string(data))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), "tokenizer_config.json"), []byte(config), 0o600))
+	return Open(file, options...)
+}
+
+func TestConfig(t *testing.T) {
+	const text, uncased, cased, kept = "É é漢字", "e e 漢 字", "É é 漢 字", "é é 漢 字"
+	for _, c := range []struct {
+		config  string
+		options []Option
+		tokens  string
+		max     int
+	}{
+		{config: `{}`, tokens: uncased},
+		{config: `{"do_lower_case": true}`, tokens: uncased},
+		{config: `{"do_lower_case": false}`, tokens: cased},
+		{config: `{"strip_accents": false}`, tokens: kept},
+		{config: `{"strip_accents": null, "do_lower_case": null}`, tokens: uncased},
+		{config: `{"tokenize_chinese_chars": false}`, tokens: "e e ##漢 ##字"},
+		{config: `{}`, options: []Option{Lowercase(false)}, tokens: cased},
+		{config: `{"do_lower_case": false}`, options: []Option{Lowercase(true)}, tokens: uncased},
+		{config: `{"model_max_length": 512}`, tokens: uncased, max: 512},
+		{config: `{"model_max_length": 1000000000000000019884624838656}`, tokens: uncased},
+		{config: `{"model_max_length": null}`, tokens: uncased},
+		{config: `{"model_max_length": -1}`, tokens: uncased},
+	} {
+		for _, name := range []string{"tokenizer.json", "vocab.txt"} {
+			tok, err := openBeside(t, name, c.config, c.options...)
+			require.NoError(t, err)
+			assert.Equal(t, row(t, c.tokens), encode(t, tok, Text(text), 0).InputIDs, "%s %s", name, c.config)
+			assert.Equal(t, c.max, tok.MaxLength(), "%s %s", name, c.config)
+		}
+	}
+}
+
+// TestNames gives the special tokens other names and adds tokens.
+func TestNames(t *testing.T) {
+	const names = `"pad_token": "world", "unk_token": {"content": "fox"}, "cls_token": "i", "sep_token": "ma", "mask_token": null`
+	tok, err := openBeside(t, "vocab.txt", `{`+names+`, "added_tokens_decoder": {"1000": {"content": "<x>", "lstrip": true}}}`)
+	require.NoError(t, err)
+	assert.Equal(t, 1001, tok.Size())
+	batch, err := tok.Batch(Texts("x <x>a ☃", ""), 0)
+	require.NoError(t, err)
+	want := row(t, "i x [PAD] a fox ma i ma world world world world")
+	want = want[1 : len(want)-1]
+	want[2] = 1000
+	assert.Equal(t, want, batch.InputIDs)
+
+	_, err = openBeside(t, "vocab.txt", `{"added_tokens_decoder": {"1000": {"content": "a"}}}`)
+	assert.ErrorContains(t, err, `the added token "a" has the id 1000, but`)
+}
+
+func TestBadFiles(t *testing.T) {
+	base := readObject(t, "testdata/tokenizer.json")
+	// changed is tokenizer.json with another value of one part.
+	changed := func(part, value string) string {
+		object := maps.Clone(base)
+		object[part] = json.RawMessage(value)
+		return writeJSON(t, "tokenizer.json", object)
+	}
+	model := func(vocab string) string {
+		return changed("model", `{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": `+vocab+`}`)
+	}
+	processing := func(rest string) string { return changed("post_processor", `{"type": `+rest+`}`) }
+	template := func(single, pair string) string {
+		return processing(`"TemplateProcessing", "single": [` + single + `], "pair": [` + pair + `], "special_tokens": {"[CLS]": {"ids": [2]}, "[SEP]": {"ids": [999]}}`)
+	}
+	const a, b = `{"Sequence": {"id": "A", "type_id": 0}}`, `{"Sequence": {"id": "B", "type_id": 0}}`
+	special := func(name string) string { return `{"SpecialToken": {"id": "` + name + `", "type_id": 0}}` }
+
+	for name, c := range map[string]struct{ file, want string }{
+		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt; supported are"},
+		"empty":              {writeFile(t, "tokenizer.json", ""), "not a tokenizer.json: unexpected end of JSON input; supported are"},
+		"cut off":            {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "unexpected end of JSON input"},
+		"another JSON":       {writeFile(t, "config.json", `{"hidden_size": 384}`), `its model has the type ""; supported are`},
+		"another type":       {writeFile(t, "tokenizer.json", `{"model": 3}`), "cannot unmarshal number"},
+		"BPE":                {changed("model", `{"type": "BPE", "vocab": {"a": 0}, "merges": []}`), `its model has the type "BPE"; supported are BERT WordPiece tokenizers`},
+		"Unigram":            {changed("model", `{"type": "Unigram", "unk_id": 0, "vocab": [["a", -1.5]]}`), `its model has the type "Unigram"; supported are`},
+		"WordLevel":          {changed("model", `{"type": "WordLevel", "unk_token": "[UNK]", "vocab": {"a": 0}}`), `its model has the type "WordLevel"; supported are`},
+		"old BPE":            {changed("model", `{"vocab": {"a": 0}, "merges": [], "continuing_subword_prefix": ""}`), `its model has the type ""; supported are`},
+		"normalizer":         {changed("normalizer", `{"type": "NFC"}`), `its normalizer has the type "NFC"; supported are`},
+		"no normalizer":      {changed("normalizer", `null`), `its normalizer has the type ""; supported are`},
+		"pre_tokenizer":      {changed("pre_tokenizer", `{"type": "ByteLevel"}`), `its pre_tokenizer has the type "ByteLevel"; supported are`},
+		"post_processor":     {processing(`"ByteLevel"`), `its post_processor: it has the type "ByteLevel"; supported are`},
+		"no cls":             {processing(`"BertProcessing", "sep": ["[SEP]", 3]`), "its post_processor: it lacks cls or sep"},
+		"odd sep":            {processing(`"RobertaProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]"]`), `["[SEP]"] is not a token and its id`},
+		"template":           {template(special("[CLS]"), a+","+b), "its post_processor: single: it must hold each of its 1 texts once"},
+		"template of a pair": {template(a, a+","+a), "its post_processor: pair: it must hold each of its 2 texts once"},
+		"pair alone":         {template(b, a+","+b), `its post_processor: single: sequence "B" has no text`},
+		"unknown piece":      {template(a+`,{"Other": {}}`, a), "single: a piece is neither a SpecialToken nor a Sequence"},
+		"unknown special":    {template(a+","+special("[EOS]"), a), `single: special token "[EOS]" is not among special_tokens`},
+		"id too large":       {template(a+","+special("[SEP]"), a+","+b), "the post_processor adds the id 999, but the ids of the vocabulary end at"},
+		"no vocabulary":      {model(`null`), "its vocabulary is not an object of tokens and ids"},
+		"negative id":        {model(`{"[UNK]": 0, "a": -1}`), `its vocabulary gives the token "a" the id -1; an id is a whole number below 2³¹`},
+		"fraction":           {model(`{ "\"x" : 0.5 }`), `gives the token "\"x" the id 0.5;`},
+		"huge id":            {model(`{"[UNK]": 2147483648}`), `the id 2147483648;`},
+		"object":             {model(`{"[UNK]": {"}": 1}}`), `the token "[UNK]" the id {"`},
+		"no unknown token":   {model(`{"a": 0}`), `the vocabulary of 1 tokens lacks "[UNK]", which stands for unknown words; supported are`},
+		"added twice":        {changed("added_tokens", `[{"id": 7, "content": "[PAD]"}]`), `the added token "[PAD]" has the id 7, but 0 in the vocabulary`},
+		"added at -1":        {changed("added_tokens", `[{"id": -1, "content": "new"}]`), `the added token "new" has the id -1; an id is at least 0`},
+		"binary vocab.txt":   {writeFile(t, "spiece.model", "\x0a\x0e\xff\xfe"), "it is no text file; supported are"},
+		"merges":             {writeFile(t, "merges.txt", "#version: 0.2\ni n\n"), `its 2 lines lack "[CLS]" or "[SEP]", which begin and end a row; supported are`},
+		"no [UNK]":           {writeFile(t, "vocab.txt", "[CLS]\n[SEP]\n"), `the vocabulary of 2 tokens lacks "[UNK]"`},
+	} {
+		tok, err := Open(c.file)
+		require.Nil(t, tok, name)
+		assert.ErrorContains(t, err, c.want, name)
+		assert.ErrorContains(t, err, filepath.Base(c.file), name)
+	}
+
+	_, err := Open(filepath.Join(t.TempDir(), "tokenizer.json"))
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = openBeside(t, "vocab.txt", `{"model_max_length": "long"}`)
+	assert.ErrorContains(t, err, "tokenizer_config.json beside it: json: cannot unmarshal string")
+	_, err = openBeside(t, "vocab.txt", `{"added_tokens_decoder": {"x": {}}}`)
+	assert.ErrorContains(t, err, `tokenizer_config.json beside it: added_tokens_decoder: "x" is no id`)
+}
