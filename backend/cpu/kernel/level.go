@@ -76,6 +76,12 @@ type Set struct {
 	transpose transposeFunc
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
+	reduce    [NumReduce]reduceFunc
+	softmax   softmaxFunc
+	layerNorm normFunc
+	rmsNorm   normFunc
+
+	softmaxStep softmaxStepFunc
 }
 
 // cacheSizes are the data caches that one core sees, in bytes.
@@ -91,4 +97,9 @@ func genericVariants(s *Set) {
 	s.transpose = transposeGeneric
 	s.unary = unaryGeneric
 	s.binary = binaryGeneric
+	s.reduce = reduceGeneric
+	s.softmax = softmaxGeneric
+	s.softmaxStep = softmaxStepGeneric
+	s.layerNorm = normGeneric(true)
+	s.rmsNorm = normGeneric(false)
 }

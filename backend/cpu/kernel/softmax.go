@@ -1,0 +1,88 @@
+package kernel
+
+import "math"
+
+// Softmax writes e^(x − max)/Σe^(x − max) over each row of a rows × cols matrix. dst may be src. A row of -∞ alone
+// gives NaN, as the formula does.
+func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
+	if rows > 0 && cols > 0 {
+		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
+		s.softmax(&dst[0], dstRow, &src[0], srcRow, rows, cols)
+	}
+}
+
+// softmaxFunc is the kernel of Softmax.
+type softmaxFunc func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)
+
+// SoftmaxColumnsScratch is the scratch memory of SoftmaxColumns in bytes.
+func SoftmaxColumnsScratch(cols int) int { return 3 * 4 * cols }
+
+// SoftmaxColumns is Softmax over each column of a rows × cols matrix, in place.
+func (s *Set) SoftmaxColumns(x []float32, row, rows, cols int, scratch []byte) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	_ = x[(rows-1)*row+cols-1]
+	state := floats(scratch, 3*cols)
+	highest, sum, scale := state[:cols], state[cols:2*cols], state[2*cols:]
+	startSoftmax(highest, sum)
+	s.softmaxStep(&x[0], row, rows, cols, nil, &highest[0], &sum[0], &scale[0])
+	s.Unary(Reciprocal, sum, sum)
+	s.BinaryRows(Mul, x, row, Rows{x, row, 1}, Rows{sum, 0, 1}, rows, cols)
+}
+
+// softmaxStepFunc takes one more block of scores into a softmax over columns that sees its rows block by block. For
+// each column it raises highest to the largest score, replaces the scores by e^(score + bias[row] − highest), adds
+// them to sum, which is brought to the new maximum first, and writes to scale by how much everything that was summed
+// under the old maximum has to be multiplied. bias may be nil. A column whose every score is -∞ has sum 0.
+type softmaxStepFunc func(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32)
+
+// startSoftmax sets the state of a softmax that has seen nothing. The maximum starts at the lowest finite number, so
+// that scores of -∞ give 0 and not -∞ − -∞.
+func startSoftmax(highest, sum []float32) {
+	for i := range highest {
+		highest[i], sum[i] = -math.MaxFloat32, 0
+	}
+}
+
+func softmaxGeneric(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int) {
+	for r := range rows {
+		highest, sum := float32(math.Inf(-1)), 0.0
+		for c := range cols {
+			highest = max(highest, *offset(src, r*srcRow+c))
+		}
+		for c := range cols {
+			e := math.Exp(float64(*offset(src, r*srcRow+c) - highest))
+			*offset(dst, r*dstRow+c) = float32(e)
+			sum += e
+		}
+		for c := range cols {
+			*offset(dst, r*dstRow+c) = float32(float64(*offset(dst, r*dstRow+c)) / sum)
+		}
+	}
+}
+
+func softmaxStepGeneric(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32) {
+	score := func(r, c int) float32 {
+		v := *offset(x, r*xRow+c)
+		if bias != nil {
+			v += *offset(bias, r)
+		}
+		return v
+	}
+	for c := range cols {
+		old := *offset(highest, c)
+		now := old
+		for r := range rows {
+			now = max(now, score(r, c))
+		}
+		factor := math.Exp(float64(old - now))
+		total := factor * float64(*offset(sum, c))
+		for r := range rows {
+			e := float32(math.Exp(float64(score(r, c) - now)))
+			*offset(x, r*xRow+c) = e
+			total += float64(e)
+		}
+		*offset(highest, c), *offset(sum, c), *offset(scale, c) = now, float32(total), float32(factor)
+	}
+}
