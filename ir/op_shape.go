@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -267,15 +268,18 @@ func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
 // Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
 // express, such as a slice that walks backwards.
-type Materialize struct {
-	View Op `ir:"-"`
-}
+type Materialize struct{ View Op }
 
 // Kind implements Op.
 func (Materialize) Kind() Kind { return KindMaterialize }
 
 // Infer implements Op.
-func (o Materialize) Infer(in []*Value) ([]Type, error) { return o.View.Infer(in) }
+func (o Materialize) Infer(in []*Value) ([]Type, error) {
+	if o.View == nil || !o.View.Kind().Has(View) {
+		return nil, errors.New("materialize needs a view")
+	}
+	return o.View.Infer(in)
+}
 
 // Eval implements Op.
 func (o Materialize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.View.Eval(in) }

@@ -400,6 +400,14 @@ func (p *parser) param(v reflect.Value) {
 	case *Attrs:
 		*x = p.attrs()
 		return
+	case *Op:
+		op := p.op(nil)
+		if !op.Kind().Has(View) {
+			p.failAt(at, "%s is not a view", OpName(op))
+		}
+		p.expect("{")
+		*x = p.params(op)
+		return
 	case encoding.TextUnmarshaler:
 		text := p.tok.text
 		if p.tok.kind != word && p.tok.kind != quoted {

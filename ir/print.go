@@ -248,6 +248,8 @@ func paramText(v reflect.Value) string {
 		return x.String()
 	case Attrs:
 		return attrsText(x)
+	case Op:
+		return opNameText(x) + " {" + Params(x) + "}"
 	}
 	switch {
 	case v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0:
