@@ -2,6 +2,7 @@ package rlxc
 
 import (
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/rlxc/rlxc/backend"
@@ -60,6 +61,9 @@ type CompileStats struct {
 	Packed int `json:"packed"`
 }
 
+// EnvVerify names the environment variable that sets CompileOptions.Verify.
+const EnvVerify = "RLXC_VERIFY"
+
 // maxBindings bounds the plans that a program keeps: the ones used last.
 const maxBindings = 32
 
@@ -68,6 +72,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	if o.Backend == "" {
 		o.Backend = "cpu"
 	}
+	o.Verify = o.Verify || os.Getenv(EnvVerify) == "1"
 	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU})
 	if err != nil {
 		return nil, withKind(ErrNoDevice, err)
