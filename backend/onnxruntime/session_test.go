@@ -1,0 +1,181 @@
+//go:build cgo
+
+package onnxruntime
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// need skips a test where there is no library to run.
+func need(t *testing.T) {
+	if os.Getenv(Env) == "" {
+		t.Skip(Env + " is not set")
+	}
+}
+
+// model makes a model of nodes "Op in out"; types of inputs and outputs as given, nil dims meaning no shape.
+func model(nodes [][3]string, in, out []*onnxpb.ValueInfoProto) *onnxpb.ModelProto {
+	g := &onnxpb.GraphProto{Name: "test", Input: in, Output: out}
+	for _, n := range nodes {
+		g.Node = append(g.Node, &onnxpb.NodeProto{Name: n[2], OpType: n[0], Input: []string{n[1]}, Output: []string{n[2]}})
+	}
+	return &onnxpb.ModelProto{IrVersion: 9, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 19}}, Graph: g}
+}
+
+func declared(name string, d tensor.DType, dims []int64) *onnxpb.ValueInfoProto {
+	v := typed(name, d)
+	if dims == nil {
+		return v
+	}
+	s := &onnxpb.TensorShapeProto{}
+	for _, n := range dims {
+		s.Dim = append(s.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+	}
+	v.Type.GetTensorType().Shape = s
+	return v
+}
+
+func open(t *testing.T, p *onnxpb.ModelProto, o Options) *Session {
+	m, err := onnx.New(p, "test")
+	require.NoError(t, err)
+	s, err := New(m, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestTypes sends every type through Identity, at a rank that the binding carries, at rank 0 and without a declared shape.
+func TestTypes(t *testing.T) {
+	need(t)
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16, tensor.F8E4M3FN, tensor.F8E5M2,
+		tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16, tensor.U32, tensor.U64, tensor.Bool} {
+		for _, shape := range [][]int{{2, 3}, {0, 3}, {}} {
+			if carried := carries[d].in != nil; !carried && len(shape) == 0 || !carried && shape[0] == 0 {
+				continue // the binding has no way in
+			}
+			x := tensor.New(d, shape...)
+			for i := range x.Len() {
+				if d.IsFloat() {
+					x.SetFloat64(i, float64(i)-1.5)
+				} else {
+					x.SetInt64(i, int64(i%2))
+				}
+			}
+			dims := make([]int64, len(shape))
+			for i, n := range shape {
+				dims[i] = int64(n)
+			}
+			for _, ranked := range []bool{true, false} {
+				out := declared("y", d, nil)
+				if ranked {
+					out = declared("y", d, dims)
+				}
+				s := open(t, model([][3]string{{"Identity", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", d, dims)}, []*onnxpb.ValueInfoProto{out}), Options{Level: None})
+				got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
+				require.NoError(t, err, "%v ranked %v", x, ranked)
+				require.Equal(t, x.String(), got["y"].String())
+				require.True(t, bytes.Equal(x.Bytes(), got["y"].Bytes()), "%v ranked %v", x, ranked)
+			}
+		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	need(t)
+	x := tensor.FromStrings([]string{"a", "", "ü"}, 3)
+	s := open(t, model([][3]string{{"Identity", "x", "y"}},
+		[]*onnxpb.ValueInfoProto{declared("x", tensor.String, []int64{3})},
+		[]*onnxpb.ValueInfoProto{declared("y", tensor.String, []int64{3})}), Options{})
+	got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
+	require.NoError(t, err)
+	require.Equal(t, x.Strings(), got["y"].Strings())
+}
+
+// TestMarks gives an intermediate value beside the output and leaves the model that it was made from alone.
+func TestMarks(t *testing.T) {
+	need(t)
+	p := model([][3]string{{"Neg", "x", "a"}, {"Exp", "a", "b"}, {"Neg", "b", "y"}},
+		[]*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{2})}, []*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})})
+	s := open(t, p, Options{Level: None, Marks: []Mark{{"b", tensor.F32}, {"y", tensor.F32}}})
+	require.Len(t, s.Outputs(), 2)
+	require.Len(t, p.Graph.Node, 3)
+	require.Len(t, p.Graph.Output, 1)
+	got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.FromSlice([]float32{0, 1})})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, []float64{1, math.Exp(-1)}, got["b"].Float64s(), 1e-7)
+	require.InDeltaSlice(t, []float64{-1, -math.Exp(-1)}, got["y"].Float64s(), 1e-7)
+}
+
+// TestNoInputs runs a model that takes nothing.
+func TestNoInputs(t *testing.T) {
+	need(t)
+	p := model(nil, nil, []*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})})
+	p.Graph.Node = []*onnxpb.NodeProto{{OpType: "Constant", Output: []string{"y"}, Attribute: []*onnxpb.AttributeProto{
+		{Name: "value_floats", Type: onnxpb.AttributeProto_FLOATS, Floats: []float32{3, 4}}}}}
+	got, err := open(t, p, Options{}).Run(context.Background(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []float64{3, 4}, got["y"].Float64s())
+}
+
+// TestBadInput has every mistake answered by an error, and the session usable afterwards.
+func TestBadInput(t *testing.T) {
+	need(t)
+	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{2})},
+		[]*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})}), Options{Threads: 1})
+	x := tensor.FromSlice([]float32{0, 1})
+	for _, bad := range []map[string]*tensor.Tensor{
+		nil,
+		{"x": x, "z": x},
+		{"x": tensor.FromSlice([]int64{0, 1})},
+		{"x": tensor.FromSlice([]float32{0, 1, 2})},
+	} {
+		_, err := s.Run(context.Background(), bad)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	_, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = s.Run(ctx, map[string]*tensor.Tensor{"x": x})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestRecorded holds the session against what the onnxruntime of another machine recorded.
+func TestRecorded(t *testing.T) {
+	need(t)
+	root := os.Getenv("RLXC_FIXTURES")
+	if root == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	for _, name := range []string{"bert-tiny", "bert-tiny-fp16", "bert-tiny-external"} {
+		dir := filepath.Join(root, name)
+		s, err := Open(filepath.Join(dir, "model.onnx"), Options{Threads: 1, Level: None})
+		require.NoError(t, err)
+		in := map[string]*tensor.Tensor{}
+		for i, info := range s.Inputs() {
+			in[info.Name], err = onnx.ReadTensor(filepath.Join(dir, "test_data_set_3", "input_"+string(rune('0'+i))+".pb"))
+			require.NoError(t, err)
+		}
+		got, err := s.Run(context.Background(), in)
+		require.NoError(t, err)
+		for i, info := range s.Outputs() {
+			want, err := onnx.ReadTensor(filepath.Join(dir, "test_data_set_3", "output_"+string(rune('0'+i))+".pb"))
+			require.NoError(t, err)
+			require.Equal(t, want.String(), got[info.Name].String())
+			require.InDeltaSlice(t, want.Float64s(), got[info.Name].Float64s(), 1e-5, "%s %s", name, info.Name)
+		}
+		require.NoError(t, s.Close())
+	}
+}

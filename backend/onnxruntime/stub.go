@@ -1,0 +1,47 @@
+//go:build !cgo
+
+package onnxruntime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// ErrNoCgo is what every entry gives in a build without cgo.
+var ErrNoCgo = errors.New("this rlxc was built without cgo, which running onnxruntime needs: build it with CGO_ENABLED=1 and a C compiler")
+
+// Available reports whether this build can run onnxruntime.
+const Available = false
+
+// A Session is a model loaded into onnxruntime.
+type Session struct{}
+
+// Open loads the model in a file.
+func Open(string, Options) (*Session, error) { return nil, ErrNoCgo }
+
+// New loads a model that is in memory.
+func New(*onnx.Model, Options) (*Session, error) { return nil, ErrNoCgo }
+
+// Version is the version of the library.
+func (*Session) Version() string { return "" }
+
+// LoadTime is how long onnxruntime took to make the session.
+func (*Session) LoadTime() time.Duration { return 0 }
+
+// Inputs describes what a run takes, in the model's order.
+func (*Session) Inputs() []ValueInfo { return nil }
+
+// Outputs describes what a run gives, in the model's order, marks last.
+func (*Session) Outputs() []ValueInfo { return nil }
+
+// Run runs the model.
+func (*Session) Run(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	return nil, ErrNoCgo
+}
+
+// Close frees the session.
+func (*Session) Close() error { return ErrNoCgo }
