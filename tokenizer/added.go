@@ -25,7 +25,7 @@ type finder struct {
 }
 
 // newFinder makes a finder of tokens whose contents are in the form in which the text will be; nil if there is none to find. Of two
-// tokens with the same content the first counts.
+// tokens that have become the same the first counts; tokenizers leaves that to chance.
 func newFinder(tokens []addedToken) *finder {
 	f := &finder{tokens: tokens}
 	var entries []entry

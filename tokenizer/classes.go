@@ -7,11 +7,12 @@ import (
 
 // A class is a set of the properties that normalising and splitting look at.
 //
-// They are those of Hugging Face's tokenizers, the reference for the ids, and not those of one Unicode version: it takes general
-// categories from Unicode 8, decompositions and combining classes from Unicode 9, white space and case from Unicode 17. Go's tables
-// would differ in 600 code points, and with each Go release in others. tables.go was therefore made by asking tokenizers about every
-// code point, and TestEveryCodePoint holds that nothing differs. What is left to Go and x/text are the parts that Unicode never changes
-// once a character is assigned: the decomposition of a character, its combining class, its lower case.
+// They are the ones that Hugging Face's tokenizers goes by, and not those of one version of Unicode: it takes general categories from
+// Unicode 8, decompositions and combining classes from Unicode 9, words from Unicode 16, case from Unicode 17. Go's own tables differ
+// for some 600 code points (a mark that came with Unicode 10 is dropped by them and kept by tokenizers, for one), and other ones with
+// each release of Go. tables.go was therefore made by asking tokenizers about every code point, and TestEveryCodePoint holds that there
+// is no difference. Go and x/text are left with what Unicode does not change once a character is assigned: its decomposition, its
+// combining class, its lower case, and what is white space.
 type class uint8
 
 const (

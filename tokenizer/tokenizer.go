@@ -1,5 +1,10 @@
-// Package tokenizer turns text into the ids that BERT-style models take. It reads the tokenizer files that such models come with
-// (tokenizer.json, or vocab.txt) and gives, id for id, what Hugging Face's tokenizers gives.
+// Package tokenizer turns text into the ids that BERT-style models take. It reads the files that come with such a model, tokenizer.json
+// or vocab.txt, and gives, id for id, what Hugging Face's tokenizers gives.
+//
+// It departs from tokenizers in three places. An added token that is looked for in normal text, and whose own normal form is empty, is
+// not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file gives
+// it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. And a vocabulary without
+// the unknown token is an error of Open, not of the first unknown word.
 package tokenizer
 
 import (

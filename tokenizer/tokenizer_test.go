@@ -149,10 +149,18 @@ func TestVocabTxt(t *testing.T) {
 	}
 }
 
+// TestFolder holds that of a folder's files tokenizer.json comes first.
 func TestFolder(t *testing.T) {
-	tok := openTestdata(t, "")
+	vocab, err := os.ReadFile("testdata/vocab.txt")
+	require.NoError(t, err)
+	folder := filepath.Dir(writeFile(t, "vocab.txt", string(vocab)))
+	tok, err := Open(folder)
+	require.NoError(t, err)
 	assert.Equal(t, openTestdata(t, "tokenizer.json").Size(), tok.Size())
-	assert.Equal(t, 0, tok.MaxLength())
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte("{}"), 0o600))
+	_, err = Open(folder)
+	assert.ErrorContains(t, err, "tokenizer.json")
 }
 
 func TestInvalidUTF8(t *testing.T) {
@@ -194,6 +202,28 @@ func TestBatch(t *testing.T) {
 
 	_, err = tok.Batch(Texts("hello"), 1)
 	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a row")
+}
+
+// TestSameAddedToken holds that of two added tokens with the same normal form the first counts, and that an empty one is never found.
+func TestSameAddedToken(t *testing.T) {
+	base := readObject(t, "testdata/tokenizer.json")
+	base["added_tokens"] = json.RawMessage(`[{"id": 900, "content": "Ab", "normalized": true}, {"id": 901, "content": "aB", "normalized": true},
+		{"id": 902, "content": "\u0302", "normalized": true}]`)
+	tok, err := Open(writeJSON(t, "tokenizer.json", base))
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2, 900, 900, 900, 3}, encode(t, tok, Text("AB\u0302 aBAb"), 0).InputIDs)
+}
+
+// TestLongText holds that a long text, which is normalised part by part, is not cut inside an added token.
+func TestLongText(t *testing.T) {
+	tok := openVariants(t)["added"]
+	one := encode(t, tok, Text("New York"), 0).InputIDs
+	require.Len(t, one, 3)
+	many := encode(t, tok, Text(strings.Repeat("New York ", 2*partBytes)), 0).InputIDs
+	require.Len(t, many, 2*partBytes+2)
+	for _, id := range many[1 : len(many)-1] {
+		require.Equal(t, one[1], id)
+	}
 }
 
 // TestCutEarly holds that reading no further than the limit changes nothing: a row is what is left of the uncut row.

@@ -87,7 +87,7 @@ VARIANTS = {
             added("NEW", N + 7, normalized=True, lstrip=True, rstrip=True),
             added("fox", VOCAB.index("fox"), normalized=True),
             added(" sp", N + 8),
-            added("zürich", N + 9, normalized=True),
+            added(" lsp", N + 9, lstrip=True),
         ]
     },
     "bert processing": {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", SEP], "cls": ["[CLS]", CLS]}},
@@ -106,6 +106,7 @@ VARIANTS = {
     "no prefix": {"model": BASE["model"] | {"continuing_subword_prefix": ""}},
     "another prefix": {"model": BASE["model"] | {"continuing_subword_prefix": "##a"}},
     "prefix that leads nowhere": {"model": BASE["model"] | {"continuing_subword_prefix": "@@"}},
+    "another unknown token": {"model": BASE["model"] | {"unk_token": "fox"}},
     "no type of the model": {"model": {k: v for k, v in BASE["model"].items() if k != "type"}},
 }
 
@@ -138,7 +139,7 @@ ADDED = [
     "New York NEW YORK new  york NEWYORK newt  NEW  x",
     "Zürich zurich ZÜRICH Zürichs xzürich",
     "the fox foxes FOX",
-    "a sp b  spc<r> sp",
+    "a sp b  spc<r> sp<r>  lsp lsp",
     "[MASK]a[MASK] <r>",
     "\u00a0<l>\u3000<r>\u3000x",
 ]
@@ -180,7 +181,7 @@ def main():
             elif name == "added":
                 texts = ADDED
             else:
-                texts = PLAIN[2:4]
+                texts = PLAIN[2:6]
             for text in texts:
                 case(text)
             if name == "uncased" or "post_processor" in changes:
