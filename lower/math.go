@@ -1,3 +1,206 @@
 package lower
 
-var mathRows = []row{}
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// What works element by element. The operators that choose between elements or change their type are in convert.go.
+var mathRows = slices.Concat(plainUnaryRows, plainBinaryRows, []row{
+	{"Elu", 1, lowerAlpha(ir.Elu, 1)},
+	{"LeakyRelu", 1, lowerAlpha(ir.LeakyRelu, 0.01)},
+	{"Celu", 12, lowerAlpha(ir.Celu, 1)},
+	{"ThresholdedRelu", 10, lowerAlpha(ir.ThresholdedRelu, 1)},
+	{"Swish", 24, lowerAlpha(ir.Silu, 1)},
+	{"HardSigmoid", 1, lowerHardSigmoid},
+	{"Selu", 1, lowerSelu},
+	{"Gelu", 20, lowerGelu},
+	{"IsInf", 10, lowerIsInf},
+	{"PRelu", 7, lowerPRelu},
+	{"Shrink", 9, lowerShrink},
+	{"Mod", 10, lowerMod},
+	{"BitShift", 11, lowerBitShift},
+
+	{"Max", 6, lowerVariadic(ir.MaxFn)},
+	{"Min", 6, lowerVariadic(ir.MinFn)},
+	{"Sum", 6, lowerVariadic(ir.Add)},
+	{"Mean", 6, lowerMean},
+})
+
+var plainUnaryRows = []row{
+	{"Abs", 6, lowerUnary(ir.Abs)},
+	{"Acos", 7, lowerUnary(ir.Acos)},
+	{"Acosh", 9, lowerUnary(ir.Acosh)},
+	{"Asin", 7, lowerUnary(ir.Asin)},
+	{"Asinh", 9, lowerUnary(ir.Asinh)},
+	{"Atan", 7, lowerUnary(ir.Atan)},
+	{"Atanh", 9, lowerUnary(ir.Atanh)},
+	{"BitwiseNot", 18, lowerUnary(ir.BitwiseNot)},
+	{"Ceil", 6, lowerUnary(ir.Ceil)},
+	{"Cos", 7, lowerUnary(ir.Cos)},
+	{"Cosh", 9, lowerUnary(ir.Cosh)},
+	{"Erf", 9, lowerUnary(ir.Erf)},
+	{"Exp", 6, lowerUnary(ir.Exp)},
+	{"Floor", 6, lowerUnary(ir.Floor)},
+	{"HardSwish", 14, lowerUnary(ir.HardSwish)},
+	{"IsNaN", 9, lowerUnary(ir.IsNaN)},
+	{"Log", 6, lowerUnary(ir.Log)},
+	{"Mish", 18, lowerUnary(ir.Mish)},
+	{"Neg", 6, lowerUnary(ir.Neg)},
+	{"Not", 1, lowerUnary(ir.Not)},
+	{"Reciprocal", 6, lowerUnary(ir.Reciprocal)},
+	{"Relu", 6, lowerUnary(ir.Relu)},
+	{"Round", 11, lowerUnary(ir.Round)},
+	{"Sigmoid", 6, lowerUnary(ir.Sigmoid)},
+	{"Sign", 9, lowerUnary(ir.Sign)},
+	{"Sin", 7, lowerUnary(ir.Sin)},
+	{"Sinh", 9, lowerUnary(ir.Sinh)},
+	{"Softplus", 1, lowerUnary(ir.Softplus)},
+	{"Softsign", 1, lowerUnary(ir.Softsign)},
+	{"Sqrt", 6, lowerUnary(ir.Sqrt)},
+	{"Tan", 7, lowerUnary(ir.Tan)},
+	{"Tanh", 6, lowerUnary(ir.Tanh)},
+}
+
+var plainBinaryRows = []row{
+	{"Add", 7, lowerBinary(ir.Add)},
+	{"And", 7, lowerBinary(ir.And)},
+	{"BitwiseAnd", 18, lowerBinary(ir.BitwiseAnd)},
+	{"BitwiseOr", 18, lowerBinary(ir.BitwiseOr)},
+	{"BitwiseXor", 18, lowerBinary(ir.BitwiseXor)},
+	{"Div", 7, lowerBinary(ir.Div)},
+	{"Equal", 7, lowerBinary(ir.Equal)},
+	{"Greater", 7, lowerBinary(ir.Greater)},
+	{"GreaterOrEqual", 12, lowerBinary(ir.GreaterOrEqual)},
+	{"Less", 7, lowerBinary(ir.Less)},
+	{"LessOrEqual", 12, lowerBinary(ir.LessOrEqual)},
+	{"Mul", 7, lowerBinary(ir.Mul)},
+	{"Or", 7, lowerBinary(ir.Or)},
+	{"Pow", 7, lowerBinary(ir.Pow)},
+	{"Sub", 7, lowerBinary(ir.Sub)},
+	{"Xor", 7, lowerBinary(ir.Xor)},
+}
+
+func lowerUnary(fn ir.UnaryFn) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value { return []*ir.Value{c.unary(fn, c.In(0))} }
+}
+
+func lowerBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value { return []*ir.Value{c.binary(fn, c.In(0), c.In(1))} }
+}
+
+func (c *Context) unary(fn ir.UnaryFn, x *ir.Value) *ir.Value { return c.Emit(ir.Unary{Fn: fn}, x) }
+
+func (c *Context) binary(fn ir.BinaryFn, x, y *ir.Value) *ir.Value {
+	return c.Emit(ir.Binary{Fn: fn}, x, y)
+}
+
+// like is a scalar of x's type.
+func (c *Context) like(x *ir.Value, v float64) *ir.Value { return c.Scalar(x.Type.DType, v) }
+
+// within refuses a result that broadcasting has made larger than x: what ONNX calls unidirectional broadcasting.
+func (c *Context) within(x, y *ir.Value) *ir.Value {
+	same := Rank(x) == Rank(y)
+	for i := 0; same && i < Rank(x); i++ {
+		same = ir.Same(x.Type.Shape[i], y.Type.Shape[i]) != ir.No
+	}
+	if !same {
+		c.Failf("an operand does not broadcast to %v", x.Type.Shape)
+	}
+	return y
+}
+
+func lowerAlpha(fn ir.UnaryFn, alpha float32) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		return []*ir.Value{c.Emit(ir.Unary{Fn: fn, Alpha: c.AttrFloat("alpha", alpha)}, c.In(0))}
+	}
+}
+
+func lowerHardSigmoid(c *Context) []*ir.Value {
+	op := ir.Unary{Fn: ir.HardSigmoid, Alpha: c.AttrFloat("alpha", 0.2), Beta: c.AttrFloat("beta", 0.5)}
+	return []*ir.Value{c.Emit(op, c.In(0))}
+}
+
+func lowerSelu(c *Context) []*ir.Value {
+	op := ir.Unary{Fn: ir.Selu, Alpha: c.AttrFloat("alpha", 1.67326319217681884765625), Beta: c.AttrFloat("gamma", 1.05070102214813232421875)}
+	return []*ir.Value{c.Emit(op, c.In(0))}
+}
+
+func lowerGelu(c *Context) []*ir.Value {
+	fn, ok := map[string]ir.UnaryFn{"none": ir.Gelu, "tanh": ir.GeluTanh}[c.AttrString("approximate", "none")]
+	if !ok {
+		c.Failf("approximate is neither none nor tanh")
+	}
+	return []*ir.Value{c.unary(fn, c.In(0))}
+}
+
+func lowerIsInf(c *Context) []*ir.Value {
+	op := ir.Unary{Fn: ir.IsInf, Alpha: float32(c.AttrInt("detect_positive", 1)), Beta: float32(c.AttrInt("detect_negative", 1))}
+	return []*ir.Value{c.Emit(op, c.In(0))}
+}
+
+func lowerPRelu(c *Context) []*ir.Value {
+	x := c.In(0)
+	return []*ir.Value{c.within(x, c.binary(ir.PRelu, x, c.In(1)))}
+}
+
+func lowerShrink(c *Context) []*ir.Value {
+	x := c.In(0)
+	bias, lambda := c.like(x, float64(c.AttrFloat("bias", 0))), c.like(x, float64(c.AttrFloat("lambd", 0.5)))
+	low, high := c.binary(ir.Less, x, c.unary(ir.Neg, lambda)), c.binary(ir.Greater, x, lambda)
+	y := c.Emit(ir.Where{}, high, c.binary(ir.Sub, x, bias), c.like(x, 0))
+	return []*ir.Value{c.Emit(ir.Where{}, low, c.binary(ir.Add, x, bias), y)}
+}
+
+func lowerMod(c *Context) []*ir.Value {
+	x, fn := c.In(0), ir.Mod
+	if c.AttrBool("fmod", false) {
+		fn = ir.FMod
+	} else if x.Type.DType.IsFloat() && c.Version() < 28 {
+		c.Failf("fmod must be 1 for %s", x.Type.DType.ONNX())
+	}
+	return []*ir.Value{c.binary(fn, x, c.In(1))}
+}
+
+func lowerBitShift(c *Context) []*ir.Value {
+	x := c.In(0)
+	if x.Type.DType.IsSigned() && c.Version() < 28 {
+		c.Failf("%s cannot be shifted in opset %d", x.Type.DType.ONNX(), c.Version())
+	}
+	fn, ok := map[string]ir.BinaryFn{"LEFT": ir.ShiftLeft, "RIGHT": ir.ShiftRight}[c.AttrString("direction", "")]
+	if !ok {
+		c.Failf("direction is neither LEFT nor RIGHT")
+	}
+	return []*ir.Value{c.binary(fn, x, c.In(1))}
+}
+
+func lowerVariadic(fn ir.BinaryFn) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value { return []*ir.Value{c.variadic(fn)} }
+}
+
+// variadic combines any number of operands from left to right.
+func (c *Context) variadic(fn ir.BinaryFn) *ir.Value {
+	y := c.In(0)
+	for _, x := range c.All()[1:] {
+		y = c.binary(fn, y, x)
+	}
+	return y
+}
+
+func lowerMean(c *Context) []*ir.Value {
+	sum := c.variadic(ir.Add)
+	if d := sum.Type.DType; !d.IsFloat() {
+		c.Failf("the mean of %s", d.ONNX())
+	}
+	return []*ir.Value{c.binary(ir.Div, sum, c.like(sum, float64(c.NumInputs())))}
+}
+
+// cast converts, where that changes anything.
+func (c *Context) cast(x *ir.Value, to tensor.DType) *ir.Value {
+	if x.Type.DType == to {
+		return x
+	}
+	return c.Emit(ir.Cast{To: to}, x)
+}

@@ -1,3 +1,233 @@
 package lower
 
-var nnRows = []row{}
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Products and normalisations.
+var nnRows = []row{
+	{"MatMul", 1, lowerMatMul},
+	{"Gemm", 7, lowerGemm},
+	{"LayerNormalization", 17, lowerLayerNormalization},
+	{"RMSNormalization", 23, lowerRMSNormalization},
+	{"GroupNormalization", 18, lowerGroupNormalization},
+	{"InstanceNormalization", 6, lowerInstanceNormalization},
+	{"BatchNormalization", 7, lowerBatchNormalization},
+}
+
+// lowerMatMul gives vectors a second axis, which the product loses again (numpy.matmul).
+func lowerMatMul(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(1)
+	if Rank(a) == 0 || Rank(b) == 0 {
+		c.Failf("the product of %v and %v: scalars have none", a.Type, b.Type)
+	}
+	row, column := Rank(a) == 1, Rank(b) == 1
+	if row {
+		a = c.reshape(a, ir.Shape{ir.N(1), a.Type.Shape[0]})
+	}
+	if column {
+		b = c.reshape(b, ir.Shape{b.Type.Shape[0], ir.N(1)})
+	}
+	y := c.Emit(ir.MatMul{}, a, b)
+	s := y.Type.Shape
+	lead, m, n := s[:len(s)-2], s[len(s)-2:len(s)-1], s[len(s)-1:]
+	if row {
+		m = nil
+	}
+	if column {
+		n = nil
+	}
+	return []*ir.Value{c.reshape(y, append(append(append(ir.Shape{}, lead...), m...), n...))}
+}
+
+// lowerGemm is alpha·a·b + beta·c.
+func lowerGemm(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(1)
+	alpha, beta := c.AttrFloat("alpha", 1), c.AttrFloat("beta", 1)
+	if Rank(a) != 2 || Rank(b) != 2 {
+		c.Failf("%v and %v are not matrices", a.Type, b.Type)
+	}
+	if c.AttrBool("transA", false) {
+		a = c.Emit(ir.Transpose{Perm: []int{1, 0}}, a)
+	}
+	op := ir.MatMul{TransB: c.AttrBool("transB", false)}
+	after := alpha != 1 // the product itself takes neither a factor of 0, nor one of integers
+	if a.Type.DType.IsFloat() && alpha != 0 {
+		op.Alpha, after = alpha, false
+	}
+	bias := c.Opt(2)
+	if c.Version() < 11 {
+		bias = c.In(2)
+	}
+	if bias != nil && beta == 1 && Rank(bias) == 1 && !bias.Type.Shape[0].Is(1) && !after {
+		return []*ir.Value{c.Emit(op, a, b, bias)}
+	}
+	y := c.Emit(op, a, b)
+	if after {
+		y = c.binary(ir.Mul, y, c.factor(y, "alpha", alpha))
+	}
+	if bias == nil || beta == 0 {
+		return []*ir.Value{y}
+	}
+	if beta != 1 {
+		bias = c.binary(ir.Mul, bias, c.factor(y, "beta", beta))
+	}
+	return []*ir.Value{c.within(y, c.binary(ir.Add, y, bias))}
+}
+
+// factor is a scalar of x's type, which must hold it exactly when it is an integer.
+func (c *Context) factor(x *ir.Value, name string, v float32) *ir.Value {
+	if !x.Type.DType.IsFloat() && v != float32(int32(v)) {
+		c.Unsupportedf("%s = %v in a product of %s", name, v, x.Type.DType.ONNX())
+	}
+	return c.like(x, float64(v))
+}
+
+// normalized reads the attributes that the norms over trailing axes share.
+func (c *Context) normalized(x *ir.Value) (op ir.LayerNorm, stash tensor.DType) {
+	axis := c.Axis(c.AttrInt("axis", -1), Rank(x))
+	op = ir.LayerNorm{Axes: Rank(x) - axis, Eps: c.AttrFloat("epsilon", 1e-5)}
+	return op, c.stash()
+}
+
+// stash is the type in which the statistics of a norm are kept. The IR's norms compute in float32 or better, which
+// serves all that ONNX allows.
+func (c *Context) stash() tensor.DType {
+	d := tensor.DType(c.AttrInt("stash_type", int(tensor.F32)))
+	if !d.IsFloat() {
+		c.Failf("stash_type %d is not a floating-point type", int(d))
+	}
+	return d
+}
+
+func lowerLayerNormalization(c *Context) []*ir.Value {
+	x, scale, bias := c.In(0), c.In(1), c.Opt(2)
+	op, stash := c.normalized(x)
+	out := []*ir.Value{c.norm(op, x, scale, bias)}
+	if !c.Wants(1) && !c.Wants(2) {
+		return out
+	}
+	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true}
+	for axis := Rank(x) - op.Axes; axis < Rank(x); axis++ {
+		mean.Axes = append(mean.Axes, axis)
+	}
+	wide := c.cast(x, stash)
+	center := c.Emit(mean, wide)
+	d := c.binary(ir.Sub, wide, center)
+	variance := c.binary(ir.Add, c.Emit(mean, c.binary(ir.Mul, d, d)), c.like(d, float64(op.Eps)))
+	return append(out, center, c.unary(ir.Reciprocal, c.unary(ir.Sqrt, variance)))[:c.NumOutputs()]
+}
+
+// norm applies op, with scale and bias inside it where they fit the normalised axes, and behind it where ONNX lets them
+// reach further.
+func (c *Context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
+	fits := func(v *ir.Value) bool { return v == nil || Rank(v) <= op.Axes && v.Type.DType == x.Type.DType }
+	if fits(scale) && fits(bias) {
+		return c.within(x, c.Emit(op, x, scale, bias))
+	}
+	y := c.cast(c.Emit(op, x), scale.Type.DType)
+	y = c.binary(ir.Mul, y, scale)
+	if bias != nil {
+		y = c.binary(ir.Add, y, bias)
+	}
+	return c.within(x, y)
+}
+
+// lowerRMSNormalization gives a result of the scale's type.
+func lowerRMSNormalization(c *Context) []*ir.Value {
+	x := c.In(0)
+	op, _ := c.normalized(x)
+	op.RMS = true
+	return []*ir.Value{c.norm(op, x, c.In(1), nil)}
+}
+
+// perChannel gives a vector of one number a channel the shape that broadcasts over [N,C,…].
+func (c *Context) perChannel(v *ir.Value, rank int) *ir.Value {
+	if Rank(v) != 1 {
+		c.Failf("%v is not one number a channel", v.Type)
+	}
+	s := ir.Shape{v.Type.Shape[0]}
+	for range rank - 2 {
+		s = append(s, ir.N(1))
+	}
+	return c.reshape(v, s)
+}
+
+// lowerGroupNormalization normalises over groups of channels. Before opset 21, scale and bias were one number a group.
+func lowerGroupNormalization(c *Context) []*ir.Value {
+	x, scale, bias, groups := c.In(0), c.In(1), c.In(2), c.AttrInt("num_groups", 0)
+	s, op := x.Type.Shape, ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-5)}
+	if len(s) < 2 || groups < 1 || ir.Same(s[1].Mod(ir.N(groups)), ir.N(0)) == ir.No {
+		c.Failf("%d groups of the channels of %v", groups, x.Type)
+	}
+	if c.Version() >= 21 {
+		c.stash()
+	}
+	y := c.Emit(op, c.reshape(x, ir.Shape{s[0], ir.N(groups), s[1:].Elements().Div(ir.N(groups))}))
+	apply := func(y *ir.Value) *ir.Value {
+		return c.binary(ir.Add, c.binary(ir.Mul, y, c.perChannel(scale, Rank(y))), c.perChannel(bias, Rank(y)))
+	}
+	if c.Version() < 21 {
+		return []*ir.Value{c.reshape(c.within(y, apply(y)), s)}
+	}
+	y = c.reshape(y, s)
+	return []*ir.Value{c.within(x, apply(y))}
+}
+
+func lowerInstanceNormalization(c *Context) []*ir.Value {
+	x := c.In(0)
+	if Rank(x) < 3 {
+		c.Failf("%v has no axes behind the channels", x.Type)
+	}
+	y := c.Emit(ir.LayerNorm{Axes: Rank(x) - 2, Eps: c.AttrFloat("epsilon", 1e-5)}, x)
+	y = c.binary(ir.Mul, y, c.perChannel(c.In(1), Rank(x)))
+	return []*ir.Value{c.within(x, c.binary(ir.Add, y, c.perChannel(c.In(2), Rank(x))))}
+}
+
+// lowerBatchNormalization is (x − mean) / sqrt(var + epsilon) · scale + bias, in the widest of the operands' types. In
+// training mode mean and variance are the batch's, and the running ones move towards them.
+func lowerBatchNormalization(c *Context) []*ir.Value {
+	x := c.In(0)
+	if Rank(x) < 2 {
+		c.Failf("%v has no channels", x.Type)
+	}
+	eps, momentum := c.AttrFloat("epsilon", 1e-5), c.AttrFloat("momentum", 0.9)
+	if c.Version() < 9 && !c.AttrBool("spatial", true) {
+		c.Unsupportedf("statistics for every position (spatial = 0)")
+	}
+	training := c.Version() >= 14 && c.AttrBool("training_mode", false)
+	if !training && c.NumOutputs() > 1 {
+		c.Unsupportedf("statistics of the batch are results of training")
+	}
+	wide := x.Type.DType
+	for _, v := range c.All() {
+		if v.Type.DType.Bits() > wide.Bits() {
+			wide = v.Type.DType
+		}
+	}
+	param := func(i int) *ir.Value { return c.cast(c.perChannel(c.In(i), Rank(x)), wide) }
+	scale, bias, mean, variance := param(1), param(2), param(3), param(4)
+	from := c.cast(x, wide)
+	out := []*ir.Value{nil}
+	if training {
+		over := ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: []int{0}}
+		for axis := 2; axis < Rank(x); axis++ {
+			over.Axes = append(over.Axes, axis)
+		}
+		moved := func(i int, running, now *ir.Value) *ir.Value {
+			old := c.binary(ir.Mul, running, c.like(running, float64(momentum)))
+			y := c.binary(ir.Add, old, c.binary(ir.Mul, now, c.like(now, 1-float64(momentum))))
+			return c.cast(c.reshape(y, c.In(i).Type.Shape), c.In(i).Type.DType)
+		}
+		runningMean, runningVariance := mean, variance
+		mean = c.Emit(over, from)
+		d := c.binary(ir.Sub, from, mean)
+		variance = c.Emit(over, c.binary(ir.Mul, d, d))
+		out = append(out, moved(3, runningMean, mean), moved(4, runningVariance, variance))
+	}
+	deviation := c.unary(ir.Sqrt, c.binary(ir.Add, variance, c.like(variance, float64(eps))))
+	y := c.binary(ir.Mul, c.binary(ir.Sub, from, mean), c.binary(ir.Div, scale, deviation))
+	out[0] = c.within(x, c.cast(c.binary(ir.Add, y, bias), x.Type.DType))
+	return out[:c.NumOutputs()]
+}

@@ -1,0 +1,304 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Attention and rotary positions.
+var attentionRows = []row{
+	{"Attention", 23, lowerAttention},
+	{"RotaryEmbedding", 23, lowerRotary},
+}
+
+// The operands of ONNX's Attention.
+const (
+	attnQ = iota
+	attnK
+	attnV
+	attnMask
+	attnPastKey
+	attnPastValue
+	attnValid // nonpad_kv_seqlen, from opset 24 on
+)
+
+// attention is one node on its way. Shapes: B batch, S queries, T keys with those of the cache, H query heads, G heads of
+// keys and values, D and E their sizes.
+type attention struct {
+	*Context
+	op          ir.Attention
+	left, right int          // window, −1: no bound
+	q, k, v     *ir.Value    // [B,S,H,D], [B,T,G,D], [B,T,G,E]
+	B, S, T, H  ir.Dim       //
+	past        ir.Dim       // keys of the cache
+	cached      bool         //
+	valid       *ir.Value    // [B,1,1,1] i64: keys that count, or nil
+	mask        *ir.Value    // as the model gives it, padded to T, or nil
+	present     [2]*ir.Value // the cache with this call's keys and values, [B,G,T,·]
+}
+
+func lowerAttention(c *Context) []*ir.Value {
+	a := &attention{Context: c, left: -1, right: -1}
+	a.operands()
+	a.attributes()
+	a.readMask()
+	out := []*ir.Value{nil, a.present[0], a.present[1], nil}
+	if mode := c.AttrInt("qk_matmul_output_mode", 0); c.Wants(3) {
+		out[3] = a.scores(mode)
+	}
+	out[0] = a.result()
+	return out[:c.NumOutputs()]
+}
+
+// heads sees an operand as [B,L,heads,size]: from [B,L,heads·size], or from [B,heads,L,size].
+func (c *Context) heads(x *ir.Value, attribute string) *ir.Value {
+	n := c.AttrInt(attribute, 0)
+	switch s := x.Type.Shape; {
+	case len(s) == 4 && n != 0 && ir.Same(s[1], ir.N(n)) == ir.No:
+		c.Failf("%s is %d for %v", attribute, n, x.Type)
+	case len(s) == 4:
+		return c.swapHeads(x)
+	case len(s) != 3:
+		c.Failf("%v has neither three axes nor four", x.Type)
+	case n < 1 || ir.Same(s[2].Mod(ir.N(n)), ir.N(0)) == ir.No:
+		c.Failf("%s is %d for %v", attribute, n, x.Type)
+	}
+	s := x.Type.Shape
+	return c.reshape(x, ir.Shape{s[0], s[1], ir.N(n), s[2].Div(ir.N(n))})
+}
+
+// swapHeads exchanges the axes of heads and positions.
+func (c *Context) swapHeads(x *ir.Value) *ir.Value {
+	return c.Emit(ir.Transpose{Perm: []int{0, 2, 1, 3}}, x)
+}
+
+func (a *attention) operands() {
+	c := a.Context
+	a.q = c.heads(c.In(attnQ), "q_num_heads")
+	a.k = a.withCache(0, attnK, attnPastKey)
+	a.v = a.withCache(1, attnV, attnPastValue)
+	if (c.Opt(attnPastKey) == nil) != (c.Opt(attnPastValue) == nil) {
+		c.Failf("past_key and past_value must be given together")
+	}
+	a.B, a.S, a.H, a.T = a.q.Type.Shape[0], a.q.Type.Shape[1], a.q.Type.Shape[2], a.k.Type.Shape[1]
+	if c.Version() >= 24 && c.Opt(attnValid) != nil {
+		if a.cached {
+			c.Failf("nonpad_kv_seqlen beside past_key")
+		}
+		a.valid = c.reshape(c.In(attnValid), ir.Shape{a.B, ir.N(1), ir.N(1), ir.N(1)})
+	}
+}
+
+// withCache is keys or values with those of the cache before them.
+func (a *attention) withCache(which, operand, past int) *ir.Value {
+	c := a.Context
+	x := c.heads(c.In(operand), "kv_num_heads")
+	x = c.cast(x, a.q.Type.DType)
+	old := c.Opt(past)
+	if old == nil && !c.Wants(1+which) {
+		return x
+	}
+	a.present[which] = c.swapHeads(x)
+	if old != nil {
+		if Rank(old) != 4 {
+			c.Failf("the cache %v has not four axes", old.Type)
+		}
+		a.cached, a.past = true, old.Type.Shape[2]
+		a.present[which] = c.Emit(ir.Concat{Axis: 2}, c.cast(old, x.Type.DType), a.present[which])
+	}
+	return c.swapHeads(a.present[which])
+}
+
+func (a *attention) attributes() {
+	c := a.Context
+	a.op = ir.Attention{Softcap: c.AttrFloat("softcap", 0), Causal: c.AttrBool("is_causal", false), NaNGuard: true}
+	a.op.Scale = c.AttrFloat("scale", 0)
+	if !c.HasAttr("scale") {
+		size, ok := a.q.Type.Shape[3].Const()
+		if !ok {
+			c.Unsupportedf("heads of a size that is not known (%v)", a.q.Type)
+		}
+		a.op.Scale = float32(1 / math.Sqrt(float64(size)))
+	}
+	if c.Version() >= 25 {
+		a.left, a.right = c.AttrInt("left_window_size", -1), c.AttrInt("right_window_size", -1)
+		if a.left < -1 || a.right < -1 {
+			c.Failf("window sizes %d and %d", a.left, a.right)
+		}
+	}
+	if d := tensor.DType(c.AttrInt("softmax_precision", int(tensor.F32))); !d.IsFloat() {
+		c.Failf("softmax_precision %d is not a floating-point type", int(d))
+	} // float32 or better is what the IR's softmax has anyway
+}
+
+// readMask makes the mask bool or of the queries' type and, from opset 24 on, as long as the keys.
+func (a *attention) readMask() {
+	c := a.Context
+	if a.mask = c.Opt(attnMask); a.mask == nil {
+		return
+	}
+	if a.mask.Type.DType != tensor.Bool {
+		a.mask = c.cast(a.mask, a.q.Type.DType)
+	}
+	if Rank(a.mask) == 0 {
+		return
+	}
+	last := a.mask.Type.Shape[Rank(a.mask)-1]
+	if c.Version() < 24 || ir.Same(last, a.T) == ir.Yes {
+		return
+	}
+	pad := ir.Pad{Before: make([]ir.Dim, Rank(a.mask)), After: make([]ir.Dim, Rank(a.mask))}
+	pad.After[Rank(a.mask)-1] = a.T.Sub(last)
+	a.mask = c.Emit(pad, a.mask, a.excluded(a.mask.Type.DType))
+}
+
+// excluded is what a mask says of keys that do not count.
+func (a *attention) excluded(d tensor.DType) *ir.Value {
+	if d == tensor.Bool {
+		return a.Constant(tensor.Scalar(false))
+	}
+	return a.Scalar(d, math.Inf(-1))
+}
+
+// aligned reports whether the IR op itself can hold causality and window: the offset of the queries must be 0, or what
+// lies before them when they are the last of the keys, and the window as wide on both sides, unless causality bounds one.
+func (a *attention) aligned() bool {
+	atEnd := ir.Same(a.past.Add(a.S), a.T) == ir.Yes
+	return a.valid == nil && (!a.cached || atEnd) && (a.op.Causal || a.left == a.right)
+}
+
+// bias is the mask together with all that excludes keys and is not left to the IR op; nil when nothing is.
+func (a *attention) bias(all bool) *ir.Value {
+	visible := a.visible(all)
+	switch {
+	case visible == nil:
+		return a.mask
+	case a.mask == nil:
+		return visible
+	case a.mask.Type.DType == tensor.Bool:
+		return a.binary(ir.And, visible, a.mask)
+	}
+	return a.Emit(ir.Where{}, visible, a.mask, a.excluded(a.mask.Type.DType))
+}
+
+// visible says which keys each query may look at, [S,T] or [B,1,S,T]: those that are not padding and, when all is set,
+// those that causality and window leave.
+func (a *attention) visible(all bool) (v *ir.Value) {
+	if a.valid == nil && !all {
+		return nil
+	}
+	and := func(fn ir.BinaryFn, x, y *ir.Value) {
+		r := a.binary(fn, x, y)
+		if v != nil {
+			r = a.binary(ir.And, v, r)
+		}
+		v = r
+	}
+	count := func(start, n ir.Dim) *ir.Value {
+		return a.Emit(ir.Range{Start: start, Step: ir.N(1), Len: n, DType: tensor.I64})
+	}
+	keys := count(ir.N(0), a.T)
+	if a.valid != nil {
+		and(ir.Less, keys, a.valid)
+	}
+	if !all {
+		return v
+	}
+	at := a.reshape(count(a.past, a.S), ir.Shape{a.S, ir.N(1)}) // the position of each query among the keys
+	if a.valid != nil {
+		size := a.Emit(ir.DimsOp{Dims: []ir.Dim{a.S}, Scalar: true, DType: tensor.I64})
+		at = a.binary(ir.Add, at, a.binary(ir.Sub, a.valid, size))
+	}
+	number := func(n int) *ir.Value { return a.Constant(tensor.Scalar(int64(n))) }
+	if a.op.Causal {
+		and(ir.LessOrEqual, keys, at)
+	}
+	if a.left >= 0 {
+		and(ir.LessOrEqual, a.binary(ir.Sub, at, number(a.left)), keys)
+	}
+	if a.right >= 0 {
+		and(ir.LessOrEqual, keys, a.binary(ir.Add, at, number(a.right)))
+	}
+	return v
+}
+
+// result is the node's first output.
+func (a *attention) result() *ir.Value {
+	op, explicit := a.op, !a.aligned()
+	if explicit {
+		op.Causal = false
+	} else {
+		op.Offset = a.cached
+		op.Window = a.left + 1
+	}
+	in := []*ir.Value{a.q, a.k, a.v}
+	if bias := a.bias(explicit); bias != nil {
+		in = append(in, bias)
+	}
+	y := a.Emit(op, in...)
+	if Rank(a.In(attnQ)) == 4 {
+		return a.swapHeads(y)
+	}
+	s := y.Type.Shape
+	return a.reshape(y, ir.Shape{s[0], s[1], s[2].Mul(s[3])})
+}
+
+// scores is the output that shows the products of queries and keys: as they are (0), capped (1), with the mask (2), or
+// after the softmax (3).
+func (a *attention) scores(mode int) *ir.Value {
+	if mode < 0 || mode > 3 {
+		a.Failf("qk_matmul_output_mode %d", mode)
+	}
+	groups := a.k.Type.Shape[2]
+	split := func(x *ir.Value, g, r ir.Dim) *ir.Value { // [B,G,H/G or 1,L,D]
+		s := x.Type.Shape
+		return a.reshape(a.swapHeads(x), ir.Shape{s[0], g, r, s[1], s[3]})
+	}
+	q, k := split(a.q, groups, a.H.Div(groups)), split(a.k, groups, ir.N(1))
+	y := a.reshape(a.Emit(ir.MatMul{TransB: true, Alpha: a.op.Scale}, q, k), ir.Shape{a.B, a.H, a.S, a.T})
+	if mode >= 1 && a.op.Softcap != 0 {
+		c := a.like(y, float64(a.op.Softcap))
+		y = a.binary(ir.Mul, a.unary(ir.Tanh, a.binary(ir.Div, y, c)), c)
+	}
+	bias := a.bias(true)
+	if mode >= 2 && bias != nil {
+		none := a.excluded(y.Type.DType)
+		if bias.Type.DType == tensor.Bool {
+			y = a.Emit(ir.Where{}, bias, y, none)
+		} else {
+			y = a.binary(ir.Add, y, bias)
+		}
+	}
+	if mode < 3 {
+		return y
+	}
+	p := a.softmax(y, 3)
+	top := a.Emit(ir.Reduce{Fn: ir.MaxOf, Axes: []int{3}, KeepDims: true}, y)
+	return a.Emit(ir.Where{}, a.binary(ir.Equal, top, a.excluded(y.Type.DType)), a.like(y, 0), p)
+}
+
+// lowerRotary turns the first rotary_embedding_dim elements of each head, or all of them.
+func lowerRotary(c *Context) []*ir.Value {
+	x, cos, sin := c.In(0), c.In(1), c.In(2)
+	y := c.heads(x, "num_heads")
+	if positions := c.Opt(3); positions != nil {
+		cos, sin = c.Emit(ir.Gather{}, cos, positions), c.Emit(ir.Gather{}, sin, positions)
+	}
+	if Rank(cos) != 3 {
+		c.Failf("cosines %v have not three axes", cos.Type)
+	}
+	turning := y.Type.Shape[3]
+	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 {
+		turning = ir.N(n)
+	}
+	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), turning) == ir.No {
+		c.Failf("%v elements of each head turn, and there are cosines for half of %v", turning, cos.Type)
+	}
+	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
+	if Rank(x) == 4 {
+		return []*ir.Value{c.swapHeads(y)}
+	}
+	return []*ir.Value{c.reshape(y, x.Type.Shape)}
+}

@@ -1,0 +1,115 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// What changes elements' type or chooses between elements.
+var convertRows = []row{
+	{"Cast", 6, lowerCast},
+	{"CastLike", 15, lowerCastLike},
+	{"Where", 9, lowerWhere},
+	{"Clip", 6, lowerClipAttr},
+	{"Clip", 11, lowerClip},
+	{"Dropout", 7, lowerDropoutAttr},
+	{"Dropout", 12, lowerDropout},
+}
+
+func lowerCast(c *Context) []*ir.Value {
+	if !c.HasAttr("to") {
+		c.Failf("attribute to is missing")
+	}
+	to := c.AttrInt("to", 0)
+	if to <= 0 || to >= int(tensor.NumDTypes) {
+		c.Unsupportedf("element type %d", to)
+	}
+	return []*ir.Value{c.convert(c.In(0), tensor.DType(to))}
+}
+
+func lowerCastLike(c *Context) []*ir.Value {
+	return []*ir.Value{c.convert(c.In(0), c.In(1).Type.DType)}
+}
+
+// convert is Cast with the attributes of the node, which say how 8-bit floats come out.
+func (c *Context) convert(x *ir.Value, to tensor.DType) *ir.Value {
+	op := ir.Cast{To: to}
+	if c.Version() >= 19 {
+		op.Wrap = !c.AttrBool("saturate", true) && to.IsFloat() && to.Bits() == 8
+	}
+	if c.Version() >= 24 {
+		mode := c.AttrString("round_mode", "up")
+		if to == tensor.F8E8M0 {
+			if err := op.PowerOfTwo.UnmarshalText([]byte(mode)); err != nil {
+				c.Failf("round_mode: %w", err)
+			}
+		}
+	}
+	if x.Type.DType == to {
+		return x
+	}
+	y := c.Emit(op, x)
+	// Before opset 24, infinities became NaN in these two types, though large numbers became the largest one.
+	if c.Version() < 24 && !op.Wrap && (to == tensor.F8E4M3FNUZ || to == tensor.F8E5M2FNUZ) && x.Type.DType.IsFloat() {
+		infinite := c.Emit(ir.Unary{Fn: ir.IsInf, Alpha: 1, Beta: 1}, x)
+		y = c.Emit(ir.Where{}, infinite, c.Scalar(to, math.NaN()), y)
+	}
+	return y
+}
+
+func lowerWhere(c *Context) []*ir.Value {
+	return []*ir.Value{c.Emit(ir.Where{}, c.In(0), c.In(1), c.In(2))}
+}
+
+func lowerClipAttr(c *Context) []*ir.Value {
+	x := c.In(0)
+	low, high := c.AttrFloat("min", -math.MaxFloat32), c.AttrFloat("max", math.MaxFloat32)
+	return []*ir.Value{c.Emit(ir.Clip{}, x, c.like(x, float64(low)), c.like(x, float64(high)))}
+}
+
+func lowerClip(c *Context) []*ir.Value {
+	in := []*ir.Value{c.In(0), c.Opt(1), c.Opt(2)}
+	for i, limit := range in[1:] {
+		if limit != nil && Rank(limit) > 0 { // onnxruntime, and so exporters, let one element stand for a scalar
+			in[i+1] = c.reshape(limit, ir.Shape{})
+		}
+	}
+	return []*ir.Value{c.Emit(ir.Clip{}, in...)}
+}
+
+// dropout passes its operand through and keeps every element.
+func (c *Context) dropout(mask tensor.DType) []*ir.Value {
+	x := c.In(0)
+	out := []*ir.Value{x}
+	if c.NumOutputs() > 1 {
+		one := tensor.New(mask)
+		one.SetInt64(0, 1)
+		out = append(out, c.expand(c.Constant(one), x.Type.Shape))
+	}
+	return out
+}
+
+func lowerDropoutAttr(c *Context) []*ir.Value {
+	c.IgnoreAttr("ratio")
+	if c.Version() < 10 {
+		return c.dropout(c.In(0).Type.DType)
+	}
+	return c.dropout(tensor.Bool)
+}
+
+func lowerDropout(c *Context) []*ir.Value {
+	c.IgnoreAttr("seed")
+	c.Opt(1)
+	if c.Opt(2) != nil && c.Const(2).Int64(0) != 0 {
+		ratio := 0.5
+		if c.Opt(1) != nil {
+			ratio = c.Const(1).Float64(0)
+		}
+		if ratio != 0 {
+			c.Unsupportedf("dropout in training mode is random")
+		}
+	}
+	return c.dropout(tensor.Bool)
+}
