@@ -11,6 +11,9 @@ import (
 // when their operands are constants and in the run otherwise.
 
 func lowerNonZero(c *Context) []*ir.Value {
+	if v := c.In(0); !c.IsConst(0) {
+		return c.AtRun(ir.TensorOf(tensor.I64, ir.N(max(Rank(v), 1)), c.Fresh(0)))
+	}
 	x := c.Const(0)
 	shape := x.Shape()
 	if x.Rank() == 0 {
@@ -32,16 +35,26 @@ func lowerNonZero(c *Context) []*ir.Value {
 }
 
 func lowerCompress(c *Context) []*ir.Value {
-	x, condition := c.In(0), c.Const(1)
-	if condition.DType() != tensor.Bool || condition.Rank() != 1 {
-		c.Failf("condition %v is not a vector of booleans", condition)
+	x := c.In(0)
+	if t := c.In(1).Type; t.DType != tensor.Bool || len(t.Shape) != 1 {
+		c.Failf("condition %v is not a vector of booleans", t)
 	}
-	axis := 0
-	if c.HasAttr("axis") {
+	axis, flat := 0, !c.HasAttr("axis")
+	if !flat {
 		axis = c.Axis(c.AttrInt("axis", 0), Rank(x))
-	} else {
+	}
+	if !c.IsConst(1) {
+		shape := ir.Shape{c.Fresh(0)}
+		if !flat {
+			shape = slices.Clone(x.Type.Shape)
+			shape[axis] = c.Fresh(0)
+		}
+		return c.AtRun(ir.TensorOf(x.Type.DType, shape...))
+	}
+	if flat {
 		x = c.reshape(x, ir.Shape{x.Type.Shape.Elements()})
 	}
+	condition := c.Const(1)
 	places := []int64{}
 	for i := range condition.Len() {
 		if !isZero(condition, i) {
@@ -52,21 +65,35 @@ func lowerCompress(c *Context) []*ir.Value {
 }
 
 func lowerUnique(c *Context) []*ir.Value {
+	t := c.In(0).Type
+	axis, flat := 0, !c.HasAttr("axis")
+	if !flat {
+		axis = c.Axis(c.AttrInt("axis", 0), len(t.Shape))
+	}
+	sorted := c.AttrBool("sorted", true)
+	if !c.IsConst(0) {
+		groups, n, shape := c.Fresh(0), t.Shape.Elements(), ir.Shape{c.Fresh(0)}
+		if !flat {
+			n, shape = t.Shape[axis], slices.Clone(t.Shape)
+			shape[axis] = groups
+		}
+		vector := ir.TensorOf(tensor.I64, groups)
+		types := []ir.Type{ir.TensorOf(t.DType, shape...), vector, ir.TensorOf(tensor.I64, n), vector}
+		return c.AtRun(types[:c.NumOutputs()]...)
+	}
 	x := c.Const(0)
-	axis := 0
-	if c.HasAttr("axis") {
-		axis = c.Axis(c.AttrInt("axis", 0), x.Rank())
-	} else {
+	if flat {
 		x = x.Reshape(x.Len())
 	}
-	first, inverse, counts := uniqueSlices(x, axis, c.AttrBool("sorted", true))
+	first, inverse, counts := uniqueSlices(x, axis, sorted)
 	places := c.Constant(tensor.FromSlice(first))
-	return []*ir.Value{
+	out := []*ir.Value{
 		c.Emit(ir.Gather{Axis: axis}, c.Constant(x), places),
 		places,
 		c.Constant(tensor.FromSlice(inverse)),
 		c.Constant(tensor.FromSlice(counts)),
 	}
+	return out[:c.NumOutputs()]
 }
 
 // uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
