@@ -1,0 +1,143 @@
+package models
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func TestEveryNameBuilds(t *testing.T) {
+	require.Len(t, Names(), 30)
+	for _, name := range Names() {
+		c, ok := Lookup(name)
+		require.True(t, ok, name)
+		require.NoError(t, c.check(), name)
+		c.Vocabulary, c.Intermediate, c.Layers = 50, c.Hidden, min(c.Layers, 2) // the sizes are checked, the rest is built
+		p, err := Build(c)
+		require.NoError(t, err, name)
+		m, err := onnx.New(p, name)
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+	}
+	for _, name := range []string{"", "bert", "bert-tiny-", "bert-tiny-nothing", "ner", "-ner"} {
+		_, ok := Lookup(name)
+		require.False(t, ok, name)
+	}
+	_, err := FS("bert-huge")
+	require.ErrorContains(t, err, `there is no built-in model "bert-huge"; there are bert-base, bert-base-classifier,`)
+}
+
+// The recorded outputs are those of exactly these bytes. When the builder changes, record again (scripts/record.py).
+func TestRecordedModelIsTheBuiltOne(t *testing.T) {
+	folder, err := FS("bert-tiny")
+	require.NoError(t, err)
+	data, err := fs.ReadFile(folder, "model.onnx")
+	require.NoError(t, err)
+	sum := sha256.Sum256(data)
+	require.Equal(t, "0548f5f19f8d2778ab4e500557e1185494a0e62df104e4f2b8ea0a2eb8710fde", hex.EncodeToString(sum[:]))
+}
+
+func TestSeedDecidesTheWeights(t *testing.T) {
+	build := func(seed uint64) []byte {
+		c, _ := Lookup("bert-tiny")
+		c.Seed = seed
+		p, err := Build(c)
+		require.NoError(t, err)
+		data, err := onnx.Marshal(p)
+		require.NoError(t, err)
+		return data
+	}
+	require.Equal(t, build(7), build(7))
+	require.NotEqual(t, build(7), build(8))
+}
+
+func TestWeightsAreSpreadAsDocumented(t *testing.T) {
+	b := builder{graph: &onnxpb.GraphProto{}, seed: 3}
+	b.weight("w", 2, 0.5, 100, 100)
+	w, err := onnx.Tensor(b.graph.Initializer[0])
+	require.NoError(t, err)
+	var sum, square float64
+	for _, v := range w.Float64s() {
+		require.GreaterOrEqual(t, v, 1.5)
+		require.LessOrEqual(t, v, 2.5)
+		sum += v - 2
+		square += (v - 2) * (v - 2)
+	}
+	require.InDelta(t, 0, sum/10000, 0.01)
+	require.InDelta(t, 0.25/3, square/10000, 0.005) // a uniform number's variance is a third of its spread's square
+}
+
+func TestRecordedDataFitsTheModel(t *testing.T) {
+	folder, err := FS("bert-tiny")
+	require.NoError(t, err)
+	m, err := onnx.OpenFS(folder, "model.onnx")
+	require.NoError(t, err)
+	defer m.Close()
+	g := m.Proto.Graph
+	shapes := []tensor.Shape{{1, 1}, {1, 8}, {2, 16}, {3, 37}, {1, 128}, {4, 64}, {3, 12}}
+	sets, err := fs.Glob(folder, "test_data_set_*")
+	require.NoError(t, err)
+	require.Len(t, sets, len(shapes))
+	read := func(set, kind string, i int) *tensor.Tensor {
+		data, err := fs.ReadFile(folder, fmt.Sprintf("%s/%s_%d.pb", set, kind, i))
+		require.NoError(t, err)
+		v, err := onnx.ParseValue(data, nil)
+		require.NoError(t, err)
+		return v.Tensor
+	}
+	for i, set := range sets {
+		require.Equal(t, fmt.Sprint("test_data_set_", i), set)
+		for j := range g.Input {
+			x := read(set, "input", j)
+			require.Equal(t, shapes[i], x.Shape())
+			require.Equal(t, tensor.I64, x.DType())
+		}
+		require.Equal(t, append(shapes[i].Clone(), 128), read(set, "output", 0).Shape())
+		require.Equal(t, tensor.Shape{shapes[i][0], 128}, read(set, "output", 1).Shape())
+	}
+	mask := read(sets[6], "input", 1).Aligned().Int64s()
+	require.Equal(t, make([]int64, 12), mask[12:24], "the mask of a row is all zero")
+}
+
+func TestConfigsThatMakeNoModel(t *testing.T) {
+	good, _ := Lookup("bert-tiny")
+	for want, change := range map[string]func(c *Config){
+		"0 for layers":                       func(c *Config) { c.Layers = 0 },
+		"-1 for vocabulary":                  func(c *Config) { c.Vocabulary = -1 },
+		"0 for labels":                       func(c *Config) { c.Head = Tagger },
+		"does not divide among 3 heads":      func(c *Config) { c.Heads = 3 },
+		`there is no head "tail"`:            func(c *Config) { c.Head = "tail" },
+		"parameters is too large":            func(c *Config) { c.Vocabulary = 10_000_000 },
+		"9223372036854775807 for hidden siz": func(c *Config) { c.Hidden = 1<<63 - 1 },
+	} {
+		c := good
+		change(&c)
+		_, err := Build(c)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestNodesAreSpelledAsTheExporterDoes(t *testing.T) {
+	c, _ := Lookup("bert-tiny")
+	p, err := Build(c)
+	require.NoError(t, err)
+	var names strings.Builder
+	for _, n := range p.Graph.Node {
+		names.WriteString(n.Name + "\n")
+	}
+	for _, name := range []string{
+		"/embeddings/LayerNorm/LayerNormalization", "/encoder/layer.0/attention/self/query/MatMul",
+		"/encoder/layer.1/attention/self/Reshape_3", "/encoder/layer.1/intermediate/intermediate_act_fn/Mul_1", "/pooler/dense/Gemm",
+	} {
+		require.Contains(t, names.String(), name+"\n")
+	}
+}

@@ -1,0 +1,65 @@
+"""Records what onnxruntime answers: writes test_data_set_N/{input_i,output_i}.pb beside a model, as ONNX's own tests have them.
+
+    python record.py FOLDER                 # with FOLDER/model.onnx
+
+The references are onnxruntime's CPU provider on one thread, graph optimisations off: the model's own arithmetic. Batches
+above 1 are padded; in the last data set the mask of one row is all zero.
+"""
+
+import argparse
+import pathlib
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import numpy_helper
+
+SHAPES = [(1, 1), (1, 8), (2, 16), (3, 37), (1, 128), (4, 64), (3, 12)]
+
+
+def inputs_for(model, batch, seq, rng, vocabulary, masked_row):
+    """The inputs of an encoder by name: ids of the vocabulary, a mask that is 0 behind a random length, two segments."""
+    lengths = rng.integers(1, seq + 1, batch)
+    lengths[0] = seq
+    mask = (np.arange(seq) < lengths[:, None]).astype(np.int64)
+    if masked_row:
+        mask[1] = 0
+    known = {
+        "input_ids": rng.integers(1, vocabulary, (batch, seq)) * mask,
+        "attention_mask": mask,
+        "token_type_ids": (np.arange(seq) >= lengths[:, None] // 2).astype(np.int64) * mask,
+        "position_ids": np.broadcast_to(np.arange(seq, dtype=np.int64), (batch, seq)).copy(),
+    }
+    return {i.name: known[i.name] for i in model.graph.input}
+
+
+def record(folder, vocabulary, shapes=SHAPES, seed=0):
+    folder = pathlib.Path(folder)
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = ort.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(seed)
+    for old in folder.glob("test_data_set_*"):
+        shutil.rmtree(old)
+    for i, (batch, seq) in enumerate(shapes):
+        inputs = inputs_for(model, batch, seq, rng, vocabulary, masked_row=batch > 1 and i == len(shapes) - 1)
+        outputs = session.run(None, inputs)
+        target = folder / f"test_data_set_{i}"
+        target.mkdir()
+        for kind, names, values in (
+            ("input", list(inputs), list(inputs.values())),
+            ("output", [o.name for o in session.get_outputs()], outputs),
+        ):
+            for j, (name, value) in enumerate(zip(names, values)):
+                (target / f"{kind}_{j}.pb").write_bytes(numpy_helper.from_array(value, name).SerializeToString())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--vocabulary", type=int, default=1000)
+    args = parser.parse_args()
+    record(args.folder, args.vocabulary)
