@@ -97,10 +97,6 @@ func (c *Context) count(n ir.Dim, axis, rank int) *ir.Value {
 	return c.along(c.Emit(ir.Range{Step: ir.N(1), Len: n, DType: tensor.I64}), axis, rank)
 }
 
-func (c *Context) binary(fn ir.BinaryFn, a, b *ir.Value) *ir.Value {
-	return c.Emit(ir.Binary{Fn: fn}, a, b)
-}
-
 // sizeScalar is a size as an i64 scalar, for arithmetic on indices.
 func (c *Context) sizeScalar(d ir.Dim) *ir.Value {
 	return c.Emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
