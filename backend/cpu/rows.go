@@ -47,17 +47,17 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindScatterND:       onHost,
 		ir.KindOneHot:          onHost,
 
-		ir.KindReduce:    onHost,
+		ir.KindReduce:    reduceRow,
 		ir.KindArgReduce: onHost,
-		ir.KindSoftmax:   onHost,
+		ir.KindSoftmax:   softmaxRow,
 		ir.KindCumSum:    onHost,
 
 		ir.KindDims:  onHost,
 		ir.KindRange: onHost,
 
 		ir.KindMatMul:    d.matMulRow(),
-		ir.KindLayerNorm: onHost,
-		ir.KindAttention: onHost,
+		ir.KindLayerNorm: layerNormRow,
+		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    onHost,
 
 		ir.KindCustom: onHost,

@@ -1,0 +1,103 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func (d *Device) attentionRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Claims: func(n *ir.Node) bool {
+				if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
+					return false
+				}
+				if !given(n, ir.AttentionMask) {
+					return true
+				}
+				t := n.Inputs[ir.AttentionMask].Type.DType
+				return t == tensor.F32 || t == tensor.Bool
+			},
+			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
+			// any strides.
+			Strided: func(n *ir.Node, i int, strides []int) bool {
+				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
+			},
+		},
+		bind: bindAttention,
+	}
+}
+
+// attention plans the kernel of a bound node.
+func (d *Device) attention(n *ir.Node) *kernel.Attention {
+	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
+	return d.set.NewAttention(kernel.AttentionShape{
+		Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3],
+	})
+}
+
+func bindAttention(b *binder, n *ir.Node) (step, error) {
+	op := n.Op.(ir.Attention)
+	in, out := b.operands(n)
+	q, k, v, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], out[0]
+	if y.len() == 0 {
+		return step{}, nil
+	}
+	a := b.d.attention(n)
+	args := kernel.AttentionArgs{
+		QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
+		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
+	}
+	if op.Causal || op.Window > 0 {
+		w := kernel.Window{Left: -1, Right: -1}
+		if op.Window > 0 {
+			w.Left, w.Right = op.Window-1, op.Window-1
+		}
+		if op.Causal {
+			w.Right = 0
+		}
+		if op.Offset {
+			w.Offset = a.Keys - a.Queries
+		}
+		args.Window = &w
+	}
+	var mask operand
+	if given(n, ir.AttentionMask) {
+		mask = in[ir.AttentionMask]
+		st := maskStride(&mask)
+		args.BiasStride, args.MaskStride = st, st
+	}
+	scratch, each := b.scratchBytes(0), align(a.ScratchBytes())
+	return step{parts: a.Parts(), run: func(m *machine, part, worker int) {
+		own := args
+		own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
+		if mask.dtype == tensor.Bool {
+			own.Mask = mask.bytes(m)
+		} else {
+			own.Bias = mask.f32(m)
+		}
+		a.Run(part, &own, scratch.bytes(m)[worker*each:][:each])
+	}}, nil
+}
+
+// headStride is the strides of a [B,S,H,D] operand.
+func headStride(o *operand) kernel.AttentionStride {
+	return kernel.AttentionStride{Batch: o.strides[0], Seq: o.strides[1], Head: o.strides[2]}
+}
+
+// maskStride is the strides of a mask that broadcasts to [B,H,S,T].
+func maskStride(o *operand) kernel.MaskStride {
+	var st [4]int
+	for i := range o.shape {
+		if o.shape[i] != 1 {
+			st[4-len(o.shape)+i] = o.strides[i]
+		}
+	}
+	return kernel.MaskStride{Batch: st[0], Head: st[1], Query: st[2], Key: st[3]}
+}
