@@ -340,8 +340,20 @@ func BroadcastDim(a, b Dim) (Dim, error) {
 		return a, nil // b is 1 or a: Bind's stride says which, and its guard refuses others
 	case okb:
 		return b, nil
+	case cuts(b, a):
+		return a, nil
+	case cuts(a, b):
+		return b, nil
 	}
 	return fold(opBroadcast, []Dim{a, b}), nil
+}
+
+// cuts reports whether m is the minimum of d and positive numbers, such as the rows that a table of 512 positions has for
+// seq tokens. Wherever the two broadcast, the result is d: either nothing is cut off, or m is 1.
+func cuts(m, d Dim) bool {
+	a, ok := m.single()
+	return ok && a.op == opMin && slices.ContainsFunc(a.args, d.Equal) &&
+		!slices.ContainsFunc(a.args, func(x Dim) bool { return !x.Equal(d) && (len(x.terms) > 0 || x.k < 1) })
 }
 
 // Tri is the answer to a question about sizes that are not known yet.
