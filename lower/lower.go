@@ -33,7 +33,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The opset versions of ai.onnx that are understood.
+// The opset versions of ai.onnx that are understood; in older ones, the operators that have not changed since.
 const (
 	MinOpset = 7
 	MaxOpset = 28
@@ -71,6 +71,7 @@ func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.opset = ops["ai.onnx"]
 	s := &scope{vals: map[string]*ir.Value{}, opsets: ops}
 	b.graph(m.GetGraph(), s)
 	if err := b.report(); err != nil {
@@ -91,10 +92,14 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 	for _, o := range imports {
 		out[domain(o.GetDomain())] = int(o.GetVersion())
 	}
-	if v, ok := out["ai.onnx"]; ok && (v < MinOpset || v > MaxOpset) {
-		return nil, fmt.Errorf("%w: the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or export it again)", ErrUnsupported, v, MinOpset, MaxOpset)
+	if v, ok := out["ai.onnx"]; ok && (v < 1 || v > MaxOpset) {
+		return nil, fmt.Errorf("%w: %s", ErrUnsupported, otherOpset(v))
 	}
 	return out, nil
+}
+
+func otherOpset(v int) string {
+	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or export it again)", v, MinOpset, MaxOpset)
 }
 
 type fnKey struct{ domain, name, overload string }
@@ -106,6 +111,7 @@ type builder struct {
 	memo  map[*ir.Value]*tensor.Tensor // constants evaluated on the way
 	types map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
 	nodes int
+	opset int // of ai.onnx in the main graph
 
 	maxFold int // the size up to which an operand that must be known is evaluated
 	kept    int // nodes that were left to the run
@@ -150,7 +156,11 @@ func (b *builder) report() error {
 		}
 		lines = append(lines, line)
 	}
-	err := fmt.Errorf("%w operators:\n%s\nregister a custom op for each, or run the model with --backend onnxruntime", ErrUnsupported, strings.Join(lines, "\n"))
+	advice := "register a custom op for each, or run the model with --backend onnxruntime"
+	if b.opset < MinOpset {
+		advice = otherOpset(b.opset)
+	}
+	err := fmt.Errorf("%w operators:\n%s\n%s", ErrUnsupported, strings.Join(lines, "\n"), advice)
 	return errors.Join(append([]error{err}, b.problems...)...)
 }
 

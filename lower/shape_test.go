@@ -233,6 +233,19 @@ func TestShapeErrors(t *testing.T) {
 	}
 }
 
+// Opsets below MinOpset run where their operators mean what they mean now.
+func TestOldOpsets(t *testing.T) {
+	s := &sketch{}
+	x := s.input("x", tensor.F32, 2, 3)
+	_, err := s.lower(1, s.node("Transpose", x))
+	require.NoError(t, err)
+	_, err = s.lower(4, s.node("Reshape", x, s.ints(6)))
+	require.ErrorIs(t, err, ErrUnsupported)
+	require.ErrorContains(t, err, "the model uses opset 4 of ai.onnx; rlxc understands 7 to 28")
+	_, err = s.lower(29, s.node("Transpose", x))
+	require.ErrorContains(t, err, "the model uses opset 29")
+}
+
 // ONNX's pseudocode for one axis of Slice, against what span says for a size known at once and for a symbol bound later.
 func TestSpan(t *testing.T) {
 	limits := []int{math.MinInt64, math.MinInt32, math.MaxInt32, math.MaxInt64}
