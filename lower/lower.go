@@ -157,7 +157,7 @@ func (b *builder) report() error {
 		lines = append(lines, line)
 	}
 	advice := "register a custom op for each, or run the model with --backend onnxruntime"
-	if b.opset < MinOpset {
+	if b.opset > 0 && b.opset < MinOpset {
 		advice = otherOpset(b.opset)
 	}
 	err := fmt.Errorf("%w operators:\n%s\n%s", ErrUnsupported, strings.Join(lines, "\n"), advice)
