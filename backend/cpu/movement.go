@@ -41,7 +41,7 @@ func moveStep[T tensor.Element](y, x *operand) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
-		loops.blocks(part, func(rows int, at *[maxOperands]int) {
+		loops.blocks(part, func(rows int, at [maxOperands]int) {
 			for r := range rows {
 				o, p := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
 				if loops.col(0) == 1 && loops.col(1) == 1 {

@@ -87,7 +87,7 @@ const maxOperands = 4
 
 // blocks calls f for runs of rows of a part that are evenly strided: rows is their number, at the offset in elements of
 // each operand's first one.
-func (n *nest) blocks(part int, f func(rows int, at *[maxOperands]int)) {
+func (n *nest) blocks(part int, f func(rows int, at [maxOperands]int)) {
 	lo, hi := part*n.perPart, min((part+1)*n.perPart, n.rows)
 	run := 1
 	if len(n.shape) > 1 {
@@ -104,7 +104,7 @@ func (n *nest) blocks(part int, f func(rows int, at *[maxOperands]int)) {
 				at[i] += c * n.strides[i][k]
 			}
 		}
-		f(rows, &at)
+		f(rows, at)
 		lo += rows
 	}
 }

@@ -13,9 +13,18 @@ import (
 
 // memory is the arena of one session. It grows to the largest program that ran in it.
 type memory struct {
-	bytes []byte
-	// poison, set by tests, fills the arena before a run and each buffer after its last use.
-	poison func(bytes []byte)
+	bytes  []byte
+	poison byte // 0 for none
+}
+
+// Poison makes every run fill the arena with a byte before it starts and each buffer when its life ends, so that a read of
+// memory that the plan calls dead shows: 0xFF is a NaN in every float type, 0xA5 a wild index. 0 ends it. For tests.
+func (m *memory) Poison(with byte) { m.poison = with }
+
+func fill(b []byte, with byte) {
+	for i := range b {
+		b[i] = with
+	}
 }
 
 // Size implements backend.Memory.
@@ -118,8 +127,8 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	}
 	in.machine.err = nil
 	defer in.recover(&err)
-	if in.memory.poison != nil {
-		in.memory.poison(in.memory.bytes)
+	if in.memory.poison != 0 {
+		fill(in.memory.bytes, in.memory.poison)
 	}
 	for i := range in.inputs {
 		if o := &in.inputs[i]; o.dtype == tensor.String {
@@ -139,7 +148,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if done != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if in.memory.poison != nil {
+		if in.memory.poison != 0 {
 			in.poisonDead(i)
 		}
 	}
@@ -185,6 +194,6 @@ func (in *instance) poisonDead(i int) {
 		}
 	}
 	for k := range in.dies[i] {
-		in.memory.poison(in.dies[i][k].bytes(&in.machine))
+		fill(in.dies[i][k].bytes(&in.machine), in.memory.poison)
 	}
 }

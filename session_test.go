@@ -1,0 +1,317 @@
+package rlxc
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// builtin opens the embedded encoder.
+func builtin(t testing.TB) *Model {
+	t.Helper()
+	files, err := models.FS("bert-tiny")
+	require.NoError(t, err)
+	m, err := OpenFS(files, "model.onnx")
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// session compiles the embedded encoder and makes a session.
+func session(t testing.TB, o CompileOptions) *Session {
+	t.Helper()
+	p, err := builtin(t).Compile(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// recorded reads what onnxruntime was given and what it answered.
+func recorded(t testing.TB, m *Model, set int) (in, out Tensors) {
+	t.Helper()
+	files, err := models.FS("bert-tiny")
+	require.NoError(t, err)
+	read := func(kind string, infos []ValueInfo) Tensors {
+		all := Tensors{}
+		for i, v := range infos {
+			data, err := fs.ReadFile(files, fmt.Sprintf("test_data_set_%d/%s_%d.pb", set, kind, i))
+			require.NoError(t, err)
+			tp := new(onnxpb.TensorProto)
+			require.NoError(t, proto.Unmarshal(data, tp))
+			all[v.Name], err = onnx.Tensor(tp)
+			require.NoError(t, err)
+		}
+		return all
+	}
+	return read("input", m.Inputs()), read("output", m.Outputs())
+}
+
+const recordedSets = 7
+
+// encoderInputs makes inputs of a size, the last third of every second row masked.
+func encoderInputs(batch, seq int) Tensors {
+	ids, mask, types := tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq)
+	for i := range batch * seq {
+		ids.SetInt64(i, int64(i*7919%997))
+		if i/seq%2 == 0 || i%seq < seq-seq/3 {
+			mask.SetInt64(i, 1)
+		}
+	}
+	return Tensors{"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+}
+
+func near(t testing.TB, got, want *Tensor, atol, rtol float64) {
+	t.Helper()
+	require.Equal(t, want.String(), got.String())
+	for i := range want.Len() {
+		g, w := got.Float64(i), want.Float64(i)
+		if !(math.Abs(g-w) <= atol+rtol*math.Abs(w)) {
+			t.Fatalf("element %d is %v, want %v", i, g, w)
+		}
+	}
+}
+
+func TestRecordedOutputs(t *testing.T) {
+	for _, level := range []Level{O0, O1, O2} {
+		for _, threads := range []int{1, 2} {
+			s := session(t, CompileOptions{Level: level, Threads: threads, Verify: true})
+			m := builtin(t)
+			for set := range recordedSets {
+				in, want := recorded(t, m, set)
+				got, err := s.Run(context.Background(), in)
+				require.NoError(t, err)
+				for name := range want {
+					near(t, got[name], want[name], 1e-5, 1e-4)
+				}
+			}
+		}
+	}
+}
+
+// TestWarmRunAllocatesNothing holds for runs at the last run's shapes, with one worker and with two.
+func TestWarmRunAllocatesNothing(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		s := session(t, CompileOptions{Threads: threads})
+		in, ctx := encoderInputs(2, 16), context.Background()
+		_, err := s.Run(ctx, in)
+		require.NoError(t, err)
+		require.Zero(t, testing.AllocsPerRun(20, func() {
+			if _, err := s.Run(ctx, in); err != nil {
+				t.Fatal(err)
+			}
+		}), "%d threads", threads)
+	}
+}
+
+// TestPoison runs with every byte of the arena set to a NaN, or to a wild index, before the run, and each buffer again when
+// its life ends. Results must be the same to the bit, also when the shape changes in between.
+func TestPoison(t *testing.T) {
+	type poisoner interface{ Poison(byte) }
+	for _, level := range []Level{O0, O2} {
+		for _, mode := range planner.Modes() {
+			s, clean := session(t, CompileOptions{Level: level, Mode: mode, Verify: true}), session(t, CompileOptions{Level: level, Mode: planner.Disabled})
+			for _, size := range [][2]int{{1, 1}, {2, 16}, {3, 5}, {2, 16}} {
+				in := encoderInputs(size[0], size[1])
+				want, err := clean.Run(context.Background(), in)
+				require.NoError(t, err)
+				for _, with := range []byte{0xFF, 0xA5} {
+					s.memory[0].(poisoner).Poison(with)
+					got, err := s.Run(context.Background(), in)
+					require.NoError(t, err)
+					for name := range want {
+						require.Equal(t, want[name].Bytes(), got[name].Bytes(), "-O %d, mode %s, %v, poison %#x: %s", level, mode, size, with, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSessionsShareAProgram runs several sessions at once, at shapes that are new to the program.
+func TestSessionsShareAProgram(t *testing.T) {
+	p, err := builtin(t).Compile(CompileOptions{Threads: 2})
+	require.NoError(t, err)
+	defer p.Close()
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			s, err := p.NewSession()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for seq := 1; seq < 12; seq++ {
+				in := encoderInputs(1+worker%2, seq)
+				a, err := s.Run(context.Background(), in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				first := a["last_hidden_state"].Clone()
+				b, err := s.Run(context.Background(), in)
+				if err != nil || string(first.Bytes()) != string(b["last_hidden_state"].Bytes()) {
+					t.Errorf("a second run at %d differs (%v)", seq, err)
+				}
+			}
+		}()
+	}
+	all.Wait()
+}
+
+// TestThreadsDoNotChangeResults: the order of every sum is fixed by the shape.
+func TestThreadsDoNotChangeResults(t *testing.T) {
+	one, two := session(t, CompileOptions{Threads: 1}), session(t, CompileOptions{Threads: 2})
+	in := encoderInputs(3, 37)
+	a, err := one.Run(context.Background(), in)
+	require.NoError(t, err)
+	b, err := two.Run(context.Background(), in)
+	require.NoError(t, err)
+	for name := range a {
+		require.Equal(t, a[name].Bytes(), b[name].Bytes())
+	}
+}
+
+func TestWrongInputs(t *testing.T) {
+	s := session(t, CompileOptions{})
+	good := encoderInputs(2, 8)
+	with := func(name string, x *Tensor) Tensors {
+		in := Tensors{}
+		for k, v := range good {
+			in[k] = v
+		}
+		if x == nil {
+			delete(in, name)
+		} else {
+			in[name] = x
+		}
+		return in
+	}
+	outside := good["input_ids"].Clone()
+	outside.SetInt64(3, 1<<40)
+	for _, c := range []struct {
+		name string
+		in   Tensors
+		kind error
+		says []string
+	}{
+		{"missing", with("attention_mask", nil), ErrInput, []string{`"attention_mask" is missing`, "input_ids i64[batch,seq]"}},
+		{"unknown", with("ids", good["input_ids"]), ErrInput, []string{`no input "ids"`}},
+		{"type", with("input_ids", tensor.New(tensor.F32, 2, 8)), ErrInput, []string{`"input_ids"`, "int64", "float"}},
+		{"rank", with("input_ids", tensor.New(tensor.I64, 8)), ErrInput, []string{`"input_ids"`, "2 axes", "has 1"}},
+		{"batch", with("attention_mask", tensor.New(tensor.I64, 3, 8)), ErrInput, []string{`"attention_mask"`, "batch is 3 here and 2 in input \"input_ids\""}},
+		{"id", with("input_ids", outside), ErrInput, []string{"index 1099511627776 is out of range", "word_embeddings"}},
+		{"too long", encoderInputs(1, 5000), ErrShape, []string{"5000", "node"}},
+	} {
+		_, err := s.Run(context.Background(), c.in)
+		require.ErrorIs(t, err, c.kind, c.name)
+		for _, text := range c.says {
+			require.ErrorContains(t, err, text, c.name)
+		}
+		_, err = s.Run(context.Background(), good)
+		require.NoError(t, err, "the session goes on after: %s", c.name)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	p, err := builtin(t).Compile(CompileOptions{MemoryLimit: 64 << 10})
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = p.Plan(map[string]int{"batch": 1, "seq": 1})
+	require.NoError(t, err)
+	_, err = p.Plan(map[string]int{"batch": 8, "seq": 128})
+	require.ErrorIs(t, err, ErrMemory)
+	require.ErrorContains(t, err, "batch=8 seq=128")
+	require.ErrorContains(t, err, "the limit is 65536")
+}
+
+func TestCompileOptionsThatCannotBe(t *testing.T) {
+	m := builtin(t)
+	for text, o := range map[string]CompileOptions{
+		`no backend "tpu"`: {Backend: "tpu"},
+		"threads":          {Threads: 1 << 20},
+		"unknown CPU":      {CPU: "z80"},
+	} {
+		_, err := m.Compile(o)
+		require.ErrorIs(t, err, ErrNoDevice)
+		require.ErrorContains(t, err, text)
+	}
+	_, err := m.Compile(CompileOptions{Dims: map[string]int{"heads": 3}})
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, `no dimension "heads": it has [batch seq]`)
+}
+
+// TestFixedDims compiles for one size, and refuses others.
+func TestFixedDims(t *testing.T) {
+	s := session(t, CompileOptions{Dims: map[string]int{"seq": 16}, Verify: true})
+	free := session(t, CompileOptions{})
+	in := encoderInputs(2, 16)
+	got, err := s.Run(context.Background(), in)
+	require.NoError(t, err)
+	want, err := free.Run(context.Background(), in)
+	require.NoError(t, err)
+	for name := range want {
+		near(t, got[name], want[name], 1e-6, 1e-6)
+	}
+	_, err = s.Run(context.Background(), encoderInputs(2, 17))
+	require.ErrorIs(t, err, ErrInput)
+}
+
+func TestPlanSharesMemory(t *testing.T) {
+	p, err := builtin(t).Compile(CompileOptions{Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	r, err := p.Plan(map[string]int{"batch": 2, "seq": 64})
+	require.NoError(t, err)
+	require.Less(t, r.Plan.Committed, r.Plan.Rounded/2)
+	require.Positive(t, r.Steps)
+	_, err = p.Plan(map[string]int{"batch": 2})
+	require.ErrorContains(t, err, "dimension seq has no size")
+	_, err = p.Plan(map[string]int{"batch": 2, "seq": 4, "heads": 1})
+	require.ErrorContains(t, err, `no dimension "heads"`)
+}
+
+func TestLRU(t *testing.T) {
+	l := newLRU[int](2)
+	made := 0
+	get := func(key string) {
+		_, err := l.get(key).make(func() (int, error) { made++; return made, nil })
+		require.NoError(t, err)
+	}
+	get("a")
+	get("b")
+	get("a")
+	require.Equal(t, 2, made)
+	get("c") // forgets b
+	get("a")
+	require.Equal(t, 3, made)
+	get("b")
+	require.Equal(t, 4, made)
+}
+
+func TestCanceledRun(t *testing.T) {
+	s := session(t, CompileOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := s.Run(ctx, encoderInputs(1, 4))
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, strings.Contains(err.Error(), "canceled"))
+}
