@@ -7,11 +7,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// matrix is an operand of a kernel that walks rows × cols elements: a pointer and the distance of its rows in bytes.
-type matrix struct{ pointer, row reg.GPVirtual }
+// matrix is an operand of a kernel that walks rows × cols elements: the pointer to the current row, and the parameter
+// that tells the distance of its rows. It is read again for every row, because registers are few.
+type matrix struct {
+	pointer reg.GPVirtual
+	row     string
+}
 
-// matrix loads an operand from the parameters NAME and NAMERow.
-func (g *gen) matrix(name string) matrix { return matrix{g.param(name), g.elements(name + "Row")} }
+// matrix takes an operand from the parameters NAME and NAMERow.
+func (g *gen) matrix(name string) matrix { return matrix{g.param(name), name + "Row"} }
+
+// nextRow moves the operand on.
+func (g *gen) nextRow(m matrix) { g.ADDQ(g.elements(m.row), m.pointer) }
 
 // eachVector walks the parameters rows × cols vector by vector, with a masked vector at the end of a row if need be.
 // rowStart is called at the start of every row, body with the addresses of the operands.
@@ -49,7 +56,7 @@ func (v *simd) eachVector(operands []matrix, rowStart func(), body func(at []ope
 	body(at, &m)
 	v.Label("next")
 	for _, op := range operands {
-		v.ADDQ(op.row, op.pointer)
+		v.nextRow(op)
 	}
 	v.DECQ(rows)
 	v.JNZ(operand.LabelRef("row"))
@@ -105,12 +112,12 @@ func binaryKernels(v *simd) {
 		op   string
 		emit func(x, y, to reg.Register) // to = x op y; to may be x or y
 	}{
-		{"Add", func(x, y, to reg.Register) { v.VADDPS(y, x, to) }},
+		{"Add", v.add},
 		{"Sub", func(x, y, to reg.Register) { v.VSUBPS(y, x, to) }},
 		{"Mul", func(x, y, to reg.Register) { v.VMULPS(y, x, to) }},
 		{"Div", func(x, y, to reg.Register) { v.VDIVPS(y, x, to) }},
-		{"Min", func(x, y, to reg.Register) { v.extreme(v.VMINPS, x, y, to) }},
-		{"Max", func(x, y, to reg.Register) { v.extreme(v.VMAXPS, x, y, to) }},
+		{"Min", v.least},
+		{"Max", v.most},
 	}
 	fmt.Fprintf(&v.extra, "\nvar binary%s = [NumBinary][numBinaryForms]binaryFunc{\n", v.name)
 	for _, k := range ops {
@@ -131,7 +138,7 @@ func binaryKernels(v *simd) {
 				y := v.vec()
 				v.eachVector([]matrix{dst, a}, func() {
 					v.VBROADCASTSS(operand.Mem{Base: b.pointer}, y)
-					v.ADDQ(b.row, b.pointer)
+					v.nextRow(b)
 				}, func(at []operand.Mem, m *mask) {
 					x := v.vec()
 					v.load(at[1], x, m)

@@ -11,11 +11,14 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // units are the files that the generator writes: NAME_amd64.s and NAME_amd64.go.
@@ -29,6 +32,9 @@ var units = []struct {
 	{"gemm_avx512", func(g *gen) { gemmTiles(avx512(g)) }},
 	{"elementwise_avx2", func(g *gen) { elementwise(avx2(g)) }},
 	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},
+	{"transpose_avx2", transposeKernel},
+	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
+	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},
 }
 
 // gen builds one unit.
@@ -61,8 +67,10 @@ func (g *gen) write(path string) error {
 	if err := pass.Compile.Execute(file); err != nil {
 		return err
 	}
-	if err := pass.FunctionPass(encodeUnknown).Execute(file); err != nil {
-		return err
+	for _, check := range []pass.FunctionPass{checkRegisters, encodeUnknown} {
+		if err := check.Execute(file); err != nil {
+			return err
+		}
 	}
 	config := printer.Config{Name: "backend/cpu/_gen", Pkg: "kernel"}
 	text, err := printer.NewGoAsm(config).Print(file)
@@ -95,4 +103,20 @@ func (g *gen) TEXT(name, signature string) {
 	g.Attributes(noSplit)
 	g.Pragma("noescape")
 	g.SignatureExpr(signature)
+}
+
+// checkRegisters finds a function for AVX2 that has taken a register which only AVX-512 has: avo's allocator does not
+// know the difference.
+func checkRegisters(f *ir.Function) error {
+	if !strings.Contains(f.Name, "AVX2") {
+		return nil
+	}
+	for _, inst := range f.Instructions() {
+		for _, r := range append(inst.InputRegisters(), inst.OutputRegisters()...) {
+			if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector && p.PhysicalIndex() >= 16 {
+				return fmt.Errorf("%s uses %s", f.Name, r.Asm())
+			}
+		}
+	}
+	return nil
 }

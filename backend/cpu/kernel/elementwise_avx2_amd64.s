@@ -8,29 +8,25 @@
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Exp(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VMOVUPS      lanes42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanesc2d00000<>+0(SB), Y2
@@ -59,15 +55,15 @@ vector:
 	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
 	VMULPS       Y2, Y3, Y3
 	VMOVAPS      Y3, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VMOVUPS      lanes42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanesc2d00000<>+0(SB), Y2
@@ -96,12 +92,16 @@ tail:
 	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
 	VMULPS       Y2, Y3, Y3
 	VMOVAPS      Y3, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -240,29 +240,25 @@ GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Erf(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMULPS       lanes3fb504f3<>+0(SB), Y2, Y4
 	VMOVUPS      lanes41200000<>+0(SB), Y3
@@ -317,15 +313,15 @@ vector:
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y4, Y4
 	VMOVAPS      Y4, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMULPS       lanes3fb504f3<>+0(SB), Y2, Y4
 	VMOVUPS      lanes41200000<>+0(SB), Y3
@@ -380,12 +376,16 @@ tail:
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y4, Y4
 	VMOVAPS      Y4, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -604,29 +604,25 @@ GLOBL lanes80000000<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Gelu(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMOVUPS      lanes41200000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
@@ -669,15 +665,15 @@ vector:
 	VPXOR        Y4, Y4, Y4
 	VMAXPS       Y1, Y4, Y1
 	VFNMADD231PS Y3, Y2, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMOVUPS      lanes41200000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
@@ -720,12 +716,16 @@ tail:
 	VPXOR        Y4, Y4, Y4
 	VMAXPS       Y1, Y4, Y1
 	VFNMADD231PS Y3, Y2, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -744,29 +744,25 @@ GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_GeluTanh(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VMULPS       Y1, Y1, Y2
 	VMOVUPS      lanes3d922279<>+0(SB), Y3
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y3
@@ -802,15 +798,15 @@ vector:
 	VMOVAPS      Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VMULPS       Y1, Y1, Y2
 	VMOVUPS      lanes3d922279<>+0(SB), Y3
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y3
@@ -846,12 +842,16 @@ tail:
 	VMOVAPS      Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -880,29 +880,25 @@ GLOBL lanes3fcc422a<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Tanh(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VADDPS       Y2, Y2, Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
@@ -951,15 +947,15 @@ vector:
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y4, Y4
 	VMOVAPS      Y4, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VADDPS       Y2, Y2, Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
@@ -1008,12 +1004,16 @@ tail:
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y4, Y4
 	VMOVAPS      Y4, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1092,29 +1092,25 @@ GLOBL lanes3f200000<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Sigmoid(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VXORPS       lanes80000000<>+0(SB), Y1, Y1
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
@@ -1148,15 +1144,15 @@ vector:
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y2, Y2
 	VMOVAPS      Y2, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VXORPS       lanes80000000<>+0(SB), Y1, Y1
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
@@ -1190,12 +1186,16 @@ tail:
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y2, Y2
 	VMOVAPS      Y2, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1204,29 +1204,25 @@ next:
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Silu(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (CX)(SI*1), Y1
 	VMOVAPS      Y1, Y2
 	VXORPS       lanes80000000<>+0(SB), Y2, Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
@@ -1259,15 +1255,15 @@ vector:
 	VMOVAPS      Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (AX)(R8*1)
-	ADDQ         $0x00000020, R8
-	CMPQ         R8, DI
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMASKMOVPS   (DX)(R8*1), Y0, Y1
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VMOVAPS      Y1, Y2
 	VXORPS       lanes80000000<>+0(SB), Y2, Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
@@ -1300,12 +1296,16 @@ tail:
 	VMOVAPS      Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1314,48 +1314,48 @@ next:
 // Requires: AVX, AVX2
 TEXT ·unaryAVX2_Relu(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Y1
+	VMOVUPS (CX)(SI*1), Y1
 	VPXOR   Y2, Y2, Y2
 	VMAXPS  Y1, Y2, Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x00000020, R8
-	CMPQ    R8, DI
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ      R9, R9
+	TESTQ      DI, DI
 	JZ         next
-	VMASKMOVPS (DX)(R8*1), Y0, Y1
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
 	VPXOR      Y2, Y2, Y2
 	VMAXPS     Y1, Y2, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1364,46 +1364,46 @@ next:
 // Requires: AVX
 TEXT ·unaryAVX2_Neg(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Y1
+	VMOVUPS (CX)(SI*1), Y1
 	VXORPS  lanes80000000<>+0(SB), Y1, Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x00000020, R8
-	CMPQ    R8, DI
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ      R9, R9
+	TESTQ      DI, DI
 	JZ         next
-	VMASKMOVPS (DX)(R8*1), Y0, Y1
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
 	VXORPS     lanes80000000<>+0(SB), Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1412,46 +1412,46 @@ next:
 // Requires: AVX
 TEXT ·unaryAVX2_Abs(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Y1
+	VMOVUPS (CX)(SI*1), Y1
 	VANDPS  lanes7fffffff<>+0(SB), Y1, Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x00000020, R8
-	CMPQ    R8, DI
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ      R9, R9
+	TESTQ      DI, DI
 	JZ         next
-	VMASKMOVPS (DX)(R8*1), Y0, Y1
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
 	VANDPS     lanes7fffffff<>+0(SB), Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1460,46 +1460,46 @@ next:
 // Requires: AVX
 TEXT ·unaryAVX2_Sqrt(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Y1
+	VMOVUPS (CX)(SI*1), Y1
 	VSQRTPS Y1, Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x00000020, R8
-	CMPQ    R8, DI
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ      R9, R9
+	TESTQ      DI, DI
 	JZ         next
-	VMASKMOVPS (DX)(R8*1), Y0, Y1
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
 	VSQRTPS    Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1508,48 +1508,48 @@ next:
 // Requires: AVX
 TEXT ·unaryAVX2_Reciprocal(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    src+16(FP), DX
-	MOVQ    srcRow+24(FP), BX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
 	SHLQ    $0x02, BX
-	MOVQ    rows+32(FP), SI
-	MOVQ    cols+40(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x00000007, R8
-	SUBQ    R8, DI
-	SHLQ    $0x02, DI
-	MOVQ    R8, R9
-	LEAQ    tailMask<>+0(SB), R10
-	NEGQ    R8
-	VMOVDQU 32(R10)(R8*4), Y0
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Y1
+	VMOVUPS (CX)(SI*1), Y1
 	VMOVUPS lanes3f800000<>+0(SB), Y2
 	VDIVPS  Y1, Y2, Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x00000020, R8
-	CMPQ    R8, DI
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ      R9, R9
+	TESTQ      DI, DI
 	JZ         next
-	VMASKMOVPS (DX)(R8*1), Y0, Y1
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
 	VMOVUPS    lanes3f800000<>+0(SB), Y2
 	VDIVPS     Y1, Y2, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1558,52 +1558,52 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Add_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y1
-	VMOVUPS (SI)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y1
+	VMOVUPS (DX)(DI*1), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y1, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VADDPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1612,51 +1612,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Add_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VADDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VADDPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1665,51 +1665,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Add_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VADDPS  Y2, Y0, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VADDPS     Y2, Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1718,52 +1718,52 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Sub_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y1
-	VMOVUPS (SI)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y1
+	VMOVUPS (DX)(DI*1), Y2
 	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y1, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VSUBPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1772,51 +1772,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Sub_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VSUBPS  Y0, Y2, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VSUBPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1825,51 +1825,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Sub_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VSUBPS  Y2, Y0, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VSUBPS     Y2, Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1878,52 +1878,52 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Mul_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y1
-	VMOVUPS (SI)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y1
+	VMOVUPS (DX)(DI*1), Y2
 	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y1, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VMULPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1932,51 +1932,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Mul_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VMULPS  Y0, Y2, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMULPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1985,51 +1985,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Mul_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VMULPS  Y2, Y0, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMULPS     Y2, Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2038,52 +2038,52 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Div_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y1
-	VMOVUPS (SI)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y1
+	VMOVUPS (DX)(DI*1), Y2
 	VDIVPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y1, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VDIVPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2092,51 +2092,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Div_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VDIVPS  Y0, Y2, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VDIVPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2145,51 +2145,51 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Div_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Y2
+	VMOVUPS (CX)(DI*1), Y2
 	VDIVPS  Y2, Y0, Y2
-	VMOVUPS Y2, (AX)(R10*1)
-	ADDQ    $0x00000020, R10
-	CMPQ    R10, R9
+	VMOVUPS Y2, (AX)(DI*1)
+	ADDQ    $0x00000020, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VDIVPS     Y2, Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2198,58 +2198,58 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Min_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y1
-	VMOVUPS   (SI)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y1
+	VMOVUPS   (DX)(DI*1), Y2
 	VMINPS    Y2, Y1, Y2
 	VCMPPS    $0x03, Y1, Y1, Y3
 	VBLENDVPS Y3, Y1, Y2, Y2
 	VMOVAPS   Y2, Y1
-	VMOVUPS   Y1, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y1, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VMINPS     Y2, Y1, Y2
 	VCMPPS     $0x03, Y1, Y1, Y3
 	VBLENDVPS  Y3, Y1, Y2, Y2
 	VMOVAPS    Y2, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2258,57 +2258,57 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Min_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y2
 	VMINPS    Y0, Y2, Y3
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VBLENDVPS Y4, Y2, Y3, Y3
 	VMOVAPS   Y3, Y2
-	VMOVUPS   Y2, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMINPS     Y0, Y2, Y0
 	VCMPPS     $0x03, Y2, Y2, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VMOVAPS    Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2317,57 +2317,57 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Min_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y2
 	VMINPS    Y2, Y0, Y2
 	VCMPPS    $0x03, Y0, Y0, Y3
 	VBLENDVPS Y3, Y0, Y2, Y2
 	VMOVAPS   Y2, Y2
-	VMOVUPS   Y2, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMINPS     Y2, Y0, Y2
 	VCMPPS     $0x03, Y0, Y0, Y3
 	VBLENDVPS  Y3, Y0, Y2, Y2
 	VMOVAPS    Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2376,58 +2376,58 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Max_elementwise(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y0
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y1
-	VMOVUPS   (SI)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y1
+	VMOVUPS   (DX)(DI*1), Y2
 	VMAXPS    Y2, Y1, Y2
 	VCMPPS    $0x03, Y1, Y1, Y3
 	VBLENDVPS Y3, Y1, Y2, Y2
 	VMOVAPS   Y2, Y1
-	VMOVUPS   Y1, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y1, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y0, Y1
-	VMASKMOVPS (SI)(R10*1), Y0, Y2
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
 	VMAXPS     Y2, Y1, Y2
 	VCMPPS     $0x03, Y1, Y1, Y3
 	VBLENDVPS  Y3, Y1, Y2, Y2
 	VMOVAPS    Y2, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R10*1)
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2436,57 +2436,57 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Max_perRow(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y2
 	VMAXPS    Y0, Y2, Y3
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VBLENDVPS Y4, Y2, Y3, Y3
 	VMOVAPS   Y3, Y2
-	VMOVUPS   Y2, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMAXPS     Y0, Y2, Y0
 	VCMPPS     $0x03, Y2, Y2, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VMOVAPS    Y0, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2495,57 +2495,57 @@ next:
 // Requires: AVX
 TEXT ·binaryAVX2_Max_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
-	MOVQ    dstRow+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    a+16(FP), DX
-	MOVQ    aRow+24(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    b+32(FP), SI
-	MOVQ    bRow+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    rows+48(FP), R8
-	MOVQ    cols+56(FP), R9
-	MOVQ    R9, R10
-	ANDQ    $0x00000007, R10
-	SUBQ    R10, R9
-	SHLQ    $0x02, R9
-	MOVQ    R10, R11
-	LEAQ    tailMask<>+0(SB), R12
-	NEGQ    R10
-	VMOVDQU 32(R12)(R10*4), Y1
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
 
 row:
-	VBROADCASTSS (SI), Y0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS   (DX)(R10*1), Y2
+	VMOVUPS   (CX)(DI*1), Y2
 	VMAXPS    Y2, Y0, Y2
 	VCMPPS    $0x03, Y0, Y0, Y3
 	VBLENDVPS Y3, Y0, Y2, Y2
 	VMOVAPS   Y2, Y2
-	VMOVUPS   Y2, (AX)(R10*1)
-	ADDQ      $0x00000020, R10
-	CMPQ      R10, R9
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
 	JB        vector
 
 tail:
-	TESTQ      R11, R11
+	TESTQ      R8, R8
 	JZ         next
-	VMASKMOVPS (DX)(R10*1), Y1, Y2
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
 	VMAXPS     Y2, Y0, Y2
 	VCMPPS     $0x03, Y0, Y0, Y3
 	VBLENDVPS  Y3, Y0, Y2, Y2
 	VMOVAPS    Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(R10*1)
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET

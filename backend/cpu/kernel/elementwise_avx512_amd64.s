@@ -8,29 +8,25 @@
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Exp(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VMOVUPS      lanes42b20000<>+0(SB), Z1
 	VMINPS       Z0, Z1, Z0
 	VMOVUPS      lanesc2d00000<>+0(SB), Z1
@@ -49,15 +45,15 @@ vector:
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
 	VSCALEFPS    Z1, Z2, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VMOVUPS      lanes42b20000<>+0(SB), Z1
 	VMINPS       Z0, Z1, Z0
 	VMOVUPS      lanesc2d00000<>+0(SB), Z1
@@ -76,12 +72,16 @@ tail:
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
 	VSCALEFPS    Z1, Z2, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -306,29 +306,25 @@ GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Erf(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VMULPS       lanes3fb504f3<>+0(SB), Z1, Z3
 	VMOVUPS      lanes41200000<>+0(SB), Z2
@@ -373,15 +369,15 @@ vector:
 	VANDPS       lanes80000000<>+0(SB), Z0, Z0
 	VORPS        Z0, Z3, Z3
 	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VMULPS       lanes3fb504f3<>+0(SB), Z1, Z3
 	VMOVUPS      lanes41200000<>+0(SB), Z2
@@ -426,12 +422,16 @@ tail:
 	VANDPS       lanes80000000<>+0(SB), Z0, Z0
 	VORPS        Z0, Z3, Z3
 	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -818,29 +818,25 @@ GLOBL lanes80000000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VMOVUPS      lanes41200000<>+0(SB), Z2
 	VMINPS       Z1, Z2, Z1
@@ -873,15 +869,15 @@ vector:
 	VPXORD       Z3, Z3, Z3
 	VMAXPS       Z0, Z3, Z0
 	VFNMADD231PS Z2, Z1, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VMOVUPS      lanes41200000<>+0(SB), Z2
 	VMINPS       Z1, Z2, Z1
@@ -914,12 +910,16 @@ tail:
 	VPXORD       Z4, Z4, Z4
 	VMAXPS       Z0, Z4, Z0
 	VFNMADD231PS Z2, Z1, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -946,29 +946,25 @@ GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_GeluTanh(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VMULPS       Z0, Z0, Z1
 	VMOVUPS      lanes3d922279<>+0(SB), Z2
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Z1, Z2
@@ -994,15 +990,15 @@ vector:
 	VSCALEFPS    Z2, Z3, Z1
 	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VMULPS       Z0, Z0, Z1
 	VMOVUPS      lanes3d922279<>+0(SB), Z2
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Z1, Z2
@@ -1028,12 +1024,16 @@ tail:
 	VSCALEFPS    Z2, Z3, Z1
 	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1078,29 +1078,25 @@ GLOBL lanes3fcc422a<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Tanh(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VADDPS       Z1, Z1, Z2
 	VMOVUPS      lanes42b20000<>+0(SB), Z3
@@ -1139,15 +1135,15 @@ vector:
 	VANDPS       lanes80000000<>+0(SB), Z0, Z0
 	VORPS        Z0, Z3, Z3
 	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
 	VADDPS       Z1, Z1, Z2
 	VMOVUPS      lanes42b20000<>+0(SB), Z3
@@ -1186,12 +1182,16 @@ tail:
 	VANDPS       lanes80000000<>+0(SB), Z0, Z0
 	VORPS        Z0, Z3, Z3
 	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1326,29 +1326,25 @@ GLOBL lanes3f200000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Sigmoid(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	VXORPS       lanes80000000<>+0(SB), Z0, Z0
 	VMOVUPS      lanes42b20000<>+0(SB), Z2
@@ -1372,15 +1368,15 @@ vector:
 	VADDPS       lanes3f800000<>+0(SB), Z0, Z0
 	VDIVPS       Z0, Z1, Z1
 	VMOVAPS      Z1, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	VXORPS       lanes80000000<>+0(SB), Z0, Z0
 	VMOVUPS      lanes42b20000<>+0(SB), Z2
@@ -1404,12 +1400,16 @@ tail:
 	VADDPS       lanes3f800000<>+0(SB), Z0, Z0
 	VDIVPS       Z0, Z1, Z1
 	VMOVAPS      Z1, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1418,29 +1418,25 @@ next:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Silu(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS      (DX)(R8*1), Z0
+	VMOVUPS      (CX)(SI*1), Z0
 	VMOVAPS      Z0, Z1
 	VXORPS       lanes80000000<>+0(SB), Z1, Z1
 	VMOVUPS      lanes42b20000<>+0(SB), Z2
@@ -1463,15 +1459,15 @@ vector:
 	VSCALEFPS    Z2, Z3, Z1
 	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)(R8*1)
-	ADDQ         $0x00000040, R8
-	CMPQ         R8, DI
+	VMOVUPS      Z0, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
 	JB           vector
 
 tail:
-	TESTQ        R9, R9
+	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (DX)(R8*1), K1, Z0
+	VMOVUPS.Z    (CX)(SI*1), K1, Z0
 	VMOVAPS      Z0, Z1
 	VXORPS       lanes80000000<>+0(SB), Z1, Z1
 	VMOVUPS      lanes42b20000<>+0(SB), Z2
@@ -1494,12 +1490,16 @@ tail:
 	VSCALEFPS    Z2, Z3, Z1
 	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)(R8*1)
+	VMOVUPS      Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1508,48 +1508,48 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Relu(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Z0
+	VMOVUPS (CX)(SI*1), Z0
 	VPXORD  Z1, Z1, Z1
 	VMAXPS  Z0, Z1, Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x00000040, R8
-	CMPQ    R8, DI
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ     R9, R9
+	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (DX)(R8*1), K1, Z0
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
 	VPXORD    Z2, Z2, Z2
 	VMAXPS    Z0, Z2, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
+	VMOVUPS   Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1558,46 +1558,46 @@ next:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Neg(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Z0
+	VMOVUPS (CX)(SI*1), Z0
 	VXORPS  lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x00000040, R8
-	CMPQ    R8, DI
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ     R9, R9
+	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (DX)(R8*1), K1, Z0
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
 	VXORPS    lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
+	VMOVUPS   Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1606,46 +1606,46 @@ next:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Abs(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Z0
+	VMOVUPS (CX)(SI*1), Z0
 	VANDPS  lanes7fffffff<>+0(SB), Z0, Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x00000040, R8
-	CMPQ    R8, DI
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ     R9, R9
+	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (DX)(R8*1), K1, Z0
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
 	VANDPS    lanes7fffffff<>+0(SB), Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
+	VMOVUPS   Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1654,46 +1654,46 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Sqrt(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Z0
+	VMOVUPS (CX)(SI*1), Z0
 	VSQRTPS Z0, Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x00000040, R8
-	CMPQ    R8, DI
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ     R9, R9
+	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (DX)(R8*1), K1, Z0
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
 	VSQRTPS   Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
+	VMOVUPS   Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1702,48 +1702,48 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Reciprocal(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  src+16(FP), DX
-	MOVQ  srcRow+24(FP), BX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
 	SHLQ  $0x02, BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0000000f, R8
-	SUBQ  R8, DI
-	SHLQ  $0x02, DI
-	MOVQ  R8, R9
-	MOVL  $-1, R10
-	BZHIL R8, R10, R10
-	KMOVW R10, K1
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
 
 row:
-	XORQ R8, R8
-	CMPQ R8, DI
+	XORQ SI, SI
+	CMPQ SI, BX
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R8*1), Z0
+	VMOVUPS (CX)(SI*1), Z0
 	VMOVUPS lanes3f800000<>+0(SB), Z1
 	VDIVPS  Z0, Z1, Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x00000040, R8
-	CMPQ    R8, DI
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
 	JB      vector
 
 tail:
-	TESTQ     R9, R9
+	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (DX)(R8*1), K1, Z0
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
 	VMOVUPS   lanes3f800000<>+0(SB), Z1
 	VDIVPS    Z0, Z1, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
+	VMOVUPS   Z0, K1, (AX)(SI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ SI
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1752,52 +1752,52 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Add_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1806,51 +1806,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Add_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VADDPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VADDPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1859,51 +1859,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Add_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VADDPS  Z1, Z0, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VADDPS    Z1, Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1912,52 +1912,52 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Sub_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VSUBPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -1966,51 +1966,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Sub_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VSUBPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VSUBPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2019,51 +2019,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Sub_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VSUBPS  Z1, Z0, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VSUBPS    Z1, Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2072,52 +2072,52 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Mul_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VMULPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2126,51 +2126,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Mul_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2179,51 +2179,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Mul_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMULPS  Z1, Z0, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMULPS    Z1, Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2232,52 +2232,52 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Div_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VDIVPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2286,51 +2286,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Div_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VDIVPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VDIVPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2339,51 +2339,51 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Div_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VDIVPS  Z1, Z0, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VDIVPS    Z1, Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2392,58 +2392,58 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Min_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VMINPS  Z1, Z0, Z1
 	VCMPPS  $0x03, Z0, Z0, K2
 	VMOVAPS Z0, K2, Z1
 	VMOVAPS Z1, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VMINPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VMOVAPS   Z0, K2, Z1
 	VMOVAPS   Z1, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2452,57 +2452,57 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Min_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMINPS  Z0, Z1, Z2
 	VCMPPS  $0x03, Z1, Z1, K2
 	VMOVAPS Z1, K2, Z2
 	VMOVAPS Z2, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMINPS    Z0, Z1, Z0
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVAPS   Z1, K2, Z0
 	VMOVAPS   Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2511,57 +2511,57 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Min_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMINPS  Z1, Z0, Z1
 	VCMPPS  $0x03, Z0, Z0, K2
 	VMOVAPS Z0, K2, Z1
 	VMOVAPS Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMINPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VMOVAPS   Z0, K2, Z1
 	VMOVAPS   Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2570,58 +2570,58 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Max_elementwise(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	XORQ R10, R10
-	CMPQ R10, R9
+	XORQ DI, DI
+	CMPQ DI, SI
 	JE   tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z0
-	VMOVUPS (SI)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
 	VMAXPS  Z1, Z0, Z1
 	VCMPPS  $0x03, Z0, Z0, K2
 	VMOVAPS Z0, K2, Z1
 	VMOVAPS Z1, Z0
-	VMOVUPS Z0, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z0
-	VMOVUPS.Z (SI)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
 	VMAXPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VMOVAPS   Z0, K2, Z1
 	VMOVAPS   Z1, Z0
-	VMOVUPS   Z0, K1, (AX)(R10*1)
+	VMOVUPS   Z0, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	ADDQ DI, SI
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2630,57 +2630,57 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Max_perRow(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMAXPS  Z0, Z1, Z2
 	VCMPPS  $0x03, Z1, Z1, K2
 	VMOVAPS Z1, K2, Z2
 	VMOVAPS Z2, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMAXPS    Z0, Z1, Z0
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVAPS   Z1, K2, Z0
 	VMOVAPS   Z0, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET
@@ -2689,57 +2689,57 @@ next:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·binaryAVX512_Max_perRowLeft(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), AX
-	MOVQ  dstRow+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  a+16(FP), DX
-	MOVQ  aRow+24(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+48(FP), R8
-	MOVQ  cols+56(FP), R9
-	MOVQ  R9, R10
-	ANDQ  $0x0000000f, R10
-	SUBQ  R10, R9
-	SHLQ  $0x02, R9
-	MOVQ  R10, R11
-	MOVL  $-1, R12
-	BZHIL R10, R12, R12
-	KMOVW R12, K1
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
 
 row:
-	VBROADCASTSS (SI), Z0
-	ADDQ         DI, SI
-	XORQ         R10, R10
-	CMPQ         R10, R9
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
 	JE           tail
 
 vector:
-	VMOVUPS (DX)(R10*1), Z1
+	VMOVUPS (CX)(DI*1), Z1
 	VMAXPS  Z1, Z0, Z1
 	VCMPPS  $0x03, Z0, Z0, K2
 	VMOVAPS Z0, K2, Z1
 	VMOVAPS Z1, Z1
-	VMOVUPS Z1, (AX)(R10*1)
-	ADDQ    $0x00000040, R10
-	CMPQ    R10, R9
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
 	JB      vector
 
 tail:
-	TESTQ     R11, R11
+	TESTQ     R8, R8
 	JZ        next
-	VMOVUPS.Z (DX)(R10*1), K1, Z1
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
 	VMAXPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VMOVAPS   Z0, K2, Z1
 	VMOVAPS   Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(R10*1)
+	VMOVUPS   Z1, K1, (AX)(DI*1)
 
 next:
-	ADDQ CX, AX
-	ADDQ BX, DX
-	DECQ R8
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
 	JNZ  row
 	VZEROUPPER
 	RET

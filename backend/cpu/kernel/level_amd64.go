@@ -23,14 +23,25 @@ func machineLevel() Level {
 
 func init() {
 	variants[AVX2] = func(s *Set) {
+		s.transpose = transposeAVX2
 		s.gemm = gemmTileAVX2
 		s.unary = unaryAVX2
 		s.binary = binaryAVX2
+		s.reduce = reduceAVX2
+		s.softmax = softmaxAVX2
+		s.softmaxStep = softmaxStepAVX2
+		s.layerNorm = layerNormAVX2
+		s.rmsNorm = rmsNormAVX2
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
 		s.unary = unaryAVX512
 		s.binary = binaryAVX512
+		s.reduce = reduceAVX512
+		s.softmax = softmaxAVX512
+		s.softmaxStep = softmaxStepAVX512
+		s.layerNorm = layerNormAVX512
+		s.rmsNorm = rmsNormAVX512
 	}
 }
 
