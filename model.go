@@ -86,18 +86,20 @@ func (m *Model) Proto() *onnxpb.ModelProto { return m.file.Proto }
 func (m *Model) Inputs() []ValueInfo { return inputInfo(m.graph) }
 
 // Outputs describes what a run gives, in the model's order.
-func (m *Model) Outputs() []ValueInfo {
-	out := make([]ValueInfo, len(m.graph.Outputs))
-	for i, v := range m.graph.Outputs {
-		out[i] = valueInfo(m.graph.OutputNames[i], v.Type)
-	}
-	return out
-}
+func (m *Model) Outputs() []ValueInfo { return outputInfo(m.graph) }
 
 func inputInfo(g *ir.Graph) []ValueInfo {
 	out := make([]ValueInfo, len(g.Inputs))
 	for i, v := range g.Inputs {
 		out[i] = valueInfo(v.Name, v.Type)
+	}
+	return out
+}
+
+func outputInfo(g *ir.Graph) []ValueInfo {
+	out := make([]ValueInfo, len(g.Outputs))
+	for i, v := range g.Outputs {
+		out[i] = valueInfo(g.OutputNames[i], v.Type)
 	}
 	return out
 }

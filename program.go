@@ -35,10 +35,11 @@ type CompileOptions struct {
 	CPU         string         // the instruction level of backend cpu; empty for the best
 	Level       Level          // how far to rewrite
 	Threads     int            // of the host; 0 for as many as GOMAXPROCS
-	Mode        planner.Mode   // of the memory planner
+	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time
 	MemoryLimit int64          // bytes that an arena may take; 0 for no limit
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
+	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
 }
 
 // A Program is a model compiled for a device. It may be used by several goroutines.
@@ -57,6 +58,10 @@ type Program struct {
 
 // CompileStats say what compiling did.
 type CompileStats struct {
+	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: once each,
+	// whatever shapes it ran at.
+	Compiled int `json:"compiled"`
+	Prepared int `json:"prepared"`
 	// Packed is the number of weights laid out for the kernels, once for all shapes.
 	Packed int `json:"packed"`
 }
@@ -94,9 +99,14 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 		return nil, err
 	}
 	p := &Program{opts: o, device: dev, graph: g, users: 1}
+	p.stats.Compiled++
+	if o.MarkAll {
+		markAll(g)
+	}
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
+	p.stats.Prepared++
 	p.stages = split(g)
 	for range p.stages {
 		p.bound = append(p.bound, newLRU[*binding](maxBindings))
@@ -138,6 +148,9 @@ func (p *Program) Stats() CompileStats { return p.stats }
 
 // Inputs describes what a run takes, in the model's order.
 func (p *Program) Inputs() []ValueInfo { return inputInfo(p.graph) }
+
+// Outputs describes what a run gives, in the model's order, marked values last.
+func (p *Program) Outputs() []ValueInfo { return outputInfo(p.graph) }
 
 // Graph is the rewritten program, for inspection; it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.graph }
@@ -186,8 +199,14 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	}
 	steps := schedule.Order(bound)
 	lives := liveness.Analyze(bound, steps, layouts, t)
-	options := planner.Activations()
-	options.Mode, options.Alignment, options.Segment = p.opts.Mode, t.Align, t.Segment
+	options, err := planner.FromEnv(planner.Activations())
+	if err != nil {
+		return nil, err
+	}
+	if p.opts.Mode != planner.Auto {
+		options.Mode = p.opts.Mode
+	}
+	options.Alignment, options.Segment = t.Align, t.Segment
 	plan, err := planner.Solve(&lives.Problem, options)
 	if err != nil {
 		return nil, err
