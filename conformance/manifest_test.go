@@ -2,14 +2,19 @@ package conformance
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"testing"
 )
 
-const passes = "pass"
+const (
+	manifestFile = "manifest.txt"
+	passes       = "pass"
+)
 
 // leftOut begins the reasons of tests that are not meant to pass; -update keeps them.
 const leftOut = "left out: "
@@ -39,6 +44,35 @@ func readManifest(file string) (manifest, error) {
 	return m, nil
 }
 
+// check compares what a run gave with the test's line.
+func (m manifest) check(t *testing.T, name string, err error) {
+	verdict, ok := m[name]
+	switch {
+	case errors.As(err, new(crash)):
+		t.Error(err)
+	case !ok:
+		t.Errorf("no list has a line for it; its run gave: %v", err)
+	case verdict == passes && err != nil:
+		t.Errorf("is listed as passing: %v", err)
+	case verdict != passes && err == nil:
+		t.Errorf("passes, but is listed with: %s", verdict)
+	}
+}
+
+// update writes what a backend gave: as the manifest, which was listed, or as a list of exceptions from it.
+func (m manifest) update(listed manifest, backend string) error {
+	if backend != backends[0] {
+		maps.DeleteFunc(m, func(name, verdict string) bool { return listed[name] != passes || verdict == passes })
+		return m.write(backend+".txt", exceptionsHeader)
+	}
+	for name, verdict := range listed {
+		if strings.HasPrefix(verdict, leftOut) && m[name] != passes {
+			m[name] = verdict
+		}
+	}
+	return m.write(manifestFile, manifestHeader)
+}
+
 func (m manifest) write(file, header string) error {
 	var b strings.Builder
 	b.WriteString(header)
@@ -48,9 +82,12 @@ func (m manifest) write(file, header string) error {
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
-// reason puts an error into the words of a manifest: one line of bounded length, without the name of the test and without
-// advice.
-func (c *testCase) reason(err error) string {
+// verdict puts the result of a run into the words of a manifest: an error becomes one line of bounded length, without the
+// name of the test and without advice.
+func (c *testCase) verdict(err error) string {
+	if err == nil {
+		return passes
+	}
 	text := strings.TrimPrefix(err.Error(), c.name+": ")
 	text, _, _ = strings.Cut(text, "\nregister a custom op")
 	text = strings.Join(strings.Fields(text), " ")
