@@ -13,7 +13,7 @@ import (
 // recorded holds what onnxruntime answered for built-in models: folders test_data_set_N as ONNX's own tests have them, with
 // input_i.pb and output_i.pb in the order of the graph. scripts/record.py wrote them.
 //
-//go:embed recorded
+//go:embed recorded/*/*/*.pb
 var recorded embed.FS
 
 // FS is a folder with the model of a name: model.onnx, and its data sets where there are recorded ones (bert-tiny).

@@ -122,6 +122,14 @@ func (m *Model) Retain() *Model {
 	return m
 }
 
+// Evict tells the system that the model's files are not needed in memory for now; what is touched again comes back from
+// them.
+func (m *Model) Evict() {
+	for _, f := range m.files {
+		f.Evict()
+	}
+}
+
 // Close ends one use; the last one unmaps the files.
 func (m *Model) Close() error {
 	if m.users.Add(-1) != 0 {

@@ -1,6 +1,11 @@
 """Records what onnxruntime answers: writes test_data_set_N/{input_i,output_i}.pb beside a model, as ONNX's own tests have them.
 
-    python record.py FOLDER                 # with FOLDER/model.onnx
+    python record.py FOLDER        # with FOLDER/model.onnx
+
+For the built-in model, in the folder models:
+
+    rlxc models bert-tiny -o recorded/bert-tiny/model.onnx
+    python scripts/record.py recorded/bert-tiny
 
 The references are onnxruntime's CPU provider on one thread, graph optimisations off: the model's own arithmetic. Batches
 above 1 are padded; in the last data set the mask of one row is all zero.
