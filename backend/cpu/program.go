@@ -31,7 +31,7 @@ func fill(b []byte, with byte) {
 func (m *memory) Size() int64 { return int64(len(m.bytes)) }
 
 func (m *memory) grow(n int64) {
-	if int64(len(m.bytes)) < n {
+	if m.bytes == nil || int64(len(m.bytes)) < n { // not nil even when empty: base then says that the outputs are shown
 		m.bytes = tensor.AlignedBytes(int(n))
 	}
 }
