@@ -112,6 +112,7 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 		p.bound = append(p.bound, newLRU[*binding](maxBindings))
 	}
 	p.file = m.file.Retain()
+	p.file.Evict() // packing has read every weight; most are not needed again
 	return p, nil
 }
 

@@ -55,6 +55,14 @@ func InMemory(data []byte) *Mapping {
 // Bytes are the contents of the file, valid until the last Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
+// Evict tells the system that the pages are not needed for now, so that they do not count as resident memory; they come
+// back from the file when they are touched. It does nothing where the bytes are ordinary memory.
+func (m *Mapping) Evict() {
+	if m.unmap != nil && len(m.data) > 0 {
+		evictFile(m.data)
+	}
+}
+
 // Retain adds a user, who must call Close.
 func (m *Mapping) Retain() *Mapping {
 	if m.users.Add(1) <= 1 {

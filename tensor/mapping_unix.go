@@ -4,11 +4,15 @@ package tensor
 
 import (
 	"os"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func mapFile(f *os.File, size int) ([]byte, error) {
-	return syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
+	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-func unmapFile(data []byte) error { return syscall.Munmap(data) }
+func unmapFile(data []byte) error { return unix.Munmap(data) }
+
+// evictFile may fail without harm: it is advice.
+func evictFile(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }

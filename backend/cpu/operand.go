@@ -89,8 +89,7 @@ func (b *binder) operand(v *ir.Value) operand {
 	if l.Root.IsConst() {
 		o.isConst = true
 		if l.Root.Const != nil {
-			c := l.Root.Const.Aligned()
-			o.data, o.off = c.Bytes(), l.Offset*o.width
+			o.data, o.off = l.Root.Const.Bytes(), l.Offset*o.width
 		}
 		return o
 	}

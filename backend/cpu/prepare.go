@@ -5,7 +5,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Prepare implements backend.Device: it packs the constant matrices of products.
+// Prepare implements backend.Device: it packs the constant matrices of products, and brings constants that a file has at
+// odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
 	count := 0
@@ -23,7 +24,23 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		}
 		n.SetInput(ir.MatMulB, v)
 	}
+	for _, v := range g.Consts() {
+		if v.Const != nil && !onlyGathered(v) {
+			v.Const = v.Const.Aligned()
+		}
+	}
 	return count, nil
+}
+
+// onlyGathered reports whether a table is read by rows of bytes alone, as embeddings are: it may then stay where the file
+// has it, at whatever address.
+func onlyGathered(v *ir.Value) bool {
+	for _, u := range v.Uses {
+		if u.Node.Op.Kind() != ir.KindGather || u.Index != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 type packKey struct {
