@@ -106,49 +106,49 @@ type number interface {
 	~float32 | ~float64 | ~int32 | ~int64
 }
 
-// zips are the functions of two numbers that run as Go loops, for the types of masks, ids and sizes.
-func zips[T number](fn ir.BinaryFn, y, a, b *operand) (step, bool) {
-	arith := map[ir.BinaryFn]func(p, q T) T{
-		ir.Add: func(p, q T) T { return p + q }, ir.Sub: func(p, q T) T { return p - q }, ir.Mul: func(p, q T) T { return p * q },
-	}
-	tests := map[ir.BinaryFn]func(p, q T) bool{
-		ir.Equal: func(p, q T) bool { return p == q }, ir.Less: func(p, q T) bool { return p < q }, ir.LessOrEqual: func(p, q T) bool { return p <= q },
-		ir.Greater: func(p, q T) bool { return p > q }, ir.GreaterOrEqual: func(p, q T) bool { return p >= q },
-	}
-	if f, ok := arith[fn]; ok {
-		return zipStep(y, a, b, f), true
-	}
-	if f, ok := tests[fn]; ok {
-		return zipStep(y, a, b, f), true
-	}
-	return step{}, false
+// A zipBinder makes the step of a binary node that runs as a Go loop.
+type zipBinder func(y, a, b *operand) step
+
+// zipSteps are the Go loops by element type and function, for the types of masks, ids and sizes.
+var zipSteps = map[tensor.DType]map[ir.BinaryFn]zipBinder{
+	tensor.F32: numberZips[float32](),
+	tensor.F64: numberZips[float64](),
+	tensor.I32: numberZips[int32](),
+	tensor.I64: numberZips[int64](),
+	tensor.Bool: {
+		ir.And:   zip(func(p, q bool) bool { return p && q }),
+		ir.Or:    zip(func(p, q bool) bool { return p || q }),
+		ir.Xor:   zip(func(p, q bool) bool { return p != q }),
+		ir.Equal: zip(func(p, q bool) bool { return p == q }),
+	},
 }
 
-var boolZips = map[ir.BinaryFn]func(p, q bool) bool{
-	ir.And: func(p, q bool) bool { return p && q }, ir.Or: func(p, q bool) bool { return p || q },
-	ir.Xor: func(p, q bool) bool { return p != q }, ir.Equal: func(p, q bool) bool { return p == q },
+func zip[X, Y tensor.Element](f func(p, q X) Y) zipBinder {
+	return func(y, a, b *operand) step { return zipStep(y, a, b, f) }
 }
 
-// bindZip finds the Go loop of a binary node.
-func bindZip(fn ir.BinaryFn, y, a, b *operand) (step, bool) {
-	switch a.dtype {
-	case tensor.F32:
-		if fn == ir.Pow && b.dtype == tensor.F32 {
-			return zipStep(y, a, b, func(p, q float32) float32 { return float32(math.Pow(float64(p), float64(q))) }), true
-		}
-		return zips[float32](fn, y, a, b)
-	case tensor.F64:
-		return zips[float64](fn, y, a, b)
-	case tensor.I32:
-		return zips[int32](fn, y, a, b)
-	case tensor.I64:
-		return zips[int64](fn, y, a, b)
-	case tensor.Bool:
-		if f, ok := boolZips[fn]; ok {
-			return zipStep(y, a, b, f), true
-		}
+func numberZips[T number]() map[ir.BinaryFn]zipBinder {
+	return map[ir.BinaryFn]zipBinder{
+		ir.Add:            zip(func(p, q T) T { return p + q }),
+		ir.Sub:            zip(func(p, q T) T { return p - q }),
+		ir.Mul:            zip(func(p, q T) T { return p * q }),
+		ir.Equal:          zip(func(p, q T) bool { return p == q }),
+		ir.Less:           zip(func(p, q T) bool { return p < q }),
+		ir.LessOrEqual:    zip(func(p, q T) bool { return p <= q }),
+		ir.Greater:        zip(func(p, q T) bool { return p > q }),
+		ir.GreaterOrEqual: zip(func(p, q T) bool { return p >= q }),
 	}
-	return step{}, false
+}
+
+// powF32 is x**y for float32 base and exponent.
+var powF32 = zip(func(p, q float32) float32 { return float32(math.Pow(float64(p), float64(q))) })
+
+// zipFor finds the Go loop of a binary node; nil where there is none.
+func zipFor(fn ir.BinaryFn, a, b tensor.DType) zipBinder {
+	if fn == ir.Pow && a == tensor.F32 && b == tensor.F32 {
+		return powF32
+	}
+	return zipSteps[a][fn]
 }
 
 var binaryRow = row{
@@ -159,10 +159,7 @@ var binaryRow = row{
 			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
 				return true
 			}
-			var y, a, b operand
-			a.dtype, b.dtype = d, n.Inputs[1].Type.DType
-			_, ok := bindZip(fn, &y, &a, &b)
-			return ok
+			return zipFor(fn, d, n.Inputs[1].Type.DType) != nil
 		},
 		Strided: allStrides,
 		InPlace: sameWidth,
@@ -172,8 +169,7 @@ var binaryRow = row{
 		fn := n.Op.(ir.Binary).Fn
 		op, ok := binaryKernels[fn]
 		if !ok || in[0].dtype != tensor.F32 {
-			st, _ := bindZip(fn, &out[0], &in[0], &in[1])
-			return st, nil
+			return zipFor(fn, in[0].dtype, in[1].dtype)(&out[0], &in[0], &in[1]), nil
 		}
 		x, z, y := in[0], in[1], out[0]
 		set, loops := b.d.set, newNest(y.shape, &y, &x, &z)

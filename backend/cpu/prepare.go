@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"runtime"
+	"unsafe"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -72,7 +75,19 @@ func (d *Device) pack(w *tensor.Tensor, transposed bool) *ir.Packed {
 	}
 	p := d.set.NewPackB(k, n)
 	data := tensor.New(tensor.F32, p.Len())
-	dst, src := tensor.Of[float32](data), tensor.Of[float32](w.Aligned())
+	dst, src := tensor.Of[float32](data), floats(w)
 	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst, src, row, col) })
 	return &ir.Packed{Layout: p.Layout(), Data: data}
+}
+
+// floats sees a weight as float32 where it lies. Files put weights at any address; where the processor loads from any
+// address they need not be copied first.
+func floats(w *tensor.Tensor) []float32 {
+	switch runtime.GOARCH {
+	case "amd64", "arm64":
+		if w.Len() > 0 {
+			return unsafe.Slice((*float32)(unsafe.Pointer(&w.Bytes()[0])), w.Len())
+		}
+	}
+	return tensor.Of[float32](w.Aligned())
 }

@@ -54,8 +54,9 @@ func prefetchAhead(rows int) (bytes int, next bool) {
 // against it. Rows of A and C are reached as base + {0, 1, 2, 3}·stride from two bases four rows apart, so any
 // strides cost the same.
 func gemmKernel(v *simd, name string, rows, vecs int) {
-	v.fn(name, "func(k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)",
+	v.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)",
 		"%s is the gemmFunc of %d rows and %d vectors.", name, rows, vecs)
+	v.Label("tile")
 	acc := make([][]reg.VecVirtual, rows)
 	for r := range acc {
 		acc[r] = v.vecs(vecs)
@@ -181,11 +182,7 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual) {
 	v.TESTQ(operand.U32(gemmScale), flags)
 	v.JZ(operand.LabelRef("bias"))
 	alpha := v.vec()
-	address, err := v.Param("alpha").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	v.VBROADCASTSS(address.Addr, alpha)
+	v.VBROADCASTSS(v.slot("alpha"), alpha)
 	each(func(r, i int) { v.VMULPS(alpha, acc[r][i], acc[r][i]) })
 
 	v.Label("bias")
@@ -216,6 +213,24 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual) {
 
 	v.Label("store")
 	each(func(r, i int) { v.store(acc[r][i], at(c, r, i), maskOf(i)) })
+
+	// The pointers of the next tile go where those of this one came from.
+	for _, p := range []struct{ pointer, row string }{{"a", "aRow"}, {"c", "cRow"}, {"res", "resRow"}} {
+		by := v.elements(p.row)
+		v.IMUL3Q(operand.U8(rows), by, by)
+		if p.pointer == "res" {
+			v.TESTQ(res, res) // no residual stays none
+			v.CMOVQEQ(res, by)
+		}
+		v.ADDQ(by, v.slot(p.pointer))
+	}
+	if _, hasNext := prefetchAhead(rows); hasNext {
+		by := v.param("nextStep")
+		v.IMULQ(v.slot("k"), by)
+		v.ADDQ(by, v.slot("next"))
+	}
+	v.DECQ(v.slot("tiles"))
+	v.JNZ(operand.LabelRef("tile"))
 	v.VZEROUPPER()
 	v.RET()
 }

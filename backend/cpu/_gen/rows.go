@@ -325,11 +325,7 @@ func normKernel(v *simd, name string, centred bool) {
 	count, epsilon := v.vec(), v.vec()
 	v.VCVTSI2SSQ(v.param("cols"), count.AsX(), count.AsX())
 	v.VBROADCASTSS(count.AsX(), count)
-	address, err := v.Param("epsilon").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	v.VBROADCASTSS(address.Addr, epsilon)
+	v.VBROADCASTSS(v.slot("epsilon"), epsilon)
 	v.eachRow(func(w *rowWalk) {
 		// The first pass sums; with a residual it also writes x + residual, which the later passes read.
 		from := v.GP64()

@@ -136,6 +136,15 @@ func (g *gen) param(name string) reg.GPVirtual {
 	return r
 }
 
+// slot is the memory of a parameter.
+func (g *gen) slot(name string) operand.Mem {
+	basic, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return basic.Addr
+}
+
 // elements loads a count of 4-byte elements as a number of bytes.
 func (g *gen) elements(name string) reg.GPVirtual {
 	r := g.param(name)

@@ -49,12 +49,12 @@ const (
 	numActivations
 )
 
-// gemmFunc multiplies one register tile: rows × cols of C (+)= A·B over k steps, then the epilogue. Strides count
-// elements; B has its columns side by side and bRow elements from one k to the next. The number of rows, and of
-// vectors in a row of the tile, are fixed for each function; cols says how many columns of the last vector are
-// real: only those of C, bias and res are touched, all of B are read. From next on, memory is prefetched at
-// nextStep bytes for each k.
-type gemmFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+// gemmFunc multiplies register tiles that lie below each other: for each, rows × cols of C (+)= A·B over k steps, then
+// the epilogue. Strides count elements; B has its columns side by side and bRow elements from one k to the next. The
+// number of rows, and of vectors in a row of the tile, are fixed for each function; cols says how many columns of
+// the last vector are real: only those of C, bias and res are touched, all of B are read. From next on, memory is
+// prefetched at nextStep bytes for each k of each tile.
+type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // Flags of a gemmFunc.
 const (
@@ -143,6 +143,9 @@ func (args *GemmArgs) check(m, n, k int) {
 	}
 }
 
+// callSteps is the most k steps of tiles in one call of assembly, which cannot be interrupted: about 50 µs.
+const callSteps = 16 * 768
+
 // gemmPanel is the part of a product that one panel of B gives: rows [rowLo, rowHi) of the cols columns from col on.
 type gemmPanel struct {
 	rowLo, rowHi int
@@ -183,19 +186,25 @@ func (s *Set) gemmPanel(args *GemmArgs, p gemmPanel) {
 		if p.followed && tiles > 1 {
 			next, nextStep = next+uintptr(blockBytes), nextStep/tiles
 		}
-		row := p.rowLo
-		for t := range tiles {
-			rows := (p.rowHi - row + tiles - t - 1) / (tiles - t)
+		maxRun := max(1, callSteps/max(kLen, 1))
+		for row, t := p.rowLo, 0; t < tiles; {
+			// The rows are spread evenly: taller tiles first, then those of one row less.
+			rows := ceilDiv(p.rowHi-row, tiles-t)
+			run := tiles - t
+			if short := (tiles-t)*rows - (p.rowHi - row); short > 0 {
+				run -= short
+			}
+			run = min(run, maxRun)
 			c := &args.C[row*args.CRow+p.col]
 			if last && !separate {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
-			s.gemm.kernels[rows][vecs](kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
+			s.gemm.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
 				bBlock, p.bRow, next+uintptr(t*blockBytes/tiles), nextStep, c, args.CRow, p.cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
-				s.activate(args, row, rows, p.col, p.cols)
+				s.activate(args, row, run*rows, p.col, p.cols)
 			}
-			row += rows
+			row, t = row+run*rows, t+run
 		}
 		if last {
 			return

@@ -7,62 +7,62 @@ package kernel
 // gemmAVX2_1x8 is the gemmFunc of 1 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_1x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_1x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_1x16 is the gemmFunc of 1 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_1x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_2x8 is the gemmFunc of 2 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_2x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_2x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_2x16 is the gemmFunc of 2 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_2x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_3x8 is the gemmFunc of 3 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_3x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_3x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_3x16 is the gemmFunc of 3 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_3x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_4x8 is the gemmFunc of 4 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_4x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_4x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_4x16 is the gemmFunc of 4 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_4x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_5x8 is the gemmFunc of 5 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_5x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_5x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_5x16 is the gemmFunc of 5 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_5x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_5x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_6x8 is the gemmFunc of 6 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX2_6x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_6x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX2_6x16 is the gemmFunc of 6 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX2_6x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX2_6x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmTileAVX2 is the tile of 6 rows × 16 columns.
 var gemmTileAVX2 = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{

@@ -4,18 +4,19 @@
 
 #include "textflag.h"
 
-// func gemmAVX2_1x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_1x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_1x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_1x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), DX
+	MOVQ  aCol+32(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+32(FP), BX
-	MOVQ  bRow+40(FP), SI
+	MOVQ  b+40(FP), BX
+	MOVQ  bRow+48(FP), SI
 	SHLQ  $0x02, SI
 	TESTQ AX, AX
 	JZ    done
@@ -31,13 +32,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y1
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -47,11 +48,11 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y2
+	VBROADCASTSS alpha+96(FP), Y2
 	VMULPS       Y2, Y0, Y0
 
 bias:
-	MOVQ       bias+96(FP), DX
+	MOVQ       bias+104(FP), DX
 	TESTQ      DX, DX
 	JZ         relu
 	VMASKMOVPS (DX), Y1, Y2
@@ -64,17 +65,33 @@ relu:
 	VMAXPS Y0, Y2, Y0
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DX
-	SHLQ       $0x02, DX
-	VMASKMOVPS (AX), Y1, Y2
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMASKMOVPS (DX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 store:
 	VMASKMOVPS Y0, Y1, (CX)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
@@ -88,19 +105,20 @@ DATA tailMask<>+48(SB)/8, $0x0000000000000000
 DATA tailMask<>+56(SB)/8, $0x0000000000000000
 GLOBL tailMask<>(SB), RODATA|NOPTR, $64
 
-// func gemmAVX2_1x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_1x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_1x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), DX
+	MOVQ  aCol+32(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+32(FP), BX
-	MOVQ  bRow+40(FP), SI
+	MOVQ  b+40(FP), BX
+	MOVQ  bRow+48(FP), SI
 	SHLQ  $0x02, SI
 	TESTQ AX, AX
 	JZ    done
@@ -118,13 +136,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y2
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -136,12 +154,12 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y3
+	VBROADCASTSS alpha+96(FP), Y3
 	VMULPS       Y3, Y0, Y0
 	VMULPS       Y3, Y1, Y1
 
 bias:
-	MOVQ       bias+96(FP), DX
+	MOVQ       bias+104(FP), DX
 	TESTQ      DX, DX
 	JZ         relu
 	VMOVUPS    (DX), Y3
@@ -157,36 +175,53 @@ relu:
 	VMAXPS Y1, Y3, Y1
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DX
-	SHLQ       $0x02, DX
-	VMOVUPS    (AX), Y3
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (DX), Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS 32(AX), Y2, Y3
+	VMASKMOVPS 32(DX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 store:
 	VMOVUPS    Y0, (CX)
 	VMASKMOVPS Y1, Y2, 32(CX)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x01, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_2x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_2x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_2x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_2x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), BX
+	MOVQ  aCol+32(FP), BX
 	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
@@ -204,13 +239,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y2
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -222,12 +257,12 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y3
+	VBROADCASTSS alpha+96(FP), Y3
 	VMULPS       Y3, Y0, Y0
 	VMULPS       Y3, Y1, Y1
 
 bias:
-	MOVQ       bias+96(FP), BX
+	MOVQ       bias+104(FP), BX
 	TESTQ      BX, BX
 	JZ         relu
 	VMASKMOVPS (BX), Y2, Y3
@@ -242,38 +277,55 @@ relu:
 	VMAXPS Y1, Y3, Y1
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), BX
-	SHLQ       $0x02, BX
-	VMASKMOVPS (AX), Y2, Y3
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	VMASKMOVPS (BX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS (AX)(BX*1), Y2, Y3
+	VMASKMOVPS (BX)(SI*1), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 store:
 	VMASKMOVPS Y0, Y2, (CX)
 	VMASKMOVPS Y1, Y2, (CX)(DX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_2x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_2x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_2x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), BX
+	MOVQ  aCol+32(FP), BX
 	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
@@ -294,13 +346,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y4
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -316,14 +368,14 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y5
+	VBROADCASTSS alpha+96(FP), Y5
 	VMULPS       Y5, Y0, Y0
 	VMULPS       Y5, Y1, Y1
 	VMULPS       Y5, Y2, Y2
 	VMULPS       Y5, Y3, Y3
 
 bias:
-	MOVQ       bias+96(FP), BX
+	MOVQ       bias+104(FP), BX
 	TESTQ      BX, BX
 	JZ         relu
 	VMOVUPS    (BX), Y5
@@ -343,19 +395,19 @@ relu:
 	VMAXPS Y3, Y5, Y3
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), BX
-	SHLQ       $0x02, BX
-	VMOVUPS    (AX), Y5
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	VMOVUPS    (BX), Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS 32(AX), Y4, Y5
+	VMASKMOVPS 32(BX), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMOVUPS    (AX)(BX*1), Y5
+	VMOVUPS    (BX)(SI*1), Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS 32(AX)(BX*1), Y4, Y5
+	VMASKMOVPS 32(BX)(SI*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 store:
@@ -363,23 +415,40 @@ store:
 	VMASKMOVPS Y1, Y4, 32(CX)
 	VMOVUPS    Y2, (CX)(DX*1)
 	VMASKMOVPS Y3, Y4, 32(CX)(DX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x02, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_3x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_3x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_3x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_3x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), BX
+	MOVQ  aCol+32(FP), BX
 	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
@@ -399,13 +468,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y3
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -419,13 +488,13 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y4
+	VBROADCASTSS alpha+96(FP), Y4
 	VMULPS       Y4, Y0, Y0
 	VMULPS       Y4, Y1, Y1
 	VMULPS       Y4, Y2, Y2
 
 bias:
-	MOVQ       bias+96(FP), BX
+	MOVQ       bias+104(FP), BX
 	TESTQ      BX, BX
 	JZ         relu
 	VMASKMOVPS (BX), Y3, Y4
@@ -442,43 +511,60 @@ relu:
 	VMAXPS Y2, Y4, Y2
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), BX
-	SHLQ       $0x02, BX
-	VMASKMOVPS (AX), Y3, Y4
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	VMASKMOVPS (BX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
-	VMASKMOVPS (AX)(BX*1), Y3, Y4
+	VMASKMOVPS (BX)(SI*1), Y3, Y4
 	VADDPS     Y4, Y1, Y1
-	VMASKMOVPS (AX)(BX*2), Y3, Y4
+	VMASKMOVPS (BX)(SI*2), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
 store:
 	VMASKMOVPS Y0, Y3, (CX)
 	VMASKMOVPS Y1, Y3, (CX)(DX*1)
 	VMASKMOVPS Y2, Y3, (CX)(DX*2)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_3x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_3x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_3x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  aCol+24(FP), BX
+	MOVQ  aCol+32(FP), BX
 	SHLQ  $0x02, BX
-	MOVQ  b+32(FP), SI
-	MOVQ  bRow+40(FP), DI
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
@@ -502,13 +588,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y6
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	TESTQ      $0x00000001, AX
 	JZ         scale
@@ -528,7 +614,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y7
+	VBROADCASTSS alpha+96(FP), Y7
 	VMULPS       Y7, Y0, Y0
 	VMULPS       Y7, Y1, Y1
 	VMULPS       Y7, Y2, Y2
@@ -537,7 +623,7 @@ scale:
 	VMULPS       Y7, Y5, Y5
 
 bias:
-	MOVQ       bias+96(FP), BX
+	MOVQ       bias+104(FP), BX
 	TESTQ      BX, BX
 	JZ         relu
 	VMOVUPS    (BX), Y7
@@ -561,23 +647,23 @@ relu:
 	VMAXPS Y5, Y7, Y5
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), BX
-	SHLQ       $0x02, BX
-	VMOVUPS    (AX), Y7
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	VMOVUPS    (BX), Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS 32(AX), Y6, Y7
+	VMASKMOVPS 32(BX), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    (AX)(BX*1), Y7
+	VMOVUPS    (BX)(SI*1), Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS 32(AX)(BX*1), Y6, Y7
+	VMASKMOVPS 32(BX)(SI*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    (AX)(BX*2), Y7
+	VMOVUPS    (BX)(SI*2), Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS 32(AX)(BX*2), Y6, Y7
+	VMASKMOVPS 32(BX)(SI*2), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 store:
@@ -587,25 +673,42 @@ store:
 	VMASKMOVPS Y3, Y6, 32(CX)(DX*1)
 	VMOVUPS    Y4, (CX)(DX*2)
 	VMASKMOVPS Y5, Y6, 32(CX)(DX*2)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x03, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_4x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_4x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_4x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_4x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  aCol+24(FP), SI
+	MOVQ  aCol+32(FP), SI
 	SHLQ  $0x02, SI
-	MOVQ  b+32(FP), DI
-	MOVQ  bRow+40(FP), R8
+	MOVQ  b+40(FP), DI
+	MOVQ  bRow+48(FP), R8
 	SHLQ  $0x02, R8
 	TESTQ AX, AX
 	JZ    done
@@ -627,13 +730,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y4
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	TESTQ      $0x00000001, AX
@@ -650,14 +753,14 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y5
+	VBROADCASTSS alpha+96(FP), Y5
 	VMULPS       Y5, Y0, Y0
 	VMULPS       Y5, Y1, Y1
 	VMULPS       Y5, Y2, Y2
 	VMULPS       Y5, Y3, Y3
 
 bias:
-	MOVQ       bias+96(FP), SI
+	MOVQ       bias+104(FP), SI
 	TESTQ      SI, SI
 	JZ         relu
 	VMASKMOVPS (SI), Y4, Y5
@@ -676,20 +779,20 @@ relu:
 	VMAXPS Y3, Y5, Y3
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), SI
-	SHLQ       $0x02, SI
-	LEAQ       (SI)(SI*2), DI
-	VMASKMOVPS (AX), Y4, Y5
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	VMASKMOVPS (SI), Y4, Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS (AX)(SI*1), Y4, Y5
+	VMASKMOVPS (SI)(DI*1), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMASKMOVPS (AX)(SI*2), Y4, Y5
+	VMASKMOVPS (SI)(DI*2), Y4, Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS (AX)(DI*1), Y4, Y5
+	VMASKMOVPS (SI)(R8*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 store:
@@ -697,12 +800,29 @@ store:
 	VMASKMOVPS Y1, Y4, (CX)(DX*1)
 	VMASKMOVPS Y2, Y4, (CX)(DX*2)
 	VMASKMOVPS Y3, Y4, (CX)(BX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_4x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_4x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_4x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -711,15 +831,15 @@ TEXT ·gemmAVX2_4x16(SB), NOSPLIT, $0-128
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  aCol+24(FP), SI
+	MOVQ  aCol+32(FP), SI
 	SHLQ  $0x02, SI
-	MOVQ  b+32(FP), DI
-	MOVQ  bRow+40(FP), R8
+	MOVQ  b+40(FP), DI
+	MOVQ  bRow+48(FP), R8
 	SHLQ  $0x02, R8
 	TESTQ AX, AX
 	JZ    done
@@ -746,13 +866,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y8
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	TESTQ      $0x00000001, AX
@@ -777,7 +897,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y9
+	VBROADCASTSS alpha+96(FP), Y9
 	VMULPS       Y9, Y0, Y0
 	VMULPS       Y9, Y1, Y1
 	VMULPS       Y9, Y2, Y2
@@ -788,7 +908,7 @@ scale:
 	VMULPS       Y9, Y7, Y7
 
 bias:
-	MOVQ       bias+96(FP), SI
+	MOVQ       bias+104(FP), SI
 	TESTQ      SI, SI
 	JZ         relu
 	VMOVUPS    (SI), Y9
@@ -816,28 +936,28 @@ relu:
 	VMAXPS Y7, Y9, Y7
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), SI
-	SHLQ       $0x02, SI
-	LEAQ       (SI)(SI*2), DI
-	VMOVUPS    (AX), Y9
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	VMOVUPS    (SI), Y9
 	VADDPS     Y9, Y0, Y0
-	VMASKMOVPS 32(AX), Y8, Y9
+	VMASKMOVPS 32(SI), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    (AX)(SI*1), Y9
+	VMOVUPS    (SI)(DI*1), Y9
 	VADDPS     Y9, Y2, Y2
-	VMASKMOVPS 32(AX)(SI*1), Y8, Y9
+	VMASKMOVPS 32(SI)(DI*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    (AX)(SI*2), Y9
+	VMOVUPS    (SI)(DI*2), Y9
 	VADDPS     Y9, Y4, Y4
-	VMASKMOVPS 32(AX)(SI*2), Y8, Y9
+	VMASKMOVPS 32(SI)(DI*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    (AX)(DI*1), Y9
+	VMOVUPS    (SI)(R8*1), Y9
 	VADDPS     Y9, Y6, Y6
-	VMASKMOVPS 32(AX)(DI*1), Y8, Y9
+	VMASKMOVPS 32(SI)(R8*1), Y8, Y9
 	VADDPS     Y9, Y7, Y7
 
 store:
@@ -849,30 +969,47 @@ store:
 	VMASKMOVPS Y5, Y8, 32(CX)(DX*2)
 	VMOVUPS    Y6, (CX)(BX*1)
 	VMASKMOVPS Y7, Y8, 32(CX)(BX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x04, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_5x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_5x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_5x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_5x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
 	LEAQ  (CX)(DX*4), SI
-	MOVQ  aCol+24(FP), DI
+	MOVQ  aCol+32(FP), DI
 	SHLQ  $0x02, DI
-	MOVQ  b+32(FP), R8
-	MOVQ  bRow+40(FP), R9
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+48(FP), R10
-	MOVQ  nextStep+56(FP), R11
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
@@ -898,13 +1035,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y5
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	LEAQ       (CX)(DX*4), SI
@@ -924,7 +1061,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y6
+	VBROADCASTSS alpha+96(FP), Y6
 	VMULPS       Y6, Y0, Y0
 	VMULPS       Y6, Y1, Y1
 	VMULPS       Y6, Y2, Y2
@@ -932,7 +1069,7 @@ scale:
 	VMULPS       Y6, Y4, Y4
 
 bias:
-	MOVQ       bias+96(FP), DI
+	MOVQ       bias+104(FP), DI
 	TESTQ      DI, DI
 	JZ         relu
 	VMASKMOVPS (DI), Y5, Y6
@@ -953,23 +1090,23 @@ relu:
 	VMAXPS Y4, Y6, Y4
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	LEAQ       (AX)(DI*4), R9
-	VMASKMOVPS (AX), Y5, Y6
+	MOVQ       res+112(FP), DI
+	MOVQ       resRow+120(FP), R8
+	SHLQ       $0x02, R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (DI)(R8*4), R10
+	VMASKMOVPS (DI), Y5, Y6
 	VADDPS     Y6, Y0, Y0
-	VMASKMOVPS (AX)(DI*1), Y5, Y6
+	VMASKMOVPS (DI)(R8*1), Y5, Y6
 	VADDPS     Y6, Y1, Y1
-	VMASKMOVPS (AX)(DI*2), Y5, Y6
+	VMASKMOVPS (DI)(R8*2), Y5, Y6
 	VADDPS     Y6, Y2, Y2
-	VMASKMOVPS (AX)(R8*1), Y5, Y6
+	VMASKMOVPS (DI)(R9*1), Y5, Y6
 	VADDPS     Y6, Y3, Y3
-	VMASKMOVPS (R9), Y5, Y6
+	VMASKMOVPS (R10), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
 store:
@@ -978,12 +1115,32 @@ store:
 	VMASKMOVPS Y2, Y5, (CX)(DX*2)
 	VMASKMOVPS Y3, Y5, (CX)(BX*1)
 	VMASKMOVPS Y4, Y5, (SI)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	MOVQ       nextStep+64(FP), AX
+	IMULQ      k+8(FP), AX
+	ADDQ       AX, next+56(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_5x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_5x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_5x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_5x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -994,19 +1151,19 @@ TEXT ·gemmAVX2_5x16(SB), NOSPLIT, $0-128
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
 	LEAQ  (CX)(DX*4), SI
-	MOVQ  aCol+24(FP), DI
+	MOVQ  aCol+32(FP), DI
 	SHLQ  $0x02, DI
-	MOVQ  b+32(FP), R8
-	MOVQ  bRow+40(FP), R9
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+48(FP), R10
-	MOVQ  nextStep+56(FP), R11
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
@@ -1038,13 +1195,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y10
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	LEAQ       (CX)(DX*4), SI
@@ -1074,7 +1231,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y11
+	VBROADCASTSS alpha+96(FP), Y11
 	VMULPS       Y11, Y0, Y0
 	VMULPS       Y11, Y1, Y1
 	VMULPS       Y11, Y2, Y2
@@ -1087,7 +1244,7 @@ scale:
 	VMULPS       Y11, Y9, Y9
 
 bias:
-	MOVQ       bias+96(FP), DI
+	MOVQ       bias+104(FP), DI
 	TESTQ      DI, DI
 	JZ         relu
 	VMOVUPS    (DI), Y11
@@ -1119,33 +1276,33 @@ relu:
 	VMAXPS Y9, Y11, Y9
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	LEAQ       (AX)(DI*4), R9
-	VMOVUPS    (AX), Y11
+	MOVQ       res+112(FP), DI
+	MOVQ       resRow+120(FP), R8
+	SHLQ       $0x02, R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (DI)(R8*4), R10
+	VMOVUPS    (DI), Y11
 	VADDPS     Y11, Y0, Y0
-	VMASKMOVPS 32(AX), Y10, Y11
+	VMASKMOVPS 32(DI), Y10, Y11
 	VADDPS     Y11, Y1, Y1
-	VMOVUPS    (AX)(DI*1), Y11
+	VMOVUPS    (DI)(R8*1), Y11
 	VADDPS     Y11, Y2, Y2
-	VMASKMOVPS 32(AX)(DI*1), Y10, Y11
+	VMASKMOVPS 32(DI)(R8*1), Y10, Y11
 	VADDPS     Y11, Y3, Y3
-	VMOVUPS    (AX)(DI*2), Y11
+	VMOVUPS    (DI)(R8*2), Y11
 	VADDPS     Y11, Y4, Y4
-	VMASKMOVPS 32(AX)(DI*2), Y10, Y11
+	VMASKMOVPS 32(DI)(R8*2), Y10, Y11
 	VADDPS     Y11, Y5, Y5
-	VMOVUPS    (AX)(R8*1), Y11
+	VMOVUPS    (DI)(R9*1), Y11
 	VADDPS     Y11, Y6, Y6
-	VMASKMOVPS 32(AX)(R8*1), Y10, Y11
+	VMASKMOVPS 32(DI)(R9*1), Y10, Y11
 	VADDPS     Y11, Y7, Y7
-	VMOVUPS    (R9), Y11
+	VMOVUPS    (R10), Y11
 	VADDPS     Y11, Y8, Y8
-	VMASKMOVPS 32(R9), Y10, Y11
+	VMASKMOVPS 32(R10), Y10, Y11
 	VADDPS     Y11, Y9, Y9
 
 store:
@@ -1159,31 +1316,51 @@ store:
 	VMASKMOVPS Y7, Y10, 32(CX)(BX*1)
 	VMOVUPS    Y8, (SI)
 	VMASKMOVPS Y9, Y10, 32(SI)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x05, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	MOVQ       nextStep+64(FP), AX
+	IMULQ      k+8(FP), AX
+	ADDQ       AX, next+56(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_6x8(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_6x8(SB), NOSPLIT, $0-128
+// func gemmAVX2_6x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_6x8(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
 	LEAQ  (CX)(DX*4), SI
-	MOVQ  aCol+24(FP), DI
+	MOVQ  aCol+32(FP), DI
 	SHLQ  $0x02, DI
-	MOVQ  b+32(FP), R8
-	MOVQ  bRow+40(FP), R9
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+48(FP), R10
-	MOVQ  nextStep+56(FP), R11
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
@@ -1211,13 +1388,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y6
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	LEAQ       (CX)(DX*4), SI
@@ -1239,7 +1416,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y7
+	VBROADCASTSS alpha+96(FP), Y7
 	VMULPS       Y7, Y0, Y0
 	VMULPS       Y7, Y1, Y1
 	VMULPS       Y7, Y2, Y2
@@ -1248,7 +1425,7 @@ scale:
 	VMULPS       Y7, Y5, Y5
 
 bias:
-	MOVQ       bias+96(FP), DI
+	MOVQ       bias+104(FP), DI
 	TESTQ      DI, DI
 	JZ         relu
 	VMASKMOVPS (DI), Y6, Y7
@@ -1271,25 +1448,25 @@ relu:
 	VMAXPS Y5, Y7, Y5
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	LEAQ       (AX)(DI*4), R9
-	VMASKMOVPS (AX), Y6, Y7
+	MOVQ       res+112(FP), DI
+	MOVQ       resRow+120(FP), R8
+	SHLQ       $0x02, R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (DI)(R8*4), R10
+	VMASKMOVPS (DI), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS (AX)(DI*1), Y6, Y7
+	VMASKMOVPS (DI)(R8*1), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMASKMOVPS (AX)(DI*2), Y6, Y7
+	VMASKMOVPS (DI)(R8*2), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS (AX)(R8*1), Y6, Y7
+	VMASKMOVPS (DI)(R9*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMASKMOVPS (R9), Y6, Y7
+	VMASKMOVPS (R10), Y6, Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS (R9)(DI*1), Y6, Y7
+	VMASKMOVPS (R10)(R8*1), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 store:
@@ -1299,12 +1476,32 @@ store:
 	VMASKMOVPS Y3, Y6, (CX)(BX*1)
 	VMASKMOVPS Y4, Y6, (SI)
 	VMASKMOVPS Y5, Y6, (SI)(DX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	MOVQ       nextStep+64(FP), AX
+	IMULQ      k+8(FP), AX
+	ADDQ       AX, next+56(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX2_6x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmAVX2_6x16(SB), NOSPLIT, $0-128
+// func gemmAVX2_6x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·gemmAVX2_6x16(SB), NOSPLIT, $0-136
+tile:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -1317,19 +1514,19 @@ TEXT ·gemmAVX2_6x16(SB), NOSPLIT, $0-128
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	MOVQ  k+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  aRow+16(FP), DX
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
 	LEAQ  (DX)(DX*2), BX
 	LEAQ  (CX)(DX*4), SI
-	MOVQ  aCol+24(FP), DI
+	MOVQ  aCol+32(FP), DI
 	SHLQ  $0x02, DI
-	MOVQ  b+32(FP), R8
-	MOVQ  bRow+40(FP), R9
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+48(FP), R10
-	MOVQ  nextStep+56(FP), R11
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
@@ -1364,13 +1561,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+80(FP), AX
+	MOVQ       cols+88(FP), AX
 	LEAQ       tailMask<>+0(SB), CX
 	NEGQ       AX
 	VMOVDQU    32(CX)(AX*4), Y12
-	MOVQ       flags+120(FP), AX
-	MOVQ       c+64(FP), CX
-	MOVQ       cRow+72(FP), DX
+	MOVQ       flags+128(FP), AX
+	MOVQ       c+72(FP), CX
+	MOVQ       cRow+80(FP), DX
 	SHLQ       $0x02, DX
 	LEAQ       (DX)(DX*2), BX
 	LEAQ       (CX)(DX*4), SI
@@ -1404,7 +1601,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Y13
+	VBROADCASTSS alpha+96(FP), Y13
 	VMULPS       Y13, Y0, Y0
 	VMULPS       Y13, Y1, Y1
 	VMULPS       Y13, Y2, Y2
@@ -1419,7 +1616,7 @@ scale:
 	VMULPS       Y13, Y11, Y11
 
 bias:
-	MOVQ       bias+96(FP), DI
+	MOVQ       bias+104(FP), DI
 	TESTQ      DI, DI
 	JZ         relu
 	VMOVUPS    (DI), Y13
@@ -1455,37 +1652,37 @@ relu:
 	VMAXPS Y11, Y13, Y11
 
 residual:
-	MOVQ       res+104(FP), AX
+	MOVQ       res+112(FP), AX
 	TESTQ      AX, AX
 	JZ         store
-	MOVQ       res+104(FP), AX
-	MOVQ       resRow+112(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	LEAQ       (AX)(DI*4), R9
-	VMOVUPS    (AX), Y13
+	MOVQ       res+112(FP), DI
+	MOVQ       resRow+120(FP), R8
+	SHLQ       $0x02, R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (DI)(R8*4), R10
+	VMOVUPS    (DI), Y13
 	VADDPS     Y13, Y0, Y0
-	VMASKMOVPS 32(AX), Y12, Y13
+	VMASKMOVPS 32(DI), Y12, Y13
 	VADDPS     Y13, Y1, Y1
-	VMOVUPS    (AX)(DI*1), Y13
+	VMOVUPS    (DI)(R8*1), Y13
 	VADDPS     Y13, Y2, Y2
-	VMASKMOVPS 32(AX)(DI*1), Y12, Y13
+	VMASKMOVPS 32(DI)(R8*1), Y12, Y13
 	VADDPS     Y13, Y3, Y3
-	VMOVUPS    (AX)(DI*2), Y13
+	VMOVUPS    (DI)(R8*2), Y13
 	VADDPS     Y13, Y4, Y4
-	VMASKMOVPS 32(AX)(DI*2), Y12, Y13
+	VMASKMOVPS 32(DI)(R8*2), Y12, Y13
 	VADDPS     Y13, Y5, Y5
-	VMOVUPS    (AX)(R8*1), Y13
+	VMOVUPS    (DI)(R9*1), Y13
 	VADDPS     Y13, Y6, Y6
-	VMASKMOVPS 32(AX)(R8*1), Y12, Y13
+	VMASKMOVPS 32(DI)(R9*1), Y12, Y13
 	VADDPS     Y13, Y7, Y7
-	VMOVUPS    (R9), Y13
+	VMOVUPS    (R10), Y13
 	VADDPS     Y13, Y8, Y8
-	VMASKMOVPS 32(R9), Y12, Y13
+	VMASKMOVPS 32(R10), Y12, Y13
 	VADDPS     Y13, Y9, Y9
-	VMOVUPS    (R9)(DI*1), Y13
+	VMOVUPS    (R10)(R8*1), Y13
 	VADDPS     Y13, Y10, Y10
-	VMASKMOVPS 32(R9)(DI*1), Y12, Y13
+	VMASKMOVPS 32(R10)(R8*1), Y12, Y13
 	VADDPS     Y13, Y11, Y11
 
 store:
@@ -1501,5 +1698,24 @@ store:
 	VMASKMOVPS Y9, Y12, 32(SI)
 	VMOVUPS    Y10, (SI)(DX*1)
 	VMASKMOVPS Y11, Y12, 32(SI)(DX*1)
+	MOVQ       aRow+24(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	ADDQ       CX, a+16(FP)
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	ADDQ       CX, c+72(FP)
+	MOVQ       resRow+120(FP), CX
+	SHLQ       $0x02, CX
+	IMUL3Q     $0x06, CX, CX
+	TESTQ      AX, AX
+	CMOVQEQ    AX, CX
+	ADDQ       CX, res+112(FP)
+	MOVQ       nextStep+64(FP), AX
+	IMULQ      k+8(FP), AX
+	ADDQ       AX, next+56(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
 	VZEROUPPER
 	RET

@@ -7,122 +7,122 @@ package kernel
 // gemmAVX512_1x16 is the gemmFunc of 1 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_1x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_1x32 is the gemmFunc of 1 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_1x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_1x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_1x48 is the gemmFunc of 1 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_1x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_1x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_2x16 is the gemmFunc of 2 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_2x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_2x32 is the gemmFunc of 2 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_2x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_2x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_2x48 is the gemmFunc of 2 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_2x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_2x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_3x16 is the gemmFunc of 3 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_3x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_3x32 is the gemmFunc of 3 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_3x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_3x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_3x48 is the gemmFunc of 3 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_3x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_3x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_4x16 is the gemmFunc of 4 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_4x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_4x32 is the gemmFunc of 4 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_4x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_4x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_4x48 is the gemmFunc of 4 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_4x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_4x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_5x16 is the gemmFunc of 5 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_5x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_5x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_5x32 is the gemmFunc of 5 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_5x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_5x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_5x48 is the gemmFunc of 5 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_5x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_5x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_6x16 is the gemmFunc of 6 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_6x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_6x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_6x32 is the gemmFunc of 6 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_6x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_6x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_6x48 is the gemmFunc of 6 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_6x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_6x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_7x16 is the gemmFunc of 7 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_7x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_7x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_7x32 is the gemmFunc of 7 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_7x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_7x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_7x48 is the gemmFunc of 7 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_7x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_7x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_8x16 is the gemmFunc of 8 rows and 1 vectors.
 //
 //go:noescape
-func gemmAVX512_8x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_8x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_8x32 is the gemmFunc of 8 rows and 2 vectors.
 //
 //go:noescape
-func gemmAVX512_8x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_8x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmAVX512_8x48 is the gemmFunc of 8 rows and 3 vectors.
 //
 //go:noescape
-func gemmAVX512_8x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+func gemmAVX512_8x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
 // gemmTileAVX512 is the tile of 8 rows × 48 columns.
 var gemmTileAVX512 = gemmTile{rows: 8, vecs: 3, vec: 16, kernels: [][]gemmFunc{

@@ -4,18 +4,19 @@
 
 #include "textflag.h"
 
-// func gemmAVX512_1x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_1x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_1x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), DX
+	MOVQ   aCol+32(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   b+32(FP), BX
-	MOVQ   bRow+40(FP), SI
+	MOVQ   b+40(FP), BX
+	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
 	TESTQ  AX, AX
 	JZ     done
@@ -31,13 +32,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -47,11 +48,11 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z1
+	VBROADCASTSS alpha+96(FP), Z1
 	VMULPS       Z1, Z0, Z0
 
 bias:
-	MOVQ      bias+96(FP), DX
+	MOVQ      bias+104(FP), DX
 	TESTQ     DX, DX
 	JZ        relu
 	VMOVUPS.Z (DX), K1, Z1
@@ -64,33 +65,50 @@ relu:
 	VMAXPS Z0, Z3, Z0
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DX
-	SHLQ      $0x02, DX
-	VMOVUPS.Z (AX), K1, Z1
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
 store:
 	VMOVUPS Z0, K1, (CX)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_1x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_1x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_1x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_1x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), DX
+	MOVQ   aCol+32(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   b+32(FP), BX
-	MOVQ   bRow+40(FP), SI
+	MOVQ   b+40(FP), BX
+	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
 	TESTQ  AX, AX
 	JZ     done
@@ -109,13 +127,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -127,12 +145,12 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+96(FP), Z2
 	VMULPS       Z2, Z0, Z0
 	VMULPS       Z2, Z1, Z1
 
 bias:
-	MOVQ      bias+96(FP), DX
+	MOVQ      bias+104(FP), DX
 	TESTQ     DX, DX
 	JZ        relu
 	VMOVUPS   (DX), Z2
@@ -148,37 +166,54 @@ relu:
 	VMAXPS Z1, Z5, Z1
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DX
-	SHLQ      $0x02, DX
-	VMOVUPS   (AX), Z2
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z2
+	VMOVUPS.Z 64(DX), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 store:
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, K1, 64(CX)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_1x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_1x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_1x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_1x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), DX
+	MOVQ   aCol+32(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   b+32(FP), BX
-	MOVQ   bRow+40(FP), SI
+	MOVQ   b+40(FP), BX
+	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
 	TESTQ  AX, AX
 	JZ     done
@@ -200,13 +235,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -220,13 +255,13 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+96(FP), Z3
 	VMULPS       Z3, Z0, Z0
 	VMULPS       Z3, Z1, Z1
 	VMULPS       Z3, Z2, Z2
 
 bias:
-	MOVQ      bias+96(FP), DX
+	MOVQ      bias+104(FP), DX
 	TESTQ     DX, DX
 	JZ        relu
 	VMOVUPS   (DX), Z3
@@ -245,39 +280,56 @@ relu:
 	VMAXPS Z2, Z7, Z2
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DX
-	SHLQ      $0x02, DX
-	VMOVUPS   (AX), Z3
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS   64(AX), Z3
+	VMOVUPS   64(DX), Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z3
+	VMOVUPS.Z 128(DX), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 store:
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	VMOVUPS Z2, K1, 128(CX)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x01, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_2x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_2x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_2x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -295,13 +347,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -313,12 +365,12 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+96(FP), Z2
 	VMULPS       Z2, Z0, Z0
 	VMULPS       Z2, Z1, Z1
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS.Z (BX), K1, Z2
@@ -333,38 +385,55 @@ relu:
 	VMAXPS Z1, Z4, Z1
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS.Z (AX), K1, Z2
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS.Z (BX), K1, Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z (AX)(BX*1), K1, Z2
+	VMOVUPS.Z (BX)(SI*1), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 store:
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K1, (CX)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_2x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_2x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_2x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_2x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -386,13 +455,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -408,14 +477,14 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+96(FP), Z4
 	VMULPS       Z4, Z0, Z0
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z4, Z2, Z2
 	VMULPS       Z4, Z3, Z3
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS   (BX), Z4
@@ -435,19 +504,19 @@ relu:
 	VMAXPS Z3, Z7, Z3
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (AX), Z4
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS   (BX), Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z4
+	VMOVUPS.Z 64(BX), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS   (AX)(BX*1), Z4
+	VMOVUPS   (BX)(SI*1), Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z 64(AX)(BX*1), K1, Z4
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 store:
@@ -455,26 +524,43 @@ store:
 	VMOVUPS Z1, K1, 64(CX)
 	VMOVUPS Z2, (CX)(DX*1)
 	VMOVUPS Z3, K1, 64(CX)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_2x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_2x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_2x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_2x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -500,13 +586,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -526,7 +612,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z6
+	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
 	VMULPS       Z6, Z1, Z1
 	VMULPS       Z6, Z2, Z2
@@ -535,7 +621,7 @@ scale:
 	VMULPS       Z6, Z5, Z5
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS   (BX), Z6
@@ -560,23 +646,23 @@ relu:
 	VMAXPS Z5, Z10, Z5
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (AX), Z6
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS   (BX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   64(AX), Z6
+	VMOVUPS   64(BX), Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z6
+	VMOVUPS.Z 128(BX), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS   (AX)(BX*1), Z6
+	VMOVUPS   (BX)(SI*1), Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   64(AX)(BX*1), Z6
+	VMOVUPS   64(BX)(SI*1), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 128(AX)(BX*1), K1, Z6
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
@@ -586,23 +672,40 @@ store:
 	VMOVUPS Z3, (CX)(DX*1)
 	VMOVUPS Z4, 64(CX)(DX*1)
 	VMOVUPS Z5, K1, 128(CX)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x02, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_3x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_3x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_3x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -622,13 +725,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -642,13 +745,13 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+96(FP), Z3
 	VMULPS       Z3, Z0, Z0
 	VMULPS       Z3, Z1, Z1
 	VMULPS       Z3, Z2, Z2
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS.Z (BX), K1, Z3
@@ -665,43 +768,60 @@ relu:
 	VMAXPS Z2, Z5, Z2
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS.Z (AX), K1, Z3
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS.Z (BX), K1, Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS.Z (AX)(BX*1), K1, Z3
+	VMOVUPS.Z (BX)(SI*1), K1, Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z (AX)(BX*2), K1, Z3
+	VMOVUPS.Z (BX)(SI*2), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 store:
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K1, (CX)(DX*1)
 	VMOVUPS Z2, K1, (CX)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_3x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_3x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_3x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_3x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -726,13 +846,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -752,7 +872,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z6
+	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
 	VMULPS       Z6, Z1, Z1
 	VMULPS       Z6, Z2, Z2
@@ -761,7 +881,7 @@ scale:
 	VMULPS       Z6, Z5, Z5
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS   (BX), Z6
@@ -785,23 +905,23 @@ relu:
 	VMAXPS Z5, Z9, Z5
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (AX), Z6
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS   (BX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z6
+	VMOVUPS.Z 64(BX), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS   (AX)(BX*1), Z6
+	VMOVUPS   (BX)(SI*1), Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z 64(AX)(BX*1), K1, Z6
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   (AX)(BX*2), Z6
+	VMOVUPS   (BX)(SI*2), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(AX)(BX*2), K1, Z6
+	VMOVUPS.Z 64(BX)(SI*2), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
@@ -811,12 +931,29 @@ store:
 	VMOVUPS Z3, K1, 64(CX)(DX*1)
 	VMOVUPS Z4, (CX)(DX*2)
 	VMOVUPS Z5, K1, 64(CX)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_3x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_3x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_3x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_3x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -826,14 +963,14 @@ TEXT ·gemmAVX512_3x48(SB), NOSPLIT, $0-128
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   aCol+24(FP), BX
+	MOVQ   aCol+32(FP), BX
 	SHLQ   $0x02, BX
-	MOVQ   b+32(FP), SI
-	MOVQ   bRow+40(FP), DI
+	MOVQ   b+40(FP), SI
+	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
 	TESTQ  AX, AX
 	JZ     done
@@ -863,13 +1000,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	TESTQ     $0x00000001, AX
 	JZ        scale
@@ -895,7 +1032,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z9
+	VBROADCASTSS alpha+96(FP), Z9
 	VMULPS       Z9, Z0, Z0
 	VMULPS       Z9, Z1, Z1
 	VMULPS       Z9, Z2, Z2
@@ -907,7 +1044,7 @@ scale:
 	VMULPS       Z9, Z8, Z8
 
 bias:
-	MOVQ      bias+96(FP), BX
+	MOVQ      bias+104(FP), BX
 	TESTQ     BX, BX
 	JZ        relu
 	VMOVUPS   (BX), Z9
@@ -938,29 +1075,29 @@ relu:
 	VMAXPS Z8, Z13, Z8
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (AX), Z9
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS   (BX), Z9
 	VADDPS    Z9, Z0, Z0
-	VMOVUPS   64(AX), Z9
+	VMOVUPS   64(BX), Z9
 	VADDPS    Z9, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z9
+	VMOVUPS.Z 128(BX), K1, Z9
 	VADDPS    Z9, Z2, Z2
-	VMOVUPS   (AX)(BX*1), Z9
+	VMOVUPS   (BX)(SI*1), Z9
 	VADDPS    Z9, Z3, Z3
-	VMOVUPS   64(AX)(BX*1), Z9
+	VMOVUPS   64(BX)(SI*1), Z9
 	VADDPS    Z9, Z4, Z4
-	VMOVUPS.Z 128(AX)(BX*1), K1, Z9
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z9
 	VADDPS    Z9, Z5, Z5
-	VMOVUPS   (AX)(BX*2), Z9
+	VMOVUPS   (BX)(SI*2), Z9
 	VADDPS    Z9, Z6, Z6
-	VMOVUPS   64(AX)(BX*2), Z9
+	VMOVUPS   64(BX)(SI*2), Z9
 	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 128(AX)(BX*2), K1, Z9
+	VMOVUPS.Z 128(BX)(SI*2), K1, Z9
 	VADDPS    Z9, Z8, Z8
 
 store:
@@ -973,25 +1110,42 @@ store:
 	VMOVUPS Z6, (CX)(DX*2)
 	VMOVUPS Z7, 64(CX)(DX*2)
 	VMOVUPS Z8, K1, 128(CX)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x03, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_4x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_4x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_4x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
-	MOVQ   aCol+24(FP), SI
+	MOVQ   aCol+32(FP), SI
 	SHLQ   $0x02, SI
-	MOVQ   b+32(FP), DI
-	MOVQ   bRow+40(FP), R8
+	MOVQ   b+40(FP), DI
+	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
 	TESTQ  AX, AX
 	JZ     done
@@ -1013,13 +1167,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	TESTQ     $0x00000001, AX
@@ -1036,14 +1190,14 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+96(FP), Z4
 	VMULPS       Z4, Z0, Z0
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z4, Z2, Z2
 	VMULPS       Z4, Z3, Z3
 
 bias:
-	MOVQ      bias+96(FP), SI
+	MOVQ      bias+104(FP), SI
 	TESTQ     SI, SI
 	JZ        relu
 	VMOVUPS.Z (SI), K1, Z4
@@ -1062,20 +1216,20 @@ relu:
 	VMAXPS Z3, Z6, Z3
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), SI
-	SHLQ      $0x02, SI
-	LEAQ      (SI)(SI*2), DI
-	VMOVUPS.Z (AX), K1, Z4
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	VMOVUPS.Z (SI), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z (AX)(SI*1), K1, Z4
+	VMOVUPS.Z (SI)(DI*1), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS.Z (AX)(SI*2), K1, Z4
+	VMOVUPS.Z (SI)(DI*2), K1, Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z (AX)(DI*1), K1, Z4
+	VMOVUPS.Z (SI)(R8*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 store:
@@ -1083,12 +1237,29 @@ store:
 	VMOVUPS Z1, K1, (CX)(DX*1)
 	VMOVUPS Z2, K1, (CX)(DX*2)
 	VMOVUPS Z3, K1, (CX)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_4x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_4x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_4x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_4x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1097,15 +1268,15 @@ TEXT ·gemmAVX512_4x32(SB), NOSPLIT, $0-128
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
-	MOVQ   aCol+24(FP), SI
+	MOVQ   aCol+32(FP), SI
 	SHLQ   $0x02, SI
-	MOVQ   b+32(FP), DI
-	MOVQ   bRow+40(FP), R8
+	MOVQ   b+40(FP), DI
+	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
 	TESTQ  AX, AX
 	JZ     done
@@ -1133,13 +1304,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	TESTQ     $0x00000001, AX
@@ -1164,7 +1335,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z8
+	VBROADCASTSS alpha+96(FP), Z8
 	VMULPS       Z8, Z0, Z0
 	VMULPS       Z8, Z1, Z1
 	VMULPS       Z8, Z2, Z2
@@ -1175,7 +1346,7 @@ scale:
 	VMULPS       Z8, Z7, Z7
 
 bias:
-	MOVQ      bias+96(FP), SI
+	MOVQ      bias+104(FP), SI
 	TESTQ     SI, SI
 	JZ        relu
 	VMOVUPS   (SI), Z8
@@ -1203,28 +1374,28 @@ relu:
 	VMAXPS Z7, Z11, Z7
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), SI
-	SHLQ      $0x02, SI
-	LEAQ      (SI)(SI*2), DI
-	VMOVUPS   (AX), Z8
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	VMOVUPS   (SI), Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z8
+	VMOVUPS.Z 64(SI), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS   (AX)(SI*1), Z8
+	VMOVUPS   (SI)(DI*1), Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z 64(AX)(SI*1), K1, Z8
+	VMOVUPS.Z 64(SI)(DI*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS   (AX)(SI*2), Z8
+	VMOVUPS   (SI)(DI*2), Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z 64(AX)(SI*2), K1, Z8
+	VMOVUPS.Z 64(SI)(DI*2), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS   (AX)(DI*1), Z8
+	VMOVUPS   (SI)(R8*1), Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 64(AX)(DI*1), K1, Z8
+	VMOVUPS.Z 64(SI)(R8*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 store:
@@ -1236,12 +1407,29 @@ store:
 	VMOVUPS Z5, K1, 64(CX)(DX*2)
 	VMOVUPS Z6, (CX)(BX*1)
 	VMOVUPS Z7, K1, 64(CX)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_4x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_4x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_4x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_4x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1254,15 +1442,15 @@ TEXT ·gemmAVX512_4x48(SB), NOSPLIT, $0-128
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
-	MOVQ   aCol+24(FP), SI
+	MOVQ   aCol+32(FP), SI
 	SHLQ   $0x02, SI
-	MOVQ   b+32(FP), DI
-	MOVQ   bRow+40(FP), R8
+	MOVQ   b+40(FP), DI
+	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
 	TESTQ  AX, AX
 	JZ     done
@@ -1296,13 +1484,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	TESTQ     $0x00000001, AX
@@ -1335,7 +1523,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z12
+	VBROADCASTSS alpha+96(FP), Z12
 	VMULPS       Z12, Z0, Z0
 	VMULPS       Z12, Z1, Z1
 	VMULPS       Z12, Z2, Z2
@@ -1350,7 +1538,7 @@ scale:
 	VMULPS       Z12, Z11, Z11
 
 bias:
-	MOVQ      bias+96(FP), SI
+	MOVQ      bias+104(FP), SI
 	TESTQ     SI, SI
 	JZ        relu
 	VMOVUPS   (SI), Z12
@@ -1387,36 +1575,36 @@ relu:
 	VMAXPS Z11, Z16, Z11
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), SI
-	SHLQ      $0x02, SI
-	LEAQ      (SI)(SI*2), DI
-	VMOVUPS   (AX), Z12
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	VMOVUPS   (SI), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS   64(AX), Z12
+	VMOVUPS   64(SI), Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z12
+	VMOVUPS.Z 128(SI), K1, Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS   (AX)(SI*1), Z12
+	VMOVUPS   (SI)(DI*1), Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   64(AX)(SI*1), Z12
+	VMOVUPS   64(SI)(DI*1), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 128(AX)(SI*1), K1, Z12
+	VMOVUPS.Z 128(SI)(DI*1), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (AX)(SI*2), Z12
+	VMOVUPS   (SI)(DI*2), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS   64(AX)(SI*2), Z12
+	VMOVUPS   64(SI)(DI*2), Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS.Z 128(AX)(SI*2), K1, Z12
+	VMOVUPS.Z 128(SI)(DI*2), K1, Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS   (AX)(DI*1), Z12
+	VMOVUPS   (SI)(R8*1), Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   64(AX)(DI*1), Z12
+	VMOVUPS   64(SI)(R8*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 128(AX)(DI*1), K1, Z12
+	VMOVUPS.Z 128(SI)(R8*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 store:
@@ -1432,30 +1620,47 @@ store:
 	VMOVUPS Z9, (CX)(BX*1)
 	VMOVUPS Z10, 64(CX)(BX*1)
 	VMOVUPS Z11, K1, 128(CX)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x04, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_5x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_5x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_5x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_5x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -1481,13 +1686,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -1507,7 +1712,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z5
+	VBROADCASTSS alpha+96(FP), Z5
 	VMULPS       Z5, Z0, Z0
 	VMULPS       Z5, Z1, Z1
 	VMULPS       Z5, Z2, Z2
@@ -1515,7 +1720,7 @@ scale:
 	VMULPS       Z5, Z4, Z4
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS.Z (DI), K1, Z5
@@ -1536,23 +1741,23 @@ relu:
 	VMAXPS Z4, Z7, Z4
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS.Z (AX), K1, Z5
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS.Z (DI), K1, Z5
 	VADDPS    Z5, Z0, Z0
-	VMOVUPS.Z (AX)(DI*1), K1, Z5
+	VMOVUPS.Z (DI)(R8*1), K1, Z5
 	VADDPS    Z5, Z1, Z1
-	VMOVUPS.Z (AX)(DI*2), K1, Z5
+	VMOVUPS.Z (DI)(R8*2), K1, Z5
 	VADDPS    Z5, Z2, Z2
-	VMOVUPS.Z (AX)(R8*1), K1, Z5
+	VMOVUPS.Z (DI)(R9*1), K1, Z5
 	VADDPS    Z5, Z3, Z3
-	VMOVUPS.Z (R9), K1, Z5
+	VMOVUPS.Z (R10), K1, Z5
 	VADDPS    Z5, Z4, Z4
 
 store:
@@ -1561,12 +1766,32 @@ store:
 	VMOVUPS Z2, K1, (CX)(DX*2)
 	VMOVUPS Z3, K1, (CX)(BX*1)
 	VMOVUPS Z4, K1, (SI)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_5x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_5x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_5x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_5x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1577,19 +1802,19 @@ TEXT ·gemmAVX512_5x32(SB), NOSPLIT, $0-128
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -1623,13 +1848,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -1659,7 +1884,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z10
+	VBROADCASTSS alpha+96(FP), Z10
 	VMULPS       Z10, Z0, Z0
 	VMULPS       Z10, Z1, Z1
 	VMULPS       Z10, Z2, Z2
@@ -1672,7 +1897,7 @@ scale:
 	VMULPS       Z10, Z9, Z9
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z10
@@ -1704,33 +1929,33 @@ relu:
 	VMAXPS Z9, Z13, Z9
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z10
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z10
 	VADDPS    Z10, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z10
+	VMOVUPS.Z 64(DI), K1, Z10
 	VADDPS    Z10, Z1, Z1
-	VMOVUPS   (AX)(DI*1), Z10
+	VMOVUPS   (DI)(R8*1), Z10
 	VADDPS    Z10, Z2, Z2
-	VMOVUPS.Z 64(AX)(DI*1), K1, Z10
+	VMOVUPS.Z 64(DI)(R8*1), K1, Z10
 	VADDPS    Z10, Z3, Z3
-	VMOVUPS   (AX)(DI*2), Z10
+	VMOVUPS   (DI)(R8*2), Z10
 	VADDPS    Z10, Z4, Z4
-	VMOVUPS.Z 64(AX)(DI*2), K1, Z10
+	VMOVUPS.Z 64(DI)(R8*2), K1, Z10
 	VADDPS    Z10, Z5, Z5
-	VMOVUPS   (AX)(R8*1), Z10
+	VMOVUPS   (DI)(R9*1), Z10
 	VADDPS    Z10, Z6, Z6
-	VMOVUPS.Z 64(AX)(R8*1), K1, Z10
+	VMOVUPS.Z 64(DI)(R9*1), K1, Z10
 	VADDPS    Z10, Z7, Z7
-	VMOVUPS   (R9), Z10
+	VMOVUPS   (R10), Z10
 	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(R9), K1, Z10
+	VMOVUPS.Z 64(R10), K1, Z10
 	VADDPS    Z10, Z9, Z9
 
 store:
@@ -1744,12 +1969,32 @@ store:
 	VMOVUPS Z7, K1, 64(CX)(BX*1)
 	VMOVUPS Z8, (SI)
 	VMOVUPS Z9, K1, 64(SI)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_5x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_5x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_5x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_5x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1765,19 +2010,19 @@ TEXT ·gemmAVX512_5x48(SB), NOSPLIT, $0-128
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -1819,13 +2064,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -1865,7 +2110,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z15
+	VBROADCASTSS alpha+96(FP), Z15
 	VMULPS       Z15, Z0, Z0
 	VMULPS       Z15, Z1, Z1
 	VMULPS       Z15, Z2, Z2
@@ -1883,7 +2128,7 @@ scale:
 	VMULPS       Z15, Z14, Z14
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z15
@@ -1926,43 +2171,43 @@ relu:
 	VMAXPS Z14, Z19, Z14
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z15
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z15
 	VADDPS    Z15, Z0, Z0
-	VMOVUPS   64(AX), Z15
+	VMOVUPS   64(DI), Z15
 	VADDPS    Z15, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z15
+	VMOVUPS.Z 128(DI), K1, Z15
 	VADDPS    Z15, Z2, Z2
-	VMOVUPS   (AX)(DI*1), Z15
+	VMOVUPS   (DI)(R8*1), Z15
 	VADDPS    Z15, Z3, Z3
-	VMOVUPS   64(AX)(DI*1), Z15
+	VMOVUPS   64(DI)(R8*1), Z15
 	VADDPS    Z15, Z4, Z4
-	VMOVUPS.Z 128(AX)(DI*1), K1, Z15
+	VMOVUPS.Z 128(DI)(R8*1), K1, Z15
 	VADDPS    Z15, Z5, Z5
-	VMOVUPS   (AX)(DI*2), Z15
+	VMOVUPS   (DI)(R8*2), Z15
 	VADDPS    Z15, Z6, Z6
-	VMOVUPS   64(AX)(DI*2), Z15
+	VMOVUPS   64(DI)(R8*2), Z15
 	VADDPS    Z15, Z7, Z7
-	VMOVUPS.Z 128(AX)(DI*2), K1, Z15
+	VMOVUPS.Z 128(DI)(R8*2), K1, Z15
 	VADDPS    Z15, Z8, Z8
-	VMOVUPS   (AX)(R8*1), Z15
+	VMOVUPS   (DI)(R9*1), Z15
 	VADDPS    Z15, Z9, Z9
-	VMOVUPS   64(AX)(R8*1), Z15
+	VMOVUPS   64(DI)(R9*1), Z15
 	VADDPS    Z15, Z10, Z10
-	VMOVUPS.Z 128(AX)(R8*1), K1, Z15
+	VMOVUPS.Z 128(DI)(R9*1), K1, Z15
 	VADDPS    Z15, Z11, Z11
-	VMOVUPS   (R9), Z15
+	VMOVUPS   (R10), Z15
 	VADDPS    Z15, Z12, Z12
-	VMOVUPS   64(R9), Z15
+	VMOVUPS   64(R10), Z15
 	VADDPS    Z15, Z13, Z13
-	VMOVUPS.Z 128(R9), K1, Z15
+	VMOVUPS.Z 128(R10), K1, Z15
 	VADDPS    Z15, Z14, Z14
 
 store:
@@ -1981,31 +2226,51 @@ store:
 	VMOVUPS Z12, (SI)
 	VMOVUPS Z13, 64(SI)
 	VMOVUPS Z14, K1, 128(SI)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x05, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_6x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_6x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_6x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_6x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2033,13 +2298,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -2061,7 +2326,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z6
+	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
 	VMULPS       Z6, Z1, Z1
 	VMULPS       Z6, Z2, Z2
@@ -2070,7 +2335,7 @@ scale:
 	VMULPS       Z6, Z5, Z5
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS.Z (DI), K1, Z6
@@ -2093,25 +2358,25 @@ relu:
 	VMAXPS Z5, Z8, Z5
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS.Z (AX), K1, Z6
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS.Z (DI), K1, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z (AX)(DI*1), K1, Z6
+	VMOVUPS.Z (DI)(R8*1), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z (AX)(DI*2), K1, Z6
+	VMOVUPS.Z (DI)(R8*2), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z (AX)(R8*1), K1, Z6
+	VMOVUPS.Z (DI)(R9*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z (R10), K1, Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z (R9)(DI*1), K1, Z6
+	VMOVUPS.Z (R10)(R8*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
@@ -2121,12 +2386,32 @@ store:
 	VMOVUPS Z3, K1, (CX)(BX*1)
 	VMOVUPS Z4, K1, (SI)
 	VMOVUPS Z5, K1, (SI)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_6x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_6x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_6x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_6x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2139,19 +2424,19 @@ TEXT ·gemmAVX512_6x32(SB), NOSPLIT, $0-128
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2188,13 +2473,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -2228,7 +2513,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z12
+	VBROADCASTSS alpha+96(FP), Z12
 	VMULPS       Z12, Z0, Z0
 	VMULPS       Z12, Z1, Z1
 	VMULPS       Z12, Z2, Z2
@@ -2243,7 +2528,7 @@ scale:
 	VMULPS       Z12, Z11, Z11
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z12
@@ -2279,37 +2564,37 @@ relu:
 	VMAXPS Z11, Z15, Z11
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z12
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z12
+	VMOVUPS.Z 64(DI), K1, Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS   (AX)(DI*1), Z12
+	VMOVUPS   (DI)(R8*1), Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS.Z 64(AX)(DI*1), K1, Z12
+	VMOVUPS.Z 64(DI)(R8*1), K1, Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   (AX)(DI*2), Z12
+	VMOVUPS   (DI)(R8*2), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 64(AX)(DI*2), K1, Z12
+	VMOVUPS.Z 64(DI)(R8*2), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (AX)(R8*1), Z12
+	VMOVUPS   (DI)(R9*1), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS.Z 64(AX)(R8*1), K1, Z12
+	VMOVUPS.Z 64(DI)(R9*1), K1, Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS   (R9), Z12
+	VMOVUPS   (R10), Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS.Z 64(R9), K1, Z12
+	VMOVUPS.Z 64(R10), K1, Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   (R9)(DI*1), Z12
+	VMOVUPS   (R10)(R8*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 64(R9)(DI*1), K1, Z12
+	VMOVUPS.Z 64(R10)(R8*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 store:
@@ -2325,12 +2610,32 @@ store:
 	VMOVUPS Z9, K1, 64(SI)
 	VMOVUPS Z10, (SI)(DX*1)
 	VMOVUPS Z11, K1, 64(SI)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_6x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_6x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_6x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_6x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2349,19 +2654,19 @@ TEXT ·gemmAVX512_6x48(SB), NOSPLIT, $0-128
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2407,13 +2712,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -2459,7 +2764,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z18
+	VBROADCASTSS alpha+96(FP), Z18
 	VMULPS       Z18, Z0, Z0
 	VMULPS       Z18, Z1, Z1
 	VMULPS       Z18, Z2, Z2
@@ -2480,7 +2785,7 @@ scale:
 	VMULPS       Z18, Z17, Z17
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z18
@@ -2529,49 +2834,49 @@ relu:
 	VMAXPS Z17, Z22, Z17
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z18
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z18
 	VADDPS    Z18, Z0, Z0
-	VMOVUPS   64(AX), Z18
+	VMOVUPS   64(DI), Z18
 	VADDPS    Z18, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z18
+	VMOVUPS.Z 128(DI), K1, Z18
 	VADDPS    Z18, Z2, Z2
-	VMOVUPS   (AX)(DI*1), Z18
+	VMOVUPS   (DI)(R8*1), Z18
 	VADDPS    Z18, Z3, Z3
-	VMOVUPS   64(AX)(DI*1), Z18
+	VMOVUPS   64(DI)(R8*1), Z18
 	VADDPS    Z18, Z4, Z4
-	VMOVUPS.Z 128(AX)(DI*1), K1, Z18
+	VMOVUPS.Z 128(DI)(R8*1), K1, Z18
 	VADDPS    Z18, Z5, Z5
-	VMOVUPS   (AX)(DI*2), Z18
+	VMOVUPS   (DI)(R8*2), Z18
 	VADDPS    Z18, Z6, Z6
-	VMOVUPS   64(AX)(DI*2), Z18
+	VMOVUPS   64(DI)(R8*2), Z18
 	VADDPS    Z18, Z7, Z7
-	VMOVUPS.Z 128(AX)(DI*2), K1, Z18
+	VMOVUPS.Z 128(DI)(R8*2), K1, Z18
 	VADDPS    Z18, Z8, Z8
-	VMOVUPS   (AX)(R8*1), Z18
+	VMOVUPS   (DI)(R9*1), Z18
 	VADDPS    Z18, Z9, Z9
-	VMOVUPS   64(AX)(R8*1), Z18
+	VMOVUPS   64(DI)(R9*1), Z18
 	VADDPS    Z18, Z10, Z10
-	VMOVUPS.Z 128(AX)(R8*1), K1, Z18
+	VMOVUPS.Z 128(DI)(R9*1), K1, Z18
 	VADDPS    Z18, Z11, Z11
-	VMOVUPS   (R9), Z18
+	VMOVUPS   (R10), Z18
 	VADDPS    Z18, Z12, Z12
-	VMOVUPS   64(R9), Z18
+	VMOVUPS   64(R10), Z18
 	VADDPS    Z18, Z13, Z13
-	VMOVUPS.Z 128(R9), K1, Z18
+	VMOVUPS.Z 128(R10), K1, Z18
 	VADDPS    Z18, Z14, Z14
-	VMOVUPS   (R9)(DI*1), Z18
+	VMOVUPS   (R10)(R8*1), Z18
 	VADDPS    Z18, Z15, Z15
-	VMOVUPS   64(R9)(DI*1), Z18
+	VMOVUPS   64(R10)(R8*1), Z18
 	VADDPS    Z18, Z16, Z16
-	VMOVUPS.Z 128(R9)(DI*1), K1, Z18
+	VMOVUPS.Z 128(R10)(R8*1), K1, Z18
 	VADDPS    Z18, Z17, Z17
 
 store:
@@ -2593,12 +2898,32 @@ store:
 	VMOVUPS Z15, (SI)(DX*1)
 	VMOVUPS Z16, 64(SI)(DX*1)
 	VMOVUPS Z17, K1, 128(SI)(DX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x06, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_7x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_7x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_7x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_7x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2606,19 +2931,19 @@ TEXT ·gemmAVX512_7x16(SB), NOSPLIT, $0-128
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2648,13 +2973,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -2678,7 +3003,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z7
+	VBROADCASTSS alpha+96(FP), Z7
 	VMULPS       Z7, Z0, Z0
 	VMULPS       Z7, Z1, Z1
 	VMULPS       Z7, Z2, Z2
@@ -2688,7 +3013,7 @@ scale:
 	VMULPS       Z7, Z6, Z6
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS.Z (DI), K1, Z7
@@ -2713,27 +3038,27 @@ relu:
 	VMAXPS Z6, Z9, Z6
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS.Z (AX), K1, Z7
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS.Z (DI), K1, Z7
 	VADDPS    Z7, Z0, Z0
-	VMOVUPS.Z (AX)(DI*1), K1, Z7
+	VMOVUPS.Z (DI)(R8*1), K1, Z7
 	VADDPS    Z7, Z1, Z1
-	VMOVUPS.Z (AX)(DI*2), K1, Z7
+	VMOVUPS.Z (DI)(R8*2), K1, Z7
 	VADDPS    Z7, Z2, Z2
-	VMOVUPS.Z (AX)(R8*1), K1, Z7
+	VMOVUPS.Z (DI)(R9*1), K1, Z7
 	VADDPS    Z7, Z3, Z3
-	VMOVUPS.Z (R9), K1, Z7
+	VMOVUPS.Z (R10), K1, Z7
 	VADDPS    Z7, Z4, Z4
-	VMOVUPS.Z (R9)(DI*1), K1, Z7
+	VMOVUPS.Z (R10)(R8*1), K1, Z7
 	VADDPS    Z7, Z5, Z5
-	VMOVUPS.Z (R9)(DI*2), K1, Z7
+	VMOVUPS.Z (R10)(R8*2), K1, Z7
 	VADDPS    Z7, Z6, Z6
 
 store:
@@ -2744,12 +3069,32 @@ store:
 	VMOVUPS Z4, K1, (SI)
 	VMOVUPS Z5, K1, (SI)(DX*1)
 	VMOVUPS Z6, K1, (SI)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_7x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_7x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_7x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_7x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2764,19 +3109,19 @@ TEXT ·gemmAVX512_7x32(SB), NOSPLIT, $0-128
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2816,13 +3161,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -2860,7 +3205,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z14
+	VBROADCASTSS alpha+96(FP), Z14
 	VMULPS       Z14, Z0, Z0
 	VMULPS       Z14, Z1, Z1
 	VMULPS       Z14, Z2, Z2
@@ -2877,7 +3222,7 @@ scale:
 	VMULPS       Z14, Z13, Z13
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z14
@@ -2917,41 +3262,41 @@ relu:
 	VMAXPS Z13, Z17, Z13
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z14
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z14
 	VADDPS    Z14, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z14
+	VMOVUPS.Z 64(DI), K1, Z14
 	VADDPS    Z14, Z1, Z1
-	VMOVUPS   (AX)(DI*1), Z14
+	VMOVUPS   (DI)(R8*1), Z14
 	VADDPS    Z14, Z2, Z2
-	VMOVUPS.Z 64(AX)(DI*1), K1, Z14
+	VMOVUPS.Z 64(DI)(R8*1), K1, Z14
 	VADDPS    Z14, Z3, Z3
-	VMOVUPS   (AX)(DI*2), Z14
+	VMOVUPS   (DI)(R8*2), Z14
 	VADDPS    Z14, Z4, Z4
-	VMOVUPS.Z 64(AX)(DI*2), K1, Z14
+	VMOVUPS.Z 64(DI)(R8*2), K1, Z14
 	VADDPS    Z14, Z5, Z5
-	VMOVUPS   (AX)(R8*1), Z14
+	VMOVUPS   (DI)(R9*1), Z14
 	VADDPS    Z14, Z6, Z6
-	VMOVUPS.Z 64(AX)(R8*1), K1, Z14
+	VMOVUPS.Z 64(DI)(R9*1), K1, Z14
 	VADDPS    Z14, Z7, Z7
-	VMOVUPS   (R9), Z14
+	VMOVUPS   (R10), Z14
 	VADDPS    Z14, Z8, Z8
-	VMOVUPS.Z 64(R9), K1, Z14
+	VMOVUPS.Z 64(R10), K1, Z14
 	VADDPS    Z14, Z9, Z9
-	VMOVUPS   (R9)(DI*1), Z14
+	VMOVUPS   (R10)(R8*1), Z14
 	VADDPS    Z14, Z10, Z10
-	VMOVUPS.Z 64(R9)(DI*1), K1, Z14
+	VMOVUPS.Z 64(R10)(R8*1), K1, Z14
 	VADDPS    Z14, Z11, Z11
-	VMOVUPS   (R9)(DI*2), Z14
+	VMOVUPS   (R10)(R8*2), Z14
 	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 64(R9)(DI*2), K1, Z14
+	VMOVUPS.Z 64(R10)(R8*2), K1, Z14
 	VADDPS    Z14, Z13, Z13
 
 store:
@@ -2969,12 +3314,32 @@ store:
 	VMOVUPS Z11, K1, 64(SI)(DX*1)
 	VMOVUPS Z12, (SI)(DX*2)
 	VMOVUPS Z13, K1, 64(SI)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_7x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_7x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_7x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_7x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2996,19 +3361,19 @@ TEXT ·gemmAVX512_7x48(SB), NOSPLIT, $0-128
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3058,13 +3423,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -3116,7 +3481,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z21
+	VBROADCASTSS alpha+96(FP), Z21
 	VMULPS       Z21, Z0, Z0
 	VMULPS       Z21, Z1, Z1
 	VMULPS       Z21, Z2, Z2
@@ -3140,7 +3505,7 @@ scale:
 	VMULPS       Z21, Z20, Z20
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z21
@@ -3195,55 +3560,55 @@ relu:
 	VMAXPS Z20, Z25, Z20
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z21
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z21
 	VADDPS    Z21, Z0, Z0
-	VMOVUPS   64(AX), Z21
+	VMOVUPS   64(DI), Z21
 	VADDPS    Z21, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z21
+	VMOVUPS.Z 128(DI), K1, Z21
 	VADDPS    Z21, Z2, Z2
-	VMOVUPS   (AX)(DI*1), Z21
+	VMOVUPS   (DI)(R8*1), Z21
 	VADDPS    Z21, Z3, Z3
-	VMOVUPS   64(AX)(DI*1), Z21
+	VMOVUPS   64(DI)(R8*1), Z21
 	VADDPS    Z21, Z4, Z4
-	VMOVUPS.Z 128(AX)(DI*1), K1, Z21
+	VMOVUPS.Z 128(DI)(R8*1), K1, Z21
 	VADDPS    Z21, Z5, Z5
-	VMOVUPS   (AX)(DI*2), Z21
+	VMOVUPS   (DI)(R8*2), Z21
 	VADDPS    Z21, Z6, Z6
-	VMOVUPS   64(AX)(DI*2), Z21
+	VMOVUPS   64(DI)(R8*2), Z21
 	VADDPS    Z21, Z7, Z7
-	VMOVUPS.Z 128(AX)(DI*2), K1, Z21
+	VMOVUPS.Z 128(DI)(R8*2), K1, Z21
 	VADDPS    Z21, Z8, Z8
-	VMOVUPS   (AX)(R8*1), Z21
+	VMOVUPS   (DI)(R9*1), Z21
 	VADDPS    Z21, Z9, Z9
-	VMOVUPS   64(AX)(R8*1), Z21
+	VMOVUPS   64(DI)(R9*1), Z21
 	VADDPS    Z21, Z10, Z10
-	VMOVUPS.Z 128(AX)(R8*1), K1, Z21
+	VMOVUPS.Z 128(DI)(R9*1), K1, Z21
 	VADDPS    Z21, Z11, Z11
-	VMOVUPS   (R9), Z21
+	VMOVUPS   (R10), Z21
 	VADDPS    Z21, Z12, Z12
-	VMOVUPS   64(R9), Z21
+	VMOVUPS   64(R10), Z21
 	VADDPS    Z21, Z13, Z13
-	VMOVUPS.Z 128(R9), K1, Z21
+	VMOVUPS.Z 128(R10), K1, Z21
 	VADDPS    Z21, Z14, Z14
-	VMOVUPS   (R9)(DI*1), Z21
+	VMOVUPS   (R10)(R8*1), Z21
 	VADDPS    Z21, Z15, Z15
-	VMOVUPS   64(R9)(DI*1), Z21
+	VMOVUPS   64(R10)(R8*1), Z21
 	VADDPS    Z21, Z16, Z16
-	VMOVUPS.Z 128(R9)(DI*1), K1, Z21
+	VMOVUPS.Z 128(R10)(R8*1), K1, Z21
 	VADDPS    Z21, Z17, Z17
-	VMOVUPS   (R9)(DI*2), Z21
+	VMOVUPS   (R10)(R8*2), Z21
 	VADDPS    Z21, Z18, Z18
-	VMOVUPS   64(R9)(DI*2), Z21
+	VMOVUPS   64(R10)(R8*2), Z21
 	VADDPS    Z21, Z19, Z19
-	VMOVUPS.Z 128(R9)(DI*2), K1, Z21
+	VMOVUPS.Z 128(R10)(R8*2), K1, Z21
 	VADDPS    Z21, Z20, Z20
 
 store:
@@ -3268,12 +3633,32 @@ store:
 	VMOVUPS Z18, (SI)(DX*2)
 	VMOVUPS Z19, 64(SI)(DX*2)
 	VMOVUPS Z20, K1, 128(SI)(DX*2)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x07, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_8x16(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_8x16(SB), NOSPLIT, $0-128
+// func gemmAVX512_8x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_8x16(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3282,19 +3667,19 @@ TEXT ·gemmAVX512_8x16(SB), NOSPLIT, $0-128
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3326,13 +3711,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -3358,7 +3743,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z8
+	VBROADCASTSS alpha+96(FP), Z8
 	VMULPS       Z8, Z0, Z0
 	VMULPS       Z8, Z1, Z1
 	VMULPS       Z8, Z2, Z2
@@ -3369,7 +3754,7 @@ scale:
 	VMULPS       Z8, Z7, Z7
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS.Z (DI), K1, Z8
@@ -3396,29 +3781,29 @@ relu:
 	VMAXPS Z7, Z10, Z7
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS.Z (AX), K1, Z8
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS.Z (DI), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z (AX)(DI*1), K1, Z8
+	VMOVUPS.Z (DI)(R8*1), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS.Z (AX)(DI*2), K1, Z8
+	VMOVUPS.Z (DI)(R8*2), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z (AX)(R8*1), K1, Z8
+	VMOVUPS.Z (DI)(R9*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS.Z (R9), K1, Z8
+	VMOVUPS.Z (R10), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z (R9)(DI*1), K1, Z8
+	VMOVUPS.Z (R10)(R8*1), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS.Z (R9)(DI*2), K1, Z8
+	VMOVUPS.Z (R10)(R8*2), K1, Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z (R9)(R8*1), K1, Z8
+	VMOVUPS.Z (R10)(R9*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 store:
@@ -3430,12 +3815,32 @@ store:
 	VMOVUPS Z5, K1, (SI)(DX*1)
 	VMOVUPS Z6, K1, (SI)(DX*2)
 	VMOVUPS Z7, K1, (SI)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_8x32(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_8x32(SB), NOSPLIT, $0-128
+// func gemmAVX512_8x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_8x32(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3452,19 +3857,19 @@ TEXT ·gemmAVX512_8x32(SB), NOSPLIT, $0-128
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3507,13 +3912,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -3555,7 +3960,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z16
+	VBROADCASTSS alpha+96(FP), Z16
 	VMULPS       Z16, Z0, Z0
 	VMULPS       Z16, Z1, Z1
 	VMULPS       Z16, Z2, Z2
@@ -3574,7 +3979,7 @@ scale:
 	VMULPS       Z16, Z15, Z15
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z16
@@ -3618,45 +4023,45 @@ relu:
 	VMAXPS Z15, Z19, Z15
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z16
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z16
 	VADDPS    Z16, Z0, Z0
-	VMOVUPS.Z 64(AX), K1, Z16
+	VMOVUPS.Z 64(DI), K1, Z16
 	VADDPS    Z16, Z1, Z1
-	VMOVUPS   (AX)(DI*1), Z16
+	VMOVUPS   (DI)(R8*1), Z16
 	VADDPS    Z16, Z2, Z2
-	VMOVUPS.Z 64(AX)(DI*1), K1, Z16
+	VMOVUPS.Z 64(DI)(R8*1), K1, Z16
 	VADDPS    Z16, Z3, Z3
-	VMOVUPS   (AX)(DI*2), Z16
+	VMOVUPS   (DI)(R8*2), Z16
 	VADDPS    Z16, Z4, Z4
-	VMOVUPS.Z 64(AX)(DI*2), K1, Z16
+	VMOVUPS.Z 64(DI)(R8*2), K1, Z16
 	VADDPS    Z16, Z5, Z5
-	VMOVUPS   (AX)(R8*1), Z16
+	VMOVUPS   (DI)(R9*1), Z16
 	VADDPS    Z16, Z6, Z6
-	VMOVUPS.Z 64(AX)(R8*1), K1, Z16
+	VMOVUPS.Z 64(DI)(R9*1), K1, Z16
 	VADDPS    Z16, Z7, Z7
-	VMOVUPS   (R9), Z16
+	VMOVUPS   (R10), Z16
 	VADDPS    Z16, Z8, Z8
-	VMOVUPS.Z 64(R9), K1, Z16
+	VMOVUPS.Z 64(R10), K1, Z16
 	VADDPS    Z16, Z9, Z9
-	VMOVUPS   (R9)(DI*1), Z16
+	VMOVUPS   (R10)(R8*1), Z16
 	VADDPS    Z16, Z10, Z10
-	VMOVUPS.Z 64(R9)(DI*1), K1, Z16
+	VMOVUPS.Z 64(R10)(R8*1), K1, Z16
 	VADDPS    Z16, Z11, Z11
-	VMOVUPS   (R9)(DI*2), Z16
+	VMOVUPS   (R10)(R8*2), Z16
 	VADDPS    Z16, Z12, Z12
-	VMOVUPS.Z 64(R9)(DI*2), K1, Z16
+	VMOVUPS.Z 64(R10)(R8*2), K1, Z16
 	VADDPS    Z16, Z13, Z13
-	VMOVUPS   (R9)(R8*1), Z16
+	VMOVUPS   (R10)(R9*1), Z16
 	VADDPS    Z16, Z14, Z14
-	VMOVUPS.Z 64(R9)(R8*1), K1, Z16
+	VMOVUPS.Z 64(R10)(R9*1), K1, Z16
 	VADDPS    Z16, Z15, Z15
 
 store:
@@ -3676,12 +4081,32 @@ store:
 	VMOVUPS Z13, K1, 64(SI)(DX*2)
 	VMOVUPS Z14, (SI)(BX*1)
 	VMOVUPS Z15, K1, 64(SI)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET
 
-// func gemmAVX512_8x48(k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmAVX512_8x48(SB), NOSPLIT, $0-128
+// func gemmAVX512_8x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gemmAVX512_8x48(SB), NOSPLIT, $0-136
+tile:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3706,19 +4131,19 @@ TEXT ·gemmAVX512_8x48(SB), NOSPLIT, $0-128
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   aRow+16(FP), DX
+	MOVQ   k+8(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   aRow+24(FP), DX
 	SHLQ   $0x02, DX
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+24(FP), DI
+	MOVQ   aCol+32(FP), DI
 	SHLQ   $0x02, DI
-	MOVQ   b+32(FP), R8
-	MOVQ   bRow+40(FP), R9
+	MOVQ   b+40(FP), R8
+	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+48(FP), R10
-	MOVQ   nextStep+56(FP), R11
+	MOVQ   next+56(FP), R10
+	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3772,13 +4197,13 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+80(FP), AX
+	MOVQ      cols+88(FP), AX
 	MOVL      $-1, CX
 	BZHIL     AX, CX, CX
 	KMOVW     CX, K1
-	MOVQ      flags+120(FP), AX
-	MOVQ      c+64(FP), CX
-	MOVQ      cRow+72(FP), DX
+	MOVQ      flags+128(FP), AX
+	MOVQ      c+72(FP), CX
+	MOVQ      cRow+80(FP), DX
 	SHLQ      $0x02, DX
 	LEAQ      (DX)(DX*2), BX
 	LEAQ      (CX)(DX*4), SI
@@ -3836,7 +4261,7 @@ done:
 scale:
 	TESTQ        $0x00000002, AX
 	JZ           bias
-	VBROADCASTSS alpha+88(FP), Z24
+	VBROADCASTSS alpha+96(FP), Z24
 	VMULPS       Z24, Z0, Z0
 	VMULPS       Z24, Z1, Z1
 	VMULPS       Z24, Z2, Z2
@@ -3863,7 +4288,7 @@ scale:
 	VMULPS       Z24, Z23, Z23
 
 bias:
-	MOVQ      bias+96(FP), DI
+	MOVQ      bias+104(FP), DI
 	TESTQ     DI, DI
 	JZ        relu
 	VMOVUPS   (DI), Z24
@@ -3924,61 +4349,61 @@ relu:
 	VMAXPS Z23, Z28, Z23
 
 residual:
-	MOVQ      res+104(FP), AX
+	MOVQ      res+112(FP), AX
 	TESTQ     AX, AX
 	JZ        store
-	MOVQ      res+104(FP), AX
-	MOVQ      resRow+112(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	LEAQ      (AX)(DI*4), R9
-	VMOVUPS   (AX), Z24
+	MOVQ      res+112(FP), DI
+	MOVQ      resRow+120(FP), R8
+	SHLQ      $0x02, R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (DI)(R8*4), R10
+	VMOVUPS   (DI), Z24
 	VADDPS    Z24, Z0, Z0
-	VMOVUPS   64(AX), Z24
+	VMOVUPS   64(DI), Z24
 	VADDPS    Z24, Z1, Z1
-	VMOVUPS.Z 128(AX), K1, Z24
+	VMOVUPS.Z 128(DI), K1, Z24
 	VADDPS    Z24, Z2, Z2
-	VMOVUPS   (AX)(DI*1), Z24
+	VMOVUPS   (DI)(R8*1), Z24
 	VADDPS    Z24, Z3, Z3
-	VMOVUPS   64(AX)(DI*1), Z24
+	VMOVUPS   64(DI)(R8*1), Z24
 	VADDPS    Z24, Z4, Z4
-	VMOVUPS.Z 128(AX)(DI*1), K1, Z24
+	VMOVUPS.Z 128(DI)(R8*1), K1, Z24
 	VADDPS    Z24, Z5, Z5
-	VMOVUPS   (AX)(DI*2), Z24
+	VMOVUPS   (DI)(R8*2), Z24
 	VADDPS    Z24, Z6, Z6
-	VMOVUPS   64(AX)(DI*2), Z24
+	VMOVUPS   64(DI)(R8*2), Z24
 	VADDPS    Z24, Z7, Z7
-	VMOVUPS.Z 128(AX)(DI*2), K1, Z24
+	VMOVUPS.Z 128(DI)(R8*2), K1, Z24
 	VADDPS    Z24, Z8, Z8
-	VMOVUPS   (AX)(R8*1), Z24
+	VMOVUPS   (DI)(R9*1), Z24
 	VADDPS    Z24, Z9, Z9
-	VMOVUPS   64(AX)(R8*1), Z24
+	VMOVUPS   64(DI)(R9*1), Z24
 	VADDPS    Z24, Z10, Z10
-	VMOVUPS.Z 128(AX)(R8*1), K1, Z24
+	VMOVUPS.Z 128(DI)(R9*1), K1, Z24
 	VADDPS    Z24, Z11, Z11
-	VMOVUPS   (R9), Z24
+	VMOVUPS   (R10), Z24
 	VADDPS    Z24, Z12, Z12
-	VMOVUPS   64(R9), Z24
+	VMOVUPS   64(R10), Z24
 	VADDPS    Z24, Z13, Z13
-	VMOVUPS.Z 128(R9), K1, Z24
+	VMOVUPS.Z 128(R10), K1, Z24
 	VADDPS    Z24, Z14, Z14
-	VMOVUPS   (R9)(DI*1), Z24
+	VMOVUPS   (R10)(R8*1), Z24
 	VADDPS    Z24, Z15, Z15
-	VMOVUPS   64(R9)(DI*1), Z24
+	VMOVUPS   64(R10)(R8*1), Z24
 	VADDPS    Z24, Z16, Z16
-	VMOVUPS.Z 128(R9)(DI*1), K1, Z24
+	VMOVUPS.Z 128(R10)(R8*1), K1, Z24
 	VADDPS    Z24, Z17, Z17
-	VMOVUPS   (R9)(DI*2), Z24
+	VMOVUPS   (R10)(R8*2), Z24
 	VADDPS    Z24, Z18, Z18
-	VMOVUPS   64(R9)(DI*2), Z24
+	VMOVUPS   64(R10)(R8*2), Z24
 	VADDPS    Z24, Z19, Z19
-	VMOVUPS.Z 128(R9)(DI*2), K1, Z24
+	VMOVUPS.Z 128(R10)(R8*2), K1, Z24
 	VADDPS    Z24, Z20, Z20
-	VMOVUPS   (R9)(R8*1), Z24
+	VMOVUPS   (R10)(R9*1), Z24
 	VADDPS    Z24, Z21, Z21
-	VMOVUPS   64(R9)(R8*1), Z24
+	VMOVUPS   64(R10)(R9*1), Z24
 	VADDPS    Z24, Z22, Z22
-	VMOVUPS.Z 128(R9)(R8*1), K1, Z24
+	VMOVUPS.Z 128(R10)(R9*1), K1, Z24
 	VADDPS    Z24, Z23, Z23
 
 store:
@@ -4006,5 +4431,24 @@ store:
 	VMOVUPS Z21, (SI)(BX*1)
 	VMOVUPS Z22, 64(SI)(BX*1)
 	VMOVUPS Z23, K1, 128(SI)(BX*1)
+	MOVQ    aRow+24(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, a+16(FP)
+	MOVQ    cRow+80(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	ADDQ    CX, c+72(FP)
+	MOVQ    resRow+120(FP), CX
+	SHLQ    $0x02, CX
+	IMUL3Q  $0x08, CX, CX
+	TESTQ   AX, AX
+	CMOVQEQ AX, CX
+	ADDQ    CX, res+112(FP)
+	MOVQ    nextStep+64(FP), AX
+	IMULQ   k+8(FP), AX
+	ADDQ    AX, next+56(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
 	VZEROUPPER
 	RET

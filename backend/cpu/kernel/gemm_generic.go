@@ -12,9 +12,9 @@ var gemmTileGeneric = gemmTile{rows: 4, vecs: 2, vec: 8, kernels: [][]gemmFunc{
 
 // gemmGeneric gives the plain Go kernel for a number of rows of 8-float vectors.
 func gemmGeneric(rows, vecs int) gemmFunc {
-	return func(k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		const lanes = 8
-		for r := range rows {
+		for r := range tiles * rows {
 			for v := range vecs {
 				var sum [lanes]float32
 				for i := range k {
