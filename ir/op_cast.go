@@ -14,7 +14,7 @@ import (
 // infinity instead of saturating there. PowerOfTwo says how f8e8m0, which has nothing but powers of two, rounds.
 //
 // Where ONNX leaves the result open: floats beyond int32 or int64 saturate there and then wrap to narrower types, NaN
-// becomes 0; numbers print as onnxruntime prints them (%.8g, f64 %.17g, NaN, INF, -INF).
+// becomes 0; numbers print as onnxruntime prints them (%.8g, NaN, INF, -INF).
 type Cast struct {
 	To         tensor.DType
 	Wrap       bool
@@ -202,8 +202,6 @@ func numberText(x *tensor.Tensor, i int) string {
 		return "INF"
 	case math.IsInf(v, -1):
 		return "-INF"
-	case x.DType() == tensor.F64:
-		return fmt.Sprintf("%.17g", v)
 	}
 	return fmt.Sprintf("%.8g", v)
 }

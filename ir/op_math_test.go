@@ -115,7 +115,7 @@ func TestUnary(t *testing.T) {
 		{"elu", Unary{Elu, 2, 0}, ins{f32(nil, -1, 3)}, "f32[2] -1.2642411 3"},
 		{"selu", Unary{Selu, 2, 3}, ins{f32(nil, -1, 1)}, "f32[2] -3.7927234 3"},
 		{"celu", Unary{Celu, 2, 0}, ins{f32(nil, -2, 3, float32(nan))}, "f32[3] -1.2642411 3 NaN"},
-		{"thresholded_relu", Unary{ThresholdedRelu, 1, 0}, ins{f32(nil, 1, 1.5, float32(nan))}, "f32[3] 0 1.5 NaN"},
+		{"thresholded_relu", Unary{ThresholdedRelu, 1, 0}, ins{f32(nil, 1, 1.5, float32(nan))}, "f32[3] 0 1.5 0"},
 		{"hard_sigmoid", Unary{HardSigmoid, 0.5, 0.25}, ins{f32(nil, -1, 0.5, 9)}, "f32[3] 0 0.5 1"},
 		{"silu with alpha", Unary{Silu, 2, 0}, ins{f32(nil, 0, 1)}, "f32[2] 0 0.88079709"},
 		{"infinities", Unary{IsInf, 1, 1}, ins{of(tensor.F16, nil, inf, -inf, 1, nan)}, "bool[4] 1 1 0 0"},

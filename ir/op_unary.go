@@ -126,10 +126,10 @@ var unaryTable = [NumUnary]unaryRow{
 		return max(x, 0) + min(0, a*math.Expm1(x/a))
 	}},
 	ThresholdedRelu: {name: "thresholded_relu", real: func(x float64, o Unary) float64 {
-		if x <= float64(o.Alpha) {
-			return 0
+		if x > float64(o.Alpha) {
+			return x
 		}
-		return x
+		return 0
 	}},
 	Sin:   {name: "sin", real: plain(math.Sin)},
 	Cos:   {name: "cos", real: plain(math.Cos)},

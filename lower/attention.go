@@ -29,11 +29,11 @@ const (
 type attention struct {
 	*Context
 	op          ir.Attention
-	left, right int          // window, −1: no bound
-	q, k, v     *ir.Value    // [B,S,H,D], [B,T,G,D], [B,T,G,E]
-	B, S, T, H  ir.Dim       //
-	past        ir.Dim       // keys of the cache
-	cached      bool         //
+	left, right int       // window, −1: no bound
+	q, k, v     *ir.Value // [B,S,H,D], [B,T,G,D], [B,T,G,E]
+	B, S, T, H  ir.Dim
+	past        ir.Dim // keys of the cache
+	cached      bool
 	valid       *ir.Value    // [B,1,1,1] i64: keys that count, or nil
 	mask        *ir.Value    // as the model gives it, padded to T, or nil
 	present     [2]*ir.Value // the cache with this call's keys and values, [B,G,T,·]
@@ -116,11 +116,12 @@ func (a *attention) attributes() {
 	a.op = ir.Attention{Softcap: c.AttrFloat("softcap", 0), Causal: c.AttrBool("is_causal", false), NaNGuard: true}
 	a.op.Scale = c.AttrFloat("scale", 0)
 	if !c.HasAttr("scale") {
-		size, ok := a.q.Type.Shape[3].Const()
-		if !ok {
-			c.Unsupportedf("heads of a size that is not known (%v)", a.q.Type)
+		if size, ok := a.q.Type.Shape[3].Const(); ok {
+			a.op.Scale = float32(1 / math.Sqrt(float64(size)))
+		} else {
+			root := c.unary(ir.Sqrt, c.cast(c.sizeScalar(a.q.Type.Shape[3]), a.q.Type.DType))
+			a.q, a.op.Scale = c.binary(ir.Div, a.q, root), 1
 		}
-		a.op.Scale = float32(1 / math.Sqrt(float64(size)))
 	}
 	if c.Version() >= 25 {
 		a.left, a.right = c.AttrInt("left_window_size", -1), c.AttrInt("right_window_size", -1)
@@ -183,7 +184,7 @@ func (a *attention) bias(all bool) *ir.Value {
 	return a.Emit(ir.Where{}, visible, a.mask, a.excluded(a.mask.Type.DType))
 }
 
-// visible says which keys each query may look at, [S,T] or [B,1,S,T]: those that are not padding and, when all is set,
+// visible says which keys each query may look at, [1 or B,1,S,T]: those that are not padding and, when all is set,
 // those that causality and window leave.
 func (a *attention) visible(all bool) (v *ir.Value) {
 	if a.valid == nil && !all {
@@ -196,20 +197,19 @@ func (a *attention) visible(all bool) (v *ir.Value) {
 		}
 		v = r
 	}
-	count := func(start, n ir.Dim) *ir.Value {
-		return a.Emit(ir.Range{Start: start, Step: ir.N(1), Len: n, DType: tensor.I64})
-	}
-	keys := count(ir.N(0), a.T)
+	keys := a.count(a.T, 3, 4)
 	if a.valid != nil {
 		and(ir.Less, keys, a.valid)
 	}
 	if !all {
 		return v
 	}
-	at := a.reshape(count(a.past, a.S), ir.Shape{a.S, ir.N(1)}) // the position of each query among the keys
+	at := a.count(a.S, 2, 4) // the position of each query among the keys
+	if a.cached {
+		at = a.binary(ir.Add, at, a.sizeScalar(a.past))
+	}
 	if a.valid != nil {
-		size := a.Emit(ir.DimsOp{Dims: []ir.Dim{a.S}, Scalar: true, DType: tensor.I64})
-		at = a.binary(ir.Add, at, a.binary(ir.Sub, a.valid, size))
+		at = a.binary(ir.Add, at, a.binary(ir.Sub, a.valid, a.sizeScalar(a.S)))
 	}
 	number := func(n int) *ir.Value { return a.Constant(tensor.Scalar(int64(n))) }
 	if a.op.Causal {

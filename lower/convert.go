@@ -79,24 +79,22 @@ func lowerClip(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Clip{}, in...)}
 }
 
-// dropout passes its operand through and keeps every element.
-func (c *Context) dropout(mask tensor.DType) []*ir.Value {
+// dropout passes its operand through; where no element is dropped, the mask is 1 from opset 12 on, and was 0 before (as
+// onnxruntime has it; ONNX left it open).
+func (c *Context) dropout(mask *tensor.Tensor) []*ir.Value {
 	x := c.In(0)
-	out := []*ir.Value{x}
-	if c.NumOutputs() > 1 {
-		one := tensor.New(mask)
-		one.SetInt64(0, 1)
-		out = append(out, c.expand(c.Constant(one), x.Type.Shape))
+	if c.NumOutputs() == 1 {
+		return []*ir.Value{x}
 	}
-	return out
+	return []*ir.Value{x, c.expand(c.Constant(mask), x.Type.Shape)}
 }
 
 func lowerDropoutAttr(c *Context) []*ir.Value {
 	c.IgnoreAttr("ratio")
 	if c.Version() < 10 {
-		return c.dropout(c.In(0).Type.DType)
+		return c.dropout(tensor.New(c.In(0).Type.DType))
 	}
-	return c.dropout(tensor.Bool)
+	return c.dropout(tensor.Scalar(false))
 }
 
 func lowerDropout(c *Context) []*ir.Value {
@@ -111,5 +109,5 @@ func lowerDropout(c *Context) []*ir.Value {
 			c.Unsupportedf("dropout in training mode is random")
 		}
 	}
-	return c.dropout(tensor.Bool)
+	return c.dropout(tensor.Scalar(true))
 }

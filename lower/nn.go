@@ -60,7 +60,11 @@ func lowerGemm(c *Context) []*ir.Value {
 	if c.Version() < 11 {
 		bias = c.In(2)
 	}
-	if bias != nil && beta == 1 && Rank(bias) == 1 && !bias.Type.Shape[0].Is(1) && !after {
+	columns := b.Type.Shape[1]
+	if op.TransB {
+		columns = b.Type.Shape[0]
+	}
+	if bias != nil && beta == 1 && !after && Rank(bias) == 1 && ir.Same(bias.Type.Shape[0], columns) == ir.Yes {
 		return []*ir.Value{c.Emit(op, a, b, bias)}
 	}
 	y := c.Emit(op, a, b)
