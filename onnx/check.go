@@ -11,7 +11,7 @@ import (
 // maxIRVersion is the newest version of the file format that onnx.proto describes.
 const maxIRVersion = 14
 
-// Check finds what is wrong with a model and returns it as a CheckError, all problems at once. It takes time linear in the
+// Check finds what is wrong with a model and returns it as a CheckError, many problems at once. It takes time linear in the
 // size of the model.
 //
 // Nodes that are not in order, which ONNX asks for, are put in order: each after those whose values it uses.
@@ -160,6 +160,9 @@ func (c *checker) graph(g *onnxpb.GraphProto, s *scope) {
 		s.defined[name] = -1 // it may be an input as well, whose default it is then
 	}
 	for _, t := range g.Initializer {
+		if c.full() {
+			return
+		}
 		weight(t.Name, checkTensor(t))
 	}
 	for _, t := range g.SparseInitializer {
@@ -184,6 +187,9 @@ func (c *checker) output(s *scope, name string) {
 // nodes checks a list of nodes and puts it in order.
 func (c *checker) nodes(nodes []*onnxpb.NodeProto, s *scope) {
 	for i, n := range nodes {
+		if c.full() {
+			return
+		}
 		for _, name := range n.Output {
 			by, ok := s.defined[name]
 			switch {
@@ -202,6 +208,9 @@ func (c *checker) nodes(nodes []*onnxpb.NodeProto, s *scope) {
 	uses := make([][]int32, len(nodes))
 	sorted := true
 	for i, n := range nodes {
+		if c.full() {
+			return
+		}
 		s.node = i
 		for _, name := range c.node(n, s) {
 			if by, ok := s.defined[name]; !ok {

@@ -29,6 +29,14 @@ var (
 	errTruncated = errors.New("the data ends in the middle of a field")
 )
 
+// unmarshal reads the message m from the bytes of a file, which its large bytes fields become slices of.
+func unmarshal(b []byte, m protoreflect.Message) error {
+	if err := checkFootprint(b, m); err != nil {
+		return err
+	}
+	return decode(b, m, maxNesting)
+}
+
 // decode reads the message m from b as proto.Unmarshal does, but for large bytes fields, that is raw_data: those become
 // slices of b.
 //

@@ -18,43 +18,38 @@ type invalidError struct{ error }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 func (e *invalidError) Unwrap() error        { return e.error }
 
-// A CheckError lists the problems of a model, in the order of the file.
+// A CheckError lists the problems of a model. A check ends when it has found maxProblems: a broken file may have one a node.
 type CheckError struct {
-	Problems []string // at most maxProblems
-	Total    int
+	Problems []string
 }
 
-// maxProblems bounds how many problems are kept: a broken file may have one a node.
 const maxProblems = 20
 
 func (e *CheckError) Error() string {
-	if e.Total == 1 {
+	switch n := len(e.Problems); {
+	case n == 1:
 		return e.Problems[0]
+	case e.full():
+		return fmt.Sprintf("%d problems, and perhaps more:\n  %s", n, strings.Join(e.Problems, "\n  "))
+	default:
+		return fmt.Sprintf("%d problems:\n  %s", n, strings.Join(e.Problems, "\n  "))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d problems:", e.Total)
-	for _, p := range e.Problems {
-		b.WriteString("\n  " + p)
-	}
-	if more := e.Total - len(e.Problems); more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
-	}
-	return b.String()
 }
 
 // Is makes a CheckError an ErrInvalid.
 func (e *CheckError) Is(target error) bool { return target == ErrInvalid }
 
 func (e *CheckError) add(format string, args ...any) {
-	e.Total++
-	if len(e.Problems) < maxProblems {
+	if !e.full() {
 		e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
 	}
 }
 
+func (e *CheckError) full() bool { return len(e.Problems) >= maxProblems }
+
 // orNil is the error, or nil when nothing was found.
 func (e *CheckError) orNil() error {
-	if e.Total == 0 {
+	if len(e.Problems) == 0 {
 		return nil
 	}
 	return e

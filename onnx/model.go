@@ -89,7 +89,7 @@ func New(p *onnxpb.ModelProto, name string) (*Model, error) {
 func load(name string, file *tensor.Mapping, beside opener) (*Model, error) {
 	m := &Model{Proto: new(onnxpb.ModelProto), name: name, files: []*tensor.Mapping{file}}
 	m.users.Store(1)
-	err := decode(file.Bytes(), m.Proto.ProtoReflect(), maxNesting)
+	err := unmarshal(file.Bytes(), m.Proto.ProtoReflect())
 	if err != nil || m.Proto.Graph == nil {
 		err = invalid(fmt.Errorf("%s: not an ONNX model: %w", name, diagnose(file.Bytes(), err)))
 	} else {

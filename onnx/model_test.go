@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -196,5 +197,18 @@ func agree(t *testing.T, data []byte) {
 	require.Equal(t, errTheirs == nil, errOurs == nil, "library: %v, ours: %v", errTheirs, errOurs)
 	if errOurs == nil {
 		require.True(t, proto.Equal(&theirs, &ours))
+	}
+}
+
+// Two bytes ask for a node of 250: a small file must not take all memory before it is refused.
+func TestFilesOfManyEmptyMessages(t *testing.T) {
+	for _, field := range []byte{1<<3 | 2, 5<<3 | 2} { // nodes, initializers
+		g := bytes.Repeat([]byte{field, 0}, 5<<20)
+		data := append([]byte{7<<3 | 2}, append(protowire.AppendVarint(nil, uint64(len(g))), g...)...)
+		used := allocated(func() {
+			_, err := load("m.onnx", tensor.InMemory(data), noFolder{})
+			require.ErrorContains(t, err, "m.onnx: not an ONNX model: its nodes and names would take")
+		})
+		require.Less(t, used, uint64(1<<20))
 	}
 }

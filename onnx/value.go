@@ -65,7 +65,7 @@ func ParseValue(data []byte, t *onnxpb.TypeProto) (*Value, error) {
 }
 
 func parse[M proto.Message](data []byte, m M, read func(M) (*Value, error)) (*Value, error) {
-	if err := decode(data, m.ProtoReflect(), maxNesting); err != nil {
+	if err := unmarshal(data, m.ProtoReflect()); err != nil {
 		return nil, invalid(fmt.Errorf("not an ONNX tensor: %w", diagnose(data, err)))
 	}
 	return read(m)
