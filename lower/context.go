@@ -29,7 +29,8 @@ type row struct {
 
 // families is the whole table, by domain.
 var families = map[string][][]row{
-	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows},
+	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
+		einsumRows, lossRows, signalRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it

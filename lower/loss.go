@@ -1,0 +1,78 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Losses over classes.
+var lossRows = []row{
+	{"NegativeLogLikelihoodLoss", 12, lowerNegativeLogLikelihoodLoss},
+	{"SoftmaxCrossEntropyLoss", 12, lowerSoftmaxCrossEntropyLoss},
+}
+
+func lowerNegativeLogLikelihoodLoss(c *Context) []*ir.Value {
+	return []*ir.Value{c.loss(c.In(0))}
+}
+
+func lowerSoftmaxCrossEntropyLoss(c *Context) []*ir.Value {
+	logp := c.logSoftmax(c.In(0), c.Axis(1, Rank(c.In(0))))
+	return []*ir.Value{c.loss(logp), logp}[:c.NumOutputs()]
+}
+
+// loss is the negative log likelihood of the classes that operand 1 names, weighted by operand 2, from the logarithms of
+// the probabilities [N,C,…].
+func (c *Context) loss(logp *ir.Value) *ir.Value {
+	target, rank := c.In(1), Rank(logp)
+	if rank < 2 || Rank(target) != rank-1 {
+		c.Failf("targets %v for classes %v", target.Type, logp.Type)
+	}
+	var ignored *ir.Value
+	if c.HasAttr("ignore_index") {
+		none := c.Constant(intScalar(target.Type.DType, c.AttrInt("ignore_index", 0)))
+		ignored = c.binary(ir.Equal, target, none)
+		// what is ignored may lie outside the classes
+		target = c.Emit(ir.Where{}, ignored, c.Constant(intScalar(target.Type.DType, 0)), target)
+	}
+	column := slices.Insert(slices.Clone(target.Type.Shape), 1, ir.N(1))
+	picked := c.Emit(ir.GatherElements{Axis: 1}, logp, c.reshape(target, column))
+	loss := c.unary(ir.Neg, c.reshape(picked, target.Type.Shape))
+
+	var weight *ir.Value
+	if w := c.Opt(2); w != nil {
+		weight = c.Emit(ir.Gather{}, w, target)
+	}
+	if ignored != nil {
+		if weight == nil {
+			weight = c.like(loss, 1)
+		}
+		weight = c.Emit(ir.Where{}, ignored, c.like(loss, 0), weight)
+	}
+	if weight != nil {
+		loss = c.binary(ir.Mul, loss, weight)
+	}
+	all := firstAxes(Rank(loss))
+	switch r := c.AttrString("reduction", "mean"); r {
+	case "none":
+		return loss
+	case "sum":
+		return c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, loss)
+	case "mean":
+		if weight == nil {
+			return c.Emit(ir.Reduce{Fn: ir.Mean, Axes: all}, loss)
+		}
+		total := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, c.expand(weight, loss.Type.Shape))
+		return c.binary(ir.Div, c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, loss), total)
+	default:
+		c.Failf("reduction %q is none of none, sum and mean", r)
+		return nil
+	}
+}
+
+func intScalar(d tensor.DType, v int) *tensor.Tensor {
+	t := tensor.New(d)
+	t.SetInt64(0, int64(v))
+	return t
+}
