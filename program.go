@@ -190,7 +190,7 @@ func (p *Program) bind(s int, b ir.Binding) (*binding, error) {
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
 func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	t := p.device.Target()
-	bound, err := g.Bind(b)
+	bound, err := g.Bind(b, p.opts.Level != O0)
 	if err != nil {
 		return nil, bindError(err)
 	}

@@ -119,10 +119,14 @@ func (n *Node) Label() string {
 // Fail wraps err with the node's name.
 func (n *Node) Fail(err error) error { return &ShapeError{Node: n.Label(), Op: OpName(n.Op), Err: err} }
 
+// bindFold bounds, in elements, the operands and results of what Bind computes.
+const bindFold = 1 << 14
+
 // Bind gives a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
-// whatever compilation could not decide is checked here, with the node's name. Constants are shared with g. The map from
-// g's values to the copy's is by ID: the copy's value of g's %7 has ID 7.
-func (g *Graph) Bind(b Binding) (*Graph, error) {
+// whatever compilation could not decide is checked here, with the node's name. Small results that depend on sizes alone
+// (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
+// Constants are shared with g. The map from g's values to the copy's is by ID: the copy's value of g's %7 has ID 7.
+func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 	out := &Graph{Name: g.Name, OutputNames: g.OutputNames, nextID: g.nextID, Nodes: make([]*Node, 0, len(g.Nodes))}
 	vals := make([]*Value, g.nextID)
 	store := make([]Value, 0, g.nextID) // one allocation; never grows, so that pointers into it stay
@@ -171,12 +175,61 @@ func (g *Graph) Bind(b Binding) (*Graph, error) {
 				return nil, n.Fail(fmt.Errorf("the size of result %d, %v, depends on data", i, types[i]))
 			}
 		}
+		if fold || len(c.Inputs) == 0 {
+			done, err := c.becomeConst()
+			if err != nil {
+				return nil, n.Fail(err)
+			}
+			if done {
+				continue
+			}
+		}
 		out.Nodes = append(out.Nodes, c)
 	}
 	for _, v := range g.Outputs {
 		out.Outputs = append(out.Outputs, get(v))
 	}
 	return out, nil
+}
+
+// becomeConst computes the results of a bound node whose operands are all constants, if they are small: the results become
+// constants and the node is not needed.
+func (n *Node) becomeConst() (bool, error) {
+	if n.Op.Kind().Has(KeepsCustom) || len(n.Regions) > 0 {
+		return false, nil
+	}
+	in := make([]*tensor.Tensor, len(n.Inputs))
+	for i, v := range n.Inputs {
+		if v != nil {
+			if v.Const == nil || v.Const.Len() > bindFold {
+				return false, nil
+			}
+			in[i] = v.Const
+		}
+	}
+	for _, v := range n.Outputs {
+		if v.Type.Kind != TensorType || v.Type.Sizes().Elements() > bindFold {
+			return false, nil
+		}
+	}
+	for i, t := range in {
+		if t != nil {
+			in[i] = t.Aligned()
+		}
+	}
+	res, err := n.Op.Eval(in)
+	if err != nil {
+		return false, err
+	}
+	for i, v := range n.Outputs {
+		v.Const, v.Def = res[i], nil
+	}
+	for _, u := range n.Inputs {
+		if u != nil {
+			u.Uses = u.Uses[:len(u.Uses)-1] // the node's are the last ones
+		}
+	}
+	return true, nil
 }
 
 // An InputError is an input that does not fit what the model declares.
