@@ -42,12 +42,13 @@ const (
 )
 
 // prefetchAhead is how far before its use a tile asks for the panel. A low tile streams weights from memory and asks
-// far ahead; a high one finds its panel in the L2 cache, because the tiles before it have brought it there (next).
-func prefetchAhead(rows int) (bytes int, next bool) {
+// far ahead; a high one finds its panel in the L2 cache, because the tiles before it have brought it there (next). A
+// narrow one belongs to the last panel, behind which is none.
+func prefetchAhead(rows int, widest bool) (bytes int, next bool) {
 	if rows <= 4 {
 		return 8 << 10, false
 	}
-	return 1 << 10, true
+	return 1 << 10, widest
 }
 
 // gemmKernel writes one register tile: for each k a row of B in vecs registers, and each element of A broadcast
@@ -68,7 +69,7 @@ func gemmKernel(v *simd, name string, rows, vecs int) {
 	a := v.rowPointers("a", "aRow", rows)
 	aCol := v.elements("aCol")
 	b, bRow := v.param("b"), v.elements("bRow")
-	ahead, hasNext := prefetchAhead(rows)
+	ahead, hasNext := prefetchAhead(rows, vecs == v.tileShape().vecs)
 	var next, nextStep reg.GPVirtual
 	if hasNext {
 		next, nextStep = v.param("next"), v.param("nextStep")
@@ -101,7 +102,7 @@ func gemmKernel(v *simd, name string, rows, vecs int) {
 	v.DECQ(k)
 	v.JNZ(operand.LabelRef("loop"))
 	v.Label("done")
-	gemmEpilogue(v, acc)
+	gemmEpilogue(v, acc, hasNext)
 }
 
 // rowPointers reaches rows at equal distance from as few registers as possible.
@@ -145,9 +146,9 @@ func (p *rowPointers) advance(by reg.Register) {
 	}
 }
 
-// gemmEpilogue finishes the accumulators as the flags say and stores them: add C, scale, add the bias, clamp at
-// zero, add the residual.
-func gemmEpilogue(v *simd, acc [][]reg.VecVirtual) {
+// gemmEpilogue finishes the accumulators as the flags say and stores them (add C, scale, add the bias, clamp at zero, add
+// the residual), then goes on with the next tile.
+func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, hasNext bool) {
 	rows, vecs := len(acc), len(acc[0])
 	last := v.tail(v.param("cols"))
 	maskOf := func(i int) *mask {
@@ -224,7 +225,7 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual) {
 		}
 		v.ADDQ(by, v.slot(p.pointer))
 	}
-	if _, hasNext := prefetchAhead(rows); hasNext {
+	if hasNext {
 		by := v.param("nextStep")
 		v.IMULQ(v.slot("k"), by)
 		v.ADDQ(by, v.slot("next"))

@@ -1008,15 +1008,12 @@ tile:
 	MOVQ  b+40(FP), R8
 	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+56(FP), R10
-	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
 loop:
 	VMOVUPS      (R8), Y5
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (CX)(DX*1), Y6
@@ -1030,7 +1027,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -1129,9 +1125,6 @@ store:
 	TESTQ      AX, AX
 	CMOVQEQ    AX, CX
 	ADDQ       CX, res+112(FP)
-	MOVQ       nextStep+64(FP), AX
-	IMULQ      k+8(FP), AX
-	ADDQ       AX, next+56(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -1359,15 +1352,12 @@ tile:
 	MOVQ  b+40(FP), R8
 	MOVQ  bRow+48(FP), R9
 	SHLQ  $0x02, R9
-	MOVQ  next+56(FP), R10
-	MOVQ  nextStep+64(FP), R11
 	TESTQ AX, AX
 	JZ    done
 
 loop:
 	VMOVUPS      (R8), Y6
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -1383,7 +1373,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -1490,9 +1479,6 @@ store:
 	TESTQ      AX, AX
 	CMOVQEQ    AX, CX
 	ADDQ       CX, res+112(FP)
-	MOVQ       nextStep+64(FP), AX
-	IMULQ      k+8(FP), AX
-	ADDQ       AX, next+56(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER

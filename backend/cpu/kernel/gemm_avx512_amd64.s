@@ -1659,15 +1659,12 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
 	VMOVUPS      (R8), Z5
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z5, Z6, Z0
 	VBROADCASTSS (CX)(DX*1), Z6
@@ -1681,7 +1678,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -1780,9 +1776,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1813,8 +1806,6 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -1822,9 +1813,7 @@ loop:
 	VMOVUPS      (R8), Z10
 	VMOVUPS      64(R8), Z11
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	PREFETCHT0   1088(R8)
-	PREFETCHT1   64(R10)
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -1843,7 +1832,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -1983,9 +1971,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2269,15 +2254,12 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
 	VMOVUPS      (R8), Z6
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Z7
 	VFMADD231PS  Z6, Z7, Z0
 	VBROADCASTSS (CX)(DX*1), Z7
@@ -2293,7 +2275,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -2400,9 +2381,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2435,8 +2413,6 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -2444,9 +2420,7 @@ loop:
 	VMOVUPS      (R8), Z12
 	VMOVUPS      64(R8), Z13
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	PREFETCHT0   1088(R8)
-	PREFETCHT1   64(R10)
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -2468,7 +2442,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -2624,9 +2597,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2942,15 +2912,12 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
 	VMOVUPS      (R8), Z7
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z7, Z8, Z0
 	VBROADCASTSS (CX)(DX*1), Z8
@@ -2968,7 +2935,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -3083,9 +3049,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3120,8 +3083,6 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3129,9 +3090,7 @@ loop:
 	VMOVUPS      (R8), Z14
 	VMOVUPS      64(R8), Z15
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	PREFETCHT0   1088(R8)
-	PREFETCHT1   64(R10)
 	VBROADCASTSS (CX), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -3156,7 +3115,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -3328,9 +3286,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3678,15 +3633,12 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
 	VMOVUPS      (R8), Z8
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -3706,7 +3658,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -3829,9 +3780,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3868,8 +3816,6 @@ tile:
 	MOVQ   b+40(FP), R8
 	MOVQ   bRow+48(FP), R9
 	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
 	TESTQ  AX, AX
 	JZ     done
 
@@ -3877,9 +3823,7 @@ loop:
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
 	PREFETCHT0   1024(R8)
-	PREFETCHT1   (R10)
 	PREFETCHT0   1088(R8)
-	PREFETCHT1   64(R10)
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -3907,7 +3851,6 @@ loop:
 	ADDQ         DI, CX
 	ADDQ         DI, SI
 	ADDQ         R9, R8
-	ADDQ         R11, R10
 	DECQ         AX
 	JNZ          loop
 
@@ -4095,9 +4038,6 @@ store:
 	TESTQ   AX, AX
 	CMOVQEQ AX, CX
 	ADDQ    CX, res+112(FP)
-	MOVQ    nextStep+64(FP), AX
-	IMULQ   k+8(FP), AX
-	ADDQ    AX, next+56(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
