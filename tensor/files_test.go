@@ -100,6 +100,7 @@ func TestArraysRoundTrip(t *testing.T) {
 	all = append(all, Named{"scalar", Scalar(int64(3))}, Named{"empty", New(F32, 0, 4)})
 	var file bytes.Buffer
 	require.NoError(t, WriteNPZ(&file, all))
+	require.True(t, bytes.Contains(file.Bytes(), every(C128).Bytes()), "arrays must be stored as they are")
 	back, err := ReadNPZ(bytes.NewReader(file.Bytes()), int64(file.Len()))
 	require.NoError(t, err)
 	require.Len(t, back, len(all))
