@@ -181,9 +181,9 @@ func (n *Node) SetInput(i int, v *Value) {
 }
 
 func (v *Value) dropUse(n *Node, i int) {
-	for k, u := range v.Uses {
-		if u.Node == n && u.Index == i {
-			last := len(v.Uses) - 1
+	last := len(v.Uses) - 1
+	for k := last; k >= 0; k-- { // ReplaceAll takes them from the end
+		if u := v.Uses[k]; u.Node == n && u.Index == i {
 			v.Uses[k] = v.Uses[last]
 			v.Uses = v.Uses[:last]
 			return

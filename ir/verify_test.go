@@ -64,3 +64,33 @@ func TestVerify(t *testing.T) {
 		require.ErrorContains(t, ir.Verify(g), c.want)
 	}
 }
+
+func TestRenumber(t *testing.T) {
+	g, err := ir.Parse(`graph "" (%9: f32[n,4], %3: bool[]) {
+  const %7: f32[4] = [1, 2, 3, 4]
+  %20 = add(%9, %7)
+  %5: f32[n,4] = onnx.If(%3) do {
+    graph "then" () {
+      %6 = neg(%20)
+      return %6
+    }
+  }
+  return %5
+}`)
+	require.NoError(t, err)
+	g.Renumber()
+	require.NoError(t, ir.Verify(g))
+	require.Equal(t, 6, g.NumValues())
+	require.Equal(t, `graph "" (%0: f32[n,4], %1: bool[]) {
+  const %2: f32[4] = [1, 2, 3, 4]
+  %3: f32[n,4] = add(%0, %2)
+  %4: f32[n,4] = onnx.If(%1) do {
+    graph "then" () {
+      %5: f32[n,4] = neg(%3)
+      return %5
+    }
+  }
+  return %4
+}
+`, g.String())
+}

@@ -1,0 +1,32 @@
+package ir
+
+// Renumber gives the values new numbers without gaps, in the order of the text: inputs, constants, results. Tables by ID
+// get no larger than they must, and two graphs that differ only in numbers print the same.
+func (g *Graph) Renumber() {
+	next := 0
+	number := func(vs []*Value) {
+		for _, v := range vs {
+			v.ID = next
+			next++
+		}
+	}
+	var graphs []*Graph
+	var walk func(g *Graph)
+	walk = func(r *Graph) {
+		graphs = append(graphs, r)
+		number(r.Inputs)
+		if r == g {
+			number(g.Consts())
+		}
+		for _, n := range r.Nodes {
+			number(n.Outputs)
+			for _, x := range n.Regions {
+				walk(x)
+			}
+		}
+	}
+	walk(g)
+	for _, r := range graphs {
+		r.nextID = next
+	}
+}

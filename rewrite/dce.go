@@ -1,0 +1,52 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// dce drops the nodes whose results nobody reads and gives their number. A dynamic node also lives for its sizes: it
+// gives the symbols in its results' types their numbers, which later types and parameters may hold without reading it.
+func dce(g *ir.Graph) int {
+	outputs, symbols := map[*ir.Value]bool{}, map[string]bool{}
+	needs := func(d ir.Dim) (ir.Dim, error) {
+		d.Symbols(symbols)
+		return d, nil
+	}
+	for _, v := range g.Outputs {
+		outputs[v] = true
+		ir.MapType(v.Type, needs)
+	}
+	live := func(n *ir.Node) bool {
+		for _, v := range n.Outputs {
+			if len(v.Uses) > 0 || outputs[v] {
+				return true
+			}
+			if n.Op.Kind().Has(ir.Dynamic) && slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
+				name, ok := d.Symbol()
+				return ok && symbols[name]
+			}) {
+				return true
+			}
+		}
+		return false
+	}
+	dead := map[*ir.Node]bool{}
+	for _, n := range slices.Backward(g.Nodes) {
+		if !live(n) {
+			dead[n] = true
+			n.Detach()
+			continue
+		}
+		if n.Op.Kind().Has(ir.Dynamic) {
+			continue // its own types are what it gives, not what it needs
+		}
+		ir.MapDims(n.Op, needs)
+		for _, v := range n.Outputs {
+			ir.MapType(v.Type, needs)
+		}
+	}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool { return dead[n] })
+	return len(dead)
+}

@@ -1,0 +1,76 @@
+package rewrite
+
+import (
+	_ "embed"
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A dumper writes the IR after each pass that changed it as NN-pass.ir, and all of them beside one another in rewrite.html,
+// where a value lights up in every column. Without a folder it does nothing.
+type dumper struct {
+	folder string
+	last   string
+	page   strings.Builder
+}
+
+//go:embed dump.html
+var pageHead string
+
+func newDumper(folder string, g *ir.Graph) *dumper {
+	d := &dumper{folder: folder}
+	if folder != "" {
+		d.last = g.String()
+		d.page.WriteString(pageHead)
+		d.column("lowered")
+	}
+	return d
+}
+
+// pass records the graph behind pass number i of the list.
+func (d *dumper) pass(i int, name string, g *ir.Graph) error {
+	if d.folder == "" {
+		return nil
+	}
+	text := g.String()
+	if text == d.last {
+		return nil
+	}
+	d.last = text
+	d.column(name)
+	return d.write(fmt.Sprintf("%02d-%s.ir", i+1, name), text)
+}
+
+func (d *dumper) close() error {
+	if d.folder == "" {
+		return nil
+	}
+	return d.write("rewrite.html", d.page.String()+"</div></body></html>\n")
+}
+
+func (d *dumper) write(name, text string) error {
+	if err := os.MkdirAll(d.folder, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.folder, name), []byte(text), 0o666)
+}
+
+var valueRef = regexp.MustCompile(`%\d+`)
+
+func (d *dumper) column(name string) {
+	lines := strings.Split(strings.TrimSuffix(d.last, "\n"), "\n")
+	fmt.Fprintf(&d.page, "<section><h2>%s <small>%d lines</small></h2><pre>", html.EscapeString(name), len(lines))
+	for _, line := range lines {
+		text := valueRef.ReplaceAllStringFunc(html.EscapeString(line), func(ref string) string {
+			return fmt.Sprintf(`<b class="v%s">%s</b>`, ref[1:], ref)
+		})
+		fmt.Fprintf(&d.page, "<div>%s</div>", text)
+	}
+	d.page.WriteString("</pre></section>\n")
+}

@@ -1,0 +1,240 @@
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// geluRule is a rule as an example: x · (1 + erf(x)) becomes gelu(x), which is not even true.
+func geluRule() *Rule {
+	x, erf := value(), unary(ir.Erf, nil)
+	erf.args[0] = x
+	return &Rule{Name: "test", pattern: product(x, sum(erf, number(1))), near: 2, build: func(m *match) *ir.Value {
+		return m.emit(ir.Unary{Fn: ir.Gelu}, m.get(x))
+	}}
+}
+
+const geluText = `graph "" (%0: f32[n]) {
+  const %1: f32[] = [1]
+  %2: f32[n] = erf(%0) from "a"
+  %3: f32[n] = add(%1, %2) from "b", "a"
+  %4: f32[n] = mul(%3, %0) from "c"
+  USE
+}
+`
+
+// TestEngineOwnsSafety tries one rule on graphs in which it must not be applied, and sees what is reported.
+func TestEngineOwnsSafety(t *testing.T) {
+	noGelu := &target.Target{Name: "dull"}
+	for k := range noGelu.Rows {
+		noGelu.Rows[k].Runs = target.OnKernel
+	}
+	noGelu.Rows[ir.KindUnary].Claims = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
+	for _, c := range []struct {
+		name, use, miss string
+		target          *target.Target
+	}{
+		{name: "applies", use: `return %4`},
+		{name: "through a view that stays", use: `%5 = neg(%4) return %5`},
+		{name: "output", use: `return %4, %3`, miss: `test at node "c": node "b" and 1 more (add): its result is also an output of the graph`},
+		{name: "read", use: `%5 = neg(%2) from "d" return %4, %5`, miss: `node "a" (erf): its result is also read by node "d" (neg)`},
+		{name: "target", use: `return %4`, miss: `target dull has no kernel for gelu of f32[n]`, target: noGelu},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := parse(t, strings.Replace(geluText, "USE", c.use, 1))
+			before := g.String()
+			r := geluRule()
+			e, err := apply(g, c.target, []*Rule{r})
+			require.NoError(t, err)
+			require.NoError(t, ir.Verify(g))
+			if c.miss == "" {
+				require.Equal(t, 1, e.fired[r])
+				require.Equal(t, ir.Unary{Fn: ir.Gelu}, g.Nodes[0].Op)
+				require.Equal(t, []string{"a", "b", "c"}, g.Nodes[0].Origins)
+				require.Empty(t, e.misses)
+				return
+			}
+			require.Equal(t, before, g.String())
+			require.Len(t, e.misses, 1)
+			for _, m := range e.misses {
+				require.Contains(t, m.String(), c.miss)
+			}
+		})
+	}
+}
+
+// TestStructuralMiss: a failure deep in a pattern is told with what was expected there.
+func TestStructuralMiss(t *testing.T) {
+	g := parse(t, strings.NewReplacer("erf", "tanh", "USE", "return %4").Replace(geluText))
+	e, err := apply(g, nil, []*Rule{geluRule()})
+	require.NoError(t, err)
+	require.Len(t, e.misses, 1)
+	for _, m := range e.misses {
+		require.Equal(t, `test at node "c": node "a" (tanh): erf expected`, m.String())
+	}
+}
+
+func TestBuildCannotSpoilTheGraph(t *testing.T) {
+	x := value()
+	exp := unary(ir.Exp, x)
+	for _, c := range []struct {
+		text, miss string
+		pattern    *pattern
+		build      func(m *match) *ir.Value
+	}{
+		{`%1 = exp(%0) %2 = neg(%1) return %2`, "f32[n] would become bool[n]", unary(ir.Neg, exp), func(m *match) *ir.Value {
+			return m.emit(ir.Unary{Fn: ir.IsNaN}, m.get(x))
+		}},
+		{`%1 = exp(%0) %2 = neg(%1) return %2`, "axis 5 for rank 1", unary(ir.Neg, exp), func(m *match) *ir.Value {
+			return m.emit(ir.Softmax{Axis: 5}, m.emit(ir.Unary{Fn: ir.Abs}, m.get(x)))
+		}},
+		{`%1 = exp(%0) %2 = neg(%1) return %2`, "what replaces node (made by the compiler) (neg) reads it", unary(ir.Neg, exp), func(m *match) *ir.Value {
+			return m.emit(ir.Unary{Fn: ir.Abs}, m.root.Outputs[0])
+		}},
+		{`%1, %2 = layernorm(%0) {axes=1, sum=true} %3 = neg(%2) return %1, %3`, "another result of node", node[ir.LayerNorm](x), func(m *match) *ir.Value {
+			return m.emit(ir.LayerNorm{Axes: 1}, m.get(x))
+		}},
+	} {
+		g := parse(t, `graph "" (%0: f32[n]) { `+c.text+` }`)
+		before := g.String()
+		r := &Rule{Name: "test", pattern: c.pattern, build: c.build, near: 1}
+		e, err := apply(g, nil, []*Rule{r})
+		require.NoError(t, err)
+		require.Equal(t, before, g.String())
+		require.NoError(t, ir.Verify(g))
+		require.Len(t, e.misses, 1)
+		for _, m := range e.misses {
+			require.Contains(t, m.Why, c.miss)
+		}
+	}
+}
+
+// TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands behind the new node.
+func TestGivenValues(t *testing.T) {
+	x, y := value(), value()
+	add := binary(ir.Add, x, y).given()
+	norm := with(node[ir.LayerNorm](add), func(o ir.LayerNorm) bool { return !o.Sum })
+	r := &Rule{Name: "test", pattern: norm, near: 1, build: func(m *match) *ir.Value {
+		o := opOf[ir.LayerNorm](m, norm)
+		o.Sum = true
+		v := m.emit(o, m.get(x), nil, nil, m.get(y))
+		m.replace(m.get(add), v.Def.Outputs[1])
+		return v
+	}}
+	g := parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %3 = layernorm(%2) {axes=1} %4 = neg(%2) return %3, %4, %2 }`)
+	e, err := apply(g, nil, []*Rule{r})
+	require.NoError(t, err)
+	require.Equal(t, 1, e.fired[r])
+	require.NoError(t, ir.Verify(g))
+	require.Len(t, g.Nodes, 2)
+
+	g = parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %4 = neg(%2) from "early" %3 = layernorm(%2) {axes=1} return %3, %4 }`)
+	e, err = apply(g, nil, []*Rule{r})
+	require.NoError(t, err)
+	require.Zero(t, e.fired[r])
+	for _, m := range e.misses {
+		require.Contains(t, m.Why, `node "early" (neg) reads`)
+	}
+}
+
+func TestEndlessRulesAreAnError(t *testing.T) {
+	x := value()
+	r := &Rule{Name: "endless", pattern: unary(ir.Neg, x), build: func(m *match) *ir.Value {
+		return m.emit(ir.Unary{Fn: ir.Neg}, m.get(x))
+	}}
+	_, err := apply(parse(t, `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`), nil, []*Rule{r})
+	require.ErrorContains(t, err, "endless was applied")
+}
+
+// longChain is a graph of n nodes of every sort that O1 knows, one behind the other.
+func longChain(n int) *ir.Graph {
+	g := ir.NewGraph("chain")
+	v := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n"), ir.N(4)))
+	zero, two := g.NewConst("", tensor.Scalar[float32](0)), g.NewConst("", tensor.Scalar[float32](2))
+	for i := range n {
+		op, in := []struct {
+			op ir.Op
+			in []*ir.Value
+		}{
+			{ir.Binary{Fn: ir.Add}, []*ir.Value{v, zero}},
+			{ir.Transpose{Perm: []int{1, 0}}, []*ir.Value{v}},
+			{ir.Transpose{Perm: []int{1, 0}}, []*ir.Value{v}},
+			{ir.Binary{Fn: ir.Mul}, []*ir.Value{two, v}},
+			{ir.Unary{Fn: ir.Neg}, []*ir.Value{v}},
+		}[i%5].op, []*ir.Value{v}
+		if b, ok := op.(ir.Binary); ok {
+			in = []*ir.Value{v, map[ir.BinaryFn]*ir.Value{ir.Add: zero, ir.Mul: two}[b.Fn]}
+		}
+		out, err := g.Append(op, in, fmt.Sprintf("n%d", i))
+		if err != nil {
+			panic(err)
+		}
+		v = out[0]
+	}
+	g.Outputs = []*ir.Value{v}
+	return g
+}
+
+// TestLinearTime holds that a chain ten times as long takes about ten times as long, not a hundred times.
+func TestLinearTime(t *testing.T) {
+	measure := func(n int) time.Duration {
+		g := longChain(n)
+		start := time.Now()
+		_, err := Run(g, O2, nil, Options{})
+		require.NoError(t, err)
+		require.Less(t, len(g.Nodes), n)
+		return time.Since(start)
+	}
+	measure(1000)
+	short, long := measure(10_000), measure(100_000)
+	t.Logf("10,000 nodes: %v, 100,000 nodes: %v", short, long)
+	require.Less(t, long, 40*short+time.Second)
+}
+
+func TestDump(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dump")
+	g := parse(t, `graph "<b>" (%0 "x": f32[n]) { %1 = copy(%0) %2 = neg(%1) return %2 }`)
+	_, err := Run(g, O1, nil, Options{Dump: dir, Verify: true})
+	require.NoError(t, err)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 2, "one pass changed the graph")
+	text, err := os.ReadFile(filepath.Join(dir, "01-fold.ir"))
+	require.NoError(t, err)
+	_, err = ir.Parse(string(text))
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(dir, "rewrite.html"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), `<b class="v2">%2</b>: f32[n] = neg(<b class="v0">%0</b>)`)
+	require.NotContains(t, string(page), "<b>&", "names are escaped")
+	require.Equal(t, 2, strings.Count(string(page), "<section>"))
+}
+
+func TestCustomOpsAreNotMerged(t *testing.T) {
+	g := parse(t, `graph "" () { %1: f32[] = "random"() %2: f32[] = "random"() return %1, %2 }`)
+	_, err := Run(g, O2, nil, Options{Verify: true})
+	require.NoError(t, err)
+	require.Len(t, g.Nodes, 2)
+}
+
+// TestSizesKeepTheirSource: a dynamic node whose result is only measured must stay, since it gives the symbol its number.
+func TestSizesKeepTheirSource(t *testing.T) {
+	g := parse(t, `graph "" (%0: f32[n]) {
+		%1: i64[1,u1.1] = onnx.NonZero(%0)
+		%2: i64[1,u2.1] = onnx.NonZero(%0)
+		%3 = dims() {dims=[u1.1], dtype=i64}
+		return %3 }`)
+	_, err := Run(g, O2, nil, Options{Verify: true})
+	require.NoError(t, err)
+	require.Len(t, g.Nodes, 2)
+}

@@ -1,0 +1,85 @@
+package rewrite
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Limits of folding. It never makes a value larger, but for results so small that their size does not matter, and never
+// runs over large tensors: transposing and packing weights is Prepare's.
+const (
+	maxFold = 1 << 14 // elements of an operand or result
+	tiny    = 64      // bytes
+)
+
+var foldRules = []*Rule{
+	{Name: "sizes", pattern: anyNode().when("a content that follows from sizes", knownSizes), build: foldSizes},
+	{Name: "constants", pattern: anyNode().when("constant operands", foldable), build: foldConstants},
+}
+
+// knownSizes holds where a small integer tensor is known in symbols. It need not be computed, and what computes it is
+// mostly dead then.
+func knownSizes(m *match, v *ir.Value) bool {
+	if v.Dims == nil {
+		return false
+	}
+	if _, known := v.ContentTensor(); known {
+		return true
+	}
+	return m.root.Op.Kind() != ir.KindDims && v.Type.DType.IsInt()
+}
+
+func foldSizes(m *match) *ir.Value {
+	v := m.root.Outputs[0]
+	if t, known := v.ContentTensor(); known {
+		return m.e.g.NewConst(v.Name, t)
+	}
+	return m.emit(ir.DimsOp{Dims: v.Dims, Scalar: len(v.Type.Shape) == 0, DType: v.Type.DType})
+}
+
+// foldable holds where a node may be computed now. A widening Cast of a weight stays, since patterns want to see the
+// narrow weight, and so does what only a registered kernel knows to run, such as onnx.DequantizeLinear.
+func foldable(m *match, v *ir.Value) bool {
+	n := m.root
+	if k := n.Op.Kind(); k.Has(ir.Dynamic) || k.Has(ir.KeepsCustom) || len(n.Regions) > 0 || len(n.Inputs) == 0 {
+		return false
+	}
+	before := 0
+	for _, x := range n.Inputs {
+		if x == nil {
+			continue
+		}
+		if x.Const == nil || x.Const.Len() > maxFold {
+			return false
+		}
+		before += x.Const.DType().Bytes(x.Const.Len())
+	}
+	after := 0
+	for _, o := range n.Outputs {
+		shape, ok := o.Type.Static()
+		if !ok || shape.Elements() > maxFold {
+			return false
+		}
+		after += o.Type.DType.Bytes(shape.Elements())
+	}
+	return after <= max(before, tiny)
+}
+
+func foldConstants(m *match) *ir.Value {
+	n := m.root
+	in := make([]*tensor.Tensor, len(n.Inputs))
+	for i, x := range n.Inputs {
+		if x != nil {
+			in[i] = x.Const.Aligned()
+		}
+	}
+	out, err := ir.EvalNode(n, in, ir.Binding{})
+	if err != nil {
+		return m.refuse("%v", err) // the run reports it, where it belongs
+	}
+	first := m.e.g.NewConst(n.Outputs[0].Name, out[0])
+	for i, v := range n.Outputs[1:] {
+		m.replace(v, m.e.g.NewConst(v.Name, out[i+1]))
+	}
+	return first
+}

@@ -1,0 +1,224 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A match is one rule tried at one node: what its patterns are bound to, and what Build made.
+type match struct {
+	e     *engine
+	rule  *Rule
+	root  *ir.Node
+	bound []binding
+	nodes []*ir.Node // those that the pattern's nodes stand for, in the order in which they were matched
+
+	stays    []bool // of nodes: views that others read, too
+	made     []*ir.Node
+	replaced []replacement
+	origins  []string
+
+	// The failure furthest into the pattern, for the report of near misses.
+	progress int
+	stop     *ir.Value
+	why      string
+}
+
+type binding struct {
+	p *pattern
+	v *ir.Value
+}
+
+type replacement struct{ old, by *ir.Value }
+
+// get gives the value that a pattern stands for, nil for an operand that is left out.
+func (m *match) get(p *pattern) *ir.Value {
+	for i := len(m.bound) - 1; i >= 0; i-- {
+		if m.bound[i].p == p {
+			return m.bound[i].v
+		}
+	}
+	return nil
+}
+
+// has reports whether the pattern was part of the match.
+func (m *match) has(p *pattern) bool {
+	return slices.ContainsFunc(m.bound, func(b binding) bool { return b.p == p })
+}
+
+// number gives the only element of the constant that p stands for.
+func (m *match) number(p *pattern) float64 {
+	x, _ := numberOf(m.get(p))
+	return x
+}
+
+// opOf gives the op of the node that computes what p stands for.
+func opOf[T ir.Op](m *match, p *pattern) T { return m.get(p).Def.Op.(T) }
+
+// match binds p to v and goes on with then; it undoes the binding when that fails. Alternatives are tried in order, so
+// the first way through the whole rule wins.
+func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
+	for _, b := range m.bound {
+		if b.p == p {
+			if b.v != v {
+				return m.fail(v, p.text+" that is the same value as elsewhere")
+			}
+			return then()
+		}
+	}
+	switch p.sort {
+	case absent:
+		if v != nil {
+			return m.fail(v, "no operand here")
+		}
+		return then()
+	case maybe:
+		if v == nil {
+			return m.bind(p, nil, then)
+		}
+		return m.match(p.args[0], v, func() bool { return m.bind(p, v, then) })
+	case oneOf:
+		for _, a := range p.args {
+			if m.match(a, v, func() bool { return m.bind(p, v, then) }) {
+				return true
+			}
+		}
+		return false
+	}
+	if v == nil {
+		return m.fail(nil, p.text)
+	}
+	switch p.sort {
+	case aNumber:
+		if v.Const == nil {
+			return m.fail(v, p.text)
+		}
+	case aChain:
+		return m.chain(p, v, p.args, func() bool { return m.bind(p, v, then) })
+	case aNode:
+		return m.node(p, v, then)
+	}
+	return m.bind(p, v, then)
+}
+
+// bind records a value for a pattern whose operands are bound, if its conditions hold.
+func (m *match) bind(p *pattern, v *ir.Value, then func() bool) bool {
+	m.bound = append(m.bound, binding{p, v})
+	for _, c := range p.conds {
+		if !c.hold(m, v) {
+			m.bound = m.bound[:len(m.bound)-1]
+			return m.fail(v, c.why)
+		}
+	}
+	if then() {
+		return true
+	}
+	m.bound = m.bound[:len(m.bound)-1]
+	return false
+}
+
+func (m *match) node(p *pattern, v *ir.Value, then func() bool) bool {
+	n := v.Def
+	if n == nil || n.Outputs[0] != v || !slices.Contains(p.kinds, n.Op.Kind()) || p.test != nil && !p.test(n.Op) {
+		return m.fail(v, p.text)
+	}
+	if !p.open && len(n.Inputs) > len(p.args) && slices.ContainsFunc(n.Inputs[len(p.args):], func(x *ir.Value) bool { return x != nil }) {
+		return m.fail(v, fmt.Sprintf("%s with %d operands", p.text, len(p.args)))
+	}
+	return m.with(n, func() bool {
+		bind := func() bool { return m.bind(p, v, then) }
+		if m.operands(p.args, n.Inputs, bind) {
+			return true
+		}
+		return p.commutes && n.Inputs[0] != n.Inputs[1] && m.operands(p.args, []*ir.Value{n.Inputs[1], n.Inputs[0]}, bind)
+	})
+}
+
+// with goes on with n among the matched nodes.
+func (m *match) with(n *ir.Node, then func() bool) bool {
+	m.nodes = append(m.nodes, n)
+	if then() {
+		return true
+	}
+	m.nodes = m.nodes[:len(m.nodes)-1]
+	return false
+}
+
+func (m *match) operands(ps []*pattern, in []*ir.Value, then func() bool) bool {
+	if len(ps) == 0 {
+		return then()
+	}
+	var rest []*ir.Value
+	if len(in) > 0 {
+		rest = in[1:]
+	}
+	return m.match(ps[0], ir.Operand(in, 0), func() bool { return m.operands(ps[1:], rest, then) })
+}
+
+func isChain(p *pattern, v *ir.Value) bool {
+	if v.Def == nil {
+		return false
+	}
+	b, ok := v.Def.Op.(ir.Binary)
+	return ok && b.Fn == p.fn
+}
+
+// chain matches a tree of p.fn whose leaves are ps in any order. The tree may have more inner nodes than the rule wants
+// to see at once: the leaves of ps decide where it ends.
+func (m *match) chain(p *pattern, v *ir.Value, ps []*pattern, then func() bool) bool {
+	if len(ps) == 1 {
+		return m.match(ps[0], v, then)
+	}
+	if !isChain(p, v) {
+		return m.fail(v, p.text)
+	}
+	return m.with(v.Def, func() bool {
+		for split := 1; split < 1<<len(ps)-1; split++ {
+			var left, right []*pattern
+			for i, q := range ps {
+				if split>>i&1 == 1 {
+					left = append(left, q)
+				} else {
+					right = append(right, q)
+				}
+			}
+			if m.chain(p, v.Def.Inputs[0], left, func() bool { return m.chain(p, v.Def.Inputs[1], right, then) }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// fail notes the place if no attempt got further; of two operands tried in both orders, a computed one tells more than a
+// constant. It returns false for its caller to return.
+func (m *match) fail(v *ir.Value, want string) bool {
+	computed := func(v *ir.Value) bool { return v != nil && v.Def != nil }
+	if n := len(m.nodes); n > m.progress || n == m.progress && n > 0 && computed(v) && !computed(m.stop) {
+		m.progress, m.stop, m.why = n, v, want+" expected"
+	}
+	return false
+}
+
+// refuse is for Build: the pattern fits, but the rule cannot be applied. It returns nil for Build to return.
+func (m *match) refuse(format string, args ...any) *ir.Value {
+	m.progress, m.stop, m.why = len(m.nodes)+1, m.root.Outputs[0], fmt.Sprintf(format, args...)
+	return nil
+}
+
+// emit makes a node that replaces what was matched. A node that cannot be made refuses the rule.
+func (m *match) emit(op ir.Op, in ...*ir.Value) *ir.Value {
+	n, err := m.e.g.NewNode(op, in, m.origins...)
+	if err != nil {
+		panic(refusal{err})
+	}
+	m.made = append(m.made, n)
+	return n.Outputs[0]
+}
+
+type refusal struct{ err error }
+
+// replace gives a value for one that the rule replaces besides its root's first result.
+func (m *match) replace(old, by *ir.Value) { m.replaced = append(m.replaced, replacement{old, by}) }

@@ -1,0 +1,140 @@
+// Package rewrite turns a lowered graph into an equal one that runs in fewer steps.
+//
+// What happens, and in which order, is the list of passes below. Most passes are rules: rows of a pattern and what
+// replaces it, which the engine applies wherever they fit. A rule describes; whether it may be applied, the engine decides
+// (see engine). So a fusion is one row and one text before and after it in testdata.
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// The levels.
+const (
+	O0 = iota // the graph as the model has it
+	O1        // folding, dead code, common subexpressions, identities
+	O2        // all fusions
+)
+
+// A pass is a row of the list. It has either rules or a function, which gives the number of times that it changed
+// something.
+type pass struct {
+	name  string
+	level int
+	rules []*Rule
+	run   func(g *ir.Graph) int
+}
+
+// passes is everything that Run does, in order.
+var passes = []pass{
+	// Sizes become constants first: most of what exporters write only computes shapes, which the lowering has read
+	// already, and is dead after this.
+	{name: "fold", level: O1, rules: slices.Concat(foldRules, identityRules)},
+	{name: "dce", level: O1, run: dce},
+	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
+	{name: "cse", level: O1, run: cse},
+}
+
+// Options are what Run does besides rewriting.
+type Options struct {
+	Verify bool   // run ir.Verify after every pass
+	Dump   string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
+}
+
+// EnvDump names the environment variable that sets Options.Dump.
+const EnvDump = "RLXC_DUMP"
+
+// Stats say what Run did.
+type Stats struct {
+	Before, After int         // nodes
+	Steps         int         // nodes that are no views: what remains to be run
+	Rules         []RuleCount // those that applied, in the order of the passes
+	NearMisses    []NearMiss
+}
+
+// A RuleCount is the number of times that a rule, or a pass without rules, changed the graph.
+type RuleCount struct {
+	Pass, Rule string
+	Count      int
+}
+
+// A NearMiss is a place where a rule almost applied.
+type NearMiss struct {
+	Rule string
+	Node string // where the rule started
+	At   string // the value that stopped it
+	Why  string
+}
+
+// String is one line for people.
+func (n NearMiss) String() string {
+	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
+}
+
+// Run rewrites g in place, up to a level, for a target; a nil target takes everything. Values are numbered anew.
+func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
+	s := &Stats{Before: len(g.Nodes)}
+	if o.Dump == "" {
+		o.Dump = os.Getenv(EnvDump)
+	}
+	d := newDumper(o.Dump, g)
+	misses := map[*ir.Node][]NearMiss{}
+	for i, p := range passes {
+		if p.level > level {
+			continue
+		}
+		counts, err := p.apply(g, t, misses)
+		if err != nil {
+			return nil, err
+		}
+		s.Rules = append(s.Rules, counts...)
+		if o.Verify {
+			if err := ir.Verify(g); err != nil {
+				return nil, fmt.Errorf("after pass %s: %w", p.name, err)
+			}
+		}
+		if err := d.pass(i, p.name, g); err != nil {
+			return nil, err
+		}
+	}
+	if level > O0 {
+		g.Renumber()
+	}
+	for _, n := range g.Nodes {
+		s.NearMisses = append(s.NearMisses, misses[n]...) // those of nodes that went away after all were no misses
+		if !n.Op.Kind().Has(ir.View) {
+			s.Steps++
+		}
+	}
+	s.After = len(g.Nodes)
+	return s, d.close()
+}
+
+func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMiss) (counts []RuleCount, err error) {
+	if p.run != nil {
+		if n := p.run(g); n > 0 {
+			counts = append(counts, RuleCount{p.name, p.name, n})
+		}
+		return counts, nil
+	}
+	e, err := apply(g, t, p.rules)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range p.rules {
+		if n := e.fired[r]; n > 0 {
+			counts = append(counts, RuleCount{p.name, r.Name, n})
+		}
+		for _, n := range g.Nodes {
+			if miss, ok := e.misses[missKey{r, n}]; ok {
+				misses[n] = append(misses[n], miss)
+			}
+		}
+	}
+	return counts, nil
+}
