@@ -127,9 +127,10 @@ func (m *bert) embeddings() string {
 	return m.layerNorm("LayerNorm", m.op("Add", []string{sum, places}))
 }
 
+// lookup reads rows of a table, whose spread suits the language model head, which multiplies by the table of words.
 func (m *bert) lookup(module string, rows int, ids string) (y string) {
 	name := m.parameter(module)
-	m.in(module, func() { y = m.op("Gather", []string{m.weight(name+".weight", 0, 1, rows, m.Hidden), ids}) })
+	m.in(module, func() { y = m.op("Gather", []string{m.weight(name+".weight", 0, unit(m.Hidden), rows, m.Hidden), ids}) })
 	return y
 }
 
