@@ -14,7 +14,8 @@ const maxIRVersion = 14
 // Check finds what is wrong with a model and returns it as a CheckError, many problems at once. It takes time linear in the
 // size of the model.
 //
-// Nodes that are not in order, which ONNX asks for, are put in order: each after those whose values it uses.
+// Two things that ONNX rules out and other runtimes accept are put right. Nodes that are not in order are put in order: each
+// after those whose values it uses. A declared size of −1, which old exporters write where they know none, becomes unknown.
 func Check(p *onnxpb.ModelProto) error {
 	c := &checker{functions: map[functionKey]int{}}
 	switch {
@@ -140,6 +141,11 @@ func (c *checker) define(s *scope, name string, by int, what string) {
 
 func (c *checker) graph(g *onnxpb.GraphProto, s *scope) {
 	s.defined = make(map[string]int, len(g.Input)+len(g.Initializer)+len(g.Node))
+	for _, list := range [][]*onnxpb.ValueInfoProto{g.Input, g.Output, g.ValueInfo} {
+		for _, v := range list {
+			forgetMinusOne(v.Type)
+		}
+	}
 	for _, v := range g.Input {
 		c.define(s, v.Name, -1, "input")
 		if s.outer == nil {

@@ -34,6 +34,21 @@ func TestCheckSortsNodes(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3", "4"}, names(m.Graph.Node))
 }
 
+func TestCheckMakesSizesOfMinusOneUnknown(t *testing.T) {
+	m := model(graph([]string{"x"}, []string{"y"}, add("sum", "x", "x", "y")))
+	for _, v := range []*onnxpb.ValueInfoProto{m.Graph.Input[0], m.Graph.Output[0]} {
+		v.Type.GetTensorType().Shape = &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: -1}},
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}
+	}
+	require.NoError(t, Check(m))
+	for _, v := range []*onnxpb.ValueInfoProto{m.Graph.Input[0], m.Graph.Output[0]} {
+		dims := v.Type.GetTensorType().Shape.Dim
+		require.Nil(t, dims[0].Value)
+		require.EqualValues(t, 3, dims[1].GetDimValue())
+	}
+}
+
 func TestCheckFindsProblems(t *testing.T) {
 	xy := func(nodes ...*onnxpb.NodeProto) *onnxpb.ModelProto {
 		return model(graph([]string{"x"}, []string{"y"}, nodes...))

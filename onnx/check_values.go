@@ -104,6 +104,15 @@ func checkType(t *onnxpb.TypeProto) error {
 	return nil
 }
 
+// forgetMinusOne makes sizes of −1 unknown.
+func forgetMinusOne(t *onnxpb.TypeProto) {
+	for _, dim := range t.GetTensorType().GetShape().GetDim() {
+		if dim.GetDimValue() == -1 {
+			dim.Value = nil
+		}
+	}
+}
+
 func checkTensorType(t *onnxpb.TypeProto_Tensor) error {
 	d, err := DType(t.ElemType)
 	if err != nil {
