@@ -14,6 +14,7 @@ import (
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/proof"
+	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/schedule"
 	"github.com/rlxc/rlxc/target"
 )
@@ -58,6 +59,7 @@ type Program struct {
 
 // CompileStats say what compiling did.
 type CompileStats struct {
+	Rewrites *rewrite.Stats `json:"rewrites"`
 	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: once each,
 	// whatever shapes it ran at.
 	Compiled int `json:"compiled"`
@@ -103,6 +105,9 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	if o.MarkAll {
 		markAll(g)
 	}
+	if p.stats.Rewrites, err = rewrite.Run(g, rewriteLevels[o.Level], dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
+		return nil, bindError(err)
+	}
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
@@ -115,6 +120,8 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	p.file.Evict() // packing has read every weight; most are not needed again
 	return p, nil
 }
+
+var rewriteLevels = [...]int{O2: rewrite.O2, O1: rewrite.O1, O0: rewrite.O0}
 
 // fixDims puts numbers to symbols before anything else looks at them.
 func fixDims(g *ir.Graph, dims map[string]int) error {
@@ -229,7 +236,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	return &binding{planned: planned, program: prog, report: newReport(b, planned)}, nil
+	return &binding{planned: planned, program: prog, report: newReport(b, planned, t)}, nil
 }
 
 // claim states a plan in the words of package proof.

@@ -9,6 +9,7 @@ import (
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/target"
 )
 
 // A Report is a memory plan: where every buffer of a program lies at given sizes, and why.
@@ -20,10 +21,17 @@ type Report struct {
 	Weights int64 `json:"weights"`
 	// Steps is the number of steps of a run; views are none.
 	Steps int `json:"steps"`
+	// Host names the steps that run by the op's own Eval, for want of a kernel: slowly, and with memory of their own.
+	Host []string `json:"host,omitempty"`
 }
 
-func newReport(b ir.Binding, p *backend.Planned) *Report {
+func newReport(b ir.Binding, p *backend.Planned, t *target.Target) *Report {
 	r := &Report{Dims: maps.Clone(b), Problem: p.Problem, Plan: p.Plan, Steps: len(p.Steps)}
+	for _, n := range p.Steps {
+		if t.Where(n) == target.OnHost {
+			r.Host = append(r.Host, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
+		}
+	}
 	for _, v := range p.Graph.Consts() {
 		if v.Packed != nil {
 			r.Weights += int64(len(v.Packed.Data.Bytes()))

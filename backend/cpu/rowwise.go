@@ -56,10 +56,7 @@ var layerNormRow = row{
 		cols := x.shape[len(x.shape)-op.Axes:].Elements()
 		rows := x.shape[:len(x.shape)-op.Axes].Elements()
 		ones := slices.Repeat([]float32{1}, cols)
-		norm := b.d.set.LayerNorm
-		if op.RMS {
-			norm = b.d.set.RMSNorm
-		}
+		set := b.d.set
 		parts, perPart := rowParts(rows, cols)
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			args := kernel.NormArgs{
@@ -69,7 +66,12 @@ var layerNormRow = row{
 			if scale.span > 0 {
 				args.Scale = scale.f32(m)
 			}
-			norm(&args, part*perPart, min((part+1)*perPart, rows), cols)
+			lo, hi := part*perPart, min((part+1)*perPart, rows)
+			if op.RMS { // called by name: through a function value args would move to the heap
+				set.RMSNorm(&args, lo, hi, cols)
+			} else {
+				set.LayerNorm(&args, lo, hi, cols)
+			}
 		}}, nil
 	},
 }
