@@ -138,7 +138,7 @@ func (o GatherElements) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // eachElement calls f with every flat position in index and the flat position that it names in a tensor of shape s.
 func eachElement(s tensor.Shape, index *tensor.Tensor, axis int, f func(i, at int)) (err error) {
 	strides := s.Strides()
-	eachIndex(index.Shape(), func(i int, idx []int) {
+	EachIndex(index.Shape(), func(i int, idx []int) {
 		if err != nil {
 			return
 		}

@@ -52,7 +52,7 @@ func (o Pad) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	y := tensor.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	eachIndex(shape, func(i int, idx []int) {
+	EachIndex(shape, func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			if source[k][c] < 0 {
@@ -95,8 +95,8 @@ func (o Pad) source(n, before, after int) []int {
 	return out
 }
 
-// eachIndex calls f for every flat index of the shape with its coordinates, which f must not keep.
-func eachIndex(shape tensor.Shape, f func(i int, idx []int)) {
+// EachIndex calls f for every flat index of the shape, in order, with its coordinates, which f must not keep.
+func EachIndex(shape tensor.Shape, f func(i int, idx []int)) {
 	idx := make([]int, len(shape))
 	for i := range shape.Elements() {
 		f(i, idx)
@@ -140,7 +140,7 @@ func (o Tile) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	y := tensor.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	eachIndex(shape, func(i int, idx []int) {
+	EachIndex(shape, func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			from += c % x.Shape()[k] * strides[k]
@@ -188,7 +188,7 @@ func (o Trilu) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	y := tensor.New(x.DType(), x.Shape()...)
 	r := x.Rank()
-	eachIndex(x.Shape(), func(i int, idx []int) {
+	EachIndex(x.Shape(), func(i int, idx []int) {
 		diagonal := idx[r-1] - idx[r-2]
 		if o.Upper && diagonal >= o.K || !o.Upper && diagonal <= o.K {
 			copyElement(y, i, x, i)
