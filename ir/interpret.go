@@ -49,12 +49,12 @@ func Interpret(g *Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // EvalNode runs one node by Eval with the sizes of b, and gives b the sizes that only this run could tell (those of
 // data-dependent results).
 func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
-	op := n.Op
-	if !op.Kind().Has(Dynamic) {
-		var err error
-		if op, err = BindOp(op, b); err != nil {
-			return nil, n.Fail(err)
-		}
+	op, err := BindOp(n.Op, b)
+	switch {
+	case err != nil && n.Op.Kind().Has(Dynamic):
+		op = n.Op // it has sizes that only this run can tell
+	case err != nil:
+		return nil, n.Fail(err)
 	}
 	out, err := op.Eval(in)
 	if err != nil {

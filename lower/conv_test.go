@@ -44,7 +44,7 @@ func TestWindowsOverSymbols(t *testing.T) {
 			got, err := ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 2, 3, 9, 6)})
 			require.NoError(t, err)
 			require.Equal(t, c.want, got[0].String())
-			bound, err := g.Bind(ir.Binding{"batch": 2, "height": 9, "width": 6})
+			bound, err := g.Bind(ir.Binding{"batch": 2, "height": 9, "width": 6}, true)
 			require.NoError(t, err)
 			require.Equal(t, c.want, bound.Outputs[0].Type.String())
 		})
