@@ -64,6 +64,7 @@ const (
 	KindAttention
 	KindRotary
 	// kept as the model has it
+	KindActCopy
 	KindCustom
 	NumKinds
 )
@@ -136,7 +137,8 @@ var table = [NumKinds]Def{
 	KindAttention: {"attention", Attention{}, 3, 4, 0},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0},
 
-	KindCustom: {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},
+	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},
+	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},
 }
 
 // prototypes maps every printed name to the op that it means, without its parameters.

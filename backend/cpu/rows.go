@@ -60,7 +60,8 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    onHost,
 
-		ir.KindCustom: onHost,
+		ir.KindActCopy: copyRow,
+		ir.KindCustom:  onHost,
 	}
 }
 
