@@ -117,6 +117,21 @@ func TestMarks(t *testing.T) {
 	require.InDeltaSlice(t, []float64{-1, -math.Exp(-1)}, got["y"].Float64s(), 1e-7)
 }
 
+// TestFix runs with inputs and outputs in place: the second run writes where the first did.
+func TestFix(t *testing.T) {
+	need(t)
+	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{2})},
+		[]*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})}), Options{})
+	f, err := s.Fix(map[string]*tensor.Tensor{"x": tensor.FromSlice([]float32{0, 1})})
+	require.NoError(t, err)
+	defer f.Close()
+	memory := f.out[0]
+	require.NoError(t, f.Run())
+	require.Same(t, memory, f.out[0])
+	_, err = s.Fix(nil)
+	require.Error(t, err)
+}
+
 // TestNoInputs runs a model that takes nothing.
 func TestNoInputs(t *testing.T) {
 	need(t)

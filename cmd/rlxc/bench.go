@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+)
+
+// A benching is the command line of bench.
+type benching struct {
+	*options
+	against    choice
+	shapes     shapes
+	threadList []int
+	iterations int
+	warmup     int
+	duration   time.Duration
+}
+
+func benchCommand() *cobra.Command {
+	b := &benching{options: newOptions(), against: choice{"", []string{onnxRuntime}}}
+	c := &cobra.Command{
+		Use:   "bench M",
+		Short: "measure a model's speed and memory",
+		Long: `bench measures latency, the time to load and to the first result, and the largest resident memory. With --against both engines
+are measured in turn, each in a process of its own, and compared: a ratio below 1 means that rlxc is faster, and its spread is
+that of the rounds.
+
+Every cell (a shape at a number of threads) has fresh processes. onnxruntime is loaded from the model's file with all its
+optimisations and runs with inputs and outputs in place; loading it means making its session, without loading the library.`,
+		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
+  rlxc bench model.onnx --shapes 1x32,1x128,8x128 --threads 1,2 --against onnxruntime --json`,
+		Args:              oneModel,
+		ValidArgsFunction: completeModel,
+		RunE:              b.run,
+	}
+	enum(c, &b.against, "against", "another engine to compare with")
+	b.registerLibrary(c)
+	enum(c, &b.level, "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
+	f := c.Flags()
+	f.Lookup("O").Shorthand = "O"
+	f.Var(&b.shapes, "shapes", "sizes of the free dimensions, in order of appearance")
+	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure at")
+	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine in a cell (default as many as --duration holds)")
+	f.IntVar(&b.warmup, "warmup", 3, "runs before anything counts")
+	f.DurationVar(&b.duration, "duration", 2*time.Second, "time for each engine in a cell")
+	return c
+}
+
+// A benchReport is what bench prints.
+type benchReport struct {
+	Model     string   `json:"model"`
+	Engine    string   `json:"engine"`
+	Reference string   `json:"reference,omitempty"`
+	Cells     []cell   `json:"cells"`
+	Geomean   *float64 `json:"geomean_ratio,omitempty"`
+}
+
+// A cell is a shape at a number of threads. Ratios are of rlxc's figure to the reference's.
+type cell struct {
+	Shape   string  `json:"shape"`
+	Threads int     `json:"threads"`
+	Runs    int     `json:"runs"` // of each engine
+	P50     float64 `json:"p50_ms"`
+	P90     float64 `json:"p90_ms"`
+	P99     float64 `json:"p99_ms"`
+	Rate    float64 `json:"runs_per_second"`
+	Load    float64 `json:"load_ms"`
+	First   float64 `json:"first_run_ms"`
+	Peak    int64   `json:"peak_bytes"`
+	*versus
+}
+
+// versus is the reference's side of a cell.
+type versus struct {
+	P50         float64 `json:"reference_p50_ms"`
+	P90         float64 `json:"reference_p90_ms"`
+	P99         float64 `json:"reference_p99_ms"`
+	Rate        float64 `json:"reference_runs_per_second"`
+	Load        float64 `json:"reference_load_ms"`
+	First       float64 `json:"reference_first_run_ms"`
+	Peak        int64   `json:"reference_peak_bytes"`
+	Ratio       float64 `json:"ratio"` // of the medians
+	RatioLow    float64 `json:"ratio_low"`
+	RatioHigh   float64 `json:"ratio_high"`
+	StartRatio  float64 `json:"start_ratio"` // of loading and the first run together
+	MemoryRatio float64 `json:"memory_ratio,omitempty"`
+}
+
+// rounds is how often the engines take turns in a cell.
+const rounds = 5
+
+func (b *benching) run(c *cobra.Command, args []string) error {
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	m, err := src.open()
+	if err != nil {
+		return err
+	}
+	free := m.Dims()
+	m.Close()
+	bindings, err := b.shapes.bindings(free)
+	if err != nil {
+		return err
+	}
+	if b.against.value != "" {
+		if _, err := onnxruntime.Find(b.library); err != nil {
+			return err
+		}
+	}
+	report := &benchReport{Model: src.name, Engine: "rlxc"}
+	bar := progress(c, len(bindings)*len(b.threadList), "measuring")
+	for _, threads := range b.threadList {
+		for _, sizes := range bindings {
+			if err := b.cell(c.Context(), report, args[0], free, sizes, threads); err != nil {
+				return err
+			}
+			bar.Add(1)
+		}
+	}
+	bar.Finish()
+	report.summarize()
+	return emit(c, report, report.text)
+}
+
+// A side is one engine in a cell.
+type side struct {
+	*worker
+	times []float64
+	rates []float64 // median of each round
+	peak  int64
+}
+
+// cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
+func (b *benching) cell(ctx context.Context, report *benchReport, model string, free []string, sizes map[string]int, threads int) error {
+	args := []string{model, "--threads", strconv.Itoa(threads), "-O", b.level.value}
+	shape := make([]int, len(free))
+	for i, name := range free {
+		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
+		shape[i] = sizes[name]
+	}
+	own, err := startWorker(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer own.stop()
+	sides := []*side{{worker: own}}
+	if b.against.value != "" {
+		// The reference runs with all its optimisations, whatever our level.
+		ref, err := startWorker(ctx, append(args, "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
+		if err != nil {
+			return err
+		}
+		defer ref.stop()
+		sides = append(sides, &side{worker: ref})
+		report.Reference = ref.Engine
+	}
+	n, err := b.perRound(sides)
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		for _, s := range sides {
+			if err := s.round(n); err != nil {
+				return err
+			}
+		}
+	}
+	report.Cells = append(report.Cells, newCell(shapeText(shape), threads, sides))
+	return nil
+}
+
+// perRound warms the sides up and finds how many runs a round has, so that the slower side takes its share of the time.
+func (b *benching) perRound(sides []*side) (int, error) {
+	slowest := 0.0
+	for _, s := range sides {
+		warm, err := s.measure(max(b.warmup, 1))
+		if err != nil {
+			return 0, err
+		}
+		slowest = max(slowest, quantile(warm.MS, 0.5))
+	}
+	if b.iterations > 0 {
+		return (b.iterations + rounds - 1) / rounds, nil
+	}
+	return max(1, int(ms(b.duration)/rounds/max(slowest, 1e-3))), nil
+}
+
+// round measures n runs, after a moment in which the other side's threads go to sleep.
+func (s *side) round(n int) error {
+	time.Sleep(5 * time.Millisecond)
+	got, err := s.measure(n)
+	if err != nil {
+		return err
+	}
+	s.times = append(s.times, got.MS...)
+	s.rates = append(s.rates, quantile(got.MS, 0.5))
+	s.peak = max(s.peak, got.PeakBytes)
+	return nil
+}
+
+func newCell(shape string, threads int, sides []*side) cell {
+	a := sides[0]
+	c := cell{Shape: shape, Threads: threads, Runs: len(a.times), P50: quantile(a.times, 0.5), P90: quantile(a.times, 0.9),
+		P99: quantile(a.times, 0.99), Rate: rate(a.times), Load: a.LoadMS, First: a.RunMS, Peak: a.peak}
+	if len(sides) == 1 {
+		return c
+	}
+	b := sides[1]
+	v := &versus{P50: quantile(b.times, 0.5), P90: quantile(b.times, 0.9), P99: quantile(b.times, 0.99), Rate: rate(b.times),
+		Load: b.LoadMS, First: b.RunMS, Peak: b.peak, RatioLow: math.Inf(1)}
+	v.Ratio = c.P50 / v.P50
+	for i := range a.rates {
+		r := a.rates[i] / b.rates[i]
+		v.RatioLow, v.RatioHigh = min(v.RatioLow, r), max(v.RatioHigh, r)
+	}
+	v.StartRatio = (c.Load + c.First) / (v.Load + v.First)
+	if v.Peak > 0 {
+		v.MemoryRatio = float64(c.Peak) / float64(v.Peak)
+	}
+	c.versus = v
+	return c
+}
+
+// quantile is the smallest of the values that is not below the fraction q of them.
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+func rate(times []float64) float64 {
+	sum := 0.0
+	for _, t := range times {
+		sum += t
+	}
+	return float64(len(times)) / sum * 1e3
+}
+
+// summarize adds the geometric mean of the ratios.
+func (r *benchReport) summarize() {
+	sum := 0.0
+	for _, c := range r.Cells {
+		if c.versus == nil {
+			return
+		}
+		sum += math.Log(c.Ratio)
+	}
+	mean := math.Exp(sum / float64(len(r.Cells)))
+	r.Geomean = &mean
+}
+
+func (r *benchReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "SHAPE\tTHREADS\tENGINE\tP50 ms\tP90 ms\tP99 ms\tRUNS/s\tLOAD ms\tFIRST RUN ms\tPEAK MEMORY\t")
+	row := func(shape, threads, engine string, times ...any) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t", shape, threads, engine)
+		for _, t := range times[:3] {
+			fmt.Fprintf(w, "%.3f\t", t)
+		}
+		fmt.Fprintf(w, "%.1f\t%.1f\t%.2f\t%s\t\n", times[3:]...)
+	}
+	for _, c := range r.Cells {
+		row(c.Shape, strconv.Itoa(c.Threads), r.Engine, c.P50, c.P90, c.P99, c.Rate, c.Load, c.First, bytesText(c.Peak))
+		if v := c.versus; v != nil {
+			row("", "", r.Reference, v.P50, v.P90, v.P99, v.Rate, v.Load, v.First, bytesText(v.Peak))
+			fmt.Fprintf(w, "\t\tratio\t%.3f\t%s\t\t\t\t%.3f\t%.3f\t\n", v.Ratio, fmt.Sprintf("%.3f…%.3f", v.RatioLow, v.RatioHigh), v.StartRatio, v.MemoryRatio)
+		}
+	}
+	w.Flush()
+	if r.Geomean != nil {
+		_, err := fmt.Fprintf(out, "%s: geometric mean of the ratios %.3f (%s)\n", r.Model, *r.Geomean, strings.Join([]string{r.Engine, r.Reference}, " to "))
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// Engines are measured in processes of their own, so that neither's threads and memory are in the other's way. The parent
+// writes how many runs it wants, a line each time, and reads a line of JSON for each; the end of its input ends the worker.
+
+// A started line is the first that a worker writes: what it took to get there.
+type started struct {
+	Engine string  `json:"engine"`
+	LoadMS float64 `json:"load_ms"`      // from the model's file to a session
+	RunMS  float64 `json:"first_run_ms"` // of the first run, which plans and allocates
+}
+
+// A batch line answers a wish for runs. PeakBytes is the resident memory of the process at its highest so far, 0 where the
+// system does not tell.
+type batch struct {
+	MS        []float64 `json:"ms"`
+	PeakBytes int64     `json:"peak_bytes"`
+}
+
+func benchWorkerCommand() *cobra.Command {
+	o := newOptions()
+	c := &cobra.Command{
+		Use:    "bench-worker M",
+		Short:  "measure one engine for bench",
+		Hidden: true,
+		Args:   oneModel,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.work(c, args[0])
+		},
+	}
+	o.registerEngine(c)
+	return c
+}
+
+// work loads the model, runs it at the sizes of --dim, and serves wishes.
+func (o *options) work(c *cobra.Command, model string) error {
+	src, err := find(model)
+	if err != nil {
+		return err
+	}
+	sizes, err := o.dims.sizes()
+	if err != nil {
+		return err
+	}
+	o.dims = nil // of the inputs only: the model stays compiled for all sizes
+	answer := json.NewEncoder(c.OutOrStdout())
+	begin := time.Now()
+	e, err := o.load(src)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	s := started{Engine: "rlxc", LoadMS: ms(time.Since(begin))}
+	var graph *ir.Graph
+	switch e := e.(type) {
+	case *own:
+		graph = e.model.Graph()
+	case *reference:
+		// What onnxruntime itself takes: the binding's own reading of the model is not its fault.
+		s.Engine, s.LoadMS = onnxRuntime+" "+e.Version(), ms(e.LoadTime())
+		m, err := src.open()
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		graph = m.Graph()
+	}
+	in, err := newMaker(e.Inputs(), graph).random(sizes)
+	if err != nil {
+		return err
+	}
+	begin = time.Now()
+	if _, err := e.Run(c.Context(), in); err != nil {
+		return err
+	}
+	s.RunMS = ms(time.Since(begin))
+	if err := answer.Encode(s); err != nil {
+		return err
+	}
+	run := func() error {
+		_, err := e.Run(c.Context(), in)
+		return err
+	}
+	if r, ok := e.(*reference); ok {
+		fixed, err := r.Fix(in)
+		if err != nil {
+			return err
+		}
+		defer fixed.Close()
+		run = fixed.Run
+	}
+	return serve(c.InOrStdin(), answer, run)
+}
+
+// serve answers each line of wishes with the times of so many runs.
+func serve(wishes io.Reader, answer *json.Encoder, run func() error) error {
+	lines := bufio.NewScanner(wishes)
+	for lines.Scan() {
+		n, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			return fmt.Errorf("bench-worker serves bench: %w", err)
+		}
+		b := batch{MS: make([]float64, n)}
+		for i := range b.MS {
+			begin := time.Now()
+			if err := run(); err != nil {
+				return err
+			}
+			b.MS[i] = ms(time.Since(begin))
+		}
+		b.PeakBytes = peakMemory()
+		if err := answer.Encode(b); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+// A worker is the parent's end of a process that measures.
+type worker struct {
+	started
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *json.Decoder
+	errors strings.Builder
+}
+
+// startWorker starts this program again as a worker and waits for its first run.
+func startWorker(ctx context.Context, args ...string) (*worker, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{cmd: exec.CommandContext(ctx, self, append([]string{"bench-worker"}, args...)...)}
+	w.cmd.Args[0] = os.Args[0]
+	w.cmd.Stderr = &w.errors
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.out = json.NewDecoder(out)
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := w.out.Decode(&w.started); err != nil {
+		return nil, w.failure(err)
+	}
+	return w, nil
+}
+
+// failure is what the process said when it ended, rather than that it ended.
+func (w *worker) failure(err error) error {
+	w.in.Close()
+	w.cmd.Wait()
+	if said := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); said != "" {
+		return fmt.Errorf("%s", said)
+	}
+	return err
+}
+
+// measure asks for n runs.
+func (w *worker) measure(n int) (*batch, error) {
+	if _, err := fmt.Fprintln(w.in, n); err != nil {
+		return nil, w.failure(err)
+	}
+	b := &batch{}
+	if err := w.out.Decode(b); err != nil {
+		return nil, w.failure(err)
+	}
+	return b, nil
+}
+
+// stop ends the process.
+func (w *worker) stop() error {
+	w.in.Close()
+	return w.cmd.Wait()
+}

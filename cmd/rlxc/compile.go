@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+func compileCommand() *cobra.Command {
+	o := newOptions()
+	var why bool
+	c := &cobra.Command{
+		Use:   "compile M",
+		Short: "compile a model and say what happened",
+		Long: `compile rewrites a model for the processor and prints what became of it: how many nodes there were and how many steps are left,
+what was fused and folded, what is kept as the model has it. --why adds the places where a fusion almost applied.`,
+		Example: `  rlxc compile bert-tiny
+  rlxc compile model.onnx -O 1 --json
+  rlxc compile model.onnx --why`,
+		Args:              oneModel,
+		ValidArgsFunction: completeModel,
+	}
+	o.registerCompile(c)
+	c.Flags().BoolVar(&why, "why", false, "say where a fusion almost applied, and what stopped it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		src, err := find(args[0])
+		if err != nil {
+			return err
+		}
+		e, err := o.loadOwn(src, false)
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		report := newCompileReport(src, o, e, why)
+		return emit(c, report, report.text)
+	}
+	return c
+}
+
+// A compileReport is what compile prints.
+type compileReport struct {
+	Model     string         `json:"model"`
+	Level     string         `json:"level"`
+	ONNXNodes int            `json:"onnx_nodes"`
+	Nodes     int            `json:"nodes"` // of the lowered program
+	Steps     int            `json:"steps"` // of a run; views are none
+	Packed    int            `json:"packed_weights"`
+	Rewrites  []rewriteRow   `json:"rewrites"`
+	Custom    map[string]int `json:"custom"` // operators kept as the model has them
+	StepList  []stepRow      `json:"step_list"`
+	Why       []string       `json:"near_misses,omitempty"`
+}
+
+// A rewriteRow is how often a rule was applied.
+type rewriteRow struct {
+	Pass  string `json:"pass"`
+	Rule  string `json:"rule"`
+	Count int    `json:"count"`
+}
+
+// A stepRow is a step of the program.
+type stepRow struct {
+	Op     string   `json:"op"`
+	Result string   `json:"result"`
+	Nodes  []string `json:"nodes"` // of the model, which it stands for
+}
+
+func newCompileReport(src *source, o *options, e *own, why bool) *compileReport {
+	stats := e.program.Stats()
+	r := &compileReport{Model: src.name, Level: o.level.value, ONNXNodes: len(e.model.Proto().Graph.Node), Nodes: stats.Rewrites.Before,
+		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}}
+	for _, rule := range stats.Rewrites.Rules {
+		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
+	}
+	if why {
+		for _, miss := range stats.Rewrites.NearMisses {
+			r.Why = append(r.Why, miss.String())
+		}
+	}
+	for _, n := range e.program.Graph().Nodes {
+		if n.Op.Kind().Has(ir.View) {
+			continue
+		}
+		r.StepList = append(r.StepList, stepRow{ir.OpName(n.Op), n.Outputs[0].Type.String(), n.Origins})
+		if custom, ok := n.Op.(ir.Custom); ok {
+			r.Custom[custom.Name]++
+		}
+	}
+	return r
+}
+
+func (r *compileReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STEP\tRESULT\tNODES")
+	for _, s := range r.StepList {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Op, s.Result, originText(s.Nodes))
+	}
+	fmt.Fprintln(w, "\nREWRITE\tCOUNT\t")
+	for _, rule := range r.Rewrites {
+		fmt.Fprintf(w, "%s\t%d\t\n", strings.Trim(rule.Pass+" "+rule.Rule, " "), rule.Count)
+	}
+	w.Flush()
+	for name, n := range r.Custom {
+		fmt.Fprintf(out, "kept as the model has it: %s, %d times\n", name, n)
+	}
+	for _, miss := range r.Why {
+		fmt.Fprintf(out, "near miss: %s\n", miss)
+	}
+	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps, r.Level, r.Packed)
+	return nil
+}
+
+// originText names the last of the nodes that a step stands for, and counts the others.
+func originText(nodes []string) string {
+	switch len(nodes) {
+	case 0:
+		return ""
+	case 1:
+		return nodes[0]
+	}
+	return fmt.Sprintf("%s and %d more", strings.TrimSpace(nodes[len(nodes)-1]), len(nodes)-1)
+}

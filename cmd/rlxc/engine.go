@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An engine is a loaded model that runs: in rlxc or in onnxruntime.
+type engine interface {
+	Inputs() []rlxc.ValueInfo
+	Outputs() []rlxc.ValueInfo
+	// Run gives tensors that hold until the next run.
+	Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
+	Close() error
+}
+
+// load opens a model in the engine that the flags ask for.
+func (o *options) load(s *source) (engine, error) {
+	if o.backend.value == onnxRuntime {
+		return o.loadReference(s, levels[o.level.value].ort, nil)
+	}
+	return o.loadOwn(s, false)
+}
+
+// An own engine is rlxc itself.
+type own struct {
+	*rlxc.Session
+	program *rlxc.Program
+	model   *rlxc.Model
+}
+
+// loadOwn compiles a model; with marks, every intermediate value that survives is an output.
+func (o *options) loadOwn(s *source, marks bool) (*own, error) {
+	opts, err := o.compileOptions()
+	if err != nil {
+		return nil, err
+	}
+	opts.MarkAll = marks
+	m, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.Compile(opts)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	session, err := p.NewSession()
+	if err != nil {
+		p.Close()
+		m.Close()
+		return nil, err
+	}
+	return &own{session, p, m}, nil
+}
+
+func (e *own) Inputs() []rlxc.ValueInfo  { return e.program.Inputs() }
+func (e *own) Outputs() []rlxc.ValueInfo { return e.program.Outputs() }
+func (e *own) Close() error {
+	return errors.Join(e.Session.Close(), e.program.Close(), e.model.Close())
+}
+
+// A reference engine is onnxruntime.
+type reference struct{ *onnxruntime.Session }
+
+func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnxruntime.Mark) (*reference, error) {
+	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Marks: marks}
+	if s.path != "" {
+		r, err := onnxruntime.Open(s.path, opts)
+		return &reference{r}, err
+	}
+	m, err := s.openFile()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r, err := onnxruntime.New(m, opts)
+	return &reference{r}, err
+}
+
+func (e *reference) Inputs() []rlxc.ValueInfo  { return infos(e.Session.Inputs()) }
+func (e *reference) Outputs() []rlxc.ValueInfo { return infos(e.Session.Outputs()) }
+func (e *reference) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
+	out, err := e.Session.Run(ctx, in)
+	return out, err
+}
+
+func infos(list []onnxruntime.ValueInfo) []rlxc.ValueInfo {
+	out := make([]rlxc.ValueInfo, len(list))
+	for i, v := range list {
+		out[i] = rlxc.ValueInfo{Name: v.Name, DType: v.DType, Shape: v.Shape}
+	}
+	return out
+}
+
+// An oracle is the reference implementation of every operator, one after the other: slow and plain.
+type oracle struct{ graph *ir.Graph }
+
+func (e *oracle) Run(_ context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
+	inputs := make([]*tensor.Tensor, len(e.graph.Inputs))
+	for i, v := range e.graph.Inputs {
+		inputs[i] = in[v.Name]
+	}
+	values, err := ir.Interpret(e.graph, inputs)
+	if err != nil {
+		return nil, err
+	}
+	out := rlxc.Tensors{}
+	for i, name := range e.graph.OutputNames {
+		out[name] = values[i]
+	}
+	return out, nil
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// An options value holds the flags that several commands have in common. Each command registers those that mean something
+// to it.
+type options struct {
+	backend     choice
+	library     string
+	level       choice
+	threads     int
+	dims        dims
+	mode        planner.Mode
+	memoryLimit size
+}
+
+func newOptions() *options {
+	return &options{backend: choice{"cpu", []string{"cpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{}}
+}
+
+// onnxRuntime is the name of the reference engine on the command line.
+const onnxRuntime = "onnxruntime"
+
+// registerEngine adds the flags of commands that run a model.
+func (o *options) registerEngine(c *cobra.Command) {
+	enum(c, &o.backend, "backend", "what runs the model")
+	o.registerLibrary(c)
+	o.registerCompile(c)
+}
+
+func (o *options) registerLibrary(c *cobra.Command) {
+	c.Flags().StringVar(&o.library, onnxRuntime, "", "path of onnxruntime's library (default $"+onnxruntime.Env+", then the active Python's)")
+}
+
+// registerCompile adds the flags of commands that compile a model.
+func (o *options) registerCompile(c *cobra.Command) {
+	f := c.Flags()
+	enum(c, &o.level, "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
+	f.Lookup("O").Shorthand = "O"
+	f.IntVar(&o.threads, "threads", 0, "of the processor (default all)")
+	o.registerMode(c)
+	f.Var(&o.memoryLimit, "memory-limit", "largest arena, in bytes or as 64KiB, 16MiB, 2GiB")
+	o.registerDims(c)
+}
+
+func (o *options) registerMode(c *cobra.Command) {
+	c.Flags().TextVar(&o.mode, "mode", planner.Auto, "how the memory planner places buffers: "+join(planner.Modes()))
+	c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(strings.Split(join(planner.Modes()), ", "), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *options) registerDims(c *cobra.Command) {
+	c.Flags().Var(o.dims, "dim", "size of a dimension, as seq=128 (repeatable)")
+}
+
+func join[T fmt.Stringer](list []T) string {
+	parts := make([]string, len(list))
+	for i, x := range list {
+		parts[i] = x.String()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// levels are the settings of -O in rlxc and in onnxruntime.
+var levels = map[string]struct {
+	own rlxc.Level
+	ort onnxruntime.Level
+}{
+	"0": {rlxc.O0, onnxruntime.None}, "1": {rlxc.O1, onnxruntime.Basic}, "2": {rlxc.O2, onnxruntime.All},
+}
+
+// compileOptions are the flags as the library wants them.
+func (o *options) compileOptions() (rlxc.CompileOptions, error) {
+	sizes, err := o.dims.sizes()
+	return rlxc.CompileOptions{Backend: o.backend.value, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
+		MemoryLimit: int64(o.memoryLimit)}, err
+}
+
+// A choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	words []string
+}
+
+func enum(c *cobra.Command, v *choice, name, usage string) {
+	c.Flags().Var(v, name, usage+" ("+strings.Join(v.words, ", ")+")")
+	c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(v.words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// String implements pflag.Value.
+func (v *choice) String() string { return v.value }
+
+// Type implements pflag.Value.
+func (v *choice) Type() string { return "word" }
+
+// Set implements pflag.Value.
+func (v *choice) Set(s string) error {
+	if !slices.Contains(v.words, s) {
+		return fmt.Errorf("it is one of %s", strings.Join(v.words, ", "))
+	}
+	v.value = s
+	return nil
+}
+
+// A span is the sizes from low to high.
+type span struct{ low, high int }
+
+// dims is the flag --dim: a size for each name, or a range of sizes.
+type dims map[string]span
+
+// String implements pflag.Value.
+func (dims) String() string { return "" }
+
+// Type implements pflag.Value.
+func (dims) Type() string { return "name=size" }
+
+// Set implements pflag.Value.
+func (d dims) Set(s string) error {
+	name, text, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("it is written as name=size, such as seq=128")
+	}
+	low, high, ranged := strings.Cut(text, ":")
+	if !ranged {
+		high = low
+	}
+	a, err := strconv.Atoi(low)
+	b, err2 := strconv.Atoi(high)
+	if err != nil || err2 != nil || a < 0 || b < a {
+		return fmt.Errorf("%q is no size", text)
+	}
+	d[name] = span{a, b}
+	return nil
+}
+
+// sizes gives the dims of a command that takes no ranges.
+func (d dims) sizes() (map[string]int, error) {
+	out := map[string]int{}
+	for name, s := range d {
+		if s.low != s.high {
+			return nil, usagef("--dim %s=%d:%d: only plan takes a range", name, s.low, s.high)
+		}
+		out[name] = s.low
+	}
+	return out, nil
+}
+
+// A size is a flag for a number of bytes.
+type size int64
+
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"", 1}}
+
+// String implements pflag.Value.
+func (n *size) String() string {
+	if *n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*n), 10)
+}
+
+// Type implements pflag.Value.
+func (n *size) Type() string { return "bytes" }
+
+// Set implements pflag.Value.
+func (n *size) Set(s string) error {
+	for _, u := range units {
+		if number, ok := strings.CutSuffix(s, u.suffix); ok {
+			v, err := strconv.ParseFloat(number, 64)
+			if err != nil || v <= 0 || v*float64(u.bytes) >= 1<<62 {
+				return fmt.Errorf("it is a number of bytes, such as 16MiB")
+			}
+			*n = size(v * float64(u.bytes))
+			return nil
+		}
+	}
+	return nil
+}
+
+// shapes is the flag --shapes: lists of sizes for the free dimensions in order of appearance.
+type shapes [][]int
+
+// String implements pflag.Value.
+func (s *shapes) String() string {
+	parts := make([]string, len(*s))
+	for i, shape := range *s {
+		parts[i] = shapeText(shape)
+	}
+	return strings.Join(parts, ",")
+}
+
+// shapeText writes sizes as "2x16".
+func shapeText(shape []int) string {
+	parts := make([]string, len(shape))
+	for i, n := range shape {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, "x")
+}
+
+// Type implements pflag.Value.
+func (*shapes) Type() string { return "NxN,…" }
+
+// Set implements pflag.Value.
+func (s *shapes) Set(text string) error {
+	var all shapes
+	for _, part := range strings.Split(text, ",") {
+		var shape []int
+		for _, n := range strings.Split(part, "x") {
+			v, err := strconv.Atoi(n)
+			if err != nil || v < 0 {
+				return fmt.Errorf("%q is no list of sizes such as 2x16", part)
+			}
+			shape = append(shape, v)
+		}
+		all = append(all, shape)
+	}
+	*s = all
+	return nil
+}
+
+// bindings gives each shape's sizes by name. A model without free dimensions has one binding, which is empty.
+func (s shapes) bindings(free []string) ([]map[string]int, error) {
+	if len(free) == 0 && len(s) == 0 {
+		return []map[string]int{{}}, nil
+	}
+	if len(s) == 0 {
+		return nil, usagef("--shapes is needed: sizes for %s", strings.Join(free, ", "))
+	}
+	var out []map[string]int
+	for _, shape := range s {
+		if len(shape) != len(free) {
+			return nil, usagef("--shapes %s: the model's free dimensions are %d: %s", shapeText(shape), len(free), strings.Join(free, ", "))
+		}
+		b := map[string]int{}
+		for i, name := range free {
+			b[name] = shape[i]
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}

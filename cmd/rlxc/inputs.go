@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// maxInput is the number of bytes that made-up inputs may take: a size with a digit too many should be an error and not a
+// machine out of memory.
+const maxInput = 1 << 30
+
+// A maker makes inputs up.
+type maker struct {
+	infos  []rlxc.ValueInfo
+	limits map[string]int // of inputs that index tables: the sizes of the tables
+}
+
+// newMaker prepares inputs for a model; graph, which may be nil, is its program, where tables are looked for.
+func newMaker(infos []rlxc.ValueInfo, graph *ir.Graph) *maker {
+	m := &maker{infos: infos}
+	if graph != nil {
+		m.limits = indexLimits(graph)
+	}
+	return m
+}
+
+// zeros makes inputs of zeros.
+func (m *maker) zeros(sizes map[string]int) (rlxc.Tensors, error) {
+	return m.fill(sizes, func(rlxc.ValueInfo, *tensor.Tensor) {})
+}
+
+// random makes inputs that make sense: rows of a table where the model looks rows up, masks of ones that end in padding for
+// other integers, numbers around 0. Equal sizes give equal inputs.
+func (m *maker) random(sizes map[string]int) (rlxc.Tensors, error) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return m.fill(sizes, func(v rlxc.ValueInfo, t *tensor.Tensor) {
+		limit, indexes := m.limits[v.Name]
+		switch d := t.DType(); {
+		case d == tensor.String || d.IsComplex():
+		case d.IsFloat():
+			for i := range t.Len() {
+				t.SetFloat64(i, rng.NormFloat64())
+			}
+		case indexes:
+			for i := range t.Len() {
+				t.SetInt64(i, rng.Int64N(int64(limit)))
+			}
+		default:
+			mask(t, rng)
+		}
+	})
+}
+
+// mask writes rows of ones, the first one whole and every other one padded with zeros from somewhere on.
+func mask(t *tensor.Tensor, rng *rand.Rand) {
+	row := t.Len()
+	if t.Rank() > 1 {
+		row = t.Len() / max(t.Shape()[0], 1)
+	}
+	for start := 0; start < t.Len(); start += row {
+		ones := row
+		if start > 0 {
+			ones = 1 + rng.IntN(row)
+		}
+		for i := range ones {
+			t.SetInt64(start+i, 1)
+		}
+	}
+}
+
+func (m *maker) fill(sizes map[string]int, write func(rlxc.ValueInfo, *tensor.Tensor)) (rlxc.Tensors, error) {
+	out, total := rlxc.Tensors{}, 0
+	for _, v := range m.infos {
+		shape, err := evalShape(v, sizes)
+		if err != nil {
+			return nil, err
+		}
+		n, err := shape.CheckElements(v.DType)
+		if err == nil {
+			if total += v.DType.Bytes(n); total > maxInput {
+				err = fmt.Errorf("inputs of more than %d bytes", maxInput)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("input %q of shape %v is not made up: %w", v.Name, shape, err)
+		}
+		t := tensor.New(v.DType, shape...)
+		write(v, t)
+		out[v.Name] = t
+	}
+	return out, nil
+}
+
+// evalShape puts sizes to the symbols of an input's shape.
+func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
+	shape := tensor.Shape{}
+	for _, text := range v.Shape {
+		d, err := ir.ParseDim(text)
+		if err != nil {
+			d = ir.Sym(text) // any text is a name in ONNX
+		}
+		n, err := d.Eval(sizes)
+		if err != nil {
+			return nil, fmt.Errorf("input %q is %v%v: give a size with --dim %s=N", v.Name, v.DType, v.Shape, text)
+		}
+		shape = append(shape, n)
+	}
+	return shape, nil
+}
+
+// indexLimits finds the inputs that index tables, through ops that pass indices on, and the size of the smallest such table.
+func indexLimits(g *ir.Graph) map[string]int {
+	inputs := map[*ir.Value]bool{}
+	for _, v := range g.Inputs {
+		inputs[v] = true
+	}
+	limits := map[string]int{}
+	for _, n := range g.Nodes {
+		gather, ok := n.Op.(ir.Gather)
+		if !ok {
+			continue
+		}
+		rows, known := n.Inputs[0].Type.Shape[gather.Axis].Const()
+		index := n.Inputs[1]
+		for index != nil && index.Def != nil && passesOn[index.Def.Op.Kind()] {
+			index = index.Def.Inputs[0]
+		}
+		if !known || !inputs[index] {
+			continue
+		}
+		if old, ok := limits[index.Name]; !ok || rows < old {
+			limits[index.Name] = rows
+		}
+	}
+	return limits
+}
+
+// passesOn lists the ops whose results are elements of their first operand.
+var passesOn = [ir.NumKinds]bool{
+	ir.KindCast: true, ir.KindReshape: true, ir.KindTranspose: true, ir.KindSlice: true, ir.KindExpand: true, ir.KindCopy: true,
+	ir.KindMaterialize: true,
+}
+
+// freeDims lists the symbols of the inputs' shapes in order of appearance.
+func freeDims(infos []rlxc.ValueInfo) []string {
+	var free []string
+	for _, v := range infos {
+		for _, text := range v.Shape {
+			if d, err := ir.ParseDim(text); err == nil {
+				if _, isNumber := d.Const(); isNumber {
+					continue
+				}
+				if _, isSymbol := d.Symbol(); !isSymbol {
+					continue // an expression over symbols that have axes of their own
+				}
+			}
+			if !slices.Contains(free, text) {
+				free = append(free, text)
+			}
+		}
+	}
+	return free
+}

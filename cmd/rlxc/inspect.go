@@ -1,0 +1,297 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+)
+
+// An inspection is the command line of inspect.
+type inspection struct {
+	*options
+	ir, ops bool
+}
+
+func inspectCommand() *cobra.Command {
+	i := &inspection{options: newOptions()}
+	c := &cobra.Command{
+		Use:   "inspect [M]",
+		Short: "say what a model consists of",
+		Long: `inspect prints a model's inputs, outputs, operators (and which of them rlxc understands), weights and arithmetic; with sizes for
+all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --ops, which needs no
+model, prints the operators that rlxc understands.`,
+		Example: `  rlxc inspect bert-tiny
+  rlxc inspect model.onnx --dim batch=1 --dim seq=128
+  rlxc inspect model.onnx --ir -O 0
+  rlxc inspect --ops`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeModel,
+		RunE:              i.run,
+	}
+	enum(c, &i.level, "O", "of --ir and memory: 0 as the model says, 1 folding, 2 all fusions")
+	c.Flags().Lookup("O").Shorthand = "O"
+	i.registerDims(c)
+	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
+	c.Flags().BoolVar(&i.ops, "ops", false, "print the operators that rlxc understands")
+	c.MarkFlagsMutuallyExclusive("ir", "ops")
+	return c
+}
+
+func (i *inspection) run(c *cobra.Command, args []string) error {
+	if i.ops {
+		ops := lower.Operators()
+		return emit(c, ops, func(out io.Writer) error { return operatorTable(out, ops) })
+	}
+	if err := oneModel(c, args); err != nil {
+		return usageError{err}
+	}
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	if i.ir {
+		e, err := i.loadOwn(src, false)
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		text := e.program.Graph().String()
+		return emit(c, map[string]string{"ir": text}, func(out io.Writer) error {
+			_, err := io.WriteString(out, text)
+			return err
+		})
+	}
+	report, err := i.inspect(src)
+	if err != nil {
+		return err
+	}
+	return emit(c, report, report.text)
+}
+
+// operatorTable prints a row an operator: the opset versions from which its meaning is a lowering's own.
+func operatorTable(out io.Writer, ops []lower.Operator) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "OPERATOR\tSINCE OPSET")
+	for k := 0; k < len(ops); {
+		first, versions := ops[k], []string(nil)
+		for ; k < len(ops) && ops[k].Domain == first.Domain && ops[k].Name == first.Name; k++ {
+			versions = append(versions, fmt.Sprint(ops[k].Since))
+		}
+		fmt.Fprintf(w, "%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "))
+	}
+	return w.Flush()
+}
+
+func operatorName(domain, name string) string {
+	if onnx.Domain(domain) == "" {
+		return name
+	}
+	return domain + "." + name
+}
+
+// An inspectReport is what inspect prints of a model.
+type inspectReport struct {
+	Model     string            `json:"model"`
+	Producer  string            `json:"producer"`
+	Opsets    map[string]int64  `json:"opsets"`
+	Inputs    []rlxc.ValueInfo  `json:"inputs"`
+	Outputs   []rlxc.ValueInfo  `json:"outputs"`
+	Nodes     int               `json:"nodes"`
+	Operators []operatorCount   `json:"operators"`
+	Weights   map[string]weight `json:"weights"` // by type
+	Flops     string            `json:"flops"`   // of products, in symbols
+	Problem   string            `json:"problem,omitempty"`
+	Memory    *memoryNeed       `json:"memory,omitempty"` // at the sizes of --dim
+}
+
+type operatorCount struct {
+	Name      string `json:"name"`
+	Count     int    `json:"count"`
+	Supported bool   `json:"supported"`
+}
+
+type weight struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+// A memoryNeed is what a run takes.
+type memoryNeed struct {
+	Dims    map[string]int `json:"dims"`
+	Weights int64          `json:"weights"` // bytes, packed or as the file has them
+	Arena   int64          `json:"arena"`
+}
+
+func (i *inspection) inspect(src *source) (*inspectReport, error) {
+	file, err := src.openFile()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	p := file.Proto
+	r := &inspectReport{Model: src.name, Producer: strings.TrimSpace(p.ProducerName + " " + p.ProducerVersion), Opsets: opsets(p.OpsetImport),
+		Weights: map[string]weight{}}
+	r.count(p)
+	for _, t := range p.Graph.Initializer {
+		d, err := onnx.DType(t.DataType)
+		if err != nil {
+			return nil, err
+		}
+		n := 1
+		for _, size := range t.Dims {
+			n *= int(size)
+		}
+		w := r.Weights[d.String()]
+		r.Weights[d.String()] = weight{w.Count + 1, w.Bytes + int64(d.Bytes(n))}
+	}
+	m, err := src.open()
+	switch {
+	case errors.Is(err, rlxc.ErrUnsupportedOp):
+		r.Problem = err.Error()
+		return r, nil
+	case err != nil:
+		return nil, err
+	}
+	defer m.Close()
+	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops(m.Graph()).String()
+	if len(i.dims) > 0 {
+		return r, i.need(r, m)
+	}
+	return r, nil
+}
+
+// need fills in the memory at the sizes of --dim.
+func (i *inspection) need(r *inspectReport, m *rlxc.Model) error {
+	sizes, err := i.dims.sizes()
+	if err != nil {
+		return err
+	}
+	program, err := m.Compile(rlxc.CompileOptions{Level: levels[i.level.value].own})
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	plan, err := program.Plan(sizes)
+	if err != nil {
+		return err
+	}
+	r.Memory = &memoryNeed{Dims: sizes, Weights: plan.Weights, Arena: plan.Plan.Committed}
+	return nil
+}
+
+func opsets(imports []*onnxpb.OperatorSetIdProto) map[string]int64 {
+	out := map[string]int64{}
+	for _, o := range imports {
+		out[cmp.Or(onnx.Domain(o.Domain), "ai.onnx")] = o.Version
+	}
+	return out
+}
+
+// count counts the operators of the graph, its subgraphs and the model's functions, each once.
+func (r *inspectReport) count(p *onnxpb.ModelProto) {
+	counts := map[string]*operatorCount{}
+	functions := map[string]bool{}
+	for _, f := range p.Functions {
+		functions[f.Domain+"."+f.Name] = true
+	}
+	var visit func(nodes []*onnxpb.NodeProto, opsets map[string]int64)
+	visit = func(nodes []*onnxpb.NodeProto, opsets map[string]int64) {
+		for _, n := range nodes {
+			r.Nodes++
+			name := operatorName(n.Domain, n.OpType)
+			if counts[name] == nil {
+				version := opsets[cmp.Or(onnx.Domain(n.Domain), "ai.onnx")]
+				counts[name] = &operatorCount{Name: name,
+					Supported: functions[n.Domain+"."+n.OpType] || lower.Understands(n.OpType, onnx.Domain(n.Domain), int(version))}
+			}
+			counts[name].Count++
+			for _, a := range n.Attribute {
+				if a.G != nil {
+					visit(a.G.Node, opsets)
+				}
+			}
+		}
+	}
+	visit(p.Graph.Node, r.Opsets)
+	for _, f := range p.Functions {
+		visit(f.Node, opsets(f.OpsetImport))
+	}
+	for _, c := range counts {
+		r.Operators = append(r.Operators, *c)
+	}
+	slices.SortFunc(r.Operators, func(a, b operatorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// flops counts the multiplications and additions of a program's products, in symbols.
+func flops(g *ir.Graph) ir.Dim {
+	sum := ir.N(0)
+	for _, n := range g.Nodes {
+		if _, ok := n.Op.(ir.MatMul); !ok {
+			continue
+		}
+		a := n.Inputs[0].Type.Shape
+		product := ir.N(2).Mul(a[len(a)-1])
+		for _, d := range n.Outputs[0].Type.Shape {
+			product = product.Mul(d)
+		}
+		sum = sum.Add(product)
+	}
+	return sum
+}
+
+func (r *inspectReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "model\t%s\nproducer\t%s\n", r.Model, r.Producer)
+	for _, domain := range slices.Sorted(maps.Keys(r.Opsets)) {
+		fmt.Fprintf(w, "opset\t%s %d\n", domain, r.Opsets[domain])
+	}
+	for _, v := range r.Inputs {
+		fmt.Fprintf(w, "input\t%s\n", infoText(v))
+	}
+	for _, v := range r.Outputs {
+		fmt.Fprintf(w, "output\t%s\n", infoText(v))
+	}
+	for _, d := range slices.Sorted(maps.Keys(r.Weights)) {
+		fmt.Fprintf(w, "weights\t%d × %s, %s\n", r.Weights[d].Count, d, bytesText(r.Weights[d].Bytes))
+	}
+	if r.Flops != "" {
+		fmt.Fprintf(w, "flops\t%s\n", r.Flops)
+	}
+	if m := r.Memory; m != nil {
+		fmt.Fprintf(w, "memory\t%s of weights, an arena of %s at %s\n", bytesText(m.Weights), bytesText(m.Arena), testCase{dims: m.Dims}.name())
+	}
+	fmt.Fprintf(w, "nodes\t%d\n", r.Nodes)
+	w.Flush()
+	fmt.Fprintln(w, "\nOPERATOR\tCOUNT\t")
+	for _, o := range r.Operators {
+		note := ""
+		if !o.Supported {
+			note = "not supported"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", o.Name, o.Count, note)
+	}
+	w.Flush()
+	if r.Problem != "" {
+		fmt.Fprintf(out, "\n%s\n", r.Problem)
+	}
+	return nil
+}
+
+func infoText(v rlxc.ValueInfo) string {
+	return fmt.Sprintf("%s %v[%s]", v.Name, v.DType, strings.Join(v.Shape, ","))
+}

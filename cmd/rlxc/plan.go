@@ -1,0 +1,309 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// A planning is the command line of plan.
+type planning struct {
+	*options
+	instance string
+	capacity size
+	check    string
+}
+
+func planCommand() *cobra.Command {
+	p := &planning{options: newOptions()}
+	c := &cobra.Command{
+		Use:   "plan M",
+		Short: "print the memory plan of a model",
+		Long: `plan prints where every buffer of a model lies at the given sizes, and what every mode of the planner needs.
+
+A range (--dim seq=1:512) asks for the largest need over it, and where it occurs.
+
+--instance plans bare intervals from a CSV file with the columns id, lower, upper, size and, where wanted, alignment and lane: no
+alignment and no guards unless a column says so. With --capacity it exits with 1 where they do not fit.
+
+--check reads the JSON that plan prints and checks the plan in it; it exits with 1 if the plan is wrong.`,
+		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
+  rlxc plan model.onnx --dim batch=1:8 --dim seq=1:512
+  rlxc plan --instance intervals.csv --capacity 1048576
+  rlxc plan model.onnx --dim batch=1 --dim seq=8 --json > plan.json; rlxc plan --check plan.json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeModel,
+		RunE:              p.run,
+	}
+	p.registerCompile(c)
+	f := c.Flags()
+	f.StringVar(&p.instance, "instance", "", "plan the intervals of a CSV file instead of a model")
+	f.Var(&p.capacity, "capacity", "bytes that the intervals must fit in")
+	f.StringVar(&p.check, "check", "", "check the plan in a JSON file")
+	c.MarkFlagsMutuallyExclusive("instance", "check")
+	c.MarkFlagsMutuallyExclusive("capacity", "check")
+	return c
+}
+
+func (p *planning) run(c *cobra.Command, args []string) error {
+	switch {
+	case (p.instance != "" || p.check != "") && len(args) > 0:
+		return usagef("--instance and --check take no model")
+	case p.capacity > 0 && p.instance == "":
+		return usagef("--capacity goes with --instance; --memory-limit limits a model")
+	case p.instance != "":
+		return p.planInstance(c)
+	case p.check != "":
+		return p.checkFile(c)
+	}
+	if err := oneModel(c, args); err != nil {
+		return usageError{err}
+	}
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	m, err := src.open()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for _, name := range m.Dims() {
+		if _, ok := p.dims[name]; !ok {
+			return usagef("dimension %s has no size: give --dim %s=N, or a range as --dim %s=1:512", name, name, name)
+		}
+	}
+	program, err := m.Compile(rlxc.CompileOptions{Level: levels[p.level.value].own, Threads: p.threads, Mode: p.mode, MemoryLimit: int64(p.memoryLimit)})
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	if slices.ContainsFunc(m.Dims(), func(name string) bool { return p.dims[name].low < p.dims[name].high }) {
+		return p.planRange(c, src, program)
+	}
+	sizes, err := p.dims.sizes()
+	if err != nil {
+		return err
+	}
+	plan, err := program.Plan(sizes)
+	if err != nil {
+		return err
+	}
+	report := &planReport{Model: src.name, Report: plan}
+	if report.Modes, err = allModes(plan); err != nil {
+		return err
+	}
+	return emit(c, report, report.text)
+}
+
+// A planReport is what plan prints of a model.
+type planReport struct {
+	Model string `json:"model"`
+	*rlxc.Report
+	Modes []modeRow `json:"modes,omitempty"`
+}
+
+// A modeRow is what a mode of the planner makes of the same buffers.
+type modeRow struct {
+	Mode    planner.Mode `json:"mode"`
+	Arena   int64        `json:"arena"` // bytes
+	Ratio   float64      `json:"ratio"` // to the lower bound
+	Seconds float64      `json:"seconds"`
+}
+
+func allModes(r *rlxc.Report) ([]modeRow, error) {
+	var rows []modeRow
+	for _, mode := range planner.Modes() {
+		o := r.Plan.Options
+		o.Mode = mode
+		begin := time.Now()
+		plan, err := planner.Solve(r.Problem, o)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, modeRow{mode, plan.Committed, plan.Ratio(), time.Since(begin).Seconds()})
+	}
+	return rows, nil
+}
+
+// text prints the plan, and the modes as comments behind it.
+func (r *planReport) text(out io.Writer) error {
+	if err := r.Plan.WriteText(out, r.Problem); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "# MODE\tARENA\tRATIO\tTIME TO PLAN")
+	for _, m := range r.Modes {
+		fmt.Fprintf(w, "# %v\t%d\t%.4f\t%.2f ms\n", m.Mode, m.Arena, m.Ratio, m.Seconds*1e3)
+	}
+	return w.Flush()
+}
+
+// maxPoints bounds how many bindings of a range are planned.
+const maxPoints = 100_000
+
+// A rangeReport is the largest need over ranges of sizes.
+type rangeReport struct {
+	Model   string         `json:"model"`
+	Points  int            `json:"points"`
+	Dims    map[string]int `json:"dims"`  // where the arena is largest
+	Arena   int64          `json:"arena"` // bytes, the largest
+	Weights int64          `json:"weights"`
+}
+
+// planRange plans every point of the ranges: a need need not grow with the sizes.
+func (p *planning) planRange(c *cobra.Command, src *source, program *rlxc.Program) error {
+	points := []map[string]int{{}}
+	for name, s := range p.dims {
+		if n := len(points) * (s.high - s.low + 1); n > maxPoints {
+			return usagef("the ranges have more than %d points: narrow them", maxPoints)
+		}
+		var longer []map[string]int
+		for _, point := range points {
+			for n := s.low; n <= s.high; n++ {
+				next := map[string]int{name: n}
+				for k, v := range point {
+					next[k] = v
+				}
+				longer = append(longer, next)
+			}
+		}
+		points = longer
+	}
+	report := &rangeReport{Model: src.name, Points: len(points)}
+	bar := progress(c, len(points), "planning")
+	for _, point := range points {
+		plan, err := program.Plan(point)
+		if err != nil {
+			return err
+		}
+		if plan.Plan.Committed > report.Arena || report.Dims == nil {
+			report.Arena, report.Dims, report.Weights = plan.Plan.Committed, point, plan.Weights
+		}
+		bar.Add(1)
+	}
+	bar.Finish()
+	return emit(c, report, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "arena_size=%d at %s, the largest of %d; weights=%d together=%d\n",
+			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights)
+		return err
+	})
+}
+
+// An instanceReport is what plan prints of bare intervals.
+type instanceReport struct {
+	ArenaSize  int64  `json:"arena_size"`
+	LowerBound int64  `json:"lower_bound"`
+	Capacity   int64  `json:"capacity,omitempty"`
+	Fits       bool   `json:"fits"`
+	Problem    string `json:"why,omitempty"` // why they do not fit
+	*planner.File
+}
+
+func (p *planning) planInstance(c *cobra.Command) error {
+	f, err := os.Open(p.instance)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	problem, err := planner.ReadCSV(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.instance, err)
+	}
+	o, err := planner.FromEnv(planner.Inference())
+	if err != nil {
+		return err
+	}
+	if c.Flags().Changed("mode") {
+		o.Mode = p.mode
+	}
+	o.Capacity = int64(p.capacity)
+	report := &instanceReport{Capacity: o.Capacity, Fits: true}
+	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
+		return err
+	}
+	plan, err := planner.Solve(problem, o)
+	var capacity *planner.CapacityError
+	switch {
+	case errors.As(err, &capacity):
+		report.Fits, report.Problem = false, err.Error()
+	case err != nil:
+		return err
+	}
+	if plan != nil {
+		report.ArenaSize, report.File = plan.Committed, &planner.File{Problem: problem, Plan: plan}
+		if err := planner.Check(problem, plan); err != nil {
+			return err
+		}
+	}
+	err = emit(c, report, func(out io.Writer) error {
+		if report.Problem != "" {
+			fmt.Fprintln(out, report.Problem)
+		}
+		if plan == nil {
+			_, err := fmt.Fprintf(out, "lower_bound=%d\n", report.LowerBound)
+			return err
+		}
+		_, err := fmt.Fprintf(out, "arena_size=%d lower_bound=%d\n", report.ArenaSize, report.LowerBound)
+		return err
+	})
+	if err == nil && !report.Fits {
+		return errCheck
+	}
+	return err
+}
+
+// checkFile checks the plan in a JSON file, which may say more besides.
+func (p *planning) checkFile(c *cobra.Command) error {
+	data, err := os.ReadFile(p.check)
+	if err != nil {
+		return err
+	}
+	var parts struct {
+		Problem json.RawMessage `json:"problem,omitempty"`
+		Plan    json.RawMessage `json:"plan,omitempty"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return fmt.Errorf("%s: not a plan file: %w", p.check, err)
+	}
+	data, err = json.Marshal(parts)
+	if err != nil {
+		return err
+	}
+	file, err := planner.ReadFile(strings.NewReader(string(data)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.check, err)
+	}
+	report := struct {
+		OK        bool   `json:"ok"`
+		Problem   string `json:"why,omitempty"`
+		ArenaSize int64  `json:"arena_size"`
+	}{OK: true, ArenaSize: file.Plan.Committed}
+	if err := planner.Check(file.Problem, file.Plan); err != nil {
+		report.OK, report.Problem = false, err.Error()
+	}
+	err = emit(c, report, func(out io.Writer) error {
+		if !report.OK {
+			_, err := fmt.Fprintf(out, "wrong: %s\n", report.Problem)
+			return err
+		}
+		_, err := fmt.Fprintf(out, "ok: %d buffers in an arena of %d bytes\n", len(file.Problem.Buffers), report.ArenaSize)
+		return err
+	})
+	if err == nil && !report.OK {
+		return errCheck
+	}
+	return err
+}

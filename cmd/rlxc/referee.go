@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+)
+
+// A testCase is the inputs of one run: recorded in a data set, or made up at some sizes.
+type testCase struct {
+	set    string
+	dims   map[string]int
+	inputs rlxc.Tensors
+}
+
+func (k testCase) name() string {
+	if k.set != "" {
+		return strings.TrimPrefix(k.set, "test_")
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(k.dims)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, k.dims[name]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// loadTested loads what is validated.
+func (v *validation) loadTested(src *source, marks bool) (engine, error) {
+	if v.backend.value == "cpu" {
+		return v.loadOwn(src, marks)
+	}
+	return v.load(src)
+}
+
+// cases gathers the inputs: recorded ones where there are any and no --shapes, else made-up ones.
+func (v *validation) cases(src *source, e engine) ([]testCase, error) {
+	var cases []testCase
+	if len(v.shapes) == 0 {
+		sets, err := src.dataSets()
+		if err != nil {
+			return nil, err
+		}
+		names := namesOf(e.Inputs())
+		for _, set := range sets {
+			in, err := src.record(set, "input", names)
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, testCase{set: set, inputs: in})
+		}
+		if len(cases) > 0 {
+			return cases, nil
+		}
+	}
+	if v.against.value == "" {
+		if len(v.shapes) > 0 {
+			return nil, usagef("--shapes makes inputs up, which needs a reference that runs: --against %s", onnxRuntime)
+		}
+		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with --against %s", src.name, onnxRuntime)
+	}
+	var graph *ir.Graph
+	free := freeDims(e.Inputs())
+	if o, ok := e.(*own); ok {
+		graph = o.model.Graph()
+	}
+	if len(v.shapes) == 0 && len(free) == 2 {
+		v.shapes.Set(defaultShapes)
+	}
+	bindings, err := v.shapes.bindings(free)
+	if err != nil {
+		return nil, err
+	}
+	maker := newMaker(e.Inputs(), graph)
+	for _, b := range bindings {
+		in, err := maker.random(b)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, testCase{dims: b, inputs: in})
+	}
+	return cases, nil
+}
+
+// A referee gives the results that are expected.
+type referee struct {
+	name    string
+	outputs []string // of the model
+	marks   []string // intermediate values that both sides have, in the order of the tested program
+
+	recorded *source // where outputs are read, if they are
+	live     interface {
+		Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
+	}
+	close func() error
+}
+
+// loadReferee gets the reference ready. With marks, it gives the intermediate values that the tested program gives, as far
+// as it knows them.
+func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, error) {
+	r := &referee{close: func() error { return nil }}
+	o, isOwn := e.(*own)
+	r.outputs = namesOf(e.Outputs())
+	var marked []rlxc.ValueInfo
+	if isOwn {
+		r.outputs = namesOf(o.model.Outputs())
+		marked = o.program.Outputs()[len(r.outputs):]
+	}
+	refSrc := src
+	if v.referencePath != "" {
+		var err error
+		if refSrc, err = find(v.referencePath); err != nil {
+			return nil, err
+		}
+	}
+	if v.against.value == onnxRuntime {
+		return r, v.loadLive(r, refSrc, marked)
+	}
+	if v.referencePath != "" {
+		return nil, usagef("--reference names a model that runs: it goes with --against %s", onnxRuntime)
+	}
+	r.name, r.recorded = "recorded outputs", src
+	if marks {
+		g, err := lower.Model(o.model.Proto())
+		if err != nil {
+			return nil, err
+		}
+		r.live, r.marks = &oracle{g}, markGraph(g, marked)
+	}
+	return r, nil
+}
+
+// loadLive loads the model into onnxruntime.
+func (v *validation) loadLive(r *referee, src *source, marked []rlxc.ValueInfo) error {
+	var marks []onnxruntime.Mark
+	if len(marked) > 0 {
+		m, err := src.openFile()
+		if err != nil {
+			return err
+		}
+		known := nodeOutputs(m.Proto.Graph)
+		m.Close()
+		for _, info := range marked {
+			if known[info.Name] {
+				marks = append(marks, onnxruntime.Mark{Name: info.Name, DType: info.DType})
+				r.marks = append(r.marks, info.Name)
+			}
+		}
+	}
+	ref, err := v.loadReference(src, onnxruntime.None, marks)
+	if err != nil {
+		return err
+	}
+	r.name, r.live, r.close = onnxRuntime+" "+ref.Version(), ref, ref.Close
+	return nil
+}
+
+// run gives what is expected of a case.
+func (r *referee) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
+	want := rlxc.Tensors{}
+	if r.live != nil {
+		out, err := r.live.Run(ctx, k.inputs)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(want, out)
+	}
+	if r.recorded != nil {
+		out, err := r.recorded.record(k.set, "output", r.outputs)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(want, out)
+	}
+	return want, nil
+}
+
+// markGraph makes the named values outputs of a graph and lists those that it has.
+func markGraph(g *ir.Graph, marked []rlxc.ValueInfo) []string {
+	values := map[string]*ir.Value{}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if values[v.Name] == nil {
+				values[v.Name] = v
+			}
+		}
+	}
+	var names []string
+	for _, info := range marked {
+		if v := values[info.Name]; v != nil {
+			g.Outputs, g.OutputNames = append(g.Outputs, v), append(g.OutputNames, info.Name)
+			names = append(names, info.Name)
+		}
+	}
+	return names
+}
+
+func nodeOutputs(g *onnxpb.GraphProto) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range g.Node {
+		for _, name := range n.Output {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+func namesOf(infos []rlxc.ValueInfo) []string {
+	out := make([]string, len(infos))
+	for i, v := range infos {
+		out[i] = v.Name
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A running is the command line of run.
+type running struct {
+	*options
+	inputs        []string
+	zeros, random bool
+	text          textOptions
+	output        string
+}
+
+func runCommand() *cobra.Command {
+	r := &running{options: newOptions()}
+	c := &cobra.Command{
+		Use:   "run M",
+		Short: "run a model once",
+		Long: `run runs a model once and prints its outputs.
+
+Inputs come from files, are made up (--zeros, --random; --dim gives the sizes that the model leaves open), or are made from text
+by a BERT WordPiece tokenizer. What --input gives goes before what is made up.`,
+		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
+  rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
+  rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten" --pool mean --normalize
+  rlxc run model.onnx --backend onnxruntime --random --dim batch=1 --dim seq=8 --json`,
+		Args:              oneModel,
+		ValidArgsFunction: completeModel,
+		RunE:              r.run,
+	}
+	r.registerEngine(c)
+	f := c.Flags()
+	f.StringArrayVar(&r.inputs, "input", nil, "name=file ("+endings(readers)+"), or an .npz with arrays named after the inputs (repeatable)")
+	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
+	f.BoolVar(&r.random, "random", false, "inputs that make sense: ids within their tables, masks with padding, numbers around 0")
+	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
+	r.text.register(c)
+	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
+	return c
+}
+
+// A runReport is what run prints.
+type runReport struct {
+	Model   string       `json:"model"`
+	Backend string       `json:"backend"`
+	Outputs rlxc.Tensors `json:"outputs"`
+	Seconds float64      `json:"seconds"` // of the run itself, which is the first at its sizes
+	names   []string
+}
+
+func (r *running) run(c *cobra.Command, args []string) error {
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	e, err := r.load(src)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	in, err := r.gather(c, src, e)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	out, err := e.Run(c.Context(), in)
+	if err != nil {
+		return err
+	}
+	report := &runReport{Model: src.name, Backend: r.backend.value, Outputs: out, Seconds: time.Since(begin).Seconds(), names: namesOf(e.Outputs())}
+	if r.output != "" {
+		if err := writeOutputs(r.output, report.names, out); err != nil {
+			return err
+		}
+	}
+	if r.text.pool.value != "none" {
+		embeddings, err := r.text.embeddings(report, in)
+		if err != nil {
+			return err
+		}
+		return emit(c, embeddings, embeddings.text)
+	}
+	return emit(c, report, report.table)
+}
+
+// gather makes the inputs that the flags describe.
+func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors, error) {
+	if len(r.text.texts) > 0 {
+		if len(r.inputs) > 0 {
+			return nil, usagef("--text makes all inputs: leave out --input")
+		}
+		return r.text.tokenize(c, src, e)
+	}
+	in, err := readInputs(r.inputs, e.Inputs())
+	if err != nil || !r.zeros && !r.random {
+		if len(in) == 0 && len(e.Inputs()) > 0 && err == nil {
+			return nil, usagef("the model takes inputs: give --input, --random, --zeros or --text")
+		}
+		return in, err
+	}
+	sizes, err := r.dims.sizes()
+	if err != nil {
+		return nil, err
+	}
+	var graph *ir.Graph
+	if o, ok := e.(*own); ok {
+		graph = o.model.Graph()
+	}
+	var missing []rlxc.ValueInfo
+	for _, v := range e.Inputs() {
+		t := in[v.Name]
+		if t == nil {
+			missing = append(missing, v)
+			continue
+		}
+		for i, name := range v.Shape { // what files fix need not be said again
+			if _, known := sizes[name]; !known && i < t.Rank() {
+				sizes[name] = t.Shape()[i]
+			}
+		}
+	}
+	maker := newMaker(missing, graph)
+	made, err := maker.zeros(sizes)
+	if r.random {
+		made, err = maker.random(sizes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for name, t := range made {
+		in[name] = t
+	}
+	return in, nil
+}
+
+// firstElements is how many elements the table shows of an output.
+const firstElements = 6
+
+// table prints a row an output.
+func (r *runReport) table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "OUTPUT\tSHAPE\tMIN\tMAX\tMEAN\tFIRST ELEMENTS")
+	for _, name := range r.names {
+		t := r.Outputs[name]
+		if t.DType() == tensor.String {
+			fmt.Fprintf(w, "%s\t%v\t\t\t\t%q\n", name, t, t.Strings()[:min(t.Len(), firstElements)])
+			continue
+		}
+		s := describe(t)
+		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", name, t, s.Min, s.Max, s.Mean, first(numbers(t), firstElements))
+	}
+	return w.Flush()
+}
+
+// first writes the first n numbers.
+func first[T float32 | float64](values []T, n int) string {
+	var parts []string
+	for i, v := range values {
+		if i == n {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%.5g", v))
+	}
+	return strings.Join(parts, " ")
+}

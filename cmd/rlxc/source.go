@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/onnx"
+)
+
+// modelFile is the name of the model in a folder.
+const modelFile = "model.onnx"
+
+// A source is where a model comes from: a file, or the folder of a built-in one.
+type source struct {
+	name   string // as errors and reports call it
+	path   string // of the file; empty for a built-in model
+	folder fs.FS  // that the model is in, for what lies beside it
+	file   string // in folder
+}
+
+// find resolves the M of a command line: a file, a folder that holds model.onnx, or a built-in name; an existing path wins.
+func find(m string) (*source, error) {
+	info, err := os.Stat(m)
+	switch {
+	case err == nil && info.IsDir():
+		file := filepath.Join(m, modelFile)
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("folder %s holds no %s", m, modelFile)
+		}
+		return fileSource(file), nil
+	case err == nil:
+		return fileSource(m), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if _, ok := models.Lookup(m); !ok {
+		return nil, fmt.Errorf("%s: no such file, and no built-in model of that name (rlxc models lists them)", m)
+	}
+	folder, err := models.FS(m)
+	if err != nil {
+		return nil, err
+	}
+	return &source{name: m, folder: folder, file: modelFile}, nil
+}
+
+func fileSource(file string) *source {
+	return &source{name: file, path: file, folder: os.DirFS(filepath.Dir(file)), file: filepath.Base(file)}
+}
+
+// dir is the folder of a model that is a file.
+func (s *source) dir() string { return filepath.Dir(s.path) }
+
+// open reads the model and lowers it.
+func (s *source) open() (*rlxc.Model, error) {
+	if s.path != "" {
+		return rlxc.Open(s.path)
+	}
+	return rlxc.OpenFS(s.folder, s.file)
+}
+
+// openFile reads the model without lowering it.
+func (s *source) openFile() (*onnx.Model, error) {
+	if s.path != "" {
+		return onnx.Open(s.path)
+	}
+	return onnx.OpenFS(s.folder, s.file)
+}
+
+// dataSets lists the folders of recorded inputs and outputs beside the model, in order of their numbers.
+func (s *source) dataSets() ([]string, error) {
+	sets, err := fs.Glob(s.folder, "test_data_set_*")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(sets, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return sets, nil
+}
+
+// record reads the tensors kind_0.pb, kind_1.pb, … of a data set, which stand for the named values.
+func (s *source) record(set, kind string, names []string) (rlxc.Tensors, error) {
+	out := rlxc.Tensors{}
+	for i, name := range names {
+		file := path.Join(set, fmt.Sprintf("%s_%d.pb", kind, i))
+		data, err := fs.ReadFile(s.folder, file)
+		if err != nil {
+			return nil, fmt.Errorf("recorded %s %q: %w", kind, name, err)
+		}
+		v, err := onnx.ParseValue(data, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		out[name] = v.Tensor
+	}
+	return out, nil
+}
+
+// completeModel completes M with the built-in names and leaves files to the shell.
+func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return models.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// oneModel checks that a command line names one model.
+func oneModel(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("it takes one model, and there are %d arguments", len(args))
+	}
+	return nil
+}

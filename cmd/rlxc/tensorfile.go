@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// readers read the tensors of a file by the ending of its name; format says what the endings mean. want is the type of bare
+// JSON lists, which do not say theirs. A file of one tensor gives it under the empty name.
+var readers = map[string]func(data []byte, want tensor.DType) (rlxc.Tensors, error){
+	".npy": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
+		t, err := tensor.ReadNPY(bytes.NewReader(data))
+		return rlxc.Tensors{"": t}, err
+	},
+	".npz": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
+		list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)))
+		out := rlxc.Tensors{}
+		for _, t := range list {
+			out[t.Name] = t.Tensor
+		}
+		return out, err
+	},
+	".pb": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
+		v, err := onnx.ParseValue(data, nil)
+		if err != nil {
+			return nil, err
+		}
+		return rlxc.Tensors{"": v.Tensor}, nil
+	},
+	".json": func(data []byte, want tensor.DType) (rlxc.Tensors, error) {
+		t, err := tensor.ParseJSON(data, want)
+		return rlxc.Tensors{"": t}, err
+	},
+}
+
+// writers write tensors to a file by the ending of its name.
+var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors) error{
+	".npz": func(w io.Writer, names []string, tensors rlxc.Tensors) error {
+		var list []tensor.Named
+		for _, name := range names {
+			list = append(list, tensor.Named{Name: name, Tensor: tensors[name]})
+		}
+		return tensor.WriteNPZ(w, list)
+	},
+	".json": func(w io.Writer, _ []string, tensors rlxc.Tensors) error { return json.NewEncoder(w).Encode(tensors) },
+}
+
+func endings[F any](table map[string]F) string {
+	var list []string
+	for e := range table {
+		list = append(list, e)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// readInputs reads the flags --input: name=file, or an archive whose arrays are named after the inputs.
+func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
+	out := rlxc.Tensors{}
+	for _, flag := range flags {
+		name, file, named := strings.Cut(flag, "=")
+		if !named {
+			name, file = "", flag
+		}
+		read := readers[filepath.Ext(file)]
+		if read == nil {
+			return nil, usagef("--input %s: the file's name must end in one of %s", flag, endings(readers))
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var want tensor.DType
+		for _, info := range infos {
+			if info.Name == name {
+				want = info.DType
+			}
+		}
+		tensors, err := read(data, want)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %s: %w", name, file, err)
+		}
+		switch {
+		case !named:
+			for n, t := range tensors {
+				if n == "" {
+					return nil, usagef("--input %s: write it as name=%s, since the file names no input", flag, file)
+				}
+				out[n] = t
+			}
+		case tensors[""] != nil:
+			out[name] = tensors[""]
+		case tensors[name] != nil:
+			out[name] = tensors[name]
+		case len(tensors) == 1:
+			for _, t := range tensors {
+				out[name] = t
+			}
+		default:
+			return nil, fmt.Errorf("%s has several arrays, and none is called %q", file, name)
+		}
+	}
+	return out, nil
+}
+
+// writeOutputs writes tensors to a file.
+func writeOutputs(file string, names []string, tensors rlxc.Tensors) error {
+	write := writers[filepath.Ext(file)]
+	if write == nil {
+		return usagef("--output %s: the file's name must end in one of %s", file, endings(writers))
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if err := write(f, names, tensors); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

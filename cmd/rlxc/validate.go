@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+)
+
+// A validation is the command line of validate.
+type validation struct {
+	*options
+	against       choice
+	referencePath string
+	shapes        shapes
+	abs, rel      float64
+	cosine        float64
+	mark          choice
+	bisect        bool
+}
+
+// defaultShapes are what a model of two free dimensions is tried at.
+const defaultShapes = "1x1,2x16,3x37,1x128"
+
+func validateCommand() *cobra.Command {
+	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime}}, mark: choice{"", []string{"all"}}}
+	c := &cobra.Command{
+		Use:   "validate M",
+		Short: "compare a model's results with recorded ones or with onnxruntime's",
+		Long: `validate runs a model and compares its outputs with a reference: the outputs in the folders test_data_set_* beside the model, or
+those of onnxruntime, which runs the model as it is, without optimisations.
+
+Without --shapes the inputs are the recorded ones where there are any. With --shapes they are made up: ids within the tables
+that the model looks them up in, masks of ones with padding, numbers around 0.
+
+An output passes if |d| <= atol + rtol*|ref| holds for all its elements (integers: |d| <= atol; NaN equals NaN) and its cosine
+to the reference is at least --cosine. With --cosine alone the elements are not looked at.
+
+--mark all compares the intermediate values too, those that survive at the level of -O; their reference is onnxruntime where
+--against asks for it, and the plain reference implementation of each operator otherwise. --bisect prints the first that departs.
+
+It exits with 1 if anything fails.`,
+		Example: `  rlxc validate bert-tiny
+  rlxc validate path/to/folder --atol 1e-5 --rtol 1e-4
+  rlxc validate model.onnx --against onnxruntime --shapes 1x1,2x16,1x128
+  rlxc validate model.onnx --against onnxruntime -O 0 --bisect`,
+		Args:              oneModel,
+		ValidArgsFunction: completeModel,
+		RunE:              v.run,
+	}
+	v.registerEngine(c)
+	f := c.Flags()
+	enum(c, &v.against, "against", "the reference, instead of recorded outputs")
+	f.StringVar(&v.referencePath, "reference", "", "the model that the reference runs, if it is another")
+	f.Var(&v.shapes, "shapes", "sizes of the free dimensions, in order of appearance (default "+defaultShapes+")")
+	f.Float64Var(&v.abs, "atol", 1e-5, "absolute tolerance")
+	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
+	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
+	enum(c, &v.mark, "mark", "compare intermediate values too")
+	f.BoolVar(&v.bisect, "bisect", false, "name the first node whose result departs")
+	return c
+}
+
+// A validationReport is what validate prints.
+type validationReport struct {
+	Model     string             `json:"model"`
+	Backend   string             `json:"backend"`
+	Level     string             `json:"level"`
+	Reference string             `json:"reference"`
+	OK        bool               `json:"ok"`
+	Stats     *rlxc.CompileStats `json:"stats,omitempty"` // of rlxc's own engine
+	Runs      []comparison       `json:"runs"`
+	Departure *departure         `json:"departure,omitempty"` // with --bisect
+}
+
+// A comparison is one run.
+type comparison struct {
+	Set     string         `json:"set,omitempty"`  // the folder of a recorded run
+	Dims    map[string]int `json:"dims,omitempty"` // of a made-up run
+	Outputs []difference   `json:"outputs"`
+	Marks   []difference   `json:"marks,omitempty"` // intermediate values, in the order of the program
+}
+
+func (v *validation) run(c *cobra.Command, args []string) error {
+	marks := v.bisect || v.mark.value != ""
+	if marks && v.backend.value != "cpu" {
+		return usagef("--mark and --bisect look into rlxc's own engine, not into --backend %s", v.backend.value)
+	}
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	e, err := v.loadTested(src, marks)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	cases, err := v.cases(src, e)
+	if err != nil {
+		return err
+	}
+	ref, err := v.loadReferee(src, e, marks)
+	if err != nil {
+		return err
+	}
+	defer ref.close()
+
+	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: v.level.value, Reference: ref.name, OK: true}
+	bar := progress(c, len(cases), "comparing")
+	for _, k := range cases {
+		got, err := e.Run(c.Context(), k.inputs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.name(), err)
+		}
+		want, err := ref.run(c.Context(), k)
+		if err != nil {
+			return fmt.Errorf("%s, the reference: %w", k.name(), err)
+		}
+		r := comparison{Set: k.set, Dims: k.dims}
+		for _, name := range ref.outputs {
+			r.Outputs = append(r.Outputs, compare(name, got[name], want[name], v.tolerance(c)))
+		}
+		for _, name := range ref.marks {
+			r.Marks = append(r.Marks, compare(name, got[name], want[name], v.tolerance(c)))
+		}
+		report.add(r)
+		if o, ok := e.(*own); ok && v.bisect && report.Departure == nil {
+			report.Departure = firstDeparture(o.program.Graph(), k, r, got, want)
+		}
+		bar.Add(1)
+	}
+	bar.Finish()
+	if o, ok := e.(*own); ok {
+		stats := o.program.Stats()
+		report.Stats = &stats
+	}
+	if err := emit(c, report, report.text); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errCheck
+	}
+	return nil
+}
+
+// tolerance is what passes. A cosine alone means that the elements may lie anywhere.
+func (v *validation) tolerance(c *cobra.Command) tolerance {
+	f := c.Flags()
+	elements := !f.Changed("cosine") || f.Changed("atol") || f.Changed("rtol")
+	return tolerance{elements: elements, abs: v.abs, rel: v.rel, cosine: v.cosine}
+}
+
+func (r *validationReport) add(c comparison) {
+	r.Runs = append(r.Runs, c)
+	for _, d := range slices.Concat(c.Outputs, c.Marks) {
+		r.OK = r.OK && d.OK
+	}
+}
+
+// text prints a row an output and run. Of intermediate values it prints those that fail.
+func (r *validationReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tOUTPUT\tSHAPE\tMAX ABS\tMAX REL\tCOSINE\t")
+	var failed []string
+	row := func(run string, d difference) {
+		verdict := "ok"
+		if !d.OK {
+			verdict = "FAIL"
+			failed = append(failed, fmt.Sprintf("%s: %q %s", run, d.Name, d.Problem))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%v%v\t%.2e\t%.2e\t%.10f\t%s\n", run, d.Name, d.DType, d.Shape, d.MaxAbs, d.MaxRel, d.Cosine, verdict)
+	}
+	marks := 0
+	for _, c := range r.Runs {
+		run := testCase{set: c.Set, dims: c.Dims}.name()
+		for _, d := range c.Outputs {
+			row(run, d)
+		}
+		for _, d := range c.Marks {
+			marks++
+			if !d.OK {
+				row(run, d)
+			}
+		}
+	}
+	w.Flush()
+	for _, f := range failed {
+		fmt.Fprintln(out, f)
+	}
+	if marks > 0 {
+		fmt.Fprintf(out, "%d intermediate values were compared\n", marks)
+	}
+	r.Departure.text(out)
+	verdict := "ok"
+	if !r.OK {
+		verdict = "FAILED"
+	}
+	fmt.Fprintf(out, "%s: %s at -O %s against %s: %d runs", verdict, r.Model, r.Level, r.Reference, len(r.Runs))
+	if r.Stats != nil {
+		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Stats.Compiled, r.Stats.Prepared)
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}
