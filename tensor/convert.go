@@ -89,9 +89,9 @@ func (t *Tensor) SetFloat64(i int, v float64) {
 	case F16:
 		Of[uint16](t)[i] = F16Bits(v)
 	case BF16:
-		Of[uint16](t)[i] = uint16(ToBFloat16(float32(v)))
+		Of[uint16](t)[i] = uint16(ToBFloat16(roundToOdd(v)))
 	case F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1, F8E8M0:
-		t.setBitsAt(i, SmallFloatBits(t.dtype, float32(v), true))
+		t.setBitsAt(i, SmallFloatBits(t.dtype, roundToOdd(v), true))
 	default:
 		t.SetInt64(i, int64(v))
 	}
@@ -147,21 +147,25 @@ func (t *Tensor) Float64s() []float64 {
 }
 
 // F16Bits rounds a float64 to IEEE binary16 once, to nearest even (through float32 it would round twice).
-func F16Bits(v float64) uint16 {
+func F16Bits(v float64) uint16 { return float16.Fromfloat32(roundToOdd(v)).Bits() }
+
+// roundToOdd is v as a float32 whose last bit is sticky: set when anything was cut off. Rounding that to a narrower type
+// then gives what rounding v once gives (Boldo and Melquiond 2008).
+func roundToOdd(v float64) float32 {
 	f := float32(v)
-	// Make the float32 step round to odd: the sticky last bit then steers the second rounding right.
-	if d := float64(f); d != v && !math.IsInf(d, 0) && v == v {
-		b := math.Float32bits(f)
-		if b&1 == 0 {
-			if (d > v) == (v > 0) {
-				b--
-			} else {
-				b++
-			}
-		}
-		f = math.Float32frombits(b)
+	d := float64(f)
+	if d == v || math.IsInf(d, 0) || v != v {
+		return f
 	}
-	return float16.Fromfloat32(f).Bits()
+	b := math.Float32bits(f)
+	if b&1 == 0 {
+		if (d > v) == (v > 0) {
+			b--
+		} else {
+			b++
+		}
+	}
+	return math.Float32frombits(b)
 }
 
 // ToBFloat16 rounds to nearest even; NaN stays NaN.
@@ -300,7 +304,7 @@ func e8m0Bits(v float32, saturate bool) uint8 {
 	if v == 0 {
 		return 0
 	}
-	if fr > 0.75 { // nearest power of two in value, ties upward as ONNX's round_mode "up" has it for exact halves
+	if fr >= 0.75 { // the nearest power of two in value, halfway cases up (ONNX, float8.md, round_mode "nearest")
 		e++
 	}
 	return uint8(min(max(e-1+127, 0), 254))

@@ -81,3 +81,11 @@ func TestBroadcast(t *testing.T) {
 	_, err = Broadcast(Shape{3}, Shape{4})
 	require.Error(t, err)
 }
+
+func TestBF16RoundsOnce(t *testing.T) {
+	x := New(BF16, 1)
+	x.SetFloat64(0, 1+1.0/256+1e-12) // just above halfway between 1 and 1+1/128; as a float32 it is halfway
+	require.Equal(t, 1+1.0/128, x.Float64(0))
+	x.SetFloat64(0, 1+1.0/256)
+	require.Equal(t, 1.0, x.Float64(0))
+}
