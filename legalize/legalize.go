@@ -7,7 +7,8 @@ import (
 	"github.com/rlxc/rlxc/target"
 )
 
-// Graph changes the bound graph g in place and gives the layout of every value, by ID.
+// Graph changes the bound graph g in place and gives the layout of every value, by ID. The zero Layout stands for
+// constants that no node of g looks at by strides: they are row-major.
 func Graph(g *ir.Graph, t *target.Target) ([]ir.Layout, error) {
 	l := &legalizer{g: g, t: t, layouts: make([]ir.Layout, g.NumValues()), copies: map[*ir.Value]*ir.Value{}}
 	for _, v := range g.Inputs {
@@ -21,14 +22,14 @@ func Graph(g *ir.Graph, t *target.Target) ([]ir.Layout, error) {
 		}
 	}
 	for i, v := range g.Outputs {
-		lay := l.layout(v)
-		if lay.Root.Def == nil || !lay.Contiguous(v.Type.Sizes()) { // the caller's own input, a weight, or strided
-			c, err := l.copy(v)
-			if err != nil {
-				return nil, err
-			}
-			g.Outputs[i] = c
+		if l.layout(v).Root.Def != nil && l.rowMajor(v) {
+			continue
 		}
+		c, err := l.copy(v) // the caller's own input, a weight, or strided
+		if err != nil {
+			return nil, err
+		}
+		g.Outputs[i] = c
 	}
 	g.Nodes = l.out
 	return l.layouts, nil
@@ -57,30 +58,17 @@ func (l *legalizer) layout(v *ir.Value) ir.Layout {
 	return l.layouts[v.ID]
 }
 
+func (l *legalizer) rowMajor(v *ir.Value) bool { return l.layout(v).Contiguous(v.Type.Sizes()) }
+
 func (l *legalizer) node(n *ir.Node) error {
+	if c, ok := n.Op.(ir.Cast); ok && c.To == n.Inputs[0].Type.DType {
+		n.Op = ir.Reshape{Shape: n.Outputs[0].Type.Shape} // changes nothing: a view
+	}
 	if l.t.Where(n) == target.AsView {
-		in := l.layout(n.Inputs[0])
-		lay, ok := ir.ViewLayout(n, in)
-		if !ok {
-			c, err := l.copy(n.Inputs[0])
-			if err != nil {
-				return err
-			}
-			n.SetInput(0, c)
-			if lay, ok = ir.ViewLayout(n, l.layouts[c.ID]); !ok {
-				return l.materialize(n)
-			}
-		}
-		l.layouts[n.Outputs[0].ID] = lay
-		l.out = append(l.out, n)
-		return nil
+		return l.view(n)
 	}
 	for i, v := range n.Inputs {
-		if v == nil {
-			continue
-		}
-		lay := l.layout(v)
-		if lay.Contiguous(v.Type.Sizes()) || l.t.Strided(n, i, lay.Strides) {
+		if v == nil || l.rowMajor(v) || l.t.Strided(n, i, l.layouts[v.ID].Strides) {
 			continue
 		}
 		c, err := l.copy(v)
@@ -89,23 +77,44 @@ func (l *legalizer) node(n *ir.Node) error {
 		}
 		n.SetInput(i, c)
 	}
+	l.emit(n)
+	return nil
+}
+
+// emit appends a node whose results have memory of their own.
+func (l *legalizer) emit(n *ir.Node) {
 	for _, v := range n.Outputs {
 		l.own(v)
 	}
 	l.out = append(l.out, n)
-	return nil
 }
 
-// materialize turns a view that no strides can express even over row-major memory (a slice that walks backwards) into a
-// host step that computes it.
-func (l *legalizer) materialize(n *ir.Node) error {
+// view gives a view its layout. Where strides cannot express it, it shows a row-major copy of its operand; where not even
+// that helps, because it walks backwards or its elements do not start at bytes, it becomes a step that computes it.
+func (l *legalizer) view(n *ir.Node) error {
+	x := n.Inputs[0]
+	if x.Type.DType.Size() > 0 {
+		lay, ok := ir.ViewLayout(n, l.layout(x))
+		if !ok && !l.rowMajor(x) {
+			c, err := l.copy(x)
+			if err != nil {
+				return err
+			}
+			n.SetInput(0, c)
+			lay, ok = ir.ViewLayout(n, l.layout(c))
+		}
+		if ok {
+			l.layouts[n.Outputs[0].ID] = lay
+			l.out = append(l.out, n)
+			return nil
+		}
+	}
 	n.Op = ir.Materialize{View: n.Op}
-	l.own(n.Outputs[0])
-	l.out = append(l.out, n)
+	l.emit(n)
 	return nil
 }
 
-// copy gives the row-major twin of v.
+// copy gives the row-major twin of v, which all readers share.
 func (l *legalizer) copy(v *ir.Value) (*ir.Value, error) {
 	if c := l.copies[v]; c != nil {
 		return c, nil
@@ -119,8 +128,7 @@ func (l *legalizer) copy(v *ir.Value) (*ir.Value, error) {
 		return nil, err
 	}
 	n.Outputs[0].Name = v.Name
-	l.own(n.Outputs[0])
-	l.out = append(l.out, n)
+	l.emit(n)
 	l.copies[v] = n.Outputs[0]
 	return n.Outputs[0], nil
 }
