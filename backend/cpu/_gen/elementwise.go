@@ -89,18 +89,23 @@ func unaryKernels(v *simd) {
 			v.VDIVPS(x, one, x)
 		}},
 	}
-	fmt.Fprintf(&v.extra, "\nvar unary%s = [NumUnary]unaryFunc{\n", v.name)
-	for _, k := range kernels {
-		name := "unary" + v.name + "_" + k.op
-		v.fn(name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "%s is the unaryFunc of %s.", name, k.op)
+	write := func(name, of string, emit func(x reg.Register)) {
+		v.fn(name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "%s is the unaryFunc of %s.", name, of)
+		v.preload(func() { emit(v.vec()) })
 		v.eachVector([]matrix{v.matrix("dst"), v.matrix("src")}, nil, func(at []operand.Mem, m *mask) {
 			x := v.vec()
 			v.load(at[1], x, m)
-			k.emit(x)
+			emit(x)
 			v.store(x, at[0], m)
 		})
 		v.VZEROUPPER()
 		v.RET()
+	}
+	write("copyRows"+v.name, "copying", func(x reg.Register) {})
+	fmt.Fprintf(&v.extra, "\nvar unary%s = [NumUnary]unaryFunc{\n", v.name)
+	for _, k := range kernels {
+		name := "unary" + v.name + "_" + k.op
+		write(name, k.op, k.emit)
 		fmt.Fprintf(&v.extra, "%s: %s,\n", k.op, name)
 	}
 	fmt.Fprintf(&v.extra, "}\n")

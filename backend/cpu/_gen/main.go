@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
@@ -91,18 +92,13 @@ func (g *gen) write(path string) error {
 	return os.WriteFile(path+".go", stubs, 0o644)
 }
 
-// fn starts a function whose pointers do not escape.
+// fn starts a leaf function whose pointers do not escape.
 func (g *gen) fn(name, signature, doc string, args ...any) {
-	g.TEXT(name, signature)
-	g.Doc(fmt.Sprintf(doc, args...))
-}
-
-// TEXT starts a leaf function.
-func (g *gen) TEXT(name, signature string) {
 	g.Function(name)
-	g.Attributes(noSplit)
+	g.Attributes(attr.NOSPLIT)
 	g.Pragma("noescape")
 	g.SignatureExpr(signature)
+	g.Doc(fmt.Sprintf(doc, args...))
 }
 
 // checkRegisters finds a function for AVX2 that has taken a register which only AVX-512 has: avo's allocator does not

@@ -192,6 +192,7 @@ func softmaxKernel(v *simd) {
 	v.fn("softmax"+v.name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "softmax%s is a softmaxFunc.", v.name)
 	dst, src := v.matrix("dst"), v.matrix("src")
 	lowest := v.constant(math.Inf(-1))
+	v.preload(func() { v.expFalling(v.vec()) })
 	v.eachRow(func(w *rowWalk) {
 		acc := v.chains(lowest)
 		w.pass(func(chain int, m *mask) {
@@ -235,34 +236,51 @@ func (v *simd) zeroChains() []reg.VecVirtual {
 // softmaxStepKernel works on one vector of columns at a time, down all rows.
 func softmaxStepKernel(v *simd) {
 	v.fn("softmaxStep"+v.name, "func(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32)", "softmaxStep%s is a softmaxStepFunc.", v.name)
-	x, xRow, cols := v.param("x"), v.elements("xRow"), v.param("cols")
+	x, cols := v.param("x"), v.param("cols")
+	v.preload(func() { v.expFalling(v.vec()) })
 	bias, highest, sum, scale := v.param("bias"), v.param("highest"), v.param("sum"), v.param("scale")
 
 	// column writes the work on one vector of columns.
 	column := func(suffix string, m *mask) {
-		eachRow := func(name string, body func(biased bool, at, bias operand.Mem)) {
+		// eachRow walks down the rows, in groups of chains while there are as many.
+		eachRow := func(name string, body func(biased bool, chain int, at, bias operand.Mem)) {
+			end := name + suffix + "End"
 			for _, biased := range []bool{false, true} {
-				loop, end := fmt.Sprintf("%s%s%v", name, suffix, biased), name+suffix+"End"
-				if !biased {
-					v.TESTQ(bias, bias)
-					v.JNZ(operand.LabelRef(fmt.Sprintf("%s%s%v", name, suffix, true) + "Start"))
+				label := func(what string) string { return fmt.Sprintf("%s%s%s%v", name, suffix, what, biased) }
+				if biased {
+					v.Label(name + suffix + "Biased")
 				} else {
-					v.Label(loop + "Start")
+					v.TESTQ(bias, bias)
+					v.JNZ(operand.LabelRef(name + suffix + "Biased"))
 				}
-				row, rows, b := v.GP64(), v.param("rows"), v.GP64()
+				row, rows, b, xRow := v.GP64(), v.param("rows"), v.GP64(), v.elements("xRow")
 				v.MOVQ(x, row)
 				v.MOVQ(bias, b)
-				v.Label(loop)
-				body(biased, operand.Mem{Base: row}, operand.Mem{Base: b})
-				v.ADDQ(xRow, row)
-				v.ADDQ(operand.U8(4), b)
-				v.DECQ(rows)
-				v.JNZ(operand.LabelRef(loop))
+				step := func(n int) {
+					for chain := range n {
+						body(biased, chain, operand.Mem{Base: row}, operand.Mem{Base: b, Disp: 4 * chain})
+						v.ADDQ(xRow, row)
+					}
+					v.ADDQ(operand.U8(4*n), b)
+					v.SUBQ(operand.U8(n), rows)
+				}
+				v.CMPQ(rows, operand.U8(chains))
+				v.JB(operand.LabelRef(label("Single")))
+				v.Label(label("Group"))
+				step(chains)
+				v.CMPQ(rows, operand.U8(chains))
+				v.JAE(operand.LabelRef(label("Group")))
+				v.Label(label("Single"))
+				v.TESTQ(rows, rows)
+				v.JZ(operand.LabelRef(end))
+				v.Label(label("Next"))
+				step(1)
+				v.JNZ(operand.LabelRef(label("Next")))
 				if !biased {
 					v.JMP(operand.LabelRef(end))
 				}
 			}
-			v.Label(name + suffix + "End")
+			v.Label(end)
 		}
 		score := func(biased bool, at, bias operand.Mem) reg.VecVirtual {
 			s := v.vec()
@@ -274,22 +292,25 @@ func softmaxStepKernel(v *simd) {
 			}
 			return s
 		}
-		old, most, total := v.vec(), v.vec(), v.vec()
+		old, total := v.vec(), v.vec()
 		v.load(operand.Mem{Base: highest}, old, m)
-		v.VMOVAPS(old, most)
-		eachRow("max", func(biased bool, at, bias operand.Mem) {
+		most := v.chains(old)
+		eachRow("max", func(biased bool, chain int, at, bias operand.Mem) {
 			// A NaN that the maximum loses comes back in the exponential.
-			v.VMAXPS(score(biased, at, bias), most, most)
+			v.VMAXPS(score(biased, at, bias), most[chain], most[chain])
 		})
-		v.store(most, operand.Mem{Base: highest}, m)
-		v.VSUBPS(most, old, old)
+		for _, other := range most[1:] {
+			v.VMAXPS(other, most[0], most[0])
+		}
+		v.store(most[0], operand.Mem{Base: highest}, m)
+		v.VSUBPS(most[0], old, old)
 		v.expFalling(old)
 		v.store(old, operand.Mem{Base: scale}, m)
 		v.load(operand.Mem{Base: sum}, total, m)
 		v.VMULPS(old, total, total)
-		eachRow("exp", func(biased bool, at, bias operand.Mem) {
+		eachRow("exp", func(biased bool, _ int, at, bias operand.Mem) {
 			s := score(biased, at, bias)
-			v.VSUBPS(most, s, s)
+			v.VSUBPS(most[0], s, s)
 			v.expFalling(s)
 			v.VADDPS(s, total, total)
 			v.store(s, at, m)

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
-
-const noSplit = attr.NOSPLIT
 
 // simd writes vector code for one register width.
 type simd struct {
@@ -17,10 +17,19 @@ type simd struct {
 	name  string // suffix of the functions
 	lanes int    // floats in a vector
 	wide  bool   // AVX-512, with its mask registers
+
+	preloaded map[uint32]reg.VecVirtual // constants in registers
+	collect   func(word uint32)         // not nil while preload learns what is used
 }
 
 func avx2(g *gen) *simd   { return &simd{gen: g, name: "AVX2", lanes: 8} }
 func avx512(g *gen) *simd { return &simd{gen: g, name: "AVX512", lanes: 16, wide: true} }
+
+// fn starts a function, with nothing preloaded.
+func (v *simd) fn(name, signature, doc string, args ...any) {
+	v.preloaded = nil
+	v.gen.fn(name, signature, doc, args...)
+}
 
 // vec gives a fresh vector register.
 func (v *simd) vec() reg.VecVirtual {
@@ -92,17 +101,62 @@ func (v *gen) table(name string, fill func()) operand.Mem {
 	return mem
 }
 
-// f32 gives memory that holds x in every lane of the widest vector. avo's own F32 constants are written as integers,
-// so the bits are given.
-func (v *simd) f32(x float64) operand.Mem { return v.bits(math.Float32bits(float32(x))) }
+// f32 gives an operand that holds x in every lane. avo's own F32 constants are written as integers, so the bits are
+// given.
+func (v *simd) f32(x float64) operand.Op { return v.bits(math.Float32bits(float32(x))) }
 
-// bits gives memory that holds the word in every lane of the widest vector.
-func (v *simd) bits(word uint32) operand.Mem {
+// bits gives an operand that holds the word in every lane: memory, or a register that preload has filled.
+func (v *simd) bits(word uint32) operand.Op {
+	if v.collect != nil {
+		v.collect(word)
+		return operand.Mem{Base: reg.RAX}
+	}
+	if r, ok := v.preloaded[word]; ok {
+		return r
+	}
+	return v.lanesOf(word)
+}
+
+// lanesOf gives memory that holds the word in every lane of the widest vector.
+func (v *simd) lanesOf(word uint32) operand.Mem {
 	return v.table(fmt.Sprintf("lanes%08x", word), func() {
 		for range v.lanes {
 			v.AppendDatum(operand.U32(word))
 		}
 	})
+}
+
+// constant loads a number into a fresh register.
+func (v *simd) constant(x float64) reg.VecVirtual {
+	r := v.vec()
+	v.VMOVUPS(v.f32(x), r)
+	return r
+}
+
+// preload reads the constants of the code that emit writes into registers, for a loop to find there. They are learned
+// by writing the code once into the void. AVX2 has no registers to spare.
+func (v *simd) preload(emit func()) {
+	const most = 24
+	if !v.wide {
+		return
+	}
+	var words []uint32
+	v.collect = func(word uint32) {
+		if len(words) < most && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	context := v.Context
+	v.Context = build.NewContext()
+	v.Function("void")
+	emit()
+	v.Context, v.collect = context, nil
+	loaded := map[uint32]reg.VecVirtual{}
+	for _, word := range words {
+		loaded[word] = v.vec()
+		v.VMOVUPS(v.lanesOf(word), loaded[word])
+	}
+	v.preloaded = loaded
 }
 
 // load reads a vector, or its masked lanes with zeros elsewhere.

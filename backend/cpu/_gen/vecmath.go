@@ -48,13 +48,6 @@ func (v *simd) poly(coefficients []float64, x reg.Register) reg.VecVirtual {
 	return acc
 }
 
-// constant loads a number into a fresh register.
-func (v *simd) constant(x float64) reg.VecVirtual {
-	r := v.vec()
-	v.VMOVUPS(v.f32(x), r)
-	return r
-}
-
 // abs gives |x| in a fresh register.
 func (v *simd) abs(x reg.Register) reg.VecVirtual {
 	r := v.vec()

@@ -4,6 +4,31 @@ import "math"
 
 var negInf = float32(math.Inf(-1))
 
+// keys gives the range of keys that n queries from first on may see, of so many keys. A nil window shows all.
+func (w *Window) keys(first, n, keys int) (lo, hi int) {
+	lo, hi = 0, keys
+	if w != nil && w.Left >= 0 {
+		lo = max(0, first+w.Offset-w.Left)
+	}
+	if w != nil && w.Right >= 0 {
+		hi = min(keys, first+n+w.Offset+w.Right)
+	}
+	return lo, hi
+}
+
+// keyRange gathers the bias that all queries share and gives the range of keys that count.
+func (p *attentionPart) keyRange() (lo, hi int) {
+	lo, hi = p.args.Window.keys(p.first, p.queries, p.Keys)
+	if lo >= hi {
+		return lo, hi
+	}
+	p.shareBias()
+	if p.args.Window != nil || p.keyBias == nil || p.args.Mask != nil && p.args.MaskStride.Query != 0 || p.args.Bias != nil && p.args.BiasStride.Query != 0 {
+		return lo, hi // what is the best key for one query may be hidden from another
+	}
+	return p.trim()
+}
+
 // shareBias gathers what bias and mask add to the scores of all queries alike: what has no stride along the queries.
 func (p *attentionPart) shareBias() {
 	args := p.args
@@ -15,10 +40,10 @@ func (p *attentionPart) shareBias() {
 	}
 	clear(p.keyBias)
 	if bias {
-		p.set.copy2D(p.keyBias, 1, 1, args.Bias[p.at(args.BiasStride, 0):], args.BiasStride.Key, args.BiasStride.Key, 1, p.Keys)
+		p.set.copy2D(p.keyBias, 1, 1, args.Bias[p.at(args.BiasStride, 0, 0):], args.BiasStride.Key, args.BiasStride.Key, 1, p.Keys)
 	}
 	if mask {
-		at := p.at(args.MaskStride, 0)
+		at := p.at(args.MaskStride, 0, 0)
 		for k := range p.keyBias {
 			if args.Mask[at+k*args.MaskStride.Key] == 0 {
 				p.keyBias[k] = negInf
@@ -27,31 +52,20 @@ func (p *attentionPart) shareBias() {
 	}
 }
 
-// trim gives the range of keys that count. It leaves out keys outside the window, and masked keys at both ends whose
-// weight is zero in float32 whatever the query says: those whose bias is so far below another key's that no
-// product of the queries and keys at hand can make up for it. Where all keys are masked alike none is left out.
-func (p *attentionPart) trim(q, keys, values []float32) (lo, hi int) {
+// trim leaves out masked keys at both ends whose weight is zero in float32 whatever the query says: those whose bias is
+// so far below another key's that no product of the queries and keys at hand can make up for it. Where all keys are
+// masked alike none is left out.
+func (p *attentionPart) trim() (lo, hi int) {
 	const zeroBelow = -104 // e^x is 0 in float32
 	lo, hi = 0, p.Keys
-	if w := p.args.Window; w != nil {
-		if w.Left >= 0 {
-			lo = max(0, p.query+w.Offset-w.Left)
-		}
-		if w.Right >= 0 {
-			hi = min(hi, p.query+p.queries+w.Offset+w.Right)
-		}
-		return lo, hi // the best key of one query may be outside the window of another
-	}
-	if p.keyBias == nil || p.args.Mask != nil && p.args.MaskStride.Query != 0 || p.args.Bias != nil && p.args.BiasStride.Query != 0 {
-		return lo, hi
-	}
-	p.set.ReduceRows(ReduceMax, p.scale, p.keyBias, 0, 1, p.Keys)
-	best := p.scale[0]
+	p.set.ReduceRows(ReduceMax, p.norms, p.keyBias, 0, 1, p.Keys)
+	best := p.norms[0]
 	if !(p.keyBias[0] < best+zeroBelow || p.keyBias[p.Keys-1] < best+zeroBelow) {
 		return lo, hi
 	}
-	reach := float64(p.args.Scale) * math.Sqrt(p.largest(q, p.args.QStride.Seq, p.queries, p.Size)*p.largest(keys, p.args.KStride.Seq, p.Keys, p.Size))
-	floor := float64(best) + zeroBelow - 2.01*math.Abs(reach)
+	queryNorm, keyNorm := p.largest(p.q, p.args.QStride.Seq, p.queries, p.Size), p.largest(p.k, p.args.KStride.Seq, p.Keys, p.Size)
+	reach := math.Abs(float64(p.args.Scale)) * math.Sqrt(queryNorm*keyNorm)
+	floor := float64(best) + zeroBelow - 2.01*reach
 	for hi > lo && float64(p.keyBias[hi-1]) < floor {
 		hi--
 	}
@@ -60,8 +74,8 @@ func (p *attentionPart) trim(q, keys, values []float32) (lo, hi int) {
 	}
 	// Zero times a value that is not finite is NaN: such values count.
 	stride := p.args.VStride.Seq
-	before := p.largest(values, stride, lo, p.ValueSize)
-	behind := p.largest(values[min(len(values), hi*stride):], stride, p.Keys-hi, p.ValueSize)
+	before := p.largest(p.v, stride, lo, p.ValueSize)
+	behind := p.largest(p.v[min(len(p.v), hi*stride):], stride, p.Keys-hi, p.ValueSize)
 	if math.IsInf(before+behind, 0) {
 		return 0, p.Keys
 	}
@@ -88,17 +102,17 @@ func (p *attentionPart) largest(x []float32, row, rows, cols int) float64 {
 }
 
 // mask adds to the scores of n keys what is not the same for all queries.
-func (p *attentionPart) mask(first, n int) {
-	args := p.args
+func (b *attentionBlock) mask(first, n int) {
+	args := b.args
 	if args.Bias != nil && args.BiasStride.Query != 0 {
-		at, stride := p.at(args.BiasStride, first), args.BiasStride
-		p.set.copy2D(p.extra, p.columns, 1, args.Bias[at:], stride.Key, stride.Query, n, p.queries)
-		p.set.BinaryRows(Add, p.scores, p.columns, Rows{p.scores, p.columns, 1}, Rows{p.extra, p.columns, 1}, n, p.queries)
+		at, stride := b.at(args.BiasStride, b.first, first), args.BiasStride
+		b.set.copy2D(b.extra, b.columns, 1, args.Bias[at:], stride.Key, stride.Query, n, b.queries)
+		b.set.BinaryRows(Add, b.scores, b.columns, Rows{b.scores, b.columns, 1}, Rows{b.extra, b.columns, 1}, n, b.queries)
 	}
 	if args.Mask != nil && args.MaskStride.Query != 0 {
-		at, stride := p.at(args.MaskStride, first), args.MaskStride
+		at, stride := b.at(args.MaskStride, b.first, first), args.MaskStride
 		for k := range n {
-			row := p.scores[k*p.columns:][:p.queries]
+			row := b.scores[k*b.columns:][:b.queries]
 			for q := range row {
 				if args.Mask[at+k*stride.Key+q*stride.Query] == 0 {
 					row[q] = negInf
@@ -107,23 +121,23 @@ func (p *attentionPart) mask(first, n int) {
 		}
 	}
 	if args.Window != nil {
-		p.window(first, n)
+		b.window(first, n)
 	}
 }
 
-// at is the place of the first query and of a key in a bias or mask.
-func (p *attentionPart) at(stride MaskStride, key int) int {
-	return p.batch*stride.Batch + p.head*stride.Head + p.query*stride.Query + key*stride.Key
+// at is the place of a query and a key in a bias or mask.
+func (p *attentionPart) at(stride MaskStride, query, key int) int {
+	return p.batch*stride.Batch + p.head*stride.Head + query*stride.Query + key*stride.Key
 }
 
 // window sets the scores outside the band to -∞. Key k is seen by a run of queries around the one on whose diagonal
 // it lies.
-func (p *attentionPart) window(first, n int) {
-	w := p.args.Window
+func (b *attentionBlock) window(first, n int) {
+	w := b.args.Window
 	for k := range n {
-		row := p.scores[k*p.columns:][:p.queries]
-		diagonal := first + k - w.Offset - p.query
-		lo, hi := 0, p.queries
+		row := b.scores[k*b.columns:][:b.queries]
+		diagonal := first + k - w.Offset - b.first
+		lo, hi := 0, b.queries
 		if w.Right >= 0 {
 			lo = min(hi, max(lo, diagonal-w.Right))
 		}

@@ -221,10 +221,9 @@ func TestAttentionTrimsPadding(t *testing.T) {
 			return append([]float32(nil), c.args.Out...)
 		}
 		trimmed := run()
-		p := attentionPart{Attention: plan, args: &c.args, queries: 10, columns: roundUp(10, s.gemm.vec)}
-		p.allot(floats(scratch, len(scratch)/4))
-		p.shareBias()
-		lo, hi := p.trim(c.args.Q, c.args.K, c.args.V)
+		p := attentionPart{Attention: plan, args: &c.args, q: c.args.Q, k: c.args.K, v: c.args.V, queries: 40,
+			keyBias: make([]float32, 40), norms: make([]float32, 40)}
+		lo, hi := p.keyRange()
 		require.Equal(t, []int{0, 21}, []int{lo, hi})
 		c.args.V[39*c.args.VStride.Seq] = float32(math.Inf(1)) // one head has to look at all keys now
 		whole := run()

@@ -1,14 +1,15 @@
 package kernel
 
+import "unsafe"
+
 // copy2D copies a matrix of float32 between any strides, through the transposing kernel if the contiguous axis of
 // the source is not the destination's.
 func (s *Set) copy2D(dst []float32, dstRow, dstCol int, src []float32, srcRow, srcCol, rows, cols int) {
 	switch {
 	case rows == 0 || cols == 0:
 	case dstCol == 1 && srcCol == 1:
-		for r := range rows {
-			copy(dst[r*dstRow:][:cols], src[r*srcRow:][:cols])
-		}
+		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
+		s.copyRows(&dst[0], dstRow, &src[0], srcRow, rows, cols)
 	case dstCol == 1 && srcRow == 1:
 		_, _ = dst[(rows-1)*dstRow+cols-1], src[(cols-1)*srcCol+rows-1]
 		s.transpose(&dst[0], dstRow, &src[0], srcCol, rows, cols)
@@ -38,5 +39,11 @@ func transposeGeneric(dst *float32, dstRow int, src *float32, srcRow int, rows, 
 				}
 			}
 		}
+	}
+}
+
+func copyRowsGeneric(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int) {
+	for r := range rows {
+		copy(unsafe.Slice(offset(dst, r*dstRow), cols), unsafe.Slice(offset(src, r*srcRow), cols))
 	}
 }

@@ -4,6 +4,11 @@
 
 package kernel
 
+// copyRowsAVX2 is the unaryFunc of copying.
+//
+//go:noescape
+func copyRowsAVX2(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+
 // unaryAVX2_Exp is the unaryFunc of Exp.
 //
 //go:noescape

@@ -4,6 +4,62 @@
 
 #include "textflag.h"
 
+// func copyRowsAVX2(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// Requires: AVX
+TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA tailMask<>+0(SB)/8, $0xffffffffffffffff
+DATA tailMask<>+8(SB)/8, $0xffffffffffffffff
+DATA tailMask<>+16(SB)/8, $0xffffffffffffffff
+DATA tailMask<>+24(SB)/8, $0xffffffffffffffff
+DATA tailMask<>+32(SB)/8, $0x0000000000000000
+DATA tailMask<>+40(SB)/8, $0x0000000000000000
+DATA tailMask<>+48(SB)/8, $0x0000000000000000
+DATA tailMask<>+56(SB)/8, $0x0000000000000000
+GLOBL tailMask<>(SB), RODATA|NOPTR, $64
+
 // func unaryAVX2_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·unaryAVX2_Exp(SB), NOSPLIT, $0-48
@@ -105,16 +161,6 @@ next:
 	JNZ  row
 	VZEROUPPER
 	RET
-
-DATA tailMask<>+0(SB)/8, $0xffffffffffffffff
-DATA tailMask<>+8(SB)/8, $0xffffffffffffffff
-DATA tailMask<>+16(SB)/8, $0xffffffffffffffff
-DATA tailMask<>+24(SB)/8, $0xffffffffffffffff
-DATA tailMask<>+32(SB)/8, $0x0000000000000000
-DATA tailMask<>+40(SB)/8, $0x0000000000000000
-DATA tailMask<>+48(SB)/8, $0x0000000000000000
-DATA tailMask<>+56(SB)/8, $0x0000000000000000
-GLOBL tailMask<>(SB), RODATA|NOPTR, $64
 
 DATA lanes42b20000<>+0(SB)/4, $0x42b20000
 DATA lanes42b20000<>+4(SB)/4, $0x42b20000

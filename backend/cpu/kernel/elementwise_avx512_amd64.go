@@ -4,6 +4,11 @@
 
 package kernel
 
+// copyRowsAVX512 is the unaryFunc of copying.
+//
+//go:noescape
+func copyRowsAVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+
 // unaryAVX512_Exp is the unaryFunc of Exp.
 //
 //go:noescape

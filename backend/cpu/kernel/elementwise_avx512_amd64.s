@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func copyRowsAVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·unaryAVX512_Exp(SB), NOSPLIT, $0-48
+TEXT ·copyRowsAVX512(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+16(FP), CX
 	MOVQ  rows+32(FP), DX
@@ -26,26 +26,84 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VMOVUPS      lanes42b20000<>+0(SB), Z1
-	VMINPS       Z0, Z1, Z0
-	VMOVUPS      lanesc2d00000<>+0(SB), Z1
-	VMAXPS       Z0, Z1, Z0
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z1
-	VFMADD213PS  lanes4b400000<>+0(SB), Z0, Z1
-	VSUBPS       lanes4b400000<>+0(SB), Z1, Z1
-	VFNMADD231PS lanes3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z1, Z0
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z2
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z0, Z2
-	VMULPS       Z0, Z0, Z3
-	VFMADD213PS  Z0, Z3, Z2
-	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
-	VSCALEFPS    Z1, Z2, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS (CX)(SI*1), Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Exp(SB), NOSPLIT, $0-48
+	VMOVUPS lanes42b20000<>+0(SB), Z0
+	VMOVUPS lanesc2d00000<>+0(SB), Z1
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3f318000<>+0(SB), Z4
+	VMOVUPS lanesb95e8083<>+0(SB), Z5
+	VMOVUPS lanes3ab511d3<>+0(SB), Z6
+	VMOVUPS lanes3c091d33<>+0(SB), Z7
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z8
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z9
+	VMOVUPS lanes3efffffe<>+0(SB), Z10
+	VMOVUPS lanes3f800000<>+0(SB), Z11
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Z12
+	VMOVUPS      Z0, Z13
+	VMINPS       Z12, Z13, Z12
+	VMOVUPS      Z1, Z13
+	VMAXPS       Z12, Z13, Z12
+	VMOVUPS      Z2, Z13
+	VFMADD213PS  Z3, Z12, Z13
+	VSUBPS       Z3, Z13, Z13
+	VFNMADD231PS Z4, Z13, Z12
+	VFNMADD231PS Z5, Z13, Z12
+	VMOVUPS      Z6, Z14
+	VFMADD213PS  Z7, Z12, Z14
+	VFMADD213PS  Z8, Z12, Z14
+	VFMADD213PS  Z9, Z12, Z14
+	VFMADD213PS  Z10, Z12, Z14
+	VMULPS       Z12, Z12, Z15
+	VFMADD213PS  Z12, Z15, Z14
+	VADDPS       Z11, Z14, Z14
+	VSCALEFPS    Z13, Z14, Z12
+	VMOVUPS      Z12, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -53,26 +111,26 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VMOVUPS      lanes42b20000<>+0(SB), Z1
-	VMINPS       Z0, Z1, Z0
-	VMOVUPS      lanesc2d00000<>+0(SB), Z1
-	VMAXPS       Z0, Z1, Z0
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z1
-	VFMADD213PS  lanes4b400000<>+0(SB), Z0, Z1
-	VSUBPS       lanes4b400000<>+0(SB), Z1, Z1
-	VFNMADD231PS lanes3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z1, Z0
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z2
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z0, Z2
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z0, Z2
-	VMULPS       Z0, Z0, Z3
-	VFMADD213PS  Z0, Z3, Z2
-	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
-	VSCALEFPS    Z1, Z2, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z12
+	VMOVUPS      Z0, Z13
+	VMINPS       Z12, Z13, Z12
+	VMOVUPS      Z1, Z13
+	VMAXPS       Z12, Z13, Z12
+	VMOVUPS      Z2, Z13
+	VFMADD213PS  Z3, Z12, Z13
+	VSUBPS       Z3, Z13, Z13
+	VFNMADD231PS Z4, Z13, Z12
+	VFNMADD231PS Z5, Z13, Z12
+	VMOVUPS      Z6, Z14
+	VFMADD213PS  Z7, Z12, Z14
+	VFMADD213PS  Z8, Z12, Z14
+	VFMADD213PS  Z9, Z12, Z14
+	VFMADD213PS  Z10, Z12, Z14
+	VMULPS       Z12, Z12, Z15
+	VFMADD213PS  Z12, Z15, Z14
+	VADDPS       Z11, Z14, Z14
+	VSCALEFPS    Z13, Z14, Z12
+	VMOVUPS      Z12, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -305,18 +363,42 @@ GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 // func unaryAVX512_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Erf(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes3fb504f3<>+0(SB), Z1
+	VMOVUPS lanes41200000<>+0(SB), Z2
+	VMOVUPS lanesb2998f60<>+0(SB), Z3
+	VMOVUPS lanes350d8a90<>+0(SB), Z4
+	VMOVUPS lanesb6e1e7e0<>+0(SB), Z5
+	VMOVUPS lanes3845d2e9<>+0(SB), Z6
+	VMOVUPS lanesb933a243<>+0(SB), Z7
+	VMOVUPS lanesb857c4c2<>+0(SB), Z8
+	VMOVUPS lanes3ba003a5<>+0(SB), Z9
+	VMOVUPS lanesbd151677<>+0(SB), Z10
+	VMOVUPS lanesbea2f70c<>+0(SB), Z11
+	VMOVUPS lanesbf4c424a<>+0(SB), Z12
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z13
+	VMOVUPS lanes4b400000<>+0(SB), Z14
+	VMOVUPS lanes3f318000<>+0(SB), Z15
+	VMOVUPS lanesb95e8083<>+0(SB), Z16
+	VMOVUPS lanes3ab511d3<>+0(SB), Z17
+	VMOVUPS lanes3c091d33<>+0(SB), Z18
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z19
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z20
+	VMOVUPS lanes3efffffe<>+0(SB), Z21
+	VMOVUPS lanes3f800000<>+0(SB), Z22
+	VMOVUPS lanesba2b4fa1<>+0(SB), Z23
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -324,52 +406,52 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VMULPS       lanes3fb504f3<>+0(SB), Z1, Z3
-	VMOVUPS      lanes41200000<>+0(SB), Z2
-	VMINPS       Z3, Z2, Z3
-	VMOVUPS      lanesb2998f60<>+0(SB), Z2
-	VFMADD213PS  lanes350d8a90<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb6e1e7e0<>+0(SB), Z3, Z2
-	VFMADD213PS  lanes3845d2e9<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb933a243<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb857c4c2<>+0(SB), Z3, Z2
-	VFMADD213PS  lanes3ba003a5<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbd151677<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbea2f70c<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbf4c424a<>+0(SB), Z3, Z2
-	VMULPS       Z3, Z2, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z3
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z3
-	VSUBPS       lanes4b400000<>+0(SB), Z3, Z3
-	VFNMADD231PS lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z4
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z2, Z5
-	VFMADD213PS  Z2, Z5, Z4
-	VADDPS       lanes3f800000<>+0(SB), Z4, Z4
-	VSCALEFPS    Z3, Z4, Z2
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z1, Z2
-	VMOVUPS      lanesba2b4fa1<>+0(SB), Z4
-	VFMADD213PS  lanes3ba6a0cc<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbcdbb73f<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3de71401<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbec09397<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e0375d4<>+0(SB), Z2, Z4
-	VFMADD213PS  Z1, Z1, Z4
-	VCMPPS       $0x01, lanes3f4ccccd<>+0(SB), Z1, K2
-	VMOVAPS      Z4, K2, Z3
-	VANDPS       lanes80000000<>+0(SB), Z0, Z0
-	VORPS        Z0, Z3, Z3
-	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z24
+	VANDPS       Z0, Z24, Z25
+	VMULPS       Z1, Z25, Z27
+	VMOVUPS      Z2, Z26
+	VMINPS       Z27, Z26, Z27
+	VMOVUPS      Z3, Z26
+	VFMADD213PS  Z4, Z27, Z26
+	VFMADD213PS  Z5, Z27, Z26
+	VFMADD213PS  Z6, Z27, Z26
+	VFMADD213PS  Z7, Z27, Z26
+	VFMADD213PS  Z8, Z27, Z26
+	VFMADD213PS  Z9, Z27, Z26
+	VFMADD213PS  Z10, Z27, Z26
+	VFMADD213PS  Z11, Z27, Z26
+	VFMADD213PS  Z12, Z27, Z26
+	VMULPS       Z27, Z26, Z26
+	VMOVUPS      Z13, Z27
+	VFMADD213PS  Z14, Z26, Z27
+	VSUBPS       Z14, Z27, Z27
+	VFNMADD231PS Z15, Z27, Z26
+	VFNMADD231PS Z16, Z27, Z26
+	VMOVUPS      Z17, Z28
+	VFMADD213PS  Z18, Z26, Z28
+	VFMADD213PS  Z19, Z26, Z28
+	VFMADD213PS  Z20, Z26, Z28
+	VFMADD213PS  Z21, Z26, Z28
+	VMULPS       Z26, Z26, Z29
+	VFMADD213PS  Z26, Z29, Z28
+	VADDPS       Z22, Z28, Z28
+	VSCALEFPS    Z27, Z28, Z26
+	VMOVUPS      Z22, Z27
+	VSUBPS       Z26, Z27, Z27
+	VMULPS       Z25, Z25, Z26
+	VMOVUPS      Z23, Z28
+	VFMADD213PS  lanes3ba6a0cc<>+0(SB), Z26, Z28
+	VFMADD213PS  lanesbcdbb73f<>+0(SB), Z26, Z28
+	VFMADD213PS  lanes3de71401<>+0(SB), Z26, Z28
+	VFMADD213PS  lanesbec09397<>+0(SB), Z26, Z28
+	VFMADD213PS  lanes3e0375d4<>+0(SB), Z26, Z28
+	VFMADD213PS  Z25, Z25, Z28
+	VCMPPS       $0x01, lanes3f4ccccd<>+0(SB), Z25, K2
+	VMOVAPS      Z28, K2, Z27
+	VANDPS       lanes80000000<>+0(SB), Z24, Z24
+	VORPS        Z24, Z27, Z27
+	VMOVAPS      Z27, Z24
+	VMOVUPS      Z24, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -377,52 +459,52 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VMULPS       lanes3fb504f3<>+0(SB), Z1, Z3
-	VMOVUPS      lanes41200000<>+0(SB), Z2
-	VMINPS       Z3, Z2, Z3
-	VMOVUPS      lanesb2998f60<>+0(SB), Z2
-	VFMADD213PS  lanes350d8a90<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb6e1e7e0<>+0(SB), Z3, Z2
-	VFMADD213PS  lanes3845d2e9<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb933a243<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesb857c4c2<>+0(SB), Z3, Z2
-	VFMADD213PS  lanes3ba003a5<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbd151677<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbea2f70c<>+0(SB), Z3, Z2
-	VFMADD213PS  lanesbf4c424a<>+0(SB), Z3, Z2
-	VMULPS       Z3, Z2, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z3
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z3
-	VSUBPS       lanes4b400000<>+0(SB), Z3, Z3
-	VFNMADD231PS lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z4
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z2, Z5
-	VFMADD213PS  Z2, Z5, Z4
-	VADDPS       lanes3f800000<>+0(SB), Z4, Z4
-	VSCALEFPS    Z3, Z4, Z2
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z1, Z2
-	VMOVUPS      lanesba2b4fa1<>+0(SB), Z4
-	VFMADD213PS  lanes3ba6a0cc<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbcdbb73f<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3de71401<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbec09397<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e0375d4<>+0(SB), Z2, Z4
-	VFMADD213PS  Z1, Z1, Z4
-	VCMPPS       $0x01, lanes3f4ccccd<>+0(SB), Z1, K2
-	VMOVAPS      Z4, K2, Z3
-	VANDPS       lanes80000000<>+0(SB), Z0, Z0
-	VORPS        Z0, Z3, Z3
-	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z24
+	VANDPS       Z0, Z24, Z25
+	VMULPS       Z1, Z25, Z27
+	VMOVUPS      Z2, Z26
+	VMINPS       Z27, Z26, Z27
+	VMOVUPS      Z3, Z26
+	VFMADD213PS  Z4, Z27, Z26
+	VFMADD213PS  Z5, Z27, Z26
+	VFMADD213PS  Z6, Z27, Z26
+	VFMADD213PS  Z7, Z27, Z26
+	VFMADD213PS  Z8, Z27, Z26
+	VFMADD213PS  Z9, Z27, Z26
+	VFMADD213PS  Z10, Z27, Z26
+	VFMADD213PS  Z11, Z27, Z26
+	VFMADD213PS  Z12, Z27, Z26
+	VMULPS       Z27, Z26, Z26
+	VMOVUPS      Z13, Z27
+	VFMADD213PS  Z14, Z26, Z27
+	VSUBPS       Z14, Z27, Z27
+	VFNMADD231PS Z15, Z27, Z26
+	VFNMADD231PS Z16, Z27, Z26
+	VMOVUPS      Z17, Z28
+	VFMADD213PS  Z18, Z26, Z28
+	VFMADD213PS  Z19, Z26, Z28
+	VFMADD213PS  Z20, Z26, Z28
+	VFMADD213PS  Z21, Z26, Z28
+	VMULPS       Z26, Z26, Z29
+	VFMADD213PS  Z26, Z29, Z28
+	VADDPS       Z22, Z28, Z28
+	VSCALEFPS    Z27, Z28, Z26
+	VMOVUPS      Z22, Z27
+	VSUBPS       Z26, Z27, Z27
+	VMULPS       Z25, Z25, Z26
+	VMOVUPS      Z23, Z28
+	VFMADD213PS  lanes3ba6a0cc<>+0(SB), Z26, Z28
+	VFMADD213PS  lanesbcdbb73f<>+0(SB), Z26, Z28
+	VFMADD213PS  lanes3de71401<>+0(SB), Z26, Z28
+	VFMADD213PS  lanesbec09397<>+0(SB), Z26, Z28
+	VFMADD213PS  lanes3e0375d4<>+0(SB), Z26, Z28
+	VFMADD213PS  Z25, Z25, Z28
+	VCMPPS       $0x01, lanes3f4ccccd<>+0(SB), Z25, K2
+	VMOVAPS      Z28, K2, Z27
+	VANDPS       lanes80000000<>+0(SB), Z24, Z24
+	VORPS        Z24, Z27, Z27
+	VMOVAPS      Z27, Z24
+	VMOVUPS      Z24, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -817,18 +899,41 @@ GLOBL lanes80000000<>(SB), RODATA|NOPTR, $64
 // func unaryAVX512_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes41200000<>+0(SB), Z1
+	VMOVUPS lanesb2998f60<>+0(SB), Z2
+	VMOVUPS lanes350d8a90<>+0(SB), Z3
+	VMOVUPS lanesb6e1e7e0<>+0(SB), Z4
+	VMOVUPS lanes3845d2e9<>+0(SB), Z5
+	VMOVUPS lanesb933a243<>+0(SB), Z6
+	VMOVUPS lanesb857c4c2<>+0(SB), Z7
+	VMOVUPS lanes3ba003a5<>+0(SB), Z8
+	VMOVUPS lanesbd151677<>+0(SB), Z9
+	VMOVUPS lanesbea2f70c<>+0(SB), Z10
+	VMOVUPS lanesbf4c424a<>+0(SB), Z11
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z12
+	VMOVUPS lanes4b400000<>+0(SB), Z13
+	VMOVUPS lanes3f318000<>+0(SB), Z14
+	VMOVUPS lanesb95e8083<>+0(SB), Z15
+	VMOVUPS lanes3ab511d3<>+0(SB), Z16
+	VMOVUPS lanes3c091d33<>+0(SB), Z17
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z18
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z19
+	VMOVUPS lanes3efffffe<>+0(SB), Z20
+	VMOVUPS lanes3f800000<>+0(SB), Z21
+	VMOVUPS lanes3f000000<>+0(SB), Z22
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -836,40 +941,40 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VMOVUPS      lanes41200000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesb2998f60<>+0(SB), Z2
-	VFMADD213PS  lanes350d8a90<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb6e1e7e0<>+0(SB), Z1, Z2
-	VFMADD213PS  lanes3845d2e9<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb933a243<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb857c4c2<>+0(SB), Z1, Z2
-	VFMADD213PS  lanes3ba003a5<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbd151677<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbea2f70c<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbf4c424a<>+0(SB), Z1, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z5
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z5
-	VSUBPS       lanes4b400000<>+0(SB), Z5, Z5
-	VFNMADD231PS lanes3f318000<>+0(SB), Z5, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z5, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z6
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z6
-	VMULPS       Z2, Z2, Z7
-	VFMADD213PS  Z2, Z7, Z6
-	VADDPS       lanes3f800000<>+0(SB), Z6, Z6
-	VSCALEFPS    Z5, Z6, Z2
-	VMULPS       lanes3f000000<>+0(SB), Z1, Z1
-	VPXORD       Z3, Z3, Z3
-	VMAXPS       Z0, Z3, Z0
-	VFNMADD231PS Z2, Z1, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z23
+	VANDPS       Z0, Z23, Z24
+	VMOVUPS      Z1, Z25
+	VMINPS       Z24, Z25, Z24
+	VMOVUPS      Z2, Z25
+	VFMADD213PS  Z3, Z24, Z25
+	VFMADD213PS  Z4, Z24, Z25
+	VFMADD213PS  Z5, Z24, Z25
+	VFMADD213PS  Z6, Z24, Z25
+	VFMADD213PS  Z7, Z24, Z25
+	VFMADD213PS  Z8, Z24, Z25
+	VFMADD213PS  Z9, Z24, Z25
+	VFMADD213PS  Z10, Z24, Z25
+	VFMADD213PS  Z11, Z24, Z25
+	VMULPS       Z24, Z25, Z25
+	VMOVUPS      Z12, Z28
+	VFMADD213PS  Z13, Z25, Z28
+	VSUBPS       Z13, Z28, Z28
+	VFNMADD231PS Z14, Z28, Z25
+	VFNMADD231PS Z15, Z28, Z25
+	VMOVUPS      Z16, Z29
+	VFMADD213PS  Z17, Z25, Z29
+	VFMADD213PS  Z18, Z25, Z29
+	VFMADD213PS  Z19, Z25, Z29
+	VFMADD213PS  Z20, Z25, Z29
+	VMULPS       Z25, Z25, Z30
+	VFMADD213PS  Z25, Z30, Z29
+	VADDPS       Z21, Z29, Z29
+	VSCALEFPS    Z28, Z29, Z25
+	VMULPS       Z22, Z24, Z24
+	VPXORD       Z26, Z26, Z26
+	VMAXPS       Z23, Z26, Z23
+	VFNMADD231PS Z25, Z24, Z23
+	VMOVUPS      Z23, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -877,40 +982,40 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VMOVUPS      lanes41200000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesb2998f60<>+0(SB), Z2
-	VFMADD213PS  lanes350d8a90<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb6e1e7e0<>+0(SB), Z1, Z2
-	VFMADD213PS  lanes3845d2e9<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb933a243<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesb857c4c2<>+0(SB), Z1, Z2
-	VFMADD213PS  lanes3ba003a5<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbd151677<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbea2f70c<>+0(SB), Z1, Z2
-	VFMADD213PS  lanesbf4c424a<>+0(SB), Z1, Z2
-	VMULPS       Z1, Z2, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z5
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z5
-	VSUBPS       lanes4b400000<>+0(SB), Z5, Z5
-	VFNMADD231PS lanes3f318000<>+0(SB), Z5, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z5, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z6
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z6
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z6
-	VMULPS       Z2, Z2, Z7
-	VFMADD213PS  Z2, Z7, Z6
-	VADDPS       lanes3f800000<>+0(SB), Z6, Z6
-	VSCALEFPS    Z5, Z6, Z2
-	VMULPS       lanes3f000000<>+0(SB), Z1, Z1
-	VPXORD       Z4, Z4, Z4
-	VMAXPS       Z0, Z4, Z0
-	VFNMADD231PS Z2, Z1, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z23
+	VANDPS       Z0, Z23, Z24
+	VMOVUPS      Z1, Z25
+	VMINPS       Z24, Z25, Z24
+	VMOVUPS      Z2, Z25
+	VFMADD213PS  Z3, Z24, Z25
+	VFMADD213PS  Z4, Z24, Z25
+	VFMADD213PS  Z5, Z24, Z25
+	VFMADD213PS  Z6, Z24, Z25
+	VFMADD213PS  Z7, Z24, Z25
+	VFMADD213PS  Z8, Z24, Z25
+	VFMADD213PS  Z9, Z24, Z25
+	VFMADD213PS  Z10, Z24, Z25
+	VFMADD213PS  Z11, Z24, Z25
+	VMULPS       Z24, Z25, Z25
+	VMOVUPS      Z12, Z28
+	VFMADD213PS  Z13, Z25, Z28
+	VSUBPS       Z13, Z28, Z28
+	VFNMADD231PS Z14, Z28, Z25
+	VFNMADD231PS Z15, Z28, Z25
+	VMOVUPS      Z16, Z29
+	VFMADD213PS  Z17, Z25, Z29
+	VFMADD213PS  Z18, Z25, Z29
+	VFMADD213PS  Z19, Z25, Z29
+	VFMADD213PS  Z20, Z25, Z29
+	VMULPS       Z25, Z25, Z30
+	VFMADD213PS  Z25, Z30, Z29
+	VADDPS       Z21, Z29, Z29
+	VSCALEFPS    Z28, Z29, Z25
+	VMULPS       Z22, Z24, Z24
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z23, Z27, Z23
+	VFNMADD231PS Z25, Z24, Z23
+	VMOVUPS      Z23, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -945,18 +1050,33 @@ GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $64
 // func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_GeluTanh(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes3d922279<>+0(SB), Z0
+	VMOVUPS lanes3fcc422a<>+0(SB), Z1
+	VMOVUPS lanes80000000<>+0(SB), Z2
+	VMOVUPS lanes42b20000<>+0(SB), Z3
+	VMOVUPS lanesc2d00000<>+0(SB), Z4
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z5
+	VMOVUPS lanes4b400000<>+0(SB), Z6
+	VMOVUPS lanes3f318000<>+0(SB), Z7
+	VMOVUPS lanesb95e8083<>+0(SB), Z8
+	VMOVUPS lanes3ab511d3<>+0(SB), Z9
+	VMOVUPS lanes3c091d33<>+0(SB), Z10
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z11
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z12
+	VMOVUPS lanes3efffffe<>+0(SB), Z13
+	VMOVUPS lanes3f800000<>+0(SB), Z14
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -964,33 +1084,33 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VMULPS       Z0, Z0, Z1
-	VMOVUPS      lanes3d922279<>+0(SB), Z2
-	VFMADD213PS  lanes3fcc422a<>+0(SB), Z1, Z2
-	VMULPS       Z0, Z2, Z1
-	VXORPS       lanes80000000<>+0(SB), Z1, Z1
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z1, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z1, Z3
-	VMULPS       Z1, Z1, Z4
-	VFMADD213PS  Z1, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z1
-	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
-	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z15
+	VMULPS       Z15, Z15, Z16
+	VMOVUPS      Z0, Z17
+	VFMADD213PS  Z1, Z16, Z17
+	VMULPS       Z15, Z17, Z16
+	VXORPS       Z2, Z16, Z16
+	VMOVUPS      Z3, Z17
+	VMINPS       Z16, Z17, Z16
+	VMOVUPS      Z4, Z17
+	VMAXPS       Z16, Z17, Z16
+	VMOVUPS      Z5, Z17
+	VFMADD213PS  Z6, Z16, Z17
+	VSUBPS       Z6, Z17, Z17
+	VFNMADD231PS Z7, Z17, Z16
+	VFNMADD231PS Z8, Z17, Z16
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z16, Z18
+	VFMADD213PS  Z11, Z16, Z18
+	VFMADD213PS  Z12, Z16, Z18
+	VFMADD213PS  Z13, Z16, Z18
+	VMULPS       Z16, Z16, Z19
+	VFMADD213PS  Z16, Z19, Z18
+	VADDPS       Z14, Z18, Z18
+	VSCALEFPS    Z17, Z18, Z16
+	VADDPS       Z14, Z16, Z16
+	VDIVPS       Z16, Z15, Z15
+	VMOVUPS      Z15, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -998,33 +1118,33 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VMULPS       Z0, Z0, Z1
-	VMOVUPS      lanes3d922279<>+0(SB), Z2
-	VFMADD213PS  lanes3fcc422a<>+0(SB), Z1, Z2
-	VMULPS       Z0, Z2, Z1
-	VXORPS       lanes80000000<>+0(SB), Z1, Z1
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z1, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z1, Z3
-	VMULPS       Z1, Z1, Z4
-	VFMADD213PS  Z1, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z1
-	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
-	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z15
+	VMULPS       Z15, Z15, Z16
+	VMOVUPS      Z0, Z17
+	VFMADD213PS  Z1, Z16, Z17
+	VMULPS       Z15, Z17, Z16
+	VXORPS       Z2, Z16, Z16
+	VMOVUPS      Z3, Z17
+	VMINPS       Z16, Z17, Z16
+	VMOVUPS      Z4, Z17
+	VMAXPS       Z16, Z17, Z16
+	VMOVUPS      Z5, Z17
+	VFMADD213PS  Z6, Z16, Z17
+	VSUBPS       Z6, Z17, Z17
+	VFNMADD231PS Z7, Z17, Z16
+	VFNMADD231PS Z8, Z17, Z16
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z16, Z18
+	VFMADD213PS  Z11, Z16, Z18
+	VFMADD213PS  Z12, Z16, Z18
+	VFMADD213PS  Z13, Z16, Z18
+	VMULPS       Z16, Z16, Z19
+	VFMADD213PS  Z16, Z19, Z18
+	VADDPS       Z14, Z18, Z18
+	VSCALEFPS    Z17, Z18, Z16
+	VADDPS       Z14, Z16, Z16
+	VDIVPS       Z16, Z15, Z15
+	VMOVUPS      Z15, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1077,18 +1197,39 @@ GLOBL lanes3fcc422a<>(SB), RODATA|NOPTR, $64
 // func unaryAVX512_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Tanh(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes42b20000<>+0(SB), Z1
+	VMOVUPS lanesc2d00000<>+0(SB), Z2
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z3
+	VMOVUPS lanes4b400000<>+0(SB), Z4
+	VMOVUPS lanes3f318000<>+0(SB), Z5
+	VMOVUPS lanesb95e8083<>+0(SB), Z6
+	VMOVUPS lanes3ab511d3<>+0(SB), Z7
+	VMOVUPS lanes3c091d33<>+0(SB), Z8
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z9
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z10
+	VMOVUPS lanes3efffffe<>+0(SB), Z11
+	VMOVUPS lanes3f800000<>+0(SB), Z12
+	VMOVUPS lanes40000000<>+0(SB), Z13
+	VMOVUPS lanesbbbb56d5<>+0(SB), Z14
+	VMOVUPS lanes3ca92b9d<>+0(SB), Z15
+	VMOVUPS lanesbd5c222d<>+0(SB), Z16
+	VMOVUPS lanes3e0883b5<>+0(SB), Z17
+	VMOVUPS lanesbeaaaa9a<>+0(SB), Z18
+	VMOVUPS lanes3f200000<>+0(SB), Z19
+	VMOVUPS lanes80000000<>+0(SB), Z20
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1096,46 +1237,46 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VADDPS       Z1, Z1, Z2
-	VMOVUPS      lanes42b20000<>+0(SB), Z3
-	VMINPS       Z2, Z3, Z2
-	VMOVUPS      lanesc2d00000<>+0(SB), Z3
-	VMAXPS       Z2, Z3, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z3
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z3
-	VSUBPS       lanes4b400000<>+0(SB), Z3, Z3
-	VFNMADD231PS lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z4
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z2, Z5
-	VFMADD213PS  Z2, Z5, Z4
-	VADDPS       lanes3f800000<>+0(SB), Z4, Z4
-	VSCALEFPS    Z3, Z4, Z2
-	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
-	VMOVUPS      lanes40000000<>+0(SB), Z4
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
-	VDIVPS       Z2, Z4, Z2
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z1, Z2
-	VMOVUPS      lanesbbbb56d5<>+0(SB), Z4
-	VFMADD213PS  lanes3ca92b9d<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbd5c222d<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e0883b5<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbeaaaa9a<>+0(SB), Z2, Z4
-	VMULPS       Z1, Z2, Z2
-	VFMADD213PS  Z1, Z2, Z4
-	VCMPPS       $0x01, lanes3f200000<>+0(SB), Z1, K2
-	VMOVAPS      Z4, K2, Z3
-	VANDPS       lanes80000000<>+0(SB), Z0, Z0
-	VORPS        Z0, Z3, Z3
-	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z21
+	VANDPS       Z0, Z21, Z22
+	VADDPS       Z22, Z22, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VMAXPS       Z23, Z24, Z23
+	VMOVUPS      Z3, Z24
+	VFMADD213PS  Z4, Z23, Z24
+	VSUBPS       Z4, Z24, Z24
+	VFNMADD231PS Z5, Z24, Z23
+	VFNMADD231PS Z6, Z24, Z23
+	VMOVUPS      Z7, Z25
+	VFMADD213PS  Z8, Z23, Z25
+	VFMADD213PS  Z9, Z23, Z25
+	VFMADD213PS  Z10, Z23, Z25
+	VFMADD213PS  Z11, Z23, Z25
+	VMULPS       Z23, Z23, Z26
+	VFMADD213PS  Z23, Z26, Z25
+	VADDPS       Z12, Z25, Z25
+	VSCALEFPS    Z24, Z25, Z23
+	VADDPS       Z12, Z23, Z23
+	VMOVUPS      Z13, Z25
+	VMOVUPS      Z12, Z24
+	VDIVPS       Z23, Z25, Z23
+	VSUBPS       Z23, Z24, Z24
+	VMULPS       Z22, Z22, Z23
+	VMOVUPS      Z14, Z25
+	VFMADD213PS  Z15, Z23, Z25
+	VFMADD213PS  Z16, Z23, Z25
+	VFMADD213PS  Z17, Z23, Z25
+	VFMADD213PS  Z18, Z23, Z25
+	VMULPS       Z22, Z23, Z23
+	VFMADD213PS  Z22, Z23, Z25
+	VCMPPS       $0x01, Z19, Z22, K2
+	VMOVAPS      Z25, K2, Z24
+	VANDPS       Z20, Z21, Z21
+	VORPS        Z21, Z24, Z24
+	VMOVAPS      Z24, Z21
+	VMOVUPS      Z21, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1143,46 +1284,46 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VANDPS       lanes7fffffff<>+0(SB), Z0, Z1
-	VADDPS       Z1, Z1, Z2
-	VMOVUPS      lanes42b20000<>+0(SB), Z3
-	VMINPS       Z2, Z3, Z2
-	VMOVUPS      lanesc2d00000<>+0(SB), Z3
-	VMAXPS       Z2, Z3, Z2
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z3
-	VFMADD213PS  lanes4b400000<>+0(SB), Z2, Z3
-	VSUBPS       lanes4b400000<>+0(SB), Z3, Z3
-	VFNMADD231PS lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z4
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z2, Z5
-	VFMADD213PS  Z2, Z5, Z4
-	VADDPS       lanes3f800000<>+0(SB), Z4, Z4
-	VSCALEFPS    Z3, Z4, Z2
-	VADDPS       lanes3f800000<>+0(SB), Z2, Z2
-	VMOVUPS      lanes40000000<>+0(SB), Z4
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
-	VDIVPS       Z2, Z4, Z2
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z1, Z1, Z2
-	VMOVUPS      lanesbbbb56d5<>+0(SB), Z4
-	VFMADD213PS  lanes3ca92b9d<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbd5c222d<>+0(SB), Z2, Z4
-	VFMADD213PS  lanes3e0883b5<>+0(SB), Z2, Z4
-	VFMADD213PS  lanesbeaaaa9a<>+0(SB), Z2, Z4
-	VMULPS       Z1, Z2, Z2
-	VFMADD213PS  Z1, Z2, Z4
-	VCMPPS       $0x01, lanes3f200000<>+0(SB), Z1, K2
-	VMOVAPS      Z4, K2, Z3
-	VANDPS       lanes80000000<>+0(SB), Z0, Z0
-	VORPS        Z0, Z3, Z3
-	VMOVAPS      Z3, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z21
+	VANDPS       Z0, Z21, Z22
+	VADDPS       Z22, Z22, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VMAXPS       Z23, Z24, Z23
+	VMOVUPS      Z3, Z24
+	VFMADD213PS  Z4, Z23, Z24
+	VSUBPS       Z4, Z24, Z24
+	VFNMADD231PS Z5, Z24, Z23
+	VFNMADD231PS Z6, Z24, Z23
+	VMOVUPS      Z7, Z25
+	VFMADD213PS  Z8, Z23, Z25
+	VFMADD213PS  Z9, Z23, Z25
+	VFMADD213PS  Z10, Z23, Z25
+	VFMADD213PS  Z11, Z23, Z25
+	VMULPS       Z23, Z23, Z26
+	VFMADD213PS  Z23, Z26, Z25
+	VADDPS       Z12, Z25, Z25
+	VSCALEFPS    Z24, Z25, Z23
+	VADDPS       Z12, Z23, Z23
+	VMOVUPS      Z13, Z25
+	VMOVUPS      Z12, Z24
+	VDIVPS       Z23, Z25, Z23
+	VSUBPS       Z23, Z24, Z24
+	VMULPS       Z22, Z22, Z23
+	VMOVUPS      Z14, Z25
+	VFMADD213PS  Z15, Z23, Z25
+	VFMADD213PS  Z16, Z23, Z25
+	VFMADD213PS  Z17, Z23, Z25
+	VFMADD213PS  Z18, Z23, Z25
+	VMULPS       Z22, Z23, Z23
+	VFMADD213PS  Z22, Z23, Z25
+	VCMPPS       $0x01, Z19, Z22, K2
+	VMOVAPS      Z25, K2, Z24
+	VANDPS       Z20, Z21, Z21
+	VORPS        Z21, Z24, Z24
+	VMOVAPS      Z24, Z21
+	VMOVUPS      Z21, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1325,18 +1466,31 @@ GLOBL lanes3f200000<>(SB), RODATA|NOPTR, $64
 // func unaryAVX512_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Sigmoid(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes3f800000<>+0(SB), Z0
+	VMOVUPS lanes80000000<>+0(SB), Z1
+	VMOVUPS lanes42b20000<>+0(SB), Z2
+	VMOVUPS lanesc2d00000<>+0(SB), Z3
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z4
+	VMOVUPS lanes4b400000<>+0(SB), Z5
+	VMOVUPS lanes3f318000<>+0(SB), Z6
+	VMOVUPS lanesb95e8083<>+0(SB), Z7
+	VMOVUPS lanes3ab511d3<>+0(SB), Z8
+	VMOVUPS lanes3c091d33<>+0(SB), Z9
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z10
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z11
+	VMOVUPS lanes3efffffe<>+0(SB), Z12
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1344,31 +1498,31 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VMOVUPS      lanes3f800000<>+0(SB), Z1
-	VXORPS       lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z0, Z2, Z0
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z0, Z2, Z0
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z0, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z0
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z0, Z3
-	VMULPS       Z0, Z0, Z4
-	VFMADD213PS  Z0, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z0
-	VADDPS       lanes3f800000<>+0(SB), Z0, Z0
-	VDIVPS       Z0, Z1, Z1
-	VMOVAPS      Z1, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z13
+	VMOVUPS      Z0, Z14
+	VXORPS       Z1, Z13, Z13
+	VMOVUPS      Z2, Z15
+	VMINPS       Z13, Z15, Z13
+	VMOVUPS      Z3, Z15
+	VMAXPS       Z13, Z15, Z13
+	VMOVUPS      Z4, Z15
+	VFMADD213PS  Z5, Z13, Z15
+	VSUBPS       Z5, Z15, Z15
+	VFNMADD231PS Z6, Z15, Z13
+	VFNMADD231PS Z7, Z15, Z13
+	VMOVUPS      Z8, Z16
+	VFMADD213PS  Z9, Z13, Z16
+	VFMADD213PS  Z10, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VFMADD213PS  Z12, Z13, Z16
+	VMULPS       Z13, Z13, Z17
+	VFMADD213PS  Z13, Z17, Z16
+	VADDPS       Z0, Z16, Z16
+	VSCALEFPS    Z15, Z16, Z13
+	VADDPS       Z0, Z13, Z13
+	VDIVPS       Z13, Z14, Z14
+	VMOVAPS      Z14, Z13
+	VMOVUPS      Z13, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1376,31 +1530,31 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VMOVUPS      lanes3f800000<>+0(SB), Z1
-	VXORPS       lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z0, Z2, Z0
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z0, Z2, Z0
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z0, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z0
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z0, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z0, Z3
-	VMULPS       Z0, Z0, Z4
-	VFMADD213PS  Z0, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z0
-	VADDPS       lanes3f800000<>+0(SB), Z0, Z0
-	VDIVPS       Z0, Z1, Z1
-	VMOVAPS      Z1, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z13
+	VMOVUPS      Z0, Z14
+	VXORPS       Z1, Z13, Z13
+	VMOVUPS      Z2, Z15
+	VMINPS       Z13, Z15, Z13
+	VMOVUPS      Z3, Z15
+	VMAXPS       Z13, Z15, Z13
+	VMOVUPS      Z4, Z15
+	VFMADD213PS  Z5, Z13, Z15
+	VSUBPS       Z5, Z15, Z15
+	VFNMADD231PS Z6, Z15, Z13
+	VFNMADD231PS Z7, Z15, Z13
+	VMOVUPS      Z8, Z16
+	VFMADD213PS  Z9, Z13, Z16
+	VFMADD213PS  Z10, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VFMADD213PS  Z12, Z13, Z16
+	VMULPS       Z13, Z13, Z17
+	VFMADD213PS  Z13, Z17, Z16
+	VADDPS       Z0, Z16, Z16
+	VSCALEFPS    Z15, Z16, Z13
+	VADDPS       Z0, Z13, Z13
+	VDIVPS       Z13, Z14, Z14
+	VMOVAPS      Z14, Z13
+	VMOVUPS      Z13, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1417,18 +1571,31 @@ next:
 // func unaryAVX512_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Silu(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes80000000<>+0(SB), Z0
+	VMOVUPS lanes42b20000<>+0(SB), Z1
+	VMOVUPS lanesc2d00000<>+0(SB), Z2
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z3
+	VMOVUPS lanes4b400000<>+0(SB), Z4
+	VMOVUPS lanes3f318000<>+0(SB), Z5
+	VMOVUPS lanesb95e8083<>+0(SB), Z6
+	VMOVUPS lanes3ab511d3<>+0(SB), Z7
+	VMOVUPS lanes3c091d33<>+0(SB), Z8
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z9
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z10
+	VMOVUPS lanes3efffffe<>+0(SB), Z11
+	VMOVUPS lanes3f800000<>+0(SB), Z12
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1436,30 +1603,30 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z0
-	VMOVAPS      Z0, Z1
-	VXORPS       lanes80000000<>+0(SB), Z1, Z1
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z1, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z1, Z3
-	VMULPS       Z1, Z1, Z4
-	VFMADD213PS  Z1, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z1
-	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
-	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z13
+	VMOVAPS      Z13, Z14
+	VXORPS       Z0, Z14, Z14
+	VMOVUPS      Z1, Z15
+	VMINPS       Z14, Z15, Z14
+	VMOVUPS      Z2, Z15
+	VMAXPS       Z14, Z15, Z14
+	VMOVUPS      Z3, Z15
+	VFMADD213PS  Z4, Z14, Z15
+	VSUBPS       Z4, Z15, Z15
+	VFNMADD231PS Z5, Z15, Z14
+	VFNMADD231PS Z6, Z15, Z14
+	VMOVUPS      Z7, Z16
+	VFMADD213PS  Z8, Z14, Z16
+	VFMADD213PS  Z9, Z14, Z16
+	VFMADD213PS  Z10, Z14, Z16
+	VFMADD213PS  Z11, Z14, Z16
+	VMULPS       Z14, Z14, Z17
+	VFMADD213PS  Z14, Z17, Z16
+	VADDPS       Z12, Z16, Z16
+	VSCALEFPS    Z15, Z16, Z14
+	VADDPS       Z12, Z14, Z14
+	VDIVPS       Z14, Z13, Z13
+	VMOVUPS      Z13, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1467,30 +1634,30 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z0
-	VMOVAPS      Z0, Z1
-	VXORPS       lanes80000000<>+0(SB), Z1, Z1
-	VMOVUPS      lanes42b20000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      lanesc2d00000<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z2
-	VFMADD213PS  lanes4b400000<>+0(SB), Z1, Z2
-	VSUBPS       lanes4b400000<>+0(SB), Z2, Z2
-	VFNMADD231PS lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      lanes3ab511d3<>+0(SB), Z3
-	VFMADD213PS  lanes3c091d33<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3d2aac7a<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3e2aaa48<>+0(SB), Z1, Z3
-	VFMADD213PS  lanes3efffffe<>+0(SB), Z1, Z3
-	VMULPS       Z1, Z1, Z4
-	VFMADD213PS  Z1, Z4, Z3
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z3
-	VSCALEFPS    Z2, Z3, Z1
-	VADDPS       lanes3f800000<>+0(SB), Z1, Z1
-	VDIVPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z13
+	VMOVAPS      Z13, Z14
+	VXORPS       Z0, Z14, Z14
+	VMOVUPS      Z1, Z15
+	VMINPS       Z14, Z15, Z14
+	VMOVUPS      Z2, Z15
+	VMAXPS       Z14, Z15, Z14
+	VMOVUPS      Z3, Z15
+	VFMADD213PS  Z4, Z14, Z15
+	VSUBPS       Z4, Z15, Z15
+	VFNMADD231PS Z5, Z15, Z14
+	VFNMADD231PS Z6, Z15, Z14
+	VMOVUPS      Z7, Z16
+	VFMADD213PS  Z8, Z14, Z16
+	VFMADD213PS  Z9, Z14, Z16
+	VFMADD213PS  Z10, Z14, Z16
+	VFMADD213PS  Z11, Z14, Z16
+	VMULPS       Z14, Z14, Z17
+	VFMADD213PS  Z14, Z17, Z16
+	VADDPS       Z12, Z16, Z16
+	VSCALEFPS    Z15, Z16, Z14
+	VADDPS       Z12, Z14, Z14
+	VDIVPS       Z14, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1557,18 +1724,19 @@ next:
 // func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Neg(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes80000000<>+0(SB), Z0
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1576,9 +1744,9 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS (CX)(SI*1), Z0
-	VXORPS  lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS Z0, (AX)(SI*1)
+	VMOVUPS (CX)(SI*1), Z1
+	VXORPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*1)
 	ADDQ    $0x00000040, SI
 	CMPQ    SI, BX
 	JB      vector
@@ -1586,9 +1754,9 @@ vector:
 tail:
 	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (CX)(SI*1), K1, Z0
-	VXORPS    lanes80000000<>+0(SB), Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z (CX)(SI*1), K1, Z1
+	VXORPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1605,18 +1773,19 @@ next:
 // func unaryAVX512_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Abs(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1624,9 +1793,9 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS (CX)(SI*1), Z0
-	VANDPS  lanes7fffffff<>+0(SB), Z0, Z0
-	VMOVUPS Z0, (AX)(SI*1)
+	VMOVUPS (CX)(SI*1), Z1
+	VANDPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*1)
 	ADDQ    $0x00000040, SI
 	CMPQ    SI, BX
 	JB      vector
@@ -1634,9 +1803,9 @@ vector:
 tail:
 	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (CX)(SI*1), K1, Z0
-	VANDPS    lanes7fffffff<>+0(SB), Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z (CX)(SI*1), K1, Z1
+	VANDPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1701,18 +1870,19 @@ next:
 // func unaryAVX512_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Reciprocal(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+	VMOVUPS lanes3f800000<>+0(SB), Z0
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	XORQ SI, SI
@@ -1720,10 +1890,10 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS (CX)(SI*1), Z0
-	VMOVUPS lanes3f800000<>+0(SB), Z1
-	VDIVPS  Z0, Z1, Z0
-	VMOVUPS Z0, (AX)(SI*1)
+	VMOVUPS (CX)(SI*1), Z1
+	VMOVUPS Z0, Z2
+	VDIVPS  Z1, Z2, Z1
+	VMOVUPS Z1, (AX)(SI*1)
 	ADDQ    $0x00000040, SI
 	CMPQ    SI, BX
 	JB      vector
@@ -1731,10 +1901,10 @@ vector:
 tail:
 	TESTQ     DI, DI
 	JZ        next
-	VMOVUPS.Z (CX)(SI*1), K1, Z0
-	VMOVUPS   lanes3f800000<>+0(SB), Z1
-	VDIVPS    Z0, Z1, Z0
-	VMOVUPS   Z0, K1, (AX)(SI*1)
+	VMOVUPS.Z (CX)(SI*1), K1, Z1
+	VMOVUPS   Z0, Z2
+	VDIVPS    Z1, Z2, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI

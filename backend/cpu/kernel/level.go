@@ -74,6 +74,7 @@ type Set struct {
 
 	gemm      gemmTile
 	transpose transposeFunc
+	copyRows  unaryFunc
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
 	reduce    [NumReduce]reduceFunc
@@ -95,6 +96,7 @@ func genericVariants(s *Set) {
 	s.caches = machineCaches()
 	s.gemm = gemmTileGeneric
 	s.transpose = transposeGeneric
+	s.copyRows = copyRowsGeneric
 	s.unary = unaryGeneric
 	s.binary = binaryGeneric
 	s.reduce = reduceGeneric

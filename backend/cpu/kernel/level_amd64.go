@@ -25,6 +25,7 @@ func init() {
 	variants[AVX2] = func(s *Set) {
 		s.transpose = transposeAVX2
 		s.gemm = gemmTileAVX2
+		s.copyRows = copyRowsAVX2
 		s.unary = unaryAVX2
 		s.binary = binaryAVX2
 		s.reduce = reduceAVX2
@@ -35,6 +36,7 @@ func init() {
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
+		s.copyRows = copyRowsAVX512
 		s.unary = unaryAVX512
 		s.binary = binaryAVX512
 		s.reduce = reduceAVX512

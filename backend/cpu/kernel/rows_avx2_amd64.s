@@ -887,57 +887,121 @@ GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $32
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxStepAVX2(SB), NOSPLIT, $0-64
 	MOVQ x+0(FP), AX
-	MOVQ xRow+8(FP), CX
-	SHLQ $0x02, CX
-	MOVQ cols+24(FP), DX
-	MOVQ bias+32(FP), BX
-	MOVQ highest+40(FP), SI
-	MOVQ sum+48(FP), DI
-	MOVQ scale+56(FP), R8
-	CMPQ DX, $0x08
+	MOVQ cols+24(FP), CX
+	MOVQ bias+32(FP), DX
+	MOVQ highest+40(FP), BX
+	MOVQ sum+48(FP), SI
+	MOVQ scale+56(FP), DI
+	CMPQ CX, $0x08
 	JB   tail
 
 columns:
-	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y0
+	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y1
-	TESTQ   BX, BX
-	JNZ     maxtrueStart
-	MOVQ    rows+16(FP), R10
-	MOVQ    AX, R9
-	MOVQ    BX, R11
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	TESTQ   DX, DX
+	JNZ     maxBiased
+	MOVQ    rows+16(FP), R9
+	MOVQ    xRow+8(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    AX, R8
+	MOVQ    DX, R10
+	CMPQ    R9, $0x04
+	JB      maxSinglefalse
 
-maxfalse:
-	VMOVUPS (R9), Y2
-	VMAXPS  Y2, Y1, Y1
-	ADDQ    CX, R9
-	ADDQ    $0x04, R11
-	DECQ    R10
-	JNZ     maxfalse
+maxGroupfalse:
+	VMOVUPS (R8), Y5
+	VMAXPS  Y5, Y2, Y2
+	ADDQ    R11, R8
+	VMOVUPS (R8), Y5
+	VMAXPS  Y5, Y1, Y1
+	ADDQ    R11, R8
+	VMOVUPS (R8), Y5
+	VMAXPS  Y5, Y3, Y3
+	ADDQ    R11, R8
+	VMOVUPS (R8), Y5
+	VMAXPS  Y5, Y4, Y4
+	ADDQ    R11, R8
+	ADDQ    $0x10, R10
+	SUBQ    $0x04, R9
+	CMPQ    R9, $0x04
+	JAE     maxGroupfalse
+
+maxSinglefalse:
+	TESTQ R9, R9
+	JZ    maxEnd
+
+maxNextfalse:
+	VMOVUPS (R8), Y5
+	VMAXPS  Y5, Y2, Y2
+	ADDQ    R11, R8
+	ADDQ    $0x04, R10
+	SUBQ    $0x01, R9
+	JNZ     maxNextfalse
 	JMP     maxEnd
 
-maxtrueStart:
-	MOVQ rows+16(FP), R10
-	MOVQ AX, R9
-	MOVQ BX, R11
+maxBiased:
+	MOVQ rows+16(FP), R9
+	MOVQ xRow+8(FP), R11
+	SHLQ $0x02, R11
+	MOVQ AX, R8
+	MOVQ DX, R10
+	CMPQ R9, $0x04
+	JB   maxSingletrue
 
-maxtrue:
-	VMOVUPS      (R9), Y2
-	VBROADCASTSS (R11), Y3
-	VADDPS       Y3, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
-	ADDQ         CX, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JNZ          maxtrue
+maxGrouptrue:
+	VMOVUPS      (R8), Y5
+	VBROADCASTSS (R10), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y2, Y2
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y5
+	VBROADCASTSS 4(R10), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y1, Y1
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y5
+	VBROADCASTSS 8(R10), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y3, Y3
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y5
+	VBROADCASTSS 12(R10), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	ADDQ         R11, R8
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R9
+	CMPQ         R9, $0x04
+	JAE          maxGrouptrue
+
+maxSingletrue:
+	TESTQ R9, R9
+	JZ    maxEnd
+
+maxNexttrue:
+	VMOVUPS      (R8), Y5
+	VBROADCASTSS (R10), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y2, Y2
+	ADDQ         R11, R8
+	ADDQ         $0x04, R10
+	SUBQ         $0x01, R9
+	JNZ          maxNexttrue
 
 maxEnd:
-	VMOVUPS      Y1, (SI)
-	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
-	VMAXPS       Y0, Y2, Y0
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y2
-	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
+	VMAXPS       Y1, Y2, Y2
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y4, Y2, Y2
+	VMOVUPS      Y2, (BX)
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y1
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y1
+	VSUBPS       lanes4b400000<>+0(SB), Y1, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y0
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y0
 	VMOVUPS      lanes3ab511d3<>+0(SB), Y3
@@ -948,29 +1012,33 @@ maxEnd:
 	VMULPS       Y0, Y0, Y4
 	VFMADD213PS  Y0, Y4, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
-	VPSLLD       $0x0a, Y2, Y2
-	VPSRAD       $0x0a, Y2, Y2
-	VPSRAD       $0x01, Y2, Y0
-	VPSUBD       Y0, Y2, Y2
+	VPSLLD       $0x0a, Y1, Y1
+	VPSRAD       $0x0a, Y1, Y1
+	VPSRAD       $0x01, Y1, Y0
+	VPSUBD       Y0, Y1, Y1
 	VPSLLD       $0x17, Y0, Y0
 	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
 	VMULPS       Y0, Y3, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
-	VMULPS       Y2, Y3, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y3, Y3
 	VMOVAPS      Y3, Y0
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      (DI), Y2
-	VMULPS       Y0, Y2, Y2
-	TESTQ        BX, BX
-	JNZ          exptrueStart
-	MOVQ         rows+16(FP), R10
-	MOVQ         AX, R9
-	MOVQ         BX, R11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      (SI), Y1
+	VMULPS       Y0, Y1, Y1
+	TESTQ        DX, DX
+	JNZ          expBiased
+	MOVQ         rows+16(FP), R9
+	MOVQ         xRow+8(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         AX, R8
+	MOVQ         DX, R10
+	CMPQ         R9, $0x04
+	JB           expSinglefalse
 
-expfalse:
-	VMOVUPS      (R9), Y0
-	VSUBPS       Y1, Y0, Y0
+expGroupfalse:
+	VMOVUPS      (R8), Y0
+	VSUBPS       Y2, Y0, Y0
 	VMOVUPS      lanesc2d00000<>+0(SB), Y3
 	VMAXPS       Y0, Y3, Y0
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
@@ -997,24 +1065,162 @@ expfalse:
 	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y3, Y4, Y4
 	VMOVAPS      Y4, Y0
-	VADDPS       Y0, Y2, Y2
-	VMOVUPS      Y0, (R9)
-	ADDQ         CX, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JNZ          expfalse
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R9
+	CMPQ         R9, $0x04
+	JAE          expGroupfalse
+
+expSinglefalse:
+	TESTQ R9, R9
+	JZ    expEnd
+
+expNextfalse:
+	VMOVUPS      (R8), Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	ADDQ         $0x04, R10
+	SUBQ         $0x01, R9
+	JNZ          expNextfalse
 	JMP          expEnd
 
-exptrueStart:
-	MOVQ rows+16(FP), R10
-	MOVQ AX, R9
-	MOVQ BX, R11
+expBiased:
+	MOVQ rows+16(FP), R9
+	MOVQ xRow+8(FP), R11
+	SHLQ $0x02, R11
+	MOVQ AX, R8
+	MOVQ DX, R10
+	CMPQ R9, $0x04
+	JB   expSingletrue
 
-exptrue:
-	VMOVUPS      (R9), Y0
-	VBROADCASTSS (R11), Y3
+expGrouptrue:
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS (R10), Y3
 	VADDPS       Y3, Y0, Y0
-	VSUBPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
 	VMOVUPS      lanesc2d00000<>+0(SB), Y3
 	VMAXPS       Y0, Y3, Y0
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
@@ -1041,69 +1247,277 @@ exptrue:
 	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y3, Y4, Y4
 	VMOVAPS      Y4, Y0
-	VADDPS       Y0, Y2, Y2
-	VMOVUPS      Y0, (R9)
-	ADDQ         CX, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JNZ          exptrue
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS 4(R10), Y3
+	VADDPS       Y3, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS 8(R10), Y3
+	VADDPS       Y3, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS 12(R10), Y3
+	VADDPS       Y3, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R9
+	CMPQ         R9, $0x04
+	JAE          expGrouptrue
+
+expSingletrue:
+	TESTQ R9, R9
+	JZ    expEnd
+
+expNexttrue:
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS (R10), Y3
+	VADDPS       Y3, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  lanes4b400000<>+0(SB), Y0, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y0
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y0
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y0, Y4
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y5
+	VFMADD213PS  Y0, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPSRAD       $0x0a, Y3, Y3
+	VPSRAD       $0x01, Y3, Y0
+	VPSUBD       Y0, Y3, Y3
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       lanes3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y0, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y0, (R8)
+	ADDQ         R11, R8
+	ADDQ         $0x04, R10
+	SUBQ         $0x01, R9
+	JNZ          expNexttrue
 
 expEnd:
-	VMOVUPS Y2, (DI)
+	VMOVUPS Y1, (SI)
 	ADDQ    $0x20, AX
+	ADDQ    $0x20, BX
 	ADDQ    $0x20, SI
 	ADDQ    $0x20, DI
-	ADDQ    $0x20, R8
-	SUBQ    $0x08, DX
-	CMPQ    DX, $0x08
+	SUBQ    $0x08, CX
+	CMPQ    CX, $0x08
 	JAE     columns
 
 tail:
-	TESTQ      DX, DX
+	TESTQ      CX, CX
 	JZ         done
-	LEAQ       tailMask<>+0(SB), R9
-	NEGQ       DX
-	VMOVDQU    32(R9)(DX*4), Y0
-	VMASKMOVPS (SI), Y0, Y1
+	LEAQ       tailMask<>+0(SB), R8
+	NEGQ       CX
+	VMOVDQU    32(R8)(CX*4), Y0
+	VMASKMOVPS (BX), Y0, Y1
+	VMOVAPS    Y1, Y3
 	VMOVAPS    Y1, Y2
-	TESTQ      BX, BX
-	JNZ        maxTailtrueStart
-	MOVQ       rows+16(FP), R9
-	MOVQ       AX, DX
-	MOVQ       BX, R10
+	VMOVAPS    Y1, Y4
+	VMOVAPS    Y1, Y5
+	TESTQ      DX, DX
+	JNZ        maxTailBiased
+	MOVQ       rows+16(FP), R8
+	MOVQ       xRow+8(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       AX, CX
+	MOVQ       DX, R9
+	CMPQ       R8, $0x04
+	JB         maxTailSinglefalse
 
-maxTailfalse:
-	VMASKMOVPS (DX), Y0, Y3
-	VMAXPS     Y3, Y2, Y2
-	ADDQ       CX, DX
-	ADDQ       $0x04, R10
-	DECQ       R9
-	JNZ        maxTailfalse
+maxTailGroupfalse:
+	VMASKMOVPS (CX), Y0, Y6
+	VMAXPS     Y6, Y3, Y3
+	ADDQ       R10, CX
+	VMASKMOVPS (CX), Y0, Y6
+	VMAXPS     Y6, Y2, Y2
+	ADDQ       R10, CX
+	VMASKMOVPS (CX), Y0, Y6
+	VMAXPS     Y6, Y4, Y4
+	ADDQ       R10, CX
+	VMASKMOVPS (CX), Y0, Y6
+	VMAXPS     Y6, Y5, Y5
+	ADDQ       R10, CX
+	ADDQ       $0x10, R9
+	SUBQ       $0x04, R8
+	CMPQ       R8, $0x04
+	JAE        maxTailGroupfalse
+
+maxTailSinglefalse:
+	TESTQ R8, R8
+	JZ    maxTailEnd
+
+maxTailNextfalse:
+	VMASKMOVPS (CX), Y0, Y6
+	VMAXPS     Y6, Y3, Y3
+	ADDQ       R10, CX
+	ADDQ       $0x04, R9
+	SUBQ       $0x01, R8
+	JNZ        maxTailNextfalse
 	JMP        maxTailEnd
 
-maxTailtrueStart:
-	MOVQ rows+16(FP), R9
-	MOVQ AX, DX
-	MOVQ BX, R10
+maxTailBiased:
+	MOVQ rows+16(FP), R8
+	MOVQ xRow+8(FP), R10
+	SHLQ $0x02, R10
+	MOVQ AX, CX
+	MOVQ DX, R9
+	CMPQ R8, $0x04
+	JB   maxTailSingletrue
 
-maxTailtrue:
-	VMASKMOVPS   (DX), Y0, Y3
-	VBROADCASTSS (R10), Y4
-	VADDPS       Y4, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
-	ADDQ         CX, DX
-	ADDQ         $0x04, R10
-	DECQ         R9
-	JNZ          maxTailtrue
+maxTailGrouptrue:
+	VMASKMOVPS   (CX), Y0, Y6
+	VBROADCASTSS (R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y3, Y3
+	ADDQ         R10, CX
+	VMASKMOVPS   (CX), Y0, Y6
+	VBROADCASTSS 4(R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y2, Y2
+	ADDQ         R10, CX
+	VMASKMOVPS   (CX), Y0, Y6
+	VBROADCASTSS 8(R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y4, Y4
+	ADDQ         R10, CX
+	VMASKMOVPS   (CX), Y0, Y6
+	VBROADCASTSS 12(R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	ADDQ         R10, CX
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R8
+	CMPQ         R8, $0x04
+	JAE          maxTailGrouptrue
+
+maxTailSingletrue:
+	TESTQ R8, R8
+	JZ    maxTailEnd
+
+maxTailNexttrue:
+	VMASKMOVPS   (CX), Y0, Y6
+	VBROADCASTSS (R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y3, Y3
+	ADDQ         R10, CX
+	ADDQ         $0x04, R9
+	SUBQ         $0x01, R8
+	JNZ          maxTailNexttrue
 
 maxTailEnd:
-	VMASKMOVPS   Y2, Y0, (SI)
-	VSUBPS       Y2, Y1, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
-	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMAXPS       Y2, Y3, Y3
+	VMAXPS       Y4, Y3, Y3
+	VMAXPS       Y5, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (BX)
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y2
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y2
+	VSUBPS       lanes4b400000<>+0(SB), Y2, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y1
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y1
 	VMOVUPS      lanes3ab511d3<>+0(SB), Y4
@@ -1114,28 +1528,32 @@ maxTailEnd:
 	VMULPS       Y1, Y1, Y5
 	VFMADD213PS  Y1, Y5, Y4
 	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
-	VPSLLD       $0x0a, Y3, Y3
-	VPSRAD       $0x0a, Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
+	VPSLLD       $0x0a, Y2, Y2
+	VPSRAD       $0x0a, Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
 	VMULPS       Y1, Y4, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
-	VMULPS       Y3, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
+	VMULPS       Y2, Y4, Y4
 	VMOVAPS      Y4, Y1
-	VMASKMOVPS   Y1, Y0, (R8)
-	VMASKMOVPS   (DI), Y0, Y3
-	VMULPS       Y1, Y3, Y3
-	TESTQ        BX, BX
-	JNZ          expTailtrueStart
-	MOVQ         rows+16(FP), DX
-	MOVQ         BX, BX
+	VMASKMOVPS   Y1, Y0, (DI)
+	VMASKMOVPS   (SI), Y0, Y2
+	VMULPS       Y1, Y2, Y2
+	TESTQ        DX, DX
+	JNZ          expTailBiased
+	MOVQ         rows+16(FP), CX
+	MOVQ         xRow+8(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         DX, DX
+	CMPQ         CX, $0x04
+	JB           expTailSinglefalse
 
-expTailfalse:
+expTailGroupfalse:
 	VMASKMOVPS   (AX), Y0, Y1
-	VSUBPS       Y2, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
 	VMOVUPS      lanesc2d00000<>+0(SB), Y4
 	VMAXPS       Y1, Y4, Y1
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
@@ -1162,23 +1580,161 @@ expTailfalse:
 	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, Y1
-	VADDPS       Y1, Y3, Y3
+	VADDPS       Y1, Y2, Y2
 	VMASKMOVPS   Y1, Y0, (AX)
-	ADDQ         CX, AX
-	ADDQ         $0x04, BX
-	DECQ         DX
-	JNZ          expTailfalse
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, CX
+	CMPQ         CX, $0x04
+	JAE          expTailGroupfalse
+
+expTailSinglefalse:
+	TESTQ CX, CX
+	JZ    expTailEnd
+
+expTailNextfalse:
+	VMASKMOVPS   (AX), Y0, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, CX
+	JNZ          expTailNextfalse
 	JMP          expTailEnd
 
-expTailtrueStart:
-	MOVQ rows+16(FP), DX
-	MOVQ BX, BX
+expTailBiased:
+	MOVQ rows+16(FP), CX
+	MOVQ xRow+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ DX, DX
+	CMPQ CX, $0x04
+	JB   expTailSingletrue
 
-expTailtrue:
+expTailGrouptrue:
 	VMASKMOVPS   (AX), Y0, Y1
-	VBROADCASTSS (BX), Y4
+	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y1, Y1
-	VSUBPS       Y2, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
 	VMOVUPS      lanesc2d00000<>+0(SB), Y4
 	VMAXPS       Y1, Y4, Y1
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
@@ -1205,15 +1761,157 @@ expTailtrue:
 	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y5, Y5
 	VMOVAPS      Y5, Y1
-	VADDPS       Y1, Y3, Y3
+	VADDPS       Y1, Y2, Y2
 	VMASKMOVPS   Y1, Y0, (AX)
-	ADDQ         CX, AX
-	ADDQ         $0x04, BX
-	DECQ         DX
-	JNZ          expTailtrue
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VBROADCASTSS 4(DX), Y4
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VBROADCASTSS 8(DX), Y4
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	VMASKMOVPS   (AX), Y0, Y1
+	VBROADCASTSS 12(DX), Y4
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, CX
+	CMPQ         CX, $0x04
+	JAE          expTailGrouptrue
+
+expTailSingletrue:
+	TESTQ CX, CX
+	JZ    expTailEnd
+
+expTailNexttrue:
+	VMASKMOVPS   (AX), Y0, Y1
+	VBROADCASTSS (DX), Y4
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y1, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y1
+	VPSUBD       Y1, Y4, Y4
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y1, Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, CX
+	JNZ          expTailNexttrue
 
 expTailEnd:
-	VMASKMOVPS Y3, Y0, (DI)
+	VMASKMOVPS Y2, Y0, (SI)
 
 done:
 	VZEROUPPER
