@@ -47,7 +47,7 @@ func TestResizeAtRun(t *testing.T) {
 		x     *tensor.Tensor
 		want  []float64
 	}{
-		{1.5, tensor.FromSlice([]float32{1, 2}), []float64{1, 1, 2}},
+		{1.5, tensor.FromSlice([]float32{1, 2}), []float64{1, 2, 2}},
 		{2, tensor.FromSlice([]float32{1, 2}), []float64{1, 1, 2, 2}},
 		{2, tensor.New(tensor.F32, 0), []float64{}},
 	} {
