@@ -28,16 +28,13 @@ type Options struct {
 	// plan that does. 0 asks for the smallest plan.
 	Capacity int64 `json:"capacity,omitempty"`
 
-	// Budget bounds the search, in placements of one buffer that it may try; it counts work and not
-	// time, so that plans repeat to the byte. 0 means DefaultBudget, below 0 no search.
+	// Budget bounds the search, in units of work of a few nanoseconds each; it counts work and not
+	// time, so that plans repeat to the byte. 0 leaves it to the mode, below 0 means no search.
 	Budget int64 `json:"budget,omitempty"`
 }
 
 // CPUAlignment is the alignment of offsets on the CPU: a cache line, and an AVX-512 register.
 const CPUAlignment = 64
-
-// DefaultBudget is the work that a search may do for one plan, about a second of it.
-const DefaultBudget = 20_000_000
 
 // Inference returns options that put all boundary values into the arena.
 func Inference() Options {

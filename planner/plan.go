@@ -43,7 +43,7 @@ type Figures struct {
 type Plan struct {
 	Options Options `json:"options"`
 	Figures
-	Work      int64       `json:"work,omitempty"` // placements that the search tried, of Options.Budget
+	Work      int64       `json:"work,omitempty"` // what the heuristics and the search took, in the units of Options.Budget
 	Arenas    []Arena     `json:"arenas"`
 	Slots     []Slot      `json:"slots"` // one for each of Problem.Buffers, in their order
 	Unplanned []Unplanned `json:"unplanned,omitempty"`

@@ -24,12 +24,13 @@ type space struct {
 	lane    Lane
 	blocks  []block
 	segment int64 // no block crosses a multiple of it; 0: no limit
+	align   int64 // the largest alignment of a block
 	problem *Problem
 
 	bound     int64 // lower bound in bytes
 	boundStep int   // a step at which so many bytes live
 	peak      int64 // largest sum of live bytes, without alignment and guards
-	work      int64 // spent by the search
+	work      int64 // done by the heuristics and the search
 }
 
 // blockRef finds the block of a buffer.
@@ -83,6 +84,10 @@ func newLayout(p *Problem, o *Options) (*layout, error) {
 		sp := &l.spaces[s]
 		if err := sp.checkFixed(); err != nil {
 			return nil, err
+		}
+		sp.align = 1
+		for i := range sp.blocks {
+			sp.align = max(sp.align, sp.blocks[i].align)
 		}
 		sp.measure()
 	}

@@ -1,0 +1,155 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// greedy is a way to place all blocks, one after the other, never to move them again.
+type greedy struct {
+	name string
+	rank func(k *block, peak int64) (major, minor float64) // blocks with larger ranks come first
+	best bool                                              // take the gap that fits best, not the lowest
+}
+
+// greedies are the heuristics, the most promising for large problems first. Blocks that live where
+// memory is scarcest come first in some: those that meet at the fullest step then stack without a
+// gap, and the others find room around them.
+var greedies = []greedy{
+	{"fullest step, size, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.size) }, false},
+	sizeBestFit,
+	{"fullest step, length, best fit", func(k *block, peak int64) (float64, float64) { return float64(peak), k.length() }, true},
+	{"size, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, false},
+	{"area, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size) * k.length(), k.length() }, false},
+	{"length, best fit", func(k *block, _ int64) (float64, float64) { return k.length(), float64(k.size) }, true},
+}
+
+// sizeBestFit is the best-fit mode: greedy by size (Pisarchyk and Lee, arXiv 2001.03288).
+var sizeBestFit = greedy{"size, best fit", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, true}
+
+func (k *block) length() float64 { return float64(k.last) - float64(k.first) }
+
+// placeBestFit places large blocks first, each in the smallest gap that holds it among those that
+// are free over its whole life.
+func placeBestFit(sp *space, _ *Options) {
+	sp.place(sizeBestFit, sp.profile())
+}
+
+// place places all blocks and returns the timeline that holds them.
+func (sp *space) place(g greedy, pr *profile) *timeline {
+	type ranked struct {
+		major, minor float64
+		block        int32
+	}
+	order := make([]ranked, 0, len(sp.blocks))
+	x := newTimeline(sp.blocks, pr.live)
+	for i := range sp.blocks {
+		k := &sp.blocks[i]
+		if k.movable() {
+			major, minor := g.rank(k, pr.peaks[i])
+			order = append(order, ranked{major, minor, int32(i)})
+		} else if k.size > 0 {
+			x.add(int32(i), k)
+		}
+	}
+	slices.SortFunc(order, func(a, b ranked) int {
+		switch {
+		case a.major != b.major:
+			return cmp.Compare(b.major, a.major)
+		case a.minor != b.minor:
+			return cmp.Compare(b.minor, a.minor)
+		}
+		return cmp.Compare(a.block, b.block)
+	})
+	for _, r := range order {
+		k := &sp.blocks[r.block]
+		near := x.overlapping(k.first, k.last)
+		sp.work += int64(len(near))
+		k.offset = sp.gap(k, near, g.best)
+		x.add(r.block, k)
+	}
+	return x
+}
+
+// gap returns the lowest offset at which k misses all of near, which stand by address; with best,
+// the offset in the smallest gap that holds it.
+func (sp *space) gap(k *block, near []tenure, best bool) int64 {
+	found, room, top := int64(-1), int64(0), int64(0)
+	for i := range near {
+		t := &near[i]
+		if free := t.low - top; free >= k.size && (found < 0 || free < room) {
+			if at := sp.fit(top, k.size, k.align); at+k.size <= t.low {
+				if !best {
+					return at
+				}
+				found, room = at, free
+			}
+		}
+		top = max(top, t.high)
+	}
+	if found < 0 {
+		return sp.fit(top, k.size, k.align)
+	}
+	return found
+}
+
+// profile is how full memory is over time, without any offsets.
+type profile struct {
+	from, to []int32 // the sections of each block
+	load     []int64 // live bytes of each section
+	peaks    []int64 // of each block: the largest load of its sections
+	live     int     // blocks that live at a time, on average
+}
+
+// profile measures the space.
+func (sp *space) profile() *profile {
+	pr := &profile{peaks: make([]int64, len(sp.blocks))}
+	var sections int
+	pr.from, pr.to, sections = sectionsOf(sp.blocks)
+	delta := make([]int64, sections+1)
+	total := 0
+	for i := range sp.blocks {
+		delta[pr.from[i]] += sp.blocks[i].size
+		delta[pr.to[i]] -= sp.blocks[i].size
+		total += int(pr.to[i] - pr.from[i])
+	}
+	for t := 1; t < sections; t++ {
+		delta[t] += delta[t-1]
+	}
+	pr.load = delta[:sections]
+	pr.live = total / max(1, sections)
+	tree := newMaxTree(pr.load)
+	for i := range sp.blocks {
+		pr.peaks[i] = tree.max(int(pr.from[i]), int(pr.to[i]))
+	}
+	return pr
+}
+
+// maxTree answers for the largest value of a range: a binary tree in an array, leaves behind.
+type maxTree []int64
+
+func newMaxTree(values []int64) maxTree {
+	n := len(values)
+	t := append(make(maxTree, n, 2*n), values...)
+	for i := n - 1; i > 0; i-- {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+	return t
+}
+
+// max returns the largest of values[lo:hi], 0 if there are none.
+func (t maxTree) max(lo, hi int) int64 {
+	var m int64
+	n := len(t) / 2
+	for lo, hi = lo+n, hi+n; lo < hi; lo, hi = lo/2, hi/2 {
+		if lo&1 == 1 {
+			m = max(m, t[lo])
+			lo++
+		}
+		if hi&1 == 1 {
+			hi--
+			m = max(m, t[hi])
+		}
+	}
+	return m
+}

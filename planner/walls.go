@@ -1,0 +1,101 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// walls are what the blocks of a skyline have to obey besides each other: alignment, segments, and
+// blocks that stay where they are.
+type walls struct {
+	space  *space
+	blocks []int32    // indices in the space
+	taken  [][]extent // for each block the addresses that others hold during its life
+	beside [][]extent // for each section the addresses that others hold when all its blocks live
+}
+
+// extent is a run of taken addresses. sum counts the bytes taken from its low end on, in it and in
+// those above it.
+type extent struct{ low, high, sum int64 }
+
+// newWalls returns the walls for some blocks of a space, where rest holds all blocks that stay;
+// nil if there are none.
+func newWalls(sp *space, blocks []int32, from []int32, sections int, rest *timeline) *walls {
+	w := &walls{space: sp, blocks: blocks, taken: make([][]extent, len(blocks)), beside: make([][]extent, sections)}
+	full := make([]int, sections) // a step of each section at which all its blocks live
+	for t := range full {
+		full[t] = math.MinInt
+	}
+	any := sp.segment > 0
+	for n, i := range blocks {
+		k := &sp.blocks[i]
+		w.taken[n] = extents(rest.overlapping(k.first, k.last))
+		any = any || len(w.taken[n]) > 0 || k.size%sp.align != 0
+		full[from[n]] = max(full[from[n]], k.first)
+	}
+	if !any {
+		return nil
+	}
+	for t := range full {
+		w.beside[t] = extents(rest.overlapping(full[t], full[t]+1))
+	}
+	return w
+}
+
+// extents joins tenures, which stand by address, into runs.
+func extents(tenures []tenure) []extent {
+	var list []extent
+	for _, t := range tenures {
+		if n := len(list); n > 0 && t.low <= list[n-1].high {
+			list[n-1].high = max(list[n-1].high, t.high)
+		} else {
+			list = append(list, extent{low: t.low, high: t.high})
+		}
+	}
+	var sum int64
+	for n := len(list) - 1; n >= 0; n-- {
+		sum += list[n].high - list[n].low
+		list[n].sum = sum
+	}
+	return list
+}
+
+// lift returns the lowest offset from at on that block n may have.
+func (w *walls) lift(n int32, at int64) int64 {
+	k := &w.space.blocks[w.blocks[n]]
+	at = w.space.fit(at, k.size, k.align)
+	for _, e := range w.taken[n] {
+		if at+k.size <= e.low {
+			break
+		}
+		if at < e.high {
+			at = w.space.fit(e.high, k.size, k.align)
+		}
+	}
+	return at
+}
+
+// above returns the bytes from at on that others hold when all blocks of section t live.
+func (w *walls) above(t int32, at int64) int64 {
+	list := w.beside[t]
+	n := sort.Search(len(list), func(n int) bool { return list[n].high > at })
+	if n == len(list) {
+		return 0
+	}
+	return list[n].sum - max(0, at-list[n].low)
+}
+
+// pick returns the sections of some blocks of a space by themselves, and a skyline of them between
+// the walls of the rest.
+func (sp *space) pick(blocks []int32, rest *timeline) *skyline {
+	slices.SortFunc(blocks, cmp.Compare[int32])
+	chosen := make([]block, len(blocks))
+	size := make([]int64, len(blocks))
+	for n, i := range blocks {
+		chosen[n], size[n] = sp.blocks[i], sp.blocks[i].size
+	}
+	from, to, sections := sectionsOf(chosen)
+	return newSkyline(from, to, size, sections, newWalls(sp, blocks, from, sections, rest))
+}
