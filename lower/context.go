@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -30,7 +31,7 @@ type row struct {
 // families is the whole table, by domain.
 var families = map[string][][]row{
 	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
-		einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows},
+		einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it
@@ -338,7 +339,7 @@ func (c *Context) keepDynamic() ([]*ir.Value, error) {
 		return nil, err
 	}
 	c.b.kept++
-	op := ir.Custom{Name: "onnx." + c.name, Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
+	op := ir.Custom{Name: customName(c.domain, c.name), Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
 	out, err := c.b.g.Append(op, c.in, c.node)
 	if err != nil {
 		return nil, err
@@ -356,6 +357,32 @@ func (c *Context) keepDynamic() ([]*ir.Value, error) {
 
 // fresh marks, in the types that dynamicTypes gives, an axis that needs a new symbol.
 const fresh = "?"
+
+// customName is the name of an operator that is kept as the model has it: "onnx.<Name>", or the domain in front where it is
+// not ONNX's own.
+func customName(domain, name string) string {
+	if domain == "ai.onnx" {
+		domain = "onnx"
+	}
+	return domain + "." + name
+}
+
+// Rule gives a kept operator its meaning again, where it has been read from a file. Names that no lowering knows are an
+// error.
+func Rule(c ir.Custom, node string) (ir.CustomRule, error) {
+	i := strings.LastIndexByte(c.Name, '.')
+	op := operator{domain: strings.TrimSuffix(c.Name[:max(i, 0)], "."), name: c.Name[i+1:], version: c.Version, attrs: c.Attrs, node: node}
+	if op.domain == "onnx" {
+		op.domain = "ai.onnx"
+	}
+	if _, err := findRow(op.domain, op.name, op.version); err != nil {
+		return nil, fmt.Errorf("%w operator %s at node %s", ErrUnsupported, c.Name, node)
+	}
+	for i := range c.Types {
+		op.outputs = append(op.outputs, fmt.Sprintf("output %d", i))
+	}
+	return evalRule(op), nil
+}
 
 // evalRule runs one ONNX operator on actual tensors: it lowers the node with all operands constant and interprets what
 // came out.
