@@ -45,11 +45,10 @@ optimisations and runs with inputs and outputs in place; loading it means making
 		ValidArgsFunction: completeModel,
 		RunE:              b.run,
 	}
-	enum(c, &b.against, "against", "another engine to compare with")
+	enum(c, &b.against, "against", "", "another engine to compare with")
 	b.registerLibrary(c)
-	enum(c, &b.level, "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
+	b.registerLevel(c)
 	f := c.Flags()
-	f.Lookup("O").Shorthand = "O"
 	f.Var(&b.shapes, "shapes", "sizes of the free dimensions, in order of appearance")
 	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure at")
 	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine in a cell (default as many as --duration holds)")

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/rlxc/rlxc/ir"
 )
 
 // Engines are measured in processes of their own, so that neither's threads and memory are in the other's way. The parent
@@ -68,21 +66,15 @@ func (o *options) work(c *cobra.Command, model string) error {
 	}
 	defer e.Close()
 	s := started{Engine: "rlxc", LoadMS: ms(time.Since(begin))}
-	var graph *ir.Graph
-	switch e := e.(type) {
-	case *own:
-		graph = e.model.Graph()
-	case *reference:
+	if r, ok := e.(*reference); ok {
 		// What onnxruntime itself takes: the binding's own reading of the model is not its fault.
-		s.Engine, s.LoadMS = onnxRuntime+" "+e.Version(), ms(e.LoadTime())
-		m, err := src.open()
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		graph = m.Graph()
+		s.Engine, s.LoadMS = onnxRuntime+" "+r.Version(), ms(r.LoadTime())
 	}
-	in, err := newMaker(e.Inputs(), graph).random(sizes)
+	maker, err := newMaker(src, e)
+	if err != nil {
+		return err
+	}
+	in, err := maker.random(sizes)
 	if err != nil {
 		return err
 	}

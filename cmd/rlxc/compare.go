@@ -28,10 +28,14 @@ func (n number) MarshalJSON() ([]byte, error) {
 
 // A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
 // and a cosine of at least that much. NaN equals NaN. Integers have no rel: 30001 is another word than 30000.
+//
+// Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
+// keep the noise of the terms.
 type tolerance struct {
 	elements bool
 	abs, rel float64
 	cosine   float64
+	inside   bool // of an intermediate value
 }
 
 // A difference is how far a tensor is from what is expected of it.
@@ -42,7 +46,8 @@ type difference struct {
 	MaxAbs number       `json:"max_abs"`
 	MaxRel number       `json:"max_rel"` // over the elements whose expected value is not 0
 	Cosine number       `json:"cosine"`
-	// Outside is the number of elements that the tolerance does not let pass, and Worst the index of the farthest one.
+	// Outside is the number of elements that the tolerance does not let pass, and Worst the index of the one that is
+	// farthest outside.
 	Outside int    `json:"outside"`
 	Worst   int    `json:"worst"`
 	Problem string `json:"problem,omitempty"` // why it fails
@@ -72,7 +77,10 @@ func compare(name string, got, want *tensor.Tensor, tol tolerance) difference {
 }
 
 func (d *difference) measure(got, want []float64, tol tolerance) {
-	var dot, gg, ww, far float64
+	if tol.inside {
+		tol.abs *= max(1, typical(want))
+	}
+	var dot, gg, ww, far, excess float64
 	for i, w := range want {
 		g := got[i]
 		if g == w || math.IsNaN(g) && math.IsNaN(w) {
@@ -86,14 +94,15 @@ func (d *difference) measure(got, want []float64, tol tolerance) {
 		if math.IsNaN(abs) {
 			abs = math.Inf(1) // a NaN on one side is as far as can be
 		}
-		if abs > far {
-			far, d.Worst = abs, i
-		}
+		far = max(far, abs)
 		if w != 0 {
 			d.MaxRel = max(d.MaxRel, number(abs/math.Abs(w)))
 		}
-		if !(abs <= tol.abs+tol.rel*math.Abs(w)) {
+		if allowed := tol.abs + tol.rel*math.Abs(w); !(abs <= allowed) {
 			d.Outside++
+			if over := abs - allowed; !(over <= excess) { // NaN where both are infinite
+				excess, d.Worst = over, i
+			}
 		}
 	}
 	d.MaxAbs = number(far)
@@ -102,11 +111,27 @@ func (d *difference) measure(got, want []float64, tol tolerance) {
 	}
 	switch {
 	case tol.elements && d.Outside > 0:
-		d.Problem = fmt.Sprintf("%d of %d elements are outside the tolerance, the farthest at %v: %v, %v expected",
+		d.Problem = fmt.Sprintf("%d of %d elements are outside the tolerance, the worst at %v: %v, %v expected",
 			d.Outside, len(want), position(d.Worst*d.Shape.Elements()/len(want), d.Shape), got[d.Worst], want[d.Worst])
 	case !(float64(d.Cosine) >= tol.cosine):
 		d.Problem = fmt.Sprintf("the cosine is %.8f, below %v", d.Cosine, tol.cosine)
 	}
+}
+
+// typical is the median magnitude of the elements that are not 0: unlike a mean, a mask of −10000 or −3.4e38 among less than
+// half of them does not move it.
+func typical(values []float64) float64 {
+	var m []float64
+	for _, v := range values {
+		if v != 0 && !math.IsNaN(v) {
+			m = append(m, math.Abs(v))
+		}
+	}
+	if len(m) == 0 {
+		return 0
+	}
+	slices.Sort(m)
+	return m[len(m)/2]
 }
 
 // numbers reads the elements; a complex one is two numbers.

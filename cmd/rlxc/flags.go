@@ -25,8 +25,13 @@ type options struct {
 	memoryLimit size
 }
 
+// defaultLimit is the largest arena where the command line does not say: a size with a digit too many should be an error
+// and not a machine out of memory.
+const defaultLimit = 8 << 30
+
 func newOptions() *options {
-	return &options{backend: choice{"cpu", []string{"cpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{}}
+	return &options{backend: choice{"cpu", []string{"cpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
+		memoryLimit: defaultLimit}
 }
 
 // onnxRuntime is the name of the reference engine on the command line.
@@ -34,7 +39,7 @@ const onnxRuntime = "onnxruntime"
 
 // registerEngine adds the flags of commands that run a model.
 func (o *options) registerEngine(c *cobra.Command) {
-	enum(c, &o.backend, "backend", "what runs the model")
+	enum(c, &o.backend, "backend", "", "what runs the model")
 	o.registerLibrary(c)
 	o.registerCompile(c)
 }
@@ -45,13 +50,16 @@ func (o *options) registerLibrary(c *cobra.Command) {
 
 // registerCompile adds the flags of commands that compile a model.
 func (o *options) registerCompile(c *cobra.Command) {
+	o.registerLevel(c)
 	f := c.Flags()
-	enum(c, &o.level, "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
-	f.Lookup("O").Shorthand = "O"
 	f.IntVar(&o.threads, "threads", 0, "of the processor (default all)")
 	o.registerMode(c)
 	f.Var(&o.memoryLimit, "memory-limit", "largest arena, in bytes or as 64KiB, 16MiB, 2GiB")
 	o.registerDims(c)
+}
+
+func (o *options) registerLevel(c *cobra.Command) {
+	enum(c, &o.level, "optimize", "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
 }
 
 func (o *options) registerMode(c *cobra.Command) {
@@ -63,10 +71,11 @@ func (o *options) registerDims(c *cobra.Command) {
 	c.Flags().Var(o.dims, "dim", "size of a dimension, as seq=128 (repeatable)")
 }
 
-func join[T fmt.Stringer](list []T) string {
+// join lists alternatives.
+func join[T any](list []T) string {
 	parts := make([]string, len(list))
 	for i, x := range list {
-		parts[i] = x.String()
+		parts[i] = fmt.Sprint(x)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -92,8 +101,9 @@ type choice struct {
 	words []string
 }
 
-func enum(c *cobra.Command, v *choice, name, usage string) {
-	c.Flags().Var(v, name, usage+" ("+strings.Join(v.words, ", ")+")")
+// enum registers a choice; short is a letter that stands for the name, or empty.
+func enum(c *cobra.Command, v *choice, name, short, usage string) {
+	c.Flags().VarP(v, name, short, usage+" ("+join(v.words)+")")
 	c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(v.words, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -106,7 +116,7 @@ func (v *choice) Type() string { return "word" }
 // Set implements pflag.Value.
 func (v *choice) Set(s string) error {
 	if !slices.Contains(v.words, s) {
-		return fmt.Errorf("it is one of %s", strings.Join(v.words, ", "))
+		return fmt.Errorf("it is one of %s", join(v.words))
 	}
 	v.value = s
 	return nil
@@ -161,12 +171,14 @@ type size int64
 var units = []struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"", 1}}
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"", 1}}
 
 // String implements pflag.Value.
 func (n *size) String() string {
-	if *n == 0 {
-		return ""
+	for _, u := range units {
+		if v := int64(*n); v > 0 && v%u.bytes == 0 && u.bytes != 1 {
+			return fmt.Sprintf("%d%s", v/u.bytes, u.suffix)
+		}
 	}
 	return strconv.FormatInt(int64(*n), 10)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,13 +21,24 @@ type maker struct {
 	limits map[string]int // of inputs that index tables: the sizes of the tables
 }
 
-// newMaker prepares inputs for a model; graph, which may be nil, is its program, where tables are looked for.
-func newMaker(infos []rlxc.ValueInfo, graph *ir.Graph) *maker {
-	m := &maker{infos: infos}
-	if graph != nil {
-		m.limits = indexLimits(graph)
+// newMaker prepares the inputs of an engine. The tables that they index are found in the model as rlxc sees it, so that
+// every engine gets the same inputs; a model that rlxc does not understand has no known tables.
+func newMaker(src *source, e engine) (*maker, error) {
+	m := &maker{infos: e.Inputs()}
+	if o, ok := e.(*own); ok {
+		m.limits = indexLimits(o.model.Graph())
+		return m, nil
 	}
-	return m
+	model, err := src.open()
+	switch {
+	case errors.Is(err, rlxc.ErrUnsupportedOp):
+		return m, nil
+	case err != nil:
+		return nil, err
+	}
+	defer model.Close()
+	m.limits = indexLimits(model.Graph())
+	return m, nil
 }
 
 // zeros makes inputs of zeros.
@@ -106,7 +118,7 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 		}
 		n, err := d.Eval(sizes)
 		if err != nil {
-			return nil, fmt.Errorf("input %q is %v%v: give a size with --dim %s=N", v.Name, v.DType, v.Shape, text)
+			return nil, usagef("input %s: give a size with --dim %s=N", infoText(v), text)
 		}
 		shape = append(shape, n)
 	}

@@ -41,8 +41,7 @@ model, prints the operators that rlxc understands.`,
 		ValidArgsFunction: completeModel,
 		RunE:              i.run,
 	}
-	enum(c, &i.level, "O", "of --ir and memory: 0 as the model says, 1 folding, 2 all fusions")
-	c.Flags().Lookup("O").Shorthand = "O"
+	i.registerLevel(c)
 	i.registerDims(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
 	c.Flags().BoolVar(&i.ops, "ops", false, "print the operators that rlxc understands")

@@ -24,7 +24,7 @@ type knob struct {
 
 // knobs is all of them.
 var knobs = []knob{
-	{Name: cpu.EnvLevel, Does: "forces a level of the processor's instructions: avx512vnni, avx512, avx2 or go"},
+	{Name: cpu.EnvLevel, Does: "forces a level of the processor's instructions: avx512vnni, avx512, avx2 or generic"},
 	{Name: rewrite.EnvDump, Does: "a folder for the IR after each pass that changed it, and one page that shows all of them"},
 	{Name: planner.EnvMode, Does: "the memory planner's mode where no --mode is given: disabled, remap, arena, best-fit, optimal or auto"},
 	{Name: onnxruntime.Env, Does: "the path of onnxruntime's shared library, before any other place; tests that need it run where it is set"},
@@ -51,7 +51,11 @@ func knobsCommand() *cobra.Command {
 			return emit(c, list, func(out io.Writer) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 				for _, k := range list {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", k.Name, k.Value, k.Does)
+					now := ""
+					if k.Value != "" {
+						now = " (now " + k.Value + ")"
+					}
+					fmt.Fprintf(w, "%s\t%s%s\n", k.Name, k.Does, now)
 				}
 				return w.Flush()
 			})

@@ -27,6 +27,7 @@ type planning struct {
 
 func planCommand() *cobra.Command {
 	p := &planning{options: newOptions()}
+	p.memoryLimit = 0 // planning takes no memory
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",

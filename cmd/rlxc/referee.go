@@ -62,15 +62,11 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	}
 	if v.against.value == "" {
 		if len(v.shapes) > 0 {
-			return nil, usagef("--shapes makes inputs up, which needs a reference that runs: --against %s", onnxRuntime)
+			return nil, usagef("--shapes makes inputs up, which needs a reference that runs: --against %s", join(v.against.words))
 		}
-		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with --against %s", src.name, onnxRuntime)
+		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with --against %s", src.name, join(v.against.words))
 	}
-	var graph *ir.Graph
 	free := freeDims(e.Inputs())
-	if o, ok := e.(*own); ok {
-		graph = o.model.Graph()
-	}
 	if len(v.shapes) == 0 && len(free) == 2 {
 		v.shapes.Set(defaultShapes)
 	}
@@ -78,7 +74,10 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	if err != nil {
 		return nil, err
 	}
-	maker := newMaker(e.Inputs(), graph)
+	maker, err := newMaker(src, e)
+	if err != nil {
+		return nil, err
+	}
 	for _, b := range bindings {
 		in, err := maker.random(b)
 		if err != nil {
@@ -88,6 +87,9 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	}
 	return cases, nil
 }
+
+// evaluation names the plain implementation of the operators on the command line.
+const evaluation = "eval"
 
 // A referee gives the results that are expected.
 type referee struct {
@@ -106,10 +108,9 @@ type referee struct {
 // as it knows them.
 func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, error) {
 	r := &referee{close: func() error { return nil }}
-	o, isOwn := e.(*own)
 	r.outputs = namesOf(e.Outputs())
 	var marked []rlxc.ValueInfo
-	if isOwn {
+	if o, ok := e.(*own); ok {
 		r.outputs = namesOf(o.model.Outputs())
 		marked = o.program.Outputs()[len(r.outputs):]
 	}
@@ -120,21 +121,36 @@ func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, e
 			return nil, err
 		}
 	}
-	if v.against.value == onnxRuntime {
+	switch v.against.value {
+	case onnxRuntime:
 		return r, v.loadLive(r, refSrc, marked)
+	case evaluation:
+		r.name = evaluation
+		return r, r.loadOracle(refSrc, marked)
 	}
 	if v.referencePath != "" {
-		return nil, usagef("--reference names a model that runs: it goes with --against %s", onnxRuntime)
+		return nil, usagef("--reference names a model that runs: it goes with --against")
 	}
 	r.name, r.recorded = "recorded outputs", src
 	if marks {
-		g, err := lower.Model(o.model.Proto())
-		if err != nil {
-			return nil, err
-		}
-		r.live, r.marks = &oracle{g}, markGraph(g, marked)
+		return r, r.loadOracle(src, marked)
 	}
 	return r, nil
+}
+
+// loadOracle prepares the plain implementation of the model's operators.
+func (r *referee) loadOracle(src *source, marked []rlxc.ValueInfo) error {
+	m, err := src.open()
+	if err != nil {
+		return err
+	}
+	g, err := lower.Model(m.Proto())
+	if err != nil {
+		m.Close()
+		return err
+	}
+	r.live, r.marks, r.close = &oracle{g}, markGraph(g, marked), m.Close
+	return nil
 }
 
 // loadLive loads the model into onnxruntime.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -114,24 +114,27 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 	if err != nil {
 		return nil, err
 	}
-	var graph *ir.Graph
-	if o, ok := e.(*own); ok {
-		graph = o.model.Graph()
+	maker, err := newMaker(src, e)
+	if err != nil {
+		return nil, err
 	}
 	var missing []rlxc.ValueInfo
-	for _, v := range e.Inputs() {
+	for _, v := range maker.infos {
 		t := in[v.Name]
 		if t == nil {
 			missing = append(missing, v)
 			continue
 		}
+		if t.Rank() != len(v.Shape) {
+			return nil, fmt.Errorf("input %q is %v, the model takes %s", v.Name, t, infoText(v))
+		}
 		for i, name := range v.Shape { // what files fix need not be said again
-			if _, known := sizes[name]; !known && i < t.Rank() {
+			if _, known := sizes[name]; !known {
 				sizes[name] = t.Shape()[i]
 			}
 		}
 	}
-	maker := newMaker(missing, graph)
+	maker.infos = missing
 	made, err := maker.zeros(sizes)
 	if r.random {
 		made, err = maker.random(sizes)
@@ -139,9 +142,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 	if err != nil {
 		return nil, err
 	}
-	for name, t := range made {
-		in[name] = t
-	}
+	maps.Copy(in, made)
 	return in, nil
 }
 

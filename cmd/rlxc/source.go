@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -65,7 +66,11 @@ func (s *source) open() (*rlxc.Model, error) {
 	if s.path != "" {
 		return rlxc.Open(s.path)
 	}
-	return rlxc.OpenFS(s.folder, s.file)
+	data, err := fs.ReadFile(s.folder, s.file)
+	if err != nil {
+		return nil, err
+	}
+	return rlxc.Read(bytes.NewReader(data), int64(len(data)), s.name)
 }
 
 // openFile reads the model without lowering it.
@@ -73,7 +78,11 @@ func (s *source) openFile() (*onnx.Model, error) {
 	if s.path != "" {
 		return onnx.Open(s.path)
 	}
-	return onnx.OpenFS(s.folder, s.file)
+	data, err := fs.ReadFile(s.folder, s.file)
+	if err != nil {
+		return nil, err
+	}
+	return onnx.Read(bytes.NewReader(data), int64(len(data)), s.name)
 }
 
 // dataSets lists the folders of recorded inputs and outputs beside the model, in order of their numbers.

@@ -81,10 +81,12 @@ func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
 			return nil, err
 		}
 		var want tensor.DType
-		for _, info := range infos {
-			if info.Name == name {
-				want = info.DType
+		if named {
+			i := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("--input %s: the model has no input %q: it takes %s", flag, name, strings.Join(namesOf(infos), ", "))
 			}
+			want = infos[i].DType
 		}
 		tensors, err := read(data, want)
 		if err != nil {

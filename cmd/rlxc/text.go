@@ -35,7 +35,7 @@ func (o *textOptions) register(c *cobra.Command) {
 	f.StringArrayVar(&o.pairs, "pair", nil, "the second text of a row, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
 	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row (default the smaller of what the tokenizer and the model take)")
-	enum(c, &o.pool, "pool", "make one vector a text of the tokens' vectors")
+	enum(c, &o.pool, "pool", "", "make one vector a text of the tokens' vectors")
 	f.BoolVar(&o.normalize, "normalize", false, "scale the vectors to length 1")
 }
 

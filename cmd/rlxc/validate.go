@@ -27,12 +27,13 @@ type validation struct {
 const defaultShapes = "1x1,2x16,3x37,1x128"
 
 func validateCommand() *cobra.Command {
-	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime}}, mark: choice{"", []string{"all"}}}
+	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime, evaluation}}, mark: choice{"", []string{"all"}}}
 	c := &cobra.Command{
 		Use:   "validate M",
 		Short: "compare a model's results with recorded ones or with onnxruntime's",
-		Long: `validate runs a model and compares its outputs with a reference: the outputs in the folders test_data_set_* beside the model, or
-those of onnxruntime, which runs the model as it is, without optimisations.
+		Long: `validate runs a model and compares its outputs with a reference: the outputs in the folders test_data_set_* beside the model;
+or those of onnxruntime, which runs the model as it is, without optimisations; or those of eval, rlxc's own plain and slow
+implementation of every operator.
 
 Without --shapes the inputs are the recorded ones where there are any. With --shapes they are made up: ids within the tables
 that the model looks them up in, masks of ones with padding, numbers around 0.
@@ -40,8 +41,9 @@ that the model looks them up in, masks of ones with padding, numbers around 0.
 An output passes if |d| <= atol + rtol*|ref| holds for all its elements (integers: |d| <= atol; NaN equals NaN) and its cosine
 to the reference is at least --cosine. With --cosine alone the elements are not looked at.
 
---mark all compares the intermediate values too, those that survive at the level of -O; their reference is onnxruntime where
---against asks for it, and the plain reference implementation of each operator otherwise. --bisect prints the first that departs.
+--mark all compares the intermediate values too, those that survive at the level of -O; beside recorded outputs their reference
+is eval. Inside the model --atol counts in units
+of a value's median magnitude, where that is above 1. --bisect prints the first value that departs.
 
 It exits with 1 if anything fails.`,
 		Example: `  rlxc validate bert-tiny
@@ -54,13 +56,13 @@ It exits with 1 if anything fails.`,
 	}
 	v.registerEngine(c)
 	f := c.Flags()
-	enum(c, &v.against, "against", "the reference, instead of recorded outputs")
+	enum(c, &v.against, "against", "", "the reference, instead of recorded outputs")
 	f.StringVar(&v.referencePath, "reference", "", "the model that the reference runs, if it is another")
 	f.Var(&v.shapes, "shapes", "sizes of the free dimensions, in order of appearance (default "+defaultShapes+")")
 	f.Float64Var(&v.abs, "atol", 1e-5, "absolute tolerance")
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
-	enum(c, &v.mark, "mark", "compare intermediate values too")
+	enum(c, &v.mark, "mark", "", "compare intermediate values too")
 	f.BoolVar(&v.bisect, "bisect", false, "name the first node whose result departs")
 	return c
 }
@@ -110,6 +112,9 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	defer ref.close()
 
 	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: v.level.value, Reference: ref.name, OK: true}
+	tol := v.tolerance(c)
+	inside := tol
+	inside.inside = true
 	bar := progress(c, len(cases), "comparing")
 	for _, k := range cases {
 		got, err := e.Run(c.Context(), k.inputs)
@@ -122,10 +127,10 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 		}
 		r := comparison{Set: k.set, Dims: k.dims}
 		for _, name := range ref.outputs {
-			r.Outputs = append(r.Outputs, compare(name, got[name], want[name], v.tolerance(c)))
+			r.Outputs = append(r.Outputs, compare(name, got[name], want[name], tol))
 		}
 		for _, name := range ref.marks {
-			r.Marks = append(r.Marks, compare(name, got[name], want[name], v.tolerance(c)))
+			r.Marks = append(r.Marks, compare(name, got[name], want[name], inside))
 		}
 		report.add(r)
 		if o, ok := e.(*own); ok && v.bisect && report.Departure == nil {
