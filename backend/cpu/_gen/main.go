@@ -33,6 +33,8 @@ var units = []struct {
 	{"gemm_avx512", func(g *gen) { gemmTiles(avx512(g)) }},
 	{"elementwise_avx2", func(g *gen) { elementwise(avx2(g)) }},
 	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},
+	{"convert_avx2", func(g *gen) { convertKernels(avx2(g)) }},
+	{"convert_avx512", func(g *gen) { convertKernels(avx512(g)) }},
 	{"transpose_avx2", transposeKernel},
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},

@@ -75,6 +75,7 @@ type Set struct {
 	gemm      gemmTile
 	transpose transposeFunc
 	copyRows  unaryFunc
+	convert   convertFuncs
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
 	reduce    [NumReduce]reduceFunc
@@ -97,6 +98,7 @@ func genericVariants(s *Set) {
 	s.gemm = gemmTileGeneric
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric
+	s.convert = convertGeneric
 	s.unary = unaryGeneric
 	s.binary = binaryGeneric
 	s.reduce = reduceGeneric

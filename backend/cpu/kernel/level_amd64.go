@@ -27,6 +27,7 @@ func init() {
 		s.gemm = gemmTileAVX2
 		s.copyRows = copyRowsAVX2
 		s.unary = unaryAVX2
+		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
 		s.binary = binaryAVX2
 		s.reduce = reduceAVX2
 		s.softmax = softmaxAVX2
@@ -38,6 +39,7 @@ func init() {
 		s.gemm = gemmTileAVX512
 		s.copyRows = copyRowsAVX512
 		s.unary = unaryAVX512
+		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
 		s.reduce = reduceAVX512
 		s.softmax = softmaxAVX512

@@ -18,8 +18,11 @@ func offset[T any](p *T, n int) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), n*int(unsafe.Sizeof(*p))))
 }
 
-// floats takes n float32 from the start of scratch memory, which is aligned for them.
-func floats(scratch []byte, n int) []float32 {
-	_ = scratch[:4*n]
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(scratch))), n)
+// elementsOf reads memory, which is aligned for it, as elements of another type.
+func elementsOf[T any](memory []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/int(unsafe.Sizeof(t)))
 }
+
+// floats takes n float32 from the start of scratch memory.
+func floats(scratch []byte, n int) []float32 { return elementsOf[float32](scratch)[:n:n] }
