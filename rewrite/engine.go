@@ -243,6 +243,7 @@ func (m *match) readOutside(n *ir.Node) (reader string, read bool) {
 
 // collectOrigins joins the origins of the matched nodes in the order of the graph, each once.
 func (m *match) collectOrigins() {
+	m.origins = nil
 	nodes := slices.Clone(m.nodes)
 	slices.SortStableFunc(nodes, func(a, b *ir.Node) int { return cmp.Compare(m.e.at[a], m.e.at[b]) })
 	for _, n := range nodes {

@@ -202,6 +202,13 @@ func (m *match) fail(v *ir.Value, want string) bool {
 	return false
 }
 
+// include adds nodes that the rule replaces, too, and that its pattern cannot reach. Their results must be replaced.
+func (m *match) include(nodes ...*ir.Node) {
+	m.nodes = append(m.nodes, nodes...)
+	m.stays = append(m.stays, make([]bool, len(nodes))...)
+	m.collectOrigins()
+}
+
 // refuse is for Build: the pattern fits, but the rule cannot be applied. It returns nil for Build to return.
 func (m *match) refuse(format string, args ...any) *ir.Value {
 	m.progress, m.stop, m.why = len(m.nodes)+1, m.root.Outputs[0], fmt.Sprintf(format, args...)

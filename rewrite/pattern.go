@@ -145,11 +145,12 @@ func numberOf(v *ir.Value) (float64, bool) {
 	if v == nil || v.Const == nil || v.Const.Len() != 1 {
 		return 0, false
 	}
-	switch d := v.Type.DType; {
+	t := v.Const.Aligned()
+	switch d := t.DType(); {
 	case d.IsFloat():
-		return v.Const.Float64(0), true
+		return t.Float64(0), true
 	case d.IsInt(), d == tensor.Bool:
-		return float64(v.Const.Int64(0)), true
+		return float64(t.Int64(0)), true
 	}
 	return 0, false
 }

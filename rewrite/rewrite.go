@@ -38,6 +38,19 @@ var passes = []pass{
 	{name: "dce", level: O1, run: dce},
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
 	{name: "cse", level: O1, run: cse},
+
+	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
+	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
+	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
+	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules())},
+	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), sliceRules(), identityRules)},
+	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), broadcastRules(), identityRules)},
+	{name: "qkv", level: O2, rules: qkvRules()},
+	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
+	{name: "epilogues", level: O2, rules: slices.Concat(epilogueRules(), identityRules)},
+	{name: "late cse", level: O2, run: cse},
+	{name: "late dce", level: O2, run: dce},
 }
 
 // Options are what Run does besides rewriting.

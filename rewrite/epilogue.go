@@ -1,0 +1,54 @@
+package rewrite
+
+import (
+	"github.com/rlxc/rlxc/ir"
+)
+
+// epilogueRules put what follows a product with a weight into its epilogue, in the order in which it runs there: scale,
+// bias, activation, residual. They go last, since attention and QKV look for the parts.
+func epilogueRules() []*Rule {
+	a, b, bias, residual, c := value(), value(), value(), value(), scalar()
+	bare := byWeight(linear(matmul(a, b, nil, nil)))
+	unactivated := byWeight(linear(matmul(a, b, optional(bias), nil)))
+	activated := node[ir.Unary](unactivated)
+	alone := byWeight(matmul(a, b, optional(bias), nil))
+	x, y, scale, shift := value(), value(), value(), value()
+	add := binary(ir.Add, x, y).given()
+	norm := with(node[ir.LayerNorm](add, optional(scale), optional(shift), none()), func(o ir.LayerNorm) bool { return !o.Sum })
+	return []*Rule{
+		{Name: "matmul.alpha", pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {
+			o := opOf[ir.MatMul](m, bare)
+			o.Alpha = o.Scale() * float32(m.number(c))
+			return m.emit(o, m.get(a), m.get(b))
+		}},
+		{Name: "matmul.activation", pattern: activated, build: func(m *match) *ir.Value {
+			o := opOf[ir.MatMul](m, unactivated)
+			for act := ir.NoActivation + 1; act < ir.NumActivations; act++ {
+				if opOf[ir.Unary](m, activated) == (ir.Unary{Fn: act.Unary()}) {
+					o.Act = act
+					return m.emit(o, m.get(a), m.get(b), m.get(bias))
+				}
+			}
+			return nil
+		}},
+		{Name: "matmul.residual", pattern: binary(ir.Add, alone, residual), build: func(m *match) *ir.Value {
+			if !m.get(residual).Type.Equal(m.get(alone).Type) {
+				return nil
+			}
+			return m.emit(opOf[ir.MatMul](m, alone), m.get(a), m.get(b), m.get(bias), m.get(residual))
+		}},
+		// A sum that no product took: the norm makes it, and gives it to whoever reads it besides.
+		{Name: "layernorm.residual", pattern: norm, build: func(m *match) *ir.Value {
+			if !m.get(x).Type.Equal(m.get(y).Type) {
+				return nil
+			}
+			o := opOf[ir.LayerNorm](m, norm)
+			o.Sum = len(m.get(add).Uses) > 1 || m.e.outputs[m.get(add)]
+			v := m.emit(o, m.get(x), m.get(scale), m.get(shift), m.get(y))
+			if o.Sum {
+				m.replace(m.get(add), v.Def.Outputs[1])
+			}
+			return v
+		}},
+	}
+}

@@ -1,0 +1,219 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// indexRules understand the arithmetic on positions that masks and position embeddings are exported as: gathers at places
+// that only count are views, and comparisons that hold everywhere are constants.
+func indexRules() []*Rule {
+	x, index, y := value(), value(), value()
+	gather, gatherND := node[ir.Gather](x, index), node[ir.GatherND](x, index)
+	uniform := value().when("the same element everywhere", func(_ *match, v *ir.Value) bool { return uniformOf(v, maxChase) != nil })
+	compare := node[ir.Binary](x, y)
+	return []*Rule{
+		{Name: "gather.uniform", pattern: either(node[ir.Gather](uniform, index), node[ir.GatherElements](uniform, index), node[ir.GatherND](uniform, index)),
+			build: func(m *match) *ir.Value {
+				c := m.e.g.NewConst("", uniformOf(m.get(uniform), maxChase))
+				return m.expand(c, m.root.Outputs[0].Type.Shape)
+			}},
+		{Name: "gather.view", pattern: gather, build: func(m *match) *ir.Value {
+			a, ok := affineOf(m.get(index))
+			if !ok {
+				return nil
+			}
+			return m.indexView(m.get(x), opOf[ir.Gather](m, gather).Axis, []affine{a}, m.get(index).Type.Shape)
+		}},
+		{Name: "gather_nd.view", pattern: gatherND, build: func(m *match) *ir.Value {
+			parts, ok := tupleParts(m.get(index))
+			if !ok || opOf[ir.GatherND](m, gatherND).BatchDims != 0 {
+				return nil
+			}
+			s := m.get(index).Type.Shape
+			return m.indexView(m.get(x), 0, parts, s[:len(s)-1])
+		}},
+		{Name: "compare.positions", pattern: compare, build: func(m *match) *ir.Value {
+			holds, known := compares(m.root)
+			if !known {
+				return nil
+			}
+			c := tensor.New(tensor.Bool)
+			c.SetInt64(0, holds)
+			return m.expand(m.e.g.NewConst("", c), m.root.Outputs[0].Type.Shape)
+		}},
+	}
+}
+
+// expand stretches v to a shape, or gives v itself where it has it.
+func (m *match) expand(v *ir.Value, s ir.Shape) *ir.Value {
+	if v.Type.Shape.Equal(s) {
+		return v
+	}
+	return m.emit(ir.Expand{Shape: s}, v)
+}
+
+// compares decides a comparison of positions for all of them at once.
+func compares(n *ir.Node) (holds int64, known bool) {
+	fn := n.Op.(ir.Binary).Fn
+	if fn != ir.Less && fn != ir.LessOrEqual && fn != ir.Greater && fn != ir.GreaterOrEqual {
+		return 0, false
+	}
+	a, ok1 := affineOf(n.Inputs[0])
+	b, ok2 := affineOf(n.Inputs[1])
+	if !ok1 || !ok2 {
+		return 0, false
+	}
+	s := n.Outputs[0].Type.Shape
+	a, b = a.broadcast(n.Inputs[0].Type.Shape, s), b.broadcast(n.Inputs[1].Type.Shape, s)
+	if fn == ir.Greater || fn == ir.GreaterOrEqual {
+		a, b = b, a
+	}
+	lo, hi, ok := a.add(b.scale(ir.N(-1))).bounds(s) // of a − b, which is to be below 0 or at most 0
+	if !ok {
+		return 0, false
+	}
+	limit := ir.N(0)
+	if fn == ir.Less || fn == ir.Greater {
+		limit = ir.N(-1)
+	}
+	switch {
+	case ir.LessEqual(hi, limit) == ir.Yes:
+		return 1, true
+	case ir.LessEqual(lo, limit) == ir.No:
+		return 0, true
+	}
+	return 0, false
+}
+
+// tupleParts takes index tuples apart that were concatenated.
+func tupleParts(index *ir.Value) (parts []affine, ok bool) {
+	if index.Def == nil {
+		return nil, false
+	}
+	s := index.Type.Shape
+	c, isConcat := index.Def.Op.(ir.Concat)
+	if !isConcat || c.Axis != len(s)-1 {
+		return nil, false
+	}
+	for _, v := range index.Def.Inputs {
+		a, ok := affineOf(v)
+		if !ok || !last(v.Type.Shape).Is(1) {
+			return nil, false
+		}
+		parts = append(parts, affine{a.off, a.at[:len(s)-1]})
+	}
+	return parts, true
+}
+
+// indexView gives out[before…, i…, behind…] = x[before…, parts[0](i), parts[1](i)…, behind…] as views, where i runs over
+// the shape s and axis is the first that the parts address. Every part must count through axes of s of its own in
+// row-major order; axes that no part counts through are stretched. It gives nil where that is not so.
+func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir.Value {
+	var order []int // axes of s in the order in which x has them
+	split := slices.Clone(x.Type.Shape[:axis])
+	type cut struct {
+		start, size ir.Dim
+		step        int
+	}
+	var cuts []cut
+	for j, a := range parts {
+		size, next := ir.N(1), ir.N(1)
+		var mine []int
+		step := 1
+		for k := len(s) - 1; k >= 0; k-- {
+			if a.at[k].Is(0) || s[k].Is(1) {
+				continue
+			}
+			if len(mine) == 0 {
+				n, ok := a.at[k].Const()
+				if !ok || n <= 0 {
+					return nil
+				}
+				step, next = n, a.at[k]
+			}
+			if !a.at[k].Equal(next) || slices.Contains(order, k) {
+				return nil
+			}
+			size, next = size.Mul(s[k]), next.Mul(s[k])
+			mine = append(mine, k)
+		}
+		slices.Reverse(mine)
+		order = append(order, mine...)
+		for _, k := range mine {
+			split = append(split, s[k])
+		}
+		start := a.off
+		if n, ok := start.Const(); ok && n < 0 {
+			start = start.Add(x.Type.Shape[axis+j])
+		}
+		cuts = append(cuts, cut{start, size, step})
+	}
+	behind := x.Type.Shape[axis+len(parts):]
+	split = append(split, behind...)
+
+	o := ir.Slice{Sizes: slices.Clone(x.Type.Shape)}
+	for range x.Type.Shape {
+		o.Starts, o.Steps = append(o.Starts, ir.Dim{}), append(o.Steps, 1)
+	}
+	for j, c := range cuts {
+		o.Starts[axis+j], o.Sizes[axis+j], o.Steps[axis+j] = c.start, c.size, c.step
+	}
+	v := m.reshape(m.emit(o, x), split)
+
+	// Now the axes of s that x has come one behind the other; bring them in the order of s.
+	sorted := slices.Sorted(slices.Values(order))
+	var perm []int
+	for k := range axis {
+		perm = append(perm, k)
+	}
+	for _, k := range sorted {
+		perm = append(perm, axis+slices.Index(order, k))
+	}
+	for k := range behind {
+		perm = append(perm, axis+len(order)+k)
+	}
+	v = m.transpose(v, perm...)
+
+	full := slices.Clone(x.Type.Shape[:axis])
+	for k, d := range s {
+		if !slices.Contains(order, k) {
+			d = ir.N(1)
+		}
+		full = append(full, d)
+	}
+	full = append(full, behind...)
+	return m.expand(m.reshape(v, full), m.root.Outputs[0].Type.Shape)
+}
+
+// uniformOf gives the element that v has everywhere, as a tensor of rank 0.
+func uniformOf(v *ir.Value, depth int) *tensor.Tensor {
+	if depth == 0 || v == nil {
+		return nil
+	}
+	if t := v.Const; t != nil {
+		if n := t.Len(); n == 0 || n > maxFold || t.DType().Size() == 0 {
+			return nil
+		}
+		w := t.DType().Size()
+		first := t.Bytes()[:w]
+		for i := range t.Len() {
+			if string(t.Bytes()[i*w:(i+1)*w]) != string(first) {
+				return nil
+			}
+		}
+		c := tensor.New(t.DType())
+		copy(c.Bytes(), first)
+		return c
+	}
+	if v.Def == nil {
+		return nil
+	}
+	switch v.Def.Op.Kind() {
+	case ir.KindExpand, ir.KindReshape, ir.KindTranspose, ir.KindSlice, ir.KindTile:
+		return uniformOf(v.Def.Inputs[0], depth-1)
+	}
+	return nil
+}

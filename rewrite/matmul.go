@@ -1,0 +1,103 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// matmul is a product with chosen operands; nil stands for one that must be absent.
+func matmul(a, b, bias, residual *pattern) *pattern {
+	or := func(p *pattern) *pattern {
+		if p == nil {
+			return none()
+		}
+		return p
+	}
+	return node[ir.MatMul](a, b, or(bias), or(residual))
+}
+
+// byWeight demands that b is a matrix, as weights are; the products inside attention have one for each head.
+func byWeight(p *pattern) *pattern {
+	return p.when("a product with a matrix", func(_ *match, v *ir.Value) bool {
+		return len(v.Def.Inputs[ir.MatMulB].Type.Shape) == 2
+	})
+}
+
+func linear(p *pattern) *pattern {
+	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoActivation })
+}
+
+// matmulRules bring products into one form: transposes of B in TransB, scales in Alpha, the bias in the epilogue, and
+// reshapes of rows behind the product.
+func matmulRules() []*Rule {
+	a, b, bias, c := value(), value(), value(), scalar()
+	transposed := node[ir.Transpose](b)
+	byTransposed := node[ir.MatMul](a, transposed).rest()
+
+	scores := with(matmul(a, b, nil, nil), func(o ir.MatMul) bool { return o.Act == ir.NoActivation }).
+		when("a product of two activations", func(_ *match, v *ir.Value) bool { return !v.Def.Inputs[ir.MatMulB].IsConst() })
+	scaled := binary(ir.Mul, scores, c)
+	scaledA := node[ir.MatMul](binary(ir.Mul, a, c), b).rest()
+	scaledB := node[ir.MatMul](a, binary(ir.Mul, b, c)).rest()
+	alpha := func(m *match, p *pattern, in ...*ir.Value) *ir.Value {
+		o := opOf[ir.MatMul](m, p)
+		o.Alpha = o.Scale() * float32(m.number(c))
+		return m.emit(o, in...)
+	}
+	rest := func(m *match) []*ir.Value { return m.root.Inputs[2:] }
+
+	plain := byWeight(linear(matmul(a, b, nil, nil)))
+
+	view := either(node[ir.Reshape](binary(ir.Mul, a, c)), node[ir.Transpose](binary(ir.Mul, a, c)), node[ir.Slice](binary(ir.Mul, a, c)))
+
+	rows := node[ir.Reshape](a)
+	ofRows := byWeight(matmul(rows, b, optional(bias), nil))
+	return []*Rule{
+		{Name: "matmul.transpose", pattern: byTransposed, build: func(m *match) *ir.Value {
+			perm := slices.Clone(opOf[ir.Transpose](m, transposed).Perm)
+			n := len(perm)
+			if perm[n-1] == n-1 {
+				return nil // its rows are whole already
+			}
+			perm[n-2], perm[n-1] = perm[n-1], perm[n-2]
+			if perm[n-1] != n-1 {
+				return nil
+			}
+			o := opOf[ir.MatMul](m, byTransposed)
+			o.TransB = !o.TransB
+			return m.emit(o, append([]*ir.Value{m.get(a), m.transpose(m.get(b), perm...)}, rest(m)...)...)
+		}},
+		{Name: "matmul.scale", pattern: scaled, build: func(m *match) *ir.Value {
+			return alpha(m, scores, m.get(a), m.get(b))
+		}},
+		{Name: "matmul.scale_a", pattern: scaledA, build: func(m *match) *ir.Value {
+			return alpha(m, scaledA, append([]*ir.Value{m.get(a), m.get(b)}, rest(m)...)...)
+		}},
+		{Name: "matmul.scale_b", pattern: scaledB, build: func(m *match) *ir.Value {
+			return alpha(m, scaledB, append([]*ir.Value{m.get(a), m.get(b)}, rest(m)...)...)
+		}},
+		{Name: "scale.view", pattern: view, build: func(m *match) *ir.Value {
+			return m.emit(ir.Binary{Fn: ir.Mul}, m.emit(m.root.Op, m.get(a)), m.get(c))
+		}},
+		{Name: "matmul.bias", pattern: binary(ir.Add, plain, bias), build: func(m *match) *ir.Value {
+			v := m.get(bias)
+			s := v.Type.Shape
+			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
+				s = s[1:]
+			}
+			if len(s) != 1 {
+				return nil
+			}
+			return m.emit(opOf[ir.MatMul](m, plain), m.get(a), m.get(b), m.reshape(v, s))
+		}},
+		{Name: "matmul.rows", pattern: ofRows, build: func(m *match) *ir.Value {
+			from, to := m.get(a).Type.Shape, m.get(rows).Type.Shape
+			if len(from) < 2 || !last(from).Equal(last(to)) || from[len(from)-2].Is(1) {
+				return nil // the rows of [B,1,K] are better seen as one matrix
+			}
+			y := m.emit(m.root.Op, m.get(a), m.get(b), m.get(bias))
+			return m.reshape(y, m.root.Outputs[0].Type.Shape)
+		}},
+	}
+}

@@ -1,0 +1,130 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// qkvRules pack the projections that one attention makes of one value, q, k and v or only k and v, into one product whose
+// slices they become: views, for kernels that read strided operands.
+func qkvRules() []*Rule {
+	x, w, bias := value(), constant(), constant()
+	first := byWeight(matmul(x, w, optional(bias), nil))
+	return []*Rule{
+		{Name: "attention.packed", pattern: first, build: func(m *match) *ir.Value {
+			reader := attentionOf(m.root)
+			if reader == nil {
+				return nil
+			}
+			parts := []*ir.Node{m.root}
+			for _, u := range m.get(x).Uses {
+				if u.Index == ir.MatMulA && u.Node != m.root && packs(m.root, u.Node) && attentionOf(u.Node) == reader {
+					parts = append(parts, u.Node)
+				}
+			}
+			if len(parts) == 1 {
+				return nil
+			}
+			slices.SortFunc(parts[1:], func(a, b *ir.Node) int { return m.e.at[a] - m.e.at[b] })
+			m.include(parts[1:]...)
+			transB := m.root.Op.(ir.MatMul).TransB
+			names := make([]string, len(parts))
+			weights, biases := make([]*tensor.Tensor, len(parts)), make([]*tensor.Tensor, len(parts))
+			for i, n := range parts {
+				names[i], weights[i] = n.Inputs[ir.MatMulB].Name, n.Inputs[ir.MatMulB].Const
+				if b := ir.Operand(n.Inputs, ir.MatMulBias); b != nil {
+					biases[i] = b.Const
+				}
+			}
+			axis := 1
+			if transB {
+				axis = 0
+			}
+			in := []*ir.Value{m.get(x), m.e.g.NewConst(strings.Join(names, "+"), join(axis, weights...))}
+			if biases[0] != nil {
+				in = append(in, m.e.g.NewConst("", join(0, biases...)))
+			}
+			y := m.emit(m.root.Op, in...)
+			lastAxis, at := len(y.Type.Shape)-1, 0
+			var out *ir.Value
+			for i, n := range parts {
+				size := n.Outputs[0].Type.Shape[lastAxis].Int()
+				part := m.take(y, lastAxis, ir.N(at), ir.N(size))
+				at += size
+				if i == 0 {
+					out = part
+				} else {
+					m.replace(n.Outputs[0], part)
+				}
+			}
+			return out
+		}},
+	}
+}
+
+// attentionOf gives the attention that n's result is an operand of, seen through what keeps heads apart.
+func attentionOf(n *ir.Node) *ir.Node {
+	for {
+		v := n.Outputs[0]
+		if len(v.Uses) != 1 {
+			return nil
+		}
+		u := v.Uses[0]
+		switch u.Node.Op.Kind() {
+		case ir.KindAttention:
+			if u.Index == ir.AttentionMask {
+				return nil
+			}
+			return u.Node
+		case ir.KindReshape, ir.KindTranspose:
+		case ir.KindRotary, ir.KindLayerNorm:
+			if u.Index != 0 {
+				return nil
+			}
+		default:
+			return nil
+		}
+		n = u.Node
+	}
+}
+
+// packs reports whether two products of the same value can become one: the same op, weights and biases that are
+// constants of one type.
+func packs(a, b *ir.Node) bool {
+	if a.Op != b.Op {
+		return false
+	}
+	for i := ir.MatMulB; i <= ir.MatMulResidual; i++ {
+		v, w := ir.Operand(a.Inputs, i), ir.Operand(b.Inputs, i)
+		if (v == nil) != (w == nil) || i == ir.MatMulResidual && v != nil {
+			return false
+		}
+		if v != nil && (v.Const == nil || w.Const == nil || v.Type.DType != w.Type.DType || len(v.Type.Shape) != len(w.Type.Shape)) {
+			return false
+		}
+	}
+	return true
+}
+
+// join concatenates constants of whole-byte elements.
+func join(axis int, parts ...*tensor.Tensor) *tensor.Tensor {
+	shape := parts[0].Shape().Clone()
+	for _, p := range parts[1:] {
+		shape[axis] += p.Shape()[axis]
+	}
+	y := tensor.New(parts[0].DType(), shape...)
+	width := y.DType().Size()
+	row := shape[axis:].Elements() * width
+	at := 0
+	for _, p := range parts {
+		run := p.Shape()[axis:].Elements() * width
+		for i := range shape[:axis].Elements() {
+			copy(y.Bytes()[i*row+at:][:run], p.Bytes()[i*run:])
+		}
+		at += run
+	}
+	return y
+}
