@@ -63,6 +63,12 @@ const (
 	KindLayerNorm
 	KindAttention
 	KindRotary
+	// quantised
+	KindQuantize
+	KindDequantize
+	KindDynamicQuantize
+	KindQMatMul
+	KindMatMulNBits
 	// kept as the model has it
 	KindActCopy
 	KindCustom
@@ -136,6 +142,12 @@ var table = [NumKinds]Def{
 	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0},
 	KindAttention: {"attention", Attention{}, 3, 4, 0},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0},
+
+	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0},
+	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0},
+	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom},
+	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom},
+	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
 
 	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},
 	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},

@@ -31,7 +31,7 @@ type row struct {
 // families is the whole table, by domain.
 var families = map[string][][]row{
 	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
-		einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows},
+		quantRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it

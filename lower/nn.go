@@ -16,9 +16,12 @@ var nnRows = []row{
 	{"BatchNormalization", 7, lowerBatchNormalization},
 }
 
-// lowerMatMul gives vectors a second axis, which the product loses again (numpy.matmul).
 func lowerMatMul(c *Context) []*ir.Value {
-	a, b := c.In(0), c.In(1)
+	return []*ir.Value{c.matrices(c.In(0), c.In(1), func(a, b *ir.Value) *ir.Value { return c.Emit(ir.MatMul{}, a, b) })}
+}
+
+// matrices gives vectors a second axis, which the product loses again (numpy.matmul).
+func (c *Context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Value) *ir.Value {
 	if Rank(a) == 0 || Rank(b) == 0 {
 		c.Failf("the product of %v and %v: scalars have none", a.Type, b.Type)
 	}
@@ -29,7 +32,7 @@ func lowerMatMul(c *Context) []*ir.Value {
 	if column {
 		b = c.reshape(b, ir.Shape{b.Type.Shape[0], ir.N(1)})
 	}
-	y := c.Emit(ir.MatMul{}, a, b)
+	y := product(a, b)
 	s := y.Type.Shape
 	lead, m, n := s[:len(s)-2], s[len(s)-2:len(s)-1], s[len(s)-1:]
 	if row {
@@ -38,7 +41,7 @@ func lowerMatMul(c *Context) []*ir.Value {
 	if column {
 		n = nil
 	}
-	return []*ir.Value{c.reshape(y, append(append(append(ir.Shape{}, lead...), m...), n...))}
+	return c.reshape(y, append(append(append(ir.Shape{}, lead...), m...), n...))
 }
 
 // lowerGemm is alpha·a·b + beta·c.

@@ -60,6 +60,12 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    onHost,
 
+		ir.KindQuantize:        onHost,
+		ir.KindDequantize:      onHost,
+		ir.KindDynamicQuantize: onHost,
+		ir.KindQMatMul:         onHost,
+		ir.KindMatMulNBits:     onHost,
+
 		ir.KindActCopy: copyRow,
 		ir.KindCustom:  onHost,
 	}

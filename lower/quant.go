@@ -1,0 +1,221 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Quantised values and the products of their codes.
+var quantRows = []row{
+	{"QuantizeLinear", 10, lowerQuantize},
+	{"DequantizeLinear", 10, lowerDequantize},
+	{"DynamicQuantizeLinear", 11, lowerDynamicQuantize},
+	{"MatMulInteger", 10, lowerMatMulInteger},
+	{"ConvInteger", 10, lowerConvInteger},
+	{"QLinearMatMul", 10, lowerQLinearMatMul},
+	{"QLinearConv", 10, lowerQLinearConv},
+}
+
+// A scaling is how the codes of one tensor are scaled: values are (code − zero)·scale.
+type scaling struct {
+	scale, zero *ir.Value // zero may be nil
+	axis, block int
+}
+
+// scaling reads the operands of scale and zero point for a tensor of type t. One element stands for the whole tensor
+// whatever its rank.
+func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
+	s := scaling{scale: c.scalar(c.In(scale)), zero: c.scalar(c.Opt(zero))}
+	if c.IsConst(scale) {
+		x := c.Const(scale)
+		for i := range x.Len() {
+			if v := x.Float64(i); v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+				c.Failf("operand %d: scale %d is %v, which is no scale", scale, i, v)
+			}
+		}
+	}
+	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
+		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
+	}
+	axis := c.AttrInt("axis", 1)
+	s.block = c.AttrInt("block_size", 0)
+	switch {
+	case Rank(s.scale) == 0:
+		s.block = 0
+		return s
+	case s.block < 0:
+		c.Failf("block_size is %d", s.block)
+	case Rank(s.scale) == 1 && s.block == 0, s.block > 0 && Rank(s.scale) == len(t.Shape):
+	default:
+		c.Failf("operand %d: scales %v for %v with block_size %d", scale, s.scale.Type, t, s.block)
+	}
+	s.axis = c.Axis(axis, len(t.Shape))
+	return s
+}
+
+// scalar gives a value of one element rank 0; other values and nil pass.
+func (c *Context) scalar(v *ir.Value) *ir.Value {
+	switch {
+	case v == nil || Rank(v) == 0 || !v.Type.Shape.Elements().Is(1):
+		return v
+	case v.Const != nil:
+		return c.Constant(v.Const.Reshape())
+	}
+	return c.reshape(v, ir.Shape{})
+}
+
+func (c *Context) dequantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
+	return c.Emit(ir.Dequantize{To: to, Axis: s.axis, Block: s.block}, x, s.scale, s.zero)
+}
+
+func (c *Context) quantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
+	return c.Emit(ir.Quantize{To: to, Axis: s.axis, Block: s.block}, x, s.scale, s.zero)
+}
+
+func (c *Context) attrDType(name string) tensor.DType {
+	d := c.AttrInt(name, 0)
+	if d < 0 || d >= int(tensor.NumDTypes) {
+		c.Unsupportedf("%s: element type %d", name, d)
+	}
+	return tensor.DType(d)
+}
+
+func lowerQuantize(c *Context) []*ir.Value {
+	x := c.In(0)
+	s := c.scaling(x.Type, 1, 2)
+	c.IgnoreAttr("precision") // the division is float32's or better
+	to := c.attrDType("output_dtype")
+	switch {
+	case s.zero == nil && to == tensor.Invalid:
+		to = tensor.U8
+	case s.zero == nil:
+	case to != tensor.Invalid && to != s.zero.Type.DType:
+		c.Failf("output_dtype is %s and the zero point %s", to.ONNX(), s.zero.Type.DType.ONNX())
+	default:
+		to = s.zero.Type.DType
+	}
+	wrap := !c.AttrBool("saturate", true) && to.IsFloat()
+	return []*ir.Value{c.Emit(ir.Quantize{To: to, Axis: s.axis, Block: s.block, Wrap: wrap}, x, s.scale, s.zero)}
+}
+
+func lowerDequantize(c *Context) []*ir.Value {
+	x := c.In(0)
+	s := c.scaling(x.Type, 1, 2)
+	to := c.attrDType("output_dtype")
+	if to == tensor.Invalid {
+		to = s.scale.Type.DType
+	}
+	return []*ir.Value{c.dequantize(x, s, to)}
+}
+
+func lowerDynamicQuantize(c *Context) []*ir.Value {
+	return c.EmitAll(ir.DynamicQuantize{}, c.In(0))[:c.NumOutputs()]
+}
+
+// perColumn gives v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.
+// The second result is false for other forms.
+func (c *Context) perColumn(v, b *ir.Value) (*ir.Value, bool) {
+	v = c.scalar(v)
+	return v, v == nil || Rank(v) == 0 || Rank(v) == 1 && Rank(b) > 1 && ir.Same(v.Type.Shape[0], b.Type.Shape[Rank(b)-1]) == ir.Yes
+}
+
+func isScalar(v *ir.Value) bool { return v == nil || Rank(v) == 0 }
+
+func lowerMatMulInteger(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(1)
+	aZero := c.scalar(c.Opt(2))
+	bZero, fits := c.perColumn(c.Opt(3), b)
+	return []*ir.Value{c.matrices(a, b, func(a, b *ir.Value) *ir.Value {
+		if fits && isScalar(aZero) {
+			return c.Emit(ir.QMatMul{}, a, b, aZero, bZero)
+		}
+		if aZero != nil && Rank(aZero) == 1 { // a zero point for each row
+			aZero = c.reshape(aZero, ir.Shape{aZero.Type.Shape[0], ir.N(1)})
+		}
+		return c.Emit(ir.MatMul{}, c.difference(a, aZero), c.difference(b, bZero))
+	})}
+}
+
+// difference is x − zero as i32.
+func (c *Context) difference(x, zero *ir.Value) *ir.Value {
+	x = c.cast(x, tensor.I32)
+	if zero == nil {
+		return x
+	}
+	return c.within(x, c.binary(ir.Sub, x, c.cast(zero, tensor.I32)))
+}
+
+// quantised is an operand in codes with its scaling.
+type quantised struct {
+	x     *ir.Value
+	scale *ir.Value
+	zero  *ir.Value
+}
+
+func lowerQLinearMatMul(c *Context) []*ir.Value {
+	read := func(x int) (q quantised) {
+		q.x = c.In(x)
+		s := c.scaling(q.x.Type, x+1, x+2)
+		q.scale, q.zero = s.scale, s.zero
+		return q
+	}
+	a, b := read(0), read(3)
+	y := c.scaling(a.x.Type, 6, 7)
+	bScale, fits1 := c.perColumn(b.scale, b.x)
+	bZero, fits2 := c.perColumn(b.zero, b.x)
+	return []*ir.Value{c.matrices(a.x, b.x, func(p, q *ir.Value) *ir.Value {
+		if fits1 && fits2 && isScalar(a.scale) && isScalar(y.scale) && p.Type.DType.Bits() == 8 && p.Type.DType.IsInt() {
+			return c.Emit(ir.QMatMul{}, p, q, a.zero, bZero, a.scale, bScale, nil, nil, y.scale, y.zero)
+		}
+		wide := a.scale.Type.DType
+		of := func(x *ir.Value, s quantised, axis int) *ir.Value {
+			return c.dequantize(x, scaling{scale: s.scale, zero: s.zero, axis: axis}, wide)
+		}
+		r := c.Emit(ir.MatMul{}, of(p, a, Rank(p)-2), of(q, b, Rank(q)-1))
+		return c.quantize(r, scaling{scale: y.scale, zero: y.zero, axis: Rank(r) - 2}, y.zero.Type.DType)
+	})}
+}
+
+// standard lowers another operator of ai.onnx in place of this one, with the attributes of this one.
+func (c *Context) standard(name string, in ...*ir.Value) *ir.Value {
+	op := c.operator
+	op.domain, op.name, op.version = "ai.onnx", name, MaxOpset
+	for _, a := range op.attrs {
+		c.readAtt[a.Name] = true
+	}
+	out, err := c.b.lowerNode(op, in)
+	if err != nil {
+		panic(failure{err})
+	}
+	return out[0]
+}
+
+// lowerConvInteger computes in float64, which is exact for sums of 8-bit products.
+func lowerConvInteger(c *Context) []*ir.Value {
+	wide := func(x, zero int) *ir.Value {
+		z := c.scalar(c.Opt(zero))
+		if z != nil && Rank(z) == 1 { // one for each of the weights' output channels
+			s := ir.Shape{z.Type.Shape[0]}
+			for range Rank(c.In(x)) - 1 {
+				s = append(s, ir.N(1))
+			}
+			z = c.reshape(z, s)
+		}
+		return c.cast(c.difference(c.In(x), z), tensor.F64)
+	}
+	return []*ir.Value{c.cast(c.standard("Conv", wide(0, 2), wide(1, 3)), tensor.I32)}
+}
+
+func lowerQLinearConv(c *Context) []*ir.Value {
+	x, w := c.In(0), c.In(3)
+	xs, ws := c.scaling(x.Type, 1, 2), c.scaling(w.Type, 4, 5)
+	ws.axis = 0
+	ys := c.scaling(x.Type, 6, 7)
+	in := []*ir.Value{c.dequantize(x, xs, tensor.F32), c.dequantize(w, ws, tensor.F32)}
+	if bias := c.Opt(8); bias != nil { // in units of both scales
+		in = append(in, c.binary(ir.Mul, c.cast(bias, tensor.F32), c.binary(ir.Mul, xs.scale, ws.scale)))
+	}
+	return []*ir.Value{c.quantize(c.standard("Conv", in...), ys, ys.zero.Type.DType)}
+}
