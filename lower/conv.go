@@ -11,6 +11,7 @@ import (
 var convRows = []row{
 	{"Conv", 1, lowerConv},
 	{"ConvTranspose", 1, lowerConvTranspose},
+	{"Col2Im", 18, lowerCol2Im},
 }
 
 // convWeights checks the operands of a convolution, of whose weights axis 0 is divided into groups.
@@ -172,4 +173,55 @@ func convTranspose(win window, before, after []int, groups int, in []*tensor.Ten
 	for i, v := range sum {
 		y.SetFloat64(i, v)
 	}
+}
+
+// lowerCol2Im adds up the blocks [N, C·k, places] of a window of k elements where it took them from an image.
+func lowerCol2Im(c *Context) []*ir.Value {
+	x := c.In(0).Type
+	axes, ok := c.In(1).Type.Shape.Elements().Const()
+	if !ok || len(x.Shape) != 3 || axes < 1 || !x.DType.IsFloat() && !x.DType.IsInt() {
+		c.Failf("blocks %v of an image with %v axes", x, c.In(1).Type)
+	}
+	if !c.IsConst(1) || !c.IsConst(2) {
+		shape := ir.Shape{x.Shape[0], c.Fresh(0)}
+		for k := range axes {
+			shape = append(shape, c.Fresh(1+k))
+		}
+		return c.AtRun(ir.TensorOf(x.DType, shape...))
+	}
+	image, block := tensor.Shape(c.Ints(1)), tensor.Shape(c.Ints(2))
+	if _, err := image.CheckElements(x.DType); err != nil || len(block) != axes {
+		c.Failf("blocks %v of an image %v", block, image)
+	}
+	win := c.windowOf(axes, ir.Dims(block...), true)
+	k := block.Elements()
+	places := make(tensor.Shape, axes)
+	for i, d := range image {
+		n, _, _ := win.places(i, ir.N(d))
+		places[i] = n.Int()
+	}
+	if ir.Same(x.Shape[1].Mod(ir.N(k)), ir.N(0)) == ir.No || ir.Same(x.Shape[2], ir.N(places.Elements())) == ir.No {
+		c.Failf("%v for %d places of a window %v over an image %v", x, places.Elements(), block, image)
+	}
+	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		y := resultOf(o, 0)
+		before, after := win.padding(image)
+		size, count := image.Elements(), places.Elements()
+		sum, values := make([]float64, y.Len()), in[0].Float64s()
+		win.walk(image, places, before, after, func(place int, taps []tap) {
+			for ch := range y.Shape()[:2].Elements() {
+				for _, t := range taps {
+					if t.at >= 0 {
+						sum[ch*size+t.at] += values[(ch*k+t.kernel)*count+place]
+					}
+				}
+			}
+		})
+		for i, v := range sum {
+			y.SetFloat64(i, v)
+		}
+		return []*tensor.Tensor{y}, nil
+	}
+	shape := append(ir.Shape{x.Shape[0], x.Shape[1].Div(ir.N(k))}, ir.Dims(image...)...)
+	return c.Kernel(run, ir.TensorOf(x.DType, shape...))
 }

@@ -18,6 +18,12 @@ func (c *Context) Kernel(run ir.CustomRule, types ...ir.Type) []*ir.Value {
 // of the results, though, but for sizes that only the data tell: see Fresh.
 func (c *Context) AtRun(types ...ir.Type) []*ir.Value {
 	c.b.kept++
+	for i := range c.readIn { // the run reads all of the node
+		c.readIn[i] = true
+	}
+	for _, a := range c.attrs {
+		c.IgnoreAttr(a.Name)
+	}
 	return c.Kernel(evalRule(c.operator), types...)
 }
 

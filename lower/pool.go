@@ -15,6 +15,7 @@ var poolRows = []row{
 	{"GlobalMaxPool", 1, lowerGlobalPool(ir.MaxOf)},
 	{"GlobalAveragePool", 1, lowerGlobalPool(ir.Mean)},
 	{"MaxUnpool", 9, lowerMaxUnpool},
+	{"LRN", 1, lowerLRN},
 }
 
 func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
@@ -161,4 +162,28 @@ func lowerMaxUnpool(c *Context) []*ir.Value {
 		op.After[i] = d.Sub(shape[i])
 	}
 	return []*ir.Value{c.Emit(op, y)}
+}
+
+// lowerLRN divides by a power of the mean square over neighbouring channels.
+func lowerLRN(c *Context) []*ir.Value {
+	x, size := c.In(0).Type, c.AttrInt("size", 0)
+	alpha, beta, bias := float64(c.AttrFloat("alpha", 1e-4)), float64(c.AttrFloat("beta", 0.75)), float64(c.AttrFloat("bias", 1))
+	if len(x.Shape) < 3 || !x.DType.IsFloat() || size < 1 || size > maxWindow {
+		c.Failf("%d channels of %v", size, x)
+	}
+	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		y, values := resultOf(o, 0), in[0].Float64s()
+		channels, inner := in[0].Shape()[1], in[0].Shape()[2:].Elements()
+		for i, v := range values {
+			ch := i / inner % channels
+			sum := 0.0
+			for k := max(0, ch-(size-1)/2); k <= min(channels-1, ch+size/2); k++ {
+				w := values[i+(k-ch)*inner]
+				sum += w * w
+			}
+			y.SetFloat64(i, v/math.Pow(bias+alpha/float64(size)*sum, beta))
+		}
+		return []*tensor.Tensor{y}, nil
+	}
+	return c.Kernel(run, x)
 }

@@ -22,6 +22,10 @@ func (c *Context) window(kernel ir.Shape, dilated bool) window {
 	if axes < 1 {
 		c.Failf("%v has no spatial axes: [N,C,…] is needed", c.In(0).Type)
 	}
+	return c.windowOf(axes, kernel, dilated)
+}
+
+func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) window {
 	list := func(name string, n, def int) []int {
 		v, ok := c.AttrInts(name)
 		if !ok {

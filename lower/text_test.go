@@ -1,0 +1,72 @@
+package lower
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func TestSplitString(t *testing.T) {
+	for _, c := range []struct {
+		s, delimiter string
+		most         int
+		want         []string
+	}{
+		{"a,b,,c", ",", -1, []string{"a", "b", "", "c"}},
+		{"a,b,c", ",", 1, []string{"a", "b,c"}},
+		{"a,b", ",", 0, []string{"a,b"}},
+		{"", ",", -1, []string{""}},
+		{"  one\ttwo  three ", "", -1, []string{"one", "two", "three"}},
+		{" one two  three", "", 1, []string{"one", "two  three"}},
+		{"   ", "", -1, nil},
+	} {
+		require.Equal(t, c.want, splitString(c.s, c.delimiter, c.most), "%q by %q", c.s, c.delimiter)
+	}
+}
+
+// Strings whose number depends on data, between operators that do not mind.
+func TestTextAtRun(t *testing.T) {
+	s := &sketch{}
+	x := s.input("x", tensor.String, "n")
+	kept := s.node("StringNormalizer", x, &onnxpb.AttributeProto{Name: "stopwords", Type: onnxpb.AttributeProto_STRINGS, Strings: [][]byte{[]byte("The")}}, stringAttr("case_change_action", "UPPER"))
+	g, err := s.lower(20, s.node("StringConcat", kept, s.constant(tensor.FromStrings([]string{"!"}))))
+	require.NoError(t, err)
+	got, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromStrings([]string{"the", "cat", "ÄR"})})
+	require.NoError(t, err)
+	require.Equal(t, []string{"CAT!", "ÄR!"}, got[0].Strings())
+}
+
+func TestTextErrors(t *testing.T) {
+	for _, c := range []struct {
+		build func(s *sketch) string
+		want  string
+	}{
+		{func(s *sketch) string { return s.node("StringConcat", s.input("x", tensor.F32, 2), "x") }, "strings are needed"},
+		{func(s *sketch) string {
+			return s.node("RegexFullMatch", s.input("x", tensor.String, 2), stringAttr("pattern", "("))
+		}, "missing closing )"},
+		{func(s *sketch) string {
+			return s.node("TfIdfVectorizer", s.input("x", tensor.I64, 2), stringAttr("mode", "TF"), intsAttr("pool_int64s", 1, 2, 3),
+				intsAttr("ngram_counts", 0, 1), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1), intAttr("max_gram_length", 2), intAttr("max_skip_count", 0))
+		}, "1 ngram_indexes and 0 weights for 2 n-grams"},
+		{func(s *sketch) string {
+			return s.node("TfIdfVectorizer", s.input("x", tensor.I64, 2), stringAttr("mode", "TF"), intsAttr("pool_int64s", 1, 2),
+				intsAttr("ngram_counts", 3), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1), intAttr("max_gram_length", 2), intAttr("max_skip_count", 0))
+		}, "ngram_counts [3] for a pool of 2"},
+	} {
+		s := &sketch{}
+		_, err := s.lower(20, c.build(s))
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestDeterminant(t *testing.T) {
+	require.Equal(t, 1.0, determinant(nil, 0))
+	require.Equal(t, -2.0, determinant([]float64{1, 2, 3, 4}, 2))
+	require.Equal(t, -1.0, determinant([]float64{0, 1, 1, 0}, 2), "a row swap")
+	require.Equal(t, 0.0, determinant([]float64{1, 2, 2, 4}, 2))
+}
