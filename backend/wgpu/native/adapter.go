@@ -1,0 +1,146 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// A Feature is a capability that a device has only when it was asked for.
+type Feature uint32
+
+// The features that the backend asks for where the adapter has them.
+const (
+	TimestampQuery        Feature = 0x9
+	ShaderF16             Feature = 0xb
+	Subgroup              Feature = 0x30021
+	TimestampInsidePasses Feature = 0x30025
+)
+
+var featureNames = map[Feature]string{
+	TimestampQuery: "timestamp-query", ShaderF16: "shader-f16", Subgroup: "subgroup", TimestampInsidePasses: "timestamp-query-inside-passes",
+}
+
+// String is the feature's name in WebGPU.
+func (f Feature) String() string { return featureNames[f] }
+
+// Kind says what sort of hardware an adapter is.
+type Kind uint32
+
+// The kinds of adapters, best first.
+const (
+	Discrete Kind = iota + 1
+	Integrated
+	CPU
+	Unknown
+)
+
+// String is the kind in a word.
+func (k Kind) String() string {
+	return [...]string{"", "discrete GPU", "integrated GPU", "CPU", "unknown"}[min(k, Unknown)]
+}
+
+// An Adapter is a device that the library found.
+type Adapter struct {
+	Name, Driver, API string
+	Kind              Kind
+	Limits            Limits
+	Features          []Feature
+
+	lib    *Library
+	handle uintptr
+}
+
+var backends = map[uint32]string{4: "DX12", 5: "Metal", 6: "Vulkan"}
+
+// Adapters lists what the library finds, in its order. Release each.
+func (l *Library) Adapters() []*Adapter {
+	o := &enumerateOptions{backends: realBackends}
+	n := l.c.InstanceEnumerateAdapters.call(l.instance, uintptr(unsafe.Pointer(o)), 0)
+	if n == 0 {
+		return nil
+	}
+	handles := make([]uintptr, n)
+	n = l.c.InstanceEnumerateAdapters.call(l.instance, uintptr(unsafe.Pointer(o)), uintptr(unsafe.Pointer(&handles[0])))
+	var out []*Adapter
+	for _, h := range handles[:n] {
+		out = append(out, l.describe(h))
+	}
+	return out
+}
+
+// describe asks an adapter for its properties. The strings stay with the library: the function that frees them takes 96
+// bytes by value, more than purego passes.
+func (l *Library) describe(handle uintptr) *Adapter {
+	info, a := new(adapterInfo), &Adapter{lib: l, handle: handle}
+	l.c.AdapterGetInfo.call(handle, uintptr(unsafe.Pointer(info)))
+	l.c.AdapterGetLimits.call(handle, uintptr(unsafe.Pointer(&a.Limits)))
+	a.Name, a.Driver = goString(info.device.data, info.device.length), goString(info.description.data, info.description.length)
+	a.Kind, a.API = Kind(info.kind), backends[info.backend]
+	for f := range featureNames {
+		if byte(l.c.AdapterHasFeature.call(handle, uintptr(f))) != 0 {
+			a.Features = append(a.Features, f)
+		}
+	}
+	slices.Sort(a.Features)
+	return a
+}
+
+// Has reports whether the adapter has a feature.
+func (a *Adapter) Has(f Feature) bool { return slices.Contains(a.Features, f) }
+
+// Release gives the adapter back; devices made of it live on.
+func (a *Adapter) Release() {
+	if a.handle != 0 {
+		a.lib.c.AdapterRelease.call(a.handle)
+		a.handle = 0
+	}
+}
+
+// Choose finds the adapter that which names: by its number in adapters, or by a part of its name; the best kind when it
+// is empty.
+func Choose(adapters []*Adapter, which string) (*Adapter, error) {
+	if len(adapters) == 0 {
+		return nil, errors.New("wgpu-native finds no adapter: this machine has no GPU whose Vulkan, Metal or DX12 driver is installed")
+	}
+	if which == "" {
+		return slices.MinFunc(adapters, func(a, b *Adapter) int { return int(a.Kind) - int(b.Kind) }), nil
+	}
+	if i, err := strconv.Atoi(which); err == nil {
+		if i < 0 || i >= len(adapters) {
+			return nil, fmt.Errorf("there is no device %d: the devices are 0 to %d", i, len(adapters)-1)
+		}
+		return adapters[i], nil
+	}
+	var names []string
+	for _, a := range adapters {
+		if strings.Contains(strings.ToLower(a.Name), strings.ToLower(which)) {
+			return a, nil
+		}
+		names = append(names, strconv.Quote(a.Name))
+	}
+	return nil, fmt.Errorf("there is no device %q: this machine has %s", which, strings.Join(names, ", "))
+}
+
+// Open makes a device with all limits and known features of the adapter.
+func (a *Adapter) Open() (*Device, error) {
+	d := &Device{Adapter: a, lib: a.lib, lost: newReply(), failed: newReply(), popped: newReply()}
+	limits := a.Limits
+	desc := &deviceDescriptor{featureCount: uintptr(len(a.Features)), features: unsafe.SliceData(a.Features), limits: &limits,
+		lost: a.lib.cb.info(a.lib.cb.lost, d.lost.id), failed: errorCallbackInfo{0, a.lib.cb.failed, d.failed.id, 0}}
+	r := newReply()
+	defer r.drop()
+	info := a.lib.cb.info(a.lib.cb.handle, r.id)
+	a.lib.c.AdapterRequestDevice.callWithInfo(&info, a.handle, uintptr(unsafe.Pointer(desc)))
+	runtime.KeepAlive(a)
+	if err := r.err("no device could be made of " + a.Name); err != nil {
+		return nil, err
+	}
+	d.handle = r.handle
+	d.queue = a.lib.c.DeviceGetQueue.call(d.handle)
+	return d, nil
+}

@@ -1,0 +1,218 @@
+package native
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// A Device makes buffers, pipelines and commands. Its methods may be called by several goroutines at once.
+type Device struct {
+	Adapter *Adapter
+
+	lib    *Library
+	handle uintptr
+	queue  uintptr
+	lost   *reply
+	failed *reply // errors outside of every scope: a callback must exist, or the process ends
+
+	popped *reply // of the scope that is being closed
+
+	// Error scopes belong to the device and not to a thread, so whatever opens one holds the mutex.
+	mu sync.Mutex
+}
+
+// ErrLost says that the device does not answer any more: its driver reset it, or it was closed.
+var ErrLost = errors.New("the GPU device was lost")
+
+const (
+	filterValidation  = 1
+	filterOutOfMemory = 2
+)
+
+// guarded runs f inside error scopes and gives the first error that the library reported.
+func (d *Device) guarded(what string, f func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.scoped(what, f)
+}
+
+// scoped is guarded for callers that hold the mutex.
+func (d *Device) scoped(what string, f func()) error {
+	if d.handle == 0 || d.lost.done.Load() {
+		return fmt.Errorf("%s: %w", what, ErrLost)
+	}
+	d.lib.c.DevicePushErrorScope.call(d.handle, filterOutOfMemory)
+	d.lib.c.DevicePushErrorScope.call(d.handle, filterValidation)
+	f()
+	invalid, exhausted := d.pop(what), d.pop(what)
+	return cmp.Or(invalid, exhausted)
+}
+
+// pop closes the innermost scope.
+func (d *Device) pop(what string) error {
+	r := d.popped
+	r.done.Store(false)
+	info := d.lib.cb.info(d.lib.cb.handle, r.id)
+	d.lib.c.DevicePopErrorScope.callWithInfo(&info, d.handle)
+	const noError = 1
+	if !r.done.Load() || r.status != 1 {
+		return fmt.Errorf("%s: %w", what, ErrLost)
+	}
+	switch uint32(r.handle) {
+	case noError:
+		return nil
+	case 3:
+		return fmt.Errorf("%s: the device is out of memory", what)
+	}
+	return fmt.Errorf("%s: %s", what, r.message)
+}
+
+// firstLine shortens the library's reports, which explain over many lines.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	if s == "" {
+		return "the library gave no reason"
+	}
+	return s
+}
+
+// Poll waits until all submitted work is done and its callbacks ran.
+func (d *Device) Poll() error {
+	if d.handle == 0 || d.lost.done.Load() {
+		return ErrLost
+	}
+	d.lib.c.DevicePoll.call(d.handle, 1, 0)
+	if d.lost.done.Load() {
+		return fmt.Errorf("%w: %s", ErrLost, firstLine(d.lost.message))
+	}
+	if d.failed.done.Load() {
+		return fmt.Errorf("the GPU reports: %s", firstLine(d.failed.message))
+	}
+	return nil
+}
+
+// Close gives the device back. Buffers and pipelines that are still there must not be used any more.
+func (d *Device) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.handle == 0 {
+		return
+	}
+	d.lib.c.DevicePoll.call(d.handle, 1, 0)
+	d.lib.c.QueueRelease.call(d.queue)
+	d.lib.c.DeviceDestroy.call(d.handle)
+	d.lib.c.DeviceRelease.call(d.handle)
+	d.handle = 0
+	d.lost.drop()
+	d.failed.drop()
+	d.popped.drop()
+}
+
+// A Pipeline is a compiled shader with its layout of bindings.
+type Pipeline struct {
+	d              *Device
+	handle, layout uintptr
+}
+
+// A Binding says how a shader sees a buffer.
+type Binding uint32
+
+// The kinds of bindings.
+const (
+	Uniform  Binding = 2
+	Storage  Binding = 3 // read and written
+	ReadOnly Binding = 4
+)
+
+const visibleCompute = 4
+
+// Shader compiles WGSL whose entry point is main; binding i of group 0 is of kind bindings[i]. Checked shaders are bounded
+// by the library at every access; others must keep within their buffers themselves, and are faster.
+func (d *Device) Shader(name, code string, bindings []Binding, checked bool) (*Pipeline, error) {
+	p := &Pipeline{d: d}
+	entries := make([]layoutEntry, len(bindings))
+	for i, b := range bindings {
+		entries[i] = layoutEntry{binding: uint32(i), visibility: visibleCompute, buffer: bufferLayout{kind: uint32(b)}}
+	}
+	var checks uintptr
+	if checked {
+		checks = 3
+	}
+	c := &d.lib.c
+	err := d.guarded("shader "+name, func() {
+		p.layout = c.DeviceCreateBindGroupLayout.call(d.handle, uintptr(unsafe.Pointer(&bindGroupLayoutDescriptor{
+			count: uintptr(len(entries)), entries: unsafe.SliceData(entries)})))
+		layout := c.DeviceCreatePipelineLayout.call(d.handle, uintptr(unsafe.Pointer(&pipelineLayoutDescriptor{count: 1, layouts: &p.layout})))
+		module := c.DeviceCreateShaderModuleTrusted.call(d.handle, uintptr(unsafe.Pointer(&shaderDescriptor{
+			next: &shaderSource{chain: chained{sType: sTypeWGSL}, code: view(code)}})), checks)
+		p.handle = c.DeviceCreateComputePipeline.call(d.handle, uintptr(unsafe.Pointer(&computePipelineDescriptor{
+			layout: layout, compute: computeState{module: module, entryPoint: view("main")}})))
+		c.ShaderModuleRelease.call(module)
+		c.PipelineLayoutRelease.call(layout)
+	})
+	if err != nil {
+		p.Release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Release gives the pipeline back.
+func (p *Pipeline) Release() {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	if p.d.handle == 0 {
+		return
+	}
+	if p.handle != 0 {
+		p.d.lib.c.ComputePipelineRelease.call(p.handle)
+	}
+	if p.layout != 0 {
+		p.d.lib.c.BindGroupLayoutRelease.call(p.layout)
+	}
+	p.handle, p.layout = 0, 0
+}
+
+// A Range is a part of a buffer.
+type Range struct {
+	Buffer       *Buffer
+	Offset, Size int64
+}
+
+// A BindGroup is buffers bound to a pipeline's bindings.
+type BindGroup struct {
+	d      *Device
+	handle uintptr
+}
+
+// Bind binds ranges to the bindings of p, in order. A range must hold at least one element.
+func (d *Device) Bind(p *Pipeline, ranges []Range) (*BindGroup, error) {
+	entries := make([]bindGroupEntry, len(ranges))
+	for i, r := range ranges {
+		entries[i] = bindGroupEntry{binding: uint32(i), buffer: r.Buffer.handle, offset: uint64(r.Offset), size: uint64(r.Size)}
+	}
+	g := &BindGroup{d: d}
+	err := d.guarded("binding buffers", func() {
+		g.handle = d.lib.c.DeviceCreateBindGroup.call(d.handle, uintptr(unsafe.Pointer(&bindGroupDescriptor{
+			layout: p.layout, count: uintptr(len(entries)), entries: unsafe.SliceData(entries)})))
+	})
+	if err != nil {
+		g.Release()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Release gives the bind group back.
+func (g *BindGroup) Release() {
+	g.d.mu.Lock()
+	defer g.d.mu.Unlock()
+	if g.handle != 0 && g.d.handle != 0 {
+		g.d.lib.c.BindGroupRelease.call(g.handle)
+	}
+	g.handle = 0
+}

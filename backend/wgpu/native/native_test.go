@@ -1,0 +1,197 @@
+package native
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func libraryPath(t *testing.T) string {
+	path := os.Getenv(EnvLibrary)
+	if path == "" {
+		t.Skip(EnvLibrary + " is not set")
+	}
+	return path
+}
+
+func device(t *testing.T) *Device {
+	l, err := Open(libraryPath(t))
+	require.NoError(t, err)
+	adapters := l.Adapters()
+	a, err := Choose(adapters, "")
+	require.NoError(t, err)
+	d, err := a.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		d.Close()
+		for _, a := range adapters {
+			a.Release()
+		}
+	})
+	return d
+}
+
+const double = `
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+	if (id.x < arrayLength(&x)) { x[id.x] = x[id.x] * 2u; }
+}`
+
+func numbers(from, n uint32) []byte {
+	var b []byte
+	for i := range n {
+		b = binary.LittleEndian.AppendUint32(b, from+i)
+	}
+	return b
+}
+
+// run doubles numbers on the device several times through one encoder.
+func run(t *testing.T, d *Device, p *Pipeline, from uint32) {
+	const n = 1000
+	x, err := d.Buffer("x", 4*n, ForStorage|CopySource|CopyTarget)
+	require.NoError(t, err)
+	defer x.Release()
+	out, err := d.Buffer("out", 4*n, MapRead|CopyTarget)
+	require.NoError(t, err)
+	defer out.Release()
+	g, err := d.Bind(p, []Range{{x, 0, x.Size}})
+	require.NoError(t, err)
+	defer g.Release()
+	e := d.Encoder()
+	for range 3 {
+		require.NoError(t, x.Write(0, numbers(from, n)))
+		require.NoError(t, e.Begin())
+		e.Dispatch(p, g, [3]uint32{(n + 63) / 64, 1, 1})
+		e.Dispatch(p, g, [3]uint32{(n + 63) / 64, 1, 1})
+		e.Copy(out, 0, x, 0, 4*n)
+		require.NoError(t, e.Submit())
+		got, err := out.Map(4 * n)
+		require.NoError(t, err)
+		for i := range uint32(n) {
+			require.Equal(t, 4*(from+i), binary.LittleEndian.Uint32(got[4*i:]))
+		}
+		out.Unmap()
+	}
+}
+
+func TestCompute(t *testing.T) {
+	d := device(t)
+	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	require.NoError(t, err)
+	defer p.Release()
+	run(t, d, p, 7)
+}
+
+func TestManyAtOnce(t *testing.T) {
+	d := device(t)
+	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	require.NoError(t, err)
+	defer p.Release()
+	var wg sync.WaitGroup
+	for i := range uint32(4) {
+		wg.Go(func() { run(t, d, p, i*100) })
+	}
+	wg.Wait()
+}
+
+// TestMistakes makes the mistakes that a program can make; the process must live and the device work on.
+func TestMistakes(t *testing.T) {
+	d := device(t)
+	_, err := d.Shader("broken", "fn main( {", []Binding{Storage}, true)
+	require.ErrorContains(t, err, "shader broken")
+	_, err = d.Shader("other", strings.Replace(double, "binding(0)", "binding(3)", 1), []Binding{Storage}, true)
+	require.ErrorContains(t, err, "shader other")
+	_, err = d.Buffer("the arena", 1<<50, ForStorage)
+	require.ErrorContains(t, err, "the arena needs a buffer of 1125899906842624 bytes, the device's limit is")
+	x, err := d.Buffer("x", 64, ForStorage|CopyTarget)
+	require.NoError(t, err)
+	require.ErrorContains(t, x.Write(60, make([]byte, 8)), "writing a buffer")
+	require.ErrorContains(t, x.Write(2, make([]byte, 4)), "writing a buffer")
+	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	require.NoError(t, err)
+	_, err = d.Bind(p, []Range{{x, 0, 1 << 20}})
+	require.ErrorContains(t, err, "binding buffers")
+	_, err = d.Bind(p, nil)
+	require.ErrorContains(t, err, "binding buffers")
+	out, err := d.Buffer("out", 64, MapRead|CopyTarget)
+	require.NoError(t, err)
+	e := d.Encoder()
+	require.NoError(t, e.Begin())
+	e.Copy(out, 0, x, 0, 64) // x is no source of copies
+	require.ErrorContains(t, e.Submit(), "recording a run")
+	_, err = out.Map(1 << 20)
+	require.ErrorContains(t, err, "mapping a buffer")
+	run(t, d, p, 3)
+
+	d.Close()
+	_, err = d.Buffer("late", 4, ForStorage)
+	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, e.Begin(), ErrLost)
+	require.ErrorIs(t, x.Write(0, make([]byte, 4)), ErrLost)
+	d.Close()
+}
+
+func TestNoLibrary(t *testing.T) {
+	_, err := Open(filepath.Join(t.TempDir(), "libnone.so"))
+	require.ErrorContains(t, err, "the wgpu-native library cannot be opened")
+	t.Setenv(EnvLibrary, filepath.Join(t.TempDir(), "libnone.so"))
+	_, err = Open("")
+	require.ErrorContains(t, err, "cannot be opened")
+}
+
+func TestWrongLibrary(t *testing.T) {
+	libraryPath(t)
+	found, _ := filepath.Glob("/lib/*/libm.so.6")
+	if len(found) == 0 {
+		found, _ = filepath.Glob("/usr/lib/*/libm.so.6")
+	}
+	require.NotEmpty(t, found)
+	_, err := Open(found[0])
+	require.ErrorContains(t, err, "it is no wgpu-native 29: wgpuGetVersion is missing")
+}
+
+func TestChoose(t *testing.T) {
+	cards := []*Adapter{{Name: "llvmpipe", Kind: CPU}, {Name: "Big Card", Kind: Discrete}, {Name: "small", Kind: Integrated}}
+	for which, want := range map[string]string{"": "Big Card", "0": "llvmpipe", "SMALL": "small", "big": "Big Card"} {
+		a, err := Choose(cards, which)
+		require.NoError(t, err)
+		require.Equal(t, want, a.Name, which)
+	}
+	_, err := Choose(cards, "3")
+	require.EqualError(t, err, "there is no device 3: the devices are 0 to 2")
+	_, err = Choose(cards, "none")
+	require.ErrorContains(t, err, `there is no device "none": this machine has "llvmpipe"`)
+	_, err = Choose(nil, "")
+	require.ErrorContains(t, err, "finds no adapter")
+}
+
+// TestAllocations holds that a run from recording to reading allocates next to nothing.
+func TestAllocations(t *testing.T) {
+	d := device(t)
+	p, err := d.Shader("double", double, []Binding{Storage}, false)
+	require.NoError(t, err)
+	x, err := d.Buffer("x", 256, ForStorage|CopySource|CopyTarget)
+	require.NoError(t, err)
+	out, err := d.Buffer("out", 256, MapRead|CopyTarget)
+	require.NoError(t, err)
+	g, err := d.Bind(p, []Range{{x, 0, x.Size}})
+	require.NoError(t, err)
+	e, data := d.Encoder(), make([]byte, 256)
+	allocs := testing.AllocsPerRun(20, func() {
+		_ = x.Write(0, data)
+		_ = e.Begin()
+		for range 100 {
+			e.Dispatch(p, g, [3]uint32{4, 1, 1})
+		}
+		e.Copy(out, 0, x, 0, 256)
+		_ = e.Submit()
+		_, _ = out.Map(256)
+		out.Unmap()
+	})
+	require.Less(t, allocs, 40.0)
+}
