@@ -3,6 +3,7 @@ package rlxc
 import (
 	"errors"
 
+	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
@@ -47,7 +48,7 @@ func modelError(err error) error {
 		return nil
 	case errors.Is(err, lower.ErrUnsupported):
 		return withKind(ErrUnsupportedOp, err)
-	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid):
+	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid), errors.Is(err, artifact.ErrInvalid):
 		return withKind(ErrInvalidModel, err)
 	}
 	return err

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -32,7 +31,7 @@ type Tensors map[string]*Tensor
 
 // A Model is an opened ONNX model. It holds the file mapped until it and everything compiled from it is closed.
 type Model struct {
-	file  *onnx.Model
+	file  source
 	graph *ir.Graph // lowered, with everything that level 0 runs
 }
 
@@ -44,31 +43,38 @@ type ValueInfo struct {
 	Shape []string `json:"shape"`
 }
 
-// Open reads a model file, external data beside it.
+// Open reads a model file: .onnx, external data beside it, or what Program.Save wrote.
 func Open(path string) (*Model, error) {
-	return newModel(onnx.Open(path))
+	if f, err := openCompiled(path); f != nil || err != nil {
+		return newModel(f, err)
+	}
+	f, err := onnx.Open(path)
+	return newModel(onnxSource{f}, err)
 }
 
-// OpenFS reads a model file of a file system.
+// OpenFS reads an ONNX file of a file system.
 func OpenFS(fsys fs.FS, name string) (*Model, error) {
-	return newModel(onnx.OpenFS(fsys, name))
+	f, err := onnx.OpenFS(fsys, name)
+	return newModel(onnxSource{f}, err)
 }
 
-// Read reads a model of size bytes; name stands for it in errors.
+// Read reads an ONNX model of size bytes; name stands for it in errors.
 func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
-	return newModel(onnx.Read(r, size, name))
+	f, err := onnx.Read(r, size, name)
+	return newModel(onnxSource{f}, err)
 }
 
 // FromProto takes over a model that was built in memory.
 func FromProto(p *onnxpb.ModelProto, name string) (*Model, error) {
-	return newModel(onnx.New(p, name))
+	f, err := onnx.New(p, name)
+	return newModel(onnxSource{f}, err)
 }
 
-func newModel(file *onnx.Model, err error) (*Model, error) {
+func newModel(file source, err error) (*Model, error) {
 	if err != nil {
 		return nil, modelError(err)
 	}
-	g, err := lower.Model(file.Proto)
+	g, err := file.graph()
 	if err != nil {
 		file.Close()
 		return nil, modelError(fmt.Errorf("%s: %w", file.Name(), err))
@@ -79,8 +85,13 @@ func newModel(file *onnx.Model, err error) (*Model, error) {
 // Name is the path or name that the model was opened by.
 func (m *Model) Name() string { return m.file.Name() }
 
-// Proto is the ONNX model itself.
-func (m *Model) Proto() *onnxpb.ModelProto { return m.file.Proto }
+// Proto is the ONNX model itself; nil where a compiled file was opened.
+func (m *Model) Proto() *onnxpb.ModelProto {
+	if f, ok := m.file.(onnxSource); ok {
+		return f.Model.Proto
+	}
+	return nil
+}
 
 // Inputs describes what a run takes, in the model's order.
 func (m *Model) Inputs() []ValueInfo { return inputInfo(m.graph) }

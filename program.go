@@ -10,8 +10,6 @@ import (
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/legalize"
 	"github.com/rlxc/rlxc/liveness"
-	"github.com/rlxc/rlxc/lower"
-	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/proof"
 	"github.com/rlxc/rlxc/rewrite"
@@ -46,7 +44,7 @@ type CompileOptions struct {
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct {
 	opts   CompileOptions
-	file   *onnx.Model
+	file   source
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
@@ -93,7 +91,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 }
 
 func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) {
-	g, err := lower.Model(m.file.Proto)
+	g, err := m.file.graph()
 	if err != nil {
 		return nil, modelError(err)
 	}
@@ -105,7 +103,14 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	if o.MarkAll {
 		markAll(g)
 	}
-	if p.stats.Rewrites, err = rewrite.Run(g, rewriteLevels[o.Level], dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
+	level := rewriteLevels[o.Level]
+	if f, ok := m.file.(*compiledSource); ok {
+		if level < f.file.Level {
+			return nil, withKind(ErrInput, fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", f.file.Level, level))
+		}
+		level = rewrite.O0 // it has been rewritten
+	}
+	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
 		return nil, bindError(err)
 	}
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
@@ -116,8 +121,11 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	for range p.stages {
 		p.bound = append(p.bound, newLRU[*binding](maxBindings))
 	}
-	p.file = m.file.Retain()
-	p.file.Evict() // packing has read every weight; most are not needed again
+	p.file = m.file
+	p.file.retain()
+	if p.stats.Packed > 0 {
+		p.file.Evict() // packing has read every weight; most are not needed again
+	}
 	return p, nil
 }
 

@@ -20,8 +20,12 @@ const (
 
 // Parse reads the text that Graph.String prints. The types of results may be left out, but for those of custom ops. What
 // it accepts is not verified: see Verify. Errors name line and column.
-func Parse(text string) (g *Graph, err error) {
-	p := &parser{lexer: lexer{src: text}, visible: map[int]*Value{}, taken: map[int]bool{}}
+func Parse(text string) (g *Graph, err error) { return Decode(text, nil) }
+
+// Decode reads what Graph.Encode prints. section gives the content of a constant by its number: a tensor of type t, or, where
+// layout is not empty, the data of a weight in that packed layout.
+func Decode(text string, section func(number int, t Type, layout string) (*tensor.Tensor, error)) (g *Graph, err error) {
+	p := &parser{lexer: lexer{src: text}, visible: map[int]*Value{}, taken: map[int]bool{}, section: section}
 	defer p.recover(&err)
 	p.next()
 	g = p.graph(0)
@@ -38,6 +42,7 @@ type parser struct {
 	lastID  int
 	graphs  []*Graph
 	data    int // elements of constants so far
+	section func(number int, t Type, layout string) (*tensor.Tensor, error)
 }
 
 func (p *parser) graph(depth int) *Graph {
@@ -140,11 +145,33 @@ func (p *parser) constant(g *Graph) {
 	t := p.typ(0)
 	p.expect("=")
 	if p.skip("packed") {
-		p.place(&Value{Name: name, Type: t, Packed: &Packed{Layout: p.take(quoted, "the layout")}}, id, at)
+		v := &Value{Name: name, Type: t, Packed: &Packed{Layout: p.take(quoted, "the layout")}}
+		if p.is("section") {
+			v.Packed.Data = p.stored(t, at, v.Packed.Layout)
+		}
+		p.place(v, id, at)
+		return
+	}
+	if p.is("section") {
+		p.place(g.NewConst(name, p.stored(t, at, "")), id, at)
 		return
 	}
 	v := g.NewConst(name, p.content(t, at, uint64(id)))
 	p.place(v, id, at)
+}
+
+// stored reads "section 3" and asks for the content.
+func (p *parser) stored(t Type, at int, layout string) *tensor.Tensor {
+	p.expect("section")
+	n := p.int64()
+	if p.section == nil {
+		p.failAt(at, "there are no sections beside this text")
+	}
+	x, err := p.section(int(n), t, layout)
+	if err != nil {
+		p.failAt(at, "section %d: %w", n, err)
+	}
+	return x
 }
 
 // content reads "[1, 2]" or "data" as a tensor of that type.

@@ -27,6 +27,14 @@ func (g *Graph) String() string {
 	return p.String()
 }
 
+// Encode is String with the contents of large and packed constants elsewhere: section is told each such value, in order,
+// and gives the number by which Decode asks for its content.
+func (g *Graph) Encode(section func(v *Value) int) string {
+	p := printer{section: section}
+	p.graph(g, true)
+	return p.String()
+}
+
 // String prints the node as the graph does, without its regions.
 func (n *Node) String() string {
 	p := printer{}
@@ -40,7 +48,8 @@ const maxInline = 16
 
 type printer struct {
 	strings.Builder
-	indent string
+	indent  string
+	section func(v *Value) int // nil: contents are left out
 }
 
 func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
@@ -118,11 +127,16 @@ func (p *printer) constant(v *Value) {
 	p.WriteString("const ")
 	p.define(v)
 	p.WriteString(" = ")
-	if v.Const == nil {
+	switch {
+	case v.Const == nil && p.section == nil:
 		p.printf("packed %q", v.Packed.Layout)
-		return
+	case v.Const == nil:
+		p.printf("packed %q section %d", v.Packed.Layout, p.section(v))
+	case p.section == nil || inlined(v.Const):
+		p.content(v.Const)
+	default:
+		p.printf("section %d", p.section(v))
 	}
-	p.content(v.Const)
 }
 
 func inlined(t *tensor.Tensor) bool {

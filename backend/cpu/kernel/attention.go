@@ -139,7 +139,7 @@ func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
 	}
 	p.q = from(args.Q, args.QStride, p.head)[p.first*args.QStride.Seq:]
 	p.k, p.v = from(args.K, args.KStride, kvHead), from(args.V, args.VStride, kvHead)
-	p.run()
+	hide(&p).run()
 }
 
 func (p *attentionPart) run() {
@@ -197,7 +197,7 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n int) {
 		}
 		b.score(keys, keyRow, n)
 		b.mask(first, n)
-		p.set.softmaxStep(&p.scores[0], b.columns, n, b.columns, pointerAt(p.keyBias, first), &b.highest[0], &b.sum[0], &b.scale[0])
+		p.set.softmaxStep(pointer(p.scores), b.columns, n, b.columns, pointerAt(p.keyBias, first), pointer(b.highest), pointer(b.sum), pointer(b.scale))
 		if b.started {
 			b.scaleOut()
 		}
@@ -233,7 +233,7 @@ func (b *attentionBlock) product(args *GemmArgs, operand []float32, m, k int) {
 		return
 	}
 	args.check(m, b.columns, k)
-	b.set.gemmPanel(args, gemmPanel{rowHi: m, cols: b.columns, k: k, kBlock: max(k, 1), b: pointer(operand), bRow: b.columns})
+	b.set.gemmPanel(&b.set.gemm, args, gemmPanel{rowHi: m, cols: b.columns, k: k, kBlock: max(k, 1), b: pointer(operand), bRow: b.columns})
 }
 
 // scaleOut multiplies each column of the result by its scale.

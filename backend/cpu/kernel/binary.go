@@ -36,7 +36,7 @@ type Rows struct {
 func (s *Set) Binary(op BinaryOp, dst, a, b []float32) {
 	if len(a) > 0 {
 		_, _ = dst[len(a)-1], b[len(a)-1]
-		s.binary[op][elementwise](&dst[0], 0, &a[0], 0, &b[0], 0, 1, len(a))
+		s.binary[op][elementwise](pointer(dst), 0, pointer(a), 0, pointer(b), 0, 1, len(a))
 	}
 }
 
@@ -59,11 +59,11 @@ func (s *Set) BinaryRows(op BinaryOp, dst []float32, dstRow int, a, b Rows, rows
 			}
 		}
 	case b.Col == 0 && cols > 1:
-		s.binary[op][perRow](&dst[0], dstRow, &a.Data[0], a.Row, &b.Data[0], b.Row, rows, cols)
+		s.binary[op][perRow](pointer(dst), dstRow, pointer(a.Data), a.Row, pointer(b.Data), b.Row, rows, cols)
 	case a.Col == 0 && cols > 1:
-		s.binary[op][perRowLeft](&dst[0], dstRow, &b.Data[0], b.Row, &a.Data[0], a.Row, rows, cols)
+		s.binary[op][perRowLeft](pointer(dst), dstRow, pointer(b.Data), b.Row, pointer(a.Data), a.Row, rows, cols)
 	default:
-		s.binary[op][elementwise](&dst[0], dstRow, &a.Data[0], a.Row, &b.Data[0], b.Row, rows, cols)
+		s.binary[op][elementwise](pointer(dst), dstRow, pointer(a.Data), a.Row, pointer(b.Data), b.Row, rows, cols)
 	}
 }
 

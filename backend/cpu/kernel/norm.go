@@ -42,17 +42,17 @@ func (a *NormArgs) run(norm normFunc, lo, hi, cols int) {
 	switch {
 	case a.Residual != nil && a.Sum != nil:
 		_, _ = a.Residual[last(a.ResRow)], a.Sum[last(a.SumRow)]
-		res, sum, sumRow = &a.Residual[lo*a.ResRow], &a.Sum[lo*a.SumRow], a.SumRow
+		res, sum, sumRow = pointerAt(a.Residual, lo*a.ResRow), pointerAt(a.Sum, lo*a.SumRow), a.SumRow
 	case a.Residual != nil:
 		_ = a.Residual[last(a.ResRow)]
-		res, sum, sumRow = &a.Residual[lo*a.ResRow], &a.Dst[lo*a.DstRow], a.DstRow
+		res, sum, sumRow = pointerAt(a.Residual, lo*a.ResRow), pointerAt(a.Dst, lo*a.DstRow), a.DstRow
 	case a.Sum != nil:
 		_ = a.Sum[last(a.SumRow)]
 		for r := lo; r < hi; r++ {
 			copy(a.Sum[r*a.SumRow:][:cols], x[r*xRow:][:cols])
 		}
 	}
-	norm(&a.Dst[lo*a.DstRow], a.DstRow, &x[lo*xRow], xRow, res, a.ResRow, sum, sumRow, &a.Scale[0], pointer(a.Bias), a.Epsilon, hi-lo, cols)
+	norm(pointerAt(a.Dst, lo*a.DstRow), a.DstRow, pointerAt(x, lo*xRow), xRow, res, a.ResRow, sum, sumRow, pointer(a.Scale), pointer(a.Bias), a.Epsilon, hi-lo, cols)
 }
 
 // normGeneric gives LayerNorm, or without the mean RMSNorm, in plain Go.

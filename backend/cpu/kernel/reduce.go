@@ -37,7 +37,7 @@ func (s *Set) ReduceRows(op ReduceOp, dst, src []float32, srcRow, rows, cols int
 		}
 	default:
 		_, _ = dst[rows-1], src[(rows-1)*srcRow+cols-1]
-		s.reduce[op](&dst[0], &src[0], srcRow, rows, cols)
+		s.reduce[op](pointer(dst), pointer(src), srcRow, rows, cols)
 	}
 }
 

@@ -7,7 +7,7 @@ import "math"
 func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
 	if rows > 0 && cols > 0 {
 		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.softmax(&dst[0], dstRow, &src[0], srcRow, rows, cols)
+		s.softmax(pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
 	}
 }
 
@@ -26,7 +26,7 @@ func (s *Set) SoftmaxColumns(x []float32, row, rows, cols int, scratch []byte) {
 	state := floats(scratch, 3*cols)
 	highest, sum, scale := state[:cols], state[cols:2*cols], state[2*cols:]
 	startSoftmax(highest, sum)
-	s.softmaxStep(&x[0], row, rows, cols, nil, &highest[0], &sum[0], &scale[0])
+	s.softmaxStep(pointer(x), row, rows, cols, nil, pointer(highest), pointer(sum), pointer(scale))
 	s.Unary(Reciprocal, sum, sum)
 	s.BinaryRows(Mul, x, row, Rows{x, row, 1}, Rows{sum, 0, 1}, rows, cols)
 }

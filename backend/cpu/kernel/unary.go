@@ -31,7 +31,7 @@ func (a Activation) unary() UnaryOp { return activationOps[a] }
 func (s *Set) Unary(op UnaryOp, dst, src []float32) {
 	if len(src) > 0 {
 		_ = dst[len(src)-1]
-		s.unary[op](&dst[0], 0, &src[0], 0, 1, len(src))
+		s.unary[op](pointer(dst), 0, pointer(src), 0, 1, len(src))
 	}
 }
 
@@ -39,6 +39,6 @@ func (s *Set) Unary(op UnaryOp, dst, src []float32) {
 func (s *Set) UnaryRows(op UnaryOp, dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
 	if rows > 0 && cols > 0 {
 		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.unary[op](&dst[0], dstRow, &src[0], srcRow, rows, cols)
+		s.unary[op](pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
 	}
 }

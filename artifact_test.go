@@ -1,0 +1,113 @@
+package rlxc
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// saved compiles the embedded encoder into a file.
+func saved(t testing.TB, o CompileOptions) string {
+	t.Helper()
+	p, err := builtin(t).Compile(o)
+	require.NoError(t, err)
+	defer p.Close()
+	path := filepath.Join(t.TempDir(), "model.rlxc")
+	require.NoError(t, p.Save(path))
+	return path
+}
+
+// TestSavedProgram opens what was saved: the same bits come out, and nothing is packed again but for another level of
+// instructions.
+func TestSavedProgram(t *testing.T) {
+	for _, level := range []Level{O0, O2} {
+		in := encoderInputs(2, 16)
+		want, err := session(t, CompileOptions{Level: level}).Run(context.Background(), in)
+		require.NoError(t, err)
+		path := saved(t, CompileOptions{Level: level})
+		m, err := Open(path)
+		require.NoError(t, err)
+		defer m.Close()
+		require.NoError(t, m.VerifyFile())
+		require.Equal(t, builtin(t).Inputs(), m.Inputs())
+		require.Equal(t, builtin(t).Outputs(), m.Outputs())
+		p, err := m.Compile(CompileOptions{Level: level, Verify: true})
+		require.NoError(t, err)
+		defer p.Close()
+		require.Zero(t, p.Stats().Packed)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		got, err := s.Run(context.Background(), in)
+		require.NoError(t, err)
+		for name := range want {
+			require.Equal(t, want[name].Bytes(), got[name].Bytes(), name)
+		}
+	}
+}
+
+// TestSavedForAnotherLevel packs the weights anew.
+func TestSavedForAnotherLevel(t *testing.T) {
+	in := encoderInputs(2, 5)
+	want, err := session(t, CompileOptions{CPU: "generic"}).Run(context.Background(), in)
+	require.NoError(t, err)
+	m, err := Open(saved(t, CompileOptions{}))
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(CompileOptions{CPU: "generic"})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	got, err := s.Run(context.Background(), in)
+	require.NoError(t, err)
+	for name := range want {
+		near(t, got[name], want[name], 1e-6, 1e-5)
+	}
+}
+
+// TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names
+// the damage, and nothing panics.
+func TestDamagedFile(t *testing.T) {
+	path := saved(t, CompileOptions{})
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	damaged := filepath.Join(t.TempDir(), "damaged.rlxc")
+	open := func(data []byte) error {
+		require.NoError(t, os.WriteFile(damaged, data, 0o644))
+		m, err := Open(damaged)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		return m.VerifyFile()
+	}
+	require.NoError(t, open(whole))
+	padding := 0
+	for at := 0; at < len(whole); at += 1 + at/9 {
+		data := append([]byte{}, whole...)
+		data[at] ^= 1 << (at % 8)
+		if err := open(data); err == nil {
+			padding++ // zeros between sections mean nothing
+			require.Zero(t, whole[at])
+		} else if at >= 8 {
+			require.ErrorIs(t, err, ErrInvalidModel, "bit %d of byte %d", at%8, at)
+		}
+		err := open(whole[:at])
+		require.ErrorIs(t, err, ErrInvalidModel, "cut to %d bytes", at)
+	}
+	require.Less(t, padding, 5)
+	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it says")
+}
+
+func TestSavedLevelIsKept(t *testing.T) {
+	m, err := Open(saved(t, CompileOptions{}))
+	require.NoError(t, err)
+	defer m.Close()
+	_, err = m.Compile(CompileOptions{Level: O0})
+	require.ErrorContains(t, err, "was compiled at -O 2")
+}

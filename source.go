@@ -1,0 +1,116 @@
+package rlxc
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A source is an opened file: an ONNX model, or a compiled one. It counts its users.
+type source interface {
+	Name() string
+	Close() error
+	// Evict tells the system that the file's pages are not needed for now.
+	Evict()
+	retain()
+	// graph makes the program anew: the caller may change it.
+	graph() (*ir.Graph, error)
+}
+
+// onnxSource is an ONNX model.
+type onnxSource struct{ *onnx.Model }
+
+func (s onnxSource) retain() { s.Model.Retain() }
+
+func (s onnxSource) graph() (*ir.Graph, error) { return lower.Model(s.Model.Proto) }
+
+// compiledSource is a compiled file, mapped.
+type compiledSource struct {
+	*tensor.Mapping
+	file *artifact.File
+	name string
+}
+
+func (s *compiledSource) Name() string { return s.name }
+
+func (s *compiledSource) retain() { s.Mapping.Retain() }
+
+// graph decodes the program and gives its kept operators their meaning.
+func (s *compiledSource) graph() (*ir.Graph, error) {
+	g, err := s.file.Graph()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range g.Nodes {
+		if c, ok := n.Op.(ir.Custom); ok {
+			if c.Rule, err = lower.Rule(c, n.Label()); err != nil {
+				return nil, err
+			}
+			n.Op = c
+		}
+	}
+	return g, nil
+}
+
+// openCompiled opens a file that Program.Save wrote; nil when the file is none.
+func openCompiled(path string) (source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil // package onnx says what is wrong
+	}
+	defer f.Close()
+	start := make([]byte, 8)
+	if n, _ := f.Read(start); !artifact.IsArtifact(start[:n]) {
+		return nil, nil
+	}
+	m, err := tensor.Map(f)
+	if err != nil {
+		return nil, err
+	}
+	file, err := artifact.Read(m.Bytes(), path)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return &compiledSource{m, file, path}, nil
+}
+
+// VerifyFile checks the checksums of all sections of a compiled file, which opening it does not; of an ONNX file there is
+// nothing more to check.
+func (m *Model) VerifyFile() error {
+	s, ok := m.file.(*compiledSource)
+	if !ok {
+		return nil
+	}
+	if err := s.file.Verify(); err != nil {
+		return modelError(fmt.Errorf("%s: %w", s.name, err))
+	}
+	return nil
+}
+
+// Save writes the program as a compiled file, which opens without packing and whose pages processes share. The file appears
+// whole or not at all.
+func (p *Program) Save(path string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".rlxc-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: rewriteLevels[p.opts.Level]}
+	if err = artifact.Write(tmp, p.graph, info); err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
