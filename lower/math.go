@@ -14,6 +14,7 @@ var mathRows = slices.Concat(plainUnaryRows, plainBinaryRows, []row{
 	{"Celu", 12, lowerAlpha(ir.Celu, 1)},
 	{"ThresholdedRelu", 10, lowerAlpha(ir.ThresholdedRelu, 1)},
 	{"Swish", 24, lowerAlpha(ir.Silu, 1)},
+	{"SwiGLU", 28, lowerSwiGLU},
 	{"HardSigmoid", 1, lowerHardSigmoid},
 	{"Selu", 1, lowerSelu},
 	{"Gelu", 20, lowerGelu},
@@ -116,6 +117,12 @@ func lowerAlpha(fn ir.UnaryFn, alpha float32) func(*Context) []*ir.Value {
 	return func(c *Context) []*ir.Value {
 		return []*ir.Value{c.Emit(ir.Unary{Fn: fn, Alpha: c.AttrFloat("alpha", alpha)}, c.In(0))}
 	}
+}
+
+// lowerSwiGLU is swish(a)·b, of equal shapes.
+func lowerSwiGLU(c *Context) []*ir.Value {
+	gate := c.Emit(ir.Unary{Fn: ir.Silu, Alpha: c.AttrFloat("alpha", 1)}, c.In(0))
+	return []*ir.Value{c.within(gate, c.binary(ir.Mul, gate, c.In(1)))}
 }
 
 func lowerHardSigmoid(c *Context) []*ir.Value {
