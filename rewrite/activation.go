@@ -18,7 +18,6 @@ func activationRules() []*Rule {
 	outer, inner := math.Sqrt(2/math.Pi), 0.044715
 	swish := product(x, unary(ir.Sigmoid, product(x, c)))
 	return []*Rule{
-		becomes("sigmoid", ir.Unary{Fn: ir.Sigmoid}, unary(ir.Reciprocal, sum(unary(ir.Exp, unary(ir.Neg, x)), number(1)))),
 		becomes("relu", ir.Unary{Fn: ir.Relu}, either(binary(ir.MaxFn, x, number(0)), node[ir.Clip](x, number(0), none()))),
 		becomes("gelu", ir.Unary{Fn: ir.Gelu}, half(unary(ir.Erf, product(x, number(math.Sqrt(0.5)))))),
 		becomes("gelu.tanh", ir.Unary{Fn: ir.GeluTanh}, half(unary(ir.Tanh, either(

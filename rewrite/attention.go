@@ -20,7 +20,7 @@ func attentionRules() []*Rule {
 	raw := cast(either(capped, scores))
 	added := either(raw, binary(ir.Add, raw, mask))
 	masked := either(added, node[ir.Where](keep, added, fill), node[ir.Where](drop, fill, added))
-	probs := with(node[ir.Softmax](masked), func(o ir.Softmax) bool { return !o.Log }).
+	probs := with(node[ir.Softmax](cast(masked)), func(o ir.Softmax) bool { return !o.Log }).
 		when("a softmax over the keys", func(_ *match, p *ir.Value) bool {
 			return p.Def.Op.(ir.Softmax).Axis == len(p.Type.Shape)-1
 		})
@@ -60,6 +60,9 @@ func attentionRules() []*Rule {
 			x.keep, x.drop = m.get(keep), m.get(drop)
 			if x.keep != nil || x.drop != nil {
 				x.fill = m.number(fill)
+			}
+			if x.add != nil && x.add.Type.DType != x.dtype { // its lowest number would not survive a cast
+				return m.refuse("the mask is %s beside %s", x.add.Type.DType, x.dtype)
 			}
 			operand, ok := x.operand()
 			if !ok {
@@ -137,9 +140,6 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 func (x *attentionMask) shaped(v *ir.Value) *ir.Value {
 	if v == nil {
 		return nil
-	}
-	if v.Type.DType != x.dtype && v.Type.DType != tensor.Bool { // softmax in float32 between half-precision products
-		v = x.m.emit(ir.Cast{To: x.dtype}, v)
 	}
 	if len(x.shape) == 3 { // one head
 		s := v.Type.Shape

@@ -26,7 +26,9 @@ func canonicalRules() []*Rule {
 	mul, div := ir.Binary{Fn: ir.Mul}, ir.Binary{Fn: ir.Div}
 	by := binary(ir.Div, x, c)
 	twice := binary(ir.Mul, binary(ir.Mul, x, c), d)
+	logistic := unary(ir.Reciprocal, sum(unary(ir.Exp, unary(ir.Neg, x)), number(1)))
 	return []*Rule{
+		{Name: "sigmoid", pattern: logistic, build: func(m *match) *ir.Value { return apply(ir.Sigmoid)(m, m.get(x)) }},
 		power("pow.2", 2, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, x) }),
 		power("pow.3", 3, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, m.emit(mul, x, x)) }),
 		power("pow.1/2", 0.5, apply(ir.Sqrt)),

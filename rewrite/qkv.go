@@ -43,7 +43,7 @@ func qkvRules() []*Rule {
 			if transB {
 				axis = 0
 			}
-			in := []*ir.Value{m.get(x), m.e.g.NewConst(strings.Join(names, "+"), join(axis, weights...))}
+			in := []*ir.Value{m.get(x), m.e.g.NewConst(strings.Trim(strings.Join(names, "+"), "+"), join(axis, weights...))}
 			if biases[0] != nil {
 				in = append(in, m.e.g.NewConst("", join(0, biases...)))
 			}

@@ -44,7 +44,7 @@ var passes = []pass{
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules())},
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
-	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), sliceRules(), identityRules)},
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), broadcastRules(), identityRules)},
 	{name: "qkv", level: O2, rules: qkvRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.

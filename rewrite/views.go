@@ -127,30 +127,6 @@ func merged(from, to ir.Shape) (groups [][]int, ok bool) {
 	return groups, true
 }
 
-// sliceRules turn gathers of known places into slices, which are views, and take rows before products rather than behind.
-func sliceRules() []*Rule {
-	x, index := value(), constant()
-	gather := node[ir.Gather](x, index)
-	return []*Rule{
-		{Name: "gather.slice", pattern: gather, build: func(m *match) *ir.Value {
-			axis, from, i := opOf[ir.Gather](m, gather).Axis, m.get(x).Type.Shape, m.get(index).Const.Aligned()
-			if i.Len() == 0 || i.Len() > maxFold {
-				return nil
-			}
-			start := ir.N(int(i.Int64(0)))
-			for k := range i.Len() {
-				if i.Int64(k) != i.Int64(0)+int64(k) {
-					return nil
-				}
-			}
-			if i.Int64(0) < 0 {
-				start = start.Add(from[axis])
-			}
-			return m.reshape(m.take(m.get(x), axis, start, ir.N(i.Len())), m.root.Outputs[0].Type.Shape)
-		}},
-	}
-}
-
 // take gives size elements of an axis.
 func (m *match) take(v *ir.Value, axis int, start, size ir.Dim) *ir.Value {
 	s := v.Type.Shape
