@@ -7,6 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// tileKind is what tells one kind of product from another: what a word of 4 bytes holds, and the instruction that
+// multiplies words and adds.
+type tileKind struct {
+	name     string // behind gemmTile and gemm
+	multiply func(b, a, acc reg.Register)
+	integers bool // no epilogue
+}
+
 // tileShape is the largest register tile: its accumulators, one row of B and a few spare registers fill the file.
 type tileShape struct{ rows, vecs int }
 
@@ -17,22 +25,44 @@ func (v *simd) tileShape() tileShape {
 	return tileShape{6, 2}
 }
 
+func gemmF32(v *simd) {
+	gemmTiles(v, tileKind{name: v.name, multiply: func(b, a, acc reg.Register) { v.VFMADD231PS(b, a, acc) }})
+}
+
+// gemmVNNI has four unsigned bytes of A against four signed ones of B.
+func gemmVNNI(v *simd) {
+	gemmTiles(v, tileKind{name: "VNNI", multiply: func(b, a, acc reg.Register) { v.VPDPBUSD(b, a, acc) }, integers: true})
+}
+
+// gemmBF16 has pairs of bfloat16.
+func gemmBF16(v *simd) {
+	gemmTiles(v, tileKind{name: "BF16", multiply: v.dotBF16})
+}
+
 // gemmTiles writes the kernels of all tiles up to the largest, and the table that holds them.
-func gemmTiles(v *simd) {
+func gemmTiles(v *simd, kind tileKind) {
 	shape := v.tileShape()
-	fmt.Fprintf(&v.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", v.name, shape.rows, shape.vecs*v.lanes)
-	fmt.Fprintf(&v.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, kernels: [][]gemmFunc{\n", v.name, shape.rows, shape.vecs, v.lanes)
+	v.tileTable(kind.name, shape, v.lanes, func(rows, vecs int) { gemmKernel(v, kind, rows, vecs) })
+}
+
+// tileTable writes the kernel of every tile up to the largest, and the table that holds them.
+func (v *simd) tileTable(kind string, shape tileShape, lanes int, emit func(rows, vecs int)) {
+	fmt.Fprintf(&v.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", kind, shape.rows, shape.vecs*lanes)
+	fmt.Fprintf(&v.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, kernels: [][]gemmFunc{\n", kind, shape.rows, shape.vecs, lanes)
 	for rows := 1; rows <= shape.rows; rows++ {
 		fmt.Fprintf(&v.extra, "%d: {", rows)
 		for vecs := 1; vecs <= shape.vecs; vecs++ {
-			name := fmt.Sprintf("gemm%s_%dx%d", v.name, rows, vecs*v.lanes)
-			gemmKernel(v, name, rows, vecs)
+			name := fmt.Sprintf("gemm%s_%dx%d", kind, rows, vecs*lanes)
+			v.fn(name, gemmSignature, "%s is the gemmFunc of %d rows and %d vectors.", name, rows, vecs)
+			emit(rows, vecs)
 			fmt.Fprintf(&v.extra, "%d: %s, ", vecs, name)
 		}
 		fmt.Fprintf(&v.extra, "},\n")
 	}
 	fmt.Fprintf(&v.extra, "}}\n")
 }
+
+const gemmSignature = "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
 // Flags of a gemmFunc, as in kernel/gemm.go.
 const (
@@ -54,9 +84,7 @@ func prefetchAhead(rows int, widest bool) (bytes int, next bool) {
 // gemmKernel writes one register tile: for each k a row of B in vecs registers, and each element of A broadcast
 // against it. Rows of A and C are reached as base + {0, 1, 2, 3}·stride from two bases four rows apart, so any
 // strides cost the same.
-func gemmKernel(v *simd, name string, rows, vecs int) {
-	v.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)",
-		"%s is the gemmFunc of %d rows and %d vectors.", name, rows, vecs)
+func gemmKernel(v *simd, kind tileKind, rows, vecs int) {
 	v.Label("tile")
 	acc := make([][]reg.VecVirtual, rows)
 	for r := range acc {
@@ -91,7 +119,7 @@ func gemmKernel(v *simd, name string, rows, vecs int) {
 		x := v.vec()
 		v.VBROADCASTSS(a.row(r), x)
 		for i := range row {
-			v.VFMADD231PS(row[i], x, acc[r][i])
+			kind.multiply(row[i], x, acc[r][i])
 		}
 	}
 	a.advance(aCol)
@@ -102,7 +130,19 @@ func gemmKernel(v *simd, name string, rows, vecs int) {
 	v.DECQ(k)
 	v.JNZ(operand.LabelRef("loop"))
 	v.Label("done")
-	gemmEpilogue(v, acc, hasNext)
+	c := v.rowPointers("c", "cRow", rows)
+	last := v.tail(v.param("cols"))
+	maskOf := func(i int) *mask {
+		if i == vecs-1 {
+			return &last
+		}
+		return nil
+	}
+	if !kind.integers {
+		gemmEpilogue(v, acc, c, maskOf)
+	}
+	eachOf(rows, vecs, func(r, i int) { v.store(acc[r][i], c.vector(r, 4*v.lanes*i), maskOf(i)) })
+	nextTile(v, rows, hasNext)
 }
 
 // rowPointers reaches rows at equal distance from as few registers as possible.
@@ -139,6 +179,9 @@ func (p *rowPointers) row(r int) operand.Mem {
 	return mem
 }
 
+// vector is the address of row r, a number of bytes on.
+func (p *rowPointers) vector(r, bytes int) operand.Mem { return p.row(r).Offset(bytes) }
+
 // advance moves all rows by a number of bytes.
 func (p *rowPointers) advance(by reg.Register) {
 	for _, base := range p.bases {
@@ -146,35 +189,18 @@ func (p *rowPointers) advance(by reg.Register) {
 	}
 }
 
-// gemmEpilogue finishes the accumulators as the flags say and stores them (add C, scale, add the bias, clamp at zero, add
-// the residual), then goes on with the next tile.
-func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, hasNext bool) {
+// gemmEpilogue finishes the accumulators as the flags say: add C, scale, add the bias, clamp at zero, add the residual.
+func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, c *rowPointers, maskOf func(i int) *mask) {
 	rows, vecs := len(acc), len(acc[0])
-	last := v.tail(v.param("cols"))
-	maskOf := func(i int) *mask {
-		if i == vecs-1 {
-			return &last
-		}
-		return nil
-	}
-	each := func(do func(r, i int)) {
-		for r := range rows {
-			for i := range vecs {
-				do(r, i)
-			}
-		}
-	}
-	at := func(p *rowPointers, r, i int) operand.Mem { return p.row(r).Offset(4 * v.lanes * i) }
+	each := func(do func(r, i int)) { eachOf(rows, vecs, do) }
 	addRows := func(p *rowPointers) {
 		each(func(r, i int) {
 			x := v.vec()
-			v.load(at(p, r, i), x, maskOf(i))
+			v.load(p.vector(r, 4*v.lanes*i), x, maskOf(i))
 			v.VADDPS(x, acc[r][i], acc[r][i])
 		})
 	}
 	flags := v.param("flags")
-	c := v.rowPointers("c", "cRow", rows)
-
 	v.TESTQ(operand.U32(gemmAccumulate), flags)
 	v.JZ(operand.LabelRef("scale"))
 	addRows(c)
@@ -211,16 +237,26 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, hasNext bool) {
 	v.TESTQ(res, res)
 	v.JZ(operand.LabelRef("store"))
 	addRows(v.rowPointers("res", "resRow", rows))
-
 	v.Label("store")
-	each(func(r, i int) { v.store(acc[r][i], at(c, r, i), maskOf(i)) })
+}
 
-	// The pointers of the next tile go where those of this one came from.
+func eachOf(rows, vecs int, do func(r, i int)) {
+	for r := range rows {
+		for i := range vecs {
+			do(r, i)
+		}
+	}
+}
+
+// nextTile goes on with the next tile, if there is one, or returns. The pointers of the next tile go where those of
+// this one came from.
+func nextTile(v *simd, rows int, hasNext bool) {
 	for _, p := range []struct{ pointer, row string }{{"a", "aRow"}, {"c", "cRow"}, {"res", "resRow"}} {
 		by := v.elements(p.row)
 		v.IMUL3Q(operand.U8(rows), by, by)
-		if p.pointer == "res" {
-			v.TESTQ(res, res) // no residual stays none
+		if p.pointer == "res" { // none stays none
+			res := v.param("res")
+			v.TESTQ(res, res)
 			v.CMOVQEQ(res, by)
 		}
 		v.ADDQ(by, v.slot(p.pointer))
@@ -234,4 +270,62 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, hasNext bool) {
 	v.JNZ(operand.LabelRef("tile"))
 	v.VZEROUPPER()
 	v.RET()
+}
+
+// gemmS8AVX2 writes the integer product for AVX2. Its 8-bit multiplication saturates, so bytes are widened to 16 bits: a
+// register holds 4 columns of B with the 4 bytes of a word each, and the sums come in halves that are joined at the
+// end.
+func gemmS8AVX2(v *simd) {
+	v.tileTable("S8AVX2", tileShape{2, 2}, 8, func(rows, vecs int) {
+		v.Label("tile")
+		const perVec = 2 // registers for the columns of a vector
+		acc := make([][]reg.VecVirtual, rows)
+		for r := range acc {
+			acc[r] = v.vecs(perVec * vecs)
+			for _, x := range acc[r] {
+				v.zero(x)
+			}
+		}
+		k, a, b, bRow := v.param("k"), v.rowPointers("a", "aRow", rows), v.param("b"), v.elements("bRow")
+		v.TESTQ(k, k)
+		v.JZ(operand.LabelRef("done"))
+		v.Label("loop")
+		ahead, _ := prefetchAhead(rows, false)
+		v.PREFETCHT0(operand.Mem{Base: b, Disp: ahead})
+		words := v.vecs(rows)
+		for r, word := range words {
+			v.VPBROADCASTD(a.row(r), word.AsX())
+			v.VPMOVZXBW(word.AsX(), word)
+		}
+		for i := range perVec * vecs {
+			column := v.vec()
+			v.VPMOVSXBW(operand.Mem{Base: b, Disp: 16 * i}, column)
+			for r := range rows {
+				product := v.vec()
+				v.VPMADDWD(column, words[r], product)
+				v.VPADDD(product, acc[r][i], acc[r][i])
+			}
+		}
+		four := v.GP64()
+		v.MOVQ(operand.U32(4), four)
+		a.advance(four)
+		v.ADDQ(bRow, b)
+		v.DECQ(k)
+		v.JNZ(operand.LabelRef("loop"))
+		v.Label("done")
+		c, last := v.rowPointers("c", "cRow", rows), v.tail(v.param("cols"))
+		for r := range rows {
+			for i := range vecs {
+				sum := acc[r][perVec*i]
+				v.VPHADDD(acc[r][perVec*i+1], sum, sum)
+				v.VPERMQ(operand.U8(0b11_01_10_00), sum, sum)
+				m := &last
+				if i < vecs-1 {
+					m = nil
+				}
+				v.store(sum, c.vector(r, 4*v.lanes*i), m)
+			}
+		}
+		nextTile(v, rows, false)
+	})
 }

@@ -110,13 +110,13 @@ func (s *Set) copy2D(dst []float32, dstRow, dstCol int, src []float32, srcRow, s
 	case rows == 0 || cols == 0:
 	case dstCol == 1 && srcCol == 1:
 		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.copyRows(&dst[0], dstRow, &src[0], srcRow, rows, cols)
+		s.copyRows(pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
 	case dstCol == 1 && srcRow == 1:
 		_, _ = dst[(rows-1)*dstRow+cols-1], src[(cols-1)*srcCol+rows-1]
-		s.transpose(&dst[0], dstRow, &src[0], srcCol, rows, cols)
+		s.transpose(pointer(dst), dstRow, pointer(src), srcCol, rows, cols)
 	case dstRow == 1 && srcCol == 1:
 		_, _ = dst[(cols-1)*dstCol+rows-1], src[(rows-1)*srcRow+cols-1]
-		s.transpose(&dst[0], dstCol, &src[0], srcRow, cols, rows)
+		s.transpose(pointer(dst), dstCol, pointer(src), srcRow, cols, rows)
 	default:
 		for r := range rows {
 			for c := range cols {

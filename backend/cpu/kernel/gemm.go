@@ -1,10 +1,5 @@
 package kernel
 
-import (
-	"fmt"
-	"unsafe"
-)
-
 // Gemm is a planned product C[M,N] = act(alpha·A[M,K]·B[K,N] + bias[N]) + residual[M,N] of float32 matrices whose B
 // was packed by [Set.NewPackB].
 //
@@ -15,11 +10,8 @@ import (
 type Gemm struct {
 	M, N, K int
 
-	set           *Set
-	rowBlocks     int // blocks of rows, of equal height in tiles
-	panelsPerPart int
-	panelGroups   int
-	kBlock        int
+	set      *Set
+	blocking blocking
 }
 
 // GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand.
@@ -49,84 +41,32 @@ const (
 	numActivations
 )
 
-// gemmFunc multiplies register tiles that lie below each other: for each, rows × cols of C (+)= A·B over k steps, then
-// the epilogue. Strides count elements; B has its columns side by side and bRow elements from one k to the next. The
-// number of rows, and of vectors in a row of the tile, are fixed for each function; cols says how many columns of
-// the last vector are real: only those of C, bias and res are touched, all of B are read. From next on, memory is
-// prefetched at nextStep bytes for each k of each tile.
-type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
-
-// Flags of a gemmFunc.
-const (
-	gemmAccumulate = 1 << iota // add what C holds to the sum, before all else
-	gemmScale                  // multiply by alpha
-	gemmRelu                   // clamp at 0, between bias and residual
-)
-
-// gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.
-type gemmTile struct {
-	rows    int // most rows
-	vecs    int // most vectors
-	vec     int // floats in a vector
-	kernels [][]gemmFunc
-}
-
-// layout names the packed form that the tile reads.
-func (t *gemmTile) layout() string { return fmt.Sprintf("f32/%d/%d", t.cols(), t.vec) }
-
-// cols is the width of a panel.
-func (t *gemmTile) cols() int { return t.vecs * t.vec }
-
-// gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s
-// for reading B. It only steers the blocking, so it is one constant for all machines.
-func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
-
 // NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B.
-func (s *Set) NewGemm(m, n, k int) *Gemm { return s.newGemm(m, n, k, 128) }
-
-// newGemm plans with the given limit to the rows of a part.
-func (s *Set) newGemm(m, n, k, limit int) *Gemm {
-	g := &Gemm{M: m, N: n, K: k, set: s}
-	tileRows := s.gemm.rows
-	// A tile of A takes half of the L1 cache, in steps that divide common sizes of K evenly.
-	g.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tileRows)))
-	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
-	blockRows := min(limit, max(4*tileRows, s.caches.l2/2/(4*max(k, 1))))
-	g.rowBlocks = max(1, ceilDiv(m, blockRows))
-	panels := ceilDiv(n, s.gemm.cols())
-	rows := ceilDiv(m, g.rowBlocks)
-	g.panelsPerPart = max(1, min(panels, partNanoseconds/gemmCost(rows, s.gemm.cols(), k)))
-	g.panelGroups = ceilDiv(panels, g.panelsPerPart)
-	return g
+func (s *Set) NewGemm(m, n, k int) *Gemm {
+	return &Gemm{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
 }
+
+// blockRows is the most rows of a part.
+const blockRows = 128
 
 // Parts is the number of independent pieces.
-func (g *Gemm) Parts() int {
-	if g.M == 0 || g.N == 0 {
-		return 0
-	}
-	return g.rowBlocks * g.panelGroups
-}
+func (g *Gemm) Parts() int { return g.blocking.parts() }
 
 // Run computes one part, 0 ≤ part < Parts().
 func (g *Gemm) Run(part int, args *GemmArgs) {
 	args.check(g.M, g.N, g.K)
-	width := g.set.gemm.cols()
-	rowLo, rowHi, panelLo, panelHi := g.bounds(part)
-	for p := panelLo; p < panelHi; p++ {
-		cols := min(width, g.N-p*width)
-		packedCols := roundUp(cols, g.set.gemm.vec)
-		b := args.B[p*width*g.K:][:packedCols*g.K]
-		g.set.gemmPanel(args, gemmPanel{rowLo, rowHi, p * width, cols, g.K, g.kBlock, pointer(b), packedCols, true})
-	}
+	g.set.gemmPart(&g.blocking, part, args)
 }
 
-// bounds gives the rows and panels of a part.
-func (g *Gemm) bounds(part int) (rowLo, rowHi, panelLo, panelHi int) {
-	rowLo, rowHi = share(g.M, g.rowBlocks, part/g.panelGroups, g.set.gemm.rows)
-	panelLo = part % g.panelGroups * g.panelsPerPart
-	panelHi = min(panelLo+g.panelsPerPart, ceilDiv(g.N, g.set.gemm.cols()))
-	return rowLo, rowHi, panelLo, panelHi
+// gemmPart computes one part of a product of words.
+func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
+	rowLo, rowHi, panelLo, panelHi := b.part(part)
+	for p := panelLo; p < panelHi; p++ {
+		col := p * b.tile.cols()
+		cols, packedCols := b.tile.panelCols(p, b.n)
+		panel := args.B[col*b.k:][:packedCols*b.k]
+		s.gemmPanel(b.tile, args, gemmPanel{rowLo, rowHi, col, cols, b.k, b.kBlock, pointer(panel), packedCols, true})
+	}
 }
 
 // check panics if an operand is too short, before assembly could write past it.
@@ -143,9 +83,6 @@ func (args *GemmArgs) check(m, n, k int) {
 	}
 }
 
-// callSteps is the most k steps of tiles in one call of assembly, which cannot be interrupted: about 50 µs.
-const callSteps = 16 * 768
-
 // gemmPanel is the part of a product that one panel of B gives: rows [rowLo, rowHi) of the cols columns from col on.
 type gemmPanel struct {
 	rowLo, rowHi int
@@ -156,9 +93,9 @@ type gemmPanel struct {
 	followed     bool // the next panel lies behind this one in memory
 }
 
-func (s *Set) gemmPanel(args *GemmArgs, p gemmPanel) {
-	vecs := ceilDiv(p.cols, s.gemm.vec)
-	tiles := ceilDiv(p.rowHi-p.rowLo, s.gemm.rows)
+func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
+	vecs := ceilDiv(p.cols, tile.vec)
+	tiles := ceilDiv(p.rowHi-p.rowLo, tile.rows)
 	bias := pointerAt(args.Bias, p.col)
 	for kLo := 0; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
@@ -178,29 +115,16 @@ func (s *Set) gemmPanel(args *GemmArgs, p gemmPanel) {
 		}
 		separate := last && args.Act > ActRelu
 		bBlock := offset(p.b, kLo*p.bRow)
-		// While the tiles use this block of the panel, each brings its share of the following one into the L2 cache.
-		// A lone tile streams: it gains nothing and asks for what it reads. The address may lie behind the matrix,
-		// so it must not be a pointer.
-		blockBytes := 4 * kLen * p.bRow
-		next, nextStep := uintptr(unsafe.Pointer(bBlock)), 4*p.bRow
-		if p.followed && tiles > 1 {
-			next, nextStep = next+uintptr(blockBytes), nextStep/tiles
-		}
-		maxRun := max(1, callSteps/max(kLen, 1))
+		words := kLen * p.bRow
+		next, nextStep := prefetchPlan(bBlock, words, p.bRow, tiles, p.followed)
 		for row, t := p.rowLo, 0; t < tiles; {
-			// The rows are spread evenly: taller tiles first, then those of one row less.
-			rows := ceilDiv(p.rowHi-row, tiles-t)
-			run := tiles - t
-			if short := (tiles-t)*rows - (p.rowHi - row); short > 0 {
-				run -= short
-			}
-			run = min(run, maxRun)
+			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
 			c := &args.C[row*args.CRow+p.col]
 			if last && !separate {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
-			s.gemm.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, next+uintptr(t*blockBytes/tiles), nextStep, c, args.CRow, p.cols-(vecs-1)*s.gemm.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
+				bBlock, p.bRow, next+uintptr(4*t*words/tiles), nextStep, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}
@@ -214,10 +138,10 @@ func (s *Set) gemmPanel(args *GemmArgs, p gemmPanel) {
 
 // activate applies the activation and the residual to a tile that the kernel has just left in the L1 cache.
 func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
-	c := &args.C[row*args.CRow+col]
+	c := pointerAt(args.C, row*args.CRow+col)
 	s.unary[args.Act.unary()](c, args.CRow, c, args.CRow, rows, cols)
 	if args.Residual != nil {
-		r := &args.Residual[row*args.ResRow+col]
+		r := pointerAt(args.Residual, row*args.ResRow+col)
 		s.binary[Add][elementwise](c, args.CRow, c, args.CRow, r, args.ResRow, rows, cols)
 	}
 }

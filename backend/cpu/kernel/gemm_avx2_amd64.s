@@ -32,21 +32,21 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y1
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), CX
+	LEAQ       tailMask<>+0(SB), DX
+	NEGQ       CX
+	VMOVDQU    32(DX)(CX*4), Y1
+	MOVQ       flags+128(FP), CX
+	TESTQ      $0x00000001, CX
 	JZ         scale
-	VMASKMOVPS (CX), Y1, Y2
+	VMASKMOVPS (AX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, CX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y2
 	VMULPS       Y2, Y0, Y0
@@ -59,37 +59,38 @@ bias:
 	VADDPS     Y2, Y0, Y0
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, CX
 	JZ     residual
 	VPXOR  Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
 	JZ         store
-	MOVQ       res+112(FP), DX
-	MOVQ       resRow+120(FP), BX
-	SHLQ       $0x02, BX
-	VMASKMOVPS (DX), Y1, Y2
+	MOVQ       res+112(FP), CX
+	MOVQ       resRow+120(FP), DX
+	SHLQ       $0x02, DX
+	VMASKMOVPS (CX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 store:
-	VMASKMOVPS Y0, Y1, (CX)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y1, (AX)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -136,23 +137,23 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y2
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), CX
+	LEAQ       tailMask<>+0(SB), DX
+	NEGQ       CX
+	VMOVDQU    32(DX)(CX*4), Y2
+	MOVQ       flags+128(FP), CX
+	TESTQ      $0x00000001, CX
 	JZ         scale
-	VMOVUPS    (CX), Y3
+	VMOVUPS    (AX), Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS 32(CX), Y2, Y3
+	VMASKMOVPS 32(AX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, CX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y3
 	VMULPS       Y3, Y0, Y0
@@ -168,41 +169,42 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, CX
 	JZ     residual
 	VPXOR  Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
 	JZ         store
-	MOVQ       res+112(FP), DX
-	MOVQ       resRow+120(FP), BX
-	SHLQ       $0x02, BX
-	VMOVUPS    (DX), Y3
+	MOVQ       res+112(FP), CX
+	MOVQ       resRow+120(FP), DX
+	SHLQ       $0x02, DX
+	VMOVUPS    (CX), Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS 32(DX), Y2, Y3
+	VMASKMOVPS 32(CX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y2, 32(CX)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x01, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -239,23 +241,23 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y2
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), DX
+	LEAQ       tailMask<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    32(BX)(DX*4), Y2
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
 	JZ         scale
-	VMASKMOVPS (CX), Y2, Y3
+	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS (CX)(DX*1), Y2, Y3
+	VMASKMOVPS (AX)(CX*1), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y3
 	VMULPS       Y3, Y0, Y0
@@ -270,41 +272,42 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXOR  Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), DX
+	TESTQ      DX, DX
 	JZ         store
-	MOVQ       res+112(FP), BX
-	MOVQ       resRow+120(FP), SI
-	SHLQ       $0x02, SI
-	VMASKMOVPS (BX), Y2, Y3
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMASKMOVPS (DX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
-	VMASKMOVPS (BX)(SI*1), Y2, Y3
+	VMASKMOVPS (DX)(BX*1), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 store:
-	VMASKMOVPS Y0, Y2, (CX)
-	VMASKMOVPS Y1, Y2, (CX)(DX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y2, (AX)
+	VMASKMOVPS Y1, Y2, (AX)(CX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -346,27 +349,27 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y4
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), DX
+	LEAQ       tailMask<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    32(BX)(DX*4), Y4
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
 	JZ         scale
-	VMOVUPS    (CX), Y5
+	VMOVUPS    (AX), Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS 32(CX), Y4, Y5
+	VMASKMOVPS 32(AX), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMOVUPS    (CX)(DX*1), Y5
+	VMOVUPS    (AX)(CX*1), Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS 32(CX)(DX*1), Y4, Y5
+	VMASKMOVPS 32(AX)(CX*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y5
 	VMULPS       Y5, Y0, Y0
@@ -386,7 +389,7 @@ bias:
 	VADDPS     Y5, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXOR  Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
@@ -395,40 +398,41 @@ relu:
 	VMAXPS Y3, Y5, Y3
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), DX
+	TESTQ      DX, DX
 	JZ         store
-	MOVQ       res+112(FP), BX
-	MOVQ       resRow+120(FP), SI
-	SHLQ       $0x02, SI
-	VMOVUPS    (BX), Y5
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (DX), Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS 32(BX), Y4, Y5
+	VMASKMOVPS 32(DX), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMOVUPS    (BX)(SI*1), Y5
+	VMOVUPS    (DX)(BX*1), Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS 32(BX)(SI*1), Y4, Y5
+	VMASKMOVPS 32(DX)(BX*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y4, 32(CX)
-	VMOVUPS    Y2, (CX)(DX*1)
-	VMASKMOVPS Y3, Y4, 32(CX)(DX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x02, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y4, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMASKMOVPS Y3, Y4, 32(AX)(CX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -468,25 +472,25 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y3
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), DX
+	LEAQ       tailMask<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    32(BX)(DX*4), Y3
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
 	JZ         scale
-	VMASKMOVPS (CX), Y3, Y4
+	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
-	VMASKMOVPS (CX)(DX*1), Y3, Y4
+	VMASKMOVPS (AX)(CX*1), Y3, Y4
 	VADDPS     Y4, Y1, Y1
-	VMASKMOVPS (CX)(DX*2), Y3, Y4
+	VMASKMOVPS (AX)(CX*2), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y4
 	VMULPS       Y4, Y0, Y0
@@ -503,7 +507,7 @@ bias:
 	VADDPS     Y4, Y2, Y2
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXOR  Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
@@ -511,37 +515,38 @@ relu:
 	VMAXPS Y2, Y4, Y2
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), DX
+	TESTQ      DX, DX
 	JZ         store
-	MOVQ       res+112(FP), BX
-	MOVQ       resRow+120(FP), SI
-	SHLQ       $0x02, SI
-	VMASKMOVPS (BX), Y3, Y4
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMASKMOVPS (DX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
-	VMASKMOVPS (BX)(SI*1), Y3, Y4
+	VMASKMOVPS (DX)(BX*1), Y3, Y4
 	VADDPS     Y4, Y1, Y1
-	VMASKMOVPS (BX)(SI*2), Y3, Y4
+	VMASKMOVPS (DX)(BX*2), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
 store:
-	VMASKMOVPS Y0, Y3, (CX)
-	VMASKMOVPS Y1, Y3, (CX)(DX*1)
-	VMASKMOVPS Y2, Y3, (CX)(DX*2)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y3, (AX)
+	VMASKMOVPS Y1, Y3, (AX)(CX*1)
+	VMASKMOVPS Y2, Y3, (AX)(CX*2)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -588,31 +593,31 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y6
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cols+88(FP), DX
+	LEAQ       tailMask<>+0(SB), BX
+	NEGQ       DX
+	VMOVDQU    32(BX)(DX*4), Y6
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
 	JZ         scale
-	VMOVUPS    (CX), Y7
+	VMOVUPS    (AX), Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS 32(CX), Y6, Y7
+	VMASKMOVPS 32(AX), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    (CX)(DX*1), Y7
+	VMOVUPS    (AX)(CX*1), Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS 32(CX)(DX*1), Y6, Y7
+	VMASKMOVPS 32(AX)(CX*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    (CX)(DX*2), Y7
+	VMOVUPS    (AX)(CX*2), Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS 32(CX)(DX*2), Y6, Y7
+	VMASKMOVPS 32(AX)(CX*2), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y7
 	VMULPS       Y7, Y0, Y0
@@ -636,7 +641,7 @@ bias:
 	VADDPS     Y7, Y5, Y5
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXOR  Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
@@ -647,46 +652,47 @@ relu:
 	VMAXPS Y5, Y7, Y5
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), DX
+	TESTQ      DX, DX
 	JZ         store
-	MOVQ       res+112(FP), BX
-	MOVQ       resRow+120(FP), SI
-	SHLQ       $0x02, SI
-	VMOVUPS    (BX), Y7
+	MOVQ       res+112(FP), DX
+	MOVQ       resRow+120(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (DX), Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS 32(BX), Y6, Y7
+	VMASKMOVPS 32(DX), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    (BX)(SI*1), Y7
+	VMOVUPS    (DX)(BX*1), Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS 32(BX)(SI*1), Y6, Y7
+	VMASKMOVPS 32(DX)(BX*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    (BX)(SI*2), Y7
+	VMOVUPS    (DX)(BX*2), Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS 32(BX)(SI*2), Y6, Y7
+	VMASKMOVPS 32(DX)(BX*2), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y6, 32(CX)
-	VMOVUPS    Y2, (CX)(DX*1)
-	VMASKMOVPS Y3, Y6, 32(CX)(DX*1)
-	VMOVUPS    Y4, (CX)(DX*2)
-	VMASKMOVPS Y5, Y6, 32(CX)(DX*2)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x03, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y6, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMASKMOVPS Y3, Y6, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMASKMOVPS Y5, Y6, 32(AX)(CX*2)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x03, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -730,28 +736,28 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y4
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       cols+88(FP), BX
+	LEAQ       tailMask<>+0(SB), SI
+	NEGQ       BX
+	VMOVDQU    32(SI)(BX*4), Y4
+	MOVQ       flags+128(FP), BX
+	TESTQ      $0x00000001, BX
 	JZ         scale
-	VMASKMOVPS (CX), Y4, Y5
+	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS (CX)(DX*1), Y4, Y5
+	VMASKMOVPS (AX)(CX*1), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMASKMOVPS (CX)(DX*2), Y4, Y5
+	VMASKMOVPS (AX)(CX*2), Y4, Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS (CX)(BX*1), Y4, Y5
+	VMASKMOVPS (AX)(DX*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, BX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y5
 	VMULPS       Y5, Y0, Y0
@@ -770,7 +776,7 @@ bias:
 	VADDPS     Y5, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, BX
 	JZ     residual
 	VPXOR  Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
@@ -779,41 +785,42 @@ relu:
 	VMAXPS Y3, Y5, Y3
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), BX
+	TESTQ      BX, BX
 	JZ         store
-	MOVQ       res+112(FP), SI
-	MOVQ       resRow+120(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	VMASKMOVPS (SI), Y4, Y5
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	VMASKMOVPS (BX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
-	VMASKMOVPS (SI)(DI*1), Y4, Y5
+	VMASKMOVPS (BX)(SI*1), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	VMASKMOVPS (SI)(DI*2), Y4, Y5
+	VMASKMOVPS (BX)(SI*2), Y4, Y5
 	VADDPS     Y5, Y2, Y2
-	VMASKMOVPS (SI)(R8*1), Y4, Y5
+	VMASKMOVPS (BX)(DI*1), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 store:
-	VMASKMOVPS Y0, Y4, (CX)
-	VMASKMOVPS Y1, Y4, (CX)(DX*1)
-	VMASKMOVPS Y2, Y4, (CX)(DX*2)
-	VMASKMOVPS Y3, Y4, (CX)(BX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y4, (AX)
+	VMASKMOVPS Y1, Y4, (AX)(CX*1)
+	VMASKMOVPS Y2, Y4, (AX)(CX*2)
+	VMASKMOVPS Y3, Y4, (AX)(DX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -866,36 +873,36 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y8
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       cols+88(FP), BX
+	LEAQ       tailMask<>+0(SB), SI
+	NEGQ       BX
+	VMOVDQU    32(SI)(BX*4), Y8
+	MOVQ       flags+128(FP), BX
+	TESTQ      $0x00000001, BX
 	JZ         scale
-	VMOVUPS    (CX), Y9
+	VMOVUPS    (AX), Y9
 	VADDPS     Y9, Y0, Y0
-	VMASKMOVPS 32(CX), Y8, Y9
+	VMASKMOVPS 32(AX), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    (CX)(DX*1), Y9
+	VMOVUPS    (AX)(CX*1), Y9
 	VADDPS     Y9, Y2, Y2
-	VMASKMOVPS 32(CX)(DX*1), Y8, Y9
+	VMASKMOVPS 32(AX)(CX*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    (CX)(DX*2), Y9
+	VMOVUPS    (AX)(CX*2), Y9
 	VADDPS     Y9, Y4, Y4
-	VMASKMOVPS 32(CX)(DX*2), Y8, Y9
+	VMASKMOVPS 32(AX)(CX*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    (CX)(BX*1), Y9
+	VMOVUPS    (AX)(DX*1), Y9
 	VADDPS     Y9, Y6, Y6
-	VMASKMOVPS 32(CX)(BX*1), Y8, Y9
+	VMASKMOVPS 32(AX)(DX*1), Y8, Y9
 	VADDPS     Y9, Y7, Y7
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, BX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y9
 	VMULPS       Y9, Y0, Y0
@@ -923,7 +930,7 @@ bias:
 	VADDPS     Y9, Y7, Y7
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, BX
 	JZ     residual
 	VPXOR  Y9, Y9, Y9
 	VMAXPS Y0, Y9, Y0
@@ -936,53 +943,54 @@ relu:
 	VMAXPS Y7, Y9, Y7
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), BX
+	TESTQ      BX, BX
 	JZ         store
-	MOVQ       res+112(FP), SI
-	MOVQ       resRow+120(FP), DI
-	SHLQ       $0x02, DI
-	LEAQ       (DI)(DI*2), R8
-	VMOVUPS    (SI), Y9
+	MOVQ       res+112(FP), BX
+	MOVQ       resRow+120(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	VMOVUPS    (BX), Y9
 	VADDPS     Y9, Y0, Y0
-	VMASKMOVPS 32(SI), Y8, Y9
+	VMASKMOVPS 32(BX), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    (SI)(DI*1), Y9
+	VMOVUPS    (BX)(SI*1), Y9
 	VADDPS     Y9, Y2, Y2
-	VMASKMOVPS 32(SI)(DI*1), Y8, Y9
+	VMASKMOVPS 32(BX)(SI*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    (SI)(DI*2), Y9
+	VMOVUPS    (BX)(SI*2), Y9
 	VADDPS     Y9, Y4, Y4
-	VMASKMOVPS 32(SI)(DI*2), Y8, Y9
+	VMASKMOVPS 32(BX)(SI*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    (SI)(R8*1), Y9
+	VMOVUPS    (BX)(DI*1), Y9
 	VADDPS     Y9, Y6, Y6
-	VMASKMOVPS 32(SI)(R8*1), Y8, Y9
+	VMASKMOVPS 32(BX)(DI*1), Y8, Y9
 	VADDPS     Y9, Y7, Y7
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y8, 32(CX)
-	VMOVUPS    Y2, (CX)(DX*1)
-	VMASKMOVPS Y3, Y8, 32(CX)(DX*1)
-	VMOVUPS    Y4, (CX)(DX*2)
-	VMASKMOVPS Y5, Y8, 32(CX)(DX*2)
-	VMOVUPS    Y6, (CX)(BX*1)
-	VMASKMOVPS Y7, Y8, 32(CX)(BX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x04, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y8, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMASKMOVPS Y3, Y8, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMASKMOVPS Y5, Y8, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(DX*1)
+	VMASKMOVPS Y7, Y8, 32(AX)(DX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x04, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -1031,31 +1039,31 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y5
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	LEAQ       (CX)(DX*4), SI
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       cols+88(FP), SI
+	LEAQ       tailMask<>+0(SB), DI
+	NEGQ       SI
+	VMOVDQU    32(DI)(SI*4), Y5
+	MOVQ       flags+128(FP), SI
+	TESTQ      $0x00000001, SI
 	JZ         scale
-	VMASKMOVPS (CX), Y5, Y6
+	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
-	VMASKMOVPS (CX)(DX*1), Y5, Y6
+	VMASKMOVPS (AX)(CX*1), Y5, Y6
 	VADDPS     Y6, Y1, Y1
-	VMASKMOVPS (CX)(DX*2), Y5, Y6
+	VMASKMOVPS (AX)(CX*2), Y5, Y6
 	VADDPS     Y6, Y2, Y2
-	VMASKMOVPS (CX)(BX*1), Y5, Y6
+	VMASKMOVPS (AX)(DX*1), Y5, Y6
 	VADDPS     Y6, Y3, Y3
-	VMASKMOVPS (SI), Y5, Y6
+	VMASKMOVPS (BX), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y6
 	VMULPS       Y6, Y0, Y0
@@ -1076,7 +1084,7 @@ bias:
 	VADDPS     Y6, Y4, Y4
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXOR  Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
@@ -1086,45 +1094,46 @@ relu:
 	VMAXPS Y4, Y6, Y4
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), SI
+	TESTQ      SI, SI
 	JZ         store
-	MOVQ       res+112(FP), DI
-	MOVQ       resRow+120(FP), R8
-	SHLQ       $0x02, R8
-	LEAQ       (R8)(R8*2), R9
-	LEAQ       (DI)(R8*4), R10
-	VMASKMOVPS (DI), Y5, Y6
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	VMASKMOVPS (SI), Y5, Y6
 	VADDPS     Y6, Y0, Y0
-	VMASKMOVPS (DI)(R8*1), Y5, Y6
+	VMASKMOVPS (SI)(DI*1), Y5, Y6
 	VADDPS     Y6, Y1, Y1
-	VMASKMOVPS (DI)(R8*2), Y5, Y6
+	VMASKMOVPS (SI)(DI*2), Y5, Y6
 	VADDPS     Y6, Y2, Y2
-	VMASKMOVPS (DI)(R9*1), Y5, Y6
+	VMASKMOVPS (SI)(R8*1), Y5, Y6
 	VADDPS     Y6, Y3, Y3
-	VMASKMOVPS (R10), Y5, Y6
+	VMASKMOVPS (R9), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
 store:
-	VMASKMOVPS Y0, Y5, (CX)
-	VMASKMOVPS Y1, Y5, (CX)(DX*1)
-	VMASKMOVPS Y2, Y5, (CX)(DX*2)
-	VMASKMOVPS Y3, Y5, (CX)(BX*1)
-	VMASKMOVPS Y4, Y5, (SI)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y5, (AX)
+	VMASKMOVPS Y1, Y5, (AX)(CX*1)
+	VMASKMOVPS Y2, Y5, (AX)(CX*2)
+	VMASKMOVPS Y3, Y5, (AX)(DX*1)
+	VMASKMOVPS Y4, Y5, (BX)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -1188,41 +1197,41 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y10
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	LEAQ       (CX)(DX*4), SI
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       cols+88(FP), SI
+	LEAQ       tailMask<>+0(SB), DI
+	NEGQ       SI
+	VMOVDQU    32(DI)(SI*4), Y10
+	MOVQ       flags+128(FP), SI
+	TESTQ      $0x00000001, SI
 	JZ         scale
-	VMOVUPS    (CX), Y11
+	VMOVUPS    (AX), Y11
 	VADDPS     Y11, Y0, Y0
-	VMASKMOVPS 32(CX), Y10, Y11
+	VMASKMOVPS 32(AX), Y10, Y11
 	VADDPS     Y11, Y1, Y1
-	VMOVUPS    (CX)(DX*1), Y11
+	VMOVUPS    (AX)(CX*1), Y11
 	VADDPS     Y11, Y2, Y2
-	VMASKMOVPS 32(CX)(DX*1), Y10, Y11
+	VMASKMOVPS 32(AX)(CX*1), Y10, Y11
 	VADDPS     Y11, Y3, Y3
-	VMOVUPS    (CX)(DX*2), Y11
+	VMOVUPS    (AX)(CX*2), Y11
 	VADDPS     Y11, Y4, Y4
-	VMASKMOVPS 32(CX)(DX*2), Y10, Y11
+	VMASKMOVPS 32(AX)(CX*2), Y10, Y11
 	VADDPS     Y11, Y5, Y5
-	VMOVUPS    (CX)(BX*1), Y11
+	VMOVUPS    (AX)(DX*1), Y11
 	VADDPS     Y11, Y6, Y6
-	VMASKMOVPS 32(CX)(BX*1), Y10, Y11
+	VMASKMOVPS 32(AX)(DX*1), Y10, Y11
 	VADDPS     Y11, Y7, Y7
-	VMOVUPS    (SI), Y11
+	VMOVUPS    (BX), Y11
 	VADDPS     Y11, Y8, Y8
-	VMASKMOVPS 32(SI), Y10, Y11
+	VMASKMOVPS 32(BX), Y10, Y11
 	VADDPS     Y11, Y9, Y9
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y11
 	VMULPS       Y11, Y0, Y0
@@ -1254,7 +1263,7 @@ bias:
 	VADDPS     Y11, Y9, Y9
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXOR  Y11, Y11, Y11
 	VMAXPS Y0, Y11, Y0
@@ -1269,60 +1278,61 @@ relu:
 	VMAXPS Y9, Y11, Y9
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), SI
+	TESTQ      SI, SI
 	JZ         store
-	MOVQ       res+112(FP), DI
-	MOVQ       resRow+120(FP), R8
-	SHLQ       $0x02, R8
-	LEAQ       (R8)(R8*2), R9
-	LEAQ       (DI)(R8*4), R10
-	VMOVUPS    (DI), Y11
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	VMOVUPS    (SI), Y11
 	VADDPS     Y11, Y0, Y0
-	VMASKMOVPS 32(DI), Y10, Y11
+	VMASKMOVPS 32(SI), Y10, Y11
 	VADDPS     Y11, Y1, Y1
-	VMOVUPS    (DI)(R8*1), Y11
+	VMOVUPS    (SI)(DI*1), Y11
 	VADDPS     Y11, Y2, Y2
-	VMASKMOVPS 32(DI)(R8*1), Y10, Y11
+	VMASKMOVPS 32(SI)(DI*1), Y10, Y11
 	VADDPS     Y11, Y3, Y3
-	VMOVUPS    (DI)(R8*2), Y11
+	VMOVUPS    (SI)(DI*2), Y11
 	VADDPS     Y11, Y4, Y4
-	VMASKMOVPS 32(DI)(R8*2), Y10, Y11
+	VMASKMOVPS 32(SI)(DI*2), Y10, Y11
 	VADDPS     Y11, Y5, Y5
-	VMOVUPS    (DI)(R9*1), Y11
+	VMOVUPS    (SI)(R8*1), Y11
 	VADDPS     Y11, Y6, Y6
-	VMASKMOVPS 32(DI)(R9*1), Y10, Y11
+	VMASKMOVPS 32(SI)(R8*1), Y10, Y11
 	VADDPS     Y11, Y7, Y7
-	VMOVUPS    (R10), Y11
+	VMOVUPS    (R9), Y11
 	VADDPS     Y11, Y8, Y8
-	VMASKMOVPS 32(R10), Y10, Y11
+	VMASKMOVPS 32(R9), Y10, Y11
 	VADDPS     Y11, Y9, Y9
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y10, 32(CX)
-	VMOVUPS    Y2, (CX)(DX*1)
-	VMASKMOVPS Y3, Y10, 32(CX)(DX*1)
-	VMOVUPS    Y4, (CX)(DX*2)
-	VMASKMOVPS Y5, Y10, 32(CX)(DX*2)
-	VMOVUPS    Y6, (CX)(BX*1)
-	VMASKMOVPS Y7, Y10, 32(CX)(BX*1)
-	VMOVUPS    Y8, (SI)
-	VMASKMOVPS Y9, Y10, 32(SI)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x05, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y10, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMASKMOVPS Y3, Y10, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMASKMOVPS Y5, Y10, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(DX*1)
+	VMASKMOVPS Y7, Y10, 32(AX)(DX*1)
+	VMOVUPS    Y8, (BX)
+	VMASKMOVPS Y9, Y10, 32(BX)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x05, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	MOVQ       nextStep+64(FP), AX
 	IMULQ      k+8(FP), AX
 	ADDQ       AX, next+56(FP)
@@ -1377,33 +1387,33 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y6
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	LEAQ       (CX)(DX*4), SI
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       cols+88(FP), SI
+	LEAQ       tailMask<>+0(SB), DI
+	NEGQ       SI
+	VMOVDQU    32(DI)(SI*4), Y6
+	MOVQ       flags+128(FP), SI
+	TESTQ      $0x00000001, SI
 	JZ         scale
-	VMASKMOVPS (CX), Y6, Y7
+	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS (CX)(DX*1), Y6, Y7
+	VMASKMOVPS (AX)(CX*1), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMASKMOVPS (CX)(DX*2), Y6, Y7
+	VMASKMOVPS (AX)(CX*2), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS (CX)(BX*1), Y6, Y7
+	VMASKMOVPS (AX)(DX*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMASKMOVPS (SI), Y6, Y7
+	VMASKMOVPS (BX), Y6, Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS (SI)(DX*1), Y6, Y7
+	VMASKMOVPS (BX)(CX*1), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y7
 	VMULPS       Y7, Y0, Y0
@@ -1426,7 +1436,7 @@ bias:
 	VADDPS     Y7, Y5, Y5
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXOR  Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
@@ -1437,48 +1447,49 @@ relu:
 	VMAXPS Y5, Y7, Y5
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), SI
+	TESTQ      SI, SI
 	JZ         store
-	MOVQ       res+112(FP), DI
-	MOVQ       resRow+120(FP), R8
-	SHLQ       $0x02, R8
-	LEAQ       (R8)(R8*2), R9
-	LEAQ       (DI)(R8*4), R10
-	VMASKMOVPS (DI), Y6, Y7
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	VMASKMOVPS (SI), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMASKMOVPS (DI)(R8*1), Y6, Y7
+	VMASKMOVPS (SI)(DI*1), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMASKMOVPS (DI)(R8*2), Y6, Y7
+	VMASKMOVPS (SI)(DI*2), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMASKMOVPS (DI)(R9*1), Y6, Y7
+	VMASKMOVPS (SI)(R8*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMASKMOVPS (R10), Y6, Y7
+	VMASKMOVPS (R9), Y6, Y7
 	VADDPS     Y7, Y4, Y4
-	VMASKMOVPS (R10)(R8*1), Y6, Y7
+	VMASKMOVPS (R9)(DI*1), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 store:
-	VMASKMOVPS Y0, Y6, (CX)
-	VMASKMOVPS Y1, Y6, (CX)(DX*1)
-	VMASKMOVPS Y2, Y6, (CX)(DX*2)
-	VMASKMOVPS Y3, Y6, (CX)(BX*1)
-	VMASKMOVPS Y4, Y6, (SI)
-	VMASKMOVPS Y5, Y6, (SI)(DX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMASKMOVPS Y0, Y6, (AX)
+	VMASKMOVPS Y1, Y6, (AX)(CX*1)
+	VMASKMOVPS Y2, Y6, (AX)(CX*2)
+	VMASKMOVPS Y3, Y6, (AX)(DX*1)
+	VMASKMOVPS Y4, Y6, (BX)
+	VMASKMOVPS Y5, Y6, (BX)(CX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER
@@ -1547,45 +1558,45 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ       cols+88(FP), AX
-	LEAQ       tailMask<>+0(SB), CX
-	NEGQ       AX
-	VMOVDQU    32(CX)(AX*4), Y12
-	MOVQ       flags+128(FP), AX
-	MOVQ       c+72(FP), CX
-	MOVQ       cRow+80(FP), DX
-	SHLQ       $0x02, DX
-	LEAQ       (DX)(DX*2), BX
-	LEAQ       (CX)(DX*4), SI
-	TESTQ      $0x00000001, AX
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       cols+88(FP), SI
+	LEAQ       tailMask<>+0(SB), DI
+	NEGQ       SI
+	VMOVDQU    32(DI)(SI*4), Y12
+	MOVQ       flags+128(FP), SI
+	TESTQ      $0x00000001, SI
 	JZ         scale
-	VMOVUPS    (CX), Y13
+	VMOVUPS    (AX), Y13
 	VADDPS     Y13, Y0, Y0
-	VMASKMOVPS 32(CX), Y12, Y13
+	VMASKMOVPS 32(AX), Y12, Y13
 	VADDPS     Y13, Y1, Y1
-	VMOVUPS    (CX)(DX*1), Y13
+	VMOVUPS    (AX)(CX*1), Y13
 	VADDPS     Y13, Y2, Y2
-	VMASKMOVPS 32(CX)(DX*1), Y12, Y13
+	VMASKMOVPS 32(AX)(CX*1), Y12, Y13
 	VADDPS     Y13, Y3, Y3
-	VMOVUPS    (CX)(DX*2), Y13
+	VMOVUPS    (AX)(CX*2), Y13
 	VADDPS     Y13, Y4, Y4
-	VMASKMOVPS 32(CX)(DX*2), Y12, Y13
+	VMASKMOVPS 32(AX)(CX*2), Y12, Y13
 	VADDPS     Y13, Y5, Y5
-	VMOVUPS    (CX)(BX*1), Y13
+	VMOVUPS    (AX)(DX*1), Y13
 	VADDPS     Y13, Y6, Y6
-	VMASKMOVPS 32(CX)(BX*1), Y12, Y13
+	VMASKMOVPS 32(AX)(DX*1), Y12, Y13
 	VADDPS     Y13, Y7, Y7
-	VMOVUPS    (SI), Y13
+	VMOVUPS    (BX), Y13
 	VADDPS     Y13, Y8, Y8
-	VMASKMOVPS 32(SI), Y12, Y13
+	VMASKMOVPS 32(BX), Y12, Y13
 	VADDPS     Y13, Y9, Y9
-	VMOVUPS    (SI)(DX*1), Y13
+	VMOVUPS    (BX)(CX*1), Y13
 	VADDPS     Y13, Y10, Y10
-	VMASKMOVPS 32(SI)(DX*1), Y12, Y13
+	VMASKMOVPS 32(BX)(CX*1), Y12, Y13
 	VADDPS     Y13, Y11, Y11
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Y13
 	VMULPS       Y13, Y0, Y0
@@ -1621,7 +1632,7 @@ bias:
 	VADDPS     Y13, Y11, Y11
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXOR  Y13, Y13, Y13
 	VMAXPS Y0, Y13, Y0
@@ -1638,66 +1649,67 @@ relu:
 	VMAXPS Y11, Y13, Y11
 
 residual:
-	MOVQ       res+112(FP), AX
-	TESTQ      AX, AX
+	MOVQ       res+112(FP), SI
+	TESTQ      SI, SI
 	JZ         store
-	MOVQ       res+112(FP), DI
-	MOVQ       resRow+120(FP), R8
-	SHLQ       $0x02, R8
-	LEAQ       (R8)(R8*2), R9
-	LEAQ       (DI)(R8*4), R10
-	VMOVUPS    (DI), Y13
+	MOVQ       res+112(FP), SI
+	MOVQ       resRow+120(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	VMOVUPS    (SI), Y13
 	VADDPS     Y13, Y0, Y0
-	VMASKMOVPS 32(DI), Y12, Y13
+	VMASKMOVPS 32(SI), Y12, Y13
 	VADDPS     Y13, Y1, Y1
-	VMOVUPS    (DI)(R8*1), Y13
+	VMOVUPS    (SI)(DI*1), Y13
 	VADDPS     Y13, Y2, Y2
-	VMASKMOVPS 32(DI)(R8*1), Y12, Y13
+	VMASKMOVPS 32(SI)(DI*1), Y12, Y13
 	VADDPS     Y13, Y3, Y3
-	VMOVUPS    (DI)(R8*2), Y13
+	VMOVUPS    (SI)(DI*2), Y13
 	VADDPS     Y13, Y4, Y4
-	VMASKMOVPS 32(DI)(R8*2), Y12, Y13
+	VMASKMOVPS 32(SI)(DI*2), Y12, Y13
 	VADDPS     Y13, Y5, Y5
-	VMOVUPS    (DI)(R9*1), Y13
+	VMOVUPS    (SI)(R8*1), Y13
 	VADDPS     Y13, Y6, Y6
-	VMASKMOVPS 32(DI)(R9*1), Y12, Y13
+	VMASKMOVPS 32(SI)(R8*1), Y12, Y13
 	VADDPS     Y13, Y7, Y7
-	VMOVUPS    (R10), Y13
+	VMOVUPS    (R9), Y13
 	VADDPS     Y13, Y8, Y8
-	VMASKMOVPS 32(R10), Y12, Y13
+	VMASKMOVPS 32(R9), Y12, Y13
 	VADDPS     Y13, Y9, Y9
-	VMOVUPS    (R10)(R8*1), Y13
+	VMOVUPS    (R9)(DI*1), Y13
 	VADDPS     Y13, Y10, Y10
-	VMASKMOVPS 32(R10)(R8*1), Y12, Y13
+	VMASKMOVPS 32(R9)(DI*1), Y12, Y13
 	VADDPS     Y13, Y11, Y11
 
 store:
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS Y1, Y12, 32(CX)
-	VMOVUPS    Y2, (CX)(DX*1)
-	VMASKMOVPS Y3, Y12, 32(CX)(DX*1)
-	VMOVUPS    Y4, (CX)(DX*2)
-	VMASKMOVPS Y5, Y12, 32(CX)(DX*2)
-	VMOVUPS    Y6, (CX)(BX*1)
-	VMASKMOVPS Y7, Y12, 32(CX)(BX*1)
-	VMOVUPS    Y8, (SI)
-	VMASKMOVPS Y9, Y12, 32(SI)
-	VMOVUPS    Y10, (SI)(DX*1)
-	VMASKMOVPS Y11, Y12, 32(SI)(DX*1)
-	MOVQ       aRow+24(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	ADDQ       CX, a+16(FP)
-	MOVQ       cRow+80(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	ADDQ       CX, c+72(FP)
-	MOVQ       resRow+120(FP), CX
-	SHLQ       $0x02, CX
-	IMUL3Q     $0x06, CX, CX
-	TESTQ      AX, AX
-	CMOVQEQ    AX, CX
-	ADDQ       CX, res+112(FP)
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y12, 32(AX)
+	VMOVUPS    Y2, (AX)(CX*1)
+	VMASKMOVPS Y3, Y12, 32(AX)(CX*1)
+	VMOVUPS    Y4, (AX)(CX*2)
+	VMASKMOVPS Y5, Y12, 32(AX)(CX*2)
+	VMOVUPS    Y6, (AX)(DX*1)
+	VMASKMOVPS Y7, Y12, 32(AX)(DX*1)
+	VMOVUPS    Y8, (BX)
+	VMASKMOVPS Y9, Y12, 32(BX)
+	VMOVUPS    Y10, (BX)(CX*1)
+	VMASKMOVPS Y11, Y12, 32(BX)(CX*1)
+	MOVQ       aRow+24(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	ADDQ       AX, a+16(FP)
+	MOVQ       cRow+80(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	ADDQ       AX, c+72(FP)
+	MOVQ       resRow+120(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x06, AX, AX
+	MOVQ       res+112(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+112(FP)
 	MOVQ       nextStep+64(FP), AX
 	IMULQ      k+8(FP), AX
 	ADDQ       AX, next+56(FP)

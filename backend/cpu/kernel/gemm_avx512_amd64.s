@@ -32,21 +32,21 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z1
+	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, CX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z1
 	VMULPS       Z1, Z0, Z0
@@ -59,37 +59,38 @@ bias:
 	VADDPS    Z1, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, CX
 	JZ     residual
 	VPXORD Z3, Z3, Z3
 	VMAXPS Z0, Z3, Z0
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), CX
+	TESTQ     CX, CX
 	JZ        store
-	MOVQ      res+112(FP), DX
-	MOVQ      resRow+120(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS.Z (DX), K1, Z1
+	MOVQ      res+112(FP), CX
+	MOVQ      resRow+120(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -127,23 +128,23 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
 	JZ        scale
-	VMOVUPS   (CX), Z2
+	VMOVUPS   (AX), Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z2
+	VMOVUPS.Z 64(AX), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, CX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z2
 	VMULPS       Z2, Z0, Z0
@@ -159,41 +160,42 @@ bias:
 	VADDPS    Z2, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, CX
 	JZ     residual
 	VPXORD Z5, Z5, Z5
 	VMAXPS Z0, Z5, Z0
 	VMAXPS Z1, Z5, Z1
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), CX
+	TESTQ     CX, CX
 	JZ        store
-	MOVQ      res+112(FP), DX
-	MOVQ      resRow+120(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (DX), Z2
+	MOVQ      res+112(FP), CX
+	MOVQ      resRow+120(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z 64(DX), K1, Z2
+	VMOVUPS.Z 64(CX), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -235,25 +237,25 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
 	JZ        scale
-	VMOVUPS   (CX), Z3
+	VMOVUPS   (AX), Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS   64(CX), Z3
+	VMOVUPS   64(AX), Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z3
+	VMOVUPS.Z 128(AX), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, CX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z3
 	VMULPS       Z3, Z0, Z0
@@ -272,7 +274,7 @@ bias:
 	VADDPS    Z3, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, CX
 	JZ     residual
 	VPXORD Z7, Z7, Z7
 	VMAXPS Z0, Z7, Z0
@@ -280,37 +282,38 @@ relu:
 	VMAXPS Z2, Z7, Z2
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), CX
+	TESTQ     CX, CX
 	JZ        store
-	MOVQ      res+112(FP), DX
-	MOVQ      resRow+120(FP), BX
-	SHLQ      $0x02, BX
-	VMOVUPS   (DX), Z3
+	MOVQ      res+112(FP), CX
+	MOVQ      resRow+120(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS   64(DX), Z3
+	VMOVUPS   64(CX), Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z 128(DX), K1, Z3
+	VMOVUPS.Z 128(CX), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x01, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -347,23 +350,23 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z2
+	VMOVUPS.Z (AX), K1, Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z2
+	VMOVUPS.Z (AX)(CX*1), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z2
 	VMULPS       Z2, Z0, Z0
@@ -378,41 +381,42 @@ bias:
 	VADDPS    Z2, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z4, Z4, Z4
 	VMAXPS Z0, Z4, Z0
 	VMAXPS Z1, Z4, Z1
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS.Z (BX), K1, Z2
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z0, Z0
-	VMOVUPS.Z (BX)(SI*1), K1, Z2
+	VMOVUPS.Z (DX)(BX*1), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -455,27 +459,27 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS   (CX), Z4
+	VMOVUPS   (AX), Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z4
+	VMOVUPS.Z 64(AX), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z4
+	VMOVUPS   (AX)(CX*1), Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z4
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z4
 	VMULPS       Z4, Z0, Z0
@@ -495,7 +499,7 @@ bias:
 	VADDPS    Z4, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z7, Z7, Z7
 	VMAXPS Z0, Z7, Z0
@@ -504,40 +508,41 @@ relu:
 	VMAXPS Z3, Z7, Z3
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS   (BX), Z4
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(BX), K1, Z4
+	VMOVUPS.Z 64(DX), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS   (BX)(SI*1), Z4
+	VMOVUPS   (DX)(BX*1), Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z 64(BX)(SI*1), K1, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -586,31 +591,31 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS   (CX), Z6
+	VMOVUPS   (AX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   64(CX), Z6
+	VMOVUPS   64(AX), Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z6
+	VMOVUPS.Z 128(AX), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z6
+	VMOVUPS   (AX)(CX*1), Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z6
+	VMOVUPS   64(AX)(CX*1), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z6
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
@@ -635,7 +640,7 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
@@ -646,46 +651,47 @@ relu:
 	VMAXPS Z5, Z10, Z5
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS   (BX), Z6
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   64(BX), Z6
+	VMOVUPS   64(DX), Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z 128(BX), K1, Z6
+	VMOVUPS.Z 128(DX), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS   (BX)(SI*1), Z6
+	VMOVUPS   (DX)(BX*1), Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   64(BX)(SI*1), Z6
+	VMOVUPS   64(DX)(BX*1), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 128(BX)(SI*1), K1, Z6
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x02, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -725,25 +731,25 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z3
+	VMOVUPS.Z (AX), K1, Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z3
+	VMOVUPS.Z (AX)(CX*1), K1, Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z3
+	VMOVUPS.Z (AX)(CX*2), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z3
 	VMULPS       Z3, Z0, Z0
@@ -760,7 +766,7 @@ bias:
 	VADDPS    Z3, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z5, Z5, Z5
 	VMAXPS Z0, Z5, Z0
@@ -768,37 +774,38 @@ relu:
 	VMAXPS Z2, Z5, Z2
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS.Z (BX), K1, Z3
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z3
 	VADDPS    Z3, Z0, Z0
-	VMOVUPS.Z (BX)(SI*1), K1, Z3
+	VMOVUPS.Z (DX)(BX*1), K1, Z3
 	VADDPS    Z3, Z1, Z1
-	VMOVUPS.Z (BX)(SI*2), K1, Z3
+	VMOVUPS.Z (DX)(BX*2), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -846,31 +853,31 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS   (CX), Z6
+	VMOVUPS   (AX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z6
+	VMOVUPS.Z 64(AX), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z6
+	VMOVUPS   (AX)(CX*1), Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z6
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z6
+	VMOVUPS   (AX)(CX*2), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z6
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
@@ -894,7 +901,7 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z9, Z9, Z9
 	VMAXPS Z0, Z9, Z0
@@ -905,46 +912,47 @@ relu:
 	VMAXPS Z5, Z9, Z5
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS   (BX), Z6
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z 64(BX), K1, Z6
+	VMOVUPS.Z 64(DX), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS   (BX)(SI*1), Z6
+	VMOVUPS   (DX)(BX*1), Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z 64(BX)(SI*1), K1, Z6
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS   (BX)(SI*2), Z6
+	VMOVUPS   (DX)(BX*2), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(BX)(SI*2), K1, Z6
+	VMOVUPS.Z 64(DX)(BX*2), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1000,37 +1008,37 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
 	JZ        scale
-	VMOVUPS   (CX), Z9
+	VMOVUPS   (AX), Z9
 	VADDPS    Z9, Z0, Z0
-	VMOVUPS   64(CX), Z9
+	VMOVUPS   64(AX), Z9
 	VADDPS    Z9, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z9
+	VMOVUPS.Z 128(AX), K1, Z9
 	VADDPS    Z9, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z9
+	VMOVUPS   (AX)(CX*1), Z9
 	VADDPS    Z9, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z9
+	VMOVUPS   64(AX)(CX*1), Z9
 	VADDPS    Z9, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z9
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z9
 	VADDPS    Z9, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z9
+	VMOVUPS   (AX)(CX*2), Z9
 	VADDPS    Z9, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z9
+	VMOVUPS   64(AX)(CX*2), Z9
 	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z9
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z9
 	VADDPS    Z9, Z8, Z8
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, DX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z9
 	VMULPS       Z9, Z0, Z0
@@ -1061,7 +1069,7 @@ bias:
 	VADDPS    Z9, Z8, Z8
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, DX
 	JZ     residual
 	VPXORD Z13, Z13, Z13
 	VMAXPS Z0, Z13, Z0
@@ -1075,55 +1083,56 @@ relu:
 	VMAXPS Z8, Z13, Z8
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), DX
+	TESTQ     DX, DX
 	JZ        store
-	MOVQ      res+112(FP), BX
-	MOVQ      resRow+120(FP), SI
-	SHLQ      $0x02, SI
-	VMOVUPS   (BX), Z9
+	MOVQ      res+112(FP), DX
+	MOVQ      resRow+120(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z9
 	VADDPS    Z9, Z0, Z0
-	VMOVUPS   64(BX), Z9
+	VMOVUPS   64(DX), Z9
 	VADDPS    Z9, Z1, Z1
-	VMOVUPS.Z 128(BX), K1, Z9
+	VMOVUPS.Z 128(DX), K1, Z9
 	VADDPS    Z9, Z2, Z2
-	VMOVUPS   (BX)(SI*1), Z9
+	VMOVUPS   (DX)(BX*1), Z9
 	VADDPS    Z9, Z3, Z3
-	VMOVUPS   64(BX)(SI*1), Z9
+	VMOVUPS   64(DX)(BX*1), Z9
 	VADDPS    Z9, Z4, Z4
-	VMOVUPS.Z 128(BX)(SI*1), K1, Z9
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z9
 	VADDPS    Z9, Z5, Z5
-	VMOVUPS   (BX)(SI*2), Z9
+	VMOVUPS   (DX)(BX*2), Z9
 	VADDPS    Z9, Z6, Z6
-	VMOVUPS   64(BX)(SI*2), Z9
+	VMOVUPS   64(DX)(BX*2), Z9
 	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 128(BX)(SI*2), K1, Z9
+	VMOVUPS.Z 128(DX)(BX*2), K1, Z9
 	VADDPS    Z9, Z8, Z8
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x03, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1167,28 +1176,28 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z4
+	VMOVUPS.Z (AX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z4
+	VMOVUPS.Z (AX)(CX*1), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z4
+	VMOVUPS.Z (AX)(CX*2), K1, Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z (CX)(BX*1), K1, Z4
+	VMOVUPS.Z (AX)(DX*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, BX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z4
 	VMULPS       Z4, Z0, Z0
@@ -1207,7 +1216,7 @@ bias:
 	VADDPS    Z4, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, BX
 	JZ     residual
 	VPXORD Z6, Z6, Z6
 	VMAXPS Z0, Z6, Z0
@@ -1216,41 +1225,42 @@ relu:
 	VMAXPS Z3, Z6, Z3
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), BX
+	TESTQ     BX, BX
 	JZ        store
-	MOVQ      res+112(FP), SI
-	MOVQ      resRow+120(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	VMOVUPS.Z (SI), K1, Z4
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS.Z (BX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z (SI)(DI*1), K1, Z4
+	VMOVUPS.Z (BX)(SI*1), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	VMOVUPS.Z (SI)(DI*2), K1, Z4
+	VMOVUPS.Z (BX)(SI*2), K1, Z4
 	VADDPS    Z4, Z2, Z2
-	VMOVUPS.Z (SI)(R8*1), K1, Z4
+	VMOVUPS.Z (BX)(DI*1), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	VMOVUPS Z3, K1, (CX)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1304,36 +1314,36 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
 	JZ        scale
-	VMOVUPS   (CX), Z8
+	VMOVUPS   (AX), Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z8
+	VMOVUPS.Z 64(AX), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z8
+	VMOVUPS   (AX)(CX*1), Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z8
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z8
+	VMOVUPS   (AX)(CX*2), Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z8
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS   (CX)(BX*1), Z8
+	VMOVUPS   (AX)(DX*1), Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 64(CX)(BX*1), K1, Z8
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, BX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z8
 	VMULPS       Z8, Z0, Z0
@@ -1361,7 +1371,7 @@ bias:
 	VADDPS    Z8, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, BX
 	JZ     residual
 	VPXORD Z11, Z11, Z11
 	VMAXPS Z0, Z11, Z0
@@ -1374,53 +1384,54 @@ relu:
 	VMAXPS Z7, Z11, Z7
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), BX
+	TESTQ     BX, BX
 	JZ        store
-	MOVQ      res+112(FP), SI
-	MOVQ      resRow+120(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	VMOVUPS   (SI), Z8
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z 64(SI), K1, Z8
+	VMOVUPS.Z 64(BX), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS   (SI)(DI*1), Z8
+	VMOVUPS   (BX)(SI*1), Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z 64(SI)(DI*1), K1, Z8
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS   (SI)(DI*2), Z8
+	VMOVUPS   (BX)(SI*2), Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z 64(SI)(DI*2), K1, Z8
+	VMOVUPS.Z 64(BX)(SI*2), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS   (SI)(R8*1), Z8
+	VMOVUPS   (BX)(DI*1), Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 64(SI)(R8*1), K1, Z8
+	VMOVUPS.Z 64(BX)(DI*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	VMOVUPS Z6, (CX)(BX*1)
-	VMOVUPS Z7, K1, 64(CX)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	VMOVUPS Z6, (AX)(DX*1)
+	VMOVUPS Z7, K1, 64(AX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1484,44 +1495,44 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
 	JZ        scale
-	VMOVUPS   (CX), Z12
+	VMOVUPS   (AX), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS   64(CX), Z12
+	VMOVUPS   64(AX), Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z12
+	VMOVUPS.Z 128(AX), K1, Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z12
+	VMOVUPS   (AX)(CX*1), Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z12
+	VMOVUPS   64(AX)(CX*1), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z12
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z12
+	VMOVUPS   (AX)(CX*2), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z12
+	VMOVUPS   64(AX)(CX*2), Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z12
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS   (CX)(BX*1), Z12
+	VMOVUPS   (AX)(DX*1), Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   64(CX)(BX*1), Z12
+	VMOVUPS   64(AX)(DX*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 128(CX)(BX*1), K1, Z12
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, BX
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z12
 	VMULPS       Z12, Z0, Z0
@@ -1558,7 +1569,7 @@ bias:
 	VADDPS    Z12, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, BX
 	JZ     residual
 	VPXORD Z16, Z16, Z16
 	VMAXPS Z0, Z16, Z0
@@ -1575,65 +1586,66 @@ relu:
 	VMAXPS Z11, Z16, Z11
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), BX
+	TESTQ     BX, BX
 	JZ        store
-	MOVQ      res+112(FP), SI
-	MOVQ      resRow+120(FP), DI
-	SHLQ      $0x02, DI
-	LEAQ      (DI)(DI*2), R8
-	VMOVUPS   (SI), Z12
+	MOVQ      res+112(FP), BX
+	MOVQ      resRow+120(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS   64(SI), Z12
+	VMOVUPS   64(BX), Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS.Z 128(SI), K1, Z12
+	VMOVUPS.Z 128(BX), K1, Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS   (SI)(DI*1), Z12
+	VMOVUPS   (BX)(SI*1), Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   64(SI)(DI*1), Z12
+	VMOVUPS   64(BX)(SI*1), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 128(SI)(DI*1), K1, Z12
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (SI)(DI*2), Z12
+	VMOVUPS   (BX)(SI*2), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS   64(SI)(DI*2), Z12
+	VMOVUPS   64(BX)(SI*2), Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS.Z 128(SI)(DI*2), K1, Z12
+	VMOVUPS.Z 128(BX)(SI*2), K1, Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS   (SI)(R8*1), Z12
+	VMOVUPS   (BX)(DI*1), Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   64(SI)(R8*1), Z12
+	VMOVUPS   64(BX)(DI*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 128(SI)(R8*1), K1, Z12
+	VMOVUPS.Z 128(BX)(DI*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	VMOVUPS Z9, (CX)(BX*1)
-	VMOVUPS Z10, 64(CX)(BX*1)
-	VMOVUPS Z11, K1, 128(CX)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x04, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	VMOVUPS Z9, (AX)(DX*1)
+	VMOVUPS Z10, 64(AX)(DX*1)
+	VMOVUPS Z11, K1, 128(AX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1682,31 +1694,31 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z5
+	VMOVUPS.Z (AX), K1, Z5
 	VADDPS    Z5, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z5
+	VMOVUPS.Z (AX)(CX*1), K1, Z5
 	VADDPS    Z5, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z5
+	VMOVUPS.Z (AX)(CX*2), K1, Z5
 	VADDPS    Z5, Z2, Z2
-	VMOVUPS.Z (CX)(BX*1), K1, Z5
+	VMOVUPS.Z (AX)(DX*1), K1, Z5
 	VADDPS    Z5, Z3, Z3
-	VMOVUPS.Z (SI), K1, Z5
+	VMOVUPS.Z (BX), K1, Z5
 	VADDPS    Z5, Z4, Z4
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z5
 	VMULPS       Z5, Z0, Z0
@@ -1727,7 +1739,7 @@ bias:
 	VADDPS    Z5, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z7, Z7, Z7
 	VMAXPS Z0, Z7, Z0
@@ -1737,45 +1749,46 @@ relu:
 	VMAXPS Z4, Z7, Z4
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS.Z (DI), K1, Z5
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS.Z (SI), K1, Z5
 	VADDPS    Z5, Z0, Z0
-	VMOVUPS.Z (DI)(R8*1), K1, Z5
+	VMOVUPS.Z (SI)(DI*1), K1, Z5
 	VADDPS    Z5, Z1, Z1
-	VMOVUPS.Z (DI)(R8*2), K1, Z5
+	VMOVUPS.Z (SI)(DI*2), K1, Z5
 	VADDPS    Z5, Z2, Z2
-	VMOVUPS.Z (DI)(R9*1), K1, Z5
+	VMOVUPS.Z (SI)(R8*1), K1, Z5
 	VADDPS    Z5, Z3, Z3
-	VMOVUPS.Z (R10), K1, Z5
+	VMOVUPS.Z (R9), K1, Z5
 	VADDPS    Z5, Z4, Z4
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	VMOVUPS Z3, K1, (CX)(BX*1)
-	VMOVUPS Z4, K1, (SI)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -1836,41 +1849,41 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z10
+	VMOVUPS   (AX), Z10
 	VADDPS    Z10, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z10
+	VMOVUPS.Z 64(AX), K1, Z10
 	VADDPS    Z10, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z10
+	VMOVUPS   (AX)(CX*1), Z10
 	VADDPS    Z10, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z10
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z10
 	VADDPS    Z10, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z10
+	VMOVUPS   (AX)(CX*2), Z10
 	VADDPS    Z10, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z10
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z10
 	VADDPS    Z10, Z5, Z5
-	VMOVUPS   (CX)(BX*1), Z10
+	VMOVUPS   (AX)(DX*1), Z10
 	VADDPS    Z10, Z6, Z6
-	VMOVUPS.Z 64(CX)(BX*1), K1, Z10
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z10
 	VADDPS    Z10, Z7, Z7
-	VMOVUPS   (SI), Z10
+	VMOVUPS   (BX), Z10
 	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(SI), K1, Z10
+	VMOVUPS.Z 64(BX), K1, Z10
 	VADDPS    Z10, Z9, Z9
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z10
 	VMULPS       Z10, Z0, Z0
@@ -1902,7 +1915,7 @@ bias:
 	VADDPS    Z10, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z13, Z13, Z13
 	VMAXPS Z0, Z13, Z0
@@ -1917,60 +1930,61 @@ relu:
 	VMAXPS Z9, Z13, Z9
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z10
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z10
 	VADDPS    Z10, Z0, Z0
-	VMOVUPS.Z 64(DI), K1, Z10
+	VMOVUPS.Z 64(SI), K1, Z10
 	VADDPS    Z10, Z1, Z1
-	VMOVUPS   (DI)(R8*1), Z10
+	VMOVUPS   (SI)(DI*1), Z10
 	VADDPS    Z10, Z2, Z2
-	VMOVUPS.Z 64(DI)(R8*1), K1, Z10
+	VMOVUPS.Z 64(SI)(DI*1), K1, Z10
 	VADDPS    Z10, Z3, Z3
-	VMOVUPS   (DI)(R8*2), Z10
+	VMOVUPS   (SI)(DI*2), Z10
 	VADDPS    Z10, Z4, Z4
-	VMOVUPS.Z 64(DI)(R8*2), K1, Z10
+	VMOVUPS.Z 64(SI)(DI*2), K1, Z10
 	VADDPS    Z10, Z5, Z5
-	VMOVUPS   (DI)(R9*1), Z10
+	VMOVUPS   (SI)(R8*1), Z10
 	VADDPS    Z10, Z6, Z6
-	VMOVUPS.Z 64(DI)(R9*1), K1, Z10
+	VMOVUPS.Z 64(SI)(R8*1), K1, Z10
 	VADDPS    Z10, Z7, Z7
-	VMOVUPS   (R10), Z10
+	VMOVUPS   (R9), Z10
 	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(R10), K1, Z10
+	VMOVUPS.Z 64(R9), K1, Z10
 	VADDPS    Z10, Z9, Z9
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	VMOVUPS Z6, (CX)(BX*1)
-	VMOVUPS Z7, K1, 64(CX)(BX*1)
-	VMOVUPS Z8, (SI)
-	VMOVUPS Z9, K1, 64(SI)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	VMOVUPS Z6, (AX)(DX*1)
+	VMOVUPS Z7, K1, 64(AX)(DX*1)
+	VMOVUPS Z8, (BX)
+	VMOVUPS Z9, K1, 64(BX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2049,51 +2063,51 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z15
+	VMOVUPS   (AX), Z15
 	VADDPS    Z15, Z0, Z0
-	VMOVUPS   64(CX), Z15
+	VMOVUPS   64(AX), Z15
 	VADDPS    Z15, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z15
+	VMOVUPS.Z 128(AX), K1, Z15
 	VADDPS    Z15, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z15
+	VMOVUPS   (AX)(CX*1), Z15
 	VADDPS    Z15, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z15
+	VMOVUPS   64(AX)(CX*1), Z15
 	VADDPS    Z15, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z15
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z15
 	VADDPS    Z15, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z15
+	VMOVUPS   (AX)(CX*2), Z15
 	VADDPS    Z15, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z15
+	VMOVUPS   64(AX)(CX*2), Z15
 	VADDPS    Z15, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z15
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z15
 	VADDPS    Z15, Z8, Z8
-	VMOVUPS   (CX)(BX*1), Z15
+	VMOVUPS   (AX)(DX*1), Z15
 	VADDPS    Z15, Z9, Z9
-	VMOVUPS   64(CX)(BX*1), Z15
+	VMOVUPS   64(AX)(DX*1), Z15
 	VADDPS    Z15, Z10, Z10
-	VMOVUPS.Z 128(CX)(BX*1), K1, Z15
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z15
 	VADDPS    Z15, Z11, Z11
-	VMOVUPS   (SI), Z15
+	VMOVUPS   (BX), Z15
 	VADDPS    Z15, Z12, Z12
-	VMOVUPS   64(SI), Z15
+	VMOVUPS   64(BX), Z15
 	VADDPS    Z15, Z13, Z13
-	VMOVUPS.Z 128(SI), K1, Z15
+	VMOVUPS.Z 128(BX), K1, Z15
 	VADDPS    Z15, Z14, Z14
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z15
 	VMULPS       Z15, Z0, Z0
@@ -2136,7 +2150,7 @@ bias:
 	VADDPS    Z15, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z19, Z19, Z19
 	VMAXPS Z0, Z19, Z0
@@ -2156,75 +2170,76 @@ relu:
 	VMAXPS Z14, Z19, Z14
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z15
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z15
 	VADDPS    Z15, Z0, Z0
-	VMOVUPS   64(DI), Z15
+	VMOVUPS   64(SI), Z15
 	VADDPS    Z15, Z1, Z1
-	VMOVUPS.Z 128(DI), K1, Z15
+	VMOVUPS.Z 128(SI), K1, Z15
 	VADDPS    Z15, Z2, Z2
-	VMOVUPS   (DI)(R8*1), Z15
+	VMOVUPS   (SI)(DI*1), Z15
 	VADDPS    Z15, Z3, Z3
-	VMOVUPS   64(DI)(R8*1), Z15
+	VMOVUPS   64(SI)(DI*1), Z15
 	VADDPS    Z15, Z4, Z4
-	VMOVUPS.Z 128(DI)(R8*1), K1, Z15
+	VMOVUPS.Z 128(SI)(DI*1), K1, Z15
 	VADDPS    Z15, Z5, Z5
-	VMOVUPS   (DI)(R8*2), Z15
+	VMOVUPS   (SI)(DI*2), Z15
 	VADDPS    Z15, Z6, Z6
-	VMOVUPS   64(DI)(R8*2), Z15
+	VMOVUPS   64(SI)(DI*2), Z15
 	VADDPS    Z15, Z7, Z7
-	VMOVUPS.Z 128(DI)(R8*2), K1, Z15
+	VMOVUPS.Z 128(SI)(DI*2), K1, Z15
 	VADDPS    Z15, Z8, Z8
-	VMOVUPS   (DI)(R9*1), Z15
+	VMOVUPS   (SI)(R8*1), Z15
 	VADDPS    Z15, Z9, Z9
-	VMOVUPS   64(DI)(R9*1), Z15
+	VMOVUPS   64(SI)(R8*1), Z15
 	VADDPS    Z15, Z10, Z10
-	VMOVUPS.Z 128(DI)(R9*1), K1, Z15
+	VMOVUPS.Z 128(SI)(R8*1), K1, Z15
 	VADDPS    Z15, Z11, Z11
-	VMOVUPS   (R10), Z15
+	VMOVUPS   (R9), Z15
 	VADDPS    Z15, Z12, Z12
-	VMOVUPS   64(R10), Z15
+	VMOVUPS   64(R9), Z15
 	VADDPS    Z15, Z13, Z13
-	VMOVUPS.Z 128(R10), K1, Z15
+	VMOVUPS.Z 128(R9), K1, Z15
 	VADDPS    Z15, Z14, Z14
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	VMOVUPS Z9, (CX)(BX*1)
-	VMOVUPS Z10, 64(CX)(BX*1)
-	VMOVUPS Z11, K1, 128(CX)(BX*1)
-	VMOVUPS Z12, (SI)
-	VMOVUPS Z13, 64(SI)
-	VMOVUPS Z14, K1, 128(SI)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x05, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	VMOVUPS Z9, (AX)(DX*1)
+	VMOVUPS Z10, 64(AX)(DX*1)
+	VMOVUPS Z11, K1, 128(AX)(DX*1)
+	VMOVUPS Z12, (BX)
+	VMOVUPS Z13, 64(BX)
+	VMOVUPS Z14, K1, 128(BX)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x05, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	MOVQ    nextStep+64(FP), AX
 	IMULQ   k+8(FP), AX
 	ADDQ    AX, next+56(FP)
@@ -2279,33 +2294,33 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z6
+	VMOVUPS.Z (AX), K1, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z6
+	VMOVUPS.Z (AX)(CX*1), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z6
+	VMOVUPS.Z (AX)(CX*2), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z (CX)(BX*1), K1, Z6
+	VMOVUPS.Z (AX)(DX*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS.Z (SI), K1, Z6
+	VMOVUPS.Z (BX), K1, Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z (SI)(DX*1), K1, Z6
+	VMOVUPS.Z (BX)(CX*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z6
 	VMULPS       Z6, Z0, Z0
@@ -2328,7 +2343,7 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z8, Z8, Z8
 	VMAXPS Z0, Z8, Z0
@@ -2339,48 +2354,49 @@ relu:
 	VMAXPS Z5, Z8, Z5
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS.Z (DI), K1, Z6
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS.Z (SI), K1, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z (DI)(R8*1), K1, Z6
+	VMOVUPS.Z (SI)(DI*1), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	VMOVUPS.Z (DI)(R8*2), K1, Z6
+	VMOVUPS.Z (SI)(DI*2), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z (DI)(R9*1), K1, Z6
+	VMOVUPS.Z (SI)(R8*1), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	VMOVUPS.Z (R10), K1, Z6
+	VMOVUPS.Z (R9), K1, Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z (R10)(R8*1), K1, Z6
+	VMOVUPS.Z (R9)(DI*1), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	VMOVUPS Z3, K1, (CX)(BX*1)
-	VMOVUPS Z4, K1, (SI)
-	VMOVUPS Z5, K1, (SI)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2446,45 +2462,45 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z12
+	VMOVUPS   (AX), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z12
+	VMOVUPS.Z 64(AX), K1, Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z12
+	VMOVUPS   (AX)(CX*1), Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z12
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z12
+	VMOVUPS   (AX)(CX*2), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z12
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (CX)(BX*1), Z12
+	VMOVUPS   (AX)(DX*1), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS.Z 64(CX)(BX*1), K1, Z12
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS   (SI), Z12
+	VMOVUPS   (BX), Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS.Z 64(SI), K1, Z12
+	VMOVUPS.Z 64(BX), K1, Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   (SI)(DX*1), Z12
+	VMOVUPS   (BX)(CX*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 64(SI)(DX*1), K1, Z12
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z12
 	VMULPS       Z12, Z0, Z0
@@ -2520,7 +2536,7 @@ bias:
 	VADDPS    Z12, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z15, Z15, Z15
 	VMAXPS Z0, Z15, Z0
@@ -2537,66 +2553,67 @@ relu:
 	VMAXPS Z11, Z15, Z11
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z12
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS.Z 64(DI), K1, Z12
+	VMOVUPS.Z 64(SI), K1, Z12
 	VADDPS    Z12, Z1, Z1
-	VMOVUPS   (DI)(R8*1), Z12
+	VMOVUPS   (SI)(DI*1), Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS.Z 64(DI)(R8*1), K1, Z12
+	VMOVUPS.Z 64(SI)(DI*1), K1, Z12
 	VADDPS    Z12, Z3, Z3
-	VMOVUPS   (DI)(R8*2), Z12
+	VMOVUPS   (SI)(DI*2), Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 64(DI)(R8*2), K1, Z12
+	VMOVUPS.Z 64(SI)(DI*2), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	VMOVUPS   (DI)(R9*1), Z12
+	VMOVUPS   (SI)(R8*1), Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS.Z 64(DI)(R9*1), K1, Z12
+	VMOVUPS.Z 64(SI)(R8*1), K1, Z12
 	VADDPS    Z12, Z7, Z7
-	VMOVUPS   (R10), Z12
+	VMOVUPS   (R9), Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS.Z 64(R10), K1, Z12
+	VMOVUPS.Z 64(R9), K1, Z12
 	VADDPS    Z12, Z9, Z9
-	VMOVUPS   (R10)(R8*1), Z12
+	VMOVUPS   (R9)(DI*1), Z12
 	VADDPS    Z12, Z10, Z10
-	VMOVUPS.Z 64(R10)(R8*1), K1, Z12
+	VMOVUPS.Z 64(R9)(DI*1), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	VMOVUPS Z6, (CX)(BX*1)
-	VMOVUPS Z7, K1, 64(CX)(BX*1)
-	VMOVUPS Z8, (SI)
-	VMOVUPS Z9, K1, 64(SI)
-	VMOVUPS Z10, (SI)(DX*1)
-	VMOVUPS Z11, K1, 64(SI)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	VMOVUPS Z6, (AX)(DX*1)
+	VMOVUPS Z7, K1, 64(AX)(DX*1)
+	VMOVUPS Z8, (BX)
+	VMOVUPS Z9, K1, 64(BX)
+	VMOVUPS Z10, (BX)(CX*1)
+	VMOVUPS Z11, K1, 64(BX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -2682,57 +2699,57 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z18
+	VMOVUPS   (AX), Z18
 	VADDPS    Z18, Z0, Z0
-	VMOVUPS   64(CX), Z18
+	VMOVUPS   64(AX), Z18
 	VADDPS    Z18, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z18
+	VMOVUPS.Z 128(AX), K1, Z18
 	VADDPS    Z18, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z18
+	VMOVUPS   (AX)(CX*1), Z18
 	VADDPS    Z18, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z18
+	VMOVUPS   64(AX)(CX*1), Z18
 	VADDPS    Z18, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z18
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z18
 	VADDPS    Z18, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z18
+	VMOVUPS   (AX)(CX*2), Z18
 	VADDPS    Z18, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z18
+	VMOVUPS   64(AX)(CX*2), Z18
 	VADDPS    Z18, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z18
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z18
 	VADDPS    Z18, Z8, Z8
-	VMOVUPS   (CX)(BX*1), Z18
+	VMOVUPS   (AX)(DX*1), Z18
 	VADDPS    Z18, Z9, Z9
-	VMOVUPS   64(CX)(BX*1), Z18
+	VMOVUPS   64(AX)(DX*1), Z18
 	VADDPS    Z18, Z10, Z10
-	VMOVUPS.Z 128(CX)(BX*1), K1, Z18
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z18
 	VADDPS    Z18, Z11, Z11
-	VMOVUPS   (SI), Z18
+	VMOVUPS   (BX), Z18
 	VADDPS    Z18, Z12, Z12
-	VMOVUPS   64(SI), Z18
+	VMOVUPS   64(BX), Z18
 	VADDPS    Z18, Z13, Z13
-	VMOVUPS.Z 128(SI), K1, Z18
+	VMOVUPS.Z 128(BX), K1, Z18
 	VADDPS    Z18, Z14, Z14
-	VMOVUPS   (SI)(DX*1), Z18
+	VMOVUPS   (BX)(CX*1), Z18
 	VADDPS    Z18, Z15, Z15
-	VMOVUPS   64(SI)(DX*1), Z18
+	VMOVUPS   64(BX)(CX*1), Z18
 	VADDPS    Z18, Z16, Z16
-	VMOVUPS.Z 128(SI)(DX*1), K1, Z18
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z18
 	VADDPS    Z18, Z17, Z17
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z18
 	VMULPS       Z18, Z0, Z0
@@ -2781,7 +2798,7 @@ bias:
 	VADDPS    Z18, Z17, Z17
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z22, Z22, Z22
 	VMAXPS Z0, Z22, Z0
@@ -2804,84 +2821,85 @@ relu:
 	VMAXPS Z17, Z22, Z17
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z18
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z18
 	VADDPS    Z18, Z0, Z0
-	VMOVUPS   64(DI), Z18
+	VMOVUPS   64(SI), Z18
 	VADDPS    Z18, Z1, Z1
-	VMOVUPS.Z 128(DI), K1, Z18
+	VMOVUPS.Z 128(SI), K1, Z18
 	VADDPS    Z18, Z2, Z2
-	VMOVUPS   (DI)(R8*1), Z18
+	VMOVUPS   (SI)(DI*1), Z18
 	VADDPS    Z18, Z3, Z3
-	VMOVUPS   64(DI)(R8*1), Z18
+	VMOVUPS   64(SI)(DI*1), Z18
 	VADDPS    Z18, Z4, Z4
-	VMOVUPS.Z 128(DI)(R8*1), K1, Z18
+	VMOVUPS.Z 128(SI)(DI*1), K1, Z18
 	VADDPS    Z18, Z5, Z5
-	VMOVUPS   (DI)(R8*2), Z18
+	VMOVUPS   (SI)(DI*2), Z18
 	VADDPS    Z18, Z6, Z6
-	VMOVUPS   64(DI)(R8*2), Z18
+	VMOVUPS   64(SI)(DI*2), Z18
 	VADDPS    Z18, Z7, Z7
-	VMOVUPS.Z 128(DI)(R8*2), K1, Z18
+	VMOVUPS.Z 128(SI)(DI*2), K1, Z18
 	VADDPS    Z18, Z8, Z8
-	VMOVUPS   (DI)(R9*1), Z18
+	VMOVUPS   (SI)(R8*1), Z18
 	VADDPS    Z18, Z9, Z9
-	VMOVUPS   64(DI)(R9*1), Z18
+	VMOVUPS   64(SI)(R8*1), Z18
 	VADDPS    Z18, Z10, Z10
-	VMOVUPS.Z 128(DI)(R9*1), K1, Z18
+	VMOVUPS.Z 128(SI)(R8*1), K1, Z18
 	VADDPS    Z18, Z11, Z11
-	VMOVUPS   (R10), Z18
+	VMOVUPS   (R9), Z18
 	VADDPS    Z18, Z12, Z12
-	VMOVUPS   64(R10), Z18
+	VMOVUPS   64(R9), Z18
 	VADDPS    Z18, Z13, Z13
-	VMOVUPS.Z 128(R10), K1, Z18
+	VMOVUPS.Z 128(R9), K1, Z18
 	VADDPS    Z18, Z14, Z14
-	VMOVUPS   (R10)(R8*1), Z18
+	VMOVUPS   (R9)(DI*1), Z18
 	VADDPS    Z18, Z15, Z15
-	VMOVUPS   64(R10)(R8*1), Z18
+	VMOVUPS   64(R9)(DI*1), Z18
 	VADDPS    Z18, Z16, Z16
-	VMOVUPS.Z 128(R10)(R8*1), K1, Z18
+	VMOVUPS.Z 128(R9)(DI*1), K1, Z18
 	VADDPS    Z18, Z17, Z17
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	VMOVUPS Z9, (CX)(BX*1)
-	VMOVUPS Z10, 64(CX)(BX*1)
-	VMOVUPS Z11, K1, 128(CX)(BX*1)
-	VMOVUPS Z12, (SI)
-	VMOVUPS Z13, 64(SI)
-	VMOVUPS Z14, K1, 128(SI)
-	VMOVUPS Z15, (SI)(DX*1)
-	VMOVUPS Z16, 64(SI)(DX*1)
-	VMOVUPS Z17, K1, 128(SI)(DX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x06, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	VMOVUPS Z9, (AX)(DX*1)
+	VMOVUPS Z10, 64(AX)(DX*1)
+	VMOVUPS Z11, K1, 128(AX)(DX*1)
+	VMOVUPS Z12, (BX)
+	VMOVUPS Z13, 64(BX)
+	VMOVUPS Z14, K1, 128(BX)
+	VMOVUPS Z15, (BX)(CX*1)
+	VMOVUPS Z16, 64(BX)(CX*1)
+	VMOVUPS Z17, K1, 128(BX)(CX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x06, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	MOVQ    nextStep+64(FP), AX
 	IMULQ   k+8(FP), AX
 	ADDQ    AX, next+56(FP)
@@ -2939,35 +2957,35 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z7
+	VMOVUPS.Z (AX), K1, Z7
 	VADDPS    Z7, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z7
+	VMOVUPS.Z (AX)(CX*1), K1, Z7
 	VADDPS    Z7, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z7
+	VMOVUPS.Z (AX)(CX*2), K1, Z7
 	VADDPS    Z7, Z2, Z2
-	VMOVUPS.Z (CX)(BX*1), K1, Z7
+	VMOVUPS.Z (AX)(DX*1), K1, Z7
 	VADDPS    Z7, Z3, Z3
-	VMOVUPS.Z (SI), K1, Z7
+	VMOVUPS.Z (BX), K1, Z7
 	VADDPS    Z7, Z4, Z4
-	VMOVUPS.Z (SI)(DX*1), K1, Z7
+	VMOVUPS.Z (BX)(CX*1), K1, Z7
 	VADDPS    Z7, Z5, Z5
-	VMOVUPS.Z (SI)(DX*2), K1, Z7
+	VMOVUPS.Z (BX)(CX*2), K1, Z7
 	VADDPS    Z7, Z6, Z6
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z7
 	VMULPS       Z7, Z0, Z0
@@ -2992,7 +3010,7 @@ bias:
 	VADDPS    Z7, Z6, Z6
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z9, Z9, Z9
 	VMAXPS Z0, Z9, Z0
@@ -3004,51 +3022,52 @@ relu:
 	VMAXPS Z6, Z9, Z6
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS.Z (DI), K1, Z7
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS.Z (SI), K1, Z7
 	VADDPS    Z7, Z0, Z0
-	VMOVUPS.Z (DI)(R8*1), K1, Z7
+	VMOVUPS.Z (SI)(DI*1), K1, Z7
 	VADDPS    Z7, Z1, Z1
-	VMOVUPS.Z (DI)(R8*2), K1, Z7
+	VMOVUPS.Z (SI)(DI*2), K1, Z7
 	VADDPS    Z7, Z2, Z2
-	VMOVUPS.Z (DI)(R9*1), K1, Z7
+	VMOVUPS.Z (SI)(R8*1), K1, Z7
 	VADDPS    Z7, Z3, Z3
-	VMOVUPS.Z (R10), K1, Z7
+	VMOVUPS.Z (R9), K1, Z7
 	VADDPS    Z7, Z4, Z4
-	VMOVUPS.Z (R10)(R8*1), K1, Z7
+	VMOVUPS.Z (R9)(DI*1), K1, Z7
 	VADDPS    Z7, Z5, Z5
-	VMOVUPS.Z (R10)(R8*2), K1, Z7
+	VMOVUPS.Z (R9)(DI*2), K1, Z7
 	VADDPS    Z7, Z6, Z6
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	VMOVUPS Z3, K1, (CX)(BX*1)
-	VMOVUPS Z4, K1, (SI)
-	VMOVUPS Z5, K1, (SI)(DX*1)
-	VMOVUPS Z6, K1, (SI)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3119,49 +3138,49 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z14
+	VMOVUPS   (AX), Z14
 	VADDPS    Z14, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z14
+	VMOVUPS.Z 64(AX), K1, Z14
 	VADDPS    Z14, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z14
+	VMOVUPS   (AX)(CX*1), Z14
 	VADDPS    Z14, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z14
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z14
 	VADDPS    Z14, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z14
+	VMOVUPS   (AX)(CX*2), Z14
 	VADDPS    Z14, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z14
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z14
 	VADDPS    Z14, Z5, Z5
-	VMOVUPS   (CX)(BX*1), Z14
+	VMOVUPS   (AX)(DX*1), Z14
 	VADDPS    Z14, Z6, Z6
-	VMOVUPS.Z 64(CX)(BX*1), K1, Z14
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z14
 	VADDPS    Z14, Z7, Z7
-	VMOVUPS   (SI), Z14
+	VMOVUPS   (BX), Z14
 	VADDPS    Z14, Z8, Z8
-	VMOVUPS.Z 64(SI), K1, Z14
+	VMOVUPS.Z 64(BX), K1, Z14
 	VADDPS    Z14, Z9, Z9
-	VMOVUPS   (SI)(DX*1), Z14
+	VMOVUPS   (BX)(CX*1), Z14
 	VADDPS    Z14, Z10, Z10
-	VMOVUPS.Z 64(SI)(DX*1), K1, Z14
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z14
 	VADDPS    Z14, Z11, Z11
-	VMOVUPS   (SI)(DX*2), Z14
+	VMOVUPS   (BX)(CX*2), Z14
 	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 64(SI)(DX*2), K1, Z14
+	VMOVUPS.Z 64(BX)(CX*2), K1, Z14
 	VADDPS    Z14, Z13, Z13
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z14
 	VMULPS       Z14, Z0, Z0
@@ -3201,7 +3220,7 @@ bias:
 	VADDPS    Z14, Z13, Z13
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z17, Z17, Z17
 	VMAXPS Z0, Z17, Z0
@@ -3220,72 +3239,73 @@ relu:
 	VMAXPS Z13, Z17, Z13
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z14
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z14
 	VADDPS    Z14, Z0, Z0
-	VMOVUPS.Z 64(DI), K1, Z14
+	VMOVUPS.Z 64(SI), K1, Z14
 	VADDPS    Z14, Z1, Z1
-	VMOVUPS   (DI)(R8*1), Z14
+	VMOVUPS   (SI)(DI*1), Z14
 	VADDPS    Z14, Z2, Z2
-	VMOVUPS.Z 64(DI)(R8*1), K1, Z14
+	VMOVUPS.Z 64(SI)(DI*1), K1, Z14
 	VADDPS    Z14, Z3, Z3
-	VMOVUPS   (DI)(R8*2), Z14
+	VMOVUPS   (SI)(DI*2), Z14
 	VADDPS    Z14, Z4, Z4
-	VMOVUPS.Z 64(DI)(R8*2), K1, Z14
+	VMOVUPS.Z 64(SI)(DI*2), K1, Z14
 	VADDPS    Z14, Z5, Z5
-	VMOVUPS   (DI)(R9*1), Z14
+	VMOVUPS   (SI)(R8*1), Z14
 	VADDPS    Z14, Z6, Z6
-	VMOVUPS.Z 64(DI)(R9*1), K1, Z14
+	VMOVUPS.Z 64(SI)(R8*1), K1, Z14
 	VADDPS    Z14, Z7, Z7
-	VMOVUPS   (R10), Z14
+	VMOVUPS   (R9), Z14
 	VADDPS    Z14, Z8, Z8
-	VMOVUPS.Z 64(R10), K1, Z14
+	VMOVUPS.Z 64(R9), K1, Z14
 	VADDPS    Z14, Z9, Z9
-	VMOVUPS   (R10)(R8*1), Z14
+	VMOVUPS   (R9)(DI*1), Z14
 	VADDPS    Z14, Z10, Z10
-	VMOVUPS.Z 64(R10)(R8*1), K1, Z14
+	VMOVUPS.Z 64(R9)(DI*1), K1, Z14
 	VADDPS    Z14, Z11, Z11
-	VMOVUPS   (R10)(R8*2), Z14
+	VMOVUPS   (R9)(DI*2), Z14
 	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 64(R10)(R8*2), K1, Z14
+	VMOVUPS.Z 64(R9)(DI*2), K1, Z14
 	VADDPS    Z14, Z13, Z13
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	VMOVUPS Z6, (CX)(BX*1)
-	VMOVUPS Z7, K1, 64(CX)(BX*1)
-	VMOVUPS Z8, (SI)
-	VMOVUPS Z9, K1, 64(SI)
-	VMOVUPS Z10, (SI)(DX*1)
-	VMOVUPS Z11, K1, 64(SI)(DX*1)
-	VMOVUPS Z12, (SI)(DX*2)
-	VMOVUPS Z13, K1, 64(SI)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	VMOVUPS Z6, (AX)(DX*1)
+	VMOVUPS Z7, K1, 64(AX)(DX*1)
+	VMOVUPS Z8, (BX)
+	VMOVUPS Z9, K1, 64(BX)
+	VMOVUPS Z10, (BX)(CX*1)
+	VMOVUPS Z11, K1, 64(BX)(CX*1)
+	VMOVUPS Z12, (BX)(CX*2)
+	VMOVUPS Z13, K1, 64(BX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3378,63 +3398,63 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z21
+	VMOVUPS   (AX), Z21
 	VADDPS    Z21, Z0, Z0
-	VMOVUPS   64(CX), Z21
+	VMOVUPS   64(AX), Z21
 	VADDPS    Z21, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z21
+	VMOVUPS.Z 128(AX), K1, Z21
 	VADDPS    Z21, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z21
+	VMOVUPS   (AX)(CX*1), Z21
 	VADDPS    Z21, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z21
+	VMOVUPS   64(AX)(CX*1), Z21
 	VADDPS    Z21, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z21
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z21
 	VADDPS    Z21, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z21
+	VMOVUPS   (AX)(CX*2), Z21
 	VADDPS    Z21, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z21
+	VMOVUPS   64(AX)(CX*2), Z21
 	VADDPS    Z21, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z21
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z21
 	VADDPS    Z21, Z8, Z8
-	VMOVUPS   (CX)(BX*1), Z21
+	VMOVUPS   (AX)(DX*1), Z21
 	VADDPS    Z21, Z9, Z9
-	VMOVUPS   64(CX)(BX*1), Z21
+	VMOVUPS   64(AX)(DX*1), Z21
 	VADDPS    Z21, Z10, Z10
-	VMOVUPS.Z 128(CX)(BX*1), K1, Z21
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z21
 	VADDPS    Z21, Z11, Z11
-	VMOVUPS   (SI), Z21
+	VMOVUPS   (BX), Z21
 	VADDPS    Z21, Z12, Z12
-	VMOVUPS   64(SI), Z21
+	VMOVUPS   64(BX), Z21
 	VADDPS    Z21, Z13, Z13
-	VMOVUPS.Z 128(SI), K1, Z21
+	VMOVUPS.Z 128(BX), K1, Z21
 	VADDPS    Z21, Z14, Z14
-	VMOVUPS   (SI)(DX*1), Z21
+	VMOVUPS   (BX)(CX*1), Z21
 	VADDPS    Z21, Z15, Z15
-	VMOVUPS   64(SI)(DX*1), Z21
+	VMOVUPS   64(BX)(CX*1), Z21
 	VADDPS    Z21, Z16, Z16
-	VMOVUPS.Z 128(SI)(DX*1), K1, Z21
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z21
 	VADDPS    Z21, Z17, Z17
-	VMOVUPS   (SI)(DX*2), Z21
+	VMOVUPS   (BX)(CX*2), Z21
 	VADDPS    Z21, Z18, Z18
-	VMOVUPS   64(SI)(DX*2), Z21
+	VMOVUPS   64(BX)(CX*2), Z21
 	VADDPS    Z21, Z19, Z19
-	VMOVUPS.Z 128(SI)(DX*2), K1, Z21
+	VMOVUPS.Z 128(BX)(CX*2), K1, Z21
 	VADDPS    Z21, Z20, Z20
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z21
 	VMULPS       Z21, Z0, Z0
@@ -3489,7 +3509,7 @@ bias:
 	VADDPS    Z21, Z20, Z20
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z25, Z25, Z25
 	VMAXPS Z0, Z25, Z0
@@ -3515,93 +3535,94 @@ relu:
 	VMAXPS Z20, Z25, Z20
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z21
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z21
 	VADDPS    Z21, Z0, Z0
-	VMOVUPS   64(DI), Z21
+	VMOVUPS   64(SI), Z21
 	VADDPS    Z21, Z1, Z1
-	VMOVUPS.Z 128(DI), K1, Z21
+	VMOVUPS.Z 128(SI), K1, Z21
 	VADDPS    Z21, Z2, Z2
-	VMOVUPS   (DI)(R8*1), Z21
+	VMOVUPS   (SI)(DI*1), Z21
 	VADDPS    Z21, Z3, Z3
-	VMOVUPS   64(DI)(R8*1), Z21
+	VMOVUPS   64(SI)(DI*1), Z21
 	VADDPS    Z21, Z4, Z4
-	VMOVUPS.Z 128(DI)(R8*1), K1, Z21
+	VMOVUPS.Z 128(SI)(DI*1), K1, Z21
 	VADDPS    Z21, Z5, Z5
-	VMOVUPS   (DI)(R8*2), Z21
+	VMOVUPS   (SI)(DI*2), Z21
 	VADDPS    Z21, Z6, Z6
-	VMOVUPS   64(DI)(R8*2), Z21
+	VMOVUPS   64(SI)(DI*2), Z21
 	VADDPS    Z21, Z7, Z7
-	VMOVUPS.Z 128(DI)(R8*2), K1, Z21
+	VMOVUPS.Z 128(SI)(DI*2), K1, Z21
 	VADDPS    Z21, Z8, Z8
-	VMOVUPS   (DI)(R9*1), Z21
+	VMOVUPS   (SI)(R8*1), Z21
 	VADDPS    Z21, Z9, Z9
-	VMOVUPS   64(DI)(R9*1), Z21
+	VMOVUPS   64(SI)(R8*1), Z21
 	VADDPS    Z21, Z10, Z10
-	VMOVUPS.Z 128(DI)(R9*1), K1, Z21
+	VMOVUPS.Z 128(SI)(R8*1), K1, Z21
 	VADDPS    Z21, Z11, Z11
-	VMOVUPS   (R10), Z21
+	VMOVUPS   (R9), Z21
 	VADDPS    Z21, Z12, Z12
-	VMOVUPS   64(R10), Z21
+	VMOVUPS   64(R9), Z21
 	VADDPS    Z21, Z13, Z13
-	VMOVUPS.Z 128(R10), K1, Z21
+	VMOVUPS.Z 128(R9), K1, Z21
 	VADDPS    Z21, Z14, Z14
-	VMOVUPS   (R10)(R8*1), Z21
+	VMOVUPS   (R9)(DI*1), Z21
 	VADDPS    Z21, Z15, Z15
-	VMOVUPS   64(R10)(R8*1), Z21
+	VMOVUPS   64(R9)(DI*1), Z21
 	VADDPS    Z21, Z16, Z16
-	VMOVUPS.Z 128(R10)(R8*1), K1, Z21
+	VMOVUPS.Z 128(R9)(DI*1), K1, Z21
 	VADDPS    Z21, Z17, Z17
-	VMOVUPS   (R10)(R8*2), Z21
+	VMOVUPS   (R9)(DI*2), Z21
 	VADDPS    Z21, Z18, Z18
-	VMOVUPS   64(R10)(R8*2), Z21
+	VMOVUPS   64(R9)(DI*2), Z21
 	VADDPS    Z21, Z19, Z19
-	VMOVUPS.Z 128(R10)(R8*2), K1, Z21
+	VMOVUPS.Z 128(R9)(DI*2), K1, Z21
 	VADDPS    Z21, Z20, Z20
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	VMOVUPS Z9, (CX)(BX*1)
-	VMOVUPS Z10, 64(CX)(BX*1)
-	VMOVUPS Z11, K1, 128(CX)(BX*1)
-	VMOVUPS Z12, (SI)
-	VMOVUPS Z13, 64(SI)
-	VMOVUPS Z14, K1, 128(SI)
-	VMOVUPS Z15, (SI)(DX*1)
-	VMOVUPS Z16, 64(SI)(DX*1)
-	VMOVUPS Z17, K1, 128(SI)(DX*1)
-	VMOVUPS Z18, (SI)(DX*2)
-	VMOVUPS Z19, 64(SI)(DX*2)
-	VMOVUPS Z20, K1, 128(SI)(DX*2)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x07, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	VMOVUPS Z9, (AX)(DX*1)
+	VMOVUPS Z10, 64(AX)(DX*1)
+	VMOVUPS Z11, K1, 128(AX)(DX*1)
+	VMOVUPS Z12, (BX)
+	VMOVUPS Z13, 64(BX)
+	VMOVUPS Z14, K1, 128(BX)
+	VMOVUPS Z15, (BX)(CX*1)
+	VMOVUPS Z16, 64(BX)(CX*1)
+	VMOVUPS Z17, K1, 128(BX)(CX*1)
+	VMOVUPS Z18, (BX)(CX*2)
+	VMOVUPS Z19, 64(BX)(CX*2)
+	VMOVUPS Z20, K1, 128(BX)(CX*2)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x07, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	MOVQ    nextStep+64(FP), AX
 	IMULQ   k+8(FP), AX
 	ADDQ    AX, next+56(FP)
@@ -3662,37 +3683,37 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS.Z (CX), K1, Z8
+	VMOVUPS.Z (AX), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z (CX)(DX*1), K1, Z8
+	VMOVUPS.Z (AX)(CX*1), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS.Z (CX)(DX*2), K1, Z8
+	VMOVUPS.Z (AX)(CX*2), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z (CX)(BX*1), K1, Z8
+	VMOVUPS.Z (AX)(DX*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS.Z (SI), K1, Z8
+	VMOVUPS.Z (BX), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z (SI)(DX*1), K1, Z8
+	VMOVUPS.Z (BX)(CX*1), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS.Z (SI)(DX*2), K1, Z8
+	VMOVUPS.Z (BX)(CX*2), K1, Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z (SI)(BX*1), K1, Z8
+	VMOVUPS.Z (BX)(DX*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z8
 	VMULPS       Z8, Z0, Z0
@@ -3719,7 +3740,7 @@ bias:
 	VADDPS    Z8, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
@@ -3732,54 +3753,55 @@ relu:
 	VMAXPS Z7, Z10, Z7
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS.Z (DI), K1, Z8
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS.Z (SI), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z (DI)(R8*1), K1, Z8
+	VMOVUPS.Z (SI)(DI*1), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	VMOVUPS.Z (DI)(R8*2), K1, Z8
+	VMOVUPS.Z (SI)(DI*2), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z (DI)(R9*1), K1, Z8
+	VMOVUPS.Z (SI)(R8*1), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z (R9), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z (R10)(R8*1), K1, Z8
+	VMOVUPS.Z (R9)(DI*1), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS.Z (R10)(R8*2), K1, Z8
+	VMOVUPS.Z (R9)(DI*2), K1, Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z (R10)(R9*1), K1, Z8
+	VMOVUPS.Z (R9)(R8*1), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
 store:
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K1, (CX)(DX*1)
-	VMOVUPS Z2, K1, (CX)(DX*2)
-	VMOVUPS Z3, K1, (CX)(BX*1)
-	VMOVUPS Z4, K1, (SI)
-	VMOVUPS Z5, K1, (SI)(DX*1)
-	VMOVUPS Z6, K1, (SI)(DX*2)
-	VMOVUPS Z7, K1, (SI)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -3855,53 +3877,53 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z16
+	VMOVUPS   (AX), Z16
 	VADDPS    Z16, Z0, Z0
-	VMOVUPS.Z 64(CX), K1, Z16
+	VMOVUPS.Z 64(AX), K1, Z16
 	VADDPS    Z16, Z1, Z1
-	VMOVUPS   (CX)(DX*1), Z16
+	VMOVUPS   (AX)(CX*1), Z16
 	VADDPS    Z16, Z2, Z2
-	VMOVUPS.Z 64(CX)(DX*1), K1, Z16
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z16
 	VADDPS    Z16, Z3, Z3
-	VMOVUPS   (CX)(DX*2), Z16
+	VMOVUPS   (AX)(CX*2), Z16
 	VADDPS    Z16, Z4, Z4
-	VMOVUPS.Z 64(CX)(DX*2), K1, Z16
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z16
 	VADDPS    Z16, Z5, Z5
-	VMOVUPS   (CX)(BX*1), Z16
+	VMOVUPS   (AX)(DX*1), Z16
 	VADDPS    Z16, Z6, Z6
-	VMOVUPS.Z 64(CX)(BX*1), K1, Z16
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z16
 	VADDPS    Z16, Z7, Z7
-	VMOVUPS   (SI), Z16
+	VMOVUPS   (BX), Z16
 	VADDPS    Z16, Z8, Z8
-	VMOVUPS.Z 64(SI), K1, Z16
+	VMOVUPS.Z 64(BX), K1, Z16
 	VADDPS    Z16, Z9, Z9
-	VMOVUPS   (SI)(DX*1), Z16
+	VMOVUPS   (BX)(CX*1), Z16
 	VADDPS    Z16, Z10, Z10
-	VMOVUPS.Z 64(SI)(DX*1), K1, Z16
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z16
 	VADDPS    Z16, Z11, Z11
-	VMOVUPS   (SI)(DX*2), Z16
+	VMOVUPS   (BX)(CX*2), Z16
 	VADDPS    Z16, Z12, Z12
-	VMOVUPS.Z 64(SI)(DX*2), K1, Z16
+	VMOVUPS.Z 64(BX)(CX*2), K1, Z16
 	VADDPS    Z16, Z13, Z13
-	VMOVUPS   (SI)(BX*1), Z16
+	VMOVUPS   (BX)(DX*1), Z16
 	VADDPS    Z16, Z14, Z14
-	VMOVUPS.Z 64(SI)(BX*1), K1, Z16
+	VMOVUPS.Z 64(BX)(DX*1), K1, Z16
 	VADDPS    Z16, Z15, Z15
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z16
 	VMULPS       Z16, Z0, Z0
@@ -3945,7 +3967,7 @@ bias:
 	VADDPS    Z16, Z15, Z15
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z19, Z19, Z19
 	VMAXPS Z0, Z19, Z0
@@ -3966,78 +3988,79 @@ relu:
 	VMAXPS Z15, Z19, Z15
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z16
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z16
 	VADDPS    Z16, Z0, Z0
-	VMOVUPS.Z 64(DI), K1, Z16
+	VMOVUPS.Z 64(SI), K1, Z16
 	VADDPS    Z16, Z1, Z1
-	VMOVUPS   (DI)(R8*1), Z16
+	VMOVUPS   (SI)(DI*1), Z16
 	VADDPS    Z16, Z2, Z2
-	VMOVUPS.Z 64(DI)(R8*1), K1, Z16
+	VMOVUPS.Z 64(SI)(DI*1), K1, Z16
 	VADDPS    Z16, Z3, Z3
-	VMOVUPS   (DI)(R8*2), Z16
+	VMOVUPS   (SI)(DI*2), Z16
 	VADDPS    Z16, Z4, Z4
-	VMOVUPS.Z 64(DI)(R8*2), K1, Z16
+	VMOVUPS.Z 64(SI)(DI*2), K1, Z16
 	VADDPS    Z16, Z5, Z5
-	VMOVUPS   (DI)(R9*1), Z16
+	VMOVUPS   (SI)(R8*1), Z16
 	VADDPS    Z16, Z6, Z6
-	VMOVUPS.Z 64(DI)(R9*1), K1, Z16
+	VMOVUPS.Z 64(SI)(R8*1), K1, Z16
 	VADDPS    Z16, Z7, Z7
-	VMOVUPS   (R10), Z16
+	VMOVUPS   (R9), Z16
 	VADDPS    Z16, Z8, Z8
-	VMOVUPS.Z 64(R10), K1, Z16
+	VMOVUPS.Z 64(R9), K1, Z16
 	VADDPS    Z16, Z9, Z9
-	VMOVUPS   (R10)(R8*1), Z16
+	VMOVUPS   (R9)(DI*1), Z16
 	VADDPS    Z16, Z10, Z10
-	VMOVUPS.Z 64(R10)(R8*1), K1, Z16
+	VMOVUPS.Z 64(R9)(DI*1), K1, Z16
 	VADDPS    Z16, Z11, Z11
-	VMOVUPS   (R10)(R8*2), Z16
+	VMOVUPS   (R9)(DI*2), Z16
 	VADDPS    Z16, Z12, Z12
-	VMOVUPS.Z 64(R10)(R8*2), K1, Z16
+	VMOVUPS.Z 64(R9)(DI*2), K1, Z16
 	VADDPS    Z16, Z13, Z13
-	VMOVUPS   (R10)(R9*1), Z16
+	VMOVUPS   (R9)(R8*1), Z16
 	VADDPS    Z16, Z14, Z14
-	VMOVUPS.Z 64(R10)(R9*1), K1, Z16
+	VMOVUPS.Z 64(R9)(R8*1), K1, Z16
 	VADDPS    Z16, Z15, Z15
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, K1, 64(CX)
-	VMOVUPS Z2, (CX)(DX*1)
-	VMOVUPS Z3, K1, 64(CX)(DX*1)
-	VMOVUPS Z4, (CX)(DX*2)
-	VMOVUPS Z5, K1, 64(CX)(DX*2)
-	VMOVUPS Z6, (CX)(BX*1)
-	VMOVUPS Z7, K1, 64(CX)(BX*1)
-	VMOVUPS Z8, (SI)
-	VMOVUPS Z9, K1, 64(SI)
-	VMOVUPS Z10, (SI)(DX*1)
-	VMOVUPS Z11, K1, 64(SI)(DX*1)
-	VMOVUPS Z12, (SI)(DX*2)
-	VMOVUPS Z13, K1, 64(SI)(DX*2)
-	VMOVUPS Z14, (SI)(BX*1)
-	VMOVUPS Z15, K1, 64(SI)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z2, (AX)(CX*1)
+	VMOVUPS Z3, K1, 64(AX)(CX*1)
+	VMOVUPS Z4, (AX)(CX*2)
+	VMOVUPS Z5, K1, 64(AX)(CX*2)
+	VMOVUPS Z6, (AX)(DX*1)
+	VMOVUPS Z7, K1, 64(AX)(DX*1)
+	VMOVUPS Z8, (BX)
+	VMOVUPS Z9, K1, 64(BX)
+	VMOVUPS Z10, (BX)(CX*1)
+	VMOVUPS Z11, K1, 64(BX)(CX*1)
+	VMOVUPS Z12, (BX)(CX*2)
+	VMOVUPS Z13, K1, 64(BX)(CX*2)
+	VMOVUPS Z14, (BX)(DX*1)
+	VMOVUPS Z15, K1, 64(BX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER
@@ -4137,69 +4160,69 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ      cols+88(FP), AX
-	MOVL      $-1, CX
-	BZHIL     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      flags+128(FP), AX
-	MOVQ      c+72(FP), CX
-	MOVQ      cRow+80(FP), DX
-	SHLQ      $0x02, DX
-	LEAQ      (DX)(DX*2), BX
-	LEAQ      (CX)(DX*4), SI
-	TESTQ     $0x00000001, AX
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
 	JZ        scale
-	VMOVUPS   (CX), Z24
+	VMOVUPS   (AX), Z24
 	VADDPS    Z24, Z0, Z0
-	VMOVUPS   64(CX), Z24
+	VMOVUPS   64(AX), Z24
 	VADDPS    Z24, Z1, Z1
-	VMOVUPS.Z 128(CX), K1, Z24
+	VMOVUPS.Z 128(AX), K1, Z24
 	VADDPS    Z24, Z2, Z2
-	VMOVUPS   (CX)(DX*1), Z24
+	VMOVUPS   (AX)(CX*1), Z24
 	VADDPS    Z24, Z3, Z3
-	VMOVUPS   64(CX)(DX*1), Z24
+	VMOVUPS   64(AX)(CX*1), Z24
 	VADDPS    Z24, Z4, Z4
-	VMOVUPS.Z 128(CX)(DX*1), K1, Z24
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z24
 	VADDPS    Z24, Z5, Z5
-	VMOVUPS   (CX)(DX*2), Z24
+	VMOVUPS   (AX)(CX*2), Z24
 	VADDPS    Z24, Z6, Z6
-	VMOVUPS   64(CX)(DX*2), Z24
+	VMOVUPS   64(AX)(CX*2), Z24
 	VADDPS    Z24, Z7, Z7
-	VMOVUPS.Z 128(CX)(DX*2), K1, Z24
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z24
 	VADDPS    Z24, Z8, Z8
-	VMOVUPS   (CX)(BX*1), Z24
+	VMOVUPS   (AX)(DX*1), Z24
 	VADDPS    Z24, Z9, Z9
-	VMOVUPS   64(CX)(BX*1), Z24
+	VMOVUPS   64(AX)(DX*1), Z24
 	VADDPS    Z24, Z10, Z10
-	VMOVUPS.Z 128(CX)(BX*1), K1, Z24
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z24
 	VADDPS    Z24, Z11, Z11
-	VMOVUPS   (SI), Z24
+	VMOVUPS   (BX), Z24
 	VADDPS    Z24, Z12, Z12
-	VMOVUPS   64(SI), Z24
+	VMOVUPS   64(BX), Z24
 	VADDPS    Z24, Z13, Z13
-	VMOVUPS.Z 128(SI), K1, Z24
+	VMOVUPS.Z 128(BX), K1, Z24
 	VADDPS    Z24, Z14, Z14
-	VMOVUPS   (SI)(DX*1), Z24
+	VMOVUPS   (BX)(CX*1), Z24
 	VADDPS    Z24, Z15, Z15
-	VMOVUPS   64(SI)(DX*1), Z24
+	VMOVUPS   64(BX)(CX*1), Z24
 	VADDPS    Z24, Z16, Z16
-	VMOVUPS.Z 128(SI)(DX*1), K1, Z24
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z24
 	VADDPS    Z24, Z17, Z17
-	VMOVUPS   (SI)(DX*2), Z24
+	VMOVUPS   (BX)(CX*2), Z24
 	VADDPS    Z24, Z18, Z18
-	VMOVUPS   64(SI)(DX*2), Z24
+	VMOVUPS   64(BX)(CX*2), Z24
 	VADDPS    Z24, Z19, Z19
-	VMOVUPS.Z 128(SI)(DX*2), K1, Z24
+	VMOVUPS.Z 128(BX)(CX*2), K1, Z24
 	VADDPS    Z24, Z20, Z20
-	VMOVUPS   (SI)(BX*1), Z24
+	VMOVUPS   (BX)(DX*1), Z24
 	VADDPS    Z24, Z21, Z21
-	VMOVUPS   64(SI)(BX*1), Z24
+	VMOVUPS   64(BX)(DX*1), Z24
 	VADDPS    Z24, Z22, Z22
-	VMOVUPS.Z 128(SI)(BX*1), K1, Z24
+	VMOVUPS.Z 128(BX)(DX*1), K1, Z24
 	VADDPS    Z24, Z23, Z23
 
 scale:
-	TESTQ        $0x00000002, AX
+	TESTQ        $0x00000002, SI
 	JZ           bias
 	VBROADCASTSS alpha+96(FP), Z24
 	VMULPS       Z24, Z0, Z0
@@ -4260,7 +4283,7 @@ bias:
 	VADDPS    Z24, Z23, Z23
 
 relu:
-	TESTQ  $0x00000004, AX
+	TESTQ  $0x00000004, SI
 	JZ     residual
 	VPXORD Z28, Z28, Z28
 	VMAXPS Z0, Z28, Z0
@@ -4289,102 +4312,103 @@ relu:
 	VMAXPS Z23, Z28, Z23
 
 residual:
-	MOVQ      res+112(FP), AX
-	TESTQ     AX, AX
+	MOVQ      res+112(FP), SI
+	TESTQ     SI, SI
 	JZ        store
-	MOVQ      res+112(FP), DI
-	MOVQ      resRow+120(FP), R8
-	SHLQ      $0x02, R8
-	LEAQ      (R8)(R8*2), R9
-	LEAQ      (DI)(R8*4), R10
-	VMOVUPS   (DI), Z24
+	MOVQ      res+112(FP), SI
+	MOVQ      resRow+120(FP), DI
+	SHLQ      $0x02, DI
+	LEAQ      (DI)(DI*2), R8
+	LEAQ      (SI)(DI*4), R9
+	VMOVUPS   (SI), Z24
 	VADDPS    Z24, Z0, Z0
-	VMOVUPS   64(DI), Z24
+	VMOVUPS   64(SI), Z24
 	VADDPS    Z24, Z1, Z1
-	VMOVUPS.Z 128(DI), K1, Z24
+	VMOVUPS.Z 128(SI), K1, Z24
 	VADDPS    Z24, Z2, Z2
-	VMOVUPS   (DI)(R8*1), Z24
+	VMOVUPS   (SI)(DI*1), Z24
 	VADDPS    Z24, Z3, Z3
-	VMOVUPS   64(DI)(R8*1), Z24
+	VMOVUPS   64(SI)(DI*1), Z24
 	VADDPS    Z24, Z4, Z4
-	VMOVUPS.Z 128(DI)(R8*1), K1, Z24
+	VMOVUPS.Z 128(SI)(DI*1), K1, Z24
 	VADDPS    Z24, Z5, Z5
-	VMOVUPS   (DI)(R8*2), Z24
+	VMOVUPS   (SI)(DI*2), Z24
 	VADDPS    Z24, Z6, Z6
-	VMOVUPS   64(DI)(R8*2), Z24
+	VMOVUPS   64(SI)(DI*2), Z24
 	VADDPS    Z24, Z7, Z7
-	VMOVUPS.Z 128(DI)(R8*2), K1, Z24
+	VMOVUPS.Z 128(SI)(DI*2), K1, Z24
 	VADDPS    Z24, Z8, Z8
-	VMOVUPS   (DI)(R9*1), Z24
+	VMOVUPS   (SI)(R8*1), Z24
 	VADDPS    Z24, Z9, Z9
-	VMOVUPS   64(DI)(R9*1), Z24
+	VMOVUPS   64(SI)(R8*1), Z24
 	VADDPS    Z24, Z10, Z10
-	VMOVUPS.Z 128(DI)(R9*1), K1, Z24
+	VMOVUPS.Z 128(SI)(R8*1), K1, Z24
 	VADDPS    Z24, Z11, Z11
-	VMOVUPS   (R10), Z24
+	VMOVUPS   (R9), Z24
 	VADDPS    Z24, Z12, Z12
-	VMOVUPS   64(R10), Z24
+	VMOVUPS   64(R9), Z24
 	VADDPS    Z24, Z13, Z13
-	VMOVUPS.Z 128(R10), K1, Z24
+	VMOVUPS.Z 128(R9), K1, Z24
 	VADDPS    Z24, Z14, Z14
-	VMOVUPS   (R10)(R8*1), Z24
+	VMOVUPS   (R9)(DI*1), Z24
 	VADDPS    Z24, Z15, Z15
-	VMOVUPS   64(R10)(R8*1), Z24
+	VMOVUPS   64(R9)(DI*1), Z24
 	VADDPS    Z24, Z16, Z16
-	VMOVUPS.Z 128(R10)(R8*1), K1, Z24
+	VMOVUPS.Z 128(R9)(DI*1), K1, Z24
 	VADDPS    Z24, Z17, Z17
-	VMOVUPS   (R10)(R8*2), Z24
+	VMOVUPS   (R9)(DI*2), Z24
 	VADDPS    Z24, Z18, Z18
-	VMOVUPS   64(R10)(R8*2), Z24
+	VMOVUPS   64(R9)(DI*2), Z24
 	VADDPS    Z24, Z19, Z19
-	VMOVUPS.Z 128(R10)(R8*2), K1, Z24
+	VMOVUPS.Z 128(R9)(DI*2), K1, Z24
 	VADDPS    Z24, Z20, Z20
-	VMOVUPS   (R10)(R9*1), Z24
+	VMOVUPS   (R9)(R8*1), Z24
 	VADDPS    Z24, Z21, Z21
-	VMOVUPS   64(R10)(R9*1), Z24
+	VMOVUPS   64(R9)(R8*1), Z24
 	VADDPS    Z24, Z22, Z22
-	VMOVUPS.Z 128(R10)(R9*1), K1, Z24
+	VMOVUPS.Z 128(R9)(R8*1), K1, Z24
 	VADDPS    Z24, Z23, Z23
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	VMOVUPS Z2, K1, 128(CX)
-	VMOVUPS Z3, (CX)(DX*1)
-	VMOVUPS Z4, 64(CX)(DX*1)
-	VMOVUPS Z5, K1, 128(CX)(DX*1)
-	VMOVUPS Z6, (CX)(DX*2)
-	VMOVUPS Z7, 64(CX)(DX*2)
-	VMOVUPS Z8, K1, 128(CX)(DX*2)
-	VMOVUPS Z9, (CX)(BX*1)
-	VMOVUPS Z10, 64(CX)(BX*1)
-	VMOVUPS Z11, K1, 128(CX)(BX*1)
-	VMOVUPS Z12, (SI)
-	VMOVUPS Z13, 64(SI)
-	VMOVUPS Z14, K1, 128(SI)
-	VMOVUPS Z15, (SI)(DX*1)
-	VMOVUPS Z16, 64(SI)(DX*1)
-	VMOVUPS Z17, K1, 128(SI)(DX*1)
-	VMOVUPS Z18, (SI)(DX*2)
-	VMOVUPS Z19, 64(SI)(DX*2)
-	VMOVUPS Z20, K1, 128(SI)(DX*2)
-	VMOVUPS Z21, (SI)(BX*1)
-	VMOVUPS Z22, 64(SI)(BX*1)
-	VMOVUPS Z23, K1, 128(SI)(BX*1)
-	MOVQ    aRow+24(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, a+16(FP)
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	ADDQ    CX, c+72(FP)
-	MOVQ    resRow+120(FP), CX
-	SHLQ    $0x02, CX
-	IMUL3Q  $0x08, CX, CX
-	TESTQ   AX, AX
-	CMOVQEQ AX, CX
-	ADDQ    CX, res+112(FP)
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z3, (AX)(CX*1)
+	VMOVUPS Z4, 64(AX)(CX*1)
+	VMOVUPS Z5, K1, 128(AX)(CX*1)
+	VMOVUPS Z6, (AX)(CX*2)
+	VMOVUPS Z7, 64(AX)(CX*2)
+	VMOVUPS Z8, K1, 128(AX)(CX*2)
+	VMOVUPS Z9, (AX)(DX*1)
+	VMOVUPS Z10, 64(AX)(DX*1)
+	VMOVUPS Z11, K1, 128(AX)(DX*1)
+	VMOVUPS Z12, (BX)
+	VMOVUPS Z13, 64(BX)
+	VMOVUPS Z14, K1, 128(BX)
+	VMOVUPS Z15, (BX)(CX*1)
+	VMOVUPS Z16, 64(BX)(CX*1)
+	VMOVUPS Z17, K1, 128(BX)(CX*1)
+	VMOVUPS Z18, (BX)(CX*2)
+	VMOVUPS Z19, 64(BX)(CX*2)
+	VMOVUPS Z20, K1, 128(BX)(CX*2)
+	VMOVUPS Z21, (BX)(DX*1)
+	VMOVUPS Z22, 64(BX)(DX*1)
+	VMOVUPS Z23, K1, 128(BX)(DX*1)
+	MOVQ    aRow+24(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, a+16(FP)
+	MOVQ    cRow+80(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	ADDQ    AX, c+72(FP)
+	MOVQ    resRow+120(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x08, AX, AX
+	MOVQ    res+112(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+112(FP)
 	MOVQ    nextStep+64(FP), AX
 	IMULQ   k+8(FP), AX
 	ADDQ    AX, next+56(FP)

@@ -8,8 +8,8 @@ type BatchGemm struct {
 	Batch, M, N, K int
 
 	set    *Set
-	one    *Gemm // the plan of one product
-	direct bool  // read whole panels of a row-major B in place
+	one    blocking // of one product
+	direct bool     // read whole panels of a row-major B in place
 }
 
 // BatchGemmArgs are the operands of one [BatchGemm]. B and the strides of the embedded operands are those of one
@@ -32,11 +32,11 @@ const batchBlockRows = 512
 func (s *Set) NewBatchGemm(batch, m, n, k int) *BatchGemm {
 	// Packing a panel costs about as much as two tiles of rows.
 	const packedTiles = 4
-	return &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newGemm(m, n, k, batchBlockRows), direct: m <= packedTiles*s.gemm.rows}
+	return &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newBlocking(&s.gemm, m, n, k, batchBlockRows), direct: m <= packedTiles*s.gemm.rows}
 }
 
 // Parts is the number of independent pieces.
-func (g *BatchGemm) Parts() int { return g.Batch * g.one.Parts() }
+func (g *BatchGemm) Parts() int { return g.Batch * g.one.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs.
 func (g *BatchGemm) ScratchBytes() int {
@@ -45,7 +45,7 @@ func (g *BatchGemm) ScratchBytes() int {
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (g *BatchGemm) Run(part int, args *BatchGemmArgs, scratch []byte) {
-	batch, part := part/g.one.Parts(), part%g.one.Parts()
+	batch, part := part/g.one.parts(), part%g.one.parts()
 	own := args.GemmArgs
 	own.A, own.C = own.A[min(len(own.A), args.AOffset[batch]):], own.C[args.COffset[batch]:]
 	if own.Residual != nil {
@@ -57,7 +57,7 @@ func (g *BatchGemm) Run(part int, args *BatchGemmArgs, scratch []byte) {
 		_ = b[(g.K-1)*args.BRow+(g.N-1)*args.BCol]
 	}
 	packed := floats(scratch, g.ScratchBytes()/4)
-	rowLo, rowHi, panelLo, panelHi := g.one.bounds(part)
+	rowLo, rowHi, panelLo, panelHi := g.one.part(part)
 	for p := panelLo; p < panelHi; p++ {
 		col := p * g.set.gemm.cols()
 		cols := min(g.set.gemm.cols(), g.N-col)
@@ -69,6 +69,6 @@ func (g *BatchGemm) Run(part int, args *BatchGemmArgs, scratch []byte) {
 			panel.b, panel.bRow = pointer(packed), roundUp(cols, g.set.gemm.vec)
 			g.set.packPanel(packed[:panel.bRow*g.K], panel.bRow, from, args.BRow, args.BCol, g.K, cols)
 		}
-		g.set.gemmPanel(&own, panel)
+		g.set.gemmPanel(&g.set.gemm, &own, panel)
 	}
 }

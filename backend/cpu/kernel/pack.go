@@ -1,41 +1,61 @@
 package kernel
 
-// Pack lays out a constant B[K,N] for [Gemm]: panels of as many columns as a register tile covers, one after the
-// other; a panel holds for each k its columns side by side. The last panel is as wide as its columns need, rounded up
-// to whole vectors and filled with zeros. It depends on the level alone, not on the sizes of caches.
-type Pack struct {
-	K, N int
+import "fmt"
 
-	set           *Set
+// packing is the layout of a constant B[K,N] of words for the register tiles: panels of as many columns as a tile
+// covers, one after the other; a panel holds for each k its columns side by side. The last panel is as wide as its
+// columns need, rounded up to whole vectors and filled with zeros. It depends on the level alone, not on the sizes of
+// caches.
+type packing struct {
+	tile          *gemmTile
+	kind          string
+	k, n          int // k in words
 	panelsPerPart int
+}
+
+func newPacking(tile *gemmTile, kind string, k, n int) packing {
+	// About 256 KB a part: long enough to be worth claiming, short enough to spread.
+	panelBytes := max(1, 4*k*tile.cols())
+	return packing{tile, kind, k, n, max(1, (256<<10)/panelBytes)}
+}
+
+// Layout names the layout. Packed matrices of equal layout, K and N may be exchanged between levels.
+func (p *packing) Layout() string { return fmt.Sprintf("%s/%d/%d", p.kind, p.tile.cols(), p.tile.vec) }
+
+// Parts is the number of independent pieces.
+func (p *packing) Parts() int { return ceilDiv(p.tile.panels(p.n), p.panelsPerPart) }
+
+// words is the length of the panels.
+func (p *packing) words() int { return p.k * roundUp(p.n, p.tile.vec) }
+
+// part gives the panels of a part.
+func (p *packing) part(part int) (lo, hi int) {
+	lo = part * p.panelsPerPart
+	return lo, min(lo+p.panelsPerPart, p.tile.panels(p.n))
+}
+
+// Pack lays out a constant B[K,N] for [Gemm].
+type Pack struct {
+	packing
+	K, N int
+	set  *Set
 }
 
 // NewPackB plans the packing of a B with k rows and n columns.
 func (s *Set) NewPackB(k, n int) *Pack {
-	// About 256 KB a part: long enough to be worth claiming, short enough to spread.
-	panelBytes := max(1, 4*k*s.gemm.cols())
-	return &Pack{K: k, N: n, set: s, panelsPerPart: max(1, (256<<10)/panelBytes)}
+	return &Pack{packing: newPacking(&s.gemm, "f32", k, n), K: k, N: n, set: s}
 }
 
 // Len is the number of floats of the packed matrix.
-func (p *Pack) Len() int { return p.K * roundUp(p.N, p.set.gemm.vec) }
-
-// Layout names the layout. Packed matrices of equal layout, K and N may be exchanged between levels.
-func (p *Pack) Layout() string { return p.set.gemm.layout() }
-
-// Parts is the number of independent pieces.
-func (p *Pack) Parts() int {
-	return ceilDiv(ceilDiv(p.N, p.set.gemm.cols()), p.panelsPerPart)
-}
+func (p *Pack) Len() int { return p.words() }
 
 // Run packs one part. Element (k, n) of src is at k·row + n·col: (ldb, 1) for a row-major B, (1, ldb) for one that is
 // stored as [N,K].
 func (p *Pack) Run(part int, dst, src []float32, row, col int) {
-	width := p.set.gemm.cols()
-	for panel := part * p.panelsPerPart; panel < (part+1)*p.panelsPerPart && panel*width < p.N; panel++ {
-		n := panel * width
-		cols := min(width, p.N-n)
-		packedCols := roundUp(cols, p.set.gemm.vec)
+	lo, hi := p.part(part)
+	for panel := lo; panel < hi; panel++ {
+		n := panel * p.tile.cols()
+		cols, packedCols := p.tile.panelCols(panel, p.N)
 		p.set.packPanel(dst[n*p.K:][:packedCols*p.K], packedCols, src[min(len(src), n*col):], row, col, p.K, cols)
 	}
 }

@@ -1,0 +1,102 @@
+package kernel
+
+import "unsafe"
+
+// gemmFunc multiplies register tiles that lie below each other: for each, rows × cols of C (+)= A·B over k steps, then
+// the epilogue. Strides count elements; B has its columns side by side and bRow elements from one k to the next. The
+// number of rows, and of vectors in a row of the tile, are fixed for each function; cols says how many columns of
+// the last vector are real: only those of C, bias and res are touched, all of B are read. From next on, memory is
+// prefetched at nextStep bytes for each k of each tile.
+type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// Flags of a gemmFunc.
+const (
+	gemmAccumulate = 1 << iota // add what C holds to the sum, before all else
+	gemmScale                  // multiply by alpha
+	gemmRelu                   // clamp at 0, between bias and residual
+)
+
+// gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.
+type gemmTile struct {
+	rows    int // most rows
+	vecs    int // most vectors
+	vec     int // columns in a vector
+	kernels [][]gemmFunc
+}
+
+// cols is the width of a panel.
+func (t *gemmTile) cols() int { return t.vecs * t.vec }
+
+// panels is the number of panels that n columns fall into.
+func (t *gemmTile) panels(n int) int { return ceilDiv(n, t.cols()) }
+
+// panelCols gives the columns of a panel, real ones and with those that fill its last vector.
+func (t *gemmTile) panelCols(panel, n int) (real, packed int) {
+	real = min(t.cols(), n-panel*t.cols())
+	return real, roundUp(real, t.vec)
+}
+
+// blocking cuts a product of m × n × k words into parts: blocks of rows times groups of panels.
+type blocking struct {
+	m, n, k       int
+	tile          *gemmTile
+	rowBlocks     int // of equal height in tiles
+	panelsPerPart int
+	panelGroups   int
+	kBlock        int
+}
+
+// gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s
+// for reading B. It only steers the blocking, so it is one constant for all machines.
+func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
+
+// newBlocking plans with the given limit to the rows of a part. Integer products take K whole.
+func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
+	b := blocking{m: m, n: n, k: k, tile: tile}
+	// A tile of A takes half of the L1 cache.
+	b.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tile.rows)))
+	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
+	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))
+	b.rowBlocks = max(1, ceilDiv(m, blockRows))
+	rows := ceilDiv(m, b.rowBlocks)
+	b.panelsPerPart = max(1, min(tile.panels(n), partNanoseconds/gemmCost(rows, tile.cols(), k)))
+	b.panelGroups = ceilDiv(tile.panels(n), b.panelsPerPart)
+	return b
+}
+
+// parts is the number of independent pieces.
+func (b *blocking) parts() int {
+	if b.m == 0 || b.n == 0 {
+		return 0
+	}
+	return b.rowBlocks * b.panelGroups
+}
+
+// part gives the rows and panels of a part.
+func (b *blocking) part(part int) (rowLo, rowHi, panelLo, panelHi int) {
+	rowLo, rowHi = share(b.m, b.rowBlocks, part/b.panelGroups, b.tile.rows)
+	panelLo = part % b.panelGroups * b.panelsPerPart
+	return rowLo, rowHi, panelLo, min(panelLo+b.panelsPerPart, b.tile.panels(b.n))
+}
+
+// callSteps is the most k steps of tiles in one call of assembly, which cannot be interrupted: about 50 µs.
+const callSteps = 16 * 768
+
+// run gives the next tiles that one call can do, of those which share the rows evenly: how many, and their height.
+// Taller ones come first, then those of one row less.
+func (t *gemmTile) run(rows, tiles, k int) (height, run int) {
+	height = ceilDiv(rows, tiles)
+	short := tiles*height - rows
+	return height, min(tiles-short, max(1, callSteps/max(k, 1)))
+}
+
+// prefetchPlan says what the tiles that use a block of a panel bring into the L2 cache meanwhile: each its share of
+// the following block. A lone tile streams: it gains nothing and asks for what it reads. The address may lie behind
+// the matrix, so it must not be a pointer.
+func prefetchPlan(block *float32, words, bRow, tiles int, followed bool) (next uintptr, step int) {
+	next, step = uintptr(unsafe.Pointer(block)), 4*bRow
+	if followed && tiles > 1 {
+		next, step = next+uintptr(4*words), step/tiles
+	}
+	return next, step
+}
