@@ -1,0 +1,132 @@
+package artifact
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// program is a small program with every kind of constant: inline, large, packed, strings, shared bytes.
+func program(t testing.TB) *ir.Graph {
+	g := ir.NewGraph("small")
+	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("batch"), ir.N(8)))
+	table := tensor.New(tensor.F32, 8, 8)
+	for i := range table.Len() {
+		table.SetFloat64(i, float64(i)/7)
+	}
+	add := func(op ir.Op, in ...*ir.Value) *ir.Value {
+		out, err := g.Append(op, in, "node")
+		require.NoError(t, err)
+		return out[0]
+	}
+	w := g.NewConst("w", table)
+	y := add(ir.MatMul{}, x, w)
+	y = add(ir.MatMul{Act: ir.ActGelu}, y, g.NewConst("the same bytes", table))
+	y = add(ir.Binary{Fn: ir.Add}, y, g.NewConst("bias", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6, 7, 0.1})))
+	p := g.NewValue("packed", ir.TensorOf(tensor.F32, ir.N(8), ir.N(8)))
+	p.Packed = &ir.Packed{Layout: "f32/48/16", Data: tensor.New(tensor.F32, 8, 16)}
+	y = add(ir.MatMul{}, y, p)
+	names := make([]string, 40)
+	for i := range names {
+		names[i] = string(rune('a'+i%26)) + "é"
+	}
+	label := add(ir.Copy{}, g.NewConst("labels", tensor.FromStrings(names)))
+	g.Outputs, g.OutputNames = []*ir.Value{y, label}, []string{"y", "labels"}
+	return g
+}
+
+func written(t testing.TB) []byte {
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, program(t), Info{Target: "cpu/avx512", Source: "small.onnx", Level: 2}))
+	return b.Bytes()
+}
+
+func TestRoundTrip(t *testing.T) {
+	data := written(t)
+	f, err := Read(data, "small.rlxc")
+	require.NoError(t, err)
+	require.Equal(t, Info{Target: "cpu/avx512", Source: "small.onnx", Level: 2}, f.Info)
+	require.NoError(t, f.Verify())
+	require.Len(t, f.header.Sections, 3, "two values share their bytes")
+	for _, s := range f.header.Sections {
+		require.Zero(t, s.Offset%64)
+	}
+	g, err := f.Graph()
+	require.NoError(t, err)
+	want := program(t)
+	require.Equal(t, want.String(), g.String())
+	for i, v := range want.Consts() {
+		got := g.Consts()[i]
+		if v.Packed != nil {
+			require.Equal(t, v.Packed.Data.Bytes(), got.Packed.Data.Bytes())
+			continue
+		}
+		require.Equal(t, v.Const.Strings(), got.Const.Strings())
+		require.True(t, bytes.Equal(v.Const.Bytes(), got.Const.Bytes()), v.Name)
+	}
+	var again bytes.Buffer
+	require.NoError(t, Write(&again, g, f.Info))
+	require.Equal(t, data, again.Bytes())
+}
+
+func TestOtherVersion(t *testing.T) {
+	data := written(t)
+	data[8]++
+	_, err := Read(data, "small.rlxc")
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "small.rlxc: invalid compiled model: it has version 2 of the format, this rlxc reads version 1")
+}
+
+// TestFresh makes the Go code of artifact.proto anew and compares.
+func TestFresh(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "artifact.pb.go")
+	here, err := filepath.Abs("artifact.proto")
+	require.NoError(t, err)
+	cmd := exec.Command("go", "run", "-C", "../onnx/_gen", ".", here, out)
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(text))
+	want, err := os.ReadFile(out)
+	require.NoError(t, err)
+	got, err := os.ReadFile("artifact.pb.go")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "go generate ./artifact")
+}
+
+// FuzzRead: whatever the bytes are, reading ends with a program that verifies or with an error.
+func FuzzRead(f *testing.F) {
+	data := written(f)
+	f.Add(data)
+	f.Add(data[:100])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		seal(data)
+		file, err := Read(data, "fuzz")
+		if err != nil {
+			require.ErrorIs(t, err, ErrInvalid)
+			return
+		}
+		if _, err := file.Graph(); err != nil {
+			t.Fatal("accepted once, refused again:", err)
+		}
+		_ = file.Verify()
+	})
+}
+
+// seal makes the length and checksum of a changed file right again, so that fuzzing reaches what lies behind them.
+func seal(data []byte) {
+	if !IsArtifact(data) || len(data) < prefixSize {
+		return
+	}
+	binary.LittleEndian.PutUint64(data[24:], uint64(len(data)))
+	if n := binary.LittleEndian.Uint64(data[16:]); n <= uint64(len(data)-prefixSize) {
+		binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(data[prefixSize:prefixSize+n], castagnoli))
+	}
+}
