@@ -15,8 +15,6 @@ var dynamicRank = map[string]func(in []*ir.Value) int{
 	"ConstantOfShape": lengthOf(0),
 	"Range":           func([]*ir.Value) int { return 1 },
 	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in[0]), 1) },
-	"NonZero":         func([]*ir.Value) int { return 2 },
-	"Compress":        func([]*ir.Value) int { return -1 },
 	"Squeeze":         func(in []*ir.Value) int { return plus(rankOf(in[0]), -lengthOf(1)(in)) },
 	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in[0]), lengthOf(1)(in)) },
 	"Shape":           func([]*ir.Value) int { return 1 },
@@ -88,7 +86,6 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 
 // sourceDType gives the element type of results that is not operand 0's.
 var sourceDType = map[string]func(c *Context) tensor.DType{
-	"NonZero":         func(*Context) tensor.DType { return tensor.I64 },
 	"Shape":           func(*Context) tensor.DType { return tensor.I64 },
 	"Size":            func(*Context) tensor.DType { return tensor.I64 },
 	"OneHot":          func(c *Context) tensor.DType { return c.in[2].Type.DType },
