@@ -98,9 +98,13 @@ func (d *difference) measure(got, want []float64, tol tolerance) {
 		if w != 0 {
 			d.MaxRel = max(d.MaxRel, number(abs/math.Abs(w)))
 		}
-		if allowed := tol.abs + tol.rel*math.Abs(w); !(abs <= allowed) {
+		allowed := tol.abs
+		if !math.IsInf(w, 0) { // an infinity is only like itself
+			allowed += tol.rel * math.Abs(w)
+		}
+		if abs > allowed {
 			d.Outside++
-			if over := abs - allowed; !(over <= excess) { // NaN where both are infinite
+			if over := abs - allowed; over > excess {
 				excess, d.Worst = over, i
 			}
 		}

@@ -29,6 +29,7 @@ var knobs = []knob{
 	{Name: planner.EnvMode, Does: "the memory planner's mode where no --mode is given: disabled, remap, arena, best-fit, optimal or auto"},
 	{Name: onnxruntime.Env, Does: "the path of onnxruntime's shared library, before any other place; tests that need it run where it is set"},
 	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan"},
+	{Name: "RLXC_WGPU", Does: "the path of wgpu's native library, before any other place; tests that need it run where it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer memory of its own, to find out whether a wrong result comes from sharing"},
 	{Name: "RLXC_FIXTURES", Does: "the folder of the large fixtures: tests that need them run where it is set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "the folder of the planner's instances: tests that need them run where it is set"},

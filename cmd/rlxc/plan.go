@@ -223,7 +223,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.instance, err)
 	}
-	o, err := planner.FromEnv(planner.Inference())
+	o, err := planner.FromEnv(planner.Options{}) // no alignment and no guards
 	if err != nil {
 		return err
 	}

@@ -100,8 +100,6 @@ func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
 				}
 				out[n] = t
 			}
-		case tensors[""] != nil:
-			out[name] = tensors[""]
 		case tensors[name] != nil:
 			out[name] = tensors[name]
 		case len(tensors) == 1:

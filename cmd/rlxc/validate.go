@@ -7,8 +7,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"github.com/rlxc/rlxc"
 )
 
 // A validation is the command line of validate.
@@ -69,14 +67,15 @@ It exits with 1 if anything fails.`,
 
 // A validationReport is what validate prints.
 type validationReport struct {
-	Model     string             `json:"model"`
-	Backend   string             `json:"backend"`
-	Level     string             `json:"level"`
-	Reference string             `json:"reference"`
-	OK        bool               `json:"ok"`
-	Stats     *rlxc.CompileStats `json:"stats,omitempty"` // of rlxc's own engine
-	Runs      []comparison       `json:"runs"`
-	Departure *departure         `json:"departure,omitempty"` // with --bisect
+	Model     string       `json:"model"`
+	Backend   string       `json:"backend"`
+	Level     string       `json:"level"`
+	Reference string       `json:"reference"`
+	OK        bool         `json:"ok"`
+	Compiled  int          `json:"compiled,omitempty"` // how often rlxc compiled the model
+	Packed    int          `json:"packed,omitempty"`   // and packed its weights
+	Runs      []comparison `json:"runs"`
+	Departure *departure   `json:"departure,omitempty"` // with --bisect
 }
 
 // A comparison is one run.
@@ -141,7 +140,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	bar.Finish()
 	if o, ok := e.(*own); ok {
 		stats := o.program.Stats()
-		report.Stats = &stats
+		report.Compiled, report.Packed = stats.Compiled, stats.Prepared
 	}
 	if err := emit(c, report, report.text); err != nil {
 		return err
@@ -205,8 +204,8 @@ func (r *validationReport) text(out io.Writer) error {
 		verdict = "FAILED"
 	}
 	fmt.Fprintf(out, "%s: %s at -O %s against %s: %d runs", verdict, r.Model, r.Level, r.Reference, len(r.Runs))
-	if r.Stats != nil {
-		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Stats.Compiled, r.Stats.Prepared)
+	if r.Compiled > 0 {
+		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Compiled, r.Packed)
 	}
 	_, err := fmt.Fprintln(out)
 	return err

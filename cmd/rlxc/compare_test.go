@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func TestCompare(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	f := func(v ...float64) *tensor.Tensor { return tensor.FromSlice(v) }
+	tol := tolerance{elements: true, abs: 1e-2, rel: 1e-1, cosine: -1}
+	for _, c := range []struct {
+		name      string
+		got, want *tensor.Tensor
+		tol       tolerance
+		ok        bool
+		outside   int
+		worst     int
+	}{
+		{"equal", f(1, nan, inf), f(1, nan, inf), tol, true, 0, 0},
+		{"on the edge", f(1.125), f(1), tolerance{elements: true, abs: 0, rel: 0.125, cosine: -1}, true, 0, 0},
+		{"over the edge", f(1.126), f(1), tolerance{elements: true, abs: 0, rel: 0.125, cosine: -1}, false, 1, 0},
+		{"farthest outside, not farthest", f(0.1, 100, 1090), f(0, 100, 1000), tol, false, 1, 0},
+		{"a NaN on one side", f(1, nan), f(1, 2), tol, false, 1, 1},
+		{"infinities of two signs", f(-inf, 1), f(inf, 1), tol, false, 1, 0},
+		{"elements not looked at", f(1, 2), f(1.5, 3), tolerance{cosine: 0.9}, true, 2, 1},
+		{"a cosine too small", f(1, 0), f(0, 1), tolerance{cosine: 0.1}, false, 2, 0},
+		{"zeros", f(0, 0), f(0, 0), tolerance{elements: true, cosine: 0.99}, true, 0, 0},
+		{"integers by abs alone", tensor.FromSlice([]int64{30001}), tensor.FromSlice([]int64{30000}), tol, false, 1, 0},
+		{"inside, by the typical magnitude", f(0.05, 10, -10, 10), f(0, 10, -10, 10), tolerance{elements: true, abs: 1e-2, cosine: -1, inside: true}, true, 0, 0},
+		{"inside, not by the mask's", f(0.5, 10, -1e30, 10), f(0, 10, -1e30, 10), tolerance{elements: true, abs: 1e-2, cosine: -1, inside: true}, false, 1, 0},
+		{"shapes", f(1, 2), f(1), tol, false, 0, 0},
+		{"types", f(1), tensor.FromSlice([]float32{1}), tol, false, 0, 0},
+		{"missing", nil, f(1), tol, false, 0, 0},
+		{"strings", tensor.FromStrings([]string{"a"}), tensor.FromStrings([]string{"b"}), tol, false, 0, 0},
+		{"complex", tensor.FromSlice([]complex64{1 + 2i}), tensor.FromSlice([]complex64{1 + 3i}), tol, false, 1, 1},
+	} {
+		d := compare("x", c.got, c.want, c.tol)
+		require.Equal(t, c.ok, d.OK, "%s: %s", c.name, d.Problem)
+		require.Equal(t, c.ok, d.Problem == "", c.name)
+		require.Equal(t, c.outside, d.Outside, c.name)
+		require.Equal(t, c.worst, d.Worst, c.name)
+		_, err := json.Marshal(d)
+		require.NoError(t, err, c.name)
+	}
+	d := compare("x", f(1.5, 4), f(1, -5), tol)
+	require.Equal(t, number(9), d.MaxAbs)
+	require.Equal(t, number(1.8), d.MaxRel)
+	require.InDelta(t, (1.5-20)/math.Sqrt((1.5*1.5+16)*26), float64(d.Cosine), 1e-15)
+}
+
+func TestPosition(t *testing.T) {
+	require.Equal(t, []int{1, 0, 2}, position(14, tensor.Shape{2, 4, 3}))
+	require.Empty(t, position(0, tensor.Shape{}))
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKnobs finds the names of environment variables in the module's source and compares them with the list.
+func TestKnobs(t *testing.T) {
+	listed := map[string]bool{}
+	for _, k := range knobs {
+		require.NotEmpty(t, k.Does)
+		require.False(t, listed[k.Name], k.Name)
+		listed[k.Name] = true
+	}
+	name := regexp.MustCompile(`^RLXC?_[A-Z_]+$`)
+	used := map[string]bool{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || filepath.Base(file) == "knobs.go" {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, _ := strconv.Unquote(lit.Value); name.MatchString(text) {
+					used[text] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, used, listed)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"rlxc": main}) }
+
+func TestScripts(t *testing.T) { scripts(t, "script") }
+
+// TestOnnxruntime needs the library: it is the other side of every script.
+func TestOnnxruntime(t *testing.T) {
+	if os.Getenv(onnxruntime.Env) == "" {
+		t.Skip(onnxruntime.Env + " is not set")
+	}
+	if !onnxruntime.Available {
+		t.Log("a build without cgo: the library cannot be used")
+		return
+	}
+	scripts(t, "onnxruntime")
+}
+
+// scripts runs the scripts of a folder. They know one command more, "exits CODE ARGS…", which runs rlxc and compares its exit
+// code, and find the models of makeModels in their folder.
+func scripts(t *testing.T, folder string) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", folder),
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv(onnxruntime.Env, os.Getenv(onnxruntime.Env))
+			return makeModels(e.WorkDir)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+				want, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				var exit *exec.ExitError
+				got, err := 0, ts.Exec("rlxc", args[1:]...)
+				if errors.As(err, &exit) {
+					got = exit.ExitCode()
+				} else {
+					ts.Check(err)
+				}
+				if got != want {
+					ts.Fatalf("it exits with %d, not %d", got, want)
+				}
+			},
+		},
+	})
+}
+
+// makeModels writes a tiny model, and what can go wrong with one.
+func makeModels(dir string) error {
+	config, _ := models.Lookup("bert-tiny")
+	config.Layers, config.Vocabulary, config.Positions = 1, 50, 32
+	whole, err := models.Build(config)
+	if err != nil {
+		return err
+	}
+	write := func(name string, change func(*onnxpb.ModelProto)) error {
+		p := proto.Clone(whole).(*onnxpb.ModelProto)
+		change(p)
+		return onnx.Save(filepath.Join(dir, name), p)
+	}
+	data, err := onnx.Marshal(whole)
+	if err != nil {
+		return err
+	}
+	noise := slices.Clone(data[:4000])
+	for i := range noise {
+		noise[i] ^= byte(i * 37)
+	}
+	return errors.Join(
+		write("tiny.onnx", func(*onnxpb.ModelProto) {}),
+		write("unknown.onnx", func(p *onnxpb.ModelProto) {
+			p.Graph.Node[3].OpType, p.Graph.Node[5].OpType = "Frobnicate", "Frobnicate"
+		}),
+		write("external.onnx", func(p *onnxpb.ModelProto) {
+			w := p.Graph.Initializer[0]
+			w.RawData, w.DataLocation = nil, onnxpb.TensorProto_EXTERNAL
+			w.ExternalData = []*onnxpb.StringStringEntryProto{{Key: "location", Value: "weights.bin"}}
+		}),
+		write("changed.onnx", func(p *onnxpb.ModelProto) {
+			for _, w := range p.Graph.Initializer {
+				if w.Name == "encoder.layer.0.intermediate.dense.weight" {
+					t := tensor.Of[float32](must(onnx.Tensor(w)).Aligned())
+					t[17] += 1
+					w.RawData = tensor.FromSlice(t).Bytes()
+				}
+			}
+		}),
+		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
+		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
+		os.WriteFile(filepath.Join(dir, "empty.onnx"), nil, 0o644),
+	)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
