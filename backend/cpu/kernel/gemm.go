@@ -119,7 +119,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		next, nextStep := prefetchPlan(bBlock, words, p.bRow, tiles, p.followed)
 		for row, t := p.rowLo, 0; t < tiles; {
 			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
-			c := &args.C[row*args.CRow+p.col]
+			c := pointerAt(args.C, row*args.CRow+p.col)
 			if last && !separate {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
@@ -136,10 +136,12 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	}
 }
 
-// activate applies the activation and the residual to a tile that the kernel has just left in the L1 cache.
+// activate applies the activation and the residual to rows that the kernel has just left in the cache.
 func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
 	c := pointerAt(args.C, row*args.CRow+col)
-	s.unary[args.Act.unary()](c, args.CRow, c, args.CRow, rows, cols)
+	if args.Act != ActNone {
+		s.unary[args.Act.unary()](c, args.CRow, c, args.CRow, rows, cols)
+	}
 	if args.Residual != nil {
 		r := pointerAt(args.Residual, row*args.ResRow+col)
 		s.binary[Add][elementwise](c, args.CRow, c, args.CRow, r, args.ResRow, rows, cols)

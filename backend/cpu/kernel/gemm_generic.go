@@ -1,35 +1,83 @@
 package kernel
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
-// gemmTileGeneric has the width of AVX2's panels, so that packed matrices can be exchanged.
-var gemmTileGeneric = gemmTile{rows: 4, vecs: 2, vec: 8, kernels: [][]gemmFunc{
-	1: {1: gemmGeneric(1, 1), 2: gemmGeneric(1, 2)},
-	2: {1: gemmGeneric(2, 1), 2: gemmGeneric(2, 2)},
-	3: {1: gemmGeneric(3, 1), 2: gemmGeneric(3, 2)},
-	4: {1: gemmGeneric(4, 1), 2: gemmGeneric(4, 2)},
-}}
+// genericLanes is the number of columns of a vector: with two of them a panel is as wide as AVX2's, and packed matrices
+// can be exchanged.
+const genericLanes = 8
 
-// gemmGeneric gives the plain Go kernel for a number of rows of 8-float vectors.
-func gemmGeneric(rows, vecs int) gemmFunc {
+// sumsFunc adds up k products of words of A, which lie aCol apart, with the words of 8 columns of B.
+type sumsFunc func(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int)
+
+// tileGeneric gives the plain Go tile for a kind of product.
+func tileGeneric(sums sumsFunc) gemmTile {
+	t := gemmTile{rows: 4, vecs: 2, vec: genericLanes, kernels: [][]gemmFunc{nil}}
+	for rows := 1; rows <= t.rows; rows++ {
+		t.kernels = append(t.kernels, []gemmFunc{nil, gemmGeneric(sums, rows, 1), gemmGeneric(sums, rows, 2)})
+	}
+	return t
+}
+
+func sumsF32(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int) {
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
+	for i := range k {
+		x := *offset(a, i*aCol)
+		row := (*[genericLanes]float32)(unsafe.Pointer(offset(b, i*bRow)))
+		s0 += x * row[0]
+		s1 += x * row[1]
+		s2 += x * row[2]
+		s3 += x * row[3]
+		s4 += x * row[4]
+		s5 += x * row[5]
+		s6 += x * row[6]
+		s7 += x * row[7]
+	}
+	*sum = [genericLanes]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+}
+
+// sumsBF16 takes words as pairs of bfloat16.
+func sumsBF16(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int) {
+	const upper = 0xffff0000
+	for i := range k {
+		word := math.Float32bits(*offset(a, i*aCol))
+		x, y := math.Float32frombits(word<<16), math.Float32frombits(word&upper)
+		row := (*[genericLanes]uint32)(unsafe.Pointer(offset(b, i*bRow)))
+		for j, word := range row {
+			sum[j] += x * math.Float32frombits(word<<16)
+			sum[j] += y * math.Float32frombits(word&upper)
+		}
+	}
+}
+
+// sumsS8 takes words as four unsigned bytes of A and four signed ones of B. The sums are integers.
+func sumsS8(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int) {
+	total := (*[genericLanes]int32)(unsafe.Pointer(sum))
+	for i := range k {
+		x := (*[4]uint8)(unsafe.Pointer(offset(a, i*aCol)))
+		row := (*[genericLanes][4]int8)(unsafe.Pointer(offset(b, i*bRow)))
+		for j := range row {
+			y := &row[j]
+			total[j] += int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
+		}
+	}
+}
+
+// gemmGeneric gives the plain Go kernel for a number of rows and vectors.
+func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
 	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
-		const lanes = 8
 		for r := range tiles * rows {
 			for v := range vecs {
-				var sum [lanes]float32
-				for i := range k {
-					x := *offset(a, r*aRow+i*aCol)
-					row := (*[lanes]float32)(unsafe.Pointer(offset(b, i*bRow+v*lanes)))
-					for j := range sum {
-						sum[j] += x * row[j]
-					}
-				}
-				real := lanes
+				var sum [genericLanes]float32
+				sums(hide(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
+				real := genericLanes
 				if v == vecs-1 {
 					real = cols
 				}
 				for j, x := range sum[:real] {
-					j += v * lanes
+					j += v * genericLanes
 					out := offset(c, r*cRow+j)
 					if flags&gemmAccumulate != 0 {
 						x += *out

@@ -72,7 +72,11 @@ type Set struct {
 
 	caches cacheSizes
 
-	gemm      gemmTile
+	gemm     gemmTile // float32
+	gemmS8   gemmTile // four unsigned bytes of A against four signed of B
+	gemmBF16 gemmTile // pairs of bfloat16
+
+	quantize  quantizeFuncs
 	transpose transposeFunc
 	copyRows  unaryFunc
 	convert   convertFuncs
@@ -84,6 +88,7 @@ type Set struct {
 	rmsNorm   normFunc
 
 	softmaxStep softmaxStepFunc
+	pairBF16    binaryFunc
 }
 
 // cacheSizes are the data caches that one core sees, in bytes.
@@ -95,7 +100,11 @@ var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 // genericVariants sets every kernel to its plain Go form.
 func genericVariants(s *Set) {
 	s.caches = machineCaches()
-	s.gemm = gemmTileGeneric
+	s.gemm = tileGeneric(sumsF32)
+	s.gemmS8 = tileGeneric(sumsS8)
+	s.gemmBF16 = tileGeneric(sumsBF16)
+	s.quantize = quantizeGeneric
+	s.pairBF16 = pairBF16Generic
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric
 	s.convert = convertGeneric

@@ -25,6 +25,7 @@ func init() {
 	variants[AVX2] = func(s *Set) {
 		s.transpose = transposeAVX2
 		s.gemm = gemmTileAVX2
+		s.gemmS8 = gemmTileS8AVX2
 		s.copyRows = copyRowsAVX2
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
@@ -47,6 +48,8 @@ func init() {
 		s.layerNorm = layerNormAVX512
 		s.rmsNorm = rmsNormAVX512
 	}
+	variants[AVX512VNNI] = func(s *Set) { s.gemmS8 = gemmTileVNNI }
+	variants[AVX512BF16] = func(s *Set) { s.gemmBF16 = gemmTileBF16 }
 }
 
 // machineCaches reads the sizes from the CPUID leaf of deterministic cache parameters: 4 on Intel, its copy

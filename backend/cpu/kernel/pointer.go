@@ -34,3 +34,8 @@ func elementsOf[T any](memory []byte) []T {
 
 // floats takes n float32 from the start of scratch memory.
 func floats(scratch []byte, n int) []float32 { return elementsOf[float32](scratch)[:n:n] }
+
+// bytesAs reads bytes as bytes of the other sign.
+func bytesAs[T, F uint8 | int8](memory []F) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory))
+}

@@ -1,0 +1,182 @@
+package kernel
+
+// PackS8 lays out a constant int8 matrix B[K,N] for [GemmS8]: panels of words of four neighbours along K, then the sums
+// of the columns, which correct for the zero points of A. K is padded with zeros to whole words.
+type PackS8 struct {
+	packing
+	K, N int
+}
+
+// NewPackS8 plans the packing of a B with k rows and n columns.
+func (s *Set) NewPackS8(k, n int) *PackS8 {
+	return &PackS8{packing: newPacking(&s.gemmS8, "s8", ceilDiv(k, 4), n), K: k, N: n}
+}
+
+// Bytes is the size of the packed matrix. Its memory is aligned for int32.
+func (p *PackS8) Bytes() int { return 4*p.words() + 4*p.N }
+
+// sums gives the sums of the columns of a packed matrix.
+func (p *PackS8) sums(packed []byte) []int32 {
+	return elementsOf[int32](packed[4*p.words():])[:p.N]
+}
+
+// Run packs one part. Element (k, n) of src is at k·row + n·col. Where src holds unsigned bytes, unsigned is set; then
+// 128 is taken from each byte, and from the zero points of B that go with it.
+func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
+	flip := byte(0)
+	if unsigned {
+		flip = 0x80
+	}
+	lo, hi := p.part(part)
+	sums := p.sums(dst)
+	for panel := lo; panel < hi; panel++ {
+		first := panel * p.tile.cols()
+		cols, packedCols := p.tile.panelCols(panel, p.N)
+		words := elementsOf[uint32](dst)[first*p.k:][:packedCols*p.k]
+		clear(sums[first : first+cols])
+		for i := range p.k {
+			line := words[i*packedCols:][:packedCols]
+			clear(line[cols:])
+			for c := range cols {
+				var word uint32
+				sum := int32(0)
+				for byteOf := range min(4, p.K-4*i) {
+					b := src[(4*i+byteOf)*row+(first+c)*col] ^ flip
+					word |= uint32(b) << (8 * byteOf)
+					sum += int32(int8(b))
+				}
+				line[c] = word
+				sums[first+c] += sum
+			}
+		}
+	}
+}
+
+// GemmS8 is a planned product of bytes: exact sums of unsigned A[M,K] times signed B[K,N] packed by [Set.NewPackS8], from
+// which follow C = act((sums − zero points)·scales + bias) + residual.
+type GemmS8 struct {
+	M, N, K int
+
+	set      *Set
+	blocking blocking
+	pack     *PackS8
+	noBias   []float32
+}
+
+// GemmS8Args are the operands of one [GemmS8]. Strides count elements.
+type GemmS8Args struct {
+	A     []uint8   // element (m, k) at m·ARow + k
+	ARow  int       // a multiple of 4, with K rounded up to one inside: what fills a row up may be any byte
+	Scale []float32 // [M], or [1] for all rows
+	Zero  []int32   // likewise
+
+	B      []byte    // packed
+	BScale []float32 // [N]
+	BZero  []int32   // [N], or nil for none
+	Bias   []float32 // [N], or nil
+
+	C        []float32 // element (m, n) at m·CRow + n
+	CRow     int
+	Act      Activation
+	Residual []float32 // as in GemmArgs
+	ResRow   int
+
+	// Sums, if not nil, receives the exact sums of (A − Zero)·(B − BZero) in place of C: element (m, n) at m·CRow + n.
+	Sums []int32
+}
+
+// NewGemmS8 plans a product of bytes.
+func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
+	return &GemmS8{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmS8, m, n, ceilDiv(k, 4), blockRows), pack: s.NewPackS8(k, n), noBias: make([]float32, n)}
+}
+
+// Parts is the number of independent pieces.
+func (g *GemmS8) Parts() int { return g.blocking.parts() }
+
+// ScratchBytes is the scratch memory that one worker needs.
+func (g *GemmS8) ScratchBytes() int { return 4 * blockRows * g.blocking.tile.cols() }
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
+func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
+	words := g.blocking.k
+	if words > 0 {
+		_ = args.A[(g.M-1)*args.ARow+4*words-1]
+	}
+	last := (g.M-1)*args.CRow + g.N - 1
+	if args.Sums != nil {
+		_ = args.Sums[last]
+	} else {
+		_ = args.C[last]
+	}
+	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
+	scratch = scratch[:g.ScratchBytes()]
+	for p := panelLo; p < panelHi; p++ {
+		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
+		col := p * g.blocking.tile.cols()
+		b := elementsOf[float32](args.B)[col*words:][:packedCols*words]
+		g.panel(args, rowLo, rowHi, col, cols, packedCols, b, scratch)
+	}
+}
+
+// panel computes rows [rowLo, rowHi) of the cols columns from col on: runs of tiles to scratch, then what follows from
+// the sums while they are in cache.
+func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, scratch []byte) {
+	tile, k := g.blocking.tile, g.blocking.k
+	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
+	next, nextStep := prefetchPlan(pointer(b), len(b), packedCols, tiles, true)
+	a := elementsOf[float32](bytesAs[byte](args.A))
+	for row, t := rowLo, 0; t < tiles; {
+		rows, run := tile.run(rowHi-row, tiles-t, k)
+		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
+			pointer(b), packedCols, next+uintptr(4*t*len(b)/tiles), nextStep, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
+		g.finish(args, row, run*rows, col, cols, elementsOf[int32](scratch))
+		row, t = row+run*rows, t+run
+	}
+}
+
+// finish takes the sums of some rows, cols side by side, to their place.
+func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, sums []int32) {
+	step := 1
+	if len(args.Scale) == 1 || len(args.Zero) == 1 {
+		step = 0
+	}
+	colSums := g.pack.sums(args.B)[col:]
+	if args.BZero != nil {
+		g.correct(args, row, rows, col, cols, sums)
+	}
+	if args.Sums != nil {
+		for r := range rows {
+			zero := args.Zero[(row+r)*step]
+			out := args.Sums[(row+r)*args.CRow+col:][:cols]
+			for c := range out {
+				out[c] = sums[r*cols+c] - zero*colSums[c]
+			}
+		}
+		return
+	}
+	bias := args.Bias
+	if bias == nil {
+		bias = g.noBias
+	}
+	g.set.quantize.dequantize(pointerAt(args.C, row*args.CRow+col), args.CRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
+		pointerAt(args.BScale, col), pointer(colSums), pointerAt(bias, col), rows, cols)
+	g.set.activate(&GemmArgs{C: args.C, CRow: args.CRow, Act: args.Act, Residual: args.Residual, ResRow: args.ResRow}, row, rows, col, cols)
+}
+
+// correct takes the zero points of B out of the sums: Σ(a − za)(b − zb) = Σ(a − za)·b − zb·(Σa − K·za), of which the
+// first term is left to the caller.
+func (g *GemmS8) correct(args *GemmS8Args, row, rows, col, cols int, sums []int32) {
+	for r := range rows {
+		zero := args.Zero[0]
+		if len(args.Zero) > 1 {
+			zero = args.Zero[row+r]
+		}
+		total := -zero * int32(g.K)
+		for _, a := range args.A[(row+r)*args.ARow:][:g.K] {
+			total += int32(a)
+		}
+		for c, zero := range args.BZero[col:][:cols] {
+			sums[r*cols+c] -= zero * total
+		}
+	}
+}

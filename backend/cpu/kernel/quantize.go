@@ -1,0 +1,146 @@
+package kernel
+
+import "math"
+
+// quantizeFuncs convert between float32 and 8-bit integers, a multiple of lanes elements at a time.
+type quantizeFuncs struct {
+	// quantize writes the low bytes of round(clamp(src/scale, lo, hi)) + zero. inverse is 1/scale.
+	quantize func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32)
+	// fromU8 and fromS8 write (src − zero)·scale.
+	fromU8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
+	fromS8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
+	// minMax writes the least and the greatest of src to out. NaN is passed over.
+	minMax func(src *float32, n int, out *[2]float32)
+	lanes  int
+
+	// dequantize writes, for each row and column of a matrix of sums, (sum − rowZero·colSum)·(rowScale·colScale) + bias.
+	// rowScale and rowZero have one element a row, rowStep elements apart: 0 if all rows share it.
+	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int)
+}
+
+// MinMax gives the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
+func (s *Set) MinMax(src []float32) (lo, hi float32) {
+	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
+	whole := len(src) / s.quantize.lanes * s.quantize.lanes
+	var out [2]float32
+	if whole > 0 {
+		s.quantize.minMax(pointer(src), whole, hide(&out))
+		lo, hi = out[0], out[1]
+	}
+	for _, x := range src[whole:] {
+		if x < lo {
+			lo = x
+		}
+		if x > hi {
+			hi = x
+		}
+	}
+	return lo, hi
+}
+
+// DynamicScale gives the scale and zero point of ONNX's DynamicQuantizeLinear for values from lo to hi: the range is
+// widened to include 0, and 0 is represented exactly. Where all values are 0 the scale is 1, as onnxruntime has it.
+func DynamicScale(lo, hi float32) (scale float32, zero uint8) {
+	lo, hi = min(lo, 0), max(hi, 0)
+	if lo == hi {
+		return 1, 0
+	}
+	scale = (hi - lo) / 255
+	return scale, uint8(math.RoundToEven(float64(min(max(-lo/scale, 0), 255))))
+}
+
+// QuantizeU8 writes round(src/scale) + zero, clamped to 0…255; ties round to even. dst has the length of src.
+func (s *Set) QuantizeU8(dst []uint8, src []float32, scale float32, zero uint8) {
+	s.quantizeTo(dst, src, scale, 0, 255, int32(zero))
+}
+
+// QuantizeS8 writes round(src/scale) + zero, clamped to −128…127; ties round to even. dst has the length of src.
+func (s *Set) QuantizeS8(dst []int8, src []float32, scale float32, zero int8) {
+	s.quantizeTo(bytesAs[uint8](dst), src, scale, -128, 127, int32(zero))
+}
+
+func (s *Set) quantizeTo(dst []uint8, src []float32, scale, lo, hi float32, zero int32) {
+	dst = dst[:len(src)]
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	whole := len(src) / s.quantize.lanes * s.quantize.lanes
+	if whole > 0 {
+		s.quantize.quantize(pointer(dst), pointer(src), whole, scale, 1/scale, lo, hi, zero)
+	}
+	if rest := src[whole:]; len(rest) > 0 {
+		quantizeGeneric.quantize(pointer(dst[whole:]), pointer(rest), len(rest), scale, 1/scale, lo, hi, zero)
+	}
+}
+
+// QuantizeRows quantises rows lo ≤ row < hi of cols elements, each by its own scale and zero point, which go to scale[row]
+// and zero[row].
+func (s *Set) QuantizeRows(dst []uint8, dstRow int, src []float32, srcRow int, scale []float32, zero []int32, lo, hi, cols int) {
+	for r := lo; r < hi; r++ {
+		row := src[r*srcRow:][:cols]
+		var z uint8
+		scale[r], z = DynamicScale(s.MinMax(row))
+		zero[r] = int32(z)
+		s.QuantizeU8(dst[r*dstRow:][:cols], row, scale[r], z)
+	}
+}
+
+// DequantizeU8 writes (src − zero)·scale. dst has the length of src.
+func (s *Set) DequantizeU8(dst []float32, src []uint8, scale float32, zero uint8) {
+	dequantizeFrom(dst, src, s.quantize.lanes, s.quantize.fromU8, quantizeGeneric.fromU8, scale, int32(zero))
+}
+
+// DequantizeS8 writes (src − zero)·scale. dst has the length of src.
+func (s *Set) DequantizeS8(dst []float32, src []int8, scale float32, zero int8) {
+	dequantizeFrom(dst, bytesAs[uint8](src), s.quantize.lanes, s.quantize.fromS8, quantizeGeneric.fromS8, scale, int32(zero))
+}
+
+func dequantizeFrom(dst []float32, src []uint8, lanes int, kernel, plain func(dst *float32, src *uint8, n int, scale float32, zero int32), scale float32, zero int32) {
+	dst = dst[:len(src)]
+	whole := len(src) / lanes * lanes
+	if whole > 0 {
+		kernel(pointer(dst), pointer(src), whole, scale, zero)
+	}
+	if whole < len(src) {
+		plain(pointer(dst[whole:]), pointer(src[whole:]), len(src)-whole, scale, zero)
+	}
+}
+
+var quantizeGeneric = quantizeFuncs{
+	quantize: func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32) {
+		for i := range n {
+			x := min(max(*offset(src, i)/scale, lo), hi)
+			*offset(dst, i) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+		}
+	},
+	fromU8: func(dst *float32, src *uint8, n int, scale float32, zero int32) {
+		for i := range n {
+			*offset(dst, i) = float32(int32(*offset(src, i))-zero) * scale
+		}
+	},
+	fromS8: func(dst *float32, src *uint8, n int, scale float32, zero int32) {
+		for i := range n {
+			*offset(dst, i) = float32(int32(int8(*offset(src, i)))-zero) * scale
+		}
+	},
+	minMax: func(src *float32, n int, out *[2]float32) {
+		lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
+		for i := range n {
+			if x := *offset(src, i); x < lo {
+				lo = x
+			}
+			if x := *offset(src, i); x > hi {
+				hi = x
+			}
+		}
+		*out = [2]float32{lo, hi}
+	},
+	lanes: 1,
+	dequantize: func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int) {
+		for r := range rows {
+			scale, zero := *offset(rowScale, r*rowStep), *offset(rowZero, r*rowStep)
+			for c := range cols {
+				sum := *offset(sums, r*sumsRow+c) - zero**offset(colSum, c)
+				*offset(dst, r*dstRow+c) = float32(float32(sum)*(scale**offset(colScale, c))) + *offset(bias, c)
+			}
+		}
+	},
+}
