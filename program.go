@@ -37,6 +37,7 @@ type CompileOptions struct {
 	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time
 	MemoryLimit int64          // bytes that an arena may take; 0 for no limit
+	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
 	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
 }
@@ -78,7 +79,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 		o.Backend = "cpu"
 	}
 	o.Verify = o.Verify || os.Getenv(EnvVerify) == "1"
-	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU})
+	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile})
 	if err != nil {
 		return nil, withKind(ErrNoDevice, err)
 	}

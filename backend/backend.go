@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
@@ -21,6 +22,7 @@ type Options struct {
 	Threads int    // of the host; 0 for as many as GOMAXPROCS
 	Level   string // of the CPU's instructions; empty for the best
 	Ops     target.Ops
+	Profile bool // instances are Profilers
 }
 
 // A Backend makes devices of one kind.
@@ -70,6 +72,17 @@ type Instance interface {
 	// Run executes all steps. Inputs are in the graph's order and have the shapes of the binding; the outputs belong to the
 	// memory and hold until the next run on it. After the first run it allocates nothing.
 	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// A Profiler is an instance that knows how long the steps of its last run took.
+type Profiler interface {
+	Profile() []StepTime
+}
+
+// A StepTime is when a step started and ended, from the start of the run.
+type StepTime struct {
+	Node       *ir.Node // bound
+	Start, End time.Duration
 }
 
 var (

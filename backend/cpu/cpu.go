@@ -27,6 +27,7 @@ func init() {
 type Device struct {
 	set    *kernel.Set
 	pool   *kernel.Pool
+	times  bool // instances keep the times of their steps
 	target *target.Target
 	rows   [ir.NumKinds]row
 }
@@ -51,7 +52,7 @@ func Open(o backend.Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads)}
+	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine}
 	for k := range d.rows {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/backend"
@@ -104,6 +105,9 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
+	if p.d.times {
+		in.times = make([]backend.StepTime, len(p.steps))
+	}
 	in.part = func(part, worker int) { in.current.run(&in.machine, part, worker) }
 	return in, nil
 }
@@ -116,8 +120,12 @@ type instance struct {
 	current *step
 	part    func(part, worker int) // runs a part of current: made once, so that a run makes no closures
 	out     []*tensor.Tensor
-	base    unsafe.Pointer // of the arena that out shows
+	base    unsafe.Pointer     // of the arena that out shows
+	times   []backend.StepTime // of the last run; nil where they are not kept
 }
+
+// Profile implements backend.Profiler.
+func (in *instance) Profile() []backend.StepTime { return in.times }
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
@@ -138,10 +146,20 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		}
 	}
 	done := ctx.Done()
+	var start time.Time
+	if in.times != nil {
+		start = time.Now()
+	}
 	for i := range in.steps {
 		st := &in.steps[i]
 		in.current = st
+		if in.times != nil {
+			in.times[i].Node, in.times[i].Start = st.node, time.Since(start)
+		}
 		in.d.pool.Run(st.parts, in.part)
+		if in.times != nil {
+			in.times[i].End = time.Since(start)
+		}
 		if in.machine.err != nil {
 			return nil, in.machine.err
 		}

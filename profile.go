@@ -1,0 +1,38 @@
+package rlxc
+
+import (
+	"strings"
+	"time"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A StepTime says when a step of the last run started and ended, from the start of the run.
+type StepTime struct {
+	Op    string        `json:"op"`
+	Nodes string        `json:"nodes"` // of the model, that the step stands for
+	Start time.Duration `json:"start_ns"`
+	End   time.Duration `json:"end_ns"`
+	// Flops is the number of multiplications and additions of a product; 0 for other steps.
+	Flops int `json:"flops,omitempty"`
+}
+
+// Profile gives the times of the last run's steps. The program must have been compiled with CompileOptions.Profile; nil
+// otherwise, before the first run, and for programs some of whose sizes depend on data.
+func (s *Session) Profile() []StepTime {
+	p, ok := s.last.(backend.Profiler)
+	if !ok {
+		return nil
+	}
+	times := p.Profile()
+	out := make([]StepTime, len(times))
+	for i, t := range times {
+		if t.Node == nil {
+			return nil
+		}
+		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: strings.Join(t.Node.Origins, " "), Start: t.Start, End: t.End}
+		out[i].Flops, _ = ir.Flops(t.Node).Const()
+	}
+	return out
+}
