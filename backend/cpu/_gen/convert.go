@@ -46,9 +46,22 @@ func (v *simd) convert(dstSize, srcSize int, body func(dst, src operand.Mem)) {
 	v.RET()
 }
 
-// storeBF16 stores the upper halves of the floats, rounded to nearest even: adding 0x7fff and the lowest bit that stays
-// carries into it as it should. A NaN would become an infinity, and has a bit set instead.
+// storeBF16 stores the floats as bfloat16.
 func (v *simd) storeBF16(x reg.VecVirtual, to operand.Mem) {
+	v.roundBF16(x)
+	v.VPSRLD(operand.U8(16), x, x)
+	if v.wide {
+		v.VPMOVDW(x, to)
+		return
+	}
+	v.VPACKUSDW(x, x, x)
+	v.VPERMQ(operand.U8(0b10_00), x, x)
+	v.VMOVDQU(x.AsX(), to)
+}
+
+// roundBF16 rounds to the nearest bfloat16, ties to even, in the upper halves: adding 0x7fff and the lowest bit that
+// stays carries into it as it should. A NaN would become an infinity, and has a bit set instead.
+func (v *simd) roundBF16(x reg.VecVirtual) {
 	const unordered = 3
 	odd, quiet := v.vec(), v.vec()
 	v.VPSRLD(operand.U8(16), x, odd)
@@ -60,16 +73,10 @@ func (v *simd) storeBF16(x reg.VecVirtual, to operand.Mem) {
 		v.VCMPPS(operand.U8(unordered), x, x, isNaN)
 		v.VPADDD(odd, x, x)
 		v.VMOVAPS(quiet, isNaN, x)
-		v.VPSRLD(operand.U8(16), x, x)
-		v.VPMOVDW(x, to)
 		return
 	}
 	isNaN := v.vec()
 	v.VCMPPS(operand.U8(unordered), x, x, isNaN)
 	v.VPADDD(odd, x, x)
 	v.VBLENDVPS(isNaN, quiet, x, x)
-	v.VPSRLD(operand.U8(16), x, x)
-	v.VPACKUSDW(x, x, x)
-	v.VPERMQ(operand.U8(0b10_00), x, x)
-	v.VMOVDQU(x.AsX(), to)
 }

@@ -17,8 +17,15 @@ type matrix struct {
 // matrix takes an operand from the parameters NAME and NAMERow.
 func (g *gen) matrix(name string) matrix { return matrix{g.param(name), name + "Row"} }
 
+// vector takes an operand that all rows share.
+func (g *gen) vector(name string) matrix { return matrix{pointer: g.param(name)} }
+
 // nextRow moves the operand on.
-func (g *gen) nextRow(m matrix) { g.ADDQ(g.elements(m.row), m.pointer) }
+func (g *gen) nextRow(m matrix) {
+	if m.row != "" {
+		g.ADDQ(g.elements(m.row), m.pointer)
+	}
+}
 
 // eachVector walks the parameters rows × cols vector by vector, with a masked vector at the end of a row if need be.
 // rowStart is called at the start of every row, body with the addresses of the operands.

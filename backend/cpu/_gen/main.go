@@ -38,6 +38,8 @@ var units = []struct {
 	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},
 	{"convert_avx2", func(g *gen) { convertKernels(avx2(g)) }},
 	{"convert_avx512", func(g *gen) { convertKernels(avx512(g)) }},
+	{"quantize_avx2", func(g *gen) { quantizeKernels(avx2(g)) }},
+	{"quantize_avx512", func(g *gen) { quantizeKernels(avx512(g)) }},
 	{"transpose_avx2", transposeKernel},
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},

@@ -30,6 +30,8 @@ func init() {
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
 		s.binary = binaryAVX2
+		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2}
+		s.pairBF16 = pairBF16AVX2
 		s.reduce = reduceAVX2
 		s.softmax = softmaxAVX2
 		s.softmaxStep = softmaxStepAVX2
@@ -42,6 +44,8 @@ func init() {
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
+		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512}
+		s.pairBF16 = pairBF16AVX512
 		s.reduce = reduceAVX512
 		s.softmax = softmaxAVX512
 		s.softmaxStep = softmaxStepAVX512

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// quantizeKernels writes the kernels between float32 and 8-bit integers.
+func quantizeKernels(v *simd) {
+	quantizeKernel(v)
+	for _, k := range []struct {
+		name  string
+		widen func(ops ...operand.Op)
+	}{
+		{"fromU8", func(ops ...operand.Op) { v.VPMOVZXBD(ops...) }},
+		{"fromS8", func(ops ...operand.Op) { v.VPMOVSXBD(ops...) }},
+	} {
+		v.fn(k.name+v.name, "func(dst *float32, src *uint8, n int, scale float32, zero int32)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", k.name, v.name)
+		scale, zero := v.spreadFloat("scale"), v.spreadInt("zero")
+		v.convert(4, 1, func(dst, src operand.Mem) {
+			x := v.vec()
+			k.widen(src, x)
+			v.VPSUBD(zero, x, x)
+			v.VCVTDQ2PS(x, x)
+			v.VMULPS(scale, x, x)
+			v.VMOVUPS(x, dst)
+		})
+	}
+	minMaxKernel(v)
+	dequantizeKernel(v)
+	pairKernel(v)
+}
+
+// spreadFloat and spreadInt give a parameter in all lanes.
+func (v *simd) spreadFloat(name string) reg.VecVirtual {
+	x := v.vec()
+	v.VBROADCASTSS(v.slot(name), x)
+	return x
+}
+
+func (v *simd) spreadInt(name string) reg.VecVirtual {
+	x := v.vec()
+	// vet takes VPBROADCASTD for a move of its whole result; the float instruction moves the same bits.
+	v.VBROADCASTSS(v.slot(name), x)
+	return x
+}
+
+// quantizeKernel divides exactly without a division: the quotient by the inverse is off by a unit at most, and one
+// step with the exact remainder corrects it. The quotient is clamped first, so that the remainder is a number.
+func quantizeKernel(v *simd) {
+	v.fn("quantize"+v.name, "func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
+	scale, inverse, lo, hi, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
+	below, above := v.vec(), v.vec()
+	v.VSUBPS(v.f32(1), lo, below)
+	v.VADDPS(v.f32(1), hi, above)
+	v.convert(1, 4, func(dst, src operand.Mem) {
+		x, quotient := v.vec(), v.vec()
+		v.VMOVUPS(src, x)
+		v.VMULPS(inverse, x, quotient)
+		v.VMAXPS(below, quotient, quotient)
+		v.VMINPS(above, quotient, quotient)
+		v.VFNMADD231PS(scale, quotient, x)
+		v.VFMADD231PS(inverse, x, quotient)
+		v.VMAXPS(lo, quotient, quotient)
+		v.VMINPS(hi, quotient, quotient)
+		v.VCVTPS2DQ(quotient, quotient)
+		v.VPADDD(zero, quotient, quotient)
+		v.storeLowBytes(quotient, dst)
+	})
+}
+
+// storeLowBytes stores the lowest byte of each lane.
+func (v *simd) storeLowBytes(x reg.VecVirtual, to operand.Mem) {
+	if v.wide {
+		v.VPMOVDB(x, to)
+		return
+	}
+	v.VANDPS(v.bits(0xff), x, x)
+	v.VPACKUSDW(x, x, x)
+	v.VPACKUSWB(x, x, x)
+	upper := v.XMM()
+	v.VEXTRACTF128(operand.U8(1), x, upper)
+	v.VPUNPCKLDQ(upper, x.AsX(), upper)
+	v.VMOVQ(upper, to)
+}
+
+func minMaxKernel(v *simd) {
+	v.fn("minMax"+v.name, "func(src *float32, n int, out *[2]float32)", "minMax%s is the kernel of quantizeFuncs.", v.name)
+	src, out := v.param("src"), v.param("out")
+	w := v.newRowWalk(v.param("n"))
+	highest, lowest := v.constant(math.Inf(1)), v.constant(math.Inf(-1))
+	least, most := v.chains(highest), v.chains(lowest)
+	w.pass(func(chain int, m *mask) {
+		// A NaN is passed over: the accumulator is the second source, which is the result where one is NaN.
+		x := v.vec()
+		v.loadOr(w.at(src, chain), x, least[chain], m)
+		v.VMINPS(least[chain], x, least[chain])
+		if m != nil {
+			v.loadOr(w.at(src, chain), x, most[chain], m)
+		}
+		v.VMAXPS(most[chain], x, most[chain])
+	})
+	v.fold(least, func(x, y, to reg.Register) { v.VMINPS(y, x, to) })
+	v.fold(most, func(x, y, to reg.Register) { v.VMAXPS(y, x, to) })
+	v.VMOVSS(least[0].AsX(), operand.Mem{Base: out})
+	v.VMOVSS(most[0].AsX(), operand.Mem{Base: out, Disp: 4})
+	v.VZEROUPPER()
+	v.RET()
+}
+
+func dequantizeKernel(v *simd) {
+	v.fn("dequantize"+v.name, "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int)",
+		"dequantize%s is the kernel of quantizeFuncs.", v.name)
+	rowScale, rowZero := v.param("rowScale"), v.param("rowZero")
+	operands := []matrix{v.matrix("dst"), v.matrix("sums"), v.vector("colScale"), v.vector("colSum"), v.vector("bias")}
+	scale, zero := v.vec(), v.vec()
+	v.eachVector(operands, func() {
+		v.VBROADCASTSS(operand.Mem{Base: rowScale}, scale)
+		v.VBROADCASTSS(operand.Mem{Base: rowZero}, zero)
+		step := v.elements("rowStep")
+		v.ADDQ(step, rowScale)
+		v.ADDQ(step, rowZero)
+	}, func(at []operand.Mem, m *mask) {
+		x, colSum, factor, bias := v.vec(), v.vec(), v.vec(), v.vec()
+		v.load(at[1], x, m)
+		v.load(at[3], colSum, m)
+		v.VPMULLD(zero, colSum, colSum)
+		v.VPSUBD(colSum, x, x)
+		v.VCVTDQ2PS(x, x)
+		v.load(at[2], factor, m)
+		v.VMULPS(scale, factor, factor)
+		v.VMULPS(factor, x, x)
+		v.load(at[4], bias, m)
+		v.VADDPS(bias, x, x)
+		v.store(x, at[0], m)
+	})
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// pairKernel writes pairs of bfloat16: a in the lower half of a word, b in the upper.
+func pairKernel(v *simd) {
+	v.fn("pairBF16"+v.name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "pairBF16%s is a binaryFunc that rounds to pairs of bfloat16.", v.name)
+	v.eachVector([]matrix{v.matrix("dst"), v.matrix("a"), v.matrix("b")}, nil, func(at []operand.Mem, m *mask) {
+		x, y := v.vec(), v.vec()
+		v.load(at[1], x, m)
+		v.load(at[2], y, m)
+		v.roundBF16(x)
+		v.roundBF16(y)
+		v.VPSRLD(operand.U8(16), x, x)
+		v.VANDPS(v.bits(0xffff0000), y, y)
+		v.VORPS(x, y, x)
+		v.store(x, at[0], m)
+	})
+	v.VZEROUPPER()
+	v.RET()
+}
