@@ -31,7 +31,8 @@ type row struct {
 // families is the whole table, by domain.
 var families = map[string][][]row{
 	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
-		quantRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows},
+		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows},
+	"com.microsoft": {contribRows, contribAttentionRows, contribQuantRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it

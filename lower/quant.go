@@ -28,14 +28,7 @@ type scaling struct {
 // whatever its rank.
 func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 	s := scaling{scale: c.scalar(c.In(scale)), zero: c.scalar(c.Opt(zero))}
-	if c.IsConst(scale) {
-		x := c.Const(scale)
-		for i := range x.Len() {
-			if v := x.Float64(i); v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-				c.Failf("operand %d: scale %d is %v, which is no scale", scale, i, v)
-			}
-		}
-	}
+	c.checkScale(scale)
 	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
 	}
@@ -53,6 +46,23 @@ func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 	}
 	s.axis = c.Axis(axis, len(t.Shape))
 	return s
+}
+
+// checkScale refuses scales that are none, as far as they are known.
+func (c *Context) checkScale(i int) {
+	v := c.In(i)
+	if !v.Type.DType.IsFloat() {
+		c.Failf("operand %d: scales of %s", i, v.Type.DType.ONNX())
+	}
+	if !c.IsConst(i) {
+		return
+	}
+	x := c.Const(i)
+	for k := range x.Len() {
+		if s := x.Float64(k); s == 0 || math.IsNaN(s) || math.IsInf(s, 0) {
+			c.Failf("operand %d: scale %d is %v", i, k, s)
+		}
+	}
 }
 
 // scalar gives a value of one element rank 0; other values and nil pass.

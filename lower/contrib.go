@@ -1,0 +1,295 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// ortRows are operators that onnxruntime's optimizer writes into ai.onnx, where ONNX has them under other versions or not
+// at all.
+var ortRows = []row{
+	{"LayerNormalization", 1, lowerLayerNormalization},
+	{"SimplifiedLayerNormalization", 1, lowerSimplifiedNormalization},
+}
+
+// What onnxruntime's optimizer fuses (domain com.microsoft), as its document ContribOperators.md defines it. Attention
+// and quantised operators have files of their own.
+var contribRows = []row{
+	{"LayerNormalization", 1, lowerLayerNormalization},
+	{"SimplifiedLayerNormalization", 1, lowerSimplifiedNormalization},
+	{"SkipLayerNormalization", 1, lowerSkipNormalization(false)},
+	{"SkipSimplifiedLayerNormalization", 1, lowerSkipNormalization(true)},
+	{"EmbedLayerNormalization", 1, lowerEmbedNormalization},
+
+	{"Gelu", 1, lowerUnary(ir.Gelu)},
+	{"BiasGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.biased(0, 1))} }},
+	{"FastGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.GeluTanh, c.biased(0, 1))} }},
+	{"QuickGelu", 1, lowerAlpha(ir.Silu, 1.702)},
+	{"ScaledSiLU", 1, lowerAlpha(ir.Silu, 1)},
+	{"BiasSplitGelu", 1, lowerBiasSplitGelu},
+	{"BiasAdd", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.binary(ir.Add, c.biased(0, 1), c.In(2))} }},
+	{"BiasSoftmax", 1, lowerBiasSoftmax},
+	{"BiasDropout", 1, lowerBiasDropout},
+
+	{"FusedMatMul", 1, lowerFusedMatMul},
+	{"TransposeMatMul", 1, lowerFusedMatMul},
+	{"FusedMatMulActivation", 1, lowerFusedMatMulActivation},
+	{"FusedGemm", 1, lowerFusedGemm},
+	{"GemmFastGelu", 1, lowerGemmFastGelu},
+
+	{"ExpandDims", 1, lowerExpandDims},
+	{"Trilu", 1, asStandard("Trilu")},
+	{"GatherND", 1, asStandard("GatherND")},
+	{"Pad", 1, asStandard("Pad")},
+	{"Range", 1, asStandard("Range")},
+}
+
+// asStandard lowers an operator as the one of ai.onnx with that name, whose meaning it shares.
+func asStandard(name string) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		in := make([]*ir.Value, c.NumInputs())
+		for i := range in {
+			in[i] = c.Opt(i)
+		}
+		return []*ir.Value{c.standard(name, in...)}
+	}
+}
+
+// biased is operand x plus operand bias, where there is one.
+func (c *Context) biased(x, bias int) *ir.Value {
+	v, b := c.In(x), c.Opt(bias)
+	if b == nil {
+		return v
+	}
+	return c.within(v, c.binary(ir.Add, v, b))
+}
+
+// lowerSimplifiedNormalization is RMSNormalization, with the reciprocal of the root of the mean square as a second result.
+func lowerSimplifiedNormalization(c *Context) []*ir.Value {
+	x, scale := c.In(0), c.In(1)
+	op, stash := c.normalized(x)
+	op.RMS = true
+	out := []*ir.Value{c.norm(op, x, scale, nil)}
+	if c.Wants(1) {
+		wide := c.cast(x, stash)
+		mean := c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(Rank(x), op.Axes)}, c.binary(ir.Mul, wide, wide))
+		root := c.unary(ir.Sqrt, c.binary(ir.Add, mean, c.like(mean, float64(op.Eps))))
+		out = append(out, c.unary(ir.Reciprocal, root))
+	}
+	return out
+}
+
+func lastAxes(rank, n int) (axes []int) {
+	for axis := rank - n; axis < rank; axis++ {
+		axes = append(axes, axis)
+	}
+	return axes
+}
+
+// lowerSkipNormalization normalises input + skip + bias over the last axis. The fourth result is that sum; the two between
+// are for training and onnxruntime computes neither.
+func lowerSkipNormalization(rms bool) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		x, skip, scale := c.In(0), c.In(1), c.In(2)
+		shift, bias := c.Opt(3), 4
+		if rms {
+			shift, bias = nil, 3
+		}
+		if c.Wants(1) || c.Wants(2) {
+			c.Unsupportedf("mean and deviation as results")
+		}
+		if Rank(x) < 2 || Rank(skip) > Rank(x) {
+			c.Failf("input %v and skip %v", x.Type, skip.Type)
+		}
+		x = c.biased(0, bias)
+		op := ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12), RMS: rms, Sum: c.Wants(3)}
+		in := []*ir.Value{x, scale, shift, skip}
+		if !skip.Type.Shape.Equal(x.Type.Shape) {
+			in = []*ir.Value{c.within(x, c.binary(ir.Add, x, skip)), scale, shift}
+		}
+		out := c.EmitAll(op, in...)
+		if !op.Sum {
+			return out
+		}
+		return []*ir.Value{out[0], nil, nil, out[1]}
+	}
+}
+
+// An embedding is what the sums of embedding tables are made of.
+type embedding struct {
+	ids, segments, mask, positions *ir.Value // [B,S] but positions, which may be [1,S]; all but ids may be nil
+	words, places, kinds           *ir.Value // tables [·,hidden]; kinds goes with segments
+	scale, shift                   *ir.Value
+}
+
+func lowerEmbedNormalization(c *Context) []*ir.Value {
+	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: c.In(2), places: c.In(3), kinds: c.Opt(4),
+		scale: c.In(5), shift: c.In(6), mask: c.Opt(7), positions: c.Opt(8)})
+}
+
+// embed sums embeddings and normalises: results are the norm, the number of ones in each row of the mask, and the sum.
+func (c *Context) embed(e embedding) []*ir.Value {
+	if Rank(e.ids) != 2 {
+		c.Failf("input_ids %v are no [batch, sequence]", e.ids.Type)
+	}
+	if (e.segments == nil) != (e.kinds == nil) {
+		c.Failf("segment_ids and segment_embedding go together")
+	}
+	c.IgnoreAttr("mask_index_type")
+	B, S := e.ids.Type.Shape[0], e.ids.Type.Shape[1]
+	sum := c.Emit(ir.Gather{}, e.words, e.ids)
+	if e.positions != nil {
+		sum = c.binary(ir.Add, sum, c.Emit(ir.Gather{}, e.places, e.positions))
+	} else {
+		sum = c.binary(ir.Add, sum, c.slice(e.places, 0, ir.N(0), S))
+	}
+	if e.segments != nil {
+		sum = c.binary(ir.Add, sum, c.Emit(ir.Gather{}, e.kinds, e.segments))
+	}
+	y := c.Emit(ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12)}, sum, e.scale, e.shift)
+	out := []*ir.Value{y, nil, sum}
+	if c.Wants(1) {
+		if e.mask == nil {
+			out[1] = c.expand(c.Scalar(tensor.I32, 0), ir.Shape{B})
+		} else {
+			ones := c.cast(c.binary(ir.Equal, e.mask, c.like(e.mask, 1)), tensor.I32)
+			out[1] = c.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{1}}, ones)
+		}
+	}
+	return out[:min(c.NumOutputs(), 3)]
+}
+
+// lowerBiasSplitGelu multiplies the first half of x + bias by the GELU of the second.
+func lowerBiasSplitGelu(c *Context) []*ir.Value {
+	x := c.biased(0, 1)
+	last := Rank(x) - 1
+	half := x.Type.Shape[last].Div(ir.N(2))
+	if last < 0 || ir.Same(half.Mul(ir.N(2)), x.Type.Shape[last]) == ir.No {
+		c.Failf("%v has no two halves", x.Type)
+	}
+	return []*ir.Value{c.binary(ir.Mul, c.slice(x, last, ir.N(0), half), c.unary(ir.Gelu, c.slice(x, last, half, half)))}
+}
+
+// lowerBiasSoftmax is the softmax of data + bias over all axes from axis on. Whichever way the bias is said to broadcast, its
+// shape has ones there.
+func lowerBiasSoftmax(c *Context) []*ir.Value {
+	c.IgnoreAttr("is_inner_broadcast")
+	x := c.biased(0, 1)
+	s := x.Type.Shape
+	axis := c.Axis(c.AttrInt("axis", 1), len(s))
+	if axis == len(s)-1 {
+		return []*ir.Value{c.softmax(x, axis)}
+	}
+	flat := c.reshape(x, ir.Shape{s[:axis].Elements(), s[axis:].Elements()})
+	return []*ir.Value{c.reshape(c.softmax(flat, 1), s)}
+}
+
+func lowerBiasDropout(c *Context) []*ir.Value {
+	c.IgnoreAttr("seed")
+	x := c.biased(0, 1)
+	c.Opt(3)
+	if c.Opt(4) != nil && c.Const(4).Int64(0) != 0 {
+		c.Unsupportedf("dropout in training mode is random")
+	}
+	y := x
+	if r := c.Opt(2); r != nil {
+		y = c.within(x, c.binary(ir.Add, x, r))
+	}
+	out := []*ir.Value{y}
+	if c.Wants(1) {
+		out = append(out, c.expand(c.Constant(tensor.Scalar(true)), x.Type.Shape))
+	}
+	return out
+}
+
+// lowerFusedMatMul is alpha·a·b with either matrix transposed. transBatch moves an operand's first axis to the rows first:
+// [M,…,K] becomes […,M,K].
+func lowerFusedMatMul(c *Context) []*ir.Value { return []*ir.Value{c.fusedMatMul()} }
+
+func (c *Context) fusedMatMul() *ir.Value {
+	alpha := c.AttrFloat("alpha", 1)
+	turned := func(i int, batch, rows string) (v *ir.Value, transposed bool) {
+		v = c.In(i)
+		transposed = c.AttrBool(rows, false) && Rank(v) > 1
+		if c.AttrBool(batch, false) && Rank(v) > 2 {
+			perm := []int{}
+			for axis := 1; axis < Rank(v)-1; axis++ {
+				perm = append(perm, axis)
+			}
+			v = c.Emit(ir.Transpose{Perm: append(perm, 0, Rank(v)-1)}, v)
+		}
+		return v, transposed
+	}
+	a, transA := turned(0, "transBatchA", "transA")
+	b, transB := turned(1, "transBatchB", "transB")
+	if transA {
+		perm := lastAxes(Rank(a), Rank(a))
+		n := len(perm)
+		perm[n-1], perm[n-2] = n-2, n-1
+		a = c.Emit(ir.Transpose{Perm: perm}, a)
+	}
+	return c.matrices(a, b, func(a, b *ir.Value) *ir.Value {
+		if alpha == 0 { // the product itself knows no factor of 0
+			y := c.Emit(ir.MatMul{TransB: transB}, a, b)
+			return c.binary(ir.Mul, y, c.like(y, 0))
+		}
+		return c.Emit(ir.MatMul{TransB: transB, Alpha: alpha}, a, b)
+	})
+}
+
+// contribActivations are the activations that onnxruntime fuses into products, with the defaults of their parameters.
+var contribActivations = map[string]ir.Unary{
+	"Relu": {Fn: ir.Relu}, "Tanh": {Fn: ir.Tanh}, "Sigmoid": {Fn: ir.Sigmoid}, "Softplus": {Fn: ir.Softplus}, "Softsign": {Fn: ir.Softsign},
+	"LeakyRelu": {Fn: ir.LeakyRelu, Alpha: 0.01}, "Elu": {Fn: ir.Elu, Alpha: 1}, "ThresholdedRelu": {Fn: ir.ThresholdedRelu, Alpha: 1},
+	"HardSigmoid": {Fn: ir.HardSigmoid, Alpha: 0.2, Beta: 0.5}, "Gelu": {Fn: ir.Gelu}, "Selu": {Fn: ir.Selu, Alpha: 1.6732632, Beta: 1.050701},
+}
+
+// activated applies the activation that the attributes name.
+func (c *Context) activated(y *ir.Value) *ir.Value {
+	name := c.AttrString("activation", "")
+	if name == "" {
+		return y
+	}
+	op, ok := contribActivations[name]
+	if !ok {
+		c.Unsupportedf("activation %q", name)
+	}
+	op.Alpha = c.AttrFloat("activation_alpha", op.Alpha)
+	op.Beta = c.AttrFloat("activation_beta", op.Beta)
+	if op.Fn == ir.Selu {
+		op.Beta = c.AttrFloat("activation_gamma", op.Beta)
+	}
+	c.IgnoreAttr("activation_gamma", "activation_axis")
+	return c.Emit(op, y)
+}
+
+func lowerFusedMatMulActivation(c *Context) []*ir.Value {
+	return []*ir.Value{c.activated(c.fusedMatMul())}
+}
+
+func lowerFusedGemm(c *Context) []*ir.Value {
+	c.version = MaxOpset // Gemm's, whose operand c is optional
+	return []*ir.Value{c.activated(lowerGemm(c)[0])}
+}
+
+func lowerGemmFastGelu(c *Context) []*ir.Value {
+	y := c.matrices(c.In(0), c.In(1), func(a, b *ir.Value) *ir.Value {
+		if bias := c.Opt(2); bias != nil {
+			return c.Emit(ir.MatMul{}, a, b, bias)
+		}
+		return c.Emit(ir.MatMul{}, a, b)
+	})
+	return []*ir.Value{c.unary(ir.GeluTanh, y)}
+}
+
+func lowerExpandDims(c *Context) []*ir.Value {
+	x := c.In(0)
+	axes := c.Ints(1)
+	if len(axes) != 1 {
+		c.Failf("axis is no single number")
+	}
+	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], Rank(x)+1), ir.N(1))
+	return []*ir.Value{c.reshape(x, shape)}
+}

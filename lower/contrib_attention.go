@@ -1,0 +1,468 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// onnxruntime's attention (domain com.microsoft). The packed forms, which leave padding out, are in contrib_packed.go.
+var contribAttentionRows = []row{
+	{"Attention", 1, lowerContribAttention},
+	{"QAttention", 1, lowerQAttention},
+	{"MultiHeadAttention", 1, lowerMultiHeadAttention},
+	{"GroupQueryAttention", 1, lowerGroupQueryAttention},
+	{"PackedAttention", 1, lowerPackedAttention},
+	{"PackedMultiHeadAttention", 1, lowerPackedMultiHeadAttention},
+	{"RemovePadding", 1, lowerRemovePadding},
+	{"RestorePadding", 1, lowerRestorePadding},
+	{"RotaryEmbedding", 1, lowerContribRotary},
+	{"RelativePositionBias", 1, lowerRelativePositionBias},
+	{"GatedRelativePositionBias", 1, lowerGatedRelativePositionBias},
+}
+
+// heads is attention over heads on its way: q [B,S,H,D], k [B,T,G,D], v [B,T,G,E], and what is added to the scores.
+type heads struct {
+	*Context
+	q, k, v *ir.Value
+	past    ir.Dim    // keys of a cache that come before this call's
+	bias    *ir.Value // [B or 1,H or 1,S or 1,T], or nil
+	filter  float64   // what is added to the score of a masked key
+}
+
+func (c *Context) newHeads() *heads {
+	return &heads{Context: c, filter: float64(c.AttrFloat("mask_filter_value", -10000))}
+}
+
+// numHeads reads a required number of heads.
+func (c *Context) numHeads(name string) ir.Dim {
+	n := c.AttrInt(name, 0)
+	if n < 1 {
+		c.Failf("%s is %d", name, n)
+	}
+	return ir.N(n)
+}
+
+// split sees [B,L,H·D] as [B,L,H,D].
+func (c *Context) split(x *ir.Value, heads ir.Dim) *ir.Value {
+	s := x.Type.Shape
+	if len(s) != 3 || ir.Same(s[2].Mod(heads), ir.N(0)) == ir.No {
+		c.Failf("%v is no [batch, length, hidden] of %v heads", x.Type, heads)
+	}
+	return c.reshape(x, ir.Shape{s[0], s[1], heads, s[2].Div(heads)})
+}
+
+// parts cuts a packed projection [B,S,·] into heads of queries, keys and values, whose hidden sizes may differ.
+func (h *heads) parts(y *ir.Value, count ir.Dim) {
+	width := y.Type.Shape[2]
+	third := width.Div(ir.N(3))
+	sizes := []ir.Dim{third, third, third}
+	if list, ok := h.AttrInts("qkv_hidden_sizes"); ok && len(list) > 0 {
+		if len(list) != 3 {
+			h.Failf("qkv_hidden_sizes %v are not three", list)
+		}
+		sizes = ir.Dims(list...)
+	}
+	if ir.Same(sizes[0].Add(sizes[1]).Add(sizes[2]), width) == ir.No {
+		h.Failf("hidden sizes %v do not make up %v", ir.Shape(sizes), width)
+	}
+	at := ir.N(0)
+	var out [3]*ir.Value
+	for i, n := range sizes {
+		out[i] = h.split(h.slice(y, 2, at, n), count)
+		at = at.Add(n)
+	}
+	h.q, h.k, h.v = out[0], out[1], out[2]
+}
+
+// B, S, H and T are the sizes that masks are made of.
+func (h *heads) B() ir.Dim { return h.q.Type.Shape[0] }
+func (h *heads) S() ir.Dim { return h.q.Type.Shape[1] }
+func (h *heads) H() ir.Dim { return h.q.Type.Shape[2] }
+func (h *heads) T() ir.Dim { return h.k.Type.Shape[1] }
+
+// addBias adds to the scores.
+func (h *heads) addBias(b *ir.Value) {
+	switch {
+	case b == nil:
+	case h.bias == nil:
+		h.bias = b
+	default:
+		h.bias = h.binary(ir.Add, h.bias, b)
+	}
+}
+
+// hide adds the filter value where visible is false.
+func (h *heads) hide(visible *ir.Value) {
+	d := h.q.Type.DType
+	h.addBias(h.Emit(ir.Where{}, visible, h.Scalar(d, 0), h.Scalar(d, h.filter)))
+}
+
+// addMask reads a mask in any of its forms: [B] lengths; [2B] ends, then starts; [3B+2] lengths, then sums that follow from
+// them; [B,T] and [B,S,T] with a positive number where a key counts; [B,1,max,max], of which this call's part is taken.
+func (h *heads) addMask(mask *ir.Value) {
+	if mask == nil {
+		return
+	}
+	B, S, T := h.B(), h.S(), h.T()
+	s := mask.Type.Shape
+	positive := func(v *ir.Value, shape ir.Shape) {
+		h.hide(h.reshape(h.binary(ir.Greater, v, h.like(v, 0)), shape))
+	}
+	one := ir.N(1)
+	switch len(s) {
+	case 1:
+		limit := func(part int) *ir.Value {
+			v := h.slice(mask, 0, B.Mul(ir.N(part)), B)
+			return h.cast(h.reshape(v, ir.Shape{B, one, one, one}), tensor.I64)
+		}
+		keys := h.count(T, 3, 4)
+		visible := h.binary(ir.Less, keys, limit(0))
+		switch {
+		case ir.Same(s[0], B) != ir.No || ir.Same(s[0], B.Mul(ir.N(3)).Add(ir.N(2))) == ir.Yes:
+		case ir.Same(s[0], B.Mul(ir.N(2))) == ir.Yes:
+			visible = h.binary(ir.And, visible, h.binary(ir.GreaterOrEqual, keys, limit(1)))
+		default:
+			h.Failf("mask %v for a batch of %v", mask.Type, B)
+		}
+		h.hide(visible)
+	case 2:
+		positive(mask, ir.Shape{B, one, one, T})
+	case 3:
+		positive(mask, ir.Shape{B, one, S, T})
+	case 4:
+		part := h.slice(h.slice(mask, 2, h.past, S), 3, ir.N(0), T)
+		positive(part, ir.Shape{B, one, S, T})
+	default:
+		h.Failf("mask %v", mask.Type)
+	}
+}
+
+// scale is the factor of the scores.
+func (h *heads) scale() float32 {
+	if s := h.AttrFloat("scale", 0); s != 0 {
+		return s
+	}
+	size, ok := h.q.Type.Shape[3].Const()
+	if !ok {
+		h.Unsupportedf("heads of unknown size %v without scale", h.q.Type.Shape[3])
+	}
+	return float32(1 / math.Sqrt(float64(size)))
+}
+
+// extend puts the cache before keys or values: past is [B,H,P,D] or nil, the second result [B,H,T,D].
+func (h *heads) extend(x, past *ir.Value) (all, present *ir.Value) {
+	present = h.swapHeads(x)
+	if past == nil {
+		return x, present
+	}
+	if Rank(past) != 4 {
+		h.Failf("the cache %v has not four axes", past.Type)
+	}
+	h.past = past.Type.Shape[2]
+	present = h.Emit(ir.Concat{Axis: 2}, past, present)
+	return h.swapHeads(present), present
+}
+
+// attend gives the heads' results side by side, [B,S,H·E].
+func (h *heads) attend(op ir.Attention) *ir.Value {
+	in := []*ir.Value{h.q, h.k, h.v}
+	if h.bias != nil {
+		in = append(in, h.bias)
+	}
+	y := h.Emit(op, in...)
+	s := y.Type.Shape
+	return h.reshape(y, ir.Shape{s[0], s[1], s[2].Mul(s[3])})
+}
+
+// causal is the op of a decoder whose queries are the last of the keys, or of an encoder.
+func (h *heads) causal() ir.Attention {
+	on := h.AttrBool("unidirectional", false)
+	return ir.Attention{Scale: h.scale(), Causal: on, Offset: on && !h.past.Is(0)}
+}
+
+// project is x·w + bias for x [B,S,·].
+func (c *Context) project(x, w, bias *ir.Value) *ir.Value {
+	if Rank(x) != 3 || Rank(w) != 2 {
+		c.Failf("input %v and weights %v", x.Type, w.Type)
+	}
+	return c.Emit(ir.MatMul{}, x, w, bias)
+}
+
+func lowerContribAttention(c *Context) []*ir.Value {
+	c.refuse("do_rotary", "past_present_share_buffer")
+	c.IgnoreAttr("rotary_embedding_dim")
+	if c.Opt(6) != nil {
+		c.Unsupportedf("past_sequence_length, which goes with past_present_share_buffer")
+	}
+	y := c.project(c.In(0), c.In(1), c.Opt(2))
+	return c.packedAttention(y, 3, 4, c.Opt(5))
+}
+
+// refuse reports attributes that turn on what is not understood.
+func (c *Context) refuse(names ...string) {
+	for _, n := range names {
+		if c.AttrBool(n, false) {
+			c.Unsupportedf("attribute %s", n)
+		}
+	}
+}
+
+// packedAttention goes on from the projection of queries, keys and values; mask and past are operand positions.
+func (c *Context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
+	h := c.newHeads()
+	h.parts(y, c.numHeads("num_heads"))
+	var old [2]*ir.Value
+	if p := c.Opt(past); p != nil {
+		s := p.Type.Shape
+		if len(s) != 5 || ir.Same(s[0], ir.N(2)) == ir.No {
+			c.Failf("past %v is no [2, batch, heads, length, size]", p.Type)
+		}
+		for i := range old {
+			old[i] = c.reshape(c.slice(p, 0, ir.N(i), ir.N(1)), s[1:])
+		}
+	}
+	var present [2]*ir.Value
+	h.k, present[0] = h.extend(h.k, old[0])
+	h.v, present[1] = h.extend(h.v, old[1])
+	h.addMask(c.Opt(mask))
+	h.addBias(bias)
+	out := []*ir.Value{h.attend(h.causal())}
+	if c.Wants(1) {
+		for i, v := range present {
+			s := v.Type.Shape
+			present[i] = c.reshape(v, append(ir.Shape{ir.N(1)}, s...))
+		}
+		out = append(out, c.Emit(ir.Concat{Axis: 0}, present[0], present[1]))
+	}
+	return out
+}
+
+// lowerQAttention is Attention with its input and weights in codes.
+func lowerQAttention(c *Context) []*ir.Value {
+	c.refuse("do_rotary", "past_present_share_buffer")
+	x, w := c.In(0), c.In(1)
+	if Rank(x) != 3 || Rank(w) != 2 {
+		c.Failf("input %v and weights %v", x.Type, w.Type)
+	}
+	c.checkScale(3)
+	c.checkScale(4)
+	n := w.Type.Shape[1]
+	y := c.Emit(ir.QMatMul{}, x, w, c.one(6), c.columnwise(7, n), c.one(3), c.columnwise(4, n), c.In(2))
+	return c.packedAttention(y, 5, 8, nil)
+}
+
+func lowerMultiHeadAttention(c *Context) []*ir.Value {
+	if c.Opt(8) != nil || c.Opt(9) != nil {
+		c.Unsupportedf("past_sequence_length and cache_indirection, which go with a shared buffer")
+	}
+	h, count := c.newHeads(), c.numHeads("num_heads")
+	h.operands(c.In(0), c.Opt(1), c.Opt(2), c.Opt(3), count)
+	var present [2]*ir.Value
+	if (c.Opt(6) == nil) != (c.Opt(7) == nil) {
+		c.Failf("past_key and past_value go together")
+	}
+	h.k, present[0] = h.extend(h.k, c.Opt(6))
+	h.v, present[1] = h.extend(h.v, c.Opt(7))
+	h.addMask(c.Opt(4))
+	h.addBias(c.Opt(5))
+	op := h.causal()
+	out := []*ir.Value{h.attend(op), present[0], present[1], nil}
+	if c.Wants(3) {
+		if op.Causal {
+			c.Unsupportedf("the products of queries and keys of a decoder as a result")
+		}
+		y := c.Emit(ir.MatMul{TransB: true, Alpha: op.Scale}, c.swapHeads(h.q), c.swapHeads(h.k))
+		if h.bias != nil {
+			y = c.binary(ir.Add, y, h.bias)
+		}
+		out[3] = c.softmax(y, 3)
+	}
+	return out[:c.NumOutputs()]
+}
+
+// operands reads queries, keys and values in any of the forms of MultiHeadAttention: [B,L,hidden] each; packed as
+// [B,S,H,3,D]; keys and values packed as [B,L,H,2,D] or already as heads, [B,H,L,D]. The bias is that of the projections.
+func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
+	piece := func(x *ir.Value, i int) *ir.Value { // of a packed operand
+		s := x.Type.Shape
+		return h.reshape(h.slice(x, 3, ir.N(i), ir.N(1)), ir.Shape{s[0], s[1], s[2], s[4]})
+	}
+	ready := false // keys and values that have their bias
+	switch {
+	case Rank(q) == 5 && k == nil && v == nil:
+		h.q, h.k, h.v = piece(q, 0), piece(q, 1), piece(q, 2)
+	case Rank(q) != 3 || k == nil:
+		h.Failf("query %v", q.Type)
+	case Rank(k) == 5 && v == nil:
+		h.q, h.k, h.v = h.split(q, count), piece(k, 0), piece(k, 1)
+	case v == nil:
+		h.Failf("key %v without value", k.Type)
+	case Rank(k) == 4 && Rank(v) == 4:
+		h.q, h.k, h.v, ready = h.split(q, count), h.swapHeads(k), h.swapHeads(v), true
+	default:
+		h.q, h.k, h.v = h.split(q, count), h.split(k, count), h.split(v, count)
+	}
+	if bias == nil {
+		return
+	}
+	at := ir.N(0)
+	for i, x := range []**ir.Value{&h.q, &h.k, &h.v} {
+		s := (*x).Type.Shape
+		n := s[2].Mul(s[3])
+		if i == 0 || !ready {
+			part := h.reshape(h.slice(bias, 0, at, n), ir.Shape{s[2], s[3]})
+			*x = h.binary(ir.Add, *x, part)
+		}
+		at = at.Add(n)
+	}
+}
+
+// lowerContribRotary differs from ONNX's RotaryEmbedding in the order of its operands and in that one position stands for
+// the first of the sequence.
+func lowerContribRotary(c *Context) []*ir.Value {
+	x, cos, sin := c.In(0), c.In(2), c.In(3)
+	if s := c.AttrFloat("scale", 1); s != 1 {
+		c.Unsupportedf("scale = %v", s)
+	}
+	c.refuse("is_packed_batching")
+	if Rank(cos) != 2 || Rank(sin) != 2 {
+		c.Failf("cos_cache %v and sin_cache %v have not two axes", cos.Type, sin.Type)
+	}
+	turning := cos.Type.Shape[1].Mul(ir.N(2))
+	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), turning) == ir.No {
+		c.Failf("rotary_embedding_dim = %d for %v", n, cos.Type)
+	}
+	var y *ir.Value
+	switch {
+	case Rank(x) == 4:
+		y = c.swapHeads(x)
+		c.IgnoreAttr("num_heads")
+	case Rank(x) != 3:
+		c.Failf("input %v", x.Type)
+	default:
+		count := x.Type.Shape[2].Div(turning)
+		if n := c.AttrInt("num_heads", 0); n > 0 {
+			count = ir.N(n)
+		}
+		y = c.split(x, count)
+	}
+	B, S := y.Type.Shape[0], y.Type.Shape[1]
+	positions := c.cast(c.In(1), tensor.I64)
+	if Rank(positions) == 1 {
+		positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
+	} else if Rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
+		c.Failf("position_ids %v for %v", positions.Type, x.Type)
+	}
+	op := ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}
+	y = c.Emit(op, y, c.Emit(ir.Gather{}, cos, positions), c.Emit(ir.Gather{}, sin, positions))
+	if Rank(x) == 4 {
+		return []*ir.Value{c.swapHeads(y)}
+	}
+	return []*ir.Value{c.reshape(y, x.Type.Shape)}
+}
+
+// The operands of GroupQueryAttention.
+const (
+	gqaQ = iota
+	gqaK
+	gqaV
+	gqaPastKey
+	gqaPastValue
+	gqaLengths // of each sequence with this call's positions, less one
+	gqaTotal   // the longest of them
+	gqaCos
+	gqaSin
+	gqaPositions
+	gqaBias
+	gqaSink
+)
+
+// lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
+// values go behind it.
+func lowerGroupQueryAttention(c *Context) []*ir.Value {
+	c.refuse("smooth_softmax", "qk_output", "sliding_window_cache")
+	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
+	for _, name := range []string{"k_quant_type", "v_quant_type"} {
+		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
+			c.Unsupportedf("%s = %s: a quantised cache", name, q)
+		}
+	}
+	if c.Opt(gqaSink) != nil {
+		c.Unsupportedf("head_sink")
+	}
+	h := &heads{Context: c}
+	count, groups := c.numHeads("num_heads"), c.numHeads("kv_num_heads")
+	q, k, v := c.In(gqaQ), c.Opt(gqaK), c.Opt(gqaV)
+	if k == nil { // packed
+		size := q.Type.Shape[2].Div(count.Add(groups).Add(groups))
+		kv := groups.Mul(size)
+		k, v = c.slice(q, 2, count.Mul(size), kv), c.slice(q, 2, count.Mul(size).Add(kv), kv)
+		q = c.slice(q, 2, ir.N(0), count.Mul(size))
+	}
+	h.q, h.k, h.v = c.split(q, count), c.split(k, groups), c.split(v, groups)
+	B, S := h.B(), h.S()
+	one := ir.N(1)
+	// Positions are those of this call's first token; with right padding a first call has more queries than tokens.
+	length := c.binary(ir.Add, c.reshape(c.cast(c.In(gqaLengths), tensor.I64), ir.Shape{B, one}), c.Constant(tensor.Scalar(int64(1))))
+	start := c.binary(ir.MaxFn, c.binary(ir.Sub, length, c.sizeScalar(S)), c.Constant(tensor.Scalar(int64(0))))
+	if c.AttrBool("do_rotary", false) {
+		at := c.binary(ir.Add, start, c.count(S, 1, 2))
+		if p := c.Opt(gqaPositions); p != nil {
+			at = c.cast(p, tensor.I64)
+		}
+		cos, sin := c.Emit(ir.Gather{}, c.In(gqaCos), at), c.Emit(ir.Gather{}, c.In(gqaSin), at)
+		op := ir.Rotary{Interleaved: c.AttrBool("rotary_interleaved", false)}
+		h.q, h.k = c.Emit(op, h.q, cos, sin), c.Emit(op, h.k, cos, sin)
+	} else {
+		c.IgnoreAttr("rotary_interleaved")
+		c.Opt(gqaCos)
+		c.Opt(gqaSin)
+		c.Opt(gqaPositions)
+	}
+	total := c.Dims(gqaTotal)[0]
+	past := c.Opt(gqaPastKey)
+	pastLen := ir.N(0)
+	if past != nil {
+		pastLen = past.Type.Shape[2]
+	}
+	T := ir.Max(total, pastLen)
+	// Place t of the result's cache holds the old place t up to start, and this call's token t − start from there on.
+	t := c.count(T, 1, 2)
+	from := c.Emit(ir.Where{}, c.binary(ir.Less, t, start), t, c.binary(ir.Add, c.binary(ir.Sub, t, start), c.sizeScalar(pastLen)))
+	last := c.binary(ir.Sub, c.sizeScalar(pastLen.Add(S)), c.Constant(tensor.Scalar(int64(1))))
+	from = c.reshape(c.binary(ir.MinFn, from, last), ir.Shape{B, one, T, one})
+	merge := func(x, old *ir.Value) (all, present *ir.Value) {
+		y := c.swapHeads(x)
+		if old != nil {
+			y = c.Emit(ir.Concat{Axis: 2}, old, y)
+		}
+		s := y.Type.Shape
+		present = c.Emit(ir.GatherElements{Axis: 2}, y, c.expand(from, ir.Shape{s[0], s[1], T, s[3]}))
+		return c.swapHeads(present), present
+	}
+	out := make([]*ir.Value, 3)
+	h.k, out[1] = merge(h.k, past)
+	h.v, out[2] = merge(h.v, c.Opt(gqaPastValue))
+	op := ir.Attention{Scale: h.scale(), Softcap: c.AttrFloat("softcap", 0), NaNGuard: true}
+	at := c.binary(ir.Add, c.reshape(start, ir.Shape{B, one, one, one}), c.count(S, 2, 4))
+	keys := c.count(T, 3, 4)
+	visible := c.binary(ir.Less, keys, c.reshape(length, ir.Shape{B, one, one, one}))
+	if c.AttrInt("causal", 1) != 0 {
+		visible = c.binary(ir.LessOrEqual, keys, at)
+	}
+	if w := c.AttrInt("local_window_size", -1); w > 0 {
+		near := c.binary(ir.Greater, keys, c.binary(ir.Sub, at, c.Constant(tensor.Scalar(int64(w)))))
+		visible = c.binary(ir.And, visible, near)
+	}
+	h.filter = math.Inf(-1)
+	if bias := c.Opt(gqaBias); bias != nil {
+		h.addBias(bias)
+		h.hide(visible)
+	} else {
+		h.bias = visible
+	}
+	out[0] = h.attend(op)
+	return out[:min(c.NumOutputs(), 3)]
+}

@@ -1,0 +1,171 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Padding is left out of a batch by listing, for every token in order, its place in the padded batch: token_offset holds
+// the places of the tokens and then those of the padding, [B,S] numbers in all.
+
+// places is the first n of the places, as ScatterND and Gather take them.
+func (c *Context) places(offset *ir.Value, n ir.Dim) *ir.Value {
+	if Rank(offset) != 2 {
+		c.Failf("token_offset %v is no [batch, sequence]", offset.Type)
+	}
+	return c.slice(c.reshape(offset, ir.Shape{offset.Type.Shape.Elements()}), 0, ir.N(0), n)
+}
+
+// restore puts tokens [n,·] back into a batch [B,S,·], with zeros as padding.
+func (c *Context) restore(x, offset *ir.Value) *ir.Value {
+	n, width := x.Type.Shape[0], x.Type.Shape[1]
+	at := c.places(offset, n)
+	B, S := offset.Type.Shape[0], offset.Type.Shape[1]
+	empty := c.expand(c.like(x, 0), ir.Shape{B.Mul(S), width})
+	y := c.Emit(ir.ScatterND{}, empty, c.reshape(c.cast(at, tensor.I64), ir.Shape{n, ir.N(1)}), x)
+	return c.reshape(y, ir.Shape{B, S, width})
+}
+
+// remove takes the n tokens out of a batch [B,S,·].
+func (c *Context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
+	s := x.Type.Shape
+	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
+}
+
+func lowerRestorePadding(c *Context) []*ir.Value {
+	if Rank(c.In(0)) != 2 {
+		c.Failf("input %v is no [tokens, hidden]", c.In(0).Type)
+	}
+	return []*ir.Value{c.restore(c.In(0), c.In(1))}
+}
+
+// lowerRemovePadding needs the lengths: how many tokens there are depends on them.
+func lowerRemovePadding(c *Context) []*ir.Value {
+	x, counts := c.In(0), c.In(1)
+	if Rank(x) != 3 || Rank(counts) != 1 {
+		c.Failf("input %v with lengths %v", x.Type, counts.Type)
+	}
+	s := x.Type.Shape
+	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
+		i32 := func(shape ...ir.Dim) ir.Type { return ir.TensorOf(tensor.I32, shape...) }
+		return c.AtRun(ir.TensorOf(x.Type.DType, c.Fresh(0), s[2]), i32(s[0], s[1]), i32(s[0].Add(ir.N(1))), i32(ir.N(1)))[:c.NumOutputs()]
+	}
+	sizes := x.Type.Sizes()
+	var tokens, padding []int32
+	sums, longest := []int32{0}, int32(0)
+	for b, n := range c.Ints(1) {
+		if n < 0 || n > sizes[1] {
+			c.Failf("sequence_token_count[%d] is %d of %d", b, n, sizes[1])
+		}
+		for i := range sizes[1] {
+			if at := int32(b*sizes[1] + i); i < n {
+				tokens = append(tokens, at)
+			} else {
+				padding = append(padding, at)
+			}
+		}
+		sums = append(sums, sums[b]+int32(n))
+		longest = max(longest, int32(n))
+	}
+	offset := c.Constant(tensor.FromSlice(append(tokens, padding...), sizes[0], sizes[1]))
+	out := []*ir.Value{c.remove(x, offset, ir.N(len(tokens))), offset, c.Constant(tensor.FromSlice(sums)), c.Constant(tensor.FromSlice([]int32{longest}))}
+	return out[:c.NumOutputs()]
+}
+
+// addLengths masks the padding, given the sums of the lengths, [B+1].
+func (h *heads) addLengths(sums *ir.Value) {
+	if Rank(sums) != 1 {
+		h.Failf("cumulative_sequence_length %v", sums.Type)
+	}
+	B, one := h.B(), ir.N(1)
+	length := h.binary(ir.Sub, h.slice(sums, 0, one, B), h.slice(sums, 0, ir.N(0), B))
+	length = h.cast(h.reshape(length, ir.Shape{B, one, one, one}), tensor.I64)
+	h.hide(h.binary(ir.Less, h.count(h.T(), 3, 4), length))
+}
+
+func lowerPackedAttention(c *Context) []*ir.Value {
+	x, offset := c.In(0), c.In(3)
+	if Rank(x) != 2 || Rank(c.In(1)) != 2 {
+		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
+	}
+	h := c.newHeads()
+	h.parts(c.restore(c.Emit(ir.MatMul{}, x, c.In(1), c.In(2)), offset), c.numHeads("num_heads"))
+	h.addLengths(c.In(4))
+	h.addBias(c.Opt(5))
+	return []*ir.Value{c.remove(h.attend(ir.Attention{Scale: h.scale()}), offset, x.Type.Shape[0])}
+}
+
+func lowerPackedMultiHeadAttention(c *Context) []*ir.Value {
+	q, offset := c.In(0), c.In(4)
+	n := q.Type.Shape[0]
+	h, count := c.newHeads(), c.numHeads("num_heads")
+	padded := func(x *ir.Value) *ir.Value {
+		if x == nil {
+			return nil
+		}
+		s := x.Type.Shape
+		y := c.restore(c.reshape(x, ir.Shape{n, s[1:].Elements()}), offset)
+		return c.reshape(y, append(ir.Shape{y.Type.Shape[0], y.Type.Shape[1]}, s[1:]...))
+	}
+	h.operands(padded(q), padded(c.Opt(1)), padded(c.Opt(2)), c.Opt(3), count)
+	h.addLengths(c.In(5))
+	h.addBias(c.Opt(6))
+	return []*ir.Value{c.remove(h.attend(ir.Attention{Scale: h.scale()}), offset, n)}
+}
+
+// lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances
+// and the others grow up to max_distance (arXiv 1910.10683). The table lies column by column: [buckets,heads] by its shape,
+// [heads,buckets] in memory.
+func lowerRelativePositionBias(c *Context) []*ir.Value {
+	table := c.In(0)
+	if Rank(table) != 2 {
+		c.Failf("bias_table %v has not two axes", table.Type)
+	}
+	all, known := table.Type.Shape[0].Const()
+	far := c.AttrInt("max_distance", 0)
+	both := c.AttrBool("is_bidirectional", false)
+	buckets := all
+	if both {
+		buckets /= 2
+	}
+	exact := buckets / 2
+	if !known || exact < 1 || far <= exact {
+		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
+	}
+	S, T := c.Dims(1)[0], c.Dims(2)[0]
+	i64 := func(n int) *ir.Value { return c.Constant(tensor.Scalar(int64(n))) }
+	f32 := func(x float64) *ir.Value { return c.Scalar(tensor.F32, x) }
+	distance := c.binary(ir.Sub, c.count(T, 1, 2), c.count(S, 0, 2)) // [S,T]
+	var bucket *ir.Value
+	if both {
+		ahead := c.Emit(ir.Where{}, c.binary(ir.Greater, distance, i64(0)), i64(buckets), i64(0))
+		distance, bucket = c.unary(ir.Abs, distance), ahead
+	} else {
+		distance, bucket = c.unary(ir.Neg, c.binary(ir.MinFn, distance, i64(0))), i64(0)
+	}
+	ratio := c.binary(ir.Div, c.cast(c.binary(ir.MaxFn, distance, i64(1)), tensor.F32), f32(float64(exact)))
+	steps := c.binary(ir.Mul, c.binary(ir.Div, c.unary(ir.Log, ratio), f32(math.Log(float64(far)/float64(exact)))), f32(float64(buckets-exact)))
+	large := c.binary(ir.MinFn, c.binary(ir.Add, c.cast(steps, tensor.I64), i64(exact)), i64(buckets-1))
+	bucket = c.binary(ir.Add, bucket, c.Emit(ir.Where{}, c.binary(ir.Less, distance, i64(exact)), distance, large))
+	byHead := c.reshape(table, ir.Shape{table.Type.Shape[1], table.Type.Shape[0]})
+	y := c.Emit(ir.Gather{Axis: 1}, byHead, bucket)
+	return []*ir.Value{c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...))}
+}
+
+// lowerGatedRelativePositionBias scales a bias of positions by gates that follow from the queries (WavLM, arXiv 2110.13900).
+func lowerGatedRelativePositionBias(c *Context) []*ir.Value {
+	q, bias, w := c.In(0), c.In(1), c.In(3)
+	q = c.binary(ir.Add, q, bias)
+	if offset := c.Opt(6); offset != nil {
+		q = c.restore(q, offset)
+	}
+	gates := c.Emit(ir.MatMul{}, c.swapHeads(c.split(q, c.numHeads("num_heads"))), w, c.In(4)) // [B,H,S,D]
+	s := gates.Type.Shape
+	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{4}}, c.reshape(gates, ir.Shape{s[0], s[1], s[2], ir.N(2), s[3].Div(ir.N(2))}))
+	gate := c.unary(ir.Sigmoid, sum)
+	u, r := c.slice(gate, 3, ir.N(0), ir.N(1)), c.slice(gate, 3, ir.N(1), ir.N(1))
+	r = c.binary(ir.Sub, c.binary(ir.Mul, r, c.In(5)), c.like(r, 1))
+	return []*ir.Value{c.binary(ir.Mul, c.binary(ir.Add, c.binary(ir.Mul, u, r), c.like(u, 2)), c.In(2))}
+}

@@ -1,0 +1,379 @@
+package lower
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// onnxruntime's quantised operators (domain com.microsoft).
+var contribQuantRows = []row{
+	{"QuantizeLinear", 1, lowerQuantize},
+	{"DequantizeLinear", 1, lowerDequantize},
+	{"DynamicQuantizeMatMul", 1, lowerDynamicQuantizeMatMul},
+	{"MatMulIntegerToFloat", 1, lowerMatMulIntegerToFloat},
+	{"MatMulInteger16", 1, lowerMatMulInteger16},
+	{"MulInteger", 1, lowerMulInteger},
+	{"ReduceSumInteger", 1, lowerReduceSumInteger},
+	{"QGemm", 1, lowerQGemm},
+	{"QLinearConv", 1, lowerQLinearConv},
+	{"QEmbedLayerNormalization", 1, lowerQEmbedNormalization},
+
+	{"QLinearAdd", 1, lowerQLinearBinary(ir.Add)},
+	{"QLinearMul", 1, lowerQLinearBinary(ir.Mul)},
+	{"QLinearSigmoid", 1, lowerQLinearUnary(ir.Unary{Fn: ir.Sigmoid}, false)},
+	{"QLinearLeakyRelu", 1, lowerQLinearUnary(ir.Unary{Fn: ir.LeakyRelu, Alpha: 0.01}, true)},
+	{"QLinearSoftmax", 1, lowerQLinearSoftmax},
+	{"QLinearReduceMean", 1, lowerQLinearReduceMean},
+	{"QLinearWhere", 1, lowerQLinearWhere},
+	{"QLinearConcat", 1, lowerQLinearConcat},
+	{"QLinearGlobalAveragePool", 1, lowerQLinearGlobalAveragePool},
+
+	{"MatMulNBits", 1, lowerMatMulNBits},
+	{"GatherBlockQuantized", 1, lowerGatherBlockQuantized},
+}
+
+// one reads a scale or zero point that must be a single number; nil for one that may be left out and is.
+func (c *Context) one(i int) *ir.Value {
+	v := c.scalar(c.Opt(i))
+	if !isScalar(v) {
+		c.Failf("operand %d is %v where one number is needed", i, v.Type)
+	}
+	return v
+}
+
+// columnwise reads a scale or zero point of matrix b: one number, or one for each of n columns.
+func (c *Context) columnwise(i int, n ir.Dim) *ir.Value {
+	v := c.scalar(c.Opt(i))
+	if v != nil && Rank(v) == 2 && v.Type.Shape[0].Is(1) {
+		v = c.reshape(v, v.Type.Shape[1:])
+	}
+	if !isScalar(v) && (Rank(v) != 1 || ir.Same(v.Type.Shape[0], n) == ir.No) {
+		c.Failf("operand %d is %v for %v columns", i, v.Type, n)
+	}
+	return v
+}
+
+// columns is the number of columns of a matrix, which must have two axes at least.
+func (c *Context) columns(b *ir.Value) ir.Dim {
+	if Rank(b) < 2 {
+		c.Failf("%v is no matrix", b.Type)
+	}
+	return b.Type.Shape[Rank(b)-1]
+}
+
+func lowerDynamicQuantizeMatMul(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(1)
+	n := c.columns(b)
+	scale, zero, bias := c.columnwise(2, n), c.columnwise(3, n), c.Opt(4)
+	c.checkScale(2)
+	q := c.EmitAll(ir.DynamicQuantize{}, a)
+	return []*ir.Value{c.matrices(q[0], b, func(a, b *ir.Value) *ir.Value {
+		return c.Emit(ir.QMatMul{}, a, b, q[2], zero, q[1], scale, bias)
+	})}
+}
+
+func lowerMatMulIntegerToFloat(c *Context) []*ir.Value {
+	b := c.In(1)
+	n := c.columns(b)
+	aScale, bScale, aZero, bZero := c.one(2), c.columnwise(3, n), c.one(4), c.columnwise(5, n)
+	c.checkScale(2)
+	c.checkScale(3)
+	return []*ir.Value{c.matrices(c.In(0), b, func(a, b *ir.Value) *ir.Value {
+		return c.Emit(ir.QMatMul{}, a, b, aZero, bZero, aScale, bScale, c.Opt(6))
+	})}
+}
+
+func lowerMatMulInteger16(c *Context) []*ir.Value {
+	to := tensor.I32
+	if c.In(0).Type.DType == tensor.U16 && c.In(1).Type.DType == tensor.U16 {
+		to = tensor.U32
+	}
+	return []*ir.Value{c.matrices(c.cast(c.In(0), to), c.cast(c.In(1), to), func(a, b *ir.Value) *ir.Value {
+		return c.Emit(ir.MatMul{}, a, b)
+	})}
+}
+
+func lowerMulInteger(c *Context) []*ir.Value {
+	return []*ir.Value{c.binary(ir.Mul, c.difference(c.In(0), c.one(1)), c.difference(c.In(2), c.one(3)))}
+}
+
+func lowerReduceSumInteger(c *Context) []*ir.Value {
+	x := c.In(0)
+	to := tensor.I32
+	if x.Type.DType.IsUnsigned() {
+		to = tensor.U32
+	}
+	op := ir.Reduce{Fn: ir.Sum, Axes: c.reduceAxes(Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
+	return []*ir.Value{c.Emit(op, c.cast(x, to))}
+}
+
+// reduceAxes reads the attribute axes, in ascending order; all axes when it is left out.
+func (c *Context) reduceAxes(rank int) []int {
+	list, ok := c.AttrInts("axes")
+	if !ok || len(list) == 0 {
+		return lastAxes(rank, rank)
+	}
+	in := make([]bool, rank)
+	for _, a := range list {
+		in[c.Axis(a, rank)] = true
+	}
+	var out []int
+	for i, yes := range in {
+		if yes {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// lowerQGemm is alpha·a·b + c of codes; c is in units of alpha·aScale·bScale.
+func lowerQGemm(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(3)
+	if Rank(a) != 2 || Rank(b) != 2 {
+		c.Failf("%v and %v are not matrices", a.Type, b.Type)
+	}
+	alpha := c.AttrFloat("alpha", 1)
+	op := ir.QMatMul{TransB: c.AttrBool("transB", false)}
+	n := b.Type.Shape[1]
+	if op.TransB {
+		n = b.Type.Shape[0]
+	}
+	if c.AttrBool("transA", false) {
+		a = c.Emit(ir.Transpose{Perm: []int{1, 0}}, a)
+	}
+	aScale, aZero, bScale, bZero := c.one(1), c.one(2), c.columnwise(4, n), c.columnwise(5, n)
+	c.checkScale(1)
+	c.checkScale(4)
+	if alpha != 1 {
+		aScale = c.binary(ir.Mul, aScale, c.like(aScale, float64(alpha)))
+	}
+	yScale, yZero := c.one(7), c.one(8)
+	if yScale != nil {
+		c.checkScale(7)
+	}
+	if yScale == nil || yZero == nil { // the result is in floats, or, without a zero point, in codes around 0
+		if yScale != nil {
+			yZero = c.Scalar(tensor.U8, 0)
+		} else {
+			yZero = nil
+		}
+	}
+	in := []*ir.Value{a, b, aZero, bZero, aScale, bScale, nil, nil, yScale, yZero}
+	bias := c.Opt(6)
+	if bias == nil {
+		return []*ir.Value{c.Emit(op, in...)}
+	}
+	flat := c.scalar(bias)
+	if Rank(flat) == 2 && flat.Type.Shape[0].Is(1) {
+		flat = c.reshape(flat, flat.Type.Shape[1:])
+	}
+	if Rank(flat) == 0 {
+		flat = c.expand(flat, ir.Shape{n})
+	}
+	if Rank(flat) == 1 && ir.Same(flat.Type.Shape[0], n) == ir.Yes {
+		in[ir.QMatMulBias] = flat
+		return []*ir.Value{c.Emit(op, in...)}
+	}
+	// A number for each row: the sums are finished one step at a time.
+	sums := c.Emit(op, a, b, aZero, bZero)
+	y := c.cast(c.within(sums, c.binary(ir.Add, sums, bias)), tensor.F32)
+	y = c.binary(ir.Mul, y, c.binary(ir.Mul, aScale, bScale))
+	if yScale == nil {
+		return []*ir.Value{y}
+	}
+	return []*ir.Value{c.quantize(y, scaling{scale: yScale, zero: yZero}, yZero.Type.DType)}
+}
+
+// codes reads a quantised operand as floats: x, its scale and its zero point.
+func (c *Context) codes(x, scale, zero int) *ir.Value {
+	c.checkScale(scale)
+	return c.dequantize(c.In(x), scaling{scale: c.one(scale), zero: c.one(zero)}, tensor.F32)
+}
+
+// recode quantises a result by the scale and zero point that two operands give; without a zero point codes are of type d.
+func (c *Context) recode(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Value {
+	c.checkScale(scale)
+	s := scaling{scale: c.one(scale), zero: c.one(zero)}
+	if s.zero != nil {
+		d = s.zero.Type.DType
+	}
+	return []*ir.Value{c.quantize(y, s, d)}
+}
+
+func lowerQLinearBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		return c.recode(c.binary(fn, c.codes(0, 1, 2), c.codes(3, 4, 5)), 6, 7, c.In(0).Type.DType)
+	}
+}
+
+func lowerQLinearUnary(op ir.Unary, alpha bool) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		op := op
+		if alpha {
+			op.Alpha = c.AttrFloat("alpha", op.Alpha)
+		}
+		return c.recode(c.Emit(op, c.codes(0, 1, 2)), 3, 4, c.In(0).Type.DType)
+	}
+}
+
+// lowerQLinearSoftmax is the softmax of the opset that an attribute names: before 13 over all axes from axis on.
+func lowerQLinearSoftmax(c *Context) []*ir.Value {
+	x := c.codes(0, 1, 2)
+	s, def := x.Type.Shape, -1
+	old := c.AttrInt("opset", MaxOpset) < 13
+	if old {
+		def = 1
+	}
+	axis := c.Axis(c.AttrInt("axis", def), len(s))
+	var y *ir.Value
+	if old && axis < len(s)-1 {
+		flat := c.reshape(x, ir.Shape{s[:axis].Elements(), s[axis:].Elements()})
+		y = c.reshape(c.softmax(flat, 1), s)
+	} else {
+		y = c.softmax(x, axis)
+	}
+	return c.recode(y, 3, 4, c.In(0).Type.DType)
+}
+
+func lowerQLinearReduceMean(c *Context) []*ir.Value {
+	x := c.codes(0, 1, 2)
+	op := ir.Reduce{Fn: ir.Mean, Axes: c.reduceAxes(Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
+	return c.recode(c.Emit(op, x), 3, 4, c.In(0).Type.DType)
+}
+
+func lowerQLinearWhere(c *Context) []*ir.Value {
+	y := c.Emit(ir.Where{}, c.In(0), c.codes(1, 2, 3), c.codes(4, 5, 6))
+	return c.recode(y, 7, 8, c.In(1).Type.DType)
+}
+
+func lowerQLinearConcat(c *Context) []*ir.Value {
+	if c.NumInputs() < 5 || c.NumInputs()%3 != 2 {
+		c.Failf("%d operands are no list of tensors, scales and zero points", c.NumInputs())
+	}
+	var in []*ir.Value
+	for i := 2; i < c.NumInputs(); i += 3 {
+		in = append(in, c.codes(i, i+1, i+2))
+	}
+	y := c.Emit(ir.Concat{Axis: c.Axis(c.AttrInt("axis", 0), Rank(in[0]))}, in...)
+	return c.recode(y, 0, 1, c.In(2).Type.DType)
+}
+
+func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {
+	x := c.codes(0, 1, 2)
+	if Rank(x) < 3 {
+		c.Failf("%v has no axes behind the channels", x.Type)
+	}
+	axes := lastAxes(Rank(x), Rank(x)-2)
+	if c.AttrBool("channels_last", false) {
+		for i := range axes {
+			axes[i]--
+		}
+	}
+	y := c.Emit(ir.Reduce{Fn: ir.Mean, Axes: axes, KeepDims: true}, x)
+	return c.recode(y, 3, 4, c.In(0).Type.DType)
+}
+
+func lowerQEmbedNormalization(c *Context) []*ir.Value {
+	table := func(x, scale, zero int) *ir.Value {
+		if c.Opt(x) == nil {
+			return nil
+		}
+		return c.codes(x, scale, zero)
+	}
+	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), places: table(3, 9, 14), kinds: table(4, 10, 15),
+		scale: table(5, 11, 16), shift: table(6, 12, 17), mask: c.Opt(7)})
+}
+
+func lowerMatMulNBits(c *Context) []*ir.Value {
+	a := c.In(0)
+	op := ir.MatMulNBits{K: c.AttrInt("K", 0), N: c.AttrInt("N", 0), Bits: c.AttrInt("bits", 4), Block: c.AttrInt("block_size", 0)}
+	op.Int8 = c.AttrInt("accuracy_level", 0) == 4
+	if c.AttrInt("weight_prepacked", 0) != 0 {
+		c.Unsupportedf("weight_prepacked: weights in a layout of one kind of GPU")
+	}
+	if op.K < 1 || op.N < 1 {
+		c.Failf("K = %d and N = %d are no sizes", op.K, op.N)
+	}
+	if op.Bits != 2 && op.Bits != 4 && op.Bits != 8 {
+		c.Unsupportedf("bits = %d: 2, 4 and 8 are understood", op.Bits)
+	}
+	if op.Block < 16 || op.Block&(op.Block-1) != 0 {
+		c.Failf("block_size = %d is no power of two from 16 on", op.Block)
+	}
+	b := c.In(1)
+	if n, want := b.Type.Shape.Elements(), op.N*op.Blocks()*op.Block*op.Bits/8; ir.Same(n, ir.N(want)) == ir.No {
+		c.Failf("operand 1, B, has %v bytes; N = %d, K = %d, bits = %d and block_size = %d need %d", n, op.N, op.K, op.Bits, op.Block, want)
+	}
+	if n, want := c.In(2).Type.Shape.Elements(), op.N*op.Blocks(); ir.Same(n, ir.N(want)) == ir.No {
+		c.Failf("operand 2, scales, has %v elements; N = %d in blocks of block_size = %d along K = %d needs %d", n, op.N, op.Block, op.K, want)
+	}
+	groups := c.Opt(4)
+	if groups != nil {
+		groups = c.cast(groups, tensor.I32)
+	}
+	return []*ir.Value{c.Emit(op, a, b, c.In(2), c.Opt(3), groups, c.Opt(5))}
+}
+
+// lowerGatherBlockQuantized gathers codes and their scales and dequantises what was gathered. Several codes in a byte lie
+// along the last axis.
+func lowerGatherBlockQuantized(c *Context) []*ir.Value {
+	data, ids, scale, zero := c.In(0), c.In(1), c.In(2), c.Opt(3)
+	bits, block := c.AttrInt("bits", 4), c.AttrInt("block_size", 128)
+	gather, along := c.Axis(c.AttrInt("gather_axis", 0), Rank(data)), c.Axis(c.AttrInt("quantize_axis", 1), Rank(data))
+	if block < 16 || block&(block-1) != 0 {
+		c.Failf("block_size = %d is no power of two from 16 on", block)
+	}
+	if gather == along {
+		c.Unsupportedf("gather_axis and quantize_axis are both %d", gather)
+	}
+	unsigned := data.Type.DType == tensor.U8
+	if unsigned {
+		data = c.unpack(data, bits, ir.Dim{})
+		if zero != nil {
+			zero = c.unpack(zero, bits, scale.Type.Shape[Rank(scale)-1])
+		} else { // codes are centred
+			mid := tensor.New(data.Type.DType)
+			mid.SetInt64(0, 1<<(bits-1))
+			zero = c.expand(c.Constant(mid), scale.Type.Shape)
+		}
+	}
+	if Rank(scale) != Rank(data) || ir.Same(scale.Type.Shape[along], data.Type.Shape[along].CeilDiv(ir.N(block))) == ir.No {
+		c.Failf("scales %v for %v in blocks of block_size = %d along axis %d", scale.Type, data.Type, block, along)
+	}
+	pick := func(v *ir.Value) *ir.Value {
+		if v == nil {
+			return nil
+		}
+		return c.Emit(ir.Gather{Axis: gather}, v, ids)
+	}
+	if along > gather {
+		along += Rank(ids) - 1
+	}
+	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
+}
+
+// unpack sees bytes, which must be constant, as the codes of fewer bits that they hold along the last axis: length of them,
+// where that is not all.
+func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
+	to, ok := map[int]tensor.DType{2: tensor.U2, 4: tensor.U4, 8: tensor.U8}[bits]
+	if !ok {
+		c.Unsupportedf("bits = %d: 2, 4 and 8 are understood", bits)
+	}
+	if bits == 8 {
+		return v
+	}
+	if v.Const == nil {
+		c.Unsupportedf("packed codes that are computed")
+	}
+	shape := v.Const.Shape().Clone()
+	shape[len(shape)-1] *= 8 / bits
+	t, err := tensor.FromBytes(to, shape, v.Const.Bytes())
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	w := c.Constant(t)
+	if n, known := length.Const(); known && n > 0 && n < shape[len(shape)-1] {
+		w = c.slice(w, len(shape)-1, ir.N(0), length)
+	}
+	return w
+}
