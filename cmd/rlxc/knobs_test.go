@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -14,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKnobs finds the names of environment variables in the module's source and compares them with the list.
+// TestKnobs finds the names of environment variables in the module's source, and those that the checks of a change set for
+// its tests, and compares them with the list.
 func TestKnobs(t *testing.T) {
 	listed := map[string]bool{}
 	for _, k := range knobs {
@@ -50,5 +52,12 @@ func TestKnobs(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
+	ci, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	require.NoError(t, err)
+	exported := regexp.MustCompile(`(?m)^export (.*)$`).FindSubmatch(ci)
+	require.NotNil(t, exported)
+	for _, name := range strings.Fields(string(exported[1])) {
+		used[name] = true
+	}
 	require.Equal(t, used, listed)
 }
