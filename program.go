@@ -40,6 +40,9 @@ type CompileOptions struct {
 	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
 	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
+
+	Liveness           liveness.Policy // how far buffers are kept for readers that the steps do not show, such as kernels that run late
+	PinOutputAncestors bool            // keep all that the outputs are computed from to the end of a run
 }
 
 // A Program is a model compiled for a device. It may be used by several goroutines.
@@ -214,8 +217,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	steps := schedule.Order(bound)
-	lives := liveness.Analyze(bound, steps, layouts, t)
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors})
+	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options, err := planner.FromEnv(planner.Activations())
 	if err != nil {
 		return nil, err
@@ -231,13 +234,13 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	if limit := p.opts.MemoryLimit; limit > 0 && plan.Committed > limit {
 		return nil, withKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), plan.Committed, limit))
 	}
-	planned := &backend.Planned{Graph: bound, Steps: steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
+	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
 	if p.opts.Verify {
 		if err := planner.Check(&lives.Problem, plan); err != nil {
 			return nil, fmt.Errorf("the plan is wrong: %w", err)
 		}
-		if err := proof.Verify(claim(planned, t)); err != nil {
+		if err := proof.Verify(claim(planned, t, lives.Held)); err != nil {
 			return nil, fmt.Errorf("the plan is not safe: %w", err)
 		}
 	}
@@ -249,12 +252,12 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 }
 
 // claim states a plan in the words of package proof.
-func claim(p *backend.Planned, t *target.Target) proof.Claim {
+func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	place := func(buffer int) (proof.Place, bool) {
 		slot := p.Plan.Slots[buffer]
 		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
 	}
-	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads}
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}

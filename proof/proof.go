@@ -1,6 +1,6 @@
-// Package proof checks that a plan is safe by running it in the abstract: it knows, for every byte of the arena, whose
-// value lies there, and lets each step of the bound graph read and write. It shares no code with liveness or planner: lives
-// are never computed, only lost contents are found.
+// Package proof checks that a plan is safe by running it in the abstract. Verify knows, for every byte of the arenas, whose
+// value lies there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
+// with liveness or planner: lives are never computed, only lost contents are found.
 package proof
 
 import (
@@ -37,73 +37,48 @@ type Claim struct {
 	InPlace func(n *ir.Node, i int) bool
 	// LateReads is the number of steps after its own during which n may still read its operands.
 	LateReads func(n *ir.Node) int
+	// Held are values, besides the graph's outputs, that somebody reads after the last step.
+	Held []*ir.Value
 }
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
 // any more or not there yet, when a result lies over an operand that its kernel still reads, when a view leaves its root,
 // or when a place is outside its arena or misaligned.
 func Verify(c Claim) error {
-	s := &state{Claim: c, layouts: make([]ir.Layout, c.Graph.NumValues()), held: map[*ir.Value]Place{}}
+	s := &state{Claim: c, layouts: newLayouts(c), held: newContents(c)}
 	for _, v := range c.Graph.Inputs {
 		if err := s.write(v, "the caller"); err != nil {
 			return err
 		}
 	}
-	views := viewsBefore(c.Graph)
 	for i, n := range c.Steps {
-		for _, v := range views[n] {
-			if err := s.view(v); err != nil {
-				return err
-			}
+		if err := s.layouts.show(n.Inputs); err != nil {
+			return err
 		}
 		if err := s.step(i, n); err != nil {
 			return err
 		}
 	}
-	for _, v := range views[nil] {
-		if err := s.view(v); err != nil {
-			return err
-		}
+	if err := s.layouts.show(c.Graph.Outputs); err != nil {
+		return err
 	}
 	for _, v := range c.Graph.Outputs {
 		if err := s.read(v, "the caller"); err != nil {
 			return err
 		}
 	}
+	for _, v := range c.Held {
+		if err := s.read(v, "whoever holds it to the end"); err != nil {
+			return err
+		}
+	}
 	return nil
-}
-
-// viewsBefore lists the views that stand before each step in the graph's order; under nil those behind the last. A
-// schedule may run steps in another order, so views are sorted to their first reader.
-func viewsBefore(g *ir.Graph) map[*ir.Node][]*ir.Node {
-	out := map[*ir.Node][]*ir.Node{}
-	placed := map[*ir.Node]bool{}
-	var need func(v *ir.Value, at *ir.Node)
-	need = func(v *ir.Value, at *ir.Node) {
-		if v == nil || v.Def == nil || !v.Def.Op.Kind().Has(ir.View) || placed[v.Def] {
-			return
-		}
-		need(v.Def.Inputs[0], at)
-		placed[v.Def] = true
-		out[at] = append(out[at], v.Def)
-	}
-	for _, n := range g.Nodes {
-		if !n.Op.Kind().Has(ir.View) {
-			for _, v := range n.Inputs {
-				need(v, n)
-			}
-		}
-	}
-	for _, v := range g.Outputs {
-		need(v, nil)
-	}
-	return out
 }
 
 type state struct {
 	Claim
-	layouts []ir.Layout         // by ID, found from the graph alone
-	held    map[*ir.Value]Place // roots whose contents are intact, and where
+	layouts *layouts
+	held    *contents // roots that are intact, and where
 	late    []lateRead
 }
 
@@ -114,36 +89,13 @@ type lateRead struct {
 	until int
 }
 
-func (s *state) layout(v *ir.Value) ir.Layout {
-	if s.layouts[v.ID].Root == nil {
-		s.layouts[v.ID] = ir.OwnLayout(v)
-	}
-	return s.layouts[v.ID]
-}
-
-// view follows a view to its root and checks that it stays inside.
-func (s *state) view(n *ir.Node) error {
-	in, out := n.Inputs[0], n.Outputs[0]
-	l, ok := ir.ViewLayout(n, s.layout(in))
-	if !ok {
-		return fmt.Errorf("view %s: its operand's strides do not allow it", n.Label())
-	}
-	s.layouts[out.ID] = l
-	if shape := out.Type.Sizes(); shape.Elements() > 0 {
-		if last := l.Offset + l.Span(shape); l.Offset < 0 || last > l.Root.Type.Sizes().Elements() {
-			return fmt.Errorf("view %s shows elements %d to %d of %s, which has %d", n.Label(), l.Offset, last, name(l.Root), l.Root.Type.Sizes().Elements())
-		}
-	}
-	return nil
-}
-
 // read demands that the contents of v are intact.
 func (s *state) read(v *ir.Value, by string) error {
-	root := s.layout(v).Root
+	root := s.layouts.of(v).Root
 	if root.IsConst() || size(root) == 0 {
 		return nil
 	}
-	if _, ok := s.held[root]; !ok {
+	if _, ok := s.held.place(root); !ok {
 		return fmt.Errorf("%s reads %s, whose memory was not written or has been reused", by, name(v))
 	}
 	return nil
@@ -151,26 +103,31 @@ func (s *state) read(v *ir.Value, by string) error {
 
 // write puts v's contents where the plan says; whatever lay there is lost.
 func (s *state) write(v *ir.Value, by string) error {
-	s.layouts[v.ID] = ir.OwnLayout(v)
-	p, ok := s.Place(v)
-	if !ok {
-		return fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
-	}
-	if p.Size < size(v) {
-		return fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), size(v), p.Size)
-	}
-	p.Size = size(v)
-	if err := s.check(p, name(v)); err != nil {
+	p, err := s.placeOf(v, by)
+	if err != nil {
 		return err
 	}
-	s.lose(p)
-	s.held[v] = p
+	s.held.lose(p)
+	s.held.hold(v, p)
 	return nil
 }
 
+// placeOf gives the bytes that v takes, and checks them.
+func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
+	p, ok := s.Place(v)
+	if !ok {
+		return p, fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
+	}
+	if p.Size < size(v) {
+		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), size(v), p.Size)
+	}
+	p.Size = size(v)
+	return p, s.check(p, name(v))
+}
+
 func (s *state) check(p Place, what string) error {
-	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.end() > s.Arenas[p.Arena] {
-		return fmt.Errorf("%s lies at bytes %d to %d of arena %d, outside the plan's arenas %v", what, p.Offset, p.end(), p.Arena, s.Arenas)
+	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] || p.Offset > s.Arenas[p.Arena]-p.Size {
+		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size, s.Arenas)
 	}
 	if s.Align > 0 && p.Offset%s.Align != 0 {
 		return fmt.Errorf("%s lies at byte %d, which is not a multiple of %d", what, p.Offset, s.Align)
@@ -178,18 +135,10 @@ func (s *state) check(p Place, what string) error {
 	return nil
 }
 
-// lose forgets the contents that a write to p destroys.
-func (s *state) lose(p Place) {
-	for v, q := range s.held {
-		if q.overlaps(p) {
-			delete(s.held, v)
-		}
-	}
-}
-
 // step lets n read its operands, use its scratch and write its results.
 func (s *state) step(i int, n *ir.Node) error {
 	by := "step " + n.Label()
+	late := s.LateReads(n)
 	for _, v := range n.Inputs {
 		if v == nil {
 			continue
@@ -197,7 +146,7 @@ func (s *state) step(i int, n *ir.Node) error {
 		if err := s.read(v, by); err != nil {
 			return err
 		}
-		if late := s.LateReads(n); late > 0 && !v.IsConst() {
+		if late > 0 && !v.IsConst() {
 			s.late = append(s.late, lateRead{v, by, min(i+late, len(s.Steps)-1)})
 		}
 	}
@@ -230,13 +179,26 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 		if err := s.check(p, fmt.Sprintf("scratch %d of %s", k, by)); err != nil {
 			return err
 		}
+		for _, q := range written[:k] {
+			if p.overlaps(q) {
+				return fmt.Errorf("two scratch buffers of %s overlap", by)
+			}
+		}
+		for _, x := range n.Inputs {
+			if x == nil {
+				continue
+			}
+			if q, held := s.held.place(s.layouts.of(x).Root); held && p.overlaps(q) {
+				return fmt.Errorf("the scratch of %s lies over its operand %s", by, name(x))
+			}
+		}
+		s.held.lose(p)
 	}
 	for k, v := range n.Outputs {
-		p, ok := s.Place(v)
-		if !ok {
-			return fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
+		p, err := s.placeOf(v, by)
+		if err != nil {
+			return err
 		}
-		p.Size = size(v)
 		for _, q := range written {
 			if p.overlaps(q) {
 				return fmt.Errorf("%s writes %s over its own scratch or another result", by, name(v))
@@ -247,28 +209,16 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if x == nil {
 				continue
 			}
-			root := s.layout(x).Root
-			q, held := s.held[root]
+			l := s.layouts.of(x)
+			q, held := s.held.place(l.Root)
 			if !held || !p.overlaps(q) {
 				continue
 			}
-			l := s.layout(x)
-			whole := l.Offset == 0 && size(x) == size(root) && l.Contiguous(x.Type.Sizes())
+			whole := l.Offset == 0 && size(x) == size(l.Root) && l.Contiguous(x.Type.Sizes())
 			if k != 0 || !s.InPlace(n, j) || !whole || p != q {
 				return fmt.Errorf("%s writes %s over its operand %s, which it still reads", by, name(v), name(x))
 			}
 		}
-	}
-	for _, p := range s.Scratch(i) {
-		for _, x := range n.Inputs {
-			if x == nil {
-				continue
-			}
-			if q, held := s.held[s.layout(x).Root]; held && p.overlaps(q) {
-				return fmt.Errorf("the scratch of %s lies over its operand %s", by, name(x))
-			}
-		}
-		s.lose(p)
 	}
 	return nil
 }

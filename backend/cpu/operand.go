@@ -3,6 +3,7 @@ package cpu
 import (
 	"unsafe"
 
+	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -70,7 +71,17 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d       *Device
 	p       *backend.Planned
+	arena   *arena.Layout
 	scratch []int // the buffers of the current step's scratch
+}
+
+// at is the byte of the arena at which a buffer starts.
+func (b *binder) at(buffer int) int {
+	off, err := b.arena.Offset(buffer)
+	if err != nil {
+		panic(err) // the plan gave every buffer of a step its place
+	}
+	return int(off)
 }
 
 // operand resolves a value.
@@ -93,8 +104,7 @@ func (b *binder) operand(v *ir.Value) operand {
 		}
 		return o
 	}
-	slot := b.p.Plan.Slots[b.p.Buffers[l.Root.ID]]
-	o.off = int(b.p.Plan.Arenas[slot.Arena].Start+slot.Offset) + l.Offset*o.width
+	o.off = b.at(b.p.Buffers[l.Root.ID]) + l.Offset*o.width
 	return o
 }
 
@@ -115,8 +125,7 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 
 // scratchBytes resolves scratch buffer i of the current step.
 func (b *binder) scratchBytes(i int) operand {
-	slot := b.p.Plan.Slots[b.scratch[i]]
-	return operand{off: int(b.p.Plan.Arenas[slot.Arena].Start + slot.Offset), span: int(slot.Size), width: 1, dtype: tensor.U8}
+	return operand{off: b.at(b.scratch[i]), span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
 }
 
 // given reports whether operand i of n is there.

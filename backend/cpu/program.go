@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -69,7 +70,7 @@ type program struct {
 	d       *Device
 	planned *backend.Planned
 	steps   []step
-	size    int64 // of the arena
+	arena   *arena.Layout
 	inputs  []operand
 	outputs []operand
 	dies    [][]operand // by step: the buffers whose life ends there, for poison runs
@@ -77,8 +78,12 @@ type program struct {
 
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	b := &binder{d: d, p: p}
-	prog := &program{d: d, planned: p, size: p.Plan.DeviceSize(0)}
+	layout, err := arena.NewLayout(p.Problem, p.Plan, 0)
+	if err != nil {
+		return nil, err
+	}
+	b := &binder{d: d, p: p, arena: layout}
+	prog := &program{d: d, planned: p, arena: layout}
 	for _, v := range p.Graph.Inputs {
 		prog.inputs = append(prog.inputs, b.operand(v))
 	}
@@ -129,7 +134,7 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	in.memory.grow(in.size)
+	in.memory.grow(in.arena.Size())
 	if in.machine.base = unsafe.Pointer(unsafe.SliceData(in.memory.bytes)); in.base != in.machine.base {
 		in.show()
 	}
@@ -206,8 +211,8 @@ func (in *instance) poisonDead(i int) {
 	if in.dies == nil {
 		in.dies = make([][]operand, len(in.steps))
 		for k, b := range in.planned.Problem.Buffers {
-			if slot := in.planned.Plan.Slots[k]; b.Last-1 < len(in.steps) && slot.Arena >= 0 {
-				in.dies[b.Last-1] = append(in.dies[b.Last-1], operand{off: int(in.planned.Plan.Arenas[slot.Arena].Start + slot.Offset), span: int(slot.Size), width: 1})
+			if off, err := in.arena.Offset(k); b.Last-1 < len(in.steps) && err == nil {
+				in.dies[b.Last-1] = append(in.dies[b.Last-1], operand{off: int(off), span: int(in.arena.Capacity(k)), width: 1})
 			}
 		}
 	}

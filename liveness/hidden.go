@@ -1,0 +1,65 @@
+package liveness
+
+import "github.com/rlxc/rlxc/ir"
+
+// hiddenStates is about the sums and norms between the layers of an encoder, in graphs whose intermediate values are compared
+// with another engine's: those that hold quantised products or taps.
+func (m *Memory) hiddenStates() (f finding, found bool) {
+	for _, n := range m.Steps {
+		if name := ir.OpName(n.Op); name == "onnx.QMatMul" || name == "onnx.ActCopy" {
+			found = true
+			break
+		}
+	}
+	if !found {
+		return f, false
+	}
+	hidden := make([]bool, len(m.values))
+	for _, n := range m.Steps {
+		sum := sums[n.Op.Kind()]
+		if sum == nil {
+			continue
+		}
+		operands, results := sum(n)
+		for _, v := range operands {
+			if v == nil {
+				continue
+			}
+			if b := m.of(v); b >= 0 {
+				f.chains = append(f.chains, b)
+				hidden[b] = true
+			}
+		}
+		for _, v := range results {
+			f.ends = append(f.ends, m.of(v))
+			hidden[m.of(v)] = true
+		}
+	}
+	f.claims = func(_ int, b int32) bool { return hidden[b] }
+	return f, true
+}
+
+// sums tells of the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm
+// the first; of a product inside, its own operands) and the results of the node that are theirs. An op that is neither
+// has no row.
+var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
+	ir.KindBinary: func(n *ir.Node) (operands, results []*ir.Value) {
+		if n.Op.(ir.Binary).Fn != ir.Add {
+			return nil, nil
+		}
+		return n.Inputs, n.Outputs
+	},
+	ir.KindMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
+		bias, residual := ir.Operand(n.Inputs, ir.MatMulBias), ir.Operand(n.Inputs, ir.MatMulResidual)
+		switch {
+		case bias == nil && residual == nil:
+			return nil, nil
+		case residual == nil && n.Op.(ir.MatMul).Act != ir.NoActivation:
+			return n.Inputs, nil // the sum stays inside, the result is the activation's
+		}
+		return n.Inputs, n.Outputs
+	},
+	ir.KindLayerNorm: func(n *ir.Node) (operands, results []*ir.Value) {
+		return []*ir.Value{n.Inputs[ir.LayerNormX], ir.Operand(n.Inputs, ir.LayerNormResidual)}, n.Outputs
+	},
+}

@@ -1,0 +1,55 @@
+package liveness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Policy says how far the extensions make lives longer.
+type Policy uint8
+
+// The policies.
+const (
+	Exact Policy = iota // to the last step that the target says still reads
+	ToEnd               // whole chains of producers, to the end of the program
+	Off                 // not at all: right only where nothing reads late
+)
+
+var policyNames = []string{Exact: "exact", ToEnd: "to-end", Off: "off"}
+
+// Policies lists the names of all policies, the default first.
+func Policies() []string { return slices.Clone(policyNames) }
+
+// ParsePolicy finds a policy by its name.
+func ParsePolicy(name string) (Policy, error) {
+	if i := slices.Index(policyNames, name); i >= 0 {
+		return Policy(i), nil
+	}
+	return 0, fmt.Errorf("unknown liveness policy %q: use one of %s", name, strings.Join(policyNames, ", "))
+}
+
+// String is the policy's name.
+func (p Policy) String() string {
+	if int(p) < len(policyNames) {
+		return policyNames[p]
+	}
+	return fmt.Sprintf("Policy(%d)", p)
+}
+
+// MarshalText prints the name.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is ParsePolicy.
+func (p *Policy) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePolicy(string(text))
+	return err
+}
+
+// Options say who reads buffers beyond the steps that the graph shows.
+type Options struct {
+	Policy Policy
+	// PinOutputAncestors keeps everything that the outputs are computed from to the end, for executors that run steps out of
+	// order. Nothing shares memory with it then.
+	PinOutputAncestors bool
+}

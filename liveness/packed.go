@@ -1,0 +1,83 @@
+package liveness
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// packedQKV is about attention whose queries, keys and values are the three parts of one buffer, [B,S,3·H·D] or [B,S,3,H,D].
+// The kernel may read that buffer itself, also where a cast or a copy stands between, behind which it looks dead.
+func (m *Memory) packedQKV() (f finding, found bool) {
+	parent := map[int32]bool{}
+	for s, n := range m.Steps {
+		if n.Op.Kind() != ir.KindAttention {
+			continue
+		}
+		if root := m.parent(n); root != nil && m.buffer[root.ID] >= 0 {
+			b := m.buffer[root.ID]
+			parent[b] = true
+			f.reads = append(f.reads, read{s, b})
+		}
+	}
+	f.claims = func(_ int, b int32) bool { return parent[b] }
+	return f, len(parent) > 0
+}
+
+// maxCopies is the number of casts and copies that parent looks through.
+const maxCopies = 3
+
+// parent is the value whose three parts an attention node reads, or nil; the nearest where there are several. The parts are
+// known by their strides, so that it does not matter which slices, reshapes and transposes they came by.
+func (m *Memory) parent(n *ir.Node) *ir.Value {
+	q, k, v := n.Inputs[ir.AttentionQ], n.Inputs[ir.AttentionK], n.Inputs[ir.AttentionV]
+	shape := q.Type.Sizes()
+	if shape.Elements() == 0 || !shape.Equal(k.Type.Sizes()) || !shape.Equal(v.Type.Sizes()) {
+		return nil
+	}
+	keys, values := m.partOf(k, 1), m.partOf(v, 2)
+	for _, root := range m.partOf(q, 0) {
+		if slices.Contains(keys, root) && slices.Contains(values, root) {
+			return root
+		}
+	}
+	return nil
+}
+
+// partOf lists the values of which v, [B,S,H,D], is part 0, 1 or 2 of three that lie beside each other in every position.
+func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
+	shape := v.Type.Sizes()
+	width := shape[2] * shape[3]
+	packed := []int{3 * width * shape[1], 3 * width, shape[3], 1}
+	for copies := range maxCopies + 1 {
+		l, ok := m.through(v, copies)
+		if !ok {
+			break
+		}
+		fits := l.Offset == part*width && l.Root.Type.Sizes().Elements() == 3*shape.Elements()
+		for axis, size := range shape {
+			fits = fits && (size == 1 || l.Strides[axis] == packed[axis])
+		}
+		if fits {
+			roots = append(roots, l.Root)
+		}
+	}
+	return roots
+}
+
+// through gives the layout of a value in the memory from which it comes by views and so many casts and copies.
+func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
+	switch d := v.Def; {
+	case d != nil && d.Op.Kind().Has(ir.View):
+		l, ok := m.through(d.Inputs[0], copies)
+		if !ok {
+			return l, false
+		}
+		return ir.ViewLayout(d, l)
+	case copies == 0:
+		return ir.OwnLayout(v), true
+	case d != nil && (d.Op.Kind() == ir.KindCast || d.Op.Kind() == ir.KindCopy):
+		return m.through(d.Inputs[0], copies-1)
+	}
+	return ir.Layout{}, false
+}

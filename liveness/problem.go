@@ -1,0 +1,108 @@
+package liveness
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// hosts lets results take over operands that die at their step. It gives, by buffer, the one whose memory it lies in, which is
+// itself for most, and the last position of all that lies there.
+func (l *lives) hosts() (host []int32, last []int) {
+	host, last = make([]int32, len(l.values)), slices.Clone(l.last)
+	for b := range host {
+		host[b] = int32(b)
+	}
+	for i, s := range l.order {
+		for _, b := range l.Over[s] {
+			if l.last[b] == i {
+				out := l.Writes[s][0]
+				host[out] = host[b]
+				last[host[b]] = max(last[host[b]], last[out])
+				break
+			}
+		}
+	}
+	return host, last
+}
+
+// state writes the planning problem into r: inputs, then each step's results and scratch.
+func (l *lives) state(r *Result) {
+	host, last := l.hosts()
+	levels := l.levels(host)
+	r.Buffers = slices.Repeat([]int{-1}, len(l.buffer))
+	r.Scratch = make([][]int, len(l.order))
+	r.Problem.Buffers = make([]planner.Buffer, 0, len(l.values)+len(l.order))
+	add := func(b planner.Buffer) int {
+		b.ID = len(r.Problem.Buffers)
+		r.Problem.Buffers = append(r.Problem.Buffers, b)
+		return b.ID
+	}
+	value := func(b int32, first int, boundary planner.Boundary, kind string) planner.Buffer {
+		v := l.values[b]
+		return planner.Buffer{
+			Name: l.name(b), Kind: kind, Detail: v.Type.String(), Boundary: boundary,
+			Size: l.sizes[b], Elements: int64(v.Type.Shape.Elements().Int()), DType: uint8(v.Type.DType),
+			First: first, Last: max(last[b], first) + 1, LastLevel: levels[b],
+		}
+	}
+	for b := range l.g.Inputs {
+		r.Buffers[l.values[b].ID] = add(value(int32(b), 0, planner.Input, "input"))
+	}
+	for i, s := range l.order {
+		n := l.Steps[s]
+		for _, b := range l.Writes[s] {
+			if host[b] != b {
+				continue
+			}
+			made := value(b, i, planner.None, n.Op.Kind().String())
+			made.Level = l.level[s]
+			made.Lane.Copy = n.Op.Kind() == ir.KindCopy || n.Op.Kind() == ir.KindActCopy
+			r.Buffers[l.values[b].ID] = add(made)
+		}
+		for _, size := range l.scratch[s] {
+			r.Scratch[i] = append(r.Scratch[i], add(planner.Buffer{
+				Name: "scratch of " + n.Label(), Kind: "scratch", Size: size, First: i, Last: i + 1, Level: l.level[s], LastLevel: l.level[s],
+			}))
+		}
+	}
+	for _, v := range l.g.Outputs {
+		r.Problem.Buffers[r.Buffers[l.values[host[l.of(v)]].ID]].Boundary = planner.Output
+	}
+}
+
+// levels gives, by buffer, the deepest level of the steps that use what lies in its memory. Steps of one level may run in any
+// order, so that what is kept beyond its readers is kept from all levels up to there.
+func (l *lives) levels(host []int32) []int {
+	deepest := make([]int, len(l.values))
+	reach := func(b int32, level int) { deepest[host[b]] = max(deepest[host[b]], level) }
+	read := slices.Repeat([]int{-1}, len(l.values)) // by buffer: its last reader among the steps
+	top := make([]int, len(l.order)+1)              // by position: the deepest level up to there
+	for i, s := range l.order {
+		for _, b := range l.reads[s] {
+			reach(b, l.level[s])
+			read[b] = i
+		}
+		for _, b := range l.Writes[s] {
+			reach(b, l.level[s])
+		}
+		top[i] = max(top[max(i-1, 0)], l.level[s])
+	}
+	top[len(l.order)] = len(l.order) + 1
+	for b, last := range l.last {
+		if last > read[b] {
+			reach(int32(b), top[last])
+		}
+	}
+	return deepest
+}
+
+// name is what reports and errors call a buffer.
+func (m *Memory) name(b int32) string {
+	v := m.values[b]
+	if v.Name == "" && v.Def != nil {
+		return v.Def.Label()
+	}
+	return v.Name
+}

@@ -1,0 +1,122 @@
+package proof
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// contents are the values that lie intact in the arenas. No two overlap, so that the order of their first bytes is also that
+// of their last: what a write destroys is found by walking down from its end.
+type contents struct {
+	starts []Place           // all places that a plan uses, by arena and offset, each start once
+	rank   map[*ir.Value]int // of a held value's place
+	owner  []*ir.Value       // by rank
+	taken  []Place           // by rank: the owner's place
+	ranks  ranks             // those with an owner
+}
+
+func newContents(c Claim) *contents {
+	k := &contents{rank: map[*ir.Value]int{}}
+	add := func(v *ir.Value) {
+		if p, ok := c.Place(v); ok {
+			k.starts = append(k.starts, Place{Arena: p.Arena, Offset: p.Offset})
+		}
+	}
+	for _, v := range c.Graph.Inputs {
+		add(v)
+	}
+	for _, n := range c.Steps {
+		for _, v := range n.Outputs {
+			add(v)
+		}
+	}
+	slices.SortFunc(k.starts, byAddress)
+	k.starts = slices.Compact(k.starts)
+	k.owner, k.taken, k.ranks = make([]*ir.Value, len(k.starts)), make([]Place, len(k.starts)), newRanks(len(k.starts))
+	return k
+}
+
+func byAddress(a, b Place) int {
+	return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset))
+}
+
+// place is where a value lies, if it is intact.
+func (k *contents) place(v *ir.Value) (Place, bool) {
+	r, ok := k.rank[v]
+	if !ok {
+		return Place{}, false
+	}
+	return k.taken[r], true
+}
+
+// hold says that v now lies at p, where nothing is held.
+func (k *contents) hold(v *ir.Value, p Place) {
+	if p.Size == 0 {
+		return
+	}
+	r, _ := slices.BinarySearchFunc(k.starts, p, byAddress)
+	k.owner[r], k.taken[r] = v, p
+	k.rank[v] = r
+	k.ranks.add(r)
+}
+
+// lose forgets what a write to p destroys.
+func (k *contents) lose(p Place) {
+	if p.Size == 0 {
+		return
+	}
+	r, _ := slices.BinarySearchFunc(k.starts, Place{Arena: p.Arena, Offset: p.end()}, byAddress)
+	for r = k.ranks.below(r); r >= 0 && k.taken[r].overlaps(p); r = k.ranks.below(r) {
+		delete(k.rank, k.owner[r])
+		k.owner[r] = nil
+		k.ranks.remove(r)
+	}
+}
+
+// ranks is a set of small integers that finds the next below one: a word of bits for every 64 of them, over it a bit for
+// every word that is not empty, and so on.
+type ranks [][]uint64
+
+func newRanks(n int) (s ranks) {
+	for {
+		n = n/64 + 1
+		s = append(s, make([]uint64, n))
+		if n == 1 {
+			return s
+		}
+	}
+}
+
+func (s ranks) add(i int) {
+	for _, words := range s {
+		words[i/64] |= 1 << (i % 64)
+		i /= 64
+	}
+}
+
+func (s ranks) remove(i int) {
+	for _, words := range s {
+		if words[i/64] &^= 1 << (i % 64); words[i/64] != 0 {
+			return
+		}
+		i /= 64
+	}
+}
+
+// below is the largest member below i, or −1.
+func (s ranks) below(i int) int {
+	for up, words := range s {
+		if w := words[i/64] & (1<<(i%64) - 1); w != 0 {
+			i = i/64*64 + bits.Len64(w) - 1
+			for ; up > 0; up-- {
+				i = i*64 + bits.Len64(s[up-1][i]) - 1
+			}
+			return i
+		}
+		i /= 64
+	}
+	return -1
+}
