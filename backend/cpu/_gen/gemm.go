@@ -286,7 +286,8 @@ func gemmS8AVX2(v *simd) {
 				v.zero(x)
 			}
 		}
-		k, a, b, bRow := v.param("k"), v.rowPointers("a", "aRow", rows), v.param("b"), v.elements("bRow")
+		k, a, aCol := v.param("k"), v.rowPointers("a", "aRow", rows), v.elements("aCol")
+		b, bRow := v.param("b"), v.elements("bRow")
 		v.TESTQ(k, k)
 		v.JZ(operand.LabelRef("done"))
 		v.Label("loop")
@@ -306,9 +307,7 @@ func gemmS8AVX2(v *simd) {
 				v.VPADDD(product, acc[r][i], acc[r][i])
 			}
 		}
-		four := v.GP64()
-		v.MOVQ(operand.U32(4), four)
-		a.advance(four)
+		a.advance(aCol)
 		v.ADDQ(bRow, b)
 		v.DECQ(k)
 		v.JNZ(operand.LabelRef("loop"))

@@ -65,7 +65,7 @@ func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
 		panel := args.B[col*b.k:][:packedCols*b.k]
-		s.gemmPanel(b.tile, args, gemmPanel{rowLo, rowHi, col, cols, b.k, b.kBlock, pointer(panel), packedCols, true})
+		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: b.k, kBlock: b.kBlock, b: pointer(panel), bRow: packedCols, followed: true})
 	}
 }
 
@@ -90,7 +90,8 @@ type gemmPanel struct {
 	k, kBlock    int
 	b            *float32
 	bRow         int
-	followed     bool // the next panel lies behind this one in memory
+	followed     bool     // the next panel lies behind this one in memory
+	q4           *q4Panel // in place of b: a panel to be decoded
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
@@ -114,7 +115,12 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			}
 		}
 		separate := last && args.Act > ActRelu
-		bBlock := offset(p.b, kLo*p.bRow)
+		var bBlock *float32
+		if p.q4 != nil {
+			bBlock = p.q4.block(s, kLo, kLen)
+		} else {
+			bBlock = offset(p.b, kLo*p.bRow)
+		}
 		words := kLen * p.bRow
 		next, nextStep := prefetchPlan(bBlock, words, p.bRow, tiles, p.followed)
 		for row, t := p.rowLo, 0; t < tiles; {

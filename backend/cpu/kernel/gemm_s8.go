@@ -1,5 +1,10 @@
 package kernel
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // PackS8 lays out a constant int8 matrix B[K,N] for [GemmS8]: panels of words of four neighbours along K, then the sums
 // of the columns, which correct for the zero points of A. K is padded with zeros to whole words.
 type PackS8 struct {
@@ -23,31 +28,48 @@ func (p *PackS8) sums(packed []byte) []int32 {
 // Run packs one part. Element (k, n) of src is at k·row + n·col. Where src holds unsigned bytes, unsigned is set; then
 // 128 is taken from each byte, and from the zero points of B that go with it.
 func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
-	flip := byte(0)
+	flip := uint32(0)
 	if unsigned {
-		flip = 0x80
+		flip = 0x80808080
 	}
 	lo, hi := p.part(part)
-	sums := p.sums(dst)
+	sums := elementsOf[float32](dst[4*p.words():])
 	for panel := lo; panel < hi; panel++ {
 		first := panel * p.tile.cols()
 		cols, packedCols := p.tile.panelCols(panel, p.N)
 		words := elementsOf[uint32](dst)[first*p.k:][:packedCols*p.k]
-		clear(sums[first : first+cols])
 		for i := range p.k {
 			line := words[i*packedCols:][:packedCols]
 			clear(line[cols:])
-			for c := range cols {
-				var word uint32
-				sum := int32(0)
-				for byteOf := range min(4, p.K-4*i) {
-					b := src[(4*i+byteOf)*row+(first+c)*col] ^ flip
-					word |= uint32(b) << (8 * byteOf)
-					sum += int32(int8(b))
-				}
-				line[c] = word
-				sums[first+c] += sum
+			words4(line[:cols], src[min(len(src), 4*i*row+first*col):], row, col, min(4, p.K-4*i), flip)
+		}
+		// The sums of the columns are their products with ones, which a stride of 0 repeats.
+		ones := math.Float32frombits(0x01010101)
+		vecs := ceilDiv(cols, p.tile.vec)
+		p.tile.kernels[1][vecs](1, p.k, hide(&ones), 0, 0, pointer(elementsOf[float32](dst)[first*p.k:]), packedCols, 0, 0,
+			pointerAt(sums, first), cols, cols-(vecs-1)*p.tile.vec, 1, nil, nil, 0, 0)
+	}
+}
+
+// words4 gathers n ≤ 4 neighbours along K into each word of a line.
+func words4(line []uint32, src []byte, row, col, n int, flip uint32) {
+	switch {
+	case n == 4 && col == 1:
+		r0, r1, r2, r3 := src[:len(line)], src[row:][:len(line)], src[2*row:][:len(line)], src[3*row:][:len(line)]
+		for c := range line {
+			line[c] = (uint32(r0[c]) | uint32(r1[c])<<8 | uint32(r2[c])<<16 | uint32(r3[c])<<24) ^ flip
+		}
+	case n == 4 && row == 1:
+		for c := range line {
+			line[c] = binary.LittleEndian.Uint32(src[c*col:]) ^ flip
+		}
+	default:
+		for c := range line {
+			var word uint32
+			for i := range n {
+				word |= uint32(src[i*row+c*col]) << (8 * i)
 			}
+			line[c] = word ^ flip&(1<<(8*n)-1)
 		}
 	}
 }

@@ -14,25 +14,26 @@ tile:
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+40(FP), DX
-	MOVQ  bRow+48(FP), BX
-	SHLQ  $0x02, BX
+	MOVQ  aCol+32(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  b+40(FP), BX
+	MOVQ  bRow+48(FP), SI
+	SHLQ  $0x02, SI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
-	PREFETCHT0   8192(DX)
+	PREFETCHT0   8192(BX)
 	VPBROADCASTD (CX), X2
 	VPMOVZXBW    X2, Y2
-	VPMOVSXBW    (DX), Y3
+	VPMOVSXBW    (BX), Y3
 	VPMADDWD     Y3, Y2, Y3
 	VPADDD       Y3, Y0, Y0
-	VPMOVSXBW    16(DX), Y3
+	VPMOVSXBW    16(BX), Y3
 	VPMADDWD     Y3, Y2, Y2
 	VPADDD       Y2, Y1, Y1
-	MOVQ         $0x00000004, SI
-	ADDQ         SI, CX
-	ADDQ         BX, DX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
 	DECQ         AX
 	JNZ          loop
 
@@ -89,31 +90,32 @@ tile:
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+40(FP), DX
-	MOVQ  bRow+48(FP), BX
-	SHLQ  $0x02, BX
+	MOVQ  aCol+32(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  b+40(FP), BX
+	MOVQ  bRow+48(FP), SI
+	SHLQ  $0x02, SI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
-	PREFETCHT0   8192(DX)
+	PREFETCHT0   8192(BX)
 	VPBROADCASTD (CX), X4
 	VPMOVZXBW    X4, Y4
-	VPMOVSXBW    (DX), Y5
+	VPMOVSXBW    (BX), Y5
 	VPMADDWD     Y5, Y4, Y5
 	VPADDD       Y5, Y0, Y0
-	VPMOVSXBW    16(DX), Y5
+	VPMOVSXBW    16(BX), Y5
 	VPMADDWD     Y5, Y4, Y5
 	VPADDD       Y5, Y1, Y1
-	VPMOVSXBW    32(DX), Y5
+	VPMOVSXBW    32(BX), Y5
 	VPMADDWD     Y5, Y4, Y5
 	VPADDD       Y5, Y2, Y2
-	VPMOVSXBW    48(DX), Y5
+	VPMOVSXBW    48(BX), Y5
 	VPMADDWD     Y5, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	MOVQ         $0x00000004, SI
-	ADDQ         SI, CX
-	ADDQ         BX, DX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
 	DECQ         AX
 	JNZ          loop
 
@@ -163,31 +165,32 @@ tile:
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+40(FP), BX
-	MOVQ  bRow+48(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  aCol+32(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
+	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   8192(SI)
 	VPBROADCASTD (CX), X4
 	VPMOVZXBW    X4, Y4
 	VPBROADCASTD (CX)(DX*1), X5
 	VPMOVZXBW    X5, Y5
-	VPMOVSXBW    (BX), Y6
+	VPMOVSXBW    (SI), Y6
 	VPMADDWD     Y6, Y4, Y7
 	VPADDD       Y7, Y0, Y0
 	VPMADDWD     Y6, Y5, Y6
 	VPADDD       Y6, Y2, Y2
-	VPMOVSXBW    16(BX), Y6
+	VPMOVSXBW    16(SI), Y6
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y1, Y1
 	VPMADDWD     Y6, Y5, Y4
 	VPADDD       Y4, Y3, Y3
-	MOVQ         $0x00000004, DI
-	ADDQ         DI, CX
-	ADDQ         SI, BX
+	ADDQ         BX, CX
+	ADDQ         DI, SI
 	DECQ         AX
 	JNZ          loop
 
@@ -241,41 +244,42 @@ tile:
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
 	SHLQ  $0x02, DX
-	MOVQ  b+40(FP), BX
-	MOVQ  bRow+48(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  aCol+32(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+40(FP), SI
+	MOVQ  bRow+48(FP), DI
+	SHLQ  $0x02, DI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   8192(SI)
 	VPBROADCASTD (CX), X8
 	VPMOVZXBW    X8, Y8
 	VPBROADCASTD (CX)(DX*1), X9
 	VPMOVZXBW    X9, Y9
-	VPMOVSXBW    (BX), Y10
+	VPMOVSXBW    (SI), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y0, Y0
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y4, Y4
-	VPMOVSXBW    16(BX), Y10
+	VPMOVSXBW    16(SI), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y1, Y1
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y5, Y5
-	VPMOVSXBW    32(BX), Y10
+	VPMOVSXBW    32(SI), Y10
 	VPMADDWD     Y10, Y8, Y11
 	VPADDD       Y11, Y2, Y2
 	VPMADDWD     Y10, Y9, Y10
 	VPADDD       Y10, Y6, Y6
-	VPMOVSXBW    48(BX), Y10
+	VPMOVSXBW    48(SI), Y10
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y3, Y3
 	VPMADDWD     Y10, Y9, Y8
 	VPADDD       Y8, Y7, Y7
-	MOVQ         $0x00000004, DI
-	ADDQ         DI, CX
-	ADDQ         SI, BX
+	ADDQ         BX, CX
+	ADDQ         DI, SI
 	DECQ         AX
 	JNZ          loop
 

@@ -89,6 +89,7 @@ type Set struct {
 
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
+	decodeQ4    decodeQ4Func
 }
 
 // cacheSizes are the data caches that one core sees, in bytes.
@@ -105,6 +106,7 @@ func genericVariants(s *Set) {
 	s.gemmBF16 = tileGeneric(sumsBF16)
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
+	s.decodeQ4 = decodeQ4Generic
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric
 	s.convert = convertGeneric

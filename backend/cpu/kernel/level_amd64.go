@@ -32,6 +32,7 @@ func init() {
 		s.binary = binaryAVX2
 		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2}
 		s.pairBF16 = pairBF16AVX2
+		s.decodeQ4 = decodeQ4AVX2
 		s.reduce = reduceAVX2
 		s.softmax = softmaxAVX2
 		s.softmaxStep = softmaxStepAVX2
@@ -46,6 +47,7 @@ func init() {
 		s.binary = binaryAVX512
 		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512}
 		s.pairBF16 = pairBF16AVX512
+		s.decodeQ4 = decodeQ4AVX512
 		s.reduce = reduceAVX512
 		s.softmax = softmaxAVX512
 		s.softmaxStep = softmaxStepAVX512

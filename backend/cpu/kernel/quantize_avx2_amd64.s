@@ -429,3 +429,55 @@ DATA lanesffff0000<>+20(SB)/4, $0xffff0000
 DATA lanesffff0000<>+24(SB)/4, $0xffff0000
 DATA lanesffff0000<>+28(SB)/4, $0xffff0000
 GLOBL lanesffff0000<>(SB), RODATA|NOPTR, $32
+
+// func decodeQ4AVX2(dst *float32, src *uint8, scale *float32, zero *float32, pairs int, cols int)
+// Requires: AVX, AVX2
+TEXT ·decodeQ4AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ zero+24(FP), BX
+	MOVQ cols+40(FP), SI
+	MOVQ cols+40(FP), DI
+
+columns:
+	VMOVUPS (DX), Y0
+	VMOVUPS (BX), Y1
+	MOVQ    pairs+32(FP), R10
+	MOVQ    AX, R8
+	MOVQ    CX, R9
+
+pair:
+	VPMOVZXBD (R9), Y3
+	VANDPS    lanes0000000f<>+0(SB), Y3, Y2
+	VPSRLD    $0x04, Y3, Y3
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (R8)
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (R8)(SI*4)
+	LEAQ      (R8)(SI*8), R8
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       pair
+	ADDQ      $0x20, AX
+	ADDQ      $0x08, CX
+	ADDQ      $0x20, DX
+	ADDQ      $0x20, BX
+	SUBQ      $0x08, DI
+	JNZ       columns
+	VZEROUPPER
+	RET
+
+DATA lanes0000000f<>+0(SB)/4, $0x0000000f
+DATA lanes0000000f<>+4(SB)/4, $0x0000000f
+DATA lanes0000000f<>+8(SB)/4, $0x0000000f
+DATA lanes0000000f<>+12(SB)/4, $0x0000000f
+DATA lanes0000000f<>+16(SB)/4, $0x0000000f
+DATA lanes0000000f<>+20(SB)/4, $0x0000000f
+DATA lanes0000000f<>+24(SB)/4, $0x0000000f
+DATA lanes0000000f<>+28(SB)/4, $0x0000000f
+GLOBL lanes0000000f<>(SB), RODATA|NOPTR, $32

@@ -464,3 +464,63 @@ DATA lanesffff0000<>+52(SB)/4, $0xffff0000
 DATA lanesffff0000<>+56(SB)/4, $0xffff0000
 DATA lanesffff0000<>+60(SB)/4, $0xffff0000
 GLOBL lanesffff0000<>(SB), RODATA|NOPTR, $64
+
+// func decodeQ4AVX512(dst *float32, src *uint8, scale *float32, zero *float32, pairs int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·decodeQ4AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ zero+24(FP), BX
+	MOVQ cols+40(FP), SI
+	MOVQ cols+40(FP), DI
+
+columns:
+	VMOVUPS (DX), Z0
+	VMOVUPS (BX), Z1
+	MOVQ    pairs+32(FP), R10
+	MOVQ    AX, R8
+	MOVQ    CX, R9
+
+pair:
+	VPMOVZXBD (R9), Z3
+	VANDPS    lanes0000000f<>+0(SB), Z3, Z2
+	VPSRLD    $0x04, Z3, Z3
+	VCVTDQ2PS Z2, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (R8)
+	VCVTDQ2PS Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z3, (R8)(SI*4)
+	LEAQ      (R8)(SI*8), R8
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       pair
+	ADDQ      $0x40, AX
+	ADDQ      $0x10, CX
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, BX
+	SUBQ      $0x10, DI
+	JNZ       columns
+	VZEROUPPER
+	RET
+
+DATA lanes0000000f<>+0(SB)/4, $0x0000000f
+DATA lanes0000000f<>+4(SB)/4, $0x0000000f
+DATA lanes0000000f<>+8(SB)/4, $0x0000000f
+DATA lanes0000000f<>+12(SB)/4, $0x0000000f
+DATA lanes0000000f<>+16(SB)/4, $0x0000000f
+DATA lanes0000000f<>+20(SB)/4, $0x0000000f
+DATA lanes0000000f<>+24(SB)/4, $0x0000000f
+DATA lanes0000000f<>+28(SB)/4, $0x0000000f
+DATA lanes0000000f<>+32(SB)/4, $0x0000000f
+DATA lanes0000000f<>+36(SB)/4, $0x0000000f
+DATA lanes0000000f<>+40(SB)/4, $0x0000000f
+DATA lanes0000000f<>+44(SB)/4, $0x0000000f
+DATA lanes0000000f<>+48(SB)/4, $0x0000000f
+DATA lanes0000000f<>+52(SB)/4, $0x0000000f
+DATA lanes0000000f<>+56(SB)/4, $0x0000000f
+DATA lanes0000000f<>+60(SB)/4, $0x0000000f
+GLOBL lanes0000000f<>(SB), RODATA|NOPTR, $64
