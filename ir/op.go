@@ -63,6 +63,7 @@ const (
 	KindLayerNorm
 	KindAttention
 	KindRotary
+	KindEmbedding
 	// quantised
 	KindQuantize
 	KindDequantize
@@ -142,6 +143,7 @@ var table = [NumKinds]Def{
 	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0},
 	KindAttention: {"attention", Attention{}, 3, 4, 0},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0},
+	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0},
 
 	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0},
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0},
@@ -219,5 +221,16 @@ func Infer(n *Node) ([]Type, error) {
 			}
 		}
 	}
-	return n.Op.Infer(n.Inputs)
+	types, err := n.Op.Infer(n.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range types {
+		if s, ok := t.Static(); ok {
+			if _, err := s.CheckElements(t.DType); err != nil {
+				return nil, fmt.Errorf("result %d: %w", i, err)
+			}
+		}
+	}
+	return types, nil
 }

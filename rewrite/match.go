@@ -202,7 +202,8 @@ func (m *match) fail(v *ir.Value, want string) bool {
 	return false
 }
 
-// include adds nodes that the rule replaces, too, and that its pattern cannot reach. Their results must be replaced.
+// include adds nodes that the rule replaces, too, and that its pattern cannot reach. Their results must be replaced, or
+// safe must be asked once more.
 func (m *match) include(nodes ...*ir.Node) {
 	m.nodes = append(m.nodes, nodes...)
 	m.stays = append(m.stays, make([]bool, len(nodes))...)

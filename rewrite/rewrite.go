@@ -47,6 +47,7 @@ var passes = []pass{
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), broadcastRules(), identityRules)},
 	{name: "qkv", level: O2, rules: qkvRules()},
+	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
 	{name: "epilogues", level: O2, rules: slices.Concat(epilogueRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},

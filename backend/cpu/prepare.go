@@ -53,7 +53,10 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 // has it, at whatever address.
 func onlyGathered(v *ir.Value) bool {
 	for _, u := range v.Uses {
-		if u.Node.Op.Kind() != ir.KindGather || u.Index != 0 {
+		switch {
+		case u.Node.Op.Kind() == ir.KindGather && u.Index == 0:
+		case u.Node.Op.Kind() == ir.KindEmbedding && u.Index == ir.EmbeddingTable:
+		default:
 			return false
 		}
 	}

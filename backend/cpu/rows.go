@@ -41,7 +41,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindTrilu:       onHost,
 
 		ir.KindGather:          gatherRow,
-		ir.KindGatherElements:  onHost,
+		ir.KindGatherElements:  gatherElementsRow,
 		ir.KindGatherND:        onHost,
 		ir.KindScatterElements: onHost,
 		ir.KindScatterND:       onHost,
@@ -50,7 +50,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindReduce:    reduceRow,
 		ir.KindArgReduce: onHost,
 		ir.KindSoftmax:   softmaxRow,
-		ir.KindCumSum:    onHost,
+		ir.KindCumSum:    cumSumRow,
 
 		ir.KindDims:  onHost,
 		ir.KindRange: onHost,
@@ -58,7 +58,8 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMul:    d.matMulRow(),
 		ir.KindLayerNorm: layerNormRow,
 		ir.KindAttention: d.attentionRow(),
-		ir.KindRotary:    onHost,
+		ir.KindRotary:    rotaryRow,
+		ir.KindEmbedding: embeddingRow,
 
 		ir.KindQuantize:        onHost,
 		ir.KindDequantize:      onHost,
