@@ -1,0 +1,169 @@
+package cpu_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/legalize"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/schedule"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// rowCases are small programs, each around a kernel, at sizes around what its loops and tiles divide by. Operands come
+// through views where the kernel says that it takes strides. s is a size that the test varies.
+var rowCases = map[string]string{
+	"unary":              `(%0 "x": f32[3,s]) { %1 = gelu(%0)  %2 = tanh(%1) return %2 as "y" }`,
+	"unary strided":      `(%0 "x": f32[s,5]) { %1 = transpose(%0) {perm=[1,0]} %2 = exp(%1) return %2 as "y" }`,
+	"not":                `(%0 "x": f32[2,s]) { %1: bool[2,s] = cast(%0) {to=bool} %2 = not(%1) return %2 as "y" }`,
+	"is_nan":             `(%0 "x": f32[2,s]) { %1 = log(%0) %2 = is_nan(%1) return %2 as "y" }`,
+	"binary":             `(%0 "x": f32[4,s], %1 "z": f32[4,s]) { %2 = sub(%0, %1) %3 = div(%2, %1) return %3 as "y" }`,
+	"binary row":         `(%0 "x": f32[4,s], %1 "z": f32[s]) { %2 = add(%0, %1) %3 = sub(%1, %2) return %3 as "y" }`,
+	"binary column":      `(%0 "x": f32[4,s], %1 "z": f32[4,1]) { %2 = mul(%0, %1) %3 = sub(%1, %2) return %3 as "y" }`,
+	"binary outer":       `(%0 "x": f32[s,1], %1 "z": f32[1,7]) { %2 = max(%0, %1) return %2 as "y" }`,
+	"binary strided":     `(%0 "x": f32[s,3], %1 "z": f32[3,s]) { %2 = transpose(%0) {perm=[1,0]} %3 = min(%2, %1) return %3 as "y" }`,
+	"binary middle":      `(%0 "x": f32[2,s,3], %1 "z": f32[2,1,3]) { %2 = add(%0, %1) return %2 as "y" }`,
+	"pow":                `(%0 "x": f32[s], %1 "z": f32[1]) { %2 = abs(%0) %3 = pow(%2, %1) return %3 as "y" }`,
+	"integers":           `(%0 "x": i64[3,s], %1 "z": i64[s]) { %2 = mul(%0, %1) %3 = less(%2, %0) return %3 as "y" }`,
+	"where":              `(%0 "x": f32[3,s], %1 "z": f32[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
+	"where i64":          `(%0 "x": i64[3,s], %1 "z": i64[3,1]) { %2 = equal(%0, %1) %3 = where(%2, %1, %0) return %3 as "y" }`,
+	"cast":               `(%0 "x": i64[s]) { %1: f32[s] = cast(%0) {to=f32} %2: bool[s] = cast(%1) {to=bool} %3: i32[s] = cast(%2) {to=i32} return %3 as "y" }`,
+	"copy":               `(%0 "x": f32[s,3,2]) { %1 = transpose(%0) {perm=[2,0,1]} return %1 as "y" }`,
+	"copy i64":           `(%0 "x": i64[s,3]) { %1 = transpose(%0) {perm=[1,0]} return %1 as "y" }`,
+	"reshape of strided": `(%0 "x": f32[s,6]) { %1 = transpose(%0) {perm=[1,0]} %2 = reshape(%1) {shape=[3,2*s]} %3 = neg(%2) return %3 as "y" }`,
+	"expand":             `(%0 "x": f32[s,1]) { %1 = expand(%0) {shape=[3,s,5]} %2 = neg(%1) return %2 as "y" }`,
+	"slice backwards":    `(%0 "x": f32[s]) { %1 = slice(%0) {starts=[s-1], sizes=[s], steps=[-1]} return %1 as "y" }`,
+	"concat":             `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
+	"gather":             `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
+	"gather axis":        `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements":    `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements 0":  `(%0 "x": f32[s,3], %1 "i": i64[2,1]) { %3 = expand(%1) {shape=[2,3]} %2 = gather_elements(%0, %3) return %2 as "y" }`,
+	"cumsum":             `(%0 "x": i64[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=1, exclusive=true, reverse=true} return %2 as "y" }`,
+	"reduce":             `(%0 "x": f32[3,s]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = add(%1, %2) return %3 as "y" }`,
+	"softmax":            `(%0 "x": f32[3,s]) { %1 = softmax(%0) {axis=1} return %1 as "y" }`,
+	"layernorm":          `(%0 "x": f32[3,s], %1 "w": f32[s], %2 "b": f32[s], %3 "r": f32[3,s]) { %4, %5 = layernorm(%0, %1, %2, %3) {axes=1, eps=1e-05, sum=true} return %4 as "y", %5 as "sum" }`,
+	"rmsnorm":            `(%0 "x": f32[3,s], %1 "w": f32[s]) { %2 = layernorm(%0, %1) {axes=1, eps=1e-05, rms=true} return %2 as "y" }`,
+	"rotary":             `(%0 "x": f32[2,s,3,8], %1 "c": f32[1,s,3], %2 "n": f32[1,s,3]) { %3 = rotary(%0, %1, %2) return %3 as "y" }`,
+	"rotary interleaved": `(%0 "x": f32[2,s,3,8], %1 "c": f32[2,s,4], %2 "n": f32[2,s,4]) { %3 = rotary(%0, %1, %2) {interleaved=true} return %3 as "y" }`,
+	"matmul":             `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
+	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
+		%4 = matmul(%2, %3) {alpha=0.5} return %4 as "y" }`,
+	"matmul weight":   `(%0 "x": f32[2,s,20]) { const %1: f32[20,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
+	"matmul residual": `(%0 "x": f32[s,33], %1 "r": f32[s,17]) { const %2: f32[17,33] = data %3 = matmul(%0, %2, _, %1) {transb=true, act=tanh} return %3 as "y" }`,
+	"matmul first":    `(%0 "x": f32[3,s,9]) { const %1: f32[9,8] = data %2 = slice(%0) {starts=[0,0,0], sizes=[3,1,9], steps=[1,1,1]} %3 = reshape(%2) {shape=[3,9]} %4 = matmul(%3, %1) return %4 as "y" }`,
+	"attention":       `(%0 "q": f32[2,s,3,4], %1 "k": f32[2,9,3,4], %2 "v": f32[2,9,3,4], %3 "m": f32[2,1,1,9]) { %4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
+	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
+		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
+		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,
+	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %3: bool[1,1,s,s] = cast(%2) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
+}
+
+// TestRowsAgreeWithEval runs every case by the kernels, at every level of instructions and with one and two workers, and by
+// the ops' own Eval.
+func TestRowsAgreeWithEval(t *testing.T) {
+	for _, level := range []string{"generic", "avx2", ""} {
+		if _, err := kernel.Select(level); err != nil {
+			continue // this machine, or this build, has no such instructions
+		}
+		for _, threads := range []int{1, 2} {
+			d, err := cpu.Open(backend.Options{Level: level, Threads: threads})
+			require.NoError(t, err)
+			for name, text := range rowCases {
+				for _, s := range []int{1, 2, 7, 16, 17, 63} {
+					check(t, d, fmt.Sprintf("%s, s=%d, level %q, %d threads", name, s, level, threads), text, s)
+				}
+			}
+			require.NoError(t, d.Close())
+		}
+	}
+}
+
+func check(t *testing.T, d *cpu.Device, name, text string, s int) {
+	t.Helper()
+	g, err := ir.Parse(`graph "case" ` + text)
+	require.NoError(t, err, name)
+	b := ir.Binding{"s": s}
+	inputs := randomInputs(t, g, b)
+	want, err := ir.Interpret(g, inputs)
+	require.NoError(t, err, name)
+	_, err = d.Prepare(g)
+	require.NoError(t, err, name)
+	got := run(t, d, g, b, inputs)
+	for i := range want {
+		require.Equal(t, want[i].String(), got[i].String(), name)
+		for k := range want[i].Len() {
+			w, x := want[i].Float64(k), got[i].Float64(k)
+			if !(math.Abs(w-x) <= 2e-5+2e-5*math.Abs(w) || w != w && x != x || w == x) {
+				t.Fatalf("%s: result %d, element %d is %v, Eval gives %v", name, i, k, x, w)
+			}
+		}
+	}
+}
+
+// run binds, plans and runs a graph on the device, its arena poisoned.
+func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Tensor) []*tensor.Tensor {
+	t.Helper()
+	bound, err := g.Bind(b, false)
+	require.NoError(t, err)
+	planned := plan(t, bound, d.Target())
+	program, err := d.Load(planned)
+	require.NoError(t, err)
+	m := d.NewMemory()
+	m.(interface{ Poison(byte) }).Poison(0xFF)
+	instance, err := program.Attach(m)
+	require.NoError(t, err)
+	out, err := instance.Run(context.Background(), inputs)
+	require.NoError(t, err)
+	return out
+}
+
+func plan(t *testing.T, g *ir.Graph, target *target.Target) *backend.Planned {
+	layouts, err := legalize.Graph(g, target)
+	require.NoError(t, err)
+	steps := schedule.Order(g)
+	lives := liveness.Analyze(g, steps, layouts, target)
+	options := planner.Activations()
+	options.Alignment = target.Align
+	p, err := planner.Solve(&lives.Problem, options)
+	require.NoError(t, err)
+	return &backend.Planned{Graph: g, Steps: steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem, Plan: p}
+}
+
+// randomInputs fills the inputs: floats around 0, indices (inputs named i) that are in range for every size, other integers
+// small.
+func randomInputs(t *testing.T, g *ir.Graph, b ir.Binding) []*tensor.Tensor {
+	r := rand.New(rand.NewPCG(1, 2))
+	var out []*tensor.Tensor
+	for _, v := range g.Inputs {
+		shape := make([]int, len(v.Type.Shape))
+		for i, d := range v.Type.Shape {
+			n, err := d.Eval(b)
+			require.NoError(t, err)
+			shape[i] = n
+		}
+		x := tensor.New(v.Type.DType, shape...)
+		for i := range x.Len() {
+			switch {
+			case x.DType().IsFloat():
+				x.SetFloat64(i, r.Float64()*4-2)
+			case v.Name == "i":
+				x.SetInt64(i, -int64(r.IntN(b["s"]))%int64(b["s"]))
+			default:
+				x.SetInt64(i, int64(r.IntN(5))-2)
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
