@@ -131,13 +131,13 @@ func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tenso
 func plan(t *testing.T, g *ir.Graph, target *target.Target) *backend.Planned {
 	layouts, err := legalize.Graph(g, target)
 	require.NoError(t, err)
-	steps := schedule.Order(g)
-	lives := liveness.Analyze(g, steps, layouts, target)
+	memory := liveness.New(g, layouts, target, liveness.Options{})
+	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options := planner.Activations()
 	options.Alignment = target.Align
 	p, err := planner.Solve(&lives.Problem, options)
 	require.NoError(t, err)
-	return &backend.Planned{Graph: g, Steps: steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem, Plan: p}
+	return &backend.Planned{Graph: g, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem, Plan: p}
 }
 
 // randomInputs fills the inputs: floats around 0, indices (inputs named i) that are in range for every size, other integers
