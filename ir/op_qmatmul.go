@@ -210,8 +210,8 @@ func differences(x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
 // along K: w[n,k] = (code − zero)·scale. Operands: a [..,K] of floats; codes u8 [N, blocks, Block·Bits/8], the first code of
 // a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the codes with a whole number of bytes a row,
 // u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
-// k/Block; bias [N]; residual of the result's shape. Int8 allows a to be quantised to 8 bits for each block (onnxruntime's
-// accuracy_level 4); Eval does not.
+// k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
+// rounded first: to 127ths of its largest magnitude, ties to even.
 type MatMulNBits struct {
 	K, N, Bits, Block int
 	Int8              bool
@@ -313,14 +313,44 @@ func (o MatMulNBits) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	a := in[NBitsA]
 	s := a.Shape()
-	rows := s[:len(s)-1].Elements()
+	rows, shape := s[:len(s)-1].Elements(), append(s[:len(s)-1].Clone(), o.N)
 	residual := Operand(in, NBitsResidual)
 	if residual != nil {
 		residual = residual.Reshape(rows, o.N)
 	}
-	y, err := MatMul{TransB: true, Act: o.Act}.Eval([]*tensor.Tensor{a.Reshape(rows, o.K), w, Operand(in, NBitsBias), residual})
-	if err != nil {
-		return nil, err
+	wide := a
+	if o.Int8 {
+		wide = o.rounded(a)
 	}
-	return []*tensor.Tensor{y[0].Reshape(append(s[:len(s)-1].Clone(), o.N)...)}, nil
+	out, err := MatMul{TransB: true, Act: o.Act}.Eval([]*tensor.Tensor{wide.Reshape(rows, o.K), w, Operand(in, NBitsBias), residual})
+	if err != nil || !o.Int8 {
+		return []*tensor.Tensor{out[0].Reshape(shape...)}, err
+	}
+	y := tensor.New(a.DType(), shape...)
+	for i := range y.Len() {
+		y.SetFloat64(i, out[0].Float64(i))
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// rounded is a with every block rounded to 8 bits.
+func (o MatMulNBits) rounded(a *tensor.Tensor) *tensor.Tensor {
+	y, v := tensor.New(tensor.F64, a.Shape()...), a.Float64s()
+	for row := 0; row < len(v); row += o.K {
+		for k := 0; k < o.K; k += o.Block {
+			block := v[row+k : row+min(k+o.Block, o.K)]
+			var largest float32
+			for _, x := range block {
+				largest = max(largest, float32(math.Abs(x)))
+			}
+			if largest == 0 {
+				continue
+			}
+			scale, inverse := largest/127, 127/largest
+			for i, x := range block {
+				y.SetFloat64(row+k+i, math.RoundToEven(float64(float32(x)*inverse))*float64(scale))
+			}
+		}
+	}
+	return y
 }

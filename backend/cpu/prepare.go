@@ -13,7 +13,7 @@ import (
 // odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
-	count := 0
+	count := d.packQMatMul(g)
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

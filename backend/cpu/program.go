@@ -63,6 +63,16 @@ type step struct {
 	parts int
 	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
 	run func(m *machine, part, worker int)
+	// then is what follows when all parts are done: some kernels work in phases.
+	then *step
+}
+
+// inTurn joins phases to one step.
+func inTurn(phases ...step) step {
+	for i := len(phases) - 1; i > 0; i-- {
+		phases[i-1].then = &phases[i]
+	}
+	return phases[0]
 }
 
 // program is a planned graph as a list of steps.
@@ -93,7 +103,9 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 		if err != nil {
 			return nil, n.Fail(err)
 		}
-		st.node = n
+		for phase := &st; phase != nil; phase = phase.then {
+			phase.node = n
+		}
 		prog.steps = append(prog.steps, st)
 	}
 	for _, v := range p.Graph.Outputs {
@@ -161,7 +173,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if in.times != nil {
 			in.times[i].Node, in.times[i].Start = st.node, time.Since(start)
 		}
-		in.d.pool.Run(st.parts, in.part)
+		for ; in.current != nil; in.current = in.current.then {
+			in.d.pool.Run(in.current.parts, in.part)
+		}
 		if in.times != nil {
 			in.times[i].End = time.Since(start)
 		}
