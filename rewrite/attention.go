@@ -27,9 +27,18 @@ func attentionRules() []*Rule {
 	isNaN := unary(ir.IsNaN, probs)
 	guarded := node[ir.Where](isNaN, number(0), probs)
 	zeroed, post := node[ir.Where](keep, probs, number(0)), node[ir.Where](drop, number(0), probs)
+	m1, m2 := value(), value()
+	twoMasks := binary(ir.Add, binary(ir.Add, raw, m1), m2)
 	out := linear(matmul(cast(either(guarded, zeroed, post, probs)), v, nil, nil))
 
 	return []*Rule{
+		// A bias of relative positions and a mask are added first: mostly once for all layers.
+		{Name: "attention.masks", pattern: twoMasks, build: func(m *match) *ir.Value {
+			if scores := m.get(scores); scores.Def.Inputs[ir.MatMulB].IsConst() || len(scores.Def.Inputs[ir.MatMulB].Type.Shape) < 3 {
+				return nil
+			}
+			return m.emit(ir.Binary{Fn: ir.Add}, m.get(raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
+		}},
 		{Name: "attention", pattern: out, near: 3, build: func(m *match) *ir.Value {
 			s, p := opOf[ir.MatMul](m, scores), opOf[ir.MatMul](m, out)
 			shape := m.get(scores).Type.Shape

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // broadcastRules move stretching behind the ops that broadcast anyway: computing comes first, on the small tensor, and most
 // expands end at an op that needs none.
 func broadcastRules() []*Rule {
 	elementwise := anyNode().when("an elementwise op on a stretched operand", func(m *match, v *ir.Value) bool {
-		return m.root.Op.Kind().Has(ir.Elementwise) && slices.ContainsFunc(m.root.Inputs, func(x *ir.Value) bool { return expanded(x) != nil })
+		return m.root.Op.Kind().Has(ir.Elementwise) && slices.ContainsFunc(m.root.Inputs, stretched)
 	})
 	x := value()
 	expand := node[ir.Expand](x)
@@ -21,8 +22,12 @@ func broadcastRules() []*Rule {
 		{Name: "elementwise.expand", pattern: elementwise, build: func(m *match) *ir.Value {
 			in := slices.Clone(m.root.Inputs)
 			for i, v := range in {
-				if small := expanded(v); small != nil {
-					in[i] = small
+				switch {
+				case !stretched(v):
+				case v.Const != nil:
+					in[i] = m.e.g.NewConst(v.Name, uniformOf(v, 1))
+				default:
+					in[i] = v.Def.Inputs[0]
 				}
 			}
 			return m.expand(m.emit(m.root.Op, in...), m.root.Outputs[0].Type.Shape)
@@ -55,10 +60,13 @@ func broadcastRules() []*Rule {
 	}
 }
 
-// expanded gives what an Expand stretches.
-func expanded(v *ir.Value) *ir.Value {
-	if v == nil || v.Def == nil || v.Def.Op.Kind() != ir.KindExpand {
-		return nil
+// stretched reports whether v is something smaller, repeated: an Expand, or a constant mask that is the same everywhere.
+func stretched(v *ir.Value) bool {
+	switch {
+	case v == nil:
+		return false
+	case v.Const != nil:
+		return v.Type.DType == tensor.Bool && v.Const.Len() > 1 && uniformOf(v, 1) != nil
 	}
-	return v.Def.Inputs[0]
+	return v.Def != nil && v.Def.Op.Kind() == ir.KindExpand
 }

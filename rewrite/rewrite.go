@@ -42,16 +42,17 @@ var passes = []pass{
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
-	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules())},
+	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
-	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), broadcastRules(), identityRules)},
+	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), sinkRules(), broadcastRules(), identityRules)},
 	{name: "qkv", level: O2, rules: qkvRules()},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
 	{name: "epilogues", level: O2, rules: slices.Concat(epilogueRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
+	{name: "order", level: O2, run: order},
 }
 
 // Options are what Run does besides rewriting.

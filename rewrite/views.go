@@ -17,6 +17,8 @@ func sinkRules() []*Rule {
 	softmax := node[ir.Softmax](left)
 	heads := node[ir.MatMul](left, right)
 	transposed := node[ir.Transpose](left)
+	inA, inB := binary2(left, y), binary2(y, left)
+	back := node[ir.Reshape](either(inA, inB))
 
 	behind := func(m *match, v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
 	// vector sinks a reshape below a binary op with an operand that only varies along an untouched last axis. Scalar
@@ -55,6 +57,17 @@ func sinkRules() []*Rule {
 		}},
 		{Name: "binary.reshape_a", pattern: onLeft, build: vector(false, left)},
 		{Name: "binary.reshape_b", pattern: onRight, build: vector(true, right)},
+		{Name: "reshape.binary", pattern: back, build: func(m *match) *ir.Value {
+			to := m.get(back).Type.Shape // the op needed another shape only for its other operand
+			if !m.get(x).Type.Shape.Equal(to) || !m.get(y).Type.Shape.Equal(m.get(left).Type.Shape) {
+				return nil
+			}
+			other := m.reshape(m.get(y), to)
+			if m.has(inA) {
+				return m.emit(m.get(inA).Def.Op, m.get(x), other)
+			}
+			return m.emit(m.get(inB).Def.Op, other, m.get(x))
+		}},
 		{Name: "layernorm.reshape", pattern: norm, build: func(m *match) *ir.Value {
 			o := opOf[ir.LayerNorm](m, norm)
 			from, to := m.get(x).Type.Shape, m.get(left).Type.Shape
@@ -94,7 +107,7 @@ func sinkRules() []*Rule {
 	}
 }
 
-func last(s ir.Shape) ir.Dim { return s[len(s)-1] }
+func last[S ~[]ir.Dim](s S) ir.Dim { return s[len(s)-1] }
 
 func keepsLast(a, b ir.Shape, n int) bool {
 	return len(a) >= n && len(b) >= n && a[len(a)-n:].Equal(b[len(b)-n:])
