@@ -56,15 +56,23 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: go run . FOLDER (where the files go: ../kernel)")
 	}
-	out := os.Args[1] // avo's build package has taken the flag -out
+	// The folder is no flag, because avo's build package has taken the name -out.
+	if err := generate(os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// generate writes all units to a folder.
+func generate(folder string) error {
 	for _, unit := range units {
 		g := &gen{Context: build.NewContext(), constants: map[string]operand.Mem{}}
 		g.ConstraintExpr("amd64,!noasm")
 		unit.emit(g)
-		if err := g.write(filepath.Join(out, unit.name+"_amd64")); err != nil {
-			log.Fatalf("%s: %v", unit.name, err)
+		if err := g.write(filepath.Join(folder, unit.name+"_amd64")); err != nil {
+			return fmt.Errorf("%s: %w", unit.name, err)
 		}
 	}
+	return nil
 }
 
 func (g *gen) write(path string) error {

@@ -81,7 +81,7 @@ func (c *attentionCase) test(t *testing.T, s *Set) {
 		for i := range scratch.inner {
 			scratch.inner[i] = float32(math.NaN()) // nothing may be read before it is written
 		}
-		plan.Run(part, a, bytesOf(scratch.inner))
+		plan.Run(part, a, bytesOfFloats(scratch.inner))
 	}
 	scratch.check(t, c.what)
 	c.out.checkGaps(t, c.what, c.Heads*c.ValueSize+1, c.Heads*c.ValueSize)

@@ -41,7 +41,7 @@ func testGemmBF16(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	packed, scratch := newGuarded(pack.Len()/2, 0), newGuarded(pack.ScratchBytes()/4, 0)
 	args.B = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(packed.inner))), pack.Len())
 	for p := range pack.Parts() {
-		pack.Run(p, args.B, g.b.inner, g.bRow, g.bCol, bytesOf(scratch.inner))
+		pack.Run(p, args.B, g.b.inner, g.bRow, g.bCol, bytesOfFloats(scratch.inner))
 	}
 	packed.check(t, "packing "+g.String())
 	scratch.check(t, "packing "+g.String())

@@ -78,7 +78,11 @@ type GemmQ4 struct {
 
 // NewGemmQ4 plans C[m,n] = A[m,k]·B[k,n] for a B quantised in blocks of the given length.
 func (s *Set) NewGemmQ4(m, n, k, block int) *GemmQ4 {
-	g := &GemmQ4{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, batchBlockRows), pack: s.NewPackQ4(k, n, block)}
+	g := &GemmQ4{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows), pack: s.NewPackQ4(k, n, block)}
+	// A decoded block that few rows use stays in half of the L1 cache.
+	if m <= 2*s.gemm.rows {
+		g.blocking.kBlock = evenBlock(k, max(block, s.caches.l1/2/(4*s.gemm.cols())))
+	}
 	g.blocking.kBlock = roundUp(g.blocking.kBlock, block)
 	return g
 }
@@ -98,7 +102,7 @@ func (g *GemmQ4) Run(part int, args *GemmArgs, packed, scratch []byte) {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		col := p * g.blocking.tile.cols()
 		source := q4Panel{g.pack, packed[4*col*g.pack.k:][:4*packedCols*g.pack.k], packedCols, floats(scratch, g.ScratchBytes()/4)}
-		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: &source, bRow: packedCols})
+		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: hide(&source), bRow: packedCols})
 	}
 }
 

@@ -50,13 +50,13 @@ func testGemmQ4(t *testing.T, s *Set, r *rand.Rand, m, n, k, block int) {
 	pack := s.NewPackQ4(k, n, block)
 	packed := newGuarded(pack.Bytes()/4, 0)
 	for p := range pack.Parts() {
-		pack.Run(p, bytesOf(packed.inner), src, scales, zeros)
+		pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
 	}
 	packed.check(t, "packing "+what)
 	plan := s.NewGemmQ4(m, n, k, block)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
-		plan.Run(p, &g.args, bytesOf(packed.inner), bytesOf(scratch.inner))
+		plan.Run(p, &g.args, bytesOfFloats(packed.inner), bytesOfFloats(scratch.inner))
 	}
 	scratch.check(t, what)
 	g.check(t)

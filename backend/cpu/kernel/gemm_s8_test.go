@@ -17,7 +17,7 @@ type gemmS8Case struct {
 	bRow, bCol int
 	unsigned   bool
 	args       GemmS8Args
-	c, res     *guarded
+	c          *guarded
 	sums       []int32
 }
 
@@ -99,15 +99,15 @@ func (g *gemmS8Case) test(t *testing.T, s *Set) {
 	pack := s.NewPackS8(g.k, g.n)
 	packed := newGuarded(pack.Bytes()/4, 0)
 	for p := range pack.Parts() {
-		pack.Run(p, bytesOf(packed.inner), g.b, g.bRow, g.bCol, g.unsigned)
+		pack.Run(p, bytesOfFloats(packed.inner), g.b, g.bRow, g.bCol, g.unsigned)
 	}
 	packed.check(t, "packing "+what)
-	args.B = bytesOf(packed.inner)
+	args.B = bytesOfFloats(packed.inner)
 	plan := s.NewGemmS8(g.m, g.n, g.k)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	run := func() {
 		for p := range plan.Parts() {
-			plan.Run(p, args, bytesOf(scratch.inner))
+			plan.Run(p, args, bytesOfFloats(scratch.inner))
 		}
 		scratch.check(t, what)
 	}

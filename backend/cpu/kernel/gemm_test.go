@@ -202,7 +202,7 @@ func testBatchGemm(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	plan := s.NewBatchGemm(2, m, n, k)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
-		plan.Run(p, args, bytesOf(scratch.inner))
+		plan.Run(p, args, bytesOfFloats(scratch.inner))
 	}
 	what := "batch " + first.String()
 	scratch.check(t, what)

@@ -111,8 +111,4 @@ func (g *guarded) checkGaps(t *testing.T, what string, row, cols int) {
 	}
 }
 
-func bytesOf(s []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), 4*len(s))
-}
-
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }

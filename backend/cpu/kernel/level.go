@@ -90,6 +90,8 @@ type Set struct {
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
 	decodeQ4    decodeQ4Func
+
+	peaks [numPeaks]peakLoop
 }
 
 // cacheSizes are the data caches that one core sees, in bytes.
@@ -107,6 +109,7 @@ func genericVariants(s *Set) {
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
 	s.decodeQ4 = decodeQ4Generic
+	s.peaks = peaksGeneric
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric
 	s.convert = convertGeneric

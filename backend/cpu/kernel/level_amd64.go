@@ -33,6 +33,8 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2}
 		s.pairBF16 = pairBF16AVX2
 		s.decodeQ4 = decodeQ4AVX2
+		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
+		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
 		s.reduce = reduceAVX2
 		s.softmax = softmaxAVX2
 		s.softmaxStep = softmaxStepAVX2
@@ -48,14 +50,22 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512}
 		s.pairBF16 = pairBF16AVX512
 		s.decodeQ4 = decodeQ4AVX512
+		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
+		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
 		s.reduce = reduceAVX512
 		s.softmax = softmaxAVX512
 		s.softmaxStep = softmaxStepAVX512
 		s.layerNorm = layerNormAVX512
 		s.rmsNorm = rmsNormAVX512
 	}
-	variants[AVX512VNNI] = func(s *Set) { s.gemmS8 = gemmTileVNNI }
-	variants[AVX512BF16] = func(s *Set) { s.gemmBF16 = gemmTileBF16 }
+	variants[AVX512VNNI] = func(s *Set) {
+		s.gemmS8 = gemmTileVNNI
+		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}
+	}
+	variants[AVX512BF16] = func(s *Set) {
+		s.gemmBF16 = gemmTileBF16
+		s.peaks[PeakBF16] = peakLoop{peakBF16, 24 * 2 * 32}
+	}
 }
 
 // machineCaches reads the sizes from the CPUID leaf of deterministic cache parameters: 4 on Intel, its copy

@@ -39,3 +39,8 @@ func floats(scratch []byte, n int) []float32 { return elementsOf[float32](scratc
 func bytesAs[T, F uint8 | int8](memory []F) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory))
 }
+
+// bytesOfFloats reads floats as bytes.
+func bytesOfFloats(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

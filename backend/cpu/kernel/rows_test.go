@@ -224,7 +224,7 @@ func TestSoftmax(t *testing.T) {
 			}
 			s.Softmax(dst.inner, cols+2, src.inner, cols+1, rows, cols)
 			scratch := newGuarded(SoftmaxColumnsScratch(rows)/4, 0)
-			s.SoftmaxColumns(columns.inner, rows+3, cols, rows, bytesOf(scratch.inner))
+			s.SoftmaxColumns(columns.inner, rows+3, cols, rows, bytesOfFloats(scratch.inner))
 			dst.checkGaps(t, "softmax", cols+2, cols)
 			columns.checkGaps(t, "softmax over columns", rows+3, rows)
 			scratch.check(t, "softmax over columns")

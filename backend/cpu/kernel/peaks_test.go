@@ -1,0 +1,32 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBenchmarks runs every row of the table once.
+func TestBenchmarks(t *testing.T) {
+	s, err := Select("")
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, b := range benchmarks {
+		require.NotEmpty(t, b.name)
+		require.False(t, names[b.name], "%s comes twice", b.name)
+		names[b.name] = true
+		do, work := b.prepare(s)
+		do()
+		require.Positive(t, work, b.name)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		for peak := range numPeaks {
+			rate, best := s.measure(peak, 1000, func() { s.peaks[PeakFMA].run(1000) })
+			require.Positive(t, rate)
+			require.Equal(t, s.peaks[peak].work == 0, best == 0, "peak %d: %v", peak, best)
+		}
+	})
+}
