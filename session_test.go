@@ -315,3 +315,20 @@ func TestCanceledRun(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, strings.Contains(err.Error(), "canceled"))
 }
+
+// TestMemoryIsGivenBack: after a large run a small one holds no more than it did before.
+func TestMemoryIsGivenBack(t *testing.T) {
+	s := session(t, CompileOptions{})
+	size := func(batch, seq int) int64 {
+		_, err := s.Run(context.Background(), encoderInputs(batch, seq))
+		require.NoError(t, err)
+		r, err := s.p.Plan(map[string]int{"batch": batch, "seq": seq})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, s.MemoryBytes(), r.Plan.Committed)
+		require.LessOrEqual(t, s.MemoryBytes(), r.Plan.Committed+8<<20)
+		return s.MemoryBytes()
+	}
+	small := size(1, 32)
+	require.Greater(t, size(16, 256), 4*small)
+	require.Equal(t, small, size(1, 32))
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+	"unsafe"
 )
 
 // A Mapping is the bytes of a file, read-only: mapped into memory where the system can, so that opening costs nothing and
@@ -85,4 +86,17 @@ func (m *Mapping) Close() error {
 		return nil
 	}
 	return m.unmap(data)
+}
+
+// ReleasePages gives the whole pages inside ordinary memory back to the system, as far as it can take them; the contents of b
+// are lost. The memory may be used again, which costs a page fault a page.
+func ReleasePages(b []byte) {
+	page := os.Getpagesize()
+	if len(b) < 2*page {
+		return
+	}
+	skip := int(-uintptr(unsafe.Pointer(&b[0])) & uintptr(page-1))
+	if n := (len(b) - skip) &^ (page - 1); n > 0 {
+		releasePages(b[skip : skip+n])
+	}
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,21 @@ func TestMappingOfNothingAndOfAFolder(t *testing.T) {
 	require.NoError(t, m.Close())
 	_, err = mapPath(t, dir)
 	require.ErrorContains(t, err, "not a regular file")
+}
+
+func TestReleasePages(t *testing.T) {
+	b := AlignedBytes(1 << 20)
+	for i := range b {
+		b[i] = 7
+	}
+	ReleasePages(b[100 : 1<<19])
+	require.EqualValues(t, 7, b[99])
+	require.EqualValues(t, 7, b[1<<19])
+	if runtime.GOOS == "linux" {
+		require.Zero(t, b[1<<18], "the pages are gone")
+	}
+	b[1<<18] = 9
+	require.EqualValues(t, 9, b[1<<18], "and can be used again")
+	ReleasePages(nil)
+	ReleasePages(b[:10])
 }

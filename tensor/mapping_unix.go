@@ -16,3 +16,6 @@ func unmapFile(data []byte) error { return unix.Munmap(data) }
 
 // evictFile may fail without harm: it is advice.
 func evictFile(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }
+
+// releasePages is advice as well. Only Linux promises that the pages are gone at once.
+func releasePages(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }
