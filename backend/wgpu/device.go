@@ -1,0 +1,242 @@
+// Package wgpu runs planned graphs on a GPU through WebGPU, by kernels that are WGSL text made for each node; what has no
+// kernel runs by the op's own Eval on the host, between two passes. wgpu-native is opened at run time (package native).
+package wgpu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func init() {
+	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) }})
+}
+
+// A Device is a GPU.
+type Device struct {
+	gpu            *native.Device
+	adapters       []*native.Adapter
+	target         *target.Target
+	rows           [ir.NumKinds]row
+	binding        int64 // the largest binding in bytes
+	workgroupBytes int
+
+	mu        sync.Mutex
+	pipelines map[string]*pipeline
+	weights   map[*tensor.Tensor]*weight // of the model, shared by all its programs; nil until a program needs one
+	turned    map[*tensor.Tensor]*weight // the same, transposed
+}
+
+// alignment of the arena's buffers: whole vec4, and a cache line.
+const alignment = 64
+
+// Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
+func Open(o backend.Options) (*Device, error) {
+	if o.Level != "" {
+		return nil, fmt.Errorf("backend wgpu has no CPU level %q", o.Level)
+	}
+	return openWith(o, 0)
+}
+
+// openWith opens a device whose bindings are no larger than limit, where it is above 0.
+func openWith(o backend.Options, limit int64) (*Device, error) {
+	lib, err := native.Open("")
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*pipeline{}, weights: map[*tensor.Tensor]*weight{}, turned: map[*tensor.Tensor]*weight{}}
+	a, err := native.Choose(d.adapters, o.Device)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	if d.gpu, err = a.Open(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	d.binding = int64(min(a.Limits.MaxStorageBufferBindingSize, a.Limits.MaxBufferSize))
+	if limit > 0 {
+		d.binding = min(d.binding, limit)
+	}
+	d.binding &^= alignment - 1
+	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
+	d.rows = d.table()
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
+	for k := range d.rows {
+		t.Rows[k] = d.rows[k].Row
+	}
+	if d.target, err = target.New(t); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Target implements backend.Device.
+func (d *Device) Target() *target.Target { return d.target }
+
+// Prepare implements backend.Device: it notes the model's constants, which are uploaded once, when a program first needs
+// them.
+func (d *Device) Prepare(g *ir.Graph) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range g.Consts() {
+		if v.Const != nil {
+			d.weights[v.Const] = nil
+		}
+	}
+	return 0, nil
+}
+
+// Close implements backend.Device: it gives back the device with all that was made on it.
+func (d *Device) Close() error {
+	if d.gpu != nil {
+		for _, p := range d.pipelines {
+			if p.native != nil {
+				p.native.Release()
+			}
+		}
+		for _, m := range []map[*tensor.Tensor]*weight{d.weights, d.turned} {
+			for _, w := range m {
+				w.release()
+			}
+		}
+		d.gpu.Close()
+	}
+	for _, a := range d.adapters {
+		a.Release()
+	}
+	d.adapters = nil
+	return nil
+}
+
+// A pipeline is a compiled shader; those that need it meanwhile wait.
+type pipeline struct {
+	once   sync.Once
+	native *native.Pipeline
+	err    error
+}
+
+// pipeline compiles a shader, once a device.
+func (d *Device) pipeline(s *shader) (*native.Pipeline, error) {
+	if len(s.params) > maxParams {
+		return nil, errOnHost
+	}
+	text := s.text()
+	d.mu.Lock()
+	p := d.pipelines[text]
+	if p == nil {
+		p = &pipeline{}
+		d.pipelines[text] = p
+	}
+	d.mu.Unlock()
+	p.once.Do(func() {
+		p.native, p.err = d.gpu.Shader(s.name, text, append([]native.Binding{native.Uniform}, s.kinds...), s.checked)
+	})
+	return p.native, p.err
+}
+
+// errOnHost is what a row's bind gives when its kernel does not take these sizes: the node then runs on the host.
+var errOnHost = errors.New("these sizes run on the host")
+
+// A weight is a constant on the device: one buffer, or, above the largest binding, several of so many rows each.
+type weight struct {
+	pieces []*native.Buffer
+	rows   int
+}
+
+func (w *weight) release() {
+	if w != nil {
+		for _, b := range w.pieces {
+			b.Release()
+		}
+	}
+}
+
+// upload brings bytes to the device, in pieces of whole rows that can be bound.
+func (d *Device) upload(data []byte, rows int) (*weight, error) {
+	w := &weight{rows: rows}
+	row := int64(len(data))
+	if rows > 0 {
+		row /= int64(rows)
+	}
+	if int64(len(data)) > d.binding {
+		w.rows = int(d.binding / max(row, 1))
+		if w.rows == 0 {
+			return nil, errOnHost
+		}
+	}
+	for {
+		n := min(int64(len(data)), int64(max(w.rows, 1))*row)
+		b, err := d.gpu.Buffer("a weight", int64(pad(int(n), 16)), native.ForStorage|native.CopyTarget)
+		if err == nil {
+			w.pieces = append(w.pieces, b)
+			err = b.Write(0, data[:n])
+		}
+		if err != nil {
+			w.release()
+			return nil, err
+		}
+		if data = data[n:]; len(data) == 0 {
+			return w, nil
+		}
+	}
+}
+
+// weight finds or uploads a constant: the model's are shared, others belong to the binding.
+func (b *binder) weight(t *tensor.Tensor) (*weight, error) {
+	rows := 1
+	if t.Rank() > 0 {
+		rows = t.Shape()[0]
+	}
+	return b.shared(b.d.weights, t, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
+}
+
+// turn makes a constant matrix that is used transposed into one that is not: [N,K] becomes [K,N], once.
+func (b *binder) turn(o *operand, t *tensor.Tensor) error {
+	rows, cols := o.shape[0], o.shape[1]
+	w, err := b.shared(b.d.turned, t, func() (*weight, error) {
+		src, dst := t.Bytes(), make([]byte, len(t.Bytes()))
+		for i := range rows {
+			for j := range cols {
+				copy(dst[4*(j*rows+i):][:4], src[4*(i*cols+j):])
+			}
+		}
+		return b.d.upload(dst, cols)
+	})
+	if err != nil {
+		return err
+	}
+	o.weight, o.memory = w, memory{constant: w.pieces[0]}
+	o.shape, o.strides, o.off = tensor.Shape{cols, rows}, []int{rows, 1}, 0
+	return nil
+}
+
+// shared finds what make gives for a constant in a table of the device, if the constant is the model's.
+func (b *binder) shared(table map[*tensor.Tensor]*weight, t *tensor.Tensor, make func() (*weight, error)) (*weight, error) {
+	d := b.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := table[t]; w != nil {
+		return w, nil
+	}
+	if w := b.own[t]; w != nil {
+		return w, nil
+	}
+	w, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if _, model := d.weights[t]; model {
+		table[t] = w
+	} else {
+		b.own[t] = w
+	}
+	return w, nil
+}

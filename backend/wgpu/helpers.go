@@ -1,0 +1,90 @@
+package wgpu
+
+// helperText holds the functions that WGSL lacks or has not well enough. Whether a float is NaN is read off its bits:
+// drivers take x != x for false.
+var helperText = map[string]helper{
+	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
+	"is_inf": {nil, "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
+	// Max and min pass a NaN on, as ONNX's do.
+	"max_": {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"min_": {[]string{"is_nan"}, "fn min_(x: f32, y: f32) -> f32 { return select(select(min(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	// The Taylor series near 0, where the other form cancels; elsewhere Abramowitz and Stegun 7.1.26, within 1.5e-7.
+	"erf_": {nil, `fn erf_(x: f32) -> f32 {
+	let a = abs(x);
+	if (a < 1.0) {
+		let s = x * x;
+		return x * (1.1283791671 + s * (-0.3761263890 + s * (0.1128379167 + s * (-0.0268661706 + s * (0.0052239776 + s * (-0.0008548327
+			+ s * (0.0001205533 + s * (-0.0000149257 + s * (0.0000016462 + s * -0.0000001637)))))))));
+	}
+	let t = 1.0 / (1.0 + 0.3275911 * a);
+	let y = 1.0 - t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * exp(-min(a * a, 80.0));
+	return select(y, -y, x < 0.0);
+}
+`},
+	// Beyond 10, tanh is ±1 in float32; drivers overflow there.
+	"tanh_":     {nil, "fn tanh_(x: f32) -> f32 { return tanh(clamp(x, -10.0, 10.0)); }\n"},
+	"sigmoid_":  {nil, "fn sigmoid_(x: f32) -> f32 { return 1.0 / (1.0 + exp(clamp(-x, -88.0, 88.0))); }\n"},
+	"relu_":     {[]string{"is_nan"}, "fn relu_(x: f32) -> f32 { return select(max(x, 0.0), x, is_nan(x)); }\n"},
+	"gelu_":     {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * x * (1.0 + erf_(x * 0.70710678118)); }\n"},
+	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(x: f32) -> f32 { return 0.5 * x * (1.0 + tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
+	"softplus_": {nil, "fn softplus_(x: f32) -> f32 { return max(x, 0.0) + log(1.0 + exp(-abs(x))); }\n"},
+	// The series where the difference would cancel.
+	"expm1_": {nil, `fn expm1_(x: f32) -> f32 {
+	if (abs(x) < 0.3) { return x * (1.0 + x * (0.5 + x * (0.1666666667 + x * (0.0416666667 + x * (0.0083333333 + x * 0.0013888889))))); }
+	return exp(x) - 1.0;
+}
+`},
+	"sign_": {[]string{"is_nan"}, "fn sign_(x: f32) -> f32 { return select(sign(x), x, is_nan(x) || x == 0.0); }\n"},
+	// WGSL leaves powers of negative numbers open; whole exponents of them are common.
+	"pow_": {[]string{"is_nan"}, `fn pow_(x: f32, y: f32) -> f32 {
+	if (y == 2.0) { return x * x; }
+	if (y == 1.0) { return x; }
+	if (y == 3.0) { return x * x * x; }
+	if (y == 0.0) { return 1.0; }
+	if (y == 0.5 && x >= 0.0) { return sqrt(x); }
+	if (x > 0.0) { return pow(x, y); }
+	let odd = abs(y) < 16777216.0 && (i32(trunc(y)) & 1) == 1;
+	if (x == 0.0) { return select(0.0, 1.0 / select(abs(x), x, odd), y < 0.0); }
+	let r = pow(-x, y);
+	return select(bitcast<f32>(select(0x7fc00000u, bitcast<u32>(select(r, -r, odd)), trunc(y) == y)), x, is_nan(x));
+}
+`},
+	// 64-bit integers are two words, the low one first.
+	"neg64": {nil, "fn neg64(x: vec2<u32>) -> vec2<u32> { return vec2<u32>(~x.x + 1u, ~x.y + select(0u, 1u, x.x == 0u)); }\n"},
+	"add64": {nil, "fn add64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> { let s = x.x + y.x; return vec2<u32>(s, x.y + y.y + select(0u, 1u, s < x.x)); }\n"},
+	"sub64": {[]string{"add64", "neg64"}, "fn sub64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> { return add64(x, neg64(y)); }\n"},
+	"mul64": {nil, `fn mul64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
+	let a = x.x & 0xffffu; let b = x.x >> 16u; let c = y.x & 0xffffu; let d = y.x >> 16u;
+	let p = a * c; let q = a * d; let r = b * c;
+	let mid = (p >> 16u) + (q & 0xffffu) + (r & 0xffffu);
+	return vec2<u32>((p & 0xffffu) | (mid << 16u), b * d + (q >> 16u) + (r >> 16u) + (mid >> 16u) + x.x * y.y + x.y * y.x);
+}
+`},
+	"less64": {nil, "fn less64(x: vec2<u32>, y: vec2<u32>) -> bool { return select(bitcast<i32>(x.y) < bitcast<i32>(y.y), x.x < y.x, x.y == y.y); }\n"},
+	"wide64": {nil, "fn wide64(x: i32) -> vec2<u32> { return vec2<u32>(bitcast<u32>(x), bitcast<u32>(x >> 31u)); }\n"},
+	"float64": {[]string{"neg64"}, `fn float64(x: vec2<u32>) -> f32 {
+	let lo = bitcast<i32>(x.x);
+	if (bitcast<i32>(x.y) == (lo >> 31u)) { return f32(lo); }
+	let negative = (x.y >> 31u) == 1u;
+	let m = select(x, neg64(x), negative);
+	let y = f32(m.y) * 4294967296.0 + f32(m.x);
+	return select(y, -y, negative);
+}
+`},
+	"trunc64": {[]string{"neg64", "is_nan"}, `fn trunc64(x: f32) -> vec2<u32> {
+	if (is_nan(x)) { return vec2<u32>(0u, 0u); }
+	let m = trunc(abs(x));
+	if (m >= 9223372036854775808.0) { return select(vec2<u32>(0xffffffffu, 0x7fffffffu), vec2<u32>(0u, 0x80000000u), x < 0.0); }
+	let hi = u32(m / 4294967296.0);
+	let r = vec2<u32>(u32(m - f32(hi) * 4294967296.0), hi);
+	return select(r, neg64(r), x < 0.0);
+}
+`},
+	"trunc32": {[]string{"is_nan"}, `fn trunc32(x: f32) -> i32 {
+	if (is_nan(x)) { return 0; }
+	if (x >= 2147483648.0) { return 2147483647; }
+	if (x <= -2147483648.0) { return bitcast<i32>(0x80000000u); }
+	return i32(x);
+}
+`},
+}

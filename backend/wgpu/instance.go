@@ -1,0 +1,333 @@
+package wgpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Attach implements backend.Program.
+func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
+	mem, ok := m.(*arena)
+	if !ok {
+		return nil, errors.New("backend wgpu cannot run in the memory of another backend")
+	}
+	in := &instance{program: p, memory: mem, encoder: p.d.gpu.Encoder(), groups: make([]*native.BindGroup, p.dispatches()),
+		values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
+	runtime.AddCleanup(in, func(groups []*native.BindGroup) {
+		for _, g := range groups {
+			if g != nil {
+				g.Release()
+			}
+		}
+	}, in.groups)
+	return in, nil
+}
+
+func (p *program) dispatches() int {
+	n := 0
+	for _, a := range p.actions {
+		if _, ok := a.(*dispatch); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// instance is a program on a memory.
+type instance struct {
+	*program
+	memory    *arena
+	encoder   *native.Encoder
+	recording bool
+	groups    []*native.BindGroup // by dispatch
+	moved     int                 // the memory's count when groups were made
+	values    []*tensor.Tensor    // by the ID of a root: the host's copies
+	out       []*tensor.Tensor
+	mapped    []byte // the last download
+	last      *download
+	shown     *byte // where the outputs in out lie
+	poison    *poisoner
+}
+
+// Run implements backend.Instance.
+func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+	if err := in.ready(); err != nil {
+		return nil, err
+	}
+	for i, v := range in.planned.Graph.Inputs {
+		in.values[v.ID] = inputs[i]
+	}
+	defer func() {
+		if err != nil && in.recording {
+			in.encoder.Abandon()
+			in.recording = false
+		}
+	}()
+	if in.memory.poison != 0 {
+		if err := in.poisonAll(); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range in.actions {
+		if err := a.run(in); err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if err := in.submit(); err != nil { // nothing reads what is left, but it must not stay behind
+		return nil, err
+	}
+	return in.results()
+}
+
+// ready makes room in the memory and binds its buffers, again only when they have moved.
+func (in *instance) ready() error {
+	if in.memory.staging != nil {
+		in.memory.staging.Unmap()
+	}
+	in.mapped, in.last = nil, nil
+	if err := in.memory.grow(in.program); err != nil {
+		return err
+	}
+	if in.moved == in.memory.moved {
+		return nil
+	}
+	in.shown = nil
+	for _, a := range in.actions {
+		d, ok := a.(*dispatch)
+		if !ok {
+			continue
+		}
+		g, err := in.bind(d)
+		if err != nil {
+			return err
+		}
+		if old := in.groups[d.number]; old != nil {
+			old.Release()
+		}
+		in.groups[d.number] = g
+	}
+	in.poison = nil
+	in.moved = in.memory.moved
+	return nil
+}
+
+// bind binds the memories of a dispatch.
+func (in *instance) bind(d *dispatch) (*native.BindGroup, error) {
+	ranges := []native.Range{{Buffer: in.params, Offset: int64(d.number) * paramBytes, Size: paramBytes}}
+	for _, m := range d.memories {
+		b := m.constant
+		switch {
+		case m.status:
+			b = in.memory.status
+		case b == nil:
+			b = in.memory.segments[m.arena]
+		}
+		ranges = append(ranges, native.Range{Buffer: b, Size: b.Size})
+	}
+	return in.d.gpu.Bind(d.pipeline, ranges)
+}
+
+// record makes sure that commands are being recorded.
+func (in *instance) record() error {
+	if in.recording {
+		return nil
+	}
+	if err := in.encoder.Begin(); err != nil {
+		return err
+	}
+	in.recording = true
+	return nil
+}
+
+// submit sends what was recorded.
+func (in *instance) submit() error {
+	if !in.recording {
+		return nil
+	}
+	in.recording = false
+	return in.encoder.Submit()
+}
+
+func (d *dispatch) run(in *instance) error {
+	if err := in.pass(d.step); err != nil {
+		return err
+	}
+	if err := in.record(); err != nil {
+		return err
+	}
+	in.encoder.Dispatch(d.pipeline, in.groups[d.number], d.groups)
+	return nil
+}
+
+// run writes the host's bytes. What was recorded goes first: it may still use the memory.
+func (u *upload) run(in *instance) error {
+	if err := in.submit(); err != nil {
+		return err
+	}
+	return in.memory.segments[u.arena].Write(u.off, in.values[u.root].Bytes())
+}
+
+// run waits for the values, and for the status words behind them.
+func (d *download) run(in *instance) error {
+	if err := in.fetched(); err != nil { // a mapped buffer cannot be written
+		return err
+	}
+	if err := in.record(); err != nil {
+		return err
+	}
+	for i, p := range d.places {
+		in.encoder.Copy(in.memory.staging, d.at[i], in.memory.segments[p.arena], p.off, p.size)
+	}
+	words := int64(in.status)
+	if words > 0 {
+		in.encoder.Copy(in.memory.staging, d.size(), in.memory.status, 0, 4*words)
+	}
+	if err := in.submit(); err != nil {
+		return err
+	}
+	bytes, err := in.memory.staging.Map(d.size() + 4*words)
+	if err != nil {
+		return err
+	}
+	in.mapped, in.last = bytes, d
+	return in.check(bytes[d.size():])
+}
+
+// check finds errors that kernels left, and clears them.
+func (in *instance) check(status []byte) error {
+	for _, r := range in.reporters {
+		if at := 4 * r.word; binary.LittleEndian.Uint32(status[at:]) != 0 {
+			index := int32(binary.LittleEndian.Uint32(status[at+4:]))
+			if err := in.memory.status.Write(0, make([]byte, 4*in.status)); err != nil {
+				return err
+			}
+			x := r.node.Inputs[0].Type.Sizes()
+			axis := r.node.Op.(ir.Gather).Axis
+			return r.node.Fail(fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, x[axis]))
+		}
+	}
+	return nil
+}
+
+// fetched copies a download to the host's values, so that the staging buffer is free for the next.
+func (in *instance) fetched() error {
+	if in.last == nil {
+		return nil
+	}
+	for i, p := range in.last.places {
+		root := in.root(p.root)
+		t, err := tensor.FromBytes(root.Type.DType, root.Type.Sizes(), slices.Clone(in.mapped[in.last.at[i]:][:p.size]))
+		if err != nil {
+			return err
+		}
+		in.values[p.root] = t
+	}
+	in.memory.staging.Unmap()
+	in.mapped, in.last = nil, nil
+	return nil
+}
+
+// root finds a value of the graph that has memory of its own.
+func (in *instance) root(id int) *ir.Value {
+	for _, l := range in.planned.Layouts {
+		if l.Root != nil && l.Root.ID == id {
+			return l.Root
+		}
+	}
+	panic("wgpu: no such root") // its place came from it
+}
+
+func (h *host) run(in *instance) error {
+	if err := in.fetched(); err != nil {
+		return err
+	}
+	args := make([]*tensor.Tensor, len(h.in))
+	for i := range h.in {
+		if h.node.Inputs[i] != nil {
+			args[i] = h.in[i].tensor(in.values)
+		}
+	}
+	results, err := h.node.Op.Eval(args)
+	if err != nil {
+		return h.node.Fail(err)
+	}
+	if len(results) != len(h.out) {
+		return h.node.Fail(fmt.Errorf("%d results where the graph has %d", len(results), len(h.out)))
+	}
+	for i, t := range results {
+		if o := &h.out[i]; t.DType() != o.dtype || !t.Shape().Equal(o.shape) {
+			return h.node.Fail(fmt.Errorf("result %d is %s where the graph says %s%s", i, t, o.dtype, o.shape))
+		}
+		in.values[h.out[i].root] = t
+	}
+	return in.pass(h.step)
+}
+
+// tensor shows an operand in the host's copy of its root; what strides scatter is brought together.
+func (o *operand) tensor(values []*tensor.Tensor) *tensor.Tensor {
+	t := o.constant
+	if t == nil {
+		t = values[o.root]
+	}
+	if o.width == 0 { // strings and types below a byte have no views with an offset
+		return t.Reshape(o.shape...)
+	}
+	n := o.elements()
+	y := tensor.New(o.dtype, o.shape...)
+	src, dst := t.Bytes()[min(o.off, len(t.Bytes())):], y.Bytes()
+	if o.contiguous() {
+		copy(dst, src[:n*o.width])
+		return y
+	}
+	index := make([]int, len(o.shape))
+	for i, at := 0, 0; i < n; i++ {
+		copy(dst[i*o.width:][:o.width], src[at*o.width:])
+		for k := len(index) - 1; k >= 0; k-- {
+			index[k]++
+			at += o.strides[k]
+			if index[k] < o.shape[k] {
+				break
+			}
+			at -= o.strides[k] * o.shape[k]
+			index[k] = 0
+		}
+	}
+	return y
+}
+
+// results shows the outputs: those of the device in the staging buffer, which stays mapped until the next run.
+func (in *instance) results() ([]*tensor.Tensor, error) {
+	same := in.mapped != nil && in.shown == &in.mapped[0]
+	for i := range in.outputs {
+		o := &in.outputs[i]
+		n := o.elements() * o.width
+		switch {
+		case o.onHost:
+			in.out[i] = o.tensor(in.values)
+		case n == 0:
+			in.out[i] = tensor.New(o.dtype, o.shape...)
+		case !same || in.out[i] == nil:
+			t, err := tensor.FromBytes(o.dtype, o.shape, in.mapped[in.last.at[o.staged]+int64(o.off):][:n])
+			if err != nil {
+				return nil, err
+			}
+			in.out[i] = t
+		}
+	}
+	if in.mapped != nil {
+		in.shown = &in.mapped[0]
+	}
+	return in.out, nil
+}

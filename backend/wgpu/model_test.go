@@ -1,0 +1,202 @@
+package wgpu_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc"
+	_ "github.com/rlxc/rlxc/backend/wgpu"
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func needLibrary(t *testing.T) {
+	if os.Getenv("RLXC_WGPU") == "" {
+		t.Skip("RLXC_WGPU is not set")
+	}
+}
+
+func builtIn(t *testing.T, name string) *rlxc.Model {
+	fsys, err := models.FS(name)
+	require.NoError(t, err)
+	m, err := rlxc.OpenFS(fsys, "model.onnx")
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// ids makes inputs of a BERT model.
+func ids(batch, seq int, r *rand.Rand) rlxc.Tensors {
+	word, mask, kind := tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq)
+	for i := range batch * seq {
+		word.SetInt64(i, int64(r.IntN(1000)))
+		if i%seq == 0 || r.IntN(5) > 0 {
+			mask.SetInt64(i, 1)
+		}
+		kind.SetInt64(i, int64(r.IntN(2)))
+	}
+	return rlxc.Tensors{"input_ids": word, "attention_mask": mask, "token_type_ids": kind}
+}
+
+func session(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
+	p, err := m.Compile(o)
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.NoError(t, p.Close())
+	})
+	return s
+}
+
+func compare(t *testing.T, name string, got, want *tensor.Tensor, atol, rtol float64) {
+	t.Helper()
+	require.Equal(t, want.String(), got.String(), name)
+	for i := range want.Len() {
+		g, w := got.Float64(i), want.Float64(i)
+		if !(math.Abs(g-w) <= atol+rtol*math.Abs(w)) && !(math.IsNaN(g) && math.IsNaN(w)) && g != w {
+			t.Fatalf("%s[%d] = %v, want %v", name, i, g, w)
+		}
+	}
+}
+
+func TestBertTiny(t *testing.T) {
+	needLibrary(t)
+	m := builtIn(t, "bert-tiny")
+	for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
+		gpu := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
+		cpu := session(t, m, rlxc.CompileOptions{Level: level})
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, shape := range [][2]int{{1, 1}, {2, 7}, {1, 33}, {3, 16}, {2, 7}} {
+			in := ids(shape[0], shape[1], r)
+			want, err := cpu.Run(context.Background(), in)
+			require.NoError(t, err)
+			got, err := gpu.Run(context.Background(), in)
+			require.NoError(t, err)
+			for name := range want {
+				compare(t, fmt.Sprint(name, " ", shape, " O", level), got[name], want[name], 2e-5, 1e-4)
+			}
+		}
+	}
+}
+
+// TestManySessions runs sessions of one program at once.
+func TestManySessions(t *testing.T) {
+	needLibrary(t)
+	m := builtIn(t, "bert-tiny")
+	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	require.NoError(t, err)
+	defer p.Close()
+	cpu := session(t, m, rlxc.CompileOptions{})
+	const sessions = 8
+	var in [sessions]rlxc.Tensors
+	var want [sessions]map[string]*tensor.Tensor
+	for i := range in {
+		in[i] = ids(1+i%3, 4+i, rand.New(rand.NewPCG(uint64(i), 0)))
+		out, err := cpu.Run(context.Background(), in[i])
+		require.NoError(t, err)
+		want[i] = map[string]*tensor.Tensor{}
+		for name, x := range out {
+			want[i][name] = x.Clone()
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range in {
+		wg.Go(func() {
+			s, err := p.NewSession()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for range 3 {
+				got, err := s.Run(context.Background(), in[i])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for name := range want[i] {
+					compare(t, name, got[name], want[i][name], 2e-5, 1e-4)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestBadIndex reads past a table: an error that names the node, and the session works on.
+func TestBadIndex(t *testing.T) {
+	needLibrary(t)
+	gpu := session(t, builtIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "wgpu"})
+	in := ids(1, 4, rand.New(rand.NewPCG(1, 1)))
+	for _, bad := range []int64{1000, -1001, 1 << 40, -1 << 33} {
+		in["input_ids"].SetInt64(2, bad)
+		_, err := gpu.Run(context.Background(), in)
+		require.ErrorContains(t, err, "word_embeddings/Gather", fmt.Sprint(bad))
+		require.ErrorContains(t, err, "is out of range: axis 0 has size 1000")
+	}
+	in["input_ids"].SetInt64(2, -1000)
+	_, err := gpu.Run(context.Background(), in)
+	require.NoError(t, err)
+}
+
+func TestNoDevice(t *testing.T) {
+	m := builtIn(t, "bert-tiny")
+	t.Setenv("RLXC_WGPU", filepath.Join(t.TempDir(), "none.so"))
+	_, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	require.ErrorIs(t, err, rlxc.ErrNoDevice)
+}
+
+func readPB(t *testing.T, path string) *tensor.Tensor {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	tp := new(onnxpb.TensorProto)
+	require.NoError(t, proto.Unmarshal(data, tp))
+	x, err := onnx.Tensor(tp)
+	require.NoError(t, err)
+	return x
+}
+
+func TestFixtures(t *testing.T) {
+	needLibrary(t)
+	dir := os.Getenv("RLXC_FIXTURES")
+	if dir == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	names := []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static", "bert-tiny-external", "bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"}
+	for _, name := range names {
+		for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
+			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+				m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
+				require.NoError(t, err)
+				defer m.Close()
+				s := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
+				sets, _ := filepath.Glob(filepath.Join(dir, name, "test_data_set_*"))
+				require.NotEmpty(t, sets)
+				for _, set := range sets {
+					in := rlxc.Tensors{}
+					for i, v := range m.Inputs() {
+						in[v.Name] = readPB(t, filepath.Join(set, fmt.Sprintf("input_%d.pb", i)))
+					}
+					out, err := s.Run(context.Background(), in)
+					require.NoError(t, err)
+					for i, v := range m.Outputs() {
+						compare(t, v.Name, out[v.Name], readPB(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i))), 2e-5, 1e-4)
+					}
+				}
+			})
+		}
+	}
+}

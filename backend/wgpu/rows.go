@@ -1,0 +1,71 @@
+package wgpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
+type row struct {
+	target.Row
+	// bind makes the launches of a bound node, or gives errOnHost; nil where Runs is not OnKernel.
+	bind func(b *binder, n *ir.Node) ([]launch, error)
+	// pieces reports whether operand i may be a constant above the largest binding.
+	pieces func(i int) bool
+}
+
+var (
+	onHost = row{Row: target.Row{Runs: target.OnHost}}
+	asView = row{Row: target.Row{Runs: target.AsView}}
+)
+
+// table is the list of kernels. An op without a row fails when a device is opened.
+func (d *Device) table() [ir.NumKinds]row {
+	return [ir.NumKinds]row{
+		ir.KindUnary:  unaryRow,
+		ir.KindBinary: binaryRow,
+		ir.KindWhere:  whereRow,
+		ir.KindCast:   castRow,
+		ir.KindClip:   clipRow,
+
+		ir.KindReshape:     asView,
+		ir.KindTranspose:   asView,
+		ir.KindSlice:       asView,
+		ir.KindExpand:      asView,
+		ir.KindCopy:        copyRow,
+		ir.KindMaterialize: onHost,
+		ir.KindConcat:      concatRow,
+		ir.KindPad:         onHost,
+		ir.KindTile:        onHost,
+		ir.KindTrilu:       onHost,
+
+		ir.KindGather:          gatherRow,
+		ir.KindGatherElements:  onHost,
+		ir.KindGatherND:        onHost,
+		ir.KindScatterElements: onHost,
+		ir.KindScatterND:       onHost,
+		ir.KindOneHot:          onHost,
+
+		ir.KindReduce:    reduceRow,
+		ir.KindArgReduce: onHost,
+		ir.KindSoftmax:   softmaxRow,
+		ir.KindCumSum:    onHost,
+
+		ir.KindDims:  onHost,
+		ir.KindRange: onHost,
+
+		ir.KindMatMul:    matMulRow,
+		ir.KindLayerNorm: layerNormRow,
+		ir.KindAttention: d.attentionRow(),
+		ir.KindRotary:    onHost,
+
+		ir.KindQuantize:        onHost,
+		ir.KindDequantize:      onHost,
+		ir.KindDynamicQuantize: onHost,
+		ir.KindQMatMul:         onHost,
+		ir.KindMatMulNBits:     onHost,
+
+		ir.KindActCopy: copyRow,
+		ir.KindCustom:  onHost,
+	}
+}

@@ -1,0 +1,157 @@
+package wgpu
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+)
+
+// A shader is a kernel in the making: WGSL text, the memories that it binds, and the numbers that it reads from the uniform
+// buffer. Only structure goes into the text, so that shapes share pipelines; sizes, strides and offsets are parameters.
+//
+// Binding 0 is the parameters, P; the memories m1, m2, … follow. All memories of a shader are arrays of one WGSL type: an
+// arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
+type shader struct {
+	name     string
+	word     string // u32, f32 or vec4<f32>: what the memories are arrays of
+	wordSize int64
+	size     int // invocations of a workgroup
+	shared   strings.Builder
+	helpers  []string // functions and constants that body calls, by name in helperText
+	body     strings.Builder
+	memories []memory
+	kinds    []native.Binding
+	params   []uint32
+	checked  bool
+}
+
+// maxParams is the number of 32-bit parameters of a shader: the smallest offset alignment of uniforms that all devices take
+// is 256 bytes.
+const (
+	paramBytes = 256
+	maxParams  = paramBytes / 4
+)
+
+func newShader(name, word string, size int) *shader {
+	return &shader{name: name, word: word, size: size, wordSize: map[string]int64{"u32": 4, "f32": 4, "vec4<f32>": 16}[word]}
+}
+
+// A memory is what a shader binds: a segment of the arena, a piece of a constant, or the run's status words.
+type memory struct {
+	arena    int            // of the plan, where constant is nil
+	constant *native.Buffer // read-only
+	status   bool
+}
+
+// bind gives the name of a memory in the text.
+func (s *shader) bind(m memory) string {
+	for i, old := range s.memories {
+		if old == m {
+			return fmt.Sprintf("m%d", i+1)
+		}
+	}
+	kind := native.Storage
+	if m.constant != nil {
+		kind = native.ReadOnly
+	}
+	s.memories, s.kinds = append(s.memories, m), append(s.kinds, kind)
+	return fmt.Sprintf("m%d", len(s.memories))
+}
+
+// u gives the text that reads an unsigned parameter.
+func (s *shader) u(v int) string {
+	s.params = append(s.params, uint32(v))
+	i := len(s.params) - 1
+	return fmt.Sprintf("P[%d].%c", i/4, "xyzw"[i%4])
+}
+
+// f gives the text that reads a float parameter.
+func (s *shader) f(v float32) string {
+	s.params = append(s.params, math.Float32bits(v))
+	i := len(s.params) - 1
+	return fmt.Sprintf("bitcast<f32>(P[%d].%c)", i/4, "xyzw"[i%4])
+}
+
+// put appends a line to the body.
+func (s *shader) put(format string, args ...any) {
+	fmt.Fprintf(&s.body, format, args...)
+	s.body.WriteByte('\n')
+}
+
+// share declares workgroup memory.
+func (s *shader) share(name, element string, n int) {
+	fmt.Fprintf(&s.shared, "var<workgroup> %s: array<%s, %d>;\n", name, element, n)
+}
+
+// text is the whole module.
+func (s *shader) text() string {
+	var t strings.Builder
+	fmt.Fprintf(&t, "@group(0) @binding(0) var<uniform> P: array<vec4<u32>, %d>;\n", maxParams/4)
+	for i, k := range s.kinds {
+		access := "read_write"
+		if k == native.ReadOnly {
+			access = "read"
+		}
+		fmt.Fprintf(&t, "@group(0) @binding(%d) var<storage, %s> m%d: array<%s>;\n", i+1, access, i+1, s.word)
+	}
+	t.WriteString(s.shared.String())
+	for _, h := range withNeeds(s.helpers) {
+		t.WriteString(helperText[h].text)
+	}
+	fmt.Fprintf(&t, "@compute @workgroup_size(%d) fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>, "+
+		"@builtin(local_invocation_index) lid: u32) {\n%s}\n", s.size, s.body.String())
+	return t.String()
+}
+
+// use asks for helper functions.
+func (s *shader) use(names ...string) { s.helpers = append(s.helpers, names...) }
+
+// maxGroups is the number of workgroups along an axis that every device takes.
+const maxGroups = 65535
+
+// spread lays n workgroups out over two axes; linear is the text of a workgroup's number.
+func spread(n int) [3]uint32 {
+	x := min(n, maxGroups)
+	return [3]uint32{uint32(x), uint32((n + x - 1) / max(x, 1)), 1}
+}
+
+const linear = "(wg.y * nwg.x + wg.x)"
+
+// A launch is one dispatch of a shader.
+type launch struct {
+	shader *shader
+	groups [3]uint32
+}
+
+// a helper is a piece of WGSL that shaders share, and what it calls.
+type helper struct {
+	needs []string
+	text  string
+}
+
+// withNeeds lists helpers with all that they call first, each once.
+func withNeeds(names []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	var add func(string)
+	add = func(n string) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		h, ok := helperText[n]
+		if !ok {
+			panic("wgpu: no helper " + n)
+		}
+		for _, m := range h.needs {
+			add(m)
+		}
+		out = append(out, n)
+	}
+	for _, n := range names {
+		add(n)
+	}
+	return out
+}
