@@ -35,6 +35,9 @@ func qkvRules() []*Rule {
 			weights, biases := make([]*tensor.Tensor, len(parts)), make([]*tensor.Tensor, len(parts))
 			for i, n := range parts {
 				names[i], weights[i] = n.Inputs[ir.MatMulB].Name, n.Inputs[ir.MatMulB].Const
+				if n.Op.(ir.MatMul).TransB != transB {
+					weights[i] = transposed(weights[i])
+				}
 				if b := ir.Operand(n.Inputs, ir.MatMulBias); b != nil {
 					biases[i] = b.Const
 				}
@@ -91,10 +94,12 @@ func attentionOf(n *ir.Node) *ir.Node {
 	}
 }
 
-// packs reports whether two products of the same value can become one: the same op, weights and biases that are
-// constants of one type.
+// packs reports whether two products of the same value can become one: the same op up to the layout of the weight, weights
+// and biases that are constants of one type.
 func packs(a, b *ir.Node) bool {
-	if a.Op != b.Op {
+	o := a.Op.(ir.MatMul)
+	p, ok := b.Op.(ir.MatMul)
+	if p.TransB = o.TransB; !ok || o != p {
 		return false
 	}
 	for i := ir.MatMulB; i <= ir.MatMulResidual; i++ {
@@ -125,6 +130,18 @@ func join(axis int, parts ...*tensor.Tensor) *tensor.Tensor {
 			copy(y.Bytes()[i*row+at:][:run], p.Bytes()[i*run:])
 		}
 		at += run
+	}
+	return y
+}
+
+// transposed is a matrix of whole-byte elements with rows for columns.
+func transposed(t *tensor.Tensor) *tensor.Tensor {
+	rows, cols, w := t.Shape()[0], t.Shape()[1], t.DType().Size()
+	y := tensor.New(t.DType(), cols, rows)
+	for r := range rows {
+		for c := range cols {
+			copy(y.Bytes()[(c*rows+r)*w:][:w], t.Bytes()[(r*cols+c)*w:])
+		}
 	}
 	return y
 }

@@ -39,6 +39,8 @@ var passes = []pass{
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
 	{name: "cse", level: O1, run: cse},
 
+	// Products of codes are written in many ways, which the passes below would take apart.
+	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), quantEpilogueRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
@@ -46,10 +48,10 @@ var passes = []pass{
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), sinkRules(), broadcastRules(), identityRules)},
-	{name: "qkv", level: O2, rules: qkvRules()},
+	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
-	{name: "epilogues", level: O2, rules: slices.Concat(epilogueRules(), identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), epilogueRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
 	{name: "order", level: O2, run: order},

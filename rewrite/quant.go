@@ -1,0 +1,350 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// perTensor reports whether v is quantised or dequantised by op T with one scale and zero point for the whole tensor.
+func perTensor[T ir.Op](v *ir.Value) bool {
+	if v == nil || v.Def == nil {
+		return false
+	}
+	_, ok := v.Def.Op.(T)
+	return ok && len(v.Def.Inputs[1].Type.Shape) == 0
+}
+
+func byteCodes(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
+
+// dequantized is any value that stands for codes. It is no node of the pattern: others may read it, and it costs nothing
+// to compute it twice.
+func dequantized() *pattern {
+	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
+}
+
+// sum32 is the bare int32 sums of a product of codes.
+func sum32(rest ...*pattern) *pattern {
+	p := node[ir.QMatMul](rest...)
+	return p.rest().when("bare sums", func(_ *match, v *ir.Value) bool { return v.Type.DType == tensor.I32 })
+}
+
+// at gives operand i of the node that makes v.
+func at(v *ir.Value, i int) *ir.Value { return ir.Operand(v.Def.Inputs, i) }
+
+// qOperands copies a product's operands into all ten places.
+func qOperands(v *ir.Value) []*ir.Value {
+	return append(slices.Clone(v.Def.Inputs), make([]*ir.Value, ir.QMatMulYZero+1-len(v.Def.Inputs))...)
+}
+
+// isOne reports whether v holds one element.
+func single(v *ir.Value) bool { return v.Type.Shape.Elements().Is(1) }
+
+// quantRules bring every spelling of a product of codes into QMatMul, and codes to where products read them. They stand
+// before everything that would take the patterns apart.
+func quantRules() []*Rule {
+	x, s, t := value(), value(), value()
+	sums := sum32()
+	wide := with(node[ir.Cast](sums), func(o ir.Cast) bool { return o.To == tensor.F32 })
+	scaled := product(wide, s, t)
+	once := binary(ir.Mul, wide, s)
+	finish := func(m *match, a, b *ir.Value) *ir.Value {
+		q := m.get(sums)
+		in := qOperands(q)
+		n := q.Type.Shape[len(q.Type.Shape)-1]
+		if !single(a) {
+			a, b = b, a
+		}
+		if !single(a) || !single(b) && (len(b.Type.Shape) != 1 || ir.Same(b.Type.Shape[0], n) != ir.Yes) {
+			return m.refuse("its scales are neither one number nor one for each column")
+		}
+		a = m.reshape(a, ir.Shape{})
+		if single(b) {
+			b = m.reshape(b, ir.Shape{})
+		}
+		in[ir.QMatMulAScale], in[ir.QMatMulBScale] = a, b
+		return m.emit(q.Def.Op, in...)
+	}
+
+	codes := dequantized()
+	viewed := either(node[ir.Reshape](codes), node[ir.Transpose](codes), node[ir.Slice](codes), node[ir.Expand](codes))
+	views := either(node[ir.Reshape](x), node[ir.Transpose](x), node[ir.Slice](x))
+	quantisedView := node[ir.Quantize](views).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	index := value()
+	gathered := node[ir.Gather](codes, index)
+	again := node[ir.Quantize](codes).rest()
+	floating := node[ir.MatMul]().rest().when("a product of dequantised values", func(_ *match, v *ir.Value) bool {
+		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
+	})
+	return []*Rule{
+		{Name: "qmatmul.scales", pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(s), m.get(t)) }},
+		{Name: "qmatmul.scale", pattern: once, near: 3, build: func(m *match) *ir.Value {
+			return finish(m, m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))))
+		}},
+		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
+			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0]))
+		}},
+		{Name: "quantize.view", pattern: quantisedView, build: func(m *match) *ir.Value {
+			q := m.root
+			return m.emit(m.get(views).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
+		}},
+		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value {
+			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0], m.get(index)))
+		}},
+		// Codes of a value that the same scale gave codes already.
+		{Name: "quantize.again", pattern: again, build: func(m *match) *ir.Value {
+			from := m.get(codes).Def
+			if m.root.Outputs[0].Type.DType != from.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], from.Inputs[1]) ||
+				!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(from.Inputs, 2)) {
+				return nil
+			}
+			return from.Inputs[0]
+		}},
+		{Name: "qmatmul.dequantized", pattern: floating, near: 2, build: buildDequantized},
+	}
+}
+
+func isDequantized(v *ir.Value) bool {
+	if v == nil || v.Def == nil {
+		return false
+	}
+	_, ok := v.Def.Op.(ir.Dequantize)
+	return ok
+}
+
+// sameScalar reports whether two operands are the same value, or constants of one equal element.
+func sameScalar(a, b *ir.Value) bool {
+	if a == b {
+		return true
+	}
+	p, ok := numberOf(a)
+	q, ok2 := numberOf(b)
+	return ok && ok2 && p == q && a.Type.DType == b.Type.DType
+}
+
+// dequantize makes the values of other codes with the scale of old.
+func (m *match) dequantize(old, codes *ir.Value) *ir.Value {
+	return m.emit(old.Def.Op, append([]*ir.Value{codes}, old.Def.Inputs[1:]...)...)
+}
+
+// buildDequantized makes a product of dequantised values a product of their codes.
+func buildDequantized(m *match) *ir.Value {
+	n := m.root
+	op := n.Op.(ir.MatMul)
+	a, b := n.Inputs[ir.MatMulA], n.Inputs[ir.MatMulB]
+	if !isDequantized(a) || !isDequantized(b) {
+		return m.refuse("only one of its operands is quantised")
+	}
+	if d := n.Outputs[0].Type.DType; d != tensor.F32 {
+		return m.refuse("it is a product of %s", d)
+	}
+	if !perTensor[ir.Dequantize](a) {
+		return m.refuse("operand 0 has more than one scale")
+	}
+	columns := len(b.Type.Shape) - 1
+	if op.TransB {
+		columns--
+	}
+	if o := b.Def.Op.(ir.Dequantize); !perTensor[ir.Dequantize](b) && (o.Block != 0 || o.Axis != columns || len(b.Type.Shape) != 2) {
+		return m.refuse("the scales of operand 1 are not for its columns")
+	}
+	for i, v := range []*ir.Value{a, b} {
+		if d := at(v, 0).Type.DType; !byteCodes(d) {
+			return m.refuse("operand %d has codes of %s", i, d)
+		}
+	}
+	scale := at(a, 1)
+	if op.Scale() != 1 {
+		number, ok := numberOf(scale)
+		if !ok {
+			return m.refuse("its factor and a scale that is computed")
+		}
+		scale = m.likeConstant(scale, number*float64(op.Scale()))
+	}
+	return m.emit(ir.QMatMul{TransB: op.TransB, Act: op.Act}, at(a, 0), at(b, 0), at(a, 2), at(b, 2), scale, at(b, 1),
+		ir.Operand(n.Inputs, ir.MatMulBias), ir.Operand(n.Inputs, ir.MatMulResidual))
+}
+
+// floats is a product of codes whose result is in floats, as far as it got.
+func qFloats(upTo int) *pattern {
+	return node[ir.QMatMul]().rest().when("a product of codes in floats", func(_ *match, v *ir.Value) bool {
+		if v.Type.DType != tensor.F32 {
+			return false
+		}
+		for i := upTo; i <= ir.QMatMulYZero; i++ {
+			if at(v, i) != nil {
+				return false
+			}
+		}
+		return upTo > ir.QMatMulBias || v.Def.Op.(ir.QMatMul).Act == ir.NoActivation
+	})
+}
+
+// quantEpilogueRules put what follows a product of codes into it, in the order in which it runs there.
+func quantEpilogueRules() []*Rule {
+	bias, residual := value(), value()
+	bare, biased, any := qFloats(ir.QMatMulBias), qFloats(ir.QMatMulResidual), qFloats(ir.QMatMulYScale)
+	activated := node[ir.Unary](biased)
+	noResidual := qFloats(ir.QMatMulResidual)
+	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	set := func(m *match, p *pattern, values map[int]*ir.Value) *ir.Value {
+		in := qOperands(m.get(p))
+		for i, v := range values {
+			in[i] = v
+		}
+		return m.emit(m.get(p).Def.Op, in...)
+	}
+	return []*Rule{
+		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
+			v := m.get(bias)
+			s := v.Type.Shape
+			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
+				s = s[1:]
+			}
+			if len(s) != 1 {
+				return nil
+			}
+			return set(m, bare, map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
+		}},
+		{Name: "qmatmul.activation", pattern: activated, build: func(m *match) *ir.Value {
+			o := opOf[ir.QMatMul](m, biased)
+			if o.Act != ir.NoActivation {
+				return nil
+			}
+			for act := ir.NoActivation + 1; act < ir.NumActivations; act++ {
+				if opOf[ir.Unary](m, activated) == (ir.Unary{Fn: act.Unary()}) {
+					o.Act = act
+					return m.emit(o, m.get(biased).Def.Inputs...)
+				}
+			}
+			return nil
+		}},
+		{Name: "qmatmul.residual", pattern: binary(ir.Add, noResidual, residual), build: func(m *match) *ir.Value {
+			if !m.get(residual).Type.Equal(m.get(noResidual).Type) {
+				return nil
+			}
+			return set(m, noResidual, map[int]*ir.Value{ir.QMatMulResidual: m.get(residual)})
+		}},
+		{Name: "qmatmul.quantize", pattern: quantised, build: func(m *match) *ir.Value {
+			zero := ir.Operand(m.root.Inputs, 2)
+			if d := m.root.Outputs[0].Type.DType; !byteCodes(d) {
+				return m.refuse("its result is quantised to %s", d)
+			} else if zero == nil {
+				zero = m.e.g.NewConst("", tensor.New(d))
+			}
+			return set(m, any, map[int]*ir.Value{ir.QMatMulYScale: m.root.Inputs[1], ir.QMatMulYZero: zero})
+		}},
+	}
+}
+
+// quantLateRules run when products have been packed: a product that alone reads a value's codes quantises it on the way.
+func quantLateRules() []*Rule {
+	x := value()
+	dynamic := node[ir.QMatMul](node[ir.DynamicQuantize](x)).rest()
+	return []*Rule{{Name: "qmatmul.dynamic", pattern: dynamic, build: func(m *match) *ir.Value {
+		in := slices.Clone(m.root.Inputs)
+		q := in[ir.QMatMulA].Def
+		if !in[ir.QMatMulB].IsConst() || ir.Operand(in, ir.QMatMulAScale) != q.Outputs[1] || in[ir.QMatMulAZero] != q.Outputs[2] {
+			return nil
+		}
+		in[ir.QMatMulA], in[ir.QMatMulAZero], in[ir.QMatMulAScale] = m.get(x), nil, nil
+		return m.emit(m.root.Op, in...)
+	}}}
+}
+
+// quantQKVRule packs the products that one attention makes of the same codes, as qkvRules do for floats.
+func quantQKVRule() *Rule {
+	first := qFloats(ir.QMatMulResidual)
+	return &Rule{Name: "qmatmul.packed", pattern: first, build: func(m *match) *ir.Value {
+		reader := attentionOf(m.root)
+		if reader == nil {
+			return nil
+		}
+		parts := []*ir.Node{m.root}
+		for _, u := range m.root.Inputs[ir.QMatMulA].Uses {
+			if u.Index == ir.QMatMulA && u.Node != m.root && packsCodes(m.root, u.Node) && attentionOf(u.Node) == reader {
+				parts = append(parts, u.Node)
+			}
+		}
+		if len(parts) == 1 || !packsCodes(m.root, m.root) {
+			return nil
+		}
+		slices.SortFunc(parts[1:], func(a, b *ir.Node) int { return m.e.at[a] - m.e.at[b] })
+		m.include(parts[1:]...)
+		axis, columns := 1, 1
+		if m.root.Op.(ir.QMatMul).TransB {
+			axis, columns = 0, 0
+		}
+		in := qOperands(m.root.Outputs[0])
+		for _, i := range []int{ir.QMatMulB, ir.QMatMulBZero, ir.QMatMulBScale, ir.QMatMulBias} {
+			if in[i] == nil {
+				continue
+			}
+			var list []*tensor.Tensor
+			for _, n := range parts {
+				t := n.Inputs[i].Const
+				if i != ir.QMatMulB {
+					t = repeated(t, n.Inputs[ir.QMatMulB].Const.Shape()[columns])
+				}
+				list = append(list, t)
+			}
+			along := 0
+			if i == ir.QMatMulB {
+				along = axis
+			}
+			in[i] = m.e.g.NewConst("", join(along, list...))
+		}
+		y := m.emit(m.root.Op, in...)
+		last, offset := len(y.Type.Shape)-1, 0
+		var out *ir.Value
+		for i, n := range parts {
+			size := n.Outputs[0].Type.Shape[last].Int()
+			part := m.take(y, last, ir.N(offset), ir.N(size))
+			offset += size
+			if i == 0 {
+				out = part
+			} else {
+				m.replace(n.Outputs[0], part)
+			}
+		}
+		return out
+	}}
+}
+
+// packsCodes reports whether two products of the same codes can become one.
+func packsCodes(a, b *ir.Node) bool {
+	if a.Op != b.Op {
+		return false
+	}
+	for i := range ir.QMatMulYZero + 1 {
+		v, w := ir.Operand(a.Inputs, i), ir.Operand(b.Inputs, i)
+		switch {
+		case (v == nil) != (w == nil):
+			return false
+		case v == nil:
+		case i == ir.QMatMulA || i == ir.QMatMulAZero || i == ir.QMatMulAScale:
+			if v != w && !sameScalar(v, w) {
+				return false
+			}
+		case v.Const == nil || w.Const == nil || v.Type.DType != w.Type.DType:
+			return false
+		case i == ir.QMatMulB && (len(v.Type.Shape) != 2 || len(w.Type.Shape) != 2):
+			return false
+		}
+	}
+	return true
+}
+
+// repeated gives n elements: those of t, or its only one n times.
+func repeated(t *tensor.Tensor, n int) *tensor.Tensor {
+	if t.Len() == n && t.Rank() == 1 {
+		return t
+	}
+	y := tensor.New(t.DType(), n)
+	width := t.DType().Size()
+	for i := range n {
+		copy(y.Bytes()[i*width:], t.Bytes()[:width])
+	}
+	return y
+}
