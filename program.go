@@ -52,7 +52,9 @@ type Program struct {
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
-	stats  CompileStats
+	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
+	regions map[*ir.Graph]*Program
+	stats   CompileStats
 
 	mu    sync.Mutex
 	bound []*lru[*binding] // by stage
@@ -104,9 +106,6 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	}
 	p := &Program{opts: o, device: dev, graph: g, users: 1}
 	p.stats.Compiled++
-	if o.MarkAll {
-		markAll(g)
-	}
 	level := rewriteLevels[o.Level]
 	if f, ok := m.file.(*compiledSource); ok {
 		if level < f.file.Level {
@@ -117,14 +116,20 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
 		return nil, bindError(err)
 	}
+	if o.MarkAll {
+		markAll(g)
+	}
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
 	p.stats.Prepared++
-	p.stages = split(g)
-	for range p.stages {
-		p.bound = append(p.bound, newLRU[*binding](maxBindings))
+	if err := p.compileRegions(level); err != nil {
+		return nil, err
 	}
+	if len(p.regions) > 0 {
+		g.Renumber() // each region was numbered by itself
+	}
+	p.cut()
 	p.file = m.file
 	p.file.retain()
 	if p.stats.Packed > 0 {
