@@ -52,9 +52,7 @@ type Program struct {
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
-	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
-	regions map[*ir.Graph]*Program
-	stats   CompileStats
+	stats  CompileStats
 
 	mu    sync.Mutex
 	bound []*lru[*binding] // by stage
@@ -123,13 +121,10 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 		return nil, err
 	}
 	p.stats.Prepared++
-	if err := p.compileRegions(level); err != nil {
-		return nil, err
+	p.stages = split(g)
+	for range p.stages {
+		p.bound = append(p.bound, newLRU[*binding](maxBindings))
 	}
-	if len(p.regions) > 0 {
-		g.Renumber() // each region was numbered by itself
-	}
-	p.cut()
 	p.file = m.file
 	p.file.retain()
 	if p.stats.Packed > 0 {
