@@ -52,7 +52,9 @@ type Program struct {
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
-	stats  CompileStats
+	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
+	regions map[*ir.Graph]*Program
+	stats   CompileStats
 
 	mu    sync.Mutex
 	bound []*lru[*binding] // by stage
@@ -121,10 +123,13 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 		return nil, err
 	}
 	p.stats.Prepared++
-	p.stages = split(g)
-	for range p.stages {
-		p.bound = append(p.bound, newLRU[*binding](maxBindings))
+	if err := p.compileRegions(level); err != nil {
+		return nil, err
 	}
+	if len(p.regions) > 0 {
+		g.Renumber() // each region was numbered by itself
+	}
+	p.cut()
 	p.file = m.file
 	p.file.retain()
 	if p.stats.Packed > 0 {

@@ -19,6 +19,8 @@ type Session struct {
 	memory []backend.Memory // by stage
 	ready  []*lru[backend.Instance]
 
+	regions map[*ir.Graph]*Session // of the program's regions that have run
+
 	in   []*Tensor // in the graph's order
 	out  Tensors
 	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
@@ -27,15 +29,20 @@ type Session struct {
 
 // NewSession makes a session. It takes memory on its first run.
 func (p *Program) NewSession() (*Session, error) {
+	s := p.session()
+	p.mu.Lock()
+	p.users++
+	p.mu.Unlock()
+	return s, nil
+}
+
+func (p *Program) session() *Session {
 	s := &Session{p: p, in: make([]*Tensor, len(p.graph.Inputs)), out: Tensors{}, seen: make([]tensor.Shape, len(p.graph.Inputs))}
 	for range p.stages {
 		s.memory = append(s.memory, p.device.NewMemory())
 		s.ready = append(s.ready, newLRU[backend.Instance](maxBindings))
 	}
-	p.mu.Lock()
-	p.users++
-	p.mu.Unlock()
-	return s, nil
+	return s
 }
 
 // Close ends the use of the session and of the tensors that it gave.
@@ -47,6 +54,9 @@ func (s *Session) MemoryBytes() int64 {
 	for _, m := range s.memory {
 		n += m.Size()
 	}
+	for _, r := range s.regions {
+		n += r.MemoryBytes()
+	}
 	return n
 }
 
@@ -57,7 +67,15 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 		return nil, withKind(ErrInput, err)
 	}
 	if len(s.p.stages) > 1 || len(s.p.stages[0].dynamic) > 0 {
-		return s.runStages(ctx)
+		b := ir.Binding{}
+		if err := s.p.graph.BindTensors(s.in, b); err != nil {
+			return nil, bindError(err)
+		}
+		out, err := s.runStages(ctx, s.in, b)
+		if err != nil {
+			return nil, err
+		}
+		return s.name(out), nil
 	}
 	if s.last == nil || !s.sameShapes() {
 		if err := s.bindInputs(); err != nil {
@@ -68,10 +86,14 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 	if err != nil {
 		return nil, runError(err)
 	}
+	return s.name(out), nil
+}
+
+func (s *Session) name(out []*Tensor) Tensors {
 	for i, name := range s.p.graph.OutputNames {
 		s.out[name] = out[i]
 	}
-	return s.out, nil
+	return s.out
 }
 
 // runError finds the kind of what a run reports: contents that lead out of range are the input's fault.
@@ -148,15 +170,16 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, error) {
 	})
 }
 
-// runStages runs a program some of whose sizes depend on data.
-func (s *Session) runStages(ctx context.Context) (Tensors, error) {
-	g, b := s.p.graph, ir.Binding{}
-	if err := g.BindTensors(s.in, b); err != nil {
-		return nil, bindError(err)
-	}
+// runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
+// gets the others.
+func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding) ([]*Tensor, error) {
+	g := s.p.graph
+	host := ir.Evaluator{MemoryLimit: s.p.opts.MemoryLimit, Call: func(n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
+		return s.callRegion(ctx, n, region, in, b)
+	}}
 	env := make([]*Tensor, g.NumValues())
 	for i, v := range g.Inputs {
-		env[v.ID] = s.in[i]
+		env[v.ID] = inputs[i]
 	}
 	value := func(v *ir.Value) *Tensor {
 		switch {
@@ -190,7 +213,7 @@ func (s *Session) runStages(ctx context.Context) (Tensors, error) {
 			for k, v := range n.Inputs {
 				in[k] = value(v)
 			}
-			out, err := ir.EvalNode(n, in, b)
+			out, err := host.Node(n, in, b)
 			if err != nil {
 				return nil, runError(err)
 			}
@@ -199,8 +222,9 @@ func (s *Session) runStages(ctx context.Context) (Tensors, error) {
 			}
 		}
 	}
+	out := make([]*Tensor, len(g.Outputs))
 	for i, v := range g.Outputs {
-		s.out[g.OutputNames[i]] = value(v)
+		out[i] = value(v)
 	}
-	return s.out, nil
+	return out, nil
 }

@@ -47,15 +47,25 @@ func (s *compiledSource) graph() (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g, restore(g)
+}
+
+func restore(g *ir.Graph) error {
 	for _, n := range g.Nodes {
 		if c, ok := n.Op.(ir.Custom); ok {
-			if c.Rule, err = lower.Rule(c, n.Label()); err != nil {
-				return nil, err
+			c, err := lower.Restore(c, n.Label())
+			if err != nil {
+				return err
 			}
 			n.Op = c
 		}
+		for _, r := range n.Regions {
+			if err := restore(r); err != nil {
+				return err
+			}
+		}
 	}
-	return g, nil
+	return nil
 }
 
 // openCompiled opens a file that Program.Save wrote; nil when the file is none.

@@ -93,6 +93,9 @@ func (c *cutter) level(n *ir.Node) int {
 			l = max(l, c.symbol[name])
 		}
 	}
+	for _, r := range n.Regions {
+		l = max(l, c.regionLevel(r))
+	}
 	if n.Op.Kind().Has(ir.Dynamic) {
 		return l // its fields hold the types of its results
 	}
@@ -105,14 +108,39 @@ func (c *cutter) level(n *ir.Node) int {
 	return l
 }
 
+// regionLevel is the stage that knows all sizes of the values around a region that it mentions. What it defines itself
+// has no level.
+func (c *cutter) regionLevel(g *ir.Graph) int {
+	l := 0
+	known := func(d ir.Dim) (ir.Dim, error) {
+		for name := range symbolsIn([]ir.Dim{d}) {
+			l = max(l, c.symbol[name])
+		}
+		return d, nil
+	}
+	for _, v := range g.Inputs {
+		ir.MapType(v.Type, known)
+	}
+	for _, n := range g.Nodes {
+		ir.MapDims(n.Op, known)
+		for _, r := range n.Regions {
+			l = max(l, c.regionLevel(r))
+		}
+	}
+	return l
+}
+
 // isDynamic reports whether the sizes of a node's results are unknown until it ran: their types are unranked or hold
 // symbols that nothing defined by then.
 func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 	if !n.Op.Kind().Has(ir.Dynamic) {
 		return false
 	}
+	if len(n.Regions) > 0 {
+		return true // the host drives it
+	}
 	for _, v := range n.Outputs {
-		if v.Type.Unranked {
+		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
 			return true
 		}
 		for name := range symbolsIn(v.Type.Shape) {
@@ -121,7 +149,7 @@ func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Type.Unranked })
+	return slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && (v.Type.Unranked || v.Type.Kind != ir.TensorType) })
 }
 
 // connect gives each stage's graph its inputs (what it reads and does not make) and outputs (what others read).

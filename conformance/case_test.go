@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/onnx"
@@ -88,17 +89,53 @@ func (c *testCase) values(kind string, infos []*onnxpb.ValueInfoProto) ([]*tenso
 		if !ok {
 			return out, nil
 		}
+		decode := tensorOf
 		if i < len(infos) && infos[i].GetType().GetTensorType() == nil {
-			return nil, fmt.Errorf("sequences and optionals: %s %d is none of the tensors", kind, i)
+			decode = sequenceOf
 		}
-		tp := new(onnxpb.TensorProto)
-		if err := proto.Unmarshal(data, tp); err != nil {
-			return nil, fmt.Errorf("%s %d: %w", kind, i, err)
-		}
-		t, err := onnx.Tensor(tp)
+		t, err := decode(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", kind, i, err)
 		}
-		out = append(out, t.Aligned())
+		out = append(out, t)
 	}
+}
+
+func tensorOf(data []byte) (*tensor.Tensor, error) {
+	tp := new(onnxpb.TensorProto)
+	if err := proto.Unmarshal(data, tp); err != nil {
+		return nil, err
+	}
+	t, err := onnx.Tensor(tp)
+	if err != nil {
+		return nil, err
+	}
+	return t.Aligned(), nil
+}
+
+// sequenceOf reads a SequenceProto or OptionalProto of onnx-data.proto, whose fields have the same numbers: 3 for tensors,
+// 5 for sequences, 7 for optionals.
+func sequenceOf(data []byte) (*tensor.Tensor, error) {
+	elems := []*tensor.Tensor{}
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		data = data[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		field := data[:n]
+		data = data[n:]
+		if decode := map[protowire.Number]func([]byte) (*tensor.Tensor, error){3: tensorOf, 5: sequenceOf, 7: sequenceOf}[number]; decode != nil {
+			value, _ := protowire.ConsumeBytes(field)
+			t, err := decode(value)
+			if err != nil {
+				return nil, err
+			}
+			elems = append(elems, t)
+		}
+	}
+	return tensor.NewSequence(elems...), nil
 }

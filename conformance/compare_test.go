@@ -16,7 +16,15 @@ const (
 
 // compare reports the first difference between a result and what the reference gives.
 func compare(got, want *tensor.Tensor) error {
-	if got.DType() != want.DType() || !got.Shape().Equal(want.Shape()) {
+	if got.IsSequence() && want.IsSequence() && got.Len() == want.Len() {
+		for i, w := range want.Elems() {
+			if err := compare(got.Elems()[i], w); err != nil {
+				return fmt.Errorf("element %d %w", i, err)
+			}
+		}
+		return nil
+	}
+	if got.DType() != want.DType() || got.IsSequence() != want.IsSequence() || !got.Shape().Equal(want.Shape()) {
 		return fmt.Errorf("is %v, %v expected", got, want)
 	}
 	switch d := want.DType(); {

@@ -338,6 +338,11 @@ func (g *Graph) Subst(m map[string]Dim) error {
 		v.Type, _ = MapType(v.Type, f)
 	}
 	for _, n := range g.Nodes {
+		for _, r := range n.Regions {
+			if err := r.Subst(m); err != nil {
+				return err
+			}
+		}
 		n.Op, _ = MapDims(n.Op, f)
 		types, err := Infer(n)
 		if err != nil {

@@ -96,6 +96,13 @@ func Dims(sizes ...int) Shape {
 // NewGraph makes an empty graph.
 func NewGraph(name string) *Graph { return &Graph{Name: name} }
 
+// NewRegion makes an empty graph that will be a region of a node of g. Its values' numbers go on where g's end, so g makes
+// none until EndRegion.
+func (g *Graph) NewRegion(name string) *Graph { return &Graph{Name: name, nextID: g.nextID} }
+
+// EndRegion lets g go on with numbers that r does not use.
+func (g *Graph) EndRegion(r *Graph) { g.nextID = r.nextID }
+
 // NumValues is an upper bound of the values' IDs, for tables indexed by ID.
 func (g *Graph) NumValues() int { return g.nextID }
 

@@ -2,14 +2,43 @@ package ir
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// DefaultMemoryLimit is the number of bytes that a result computed by Eval may take where nobody says otherwise.
+const DefaultMemoryLimit = 16 << 30
+
+// An Evaluator runs nodes by Eval. The zero value is ready to use.
+type Evaluator struct {
+	// MemoryLimit bounds each result, in bytes; 0 means DefaultMemoryLimit.
+	MemoryLimit int64
+	// Call runs a region of n in place of the Evaluator itself; b holds the sizes known around n, and is not to be changed.
+	Call func(n *Node, region int, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
+}
+
+// MemoryError is a result that would take more than an Evaluator's limit.
+type MemoryError struct{ Need, Limit int64 }
+
+// Error implements error.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("a result of %d bytes is above the memory limit of %d", e.Need, e.Limit)
+}
+
 // Interpret runs a graph by Eval alone, one node after the other: the meaning that every other way of running it must
 // agree with. Inputs are in the graph's order.
 func Interpret(g *Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	b := Binding{}
+	return new(Evaluator).Graph(g, inputs, Binding{})
+}
+
+// EvalNode runs one node with a zero Evaluator.
+func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
+	return new(Evaluator).Node(n, in, b)
+}
+
+// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a region, and gets all others.
+func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	if err := g.BindTensors(inputs, b); err != nil {
 		return nil, err
 	}
@@ -31,7 +60,7 @@ func Interpret(g *Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for i, v := range n.Inputs {
 			in[i] = value(v)
 		}
-		out, err := EvalNode(n, in, b)
+		out, err := e.Node(n, in, b)
 		if err != nil {
 			return nil, err
 		}
@@ -46,9 +75,9 @@ func Interpret(g *Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// EvalNode runs one node by Eval with the sizes of b, and gives b the sizes that only this run could tell (those of
+// Node runs one node by Eval with the sizes of b, and gives b the sizes that only this run could tell (those of
 // data-dependent results).
-func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
+func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	op, err := BindOp(n.Op, b)
 	switch {
 	case err != nil && n.Op.Kind().Has(Dynamic):
@@ -56,7 +85,30 @@ func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 	case err != nil:
 		return nil, n.Fail(err)
 	}
-	out, err := op.Eval(in)
+	limit := e.MemoryLimit
+	if limit == 0 {
+		limit = DefaultMemoryLimit
+	}
+	for i, v := range n.Outputs {
+		if err := fits(v.Type, b, limit); err != nil {
+			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
+		}
+	}
+	var out []*tensor.Tensor
+	switch c, ok := op.(Custom); {
+	case ok && c.Control != nil:
+		out, err = c.Control(c, in, func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			if e.Call != nil {
+				return e.Call(n, region, in, b)
+			}
+			return e.Graph(n.Regions[region], in, maps.Clone(b))
+		})
+	case ok:
+		c.MemoryLimit = limit
+		out, err = c.Eval(in)
+	default:
+		out, err = op.Eval(in)
+	}
 	if err != nil {
 		return nil, n.Fail(err)
 	}
@@ -71,19 +123,33 @@ func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
+// fits checks that a result whose sizes are known before it exists takes no more than limit bytes.
+func fits(t Type, b Binding, limit int64) error {
+	if t.Kind != TensorType || t.Unranked {
+		return nil
+	}
+	shape := make(tensor.Shape, len(t.Shape))
+	for i, d := range t.Shape {
+		n, err := d.Eval(b)
+		if err != nil {
+			return nil // a size that only the run can tell
+		}
+		shape[i] = n
+	}
+	n, err := shape.CheckElements(t.DType)
+	if err != nil {
+		return err
+	}
+	if need := int64(n) * int64(max(t.DType.Bits(), 1)) / 8; need > limit {
+		return &MemoryError{need, limit}
+	}
+	return nil
+}
+
 // learn checks an actual result against its type and binds the symbols that have no number yet.
 func (b Binding) learn(t Type, x *tensor.Tensor) error {
-	if t.Kind != TensorType {
-		return nil
-	}
-	if x.DType() != t.DType {
-		return fmt.Errorf("is %s where the graph says %s", x, t)
-	}
-	if t.Unranked {
-		return nil
-	}
-	if x.Rank() != len(t.Shape) {
-		return fmt.Errorf("is %s where the graph says %s", x, t)
+	if err := t.accepts(x); err != nil || t.Kind != TensorType || t.Unranked {
+		return err
 	}
 	for i, d := range t.Shape {
 		if name, ok := d.Symbol(); ok {
@@ -98,6 +164,28 @@ func (b Binding) learn(t Type, x *tensor.Tensor) error {
 	return nil
 }
 
+// accepts checks kind, element type and rank, of a sequence's elements as well.
+func (t Type) accepts(x *tensor.Tensor) error {
+	if t.Kind != TensorType {
+		if !x.IsSequence() {
+			return fmt.Errorf("is %s where %s is wanted", x, t)
+		}
+		if t.Kind == OptionalType && x.Len() > 1 {
+			return fmt.Errorf("an optional has at most one element, not %d", x.Len())
+		}
+		for i, e := range x.Elems() {
+			if err := t.Elem.accepts(e); err != nil {
+				return fmt.Errorf("element %d: %w", i, err)
+			}
+		}
+		return nil
+	}
+	if x.IsSequence() || x.DType() != t.DType || !t.Unranked && x.Rank() != len(t.Shape) {
+		return fmt.Errorf("is %s where %s is wanted", x, t)
+	}
+	return nil
+}
+
 // BindTensors is BindInputs over actual tensors.
 func (g *Graph) BindTensors(inputs []*tensor.Tensor, b Binding) error {
 	if len(inputs) != len(g.Inputs) {
@@ -106,6 +194,11 @@ func (g *Graph) BindTensors(inputs []*tensor.Tensor, b Binding) error {
 	dtypes, shapes := make([]tensor.DType, len(inputs)), make([]tensor.Shape, len(inputs))
 	for i, x := range inputs {
 		dtypes[i], shapes[i] = x.DType(), x.Shape()
+		if t := g.Inputs[i].Type; t.Kind != TensorType || x.IsSequence() {
+			if err := t.accepts(x); err != nil {
+				return &InputError{g.Inputs[i].Name, err}
+			}
+		}
 	}
 	return g.BindInputs(dtypes, shapes, b)
 }

@@ -16,10 +16,21 @@ type Custom struct {
 	Types   []Type `ir:"-"`
 	// Rule runs the operator; target.Ops holds it by name, and whoever makes the node fills it in.
 	Rule CustomRule `ir:"-"`
+	// Control runs an operator whose node has regions, in place of Rule.
+	Control ControlRule `ir:"-"`
+	// MemoryLimit is what a run allows a result to take, in bytes; whoever runs the operator fills it in.
+	MemoryLimit int64 `ir:"-"`
 }
 
 // CustomRule is the meaning of a custom operator on whole tensors.
 type CustomRule func(o Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+// ControlRule is the meaning of an operator with regions: call runs one of them. Regions are closed: what they read of the
+// values around them, constants apart, stands among the node's operands and is handed to call.
+type ControlRule func(o Custom, in []*tensor.Tensor, call CallRegion) ([]*tensor.Tensor, error)
+
+// CallRegion runs a node's region. The results are the caller's to keep.
+type CallRegion func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // An Attr is a parameter of a custom operator: int64, float32, string, slices of these, or *tensor.Tensor.
 type Attr struct {
@@ -52,6 +63,9 @@ func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 // Eval implements Op.
 func (o Custom) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Rule == nil {
+		if o.Control != nil {
+			return nil, fmt.Errorf("%s has regions and cannot be computed from its operands alone", o.Name)
+		}
 		return nil, fmt.Errorf("no kernel is registered for %s", o.Name)
 	}
 	return o.Rule(o, in)

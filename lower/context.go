@@ -31,7 +31,8 @@ type row struct {
 // families is the whole table, by domain.
 var families = map[string][][]row{
 	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
-		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows},
+		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows,
+		controlRows, sequenceRows},
 	"com.microsoft": {contribRows, contribAttentionRows, contribQuantRows},
 }
 
@@ -56,6 +57,17 @@ func init() {
 			}
 		}
 		rowsByName[domain] = byName
+	}
+}
+
+// takesAny lists the operators of ai.onnx whose operands may be sequences and optionals, or tensors of unknown rank.
+var takesAny = map[string]bool{"Identity": true}
+
+func init() {
+	for _, f := range [][]row{controlRows, sequenceRows} {
+		for _, r := range f {
+			takesAny[r.name] = true
+		}
 	}
 }
 
@@ -90,8 +102,14 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 		return nil, err
 	}
 	c := &Context{operator: op, b: b, in: in, readIn: make([]bool, len(in)), readAtt: map[string]bool{}}
-	for _, v := range in {
-		if v != nil && v.Type.Unranked {
+	for i, v := range in {
+		if v == nil || takesAny[op.name] {
+			continue
+		}
+		if v.Type.Kind != ir.TensorType {
+			return nil, fmt.Errorf("%w: operand %d is %v where a tensor is needed", ErrInvalid, i, v.Type)
+		}
+		if v.Type.Unranked {
 			return c.keepDynamic()
 		}
 	}
@@ -345,14 +363,7 @@ func (c *Context) keepDynamic() ([]*ir.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range out { // axes whose size only the run can tell get symbols of their own
-		for k, d := range v.Type.Shape {
-			if s, ok := d.Symbol(); ok && s == fresh {
-				v.Type.Shape[k] = ir.Sym(fmt.Sprintf("u%d.%d", v.ID, k))
-			}
-		}
-		types[i].Shape = v.Type.Shape
-	}
+	settle(out, types)
 	return out, nil
 }
 
@@ -368,28 +379,35 @@ func customName(domain, name string) string {
 	return domain + "." + name
 }
 
-// Rule gives a kept operator its meaning again, where it has been read from a file. Names that no lowering knows are an
+// Restore gives a kept operator its meaning again, where it has been read from a file. Names that no lowering knows are an
 // error.
-func Rule(c ir.Custom, node string) (ir.CustomRule, error) {
+func Restore(c ir.Custom, node string) (ir.Custom, error) {
+	if c.Control = controls[c.Name]; c.Control != nil {
+		return c, nil
+	}
+	if c.Rule = listRules[c.Name]; c.Rule != nil {
+		return c, nil
+	}
 	i := strings.LastIndexByte(c.Name, '.')
 	op := operator{domain: strings.TrimSuffix(c.Name[:max(i, 0)], "."), name: c.Name[i+1:], version: c.Version, attrs: c.Attrs, node: node}
 	if op.domain == "onnx" {
 		op.domain = "ai.onnx"
 	}
 	if _, err := findRow(op.domain, op.name, op.version); err != nil {
-		return nil, fmt.Errorf("%w operator %s at node %s", ErrUnsupported, c.Name, node)
+		return c, fmt.Errorf("%w operator %s at node %s", ErrUnsupported, c.Name, node)
 	}
 	for i := range c.Types {
 		op.outputs = append(op.outputs, fmt.Sprintf("output %d", i))
 	}
-	return evalRule(op), nil
+	c.Rule = evalRule(op)
+	return c, nil
 }
 
 // evalRule runs one ONNX operator on actual tensors: it lowers the node with all operands constant and interprets what
 // came out.
 func evalRule(op operator) ir.CustomRule {
-	return func(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		b := &builder{g: ir.NewGraph(op.node), memo: map[*ir.Value]*tensor.Tensor{}, maxFold: math.MaxInt}
+	return func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		b := &builder{g: ir.NewGraph(op.node), lists: map[*ir.Value][]*ir.Value{}, memo: map[*ir.Value]*tensor.Tensor{}, maxFold: math.MaxInt}
 		vals := make([]*ir.Value, len(in))
 		for i, t := range in {
 			if t != nil {
@@ -409,7 +427,7 @@ func evalRule(op operator) ir.CustomRule {
 			}
 		}
 		b.g.Outputs = out
-		res, err := ir.Interpret(b.g, nil)
+		res, err := (&ir.Evaluator{MemoryLimit: o.MemoryLimit}).Graph(b.g, nil, ir.Binding{})
 		if err != nil {
 			return nil, err
 		}

@@ -61,6 +61,7 @@ func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
 		memo:  map[*ir.Value]*tensor.Tensor{},
 		types: map[string]*onnxpb.TypeProto{},
+		lists: map[*ir.Value][]*ir.Value{},
 
 		maxFold: maxFold,
 	}
@@ -110,6 +111,7 @@ type builder struct {
 	fns   map[fnKey]*onnxpb.FunctionProto
 	memo  map[*ir.Value]*tensor.Tensor // constants evaluated on the way
 	types map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
+	lists map[*ir.Value][]*ir.Value    // the elements of sequences and optionals, where they are known
 	nodes int
 	opset int // of ai.onnx in the main graph
 
@@ -128,15 +130,20 @@ type scope struct {
 	attrs  map[string]ir.Attr // a function call's attributes
 	prefix string             // of node names, inside a function
 	depth  int
+	// capture makes a value of the scopes around this one a value of a region's own graph.
+	capture func(*ir.Value) *ir.Value
 }
 
 func (s *scope) find(name string) (*ir.Value, bool) {
-	for ; s != nil; s = s.outer {
-		if v, ok := s.vals[name]; ok {
-			return v, true
-		}
+	if v, ok := s.vals[name]; ok || s.outer == nil {
+		return v, ok
 	}
-	return nil, false
+	v, ok := s.outer.find(name)
+	if v != nil && s.capture != nil {
+		v = s.capture(v)
+		s.vals[name] = v
+	}
+	return v, ok
 }
 
 func (b *builder) problem(err error) { b.problems = append(b.problems, err) }
@@ -174,7 +181,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		if inits[in.GetName()] {
 			continue // before IR version 4 every initializer is also listed as an input
 		}
-		t, err := inputType(in)
+		t, err := typeOf(in.GetType(), in.GetName())
 		if err != nil {
 			b.problem(fmt.Errorf("input %q: %w", in.GetName(), err))
 			t = ir.TensorOf(tensor.F32)
@@ -195,6 +202,14 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		}
 		if err := checkDeclared(v.Type, o); err != nil {
 			b.problem(fmt.Errorf("%w: output %q: %w", ErrInvalid, o.GetName(), err))
+		}
+		if v.Type.Kind != ir.TensorType && v.Def == nil { // the host hands it on: backends know tensors only
+			out, err := b.g.Append(ir.Custom{Name: "onnx.Identity", Types: []ir.Type{v.Type}, Rule: runIdentity}, []*ir.Value{v})
+			if err != nil {
+				b.problem(err)
+				continue
+			}
+			v = out[0]
 		}
 		if v.Name == "" {
 			v.Name = o.GetName()
@@ -218,11 +233,20 @@ func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) map[string]bool {
 	return seen
 }
 
-// inputType reads a declared input: sizes are numbers or symbols; an axis without a name gets a symbol of its own.
-func inputType(vi *onnxpb.ValueInfoProto) (ir.Type, error) {
-	tt := vi.GetType().GetTensorType()
+// typeOf reads a declared type: sizes are numbers or symbols; an axis without a name gets a symbol of its own, made of
+// name. In elements of sequences and optionals, no size stands for the same number twice.
+func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
+	if s := tp.GetSequenceType(); s != nil {
+		e, err := typeOf(s.GetElemType(), "")
+		return ir.Type{Kind: ir.SequenceType, Elem: &e}, err
+	}
+	if o := tp.GetOptionalType(); o != nil {
+		e, err := typeOf(o.GetElemType(), "")
+		return ir.Type{Kind: ir.OptionalType, Elem: &e}, err
+	}
+	tt := tp.GetTensorType()
 	if tt == nil {
-		return ir.Type{}, fmt.Errorf("%w: only tensors can be inputs", ErrUnsupported)
+		return ir.Type{}, fmt.Errorf("%w: only tensors, sequences and optionals of them can be inputs", ErrUnsupported)
 	}
 	d := tensor.DType(tt.GetElemType())
 	if !d.Valid() {
@@ -234,15 +258,17 @@ func inputType(vi *onnxpb.ValueInfoProto) (ir.Type, error) {
 	t := ir.TensorOf(d)
 	t.Shape = ir.Shape{}
 	for i, dim := range tt.GetShape().GetDim() {
-		switch {
+		switch _, isSize := dim.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); {
+		case isSize && dim.GetDimValue() < 0:
+			return ir.Type{}, fmt.Errorf("%w: axis %d has size %d", ErrInvalid, i, dim.GetDimValue())
+		case isSize:
+			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
+		case name == "":
+			t.Shape = append(t.Shape, ir.Sym(fresh))
 		case dim.GetDimParam() != "":
 			t.Shape = append(t.Shape, ir.Sym(dim.GetDimParam()))
-		case dim.GetValue() == nil:
-			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", vi.GetName(), i)))
-		case dim.GetDimValue() < 0:
-			return ir.Type{}, fmt.Errorf("%w: axis %d has size %d", ErrInvalid, i, dim.GetDimValue())
 		default:
-			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
+			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", name, i)))
 		}
 	}
 	return t, nil
@@ -457,10 +483,4 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, a.GetName(), a.GetType())
 	}
 	return v, nil
-}
-
-// A region is a subgraph attribute with the scope that it captures.
-type region struct {
-	g *onnxpb.GraphProto
-	s *scope
 }

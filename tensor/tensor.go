@@ -14,6 +14,7 @@ type Tensor struct {
 	shape Shape
 	data  []byte
 	strs  []string
+	elems []*Tensor // of a sequence
 }
 
 // BFloat16 is the bit pattern of a bfloat16, which Go has no type for.
@@ -179,6 +180,13 @@ func (t *Tensor) Aligned() *Tensor {
 
 // Clone copies the elements.
 func (t *Tensor) Clone() *Tensor {
+	if t.elems != nil {
+		c := make([]*Tensor, len(t.elems))
+		for i, e := range t.elems {
+			c[i] = e.Clone()
+		}
+		return NewSequence(c...)
+	}
 	c := New(t.dtype, t.shape...)
 	copy(c.data, t.data)
 	copy(c.strs, t.strs)
@@ -207,4 +215,9 @@ func (t *Tensor) Bitcast(d DType) *Tensor {
 }
 
 // String describes the tensor without its elements: "f32[2,3]".
-func (t *Tensor) String() string { return t.dtype.String() + t.shape.String() }
+func (t *Tensor) String() string {
+	if t.elems != nil {
+		return t.sequenceString()
+	}
+	return t.dtype.String() + t.shape.String()
+}

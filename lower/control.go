@@ -1,0 +1,364 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Control flow. A condition that folds is inlined, and so are the trips of a loop whose number is known and small; all
+// others become custom nodes with the subgraphs as regions, which the host drives.
+var controlRows = []row{
+	{"If", 1, lowerIf},
+	{"Loop", 1, lowerLoop},
+	{"Scan", 8, lowerScanBatch},
+	{"Scan", 9, lowerScan},
+	{"SequenceMap", 17, lowerSequenceMap},
+}
+
+// controls run nodes with regions, by the name that the IR keeps them under.
+var controls = map[string]ir.ControlRule{
+	"onnx.If":          runIf,
+	"onnx.Loop":        runLoop,
+	"onnx.Scan":        runScan,
+	"onnx.SequenceMap": runSequenceMap,
+}
+
+const (
+	// maxTrips bounds a loop: models are untrusted.
+	maxTrips = 1_000_000
+	// maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
+	maxUnrolled, maxUnrolledNodes = 16, 512
+)
+
+func lowerIf(c *Context) []*ir.Value {
+	cond := c.In(0)
+	branches := []*region{c.attrRegion("then_branch", 0), c.attrRegion("else_branch", 0)}
+	for _, r := range branches {
+		if n := len(r.g.GetOutput()); n != c.NumOutputs() {
+			c.Failf("a branch has %d outputs, the node %d", n, c.NumOutputs())
+		}
+	}
+	if value, known := c.condition(cond); known {
+		if value {
+			return c.inline(branches[0], nil)
+		}
+		return c.inline(branches[1], nil)
+	}
+	// A branch that cannot be lowered for these shapes (exporters write such: squeeze if the axis is 1) fails when a run
+	// takes it.
+	in := []*ir.Value{cond}
+	var graphs []*ir.Graph
+	var attrs ir.Attrs
+	var types []ir.Type
+	var errs []error
+	for i, r := range branches {
+		body, err := c.body(r, nil)
+		if err != nil {
+			errs = append(errs, err)
+			attrs = append(attrs, ir.Attr{Name: []string{"then_error", "else_error"}[i], Value: err.Error()})
+			body.Graph, body.captures = c.b.g.NewRegion(r.g.GetName()), nil
+		}
+		for k, v := range body.Outputs {
+			t := body.outside(v.Type)
+			if k >= len(types) {
+				types = append(types, t)
+			} else if types[k], err = join(types[k], t); err != nil {
+				c.Failf("output %d: %w", k, err)
+			}
+		}
+		in, graphs = append(in, body.captures...), append(graphs, body.Graph)
+	}
+	if len(errs) == 2 {
+		panic(failure{errors.Join(errs...)})
+	}
+	attrs = append(attrs, ir.Attr{Name: "then_inputs", Value: int64(len(graphs[0].Inputs))})
+	return c.control(attrs, in, graphs, types)
+}
+
+func runIf(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	if in[0].Len() != 1 {
+		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
+	}
+	n, _ := o.Attrs.Get("then_inputs")
+	split := 1 + int(n.(int64))
+	region, args, problem := 0, in[1:split], "then_error"
+	if in[0].Int64(0) == 0 {
+		region, args, problem = 1, in[split:], "else_error"
+	}
+	if text, failed := o.Attrs.Get(problem); failed {
+		return nil, errors.New(text.(string))
+	}
+	return call(region, args)
+}
+
+// A loopBody is a region that a loop repeats: its inputs are first, then what one trip hands to the next, then last;
+// carried values begin at output from.
+type loopBody struct {
+	*region
+	first, carried, last []ir.Type
+	from                 int
+}
+
+// settle lowers the body with the most that is known of the carried values in every trip, and gives their types.
+func (l loopBody) settle(c *Context) (*body, []ir.Type) {
+	for pass := 0; ; pass++ {
+		body, err := c.body(l.region, slices.Concat(l.first, l.carried, l.last))
+		if err != nil {
+			panic(failure{err})
+		}
+		same := true
+		for i, t := range l.carried {
+			u, err := join(t, body.outside(body.Outputs[l.from+i].Type))
+			if err != nil {
+				c.Failf("what trips hand on changes: value %d: %w", i, err)
+			}
+			if pass > 3 {
+				u = loosened(u)
+			}
+			same = same && u.Equal(t)
+			l.carried[i] = u
+		}
+		if same {
+			return body, l.carried
+		}
+	}
+}
+
+// loosened forgets the sizes.
+func loosened(t ir.Type) ir.Type {
+	if t.Kind != ir.TensorType {
+		e := loosened(*t.Elem)
+		t.Elem = &e
+		return t
+	}
+	return ir.Type{DType: t.DType, Unranked: true}
+}
+
+func typesOf(vs []*ir.Value) []ir.Type {
+	out := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		out[i] = v.Type
+	}
+	return out
+}
+
+// countNodes is the number of nodes of a subgraph, those of its subgraphs with them.
+func countNodes(g *onnxpb.GraphProto) int {
+	n := len(g.GetNode())
+	for _, x := range g.GetNode() {
+		for _, a := range x.GetAttribute() {
+			if a.GetG() != nil {
+				n += countNodes(a.GetG())
+			}
+		}
+	}
+	return n
+}
+
+func unrollable(r *region, trips int) bool {
+	return trips >= 1 && trips <= maxUnrolled && countNodes(r.g)*trips <= maxUnrolledNodes
+}
+
+// unroll emits the trips of a loop one behind the other; false, with nothing emitted, where that cannot be done. args gives
+// the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
+func (c *Context) unroll(r *region, trips, carried, from int, state []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
+	if !unrollable(r, trips) {
+		return nil, nil, false
+	}
+	before, problems := len(c.b.g.Nodes), c.b.problems
+	drop := func() ([]*ir.Value, [][]*ir.Value, bool) {
+		c.undo(before)
+		c.b.problems = problems
+		return nil, nil, false
+	}
+	stacked = make([][]*ir.Value, len(r.g.GetOutput())-from-carried)
+	for i := range trips {
+		out := c.inline(r, args(i, state))
+		if len(c.b.problems) > len(problems) || slices.Contains(out, nil) {
+			return drop()
+		}
+		more, ok := next(out)
+		if !ok {
+			return drop()
+		}
+		state = out[from : from+carried]
+		for k, v := range out[from+carried:] {
+			if v.Type.Kind != ir.TensorType || v.Type.Unranked || i > 0 && !v.Type.Equal(stacked[k][0].Type) {
+				return drop()
+			}
+			stacked[k] = append(stacked[k], v)
+		}
+		if !more {
+			break
+		}
+	}
+	return state, stacked, true
+}
+
+// stack joins values of one shape along a new axis.
+func (c *Context) stack(vs []*ir.Value, axis int) *ir.Value {
+	in := make([]*ir.Value, len(vs))
+	for i, v := range vs {
+		in[i] = c.reshape(v, slices.Insert(slices.Clone(v.Type.Shape), axis, ir.N(1)))
+	}
+	return c.Emit(ir.Concat{Axis: axis}, in...)
+}
+
+func lowerLoop(c *Context) []*ir.Value {
+	limit, cond := c.Opt(0), c.Opt(1)
+	var initial []*ir.Value
+	for i := 2; i < c.NumInputs(); i++ {
+		initial = append(initial, c.In(i))
+	}
+	carried := len(initial)
+	r := c.attrRegion("body", 2+carried)
+	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
+		c.Failf("the body gives %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n, carried, c.NumOutputs())
+	}
+	trips, tripsKnown := int64(math.MaxInt64), limit == nil
+	if limit != nil {
+		if t, ok := c.fold(limit); ok {
+			if t.Len() != 1 || !t.DType().IsInt() {
+				c.Failf("the number of trips is %v, not one integer", t)
+			}
+			trips, tripsKnown = max(t.Int64(0), 0), true
+		}
+	}
+	start, startKnown := true, cond == nil
+	if cond != nil {
+		start, startKnown = c.condition(cond)
+	}
+	if tripsKnown && startKnown && start {
+		yes := c.Constant(tensor.Scalar(true))
+		final, stacked, ok := c.unroll(r, int(min(trips, maxTrips)), carried, 1, initial,
+			func(i int, state []*ir.Value) []*ir.Value {
+				return append([]*ir.Value{c.Constant(tensor.Scalar(int64(i))), yes}, state...)
+			},
+			func(out []*ir.Value) (bool, bool) { return c.condition(out[0]) })
+		if ok {
+			for _, vs := range stacked {
+				final = append(final, c.stack(vs, 0))
+			}
+			return final
+		}
+	}
+	l := loopBody{region: r, first: []ir.Type{ir.TensorOf(tensor.I64), ir.TensorOf(tensor.Bool)}, carried: typesOf(initial), from: 1}
+	body, types := l.settle(c)
+	goesOn := body.Outputs[0] == body.Inputs[1]
+	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {
+		goesOn = true
+	}
+	always := goesOn && tripsKnown && startKnown && start
+	if always && trips > maxTrips {
+		c.Failf("the loop makes %d trips; %d is the limit", trips, maxTrips)
+	}
+	length := ir.Sym(fresh)
+	if always {
+		length = ir.N(int(trips))
+	}
+	for _, v := range body.Outputs[1+carried:] {
+		types = append(types, stackedType(body.outside(v.Type), 0, length))
+	}
+	in := append([]*ir.Value{limit, cond}, initial...)
+	attrs := ir.Attrs{{Name: "carried", Value: int64(carried)}}
+	return c.control(attrs, append(in, body.captures...), []*ir.Graph{body.Graph}, types)
+}
+
+// stackedType is the type of n values of type t along a new axis.
+func stackedType(t ir.Type, axis int, n ir.Dim) ir.Type {
+	if !t.Unranked {
+		t.Shape = slices.Insert(slices.Clone(t.Shape), axis, n)
+	}
+	return t
+}
+
+func runLoop(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
+	if in[0] != nil {
+		if in[0].Len() != 1 {
+			return nil, fmt.Errorf("the number of trips is %v, not one integer", in[0])
+		}
+		trips = in[0].Int64(0)
+	}
+	if in[1] != nil {
+		cond = in[1]
+	}
+	a, _ := o.Attrs.Get("carried")
+	n := 2 + int(a.(int64))
+	state, captures := in[2:n], in[n:]
+	stacked := make([][]*tensor.Tensor, len(o.Types)-len(state))
+	for i := int64(0); i < trips; i++ {
+		if cond.Len() != 1 {
+			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
+		}
+		if cond.Int64(0) == 0 {
+			break
+		}
+		if i == maxTrips {
+			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", maxTrips)
+		}
+		out, err := call(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
+		if err != nil {
+			return nil, err
+		}
+		cond, state = out[0], out[1:1+len(state)]
+		for k, t := range out[1+len(state):] {
+			stacked[k] = append(stacked[k], t)
+		}
+	}
+	out := slices.Clone(state)
+	for k, ts := range stacked {
+		t, err := stackTensors(ts, 0, o.Types[len(state)+k], o.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// stackTensors joins tensors of one shape along a new axis; of none, it gives what their type tells.
+func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tensor.Tensor, error) {
+	if len(ts) == 0 {
+		shape := make([]int, len(t.Shape))
+		for i, d := range t.Shape {
+			if n, ok := d.Const(); ok && i != axis {
+				shape[i] = n
+			}
+		}
+		if len(shape) == 0 {
+			shape = []int{0} // not even the rank is known
+		}
+		return tensor.New(t.DType, shape...), nil
+	}
+	parts := make([]*tensor.Tensor, len(ts))
+	for i, x := range ts {
+		if x.IsSequence() || x.DType() != ts[0].DType() || !x.Shape().Equal(ts[0].Shape()) {
+			return nil, fmt.Errorf("trip %d gives %v where the first one gave %v", i, x, ts[0])
+		}
+		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
+	}
+	if need := int64(len(ts)) * int64(len(ts[0].Bytes())); limit > 0 && need > limit {
+		return nil, &ir.MemoryError{Need: need, Limit: limit}
+	}
+	out, err := ir.Concat{Axis: axis}.Eval(parts)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// at is element i of a tensor along an axis, which goes away.
+func at(x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
+	out, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, tensor.Scalar(int64(i))})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}

@@ -1,0 +1,282 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A scan is what the attributes of a Scan say. Inputs are state, then the sequences that are scanned.
+type scan struct {
+	states, inputs, outputs int
+	inAxes, outAxes         []int
+	inBack, outBack         []int // 1: from the last element on
+}
+
+// lowerScan: states go from trip to trip, as a loop's do; every trip sees one element of each scanned input.
+func lowerScan(c *Context) []*ir.Value {
+	in := c.All()
+	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}
+	s.states = len(in) - s.inputs
+	if s.inputs < 1 || s.states < 0 {
+		c.Failf("%d scanned inputs of %d inputs", s.inputs, len(in))
+	}
+	r := c.attrRegion("body", len(in))
+	s.outputs = len(r.g.GetOutput()) - s.states
+	if s.outputs < 0 || s.states+s.outputs != c.NumOutputs() {
+		c.Failf("the body gives %d values, with %d states and %d outputs of the node", len(r.g.GetOutput()), s.states, c.NumOutputs())
+	}
+	s.inAxes, s.inBack = c.scanList("scan_input_axes", s.inputs), c.scanList("scan_input_directions", s.inputs)
+	s.outAxes, s.outBack = c.scanList("scan_output_axes", s.outputs), c.scanList("scan_output_directions", s.outputs)
+	var length ir.Dim
+	var elements []ir.Type
+	for i, v := range in[s.states:] {
+		t := v.Type
+		if t.Unranked {
+			if s.inAxes[i] < 0 {
+				c.Unsupportedf("scanned input %d has no known rank, and its axis counts from the end", i)
+			}
+			elements = append(elements, t)
+			length = ir.Sym(fresh)
+			continue
+		}
+		s.inAxes[i] = c.Axis(s.inAxes[i], Rank(v))
+		n := t.Shape[s.inAxes[i]]
+		if i > 0 && ir.Same(n, length) == ir.No {
+			c.Failf("scanned inputs of %v and %v elements", length, n)
+		}
+		length = n
+		t.Shape = slices.Delete(slices.Clone(t.Shape), s.inAxes[i], s.inAxes[i]+1)
+		elements = append(elements, t)
+	}
+	if trips, ok := length.Const(); ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Type.Unranked }) {
+		if out, done := c.unrollScan(r, s, trips, in); done {
+			return out
+		}
+	}
+	l := loopBody{region: r, carried: typesOf(in[:s.states]), last: elements}
+	body, types := l.settle(c)
+	for i, v := range body.Outputs[s.states:] {
+		t := body.outside(v.Type)
+		if !t.Unranked {
+			s.outAxes[i] = c.Axis(s.outAxes[i], len(t.Shape)+1)
+		}
+		types = append(types, stackedType(t, s.outAxes[i], length))
+	}
+	return c.control(s.attrs(), append(slices.Clone(in), body.captures...), []*ir.Graph{body.Graph}, types)
+}
+
+// scanList reads an attribute with a number for each value, 0 where it is left out.
+func (c *Context) scanList(name string, n int) []int {
+	list, ok := c.AttrInts(name)
+	if !ok {
+		return make([]int, n)
+	}
+	if len(list) != n {
+		c.Failf("%s has %d elements for %d values", name, len(list), n)
+	}
+	return list
+}
+
+func (c *Context) unrollScan(r *region, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
+	element := func(k, i int) *ir.Value {
+		x := in[s.states+k]
+		if s.inBack[k] == 1 {
+			i = trips - 1 - i
+		}
+		return c.Emit(ir.Gather{Axis: s.inAxes[k]}, x, c.Constant(tensor.Scalar(int64(i))))
+	}
+	done := 0
+	out, stacked, ok := c.unroll(r, trips, s.states, 0, in[:s.states],
+		func(i int, state []*ir.Value) []*ir.Value {
+			args := slices.Clone(state)
+			for k := range s.inputs {
+				args = append(args, element(k, i))
+			}
+			return args
+		},
+		func([]*ir.Value) (bool, bool) { done++; return done < trips, true })
+	if !ok {
+		return nil, false
+	}
+	for i, vs := range stacked {
+		if s.outBack[i] == 1 {
+			slices.Reverse(vs)
+		}
+		out = append(out, c.stack(vs, c.Axis(s.outAxes[i], Rank(vs[0])+1)))
+	}
+	return out, true
+}
+
+// attrs are the scan in the form that the IR keeps; scanOf reads it.
+func (s scan) attrs() ir.Attrs {
+	list := func(v []int) []int64 {
+		out := make([]int64, len(v))
+		for i, x := range v {
+			out[i] = int64(x)
+		}
+		return out
+	}
+	return ir.Attrs{{Name: "states", Value: int64(s.states)}, {Name: "input_axes", Value: list(s.inAxes)}, {Name: "input_directions", Value: list(s.inBack)},
+		{Name: "output_axes", Value: list(s.outAxes)}, {Name: "output_directions", Value: list(s.outBack)}}
+}
+
+func scanOf(o ir.Custom) scan {
+	list := func(name string) []int {
+		a, _ := o.Attrs.Get(name)
+		var out []int
+		for _, x := range a.([]int64) {
+			out = append(out, int(x))
+		}
+		return out
+	}
+	a, _ := o.Attrs.Get("states")
+	s := scan{states: int(a.(int64)), inAxes: list("input_axes"), inBack: list("input_directions"), outAxes: list("output_axes"), outBack: list("output_directions")}
+	s.inputs, s.outputs = len(s.inAxes), len(s.outAxes)
+	return s
+}
+
+func runScan(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	if o.Version < 9 {
+		return runScanBatch(o, in, call)
+	}
+	return scanOf(o).run(o, in, call)
+}
+
+func (s scan) run(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	state, scanned, captures := in[:s.states], in[s.states:s.states+s.inputs], in[s.states+s.inputs:]
+	trips := 0
+	for i, x := range scanned {
+		if s.inAxes[i] >= x.Rank() {
+			return nil, fmt.Errorf("axis %d of %v", s.inAxes[i], x)
+		}
+		n := x.Shape()[s.inAxes[i]]
+		if i > 0 && n != trips {
+			return nil, fmt.Errorf("scanned inputs of %d and %d elements", trips, n)
+		}
+		trips = n
+	}
+	stacked := make([][]*tensor.Tensor, s.outputs)
+	for i := range trips {
+		args := slices.Clone(state)
+		for k, x := range scanned {
+			j := i
+			if s.inBack[k] == 1 {
+				j = trips - 1 - i
+			}
+			e, err := at(x, s.inAxes[k], j)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, e)
+		}
+		out, err := call(0, append(args, captures...))
+		if err != nil {
+			return nil, err
+		}
+		state = out[:s.states]
+		for k, t := range out[s.states:] {
+			stacked[k] = append(stacked[k], t)
+		}
+	}
+	out := slices.Clone(state)
+	for k, ts := range stacked {
+		if s.outBack[k] == 1 {
+			slices.Reverse(ts)
+		}
+		axis := s.outAxes[k]
+		if axis < 0 && len(ts) > 0 {
+			axis += ts[0].Rank() + 1
+		}
+		t, err := stackTensors(ts, axis, o.Types[s.states+k], o.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
+// row count.
+func lowerScanBatch(c *Context) []*ir.Value {
+	if c.Opt(0) != nil {
+		c.Unsupportedf("sequence_lens: the lengths of rows")
+	}
+	in := make([]*ir.Value, c.NumInputs()-1)
+	row := make([]ir.Type, len(in))
+	for i := range in {
+		in[i] = c.In(i + 1)
+		if Rank(in[i]) < 1 {
+			c.Failf("input %d is %v, without a batch", i, in[i].Type)
+		}
+		row[i] = ir.TensorOf(in[i].Type.DType, in[i].Type.Shape[1:]...)
+	}
+	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}
+	s.states = len(in) - s.inputs
+	r := c.attrRegion("body", len(in))
+	s.outputs = len(r.g.GetOutput()) - s.states
+	if s.inputs < 1 || s.states < 0 || s.outputs < 0 {
+		c.Failf("%d scanned inputs of %d inputs, %d outputs of the body", s.inputs, len(in), len(r.g.GetOutput()))
+	}
+	s.inAxes, s.inBack = make([]int, s.inputs), c.scanList("directions", s.inputs)
+	s.outAxes, s.outBack = make([]int, s.outputs), make([]int, s.outputs)
+	elements := slices.Clone(row[s.states:])
+	for i, t := range elements {
+		if len(t.Shape) < 1 {
+			c.Failf("scanned input %d is %v, without elements", i, in[s.states+i].Type)
+		}
+		elements[i].Shape = t.Shape[1:]
+	}
+	batch, length := in[0].Type.Shape[0], row[s.states].Shape[0]
+	l := loopBody{region: r, carried: slices.Clone(row[:s.states]), last: elements}
+	body, types := l.settle(c)
+	for _, v := range body.Outputs[s.states:] {
+		types = append(types, stackedType(body.outside(v.Type), 0, length))
+	}
+	for i, t := range types {
+		types[i] = stackedType(t, 0, batch)
+	}
+	return c.control(s.attrs(), append(in, body.captures...), []*ir.Graph{body.Graph}, types)
+}
+
+func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	s := scanOf(o)
+	n := s.states + s.inputs
+	rows := make([][]*tensor.Tensor, s.states+s.outputs)
+	inRow := o
+	inRow.Types = slices.Clone(o.Types)
+	for i, t := range o.Types {
+		if len(t.Shape) > 0 {
+			inRow.Types[i].Shape = t.Shape[1:]
+		}
+	}
+	for b := range in[0].Shape()[0] {
+		args := slices.Clone(in)
+		for i, x := range in[:n] {
+			e, err := at(x, 0, b)
+			if err != nil {
+				return nil, err
+			}
+			args[i] = e
+		}
+		out, err := s.run(inRow, args, call)
+		if err != nil {
+			return nil, err
+		}
+		for k, t := range out {
+			rows[k] = append(rows[k], t)
+		}
+	}
+	out := make([]*tensor.Tensor, len(rows))
+	for k, ts := range rows {
+		t, err := stackTensors(ts, 0, o.Types[k], o.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = t
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package rlxc
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/rewrite"
+)
+
+// compileRegions makes programs of the regions in p's graph: rewritten, packed, cut into stages and planned like the
+// program around them. They are closed graphs, and sizes of that program come to them with each call.
+func (p *Program) compileRegions(level int) error {
+	p.regions = map[*ir.Graph]*Program{}
+	for _, n := range p.graph.Nodes {
+		for _, g := range n.Regions {
+			r := &Program{opts: p.opts, device: p.device, graph: g}
+			var err error
+			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify}); err != nil {
+				return bindError(err)
+			}
+			packed, err := p.device.Prepare(g)
+			if err != nil {
+				return err
+			}
+			p.stats.Packed += packed
+			if err := r.compileRegions(level); err != nil {
+				return err
+			}
+			p.stats.Packed += r.stats.Packed
+			p.regions[g] = r
+		}
+	}
+	return nil
+}
+
+// cut makes the stages of p and of its regions, once nothing changes the graphs any more.
+func (p *Program) cut() {
+	p.stages = split(p.graph)
+	for range p.stages {
+		p.bound = append(p.bound, newLRU[*binding](maxBindings))
+	}
+	for _, r := range p.regions {
+		r.cut()
+	}
+}
+
+// callRegion runs a region of node n in a session of its own. b holds the sizes known around the node.
+func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	g := n.Regions[region]
+	r := s.regions[g]
+	if r == nil {
+		if s.regions == nil {
+			s.regions = map[*ir.Graph]*Session{}
+		}
+		r = s.p.regions[g].session()
+		s.regions[g] = r
+	}
+	inner := maps.Clone(b)
+	if err := g.BindTensors(in, inner); err != nil {
+		return nil, fmt.Errorf("its subgraph: %w", err)
+	}
+	out, err := r.runStages(ctx, in, inner)
+	if err != nil {
+		return nil, err
+	}
+	given := make([]*Tensor, len(out))
+	for i, t := range out {
+		given[i] = t
+		if !t.IsSequence() { // sequences hold copies
+			given[i] = t.Clone() // the next call writes over it
+		}
+	}
+	return given, nil
+}
