@@ -13,13 +13,14 @@ import (
 // odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
+	var slab tensor.Slab
 	count := d.packQMatMul(g)
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue
 		}
 		if w := n.Inputs[ir.MatMulB]; w.Packed != nil {
-			again, err := d.adopt(w, n.Op.(ir.MatMul).TransB)
+			again, err := d.adopt(&slab, w, n.Op.(ir.MatMul).TransB)
 			if err != nil {
 				return 0, n.Fail(err)
 			}
@@ -35,7 +36,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		v := packed[key]
 		if v == nil {
 			v = g.NewValue(w.Name, w.Type)
-			v.Packed = d.pack(w.Const, key.transposed)
+			v.Packed = d.pack(&slab, w.Const, key.transposed)
 			packed[key] = v
 			count++
 		}
@@ -85,7 +86,7 @@ func (d *Device) packable(n *ir.Node) bool {
 
 // adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions is packed
 // anew.
-func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
+func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again bool, err error) {
 	s := w.Type.Sizes()
 	k, n := s[len(s)-2], s[len(s)-1]
 	if transposed {
@@ -102,7 +103,7 @@ func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("weight %q: %w", w.Name, err)
 	}
-	w.Packed = d.pack(plain, false)
+	w.Packed = d.pack(slab, plain, false)
 	return true, nil
 }
 
@@ -131,14 +132,14 @@ func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 }
 
 // pack lays out one matrix, its panels spread over the workers.
-func (d *Device) pack(w *tensor.Tensor, transposed bool) *ir.Packed {
+func (d *Device) pack(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
 	s := w.Shape()
 	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
 	if transposed {
 		k, n, row, col = n, k, 1, s[len(s)-1]
 	}
 	p := d.set.NewPackB(k, n)
-	data := tensor.New(tensor.F32, p.Len())
+	data := slab.Tensor(tensor.F32, p.Len())
 	dst, src := tensor.Of[float32](data), floats(w)
 	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst, src, row, col) })
 	return &ir.Packed{Layout: p.Layout(), Data: data}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package tensor
+
+// adviseHuge leaves the size of pages to the system.
+func adviseHuge([]byte) {}

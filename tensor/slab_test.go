@@ -1,0 +1,34 @@
+package tensor
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSlab takes buffers around the sizes of pages and chunks, and finds them zeroed, aligned and apart.
+func TestSlab(t *testing.T) {
+	var s Slab
+	var taken [][]byte
+	for _, n := range []int{0, 1, 63, 64, 65, hugePage - 1, hugePage, 3, slabChunk, slabChunk + 1, 100, 5 * hugePage} {
+		b := s.Take(n)
+		require.Len(t, b, n)
+		require.Equal(t, n, cap(b))
+		if n == 0 {
+			continue
+		}
+		require.Zero(t, uintptr(unsafe.Pointer(&b[0]))%64)
+		require.Zero(t, b[0])
+		require.Zero(t, b[n-1])
+		b[0], b[n-1] = byte(len(taken)+1), byte(len(taken)+1)
+		taken = append(taken, b)
+	}
+	for i, b := range taken {
+		require.EqualValues(t, i+1, b[0])
+		require.EqualValues(t, i+1, b[len(b)-1])
+	}
+	x := s.Tensor(F32, 3, 5)
+	require.Equal(t, "f32[3,5]", x.String())
+	require.Len(t, Of[float32](x), 15)
+}
