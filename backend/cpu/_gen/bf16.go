@@ -14,8 +14,7 @@ type evex struct {
 }
 
 var unknownToGo = map[string]evex{
-	"VDPBF16PS":      {prefix: 2, opcode: 0x52},
-	"VCVTNE2PS2BF16": {prefix: 3, opcode: 0x72},
+	"VDPBF16PS": {prefix: 2, opcode: 0x52},
 }
 
 // dotBF16 adds the products of pairs of bfloat16 in x and y to the floats of acc.
@@ -25,16 +24,6 @@ func (v *simd) dotBF16(x, y, acc reg.Register) {
 		Operands: []operand.Op{x, y, acc},
 		Inputs:   []operand.Op{x, y, acc},
 		Outputs:  []operand.Op{acc},
-	})
-}
-
-// toBF16 rounds the floats of lo and hi to the nearest bfloat16, ties to even; lo fills the lower half of to.
-func (v *simd) toBF16(lo, hi, to reg.Register) {
-	v.Instruction(&ir.Instruction{
-		Opcode:   "VCVTNE2PS2BF16",
-		Operands: []operand.Op{lo, hi, to},
-		Inputs:   []operand.Op{lo, hi},
-		Outputs:  []operand.Op{to},
 	})
 }
 

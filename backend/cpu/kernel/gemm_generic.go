@@ -71,7 +71,9 @@ func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
 		for r := range tiles * rows {
 			for v := range vecs {
 				var sum [genericLanes]float32
-				sums(hide(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
+				if k > 0 {
+					sums(hide(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
+				}
 				real := genericLanes
 				if v == vecs-1 {
 					real = cols

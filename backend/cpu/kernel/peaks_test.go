@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBenchmarks runs every row of the table once.
+// TestBenchmarks prepares every row of the table, and runs once those that take a moment in plain Go too.
 func TestBenchmarks(t *testing.T) {
 	s, err := Select("")
 	require.NoError(t, err)
@@ -16,8 +16,10 @@ func TestBenchmarks(t *testing.T) {
 		require.False(t, names[b.name], "%s comes twice", b.name)
 		names[b.name] = true
 		do, work := b.prepare(s)
-		do()
 		require.Positive(t, work, b.name)
+		if work < 1e7 {
+			do()
+		}
 	}
 }
 
