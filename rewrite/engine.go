@@ -48,17 +48,13 @@ type missKey struct {
 // need another walk, and every pass must stay linear.
 const maxSweeps = 16
 
-// apply runs rules over the graph until none applies.
-func apply(g *ir.Graph, t *target.Target, rules []*Rule) (*engine, error) {
-	e := &engine{g: g, t: t, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, outputs: map[*ir.Value]bool{},
-		fuel: 50*len(g.Nodes) + 1000}
+// apply runs rules over the graph until none applies. With merge, what they made twice becomes one value in between.
+func apply(g *ir.Graph, t *target.Target, rules []*Rule, merge bool) (*engine, error) {
+	e := &engine{g: g, t: t, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, fuel: 50*len(g.Nodes) + 1000}
 	for _, r := range rules {
 		for _, k := range r.pattern.rootKinds() {
 			e.rules[k] = append(e.rules[k], r)
 		}
-	}
-	for _, v := range g.Outputs {
-		e.outputs[v] = true
 	}
 	for range maxSweeps {
 		changed, err := e.sweep()
@@ -67,6 +63,9 @@ func apply(g *ir.Graph, t *target.Target, rules []*Rule) (*engine, error) {
 		}
 		if !changed {
 			break
+		}
+		if merge {
+			cse(g)
 		}
 	}
 	return e, nil
@@ -78,6 +77,10 @@ func (e *engine) sweep() (changed bool, err error) {
 	e.at, e.dead = make(map[*ir.Node]int, len(nodes)), map[*ir.Node]bool{}
 	for i, n := range nodes {
 		e.at[n] = i
+	}
+	e.outputs = make(map[*ir.Value]bool, len(e.g.Outputs))
+	for _, v := range e.g.Outputs {
+		e.outputs[v] = true
 	}
 	out := make([]*ir.Node, 0, len(nodes))
 	var todo []*ir.Node

@@ -27,6 +27,7 @@ type pass struct {
 	name  string
 	level int
 	rules []*Rule
+	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
 }
 
@@ -48,6 +49,8 @@ var passes = []pass{
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), sinkRules(), broadcastRules(), identityRules)},
+	// Behind attention, which they go through, and before QKV, since a last layer may project fewer queries than keys.
+	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
@@ -139,13 +142,16 @@ func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMis
 		}
 		return counts, nil
 	}
-	e, err := apply(g, t, p.rules)
+	e, err := apply(g, t, p.rules, p.merge)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range p.rules {
 		if n := e.fired[r]; n > 0 {
 			counts = append(counts, RuleCount{p.name, r.Name, n})
+		}
+		if len(e.misses) == 0 {
+			continue
 		}
 		for _, n := range g.Nodes {
 			if miss, ok := e.misses[missKey{r, n}]; ok {
