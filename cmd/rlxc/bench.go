@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 type benching struct {
 	*options
 	against    choice
+	reference  string
 	shapes     shapes
 	threadList []int
 	iterations int
@@ -46,6 +48,7 @@ optimisations and runs with inputs and outputs in place; loading it means making
 		RunE:              b.run,
 	}
 	enum(c, &b.against, "against", "", "another engine to compare with")
+	c.Flags().StringVar(&b.reference, "reference", "", "the model that the reference runs, if it is another (such as the .onnx of a compiled file)")
 	b.registerLibrary(c)
 	b.registerLevel(c)
 	f := c.Flags()
@@ -145,13 +148,13 @@ type side struct {
 
 // cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
 func (b *benching) cell(ctx context.Context, report *benchReport, model string, free []string, sizes map[string]int, threads int) error {
-	args := []string{model, "--threads", strconv.Itoa(threads), "-O", b.level.value}
+	args := []string{"--threads", strconv.Itoa(threads), "-O", b.level.value}
 	shape := make([]int, len(free))
 	for i, name := range free {
 		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
 		shape[i] = sizes[name]
 	}
-	own, err := startWorker(ctx, args...)
+	own, err := startWorker(ctx, append(args, model)...)
 	if err != nil {
 		return err
 	}
@@ -159,7 +162,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, model string, 
 	sides := []*side{{worker: own}}
 	if b.against.value != "" {
 		// The reference runs with all its optimisations, whatever our level.
-		ref, err := startWorker(ctx, append(args, "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
+		ref, err := startWorker(ctx, append(args, cmp.Or(b.reference, model), "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -14,18 +15,22 @@ import (
 func compileCommand() *cobra.Command {
 	o := newOptions()
 	var why bool
+	var output string
 	c := &cobra.Command{
 		Use:   "compile M",
 		Short: "compile a model and say what happened",
 		Long: `compile rewrites a model for the processor and prints what became of it: how many nodes there were and how many steps are left,
-what was fused and folded, what is kept as the model has it. --why adds the places where a fusion almost applied.`,
+what was fused and folded, what is kept as the model has it. --why adds the places where a fusion almost applied. -o writes the
+program to a file, packed for this processor, which every command takes as M and which opens without compiling.`,
 		Example: `  rlxc compile bert-tiny
+  rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx -O 1 --json
   rlxc compile model.onnx --why`,
 		Args:              oneModel,
 		ValidArgsFunction: completeModel,
 	}
 	o.registerCompile(c)
+	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
 	c.Flags().BoolVar(&why, "why", false, "say where a fusion almost applied, and what stopped it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		src, err := find(args[0])
@@ -38,6 +43,16 @@ what was fused and folded, what is kept as the model has it. --why adds the plac
 		}
 		defer e.Close()
 		report := newCompileReport(src, o, e, why)
+		if output != "" {
+			if err := e.program.Save(output); err != nil {
+				return err
+			}
+			info, err := os.Stat(output)
+			if err != nil {
+				return err
+			}
+			report.File, report.Bytes = output, info.Size()
+		}
 		return emit(c, report, report.text)
 	}
 	return c
@@ -55,6 +70,8 @@ type compileReport struct {
 	Custom    map[string]int `json:"custom"` // operators kept as the model has them
 	StepList  []stepRow      `json:"step_list"`
 	Why       []string       `json:"near_misses,omitempty"`
+	File      string         `json:"file,omitempty"` // that was written
+	Bytes     int64          `json:"bytes,omitempty"`
 }
 
 // A rewriteRow is how often a rule was applied.
@@ -73,7 +90,7 @@ type stepRow struct {
 
 func newCompileReport(src *source, o *options, e *own, why bool) *compileReport {
 	stats := e.program.Stats()
-	r := &compileReport{Model: src.name, Level: o.level.value, ONNXNodes: len(e.model.Proto().Graph.Node), Nodes: stats.Rewrites.Before,
+	r := &compileReport{Model: src.name, Level: o.level.value, ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
 		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}}
 	for _, rule := range stats.Rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
@@ -113,6 +130,9 @@ func (r *compileReport) text(out io.Writer) error {
 		fmt.Fprintf(out, "near miss: %s\n", miss)
 	}
 	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps, r.Level, r.Packed)
+	if r.File != "" {
+		fmt.Fprintf(out, "%s: %s\n", r.File, bytesText(r.Bytes))
+	}
 	return nil
 }
 

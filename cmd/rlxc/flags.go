@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 )
 
@@ -23,6 +24,8 @@ type options struct {
 	dims        dims
 	mode        planner.Mode
 	memoryLimit size
+	liveness    choice
+	profile     bool
 }
 
 // defaultLimit is the largest arena where the command line does not say: a size with a digit too many should be an error
@@ -31,7 +34,7 @@ const defaultLimit = 8 << 30
 
 func newOptions() *options {
 	return &options{backend: choice{"cpu", []string{"cpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
-		memoryLimit: defaultLimit}
+		memoryLimit: defaultLimit, liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
 
 // onnxRuntime is the name of the reference engine on the command line.
@@ -54,6 +57,7 @@ func (o *options) registerCompile(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.threads, "threads", 0, "of the processor (default all)")
 	o.registerMode(c)
+	enum(c, &o.liveness, "liveness", "", "how far buffers are kept for readers that the steps do not show")
 	f.Var(&o.memoryLimit, "memory-limit", "largest arena, in bytes or as 64KiB, 16MiB, 2GiB")
 	o.registerDims(c)
 }
@@ -91,8 +95,12 @@ var levels = map[string]struct {
 // compileOptions are the flags as the library wants them.
 func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	sizes, err := o.dims.sizes()
+	if err != nil {
+		return rlxc.CompileOptions{}, err
+	}
+	policy, err := liveness.ParsePolicy(o.liveness.value)
 	return rlxc.CompileOptions{Backend: o.backend.value, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
-		MemoryLimit: int64(o.memoryLimit)}, err
+		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile}, err
 }
 
 // A choice is a flag that takes one of a few words.

@@ -127,26 +127,27 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 
 // indexLimits finds the inputs that index tables, through ops that pass indices on, and the size of the smallest such table.
 func indexLimits(g *ir.Graph) map[string]int {
-	inputs := map[*ir.Value]bool{}
-	for _, v := range g.Inputs {
-		inputs[v] = true
-	}
 	limits := map[string]int{}
-	for _, n := range g.Nodes {
-		gather, ok := n.Op.(ir.Gather)
-		if !ok {
-			continue
-		}
-		rows, known := n.Inputs[0].Type.Shape[gather.Axis].Const()
-		index := n.Inputs[1]
+	note := func(rows ir.Dim, index *ir.Value) {
 		for index != nil && index.Def != nil && passesOn[index.Def.Op.Kind()] {
 			index = index.Def.Inputs[0]
 		}
-		if !known || !inputs[index] {
-			continue
+		n, known := rows.Const()
+		if !known || !slices.Contains(g.Inputs, index) {
+			return
 		}
-		if old, ok := limits[index.Name]; !ok || rows < old {
-			limits[index.Name] = rows
+		if old, ok := limits[index.Name]; !ok || n < old {
+			limits[index.Name] = n
+		}
+	}
+	for _, n := range g.Nodes {
+		switch op := n.Op.(type) {
+		case ir.Gather:
+			note(n.Inputs[0].Type.Shape[op.Axis], n.Inputs[1])
+		case ir.Embedding:
+			for i := ir.EmbeddingTable; i+1 < len(n.Inputs); i += 2 {
+				note(n.Inputs[i].Type.Shape[0], n.Inputs[i+1])
+			}
 		}
 	}
 	return limits

@@ -10,6 +10,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// TestEmbeddingIndices looks into the fused op.
+func TestEmbeddingIndices(t *testing.T) {
+	g := ir.NewGraph("g")
+	ids := g.AddInput("ids", ir.TensorOf(tensor.I64, ir.Sym("b"), ir.Sym("s")))
+	types := g.AddInput("types", ir.TensorOf(tensor.I64, ir.Sym("b"), ir.Sym("s")))
+	words, positions, kinds := g.NewConst("", tensor.New(tensor.F32, 9, 4)), g.NewConst("", tensor.New(tensor.F32, 16, 4)), g.NewConst("", tensor.New(tensor.F32, 2, 4))
+	out, err := g.Append(ir.Embedding{Eps: 1e-5}, []*ir.Value{nil, nil, words, ids, positions, nil, kinds, types})
+	require.NoError(t, err)
+	g.Outputs = out
+	require.Equal(t, map[string]int{"ids": 9, "types": 2}, indexLimits(g))
+}
+
 // TestRandomInputs follows an index through ops that pass it on, takes the smaller of two tables, and makes masks of the rest.
 func TestRandomInputs(t *testing.T) {
 	g, err := ir.Parse(`graph "g" (%0 "ids": i64[b,s], %1 "types": i32[b,s], %2 "mask": i64[b,s], %3 "x": f32[b,s]) {

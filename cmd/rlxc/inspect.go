@@ -17,12 +17,13 @@ import (
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // An inspection is the command line of inspect.
 type inspection struct {
 	*options
-	ir, ops bool
+	ir, ops, verify bool
 }
 
 func inspectCommand() *cobra.Command {
@@ -32,7 +33,7 @@ func inspectCommand() *cobra.Command {
 		Short: "say what a model consists of",
 		Long: `inspect prints a model's inputs, outputs, operators (and which of them rlxc understands), weights and arithmetic; with sizes for
 all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --ops, which needs no
-model, prints the operators that rlxc understands.`,
+model, prints the operators that rlxc understands. Of a compiled file it prints the program's operations.`,
 		Example: `  rlxc inspect bert-tiny
   rlxc inspect model.onnx --dim batch=1 --dim seq=128
   rlxc inspect model.onnx --ir -O 0
@@ -45,7 +46,8 @@ model, prints the operators that rlxc understands.`,
 	i.registerDims(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
 	c.Flags().BoolVar(&i.ops, "ops", false, "print the operators that rlxc understands")
-	c.MarkFlagsMutuallyExclusive("ir", "ops")
+	c.Flags().BoolVar(&i.verify, "verify", false, "check the checksums of a compiled file's sections")
+	c.MarkFlagsMutuallyExclusive("ir", "ops", "verify")
 	return c
 }
 
@@ -104,8 +106,8 @@ func operatorName(domain, name string) string {
 // An inspectReport is what inspect prints of a model.
 type inspectReport struct {
 	Model     string            `json:"model"`
-	Producer  string            `json:"producer"`
-	Opsets    map[string]int64  `json:"opsets"`
+	Producer  string            `json:"producer,omitempty"`
+	Opsets    map[string]int64  `json:"opsets,omitempty"`
 	Inputs    []rlxc.ValueInfo  `json:"inputs"`
 	Outputs   []rlxc.ValueInfo  `json:"outputs"`
 	Nodes     int               `json:"nodes"`
@@ -135,41 +137,88 @@ type memoryNeed struct {
 }
 
 func (i *inspection) inspect(src *source) (*inspectReport, error) {
-	file, err := src.openFile()
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	p := file.Proto
-	r := &inspectReport{Model: src.name, Producer: strings.TrimSpace(p.ProducerName + " " + p.ProducerVersion), Opsets: opsets(p.OpsetImport),
-		Weights: map[string]weight{}}
-	r.count(p)
-	for _, t := range p.Graph.Initializer {
-		d, err := onnx.DType(t.DataType)
+	r := &inspectReport{Model: src.name, Weights: map[string]weight{}}
+	m, err := src.open()
+	if errors.Is(err, rlxc.ErrUnsupportedOp) {
+		r.Problem = err.Error()
+		file, err := src.openFile()
 		if err != nil {
 			return nil, err
 		}
-		n := 1
-		for _, size := range t.Dims {
-			n *= int(size)
-		}
-		w := r.Weights[d.String()]
-		r.Weights[d.String()] = weight{w.Count + 1, w.Bytes + int64(d.Bytes(n))}
+		defer file.Close()
+		return r, r.fromFile(file.Proto)
 	}
-	m, err := src.open()
-	switch {
-	case errors.Is(err, rlxc.ErrUnsupportedOp):
-		r.Problem = err.Error()
-		return r, nil
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops(m.Graph()).String()
+	if i.verify {
+		if err := m.VerifyFile(); err != nil {
+			return nil, err
+		}
+	}
+	if p := m.Proto(); p != nil {
+		err = r.fromFile(p)
+	} else {
+		r.fromProgram(m.Graph())
+	}
+	if err != nil {
+		return nil, err
+	}
+	flops := ir.N(0)
+	for _, n := range m.Graph().Nodes {
+		flops = flops.Add(ir.Flops(n))
+	}
+	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops.String()
 	if len(i.dims) > 0 {
 		return r, i.need(r, m)
 	}
 	return r, nil
+}
+
+// fromFile fills in what an ONNX file says.
+func (r *inspectReport) fromFile(p *onnxpb.ModelProto) error {
+	r.Producer, r.Opsets = strings.TrimSpace(p.ProducerName+" "+p.ProducerVersion), opsets(p.OpsetImport)
+	r.count(p)
+	for _, w := range p.Graph.Initializer {
+		t, err := onnx.Tensor(w)
+		if err != nil {
+			return err
+		}
+		r.addWeight(t)
+	}
+	return nil
+}
+
+// fromProgram fills in what a compiled file holds instead: steps are its operators.
+func (r *inspectReport) fromProgram(g *ir.Graph) {
+	counts := map[string]int{}
+	for _, n := range g.Nodes {
+		counts[ir.OpName(n.Op)]++
+	}
+	for name, n := range counts {
+		r.Operators = append(r.Operators, operatorCount{name, n, true})
+	}
+	r.Nodes = len(g.Nodes)
+	r.sortOperators()
+	for _, v := range g.Consts() {
+		if v.Packed != nil {
+			r.addWeight(v.Packed.Data)
+		} else {
+			r.addWeight(v.Const)
+		}
+	}
+}
+
+func (r *inspectReport) addWeight(t *tensor.Tensor) {
+	w := r.Weights[t.DType().String()]
+	r.Weights[t.DType().String()] = weight{w.Count + 1, w.Bytes + int64(len(t.Bytes()))}
+}
+
+func (r *inspectReport) sortOperators() {
+	slices.SortFunc(r.Operators, func(a, b operatorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // need fills in the memory at the sizes of --dim.
@@ -236,26 +285,12 @@ func (r *inspectReport) count(p *onnxpb.ModelProto) {
 	})
 }
 
-// flops counts the multiplications and additions of a program's products, in symbols.
-func flops(g *ir.Graph) ir.Dim {
-	sum := ir.N(0)
-	for _, n := range g.Nodes {
-		if _, ok := n.Op.(ir.MatMul); !ok {
-			continue
-		}
-		a := n.Inputs[0].Type.Shape
-		product := ir.N(2).Mul(a[len(a)-1])
-		for _, d := range n.Outputs[0].Type.Shape {
-			product = product.Mul(d)
-		}
-		sum = sum.Add(product)
-	}
-	return sum
-}
-
 func (r *inspectReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "model\t%s\nproducer\t%s\n", r.Model, r.Producer)
+	fmt.Fprintf(w, "model\t%s\n", r.Model)
+	if r.Producer != "" {
+		fmt.Fprintf(w, "producer\t%s\n", r.Producer)
+	}
 	for _, domain := range slices.Sorted(maps.Keys(r.Opsets)) {
 		fmt.Fprintf(w, "opset\t%s %d\n", domain, r.Opsets[domain])
 	}

@@ -80,20 +80,26 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer m.Close()
+	ranges := p.dims
+	p.dims = nil // of the plans, not of the program
 	for _, name := range m.Dims() {
-		if _, ok := p.dims[name]; !ok {
+		if _, ok := ranges[name]; !ok {
 			return usagef("dimension %s has no size: give --dim %s=N, or a range as --dim %s=1:512", name, name, name)
 		}
 	}
-	program, err := m.Compile(rlxc.CompileOptions{Level: levels[p.level.value].own, Threads: p.threads, Mode: p.mode, MemoryLimit: int64(p.memoryLimit)})
+	opts, err := p.compileOptions()
+	if err != nil {
+		return err
+	}
+	program, err := m.Compile(opts)
 	if err != nil {
 		return err
 	}
 	defer program.Close()
-	if slices.ContainsFunc(m.Dims(), func(name string) bool { return p.dims[name].low < p.dims[name].high }) {
-		return p.planRange(c, src, program)
+	if slices.ContainsFunc(m.Dims(), func(name string) bool { return ranges[name].low < ranges[name].high }) {
+		return planRange(c, src, program, ranges)
 	}
-	sizes, err := p.dims.sizes()
+	sizes, err := ranges.sizes()
 	if err != nil {
 		return err
 	}
@@ -165,9 +171,9 @@ type rangeReport struct {
 }
 
 // planRange plans every point of the ranges: a need need not grow with the sizes.
-func (p *planning) planRange(c *cobra.Command, src *source, program *rlxc.Program) error {
+func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims) error {
 	points := []map[string]int{{}}
-	for name, s := range p.dims {
+	for name, s := range ranges {
 		if n := len(points) * (s.high - s.low + 1); n > maxPoints {
 			return usagef("the ranges have more than %d points: narrow them", maxPoints)
 		}

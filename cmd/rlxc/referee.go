@@ -144,7 +144,12 @@ func (r *referee) loadOracle(src *source, marked []rlxc.ValueInfo) error {
 	if err != nil {
 		return err
 	}
-	g, err := lower.Model(m.Proto())
+	p := m.Proto()
+	if p == nil {
+		m.Close()
+		return usagef("%s is compiled: give the .onnx file that it was made of, as --against eval --reference FILE", src.name)
+	}
+	g, err := lower.Model(p)
 	if err != nil {
 		m.Close()
 		return err

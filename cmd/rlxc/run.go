@@ -21,6 +21,7 @@ type running struct {
 	zeros, random bool
 	text          textOptions
 	output        string
+	trace         string
 }
 
 func runCommand() *cobra.Command {
@@ -46,6 +47,8 @@ by a BERT WordPiece tokenizer. What --input gives goes before what is made up.`,
 	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
 	f.BoolVar(&r.random, "random", false, "inputs that make sense: ids within their tables, masks with padding, numbers around 0")
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
+	f.BoolVar(&r.profile, "profile", false, "print where the time of a second run goes")
+	f.StringVar(&r.trace, "trace", "", "write the second run as a trace that Chrome and Perfetto show (.json)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c
@@ -57,10 +60,15 @@ type runReport struct {
 	Backend string       `json:"backend"`
 	Outputs rlxc.Tensors `json:"outputs"`
 	Seconds float64      `json:"seconds"` // of the run itself, which is the first at its sizes
+	Profile *profile     `json:"profile,omitempty"`
 	names   []string
 }
 
 func (r *running) run(c *cobra.Command, args []string) error {
+	r.profile = r.profile || r.trace != ""
+	if r.profile && r.backend.value == onnxRuntime {
+		return usagef("--profile and --trace time rlxc's own steps, not those of --backend %s", onnxRuntime)
+	}
 	src, err := find(args[0])
 	if err != nil {
 		return err
@@ -82,6 +90,11 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	report := &runReport{Model: src.name, Backend: r.backend.value, Outputs: out, Seconds: time.Since(begin).Seconds(), names: namesOf(e.Outputs())}
 	if r.output != "" {
 		if err := writeOutputs(r.output, report.names, out); err != nil {
+			return err
+		}
+	}
+	if o, ok := e.(*own); ok && r.profile {
+		if report.Profile, err = r.profiled(c.Context(), o, in); err != nil {
 			return err
 		}
 	}
@@ -162,7 +175,11 @@ func (r *runReport) table(out io.Writer) error {
 		s := describe(t)
 		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", name, t, s.Min, s.Max, s.Mean, first(numbers(t), firstElements))
 	}
-	return w.Flush()
+	w.Flush()
+	if r.Profile != nil {
+		return r.Profile.text(out)
+	}
+	return nil
 }
 
 // first writes the first n numbers.

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rlxc/rlxc"
+)
+
+// A profile says where the time of a run goes.
+type profile struct {
+	Steps []rlxc.StepTime `json:"steps"`
+}
+
+// profiled runs once more, now that everything is planned and warm, and takes the times.
+func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors) (*profile, error) {
+	if _, err := e.Run(ctx, in); err != nil {
+		return nil, err
+	}
+	p := &profile{e.Profile()}
+	if p.Steps == nil {
+		return nil, errors.New("there are no times: some sizes of the model depend on data")
+	}
+	if r.trace != "" {
+		return p, p.writeTrace(r.trace)
+	}
+	return p, nil
+}
+
+// An opTime is what the steps of one op took together.
+type opTime struct {
+	op    string
+	steps int
+	time  time.Duration
+	flops int
+}
+
+// byOp adds the steps up, the longest first.
+func (p *profile) byOp() (ops []opTime, total time.Duration) {
+	index := map[string]int{}
+	for _, s := range p.Steps {
+		i, ok := index[s.Op]
+		if !ok {
+			i = len(ops)
+			index[s.Op] = i
+			ops = append(ops, opTime{op: s.Op})
+		}
+		ops[i].steps++
+		ops[i].time += s.End - s.Start
+		ops[i].flops += s.Flops
+		total += s.End - s.Start
+	}
+	slices.SortStableFunc(ops, func(a, b opTime) int { return cmp.Compare(b.time, a.time) })
+	return ops, total
+}
+
+// text prints a row an op, then a row a step in the order of the run.
+func (p *profile) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	ops, total := p.byOp()
+	fmt.Fprintln(w, "\nTIME ms\tSHARE\tGFLOP/s\tSTEPS\t  OP")
+	for _, o := range ops {
+		fmt.Fprintf(w, "%.3f\t%.1f%%\t%s\t%d\t  %s\n", ms(o.time), 100*o.time.Seconds()/max(total.Seconds(), 1e-9), flopRate(o.flops, o.time), o.steps, o.op)
+	}
+	w.Flush()
+	fmt.Fprintln(w, "\nSTART ms\tTIME ms\tGFLOP/s\t  STEP")
+	for _, s := range p.Steps {
+		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op, shorten(s.Nodes))
+	}
+	return w.Flush()
+}
+
+// flopRate is empty for what is no product.
+func flopRate(flops int, t time.Duration) string {
+	if flops == 0 || t <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", float64(flops)/t.Seconds()/1e9)
+}
+
+// A traceEvent is a complete event of the Trace Event Format, which Chrome and Perfetto read; times are in microseconds.
+type traceEvent struct {
+	Name  string            `json:"name"`
+	Phase string            `json:"ph"`
+	Start float64           `json:"ts"`
+	Time  float64           `json:"dur"`
+	PID   int               `json:"pid"`
+	TID   int               `json:"tid"`
+	Args  map[string]string `json:"args"`
+}
+
+func (p *profile) writeTrace(file string) error {
+	events := make([]traceEvent, len(p.Steps))
+	for i, s := range p.Steps {
+		events[i] = traceEvent{s.Op, "X", 1e3 * ms(s.Start), 1e3 * ms(s.End-s.Start), 1, 1, map[string]string{"nodes": s.Nodes}}
+	}
+	data, err := json.Marshal(map[string]any{"traceEvents": events})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
