@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -123,8 +125,8 @@ func (r *compileReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%d\t\n", strings.Trim(rule.Pass+" "+rule.Rule, " "), rule.Count)
 	}
 	w.Flush()
-	for name, n := range r.Custom {
-		fmt.Fprintf(out, "kept as the model has it: %s, %d times\n", name, n)
+	for _, name := range slices.Sorted(maps.Keys(r.Custom)) {
+		fmt.Fprintf(out, "kept as the model has it: %s, %d times\n", name, r.Custom[name])
 	}
 	for _, miss := range r.Why {
 		fmt.Fprintf(out, "near miss: %s\n", miss)
