@@ -25,6 +25,7 @@ type Device struct {
 	target         *target.Target
 	rows           [ir.NumKinds]row
 	binding        int64 // the largest binding in bytes
+	profile        bool
 	workgroupBytes int
 
 	mu        sync.Mutex
@@ -66,6 +67,7 @@ func openWith(o backend.Options, limit int64) (*Device, error) {
 	}
 	d.binding &^= alignment - 1
 	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
+	d.profile = o.Profile
 	d.rows = d.table()
 	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
 	for k := range d.rows {
@@ -125,7 +127,7 @@ type pipeline struct {
 
 // pipeline compiles a shader, once a device.
 func (d *Device) pipeline(s *shader) (*native.Pipeline, error) {
-	if len(s.params) > maxParams {
+	if len(s.params) > maxParams || len(s.kinds) > int(d.gpu.Adapter.Limits.MaxStorageBuffersPerShaderStage) {
 		return nil, errOnHost
 	}
 	text := s.text()

@@ -22,6 +22,12 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 	}
 	in := &instance{program: p, memory: mem, encoder: p.d.gpu.Encoder(), groups: make([]*native.BindGroup, p.dispatches()),
 		values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
+	if p.d.profile {
+		var err error
+		if in.profile, err = p.newProfiler(len(in.groups)); err != nil {
+			return nil, err
+		}
+	}
 	runtime.AddCleanup(in, func(groups []*native.BindGroup) {
 		for _, g := range groups {
 			if g != nil {
@@ -56,6 +62,7 @@ type instance struct {
 	last      *download
 	shown     *byte // where the outputs in out lie
 	poison    *poisoner
+	profile   *profiler // nil where times are not kept
 }
 
 // Run implements backend.Instance.
@@ -63,6 +70,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	if err := in.ready(); err != nil {
 		return nil, err
 	}
+	in.profile.start()
 	for i, v := range in.planned.Graph.Inputs {
 		in.values[v.ID] = inputs[i]
 	}
@@ -86,6 +94,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		}
 	}
 	if err := in.submit(); err != nil { // nothing reads what is left, but it must not stay behind
+		return nil, err
+	}
+	if err := in.profile.finish(in.encoder); err != nil {
 		return nil, err
 	}
 	return in.results()
@@ -167,7 +178,9 @@ func (d *dispatch) run(in *instance) error {
 	if err := in.record(); err != nil {
 		return err
 	}
+	in.profile.before(in.encoder, d)
 	in.encoder.Dispatch(d.pipeline, in.groups[d.number], d.groups)
+	in.profile.after(in.encoder, d)
 	return nil
 }
 
@@ -190,14 +203,13 @@ func (d *download) run(in *instance) error {
 	for i, p := range d.places {
 		in.encoder.Copy(in.memory.staging, d.at[i], in.memory.segments[p.arena], p.off, p.size)
 	}
-	words := int64(in.status)
-	if words > 0 {
-		in.encoder.Copy(in.memory.staging, d.size(), in.memory.status, 0, 4*words)
+	if status := in.statusBytes(); status > 0 {
+		in.encoder.Copy(in.memory.staging, d.size(), in.memory.status, 0, status)
 	}
 	if err := in.submit(); err != nil {
 		return err
 	}
-	bytes, err := in.memory.staging.Map(d.size() + 4*words)
+	bytes, err := in.memory.staging.Map(d.size() + in.statusBytes())
 	if err != nil {
 		return err
 	}
@@ -207,16 +219,15 @@ func (d *download) run(in *instance) error {
 
 // check finds errors that kernels left, and clears them.
 func (in *instance) check(status []byte) error {
-	for _, r := range in.reporters {
-		if at := 4 * r.word; binary.LittleEndian.Uint32(status[at:]) != 0 {
-			index := int32(binary.LittleEndian.Uint32(status[at+4:]))
-			if err := in.memory.status.Write(0, make([]byte, 4*in.status)); err != nil {
-				return err
-			}
-			x := r.node.Inputs[0].Type.Sizes()
-			axis := r.node.Op.(ir.Gather).Axis
-			return r.node.Fail(fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, x[axis]))
+	for i, r := range in.reports {
+		if binary.LittleEndian.Uint32(status[8*i:]) == 0 {
+			continue
 		}
+		index := int32(binary.LittleEndian.Uint32(status[8*i+4:]))
+		if err := in.memory.status.Write(0, make([]byte, in.statusBytes())); err != nil {
+			return err
+		}
+		return r.node.Fail(fmt.Errorf("index %d is out of range: axis %d has size %d", index, r.axis, r.size))
 	}
 	return nil
 }
@@ -259,7 +270,9 @@ func (h *host) run(in *instance) error {
 			args[i] = h.in[i].tensor(in.values)
 		}
 	}
+	began := in.profile.now()
 	results, err := h.node.Op.Eval(args)
+	in.profile.host(h.node, began)
 	if err != nil {
 		return h.node.Fail(err)
 	}

@@ -51,10 +51,10 @@ func (m *arena) grow(p *program) error {
 			return err
 		}
 	}
-	if err := m.fit(&m.status, "the status", 4*int64(p.status), native.ForStorage|native.CopySource|native.CopyTarget); err != nil {
+	if err := m.fit(&m.status, "the status", int64(pad(int(p.statusBytes()), 16)), native.ForStorage|native.CopySource|native.CopyTarget); err != nil {
 		return err
 	}
-	return m.fit(&m.staging, "the staging buffer", p.staging+4*int64(p.status), native.MapRead|native.CopyTarget)
+	return m.fit(&m.staging, "the staging buffer", p.staging+int64(pad(int(p.statusBytes()), 16)), native.MapRead|native.CopyTarget)
 }
 
 // fit replaces a buffer that is too small.

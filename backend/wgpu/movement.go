@@ -1,6 +1,8 @@
 package wgpu
 
 import (
+	"fmt"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -68,50 +70,36 @@ var gatherRow = row{
 		if err != nil {
 			return nil, err
 		}
-		x, axis := &in[0], n.Op.(ir.Gather).Axis
-		if x.weight == nil || len(x.weight.pieces) == 1 {
-			return []launch{b.gather(&out[0], x, &in[1], axis, 0, x.shape[axis])}, nil
-		}
-		if axis != 0 || b.layout(n.Inputs[0]).Root != n.Inputs[0] {
+		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.Gather).Axis
+		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && axis != 0 {
 			return nil, errOnHost
 		}
-		// A table above the largest binding: a launch for each of its pieces writes the rows that lie there.
-		var launches []launch
-		per := x.weight.rows
-		for i, piece := range x.weight.pieces {
-			part := *x
-			part.memory = memory{constant: piece}
-			launches = append(launches, b.gather(&out[0], &part, &in[1], axis, i*per, min((i+1)*per, x.shape[0])))
-		}
-		return launches, nil
+		s := newShader("gather", "u32", groupSize)
+		words := x.width / 4
+		inner := x.shape[axis+1:].Elements() * words
+		total := y.elements() * words
+		width, count := s.u(inner), s.u(index.elements())
+		s.put("let t = %s * %du + lid;", linear, groupSize)
+		s.put("if (t >= %s) { return; }", s.u(total))
+		s.put("let row = t / %s;\nlet j = row %% %s;", width, count)
+		narrow := s.index("i", index, "j")
+		b.inRange(s, "i", narrow, axis, x.shape[axis], "return;")
+		s.put("var value = 0u;")
+		s.row("value", x, fmt.Sprintf("((row / %s) * %s + u32(i))", count, s.u(x.shape[axis])), width, fmt.Sprintf("t %% %s", width))
+		s.put("%s[%s + t] = value;", s.bind(y.memory), s.u(y.off/4))
+		return []launch{{s, spread(ceil(total, groupSize))}}, nil
 	},
 }
 
-// gather is the launch that copies slices of x by index, word by word. An index beyond the axis is left in the status
-// words. x's memory holds the slices from number lo to hi of the axis.
-func (b *binder) gather(y, x, index *operand, axis, lo, hi int) launch {
-	s := newShader("gather", "u32", groupSize)
-	words := x.width / 4
-	size, inner := x.shape[axis], x.shape[axis+1:].Elements()*words
-	total := y.elements() * words
-	s.put("let t = %s * %du + lid;", linear, groupSize)
-	s.put("if (t >= %s) { return; }", s.u(total))
-	s.put("let row = t / %s;", s.u(inner))
-	s.put("let col = t %% %s;", s.u(inner))
-	s.put("let j = row %% %s;", s.u(index.elements()))
-	s.put("let outer = row / %s;", s.u(index.elements()))
-	ids, first := s.bind(index.memory), s.u(index.first())
-	if index.dtype == tensor.I64 {
-		s.put("let at = (%s + j) * 2u;\nvar i = bitcast<i32>(%s[at]);\nlet narrow = %s[at + 1u] == bitcast<u32>(i >> 31u);", first, ids, ids)
-	} else {
-		s.put("var i = bitcast<i32>(%s[%s + j]);\nlet narrow = true;", ids, first)
+// pieces is the number of bindings that a constant takes.
+func (o *operand) pieces() int {
+	if o.weight == nil {
+		return 1
 	}
-	s.put("let given = i;\nif (i < 0) { i += i32(%s); }", s.u(size))
-	s.put("if (!narrow || i < 0 || i >= i32(%s)) {", s.u(size))
-	status := s.bind(memory{status: true})
-	s.put("%s[%s] = 1u;\n%s[%s] = bitcast<u32>(given);\nreturn;\n}", status, s.u(b.status), status, s.u(b.status+1))
-	s.put("let slice = u32(i);\nif (slice < %s || slice >= %s) { return; }", s.u(lo), s.u(hi))
-	s.put("%s[%s + t] = %s[%s + (outer * %s + slice - %s) * %s + col];", s.bind(y.memory), s.u(y.off/4), s.bind(x.memory), s.u(x.off/4),
-		s.u(hi-lo), s.u(lo), s.u(inner))
-	return launch{s, spread((total + groupSize - 1) / groupSize)}
+	return len(o.weight.pieces)
+}
+
+// whole reports whether the bindings of a constant can be told apart by row: it is one, or no view.
+func (b *binder) whole(v *ir.Value, o *operand) bool {
+	return o.pieces() == 1 || b.layout(v).Root == v
 }

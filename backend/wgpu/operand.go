@@ -1,6 +1,8 @@
 package wgpu
 
 import (
+	"fmt"
+
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
@@ -34,8 +36,9 @@ type binder struct {
 	d       *Device
 	p       *backend.Planned
 	own     map[*tensor.Tensor]*weight // constants of this binding alone
-	scratch []int                      // the buffers of the current step's scratch
-	status  int                        // words of the status memory in use
+	node    *ir.Node                   // of the current step
+	scratch []int                      // the buffers of its scratch
+	reports []report
 }
 
 // layout gives the layout of a value; constants that no step looks at by strides have none of their own.
@@ -119,6 +122,68 @@ func (b *binder) scratchOperand(i int) operand {
 	s := b.p.Plan.Slots[b.scratch[i]]
 	n := int(s.Size) / 4
 	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(s.Offset), memory: memory{arena: s.Arena}}
+}
+
+// A report is two words of the status memory: whether an index lies outside of an axis, and the index.
+type report struct {
+	node       *ir.Node
+	axis, size int
+}
+
+// inRange puts the lines that make index i (i32) count from the start, where narrow says that it has no more than 32 bits,
+// and end the invocation's function by otherwise when it lies outside of an axis.
+func (b *binder) inRange(s *shader, i, narrow string, axis, size int, otherwise string) {
+	m, at := s.bind(memory{status: true}), 2*len(b.reports)
+	b.reports = append(b.reports, report{b.node, axis, size})
+	set := func(word int, v string) string {
+		if s.lanes() == 4 {
+			return fmt.Sprintf("%s[%s / 4u][%s %% 4u] = bitcast<f32>(%s);", m, s.u(word), s.u(word), v)
+		}
+		return fmt.Sprintf("%s[%s] = bitcast<%s>(%s);", m, s.u(word), s.word, v)
+	}
+	s.put("let given_%[1]s = %[1]s;\nif (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, s.u(size))
+	s.put("if (!(%s) || %s < 0 || %s >= i32(%s)) {\n%s\n%s\n%s\n}", narrow, i, i, s.u(size), set(at, "1u"), set(at+1, "given_"+i), otherwise)
+}
+
+// wordAt is the text of 32-bit word i of a memory, as u32.
+func (s *shader) wordAt(m, i string) string {
+	switch s.lanes() {
+	case 4:
+		return fmt.Sprintf("bitcast<u32>(%s[(%s) / 4u][(%s) %% 4u])", m, i, i)
+	}
+	return fmt.Sprintf("bitcast<u32>(%s[%s])", m, i)
+}
+
+// index puts the lines that read element j of an operand of indices into the variable i, and gives the text of whether it
+// has no more than 32 bits.
+func (s *shader) index(i string, o *operand, j string) string {
+	m, first := s.bind(o.memory), s.u(o.first())
+	if o.dtype == tensor.I32 {
+		s.put("var %s = bitcast<i32>(%s);", i, s.wordAt(m, first+" + "+j))
+		return "true"
+	}
+	s.put("let at_%s = (%s + %s) * 2u;\nvar %s = bitcast<i32>(%s);", i, first, j, i, s.wordAt(m, "at_"+i))
+	return fmt.Sprintf("%s == bitcast<u32>(%s >> 31u)", s.wordAt(m, "at_"+i+" + 1u"), "given_"+i)
+}
+
+// row puts the lines that set the variable to to word c of a row of a table; width is the row's number of words. A constant
+// above the largest binding lies in several.
+func (s *shader) row(to string, o *operand, row, width, c string) {
+	first := s.u(int(int64(o.off) / s.wordSize))
+	if o.weight == nil || len(o.weight.pieces) == 1 {
+		s.put("%s = %s[%s + %s * %s + %s];", to, s.bind(o.memory), first, row, width, c)
+		return
+	}
+	per := s.u(o.weight.rows)
+	s.put("switch ((%s) / %s) {", row, per)
+	for k, piece := range o.weight.pieces {
+		label := fmt.Sprintf("case %du:", k)
+		if k == len(o.weight.pieces)-1 {
+			label = "default:"
+		}
+		s.put("%s { %s = %s[((%s) %% %s) * %s + %s]; }", label, to, s.bind(memory{constant: piece}), row, per, width, c)
+	}
+	s.put("}")
 }
 
 // given reports whether operand i of n is there.

@@ -22,9 +22,8 @@ type program struct {
 	staging int64   // bytes that the largest download needs
 	outputs []output
 
-	params    *native.Buffer // of all dispatches, paramBytes each
-	status    int            // words of the status memory
-	reporters []reporter
+	params  *native.Buffer // of all dispatches, paramBytes each
+	reports []report       // two words of the status memory each
 }
 
 // An action is one of the following.
@@ -33,6 +32,7 @@ type action interface{ run(in *instance) error }
 // dispatch runs a pipeline.
 type dispatch struct {
 	number   int // in the program: its place in params and its bind group
+	node     *ir.Node
 	step     int
 	pipeline *native.Pipeline
 	memories []memory
@@ -69,12 +69,6 @@ type output struct {
 	operand
 	onHost bool
 	staged int // the root's index in the last download
-}
-
-// A reporter is a step that may leave an error in the status memory.
-type reporter struct {
-	node *ir.Node
-	word int
 }
 
 // stagingAlign is the alignment of downloads in the staging buffer: that of tensors.
@@ -122,7 +116,7 @@ func (l *loader) load() error {
 		l.present[v.ID] = true
 	}
 	for i, n := range l.p.Steps {
-		l.scratch = l.p.Scratch[i]
+		l.node, l.scratch = n, l.p.Scratch[i]
 		if err := l.step(i, n); err != nil {
 			return n.Fail(err)
 		}
@@ -131,7 +125,7 @@ func (l *loader) load() error {
 	for _, a := range l.p.Plan.Arenas {
 		l.prog.arenas = append(l.prog.arenas, int64(pad(int(a.Size), alignment)))
 	}
-	l.prog.status = l.binder.status
+	l.prog.reports = l.reports
 	if len(l.params) == 0 {
 		return nil
 	}
@@ -186,32 +180,25 @@ func (l *loader) takes(n *ir.Node) bool {
 // launches appends the dispatches of a step, behind the uploads that they need.
 func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 	var list []dispatch
-	reports := false
 	params := l.params
 	for _, x := range launches {
 		p, err := l.d.pipeline(x.shader)
 		if err != nil {
 			return err
 		}
-		list = append(list, dispatch{number: len(params) / paramBytes, step: i, pipeline: p, memories: x.shader.memories, groups: x.groups})
+		list = append(list, dispatch{number: len(params) / paramBytes, node: n, step: i, pipeline: p, memories: x.shader.memories, groups: x.groups})
 		block := make([]byte, paramBytes)
 		for k, v := range x.shader.params {
 			binary.LittleEndian.PutUint32(block[4*k:], v)
 		}
 		params = append(params, block...)
-		for _, m := range x.shader.memories {
-			reports = reports || m.status
-		}
 	}
 	for _, v := range n.Inputs {
 		if v != nil && !l.layout(v).Root.IsConst() {
 			l.bringUp(l.layout(v).Root)
 		}
 	}
-	if l.params = params; reports {
-		l.prog.reporters = append(l.prog.reporters, reporter{n, l.binder.status})
-		l.binder.status += 2
-	}
+	l.params = params
 	for k := range list {
 		l.prog.actions = append(l.prog.actions, &list[k])
 	}
@@ -304,7 +291,7 @@ func (l *loader) results() {
 		}
 		l.prog.outputs = append(l.prog.outputs, out)
 	}
-	if len(down.places) > 0 || l.binder.status > 0 {
+	if len(down.places) > 0 || len(l.reports) > 0 {
 		l.prog.actions = append(l.prog.actions, down)
 		l.prog.staging = max(l.prog.staging, down.size())
 	}
@@ -314,6 +301,9 @@ func (d *download) add(p place) {
 	d.at = append(d.at, d.size())
 	d.places = append(d.places, p)
 }
+
+// statusBytes is the size of the status memory.
+func (p *program) statusBytes() int64 { return 8 * int64(len(p.reports)) }
 
 // size is what the download takes in the staging buffer so far.
 func (d *download) size() int64 {

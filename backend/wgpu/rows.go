@@ -58,6 +58,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindLayerNorm: layerNormRow,
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    onHost,
+		ir.KindEmbedding: embeddingRow,
 
 		ir.KindQuantize:        onHost,
 		ir.KindDequantize:      onHost,

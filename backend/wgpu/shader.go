@@ -38,6 +38,9 @@ func newShader(name, word string, size int) *shader {
 	return &shader{name: name, word: word, size: size, wordSize: map[string]int64{"u32": 4, "f32": 4, "vec4<f32>": 16}[word]}
 }
 
+// lanes is the number of 32-bit elements of a word.
+func (s *shader) lanes() int { return int(s.wordSize / 4) }
+
 // A memory is what a shader binds: a segment of the arena, a piece of a constant, or the run's status words.
 type memory struct {
 	arena    int            // of the plan, where constant is nil

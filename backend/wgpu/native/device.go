@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/ebitengine/purego"
 )
 
 // A Device makes buffers, pipelines and commands. Its methods may be called by several goroutines at once.
@@ -93,6 +95,13 @@ func (d *Device) Poll() error {
 		return fmt.Errorf("the GPU reports: %s", firstLine(d.failed.message))
 	}
 	return nil
+}
+
+// timestampPeriod is the nanoseconds of a tick. The C function gives a float, which comes in a register of its own kind.
+func (d *Device) timestampPeriod() float32 {
+	var period func(uintptr) float32
+	purego.RegisterFunc(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))
+	return period(d.queue)
 }
 
 // Close gives the device back. Buffers and pipelines that are still there must not be used any more.

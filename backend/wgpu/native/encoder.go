@@ -43,12 +43,16 @@ func (e *Encoder) Begin() error {
 // Dispatch runs groups workgroups of a pipeline on a bind group. Dispatches that follow see what it wrote.
 func (e *Encoder) Dispatch(p *Pipeline, g *BindGroup, groups [3]uint32) {
 	c := &e.d.lib.c
-	if e.pass == 0 {
-		e.pass = c.CommandEncoderBeginComputePass.call(e.handle, 0)
-	}
+	e.begin()
 	e.invoke(c.ComputePassEncoderSetPipeline, e.pass, p.handle)
 	e.invoke(c.ComputePassEncoderSetBindGroup, e.pass, 0, g.handle, 0, 0)
 	e.invoke(c.ComputePassEncoderDispatchWorkgroups, e.pass, uintptr(groups[0]), uintptr(groups[1]), uintptr(groups[2]))
+}
+
+func (e *Encoder) begin() {
+	if e.pass == 0 {
+		e.pass = e.d.lib.c.CommandEncoderBeginComputePass.call(e.handle, 0)
+	}
 }
 
 func (e *Encoder) endPass() {

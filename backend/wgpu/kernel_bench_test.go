@@ -1,0 +1,115 @@
+package wgpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// candidates are the tiles that the benchmark compares.
+var candidates = append([]tile{
+	{128, 128, 8, 8, 8}, {128, 128, 32, 8, 8}, {128, 64, 16, 8, 4}, {128, 64, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8},
+	{64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {32, 64, 32, 4, 4}, {16, 64, 32, 4, 4},
+}, tiles...)
+
+// BenchmarkMatMul times the kernel alone: many dispatches in one pass, over operands that stay on the device.
+func BenchmarkMatMul(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	d, err := Open(backend.Options{})
+	require.NoError(b, err)
+	defer d.Close()
+	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
+		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
+		for _, t := range candidates {
+			for _, splits := range []int{1, 2, 4, 8} {
+				groups := ceil(s[0], t.rows) * ceil(s[1], t.cols)
+				if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
+					continue
+				}
+				b.Run(fmt.Sprintf("%dx%dx%d/%dx%dx%d_%dx%d/%d", s[0], s[1], s[2], t.rows, t.cols, t.depth, t.high, t.wide, splits), func(b *testing.B) {
+					benchmarkMatMul(b, d, s[0], s[1], s[2], t, splits)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkMatMul(b *testing.B, d *Device, m, n, k int, t tile, splits int) {
+	matrix := func(rows, cols, arena int) *operand {
+		return &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{rows, cols}, strides: []int{cols, 1}, memory: memory{arena: arena}}
+	}
+	x, w, y, parts := matrix(m, k, 0), matrix(k, n, 1), matrix(m, n, 2), matrix(splits*m, n, 3)
+	p := product{m: m, n: n, k: k, tile: t, splits: splits}
+	fx, fw := factor{operand: x, row: k, col: 1}, factor{operand: w, row: n, col: 1}
+	e := epilogue{op: ir.MatMul{}, y: y, cols: n}
+	launches := []launch{p.launch(&fx, &fw, &e, true)}
+	if splits > 1 {
+		launches = []launch{p.launch(&fx, &fw, &epilogue{y: parts, cols: n}, true), e.sum(parts, m, splits, true)}
+	}
+	var buffers [4]*native.Buffer
+	for i, o := range []*operand{x, w, y, parts} {
+		var err error
+		buffers[i], err = d.gpu.Buffer("matrix", 4*int64(o.elements()), native.ForStorage|native.CopySource|native.CopyTarget)
+		require.NoError(b, err)
+		defer buffers[i].Release()
+		if i < 2 {
+			data := make([]byte, 4*o.elements())
+			for k := 0; k < len(data); k += 4 {
+				binary.LittleEndian.PutUint32(data[k:], 0x3f000000|uint32(k*2654435761)>>9)
+			}
+			require.NoError(b, buffers[i].Write(0, data))
+		}
+	}
+	type call struct {
+		p *native.Pipeline
+		g *native.BindGroup
+	}
+	var calls []call
+	for _, l := range launches {
+		pipe, err := d.pipeline(l.shader)
+		require.NoError(b, err)
+		params, err := d.gpu.Buffer("params", paramBytes, native.ForUniforms|native.CopyTarget)
+		require.NoError(b, err)
+		defer params.Release()
+		block := make([]byte, paramBytes)
+		for i, v := range l.shader.params {
+			binary.LittleEndian.PutUint32(block[4*i:], v)
+		}
+		require.NoError(b, params.Write(0, block))
+		ranges := []native.Range{{Buffer: params, Size: paramBytes}}
+		for _, mem := range l.shader.memories {
+			ranges = append(ranges, native.Range{Buffer: buffers[mem.arena], Size: buffers[mem.arena].Size})
+		}
+		g, err := d.gpu.Bind(pipe, ranges)
+		require.NoError(b, err)
+		defer g.Release()
+		calls = append(calls, call{pipe, g})
+	}
+	enc := d.gpu.Encoder()
+	round := func(n int) {
+		require.NoError(b, enc.Begin())
+		for range n {
+			for i, c := range calls {
+				enc.Dispatch(c.p, c.g, launches[i].groups)
+			}
+		}
+		require.NoError(b, enc.Submit())
+		require.NoError(b, d.gpu.Poll())
+	}
+	round(3)
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= 50 {
+		round(min(left, 50))
+	}
+	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+}
