@@ -83,13 +83,13 @@ func TestQuantisedFixtures(t *testing.T) {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%d", f.name, level), func(t *testing.T) {
 				var largest, angle float64
-				fixture(t, f.name, level, func(set, output string, got, want *tensor.Tensor) {
+				p := fixture(t, f.name, level, func(set, output string, got, want *tensor.Tensor) {
 					d, a := departure(got, want)
 					require.LessOrEqual(t, d, f.largest, "%s %s", set, output)
 					require.LessOrEqual(t, a, f.angle, "%s %s", set, output)
 					largest, angle = max(largest, d), max(angle, a)
 				})
-				t.Logf("largest %.2g of %.2g, angle %.2g of %.2g", largest, f.largest, angle, f.angle)
+				t.Logf("largest %.2g of %.2g, angle %.2g of %.2g; %d steps", largest, f.largest, angle, f.angle, p.Stats().Rewrites.Steps)
 			})
 		}
 	}

@@ -224,7 +224,7 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 var whereRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { w := n.Outputs[0].Type.DType.Size(); return w == 1 || w == 4 || w == 8 },
+		Claims:  func(n *ir.Node) bool { w := n.Outputs[0].Type.DType.Size(); return w == 1 || w == 2 || w == 4 || w == 8 },
 		Strided: allStrides,
 		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
 	},
@@ -233,6 +233,8 @@ var whereRow = row{
 		switch out[0].width {
 		case 1:
 			return whereStep[uint8](&out[0], &in[0], &in[1], &in[2]), nil
+		case 2:
+			return whereStep[uint16](&out[0], &in[0], &in[1], &in[2]), nil
 		case 4:
 			return whereStep[uint32](&out[0], &in[0], &in[1], &in[2]), nil
 		}
@@ -272,6 +274,7 @@ var casts = map[[2]tensor.DType]func(y, x *operand) step{
 	{tensor.Bool, tensor.I32}: func(y, x *operand) step { return mapStep(y, x, fromBool[int32]) },
 	{tensor.Bool, tensor.I64}: func(y, x *operand) step { return mapStep(y, x, fromBool[int64]) },
 	{tensor.F64, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v float64) float32 { return float32(v) }) },
+	{tensor.F32, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v float32) float32 { return v }) }, // between 16-bit floats
 	{tensor.F32, tensor.F64}:  func(y, x *operand) step { return mapStep(y, x, func(v float32) float64 { return float64(v) }) },
 }
 

@@ -72,7 +72,8 @@ type binder struct {
 	d       *Device
 	p       *backend.Planned
 	arena   *arena.Layout
-	scratch []int // the buffers of the current step's scratch
+	scratch []int           // the buffers of the current step's scratch
+	wide    map[int]operand // by ID, values that the current step sees in float32
 }
 
 // at is the byte of the arena at which a buffer starts.
@@ -86,6 +87,9 @@ func (b *binder) at(buffer int) int {
 
 // operand resolves a value.
 func (b *binder) operand(v *ir.Value) operand {
+	if o, ok := b.wide[v.ID]; ok {
+		return o
+	}
 	shape := v.Type.Sizes()
 	o := operand{dtype: v.Type.DType, shape: shape, width: v.Type.DType.Size(), root: v.ID}
 	l := b.p.Layouts[v.ID]

@@ -14,7 +14,7 @@ import (
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
 	var slab tensor.Slab
-	count := d.packQMatMul(g)
+	count := d.packQMatMul(g, &slab)
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue
@@ -36,7 +36,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		v := packed[key]
 		if v == nil {
 			v = g.NewValue(w.Name, w.Type)
-			v.Packed = d.pack(&slab, w.Const, key.transposed)
+			v.Packed = d.packWeight(&slab, w.Const, key.transposed)
 			packed[key] = v
 			count++
 		}
@@ -72,7 +72,7 @@ type packKey struct {
 // packable reports whether a product reads a constant float32 matrix.
 func (d *Device) packable(n *ir.Node) bool {
 	w := n.Inputs[ir.MatMulB]
-	if w.Const == nil || w.Type.DType != tensor.F32 {
+	if d := w.Type.DType; w.Const == nil || d != tensor.F32 && !isHalf(d) {
 		return false
 	}
 	for _, size := range w.Const.Shape()[:w.Const.Rank()-2] {
@@ -93,6 +93,9 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 		k, n = n, k
 	}
 	p := d.set.NewPackB(k, n)
+	if isHalf(w.Type.DType) {
+		return d.adoptHalf(slab, w, p.Layout(), k, n)
+	}
 	if w.Packed.Layout == p.Layout() {
 		if w.Packed.Data == nil || w.Packed.Data.DType() != tensor.F32 || w.Packed.Data.Len() != p.Len() {
 			return false, fmt.Errorf("the packed weight %q does not hold %d float32", w.Name, p.Len())

@@ -416,7 +416,7 @@ func (p *qPlan) columns(n *ir.Node) (c columns) {
 }
 
 // packQMatMul packs the weights of quantised products, once each.
-func (d *Device) packQMatMul(g *ir.Graph) (count int) {
+func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int) {
 	packed := map[packKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.QMatMul)
@@ -436,7 +436,7 @@ func (d *Device) packQMatMul(g *ir.Graph) (count int) {
 				k, cols, row, col = cols, k, 1, s[len(s)-1]
 			}
 			p := d.set.NewPackS8(k, cols)
-			data, src := tensor.New(tensor.U8, p.Bytes()), w.Const.Bytes()
+			data, src := slab.Tensor(tensor.U8, p.Bytes()), w.Const.Bytes()
 			d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, row, col, w.Type.DType == tensor.U8) })
 			v = g.NewValue(w.Name, w.Type)
 			v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}

@@ -23,10 +23,10 @@ var (
 // table is the list of kernels. An op without a row fails when a device is opened.
 func (d *Device) table() [ir.NumKinds]row {
 	return [ir.NumKinds]row{
-		ir.KindUnary:  unaryRow,
-		ir.KindBinary: binaryRow,
+		ir.KindUnary:  withHalf(unaryRow),
+		ir.KindBinary: withHalf(binaryRow),
 		ir.KindWhere:  whereRow,
-		ir.KindCast:   castRow,
+		ir.KindCast:   withHalf(castRow),
 		ir.KindClip:   onHost,
 
 		ir.KindReshape:     asView,
@@ -47,17 +47,17 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindScatterND:       onHost,
 		ir.KindOneHot:          onHost,
 
-		ir.KindReduce:    reduceRow,
+		ir.KindReduce:    withHalf(reduceRow),
 		ir.KindArgReduce: onHost,
-		ir.KindSoftmax:   softmaxRow,
+		ir.KindSoftmax:   withHalf(softmaxRow),
 		ir.KindCumSum:    cumSumRow,
 
 		ir.KindDims:  onHost,
 		ir.KindRange: onHost,
 
-		ir.KindMatMul:    d.matMulRow(),
-		ir.KindLayerNorm: layerNormRow,
-		ir.KindAttention: d.attentionRow(),
+		ir.KindMatMul:    d.halfMatMulRow(d.matMulRow()),
+		ir.KindLayerNorm: withHalf(layerNormRow),
+		ir.KindAttention: withHalf(d.attentionRow()),
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
 

@@ -1,0 +1,202 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// 16-bit floats are computed with in float32: a step widens its operands to scratch memory, runs the kernel of float32 on
+// them and narrows the result, which rounds once an operation. Weights stay 16-bit in memory; see half_matmul.go.
+
+func isHalf(d tensor.DType) bool { return d == tensor.F16 || d == tensor.BF16 }
+
+// hasHalf reports whether an operand or result of n is a 16-bit float.
+func hasHalf(n *ir.Node) bool {
+	half := func(v *ir.Value) bool { return v != nil && isHalf(v.Type.DType) }
+	return slices.ContainsFunc(n.Inputs, half) || slices.ContainsFunc(n.Outputs, half)
+}
+
+// widened is n as it would be in float32. Its values are copies, of the same IDs.
+func widened(n *ir.Node) *ir.Node {
+	wide := func(list []*ir.Value) []*ir.Value {
+		out := make([]*ir.Value, len(list))
+		for i, v := range list {
+			if v == nil {
+				continue
+			}
+			c := *v
+			if isHalf(c.Type.DType) {
+				c.Type.DType = tensor.F32
+			}
+			out[i] = &c
+		}
+		return out
+	}
+	op := n.Op
+	if c, ok := op.(ir.Cast); ok && isHalf(c.To) {
+		c.To = tensor.F32
+		op = c
+	}
+	return &ir.Node{Op: op, Inputs: wide(n.Inputs), Outputs: wide(n.Outputs), Origins: n.Origins}
+}
+
+// withHalf makes the row of a float32 kernel one that takes 16-bit floats as well.
+func withHalf(r row) row {
+	inner := r
+	r.Claims = func(n *ir.Node) bool {
+		if hasHalf(n) {
+			n = widened(n)
+		}
+		return inner.Claims == nil || inner.Claims(n)
+	}
+	if inner.Strided != nil {
+		r.Strided = func(n *ir.Node, i int, strides []int) bool {
+			if !hasHalf(n) {
+				return inner.Strided(n, i, strides)
+			}
+			return isHalf(n.Inputs[i].Type.DType) || inner.Strided(widened(n), i, strides)
+		}
+	}
+	if inner.InPlace != nil {
+		r.InPlace = func(n *ir.Node, i int) bool { return !hasHalf(n) && inner.InPlace(n, i) }
+	}
+	r.Scratch = func(n *ir.Node) []int64 {
+		if !hasHalf(n) {
+			if inner.Scratch == nil {
+				return nil
+			}
+			return inner.Scratch(n)
+		}
+		var sizes []int64
+		if inner.Scratch != nil {
+			sizes = inner.Scratch(widened(n))
+		}
+		for _, v := range halfValues(n) {
+			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
+		}
+		return sizes
+	}
+	r.bind = func(b *binder, n *ir.Node) (step, error) {
+		if !hasHalf(n) {
+			return inner.bind(b, n)
+		}
+		return bindHalf(b, n, inner)
+	}
+	return r
+}
+
+// halfValues are the values of a node that go through scratch memory: what is not constant, each once.
+func halfValues(n *ir.Node) (list []*ir.Value) {
+	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+		if v != nil && !v.IsConst() && isHalf(v.Type.DType) && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
+	values := halfValues(n)
+	first := len(b.scratch) - len(values)
+	own := *b
+	own.scratch = b.scratch[:first]
+	own.wide = map[int]operand{}
+	var before, after []step
+	for i, v := range values {
+		from, to := b.operand(v), b.scratchBytes(first+i)
+		to.dtype, to.width, to.shape = tensor.F32, 4, from.shape
+		to.strides, to.span = from.shape.Strides(), from.shape.Elements()
+		own.wide[v.ID] = to
+		if slices.Contains(n.Outputs, v) {
+			after = append(after, narrowStep(b.d.set, from, to))
+		} else {
+			before = append(before, widenStep(b.d.set, to, from))
+		}
+	}
+	for _, v := range n.Inputs {
+		if v == nil || v.Const == nil || !isHalf(v.Type.DType) {
+			continue
+		}
+		o := b.operand(v)
+		o.data, o.off, o.dtype, o.width = widenConst(b.d.set, v.Const).Bytes(), 0, tensor.F32, 4
+		if l := b.p.Layouts[v.ID]; l.Root != nil && l.Root.ID == v.ID {
+			o.off = 4 * l.Offset
+		}
+		own.wide[v.ID] = o
+	}
+	st, err := inner.bind(&own, widened(n))
+	if err != nil || st.run == nil {
+		return st, err
+	}
+	phases := []step{}
+	if len(before) > 0 {
+		phases = append(phases, oneAfterAnother(before))
+	}
+	for phase := &st; phase != nil; phase = phase.then {
+		phases = append(phases, *phase)
+	}
+	if len(after) > 0 {
+		phases = append(phases, oneAfterAnother(after))
+	}
+	return inTurn(phases...), nil
+}
+
+// toFloats and fromFloats convert by the type of the narrow side.
+func toFloats(set *kernel.Set, d tensor.DType, dst []float32, src []uint16) {
+	if d == tensor.F16 {
+		set.FromF16(dst, src)
+	} else {
+		set.FromBF16(dst, src)
+	}
+}
+
+func fromFloats(set *kernel.Set, d tensor.DType, dst []uint16, src []float32) {
+	if d == tensor.F16 {
+		set.ToF16(dst, src)
+	} else {
+		set.ToBF16(dst, src)
+	}
+}
+
+func widenConst(set *kernel.Set, t *tensor.Tensor) *tensor.Tensor {
+	y := tensor.New(tensor.F32, t.Shape()...)
+	toFloats(set, t.DType(), tensor.Of[float32](y), tensor.Of[uint16](t.Aligned()))
+	return y
+}
+
+// widenStep brings a 16-bit tensor of any strides to row-major float32.
+func widenStep(set *kernel.Set, to, from operand) step {
+	loops := newNest(to.shape, &to, &from)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		dst, src := to.f32(m), elements[uint16](m, &from)
+		var line [256]uint16
+		loops.blocks(part, func(rows int, at [maxOperands]int) {
+			for r := range rows {
+				d, s := dst[at[0]+r*loops.row(0):], src[at[1]+r*loops.row(1):]
+				if loops.col(1) == 1 {
+					toFloats(set, from.dtype, d[:loops.cols], s[:loops.cols])
+					continue
+				}
+				for lo := 0; lo < loops.cols; lo += len(line) {
+					n := min(len(line), loops.cols-lo)
+					for i := range n {
+						line[i] = s[(lo+i)*loops.col(1)]
+					}
+					toFloats(set, from.dtype, d[lo:][:n], line[:n])
+				}
+			}
+		})
+	}}
+}
+
+// narrowStep rounds a row-major result.
+func narrowStep(set *kernel.Set, to, from operand) step {
+	parts, cut := spread(to.len())
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		lo, hi := cut(part)
+		fromFloats(set, to.dtype, elements[uint16](m, &to)[lo:hi], from.f32(m)[lo:hi])
+	}}
+}

@@ -1,0 +1,107 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A 16-bit weight is packed like a float32 one and stays 16-bit. Each product widens it to scratch memory first: that
+// costs as much as the product itself takes for two rows or so, and the scratch is shared by all products.
+
+// halfLayout names the layout of a 16-bit weight packed as the float32 layout inner.
+func halfLayout(d tensor.DType, inner string) string { return d.String() + " as " + inner }
+
+// packWeight lays out one matrix of floats.
+func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
+	if !isHalf(w.DType()) {
+		return d.pack(slab, w, transposed)
+	}
+	p := d.pack(new(tensor.Slab), widenConst(d.set, w), transposed)
+	data, wide := slab.Tensor(w.DType(), p.Data.Shape()...), tensor.Of[float32](p.Data)
+	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), wide)
+	return &ir.Packed{Layout: halfLayout(w.DType(), p.Layout), Data: data}
+}
+
+// adoptHalf is adopt for 16-bit weights.
+func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner string, k, n int) (again bool, err error) {
+	t := w.Type.DType
+	if w.Packed.Data == nil || w.Packed.Data.DType() != t {
+		return false, fmt.Errorf("the packed weight %q does not hold %s", w.Name, t)
+	}
+	if w.Packed.Layout == halfLayout(t, inner) {
+		return false, nil
+	}
+	wide := &ir.Packed{Layout: strings.TrimPrefix(w.Packed.Layout, halfLayout(t, "")), Data: widenConst(d.set, w.Packed.Data)}
+	plain, err := unpack(wide, k, n)
+	if err != nil {
+		return false, fmt.Errorf("weight %q: %w", w.Name, err)
+	}
+	narrow := tensor.New(t, k, n)
+	fromFloats(d.set, t, tensor.Of[uint16](narrow), tensor.Of[float32](plain))
+	w.Packed = d.packWeight(slab, narrow, false)
+	return true, nil
+}
+
+// halfMatMulRow is the row of products, with those of 16-bit floats.
+func (d *Device) halfMatMulRow(inner row) row {
+	plain := withHalf(inner)
+	r := plain
+	packed := func(n *ir.Node) bool {
+		w := n.Inputs[ir.MatMulB]
+		return w.Packed != nil && isHalf(w.Type.DType)
+	}
+	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !packed(n) && plain.Strided(n, i, strides) }
+	r.Scratch = func(n *ir.Node) []int64 {
+		if !packed(n) {
+			return plain.Scratch(n)
+		}
+		sizes := []int64{4 * int64(n.Inputs[ir.MatMulB].Packed.Data.Len())}
+		for _, v := range halfValues(n) {
+			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
+		}
+		return sizes
+	}
+	r.bind = func(b *binder, n *ir.Node) (step, error) {
+		if !packed(n) {
+			return plain.bind(b, n)
+		}
+		return bindHalf(b, n, row{bind: bindHalfPacked(n.Inputs[ir.MatMulB].Packed)})
+	}
+	return r
+}
+
+// bindHalfPacked is bindPacked for a weight that is widened to scratch buffer 0 first.
+func bindHalfPacked(packed *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
+	return func(b *binder, n *ir.Node) (step, error) {
+		op := n.Op.(ir.MatMul)
+		in, out := b.operands(n)
+		x, y := in[ir.MatMulA], out[0]
+		k, cols := x.shape[len(x.shape)-1], y.shape[len(y.shape)-1]
+		rows := x.shape[:len(x.shape)-1].Elements()
+		w, data := b.scratchBytes(0), tensor.Of[uint16](packed.Data)
+		w = w.part(0, len(data), tensor.F32)
+		parts, cut := spread(len(data))
+		widen := step{parts: parts, run: func(m *machine, part, _ int) {
+			lo, hi := cut(part)
+			toFloats(b.d.set, packed.Data.DType(), w.f32(m)[lo:hi], data[lo:hi])
+		}}
+		g := b.d.set.NewGemm(rows, cols, k)
+		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}
+		var bias, residual operand
+		if given(n, ir.MatMulBias) {
+			bias = in[ir.MatMulBias]
+		}
+		if given(n, ir.MatMulResidual) {
+			residual = in[ir.MatMulResidual]
+		}
+		return inTurn(widen, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+			a := args
+			a.A, a.B, a.C, a.Bias, a.Residual = x.f32(m), w.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
+			g.Run(part, &a)
+		}}), nil
+	}
+}
