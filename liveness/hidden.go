@@ -40,8 +40,7 @@ func (m *Memory) hiddenStates() (f finding, found bool) {
 }
 
 // sums tells of the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm
-// the first; of a product inside, its own operands) and the results of the node that are theirs. An op that is neither
-// has no row.
+// the first; of a product inside, its own) and the results of the node that are theirs. An op that is neither has no row.
 var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindBinary: func(n *ir.Node) (operands, results []*ir.Value) {
 		if n.Op.(ir.Binary).Fn != ir.Add {
@@ -49,17 +48,31 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 		}
 		return n.Inputs, n.Outputs
 	},
-	ir.KindMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
-		bias, residual := ir.Operand(n.Inputs, ir.MatMulBias), ir.Operand(n.Inputs, ir.MatMulResidual)
-		switch {
-		case bias == nil && residual == nil:
-			return nil, nil
-		case residual == nil && n.Op.(ir.MatMul).Act != ir.NoActivation:
-			return n.Inputs, nil // the sum stays inside, the result is the activation's
-		}
-		return n.Inputs, n.Outputs
-	},
 	ir.KindLayerNorm: func(n *ir.Node) (operands, results []*ir.Value) {
 		return []*ir.Value{n.Inputs[ir.LayerNormX], ir.Operand(n.Inputs, ir.LayerNormResidual)}, n.Outputs
 	},
+	ir.KindEmbedding: func(n *ir.Node) (operands, results []*ir.Value) {
+		return n.Inputs[ir.EmbeddingTable:], n.Outputs
+	},
+	ir.KindMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
+		return epilogue(n, ir.MatMulBias, ir.MatMulResidual, n.Op.(ir.MatMul).Act, false)
+	},
+	ir.KindQMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
+		return epilogue(n, ir.QMatMulBias, ir.QMatMulResidual, n.Op.(ir.QMatMul).Act, ir.Operand(n.Inputs, ir.QMatMulYScale) != nil)
+	},
+	ir.KindMatMulNBits: func(n *ir.Node) (operands, results []*ir.Value) {
+		return epilogue(n, ir.NBitsBias, ir.NBitsResidual, n.Op.(ir.MatMulNBits).Act, false)
+	},
+}
+
+// epilogue is the sums of a product with bias, activation and residual, in this order, and the result quantised or not.
+func epilogue(n *ir.Node, bias, residual int, act ir.Activation, quantised bool) (operands, results []*ir.Value) {
+	hasBias, hasResidual := ir.Operand(n.Inputs, bias) != nil, ir.Operand(n.Inputs, residual) != nil
+	switch {
+	case !hasBias && !hasResidual:
+		return nil, nil
+	case quantised || !hasResidual && act != ir.NoActivation:
+		return n.Inputs, nil // the last sum stays inside
+	}
+	return n.Inputs, n.Outputs
 }

@@ -25,9 +25,15 @@ type Result struct {
 	Held []*ir.Value
 }
 
-// Analyze computes lives and in-place reuse when the steps run in an order, which is a permutation of m.Steps. m's layouts
-// become the result's; m is of no use afterwards.
+// Analyze computes lives and in-place reuse when the steps run in an order, which is a permutation of m.Steps. Where kernels
+// read late, which who made the order could not know, the graph's own order stands if it needs less. m's layouts become the
+// result's; m is of no use afterwards.
 func (m *Memory) Analyze(order []int) *Result {
+	if slices.ContainsFunc(m.late, func(late int) bool { return late > 0 }) {
+		if own := identity(len(order)); m.extended(own).peak() < m.extended(order).peak() {
+			order = own
+		}
+	}
 	l := m.lives(order)
 	result := &Result{}
 	for i := range m.extensions {
@@ -71,17 +77,35 @@ type lives struct {
 	order []int
 	at    []int // by step: its position in the order
 	last  []int // by buffer: the position that reads it last, −1 for none, len(order) for the caller
+	busy  []int // by buffer: the last position during which a step before it still reads, −1 for none
+}
+
+func identity(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// extended are the lives that all extensions together ask for.
+func (m *Memory) extended(order []int) *lives {
+	l := m.lives(order)
+	for i := range m.extensions {
+		l.extend(&m.extensions[i])
+	}
+	return l
 }
 
 // lives computes what the steps themselves ask for, late reads among them that no extension answers for.
 func (m *Memory) lives(order []int) *lives {
-	l := &lives{Memory: m, order: order, at: make([]int, len(order)), last: slices.Repeat([]int{-1}, len(m.values))}
+	l := &lives{Memory: m, order: order, at: make([]int, len(order)), last: slices.Repeat([]int{-1}, len(m.values)), busy: slices.Repeat([]int{-1}, len(m.values))}
 	for i, s := range order {
 		l.at[s] = i
 		for _, b := range m.reads[s] {
 			l.reach(b, i)
 			if m.late[s] > 0 && !m.claimed(s, b) {
-				l.reach(b, l.until(s))
+				l.linger(b, s)
 			}
 		}
 	}
@@ -93,8 +117,12 @@ func (m *Memory) lives(order []int) *lives {
 
 func (l *lives) reach(b int32, position int) { l.last[b] = max(l.last[b], position) }
 
-// until is the last position at which a step still reads.
-func (l *lives) until(s int) int { return min(l.at[s]+l.late[s], len(l.order)-1) }
+// linger keeps a buffer for the late reads of a step; len(order) is behind the last step.
+func (l *lives) linger(b int32, s int) {
+	until := min(l.at[s]+l.late[s], len(l.order))
+	l.reach(b, until)
+	l.busy[b] = max(l.busy[b], until)
+}
 
 // claimed reports whether an extension answers for late reads of b by s.
 func (m *Memory) claimed(s int, b int32) bool {
@@ -110,13 +138,15 @@ func (l *lives) extend(e *extension) {
 			}
 			for _, b := range l.reads[s] {
 				if e.claims(s, b) {
-					l.reach(b, l.until(s))
+					l.linger(b, s)
 				}
 			}
 		}
 	}
 	for _, x := range e.reads {
-		l.reach(x.b, l.until(x.step))
+		if l.reach(x.b, l.at[x.step]); l.late[x.step] > 0 {
+			l.linger(x.b, x.step)
+		}
 	}
 	for _, b := range e.held {
 		l.last[b] = len(l.order)

@@ -16,7 +16,7 @@ func (l *lives) hosts() (host []int32, last []int) {
 	}
 	for i, s := range l.order {
 		for _, b := range l.Over[s] {
-			if l.last[b] == i {
+			if l.last[b] == i && l.busy[b] < i {
 				out := l.Writes[s][0]
 				host[out] = host[b]
 				last[host[b]] = max(last[host[b]], last[out])

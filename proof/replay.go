@@ -132,7 +132,11 @@ func (r *replay) read(v *ir.Value, by string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hash := r.hash(v, l, r.own[l.Root])
+	own, written := r.own[l.Root]
+	if !written && len(planned) > 0 {
+		return 0, fmt.Errorf("%s reads %s before it is written", by, name(v))
+	}
+	hash := r.hash(v, l, own)
 	if r.hash(v, l, planned) != hash {
 		return 0, fmt.Errorf("%s finds other contents in %s than were written there", by, name(v))
 	}
@@ -142,6 +146,9 @@ func (r *replay) read(v *ir.Value, by string) (uint64, error) {
 // hash hashes the elements of v in order.
 func (r *replay) hash(v *ir.Value, l ir.Layout, root []byte) uint64 {
 	shape, width := v.Type.Sizes(), v.Type.DType.Size()
+	if shape.Elements() == 0 {
+		return 0
+	}
 	if width == 0 || l.Contiguous(shape) {
 		first := l.Offset * width
 		return maphash.Bytes(r.seed, root[first:first+v.Type.DType.Bytes(shape.Elements())])

@@ -39,7 +39,7 @@ type Row struct {
 	Claims func(n *ir.Node) bool
 	// Strided reports whether operand i may have these strides (in elements) instead of being row-major.
 	Strided func(n *ir.Node, i int, strides []int) bool
-	// InPlace reports whether result 0 may take over the memory of operand i, of equal size, which dies at the node.
+	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
 	InPlace func(n *ir.Node, i int) bool
 	// Scratch gives the sizes in bytes of the buffers that the kernel needs while it runs.
 	Scratch func(n *ir.Node) []int64
@@ -80,10 +80,16 @@ func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
 	return t.Where(n) == OnKernel && r.Strided != nil && r.Strided(n, i, strides)
 }
 
-// InPlace reports whether result 0 of n may take over operand i.
+// InPlace reports whether result 0 of n may take over operand i. A host step has read all its operands when it writes its
+// result.
 func (t *Target) InPlace(n *ir.Node, i int) bool {
-	r := &t.Rows[n.Op.Kind()]
-	return t.Where(n) == OnKernel && r.InPlace != nil && r.InPlace(n, i)
+	switch r := &t.Rows[n.Op.Kind()]; t.Where(n) {
+	case OnKernel:
+		return r.InPlace != nil && r.InPlace(n, i)
+	case OnHost:
+		return len(n.Outputs) == 1
+	}
+	return false
 }
 
 // Scratch gives the sizes in bytes of the buffers that n needs while it runs.

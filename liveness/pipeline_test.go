@@ -1,0 +1,141 @@
+package liveness_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/legalize"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/proof"
+	"github.com/rlxc/rlxc/schedule"
+	"github.com/rlxc/rlxc/target"
+)
+
+const align = 64
+
+// device is a target with kernels for everything. Unary and Binary take any strides and write over operands of equal width,
+// LayerNorm and Softmax over whole ones.
+func device(t testing.TB, edit ...func(rows *[ir.NumKinds]target.Row)) *target.Target {
+	d := target.Target{Name: "test", Align: align}
+	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+		d.Rows[k].Runs = target.OnKernel
+		if k.Has(ir.View) {
+			d.Rows[k].Runs = target.AsView
+		}
+	}
+	sameWidth := func(n *ir.Node, i int) bool {
+		return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()
+	}
+	for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindCast} {
+		d.Rows[k].Strided = func(*ir.Node, int, []int) bool { return true }
+		d.Rows[k].InPlace = sameWidth
+	}
+	d.Rows[ir.KindSoftmax].InPlace = func(*ir.Node, int) bool { return true }
+	d.Rows[ir.KindLayerNorm].InPlace = func(_ *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual }
+	d.Rows[ir.KindAttention].Strided = func(_ *ir.Node, i int, strides []int) bool { return strides[len(strides)-1] == 1 }
+	for _, f := range edit {
+		f(&d.Rows)
+	}
+	checked, err := target.New(d)
+	require.NoError(t, err)
+	return checked
+}
+
+// parse reads a graph without its header line.
+func parse(t testing.TB, body string) *ir.Graph {
+	g, err := ir.Parse("graph \"\" " + body)
+	require.NoError(t, err)
+	return g
+}
+
+// analyze runs the passes from legalisation to lives, with the order kept or searched.
+func analyze(t require.TestingT, g *ir.Graph, d *target.Target, o liveness.Options, reorder bool) *liveness.Result {
+	layouts, err := legalize.Graph(g, d)
+	require.NoError(t, err)
+	m := liveness.New(g, layouts, d, o)
+	order := make([]int, len(m.Steps))
+	for i := range order {
+		order[i] = i
+	}
+	if reorder {
+		order = schedule.Order((*schedule.Program)(&m.Footprint))
+	}
+	return m.Analyze(order)
+}
+
+// claim states a plan in the words of package proof.
+func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan) proof.Claim {
+	place := func(b int) (proof.Place, bool) {
+		s := plan.Slots[b]
+		return proof.Place{Arena: s.Arena, Offset: s.Offset, Size: s.Size}, s.Arena != planner.NoArena
+	}
+	c := proof.Claim{
+		Graph: g, Steps: r.Steps, Align: d.Align, InPlace: d.InPlace, LateReads: d.LateReads, Held: r.Held,
+		Place: func(v *ir.Value) (proof.Place, bool) {
+			if root := r.Layouts[v.ID].Root; root != nil {
+				v = root
+			}
+			if r.Buffers[v.ID] < 0 {
+				return proof.Place{}, false
+			}
+			return place(r.Buffers[v.ID])
+		},
+		Scratch: func(step int) (places []proof.Place) {
+			for _, b := range r.Scratch[step] {
+				p, _ := place(b)
+				places = append(places, p)
+			}
+			return places
+		},
+	}
+	for _, a := range plan.Arenas {
+		c.Arenas = append(c.Arenas, a.Size)
+	}
+	return c
+}
+
+// options are those that a device's plans are made with.
+func options(d *target.Target, mode planner.Mode) planner.Options {
+	o := planner.Activations()
+	o.Alignment, o.Mode = d.Align, mode
+	return o
+}
+
+// prove plans in every mode and demands that each plan stands every check.
+func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result, modes ...planner.Mode) {
+	for _, mode := range modes {
+		plan, err := planner.Solve(&r.Problem, options(d, mode))
+		require.NoError(t, err)
+		require.NoError(t, planner.Check(&r.Problem, plan))
+		c := claim(g, d, r, plan)
+		require.NoError(t, proof.Verify(c), "mode %s", mode)
+		require.NoError(t, proof.Replay(c, 0xA5), "mode %s", mode)
+	}
+}
+
+func bound(t require.TestingT, d *target.Target, r *liveness.Result) int64 {
+	n, err := planner.LowerBound(&r.Problem, options(d, planner.Auto))
+	require.NoError(t, err)
+	return n
+}
+
+// describe prints buffers as "name [first,last) size", outputs and inputs marked, copies on their lane.
+func describe(r *liveness.Result) string {
+	var lines []string
+	for _, b := range r.Problem.Buffers {
+		line := fmt.Sprintf("%s [%d,%d) %d", b.Name, b.First, b.Last, b.Size)
+		if b.Boundary != planner.None {
+			line += " " + b.Boundary.String()
+		}
+		if b.Lane.Copy {
+			line += " copied"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}

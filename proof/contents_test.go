@@ -1,0 +1,69 @@
+package proof
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// naive is the plain twin of contents: every write looks at everything that is held.
+type naive map[*ir.Value]Place
+
+func (h naive) lose(p Place) {
+	for v, q := range h {
+		if q.overlaps(p) {
+			delete(h, v)
+		}
+	}
+}
+
+// TestContentsAgreeWithTheirTwin writes values of random sizes to random places.
+func TestContentsAgreeWithTheirTwin(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := ir.NewGraph("")
+		places := map[*ir.Value]Place{}
+		for range rapid.IntRange(1, 200).Draw(rt, "values") {
+			size := rapid.IntRange(0, 9).Draw(rt, "size")
+			v := g.AddInput("", ir.TensorOf(tensor.U8, ir.N(size)))
+			places[v] = Place{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"), Size: int64(size)}
+		}
+		c := newContents(Claim{Graph: g, Place: func(v *ir.Value) (Place, bool) { return places[v], true }})
+		twin := naive{}
+		for range rapid.IntRange(0, 300).Draw(rt, "writes") {
+			v := g.Inputs[rapid.IntRange(0, len(g.Inputs)-1).Draw(rt, "value")]
+			c.lose(places[v])
+			twin.lose(places[v])
+			if rapid.Bool().Draw(rt, "hold") && places[v].Size > 0 {
+				c.hold(v, places[v])
+				twin[v] = places[v]
+			}
+			for _, w := range g.Inputs {
+				p, held := c.place(w)
+				q, want := twin[w]
+				require.Equal(rt, want, held)
+				require.Equal(rt, q, p)
+			}
+		}
+	})
+}
+
+func TestRanks(t *testing.T) {
+	const n = 64*64*2 + 5
+	s := newRanks(n)
+	require.Equal(t, -1, s.below(n))
+	for _, i := range []int{0, 63, 64, 4095, 4096, n - 1} {
+		s.add(i)
+	}
+	require.Equal(t, n-1, s.below(n))
+	require.Equal(t, 4096, s.below(n-1))
+	s.remove(4096)
+	s.remove(4095)
+	require.Equal(t, 64, s.below(n-1))
+	require.Equal(t, 63, s.below(64))
+	require.Equal(t, 0, s.below(63))
+	require.Equal(t, -1, s.below(0))
+}
