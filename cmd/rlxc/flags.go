@@ -18,6 +18,7 @@ import (
 // to it.
 type options struct {
 	backend     choice
+	device      string
 	library     string
 	level       choice
 	threads     int
@@ -33,7 +34,7 @@ type options struct {
 const defaultLimit = 8 << 30
 
 func newOptions() *options {
-	return &options{backend: choice{"cpu", []string{"cpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
+	return &options{backend: choice{"cpu", []string{"cpu", "wgpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
 		memoryLimit: defaultLimit, liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
 
@@ -43,6 +44,7 @@ const onnxRuntime = "onnxruntime"
 // registerEngine adds the flags of commands that run a model.
 func (o *options) registerEngine(c *cobra.Command) {
 	enum(c, &o.backend, "backend", "", "what runs the model")
+	c.Flags().StringVar(&o.device, "device", "", "which device of the backend, in its own words (default the best)")
 	o.registerLibrary(c)
 	o.registerCompile(c)
 }
@@ -99,7 +101,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 		return rlxc.CompileOptions{}, err
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
-	return rlxc.CompileOptions{Backend: o.backend.value, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
+	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
 		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile}, err
 }
 

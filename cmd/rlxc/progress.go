@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -15,5 +16,6 @@ func progress(c *cobra.Command, steps int, doing string) *progressbar.ProgressBa
 		return progressbar.DefaultSilent(int64(steps))
 	}
 	return progressbar.NewOptions(steps, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(doing),
-		progressbar.OptionClearOnFinish(), progressbar.OptionShowCount())
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionShowCount())
 }

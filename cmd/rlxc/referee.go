@@ -34,10 +34,10 @@ func (k testCase) name() string {
 
 // loadTested loads what is validated.
 func (v *validation) loadTested(src *source, marks bool) (engine, error) {
-	if v.backend.value == "cpu" {
-		return v.loadOwn(src, marks)
+	if v.backend.value == onnxRuntime {
+		return v.load(src)
 	}
-	return v.load(src)
+	return v.loadOwn(src, marks)
 }
 
 // cases gathers the inputs: recorded ones where there are any and no --shapes, else made-up ones.

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -24,6 +30,35 @@ func TestPool(t *testing.T) {
 	v = []float32{0, 0}
 	normalize(v)
 	require.Equal(t, []float32{0, 0}, v)
+}
+
+// TestSentences compares embeddings of text with those that PyTorch made of the same model.
+func TestSentences(t *testing.T) {
+	fixtures := os.Getenv("RLXC_FIXTURES")
+	if fixtures == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	data, err := os.ReadFile(filepath.Join(fixtures, "minilm", "sentences.json"))
+	require.NoError(t, err)
+	var sentences []struct {
+		Text      string
+		Embedding []float32
+	}
+	require.NoError(t, json.Unmarshal(data, &sentences))
+	require.NotEmpty(t, sentences)
+	args := []string{"run", filepath.Join(fixtures, "minilm"), "--tokenizer", filepath.Join(fixtures, "tokenizer"), "--pool", "mean", "--normalize", "--json"}
+	for _, s := range sentences {
+		args = append(args, "--text", s.Text)
+	}
+	args = append(args, "--text", strings.Repeat("word ", 10_000)) // is cut, not refused
+	var out, stderr bytes.Buffer
+	require.Equal(t, exitDone, execute(args, &out, &stderr), stderr.String())
+	require.Contains(t, stderr.String(), fmt.Sprintf("1 of %d texts were cut to 512 tokens", len(sentences)+1))
+	var report embeddingReport
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	for i, s := range sentences {
+		require.InDelta(t, 1, dot(report.Embeddings[i], s.Embedding), 1e-5, s.Text)
+	}
 }
 
 func TestDataSetsInOrder(t *testing.T) {

@@ -88,8 +88,8 @@ type comparison struct {
 
 func (v *validation) run(c *cobra.Command, args []string) error {
 	marks := v.bisect || v.mark.value != ""
-	if marks && v.backend.value != "cpu" {
-		return usagef("--mark and --bisect look into rlxc's own engine, not into --backend %s", v.backend.value)
+	if marks && v.backend.value == onnxRuntime {
+		return usagef("--mark and --bisect look into rlxc's own engine, not into --backend %s", onnxRuntime)
 	}
 	src, err := find(args[0])
 	if err != nil {
