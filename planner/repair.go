@@ -5,38 +5,37 @@ import (
 	"slices"
 )
 
-// repairAll lowers what stands out of an arrangement that is good nearly everywhere: it takes the
-// blocks around one that ends too high out of the arena and looks for other places for them.
-func (s *searcher) repairAll() {
-	x := newTimeline(s.blocks, s.profile.live)
+// repair lowers what stands out of an arrangement that is good nearly everywhere: it takes the
+// blocks around one that ends too high out of the timeline, which holds all, and looks for other
+// places for them. Where much stands out the whole arrangement is wrong, and nothing is done. It
+// reports whether the goal is reached.
+func (s *searcher) repair(x *timeline, effort int) bool {
+	top := func(i int32) int64 { return s.blocks[i].offset + s.blocks[i].size }
 	var high []int32
 	for i := range s.blocks {
-		if k := &s.blocks[i]; k.size > 0 {
-			x.add(int32(i), k)
-			if k.movable() && k.offset+k.size > s.goal {
-				high = append(high, int32(i))
-			}
+		if s.blocks[i].movable() && top(int32(i)) > s.goal {
+			high = append(high, int32(i))
 		}
 	}
-	top := func(i int32) int64 { return s.blocks[i].offset + s.blocks[i].size }
+	const few = 100 // blocks to one that is too high
+	if len(high) > len(s.blocks)/few {
+		return false
+	}
 	slices.SortFunc(high, func(a, b int32) int { return cmp.Or(cmp.Compare(top(b), top(a)), cmp.Compare(a, b)) })
-	for effort := 1; s.work < s.budget; effort *= 2 {
-		reached := s.goal // nothing below what could not be lowered matters
-		for _, i := range high {
-			if top(i) > reached && s.work < s.budget {
-				reached = s.lower(x, i, reached, effort)
-			}
-		}
-		if reached <= s.goal {
-			return
+	reached := s.goal // nothing below what could not be lowered matters
+	for _, i := range high {
+		if top(i) > reached && s.work < s.budget {
+			reached = s.lower(x, i, reached, effort)
 		}
 	}
+	return reached <= s.goal && s.work < s.budget
 }
 
 // lower tries to bring block i, with those around it, to end at or below the limit, or else as
 // near to it as it can. It returns where the blocks end now.
 func (s *searcher) lower(x *timeline, i int32, limit int64, effort int) int64 {
 	const smallest, largest = 64, wholeBlocks
+	const work = 500_000 // for each number of blocks
 	top := s.blocks[i].offset + s.blocks[i].size
 	for quarter := range int64(4) {
 		aim := limit + (top-limit)/4*quarter
@@ -48,17 +47,15 @@ func (s *searcher) lower(x *timeline, i int32, limit int64, effort int) int64 {
 			for _, j := range blocks {
 				x.remove(j, &s.blocks[j])
 			}
-			p := prober{skyline: s.pick(blocks, x)}
-			ok := false
-			for range 3 {
-				if ok = s.try(&p, blocks, aim, effort); ok {
-					break
-				}
+			p := s.newProber(blocks, x)
+			var found, none bool
+			for end := s.work + work*int64(effort); !found && !none && s.work < min(end, s.budget); {
+				found, none = s.try(p, aim, 1)
 			}
 			for _, j := range blocks {
 				x.add(j, &s.blocks[j])
 			}
-			if ok {
+			if found {
 				return aim
 			}
 			if len(blocks) < size/2 || s.work >= s.budget {

@@ -1,8 +1,7 @@
 package planner
 
 import (
-	"math/bits"
-	"math/rand/v2"
+	"math"
 	"slices"
 )
 
@@ -33,27 +32,36 @@ func (sp *space) search(o *Options, budget int64) {
 	if o.Budget != 0 {
 		budget = max(0, o.Budget)
 	}
-	goal := max(sp.bound, o.Capacity)
 	pr := sp.profile()
+	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), budget: math.MaxInt64}
 	best := newIncumbent(sp)
 	for n, g := range greedies {
-		if n > 0 && sp.work*2 > budget {
-			break
+		x := sp.place(g, pr)
+		if n == 0 {
+			s.budget = sp.work + budget // the first arrangement is free
+			if len(sp.blocks) > wholeBlocks {
+				s.repair(x, 1)
+			}
 		}
-		sp.place(g, pr)
-		if best.keep(); best.top <= goal {
+		if best.keep(); best.top <= s.goal || sp.work >= s.budget || len(sp.blocks) > wholeBlocks {
 			break
 		}
 	}
 	best.restore()
-	if best.top <= goal {
+	if best.top <= s.goal {
 		return
 	}
-	s := &searcher{space: sp, profile: pr, goal: goal, budget: sp.work + budget}
 	if len(sp.blocks) <= wholeBlocks {
 		s.arrangeAll()
-	} else {
-		s.repairAll()
+		return
+	}
+	x := newTimeline(sp.blocks, pr.live)
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.size > 0 {
+			x.add(int32(i), k)
+		}
+	}
+	for effort := 2; s.work < s.budget && !s.repair(x, effort); effort *= 2 {
 	}
 }
 
@@ -121,74 +129,52 @@ func (s *searcher) arrangeAll() {
 }
 
 // arrange searches for an arrangement of some blocks, beside the rest, that ends at or below the
-// goal. Every second try aims at the lower bound; the others at the room between it and the best
-// arrangement so far, so that this one gets better all the time.
+// goal. Every second try aims at the lower bound; the others between it and the best arrangement so
+// far, so that this one gets better all the time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(blocks []int32, rest *timeline) {
-	p := prober{skyline: s.pick(blocks, rest)}
-	share := int64(8)
+	p := s.newProber(blocks, rest)
+	bound := s.bound
+	share := int64(8) // of the room above the bound, in sixteenths
 	for {
-		var top int64
-		for _, i := range blocks {
-			top = max(top, s.blocks[i].offset+s.blocks[i].size)
-		}
-		if top <= s.goal || s.work >= s.budget {
+		top := s.topOf(blocks)
+		if top <= max(s.goal, bound) || s.work >= s.budget {
 			return
 		}
-		if p.round%2 == 0 {
-			s.try(&p, blocks, s.bound, 1)
-			continue
+		aim := bound
+		if p.round%2 == 1 {
+			aim = min(top-1, bound+(top-bound)/16*share)
 		}
-		if s.try(&p, blocks, min(top-1, s.bound+(top-s.bound)/16*share), 1) {
+		found, none := s.try(p, aim, 1)
+		switch {
+		case none:
+			bound = aim + 1
+		case aim == bound:
+		case found:
 			share = max(1, share/2)
-		} else {
+		default:
 			share = min(15, share+1)
 		}
 	}
 }
 
+// topOf returns where the highest of some blocks ends.
+func (sp *space) topOf(blocks []int32) int64 {
+	var top int64
+	for _, i := range blocks {
+		top = max(top, sp.blocks[i].offset+sp.blocks[i].size)
+	}
+	return top
+}
+
 // try probes once, and takes over what it finds.
-func (s *searcher) try(p *prober, blocks []int32, limit int64, effort int) bool {
+func (s *searcher) try(p *prober, limit int64, effort int) (found, none bool) {
 	left := s.budget - s.work
-	ok := p.probe(limit, effort, left)
+	found, none = p.probe(limit, effort, left)
 	s.work += left - p.work
-	if ok {
-		for n, i := range blocks {
+	if found {
+		for n, i := range p.blocks {
 			s.blocks[i].offset = p.offset[n]
 		}
 	}
-	return ok
-}
-
-// prober runs a skyline again and again, each time with other preferences and mostly for a short
-// time: a search that went wrong early is better begun anew (Luby, Sinclair and Zuckerman,
-// "Optimal speedup of Las Vegas algorithms", 1993). What it learns about sections stays.
-type prober struct {
-	*skyline
-	round int
-}
-
-// probe searches for offsets that end at or below the limit.
-func (p *prober) probe(limit int64, effort int, work int64) bool {
-	const fails = 100
-	rnd := rand.New(rand.NewPCG(uint64(p.round), 0))
-	pick := func(choices ...float64) float64 { return choices[rnd.IntN(len(choices))] }
-	p.waste = [2]float64{pick(.3, 1, 2), pick(2, 5, 10, 20)}
-	p.weighted = rnd.Float64() < .7
-	noise := pick(.05, .3, 1)
-	for i, size := range p.size {
-		length := float64(p.to[i] - p.from[i])
-		rank := [...]float64{float64(size), float64(size) * length, length + 1e-9*float64(size)}[p.round%3]
-		p.prefer[i] = rank * (1 + noise*rnd.Float64())
-	}
-	p.round++
-	return p.run(limit, fails*effort*luby(p.round), work)
-}
-
-// luby returns the i-th term, from 1, of 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 …
-func luby(i int) int {
-	k := bits.Len(uint(i))
-	if i == 1<<k-1 {
-		return 1 << (k - 1)
-	}
-	return luby(i - 1<<(k-1) + 1)
+	return found, none
 }

@@ -39,6 +39,8 @@ type skyline struct {
 	ready []int32 // how many of them have their base at the floor
 	cross []int32 // how many of them also wait in the next section
 	alive [][]int32
+	seat  []int32 // where in alive[t] block i stands: seat[seats[i]+t-from[i]]
+	seats []int32
 	begin [][]int32 // blocks by first section
 	end   [][]int32 // blocks by section before to
 	trail []change
@@ -52,10 +54,12 @@ type skyline struct {
 	bump      float64
 	weighted  bool
 	waste     [2]float64 // what the waste branch counts among the answers: always, and per slack/limit
+	strict    bool       // between walls, look at the lowest niches only
 	fails     int        // dead ends that are left
 	work      int64      // budget that is left
 	scratch   []int32
 	parts     []part
+	count     []int32
 	tops      []int64
 	unsettled []int32
 }
@@ -88,18 +92,21 @@ func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline
 		offset: make([]int64, n), placed: make([]bool, n), base: make([]int64, n),
 		floor: make([]int64, sections), load: make([]int64, sections), ready: make([]int32, sections), cross: make([]int32, sections),
 		alive: make([][]int32, sections), begin: make([][]int32, sections), end: make([][]int32, sections),
-		weights: make([]float64, sections), prefer: make([]float64, n), tops: make([]int64, sections), noted: make([]int64, sections),
+		weights: make([]float64, sections), prefer: make([]float64, n), tops: make([]int64, sections), count: make([]int32, sections+1), seats: make([]int32, n), noted: make([]int64, sections),
 		bump: 1,
 	}
 	counts := make([]int, sections)
-	total := 0
+	total := int32(0)
 	for i := range size {
+		s.seats[i] = total
 		for t := from[i]; t < to[i]; t++ {
 			counts[t]++
 			total++
 		}
 	}
+	s.seat = make([]int32, total)
 	pool := make([]int32, total)
+	s.trail = make([]change, 0, total)
 	for t, n := range counts {
 		s.alive[t], pool = pool[:0:n], pool[n:]
 		s.weights[t] = 1
@@ -123,6 +130,7 @@ func (s *skyline) reset() {
 		s.placed[i] = false
 		s.base[i] = s.lifted(int32(i), 0)
 		for t := s.from[i]; t < s.to[i]; t++ {
+			s.seat[s.seats[i]+t-s.from[i]] = int32(len(s.alive[t]))
 			s.alive[t] = append(s.alive[t], int32(i))
 			s.load[t] += s.size[i]
 			if t+1 < s.to[i] {
@@ -167,15 +175,20 @@ func (s *skyline) lowest(t int32) (base int64, count int32) {
 }
 
 // run searches, with at most so many dead ends and so much work, for offsets below the limit.
-func (s *skyline) run(limit int64, fails int, work int64) bool {
+// Where it finds none, it reports whether there are none.
+func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
 	s.limit, s.fails, s.work = limit, fails, work
 	s.reset()
 	for t := range s.floor {
 		if s.load[t] > 0 && s.slack(int32(t)) < 0 {
-			return false
+			return false, true
 		}
 	}
-	return s.solve(0, int32(len(s.floor)))
+	if s.solve(0, int32(len(s.floor))) {
+		return true, false
+	}
+	complete := s.strict || s.walls == nil
+	return false, complete && s.fails >= 0 && s.work >= 0
 }
 
 // solve places the waiting blocks of the sections [lo, hi), or changes nothing.
@@ -257,11 +270,13 @@ func (s *skyline) twin(i int32, tried []int32) bool {
 	return false
 }
 
-// choose returns the section with the fewest answers among all niches of [lo, hi).
+// choose returns the section with the fewest answers among all niches of [lo, hi). A block between
+// walls may leave room below it beside the niche that it covers, and no block will go there: only
+// a strict search, which goes upwards evenly, is complete then.
 func (s *skyline) choose(lo, hi int32) int32 {
 	best, fewest := lo, math.Inf(1)
 	bottom := int64(math.MaxInt64)
-	if s.walls != nil { // a lifted block may leave room below it next to the niche: go strictly upwards
+	if s.strict && s.walls != nil {
 		bottom = slices.Min(s.floor[lo:hi])
 	}
 	for t := lo; t < hi; {
@@ -292,7 +307,7 @@ func (s *skyline) choose(lo, hi int32) int32 {
 func (s *skyline) fail(t int32) bool {
 	s.fails--
 	if s.weighted {
-		const fading, huge = 1.02, 1e12
+		const fading, huge = 1.05, 1e12
 		s.weights[t] += s.bump
 		if s.bump *= fading; s.bump > huge {
 			for t := range s.weights {
@@ -307,31 +322,61 @@ func (s *skyline) fail(t int32) bool {
 // place puts a block at its base and reports whether the rest may still fit.
 func (s *skyline) place(i int32) bool {
 	s.step++
+	from, to := s.from[i], s.to[i]
 	top := s.base[i] + s.size[i]
 	s.offset[i] = s.base[i]
 	s.placed[i] = true
 	s.trail = append(s.trail, change{kind: changedPlaced, index: i})
-	for t := s.from[i]; t < s.to[i]; t++ {
+	for t := from; t < to; t++ {
 		s.load[t] -= s.size[i]
-		if t+1 < s.to[i] {
+		if t+1 < to {
 			s.cross[t]--
 		}
-		alive := s.alive[t]
-		last := len(alive) - 1
-		at := slices.Index(alive, i)
-		alive[at], alive[last] = alive[last], alive[at] // undo finds it behind the end
-		s.alive[t] = alive[:last]
-		s.setFloor(t, s.floor[t], 0)
+		s.leave(t, i)
 	}
-	for t := s.from[i]; t < s.to[i]; t++ {
-		s.work -= int64(len(s.alive[t]))
-		for _, j := range s.alive[t] {
-			if s.base[j] < top && !s.rise(j, top) {
+	// Whoever waits beside it now starts at its top or above.
+	ready := s.count[from : to+1] // changes of the number that start at the top, from section to section
+	clear(ready)
+	beside := s.alive[from]
+	for t := from; ; beside = s.begin[t] {
+		s.work -= int64(1 + len(beside))
+		for _, j := range beside {
+			if s.placed[j] {
+				continue
+			}
+			if s.base[j] < top && !s.rise(j, top, from, to) {
 				return false
 			}
+			if s.base[j] == top {
+				ready[max(s.from[j], from)-from]++
+				ready[min(s.to[j], to)-from]--
+			}
+		}
+		if t++; t == to {
+			break
+		}
+	}
+	var sum int32
+	for t := from; t < to; t++ {
+		sum += ready[t-from]
+		s.setFloor(t, top, sum)
+		if sum > 0 && s.slack(t) < 0 {
+			return s.fail(t)
 		}
 	}
 	return s.settle()
+}
+
+// leave takes block i from the waiting blocks of section t. It then stands behind the end of their
+// list, where undo finds it.
+func (s *skyline) leave(t, i int32) {
+	alive := s.alive[t]
+	last := int32(len(alive) - 1)
+	other := alive[last]
+	at := &s.seat[s.seats[i]+t-s.from[i]]
+	alive[*at], alive[last] = other, i
+	s.seat[s.seats[other]+t-s.from[other]], *at = *at, last
+	s.alive[t] = alive[:last]
 }
 
 // raise leaves the bytes at the floor of section t to nobody and reports whether the rest may
@@ -375,7 +420,7 @@ func (s *skyline) raise(t int32) bool {
 		return s.fail(t)
 	}
 	for _, i := range s.alive[t] {
-		if s.base[i] < next && !s.rise(i, next) {
+		if s.base[i] < next && !s.rise(i, next, 0, 0) {
 			return false
 		}
 	}
@@ -392,20 +437,30 @@ func (s *skyline) lowestTop(top int64, blocks []int32) int64 {
 	return top
 }
 
-// rise lifts the base of block i to at least at.
-func (s *skyline) rise(i int32, at int64) bool {
+// rise lifts the base of block i to at least at. The caller sees to the floors of the sections
+// from lo to hi.
+func (s *skyline) rise(i int32, at int64, lo, hi int32) bool {
 	old := s.base[i]
 	s.trail = append(s.trail, change{kind: changedBase, index: i, old: old})
 	s.base[i] = s.lifted(i, at)
-	for t := s.from[i]; t < s.to[i]; t++ {
-		if s.floor[t] == old && s.ready[t] > 0 {
-			s.setFloor(t, old, s.ready[t]-1)
-		}
-	}
 	if s.base[i]+s.size[i] > s.limit {
 		return s.fail(s.from[i])
 	}
+	s.work -= int64(s.to[i] - s.from[i])
+	for t := s.from[i]; t < min(s.to[i], lo); t++ {
+		s.lose(t, old)
+	}
+	for t := max(s.from[i], hi); t < s.to[i]; t++ {
+		s.lose(t, old)
+	}
 	return true
+}
+
+// lose notes that one waiting block of section t no longer starts at base.
+func (s *skyline) lose(t int32, base int64) {
+	if s.floor[t] == base && s.ready[t] > 0 {
+		s.setFloor(t, base, s.ready[t]-1)
+	}
 }
 
 // setFloor changes a section; one without ready blocks waits for settle.

@@ -1,9 +1,7 @@
 package planner
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"sort"
 )
 
@@ -85,17 +83,4 @@ func (w *walls) above(t int32, at int64) int64 {
 		return 0
 	}
 	return list[n].sum - max(0, at-list[n].low)
-}
-
-// pick returns the sections of some blocks of a space by themselves, and a skyline of them between
-// the walls of the rest.
-func (sp *space) pick(blocks []int32, rest *timeline) *skyline {
-	slices.SortFunc(blocks, cmp.Compare[int32])
-	chosen := make([]block, len(blocks))
-	size := make([]int64, len(blocks))
-	for n, i := range blocks {
-		chosen[n], size[n] = sp.blocks[i], sp.blocks[i].size
-	}
-	from, to, sections := sectionsOf(chosen)
-	return newSkyline(from, to, size, sections, newWalls(sp, blocks, from, sections, rest))
 }

@@ -1,0 +1,73 @@
+package planner
+
+import (
+	"cmp"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// prober runs a skyline over some blocks of a space again and again, each time with other
+// preferences and mostly for a short time: a search that went wrong early is better begun anew
+// (Luby, Sinclair and Zuckerman, "Optimal speedup of Las Vegas algorithms", 1993). The weights of
+// the sections, which it learns, stay.
+type prober struct {
+	*skyline
+	space  *space
+	blocks []int32 // indices in the space, by number in the skyline
+	round  int
+}
+
+// newProber makes a prober for blocks that may go anywhere rest leaves free.
+func (sp *space) newProber(blocks []int32, rest *timeline) *prober {
+	slices.SortFunc(blocks, cmp.Compare[int32])
+	chosen := make([]block, len(blocks))
+	size := make([]int64, len(blocks))
+	for n, i := range blocks {
+		chosen[n], size[n] = sp.blocks[i], sp.blocks[i].size
+	}
+	from, to, sections := sectionsOf(chosen)
+	walls := newWalls(sp, blocks, from, sections, rest)
+	return &prober{skyline: newSkyline(from, to, size, sections, walls), space: sp, blocks: blocks}
+}
+
+// preferences are the orders in which a niche is offered to the blocks: which rank, the largest
+// first, a block has from its sections, size and present offset. Those that stand twice are drawn
+// more often.
+var preferences = [...]func(length, size, offset float64) float64{
+	byLength, byLength, bySize, bySize, bySmallness, byOffset, byOffset,
+}
+
+func byLength(length, size, _ float64) float64 { return length + size*1e-9 }
+func bySize(_, size, _ float64) float64        { return size }
+func bySmallness(_, size, _ float64) float64   { return 1 / size }
+func byOffset(_, _, offset float64) float64    { return 1 / (1 + offset) }
+
+// probe searches for offsets that end at or below the limit; where it finds none, it reports
+// whether there are none. It is deterministic in the blocks and
+// in how often it was called.
+func (p *prober) probe(limit int64, effort int, work int64) (found, none bool) {
+	const fails = 100
+	rnd := rand.New(rand.NewPCG(uint64(p.round), 0))
+	draw := func(choices ...float64) float64 { return choices[rnd.IntN(len(choices))] }
+	p.waste = [2]float64{draw(.3, 1, 2), draw(2, 5, 10, 20)}
+	p.weighted = rnd.IntN(2) == 0
+	p.strict = rnd.IntN(4) == 0
+	noise := draw(.05, .3, 1)
+	rank := preferences[rnd.IntN(len(preferences))]
+	for n, i := range p.blocks {
+		r := rank(float64(p.to[n]-p.from[n]), float64(p.size[n]), float64(p.space.blocks[i].offset))
+		p.prefer[n] = r * (1 + noise*rnd.Float64())
+	}
+	p.round++
+	return p.run(limit, fails*effort*luby(p.round), work)
+}
+
+// luby returns the i-th term, from 1, of 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 …
+func luby(i int) int {
+	k := bits.Len(uint(i))
+	if i == 1<<k-1 {
+		return 1 << (k - 1)
+	}
+	return luby(i - 1<<(k-1) + 1)
+}
