@@ -348,3 +348,51 @@ func repeated(t *tensor.Tensor, n int) *tensor.Tensor {
 	}
 	return y
 }
+
+// nBits is a product with weights in blocks, with nothing in its epilogue from operand upTo on.
+func nBits(upTo int) *pattern {
+	return node[ir.MatMulNBits]().rest().when("a product with a free epilogue", func(_ *match, v *ir.Value) bool {
+		for i := upTo; i <= ir.NBitsResidual; i++ {
+			if at(v, i) != nil {
+				return false
+			}
+		}
+		return upTo > ir.NBitsBias || v.Def.Op.(ir.MatMulNBits).Act == ir.NoActivation
+	})
+}
+
+// nBitsRules put what follows a product with weights in blocks into it.
+func nBitsRules() []*Rule {
+	bias, residual := value(), value()
+	bare, biased, activated := nBits(ir.NBitsBias), nBits(ir.NBitsResidual), nBits(ir.NBitsResidual)
+	act := node[ir.Unary](activated)
+	with := func(m *match, p *pattern, i int, v *ir.Value) *ir.Value {
+		in := append(slices.Clone(m.get(p).Def.Inputs), make([]*ir.Value, ir.NBitsResidual+1-len(m.get(p).Def.Inputs))...)
+		in[i] = v
+		return m.emit(m.get(p).Def.Op, in...)
+	}
+	return []*Rule{
+		{Name: "matmul_nbits.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
+			if len(m.get(bias).Type.Shape) != 1 {
+				return nil
+			}
+			return with(m, bare, ir.NBitsBias, m.get(bias))
+		}},
+		{Name: "matmul_nbits.activation", pattern: act, build: func(m *match) *ir.Value {
+			o := opOf[ir.MatMulNBits](m, activated)
+			for a := ir.NoActivation + 1; a < ir.NumActivations && o.Act == ir.NoActivation; a++ {
+				if opOf[ir.Unary](m, act) == (ir.Unary{Fn: a.Unary()}) {
+					o.Act = a
+					return m.emit(o, m.get(activated).Def.Inputs...)
+				}
+			}
+			return nil
+		}},
+		{Name: "matmul_nbits.residual", pattern: binary(ir.Add, biased, residual), build: func(m *match) *ir.Value {
+			if !m.get(residual).Type.Equal(m.get(biased).Type) {
+				return nil
+			}
+			return with(m, biased, ir.NBitsResidual, m.get(residual))
+		}},
+	}
+}

@@ -41,7 +41,7 @@ var passes = []pass{
 	{name: "cse", level: O1, run: cse},
 
 	// Products of codes are written in many ways, which the passes below would take apart.
-	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), quantEpilogueRules(), identityRules)},
+	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
@@ -54,7 +54,7 @@ var passes = []pass{
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), epilogueRules(), identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
 	{name: "order", level: O2, run: order},

@@ -14,7 +14,7 @@ import (
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
 	var slab tensor.Slab
-	count := d.packQMatMul(g, &slab)
+	count := d.packQMatMul(g, &slab) + d.packNBits(g, &slab)
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

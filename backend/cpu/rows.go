@@ -65,7 +65,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         d.qMatMulRow(),
-		ir.KindMatMulNBits:     onHost,
+		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,
 		ir.KindCustom:  onHost,
