@@ -32,6 +32,7 @@ const (
 	KindWhere
 	KindCast
 	KindClip
+	KindMap
 	// views and movement
 	KindReshape
 	KindTranspose
@@ -112,6 +113,7 @@ var table = [NumKinds]Def{
 	KindWhere:  {"where", Where{}, 3, 3, Elementwise},
 	KindCast:   {"cast", Cast{}, 1, 1, Elementwise},
 	KindClip:   {"clip", Clip{}, 1, 3, Elementwise},
+	KindMap:    {"map", Map{}, 1, -1, Elementwise},
 
 	KindReshape:     {"reshape", Reshape{}, 1, 1, View},
 	KindTranspose:   {"transpose", Transpose{}, 1, 1, View},

@@ -427,6 +427,9 @@ func (p *parser) param(v reflect.Value) {
 	case *Attrs:
 		*x = p.attrs()
 		return
+	case *Expr:
+		*x = p.expr()
+		return
 	case *Op:
 		op := p.op(nil)
 		if !op.Kind().Has(View) {

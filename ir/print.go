@@ -262,6 +262,11 @@ func paramText(v reflect.Value) string {
 		return x.String()
 	case Attrs:
 		return attrsText(x)
+	case Expr:
+		if len(x) == 0 {
+			return ""
+		}
+		return x.text()
 	case Op:
 		return opNameText(x) + " {" + Params(x) + "}"
 	}

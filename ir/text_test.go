@@ -31,6 +31,7 @@ const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[
   %19: f32[batch,seq,64] = leaky_relu(%14) {alpha=0.01}
   %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %4, %6, %7, %8, %9, %10, %11, %5) {version=13, attrs={axis=int -1, f=float 2, s=string "x", "a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2], big=tensor f32[100] data}}
   %25: f32[64,batch,seq] = materialize(%13) {view=transpose {perm=[2,0,1]}}
+  %26: f32[batch,seq,64] = map(%12, %14, %8) {expr=[leaky_relu(in0) {alpha=0.5}, mul(x0, in1), where(in2, x1, in0)]}
   %22: seq<f32[]> = "my op"(%2)
   %23: f32[batch,seq,64] = onnx.If(%8) {version=16} from "/if" do {
     graph "then" () {
@@ -151,6 +152,9 @@ func fill(t *testing.T, v reflect.Value) {
 		return
 	case *ir.Attrs:
 		*x = ir.Attrs{{Name: "a", Value: int64(1)}}
+		return
+	case *ir.Expr:
+		*x = ir.Expr{{Op: ir.Cast{To: tensor.F32}, Args: []int{0}}, {Op: ir.Binary{Fn: ir.Mul}, Args: []int{-1, 1}}}
 		return
 	case *ir.Op:
 		*x = ir.Transpose{Perm: []int{1, 0}}

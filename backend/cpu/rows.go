@@ -28,6 +28,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindWhere:  whereRow,
 		ir.KindCast:   withHalf(castRow),
 		ir.KindClip:   onHost,
+		ir.KindMap:    d.mapRow(),
 
 		ir.KindReshape:     asView,
 		ir.KindTranspose:   asView,

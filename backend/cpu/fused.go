@@ -1,0 +1,276 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
+// mapBlock elements. Operands that lie in the arena as a run are registers themselves; broadcast and strided ones are
+// brought into one first.
+const (
+	mapBlock     = 256
+	mapRegisters = 24
+	registerSize = mapBlock * 8 // bytes, for the widest element
+)
+
+// A register is the memory of a block.
+type register = []byte
+
+func lanes[T tensor.Element](r register, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r))), n)
+}
+
+// A blockFunc runs an instruction on n elements. Arguments that an op does not have are nil.
+type blockFunc func(dst, a, b, c register, n int)
+
+func (d *Device) mapRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Claims: func(n *ir.Node) bool {
+				o := n.Op.(ir.Map)
+				types, err := o.Expr.Types(n.Inputs)
+				if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {
+					return false
+				}
+				for i, x := range o.Expr {
+					if blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
+						return false
+					}
+				}
+				return true
+			},
+			Strided: allStrides,
+			InPlace: sameWidth, // a block of the result is written when the operands of that block were read
+			Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },
+		},
+		bind: bindMap,
+	}
+}
+
+// registersOf is the size in bytes of the registers that a worker needs.
+func registersOf(n *ir.Node) int { return (len(n.Inputs) + len(n.Op.(ir.Map).Expr)) * registerSize }
+
+// loopOperands lists the operands that have more than one element or are no constants; the others are registers that
+// are filled once.
+func loopOperands(n *ir.Node) (list []int) {
+	for i, v := range n.Inputs {
+		if v.Const == nil || v.Const.Len() != 1 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func argTypes(n *ir.Node, x ir.Instr, types []ir.Type) (d [3]tensor.DType) {
+	for i, a := range x.Args[:min(len(x.Args), 3)] {
+		if a >= 0 {
+			d[i] = n.Inputs[a].Type.DType
+		} else {
+			d[i] = types[-1-a].DType
+		}
+	}
+	return d
+}
+
+// blockFor finds the loop of an instruction by its op and the element types of its arguments; nil where there is none.
+func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType) blockFunc {
+	switch op := x.Op.(type) {
+	case ir.Unary:
+		k, ok := unaryKernels[op.Fn]
+		switch {
+		case ok && in[0] == tensor.F32:
+			return func(dst, a, _, _ register, n int) { set.Unary(k, lanes[float32](dst, n), lanes[float32](a, n)) }
+		case op.Fn == ir.Not && in[0] == tensor.Bool:
+			return block1(func(v bool) bool { return !v })
+		case op.Fn == ir.IsNaN && in[0] == tensor.F32:
+			return block1(func(v float32) bool { return v != v })
+		}
+	case ir.Binary:
+		if k, ok := binaryKernels[op.Fn]; ok && in[0] == tensor.F32 && in[1] == tensor.F32 {
+			return func(dst, a, b, _ register, n int) {
+				set.Binary(k, lanes[float32](dst, n), lanes[float32](a, n), lanes[float32](b, n))
+			}
+		}
+		if in[0] == in[1] {
+			return blocks2[in[0]][op.Fn]
+		}
+	case ir.Where:
+		switch out.Size() {
+		case 1:
+			return blockWhere[uint8]
+		case 4:
+			return blockWhere[uint32]
+		case 8:
+			return blockWhere[uint64]
+		}
+	case ir.Cast:
+		return blockCasts[[2]tensor.DType{in[0], op.To}]
+	}
+	return nil
+}
+
+func block1[X, Y tensor.Element](f func(X) Y) blockFunc {
+	return func(dst, a, _, _ register, n int) {
+		d, s := lanes[Y](dst, n), lanes[X](a, n)
+		for i, v := range s {
+			d[i] = f(v)
+		}
+	}
+}
+
+func block2[X, Y tensor.Element](f func(X, X) Y) blockFunc {
+	return func(dst, a, b, _ register, n int) {
+		d, s, t := lanes[Y](dst, n), lanes[X](a, n), lanes[X](b, n)
+		for i, v := range s {
+			d[i] = f(v, t[i])
+		}
+	}
+}
+
+func blockWhere[T tensor.Element](dst, a, b, c register, n int) {
+	d, test, yes, no := lanes[T](dst, n), lanes[bool](a, n), lanes[T](b, n), lanes[T](c, n)
+	for i, t := range test {
+		if t {
+			d[i] = yes[i]
+		} else {
+			d[i] = no[i]
+		}
+	}
+}
+
+func numberBlocks[T number]() map[ir.BinaryFn]blockFunc {
+	return map[ir.BinaryFn]blockFunc{
+		ir.Add:            block2(func(p, q T) T { return p + q }),
+		ir.Sub:            block2(func(p, q T) T { return p - q }),
+		ir.Mul:            block2(func(p, q T) T { return p * q }),
+		ir.Equal:          block2(func(p, q T) bool { return p == q }),
+		ir.Less:           block2(func(p, q T) bool { return p < q }),
+		ir.LessOrEqual:    block2(func(p, q T) bool { return p <= q }),
+		ir.Greater:        block2(func(p, q T) bool { return p > q }),
+		ir.GreaterOrEqual: block2(func(p, q T) bool { return p >= q }),
+	}
+}
+
+// blocks2 are the Go loops of two arguments by element type and function.
+var blocks2 = map[tensor.DType]map[ir.BinaryFn]blockFunc{
+	tensor.F32: numberBlocks[float32](), tensor.I32: numberBlocks[int32](), tensor.I64: numberBlocks[int64](),
+	tensor.Bool: {
+		ir.And: block2(func(p, q bool) bool { return p && q }),
+		ir.Or:  block2(func(p, q bool) bool { return p || q }),
+		ir.Xor: block2(func(p, q bool) bool { return p != q }),
+	},
+}
+
+// blockCasts are the conversions.
+var blockCasts = map[[2]tensor.DType]blockFunc{
+	{tensor.I64, tensor.F32}:  block1(func(v int64) float32 { return float32(v) }),
+	{tensor.I32, tensor.F32}:  block1(func(v int32) float32 { return float32(v) }),
+	{tensor.I64, tensor.I32}:  block1(func(v int64) int32 { return int32(v) }),
+	{tensor.I32, tensor.I64}:  block1(func(v int32) int64 { return int64(v) }),
+	{tensor.I64, tensor.Bool}: block1(func(v int64) bool { return v != 0 }),
+	{tensor.I32, tensor.Bool}: block1(func(v int32) bool { return v != 0 }),
+	{tensor.F32, tensor.Bool}: block1(func(v float32) bool { return v != 0 }),
+	{tensor.Bool, tensor.F32}: block1(fromBool[float32]),
+	{tensor.Bool, tensor.I32}: block1(fromBool[int32]),
+	{tensor.Bool, tensor.I64}: block1(fromBool[int64]),
+}
+
+func bindMap(b *binder, n *ir.Node) (step, error) {
+	o := n.Op.(ir.Map)
+	types, err := o.Expr.Types(n.Inputs)
+	if err != nil {
+		return step{}, err
+	}
+	in, out := b.operands(n)
+	y, looped := out[0], loopOperands(n)
+	operands := []*operand{&y}
+	var fixed [mapRegisters]register // constants, the same for every block
+	for _, i := range looped {
+		operands = append(operands, &in[i])
+	}
+	for i, v := range n.Inputs {
+		if v.Const != nil && v.Const.Len() == 1 {
+			fixed[i] = tensor.AlignedBytes(registerSize)
+			repeat(fixed[i], v.Const.Bytes(), mapBlock)
+		}
+	}
+	type instruction struct {
+		run  blockFunc
+		args [3]int // registers; −1 for none
+	}
+	code := make([]instruction, len(o.Expr))
+	for i, x := range o.Expr {
+		code[i] = instruction{run: blockFor(b.d.set, x, argTypes(n, x, types), types[i].DType), args: [3]int{-1, -1, -1}}
+		for k, a := range x.Args {
+			if code[i].args[k] = a; a < 0 {
+				code[i].args[k] = len(in) - 1 - a
+			}
+		}
+	}
+	loops := newNest(y.shape, operands...)
+	inputs, scratch, each := len(in), b.scratchBytes(0), registersOf(n)
+	return step{parts: loops.parts(), run: func(m *machine, part, worker int) {
+		var regs [mapRegisters]register
+		copy(regs[:], fixed[:inputs])
+		own := scratch.bytes(m)[worker*each:][:each]
+		space := func(r int) register { return own[r*registerSize:][:registerSize] }
+		dst := y.bytes(m)
+		loops.blocks(part, func(rows int, at [maxOperands]int) {
+			for r := range rows {
+				for c := 0; c < loops.cols; c += mapBlock {
+					count := min(mapBlock, loops.cols-c)
+					for k, i := range looped {
+						from := at[k+1] + r*loops.row(k+1) + c*loops.col(k+1)
+						regs[i] = load(&in[i], m, from, loops.col(k+1), count, space(i))
+					}
+					for i := range code {
+						x := &code[i]
+						to := space(inputs + i)
+						if i == len(code)-1 {
+							to = dst[(at[0]+r*loops.row(0)+c)*y.width:]
+						}
+						var args [3]register
+						for k, a := range x.args {
+							if a >= 0 {
+								args[k] = regs[a]
+							}
+						}
+						x.run(to, args[0], args[1], args[2], count)
+						regs[inputs+i] = to
+					}
+				}
+			}
+		})
+	}}, nil
+}
+
+// load gives count elements of an operand, from an element on, stride apart: where they lie, or brought together in r.
+func load(o *operand, m *machine, from, stride, count int, r register) register {
+	src := o.bytes(m)[from*o.width:]
+	switch stride {
+	case 1:
+		return src
+	case 0:
+		repeat(r, src[:o.width], count)
+		return r
+	}
+	for i := range count {
+		copy(r[i*o.width:(i+1)*o.width], src[i*stride*o.width:])
+	}
+	return r
+}
+
+// repeat writes an element count times.
+func repeat(r register, element []byte, count int) {
+	n := count * len(element)
+	copy(r[:n], element)
+	for done := len(element); done < n; done *= 2 {
+		copy(r[done:n], r[:done])
+	}
+}

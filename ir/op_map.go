@@ -1,0 +1,151 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Map computes an expression of elementwise ops in one pass over its operands, which broadcast to each other. The result
+// is that of the last instruction.
+type Map struct{ Expr Expr }
+
+// An Expr is a program without branches: each instruction is an elementwise op on operands of the Map and on results of
+// earlier instructions.
+type Expr []Instr
+
+// An Instr applies Op. An argument i ≥ 0 is operand i of the Map; −1−j is the result of instruction j.
+type Instr struct {
+	Op   Op
+	Args []int
+}
+
+// Kind implements Op.
+func (Map) Kind() Kind { return KindMap }
+
+// Infer runs the shape rules of the instructions.
+func (o Map) Infer(in []*Value) ([]Type, error) {
+	types, err := o.Expr.Types(in)
+	if err != nil {
+		return nil, err
+	}
+	return types[len(types)-1:], nil
+}
+
+// Types gives the type of every instruction's result.
+func (e Expr) Types(in []*Value) ([]Type, error) {
+	if len(e) == 0 {
+		return nil, errors.New("a map without instructions")
+	}
+	results := make([]*Value, 0, len(e))
+	types := make([]Type, 0, len(e))
+	for i, x := range e {
+		if x.Op == nil || !x.Op.Kind().Has(Elementwise) {
+			return nil, fmt.Errorf("instruction %d of a map is not elementwise", i)
+		}
+		args := make([]*Value, len(x.Args))
+		for k, a := range x.Args {
+			switch {
+			case a >= 0 && a < len(in):
+				args[k] = in[a]
+			case a < 0 && -1-a < i:
+				args[k] = results[-1-a]
+			default:
+				return nil, fmt.Errorf("instruction %d of a map reads %s, which is not there", i, argText(a))
+			}
+		}
+		t, err := Infer(&Node{Op: x.Op, Inputs: args})
+		if err != nil {
+			return nil, fmt.Errorf("instruction %d of a map: %w", i, err)
+		}
+		types = append(types, t[0])
+		results = append(results, &Value{Type: t[0]})
+	}
+	return types, nil
+}
+
+// Eval implements Op.
+func (o Map) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	results := make([]*tensor.Tensor, 0, len(o.Expr))
+	for _, x := range o.Expr {
+		args := make([]*tensor.Tensor, len(x.Args))
+		for k, a := range x.Args {
+			if a >= 0 {
+				args[k] = in[a]
+			} else {
+				args[k] = results[-1-a]
+			}
+		}
+		out, err := x.Op.Eval(args)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, out[0])
+	}
+	return results[len(results)-1:], nil
+}
+
+// argText prints an argument: in0 is operand 0, x0 the result of instruction 0.
+func argText(a int) string {
+	if a >= 0 {
+		return "in" + strconv.Itoa(a)
+	}
+	return "x" + strconv.Itoa(-1-a)
+}
+
+func parseArg(s string) (int, bool) {
+	for prefix, sign := range map[string]int{"in": 1, "x": -1} {
+		if digits, ok := strings.CutPrefix(s, prefix); ok {
+			if n, err := strconv.Atoi(digits); err == nil && n >= 0 && n < maxTextID {
+				if sign > 0 {
+					return n, true
+				}
+				return -1 - n, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// text prints "[cast(in0) {to=bool}, where(x0, in1, in2)]".
+func (e Expr) text() string {
+	parts := make([]string, len(e))
+	for i, x := range e {
+		args := make([]string, len(x.Args))
+		for k, a := range x.Args {
+			args[k] = argText(a)
+		}
+		parts[i] = OpName(x.Op) + "(" + strings.Join(args, ", ") + ")"
+		if s := Params(x.Op); s != "" {
+			parts[i] += " {" + s + "}"
+		}
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// expr reads what text prints.
+func (p *parser) expr() (e Expr) {
+	p.listOf("[", "]", func() {
+		at := p.tok.at
+		x := Instr{Op: p.op(nil)}
+		if k := x.Op.Kind(); !k.Has(Elementwise) || k == KindMap {
+			p.failAt(at, "%s is no instruction of a map", OpName(x.Op))
+		}
+		p.listOf("(", ")", func() {
+			at := p.tok.at
+			a, ok := parseArg(p.take(word, "an argument"))
+			if !ok {
+				p.failAt(at, "an argument is in0, in1, … or x0, x1, …")
+			}
+			x.Args = append(x.Args, a)
+		})
+		if p.skip("{") {
+			x.Op = p.params(x.Op)
+		}
+		e = append(e, x)
+	})
+	return e
+}
