@@ -121,8 +121,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		} else {
 			bBlock = offset(p.b, kLo*p.bRow)
 		}
-		words := kLen * p.bRow
-		next, nextStep := prefetchPlan(bBlock, words, p.bRow, tiles, p.followed)
+		next := newPrefetch(bBlock, kLen*p.bRow, p.bRow, tiles, p.followed)
 		for row, t := p.rowLo, 0; t < tiles; {
 			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
 			c := pointerAt(args.C, row*args.CRow+p.col)
@@ -130,7 +129,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, next+uintptr(4*t*words/tiles), nextStep, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+				bBlock, p.bRow, next.tile(t), next.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}

@@ -145,12 +145,12 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, scratch []byte) {
 	tile, k := g.blocking.tile, g.blocking.k
 	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
-	next, nextStep := prefetchPlan(pointer(b), len(b), packedCols, tiles, true)
+	next := newPrefetch(pointer(b), len(b), packedCols, tiles, true)
 	a := elementsOf[float32](bytesAs[byte](args.A))
 	for row, t := rowLo, 0; t < tiles; {
 		rows, run := tile.run(rowHi-row, tiles-t, k)
 		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
-			pointer(b), packedCols, next+uintptr(4*t*len(b)/tiles), nextStep, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
+			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
 		g.finish(args, row, run*rows, col, cols, elementsOf[int32](scratch))
 		row, t = row+run*rows, t+run
 	}

@@ -90,13 +90,22 @@ func (t *gemmTile) run(rows, tiles, k int) (height, run int) {
 	return height, min(tiles-short, max(1, callSteps/max(k, 1)))
 }
 
-// prefetchPlan says what the tiles that use a block of a panel bring into the L2 cache meanwhile: each its share of
-// the following block. A lone tile streams: it gains nothing and asks for what it reads. The address may lie behind
-// the matrix, so it must not be a pointer.
-func prefetchPlan(block *float32, words, bRow, tiles int, followed bool) (next uintptr, step int) {
-	next, step = uintptr(unsafe.Pointer(block)), 4*bRow
-	if followed && tiles > 1 {
-		next, step = next+uintptr(4*words), step/tiles
-	}
-	return next, step
+// prefetch says what the tiles that use a block of a panel bring into the L2 cache meanwhile: each its share of the
+// following block. A lone tile streams and gains nothing; it asks for the same line again and again, as do all where
+// nothing follows. The address may lie behind the matrix, so it must not be a pointer.
+type prefetch struct {
+	from    uintptr
+	step    int // bytes for each k
+	perTile int // bytes from one tile's share to the next
 }
+
+func newPrefetch(block *float32, words, bRow, tiles int, followed bool) prefetch {
+	p := prefetch{from: uintptr(unsafe.Pointer(block))}
+	if followed && tiles > 1 {
+		p = prefetch{p.from + uintptr(4*words), 4 * bRow / tiles, 4 * words / tiles}
+	}
+	return p
+}
+
+// tile gives the share of a tile.
+func (p prefetch) tile(t int) uintptr { return p.from + uintptr(t*p.perTile) }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Pool is a fixed set of workers that run the parts of one job after another. The caller of Run is one of them.
@@ -32,8 +33,8 @@ type poolWorker struct {
 }
 
 const (
-	spinsBeforeSleep = 20000 // of about 50 ns
-	spinsPerYield    = 1024  // so that other goroutines get the processor
+	awake         = time.Millisecond // how long a worker watches before it sleeps
+	spinsPerYield = 1024             // so that other goroutines get the processor; some 10 to 50 µs
 )
 
 // NewPool starts a pool of the given number of threads, at least one. A pool of one thread is its caller: it has no
@@ -117,11 +118,12 @@ func (p *Pool) live(w int) {
 
 // await returns the new epoch as soon as there is one.
 func (p *Pool) await(worker *poolWorker, seen uint64) uint64 {
+	start := time.Now()
 	for spins := 1; ; spins++ {
 		if epoch := p.epoch.Load(); epoch != seen {
 			return epoch
 		}
-		if spins < spinsBeforeSleep {
+		if spins%spinsPerYield != 0 || time.Since(start) < awake {
 			relax(spins)
 			continue
 		}
