@@ -58,7 +58,12 @@ func (l *legalizer) layout(v *ir.Value) ir.Layout {
 	return l.layouts[v.ID]
 }
 
-func (l *legalizer) rowMajor(v *ir.Value) bool { return l.layout(v).Contiguous(v.Type.Sizes()) }
+func (l *legalizer) rowMajor(v *ir.Value) bool {
+	if v.ID >= len(l.layouts) || l.layouts[v.ID].Root == nil || l.layouts[v.ID].Root == v {
+		return true // no view
+	}
+	return l.layouts[v.ID].Contiguous(v.Type.Sizes())
+}
 
 func (l *legalizer) node(n *ir.Node) error {
 	if c, ok := n.Op.(ir.Cast); ok && c.To == n.Inputs[0].Type.DType {

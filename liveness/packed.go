@@ -67,17 +67,23 @@ func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 
 // through gives the layout of a value in the memory from which it comes by views and so many casts and copies.
 func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
-	switch d := v.Def; {
-	case d != nil && d.Op.Kind().Has(ir.View):
-		l, ok := m.through(d.Inputs[0], copies)
-		if !ok {
-			return l, false
-		}
-		return ir.ViewLayout(d, l)
-	case copies == 0:
-		return ir.OwnLayout(v), true
-	case d != nil && (d.Op.Kind() == ir.KindCast || d.Op.Kind() == ir.KindCopy):
+	l := m.layouts[v.ID]
+	if copies == 0 {
+		return l, l.Root != nil
+	}
+	d := v.Def
+	switch {
+	case l.Root == nil || l.Root.Def == nil || !copyKinds[l.Root.Def.Op.Kind()]:
+		return l, false
+	case v == l.Root:
 		return m.through(d.Inputs[0], copies-1)
 	}
-	return ir.Layout{}, false
+	below, ok := m.through(d.Inputs[0], copies)
+	if !ok {
+		return below, false
+	}
+	return ir.ViewLayout(d, below)
 }
+
+// copyKinds are the ops that parent looks through: elements stay in their places.
+var copyKinds = [ir.NumKinds]bool{ir.KindCast: true, ir.KindCopy: true}
