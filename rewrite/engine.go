@@ -286,7 +286,7 @@ func (m *match) check() error {
 	if m.e.t == nil {
 		return nil
 	}
-	hadKernels := !slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnHost })
+	hadKernels := slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnKernel })
 	for _, n := range m.made {
 		if hadKernels && m.e.t.Where(n) == target.OnHost {
 			return fmt.Errorf("target %s has no kernel for %s of %v", m.e.t.Name, ir.OpName(n.Op), n.Outputs[0].Type)

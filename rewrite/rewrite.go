@@ -57,6 +57,8 @@ var passes = []pass{
 	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
+	// Behind everything that looks for single elementwise ops.
+	{name: "regions", level: O2, rules: regionRules()},
 	{name: "order", level: O2, run: order},
 }
 

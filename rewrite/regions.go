@@ -1,0 +1,155 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// maxRegion bounds the instructions of one region: beyond it compiling and kernels' registers cost more than is saved.
+const maxRegion = 16
+
+// regionRules join elementwise ops that read one another into ir.Map, which passes over memory once. The op that is read
+// must have the shape of the one that reads it, or it would be computed more often; reshapes in between move in front.
+func regionRules() []*Rule {
+	return []*Rule{{Name: "region", pattern: anyNode().when("an elementwise op behind another", behindElementwise), build: func(m *match) *ir.Value {
+		r := region{m: m}
+		e, ok := r.expr(m.root)
+		if !ok {
+			return nil
+		}
+		m.include(r.absorbed...)
+		if !m.safe() {
+			return nil
+		}
+		return m.emit(ir.Map{Expr: e}, r.in...)
+	}}}
+}
+
+func behindElementwise(m *match, v *ir.Value) bool {
+	if !inRegion(m.root) {
+		return false
+	}
+	return slices.ContainsFunc(m.root.Inputs, func(x *ir.Value) bool { return (&region{m: m}).joins(m.root, x) != nil })
+}
+
+// inRegion reports whether a node can be an instruction.
+func inRegion(n *ir.Node) bool {
+	return n.Op.Kind().Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
+}
+
+// region collects the expression of the root and of the ops that only it reads.
+type region struct {
+	m        *match
+	in       []*ir.Value
+	absorbed []*ir.Node
+}
+
+// joins gives the node that computes x if n can take it over.
+func (r *region) joins(n *ir.Node, x *ir.Value) *ir.Node {
+	to := n.Outputs[0].Type.Shape
+	single := func(v *ir.Value) bool { // read by one node only, perhaps twice
+		return !r.m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return u.Node != v.Uses[0].Node })
+	}
+	if x == nil || x.Def == nil || !single(x) {
+		return nil
+	}
+	d := x.Def
+	if d.Op.Kind() == ir.KindReshape {
+		if !x.Type.Shape.Equal(to) || d.Inputs[0].Def == nil || !single(d.Inputs[0]) {
+			return nil
+		}
+		d = d.Inputs[0].Def
+		for _, v := range d.Inputs { // reshaping the operands must be the same as reshaping the result
+			if v != nil && !v.Type.Shape.Equal(d.Outputs[0].Type.Shape) && !scalarConst(v) {
+				return nil
+			}
+		}
+	} else if !x.Type.Shape.Equal(to) {
+		return nil
+	}
+	if !inRegion(d) {
+		return nil
+	}
+	return d
+}
+
+func scalarConst(v *ir.Value) bool {
+	_, ok := numberOf(v)
+	return ok && len(v.Type.Shape) <= 1
+}
+
+// expr gives n's instructions, the operands' first, and notes what they read.
+func (r *region) expr(n *ir.Node) (e ir.Expr, ok bool) {
+	args := make([]int, len(n.Inputs))
+	taken := map[*ir.Value]int{} // a value that is read twice is computed once
+	for i, x := range n.Inputs {
+		if at, again := taken[x]; again {
+			args[i] = at
+			continue
+		}
+		d := r.joins(n, x)
+		if d == nil {
+			args[i] = r.operand(x)
+		} else {
+			reshaped := x.Def != d
+			if reshaped {
+				r.absorbed = append(r.absorbed, x.Def)
+			}
+			r.absorbed = append(r.absorbed, d)
+			inner := instructions(d)
+			operands := make([]int, len(d.Inputs))
+			for k, v := range d.Inputs {
+				if reshaped && !scalarConst(v) {
+					v = r.m.reshape(v, x.Type.Shape)
+				}
+				operands[k] = r.operand(v)
+			}
+			e = append(e, renumber(inner, operands, len(e))...)
+			args[i] = -len(e)
+		}
+		taken[x] = args[i]
+	}
+	if len(e) == 0 {
+		return nil, false
+	}
+	e = append(e, renumber(instructions(n), args, len(e))...)
+	return e, len(e) <= maxRegion
+}
+
+// operand is the number of v among the operands of the region.
+func (r *region) operand(v *ir.Value) int {
+	if i := slices.Index(r.in, v); i >= 0 {
+		return i
+	}
+	r.in = append(r.in, v)
+	return len(r.in) - 1
+}
+
+// instructions sees a node as a region of its own.
+func instructions(n *ir.Node) ir.Expr {
+	if o, ok := n.Op.(ir.Map); ok {
+		return o.Expr
+	}
+	x := ir.Instr{Op: n.Op}
+	for i := range n.Inputs {
+		x.Args = append(x.Args, i)
+	}
+	return ir.Expr{x}
+}
+
+// renumber gives an expression other operands and puts it behind so many instructions.
+func renumber(e ir.Expr, operands []int, behind int) ir.Expr {
+	out := make(ir.Expr, len(e))
+	for i, x := range e {
+		out[i] = ir.Instr{Op: x.Op, Args: make([]int, len(x.Args))}
+		for k, a := range x.Args {
+			if a >= 0 {
+				out[i].Args[k] = operands[a]
+			} else {
+				out[i].Args[k] = a - behind
+			}
+		}
+	}
+	return out
+}
