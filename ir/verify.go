@@ -33,7 +33,7 @@ type verifier struct {
 	defined  map[*Value]bool // in scope
 	ids      map[int]*Value
 	uses     map[*Value]map[Use]int // as the nodes have them
-	order    []*Value // the keys of uses
+	order    []*Value               // the keys of uses
 	nextID   int
 	problems []error
 }

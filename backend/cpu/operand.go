@@ -50,11 +50,6 @@ func (o *operand) f32(m *machine) []float32 { return elements[float32](m, o) }
 // len is the number of elements.
 func (o *operand) len() int { return o.shape.Elements() }
 
-// contiguous reports whether the elements lie row-major without gaps.
-func (o *operand) contiguous() bool {
-	return ir.Layout{Strides: o.strides}.Contiguous(o.shape)
-}
-
 // tensor shows a row-major operand as a tensor, for host kernels.
 func (o *operand) tensor(m *machine) *tensor.Tensor {
 	if o.dtype == tensor.String {
