@@ -13,6 +13,10 @@ type tileKind struct {
 	name     string // behind gemmTile and gemm
 	multiply func(b, a, acc reg.Register)
 	integers bool // no epilogue
+
+	// extract, where words hold several numbers that the instruction cannot take together, are the ways to get each:
+	// the step is done once for each.
+	extract []func(x reg.Register)
 }
 
 // tileShape is the largest register tile: its accumulators, one row of B and a few spare registers fill the file.
@@ -37,6 +41,19 @@ func gemmVNNI(v *simd) {
 // gemmBF16 has pairs of bfloat16.
 func gemmBF16(v *simd) {
 	gemmTiles(v, tileKind{name: "BF16", multiply: v.dotBF16})
+}
+
+// gemmWidenedBF16 has pairs of bfloat16 on a processor without an instruction for them: each half of a word becomes a
+// float32.
+func gemmWidenedBF16(v *simd) {
+	gemmTiles(v, tileKind{
+		name:     "BF16" + v.name,
+		multiply: func(b, a, acc reg.Register) { v.VFMADD231PS(b, a, acc) },
+		extract: []func(x reg.Register){
+			func(x reg.Register) { v.VPSLLD(operand.U8(16), x, x) },
+			func(x reg.Register) { v.VANDPS(v.bits(0xffff0000), x, x) },
+		},
+	})
 }
 
 // gemmTiles writes the kernels of all tiles up to the largest, and the table that holds them.
@@ -105,21 +122,29 @@ func gemmKernel(v *simd, kind tileKind, rows, vecs int) {
 	v.TESTQ(k, k)
 	v.JZ(operand.LabelRef("done"))
 	v.Label("loop")
-	row := v.vecs(vecs)
-	for i, x := range row {
-		v.VMOVUPS(operand.Mem{Base: b, Disp: 4 * v.lanes * i}, x)
-	}
 	for line := 0; line < vecs*v.lanes*4; line += 64 {
 		v.PREFETCHT0(operand.Mem{Base: b, Disp: ahead + line})
 		if hasNext {
 			v.PREFETCHT1(operand.Mem{Base: next, Disp: line})
 		}
 	}
-	for r := range rows {
-		x := v.vec()
-		v.VBROADCASTSS(a.row(r), x)
-		for i := range row {
-			kind.multiply(row[i], x, acc[r][i])
+	extract := kind.extract
+	if extract == nil {
+		extract = []func(x reg.Register){func(x reg.Register) {}}
+	}
+	for _, get := range extract {
+		row := v.vecs(vecs)
+		for i, x := range row {
+			v.VMOVUPS(operand.Mem{Base: b, Disp: 4 * v.lanes * i}, x)
+			get(x)
+		}
+		for r := range rows {
+			x := v.vec()
+			v.VBROADCASTSS(a.row(r), x)
+			get(x)
+			for i := range row {
+				kind.multiply(row[i], x, acc[r][i])
+			}
 		}
 	}
 	a.advance(aCol)

@@ -33,6 +33,8 @@ var units = []struct {
 	{"gemm_avx512", func(g *gen) { gemmF32(avx512(g)) }},
 	{"gemm_s8_avx2", func(g *gen) { gemmS8AVX2(avx2(g)) }},
 	{"gemm_vnni", func(g *gen) { gemmVNNI(avx512(g)) }},
+	{"gemm_bf16_avx2", func(g *gen) { gemmWidenedBF16(avx2(g)) }},
+	{"gemm_bf16_avx512", func(g *gen) { gemmWidenedBF16(avx512(g)) }},
 	{"gemm_bf16", func(g *gen) { gemmBF16(avx512(g)) }},
 	{"elementwise_avx2", func(g *gen) { elementwise(avx2(g)) }},
 	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},

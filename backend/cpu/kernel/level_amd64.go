@@ -26,6 +26,7 @@ func init() {
 		s.transpose = transposeAVX2
 		s.gemm = gemmTileAVX2
 		s.gemmS8 = gemmTileS8AVX2
+		s.gemmBF16 = gemmTileBF16AVX2
 		s.copyRows = copyRowsAVX2
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
@@ -43,6 +44,7 @@ func init() {
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
+		s.gemmBF16 = gemmTileBF16AVX512
 		s.copyRows = copyRowsAVX512
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
