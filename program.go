@@ -40,6 +40,7 @@ type CompileOptions struct {
 	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
 	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
+	Taps        []string       // names in the model of inner values to give as outputs too; they are kept whatever the level
 
 	Liveness           liveness.Policy // how far buffers are kept for readers that the steps do not show, such as kernels that run late
 	PinOutputAncestors bool            // keep all that the outputs are computed from to the end of a run
@@ -102,6 +103,9 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 		return nil, modelError(err)
 	}
 	if err := fixDims(g, o.Dims); err != nil {
+		return nil, err
+	}
+	if err := tap(g, o.Taps); err != nil {
 		return nil, err
 	}
 	p := &Program{opts: o, device: dev, graph: g, users: 1}

@@ -1,0 +1,102 @@
+package rlxc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// tap makes the named values outputs of g, behind those of the model, each through a copy of its own. No rewrite removes a
+// copy or looks through it, so that the value is computed whatever the level; fusions that would have swallowed it do not
+// happen. Names of outputs stand for these outputs.
+func tap(g *ir.Graph, names []string) error {
+	for _, name := range names {
+		if slices.Contains(g.OutputNames, name) {
+			continue
+		}
+		v := findValue(g, name)
+		if v == nil {
+			return withKind(ErrInput, fmt.Errorf("the model computes no value %q to tap; the nearest names are %s", name, strings.Join(nearest(g, name), ", ")))
+		}
+		copied, err := g.NewNode(ir.ActCopy{}, []*ir.Value{v}, "tap "+name)
+		if err != nil {
+			return err
+		}
+		at := slices.Index(g.Nodes, v.Def) + 1 // an input has no node
+		g.Nodes = slices.Insert(g.Nodes, at, copied)
+		g.Outputs = append(g.Outputs, copied.Outputs[0])
+		g.OutputNames = append(g.OutputNames, name)
+	}
+	return nil
+}
+
+// tappable calls visit with every tensor of g that has a name and is no constant until visit says that it is done.
+func tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
+	for _, v := range g.Inputs {
+		if visit(v) {
+			return
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if v.Name != "" && v.Type.Kind == ir.TensorType && visit(v) {
+				return
+			}
+		}
+	}
+}
+
+func findValue(g *ir.Graph, name string) (found *ir.Value) {
+	tappable(g, func(v *ir.Value) bool {
+		if v.Name == name {
+			found = v
+		}
+		return found != nil
+	})
+	return found
+}
+
+// nearest lists the few names that take the fewest edits to become the given one, quoted.
+func nearest(g *ir.Graph, name string) []string {
+	const few = 3
+	type near struct {
+		name  string
+		edits int
+	}
+	var all []near
+	tappable(g, func(v *ir.Value) bool {
+		all = append(all, near{strconv.Quote(v.Name), edits(v.Name, name)})
+		return false
+	})
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.edits, b.edits) })
+	var names []string
+	for _, n := range all[:min(few, len(all))] {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// edits is the Levenshtein distance of two strings in bytes, by the rows of its table (Wagner and Fischer 1974).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
