@@ -113,20 +113,17 @@ func (h *heads) addMask(mask *ir.Value) {
 	one := ir.N(1)
 	switch len(s) {
 	case 1:
-		limit := func(part int) *ir.Value {
-			v := h.slice(mask, 0, B.Mul(ir.N(part)), B)
-			return h.cast(h.reshape(v, ir.Shape{B, one, one, one}), tensor.I64)
-		}
+		limit := func(v *ir.Value) *ir.Value { return h.cast(h.reshape(v, ir.Shape{B, one, one, one}), tensor.I64) }
+		part := func(i int) *ir.Value { return limit(h.slice(mask, 0, B.Mul(ir.N(i)), B)) }
 		keys := h.count(T, 3, 4)
-		visible := h.binary(ir.Less, keys, limit(0))
 		switch {
-		case ir.Same(s[0], B) != ir.No || ir.Same(s[0], B.Mul(ir.N(3)).Add(ir.N(2))) == ir.Yes:
+		case ir.Same(s[0], B.Mul(ir.N(3)).Add(ir.N(2))) == ir.Yes:
+			h.hide(h.binary(ir.Less, keys, part(0)))
 		case ir.Same(s[0], B.Mul(ir.N(2))) == ir.Yes:
-			visible = h.binary(ir.And, visible, h.binary(ir.GreaterOrEqual, keys, limit(1)))
-		default:
-			h.Failf("mask %v for a batch of %v", mask.Type, B)
+			h.hide(h.binary(ir.And, h.binary(ir.Less, keys, part(0)), h.binary(ir.GreaterOrEqual, keys, part(1))))
+		default: // sizes that turn out otherwise do not fit the reshape
+			h.hide(h.binary(ir.Less, keys, limit(mask)))
 		}
-		h.hide(visible)
 	case 2:
 		positive(mask, ir.Shape{B, one, one, T})
 	case 3:
@@ -146,7 +143,9 @@ func (h *heads) scale() float32 {
 	}
 	size, ok := h.q.Type.Shape[3].Const()
 	if !ok {
-		h.Unsupportedf("heads of unknown size %v without scale", h.q.Type.Shape[3])
+		root := h.unary(ir.Sqrt, h.cast(h.sizeScalar(h.q.Type.Shape[3]), h.q.Type.DType))
+		h.q = h.binary(ir.Div, h.q, root)
+		return 1
 	}
 	return float32(1 / math.Sqrt(float64(size)))
 }
@@ -421,8 +420,12 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 		c.Opt(gqaSin)
 		c.Opt(gqaPositions)
 	}
-	total := c.Dims(gqaTotal)[0]
 	past := c.Opt(gqaPastKey)
+	if c.In(gqaTotal).Dims == nil && !c.IsConst(gqaTotal) {
+		present := ir.TensorOf(q.Type.DType, B, groups, c.Fresh(0), h.k.Type.Shape[3])
+		return c.AtRun([]ir.Type{q.Type, present, present}[:min(c.NumOutputs(), 3)]...)
+	}
+	total := c.Dims(gqaTotal)[0]
 	pastLen := ir.N(0)
 	if past != nil {
 		pastLen = past.Type.Shape[2]
@@ -433,6 +436,7 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 	from := c.Emit(ir.Where{}, c.binary(ir.Less, t, start), t, c.binary(ir.Add, c.binary(ir.Sub, t, start), c.sizeScalar(pastLen)))
 	last := c.binary(ir.Sub, c.sizeScalar(pastLen.Add(S)), c.Constant(tensor.Scalar(int64(1))))
 	from = c.reshape(c.binary(ir.MinFn, from, last), ir.Shape{B, one, T, one})
+	filled := c.reshape(c.binary(ir.Less, t, length), ir.Shape{B, one, T, one})
 	merge := func(x, old *ir.Value) (all, present *ir.Value) {
 		y := c.swapHeads(x)
 		if old != nil {
@@ -440,6 +444,7 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 		}
 		s := y.Type.Shape
 		present = c.Emit(ir.GatherElements{Axis: 2}, y, c.expand(from, ir.Shape{s[0], s[1], T, s[3]}))
+		present = c.Emit(ir.Where{}, filled, present, c.like(present, 0))
 		return c.swapHeads(present), present
 	}
 	out := make([]*ir.Value, 3)

@@ -134,6 +134,11 @@ func lowerRelativePositionBias(c *Context) []*ir.Value {
 	if !known || exact < 1 || far <= exact {
 		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
 	}
+	for _, i := range []int{1, 2} {
+		if c.In(i).Dims == nil && !c.IsConst(i) {
+			return c.AtRun(ir.TensorOf(table.Type.DType, ir.N(1), table.Type.Shape[1], c.Fresh(0), c.Fresh(1)))
+		}
+	}
 	S, T := c.Dims(1)[0], c.Dims(2)[0]
 	i64 := func(n int) *ir.Value { return c.Constant(tensor.Scalar(int64(n))) }
 	f32 := func(x float64) *ir.Value { return c.Scalar(tensor.F32, x) }

@@ -1,0 +1,325 @@
+"""Records what onnxruntime answers to single operators of its own (domain com.microsoft), as the tests want them.
+
+    pip install numpy onnx onnxruntime==1.31.1
+    python contrib.py OUT.zip
+
+OUT.zip holds a folder a case: model.onnx, input_i.pb and output_i.pb. Operators that onnxruntime 1.31.1 cannot run on the
+CPU are answered by the NumPy functions below, written from its document ContribOperators.md.
+"""
+
+import math
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+rng = np.random.default_rng(7)
+CASES = {}
+MS = "com.microsoft"
+
+
+def f32(*shape, scale=1.0):
+    return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+
+def u8(*shape):
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape):
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def s(x, dtype=np.float32):
+    return np.array(x, dtype)
+
+
+def shape(x):
+    """The declared shape: free on axis 0."""
+    return [None, *x.shape[1:]] if x.ndim else []
+
+
+def case(name, op, inputs, outputs=1, weights=(), domain=MS, reference=None, fixed=False, **attributes):
+    """inputs: arrays or None; weights: positions that are initializers; outputs: number, or a list of wanted names ("")."""
+    names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
+    wanted = [f"o{k}" for k in range(outputs)] if isinstance(outputs, int) else outputs
+    node = helper.make_node(op, names, wanted, domain=domain, **attributes)
+    free = [(n, x) for k, (n, x) in enumerate(zip(names, inputs)) if x is not None and k not in weights]
+    infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape if fixed else shape(x)) for n, x in free]
+    model = helper.make_model(
+        helper.make_graph([node], name, infos, [helper.make_empty_tensor_value_info(n) for n in wanted if n],
+                          [numpy_helper.from_array(inputs[k], names[k]) for k in weights]),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+    if reference is None:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        results = session.run(None, dict(free))
+    else:
+        results = reference(*inputs, **attributes)
+    del model.graph.output[:]
+    for n, y in zip([n for n in wanted if n], results):
+        model.graph.output.append(helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(y.dtype), [None] * y.ndim))
+    CASES[name] = (model, [x for _, x in free], results)
+
+
+def norms():
+    x, skip, gamma, beta, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
+    case("skip_layer_norm", "SkipLayerNormalization", [x, skip, gamma, beta, bias], ["y", "", "", "sum"], epsilon=1e-5)
+    case("skip_layer_norm_broadcast", "SkipLayerNormalization", [x, f32(3, 8), gamma], ["y"])
+    case("skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, skip, gamma, bias], ["y", "", "", "sum"], epsilon=1e-5)
+    case("rms_norm", "SimplifiedLayerNormalization", [x, gamma], 2, domain="", epsilon=1e-5, axis=-1, stash_type=1)
+    ids, kinds = rng.integers(0, 20, (2, 5)).astype(np.int32), rng.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    tables = [f32(20, 8), f32(16, 8), f32(2, 8)]
+    case("embed_norm", "EmbedLayerNormalization", [ids, kinds, *tables, gamma, beta, mask], 2, weights=(2, 3, 4, 5, 6), epsilon=1e-12)
+    case("embed_norm_bare", "EmbedLayerNormalization", [ids, None, *tables[:2], None, gamma, beta, None, rng.integers(0, 16, (1, 5)).astype(np.int32)],
+         ["y", "m", "sum"], weights=(2, 3, 5, 6), epsilon=1e-6)
+    q = lambda t: (u8(*t.shape))
+    scales = [s(0.02), s(0.03), s(0.01), s(0.05), s(0.04)]
+    zeros = [s(v, np.uint8) for v in (120, 128, 130, 110, 125)]
+    case("qembed_norm", "QEmbedLayerNormalization", [ids, kinds, q(tables[0]), q(tables[1]), q(tables[2]), q(gamma), q(beta), mask, *scales, *zeros], 2, weights=(2, 3, 4, 5, 6, *range(8, 18)))
+
+
+def activations():
+    x, b = f32(2, 3, 8), f32(8)
+    case("gelu", "Gelu", [x])
+    case("bias_gelu", "BiasGelu", [x, b])
+    case("fast_gelu", "FastGelu", [x, b])
+    case("fast_gelu_plain", "FastGelu", [x])
+    case("quick_gelu", "QuickGelu", [x], alpha=1.5)
+
+    def split(x, bias):
+        x = x + bias
+        half = x.shape[-1] // 2
+        right = x[..., half:]
+        return [(x[..., :half] * right * 0.5 * (1 + np.vectorize(math.erf)(right / math.sqrt(2)))).astype(np.float32)]
+
+    case("bias_split_gelu", "BiasSplitGelu", [x, b], reference=split)
+
+
+def products():
+    a, b = f32(2, 3, 4, 5), f32(2, 3, 5, 6)
+    case("fused_matmul", "FusedMatMul", [a, b], alpha=0.5)
+    case("fused_matmul_trans", "FusedMatMul", [a.swapaxes(2, 3), b.swapaxes(2, 3)], transA=1, transB=1, alpha=2.0)
+    case("fused_matmul_batch", "FusedMatMul", [f32(4, 2, 3, 5), f32(5, 2, 3, 6)], transBatchA=1, transBatchB=1)
+    case("fused_matmul_both", "FusedMatMul", [f32(5, 2, 3, 4), f32(6, 2, 3, 5)], transBatchA=1, transA=1, transBatchB=1, transB=1)
+    case("fused_gemm", "FusedGemm", [f32(4, 3), f32(4, 5), f32(5)], transA=1, alpha=0.5, beta=2.0, activation="LeakyRelu", activation_alpha=0.2)
+    case("fused_gemm_tanh", "FusedGemm", [f32(3, 4), f32(5, 4)], transB=1, activation="Tanh")
+
+    def gemm_gelu(x, w, bias):
+        y = x @ w + bias
+        return [(0.5 * y * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y ** 3)))).astype(np.float32)]
+
+    case("gemm_fast_gelu", "GemmFastGelu", [f32(2, 3, 4), f32(4, 5), f32(5)], reference=gemm_gelu)
+
+
+def quantised_products():
+    for name, w, zero in (("u8", u8(12, 7), s(121, np.uint8)), ("i8", i8(12, 7), s(0, np.int8)), ("i8_columns", i8(12, 7), i8(7))):
+        scale = f32(7, scale=0.01) if name.endswith("columns") else s(0.013)
+        x = f32(2, 3, 12)
+        case(f"dynamic_quantize_matmul_{name}", "DynamicQuantizeMatMul", [x, w, np.abs(scale), zero, f32(7)], weights=(1, 2, 3))
+        case(f"matmul_integer_to_float_{name}", "MatMulIntegerToFloat", [u8(2, 3, 12), w, s(0.02), np.abs(scale), s(99, np.uint8), zero, f32(7)], weights=(1, 3, 5))
+    case("dynamic_quantize_matmul_bare", "DynamicQuantizeMatMul", [f32(3, 10), i8(10, 4), s(0.1)])
+    a, b = u8(5, 8), i8(8, 6)
+    zeros = [s(100, np.uint8), s(3, np.int8)]
+    bias = rng.integers(-2000, 2000, 6).astype(np.int32)
+    case("qgemm", "QGemm", [a, s(0.02), zeros[0], b, s(0.03), zeros[1], bias, s(0.5), s(90, np.uint8)], weights=(3, 4, 5, 6))
+    case("qgemm_float", "QGemm", [a, s(0.02), zeros[0], b.T.copy(), np.abs(f32(6, scale=0.1)), i8(6), bias], weights=(3, 4, 5), transB=1, alpha=1.0)
+    case("qlinear_matmul", "QLinearMatMul", [u8(2, 5, 8), s(0.02), zeros[0], b, np.abs(f32(6, scale=0.1)), np.zeros(6, np.int8), s(0.4), s(128, np.uint8)], weights=(3, 4, 5), domain="")
+    for bits, level in ((4, 0), (4, 4), (8, 0), (2, 0)):
+        k, n, block = 40, 6, 16
+        blocks = -(-k // block)
+        data = u8(n, blocks, block * bits // 8)
+        scales = np.abs(f32(n, blocks, scale=0.1))
+        for kind, zero in (("", None), ("_zeros", u8(n, -(-blocks * bits // 8))), ("_float_zeros", f32(n, blocks, scale=2.0))):
+            if (bits == 8 or level == 4) and kind == "_float_zeros":
+                continue
+            case(f"matmul_nbits_{bits}_{level}{kind}", "MatMulNBits", [f32(3, 5, k), data, scales, zero], weights=tuple(i for i in (1, 2, 3) if i < 3 or zero is not None),
+                 K=k, N=n, bits=bits, block_size=block, accuracy_level=level)
+    case("matmul_nbits_bias", "MatMulNBits", [f32(3, 32), u8(6, 2, 8), np.abs(f32(6, 2)), None, None, f32(6)], weights=(1, 2, 5), K=32, N=6, bits=4, block_size=16)
+    table = u8(11, 16)
+    ids = rng.integers(-11, 11, (2, 3)).astype(np.int64)
+    case("gather_block_quantized", "GatherBlockQuantized", [table, ids, np.abs(f32(11, 2)), u8(11, 1)], weights=(0, 2, 3), block_size=16, bits=4, gather_axis=0, quantize_axis=1)
+    case("gather_block_quantized_8", "GatherBlockQuantized", [u8(11, 32), ids, np.abs(f32(11, 2))], weights=(0, 2), block_size=16, bits=8, gather_axis=0, quantize_axis=1)
+
+
+def codes():
+    x, y = u8(2, 3, 8), u8(2, 3, 8)
+    one = [s(0.02), s(100, np.uint8)]
+    two = [s(0.05), s(140, np.uint8)]
+    to = [s(0.04), s(120, np.uint8)]
+    case("qlinear_add", "QLinearAdd", [x, *one, y, *two, *to])
+    case("qlinear_mul", "QLinearMul", [x, *one, y[:, :1], *two, *to])
+    case("qlinear_sigmoid", "QLinearSigmoid", [x, *one, s(1 / 256), s(0, np.uint8)])
+    case("qlinear_leaky_relu", "QLinearLeakyRelu", [x, *one, *to], alpha=0.1)
+    case("qlinear_softmax", "QLinearSoftmax", [x, *one, s(1 / 256), s(0, np.uint8)], axis=-1, opset=13)
+    case("qlinear_concat", "QLinearConcat", [*to, x, *one, y, *two], axis=1, weights=(0, 1, 3, 4, 6, 7))
+    case("qlinear_where", "QLinearWhere", [rng.random((2, 3, 8)) < 0.5, x, *one, y, *two, *to])
+    case("qlinear_average_pool", "QLinearGlobalAveragePool", [u8(1, 3, 4, 4), *one, *to])
+    case("quantize_linear_16", "QuantizeLinear", [f32(3, 4), s(0.001), s(30000, np.uint16)])
+    case("dequantize_linear_16", "DequantizeLinear", [rng.integers(0, 65536, (3, 4)).astype(np.uint16), s(0.001), s(30000, np.uint16)])
+    case("mul_integer", "MulInteger", [x, s(3, np.uint8), y, s(7, np.uint8)], reference=lambda a, az, b, bz: [(a.astype(np.int32) - az) * (b.astype(np.int32) - bz)])
+
+
+def multi_head(q, k, v):
+    """Attention of [batch, length, heads, size], the results side by side."""
+    q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
+    y = softmax(q @ k.swapaxes(2, 3) / math.sqrt(q.shape[-1])) @ v
+    return [y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)]
+
+
+def attention():
+    B, S, H, D = 2, 5, 2, 4
+    W = H * D
+    x, w, bias = f32(B, S, 6), f32(6, 3 * W, scale=0.5), f32(3 * W)
+    lengths, both = np.array([5, 3], np.int32), np.array([5, 3, 1, 0], np.int32)
+    flat = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    square = rng.integers(0, 2, (B, S, S)).astype(np.int32)
+    past = f32(2, B, H, 3, D)
+    extra = f32(1, H, S, S)
+    A = lambda name, *inputs, outputs=1, **k: case("attention_" + name, "Attention", [x, w, bias, *inputs], outputs, weights=(1, 2), num_heads=H, **k)
+    A("plain")
+    A("lengths", lengths)
+    A("ranges", both, fixed=True)
+    A("mask", flat)
+    A("mask_square", square)
+    A("hidden_row", np.array([[1, 1, 1, 1, 1], [0, 0, 0, 0, 0]], np.int32))
+    A("bias", flat, None, extra, scale=0.3)
+    A("unidirectional", flat, unidirectional=1)
+    A("past", np.ones((B, S + 3), np.int32), past, outputs=2, unidirectional=1)
+    case("attention_sizes", "Attention", [x, f32(6, 2 * W + 6), f32(2 * W + 6)], weights=(1, 2), num_heads=H, qkv_hidden_sizes=[W, W, 6], mask_filter_value=-50.0)
+    case("qattention", "QAttention", [u8(B, S, 6), i8(6, 3 * W), f32(3 * W), s(0.02), s(0.03), flat, s(120, np.uint8), s(0, np.int8)], weights=(1, 2, 3, 4, 6, 7), num_heads=H)
+    case("qattention_lengths", "QAttention", [u8(B, S, 6), u8(6, 3 * W), f32(3 * W), s(0.02), s(0.03), lengths, s(120, np.uint8), s(128, np.uint8)], weights=(1, 2, 3, 4, 6, 7), num_heads=H, unidirectional=1)
+
+    q, k, v = f32(B, S, W), f32(B, 7, W), f32(B, 7, W)
+    M = lambda name, *inputs, outputs=1, **a: case("mha_" + name, "MultiHeadAttention", list(inputs), outputs, num_heads=H, **a)
+    M("plain", q, k, v)
+    M("bias", q, k, v, bias)
+    M("lengths", q, k, v, None, np.array([7, 4], np.int32))
+    M("mask", q, k, v, None, rng.integers(0, 2, (B, 7)).astype(np.int32), f32(1, H, S, 7))
+    M("packed", f32(B, S, H, 3, D), reference=lambda q, **_: multi_head(*(q[:, :, :, i] for i in range(3))))
+    M("packed_kv", q, f32(B, 7, H, 2, D), reference=lambda q, kv, **_: multi_head(q.reshape(B, S, H, D), kv[:, :, :, 0], kv[:, :, :, 1]))
+    M("heads", q, f32(B, H, 7, D), f32(B, H, 7, D), bias)
+    M("past", q, f32(B, S, W), f32(B, S, W), bias, None, None, f32(B, H, 3, D), f32(B, H, 3, D), outputs=3, unidirectional=1)
+
+    cos, sin = f32(16, D // 2), f32(16, D // 2)
+    positions = rng.integers(0, 16, (B, S)).astype(np.int64)
+    case("rotary", "RotaryEmbedding", [f32(B, S, W), positions, cos, sin])
+    case("rotary_offset", "RotaryEmbedding", [f32(B, S, W), np.array([3], np.int64), cos, sin], interleaved=1)
+    case("rotary_heads", "RotaryEmbedding", [f32(B, H, S, D), positions, cos, sin])
+    case("rotary_part", "RotaryEmbedding", [f32(B, S, 2 * W), positions, cos, sin], num_heads=H, rotary_embedding_dim=D)
+
+    G = lambda name, *inputs, **a: case("gqa_" + name, "GroupQueryAttention", list(inputs), 3, num_heads=4, kv_num_heads=2, **a)
+    total = s(5, np.int32)
+    big = 16
+    cos, sin = f32(16, big // 2), f32(16, big // 2)
+    G("prompt", f32(B, S, 4 * big), f32(B, S, 2 * big), f32(B, S, 2 * big), f32(B, 2, 0, big), f32(B, 2, 0, big), np.array([4, 4], np.int32), total)
+    G("rotary", f32(B, S, 4 * big), f32(B, S, 2 * big), f32(B, S, 2 * big), f32(B, 2, 0, big), f32(B, 2, 0, big), np.array([4, 4], np.int32), total, cos, sin, do_rotary=1)
+    G("step", f32(B, 1, 4 * big), f32(B, 1, 2 * big), f32(B, 1, 2 * big), f32(B, 2, 4, big), f32(B, 2, 4, big), np.array([4, 2], np.int32), total, cos, sin, do_rotary=1, local_window_size=3)
+    G("packed", f32(B, S, 8 * big), None, None, f32(B, 2, 0, big), f32(B, 2, 0, big), np.array([4, 4], np.int32), total, softcap=2.0)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def packed():
+    """Attention without padding, and what removes and restores it."""
+    B, S, H, D = 3, 4, 2, 4
+    W = H * D
+    counts = np.array([1, 2, 4], np.int32)
+    places = [b * S + i for b in range(B) for i in range(S) if i < counts[b]]
+    padding = [b * S + i for b in range(B) for i in range(S) if i >= counts[b]]
+    offset = np.array(places + padding, np.int32).reshape(B, S)
+    sums = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    def remove(x, counts):
+        return [x.reshape(B * S, -1)[places], offset, sums, np.array([counts.max()], np.int32)]
+
+    def restore(x, offset):
+        y = np.zeros((B * S, x.shape[1]), np.float32)
+        y[places] = x
+        return [y.reshape(B, S, -1)]
+
+    def attend(q, k, v, extra, scale=None):
+        out = np.zeros((len(places), v.shape[1]), np.float32)
+        for b in range(B):
+            lo, hi = sums[b], sums[b + 1]
+            for h in range(H):
+                part = lambda x: x[lo:hi].reshape(hi - lo, H, -1)[:, h]
+                scores = part(q) @ part(k).T * (scale or 1 / math.sqrt(D))
+                if extra is not None:
+                    scores = scores + extra[0, h, : hi - lo, : hi - lo]
+                out[lo:hi].reshape(hi - lo, H, -1)[:, h] = softmax(scores) @ part(v)
+        return [out]
+
+    def attention(x, w, bias, offset, sums, extra=None, **_):
+        y = x @ w + bias
+        return attend(y[:, :W], y[:, W : 2 * W], y[:, 2 * W :], extra)
+
+    def multi(q, k, v, bias, offset, sums, extra=None, **_):
+        if k is None:
+            q, k, v = (q[:, :, i].reshape(len(q), W) for i in range(3))
+        if bias is not None:
+            q, k, v = q + bias[:W], k + bias[W : 2 * W], v + bias[2 * W :]
+        return attend(q, k, v, extra)
+
+    n = len(places)
+    case("remove_padding", "RemovePadding", [f32(B, S, W), counts], 4, reference=remove)
+    case("restore_padding", "RestorePadding", [f32(n, W), offset], reference=restore)
+    case("packed_attention", "PackedAttention", [f32(n, 6), f32(6, 3 * W), f32(3 * W), offset, sums, f32(1, H, S, S)], num_heads=H, reference=attention)
+    case("packed_mha", "PackedMultiHeadAttention", [f32(n, W), f32(n, W), f32(n, W), f32(3 * W), offset, sums], num_heads=H, reference=multi)
+    case("packed_mha_packed", "PackedMultiHeadAttention", [f32(n, H, 3, D), None, None, None, offset, sums], num_heads=H, reference=multi)
+
+
+def positions():
+    def relative(table, query, key, max_distance, is_bidirectional=0):
+        flat = table.reshape(table.shape[1], table.shape[0])
+        distance = np.arange(key)[None] - np.arange(query)[:, None]
+        buckets, base = table.shape[0], 0
+        if is_bidirectional:
+            buckets //= 2
+            base, distance = (distance > 0) * buckets, np.abs(distance)
+        else:
+            distance = -np.minimum(distance, 0)
+        exact = buckets // 2
+        ratio = np.log(np.maximum(distance, 1).astype(np.float32) / exact) / math.log(max_distance / exact)
+        large = np.minimum(exact + (ratio * (buckets - exact)).astype(np.int64), buckets - 1)
+        return [flat[:, base + np.where(distance < exact, distance, large)][None]]
+
+    def gated(q, q_bias, rel, w, bias, eco, num_heads):
+        B, S, _ = q.shape
+        q = (q + q_bias).reshape(B, S, num_heads, -1).transpose(0, 2, 1, 3)
+        gate = 1 / (1 + np.exp(-(q @ w + bias).reshape(B, num_heads, S, 2, -1).sum(-1)))
+        u, r = gate[..., :1], gate[..., 1:]
+        return [((u * (r * eco - 1) + 2) * rel).astype(np.float32)]
+
+    case("relative_position_bias", "RelativePositionBias", [f32(8, 3), s(11, np.int64), s(11, np.int64)], weights=(0, 1, 2), max_distance=16, is_bidirectional=1, reference=relative)
+    case("relative_position_bias_decoder", "RelativePositionBias", [f32(8, 3), s(11, np.int64), s(11, np.int64)], weights=(0, 1, 2), max_distance=16, reference=relative)
+    case("gated_relative_position_bias", "GatedRelativePositionBias", [f32(2, 5, 8), f32(8), f32(1, 2, 5, 5), f32(4, 6), f32(6), f32(1, 2, 1, 1)], num_heads=2, reference=gated)
+
+
+def main():
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions):
+        group()
+    with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
+        def write(name, data):
+            z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+
+        for name, (model, inputs, outputs) in sorted(CASES.items()):
+            write(f"{name}/model.onnx", model.SerializeToString())
+            for kind, tensors in (("input", inputs), ("output", outputs)):
+                for i, x in enumerate(tensors):
+                    write(f"{name}/{kind}_{i}.pb", numpy_helper.from_array(np.array(x, order="C")).SerializeToString())
+    print(len(CASES), "cases")
+
+
+if __name__ == "__main__":
+    main()
