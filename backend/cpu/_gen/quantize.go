@@ -49,23 +49,20 @@ func (v *simd) spreadInt(name string) reg.VecVirtual {
 }
 
 // quantizeKernel divides exactly without a division: the quotient by the inverse is off by a unit at most, and one
-// step with the exact remainder corrects it. The quotient is clamped first, so that the remainder is a number.
+// step with the exact remainder corrects it. The dividend is clamped to what the bounds stand for; those may be rounded,
+// by far less than would change the integer.
 func quantizeKernel(v *simd) {
 	v.fn("quantize"+v.name, "func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
-	scale, inverse, lo, hi, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
-	below, above := v.vec(), v.vec()
-	v.VSUBPS(v.f32(1), lo, below)
-	v.VADDPS(v.f32(1), hi, above)
+	scale, inverse, least, most, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
+	v.VMULPS(scale, least, least)
+	v.VMULPS(scale, most, most)
 	v.convert(1, 4, func(dst, src operand.Mem) {
 		x, quotient := v.vec(), v.vec()
-		v.VMOVUPS(src, x)
+		v.VMAXPS(src, least, x)
+		v.VMINPS(x, most, x)
 		v.VMULPS(inverse, x, quotient)
-		v.VMAXPS(below, quotient, quotient)
-		v.VMINPS(above, quotient, quotient)
 		v.VFNMADD231PS(scale, quotient, x)
 		v.VFMADD231PS(inverse, x, quotient)
-		v.VMAXPS(lo, quotient, quotient)
-		v.VMINPS(hi, quotient, quotient)
 		v.VCVTPS2DQ(quotient, quotient)
 		v.VPADDD(zero, quotient, quotient)
 		v.storeLowBytes(quotient, dst)

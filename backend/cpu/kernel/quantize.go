@@ -63,8 +63,8 @@ func (s *Set) quantizeTo(dst []uint8, src []float32, scale, lo, hi float32, zero
 	dst = dst[:len(src)]
 	lo, hi = lo-float32(zero), hi-float32(zero)
 	whole := len(src) / s.quantize.lanes * s.quantize.lanes
-	if math.IsInf(float64(1/scale), 0) {
-		whole = 0 // the kernels multiply by the inverse
+	if scale < 0x1p-120 || scale > 0x1p110 {
+		whole = 0 // the kernels multiply by the inverse, and the bounds by the scale
 	}
 	if whole > 0 {
 		s.quantize.quantize(pointer(dst), pointer(src), whole, scale, 1/scale, lo, hi, zero)

@@ -12,48 +12,27 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-44
 	VBROADCASTSS lo+32(FP), Z2
 	VBROADCASTSS hi+36(FP), Z3
 	VBROADCASTSS zero+40(FP), Z4
-	VSUBPS       lanes3f800000<>+0(SB), Z2, Z5
-	VADDPS       lanes3f800000<>+0(SB), Z3, Z6
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 
 loop:
-	VMOVUPS      (CX)(BX*4), Z7
-	VMULPS       Z1, Z7, Z8
-	VMAXPS       Z5, Z8, Z8
-	VMINPS       Z6, Z8, Z8
-	VFNMADD231PS Z0, Z8, Z7
-	VFMADD231PS  Z1, Z7, Z8
-	VMAXPS       Z2, Z8, Z8
-	VMINPS       Z3, Z8, Z8
-	VCVTPS2DQ    Z8, Z8
-	VPADDD       Z4, Z8, Z8
-	VPMOVDB      Z8, (AX)(BX*1)
+	VMAXPS       (CX)(BX*4), Z2, Z5
+	VMINPS       Z5, Z3, Z5
+	VMULPS       Z1, Z5, Z6
+	VFNMADD231PS Z0, Z6, Z5
+	VFMADD231PS  Z1, Z5, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VPMOVDB      Z6, (AX)(BX*1)
 	ADDQ         $0x10, BX
 	CMPQ         BX, DX
 	JB           loop
 	VZEROUPPER
 	RET
-
-DATA lanes3f800000<>+0(SB)/4, $0x3f800000
-DATA lanes3f800000<>+4(SB)/4, $0x3f800000
-DATA lanes3f800000<>+8(SB)/4, $0x3f800000
-DATA lanes3f800000<>+12(SB)/4, $0x3f800000
-DATA lanes3f800000<>+16(SB)/4, $0x3f800000
-DATA lanes3f800000<>+20(SB)/4, $0x3f800000
-DATA lanes3f800000<>+24(SB)/4, $0x3f800000
-DATA lanes3f800000<>+28(SB)/4, $0x3f800000
-DATA lanes3f800000<>+32(SB)/4, $0x3f800000
-DATA lanes3f800000<>+36(SB)/4, $0x3f800000
-DATA lanes3f800000<>+40(SB)/4, $0x3f800000
-DATA lanes3f800000<>+44(SB)/4, $0x3f800000
-DATA lanes3f800000<>+48(SB)/4, $0x3f800000
-DATA lanes3f800000<>+52(SB)/4, $0x3f800000
-DATA lanes3f800000<>+56(SB)/4, $0x3f800000
-DATA lanes3f800000<>+60(SB)/4, $0x3f800000
-GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
 // func fromU8AVX512(dst *float32, src *uint8, n int, scale float32, zero int32)
 // Requires: AVX, AVX512F
