@@ -21,7 +21,7 @@ const (
 // attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys turned, values where
 // the keys were, probabilities, and what a row's invocations tell each other.
 func attentionBytes(d, e int) int {
-	return 4 * (pad(d, 4)*attentionRows + attentionKeys*max(pad(d, 4), pad(e, 4)) + attentionRows*attentionKeys + attentionSide*attentionRows)
+	return 4 * (pad(d, 4)*(attentionRows+4) + max(pad(d, 4)*(attentionKeys+4), pad(e, 4)*attentionKeys) + attentionRows*attentionKeys + attentionSide*attentionRows)
 }
 
 func pad(n, to int) int { return ceil(n, to) * to }
@@ -76,8 +76,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	const rows, keys, side = attentionRows, attentionKeys, attentionSide
 	s := newShader("attention", word, side*side)
 	vectors, values := ceil(D, 4), ceil(E, 4*side) // vec4 of a head, and of a value by invocation
-	s.share("qs", "vec4<f32>", vectors*4*rows/4)
-	s.share("kv", "vec4<f32>", keys/4*max(vectors*4, ceil(E, 4)*4))
+	s.share("qs", "vec4<f32>", vectors*4*(rows/4+1))
+	s.share("kv", "vec4<f32>", max(vectors*4*(keys/4+1), keys*ceil(E, 4)))
 	s.share("ps", "vec4<f32>", keys*rows/4)
 	s.share("red", "vec4<f32>", side*rows/4)
 	size, queries, length := s.u(H), s.u(S), s.u(T)
@@ -103,14 +103,16 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		}
 		return "vec4<f32>(" + strings.Join(parts, ", ") + ")"
 	}
-	// turned brings rows into workgroup memory by columns: element i of row r is lane r%4 of vec4 i·count/4 + r/4.
+	// turned brings rows into workgroup memory by columns: element i of row r is lane r%4 of vec4 i·pitch + r/4. Neighbours read
+	// 64 bytes of a row, and the pitch keeps what they write in different banks.
+	pitch := func(count int) int { return count/4 + 1 }
 	turned := func(to string, count int, text string) {
-		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet c = i %% %du;", count*vectors, side*side, vectors, vectors)
-		s.put("let x = %s;", text)
+		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / 4u %% %du;\nlet c = i %% 4u + i / %du * 4u;", count*pad(vectors, 4), side*side, count, 4*count)
+		s.put("if (c < %du) {\nlet x = %s;", vectors, text)
 		for i, lane := range "xyzw" {
-			s.put("%s[(c * 4u + %du) * %du + r / 4u][r %% 4u] = x.%c;", to, i, count/4, lane)
+			s.put("%s[(c * 4u + %du) * %du + r / 4u][r %% 4u] = x.%c;", to, i, pitch(count), lane)
 		}
-		s.put("}")
+		s.put("} }")
 	}
 	turned("qs", rows, read(q, "qb", fmt.Sprintf("min(s0 + r, %s - 1u)", queries), rowQ, "c", d))
 	s.put("var top = vec4<f32>(lowest);\nvar total = vec4<f32>();")
@@ -125,7 +127,7 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	for r := range 4 {
 		s.put("var x%d = vec4<f32>();", r)
 	}
-	s.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", vectors*4, rows/4, keys/4)
+	s.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", vectors*4, pitch(rows), pitch(keys))
 	for r := range 4 {
 		s.put("x%d = fma(vec4<f32>(a.%c), b, x%d);", r, "xyzw"[r], r)
 	}
@@ -217,12 +219,13 @@ func score(s *shader, op ir.Attention, mask *operand, lanes, S, T int, queries, 
 		s.put("let mb = %s + batch * %s + head * %s;", s.u(mask.first()), s.u(st[0]), s.u(st[1]))
 		byQuery, byKey := s.u(st[2]), s.u(st[3])
 		for i := range 4 {
-			s.put("let mq%d = mb + min(s0 + ty * 4u + %du, %s - 1u) * %s;", i, i, queries, byQuery)
-			s.put("let mk%d = min(t0 + tx * 4u + %du, %s - 1u) * %s;", i, i, length, byKey)
+			s.put("let mk%d = mb + min(t0 + tx * 4u + %du, %s - 1u) * %s;", i, i, length, byKey)
+			if st[2] != 0 {
+				s.put("let mq%d = min(s0 + ty * 4u + %du, %s - 1u) * %s;", i, i, queries, byQuery)
+			}
 		}
 		m := s.bind(mask.memory)
-		maskAt = func(r, c int) string {
-			at := fmt.Sprintf("(mq%d + mk%d)", r, c)
+		text := func(at string) string {
 			i := at
 			if mask.dtype == tensor.Bool {
 				i = at + " / 4u"
@@ -232,9 +235,16 @@ func score(s *shader, op ir.Attention, mask *operand, lanes, S, T int, queries, 
 				float = fmt.Sprintf("%s[(%s) / 4u][(%s) %% 4u]", m, i, i)
 			}
 			if mask.dtype == tensor.Bool {
-				return fmt.Sprintf("extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u", float, at)
+				return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", float, at)
 			}
 			return float
+		}
+		maskAt = func(r, c int) string { return text(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
+		if st[2] == 0 { // one mask for all queries
+			for c := range 4 {
+				s.put("let masked%d = %s;", c, text(fmt.Sprintf("mk%d", c)))
+			}
+			maskAt = func(_, c int) string { return fmt.Sprintf("masked%d", c) }
 		}
 	}
 	offset := 0
