@@ -69,18 +69,18 @@ func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
 	}
 }
 
-// check panics if an operand is too short, before assembly could write past it. It slices and does not read: other parts
-// are writing meanwhile.
+// check panics if an operand is too short, before assembly could write past it. It does not read them: other parts are writing
+// meanwhile.
 func (args *GemmArgs) check(m, n, k int) {
 	if k > 0 {
-		_ = args.A[:(m-1)*args.ARow+(k-1)*args.ACol+1]
+		demand(args.A, (m-1)*args.ARow+(k-1)*args.ACol+1)
 	}
-	_ = args.C[:(m-1)*args.CRow+n]
+	demand(args.C, (m-1)*args.CRow+n)
 	if args.Bias != nil {
-		_ = args.Bias[:n]
+		demand(args.Bias, n)
 	}
 	if args.Residual != nil {
-		_ = args.Residual[:(m-1)*args.ResRow+n]
+		demand(args.Residual, (m-1)*args.ResRow+n)
 	}
 }
 

@@ -54,7 +54,7 @@ func (g *BatchGemm) Run(part int, args *BatchGemmArgs, scratch []byte) {
 	own.check(g.M, g.N, g.K)
 	b := own.B[min(len(own.B), args.BOffset[batch]):]
 	if g.K > 0 {
-		_ = b[:(g.K-1)*args.BRow+(g.N-1)*args.BCol+1]
+		demand(b, (g.K-1)*args.BRow+(g.N-1)*args.BCol+1)
 	}
 	packed := floats(scratch, g.ScratchBytes()/4)
 	rowLo, rowHi, panelLo, panelHi := g.one.part(part)

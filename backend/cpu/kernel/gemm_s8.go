@@ -122,13 +122,13 @@ func (g *GemmS8) ScratchBytes() int { return 4 * blockRows * g.blocking.tile.col
 func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	words := g.blocking.k
 	if words > 0 {
-		_ = args.A[:(g.M-1)*args.ARow+4*words]
+		demand(args.A, (g.M-1)*args.ARow+4*words)
 	}
 	last := (g.M-1)*args.CRow + g.N - 1
 	if args.Sums != nil {
-		_ = args.Sums[:last+1]
+		demand(args.Sums, last+1)
 	} else {
-		_ = args.C[:last+1]
+		demand(args.C, last+1)
 	}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	scratch = scratch[:g.ScratchBytes()]

@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // pointer gives the address of the first element, or nil if there is none.
 func pointer[T any](s []T) *T { return hide(unsafe.SliceData(s)) }
@@ -19,6 +22,13 @@ func pointerAt[T any](s []T, i int) *T {
 func hide[T any](p *T) *T {
 	bits := uintptr(unsafe.Pointer(p))
 	return *(**T)(unsafe.Pointer(&bits))
+}
+
+// demand panics if s has fewer than n elements, as reading the last one would, but without reading it.
+func demand[T any](s []T, n int) {
+	if len(s) < n {
+		panic(fmt.Sprintf("kernel: an operand of %d elements, %d are needed", len(s), n))
+	}
 }
 
 // offset moves a pointer by n elements, inside its memory.
