@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -31,7 +32,15 @@ func attentionRules() []*Rule {
 	twoMasks := binary(ir.Add, binary(ir.Add, raw, m1), m2)
 	out := linear(matmul(cast(either(guarded, zeroed, post, probs)), v, nil, nil))
 
+	grouped := node[ir.Attention](q, k, v, optional(mask))
 	return []*Rule{
+		{Name: "attention.groups", pattern: grouped, build: func(m *match) *ir.Value {
+			keys, values := m.ungrouped(m.get(k)), m.ungrouped(m.get(v))
+			if keys == nil || values == nil || !keys.Type.Shape[2].Equal(values.Type.Shape[2]) {
+				return nil
+			}
+			return m.emit(m.root.Op, m.get(q), keys, values, m.get(mask))
+		}},
 		// A bias of relative positions and a mask are added first: mostly once for all layers.
 		{Name: "attention.masks", pattern: twoMasks, build: func(m *match) *ir.Value {
 			if scores := m.get(scores); scores.Def.Inputs[ir.MatMulB].IsConst() || len(scores.Def.Inputs[ir.MatMulB].Type.Shape) < 3 {
@@ -85,6 +94,30 @@ func attentionRules() []*Rule {
 			return m.transpose(y, 0, 2, 1, 3)
 		}},
 	}
+}
+
+// ungrouped undoes the repetition of heads that several queries share: x [B,T,G·n,D], joined from [B,T,G,n,D] that was
+// stretched from [B,T,G,1,D], becomes [B,T,G,D]; nil where x is nothing of the kind.
+func (m *match) ungrouped(x *ir.Value) *ir.Value {
+	if x.Def == nil || x.Def.Op.Kind() != ir.KindReshape {
+		return nil
+	}
+	wide := x.Def.Inputs[0]
+	if wide.Def == nil || wide.Def.Op.Kind() != ir.KindExpand {
+		return nil
+	}
+	groups, ok := merged(wide.Type.Shape, x.Type.Shape)
+	one := wide.Def.Inputs[0]
+	s := one.Type.Shape
+	if !ok || len(s) != 5 || len(wide.Type.Shape) != 5 || !slices.Equal(groups[2], []int{2, 3}) || !s[3].Is(1) {
+		return nil
+	}
+	for _, i := range []int{0, 1, 2, 4} {
+		if !s[i].Equal(wide.Type.Shape[i]) {
+			return nil
+		}
+	}
+	return m.reshape(one, ir.Shape{s[0], s[1], s[2], s[4]})
 }
 
 // heads gives x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.

@@ -128,6 +128,9 @@ func (e *engine) try(n *ir.Node) (made []*ir.Node, ok bool) {
 		return nil, false
 	}
 	for _, r := range e.rules[n.Op.Kind()] {
+		if !r.pattern.mayBe(n) {
+			continue
+		}
 		m := &match{e: e, rule: r, root: n}
 		if m.match(r.pattern, n.Outputs[0], m.fire) {
 			e.fired[r]++

@@ -157,6 +157,19 @@ func (m *match) operands(ps []*pattern, in []*ir.Value, then func() bool) bool {
 	return m.match(ps[0], ir.Operand(in, 0), func() bool { return m.operands(ps[1:], rest, then) })
 }
 
+// mayBe is a first look at n alone, which turns most rules away.
+func (p *pattern) mayBe(n *ir.Node) bool {
+	switch p.sort {
+	case aNode:
+		return slices.Contains(p.kinds, n.Op.Kind()) && (p.test == nil || p.test(n.Op))
+	case aChain:
+		return isChain(p, n.Outputs[0])
+	case oneOf:
+		return slices.ContainsFunc(p.args, func(a *pattern) bool { return a.mayBe(n) })
+	}
+	return true
+}
+
 func isChain(p *pattern, v *ir.Value) bool {
 	if v.Def == nil {
 		return false
@@ -218,6 +231,9 @@ func (m *match) refuse(format string, args ...any) *ir.Value {
 
 // emit makes a node that replaces what was matched. A node that cannot be made refuses the rule.
 func (m *match) emit(op ir.Op, in ...*ir.Value) *ir.Value {
+	for d := op.Kind().Row(); d.MaxIn >= 0 && len(in) > d.MinIn && in[len(in)-1] == nil; {
+		in = in[:len(in)-1] // one spelling for cse: what is left out at the end is not listed
+	}
 	n, err := m.e.g.NewNode(op, in, m.origins...)
 	if err != nil {
 		panic(refusal{err})
