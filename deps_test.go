@@ -44,6 +44,7 @@ var imports = map[string][]string{
 	"artifact":            {"ir", "target", "tensor"},
 	"models":              {"onnx", "onnx/onnxpb", "tensor"},
 	"conformance":         {"*"},
+	"robustness":          {"*"},
 	"cmd/rlxc":            {"*"},
 	"": {"tensor", "planner", "arena", "onnx", "onnx/onnxpb", "ir", "target", "lower", "rewrite", "legalize", "schedule",
 		"liveness", "proof", "backend", "backend/cpu", "artifact"},

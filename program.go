@@ -36,7 +36,7 @@ type CompileOptions struct {
 	Threads     int            // of the host; 0 for as many as GOMAXPROCS
 	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time
-	MemoryLimit int64          // bytes that an arena may take; 0 for no limit
+	MemoryLimit int64          // bytes that an arena, or a result computed outside one, may take; 0 for half of the machine's
 	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
 	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
@@ -84,6 +84,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	if o.Backend == "" {
 		o.Backend = "cpu"
 	}
+	o.MemoryLimit = memoryLimit(o.MemoryLimit)
 	o.Verify = o.Verify || os.Getenv(EnvVerify) == "1"
 	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile})
 	if err != nil {
@@ -240,7 +241,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit := p.opts.MemoryLimit; limit > 0 && plan.Committed > limit {
+	if limit := p.opts.MemoryLimit; plan.Committed > limit {
 		return nil, withKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), plan.Committed, limit))
 	}
 	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,

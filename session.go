@@ -98,6 +98,10 @@ func (s *Session) name(out []*Tensor) Tensors {
 
 // runError finds the kind of what a run reports: contents that lead out of range are the input's fault.
 func runError(err error) error {
+	var memory *ir.MemoryError
+	if errors.As(err, &memory) {
+		return withKind(ErrMemory, err)
+	}
 	var shape *ir.ShapeError
 	if errors.As(err, &shape) {
 		return withKind(ErrInput, err)
@@ -111,7 +115,7 @@ func (s *Session) order(inputs Tensors) error {
 	for i, v := range s.p.graph.Inputs {
 		t, ok := inputs[v.Name]
 		if !ok || t == nil {
-			return fmt.Errorf("input %q is missing: the model takes %s", v.Name, s.signature())
+			return fmt.Errorf("input %s is missing: the model takes %s", tensor.Quote(v.Name), s.signature())
 		}
 		s.in[i] = t
 		found++
@@ -119,7 +123,7 @@ func (s *Session) order(inputs Tensors) error {
 	if found < len(inputs) {
 		for name := range inputs {
 			if !slices.ContainsFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
-				return fmt.Errorf("the model has no input %q: it takes %s", name, s.signature())
+				return fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(name), s.signature())
 			}
 		}
 	}
@@ -127,9 +131,14 @@ func (s *Session) order(inputs Tensors) error {
 }
 
 func (s *Session) signature() string {
-	parts := make([]string, len(s.p.graph.Inputs))
+	const most = 16
+	var parts []string
 	for i, v := range s.p.graph.Inputs {
-		parts[i] = fmt.Sprintf("%s %s", v.Name, v.Type)
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(s.p.graph.Inputs)-most))
+			break
+		}
+		parts = append(parts, tensor.Plain(v.Name)+" "+v.Type.String())
 	}
 	return strings.Join(parts, ", ")
 }

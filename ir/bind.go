@@ -111,9 +111,9 @@ func (n *Node) Label() string {
 	case 0:
 		return "(made by the compiler)"
 	case 1:
-		return fmt.Sprintf("%q", n.Origins[0])
+		return tensor.Quote(n.Origins[0])
 	}
-	return fmt.Sprintf("%q and %d more", n.Origins[0], len(n.Origins)-1)
+	return fmt.Sprintf("%s and %d more", tensor.Quote(n.Origins[0]), len(n.Origins)-1)
 }
 
 // Fail wraps err with the node's name.
@@ -148,7 +148,7 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 	for _, v := range g.Inputs {
 		t, err := MapType(v.Type, b.number)
 		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+			return nil, &InputError{v.Name, err}
 		}
 		out.Inputs = append(out.Inputs, put(v, t))
 	}
@@ -239,7 +239,7 @@ type InputError struct {
 }
 
 // Error implements error.
-func (e *InputError) Error() string { return fmt.Sprintf("input %q: %v", e.Input, e.Err) }
+func (e *InputError) Error() string { return fmt.Sprintf("input %s: %v", tensor.Quote(e.Input), e.Err) }
 
 // Unwrap gives the cause.
 func (e *InputError) Unwrap() error { return e.Err }
@@ -294,7 +294,7 @@ func whence(input string) string {
 	if input == "" {
 		return "the options"
 	}
-	return fmt.Sprintf("input %q", input)
+	return "input " + tensor.Quote(input)
 }
 
 func sizeText(d Dim, n int) string {

@@ -14,7 +14,7 @@ import (
 // normal form, a sum of integer multiples of products of atoms. An atom is a symbol or one of the operations that a sum
 // of products cannot express. Two Dims that are equal for every value of the symbols by the laws of a commutative ring
 // have the same normal form and the same String. The zero value is the size 0. Symbols stand for sizes: they are never
-// negative.
+// negative. Arithmetic saturates: no size of a model wraps around to a small one.
 type Dim struct {
 	k     int64
 	terms []term // sorted by key, no zero coefficients, no empty products
@@ -109,7 +109,7 @@ func normal(k int64, terms []term) Dim {
 		out := terms[:0]
 		for _, t := range terms {
 			if n := len(out); n > 0 && out[n-1].key() == t.key() {
-				out[n-1].coef += t.coef
+				out[n-1].coef = addSizes(out[n-1].coef, t.coef)
 				continue
 			}
 			out = append(out, t)
@@ -126,9 +126,9 @@ func normal(k int64, terms []term) Dim {
 // Add is d + e.
 func (d Dim) Add(e Dim) Dim {
 	if len(d.terms)+len(e.terms) == 0 {
-		return Dim{k: d.k + e.k}
+		return Dim{k: addSizes(d.k, e.k)}
 	}
-	return normal(d.k+e.k, slices.Concat(d.terms, e.terms))
+	return normal(addSizes(d.k, e.k), slices.Concat(d.terms, e.terms))
 }
 
 // Sub is d − e.
@@ -138,9 +138,9 @@ func (d Dim) scale(c int64) Dim {
 	if c == 0 {
 		return Dim{}
 	}
-	out := Dim{k: d.k * c, terms: slices.Clone(d.terms)}
+	out := Dim{k: satMul(d.k, c), terms: slices.Clone(d.terms)}
 	for i := range out.terms {
-		out.terms[i].coef *= c
+		out.terms[i].coef = satMul(out.terms[i].coef, c)
 	}
 	return out
 }
@@ -158,13 +158,13 @@ func (d Dim) Mul(e Dim) Dim {
 		for _, u := range e.all() {
 			atoms := slices.Concat(t.atoms, u.atoms)
 			slices.SortFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.key, b.key) })
-			terms = append(terms, term{t.coef * u.coef, atoms})
+			terms = append(terms, term{satMul(t.coef, u.coef), atoms})
 		}
 	}
 	var k int64
 	terms = slices.DeleteFunc(terms, func(t term) bool {
 		if len(t.atoms) == 0 {
-			k += t.coef
+			k = addSizes(k, t.coef)
 			return true
 		}
 		return false
@@ -472,6 +472,18 @@ func satMul(a, b int64) int64 {
 	return a * b
 }
 
+// addSizes is a + b, or the bound that it passes.
+func addSizes(a, b int64) int64 {
+	switch s := a + b; {
+	case a > 0 && b > 0 && s < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && s >= 0:
+		return math.MinInt64
+	default:
+		return s
+	}
+}
+
 func absU(a int64) uint64 {
 	if a < 0 {
 		return uint64(-a)
@@ -486,14 +498,7 @@ func satAdd(a, b int64) int64 {
 	if a == math.MaxInt64 || b == math.MaxInt64 {
 		return math.MaxInt64
 	}
-	s := a + b
-	switch {
-	case a > 0 && b > 0 && s < 0:
-		return math.MaxInt64
-	case a < 0 && b < 0 && s >= 0:
-		return math.MinInt64
-	}
-	return s
+	return addSizes(a, b)
 }
 
 // A Binding gives numbers to symbols.

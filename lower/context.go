@@ -134,7 +134,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 	}
 	for _, a := range op.attrs {
 		if !c.readAtt[a.Name] {
-			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, a.Name, op.version)
+			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, tensor.Plain(a.Name), op.version)
 		}
 	}
 	return out, nil
@@ -381,7 +381,11 @@ func customName(domain, name string) string {
 
 // Restore gives a kept operator its meaning again, where it has been read from a file. Names that no lowering knows are an
 // error.
-func Restore(c ir.Custom, node string) (ir.Custom, error) {
+func Restore(c ir.Custom, node string, custom ...Custom) (ir.Custom, error) {
+	if own, ok := findCustom(custom, "ai.onnx", c.Name); ok {
+		c.Rule = own.rule()
+		return c, nil
+	}
 	if c.Control = controls[c.Name]; c.Control != nil {
 		return c, nil
 	}

@@ -2,26 +2,35 @@ package lower
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // dynamicRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
-// from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0.
+// from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
+// operands have one.
 var dynamicRank = map[string]func(in []*ir.Value) int{
 	"Reshape":         lengthOf(1),
 	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in[0]), lengthOf(1)(in)) },
 	"ConstantOfShape": lengthOf(0),
 	"Range":           func([]*ir.Value) int { return 1 },
 	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in[0]), 1) },
-	"Squeeze":         func(in []*ir.Value) int { return plus(rankOf(in[0]), -lengthOf(1)(in)) },
+	"Squeeze":         squeezedRank,
 	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in[0]), lengthOf(1)(in)) },
 	"Shape":           func([]*ir.Value) int { return 1 },
 	"Size":            func([]*ir.Value) int { return 0 },
 	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in[0]), plus(rankOf(in[1]), -1)) },
 	"GatherND":        func([]*ir.Value) int { return -1 },
 	"MatMul":          func([]*ir.Value) int { return -1 },
+}
+
+func squeezedRank(in []*ir.Value) int {
+	if n := lengthOf(1)(in); n >= 0 {
+		return plus(rankOf(in[0]), -n)
+	}
+	return -1
 }
 
 func rankOf(v *ir.Value) int {
@@ -70,7 +79,7 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 		rank := -1
 		if f, ok := dynamicRank[c.name]; ok {
 			rank = f(c.in)
-		} else if len(c.in) > 0 {
+		} else if !slices.ContainsFunc(c.in, func(v *ir.Value) bool { return v != nil && v.Type.Unranked }) && len(c.in) > 0 {
 			rank = rankOf(c.in[0])
 		}
 		if rank >= 0 {
@@ -90,6 +99,12 @@ var sourceDType = map[string]func(c *Context) tensor.DType{
 	"Size":            func(*Context) tensor.DType { return tensor.I64 },
 	"OneHot":          func(c *Context) tensor.DType { return c.in[2].Type.DType },
 	"Where":           func(c *Context) tensor.DType { return c.in[1].Type.DType },
+	"CastLike":        func(c *Context) tensor.DType { return c.in[1].Type.DType },
+	"ArgMax":          func(*Context) tensor.DType { return tensor.I64 },
+	"ArgMin":          func(*Context) tensor.DType { return tensor.I64 },
+	"NonZero":         func(*Context) tensor.DType { return tensor.I64 },
+	"MatMulInteger":   func(*Context) tensor.DType { return tensor.I32 },
+	"ConvInteger":     func(*Context) tensor.DType { return tensor.I32 },
 	"Cast":            func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
 	"ConstantOfShape": constantOfShapeDType,
 	"Equal":           boolDType, "Less": boolDType, "Greater": boolDType, "LessOrEqual": boolDType, "GreaterOrEqual": boolDType,
@@ -112,7 +127,10 @@ func (c *Context) dynamicDType(i int, name string) tensor.DType {
 	if f, ok := sourceDType[c.name]; ok {
 		return f(c)
 	}
-	if i == 0 && len(c.in) > 0 && c.in[0] != nil {
+	if i > 0 && c.name == "TopK" {
+		return tensor.I64
+	}
+	if (i == 0 || c.name == "Split") && len(c.in) > 0 && c.in[0] != nil {
 		return c.in[0].Type.DType
 	}
 	return tensor.Invalid

@@ -23,6 +23,8 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -45,6 +47,9 @@ const (
 	maxNodes     = 1_000_000
 )
 
+// maxAxes bounds the axes of an input.
+const maxAxes = 256
+
 // maxFold is builder.maxFold at compile time; in a run there is no limit.
 const maxFold = 1 << 16
 
@@ -54,8 +59,9 @@ var ErrUnsupported = errors.New("unsupported")
 // ErrInvalid marks models that contradict themselves or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
 
-// Model lowers the main graph of a checked model (see package onnx). All problems are reported together.
-func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
+// Model lowers the main graph of a checked model (see package onnx), with the operators that the user brings. All problems
+// are reported together.
+func Model(m *onnxpb.ModelProto, custom ...Custom) (*ir.Graph, error) {
 	b := &builder{
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
@@ -64,6 +70,7 @@ func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 		lists: map[*ir.Value][]*ir.Value{},
 
 		maxFold: maxFold,
+		custom:  custom,
 	}
 	for _, f := range m.GetFunctions() {
 		b.fns[fnKey{domain(f.GetDomain()), f.GetName(), f.GetOverload()}] = f
@@ -73,6 +80,9 @@ func Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 		return nil, err
 	}
 	b.opset = ops["ai.onnx"]
+	if err := b.countExpanded(m.GetGraph()); err != nil {
+		return nil, err
+	}
 	s := &scope{vals: map[string]*ir.Value{}, opsets: ops}
 	b.graph(m.GetGraph(), s)
 	if err := b.report(); err != nil {
@@ -107,13 +117,14 @@ type fnKey struct{ domain, name, overload string }
 
 // builder is the state of one lowering.
 type builder struct {
-	g     *ir.Graph
-	fns   map[fnKey]*onnxpb.FunctionProto
-	memo  map[*ir.Value]*tensor.Tensor // constants evaluated on the way
-	types map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
-	lists map[*ir.Value][]*ir.Value    // the elements of sequences and optionals, where they are known
-	nodes int
-	opset int // of ai.onnx in the main graph
+	g      *ir.Graph
+	fns    map[fnKey]*onnxpb.FunctionProto
+	memo   map[*ir.Value]*tensor.Tensor // constants evaluated on the way
+	types  map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
+	lists  map[*ir.Value][]*ir.Value    // the elements of sequences and optionals, where they are known
+	custom []Custom
+	nodes  int
+	opset  int // of ai.onnx in the main graph
 
 	maxFold int // the size up to which an operand that must be known is evaluated
 	kept    int // nodes that were left to the run
@@ -183,7 +194,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		}
 		t, err := typeOf(in.GetType(), in.GetName())
 		if err != nil {
-			b.problem(fmt.Errorf("input %q: %w", in.GetName(), err))
+			b.problem(fmt.Errorf("input %s: %w", onnx.Quote(in.GetName()), err))
 			t = ir.TensorOf(tensor.F32)
 		}
 		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), t)
@@ -196,12 +207,12 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		v, ok := s.find(o.GetName())
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: output %q is made by no node", ErrInvalid, o.GetName()))
+				b.problem(fmt.Errorf("%w: output %s is made by no node", ErrInvalid, onnx.Quote(o.GetName())))
 			}
 			continue
 		}
 		if err := checkDeclared(v.Type, o); err != nil {
-			b.problem(fmt.Errorf("%w: output %q: %w", ErrInvalid, o.GetName(), err))
+			b.problem(fmt.Errorf("%w: output %s: %w", ErrInvalid, onnx.Quote(o.GetName()), err))
 		}
 		if v.Type.Kind != ir.TensorType && v.Def == nil { // the host hands it on: backends know tensors only
 			out, err := b.g.Append(ir.Custom{Name: "onnx.Identity", Types: []ir.Type{v.Type}, Rule: runIdentity}, []*ir.Value{v})
@@ -224,7 +235,7 @@ func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) map[string]bool {
 	for _, tp := range g.GetInitializer() {
 		t, err := onnx.Tensor(tp)
 		if err != nil {
-			b.problem(fmt.Errorf("%w: initializer %q: %w", ErrInvalid, tp.GetName(), err))
+			b.problem(fmt.Errorf("%w: initializer %s: %w", ErrInvalid, onnx.Quote(tp.GetName()), err))
 			t = tensor.New(tensor.F32)
 		}
 		seen[tp.GetName()] = true
@@ -255,6 +266,9 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 	if tt.GetShape() == nil {
 		return ir.Type{DType: d, Unranked: true}, nil
 	}
+	if n := len(tt.GetShape().GetDim()); n > maxAxes {
+		return ir.Type{}, fmt.Errorf("%w: it has %d axes; rlxc takes up to %d", ErrUnsupported, n, maxAxes)
+	}
 	t := ir.TensorOf(d)
 	t.Shape = ir.Shape{}
 	for i, dim := range tt.GetShape().GetDim() {
@@ -266,9 +280,9 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 		case name == "":
 			t.Shape = append(t.Shape, ir.Sym(fresh))
 		case dim.GetDimParam() != "":
-			t.Shape = append(t.Shape, ir.Sym(dim.GetDimParam()))
+			t.Shape = append(t.Shape, ir.Sym(symbolName(dim.GetDimParam())))
 		default:
-			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", name, i)))
+			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", symbolName(name), i)))
 		}
 	}
 	return t, nil
@@ -308,6 +322,17 @@ func (b *builder) body(nodes []*onnxpb.NodeProto, s *scope) {
 	}
 }
 
+// symbolName is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.
+func symbolName(name string) string {
+	const most = 100
+	if len(name) <= most {
+		return name
+	}
+	h := fnv.New64a()
+	io.WriteString(h, name)
+	return fmt.Sprintf("%s…%x", strings.ToValidUTF8(name[:most], ""), h.Sum64())
+}
+
 func nodeName(n *onnxpb.NodeProto, s *scope, i int) string {
 	if n.GetName() != "" {
 		return s.prefix + n.GetName()
@@ -319,10 +344,11 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	name := nodeName(n, s, index)
 	f, isCall := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]
 	version, imported := s.opsets[domain(n.GetDomain())]
+	own, isCustom := findCustom(b.custom, domain(n.GetDomain()), n.GetOpType())
 	switch {
-	case isCall:
+	case isCall, isCustom && imported:
 	case !imported:
-		b.problem(fmt.Errorf("%w: node %q (%s): the model imports no opset of domain %q", ErrInvalid, name, n.GetOpType(), domain(n.GetDomain())))
+		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
 		return
 	default:
 		// Asked before the operands, which may be missing because of an unknown operator further up: the report is to
@@ -340,7 +366,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		v, ok := s.find(x)
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: node %q (%s) reads %q, which nothing makes", ErrInvalid, name, n.GetOpType(), x))
+				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(x)))
 			}
 			return
 		}
@@ -352,13 +378,17 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	}
 	attrs, err := b.attrs(n, s)
 	if err != nil {
-		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
 		return
 	}
 	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput()}
-	out, err := b.lowerNode(op, in)
+	lower := b.lowerNode
+	if isCustom {
+		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
+	}
+	out, err := lower(op, in)
 	if err != nil {
-		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
 		return
 	}
 	for i, o := range n.GetOutput() {
@@ -380,30 +410,31 @@ func (b *builder) unknownOperator(n *onnxpb.NodeProto, name string) {
 	if d := domain(n.GetDomain()); d != "ai.onnx" {
 		key = d + "." + key
 	}
-	b.unknown[key] = append(b.unknown[key], fmt.Sprintf("%q", name))
+	key = tensor.Plain(key)
+	b.unknown[key] = append(b.unknown[key], onnx.Quote(name))
 }
 
 // call inlines a model-local function (ONNX IR, "Functions").
 func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Value, s *scope, name string) {
 	if s.depth >= maxCallDepth {
-		b.problem(fmt.Errorf("%w: node %q: functions call each other more than %d deep", ErrInvalid, name, maxCallDepth))
+		b.problem(fmt.Errorf("%w: node %s: functions call each other more than %d deep", ErrInvalid, onnx.Quote(name), maxCallDepth))
 		return
 	}
 	ops, err := opsets(f.GetOpsetImport())
 	if err != nil {
-		b.problem(fmt.Errorf("function %s: %w", f.GetName(), err))
+		b.problem(fmt.Errorf("function %s: %w", onnx.Quote(f.GetName()), err))
 		return
 	}
 	attrs, err := b.attrs(n, s)
 	if err != nil {
-		b.problem(fmt.Errorf("node %q (%s): %w", name, n.GetOpType(), err))
+		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
 		return
 	}
 	inner := &scope{vals: map[string]*ir.Value{}, opsets: ops, attrs: map[string]ir.Attr{}, prefix: name + "/", depth: s.depth + 1}
 	for _, a := range f.GetAttributeProto() {
 		v, err := b.attr(a, s)
 		if err != nil {
-			b.problem(fmt.Errorf("function %s: %w", f.GetName(), err))
+			b.problem(fmt.Errorf("function %s: %w", onnx.Quote(f.GetName()), err))
 			return
 		}
 		inner.attrs[v.Name] = v
@@ -470,7 +501,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 	case onnxpb.AttributeProto_TENSOR:
 		t, err := onnx.Tensor(a.GetT())
 		if err != nil {
-			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, a.GetName(), err)
+			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, tensor.Plain(a.GetName()), err)
 		}
 		v.Value = t
 	case onnxpb.AttributeProto_GRAPH:
@@ -480,7 +511,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 	case onnxpb.AttributeProto_TYPE_PROTO:
 		v.Value = a.GetTp()
 	default:
-		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, a.GetName(), a.GetType())
+		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, tensor.Plain(a.GetName()), a.GetType())
 	}
 	return v, nil
 }

@@ -1,22 +1,6 @@
 package onnx
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "github.com/rlxc/rlxc/tensor"
 
-// maxQuoted is the length in bytes to which Quote cuts.
-const maxQuoted = 120
-
-// Quote prints a name from a model file for a message: in double quotes, what a terminal would obey (escapes, direction
-// marks) and bytes that are not UTF-8 spelled out, and cut where it is longer than anybody reads.
-func Quote(name string) string {
-	if len(name) <= maxQuoted {
-		return strconv.Quote(name)
-	}
-	cut := maxQuoted
-	for cut > maxQuoted-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return strconv.Quote(name[:cut]+"…") + " (" + strconv.Itoa(len(name)) + " bytes)"
-}
+// Quote prints a name from a model file for a message: see tensor.Quote.
+func Quote(name string) string { return tensor.Quote(name) }

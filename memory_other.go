@@ -1,0 +1,5 @@
+//go:build !linux
+
+package rlxc
+
+func machineMemory() int64 { return 0 }

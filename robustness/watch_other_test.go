@@ -1,0 +1,13 @@
+//go:build !linux
+
+package robustness
+
+import "os"
+
+func peakMemory(*os.ProcessState) int64 { return 0 }
+
+type watch struct{}
+
+func watchFolder(string) (*watch, error) { return &watch{}, nil }
+func (*watch) opened() []string          { return nil }
+func (*watch) close()                    {}
