@@ -22,7 +22,11 @@ type engine interface {
 // load opens a model in the engine that the flags ask for.
 func (o *options) load(s *source) (engine, error) {
 	if o.backend.value == onnxRuntime {
-		return o.loadReference(s, levels[o.level.value].ort, nil)
+		marks, err := o.tapMarks(s)
+		if err != nil {
+			return nil, err
+		}
+		return o.loadReference(s, levels[o.level.value].ort, marks)
 	}
 	return o.loadOwn(s, false)
 }
@@ -81,6 +85,28 @@ func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnx
 	defer m.Close()
 	r, err := onnxruntime.New(m, opts)
 	return &reference{r}, err
+}
+
+// tapMarks gives the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
+func (o *options) tapMarks(s *source) ([]onnxruntime.Mark, error) {
+	if len(o.taps) == 0 {
+		return nil, nil
+	}
+	m, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	p, err := m.Compile(rlxc.CompileOptions{Level: rlxc.O0, Taps: o.taps})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	var marks []onnxruntime.Mark
+	for _, v := range p.Outputs()[len(m.Outputs()):] {
+		marks = append(marks, onnxruntime.Mark{Name: v.Name, DType: v.DType})
+	}
+	return marks, nil
 }
 
 func (e *reference) Inputs() []rlxc.ValueInfo  { return infos(e.Session.Inputs()) }

@@ -27,6 +27,7 @@ type options struct {
 	memoryLimit size
 	liveness    choice
 	profile     bool
+	taps        []string
 }
 
 // defaultLimit is the largest arena where the command line does not say: a size with a digit too many should be an error
@@ -102,7 +103,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
 	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
-		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile}, err
+		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }
 
 // A choice is a flag that takes one of a few words.

@@ -32,10 +32,14 @@ func runCommand() *cobra.Command {
 		Long: `run runs a model once and prints its outputs.
 
 Inputs come from files, are made up (--zeros, --random; --dim gives the sizes that the model leaves open), or are made from text
-by a BERT WordPiece tokenizer. What --input gives goes before what is made up.`,
+by a BERT WordPiece tokenizer. What --input gives goes before what is made up.
+
+--tap gives a value inside the model too, by its name in the model. It is kept whatever -O says: what would be fused across it
+stays apart.`,
 		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
   rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
   rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten" --pool mean --normalize
+  rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
   rlxc run model.onnx --backend onnxruntime --random --dim batch=1 --dim seq=8 --json`,
 		Args:              oneModel,
 		ValidArgsFunction: completeModel,
@@ -49,6 +53,7 @@ by a BERT WordPiece tokenizer. What --input gives goes before what is made up.`,
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
 	f.BoolVar(&r.profile, "profile", false, "print where the time of a second run goes")
 	f.StringVar(&r.trace, "trace", "", "write the second run as a trace that Chrome and Perfetto show (.json)")
+	f.StringArrayVar(&r.taps, "tap", nil, "name of a value inside the model to give beside the outputs (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c
