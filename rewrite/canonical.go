@@ -27,7 +27,17 @@ func canonicalRules() []*Rule {
 	by := binary(ir.Div, x, c)
 	twice := binary(ir.Mul, binary(ir.Mul, x, c), d)
 	logistic := unary(ir.Reciprocal, sum(unary(ir.Exp, unary(ir.Neg, x)), number(1)))
+	wide := node[ir.Cast](x)
+	counted := node[ir.CumSum](wide)
+	narrow := with(node[ir.Cast](counted), func(o ir.Cast) bool { return o.To == tensor.I32 })
 	return []*Rule{
+		// Counting in 64 bits and keeping 32 is counting in 32: both wrap.
+		{Name: "cumsum.narrow", pattern: narrow, build: func(m *match) *ir.Value {
+			if m.get(wide).Type.DType != tensor.I64 || m.get(x).Type.DType.IsFloat() {
+				return nil
+			}
+			return m.emit(opOf[ir.CumSum](m, counted), m.emit(m.root.Op, m.get(x)))
+		}},
 		{Name: "sigmoid", pattern: logistic, build: func(m *match) *ir.Value { return apply(ir.Sigmoid)(m, m.get(x)) }},
 		power("pow.2", 2, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, x) }),
 		power("pow.3", 3, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, m.emit(mul, x, x)) }),

@@ -156,6 +156,27 @@ func TestEndlessRulesAreAnError(t *testing.T) {
 	require.ErrorContains(t, err, "endless was applied")
 }
 
+// TestRunReportsNearMisses: what stopped a fusion is in the statistics, unless it came about after all.
+func TestRunReportsNearMisses(t *testing.T) {
+	g := parse(t, `graph "" (%0: f32[b,2,s,4], %1: bool[b,1,1,s]) {
+		const %2: f32[] = [-1]
+		%3 = matmul(%0, %0) {transb=true}
+		%4 = where(%1, %3, %2)
+		%5 = softmax(%4) {axis=3}
+		%6 = matmul(%5, %0) from "out"
+		%7 = matmul(%0, %0) {transb=true, alpha=0.5}
+		%8 = softmax(%7) {axis=3}
+		%9 = matmul(%8, %0)
+		return %6, %9 }`)
+	s, err := Run(g, O2, nil, Options{Verify: true})
+	require.NoError(t, err)
+	require.Len(t, s.NearMisses, 1)
+	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is no mask`, s.NearMisses[0].String())
+	require.Equal(t, 7, s.Before)
+	require.Equal(t, 5, s.Steps)
+	require.Contains(t, s.Rules, RuleCount{"attention", "attention", 1})
+}
+
 // longChain is a graph of n nodes of every sort that O1 knows, one behind the other.
 func longChain(n int) *ir.Graph {
 	g := ir.NewGraph("chain")
