@@ -13,10 +13,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -43,31 +47,77 @@ type ValueInfo struct {
 	Shape []string `json:"shape"`
 }
 
+// An Option changes how a model is opened.
+type Option func(*options) error
+
+type options struct{ ops target.Ops }
+
+// Op is an operator that the caller brings: its name in models, its shape rule, and its kernel on the host.
+type Op = target.OpDef
+
+// RegisterOp makes an operator known to the model that is opened: nodes of its name, with the domain in front where that is
+// not ai.onnx, run by its kernel. It goes before an operator of that name that rlxc knows. A name that stands twice, or an
+// operator without shape rule or kernel, is an error of opening.
+func RegisterOp(op Op) Option {
+	return func(o *options) error { return o.ops.Add(&op) }
+}
+
+// custom applies options and gives the operators in the words of package lower.
+func custom(opts []Option) ([]lower.Custom, error) {
+	o := options{ops: target.Ops{}}
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return nil, withKind(ErrUnsupportedOp, err)
+		}
+	}
+	var list []lower.Custom
+	for _, name := range slices.Sorted(maps.Keys(o.ops)) {
+		list = append(list, lower.Custom{Name: name, Infer: o.ops[name].Infer, Eval: o.ops[name].Eval})
+	}
+	return list, nil
+}
+
 // Open reads a model file: .onnx, external data beside it, or what Program.Save wrote.
-func Open(path string) (*Model, error) {
-	if f, err := openCompiled(path); f != nil || err != nil {
+func Open(path string, opts ...Option) (*Model, error) {
+	ops, err := custom(opts)
+	if err != nil {
+		return nil, err
+	}
+	if f, err := openCompiled(path, ops); f != nil || err != nil {
 		return newModel(f, err)
 	}
 	f, err := onnx.Open(path)
-	return newModel(onnxSource{f}, err)
+	return newModel(onnxSource{f, ops}, err)
 }
 
 // OpenFS reads an ONNX file of a file system.
-func OpenFS(fsys fs.FS, name string) (*Model, error) {
+func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
+	ops, err := custom(opts)
+	if err != nil {
+		return nil, err
+	}
 	f, err := onnx.OpenFS(fsys, name)
-	return newModel(onnxSource{f}, err)
+	return newModel(onnxSource{f, ops}, err)
 }
 
 // Read reads an ONNX model of size bytes; name stands for it in errors.
-func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
+func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
+	ops, err := custom(opts)
+	if err != nil {
+		return nil, err
+	}
 	f, err := onnx.Read(r, size, name)
-	return newModel(onnxSource{f}, err)
+	return newModel(onnxSource{f, ops}, err)
 }
 
 // FromProto takes over a model that was built in memory.
-func FromProto(p *onnxpb.ModelProto, name string) (*Model, error) {
+func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
+	ops, err := custom(opts)
+	if err != nil {
+		return nil, err
+	}
 	f, err := onnx.New(p, name)
-	return newModel(onnxSource{f}, err)
+	return newModel(onnxSource{f, ops}, err)
 }
 
 func newModel(file source, err error) (*Model, error) {

@@ -24,17 +24,21 @@ type source interface {
 }
 
 // onnxSource is an ONNX model.
-type onnxSource struct{ *onnx.Model }
+type onnxSource struct {
+	*onnx.Model
+	ops []lower.Custom
+}
 
 func (s onnxSource) retain() { s.Model.Retain() }
 
-func (s onnxSource) graph() (*ir.Graph, error) { return lower.Model(s.Model.Proto) }
+func (s onnxSource) graph() (*ir.Graph, error) { return lower.Model(s.Model.Proto, s.ops...) }
 
 // compiledSource is a compiled file, mapped.
 type compiledSource struct {
 	*tensor.Mapping
 	file *artifact.File
 	name string
+	ops  []lower.Custom
 }
 
 func (s *compiledSource) Name() string { return s.name }
@@ -47,20 +51,20 @@ func (s *compiledSource) graph() (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g, restore(g)
+	return g, restore(g, s.ops)
 }
 
-func restore(g *ir.Graph) error {
+func restore(g *ir.Graph, ops []lower.Custom) error {
 	for _, n := range g.Nodes {
 		if c, ok := n.Op.(ir.Custom); ok {
-			c, err := lower.Restore(c, n.Label())
+			c, err := lower.Restore(c, n.Label(), ops...)
 			if err != nil {
 				return err
 			}
 			n.Op = c
 		}
 		for _, r := range n.Regions {
-			if err := restore(r); err != nil {
+			if err := restore(r, ops); err != nil {
 				return err
 			}
 		}
@@ -69,7 +73,7 @@ func restore(g *ir.Graph) error {
 }
 
 // openCompiled opens a file that Program.Save wrote; nil when the file is none.
-func openCompiled(path string) (source, error) {
+func openCompiled(path string, ops []lower.Custom) (source, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil // package onnx says what is wrong
@@ -88,7 +92,7 @@ func openCompiled(path string) (source, error) {
 		m.Close()
 		return nil, err
 	}
-	return &compiledSource{m, file, path}, nil
+	return &compiledSource{m, file, path, ops}, nil
 }
 
 // VerifyFile checks the checksums of all sections of a compiled file, which opening it does not; of an ONNX file there is
