@@ -65,6 +65,8 @@ type Program interface {
 type Memory interface {
 	// Size is the number of bytes held.
 	Size() int64
+	// Close gives the memory back. The outputs of the last run on it end with it.
+	Close()
 }
 
 // An Instance is a program on a memory. It is used by one goroutine at a time.

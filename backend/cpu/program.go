@@ -37,6 +37,9 @@ func fill(b []byte, with byte) {
 // Size implements backend.Memory.
 func (m *memory) Size() int64 { return m.used }
 
+// Close implements backend.Memory.
+func (m *memory) Close() { m.bytes, m.used = nil, 0 }
+
 // fit makes room for n bytes, and gives back what a larger program has used.
 func (m *memory) fit(n int64) {
 	switch {

@@ -29,8 +29,8 @@ func (m *arena) Size() int64 {
 	return n
 }
 
-// Close gives the memory back; the outputs of the last run end with it.
-func (m *arena) Close() error {
+// Close implements backend.Memory.
+func (m *arena) Close() {
 	for _, b := range append(m.segments, m.status, m.staging) {
 		if b != nil {
 			b.Release()
@@ -38,7 +38,6 @@ func (m *arena) Close() error {
 	}
 	m.segments, m.status, m.staging = nil, nil, nil
 	m.moved++
-	return nil
 }
 
 // grow makes room for a program.
