@@ -47,12 +47,18 @@ func matMulStrided(n *ir.Node, i int, strides []int) bool {
 	return false
 }
 
-// mergesRows reports whether all axes but the last are evenly strided, so that the tensor is one matrix.
+// mergesRows reports whether all axes but the last are evenly strided, so that the tensor is one matrix. Strides of axes of
+// size 1 do not matter.
 func mergesRows(s tensor.Shape, strides []int) bool {
-	for i := 0; i+2 < len(s); i++ {
-		if s[i] != 1 && strides[i] != s[i+1]*strides[i+1] {
+	want := 0 // the stride that the next axis outwards must have; 0: any
+	for i := len(s) - 2; i >= 0; i-- {
+		if s[i] == 1 {
+			continue
+		}
+		if want != 0 && strides[i] != want {
 			return false
 		}
+		want = s[i] * strides[i]
 	}
 	return true
 }
