@@ -34,9 +34,11 @@ type Rows struct {
 
 // Binary applies op to the elements of a and b, which have equal length. dst may be an operand.
 func (s *Set) Binary(op BinaryOp, dst, a, b []float32) {
-	if len(a) > 0 {
-		_, _ = dst[len(a)-1], b[len(a)-1]
-		s.binary[op][elementwise](pointer(dst), 0, pointer(a), 0, pointer(b), 0, 1, len(a))
+	dst, b = dst[:len(a)], b[:len(a)]
+	for len(a) > 0 {
+		n := min(len(a), callElements)
+		s.binary[op][elementwise](pointer(dst), 0, pointer(a), 0, pointer(b), 0, 1, n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
@@ -48,8 +50,10 @@ func (s *Set) BinaryRows(op BinaryOp, dst []float32, dstRow int, a, b Rows, rows
 	_ = dst[(rows-1)*dstRow+cols-1]
 	_ = a.Data[(rows-1)*a.Row+(cols-1)*a.Col]
 	_ = b.Data[(rows-1)*b.Row+(cols-1)*b.Col]
+	form := elementwise
 	switch {
-	case a.Col == 0 && b.Col == 0 && cols > 1:
+	case cols == 1: // one column is elementwise whatever the strides
+	case a.Col == 0 && b.Col == 0:
 		// Both are constant along the row: compute the first column, then spread it.
 		s.BinaryRows(op, dst, dstRow, a, b, rows, 1)
 		for r := range rows {
@@ -58,12 +62,15 @@ func (s *Set) BinaryRows(op BinaryOp, dst []float32, dstRow int, a, b Rows, rows
 				row[c] = row[0]
 			}
 		}
-	case b.Col == 0 && cols > 1:
-		s.binary[op][perRow](pointer(dst), dstRow, pointer(a.Data), a.Row, pointer(b.Data), b.Row, rows, cols)
-	case a.Col == 0 && cols > 1:
-		s.binary[op][perRowLeft](pointer(dst), dstRow, pointer(b.Data), b.Row, pointer(a.Data), a.Row, rows, cols)
-	default:
-		s.binary[op][elementwise](pointer(dst), dstRow, pointer(a.Data), a.Row, pointer(b.Data), b.Row, rows, cols)
+		return
+	case b.Col == 0:
+		form = perRow
+	case a.Col == 0:
+		form, a, b = perRowLeft, b, a
+	}
+	step := rowsPerCall(cols)
+	for r := 0; r < rows; r += step {
+		s.binary[op][form](pointerAt(dst, r*dstRow), dstRow, pointerAt(a.Data, r*a.Row), a.Row, pointerAt(b.Data, r*b.Row), b.Row, min(step, rows-r), cols)
 	}
 }
 

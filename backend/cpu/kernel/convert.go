@@ -37,14 +37,14 @@ func (s *Set) FromBF16(dst []float32, src []uint16) {
 
 // convert leaves whole vectors to the kernel, the rest to plain Go.
 func convert[D, S any](dst []D, src []S, lanes int, kernel, plain func(dst *D, src *S, n int)) {
-	n := len(src)
-	dst = dst[:n]
-	whole := n / lanes * lanes
-	if whole > 0 {
-		kernel(&dst[0], &src[0], whole)
+	dst = dst[:len(src)]
+	for len(src) >= lanes {
+		n := min(len(src), callElements) / lanes * lanes
+		kernel(pointer(dst), pointer(src), n)
+		dst, src = dst[n:], src[n:]
 	}
-	if whole < n {
-		plain(&dst[whole], &src[whole], n-whole)
+	if len(src) > 0 {
+		plain(pointer(dst), pointer(src), len(src))
 	}
 }
 

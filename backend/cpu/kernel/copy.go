@@ -109,20 +109,26 @@ func (s *Set) copy2D(dst []float32, dstRow, dstCol int, src []float32, srcRow, s
 	switch {
 	case rows == 0 || cols == 0:
 	case dstCol == 1 && srcCol == 1:
-		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.copyRows(pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
+		unaryRows(s.copyRows, dst, dstRow, src, srcRow, rows, cols)
 	case dstCol == 1 && srcRow == 1:
-		_, _ = dst[(rows-1)*dstRow+cols-1], src[(cols-1)*srcCol+rows-1]
-		s.transpose(pointer(dst), dstRow, pointer(src), srcCol, rows, cols)
+		s.transposed(dst, dstRow, src, srcCol, rows, cols)
 	case dstRow == 1 && srcCol == 1:
-		_, _ = dst[(cols-1)*dstCol+rows-1], src[(rows-1)*srcRow+cols-1]
-		s.transpose(pointer(dst), dstCol, pointer(src), srcRow, cols, rows)
+		s.transposed(dst, dstCol, src, srcRow, cols, rows)
 	default:
 		for r := range rows {
 			for c := range cols {
 				dst[r*dstRow+c*dstCol] = src[r*srcRow+c*srcCol]
 			}
 		}
+	}
+}
+
+// transposed calls the transposing kernel for as many rows of the result at a time as one call may take.
+func (s *Set) transposed(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
+	_, _ = dst[(rows-1)*dstRow+cols-1], src[(cols-1)*srcRow+rows-1]
+	step := roundUp(rowsPerCall(cols), 8)
+	for r := 0; r < rows; r += step {
+		s.transpose(pointerAt(dst, r*dstRow), dstRow, pointerAt(src, r), srcRow, min(step, rows-r), cols)
 	}
 }
 

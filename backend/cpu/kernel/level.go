@@ -83,7 +83,7 @@ type Set struct {
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
 	reduce    [NumReduce]reduceFunc
-	softmax   softmaxFunc
+	softmax   unaryFunc
 	layerNorm normFunc
 	rmsNorm   normFunc
 

@@ -27,8 +27,15 @@ func (s *Set) RMSNorm(args *NormArgs, lo, hi, cols int) { args.run(s.rmsNorm, lo
 // normFunc normalises rows. sum is not nil where res is not: it may be dst. res and bias may be nil.
 type normFunc func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int)
 
+// run calls the kernel for as many rows at a time as one call may take.
 func (a *NormArgs) run(norm normFunc, lo, hi, cols int) {
 	if hi <= lo || cols == 0 {
+		return
+	}
+	if step := rowsPerCall(cols); hi-lo > step {
+		for ; lo < hi; lo += step {
+			a.run(norm, lo, min(hi, lo+step), cols)
+		}
 		return
 	}
 	last := func(row int) int { return (hi-1)*row + cols - 1 }

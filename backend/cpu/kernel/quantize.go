@@ -9,7 +9,7 @@ type quantizeFuncs struct {
 	// fromU8 and fromS8 write (src − zero)·scale.
 	fromU8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
 	fromS8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
-	// minMax writes the least and the greatest of src to out. NaN is passed over.
+	// minMax writes the least and the greatest of src to out, for any n. NaN is passed over.
 	minMax func(src *float32, n int, out *[2]float32)
 	lanes  int
 
@@ -21,19 +21,12 @@ type quantizeFuncs struct {
 // MinMax gives the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
 func (s *Set) MinMax(src []float32) (lo, hi float32) {
 	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
-	whole := len(src) / s.quantize.lanes * s.quantize.lanes
-	var out [2]float32
-	if whole > 0 {
-		s.quantize.minMax(pointer(src), whole, hide(&out))
-		lo, hi = out[0], out[1]
-	}
-	for _, x := range src[whole:] {
-		if x < lo {
-			lo = x
-		}
-		if x > hi {
-			hi = x
-		}
+	for len(src) > 0 {
+		n := min(len(src), callElements)
+		var out [2]float32
+		s.quantize.minMax(pointer(src), n, hide(&out))
+		lo, hi = min(lo, out[0]), max(hi, out[1])
+		src = src[n:]
 	}
 	return lo, hi
 }
@@ -60,18 +53,16 @@ func (s *Set) QuantizeS8(dst []int8, src []float32, scale float32, zero int8) {
 }
 
 func (s *Set) quantizeTo(dst []uint8, src []float32, scale, lo, hi float32, zero int32) {
-	dst = dst[:len(src)]
-	lo, hi = lo-float32(zero), hi-float32(zero)
-	whole := len(src) / s.quantize.lanes * s.quantize.lanes
+	kernels := &s.quantize
 	if scale < 0x1p-120 || scale > 0x1p110 {
-		whole = 0 // the kernels multiply by the inverse, and the bounds by the scale
+		kernels = &quantizeGeneric // the others multiply by the inverse, and the bounds by the scale
 	}
-	if whole > 0 {
-		s.quantize.quantize(pointer(dst), pointer(src), whole, scale, 1/scale, lo, hi, zero)
+	with := func(k *quantizeFuncs) func(dst *uint8, src *float32, n int) {
+		return func(dst *uint8, src *float32, n int) {
+			k.quantize(dst, src, n, scale, 1/scale, lo-float32(zero), hi-float32(zero), zero)
+		}
 	}
-	if rest := src[whole:]; len(rest) > 0 {
-		quantizeGeneric.quantize(pointer(dst[whole:]), pointer(rest), len(rest), scale, 1/scale, lo, hi, zero)
-	}
+	convert(dst, src, kernels.lanes, with(kernels), with(&quantizeGeneric))
 }
 
 // QuantizeRows quantises rows lo ≤ row < hi of cols elements, each by its own scale and zero point, which go to scale[row]
@@ -97,14 +88,10 @@ func (s *Set) DequantizeS8(dst []float32, src []int8, scale float32, zero int8) 
 }
 
 func dequantizeFrom(dst []float32, src []uint8, lanes int, kernel, plain func(dst *float32, src *uint8, n int, scale float32, zero int32), scale float32, zero int32) {
-	dst = dst[:len(src)]
-	whole := len(src) / lanes * lanes
-	if whole > 0 {
-		kernel(pointer(dst), pointer(src), whole, scale, zero)
+	with := func(f func(dst *float32, src *uint8, n int, scale float32, zero int32)) func(dst *float32, src *uint8, n int) {
+		return func(dst *float32, src *uint8, n int) { f(dst, src, n, scale, zero) }
 	}
-	if whole < len(src) {
-		plain(pointer(dst[whole:]), pointer(src[whole:]), len(src)-whole, scale, zero)
-	}
+	convert(dst, src, lanes, with(kernel), with(plain))
 }
 
 var quantizeGeneric = quantizeFuncs{

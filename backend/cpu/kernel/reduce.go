@@ -37,7 +37,10 @@ func (s *Set) ReduceRows(op ReduceOp, dst, src []float32, srcRow, rows, cols int
 		}
 	default:
 		_, _ = dst[rows-1], src[(rows-1)*srcRow+cols-1]
-		s.reduce[op](pointer(dst), pointer(src), srcRow, rows, cols)
+		step := rowsPerCall(cols)
+		for r := 0; r < rows; r += step {
+			s.reduce[op](pointerAt(dst, r), pointerAt(src, r*srcRow), srcRow, min(step, rows-r), cols)
+		}
 	}
 }
 

@@ -5,14 +5,8 @@ import "math"
 // Softmax writes e^(x − max)/Σe^(x − max) over each row of a rows × cols matrix. dst may be src. A row of -∞ alone
 // gives NaN, as the formula does.
 func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
-	if rows > 0 && cols > 0 {
-		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.softmax(pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
-	}
+	unaryRows(s.softmax, dst, dstRow, src, srcRow, rows, cols)
 }
-
-// softmaxFunc is the kernel of Softmax.
-type softmaxFunc func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)
 
 // SoftmaxColumnsScratch is the scratch memory of SoftmaxColumns in bytes.
 func SoftmaxColumnsScratch(cols int) int { return 3 * 4 * cols }

@@ -21,6 +21,12 @@ func (s Split) Range(part int) (lo, hi int) { return share(s.N, s.Parts, part, 1
 // partNanoseconds is the least work worth handing to a thread of its own.
 const partNanoseconds = 5000
 
+// callElements is the most elements in one call of assembly, which cannot be interrupted: up to some 30 µs.
+const callElements = 1 << 16
+
+// rowsPerCall is the most rows of so many columns in one call of assembly.
+func rowsPerCall(cols int) int { return max(1, callElements/max(1, cols)) }
+
 // share splits n things into equal blocks whose bounds are multiples of unit, and gives the bounds of block i.
 func share(n, blocks, i, unit int) (lo, hi int) {
 	units := ceilDiv(n, unit)

@@ -29,16 +29,27 @@ func (a Activation) unary() UnaryOp { return activationOps[a] }
 
 // Unary applies op to every element of src. dst has the length of src and may be src.
 func (s *Set) Unary(op UnaryOp, dst, src []float32) {
-	if len(src) > 0 {
-		_ = dst[len(src)-1]
-		s.unary[op](pointer(dst), 0, pointer(src), 0, 1, len(src))
+	dst = dst[:len(src)]
+	for len(src) > 0 {
+		n := min(len(src), callElements)
+		s.unary[op](pointer(dst), 0, pointer(src), 0, 1, n)
+		dst, src = dst[n:], src[n:]
 	}
 }
 
 // UnaryRows applies op to a matrix of rows × cols whose rows are dstRow and srcRow elements apart.
 func (s *Set) UnaryRows(op UnaryOp, dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
-	if rows > 0 && cols > 0 {
-		_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
-		s.unary[op](pointer(dst), dstRow, pointer(src), srcRow, rows, cols)
+	unaryRows(s.unary[op], dst, dstRow, src, srcRow, rows, cols)
+}
+
+// unaryRows calls a kernel for as many rows at a time as one call may take.
+func unaryRows(kernel unaryFunc, dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*dstRow+cols-1], src[(rows-1)*srcRow+cols-1]
+	step := rowsPerCall(cols)
+	for r := 0; r < rows; r += step {
+		kernel(pointerAt(dst, r*dstRow), dstRow, pointerAt(src, r*srcRow), srcRow, min(step, rows-r), cols)
 	}
 }
