@@ -15,12 +15,13 @@ const groupSize = 256
 
 // An expression gives the text of a result from the texts of its operands.
 type expression struct {
-	text  string // with $1, $2, … for the operands
+	text  string // with $1, $2, … for the operands; lines before the last are computed first, as v0, v1, …
 	needs []string
 }
 
 func (e expression) of(args ...string) string {
-	for i, a := range args {
+	for i := len(args) - 1; i >= 0; i-- { // $12 before $1
+		a := args[i]
 		e.text = strings.ReplaceAll(e.text, fmt.Sprintf("$%d", i+1), a)
 	}
 	return e.text
@@ -49,15 +50,29 @@ func each(name string, y *operand, ye element, xs []*operand, xe []element, e ex
 		s.put("var to = %s;", s.u(y.first()))
 		variables[0] = "to"
 	}
-	var args []string
+	args := make([]string, len(xs))
 	for i, x := range xs {
+		if x.dtype == tensor.Invalid { // absent
+			variables = append(variables, "")
+			continue
+		}
 		v := fmt.Sprintf("x%d", i)
 		s.put("var %s = %s;", v, s.u(x.first()))
 		variables = append(variables, v)
-		args = append(args, xe[i].load(s.bind(x.memory), v))
+		args[i] = fmt.Sprintf("a%d", i)
 	}
 	loops.walk(s, index, variables...)
-	s.put("let value = %s;", e.of(args...))
+	for i, x := range xs {
+		if args[i] != "" {
+			s.put("let %s = %s;", args[i], xe[i].load(s.bind(x.memory), fmt.Sprintf("x%d", i)))
+		}
+	}
+	lines := strings.Split(e.of(args...), "\n")
+	last := len(lines) - 1
+	for i, line := range lines[:last] {
+		s.put("let v%d = %s;", i, line)
+	}
+	s.put("let value = %s;", lines[last])
 	out := s.bind(y.memory)
 	switch {
 	case per > 1:
@@ -79,7 +94,7 @@ var unaryTexts = map[ir.UnaryFn]expression{
 	ir.Erf: {"erf_($1)", []string{"erf_"}}, ir.Tanh: {"tanh_($1)", []string{"tanh_"}}, ir.Sigmoid: {"sigmoid_($1)", []string{"sigmoid_"}},
 	ir.Relu: {"relu_($1)", []string{"relu_"}}, ir.Gelu: {"gelu_($1)", []string{"gelu_"}}, ir.GeluTanh: {"geluTanh_($1)", []string{"geluTanh_"}},
 	ir.Softplus: {"softplus_($1)", []string{"softplus_"}}, ir.Softsign: {text: "$1 / (1.0 + abs($1))"}, ir.Sign: {"sign_($1)", []string{"sign_"}},
-	ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"}, ir.Mish: {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
+	ir.IsNaN: {"is_nan($1)", []string{"is_nan"}}, ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"}, ir.Mish: {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
 }
 
 // alphaTexts are the functions with parameters: $1 is the operand, $2 and $3 are Alpha and Beta.
@@ -90,37 +105,129 @@ var alphaTexts = map[ir.UnaryFn]expression{
 	ir.ThresholdedRelu: {text: "select(0.0, $1, $1 > $2)"},
 }
 
-var unaryRow = row{
+// elementTexts says, for every elementwise op, what expression computes it on elements of these types.
+var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bool){
+	ir.KindUnary: func(op ir.Op, in []tensor.DType) (expression, bool) {
+		o := op.(ir.Unary)
+		if o.Fn == ir.Not {
+			return expression{text: "!($1)"}, in[0] == tensor.Bool
+		}
+		e, ok := unaryTexts[o.Fn]
+		if alpha, with := alphaTexts[o.Fn]; with {
+			e, ok = expression{alpha.of("$1", literal(o.Alpha), literal(o.Beta)), alpha.needs}, true
+		}
+		return e, ok && in[0] == tensor.F32
+	},
+	ir.KindBinary: func(op ir.Op, in []tensor.DType) (expression, bool) {
+		e, ok := binaryTexts[in[0]][op.(ir.Binary).Fn]
+		return e, ok && in[0] == in[1]
+	},
+	ir.KindWhere: func(_ ir.Op, in []tensor.DType) (expression, bool) {
+		_, ok := elements[in[1]]
+		return expression{text: "select($3, $2, $1)"}, ok
+	},
+	ir.KindCast: func(op ir.Op, in []tensor.DType) (expression, bool) {
+		to := op.(ir.Cast).To
+		if _, ok := elements[to]; ok && to == in[0] {
+			return expression{text: "$1"}, true
+		}
+		e, ok := castTexts[[2]tensor.DType{in[0], to}]
+		return e, ok
+	},
+	// min(max(x, low), high) with either bound absent: Invalid.
+	ir.KindClip: func(_ ir.Op, in []tensor.DType) (expression, bool) {
+		e := expression{"$1", []string{"max_", "min_"}}
+		for i, f := range e.needs {
+			if len(in) > i+1 && in[i+1] != tensor.Invalid {
+				e.text = fmt.Sprintf("%s(%s, $%d)", f, e.text, i+2)
+			}
+		}
+		return e, in[0] == tensor.F32
+	},
+}
+
+// elementText finds the expression of an elementwise op.
+func elementText(op ir.Op, in []tensor.DType) (expression, bool) {
+	if m, ok := op.(ir.Map); ok {
+		return mapText(m, in)
+	}
+	f := elementTexts[op.Kind()]
+	if f == nil {
+		return expression{}, false
+	}
+	return f(op, in)
+}
+
+// mapText makes a line of each instruction.
+func mapText(m ir.Map, in []tensor.DType) (expression, bool) {
+	var values []*ir.Value
+	for _, d := range in {
+		values = append(values, &ir.Value{Type: ir.TensorOf(d)})
+	}
+	types, err := m.Expr.Types(values)
+	if err != nil {
+		return expression{}, false
+	}
+	var needs, lines []string
+	for _, x := range m.Expr {
+		var args []string
+		var dtypes []tensor.DType
+		for _, a := range x.Args {
+			if a >= 0 {
+				args, dtypes = append(args, fmt.Sprintf("$%d", a+1)), append(dtypes, in[a])
+			} else {
+				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, types[-1-a].DType)
+			}
+		}
+		e, ok := elementTexts[x.Op.Kind()](x.Op, dtypes)
+		if !ok {
+			return expression{}, false
+		}
+		needs, lines = append(needs, e.needs...), append(lines, e.of(args...))
+	}
+	return expression{strings.Join(lines, "\n"), needs}, true
+}
+
+// dtypesOf lists the operands' types, Invalid for absent ones.
+func dtypesOf(n *ir.Node) []tensor.DType {
+	out := make([]tensor.DType, len(n.Inputs))
+	for i, v := range n.Inputs {
+		if v != nil {
+			out[i] = v.Type.DType
+		}
+	}
+	return out
+}
+
+// elementwiseRow runs all elementwise ops.
+var elementwiseRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			fn, d := n.Op.(ir.Unary).Fn, n.Inputs[0].Type.DType
-			_, plain := unaryTexts[fn]
-			_, alpha := alphaTexts[fn]
-			return d == tensor.F32 && (plain || alpha || fn == ir.IsNaN) || fn == ir.Not && d == tensor.Bool
+			_, ok := elementText(n.Op, dtypesOf(n))
+			for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
+				if v != nil {
+					_, known := elements[v.Type.DType]
+					ok = ok && known
+				}
+			}
+			return ok
 		},
 		Strided: allStrides,
-		InPlace: sameWidth,
+		InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
 			return nil, err
 		}
-		op := n.Op.(ir.Unary)
-		e, ok := unaryTexts[op.Fn]
-		if alpha, with := alphaTexts[op.Fn]; with {
-			e, ok = expression{alpha.of("$1", literal(op.Alpha), literal(op.Beta)), alpha.needs}, true
+		e, _ := elementText(n.Op, dtypesOf(n))
+		var xs []*operand
+		var types []element
+		for i := range in {
+			xs, types = append(xs, &in[i]), append(types, elements[in[i].dtype])
 		}
-		switch {
-		case op.Fn == ir.Not:
-			e = expression{text: "!($1)"}
-		case op.Fn == ir.IsNaN:
-			e = expression{"is_nan($1)", []string{"is_nan"}}
-		case !ok:
-			return nil, fmt.Errorf("no text for %s", op.Fn)
-		}
-		return []launch{each(op.Fn.String(), &out[0], elements[out[0].dtype], []*operand{&in[0]}, []element{elements[in[0].dtype]}, e)}, nil
+		return []launch{each(ir.OpName(n.Op), &out[0], elements[out[0].dtype], xs, types, e)}, nil
 	},
 }
 
@@ -128,11 +235,6 @@ var unaryRow = row{
 func literal(v float32) string { return fmt.Sprintf("%.9ef", v) }
 
 func allStrides(*ir.Node, int, []int) bool { return true }
-
-// sameWidth allows in-place results whose elements are as wide as the operand's.
-func sameWidth(n *ir.Node, i int) bool {
-	return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size()
-}
 
 // binaryTexts are the functions of two elements by the type that they compute in.
 var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{
@@ -171,74 +273,10 @@ func with(a, b map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	return out
 }
 
-var binaryRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
-			_, ok := binaryTexts[n.Inputs[0].Type.DType][n.Op.(ir.Binary).Fn]
-			return ok && n.Inputs[0].Type.DType == n.Inputs[1].Type.DType
-		},
-		Strided: allStrides,
-		InPlace: sameWidth,
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		fn, e := n.Op.(ir.Binary).Fn, elements[in[0].dtype]
-		text := binaryTexts[in[0].dtype][fn]
-		return []launch{each(fn.String(), &out[0], elements[out[0].dtype], []*operand{&in[0], &in[1]}, []element{e, e}, text)}, nil
-	},
-}
-
-var whereRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided: allStrides,
-		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		e, _ := raw(out[0].width)
-		return []launch{each("where", &out[0], e, []*operand{&in[0], &in[1], &in[2]}, []element{elements[tensor.Bool], e, e},
-			expression{text: "select($3, $2, $1)"})}, nil
-	},
-}
-
 // moves reports whether elements of a type can be moved without being looked at.
 func moves(d tensor.DType) bool {
 	_, ok := raw(d.Size())
 	return ok && d.Bits() == 8*d.Size()
-}
-
-// clipRow is min(max(x, low), high) with either bound absent.
-var clipRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-		Strided: allStrides,
-		InPlace: func(n *ir.Node, i int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		text, xs := "$1", []*operand{&in[0]}
-		for i, f := range []string{"max_", "min_"} {
-			if given(n, i+1) {
-				xs = append(xs, &in[i+1])
-				text = fmt.Sprintf("%s(%s, $%d)", f, text, len(xs))
-			}
-		}
-		f32 := elements[tensor.F32]
-		return []launch{each("clip", &out[0], f32, xs, slices.Repeat([]element{f32}, len(xs)), expression{text, []string{"max_", "min_"}})}, nil
-	},
 }
 
 // castTexts are the conversions between the types that kernels compute in.
@@ -255,24 +293,4 @@ var castTexts = map[[2]tensor.DType]expression{
 	{tensor.F32, tensor.Bool}: {text: "$1 != 0.0"},
 	{tensor.I64, tensor.Bool}: {text: "any($1 != vec2<u32>(0u, 0u))"},
 	{tensor.I32, tensor.Bool}: {text: "$1 != 0"},
-}
-
-var castRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
-			_, ok := castTexts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}]
-			return ok
-		},
-		Strided: allStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y := &in[0], &out[0]
-		return []launch{each(strings.Join([]string{"cast", x.dtype.String(), y.dtype.String()}, "_"), y, elements[y.dtype], []*operand{x},
-			[]element{elements[x.dtype]}, castTexts[[2]tensor.DType{x.dtype, y.dtype}])}, nil
-	},
 }

@@ -22,11 +22,12 @@ var (
 // table is the list of kernels. An op without a row fails when a device is opened.
 func (d *Device) table() [ir.NumKinds]row {
 	return [ir.NumKinds]row{
-		ir.KindUnary:  unaryRow,
-		ir.KindBinary: binaryRow,
-		ir.KindWhere:  whereRow,
-		ir.KindCast:   castRow,
-		ir.KindClip:   clipRow,
+		ir.KindUnary:  elementwiseRow,
+		ir.KindBinary: elementwiseRow,
+		ir.KindWhere:  elementwiseRow,
+		ir.KindCast:   elementwiseRow,
+		ir.KindClip:   elementwiseRow,
+		ir.KindMap:    elementwiseRow,
 
 		ir.KindReshape:     asView,
 		ir.KindTranspose:   asView,
