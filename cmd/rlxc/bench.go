@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,12 +21,14 @@ import (
 type benching struct {
 	*options
 	against    choice
+	command    string
 	reference  string
 	shapes     shapes
 	threadList []int
 	iterations int
 	warmup     int
 	duration   time.Duration
+	kernels    bool
 }
 
 func benchCommand() *cobra.Command {
@@ -36,14 +37,21 @@ func benchCommand() *cobra.Command {
 		Use:   "bench M",
 		Short: "measure a model's speed and memory",
 		Long: `bench measures latency, the time to load and to the first result, and the largest resident memory. With --against both engines
-are measured in turn, each in a process of its own, and compared: a ratio below 1 means that rlxc is faster, and its spread is
+are measured in turn, each in a process of its own, and compared (--against-cmd likewise): a ratio below 1 means that rlxc is faster, and its spread is
 that of the rounds.
 
 Every cell (a shape at a number of threads) has fresh processes. onnxruntime is loaded from the model's file with all its
-optimisations and runs with inputs and outputs in place; loading it means making its session, without loading the library.`,
+optimisations and runs with inputs and outputs in place; loading it means making its session, without loading the library.
+
+--kernels measures the kernels of the processor on one core, each in turn with a loop at the peak that bounds it: multiply-adds of
+its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the level of instructions.
+
+` + commandProtocol,
 		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
-  rlxc bench model.onnx --shapes 1x32,1x128,8x128 --threads 1,2 --against onnxruntime --json`,
-		Args:              oneModel,
+  rlxc bench model.onnx --shapes 1x32,1x128,8x128 --threads 1,2 --against onnxruntime --json
+  rlxc bench model.onnx --shapes 1x128 --against-cmd './other-engine --fp32'
+  rlxc bench --kernels`,
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeModel,
 		RunE:              b.run,
 	}
@@ -52,10 +60,13 @@ optimisations and runs with inputs and outputs in place; loading it means making
 	b.registerLibrary(c)
 	b.registerLevel(c)
 	f := c.Flags()
+	f.StringVar(&b.command, "against-cmd", "", "a command that runs another engine to compare with")
+	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
 	f.Var(&b.shapes, "shapes", "sizes of the free dimensions, in order of appearance")
 	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure at")
 	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine in a cell (default as many as --duration holds)")
 	f.IntVar(&b.warmup, "warmup", 3, "runs before anything counts")
+	f.BoolVar(&b.kernels, "kernels", false, "measure the processor's kernels instead of a model")
 	f.DurationVar(&b.duration, "duration", 2*time.Second, "time for each engine in a cell")
 	return c
 }
@@ -104,6 +115,15 @@ type versus struct {
 const rounds = 5
 
 func (b *benching) run(c *cobra.Command, args []string) error {
+	if b.kernels {
+		if len(args) > 0 {
+			return usagef("--kernels takes no model")
+		}
+		return benchKernels(c)
+	}
+	if err := oneModel(c, args); err != nil {
+		return usageError{err}
+	}
 	src, err := find(args[0])
 	if err != nil {
 		return err
@@ -118,16 +138,25 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if b.against.value != "" {
+	ref := src
+	if b.reference != "" {
+		if ref, err = find(b.reference); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b.against.value != "":
 		if _, err := onnxruntime.Find(b.library); err != nil {
 			return err
 		}
+	case b.command != "" && ref.path == "":
+		return usagef("--against-cmd takes a model that is a file: rlxc models %s -o FILE writes one", ref.name)
 	}
 	report := &benchReport{Model: src.name, Engine: "rlxc"}
 	bar := progress(c, len(bindings)*len(b.threadList), "measuring")
 	for _, threads := range b.threadList {
 		for _, sizes := range bindings {
-			if err := b.cell(c.Context(), report, args[0], free, sizes, threads); err != nil {
+			if err := b.cell(c.Context(), report, src, ref, free, sizes, threads); err != nil {
 				return err
 			}
 			bar.Add(1)
@@ -147,25 +176,30 @@ type side struct {
 }
 
 // cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
-func (b *benching) cell(ctx context.Context, report *benchReport, model string, free []string, sizes map[string]int, threads int) error {
+func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, free []string, sizes map[string]int, threads int) error {
 	args := []string{"--threads", strconv.Itoa(threads), "-O", b.level.value}
 	shape := make([]int, len(free))
 	for i, name := range free {
 		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
 		shape[i] = sizes[name]
 	}
-	own, err := startWorker(ctx, append(args, model)...)
+	own, err := selfWorker(ctx, append(args, src.name)...)
 	if err != nil {
 		return err
 	}
 	defer own.stop()
 	sides := []*side{{worker: own}}
-	if b.against.value != "" {
-		// The reference runs with all its optimisations, whatever our level.
-		ref, err := startWorker(ctx, append(args, cmp.Or(b.reference, model), "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
-		if err != nil {
-			return err
-		}
+	var ref *worker
+	switch {
+	case b.against.value != "": // with all its optimisations, whatever our level
+		ref, err = selfWorker(ctx, append(args, reference.name, "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
+	case b.command != "":
+		ref, err = commandWorker(ctx, b.command, reference.path, threads, free, sizes)
+	}
+	if err != nil {
+		return err
+	}
+	if ref != nil {
 		defer ref.stop()
 		sides = append(sides, &side{worker: ref})
 		report.Reference = ref.Engine

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,15 +138,22 @@ type worker struct {
 	errors strings.Builder
 }
 
-// startWorker starts this program again as a worker and waits for its first run.
-func startWorker(ctx context.Context, args ...string) (*worker, error) {
+// selfWorker starts this program again as a worker.
+func selfWorker(ctx context.Context, args ...string) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.CommandContext(ctx, self, append([]string{"bench-worker"}, args...)...)}
-	w.cmd.Args[0] = os.Args[0]
+	cmd := exec.CommandContext(ctx, self, append([]string{"bench-worker"}, args...)...)
+	cmd.Args[0] = os.Args[0]
+	return startWorker(cmd)
+}
+
+// startWorker starts a worker and waits for its first run.
+func startWorker(cmd *exec.Cmd) (w *worker, err error) {
+	w = &worker{cmd: cmd}
 	w.cmd.Stderr = &w.errors
+	w.cmd.WaitDelay = time.Second // for processes of its own that hold its output open
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -159,12 +168,20 @@ func startWorker(ctx context.Context, args ...string) (*worker, error) {
 	if err := w.out.Decode(&w.started); err != nil {
 		return nil, w.failure(err)
 	}
+	if !(w.LoadMS >= 0 && w.RunMS > 0) {
+		return nil, w.failure(fmt.Errorf("it says that it loaded in %v ms and ran in %v ms", w.LoadMS, w.RunMS))
+	}
 	return w, nil
 }
 
 // failure is what the process said when it ended, rather than that it ended.
 func (w *worker) failure(err error) error {
 	w.in.Close()
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it ended without the line of JSON that was due")
+	} else {
+		w.cmd.Process.Kill() // it may wait for something else
+	}
 	w.cmd.Wait()
 	if said := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); said != "" {
 		return fmt.Errorf("%s", said)
@@ -180,6 +197,9 @@ func (w *worker) measure(n int) (*batch, error) {
 	b := &batch{}
 	if err := w.out.Decode(b); err != nil {
 		return nil, w.failure(err)
+	}
+	if len(b.MS) != n || slices.Min(b.MS) <= 0 {
+		return nil, w.failure(fmt.Errorf("asked for %d times above 0 it gives %v", n, b.MS))
 	}
 	return b, nil
 }
