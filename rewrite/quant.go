@@ -105,6 +105,66 @@ func quantRules() []*Rule {
 	}
 }
 
+// roundingRules run when products have taken their codes: what is rounded to codes and back between them only loses
+// precision, as long as nobody reads the codes.
+func roundingRules() []*Rule {
+	rounded := value().when("codes that are no result of the graph", func(m *match, v *ir.Value) bool {
+		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
+	})
+	pair := node[ir.Dequantize](rounded).rest()
+	// A vector of codes, such as a bias, is small enough to hold its values.
+	vector := node[ir.Dequantize](constant()).rest().when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
+	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", pattern: pair, build: func(m *match) *ir.Value {
+		q := m.get(rounded).Def
+		if !m.root.Outputs[0].Type.Equal(q.Inputs[0].Type) || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
+			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
+			return nil
+		}
+		return q.Inputs[0]
+	}}}
+}
+
+// foldInputs reports whether all operands are constants.
+func foldInputs(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Const == nil })
+}
+
+// clips reports whether quantising may stand for an activation: a zero point at the end of the range cuts off everything on
+// one side, as ReLU does, and one that is computed may lie there.
+func clips(q *ir.Node) bool {
+	zero, d := ir.Operand(q.Inputs, 2), q.Outputs[0].Type.DType
+	z, known := 0.0, true
+	if zero != nil {
+		z, known = numberOf(zero)
+	}
+	lowest, highest := 0.0, float64(int(1)<<d.Bits()-1)
+	if !d.IsUnsigned() {
+		lowest, highest = -float64(int(1)<<(d.Bits()-1)), float64(int(1)<<(d.Bits()-1)-1)
+	}
+	return !known || !d.IsInt() || z >= highest || z <= lowest && !neverNegative(q.Inputs[0])
+}
+
+// neverNegative reports whether it is plain that v holds no number below 0.
+func neverNegative(v *ir.Value) bool {
+	if v.Def == nil {
+		return false
+	}
+	switch o := v.Def.Op.(type) {
+	case ir.Softmax:
+		return !o.Log
+	case ir.Unary:
+		return o.Fn == ir.Exp || o.Fn == ir.Relu || o.Fn == ir.Sigmoid || o.Fn == ir.Abs || o.Fn == ir.Sqrt
+	case ir.Binary: // 1 + erf(x)
+		for i, x := range v.Def.Inputs {
+			if c, ok := numberOf(v.Def.Inputs[1-i]); ok && c >= 1 && o.Fn == ir.Add && x.Def != nil {
+				u, unary := x.Def.Op.(ir.Unary)
+				return unary && (u.Fn == ir.Erf || u.Fn == ir.Tanh)
+			}
+		}
+	}
+	return false
+}
+
 func isDequantized(v *ir.Value) bool {
 	if v == nil || v.Def == nil {
 		return false
@@ -184,17 +244,9 @@ func qFloats(upTo int) *pattern {
 // quantEpilogueRules put what follows a product of codes into it, in the order in which it runs there.
 func quantEpilogueRules() []*Rule {
 	bias, residual := value(), value()
-	bare, biased, any := qFloats(ir.QMatMulBias), qFloats(ir.QMatMulResidual), qFloats(ir.QMatMulYScale)
+	bare, biased := qFloats(ir.QMatMulBias), qFloats(ir.QMatMulResidual)
 	activated := node[ir.Unary](biased)
 	noResidual := qFloats(ir.QMatMulResidual)
-	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
-	set := func(m *match, p *pattern, values map[int]*ir.Value) *ir.Value {
-		in := qOperands(m.get(p))
-		for i, v := range values {
-			in[i] = v
-		}
-		return m.emit(m.get(p).Def.Op, in...)
-	}
 	return []*Rule{
 		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
 			v := m.get(bias)
@@ -205,7 +257,7 @@ func quantEpilogueRules() []*Rule {
 			if len(s) != 1 {
 				return nil
 			}
-			return set(m, bare, map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
+			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
 		}},
 		{Name: "qmatmul.activation", pattern: activated, build: func(m *match) *ir.Value {
 			o := opOf[ir.QMatMul](m, biased)
@@ -224,8 +276,27 @@ func quantEpilogueRules() []*Rule {
 			if !m.get(residual).Type.Equal(m.get(noResidual).Type) {
 				return nil
 			}
-			return set(m, noResidual, map[int]*ir.Value{ir.QMatMulResidual: m.get(residual)})
+			return m.withOperands(m.get(noResidual), map[int]*ir.Value{ir.QMatMulResidual: m.get(residual)})
 		}},
+	}
+}
+
+// withOperands makes a product anew with more operands.
+func (m *match) withOperands(product *ir.Value, more map[int]*ir.Value) *ir.Value {
+	in := qOperands(product)
+	for i, v := range more {
+		in[i] = v
+	}
+	return m.emit(product.Def.Op, in...)
+}
+
+// quantLateRules run when products have been packed and roundings left out: a product that alone reads a value's codes
+// quantises it on the way, and one of which only codes are wanted gives codes.
+func quantLateRules() []*Rule {
+	x, any := value(), qFloats(ir.QMatMulYScale)
+	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	dynamic := node[ir.QMatMul](node[ir.DynamicQuantize](x)).rest()
+	return []*Rule{
 		{Name: "qmatmul.quantize", pattern: quantised, build: func(m *match) *ir.Value {
 			zero := ir.Operand(m.root.Inputs, 2)
 			if d := m.root.Outputs[0].Type.DType; !byteCodes(d) {
@@ -233,24 +304,18 @@ func quantEpilogueRules() []*Rule {
 			} else if zero == nil {
 				zero = m.e.g.NewConst("", tensor.New(d))
 			}
-			return set(m, any, map[int]*ir.Value{ir.QMatMulYScale: m.root.Inputs[1], ir.QMatMulYZero: zero})
+			return m.withOperands(m.get(any), map[int]*ir.Value{ir.QMatMulYScale: m.root.Inputs[1], ir.QMatMulYZero: zero})
+		}},
+		{Name: "qmatmul.dynamic", pattern: dynamic, build: func(m *match) *ir.Value {
+			in := slices.Clone(m.root.Inputs)
+			q := in[ir.QMatMulA].Def
+			if !in[ir.QMatMulB].IsConst() || ir.Operand(in, ir.QMatMulAScale) != q.Outputs[1] || in[ir.QMatMulAZero] != q.Outputs[2] {
+				return nil
+			}
+			in[ir.QMatMulA], in[ir.QMatMulAZero], in[ir.QMatMulAScale] = m.get(x), nil, nil
+			return m.emit(m.root.Op, in...)
 		}},
 	}
-}
-
-// quantLateRules run when products have been packed: a product that alone reads a value's codes quantises it on the way.
-func quantLateRules() []*Rule {
-	x := value()
-	dynamic := node[ir.QMatMul](node[ir.DynamicQuantize](x)).rest()
-	return []*Rule{{Name: "qmatmul.dynamic", pattern: dynamic, build: func(m *match) *ir.Value {
-		in := slices.Clone(m.root.Inputs)
-		q := in[ir.QMatMulA].Def
-		if !in[ir.QMatMulB].IsConst() || ir.Operand(in, ir.QMatMulAScale) != q.Outputs[1] || in[ir.QMatMulAZero] != q.Outputs[2] {
-			return nil
-		}
-		in[ir.QMatMulA], in[ir.QMatMulAZero], in[ir.QMatMulAScale] = m.get(x), nil, nil
-		return m.emit(m.root.Op, in...)
-	}}}
 }
 
 // quantQKVRule packs the products that one attention makes of the same codes, as qkvRules do for floats.

@@ -42,6 +42,7 @@ var passes = []pass{
 
 	// Products of codes are written in many ways, which the passes below would take apart.
 	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
+	{name: "roundings", level: O2, rules: slices.Concat(roundingRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
