@@ -223,8 +223,11 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 
 var whereRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { w := n.Outputs[0].Type.DType.Size(); return w == 1 || w == 2 || w == 4 || w == 8 },
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			w := n.Outputs[0].Type.DType.Size()
+			return w == 1 || w == 2 || w == 4 || w == 8
+		},
 		Strided: allStrides,
 		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
 	},
