@@ -1,0 +1,88 @@
+package cpu_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+func init() { maps.Copy(rowCases, quantCases) }
+
+// quantCases are the programs around kernels of codes and 16-bit floats; see rowCases.
+var quantCases = map[string]string{
+	"quantize": `(%0 "x": f32[3,s]) { const %1: f32[] = [0.013] const %2: u8[] = [120] const %3: i8[] = [-3]
+		%4 = quantize(%0, %1, %2) {to=u8} %5 = quantize(%0, %1, %3) {to=i8} %6 = quantize(%0, %1) {to=u8} return %4 as "a", %5 as "b", %6 as "c" }`,
+	"dequantize": `(%0 "x": u8[3,s], %1 "y": i8[3,s]) { const %2: f32[] = [0.25] const %3: u8[] = [250] const %4: i8[] = [-3]
+		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %2, %4) {to=f32} return %5 as "a", %6 as "b" }`,
+	"dynamic quantize": `(%0 "x": f32[5,s]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 as "codes", %2 as "scale", %3 as "zero" }`,
+	"codes u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2) return %3 as "y" }`,
+	"codes s8 u8 sums": `(%0 "a": i8[2,s,21]) { const %1: u8[21,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
+	"codes length":     `(%0 "a": u8[3,s], %1 "b": i8[s,9], %2 "z": u8[], %3 "w": i8[]) { %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
+	"codes epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
+		%6 = onnx.QMatMul(%0, %3, %1, _, %2, %4, %5, %9) {transb=true, act=relu} return %6 as "y" }`,
+	"codes to codes": `(%0 "a": u8[2,s,16]) { const %1: i8[16,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data
+		%6 = onnx.QMatMul(%0, %1, _, _, %2, %3, %5, _, %3, %4) return %6 as "y" }`,
+	"codes dynamic": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
+		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4) {act=tanh} return %5 as "y" }`,
+	"codes heads": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,s,2,8], %2 "z": u8[], %3 "f": f32[]) { %4 = transpose(%0) {perm=[0,2,1,3]} %5 = transpose(%1) {perm=[0,2,3,1]}
+		%6 = onnx.QMatMul(%4, %5, %2, %2, %3, %3) return %6 as "y" }`,
+	"codes weighted heads": `(%0 "p": u8[2,3,s,s], %1 "v": i8[2,s,3,8], %2 "f": f32[]) { %3 = transpose(%1) {perm=[0,2,1,3]}
+		const %4: u8[] = [3] const %5: f32[] = [0.5] %6 = onnx.QMatMul(%0, %3, _, _, %2, %2, _, _, %5, %4) return %6 as "y" }`,
+	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
+		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
+	"4 bits of rounded": `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
+	"2 bits":            `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
+	"half where":        `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
+	"half copy":         `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
+	"half cast":         `(%0 "x": f16[s,3], %1 "n": i64[s]) { %2: f32[s,3] = cast(%0) {to=f32} %3: bf16[s,3] = cast(%0) {to=bf16} %4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
+}
+
+// halfCases round once an operation, which Eval does, too, but from sums of its own: results may differ by a rounding.
+var halfCases = map[string]string{
+	"unary":     `(%0 "x": f16[3,s]) { %1 = gelu(%0) return %1 as "y" }`,
+	"binary":    `(%0 "x": bf16[4,s], %1 "z": bf16[4,1]) { %2 = mul(%0, %1) return %2 as "y" }`,
+	"softmax":   `(%0 "x": f16[3,s]) { %1 = softmax(%0) {axis=1} return %1 as "y" }`,
+	"layernorm": `(%0 "x": f16[3,s]) { const %1: f16[1] = [0.5] %2 = expand(%1) {shape=[s]} %3 = layernorm(%0, %2) {axes=1, eps=1e-05} return %3 as "y" }`,
+	"weight":    `(%0 "x": f16[2,s,20], %1 "r": f16[2,s,50]) { const %2: f16[20,50] = data const %3: f16[50] = data %4 = matmul(%0, %2, %3, %1) {act=gelu} return %4 as "y" }`,
+	"bf weight": `(%0 "x": bf16[s,33]) { const %1: bf16[17,33] = data %2 = matmul(%0, %1) {transb=true} return %2 as "y" }`,
+	"products":  `(%0 "x": f16[2,3,s], %1 "z": f16[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
+	"attention": `(%0 "q": f16[2,s,3,4], %1 "k": f16[2,9,3,4], %2 "v": f16[2,9,3,4], %3 "m": f16[2,1,1,9]) { %4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
+}
+
+func TestHalf(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		d, err := cpu.Open(backend.Options{Threads: threads})
+		require.NoError(t, err)
+		defer d.Close()
+		for name, text := range halfCases {
+			for _, s := range []int{1, 7, 16, 63} {
+				g, err := ir.Parse(`graph "case" ` + text)
+				require.NoError(t, err, name)
+				b := ir.Binding{"s": s}
+				inputs := randomInputs(t, g, b)
+				want, err := ir.Interpret(g, inputs)
+				require.NoError(t, err, name)
+				for _, n := range g.Nodes {
+					require.NotEqual(t, target.OnHost, d.Target().Where(n), "%s: %s", name, n)
+				}
+				_, err = d.Prepare(g)
+				require.NoError(t, err, name)
+				got := run(t, d, g, b, inputs)
+				last := 1.0 / 1024 // of a unit in the last place, relative
+				if want[0].DType().String() == "bf16" {
+					last = 1.0 / 128
+				}
+				for k := range want[0].Len() {
+					w := want[0].Float64(k)
+					require.InDelta(t, w, got[0].Float64(k), last*max(1e-3, w, -w), "%s, s=%d, element %d", name, s, k)
+				}
+			}
+		}
+	}
+}
