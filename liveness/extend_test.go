@@ -2,6 +2,7 @@ package liveness_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,24 @@ func hiddenStates(g *ir.Graph) values {
 			output = true
 		case ir.Embedding:
 			chains, output = true, true
+		case ir.Map:
+			from := make([]map[int]bool, len(op.Expr)) // by instruction: the operands that it depends on
+			for i, x := range op.Expr {
+				from[i] = map[int]bool{}
+				for _, a := range x.Args {
+					if a >= 0 {
+						from[i][a] = true
+					} else {
+						maps.Copy(from[i], from[-1-a])
+					}
+				}
+				b, ok := x.Op.(ir.Binary)
+				if output = ok && b.Fn == ir.Add; output {
+					for a := range from[i] {
+						chainOf(n.Inputs[a], set)
+					}
+				}
+			}
 		}
 		if chains {
 			for _, v := range n.Inputs {
@@ -558,5 +577,31 @@ func TestPinnedAncestors(t *testing.T) {
 			require.ErrorContains(t, proof.Verify(c), `reads "a", whose memory was not written or has been reused`)
 			require.ErrorContains(t, proof.Replay(c, 0xA5), `finds other contents in "a"`)
 		}
+	}
+}
+
+// TestSumsInsideRegions: of a region's operands those that reach an Add are kept, and its result only if it is the Add's.
+func TestSumsInsideRegions(t *testing.T) {
+	for expr, want := range map[string][]string{
+		"[tanh(in0), add(x0, in1), mul(x1, in2)]": {"x", "a", "b"},
+		"[mul(in0, in1), add(x0, in2)]":           {"x", "a", "b", "c", "m"},
+		"[mul(in0, in1), sub(x0, in2)]":           {"x"},
+	} {
+		g := parse(t, `(%0 "x": f32[64]) {
+			%1 "a" = cumsum(%0) {axis=0}
+			%2 "b" = cumsum(%0) {axis=0,reverse=true}
+			%3 "c" = cumsum(%0) {axis=0,exclusive=true}
+			%4 "m" = map(%1, %2, %3) {expr=`+expr+`}
+			%5 "n" = cumsum(%4) {axis=0}
+			%6 "t" = onnx.ActCopy(%0)
+			return %5, %6 }`)
+		r := analyze(t, g, device(t), liveness.Options{Policy: liveness.ToEnd}, true)
+		var held []string
+		for _, v := range r.Held {
+			if !slices.Contains(held, v.Name) {
+				held = append(held, v.Name)
+			}
+		}
+		require.Equal(t, want, held, expr)
 	}
 }

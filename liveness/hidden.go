@@ -43,10 +43,32 @@ func (m *Memory) hiddenStates() (f finding, found bool) {
 // the first; of a product inside, its own) and the results of the node that are theirs. An op that is neither has no row.
 var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindBinary: func(n *ir.Node) (operands, results []*ir.Value) {
-		if n.Op.(ir.Binary).Fn != ir.Add {
+		if !isAdd(n.Op) {
 			return nil, nil
 		}
 		return n.Inputs, n.Outputs
+	},
+	ir.KindMap: func(n *ir.Node) (operands, results []*ir.Value) {
+		expr := n.Op.(ir.Map).Expr
+		var chain func(args []int)
+		chain = func(args []int) {
+			for _, a := range args {
+				if a >= 0 {
+					operands = append(operands, n.Inputs[a])
+				} else {
+					chain(expr[-1-a].Args)
+				}
+			}
+		}
+		for _, x := range expr {
+			if isAdd(x.Op) {
+				chain(x.Args)
+			}
+		}
+		if isAdd(expr[len(expr)-1].Op) {
+			results = n.Outputs
+		}
+		return operands, results
 	},
 	ir.KindLayerNorm: func(n *ir.Node) (operands, results []*ir.Value) {
 		return []*ir.Value{n.Inputs[ir.LayerNormX], ir.Operand(n.Inputs, ir.LayerNormResidual)}, n.Outputs
@@ -63,6 +85,11 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindMatMulNBits: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.NBitsBias, ir.NBitsResidual, n.Op.(ir.MatMulNBits).Act, false)
 	},
+}
+
+func isAdd(op ir.Op) bool {
+	b, ok := op.(ir.Binary)
+	return ok && b.Fn == ir.Add
 }
 
 // epilogue is the sums of a product with bias, activation and residual, in this order, and the result quantised or not.

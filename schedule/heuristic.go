@@ -2,21 +2,34 @@ package schedule
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 )
 
-// improve lowers the peak of a segment: it takes the better of two whole orders, then searches windows.
+// improve lowers the peak of a segment: it searches from the order as it stands and, if that settles nothing, from a second
+// one.
 func (s *scheduler) improve(g segment) {
-	s.adopt(g, s.depthFirst(g))
-	s.adopt(g, s.greedy(g))
-	if g.to-g.from <= maxWindow {
-		s.exact(g, s.budget)
+	if s.search(g, s.budget/2) {
 		return
 	}
-	for s.highest(g) > s.floor && s.budget > 0 && s.lower(g) {
+	best, peak := slices.Clone(s.order[g.from:g.to]), s.highest(g)
+	s.place(g, s.depthFirst(g))
+	s.search(g, s.budget)
+	if s.highest(g) > peak {
+		s.place(g, best)
+	}
+}
+
+// search reorders a short segment as a whole, and a long one by windows around the positions of its peak. It reports
+// whether no order can be better.
+func (s *scheduler) search(g segment, budget int) bool {
+	if g.to-g.from <= maxWindow {
+		return s.exact(g, budget)
+	}
+	end := s.budget - budget
+	for s.highest(g) > s.floor && s.budget > end && s.lower(g) {
 		s.budget -= (g.to - g.from) / maxWindow // looking for the peak takes time, too
 	}
+	return s.highest(g) <= s.floor
 }
 
 // lower reorders windows around every position at which a long segment has its peak, and reports whether all of them
@@ -34,138 +47,6 @@ func (s *scheduler) lower(g segment) bool {
 		}
 	}
 	return true
-}
-
-// greedy orders a segment by runs: of the steps that can come next, each with the steps that only it makes ready, those
-// that end with no more live bytes than they found come first, the one that needs least of them; then those that fall
-// furthest from what they need to what they leave. For chains that do not depend on each other that is the best order
-// (Liu, "An application of generalized tree pebbling to sparse matrix factorization", SIAM J. Alg. Disc. Meth. 8, 1987).
-func (s *scheduler) greedy(g segment) []int {
-	if s.waits == nil {
-		s.waits = make([]int32, len(s.order))
-	}
-	q := &queue{scheduler: s, memory: s.enter(g), segment: g}
-	for _, step := range s.order[g.from:g.to] {
-		s.waits[step] = 0
-		for _, b := range s.Reads[step] {
-			if w := s.writer[b]; w >= 0 && s.at[w] >= g.from {
-				s.waits[step]++
-			}
-		}
-		if s.waits[step] == 0 {
-			q.ready = append(q.ready, int32(step))
-		}
-	}
-	order := make([]int, 0, g.to-g.from)
-	for len(q.ready) > 0 {
-		best, at := run{}, -1
-		for i, step := range q.ready {
-			if i == maxReady || s.budget <= 0 && at >= 0 {
-				break
-			}
-			if r := q.probe(step); at < 0 || r.before(best) {
-				best, at = r, i
-			}
-		}
-		for k := 0; k < best.steps; k++ {
-			step := q.ready[at]
-			order = append(order, int(step))
-			q.memory.run(int(step))
-			q.ready = append(q.ready[:at], q.ready[at+1:]...)
-			made := q.release(step)
-			at = len(q.ready)
-			q.ready = append(q.ready, made...)
-		}
-	}
-	return order
-}
-
-// A queue knows which steps of a segment can run.
-type queue struct {
-	*scheduler
-	memory  *memory
-	segment segment
-	ready   []int32
-}
-
-// Bounds of the look ahead: steps that are compared, and steps of a run.
-const (
-	maxReady = 64
-	maxRun   = 16
-)
-
-// A run is a step and those that follow from it.
-type run struct {
-	steps        int
-	need, growth int64 // from the live bytes at its start
-}
-
-func (r run) before(o run) bool {
-	if (r.growth <= 0) != (o.growth <= 0) {
-		return r.growth <= 0
-	}
-	if r.growth <= 0 {
-		return r.need < o.need
-	}
-	return cmp.Compare(r.need-r.growth, o.need-o.growth) > 0
-}
-
-// probe looks how far the live bytes fall in the run that starts with a step: up to the first step that leaves no more than
-// there was, or else the one that leaves least.
-func (q *queue) probe(step int32) run {
-	m, start := q.memory, q.memory.live
-	var best, r run
-	var trail []int32
-	for {
-		r.steps++
-		r.need = max(r.need, m.run(int(step))-start)
-		r.growth = m.live - start
-		q.budget--
-		trail = append(trail, step)
-		if best.steps == 0 || r.growth < best.growth {
-			best = r
-		}
-		made := q.release(step)
-		if best.growth <= 0 || r.steps == maxRun || len(made) != 1 {
-			break
-		}
-		step = made[0]
-	}
-	for i := len(trail) - 1; i >= 0; i-- {
-		q.retain(trail[i])
-		m.undo(int(trail[i]))
-	}
-	return best
-}
-
-// release marks a step as run and gives the steps that it made ready.
-func (q *queue) release(step int32) (made []int32) {
-	for r := range q.followers(step) {
-		if q.waits[r]--; q.waits[r] == 0 {
-			made = append(made, r)
-		}
-	}
-	return made
-}
-
-// retain takes release back.
-func (q *queue) retain(step int32) {
-	for r := range q.followers(step) {
-		q.waits[r]++
-	}
-}
-
-// followers are the steps of the segment that read what a step writes, once for each buffer.
-func (q *queue) followers(step int32) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		for _, b := range q.Writes[step] {
-			for _, r := range q.readers[b] {
-				if q.at[r] < q.segment.to && !yield(r) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // depthFirst orders a segment so that what a step reads is made right before it, of several operands the one first whose

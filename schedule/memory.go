@@ -84,16 +84,8 @@ func (s *scheduler) runAt(position, step int) int64 {
 	return need
 }
 
-// adopt puts the steps of a segment in a new order if that lowers its peak, and reports whether it did.
-func (s *scheduler) adopt(g segment, steps []int) bool {
-	peak := int64(0)
-	s.enter(g)
-	for i, step := range steps {
-		peak = max(peak, s.runAt(g.from+i, step))
-	}
-	if peak >= s.highest(g) {
-		return false
-	}
+// place puts the steps of a segment in a new order.
+func (s *scheduler) place(g segment, steps []int) {
 	s.enter(g)
 	for i, step := range steps {
 		s.live[g.from+i] = s.mem.live
@@ -114,5 +106,4 @@ func (s *scheduler) adopt(g segment, steps []int) bool {
 			}
 		}
 	}
-	return true
 }

@@ -65,15 +65,15 @@ type scheduler struct {
 	segments []segment // in order
 	unread   int64     // bytes of inputs that nothing reads: the first step, whichever it is, finds them
 	floor    int64     // no order has a peak below this
-	waits    []int32   // by step: the writers that it still waits for, of greedy
-	mem      memory    // what the search runs steps on
-	budget   int       // steps that the search may still try
+
+	mem    memory // what the search runs steps on
+	budget int    // steps that the search may still try
 }
 
 // Work that the search may do: so many steps tried in all, and in one window.
 const (
-	budgetPerStep = 32
-	budgetBase    = 1 << 14
+	budgetPerStep = 64
+	budgetBase    = 1 << 15
 	budgetWindow  = 1 << 12
 )
 

@@ -145,6 +145,8 @@ func TestOrderIsTheBestOfSmallPrograms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawProgram(func(lo, hi int, label string) int { return rapid.IntRange(lo, hi).Draw(rt, label) }, rapid.IntRange(0, 7).Draw(rt, "steps"))
 		s := newScheduler(p)
+		require.Equal(rt, peak(p, identity(len(p.Reads))), s.peak())
+		require.LessOrEqual(rt, peak(p, Order(p)), s.peak())
 		for b := range p.Bytes { // inputs that nothing reads are no reason to search
 			if s.writer[b] < 0 && s.last[b] < 0 {
 				p.Bytes[b] = 0
@@ -222,23 +224,39 @@ func wired(int func(lo, hi int, label string) int, steps int) *Program {
 	return &p.Program
 }
 
-// tree is a reduction in the worst order, level by level.
-func tree(leaves int) *Program {
+// parallel is chains from one input to one step, interleaved.
+func parallel(int func(lo, hi int, label string) int, chains, length int) *Program {
+	p := &program{}
+	ends := slices.Repeat([]int32{p.input(64)}, chains)
+	for range length {
+		for i := range ends {
+			ends[i] = p.step(int64(int(1, 100, "bytes")), ends[i])
+		}
+	}
+	p.step(10, ends...)
+	return &p.Program
+}
+
+// tree is a reduction of 2^n leaves in the worst order, level by level.
+func tree(int func(lo, hi int, label string) int, leaves int) *Program {
 	p := &program{}
 	in := p.input(64)
 	var level []int32
 	for range leaves {
-		level = append(level, p.step(100, in))
+		level = append(level, p.step(int64(int(1, 100, "bytes")), in))
 	}
 	for len(level) > 1 {
 		var next []int32
-		for i := 0; i+1 < len(level); i += 2 {
-			next = append(next, p.step(50, level[i], level[i+1]))
+		for i := 0; i < len(level); i += 2 {
+			next = append(next, p.step(int64(int(1, 50, "bytes")), level[i], level[i+1]))
 		}
 		level = next
 	}
 	return &p.Program
 }
+
+// largest draws the largest number always.
+func largest(_, hi int, _ string) int { return hi }
 
 // TestOrderLowersThePeak holds what the heuristics reach on networks too large to try every order.
 func TestOrderLowersThePeak(t *testing.T) {
@@ -252,16 +270,42 @@ func TestOrderLowersThePeak(t *testing.T) {
 		{"wired", wired(seeded(60), 60), 0.73},
 		{"more wired", wired(seeded(1000), 1000), 0.86},
 		{"much wired", wired(seeded(10000), 10000), 0.82},
-		{"tree", tree(32), 0.15},
-		{"large tree", tree(4096), 0.002},
+		{"chains", parallel(seeded(1), 12, 5), 0.74},
+		{"many chains", parallel(seeded(3), 200, 6), 0.922},
+		{"anything", drawProgram(seeded(5), 300), 0.93},
+		{"tree", tree(seeded(60), 32), 0.19},
+		{"large tree", tree(seeded(1), 4096), 0.005},
 	} {
 		order := Order(c.p)
 		requireSound(t, c.p, order)
 		before, after := peak(c.p, identity(len(order))), peak(c.p, order)
 		require.LessOrEqual(t, float64(after), c.most*float64(before), "%s: %d of %d", c.name, after, before)
 	}
-	p := tree(32) // 6 sums at once, one leaf, and the leaf beside it: what Sethi and Ullman need
+	p := tree(largest, 32) // 6 sums at once, one leaf, and the leaf beside it: what Sethi and Ullman need
 	require.Equal(t, int64(64+4*50+2*100), peak(p, Order(p)))
+}
+
+// TestSearchEntersASetOnce: of 6^5 sets that the steps of five chains make, most lead nowhere, by many ways.
+func TestSearchEntersASetOnce(t *testing.T) {
+	s := newScheduler(parallel(seeded(1), 5, 5))
+	g := s.segments[0]
+	require.Equal(t, 25, g.to-g.from)
+	require.True(t, s.exact(g, 1<<15), "the search ends within its budget")
+	require.Equal(t, int64(295), s.highest(g))
+	require.Greater(t, s.highest(g), s.floor, "so that it had to look at all of them")
+}
+
+// TestInputsThatNothingReads: they count at the first step, so that another one there may need more.
+func TestInputsThatNothingReads(t *testing.T) {
+	p := &program{}
+	x, y := p.input(3), p.input(0)
+	p.input(10)
+	p.step(1, y)
+	p.step(0, x)
+	p.Scratch[1] = 8
+	require.Equal(t, int64(14), peak(&p.Program, []int{0, 1}))
+	require.Equal(t, int64(21), peak(&p.Program, []int{1, 0}))
+	require.Equal(t, []int{0, 1}, Order(&p.Program))
 }
 
 // TestSegmentsAreCutWhereTheOrderIsForced: a step is alone where all others come before or after it.
@@ -273,7 +317,13 @@ func TestSegmentsAreCutWhereTheOrderIsForced(t *testing.T) {
 	d := p.step(1, b, c)
 	e := p.step(1, d)
 	p.step(1, e, a)
-	require.Equal(t, []segment{{0, 1}, {1, 3}, {3, 4}, {4, 5}, {5, 6}}, newScheduler(&p.Program).segments)
+	s := newScheduler(&p.Program)
+	require.Equal(t, []segment{{0, 1}, {1, 3}, {3, 4}, {4, 5}, {5, 6}}, s.segments)
+	require.Equal(t, int64(4), s.floor, "the last of b and c, and d, each beside a")
+	y := p.input(5)
+	p.Reads[2] = append(p.Reads[2], y)
+	p.Scratch[2] = 3
+	require.Equal(t, int64(10), newScheduler(&p.Program).floor, "c and its scratch, y and a")
 	p.step(1, x) // may run anywhere, and its result is no one's
 	require.Equal(t, []segment{{0, 7}}, newScheduler(&p.Program).segments)
 }
@@ -285,7 +335,7 @@ func TestTimeIsLinear(t *testing.T) {
 	for range 100_000 {
 		x = chain.step(64, x)
 	}
-	for name, p := range map[string]*Program{"chain": &chain.Program, "cells": cells(seeded(1), 100_000), "wired": wired(seeded(2), 100_000), "tree": tree(1 << 16)} {
+	for name, p := range map[string]*Program{"chain": &chain.Program, "cells": cells(seeded(1), 100_000), "wired": wired(seeded(2), 100_000), "tree": tree(seeded(3), 1<<16)} {
 		start := time.Now()
 		order := Order(p)
 		require.Less(t, time.Since(start), 5*time.Second, name)

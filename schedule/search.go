@@ -25,28 +25,28 @@ type search struct {
 }
 
 // exact finds the order of a window of at most maxWindow steps with the lowest peak, as far as the budget lasts, and stops
-// at the floor. It reports whether the order became better.
+// at the floor. It reports whether it got to the end of the search.
 func (s *scheduler) exact(g segment, budget int) bool {
 	budget = min(budget, s.budget)
 	s.budget -= budget
-	improved := false
 	for budget > 0 && s.highest(g) > s.floor {
-		x := &search{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: s.highest(g) - 1, budget: &budget, failed: map[uint64]struct{}{}}
+		before := s.highest(g)
+		x := &search{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: before - 1, budget: &budget, failed: map[uint64]struct{}{}}
 		x.after = s.dependencies(g)
 		if !x.complete(0) {
 			break
 		}
-		steps := make([]int, len(x.path))
+		order := make([]int, len(x.path))
 		for i, local := range x.path {
-			steps[i] = x.steps[local]
+			order[i] = x.steps[local]
 		}
-		if !s.adopt(g, steps) {
+		if s.place(g, order); s.highest(g) >= before { // the inputs that nothing reads stood in the way
+			s.place(g, x.steps)
 			break
 		}
-		improved = true
 	}
 	s.budget += budget
-	return improved
+	return budget > 0
 }
 
 // dependencies gives for every step of a window, by position, the set of those that it waits for.
