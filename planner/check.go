@@ -148,7 +148,7 @@ func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 		return 0, fmt.Errorf("arena %d lies on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
 	case o.Mode == TLSF && a.Copy != b.Lane.Copy:
 		return 0, fmt.Errorf("arena %d belongs to the other lane of device %d", slot.Arena, a.Device)
-	case b.Fixed && a.Start+slot.Offset != b.Offset:
+	case b.Fixed && size > 0 && a.Start+slot.Offset != b.Offset:
 		return 0, fmt.Errorf("it lies at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
 	}
 	return guard, nil

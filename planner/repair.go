@@ -7,8 +7,7 @@ import (
 
 // repair lowers what stands out of an arrangement that is good nearly everywhere: it takes the
 // blocks around one that ends too high out of the timeline, which holds all, and looks for other
-// places for them. Where much stands out the whole arrangement is wrong, and nothing is done. It
-// reports whether the goal is reached.
+// places for them. It reports whether there is no more to do.
 func (s *searcher) repair(x *timeline, effort int) bool {
 	top := func(i int32) int64 { return s.blocks[i].offset + s.blocks[i].size }
 	var high []int32
@@ -17,10 +16,6 @@ func (s *searcher) repair(x *timeline, effort int) bool {
 			high = append(high, int32(i))
 		}
 	}
-	const few = 100 // blocks to one that is too high
-	if len(high) > len(s.blocks)/few {
-		return false
-	}
 	slices.SortFunc(high, func(a, b int32) int { return cmp.Or(cmp.Compare(top(b), top(a)), cmp.Compare(a, b)) })
 	reached := s.goal // nothing below what could not be lowered matters
 	for _, i := range high {
@@ -28,7 +23,7 @@ func (s *searcher) repair(x *timeline, effort int) bool {
 			reached = s.lower(x, i, reached, effort)
 		}
 	}
-	return reached <= s.goal && s.work < s.budget
+	return reached <= s.goal
 }
 
 // lower tries to bring block i, with those around it, to end at or below the limit, or else as

@@ -1,24 +1,23 @@
 package planner
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // What a search may do unless Options.Budget says otherwise, in units of work: a look at one block
-// in one section of time, a few nanoseconds.
+// in one section of time, a few nanoseconds. Plans are made while a user waits for a new shape, so
+// the auto mode has little for small problems.
 const (
-	autoBudget    = 20_000_000
-	optimalBudget = 400_000_000
+	autoBudgetPerBlock = 20_000
+	autoBudget         = 20_000_000
+	optimalBudget      = 400_000_000
 )
 
 // placeAuto tries the heuristics, then a short search; a long one if a capacity must be met.
 func placeAuto(sp *space, o *Options) {
-	budget := int64(autoBudget)
 	if o.Capacity > 0 {
-		budget = optimalBudget
+		sp.search(o, optimalBudget)
+		return
 	}
-	sp.search(o, budget)
+	sp.search(o, min(autoBudget, autoBudgetPerBlock*int64(len(sp.blocks))))
 }
 
 // placeOptimal starts from the best heuristic and searches until the lower bound or the end of the
@@ -33,36 +32,24 @@ func (sp *space) search(o *Options, budget int64) {
 		budget = max(0, o.Budget)
 	}
 	pr := sp.profile()
-	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), budget: math.MaxInt64}
-	best := newIncumbent(sp)
-	for n, g := range greedies {
-		x := sp.place(g, pr)
-		if n == 0 {
-			s.budget = sp.work + budget // the first arrangement is free
-			if len(sp.blocks) > wholeBlocks {
-				s.repair(x, 1)
-			}
+	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity)}
+	if len(sp.blocks) > wholeBlocks {
+		x := sp.place(greedies[0], pr)
+		s.budget = sp.work + budget
+		for effort := 1; s.work < s.budget && !s.repair(x, effort); effort *= 2 {
 		}
-		if best.keep(); best.top <= s.goal || sp.work >= s.budget || len(sp.blocks) > wholeBlocks {
+		return
+	}
+	best := newIncumbent(sp)
+	for _, g := range greedies {
+		sp.place(g, pr)
+		if best.keep(); best.top <= s.goal {
 			break
 		}
 	}
 	best.restore()
-	if best.top <= s.goal {
-		return
-	}
-	if len(sp.blocks) <= wholeBlocks {
-		s.arrangeAll()
-		return
-	}
-	x := newTimeline(sp.blocks, pr.live)
-	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.size > 0 {
-			x.add(int32(i), k)
-		}
-	}
-	for effort := 2; s.work < s.budget && !s.repair(x, effort); effort *= 2 {
-	}
+	s.budget = sp.work + budget
+	s.arrangeAll()
 }
 
 // wholeBlocks is the size up to which all blocks of a space are arranged together.

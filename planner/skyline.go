@@ -184,6 +184,11 @@ func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
 			return false, true
 		}
 	}
+	for i, size := range s.size {
+		if s.base[i]+size > limit {
+			return false, true
+		}
+	}
 	if s.solve(0, int32(len(s.floor))) {
 		return true, false
 	}

@@ -82,6 +82,11 @@ func newLayout(p *Problem, o *Options) (*layout, error) {
 	slices.SortFunc(l.unplanned, func(a, b Unplanned) int { return cmp.Compare(a.Buffer, b.Buffer) })
 	for s := range l.spaces {
 		sp := &l.spaces[s]
+		for i := range sp.blocks {
+			if k := &sp.blocks[i]; k.size == 0 {
+				k.fixed, k.offset = false, 0 // nothing lies nowhere
+			}
+		}
 		if err := sp.checkFixed(); err != nil {
 			return nil, err
 		}
@@ -178,11 +183,17 @@ func (sp *space) behindFixed() int64 {
 	return top
 }
 
+// maxSegments bounds how many arenas lie before a fixed block.
+const maxSegments = 1 << 16
+
 // checkFixed reports fixed blocks that cannot lie where they are.
 func (sp *space) checkFixed() error {
 	var fixed []*block
 	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.fixed && k.size > 0 {
+		if k := &sp.blocks[i]; k.fixed {
+			if sp.segment > 0 && k.offset/sp.segment > maxSegments {
+				return fmt.Errorf("%s is fixed at offset %d, behind more than %d segments of %d bytes", sp.describe(k), k.offset, maxSegments, sp.segment)
+			}
 			if sp.fit(k.offset, k.size, k.align) != k.offset {
 				return fmt.Errorf("%s is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", sp.describe(k), k.offset, k.align, sp.segment)
 			}

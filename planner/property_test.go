@@ -1,0 +1,187 @@
+package planner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestEveryModeIsSound draws problems and options of all kinds.
+func TestEveryModeIsSound(t *testing.T) {
+	rapid.Check(t, soundness)
+}
+
+func FuzzSolve(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(soundness))
+}
+
+func soundness(t *rapid.T) {
+	p, o := drawProblem(t, 24), drawOptions(t)
+	plan, err := Solve(p, o)
+	if err != nil { // a fixed offset that alignment, guards or segments forbid
+		require.ErrorContains(t, err, "fixed")
+		return
+	}
+	require.NoError(t, Check(p, plan))
+	require.NoError(t, checkSlowly(p, plan))
+	bound, err := LowerBound(p, o)
+	require.NoError(t, err)
+	require.Equal(t, bound, plan.LowerBound)
+	require.Equal(t, plan.Rounded-plan.Committed, plan.Reused)
+	require.Equal(t, plan.Rounded-plan.Logical, plan.Padding)
+	if o.Segment == 0 { // bytes before a fixed offset count, unless they are whole segments
+		require.GreaterOrEqual(t, plan.Committed, bound)
+	}
+}
+
+// drawBare draws a problem of one device without anything that the lower bound does not see.
+func drawBare(t *rapid.T, most int) *Problem {
+	p := &Problem{}
+	n := rapid.IntRange(1, most).Draw(t, "n")
+	for i := range n {
+		first := rapid.IntRange(0, 8).Draw(t, "first")
+		p.Buffers = append(p.Buffers, Buffer{
+			ID: i, Name: fmt.Sprintf("b%d", i), Size: rapid.Int64Range(1, 12).Draw(t, "size"),
+			First: first, Last: first + rapid.IntRange(1, 6).Draw(t, "length"),
+		})
+	}
+	return p
+}
+
+// optimum is the arena of the optimal mode, which must have proved it on its small budget.
+func optimum(t require.TestingT, p *Problem) int64 {
+	plan, err := Solve(p, Options{Mode: Optimal, Budget: 2_000_000})
+	require.NoError(t, err)
+	require.NoError(t, Check(p, plan))
+	require.Less(t, plan.Work, int64(2_000_000))
+	return plan.Committed
+}
+
+func TestOptimalAgainstAllOrders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawBare(t, 8)
+		o := Options{Mode: Optimal, Budget: 2_000_000}
+		var below int64
+		for i := range p.Buffers {
+			b := &p.Buffers[i]
+			b.Align = rapid.SampledFrom([]int64{1, 1, 1, 2, 4, 8}).Draw(t, "align")
+			if rapid.IntRange(0, 5).Draw(t, "fixed") == 0 {
+				b.Fixed, b.Offset = true, roundUp(below+rapid.Int64Range(0, 9).Draw(t, "gap"), b.Align)
+				below = b.Offset + roundUp(b.Size, b.Align)
+			}
+		}
+		plan, err := Solve(p, o)
+		require.NoError(t, err)
+		l, err := newLayout(p, &o)
+		require.NoError(t, err)
+		require.Equal(t, smallest(&l.spaces[0], plan.Rounded+below+100), plan.Committed)
+		if below == 0 { // around fixed blocks the proof may take longer
+			require.Less(t, plan.Work, o.Budget, "found, but not proved")
+		}
+	})
+}
+
+func TestNoModeBeatsOptimalAndNoneIsAboveNoReuse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawBare(t, 8)
+		best := optimum(t, p)
+		for _, mode := range Modes() {
+			plan := solve2(t, p, Options{Mode: mode})
+			require.GreaterOrEqual(t, plan.Committed, best, mode)
+			if mode != Remap { // whose pieces have at least 256 bytes
+				require.LessOrEqual(t, plan.Committed, plan.Rounded, mode)
+			}
+		}
+		auto, greedy := solve2(t, p, Options{Mode: Auto, Budget: -1}), solve2(t, p, Options{Mode: BestFit})
+		require.LessOrEqual(t, auto.Committed, greedy.Committed)
+	})
+}
+
+func solve2(t require.TestingT, p *Problem, o Options) *Plan {
+	plan, err := Solve(p, o)
+	require.NoError(t, err)
+	require.NoError(t, Check(p, plan))
+	return plan
+}
+
+// TestWhatKeepsTheOptimum changes problems in ways that cannot change the answer.
+func TestWhatKeepsTheOptimum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawBare(t, 9)
+		best := optimum(t, p)
+		change := func(f func(b *Buffer)) *Problem {
+			q := &Problem{Buffers: append([]Buffer(nil), p.Buffers...)}
+			for i := range q.Buffers {
+				f(&q.Buffers[i])
+			}
+			return q
+		}
+		require.Equal(t, best, optimum(t, change(func(b *Buffer) { b.First, b.Last = -b.Last, -b.First })), "time reversed")
+		require.Equal(t, best, optimum(t, change(func(b *Buffer) { b.First, b.Last = 7*b.First, 7*b.Last })), "time stretched")
+		require.Equal(t, 5*best, optimum(t, change(func(b *Buffer) { b.Size *= 5 })), "sizes scaled")
+		require.Equal(t, best, optimum(t, change(func(b *Buffer) { b.ID = 1000 - b.ID })), "relabelled")
+		less := change(func(*Buffer) {})
+		less.Buffers = less.Buffers[1:]
+		require.LessOrEqual(t, optimum(t, less), best, "one buffer fewer")
+	})
+}
+
+// TestMoreRoomNeverFails asks for every capacity from the lower bound on, on a tiny budget.
+func TestMoreRoomNeverFails(t *testing.T) {
+	for seed := range uint64(4) {
+		p := puzzle(60, 100, 100, seed)
+		solved := false
+		for capacity := int64(100); capacity < 160; capacity += 3 {
+			plan, err := Solve(p, Options{Mode: Optimal, Capacity: capacity, Budget: 60_000})
+			require.NoError(t, Check(p, plan))
+			if solved {
+				require.NoError(t, err, "capacity %d", capacity)
+			}
+			solved = err == nil
+		}
+		require.True(t, solved)
+	}
+}
+
+// TestBudgetsOnlyImprove gives the search more and more work.
+func TestBudgetsOnlyImprove(t *testing.T) {
+	p := puzzle(100, 200, 400, 1)
+	last := solve(t, p, Options{Mode: BestFit}).Committed
+	first := last
+	for budget := int64(1000); budget < 4_000_000; budget *= 2 {
+		plan := solve(t, p, Options{Mode: Optimal, Budget: budget})
+		require.LessOrEqual(t, plan.Committed, last, "budget %d", budget)
+		last = plan.Committed
+	}
+	require.Less(t, last, first)
+}
+
+// TestPlansRepeatToTheByte shuffles buffers and changes GOMAXPROCS.
+func TestPlansRepeatToTheByte(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for name, p := range map[string]*Problem{"puzzle": puzzle(80, 100, 300, 2), "layered": layered(3000, 1)} {
+		for _, mode := range Modes() {
+			var want map[int]Slot
+			for run := range 20 {
+				runtime.GOMAXPROCS(1 + run%8)
+				rnd := rand.New(rand.NewPCG(uint64(run), 1))
+				q := &Problem{Buffers: append([]Buffer(nil), p.Buffers...)}
+				rnd.Shuffle(len(q.Buffers), func(i, j int) { q.Buffers[i], q.Buffers[j] = q.Buffers[j], q.Buffers[i] })
+				plan, err := Solve(q, Options{Mode: mode, Budget: 100_000})
+				require.NoError(t, err)
+				got := map[int]Slot{}
+				for i, slot := range plan.Slots {
+					got[q.Buffers[i].ID] = slot
+				}
+				if want == nil {
+					want = got
+				}
+				require.Equal(t, want, got, "%s, mode %v, run %d", name, mode, run)
+			}
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawProblem draws buffers with everything that a problem can have; fixed offsets never collide.
+func drawProblem(t *rapid.T, most int) *Problem {
+	p := &Problem{}
+	n := rapid.IntRange(0, most).Draw(t, "n")
+	sizes := rapid.OneOf(
+		rapid.Int64Range(0, 8),
+		rapid.Int64Range(0, 5000),
+		rapid.SampledFrom([]int64{1, 64, 100, 256, 1 << 20, 3 << 40}),
+	)
+	horizon := rapid.IntRange(1, 3*n+1).Draw(t, "horizon")
+	leveled := rapid.Bool().Draw(t, "leveled")
+	var fixedTop int64
+	for i := range n {
+		b := Buffer{ID: i, Name: fmt.Sprintf("b%d", i), Size: sizes.Draw(t, "size"), DType: uint8(rapid.IntRange(0, 2).Draw(t, "dtype"))}
+		b.First = rapid.IntRange(0, horizon-1).Draw(t, "first")
+		b.Last = rapid.IntRange(b.First+1, horizon+1).Draw(t, "last")
+		b.Elements = rapid.SampledFrom([]int64{0, b.Size / 2}).Draw(t, "elements")
+		b.Align = rapid.SampledFrom([]int64{0, 1, 2, 64, 256, 4096}).Draw(t, "align")
+		b.Boundary = Boundary(rapid.IntRange(0, 4).Draw(t, "boundary"))
+		b.Lane = Lane{Device: rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "device"), Copy: rapid.IntRange(0, 5).Draw(t, "copy") == 0}
+		if leveled {
+			b.Level = rapid.IntRange(0, b.First).Draw(t, "level")
+			b.LastLevel = rapid.IntRange(b.Level, b.Level+b.Last-b.First).Draw(t, "last level")
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "special") {
+		case 0:
+			b.Group = 1 + b.Lane.Device + map[bool]int{true: 2}[b.Lane.Copy]
+		case 1:
+			b.Fixed, b.Offset = true, roundUp(fixedTop, 1<<16)
+			fixedTop = b.Offset + max(b.Size, 4*b.Elements) + 1<<14
+		}
+		p.Buffers = append(p.Buffers, b)
+	}
+	return p
+}
+
+// drawOptions draws options with a small budget.
+func drawOptions(t *rapid.T) Options {
+	return Options{
+		Mode:               Mode(rapid.IntRange(0, int(numModes)-1).Draw(t, "mode")),
+		AllocateParams:     rapid.Bool().Draw(t, "params"),
+		AllocateInputs:     rapid.Bool().Draw(t, "inputs"),
+		AllocateConstants:  rapid.Bool().Draw(t, "constants"),
+		ArenaNoReuse:       rapid.IntRange(0, 9).Draw(t, "no reuse") == 0,
+		Alignment:          rapid.SampledFrom([]int64{0, 1, 16, 64, 256}).Draw(t, "alignment"),
+		TailGuard:          rapid.Bool().Draw(t, "guard"),
+		UniformElementSize: rapid.Bool().Draw(t, "uniform"),
+		Segment:            rapid.SampledFrom([]int64{0, 0, 4096, 65536, 1 << 24}).Draw(t, "segment"),
+		Budget:             100_000,
+	}
+}
+
+// checkSlowly is Check without its sweep: it looks at every pair of buffers.
+func checkSlowly(p *Problem, plan *Plan) error {
+	o := plan.Options
+	bytes := func(b Buffer) int64 {
+		if o.UniformElementSize && b.Elements > 0 {
+			return 4 * b.Elements
+		}
+		return b.Size
+	}
+	type life struct{ first, last, level, deep int }
+	lives := make([]life, len(p.Buffers))
+	stepped := !slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.Level != 0 || b.LastLevel != 0 })
+	for i, a := range p.Buffers {
+		lives[i] = life{math.MaxInt, math.MinInt, math.MaxInt, math.MinInt}
+		for j, b := range p.Buffers {
+			if i != j && (a.Group == 0 || a.Group != b.Group || plan.Slots[j].Arena == NoArena) {
+				continue
+			}
+			l := life{b.First, b.Last, b.Level, b.LastLevel}
+			if stepped {
+				l.level, l.deep = b.First, b.Last-1
+			}
+			if o.Mode == TLSF && b.Lane.Copy {
+				l.last += b.Last - b.First
+			}
+			lives[i] = life{min(lives[i].first, l.first), max(lives[i].last, l.last), min(lives[i].level, l.level), max(lives[i].deep, l.deep)}
+		}
+		if o.Mode == TLSF && a.Lane.Copy && a.Group != 0 { // the group is held for the length of its own life
+			first, last := math.MaxInt, math.MinInt
+			for j, b := range p.Buffers {
+				if b.Group == a.Group && plan.Slots[j].Arena != NoArena {
+					first, last = min(first, b.First), max(last, b.Last)
+				}
+			}
+			lives[i].first, lives[i].last = first, 2*last-first
+		}
+	}
+	var sum int64
+	for i, a := range plan.Arenas {
+		if a.Size < 0 || o.Segment > 0 && a.Size > o.Segment {
+			return fmt.Errorf("the size of arena %d", i)
+		}
+		sum += a.Size
+	}
+	if sum != plan.Committed {
+		return fmt.Errorf("sum")
+	}
+	guarded := func(b Buffer) int64 {
+		if o.TailGuard && b.Boundary != None && bytes(b) > 0 {
+			return bytes(b) + max(128, o.Alignment)
+		}
+		return bytes(b)
+	}
+	for i, a := range p.Buffers {
+		s := plan.Slots[i]
+		if s.Arena == NoArena {
+			if !slices.ContainsFunc(plan.Unplanned, func(u Unplanned) bool { return u.Buffer == i }) {
+				return fmt.Errorf("%d is missing", i)
+			}
+			continue
+		}
+		if s.Arena < 0 || s.Arena >= len(plan.Arenas) || s.Size != bytes(a) || s.Offset < 0 || s.Offset > plan.Arenas[s.Arena].Size ||
+			guarded(a) > plan.Arenas[s.Arena].Size-s.Offset {
+			return fmt.Errorf("%d outside", i)
+		}
+		home := plan.Arenas[s.Arena]
+		if bytes(a) > 0 && (s.Offset%max(1, a.Align) != 0 || s.Offset%max(1, o.Alignment) != 0) {
+			return fmt.Errorf("%d misaligned", i)
+		}
+		if home.Device != a.Lane.Device || o.Mode == TLSF && home.Copy != a.Lane.Copy || a.Fixed && bytes(a) > 0 && home.Start+s.Offset != a.Offset {
+			return fmt.Errorf("%d in the wrong place", i)
+		}
+		for j, b := range p.Buffers[:i] {
+			r := plan.Slots[j]
+			if r.Arena == NoArena {
+				continue
+			}
+			if a.Group != 0 && a.Group == b.Group {
+				if r.Arena != s.Arena || r.Offset != s.Offset {
+					return fmt.Errorf("%d and %d torn apart", i, j)
+				}
+				continue
+			}
+			if r.Arena != s.Arena || guarded(a) == 0 || guarded(b) == 0 || s.Offset >= r.Offset+guarded(b) || r.Offset >= s.Offset+guarded(a) {
+				continue
+			}
+			l, m := lives[i], lives[j]
+			if l.first < m.last && m.first < l.last || o.Mode == TLSF && l.level <= m.deep && m.level <= l.deep ||
+				o.Mode == Disabled || o.ArenaNoReuse {
+				return fmt.Errorf("%d and %d overlap", i, j)
+			}
+		}
+	}
+	return nil
+}
+
+// smallest finds the size of the smallest arena for blocks on one device by trying all orders:
+// from any arrangement, placing the blocks by offset, each as low as it goes, gives one that is no
+// larger.
+func smallest(sp *space, best int64) int64 {
+	placed := make([]int, 0, len(sp.blocks))
+	var left []int
+	var top int64
+	for i := range sp.blocks {
+		switch k := &sp.blocks[i]; {
+		case k.movable():
+			left = append(left, i)
+		case k.size > 0:
+			placed = append(placed, i)
+			top = max(top, k.offset+k.size)
+		}
+	}
+	var try func(top int64)
+	try = func(top int64) {
+		if top >= best {
+			return
+		}
+		if len(left) == 0 {
+			best = top
+			return
+		}
+		for n := range left {
+			i := left[n]
+			k := &sp.blocks[i]
+			k.offset = lowestFree(sp, k, placed)
+			left[n] = left[len(left)-1]
+			left = left[:len(left)-1]
+			placed = append(placed, i)
+			try(max(top, k.offset+k.size))
+			placed = placed[:len(placed)-1]
+			left = append(left, i)
+			left[n], left[len(left)-1] = i, left[n]
+		}
+	}
+	try(top)
+	return best
+}
+
+// lowestFree tries 0 and the top of each placed block.
+func lowestFree(sp *space, k *block, placed []int) int64 {
+	lowest := int64(math.MaxInt64)
+	tops := []int64{0}
+	for _, j := range placed {
+		tops = append(tops, sp.blocks[j].offset+sp.blocks[j].size)
+	}
+	for _, at := range tops {
+		at = roundUp(at, k.align)
+		free := !slices.ContainsFunc(placed, func(j int) bool {
+			b := &sp.blocks[j]
+			return b.first < k.last && k.first < b.last && b.offset < at+k.size && at < b.offset+b.size
+		})
+		if free {
+			lowest = min(lowest, at)
+		}
+	}
+	return lowest
+}
+
+// layered is a synthetic network: n buffers, 30 to 40 of them alive at a time, sizes from a few.
+func layered(n int, seed uint64) *Problem {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	sizes := []int64{1 << 10, 4 << 10, 12 << 10, 48 << 10, 64 << 10, 196608, 786432, 1 << 20}
+	p := &Problem{}
+	for i := range n {
+		life := 2 + int(rnd.ExpFloat64()*35)
+		p.Buffers = append(p.Buffers, Buffer{ID: i, Size: sizes[rnd.IntN(len(sizes))], First: i, Last: i + life})
+	}
+	return p
+}
+
+// puzzle cuts a rectangle of time and memory into n pieces that fill it: the smallest arena is
+// height. Some seeds are hard.
+func puzzle(n int, width int, height int64, seed uint64) *Problem {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	type piece struct {
+		first, last int
+		low, high   int64
+	}
+	pieces := []piece{{0, width, 0, height}}
+	for len(pieces) < n {
+		i := rnd.IntN(len(pieces))
+		q := pieces[i]
+		if rnd.IntN(2) == 0 && q.last-q.first > 1 {
+			cut := q.first + 1 + rnd.IntN(q.last-q.first-1)
+			pieces[i].last = cut
+			pieces = append(pieces, piece{cut, q.last, q.low, q.high})
+		} else if q.high-q.low > 1 {
+			cut := q.low + 1 + rnd.Int64N(q.high-q.low-1)
+			pieces[i].high = cut
+			pieces = append(pieces, piece{q.first, q.last, cut, q.high})
+		}
+	}
+	p := &Problem{}
+	for i, q := range pieces {
+		p.Buffers = append(p.Buffers, Buffer{ID: i, Name: fmt.Sprintf("p%d", i), Size: q.high - q.low, First: q.first, Last: q.last})
+	}
+	return p
+}
+
+func benchmarkSolve(b *testing.B, p *Problem, o Options) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Solve(p, o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(max(1, len(p.Buffers))), "ns/buffer")
+}
