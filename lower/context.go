@@ -32,8 +32,11 @@ type row struct {
 var families = map[string][][]row{
 	"ai.onnx": {mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
 		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows,
-		controlRows, sequenceRows},
-	"com.microsoft": {contribRows, contribAttentionRows, contribQuantRows},
+		controlRows, sequenceRows, detectionRows, fourierRows, randomRows, attentionLikeRows},
+	"ai.onnx.ml":               {mlRows},
+	"ai.onnx.preview":          {previewRows},
+	"ai.onnx.preview.training": {trainingRows},
+	"com.microsoft":            {contribRows, contribAttentionRows, contribQuantRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it

@@ -23,6 +23,8 @@ var dynamicRank = map[string]func(in []*ir.Value) int{
 	"Size":            func([]*ir.Value) int { return 0 },
 	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in[0]), plus(rankOf(in[1]), -1)) },
 	"GatherND":        func([]*ir.Value) int { return -1 },
+	"STFT":            func([]*ir.Value) int { return 4 },
+	"MelWeightMatrix": func([]*ir.Value) int { return 2 },
 	"MatMul":          func([]*ir.Value) int { return -1 },
 }
 
@@ -107,6 +109,7 @@ var sourceDType = map[string]func(c *Context) tensor.DType{
 	"ConvInteger":     func(*Context) tensor.DType { return tensor.I32 },
 	"Cast":            func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
 	"ConstantOfShape": constantOfShapeDType,
+	"MelWeightMatrix": func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("output_datatype", int(tensor.F32))) },
 	"Equal":           boolDType, "Less": boolDType, "Greater": boolDType, "LessOrEqual": boolDType, "GreaterOrEqual": boolDType,
 	"And": boolDType, "Or": boolDType, "Xor": boolDType, "Not": boolDType, "IsNaN": boolDType, "IsInf": boolDType,
 }
