@@ -20,11 +20,11 @@ type expression struct {
 }
 
 func (e expression) of(args ...string) string {
+	var pairs []string
 	for i := len(args) - 1; i >= 0; i-- { // $12 before $1
-		a := args[i]
-		e.text = strings.ReplaceAll(e.text, fmt.Sprintf("$%d", i+1), a)
+		pairs = append(pairs, fmt.Sprintf("$%d", i+1), args[i])
 	}
-	return e.text
+	return strings.NewReplacer(pairs...).Replace(e.text)
 }
 
 // each is the launch that computes y element by element from operands that broadcast to it. Each invocation writes whole

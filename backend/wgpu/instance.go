@@ -75,6 +75,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		in.values[v.ID] = inputs[i]
 	}
 	defer func() {
+		if r := recover(); r != nil { // of an op's Eval: the process lives on
+			err = fmt.Errorf("internal error: %v", r)
+		}
 		if err != nil && in.recording {
 			in.encoder.Abandon()
 			in.recording = false

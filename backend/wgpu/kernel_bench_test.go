@@ -113,3 +113,34 @@ func benchmarkMatMul(b *testing.B, d *Device, m, n, k int, t tile, splits int) {
 	}
 	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
+
+// BenchmarkRecord times what the host does for a run of a hundred dispatches: recording and submitting it.
+func BenchmarkRecord(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	d, err := Open(backend.Options{})
+	require.NoError(b, err)
+	defer d.Close()
+	x := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{64}, strides: []int{1}}
+	l := each("neg", x, elements[tensor.F32], []*operand{x}, []element{elements[tensor.F32]}, expression{text: "-($1)"})
+	p, err := d.pipeline(l.shader)
+	require.NoError(b, err)
+	params, err := d.gpu.Buffer("params", paramBytes, native.ForUniforms)
+	require.NoError(b, err)
+	memory, err := d.gpu.Buffer("memory", 256, native.ForStorage)
+	require.NoError(b, err)
+	g, err := d.gpu.Bind(p, []native.Range{{Buffer: params, Size: paramBytes}, {Buffer: memory, Size: 256}})
+	require.NoError(b, err)
+	e := d.gpu.Encoder()
+	for range b.N {
+		require.NoError(b, e.Begin())
+		for range 100 {
+			e.Dispatch(p, g, l.groups)
+		}
+		require.NoError(b, e.Submit())
+		b.StopTimer()
+		require.NoError(b, d.gpu.Poll())
+		b.StartTimer()
+	}
+}

@@ -139,7 +139,11 @@ func (l *loader) load() error {
 // step lists what a node does: its launches if its kernel takes it as it is, its Eval otherwise.
 func (l *loader) step(i int, n *ir.Node) error {
 	if l.takes(n) {
-		launches, err := l.d.rows[n.Op.Kind()].bind(l.binder, n)
+		var launches []launch
+		var err error
+		if !empty(n) {
+			launches, err = l.d.rows[n.Op.Kind()].bind(l.binder, n)
+		}
 		if err == nil {
 			err = l.launches(i, n, launches)
 		}
@@ -155,14 +159,12 @@ func (l *loader) takes(n *ir.Node) bool {
 	if l.d.target.Where(n) != target.OnKernel {
 		return false
 	}
-	empty := true
 	for _, v := range n.Outputs {
 		if !l.onDevice(v, false) {
 			return false
 		}
-		empty = empty && v.Type.Sizes().Elements() == 0
 	}
-	if empty {
+	if empty(n) {
 		return true
 	}
 	pieces := l.d.rows[n.Op.Kind()].pieces
@@ -171,6 +173,16 @@ func (l *loader) takes(n *ir.Node) bool {
 			continue
 		}
 		if !l.onDevice(v, pieces != nil && pieces(i)) || v.Type.Sizes().Elements() == 0 && n.Op.Kind() != ir.KindConcat {
+			return false
+		}
+	}
+	return true
+}
+
+// empty reports whether a node's results have no elements.
+func empty(n *ir.Node) bool {
+	for _, v := range n.Outputs {
+		if v.Type.Sizes().Elements() > 0 {
 			return false
 		}
 	}

@@ -47,7 +47,7 @@ var rowCases = map[string]string{
 	"clip":            `(%0 "x": f32[3,s], %1 "lo": f32[], %2 "hi": f32[]) { %3 = clip(%0, %1) %4 = clip(%3, _, %2) return %4 as "y" }`,
 	"cast":            `(%0 "x": i64[s]) { %1: f32[s] = cast(%0) {to=f32} %2: bool[s] = cast(%1) {to=bool} %3: i32[s] = cast(%2) {to=i32} %4: i64[s] = cast(%3) {to=i64} return %4 as "y" }`,
 	"cast back":       `(%0 "x": f32[s]) { const %9: f32[1] = [1e10] %1 = mul(%0, %9) %2: i64[s] = cast(%1) {to=i64} %3: f32[s] = cast(%2) {to=f32} %4: i32[s] = cast(%1) {to=i32} return %2 as "a", %3 as "b", %4 as "c" }`,
-	"map":             `(%0 "x": i64[2,s], %1 "z": f32[s]) { %2 = map(%0, %1) {expr=[cast(in0) {to=f32}, sub(in1, x0), greater(x1, in1), where(x2, x1, x0), mul(x3, x1)]} return %2 as "y" }`,
+	"map":             `(%0 "x": i64[2,s], %1 "z": f32[s]) { %2 = map(%0, %1) {expr=[cast(in0) {to=f32}, sub(in1, x0), greater(x1, in1), where(x2, x1, x0), sub(x0, x3), div(in1, x4)]} return %2 as "y" }`,
 	"copy":            `(%0 "x": f32[s,3,2]) { %1 = transpose(%0) {perm=[2,0,1]} return %1 as "y" }`,
 	"copy i64":        `(%0 "x": i64[s,3]) { %1 = transpose(%0) {perm=[1,0]} return %1 as "y" }`,
 	"copy bool":       `(%0 "x": f32[s,3]) { %1: bool[s,3] = cast(%0) {to=bool} %2 = transpose(%1) {perm=[1,0]} return %2 as "y" }`,
@@ -66,6 +66,7 @@ var rowCases = map[string]string{
 	"rmsnorm":         `(%0 "x": f32[3,s], %1 "w": f32[s]) { %2 = layernorm(%0, %1) {axes=1, eps=1e-05, rms=true} return %2 as "y" }`,
 	"embedding":       `(%0 "t": f32[s,12], %1 "i": i64[2,3], %2 "u": f32[5,12], %3 "w": f32[12], %4 "b": f32[12]) { %5 = embedding(%3, %4, %0, %1, %2, _) {eps=1e-05} return %5 as "y" }`,
 	"embedding rms":   `(%0 "t": f32[s,7], %1 "i": i32[2,3], %2 "u": f32[1,7]) { %5 = embedding(_, _, %0, %1, %2, _) {eps=1e-05, rms=true} return %5 as "y" }`,
+	"empty":           `(%0 "x": f32[2,s]) { %1 = slice(%0) {starts=[0,0], sizes=[2,0], steps=[1,1]} %2 = neg(%1) %3 = concat(%2, %0) {axis=1} %4 = softmax(%2) {axis=1} return %3 as "y", %4 as "z" }`,
 	"host between":    `(%0 "x": f32[3,s], %1 "i": i64[3,s]) { %2 = exp(%0) %3 = argmax(%2) {axis=1, keepdims=true} %4: f32[3,1] = cast(%3) {to=f32} %5 = add(%4, %2) return %5 as "y" }`,
 	"matmul":          `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
