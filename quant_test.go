@@ -127,3 +127,46 @@ func TestTaps(t *testing.T) {
 		})
 	}
 }
+
+// TestQuantisedSaved saves programs with packed weights of every kind and opens them for other levels of instructions, which
+// pack them anew.
+func TestQuantisedSaved(t *testing.T) {
+	dir := os.Getenv("RLXC_FIXTURES")
+	if dir == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
+		t.Run(name, func(t *testing.T) {
+			m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
+			require.NoError(t, err)
+			defer m.Close()
+			in := rlxc.Tensors{}
+			for i, v := range m.Inputs() {
+				in[v.Name] = readPB(t, filepath.Join(dir, name, "test_data_set_1", fmt.Sprintf("input_%d.pb", i)))
+			}
+			run := func(m *rlxc.Model, level string) (*rlxc.Program, rlxc.Tensors) {
+				p, err := m.Compile(rlxc.CompileOptions{CPU: level})
+				require.NoError(t, err)
+				s, err := p.NewSession()
+				require.NoError(t, err)
+				t.Cleanup(func() { s.Close(); p.Close() })
+				out, err := s.Run(context.Background(), in)
+				require.NoError(t, err)
+				return p, out
+			}
+			p, want := run(m, "")
+			file := filepath.Join(t.TempDir(), "saved.rlxc")
+			require.NoError(t, p.Save(file))
+			saved, err := rlxc.Open(file)
+			require.NoError(t, err)
+			defer saved.Close()
+			for _, level := range []string{"", "generic"} {
+				_, got := run(saved, level)
+				for output := range want {
+					_, angle := departure(got[output], want[output])
+					require.Less(t, angle, 1e-6, "%s at level %q", output, level)
+				}
+			}
+		})
+	}
+}

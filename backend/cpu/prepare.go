@@ -14,7 +14,15 @@ import (
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
 	var slab tensor.Slab
-	count := d.packQMatMul(g, &slab) + d.packNBits(g, &slab)
+	count, err := d.packQMatMul(g, &slab)
+	if err != nil {
+		return 0, err
+	}
+	blocks, err := d.packNBits(g, &slab)
+	if err != nil {
+		return 0, err
+	}
+	count += blocks
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

@@ -43,33 +43,69 @@ func nBitsPackable(n *ir.Node) bool {
 		(zeros == nil || zeros.Const != nil && zeros.Type.DType == tensor.U8)
 }
 
-// packNBits packs the weights of products in blocks.
-func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int) {
+// packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
+// instructions.
+func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.MatMulNBits)
-		if !ok || n.Inputs[ir.NBitsCodes].Packed != nil || d.target.Where(n) != target.OnKernel {
+		if !ok || d.target.Where(n) != target.OnKernel {
 			continue
 		}
-		codes, scales := n.Inputs[ir.NBitsCodes].Const, n.Inputs[ir.NBitsScales].Const
 		var zeros []byte
 		if z := ir.Operand(n.Inputs, ir.NBitsZeros); z != nil {
 			zeros = z.Const.Bytes()
 		}
-		src := codes.Bytes()
-		if op.Bits == 2 {
-			src, zeros = fourBits(op, src, zeros)
+		w, p := n.Inputs[ir.NBitsCodes], d.set.NewPackQ4(op.K, op.N, op.Block)
+		var src []byte
+		switch {
+		case w.Packed == nil && op.Bits == 2:
+			src, zeros = fourBits(op, w.Const.Bytes(), zeros)
+		case w.Packed == nil:
+			src = w.Const.Bytes()
+		case w.Packed.Layout == p.Layout() && w.Packed.Data != nil && len(w.Packed.Data.Bytes()) == p.Bytes():
+			continue
+		default:
+			if src, err = unpackQ4(w.Packed, op); err != nil {
+				return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
+			}
+			if op.Bits == 2 {
+				_, zeros = fourBits(op, nil, zeros)
+			}
 		}
-		wide := tensor.New(tensor.F32, scales.Len())
-		copy(tensor.Of[float32](wide), floatsOf(d.set, scales))
-		p := d.set.NewPackQ4(op.K, op.N, op.Block)
+		scales := floatsOf(d.set, n.Inputs[ir.NBitsScales].Const)
 		data := slab.Tensor(tensor.U8, p.Bytes())
-		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, tensor.Of[float32](wide), zeros) })
-		v := g.NewValue(n.Inputs[ir.NBitsCodes].Name, n.Inputs[ir.NBitsCodes].Type)
+		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, scales, zeros) })
+		v := g.NewValue(w.Name, w.Type)
 		v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}
 		n.SetInput(ir.NBitsCodes, v)
 		count++
 	}
-	return count
+	return count, nil
+}
+
+// unpackQ4 gives the 4-bit codes of a packed matrix (kernel.PackQ4) as MatMulNBits has them, whatever level it was packed
+// for.
+func unpackQ4(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
+	blocks, half := op.Blocks(), op.Block/2
+	width, vec, err := panels(p, "q4", blocks*(2+op.Block/8), op.N, 0)
+	if err != nil {
+		return nil, err
+	}
+	out, src := make([]byte, op.N*blocks*half), p.Data.Bytes()
+	for first := 0; first < op.N; first += width {
+		cols := min(width, op.N-first)
+		row := (cols + vec - 1) / vec * vec
+		for b := range blocks {
+			size := row * (8 + half)
+			codes := src[first*blocks*(8+half)+b*size+8*row:]
+			for i := range half {
+				for c := range cols {
+					out[((first+c)*blocks+b)*half+i] = codes[i*row+c]
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 // floatsOf gives constants of any float type as float32.
