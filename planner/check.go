@@ -15,6 +15,9 @@ func Check(p *Problem, plan *Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
+	if err := plan.Options.validate(); err != nil {
+		return err
+	}
 	if len(plan.Slots) != len(p.Buffers) {
 		return fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
 	}

@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,4 +114,22 @@ func TestFileRoundTrip(t *testing.T) {
 	require.NoError(t, Check(f.Problem, f.Plan))
 	_, err = ReadFile(bytes.NewReader(out.Bytes()[:out.Len()/2]))
 	require.ErrorContains(t, err, "not a plan file")
+}
+
+func TestPictureShowsEveryBufferAndEscapesNames(t *testing.T) {
+	p := chain(5, 100)
+	p.Buffers[1].Name, p.Buffers[1].Kind, p.Buffers[1].Detail = "<script>", "MatMul", "f32[5,5]"
+	p.Buffers[4].Boundary = Param
+	var out bytes.Buffer
+	require.NoError(t, solve(t, p, Activations()).WriteHTML(&out, p, "a plan"))
+	text := out.String()
+	require.Equal(t, 4, strings.Count(text, "<rect"))
+	require.Contains(t, text, "&lt;script&gt; MatMul f32[5,5]\n100 bytes at 128\nsteps 1 to 2")
+	require.NotContains(t, text, "<script>")
+	require.NotContains(t, text, "ZgotmplZ", "a value in the wrong context")
+	require.Contains(t, text, "style=\"background:hsl(")
+	require.Contains(t, text, "not planned: e (100 bytes): parameters have their own segment")
+	require.Contains(t, text, "lower bound 256")
+	require.Equal(t, 1, strings.Count(text, "<polyline"))
+	require.NotContains(t, text, "http", "self-contained")
 }

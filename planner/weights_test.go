@@ -1,0 +1,65 @@
+package planner
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program is a chain with parameters that live from start to end.
+func program(params map[string]int64) *Problem {
+	p := chain(4, 100)
+	for _, name := range []string{"a.w", "b.w", "c.w"} {
+		if size := params[name]; size > 0 {
+			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Size: size, First: 0, Last: 5, Boundary: Param})
+		}
+	}
+	return p
+}
+
+func TestSharedWeights(t *testing.T) {
+	encoder, classifier := program(map[string]int64{"b.w": 300, "a.w": 100}), program(map[string]int64{"c.w": 10, "a.w": 100})
+	w, err := NewSharedWeightLayout(Activations(), encoder, classifier)
+	require.NoError(t, err)
+	require.Equal(t, &SharedWeightLayout{Size: 512, Slots: []WeightSlot{{"a.w", 0, 100}, {"b.w", 128, 300}, {"c.w", 448, 10}}}, w)
+	for _, p := range []*Problem{encoder, classifier} {
+		plan := solve(t, p, Activations())
+		require.NotEmpty(t, plan.Unplanned)
+		committed := plan.Committed
+		require.NoError(t, w.Apply(p, plan))
+		require.NoError(t, Check(p, plan))
+		require.NoError(t, checkSlowly(p, plan))
+		require.Empty(t, plan.Unplanned)
+		require.Equal(t, committed, plan.Committed, "the segment is not the plan's")
+		require.Equal(t, Arena{Size: 512, Weights: true}, plan.Arenas[plan.Slots[4].Arena])
+	}
+	require.NoError(t, w.Apply(program(nil), solve(t, program(nil), Activations())))
+
+	_, err = NewSharedWeightLayout(Activations(), encoder, program(map[string]int64{"a.w": 99}))
+	require.EqualError(t, err, "program 1: parameter a.w has 99 bytes here and 100 bytes elsewhere")
+	other := program(map[string]int64{"a.w": 99})
+	require.ErrorContains(t, w.Apply(other, solve(t, other, Activations())), "parameter a.w needs 99 bytes, the shared weights hold 100")
+	require.ErrorContains(t, w.Apply(encoder, solve(t, encoder, Inference())), "without AllocateParams")
+	require.ErrorContains(t, (&SharedWeightLayout{}).Apply(encoder, solve(t, encoder, Activations())), "no parameter a.w")
+}
+
+func TestBackwardTakesTheForwardOffsets(t *testing.T) {
+	forward := program(map[string]int64{"a.w": 100, "b.w": 300})
+	plan := solve(t, forward, Inference())
+	w, err := FromForward(forward, plan)
+	require.NoError(t, err)
+	backward := program(map[string]int64{"b.w": 300, "a.w": 100})
+	back := solve(t, backward, BackwardActivationsOnly())
+	require.Less(t, back.Committed, plan.Committed)
+	require.NoError(t, w.Apply(backward, back))
+	require.NoError(t, Check(backward, back))
+	for i := range forward.Buffers {
+		for j := range backward.Buffers {
+			if b := forward.Buffers[i]; b.Boundary == Param && b.Name == backward.Buffers[j].Name {
+				require.Equal(t, plan.Slots[i].Offset, back.Slots[j].Offset)
+			}
+		}
+	}
+	_, err = FromForward(forward, solve(t, forward, Activations()))
+	require.ErrorContains(t, err, "plan it with AllocateParams")
+}
