@@ -41,7 +41,7 @@ var passes = []pass{
 	{name: "cse", level: O1, run: cse},
 
 	// Products of codes are written in many ways, which the passes below would take apart.
-	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
+	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), blockRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
 	{name: "roundings", level: O2, rules: slices.Concat(roundingRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.

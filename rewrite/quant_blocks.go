@@ -1,0 +1,83 @@
+package rewrite
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// blockRules make products with weights that DequantizeLinear expands in blocks, as onnxruntime's 4-bit quantiser writes
+// them for ONNX alone, the products with weights in blocks that they are.
+func blockRules() []*Rule {
+	a, bias, residual := value(), value(), value()
+	w := value().when("a constant dequantised in blocks along its rows", func(_ *match, v *ir.Value) bool {
+		if !isDequantized(v) || len(v.Type.Shape) != 2 || !foldInputs(v.Def) {
+			return false
+		}
+		return v.Def.Op.(ir.Dequantize).Block > 0
+	})
+	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
+	return []*Rule{{Name: "matmul_nbits.dequantized", pattern: product, near: 2, build: func(m *match) *ir.Value {
+		op, q := opOf[ir.MatMul](m, product), m.get(w).Def
+		o := q.Op.(ir.Dequantize)
+		along := 0
+		if op.TransB {
+			along = 1
+		}
+		codes := q.Inputs[0].Const
+		d := codes.DType()
+		if !d.IsInt() || d.Bits() > 8 || o.Axis != along || op.Scale() != 1 {
+			return m.refuse("its weights are not integers in blocks along what is summed")
+		}
+		s := codes.Shape()
+		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
+		packed, zeros := blockCodes(nb, codes, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
+		scales := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks())
+		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, q.Inputs[1].Const.Float64(from)) })
+		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
+		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
+	}}}
+}
+
+// each visits the numbers of a matrix [N,count] that lies as [count,N] when along is 0, with where each of them lies.
+func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
+	for n := range o.N {
+		for i := range count {
+			from := n*count + i
+			if along == 0 {
+				from = i*o.N + n
+			}
+			f(n, i, from)
+		}
+	}
+}
+
+// unsignedCode is code i of t with the smallest number of its type as 0.
+func unsignedCode(t *tensor.Tensor, i int) byte {
+	v := t.Int64(i)
+	if t.DType().IsSigned() {
+		v += 1 << (t.DType().Bits() - 1)
+	}
+	return byte(v)
+}
+
+// blockCodes lays codes out as MatMulNBits has them.
+func blockCodes(o ir.MatMulNBits, codes *tensor.Tensor, along int) *tensor.Tensor {
+	per, row := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8
+	t := tensor.New(tensor.U8, o.N, o.Blocks(), o.Block*o.Bits/8)
+	each(o, o.K, along, func(n, k, from int) { t.Bytes()[n*row+k/per] |= unsignedCode(codes, from) << (k % per * o.Bits) })
+	return t
+}
+
+// blockZeros lays zero points out as MatMulNBits has them; those that are left out are 0.
+func blockZeros(o ir.MatMulNBits, zero *ir.Value, d tensor.DType, along int) *tensor.Tensor {
+	per, row := 8/o.Bits, (o.Blocks()*o.Bits+7)/8
+	var source *tensor.Tensor
+	if zero != nil {
+		source = zero.Const
+	} else {
+		source = tensor.New(d, o.N*o.Blocks())
+	}
+	t := tensor.New(tensor.U8, o.N, row)
+	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= unsignedCode(source, from) << (b % per * o.Bits) })
+	return t
+}
