@@ -57,7 +57,7 @@ func newReply() *reply {
 
 func (r *reply) drop() { replies.Delete(r.id) }
 
-func (r *reply) set(status uint32, handle uintptr, data *byte, n uintptr) {
+func (r *reply) set(status uint32, handle, data, n uintptr) {
 	r.status, r.handle, r.message = status, handle, goString(data, n)
 	r.done.Store(true)
 }
@@ -69,18 +69,20 @@ func replyOf(id uintptr) *reply {
 	return &reply{}
 }
 
-// goString copies a WGPUStringView.
-func goString(data *byte, n uintptr) string {
-	if data == nil || n == 0 {
+// goString copies a WGPUStringView. Its data is no Go pointer until it is known to be one: the library gives 1 for strings
+// without bytes, and a Go pointer of that value on a stack ends the process when the stack grows.
+func goString(data, n uintptr) string {
+	if data == 0 || n == 0 {
 		return ""
 	}
+	p := *(**byte)(unsafe.Pointer(&data))
 	if n == ^uintptr(0) { // ends with a zero
 		n = 0
-		for *(*byte)(unsafe.Add(unsafe.Pointer(data), n)) != 0 {
+		for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
 			n++
 		}
 	}
-	return string(unsafe.Slice(data, n))
+	return string(unsafe.Slice(p, n))
 }
 
 // err is nil for status success, which is 1 in every enumeration.

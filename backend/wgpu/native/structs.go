@@ -10,6 +10,9 @@ type stringView struct {
 	length uintptr
 }
 
+// received is a WGPUStringView from the library (see goString).
+type received struct{ data, length uintptr }
+
 func view(s string) stringView { return stringView{unsafe.StringData(s), uintptr(len(s))} }
 
 type chained struct {
@@ -36,7 +39,7 @@ const realBackends = 1<<0 | 1<<2 | 1<<3
 
 type adapterInfo struct {
 	next                                      unsafe.Pointer
-	vendor, architecture, device, description stringView
+	vendor, architecture, device, description received
 	backend, kind, vendorID, deviceID         uint32
 	subgroupMin, subgroupMax                  uint32
 }
