@@ -81,7 +81,8 @@ var dequantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			return perTensor(n) && byteCode(n.Inputs[0].Type.DType) && n.Op.(ir.Dequantize).To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			o := n.Op.(ir.Dequantize)
+			return o.Block == 0 && byteCode(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -92,14 +93,35 @@ var dequantizeRow = row{
 			zero = in[2]
 		}
 		set := b.d.set
-		parts, cut := spread(y.len())
-		return step{parts: parts, run: func(m *machine, part, _ int) {
-			lo, hi := cut(part)
-			dst, src, z := y.f32(m)[lo:hi], x.bytes(m)[lo:hi], byteAt(&zero, m)
+		decode := func(dst []float32, src []byte, s float32, z int32) {
 			if x.dtype == tensor.I8 {
-				set.DequantizeS8(dst, signed(src), scale.f32(m)[0], int8(z))
+				set.DequantizeS8(dst, signed(src), s, int8(z))
 			} else {
-				set.DequantizeU8(dst, src, scale.f32(m)[0], uint8(z))
+				set.DequantizeU8(dst, src, s, uint8(z))
+			}
+		}
+		if perTensor(n) {
+			parts, cut := spread(y.len())
+			return step{parts: parts, run: func(m *machine, part, _ int) {
+				lo, hi := cut(part)
+				decode(y.f32(m)[lo:hi], x.bytes(m)[lo:hi], scale.f32(m)[0], byteAt(&zero, m))
+			}}, nil
+		}
+		axis := n.Op.(ir.Dequantize).Axis
+		size, inner := y.shape[axis], y.shape[axis+1:].Elements()
+		zeroAt := func(m *machine, i int) int32 {
+			z := zero
+			if z.span > 0 {
+				z.off, z.span = z.off+i, 1
+			}
+			return byteAt(&z, m)
+		}
+		runs := y.shape[:axis+1].Elements() // of one scale each
+		parts, perPart := rowParts(runs, inner)
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			dst, src, scales := y.f32(m), x.bytes(m), scale.f32(m)
+			for r := part * perPart; r < min((part+1)*perPart, runs); r++ {
+				decode(dst[r*inner:][:inner], src[r*inner:][:inner], scales[r%size], zeroAt(m, r%size))
 			}
 		}}, nil
 	},

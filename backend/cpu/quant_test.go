@@ -20,6 +20,8 @@ var quantCases = map[string]string{
 		%4 = quantize(%0, %1, %2) {to=u8} %5 = quantize(%0, %1, %3) {to=i8} %6 = quantize(%0, %1) {to=u8} return %4 as "a", %5 as "b", %6 as "c" }`,
 	"dequantize": `(%0 "x": u8[3,s], %1 "y": i8[3,s]) { const %2: f32[] = [0.25] const %3: u8[] = [250] const %4: i8[] = [-3]
 		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %2, %4) {to=f32} return %5 as "a", %6 as "b" }`,
+	"dequantize axis": `(%0 "x": u8[3,s,2], %1 "y": i8[s,7]) { const %2: f32[3] = data const %3: u8[3] = data const %4: f32[7] = data
+		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %4) {to=f32, axis=1} return %5 as "a", %6 as "b" }`,
 	"dynamic quantize": `(%0 "x": f32[5,s]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 as "codes", %2 as "scale", %3 as "zero" }`,
 	"codes u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2) return %3 as "y" }`,
 	"codes s8 u8 sums": `(%0 "a": i8[2,s,21]) { const %1: u8[21,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
