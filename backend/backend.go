@@ -23,12 +23,17 @@ type Options struct {
 	Level   string // of the CPU's instructions; empty for the best
 	Ops     target.Ops
 	Profile bool // instances are Profilers
+	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
+	// those weights are stored: tensor.Invalid for float32's own, or one of those that the backend lists.
+	Precision, Weights tensor.DType
 }
 
 // A Backend makes devices of one kind.
 type Backend struct {
 	Name string
 	Open func(Options) (Device, error)
+	// Precisions and Weights are the values that the Options of these names may have beside tensor.Invalid.
+	Precisions, Weights []tensor.DType
 }
 
 // A Device runs programs. Its methods may be called by several goroutines at once.
@@ -111,5 +116,26 @@ func Open(name string, o Options) (Device, error) {
 	if !ok {
 		return nil, fmt.Errorf("no backend %q: this program has %s", name, strings.Join(names, ", "))
 	}
+	if err := offered(name, "precision", o.Precision, b.Precisions); err != nil {
+		return nil, err
+	}
+	if err := offered(name, "weights", o.Weights, b.Weights); err != nil {
+		return nil, err
+	}
+	if o.Precision != tensor.Invalid && o.Weights != tensor.Invalid {
+		return nil, fmt.Errorf("weights of %s are multiplied as integers: leave out precision %s", o.Weights, o.Precision)
+	}
 	return b.Open(o)
+}
+
+// offered reports a wish that a backend cannot fulfil.
+func offered(backend, what string, wish tensor.DType, has []tensor.DType) error {
+	if wish == tensor.Invalid || slices.Contains(has, wish) {
+		return nil
+	}
+	names := []string{"what the model has"}
+	for _, d := range has {
+		names = append(names, d.String())
+	}
+	return fmt.Errorf("backend %s has no %s %s: it offers %s", backend, what, wish, strings.Join(names, ", "))
 }

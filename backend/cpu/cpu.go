@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // EnvLevel names the environment variable that forces a level of instructions.
@@ -20,14 +21,16 @@ const EnvLevel = "RLXC_CPU"
 const cacheLine = 64
 
 func init() {
-	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) }})
+	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
 }
 
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
 	set    *kernel.Set
 	pool   *kernel.Pool
-	times  bool // instances keep the times of their steps
+	times  bool   // instances keep the times of their steps
+	format format // of float32 weights
 	target *target.Target
 	rows   [ir.NumKinds]row
 }
@@ -52,7 +55,7 @@ func Open(o backend.Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile}
+	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o)}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine}
 	for k := range d.rows {

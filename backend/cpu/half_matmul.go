@@ -18,9 +18,14 @@ func halfLayout(d tensor.DType, inner string) string { return d.String() + " as 
 // packWeight lays out one matrix of floats.
 func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
 	if !isHalf(w.DType()) {
-		return d.pack(slab, w, transposed)
+		s := w.Shape()
+		k := s[len(s)-2]
+		if transposed {
+			k = s[len(s)-1]
+		}
+		return d.pack(slab, d.formatFor(k), w, transposed)
 	}
-	p := d.pack(new(tensor.Slab), widenConst(d.set, w), transposed)
+	p := d.pack(new(tensor.Slab), formatF32, widenConst(d.set, w), transposed)
 	data, wide := slab.Tensor(w.DType(), p.Data.Shape()...), tensor.Of[float32](p.Data)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), wide)
 	return &ir.Packed{Layout: halfLayout(w.DType(), p.Layout), Data: data}

@@ -21,8 +21,12 @@ func (d *Device) matMulRow() row {
 			Strided: matMulStrided,
 			InPlace: nil, // a tile of the result is written while others still read the operands
 			Scratch: func(n *ir.Node) []int64 {
-				if n.Inputs[ir.MatMulB].Packed != nil {
-					return nil
+				if p := n.Inputs[ir.MatMulB].Packed; p != nil {
+					f, err := formatOf(p)
+					if err != nil {
+						return nil // Prepare has said so
+					}
+					return formats[f].scratch(d, n)
 				}
 				g, _ := d.batch(n)
 				return []int64{int64(d.Threads()) * int64(align(g.ScratchBytes()))}
@@ -40,7 +44,12 @@ func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 func matMulStrided(n *ir.Node, i int, strides []int) bool {
 	switch i {
 	case ir.MatMulA:
-		return n.Inputs[ir.MatMulB].Packed == nil || mergesRows(n.Inputs[i].Type.Sizes(), strides)
+		p := n.Inputs[ir.MatMulB].Packed
+		if p == nil {
+			return true
+		}
+		f, _ := formatOf(p)
+		return mergesRows(n.Inputs[i].Type.Sizes(), strides) && (f == formatF32 || strides[len(strides)-1] == 1)
 	case ir.MatMulB:
 		return n.Inputs[i].Packed == nil
 	}
@@ -123,40 +132,66 @@ func offsets(lead tensor.Shape, o *operand) []int {
 	return out
 }
 
+// bindPacked makes the step of a product with a packed weight, by the weight's format.
 func bindPacked(b *binder, n *ir.Node) (step, error) {
-	op := n.Op.(ir.MatMul)
-	in, out := b.operands(n)
-	x, y := in[ir.MatMulA], out[0]
-	rank := len(x.shape)
-	k, cols := x.shape[rank-1], y.shape[len(y.shape)-1]
-	rows := 1
-	for _, d := range x.shape[:rank-1] {
-		rows *= d
+	packed, rows, cols, k := n.Inputs[ir.MatMulB].Packed, 0, 0, 0
+	f, err := formatOf(packed)
+	if err != nil {
+		return step{}, err
 	}
-	packed := n.Inputs[ir.MatMulB].Packed
-	if want := b.d.set.NewPackB(k, cols).Layout(); packed.Layout != want {
+	rows, cols, k = packedSizes(n)
+	if want, _ := formats[f].layout(b.d.set, k, cols); packed.Layout != want {
 		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", packed.Layout, want)
 	}
+	if rows == 0 || cols == 0 {
+		return step{}, nil
+	}
+	return formats[f].bind(b, n)
+}
+
+// packedSizes are the sizes of a product with a packed weight as one of matrices.
+func packedSizes(n *ir.Node) (rows, cols, k int) {
+	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	return a[:len(a)-1].Elements(), out[len(out)-1], a[len(a)-1]
+}
+
+func bindF32(b *binder, n *ir.Node) (step, error) {
+	rows, cols, k := packedSizes(n)
 	g := b.d.set.NewGemm(rows, cols, k)
-	args := kernel.GemmArgs{
-		ARow: x.strides[rank-2], ACol: x.strides[rank-1], B: tensor.Of[float32](packed.Data), CRow: cols,
-		Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols,
-	}
-	if x.shape[rank-2] == 1 && rank > 2 {
-		args.ARow = rowStride(&x)
-	}
-	var bias, residual operand
-	if given(n, ir.MatMulBias) {
-		bias = in[ir.MatMulBias]
-	}
-	if given(n, ir.MatMulResidual) {
-		residual = in[ir.MatMulResidual]
-	}
+	e := b.epilogue(n)
+	x, args := e.x, e.args
+	args.ARow, args.ACol, args.B = rowStride(&x), x.strides[len(x.strides)-1], tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
 	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
 		a := args
-		a.A, a.C, a.Bias, a.Residual = x.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
+		e.resolve(m, &a)
+		a.A = x.f32(m)
 		g.Run(part, &a)
 	}}, nil
+}
+
+// An epilogue is the operands of a product with a packed weight, but for the weight.
+type epilogue struct {
+	x, y, bias, residual operand
+	args                 kernel.GemmArgs // with what is known before a run
+}
+
+func (b *binder) epilogue(n *ir.Node) *epilogue {
+	op := n.Op.(ir.MatMul)
+	in, out := b.operands(n)
+	cols := out[0].shape[len(out[0].shape)-1]
+	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}}
+	if given(n, ir.MatMulBias) {
+		e.bias = in[ir.MatMulBias]
+	}
+	if given(n, ir.MatMulResidual) {
+		e.residual = in[ir.MatMulResidual]
+	}
+	return e
+}
+
+// resolve fills in where the operands are, but for A.
+func (e *epilogue) resolve(m *machine, a *kernel.GemmArgs) {
+	a.C, a.Bias, a.Residual = e.y.f32(m), e.bias.f32(m), e.residual.f32(m)
 }
 
 // rowStride is the distance of the rows of a tensor seen as a matrix: the stride of the innermost of its leading axes

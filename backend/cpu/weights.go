@@ -1,0 +1,244 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A format is how the constant matrix of a float32 product is packed, which decides how the product is computed.
+type format uint8
+
+const (
+	formatF32  format = iota // as it is
+	formatBF16               // rounded to bfloat16; a is rounded on the way, and sums are float32
+	formatS8                 // rounded to 127ths of each column's largest magnitude; each row of a is quantised on the way, and sums are exact
+	numFormats
+)
+
+// maxS8 is the largest K of which exact sums of u8·s8 fit an int32.
+const maxS8 = 1 << 16
+
+// formats is the list of formats. The name starts the layouts' names. Data are tensors of dtype.
+var formats = [numFormats]struct {
+	name   string
+	dtype  tensor.DType
+	layout func(s *kernel.Set, k, n int) (layout string, length int)
+	// pack lays out w, whose element (k, n) is at k·row + n·col.
+	pack func(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int)
+	// unpack is its opposite, from panels of width columns in whole vectors.
+	unpack func(dst []float32, src *tensor.Tensor, k, n, width, vec int)
+	// scratch and bind are the rest of a product's row.
+	scratch func(d *Device, n *ir.Node) []int64
+	bind    func(b *binder, n *ir.Node) (step, error)
+}{
+	formatF32: {
+		name: "f32", dtype: tensor.F32,
+		layout: func(s *kernel.Set, k, n int) (string, int) { p := s.NewPackB(k, n); return p.Layout(), p.Len() },
+		pack:   packF32,
+		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
+			unpackWords(tensor.Of[float32](src), 1, k, n, width, vec, func(i, _ int, x float32) { dst[i] = x })
+		},
+		scratch: func(*Device, *ir.Node) []int64 { return nil },
+		bind:    bindF32,
+	},
+	formatBF16: {
+		name: "bf16", dtype: tensor.BF16,
+		layout: func(s *kernel.Set, k, n int) (string, int) { p := s.NewPackBF16(k, n); return p.Layout(), p.Len() },
+		pack:   packBF16,
+		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
+			unpackWords(tensor.Of[uint16](src), 2, k, n, width, vec, func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
+		},
+		scratch: scratchBF16,
+		bind:    bindBF16,
+	},
+	formatS8: {
+		name: "s8", dtype: tensor.U8,
+		layout: func(s *kernel.Set, k, n int) (string, int) {
+			p := s.NewPackS8(k, n)
+			return p.Layout() + "/scaled", p.Bytes() + 4*n // the scales of the columns lie behind
+		},
+		pack: packS8,
+		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
+			codes, scales := signed(src.Bytes()), columnScales(src, n)
+			unpackWords(codes, 4, k, n, width, vec, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
+		},
+		scratch: scratchS8,
+		bind:    bindS8,
+	},
+}
+
+// formatAsked is the format that the options of a device ask for.
+func formatAsked(o backend.Options) format {
+	switch {
+	case o.Weights == tensor.I8:
+		return formatS8
+	case o.Precision == tensor.BF16:
+		return formatBF16
+	}
+	return formatF32
+}
+
+// formatOf is the format of a packed weight.
+func formatOf(p *ir.Packed) (format, error) {
+	name, _, _ := strings.Cut(p.Layout, "/")
+	for f := range formats {
+		if formats[f].name == name {
+			return format(f), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown packed layout %q: compile the model again", p.Layout)
+}
+
+// formatFor is the format to pack a float32 weight of k rows in.
+func (d *Device) formatFor(k int) format {
+	if d.format == formatS8 && k > maxS8 {
+		return formatF32
+	}
+	return d.format
+}
+
+// pack lays out one float32 matrix.
+func (d *Device) pack(slab *tensor.Slab, f format, w *tensor.Tensor, transposed bool) *ir.Packed {
+	s := w.Shape()
+	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
+	if transposed {
+		k, n, row, col = n, k, 1, s[len(s)-1]
+	}
+	layout, length := formats[f].layout(d.set, k, n)
+	data := slab.Tensor(formats[f].dtype, length)
+	formats[f].pack(d, data, floats(w), k, n, row, col)
+	return &ir.Packed{Layout: layout, Data: data}
+}
+
+// adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions, or in
+// float32 where less is asked for, is packed anew.
+func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again bool, err error) {
+	s := w.Type.Sizes()
+	k, n := s[len(s)-2], s[len(s)-1]
+	if transposed {
+		k, n = n, k
+	}
+	if isHalf(w.Type.DType) {
+		layout, _ := formats[formatF32].layout(d.set, k, n)
+		return d.adoptHalf(slab, w, layout, k, n)
+	}
+	has, err := formatOf(w.Packed)
+	if err != nil {
+		return false, fmt.Errorf("weight %q: %w", w.Name, err)
+	}
+	f := d.formatFor(k)
+	switch {
+	case f == formatF32:
+		f = has
+	case has != formatF32 && has != f:
+		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].name, formats[f].name)
+	}
+	if layout, length := formats[f].layout(d.set, k, n); w.Packed.Layout == layout {
+		return false, holds(w.Packed, f, length)
+	}
+	plain, err := unpack(w.Packed, k, n)
+	if err != nil {
+		return false, fmt.Errorf("weight %q: %w", w.Name, err)
+	}
+	w.Packed = d.pack(slab, f, plain, false)
+	return true, nil
+}
+
+// holds checks the data of a packed weight.
+func holds(p *ir.Packed, f format, length int) error {
+	if d := formats[f].dtype; p.Data == nil || p.Data.DType() != d || p.Data.Len() != length {
+		return fmt.Errorf("the packed weight does not hold %d %s", length, d)
+	}
+	return nil
+}
+
+// unpack gives the row-major [k,n] matrix of a packed one, whatever level it was packed for: the layout's name says how wide
+// a panel and a vector are (kernel.Pack).
+func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
+	f, err := formatOf(p)
+	if err != nil {
+		return nil, err
+	}
+	var width, vec int
+	if c, err := fmt.Sscanf(strings.TrimPrefix(p.Layout, formats[f].name), "/%d/%d", &width, &vec); c != 2 || err != nil || width <= 0 || vec <= 0 || width%vec != 0 {
+		return nil, fmt.Errorf("unknown packed layout %q: compile the model again", p.Layout)
+	}
+	per := 4 / formats[f].dtype.Size()
+	length := (k + per - 1) / per * per * ((n + vec - 1) / vec * vec)
+	if f == formatS8 {
+		length += 8 * n // the sums and scales of the columns
+	}
+	if err := holds(p, f, length); err != nil {
+		return nil, err
+	}
+	out := tensor.New(tensor.F32, k, n)
+	formats[f].unpack(tensor.Of[float32](out), p.Data, k, n, width, vec)
+	return out, nil
+}
+
+// unpackWords gives every element of a matrix that is packed in words of per neighbours along K, with its place in the
+// row-major one and its column.
+func unpackWords[T any](src []T, per, k, n, width, vec int, to func(i, col int, x T)) {
+	words := (k + per - 1) / per
+	for first := 0; first < n; first += width {
+		cols := min(width, n-first)
+		row := (cols + vec - 1) / vec * vec
+		panel := src[first*words*per:]
+		for r := range k {
+			line := panel[r/per*row*per+r%per:]
+			for c := range cols {
+				to(r*n+first+c, first+c, line[c*per])
+			}
+		}
+	}
+}
+
+func packF32(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+	p, to := d.set.NewPackB(k, n), tensor.Of[float32](dst)
+	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, to, w, row, col) })
+}
+
+func packBF16(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+	p, to := d.set.NewPackBF16(k, n), tensor.Of[uint16](dst)
+	own := align(p.ScratchBytes())
+	scratch := tensor.AlignedBytes(d.Threads() * own)
+	d.pool.Run(p.Parts(), func(part, worker int) { p.Run(part, to, w, row, col, scratch[worker*own:][:p.ScratchBytes()]) })
+}
+
+// columnScales are the scales behind an int8 weight of n columns.
+func columnScales(data *tensor.Tensor, n int) []float32 {
+	b := data.Bytes()
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b[len(b)-4*n:]))), n)
+}
+
+func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+	const strip = 64 // columns of a part
+	codes, scales := make([]byte, k*n), columnScales(dst, n)
+	d.pool.Run((n+strip-1)/strip, func(part, _ int) {
+		lo, hi := part*strip, min((part+1)*strip, n)
+		for i := range k {
+			for c := lo; c < hi; c++ {
+				scales[c] = max(scales[c], float32(math.Abs(float64(w[i*row+c*col]))))
+			}
+		}
+		for c := lo; c < hi; c++ {
+			scales[c] /= 127
+		}
+		for i := range k {
+			for c := lo; c < hi; c++ {
+				if scales[c] > 0 {
+					codes[i*n+c] = byte(int8(math.RoundToEven(float64(w[i*row+c*col] / scales[c]))))
+				}
+			}
+		}
+	})
+	p := d.set.NewPackS8(k, n)
+	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes()[:p.Bytes()], codes, n, 1, false) })
+}

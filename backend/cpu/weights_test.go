@@ -1,0 +1,183 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// lowCases are products with constant weights that read their first input directly or through views that keep rows whole.
+var lowCases = []string{"matmul weight", "matmul weight odd", "matmul residual", "matmul first", "matmul first kept", "matmul strided"}
+
+func init() {
+	rowCases["matmul weight odd"] = `(%0 "x": f32[2,s,21]) { const %1: f32[21,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=relu, alpha=0.5} return %3 as "y" }`
+	rowCases["matmul strided"] = `(%0 "x": f32[11,s]) { const %1: f32[11,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %1) return %3 as "y" }`
+}
+
+// roundings are what the options promise to do to the operands of a product: row by row to a, of K columns, and to b,
+// [K,N] or [N,K].
+var roundings = map[string]struct {
+	options backend.Options
+	a       func(set *kernel.Set, row []float32)
+	b       func(column []float32)
+}{
+	"bf16": {
+		backend.Options{Precision: tensor.BF16},
+		func(_ *kernel.Set, row []float32) { toBF16(row) },
+		toBF16,
+	},
+	"int8": {
+		backend.Options{Weights: tensor.I8},
+		func(set *kernel.Set, row []float32) {
+			scale, zero := kernel.DynamicScale(set.MinMax(row))
+			codes := make([]uint8, len(row))
+			set.QuantizeU8(codes, row, scale, zero)
+			set.DequantizeU8(row, codes, scale, zero)
+		},
+		func(column []float32) {
+			var largest float32
+			for _, x := range column {
+				largest = max(largest, float32(math.Abs(float64(x))))
+			}
+			for i, x := range column {
+				column[i] = float32(math.RoundToEven(float64(x/(largest/127)))) * (largest / 127)
+			}
+		},
+	},
+}
+
+func toBF16(row []float32) {
+	x := tensor.New(tensor.BF16, 1)
+	for i := range row {
+		x.SetFloat64(0, float64(row[i]))
+		row[i] = float32(x.Float64(0))
+	}
+}
+
+// lines applies f to all vectors along an axis, the last or the last but one, of a row-major tensor.
+func lines(t *tensor.Tensor, last bool, f func([]float32)) {
+	s, x := t.Shape(), tensor.Of[float32](t)
+	rows, cols := s[len(s)-2], s[len(s)-1]
+	for m := 0; m < len(x); m += rows * cols {
+		count, length, start, step := rows, cols, cols, 1
+		if !last {
+			count, length, start, step = cols, rows, 1, cols
+		}
+		line := make([]float32, length)
+		for i := range count {
+			for j := range line {
+				line[j] = x[m+i*start+j*step]
+			}
+			f(line)
+			for j := range line {
+				x[m+i*start+j*step] = line[j]
+			}
+		}
+	}
+}
+
+// TestLowerPrecision compares products of lower precision with Eval of operands that were rounded first. What is left are
+// the sums' own roundings, so that the tolerance is that of float32.
+func TestLowerPrecision(t *testing.T) {
+	for kind, r := range roundings {
+		for _, level := range []string{"generic", "avx2", "avx512", "avx512vnni", ""} {
+			set, err := kernel.Select(level)
+			if err != nil {
+				continue // this machine, or this build, has no such instructions
+			}
+			for _, threads := range []int{1, 2} {
+				o := r.options
+				o.Level, o.Threads = level, threads
+				d, err := cpu.Open(o)
+				require.NoError(t, err)
+				for _, name := range lowCases {
+					for _, s := range []int{1, 2, 7, 17, 63, 130} {
+						g, err := ir.Parse(`graph "case" ` + rowCases[name])
+						require.NoError(t, err)
+						b := ir.Binding{"s": s}
+						inputs := randomInputs(t, g, b)
+						given := append([]*tensor.Tensor{inputs[0].Clone()}, inputs[1:]...)
+						lines(inputs[0], name != "matmul strided", func(row []float32) { r.a(set, row) })
+						low, err := ir.Parse(`graph "case" ` + rowCases[name])
+						require.NoError(t, err)
+						for _, v := range low.Consts() {
+							if v.Const.Rank() == 2 {
+								v.Const = v.Const.Clone()
+								lines(v.Const, name == "matmul residual", r.b)
+							}
+						}
+						want, err := ir.Interpret(low, inputs)
+						require.NoError(t, err)
+						_, err = d.Prepare(g)
+						require.NoError(t, err)
+						got := run(t, d, g, b, given)
+						near(t, fmt.Sprintf("%s, %s, s=%d, level %q, %d threads", kind, name, s, level, threads), got[0], want[0])
+					}
+				}
+				require.NoError(t, d.Close())
+			}
+		}
+	}
+}
+
+func near(t *testing.T, name string, got, want *tensor.Tensor) {
+	t.Helper()
+	require.Equal(t, want.String(), got.String(), name)
+	for k := range want.Len() {
+		if w, x := want.Float64(k), got.Float64(k); !(math.Abs(w-x) <= 2e-5+2e-5*math.Abs(w)) {
+			t.Fatalf("%s: element %d is %v, Eval of rounded operands gives %v", name, k, x, w)
+		}
+	}
+}
+
+// TestAdoptedWeights opens weights that were packed for another level, or in float32 where less is asked for: the same
+// results come out as when they are packed at once.
+func TestAdoptedWeights(t *testing.T) {
+	const text = `graph "case" (%0 "x": f32[s,37]) { const %1: f32[37,101] = data %2 = matmul(%0, %1) return %2 as "y" }`
+	b := ir.Binding{"s": 9}
+	prepared := func(g *ir.Graph, o backend.Options) (*cpu.Device, error) {
+		d, err := cpu.Open(o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		_, err = d.Prepare(g)
+		return d, err
+	}
+	for kind, r := range roundings {
+		for _, level := range []string{"generic", ""} {
+			g, err := ir.Parse(text)
+			require.NoError(t, err)
+			inputs := randomInputs(t, g, b)
+			o := r.options
+			o.Level = level
+			d, err := prepared(g, o)
+			require.NoError(t, err)
+			want := run(t, d, g, b, inputs)
+			for _, first := range []backend.Options{{}, {Level: "generic"}, {Level: "generic", Precision: o.Precision, Weights: o.Weights}} {
+				g, err := ir.Parse(text)
+				require.NoError(t, err)
+				_, err = prepared(g, first)
+				require.NoError(t, err)
+				d, err := prepared(g, o)
+				require.NoError(t, err)
+				got := run(t, d, g, b, inputs)
+				require.Equal(t, want[0].Bytes(), got[0].Bytes(), "%s of %v", kind, first)
+				again, err := prepared(g, backend.Options{Level: level})
+				require.NoError(t, err, "a file keeps its precision")
+				require.Equal(t, want[0].Bytes(), run(t, again, g, b, inputs)[0].Bytes())
+			}
+			for other, o := range roundings {
+				if _, err := prepared(g, o.options); other != kind {
+					require.ErrorContains(t, err, "compile the model again")
+				}
+			}
+		}
+	}
+}
