@@ -137,9 +137,7 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	p.cut()
 	p.file = m.file
 	p.file.retain()
-	if p.stats.Packed > 0 {
-		p.file.Evict() // packing has read every weight; most are not needed again
-	}
+	p.tidy()
 	return p, nil
 }
 
@@ -258,7 +256,12 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	return &binding{planned: planned, program: prog, report: newReport(b, planned, t)}, nil
+	report := newReport(b, planned, t)
+	if p.opts.Backend == "cpu" {
+		parts := p.resident(bound, plan.Committed)
+		report.Resident, report.ResidentParts = parts.sum(), &parts
+	}
+	return &binding{planned: planned, program: prog, report: report}, nil
 }
 
 // claim states a plan in the words of package proof.

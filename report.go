@@ -19,6 +19,10 @@ type Report struct {
 	Plan    *planner.Plan    `json:"plan"`
 	// Weights is the size in bytes of the constants, packed or as the file has them.
 	Weights int64 `json:"weights"`
+	// Resident is the memory that a process which runs the program at these sizes is expected to hold, in bytes; only backend
+	// cpu has it, and so the parts that it is the sum of.
+	Resident      int64          `json:"resident,omitempty"`
+	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
 	// Steps is the number of steps of a run; views are none.
 	Steps int `json:"steps"`
 	// Host names the steps that run by the op's own Eval, for want of a kernel: slowly, and with memory of their own.

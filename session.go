@@ -25,6 +25,7 @@ type Session struct {
 	out  Tensors
 	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
 	seen []tensor.Shape
+	held int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 }
 
 // NewSession makes a session. It takes memory on its first run.
@@ -161,6 +162,11 @@ func (s *Session) bindInputs() error {
 	if err != nil {
 		return err
 	}
+	bound, err := s.p.bind(0, b)
+	if err != nil {
+		return err
+	}
+	s.settle(bound.report.ResidentParts)
 	s.last = inst
 	for i, t := range s.in {
 		s.seen[i] = t.Shape().Clone()

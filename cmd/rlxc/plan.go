@@ -31,7 +31,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
-		Long: `plan prints where every buffer of a model lies at the given sizes, and what every mode of the planner needs.
+		Long: `plan prints where every buffer of a model lies at the given sizes, and what every mode of the planner needs. Its line "resident"
+is the memory that a process which runs the model is expected to hold: pages of the model's file, packed weights, the arena, and
+the Go program itself.
 
 A range (--dim seq=1:512) asks for the largest need over it, and where it occurs.
 
@@ -150,6 +152,9 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
+	if p := r.ResidentParts; p != nil {
+		fmt.Fprintf(out, "# resident=%d file=%d packed=%d arena=%d runtime=%d\n", r.Resident, p.File, p.Packed, p.Arena, p.Runtime)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "# MODE\tARENA\tRATIO\tTIME TO PLAN")
 	for _, m := range r.Modes {
@@ -168,6 +173,8 @@ type rangeReport struct {
 	Dims    map[string]int `json:"dims"`  // where the arena is largest
 	Arena   int64          `json:"arena"` // bytes, the largest
 	Weights int64          `json:"weights"`
+	// Resident is the memory that a process is expected to hold there.
+	Resident int64 `json:"resident,omitempty"`
 }
 
 // planRange plans every point of the ranges: a need need not grow with the sizes.
@@ -197,7 +204,7 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims
 			return err
 		}
 		if plan.Plan.Committed > report.Arena || report.Dims == nil {
-			report.Arena, report.Dims, report.Weights = plan.Plan.Committed, point, plan.Weights
+			report.Arena, report.Dims, report.Weights, report.Resident = plan.Plan.Committed, point, plan.Weights, plan.Resident
 		}
 		bar.Add(1)
 	}
