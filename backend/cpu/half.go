@@ -60,8 +60,11 @@ func withHalf(r row) row {
 			return isHalf(n.Inputs[i].Type.DType) || inner.Strided(widened(n), i, strides)
 		}
 	}
-	if inner.InPlace != nil {
-		r.InPlace = func(n *ir.Node, i int) bool { return !hasHalf(n) && inner.InPlace(n, i) }
+	r.InPlace = func(n *ir.Node, i int) bool {
+		if hasHalf(n) {
+			return isHalf(n.Outputs[0].Type.DType) // written when all is done
+		}
+		return inner.InPlace != nil && inner.InPlace(n, i)
 	}
 	r.Scratch = func(n *ir.Node) []int64 {
 		if !hasHalf(n) {

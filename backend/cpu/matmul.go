@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -19,7 +20,7 @@ func (d *Device) matMulRow() row {
 			Runs:    target.OnKernel,
 			Claims:  func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
 			Strided: matMulStrided,
-			InPlace: nil, // a tile of the result is written while others still read the operands
+			InPlace: matMulInPlace,
 			Scratch: func(n *ir.Node) []int64 {
 				if p := n.Inputs[ir.MatMulB].Packed; p != nil {
 					f, err := formatOf(p)
@@ -38,6 +39,12 @@ func (d *Device) matMulRow() row {
 
 // align keeps workers' scratch on cache lines of their own.
 func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
+
+// matMulInPlace lets float32 products start from a residual: see kernel.GemmArgs.
+func matMulInPlace(n *ir.Node, i int) bool {
+	op, w := n.Op.(ir.MatMul), n.Inputs[ir.MatMulB].Packed
+	return i == ir.MatMulResidual && op.Act == ir.NoActivation && op.Scale() == 1 && (w == nil || strings.HasPrefix(w.Layout, "f32/"))
+}
 
 // matMulStrided lets a and b have any strides (the kernels read both by two strides and an offset a matrix), and a
 // residual rows of its own distance.

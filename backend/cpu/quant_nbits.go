@@ -19,6 +19,9 @@ func (d *Device) nBitsRow() row {
 			Claims: func(n *ir.Node) bool {
 				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 			},
+			InPlace: func(n *ir.Node, i int) bool {
+				return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoActivation // see kernel.GemmArgs
+			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
 				sizes := []int64{int64(d.Threads() * align(d.set.NewGemmQ4(rows, op.N, op.K, op.Block).ScratchBytes()))}

@@ -14,7 +14,8 @@ type Gemm struct {
 	blocking blocking
 }
 
-// GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand.
+// GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand, but for a residual that
+// is C itself, where Act is ActNone and Alpha is 1: the sums then start from it.
 type GemmArgs struct {
 	A        []float32 // element (m, k) at m·ARow + k·ACol
 	ARow     int
@@ -99,10 +100,11 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	vecs := ceilDiv(p.cols, tile.vec)
 	tiles := ceilDiv(p.rowHi-p.rowLo, tile.rows)
 	bias := pointerAt(args.Bias, p.col)
+	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
 	for kLo := 0; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
 		flags, last := 0, kLo+kLen >= p.k
-		if kLo > 0 {
+		if kLo > 0 || over {
 			flags |= gemmAccumulate
 		}
 		var tileBias, tileRes *float32
@@ -126,7 +128,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		for row, t := p.rowLo, 0; t < tiles; {
 			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
 			c := pointerAt(args.C, row*args.CRow+p.col)
-			if last && !separate {
+			if last && !separate && !over {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,

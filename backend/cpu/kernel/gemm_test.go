@@ -159,6 +159,28 @@ func TestGemmBlocks(t *testing.T) {
 	})
 }
 
+// TestGemmOverItsResidual starts from what C holds, also where K is cut.
+func TestGemmOverItsResidual(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, shape := range [][3]int{{1, 1, 0}, {3, 17, 5}, {150, 100, 20}, {130, 17, 800}, {7, 9, 1700}} {
+			g := newGemmCase(r, shape[0], shape[1], shape[2])
+			g.args.B, g.args.Act, g.args.Alpha = g.pack(s).inner, ActNone, 1
+			g.res = random(r, g.m*g.args.CRow)
+			for row := range g.m {
+				copy(g.args.C[row*g.args.CRow:][:g.n], g.res.inner[row*g.args.CRow:])
+			}
+			g.args.Residual, g.args.ResRow = g.args.C, g.args.CRow
+			plan := s.NewGemm(g.m, g.n, g.k)
+			for p := range plan.Parts() {
+				plan.Run(p, &g.args)
+			}
+			g.args.Residual = g.res.inner
+			g.check(t)
+		}
+	})
+}
+
 func TestGemmEmpty(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		require.Zero(t, s.NewGemm(0, 5, 3).Parts())
