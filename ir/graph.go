@@ -100,8 +100,42 @@ func NewGraph(name string) *Graph { return &Graph{Name: name} }
 // none until EndRegion.
 func (g *Graph) NewRegion(name string) *Graph { return &Graph{Name: name, nextID: g.nextID} }
 
-// EndRegion lets g go on with numbers that r does not use.
+// EndRegion lets g go on with numbers that r, a region of it or a graph around it, does not use.
 func (g *Graph) EndRegion(r *Graph) { g.nextID = r.nextID }
+
+// Isolate gives a region constants of its own in place of those that it shares with graphs around it, so that it can be
+// rewritten by itself.
+func (g *Graph) Isolate() {
+	own := map[*Value]*Value{}
+	copyOf := func(v *Value) *Value {
+		if v == nil || v.Def != nil || !v.IsConst() {
+			return v
+		}
+		if own[v] == nil {
+			c := g.NewValue(v.Name, v.Type)
+			c.Const, c.Packed, c.Dims = v.Const, v.Packed, v.Dims
+			own[v] = c
+		}
+		return own[v]
+	}
+	var walk func(r *Graph)
+	walk = func(r *Graph) {
+		for _, n := range r.Nodes {
+			for i, v := range n.Inputs {
+				if c := copyOf(v); c != v {
+					n.SetInput(i, c)
+				}
+			}
+			for _, x := range n.Regions {
+				walk(x)
+			}
+		}
+		for i, v := range r.Outputs {
+			r.Outputs[i] = copyOf(v)
+		}
+	}
+	walk(g)
+}
 
 // NumValues is an upper bound of the values' IDs, for tables indexed by ID.
 func (g *Graph) NumValues() int { return g.nextID }

@@ -94,6 +94,8 @@ func (c *Context) body(r *region, params []ir.Type) (*body, error) {
 		if p, ok := captured[v]; ok {
 			return p
 		}
+		g.EndRegion(b.g) // a region of this one may be open, and asks
+		defer func() { b.g.EndRegion(g) }()
 		if t, ok := ir.Fold(v, maxCaptured, b.memo); ok {
 			captured[v] = g.NewConst(v.Name, t)
 		} else if v.Const != nil {

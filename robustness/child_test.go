@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		json.NewEncoder(os.Stdout).Encode(child(path))
 		return
 	}
+	flag.Set("rapid.checks", "1000") // unless the command line says otherwise, which is parsed behind this
 	os.Exit(m.Run())
 }
 
