@@ -30,8 +30,8 @@ type Device struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*pipeline
-	weights   map[*tensor.Tensor]*weight // of the model, shared by all its programs; nil until a program needs one
-	turned    map[*tensor.Tensor]*weight // the same, transposed
+	model     map[*tensor.Tensor]bool // the constants that all programs share
+	weights   weights                 // those that a program has needed
 }
 
 // alignment of the arena's buffers: whole vec4, and a cache line.
@@ -51,7 +51,7 @@ func openWith(o backend.Options, limit int64) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*pipeline{}, weights: map[*tensor.Tensor]*weight{}, turned: map[*tensor.Tensor]*weight{}}
+	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*pipeline{}, model: map[*tensor.Tensor]bool{}, weights: weights{}}
 	a, err := native.Choose(d.adapters, o.Device)
 	if err != nil {
 		d.Close()
@@ -90,7 +90,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	defer d.mu.Unlock()
 	for _, v := range g.Consts() {
 		if v.Const != nil {
-			d.weights[v.Const] = nil
+			d.model[v.Const] = true
 		}
 	}
 	return 0, nil
@@ -104,11 +104,7 @@ func (d *Device) Close() error {
 				p.native.Release()
 			}
 		}
-		for _, m := range []map[*tensor.Tensor]*weight{d.weights, d.turned} {
-			for _, w := range m {
-				w.release()
-			}
-		}
+		d.weights.release()
 		d.gpu.Close()
 	}
 	for _, a := range d.adapters {
@@ -154,10 +150,22 @@ type weight struct {
 }
 
 func (w *weight) release() {
-	if w != nil {
-		for _, b := range w.pieces {
-			b.Release()
-		}
+	for _, b := range w.pieces {
+		b.Release()
+	}
+}
+
+// weights are constants on the device, as they are or transposed.
+type weights map[weightKey]*weight
+
+type weightKey struct {
+	*tensor.Tensor
+	turned bool
+}
+
+func (m weights) release() {
+	for _, w := range m {
+		w.release()
 	}
 }
 
@@ -197,13 +205,13 @@ func (b *binder) weight(t *tensor.Tensor) (*weight, error) {
 	if t.Rank() > 0 {
 		rows = t.Shape()[0]
 	}
-	return b.shared(b.d.weights, t, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
+	return b.shared(weightKey{t, false}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
 }
 
 // turn makes a constant matrix that is used transposed into one that is not: [N,K] becomes [K,N], once.
 func (b *binder) turn(o *operand, t *tensor.Tensor) error {
 	rows, cols := o.shape[0], o.shape[1]
-	w, err := b.shared(b.d.turned, t, func() (*weight, error) {
+	w, err := b.shared(weightKey{t, true}, func() (*weight, error) {
 		src, dst := t.Bytes(), make([]byte, len(t.Bytes()))
 		for i := range rows {
 			for j := range cols {
@@ -220,25 +228,21 @@ func (b *binder) turn(o *operand, t *tensor.Tensor) error {
 	return nil
 }
 
-// shared finds what make gives for a constant in a table of the device, if the constant is the model's.
-func (b *binder) shared(table map[*tensor.Tensor]*weight, t *tensor.Tensor, make func() (*weight, error)) (*weight, error) {
+// shared finds a constant on the device, or what make gives for it: the model's are kept for all programs.
+func (b *binder) shared(k weightKey, make func() (*weight, error)) (*weight, error) {
 	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w := table[t]; w != nil {
-		return w, nil
+	kept := b.own
+	if d.model[k.Tensor] {
+		kept = d.weights
 	}
-	if w := b.own[t]; w != nil {
+	if w := kept[k]; w != nil {
 		return w, nil
 	}
 	w, err := make()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		kept[k] = w
 	}
-	if _, model := d.weights[t]; model {
-		table[t] = w
-	} else {
-		b.own[t] = w
-	}
-	return w, nil
+	return w, err
 }

@@ -35,9 +35,9 @@ func (o *operand) contiguous() bool { return ir.Layout{Strides: o.strides}.Conti
 type binder struct {
 	d       *Device
 	p       *backend.Planned
-	own     map[*tensor.Tensor]*weight // constants of this binding alone
-	node    *ir.Node                   // of the current step
-	scratch []int                      // the buffers of its scratch
+	own     weights  // constants of this binding alone
+	node    *ir.Node // of the current step
+	scratch []int    // the buffers of its scratch
 	reports []report
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // program is a planned graph as a list of actions. Where each root's value is at any time, on the host, the device or
@@ -77,7 +76,7 @@ const stagingAlign = 64
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	l := &loader{
-		binder:  &binder{d: d, p: p, own: map[*tensor.Tensor]*weight{}},
+		binder:  &binder{d: d, p: p, own: weights{}},
 		prog:    &program{d: d, planned: p},
 		fresh:   make([]bool, p.Graph.NumValues()),
 		present: make([]bool, p.Graph.NumValues()),
@@ -91,13 +90,11 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	return l.prog, nil
 }
 
-func releaseAll(params *native.Buffer, own map[*tensor.Tensor]*weight) {
+func releaseAll(params *native.Buffer, own weights) {
 	if params != nil {
 		params.Release()
 	}
-	for _, w := range own {
-		w.release()
-	}
+	own.release()
 }
 
 // loader makes the list of actions.
