@@ -23,6 +23,7 @@ type planning struct {
 	instance string
 	capacity size
 	check    string
+	html     string
 }
 
 func planCommand() *cobra.Command {
@@ -43,6 +44,7 @@ alignment and no guards unless a column says so. With --capacity it exits with 1
 --check reads the JSON that plan prints and checks the plan in it; it exits with 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
   rlxc plan model.onnx --dim batch=1:8 --dim seq=1:512
+  rlxc plan model.onnx --dim batch=1 --dim seq=128 --html plan.html
   rlxc plan --instance intervals.csv --capacity 1048576
   rlxc plan model.onnx --dim batch=1 --dim seq=8 --json > plan.json; rlxc plan --check plan.json`,
 		Args:              cobra.MaximumNArgs(1),
@@ -54,7 +56,9 @@ alignment and no guards unless a column says so. With --capacity it exits with 1
 	f.StringVar(&p.instance, "instance", "", "plan the intervals of a CSV file instead of a model")
 	f.Var(&p.capacity, "capacity", "bytes that the intervals must fit in")
 	f.StringVar(&p.check, "check", "", "check the plan in a JSON file")
+	f.StringVar(&p.html, "html", "", "draw the plan on a page: time across, addresses up")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
+	c.MarkFlagsMutuallyExclusive("html", "check")
 	c.MarkFlagsMutuallyExclusive("capacity", "check")
 	return c
 }
@@ -99,6 +103,9 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	}
 	defer program.Close()
 	if slices.ContainsFunc(m.Dims(), func(name string) bool { return ranges[name].low < ranges[name].high }) {
+		if p.html != "" {
+			return usagef("--html draws one plan, and these are ranges")
+		}
 		return planRange(c, src, program, ranges)
 	}
 	sizes, err := ranges.sizes()
@@ -113,7 +120,22 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
 	}
+	if err := p.draw(plan.Problem, plan.Plan, src.name+" at "+testCase{dims: sizes}.name()); err != nil {
+		return err
+	}
 	return emit(c, report, report.text)
+}
+
+// draw writes the page that --html asks for.
+func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title string) error {
+	if p.html == "" {
+		return nil
+	}
+	f, err := os.Create(p.html)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plan.WriteHTML(f, problem, title), f.Close())
 }
 
 // A planReport is what plan prints of a model.
@@ -259,6 +281,9 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if plan != nil {
 		report.ArenaSize, report.File = plan.Committed, &planner.File{Problem: problem, Plan: plan}
 		if err := planner.Check(problem, plan); err != nil {
+			return err
+		}
+		if err := p.draw(problem, plan, p.instance); err != nil {
 			return err
 		}
 	}

@@ -2,4 +2,27 @@
 
 package main
 
-import _ "github.com/rlxc/rlxc/backend/wgpu" // the loader behind it makes the binary dynamic
+import (
+	"errors"
+	"strconv"
+
+	_ "github.com/rlxc/rlxc/backend/wgpu" // the loader behind it makes the binary dynamic
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+)
+
+// adapters lists the devices of the wgpu backend.
+func adapters() ([]deviceRow, error) {
+	lib, err := native.Open("")
+	if err != nil {
+		return nil, err
+	}
+	var rows []deviceRow
+	for i, a := range lib.Adapters() {
+		rows = append(rows, deviceRow{Backend: "wgpu", Device: strconv.Itoa(i), Name: a.Name, Kind: a.Kind.String() + ", " + a.API, Driver: a.Driver})
+		a.Release()
+	}
+	if rows == nil {
+		return nil, errors.New("wgpu-native finds no adapter")
+	}
+	return rows, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+)
+
+// A deviceRow is something that runs models.
+type deviceRow struct {
+	Backend string `json:"backend"`
+	Device  string `json:"device,omitempty"` // what --device takes; backend cpu has one device
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Driver  string `json:"driver,omitempty"`
+}
+
+// A deviceReport is what devices prints.
+type deviceReport struct {
+	Devices []deviceRow `json:"devices"`
+	// Missing says why there are no devices of the wgpu backend.
+	Missing string `json:"missing,omitempty"`
+}
+
+func devicesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "devices",
+		Short: "list what models can run on",
+		Long: `devices lists the processor with its level of instructions, and the adapters that wgpu's native library finds, by the numbers that
+--device takes.`,
+		Example: `  rlxc devices
+  rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := kernel.Select(os.Getenv(cpu.EnvLevel))
+			if err != nil {
+				return err
+			}
+			report := &deviceReport{Devices: []deviceRow{{Backend: "cpu", Name: runtime.GOARCH + " " + set.Level.String(),
+				Kind: fmt.Sprintf("%d processors", runtime.GOMAXPROCS(0))}}}
+			adapters, err := adapters()
+			if err != nil {
+				report.Missing = err.Error()
+			}
+			report.Devices = append(report.Devices, adapters...)
+			return emit(c, report, report.text)
+		},
+	}
+}
+
+func (r *deviceReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BACKEND\tDEVICE\tNAME\tKIND\tDRIVER")
+	for _, d := range r.Devices {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, d.Driver)
+	}
+	if err := w.Flush(); err != nil || r.Missing == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "no devices of backend wgpu: %s\n", r.Missing)
+	return err
+}
