@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/proof"
+	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/schedule"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -229,6 +230,23 @@ func TestPolicyNames(t *testing.T) {
 	}
 	_, err := liveness.ParsePolicy("forever")
 	require.EqualError(t, err, `unknown liveness policy "forever": use one of exact, to-end, off`)
+}
+
+// TestPlansRepeat binds the encoder anew each time.
+func TestPlansRepeat(t *testing.T) {
+	var first *liveness.Result
+	var offsets []planner.Slot
+	for range 20 {
+		d := device(t)
+		r := analyze(t, encoder(t, rewrite.O1, tap), d, liveness.Options{Policy: liveness.ToEnd}, true)
+		plan, err := planner.Solve(&r.Problem, options(d, planner.Auto))
+		require.NoError(t, err)
+		if first == nil {
+			first, offsets = r, plan.Slots
+		}
+		require.Equal(t, first.Problem, r.Problem)
+		require.Equal(t, offsets, plan.Slots)
+	}
 }
 
 // TestTimeIsLinear takes a chain of 100,000 nodes the whole way.

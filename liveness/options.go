@@ -37,15 +37,6 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", p)
 }
 
-// MarshalText prints the name.
-func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText is ParsePolicy.
-func (p *Policy) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePolicy(string(text))
-	return err
-}
-
 // Options say who reads buffers beyond the steps that the graph shows.
 type Options struct {
 	Policy Policy
