@@ -24,7 +24,6 @@ type shader struct {
 	memories []memory
 	kinds    []native.Binding
 	params   []uint32
-	checked  bool
 }
 
 // maxParams is the number of 32-bit parameters of a shader: the smallest offset alignment of uniforms that all devices take
