@@ -232,8 +232,8 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims
 	}
 	bar.Finish()
 	return emit(c, report, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "arena_size=%d at %s, the largest of %d; weights=%d together=%d\n",
-			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights)
+		_, err := fmt.Fprintf(out, "arena_size=%d at %s, the largest of %d; weights=%d together=%d resident=%d\n",
+			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights, report.Resident)
 		return err
 	})
 }
