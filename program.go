@@ -27,13 +27,16 @@ const (
 	O0              // as the model says
 )
 
-// CompileOptions say how a model is compiled. The zero value is what most want.
+// CompileOptions say how a model is compiled. The zero value is what most want. A compiled file keeps the Precision and Weights
+// that it was compiled with.
 type CompileOptions struct {
 	Backend     string         // "cpu" when empty
 	Device      string         // which device of the backend; empty for the best
 	CPU         string         // the instruction level of backend cpu; empty for the best
 	Level       Level          // how far to rewrite
 	Threads     int            // of the host; 0 for as many as GOMAXPROCS
+	Precision   DType          // in which float32 products with constant weights take their operands, if the backend has it: tensor.BF16; sums stay float32
+	Weights     DType          // in which such weights are stored: tensor.I8 for codes with a scale a column; activations are then quantised row by row
 	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time
 	MemoryLimit int64          // bytes that an arena, or a result computed outside one, may take; 0 for half of the machine's
@@ -86,7 +89,8 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	}
 	o.MemoryLimit = memoryLimit(o.MemoryLimit)
 	o.Verify = o.Verify || os.Getenv(EnvVerify) == "1"
-	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile})
+	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile,
+		Precision: o.Precision, Weights: o.Weights})
 	if err != nil {
 		return nil, withKind(ErrNoDevice, err)
 	}

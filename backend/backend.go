@@ -24,7 +24,7 @@ type Options struct {
 	Ops     target.Ops
 	Profile bool // instances are Profilers
 	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
-	// those weights are stored: tensor.Invalid for float32's own, or one of those that the backend lists.
+	// those weights are stored: tensor.F32 or tensor.Invalid for what the model has, or one of those that the backend lists.
 	Precision, Weights tensor.DType
 }
 
@@ -32,7 +32,7 @@ type Options struct {
 type Backend struct {
 	Name string
 	Open func(Options) (Device, error)
-	// Precisions and Weights are the values that the Options of these names may have beside tensor.Invalid.
+	// Precisions and Weights are the values below float32 that the Options of these names may have.
 	Precisions, Weights []tensor.DType
 }
 
@@ -116,6 +116,11 @@ func Open(name string, o Options) (Device, error) {
 	if !ok {
 		return nil, fmt.Errorf("no backend %q: this program has %s", name, strings.Join(names, ", "))
 	}
+	for _, wish := range []*tensor.DType{&o.Precision, &o.Weights} {
+		if *wish == tensor.F32 {
+			*wish = tensor.Invalid
+		}
+	}
 	if err := offered(name, "precision", o.Precision, b.Precisions); err != nil {
 		return nil, err
 	}
@@ -133,7 +138,7 @@ func offered(backend, what string, wish tensor.DType, has []tensor.DType) error 
 	if wish == tensor.Invalid || slices.Contains(has, wish) {
 		return nil
 	}
-	names := []string{"what the model has"}
+	names := []string{"f32"}
 	for _, d := range has {
 		names = append(names, d.String())
 	}

@@ -59,6 +59,7 @@ its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the 
 	c.Flags().StringVar(&b.reference, "reference", "", "the model that the reference runs, if it is another (such as the .onnx of a compiled file)")
 	b.registerLibrary(c)
 	b.registerLevel(c)
+	b.registerPrecision(c)
 	f := c.Flags()
 	f.StringVar(&b.command, "against-cmd", "", "a command that runs another engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
@@ -183,7 +184,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
 		shape[i] = sizes[name]
 	}
-	own, err := selfWorker(ctx, append(args, src.name)...)
+	own, err := selfWorker(ctx, append(args, "--precision", b.precision.value, "--weights", b.weights.value, src.name)...)
 	if err != nil {
 		return err
 	}

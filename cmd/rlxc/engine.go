@@ -22,6 +22,9 @@ type engine interface {
 // load opens a model in the engine that the flags ask for.
 func (o *options) load(s *source) (engine, error) {
 	if o.backend.value == onnxRuntime {
+		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower {
+			return nil, usagef("--precision and --weights are rlxc's: onnxruntime runs the model as it is")
+		}
 		marks, err := o.tapMarks(s)
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // An options value holds the flags that several commands have in common. Each command registers those that mean something
@@ -21,6 +22,8 @@ type options struct {
 	device      string
 	library     string
 	level       choice
+	precision   choice
+	weights     choice
 	threads     int
 	dims        dims
 	mode        planner.Mode
@@ -36,6 +39,7 @@ const defaultLimit = 8 << 30
 
 func newOptions() *options {
 	return &options{backend: choice{"cpu", []string{"cpu", "wgpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
+		precision: choice{"fp32", []string{"fp32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
 		memoryLimit: defaultLimit, liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
 
@@ -57,6 +61,7 @@ func (o *options) registerLibrary(c *cobra.Command) {
 // registerCompile adds the flags of commands that compile a model.
 func (o *options) registerCompile(c *cobra.Command) {
 	o.registerLevel(c)
+	o.registerPrecision(c)
 	f := c.Flags()
 	f.IntVar(&o.threads, "threads", 0, "of the processor (default all)")
 	o.registerMode(c)
@@ -67,6 +72,11 @@ func (o *options) registerCompile(c *cobra.Command) {
 
 func (o *options) registerLevel(c *cobra.Command) {
 	enum(c, &o.level, "optimize", "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
+}
+
+func (o *options) registerPrecision(c *cobra.Command) {
+	enum(c, &o.precision, "precision", "", "of products with weights, where the model has fp32; a compiled file keeps its own")
+	enum(c, &o.weights, "weights", "", "how fp32 weights are stored: int8 rounds them by column, and activations by row")
 }
 
 func (o *options) registerMode(c *cobra.Command) {
@@ -95,6 +105,9 @@ var levels = map[string]struct {
 	"0": {rlxc.O0, onnxruntime.None}, "1": {rlxc.O1, onnxruntime.Basic}, "2": {rlxc.O2, onnxruntime.All},
 }
 
+// dtypes are the settings of --precision and --weights.
+var dtypes = map[string]rlxc.DType{"fp32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16, "model": tensor.F32, "int8": tensor.I8}
+
 // compileOptions are the flags as the library wants them.
 func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	sizes, err := o.dims.sizes()
@@ -103,6 +116,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
 	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
+		Precision: dtypes[o.precision.value], Weights: dtypes[o.weights.value],
 		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }
 
