@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 the fields are those of the C structs, whether we set them or not
+
 package native
 
 import "unsafe"
