@@ -1,6 +1,10 @@
 package ir
 
-import "github.com/rlxc/rlxc/tensor"
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
 
 // contenter is an op that can follow small integer contents in symbols: given operands with Dims it gives those of its
 // output, or nil.
@@ -22,10 +26,20 @@ func inferContent(n *Node) {
 	if !ok || count > maxDims {
 		return
 	}
-	if d := c.Content(n.Inputs); len(d) == count {
+	computed := computes[n.Op.Kind()]
+	if computed && slices.ContainsFunc(n.Inputs, func(v *Value) bool { return v != nil && slices.ContainsFunc(v.Dims, nearBounds) }) {
+		return
+	}
+	if d := c.Content(n.Inputs); len(d) == count && !(computed && slices.ContainsFunc(d, nearBounds)) {
 		out.Dims = d
 	}
 }
+
+// computes lists the kinds whose arithmetic wraps around where that of sizes saturates: their contents near the bounds are
+// not followed.
+var computes = [NumKinds]bool{KindUnary: true, KindBinary: true, KindClip: true, KindReduce: true, KindCumSum: true, KindRange: true, KindMap: true}
+
+func nearBounds(d Dim) bool { return d.k >= 1<<62 || d.k <= -1<<62 }
 
 // contentOf builds the constant that a fully known content stands for; the second result is false while symbols remain.
 func contentOf(t Type, dims []Dim) (*tensor.Tensor, bool) {

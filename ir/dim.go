@@ -132,7 +132,12 @@ func (d Dim) Add(e Dim) Dim {
 }
 
 // Sub is d − e.
-func (d Dim) Sub(e Dim) Dim { return d.Add(e.scale(-1)) }
+func (d Dim) Sub(e Dim) Dim {
+	if e.k == math.MinInt64 { // which has no opposite
+		return d.Add(Dim{k: math.MaxInt64}).Add(Dim{k: 1}).Add(Dim{terms: e.terms}.scale(-1))
+	}
+	return d.Add(e.scale(-1))
+}
 
 func (d Dim) scale(c int64) Dim {
 	if c == 0 {
@@ -387,6 +392,12 @@ func (d Dim) Equal(e Dim) bool {
 
 // Same answers whether two sizes are equal for every value of the symbols (Yes), for none (No), or for some.
 func Same(a, b Dim) Tri {
+	if len(a.terms)+len(b.terms) == 0 { // without the difference, which may saturate
+		if a.k == b.k {
+			return Yes
+		}
+		return No
+	}
 	d := a.Sub(b)
 	if len(d.terms) == 0 {
 		if d.k == 0 {
@@ -402,6 +413,12 @@ func Same(a, b Dim) Tri {
 
 // LessEqual answers whether a ≤ b.
 func LessEqual(a, b Dim) Tri {
+	if len(a.terms)+len(b.terms) == 0 {
+		if a.k <= b.k {
+			return Yes
+		}
+		return No
+	}
 	lo, hi := b.Sub(a).bounds()
 	switch {
 	case lo >= 0:

@@ -307,7 +307,7 @@ func (o Binary) Content(in []*Value) []Dim {
 	out := make([]Dim, n)
 	for i := range out {
 		d, ok := f(a[i%len(a)], b[i%len(b)])
-		if !ok || d.k == math.MaxInt64 || d.k == math.MinInt64 { // the operation wraps, sizes saturate
+		if !ok {
 			return nil
 		}
 		out[i] = d

@@ -355,15 +355,23 @@ func (c *Context) Axis(axis, rank int) int {
 func Rank(v *ir.Value) int { return len(v.Type.Shape) }
 
 // keepDynamic makes the node a custom op that is lowered with actual values when it runs.
-func (c *Context) keepDynamic() ([]*ir.Value, error) {
+func (c *Context) keepDynamic() (out []*ir.Value, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			out, err = nil, r.err
+		default:
+			panic(r)
+		}
+	}()
 	types, err := c.dynamicTypes()
 	if err != nil {
 		return nil, err
 	}
 	c.b.kept++
 	op := ir.Custom{Name: customName(c.domain, c.name), Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
-	out, err := c.b.g.Append(op, c.in, c.node)
-	if err != nil {
+	if out, err = c.b.g.Append(op, c.in, c.node); err != nil {
 		return nil, err
 	}
 	settle(out, types)

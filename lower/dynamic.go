@@ -13,15 +13,15 @@ import (
 // operands have one.
 var dynamicRank = map[string]func(in []*ir.Value) int{
 	"Reshape":         lengthOf(1),
-	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in[0]), lengthOf(1)(in)) },
+	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in, 0), lengthOf(1)(in)) },
 	"ConstantOfShape": lengthOf(0),
 	"Range":           func([]*ir.Value) int { return 1 },
-	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in[0]), 1) },
+	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
 	"Squeeze":         squeezedRank,
-	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in[0]), lengthOf(1)(in)) },
+	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in, 0), lengthOf(1)(in)) },
 	"Shape":           func([]*ir.Value) int { return 1 },
 	"Size":            func([]*ir.Value) int { return 0 },
-	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in[0]), plus(rankOf(in[1]), -1)) },
+	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in, 0), plus(rankOf(in, 1), -1)) },
 	"GatherND":        func([]*ir.Value) int { return -1 },
 	"STFT":            func([]*ir.Value) int { return 4 },
 	"MelWeightMatrix": func([]*ir.Value) int { return 2 },
@@ -30,16 +30,16 @@ var dynamicRank = map[string]func(in []*ir.Value) int{
 
 func squeezedRank(in []*ir.Value) int {
 	if n := lengthOf(1)(in); n >= 0 {
-		return plus(rankOf(in[0]), -n)
+		return plus(rankOf(in, 0), -n)
 	}
 	return -1
 }
 
-func rankOf(v *ir.Value) int {
-	if v == nil || v.Type.Unranked {
+func rankOf(in []*ir.Value, i int) int {
+	if i >= len(in) || in[i] == nil || in[i].Type.Unranked {
 		return -1
 	}
-	return len(v.Type.Shape)
+	return len(in[i].Type.Shape)
 }
 
 func plus(a, b int) int {
@@ -82,7 +82,7 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 		if f, ok := dynamicRank[c.name]; ok {
 			rank = f(c.in)
 		} else if !slices.ContainsFunc(c.in, func(v *ir.Value) bool { return v != nil && v.Type.Unranked }) && len(c.in) > 0 {
-			rank = rankOf(c.in[0])
+			rank = rankOf(c.in, 0)
 		}
 		if rank >= 0 {
 			t.Unranked, t.Shape = false, ir.Shape{}
@@ -99,9 +99,9 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 var sourceDType = map[string]func(c *Context) tensor.DType{
 	"Shape":           func(*Context) tensor.DType { return tensor.I64 },
 	"Size":            func(*Context) tensor.DType { return tensor.I64 },
-	"OneHot":          func(c *Context) tensor.DType { return c.in[2].Type.DType },
-	"Where":           func(c *Context) tensor.DType { return c.in[1].Type.DType },
-	"CastLike":        func(c *Context) tensor.DType { return c.in[1].Type.DType },
+	"OneHot":          func(c *Context) tensor.DType { return c.In(2).Type.DType },
+	"Where":           func(c *Context) tensor.DType { return c.In(1).Type.DType },
+	"CastLike":        func(c *Context) tensor.DType { return c.In(1).Type.DType },
 	"ArgMax":          func(*Context) tensor.DType { return tensor.I64 },
 	"ArgMin":          func(*Context) tensor.DType { return tensor.I64 },
 	"NonZero":         func(*Context) tensor.DType { return tensor.I64 },
