@@ -35,24 +35,36 @@ func placeBestFit(sp *space, _ *Options) {
 	sp.place(sizeBestFit, sp.profile())
 }
 
-// place places all blocks and returns the timeline that holds them.
-func (sp *space) place(g greedy, pr *profile) *timeline {
+// place places all blocks.
+func (sp *space) place(g greedy, pr *profile) {
+	x := newTimeline(sp.blocks, pr.live)
+	sp.addFixed(x)
+	sp.put(x, sp.order(g, pr), g.best)
+}
+
+// addFixed adds the blocks that have their offsets already.
+func (sp *space) addFixed(x *timeline) {
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.fixed {
+			x.add(int32(i), k)
+		}
+	}
+}
+
+// order returns the movable blocks in the order in which a greedy places them.
+func (sp *space) order(g greedy, pr *profile) []int32 {
 	type ranked struct {
 		major, minor float64
 		block        int32
 	}
-	order := make([]ranked, 0, len(sp.blocks))
-	x := newTimeline(sp.blocks, pr.live)
+	list := make([]ranked, 0, len(sp.blocks))
 	for i := range sp.blocks {
-		k := &sp.blocks[i]
-		if k.movable() {
+		if k := &sp.blocks[i]; k.movable() {
 			major, minor := g.rank(k, pr.peaks[i])
-			order = append(order, ranked{major, minor, int32(i)})
-		} else if k.size > 0 {
-			x.add(int32(i), k)
+			list = append(list, ranked{major, minor, int32(i)})
 		}
 	}
-	slices.SortFunc(order, func(a, b ranked) int {
+	slices.SortFunc(list, func(a, b ranked) int {
 		switch {
 		case a.major != b.major:
 			return cmp.Compare(b.major, a.major)
@@ -61,14 +73,22 @@ func (sp *space) place(g greedy, pr *profile) *timeline {
 		}
 		return cmp.Compare(a.block, b.block)
 	})
-	for _, r := range order {
-		k := &sp.blocks[r.block]
+	order := make([]int32, len(list))
+	for n, r := range list {
+		order[n] = r.block
+	}
+	return order
+}
+
+// put places blocks, one after the other, around those that the timeline holds.
+func (sp *space) put(x *timeline, order []int32, best bool) {
+	for _, i := range order {
+		k := &sp.blocks[i]
 		near := x.overlapping(k.first, k.last)
 		sp.work += int64(len(near))
-		k.offset = sp.gap(k, near, g.best)
-		x.add(r.block, k)
+		k.offset = sp.gap(k, near, best)
+		x.add(i, k)
 	}
-	return x
 }
 
 // gap returns the lowest offset at which k misses all of near, which stand by address; with best,

@@ -1,6 +1,9 @@
 package planner
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // What a search may do unless Options.Budget says otherwise, in units of work: a look at one block
 // in one section of time, a few nanoseconds. Plans are made while a user waits for a new shape, so
@@ -32,24 +35,20 @@ func (sp *space) search(o *Options, budget int64) {
 		budget = max(0, o.Budget)
 	}
 	pr := sp.profile()
-	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity)}
-	if len(sp.blocks) > wholeBlocks {
-		x := sp.place(greedies[0], pr)
+	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, top: maxBytes}}
+	if len(sp.blocks) <= wholeBlocks {
+		for _, g := range greedies {
+			sp.place(g, pr)
+			if s.best.keep() <= s.goal {
+				break
+			}
+		}
+		s.best.restore()
 		s.budget = sp.work + budget
-		for effort := 1; s.work < s.budget && !s.repair(x, effort); effort *= 2 {
-		}
-		return
+		s.arrangeAll()
+	} else {
+		s.arrangeCore(budget)
 	}
-	best := newIncumbent(sp)
-	for _, g := range greedies {
-		sp.place(g, pr)
-		if best.keep(); best.top <= s.goal {
-			break
-		}
-	}
-	best.restore()
-	s.budget = sp.work + budget
-	s.arrangeAll()
 }
 
 // wholeBlocks is the size up to which all blocks of a space are arranged together.
@@ -62,19 +61,17 @@ type incumbent struct {
 	offsets []int64
 }
 
-func newIncumbent(sp *space) *incumbent { return &incumbent{space: sp, top: maxBytes} }
-
-// keep notes the offsets of the space if they are better than what was noted before.
-func (b *incumbent) keep() {
-	top := b.space.top()
-	if top >= b.top {
-		return
+// keep notes the offsets of the space if they are better than what was noted before. It returns
+// the top of the best ones.
+func (b *incumbent) keep() int64 {
+	if top := b.space.top(); top < b.top {
+		b.top = top
+		b.offsets = b.offsets[:0]
+		for i := range b.space.blocks {
+			b.offsets = append(b.offsets, b.space.blocks[i].offset)
+		}
 	}
-	b.top = top
-	b.offsets = b.offsets[:0]
-	for i := range b.space.blocks {
-		b.offsets = append(b.offsets, b.space.blocks[i].offset)
-	}
+	return b.top
 }
 
 func (b *incumbent) restore() {
@@ -89,30 +86,39 @@ type searcher struct {
 	profile *profile
 	goal    int64
 	budget  int64 // of space.work
+	best    incumbent
 }
 
 // arrangeAll searches for an arrangement of all blocks, each part that is connected in time by
 // itself.
 func (s *searcher) arrangeAll() {
 	rest := newTimeline(s.blocks, s.profile.live)
-	byFirst := make([]int32, 0, len(s.blocks))
+	s.addFixed(rest)
+	var movable []int32
 	for i := range s.blocks {
-		if k := &s.blocks[i]; k.movable() {
-			byFirst = append(byFirst, int32(i))
-		} else if k.size > 0 {
-			rest.add(int32(i), k)
+		if s.blocks[i].movable() {
+			movable = append(movable, int32(i))
 		}
 	}
-	slices.SortStableFunc(byFirst, func(a, b int32) int { return s.blocks[a].first - s.blocks[b].first })
-	for len(byFirst) > 0 {
-		n, last := 1, s.blocks[byFirst[0]].last
-		for n < len(byFirst) && s.blocks[byFirst[n]].first < last {
-			last = max(last, s.blocks[byFirst[n]].last)
+	for _, part := range s.connected(movable) {
+		s.arrange(part, rest)
+	}
+}
+
+// connected splits blocks into parts that share no step.
+func (sp *space) connected(blocks []int32) [][]int32 {
+	slices.SortStableFunc(blocks, func(a, b int32) int { return cmp.Compare(sp.blocks[a].first, sp.blocks[b].first) })
+	var parts [][]int32
+	for len(blocks) > 0 {
+		n, last := 1, sp.blocks[blocks[0]].last
+		for n < len(blocks) && sp.blocks[blocks[n]].first < last {
+			last = max(last, sp.blocks[blocks[n]].last)
 			n++
 		}
-		s.arrange(slices.Clone(byFirst[:n]), rest)
-		byFirst = byFirst[n:]
+		parts = append(parts, slices.Clone(blocks[:n]))
+		blocks = blocks[n:]
 	}
+	return parts
 }
 
 // arrange searches for an arrangement of some blocks, beside the rest, that ends at or below the

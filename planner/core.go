@@ -1,0 +1,114 @@
+package planner
+
+import "slices"
+
+// coreBlocks is how many blocks of a large space are arranged together, those at the fullest steps.
+const coreBlocks = 1500
+
+// arrangeCore plans a space that is too large to be arranged as a whole. The blocks that live at
+// the fullest steps, the core, are arranged by search while nothing else is in the way; the others
+// find room around them. Where one of those ends too high, it joins the core with its neighbours,
+// and that part is done again.
+func (s *searcher) arrangeCore(budget int64) {
+	g := greedies[0]
+	order := s.order(g, s.profile)
+	rank := make([]int32, len(s.blocks))
+	for n, i := range order {
+		rank[i] = int32(n)
+	}
+	x := newTimeline(s.blocks, s.profile.live)
+	s.addFixed(x)
+	core := make([]bool, len(s.blocks))
+	size := min(coreBlocks, len(order))
+	for _, i := range order[:size] {
+		core[i] = true
+	}
+	s.put(x, order[:size], g.best)
+	s.budget = s.work + budget
+	for _, part := range s.connected(slices.Clone(order[:size])) {
+		s.rearrange(x, part)
+	}
+	left := s.budget - s.work
+	s.put(x, order[size:], g.best)
+	s.budget = s.work + left // a first arrangement is free
+	for reach := 128; s.best.keep() > s.goal && s.work < s.budget; reach += reach / 8 {
+		highest := order[0]
+		for _, i := range order {
+			if s.end(i) > s.end(highest) {
+				highest = i
+			}
+		}
+		for _, i := range s.around(x, highest, reach) {
+			core[i] = true
+		}
+		part, others := s.coreAround(x, highest, core)
+		if len(part) > 2*wholeBlocks {
+			break
+		}
+		for _, i := range others {
+			x.remove(i, &s.blocks[i])
+		}
+		s.rearrange(x, part)
+		slices.SortFunc(others, func(a, b int32) int { return int(rank[a] - rank[b]) })
+		s.put(x, others, g.best)
+	}
+	s.best.restore()
+}
+
+// end returns where a block ends.
+func (sp *space) end(i int32) int64 { return sp.blocks[i].offset + sp.blocks[i].size }
+
+// rearrange arranges blocks of the timeline anew.
+func (s *searcher) rearrange(x *timeline, blocks []int32) {
+	for _, i := range blocks {
+		x.remove(i, &s.blocks[i])
+	}
+	s.arrange(blocks, x)
+	for _, i := range blocks {
+		x.add(i, &s.blocks[i])
+	}
+}
+
+// coreAround returns the blocks of the core that are connected in time with block i, and the
+// movable blocks outside the core that live while one of them does.
+func (s *searcher) coreAround(x *timeline, i int32, core []bool) (part, others []int32) {
+	first, last := s.blocks[i].first, s.blocks[i].last
+	for {
+		part, others = part[:0], others[:0]
+		a, b := first, last
+		for _, t := range x.overlapping(first, last) {
+			switch k := &s.blocks[t.block]; {
+			case core[t.block]:
+				part = append(part, t.block)
+				a, b = min(a, k.first), max(b, k.last)
+			case k.movable():
+				others = append(others, t.block)
+			}
+		}
+		if a == first && b == last {
+			return part, others
+		}
+		first, last = a, b
+	}
+}
+
+// around returns about size movable blocks that live during or near the life of block i.
+func (s *searcher) around(x *timeline, i int32, size int) []int32 {
+	k := &s.blocks[i]
+	var blocks []int32
+	for reach := 0; ; reach = max(2*reach, (k.last-k.first+3)/4) {
+		found := x.overlapping(k.first-reach, k.last+reach)
+		if len(found) <= len(blocks) && reach > 0 {
+			return blocks
+		}
+		blocks = blocks[:0]
+		for _, t := range found {
+			if s.blocks[t.block].movable() {
+				blocks = append(blocks, t.block)
+			}
+		}
+		if len(blocks) >= size {
+			return blocks
+		}
+	}
+}
