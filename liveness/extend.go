@@ -1,14 +1,19 @@
 package liveness
 
-import "github.com/rlxc/rlxc/ir"
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
 
 // Kernels may read their operands after their step (target.Row.LateReads), and more than the graph shows. The extensions
 // answer for such reads, each for its own; the reads of which none speaks belong to the lives themselves.
 
-// A rule is one extension. find looks for what it is about, which does not depend on the order of the steps.
+// A rule is one extension. find looks for what it is about, which does not depend on the order of the steps; it finds the zero
+// finding in most graphs.
 type rule struct {
 	name string
-	find func(m *Memory) (finding, bool)
+	find func(m *Memory) finding
 }
 
 var rules = []rule{
@@ -22,7 +27,7 @@ var pin = rule{"output ancestors", (*Memory).outputAncestors}
 
 // A finding is what a rule found in a graph.
 type finding struct {
-	// claims reports whether the rule answers for a late read of a buffer by a step.
+	// claims reports whether the rule answers for a late read of a buffer by a step; nil: for none.
 	claims func(step int, b int32) bool
 	// reads are reads that the graph does not show: the policies exact and to-end demand them both.
 	reads []read
@@ -56,46 +61,38 @@ func (m *Memory) extend(o Options) {
 }
 
 func (m *Memory) apply(r rule, policy Policy) {
-	e := extension{name: r.name, policy: policy}
-	found, ok := r.find(m)
-	if !ok {
-		found = finding{}
-	}
-	if e.claims = found.claims; policy != Off {
-		e.reads = found.reads
-		for _, x := range found.reads {
-			m.alsoReads(x)
+	e := extension{name: r.name, policy: policy, finding: r.find(m)}
+	if policy != Off {
+		for _, x := range e.reads {
+			if reads := m.Reads[x.step]; !slices.Contains(reads, x.b) {
+				m.Reads[x.step] = append(slices.Clip(reads), x.b)
+			}
 		}
 	}
 	if policy == ToEnd {
-		kept := make([]bool, len(m.values))
-		for _, b := range found.chains {
-			m.chain(b, kept)
-		}
-		for _, b := range found.ends {
-			kept[b] = true
-		}
-		for b, keep := range kept {
-			if keep {
-				e.held = append(e.held, int32(b))
-				m.Held[b] = true
-			}
+		e.held = m.keep(e.finding)
+		for _, b := range e.held {
+			m.Held[b] = true
 		}
 	}
 	m.extensions = append(m.extensions, e)
 }
 
-// alsoReads adds a read to the footprint.
-func (m *Memory) alsoReads(x read) {
-	for _, b := range m.Reads[x.step] {
-		if b == x.b {
-			return
+// keep lists the buffers that the policy to-end keeps.
+func (m *Memory) keep(f finding) (held []int32) {
+	kept := make([]bool, len(m.values))
+	for _, b := range f.chains {
+		m.chain(b, kept)
+	}
+	for _, b := range f.ends {
+		kept[b] = true
+	}
+	for b, keep := range kept {
+		if keep {
+			held = append(held, int32(b))
 		}
 	}
-	if &m.Reads[0] == &m.reads[0] {
-		m.Reads = append([][]int32{}, m.reads...)
-	}
-	m.Reads[x.step] = append(m.Reads[x.step][:len(m.Reads[x.step]):len(m.Reads[x.step])], x.b)
+	return held
 }
 
 // chain adds a buffer and all that it is computed from to a set.
@@ -120,22 +117,21 @@ func (m *Memory) chain(b int32, set []bool) {
 
 // customInputs is about nodes with the custom trait, whose kernels may run later than their step: on the host, or as
 // asynchronous copies.
-func (m *Memory) customInputs() (f finding, found bool) {
-	custom := make([]bool, len(m.Steps))
-	for s, n := range m.Steps {
-		if n.Op.Kind().Has(ir.KeepsCustom) {
-			custom[s], found = true, true
+func (m *Memory) customInputs() (f finding) {
+	custom := func(step int, _ int32) bool { return m.Steps[step].Op.Kind().Has(ir.KeepsCustom) }
+	for s := range m.Steps {
+		if custom(s, -1) {
+			f.claims = custom
 			f.chains = append(f.chains, m.reads[s]...)
 		}
 	}
-	f.claims = func(step int, _ int32) bool { return custom[step] }
-	return f, found
+	return f
 }
 
 // outputAncestors is about everything that the outputs are computed from.
-func (m *Memory) outputAncestors() (f finding, found bool) {
+func (m *Memory) outputAncestors() (f finding) {
 	for _, v := range m.g.Outputs {
 		f.chains = append(f.chains, m.of(v))
 	}
-	return f, len(f.chains) > 0
+	return f
 }

@@ -1,18 +1,20 @@
 package liveness
 
-import "github.com/rlxc/rlxc/ir"
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
 
 // hiddenStates is about the sums and norms between the layers of an encoder, in graphs whose intermediate values are compared
 // with another engine's: those that hold quantised products or taps.
-func (m *Memory) hiddenStates() (f finding, found bool) {
-	for _, n := range m.Steps {
-		if name := ir.OpName(n.Op); name == "onnx.QMatMul" || name == "onnx.ActCopy" {
-			found = true
-			break
-		}
+func (m *Memory) hiddenStates() (f finding) {
+	compared := func(n *ir.Node) bool {
+		name := ir.OpName(n.Op)
+		return name == "onnx.QMatMul" || name == "onnx.ActCopy"
 	}
-	if !found {
-		return f, false
+	if !slices.ContainsFunc(m.Steps, compared) {
+		return f
 	}
 	hidden := make([]bool, len(m.values))
 	for _, n := range m.Steps {
@@ -36,7 +38,7 @@ func (m *Memory) hiddenStates() (f finding, found bool) {
 		}
 	}
 	f.claims = func(_ int, b int32) bool { return hidden[b] }
-	return f, true
+	return f
 }
 
 // sums tells of the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm

@@ -39,17 +39,16 @@ func (m *Memory) Analyze(order []int) *Result {
 	for i := range m.extensions {
 		e := &m.extensions[i]
 		line := planner.Extension{Name: e.name, Policy: e.policy.String()}
-		before := slices.Clone(l.last)
+		before := *l
+		before.last, before.busy = slices.Clone(l.last), slices.Clone(l.busy)
 		l.extend(e)
 		for b, last := range l.last {
-			if last > before[b] {
+			if last > before.last[b] {
 				line.Buffers = append(line.Buffers, m.name(int32(b)))
 			}
 		}
 		if len(line.Buffers) > 0 {
-			shorter := *l
-			shorter.last = before
-			line.PeakGrowth = l.peak() - shorter.peak()
+			line.PeakGrowth = l.peak() - before.peak()
 		}
 		result.Problem.Extensions = append(result.Problem.Extensions, line)
 		for _, b := range e.held {
@@ -131,7 +130,10 @@ func (m *Memory) claimed(s int, b int32) bool {
 
 // extend makes lives as long as an extension asks for.
 func (l *lives) extend(e *extension) {
-	if e.policy != Off && e.claims != nil {
+	if e.policy == Off {
+		return
+	}
+	if e.claims != nil {
 		for s, late := range l.late {
 			if late == 0 {
 				continue
@@ -153,13 +155,28 @@ func (l *lives) extend(e *extension) {
 	}
 }
 
-// peak is the planner's lower bound.
+// peak is the planner's lower bound: the largest sum of the rounded sizes of what lives at a position.
 func (l *lives) peak() int64 {
-	var r Result
-	l.state(&r)
-	bytes, err := planner.LowerBound(&r.Problem, planner.Options{AllocateInputs: true, Alignment: l.t.Align})
-	if err != nil {
-		panic("liveness: " + err.Error())
+	host, last := l.hosts()
+	change := make([]int64, len(l.order)+2) // of the live bytes from one position to the next
+	for b, size := range l.Bytes {
+		if host[b] == int32(b) {
+			first := 0
+			if w := l.writer[b]; w >= 0 {
+				first = l.at[w]
+			}
+			change[first] += size
+			change[max(last[b], first)+1] -= size
+		}
 	}
-	return bytes
+	for i, s := range l.order {
+		change[i] += l.Scratch[s]
+		change[i+1] -= l.Scratch[s]
+	}
+	peak, live := int64(0), int64(0)
+	for _, c := range change {
+		live += c
+		peak = max(peak, live)
+	}
+	return peak
 }

@@ -142,7 +142,7 @@ func (m *Memory) steps() {
 		}
 		m.late[s] = m.t.LateReads(node)
 	}
-	m.Reads = m.reads
+	m.Reads = slices.Clone(m.reads)
 }
 
 // takesOver reports whether result 0 of n may take over the memory of operand i, should nothing read that later: the kernel

@@ -8,7 +8,7 @@ import (
 
 // packedQKV is about attention whose queries, keys and values are the three parts of one buffer, [B,S,3·H·D] or [B,S,3,H,D].
 // The kernel may read that buffer itself, also where a cast or a copy stands between, behind which it looks dead.
-func (m *Memory) packedQKV() (f finding, found bool) {
+func (m *Memory) packedQKV() (f finding) {
 	parent := map[int32]bool{}
 	for s, n := range m.Steps {
 		if n.Op.Kind() != ir.KindAttention {
@@ -20,8 +20,10 @@ func (m *Memory) packedQKV() (f finding, found bool) {
 			f.reads = append(f.reads, read{s, b})
 		}
 	}
-	f.claims = func(_ int, b int32) bool { return parent[b] }
-	return f, len(parent) > 0
+	if len(parent) > 0 {
+		f.claims = func(_ int, b int32) bool { return parent[b] }
+	}
+	return f
 }
 
 // maxCopies is the number of casts and copies that parent looks through.
