@@ -233,8 +233,8 @@ func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 		}
 		for i := range k {
 			for c := lo; c < hi; c++ {
-				if scales[c] > 0 {
-					codes[i*n+c] = byte(int8(math.RoundToEven(float64(w[i*row+c*col] / scales[c]))))
+				if scales[c] > 0 { // which is inexact where it is subnormal
+					codes[i*n+c] = byte(int8(min(max(math.RoundToEven(float64(w[i*row+c*col]/scales[c])), -127), 127)))
 				}
 			}
 		}
