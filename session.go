@@ -67,7 +67,7 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 	if err := s.order(inputs); err != nil {
 		return nil, withKind(ErrInput, err)
 	}
-	if len(s.p.stages) > 1 || len(s.p.stages[0].dynamic) > 0 {
+	if s.p.stages[0].graph != s.p.graph { // in stages
 		b := ir.Binding{}
 		if err := s.p.graph.BindTensors(s.in, b); err != nil {
 			return nil, bindError(err)

@@ -47,11 +47,12 @@ func split(g *ir.Graph) []stage {
 			c.define(v.Type, l)
 		}
 	}
-	if len(stages) == 1 {
+	odd := func(v *ir.Value) bool { return v.Type.Unranked || v.Type.Kind != ir.TensorType } // only the host takes such
+	if len(stages) == 1 && !slices.ContainsFunc(g.Inputs, odd) {
 		return []stage{{graph: g, symbols: symbolsOf(g)}}
 	}
 	last := len(stages) - 1
-	if len(stages[last].graph.Nodes)+len(stages[last].dynamic) == 0 {
+	if last > 0 && len(stages[last].graph.Nodes)+len(stages[last].dynamic) == 0 {
 		stages = stages[:last]
 	}
 	connect(g, stages)

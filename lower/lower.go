@@ -214,7 +214,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		if err := checkDeclared(v.Type, o); err != nil {
 			b.problem(fmt.Errorf("%w: output %s: %w", ErrInvalid, onnx.Quote(o.GetName()), err))
 		}
-		if v.Type.Kind != ir.TensorType && v.Def == nil { // the host hands it on: backends know tensors only
+		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
 			out, err := b.g.Append(ir.Custom{Name: "onnx.Identity", Types: []ir.Type{v.Type}, Rule: runIdentity}, []*ir.Value{v})
 			if err != nil {
 				b.problem(err)

@@ -140,7 +140,7 @@ func childInputs(m *rlxc.Model, file string) (rlxc.Tensors, error) {
 		var shape []int
 		for _, s := range info.Shape {
 			n, err := strconv.Atoi(s)
-			if err != nil || n > 1<<20 {
+			if err != nil || n < 0 || n > 1<<20 {
 				n = 2
 			}
 			shape = append(shape, n)

@@ -27,6 +27,8 @@ func structure() (out []hostile) {
 	add("input twice", "refused ", model(graph(append(x, x...), y, node("Relu", names("x"), names("y")))))
 	add("no outputs", "either", model(graph(x, nil, node("Relu", names("x"), names("y")))))
 	add("no nodes", "gives f32[2]", model(graph(x, x)))
+	add("no nodes, unknown rank", "gives f32[2]", model(graph(infos{unranked("x", f32)}, infos{unranked("x", f32)})))
+	add("unused input of unknown rank", "gives f32[2]", model(graph(append(infos{unranked("u", f32)}, x...), y, node("Relu", names("x"), names("y")))))
 	add("operator without a name", "refused ", model(graph(x, y, node("", names("x"), names("y")))))
 	add("unknown operator", "refused Frobnicate", model(graph(x, y, node("Frobnicate", names("x"), names("y")))))
 	foreign := node("Relu", names("x"), names("y"))
