@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 )
@@ -26,7 +27,7 @@ func placeTLSF(sp *space, _ *Options) {
 	heap := newTLSF()
 	base := sp.behindFixed()
 	if sp.segment == 0 {
-		heap.addPool(base, maxBytes)
+		heap.addPool(base, math.MaxInt64-maxAlign-base) // more than all blocks can take
 	}
 	for i, k := range queue {
 		for _, dead := range frees[i] {

@@ -52,6 +52,13 @@ func (s *searcher) arrangeCore(budget int64) {
 		slices.SortFunc(others, func(a, b int32) int { return int(rank[a] - rank[b]) })
 		s.put(x, others, g.best)
 	}
+	for _, g := range greedies[1:] {
+		if s.best.top <= s.goal || s.work >= s.budget {
+			break
+		}
+		s.place(g, s.profile)
+		s.best.keep()
+	}
 	s.best.restore()
 }
 

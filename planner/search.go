@@ -44,8 +44,10 @@ func (sp *space) search(o *Options, budget int64) {
 			}
 		}
 		s.best.restore()
-		s.budget = sp.work + budget
-		s.arrangeAll()
+		if s.best.top > s.goal {
+			s.budget = sp.work + budget
+			s.arrangeAll()
+		}
 	} else {
 		s.arrangeCore(budget)
 	}
@@ -125,13 +127,16 @@ func (sp *space) connected(blocks []int32) [][]int32 {
 // goal. Every second try aims at the lower bound; the others between it and the best arrangement so
 // far, so that this one gets better all the time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(blocks []int32, rest *timeline) {
-	p := s.newProber(blocks, rest)
 	bound := s.bound
 	share := int64(8) // of the room above the bound, in sixteenths
+	var p *prober
 	for {
 		top := s.topOf(blocks)
 		if top <= max(s.goal, bound) || s.work >= s.budget {
 			return
+		}
+		if p == nil {
+			p = s.newProber(blocks, rest)
 		}
 		aim := bound
 		if p.round%2 == 1 {

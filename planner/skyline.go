@@ -1,67 +1,47 @@
 package planner
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
-// skyline looks for places below a limit for blocks that are connected in time. It builds the
-// arena from the bottom: each section of time has a floor, and nothing will be placed below it.
+// skyline is the state of a search for places below a limit. It builds the arena from the bottom:
+// each section of time has a floor, and nothing will be placed below it. Placing a block, or leaving
+// bytes unused, lifts floors, and the search goes back as soon as what still waits in some section
+// no longer fits between the floor and the limit.
 //
-// A search step looks at a niche, a run of sections with equal floors between higher ones, and
-// asks for one section of it: which block covers the bytes from the floor on? Either one of the
-// blocks that can start exactly there, or none, and the floor rises by what is wasted. The answers
-// exclude each other, so no arrangement is met twice, and a section without slack has no waste
-// branch. The section with the fewest answers is asked first, sections that led into dead ends
-// before others (weights as in Boussemart, Hemery, Lecoutre and Sais, "Boosting systematic search
-// by weighting constraints", ECAI 2004, fading as in the VSIDS rule of SAT solvers).
-//
-// It suffices to look at arrangements in which no block can slide down, so that each block rests
-// on address 0 or on another block. Perfect packing of rectangles is searched in this way
-// (Korf, "Optimal rectangle packing", ICAPS 2003); sections and slack are those of Moffitt,
-// "MiniMalloc", ASPLOS 2023.
+// It suffices to look at arrangements in which no block can slide down, so that each block rests on
+// address 0, on another block or on a wall. The sections are those of Moffitt, "MiniMalloc",
+// ASPLOS '24.
 type skyline struct {
 	// The blocks, immutable. Lives are counted in sections.
-	from, to []int32
-	size     []int64
-	walls    *walls // what else the offsets have to obey; nil: nothing
+	from, to   []int32
+	size       []int64
+	walls      *walls    // what else the offsets have to obey; nil: nothing
+	begin, end [][]int32 // the blocks whose first, or last, section it is
 
 	// What is decided.
 	offset []int64
 	placed []bool
 
-	// What follows from it. base is the lowest offset that a block can still get: the highest floor
-	// under it, lifted.
-	base  []int64
-	floor []int64 // of each section: the lowest base of its waiting blocks
-	load  []int64 // bytes of the waiting blocks of a section
-	ready []int32 // how many of them have their base at the floor
-	cross []int32 // how many of them also wait in the next section
-	alive [][]int32
-	seat  []int32 // where in alive[t] block i stands: seat[seats[i]+t-from[i]]
+	// What follows from it. A block that is not placed waits.
+	base  []int64   // the lowest offset that a block can still get: the highest top under it, lifted
+	floor []int64   // of each section: the lowest base of its waiting blocks
+	ready []int32   // how many of them have that base
+	load  []int64   // how many bytes they have
+	cross []int32   // how many of them wait in the next section too
+	alive [][]int32 // which they are; block i stands at seat[seats[i]+t-from[i]] in alive[t]
+	seat  []int32
 	seats []int32
-	begin [][]int32 // blocks by first section
-	end   [][]int32 // blocks by section before to
+
+	// How it is taken back.
 	trail []change
 	step  int64   // counts calls of place and raise
 	noted []int64 // the step that last put the section's floor on the trail
 
-	// The search.
-	limit     int64 // no block may end above it
-	prefer    []float64
-	weights   []float64
-	bump      float64
-	weighted  bool
-	waste     [2]float64 // what the waste branch counts among the answers: always, and per slack/limit
-	strict    bool       // between walls, look at the lowest niches only
-	fails     int        // dead ends that are left
-	work      int64      // budget that is left
-	scratch   []int32
-	parts     []part
-	count     []int32
+	search
+
+	// Room for what single calls need.
+	unsettled []int32 // sections that lost their last ready block
+	rising    []int32
 	tops      []int64
-	unsettled []int32
 }
 
 // change is one entry of the trail, by which a dead end is undone.
@@ -78,22 +58,17 @@ const (
 	changedPlaced
 )
 
-// part is a run of sections that shares no waiting block with the others.
-type part struct {
-	lo, hi int32
-	weight float64
-}
-
 // newSkyline takes blocks with their sections of time: from[i] <= s < to[i].
 func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline {
 	n := len(size)
 	s := &skyline{
 		from: from, to: to, size: size, walls: w,
-		offset: make([]int64, n), placed: make([]bool, n), base: make([]int64, n),
-		floor: make([]int64, sections), load: make([]int64, sections), ready: make([]int32, sections), cross: make([]int32, sections),
-		alive: make([][]int32, sections), begin: make([][]int32, sections), end: make([][]int32, sections),
-		weights: make([]float64, sections), prefer: make([]float64, n), tops: make([]int64, sections), count: make([]int32, sections+1), seats: make([]int32, n), noted: make([]int64, sections),
-		bump: 1,
+		begin: make([][]int32, sections), end: make([][]int32, sections),
+		offset: make([]int64, n), placed: make([]bool, n), base: make([]int64, n), seats: make([]int32, n),
+		floor: make([]int64, sections), ready: make([]int32, sections), load: make([]int64, sections),
+		cross: make([]int32, sections), alive: make([][]int32, sections), noted: make([]int64, sections),
+		rising: make([]int32, sections+1), tops: make([]int64, sections),
+		search: search{prefer: make([]float64, n), weights: make([]float64, sections), bump: 1},
 	}
 	counts := make([]int, sections)
 	total := int32(0)
@@ -174,156 +149,6 @@ func (s *skyline) lowest(t int32) (base int64, count int32) {
 	return base, count
 }
 
-// run searches, with at most so many dead ends and so much work, for offsets below the limit.
-// Where it finds none, it reports whether there are none.
-func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
-	s.limit, s.fails, s.work = limit, fails, work
-	s.reset()
-	for t := range s.floor {
-		if s.load[t] > 0 && s.slack(int32(t)) < 0 {
-			return false, true
-		}
-	}
-	for i, size := range s.size {
-		if s.base[i]+size > limit {
-			return false, true
-		}
-	}
-	if s.solve(0, int32(len(s.floor))) {
-		return true, false
-	}
-	complete := s.strict || s.walls == nil
-	return false, complete && s.fails >= 0 && s.work >= 0
-}
-
-// solve places the waiting blocks of the sections [lo, hi), or changes nothing.
-func (s *skyline) solve(lo, hi int32) bool {
-	first := len(s.parts)
-	defer func() { s.parts = s.parts[:first] }()
-	s.work -= int64(hi - lo)
-	for t := lo; t < hi; t++ {
-		if s.load[t] == 0 {
-			continue
-		}
-		p := part{lo: t, weight: s.weights[t]}
-		for ; s.cross[t] > 0; t++ {
-			p.weight = max(p.weight, s.weights[t+1])
-		}
-		p.hi = t + 1
-		s.parts = append(s.parts, p)
-	}
-	parts := s.parts[first:]
-	if len(parts) == 1 {
-		return s.branch(parts[0].lo, parts[0].hi)
-	}
-	slices.SortFunc(parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.lo, b.lo))
-	})
-	mark := len(s.trail)
-	for k := range parts {
-		p := s.parts[first+k]
-		if !s.branch(p.lo, p.hi) {
-			s.undo(mark)
-			return false
-		}
-	}
-	return true
-}
-
-// branch asks one section of [lo, hi) who covers the bytes at its floor, and tries the answers.
-func (s *skyline) branch(lo, hi int32) bool {
-	t := s.choose(lo, hi)
-	first := len(s.scratch)
-	defer func() { s.scratch = s.scratch[:first] }()
-	for _, i := range s.alive[t] {
-		if s.base[i] == s.floor[t] {
-			s.scratch = append(s.scratch, i)
-		}
-	}
-	answers := s.scratch[first:]
-	slices.SortFunc(answers, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(s.prefer[b], s.prefer[a]), cmp.Compare(a, b))
-	})
-	mark := len(s.trail)
-	for k := range answers {
-		i := s.scratch[first+k]
-		if s.twin(i, s.scratch[first:first+k]) {
-			continue
-		}
-		if s.place(i) && s.solve(lo, hi) {
-			return true
-		}
-		s.undo(mark)
-		if s.fails < 0 || s.work < 0 {
-			return false
-		}
-	}
-	if s.raise(t) && s.solve(lo, hi) {
-		return true
-	}
-	s.undo(mark)
-	return false
-}
-
-// twin reports whether one of the blocks tried before could stand for block i.
-func (s *skyline) twin(i int32, tried []int32) bool {
-	for _, j := range tried {
-		if s.size[i] == s.size[j] && s.from[i] == s.from[j] && s.to[i] == s.to[j] && s.walls == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// choose returns the section with the fewest answers among all niches of [lo, hi). A block between
-// walls may leave room below it beside the niche that it covers, and no block will go there: only
-// a strict search, which goes upwards evenly, is complete then.
-func (s *skyline) choose(lo, hi int32) int32 {
-	best, fewest := lo, math.Inf(1)
-	bottom := int64(math.MaxInt64)
-	if s.strict && s.walls != nil {
-		bottom = slices.Min(s.floor[lo:hi])
-	}
-	for t := lo; t < hi; {
-		e := t + 1
-		for e < hi && s.floor[e] == s.floor[t] {
-			e++
-		}
-		if s.floor[t] <= bottom && (t == lo || s.floor[t-1] > s.floor[t]) && (e == hi || s.floor[e] > s.floor[t]) {
-			for q := t; q < e; q++ {
-				answers := float64(s.ready[q])
-				if slack := s.slack(q); slack > 0 {
-					answers += s.waste[0] + s.waste[1]*float64(slack)/float64(s.limit)
-				}
-				if s.weighted {
-					answers /= s.weights[q]
-				}
-				if answers < fewest {
-					best, fewest = q, answers
-				}
-			}
-		}
-		t = e
-	}
-	return best
-}
-
-// fail notes that a section led into a dead end.
-func (s *skyline) fail(t int32) bool {
-	s.fails--
-	if s.weighted {
-		const fading, huge = 1.05, 1e12
-		s.weights[t] += s.bump
-		if s.bump *= fading; s.bump > huge {
-			for t := range s.weights {
-				s.weights[t] = 1 + s.weights[t]/huge
-			}
-			s.bump = 1
-		}
-	}
-	return false
-}
-
 // place puts a block at its base and reports whether the rest may still fit.
 func (s *skyline) place(i int32) bool {
 	s.step++
@@ -339,11 +164,15 @@ func (s *skyline) place(i int32) bool {
 		}
 		s.leave(t, i)
 	}
-	// Whoever waits beside it now starts at its top or above.
-	ready := s.count[from : to+1] // changes of the number that start at the top, from section to section
-	clear(ready)
-	beside := s.alive[from]
-	for t := from; ; beside = s.begin[t] {
+	// Whoever waits beside it now starts at its top or above. Count those at the top by where they
+	// come and go: alive in the first section, or beginning later.
+	rising := s.rising[:to-from+1]
+	clear(rising)
+	for t := from; t < to; t++ {
+		beside := s.begin[t]
+		if t == from {
+			beside = s.alive[t]
+		}
 		s.work -= int64(1 + len(beside))
 		for _, j := range beside {
 			if s.placed[j] {
@@ -353,19 +182,16 @@ func (s *skyline) place(i int32) bool {
 				return false
 			}
 			if s.base[j] == top {
-				ready[max(s.from[j], from)-from]++
-				ready[min(s.to[j], to)-from]--
+				rising[max(s.from[j], from)-from]++
+				rising[min(s.to[j], to)-from]--
 			}
 		}
-		if t++; t == to {
-			break
-		}
 	}
-	var sum int32
+	var ready int32
 	for t := from; t < to; t++ {
-		sum += ready[t-from]
-		s.setFloor(t, top, sum)
-		if sum > 0 && s.slack(t) < 0 {
+		ready += rising[t-from]
+		s.setFloor(t, top, ready)
+		if ready > 0 && s.slack(t) < 0 {
 			return s.fail(t)
 		}
 	}
