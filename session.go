@@ -47,7 +47,20 @@ func (p *Program) session() *Session {
 }
 
 // Close ends the use of the session and of the tensors that it gave.
-func (s *Session) Close() error { return s.p.Close() }
+func (s *Session) Close() error {
+	s.release()
+	return s.p.Close()
+}
+
+// release gives the memory back, that of the regions too.
+func (s *Session) release() {
+	for _, m := range s.memory {
+		m.Close()
+	}
+	for _, r := range s.regions {
+		r.release()
+	}
+}
 
 // MemoryBytes is the size of the arenas that the session holds.
 func (s *Session) MemoryBytes() int64 {
