@@ -9,8 +9,16 @@ const coreBlocks = 1500
 // the fullest steps, the core, are arranged by search while nothing else is in the way; the others
 // find room around them. Where one of those ends too high, it joins the core with its neighbours,
 // and that part is done again.
+//
+// What it does next must not depend on a capacity, which can only end it between two steps.
 func (s *searcher) arrangeCore(budget int64) {
 	g := greedies[0]
+	enough := s.goal
+	if s.goal = s.bound; enough > s.bound {
+		if s.place(g, s.profile); s.best.keep() <= enough {
+			return
+		}
+	}
 	order := s.order(g, s.profile)
 	rank := make([]int32, len(s.blocks))
 	for n, i := range order {
@@ -31,7 +39,7 @@ func (s *searcher) arrangeCore(budget int64) {
 	left := s.budget - s.work
 	s.put(x, order[size:], g.best)
 	s.budget = s.work + left // a first arrangement is free
-	for reach := 128; s.best.keep() > s.goal && s.work < s.budget; reach += reach / 8 {
+	for reach := 128; s.best.keep() > enough && s.work < s.budget; reach += reach / 8 {
 		highest := order[0]
 		for _, i := range order {
 			if s.end(i) > s.end(highest) {
@@ -53,7 +61,7 @@ func (s *searcher) arrangeCore(budget int64) {
 		s.put(x, others, g.best)
 	}
 	for _, g := range greedies[1:] {
-		if s.best.top <= s.goal || s.work >= s.budget {
+		if s.best.top <= enough || s.work >= s.budget {
 			break
 		}
 		s.place(g, s.profile)
