@@ -162,11 +162,17 @@ func (c *Context) resize(r resizing, shape ir.Shape) []*ir.Value {
 	}
 	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		y := resultOf(o, 0)
+		if y.Len() == 0 { // another axis may be as long as it likes
+			return []*tensor.Tensor{y}, nil
+		}
 		s, values := in[0].Shape().Clone(), in[0].Float64s()
-		for axis, n := range y.Shape() {
-			if s[axis] != n || r.coordinates == "tf_crop_and_resize" {
-				values = mixAxis(values, s, axis, r.mixes(axis, s[axis], n), r.extrapolation)
-				s[axis] = n
+		// Axes that shrink come first: nothing on the way is then larger than the operand or the result.
+		for _, shrinks := range []bool{true, false} {
+			for axis, n := range y.Shape() {
+				if shrinks == (n < in[0].Shape()[axis]) && (s[axis] != n || r.coordinates == "tf_crop_and_resize") {
+					values = mixAxis(values, s, axis, r.mixes(axis, s[axis], n), r.extrapolation)
+					s[axis] = n
+				}
 			}
 		}
 		for i, v := range values {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -197,6 +196,3 @@ func spawn(path string) report {
 	}
 	return r
 }
-
-// onLinux says whether files and memory can be watched.
-const onLinux = runtime.GOOS == "linux"
