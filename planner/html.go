@@ -4,9 +4,9 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"hash/fnv"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -46,8 +46,9 @@ type panel struct {
 
 // box is a buffer: time across, address up.
 type box struct {
-	X, Y, W, H  float64
-	Fill, Hover string
+	X, Y, W, H float64
+	Fill       template.CSS
+	Hover      string
 }
 
 type legend struct {
@@ -133,35 +134,37 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 	for i, a := range plan.Arenas {
 		panels[i] = panel{Caption: fmt.Sprintf("arena %d: %s", i, a), Height: arenaHeight}
 	}
-	fills := map[string]string{}
+	pic.Legend = kindColours(p)
+	fills := map[string]template.CSS{}
+	for _, l := range pic.Legend {
+		fills[l.Kind] = l.Fill
+	}
 	for _, i := range drawn {
 		b, slot := &p.Buffers[i], plan.Slots[i]
-		fill, known := fills[b.Kind]
-		if !known {
-			fill = colour(b.Kind)
-			fills[b.Kind] = fill
-		}
 		scale := arenaHeight / float64(max(plan.Arenas[slot.Arena].Size, 1))
 		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %d to %d", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset, b.First, b.Last-1)
 		panels[slot.Arena].Boxes = append(panels[slot.Arena].Boxes, box{
 			X: x(b.First), W: x(b.Last) - x(b.First),
 			Y: arenaHeight - float64(slot.Offset+slot.Size)*scale, H: float64(slot.Size) * scale,
-			Fill: fill, Hover: hover,
+			Fill: fills[b.Kind], Hover: hover,
 		})
 	}
 	pic.Panels = append(pic.Panels, panels...)
-	for kind, fill := range fills {
-		if kind != "" {
-			pic.Legend = append(pic.Legend, legend{kind, template.CSS(fill)})
-		}
-	}
-	slices.SortFunc(pic.Legend, func(a, b legend) int { return cmp.Compare(a.Kind, b.Kind) })
 }
 
-// colour picks a colour that depends on nothing but the kind.
-func colour(kind string) string {
-	h := fnv.New32a()
-	h.Write([]byte(kind))
-	sum := h.Sum32()
-	return fmt.Sprintf("hsl(%d %d%% %d%%)", sum%360, 45+sum/360%30, 55+sum/10800%20)
+// kindColours gives each kind a hue, neighbours in the alphabet far apart.
+func kindColours(p *Problem) []legend {
+	var kinds []string
+	for i := range p.Buffers {
+		if kind := p.Buffers[i].Kind; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	list := make([]legend, len(kinds))
+	for n, kind := range kinds {
+		const goldenAngle = 137.508
+		list[n] = legend{kind, template.CSS(fmt.Sprintf("hsl(%.0f 60%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 60+n/8%3*8))}
+	}
+	return list
 }

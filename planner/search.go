@@ -34,6 +34,15 @@ func (sp *space) search(o *Options, budget int64) {
 	if o.Budget != 0 {
 		budget = max(0, o.Budget)
 	}
+	var total int64
+	for i := range sp.blocks {
+		total += sp.blocks[i].size
+	}
+	if total <= sp.bound { // all live at once: there is nothing to share
+		if placeApart(sp, o); sp.top() <= sp.bound {
+			return
+		}
+	}
 	pr := sp.profile()
 	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, top: maxBytes}}
 	if len(sp.blocks) <= wholeBlocks {

@@ -126,6 +126,7 @@ func TestPictureShowsEveryBufferAndEscapesNames(t *testing.T) {
 	require.Equal(t, 4, strings.Count(text, "<rect"))
 	require.Contains(t, text, "&lt;script&gt; MatMul f32[5,5]\n100 bytes at 128\nsteps 1 to 2")
 	require.NotContains(t, text, "<script>")
+	require.Regexp(t, `<rect [^>]* fill="hsl\(\d+ 60% \d+%\)">`, text)
 	require.NotContains(t, text, "ZgotmplZ", "a value in the wrong context")
 	require.Contains(t, text, "style=\"background:hsl(")
 	require.Contains(t, text, "not planned: e (100 bytes): parameters have their own segment")
