@@ -247,27 +247,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	if p.codes {
 		phases = append(phases, requantise(b, n, target, in[ir.QMatMulYScale], in[ir.QMatMulYZero], y))
 	}
-	if !p.weight {
-		for i := range phases {
-			phases[i] = alone(phases[i])
-		}
-	}
 	return inTurn(phases...), nil
-}
-
-// alone makes a phase run on one worker. Products of two activations gave wrong results now and then on two workers, in tests
-// with the race detector, which saw no race; until the reason is found they run on one.
-func alone(s step) step {
-	run, parts := s.run, s.parts
-	if parts > 1 {
-		s.parts = 1
-	}
-	s.run = func(m *machine, _, worker int) {
-		for part := range parts {
-			run(m, part, worker)
-		}
-	}
-	return s
 }
 
 func rangeOf(p *qPlan) int {
