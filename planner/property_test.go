@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -83,6 +84,36 @@ func TestOptimalAgainstAllOrders(t *testing.T) {
 			require.Less(t, plan.Work, o.Budget, "found, but not proved")
 		}
 	})
+}
+
+// TestTheSearchIsComplete runs the search by itself, without heuristics before it: at the size of
+// the smallest arena, or with some room more, it must find an arrangement, and below it must say
+// that there is none.
+func TestTheSearchIsComplete(t *testing.T) {
+	aboveBound := 0
+	for seed := range uint64(6000) {
+		p := knot(9, 3, 8, 12, seed)
+		best := optimum(t, p)
+		l, err := newLayout(p, &Options{})
+		require.NoError(t, err)
+		sp := &l.spaces[0]
+		if best > sp.bound {
+			aboveBound++
+			require.Equal(t, best, smallest(sp, best), "seed %d", seed)
+		}
+		blocks := make([]int32, len(sp.blocks))
+		for i := range blocks {
+			blocks[i] = int32(i)
+		}
+		s := sp.newProber(blocks, newTimeline(nil, 0)).skyline
+		s.waste[0] = -1000 * float64(seed%2) // every second time, look first where most may be wasted
+		for limit := best - 1; limit < best+3; limit++ {
+			found, none := s.run(limit, math.MaxInt32, math.MaxInt32)
+			require.Equal(t, limit >= best, found, "seed %d, limit %d of %d", seed, limit, best)
+			require.Equal(t, limit < best, none, "seed %d, limit %d of %d", seed, limit, best)
+		}
+	}
+	require.Positive(t, aboveBound, "some problem needs more than its lower bound")
 }
 
 func TestNoModeBeatsOptimalAndNoneIsAboveNoReuse(t *testing.T) {

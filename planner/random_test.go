@@ -264,6 +264,34 @@ func puzzle(n int, width int, height int64, seed uint64) *Problem {
 	return p
 }
 
+// knot is a puzzle with some pieces taken out and others drawn longer where there is room, so that
+// some fit no more.
+func knot(n, without, width int, height int64, seed uint64) *Problem {
+	rnd := rand.New(rand.NewPCG(seed, 11))
+	p := puzzle(n+without, width, height, seed)
+	rnd.Shuffle(len(p.Buffers), func(i, j int) { p.Buffers[i], p.Buffers[j] = p.Buffers[j], p.Buffers[i] })
+	p.Buffers = p.Buffers[without:]
+	load := make([]int64, width)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		b.ID = i
+		for t := b.First; t < b.Last; t++ {
+			load[t] += b.Size
+		}
+	}
+	for range 4 * n {
+		b := &p.Buffers[rnd.IntN(len(p.Buffers))]
+		if b.Last < width && load[b.Last]+b.Size <= height {
+			load[b.Last] += b.Size
+			b.Last++
+		} else if b.First > 0 && load[b.First-1]+b.Size <= height {
+			b.First--
+			load[b.First] += b.Size
+		}
+	}
+	return p
+}
+
 func benchmarkSolve(b *testing.B, p *Problem, o Options) {
 	b.ReportAllocs()
 	for b.Loop() {

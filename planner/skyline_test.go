@@ -1,0 +1,84 @@
+package planner
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWastedBytes raises the floor of a section by hand: block 0 lives in both sections, block 1 in
+// the second only.
+func TestWastedBytes(t *testing.T) {
+	two := func(limit int64) *skyline {
+		s := newSkyline([]int32{0, 1}, []int32{2, 2}, []int64{4, 3}, 2, nil)
+		s.limit, s.fails = limit, math.MaxInt
+		return s
+	}
+	s := two(10)
+	require.True(t, s.raise(0))
+	require.Equal(t, []int64{3, 0}, s.base, "what lies under block 0 then is block 1")
+	require.Equal(t, []int64{3, 0}, s.floor)
+	require.Equal(t, []int32{1, 1}, s.ready)
+	s.undo(0)
+	require.Equal(t, []int64{0, 0}, s.base)
+	require.Equal(t, []int64{0, 0}, s.floor)
+	require.Equal(t, []int32{1, 2}, s.ready)
+
+	require.False(t, two(6).raise(0), "block 0 would end at 7")
+	require.False(t, two(10).raise(1), "both live in section 1: nothing could lie under the lowest")
+}
+
+// TestPlacingIsTakenBack walks down a random path of a large problem and back up.
+func TestPlacingIsTakenBack(t *testing.T) {
+	p := layered(300, 5)
+	l, err := newLayout(p, &Options{})
+	require.NoError(t, err)
+	sp := &l.spaces[0]
+	blocks := make([]int32, len(sp.blocks))
+	for i := range blocks {
+		blocks[i] = int32(i)
+	}
+	s := sp.newProber(blocks, newTimeline(nil, 0)).skyline
+	s.limit, s.fails = math.MaxInt64/4, math.MaxInt
+	type state struct {
+		base, floor, load []int64
+		ready, cross      []int32
+		alive             [][]int32
+	}
+	look := func() state {
+		var alive [][]int32
+		for _, list := range s.alive {
+			alive = append(alive, slices.Sorted(slices.Values(list)))
+		}
+		return state{slices.Clone(s.base), slices.Clone(s.floor), slices.Clone(s.load), slices.Clone(s.ready), slices.Clone(s.cross), alive}
+	}
+	var before []state
+	var marks []int
+	for n := range len(blocks) / 2 {
+		before, marks = append(before, look()), append(marks, len(s.trail))
+		at := int32(-1) // the lowest floor
+		for t := range s.floor {
+			if s.load[t] > 0 && (at < 0 || s.floor[t] < s.floor[at]) {
+				at = int32(t)
+			}
+		}
+		if n%5 == 4 && s.raise(at) {
+			continue
+		}
+		s.undo(marks[n])
+		i := slices.IndexFunc(s.alive[at], func(i int32) bool { return s.base[i] == s.floor[at] })
+		require.True(t, s.place(s.alive[at][i]))
+		for section := range s.floor { // what place keeps up to date is what a look at all blocks gives
+			if floor, ready := s.lowest(int32(section)); s.load[section] > 0 {
+				require.Equal(t, floor, s.floor[section])
+				require.Equal(t, ready, s.ready[section])
+			}
+		}
+	}
+	for n := len(marks) - 1; n >= 0; n-- {
+		s.undo(marks[n])
+		require.Equal(t, before[n], look(), n)
+	}
+}
