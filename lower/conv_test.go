@@ -68,7 +68,7 @@ func TestConvErrors(t *testing.T) {
 		}, "pads has 2 entries, not 4"},
 		{func(s *sketch, w string) string {
 			return s.node("MaxPool", s.input("x", tensor.F32, 1, 3, 8, 8), intAttr("ceil_mode", 1))
-		}, "kernel 0"},
+		}, "kernel_shape is missing"},
 		{func(s *sketch, w string) string { return s.node("GlobalAveragePool", s.input("x", tensor.F32, 1, 3)) }, "no spatial axes"},
 	} {
 		s := &sketch{}

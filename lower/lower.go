@@ -385,6 +385,11 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	lower := b.lowerNode
 	if isCustom {
 		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
+	} else if s := findSchema(op.domain, op.name, version); s != nil {
+		if err := s.check(n, in, attrs, version); err != nil {
+			b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+			return
+		}
 	}
 	out, err := lower(op, in)
 	if err != nil {

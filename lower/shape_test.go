@@ -62,6 +62,11 @@ func (s *sketch) node(op string, args ...any) string {
 		}
 	}
 	s.g.Node = append(s.g.Node, n)
+	if schema := findSchema("ai.onnx", op, MaxOpset); schema != nil {
+		for len(n.Output) < schema.outs { // all must be listed
+			n.Output = append(n.Output, fmt.Sprintf("%s.%d", n.Output[0], len(n.Output)))
+		}
+	}
 	return n.Output[0]
 }
 
@@ -209,7 +214,7 @@ func TestShapeErrors(t *testing.T) {
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(-1, -1)) }, "two axes of size -1"},
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(2, 3, 4, 0)) }, "copies axis 3"},
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(-7, 3)) }, "negative size"},
-		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(24), intAttr("allowzero", 1)) }, "allowzero is not understood in opset 13"},
+		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(24), intAttr("allowzero", 1)) }, "allowzero is unknown to opset 13"},
 		{13, func(s *sketch, x string) string { return s.node("Squeeze", x, s.ints(0)) }, "axis 0 of [2,3,4] is not of size 1"},
 		{13, func(s *sketch, x string) string { return s.node("Unsqueeze", x, s.ints(0, 0)) }, "named twice"},
 		{13, func(s *sketch, x string) string { return s.node("Unsqueeze", x, s.ints(5)) }, "axis 5 for rank 4"},
