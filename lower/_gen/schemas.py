@@ -82,6 +82,7 @@ def main():
         json.dump(contrib(), sys.stdout)
         return
     schemas = standard() + json.loads(subprocess.check_output([os.environ.get("PYTHON_ORT", sys.executable), __file__, "contrib"]))
+    schemas = [s for s in schemas if all(any(map(type_name, allowed)) for allowed in s["types"].values())]
     schemas.sort(key=lambda s: (s["domain"], s["name"], s["since"]))
     newest = {(s["domain"], s["name"]): s["since"] for s in schemas}
     sets, lines = {}, []
