@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // BenchmarkBert times whole runs of BERT-base, inputs up and outputs down, and reports where the device's time goes.
@@ -26,13 +27,22 @@ func BenchmarkBert(b *testing.B) {
 	m, err := rlxc.OpenFS(fsys, "model.onnx")
 	require.NoError(b, err)
 	defer m.Close()
+	for _, precision := range []tensor.DType{tensor.F32, tensor.F16} {
+		b.Run(precision.String(), func(b *testing.B) { benchmarkBert(b, m, precision) })
+	}
+}
+
+func benchmarkBert(b *testing.B, m *rlxc.Model, precision tensor.DType) {
+	compile := func(profile bool) *rlxc.Program {
+		p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Precision: precision, Profile: profile})
+		require.NoError(b, err)
+		return p
+	}
 	start := time.Now()
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
-	require.NoError(b, err)
+	p := compile(false)
 	defer p.Close()
 	b.Logf("compiled in %v", time.Since(start))
-	profiled, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Profile: true})
-	require.NoError(b, err)
+	profiled := compile(true)
 	defer profiled.Close()
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, shape := range [][2]int{{1, 32}, {1, 128}, {1, 512}, {8, 128}, {32, 128}} {

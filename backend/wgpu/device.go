@@ -3,8 +3,10 @@
 package wgpu
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/rlxc/rlxc/backend"
@@ -15,7 +17,8 @@ import (
 )
 
 func init() {
-	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) }})
+	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+		Precisions: []tensor.DType{tensor.F16}})
 }
 
 // A Device is a GPU.
@@ -26,6 +29,7 @@ type Device struct {
 	rows           [ir.NumKinds]row
 	binding        int64 // the largest binding in bytes
 	profile        bool
+	half           bool // products with constant matrices take their operands in float16
 	workgroupBytes int
 
 	mu        sync.Mutex
@@ -67,7 +71,11 @@ func openWith(o backend.Options, limit int64) (*Device, error) {
 	}
 	d.binding &^= alignment - 1
 	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
-	d.profile = o.Profile
+	d.profile, d.half = o.Profile, o.Precision == tensor.F16
+	if d.half && !a.Has(native.ShaderF16) {
+		d.Close()
+		return nil, fmt.Errorf("%s has no float16 arithmetic (shader-f16): leave out precision f16", a.Name)
+	}
 	d.rows = d.table()
 	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
 	for k := range d.rows {
@@ -155,12 +163,12 @@ func (w *weight) release() {
 	}
 }
 
-// weights are constants on the device, as they are or transposed.
+// weights are constants on the device, as they are or arranged for a kernel.
 type weights map[weightKey]*weight
 
 type weightKey struct {
 	*tensor.Tensor
-	turned bool
+	turned, half bool // transposed; rounded to float16
 }
 
 func (m weights) release() {
@@ -205,26 +213,41 @@ func (b *binder) weight(t *tensor.Tensor) (*weight, error) {
 	if t.Rank() > 0 {
 		rows = t.Shape()[0]
 	}
-	return b.shared(weightKey{t, false}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
+	return b.shared(weightKey{Tensor: t}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
 }
 
-// turn makes a constant matrix that is used transposed into one that is not: [N,K] becomes [K,N], once.
-func (b *binder) turn(o *operand, t *tensor.Tensor) error {
+// arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
+func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error {
 	rows, cols := o.shape[0], o.shape[1]
-	w, err := b.shared(weightKey{t, true}, func() (*weight, error) {
-		src, dst := t.Bytes(), make([]byte, len(t.Bytes()))
+	toRow, toCol := cols, 1 // the distances of the arranged elements
+	if turned {
+		toRow, toCol = 1, rows
+		o.shape = tensor.Shape{cols, rows}
+	}
+	w, err := b.shared(weightKey{t, turned, half}, func() (*weight, error) {
+		src, width := t.Bytes(), 4
+		if half {
+			width = 2
+		}
+		dst := make([]byte, width*rows*cols)
 		for i := range rows {
 			for j := range cols {
-				copy(dst[4*(j*rows+i):][:4], src[4*(i*cols+j):])
+				x, to := src[4*(i*cols+j):], dst[width*(i*toRow+j*toCol):]
+				if half {
+					v := math.Float32frombits(binary.LittleEndian.Uint32(x))
+					binary.LittleEndian.PutUint16(to, tensor.F16Bits(float64(v)))
+				} else {
+					copy(to[:4], x)
+				}
 			}
 		}
-		return b.d.upload(dst, cols)
+		return b.d.upload(dst, o.shape[0])
 	})
 	if err != nil {
 		return err
 	}
-	o.weight, o.memory = w, memory{constant: w.pieces[0]}
-	o.shape, o.strides, o.off = tensor.Shape{cols, rows}, []int{rows, 1}, 0
+	o.weight, o.memory = w, memory{constant: w.pieces[0], half: half}
+	o.strides, o.off = []int{o.shape[1], 1}, 0
 	return nil
 }
 

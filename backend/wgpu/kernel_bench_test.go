@@ -20,52 +20,70 @@ var candidates = append([]tile{
 	{64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {32, 64, 32, 4, 4}, {16, 64, 32, 4, 4},
 }, tiles...)
 
+var halfCandidates = append([]tile{
+	{128, 128, 16, 8, 8}, {128, 128, 64, 8, 8}, {128, 128, 32, 16, 4}, {128, 64, 32, 8, 8}, {64, 128, 32, 8, 8}, {64, 64, 32, 8, 4}, {64, 64, 64, 4, 4},
+	{64, 32, 32, 4, 4}, {32, 64, 32, 4, 4},
+}, halfTiles...)
+
 // BenchmarkMatMul times the kernel alone: many dispatches in one pass, over operands that stay on the device.
 func BenchmarkMatMul(b *testing.B) {
 	if os.Getenv(native.EnvLibrary) == "" {
 		b.Skip(native.EnvLibrary + " is not set")
 	}
-	d, err := Open(backend.Options{})
+	d, err := Open(backend.Options{Precision: tensor.F16})
 	require.NoError(b, err)
 	defer d.Close()
 	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
 		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
-		for _, t := range candidates {
-			for _, splits := range []int{1, 2, 4, 8} {
-				groups := ceil(s[0], t.rows) * ceil(s[1], t.cols)
-				if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
-					continue
+		for _, half := range []bool{false, true} {
+			shapes, name := candidates, "f32"
+			if half {
+				shapes, name = halfCandidates, "f16"
+			}
+			for _, t := range shapes {
+				for _, splits := range []int{1, 2, 4, 8} {
+					groups := ceil(s[0], t.rows) * ceil(s[1], t.cols)
+					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
+						continue
+					}
+					b.Run(fmt.Sprintf("%s/%dx%dx%d/%dx%dx%d_%dx%d/%d", name, s[0], s[1], s[2], t.rows, t.cols, t.depth, t.high, t.wide, splits), func(b *testing.B) {
+						benchmarkMatMul(b, d, product{m: s[0], n: s[1], k: s[2], half: half, tile: t, splits: splits})
+					})
 				}
-				b.Run(fmt.Sprintf("%dx%dx%d/%dx%dx%d_%dx%d/%d", s[0], s[1], s[2], t.rows, t.cols, t.depth, t.high, t.wide, splits), func(b *testing.B) {
-					benchmarkMatMul(b, d, s[0], s[1], s[2], t, splits)
-				})
 			}
 		}
 	}
 }
 
-func benchmarkMatMul(b *testing.B, d *Device, m, n, k int, t tile, splits int) {
+func benchmarkMatMul(b *testing.B, d *Device, p product) {
+	m, n, k := p.m, p.n, p.k
 	matrix := func(rows, cols, arena int) *operand {
 		return &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{rows, cols}, strides: []int{cols, 1}, memory: memory{arena: arena}}
 	}
-	x, w, y, parts := matrix(m, k, 0), matrix(k, n, 1), matrix(m, n, 2), matrix(splits*m, n, 3)
-	p := product{m: m, n: n, k: k, tile: t, splits: splits}
+	x, w, y, parts := matrix(m, k, 0), matrix(k, n, 1), matrix(m, n, 2), matrix(p.splits*m, n, 3)
+	if w.memory.half = p.half; p.half {
+		w.width = 2
+	}
 	fx, fw := factor{operand: x, row: k, col: 1}, factor{operand: w, row: n, col: 1}
 	e := epilogue{op: ir.MatMul{}, y: y, cols: n}
 	launches := []launch{p.launch(&fx, &fw, &e, true)}
-	if splits > 1 {
-		launches = []launch{p.launch(&fx, &fw, &epilogue{y: parts, cols: n}, true), e.sum(parts, m, splits, true)}
+	if p.splits > 1 {
+		launches = []launch{p.launch(&fx, &fw, &epilogue{y: parts, cols: n}, true), e.sum(parts, m, p.splits, true)}
 	}
 	var buffers [4]*native.Buffer
 	for i, o := range []*operand{x, w, y, parts} {
 		var err error
-		buffers[i], err = d.gpu.Buffer("matrix", 4*int64(o.elements()), native.ForStorage|native.CopySource|native.CopyTarget)
+		buffers[i], err = d.gpu.Buffer("matrix", int64(o.width*o.elements()), native.ForStorage|native.CopySource|native.CopyTarget)
 		require.NoError(b, err)
 		defer buffers[i].Release()
 		if i < 2 {
-			data := make([]byte, 4*o.elements())
-			for k := 0; k < len(data); k += 4 {
-				binary.LittleEndian.PutUint32(data[k:], 0x3f000000|uint32(k*2654435761)>>9)
+			data := make([]byte, o.width*o.elements())
+			for k := 0; k < len(data); k += 4 { // floats from 0.5 to 1, and halves from 0.5 to 0.625 two by two
+				bits := 0x3f000000 | uint32(k*2654435761)>>9
+				if o.memory.half {
+					bits = bits&0x00ff00ff | 0x38003800
+				}
+				binary.LittleEndian.PutUint32(data[k:], bits)
 			}
 			require.NoError(b, buffers[i].Write(0, data))
 		}

@@ -16,7 +16,11 @@ type tile struct{ rows, cols, depth, high, wide int }
 func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 
 // tiles are the shapes in use, the largest first: a large tile reads less, a small one spreads a small product wider.
-var tiles = []tile{{128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 32, 32, 4, 4}}
+// halfTiles are those of products in float16, whose operands take half the room: more of them fit into registers.
+var (
+	tiles     = []tile{{128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 32, 32, 4, 4}}
+	halfTiles = []tile{{128, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 4, 4}, {32, 32, 32, 4, 4}}
+)
 
 const (
 	// wantedGroups is the number of workgroups that keep a large device busy.
@@ -30,25 +34,30 @@ const (
 type product struct {
 	lead    tensor.Shape // of the batch
 	m, n, k int
+	half    bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
 	tile    tile
 	splits  int
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// plan chooses tile and splits from the sizes alone.
-func plan(n *ir.Node) product {
+// plan chooses tile and splits from the sizes, and from what is constant.
+func (d *Device) plan(n *ir.Node) product {
 	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	r := len(out)
 	p := product{lead: out[:r-2], m: out[r-2], n: out[r-1], k: a[len(a)-1], splits: 1}
 	if b := n.Inputs[ir.MatMulB].Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
 		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
 	}
+	shapes := tiles
+	if p.half = d.half && n.Inputs[ir.MatMulB].IsConst() && len(n.Inputs[ir.MatMulB].Type.Shape) == 2 && p.n%4 == 0; p.half {
+		shapes = halfTiles
+	}
 	groups, most := 0, 1
 	if p.lead.Elements() == 1 {
 		most = max(1, p.k/splitDepth)
 	}
-	for _, p.tile = range tiles {
+	for _, p.tile = range shapes {
 		groups = ceil(p.m, p.tile.rows) * ceil(p.n, p.tile.cols) * p.lead.Elements()
 		if groups*most >= wantedGroups {
 			break
@@ -58,21 +67,23 @@ func plan(n *ir.Node) product {
 	return p
 }
 
-var matMulRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
-		// Each element of the residual is read where its result is written, just before.
-		InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
-		Scratch: func(n *ir.Node) []int64 {
-			if p := plan(n); p.splits > 1 {
-				return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
-			}
-			return nil
+func (d *Device) matMulRow() row {
+	return row{
+		Row: target.Row{
+			Runs:    target.OnKernel,
+			Claims:  func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
+			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+			// Each element of the residual is read where its result is written, just before.
+			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
+			Scratch: func(n *ir.Node) []int64 {
+				if p := d.plan(n); p.splits > 1 {
+					return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
+				}
+				return nil
+			},
 		},
-	},
-	bind: bindMatMul,
+		bind: bindMatMul,
+	}
 }
 
 // A factor is an operand of a product as matrices: its first element, and the strides of rows, columns and the batch.
@@ -124,10 +135,11 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := plan(n)
+	p := b.d.plan(n)
 	w := &in[ir.MatMulB]
-	if w.weight != nil && op.TransB && w.contiguous() && len(w.shape) == 2 { // once turned, it is read in order
-		if err := b.turn(w, b.layout(n.Inputs[ir.MatMulB]).Root.Const); err != nil {
+	turned := w.weight != nil && op.TransB && w.contiguous() && len(w.shape) == 2 // once turned, it is read in order
+	if turned || p.half {
+		if err := b.arrange(w, b.layout(n.Inputs[ir.MatMulB]).Root.Const, turned, p.half); err != nil {
 			return nil, err
 		}
 		op.TransB = false
@@ -135,7 +147,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	x, err := p.matrices(&in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
-		p = product{lead: out[0].shape[:r-2], m: out[0].shape[r-2], n: p.n, k: p.k, tile: tiles[1], splits: 1}
+		p.lead, p.m, p.tile, p.splits = out[0].shape[:r-2], out[0].shape[r-2], tiles[1], 1
 		x, _ = p.matrices(&in[ir.MatMulA], false)
 	}
 	flat := *w
@@ -156,7 +168,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if given(n, ir.MatMulResidual) {
 		e.residual = &in[ir.MatMulResidual]
 	}
-	vector := x.vector(x.row, x.col) && p.k%4 == 0 && y.vector(y.row, y.col) && p.n%4 == 0 && e.vector()
+	vector := x.vector(x.row, x.col) && p.k%4 == 0 && (p.half || y.vector(y.row, y.col)) && p.n%4 == 0 && e.vector()
 	if p.splits == 1 {
 		return []launch{p.launch(&x, &y, &e, vector)}, nil
 	}
@@ -183,41 +195,46 @@ func (p *product) launch(x, w *factor, e *epilogue, vector bool) launch {
 	if vector {
 		word, lanes = "vec4<f32>", 4
 	}
+	pack, weightLanes := "vec4<f32>", lanes // what tiles are made of
+	if p.half {
+		pack, weightLanes = "vec4<f16>", 4
+	}
 	s := newShader(fmt.Sprintf("matmul_%dx%d", t.rows, t.cols), word, t.size())
 	perRow, across, down := t.depth/4, t.cols/t.wide, t.rows/t.high
 	pitch := t.rows/4 + 1 // of the turned tile, so that neighbouring columns lie in other banks
-	s.share("left", "vec4<f32>", t.depth*pitch)
-	s.share("right", "vec4<f32>", t.depth*t.cols/4)
+	s.share("left", pack, t.depth*pitch)
+	s.share("right", pack, t.depth*t.cols/4)
 	m, n, k := s.u(p.m), s.u(p.n/lanes), s.u(p.k)
+	weightN := n
+	if weightLanes != lanes {
+		weightN = s.u(p.n / weightLanes)
+	}
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;", across, across)
 	s.put("let m0 = wg.y * %du;\nlet n0 = wg.x * %du;", t.rows, t.cols/4)
-	s.put("var a = %s;\nvar b = %s;\nvar k0 = 0u;\nvar k1 = %s;", s.u(x.first()/lanes), s.u(w.first()/lanes), k)
+	s.put("var a = %s;\nvar b = %s;\nvar k0 = 0u;\nvar k1 = %s;", s.u(x.first()/lanes), s.u(w.first()/weightLanes), k)
 	if p.splits > 1 {
 		each := ceil(ceil(p.k, p.splits), t.depth) * t.depth
 		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(each), s.u(each))
 	} else if p.lead.Elements() > 1 {
 		s.put("{")
-		(&nest{shape: p.lead, strides: [][]int{over(x.lead, lanes), over(w.lead, lanes)}}).walk(s, "wg.z", "a", "b")
+		(&nest{shape: p.lead, strides: [][]int{over(x.lead, lanes), over(w.lead, weightLanes)}}).walk(s, "wg.z", "a", "b")
 		s.put("}")
 	}
 	// What an invocation brings in: loads of the left tile, vec4 along k, and of the right one, vec4 along n.
 	loadsA, loadsB := t.rows*perRow/t.size(), t.depth*t.cols/4/t.size()
 	from, weights := s.bind(x.memory), s.bind(w.memory)
-	rowA, rowB := s.u(x.row/lanes), s.u(w.row/lanes)
-	colA, colB := "", ""
-	if !vector {
-		colA, colB = s.u(x.col), s.u(w.col)
-	}
+	rowA, rowB := s.u(x.row/lanes), s.u(w.row/weightLanes)
+	colA, colB := s.u(x.col), s.u(w.col)
 	for l := range loadsA {
 		s.put("let ar%d = (lid + %du) / %du;\nlet ak%d = (lid + %du) %% %du;", l, l*t.size(), perRow, l, l*t.size(), perRow)
-		s.put("let pa%d = a + min(m0 + ar%d, %s - 1u) * %s;\nvar ra%d = vec4<f32>();", l, l, m, rowA, l)
+		s.put("let pa%d = a + min(m0 + ar%d, %s - 1u) * %s;\nvar ra%d = %s();", l, l, m, rowA, l, pack)
 	}
 	for l := range loadsB {
 		s.put("let bk%d = (lid + %du) / %du;\nlet bn%d = (lid + %du) %% %du;", l, l*t.size(), t.cols/4, l, l*t.size(), t.cols/4)
-		if vector {
-			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, n)
+		if weightLanes == 4 {
+			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, weightN)
 		}
-		s.put("var rb%d = vec4<f32>();", l)
+		s.put("var rb%d = %s();", l, pack)
 	}
 	whole := p.k%t.depth == 0 && p.splits == 1
 	bring := func(k string) {
@@ -225,24 +242,24 @@ func (p *product) launch(x, w *factor, e *epilogue, vector bool) launch {
 			at := fmt.Sprintf("%s + ak%d * 4u", k, l)
 			switch {
 			case vector && whole:
-				s.put("ra%d = %s[pa%d + (%s) / 4u];", l, from, l, at)
+				s.put("ra%d = %s(%s[pa%d + (%s) / 4u]);", l, pack, from, l, at)
 			case vector:
-				s.put("if (%s < k1) { ra%d = %s[pa%d + (%s) / 4u]; } else { ra%d = vec4<f32>(); }", at, l, from, l, at, l)
+				s.put("if (%s < k1) { ra%d = %s(%s[pa%d + (%s) / 4u]); } else { ra%d = %s(); }", at, l, pack, from, l, at, l, pack)
 			default:
 				var parts []string
 				for c := range 4 {
 					parts = append(parts, fmt.Sprintf("select(0.0, %s[pa%d + min(%s + %du, k1 - 1u) * %s], %s + %du < k1)", from, l, at, c, colA, at, c))
 				}
-				s.put("ra%d = vec4<f32>(%s);", l, strings.Join(parts, ", "))
+				s.put("ra%d = %s(vec4<f32>(%s));", l, pack, strings.Join(parts, ", "))
 			}
 		}
 		for l := range loadsB {
 			at := fmt.Sprintf("%s + bk%d", k, l)
 			switch {
-			case vector && whole:
+			case weightLanes == 4 && whole:
 				s.put("rb%d = %s[pb%d + (%s) * %s];", l, weights, l, at, rowB)
-			case vector:
-				s.put("if (%s < k1) { rb%d = %s[pb%d + (%s) * %s]; } else { rb%d = vec4<f32>(); }", at, l, weights, l, at, rowB, l)
+			case weightLanes == 4:
+				s.put("if (%s < k1) { rb%d = %s[pb%d + (%s) * %s]; } else { rb%d = %s(); }", at, l, weights, l, at, rowB, l, pack)
 			default:
 				var parts []string
 				for c := range 4 {
@@ -271,6 +288,15 @@ func (p *product) launch(x, w *factor, e *epilogue, vector bool) launch {
 	s.put("workgroupBarrier();\nlet next = k + %du;\nif (next < k1) {", t.depth)
 	bring("next")
 	s.put("}")
+	sums := "c"
+	if p.half { // of this depth
+		sums = "h"
+		for i := range t.high {
+			for j := range wide {
+				s.put("var h%d_%d = vec4<f16>();", i, j)
+			}
+		}
+	}
 	for d := range t.depth { // written out: a loop took a tenth longer on an H200
 		s.put("{")
 		for i := range high {
@@ -281,10 +307,17 @@ func (p *product) launch(x, w *factor, e *epilogue, vector bool) launch {
 		}
 		for i := range t.high {
 			for j := range wide {
-				s.put("c%d_%d = fma(vec4<f32>(a%d.%c), b%d, c%d_%d);", i, j, i/4, "xyzw"[i%4], j, i, j)
+				s.put("%s%d_%d = fma(%s(a%d.%c), b%d, %s%d_%d);", sums, i, j, pack, i/4, "xyzw"[i%4], j, sums, i, j)
 			}
 		}
 		s.put("}")
+	}
+	if p.half {
+		for i := range t.high {
+			for j := range wide {
+				s.put("c%d_%d += vec4<f32>(h%d_%d);", i, j, i, j)
+			}
+		}
 	}
 	s.put("workgroupBarrier();\n}")
 	e.begin(s, lanes)

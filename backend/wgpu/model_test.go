@@ -92,6 +92,34 @@ func TestBertTiny(t *testing.T) {
 	}
 }
 
+// TestHalf computes products in float16: what that costs in accuracy stays within a few of its roundings.
+func TestHalf(t *testing.T) {
+	needLibrary(t)
+	m := builtIn(t, "bert-tiny")
+	gpu := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Precision: tensor.F16})
+	cpu := session(t, m, rlxc.CompileOptions{})
+	in := ids(3, 17, rand.New(rand.NewPCG(1, 2)))
+	want, err := cpu.Run(context.Background(), in)
+	require.NoError(t, err)
+	got, err := gpu.Run(context.Background(), in)
+	require.NoError(t, err)
+	for name := range want {
+		compare(t, name, got[name], want[name], 1e-2, 0)
+		require.Less(t, cosine(got[name], want[name]), 1.0, "%s was computed in float32", name)
+		require.Greater(t, cosine(got[name], want[name]), 0.99999, name)
+	}
+}
+
+// cosine is the cosine of the angle between two tensors.
+func cosine(x, y *tensor.Tensor) float64 {
+	var xy, xx, yy float64
+	for i := range x.Len() {
+		a, b := x.Float64(i), y.Float64(i)
+		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
 // TestManySessions runs sessions of one program at once.
 func TestManySessions(t *testing.T) {
 	needLibrary(t)

@@ -55,7 +55,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDims:  onHost,
 		ir.KindRange: onHost,
 
-		ir.KindMatMul:    matMulRow,
+		ir.KindMatMul:    d.matMulRow(),
 		ir.KindLayerNorm: layerNormRow,
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    onHost,

@@ -88,11 +88,13 @@ var rowCases = map[string]string{
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2) %3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 }
 
-func open(t testing.TB, limit int64) *Device {
+func open(t testing.TB, limit int64) *Device { return openBy(t, backend.Options{}, limit) }
+
+func openBy(t testing.TB, o backend.Options, limit int64) *Device {
 	if os.Getenv(native.EnvLibrary) == "" {
 		t.Skip(native.EnvLibrary + " is not set")
 	}
-	d, err := openWith(backend.Options{}, limit)
+	d, err := openWith(o, limit)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -129,6 +131,36 @@ func TestTiles(t *testing.T) {
 	}
 }
 
+// halfCases are products that may be in float16: plain, turned, of many splits, with operands that lie at no whole vec4, and
+// with rows that do not lie evenly.
+var halfCases = []string{
+	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,
+	`(%0 "x": f32[s,70]) { const %1: f32[36,70] = data %3 = matmul(%0, %1) {transb=true, act=relu} return %3 as "y" }`,
+	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) return %4 as "y" }`,
+	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
+}
+
+// TestHalf runs products in float16 by every tile, on numbers of which neither products nor the sums of a tile's depth need
+// rounding: results are as in float32.
+func TestHalf(t *testing.T) {
+	d := openBy(t, backend.Options{Precision: tensor.F16}, 0)
+	all := halfTiles
+	defer func() { halfTiles = all }()
+	quarters := func(x *tensor.Tensor) {
+		for i := range x.Len() {
+			x.SetFloat64(i, math.Round(min(1, max(-1, x.Float64(i)))*4)/4)
+		}
+	}
+	for _, x := range all {
+		halfTiles = []tile{x}
+		for _, text := range halfCases {
+			for _, s := range []int{1, x.rows - 1, x.rows, x.rows + 1} {
+				checkWith(t, d, fmt.Sprintf("tile %v, s=%d: %s", x, s, text), text, s, true, quarters)
+			}
+		}
+	}
+}
+
 // TestSmallBindings runs with bindings so small that the arena has several segments, a table lies in several bindings, and
 // a value above them stays on the host.
 func TestSmallBindings(t *testing.T) {
@@ -143,10 +175,22 @@ func TestSmallBindings(t *testing.T) {
 
 func check(t *testing.T, d *Device, name, text string, s int, kernels bool) {
 	t.Helper()
+	checkWith(t, d, name, text, s, kernels, func(*tensor.Tensor) {})
+}
+
+// checkWith is check on inputs and constants that adjust has gone over.
+func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, adjust func(*tensor.Tensor)) {
+	t.Helper()
 	g, err := ir.Parse(`graph "case" ` + text)
 	require.NoError(t, err, name)
 	b := ir.Binding{"s": s}
 	inputs := randomInputs(t, g, b)
+	for _, x := range inputs {
+		adjust(x)
+	}
+	for _, v := range g.Consts() {
+		adjust(v.Const)
+	}
 	want, err := ir.Interpret(g, inputs)
 	require.NoError(t, err, name)
 	if s%2 == 0 { // the others' constants belong to the binding, as what Bind folds does
