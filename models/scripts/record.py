@@ -40,17 +40,23 @@ def inputs_for(model, batch, seq, rng, vocabulary, masked_row):
 
 
 def record(folder, vocabulary, shapes=SHAPES, seed=0):
+    """Records an encoder at many shapes (batch, seq)."""
+    model = onnx.load(pathlib.Path(folder) / "model.onnx", load_external_data=False)
+    rng = np.random.default_rng(seed)
+    last = len(shapes) - 1
+    record_inputs(folder, [inputs_for(model, b, s, rng, vocabulary, masked_row=b > 1 and i == last) for i, (b, s) in enumerate(shapes)])
+
+
+def record_inputs(folder, runs):
+    """Records FOLDER/model.onnx on inputs by name, a data set a run."""
     folder = pathlib.Path(folder)
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = ort.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(seed)
     for old in folder.glob("test_data_set_*"):
         shutil.rmtree(old)
-    for i, (batch, seq) in enumerate(shapes):
-        inputs = inputs_for(model, batch, seq, rng, vocabulary, masked_row=batch > 1 and i == len(shapes) - 1)
+    for i, inputs in enumerate(runs):
         outputs = session.run(None, inputs)
         target = folder / f"test_data_set_{i}"
         target.mkdir()

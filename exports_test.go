@@ -1,0 +1,116 @@
+package rlxc_test
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
+)
+
+// exports are whole models beyond BERT by PyTorch's two exporters (models/scripts/beyond.py), with the steps that are left
+// of them at -O 2.
+var exports = map[string]string{
+	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
+	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
+	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
+	"clip-text-dynamo-20":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 3 map, 9 matmul, 2 range",
+	"clip-text-dynamo-23":  "1 add, 1 and, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 2 map, 9 matmul, 2 range",
+	"clip-text-legacy-17":  "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 4 map, 9 matmul, 2 range",
+	"gpt2-dynamo-20":       "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 range",
+	"gpt2-dynamo-23":       "1 add, 1 and, 2 attention, 1 cast, 4 concat, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 9 matmul, 2 range",
+	"gpt2-legacy-17":       "2 add, 2 attention, 1 cast, 4 concat, 2 dims, 3 gather, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 1 mul, 3 range",
+	"lstm-dynamo-18":       "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
+	"lstm-legacy-17":       "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
+	"resnet-dynamo-18":     "3 map, 1 matmul, 12 onnx.Conv, 1 onnx.MaxPool, 1 reduce_mean, 7 relu",
+	"resnet-legacy-17":     "3 map, 1 matmul, 12 onnx.Conv, 1 onnx.MaxPool, 1 reduce_mean, 7 relu",
+	"t5-dynamo-20":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
+	"t5-dynamo-23":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
+	"t5-legacy-17":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
+	"vit-dynamo-20":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
+	"vit-dynamo-23":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
+	"vit-legacy-17":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
+	"whisper-dynamo-20":    "1 add, 2 attention, 2 gelu, 5 layernorm, 10 matmul, 2 onnx.Conv",
+	"whisper-dynamo-23":    "1 add, 2 attention, 2 gelu, 5 layernorm, 12 matmul, 2 mul, 2 onnx.Conv",
+	"whisper-legacy-17":    "1 add, 2 attention, 2 gelu, 5 layernorm, 10 matmul, 2 onnx.Conv",
+	"yolo-dynamo-20":       "1 add, 14 concat, 2 gather_nd, 30 map, 2 mul, 26 onnx.Conv, 3 onnx.MaxPool, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"yolo-legacy-17":       "2 add, 12 concat, 1 dims, 2 gather, 30 map, 4 mul, 26 onnx.Conv, 3 onnx.MaxPool, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+}
+
+// TestExports runs every export at the recorded shapes, compiled once, at both ends of the levels.
+func TestExports(t *testing.T) {
+	files, err := filepath.Glob("testdata/exports/*.zip")
+	require.NoError(t, err)
+	require.Len(t, files, len(exports))
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".zip")
+		z, err := zip.OpenReader(file)
+		require.NoError(t, err)
+		defer z.Close()
+		for _, level := range levels {
+			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+				p := runRecorded(t, z, level)
+				if level == rlxc.O2 {
+					require.Equal(t, exports[name], countedSteps(p))
+				}
+			})
+		}
+	}
+}
+
+// runRecorded compiles model.onnx of a folder and runs it on the data sets beside it.
+func runRecorded(t *testing.T, folder fs.FS, level rlxc.Level) *rlxc.Program {
+	m, err := rlxc.OpenFS(folder, "model.onnx")
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	read := func(set, kind string, i int) *rlxc.Tensor {
+		data, err := fs.ReadFile(folder, fmt.Sprintf("%s/%s_%d.pb", set, kind, i))
+		require.NoError(t, err)
+		return decode(t, data)
+	}
+	inputs, err := fs.Glob(folder, "test_data_set_*/input_0.pb")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(inputs), 3)
+	for _, input := range inputs {
+		set, in := strings.TrimSuffix(input, "/input_0.pb"), rlxc.Tensors{}
+		for i, v := range m.Inputs() {
+			in[v.Name] = read(set, "input", i)
+		}
+		out, err := s.Run(context.Background(), in)
+		require.NoError(t, err)
+		for i, v := range m.Outputs() {
+			compare(t, set+" "+v.Name, out[v.Name], read(set, "output", i))
+		}
+	}
+	return p
+}
+
+// countedSteps is "2 attention, 9 matmul" for a program's steps, sorted by name.
+func countedSteps(p *rlxc.Program) string {
+	count := map[string]int{}
+	for _, n := range p.Graph().Nodes {
+		if !n.Op.Kind().Has(ir.View) {
+			count[ir.OpName(n.Op)]++
+		}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d %s", count[name], name))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,387 @@
+"""Exports whole models beyond BERT, of random weights, by PyTorch's two exporters and records what onnxruntime answers.
+
+    pip install -r requirements.txt
+    python beyond.py ../../testdata/exports                # every model, by both exporters
+    python beyond.py OUT --models vit gpt2 --exporter dynamo --opset 18
+
+writes OUT/NAME-EXPORTER-OPSET.zip with model.onnx and test_data_set_N/, as ONNX's own tests have them. Nothing is downloaded:
+configurations and weights are made here. The weights are multiples of 1/256, so that they compress well.
+"""
+
+import argparse
+import pathlib
+import shutil
+import sys
+import tempfile
+import traceback
+import zipfile
+
+import numpy as np
+import onnxscript
+import torch
+import transformers
+from torch.export import Dim
+from torch.onnx import symbolic_helper
+
+from record import record_inputs
+
+BATCH = Dim("batch", min=1, max=64)
+SEQ = Dim("seq", min=1, max=64)
+
+# ---- models of transformers: the exporter sees a plain signature, tensors in and the named outputs as a tuple out
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, model, inputs, outputs):
+        super().__init__()
+        self.m, self.inputs, self.outputs = model, inputs, outputs
+
+    def forward(self, *values):
+        result = self.m(**dict(zip(self.inputs, values)))
+        return tuple(result[name] for name in self.outputs)
+
+
+class Decoder(torch.nn.Module):
+    """A causal model whose cache goes in and comes out as tensors: keys and values of each layer in turn."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.m = model
+
+    def forward(self, input_ids, attention_mask, position_ids, *past):
+        cache = transformers.DynamicCache(zip(past[::2], past[1::2]))
+        result = self.m(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache, use_cache=True)
+        return (result.logits, *(t for layer in cache.layers for t in (layer.keys, layer.values)))
+
+
+# ---- models that are written here
+
+
+class LSTMTagger(torch.nn.Module):
+    def __init__(self, vocabulary=100, hidden=24, labels=7):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(vocabulary, 16)
+        self.lstm = torch.nn.LSTM(16, hidden, num_layers=2, bidirectional=True, batch_first=True)
+        self.classifier = torch.nn.Linear(2 * hidden, labels)
+
+    def forward(self, input_ids):
+        states, _ = self.lstm(self.embedding(input_ids))
+        return (self.classifier(states).log_softmax(-1),)
+
+
+class Conv(torch.nn.Sequential):
+    def __init__(self, cin, cout, kernel=1, stride=1):
+        super().__init__(torch.nn.Conv2d(cin, cout, kernel, stride, kernel // 2, bias=False), torch.nn.BatchNorm2d(cout), torch.nn.SiLU())
+
+
+class Split(torch.nn.Module):
+    """A stage of YOLO's kind: half of the channels go through a residual block, and all that there were are joined."""
+
+    def __init__(self, cin, cout):
+        super().__init__()
+        half = cout // 2
+        self.enter, self.leave = Conv(cin, cout), Conv(3 * half, cout)
+        self.block = torch.nn.Sequential(Conv(half, half, 3), Conv(half, half, 3))
+
+    def forward(self, x):
+        a, b = self.enter(x).chunk(2, 1)
+        return self.leave(torch.cat([a, b, b + self.block(b)], 1))
+
+
+class Pyramid(torch.nn.Module):
+    """Three poolings in a row, of which each sees more of the picture."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.enter, self.leave = Conv(channels, channels // 2), Conv(2 * channels, channels)
+        self.pool = torch.nn.MaxPool2d(5, 1, 2)
+
+    def forward(self, x):
+        x = [self.enter(x)]
+        for _ in range(3):
+            x.append(self.pool(x[-1]))
+        return self.leave(torch.cat(x, 1))
+
+
+class Detector(torch.nn.Module):
+    """A small detector of YOLO's kind: two scales, boxes as distributions of distances to the anchor, NonMaxSuppression."""
+
+    BINS = 4
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.classes = classes
+        self.stem = torch.nn.Sequential(Conv(3, 8, 3, 2), Conv(8, 16, 3, 2), Split(16, 16))
+        self.fine = torch.nn.Sequential(Conv(16, 16, 3, 2), Split(16, 16))
+        self.coarse = torch.nn.Sequential(Conv(16, 32, 3, 2), Split(32, 32), Pyramid(32))
+        self.up = torch.nn.Upsample(scale_factor=2, mode="nearest")
+        self.merge = Split(48, 16)
+        out = 4 * self.BINS + classes
+        self.heads = torch.nn.ModuleList(torch.nn.Sequential(Conv(c, 16, 3), torch.nn.Conv2d(16, out, 1)) for c in (16, 32))
+
+    def forward(self, image):
+        fine = self.fine(self.stem(image))
+        coarse = self.coarse(fine)
+        levels = [self.merge(torch.cat([self.up(coarse), fine], 1)), coarse]
+        outs, anchors, strides = [], [], []
+        for level, head, stride in zip(levels, self.heads, (8, 16)):
+            h, w = level.shape[2:]
+            y, x = torch.meshgrid(torch.arange(h, dtype=torch.float32) + 0.5, torch.arange(w, dtype=torch.float32) + 0.5, indexing="ij")
+            anchors.append(torch.stack([x, y], -1).view(-1, 2))
+            strides.append(torch.full((h * w, 1), float(stride)))
+            outs.append(head(level).flatten(2))
+        anchors, strides = torch.cat(anchors).T, torch.cat(strides).T
+        distances, scores = torch.cat(outs, 2).split([4 * self.BINS, self.classes], 1)
+        batch, _, places = distances.shape
+        bins = distances.view(batch, 4, self.BINS, places).softmax(2)
+        distances = (bins * torch.arange(self.BINS, dtype=torch.float32).view(1, 1, -1, 1)).sum(2)
+        near, far = distances.chunk(2, 1)
+        boxes = (torch.cat([anchors - near, anchors + far], 1) * strides).transpose(1, 2)
+        scores = scores.sigmoid()
+        kept = suppress(boxes, scores)
+        image_index, label, place = kept.unbind(1)
+        return boxes, scores, kept, boxes[image_index, place], scores[image_index, label, place]
+
+
+@torch.library.custom_op("rlxc::suppress", mutates_args=())
+def suppress(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """ONNX's NonMaxSuppression; what it says here only matters to the exporters' shapes."""
+    return torch.zeros((3, 3), dtype=torch.int64)
+
+
+@suppress.register_fake
+def _(boxes, scores):
+    return boxes.new_empty((torch.library.get_ctx().new_dynamic_size(), 3), dtype=torch.int64)
+
+
+LIMITS = (20, 0.5, 0.4)  # boxes of a class, overlap, score
+
+
+@symbolic_helper.parse_args("v", "v")
+def suppress_legacy(g, boxes, scores):
+    limits = [g.op("Constant", value_t=torch.tensor([x])) for x in LIMITS]
+    return g.op("NonMaxSuppression", boxes, scores, *limits)
+
+
+def suppress_dynamo(boxes, scores):
+    op = onnxscript.opset18
+    most, overlap, least = LIMITS
+    return op.NonMaxSuppression(boxes, scores, op.Constant(value_ints=[most]), op.Constant(value_floats=[overlap]), op.Constant(value_floats=[least]))
+
+
+# ---- what is exported: a module, its inputs with their free axes, its outputs, and the inputs of the recorded runs
+
+
+class Case:
+    def __init__(self, module, axes, outputs, runs, output_axes=None):
+        self.module, self.axes, self.outputs, self.runs = module, axes, outputs, runs
+        self.output_axes = output_axes or {name: {0: "batch"} for name in outputs}
+
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return (np.round(rng.standard_normal(shape) * 16) / 16).astype(np.float32)
+
+
+def ids(vocabulary, *shape):
+    return rng.integers(3, vocabulary, shape)
+
+
+def padding(batch, seq):
+    """A mask with rows of random lengths, the first one whole."""
+    lengths = rng.integers(1, seq + 1, batch)
+    lengths[0] = seq
+    return (np.arange(seq) < lengths[:, None]).astype(np.int64)
+
+
+SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+
+
+def hugging_face(model, config, inputs, outputs, attention="sdpa"):
+    config._attn_implementation = attention
+    return Plain(model(config), inputs, outputs)
+
+
+def vit():
+    config = transformers.ViTConfig(**SMALL, image_size=32, patch_size=8)
+    outputs = ["last_hidden_state", "pooler_output"]
+    module = hugging_face(transformers.ViTModel, config, ["pixel_values"], outputs)
+    return Case(module, {"pixel_values": {0: BATCH}}, outputs, [{"pixel_values": floats(b, 3, 32, 32)} for b in (2, 1, 3)])
+
+
+def clip_image():
+    config = transformers.CLIPVisionConfig(**SMALL, image_size=32, patch_size=8, projection_dim=24)
+    outputs = ["image_embeds", "last_hidden_state"]
+    module = hugging_face(transformers.CLIPVisionModelWithProjection, config, ["pixel_values"], outputs)
+    return Case(module, {"pixel_values": {0: BATCH}}, outputs, [{"pixel_values": floats(b, 3, 32, 32)} for b in (2, 1, 3)])
+
+
+def clip_text():
+    config = transformers.CLIPTextConfig(**SMALL, vocab_size=100, max_position_embeddings=77, projection_dim=24, bos_token_id=1, eos_token_id=2)
+    inputs, outputs = ["input_ids", "attention_mask"], ["text_embeds", "last_hidden_state"]
+    module = hugging_face(transformers.CLIPTextModelWithProjection, config, inputs, outputs)
+
+    def run(b, s):
+        mask, words = padding(b, s), ids(100, b, s)
+        words[np.arange(b), mask.sum(1) - 1] = 2  # the end, whose place the text's embedding is read from
+        return {"input_ids": words, "attention_mask": mask}
+
+    free = {0: BATCH, 1: SEQ}
+    return Case(module, {n: free for n in inputs}, outputs, [run(2, 7), run(1, 1), run(3, 20)],
+                {"text_embeds": {0: "batch"}, "last_hidden_state": {0: "batch", 1: "seq"}})
+
+
+def whisper():
+    config = transformers.WhisperConfig(d_model=32, encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=16,
+                                        max_source_positions=40, vocab_size=100, decoder_layers=1, decoder_attention_heads=2, decoder_ffn_dim=64,
+                                        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+    module = hugging_face(transformers.models.whisper.modeling_whisper.WhisperEncoder, config, ["input_features"], ["last_hidden_state"])
+    return Case(module, {"input_features": {0: BATCH}}, ["last_hidden_state"], [{"input_features": floats(b, 16, 80)} for b in (2, 1, 3)])
+
+
+def t5():
+    config = transformers.T5Config(vocab_size=100, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, relative_attention_num_buckets=8,
+                                   relative_attention_max_distance=20, feed_forward_proj="gated-gelu")
+    inputs = ["input_ids", "attention_mask"]
+    # The dynamo exporter of PyTorch 2.15 fails on T5's sdpa: "Cannot view a tensor …".
+    module = hugging_face(transformers.T5EncoderModel, config, inputs, ["last_hidden_state"], attention="eager")
+    free = {0: BATCH, 1: SEQ}
+    return Case(module, {n: free for n in inputs}, ["last_hidden_state"],
+                [{"input_ids": ids(100, b, s), "attention_mask": padding(b, s)} for b, s in ((2, 7), (1, 1), (3, 30))],
+                {"last_hidden_state": {0: "batch", 1: "seq"}})
+
+
+def gpt2():
+    config = transformers.GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2)
+    config._attn_implementation = "sdpa"
+    layers = [f"{i}.{kind}" for i in range(2) for kind in ("key", "value")]
+    inputs = ["input_ids", "attention_mask", "position_ids", *("past_key_values." + n for n in layers)]
+    outputs = ["logits", *("present." + n for n in layers)]
+    past = Dim("past", min=0, max=64)
+    axes = {n: {0: BATCH, 2: past} for n in inputs[3:]}
+    axes |= {"input_ids": {0: BATCH, 1: SEQ}, "attention_mask": {0: BATCH, 1: Dim.DYNAMIC}, "position_ids": {0: BATCH, 1: SEQ}}
+
+    def run(b, s, p):
+        mask = padding(b, s + p)[:, ::-1].copy()  # of generation: the padding stands in front
+        positions = np.maximum(mask.cumsum(1) - 1, 0)[:, p:]
+        return {"input_ids": ids(100, b, s), "attention_mask": mask, "position_ids": positions, **{n: floats(b, 2, p, 16) for n in inputs[3:]}}
+
+    names = {"logits": {0: "batch", 1: "seq"}, **{n: {0: "batch", 2: "total"} for n in outputs[1:]}}
+    axes = {n: axes[n] for n in inputs}
+    return Case(Decoder(transformers.GPT2LMHeadModel(config)), axes, outputs, [run(2, 3, 4), run(1, 5, 0), run(1, 1, 9), run(3, 6, 10)], names)
+
+
+def resnet():
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[16, 24], depths=[1, 2], layer_type="bottleneck", num_labels=10)
+    module = Plain(transformers.ResNetForImageClassification(config), ["pixel_values"], ["logits"])
+    size = {2: 8 * Dim("height", min=2, max=32), 3: 8 * Dim("width", min=2, max=32)}
+    return Case(module, {"pixel_values": {0: BATCH, **size}}, ["logits"], [{"pixel_values": floats(b, 3, h, w)} for b, h, w in ((2, 16, 32), (1, 16, 16), (3, 32, 24))])
+
+
+def yolo():
+    outputs = ["boxes", "scores", "kept", "kept_boxes", "kept_scores"]
+    size = {2: 16 * Dim("height", min=2, max=32), 3: 16 * Dim("width", min=2, max=32)}
+    names = {"boxes": {0: "batch", 1: "places"}, "scores": {0: "batch", 2: "places"}} | {n: {0: "detections"} for n in outputs[2:]}
+    return Case(Detector(), {"image": {0: BATCH, **size}}, outputs, [{"image": floats(b, 3, h, w)} for b, h, w in ((2, 32, 48), (1, 32, 32), (3, 48, 16))], names)
+
+
+def lstm():
+    return Case(LSTMTagger(), {"input_ids": {0: BATCH, 1: SEQ}}, ["log_probabilities"], [{"input_ids": ids(100, b, s)} for b, s in ((2, 7), (1, 1), (3, 20))],
+                {"log_probabilities": {0: "batch", 1: "seq"}})
+
+
+# Each model with the opsets that dynamo writes it at: transformers before and after Attention became an operator.
+MODELS = {
+    "vit": (vit, [20, 23]),
+    "clip-image": (clip_image, [20, 23]),
+    "clip-text": (clip_text, [20, 23]),
+    "whisper": (whisper, [20, 23]),
+    "t5": (t5, [20, 23]),
+    "gpt2": (gpt2, [20, 23]),
+    "resnet": (resnet, [18]),
+    "yolo": (yolo, [20]),
+    "lstm": (lstm, [18]),
+}
+
+
+def build(name):
+    global rng
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    case = MODELS[name][0]()
+    case.module.eval()
+    with torch.no_grad():  # spread so that no bias is zero and attention is far from uniform: a wrong kernel shows
+        for kind, tensor in [*case.module.named_parameters(), *case.module.named_buffers()]:
+            if not tensor.is_floating_point():
+                continue
+            if kind.endswith("running_var"):
+                tensor.copy_(1 + torch.rand_like(tensor))
+            else:
+                spread = (1.8 if tensor.dim() == 4 else 1) * tensor[0].numel() ** -0.5 if tensor.dim() > 1 else 0.1
+                tensor.copy_(tensor.mean() * (tensor.dim() == 1) + torch.randn_like(tensor) * spread)
+            tensor.copy_((tensor * 256).round() / 256)
+    return case
+
+
+def names_of(axes):
+    """Free axes as the legacy exporter takes them, which knows no multiples of sizes: names."""
+    return {i: d if isinstance(d, str) else "total" if d is Dim.DYNAMIC else d.__name__.replace("*", "_") for i, d in axes.items()}
+
+
+def export(case, path, exporter, opset):
+    args = tuple(torch.from_numpy(x) for x in case.runs[0].values())
+    names = dict(input_names=list(case.axes), output_names=case.outputs, opset_version=opset)
+    if exporter == "legacy":
+        axes = {n: names_of(a) for n, a in [*case.axes.items(), *case.output_axes.items()]}
+        torch.onnx.export(case.module, args, path, dynamo=False, dynamic_axes=axes, **names)
+        return
+    shapes = tuple(case.axes.values())
+    if isinstance(case.module, Plain):
+        shapes = (shapes,)  # forward takes *values
+    elif isinstance(case.module, Decoder):
+        shapes = (*shapes[:3], shapes[3:])
+    torch.onnx.export(case.module, args, path, dynamo=True, dynamic_shapes=shapes, external_data=False,
+                      custom_translation_table={torch.ops.rlxc.suppress.default: suppress_dynamo}, **names)
+
+
+def pack(folder, path):
+    """One zip of a folder, the same bytes for the same files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                z.writestr(zipfile.ZipInfo(str(file.relative_to(folder))), file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--exporter", choices=["legacy", "dynamo"])
+    parser.add_argument("--opset", nargs="+", type=int)
+    args = parser.parse_args()
+    torch.onnx.register_custom_op_symbolic("rlxc::suppress", suppress_legacy, 17)
+    args.out.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name in args.models:
+        for exporter in [args.exporter] if args.exporter else ["legacy", "dynamo"]:
+            for opset in args.opset or ([17] if exporter == "legacy" else MODELS[name][1]):
+                label = f"{name}-{exporter}-{opset}"
+                with tempfile.TemporaryDirectory() as scratch:
+                    folder = pathlib.Path(scratch)
+                    try:
+                        case = build(name)
+                        export(case, folder / "model.onnx", exporter, opset)
+                        record_inputs(folder, case.runs)
+                        pack(folder, args.out / f"{label}.zip")
+                        print("wrote", label, (args.out / f"{label}.zip").stat().st_size)
+                    except Exception:  # one model that an exporter refuses must not cost the others
+                        traceback.print_exc()
+                        failed.append(label)
+    if failed:
+        sys.exit("failed: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
