@@ -21,6 +21,9 @@ func (d *Device) qMatMulRow() row {
 			Runs:    target.OnKernel,
 			Claims:  claimsQMatMul,
 			Strided: qMatMulStrided,
+			InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
+				return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
+			},
 			Scratch: func(n *ir.Node) []int64 {
 				var sizes []int64
 				for _, s := range d.planQMatMul(n).sizes() {
@@ -118,7 +121,7 @@ const (
 	qShared        // by product: scale, zero point and range of a dynamic a, or the columns' of a b that is no weight
 	qA             // a as the kernel takes it
 	qB             // b packed
-	qC             // the result before it is quantised
+	numQScratch
 )
 
 func (p *qPlan) workerBytes() int { return align(p.g.ScratchBytes()) + cacheLine }
@@ -126,16 +129,13 @@ func (p *qPlan) workerBytes() int { return align(p.g.ScratchBytes()) + cacheLine
 func (p *qPlan) packBytes() int { return align(p.pack.Bytes()) }
 
 func (p *qPlan) sizes() []int {
-	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine, qA: p.batch * p.g.M * roundUp4(p.g.K), qB: 0, qC: 0}
+	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine, qA: p.batch * p.g.M * roundUp4(p.g.K), qB: 0}
 	if p.dynamic {
 		s[qShared] += rangeBytes(p.elems)
 	}
 	if !p.weight {
 		s[qShared] += 8 * p.g.N
 		s[qB] = p.batch * p.packBytes()
-	}
-	if p.codes {
-		s[qC] = 4 * p.batch * p.g.M * p.g.N
 	}
 	return s
 }
@@ -156,7 +156,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 		return step{}, nil
 	}
 	var phases []step
-	scratch := make([]operand, qC+1)
+	scratch := make([]operand, numQScratch)
 	for i := range scratch {
 		scratch[i] = b.scratchBytes(i)
 	}
@@ -200,13 +200,11 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	} else {
 		phases = append(phases, p.packPhase(w, lead, op.TransB, scratch, in))
 	}
-	var bias, residual, target operand
-	if bias = in[ir.QMatMulBias]; bias.dtype == tensor.I32 || columns.bias != nil {
+	residual, bias := in[ir.QMatMulResidual], in[ir.QMatMulBias]
+	if bias.dtype == tensor.I32 || columns.bias != nil {
 		bias = operand{}
 	}
-	if residual, target = in[ir.QMatMulResidual], y; p.codes {
-		target = scratch[qC].part(0, p.batch*p.g.M*p.g.N, tensor.F32)
-	}
+	yScale, yZero := in[ir.QMatMulYScale], in[ir.QMatMulYZero]
 	sums := y.dtype == tensor.I32
 	if sums {
 		scale = operand{} // sums have none
@@ -236,17 +234,21 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 		if residual.span > 0 {
 			g.Residual = residual.f32(m)[t*count:]
 		}
-		if sums {
-			g.Sums = elements[int32](m, &target)[t*count:]
-		} else {
-			g.C = target.f32(m)[t*count:]
+		switch {
+		case sums:
+			g.Sums = elements[int32](m, &y)[t*count:]
+		case p.codes:
+			g.Codes = kernel.Codes{Dst: y.bytes(m)[t*count:], Row: p.g.N, Scale: yScale.f32(m)[0], Zero: byteAt(&yZero, m), Signed: y.dtype == tensor.I8}
+			if s := g.Codes.Scale; s == 0 || s != s {
+				m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
+				return
+			}
+		default:
+			g.C = y.f32(m)[t*count:]
 		}
 		own := p.workerBytes()
 		p.g.Run(part%each, &g, scratch[qWorker].bytes(m)[worker*own:][:p.g.ScratchBytes()])
 	}})
-	if p.codes {
-		phases = append(phases, requantise(b, n, target, in[ir.QMatMulYScale], in[ir.QMatMulYZero], y))
-	}
 	return inTurn(phases...), nil
 }
 
@@ -348,21 +350,6 @@ func (p *qPlan) packPhase(w operand, lead tensor.Shape, transB bool, scratch, in
 		}
 		t := part / each
 		p.pack.Run(part%each, scratch[qB].bytes(m)[t*size:][:p.pack.Bytes()], w.bytes(m)[at[t]:], row, col, turned != 0)
-	}}
-}
-
-// requantise rounds the result to codes.
-func requantise(b *binder, n *ir.Node, from, scale, zero, y operand) step {
-	set := b.d.set
-	parts, cut := spread(y.len())
-	return step{parts: parts, run: func(m *machine, part, _ int) {
-		lo, hi := cut(part)
-		s := scale.f32(m)[0]
-		if s == 0 || s != s {
-			m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
-			return
-		}
-		quantizeCodes(set, y.dtype, y.bytes(m)[lo:hi], from.f32(m)[lo:hi], s, byteAt(&zero, m))
 	}}
 }
 

@@ -28,6 +28,8 @@ var quantCases = map[string]string{
 	"codes length":     `(%0 "a": u8[3,s], %1 "b": i8[s,9], %2 "z": u8[], %3 "w": i8[]) { %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
 	"codes epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
 		%6 = onnx.QMatMul(%0, %3, %1, _, %2, %4, %5, %9) {transb=true, act=relu} return %6 as "y" }`,
+	"codes over residual": `(%0 "a": u8[2,s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,33]) { const %3: u8[36,33] = data const %4: f32[33] = data const %5: f32[33] = data const %8: u8[33] = data
+		%7 = neg(%9) %6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %7) {act=gelu} return %6 as "y" }`,
 	"codes to codes": `(%0 "a": u8[2,s,16]) { const %1: i8[16,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data
 		%6 = onnx.QMatMul(%0, %1, _, _, %2, %3, %5, _, %3, %4) return %6 as "y" }`,
 	"codes dynamic": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data

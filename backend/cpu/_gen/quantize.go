@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/mmcloughlin/avo/operand"
@@ -30,6 +31,9 @@ func quantizeKernels(v *simd) {
 	}
 	minMaxKernel(v)
 	dequantizeKernel(v)
+	if !v.wide {
+		sumBytesKernel(v)
+	}
 	pairKernel(v)
 	decodeQ4Kernel(v)
 }
@@ -52,21 +56,49 @@ func (v *simd) spreadInt(name string) reg.VecVirtual {
 // step with the exact remainder corrects it. The dividend is clamped to what the bounds stand for; those may be rounded,
 // by far less than would change the integer.
 func quantizeKernel(v *simd) {
-	v.fn("quantize"+v.name, "func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
+	v.fn("quantize"+v.name, "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
+	restore := v.flushSubnormals()
 	scale, inverse, least, most, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
 	v.VMULPS(scale, least, least)
 	v.VMULPS(scale, most, most)
-	v.convert(1, 4, func(dst, src operand.Mem) {
-		x, quotient := v.vec(), v.vec()
-		v.VMAXPS(src, least, x)
-		v.VMINPS(x, most, x)
-		v.VMULPS(inverse, x, quotient)
-		v.VFNMADD231PS(scale, quotient, x)
-		v.VFMADD231PS(inverse, x, quotient)
-		v.VCVTPS2DQ(quotient, quotient)
-		v.VPADDD(zero, quotient, quotient)
-		v.storeLowBytes(quotient, dst)
-	})
+	v.VMAXPS(v.f32(-math.MaxFloat32), least, least)
+	v.VMINPS(v.f32(math.MaxFloat32), most, most)
+	dst, src, rows, cols, i := v.matrix("dst"), v.matrix("src"), v.param("rows"), v.param("cols"), v.GP64()
+	v.Label("row")
+	v.XORQ(i, i)
+	v.Label("vector")
+	x, quotient := v.vec(), v.vec()
+	v.VMAXPS(operand.Mem{Base: src.pointer, Index: i, Scale: 4}, least, x)
+	v.VMINPS(x, most, x)
+	v.VMULPS(inverse, x, quotient)
+	v.VFNMADD231PS(scale, quotient, x)
+	v.VFMADD231PS(inverse, x, quotient)
+	v.VCVTPS2DQ(quotient, quotient)
+	v.VPADDD(zero, quotient, quotient)
+	v.storeLowBytes(quotient, operand.Mem{Base: dst.pointer, Index: i, Scale: 1})
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, cols)
+	v.JB(operand.LabelRef("vector"))
+	v.ADDQ(v.param(dst.row), dst.pointer)
+	v.nextRow(src)
+	v.DECQ(rows)
+	v.JNZ(operand.LabelRef("row"))
+	restore()
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// flushSubnormals has results too small for a normal float32 become 0, because they take a hundred cycles each: quotients by
+// a large scale are such, and round to 0 anyway. It gives what emits the way back.
+func (v *simd) flushSubnormals() (restore func()) {
+	const flushToZero = 1 << 15
+	old, changed, r := v.AllocLocal(4), v.AllocLocal(4), v.GP32()
+	v.STMXCSR(old)
+	v.MOVL(old, r)
+	v.ORL(operand.U32(flushToZero), r)
+	v.MOVL(r, changed)
+	v.LDMXCSR(changed)
+	return func() { v.LDMXCSR(old) }
 }
 
 // storeLowBytes stores the lowest byte of each lane.
@@ -109,23 +141,34 @@ func minMaxKernel(v *simd) {
 }
 
 func dequantizeKernel(v *simd) {
-	v.fn("dequantize"+v.name, "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int)",
+	v.fn("dequantize"+v.name, "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)",
 		"dequantize%s is the kernel of quantizeFuncs.", v.name)
-	rowScale, rowZero := v.param("rowScale"), v.param("rowZero")
-	operands := []matrix{v.matrix("dst"), v.matrix("sums"), v.vector("colScale"), v.vector("colSum"), v.vector("bias")}
-	scale, zero := v.vec(), v.vec()
+	rowScale, rowZero, rowTotal := v.param("rowScale"), v.param("rowZero"), v.param("rowTotal")
+	operands := []matrix{v.matrix("dst"), v.matrix("sums"), v.vector("colScale"), v.vector("colSum"), v.vector("bias"), v.vector("colZero")}
+	scale, zero, total := v.vec(), v.vec(), v.vec()
+	colZero, bodies := operands[5].pointer, 0
 	v.eachVector(operands, func() {
 		v.VBROADCASTSS(operand.Mem{Base: rowScale}, scale)
 		v.VBROADCASTSS(operand.Mem{Base: rowZero}, zero)
 		step := v.elements("rowStep")
 		v.ADDQ(step, rowScale)
 		v.ADDQ(step, rowZero)
+		v.VBROADCASTSS(operand.Mem{Base: rowTotal}, total)
+		v.ADDQ(operand.U8(4), rowTotal)
 	}, func(at []operand.Mem, m *mask) {
 		x, colSum, factor, bias := v.vec(), v.vec(), v.vec(), v.vec()
 		v.load(at[1], x, m)
 		v.load(at[3], colSum, m)
 		v.VPMULLD(zero, colSum, colSum)
 		v.VPSUBD(colSum, x, x)
+		bodies++
+		oneSided := fmt.Sprintf("oneSided%d", bodies)
+		v.TESTQ(colZero, colZero)
+		v.JZ(operand.LabelRef(oneSided))
+		v.load(at[5], colSum, m)
+		v.VPMULLD(total, colSum, colSum)
+		v.VPSUBD(colSum, x, x)
+		v.Label(oneSided)
 		v.VCVTDQ2PS(x, x)
 		v.load(at[2], factor, m)
 		v.VMULPS(scale, factor, factor)
@@ -134,6 +177,40 @@ func dequantizeKernel(v *simd) {
 		v.VADDPS(bias, x, x)
 		v.store(x, at[0], m)
 	})
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// sumBytesKernel adds bytes in eights, by their distance from 0.
+func sumBytesKernel(v *simd) {
+	v.fn("sumBytes"+v.name, "func(dst *int32, src *uint8, srcRow, rows, chunks int)", "sumBytes%s is the kernel of quantizeFuncs.", v.name)
+	dst, src, srcRow, rows := v.param("dst"), v.param("src"), v.param("srcRow"), v.param("rows")
+	zero, from, chunks := v.YMM(), v.GP64(), v.GP64()
+	v.zero(zero)
+	v.Label("row")
+	sum, x := v.YMM(), v.YMM()
+	v.zero(sum)
+	v.MOVQ(src, from)
+	v.Load(v.Param("chunks"), chunks)
+	v.TESTQ(chunks, chunks)
+	v.JZ(operand.LabelRef("done"))
+	v.Label("chunk")
+	v.VPSADBW(operand.Mem{Base: from}, zero, x)
+	v.VPADDQ(x, sum, sum)
+	v.ADDQ(operand.U8(32), from)
+	v.DECQ(chunks)
+	v.JNZ(operand.LabelRef("chunk"))
+	v.Label("done")
+	upper := v.XMM()
+	v.VEXTRACTF128(operand.U8(1), sum, upper)
+	v.VPADDQ(upper, sum.AsX(), upper)
+	v.VPSHUFD(operand.U8(0b11_10_11_10), upper, x.AsX())
+	v.VPADDQ(upper, x.AsX(), upper)
+	v.VMOVD(upper, operand.Mem{Base: dst})
+	v.ADDQ(operand.U8(4), dst)
+	v.ADDQ(srcRow, src)
+	v.DECQ(rows)
+	v.JNZ(operand.LabelRef("row"))
 	v.VZEROUPPER()
 	v.RET()
 }

@@ -75,7 +75,7 @@ func words4(line []uint32, src []byte, row, col, n int, flip uint32) {
 }
 
 // GemmS8 is a planned product of bytes: exact sums of unsigned A[M,K] times signed B[K,N] packed by [Set.NewPackS8], from
-// which follow C = act((sums − zero points)·scales + bias) + residual.
+// which follow C = act((sums − zero points)·scales + bias) + residual, or codes of it.
 type GemmS8 struct {
 	M, N, K int
 
@@ -100,11 +100,13 @@ type GemmS8Args struct {
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int
 	Act      Activation
-	Residual []float32 // as in GemmArgs
+	Residual []float32 // added behind the activation: element (m, n) at m·ResRow + n, or nil; may be C
 	ResRow   int
 
 	// Sums, if not nil, receives the exact sums of (A − Zero)·(B − BZero) in place of C: element (m, n) at m·CRow + n.
 	Sums []int32
+	// Codes, if their Dst is not nil, receives C quantised, in place of C.
+	Codes Codes
 }
 
 // NewGemmS8 plans a product of bytes.
@@ -115,8 +117,8 @@ func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
 // Parts is the number of independent pieces.
 func (g *GemmS8) Parts() int { return g.blocking.parts() }
 
-// ScratchBytes is the scratch memory that one worker needs.
-func (g *GemmS8) ScratchBytes() int { return 4 * blockRows * g.blocking.tile.cols() }
+// ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, and a block of C.
+func (g *GemmS8) ScratchBytes() int { return 4*blockRows + 4*blockRows*g.blocking.tile.cols() }
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
@@ -125,24 +127,32 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 		demand(args.A, (g.M-1)*args.ARow+4*words)
 	}
 	last := (g.M-1)*args.CRow + g.N - 1
-	if args.Sums != nil {
+	switch {
+	case args.Sums != nil:
 		demand(args.Sums, last+1)
-	} else {
+	case args.Codes.Dst != nil:
+		demand(args.Codes.Dst, (g.M-1)*args.Codes.Row+g.N)
+	default:
 		demand(args.C, last+1)
 	}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	scratch = scratch[:g.ScratchBytes()]
+	totals := elementsOf[int32](scratch[:4*blockRows])
+	if args.BZero != nil {
+		g.rowTotals(args, rowLo, rowHi, totals)
+	}
+	scratch = scratch[4*blockRows:]
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		col := p * g.blocking.tile.cols()
 		b := elementsOf[float32](args.B)[col*words:][:packedCols*words]
-		g.panel(args, rowLo, rowHi, col, cols, packedCols, b, scratch)
+		g.panel(args, rowLo, rowHi, col, cols, packedCols, b, totals, scratch)
 	}
 }
 
 // panel computes rows [rowLo, rowHi) of the cols columns from col on: runs of tiles to scratch, then what follows from
 // the sums while they are in cache.
-func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, scratch []byte) {
+func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, totals []int32, scratch []byte) {
 	tile, k := g.blocking.tile, g.blocking.k
 	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
 	next := newPrefetch(pointer(b), len(b), packedCols, tiles, true)
@@ -151,54 +161,7 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 		rows, run := tile.run(rowHi-row, tiles-t, k)
 		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
 			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
-		g.finish(args, row, run*rows, col, cols, elementsOf[int32](scratch))
+		g.finish(args, row, run*rows, col, cols, totals[row-rowLo:], elementsOf[int32](scratch))
 		row, t = row+run*rows, t+run
-	}
-}
-
-// finish takes the sums of some rows, cols side by side, to their place.
-func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, sums []int32) {
-	step := 1
-	if len(args.Scale) == 1 || len(args.Zero) == 1 {
-		step = 0
-	}
-	colSums := g.pack.sums(args.B)[col:]
-	if args.BZero != nil {
-		g.correct(args, row, rows, col, cols, sums)
-	}
-	if args.Sums != nil {
-		for r := range rows {
-			zero := args.Zero[(row+r)*step]
-			out := args.Sums[(row+r)*args.CRow+col:][:cols]
-			for c := range out {
-				out[c] = sums[r*cols+c] - zero*colSums[c]
-			}
-		}
-		return
-	}
-	bias := args.Bias
-	if bias == nil {
-		bias = g.noBias
-	}
-	g.set.quantize.dequantize(pointerAt(args.C, row*args.CRow+col), args.CRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
-		pointerAt(args.BScale, col), pointer(colSums), pointerAt(bias, col), rows, cols)
-	g.set.activate(&GemmArgs{C: args.C, CRow: args.CRow, Act: args.Act, Residual: args.Residual, ResRow: args.ResRow}, row, rows, col, cols)
-}
-
-// correct takes the zero points of B out of the sums: Σ(a − za)(b − zb) = Σ(a − za)·b − zb·(Σa − K·za), of which the
-// first term is left to the caller.
-func (g *GemmS8) correct(args *GemmS8Args, row, rows, col, cols int, sums []int32) {
-	for r := range rows {
-		zero := args.Zero[0]
-		if len(args.Zero) > 1 {
-			zero = args.Zero[row+r]
-		}
-		total := -zero * int32(g.K)
-		for _, a := range args.A[(row+r)*args.ARow:][:g.K] {
-			total += int32(a)
-		}
-		for c, zero := range args.BZero[col:][:cols] {
-			sums[r*cols+c] -= zero * total
-		}
 	}
 }

@@ -158,7 +158,7 @@ func TestQuantize(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
 		for n := range 70 {
-			for _, scale := range []float32{0.01, 1, 0.5, 1.0 / 255, 3e-5, 1e-20, 7e10, 1e-40, 1e38} {
+			for _, scale := range []float32{0.01, 1, 0.5, 1.0 / 255, 3e-5, 1e-20, 7e10, 1e-40, 1.3e36, 1e38} {
 				src := random(r, n)
 				for i := range src.inner {
 					switch r.IntN(4) {

@@ -4,8 +4,8 @@ import "math"
 
 // quantizeFuncs convert between float32 and 8-bit integers, a multiple of lanes elements at a time.
 type quantizeFuncs struct {
-	// quantize writes the low bytes of round(clamp(src/scale, lo, hi)) + zero. inverse is 1/scale.
-	quantize func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32)
+	// quantize writes the low bytes of round(clamp(src/scale, lo, hi)) + zero for a matrix. inverse is 1/scale.
+	quantize func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)
 	// fromU8 and fromS8 write (src − zero)·scale.
 	fromU8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
 	fromS8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
@@ -13,10 +13,16 @@ type quantizeFuncs struct {
 	minMax func(src *float32, n int, out *[2]float32)
 	lanes  int
 
-	// dequantize writes, for each row and column of a matrix of sums, (sum − rowZero·colSum)·(rowScale·colScale) + bias.
-	// rowScale and rowZero have one element a row, rowStep elements apart: 0 if all rows share it.
-	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int)
+	// dequantize writes, for each row and column of a matrix of sums,
+	// (sum − rowZero·colSum − rowTotal·colZero)·(rowScale·colScale) + bias. rowScale and rowZero have one element a row,
+	// rowStep elements apart: 0 if all rows share it; rowTotal has one for each. colZero may be nil. dst may be sums.
+	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)
+	// sumBytes writes the sum of the first chunks·sumBytesChunk bytes of each row.
+	sumBytes func(dst *int32, src *uint8, srcRow, rows, chunks int)
 }
+
+// sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
+const sumBytesChunk = 32
 
 // MinMax gives the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
 func (s *Set) MinMax(src []float32) (lo, hi float32) {
@@ -53,16 +59,40 @@ func (s *Set) QuantizeS8(dst []int8, src []float32, scale float32, zero int8) {
 }
 
 func (s *Set) quantizeTo(dst []uint8, src []float32, scale, lo, hi float32, zero int32) {
-	kernels := &s.quantize
-	if scale < 0x1p-120 || scale > 0x1p110 {
-		kernels = &quantizeGeneric // the others multiply by the inverse, and the bounds by the scale
+	dst = dst[:len(src)]
+	for len(src) > 0 {
+		n := min(len(src), callElements)
+		s.quantizeMatrix(dst[:n], n, pointer(src), n, scale, lo, hi, zero, 1, n)
+		dst, src = dst[n:], src[n:]
 	}
-	with := func(k *quantizeFuncs) func(dst *uint8, src *float32, n int) {
-		return func(dst *uint8, src *float32, n int) {
-			k.quantize(dst, src, n, scale, 1/scale, lo-float32(zero), hi-float32(zero), zero)
-		}
+}
+
+// quantizeMatrix leaves whole vectors to the kernel, the rest to plain Go.
+func (s *Set) quantizeMatrix(dst []uint8, dstRow int, src *float32, srcRow int, scale, lo, hi float32, zero int32, rows, cols int) {
+	if rows == 0 || cols == 0 {
+		return
 	}
-	convert(dst, src, kernels.lanes, with(kernels), with(&quantizeGeneric))
+	_ = dst[(rows-1)*dstRow+cols-1]
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	whole := cols / s.quantize.lanes * s.quantize.lanes
+	if scale < 0x1p-100 || scale > 0x1p126 { // or the inverse would not be exact enough
+		whole = 0
+	}
+	if whole > 0 {
+		s.quantize.quantize(pointer(dst), dstRow, src, srcRow, scale, 1/scale, lo, hi, zero, rows, whole)
+	}
+	if whole < cols {
+		quantizeGeneric.quantize(pointerAt(dst, whole), dstRow, offset(src, whole), srcRow, scale, 1/scale, lo, hi, zero, rows, cols-whole)
+	}
+}
+
+// quantizeCodes writes a matrix of floats as codes.
+func (s *Set) quantizeCodes(to Codes, src *float32, srcRow, rows, cols int) {
+	lo, hi := float32(0), float32(255)
+	if to.Signed {
+		lo, hi = -128, 127
+	}
+	s.quantizeMatrix(to.Dst, to.Row, src, srcRow, to.Scale, lo, hi, to.Zero, rows, cols)
 }
 
 // QuantizeRows quantises rows lo ≤ row < hi of cols elements, each by its own scale and zero point, which go to scale[row]
@@ -95,10 +125,12 @@ func dequantizeFrom(dst []float32, src []uint8, lanes int, kernel, plain func(ds
 }
 
 var quantizeGeneric = quantizeFuncs{
-	quantize: func(dst *uint8, src *float32, n int, scale, inverse, lo, hi float32, zero int32) {
-		for i := range n {
-			x := min(max(*offset(src, i)/scale, lo), hi)
-			*offset(dst, i) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+	quantize: func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int) {
+		for r := range rows {
+			for c := range cols {
+				x := min(max(*offset(src, r*srcRow+c)/scale, lo), hi)
+				*offset(dst, r*dstRow+c) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+			}
 		}
 	},
 	fromU8: func(dst *float32, src *uint8, n int, scale float32, zero int32) {
@@ -124,13 +156,25 @@ var quantizeGeneric = quantizeFuncs{
 		*out = [2]float32{lo, hi}
 	},
 	lanes: 1,
-	dequantize: func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows, cols int) {
+	dequantize: func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int) {
 		for r := range rows {
 			scale, zero := *offset(rowScale, r*rowStep), *offset(rowZero, r*rowStep)
 			for c := range cols {
 				sum := *offset(sums, r*sumsRow+c) - zero**offset(colSum, c)
+				if colZero != nil {
+					sum -= *offset(rowTotal, r) * *offset(colZero, c)
+				}
 				*offset(dst, r*dstRow+c) = float32(float32(sum)*(scale**offset(colScale, c))) + *offset(bias, c)
 			}
+		}
+	},
+	sumBytes: func(dst *int32, src *uint8, srcRow, rows, chunks int) {
+		for r := range rows {
+			sum := int32(0)
+			for i := range chunks * sumBytesChunk {
+				sum += int32(*offset(src, r*srcRow+i))
+			}
+			*offset(dst, r) = sum
 		}
 	},
 }

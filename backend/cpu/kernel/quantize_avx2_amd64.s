@@ -4,23 +4,33 @@
 
 #include "textflag.h"
 
-// func quantizeAVX2(dst *uint8, src *float32, n int, scale float32, inverse float32, lo float32, hi float32, zero int32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·quantizeAVX2(SB), NOSPLIT, $0-44
-	VBROADCASTSS scale+24(FP), Y0
-	VBROADCASTSS inverse+28(FP), Y1
-	VBROADCASTSS lo+32(FP), Y2
-	VBROADCASTSS hi+36(FP), Y3
-	VBROADCASTSS zero+40(FP), Y4
+// func quantizeAVX2(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·quantizeAVX2(SB), NOSPLIT, $8-72
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+32(FP), Y0
+	VBROADCASTSS inverse+36(FP), Y1
+	VBROADCASTSS lo+40(FP), Y2
+	VBROADCASTSS hi+44(FP), Y3
+	VBROADCASTSS zero+48(FP), Y4
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
+	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
+	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
 	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORQ         BX, BX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+56(FP), DX
+	MOVQ         cols+64(FP), BX
 
-loop:
-	VMAXPS       (CX)(BX*4), Y2, Y5
+row:
+	XORQ SI, SI
+
+vector:
+	VMAXPS       (CX)(SI*4), Y2, Y5
 	VMINPS       Y5, Y3, Y5
 	VMULPS       Y1, Y5, Y6
 	VFNMADD231PS Y0, Y6, Y5
@@ -32,12 +42,40 @@ loop:
 	VPACKUSWB    Y6, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X5
 	VPUNPCKLDQ   X5, X6, X5
-	VMOVQ        X5, (AX)(BX*1)
-	ADDQ         $0x08, BX
-	CMPQ         BX, DX
-	JB           loop
+	VMOVQ        X5, (AX)(SI*1)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         srcRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
+
+DATA lanesff7fffff<>+0(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+4(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+8(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+12(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+16(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+20(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+24(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+28(SB)/4, $0xff7fffff
+GLOBL lanesff7fffff<>(SB), RODATA|NOPTR, $32
+
+DATA lanes7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+28(SB)/4, $0x7f7fffff
+GLOBL lanes7f7fffff<>(SB), RODATA|NOPTR, $32
 
 DATA lanes000000ff<>+0(SB)/4, $0x000000ff
 DATA lanes000000ff<>+4(SB)/4, $0x000000ff
@@ -216,78 +254,132 @@ DATA lanesff800000<>+24(SB)/4, $0xff800000
 DATA lanesff800000<>+28(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeAVX2(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows int, cols int)
+// func dequantizeAVX2(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, rowTotal *int32, colZero *int32, bias *float32, rows int, cols int)
 // Requires: AVX, AVX2
-TEXT ·dequantizeAVX2(SB), NOSPLIT, $0-96
+TEXT ·dequantizeAVX2(SB), NOSPLIT, $0-112
 	MOVQ    rowScale+32(FP), AX
 	MOVQ    rowZero+40(FP), CX
-	MOVQ    dst+0(FP), DX
-	MOVQ    sums+16(FP), BX
-	MOVQ    colScale+56(FP), SI
-	MOVQ    colSum+64(FP), DI
-	MOVQ    bias+72(FP), R8
-	MOVQ    rows+80(FP), R9
-	MOVQ    cols+88(FP), R10
-	MOVQ    R10, R11
-	ANDQ    $0x00000007, R11
-	SUBQ    R11, R10
-	SHLQ    $0x02, R10
-	MOVQ    R11, R12
-	LEAQ    tailMask<>+0(SB), R13
-	NEGQ    R11
-	VMOVDQU 32(R13)(R11*4), Y2
+	MOVQ    rowTotal+72(FP), DX
+	MOVQ    dst+0(FP), BX
+	MOVQ    sums+16(FP), SI
+	MOVQ    colScale+56(FP), DI
+	MOVQ    colSum+64(FP), R8
+	MOVQ    bias+88(FP), R9
+	MOVQ    colZero+80(FP), R10
+	MOVQ    rows+96(FP), R11
+	MOVQ    cols+104(FP), R12
+	MOVQ    R12, R13
+	ANDQ    $0x00000007, R13
+	SUBQ    R13, R12
+	SHLQ    $0x02, R12
+	MOVQ    R13, R14
+	LEAQ    tailMask<>+0(SB), R15
+	NEGQ    R13
+	VMOVDQU 32(R15)(R13*4), Y3
 
 row:
 	VBROADCASTSS (AX), Y0
 	VBROADCASTSS (CX), Y1
-	MOVQ         rowStep+48(FP), R11
-	SHLQ         $0x02, R11
-	ADDQ         R11, AX
-	ADDQ         R11, CX
-	XORQ         R11, R11
-	CMPQ         R11, R10
+	MOVQ         rowStep+48(FP), R13
+	SHLQ         $0x02, R13
+	ADDQ         R13, AX
+	ADDQ         R13, CX
+	VBROADCASTSS (DX), Y2
+	ADDQ         $0x04, DX
+	XORQ         R13, R13
+	CMPQ         R13, R12
 	JE           tail
 
 vector:
-	VMOVUPS   (BX)(R11*1), Y3
-	VMOVUPS   (DI)(R11*1), Y4
-	VPMULLD   Y1, Y4, Y4
-	VPSUBD    Y4, Y3, Y3
-	VCVTDQ2PS Y3, Y3
-	VMOVUPS   (SI)(R11*1), Y4
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y4, Y3, Y3
-	VMOVUPS   (R8)(R11*1), Y4
-	VADDPS    Y4, Y3, Y3
-	VMOVUPS   Y3, (DX)(R11*1)
-	ADDQ      $0x00000020, R11
-	CMPQ      R11, R10
+	VMOVUPS (SI)(R13*1), Y4
+	VMOVUPS (R8)(R13*1), Y5
+	VPMULLD Y1, Y5, Y5
+	VPSUBD  Y5, Y4, Y4
+	TESTQ   R10, R10
+	JZ      oneSided1
+	VMOVUPS (R10)(R13*1), Y5
+	VPMULLD Y2, Y5, Y5
+	VPSUBD  Y5, Y4, Y4
+
+oneSided1:
+	VCVTDQ2PS Y4, Y4
+	VMOVUPS   (DI)(R13*1), Y5
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y5, Y4, Y4
+	VMOVUPS   (R9)(R13*1), Y5
+	VADDPS    Y5, Y4, Y4
+	VMOVUPS   Y4, (BX)(R13*1)
+	ADDQ      $0x00000020, R13
+	CMPQ      R13, R12
 	JB        vector
 
 tail:
-	TESTQ      R12, R12
+	TESTQ      R14, R14
 	JZ         next
-	VMASKMOVPS (BX)(R11*1), Y2, Y3
-	VMASKMOVPS (DI)(R11*1), Y2, Y4
-	VPMULLD    Y1, Y4, Y4
-	VPSUBD     Y4, Y3, Y3
-	VCVTDQ2PS  Y3, Y3
-	VMASKMOVPS (SI)(R11*1), Y2, Y1
+	VMASKMOVPS (SI)(R13*1), Y3, Y4
+	VMASKMOVPS (R8)(R13*1), Y3, Y5
+	VPMULLD    Y1, Y5, Y5
+	VPSUBD     Y5, Y4, Y4
+	TESTQ      R10, R10
+	JZ         oneSided2
+	VMASKMOVPS (R10)(R13*1), Y3, Y5
+	VPMULLD    Y2, Y5, Y5
+	VPSUBD     Y5, Y4, Y4
+
+oneSided2:
+	VCVTDQ2PS  Y4, Y4
+	VMASKMOVPS (DI)(R13*1), Y3, Y1
 	VMULPS     Y0, Y1, Y1
-	VMULPS     Y1, Y3, Y3
-	VMASKMOVPS (R8)(R11*1), Y2, Y0
-	VADDPS     Y0, Y3, Y3
-	VMASKMOVPS Y3, Y2, (DX)(R11*1)
+	VMULPS     Y1, Y4, Y4
+	VMASKMOVPS (R9)(R13*1), Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VMASKMOVPS Y4, Y3, (BX)(R13*1)
 
 next:
-	MOVQ dstRow+8(FP), R11
-	SHLQ $0x02, R11
-	ADDQ R11, DX
-	MOVQ sumsRow+24(FP), R11
-	SHLQ $0x02, R11
-	ADDQ R11, BX
-	DECQ R9
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	ADDQ R13, BX
+	MOVQ sumsRow+24(FP), R13
+	SHLQ $0x02, R13
+	ADDQ R13, SI
+	DECQ R11
 	JNZ  row
+	VZEROUPPER
+	RET
+
+// func sumBytesAVX2(dst *int32, src *uint8, srcRow int, rows int, chunks int)
+// Requires: AVX, AVX2
+TEXT ·sumBytesAVX2(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  srcRow+16(FP), DX
+	MOVQ  rows+24(FP), BX
+	VPXOR Y0, Y0, Y0
+
+row:
+	VPXOR Y1, Y1, Y1
+	MOVQ  CX, SI
+	MOVQ  chunks+32(FP), DI
+	TESTQ DI, DI
+	JZ    done
+
+chunk:
+	VPSADBW (SI), Y0, Y2
+	VPADDQ  Y2, Y1, Y1
+	ADDQ    $0x20, SI
+	DECQ    DI
+	JNZ     chunk
+
+done:
+	VEXTRACTF128 $0x01, Y1, X3
+	VPADDQ       X3, X1, X3
+	VPSHUFD      $0xee, X3, X2
+	VPADDQ       X3, X2, X3
+	VMOVD        X3, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         BX
+	JNZ          row
 	VZEROUPPER
 	RET
 

@@ -7,7 +7,7 @@ package kernel
 // quantizeAVX512 is the kernel of quantizeFuncs, for whole vectors.
 //
 //go:noescape
-func quantizeAVX512(dst *uint8, src *float32, n int, scale float32, inverse float32, lo float32, hi float32, zero int32)
+func quantizeAVX512(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 
 // fromU8AVX512 is the kernel of quantizeFuncs, for whole vectors.
 //
@@ -27,7 +27,7 @@ func minMaxAVX512(src *float32, n int, out *[2]float32)
 // dequantizeAVX512 is the kernel of quantizeFuncs.
 //
 //go:noescape
-func dequantizeAVX512(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows int, cols int)
+func dequantizeAVX512(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, rowTotal *int32, colZero *int32, bias *float32, rows int, cols int)
 
 // pairBF16AVX512 is a binaryFunc that rounds to pairs of bfloat16.
 //

@@ -4,35 +4,89 @@
 
 #include "textflag.h"
 
-// func quantizeAVX512(dst *uint8, src *float32, n int, scale float32, inverse float32, lo float32, hi float32, zero int32)
-// Requires: AVX, AVX512F
-TEXT ·quantizeAVX512(SB), NOSPLIT, $0-44
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS inverse+28(FP), Z1
-	VBROADCASTSS lo+32(FP), Z2
-	VBROADCASTSS hi+36(FP), Z3
-	VBROADCASTSS zero+40(FP), Z4
+// func quantizeAVX512(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·quantizeAVX512(SB), NOSPLIT, $8-72
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+32(FP), Z0
+	VBROADCASTSS inverse+36(FP), Z1
+	VBROADCASTSS lo+40(FP), Z2
+	VBROADCASTSS hi+44(FP), Z3
+	VBROADCASTSS zero+48(FP), Z4
 	VMULPS       Z0, Z2, Z2
 	VMULPS       Z0, Z3, Z3
+	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
+	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
 	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORQ         BX, BX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+56(FP), DX
+	MOVQ         cols+64(FP), BX
 
-loop:
-	VMAXPS       (CX)(BX*4), Z2, Z5
+row:
+	XORQ SI, SI
+
+vector:
+	VMAXPS       (CX)(SI*4), Z2, Z5
 	VMINPS       Z5, Z3, Z5
 	VMULPS       Z1, Z5, Z6
 	VFNMADD231PS Z0, Z6, Z5
 	VFMADD231PS  Z1, Z5, Z6
 	VCVTPS2DQ    Z6, Z6
 	VPADDD       Z4, Z6, Z6
-	VPMOVDB      Z6, (AX)(BX*1)
-	ADDQ         $0x10, BX
-	CMPQ         BX, DX
-	JB           loop
+	VPMOVDB      Z6, (AX)(SI*1)
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         srcRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
+
+DATA lanesff7fffff<>+0(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+4(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+8(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+12(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+16(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+20(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+24(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+28(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+32(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+36(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+40(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+44(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+48(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+52(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+56(SB)/4, $0xff7fffff
+DATA lanesff7fffff<>+60(SB)/4, $0xff7fffff
+GLOBL lanesff7fffff<>(SB), RODATA|NOPTR, $64
+
+DATA lanes7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+28(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+32(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+36(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+40(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+44(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+48(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+52(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+56(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+60(SB)/4, $0x7f7fffff
+GLOBL lanes7f7fffff<>(SB), RODATA|NOPTR, $64
 
 // func fromU8AVX512(dst *float32, src *uint8, n int, scale float32, zero int32)
 // Requires: AVX, AVX512F
@@ -211,77 +265,95 @@ DATA lanesff800000<>+56(SB)/4, $0xff800000
 DATA lanesff800000<>+60(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
-// func dequantizeAVX512(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, bias *float32, rows int, cols int)
+// func dequantizeAVX512(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, rowTotal *int32, colZero *int32, bias *float32, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·dequantizeAVX512(SB), NOSPLIT, $0-96
+TEXT ·dequantizeAVX512(SB), NOSPLIT, $0-112
 	MOVQ  rowScale+32(FP), AX
 	MOVQ  rowZero+40(FP), CX
-	MOVQ  dst+0(FP), DX
-	MOVQ  sums+16(FP), BX
-	MOVQ  colScale+56(FP), SI
-	MOVQ  colSum+64(FP), DI
-	MOVQ  bias+72(FP), R8
-	MOVQ  rows+80(FP), R9
-	MOVQ  cols+88(FP), R10
-	MOVQ  R10, R11
-	ANDQ  $0x0000000f, R11
-	SUBQ  R11, R10
-	SHLQ  $0x02, R10
-	MOVQ  R11, R12
-	MOVL  $-1, R13
-	BZHIL R11, R13, R13
-	KMOVW R13, K1
+	MOVQ  rowTotal+72(FP), DX
+	MOVQ  dst+0(FP), BX
+	MOVQ  sums+16(FP), SI
+	MOVQ  colScale+56(FP), DI
+	MOVQ  colSum+64(FP), R8
+	MOVQ  bias+88(FP), R9
+	MOVQ  colZero+80(FP), R10
+	MOVQ  rows+96(FP), R11
+	MOVQ  cols+104(FP), R12
+	MOVQ  R12, R13
+	ANDQ  $0x0000000f, R13
+	SUBQ  R13, R12
+	SHLQ  $0x02, R12
+	MOVQ  R13, R14
+	MOVL  $-1, R15
+	BZHIL R13, R15, R15
+	KMOVW R15, K1
 
 row:
 	VBROADCASTSS (AX), Z0
 	VBROADCASTSS (CX), Z1
-	MOVQ         rowStep+48(FP), R11
-	SHLQ         $0x02, R11
-	ADDQ         R11, AX
-	ADDQ         R11, CX
-	XORQ         R11, R11
-	CMPQ         R11, R10
+	MOVQ         rowStep+48(FP), R13
+	SHLQ         $0x02, R13
+	ADDQ         R13, AX
+	ADDQ         R13, CX
+	VBROADCASTSS (DX), Z2
+	ADDQ         $0x04, DX
+	XORQ         R13, R13
+	CMPQ         R13, R12
 	JE           tail
 
 vector:
-	VMOVUPS   (BX)(R11*1), Z2
-	VMOVUPS   (DI)(R11*1), Z3
-	VPMULLD   Z1, Z3, Z3
-	VPSUBD    Z3, Z2, Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVUPS   (SI)(R11*1), Z3
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z3, Z2, Z2
-	VMOVUPS   (R8)(R11*1), Z3
-	VADDPS    Z3, Z2, Z2
-	VMOVUPS   Z2, (DX)(R11*1)
-	ADDQ      $0x00000040, R11
-	CMPQ      R11, R10
+	VMOVUPS (SI)(R13*1), Z3
+	VMOVUPS (R8)(R13*1), Z4
+	VPMULLD Z1, Z4, Z4
+	VPSUBD  Z4, Z3, Z3
+	TESTQ   R10, R10
+	JZ      oneSided1
+	VMOVUPS (R10)(R13*1), Z4
+	VPMULLD Z2, Z4, Z4
+	VPSUBD  Z4, Z3, Z3
+
+oneSided1:
+	VCVTDQ2PS Z3, Z3
+	VMOVUPS   (DI)(R13*1), Z4
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z4, Z3, Z3
+	VMOVUPS   (R9)(R13*1), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   Z3, (BX)(R13*1)
+	ADDQ      $0x00000040, R13
+	CMPQ      R13, R12
 	JB        vector
 
 tail:
-	TESTQ     R12, R12
+	TESTQ     R14, R14
 	JZ        next
-	VMOVUPS.Z (BX)(R11*1), K1, Z2
-	VMOVUPS.Z (DI)(R11*1), K1, Z3
-	VPMULLD   Z1, Z3, Z3
-	VPSUBD    Z3, Z2, Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVUPS.Z (SI)(R11*1), K1, Z1
+	VMOVUPS.Z (SI)(R13*1), K1, Z3
+	VMOVUPS.Z (R8)(R13*1), K1, Z4
+	VPMULLD   Z1, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+	TESTQ     R10, R10
+	JZ        oneSided2
+	VMOVUPS.Z (R10)(R13*1), K1, Z4
+	VPMULLD   Z2, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+
+oneSided2:
+	VCVTDQ2PS Z3, Z3
+	VMOVUPS.Z (DI)(R13*1), K1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMULPS    Z1, Z2, Z2
-	VMOVUPS.Z (R8)(R11*1), K1, Z0
-	VADDPS    Z0, Z2, Z2
-	VMOVUPS   Z2, K1, (DX)(R11*1)
+	VMULPS    Z1, Z3, Z3
+	VMOVUPS.Z (R9)(R13*1), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   Z3, K1, (BX)(R13*1)
 
 next:
-	MOVQ dstRow+8(FP), R11
-	SHLQ $0x02, R11
-	ADDQ R11, DX
-	MOVQ sumsRow+24(FP), R11
-	SHLQ $0x02, R11
-	ADDQ R11, BX
-	DECQ R9
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	ADDQ R13, BX
+	MOVQ sumsRow+24(FP), R13
+	SHLQ $0x02, R13
+	ADDQ R13, SI
+	DECQ R11
 	JNZ  row
 	VZEROUPPER
 	RET

@@ -1,0 +1,78 @@
+package kernel
+
+import "unsafe"
+
+// Codes are where and how a result is quantised: element (m, n) at m·Row + n of Dst becomes the low byte of
+// clamp(round(x/Scale) + Zero), to −128…127 where Signed is set and to 0…255 otherwise; ties round to even.
+type Codes struct {
+	Dst    []uint8
+	Row    int
+	Scale  float32
+	Zero   int32
+	Signed bool
+}
+
+// rowTotals gives, for rows [lo, hi) of A, the sum of a − zero over K.
+func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
+	chunks := g.K / sumBytesChunk
+	g.set.quantize.sumBytes(pointer(totals), pointerAt(args.A, lo*args.ARow), args.ARow, hi-lo, chunks)
+	for r := lo; r < hi; r++ {
+		zero := args.Zero[0]
+		if len(args.Zero) > 1 {
+			zero = args.Zero[r]
+		}
+		total := totals[r-lo] - zero*int32(g.K)
+		for _, a := range args.A[r*args.ARow+chunks*sumBytesChunk:][:g.K-chunks*sumBytesChunk] {
+			total += int32(a)
+		}
+		totals[r-lo] = total
+	}
+}
+
+// finish takes the sums of some rows, cols side by side, to their place. The zero points of both sides come out of them:
+// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals has the last sum of each row.
+func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums []int32) {
+	step := 1
+	if len(args.Scale) == 1 || len(args.Zero) == 1 {
+		step = 0
+	}
+	colSums := g.pack.sums(args.B)[col:]
+	if args.Sums != nil {
+		for r := range rows {
+			zero := args.Zero[(row+r)*step]
+			out := args.Sums[(row+r)*args.CRow+col:][:cols]
+			for c := range out {
+				out[c] = sums[r*cols+c] - zero*colSums[c]
+				if args.BZero != nil {
+					out[c] -= totals[r] * args.BZero[col+c]
+				}
+			}
+		}
+		return
+	}
+	bias := args.Bias
+	if bias == nil {
+		bias = g.noBias
+	}
+	// What is not finished by the first step waits as floats where the sums were.
+	c, cRow := (*float32)(unsafe.Pointer(pointer(sums))), cols
+	to, toRow := c, cRow
+	if args.Codes.Dst == nil {
+		to, toRow = pointerAt(args.C, row*args.CRow+col), args.CRow
+	}
+	if args.Residual == nil {
+		c, cRow = to, toRow
+	}
+	g.set.quantize.dequantize(c, cRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
+		pointerAt(args.BScale, col), pointer(colSums), pointer(totals), pointerAt(args.BZero, col), pointerAt(bias, col), rows, cols)
+	if args.Act != ActNone {
+		g.set.unary[args.Act.unary()](c, cRow, c, cRow, rows, cols)
+	}
+	if args.Residual != nil {
+		g.set.binary[Add][elementwise](to, toRow, c, cRow, pointerAt(args.Residual, row*args.ResRow+col), args.ResRow, rows, cols)
+	}
+	if out := args.Codes; out.Dst != nil {
+		out.Dst = out.Dst[row*out.Row+col:]
+		g.set.quantizeCodes(out, to, toRow, rows, cols)
+	}
+}

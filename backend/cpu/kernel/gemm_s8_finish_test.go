@@ -1,0 +1,56 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGemmS8Codes quantises products on the way: the codes are those of the same product in floats.
+func TestGemmS8Codes(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, m := range []int{1, s.gemmS8.rows + 1, 2*blockRows + 3} {
+			for _, n := range edges(s.gemmS8.vec, s.gemmS8.cols(), 2*s.gemmS8.cols()) {
+				for _, k := range []int{0, 3, 31, 32, 100} {
+					g := newGemmS8Case(r, m, n, k)
+					args := &g.args
+					pack := s.NewPackS8(k, n)
+					args.B = bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner)
+					for p := range pack.Parts() {
+						pack.Run(p, args.B, g.b, g.bRow, g.bCol, g.unsigned)
+					}
+					plan := s.NewGemmS8(m, n, k)
+					scratch := newGuarded(plan.ScratchBytes()/4, 0)
+					run := func() {
+						for p := range plan.Parts() {
+							plan.Run(p, args, bytesOfFloats(scratch.inner))
+						}
+						scratch.check(t, "scratch")
+					}
+					run()
+					floats := args.C
+					const gap = 3
+					args.C, args.CRow = nil, n+gap
+					args.Codes = Codes{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
+					for i := range args.Codes.Dst {
+						args.Codes.Dst[i] = 0xa5
+					}
+					run()
+					lo, hi := 0.0, 255.0
+					if args.Codes.Signed {
+						lo, hi = -128, 127
+					}
+					fRow := len(floats) / m
+					for i, code := range args.Codes.Dst {
+						want := byte(0xa5)
+						if i%args.CRow < n {
+							want = byte(quantizeFloat64(floats[i/args.CRow*fRow+i%args.CRow], 0.01, lo, hi, 40))
+						}
+						require.Equal(t, want, code, "%d×%d×%d at %d", m, n, k, i)
+					}
+				}
+			}
+		}
+	})
+}
