@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -19,6 +20,8 @@ type operator struct {
 	attrs   ir.Attrs
 	node    string   // the node's name
 	outputs []string // "" where the model does not use an output
+	// declared are the types that the model states of results by name.
+	declared map[string]*onnxpb.TypeProto
 }
 
 // A row of the table says which function lowers an operator of ai.onnx from an opset version on.

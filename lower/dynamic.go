@@ -124,7 +124,7 @@ func constantOfShapeDType(c *Context) tensor.DType {
 }
 
 func (c *Context) dynamicDType(i int, name string) tensor.DType {
-	if tp := c.b.types[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
+	if tp := c.declared[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
 		return tensor.DType(tp.GetElemType())
 	}
 	if f, ok := sourceDType[c.name]; ok {

@@ -66,7 +66,6 @@ func Model(m *onnxpb.ModelProto, custom ...Custom) (*ir.Graph, error) {
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
 		memo:  map[*ir.Value]*tensor.Tensor{},
-		types: map[string]*onnxpb.TypeProto{},
 		lists: map[*ir.Value][]*ir.Value{},
 
 		maxFold: maxFold,
@@ -83,7 +82,7 @@ func Model(m *onnxpb.ModelProto, custom ...Custom) (*ir.Graph, error) {
 	if err := b.countExpanded(m.GetGraph()); err != nil {
 		return nil, err
 	}
-	s := &scope{vals: map[string]*ir.Value{}, opsets: ops}
+	s := &scope{vals: map[string]*ir.Value{}, opsets: ops, declared: declaredTypes(m.GetGraph())}
 	b.graph(m.GetGraph(), s)
 	if err := b.report(); err != nil {
 		return nil, err
@@ -120,7 +119,6 @@ type builder struct {
 	g      *ir.Graph
 	fns    map[fnKey]*onnxpb.FunctionProto
 	memo   map[*ir.Value]*tensor.Tensor // constants evaluated on the way
-	types  map[string]*onnxpb.TypeProto // declared types of intermediate values: hints
 	lists  map[*ir.Value][]*ir.Value    // the elements of sequences and optionals, where they are known
 	custom []Custom
 	nodes  int
@@ -128,6 +126,7 @@ type builder struct {
 
 	maxFold int // the size up to which an operand that must be known is evaluated
 	kept    int // nodes that were left to the run
+	sparse  int // bytes of the dense tensors that sparse ones stand for
 
 	problems []error
 	unknown  map[string][]string // operator → nodes
@@ -141,6 +140,8 @@ type scope struct {
 	attrs  map[string]ir.Attr // a function call's attributes
 	prefix string             // of node names, inside a function
 	depth  int
+	// declared are the types that the graph states of the values that nodes make: see checkDeclared.
+	declared map[string]*onnxpb.TypeProto
 	// capture makes a value of the scopes around this one a value of a region's own graph.
 	capture func(*ir.Value) *ir.Value
 }
@@ -184,13 +185,13 @@ func (b *builder) report() error {
 
 // graph lowers the main graph: declared inputs, initializers, nodes, outputs.
 func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
-	for _, vi := range g.GetValueInfo() {
-		b.types[vi.GetName()] = vi.GetType()
-	}
-	inits := b.initializers(g, s)
+	b.initializers(g, s)
 	for _, in := range g.GetInput() {
-		if inits[in.GetName()] {
-			continue // before IR version 4 every initializer is also listed as an input
+		if w, ok := s.vals[in.GetName()]; ok { // before IR version 4 every initializer is also listed as an input
+			if err := checkDeclared(w.Type, in.GetType()); err != nil {
+				b.problem(fmt.Errorf("%w: input %s is an initializer: %w", ErrInvalid, onnx.Quote(in.GetName()), err))
+			}
+			continue
 		}
 		t, err := typeOf(in.GetType(), in.GetName())
 		if err != nil {
@@ -198,9 +199,6 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			t = ir.TensorOf(tensor.F32)
 		}
 		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), t)
-	}
-	for _, o := range g.GetOutput() {
-		b.types[o.GetName()] = o.GetType()
 	}
 	b.body(g.GetNode(), s)
 	for _, o := range g.GetOutput() {
@@ -210,9 +208,6 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 				b.problem(fmt.Errorf("%w: output %s is made by no node", ErrInvalid, onnx.Quote(o.GetName())))
 			}
 			continue
-		}
-		if err := checkDeclared(v.Type, o); err != nil {
-			b.problem(fmt.Errorf("%w: output %s: %w", ErrInvalid, onnx.Quote(o.GetName()), err))
 		}
 		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
 			out, err := b.g.Append(ir.Custom{Name: "onnx.Identity", Types: []ir.Type{v.Type}, Rule: runIdentity}, []*ir.Value{v})
@@ -230,18 +225,31 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 	}
 }
 
-func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) map[string]bool {
-	seen := make(map[string]bool, len(g.GetInitializer()))
-	for _, tp := range g.GetInitializer() {
-		t, err := onnx.Tensor(tp)
+func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) {
+	add := func(name string, t *tensor.Tensor, err error) {
 		if err != nil {
-			b.problem(fmt.Errorf("%w: initializer %s: %w", ErrInvalid, onnx.Quote(tp.GetName()), err))
+			b.problem(fmt.Errorf("%w: initializer %s: %w", ErrInvalid, onnx.Quote(name), err))
 			t = tensor.New(tensor.F32)
 		}
-		seen[tp.GetName()] = true
-		s.vals[tp.GetName()] = b.g.NewConst(tp.GetName(), t)
+		s.vals[name] = b.g.NewConst(name, t)
 	}
-	return seen
+	for _, tp := range g.GetInitializer() {
+		t, err := onnx.Tensor(tp)
+		add(tp.GetName(), t, err)
+	}
+	for _, sp := range g.GetSparseInitializer() {
+		t, err := b.dense(sp)
+		add(sp.GetValues().GetName(), t, err)
+	}
+}
+
+// declaredTypes are the types that a graph states of intermediate values and outputs.
+func declaredTypes(g *onnxpb.GraphProto) map[string]*onnxpb.TypeProto {
+	declared := make(map[string]*onnxpb.TypeProto, len(g.GetValueInfo())+len(g.GetOutput()))
+	for _, v := range slices.Concat(g.GetValueInfo(), g.GetOutput()) {
+		declared[v.GetName()] = v.GetType()
+	}
+	return declared
 }
 
 // typeOf reads a declared type: sizes are numbers or symbols; an axis without a name gets a symbol of its own, made of
@@ -288,12 +296,29 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 	return t, nil
 }
 
-// checkDeclared compares an output's inferred type with what the model declares; only contradictions in numbers count.
-func checkDeclared(t ir.Type, vi *onnxpb.ValueInfoProto) error {
-	tt := vi.GetType().GetTensorType()
-	if tt == nil || t.Kind != ir.TensorType {
+// checkDeclared compares a value's inferred type with what the model declares, nil for nothing; only contradictions in
+// numbers count.
+func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
+	kind, inner := ir.TensorType, (*onnxpb.TypeProto)(nil)
+	switch v := declared.GetValue().(type) {
+	case *onnxpb.TypeProto_TensorType:
+	case *onnxpb.TypeProto_SequenceType:
+		kind, inner = ir.SequenceType, v.SequenceType.GetElemType()
+	case *onnxpb.TypeProto_OptionalType:
+		kind, inner = ir.OptionalType, v.OptionalType.GetElemType()
+	default:
 		return nil
 	}
+	if t.Kind != kind {
+		return fmt.Errorf("declared to be of another kind than %v", t)
+	}
+	if kind != ir.TensorType {
+		if err := checkDeclared(*t.Elem, inner); err != nil {
+			return fmt.Errorf("elements: %w", err)
+		}
+		return nil
+	}
+	tt := declared.GetTensorType()
 	if d := tensor.DType(tt.GetElemType()); d != t.DType && d.Valid() {
 		return fmt.Errorf("declared %s, but its node gives %s", d.ONNX(), t.DType.ONNX())
 	}
@@ -381,7 +406,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
 		return
 	}
-	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput()}
+	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput(), s.declared}
 	lower := b.lowerNode
 	if isCustom {
 		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
@@ -402,6 +427,9 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		}
 		if out[i].Name == "" {
 			out[i].Name = o
+		}
+		if err := checkDeclared(out[i].Type, s.declared[o]); err != nil {
+			b.problem(fmt.Errorf("%w: node %s (%s): result %s: %w", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err))
 		}
 		s.vals[o] = out[i]
 	}

@@ -42,17 +42,18 @@ func (c *Context) attrRegion(name string, inputs int) *region {
 
 // inside opens the scope of a region.
 func (c *Context) inside(r *region) *scope {
-	return &scope{outer: r.s, vals: map[string]*ir.Value{}, opsets: r.s.opsets, attrs: r.s.attrs, prefix: c.node + "/", depth: r.s.depth}
+	return &scope{outer: r.s, vals: map[string]*ir.Value{}, opsets: r.s.opsets, attrs: r.s.attrs, prefix: c.node + "/", depth: r.s.depth,
+		declared: declaredTypes(r.g)}
 }
 
 // content lowers what a region holds into the builder's graph and gives its outputs.
 func (c *Context) content(r *region, s *scope, args []*ir.Value) []*ir.Value {
 	b := c.b
-	for _, vi := range slices.Concat(r.g.GetValueInfo(), r.g.GetOutput()) {
-		b.types[vi.GetName()] = vi.GetType()
-	}
 	b.initializers(r.g, s)
 	for i, in := range r.g.GetInput() {
+		if err := checkDeclared(args[i].Type, in.GetType()); err != nil {
+			b.problem(fmt.Errorf("%w: node %s: input %s of its subgraph: %w", ErrInvalid, onnx.Quote(c.node), onnx.Quote(in.GetName()), err))
+		}
 		s.vals[in.GetName()] = args[i]
 	}
 	b.body(r.g.GetNode(), s)

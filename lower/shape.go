@@ -39,8 +39,17 @@ var shapeRows = []row{
 	{"SpaceToDepth", 1, lowerSpaceToDepth},
 }
 
-// maxSparse bounds the dense tensor that a sparse constant stands for: a few bytes of a file can ask for any amount.
-const maxSparse = 1 << 28
+// maxSparse bounds the dense tensors that a model's sparse ones stand for, all together: a few bytes of a file can ask for
+// any amount.
+const maxSparse = 1 << 27
+
+func (b *builder) dense(sp *onnxpb.SparseTensorProto) (*tensor.Tensor, error) {
+	t, err := onnx.Dense(sp, maxSparse-b.sparse)
+	if err == nil {
+		b.sparse += len(t.Bytes())
+	}
+	return t, err
+}
 
 func lowerConstant(c *Context) []*ir.Value {
 	var t *tensor.Tensor
@@ -60,7 +69,7 @@ func lowerConstant(c *Context) []*ir.Value {
 		t = tensor.FromStrings(v)
 	} else if v, ok := attr[*onnxpb.SparseTensorProto](c, "sparse_value"); ok {
 		var err error
-		if t, err = onnx.Dense(v, maxSparse); err != nil {
+		if t, err = c.b.dense(v); err != nil {
 			c.Failf("%w", err)
 		}
 	} else {

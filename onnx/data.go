@@ -115,8 +115,12 @@ func describe(tp *onnxpb.TensorProto) (d tensor.DType, shape tensor.Shape, err e
 	if tp.Segment != nil {
 		return d, nil, errors.New("the tensor is stored in segments, which is not supported")
 	}
-	if tp.DataLocation == onnxpb.TensorProto_EXTERNAL {
+	switch tp.DataLocation {
+	case onnxpb.TensorProto_DEFAULT:
+	case onnxpb.TensorProto_EXTERNAL:
 		return d, nil, errors.New("the data is in another file, which was not loaded")
+	default:
+		return d, nil, fmt.Errorf("there is no data location %d", tp.DataLocation)
 	}
 	held, filled := counts(tp), 0
 	for _, k := range held {
@@ -200,13 +204,18 @@ func rawBytes(raw []byte, d tensor.DType) []byte {
 	return out
 }
 
-// narrow stores entries in the width of their type. An entry is the value or, as some writers have it, its bit pattern:
-// both must fit.
+// narrow stores entries in the width of their type. An entry of an integer type is the value, and must fit; of any other type
+// it is the bit pattern, which writers extend by zeros or by the sign.
 func narrow[T int32 | uint64](from []T, d tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	t := tensor.New(d, shape...)
 	out := t.Bytes()
 	width := max(d.Size(), 1)
 	low, high := int64(-1)<<(8*width-1), uint64(1)<<(8*width)-1 // at width 8 the shift leaves 0−1: all bits
+	if d.IsUnsigned() {
+		low = 0
+	} else if d.IsSigned() && d.Size() > 0 {
+		high >>= 1
+	}
 	for i, v := range from {
 		if d == tensor.Bool && v != 0 {
 			v = 1

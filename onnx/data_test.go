@@ -98,9 +98,9 @@ func TestStringsScalarsAndNothing(t *testing.T) {
 	b, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.Bool), Dims: []int64{3}, RawData: []byte{0, 2, 255}})
 	require.NoError(t, err)
 	require.Equal(t, []byte{0, 1, 1}, b.Bytes())
-	signed, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.I8), Dims: []int64{2}, Int32Data: []int32{-128, 255}})
+	signed, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.I8), Dims: []int64{2}, Int32Data: []int32{-128, 127}})
 	require.NoError(t, err)
-	require.Equal(t, []int64{-128, -1}, signed.Int64s())
+	require.Equal(t, []int64{-128, 127}, signed.Int64s())
 }
 
 func TestTensorsThatContradictThemselves(t *testing.T) {

@@ -49,6 +49,9 @@ var categories = map[string]func() []hostile{
 	"external-data": externalData,
 	"operands":      operands,
 	"large":         large,
+	"schemas":       schemas,
+	"declarations":  declarations,
+	"weight-data":   weightData,
 }
 
 // unprintable is what no message may hold: it would reach a terminal.
