@@ -14,7 +14,9 @@ import (
 // for one that was not given.
 func schemas() (out []hostile) {
 	plane := []any{2, 3}
-	add := func(name, want string, nodes ...*onnxpb.NodeProto) { out = append(out, of(name, want, one(f32, f32, plane, nodes...))) }
+	add := func(name, want string, nodes ...*onnxpb.NodeProto) {
+		out = append(out, of(name, want, one(f32, f32, plane, nodes...)))
+	}
 	typedX := func(name, want string, d tensor.DType, nodes ...*onnxpb.NodeProto) {
 		out = append(out, of(name, want, one(d, d, plane, nodes...)))
 	}
@@ -171,7 +173,7 @@ func weightData() (out []hostile) {
 	weight := func(name, want string, t *onnxpb.TensorProto) {
 		t.Name = "w"
 		for place, m := range map[string]*onnxpb.ModelProto{
-			"read": model(graph(infos{value("x", f32, 1)}, y, node("Cast", names("w"), names("c"), attribute("to", 1)), node("Add", names("x", "c"), names("y")))),
+			"read":   model(graph(infos{value("x", f32, 1)}, y, node("Cast", names("w"), names("c"), attribute("to", 1)), node("Add", names("x", "c"), names("y")))),
 			"unread": model(graph(infos{value("x", f32, 1)}, y, node("Relu", names("x"), names("y")))),
 		} {
 			m.Graph.Initializer = []*onnxpb.TensorProto{t}
