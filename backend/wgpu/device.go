@@ -246,7 +246,10 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	if err != nil {
 		return err
 	}
-	o.weight, o.memory = w, memory{constant: w.pieces[0], half: half}
+	o.weight, o.memory = w, memory{constant: w.pieces[0]}
+	if half {
+		o.memory.word = "vec4<f16>"
+	}
 	o.strides, o.off = []int{o.shape[1], 1}, 0
 	return nil
 }

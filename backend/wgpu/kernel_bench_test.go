@@ -61,14 +61,14 @@ func benchmarkMatMul(b *testing.B, d *Device, p product) {
 		return &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{rows, cols}, strides: []int{cols, 1}, memory: memory{arena: arena}}
 	}
 	x, w, y, parts := matrix(m, k, 0), matrix(k, n, 1), matrix(m, n, 2), matrix(p.splits*m, n, 3)
-	if w.memory.half = p.half; p.half {
-		w.width = 2
+	if p.half {
+		w.memory.word, w.width = "vec4<f16>", 2
 	}
 	fx, fw := factor{operand: x, row: k, col: 1}, factor{operand: w, row: n, col: 1}
 	e := epilogue{op: ir.MatMul{}, y: y, cols: n}
-	launches := []launch{p.launch(&fx, &fw, &e, true)}
+	launches := []launch{p.launch(&fx, p.floats(&fw, true), &e, true)}
 	if p.splits > 1 {
-		launches = []launch{p.launch(&fx, &fw, &epilogue{y: parts, cols: n}, true), e.sum(parts, m, p.splits, true)}
+		launches = []launch{p.launch(&fx, p.floats(&fw, true), &epilogue{y: parts, cols: n}, true), e.sum(parts, m, p.splits, true)}
 	}
 	var buffers [4]*native.Buffer
 	for i, o := range []*operand{x, w, y, parts} {
@@ -80,7 +80,7 @@ func benchmarkMatMul(b *testing.B, d *Device, p product) {
 			data := make([]byte, o.width*o.elements())
 			for k := 0; k < len(data); k += 4 { // floats from 0.5 to 1, and halves from 0.5 to 0.625 two by two
 				bits := 0x3f000000 | uint32(k*2654435761)>>9
-				if o.memory.half {
+				if o.width == 2 {
 					bits = bits&0x00ff00ff | 0x38003800
 				}
 				binary.LittleEndian.PutUint32(data[k:], bits)

@@ -65,7 +65,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      onHost,
 		ir.KindDynamicQuantize: onHost,
 		ir.KindQMatMul:         onHost,
-		ir.KindMatMulNBits:     onHost,
+		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
 		ir.KindCustom:  onHost,

@@ -3,7 +3,6 @@ package wgpu
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc/backend/wgpu/native"
@@ -14,12 +13,13 @@ import (
 //
 // Binding 0 is the parameters, P; the memories m1, m2, … follow. All memories of a shader are arrays of one WGSL type: an
 // arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
-// Constants in float16 are of a type of their own.
+// Constants that are no plain floats may be of a type of their own.
 type shader struct {
 	name     string
 	word     string // u32, f32 or vec4<f32>: what the memories are arrays of
 	wordSize int64
-	size     int // invocations of a workgroup
+	size     int  // invocations of a workgroup
+	half     bool // uses float16
 	shared   strings.Builder
 	helpers  []string // functions and constants that body calls, by name in helperText
 	body     strings.Builder
@@ -46,7 +46,7 @@ func (s *shader) lanes() int { return int(s.wordSize / 4) }
 type memory struct {
 	arena    int            // of the plan, where constant is nil
 	constant *native.Buffer // read-only
-	half     bool           // of a constant: an array of vec4<f16>, whatever the other memories are
+	word     string         // what a constant is an array of, where that is not the shader's word
 	status   bool
 }
 
@@ -93,7 +93,7 @@ func (s *shader) share(name, element string, n int) {
 // text is the whole module.
 func (s *shader) text() string {
 	var t strings.Builder
-	if slices.ContainsFunc(s.memories, func(m memory) bool { return m.half }) {
+	if s.half {
 		t.WriteString("enable f16;\n")
 	}
 	fmt.Fprintf(&t, "@group(0) @binding(0) var<uniform> P: array<vec4<u32>, %d>;\n", maxParams/4)
@@ -102,8 +102,8 @@ func (s *shader) text() string {
 		if k == native.ReadOnly {
 			access = "read"
 		}
-		if s.memories[i].half {
-			word = "vec4<f16>"
+		if w := s.memories[i].word; w != "" {
+			word = w
 		}
 		fmt.Fprintf(&t, "@group(0) @binding(%d) var<storage, %s> m%d: array<%s>;\n", i+1, access, i+1, word)
 	}

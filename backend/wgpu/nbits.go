@@ -1,0 +1,167 @@
+package wgpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// nBits sees a MatMulNBits node as a product.
+func (d *Device) nBits(n *ir.Node) product {
+	o := n.Op.(ir.MatMulNBits)
+	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
+	p.spread()
+	return p
+}
+
+// matMulNBitsRow multiplies by weights of a few bits, which stay so in memory: they become floats on the way into
+// workgroup memory.
+func (d *Device) matMulNBitsRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Claims: func(n *ir.Node) bool {
+				for _, i := range []int{ir.NBitsCodes, ir.NBitsScales, ir.NBitsZeros} {
+					if given(n, i) && !n.Inputs[i].IsConst() {
+						return false
+					}
+				}
+				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !given(n, ir.NBitsGroups)
+			},
+			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
+			Scratch: func(n *ir.Node) []int64 {
+				p := d.nBits(n)
+				sizes := p.scratch()
+				if n.Op.(ir.MatMulNBits).Int8 {
+					sizes = append(sizes, 4*int64(p.m)*int64(p.k))
+				}
+				return sizes
+			},
+		},
+		bind: bindNBits,
+	}
+}
+
+func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
+	o, p := n.Op.(ir.MatMulNBits), b.d.nBits(n)
+	var in [ir.NBitsResidual + 1]*operand
+	for _, i := range []int{ir.NBitsA, ir.NBitsBias, ir.NBitsResidual} {
+		if given(n, i) {
+			x, err := b.operand(n.Inputs[i])
+			if err != nil {
+				return nil, err
+			}
+			in[i] = &x
+		}
+	}
+	y, err := b.operand(n.Outputs[0])
+	if err != nil {
+		return nil, err
+	}
+	w, err := b.bits(n, o, &p)
+	if err != nil {
+		return nil, err
+	}
+	var launches []launch
+	a := in[ir.NBitsA]
+	if o.Int8 {
+		rounded := b.scratchOperand(len(b.scratch) - 1)
+		launches, a = append(launches, roundBlocks(o, a, &rounded, p.m)), &rounded
+	}
+	x := factor{operand: a, row: p.k, col: 1}
+	e := epilogue{op: ir.MatMul{Act: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
+	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
+	if ceil(p.m, p.tile.rows) > maxGroups {
+		return nil, errOnHost
+	}
+	return append(launches, b.product(&p, &x, w, &e, vector)...), nil
+}
+
+// bits is the matrix of codes: row k has the codes of all columns, four of which are a vec4 of the product, with scales and
+// zero points by blocks of rows. Columns are padded to whole words.
+func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
+	perByte, blocks := 8/o.Bits, o.Blocks()
+	cols, mask := pad(o.N, 4*perByte), byte(1<<o.Bits-1)
+	arranged := func(i int, word string, make func(t *tensor.Tensor) []byte) (memory, error) {
+		t := n.Inputs[i].Const
+		w, err := b.shared(weightKey{Tensor: t, turned: true}, func() (*weight, error) { return b.d.upload(make(t), 1) })
+		if err != nil {
+			return memory{}, err
+		}
+		return memory{constant: w.pieces[0], word: word}, nil
+	}
+	// code gives code i of a row of packed codes.
+	code := func(row []byte, i int) byte { return row[i/perByte] >> (i % perByte * o.Bits) & mask }
+	codes, err := arranged(ir.NBitsCodes, "u32", func(t *tensor.Tensor) []byte {
+		src, dst, width := t.Bytes(), make([]byte, o.K*cols/perByte), blocks*o.Block/perByte
+		for j := range o.N {
+			row := src[j*width:][:width]
+			for k := range o.K {
+				dst[(k*cols+j)/perByte] |= code(row, k) << (j % perByte * o.Bits)
+			}
+		}
+		return dst
+	})
+	if err != nil {
+		return right{}, err
+	}
+	// byBlock arranges what each block has one of, [N, blocks], as rows of columns.
+	byBlock := func(i int, at func(t *tensor.Tensor, column, block int) float64) (memory, error) {
+		return arranged(i, "vec4<f32>", func(t *tensor.Tensor) []byte {
+			dst := make([]byte, 4*blocks*cols)
+			for block := range blocks {
+				for j := range o.N {
+					binary.LittleEndian.PutUint32(dst[4*(block*cols+j):], math.Float32bits(float32(at(t, j, block))))
+				}
+			}
+			return dst
+		})
+	}
+	scales, err := byBlock(ir.NBitsScales, func(t *tensor.Tensor, j, block int) float64 { return t.Float64(j*blocks + block) })
+	if err != nil {
+		return right{}, err
+	}
+	var zeros memory
+	if given(n, ir.NBitsZeros) {
+		zeros, err = byBlock(ir.NBitsZeros, func(t *tensor.Tensor, j, block int) float64 {
+			if t.DType() == tensor.U8 {
+				return float64(code(t.Bytes()[j*ceil(blocks, perByte):], block))
+			}
+			return t.Float64(j*blocks + block)
+		})
+	}
+	return right{begin: func(s *shader, loads int) func(int, string) string {
+		m, sm, width, across := s.bind(codes), s.bind(scales), s.u(cols/perByte/4), s.u(cols/4)
+		for l := range loads {
+			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, across)
+		}
+		s.put("const ones = vec4<u32>(1u, %du, %du, %du);", 1<<o.Bits, 1<<(2*o.Bits), 1<<(3*o.Bits))
+		return func(l int, k string) string {
+			block := fmt.Sprintf("(%s) / %du * %s + pb%d", k, o.Block, across, l)
+			zero := fmt.Sprintf("%d.0", 1<<(o.Bits-1))
+			if zeros.constant != nil {
+				zero = fmt.Sprintf("%s[%s]", s.bind(zeros), block)
+			}
+			return fmt.Sprintf("%s((vec4<f32>(vec4<u32>(%s[(%s) * %s + pb%d / %du] >> (pb%d %% %du * %du)) / ones & vec4<u32>(%du)) - %s) * %s[%s])",
+				p.pack(), m, k, width, l, perByte, l, perByte, 4*o.Bits, mask, zero, sm, block)
+		}
+	}}, err
+}
+
+// roundBlocks rounds the blocks of rows to 8 bits, an invocation each: to 127ths of the block's largest magnitude.
+func roundBlocks(o ir.MatMulNBits, x, y *operand, rows int) launch {
+	s := newShader("round_blocks", "f32", groupSize)
+	blocks, k := s.u(o.Blocks()), s.u(o.K)
+	total := rows * o.Blocks()
+	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(total))
+	s.put("let row = t / %s * %s;\nlet first = row + t %% %s * %du;\nlet end = min(first + %du, row + %s);", blocks, k, blocks, o.Block, o.Block, k)
+	in, first := s.bind(x.memory), s.u(x.first())
+	s.put("var top = 0.0;\nfor (var i = first; i < end; i++) { top = max(top, abs(%s[%s + i])); }", in, first)
+	s.put("let inverse = select(0.0, 127.0 / top, top > 0.0);")
+	s.put("for (var i = first; i < end; i++) { %s[%s + i] = round(%s[%s + i] * inverse) * (top / 127.0); }", s.bind(y.memory), s.u(y.first()), in, first)
+	return launch{s, spread(ceil(total, groupSize))}
+}
