@@ -33,7 +33,14 @@ func attentionRules() []*Rule {
 	out := linear(matmul(cast(either(guarded, zeroed, post, probs)), v, nil, nil))
 
 	grouped := node[ir.Attention](q, k, v, optional(mask))
+	factor := scalar()
+	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)), node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
 	return []*Rule{
+		{Name: "attention.scale", pattern: scaled, build: func(m *match) *ir.Value {
+			o := m.root.Op.(ir.Attention)
+			o.Scale *= float32(m.number(factor))
+			return m.emit(o, m.get(q), m.get(k), m.get(v), m.get(mask))
+		}},
 		{Name: "attention.groups", pattern: grouped, build: func(m *match) *ir.Value {
 			keys, values := m.ungrouped(m.get(k)), m.ungrouped(m.get(v))
 			if keys == nil || values == nil || !keys.Type.Shape[2].Equal(values.Type.Shape[2]) {

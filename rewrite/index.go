@@ -57,35 +57,42 @@ func (m *match) expand(v *ir.Value, s ir.Shape) *ir.Value {
 
 // compares decides a comparison of positions for all of them at once.
 func compares(n *ir.Node) (holds int64, known bool) {
-	fn := n.Op.(ir.Binary).Fn
-	if fn != ir.Less && fn != ir.LessOrEqual && fn != ir.Greater && fn != ir.GreaterOrEqual {
+	d, ok := comparison(n)
+	if !ok {
 		return 0, false
+	}
+	lo, hi, ok := d.bounds(n.Outputs[0].Type.Shape)
+	switch {
+	case !ok:
+	case ir.LessEqual(hi, ir.N(0)) == ir.Yes:
+		return 1, true
+	case ir.LessEqual(lo, ir.N(0)) == ir.No:
+		return 0, true
+	}
+	return 0, false
+}
+
+// comparison gives what a comparison of positions demands to be at most 0.
+func comparison(n *ir.Node) (d affine, ok bool) {
+	o, ok := n.Op.(ir.Binary)
+	if !ok || o.Fn != ir.Less && o.Fn != ir.LessOrEqual && o.Fn != ir.Greater && o.Fn != ir.GreaterOrEqual {
+		return d, false
 	}
 	a, ok1 := affineOf(n.Inputs[0])
 	b, ok2 := affineOf(n.Inputs[1])
 	if !ok1 || !ok2 {
-		return 0, false
+		return d, false
 	}
 	s := n.Outputs[0].Type.Shape
 	a, b = a.broadcast(n.Inputs[0].Type.Shape, s), b.broadcast(n.Inputs[1].Type.Shape, s)
-	if fn == ir.Greater || fn == ir.GreaterOrEqual {
+	if o.Fn == ir.Greater || o.Fn == ir.GreaterOrEqual {
 		a, b = b, a
 	}
-	lo, hi, ok := a.add(b.scale(ir.N(-1))).bounds(s) // of a − b, which is to be below 0 or at most 0
-	if !ok {
-		return 0, false
+	d = a.add(b.scale(ir.N(-1)))
+	if o.Fn == ir.Less || o.Fn == ir.Greater {
+		d.off = d.off.Add(ir.N(1))
 	}
-	limit := ir.N(0)
-	if fn == ir.Less || fn == ir.Greater {
-		limit = ir.N(-1)
-	}
-	switch {
-	case ir.LessEqual(hi, limit) == ir.Yes:
-		return 1, true
-	case ir.LessEqual(lo, limit) == ir.No:
-		return 0, true
-	}
-	return 0, false
+	return d, true
 }
 
 // tupleParts takes index tuples apart that were concatenated.

@@ -47,7 +47,12 @@ func qkvRules() []*Rule {
 				axis = 0
 			}
 			in := []*ir.Value{m.get(x), m.e.g.NewConst(strings.Trim(strings.Join(names, "+"), "+"), join(axis, weights...))}
-			if biases[0] != nil {
+			if slices.ContainsFunc(biases, func(b *tensor.Tensor) bool { return b != nil }) {
+				for i, n := range parts {
+					if biases[i] == nil { // Whisper's keys have none
+						biases[i] = tensor.New(weights[i].DType(), last(n.Outputs[0].Type.Shape).Int())
+					}
+				}
 				in = append(in, m.e.g.NewConst("", join(0, biases...)))
 			}
 			y := m.emit(m.root.Op, in...)
@@ -102,12 +107,13 @@ func packs(a, b *ir.Node) bool {
 	if p.TransB = o.TransB; !ok || o != p {
 		return false
 	}
-	for i := ir.MatMulB; i <= ir.MatMulResidual; i++ {
-		v, w := ir.Operand(a.Inputs, i), ir.Operand(b.Inputs, i)
-		if (v == nil) != (w == nil) || i == ir.MatMulResidual && v != nil {
-			return false
-		}
-		if v != nil && (v.Const == nil || w.Const == nil || v.Type.DType != w.Type.DType || len(v.Type.Shape) != len(w.Type.Shape)) {
+	if ir.Operand(a.Inputs, ir.MatMulResidual) != nil || ir.Operand(b.Inputs, ir.MatMulResidual) != nil {
+		return false
+	}
+	d := a.Inputs[ir.MatMulB].Type.DType
+	for _, n := range []*ir.Node{a, b} {
+		w, bias := n.Inputs[ir.MatMulB], ir.Operand(n.Inputs, ir.MatMulBias)
+		if w.Const == nil || w.Type.DType != d || len(w.Type.Shape) != 2 || bias != nil && (bias.Const == nil || bias.Type.DType != d) {
 			return false
 		}
 	}
