@@ -42,6 +42,7 @@ var imports = map[string][]string{
 	"backend/wgpu/native": {},
 	"backend/onnxruntime": {"onnx", "onnx/onnxpb", "tensor"},
 	"artifact":            {"ir", "target", "tensor"},
+	"quantize":            {"onnx", "onnx/onnxpb", "tensor"},
 	"models":              {"onnx", "onnx/onnxpb", "tensor"},
 	"conformance":         {"*"},
 	"robustness":          {"*"},

@@ -1,0 +1,127 @@
+package quantize
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// smallestNormal is the smallest float32 of full precision.
+const smallestNormal = 0x1p-126
+
+// roundInt8 rounds a matrix [R,C] of float32 to codes in −127…127 with one scale for each index along the axis: codes i8
+// [R,C] and scales f32 of that axis, so that w ≈ code·scale. A scale is the largest magnitude over 127. Rows or columns of
+// zeros have the scale 1.
+func roundInt8(w *tensor.Tensor, axis int) (codes, scales *tensor.Tensor) {
+	rows, columns := w.Shape()[0], w.Shape()[1]
+	codes, scales = tensor.New(tensor.I8, rows, columns), tensor.New(tensor.F32, w.Shape()[axis])
+	from, to, s := tensor.Of[float32](w), tensor.Of[int8](codes), tensor.Of[float32](scales)
+	at := func(r, c int) int { return [2]int{r, c}[axis] }
+	for r := range rows {
+		for c := range columns {
+			s[at(r, c)] = max(s[at(r, c)], float32(math.Abs(float64(from[r*columns+c]))))
+		}
+	}
+	for i, largest := range s {
+		if s[i] = largest / 127; s[i] < smallestNormal { // too few bits are left to round by
+			s[i] = 1
+		}
+	}
+	for r := range rows {
+		for c := range columns {
+			to[r*columns+c] = int8(math.RoundToEven(float64(from[r*columns+c]) / float64(s[at(r, c)])))
+		}
+	}
+	return codes, scales
+}
+
+// transpose gives [C,R] of a float32 matrix [R,C].
+func transpose(w *tensor.Tensor) *tensor.Tensor {
+	rows, columns := w.Shape()[0], w.Shape()[1]
+	y := tensor.New(tensor.F32, columns, rows)
+	from, to := tensor.Of[float32](w), tensor.Of[float32](y)
+	for r := range rows {
+		for c := range columns {
+			to[c*rows+r] = from[r*columns+c]
+		}
+	}
+	return y
+}
+
+// blockSize is how many weights share a scale in Int4.
+const blockSize = 32
+
+// roundInt4 rounds w, f32 [N,K], to 4 bits in blocks of blockSize along K, as MatMulNBits of onnxruntime wants it: codes u8
+// [N,blocks,16], two in a byte, the first in the low bits; scales f32 [N·blocks]; zero points u8 [N·⌈blocks/2⌉], packed like
+// the codes. The last block of a row may be short; its rest is zeros.
+func roundInt4(w *tensor.Tensor) (codes, scales, zeros *tensor.Tensor) {
+	n, k := w.Shape()[0], w.Shape()[1]
+	blocks := (k + blockSize - 1) / blockSize
+	codes, scales = tensor.New(tensor.U8, n, blocks, blockSize/2), tensor.New(tensor.F32, n*blocks)
+	zeros = tensor.New(tensor.U8, n*((blocks+1)/2))
+	row := func(i int) {
+		from := tensor.Of[float32](w)[i*k : (i+1)*k]
+		for b := range blocks {
+			block := from[b*blockSize : min((b+1)*blockSize, k)]
+			q, scale, zero := roundBlock(block)
+			to := codes.Bytes()[(i*blocks+b)*blockSize/2:]
+			for j := range blockSize {
+				c := zero
+				if j < len(block) {
+					c = q[j]
+				}
+				to[j/2] |= c << (j % 2 * 4)
+			}
+			tensor.Of[float32](scales)[i*blocks+b] = scale
+			zeros.Bytes()[i*((blocks+1)/2)+b/2] |= zero << (b % 2 * 4)
+		}
+	}
+	// The search takes a microsecond a block: minutes of one processor for the largest models.
+	var wait sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for first := range workers {
+		wait.Go(func() {
+			for i := first; i < n; i += workers {
+				row(i)
+			}
+		})
+	}
+	wait.Wait()
+	return codes, scales, zeros
+}
+
+// roundBlock finds codes 0…15, a scale and a zero point with a small squared error of (code − zero)·scale. It tries the
+// range from the smallest to the largest number and ranges that cut off a little at both ends, and gives each the scale
+// that fits its codes best.
+func roundBlock(v []float32) (codes [blockSize]uint8, scale float32, zero uint8) {
+	const top, steps, step = 15, 14, 0.025
+	var low, high float64
+	for _, x := range v {
+		low, high = min(low, float64(x)), max(high, float64(x))
+	}
+	if !(high-low > 1e-30) {
+		return codes, 1, 0
+	}
+	best := math.Inf(1)
+	for i := range steps {
+		s := (high - low) * (1 - step*float64(i)) / top
+		z := math.RoundToEven(min(max(-low/(high-low)*top, 0), top))
+		var q [blockSize]uint8
+		var vq, qq, vv float64
+		for j, x := range v {
+			c := min(max(math.RoundToEven(float64(x)/s)+z, 0), top)
+			q[j] = uint8(c)
+			vq, qq, vv = vq+float64(x)*(c-z), qq+(c-z)*(c-z), vv+float64(x)*float64(x)
+		}
+		if qq == 0 {
+			continue
+		}
+		// The least squares: with the scale vq/qq the error is vv − vq²/qq.
+		if e := vv - vq*vq/qq; e < best {
+			best, codes, scale, zero = e, q, float32(vq/qq), uint8(z)
+		}
+	}
+	return codes, scale, zero
+}
