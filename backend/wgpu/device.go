@@ -168,7 +168,8 @@ type weights map[weightKey]*weight
 
 type weightKey struct {
 	*tensor.Tensor
-	turned, half bool // transposed; rounded to float16
+	how  string         // arranged, empty for as it is
+	with *tensor.Tensor // what else the arrangement comes from, or nil
 }
 
 func (m weights) release() {
@@ -224,7 +225,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 		toRow, toCol = 1, rows
 		o.shape = tensor.Shape{cols, rows}
 	}
-	w, err := b.shared(weightKey{t, turned, half}, func() (*weight, error) {
+	w, err := b.shared(weightKey{Tensor: t, how: fmt.Sprintf("matrix, turned: %t, half: %t", turned, half)}, func() (*weight, error) {
 		src, width := t.Bytes(), 4
 		if half {
 			width = 2

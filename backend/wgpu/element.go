@@ -33,6 +33,10 @@ var elements = map[tensor.DType]element{
 	tensor.F32: {"f32", 4, func(m, at string) string { return "bitcast<f32>(" + word(m, at) + ")" }, func(v string) string { return "bitcast<u32>(" + v + ")" }},
 	tensor.I32: {"i32", 4, func(m, at string) string { return "bitcast<i32>(" + word(m, at) + ")" }, func(v string) string { return "bitcast<u32>(" + v + ")" }},
 	tensor.U32: {"u32", 4, word, func(v string) string { return v }},
+	tensor.U8:  {"u32", 1, part(1), func(v string) string { return v }},
+	tensor.I8: {"i32", 1, func(m, at string) string {
+		return fmt.Sprintf("extractBits(bitcast<i32>(%s[(%s) >> 2u]), ((%s) & 3u) * 8u, 8u)", m, at, at)
+	}, func(v string) string { return "(bitcast<u32>(" + v + ") & 255u)" }},
 	tensor.I64: {"vec2<u32>", 8, func(m, at string) string {
 		return fmt.Sprintf("vec2<u32>(%s[(%s) * 2u], %s[(%s) * 2u + 1u])", m, at, m, at)
 	}, nil},

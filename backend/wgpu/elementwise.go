@@ -281,6 +281,12 @@ func moves(d tensor.DType) bool {
 
 // castTexts are the conversions between the types that kernels compute in.
 var castTexts = map[[2]tensor.DType]expression{
+	{tensor.U8, tensor.F32}:   {text: "f32($1)"},
+	{tensor.I8, tensor.F32}:   {text: "f32($1)"},
+	{tensor.U8, tensor.I32}:   {text: "i32($1)"},
+	{tensor.I8, tensor.I32}:   {text: "$1"},
+	{tensor.U8, tensor.I64}:   {text: "vec2<u32>($1, 0u)"},
+	{tensor.I8, tensor.I64}:   {"wide64($1)", []string{"wide64"}},
 	{tensor.I64, tensor.F32}:  {"float64($1)", []string{"float64"}},
 	{tensor.I32, tensor.F32}:  {text: "f32($1)"},
 	{tensor.Bool, tensor.F32}: {text: "select(0.0, 1.0, $1)"},

@@ -34,6 +34,17 @@ var helperText = map[string]helper{
 	return exp(x) - 1.0;
 }
 `},
+	// The quotient as float32 has it: drivers divide within a few units of the last place. What is left of x is exact by
+	// Dekker's splitting (Numerische Mathematik 18, 1971), since not every driver's fma is one rounding.
+	"div_": {nil, `fn div_(x: f32, y: f32) -> f32 {
+	let q = x / y;
+	if (!(abs(q) < 1e20 && abs(x) > 1e-20)) { return q; }
+	let a = bitcast<f32>(bitcast<u32>(q) & 0xfffff000u); let b = q - a;
+	let c = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u); let d = y - c;
+	return q + (((x - a * c) - a * d) - b * c - b * d) / y;
+}
+`},
+	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), zero, is_nan(r))); }\n"},
 	"sign_": {[]string{"is_nan"}, "fn sign_(x: f32) -> f32 { return select(sign(x), x, is_nan(x) || x == 0.0); }\n"},
 	// WGSL leaves powers of negative numbers open; whole exponents of them are common.
 	"pow_": {[]string{"is_nan"}, `fn pow_(x: f32, y: f32) -> f32 {

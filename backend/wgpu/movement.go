@@ -60,8 +60,10 @@ var gatherRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			d, w := n.Inputs[1].Type.DType, n.Inputs[0].Type.DType
-			return (w.Size() == 4 || w.Size() == 8) && (d == tensor.I64 || d == tensor.I32)
+			d, x := n.Inputs[1].Type.DType, n.Inputs[0].Type
+			inner := x.Shape[n.Op.(ir.Gather).Axis+1:].Elements().Mul(ir.N(x.DType.Size()))
+			bytes, known := inner.Const()
+			return moves(x.DType) && (x.DType.Size() >= 4 || known && bytes%4 == 0) && (d == tensor.I64 || d == tensor.I32)
 		},
 	},
 	pieces: func(i int) bool { return i == 0 },
@@ -71,13 +73,11 @@ var gatherRow = row{
 			return nil, err
 		}
 		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.Gather).Axis
-		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && axis != 0 {
+		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && axis != 0 || x.off%4 != 0 {
 			return nil, errOnHost
 		}
 		s := newShader("gather", "u32", groupSize)
-		words := x.width / 4
-		inner := x.shape[axis+1:].Elements() * words
-		total := y.elements() * words
+		inner, total := x.shape[axis+1:].Elements()*x.width/4, y.elements()*x.width/4 // in words
 		width, count := s.u(inner), s.u(index.elements())
 		s.put("let t = %s * %du + lid;", linear, groupSize)
 		s.put("if (t >= %s) { return; }", s.u(total))

@@ -61,10 +61,10 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRotary:    onHost,
 		ir.KindEmbedding: embeddingRow,
 
-		ir.KindQuantize:        onHost,
-		ir.KindDequantize:      onHost,
-		ir.KindDynamicQuantize: onHost,
-		ir.KindQMatMul:         onHost,
+		ir.KindQuantize:        quantizeRow,
+		ir.KindDequantize:      dequantizeRow,
+		ir.KindDynamicQuantize: dynamicQuantizeRow,
+		ir.KindQMatMul:         qMatMulRow,
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,

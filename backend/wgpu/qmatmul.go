@@ -1,0 +1,277 @@
+package wgpu
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// codeTiles are the tiles of products of codes; depth counts words of four codes.
+var codeTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
+
+// qMatMulRow multiplies codes by constant codes. Both operands count as signed, unsigned ones 128 less, four to a word
+// along k; sums are exact in int32.
+var qMatMulRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			w, zero, scale := n.Inputs[ir.QMatMulB], ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
+			if w.Const == nil || w.Const.Rank() != 2 || zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
+				return false
+			}
+			k, columns := w.Const.Shape()[0], w.Const.Shape()[1]
+			if n.Op.(ir.QMatMul).TransB {
+				k, columns = columns, k
+			}
+			if given(n, ir.QMatMulYScale) && (columns%4 != 0 || !divides(n.Inputs[ir.QMatMulYScale])) {
+				return false
+			}
+			return k%4 == 0
+		},
+		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
+		Scratch: func(n *ir.Node) []int64 {
+			x := n.Inputs[ir.QMatMulA].Type
+			if x.DType != tensor.F32 {
+				return nil
+			}
+			return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())}
+		},
+	},
+	bind: bindQMatMul,
+}
+
+func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
+	op := n.Op.(ir.QMatMul)
+	in := make([]*operand, ir.QMatMulYZero+1)
+	for i, v := range n.Inputs {
+		if v == nil || i == ir.QMatMulB || i == ir.QMatMulBZero {
+			continue
+		}
+		o, err := b.operand(v)
+		if err != nil {
+			return nil, err
+		}
+		in[i] = &o
+	}
+	y, err := b.operand(n.Outputs[0])
+	if err != nil {
+		return nil, err
+	}
+	w, err := b.codes(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
+	if err != nil {
+		return nil, err
+	}
+	var launches []launch
+	if x := in[ir.QMatMulA]; x.dtype == tensor.F32 { // quantised on the way
+		codes, scale, ranges := b.scratchOperand(0), b.scratchOperand(1), b.scratchOperand(2)
+		codes.dtype, codes.width, codes.shape, codes.strides = tensor.U8, 1, x.shape, x.strides
+		scale.shape, scale.strides = tensor.Shape{}, nil
+		zero := scale
+		zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
+		launches = (&quantising{x, &codes, &scale, &zero, &ranges}).launches()
+		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = &codes, &scale, &zero
+	}
+	m := y.elements() / w.n
+	t := codeTiles[0]
+	if ceil(m, t.rows)*ceil(w.n, t.cols) < wantedGroups {
+		t = codeTiles[1]
+	}
+	if ceil(m, t.rows) > maxGroups {
+		return nil, errOnHost
+	}
+	return append(launches, codeProduct(op, t, m, w, in, &y)), nil
+}
+
+// codes are a constant matrix of codes on the device.
+type codes struct {
+	n, k int
+	// words has a row for each column, of its codes as signed bytes; sums has for each column the sum of its codes less k
+	// times the zero point, and then the zero points, which are all 0 where plain says so.
+	words, sums memory
+	plain       bool
+}
+
+// offset is what makes codes of a type signed.
+func offset(d tensor.DType) int64 {
+	if d == tensor.U8 {
+		return 128
+	}
+	return 0
+}
+
+func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, error) {
+	c := codes{n: t.Shape()[1], k: t.Shape()[0], plain: true}
+	row, col := c.n, 1
+	if turned {
+		c.n, c.k, row, col = c.k, c.n, 1, c.n
+	}
+	var zeros *tensor.Tensor
+	if zero != nil {
+		zeros = zero.Const
+	}
+	zeroAt := func(j int) int64 {
+		z := -offset(t.DType())
+		if zeros != nil {
+			z += zeros.Int64(j % zeros.Len())
+		}
+		return z
+	}
+	for j := range c.n {
+		c.plain = c.plain && zeroAt(j) == 0
+	}
+	words, err := b.shared(weightKey{Tensor: t, how: fmt.Sprint("codes ", turned)}, func() (*weight, error) {
+		dst := make([]byte, c.n*c.k)
+		for j := range c.n {
+			for k := range c.k {
+				dst[j*c.k+k] = byte(t.Int64(k*row+j*col) - offset(t.DType()))
+			}
+		}
+		return b.d.upload(dst, c.n)
+	})
+	if err != nil {
+		return c, err
+	}
+	sums, err := b.shared(weightKey{Tensor: t, how: fmt.Sprint("sums ", turned), with: zeros}, func() (*weight, error) {
+		dst := make([]byte, 8*c.n)
+		for j := range c.n {
+			sum := -int64(c.k) * zeroAt(j)
+			for k := range c.k {
+				sum += t.Int64(k*row+j*col) - offset(t.DType())
+			}
+			binary.LittleEndian.PutUint32(dst[4*j:], uint32(int32(sum)))
+			binary.LittleEndian.PutUint32(dst[4*(c.n+j):], uint32(int32(zeroAt(j))))
+		}
+		return b.d.upload(dst, 2)
+	})
+	if err != nil {
+		return c, err
+	}
+	c.words, c.sums = memory{constant: words.pieces[0]}, memory{constant: sums.pieces[0]}
+	return c, nil
+}
+
+// codeProduct is the kernel. With a and w signed and their zero points p and q, the sum of (a−p)·(w−q) is that of a·w, less
+// p times the column's sum of w−q, less q times the row's sum of a.
+func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operand) launch {
+	s := newShader(fmt.Sprintf("qmatmul_%dx%d", t.rows, t.cols), "u32", t.size())
+	across := t.cols / t.wide
+	pitchA, pitchB := t.rows/4+1, t.cols/4+1
+	s.share("left", "vec4<u32>", t.depth*pitchA)
+	s.share("right", "vec4<u32>", t.depth*pitchB)
+	a := in[ir.QMatMulA]
+	rows, cols, width := s.u(m), s.u(w.n), s.u(w.k/4)
+	s.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet m0 = wg.y * %du;\nlet n0 = wg.x * %du;", across, across, t.rows, t.cols)
+	flip := ""
+	if a.dtype == tensor.U8 {
+		flip = " ^ 0x80808080u"
+	}
+	for i := range 4 {
+		s.put("var c%d = vec4<i32>();", i)
+	}
+	s.put("var total = vec4<i32>();\nfor (var k0 = 0u; k0 < %s; k0 += %du) {", width, t.depth)
+	bring := func(to, from string, count, pitch int, row, flip string) {
+		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nvar x = 0u;", count*t.depth, t.size(), t.depth, t.depth)
+		s.put("if (k0 + k < %s) { x = %s%s * %s + k0 + k]%s; }\n%s[k * %du + r / 4u][r %% 4u] = x;\n}", width, from, row, width, flip, to, pitch)
+	}
+	bring("left", fmt.Sprintf("%s[%s + ", s.bind(a.memory), s.u(a.off/4)), t.rows, pitchA, fmt.Sprintf("min(m0 + r, %s - 1u)", rows), flip)
+	bring("right", s.bind(w.words)+"[", t.cols, pitchB, fmt.Sprintf("min(n0 + r, %s - 1u)", cols), "")
+	s.put("workgroupBarrier();\nfor (var k = 0u; k < %du; k++) {\nlet a = left[k * %du + ty];\nlet b = right[k * %du + tx];", t.depth, pitchA, pitchB)
+	for i, r := range "xyzw" {
+		s.put("c%d += vec4<i32>(dot4I8Packed(a.%[2]c, b.x), dot4I8Packed(a.%[2]c, b.y), dot4I8Packed(a.%[2]c, b.z), dot4I8Packed(a.%[2]c, b.w));", i, r)
+	}
+	if !w.plain {
+		const ones = "0x01010101u"
+		s.put("total += vec4<i32>(dot4I8Packed(a.x, %[1]s), dot4I8Packed(a.y, %[1]s), dot4I8Packed(a.z, %[1]s), dot4I8Packed(a.w, %[1]s));", ones)
+	}
+	s.put("}\nworkgroupBarrier();\n}")
+	e := codeEpilogue{shader: s, op: op, in: in, w: w, y: y, cols: cols}
+	e.begin()
+	for i, lane := range "xyzw" {
+		s.put("{ let r = m0 + ty * 4u + %du;\nif (r < %s) {\nvar packed = 0u;", i, rows)
+		s.put("for (var c = 0u; c < 4u; c++) {\nlet q = n0 + tx * 4u + c;\nif (q < %s) {", cols)
+		e.write(fmt.Sprintf("c%d[c]", i), fmt.Sprintf("total.%c", lane))
+		s.put("} }")
+		e.end()
+		s.put("} }")
+	}
+	return launch{s, [3]uint32{uint32(ceil(w.n, t.cols)), uint32(ceil(m, t.rows)), 1}}
+}
+
+// A codeEpilogue is what happens to the sums of a product of codes before they are stored.
+type codeEpilogue struct {
+	*shader
+	op   ir.QMatMul
+	in   []*operand
+	w    codes
+	y    *operand
+	cols string
+}
+
+// load is the text of element number at of operand i.
+func (e *codeEpilogue) load(i int, at string) string {
+	o := e.in[i]
+	if o.elements() == 1 {
+		at = "0u"
+	}
+	return elements[o.dtype].load(e.bind(o.memory), e.u(o.first())+" + "+at)
+}
+
+// begin puts what all results need.
+func (e *codeEpilogue) begin() {
+	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].dtype))
+	if e.in[ir.QMatMulAZero] != nil {
+		zero = fmt.Sprintf("i32(%s) + %s", e.load(ir.QMatMulAZero, "0u"), zero)
+	}
+	e.put("let zero = %s;", zero)
+	if e.in[ir.QMatMulAScale] != nil {
+		e.put("let scale = %s;", e.load(ir.QMatMulAScale, "0u"))
+	}
+	if fn := activations[e.op.Act]; fn != "" {
+		e.use(fn)
+	}
+}
+
+// write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
+func (e *codeEpilogue) write(v, total string) {
+	sums := e.bind(e.w.sums)
+	e.put("var v = %s - zero * bitcast<i32>(%s[q]);", v, sums)
+	if !e.w.plain {
+		e.put("v -= %s * bitcast<i32>(%s[%s + q]);", total, sums, e.cols)
+	}
+	bias := e.in[ir.QMatMulBias]
+	if bias != nil && bias.dtype == tensor.I32 {
+		e.put("v += %s;", e.load(ir.QMatMulBias, "q"))
+	}
+	out := fmt.Sprintf("%s[%s + r * %s + q]", e.bind(e.y.memory), e.u(e.y.off/4), e.cols)
+	if e.in[ir.QMatMulBScale] == nil {
+		e.put("%s = bitcast<u32>(v);", out)
+		return
+	}
+	e.put("var z = f32(v) * (scale * %s);", e.load(ir.QMatMulBScale, "q"))
+	if bias != nil && bias.dtype == tensor.F32 {
+		e.put("z += %s;", e.load(ir.QMatMulBias, "q"))
+	}
+	if fn := activations[e.op.Act]; fn != "" {
+		e.put("z = %s(z);", fn)
+	}
+	if e.in[ir.QMatMulResidual] != nil {
+		e.put("z += %s;", e.load(ir.QMatMulResidual, fmt.Sprintf("r * %s + q", e.cols)))
+	}
+	if e.in[ir.QMatMulYScale] == nil {
+		e.put("%s = bitcast<u32>(z);", out)
+		return
+	}
+	code := codeText(e.y.dtype, true)
+	e.use(code.needs...)
+	e.put("packed |= (bitcast<u32>(%s) & 255u) << (c * 8u);", code.of("z", e.load(ir.QMatMulYScale, "0u"), e.load(ir.QMatMulYZero, "0u")))
+}
+
+// end puts the line that stores a row's four codes, where results are codes.
+func (e *codeEpilogue) end() {
+	if e.in[ir.QMatMulYScale] != nil {
+		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (r * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory), e.u(e.y.off/4))
+	}
+}

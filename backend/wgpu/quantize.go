@@ -1,0 +1,164 @@
+package wgpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// is8Bit reports whether kernels take codes of a type.
+func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
+
+// codeText gives the expression of the code of $1 / $2 with zero point $3, which may be absent: ties to even, saturated.
+func codeText(d tensor.DType, zero bool) expression {
+	low, high, to, z := 0, 255, "u32", "0.0"
+	if d == tensor.I8 {
+		low, high, to = -128, 127, "i32"
+	}
+	if zero {
+		z = "f32($3)"
+	}
+	return expression{fmt.Sprintf("%s(code_(div_($1, $2), %s, %d.0, %d.0))", to, z, low, high), []string{"code_", "div_"}}
+}
+
+// along is an operand of rank 1 as one that broadcasts along an axis; a scalar is left as it is.
+func along(o operand, axis, rank int) operand {
+	if len(o.shape) == 1 {
+		n, st := o.shape[0], o.strides[0]
+		o.shape, o.strides = make(tensor.Shape, rank), make([]int, rank)
+		for i := range o.shape {
+			o.shape[i] = 1
+		}
+		o.shape[axis], o.strides[axis] = n, st
+	}
+	return o
+}
+
+// byScale is the launch of a conversion between floats and codes: operands x, scale and, where given, zero.
+func byScale(b *binder, n *ir.Node, axis int, e expression) ([]launch, error) {
+	in, out, err := b.operands(n)
+	if err != nil {
+		return nil, err
+	}
+	var xs []*operand
+	var types []element
+	for i := range in {
+		if i > 0 {
+			in[i] = along(in[i], axis, len(in[0].shape))
+		}
+		xs, types = append(xs, &in[i]), append(types, elements[in[i].dtype])
+	}
+	return []launch{each(ir.OpName(n.Op), &out[0], elements[out[0].dtype], xs, types, e)}, nil
+}
+
+// quantizeRow divides by constant scales alone, since a scale of 0 is an error.
+var quantizeRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			o, scale := n.Op.(ir.Quantize), n.Inputs[1]
+			return is8Bit(o.To) && o.Block == 0 && n.Inputs[0].Type.DType == tensor.F32 && divides(scale)
+		},
+		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		o := n.Op.(ir.Quantize)
+		return byScale(b, n, o.Axis, codeText(o.To, given(n, 2)))
+	},
+}
+
+// divides reports whether a value is constant float32 scales that are no zeros.
+func divides(scale *ir.Value) bool {
+	if scale.Const == nil || scale.Type.DType != tensor.F32 {
+		return false
+	}
+	for i := range scale.Const.Len() {
+		if v := scale.Const.Float64(i); v == 0 || math.IsNaN(v) {
+			return false
+		}
+	}
+	return true
+}
+
+var dequantizeRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
+			return o.To == tensor.F32 && o.Block == 0 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
+		},
+		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		e := expression{text: "f32($1) * $2"}
+		if given(n, 2) {
+			e.text = "f32(i32($1) - i32($3)) * $2"
+		}
+		return byScale(b, n, n.Op.(ir.Dequantize).Axis, e)
+	},
+}
+
+// A quantising is DynamicQuantizeLinear in the making: x becomes codes with one scale and zero point.
+type quantising struct{ x, codes, scale, zero, ranges *operand }
+
+// rangeGroups is the number of workgroups that look for the smallest and the largest of n elements.
+func rangeGroups(n int) int { return min(ceil(n, 16*groupSize), groupSize) }
+
+// rangeBytes is the scratch that the range of n elements takes.
+func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
+
+// launches are three: the ranges of parts of x, scale and zero point from them, and the codes.
+func (q *quantising) launches() []launch {
+	n := q.x.elements()
+	groups := rangeGroups(n)
+	first := newShader("range", "u32", groupSize)
+	first.rangeOf(func() {
+		x, at := first.bind(q.x.memory), first.u(q.x.first())
+		count, step := first.u(n), first.u(groups*groupSize)
+		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\nlow = min_(low, v);\nhigh = max_(high, v);\n}", groupSize, count, step, x, at)
+	})
+	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }", first.bind(q.ranges.memory), first.u(q.ranges.first()))
+
+	second := newShader("scale", "u32", groupSize)
+	second.rangeOf(func() {
+		second.put("if (lid < %s) { low = bitcast<f32>(%[2]s[%[3]s + lid * 2u]); high = bitcast<f32>(%[2]s[%[3]s + lid * 2u + 1u]); }",
+			second.u(groups), second.bind(q.ranges.memory), second.u(q.ranges.first()))
+	})
+	second.use("div_")
+	second.put("if (lid == 0u) {\nvar scale = div_(high - low, 255.0);\nif (scale == 0.0) { scale = 1.0; }")
+	second.put("%s[%s] = bitcast<u32>(scale);\n%s[%s] = u32(round(clamp(div_(-low, scale), 0.0, 255.0)));\n}",
+		second.bind(q.scale.memory), second.u(q.scale.first()), second.bind(q.zero.memory), second.u(q.zero.off/4))
+
+	u8, f32 := elements[tensor.U8], elements[tensor.F32]
+	codes := each("codes", q.codes, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8}, codeText(tensor.U8, true))
+	return []launch{{first, spread(groups)}, {second, spread(1)}, codes}
+}
+
+// rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.
+func (s *shader) rangeOf(gather func()) {
+	s.use("min_", "max_")
+	s.share("red", "f32", s.size)
+	s.put("var low = 0.0;\nvar high = 0.0;")
+	gather()
+	s.allReduce("low", minOf)
+	s.allReduce("high", maxOf)
+}
+
+var dynamicQuantizeRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
+	},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		ranges := b.scratchOperand(0)
+		q := quantising{&in[0], &out[0], &out[1], &out[2], &ranges}
+		return q.launches(), nil
+	},
+}
