@@ -70,6 +70,7 @@ const (
 	KindDequantize
 	KindDynamicQuantize
 	KindQMatMul
+	KindQAttention
 	KindMatMulNBits
 	// kept as the model has it
 	KindActCopy
@@ -151,6 +152,7 @@ var table = [NumKinds]Def{
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0},
 	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom},
 	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom},
+	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0},
 	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
 
 	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},

@@ -105,6 +105,18 @@ func quantRules() []*Rule {
 	}
 }
 
+// quantExpandRules round what is stretched while it is small. Products have taken their codes when they run.
+func quantExpandRules() []*Rule {
+	x := value()
+	expanded := node[ir.Expand](x)
+	quantised := node[ir.Quantize](expanded).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	dequantised := node[ir.Dequantize](expanded).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
+	return []*Rule{{Name: "quantize.expand", pattern: either(quantised, dequantised), build: func(m *match) *ir.Value {
+		q := m.root
+		return m.emit(m.get(expanded).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
+	}}}
+}
+
 // roundingRules run when products have taken their codes: what is rounded to codes and back between them only loses
 // precision, as long as nobody reads the codes.
 func roundingRules() []*Rule {
@@ -243,11 +255,24 @@ func qFloats(upTo int) *pattern {
 
 // quantEpilogueRules put what follows a product of codes into it, in the order in which it runs there.
 func quantEpilogueRules() []*Rule {
-	bias, residual := value(), value()
+	bias, residual, factor := value(), value(), scalar()
 	bare, biased := qFloats(ir.QMatMulBias), qFloats(ir.QMatMulResidual)
 	activated := node[ir.Unary](biased)
 	noResidual := qFloats(ir.QMatMulResidual)
 	return []*Rule{
+		{Name: "qmatmul.alpha", pattern: either(binary(ir.Mul, bare, factor), binary(ir.Div, bare, factor)), build: func(m *match) *ir.Value {
+			scale := at(m.get(bare), ir.QMatMulAScale)
+			number, ok := numberOf(scale)
+			if !ok {
+				return nil
+			}
+			if m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) {
+				number *= m.number(factor)
+			} else {
+				number /= m.number(factor)
+			}
+			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulAScale: m.likeConstant(scale, number)})
+		}},
 		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
 			v := m.get(bias)
 			s := v.Type.Shape

@@ -45,7 +45,7 @@ var passes = []pass{
 	{name: "roundings", level: O2, rules: slices.Concat(roundingRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
-	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), foldRules, identityRules)},
+	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), quantExpandRules(), foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
@@ -56,6 +56,8 @@ var passes = []pass{
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
 	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
+	// Behind epilogues: the rounding of the result is one.
+	{name: "quantised attention", level: O2, rules: slices.Concat(quantAttentionRules(), identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
 	// Behind everything that looks for single elementwise ops.

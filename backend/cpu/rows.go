@@ -66,6 +66,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         d.qMatMulRow(),
+		ir.KindQAttention:      d.qAttentionRow(),
 		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,

@@ -65,6 +65,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         qMatMulRow,
+		ir.KindQAttention:      onHost,
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,

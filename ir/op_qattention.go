@@ -1,0 +1,126 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// QAttention is attention of codes: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
+// v. Both products have exact int32 sums, as those of QMatMul, which it stands for twice.
+//
+// Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T],
+// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to codes
+// and back between mask and softmax where they are given; of the probabilities; and of the result [B,S,H,E], which is f32
+// without them. A factor of the scores is part of q's scale.
+type QAttention struct{}
+
+// The operand positions of QAttention. A zero point follows its scale.
+const (
+	QAttentionQ = iota
+	QAttentionK
+	QAttentionV
+	QAttentionMask
+	QAttentionQScale
+	QAttentionQZero
+	QAttentionKScale
+	QAttentionKZero
+	QAttentionVScale
+	QAttentionVZero
+	QAttentionScoreScale
+	QAttentionScoreZero
+	QAttentionProbScale
+	QAttentionProbZero
+	QAttentionYScale
+	QAttentionYZero
+)
+
+// Kind implements Op.
+func (QAttention) Kind() Kind { return KindQAttention }
+
+// Infer implements Op.
+func (QAttention) Infer(in []*Value) ([]Type, error) {
+	floating := make([]*Value, QAttentionMask+1)
+	for i := range floating {
+		v := Operand(in, i)
+		if v == nil {
+			continue
+		}
+		if i != QAttentionMask && !is8Bit(v.Type.DType) || i == QAttentionMask && v.Type.DType != tensor.F32 {
+			return nil, fmt.Errorf("quantised attention with operand %d of %s", i, v.Type.DType)
+		}
+		floating[i] = &Value{Type: TensorOf(tensor.F32, v.Type.Shape...)}
+	}
+	types, err := Attention{}.Infer(floating)
+	if err != nil {
+		return nil, err
+	}
+	if Same(in[QAttentionQ].Type.Shape[2], in[QAttentionK].Type.Shape[2]) == No {
+		return nil, fmt.Errorf("%v heads of queries and %v of keys", in[QAttentionQ].Type.Shape[2], in[QAttentionK].Type.Shape[2])
+	}
+	for i := QAttentionQScale; i <= QAttentionYZero; i += 2 {
+		scale, zero := Operand(in, i), Operand(in, i+1)
+		needed := i != QAttentionScoreScale && i != QAttentionYScale
+		if scale == nil && (zero != nil || needed) || scale != nil && zero == nil && !needed {
+			return nil, fmt.Errorf("operands %d and %d: one of scale and zero point", i, i+1)
+		}
+		if scale != nil && (scale.Type.DType != tensor.F32 || len(scale.Type.Shape) != 0) {
+			return nil, fmt.Errorf("scale %v where one f32 is needed", scale.Type)
+		}
+		if zero == nil {
+			continue
+		}
+		if !is8Bit(zero.Type.DType) || len(zero.Type.Shape) != 0 {
+			return nil, fmt.Errorf("zero point %v where one code is needed", zero.Type)
+		}
+		if of := (i - QAttentionQScale) / 2; of <= QAttentionV && zero.Type.DType != in[of].Type.DType {
+			return nil, fmt.Errorf("zero point %v for codes %v", zero.Type, in[of].Type)
+		}
+	}
+	if y := Operand(in, QAttentionYZero); y != nil {
+		types[0].DType = y.Type.DType
+	}
+	return types, nil
+}
+
+// ProbType is the type of the probabilities' codes.
+func (QAttention) ProbType(in []*Value) tensor.DType {
+	if zero := Operand(in, QAttentionProbZero); zero != nil {
+		return zero.Type.DType
+	}
+	return tensor.U8
+}
+
+// Eval implements Op: it is the chain of ops that it stands for.
+func (QAttention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QAttentionYZero+1-len(in))...)
+	var failed error
+	eval := func(op Op, args ...*tensor.Tensor) *tensor.Tensor {
+		if failed != nil {
+			return nil
+		}
+		out, err := op.Eval(args)
+		if failed = err; err != nil {
+			return nil
+		}
+		return out[0]
+	}
+	heads := func(x *tensor.Tensor) *tensor.Tensor { return eval(Transpose{Perm: []int{0, 2, 1, 3}}, x) }
+	rounded := func(x *tensor.Tensor, at int) *tensor.Tensor {
+		to := tensor.U8
+		if in[at+1] != nil {
+			to = in[at+1].DType()
+		}
+		return eval(Quantize{To: to}, x, in[at], in[at+1])
+	}
+	scores := eval(QMatMul{TransB: true}, heads(in[QAttentionQ]), heads(in[QAttentionK]), in[QAttentionQZero], in[QAttentionKZero], in[QAttentionQScale], in[QAttentionKScale])
+	if in[QAttentionMask] != nil {
+		scores = eval(Binary{Fn: Add}, scores, in[QAttentionMask])
+	}
+	if in[QAttentionScoreScale] != nil {
+		scores = eval(Dequantize{To: tensor.F32}, rounded(scores, QAttentionScoreScale), in[QAttentionScoreScale], in[QAttentionScoreZero])
+	}
+	probs := rounded(eval(Softmax{Axis: 3}, scores), QAttentionProbScale)
+	y := eval(QMatMul{}, probs, heads(in[QAttentionV]), in[QAttentionProbZero], in[QAttentionVZero], in[QAttentionProbScale], in[QAttentionVScale], nil, nil, in[QAttentionYScale], in[QAttentionYZero])
+	return []*tensor.Tensor{heads(y)}, failed
+}
