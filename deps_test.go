@@ -48,7 +48,7 @@ var imports = map[string][]string{
 	"robustness":          {"*"},
 	"cmd/rlxc":            {"*"},
 	"": {"tensor", "planner", "arena", "onnx", "onnx/onnxpb", "ir", "target", "lower", "rewrite", "legalize", "schedule",
-		"liveness", "proof", "backend", "backend/cpu", "artifact"},
+		"liveness", "proof", "backend", "backend/cpu", "artifact", "quantize"},
 }
 
 // TestImports reads the import clauses of the source itself: `go list` run from a test would pass stale out of the test

@@ -175,6 +175,17 @@ func (e *editor) value(name string) (*tensor.Tensor, string, error) {
 	return nil, "", errNotConstant
 }
 
+// origin is the value that an Identity passes on.
+func (e *editor) origin(name string) string {
+	for {
+		n := e.makers[name]
+		if n == nil || n.OpType != "Identity" || onnx.Domain(n.Domain) != "" {
+			return name
+		}
+		name = n.Input[0]
+	}
+}
+
 // transpose turns a constant matrix, each once, and turned ones back.
 func (e *editor) transpose(m matrix) matrix {
 	if _, ok := e.transposed[m.name]; !ok {

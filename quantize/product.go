@@ -64,7 +64,7 @@ func (e *editor) match(n *onnxpb.NodeProto) (p *product, reason string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	p = &product{node: n, a: n.Input[0], weight: matrix{w.Aligned(), name}}
+	p = &product{node: n, a: e.origin(n.Input[0]), weight: matrix{w.Aligned(), name}}
 	if reason := more(e, p); reason != "" {
 		return nil, reason
 	}

@@ -1,0 +1,81 @@
+package rlxc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/quantize"
+)
+
+// QuantizeOptions say what Model.Quantize writes.
+type QuantizeOptions struct {
+	// Form is how products are spelled.
+	Form quantize.Form
+	// Calibration is the inputs of runs as the model will see them, from which quantize.QDQ learns the ranges of activations.
+	// A few dozen are enough. Other forms need none.
+	Calibration []Tensors
+}
+
+// Quantize gives the model with weights of 8 or 4 bits, and says what became of its products. FromProto takes it, and
+// onnx.Save writes it to a file that other engines read as well. The tensors that stay as they are belong to the model, which
+// must not be closed before.
+func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelProto, *quantize.Report, error) {
+	p := m.Proto()
+	if p == nil {
+		return nil, nil, withKind(ErrInvalidModel, fmt.Errorf("%s is compiled: quantise the .onnx file that it was made of", m.Name()))
+	}
+	var ranges quantize.Ranges
+	if o.Form == quantize.QDQ {
+		var err error
+		if ranges, err = m.calibrate(ctx, p, o.Calibration); err != nil {
+			return nil, nil, err
+		}
+	}
+	out, report, err := quantize.Model(p, o.Form, ranges)
+	if err != nil {
+		return nil, nil, withKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
+	}
+	return out, report, nil
+}
+
+// calibrate runs the model and looks at the activations of its products.
+func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tensors) (quantize.Ranges, error) {
+	if len(runs) == 0 {
+		return nil, withKind(ErrInput, errors.New("ranges of activations need calibration: inputs as the model will see them"))
+	}
+	all, err := quantize.Activations(p)
+	if err != nil {
+		return nil, withKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
+	}
+	var names []string
+	for _, name := range all {
+		if findValue(m.graph, name) != nil { // one that is a constant in disguise has no range
+			names = append(names, name)
+		}
+	}
+	program, err := m.Compile(CompileOptions{Taps: names})
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	s, err := program.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var seen quantize.Calibrator
+	for i, in := range runs {
+		out, err := s.Run(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("calibration run %d: %w", i, err)
+		}
+		for _, name := range names {
+			if err := seen.Add(name, out[name]); err != nil {
+				return nil, withKind(ErrInput, fmt.Errorf("calibration run %d: %w", i, err))
+			}
+		}
+	}
+	return seen.Ranges(), nil
+}
