@@ -134,7 +134,7 @@ func (p *qPlan) sizes() []int {
 		s[qShared] += rangeBytes(p.elems)
 	}
 	if !p.weight {
-		s[qShared] += 8 * p.g.N
+		s[qShared] += 4 + 4*p.g.N
 		s[qB] = p.batch * p.packBytes()
 	}
 	return s
@@ -214,7 +214,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	if !p.weight {
 		perB = p.packBytes()
 	}
-	bZero, bScale := scratch[qShared].part(cacheLine+rangeOf(p), p.g.N, tensor.I32), scratch[qShared].part(cacheLine+rangeOf(p)+4*p.g.N, p.g.N, tensor.F32)
+	bZero, bScale := scratch[qShared].part(cacheLine+rangeOf(p), 1, tensor.I32), scratch[qShared].part(cacheLine+rangeOf(p)+4, p.g.N, tensor.F32)
 	one := []float32{1}
 	phases = append(phases, step{parts: p.batch * each, run: func(m *machine, part, worker int) {
 		g := args
@@ -336,16 +336,17 @@ func (p *qPlan) packPhase(w operand, lead tensor.Shape, transB bool, scratch, in
 		turned = 128
 	}
 	size, first, n := p.packBytes(), cacheLine+rangeOf(p), p.g.N
-	zeros, scales := scratch[qShared].part(first, n, tensor.I32), scratch[qShared].part(first+4*n, n, tensor.F32)
+	zero, scales := scratch[qShared].part(first, 1, tensor.I32), scratch[qShared].part(first+4, n, tensor.F32)
 	return step{parts: p.batch * each, run: func(m *machine, part, _ int) {
 		if part == 0 {
 			z, s := byteAt(&in[ir.QMatMulBZero], m)-turned, float32(1)
 			if in[ir.QMatMulBScale].span > 0 {
 				s = in[ir.QMatMulBScale].f32(m)[0]
 			}
-			zero, scale := elements[int32](m, &zeros), scales.f32(m)
+			elements[int32](m, &zero)[0] = z
+			scale := scales.f32(m)
 			for i := range n {
-				zero[i], scale[i] = z, s
+				scale[i] = s
 			}
 		}
 		t := part / each
@@ -356,7 +357,7 @@ func (p *qPlan) packPhase(w operand, lead tensor.Shape, transB bool, scratch, in
 // columns are the numbers of a weight's columns.
 type columns struct {
 	scale []float32
-	zero  []int32 // nil when all are 0
+	zero  []int32 // one for all, where they are equal; nil when all are 0
 	bias  []float32
 }
 
@@ -389,7 +390,11 @@ func (p *qPlan) columns(n *ir.Node) (c columns) {
 		zeros[i] -= turned
 		any = any || zeros[i] != 0
 	}
-	if any {
+	switch {
+	case !any:
+	case zero == nil || zero.Const.Len() == 1:
+		c.zero = zeros[:1]
+	default:
 		c.zero = zeros
 	}
 	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 {

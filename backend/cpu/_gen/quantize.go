@@ -31,6 +31,7 @@ func quantizeKernels(v *simd) {
 	}
 	minMaxKernel(v)
 	dequantizeKernel(v)
+	interleaveKernel(v)
 	if !v.wide {
 		sumBytesKernel(v)
 	}
@@ -162,13 +163,14 @@ func dequantizeKernel(v *simd) {
 		v.VPMULLD(zero, colSum, colSum)
 		v.VPSUBD(colSum, x, x)
 		bodies++
-		oneSided := fmt.Sprintf("oneSided%d", bodies)
+		oneForAll := fmt.Sprintf("oneForAll%d", bodies)
+		v.VMOVAPS(total, colSum)
 		v.TESTQ(colZero, colZero)
-		v.JZ(operand.LabelRef(oneSided))
+		v.JZ(operand.LabelRef(oneForAll))
 		v.load(at[5], colSum, m)
 		v.VPMULLD(total, colSum, colSum)
+		v.Label(oneForAll)
 		v.VPSUBD(colSum, x, x)
-		v.Label(oneSided)
 		v.VCVTDQ2PS(x, x)
 		v.load(at[2], factor, m)
 		v.VMULPS(scale, factor, factor)
@@ -209,6 +211,39 @@ func sumBytesKernel(v *simd) {
 	v.VMOVD(upper, operand.Mem{Base: dst})
 	v.ADDQ(operand.U8(4), dst)
 	v.ADDQ(srcRow, src)
+	v.DECQ(rows)
+	v.JNZ(operand.LabelRef("row"))
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// interleaveKernel widens the bytes of four rows to words and shifts them to their places.
+func interleaveKernel(v *simd) {
+	v.fn("interleave"+v.name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)", "interleave%s is the kernel of quantizeFuncs.", v.name)
+	dst, src, rows, cols := v.matrix("dst"), v.param("src"), v.param("rows"), v.param("cols")
+	flip, row, row3 := v.spreadInt("flip"), v.param("srcRow"), v.GP64()
+	v.LEAQ(operand.Mem{Base: row, Index: row, Scale: 2}, row3)
+	from, i := v.GP64(), v.GP64()
+	v.Label("row")
+	v.MOVQ(src, from)
+	v.XORQ(i, i)
+	v.Label("vector")
+	word := v.vec()
+	v.VPMOVZXBD(operand.Mem{Base: from}, word)
+	v.VXORPS(flip, word, word)
+	for k, at := range []operand.Mem{{Base: from, Index: row, Scale: 1}, {Base: from, Index: row, Scale: 2}, {Base: from, Index: row3, Scale: 1}} {
+		x := v.vec()
+		v.VPMOVZXBD(at, x)
+		v.VPSLLD(operand.U8(8*(k+1)), x, x)
+		v.VXORPS(x, word, word)
+	}
+	v.VMOVUPS(word, operand.Mem{Base: dst.pointer, Index: i, Scale: 4})
+	v.ADDQ(operand.U8(v.lanes), from)
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, cols)
+	v.JB(operand.LabelRef("vector"))
+	v.LEAQ(operand.Mem{Base: src, Index: row, Scale: 4}, src)
+	v.nextRow(dst)
 	v.DECQ(rows)
 	v.JNZ(operand.LabelRef("row"))
 	v.VZEROUPPER()

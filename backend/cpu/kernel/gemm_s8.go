@@ -10,11 +10,12 @@ import (
 type PackS8 struct {
 	packing
 	K, N int
+	set  *Set
 }
 
 // NewPackS8 plans the packing of a B with k rows and n columns.
 func (s *Set) NewPackS8(k, n int) *PackS8 {
-	return &PackS8{packing: newPacking(&s.gemmS8, "s8", ceilDiv(k, 4), n), K: k, N: n}
+	return &PackS8{packing: newPacking(&s.gemmS8, "s8", ceilDiv(k, 4), n), K: k, N: n, set: s}
 }
 
 // Bytes is the size of the packed matrix. Its memory is aligned for int32.
@@ -38,9 +39,13 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 		first := panel * p.tile.cols()
 		cols, packedCols := p.tile.panelCols(panel, p.N)
 		words := elementsOf[uint32](dst)[first*p.k:][:packedCols*p.k]
+		quick := p.packWords(words, packedCols, cols, src[min(len(src), first*col):], row, col, flip)
 		for i := range p.k {
 			line := words[i*packedCols:][:packedCols]
 			clear(line[cols:])
+			if i < quick {
+				continue
+			}
 			words4(line[:cols], src[min(len(src), 4*i*row+first*col):], row, col, min(4, p.K-4*i), flip)
 		}
 		// The sums of the columns are their products with ones, which a stride of 0 repeats.
@@ -51,14 +56,36 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 	}
 }
 
+// packWords fills the first rows of a panel by vectors and gives their number.
+func (p *PackS8) packWords(panel []uint32, panelRow, cols int, src []byte, row, col int, flip uint32) (rows int) {
+	rows = p.K / 4
+	switch lanes := p.set.quantize.lanes; {
+	case rows == 0:
+	case col == 1: // rows of B interleave
+		_, _ = panel[(rows-1)*panelRow+cols-1], src[(4*rows-1)*row+cols-1]
+		whole := cols / lanes * lanes
+		if whole > 0 {
+			p.set.quantize.interleave(pointer(panel), panelRow, pointer(src), row, flip, rows, whole)
+		}
+		if whole < cols {
+			quantizeGeneric.interleave(pointerAt(panel, whole), panelRow, pointerAt(src, whole), row, flip, rows, cols-whole)
+		}
+	case row == 1 && col%4 == 0: // a transpose of words
+		p.set.copy2D(elementsOf[float32](bytesOfWords(panel)), panelRow, 1, elementsOf[float32](src), 1, col/4, rows, cols)
+		if flip != 0 {
+			for i := range panel[:rows*panelRow] {
+				panel[i] ^= flip
+			}
+		}
+	default:
+		return 0
+	}
+	return rows
+}
+
 // words4 gathers n ≤ 4 neighbours along K into each word of a line.
 func words4(line []uint32, src []byte, row, col, n int, flip uint32) {
 	switch {
-	case n == 4 && col == 1:
-		r0, r1, r2, r3 := src[:len(line)], src[row:][:len(line)], src[2*row:][:len(line)], src[3*row:][:len(line)]
-		for c := range line {
-			line[c] = (uint32(r0[c]) | uint32(r1[c])<<8 | uint32(r2[c])<<16 | uint32(r3[c])<<24) ^ flip
-		}
 	case n == 4 && row == 1:
 		for c := range line {
 			line[c] = binary.LittleEndian.Uint32(src[c*col:]) ^ flip
@@ -94,7 +121,7 @@ type GemmS8Args struct {
 
 	B      []byte    // packed
 	BScale []float32 // [N]
-	BZero  []int32   // [N], or nil for none
+	BZero  []int32   // [N], or [1] for all columns, or nil for none
 	Bias   []float32 // [N], or nil
 
 	C        []float32 // element (m, n) at m·CRow + n
@@ -138,9 +165,7 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	scratch = scratch[:g.ScratchBytes()]
 	totals := elementsOf[int32](scratch[:4*blockRows])
-	if args.BZero != nil {
-		g.rowTotals(args, rowLo, rowHi, totals)
-	}
+	g.rowTotals(args, rowLo, rowHi, totals)
 	scratch = scratch[4*blockRows:]
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)

@@ -12,8 +12,13 @@ type Codes struct {
 	Signed bool
 }
 
-// rowTotals gives, for rows [lo, hi) of A, the sum of a − zero over K.
+// rowTotals gives, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
+// zero point of all columns if there is only one.
 func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
+	if args.BZero == nil {
+		clear(totals[:hi-lo])
+		return
+	}
 	chunks := g.K / sumBytesChunk
 	g.set.quantize.sumBytes(pointer(totals), pointerAt(args.A, lo*args.ARow), args.ARow, hi-lo, chunks)
 	for r := lo; r < hi; r++ {
@@ -25,12 +30,15 @@ func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
 		for _, a := range args.A[r*args.ARow+chunks*sumBytesChunk:][:g.K-chunks*sumBytesChunk] {
 			total += int32(a)
 		}
+		if len(args.BZero) == 1 {
+			total *= args.BZero[0]
+		}
 		totals[r-lo] = total
 	}
 }
 
 // finish takes the sums of some rows, cols side by side, to their place. The zero points of both sides come out of them:
-// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals has the last sum of each row.
+// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is what rowTotals gives.
 func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums []int32) {
 	step := 1
 	if len(args.Scale) == 1 || len(args.Zero) == 1 {
@@ -42,13 +50,18 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 			zero := args.Zero[(row+r)*step]
 			out := args.Sums[(row+r)*args.CRow+col:][:cols]
 			for c := range out {
-				out[c] = sums[r*cols+c] - zero*colSums[c]
-				if args.BZero != nil {
-					out[c] -= totals[r] * args.BZero[col+c]
+				other := totals[r]
+				if len(args.BZero) > 1 {
+					other *= args.BZero[col+c]
 				}
+				out[c] = sums[r*cols+c] - zero*colSums[c] - other
 			}
 		}
 		return
+	}
+	var colZero *int32
+	if len(args.BZero) > 1 {
+		colZero = pointerAt(args.BZero, col)
 	}
 	bias := args.Bias
 	if bias == nil {
@@ -64,7 +77,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 		c, cRow = to, toRow
 	}
 	g.set.quantize.dequantize(c, cRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
-		pointerAt(args.BScale, col), pointer(colSums), pointer(totals), pointerAt(args.BZero, col), pointerAt(bias, col), rows, cols)
+		pointerAt(args.BScale, col), pointer(colSums), pointer(totals), colZero, pointerAt(bias, col), rows, cols)
 	if args.Act != ActNone {
 		g.set.unary[args.Act.unary()](c, cRow, c, cRow, rows, cols)
 	}

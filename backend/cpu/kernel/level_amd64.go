@@ -31,7 +31,7 @@ func init() {
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
 		s.binary = binaryAVX2
-		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2}
+		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2}
 		s.pairBF16 = pairBF16AVX2
 		s.decodeQ4 = decodeQ4AVX2
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
@@ -49,7 +49,7 @@ func init() {
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
-		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2}
+		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512}
 		s.pairBF16 = pairBF16AVX512
 		s.decodeQ4 = decodeQ4AVX512
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}

@@ -54,6 +54,11 @@ func bytesAs[T, F uint8 | int8](memory []F) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory))
 }
 
+// bytesOfWords reads words as bytes.
+func bytesOfWords(x []uint32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
 // bytesOfFloats reads floats as bytes.
 func bytesOfFloats(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))

@@ -80,10 +80,8 @@ type qAttentionScratch struct {
 	probs  []byte    // the codes of a block
 	gemm   []byte    // the products'
 	scores []float32 // of a block
-	zeros  []int32   // of the columns
-
-	row     []float32 // the scale of all rows
-	rowZero []int32   // the zero point of all rows
+	scale  []float32 // of a product
+	zeros  []int32   // of its two sides
 }
 
 // scratch lays memory out, and gives the number of bytes that it takes; memory may be nil to learn that.
@@ -100,8 +98,7 @@ func (a *QAttention) scratch(memory []byte) (s qAttentionScratch, size int) {
 	s.q, s.probs = take(a.block*a.Size), take(a.block*roundUp(a.Keys, 4))
 	s.gemm = take(max(a.blocks[0].scores.ScratchBytes(), a.blocks[0].values.ScratchBytes()))
 	s.scores = elementsOf[float32](take(4 * a.block * a.Keys))
-	s.zeros = elementsOf[int32](take(4 * max(a.Keys, a.ValueSize)))
-	s.row, s.rowZero = elementsOf[float32](take(4)), elementsOf[int32](take(4))
+	s.scale, s.zeros = elementsOf[float32](take(4)), elementsOf[int32](take(2*4))
 	return s, size
 }
 
@@ -210,13 +207,10 @@ func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, 
 	if !right.Signed {
 		right.Zero -= 128
 	}
-	s.row[0], s.rowZero[0] = scale, left.Zero
-	args.Scale, args.Zero, args.BScale = s.row, s.rowZero, a.ones[:g.N]
-	for i := range g.N {
-		s.zeros[i] = right.Zero
-	}
+	s.scale[0], s.zeros[0], s.zeros[1] = scale, left.Zero, right.Zero
+	args.Scale, args.Zero, args.BScale = s.scale, s.zeros[:1], a.ones[:g.N]
 	if right.Zero != 0 {
-		args.BZero = s.zeros[:g.N]
+		args.BZero = s.zeros[1:]
 	}
 	for p := range g.Parts() {
 		g.Run(p, args, s.gemm[:g.ScratchBytes()])

@@ -15,10 +15,12 @@ type quantizeFuncs struct {
 
 	// dequantize writes, for each row and column of a matrix of sums,
 	// (sum − rowZero·colSum − rowTotal·colZero)·(rowScale·colScale) + bias. rowScale and rowZero have one element a row,
-	// rowStep elements apart: 0 if all rows share it; rowTotal has one for each. colZero may be nil. dst may be sums.
+	// rowStep elements apart: 0 if all rows share it; rowTotal has one for each. colZero nil is 1 for all. dst may be sums.
 	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)
 	// sumBytes writes the sum of the first chunks·sumBytesChunk bytes of each row.
 	sumBytes func(dst *int32, src *uint8, srcRow, rows, chunks int)
+	// interleave writes rows of words: the bytes of four neighbouring rows of src, changed by flip. cols is a multiple of lanes.
+	interleave func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)
 }
 
 // sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
@@ -160,10 +162,11 @@ var quantizeGeneric = quantizeFuncs{
 		for r := range rows {
 			scale, zero := *offset(rowScale, r*rowStep), *offset(rowZero, r*rowStep)
 			for c := range cols {
-				sum := *offset(sums, r*sumsRow+c) - zero**offset(colSum, c)
+				other := *offset(rowTotal, r)
 				if colZero != nil {
-					sum -= *offset(rowTotal, r) * *offset(colZero, c)
+					other *= *offset(colZero, c)
 				}
+				sum := *offset(sums, r*sumsRow+c) - zero**offset(colSum, c) - other
 				*offset(dst, r*dstRow+c) = float32(float32(sum)*(scale**offset(colScale, c))) + *offset(bias, c)
 			}
 		}
@@ -175,6 +178,17 @@ var quantizeGeneric = quantizeFuncs{
 				sum += int32(*offset(src, r*srcRow+i))
 			}
 			*offset(dst, r) = sum
+		}
+	},
+	interleave: func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int) {
+		for r := range rows {
+			for c := range cols {
+				var word uint32
+				for i := range 4 {
+					word |= uint32(*offset(src, (4*r+i)*srcRow+c)) << (8 * i)
+				}
+				*offset(dst, r*dstRow+c) = word ^ flip
+			}
 		}
 	},
 }

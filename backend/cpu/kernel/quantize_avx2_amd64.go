@@ -29,6 +29,11 @@ func minMaxAVX2(src *float32, n int, out *[2]float32)
 //go:noescape
 func dequantizeAVX2(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, rowTotal *int32, colZero *int32, bias *float32, rows int, cols int)
 
+// interleaveAVX2 is the kernel of quantizeFuncs.
+//
+//go:noescape
+func interleaveAVX2(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows int, cols int)
+
 // sumBytesAVX2 is the kernel of quantizeFuncs.
 //
 //go:noescape

@@ -295,13 +295,14 @@ vector:
 	VMOVUPS (R8)(R13*1), Y5
 	VPMULLD Y1, Y5, Y5
 	VPSUBD  Y5, Y4, Y4
+	VMOVAPS Y2, Y5
 	TESTQ   R10, R10
-	JZ      oneSided1
+	JZ      oneForAll1
 	VMOVUPS (R10)(R13*1), Y5
 	VPMULLD Y2, Y5, Y5
-	VPSUBD  Y5, Y4, Y4
 
-oneSided1:
+oneForAll1:
+	VPSUBD    Y5, Y4, Y4
 	VCVTDQ2PS Y4, Y4
 	VMOVUPS   (DI)(R13*1), Y5
 	VMULPS    Y0, Y5, Y5
@@ -320,13 +321,14 @@ tail:
 	VMASKMOVPS (R8)(R13*1), Y3, Y5
 	VPMULLD    Y1, Y5, Y5
 	VPSUBD     Y5, Y4, Y4
+	VMOVAPS    Y2, Y5
 	TESTQ      R10, R10
-	JZ         oneSided2
+	JZ         oneForAll2
 	VMASKMOVPS (R10)(R13*1), Y3, Y5
 	VPMULLD    Y2, Y5, Y5
-	VPSUBD     Y5, Y4, Y4
 
-oneSided2:
+oneForAll2:
+	VPSUBD     Y5, Y4, Y4
 	VCVTDQ2PS  Y4, Y4
 	VMASKMOVPS (DI)(R13*1), Y3, Y1
 	VMULPS     Y0, Y1, Y1
@@ -344,6 +346,47 @@ next:
 	ADDQ R13, SI
 	DECQ R11
 	JNZ  row
+	VZEROUPPER
+	RET
+
+// func interleaveAVX2(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows int, cols int)
+// Requires: AVX, AVX2
+TEXT ·interleaveAVX2(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+40(FP), DX
+	MOVQ         cols+48(FP), BX
+	VBROADCASTSS flip+32(FP), Y0
+	MOVQ         srcRow+24(FP), SI
+	LEAQ         (SI)(SI*2), DI
+
+row:
+	MOVQ CX, R8
+	XORQ R9, R9
+
+vector:
+	VPMOVZXBD (R8), Y1
+	VXORPS    Y0, Y1, Y1
+	VPMOVZXBD (R8)(SI*1), Y2
+	VPSLLD    $0x08, Y2, Y2
+	VXORPS    Y2, Y1, Y1
+	VPMOVZXBD (R8)(SI*2), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VXORPS    Y2, Y1, Y1
+	VPMOVZXBD (R8)(DI*1), Y2
+	VPSLLD    $0x18, Y2, Y2
+	VXORPS    Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(R9*4)
+	ADDQ      $0x08, R8
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JB        vector
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      dstRow+8(FP), R8
+	SHLQ      $0x02, R8
+	ADDQ      R8, AX
+	DECQ      DX
+	JNZ       row
 	VZEROUPPER
 	RET
 

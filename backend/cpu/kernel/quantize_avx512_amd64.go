@@ -29,6 +29,11 @@ func minMaxAVX512(src *float32, n int, out *[2]float32)
 //go:noescape
 func dequantizeAVX512(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum *int32, rowTotal *int32, colZero *int32, bias *float32, rows int, cols int)
 
+// interleaveAVX512 is the kernel of quantizeFuncs.
+//
+//go:noescape
+func interleaveAVX512(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows int, cols int)
+
 // pairBF16AVX512 is a binaryFunc that rounds to pairs of bfloat16.
 //
 //go:noescape

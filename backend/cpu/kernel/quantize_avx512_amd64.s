@@ -306,13 +306,14 @@ vector:
 	VMOVUPS (R8)(R13*1), Z4
 	VPMULLD Z1, Z4, Z4
 	VPSUBD  Z4, Z3, Z3
+	VMOVAPS Z2, Z4
 	TESTQ   R10, R10
-	JZ      oneSided1
+	JZ      oneForAll1
 	VMOVUPS (R10)(R13*1), Z4
 	VPMULLD Z2, Z4, Z4
-	VPSUBD  Z4, Z3, Z3
 
-oneSided1:
+oneForAll1:
+	VPSUBD    Z4, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	VMOVUPS   (DI)(R13*1), Z4
 	VMULPS    Z0, Z4, Z4
@@ -331,13 +332,14 @@ tail:
 	VMOVUPS.Z (R8)(R13*1), K1, Z4
 	VPMULLD   Z1, Z4, Z4
 	VPSUBD    Z4, Z3, Z3
+	VMOVAPS   Z2, Z4
 	TESTQ     R10, R10
-	JZ        oneSided2
+	JZ        oneForAll2
 	VMOVUPS.Z (R10)(R13*1), K1, Z4
 	VPMULLD   Z2, Z4, Z4
-	VPSUBD    Z4, Z3, Z3
 
-oneSided2:
+oneForAll2:
+	VPSUBD    Z4, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	VMOVUPS.Z (DI)(R13*1), K1, Z1
 	VMULPS    Z0, Z1, Z1
@@ -355,6 +357,47 @@ next:
 	ADDQ R13, SI
 	DECQ R11
 	JNZ  row
+	VZEROUPPER
+	RET
+
+// func interleaveAVX512(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·interleaveAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+40(FP), DX
+	MOVQ         cols+48(FP), BX
+	VBROADCASTSS flip+32(FP), Z0
+	MOVQ         srcRow+24(FP), SI
+	LEAQ         (SI)(SI*2), DI
+
+row:
+	MOVQ CX, R8
+	XORQ R9, R9
+
+vector:
+	VPMOVZXBD (R8), Z1
+	VXORPS    Z0, Z1, Z1
+	VPMOVZXBD (R8)(SI*1), Z2
+	VPSLLD    $0x08, Z2, Z2
+	VXORPS    Z2, Z1, Z1
+	VPMOVZXBD (R8)(SI*2), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VXORPS    Z2, Z1, Z1
+	VPMOVZXBD (R8)(DI*1), Z2
+	VPSLLD    $0x18, Z2, Z2
+	VXORPS    Z2, Z1, Z1
+	VMOVUPS   Z1, (AX)(R9*4)
+	ADDQ      $0x10, R8
+	ADDQ      $0x10, R9
+	CMPQ      R9, BX
+	JB        vector
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      dstRow+8(FP), R8
+	SHLQ      $0x02, R8
+	ADDQ      R8, AX
+	DECQ      DX
+	JNZ       row
 	VZEROUPPER
 	RET
 
