@@ -1,37 +1,94 @@
 package onnx
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
+// maxFile is the size at which protobuf ends. Tests lower it.
+var maxFile = math.MaxInt32
+
 // Marshal writes a model, or any other message of package onnxpb, as the bytes of a file. Equal messages give equal bytes.
 // protobuf ends at 2 GiB: a larger model is an error.
 func Marshal(p proto.Message) ([]byte, error) {
-	if size := proto.Size(p); size > math.MaxInt32 {
+	if size := proto.Size(p); size > maxFile {
 		return nil, fmt.Errorf("a model of %d bytes does not fit into one protobuf file, which ends at 2 GiB", size)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(p)
 }
 
-// Save writes a model to a file, weights and all. The file appears at once when it is complete, so that a model may be saved
-// over the one that it was read from, whose mapping keeps the old contents.
+// Save writes a model to a file. A model above 2 GiB has its weights in a second file beside it, "F.data". Files appear when
+// they are complete, so that a model may be saved over the one that it was read from, whose mapping keeps the old contents.
 func Save(path string, p *onnxpb.ModelProto) error {
+	if proto.Size(p) > maxFile {
+		var err error
+		if p, err = saveWeights(path+".data", p); err != nil {
+			return err
+		}
+	}
 	data, err := Marshal(p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return replace(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Weights below externalSize bytes stay in the model's file. externalAlign suits every element and vector load.
+const externalSize, externalAlign = 1 << 10, 64
+
+// saveWeights writes the large initializers of a model to a file and gives the model that names it.
+func saveWeights(path string, p *onnxpb.ModelProto) (*onnxpb.ModelProto, error) {
+	p = Shallow(p)
+	p.Graph = Shallow(p.Graph)
+	p.Graph.Initializer = append([]*onnxpb.TensorProto{}, p.Graph.Initializer...)
+	return p, replace(path, func(w io.Writer) error {
+		to, offset := bufio.NewWriterSize(w, 1<<20), 0
+		for i, tp := range p.Graph.Initializer {
+			t, err := Tensor(tp)
+			if err != nil {
+				return err
+			}
+			if len(t.Bytes()) < externalSize {
+				continue
+			}
+			gap := -offset & (externalAlign - 1)
+			to.Write(make([]byte, gap))
+			to.Write(t.Bytes()) // an error stays until Flush
+			offset += gap
+			p.Graph.Initializer[i] = &onnxpb.TensorProto{
+				Name: tp.Name, DataType: tp.DataType, Dims: tp.Dims, DocString: tp.DocString, DataLocation: onnxpb.TensorProto_EXTERNAL,
+				ExternalData: []*onnxpb.StringStringEntryProto{
+					{Key: "location", Value: filepath.Base(path)},
+					{Key: "offset", Value: strconv.Itoa(offset)},
+					{Key: "length", Value: strconv.Itoa(len(t.Bytes()))},
+				},
+			}
+			offset += len(t.Bytes())
+		}
+		return to.Flush()
+	})
+}
+
+// replace puts a new file in the place of an old one, all at once.
+func replace(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
@@ -45,4 +102,15 @@ func Save(path string, p *onnxpb.ModelProto) error {
 		os.Remove(f.Name())
 	}
 	return err
+}
+
+// Shallow copies a message and shares what it holds.
+func Shallow[M proto.Message](m M) M {
+	from := m.ProtoReflect()
+	to := from.New()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(f, v)
+		return true
+	})
+	return to.Interface().(M)
 }

@@ -36,7 +36,7 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w in the model: it uses no operators of ai.onnx", ErrNothing)
 	}
-	e := &editor{opset: opset, graph: shallow(m.Graph), initializers: map[string]*onnxpb.TensorProto{}, makers: map[string]*onnxpb.NodeProto{},
+	e := &editor{opset: opset, graph: onnx.Shallow(m.Graph), initializers: map[string]*onnxpb.TensorProto{}, makers: map[string]*onnxpb.NodeProto{},
 		taken: map[string]bool{}, made: map[string][]string{},
 		constants: map[string]*tensor.Tensor{}, transposed: map[string]matrix{}}
 	e.graph.Node = make([]*onnxpb.NodeProto, 0, 2*len(m.Graph.Node))

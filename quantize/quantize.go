@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
@@ -97,7 +94,7 @@ func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, 
 		return nil, nil, e.nothing()
 	}
 	e.sweep()
-	out := shallow(m)
+	out := onnx.Shallow(m)
 	out.Graph = e.graph
 	out.ProducerName, out.ProducerVersion = "rlxc", ""
 	if form == Int4 {
@@ -223,15 +220,4 @@ func label(n *onnxpb.NodeProto) string {
 		return n.Output[0]
 	}
 	return n.Name
-}
-
-// shallow copies a message and shares what it holds.
-func shallow[M proto.Message](m M) M {
-	from := m.ProtoReflect()
-	to := from.New()
-	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		to.Set(f, v)
-		return true
-	})
-	return to.Interface().(M)
 }
