@@ -71,6 +71,7 @@ const (
 	KindDynamicQuantize
 	KindQMatMul
 	KindQAttention
+	KindQLayerNorm
 	KindMatMulNBits
 	// kept as the model has it
 	KindActCopy
@@ -153,6 +154,7 @@ var table = [NumKinds]Def{
 	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom},
 	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom},
 	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0},
+	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0},
 	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
 
 	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},

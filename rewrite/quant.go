@@ -132,8 +132,18 @@ func roundingRules() []*Rule {
 			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
 			return nil
 		}
+		if codesAreRead(q.Outputs[0]) {
+			return m.refuse("a product reads the codes, too")
+		}
 		return q.Inputs[0]
 	}}}
+}
+
+// codesAreRead reports whether a product reads codes, as they are or through views.
+func codesAreRead(v *ir.Value) bool {
+	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
+		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind().Has(ir.View) && codesAreRead(u.Node.Outputs[0])
+	})
 }
 
 // foldInputs reports whether all operands are constants.
@@ -300,6 +310,10 @@ func quantEpilogueRules() []*Rule {
 		{Name: "qmatmul.residual", pattern: binary(ir.Add, noResidual, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(noResidual).Type) {
 				return nil
+			}
+			sum := m.root.Outputs[0]
+			if isDequantized(m.get(residual)) && len(sum.Uses) == 1 && sum.Uses[0].Node.Op.Kind() == ir.KindLayerNorm {
+				return nil // the norm adds codes as they are
 			}
 			return m.withOperands(m.get(noResidual), map[int]*ir.Value{ir.QMatMulResidual: m.get(residual)})
 		}},

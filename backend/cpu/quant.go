@@ -49,6 +49,15 @@ func quantizeCodes(set *kernel.Set, d tensor.DType, dst []byte, src []float32, s
 	}
 }
 
+// dequantizeCodes writes what codes of type d stand for to dst.
+func dequantizeCodes(set *kernel.Set, d tensor.DType, dst []float32, src []byte, scale float32, zero int32) {
+	if d == tensor.I8 {
+		set.DequantizeS8(dst, signed(src), scale, int8(zero))
+	} else {
+		set.DequantizeU8(dst, src, scale, uint8(zero))
+	}
+}
+
 var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
@@ -93,13 +102,7 @@ var dequantizeRow = row{
 			zero = in[2]
 		}
 		set := b.d.set
-		decode := func(dst []float32, src []byte, s float32, z int32) {
-			if x.dtype == tensor.I8 {
-				set.DequantizeS8(dst, signed(src), s, int8(z))
-			} else {
-				set.DequantizeU8(dst, src, s, uint8(z))
-			}
-		}
+		decode := func(dst []float32, src []byte, s float32, z int32) { dequantizeCodes(set, x.dtype, dst, src, s, z) }
 		if perTensor(n) {
 			parts, cut := spread(y.len())
 			return step{parts: parts, run: func(m *machine, part, _ int) {

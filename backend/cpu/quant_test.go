@@ -43,6 +43,10 @@ var quantCases = map[string]string{
 	"codes attention packed": `(%0 "x": u8[1,s,48]) { %1 = slice(%0) {starts=[0,0,0], sizes=[1,s,16], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,16], sizes=[1,s,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s,16], steps=[1,1,1]}
 		%4 = reshape(%1) {shape=[1,s,2,8]} %5 = reshape(%2) {shape=[1,s,2,8]} %6 = reshape(%3) {shape=[1,s,2,8]} const %7: f32[] = [0.01] const %8: f32[] = [0.5] const %9: i8[] = [2]
 		%10 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, %8, %9) return %10 as "y" }`,
+	"codes norm": `(%0 "x": f32[s,40], %1 "r": u8[s,40]) { const %2: f32[40] = data const %3: f32[40] = data const %4: f32[] = [0.1] const %5: u8[] = [2] const %6: f32[] = [0.04] const %7: i8[] = [3]
+		%8 = qlayernorm(%0, %2, %3, %1, %4, %5, %6, %7) {axes=1, eps=1e-05} return %8 as "y" }`,
+	"codes norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]
+		%8, %9 = qlayernorm(%0, _, _, %1, _, _, %6, %7) {axes=1, eps=1e-05, float=true} %10 = qlayernorm(%9, _, _, _, _, _, %6, %7) {axes=1, eps=1e-05, rms=true} return %8 as "y", %9 as "z", %10 as "w" }`,
 	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
 	"4 bits over residual": `(%0 "x": f32[s,96], %1 "r": f32[s,20]) { const %2: u8[20,3,16] = data const %3: f32[60] = data %5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=96, n=20, bits=4, block=32} return %4 as "y" }`,

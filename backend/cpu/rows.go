@@ -67,6 +67,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         d.qMatMulRow(),
 		ir.KindQAttention:      d.qAttentionRow(),
+		ir.KindQLayerNorm:      d.qLayerNormRow(),
 		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,

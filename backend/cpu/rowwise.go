@@ -18,22 +18,25 @@ func rowParts(rows, cols int) (parts, perPart int) {
 	return (rows + perPart - 1) / perPart, perPart
 }
 
+// normKernel reports whether the kernels take a norm over the last axes: of float32, scale and bias of its rows' length.
+func normKernel(n *ir.Node, axes int) bool {
+	x := n.Inputs[ir.LayerNormX].Type
+	if x.DType != tensor.F32 {
+		return false
+	}
+	inner := x.Shape[len(x.Shape)-axes:]
+	for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
+		if given(n, i) && !n.Inputs[i].Type.Shape.Equal(inner) {
+			return false
+		}
+	}
+	return true
+}
+
 var layerNormRow = row{
 	Row: target.Row{
-		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
-			x := n.Inputs[ir.LayerNormX].Type
-			if x.DType != tensor.F32 {
-				return false
-			}
-			inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
-			for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-				if given(n, i) && !n.Inputs[i].Type.Shape.Equal(inner) {
-					return false
-				}
-			}
-			return true
-		},
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {

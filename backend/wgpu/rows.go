@@ -66,7 +66,8 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         qMatMulRow,
 		ir.KindQAttention:      onHost,
-		ir.KindMatMulNBits:     d.matMulNBitsRow(),
+		ir.KindQLayerNorm:      onHost,
+		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,
 		ir.KindCustom:  onHost,

@@ -1,0 +1,57 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// quantNormRules let norms give codes, and add codes. They run when norms have taken their residuals.
+func quantNormRules() []*Rule {
+	x, scale, bias, residual, by, zero := value(), value(), value(), value(), value(), value()
+	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), optional(residual)), func(o ir.LayerNorm) bool { return !o.Sum }).given()
+	quantised := node[ir.Quantize](norm, by, optional(zero))
+	toCodes := node[ir.QLayerNorm](x, optional(scale), optional(bias), residual).rest().when("a residual that may be codes", func(_ *match, v *ir.Value) bool {
+		return at(v, ir.QLayerNormResidualScale) == nil
+	})
+	return []*Rule{
+		{Name: "qlayernorm", pattern: quantised, near: 2, build: func(m *match) *ir.Value {
+			codes := m.root.Outputs[0].Type.DType
+			switch {
+			case !perTensor[ir.Quantize](m.root.Outputs[0]) || !byteCodes(codes):
+				return m.refuse("its codes are %s, or have many scales", codes)
+			case m.get(x).Type.DType != tensor.F32 || m.get(by).Type.DType != tensor.F32:
+				return m.refuse("it is a norm of %s", m.get(x).Type.DType)
+			}
+			yZero := m.get(zero)
+			if yZero == nil {
+				yZero = m.e.g.NewConst("", tensor.New(codes))
+			}
+			old := m.get(norm)
+			o := opOf[ir.LayerNorm](m, norm)
+			q := ir.QLayerNorm{Axes: o.Axes, Eps: o.Eps, RMS: o.RMS, Float: len(old.Uses) > 1 || m.e.outputs[old]}
+			y := m.emit(q, m.get(x), m.get(scale), m.get(bias), m.get(residual), nil, nil, m.get(by), yZero)
+			if q.Float {
+				m.replace(old, y.Def.Outputs[1])
+			}
+			return y
+		}},
+		{Name: "qlayernorm.residual", pattern: toCodes, build: func(m *match) *ir.Value {
+			in := slices.Clone(m.root.Inputs)
+			if isDequantized(in[ir.LayerNormX]) && !isDequantized(in[ir.LayerNormResidual]) {
+				in[ir.LayerNormX], in[ir.LayerNormResidual] = in[ir.LayerNormResidual], in[ir.LayerNormX]
+			}
+			from := in[ir.LayerNormResidual]
+			if !perTensor[ir.Dequantize](from) || !byteCodes(at(from, 0).Type.DType) {
+				return nil
+			}
+			in[ir.LayerNormResidual], in[ir.QLayerNormResidualScale], in[ir.QLayerNormResidualZero] = at(from, 0), at(from, 1), at(from, 2)
+			y := m.emit(m.root.Op, in...)
+			if m.root.Op.(ir.QLayerNorm).Float {
+				m.replace(m.root.Outputs[1], y.Def.Outputs[1])
+			}
+			return y
+		}},
+	}
+}
