@@ -208,11 +208,15 @@ func (d *Device) upload(data []byte, rows int) (*weight, error) {
 	}
 }
 
-// weight finds or uploads a constant: the model's are shared, others belong to the binding.
-func (b *binder) weight(t *tensor.Tensor) (*weight, error) {
+// weight finds or uploads a constant, one of 16-bit floats widened on request: the model's are shared, others belong to the
+// binding.
+func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 	rows := 1
 	if t.Rank() > 0 {
 		rows = t.Shape()[0]
+	}
+	if wide && isHalf(t.DType()) {
+		return b.shared(weightKey{Tensor: t, how: "wide"}, func() (*weight, error) { return b.d.upload(floats(t).Bytes(), rows) })
 	}
 	return b.shared(weightKey{Tensor: t}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
 }
@@ -226,7 +230,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 		o.shape = tensor.Shape{cols, rows}
 	}
 	w, err := b.shared(weightKey{Tensor: t, how: fmt.Sprintf("matrix, turned: %t, half: %t", turned, half)}, func() (*weight, error) {
-		src, width := t.Bytes(), 4
+		src, width := floats(t).Bytes(), 4
 		if half {
 			width = 2
 		}

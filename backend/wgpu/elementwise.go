@@ -27,63 +27,58 @@ func (e expression) of(args ...string) string {
 	return strings.NewReplacer(pairs...).Replace(e.text)
 }
 
-// each is the launch that computes y element by element from operands that broadcast to it. Each invocation writes whole
-// words, so results narrower than a word must be contiguous.
+// each is the launch that computes y element by element from operands that broadcast to it. Results narrower than a word
+// must be contiguous.
 func each(name string, y *operand, ye element, xs []*operand, xe []element, e expression) launch {
-	s := newShader(name, "u32", groupSize)
-	s.use(e.needs...)
-	n, per := y.elements(), max(1, 4/ye.width)
-	count := (n + per - 1) / per
-	loops := newNest(y.shape, append([]*operand{y}, xs...)...)
-	s.put("let t = %s * %du + lid;", linear, groupSize)
-	s.put("if (t >= %s) { return; }", s.u(count))
-	index := "t"
-	if per > 1 {
-		s.put("var packed = 0u;")
-		s.put("for (var e = 0u; e < %du; e++) {", per)
-		s.put("let i = t * %du + e;", per)
-		s.put("if (i >= %s) { break; }", s.u(n))
-		index = "i"
-	}
-	variables := []string{""}
-	if per == 1 {
+	return produce(name, y, ye, func(s *shader, index string) (value, to string) {
+		s.use(e.needs...)
 		s.put("var to = %s;", s.u(y.first()))
-		variables[0] = "to"
-	}
-	args := make([]string, len(xs))
-	for i, x := range xs {
-		if x.dtype == tensor.Invalid { // absent
-			variables = append(variables, "")
-			continue
+		variables, args := []string{"to"}, make([]string, len(xs))
+		for i, x := range xs {
+			if x.dtype == tensor.Invalid { // absent
+				variables = append(variables, "")
+				continue
+			}
+			v := fmt.Sprintf("x%d", i)
+			s.put("var %s = %s;", v, s.u(x.first()))
+			variables = append(variables, v)
+			args[i] = fmt.Sprintf("a%d", i)
 		}
-		v := fmt.Sprintf("x%d", i)
-		s.put("var %s = %s;", v, s.u(x.first()))
-		variables = append(variables, v)
-		args[i] = fmt.Sprintf("a%d", i)
-	}
-	loops.walk(s, index, variables...)
-	for i, x := range xs {
-		if args[i] != "" {
-			s.put("let %s = %s;", args[i], xe[i].load(s.bind(x.memory), fmt.Sprintf("x%d", i)))
+		newNest(y.shape, append([]*operand{y}, xs...)...).walk(s, index, variables...)
+		for i, x := range xs {
+			if args[i] != "" {
+				s.put("let %s = %s;", args[i], xe[i].load(s.bind(x.memory), fmt.Sprintf("x%d", i)))
+			}
 		}
+		lines := strings.Split(e.of(args...), "\n")
+		last := len(lines) - 1
+		for i, line := range lines[:last] {
+			s.put("let v%d = %s;", i, line)
+		}
+		return lines[last], "to"
+	})
+}
+
+// produce is the launch that computes y element by element: body puts the lines for flat index i and gives the texts of
+// the value and of its place in y's memory. An invocation writes whole words: what is narrower is put together, and its
+// place is taken for row-major.
+func produce(name string, y *operand, e element, body func(s *shader, i string) (value, to string)) launch {
+	s := newShader(name, "u32", groupSize)
+	if y.dtype == tensor.BF16 {
+		s.use("bf16_")
 	}
-	lines := strings.Split(e.of(args...), "\n")
-	last := len(lines) - 1
-	for i, line := range lines[:last] {
-		s.put("let v%d = %s;", i, line)
+	n, per := y.elements(), max(1, 4/e.width)
+	count := ceil(n, per)
+	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(count))
+	if per == 1 {
+		value, to := body(s, "t")
+		s.store(y, e, to, value)
+		return launch{s, spread(ceil(count, groupSize))}
 	}
-	s.put("let value = %s;", lines[last])
-	out := s.bind(y.memory)
-	switch {
-	case per > 1:
-		s.put("packed |= %s << (e * %du);\n}", ye.bits("value"), 8*ye.width)
-		s.put("%s[%s + t] = packed;", out, s.u(y.off/4))
-	case ye.width == 4:
-		s.put("%s[to] = %s;", out, ye.bits("value"))
-	default:
-		s.put("%s[2u * to] = value.x;\n%s[2u * to + 1u] = value.y;", out, out)
-	}
-	return launch{s, spread((count + groupSize - 1) / groupSize)}
+	s.put("var packed = 0u;\nfor (var e = 0u; e < %du; e++) {\nlet i = t * %du + e;\nif (i >= %s) { break; }", per, per, s.u(n))
+	value, _ := body(s, "i")
+	s.put("packed |= %s << (e * %du);\n}\n%s[%s + t] = packed;", e.bits(value), 8*e.width, s.bind(y.memory), s.u(y.off/4))
+	return launch{s, spread(ceil(count, groupSize))}
 }
 
 // unaryTexts are the functions of float32 by their text.
@@ -127,7 +122,7 @@ var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bo
 		return expression{text: "select($3, $2, $1)"}, ok
 	},
 	ir.KindCast: func(op ir.Op, in []tensor.DType) (expression, bool) {
-		to := op.(ir.Cast).To
+		to := wide(op.(ir.Cast).To)
 		if _, ok := elements[to]; ok && to == in[0] {
 			return expression{text: "$1"}, true
 		}
@@ -188,12 +183,12 @@ func mapText(m ir.Map, in []tensor.DType) (expression, bool) {
 	return expression{strings.Join(lines, "\n"), needs}, true
 }
 
-// dtypesOf lists the operands' types, Invalid for absent ones.
+// dtypesOf lists the types that the operands are computed with in, Invalid for absent ones.
 func dtypesOf(n *ir.Node) []tensor.DType {
 	out := make([]tensor.DType, len(n.Inputs))
 	for i, v := range n.Inputs {
 		if v != nil {
-			out[i] = v.Type.DType
+			out[i] = wide(v.Type.DType)
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ package wgpu
 // drivers take x != x for false.
 var helperText = map[string]helper{
 	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
+	"bf16_":  {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) >> 16u, 0x7fc0u, is_nan(x)); }\n"},
 	"is_inf": {nil, "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
 	// Max and min pass a NaN on, as ONNX's do.
 	"max_": {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
@@ -45,6 +46,13 @@ var helperText = map[string]helper{
 }
 `},
 	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), zero, is_nan(r))); }\n"},
+	// Place i of an axis of n elements that goes back and forth.
+	"mirror_": {nil, `fn mirror_(i: i32, n: i32) -> i32 {
+	let round = max(2 * (n - 1), 1);
+	let p = (i % round + round) % round;
+	return min(p, 2 * (n - 1) - p);
+}
+`},
 	"sign_": {[]string{"is_nan"}, "fn sign_(x: f32) -> f32 { return select(sign(x), x, is_nan(x) || x == 0.0); }\n"},
 	// WGSL leaves powers of negative numbers open; whole exponents of them are common.
 	"pow_": {[]string{"is_nan"}, `fn pow_(x: f32, y: f32) -> f32 {

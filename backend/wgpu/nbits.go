@@ -88,7 +88,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
 	cols, mask := pad(o.N, 4*perByte), byte(1<<o.Bits-1)
 	arranged := func(i int, word string, make func(t *tensor.Tensor) []byte) (memory, error) {
 		t := n.Inputs[i].Const
-		w, err := b.shared(weightKey{Tensor: t, how: "bits"}, func() (*weight, error) { return b.d.upload(make(t), 1) })
+		w, err := b.shared(weightKey{Tensor: t, how: "bits"}, func() (*weight, error) { return b.d.upload(make(t.Aligned()), 1) })
 		if err != nil {
 			return memory{}, err
 		}

@@ -27,7 +27,7 @@ func newNorm(name string, rows, cols int, operands ...*operand) *norm {
 			word, lanes = "f32", 1
 		}
 	}
-	n := &norm{shader: newRowShader(name, word, rows, cols/lanes), cols: cols, cached: cols <= cachedRow}
+	n := &norm{shader: newRowShader(name, word, "f32", rows, cols/lanes), cols: cols, cached: cols <= cachedRow}
 	if n.cached {
 		n.share("cache", word, cols/lanes)
 	}

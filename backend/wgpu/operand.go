@@ -35,9 +35,10 @@ func (o *operand) contiguous() bool { return ir.Layout{Strides: o.strides}.Conti
 type binder struct {
 	d       *Device
 	p       *backend.Planned
-	own     weights  // constants of this binding alone
-	node    *ir.Node // of the current step
-	scratch []int    // the buffers of its scratch
+	own     weights         // constants of this binding alone
+	node    *ir.Node        // of the current step
+	scratch []int           // the buffers of its scratch
+	wide    map[int]operand // what stands for values of 16-bit floats, by ID, where the step computes in float32
 	reports []report
 }
 
@@ -59,6 +60,17 @@ func (b *binder) slot(root *ir.Value) (planner.Slot, bool) {
 	return s, s.Arena != planner.NoArena
 }
 
+// pieces reports whether v may be a constant above the largest binding at all its places among the operands of n.
+func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
+	may := b.d.rows[n.Op.Kind()].pieces
+	for i, x := range n.Inputs {
+		if x != nil && x.ID == v.ID && (may == nil || !may(i)) {
+			return false
+		}
+	}
+	return true
+}
+
 // onDevice reports whether a value can be read and written by kernels: a tensor whose memory was planned, or a constant
 // that one binding holds.
 func (b *binder) onDevice(v *ir.Value, pieces bool) bool {
@@ -76,15 +88,26 @@ func (b *binder) onDevice(v *ir.Value, pieces bool) bool {
 	return ok
 }
 
-// operand resolves a value that is on the device.
+// operand resolves a value that is on the device, as the step's kernel sees it.
 func (b *binder) operand(v *ir.Value) (operand, error) {
+	if o, ok := b.wide[v.ID]; ok {
+		return o, nil
+	}
+	return b.resolve(v)
+}
+
+// resolve finds where a value lies. A constant of 16-bit floats that is asked for as float32 is one of its own.
+func (b *binder) resolve(v *ir.Value) (operand, error) {
 	l := b.layout(v)
 	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
 	o.off = l.Offset * o.width
 	if l.Root.IsConst() {
-		w, err := b.weight(l.Root.Const)
+		w, err := b.weight(l.Root.Const, o.dtype == tensor.F32)
 		if err != nil {
 			return o, err
+		}
+		if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
+			return o, errOnHost
 		}
 		o.weight, o.memory = w, memory{constant: w.pieces[0]}
 		return o, nil

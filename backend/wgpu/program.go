@@ -164,12 +164,11 @@ func (l *loader) takes(n *ir.Node) bool {
 	if empty(n) {
 		return true
 	}
-	pieces := l.d.rows[n.Op.Kind()].pieces
-	for i, v := range n.Inputs {
+	for _, v := range n.Inputs {
 		if v == nil {
 			continue
 		}
-		if !l.onDevice(v, pieces != nil && pieces(i)) || v.Type.Sizes().Elements() == 0 && n.Op.Kind() != ir.KindConcat {
+		if !l.onDevice(v, l.pieces(n, v)) || v.Type.Sizes().Elements() == 0 && n.Op.Kind() != ir.KindConcat {
 			return false
 		}
 	}

@@ -110,7 +110,7 @@ func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, er
 	}
 	var zeros *tensor.Tensor
 	if zero != nil {
-		zeros = zero.Const
+		zeros = zero.Const.Aligned()
 	}
 	zeroAt := func(j int) int64 {
 		z := -offset(t.DType())

@@ -67,7 +67,16 @@ var rowCases = map[string]string{
 	"embedding":       `(%0 "t": f32[s,12], %1 "i": i64[2,3], %2 "u": f32[5,12], %3 "w": f32[12], %4 "b": f32[12]) { %5 = embedding(%3, %4, %0, %1, %2, _) {eps=1e-05} return %5 as "y" }`,
 	"embedding rms":   `(%0 "t": f32[s,7], %1 "i": i32[2,3], %2 "u": f32[1,7]) { %5 = embedding(_, _, %0, %1, %2, _) {eps=1e-05, rms=true} return %5 as "y" }`,
 	"empty":           `(%0 "x": f32[2,s]) { %1 = slice(%0) {starts=[0,0], sizes=[2,0], steps=[1,1]} %2 = neg(%1) %3 = concat(%2, %0) {axis=1} %4 = softmax(%2) {axis=1} return %3 as "y", %4 as "z" }`,
-	"host between":    `(%0 "x": f32[3,s], %1 "i": i64[3,s]) { %2 = exp(%0) %3 = argmax(%2) {axis=1, keepdims=true} %4: f32[3,1] = cast(%3) {to=f32} %5 = add(%4, %2) return %5 as "y" }`,
+	"tile":            `(%0 "x": f32[s,3], %1 "n": i64[2,s]) { %3 = transpose(%0) {perm=[1,0]} %4 = tile(%3) {repeats=[2,3]} %5 = tile(%1) {repeats=[1,2]} return %4 as "y", %5 as "z" }`,
+	"trilu":           `(%0 "x": f32[2,s,5], %1 "n": i64[s,s]) { %2 = trilu(%0) {upper=true, k=1} %3 = trilu(%1) {k=-1} %4: bool[2,s,5] = cast(%0) {to=bool} %5 = trilu(%4) return %2 as "a", %3 as "b", %5 as "c" }`,
+	"pad":             `(%0 "x": f32[s,3], %1 "v": f32[]) { %2 = pad(%0, %1) {before=[1,2], after=[3,0]} %3 = pad(%0) {before=[2,-1], after=[-1,4]} return %2 as "a", %3 as "b" }`,
+	"pad modes":       `(%0 "x": f32[3,s]) { %1 = transpose(%0) {perm=[1,0]} %2 = pad(%1) {mode=reflect, before=[5,0], after=[7,1]} %3 = pad(%1) {mode=edge, before=[1,2], after=[3,0]} %4 = pad(%1) {mode=wrap, before=[4,0], after=[3,2]} return %2 as "a", %3 as "b", %4 as "c" }`,
+	"rotary":          `(%0 "x": f32[2,s,3,10], %1 "c": f32[1,s,4], %2 "d": f32[1,s,4]) { %3 = rotary(%0, %1, %2) %4 = rotary(%0, %1, %2) {interleaved=true} return %3 as "y", %4 as "z" }`,
+	"rotary packed":   `(%0 "x": f32[2,s,24], %1 "c": f32[2,s,2], %2 "d": f32[2,s,2]) { %3 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%3) {shape=[2,s,2,4]} %5 = rotary(%4, %1, %2) return %5 as "y" }`,
+	"cumsum":          `(%0 "x": f32[2,s,3], %1 "n": i64[s,2], %2 "m": i32[3,s]) { %3 = cumsum(%0) {axis=1} %4 = cumsum(%1) {axis=0, exclusive=true} %5 = cumsum(%2) {axis=1, reverse=true} return %3 as "a", %4 as "b", %5 as "c" }`,
+	"argmax":          `(%0 "x": f32[2,s,3], %1 "n": i64[s,2], %2 "m": i32[3,s]) { %3 = argmax(%0) {axis=1} %4 = argmin(%1) {axis=0, last=true} %5 = argmax(%2) {axis=1, last=true, keepdims=true} return %3 as "a", %4 as "b", %5 as "c" }`,
+	"reduce whole":    `(%0 "n": i64[3,s,2], %1 "m": i32[s,4]) { %2 = reduce_sum(%0) {axes=[1]} %3 = reduce_max(%0) {axes=[0,2]} %4 = reduce_min(%1) {axes=[0]} %5 = reduce_sum(%1) {axes=[1], keepdims=true} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`,
+	"host between":    `(%0 "x": f32[3,s], %1 "i": i64[3,s]) { %2 = exp(%0) %3 = gather_elements(%2, %1) {axis=1} %5 = add(%3, %2) return %5 as "y" }`,
 	"matmul":          `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
 		%4 = matmul(%2, %3) {alpha=0.5} return %4 as "y" }`,
@@ -182,6 +191,9 @@ func check(t *testing.T, d *Device, name, text string, s int, kernels bool) {
 	checkWith(t, d, name, text, s, kernels, func(*tensor.Tensor) {})
 }
 
+// rtol is the relative error that kernels may have: of 16-bit floats a unit in the last place.
+var rtol = map[tensor.DType]float64{tensor.F32: 5e-5, tensor.F16: 1.0 / 1024, tensor.BF16: 1.0 / 128}
+
 // checkWith is check on inputs and constants that adjust has gone over.
 func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, adjust func(*tensor.Tensor)) {
 	t.Helper()
@@ -206,7 +218,7 @@ func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, 
 		require.Equal(t, want[i].String(), got[i].String(), name)
 		for k := range want[i].Len() {
 			w, x := want[i].Float64(k), got[i].Float64(k)
-			if !(math.Abs(w-x) <= 2e-5+5e-5*math.Abs(w) || w != w && x != x || w == x) {
+			if !(math.Abs(w-x) <= 2e-5+rtol[want[i].DType()]*math.Abs(w) || w != w && x != x || w == x) {
 				t.Fatalf("%s: result %d, element %d is %v, Eval gives %v", name, i, k, x, w)
 			}
 		}

@@ -34,10 +34,11 @@ var (
 	minOf = expression{"min_($1, $2)", []string{"min_"}}
 )
 
-// newRowShader makes a shader whose workgroups each work on a row: row is its number, in all workgroups alike.
-func newRowShader(name, word string, rows, cols int) *shader {
+// newRowShader makes a shader whose workgroups each work on a row: row is its number, in all workgroups alike. Its
+// invocations combine values of type red.
+func newRowShader(name, word, red string, rows, cols int) *shader {
 	s := newShader(name, word, rowGroup(cols))
-	s.share("red", "f32", s.size)
+	s.share("red", red, s.size)
 	s.put("let row = %s;", linear)
 	s.put("if (row >= %s) { return; }", s.u(rows))
 	return s
@@ -66,7 +67,7 @@ var softmaxRow = row{
 		x, y := &in[0], &out[0]
 		cols := x.shape[len(x.shape)-1]
 		rows := x.elements() / cols
-		s := newRowShader("softmax", "f32", rows, cols)
+		s := newRowShader("softmax", "f32", "f32", rows, cols)
 		count := s.u(cols)
 		from, to := s.bind(x.memory), s.bind(y.memory)
 		s.put("let x = %s + row * %s;\nlet y = %s + row * %s;", s.u(x.first()), count, s.u(y.first()), count)
@@ -88,24 +89,40 @@ var softmaxRow = row{
 	},
 }
 
-// A reduction is a start (of the memory, $1), a step, a way to join partial results and an end; $2 of the end is the number of elements.
+// A reduction is a start, a step, a way to join partial results and an end; $2 of the end is the number of elements.
 type reduction struct {
-	start string
+	start string     // $1 is the first element
 	step  expression // of the result so far and an element
 	join  expression
 	end   string
 }
 
-var reductions = map[ir.Reduction]reduction{
-	ir.Sum:       {"0.0", sumOf, sumOf, "$1"},
+// floatReductions are those that only floats have.
+var floatReductions = map[ir.Reduction]reduction{
 	ir.Mean:      {"0.0", sumOf, sumOf, "$1 / f32($2)"},
 	ir.SumSquare: {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "$1"},
 	ir.L1:        {"0.0", expression{text: "$1 + abs($2)"}, sumOf, "$1"},
 	ir.L2:        {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "sqrt($1)"},
 	ir.LogSum:    {"0.0", sumOf, sumOf, "log($1)"},
-	ir.Prod:      {"1.0", expression{text: "$1 * $2"}, expression{text: "$1 * $2"}, "$1"},
-	ir.MaxOf:     {"$1[x]", maxOf, maxOf, "$1"},
-	ir.MinOf:     {"$1[x]", minOf, minOf, "$1"},
+}
+
+// reductionOf finds how elements of a type are reduced.
+func reductionOf(fn ir.Reduction, d tensor.DType) (reduction, bool) {
+	if r, ok := floatReductions[fn]; ok && d == tensor.F32 {
+		return r, true
+	}
+	by := map[ir.Reduction]struct {
+		fn    ir.BinaryFn
+		start map[tensor.DType]string
+	}{
+		ir.Sum:   {ir.Add, map[tensor.DType]string{tensor.F32: "0.0", tensor.I32: "0", tensor.I64: "vec2<u32>()"}},
+		ir.Prod:  {ir.Mul, map[tensor.DType]string{tensor.F32: "1.0", tensor.I32: "1", tensor.I64: "vec2<u32>(1u, 0u)"}},
+		ir.MaxOf: {ir.MaxFn, map[tensor.DType]string{tensor.F32: "$1", tensor.I32: "$1", tensor.I64: "$1"}},
+		ir.MinOf: {ir.MinFn, map[tensor.DType]string{tensor.F32: "$1", tensor.I32: "$1", tensor.I64: "$1"}},
+	}[fn]
+	e, ok := binaryTexts[d][by.fn]
+	start := by.start[d]
+	return reduction{start, e, e, "$1"}, ok && start != ""
 }
 
 // reduceRow walks any axes: a workgroup combines the elements of one result.
@@ -113,8 +130,8 @@ var reduceRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			_, ok := reductions[n.Op.(ir.Reduce).Fn]
-			return ok && n.Inputs[0].Type.DType == tensor.F32
+			_, ok := reductionOf(n.Op.(ir.Reduce).Fn, n.Inputs[0].Type.DType)
+			return ok
 		},
 		Strided: allStrides,
 	},
@@ -136,20 +153,23 @@ var reduceRow = row{
 			}
 			o.shape, o.strides = append(o.shape, d), append(o.strides, x.strides[i])
 		}
-		r, rows, cols := reductions[op.Fn], kept.elements(), reduced.elements()
-		s := newRowShader("reduce_"+op.Fn.String(), "f32", rows, cols)
+		r, _ := reductionOf(op.Fn, x.dtype)
+		e, rows, cols := elements[x.dtype], kept.elements(), reduced.elements()
+		s := newRowShader("reduce_"+op.Fn.String(), "u32", e.wgsl, rows, cols)
 		s.use(r.step.needs...)
 		from, count := s.bind(x.memory), s.u(cols)
 		s.put("var x = %s;\n{", s.u(x.first()))
 		newNest(kept.shape, &kept).walk(s, "row", "x")
 		s.put("}")
-		s.put("var result = %s;", expression{text: r.start}.of(from))
+		s.put("var result = %s;", expression{text: r.start}.of(e.load(from, "x")))
 		s.along(count)
 		s.put("var at = x;")
 		newNest(reduced.shape, &reduced).walk(s, "c", "at")
-		s.put("result = %s;\n}", r.step.of("result", from+"[at]"))
+		s.put("let v = %s;\nresult = %s;\n}", e.load(from, "at"), r.step.of("result", "v"))
 		s.allReduce("result", r.join)
-		s.put("if (lid == 0u) { %s[%s + row] = %s; }", s.bind(y.memory), s.u(y.first()), expression{text: r.end}.of("result", count))
+		s.put("if (lid == 0u) {")
+		s.store(y, e, s.u(y.first())+" + row", expression{text: r.end}.of("result", count))
+		s.put("}")
 		return []launch{{s, spread(rows)}}, nil
 	},
 }

@@ -1,0 +1,96 @@
+package wgpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// countable reports whether the lines of a type can be summed and compared.
+func countable(n *ir.Node) bool {
+	d := n.Inputs[0].Type.DType
+	return d == tensor.F32 || d == tensor.I32 || d == tensor.I64
+}
+
+// newLines makes a shader whose invocations each go along a line of x, row-major: its elements start at start and lie step
+// apart; line is its number.
+func newLines(name string, x *operand, axis int) *shader {
+	s := newShader(name, "u32", groupSize)
+	inner := x.shape[axis+1:].Elements()
+	count := x.shape[:axis].Elements() * inner
+	step := s.u(inner)
+	s.put("let line = %s * %du + lid;\nif (line >= %s) { return; }", linear, groupSize, s.u(count))
+	s.put("let step = %s;\nlet size = %s;\nlet start = line / step * step * size + line %% step;", step, s.u(x.shape[axis]))
+	s.put("let first = %s + start;", s.u(x.first()))
+	return s
+}
+
+// lines is the launch of a shader of newLines.
+func lines(s *shader, x *operand, axis int) []launch {
+	return []launch{{s, spread(ceil(x.elements()/x.shape[axis], groupSize))}}
+}
+
+var cumSumRow = row{
+	Row: target.Row{Runs: target.OnKernel, Claims: countable},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		op, x, y := n.Op.(ir.CumSum), &in[0], &out[0]
+		e, add := elements[x.dtype], binaryTexts[x.dtype][ir.Add]
+		s := newLines("cumsum", x, op.Axis)
+		s.use(add.needs...)
+		place := "i"
+		if op.Reverse {
+			place = "size - 1u - i"
+		}
+		s.put("var sum = %s();\nfor (var i = 0u; i < size; i++) {\nlet at = (%s) * step;", e.wgsl, place)
+		s.put("let next = %s;", add.of("sum", e.load(s.bind(x.memory), "first + at")))
+		value := "next"
+		if op.Exclusive {
+			value = "sum"
+		}
+		s.put("let value = %s;\nsum = next;", value)
+		s.store(y, e, s.u(y.first())+" + start + at", "value")
+		s.put("}")
+		return lines(s, x, op.Axis), nil
+	},
+}
+
+var argReduceRow = row{
+	Row: target.Row{Runs: target.OnKernel, Claims: countable},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		op, x, y := n.Op.(ir.ArgReduce), &in[0], &out[0]
+		e, less := elements[x.dtype], binaryTexts[x.dtype][ir.Less]
+		s := newLines("argreduce", x, op.Axis)
+		s.use(less.needs...)
+		low, high := "best", "v"
+		if op.Min {
+			low, high = "v", "best"
+		}
+		better := less.of(low, high)
+		if op.Last {
+			better = "(" + better + ") || !(" + less.of(high, low) + ")"
+		}
+		m := s.bind(x.memory)
+		s.put("var best = %s;\nvar place = 0u;\nfor (var i = 0u; i < size; i++) {", e.load(m, "first"))
+		s.put("let v = %s;\nif (%s) { best = v; place = i; }\n}", e.load(m, "first + i * step"), better)
+		s.store(y, elements[tensor.I64], s.u(y.first())+" + line", "vec2<u32>(place, 0u)")
+		return lines(s, x, op.Axis), nil
+	},
+}
+
+// store puts the line that writes element number at of an operand of elements of a word or two.
+func (s *shader) store(y *operand, e element, at, value string) {
+	m := s.bind(y.memory)
+	if e.width == 4 {
+		s.put("%s[%s] = %s;", m, at, e.bits(value))
+		return
+	}
+	s.put("{ let to = (%s) * 2u;\nlet pair = %s;\n%s[to] = pair.x;\n%s[to + 1u] = pair.y; }", at, value, m, m)
+}
