@@ -52,6 +52,9 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if s.root.use.calls++; s.root.use.calls > maxCalls {
+		return nil, fmt.Errorf("the loops of the run do not end within %d trips, which is the limit", maxCalls)
+	}
 	g := n.Regions[region]
 	r := s.regions[g]
 	if r == nil {
@@ -59,6 +62,7 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 			s.regions = map[*ir.Graph]*Session{}
 		}
 		r = s.p.regions[g].session()
+		r.root = s.root
 		s.regions[g] = r
 	}
 	inner := maps.Clone(b)

@@ -20,6 +20,8 @@ type Session struct {
 	ready  []*lru[backend.Instance]
 
 	regions map[*ir.Graph]*Session // of the program's regions that have run
+	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
+	use     usage                  // of the root
 
 	in   []*Tensor // in the graph's order
 	out  Tensors
@@ -39,6 +41,7 @@ func (p *Program) NewSession() (*Session, error) {
 
 func (p *Program) session() *Session {
 	s := &Session{p: p, in: make([]*Tensor, len(p.graph.Inputs)), out: Tensors{}, seen: make([]tensor.Shape, len(p.graph.Inputs))}
+	s.root = s
 	for range p.stages {
 		s.memory = append(s.memory, p.device.NewMemory())
 		s.ready = append(s.ready, newLRU[backend.Instance](maxBindings))
@@ -81,6 +84,7 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 		return nil, withKind(ErrInput, err)
 	}
 	if s.p.stages[0].graph != s.p.graph { // in stages
+		s.use = usage{arenas: s.MemoryBytes()}
 		b := ir.Binding{}
 		if err := s.p.graph.BindTensors(s.in, b); err != nil {
 			return nil, bindError(err)
@@ -194,15 +198,30 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, error) {
 		if err != nil {
 			return nil, err
 		}
+		use, grows := &s.root.use, max(bound.planned.Plan.Committed-s.memory[stage].Size(), 0)
+		if need, limit := use.arenas+use.held+grows, s.p.opts.MemoryLimit; need > limit {
+			return nil, withKind(ErrMemory, fmt.Errorf("at %s the arenas and results of the run need %d bytes, the memory limit is %d", describe(b), need, limit))
+		}
+		use.arenas += grows
 		return bound.program.Attach(s.memory[stage])
 	})
 }
+
+// A usage is what a run has used so far, its regions with it.
+type usage struct {
+	arenas int64 // bytes
+	held   int64 // bytes of results that are in none
+	calls  int   // of regions
+}
+
+// maxCalls bounds the calls of regions in a run, that is the trips of all its loops: models are untrusted.
+const maxCalls = 1 << 18
 
 // runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
 // gets the others.
 func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding) ([]*Tensor, error) {
 	g := s.p.graph
-	host := ir.Evaluator{MemoryLimit: s.p.opts.MemoryLimit, Call: func(n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
+	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
 		return s.callRegion(ctx, n, region, in, b)
 	}}
 	env := make([]*Tensor, g.NumValues())
@@ -218,6 +237,8 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 		}
 		return env[v.ID]
 	}
+	use, before := &s.root.use, s.root.use.held
+	defer func() { use.held = before }()
 	for i, st := range s.p.stages {
 		if len(st.graph.Nodes) > 0 {
 			inst, err := s.instance(i, b)
@@ -241,13 +262,19 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 			for k, v := range n.Inputs {
 				in[k] = value(v)
 			}
+			host.MemoryLimit = max(s.p.opts.MemoryLimit-use.arenas-use.held, 1) // 0 would be none
 			out, err := host.Node(n, in, b)
 			if err != nil {
 				return nil, runError(err)
 			}
 			for k, v := range n.Outputs {
 				env[v.ID] = out[k]
+				use.held += ir.SizeOf(out[k])
 			}
+		}
+		for _, v := range st.dead {
+			use.held -= ir.SizeOf(env[v.ID])
+			env[v.ID] = nil
 		}
 	}
 	out := make([]*Tensor, len(g.Outputs))

@@ -10,9 +10,10 @@ import (
 // whose result has a size that depends on data (NonZero, Reshape to a computed shape) ends a stage: it runs on the host,
 // the symbols of its result's type get their numbers, and with them the next stage is bound.
 type stage struct {
-	graph   *ir.Graph  // planned and run by the backend; its inputs may be results of earlier stages
-	symbols []string   // the symbols that a binding of graph needs
-	dynamic []*ir.Node // run on the host behind graph, in order
+	graph   *ir.Graph   // planned and run by the backend; its inputs may be results of earlier stages
+	symbols []string    // the symbols that a binding of graph needs
+	dynamic []*ir.Node  // run on the host behind graph, in order
+	dead    []*ir.Value // results of dynamic nodes that nothing reads behind this stage
 }
 
 // split cuts a graph into stages. Every node runs in the first stage in which its operands and sizes are known.
@@ -196,8 +197,43 @@ func connect(g *ir.Graph, stages []stage) {
 	for _, v := range g.Outputs {
 		give(v, -1)
 	}
+	bury(g, stages)
 	for i := range stages {
 		stages[i].symbols = symbolsOf(stages[i].graph)
+	}
+}
+
+// bury lists, for each stage, the results of dynamic nodes that it is the last to read.
+func bury(g *ir.Graph, stages []stage) {
+	last := map[*ir.Value]int{}
+	for i, s := range stages {
+		for _, v := range s.graph.Inputs {
+			if _, ok := last[v]; ok {
+				last[v] = i
+			}
+		}
+		for _, n := range s.dynamic {
+			for _, v := range n.Inputs {
+				if _, ok := last[v]; ok {
+					last[v] = i
+				}
+			}
+			for _, v := range n.Outputs {
+				last[v] = i
+			}
+		}
+	}
+	for _, v := range g.Outputs {
+		delete(last, v)
+	}
+	for _, s := range stages {
+		for _, n := range s.dynamic {
+			for _, v := range n.Outputs {
+				if i, ok := last[v]; ok {
+					stages[i].dead = append(stages[i].dead, v)
+				}
+			}
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func inferContent(n *Node) {
 	if computed && slices.ContainsFunc(n.Inputs, func(v *Value) bool { return v != nil && slices.ContainsFunc(v.Dims, nearBounds) }) {
 		return
 	}
-	if d := c.Content(n.Inputs); len(d) == count && !(computed && slices.ContainsFunc(d, nearBounds)) {
+	if d := c.Content(n.Inputs); len(d) == count && !(computed && slices.ContainsFunc(d, nearBounds)) && !slices.ContainsFunc(d, Dim.lost) {
 		out.Dims = d
 	}
 }

@@ -52,7 +52,35 @@ func Sym(name string) Dim {
 	return ofAtom(&atom{op: opSymbol, sym: name, key: symbolText(name)})
 }
 
-func ofAtom(a *atom) Dim { return Dim{terms: []term{{1, []*atom{a}}}} }
+func ofAtom(a *atom) Dim {
+	if len(a.key) > maxKey || slices.ContainsFunc(a.args, Dim.lost) {
+		return lostDim
+	}
+	return Dim{terms: []term{{1, []*atom{a}}}}
+}
+
+// What an expression may grow to, by hostile models: each operation can square it. Beyond, it is lostDim, and so is what is
+// computed from it; NewNode refuses nodes with results of such a size.
+const (
+	maxTerms = 1024
+	maxKey   = 8 << 10  // bytes of an atom's text
+	maxText  = 64 << 10 // bytes of all atoms' texts
+)
+
+const lostName = "(too complex)"
+
+var lostDim = Dim{terms: []term{{1, []*atom{{op: opSymbol, sym: lostName, key: strconv.Quote(lostName)}}}}}
+
+func (d Dim) lost() bool {
+	for _, t := range d.terms {
+		for _, a := range t.atoms {
+			if a.op == opSymbol && a.sym == lostName {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // symbolText writes a symbol as the parser reads it: bare when it is an identifier, quoted otherwise.
 func symbolText(name string) string {
@@ -120,7 +148,16 @@ func normal(k int64, terms []term) Dim {
 	if len(terms) == 0 {
 		terms = nil
 	}
-	return Dim{k, terms}
+	d, text := Dim{k, terms}, 0
+	for _, t := range terms {
+		for _, a := range t.atoms {
+			text += len(a.key)
+		}
+	}
+	if len(terms) > maxTerms || text > maxText || len(terms) > 1 && d.lost() {
+		return lostDim
+	}
+	return d
 }
 
 // Add is d + e.
@@ -158,9 +195,13 @@ func (d Dim) Mul(e Dim) Dim {
 	if len(e.terms) == 0 {
 		return d.scale(e.k)
 	}
+	left, right := d.all(), e.all()
+	if len(left)*len(right) > maxTerms {
+		return lostDim
+	}
 	var terms []term
-	for _, t := range d.all() {
-		for _, u := range e.all() {
+	for _, t := range left {
+		for _, u := range right {
 			atoms := slices.Concat(t.atoms, u.atoms)
 			slices.SortFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.key, b.key) })
 			terms = append(terms, term{satMul(t.coef, u.coef), atoms})

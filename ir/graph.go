@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -187,6 +188,9 @@ func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error
 		return nil, err
 	}
 	for _, t := range types {
+		if slices.ContainsFunc(t.Shape, Dim.lost) {
+			return nil, errors.New("the sizes of its result are beyond what can be followed in symbols: give the model's inputs fixed sizes")
+		}
 		v := g.NewValue("", t)
 		v.Def = n
 		n.Outputs = append(n.Outputs, v)

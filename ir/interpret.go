@@ -95,7 +95,9 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		}
 	}
 	var out []*tensor.Tensor
-	switch c, ok := op.(Custom); {
+	c, ok := op.(Custom)
+	c.MemoryLimit = limit
+	switch {
 	case ok && c.Control != nil:
 		out, err = c.Control(c, in, func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			if e.Call != nil {
@@ -104,7 +106,6 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 			return e.Graph(n.Regions[region], in, maps.Clone(b))
 		})
 	case ok:
-		c.MemoryLimit = limit
 		out, err = c.Eval(in)
 	default:
 		out, err = op.Eval(in)
@@ -116,6 +117,9 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		return nil, n.Fail(fmt.Errorf("%d results where the graph has %d", len(out), len(n.Outputs)))
 	}
 	for i, v := range n.Outputs {
+		if need := SizeOf(out[i]); need > limit {
+			return nil, n.Fail(fmt.Errorf("result %d: %w", i, &MemoryError{need, limit}))
+		}
 		if err := b.learn(v.Type, out[i]); err != nil {
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
 		}
@@ -140,10 +144,36 @@ func fits(t Type, b Binding, limit int64) error {
 	if err != nil {
 		return err
 	}
-	if need := int64(n) * int64(max(t.DType.Bits(), 1)) / 8; need > limit {
+	bits := t.DType.Bits()
+	if t.DType == tensor.String {
+		bits = 8 * stringHeader
+	}
+	if need := int64(n) * int64(bits) / 8; need > limit {
 		return &MemoryError{need, limit}
 	}
 	return nil
+}
+
+// stringHeader is what a string takes besides its text.
+const stringHeader = 16
+
+// SizeOf is the number of bytes that a tensor or sequence holds.
+func SizeOf(t *tensor.Tensor) int64 {
+	var n int64
+	switch {
+	case t == nil:
+	case t.IsSequence():
+		for _, e := range t.Elems() {
+			n += SizeOf(e)
+		}
+	case t.DType() == tensor.String:
+		for _, s := range t.Strings() {
+			n += stringHeader + int64(len(s))
+		}
+	default:
+		n = int64(len(t.Bytes()))
+	}
+	return n
 }
 
 // learn checks an actual result against its type and binds the symbols that have no number yet.
@@ -203,29 +233,52 @@ func (g *Graph) BindTensors(inputs []*tensor.Tensor, b Binding) error {
 	return g.BindInputs(dtypes, shapes, b)
 }
 
+// A Memo keeps what Fold evaluated between calls, and counts what it may evaluate still.
+type Memo struct {
+	known map[*Value]*tensor.Tensor
+	left  int // elements
+	depth int
+}
+
+// NewMemo is for Folds of that many elements together.
+func NewMemo(elements int) *Memo { return &Memo{known: map[*Value]*tensor.Tensor{}, left: elements} }
+
+// maxFoldDepth bounds the nodes behind each other that one Fold goes through, for the sake of the stack.
+const maxFoldDepth = 10_000
+
 // Fold evaluates a value that depends on nothing but constants, through the nodes that make it, as long as no tensor on
-// the way has more than limit elements. memo keeps what was evaluated between calls.
-func Fold(v *Value, limit int, memo map[*Value]*tensor.Tensor) (*tensor.Tensor, bool) {
+// the way has more than limit elements.
+func Fold(v *Value, limit int, memo *Memo) (*tensor.Tensor, bool) {
 	if v == nil {
 		return nil, true
 	}
 	if t, ok := v.ContentTensor(); ok {
 		return t, t.Len() <= limit
 	}
-	if t, ok := memo[v]; ok {
+	if t, ok := memo.known[v]; ok {
 		return t, t != nil
 	}
-	memo[v] = nil
 	n := v.Def
-	if n == nil || n.Op.Kind().Has(Dynamic) || len(n.Regions) > 0 {
+	if n == nil || memo.depth == maxFoldDepth {
 		return nil, false
 	}
+	memo.known[v] = nil
+	if n.Op.Kind().Has(Dynamic) || len(n.Regions) > 0 {
+		return nil, false
+	}
+	need := 0
 	for _, o := range n.Outputs {
 		s, ok := o.Type.Static()
 		if !ok || s.Elements() > limit {
 			return nil, false
 		}
+		need += s.Elements()
 	}
+	if need > memo.left {
+		return nil, false
+	}
+	memo.depth++
+	defer func() { memo.depth-- }()
 	in := make([]*tensor.Tensor, len(n.Inputs))
 	for i, x := range n.Inputs {
 		t, ok := Fold(x, limit, memo)
@@ -241,8 +294,9 @@ func Fold(v *Value, limit int, memo map[*Value]*tensor.Tensor) (*tensor.Tensor, 
 	if err != nil {
 		return nil, false // the error belongs to the run, where it has its inputs
 	}
+	memo.left -= need
 	for i, o := range n.Outputs {
-		memo[o] = out[i]
+		memo.known[o] = out[i]
 	}
-	return memo[v], true
+	return memo.known[v], true
 }

@@ -425,7 +425,7 @@ func Restore(c ir.Custom, node string, custom ...Custom) (ir.Custom, error) {
 // came out.
 func evalRule(op operator) ir.CustomRule {
 	return func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		b := &builder{g: ir.NewGraph(op.node), lists: map[*ir.Value][]*ir.Value{}, memo: map[*ir.Value]*tensor.Tensor{}, maxFold: math.MaxInt}
+		b := &builder{g: ir.NewGraph(op.node), lists: map[*ir.Value][]*ir.Value{}, memo: ir.NewMemo(math.MaxInt), maxFold: math.MaxInt}
 		vals := make([]*ir.Value, len(in))
 		for i, t := range in {
 			if t != nil {

@@ -31,7 +31,7 @@ var controls = map[string]ir.ControlRule{
 
 const (
 	// maxTrips bounds a loop: models are untrusted.
-	maxTrips = 1_000_000
+	maxTrips = 1 << 18
 	// maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
 	maxUnrolled, maxUnrolledNodes = 16, 512
 )
@@ -292,7 +292,7 @@ func runLoop(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Te
 	a, _ := o.Attrs.Get("carried")
 	n := 2 + int(a.(int64))
 	state, captures := in[2:n], in[n:]
-	stacked := make([][]*tensor.Tensor, len(o.Types)-len(state))
+	stacked := newPiles(o, len(o.Types)-len(state))
 	for i := int64(0); i < trips; i++ {
 		if cond.Len() != 1 {
 			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
@@ -308,12 +308,12 @@ func runLoop(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Te
 			return nil, err
 		}
 		cond, state = out[0], out[1:1+len(state)]
-		for k, t := range out[1+len(state):] {
-			stacked[k] = append(stacked[k], t)
+		if err := stacked.add(out[1+len(state):]); err != nil {
+			return nil, err
 		}
 	}
 	out := slices.Clone(state)
-	for k, ts := range stacked {
+	for k, ts := range stacked.lists {
 		t, err := stackTensors(ts, 0, o.Types[len(state)+k], o.MemoryLimit)
 		if err != nil {
 			return nil, err
@@ -321,6 +321,26 @@ func runLoop(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Te
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// piles collect what trips give, within the memory limit.
+type piles struct {
+	lists       [][]*tensor.Tensor
+	held, limit int64
+}
+
+func newPiles(o ir.Custom, n int) *piles {
+	return &piles{lists: make([][]*tensor.Tensor, n), limit: o.MemoryLimit}
+}
+
+func (p *piles) add(ts []*tensor.Tensor) error {
+	for k, t := range ts {
+		if p.held += ir.SizeOf(t); p.limit > 0 && p.held > p.limit {
+			return &ir.MemoryError{Need: p.held, Limit: p.limit}
+		}
+		p.lists[k] = append(p.lists[k], t)
+	}
+	return nil
 }
 
 // stackTensors joins tensors of one shape along a new axis; of none, it gives what their type tells.

@@ -53,6 +53,9 @@ const maxAxes = 256
 // maxFold is builder.maxFold at compile time; in a run there is no limit.
 const maxFold = 1 << 16
 
+// maxFolds bounds the elements of all that is evaluated at compile time.
+const maxFolds = 1 << 22
+
 // ErrUnsupported marks operators, opsets, attributes and types that rlxc does not understand.
 var ErrUnsupported = errors.New("unsupported")
 
@@ -65,7 +68,7 @@ func Model(m *onnxpb.ModelProto, custom ...Custom) (*ir.Graph, error) {
 	b := &builder{
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
-		memo:  map[*ir.Value]*tensor.Tensor{},
+		memo:  ir.NewMemo(maxFolds),
 		lists: map[*ir.Value][]*ir.Value{},
 
 		maxFold: maxFold,
@@ -118,14 +121,15 @@ type fnKey struct{ domain, name, overload string }
 type builder struct {
 	g      *ir.Graph
 	fns    map[fnKey]*onnxpb.FunctionProto
-	memo   map[*ir.Value]*tensor.Tensor // constants evaluated on the way
-	lists  map[*ir.Value][]*ir.Value    // the elements of sequences and optionals, where they are known
+	memo   *ir.Memo                  // constants evaluated on the way
+	lists  map[*ir.Value][]*ir.Value // the elements of sequences and optionals, where they are known
 	custom []Custom
 	nodes  int
 	opset  int // of ai.onnx in the main graph
 
 	maxFold int // the size up to which an operand that must be known is evaluated
 	kept    int // nodes that were left to the run
+	listed  int // elements that lists holds
 	sparse  int // bytes of the dense tensors that sparse ones stand for
 
 	problems []error

@@ -158,7 +158,7 @@ func (s scan) run(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 		}
 		trips = n
 	}
-	stacked := make([][]*tensor.Tensor, s.outputs)
+	stacked := newPiles(o, s.outputs)
 	for i := range trips {
 		args := slices.Clone(state)
 		for k, x := range scanned {
@@ -177,12 +177,12 @@ func (s scan) run(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 			return nil, err
 		}
 		state = out[:s.states]
-		for k, t := range out[s.states:] {
-			stacked[k] = append(stacked[k], t)
+		if err := stacked.add(out[s.states:]); err != nil {
+			return nil, err
 		}
 	}
 	out := slices.Clone(state)
-	for k, ts := range stacked {
+	for k, ts := range stacked.lists {
 		if s.outBack[k] == 1 {
 			slices.Reverse(ts)
 		}
@@ -245,7 +245,7 @@ func lowerScanBatch(c *Context) []*ir.Value {
 func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
 	s := scanOf(o)
 	n := s.states + s.inputs
-	rows := make([][]*tensor.Tensor, s.states+s.outputs)
+	rows := newPiles(o, s.states+s.outputs)
 	inRow := o
 	inRow.Types = slices.Clone(o.Types)
 	for i, t := range o.Types {
@@ -266,12 +266,12 @@ func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 		if err != nil {
 			return nil, err
 		}
-		for k, t := range out {
-			rows[k] = append(rows[k], t)
+		if err := rows.add(out); err != nil {
+			return nil, err
 		}
 	}
-	out := make([]*tensor.Tensor, len(rows))
-	for k, ts := range rows {
+	out := make([]*tensor.Tensor, len(rows.lists))
+	for k, ts := range rows.lists {
 		t, err := stackTensors(ts, 0, o.Types[k], o.MemoryLimit)
 		if err != nil {
 			return nil, err

@@ -149,12 +149,20 @@ func lowerSequenceInsert(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	x := c.In(1)
 	t := c.elemType(*v.Type.Elem, []*ir.Value{x})
+	out := c.emitList("onnx.SequenceInsert", nil, t, v, x, c.Opt(2))
 	if known {
 		if at, ok := c.place(2, len(elems), len(elems), len(elems)); ok {
-			return []*ir.Value{c.list(t, slices.Insert(slices.Clone(elems), at, x))}
+			c.remember(out, slices.Insert(slices.Clone(elems), at, x))
 		}
 	}
-	return []*ir.Value{c.emitList("onnx.SequenceInsert", nil, t, v, x, c.Opt(2))}
+	return []*ir.Value{out}
+}
+
+// remember notes the elements of a sequence, as long as the model does not come to too many.
+func (c *Context) remember(v *ir.Value, elems []*ir.Value) {
+	if c.b.listed += len(elems); c.b.listed <= maxListed*maxListed {
+		c.b.lists[v] = elems
+	}
 }
 
 func runSequenceInsert(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -171,15 +179,16 @@ func runSequenceInsert(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 
 func lowerSequenceErase(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
+	out := c.emitList("onnx.SequenceErase", nil, v.Type, v, c.Opt(1))
 	if known {
 		if at, ok := c.place(1, len(elems)-1, len(elems), len(elems)-1); ok {
 			if len(elems) == 0 {
 				c.Failf("the sequence has no elements")
 			}
-			return []*ir.Value{c.list(v.Type, slices.Delete(slices.Clone(elems), at, at+1))}
+			c.remember(out, slices.Delete(slices.Clone(elems), at, at+1))
 		}
 	}
-	return []*ir.Value{c.emitList("onnx.SequenceErase", nil, v.Type, v, c.Opt(1))}
+	return []*ir.Value{out}
 }
 
 func runSequenceErase(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -486,7 +495,7 @@ func lowerSequenceMap(c *Context) []*ir.Value {
 
 func runSequenceMap(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
 	n := intParam(o, "inputs")
-	lists := make([][]*tensor.Tensor, len(o.Types))
+	lists := newPiles(o, len(o.Types))
 	for i := range in[0].Len() {
 		args := slices.Clone(in)
 		for k, x := range in[:n] {
@@ -501,12 +510,12 @@ func runSequenceMap(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*te
 		if err != nil {
 			return nil, err
 		}
-		for k, t := range out {
-			lists[k] = append(lists[k], t)
+		if err := lists.add(out); err != nil {
+			return nil, err
 		}
 	}
-	out := make([]*tensor.Tensor, len(lists))
-	for k, l := range lists {
+	out := make([]*tensor.Tensor, len(o.Types))
+	for k, l := range lists.lists {
 		out[k] = tensor.NewSequence(l...)
 	}
 	return out, nil

@@ -19,6 +19,9 @@ var textRows = []row{
 	{"TfIdfVectorizer", 9, lowerTfIdfVectorizer},
 }
 
+// maxText bounds the bytes of the strings that one node makes: doubled thirty times, a word fills a machine.
+const maxText = 64 << 20
+
 // text is operand i, which must hold strings.
 func (c *Context) text(i int) *ir.Value {
 	v := c.In(i)
@@ -34,13 +37,16 @@ func lowerStringConcat(c *Context) []*ir.Value {
 		c.Failf("%w", err)
 	}
 	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		y := resultOf(o, 0)
+		y, size := resultOf(o, 0), 0
 		for _, x := range in {
 			wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval([]*tensor.Tensor{x})
 			if err != nil {
 				return nil, err
 			}
 			for i, s := range wide[0].Strings() {
+				if size += len(s); size > maxText {
+					return nil, fmt.Errorf("strings of more than %d bytes, which is the limit of their memory", maxText)
+				}
 				y.Strings()[i] += s
 			}
 		}

@@ -50,6 +50,7 @@ var categories = map[string]func() []hostile{
 	"operands":      operands,
 	"large":         large,
 	"schemas":       schemas,
+	"resources":     resources,
 	"declarations":  declarations,
 	"weight-data":   weightData,
 }

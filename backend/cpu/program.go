@@ -140,6 +140,11 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
+	for _, v := range p.planned.Graph.Consts() {
+		if v.Type.DType == tensor.String {
+			in.machine.objects[v.ID] = v.Const
+		}
+	}
 	if p.d.times {
 		in.times = make([]backend.StepTime, len(p.steps))
 	}
