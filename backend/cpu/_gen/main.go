@@ -43,6 +43,8 @@ var units = []struct {
 	{"quantize_avx2", func(g *gen) { quantizeKernels(avx2(g)) }},
 	{"quantize_avx512", func(g *gen) { quantizeKernels(avx512(g)) }},
 	{"transpose_avx2", transposeKernel},
+	{"attention_avx2", func(g *gen) { attentionKernels(avx2(g)) }},
+	{"attention_avx512", func(g *gen) { attentionKernels(avx512(g)) }},
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},
 }

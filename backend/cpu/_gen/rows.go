@@ -159,7 +159,6 @@ func rowKernels(v *simd) {
 	}
 	fmt.Fprintf(&v.extra, "}\n")
 	softmaxKernel(v)
-	softmaxStepKernel(v)
 	normKernel(v, "layerNorm", true)
 	normKernel(v, "rmsNorm", false)
 }
@@ -231,110 +230,6 @@ func (v *simd) zeroChains() []reg.VecVirtual {
 		v.zero(x)
 	}
 	return acc
-}
-
-// softmaxStepKernel works on one vector of columns at a time, down all rows.
-func softmaxStepKernel(v *simd) {
-	v.fn("softmaxStep"+v.name, "func(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32)", "softmaxStep%s is a softmaxStepFunc.", v.name)
-	x, cols := v.param("x"), v.param("cols")
-	v.preload(func() { v.expFalling(v.vec()) })
-	bias, highest, sum, scale := v.param("bias"), v.param("highest"), v.param("sum"), v.param("scale")
-
-	// column writes the work on one vector of columns.
-	column := func(suffix string, m *mask) {
-		// eachRow walks down the rows, in groups of chains while there are as many.
-		eachRow := func(name string, body func(biased bool, chain int, at, bias operand.Mem)) {
-			end := name + suffix + "End"
-			for _, biased := range []bool{false, true} {
-				label := func(what string) string { return fmt.Sprintf("%s%s%s%v", name, suffix, what, biased) }
-				if biased {
-					v.Label(name + suffix + "Biased")
-				} else {
-					v.TESTQ(bias, bias)
-					v.JNZ(operand.LabelRef(name + suffix + "Biased"))
-				}
-				row, rows, b, xRow := v.GP64(), v.param("rows"), v.GP64(), v.elements("xRow")
-				v.MOVQ(x, row)
-				v.MOVQ(bias, b)
-				step := func(n int) {
-					for chain := range n {
-						body(biased, chain, operand.Mem{Base: row}, operand.Mem{Base: b, Disp: 4 * chain})
-						v.ADDQ(xRow, row)
-					}
-					v.ADDQ(operand.U8(4*n), b)
-					v.SUBQ(operand.U8(n), rows)
-				}
-				v.CMPQ(rows, operand.U8(chains))
-				v.JB(operand.LabelRef(label("Single")))
-				v.Label(label("Group"))
-				step(chains)
-				v.CMPQ(rows, operand.U8(chains))
-				v.JAE(operand.LabelRef(label("Group")))
-				v.Label(label("Single"))
-				v.TESTQ(rows, rows)
-				v.JZ(operand.LabelRef(end))
-				v.Label(label("Next"))
-				step(1)
-				v.JNZ(operand.LabelRef(label("Next")))
-				if !biased {
-					v.JMP(operand.LabelRef(end))
-				}
-			}
-			v.Label(end)
-		}
-		score := func(biased bool, at, bias operand.Mem) reg.VecVirtual {
-			s := v.vec()
-			v.load(at, s, m)
-			if biased {
-				b := v.vec()
-				v.VBROADCASTSS(bias, b)
-				v.VADDPS(b, s, s)
-			}
-			return s
-		}
-		old, total := v.vec(), v.vec()
-		v.load(operand.Mem{Base: highest}, old, m)
-		most := v.chains(old)
-		eachRow("max", func(biased bool, chain int, at, bias operand.Mem) {
-			// A NaN that the maximum loses comes back in the exponential.
-			v.VMAXPS(score(biased, at, bias), most[chain], most[chain])
-		})
-		for _, other := range most[1:] {
-			v.VMAXPS(other, most[0], most[0])
-		}
-		v.store(most[0], operand.Mem{Base: highest}, m)
-		v.VSUBPS(most[0], old, old)
-		v.expFalling(old)
-		v.store(old, operand.Mem{Base: scale}, m)
-		v.load(operand.Mem{Base: sum}, total, m)
-		v.VMULPS(old, total, total)
-		eachRow("exp", func(biased bool, _ int, at, bias operand.Mem) {
-			s := score(biased, at, bias)
-			v.VSUBPS(most[0], s, s)
-			v.expFalling(s)
-			v.VADDPS(s, total, total)
-			v.store(s, at, m)
-		})
-		v.store(total, operand.Mem{Base: sum}, m)
-	}
-	v.CMPQ(cols, operand.U8(v.lanes))
-	v.JB(operand.LabelRef("tail"))
-	v.Label("columns")
-	column("", nil)
-	for _, p := range []reg.Register{x, highest, sum, scale} {
-		v.ADDQ(operand.U8(4*v.lanes), p)
-	}
-	v.SUBQ(operand.U8(v.lanes), cols)
-	v.CMPQ(cols, operand.U8(v.lanes))
-	v.JAE(operand.LabelRef("columns"))
-	v.Label("tail")
-	v.TESTQ(cols, cols)
-	v.JZ(operand.LabelRef("done"))
-	m := v.tail(cols)
-	column("Tail", &m)
-	v.Label("done")
-	v.VZEROUPPER()
-	v.RET()
 }
 
 // normKernel writes LayerNorm, or without the mean RMSNorm.

@@ -15,6 +15,10 @@ var (
 	// (e^r − 1 − r)/r² on |r| ≤ ln2/2, relative error of e^r 3e-9.
 	expPoly = []float64{0.49999994, 0.166665196, 0.0416683927, 0.00836877804, 0.00138145161}
 
+	// (2^r − 1)/r on 0 ≤ r ≤ 1 and on |r| ≤ 1/2, relative error of 2^r 8e-8 and 9e-8.
+	exp2Poly        = []float64{0.6931513118, 0.2401644501, 0.05579991315, 0.009017030284, 0.001867130082}
+	exp2PolyCentred = []float64{0.6931469776, 0.2402224209, 0.05550733743, 0.00967151264, 0.001326472714}
+
 	// ln(erfc(x/√2))/x on 0 ≤ x ≤ 5, error of the logarithm 6e-8. Beyond 5 the polynomial falls faster than the
 	// function, so that its exponential goes to zero as it should.
 	logErfcPoly = []float64{-0.797886491, -0.318291068, -0.0363983773, 0.00488324696, -5.14432395e-05,
@@ -107,6 +111,30 @@ func (v *simd) expBounded(x reg.Register) {
 		v.VMULPS(part, p, p)
 	}
 	v.VMOVAPS(p, x)
+}
+
+// expWeight replaces x ≤ 0 by e^x, to within 2^-22 of the largest weight, 1: what a softmax needs, in fewer instructions
+// than exp. Results below the least normal number may be 0.
+func (v *simd) expWeight(x reg.Register) {
+	v.VMULPS(v.f32(math.Log2E), x, x)
+	if v.wide {
+		const down = 1
+		r := v.vec()
+		v.VREDUCEPS(operand.U8(down), x, r) // x − ⌊x⌋; 0 for −∞
+		p := v.poly(append([]float64{1}, exp2Poly...), r)
+		v.VSCALEFPS(x, p, x) // p·2^⌊x⌋
+		return
+	}
+	// The sum with shift has ⌊x + 1/2⌋ + 127 in its low bits: the exponent of the power, which is 0 if they are.
+	const lowest, shift = -127, roundInt + 127
+	n, power := v.vec(), v.vec()
+	v.atLeast(lowest, x)
+	v.VADDPS(v.f32(shift), x, power)
+	v.VSUBPS(v.f32(shift), power, n)
+	v.VSUBPS(n, x, x)
+	p := v.poly(append([]float64{1}, exp2PolyCentred...), x)
+	v.VPSLLD(operand.U8(23), power, power)
+	v.VMULPS(power, p, x)
 }
 
 // gelu replaces x by x/2·(1+erf(x/√2)) = max(x, 0) − |x|/2·erfc(|x|/√2), which loses no digits on either side.

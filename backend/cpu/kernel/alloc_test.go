@@ -42,13 +42,11 @@ func allocCopy(s *Set) (func(), float64) {
 func allocRest(s *Set) (func(), float64) {
 	const n = 40
 	x, y, bytes := ramp(4*n), make([]float32, 4*n), make([]byte, 4*n)
-	scratch := make([]byte, SoftmaxColumnsScratch(n))
 	return func() {
 		s.Unary(Gelu, y, x)
 		s.Binary(Mul, y, x, x)
 		s.BinaryRows(Sub, y, n, Rows{x, n, 1}, Rows{x, 1, 0}, 4, n)
 		s.Softmax(y, n, x, n, 4, n)
-		s.SoftmaxColumns(y, n, 4, n, scratch)
 		s.LayerNorm(&NormArgs{Dst: y, DstRow: n, X: x, XRow: n, Residual: x, ResRow: n, Scale: x, Bias: x}, 0, 4, n)
 		s.RMSNorm(&NormArgs{Dst: y, DstRow: n, X: x, XRow: n, Scale: x}, 0, 4, n)
 		s.ReduceRows(ReduceMax, y, x, n, 4, n)

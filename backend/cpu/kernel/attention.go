@@ -10,9 +10,9 @@ type AttentionShape struct {
 }
 
 // Attention is a planned attention. One part is some blocks of queries of one head. It passes over the keys once, block
-// by block, and keeps a running maximum and sum for each query, so that the matrix of scores never exists. Everything
-// in a part lies transposed, with the queries of a block side by side: then both products run on the register tiles
-// of Gemm with K and V as they are, and the softmax works on whole vectors of queries.
+// by block, and keeps a running maximum and sum for each query, so that the matrix of scores never exists. Scores lie
+// transposed, with the queries of a block side by side: then both products take K and V as they are, the softmax
+// works on whole vectors of queries, and of all operands only Q has to be transposed.
 type Attention struct {
 	AttentionShape
 
@@ -54,19 +54,22 @@ type Window struct{ Left, Right, Offset int }
 
 // NewAttention plans an attention.
 func (s *Set) NewAttention(shape AttentionShape) *Attention {
-	const mostBlocks = 3
-	// A block of scores takes half of the L1 cache.
-	keyBlock := max(s.gemm.rows, s.caches.l1/2/(4*s.gemm.cols())/s.gemm.rows*s.gemm.rows)
-	block := min(s.gemm.cols(), max(1, shape.Queries))
-	blocks := ceilDiv(shape.Queries, block)
-	return &Attention{
-		AttentionShape: shape,
-		set:            s,
-		queryBlock:     block,
-		partBlocks:     min(mostBlocks, blocks),
-		partsInHead:    ceilDiv(blocks, mostBlocks),
-		keyBlock:       roundUp(evenBlock(shape.Keys, keyBlock), s.gemm.rows),
+	tile := &s.attention
+	a := &Attention{AttentionShape: shape, set: s}
+	vecs := ceilDiv(max(1, shape.Queries), tile.vec)
+	a.queryBlock = evenBlock(vecs, tile.vecs()) * tile.vec
+	blocks := ceilDiv(vecs*tile.vec, a.queryBlock)
+	// Blocks that share a part read the keys and values once, but heads alone are parts enough only if there are many.
+	const mostBlocks, enough = 3, 8
+	if shape.Batch*shape.Heads >= enough {
+		a.partBlocks = min(blocks, mostBlocks)
+	} else {
+		a.partBlocks = 1
 	}
+	a.partsInHead = ceilDiv(blocks, a.partBlocks)
+	// A block of scores takes half of the L1 cache.
+	a.keyBlock = evenBlock(shape.Keys, max(1, s.caches.l1/2/(4*a.queryBlock)))
+	return a
 }
 
 // Parts is the number of independent pieces.
@@ -74,10 +77,12 @@ func (a *Attention) Parts() int { return a.Batch * a.Heads * a.partsInHead }
 
 // ScratchBytes is the scratch memory that one worker needs.
 func (a *Attention) ScratchBytes() int {
-	columns := roundUp(a.queryBlock, a.set.gemm.vec)
-	blocks := a.partBlocks * columns * (a.Size + a.ValueSize + 3)
-	return 4 * (blocks + a.keyBlock*(2*columns+a.Size+a.ValueSize) + 2*a.Keys)
+	blocks := a.partBlocks * a.queryBlock * (a.Size + 3)
+	return 4 * (blocks + a.keyBlock*(2*a.queryBlock+a.Size+a.valueRow()) + 2*a.Keys)
 }
+
+// valueRow is the length of a value, filled up to whole vectors.
+func (a *Attention) valueRow() int { return roundUp(a.ValueSize, a.set.attention.vec) }
 
 // attentionPart is the work on some blocks of queries: its operands, cut to the head, and its scratch memory.
 type attentionPart struct {
@@ -90,12 +95,12 @@ type attentionPart struct {
 	queries     int
 	scratch     []float32 // not yet taken
 
-	// All matrices of a block of queries have one column for each query.
+	// The matrices of a block of queries have one column for each query.
 	scores []float32 // [keyBlock, columns]
 	extra  []float32 // [keyBlock, columns]: what is added to the scores
 
-	keys    []float32 // [keyBlock, Size]: the current block of keys, if they lie apart
-	values  []float32 // [keyBlock, ValueSize]
+	keys    []float32 // [keyBlock, Size]: the current block of keys, if they are brought together
+	values  []float32 // [keyBlock, valueRow]
 	keyBias []float32 // [Keys]: what is added to the scores of all queries, or nil
 	norms   []float32 // [Keys]
 }
@@ -108,8 +113,8 @@ type attentionBlock struct {
 	columns int
 	started bool
 
-	q       []float32 // [Size, columns]: the queries, transposed
-	out     []float32 // [ValueSize, columns]: the result, transposed
+	q       []float32 // [Size, columns]: the queries, transposed and scaled
+	out     []float32 // from the first result on
 	highest []float32 // [columns]: the state of the softmax
 	sum     []float32
 	scale   []float32
@@ -143,116 +148,108 @@ func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
 }
 
 func (p *attentionPart) run() {
-	var blocks [3]attentionBlock
-	n := 0
+	var all [3]attentionBlock
+	blocks := all[:0]
 	for q := 0; q < p.queries; q += p.queryBlock {
-		blocks[n] = p.newBlock(q, min(p.queryBlock, p.queries-q))
-		n++
+		blocks = append(blocks, p.newBlock(q, min(p.queryBlock, p.queries-q)))
 	}
-	widest := blocks[0].columns
-	p.scores, p.extra = p.take(p.keyBlock*widest), p.take(p.keyBlock*widest)
-	p.keys, p.values = p.take(p.keyBlock*p.Size), p.take(p.keyBlock*p.ValueSize)
+	p.scores, p.extra = p.take(p.keyBlock*p.queryBlock), p.take(p.keyBlock*p.queryBlock)
+	p.keys, p.values = p.take(p.keyBlock*p.Size), p.take(p.keyBlock*p.valueRow())
 	p.keyBias, p.norms = p.take(p.Keys), p.take(p.Keys)
 	lo, hi := p.keyRange()
 	for first := lo; first < hi; first += p.keyBlock {
-		p.step(blocks[:n], first, min(p.keyBlock, hi-first))
+		p.step(blocks, first, min(p.keyBlock, hi-first), hi)
 	}
-	for i := range blocks[:n] {
-		blocks[i].finish()
+	for i := range blocks {
+		if b := &blocks[i]; !b.started {
+			b.average(nil, 0, 0, true)
+		}
 	}
 }
 
 // newBlock prepares the queries from p.first + q on.
 func (p *attentionPart) newBlock(q, queries int) attentionBlock {
-	columns := roundUp(queries, p.set.gemm.vec)
-	b := attentionBlock{attentionPart: p, first: p.first + q, queries: queries, columns: columns,
-		q: p.take(p.Size * columns), out: p.take(p.ValueSize * columns),
+	args := p.args
+	columns := roundUp(queries, p.set.attention.vec)
+	b := attentionBlock{attentionPart: p, first: p.first + q, queries: queries, columns: columns, q: p.take(p.Size * columns),
 		highest: p.take(columns), sum: p.take(columns), scale: p.take(columns)}
+	b.out = args.Out[p.batch*args.OutStride.Batch+p.head*args.OutStride.Head+b.first*args.OutStride.Seq:]
 	if queries < columns {
 		clear(b.q)
 	}
-	p.set.copy2D(b.q, columns, 1, p.q[q*p.args.QStride.Seq:], 1, p.args.QStride.Seq, p.Size, queries)
-	clear(b.out)
+	p.set.copy2D(b.q, columns, 1, p.q[q*args.QStride.Seq:], 1, args.QStride.Seq, p.Size, queries)
+	scale := args.Scale
+	if args.Softcap != 0 {
+		scale /= args.Softcap
+	}
+	b.multiply(b.q, scale)
 	startSoftmax(b.highest, b.sum)
 	return b
 }
 
-// step takes n keys from first on into all blocks of queries.
-func (p *attentionPart) step(blocks []attentionBlock, first, n int) {
-	gather := func(to, from []float32, row, cols int) (rows []float32, stride int) {
+// multiply multiplies x by a number.
+func (b *attentionBlock) multiply(x []float32, by float32) {
+	if by == 1 {
+		return
+	}
+	b.scale[0] = by
+	b.set.BinaryRows(Mul, x, 0, Rows{x, 0, 1}, Rows{b.scale, 0, 0}, 1, len(x))
+}
+
+// step takes n keys from first on, of those before hi, into all blocks of queries.
+func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
+	// Rows that lie apart, often by a power of two, share few sets of the cache, and have a page each.
+	gather := func(to, from []float32, row, cols, width int) (rows []float32, stride int) {
 		from = from[first*row:]
-		if row == cols {
+		if cols == width && (row == cols || len(blocks) == 1) {
 			return from, row
 		}
-		// Rows that lie apart, often by a power of two, would share few sets of the cache.
-		p.set.copy2D(to, cols, 1, from, row, 1, n, cols)
-		return to, cols
+		p.set.copy2D(to, width, 1, from, row, 1, n, cols)
+		return to, width
 	}
-	keys, keyRow := gather(p.keys, p.k, p.args.KStride.Seq, p.Size)
-	values, valueRow := gather(p.values, p.v, p.args.VStride.Seq, p.ValueSize)
+	keys, keyRow := gather(p.keys, p.k, p.args.KStride.Seq, p.Size, p.Size)
+	values, valueRow := gather(p.values, p.v, p.args.VStride.Seq, p.ValueSize, p.valueRow())
 	for i := range blocks {
 		b := &blocks[i]
-		if lo, hi := p.args.Window.keys(b.first, b.queries, p.Keys); first >= hi || first+n <= lo {
+		blockLo, blockHi := p.args.Window.keys(b.first, b.queries, p.Keys)
+		if first >= blockHi || first+n <= blockLo {
 			continue
 		}
 		b.score(keys, keyRow, n)
 		b.mask(first, n)
-		p.set.softmaxStep(pointer(p.scores), b.columns, n, b.columns, pointerAt(p.keyBias, first), pointer(b.highest), pointer(b.sum), pointer(b.scale))
-		if b.started {
-			b.scaleOut()
-		}
+		p.set.softmaxStep(pointer(p.scores), n, b.columns, pointer(b.highest), pointer(b.sum), pointer(b.scale))
+		b.average(values, valueRow, n, first+n >= min(hi, blockHi))
 		b.started = true
-		b.average(values, valueRow, n)
 	}
 }
 
-// score computes the products of n keys with the queries: scores = scale·K·Qᵀ.
+// score computes the products of n keys with the queries: scores = K·Qᵀ.
 func (b *attentionBlock) score(keys []float32, keyRow, n int) {
-	args := GemmArgs{A: keys, ARow: keyRow, ACol: 1, C: b.scores, CRow: b.columns, Alpha: b.args.Scale}
-	if b.args.Softcap != 0 {
-		args.Alpha /= b.args.Softcap
-	}
-	b.product(&args, b.q, n, b.Size)
+	b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns, c: b.scores, cRow: b.columns})
 	if b.args.Softcap != 0 {
 		scores := b.scores[:n*b.columns]
 		b.set.Unary(Tanh, scores, scores)
-		b.scale[0] = b.args.Softcap
-		b.set.BinaryRows(Mul, scores, 0, Rows{scores, 0, 1}, Rows{b.scale, 0, 0}, 1, len(scores))
+		b.multiply(scores, b.args.Softcap)
 	}
 }
 
-// average adds the values of n keys, weighted by the scores: out += Vᵀ·scores.
-func (b *attentionBlock) average(values []float32, valueRow, n int) {
-	args := GemmArgs{A: values, ARow: 1, ACol: valueRow, C: b.out, CRow: b.columns, Alpha: 1, Residual: b.out, ResRow: b.columns}
-	b.product(&args, b.scores, b.ValueSize, n)
-}
-
-// product computes C[m, columns] from B[k, columns]. K is not cut: both of its kinds are short.
-func (b *attentionBlock) product(args *GemmArgs, operand []float32, m, k int) {
-	if m == 0 {
-		return
+// average adds the values of n keys, weighted by the scores, to the result: out = out·scale + scoresᵀ·V. Behind the last ones it
+// divides by the sums.
+func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
+	product := attentionProduct{m: b.queries, n: b.ValueSize, k: n, a: b.scores, aRow: 1, aCol: b.columns, b: values, bRow: valueRow, c: b.out, cRow: b.args.OutStride.Seq}
+	if b.started {
+		product.scale = b.scale
 	}
-	args.check(m, b.columns, k)
-	b.set.gemmPanel(&b.set.gemm, args, gemmPanel{rowHi: m, cols: b.columns, k: k, kBlock: max(k, 1), b: pointer(operand), bRow: b.columns})
-}
-
-// scaleOut multiplies each column of the result by its scale.
-func (b *attentionBlock) scaleOut() {
-	b.set.BinaryRows(Mul, b.out, b.columns, Rows{b.out, b.columns, 1}, Rows{b.scale, 0, 1}, b.ValueSize, b.columns)
-}
-
-// finish divides by the sums and writes the result.
-func (b *attentionBlock) finish() {
-	args := b.args
-	b.set.Unary(Reciprocal, b.scale, b.sum)
-	if args.NaNGuard {
-		for i, sum := range b.sum {
-			if sum == 0 {
-				b.scale[i] = 0
+	if last {
+		product.factor = b.highest // which has done its work
+		b.set.Unary(Reciprocal, product.factor, b.sum)
+		if b.args.NaNGuard {
+			for i, sum := range b.sum {
+				if sum == 0 {
+					product.factor[i] = 0
+				}
 			}
 		}
 	}
-	b.scaleOut()
-	out := args.Out[b.batch*args.OutStride.Batch+b.head*args.OutStride.Head+b.first*args.OutStride.Seq:]
-	b.set.copy2D(out, args.OutStride.Seq, 1, b.out, 1, b.columns, b.queries, b.ValueSize)
+	b.set.multiply(&product)
 }

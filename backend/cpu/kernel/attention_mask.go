@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 var negInf = float32(math.Inf(-1))
 
@@ -101,9 +104,14 @@ func (p *attentionPart) largest(x []float32, row, rows, cols int) float64 {
 	return largest
 }
 
-// mask adds to the scores of n keys what is not the same for all queries.
+// mask adds bias and masks to the scores of n keys.
 func (b *attentionBlock) mask(first, n int) {
 	args := b.args
+	if b.keyBias != nil {
+		if bias := b.keyBias[first:][:n]; slices.ContainsFunc(bias, func(x float32) bool { return x != 0 }) {
+			b.set.BinaryRows(Add, b.scores, b.columns, Rows{b.scores, b.columns, 1}, Rows{bias, 1, 0}, n, b.columns)
+		}
+	}
 	if args.Bias != nil && args.BiasStride.Query != 0 {
 		at, stride := b.at(args.BiasStride, b.first, first), args.BiasStride
 		b.set.copy2D(b.extra, b.columns, 1, args.Bias[at:], stride.Key, stride.Query, n, b.queries)

@@ -76,6 +76,8 @@ type Set struct {
 	gemmS8   gemmTile // four unsigned bytes of A against four signed of B
 	gemmBF16 gemmTile // pairs of bfloat16
 
+	attention attentionTile
+
 	quantize  quantizeFuncs
 	transpose transposeFunc
 	copyRows  unaryFunc
@@ -116,6 +118,7 @@ func genericVariants(s *Set) {
 	s.unary = unaryGeneric
 	s.binary = binaryGeneric
 	s.reduce = reduceGeneric
+	s.attention = attentionTileGeneric
 	s.softmax = softmaxGeneric
 	s.softmaxStep = softmaxStepGeneric
 	s.layerNorm = normGeneric(true)

@@ -37,6 +37,7 @@ func init() {
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
 		s.reduce = reduceAVX2
+		s.attention = attentionTileAVX2
 		s.softmax = softmaxAVX2
 		s.softmaxStep = softmaxStepAVX2
 		s.layerNorm = layerNormAVX2
@@ -55,6 +56,7 @@ func init() {
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
 		s.reduce = reduceAVX512
+		s.attention = attentionTileAVX512
 		s.softmax = softmaxAVX512
 		s.softmaxStep = softmaxStepAVX512
 		s.layerNorm = layerNormAVX512

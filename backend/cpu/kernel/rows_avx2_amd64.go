@@ -29,11 +29,6 @@ func reduceAVX2_ReduceMin(dst *float32, src *float32, srcRow int, rows int, cols
 //go:noescape
 func softmaxAVX2(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 
-// softmaxStepAVX2 is a softmaxStepFunc.
-//
-//go:noescape
-func softmaxStepAVX2(x *float32, xRow int, rows int, cols int, bias *float32, highest *float32, sum *float32, scale *float32)
-
 // layerNormAVX2 is a normFunc.
 //
 //go:noescape

@@ -29,11 +29,6 @@ func reduceAVX512_ReduceMin(dst *float32, src *float32, srcRow int, rows int, co
 //go:noescape
 func softmaxAVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 
-// softmaxStepAVX512 is a softmaxStepFunc.
-//
-//go:noescape
-func softmaxStepAVX512(x *float32, xRow int, rows int, cols int, bias *float32, highest *float32, sum *float32, scale *float32)
-
 // layerNormAVX512 is a normFunc.
 //
 //go:noescape

@@ -214,69 +214,14 @@ func TestSoftmax(t *testing.T) {
 		for _, cols := range rowSizes {
 			const rows = softmaxKinds
 			src, dst := random(r, rows*(cols+1)), newGuarded(rows*(cols+2), r.IntN(16))
-			columns := newGuarded(cols*(rows+3), 0)
 			for kind := range rows {
-				row := src.inner[kind*(cols+1):][:cols]
-				softmaxRow(kind, row)
-				for c, x := range row {
-					columns.inner[c*(rows+3)+kind] = x
-				}
+				softmaxRow(kind, src.inner[kind*(cols+1):][:cols])
 			}
 			s.Softmax(dst.inner, cols+2, src.inner, cols+1, rows, cols)
-			scratch := newGuarded(SoftmaxColumnsScratch(rows)/4, 0)
-			s.SoftmaxColumns(columns.inner, rows+3, cols, rows, bytesOfFloats(scratch.inner))
 			dst.checkGaps(t, "softmax", cols+2, cols)
-			columns.checkGaps(t, "softmax over columns", rows+3, rows)
-			scratch.check(t, "softmax over columns")
 			for kind := range rows {
 				for c, want := range softmaxFloat64(src.inner[kind*(cols+1):][:cols]) {
 					requireClose(t, want, dst.inner[kind*(cols+2)+c], 3e-7, "kind %d, %d of %d columns", kind, c, cols)
-					requireClose(t, want, columns.inner[c*(rows+3)+kind], 3e-7, "over columns: kind %d, %d of %d rows", kind, c, cols)
-				}
-			}
-		}
-	})
-}
-
-// TestSoftmaxStep feeds columns in blocks of rows, with a bias for each row.
-func TestSoftmaxStep(t *testing.T) {
-	eachLevel(t, func(t *testing.T, s *Set) {
-		r := newRand()
-		const rows, kinds = 75, softmaxKinds
-		for _, cols := range []int{1, 7, 8, 16, 33, 48} {
-			x, bias := newGuarded(rows*(cols+1), 1), random(r, rows)
-			scores := make([][]float32, cols)
-			for c := range cols {
-				column := random(r, rows).inner
-				softmaxRow(c%kinds, column)
-				scores[c] = make([]float32, rows)
-				for i := range rows {
-					x.inner[i*(cols+1)+c] = column[i]
-					scores[c][i] = column[i] + bias.inner[i]
-				}
-			}
-			state := newGuarded(3*cols, 2)
-			highest, sum, scale := state.inner[:cols], state.inner[cols:2*cols], state.inner[2*cols:]
-			startSoftmax(highest, sum)
-			sofar := make([]float64, cols*rows)
-			for lo := 0; lo < rows; lo += 30 {
-				hi := min(rows, lo+30)
-				s.softmaxStep(&x.inner[lo*(cols+1)], cols+1, hi-lo, cols, &bias.inner[lo], &highest[0], &sum[0], &scale[0])
-				for c := range cols {
-					for i := range hi {
-						if i < lo {
-							sofar[c*rows+i] *= float64(scale[c])
-						} else {
-							sofar[c*rows+i] = float64(x.inner[i*(cols+1)+c])
-						}
-					}
-				}
-			}
-			x.checkGaps(t, "softmax step", cols+1, cols)
-			state.check(t, "softmax step")
-			for c := range cols {
-				for i, want := range softmaxFloat64(scores[c]) {
-					requireClose(t, want, float32(sofar[c*rows+i]/float64(sum[c])), 1e-6, "%d columns: kind %d, row %d", cols, c%kinds, i)
 				}
 			}
 		}

@@ -8,28 +8,11 @@ func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, co
 	unaryRows(s.softmax, dst, dstRow, src, srcRow, rows, cols)
 }
 
-// SoftmaxColumnsScratch is the scratch memory of SoftmaxColumns in bytes.
-func SoftmaxColumnsScratch(cols int) int { return 3 * 4 * cols }
-
-// SoftmaxColumns is Softmax over each column of a rows × cols matrix, in place.
-func (s *Set) SoftmaxColumns(x []float32, row, rows, cols int, scratch []byte) {
-	if rows == 0 || cols == 0 {
-		return
-	}
-	_ = x[(rows-1)*row+cols-1]
-	state := floats(scratch, 3*cols)
-	highest, sum, scale := state[:cols], state[cols:2*cols], state[2*cols:]
-	startSoftmax(highest, sum)
-	s.softmaxStep(pointer(x), row, rows, cols, nil, pointer(highest), pointer(sum), pointer(scale))
-	s.Unary(Reciprocal, sum, sum)
-	s.BinaryRows(Mul, x, row, Rows{x, row, 1}, Rows{sum, 0, 1}, rows, cols)
-}
-
-// softmaxStepFunc takes one more block of scores into a softmax over columns that sees its rows block by block. For
-// each column it raises highest to the largest score, replaces the scores by e^(score + bias[row] − highest), adds
+// softmaxStepFunc takes one more block of scores into a softmax over the columns of a contiguous matrix that sees its rows
+// block by block. For each column it raises highest to the largest score, replaces the scores by e^(score − highest), adds
 // them to sum, which is brought to the new maximum first, and writes to scale by how much everything that was summed
-// under the old maximum has to be multiplied. bias may be nil. A column whose every score is -∞ has sum 0.
-type softmaxStepFunc func(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32)
+// under the old maximum has to be multiplied. The columns fill vectors. One whose every score is -∞ has sum 0.
+type softmaxStepFunc func(x *float32, rows, cols int, highest, sum, scale *float32)
 
 // startSoftmax sets the state of a softmax that has seen nothing. The maximum starts at the lowest finite number, so
 // that scores of -∞ give 0 and not -∞ − -∞.
@@ -56,25 +39,19 @@ func softmaxGeneric(dst *float32, dstRow int, src *float32, srcRow int, rows, co
 	}
 }
 
-func softmaxStepGeneric(x *float32, xRow, rows, cols int, bias, highest, sum, scale *float32) {
-	score := func(r, c int) float32 {
-		v := *offset(x, r*xRow+c)
-		if bias != nil {
-			v += *offset(bias, r)
-		}
-		return v
-	}
+func softmaxStepGeneric(x *float32, rows, cols int, highest, sum, scale *float32) {
 	for c := range cols {
 		old := *offset(highest, c)
 		now := old
 		for r := range rows {
-			now = max(now, score(r, c))
+			now = max(now, *offset(x, r*cols+c))
 		}
 		factor := math.Exp(float64(old - now))
 		total := factor * float64(*offset(sum, c))
 		for r := range rows {
-			e := float32(math.Exp(float64(score(r, c) - now)))
-			*offset(x, r*xRow+c) = e
+			score := offset(x, r*cols+c)
+			e := float32(math.Exp(float64(*score - now)))
+			*score = e
 			total += float64(e)
 		}
 		*offset(highest, c), *offset(sum, c), *offset(scale, c) = now, float32(total), float32(factor)
