@@ -2,6 +2,8 @@ package rlxc
 
 import (
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/ir"
@@ -24,6 +26,9 @@ var (
 	// ErrMemory: the plan needs more than the memory limit.
 	ErrMemory = errors.New("memory limit")
 )
+
+// closedError is what the use of a closed model, program or session gives.
+func closedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
 
 // kindError adds a kind to an error without changing its text.
 type kindError struct {

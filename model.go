@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
@@ -37,6 +38,8 @@ type Tensors map[string]*Tensor
 type Model struct {
 	file  source
 	graph *ir.Graph // lowered, with everything that level 0 runs
+
+	closed atomic.Bool
 }
 
 // ValueInfo describes an input or output of a model.
@@ -183,4 +186,9 @@ func (m *Model) Dims() []string { return m.graph.FreeSymbols() }
 func (m *Model) Graph() *ir.Graph { return m.graph }
 
 // Close ends the use of the model. Programs compiled from it go on.
-func (m *Model) Close() error { return m.file.Close() }
+func (m *Model) Close() error {
+	if m.closed.Swap(true) {
+		return closedError("model")
+	}
+	return m.file.Close()
+}

@@ -1,9 +1,12 @@
 package rlxc
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rlxc/rlxc/backend"
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
@@ -59,10 +62,12 @@ type Program struct {
 	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
 	regions map[*ir.Graph]*Program
 	stats   CompileStats
+	tables  [][]byte // large constants that runs look rows up in
 
-	mu    sync.Mutex
-	bound []*lru[*binding] // by stage
-	users int
+	mu     sync.Mutex
+	bound  []*lru[*binding] // by stage
+	users  int              // its sessions, and itself until it is closed
+	closed atomic.Bool
 }
 
 // CompileStats say what compiling did.
@@ -84,13 +89,16 @@ const maxBindings = 32
 
 // Compile makes a program of the model.
 func (m *Model) Compile(o CompileOptions) (*Program, error) {
+	if m.closed.Load() {
+		return nil, closedError("model")
+	}
 	if o.Backend == "" {
 		o.Backend = "cpu"
 	}
 	o.MemoryLimit = memoryLimit(o.MemoryLimit)
 	o.Verify = o.Verify || os.Getenv(EnvVerify) == "1"
 	dev, err := backend.Open(o.Backend, backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile,
-		Precision: o.Precision, Weights: o.Weights})
+		Precision: o.Precision, Weights: o.Weights, Release: m.releaser()})
 	if err != nil {
 		return nil, withKind(ErrNoDevice, err)
 	}
@@ -128,6 +136,7 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) 
 	if o.MarkAll {
 		markAll(g)
 	}
+	m.copySmall(g)
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
@@ -155,7 +164,7 @@ func fixDims(g *ir.Graph, dims map[string]int) error {
 	m := map[string]ir.Dim{}
 	free := g.FreeSymbols()
 	for name, n := range dims {
-		if !contains(free, name) {
+		if !slices.Contains(free, name) {
 			return withKind(ErrInput, fmt.Errorf("the model has no dimension %q: it has %v", name, free))
 		}
 		if n < 0 {
@@ -164,15 +173,6 @@ func fixDims(g *ir.Graph, dims map[string]int) error {
 		m[name] = ir.N(n)
 	}
 	return bindError(g.Subst(m))
-}
-
-func contains(list []string, name string) bool {
-	for _, x := range list {
-		if x == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Stats says what compiling did.
@@ -189,6 +189,14 @@ func (p *Program) Graph() *ir.Graph { return p.graph }
 
 // Close ends the use of the program. Sessions go on.
 func (p *Program) Close() error {
+	if p.closed.Swap(true) {
+		return closedError("program")
+	}
+	return p.leave()
+}
+
+// leave ends one use; the last one gives all back.
+func (p *Program) leave() error {
 	p.mu.Lock()
 	p.users--
 	last := p.users == 0
@@ -196,10 +204,7 @@ func (p *Program) Close() error {
 	if !last {
 		return nil
 	}
-	if err := p.device.Close(); err != nil {
-		return err
-	}
-	return p.file.Close()
+	return errors.Join(p.device.Close(), p.file.Close())
 }
 
 // A binding is a stage with all sizes fixed: planned, and ready to be attached to a session's memory.

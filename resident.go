@@ -11,7 +11,6 @@ import (
 type ResidentParts struct {
 	// File is the pages of the model's file that runs read. Of an ONNX file what is packed is not needed again; the rest is read,
 	// but of a table of embeddings only the pages around the rows that are looked up: as many as rows drawn at random touch.
-	// A compiled file counts whole: few rows are enough to bring most of it, in the large pieces that it was written in.
 	File int64 `json:"file"`
 	// Packed is the weights laid out for the kernels, where the file does not hold them so.
 	Packed int64 `json:"packed"`
@@ -26,9 +25,10 @@ const (
 	// Measured on linux/amd64.
 	runtimeBytes = 18 << 20
 	// faultAround is how much of a mapped file one page fault brings: Linux maps the pages around it that are in the page
-	// cache too (fault_around_bytes, whose default this is).
+	// cache too (fault_around_bytes, whose default this is). From 6.18 on it maps the whole piece in which the page cache holds
+	// the file: up to 2 MB where the file was written so. Package artifact writes tables in small pieces.
 	faultAround = 64 << 10
-	// worthFreeing is how much must have been packed for what that left behind to be collected at once.
+	// worthFreeing is how much garbage packing makes before it is collected at once.
 	worthFreeing = 16 << 20
 	// slack is how much less than an earlier run one must need for the file's pages to be given back: backend cpu keeps as much
 	// of an arena.
@@ -47,8 +47,6 @@ func (p *Program) resident(g *ir.Graph, arena int64) ResidentParts {
 			parts.File += int64(len(v.Packed.Data.Bytes()))
 		case v.Packed != nil:
 			parts.Packed += int64(len(v.Packed.Data.Bytes()))
-		case compiled:
-			parts.File += int64(len(v.Const.Bytes()))
 		default:
 			parts.File += touched(v)
 		}
@@ -59,62 +57,81 @@ func (p *Program) resident(g *ir.Graph, arena int64) ResidentParts {
 // touched is the number of bytes of a constant that a run brings into memory: all, unless it only looks rows up.
 func touched(v *ir.Value) int64 {
 	size := int64(len(v.Const.Bytes()))
+	if !isTable(v) {
+		return size
+	}
 	missed := 1.0 // the share that no row brings
 	for _, u := range v.Uses {
-		rows := 0
-		switch op := u.Node.Op.(type) {
-		case ir.Gather:
-			if u.Index == 0 && op.Axis == 0 {
-				rows = elements(u.Node.Inputs[1])
-			}
-		case ir.Embedding:
-			if u.Index >= ir.EmbeddingTable && u.Index+1 < len(u.Node.Inputs) {
-				rows = elements(u.Node.Inputs[u.Index+1])
-			}
-		}
-		if rows == 0 || size <= faultAround {
-			return size
-		}
+		rows := u.Rows().Type.Sizes().Elements()
 		missed *= math.Pow(1-faultAround/float64(size), float64(rows))
 	}
 	return int64(float64(size) * (1 - missed))
 }
 
-// elements is the number of rows that an operand of indices looks up; 0 where there is none: rows in order, or all.
-func elements(index *ir.Value) int {
-	if index == nil {
-		return 0
+// isTable reports whether runs look up so few rows of a constant that it need not be in memory whole.
+func isTable(v *ir.Value) bool { return v.IsTable() && len(v.Const.Bytes()) > faultAround }
+
+// releaser gives what backend.Options.Release is: the pages that a weight of the file took go at once, a weight on the heap
+// when enough of them have become garbage.
+func (m *Model) releaser() func(weight []byte) {
+	garbage := 0
+	return func(weight []byte) {
+		if m.file.EvictPart(weight) {
+			return
+		}
+		if garbage += len(weight); garbage >= worthFreeing {
+			debug.FreeOSMemory()
+			garbage = 0
+		}
 	}
-	return index.Type.Sizes().Elements()
+}
+
+// copySmall makes copies of the small constants of an ONNX file, so that packing and running do not bring the pages around each,
+// and gives back what lowering and rewriting have looked at. A compiled file has them among what each run reads.
+func (m *Model) copySmall(g *ir.Graph) {
+	if _, compiled := m.file.(*compiledSource); compiled {
+		return
+	}
+	for _, v := range g.Consts() {
+		if v.Const != nil && len(v.Const.Bytes()) <= faultAround {
+			v.Const = v.Const.Clone()
+			m.file.Evict() // or the pages around all of them would be there at once
+		}
+	}
 }
 
 // tidy gives back what compiling took and no run needs: the file's pages, which packing has read, and weights on their way to
 // their packed form.
 func (p *Program) tidy() {
+	packed := 0
+	for _, v := range p.graph.Consts() {
+		switch {
+		case v.Packed != nil:
+			packed += len(v.Packed.Data.Bytes())
+		case isTable(v):
+			p.tables = append(p.tables, v.Const.Bytes())
+		}
+	}
 	if p.stats.Packed == 0 {
 		return
 	}
 	p.file.Evict()
-	packed := 0
-	for _, v := range p.graph.Consts() {
-		if v.Packed != nil {
-			packed += len(v.Packed.Data.Bytes())
-		}
-	}
 	if packed >= worthFreeing {
 		debug.FreeOSMemory()
 	}
 }
 
 // settle follows the sizes of runs: after much smaller ones the rows that larger ones have looked up leave memory, as the
-// rest of their arena does. A compiled file's weights are all needed at any size, and stay.
+// rest of their arena does.
 func (s *Session) settle(need *ResidentParts) {
 	if need == nil {
 		return // of another backend
 	}
 	now := need.Arena + need.File
-	if _, compiled := s.p.file.(*compiledSource); !compiled && now+slack < s.held {
-		s.p.file.Evict()
+	if now+slack < s.held {
+		for _, t := range s.p.tables {
+			s.p.file.EvictPart(t)
+		}
 		s.held = now
 	}
 	s.held = max(s.held, now)

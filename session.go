@@ -28,15 +28,19 @@ type Session struct {
 	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
 	seen []tensor.Shape
 	held int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+
+	closed bool
 }
 
 // NewSession makes a session. It takes memory on its first run.
 func (p *Program) NewSession() (*Session, error) {
-	s := p.session()
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return nil, closedError("program")
+	}
 	p.users++
-	p.mu.Unlock()
-	return s, nil
+	return p.session(), nil
 }
 
 func (p *Program) session() *Session {
@@ -51,8 +55,12 @@ func (p *Program) session() *Session {
 
 // Close ends the use of the session and of the tensors that it gave.
 func (s *Session) Close() error {
+	if s.closed {
+		return closedError("session")
+	}
+	s.closed = true
 	s.release()
-	return s.p.Close()
+	return s.p.leave()
 }
 
 // release gives the memory back, that of the regions too.
@@ -80,6 +88,9 @@ func (s *Session) MemoryBytes() int64 {
 // Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
 // at shapes like the last run's allocates nothing.
 func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
+	if s.closed {
+		return nil, closedError("session")
+	}
 	if err := s.order(inputs); err != nil {
 		return nil, withKind(ErrInput, err)
 	}

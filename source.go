@@ -16,8 +16,10 @@ import (
 type source interface {
 	Name() string
 	Close() error
-	// Evict tells the system that the file's pages are not needed for now.
+	// Evict tells the system that the file's pages are not needed for now; EvictPart those around some bytes, and reports whether
+	// they lie in the file.
 	Evict()
+	EvictPart(part []byte) bool
 	retain()
 	// graph makes the program anew: the caller may change it.
 	graph() (*ir.Graph, error)
@@ -44,6 +46,10 @@ type compiledSource struct {
 func (s *compiledSource) Name() string { return s.name }
 
 func (s *compiledSource) retain() { s.Mapping.Retain() }
+
+func (s *compiledSource) Evict() { s.Mapping.Evict(s.Bytes()) }
+
+func (s *compiledSource) EvictPart(part []byte) bool { return s.Mapping.Evict(part) }
 
 // graph decodes the program and gives its kept operators their meaning.
 func (s *compiledSource) graph() (*ir.Graph, error) {
@@ -111,6 +117,9 @@ func (m *Model) VerifyFile() error {
 // Save writes the program as a compiled file, which opens without packing and whose pages processes share. The file appears
 // whole or not at all.
 func (p *Program) Save(path string) error {
+	if p.closed.Load() {
+		return closedError("program")
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".rlxc-*")
 	if err != nil {
 		return err

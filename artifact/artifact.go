@@ -26,6 +26,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,6 +47,9 @@ const (
 	alignment  = 64
 	// maxHeader bounds what is decoded before anything is known of a file.
 	maxHeader = 256 << 20
+	// tablePiece is the size in which tables are written of which runs look up few rows. Linux keeps a file in its page cache in
+	// pieces as large as the writes that made it, and brings a whole one with each row; weights want large ones.
+	tablePiece = 64 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -62,7 +66,7 @@ type Info struct {
 
 // Write writes a program.
 func Write(w io.Writer, g *ir.Graph, info Info) error {
-	var contents [][]byte
+	var contents []content
 	numbers := map[*byte]int{} // one section for bytes that several values share
 	h := &Header{Target: info.Target, Source: info.Source, Level: uint32(info.Level)}
 	h.Ir = g.Encode(func(v *ir.Value) int {
@@ -84,7 +88,7 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 		for _, n := range t.Shape() {
 			s.Shape = append(s.Shape, int64(n))
 		}
-		h.Sections, contents = append(h.Sections, s), append(contents, data)
+		h.Sections, contents = append(h.Sections, s), append(contents, content{data, v.IsTable()})
 		return len(contents) - 1
 	})
 	header, size, err := layOut(h)
@@ -105,15 +109,27 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 	if err := errors.Join(put(prefix), put(header)); err != nil {
 		return err
 	}
-	for i, data := range contents {
+	for i, c := range contents {
 		if err := put(make([]byte, h.Sections[i].Offset-at)); err != nil {
 			return err
 		}
-		if err := put(data); err != nil {
-			return err
+		piece := max(1, len(c.data))
+		if c.table {
+			piece = tablePiece
+		}
+		for part := range slices.Chunk(c.data, piece) {
+			if err := put(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// content is what a section holds.
+type content struct {
+	data  []byte
+	table bool
 }
 
 // layOut gives the sections their offsets and encodes the header. Offsets are varints: a header that grows moves them, so

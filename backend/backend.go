@@ -26,6 +26,8 @@ type Options struct {
 	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
 	// those weights are stored: tensor.F32 or tensor.Invalid for what the model has, or one of those that the backend lists.
 	Precision, Weights tensor.DType
+	// Release, if not nil, is told of each weight that Prepare has laid out for the kernels and that nothing reads any more.
+	Release func(weight []byte)
 }
 
 // A Backend makes devices of one kind.

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -122,12 +123,17 @@ func (m *Model) Retain() *Model {
 	return m
 }
 
-// Evict tells the system that the model's files are not needed in memory for now; what is touched again comes back from
-// them.
+// Evict tells the system that all of the model's files are not needed in memory for now; what is touched again comes back
+// from them.
 func (m *Model) Evict() {
 	for _, f := range m.files {
-		f.Evict()
+		f.Evict(f.Bytes())
 	}
+}
+
+// EvictPart is Evict for some bytes, such as a tensor's. It reports whether they lie in one of the files.
+func (m *Model) EvictPart(part []byte) bool {
+	return slices.ContainsFunc(m.files, func(f *tensor.Mapping) bool { return f.Evict(part) })
 }
 
 // Close ends one use; the last one unmaps the files.

@@ -35,7 +35,7 @@ func Map(f *os.File) (*Mapping, error) {
 	}
 	if data, err := mapFile(f, size); err == nil {
 		m := InMemory(data)
-		m.unmap = unmapFile
+		m.unmap = unmap
 		return m, nil
 	}
 	// Some file systems cannot map.
@@ -56,12 +56,22 @@ func InMemory(data []byte) *Mapping {
 // Bytes are the contents of the file, valid until the last Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
-// Evict tells the system that the pages are not needed for now, so that they do not count as resident memory; they come
-// back from the file when they are touched. It does nothing where the bytes are ordinary memory.
-func (m *Mapping) Evict() {
-	if m.unmap != nil && len(m.data) > 0 {
-		evictFile(m.data)
+// Evict tells the system that the pages around a part of the mapping are not needed for now, so that they do not count as
+// resident memory; they come back from the file when they are touched. It reports whether the part lies in the mapping, and
+// does nothing where the bytes are ordinary memory.
+func (m *Mapping) Evict(part []byte) bool {
+	if len(part) == 0 || len(m.data) == 0 {
+		return false
 	}
+	at := uintptr(unsafe.Pointer(&part[0])) - uintptr(unsafe.Pointer(&m.data[0])) // below the mapping it wraps around
+	if at >= uintptr(len(m.data)) {
+		return false
+	}
+	if m.unmap != nil {
+		page := os.Getpagesize()
+		evictFile(m.data[int(at)&^(page-1) : int(at)+len(part)])
+	}
+	return true
 }
 
 // Retain adds a user, who must call Close.

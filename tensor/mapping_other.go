@@ -9,7 +9,9 @@ import (
 
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func unmapFile([]byte) error { return nil }
+func mapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmap([]byte) error { return nil }
 
 func evictFile([]byte) {}
 

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -40,6 +41,25 @@ func TestMappingOfNothingAndOfAFolder(t *testing.T) {
 	require.NoError(t, m.Close())
 	_, err = mapPath(t, dir)
 	require.ErrorContains(t, err, "not a regular file")
+}
+
+func TestEvict(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights")
+	want := bytes.Repeat([]byte("weights "), 1<<15)
+	require.NoError(t, os.WriteFile(path, want, 0o600))
+	m, err := mapPath(t, path)
+	require.NoError(t, err)
+	defer m.Close()
+	for _, part := range [][]byte{m.Bytes(), m.Bytes()[5000:5001], m.Bytes()[len(want)-1:]} {
+		require.True(t, m.Evict(part))
+		require.Equal(t, want, m.Bytes(), "the pages come back")
+	}
+	for _, part := range [][]byte{nil, m.Bytes()[:0], want} {
+		require.False(t, m.Evict(part))
+	}
+	kept := InMemory(want)
+	require.True(t, kept.Evict(want[3:]))
+	require.Equal(t, byte('w'), want[8], "ordinary memory stays")
 }
 
 func TestReleasePages(t *testing.T) {

@@ -12,7 +12,12 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-func unmapFile(data []byte) error { return unix.Munmap(data) }
+// mapMemory gives zeroed memory.
+func mapMemory(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+func unmap(data []byte) error { return unix.Munmap(data) }
 
 // evictFile may fail without harm: it is advice.
 func evictFile(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"unsafe"
@@ -20,7 +21,10 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&base)), size), nil
 }
 
-func unmapFile(data []byte) error {
+// mapMemory leaves memory to Go.
+func mapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmap(data []byte) error {
 	return os.NewSyscallError("UnmapViewOfFile", syscall.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))))
 }
 

@@ -1,11 +1,18 @@
 package tensor
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
 
 // A Slab is memory for many buffers that are made one after the other and live as long as each other, such as the weights
 // of a model. It asks for huge pages: weights are read from end to end in every run, and a small page every 4 KiB costs more
-// than the reading. The zero value is ready for use.
-type Slab struct{ free []byte }
+// than the reading. And it takes them from the system where it can, not from Go's heap, which would let as much garbage
+// gather beside them before it collects. The zero value is ready for use.
+type Slab struct {
+	free   []byte
+	chunks [][]byte // of the system
+}
 
 const (
 	hugePage  = 2 << 20
@@ -19,18 +26,44 @@ func (s *Slab) Take(n int) []byte {
 		if size < hugePage && s.free == nil {
 			return AlignedBytes(n) // a small model does not want large pages
 		}
-		chunk := max(slabChunk, (size+hugePage-1)&^(hugePage-1))
-		raw := make([]byte, chunk+hugePage)
-		skip := int(-uintptr(unsafe.Pointer(&raw[0])) & (hugePage - 1))
-		s.free = raw[skip : skip+chunk]
-		adviseHuge(s.free)
+		s.grow(max(slabChunk, (size+hugePage-1)&^(hugePage-1)))
 	}
 	b := s.free[:n:n]
 	s.free = s.free[size:]
 	return b
 }
 
+// grow takes a chunk that starts on a large page.
+func (s *Slab) grow(chunk int) {
+	s.Trim()
+	raw, err := mapMemory(chunk + hugePage)
+	if err == nil {
+		s.chunks = append(s.chunks, raw)
+	} else {
+		raw = make([]byte, chunk+hugePage)
+	}
+	skip := int(-uintptr(unsafe.Pointer(&raw[0])) & (hugePage - 1))
+	s.free = raw[skip : skip+chunk]
+	adviseHuge(s.free)
+}
+
 // Tensor is Take for a tensor.
 func (s *Slab) Tensor(d DType, shape ...int) *Tensor {
 	return &Tensor{dtype: d, shape: Shape(shape).Clone(), data: s.Take(d.Bytes(Shape(shape).Elements()))}
+}
+
+// Trim gives back to the system what no buffer has taken: a large page reaches beyond the last one.
+func (s *Slab) Trim() {
+	ReleasePages(s.free)
+	s.free = nil
+}
+
+// Close gives all buffers back: they must not be touched any more.
+func (s *Slab) Close() error {
+	var errs []error
+	for _, c := range s.chunks {
+		errs = append(errs, unmap(c))
+	}
+	*s = Slab{}
+	return errors.Join(errs...)
 }

@@ -31,4 +31,8 @@ func TestSlab(t *testing.T) {
 	x := s.Tensor(F32, 3, 5)
 	require.Equal(t, "f32[3,5]", x.String())
 	require.Len(t, Of[float32](x), 15)
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close(), "there is nothing left to give back")
+	require.Len(t, s.Take(slabChunk), slabChunk, "and it starts anew")
+	require.NoError(t, s.Close())
 }

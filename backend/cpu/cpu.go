@@ -27,12 +27,14 @@ func init() {
 
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
-	set    *kernel.Set
-	pool   *kernel.Pool
-	times  bool   // instances keep the times of their steps
-	format format // of float32 weights
-	target *target.Target
-	rows   [ir.NumKinds]row
+	set     *kernel.Set
+	pool    *kernel.Pool
+	times   bool                // instances keep the times of their steps
+	format  format              // of float32 weights
+	release func(weight []byte) // backend.Options.Release
+	weights tensor.Slab         // as Prepare has packed them
+	target  *target.Target
+	rows    [ir.NumKinds]row
 }
 
 // Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
@@ -55,7 +57,10 @@ func Open(o backend.Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o)}
+	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: o.Release}
+	if d.release == nil {
+		d.release = func([]byte) {}
+	}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine}
 	for k := range d.rows {
@@ -73,10 +78,10 @@ func (d *Device) Target() *target.Target { return d.target }
 // Threads is the number of workers.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-// Close ends the workers.
+// Close ends the workers and the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
-	return nil
+	return d.weights.Close()
 }
 
 // NewMemory implements backend.Device.

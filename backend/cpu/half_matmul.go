@@ -25,7 +25,9 @@ func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool
 		}
 		return d.pack(slab, d.formatFor(k), w, transposed)
 	}
-	p := d.pack(new(tensor.Slab), formatF32, widenConst(d.set, w), transposed)
+	var own tensor.Slab
+	defer own.Close()
+	p := d.pack(&own, formatF32, widenConst(d.set, w), transposed)
 	data, wide := slab.Tensor(w.DType(), p.Data.Shape()...), tensor.Of[float32](p.Data)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), wide)
 	return &ir.Packed{Layout: halfLayout(w.DType(), p.Layout), Data: data}

@@ -12,12 +12,13 @@ import (
 // odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	packed := map[packKey]*ir.Value{}
-	var slab tensor.Slab
-	count, err := d.packQMatMul(g, &slab)
+	slab := &d.weights
+	defer slab.Trim()
+	count, err := d.packQMatMul(g, slab)
 	if err != nil {
 		return 0, err
 	}
-	blocks, err := d.packNBits(g, &slab)
+	blocks, err := d.packNBits(g, slab)
 	if err != nil {
 		return 0, err
 	}
@@ -27,12 +28,14 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 			continue
 		}
 		if w := n.Inputs[ir.MatMulB]; w.Packed != nil {
-			again, err := d.adopt(&slab, w, n.Op.(ir.MatMul).TransB)
+			old := w.Packed.Data
+			again, err := d.adopt(slab, w, n.Op.(ir.MatMul).TransB)
 			if err != nil {
 				return 0, n.Fail(err)
 			}
 			if again {
 				count++
+				d.release(old.Bytes())
 			}
 			continue
 		}
@@ -43,11 +46,11 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		v := packed[key]
 		if v == nil {
 			v = g.NewValue(w.Name, w.Type)
-			v.Packed = d.packWeight(&slab, w.Const, key.transposed)
+			v.Packed = d.packWeight(slab, w.Const, key.transposed)
 			packed[key] = v
 			count++
 		}
-		n.SetInput(ir.MatMulB, v)
+		d.replace(g, n, ir.MatMulB, v)
 	}
 	for _, v := range g.Consts() {
 		if v.Const != nil && !onlyGathered(v) {
@@ -55,6 +58,21 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		}
 	}
 	return count, nil
+}
+
+// replace makes operand i of n a packed weight, and lets go of the plain one when nothing else reads it.
+func (d *Device) replace(g *ir.Graph, n *ir.Node, i int, packed *ir.Value) {
+	w := n.Inputs[i]
+	n.SetInput(i, packed)
+	if len(w.Uses) > 0 || g.IsOutput(w) {
+		return
+	}
+	data := w.Const
+	if data == nil {
+		data = w.Packed.Data
+	}
+	w.Const, w.Packed = nil, nil
+	d.release(data.Bytes())
 }
 
 // onlyGathered reports whether a table is read by rows of bytes alone, as embeddings are: it may then stay where the file

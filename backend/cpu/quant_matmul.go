@@ -445,7 +445,7 @@ func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err err
 			packed[key] = v
 			count++
 		}
-		n.SetInput(ir.QMatMulB, v)
+		d.replace(g, n, ir.QMatMulB, v)
 	}
 	return count, nil
 }

@@ -80,7 +80,7 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, scales, zeros) })
 		v := g.NewValue(w.Name, w.Type)
 		v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}
-		n.SetInput(ir.NBitsCodes, v)
+		d.replace(g, n, ir.NBitsCodes, v)
 		count++
 	}
 	return count, nil

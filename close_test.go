@@ -1,0 +1,46 @@
+package rlxc
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestClosed: what is closed says so, and what others still use goes on.
+func TestClosed(t *testing.T) {
+	before := runtime.NumGoroutine()
+	m, err := Open(saved(t, CompileOptions{}))
+	require.NoError(t, err)
+	p, err := m.Compile(CompileOptions{Threads: runtime.NumCPU()})
+	require.NoError(t, err)
+	a, err := p.NewSession()
+	require.NoError(t, err)
+	b, err := p.NewSession()
+	require.NoError(t, err)
+
+	require.NoError(t, m.Close())
+	require.ErrorIs(t, m.Close(), os.ErrClosed)
+	_, err = m.Compile(CompileOptions{})
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.Close(), os.ErrClosed)
+	_, err = p.NewSession()
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.ErrorIs(t, p.Save(filepath.Join(t.TempDir(), "x.rlxc")), os.ErrClosed)
+
+	in := encoderInputs(1, 8)
+	_, err = a.Run(context.Background(), in)
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.ErrorIs(t, a.Close(), os.ErrClosed)
+	_, err = a.Run(context.Background(), in)
+	require.ErrorIs(t, err, os.ErrClosed)
+	_, err = b.Run(context.Background(), in)
+	require.NoError(t, err, "the file stays mapped for b")
+	require.NoError(t, b.Close())
+	require.Equal(t, before, runtime.NumGoroutine(), "the workers have ended")
+}
