@@ -67,7 +67,7 @@ M is a model file, a folder that holds model.onnx, or the name of a built-in mod
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
 	root.AddCommand(runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), modelsCommand(), devicesCommand(), knobsCommand())
+		benchWorkerCommand(), quantizeCommand(), modelsCommand(), devicesCommand(), knobsCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
@@ -104,10 +106,24 @@ func makeModels(dir string) error {
 				}
 			}
 		}),
+		writeExamples(filepath.Join(dir, "examples.npz")),
 		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
 		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
 		os.WriteFile(filepath.Join(dir, "empty.onnx"), nil, 0o644),
 	)
+}
+
+// writeExamples writes a batch of 20 rows for a tiny model.
+func writeExamples(file string) error {
+	in := rlxc.Tensors{}
+	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
+		in[name] = tensor.New(tensor.I64, 20, 7)
+	}
+	for i := range in["input_ids"].Len() {
+		in["input_ids"].SetInt64(i, int64(i*i%50))
+		in["attention_mask"].SetInt64(i, 1)
+	}
+	return writeOutputs(file, slices.Sorted(maps.Keys(in)), in)
 }
 
 func must[T any](v T, err error) T {

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// rowsPerRun is how many rows of a batch of examples run at a time: what is looked at inside the model is held in memory.
+const rowsPerRun = 8
+
+// examples gathers inputs for the model: of --calibrate, recorded, or made up.
+func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCase, error) {
+	if q.calibrate == "" {
+		v := &validation{options: q.options, against: choice{value: evaluation}, shapes: q.shapes}
+		return v.cases(src, e)
+	}
+	if len(q.shapes) > 0 {
+		return nil, usagef("--shapes makes inputs up, and --calibrate gives them: leave out one")
+	}
+	var batches []rlxc.Tensors
+	var err error
+	switch filepath.Ext(q.calibrate) {
+	case ".npz":
+		batches, err = readExamples(q.calibrate, e.Inputs())
+	case ".txt":
+		batches, err = q.tokenizeLines(c, src, e)
+	default:
+		return nil, usagef("--calibrate %s: the file's name must end in .npz or .txt", q.calibrate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var cases []testCase
+	for _, batch := range batches {
+		for _, in := range cut(batch, e.Inputs()) {
+			cases = append(cases, testCase{set: "run " + strconv.Itoa(len(cases)), inputs: in})
+		}
+	}
+	return cases, nil
+}
+
+// tokenizeLines makes a run of each line of a file, so that none is padded to the length of others.
+func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (runs []rlxc.Tensors, err error) {
+	data, err := os.ReadFile(q.calibrate)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		q.text.texts = []string{line}
+		in, err := q.text.tokenize(c, src, e)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, in)
+	}
+	if runs == nil {
+		return nil, fmt.Errorf("%s holds no text: write one on each line", q.calibrate)
+	}
+	return runs, nil
+}
+
+// readExamples reads an archive with an array for each input, of the input's rank for one run, or of one more for several.
+func readExamples(file string, infos []rlxc.ValueInfo) ([]rlxc.Tensors, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	arrays := rlxc.Tensors{}
+	for _, a := range list {
+		if !slices.Contains(namesOf(infos), a.Name) {
+			return nil, fmt.Errorf("%s: the model has no input %q: it takes %s", file, a.Name, strings.Join(namesOf(infos), ", "))
+		}
+		arrays[a.Name] = a.Tensor
+	}
+	runs := []rlxc.Tensors{}
+	for i, v := range infos {
+		t := arrays[v.Name]
+		if t == nil {
+			return nil, fmt.Errorf("%s: there is no array for input %q: the model takes %s", file, v.Name, infoText(v))
+		}
+		several := t.Rank() == len(v.Shape)+1
+		switch {
+		case t.DType() != v.DType:
+			return nil, fmt.Errorf("%s: array %q is %v, the model takes %s: convert it", file, v.Name, t, infoText(v))
+		case !several && t.Rank() != len(v.Shape):
+			return nil, fmt.Errorf("%s: array %q is %v, the model takes %s, or one axis more for several runs", file, v.Name, t, infoText(v))
+		}
+		count := 1
+		if several {
+			count = t.Shape()[0]
+		}
+		if i == 0 {
+			for range count {
+				runs = append(runs, rlxc.Tensors{})
+			}
+		}
+		if count != len(runs) {
+			return nil, fmt.Errorf("%s: array %q, %v, holds %d runs, and %q holds %d", file, v.Name, t, count, infos[0].Name, len(runs))
+		}
+		if t.Len() == 0 {
+			return nil, fmt.Errorf("%s: array %q is %v: it is empty", file, v.Name, t)
+		}
+		if k := slices.IndexFunc(numbers(t), func(x float64) bool { return x-x != 0 }); k >= 0 {
+			return nil, fmt.Errorf("%s: array %q holds %v at %v", file, v.Name, numbers(t)[k], position(k, t.Shape()))
+		}
+		for k := range runs {
+			runs[k][v.Name] = t
+			if several {
+				runs[k][v.Name] = part(t, k, k+1).Reshape(t.Shape()[1:]...)
+			}
+		}
+	}
+	return runs, nil
+}
+
+// part copies the elements from index low to high of the first axis.
+func part(t *tensor.Tensor, low, high int) *tensor.Tensor {
+	shape := t.Shape().Clone()
+	row := len(t.Bytes()) / shape[0]
+	shape[0] = high - low
+	out := tensor.New(t.DType(), shape...)
+	copy(out.Bytes(), t.Bytes()[low*row:])
+	return out
+}
+
+// cut makes runs of a few rows of a batch, if the inputs' first dimension is one that is free and the same for all.
+func cut(batch rlxc.Tensors, infos []rlxc.ValueInfo) []rlxc.Tensors {
+	rows := 0
+	for i, v := range infos {
+		t := batch[v.Name]
+		if len(v.Shape) == 0 || v.Shape[0] != infos[0].Shape[0] || !slices.Contains(freeDims(infos), v.Shape[0]) || i > 0 && t.Shape()[0] != rows {
+			return []rlxc.Tensors{batch}
+		}
+		rows = t.Shape()[0]
+	}
+	var out []rlxc.Tensors
+	for low := 0; low < rows; low += rowsPerRun {
+		in := rlxc.Tensors{}
+		for name, t := range batch {
+			in[name] = part(t, low, min(low+rowsPerRun, rows))
+		}
+		out = append(out, in)
+	}
+	return out
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/quantize"
+)
+
+// A quantization is the command line of quantize.
+type quantization struct {
+	*options
+	forms     map[quantize.Form]*bool
+	output    string
+	calibrate string
+	text      textOptions
+	shapes    shapes
+}
+
+// formFlags are the flags that choose a form.
+var formFlags = []struct {
+	form  quantize.Form
+	usage string
+}{
+	{quantize.Dynamic, "int8 weights; activations are rounded to 8 bits by the range that each run finds"},
+	{quantize.QDQ, "int8 weights; activations are rounded to 8 bits by ranges that --calibrate gives"},
+	{quantize.Int4, "4-bit weights in blocks of 32; activations are rounded to 8 bits by blocks"},
+}
+
+func quantizeCommand() *cobra.Command {
+	q := &quantization{options: newOptions(), forms: map[quantize.Form]*bool{}}
+	c := &cobra.Command{
+		Use:   "quantize M -o F",
+		Short: "write a model with weights of 8 or 4 bits",
+		Long: `quantize writes a float32 model anew with small weights, as standard ONNX (--int4: with an operator of onnxruntime) that other
+engines run as well, and prints what became of its products and how far the results are from the original's.
+
+--calibrate names inputs as the model will see them, a few dozen rows: an .npz archive with an array for each input, or a .txt
+file with a text on each line, which --tokenizer makes inputs of. An array has the shape of its input, or one axis more in front
+for several runs; long batches are run by 8 rows at a time.
+
+The results are compared for the inputs of --calibrate, else for those recorded beside the model, else for made-up ones, whose
+sizes --shapes gives.`,
+		Example: `  rlxc quantize model.onnx -o small.onnx --dynamic
+  rlxc quantize model.onnx -o small.onnx --qdq --calibrate data.npz
+  rlxc quantize path/to/folder -o small.onnx --int4 --calibrate texts.txt`,
+		Args:              oneModel,
+		ValidArgsFunction: completeModel,
+		RunE:              q.run,
+	}
+	f := c.Flags()
+	f.StringVarP(&q.output, "output", "o", "", "the file to write")
+	var names []string
+	for _, form := range formFlags {
+		q.forms[form.form] = f.Bool(string(form.form), false, form.usage)
+		names = append(names, string(form.form))
+	}
+	f.StringVar(&q.calibrate, "calibrate", "", "example inputs (.npz, .txt)")
+	f.StringVar(&q.text.tokenizer, "tokenizer", "", "of a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
+	f.Var(&q.shapes, "shapes", "sizes of made-up inputs, in order of appearance (default "+defaultShapes+")")
+	c.MarkFlagRequired("output")
+	c.MarkFlagsOneRequired(names...)
+	c.MarkFlagsMutuallyExclusive(names...)
+	return c
+}
+
+// form is the one that the flags choose.
+func (q *quantization) form() quantize.Form {
+	for form, set := range q.forms {
+		if *set {
+			return form
+		}
+	}
+	return ""
+}
+
+func (q *quantization) run(c *cobra.Command, args []string) error {
+	form := q.form()
+	if form == quantize.QDQ && q.calibrate == "" {
+		return usagef("--qdq needs --calibrate: an .npz with an array for each input, or a .txt with texts, as the model will see them")
+	}
+	src, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	original, err := q.loadOwn(src, false)
+	if err != nil {
+		return err
+	}
+	defer original.Close()
+	examples, err := q.examples(c, src, original)
+	if err != nil {
+		return err
+	}
+	o := rlxc.QuantizeOptions{Form: form}
+	for _, k := range examples {
+		o.Calibration = append(o.Calibration, k.inputs)
+	}
+	p, made, err := original.model.Quantize(c.Context(), o)
+	if err != nil {
+		return err
+	}
+	var want []rlxc.Tensors
+	for _, k := range examples { // before anything is written: they may not fit the model
+		out, err := original.Run(c.Context(), k.inputs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.name(), err)
+		}
+		want = append(want, cloned(out))
+	}
+	if err := onnx.Save(q.output, p); err != nil {
+		return err
+	}
+	report := &quantizeReport{Model: src.name, Form: form, File: q.output, OriginalBytes: int64(proto.Size(original.model.Proto())),
+		Quantised: quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
+	if report.Bytes, err = bytesOf(q.output, q.output+".data"); err != nil {
+		return err
+	}
+	if err := q.compare(c, report, examples, want, namesOf(original.Outputs())); err != nil {
+		return err
+	}
+	return emit(c, report, report.text)
+}
+
+// bytesOf sums the sizes of the files that exist.
+func bytesOf(files ...string) (n int64, err error) {
+	for _, file := range files {
+		switch info, err := os.Stat(file); {
+		case err == nil:
+			n += info.Size()
+		case !errors.Is(err, fs.ErrNotExist):
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// cloned copies tensors that hold until the next run.
+func cloned(in rlxc.Tensors) rlxc.Tensors {
+	out := rlxc.Tensors{}
+	for name, t := range in {
+		out[name] = t.Clone()
+	}
+	return out
+}
+
+// compare runs what was written.
+func (q *quantization) compare(c *cobra.Command, report *quantizeReport, runs []testCase, want []rlxc.Tensors, outputs []string) error {
+	small, err := q.loadOwn(fileSource(q.output), false)
+	if err != nil {
+		return err
+	}
+	defer small.Close()
+	report.Runs, report.Outputs = len(runs), make([]accuracy, len(outputs))
+	bar := progress(c, len(runs), "comparing")
+	for run, k := range runs {
+		got, err := small.Run(c.Context(), k.inputs)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", q.output, k.name(), err)
+		}
+		for i, name := range outputs {
+			report.Outputs[i].add(compare(name, got[name], want[run][name], tolerance{}))
+		}
+		bar.Add(1)
+	}
+	return bar.Finish()
+}
+
+// A quantizeReport is what quantize prints.
+type quantizeReport struct {
+	Model         string           `json:"model"`
+	Form          quantize.Form    `json:"form"`
+	File          string           `json:"file"`
+	Bytes         int64            `json:"bytes"`
+	OriginalBytes int64            `json:"original_bytes"`
+	Quantised     []quantize.Count `json:"quantised"`
+	Kept          []quantize.Count `json:"kept"`
+	Runs          int              `json:"runs"`
+	Outputs       []accuracy       `json:"outputs"`
+}
+
+// An accuracy is how far an output is from the original's over all runs.
+type accuracy struct {
+	Name   string `json:"name"`
+	MaxAbs number `json:"max_abs"`
+	Cosine number `json:"mean_cosine"`
+	Lowest number `json:"lowest_cosine"`
+	runs   int
+}
+
+func (a *accuracy) add(d difference) {
+	if a.runs == 0 {
+		a.Name, a.Lowest = d.Name, 1
+	}
+	a.MaxAbs, a.Lowest = max(a.MaxAbs, d.MaxAbs), min(a.Lowest, d.Cosine)
+	a.Cosine = (a.Cosine*number(a.runs) + d.Cosine) / number(a.runs+1)
+	a.runs++
+}
+
+func (r *quantizeReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "OPERATOR\tCOUNT\t")
+	for _, n := range r.Quantised {
+		fmt.Fprintf(w, "%s\t%d\tquantised\n", n.Op, n.Count)
+	}
+	for _, n := range r.Kept {
+		fmt.Fprintf(w, "%s\t%d\tkept: %s\n", n.Op, n.Count, n.Reason)
+	}
+	w.Flush()
+	fmt.Fprintln(w, "\nOUTPUT\tMAX ABS\tMEAN COSINE\tLOWEST")
+	for _, o := range r.Outputs {
+		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", o.Name, o.MaxAbs, o.Cosine, o.Lowest)
+	}
+	w.Flush()
+	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %d runs\n", r.File, bytesText(r.Bytes), bytesText(r.OriginalBytes), r.Model, r.Runs)
+	return err
+}
