@@ -24,7 +24,7 @@ type knob struct {
 
 // knobs is all of them.
 var knobs = []knob{
-	{Name: cpu.EnvLevel, Does: "forces a level of the processor's instructions: avx512bf16, avx512vnni, avx512, avx2 or generic"},
+	{Name: cpu.EnvLevel, Does: "forces a level of the processor's instructions: amx, avx512bf16, avx512vnni, avx512, avx2 or generic"},
 	{Name: rewrite.EnvDump, Does: "a folder for the IR after each pass that changed it, and one page that shows all of them"},
 	{Name: planner.EnvMode, Does: "the memory planner's mode where no --mode is given: disabled, remap, arena, best-fit, optimal or auto"},
 	{Name: onnxruntime.Env, Does: "the path of onnxruntime's shared library, before any other place; tests that need it run where it is set"},

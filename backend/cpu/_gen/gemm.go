@@ -273,19 +273,9 @@ func eachOf(rows, vecs int, do func(r, i int)) {
 	}
 }
 
-// nextTile goes on with the next tile, if there is one, or returns. The pointers of the next tile go where those of
-// this one came from.
+// nextTile goes on with the next tile, if there is one, or returns.
 func nextTile(v *simd, rows int, hasNext bool) {
-	for _, p := range []struct{ pointer, row string }{{"a", "aRow"}, {"c", "cRow"}, {"res", "resRow"}} {
-		by := v.elements(p.row)
-		v.IMUL3Q(operand.U8(rows), by, by)
-		if p.pointer == "res" { // none stays none
-			res := v.param("res")
-			v.TESTQ(res, res)
-			v.CMOVQEQ(res, by)
-		}
-		v.ADDQ(by, v.slot(p.pointer))
-	}
+	nextRows(v, func(by reg.Register) { v.IMUL3Q(operand.U8(rows), by, by) })
 	if hasNext {
 		by := v.param("nextStep")
 		v.IMULQ(v.slot("k"), by)
@@ -295,6 +285,20 @@ func nextTile(v *simd, rows int, hasNext bool) {
 	v.JNZ(operand.LabelRef("tile"))
 	v.VZEROUPPER()
 	v.RET()
+}
+
+// nextRows puts the pointers of the next tile where those of this one came from, times the rows of a tile further on.
+func nextRows(v *simd, times func(by reg.Register)) {
+	for _, p := range []struct{ pointer, row string }{{"a", "aRow"}, {"c", "cRow"}, {"res", "resRow"}} {
+		by := v.elements(p.row)
+		times(by)
+		if p.pointer == "res" { // none stays none
+			res := v.param("res")
+			v.TESTQ(res, res)
+			v.CMOVQEQ(res, by)
+		}
+		v.ADDQ(by, v.slot(p.pointer))
+	}
 }
 
 // gemmS8AVX2 writes the integer product for AVX2. Its 8-bit multiplication saturates, so bytes are widened to 16 bits: a

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // TestFresh generates all files anew and compares them with the committed ones, in both directions.
@@ -48,23 +51,28 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestEncode compares the bytes of instructions that Go's assembler does not know with those of one that it does:
-// VPDPBUSD has the same form, but for prefix and opcode.
+// TestEncode compares the bytes of instructions that Go's assembler does not know with those of another assembler.
 func TestEncode(t *testing.T) {
+	vectors := [][]operand.Op{{reg.Z0, reg.Z1, reg.Z2}, {reg.Z31, reg.Z30, reg.Z29}, {reg.Z8, reg.Z16, reg.Z24}, {reg.Z16, reg.Z8, reg.Z7}}
 	for _, c := range []struct {
-		rm, vvvv, dst uint32
-		want          [6]byte
+		opcode string
+		ops    []operand.Op
+		want   []byte
 	}{
-		{0, 1, 2, [6]byte{0x62, 0xf2, 0x75, 0x48, 0x50, 0xd0}},
-		{31, 30, 29, [6]byte{0x62, 0x02, 0x0d, 0x40, 0x50, 0xef}},
-		{8, 16, 24, [6]byte{0x62, 0x42, 0x7d, 0x40, 0x50, 0xc0}},
-		{16, 8, 7, [6]byte{0x62, 0xb2, 0x3d, 0x48, 0x50, 0xf8}},
+		{"VDPBF16PS", vectors[0], []byte{0x62, 0xf2, 0x76, 0x48, 0x52, 0xd0}},
+		{"VDPBF16PS", vectors[1], []byte{0x62, 0x02, 0x0e, 0x40, 0x52, 0xef}},
+		{"VDPBF16PS", vectors[2], []byte{0x62, 0x42, 0x7e, 0x40, 0x52, 0xc0}},
+		{"VDPBF16PS", vectors[3], []byte{0x62, 0xb2, 0x3e, 0x48, 0x52, 0xf8}},
+		{"TDPBF16PS", []operand.Op{tile(1), tile(2), tile(3)}, []byte{0xc4, 0xe2, 0x72, 0x5c, 0xda}},
+		{"TDPBUSD", []operand.Op{tile(7), tile(6), tile(0)}, []byte{0xc4, 0xe2, 0x41, 0x5e, 0xc6}},
+		{"TILELOADD", []operand.Op{operand.Mem{Base: reg.R12, Index: reg.R9, Scale: 1, Disp: 74565}, tile(7)}, []byte{0xc4, 0x82, 0x7b, 0x4b, 0xbc, 0x0c, 0x45, 0x23, 0x01, 0x00}},
+		{"TILESTORED", []operand.Op{tile(4), operand.Mem{Base: reg.R8, Index: reg.RDX, Scale: 1, Disp: 128}}, []byte{0xc4, 0xc2, 0x7a, 0x4b, 0xa4, 0x10, 0x80, 0x00, 0x00, 0x00}},
+		{"TILEZERO", []operand.Op{tile(6)}, []byte{0xc4, 0xe2, 0x7b, 0x49, 0xf0}},
+		{"TILERELEASE", nil, []byte{0xc4, 0xe2, 0x78, 0x49, 0xc0}},
+		{"LDTILECFG", []operand.Op{operand.Mem{Base: reg.R12, Disp: 0x12345}}, []byte{0xc4, 0xc2, 0x78, 0x49, 0x84, 0x24, 0x45, 0x23, 0x01, 0x00}},
 	} {
-		code := evex{prefix: 1, opcode: 0x50}.encode(c.rm, c.vvvv, c.dst)
-		for i, want := range c.want {
-			if got := byte(code >> (8 * i)); got != want {
-				t.Errorf("registers %d, %d, %d: byte %d is %#x, want %#x", c.rm, c.vvvv, c.dst, i, got, want)
-			}
+		if got := unknownToGo[c.opcode].encode(c.ops); !bytes.Equal(got, c.want) {
+			t.Errorf("%s %v: % x, want % x", c.opcode, c.ops, got, c.want)
 		}
 	}
 }

@@ -15,6 +15,8 @@ func peakLoops(g *gen) {
 	peakLoop(w, "peakFMAAVX512", peakChains, func(x, y, acc reg.VecVirtual) { g.VFMADD231PS(x, y, acc) })
 	peakLoop(w, "peakVNNI", peakChains, func(x, y, acc reg.VecVirtual) { g.VPDPBUSD(x, y, acc) })
 	peakLoop(w, "peakBF16", peakChains, func(x, y, acc reg.VecVirtual) { w.dotBF16(x, y, acc) })
+	peakTiles(w, "peakAMXS8", "TDPBUSD")
+	peakTiles(w, "peakAMXBF16", "TDPBF16PS")
 	peakRead(avx2(g))
 	peakRead(w)
 }
@@ -34,6 +36,21 @@ func peakLoop(v *simd, name string, chains int, step func(x, y, acc reg.VecVirtu
 	v.DECQ(n)
 	v.JNZ(operand.LabelRef("loop"))
 	v.VZEROUPPER()
+	v.RET()
+}
+
+// peakTiles repeats one instruction on all tile registers but two.
+func peakTiles(v *simd, name, opcode string) {
+	v.fn(name, "func(config *[64]byte, n int)", "%s runs n times %d independent instructions.", name, amxTiles-2)
+	config, n := v.param("config"), v.param("n")
+	v.tiles("LDTILECFG", operand.Mem{Base: config})
+	v.Label("loop")
+	for acc := range tile(amxTiles - 2) {
+		v.tiles(opcode, tile(amxTiles-1), tile(amxTiles-2), acc)
+	}
+	v.DECQ(n)
+	v.JNZ(operand.LabelRef("loop"))
+	v.tiles("TILERELEASE")
 	v.RET()
 }
 

@@ -13,4 +13,4 @@
 // The assembly is written by the generator in ../_gen; `go generate` in this folder runs it.
 package kernel
 
-//go:generate go -C ../_gen run . -out ../kernel
+//go:generate go -C ../_gen run . ../kernel

@@ -11,7 +11,7 @@ func TestGemmBF16(t *testing.T) {
 		r := newRand()
 		for _, m := range edges(s.gemmBF16.rows, 2*s.gemmBF16.rows) {
 			for _, n := range edges(s.gemmBF16.vec, s.gemmBF16.cols(), 2*s.gemmBF16.cols()) {
-				for _, k := range []int{0, 1, 2, 5, 16, 33} {
+				for _, k := range []int{0, 1, 2, 5, 16, 33, 64, 70} {
 					testGemmBF16(t, s, r, m, n, k)
 				}
 			}

@@ -139,7 +139,7 @@ func TestGemmS8(t *testing.T) {
 		r := newRand()
 		for _, m := range edges(s.gemmS8.rows, 2*s.gemmS8.rows) {
 			for _, n := range edges(s.gemmS8.vec, s.gemmS8.cols(), 2*s.gemmS8.cols()) {
-				for _, k := range []int{0, 1, 3, 4, 5, 16, 65} {
+				for _, k := range []int{0, 1, 3, 4, 5, 16, 65, 128, 150} {
 					newGemmS8Case(r, m, n, k).test(t, s)
 				}
 			}

@@ -15,10 +15,11 @@ const (
 	AVX512                  // AVX-512 F, BW, DQ, VL
 	AVX512VNNI              // 8-bit dot products
 	AVX512BF16              // bfloat16 dot products
+	AMX                     // tiles of bfloat16 and of 8-bit integers
 	numLevels
 )
 
-var levelNames = [numLevels]string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16"}
+var levelNames = [numLevels]string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"}
 
 // String gives the name that [Select] takes.
 func (l Level) String() string {

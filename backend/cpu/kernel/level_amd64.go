@@ -13,6 +13,7 @@ func machineLevel() Level {
 		AVX512:     x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL,
 		AVX512VNNI: x.HasAVX512VNNI,
 		AVX512BF16: x.HasAVX512BF16,
+		AMX:        x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && amxPermitted(),
 	}
 	level := Generic
 	for level+1 < numLevels && has[level+1] {
@@ -69,6 +70,12 @@ func init() {
 	variants[AVX512BF16] = func(s *Set) {
 		s.gemmBF16 = gemmTileBF16
 		s.peaks[PeakBF16] = peakLoop{peakBF16, 24 * 2 * 32}
+	}
+	variants[AMX] = func(s *Set) {
+		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 2)
+		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
+		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
+		s.peaks[PeakBF16] = amxPeak(peakAMXBF16, 32)
 	}
 }
 

@@ -24,6 +24,16 @@ func peakVNNI(n int)
 //go:noescape
 func peakBF16(n int)
 
+// peakAMXS8 runs n times 6 independent instructions.
+//
+//go:noescape
+func peakAMXS8(config *[64]byte, n int)
+
+// peakAMXBF16 runs n times 6 independent instructions.
+//
+//go:noescape
+func peakAMXBF16(config *[64]byte, n int)
+
 // peakReadAVX2 reads blocks of 256 bytes.
 //
 //go:noescape

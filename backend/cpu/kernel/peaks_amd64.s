@@ -295,6 +295,88 @@ loop:
 	VZEROUPPER
 	RET
 
+// func peakAMXS8(config *[64]byte, n int)
+TEXT ·peakAMXS8(SB), NOSPLIT, $0-16
+	MOVQ config+0(FP), AX
+	MOVQ n+8(FP), CX
+
+	// LDTILECFG (AX)
+	QUAD $0x000020844978e2c4
+	WORD $0x0000
+
+loop:
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	DECQ CX
+	JNZ  loop
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	RET
+
+// func peakAMXBF16(config *[64]byte, n int)
+TEXT ·peakAMXBF16(SB), NOSPLIT, $0-16
+	MOVQ config+0(FP), AX
+	MOVQ n+8(FP), CX
+
+	// LDTILECFG (AX)
+	QUAD $0x000020844978e2c4
+	WORD $0x0000
+
+loop:
+	// TDPBF16PS TMM7, TMM6, TMM0
+	LONG $0x5c42e2c4
+	BYTE $0xc6
+
+	// TDPBF16PS TMM7, TMM6, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xce
+
+	// TDPBF16PS TMM7, TMM6, TMM2
+	LONG $0x5c42e2c4
+	BYTE $0xd6
+
+	// TDPBF16PS TMM7, TMM6, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xde
+
+	// TDPBF16PS TMM7, TMM6, TMM4
+	LONG $0x5c42e2c4
+	BYTE $0xe6
+
+	// TDPBF16PS TMM7, TMM6, TMM5
+	LONG $0x5c42e2c4
+	BYTE $0xee
+	DECQ CX
+	JNZ  loop
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	RET
+
 // func peakReadAVX2(p *byte, blocks int)
 // Requires: AVX, AVX2
 TEXT ·peakReadAVX2(SB), NOSPLIT, $0-16

@@ -1,0 +1,119 @@
+//go:build amd64 && !noasm
+
+package kernel
+
+// The kernels of AMX multiply tiles of 16 rows of 16 words. The words of a packed B are four bytes along K, which is how
+// AMX wants them, so tiles are read from the same panels as the vectors of other levels. Tiles belong to a thread, and a
+// goroutine may change threads anywhere but in assembly: each call sets the tile registers up and releases them.
+
+const (
+	amxTile     = 16 // rows of a tile, and words in one
+	amxRowTiles = 2  // most tiles below each other in a call
+	amxColTiles = 3  // most side by side
+	amxTiles    = 8  // registers
+)
+
+// amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of so many words as
+// it says. A has its words side by side.
+type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// amxKernels are the functions of one kind of product, by tiles of rows and of columns.
+type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
+
+// gemmTileAMX gives the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
+func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
+	t := gemmTile{rows: amxRowTiles * amxTile, vecs: amxColTiles, vec: amxTile}
+	t.kernels = append(t.kernels, low.kernels[:from]...)
+	for rows := from; rows <= t.rows; rows++ {
+		funcs := []gemmFunc{nil}
+		for vecs := 1; vecs <= t.vecs; vecs++ {
+			funcs = append(funcs, gemmAMX(kernels[ceilDiv(rows, amxTile)][:], rows, vecs))
+		}
+		t.kernels = append(t.kernels, funcs)
+	}
+	return t
+}
+
+// gemmAMX gives the kernel of some rows and vectors. aCol must be 1.
+func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
+	rowTiles := ceilDiv(rows, amxTile)
+	// columns multiplies vecs vectors of columns, of which the last has cols: whole steps of K, then the rest.
+	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+		steps, rest := k/amxTile, k%amxTile
+		if steps > 0 || rest == 0 {
+			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
+			if rest == 0 {
+				kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, next, nextStep, c, cRow, cols, alpha, bias, res, resRow, flags)
+				return
+			}
+			kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, next, nextStep, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
+			flags |= gemmAccumulate
+		}
+		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
+		done := k - rest
+		kernels[vecs](hide(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, 0, 0, c, cRow, cols, alpha, bias, res, resRow, flags)
+	}
+	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+		vecs := vecs
+		if cols < amxTile && shareTiles(rowTiles, vecs) {
+			// A column of tiles that is narrower has tile registers of its own shape, of which there are too few.
+			vecs--
+			columns(vecs, tiles, k, a, aRow, b, bRow, next, nextStep, c, cRow, amxTile, alpha, bias, res, resRow, flags)
+			b, c = offset(b, vecs*amxTile), offset(c, vecs*amxTile)
+			if bias != nil {
+				bias = offset(bias, vecs*amxTile)
+			}
+			if res != nil {
+				res = offset(res, vecs*amxTile)
+			}
+			vecs = 1
+		}
+		columns(vecs, tiles, k, a, aRow, b, bRow, next, nextStep, c, cRow, cols, alpha, bias, res, resRow, flags)
+	}
+}
+
+// shareTiles reports whether the sums leave too few registers for all tiles of a step, so that the tiles of A share one and
+// those of B another.
+func shareTiles(rows, cols int) bool { return rows*cols+rows+cols > amxTiles }
+
+// newTileConfig describes the tile registers of a kernel: those of C, then of A, then of B. C has rows rows in equal tiles
+// (of an odd number both have the one in the middle), and cols columns in its last tile; a step has so many words of K.
+func newTileConfig(rowTiles, colTiles, rows, words, cols int) (config [64]byte) {
+	const palette, bytesPerRow, rowCount = 0, 16, 48 // places
+	config[palette] = 1
+	tile := 0
+	set := func(rows, cols int) {
+		config[bytesPerRow+2*tile], config[rowCount+tile] = byte(4*cols), byte(rows)
+		tile++
+	}
+	height := rows - rows*(rowTiles-1)/2
+	width := func(col int) int {
+		if col == colTiles-1 {
+			return cols
+		}
+		return amxTile
+	}
+	for range rowTiles {
+		for col := range colTiles {
+			set(height, width(col))
+		}
+	}
+	if shareTiles(rowTiles, colTiles) {
+		set(height, words)
+		set(words, amxTile)
+		return config
+	}
+	for range rowTiles {
+		set(height, words)
+	}
+	for col := range colTiles {
+		set(words, width(col))
+	}
+	return config
+}
+
+// amxPeak measures a loop over whole tiles of sums, with the given number of elements along K in a row of A.
+func amxPeak(loop func(config *[64]byte, n int), k int) peakLoop {
+	config := newTileConfig(amxRowTiles, amxColTiles, amxRowTiles*amxTile, amxTile, amxTile)
+	return peakLoop{func(n int) { loop(&config, n) }, float64(amxRowTiles * amxColTiles * amxTile * amxTile * 2 * k)}
+}

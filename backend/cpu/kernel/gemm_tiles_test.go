@@ -1,0 +1,55 @@
+package kernel
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestProductsShareNoRegisters computes the same products in more goroutines than there are processors, while the garbage
+// collector stops them wherever it can: registers that calls left behind, or a switch of goroutines lost, would show.
+func TestProductsShareNoRegisters(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		const m, n, k = 50, 100, 130
+		want := newGemmS8Case(r, m, n, k)
+		want.test(t, s)
+		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k)
+		packed := make([]byte, pack.Bytes())
+		for p := range pack.Parts() {
+			pack.Run(p, packed, want.b, want.bRow, want.bCol, want.unsigned)
+		}
+		var running sync.WaitGroup
+		for range 2 * runtime.GOMAXPROCS(0) {
+			running.Go(func() {
+				args := want.args
+				args.B, args.Sums = packed, make([]int32, m*args.CRow)
+				scratch := make([]byte, plan.ScratchBytes())
+				for range 20 {
+					clear(args.Sums)
+					for p := range plan.Parts() {
+						plan.Run(p, &args, scratch)
+					}
+					for i := range m {
+						if !assert.Equal(t, want.sums[i*n:][:n], args.Sums[i*args.CRow:][:n]) {
+							return
+						}
+					}
+					runtime.Gosched()
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { running.Wait(); close(done) }()
+		for collecting := true; collecting; {
+			select {
+			case <-done:
+				collecting = false
+			default:
+				runtime.GC()
+			}
+		}
+	})
+}
