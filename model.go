@@ -103,7 +103,8 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
 	return newModel(onnxSource{f, ops}, err)
 }
 
-// Read reads an ONNX model of size bytes; name stands for it in errors.
+// Read reads an ONNX model of size bytes; name stands for it in errors. The whole model then lies on the heap until all that
+// was made of it is closed, beside its packed weights: Open needs half the memory.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
 	ops, err := custom(opts)
 	if err != nil {
