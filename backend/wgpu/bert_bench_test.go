@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/wgpu"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -76,6 +77,42 @@ func benchmarkBert(b *testing.B, m *rlxc.Model, precision tensor.DType) {
 		}
 		logProfile(b, t.Profile())
 		t.Close()
+	}
+}
+
+// BenchmarkFirstSubmit compares after how many dispatches a run is first submitted; 0: all at once.
+func BenchmarkFirstSubmit(b *testing.B) {
+	if os.Getenv("RLXC_WGPU") == "" {
+		b.Skip("RLXC_WGPU is not set")
+	}
+	fsys, err := models.FS("bert-base")
+	require.NoError(b, err)
+	m, err := rlxc.OpenFS(fsys, "model.onnx")
+	require.NoError(b, err)
+	defer m.Close()
+	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	require.NoError(b, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(b, err)
+	defer s.Close()
+	for _, seq := range []int{32, 128} {
+		in := ids(1, seq, rand.New(rand.NewPCG(1, 1)))
+		for _, n := range []int{0, 4, 8, 16, 32} {
+			b.Run(fmt.Sprintf("1x%d/%d", seq, n), func(b *testing.B) {
+				defer wgpu.SetFirstSubmit(wgpu.SetFirstSubmit(n))
+				for range 5 {
+					_, err = s.Run(context.Background(), in)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					_, err = s.Run(context.Background(), in)
+				}
+				require.NoError(b, err)
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/run")
+			})
+		}
 	}
 }
 

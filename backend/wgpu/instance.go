@@ -54,6 +54,7 @@ type instance struct {
 	memory    *arena
 	encoder   *native.Encoder
 	recording bool
+	recorded  int                 // dispatches of this run
 	groups    []*native.BindGroup // by dispatch
 	moved     int                 // the memory's count when groups were made
 	values    []*tensor.Tensor    // by the ID of a root: the host's copies
@@ -71,6 +72,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		return nil, err
 	}
 	in.profile.start()
+	in.recorded = 0
 	for i, v := range in.planned.Graph.Inputs {
 		in.values[v.ID] = inputs[i]
 	}
@@ -184,8 +186,15 @@ func (d *dispatch) run(in *instance) error {
 	in.profile.before(in.encoder, d)
 	in.encoder.Dispatch(d.pipeline, in.groups[d.number], d.groups)
 	in.profile.after(in.encoder, d)
+	if in.recorded++; in.recorded == firstSubmit {
+		return in.submit()
+	}
 	return nil
 }
+
+// firstSubmit is the number of dispatches that are submitted by themselves: the device works on them while the host
+// records the rest.
+var firstSubmit = 16
 
 // run writes the host's bytes. What was recorded goes first: it may still use the memory.
 func (u *upload) run(in *instance) error {

@@ -2,13 +2,10 @@
 
 package native
 
-// callWithInfo calls f with register arguments and a callback-info by value: System V puts 40 bytes on the stack, behind
-// the six registers.
-//
-//go:uintptrescapes
-func (p proc) callWithInfo(info *callbackInfo, args ...uintptr) {
-	w := [11]uintptr{}
-	copy(w[:6], args)
-	copy(w[6:], info[:])
-	p.call(w[:]...)
+// invokeWithInfo is invoke with a callback-info by value behind the other arguments: System V puts 40 bytes on the stack,
+// behind the six registers.
+func (c *caller) invokeWithInfo(p proc, info callbackInfo, args ...uintptr) uintptr {
+	copy(c.args[:6], args)
+	copy(c.args[6:], info[:])
+	return c.invoke(p, c.args[:]...)
 }

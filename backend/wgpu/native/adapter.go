@@ -130,12 +130,11 @@ func Choose(adapters []*Adapter, which string) (*Adapter, error) {
 func (a *Adapter) Open() (*Device, error) {
 	d := &Device{Adapter: a, lib: a.lib, lost: newReply(), failed: newReply(), popped: newReply()}
 	limits := a.Limits
-	desc := &deviceDescriptor{featureCount: uintptr(len(a.Features)), features: unsafe.SliceData(a.Features), limits: &limits,
+	d.made = &deviceDescriptor{featureCount: uintptr(len(a.Features)), features: unsafe.SliceData(a.Features), limits: &limits,
 		lost: a.lib.cb.info(a.lib.cb.lost, d.lost.id), failed: errorCallbackInfo{0, a.lib.cb.failed, d.failed.id, 0}}
 	r := newReply()
 	defer r.drop()
-	info := a.lib.cb.info(a.lib.cb.handle, r.id)
-	a.lib.c.AdapterRequestDevice.callWithInfo(&info, a.handle, uintptr(unsafe.Pointer(desc)))
+	d.invokeWithInfo(a.lib.c.AdapterRequestDevice, a.lib.cb.info(a.lib.cb.handle, r.id), a.handle, uintptr(unsafe.Pointer(d.made)))
 	runtime.KeepAlive(a)
 	if err := r.err("no device could be made of " + a.Name); err != nil {
 		return nil, err

@@ -25,6 +25,10 @@ type Buffer struct {
 	handle uintptr
 	mapped bool
 	reply  *reply // of buffers that are mapped
+
+	caller         // for who maps it
+	writing []byte // what Write hands to the library
+	last    [4]byte
 }
 
 // Buffer allocates size bytes, rounded up to a multiple of 4, at least 4; they are zero.
@@ -54,15 +58,19 @@ func (b *Buffer) Write(offset int64, data []byte) error {
 		return nil
 	}
 	d := b.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	whole := len(data) &^ 3
-	return d.guarded("writing a buffer", func() {
+	return d.watched("writing a buffer", func() {
 		if whole > 0 {
-			d.lib.c.QueueWriteBuffer.call(d.queue, b.handle, uintptr(offset), uintptr(unsafe.Pointer(&data[0])), uintptr(whole))
+			b.writing = data // which brings it to the heap
+			d.invoke(d.lib.c.QueueWriteBuffer, d.queue, b.handle, uintptr(offset), uintptr(unsafe.Pointer(&data[0])), uintptr(whole))
+			b.writing = nil
 		}
 		if whole < len(data) {
-			var last [4]byte
-			copy(last[:], data[whole:])
-			d.lib.c.QueueWriteBuffer.call(d.queue, b.handle, uintptr(offset)+uintptr(whole), uintptr(unsafe.Pointer(&last[0])), 4)
+			b.last = [4]byte{}
+			copy(b.last[:], data[whole:])
+			d.invoke(d.lib.c.QueueWriteBuffer, d.queue, b.handle, uintptr(offset)+uintptr(whole), uintptr(unsafe.Pointer(&b.last)), 4)
 		}
 	})
 }
@@ -70,18 +78,11 @@ func (b *Buffer) Write(offset int64, data []byte) error {
 // Map waits until the first n bytes can be read and shows them; they hold until Unmap.
 func (b *Buffer) Map(n int64) ([]byte, error) {
 	n = (n + 3) &^ 3
-	b.reply.done.Store(false)
-	b.reply.status = 0
-	info := b.d.lib.cb.info(b.d.lib.cb.status, b.reply.id)
-	const forReading = 1
-	err := b.d.guarded("mapping a buffer", func() {
-		b.d.lib.c.BufferMapAsync.callWithInfo(&info, b.handle, forReading, 0, uintptr(n))
-	})
-	if err != nil {
+	if err := b.mapAsync(n); err != nil {
 		return nil, err
 	}
 	for !b.reply.done.Load() {
-		if err := b.d.Poll(); err != nil {
+		if err := b.d.poll(&b.caller); err != nil {
 			return nil, err
 		}
 	}
@@ -89,14 +90,26 @@ func (b *Buffer) Map(n int64) ([]byte, error) {
 		return nil, err
 	}
 	b.mapped = true
-	p := b.d.lib.c.BufferGetConstMappedRange.call(b.handle, 0, uintptr(n))
+	p := b.invoke(b.d.lib.c.BufferGetConstMappedRange, b.handle, 0, uintptr(n))
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n), nil
+}
+
+func (b *Buffer) mapAsync(n int64) error {
+	const forReading = 1
+	d := b.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b.reply.done.Store(false)
+	b.reply.status = 0
+	return d.watched("mapping a buffer", func() {
+		d.invokeWithInfo(d.lib.c.BufferMapAsync, d.lib.cb.info(d.lib.cb.status, b.reply.id), b.handle, forReading, 0, uintptr(n))
+	})
 }
 
 // Unmap gives mapped bytes back to the device.
 func (b *Buffer) Unmap() {
 	if b.mapped && b.d.handle != 0 {
-		b.d.lib.c.BufferUnmap.call(b.handle)
+		b.invoke(b.d.lib.c.BufferUnmap, b.handle)
 	}
 	b.mapped = false
 }

@@ -22,30 +22,31 @@ type Device struct {
 	failed *reply // errors outside of every scope: a callback must exist, or the process ends
 
 	popped *reply // of the scope that is being closed
+	made   *deviceDescriptor
 
-	// Error scopes belong to the device and not to a thread, so whatever opens one holds the mutex.
+	// Error scopes belong to the device and not to a thread, so whatever opens one holds the mutex, as do those who use the
+	// caller or look at failed.
 	mu sync.Mutex
+	caller
 }
 
 // ErrLost says that the device does not answer any more: its driver reset it, or it was closed.
 var ErrLost = errors.New("the GPU device was lost")
+
+// ErrMemory says that the device has no room for a buffer.
+var ErrMemory = errors.New("the device is out of memory")
 
 const (
 	filterValidation  = 1
 	filterOutOfMemory = 2
 )
 
-// guarded runs f inside error scopes and gives the first error that the library reported.
+// guarded runs f, which makes something, inside error scopes and gives the first error that the library reported.
 func (d *Device) guarded(what string, f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.scoped(what, f)
-}
-
-// scoped is guarded for callers that hold the mutex.
-func (d *Device) scoped(what string, f func()) error {
-	if d.handle == 0 || d.lost.done.Load() {
-		return fmt.Errorf("%s: %w", what, ErrLost)
+	if err := d.alive(what); err != nil {
+		return err
 	}
 	d.lib.c.DevicePushErrorScope.call(d.handle, filterOutOfMemory)
 	d.lib.c.DevicePushErrorScope.call(d.handle, filterValidation)
@@ -54,23 +55,47 @@ func (d *Device) scoped(what string, f func()) error {
 	return cmp.Or(invalid, exhausted)
 }
 
+// watched runs f, a part of a run, for callers that hold the mutex. Scopes would cost two callbacks each time: outside of
+// them an error goes to failed before the function that made it returns.
+func (d *Device) watched(what string, f func()) error {
+	if err := d.alive(what); err != nil {
+		return err
+	}
+	f()
+	if !d.failed.done.Swap(false) {
+		return d.alive(what)
+	}
+	return reported(what, uintptr(d.failed.status), d.failed.message)
+}
+
+// alive reports a device that does not answer any more.
+func (d *Device) alive(what string) error {
+	if d.handle == 0 || d.lost.done.Load() {
+		return fmt.Errorf("%s: %w", what, ErrLost)
+	}
+	return nil
+}
+
 // pop closes the innermost scope.
 func (d *Device) pop(what string) error {
 	r := d.popped
 	r.done.Store(false)
-	info := d.lib.cb.info(d.lib.cb.handle, r.id)
-	d.lib.c.DevicePopErrorScope.callWithInfo(&info, d.handle)
-	const noError = 1
+	d.invokeWithInfo(d.lib.c.DevicePopErrorScope, d.lib.cb.info(d.lib.cb.handle, r.id), d.handle)
 	if !r.done.Load() || r.status != 1 {
 		return fmt.Errorf("%s: %w", what, ErrLost)
 	}
-	switch uint32(r.handle) {
-	case noError:
+	return reported(what, r.handle, r.message)
+}
+
+// reported makes an error of what the library reports, by WGPUErrorType.
+func reported(what string, kind uintptr, message string) error {
+	switch uint32(kind) {
+	case 1:
 		return nil
 	case 3:
-		return fmt.Errorf("%s: the device is out of memory", what)
+		return fmt.Errorf("%s: %w", what, ErrMemory)
 	}
-	return fmt.Errorf("%s: %s", what, r.message)
+	return fmt.Errorf("%s: %s", what, message)
 }
 
 // firstLine shortens the library's reports, which explain over many lines.
@@ -84,10 +109,14 @@ func firstLine(s string) string {
 
 // Poll waits until all submitted work is done and its callbacks ran.
 func (d *Device) Poll() error {
+	return d.poll(new(caller))
+}
+
+func (d *Device) poll(c *caller) error {
 	if d.handle == 0 || d.lost.done.Load() {
 		return ErrLost
 	}
-	d.lib.c.DevicePoll.call(d.handle, 1, 0)
+	c.invoke(d.lib.c.DevicePoll, d.handle, 1, 0)
 	if d.lost.done.Load() {
 		return fmt.Errorf("%w: %s", ErrLost, firstLine(d.lost.message))
 	}

@@ -12,29 +12,18 @@ type Encoder struct {
 	handle  uintptr
 	pass    uintptr
 	command uintptr
-	args    [6]uintptr
-	finish  func() // made once
+	caller
 }
 
 // Encoder makes an encoder.
-func (d *Device) Encoder() *Encoder {
-	e := &Encoder{d: d}
-	e.finish = func() { e.command = e.d.lib.c.CommandEncoderFinish.call(e.handle, 0) }
-	return e
-}
-
-// invoke calls a function with handles and numbers, through arguments that are reused.
-func (e *Encoder) invoke(p proc, args ...uintptr) {
-	n := copy(e.args[:], args)
-	p.call(e.args[:n]...)
-}
+func (d *Device) Encoder() *Encoder { return &Encoder{d: d} }
 
 // Begin starts recording. Each Begin ends in Submit or Abandon.
 func (e *Encoder) Begin() error {
 	if e.d.handle == 0 || e.d.lost.done.Load() {
 		return ErrLost
 	}
-	if e.handle = e.d.lib.c.DeviceCreateCommandEncoder.call(e.d.handle, 0); e.handle == 0 {
+	if e.handle = e.invoke(e.d.lib.c.DeviceCreateCommandEncoder, e.d.handle, 0); e.handle == 0 {
 		return errors.New("the device gives no command encoder")
 	}
 	return nil
@@ -51,7 +40,7 @@ func (e *Encoder) Dispatch(p *Pipeline, g *BindGroup, groups [3]uint32) {
 
 func (e *Encoder) begin() {
 	if e.pass == 0 {
-		e.pass = e.d.lib.c.CommandEncoderBeginComputePass.call(e.handle, 0)
+		e.pass = e.invoke(e.d.lib.c.CommandEncoderBeginComputePass, e.handle, 0)
 	}
 }
 
@@ -74,16 +63,16 @@ func (e *Encoder) Submit() error {
 	c := &e.d.lib.c
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()
-	if e.d.handle == 0 || e.d.lost.done.Load() {
-		return ErrLost
+	if err := e.d.alive("recording a run"); err != nil {
+		return err
 	}
 	e.endPass()
-	err := e.d.scoped("recording a run", e.finish)
+	err := e.d.watched("recording a run", func() { e.command = e.invoke(c.CommandEncoderFinish, e.handle, 0) })
 	if err == nil {
-		c.QueueSubmit.call(e.d.queue, 1, uintptr(unsafe.Pointer(&e.command)))
+		err = e.d.watched("a run", func() { e.invoke(c.QueueSubmit, e.d.queue, 1, uintptr(unsafe.Pointer(&e.command))) })
 	}
 	if e.command != 0 {
-		c.CommandBufferRelease.call(e.command)
+		e.invoke(c.CommandBufferRelease, e.command)
 	}
 	e.release()
 	return err

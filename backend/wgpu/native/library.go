@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 // EnvLibrary names the environment variable that gives the path of the library; a path that does not open is an error.
@@ -25,17 +23,6 @@ const version = 29
 // ErrNotFound says that no place had the library.
 var ErrNotFound = errors.New("no wgpu-native library was found: unpack a release archive of wgpu-native " +
 	fmt.Sprint(version) + " beside the program, or `pip install wgpu==0.32.0` in the active environment, or set " + EnvLibrary + " to its path")
-
-// proc is the address of a C function.
-type proc uintptr
-
-// call runs a C function. Pointers to Go memory must be converted to uintptr in the call itself, which keeps them alive.
-//
-//go:uintptrescapes
-func (p proc) call(args ...uintptr) uintptr {
-	r, _, _ := purego.SyscallN(uintptr(p), args...)
-	return r
-}
 
 // procs are the functions in use; a field's name is the C name without "wgpu".
 type procs struct {

@@ -170,7 +170,7 @@ func TestChoose(t *testing.T) {
 	require.ErrorContains(t, err, "finds no adapter")
 }
 
-// TestAllocations holds that a run from recording to reading allocates next to nothing.
+// TestAllocations holds that a run from recording to reading allocates nothing but what purego does when the library calls back.
 func TestAllocations(t *testing.T) {
 	d := device(t)
 	p, err := d.Shader("double", double, []Binding{Storage}, false)
@@ -182,7 +182,7 @@ func TestAllocations(t *testing.T) {
 	g, err := d.Bind(p, []Range{{x, 0, x.Size}})
 	require.NoError(t, err)
 	e, data := d.Encoder(), make([]byte, 256)
-	allocs := testing.AllocsPerRun(20, func() {
+	allocs := testing.AllocsPerRun(200, func() {
 		_ = x.Write(0, data)
 		_ = e.Begin()
 		for range 100 {
@@ -193,5 +193,5 @@ func TestAllocations(t *testing.T) {
 		_, _ = out.Map(256)
 		out.Unmap()
 	})
-	require.Less(t, allocs, 40.0)
+	require.Less(t, allocs, 4.0)
 }
