@@ -277,6 +277,15 @@ func (c *Context) AttrBool(name string, def bool) bool {
 	return def
 }
 
+// choice reads an attribute that numbers n meanings, the first one by default.
+func (c *Context) choice(name string, n int) int {
+	v := c.AttrInt(name, 0)
+	if v < 0 || v >= n {
+		c.Failf("%s = %d is none of the %d that there are", name, v, n)
+	}
+	return v
+}
+
 // AttrFloat reads an attribute, or gives its default.
 func (c *Context) AttrFloat(name string, def float32) float32 {
 	if v, ok := attr[float32](c, name); ok {

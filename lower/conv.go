@@ -103,6 +103,11 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 	if len(extra) != axes || fixed && len(want) != axes {
 		c.Failf("%d output_padding and %d output_shape for %d axes", len(extra), len(want), axes)
 	}
+	for _, n := range slices.Concat(extra, want) {
+		if n < 0 || n > maxWindow {
+			c.Failf("output_padding %v and output_shape %v: sizes are from 0 to %d", extra, want, maxWindow)
+		}
+	}
 	// spread is the size of an axis of the result, and how much of what the windows cover is cut off before it.
 	spread := func(i int, d ir.Dim) (size, before ir.Dim) {
 		covered := d.Sub(ir.N(1)).Mul(ir.N(win.strides[i])).Add(ir.N(extra[i] + win.extent(i)))

@@ -99,7 +99,11 @@ func lowerDropoutAttr(c *Context) []*ir.Value {
 
 func lowerDropout(c *Context) []*ir.Value {
 	c.IgnoreAttr("seed")
-	c.Opt(1)
+	if c.Opt(1) != nil && c.IsConst(1) {
+		if r := c.Const(1); r.Len() != 1 || !(r.Float64(0) >= 0 && r.Float64(0) < 1) {
+			c.Failf("the ratio %v is not one number from 0 to below 1", r)
+		}
+	}
 	if c.Opt(2) != nil && c.Const(2).Int64(0) != 0 {
 		ratio := 0.5
 		if c.Opt(1) != nil {

@@ -24,7 +24,7 @@ func lowerNonMaxSuppression(c *Context) []*ir.Value {
 		ir.Same(b[0], s[0]) == ir.No || ir.Same(b[1], s[2]) == ir.No {
 		c.Failf("boxes %v with scores %v", boxes.Type, scores.Type)
 	}
-	centre := c.AttrInt("center_point_box", 0) == 1
+	centre := c.choice("center_point_box", 2) == 1
 	for i := range c.NumInputs() {
 		if c.Opt(i) != nil && !c.IsConst(i) {
 			return c.AtRun(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3)))

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -140,6 +141,13 @@ func lowerOneHot(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, index, values)}
 }
 
+// nonNegative makes of indices below 0, which elsewhere count from the end, such as lie outside of every axis.
+func (c *Context) nonNegative(index *ir.Value) *ir.Value {
+	d := index.Type.DType
+	outside := c.Constant(intScalar(d, math.MaxInt32))
+	return c.Emit(ir.Where{}, c.binary(ir.Less, index, c.Constant(intScalar(d, 0))), outside, index)
+}
+
 func lowerReverseSequence(c *Context) []*ir.Value {
 	x, lengths := c.In(0), c.In(1)
 	rank, batch, time := Rank(x), c.AttrInt("batch_axis", 1), c.AttrInt("time_axis", 0)
@@ -147,7 +155,7 @@ func lowerReverseSequence(c *Context) []*ir.Value {
 		c.Failf("%v along batch axis %d and time axis %d: they are 0 and 1 or 1 and 0", x.Type, batch, time)
 	}
 	at := c.count(x.Type.Shape[time], time, rank)
-	length := c.along(lengths, batch, rank)
+	length := c.along(c.nonNegative(lengths), batch, rank)
 	mirrored := c.binary(ir.Sub, c.binary(ir.Sub, length, c.Constant(tensor.Scalar(int64(1)))), at)
 	from := c.Emit(ir.Where{}, c.binary(ir.Less, at, length), mirrored, at)
 	return []*ir.Value{c.Emit(ir.GatherElements{Axis: time}, x, c.expand(from, x.Type.Shape))}

@@ -36,6 +36,7 @@ func (c *Context) loss(logp *ir.Value) *ir.Value {
 		// what is ignored may lie outside the classes
 		target = c.Emit(ir.Where{}, ignored, c.Constant(intScalar(target.Type.DType, 0)), target)
 	}
+	target = c.nonNegative(target)
 	column := slices.Insert(slices.Clone(target.Type.Shape), 1, ir.N(1))
 	picked := c.Emit(ir.GatherElements{Axis: 1}, logp, c.reshape(target, column))
 	loss := c.unary(ir.Neg, c.reshape(picked, target.Type.Shape))

@@ -80,6 +80,9 @@ func lowerAveragePool(c *Context) []*ir.Value {
 
 func lowerLpPool(c *Context) []*ir.Value {
 	w, p := c.poolWindow(18, 18), float64(c.AttrInt("p", 2))
+	if p < 1 {
+		c.Failf("p = %v is below 1", p)
+	}
 	return c.pool(w, func(x []float64, from int, taps []tap) float64 {
 		sum := 0.0
 		for _, t := range taps {
@@ -149,7 +152,7 @@ func lowerMaxUnpool(c *Context) []*ir.Value {
 	}
 	flat := func(v *ir.Value) *ir.Value { return c.reshape(v, ir.Shape{v.Type.Shape.Elements()}) }
 	zero := c.expand(c.like(x, 0), ir.Shape{shape.Elements()})
-	y := c.reshape(c.Emit(ir.ScatterElements{}, zero, flat(index), flat(x)), shape)
+	y := c.reshape(c.Emit(ir.ScatterElements{}, zero, flat(c.nonNegative(index)), flat(x)), shape)
 	if c.Opt(2) == nil {
 		return []*ir.Value{y}
 	}

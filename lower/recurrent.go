@@ -168,7 +168,7 @@ func lowerRecurrent(gates int, next cell, defaults ...string) func(*Context) []*
 			}
 		}
 		op := recurrent{gates: gates, hidden: hidden, directions: directions, reverse: direction == "reverse", next: next,
-			activations: c.cellActivations(directions, defaults), batchFirst: c.Version() >= 14 && c.AttrBool("layout", false)}
+			activations: c.cellActivations(directions, defaults), batchFirst: c.Version() >= 14 && c.choice("layout", 2) == 1}
 		if gates == 3 {
 			op.linearBeforeReset = c.AttrBool("linear_before_reset", false)
 		}
@@ -239,7 +239,9 @@ func (op recurrent) run(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, err
 				h: slices.Clone(values[recurrentH][at : at+op.hidden]), c: slices.Clone(values[recurrentC][at : at+op.hidden])}
 			length := steps
 			if in := ir.Operand(in, recurrentLengths); in != nil {
-				length = min(max(int(in.Int64(b)), 0), steps)
+				if length = int(in.Int64(b)); length < 0 || length > steps {
+					return nil, fmt.Errorf("sequence_lens: %d of %d steps", length, steps)
+				}
 			}
 			for k := range length { // what lies behind the length stays zero
 				t := k

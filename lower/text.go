@@ -163,6 +163,9 @@ func lowerTfIdfVectorizer(c *Context) []*ir.Value {
 	if !ok || len(x.Shape) < 1 || len(x.Shape) > 2 || !slices.Contains([]string{"TF", "IDF", "TFIDF"}, v.mode) {
 		c.Failf("mode %q over %v with this pool", v.mode, x)
 	}
+	if v.shortest < 1 || v.longest < v.shortest || v.skips < 0 {
+		c.Failf("n-grams of %d to %d words with %d skipped", v.shortest, v.longest, v.skips)
+	}
 	v.columns, _ = c.AttrInts("ngram_indexes")
 	v.weights, _ = c.AttrFloats("weights")
 	starts, _ := c.AttrInts("ngram_counts")

@@ -19,8 +19,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// childEnv makes the test binary the child: it opens, compiles and runs the model of that name and says what came of it.
-const childEnv = "RLXC_HOSTILE_MODEL"
+// childEnv makes the test binary the child: it opens, compiles and runs the models of that list of paths, and says of each what
+// came of it.
+const childEnv = "RLXC_HOSTILE_MODELS"
 
 // limits of the child.
 const (
@@ -32,8 +33,13 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childEnv); path != "" {
-		json.NewEncoder(os.Stdout).Encode(child(path))
+	if list := os.Getenv(childEnv); list != "" {
+		for _, path := range filepath.SplitList(list) {
+			start := cpuTime()
+			o := child(path)
+			o.CPU = cpuTime() - start
+			json.NewEncoder(os.Stdout).Encode(o)
+		}
 		return
 	}
 	flag.Set("rapid.checks", "1000") // unless the command line says otherwise, which is parsed behind this
@@ -46,6 +52,7 @@ type outcome struct {
 	Error   string   // of the refusal
 	Outputs []string // of the first run at -O 2
 	Differ  string   // what -O 0 gives otherwise
+	CPU     time.Duration
 }
 
 func child(path string) (o outcome) {
@@ -164,35 +171,34 @@ func childInputs(m *rlxc.Model, file string) (rlxc.Tensors, error) {
 // A report is what the parent saw of the child.
 type report struct {
 	outcome
-	crash  string // how it ended, where it did not end well
-	cpu    time.Duration
-	memory int64
+	crash  string // how the child ended, where it did not end well
+	memory int64  // of the child, for all its models
 }
 
-// spawn runs the child on a model.
-func spawn(path string) report {
+// spawn runs the child on models.
+func spawn(paths []string) []report {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, os.Args[0])
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
-	c.Env = append(os.Environ(), childEnv+"="+path)
+	c.Env = append(os.Environ(), childEnv+"="+strings.Join(paths, string(filepath.ListSeparator)))
 	err := c.Run()
-	var r report
-	if c.ProcessState != nil {
-		r.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-		r.memory = peakMemory(c.ProcessState)
-	}
-	switch {
-	case ctx.Err() != nil:
-		r.crash = fmt.Sprintf("it did not end within %v", patience)
-	case err != nil:
-		text := errs.String()
-		r.crash = fmt.Sprintf("%v: %s", err, text[:min(len(text), 3000)])
-	default:
-		if err := json.Unmarshal(out.Bytes(), &r.outcome); err != nil {
-			r.crash = fmt.Sprintf("it says %q", out.String())
+	reports := make([]report, len(paths))
+	d := json.NewDecoder(&out)
+	for i := range reports {
+		r := &reports[i]
+		if c.ProcessState != nil {
+			r.memory = peakMemory(c.ProcessState)
+		}
+		switch broken := d.Decode(&r.outcome); {
+		case broken == nil:
+		case ctx.Err() != nil:
+			r.crash = fmt.Sprintf("it did not end within %v", patience)
+		default:
+			text := errs.String()
+			r.crash = fmt.Sprintf("%v: %s", err, text[:min(len(text), 3000)])
 		}
 	}
-	return r
+	return reports
 }

@@ -3,6 +3,7 @@ package robustness
 import (
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -46,3 +47,12 @@ func (w *watch) opened() (names []string) {
 }
 
 func (w *watch) close() { syscall.Close(w.fd) }
+
+// cpuTime is what this process has used of the processor.
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
