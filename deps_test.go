@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"backend/onnxruntime": {"onnx", "onnx/onnxpb", "tensor"},
 	"artifact":            {"ir", "target", "tensor"},
 	"quantize":            {"onnx", "onnx/onnxpb", "tensor"},
-	"models":              {"onnx", "onnx/onnxpb", "tensor"},
+	"models":              {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"conformance":         {"*"},
 	"robustness":          {"*"},
 	"cmd/rlxc":            {"*"},

@@ -14,17 +14,27 @@ func Build(c Config) (*onnxpb.ModelProto, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	m := &bert{Config: c, builder: builder{graph: &onnxpb.GraphProto{Name: "main_graph"}, seed: c.Seed, count: map[string]int{}}}
+	m := &bert{Config: c, builder: builder{graph: &onnxpb.GraphProto{Name: "main_graph"}, float: tensor.F32, seed: c.Seed, count: map[string]int{}}}
+	if c.Form == FP16 {
+		m.float = tensor.F16
+	}
 	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
 		m.graph.Input = append(m.graph.Input, value(name, tensor.I64, "batch", "seq"))
 	}
 	m.head()
-	return &onnxpb.ModelProto{
+	p := &onnxpb.ModelProto{
 		IrVersion:    8,
 		ProducerName: "rlxc",
 		OpsetImport:  []*onnxpb.OperatorSetIdProto{{Version: 17}},
 		Graph:        m.graph,
-	}, nil
+	}
+	if c.Form == Fused {
+		p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: microsoft, Version: 1})
+	}
+	if form, ok := quantised[c.Form]; ok {
+		return quantise(p, c, form)
+	}
+	return p, nil
 }
 
 // A bert builds the modules of Hugging Face's BertModel and its relatives (Devlin et al. 2018), under their names.
@@ -98,6 +108,9 @@ func (m *bert) parameter(module string) string {
 }
 
 func (m *bert) encoder() (hidden string) {
+	if m.Form == Fused {
+		return m.fusedEncoder()
+	}
 	m.in("embeddings", func() { hidden = m.embeddings() })
 	mask := m.mask()
 	m.in("encoder", func() {
@@ -138,7 +151,7 @@ func (m *bert) lookup(module string, rows int, ids string) (y string) {
 func (m *bert) mask() string {
 	rows := m.op("Unsqueeze", []string{"attention_mask", m.axes(1)})
 	keys := m.op("Unsqueeze", []string{rows, m.axes(2)})
-	attend := m.op("Cast", []string{keys}, integer("to", int64(tensor.F32)))
+	attend := m.op("Cast", []string{keys}, integer("to", int64(m.float)))
 	padding := m.op("Sub", []string{m.scalar(1), attend})
 	return m.op("Mul", []string{padding, m.scalar(-math.MaxFloat32)})
 }

@@ -14,6 +14,7 @@ import (
 // a number from the second on, its output after the node.
 type builder struct {
 	graph *onnxpb.GraphProto
+	float tensor.DType // of weights and activations
 	seed  uint64
 	scope string         // the module, such as "/encoder/layer.0"
 	count map[string]int // how often a name was wanted
@@ -56,7 +57,8 @@ func (b *builder) constant(t *tensor.Tensor) string {
 	})
 }
 
-func (b *builder) scalar(v float32) string { return b.constant(tensor.Scalar(v)) }
+// scalar is a number, or the finite one that is nearest to it in the type of the activations.
+func (b *builder) scalar(v float32) string { return b.constant(b.narrow(tensor.Scalar(v))) }
 func (b *builder) index(v int64) string    { return b.constant(tensor.Scalar(v)) }
 func (b *builder) axes(v ...int64) string  { return b.constant(tensor.FromSlice(v)) }
 
@@ -66,7 +68,7 @@ func (b *builder) output(from, name string, dims ...any) {
 		rename(n.Input, from, name)
 		rename(n.Output, from, name)
 	}
-	b.graph.Output = append(b.graph.Output, value(name, tensor.F32, dims...))
+	b.graph.Output = append(b.graph.Output, value(name, b.float, dims...))
 }
 
 func rename(names []string, from, to string) {
@@ -107,11 +109,34 @@ func float(name string, v float32) *onnxpb.AttributeProto {
 }
 
 // weight adds an initializer of random numbers, uniform in mean ± spread.
+func (b *builder) weight(name string, mean, spread float32, shape ...int) string {
+	return b.initializer(name, b.numbers(name, mean, spread, shape...))
+}
+
+func (b *builder) initializer(name string, t *tensor.Tensor) string {
+	b.graph.Initializer = append(b.graph.Initializer, onnx.FromTensor(name, b.narrow(t)))
+	return name
+}
+
+// narrow gives float32 numbers in the type of the activations.
+func (b *builder) narrow(t *tensor.Tensor) *tensor.Tensor {
+	if b.float == tensor.F32 {
+		return t
+	}
+	const largest = 65504 // of float16
+	y := tensor.New(b.float, t.Shape()...)
+	for i, v := range tensor.Of[float32](t) {
+		y.SetFloat64(i, float64(min(max(v, -largest), largest)))
+	}
+	return y
+}
+
+// numbers makes a float32 tensor of random numbers, uniform in mean ± spread.
 //
 // Number i of a weight is the output of SplitMix64 (Steele, Lea, Flood 2014) at position i + 1 of the stream that begins at
 // seed XOR FNV-1a(name). Its upper 24 bits as an integer k give mean + (k·2⁻²³ − 1)·spread, in float32 with one rounding
 // for the product and one for the sum: the same on every machine, whatever the order of building.
-func (b *builder) weight(name string, mean, spread float32, shape ...int) string {
+func (b *builder) numbers(name string, mean, spread float32, shape ...int) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	state := b.seed ^ h.Sum64()
@@ -126,8 +151,7 @@ func (b *builder) weight(name string, mean, spread float32, shape ...int) string
 		// The conversion keeps the compiler from fusing the product with the sum, which rounds once.
 		tensor.Of[float32](t)[i] = mean + float32(product)
 	}
-	b.graph.Initializer = append(b.graph.Initializer, onnx.FromTensor(name, t))
-	return name
+	return t
 }
 
 // unit is the spread at which the product with a weight of n rows keeps the variance of what goes in.

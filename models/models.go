@@ -26,9 +26,25 @@ type Config struct {
 	Layers, Hidden, Heads, Intermediate int
 	Vocabulary, Positions, Types        int
 	Head                                Head
-	Labels                              int // of Tagger and Classifier
+	Labels                              int  // of Tagger and Classifier
+	Form                                Form `json:",omitempty"`
 	Seed                                uint64
 }
+
+// A Form is how a model is spelled and how wide its weights are.
+type Form string
+
+// The forms; without one a model is float32 as PyTorch exports it.
+const (
+	FP16  Form = "fp16"  // float16 throughout, outputs too
+	Fused Form = "fused" // as onnxruntime's optimiser for transformers leaves it: Attention, SkipLayerNormalization, BiasGelu, …
+	Int8  Form = "int8"  // quantize.Dynamic
+	QDQ   Form = "qdq"   // quantize.QDQ
+	Int4  Form = "int4"  // quantize.Int4
+)
+
+// Forms lists the forms, which are suffixes of names too: "bert-tiny-int8", "bert-tiny-ner-int8".
+func Forms() []Form { return []Form{FP16, Fused, Int4, Int8, QDQ} }
 
 // presets are the models with names. bert-tiny has a small vocabulary because it is the one that everybody runs first; the
 // others have the sizes of the published models.
@@ -52,7 +68,7 @@ var heads = map[string]struct {
 	"reranker":   {Classifier, 1},
 }
 
-// Names lists the models that Lookup knows, sorted.
+// Names lists the models that Lookup knows, sorted, in float32.
 func Names() []string {
 	var names []string
 	for preset := range presets {
@@ -65,8 +81,20 @@ func Names() []string {
 	return names
 }
 
-// Lookup gives the configuration of a name.
+// Lookup gives the configuration of a name: one of Names, or one of these and a form.
 func Lookup(name string) (Config, bool) {
+	var form Form
+	for _, f := range Forms() {
+		if base, ok := strings.CutSuffix(name, "-"+string(f)); ok {
+			name, form = base, f
+		}
+	}
+	c, ok := lookup(name)
+	c.Form = form
+	return c, ok
+}
+
+func lookup(name string) (Config, bool) {
 	if c, ok := presets[name]; ok {
 		return c, true
 	}
@@ -108,6 +136,9 @@ func (c Config) check() error {
 	}
 	if !slices.Contains([]Head{Encoder, Tagger, Answerer, Masked, Classifier}, c.Head) {
 		return fmt.Errorf("there is no head %q", c.Head)
+	}
+	if c.Form != "" && !slices.Contains(Forms(), c.Form) {
+		return fmt.Errorf("there is no form %q", c.Form)
 	}
 	h := float64(c.Hidden)
 	if n := h*float64(c.Vocabulary+c.Positions+c.Types+c.Labels) + float64(c.Layers)*h*(4*h+2*float64(c.Intermediate)); n > maxParameters {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -28,7 +29,7 @@ func TestEveryNameBuilds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, m.Close())
 	}
-	for _, name := range []string{"", "bert", "bert-tiny-", "bert-tiny-nothing", "ner", "-ner"} {
+	for _, name := range []string{"", "bert", "bert-tiny-", "bert-tiny-nothing", "ner", "-ner", "int8", "-int8", "bert-tiny-int8-ner", "bert-tiny-int8-int8"} {
 		_, ok := Lookup(name)
 		require.False(t, ok, name)
 	}
@@ -36,14 +37,45 @@ func TestEveryNameBuilds(t *testing.T) {
 	require.ErrorContains(t, err, `there is no built-in model "bert-huge"; there are bert-base, bert-base-classifier,`)
 }
 
+// TestEveryFormBuilds builds every head in every form, and lowers it.
+func TestEveryFormBuilds(t *testing.T) {
+	for suffix := range heads {
+		for _, form := range Forms() {
+			c, ok := Lookup("bert-tiny-" + suffix + "-" + string(form))
+			require.True(t, ok)
+			require.Equal(t, heads[suffix].head, c.Head)
+			c.Vocabulary, c.Layers, c.Hidden, c.Intermediate = 70, 1, 64, 128
+			p, err := Build(c)
+			require.NoError(t, err, "%s %s", suffix, form)
+			m, err := onnx.New(p, "model")
+			require.NoError(t, err, "%s %s", suffix, form)
+			_, err = lower.Model(m.Proto)
+			require.NoError(t, err, "%s %s", suffix, form)
+			require.NoError(t, m.Close())
+		}
+	}
+}
+
 // The recorded outputs are those of exactly these bytes. When the builder changes, record again (scripts/record.py).
 func TestRecordedModelIsTheBuiltOne(t *testing.T) {
-	folder, err := FS("bert-tiny")
-	require.NoError(t, err)
-	data, err := fs.ReadFile(folder, "model.onnx")
-	require.NoError(t, err)
-	sum := sha256.Sum256(data)
-	require.Equal(t, "4f696605619f266e00e3ff6a6212a53d2db8098b7cab60f17c55bcec9f5db4e8", hex.EncodeToString(sum[:]))
+	for name, want := range map[string]string{
+		"bert-tiny":       "4f696605619f266e00e3ff6a6212a53d2db8098b7cab60f17c55bcec9f5db4e8",
+		"bert-tiny-fp16":  "156db6848c44d64b38d2aee5544cccf4b2256eecf30f3812d1b4f7e937cc8b5d",
+		"bert-tiny-fused": "2e7895edf94ae8fc003d59435ee350c95cd3ba507d3b07e02cf99fac17c0419a",
+		"bert-tiny-int8":  "c9a1a8dc9ceaebab8f5787e52fb15238f0c1543b66d8fbd8cab57020fb5c01bc",
+		"bert-tiny-int4":  "d3cfcd94a9f57daca21f699b806f0fef739b6a98c6ba191c04ecc5b82188daa7",
+		"bert-tiny-qdq":   "8a1c6a9e9d689f1e86623400a99ac47e9fa59e02b6c9a264bbaf7d411eaff8f8",
+	} {
+		folder, err := FS(name)
+		require.NoError(t, err)
+		data, err := fs.ReadFile(folder, "model.onnx")
+		require.NoError(t, err)
+		sum := sha256.Sum256(data)
+		require.Equal(t, want, hex.EncodeToString(sum[:]), name)
+		sets, err := fs.Glob(folder, "test_data_set_*/output_1.pb")
+		require.NoError(t, err)
+		require.NotEmpty(t, sets, name)
+	}
 }
 
 func TestSeedDecidesTheWeights(t *testing.T) {
@@ -61,7 +93,7 @@ func TestSeedDecidesTheWeights(t *testing.T) {
 }
 
 func TestWeightsAreSpreadAsDocumented(t *testing.T) {
-	b := builder{graph: &onnxpb.GraphProto{}, seed: 3}
+	b := builder{graph: &onnxpb.GraphProto{}, float: tensor.F32, seed: 3}
 	b.weight("w", 2, 0.5, 100, 100)
 	w, err := onnx.Tensor(b.graph.Initializer[0])
 	require.NoError(t, err)
@@ -116,6 +148,7 @@ func TestConfigsThatMakeNoModel(t *testing.T) {
 		"0 for labels":                       func(c *Config) { c.Head = Tagger },
 		"does not divide among 3 heads":      func(c *Config) { c.Heads = 3 },
 		`there is no head "tail"`:            func(c *Config) { c.Head = "tail" },
+		`there is no form "int2"`:            func(c *Config) { c.Form = "int2" },
 		"parameters is too large":            func(c *Config) { c.Vocabulary = 10_000_000 },
 		"9223372036854775807 for hidden siz": func(c *Config) { c.Hidden = 1<<63 - 1 },
 	} {

@@ -106,7 +106,7 @@ func roundBlock(v []float32) (codes [blockSize]uint8, scale float32, zero uint8)
 	}
 	best := math.Inf(1)
 	for i := range steps {
-		s := (high - low) * (1 - step*float64(i)) / top
+		s := (high - low) * (1 - float64(step*float64(i))) / top // never a fused product and difference: equal bytes everywhere
 		z := math.RoundToEven(min(max(-low/(high-low)*top, 0), top))
 		var q [blockSize]uint8
 		var vq, qq, vv float64

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,9 +21,11 @@ func modelsCommand() *cobra.Command {
 		Use:   "models [NAME]",
 		Short: "list the built-in models, or write one to a file",
 		Long: `models lists the built-in models, which every command takes by name. With a name and -o it writes the model as an .onnx file: its
-weights come from the seed, equal seeds give equal bytes.`,
+weights come from the seed, equal seeds give equal bytes. A form may stand behind a name: -int8, -qdq and -int4 are what quantize
+writes, -fp16 is half precision, -fused has the operators that onnxruntime's optimiser writes.`,
 		Example: `  rlxc models
   rlxc models bert-base -o bert-base.onnx
+  rlxc models bert-base-int8 -o small.onnx
   rlxc models bert-tiny-classifier --seed 7 -o tiny.onnx`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeModel,
@@ -62,7 +65,9 @@ func listModels(c *cobra.Command) error {
 		for _, r := range rows {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Layers, r.Hidden, r.Heads, r.Vocabulary, r.Head)
 		}
-		return w.Flush()
+		w.Flush()
+		_, err := fmt.Fprintf(out, "Each in other forms too: behind the name, -%s.\n", strings.ReplaceAll(join(models.Forms()), ", ", ", -"))
+		return err
 	})
 }
 

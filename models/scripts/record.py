@@ -2,13 +2,16 @@
 
     python record.py FOLDER        # with FOLDER/model.onnx
 
-For the built-in model, in the folder models:
+For the built-in model and its forms, in the folder models:
 
     rlxc models bert-tiny -o recorded/bert-tiny/model.onnx
     python scripts/record.py recorded/bert-tiny
+    rlxc models bert-tiny-int8 -o recorded/bert-tiny-int8/model.onnx
+    python scripts/record.py recorded/bert-tiny-int8 --shapes 1x8 3x12    # -fp16: 3x12 1x8, so that no row is masked whole
 
 The references are onnxruntime's CPU provider on one thread, graph optimisations off: the model's own arithmetic. Batches
-above 1 are padded; in the last data set the mask of one row is all zero.
+above 1 are padded; in the last data set the mask of one row is all zero, if it has several. In float16 such a row has no right
+answer: onnxruntime adds the mask in float32.
 """
 
 import argparse
@@ -72,5 +75,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--vocabulary", type=int, default=1000)
+    parser.add_argument("--shapes", nargs="+", type=lambda s: tuple(map(int, s.split("x"))), default=SHAPES)
     args = parser.parse_args()
-    record(args.folder, args.vocabulary)
+    record(args.folder, args.vocabulary, args.shapes)
