@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime/debug"
 
+	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -30,17 +31,14 @@ const (
 	faultAround = 64 << 10
 	// worthFreeing is how much garbage packing makes before it is collected at once.
 	worthFreeing = 16 << 20
-	// slack is how much less than an earlier run one must need for the file's pages to be given back: backend cpu keeps as much
-	// of an arena.
-	slack = 8 << 20
 )
 
 func (p ResidentParts) sum() int64 { return p.File + p.Packed + p.Arena + p.Runtime }
 
 // resident estimates the memory of a process that runs a bound graph and nothing else.
-func (p *Program) resident(g *ir.Graph, arena int64) ResidentParts {
+func (p *Program) resident(g *ir.Graph, planned int64) ResidentParts {
 	_, compiled := p.file.(*compiledSource)
-	parts := ResidentParts{Arena: arena, Runtime: runtimeBytes}
+	parts := ResidentParts{Arena: planned, Runtime: runtimeBytes}
 	for _, v := range g.Consts() {
 		switch {
 		case v.Packed != nil && compiled && p.stats.Packed == 0:
@@ -128,7 +126,7 @@ func (s *Session) settle(need *ResidentParts) {
 		return // of another backend
 	}
 	now := need.Arena + need.File
-	if now+slack < s.held {
+	if now+arena.Slack < s.held {
 		for _, t := range s.p.tables {
 			s.p.file.EvictPart(t)
 		}

@@ -1,23 +1,38 @@
 package arena
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Arena is the memory of one session: one allocation that holds every planned buffer of a layout.
-// One goroutine uses it at a time.
+// Arena is the memory of one session: one allocation that holds every planned buffer of a layout, of one layout at a time. It
+// grows to the largest layout that it was fitted to. One goroutine uses it at a time. The zero value is empty.
 type Arena struct {
-	layout  *Layout
-	memory  []byte // as long as the layout asks; its capacity may be larger
-	lengths map[int]int
+	layout *Layout
+	memory []byte // of which the layout has the first bytes; nil only before the first Fit
+	used   int64  // bytes that hold pages of the system
 }
 
-// New allocates an arena. Its bytes are zero.
-func New(l *Layout) *Arena {
-	return &Arena{layout: l, memory: allocate(l.size, l.align)}
+// Slack is how much of an arena stays when a smaller layout takes it. What is above goes back to the system: a program that
+// needs it again pays the page faults, which take a hundredth of the time that it computes.
+const Slack = 8 << 20
+
+// Fit makes room for a layout, and gives back what a larger one has used. What the arena holds is lost if it moves.
+func (a *Arena) Fit(l *Layout) {
+	switch {
+	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
+		// Twice as much, so that growing shapes do not leave a row of arenas to the garbage collector. Pages that nobody touches
+		// take no memory.
+		a.memory = allocate(max(l.size, 2*int64(len(a.memory))), l.align)
+		a.used = l.size
+	case a.used > l.size+Slack:
+		tensor.ReleasePages(a.memory[l.size:a.used])
+		a.used = l.size
+	default:
+		a.used = max(a.used, l.size)
+	}
+	a.layout = l
 }
 
 // allocate returns zeroed bytes on an aligned address.
@@ -27,101 +42,19 @@ func allocate(size, align int64) []byte {
 	return raw[skip : skip+size : skip+size]
 }
 
-// Rebind gives the arena another layout: that of another shape, say. It allocates only when the
-// memory at hand is too small. What it holds is lost.
-func (a *Arena) Rebind(l *Layout) {
-	address := int64(uintptr(unsafe.Pointer(unsafe.SliceData(a.memory))))
-	if l.size <= int64(cap(a.memory)) && address%l.align == 0 {
-		a.memory = a.memory[:l.size]
-	} else {
-		a.memory = allocate(l.size, l.align)
+func (a *Arena) address() int64 { return int64(uintptr(unsafe.Pointer(unsafe.SliceData(a.memory)))) }
+
+// Memory returns the bytes of the layout that the arena was fitted to last; Layout.Offset says what lies where. It is nil
+// only before that.
+func (a *Arena) Memory() []byte {
+	if a.layout == nil {
+		return nil
 	}
-	a.layout = l
-	clear(a.lengths)
+	return a.memory[:a.layout.size]
 }
 
-// Layout returns where the buffers lie.
-func (a *Arena) Layout() *Layout { return a.layout }
+// Size returns the bytes that the arena takes of the system's memory.
+func (a *Arena) Size() int64 { return a.used }
 
-// Memory returns all bytes of the arena; Layout.Offset says what lies where.
-func (a *Arena) Memory() []byte { return a.memory }
-
-// Bytes returns the memory of a buffer, as long as its actual length.
-func (a *Arena) Bytes(buffer int) ([]byte, error) {
-	offset, err := a.layout.Offset(buffer)
-	if err != nil {
-		return nil, err
-	}
-	n := a.layout.Capacity(buffer)
-	if length, ok := a.lengths[buffer]; ok {
-		n = int64(a.layout.DType(buffer).Bytes(length))
-	}
-	return a.memory[offset : offset+n : offset+n], nil
-}
-
-// Length returns the number of elements that a buffer holds: what SetLength said, else all that
-// were planned.
-func (a *Arena) Length(buffer int) int {
-	if n, ok := a.lengths[buffer]; ok {
-		return n
-	}
-	return a.layout.elements(buffer)
-}
-
-// SetLength tells how many elements a buffer really holds, where its shape depends on data and
-// only an upper bound was planned.
-func (a *Arena) SetLength(buffer, elements int) error {
-	if _, err := a.layout.Offset(buffer); err != nil {
-		return err
-	}
-	if limit := a.layout.elements(buffer); elements < 0 || elements > limit {
-		return fmt.Errorf("buffer %d (%s): %d elements, planned for 0 to %d", buffer, a.layout.problem.Buffers[buffer].Name, elements, limit)
-	}
-	if a.lengths == nil {
-		a.lengths = map[int]int{}
-	}
-	a.lengths[buffer] = elements
-	return nil
-}
-
-// Slice returns the elements of a buffer. T must be the Go type of the buffer's DType; uint16 also
-// stands for the 16-bit floats, whose bits it then holds.
-func Slice[T tensor.Element](a *Arena, buffer int) ([]T, error) {
-	b, err := a.Bytes(buffer)
-	if err != nil {
-		return nil, err
-	}
-	return cast[T](a.layout, buffer, b)
-}
-
-// View returns n elements from byte offset on inside a buffer, as a view of its root has them.
-func View[T tensor.Element](a *Arena, buffer int, offset int64, n int) ([]T, error) {
-	b, err := a.Bytes(buffer)
-	if err != nil {
-		return nil, err
-	}
-	var zero T
-	width := int64(unsafe.Sizeof(zero))
-	if offset < 0 || n < 0 || offset > int64(len(b)) || int64(n) > (int64(len(b))-offset)/width {
-		return nil, fmt.Errorf("buffer %d (%s): a view of %d elements at byte %d leaves its %d bytes", buffer, a.layout.problem.Buffers[buffer].Name, n, offset, len(b))
-	}
-	if offset%width != 0 {
-		return nil, fmt.Errorf("buffer %d (%s): a view at byte %d is not aligned to its %d-byte elements", buffer, a.layout.problem.Buffers[buffer].Name, offset, width)
-	}
-	return cast[T](a.layout, buffer, b[offset:offset+int64(n)*width])
-}
-
-// cast sees the bytes of a buffer as elements.
-func cast[T tensor.Element](l *Layout, buffer int, b []byte) ([]T, error) {
-	have, want := l.DType(buffer), tensor.FromSlice[T](nil).DType()
-	bits := want == tensor.U16 && (have == tensor.F16 || have == tensor.BF16)
-	if want == tensor.Invalid || want != have && !bits {
-		var zero T
-		return nil, fmt.Errorf("buffer %d (%s) holds %s, not %T", buffer, l.problem.Buffers[buffer].Name, have, zero)
-	}
-	if len(b) == 0 {
-		return []T{}, nil
-	}
-	var zero T
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero))), nil
-}
+// Free gives all memory back. Slices of it must not be used any more.
+func (a *Arena) Free() { *a = Arena{} }

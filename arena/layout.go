@@ -1,5 +1,5 @@
-// Package arena gives a plan its memory: one allocation a session, typed slices of it by buffer,
-// the read-only segment that all sessions share for weights, and what finds stray reads and writes.
+// Package arena gives a plan its memory: where the buffers lie in one allocation a session, that allocation, and what finds
+// stray reads and writes.
 package arena
 
 import (
@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // ErrNoSlot is wrapped by the error about a buffer that has no memory in an arena.
@@ -21,7 +20,6 @@ const BaseAlign = planner.CPUAlignment
 type Layout struct {
 	problem *planner.Problem
 	plan    *planner.Plan
-	device  int
 	base    []int64 // of each arena of the plan in the allocation; -1: lies elsewhere
 	size    int64
 	align   int64
@@ -33,7 +31,7 @@ func NewLayout(p *planner.Problem, plan *planner.Plan, device int) (*Layout, err
 	if len(plan.Slots) != len(p.Buffers) {
 		return nil, fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
 	}
-	l := &Layout{problem: p, plan: plan, device: device, base: make([]int64, len(plan.Arenas)), align: max(BaseAlign, plan.Options.Alignment)}
+	l := &Layout{problem: p, plan: plan, base: make([]int64, len(plan.Arenas)), align: max(BaseAlign, plan.Options.Alignment)}
 	for i := range p.Buffers {
 		if l.plan.Slots[i].Arena != planner.NoArena {
 			l.align = max(l.align, p.Buffers[i].Align)
@@ -51,19 +49,6 @@ func NewLayout(p *planner.Problem, plan *planner.Plan, device int) (*Layout, err
 
 // Size returns the bytes that an arena of this layout takes.
 func (l *Layout) Size() int64 { return l.size }
-
-// Plan returns the plan behind the layout.
-func (l *Layout) Plan() *planner.Plan { return l.plan }
-
-// Find returns the index of the first buffer of that name.
-func (l *Layout) Find(name string) (buffer int, ok bool) {
-	for i := range l.problem.Buffers {
-		if l.problem.Buffers[i].Name == name {
-			return i, true
-		}
-	}
-	return 0, false
-}
 
 // Has reports whether a buffer (an index in the problem's Buffers) has memory here.
 func (l *Layout) Has(buffer int) bool {
@@ -102,21 +87,4 @@ func (l *Layout) Capacity(buffer int) int64 {
 		return 0
 	}
 	return l.plan.Slots[buffer].Size
-}
-
-// DType returns the element type of a buffer.
-func (l *Layout) DType(buffer int) tensor.DType {
-	return tensor.DType(l.problem.Buffers[buffer].DType)
-}
-
-// elements returns how many elements of its type a buffer holds at most.
-func (l *Layout) elements(buffer int) int {
-	bits := l.DType(buffer).Bits()
-	if bits == 0 {
-		return 0
-	}
-	if n := l.problem.Buffers[buffer].Elements; n > 0 {
-		return int(n)
-	}
-	return int(l.Capacity(buffer) * 8 / int64(bits))
 }

@@ -14,9 +14,6 @@ const (
 	ByteFill = 0xa5
 )
 
-// Poison fills the whole arena, so that a run that reads what it has not written is found.
-func (a *Arena) Poison(fill byte) { fillBytes(a.memory, fill) }
-
 func fillBytes(b []byte, fill byte) {
 	if len(b) == 0 {
 		return
@@ -27,21 +24,23 @@ func fillBytes(b []byte, fill byte) {
 	}
 }
 
-// Watch follows a run step by step. Before the step that writes a buffer it fills the bytes that
-// the plan keeps free behind it; after each step it reports a guard that was written over, and
-// poisons the buffers that died, so that a read of a dead range is found as a wrong result.
+// Watch follows a run step by step. It starts with an arena that is poisoned whole, so that a read of what was never written
+// is found as a wrong result. Before the step that writes a buffer it fills the bytes that the plan keeps free behind it; after
+// each step it reports a guard that was written over, and poisons the buffers that died.
 type Watch struct {
 	arena  *Arena
+	fill   byte
 	guard  int64
 	starts map[int][]int // buffers by first step
 	ends   map[int][]int // buffers by the step after their last
 	armed  []int
 }
 
-// NewWatch watches runs on the arena.
-func NewWatch(a *Arena) *Watch {
+// NewWatch poisons the arena and watches a run on it.
+func NewWatch(a *Arena, fill byte) *Watch {
 	l := a.layout
-	w := &Watch{arena: a, guard: l.plan.Options.Guard(), starts: map[int][]int{}, ends: map[int][]int{}}
+	fillBytes(a.Memory(), fill)
+	w := &Watch{arena: a, fill: fill, guard: l.plan.Options.Guard(), starts: map[int][]int{}, ends: map[int][]int{}}
 	last := map[int]int{} // of a group
 	for i := range l.problem.Buffers {
 		b := &l.problem.Buffers[i]
@@ -88,12 +87,8 @@ func (w *Watch) After(step int) error {
 	}
 	for _, i := range w.ends[step+1] {
 		w.armed = slices.DeleteFunc(w.armed, func(j int) bool { return j == i })
-		fill := byte(ByteFill)
-		if w.arena.layout.DType(i).IsFloat() {
-			fill = NaNFill
-		}
 		offset, _ := w.arena.layout.Offset(i)
-		fillBytes(w.arena.memory[offset:offset+w.arena.layout.Capacity(i)], fill)
+		fillBytes(w.arena.memory[offset:offset+w.arena.layout.Capacity(i)], w.fill)
 	}
 	return nil
 }

@@ -66,14 +66,14 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d       *Device
 	p       *backend.Planned
-	arena   *arena.Layout
+	layout  *arena.Layout
 	scratch []int           // the buffers of the current step's scratch
 	wide    map[int]operand // by ID, values that the current step sees in float32
 }
 
 // at is the byte of the arena at which a buffer starts.
 func (b *binder) at(buffer int) int {
-	off, err := b.arena.Offset(buffer)
+	off, err := b.layout.Offset(buffer)
 	if err != nil {
 		panic(err) // the plan gave every buffer of a step its place
 	}

@@ -13,48 +13,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// memory is the arena of one session. It grows to the largest program that ran in it.
+// memory is the arena of one session.
 type memory struct {
-	bytes  []byte
-	used   int64 // bytes that hold pages of the system
-	poison byte  // 0 for none
+	arena.Arena
+	poison byte // 0 for none
 }
 
-// slack is how much of an arena stays when a smaller program runs in it. What is above goes back to the system: a program
-// that needs it again pays the page faults, which take a hundredth of the time that it computes.
-const slack = 8 << 20
-
-// Poison makes every run fill the arena with a byte before it starts and each buffer when its life ends, so that a read of
-// memory that the plan calls dead shows: 0xFF is a NaN in every float type, 0xA5 a wild index. 0 ends it. For tests.
+// Poison makes arena.Watch follow every run, which fills the arena with a byte before it starts and each buffer when its life
+// ends: arena.NaNFill or arena.ByteFill. 0 ends it. For tests.
 func (m *memory) Poison(with byte) { m.poison = with }
 
-func fill(b []byte, with byte) {
-	for i := range b {
-		b[i] = with
-	}
-}
-
-// Size implements backend.Memory.
-func (m *memory) Size() int64 { return m.used }
-
 // Close implements backend.Memory.
-func (m *memory) Close() { m.bytes, m.used = nil, 0 }
-
-// fit makes room for n bytes, and gives back what a larger program has used.
-func (m *memory) fit(n int64) {
-	switch {
-	case m.bytes == nil || int64(len(m.bytes)) < n: // not nil even when empty: base then says that the outputs are shown
-		// Twice as much, so that growing shapes do not leave a row of arenas to the garbage collector. Pages that nobody touches
-		// take no memory.
-		m.bytes = tensor.AlignedBytes(int(max(n, 2*int64(len(m.bytes)))))
-		m.used = n
-	case m.used > n+slack:
-		tensor.ReleasePages(m.bytes[n:m.used])
-		m.used = n
-	default:
-		m.used = max(m.used, n)
-	}
-}
+func (m *memory) Close() { m.Free() }
 
 // A machine is what a step runs on: the arena, and the place for the first error.
 type machine struct {
@@ -98,10 +68,9 @@ type program struct {
 	d       *Device
 	planned *backend.Planned
 	steps   []step
-	arena   *arena.Layout
+	layout  *arena.Layout
 	inputs  []operand
 	outputs []operand
-	dies    [][]operand // by step: the buffers whose life ends there, for poison runs
 }
 
 // Load implements backend.Device.
@@ -110,8 +79,8 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{d: d, p: p, arena: layout}
-	prog := &program{d: d, planned: p, arena: layout}
+	b := &binder{d: d, p: p, layout: layout}
+	prog := &program{d: d, planned: p, layout: layout}
 	for _, v := range p.Graph.Inputs {
 		prog.inputs = append(prog.inputs, b.operand(v))
 	}
@@ -169,14 +138,15 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	in.memory.fit(in.arena.Size())
-	if in.machine.base = unsafe.Pointer(unsafe.SliceData(in.memory.bytes)); in.base != in.machine.base {
+	in.memory.Fit(in.layout)
+	if in.machine.base = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.base {
 		in.show()
 	}
 	in.machine.err = nil
 	defer in.recover(&err)
+	var watch *arena.Watch
 	if in.memory.poison != 0 {
-		fill(in.memory.bytes[:in.arena.Size()], in.memory.poison)
+		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
 	}
 	for i := range in.inputs {
 		if o := &in.inputs[i]; o.dtype == tensor.String {
@@ -193,6 +163,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	for i := range in.steps {
 		st := &in.steps[i]
 		in.current = st
+		if watch != nil {
+			watch.Before(i)
+		}
 		if in.times != nil {
 			in.times[i].Node, in.times[i].Start = st.node, time.Since(start)
 		}
@@ -208,8 +181,10 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if done != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if in.memory.poison != 0 {
-			in.poisonDead(i)
+		if watch != nil {
+			if err := watch.After(i); err != nil {
+				return nil, st.node.Fail(err)
+			}
 		}
 	}
 	for i := range in.outputs {
@@ -241,19 +216,4 @@ func (in *instance) show() {
 		in.out[i] = t
 	}
 	in.base = in.machine.base
-}
-
-// poisonDead poisons the buffers whose life ended with step i.
-func (in *instance) poisonDead(i int) {
-	if in.dies == nil {
-		in.dies = make([][]operand, len(in.steps))
-		for k, b := range in.planned.Problem.Buffers {
-			if off, err := in.arena.Offset(k); b.Last-1 < len(in.steps) && err == nil {
-				in.dies[b.Last-1] = append(in.dies[b.Last-1], operand{off: int(off), span: int(in.arena.Capacity(k)), width: 1})
-			}
-		}
-	}
-	for k := range in.dies[i] {
-		fill(in.dies[i][k].bytes(&in.machine), in.memory.poison)
-	}
 }
