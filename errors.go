@@ -30,6 +30,13 @@ var (
 // closedError is what the use of a closed model, program or session gives.
 func closedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
 
+// guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on.
+func guard(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("internal error: %v", r)
+	}
+}
+
 // kindError adds a kind to an error without changing its text.
 type kindError struct {
 	error

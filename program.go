@@ -110,7 +110,8 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	return p, nil
 }
 
-func (m *Model) compile(dev backend.Device, o CompileOptions) (*Program, error) {
+func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err error) {
+	defer guard(&err)
 	g, err := m.file.graph()
 	if err != nil {
 		return nil, modelError(err)
@@ -224,7 +225,8 @@ func (p *Program) bind(s int, b ir.Binding) (*binding, error) {
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
-func (p *Program) plan(g *ir.Graph, b ir.Binding) (*binding, error) {
+func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
+	defer guard(&err)
 	t := p.device.Target()
 	bound, err := g.Bind(b, p.opts.Level != O0)
 	if err != nil {

@@ -33,7 +33,10 @@ type onnxSource struct {
 
 func (s onnxSource) retain() { s.Model.Retain() }
 
-func (s onnxSource) graph() (*ir.Graph, error) { return lower.Model(s.Model.Proto, s.ops...) }
+func (s onnxSource) graph() (_ *ir.Graph, err error) {
+	defer guard(&err)
+	return lower.Model(s.Model.Proto, s.ops...)
+}
 
 // compiledSource is a compiled file, mapped.
 type compiledSource struct {
