@@ -75,7 +75,7 @@ func custom(opts []Option) ([]lower.Custom, error) {
 	}
 	var list []lower.Custom
 	for _, name := range slices.Sorted(maps.Keys(o.ops)) {
-		list = append(list, lower.Custom{Name: name, Infer: o.ops[name].Infer, Eval: o.ops[name].Eval})
+		list = append(list, lower.Custom{Name: name, Infer: o.ops[name].Infer, Eval: o.ops[name].Eval, WGSL: o.ops[name].WGSL})
 	}
 	return list, nil
 }

@@ -16,6 +16,8 @@ type Custom struct {
 	Types   []Type `ir:"-"`
 	// Rule runs the operator; target.Ops holds it by name, and whoever makes the node fills it in.
 	Rule CustomRule `ir:"-"`
+	// WGSL is what a GPU may run instead, or empty; see target.OpDef.
+	WGSL string `ir:"-"`
 	// Control runs an operator whose node has regions, in place of Rule.
 	Control ControlRule `ir:"-"`
 	// MemoryLimit is what a run allows a result to take, in bytes; whoever runs the operator fills it in.

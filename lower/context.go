@@ -406,7 +406,7 @@ func customName(domain, name string) string {
 // error.
 func Restore(c ir.Custom, node string, custom ...Custom) (ir.Custom, error) {
 	if own, ok := findCustom(custom, "ai.onnx", c.Name); ok {
-		c.Rule = own.rule()
+		c.Rule, c.WGSL = own.rule(), own.WGSL
 		return c, nil
 	}
 	if c.Control = controls[c.Name]; c.Control != nil {

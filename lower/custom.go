@@ -11,6 +11,7 @@ import (
 // and its meaning. It goes before an operator of that name that is known otherwise.
 type Custom struct {
 	Name  string
+	WGSL  string // see target.OpDef
 	Infer func(in []ir.Type, attrs ir.Attrs) ([]ir.Type, error)
 	Eval  func(in []*tensor.Tensor, attrs ir.Attrs) ([]*tensor.Tensor, error)
 }
@@ -44,7 +45,7 @@ func (b *builder) lowerCustom(c Custom, op operator, in []*ir.Value) ([]*ir.Valu
 		return nil, fmt.Errorf("%w: the shape rule of %s gives %d results, the node has %d", ErrInvalid, c.Name, len(out), len(op.outputs))
 	}
 	out = out[:len(op.outputs)]
-	return b.g.Append(ir.Custom{Name: c.Name, Version: op.version, Attrs: op.attrs, Types: out, Rule: c.rule()}, in, op.node)
+	return b.g.Append(ir.Custom{Name: c.Name, Version: op.version, Attrs: op.attrs, Types: out, Rule: c.rule(), WGSL: c.WGSL}, in, op.node)
 }
 
 // rule computes the results that the node has, of the kernel's first ones.

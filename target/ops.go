@@ -15,7 +15,12 @@ type OpDef struct {
 	Infer func(in []ir.Type, attrs ir.Attrs) ([]ir.Type, error)
 	// Eval computes the results on the host. The operands must not be changed or kept.
 	Eval func(in []*tensor.Tensor, attrs ir.Attrs) ([]*tensor.Tensor, error)
-	// WGSL, where it is given, is the compute shader that backend wgpu runs instead of Eval.
+	// WGSL, where it is given, is what backend wgpu runs instead of Eval: declarations, among them fn compute(i: u32), which is
+	// called for every element i of result 0 and may write whatever of the results belongs to it. It calls x0(i), x1(i), … for
+	// element i (u32, row-major) of an operand, y0(i, v), y1(i, v), … to write one of a result, and x0_size(axis) or
+	// y0_size(axis) for sizes. Elements are f32 for floats, bool, u32 for u8 and u32, and i32 for i8, i32 and i64, of which the
+	// low 32 bits are seen. Attributes that are numbers are constants, i32 or f32, of their names with attr_ in front. What has
+	// results of fewer than 32 bits, or operands of other types, runs by Eval.
 	WGSL string
 }
 

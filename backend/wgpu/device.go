@@ -143,7 +143,7 @@ func (d *Device) pipeline(s *shader) (*native.Pipeline, error) {
 	}
 	d.mu.Unlock()
 	p.once.Do(func() {
-		p.native, p.err = d.gpu.Shader(s.name, text, append([]native.Binding{native.Uniform}, s.kinds...), false)
+		p.native, p.err = d.gpu.Shader(s.name, text, append([]native.Binding{native.Uniform}, s.kinds...), s.checked)
 	})
 	return p.native, p.err
 }

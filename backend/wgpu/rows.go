@@ -70,6 +70,6 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,
-		ir.KindCustom:  onHost,
+		ir.KindCustom:  customRow,
 	}
 }

@@ -20,6 +20,7 @@ type shader struct {
 	wordSize int64
 	size     int  // invocations of a workgroup
 	half     bool // uses float16
+	checked  bool // bounded at every access by the library
 	shared   strings.Builder
 	helpers  []string // functions and constants that body calls, by name in helperText
 	body     strings.Builder
@@ -87,7 +88,7 @@ func (s *shader) put(format string, args ...any) {
 
 // share declares workgroup memory.
 func (s *shader) share(name, element string, n int) {
-	fmt.Fprintf(&s.shared, "var<workgroup> %s: array<%s, %d>;\n", name, element, n)
+	s.declare("var<workgroup> %s: array<%s, %d>;\n", name, element, n)
 }
 
 // text is the whole module.
@@ -115,6 +116,9 @@ func (s *shader) text() string {
 		"@builtin(local_invocation_index) lid: u32) {\n%s}\n", s.size, s.body.String())
 	return t.String()
 }
+
+// declare appends to what stands before main.
+func (s *shader) declare(format string, args ...any) { fmt.Fprintf(&s.shared, format, args...) }
 
 // use asks for helper functions.
 func (s *shader) use(names ...string) { s.helpers = append(s.helpers, names...) }

@@ -1,0 +1,94 @@
+package wgpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// customRow runs the WGSL of a user's operator (target.OpDef says what it sees), an invocation for each element of the
+// first result. Operators without stay on the host, as do those with results narrower than a word, which invocations
+// would share.
+var customRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			ok := n.Op.(ir.Custom).WGSL != ""
+			for _, v := range n.Inputs {
+				ok = ok && (v == nil || v.Type.Kind == ir.TensorType && seen(v.Type.DType).wgsl != "")
+			}
+			for _, v := range n.Outputs {
+				ok = ok && v.Type.Kind == ir.TensorType && seen(v.Type.DType).width >= 4
+			}
+			return ok
+		},
+	},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		op := n.Op.(ir.Custom)
+		s := newShader(op.Name, "u32", groupSize)
+		s.checked = true
+		s.declare("%s", attrText(op.Attrs))
+		for i := range in {
+			if x := &in[i]; given(n, i) {
+				e := seen(x.dtype)
+				s.sizes(fmt.Sprintf("x%d", i), x)
+				s.declare("fn x%d(i: u32) -> %s { let at = %s + min(i, %s - 1u); return %s; }\n", i, e.wgsl, s.u(x.first()), s.u(x.elements()), e.load(s.bind(x.memory), "at"))
+			}
+		}
+		for i := range out {
+			y := &out[i]
+			e, m, first := seen(y.dtype), s.bind(y.memory), s.u(y.first())
+			s.sizes(fmt.Sprintf("y%d", i), y)
+			write := fmt.Sprintf("%s[%s + i] = %s;", m, first, e.bits("v"))
+			if y.dtype == tensor.I64 {
+				write = fmt.Sprintf("let at = (%s + i) * 2u; %s[at] = u32(v); %s[at + 1u] = u32(v >> 31u);", first, m, m)
+			}
+			s.declare("fn y%d(i: u32, v: %s) { if (i < %s) { %s } }\n", i, e.wgsl, s.u(y.elements()), write)
+		}
+		s.declare("%s\n", op.WGSL)
+		total := out[0].elements()
+		s.put("let t = %s * %du + lid;\nif (t < %s) { compute(t); }", linear, groupSize, s.u(total))
+		return []launch{{s, spread(ceil(total, groupSize))}}, nil
+	},
+}
+
+// seen is how a user's WGSL sees elements: 64-bit integers by their low 32 bits.
+func seen(d tensor.DType) element {
+	e := elements[d]
+	if d == tensor.I64 {
+		wide := e.load
+		e.wgsl, e.load = "i32", func(m, at string) string { return "bitcast<i32>(" + wide(m, at) + ".x)" }
+		e.bits = func(v string) string { return v }
+	}
+	return e
+}
+
+// sizes declares the sizes of an operand.
+func (s *shader) sizes(name string, o *operand) {
+	var cases strings.Builder
+	for axis, n := range o.shape {
+		fmt.Fprintf(&cases, "case %du: { return %s; } ", axis, s.u(n))
+	}
+	s.declare("fn %s_size(axis: u32) -> u32 { switch (axis) { %sdefault: { return 1u; } } }\n", name, cases.String())
+}
+
+// attrText declares the attributes that are numbers.
+func attrText(attrs ir.Attrs) string {
+	var text strings.Builder
+	for _, a := range attrs {
+		switch v := a.Value.(type) {
+		case int64:
+			fmt.Fprintf(&text, "const attr_%s: i32 = %d;\n", a.Name, int32(v))
+		case float32:
+			fmt.Fprintf(&text, "const attr_%s: f32 = %s;\n", a.Name, literal(v))
+		}
+	}
+	return text.String()
+}
