@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -141,10 +142,17 @@ func attentionEpilogue(v *simd, acc [][]reg.VecVirtual, last *mask) {
 
 // softmaxStepKernel works on one vector of columns at a time, down all rows.
 func softmaxStepKernel(v *simd) {
-	v.fn("softmaxStep"+v.name, "func(x *float32, rows, cols int, highest, sum, scale *float32)", "softmaxStep%s is a softmaxStepFunc.", v.name)
+	v.fn("softmaxStep"+v.name, "func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)", "softmaxStep%s is a softmaxStepFunc.", v.name)
 	x, cols, rowBytes := v.param("x"), v.param("cols"), v.elements("cols")
-	v.preload(func() { v.expWeight(v.vec()) })
-	highest, sum, scale := v.param("highest"), v.param("sum"), v.param("scale")
+	highest, sum, scale, inverse := v.param("highest"), v.param("sum"), v.param("scale"), v.param("inverse")
+	by := v.vec()
+	v.VBROADCASTSS(v.slot("by"), by)
+	v.VMULPS(v.f32(math.Log2E), by, by)
+	weight := func(x reg.Register) {
+		v.VMULPS(by, x, x)
+		v.exp2Falling(x)
+	}
+	v.preload(func() { v.exp2Falling(v.vec()) })
 
 	// eachRow walks down the rows, in groups of chains while there are as many.
 	eachRow := func(name string, body func(chain int, at operand.Mem)) {
@@ -186,19 +194,22 @@ func softmaxStepKernel(v *simd) {
 	}
 	v.VMOVUPS(most[0], operand.Mem{Base: highest})
 	v.VSUBPS(most[0], old, old)
-	v.expWeight(old)
+	weight(old)
 	v.VMOVUPS(old, operand.Mem{Base: scale})
 	v.VMULPS(operand.Mem{Base: sum}, old, total)
 	eachRow("exp", func(_ int, at operand.Mem) {
 		s := v.vec()
 		v.VMOVUPS(at, s)
 		v.VSUBPS(most[0], s, s)
-		v.expWeight(s)
+		weight(s)
 		v.VADDPS(s, total, total)
 		v.VMOVUPS(s, at)
 	})
 	v.VMOVUPS(total, operand.Mem{Base: sum})
-	for _, p := range []reg.Register{x, highest, sum, scale} {
+	one := v.constant(1)
+	v.VDIVPS(total, one, one)
+	v.VMOVUPS(one, operand.Mem{Base: inverse})
+	for _, p := range []reg.Register{x, highest, sum, scale, inverse} {
 		v.ADDQ(operand.U8(4*v.lanes), p)
 	}
 	v.SUBQ(operand.U8(v.lanes), cols)

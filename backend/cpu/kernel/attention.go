@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // AttentionShape describes softmax(scale·Q·Kᵀ + bias)·V. Heads are grouped: query head h reads the keys and values of
 // head h/(Heads/KVHeads).
 type AttentionShape struct {
@@ -77,7 +79,7 @@ func (a *Attention) Parts() int { return a.Batch * a.Heads * a.partsInHead }
 
 // ScratchBytes is the scratch memory that one worker needs.
 func (a *Attention) ScratchBytes() int {
-	blocks := a.partBlocks * a.queryBlock * (a.Size + 3)
+	blocks := a.partBlocks * a.queryBlock * (a.Size + 4)
 	return 4 * (blocks + a.keyBlock*(2*a.queryBlock+a.Size+a.valueRow()) + 2*a.Keys)
 }
 
@@ -94,6 +96,7 @@ type attentionPart struct {
 	first       int       // query
 	queries     int
 	scratch     []float32 // not yet taken
+	before, by  float32   // factors of the queries and of the softmax
 
 	// The matrices of a block of queries have one column for each query.
 	scores []float32 // [keyBlock, columns]
@@ -118,6 +121,7 @@ type attentionBlock struct {
 	highest []float32 // [columns]: the state of the softmax
 	sum     []float32
 	scale   []float32
+	inverse []float32
 }
 
 // take cuts n floats from the scratch memory.
@@ -135,7 +139,7 @@ func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
 		batch:     head / a.Heads,
 		head:      head % a.Heads,
 		first:     part % a.partsInHead * a.partBlocks * a.queryBlock,
-		scratch:   floats(scratch, a.ScratchBytes()/4),
+		scratch:   elementsOf[float32](scratch),
 	}
 	p.queries = min(a.partBlocks*a.queryBlock, a.Queries-p.first)
 	kvHead := p.head / (a.Heads / a.KVHeads)
@@ -148,20 +152,30 @@ func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
 }
 
 func (p *attentionPart) run() {
+	p.scores, p.extra = p.take(p.keyBlock*p.queryBlock), p.take(p.keyBlock*p.queryBlock)
+	p.keys, p.values = p.take(p.keyBlock*p.Size), p.take(p.keyBlock*p.valueRow())
+	p.keyBias, p.norms = p.take(p.Keys), p.take(p.Keys)
+	lo, hi := p.keyRange()
+	p.before, p.by = 1, p.args.Scale
+	if p.args.Softcap != 0 || p.keyBias != nil || p.perQuery() || !(p.by > 0) {
+		p.before, p.by = p.by, 1 // what follows the products wants scaled scores
+	}
+	if p.args.Softcap != 0 {
+		p.before /= p.args.Softcap
+	}
 	var all [3]attentionBlock
 	blocks := all[:0]
 	for q := 0; q < p.queries; q += p.queryBlock {
 		blocks = append(blocks, p.newBlock(q, min(p.queryBlock, p.queries-q)))
 	}
-	p.scores, p.extra = p.take(p.keyBlock*p.queryBlock), p.take(p.keyBlock*p.queryBlock)
-	p.keys, p.values = p.take(p.keyBlock*p.Size), p.take(p.keyBlock*p.valueRow())
-	p.keyBias, p.norms = p.take(p.Keys), p.take(p.Keys)
-	lo, hi := p.keyRange()
 	for first := lo; first < hi; first += p.keyBlock {
 		p.step(blocks, first, min(p.keyBlock, hi-first), hi)
 	}
 	for i := range blocks {
-		if b := &blocks[i]; !b.started {
+		if b := &blocks[i]; !b.started { // nothing divided by nothing
+			for q := range b.inverse {
+				b.inverse[q] = float32(math.Inf(1))
+			}
 			b.average(nil, 0, 0, true)
 		}
 	}
@@ -172,28 +186,23 @@ func (p *attentionPart) newBlock(q, queries int) attentionBlock {
 	args := p.args
 	columns := roundUp(queries, p.set.attention.vec)
 	b := attentionBlock{attentionPart: p, first: p.first + q, queries: queries, columns: columns, q: p.take(p.Size * columns),
-		highest: p.take(columns), sum: p.take(columns), scale: p.take(columns)}
+		highest: p.take(columns), sum: p.take(columns), scale: p.take(columns), inverse: p.take(columns)}
 	b.out = args.Out[p.batch*args.OutStride.Batch+p.head*args.OutStride.Head+b.first*args.OutStride.Seq:]
 	if queries < columns {
 		clear(b.q)
 	}
 	p.set.copy2D(b.q, columns, 1, p.q[q*args.QStride.Seq:], 1, args.QStride.Seq, p.Size, queries)
-	scale := args.Scale
-	if args.Softcap != 0 {
-		scale /= args.Softcap
-	}
-	b.multiply(b.q, scale)
+	b.multiply(b.q, p.before)
 	startSoftmax(b.highest, b.sum)
 	return b
 }
 
 // multiply multiplies x by a number.
 func (b *attentionBlock) multiply(x []float32, by float32) {
-	if by == 1 {
-		return
+	if by != 1 {
+		b.scale[0] = by
+		b.set.BinaryRows(Mul, x, 0, Rows{x, 0, 1}, Rows{b.scale, 0, 0}, 1, len(x))
 	}
-	b.scale[0] = by
-	b.set.BinaryRows(Mul, x, 0, Rows{x, 0, 1}, Rows{b.scale, 0, 0}, 1, len(x))
 }
 
 // step takes n keys from first on, of those before hi, into all blocks of queries.
@@ -217,7 +226,7 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
 		}
 		b.score(keys, keyRow, n)
 		b.mask(first, n)
-		p.set.softmaxStep(pointer(p.scores), n, b.columns, pointer(b.highest), pointer(b.sum), pointer(b.scale))
+		p.set.softmaxStep(pointer(p.scores), n, b.columns, p.by, pointer(b.highest), pointer(b.sum), pointer(b.scale), pointer(b.inverse))
 		b.average(values, valueRow, n, first+n >= min(hi, blockHi))
 		b.started = true
 	}
@@ -241,12 +250,11 @@ func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
 		product.scale = b.scale
 	}
 	if last {
-		product.factor = b.highest // which has done its work
-		b.set.Unary(Reciprocal, product.factor, b.sum)
+		product.factor = b.inverse
 		if b.args.NaNGuard {
-			for i, sum := range b.sum {
+			for q, sum := range b.sum {
 				if sum == 0 {
-					product.factor[i] = 0
+					b.inverse[q] = 0
 				}
 			}
 		}

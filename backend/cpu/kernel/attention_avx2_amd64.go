@@ -97,7 +97,7 @@ func attentionAVX2_6x16(tiles int, k int, a *float32, aRow int, aCol int, b *flo
 // softmaxStepAVX2 is a softmaxStepFunc.
 //
 //go:noescape
-func softmaxStepAVX2(x *float32, rows int, cols int, highest *float32, sum *float32, scale *float32)
+func softmaxStepAVX2(x *float32, rows int, cols int, by float32, highest *float32, sum *float32, scale *float32, inverse *float32)
 
 var attentionTileAVX2 = attentionTile{vec: 8, kernels: [][]attentionTileFunc{
 	1: {1: attentionAVX2_1x8, 2: attentionAVX2_2x8, 3: attentionAVX2_3x8, 4: attentionAVX2_4x8, 5: attentionAVX2_5x8, 6: attentionAVX2_6x8, 7: attentionAVX2_7x8, 8: attentionAVX2_8x8, 9: attentionAVX2_9x8, 10: attentionAVX2_10x8, 11: attentionAVX2_11x8, 12: attentionAVX2_12x8},

@@ -3319,195 +3319,202 @@ next:
 	VZEROUPPER
 	RET
 
-// func softmaxStepAVX2(x *float32, rows int, cols int, highest *float32, sum *float32, scale *float32)
+// func softmaxStepAVX2(x *float32, rows int, cols int, by float32, highest *float32, sum *float32, scale *float32, inverse *float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxStepAVX2(SB), NOSPLIT, $0-48
-	MOVQ x+0(FP), AX
-	MOVQ cols+16(FP), CX
-	MOVQ cols+16(FP), DX
-	SHLQ $0x02, DX
-	MOVQ highest+24(FP), BX
-	MOVQ sum+32(FP), SI
-	MOVQ scale+40(FP), DI
+TEXT ·softmaxStepAVX2(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
+	MOVQ         cols+16(FP), CX
+	MOVQ         cols+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         highest+32(FP), BX
+	MOVQ         sum+40(FP), SI
+	MOVQ         scale+48(FP), DI
+	MOVQ         inverse+56(FP), R8
+	VBROADCASTSS by+24(FP), Y0
+	VMULPS       lanes3fb8aa3b<>+0(SB), Y0, Y0
 
 columns:
-	VMOVUPS (BX), Y0
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    rows+8(FP), R9
-	MOVQ    AX, R8
-	SUBQ    $0x04, R9
+	VMOVUPS (BX), Y1
+	VMOVAPS Y1, Y2
+	VMOVAPS Y1, Y3
+	VMOVAPS Y1, Y4
+	VMOVAPS Y1, Y5
+	MOVQ    rows+8(FP), R10
+	MOVQ    AX, R9
+	SUBQ    $0x04, R10
 	JB      maxRest
 
 maxGroup:
-	VMOVUPS (R8), Y5
-	VMAXPS  Y5, Y1, Y1
-	ADDQ    DX, R8
-	VMOVUPS (R8), Y5
-	VMAXPS  Y5, Y2, Y2
-	ADDQ    DX, R8
-	VMOVUPS (R8), Y5
-	VMAXPS  Y5, Y3, Y3
-	ADDQ    DX, R8
-	VMOVUPS (R8), Y5
-	VMAXPS  Y5, Y4, Y4
-	ADDQ    DX, R8
-	SUBQ    $0x04, R9
+	VMOVUPS (R9), Y6
+	VMAXPS  Y6, Y2, Y2
+	ADDQ    DX, R9
+	VMOVUPS (R9), Y6
+	VMAXPS  Y6, Y3, Y3
+	ADDQ    DX, R9
+	VMOVUPS (R9), Y6
+	VMAXPS  Y6, Y4, Y4
+	ADDQ    DX, R9
+	VMOVUPS (R9), Y6
+	VMAXPS  Y6, Y5, Y5
+	ADDQ    DX, R9
+	SUBQ    $0x04, R10
 	JAE     maxGroup
 
 maxRest:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   maxEnd
 
 maxSingle:
-	VMOVUPS (R8), Y5
-	VMAXPS  Y5, Y1, Y1
-	ADDQ    DX, R8
-	DECQ    R9
+	VMOVUPS (R9), Y6
+	VMAXPS  Y6, Y2, Y2
+	ADDQ    DX, R9
+	DECQ    R10
 	JNZ     maxSingle
 
 maxEnd:
-	VMAXPS      Y2, Y1, Y1
-	VMAXPS      Y3, Y1, Y1
-	VMAXPS      Y4, Y1, Y1
-	VMOVUPS     Y1, (BX)
-	VSUBPS      Y1, Y0, Y0
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y0, Y0
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y2
-	VMAXPS      Y0, Y2, Y0
-	VADDPS      lanes4b40007f<>+0(SB), Y0, Y3
-	VSUBPS      lanes4b40007f<>+0(SB), Y3, Y2
-	VSUBPS      Y2, Y0, Y0
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y2
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y0, Y2
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y0, Y2
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y0, Y2
-	VFMADD213PS lanes3f317215<>+0(SB), Y0, Y2
-	VFMADD213PS lanes3f800000<>+0(SB), Y0, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y2, Y0
-	VMOVUPS     Y0, (DI)
-	VMULPS      (SI), Y0, Y0
-	MOVQ        rows+8(FP), R9
-	MOVQ        AX, R8
-	SUBQ        $0x04, R9
+	VMAXPS      Y3, Y2, Y2
+	VMAXPS      Y4, Y2, Y2
+	VMAXPS      Y5, Y2, Y2
+	VMOVUPS     Y2, (BX)
+	VSUBPS      Y2, Y1, Y1
+	VMULPS      Y0, Y1, Y1
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
+	VMAXPS      Y1, Y3, Y1
+	VADDPS      lanes4b40007f<>+0(SB), Y1, Y4
+	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
+	VSUBPS      Y3, Y1, Y1
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y1, Y3
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y1, Y3
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y1, Y3
+	VFMADD213PS lanes3f317215<>+0(SB), Y1, Y3
+	VFMADD213PS lanes3f800000<>+0(SB), Y1, Y3
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y3, Y1
+	VMOVUPS     Y1, (DI)
+	VMULPS      (SI), Y1, Y1
+	MOVQ        rows+8(FP), R10
+	MOVQ        AX, R9
+	SUBQ        $0x04, R10
 	JB          expRest
 
 expGroup:
-	VMOVUPS     (R8), Y2
-	VSUBPS      Y1, Y2, Y2
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y2, Y2
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VADDPS      lanes4b40007f<>+0(SB), Y2, Y4
-	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
-	VSUBPS      Y3, Y2, Y2
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f317215<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f800000<>+0(SB), Y2, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y3, Y2
-	VADDPS      Y2, Y0, Y0
-	VMOVUPS     Y2, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Y2
-	VSUBPS      Y1, Y2, Y2
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y2, Y2
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VADDPS      lanes4b40007f<>+0(SB), Y2, Y4
-	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
-	VSUBPS      Y3, Y2, Y2
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f317215<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f800000<>+0(SB), Y2, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y3, Y2
-	VADDPS      Y2, Y0, Y0
-	VMOVUPS     Y2, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Y2
-	VSUBPS      Y1, Y2, Y2
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y2, Y2
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VADDPS      lanes4b40007f<>+0(SB), Y2, Y4
-	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
-	VSUBPS      Y3, Y2, Y2
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f317215<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f800000<>+0(SB), Y2, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y3, Y2
-	VADDPS      Y2, Y0, Y0
-	VMOVUPS     Y2, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Y2
-	VSUBPS      Y1, Y2, Y2
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y2, Y2
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VADDPS      lanes4b40007f<>+0(SB), Y2, Y4
-	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
-	VSUBPS      Y3, Y2, Y2
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f317215<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f800000<>+0(SB), Y2, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y3, Y2
-	VADDPS      Y2, Y0, Y0
-	VMOVUPS     Y2, (R8)
-	ADDQ        DX, R8
-	SUBQ        $0x04, R9
+	VMOVUPS     (R9), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMULPS      Y0, Y3, Y3
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VADDPS      lanes4b40007f<>+0(SB), Y3, Y5
+	VSUBPS      lanes4b40007f<>+0(SB), Y5, Y4
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y4
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f317215<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f800000<>+0(SB), Y3, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     Y3, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMULPS      Y0, Y3, Y3
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VADDPS      lanes4b40007f<>+0(SB), Y3, Y5
+	VSUBPS      lanes4b40007f<>+0(SB), Y5, Y4
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y4
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f317215<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f800000<>+0(SB), Y3, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     Y3, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMULPS      Y0, Y3, Y3
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VADDPS      lanes4b40007f<>+0(SB), Y3, Y5
+	VSUBPS      lanes4b40007f<>+0(SB), Y5, Y4
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y4
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f317215<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f800000<>+0(SB), Y3, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     Y3, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMULPS      Y0, Y3, Y3
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VADDPS      lanes4b40007f<>+0(SB), Y3, Y5
+	VSUBPS      lanes4b40007f<>+0(SB), Y5, Y4
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y4
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f317215<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f800000<>+0(SB), Y3, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     Y3, (R9)
+	ADDQ        DX, R9
+	SUBQ        $0x04, R10
 	JAE         expGroup
 
 expRest:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   expEnd
 
 expSingle:
-	VMOVUPS     (R8), Y2
-	VSUBPS      Y1, Y2, Y2
-	VMULPS      lanes3fb8aa3b<>+0(SB), Y2, Y2
-	VMOVUPS     lanesc2fe0000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VADDPS      lanes4b40007f<>+0(SB), Y2, Y4
-	VSUBPS      lanes4b40007f<>+0(SB), Y4, Y3
-	VSUBPS      Y3, Y2, Y2
-	VMOVUPS     lanes3aaddd0a<>+0(SB), Y3
-	VFMADD213PS lanes3c1e7544<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3d635ba9<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3e75fcde<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f317215<>+0(SB), Y2, Y3
-	VFMADD213PS lanes3f800000<>+0(SB), Y2, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y3, Y2
-	VADDPS      Y2, Y0, Y0
-	VMOVUPS     Y2, (R8)
-	ADDQ        DX, R8
-	DECQ        R9
+	VMOVUPS     (R9), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMULPS      Y0, Y3, Y3
+	VMOVUPS     lanesc2fe0000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VADDPS      lanes4b40007f<>+0(SB), Y3, Y5
+	VSUBPS      lanes4b40007f<>+0(SB), Y5, Y4
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     lanes3aaddd0a<>+0(SB), Y4
+	VFMADD213PS lanes3c1e7544<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3d635ba9<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3e75fcde<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f317215<>+0(SB), Y3, Y4
+	VFMADD213PS lanes3f800000<>+0(SB), Y3, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y4, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     Y3, (R9)
+	ADDQ        DX, R9
+	DECQ        R10
 	JNZ         expSingle
 
 expEnd:
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (SI)
+	VMOVUPS lanes3f800000<>+0(SB), Y2
+	VDIVPS  Y1, Y2, Y2
+	VMOVUPS Y2, (R8)
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, BX
 	ADDQ    $0x20, SI
 	ADDQ    $0x20, DI
+	ADDQ    $0x20, R8
 	SUBQ    $0x08, CX
 	JNZ     columns
 	VZEROUPPER

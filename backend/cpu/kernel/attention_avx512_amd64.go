@@ -187,7 +187,7 @@ func attentionAVX512_8x48(tiles int, k int, a *float32, aRow int, aCol int, b *f
 // softmaxStepAVX512 is a softmaxStepFunc.
 //
 //go:noescape
-func softmaxStepAVX512(x *float32, rows int, cols int, highest *float32, sum *float32, scale *float32)
+func softmaxStepAVX512(x *float32, rows int, cols int, by float32, highest *float32, sum *float32, scale *float32, inverse *float32)
 
 var attentionTileAVX512 = attentionTile{vec: 16, kernels: [][]attentionTileFunc{
 	1: {1: attentionAVX512_1x16, 2: attentionAVX512_2x16, 3: attentionAVX512_3x16, 4: attentionAVX512_4x16, 5: attentionAVX512_5x16, 6: attentionAVX512_6x16, 7: attentionAVX512_7x16, 8: attentionAVX512_8x16, 9: attentionAVX512_9x16, 10: attentionAVX512_10x16, 11: attentionAVX512_11x16, 12: attentionAVX512_12x16, 13: attentionAVX512_13x16, 14: attentionAVX512_14x16, 15: attentionAVX512_15x16, 16: attentionAVX512_16x16},

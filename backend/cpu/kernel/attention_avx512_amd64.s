@@ -8547,23 +8547,25 @@ next:
 	VZEROUPPER
 	RET
 
-// func softmaxStepAVX512(x *float32, rows int, cols int, highest *float32, sum *float32, scale *float32)
+// func softmaxStepAVX512(x *float32, rows int, cols int, by float32, highest *float32, sum *float32, scale *float32, inverse *float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·softmaxStepAVX512(SB), NOSPLIT, $0-48
-	MOVQ    x+0(FP), AX
-	MOVQ    cols+16(FP), CX
-	MOVQ    cols+16(FP), DX
-	SHLQ    $0x02, DX
-	VMOVUPS lanes3fb8aa3b<>+0(SB), Z0
-	VMOVUPS lanes3af4ba7d<>+0(SB), Z1
-	VMOVUPS lanes3c13bc2b<>+0(SB), Z2
-	VMOVUPS lanes3d648e73<>+0(SB), Z3
-	VMOVUPS lanes3e75edab<>+0(SB), Z4
-	VMOVUPS lanes3f31725d<>+0(SB), Z5
-	VMOVUPS lanes3f800000<>+0(SB), Z6
-	MOVQ    highest+24(FP), BX
-	MOVQ    sum+32(FP), SI
-	MOVQ    scale+40(FP), DI
+TEXT ·softmaxStepAVX512(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
+	MOVQ         cols+16(FP), CX
+	MOVQ         cols+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         highest+32(FP), BX
+	MOVQ         sum+40(FP), SI
+	MOVQ         scale+48(FP), DI
+	MOVQ         inverse+56(FP), R8
+	VBROADCASTSS by+24(FP), Z0
+	VMULPS       lanes3fb8aa3b<>+0(SB), Z0, Z0
+	VMOVUPS      lanes3af4ba7d<>+0(SB), Z1
+	VMOVUPS      lanes3c13bc2b<>+0(SB), Z2
+	VMOVUPS      lanes3d648e73<>+0(SB), Z3
+	VMOVUPS      lanes3e75edab<>+0(SB), Z4
+	VMOVUPS      lanes3f31725d<>+0(SB), Z5
+	VMOVUPS      lanes3f800000<>+0(SB), Z6
 
 columns:
 	VMOVUPS (BX), Z7
@@ -8571,36 +8573,36 @@ columns:
 	VMOVAPS Z7, Z9
 	VMOVAPS Z7, Z10
 	VMOVAPS Z7, Z11
-	MOVQ    rows+8(FP), R9
-	MOVQ    AX, R8
-	SUBQ    $0x04, R9
+	MOVQ    rows+8(FP), R10
+	MOVQ    AX, R9
+	SUBQ    $0x04, R10
 	JB      maxRest
 
 maxGroup:
-	VMOVUPS (R8), Z12
+	VMOVUPS (R9), Z12
 	VMAXPS  Z12, Z8, Z8
-	ADDQ    DX, R8
-	VMOVUPS (R8), Z12
+	ADDQ    DX, R9
+	VMOVUPS (R9), Z12
 	VMAXPS  Z12, Z9, Z9
-	ADDQ    DX, R8
-	VMOVUPS (R8), Z12
+	ADDQ    DX, R9
+	VMOVUPS (R9), Z12
 	VMAXPS  Z12, Z10, Z10
-	ADDQ    DX, R8
-	VMOVUPS (R8), Z12
+	ADDQ    DX, R9
+	VMOVUPS (R9), Z12
 	VMAXPS  Z12, Z11, Z11
-	ADDQ    DX, R8
-	SUBQ    $0x04, R9
+	ADDQ    DX, R9
+	SUBQ    $0x04, R10
 	JAE     maxGroup
 
 maxRest:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   maxEnd
 
 maxSingle:
-	VMOVUPS (R8), Z12
+	VMOVUPS (R9), Z12
 	VMAXPS  Z12, Z8, Z8
-	ADDQ    DX, R8
-	DECQ    R9
+	ADDQ    DX, R9
+	DECQ    R10
 	JNZ     maxSingle
 
 maxEnd:
@@ -8620,13 +8622,13 @@ maxEnd:
 	VSCALEFPS   Z7, Z10, Z7
 	VMOVUPS     Z7, (DI)
 	VMULPS      (SI), Z7, Z7
-	MOVQ        rows+8(FP), R9
-	MOVQ        AX, R8
-	SUBQ        $0x04, R9
+	MOVQ        rows+8(FP), R10
+	MOVQ        AX, R9
+	SUBQ        $0x04, R10
 	JB          expRest
 
 expGroup:
-	VMOVUPS     (R8), Z9
+	VMOVUPS     (R9), Z9
 	VSUBPS      Z8, Z9, Z9
 	VMULPS      Z0, Z9, Z9
 	VREDUCEPS   $0x01, Z9, Z10
@@ -8638,9 +8640,9 @@ expGroup:
 	VFMADD213PS Z6, Z10, Z11
 	VSCALEFPS   Z9, Z11, Z9
 	VADDPS      Z9, Z7, Z7
-	VMOVUPS     Z9, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Z9
+	VMOVUPS     Z9, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Z9
 	VSUBPS      Z8, Z9, Z9
 	VMULPS      Z0, Z9, Z9
 	VREDUCEPS   $0x01, Z9, Z10
@@ -8652,9 +8654,9 @@ expGroup:
 	VFMADD213PS Z6, Z10, Z11
 	VSCALEFPS   Z9, Z11, Z9
 	VADDPS      Z9, Z7, Z7
-	VMOVUPS     Z9, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Z9
+	VMOVUPS     Z9, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Z9
 	VSUBPS      Z8, Z9, Z9
 	VMULPS      Z0, Z9, Z9
 	VREDUCEPS   $0x01, Z9, Z10
@@ -8666,9 +8668,9 @@ expGroup:
 	VFMADD213PS Z6, Z10, Z11
 	VSCALEFPS   Z9, Z11, Z9
 	VADDPS      Z9, Z7, Z7
-	VMOVUPS     Z9, (R8)
-	ADDQ        DX, R8
-	VMOVUPS     (R8), Z9
+	VMOVUPS     Z9, (R9)
+	ADDQ        DX, R9
+	VMOVUPS     (R9), Z9
 	VSUBPS      Z8, Z9, Z9
 	VMULPS      Z0, Z9, Z9
 	VREDUCEPS   $0x01, Z9, Z10
@@ -8680,17 +8682,17 @@ expGroup:
 	VFMADD213PS Z6, Z10, Z11
 	VSCALEFPS   Z9, Z11, Z9
 	VADDPS      Z9, Z7, Z7
-	VMOVUPS     Z9, (R8)
-	ADDQ        DX, R8
-	SUBQ        $0x04, R9
+	VMOVUPS     Z9, (R9)
+	ADDQ        DX, R9
+	SUBQ        $0x04, R10
 	JAE         expGroup
 
 expRest:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   expEnd
 
 expSingle:
-	VMOVUPS     (R8), Z9
+	VMOVUPS     (R9), Z9
 	VSUBPS      Z8, Z9, Z9
 	VMULPS      Z0, Z9, Z9
 	VREDUCEPS   $0x01, Z9, Z10
@@ -8702,17 +8704,21 @@ expSingle:
 	VFMADD213PS Z6, Z10, Z11
 	VSCALEFPS   Z9, Z11, Z9
 	VADDPS      Z9, Z7, Z7
-	VMOVUPS     Z9, (R8)
-	ADDQ        DX, R8
-	DECQ        R9
+	VMOVUPS     Z9, (R9)
+	ADDQ        DX, R9
+	DECQ        R10
 	JNZ         expSingle
 
 expEnd:
 	VMOVUPS Z7, (SI)
+	VMOVUPS Z6, Z8
+	VDIVPS  Z7, Z8, Z8
+	VMOVUPS Z8, (R8)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, BX
 	ADDQ    $0x40, SI
 	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
 	SUBQ    $0x10, CX
 	JNZ     columns
 	VZEROUPPER

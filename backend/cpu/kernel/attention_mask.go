@@ -26,30 +26,41 @@ func (p *attentionPart) keyRange() (lo, hi int) {
 		return lo, hi
 	}
 	p.shareBias()
-	if p.args.Window != nil || p.keyBias == nil || p.args.Mask != nil && p.args.MaskStride.Query != 0 || p.args.Bias != nil && p.args.BiasStride.Query != 0 {
+	if p.args.Window != nil || p.keyBias == nil || p.perQuery() {
 		return lo, hi // what is the best key for one query may be hidden from another
 	}
 	return p.trim()
 }
 
-// shareBias gathers what bias and mask add to the scores of all queries alike: what has no stride along the queries.
-func (p *attentionPart) shareBias() {
+// perQuery reports whether bias or mask tell queries apart.
+func (p *attentionPart) perQuery() bool {
 	args := p.args
-	bias := args.Bias != nil && args.BiasStride.Query == 0
-	mask := args.Mask != nil && args.MaskStride.Query == 0
-	if !bias && !mask {
-		p.keyBias = nil
-		return
+	return args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil && args.BiasStride.Query != 0
+}
+
+// shareBias gathers what bias and mask add to the scores of all queries alike: what has no stride along the queries. Where
+// that is nothing, as without padding, keyBias becomes nil.
+func (p *attentionPart) shareBias() {
+	args, gathered := p.args, p.keyBias
+	p.keyBias = nil
+	if args.Bias != nil && args.BiasStride.Query == 0 {
+		bias, stride := args.Bias[p.at(args.BiasStride, 0, 0):], args.BiasStride.Key
+		for k := range gathered {
+			gathered[k] = bias[k*stride]
+			if gathered[k] != 0 {
+				p.keyBias = gathered
+			}
+		}
 	}
-	clear(p.keyBias)
-	if bias {
-		p.set.copy2D(p.keyBias, 1, 1, args.Bias[p.at(args.BiasStride, 0, 0):], args.BiasStride.Key, args.BiasStride.Key, 1, p.Keys)
-	}
-	if mask {
-		at := p.at(args.MaskStride, 0, 0)
-		for k := range p.keyBias {
-			if args.Mask[at+k*args.MaskStride.Key] == 0 {
-				p.keyBias[k] = negInf
+	if args.Mask != nil && args.MaskStride.Query == 0 {
+		if p.keyBias == nil {
+			clear(gathered)
+		}
+		mask, stride := args.Mask[p.at(args.MaskStride, 0, 0):], args.MaskStride.Key
+		for k := range gathered {
+			if mask[k*stride] == 0 {
+				gathered[k] = negInf
+				p.keyBias = gathered
 			}
 		}
 	}

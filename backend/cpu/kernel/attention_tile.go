@@ -39,17 +39,18 @@ func (s *Set) multiply(p *attentionProduct) {
 		demand(p.b, (p.k-1)*p.bRow+roundUp(p.n, t.vec))
 	}
 	demand(p.c, (p.m-1)*p.cRow+p.n)
-	width := evenBlock(ceilDiv(p.n, t.vec), t.vecs()) * t.vec
-	for col := 0; col < p.n; col += width {
-		cols := min(width, p.n-col)
-		vecs := ceilDiv(cols, t.vec)
-		kernels := t.kernels[vecs]
-		tiles := ceilDiv(p.m, len(kernels)-1)
-		for row, done := 0, 0; done < tiles; {
-			height, run := s.gemm.run(p.m-row, tiles-done, p.k)
-			kernels[height](run, p.k, pointerAt(p.a, row*p.aRow), p.aRow, p.aCol, pointerAt(p.b, col), p.bRow,
-				pointerAt(p.c, row*p.cRow+col), p.cRow, cols-(vecs-1)*t.vec, pointerAt(p.scale, row), pointerAt(p.factor, row))
-			row, done = row+run*height, done+run
+	vecs := ceilDiv(p.n, t.vec)
+	width := evenBlock(vecs, t.vecs())
+	for v := 0; v < vecs; v += width {
+		width := min(width, vecs-v)
+		col := v * t.vec
+		kernels := t.kernels[width]
+		for row := 0; row < p.m; {
+			height := min(len(kernels)-1, p.m-row)
+			tiles := (p.m - row) / height
+			kernels[height](tiles, p.k, pointerAt(p.a, row*p.aRow), p.aRow, p.aCol, pointerAt(p.b, col), p.bRow, pointerAt(p.c, row*p.cRow+col), p.cRow,
+				min(t.vec, p.n-col-(width-1)*t.vec), pointerAt(p.scale, row), pointerAt(p.factor, row))
+			row += tiles * height
 		}
 	}
 }

@@ -74,13 +74,14 @@ func TestSoftmaxStep(t *testing.T) {
 					x.inner[i*cols+c] = score
 				}
 			}
-			state := newGuarded(3*cols, 2)
-			highest, sum, scale := state.inner[:cols], state.inner[cols:2*cols], state.inner[2*cols:]
+			const by = 0.75
+			state := newGuarded(4*cols, 2)
+			highest, sum, scale, inverse := state.inner[:cols], state.inner[cols:2*cols], state.inner[2*cols:3*cols], state.inner[3*cols:]
 			startSoftmax(highest, sum)
 			sofar := make([]float64, cols*rows)
 			for lo := 0; lo < rows; lo += 30 {
 				hi := min(rows, lo+30)
-				s.softmaxStep(&x.inner[lo*cols], hi-lo, cols, &highest[0], &sum[0], &scale[0])
+				s.softmaxStep(&x.inner[lo*cols], hi-lo, cols, by, &highest[0], &sum[0], &scale[0], &inverse[0])
 				for c := range cols {
 					for i := range hi {
 						if i < lo {
@@ -94,8 +95,11 @@ func TestSoftmaxStep(t *testing.T) {
 			x.check(t, "softmax step")
 			state.check(t, "softmax step")
 			for c := range cols {
+				for i := range scores[c] {
+					scores[c][i] *= by
+				}
 				for i, want := range softmaxFloat64(scores[c]) {
-					requireClose(t, want, float32(sofar[c*rows+i]/float64(sum[c])), 3e-7, "%d columns: kind %d, row %d", cols, c%kinds, i)
+					requireClose(t, want, float32(sofar[c*rows+i]*float64(inverse[c])), 3e-7, "%d columns: kind %d, row %d", cols, c%kinds, i)
 				}
 			}
 		}

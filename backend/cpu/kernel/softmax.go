@@ -9,10 +9,11 @@ func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, co
 }
 
 // softmaxStepFunc takes one more block of scores into a softmax over the columns of a contiguous matrix that sees its rows
-// block by block. For each column it raises highest to the largest score, replaces the scores by e^(score − highest), adds
-// them to sum, which is brought to the new maximum first, and writes to scale by how much everything that was summed
-// under the old maximum has to be multiplied. The columns fill vectors. One whose every score is -∞ has sum 0.
-type softmaxStepFunc func(x *float32, rows, cols int, highest, sum, scale *float32)
+// block by block. For each column it raises highest to the largest score, replaces the scores by e^(by·(score − highest)),
+// adds them to sum, which is brought to the new maximum first, and writes to scale by how much everything that was summed
+// under the old maximum has to be multiplied, and to inverse 1/sum. by is not negative. The columns fill vectors. One whose
+// every score is -∞ has sum 0.
+type softmaxStepFunc func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)
 
 // startSoftmax sets the state of a softmax that has seen nothing. The maximum starts at the lowest finite number, so
 // that scores of -∞ give 0 and not -∞ − -∞.
@@ -39,21 +40,21 @@ func softmaxGeneric(dst *float32, dstRow int, src *float32, srcRow int, rows, co
 	}
 }
 
-func softmaxStepGeneric(x *float32, rows, cols int, highest, sum, scale *float32) {
+func softmaxStepGeneric(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32) {
 	for c := range cols {
 		old := *offset(highest, c)
 		now := old
 		for r := range rows {
 			now = max(now, *offset(x, r*cols+c))
 		}
-		factor := math.Exp(float64(old - now))
+		factor := math.Exp(float64(by) * float64(old-now))
 		total := factor * float64(*offset(sum, c))
 		for r := range rows {
 			score := offset(x, r*cols+c)
-			e := float32(math.Exp(float64(*score - now)))
+			e := float32(math.Exp(float64(by) * float64(*score-now)))
 			*score = e
 			total += float64(e)
 		}
-		*offset(highest, c), *offset(sum, c), *offset(scale, c) = now, float32(total), float32(factor)
+		*offset(highest, c), *offset(sum, c), *offset(scale, c), *offset(inverse, c) = now, float32(total), float32(factor), float32(1/total)
 	}
 }
