@@ -20,9 +20,9 @@ import (
 // exports are whole models beyond BERT by PyTorch's two exporters (models/scripts/beyond.py), with the steps that are left
 // of them at -O 2.
 var exports = map[string]string{
-	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
-	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
-	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 9 matmul, 1 onnx.Conv",
+	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
+	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
+	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
 	"clip-text-dynamo-20":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 3 map, 9 matmul, 2 range",
 	"clip-text-dynamo-23":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 2 map, 9 matmul, 1 range",
 	"clip-text-legacy-17":  "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 3 map, 9 matmul, 1 range",
@@ -31,19 +31,19 @@ var exports = map[string]string{
 	"gpt2-legacy-17":       "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 3 gather, 5 layernorm, 9 matmul, 1 mul, 2 range",
 	"lstm-dynamo-18":       "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
 	"lstm-legacy-17":       "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
-	"resnet-dynamo-18":     "3 map, 1 matmul, 12 onnx.Conv, 1 onnx.MaxPool, 1 reduce_mean, 7 relu",
-	"resnet-legacy-17":     "3 map, 1 matmul, 12 onnx.Conv, 1 onnx.MaxPool, 1 reduce_mean, 7 relu",
+	"resnet-dynamo-18":     "4 concat, 2 map, 13 matmul, 5 pad, 1 reduce_mean, 3 relu",
+	"resnet-legacy-17":     "4 concat, 2 map, 13 matmul, 5 pad, 1 reduce_mean, 3 relu",
 	"t5-dynamo-20":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
 	"t5-dynamo-23":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
 	"t5-legacy-17":         "1 abs, 3 add, 2 attention, 1 cast, 2 gather, 5 layernorm, 1 less, 1 log, 3 map, 10 matmul, 1 min, 3 mul, 1 range, 1 sub, 1 where",
-	"vit-dynamo-20":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
-	"vit-dynamo-23":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
-	"vit-legacy-17":        "1 add, 2 attention, 1 concat, 5 layernorm, 9 matmul, 1 onnx.Conv",
-	"whisper-dynamo-20":    "1 add, 2 attention, 2 gelu, 5 layernorm, 8 matmul, 2 onnx.Conv",
-	"whisper-dynamo-23":    "1 add, 2 attention, 2 gelu, 5 layernorm, 8 matmul, 2 onnx.Conv",
-	"whisper-legacy-17":    "1 add, 2 attention, 2 gelu, 5 layernorm, 8 matmul, 2 onnx.Conv",
-	"yolo-dynamo-20":       "1 add, 14 concat, 2 gather_nd, 30 map, 2 mul, 26 onnx.Conv, 3 onnx.MaxPool, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"yolo-legacy-17":       "2 add, 12 concat, 1 dims, 2 gather, 30 map, 4 mul, 26 onnx.Conv, 3 onnx.MaxPool, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"vit-dynamo-20":        "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"vit-dynamo-23":        "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"vit-legacy-17":        "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"whisper-dynamo-20":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
+	"whisper-dynamo-23":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
+	"whisper-legacy-17":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
+	"yolo-dynamo-20":       "1 add, 28 concat, 2 gather_nd, 42 map, 26 matmul, 2 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"yolo-legacy-17":       "2 add, 26 concat, 1 dims, 2 gather, 42 map, 26 matmul, 4 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
 }
 
 // TestExports runs every export at the recorded shapes, compiled once, at both ends of the levels.

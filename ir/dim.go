@@ -240,7 +240,38 @@ func (d Dim) Div(e Dim) Dim {
 	if len(d.terms)+len(e.terms) == 0 {
 		return Dim{k: floorDiv(d.k, e.k)}
 	}
+	if len(e.terms) == 0 && e.k > 1 {
+		return d.divConst(e.k)
+	}
+	return quotient(d, e)
+}
+
+func quotient(d, e Dim) Dim {
 	return ofAtom(&atom{op: opFloorDiv, args: []Dim{d, e}, key: call(opFloorDiv, d, e)})
+}
+
+// divConst divides by c > 1 and keeps under the division only what c does not divide. A division of a division is one, so
+// that a chain of strided windows counts its places in one: half of half of n, rounded up both times, is div(n+3,4).
+func (d Dim) divConst(c int64) Dim {
+	whole, rest := Dim{k: floorDiv(d.k, c)}, Dim{k: d.k - c*floorDiv(d.k, c)}
+	for _, t := range d.terms {
+		one := Dim{terms: []term{t}}
+		if t.coef%c == 0 {
+			one.terms[0].coef /= c
+			whole = whole.Add(one)
+		} else {
+			rest = rest.Add(one)
+		}
+	}
+	if len(rest.terms) == 0 {
+		return whole // of which 0 ≤ rest < c is no part
+	}
+	if a, ok := rest.Sub(Dim{k: rest.k}).single(); ok && a.op == opFloorDiv {
+		if b, ok := a.args[1].Const(); ok && b > 0 && satMul(int64(b), c) < math.MaxInt32 {
+			return whole.Add(quotient(a.args[0].Add(Dim{k: rest.k * int64(b)}), Dim{k: int64(b) * c}))
+		}
+	}
+	return whole.Add(quotient(rest, Dim{k: c}))
 }
 
 // CeilDiv is d / e rounded up.
@@ -477,6 +508,10 @@ func (d Dim) bounds() (lo, hi int64) {
 		tlo, thi := int64(1), int64(1)
 		for _, a := range t.atoms {
 			alo, ahi := a.bounds()
+			if len(t.atoms) == 1 {
+				tlo, thi = alo, ahi
+				break
+			}
 			if alo < 0 { // products of signed ranges are not worth the trouble
 				tlo, thi = math.MinInt64, math.MaxInt64
 				break
@@ -500,10 +535,16 @@ func (a *atom) bounds() (lo, hi int64) {
 		l, h := x.bounds()
 		switch a.op {
 		case opFloorDiv:
-			if lo >= 0 && l >= 1 {
-				return 0, hi / l
+			if l < 1 {
+				return math.MinInt64, math.MaxInt64
 			}
-			return math.MinInt64, math.MaxInt64
+			if lo != math.MinInt64 {
+				lo = min(floorDiv(lo, l), floorDiv(lo, h))
+			}
+			if hi != math.MaxInt64 {
+				hi = max(floorDiv(hi, l), floorDiv(hi, h))
+			}
+			return lo, hi
 		case opMin:
 			lo, hi = min(lo, l), min(hi, h)
 		case opMax:

@@ -1,6 +1,8 @@
 package ir
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,5 +28,43 @@ func TestBroadcastOfCutSizes(t *testing.T) {
 		b, err := BroadcastDim(seq, d)
 		require.NoError(t, err)
 		require.NotEqual(t, "seq", b.String())
+	}
+}
+
+// Division by numbers is normalised: what a chain of strided windows leaves is one quotient, and not below 0.
+func TestDivisionByNumbers(t *testing.T) {
+	n := Sym("n")
+	halves := func(d Dim) Dim { return Max(d.Sub(N(1)).Div(N(2)).Add(N(1)), N(0)) }
+	require.Equal(t, "div(n+1,2)", halves(n).String())
+	require.Equal(t, "div(n+7,8)", halves(halves(halves(n))).String())
+	require.Equal(t, "4*n", halves(n.Mul(N(8))).String())
+	require.Equal(t, "2*n-1", n.Mul(N(6)).Sub(N(1)).Div(N(3)).String())
+	require.Equal(t, Yes, LessEqual(N(-1), n.Sub(N(3)).Div(N(4))))
+	require.Equal(t, Unknown, LessEqual(N(0), n.Sub(N(3)).Div(N(4))))
+
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		at := r.IntN(40)
+		b := Binding{"n": at}
+		d, want := n, at // the normalised size, and what it is
+		for range 1 + r.IntN(5) {
+			k := r.IntN(9) - 4
+			switch r.IntN(4) {
+			case 0:
+				d, want = d.Add(N(k)), want+k
+			case 1:
+				d, want = d.Mul(N(k)), want*k
+			case 2:
+				d, want = d.Mul(n).Add(N(k)), want*at+k
+			default:
+				c := 1 + r.IntN(6)
+				d, want = d.Div(N(c)), int(math.Floor(float64(want)/float64(c)))
+			}
+		}
+		got, err := d.Eval(b)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%v at n = %d", d, at)
+		lo, hi := d.bounds()
+		require.True(t, int64(want) >= lo && int64(want) <= hi, "%v = %d at n = %d is not in [%d, %d]", d, want, at, lo, hi)
 	}
 }

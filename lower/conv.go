@@ -46,6 +46,9 @@ func lowerConv(c *Context) []*ir.Value {
 		c.Failf("weights %v in %d groups for %v", w, groups, x)
 	}
 	win := c.window(w.Shape[2:], true)
+	if win.patched(groups) {
+		return c.convProduct(win)
+	}
 	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if err := checkConv(in, in[1].Shape()[1]*groups, in[1].Shape()[0]); err != nil {
 			return nil, err

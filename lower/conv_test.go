@@ -76,8 +76,14 @@ func TestConvErrors(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 
+	// What symbols left open is checked at Bind, or by the kernel of a convolution in groups.
 	s := &sketch{}
 	g, err := s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 5, 3, 2, 2))))
+	require.NoError(t, err)
+	_, err = g.Bind(ir.Binding{"channels": 4}, true)
+	require.ErrorContains(t, err, "16 and 12")
+	s = &sketch{}
+	g, err = s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 6, 3, 2, 2)), intAttr("group", 2)))
 	require.NoError(t, err)
 	_, err = ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 1, 4, 8, 8)})
 	require.ErrorContains(t, err, "has 4 channels")

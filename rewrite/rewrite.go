@@ -48,7 +48,7 @@ var passes = []pass{
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), quantExpandRules(), foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
-	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), identityRules)},
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
 	// Behind attention, which they go through, and before QKV, since a last layer may project fewer queries than keys.
 	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -67,10 +68,7 @@ var concatRow = row{
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var steps []step
 		for _, x := range in {
-			piece := out[0] // the part of the result that x fills
-			piece.shape = x.shape
-			piece.off += at * piece.strides[axis] * piece.width
-			piece.span = ir.Layout{Strides: piece.strides}.Span(piece.shape)
+			piece := out[0].cut(axis, at, x.shape[axis]) // the part of the result that x fills
 			at += x.shape[axis]
 			st, err := copyStep(&piece, &x)
 			if err != nil {
@@ -80,6 +78,55 @@ var concatRow = row{
 		}
 		return oneAfterAnother(steps), nil
 	},
+}
+
+// padRow writes a constant around a copy; padding with elements of the operand itself is left to Eval.
+var padRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			return n.Op.(ir.Pad).Mode == ir.PadConstant && n.Outputs[0].Type.DType.Size() > 0
+		},
+		Strided: allStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, y, op := in[0], out[0], n.Op.(ir.Pad)
+		value := operand{dtype: y.dtype, width: y.width, span: 1, isConst: true, data: make([]byte, 16)}
+		if given(n, 1) {
+			value = in[1]
+		}
+		var steps []step
+		add := func(dst, src operand) error {
+			st, err := copyStep(&dst, &src)
+			steps = append(steps, st)
+			return err
+		}
+		for axis, size := range y.shape { // what lies before and behind along an axis, between what does along those in front
+			before, after := max(op.Before[axis].Int(), 0), max(op.After[axis].Int(), 0)
+			if err := add(y.cut(axis, 0, before), value); err != nil {
+				return step{}, err
+			}
+			if err := add(y.cut(axis, size-after, after), value); err != nil {
+				return step{}, err
+			}
+			y = y.cut(axis, before, size-before-after)
+			x = x.cut(axis, max(-op.Before[axis].Int(), 0), y.shape[axis])
+		}
+		if err := add(y, x); err != nil {
+			return step{}, err
+		}
+		return oneAfterAnother(steps), nil
+	},
+}
+
+// cut is a slice of an operand along an axis.
+func (o operand) cut(axis, start, size int) operand {
+	o.shape = slices.Clone(o.shape)
+	o.shape[axis] = size
+	o.off += start * o.strides[axis] * o.width
+	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
+	return o
 }
 
 // oneAfterAnother joins steps whose parts do not depend on each other.

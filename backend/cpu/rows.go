@@ -37,7 +37,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindCopy:        copyRow,
 		ir.KindMaterialize: onHost,
 		ir.KindConcat:      concatRow,
-		ir.KindPad:         onHost,
+		ir.KindPad:         padRow,
 		ir.KindTile:        onHost,
 		ir.KindTrilu:       onHost,
 

@@ -45,6 +45,8 @@ var rowCases = map[string]string{
 	"expand":             `(%0 "x": f32[s,1]) { %1 = expand(%0) {shape=[3,s,5]} %2 = neg(%1) return %2 as "y" }`,
 	"slice backwards":    `(%0 "x": f32[s]) { %1 = slice(%0) {starts=[s-1], sizes=[s], steps=[-1]} return %1 as "y" }`,
 	"concat":             `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
+	"pad":                `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
+	"pad i64":            `(%0 "x": i64[s]) { %1 = pad(%0) {before=[1], after=[0]} return %1 as "y" }`,
 	"gather":             `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
 	"gather axis":        `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
 	"gather_elements":    `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,

@@ -1,0 +1,201 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A convolution is a product of patches: the elements under the window at one place are a row, the weights of one output
+// channel a column. Written so it runs on the kernels of products, takes activations and residuals into their epilogue, and
+// leaves its result with the channels last, where the next one wants them.
+
+// maxTaps bounds the number of elements of a window whose patches are copied: the copy is so many times as large as the
+// input, over the strides.
+const maxTaps = 64
+
+// patched reports whether Conv is written as a product: all channels are of one group, and patches do not become too many.
+func (w window) patched(groups int) bool {
+	taps := tensor.Shape(w.kernel).Elements()
+	return groups == 1 && (taps <= maxTaps || w.tiles())
+}
+
+// tiles reports whether windows lie side by side without padding, as those of a patch embedding: every element is read at
+// most once.
+func (w window) tiles() bool {
+	return slices.Equal(w.kernel, w.strides) && !slices.ContainsFunc(w.dilations, func(d int) bool { return d != 1 }) &&
+		!slices.ContainsFunc(w.pads, func(p int) bool { return p != 0 }) && (w.auto == "NOTSET" || w.auto == "VALID")
+}
+
+// maxPatches bounds the elements of patches that exist at a time, where sizes are known: larger images are done in bands.
+const maxPatches = 1 << 24
+
+// convProduct is Conv of one group: x [N,C,…], weights [M,C,…] and perhaps a bias [M] give [N,M,…].
+func (c *Context) convProduct(win window) []*ir.Value {
+	x, w := c.In(0), c.In(1)
+	outputs, channels := w.Type.Shape[0], w.Type.Shape[1]
+	taps := tensor.Shape(win.kernel).Elements()
+	tiles := taps > 1 && win.tiles()
+	if taps > 1 && !tiles {
+		w = c.channelsLast(w)
+	}
+	w = c.Emit(ir.Reshape{Shape: ir.Shape{outputs, channels.Mul(ir.N(taps))}}, w)
+	product := func(rows *ir.Value) *ir.Value {
+		in := []*ir.Value{rows, w}
+		if bias := c.Opt(2); bias != nil {
+			in = append(in, bias)
+		}
+		return c.Emit(ir.MatMul{TransB: true}, in...)
+	}
+	if tiles {
+		return []*ir.Value{c.channelsFirst(product(c.tileRows(win, x)))}
+	}
+	x, places := c.padded(win, c.channelsLast(x))
+	var bands []*ir.Value
+	for _, b := range bandsOf(places, x.Type.Shape[0].Mul(channels).Mul(ir.N(taps))) {
+		bands = append(bands, product(c.tapRows(win, x, b.first, append([]ir.Dim{b.count}, places[1:]...))))
+	}
+	y := bands[0]
+	if len(bands) > 1 {
+		y = c.Emit(ir.Concat{Axis: 1}, bands...)
+	}
+	return []*ir.Value{c.channelsFirst(y)}
+}
+
+// A band is some of the places along the first spatial axis.
+type band struct{ first, count ir.Dim }
+
+// bandsOf divides the places, at each of which there are so many elements, so that the patches of a band stay small.
+func bandsOf(places []ir.Dim, elements ir.Dim) (bands []band) {
+	size, known := ir.Shape(places).Elements().Mul(elements).Const()
+	if n := (size + maxPatches - 1) / maxPatches; known && n > 1 {
+		rows := places[0].Int()
+		n = min(n, maxTaps, rows)
+		each := (rows + n - 1) / n
+		for i := 0; i < rows; i += each {
+			bands = append(bands, band{ir.N(i), ir.N(min(each, rows-i))})
+		}
+		return bands
+	}
+	return []band{{count: places[0]}}
+}
+
+// channelsLast moves axis 1 to the end; a constant becomes another one.
+func (c *Context) channelsLast(x *ir.Value) *ir.Value {
+	perm := append(slices.Delete(firstAxes(Rank(x)), 1, 2), 1)
+	if x.Const == nil {
+		return c.Emit(ir.Transpose{Perm: perm}, x)
+	}
+	s, width := x.Const.Shape(), x.Const.DType().Size()
+	outer, channels, inner := s[0], s[1], s[2:].Elements()
+	y := tensor.New(x.Const.DType(), append(append(tensor.Shape{s[0]}, s[2:]...), s[1])...)
+	from, to := x.Const.Bytes(), y.Bytes()
+	for o := range outer {
+		for ch := range channels {
+			for i := range inner {
+				copy(to[((o*inner+i)*channels+ch)*width:][:width], from[((o*channels+ch)*inner+i)*width:])
+			}
+		}
+	}
+	return c.b.g.NewConst(x.Name, y)
+}
+
+// channelsFirst undoes channelsLast.
+func (c *Context) channelsFirst(x *ir.Value) *ir.Value {
+	perm := firstAxes(Rank(x))
+	copy(perm[2:], perm[1:])
+	perm[1] = Rank(x) - 1
+	return c.Emit(ir.Transpose{Perm: perm}, x)
+}
+
+// padded puts the window's padding around the spatial axes of x [N,…,C], zeros or value, and counts its places.
+func (c *Context) padded(win window, x *ir.Value, value ...*ir.Value) (y *ir.Value, places []ir.Dim) {
+	pad := ir.Pad{Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
+	needed := false
+	for i := range win.kernel {
+		n, before, after := win.places(i, x.Type.Shape[1+i])
+		places = append(places, n)
+		pad.Before[1+i], pad.After[1+i] = before, after
+		needed = needed || !before.Is(0) || !after.Is(0)
+	}
+	if needed {
+		x = c.Emit(pad, append([]*ir.Value{x}, value...)...)
+	}
+	return x, places
+}
+
+// tap is what element k of the window meets along a spatial axis of x [N,…,C] at so many places from the first.
+func (c *Context) tap(win window, x *ir.Value, axis, k int, first, places ir.Dim) *ir.Value {
+	cut := ir.Slice{Starts: make([]ir.Dim, Rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, Rank(x))}
+	stride := win.strides[axis]
+	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = first.Mul(ir.N(stride)).Add(ir.N(k*win.dilations[axis])), places, stride
+	return c.Emit(cut, x)
+}
+
+// tapRows gives the patches of the padded x [N,…,C] at places, from the first along the first axis, as rows
+// [N, places…, taps·C]: for each tap the elements that it meets are a slice with steps, and the slices stand side by side.
+func (c *Context) tapRows(win window, x *ir.Value, first ir.Dim, places []ir.Dim) *ir.Value {
+	var parts []*ir.Value
+	from := make([]ir.Dim, len(places))
+	from[0] = first
+	ir.EachIndex(win.kernel, func(_ int, at []int) {
+		part := x
+		for i, k := range at {
+			part = c.tap(win, part, i, k, from[i], places[i])
+		}
+		parts = append(parts, part)
+	})
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return c.Emit(ir.Concat{Axis: Rank(x) - 1}, parts...)
+}
+
+// poolTaps combines what the taps of a pool meet, an axis after the other, and gives [N,C,…]; fill is what the padding
+// holds.
+func (c *Context) poolTaps(win window, fn ir.BinaryFn, fill float64) *ir.Value {
+	x := c.In(0)
+	y, places := c.padded(win, c.channelsLast(x), c.Scalar(x.Type.DType, fill))
+	for i, n := range win.kernel {
+		all := c.tap(win, y, i, 0, ir.Dim{}, places[i])
+		for k := 1; k < n; k++ {
+			all = c.binary(fn, all, c.tap(win, y, i, k, ir.Dim{}, places[i]))
+		}
+		y = all
+	}
+	return c.channelsFirst(y)
+}
+
+// tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
+// padding does, and has few taps along each axis.
+func (w window) tapped(d tensor.DType) bool {
+	for i, k := range w.kernel {
+		if k > maxTaps || w.dilations[i] != 1 || w.pads[i] >= k || w.pads[len(w.kernel)+i] >= k {
+			return false
+		}
+	}
+	return d.IsFloat() && !w.ceil
+}
+
+// tileRows gives the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
+func (c *Context) tileRows(win window, x *ir.Value) *ir.Value {
+	s := x.Type.Shape
+	axes := len(win.kernel)
+	cut := ir.Slice{Starts: make([]ir.Dim, axes+2), Sizes: slices.Clone(s), Steps: slices.Repeat([]int{1}, axes+2)}
+	split := slices.Clone(s[:2])
+	rows, elements := ir.Shape{s[0]}, s[1]
+	perm, within := []int{0}, []int{1}
+	for i, k := range win.kernel {
+		n, _, _ := win.places(i, s[2+i])
+		cut.Sizes[2+i] = n.Mul(ir.N(k))
+		split = append(split, n, ir.N(k))
+		rows, elements = append(rows, n), elements.Mul(ir.N(k))
+		perm, within = append(perm, 2+2*i), append(within, 3+2*i)
+	}
+	if !ir.Shape(cut.Sizes).Equal(s) { // what is left over at the end belongs to no window
+		x = c.Emit(cut, x)
+	}
+	x = c.Emit(ir.Transpose{Perm: append(perm, within...)}, c.Emit(ir.Reshape{Shape: split}, x))
+	return c.Emit(ir.Reshape{Shape: append(rows, elements)}, x)
+}

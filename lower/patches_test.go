@@ -1,0 +1,175 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// drawWindow draws a window over axes of sizes at least as large as it, with its attributes.
+func drawWindow(r *rapid.T) (win window, sizes []int, attrs []any) {
+	axes := rapid.IntRange(1, 3).Draw(r, "axes")
+	n := func(name string, lo, hi int) []int {
+		v := make([]int, axes)
+		for i := range v {
+			v[i] = rapid.IntRange(lo, hi).Draw(r, name)
+		}
+		return v
+	}
+	win = window{kernel: n("kernel", 1, 4), strides: n("stride", 1, 3), dilations: n("dilation", 1, 2), auto: "NOTSET"}
+	if rapid.Bool().Draw(r, "tiles") {
+		win.strides = win.kernel
+	}
+	if rapid.Bool().Draw(r, "plain") {
+		win.dilations = []int{1, 1, 1}[:axes]
+	}
+	if rapid.Bool().Draw(r, "auto") {
+		win.auto = rapid.SampledFrom([]string{"VALID", "SAME_UPPER", "SAME_LOWER"}).Draw(r, "auto_pad")
+		win.pads = make([]int, 2*axes)
+	} else {
+		win.pads = append(n("before", 0, 2), n("after", 0, 2)...)
+	}
+	for i := range axes {
+		sizes = append(sizes, win.extent(i)+rapid.IntRange(0, 4).Draw(r, "more"))
+	}
+	ints := func(name string, v []int) *onnxpb.AttributeProto {
+		w := make([]int64, len(v))
+		for i, x := range v {
+			w[i] = int64(x)
+		}
+		return intsAttr(name, w...)
+	}
+	attrs = []any{ints("kernel_shape", win.kernel), ints("strides", win.strides), ints("dilations", win.dilations), autoPad(win.auto)}
+	if win.auto == "NOTSET" {
+		attrs = append(attrs, ints("pads", win.pads))
+	}
+	return win, sizes, attrs
+}
+
+func drawTensor(r *rapid.T, shape ...int) *tensor.Tensor {
+	x := tensor.New(tensor.F32, shape...)
+	seed := rapid.IntRange(0, 1000).Draw(r, "seed")
+	for i := range x.Len() {
+		x.SetFloat64(i, math.Sin(float64(seed+7*i*i+i)))
+	}
+	return x
+}
+
+// inputs are the sizes of an input whose spatial axes are symbols.
+func inputs(x *tensor.Tensor) []any {
+	s := []any{x.Shape()[0], x.Shape()[1]}
+	for i := range x.Shape()[2:] {
+		s = append(s, fmt.Sprintf("d%d", i))
+	}
+	return s
+}
+
+func requireNear(t require.TestingT, want, got *tensor.Tensor) {
+	require.Equal(t, want.Shape(), got.Shape())
+	for i := range want.Len() {
+		require.InDelta(t, want.Float64(i), got.Float64(i), 1e-5, "element %d", i)
+	}
+}
+
+// A convolution as a product of patches gives what its sums say, whatever the window.
+func TestConvProduct(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		win, sizes, attrs := drawWindow(r)
+		batch, channels, outputs := rapid.IntRange(1, 2).Draw(r, "batch"), rapid.IntRange(1, 3).Draw(r, "channels"), rapid.IntRange(1, 3).Draw(r, "outputs")
+		x := drawTensor(r, append([]int{batch, channels}, sizes...)...)
+		w := drawTensor(r, append([]int{outputs, channels}, win.kernel...)...)
+		bias := drawTensor(r, outputs)
+		s, in := &sketch{}, []*tensor.Tensor{x}
+		args := []any{s.input("x", tensor.F32, inputs(x)...)}
+		if rapid.Bool().Draw(r, "weights are an input") {
+			var shape []any
+			for _, d := range w.Shape() {
+				shape = append(shape, d)
+			}
+			args, in = append(args, s.input("w", tensor.F32, shape...)), append(in, w)
+		} else {
+			args = append(args, s.constant(w))
+		}
+		g, err := s.lower(13, s.node("Conv", append(append(args, s.constant(bias)), attrs...)...))
+		require.NoError(r, err)
+		require.Contains(r, opNames(g), "matmul")
+		got, err := ir.Interpret(g, in)
+		require.NoError(r, err)
+		before, after := win.padding(sizes)
+		want := tensor.New(tensor.F32, ir.Type{Shape: win.result(ir.Dims(x.Shape()...), ir.N(outputs))}.Sizes()...)
+		conv(win, before, after, 1, []*tensor.Tensor{x, w, bias}, want)
+		requireNear(r, want, got[0])
+	})
+}
+
+// A large image is convolved in bands, which join to the same.
+func TestConvInBands(t *testing.T) {
+	x, w := tensor.New(tensor.F32, 1, 1, 1901, 991), tensor.New(tensor.F32, 1, 1, 3, 3)
+	for i := range x.Len() {
+		x.SetFloat64(i, float64(i%91))
+	}
+	for i := range w.Len() {
+		w.SetFloat64(i, float64(i))
+	}
+	s := &sketch{}
+	g, err := s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, 1, 1901, 991), s.constant(w), intsAttr("pads", 1, 1, 1, 1)))
+	require.NoError(t, err)
+	products := slices.DeleteFunc(opNames(g), func(n string) bool { return n != "matmul" })
+	require.Len(t, products, 2)
+	got, err := ir.Interpret(g, []*tensor.Tensor{x})
+	require.NoError(t, err)
+	win := window{kernel: []int{3, 3}, strides: []int{1, 1}, dilations: []int{1, 1}}
+	want := tensor.New(tensor.F32, 1, 1, 1901, 991)
+	conv(win, []int{1, 1}, []int{1, 1}, 1, []*tensor.Tensor{x, w}, want)
+	require.Equal(t, want.Bytes(), got[0].Bytes()) // of whole numbers
+}
+
+// Pools over slices give what the window's own walk gives.
+func TestPoolTaps(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		win, sizes, attrs := drawWindow(r)
+		name := rapid.SampledFrom([]string{"MaxPool", "AveragePool"}).Draw(r, "pool")
+		if name == "AveragePool" {
+			attrs = append(attrs, intAttr("count_include_pad", 1))
+		}
+		x := drawTensor(r, append([]int{2, 3}, sizes...)...)
+		s := &sketch{}
+		node := s.node(name, append([]any{s.input("x", tensor.F32, inputs(x)...)}, attrs...)...)
+		last := s.g.Node[len(s.g.Node)-1]
+		last.Output = last.Output[:1]
+		g, err := s.lower(19, node)
+		require.NoError(r, err)
+		require.Equal(r, !win.tapped(tensor.F32), len(g.Nodes) == 1)
+		got, err := ir.Interpret(g, []*tensor.Tensor{x})
+		require.NoError(r, err)
+		want := tensor.New(tensor.F32, ir.Type{Shape: win.result(ir.Dims(x.Shape()...), ir.N(3))}.Sizes()...)
+		before, after := win.padding(sizes)
+		size, places := tensor.Shape(sizes).Elements(), want.Shape()[2:].Elements()
+		win.walk(sizes, want.Shape()[2:], before, after, func(place int, taps []tap) {
+			for ch := range 6 {
+				most, sum := math.Inf(-1), 0.0
+				for _, t := range taps {
+					if t.at >= 0 {
+						most, sum = max(most, x.Float64(ch*size+t.at)), sum+x.Float64(ch*size+t.at)
+					}
+				}
+				switch {
+				case name == "AveragePool":
+					most = sum / float64(len(taps))
+				case math.IsInf(most, -1):
+					most = 0 // a window of nothing but padding
+				}
+				want.SetFloat64(ch*places+place, most)
+			}
+		})
+		requireNear(r, want, got[0])
+	})
+}
