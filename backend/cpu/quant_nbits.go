@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -11,7 +11,7 @@ import (
 )
 
 // nBitsRow runs products with weights of 2 and 4 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
-// block, that comes first, and the product is float32's all the same.
+// block, that comes first, and the sums of a block are exact.
 func (d *Device) nBitsRow() row {
 	return withHalf(row{
 		Row: target.Row{
@@ -24,11 +24,11 @@ func (d *Device) nBitsRow() row {
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
-				sizes := []int64{int64(d.Threads() * align(d.set.NewGemmQ4(rows, op.N, op.K, op.Block).ScratchBytes()))}
 				if op.Int8 {
-					sizes = append(sizes, int64(4*rows*op.K))
+					g := d.set.NewGemmQ4S8(rows, op.N, op.K, op.Block)
+					return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowCodes()), int64(4 * rows * g.RowScales())}
 				}
-				return sizes
+				return []int64{int64(d.Threads() * align(d.set.NewGemmQ4(rows, op.N, op.K, op.Block).ScratchBytes()))}
 			},
 		},
 		bind: bindNBits,
@@ -90,7 +90,7 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 // for.
 func unpackQ4(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	blocks, half := op.Blocks(), op.Block/2
-	width, vec, err := panels(p, "q4", blocks*(2+op.Block/8), op.N, 0)
+	width, vec, err := panels(p, "q4x8", blocks*(2+op.Block/8), op.N, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,10 @@ func unpackQ4(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 		for b := range blocks {
 			size := row * (8 + half)
 			codes := src[first*blocks*(8+half)+b*size+8*row:]
-			for i := range half {
+			for i := range op.Block / 8 {
 				for c := range cols {
-					out[((first+c)*blocks+b)*half+i] = codes[i*row+c]
+					word := kernel.Q4Codes(binary.LittleEndian.Uint32(codes[4*(i*row+c):]))
+					binary.LittleEndian.PutUint32(out[((first+c)*blocks+b)*half+4*i:], word)
 				}
 			}
 		}
@@ -144,9 +145,9 @@ func fourBits(op ir.MatMulNBits, codes, zeros []byte) (wideCodes, wideZeros []by
 func bindNBits(b *binder, n *ir.Node) (step, error) {
 	op := n.Op.(ir.MatMulNBits)
 	in, out := b.operands(n)
-	x, y := in[ir.NBitsA], out[0]
+	in = append(in, make([]operand, ir.NBitsResidual+1-len(in))...)
+	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
 	rows := y.len() / op.N
-	g := b.d.set.NewGemmQ4(rows, op.N, op.K, op.Block)
 	packed := n.Inputs[ir.NBitsCodes].Packed
 	if want := b.d.set.NewPackQ4(op.K, op.N, op.Block).Layout(); packed == nil || packed.Layout != want {
 		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
@@ -154,56 +155,27 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	if rows == 0 {
 		return step{}, nil
 	}
-	args := kernel.GemmArgs{ARow: op.K, ACol: 1, CRow: op.N, ResRow: op.N, Alpha: 1, Act: activations[op.Act]}
-	var bias, residual operand
-	if given(n, ir.NBitsBias) {
-		bias = in[ir.NBitsBias]
+	operands := func(m *machine) kernel.GemmArgs {
+		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: activations[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
-	if given(n, ir.NBitsResidual) {
-		residual = in[ir.NBitsResidual]
+	scratch := b.scratchBytes(0)
+	if !op.Int8 {
+		g := b.d.set.NewGemmQ4(rows, op.N, op.K, op.Block)
+		each := align(g.ScratchBytes())
+		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+			args := operands(m)
+			g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
+		}}, nil
 	}
-	scratch, each := b.scratchBytes(0), align(g.ScratchBytes())
-	var phases []step
-	if op.Int8 {
-		rounded := b.scratchBytes(1).part(0, rows*op.K, tensor.F32)
-		phases = append(phases, roundBlocks(op, rounded, x, rows))
-		x = rounded
-	}
-	return inTurn(append(phases, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-		a := args
-		a.A, a.C, a.Bias, a.Residual = x.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
-		g.Run(part, &a, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
-	}})...), nil
-}
-
-// roundBlocks rounds every block of x to 127ths of its largest magnitude.
-func roundBlocks(op ir.MatMulNBits, to, x operand, rows int) step {
+	g := b.d.set.NewGemmQ4S8(rows, op.N, op.K, op.Block)
+	each := align(g.ScratchBytes())
+	codes, scales := b.scratchBytes(1).part(0, rows*g.RowCodes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
 	parts, perPart := rowParts(rows, op.K)
-	return step{parts: parts, run: func(m *machine, part, _ int) {
-		dst, src := to.f32(m), x.f32(m)
-		for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
-			for k := 0; k < op.K; k += op.Block {
-				lo, hi := r*op.K+k, r*op.K+min(k+op.Block, op.K)
-				roundBlock(dst[lo:hi], src[lo:hi])
-			}
-		}
+	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
+		g.QuantizeBlocks(codes.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
 	}}
-}
-
-func roundBlock(dst, src []float32) {
-	var largest float32
-	for _, v := range src {
-		largest = max(largest, float32(math.Abs(float64(v))))
-	}
-	if largest == 0 {
-		clear(dst)
-		return
-	}
-	scale, inverse := largest/127, 127/largest
-	// Adding and taking away 1.5·2^23 rounds to integers, ties to even.
-	const magic = 3 << 22
-	for i, v := range src {
-		r := float32(v*inverse) + magic
-		dst[i] = float32(r-magic) * scale
-	}
+	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		args := kernel.GemmQ4S8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
+		g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
+	}}), nil
 }

@@ -51,10 +51,12 @@ var quantCases = map[string]string{
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
 	"4 bits over residual": `(%0 "x": f32[s,96], %1 "r": f32[s,20]) { const %2: u8[20,3,16] = data const %3: f32[60] = data %5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=96, n=20, bits=4, block=32} return %4 as "y" }`,
 	"4 bits of rounded":    `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
-	"2 bits":               `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
-	"half where":           `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
-	"half copy":            `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
-	"half cast":            `(%0 "x": f16[s,3], %1 "n": i64[s]) { %2: f32[s,3] = cast(%0) {to=f32} %3: bf16[s,3] = cast(%0) {to=bf16} %4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
+	"4 bits of rounded ragged": `(%0 "x": f32[s,40], %7 "r": f32[s,50]) { const %1: u8[50,2,16] = data const %2: f32[100] = data const %4: u8[50] = data const %5: f32[50] = data %6 = neg(%7)
+		%3 = matmul_nbits(%0, %1, %2, %4, _, %5, %6) {k=40, n=50, bits=4, block=32, int8=true} %8 = matmul_nbits(%0, %1, %2, %4, _, %5, %7) {k=40, n=50, bits=4, block=32, int8=true, act=gelu} return %3 as "y", %8 as "z" }`,
+	"2 bits":     `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
+	"half where": `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
+	"half copy":  `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
+	"half cast":  `(%0 "x": f16[s,3], %1 "n": i64[s]) { %2: f32[s,3] = cast(%0) {to=f32} %3: bf16[s,3] = cast(%0) {to=bf16} %4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
 }
 
 // halfCases round once an operation, which Eval does, too, but from sums of its own: results may differ by a rounding.

@@ -36,7 +36,6 @@ func quantizeKernels(v *simd) {
 		sumBytesKernel(v)
 	}
 	pairKernel(v)
-	decodeQ4Kernel(v)
 }
 
 // spreadFloat and spreadInt give a parameter in all lanes.
@@ -264,47 +263,6 @@ func pairKernel(v *simd) {
 		v.VORPS(x, y, x)
 		v.store(x, at[0], m)
 	})
-	v.VZEROUPPER()
-	v.RET()
-}
-
-// decodeQ4Kernel goes down the rows one vector of columns at a time, with their scales and zero points in registers.
-func decodeQ4Kernel(v *simd) {
-	v.fn("decodeQ4"+v.name, "func(dst *float32, src *uint8, scale, zero *float32, pairs, cols int)", "decodeQ4%s is a decodeQ4Func.", v.name)
-	dst, src, scalePointer, zeroPointer := v.param("dst"), v.param("src"), v.param("scale"), v.param("zero")
-	cols, left := v.param("cols"), v.param("cols")
-	v.Label("columns")
-	scale, zero := v.vec(), v.vec()
-	v.VMOVUPS(operand.Mem{Base: scalePointer}, scale)
-	v.VMOVUPS(operand.Mem{Base: zeroPointer}, zero)
-	to, from, pairs := v.GP64(), v.GP64(), v.param("pairs")
-	v.MOVQ(dst, to)
-	v.MOVQ(src, from)
-	v.Label("pair")
-	first, second := v.vec(), v.vec()
-	v.VPMOVZXBD(operand.Mem{Base: from}, second)
-	v.VANDPS(v.bits(15), second, first)
-	v.VPSRLD(operand.U8(4), second, second)
-	for i, x := range []reg.VecVirtual{first, second} {
-		v.VCVTDQ2PS(x, x)
-		v.VSUBPS(zero, x, x)
-		v.VMULPS(scale, x, x)
-		at := operand.Mem{Base: to}
-		if i == 1 {
-			at.Index, at.Scale = cols, 4
-		}
-		v.VMOVUPS(x, at)
-	}
-	v.LEAQ(operand.Mem{Base: to, Index: cols, Scale: 8}, to)
-	v.ADDQ(cols, from)
-	v.DECQ(pairs)
-	v.JNZ(operand.LabelRef("pair"))
-	v.ADDQ(operand.U8(4*v.lanes), dst)
-	v.ADDQ(operand.U8(v.lanes), src)
-	v.ADDQ(operand.U8(4*v.lanes), scalePointer)
-	v.ADDQ(operand.U8(4*v.lanes), zeroPointer)
-	v.SUBQ(operand.U8(v.lanes), left)
-	v.JNZ(operand.LabelRef("columns"))
 	v.VZEROUPPER()
 	v.RET()
 }

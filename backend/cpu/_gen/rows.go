@@ -81,19 +81,24 @@ func (v *simd) fold(acc []reg.VecVirtual, join func(x, y, to reg.Register)) {
 	join(acc[0], acc[1], acc[0])
 	join(acc[2], acc[3], acc[2])
 	join(acc[0], acc[2], acc[0])
+	v.foldLanes(acc[0], join)
+}
+
+// foldLanes joins the lanes of x: every one then holds the result.
+func (v *simd) foldLanes(x reg.VecVirtual, join func(x, y, to reg.Register)) {
 	other := v.vec()
 	if v.wide {
-		v.VSHUFF32X4(operand.U8(0b01_00_11_10), acc[0], acc[0], other) // halves
-		join(acc[0], other, acc[0])
-		v.VSHUFF32X4(operand.U8(0b10_11_00_01), acc[0], acc[0], other) // quarters
+		v.VSHUFF32X4(operand.U8(0b01_00_11_10), x, x, other) // halves
+		join(x, other, x)
+		v.VSHUFF32X4(operand.U8(0b10_11_00_01), x, x, other) // quarters
 	} else {
-		v.VPERM2F128(operand.U8(0x01), acc[0], acc[0], other)
+		v.VPERM2F128(operand.U8(0x01), x, x, other)
 	}
-	join(acc[0], other, acc[0])
-	v.VPERMILPS(operand.U8(0b01_00_11_10), acc[0], other)
-	join(acc[0], other, acc[0])
-	v.VPERMILPS(operand.U8(0b10_11_00_01), acc[0], other)
-	join(acc[0], other, acc[0])
+	join(x, other, x)
+	v.VPERMILPS(operand.U8(0b01_00_11_10), x, other)
+	join(x, other, x)
+	v.VPERMILPS(operand.U8(0b10_11_00_01), x, other)
+	join(x, other, x)
 }
 
 // add, most and least are the ways to join; the latter two give NaN if either is.

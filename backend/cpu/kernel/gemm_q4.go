@@ -1,8 +1,13 @@
 package kernel
 
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
 // PackQ4 lays out a constant B[K,N] of 4-bit numbers, quantised in blocks along K, for [GemmQ4]. A panel of columns holds
-// for each block of K the scales and zero points of its columns as float32, then a row of bytes for each two k: the
-// lower half is the first, the upper the second.
+// for each block of K the scales and zero points of its columns as float32, then a row of words for each eight k: byte j of a
+// word holds those of k = j, in its lower half, and k = 4 + j.
 type PackQ4 struct {
 	packing
 	K, N, Block int
@@ -11,7 +16,7 @@ type PackQ4 struct {
 // NewPackQ4 plans the packing of a B with k rows and n columns in blocks of the given even length.
 func (s *Set) NewPackQ4(k, n, block int) *PackQ4 {
 	blocks := ceilDiv(k, block)
-	return &PackQ4{packing: newPacking(&s.gemm, "q4", blocks*(2+block/8), n), K: k, N: n, Block: block}
+	return &PackQ4{packing: newPacking(&s.gemm, "q4x8", blocks*(2+block/8), n), K: k, N: n, Block: block}
 }
 
 // Bytes is the size of the packed matrix. Its memory is aligned for float32.
@@ -32,36 +37,55 @@ func (p *PackQ4) Run(part int, dst, src []byte, scales []float32, zeros []byte) 
 			size := p.blockBytes(packedCols)
 			out := dst[first*p.k*4+b*size:][:size]
 			clear(out)
-			scale, zero, bytes := q4Block(out, packedCols)
+			scale, zero, words := q4Block(out, packedCols)
 			for c := range cols {
 				n := first + c
 				scale[c], zero[c] = scales[n*blocks+b], 8
 				if zeros != nil {
 					zero[c] = float32(zeros[n*ceilDiv(blocks, 2)+b/2] >> (4 * (b % 2)) & 15)
 				}
-				for i, x := range src[(n*blocks+b)*p.Block/2:][:p.Block/2] {
-					bytes[i*packedCols+c] = x
+				for i := range p.Block / 8 {
+					words[i*packedCols+c] = q4Word(binary.LittleEndian.Uint32(src[((n*blocks+b)*p.Block/8+i)*4:]))
 				}
 			}
 		}
 	}
 }
 
-// q4Block gives the parts of one block of a panel.
-func q4Block(block []byte, packedCols int) (scale, zero []float32, bytes []byte) {
-	return floats(block, packedCols), floats(block[4*packedCols:], packedCols), block[8*packedCols:]
+// q4Word brings eight numbers that follow each other to their places in a word.
+func q4Word(x uint32) uint32 {
+	spread := func(x uint32) uint32 {
+		x = (x | x<<8) & 0x00ff00ff
+		return (x | x<<4) & 0x0f0f0f0f
+	}
+	return spread(x&0xffff) | spread(x>>16)<<4
 }
 
-// decodeQ4Func writes two rows of dst for each row of bytes: ((byte's half) − zero)·scale. cols is a multiple of the
-// tile's vector.
-type decodeQ4Func func(dst *float32, src *uint8, scale, zero *float32, pairs, cols int)
+// Q4Codes undoes what packing does to the order of eight numbers in a word.
+func Q4Codes(word uint32) uint32 {
+	join := func(x uint32) uint32 {
+		x &= 0x0f0f0f0f
+		x = (x | x>>4) & 0x00ff00ff
+		return (x | x>>8) & 0xffff
+	}
+	return join(word) | join(word>>4)<<16
+}
 
-func decodeQ4Generic(dst *float32, src *uint8, scale, zero *float32, pairs, cols int) {
-	for i := range pairs {
+// q4Block gives the parts of one block of a panel.
+func q4Block(block []byte, packedCols int) (scale, zero []float32, words []uint32) {
+	return floats(block, packedCols), floats(block[4*packedCols:], packedCols), elementsOf[uint32](block[8*packedCols:])
+}
+
+// decodeQ4Func writes eight rows of dst for each row of words: (number − zero)·scale. cols is a multiple of the tile's vector.
+type decodeQ4Func func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
+
+func decodeQ4Generic(dst *float32, src *uint8, scale, zero *float32, groups, cols int) {
+	for i := range groups {
 		for c := range cols {
-			x, s, z := *offset(src, i*cols+c), *offset(scale, c), *offset(zero, c)
-			*offset(dst, 2*i*cols+c) = (float32(x&15) - z) * s
-			*offset(dst, (2*i+1)*cols+c) = (float32(x>>4) - z) * s
+			codes := Q4Codes(*(*uint32)(unsafe.Pointer(offset(src, 4*(i*cols+c)))))
+			for k := range 8 {
+				*offset(dst, (8*i+k)*cols+c) = (float32(codes>>(4*k)&15) - *offset(zero, c)) * *offset(scale, c)
+			}
 		}
 	}
 }
@@ -118,8 +142,8 @@ type q4Panel struct {
 func (p *q4Panel) block(s *Set, first, k int) *float32 {
 	for lo := 0; lo < k; lo += p.pack.Block {
 		size := p.pack.blockBytes(p.packedCols)
-		scale, zero, bytes := q4Block(p.packed[(first+lo)/p.pack.Block*size:][:size], p.packedCols)
-		s.decodeQ4(pointerAt(p.decoded, lo*p.packedCols), pointer(bytes), pointer(scale), pointer(zero), min(p.pack.Block, k-lo+1)/2, p.packedCols)
+		scale, zero, words := q4Block(p.packed[(first+lo)/p.pack.Block*size:][:size], p.packedCols)
+		s.decodeQ4(pointerAt(p.decoded, lo*p.packedCols), pointer(bytesOfWords(words)), pointer(scale), pointer(zero), ceilDiv(min(p.pack.Block, k-lo), 8), p.packedCols)
 	}
 	return pointer(p.decoded)
 }

@@ -94,6 +94,10 @@ type Set struct {
 	pairBF16    binaryFunc
 	decodeQ4    decodeQ4Func
 
+	gemmBlocks     blockTile // bytes in blocks with scales of their own
+	unpackQ4       unpackQ4Func
+	quantizeBlocks quantizeBlocksFunc
+
 	peaks [numPeaks]peakLoop
 }
 
@@ -112,6 +116,7 @@ func genericVariants(s *Set) {
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
 	s.decodeQ4 = decodeQ4Generic
+	s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = blocksGeneric(), unpackQ4Generic, quantizeBlocksGeneric
 	s.peaks = peaksGeneric
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric

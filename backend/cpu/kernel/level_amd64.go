@@ -35,6 +35,7 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2}
 		s.pairBF16 = pairBF16AVX2
 		s.decodeQ4 = decodeQ4AVX2
+		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX2, unpackQ4AVX2, quantizeBlocksAVX2
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
 		s.reduce = reduceAVX2
@@ -54,6 +55,7 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512}
 		s.pairBF16 = pairBF16AVX512
 		s.decodeQ4 = decodeQ4AVX512
+		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX512, unpackQ4AVX512, quantizeBlocksAVX512
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
 		s.reduce = reduceAVX512
@@ -64,6 +66,7 @@ func init() {
 		s.rmsNorm = rmsNormAVX512
 	}
 	variants[AVX512VNNI] = func(s *Set) {
+		s.gemmBlocks, s.unpackQ4 = gemmBlocksVNNI, unpackQ4VNNI
 		s.gemmS8 = gemmTileVNNI
 		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}
 	}

@@ -43,8 +43,3 @@ func sumBytesAVX2(dst *int32, src *uint8, srcRow int, rows int, chunks int)
 //
 //go:noescape
 func pairBF16AVX2(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
-
-// decodeQ4AVX2 is a decodeQ4Func.
-//
-//go:noescape
-func decodeQ4AVX2(dst *float32, src *uint8, scale *float32, zero *float32, pairs int, cols int)

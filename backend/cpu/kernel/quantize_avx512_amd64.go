@@ -38,8 +38,3 @@ func interleaveAVX512(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint
 //
 //go:noescape
 func pairBF16AVX512(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
-
-// decodeQ4AVX512 is a decodeQ4Func.
-//
-//go:noescape
-func decodeQ4AVX512(dst *float32, src *uint8, scale *float32, zero *float32, pairs int, cols int)

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// q4Kernels writes the kernels of products with weights of 4 bits in blocks. A word of packed weights has for one column the
+// numbers of eight neighbouring k: byte j holds those of k = j, in its lower half, and k = 4 + j.
+func q4Kernels(v *simd) {
+	decodeQ4Kernel(v)
+	quantizeBlocksKernel(v)
+	byteDots{simd: v, name: v.name}.write()
+}
+
+// q4VNNI writes those that gain from 8-bit dot products.
+func q4VNNI(v *simd) { byteDots{v, "VNNI", true}.write() }
+
+// byteDots writes kernels that multiply bytes.
+type byteDots struct {
+	*simd
+	name string
+	vnni bool // there is an instruction for it
+}
+
+func (d byteDots) write() {
+	d.unpackKernel()
+	d.tiles()
+}
+
+// ones is what add needs without the instruction: 1 in every 16 bits.
+func (d byteDots) ones() (r reg.VecVirtual) {
+	if !d.vnni {
+		r = d.constantBits(0x00010001)
+	}
+	return r
+}
+
+// add adds the products of four unsigned bytes of a with four signed ones of b. Without the instruction the sums of two may
+// not exceed 16 bits.
+func (d byteDots) add(b operand.Op, a, acc, ones reg.Register) {
+	if d.vnni {
+		d.VPDPBUSD(b, a, acc)
+		return
+	}
+	x := d.vec()
+	d.VPMADDUBSW(b, a, x)
+	d.VPMADDWD(ones, x, x)
+	d.VPADDD(x, acc, acc)
+}
+
+const nibbles = 0x0f0f0f0f
+
+// decodeQ4Kernel goes down the rows one vector of columns at a time, with their scales and zero points in registers.
+func decodeQ4Kernel(v *simd) {
+	v.fn("decodeQ4"+v.name, "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)", "decodeQ4%s is a decodeQ4Func.", v.name)
+	dst, src, scalePointer, zeroPointer := v.param("dst"), v.param("src"), v.param("scale"), v.param("zero")
+	left, row := v.param("cols"), v.elements("cols")
+	v.Label("columns")
+	scale, zero := v.vec(), v.vec()
+	v.VMOVUPS(operand.Mem{Base: scalePointer}, scale)
+	v.VMOVUPS(operand.Mem{Base: zeroPointer}, zero)
+	to, from, groups := v.GP64(), v.GP64(), v.param("groups")
+	v.MOVQ(dst, to)
+	v.MOVQ(src, from)
+	v.Label("group")
+	word := v.vec()
+	v.VMOVUPS(operand.Mem{Base: from}, word)
+	for k := range 8 {
+		x := v.vec()
+		v.VPSRLD(operand.U8(k%4*8+k/4*4), word, x)
+		v.VANDPS(v.bits(15), x, x)
+		v.VCVTDQ2PS(x, x)
+		v.VSUBPS(zero, x, x)
+		v.VMULPS(scale, x, x)
+		v.VMOVUPS(x, operand.Mem{Base: to})
+		v.ADDQ(row, to)
+	}
+	v.ADDQ(row, from)
+	v.DECQ(groups)
+	v.JNZ(operand.LabelRef("group"))
+	for _, p := range []reg.GPVirtual{dst, src, scalePointer, zeroPointer} {
+		v.ADDQ(operand.U8(4*v.lanes), p)
+	}
+	v.SUBQ(operand.U8(v.lanes), left)
+	v.JNZ(operand.LabelRef("columns"))
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// unpackKernel takes the zero points off and widens to bytes; what it adds up is taken times −128.
+func (d byteDots) unpackKernel() {
+	v := d.simd
+	v.fn("unpackQ4"+d.name, "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ4%s is an unpackQ4Func.", d.name)
+	dst, sums, src, left := v.param("dst"), v.param("sums"), v.param("src"), v.param("cols")
+	row := v.elements("cols")
+	half, one, ones := v.constantBits(nibbles), v.constantBits(0x01010101), d.ones()
+	v.Label("columns")
+	to, toSum, from, blocks := v.GP64(), v.GP64(), v.GP64(), v.param("blocks")
+	v.MOVQ(dst, to)
+	v.MOVQ(sums, toSum)
+	v.MOVQ(src, from)
+	v.Label("block")
+	zero, sum := v.vec(), v.vec()
+	v.VCVTPS2DQ(operand.Mem{Base: from, Index: row, Scale: 1}, zero)
+	v.VPMULLD(one, zero, zero)
+	v.LEAQ(operand.Mem{Base: from, Index: row, Scale: 2}, from)
+	v.zero(sum)
+	groups := v.param("groups")
+	v.Label("group")
+	for k := range 2 {
+		x := v.vec()
+		v.VMOVUPS(operand.Mem{Base: from}, x)
+		if k == 1 {
+			v.VPSRLD(operand.U8(4), x, x)
+		}
+		v.VANDPS(half, x, x)
+		v.VPSUBB(zero, x, x)
+		v.VMOVUPS(x, operand.Mem{Base: to})
+		d.add(x, one, sum, ones)
+		v.ADDQ(row, to)
+	}
+	v.ADDQ(row, from)
+	v.DECQ(groups)
+	v.JNZ(operand.LabelRef("group"))
+	total := v.vec()
+	v.VPSLLD(operand.U8(7), sum, sum)
+	v.zero(total)
+	v.VPSUBD(sum, total, total)
+	v.VMOVUPS(total, operand.Mem{Base: toSum})
+	v.ADDQ(row, toSum)
+	v.DECQ(blocks)
+	v.JNZ(operand.LabelRef("block"))
+	for _, p := range []reg.GPVirtual{dst, sums, src} {
+		v.ADDQ(operand.U8(4*v.lanes), p)
+	}
+	v.SUBQ(operand.U8(v.lanes), left)
+	v.JNZ(operand.LabelRef("columns"))
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// constantBits loads a word into all lanes of a fresh register.
+func (v *simd) constantBits(word uint32) reg.VecVirtual {
+	r := v.vec()
+	v.VMOVUPS(v.bits(word), r)
+	return r
+}
+
+// quantizeBlocksKernel finds the largest magnitude of a block, and rounds in a second pass.
+func quantizeBlocksKernel(v *simd) {
+	v.fn("quantizeBlocks"+v.name, "func(dst *uint8, scale *float32, src *float32, blocks, block int)", "quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
+	dst, scale, src, blocks, block := v.param("dst"), v.param("scale"), v.param("src"), v.param("blocks"), v.param("block")
+	magnitude, offset := v.constantBits(absMask), v.constantBits(128)
+	limit := v.constant(127)
+	i := v.GP64()
+	v.Label("block")
+	most := v.vec()
+	v.zero(most)
+	v.XORQ(i, i)
+	v.Label("search")
+	x := v.vec()
+	v.VANDPS(operand.Mem{Base: src, Index: i, Scale: 4}, magnitude, x)
+	v.most(x, most, most)
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, block)
+	v.JB(operand.LabelRef("search"))
+	v.foldLanes(most, v.most)
+	largest, inverse := most.AsX(), v.XMM()
+	// Where all are 0 the quotient is infinite, and its products with 0 are no numbers, whose integers have 0 in the lowest byte.
+	v.VDIVSS(largest, limit.AsX(), inverse)
+	v.VDIVSS(limit.AsX(), largest, largest)
+	v.VMOVSS(largest, operand.Mem{Base: scale})
+	factor := v.vec()
+	v.VBROADCASTSS(inverse, factor)
+	v.XORQ(i, i)
+	v.Label("round")
+	code := v.vec()
+	v.VMULPS(operand.Mem{Base: src, Index: i, Scale: 4}, factor, code)
+	v.VCVTPS2DQ(code, code)
+	v.VPADDD(offset, code, code)
+	v.storeLowBytes(code, operand.Mem{Base: dst, Index: i, Scale: 1})
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, block)
+	v.JB(operand.LabelRef("round"))
+	v.LEAQ(operand.Mem{Base: src, Index: block, Scale: 4}, src)
+	v.ADDQ(block, dst)
+	v.ADDQ(operand.U8(4), scale)
+	v.DECQ(blocks)
+	v.JNZ(operand.LabelRef("block"))
+	v.VZEROUPPER()
+	v.RET()
+}
+
+const blocksSignature = "func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+
+// tiles writes the tiles of products of codes whose sums are scaled block by block: as many vectors as a tile of floats has, and
+// as many rows as leave room for sums both of integers and of floats.
+func (d byteDots) tiles() {
+	v, rows := d.simd, 2
+	if v.wide {
+		rows = 4
+	}
+	fmt.Fprintf(&v.extra, "\nvar gemmBlocks%s = blockTile{rows: %d, kernels: [][]gemmBlocksFunc{\n", d.name, rows)
+	for r := 1; r <= rows; r++ {
+		fmt.Fprintf(&v.extra, "%d: {", r)
+		for n := 1; n <= v.tileShape().vecs; n++ {
+			kernel := fmt.Sprintf("gemmBlocks%s_%dx%d", d.name, r, n*v.lanes)
+			v.fn(kernel, blocksSignature, "%s is the gemmBlocksFunc of %d rows and %d vectors.", kernel, r, n)
+			d.tile(r, n)
+			fmt.Fprintf(&v.extra, "%d: %s, ", n, kernel)
+		}
+		fmt.Fprintf(&v.extra, "},\n")
+	}
+	fmt.Fprintf(&v.extra, "}}\n")
+}
+
+func (d byteDots) tile(rows, vecs int) {
+	v := d.simd
+	v.Label("tile")
+	sums, acc := make([][]reg.VecVirtual, rows), make([][]reg.VecVirtual, rows)
+	for r := range rows {
+		sums[r], acc[r] = v.vecs(vecs), v.vecs(vecs)
+		for _, x := range acc[r] {
+			v.zero(x)
+		}
+	}
+	a, b, bRow := v.rowPointers("a", "aRow", rows), v.param("b"), v.elements("bRow")
+	aScale, bScale, bSum := v.rowPointers("aScale", "aScaleRow", rows), v.param("bScale"), v.param("bSum")
+	ones, blocks := d.ones(), v.param("blocks")
+	v.Label("block")
+	for i := range vecs {
+		v.VMOVUPS(operand.Mem{Base: bSum, Disp: 4 * v.lanes * i}, sums[0][i])
+		for r := 1; r < rows; r++ {
+			v.VMOVAPS(sums[0][i], sums[r][i])
+		}
+	}
+	words := v.param("words")
+	v.Label("word")
+	row := make([]operand.Op, vecs)
+	for i := range row {
+		row[i] = operand.Mem{Base: b, Disp: 4 * v.lanes * i}
+		if rows > 1 {
+			x := v.vec()
+			v.VMOVUPS(row[i], x)
+			row[i] = x
+		}
+	}
+	for r := range rows {
+		x := v.vec()
+		v.VBROADCASTSS(a.row(r), x)
+		for i := range row {
+			d.add(row[i], x, sums[r][i], ones)
+		}
+	}
+	v.ADDQ(operand.U8(4), a.bases[0])
+	v.ADDQ(bRow, b)
+	v.DECQ(words)
+	v.JNZ(operand.LabelRef("word"))
+	for r := range rows {
+		scale := v.vec()
+		v.VBROADCASTSS(aScale.row(r), scale)
+		for i := range vecs {
+			factor := v.vec()
+			v.VMULPS(operand.Mem{Base: bScale, Disp: 4 * v.lanes * i}, scale, factor)
+			v.VCVTDQ2PS(sums[r][i], sums[r][i])
+			v.VFMADD231PS(sums[r][i], factor, acc[r][i])
+		}
+	}
+	v.ADDQ(operand.U8(4), aScale.bases[0])
+	v.ADDQ(bRow, bSum)
+	v.ADDQ(v.elements("bScaleRow"), bScale)
+	v.DECQ(blocks)
+	v.JNZ(operand.LabelRef("block"))
+	c := v.rowPointers("c", "cRow", rows)
+	last := v.tail(v.param("cols"))
+	maskOf := func(i int) *mask {
+		if i == vecs-1 {
+			return &last
+		}
+		return nil
+	}
+	gemmEpilogue(v, acc, c, maskOf)
+	eachOf(rows, vecs, func(r, i int) { v.store(acc[r][i], c.vector(r, 4*v.lanes*i), maskOf(i)) })
+	by := v.elements("aScaleRow")
+	v.IMUL3Q(operand.U8(rows), by, by)
+	v.ADDQ(by, v.slot("aScale"))
+	nextTile(v, rows, false)
+}
