@@ -132,6 +132,54 @@ func benchmarkMatMul(b *testing.B, d *Device, p product) {
 	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
+// BenchmarkAttention times the kernel alone, by the number of queries of an invocation.
+func BenchmarkAttention(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	d, err := Open(backend.Options{})
+	require.NoError(b, err)
+	defer d.Close()
+	all := attentionHeights
+	defer func() { attentionHeights = all }()
+	for _, shape := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {32, 128}} {
+		for _, h := range all {
+			attentionHeights = []int{h}
+			b.Run(fmt.Sprintf("%dx%d/%d", shape[0], shape[1], h), func(b *testing.B) { benchmarkAttention(b, d, shape[0], shape[1]) })
+		}
+	}
+}
+
+func benchmarkAttention(b *testing.B, d *Device, batch, seq int) {
+	g, err := ir.Parse(`graph "attention" (%0 "q": f32[b,s,12,64], %1 "k": f32[b,s,12,64], %2 "v": f32[b,s,12,64], %3 "m": f32[b,1,1,s]) {
+		%4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`)
+	require.NoError(b, err)
+	m := d.NewMemory()
+	defer m.Close()
+	attached, err := load(b, d, g, ir.Binding{"b": batch, "s": seq}, "attention").Attach(m)
+	require.NoError(b, err)
+	in := attached.(*instance)
+	inputs := []*tensor.Tensor{tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, 1, 1, seq)}
+	_, err = in.Run(b.Context(), inputs)
+	require.NoError(b, err)
+	var kernel *dispatch
+	for _, a := range in.actions {
+		if x, ok := a.(*dispatch); ok {
+			kernel = x
+		}
+	}
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= 50 {
+		require.NoError(b, in.encoder.Begin())
+		for range min(left, 50) {
+			in.encoder.Dispatch(kernel.pipeline, in.groups[kernel.number], kernel.groups)
+		}
+		require.NoError(b, in.encoder.Submit())
+		require.NoError(b, d.gpu.Poll())
+	}
+	b.ReportMetric(4*float64(batch*12*64)*float64(seq*seq)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+}
+
 // BenchmarkRecord times what the host does for a run of a hundred dispatches: recording and submitting it.
 func BenchmarkRecord(b *testing.B) {
 	if os.Getenv(native.EnvLibrary) == "" {

@@ -94,6 +94,7 @@ var rowCases = map[string]string{
 	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,
+	"attention wide": `(%0 "q": f32[1,s,2,48], %1 "k": f32[1,s,2,48], %2 "v": f32[1,s,2,48], %3 "m": f32[1,1,s,s]) { %4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`,
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2) %3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 }
 
@@ -147,6 +148,21 @@ var halfCases = []string{
 	`(%0 "x": f32[s,70]) { const %1: f32[36,70] = data %3 = matmul(%0, %1) {transb=true, act=relu} return %3 as "y" }`,
 	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) return %4 as "y" }`,
 	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
+}
+
+// TestAttentionHeights runs attention by every number of queries an invocation, at sizes around those of a workgroup.
+func TestAttentionHeights(t *testing.T) {
+	d := open(t, 0)
+	all := attentionHeights
+	defer func() { attentionHeights = all }()
+	for _, h := range all {
+		attentionHeights = []int{h}
+		for _, name := range []string{"attention", "attention keys", "attention odd", "attention packed", "attention bool", "attention wide"} {
+			for _, s := range []int{1, 31, 33, 32*h - 1, 32*h + 1, 100} {
+				check(t, d, fmt.Sprintf("height %d, %s, s=%d", h, name, s), rowCases[name], s, true)
+			}
+		}
+	}
 }
 
 // TestHalf runs products in float16 by every tile, on numbers of which neither products nor the sums of a tile's depth need
@@ -225,8 +241,8 @@ func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, 
 	}
 }
 
-// run binds, plans and runs a graph on the device twice, its arena poisoned.
-func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Tensor, name string, kernels bool) []*tensor.Tensor {
+// load binds and plans a graph.
+func load(t testing.TB, d *Device, g *ir.Graph, b ir.Binding, name string) backend.Program {
 	t.Helper()
 	bound, err := g.Bind(b, false)
 	require.NoError(t, err, name)
@@ -238,11 +254,18 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	options.Alignment, options.Segment = d.Target().Align, d.Target().Segment
 	plan, err := planner.Solve(&analysis.Problem, options)
 	require.NoError(t, err, name)
-	program1, err := d.Load(&backend.Planned{Graph: bound, Steps: analysis.Steps, Layouts: analysis.Layouts, Buffers: analysis.Buffers, Scratch: analysis.Scratch,
+	p, err := d.Load(&backend.Planned{Graph: bound, Steps: analysis.Steps, Layouts: analysis.Layouts, Buffers: analysis.Buffers, Scratch: analysis.Scratch,
 		Problem: &analysis.Problem, Plan: plan})
 	require.NoError(t, err, name)
+	return p
+}
+
+// run loads a graph and runs it on the device twice, its arena poisoned.
+func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Tensor, name string, kernels bool) []*tensor.Tensor {
+	t.Helper()
+	p := load(t, d, g, b, name)
 	if kernels {
-		for _, a := range program1.(*program).actions {
+		for _, a := range p.(*program).actions {
 			_, onHost := a.(*host)
 			require.False(t, onHost, name)
 		}
@@ -250,7 +273,7 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	m := d.NewMemory().(*arena)
 	defer m.Close()
 	m.Poison(0xFF)
-	instance, err := program1.Attach(m)
+	instance, err := p.Attach(m)
 	require.NoError(t, err, name)
 	_, err = instance.Run(context.Background(), inputs)
 	require.NoError(t, err, name)
