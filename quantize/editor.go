@@ -63,12 +63,12 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 		}
 	}
 	if quantised > 0 {
-		return nil, fmt.Errorf("the model is quantised already (%d products of codes): start from the float32 model", quantised)
+		return nil, fmt.Errorf("the model is quantised already (%d operators of codes): start from the float32 model", quantised)
 	}
 	return e, nil
 }
 
-// quantisedOps are products of codes, whatever their domain.
+// quantisedOps make codes or multiply them, whatever their domain.
 var quantisedOps = map[string]bool{
 	"MatMulInteger": true, "QLinearMatMul": true, "QGemm": true, "MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true,
 	"MatMulNBits": true, "QAttention": true, "QuantizeLinear": true, "DynamicQuantizeLinear": true, "ConvInteger": true, "QLinearConv": true,

@@ -2,6 +2,7 @@ package quantize
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -40,19 +41,27 @@ var products = map[string]func(*editor, *product) (reason string){
 	"Gemm":   (*editor).gemm,
 }
 
-// others are operators that hold weights and are not rewritten.
-var others = map[string]string{
-	"Conv": "convolutions are not quantised", "LSTM": "recurrent layers are not quantised", "GRU": "recurrent layers are not quantised",
-	"FusedMatMul": fusedBefore, "FusedGemm": fusedBefore, "Attention": fusedBefore, "GemmFastGelu": fusedBefore, "EmbedLayerNormalization": fusedBefore,
+// others are operators that hold weights and are not rewritten, by domain.
+var others = map[string]map[string]string{
+	"": {
+		"Conv": "convolutions are not quantised", "LSTM": "recurrent layers are not quantised", "GRU": "recurrent layers are not quantised",
+	},
+	microsoft: {
+		"FusedMatMul": fusedBefore, "FusedGemm": fusedBefore, "GemmFastGelu": fusedBefore, "Attention": fusedBefore, "EmbedLayerNormalization": fusedBefore,
+	},
 }
 
 const fusedBefore = "onnxruntime fused it: quantise the model as it was before that"
 
 // match finds out whether a node is a product that can be rewritten. The reason is empty for nodes that are none at all.
 func (e *editor) match(n *onnxpb.NodeProto) (p *product, reason string) {
+	domain := onnx.Domain(n.Domain)
 	more, ok := products[n.OpType]
-	if !ok || onnx.Domain(n.Domain) != "" {
-		return nil, others[n.OpType]
+	if !ok || domain != "" {
+		if !slices.ContainsFunc(n.Input, e.isWeight) {
+			return nil, ""
+		}
+		return nil, others[domain][n.OpType]
 	}
 	w, name, err := e.value(n.Input[1])
 	if err == errNotConstant {
@@ -72,6 +81,12 @@ func (e *editor) match(n *onnxpb.NodeProto) (p *product, reason string) {
 		return nil, reason
 	}
 	return p, ""
+}
+
+// isWeight reports whether a name stands for a constant that is worth rounding.
+func (e *editor) isWeight(name string) bool {
+	w, _, err := e.value(name)
+	return err == nil && w.DType().IsFloat() && w.Rank() > 1 && w.Len() >= smallest
 }
 
 // refuse says why a matrix is not quantised; empty if it can be.

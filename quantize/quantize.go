@@ -203,7 +203,7 @@ type Count struct {
 
 // Summary counts items by operator and reason, in the order in which they first appear.
 func Summary(items []Item) []Count {
-	var out []Count
+	out := []Count{} // a list in JSON too
 	for _, item := range items {
 		i := slices.IndexFunc(out, func(c Count) bool { return c.Op == item.Op && c.Reason == item.Reason })
 		if i < 0 {
