@@ -9,30 +9,30 @@ import (
 // Products with weights of bfloat16 and int8 run in two phases: the rows of a are brought to the weight's kind in scratch
 // memory, then multiplied. Both read a in float32 and write float32, so that nothing else changes.
 
-func roundUp2(n int) int { return (n + 1) &^ 1 }
+// scratchRow is the distance of rows of n bytes: an odd number of cache lines, so that the lines of a column of rows fall into
+// different sets of a cache.
+func scratchRow(n int) int { return (align(n)/cacheLine | 1) * cacheLine }
 
 func scratchBF16(_ *Device, n *ir.Node) []int64 {
 	rows, _, k := packedSizes(n)
-	return []int64{int64(2 * rows * roundUp2(k))}
+	return []int64{int64(rows * scratchRow(2*k))}
 }
 
 func bindBF16(b *binder, n *ir.Node) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g, set := b.d.set.NewGemmBF16(rows, cols, k), b.d.set
-	e, row := b.epilogue(n), roundUp2(k)
+	e, row := b.epilogue(n), scratchRow(2*k)/2
 	weight := tensor.Of[uint16](n.Inputs[ir.MatMulB].Packed.Data)
 	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(&e.x)
 	parts, perPart := rowParts(rows, k)
 	round := step{parts: parts, run: func(m *machine, part, _ int) {
 		dst, src := elements[uint16](m, &narrow), x.f32(m)
 		lo, hi := part*perPart, min((part+1)*perPart, rows)
-		if from == k && row == k {
-			set.ToBF16(dst[lo*k:hi*k], src[lo*k:hi*k])
-			return
-		}
 		for i := lo; i < hi; i++ {
 			set.ToBF16(dst[i*row:][:k], src[i*from:][:k])
-			clear(dst[i*row:][k:row])
+			if k%2 != 0 {
+				dst[i*row+k] = 0 // the other half of the last word
+			}
 		}
 	}}
 	return inTurn(round, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
@@ -52,13 +52,13 @@ const (
 func scratchS8(d *Device, n *ir.Node) []int64 {
 	rows, cols, k := packedSizes(n)
 	own := align(d.set.NewGemmS8(rows, cols, k).ScratchBytes())
-	return []int64{s8Codes: int64(rows * roundUp4(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
+	return []int64{s8Codes: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
 }
 
 func bindS8(b *binder, n *ir.Node) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g, set := b.d.set.NewGemmS8(rows, cols, k), b.d.set
-	e, row := b.epilogue(n), roundUp4(k)
+	e, row := b.epilogue(n), scratchRow(k)
 	data := n.Inputs[ir.MatMulB].Packed.Data
 	columns := columnScales(data, cols)
 	if alpha := e.args.Alpha; alpha != 1 {

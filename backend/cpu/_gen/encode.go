@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -33,8 +34,8 @@ func (v *simd) dotBF16(x, y, acc reg.Register) {
 	})
 }
 
-// tiles emits an instruction of tiles, which avo's allocator does not see.
-func (g *gen) tiles(opcode string, ops ...operand.Op) {
+// unknown emits an instruction whose registers, but for those of addresses, avo's allocator does not see.
+func (g *gen) unknown(opcode string, ops ...operand.Op) {
 	inst := &ir.Instruction{Opcode: opcode, Operands: ops}
 	for _, op := range ops {
 		if mem, ok := op.(operand.Mem); ok {
@@ -141,8 +142,7 @@ func (e vex) encode(ops []operand.Op) []byte {
 		if mem.Index != nil {
 			index = uint32(mem.Index.(reg.Physical).PhysicalIndex())
 		}
-		d := uint32(mem.Disp)
-		modrm = []byte{0x84 | dst<<3, byte(index&7)<<3 | byte(base&7), byte(d), byte(d >> 8), byte(d >> 16), byte(d >> 24)}
+		modrm = binary.LittleEndian.AppendUint32([]byte{0x84 | dst<<3, byte(index&7)<<3 | byte(base&7)}, uint32(mem.Disp))
 	case len(tiles) == 3: // dst += middle·first
 		vvvv = uint32(tiles[0])
 		modrm = []byte{0xc0 | byte(tiles[2])<<3 | byte(tiles[1])}

@@ -45,7 +45,7 @@ const (
 func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) {
 	sum := func(r, i int) tile { return tile(r*colTiles + i) }
 	config := v.param("config")
-	v.tiles("LDTILECFG", operand.Mem{Base: config})
+	v.unknown("LDTILECFG", operand.Mem{Base: config})
 	v.Label("tile")
 	a, b, c := v.amxRows("a", "aRow", rowTiles), v.param("b"), v.amxRows("c", "cRow", rowTiles)
 	bRow := v.elements("bRow")
@@ -54,10 +54,10 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 	}
 	v.TESTQ(operand.U32(gemmAccumulate), v.slot("flags"))
 	v.JZ(operand.LabelRef("zero"))
-	eachSum(func(t tile, at operand.Mem) { v.tiles("TILELOADD", at, t) })
+	eachSum(func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
 	v.JMP(operand.LabelRef("start"))
 	v.Label("zero")
-	eachSum(func(t tile, _ operand.Mem) { v.tiles("TILEZERO", t) })
+	eachSum(func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) })
 
 	v.Label("start")
 	next, nextStep, ahead := v.param("next"), v.param("nextStep"), v.GP64()
@@ -70,11 +70,11 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 	v.JZ(operand.LabelRef("done"))
 	v.Label("loop")
 	amxStep(rowTiles, colTiles,
-		func(r int, t tile) { v.tiles("TILELOADD", a.at(r, 0), t) },
+		func(r int, t tile) { v.unknown("TILELOADD", a.at(r, 0), t) },
 		func(i int, t tile) {
-			v.tiles("TILELOADD", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
+			v.unknown("TILELOADD", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
 		},
-		func(x, y tile, r, i int) { v.tiles(multiply, y, x, sum(r, i)) })
+		func(x, y tile, r, i int) { v.unknown(multiply, y, x, sum(r, i)) })
 	for _, base := range a.bases {
 		v.ADDQ(operand.U8(64), base)
 	}
@@ -92,14 +92,14 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 	v.JNZ(operand.LabelRef("loop"))
 	v.MOVQ(next, v.slot("next")) // the next tile goes on from here
 	v.Label("done")
-	eachSum(func(t tile, at operand.Mem) { v.tiles("TILESTORED", t, at) })
+	eachSum(func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
 	if !integers {
 		amxEpilogue(v, colTiles)
 	}
 	nextRows(v, func(by reg.Register) { v.IMULQ(v.slot("rows"), by) })
 	v.DECQ(v.slot("tiles"))
 	v.JNZ(operand.LabelRef("tile"))
-	v.tiles("TILERELEASE")
+	v.unknown("TILERELEASE")
 	v.VZEROUPPER()
 	v.RET()
 }

@@ -43,14 +43,14 @@ func peakLoop(v *simd, name string, chains int, step func(x, y, acc reg.VecVirtu
 func peakTiles(v *simd, name, opcode string) {
 	v.fn(name, "func(config *[64]byte, n int)", "%s runs n times %d independent instructions.", name, amxTiles-2)
 	config, n := v.param("config"), v.param("n")
-	v.tiles("LDTILECFG", operand.Mem{Base: config})
+	v.unknown("LDTILECFG", operand.Mem{Base: config})
 	v.Label("loop")
 	for acc := range tile(amxTiles - 2) {
-		v.tiles(opcode, tile(amxTiles-1), tile(amxTiles-2), acc)
+		v.unknown(opcode, tile(amxTiles-1), tile(amxTiles-2), acc)
 	}
 	v.DECQ(n)
 	v.JNZ(operand.LabelRef("loop"))
-	v.tiles("TILERELEASE")
+	v.unknown("TILERELEASE")
 	v.RET()
 }
 

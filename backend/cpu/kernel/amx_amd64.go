@@ -22,7 +22,7 @@ type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
 
 // gemmTileAMX gives the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
 func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
-	t := gemmTile{rows: amxRowTiles * amxTile, vecs: amxColTiles, vec: amxTile}
+	t := gemmTile{rows: amxRowTiles * amxTile, vecs: amxColTiles, vec: amxTile, wholeK: true}
 	t.kernels = append(t.kernels, low.kernels[:from]...)
 	for rows := from; rows <= t.rows; rows++ {
 		funcs := []gemmFunc{nil}

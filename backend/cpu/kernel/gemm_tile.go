@@ -22,6 +22,7 @@ type gemmTile struct {
 	vecs    int // most vectors
 	vec     int // columns in a vector
 	kernels [][]gemmFunc
+	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 }
 
 // cols is the width of a panel.
@@ -52,9 +53,11 @@ func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
 
 // newBlocking plans with the given limit to the rows of a part. Integer products take K whole.
 func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
-	b := blocking{m: m, n: n, k: k, tile: tile}
-	// A tile of A takes half of the L1 cache.
-	b.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tile.rows)))
+	b := blocking{m: m, n: n, k: k, tile: tile, kBlock: max(1, k)}
+	if !tile.wholeK {
+		// A tile of A takes half of the L1 cache.
+		b.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tile.rows)))
+	}
 	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
 	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))
 	b.rowBlocks = max(1, ceilDiv(m, blockRows))
