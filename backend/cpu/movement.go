@@ -40,17 +40,31 @@ func copyStep(y, x *operand) (step, error) {
 
 func moveStep[T tensor.Element](y, x *operand) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
+	cols, col, from := loops.cols, loops.col(0), loops.col(1)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
+		toRow, fromRow := loops.row(0), loops.row(1)
 		loops.blocks(part, func(rows int, at [maxOperands]int) {
-			for r := range rows {
-				o, p := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
-				if loops.col(0) == 1 && loops.col(1) == 1 {
-					copy(d[o:][:loops.cols], s[p:][:loops.cols])
-					continue
+			switch o, p := at[0], at[1]; {
+			case col == 1 && from == 1 && cols > 1:
+				for r := range rows {
+					copy(d[o+r*toRow:][:cols], s[p+r*fromRow:][:cols])
 				}
-				for c := range loops.cols {
-					d[o+c*loops.col(0)] = s[p+c*loops.col(1)]
+			case rows > cols: // the longer loop inside
+				for c := range cols {
+					o, p := o+c*col, p+c*from
+					for range rows {
+						d[o] = s[p]
+						o, p = o+toRow, p+fromRow
+					}
+				}
+			default:
+				for r := range rows {
+					o, p := o+r*toRow, p+r*fromRow
+					for range cols {
+						d[o] = s[p]
+						o, p = o+col, p+from
+					}
 				}
 			}
 		})
