@@ -152,7 +152,7 @@ func (e *editor) value(name string) (*tensor.Tensor, string, error) {
 		return x, name, err
 	}
 	n := e.makers[name]
-	if n == nil || onnx.Domain(n.Domain) != "" {
+	if n == nil || onnx.Domain(n.Domain) != "" || n.OpType != "Constant" && len(n.Input) == 0 {
 		return nil, "", errNotConstant
 	}
 	switch n.OpType {
@@ -179,7 +179,7 @@ func (e *editor) value(name string) (*tensor.Tensor, string, error) {
 func (e *editor) origin(name string) string {
 	for {
 		n := e.makers[name]
-		if n == nil || n.OpType != "Identity" || onnx.Domain(n.Domain) != "" {
+		if n == nil || n.OpType != "Identity" || onnx.Domain(n.Domain) != "" || len(n.Input) == 0 {
 			return name
 		}
 		name = n.Input[0]
@@ -229,7 +229,7 @@ func (e *editor) sweep() {
 	kept := len(e.graph.Node)
 	for i := kept - 1; i >= 0; i-- {
 		n := e.graph.Node[i]
-		if movesConstants[n.OpType] && onnx.Domain(n.Domain) == "" && uses[n.Output[0]] == 0 {
+		if movesConstants[n.OpType] && onnx.Domain(n.Domain) == "" && len(n.Output) == 1 && uses[n.Output[0]] == 0 {
 			for _, name := range n.Input {
 				uses[name]--
 			}

@@ -63,6 +63,9 @@ func (e *editor) match(n *onnxpb.NodeProto) (p *product, reason string) {
 		}
 		return nil, others[domain][n.OpType]
 	}
+	if !isWhole(n) {
+		return nil, ""
+	}
 	w, name, err := e.value(n.Input[1])
 	if err == errNotConstant {
 		if _, _, err := e.value(n.Input[0]); err == nil {
@@ -82,6 +85,9 @@ func (e *editor) match(n *onnxpb.NodeProto) (p *product, reason string) {
 	}
 	return p, ""
 }
+
+// isWhole reports whether a node has the two operands and the output that those looked at here have in valid models.
+func isWhole(n *onnxpb.NodeProto) bool { return len(n.Input) >= 2 && len(n.Output) == 1 }
 
 // isWeight reports whether a name stands for a constant that is worth rounding.
 func (e *editor) isWeight(name string) bool {

@@ -97,6 +97,7 @@ func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, 
 	out := onnx.Shallow(m)
 	out.Graph = e.graph
 	out.ProducerName, out.ProducerVersion = "rlxc", ""
+	out.IrVersion = max(m.IrVersion, 4) // before it every initializer had to be an input as well
 	if form == Int4 {
 		if _, ok := onnx.Opset(m.OpsetImport, microsoft); !ok {
 			out.OpsetImport = append(slices.Clone(m.OpsetImport), &onnxpb.OperatorSetIdProto{Domain: microsoft, Version: 1})

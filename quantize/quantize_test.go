@@ -341,6 +341,43 @@ func TestNames(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
+// Old models list initializers among their inputs.
+func TestOldIR(t *testing.T) {
+	b := newBuilder(11)
+	b.weight("w", 128, 128)
+	b.weight("other", 128)
+	b.op("z = MatMul(x, w)")
+	b.op("y = Add(z, other)")
+	p := b.outputs("y")
+	p.IrVersion = 3
+	for _, w := range p.Graph.Initializer {
+		p.Graph.Input = append(p.Graph.Input, &onnxpb.ValueInfoProto{Name: w.Name, Type: p.Graph.Output[0].Type})
+	}
+	after, _, err := quantize.Model(p, quantize.Dynamic, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, after.IrVersion)
+	require.Len(t, after.Graph.Input, 2, "x and the other initializer")
+	want := run(t, p, input(3))[0]
+	require.Greater(t, cosine(run(t, after, input(3))[0], want), 0.9999)
+}
+
+// Nodes that no valid model has do no harm.
+func TestIncompleteNodes(t *testing.T) {
+	b := newBuilder(17)
+	b.weight("w", 128, 128)
+	b.op("y = MatMul(x, w)")
+	for _, op := range []string{"MatMul", "Gemm", "Gather", "Identity", "Transpose", "Constant", "Conv"} {
+		b.op("one_" + op + " = " + op + "(w)")
+		b.op("none_" + op + " = " + op + "()")
+		b.op("product_" + op + " = MatMul(x, none_" + op + ")")
+		n := b.op("silent = " + op + "(x, w)")
+		n.Output = nil
+	}
+	_, report, err := quantize.Model(b.outputs("y"), quantize.Dynamic, nil)
+	require.NoError(t, err)
+	require.Equal(t, []quantize.Count{{"MatMul", "", 1}}, quantize.Summary(report.Quantised))
+}
+
 func TestCalibrator(t *testing.T) {
 	var c quantize.Calibrator
 	require.NoError(t, c.Add("a", tensor.FromSlice([]float32{1, 2})))

@@ -12,6 +12,9 @@ import (
 // of what was gathered. The reason is empty for Gathers of something else.
 func (e *editor) table(n *onnxpb.NodeProto) (rewritten bool, reason string) {
 	const perColumn = 13 // the opset from which on DequantizeLinear takes a scale for each column
+	if !isWhole(n) {
+		return false, ""
+	}
 	w, name, err := e.value(n.Input[0])
 	if err != nil || attribute(n, "axis").GetI() != 0 || w.Rank() != 2 || !w.DType().IsFloat() || w.Len() < smallest {
 		return false, ""
