@@ -14,7 +14,7 @@ import (
 // Operands: a [..,M,K] u8 or i8 codes, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are
 // then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their codes' types,
 // nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float behind the scales;
-// residual of the result's shape; yScale and yZero scalars. Without bScale the result is the i32 sums, with yScale it is
+// residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
 // codes of yZero's type, and otherwise it has bScale's type. All arithmetic behind the sums is float32's.
 type QMatMul struct {
 	TransB bool
@@ -96,13 +96,19 @@ func (o QMatMul) Infer(in []*Value) ([]Type, error) {
 		return nil, fmt.Errorf("one of scale and zero point of the result")
 	case yZero != nil && !is8Bit(yZero.Type.DType):
 		return nil, fmt.Errorf("results of %s", yZero.Type.DType)
+	case yZero != nil && len(yZero.Type.Shape) != len(yScale.Type.Shape):
+		return nil, fmt.Errorf("scales %v and zero points %v of the result", yScale.Type, yZero.Type)
+	}
+	yType := tensor.Invalid
+	if yZero != nil {
+		yType = yZero.Type.DType
 	}
 	biasType := out.DType
 	if bias != nil && bias.Type.DType == tensor.I32 {
 		biasType = tensor.I32
 	}
 	for _, err := range []error{
-		scalar(QMatMulAZero, a.DType), scalar(QMatMulAScale, out.DType), scalar(QMatMulYScale, out.DType), scalar(QMatMulYZero, tensor.Invalid),
+		scalar(QMatMulAZero, a.DType), scalar(QMatMulAScale, out.DType), columns(QMatMulYScale, out.DType), columns(QMatMulYZero, yType),
 		columns(QMatMulBZero, b.DType), columns(QMatMulBScale, out.DType), columns(QMatMulBias, biasType),
 	} {
 		if err != nil {
@@ -178,7 +184,8 @@ func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			v += float32(r.Float64(i))
 		}
 		if yScale != nil {
-			setCode(y, i, v/float32(yScale.Float64(0)), in[QMatMulYZero], 0, false)
+			k := i % n % yScale.Len()
+			setCode(y, i, v/float32(yScale.Float64(k)), in[QMatMulYZero], k, false)
 		} else {
 			y.SetFloat64(i, float64(v))
 		}

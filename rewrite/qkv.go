@@ -82,8 +82,8 @@ func attentionOf(n *ir.Node) *ir.Node {
 		}
 		u := v.Uses[0]
 		switch u.Node.Op.Kind() {
-		case ir.KindAttention:
-			if u.Index == ir.AttentionMask {
+		case ir.KindAttention, ir.KindQAttention:
+			if u.Index > ir.AttentionV {
 				return nil
 			}
 			return u.Node

@@ -44,7 +44,7 @@ func single(v *ir.Value) bool { return v.Type.Shape.Elements().Is(1) }
 // quantRules bring every spelling of a product of codes into QMatMul, and codes to where products read them. They stand
 // before everything that would take the patterns apart.
 func quantRules() []*Rule {
-	x, s, t := value(), value(), value()
+	s, t := value(), value()
 	sums := sum32()
 	wide := with(node[ir.Cast](sums), func(o ir.Cast) bool { return o.To == tensor.F32 })
 	scaled := product(wide, s, t)
@@ -69,8 +69,6 @@ func quantRules() []*Rule {
 
 	codes := dequantized()
 	viewed := either(node[ir.Reshape](codes), node[ir.Transpose](codes), node[ir.Slice](codes), node[ir.Expand](codes))
-	views := either(node[ir.Reshape](x), node[ir.Transpose](x), node[ir.Slice](x))
-	quantisedView := node[ir.Quantize](views).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	index := value()
 	gathered := node[ir.Gather](codes, index)
 	again := node[ir.Quantize](codes).rest()
@@ -85,10 +83,7 @@ func quantRules() []*Rule {
 		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
 			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0]))
 		}},
-		{Name: "quantize.view", pattern: quantisedView, build: func(m *match) *ir.Value {
-			q := m.root
-			return m.emit(m.get(views).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
-		}},
+		quantViewRule(),
 		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value {
 			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0], m.get(index)))
 		}},
@@ -103,6 +98,17 @@ func quantRules() []*Rule {
 		}},
 		{Name: "qmatmul.dequantized", pattern: floating, near: 2, build: buildDequantized},
 	}
+}
+
+// quantViewRule moves a rounding in front of a view.
+func quantViewRule() *Rule {
+	x := value()
+	views := either(node[ir.Reshape](x), node[ir.Transpose](x), node[ir.Slice](x))
+	quantised := node[ir.Quantize](views).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	return &Rule{Name: "quantize.view", pattern: quantised, build: func(m *match) *ir.Value {
+		q := m.root
+		return m.emit(m.get(views).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
+	}}
 }
 
 // quantExpandRules round what is stretched while it is small. Products have taken their codes when they run.
@@ -359,7 +365,9 @@ func quantLateRules() []*Rule {
 
 // quantQKVRule packs the products that one attention makes of the same codes, as qkvRules do for floats.
 func quantQKVRule() *Rule {
-	first := qFloats(ir.QMatMulResidual)
+	first := node[ir.QMatMul]().rest().when("a product without residual", func(_ *match, v *ir.Value) bool {
+		return v.Type.DType != tensor.I32 && at(v, ir.QMatMulResidual) == nil
+	})
 	return &Rule{Name: "qmatmul.packed", pattern: first, build: func(m *match) *ir.Value {
 		reader := attentionOf(m.root)
 		if reader == nil {
@@ -381,7 +389,7 @@ func quantQKVRule() *Rule {
 			axis, columns = 0, 0
 		}
 		in := qOperands(m.root.Outputs[0])
-		for _, i := range []int{ir.QMatMulB, ir.QMatMulBZero, ir.QMatMulBScale, ir.QMatMulBias} {
+		for _, i := range []int{ir.QMatMulB, ir.QMatMulBZero, ir.QMatMulBScale, ir.QMatMulBias, ir.QMatMulYScale, ir.QMatMulYZero} {
 			if in[i] == nil {
 				continue
 			}

@@ -57,7 +57,7 @@ var passes = []pass{
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
 	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
 	// Behind epilogues: the rounding of a product's result is one, and norms have their residuals.
-	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), identityRules)},
+	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
 	// Behind everything that looks for single elementwise ops.

@@ -60,6 +60,11 @@ func claimsQMatMul(n *ir.Node) bool {
 	// Numbers for each of a weight's columns are laid out when the program is bound; other matrices have one for all.
 	b := n.Inputs[ir.QMatMulB]
 	weight := isWeight(b)
+	for _, i := range []int{ir.QMatMulYZero, ir.QMatMulYScale} {
+		if v := ir.Operand(n.Inputs, i); v != nil && len(v.Type.Shape) > 0 && (!weight || v.Const == nil) {
+			return false
+		}
+	}
 	for _, i := range []int{ir.QMatMulBZero, ir.QMatMulBScale} {
 		if v := ir.Operand(n.Inputs, i); v != nil && (weight && v.Const == nil || !weight && len(v.Type.Shape) > 0) {
 			return false
@@ -238,10 +243,12 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 		case sums:
 			g.Sums = elements[int32](m, &y)[t*count:]
 		case p.codes:
-			g.Codes = kernel.Codes{Dst: y.bytes(m)[t*count:], Row: p.g.N, Scale: yScale.f32(m)[0], Zero: byteAt(&yZero, m), Signed: y.dtype == tensor.I8}
-			if s := g.Codes.Scale; s == 0 || s != s {
-				m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
-				return
+			g.Codes = kernel.Codes{Dst: y.bytes(m)[t*count:], Row: p.g.N, Zero: byteAt(&yZero, m), Signed: y.dtype == tensor.I8, Scales: columns.yScale, Zeros: columns.yZero}
+			for _, s := range yScale.f32(m) {
+				if g.Codes.Scale = s; s == 0 || s != s {
+					m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
+					return
+				}
 			}
 		default:
 			g.C = y.f32(m)[t*count:]
@@ -359,6 +366,9 @@ type columns struct {
 	scale []float32
 	zero  []int32 // one for all, where they are equal; nil when all are 0
 	bias  []float32
+
+	yScale []float32 // of a result whose columns have scales of their own
+	yZero  []int32
 }
 
 // columns lays out what is constant.
@@ -371,6 +381,11 @@ func (p *qPlan) columns(n *ir.Node) (c columns) {
 			col = 0
 		}
 		return v.Const.Float64(col)
+	}
+	if y := ir.Operand(n.Inputs, ir.QMatMulYScale); y != nil && len(y.Type.Shape) > 0 {
+		for i := range p.g.N {
+			c.yScale, c.yZero = append(c.yScale, float32(number(y, i))), append(c.yZero, int32(number(n.Inputs[ir.QMatMulYZero], i)))
+		}
 	}
 	c.scale = make([]float32, p.g.N)
 	scale, zero := ir.Operand(n.Inputs, ir.QMatMulBScale), ir.Operand(n.Inputs, ir.QMatMulBZero)

@@ -32,6 +32,8 @@ var quantCases = map[string]string{
 		%7 = neg(%9) %6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %7) {act=gelu} return %6 as "y" }`,
 	"codes to codes": `(%0 "a": u8[2,s,16]) { const %1: i8[16,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data
 		%6 = onnx.QMatMul(%0, %1, _, _, %2, %3, %5, _, %3, %4) return %6 as "y" }`,
+	"codes to codes by columns": `(%0 "a": u8[2,s,16]) { const %1: i8[16,5] = data const %2: f32[] = [0.11] const %3: f32[5] = [0.07, 0.07, 0.5, 0.5, 0.02] const %4: i8[5] = [3, 3, 3, -3, 0]
+		%6 = onnx.QMatMul(%0, %1, _, _, %2, %2, _, _, %3, %4) return %6 as "y" }`,
 	"codes dynamic": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
 		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4) {act=tanh} return %5 as "y" }`,
 	"codes heads": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,s,2,8], %2 "z": u8[], %3 "f": f32[]) { %4 = transpose(%0) {perm=[0,2,1,3]} %5 = transpose(%1) {perm=[0,2,3,1]}

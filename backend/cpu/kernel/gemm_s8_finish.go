@@ -10,6 +10,10 @@ type Codes struct {
 	Scale  float32
 	Zero   int32
 	Signed bool
+
+	// Scales and Zeros, if not nil, are those of each column. Few of them differ from their neighbours.
+	Scales []float32
+	Zeros  []int32
 }
 
 // rowTotals gives, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
@@ -86,6 +90,18 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	}
 	if out := args.Codes; out.Dst != nil {
 		out.Dst = out.Dst[row*out.Row+col:]
-		g.set.quantizeCodes(out, to, toRow, rows, cols)
+		if out.Scales == nil {
+			g.set.quantizeCodes(out, to, toRow, rows, cols)
+			return
+		}
+		scales, zeros := out.Scales[col:][:cols], out.Zeros[col:][:cols]
+		for lo, hi := 0, 0; lo < cols; lo = hi {
+			out.Scale, out.Zero = scales[lo], zeros[lo]
+			for hi = lo + 1; hi < cols && scales[hi] == out.Scale && zeros[hi] == out.Zero; {
+				hi++
+			}
+			g.set.quantizeCodes(out, offset(to, lo), toRow, rows, hi-lo)
+			out.Dst = out.Dst[hi-lo:]
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,13 @@ func TestGemmS8Codes(t *testing.T) {
 					const gap = 3
 					args.C, args.CRow = nil, n+gap
 					args.Codes = Codes{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
+					scale, zero := slices.Repeat([]float32{0.01}, n), slices.Repeat([]int32{40}, n)
+					if r.IntN(2) == 0 {
+						for i := n / 3; i < n; i++ {
+							scale[i], zero[i] = 0.03, 40+int32(3*i/n)
+						}
+						args.Codes.Scales, args.Codes.Zeros = scale, zero
+					}
 					for i := range args.Codes.Dst {
 						args.Codes.Dst[i] = 0xa5
 					}
@@ -44,8 +52,8 @@ func TestGemmS8Codes(t *testing.T) {
 					fRow := len(floats) / m
 					for i, code := range args.Codes.Dst {
 						want := byte(0xa5)
-						if i%args.CRow < n {
-							want = byte(quantizeFloat64(floats[i/args.CRow*fRow+i%args.CRow], 0.01, lo, hi, 40))
+						if c := i % args.CRow; c < n {
+							want = byte(quantizeFloat64(floats[i/args.CRow*fRow+c], scale[c], lo, hi, float64(zero[c])))
 						}
 						require.Equal(t, want, code, "%d×%d×%d at %d", m, n, k, i)
 					}
