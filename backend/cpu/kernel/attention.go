@@ -11,6 +11,9 @@ type AttentionShape struct {
 	Size, ValueSize int // length of a query and key, and of a value
 }
 
+// mostBlocks is the most blocks of queries in a part.
+const mostBlocks = 6
+
 // Attention is a planned attention. One part is some blocks of queries of one head. It passes over the keys once, block
 // by block, and keeps a running maximum and sum for each query, so that the matrix of scores never exists. Scores lie
 // transposed, with the queries of a block side by side: then both products take K and V as they are, the softmax
@@ -62,11 +65,10 @@ func (s *Set) NewAttention(shape AttentionShape) *Attention {
 	a.queryBlock = evenBlock(vecs, tile.vecs()) * tile.vec
 	blocks := ceilDiv(vecs*tile.vec, a.queryBlock)
 	// Blocks that share a part read the keys and values once, but heads alone are parts enough only if there are many.
-	const mostBlocks, enough = 3, 8
+	const enough = 8
+	a.partBlocks = 1
 	if shape.Batch*shape.Heads >= enough {
-		a.partBlocks = min(blocks, mostBlocks)
-	} else {
-		a.partBlocks = 1
+		a.partBlocks = evenBlock(blocks, mostBlocks)
 	}
 	a.partsInHead = ceilDiv(blocks, a.partBlocks)
 	// A block of scores takes half of the L1 cache.
@@ -163,7 +165,7 @@ func (p *attentionPart) run() {
 	if p.args.Softcap != 0 {
 		p.before /= p.args.Softcap
 	}
-	var all [3]attentionBlock
+	var all [mostBlocks]attentionBlock
 	blocks := all[:0]
 	for q := 0; q < p.queries; q += p.queryBlock {
 		blocks = append(blocks, p.newBlock(q, min(p.queryBlock, p.queries-q)))
