@@ -118,6 +118,9 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 		}
 		n, err := d.Eval(sizes)
 		if err != nil {
+			if name := symbolOf(text); name != "" {
+				text = name
+			}
 			return nil, usagef("input %s: give a size with --dim %s=N", infoText(v), text)
 		}
 		shape = append(shape, n)
@@ -164,18 +167,21 @@ func freeDims(infos []rlxc.ValueInfo) []string {
 	var free []string
 	for _, v := range infos {
 		for _, text := range v.Shape {
-			if d, err := ir.ParseDim(text); err == nil {
-				if _, isNumber := d.Const(); isNumber {
-					continue
-				}
-				if _, isSymbol := d.Symbol(); !isSymbol {
-					continue // an expression over symbols that have axes of their own
-				}
-			}
-			if !slices.Contains(free, text) {
-				free = append(free, text)
+			if name := symbolOf(text); name != "" && !slices.Contains(free, name) {
+				free = append(free, name)
 			}
 		}
 	}
 	return free
+}
+
+// symbolOf gives the name of a size that a shape leaves free, which is quoted there unless it is an identifier; "" for a
+// number, and for an expression over symbols that have axes of their own.
+func symbolOf(text string) string {
+	d, err := ir.ParseDim(text)
+	if err != nil {
+		return text // any text is a name in ONNX
+	}
+	name, _ := d.Symbol()
+	return name
 }

@@ -85,7 +85,13 @@ func TestRandomInputs(t *testing.T) {
 }
 
 func TestFreeDims(t *testing.T) {
-	require.Equal(t, []string{"batch", "seq", "odd name"}, freeDims([]rlxc.ValueInfo{
-		{Shape: []string{"batch", "seq", "4"}}, {Shape: []string{"seq", "batch+seq", "odd name"}},
+	require.Equal(t, []string{"batch", "seq", "odd name", "8*height"}, freeDims([]rlxc.ValueInfo{
+		{Shape: []string{"batch", "seq", "4"}}, {Shape: []string{"seq", "batch+seq", "odd name", `"8*height"`}},
 	}))
+	v := rlxc.ValueInfo{Name: "x", DType: tensor.F32, Shape: []string{"2", `"8*height"`}}
+	s, err := evalShape(v, map[string]int{"8*height": 16})
+	require.NoError(t, err)
+	require.Equal(t, tensor.Shape{2, 16}, s)
+	_, err = evalShape(v, nil)
+	require.ErrorContains(t, err, "--dim 8*height=N")
 }

@@ -146,7 +146,8 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		if t.Rank() != len(v.Shape) {
 			return nil, fmt.Errorf("input %q is %v, the model takes %s", v.Name, t, infoText(v))
 		}
-		for i, name := range v.Shape { // what files fix need not be said again
+		for i, text := range v.Shape { // what files fix need not be said again
+			name := symbolOf(text)
 			if _, known := sizes[name]; !known {
 				sizes[name] = t.Shape()[i]
 			}
