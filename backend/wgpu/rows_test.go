@@ -98,13 +98,18 @@ var rowCases = map[string]string{
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2) %3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 }
 
-func open(t testing.TB, limit int64) *Device { return openBy(t, backend.Options{}, limit) }
+// open opens a device whose bindings are no larger than limit, where it is above 0.
+func open(t testing.TB, limit uint64) *Device { return openBy(t, backend.Options{}, limit) }
 
-func openBy(t testing.TB, o backend.Options, limit int64) *Device {
+func openBy(t testing.TB, o backend.Options, limit uint64) *Device {
 	if os.Getenv(native.EnvLibrary) == "" {
 		t.Skip(native.EnvLibrary + " is not set")
 	}
-	d, err := openWith(o, limit)
+	d, err := openWith(o, func(a *native.Adapter) {
+		if limit > 0 {
+			a.Limits.MaxStorageBufferBindingSize = limit
+		}
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d

@@ -65,7 +65,7 @@ func (d *Device) watched(what string, f func()) error {
 	if !d.failed.done.Swap(false) {
 		return d.alive(what)
 	}
-	return reported(what, uintptr(d.failed.status), d.failed.message)
+	return d.reported(what, uintptr(d.failed.status), d.failed.message)
 }
 
 // alive reports a device that does not answer any more.
@@ -84,16 +84,20 @@ func (d *Device) pop(what string) error {
 	if !r.done.Load() || r.status != 1 {
 		return fmt.Errorf("%s: %w", what, ErrLost)
 	}
-	return reported(what, r.handle, r.message)
+	return d.reported(what, r.handle, r.message)
 }
 
-// reported makes an error of what the library reports, by WGPUErrorType.
-func reported(what string, kind uintptr, message string) error {
-	switch uint32(kind) {
-	case 1:
+// reported makes an error of what the library reports, by WGPUErrorType. A device that is lost is reported as a mistake
+// of whoever asks it for something next.
+func (d *Device) reported(what string, kind uintptr, message string) error {
+	switch {
+	case uint32(kind) == 1:
 		return nil
-	case 3:
+	case uint32(kind) == 3:
 		return fmt.Errorf("%s: %w", what, ErrMemory)
+	case strings.Contains(message, "device is lost"):
+		d.lost.done.Store(true)
+		return fmt.Errorf("%s: %w", what, ErrLost)
 	}
 	return fmt.Errorf("%s: %s", what, message)
 }
@@ -131,6 +135,14 @@ func (d *Device) timestampPeriod() float32 {
 	var period func(uintptr) float32
 	purego.RegisterFunc(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))
 	return period(d.queue)
+}
+
+// Lose makes the device one that answers no more, for tests.
+func (d *Device) Lose() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.invoke(d.lib.c.DeviceDestroy, d.handle)
+	d.invoke(d.lib.c.DevicePoll, d.handle, 0, 0)
 }
 
 // Close gives the device back. Buffers and pipelines that are still there must not be used any more.

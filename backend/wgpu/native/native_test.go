@@ -136,6 +136,17 @@ func TestMistakes(t *testing.T) {
 	d.Close()
 }
 
+// TestReported holds that what the library reports can be told apart.
+func TestReported(t *testing.T) {
+	d := &Device{lost: newReply()}
+	require.NoError(t, d.reported("a buffer", 1, ""))
+	require.EqualError(t, d.reported("a buffer", 2, "the size is odd"), "a buffer: the size is odd")
+	require.ErrorIs(t, d.reported("a buffer", 3, ""), ErrMemory)
+	require.False(t, d.lost.done.Load())
+	require.ErrorIs(t, d.reported("a buffer", 2, "Parent device is lost"), ErrLost)
+	require.True(t, d.lost.done.Load(), "nothing is submitted to it any more")
+}
+
 func TestNoLibrary(t *testing.T) {
 	_, err := Open(filepath.Join(t.TempDir(), "libnone.so"))
 	require.ErrorContains(t, err, "the wgpu-native library cannot be opened")

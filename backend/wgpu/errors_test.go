@@ -1,0 +1,139 @@
+package wgpu
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+const plain = `graph "plain" (%0 "x": f32[s,36]) { const %1: f32[36,132] = data %2 = matmul(%0, %1) {act=gelu} return %2 as "y" }`
+
+// instanceOf loads a graph on a device.
+func instanceOf(t *testing.T, d *Device, text string, s int) (*instance, []*tensor.Tensor) {
+	g, err := ir.Parse(text)
+	require.NoError(t, err)
+	b := ir.Binding{"s": s}
+	m := d.NewMemory()
+	t.Cleanup(m.Close)
+	in, err := load(t, d, g, b, text).Attach(m)
+	require.NoError(t, err)
+	return in.(*instance), randomInputs(t, g, b)
+}
+
+// TestLost loses the device before a run, and between two: errors from then on, and the process lives.
+func TestLost(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		d := open(t, 0)
+		in, inputs := instanceOf(t, d, plain, 3)
+		if !before {
+			_, err := in.Run(context.Background(), inputs)
+			require.NoError(t, err)
+		}
+		d.gpu.Lose()
+		for range 2 {
+			_, err := in.Run(context.Background(), inputs)
+			require.ErrorIs(t, err, native.ErrLost)
+		}
+		_, err := d.gpu.Buffer("late", 64, native.ForStorage)
+		require.ErrorIs(t, err, native.ErrLost)
+		other := open(t, 0) // another device works on
+		in, inputs = instanceOf(t, other, plain, 3)
+		_, err = in.Run(context.Background(), inputs)
+		require.NoError(t, err)
+	}
+}
+
+// TestBufferLimit plans an arena for a device that takes no buffer of that size.
+func TestBufferLimit(t *testing.T) {
+	d := open(t, 0)
+	in, inputs := instanceOf(t, d, plain, 300)
+	d.gpu.Adapter.Limits.MaxBufferSize = 1000
+	_, err := in.Run(context.Background(), inputs)
+	require.ErrorContains(t, err, "segment 0 of the arena needs a buffer of")
+	require.ErrorContains(t, err, "the device's limit is 1000")
+	d.gpu.Adapter.Limits.MaxBufferSize = 1 << 30
+	_, err = in.Run(context.Background(), inputs)
+	require.NoError(t, err, "the instance works on")
+}
+
+// TestBrokenShader compiles WGSL that is none; a device that made such an error works on.
+func TestBrokenShader(t *testing.T) {
+	d := open(t, 0)
+	s := newShader("broken", "u32", 64)
+	s.put("let x = nothing(1u);")
+	for range 2 { // the second time from the cache
+		_, err := d.pipeline(s)
+		require.ErrorContains(t, err, "shader broken")
+		require.ErrorContains(t, err, "nothing")
+	}
+	in, inputs := instanceOf(t, d, plain, 3)
+	_, err := in.Run(context.Background(), inputs)
+	require.NoError(t, err)
+}
+
+// TestCancelled stops a run; the next one is whole.
+func TestCancelled(t *testing.T) {
+	d := open(t, 0)
+	in, inputs := instanceOf(t, d, plain, 3)
+	want, err := in.Run(context.Background(), inputs)
+	require.NoError(t, err)
+	first := want[0].Clone()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = in.Run(ctx, inputs)
+	require.ErrorIs(t, err, context.Canceled)
+	got, err := in.Run(context.Background(), inputs)
+	require.NoError(t, err)
+	require.Equal(t, first.Bytes(), got[0].Bytes())
+}
+
+// TestNoHalf asks a device for float16 arithmetic that it has not.
+func TestNoHalf(t *testing.T) {
+	open(t, 0)
+	_, err := openWith(backend.Options{Precision: tensor.F16}, func(a *native.Adapter) { a.Features = nil })
+	require.ErrorContains(t, err, "has no float16 arithmetic (shader-f16): leave out precision f16")
+}
+
+// TestManySegments runs a whole encoder layer with bindings so small that its arena has several segments and its table
+// several bindings.
+func TestManySegments(t *testing.T) {
+	const layer = `(%0 "i": i64[2,s], %1 "m": f32[2,1,1,s]) {
+		const %2: f32[600,16] = data const %3: f32[16,16] = data const %4: f32[16,16] = data const %5: f32[16] = data const %6: f32[16,32] = data const %7: f32[32,16] = data
+		%8 = embedding(%5, %5, %2, %0) {eps=1e-05}
+		%9 = matmul(%8, %3, %5) %10 = matmul(%8, %4) %11 = matmul(%8, %3)
+		%12 = reshape(%9) {shape=[2,s,2,8]} %13 = reshape(%10) {shape=[2,s,2,8]} %14 = reshape(%11) {shape=[2,s,2,8]}
+		%15 = attention(%12, %13, %14, %1) {scale=0.35} %16 = reshape(%15) {shape=[2,s,16]}
+		%17 = matmul(%16, %4, %5, %8) %18 = layernorm(%17, %5, %5) {axes=1, eps=1e-05}
+		%19 = matmul(%18, %6) {act=gelu} %20 = matmul(%19, %7, _, %18) %21 = layernorm(%20, %5, %5) {axes=1, eps=1e-05} return %21 as "y" }`
+	d := open(t, 16384)
+	for _, s := range []int{5, 33, 60} {
+		check(t, d, "layer", layer, s, true)
+	}
+	in, _ := instanceOf(t, d, `graph "layer" `+layer, 60)
+	require.Greater(t, len(in.arenas), 1)
+}
+
+// TestPoisonIsSeen holds that the poison reaches what the plan calls dead: a step that comes later than planned reads it.
+func TestPoisonIsSeen(t *testing.T) {
+	d := open(t, 0)
+	in, inputs := instanceOf(t, d, `graph "chain" (%0 "x": f32[s,8]) { const %1: f32[8,8] = data %2 = matmul(%0, %1) %3 = matmul(%2, %1) %4 = matmul(%3, %1) return %4 as "y" }`, 9)
+	in.memory.Poison(0xFF)
+	out, err := in.Run(context.Background(), inputs)
+	require.NoError(t, err)
+	require.False(t, math.IsNaN(out[0].Float64(0)))
+	for _, a := range in.actions {
+		if x, ok := a.(*dispatch); ok && x.number == 1 {
+			x.step++
+		}
+	}
+	out, err = in.Run(context.Background(), inputs)
+	require.NoError(t, err)
+	require.True(t, math.IsNaN(out[0].Float64(0)))
+}
