@@ -10,6 +10,7 @@ import (
 
 // gemmAMX writes the kernels of AMX: a tile register holds 16 rows of 16 words. A kernel covers up to 2 × 3 of them with
 // sums; all that it does to tiles happens between its own LDTILECFG and TILERELEASE, where no goroutine is switched.
+// It prefetches nothing: the processor sees what is read from panels as well by itself.
 func gemmAMX(v *simd) {
 	for _, kind := range []struct {
 		name, multiply string
@@ -31,7 +32,7 @@ func gemmAMX(v *simd) {
 	}
 }
 
-const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
 // As in kernel/gemm_amx.go.
 const (
@@ -40,28 +41,30 @@ const (
 	amxTiles    = 8 // registers
 )
 
+const (
+	tileBytes = 1 << 10
+	cacheLine = 64
+)
+
 // amxKernel writes one kernel. The second tile of rows starts in the middle of the rows: where their number is odd both
 // compute the row in the middle, so that they have equal heights.
 func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) {
-	sum := func(r, i int) tile { return tile(r*colTiles + i) }
+	eachSum := func(rows amxRows, do func(t tile, at operand.Mem)) {
+		eachOf(rowTiles, colTiles, func(r, i int) { do(tile(r*colTiles+i), rows.at(r, 64*i)) })
+	}
 	config := v.param("config")
 	v.unknown("LDTILECFG", operand.Mem{Base: config})
 	v.Label("tile")
-	a, b, c := v.amxRows("a", "aRow", rowTiles), v.param("b"), v.amxRows("c", "cRow", rowTiles)
-	bRow := v.elements("bRow")
-	eachSum := func(do func(t tile, at operand.Mem)) {
-		eachOf(rowTiles, colTiles, func(r, i int) { do(sum(r, i), c.at(r, 64*i)) })
-	}
+	a, c := v.amxRows(v.param("a"), v.elements("aRow"), rowTiles), v.amxRows(v.param("c"), v.elements("cRow"), rowTiles)
+	b, bRow := v.param("b"), v.elements("bRow")
 	v.TESTQ(operand.U32(gemmAccumulate), v.slot("flags"))
 	v.JZ(operand.LabelRef("zero"))
-	eachSum(func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
+	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
 	v.JMP(operand.LabelRef("start"))
 	v.Label("zero")
-	eachSum(func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) })
+	eachSum(c, func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) })
 
 	v.Label("start")
-	next, nextStep, ahead := v.param("next"), v.param("nextStep"), v.GP64()
-	v.SHLQ(operand.U8(4), nextStep)
 	bStep := v.GP64()
 	v.MOVQ(bRow, bStep)
 	v.SHLQ(operand.U8(4), bStep)
@@ -74,27 +77,26 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 		func(i int, t tile) {
 			v.unknown("TILELOADD", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
 		},
-		func(x, y tile, r, i int) { v.unknown(multiply, y, x, sum(r, i)) })
+		func(x, y tile, r, i int) { v.unknown(multiply, y, x, tile(r*colTiles+i)) })
 	for _, base := range a.bases {
 		v.ADDQ(operand.U8(64), base)
 	}
 	v.ADDQ(bStep, b)
-	v.MOVQ(next, ahead)
-	v.ADDQ(nextStep, next)
-	v.JMP(operand.LabelRef("prefetched"))
-	v.Label("prefetch")
-	v.PREFETCHT1(operand.Mem{Base: ahead})
-	v.ADDQ(operand.U8(64), ahead)
-	v.Label("prefetched")
-	v.CMPQ(ahead, next)
-	v.JLT(operand.LabelRef("prefetch"))
 	v.DECQ(steps)
 	v.JNZ(operand.LabelRef("loop"))
-	v.MOVQ(next, v.slot("next")) // the next tile goes on from here
 	v.Label("done")
-	eachSum(func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
-	if !integers {
-		amxEpilogue(v, colTiles)
+	store := func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) }
+	if integers {
+		eachSum(c, store)
+	} else {
+		// Not to C at once, which is in no cache: the rows of a tile would wait for one line after the other.
+		v.Attributes(0) // the stack has to have room
+		sums, row := v.GP64(), v.GP64()
+		v.LEAQ(v.AllocLocal(rowTiles*colTiles*tileBytes+cacheLine).Offset(cacheLine-1), sums)
+		v.ANDQ(operand.I8(-cacheLine), sums)
+		v.MOVQ(operand.U32(64*colTiles), row)
+		eachSum(v.amxRows(sums, row, rowTiles), store)
+		amxEpilogue(v, sums, row, colTiles)
 	}
 	nextRows(v, func(by reg.Register) { v.IMULQ(v.slot("rows"), by) })
 	v.DECQ(v.slot("tiles"))
@@ -139,13 +141,13 @@ type amxRows struct {
 	stride reg.GPVirtual
 }
 
-func (v *simd) amxRows(pointer, stride string, rowTiles int) amxRows {
-	p := amxRows{[]reg.GPVirtual{v.param(pointer)}, v.elements(stride)}
+func (v *simd) amxRows(first, stride reg.GPVirtual, rowTiles int) amxRows {
+	p := amxRows{[]reg.GPVirtual{first}, stride}
 	if rowTiles == 2 {
 		second := v.param("rows")
 		v.SHRQ(operand.U8(1), second)
-		v.IMULQ(p.stride, second)
-		v.ADDQ(p.bases[0], second)
+		v.IMULQ(stride, second)
+		v.ADDQ(first, second)
 		p.bases = append(p.bases, second)
 	}
 	return p
@@ -155,16 +157,8 @@ func (p amxRows) at(tile, bytes int) operand.Mem {
 	return operand.Mem{Base: p.bases[tile], Index: p.stride, Scale: 1, Disp: bytes}
 }
 
-// amxEpilogue finishes the sums in C, which are in the L1 cache, row by row: scale, add the bias, clamp at zero, add the
-// residual.
-func amxEpilogue(v *simd, vecs int) {
-	bias, res, flags := v.param("bias"), v.param("res"), v.param("flags")
-	any := v.GP64()
-	v.MOVQ(flags, any)
-	v.ANDQ(operand.U8(gemmScale|gemmRelu), any)
-	v.ORQ(bias, any)
-	v.ORQ(res, any)
-	v.JZ(operand.LabelRef("finished"))
+// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero, add the residual.
+func amxEpilogue(v *simd, sums, sumsRow reg.GPVirtual, vecs int) {
 	last := v.tail(v.param("cols"))
 	eachVec := func(do func(i int, m *mask)) {
 		for i := range vecs {
@@ -175,8 +169,12 @@ func amxEpilogue(v *simd, vecs int) {
 			do(i, m)
 		}
 	}
-	alpha, least, biases := v.vec(), v.constant(math.Inf(-1)), v.vecs(vecs)
+	flags, bias, res := v.param("flags"), v.param("bias"), v.param("res")
+	alpha, least, biases := v.constant(1), v.constant(math.Inf(-1)), v.vecs(vecs)
+	v.TESTQ(operand.U32(gemmScale), flags)
+	v.JZ(operand.LabelRef("unscaled"))
 	v.VBROADCASTSS(v.slot("alpha"), alpha)
+	v.Label("unscaled")
 	for _, x := range biases {
 		v.zero(x)
 	}
@@ -190,28 +188,25 @@ func amxEpilogue(v *simd, vecs int) {
 	v.Label("unclamped")
 	rows, c, cRow, resRow := v.param("rows"), v.param("c"), v.elements("cRow"), v.elements("resRow")
 	v.Label("row")
-	eachVec(func(i int, m *mask) {
-		x := v.vec()
-		v.load(operand.Mem{Base: c, Disp: 64 * i}, x, m)
-		v.VMULPS(alpha, x, x)
+	xs := v.vecs(vecs)
+	for i, x := range xs {
+		v.VMULPS(operand.Mem{Base: sums, Disp: 64 * i}, alpha, x)
 		v.VADDPS(biases[i], x, x)
 		// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
 		v.VMAXPS(x, least, x)
-		v.store(x, operand.Mem{Base: c, Disp: 64 * i}, m)
-	})
+	}
 	v.TESTQ(res, res)
 	v.JZ(operand.LabelRef("unadded"))
 	eachVec(func(i int, m *mask) {
-		x, y := v.vec(), v.vec()
-		v.load(operand.Mem{Base: c, Disp: 64 * i}, x, m)
+		y := v.vec()
 		v.load(operand.Mem{Base: res, Disp: 64 * i}, y, m)
-		v.VADDPS(y, x, x)
-		v.store(x, operand.Mem{Base: c, Disp: 64 * i}, m)
+		v.VADDPS(y, xs[i], xs[i])
 	})
 	v.ADDQ(resRow, res)
 	v.Label("unadded")
+	eachVec(func(i int, m *mask) { v.store(xs[i], operand.Mem{Base: c, Disp: 64 * i}, m) })
+	v.ADDQ(sumsRow, sums)
 	v.ADDQ(cRow, c)
 	v.DECQ(rows)
 	v.JNZ(operand.LabelRef("row"))
-	v.Label("finished")
 }

@@ -15,7 +15,7 @@ const (
 
 // amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of so many words as
 // it says. A has its words side by side.
-type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // amxKernels are the functions of one kind of product, by tiles of rows and of columns.
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
@@ -38,27 +38,27 @@ func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
 func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	rowTiles := ceilDiv(rows, amxTile)
 	// columns multiplies vecs vectors of columns, of which the last has cols: whole steps of K, then the rest.
-	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		steps, rest := k/amxTile, k%amxTile
 		if steps > 0 || rest == 0 {
 			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
 			if rest == 0 {
-				kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, next, nextStep, c, cRow, cols, alpha, bias, res, resRow, flags)
+				kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
 				return
 			}
-			kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, next, nextStep, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
+			kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
 			flags |= gemmAccumulate
 		}
 		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
 		done := k - rest
-		kernels[vecs](hide(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, 0, 0, c, cRow, cols, alpha, bias, res, resRow, flags)
+		kernels[vecs](hide(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
 	}
-	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		vecs := vecs
 		if cols < amxTile && shareTiles(rowTiles, vecs) {
 			// A column of tiles that is narrower has tile registers of its own shape, of which there are too few.
 			vecs--
-			columns(vecs, tiles, k, a, aRow, b, bRow, next, nextStep, c, cRow, amxTile, alpha, bias, res, resRow, flags)
+			columns(vecs, tiles, k, a, aRow, b, bRow, c, cRow, amxTile, alpha, bias, res, resRow, flags)
 			b, c = offset(b, vecs*amxTile), offset(c, vecs*amxTile)
 			if bias != nil {
 				bias = offset(bias, vecs*amxTile)
@@ -68,7 +68,7 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 			}
 			vecs = 1
 		}
-		columns(vecs, tiles, k, a, aRow, b, bRow, next, nextStep, c, cRow, cols, alpha, bias, res, resRow, flags)
+		columns(vecs, tiles, k, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
 	}
 }
 

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_1x1(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_1x1(SB), $1088-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -17,17 +17,17 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -37,18 +37,15 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, DX
+	SHLQ  $0x04, DX
+	MOVQ  steps+24(FP), BX
+	TESTQ BX, BX
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM2
-	QUAD $0x00003a944b7be2c4
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM1
@@ -59,44 +56,36 @@ loop:
 	LONG $0x5c6ae2c4
 	BYTE $0xc1
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ DX, SI
+	DECQ BX
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD         $0x000033844b7ae2c4
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ $0x00000040, CX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD         $0x000008844b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS.Z    (AX), K1, Z2
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS.Z (BX), K1, Z2
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -104,48 +93,44 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS.Z (DX), K1, Z3
-	VMULPS    Z0, Z3, Z3
+	VMULPS    (AX), Z0, Z3
 	VADDPS    Z2, Z3, Z3
 	VMAXPS    Z3, Z1, Z3
-	VMOVUPS   Z3, K1, (DX)
-	TESTQ     CX, CX
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS.Z (DX), K1, Z3
-	VMOVUPS.Z (CX), K1, Z4
+	VMOVUPS.Z (SI), K1, Z4
 	VADDPS    Z4, Z3, Z3
-	VMOVUPS   Z3, K1, (DX)
-	ADDQ      SI, CX
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -154,6 +139,24 @@ finished:
 	BYTE $0xc0
 	VZEROUPPER
 	RET
+
+DATA lanes3f800000<>+0(SB)/4, $0x3f800000
+DATA lanes3f800000<>+4(SB)/4, $0x3f800000
+DATA lanes3f800000<>+8(SB)/4, $0x3f800000
+DATA lanes3f800000<>+12(SB)/4, $0x3f800000
+DATA lanes3f800000<>+16(SB)/4, $0x3f800000
+DATA lanes3f800000<>+20(SB)/4, $0x3f800000
+DATA lanes3f800000<>+24(SB)/4, $0x3f800000
+DATA lanes3f800000<>+28(SB)/4, $0x3f800000
+DATA lanes3f800000<>+32(SB)/4, $0x3f800000
+DATA lanes3f800000<>+36(SB)/4, $0x3f800000
+DATA lanes3f800000<>+40(SB)/4, $0x3f800000
+DATA lanes3f800000<>+44(SB)/4, $0x3f800000
+DATA lanes3f800000<>+48(SB)/4, $0x3f800000
+DATA lanes3f800000<>+52(SB)/4, $0x3f800000
+DATA lanes3f800000<>+56(SB)/4, $0x3f800000
+DATA lanes3f800000<>+60(SB)/4, $0x3f800000
+GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
 DATA lanesff800000<>+0(SB)/4, $0xff800000
 DATA lanesff800000<>+4(SB)/4, $0xff800000
@@ -173,9 +176,9 @@ DATA lanesff800000<>+56(SB)/4, $0xff800000
 DATA lanesff800000<>+60(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_1x2(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_1x2(SB), $2112-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -186,21 +189,21 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(DX)(BX*1), TMM1
+	QUAD $0x00401a8c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -214,18 +217,15 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, DX
+	SHLQ  $0x04, DX
+	MOVQ  steps+24(FP), BX
+	TESTQ BX, BX
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM3
-	QUAD $0x00003a9c4b7be2c4
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM2
@@ -236,58 +236,50 @@ loop:
 	LONG $0x5c62e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(DX)(DI*1), TMM4
-	QUAD $0x00403aa44b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM4
+	QUAD $0x00403ea44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM2, TMM1
 	LONG $0x5c5ae2c4
 	BYTE $0xca
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ DX, SI
+	DECQ BX
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ $0x00000080, CX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD         $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD         $0x0040088c4b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS      (AX), Z2
-	VMOVUPS.Z    64(AX), K1, Z3
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS   (BX), Z2
+	VMOVUPS.Z 64(BX), K1, Z3
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -295,57 +287,50 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS   (DX), Z4
-	VMULPS    Z0, Z4, Z4
+	VMULPS    (AX), Z0, Z4
 	VADDPS    Z2, Z4, Z4
 	VMAXPS    Z4, Z1, Z4
-	VMOVUPS   Z4, (DX)
-	VMOVUPS.Z 64(DX), K1, Z4
-	VMULPS    Z0, Z4, Z4
-	VADDPS    Z3, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMOVUPS   Z4, K1, 64(DX)
-	TESTQ     CX, CX
+	VMULPS    64(AX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS   (DX), Z4
-	VMOVUPS   (CX), Z5
-	VADDPS    Z5, Z4, Z4
-	VMOVUPS   Z4, (DX)
-	VMOVUPS.Z 64(DX), K1, Z4
-	VMOVUPS.Z 64(CX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	VMOVUPS   Z4, K1, 64(DX)
-	ADDQ      SI, CX
+	VMOVUPS   (SI), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 64(SI), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z5, K1, 64(BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -355,9 +340,9 @@ finished:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_1x3(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_1x3(SB), $3136-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -368,25 +353,25 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(DX)(BX*1), TMM1
+	QUAD $0x00401a8c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(BX)(SI*1), TMM2
-	QUAD $0x008033944b7be2c4
+	// TILELOADD 128(DX)(BX*1), TMM2
+	QUAD $0x00801a944b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -404,18 +389,15 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, DX
+	SHLQ  $0x04, DX
+	MOVQ  steps+24(FP), BX
+	TESTQ BX, BX
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM4
-	QUAD $0x00003aa44b7be2c4
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM3
@@ -426,72 +408,64 @@ loop:
 	LONG $0x5c5ae2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(DX)(DI*1), TMM5
-	QUAD $0x00403aac4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM5
+	QUAD $0x00403eac4b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM5, TMM3, TMM1
 	LONG $0x5c52e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(DX)(DI*1), TMM6
-	QUAD $0x00803ab44b7be2c4
+	// TILELOADD 128(SI)(DI*1), TMM6
+	QUAD $0x00803eb44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM3, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd3
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ DX, SI
+	DECQ BX
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ $0x000000c0, CX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(BX)(SI*1)
-	QUAD         $0x008033944b7ae2c4
+	// TILESTORED TMM2, 128(AX)(CX*1)
+	QUAD         $0x008008944b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS      (AX), Z2
-	VMOVUPS      64(AX), Z3
-	VMOVUPS.Z    128(AX), K1, Z4
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	VPXORD    Z4, Z4, Z4
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS   (BX), Z2
+	VMOVUPS   64(BX), Z3
+	VMOVUPS.Z 128(BX), K1, Z4
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -499,66 +473,56 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS   (DX), Z5
-	VMULPS    Z0, Z5, Z5
+	VMULPS    (AX), Z0, Z5
 	VADDPS    Z2, Z5, Z5
 	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, (DX)
-	VMOVUPS   64(DX), Z5
-	VMULPS    Z0, Z5, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, 64(DX)
-	VMOVUPS.Z 128(DX), K1, Z5
-	VMULPS    Z0, Z5, Z5
-	VADDPS    Z4, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, K1, 128(DX)
-	TESTQ     CX, CX
+	VMULPS    64(AX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(AX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS   (DX), Z5
-	VMOVUPS   (CX), Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, (DX)
-	VMOVUPS   64(DX), Z5
-	VMOVUPS   64(CX), Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, 64(DX)
-	VMOVUPS.Z 128(DX), K1, Z5
-	VMOVUPS.Z 128(CX), K1, Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, K1, 128(DX)
-	ADDQ      SI, CX
+	VMOVUPS   (SI), Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS   64(SI), Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 128(SI), K1, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z7, K1, 128(BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -568,9 +532,9 @@ finished:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_2x1(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_2x1(SB), $2112-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -585,25 +549,25 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM1
-	QUAD $0x0000388c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -617,18 +581,15 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, BX
+	SHLQ  $0x04, BX
+	MOVQ  steps+24(FP), SI
+	TESTQ SI, SI
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM4
-	QUAD $0x00000ba44b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM2
@@ -648,48 +609,44 @@ loop:
 	BYTE $0xcb
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ BX, R8
+	DECQ SI
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	LEAQ  63(SP), AX
+	ANDQ  $-64, AX
+	MOVQ  $0x00000040, CX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ CX, DX
+	ADDQ  AX, DX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (R8)(DI*1)
-	QUAD         $0x0000388c4b7ac2c4
+	// TILESTORED TMM1, (DX)(CX*1)
+	QUAD         $0x00000a8c4b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS.Z    (AX), K1, Z2
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS.Z (BX), K1, Z2
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -697,48 +654,44 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS.Z (DX), K1, Z3
-	VMULPS    Z0, Z3, Z3
+	VMULPS    (AX), Z0, Z3
 	VADDPS    Z2, Z3, Z3
 	VMAXPS    Z3, Z1, Z3
-	VMOVUPS   Z3, K1, (DX)
-	TESTQ     CX, CX
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS.Z (DX), K1, Z3
-	VMOVUPS.Z (CX), K1, Z4
+	VMOVUPS.Z (SI), K1, Z4
 	VADDPS    Z4, Z3, Z3
-	VMOVUPS   Z3, K1, (DX)
-	ADDQ      SI, CX
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -748,9 +701,9 @@ finished:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_2x2(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_2x2(SB), $4160-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -765,33 +718,33 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(BX)(SI*1), TMM1
+	QUAD $0x0040338c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM2
-	QUAD $0x000038944b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM3
-	QUAD $0x0040389c4b7bc2c4
+	// TILELOADD 64(DI)(SI*1), TMM3
+	QUAD $0x0040379c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -813,18 +766,15 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, BX
+	SHLQ  $0x04, BX
+	MOVQ  steps+24(FP), SI
+	TESTQ SI, SI
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM6
-	QUAD $0x00000bb44b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM6
+	QUAD $0x000008b44b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM4
@@ -843,8 +793,8 @@ loop:
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(BX)(R9*1), TMM7
-	QUAD $0x00400bbc4b7ba2c4
+	// TILELOADD 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM4, TMM1
@@ -856,58 +806,54 @@ loop:
 	BYTE $0xdd
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ BX, R8
+	DECQ SI
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	LEAQ  63(SP), AX
+	ANDQ  $-64, AX
+	MOVQ  $0x00000080, CX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ CX, DX
+	ADDQ  AX, DX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(SI)(DI*1)
-	QUAD $0x00403e8c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (R8)(DI*1)
-	QUAD $0x000038944b7ac2c4
+	// TILESTORED TMM2, (DX)(CX*1)
+	QUAD $0x00000a944b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(R8)(DI*1)
-	QUAD         $0x0040389c4b7ac2c4
+	// TILESTORED TMM3, 64(DX)(CX*1)
+	QUAD         $0x00400a9c4b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS      (AX), Z2
-	VMOVUPS.Z    64(AX), K1, Z3
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS   (BX), Z2
+	VMOVUPS.Z 64(BX), K1, Z3
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -915,57 +861,50 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS   (DX), Z4
-	VMULPS    Z0, Z4, Z4
+	VMULPS    (AX), Z0, Z4
 	VADDPS    Z2, Z4, Z4
 	VMAXPS    Z4, Z1, Z4
-	VMOVUPS   Z4, (DX)
-	VMOVUPS.Z 64(DX), K1, Z4
-	VMULPS    Z0, Z4, Z4
-	VADDPS    Z3, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMOVUPS   Z4, K1, 64(DX)
-	TESTQ     CX, CX
+	VMULPS    64(AX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS   (DX), Z4
-	VMOVUPS   (CX), Z5
-	VADDPS    Z5, Z4, Z4
-	VMOVUPS   Z4, (DX)
-	VMOVUPS.Z 64(DX), K1, Z4
-	VMOVUPS.Z 64(CX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	VMOVUPS   Z4, K1, 64(DX)
-	ADDQ      SI, CX
+	VMOVUPS   (SI), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 64(SI), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z5, K1, 64(BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -975,9 +914,9 @@ finished:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gemmAMXBF16_2x3(SB), NOSPLIT, $0-144
+// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXBF16_2x3(SB), $6208-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -992,41 +931,41 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(BX)(SI*1), TMM1
+	QUAD $0x0040338c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(BX)(SI*1), TMM2
+	QUAD $0x008033944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM4
-	QUAD $0x004038a44b7bc2c4
+	// TILELOADD 64(DI)(SI*1), TMM4
+	QUAD $0x004037a44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(R8)(DI*1), TMM5
-	QUAD $0x008038ac4b7bc2c4
+	// TILELOADD 128(DI)(SI*1), TMM5
+	QUAD $0x008037ac4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1056,18 +995,15 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, BX
+	SHLQ  $0x04, BX
+	MOVQ  steps+24(FP), SI
+	TESTQ SI, SI
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM7
-	QUAD $0x00000bbc4b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM7
+	QUAD $0x000008bc4b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM6
@@ -1086,8 +1022,8 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(BX)(R9*1), TMM7
-	QUAD $0x00400bbc4b7ba2c4
+	// TILELOADD 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM4
@@ -1102,8 +1038,8 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(BX)(R9*1), TMM7
-	QUAD $0x00800bbc4b7ba2c4
+	// TILELOADD 128(R8)(R9*1), TMM7
+	QUAD $0x008008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM2
@@ -1119,68 +1055,64 @@ loop:
 	BYTE $0xee
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ BX, R8
+	DECQ SI
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	LEAQ  63(SP), AX
+	ANDQ  $-64, AX
+	MOVQ  $0x000000c0, CX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ CX, DX
+	ADDQ  AX, DX
+
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(SI)(DI*1)
-	QUAD $0x00403e8c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(SI)(DI*1)
-	QUAD $0x00803e944b7ae2c4
+	// TILESTORED TMM2, 128(AX)(CX*1)
+	QUAD $0x008008944b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, (R8)(DI*1)
-	QUAD $0x0000389c4b7ac2c4
+	// TILESTORED TMM3, (DX)(CX*1)
+	QUAD $0x00000a9c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM4, 64(R8)(DI*1)
-	QUAD $0x004038a44b7ac2c4
+	// TILESTORED TMM4, 64(DX)(CX*1)
+	QUAD $0x00400aa44b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM5, 128(R8)(DI*1)
-	QUAD         $0x008038ac4b7ac2c4
+	// TILESTORED TMM5, 128(DX)(CX*1)
+	QUAD         $0x00800aac4b7ae2c4
 	WORD         $0x0000
-	MOVQ         bias+112(FP), AX
-	MOVQ         res+120(FP), CX
-	MOVQ         flags+136(FP), DX
-	MOVQ         DX, BX
-	ANDQ         $0x06, BX
-	ORQ          AX, BX
-	ORQ          CX, BX
-	JZ           finished
-	MOVQ         cols+96(FP), BX
-	MOVL         $-1, SI
-	BZHIL        BX, SI, SI
-	KMOVW        SI, K1
+	MOVQ         cols+80(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+120(FP), DX
+	MOVQ         bias+96(FP), BX
+	MOVQ         res+104(FP), SI
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
 	VMOVUPS      lanesff800000<>+0(SB), Z1
-	VBROADCASTSS alpha+104(FP), Z0
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	TESTQ        AX, AX
-	JZ           unbiased
-	VMOVUPS      (AX), Z2
-	VMOVUPS      64(AX), Z3
-	VMOVUPS.Z    128(AX), K1, Z4
+	TESTQ        $0x00000002, DX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	VPXORD    Z4, Z4, Z4
+	TESTQ     BX, BX
+	JZ        unbiased
+	VMOVUPS   (BX), Z2
+	VMOVUPS   64(BX), Z3
+	VMOVUPS.Z 128(BX), K1, Z4
 
 unbiased:
 	TESTQ  $0x00000004, DX
@@ -1188,66 +1120,56 @@ unbiased:
 	VPXORD Z1, Z1, Z1
 
 unclamped:
-	MOVQ rows+16(FP), AX
-	MOVQ c+80(FP), DX
-	MOVQ cRow+88(FP), BX
-	SHLQ $0x02, BX
-	MOVQ resRow+128(FP), SI
-	SHLQ $0x02, SI
+	MOVQ rows+16(FP), DX
+	MOVQ c+64(FP), BX
+	MOVQ cRow+72(FP), DI
+	SHLQ $0x02, DI
+	MOVQ resRow+112(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	VMOVUPS   (DX), Z5
-	VMULPS    Z0, Z5, Z5
+	VMULPS    (AX), Z0, Z5
 	VADDPS    Z2, Z5, Z5
 	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, (DX)
-	VMOVUPS   64(DX), Z5
-	VMULPS    Z0, Z5, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, 64(DX)
-	VMOVUPS.Z 128(DX), K1, Z5
-	VMULPS    Z0, Z5, Z5
-	VADDPS    Z4, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMOVUPS   Z5, K1, 128(DX)
-	TESTQ     CX, CX
+	VMULPS    64(AX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(AX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
+	TESTQ     SI, SI
 	JZ        unadded
-	VMOVUPS   (DX), Z5
-	VMOVUPS   (CX), Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, (DX)
-	VMOVUPS   64(DX), Z5
-	VMOVUPS   64(CX), Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, 64(DX)
-	VMOVUPS.Z 128(DX), K1, Z5
-	VMOVUPS.Z 128(CX), K1, Z6
-	VADDPS    Z6, Z5, Z5
-	VMOVUPS   Z5, K1, 128(DX)
-	ADDQ      SI, CX
+	VMOVUPS   (SI), Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS   64(SI), Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 128(SI), K1, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      R8, SI
 
 unadded:
-	ADDQ BX, DX
-	DECQ AX
-	JNZ  row
-
-finished:
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z7, K1, 128(BX)
+	ADDQ    CX, AX
+	ADDQ    DI, BX
+	DECQ    DX
+	JNZ     row
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1257,9 +1179,9 @@ finished:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-144
+// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1270,17 +1192,17 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1290,18 +1212,15 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, R8
+	SHLQ  $0x04, R8
+	MOVQ  steps+24(FP), R9
+	TESTQ R9, R9
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM2
-	QUAD $0x00003a944b7be2c4
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM1
@@ -1312,41 +1231,29 @@ loop:
 	LONG $0x5e69e2c4
 	BYTE $0xc1
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ R8, SI
+	DECQ R9
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD    $0x000033844b7ae2c4
+	// TILESTORED TMM0, (DX)(BX*1)
+	QUAD    $0x00001a844b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1356,9 +1263,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-144
+// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1369,21 +1276,21 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(DX)(BX*1), TMM1
+	QUAD $0x00401a8c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1397,18 +1304,15 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, R8
+	SHLQ  $0x04, R8
+	MOVQ  steps+24(FP), R9
+	TESTQ R9, R9
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM3
-	QUAD $0x00003a9c4b7be2c4
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM2
@@ -1419,53 +1323,41 @@ loop:
 	LONG $0x5e61e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(DX)(DI*1), TMM4
-	QUAD $0x00403aa44b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM4
+	QUAD $0x00403ea44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xca
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ R8, SI
+	DECQ R9
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	// TILESTORED TMM0, (DX)(BX*1)
+	QUAD $0x00001a844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD    $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(DX)(BX*1)
+	QUAD    $0x00401a8c4b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1475,9 +1367,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-144
+// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1488,25 +1380,25 @@ tile:
 	MOVQ  a+32(FP), AX
 	MOVQ  aRow+40(FP), CX
 	SHLQ  $0x02, CX
-	MOVQ  b+48(FP), DX
-	MOVQ  c+80(FP), BX
-	MOVQ  cRow+88(FP), SI
-	SHLQ  $0x02, SI
+	MOVQ  c+64(FP), DX
+	MOVQ  cRow+72(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+48(FP), SI
 	MOVQ  bRow+56(FP), DI
 	SHLQ  $0x02, DI
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (DX)(BX*1), TMM0
+	QUAD $0x00001a844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(DX)(BX*1), TMM1
+	QUAD $0x00401a8c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(BX)(SI*1), TMM2
-	QUAD $0x008033944b7be2c4
+	// TILELOADD 128(DX)(BX*1), TMM2
+	QUAD $0x00801a944b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1524,18 +1416,15 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  next+64(FP), R8
-	MOVQ  nextStep+72(FP), R9
-	SHLQ  $0x04, R9
-	MOVQ  DI, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
+	MOVQ  DI, R8
+	SHLQ  $0x04, R8
+	MOVQ  steps+24(FP), R9
+	TESTQ R9, R9
 	JZ    done
 
 loop:
-	// TILELOADD (DX)(DI*1), TMM4
-	QUAD $0x00003aa44b7be2c4
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM3
@@ -1546,65 +1435,53 @@ loop:
 	LONG $0x5e59e2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(DX)(DI*1), TMM5
-	QUAD $0x00403aac4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM5
+	QUAD $0x00403eac4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(DX)(DI*1), TMM6
-	QUAD $0x00803ab44b7be2c4
+	// TILELOADD 128(SI)(DI*1), TMM6
+	QUAD $0x00803eb44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM3, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd3
 	ADDQ $0x40, AX
-	ADDQ R11, DX
-	MOVQ R8, R10
-	ADDQ R9, R8
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R10)
-	ADDQ       $0x40, R10
-
-prefetched:
-	CMPQ R10, R8
-	JLT  prefetch
-	DECQ R12
+	ADDQ R8, SI
+	DECQ R9
 	JNZ  loop
-	MOVQ R8, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	// TILESTORED TMM0, (DX)(BX*1)
+	QUAD $0x00001a844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(DX)(BX*1)
+	QUAD $0x00401a8c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(BX)(SI*1)
-	QUAD    $0x008033944b7ae2c4
+	// TILESTORED TMM2, 128(DX)(BX*1)
+	QUAD    $0x00801a944b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1614,9 +1491,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-144
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1631,25 +1508,25 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM1
-	QUAD $0x0000388c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1663,18 +1540,15 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM4
-	QUAD $0x00000ba44b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM2
@@ -1694,45 +1568,33 @@ loop:
 	BYTE $0xcb
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ R10, R8
+	DECQ R11
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	// TILESTORED TMM0, (BX)(SI*1)
+	QUAD $0x000033844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (R8)(DI*1)
-	QUAD    $0x0000388c4b7ac2c4
+	// TILESTORED TMM1, (DI)(SI*1)
+	QUAD    $0x0000378c4b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1742,9 +1604,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-144
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1759,33 +1621,33 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(BX)(SI*1), TMM1
+	QUAD $0x0040338c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM2
-	QUAD $0x000038944b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM3
-	QUAD $0x0040389c4b7bc2c4
+	// TILELOADD 64(DI)(SI*1), TMM3
+	QUAD $0x0040379c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1807,18 +1669,15 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM6
-	QUAD $0x00000bb44b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM6
+	QUAD $0x000008b44b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM4
@@ -1837,8 +1696,8 @@ loop:
 	LONG $0x5e49e2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(BX)(R9*1), TMM7
-	QUAD $0x00400bbc4b7ba2c4
+	// TILELOADD 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM4, TMM1
@@ -1850,53 +1709,41 @@ loop:
 	BYTE $0xdd
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ R10, R8
+	DECQ R11
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	// TILESTORED TMM0, (BX)(SI*1)
+	QUAD $0x000033844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(SI)(DI*1)
-	QUAD $0x00403e8c4b7ae2c4
+	// TILESTORED TMM1, 64(BX)(SI*1)
+	QUAD $0x0040338c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (R8)(DI*1)
-	QUAD $0x000038944b7ac2c4
+	// TILESTORED TMM2, (DI)(SI*1)
+	QUAD $0x000037944b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(R8)(DI*1)
-	QUAD    $0x0040389c4b7ac2c4
+	// TILESTORED TMM3, 64(DI)(SI*1)
+	QUAD    $0x0040379c4b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1906,9 +1753,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
-// Requires: AVX, CMOV, MMX+
-TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-144
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-128
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1923,41 +1770,41 @@ tile:
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  b+48(FP), BX
-	MOVQ  c+80(FP), SI
-	MOVQ  cRow+88(FP), DI
-	SHLQ  $0x02, DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	MOVQ  c+64(FP), BX
+	MOVQ  cRow+72(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
 	MOVQ  bRow+56(FP), R9
 	SHLQ  $0x02, R9
-	TESTQ $0x00000001, flags+136(FP)
+	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (BX)(SI*1), TMM0
+	QUAD $0x000033844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(BX)(SI*1), TMM1
+	QUAD $0x0040338c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(BX)(SI*1), TMM2
+	QUAD $0x008033944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM4
-	QUAD $0x004038a44b7bc2c4
+	// TILELOADD 64(DI)(SI*1), TMM4
+	QUAD $0x004037a44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(R8)(DI*1), TMM5
-	QUAD $0x008038ac4b7bc2c4
+	// TILELOADD 128(DI)(SI*1), TMM5
+	QUAD $0x008037ac4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1987,18 +1834,15 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  next+64(FP), R10
-	MOVQ  nextStep+72(FP), R11
-	SHLQ  $0x04, R11
-	MOVQ  R9, R13
-	SHLQ  $0x04, R13
-	MOVQ  steps+24(FP), R14
-	TESTQ R14, R14
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (BX)(R9*1), TMM7
-	QUAD $0x00000bbc4b7ba2c4
+	// TILELOADD (R8)(R9*1), TMM7
+	QUAD $0x000008bc4b7b82c4
 	WORD $0x0000
 
 	// TILELOADD (AX)(CX*1), TMM6
@@ -2017,8 +1861,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(BX)(R9*1), TMM7
-	QUAD $0x00400bbc4b7ba2c4
+	// TILELOADD 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM4
@@ -2033,8 +1877,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(BX)(R9*1), TMM7
-	QUAD $0x00800bbc4b7ba2c4
+	// TILELOADD 128(R8)(R9*1), TMM7
+	QUAD $0x008008bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM2
@@ -2050,61 +1894,49 @@ loop:
 	BYTE $0xee
 	ADDQ $0x40, AX
 	ADDQ $0x40, DX
-	ADDQ R13, BX
-	MOVQ R10, R12
-	ADDQ R11, R10
-	JMP  prefetched
-
-prefetch:
-	PREFETCHT1 (R12)
-	ADDQ       $0x40, R12
-
-prefetched:
-	CMPQ R12, R10
-	JLT  prefetch
-	DECQ R14
+	ADDQ R10, R8
+	DECQ R11
 	JNZ  loop
-	MOVQ R10, next+64(FP)
 
 done:
-	// TILESTORED TMM0, (SI)(DI*1)
-	QUAD $0x00003e844b7ae2c4
+	// TILESTORED TMM0, (BX)(SI*1)
+	QUAD $0x000033844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(SI)(DI*1)
-	QUAD $0x00403e8c4b7ae2c4
+	// TILESTORED TMM1, 64(BX)(SI*1)
+	QUAD $0x0040338c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(SI)(DI*1)
-	QUAD $0x00803e944b7ae2c4
+	// TILESTORED TMM2, 128(BX)(SI*1)
+	QUAD $0x008033944b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, (R8)(DI*1)
-	QUAD $0x0000389c4b7ac2c4
+	// TILESTORED TMM3, (DI)(SI*1)
+	QUAD $0x0000379c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM4, 64(R8)(DI*1)
-	QUAD $0x004038a44b7ac2c4
+	// TILESTORED TMM4, 64(DI)(SI*1)
+	QUAD $0x004037a44b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM5, 128(R8)(DI*1)
-	QUAD    $0x008038ac4b7ac2c4
+	// TILESTORED TMM5, 128(DI)(SI*1)
+	QUAD    $0x008037ac4b7ae2c4
 	WORD    $0x0000
 	MOVQ    aRow+40(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
 	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+88(FP), AX
+	MOVQ    cRow+72(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+80(FP)
-	MOVQ    resRow+128(FP), AX
+	ADDQ    AX, c+64(FP)
+	MOVQ    resRow+112(FP), AX
 	SHLQ    $0x02, AX
 	IMULQ   rows+16(FP), AX
-	MOVQ    res+120(FP), CX
+	MOVQ    res+104(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
-	ADDQ    AX, res+120(FP)
+	ADDQ    AX, res+104(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
