@@ -2,11 +2,16 @@ package rlxc
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/artifact"
 )
 
 // saved compiles the embedded encoder into a file.
@@ -60,6 +65,8 @@ func TestSavedForAnotherLevel(t *testing.T) {
 	p, err := m.Compile(CompileOptions{CPU: "generic"})
 	require.NoError(t, err)
 	defer p.Close()
+	again := p.Stats()
+	require.Equal(t, again.Packed > 0, strings.HasPrefix(again.PackedFor, "cpu/"), again)
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	defer s.Close()
@@ -68,6 +75,12 @@ func TestSavedForAnotherLevel(t *testing.T) {
 	for name := range want {
 		near(t, got[name], want[name], 1e-6, 1e-5)
 	}
+}
+
+func TestSavedForAnotherBackend(t *testing.T) {
+	s := &compiledSource{file: &artifact.File{Info: artifact.Info{Target: "wgpu/some GPU", Level: 2}}}
+	require.NoError(t, s.serves("wgpu", 2))
+	require.EqualError(t, s.serves("cpu", 2), "the file was compiled for wgpu/some GPU: for backend cpu compile the model again")
 }
 
 // TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names
@@ -94,7 +107,7 @@ func TestDamagedFile(t *testing.T) {
 		if err := open(data); err == nil {
 			padding++ // zeros between sections mean nothing
 			require.Zero(t, whole[at])
-		} else if at >= 8 {
+		} else {
 			require.ErrorIs(t, err, ErrInvalidModel, "bit %d of byte %d", at%8, at)
 		}
 		err := open(whole[:at])
@@ -102,6 +115,45 @@ func TestDamagedFile(t *testing.T) {
 	}
 	require.Less(t, padding, 5)
 	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it says")
+}
+
+// TestReplacedWhileOpen renames another file to the name of one that is mapped, which is how to replace it, and then cuts a
+// mapped file short, which is not: reading it is an error, in whatever thread.
+func TestReplacedWhileOpen(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // it keeps files that are mapped as they are
+	}
+	in := encoderInputs(2, 16)
+	for threads := 1; threads <= min(2, runtime.NumCPU()); threads++ {
+		path := saved(t, CompileOptions{})
+		run := func() (*Model, *Session) {
+			m, err := Open(path)
+			require.NoError(t, err)
+			p, err := m.Compile(CompileOptions{Threads: threads})
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			_, err = s.Run(context.Background(), in)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, errors.Join(s.Close(), p.Close(), m.Close())) })
+			return m, s
+		}
+		_, before := run()
+		require.NoError(t, os.Rename(saved(t, CompileOptions{Level: O1}), path))
+		m, s := run()
+		require.NoError(t, os.Truncate(path, 4096))
+
+		_, err := before.Run(context.Background(), encoderInputs(1, 7))
+		require.NoError(t, err, "it still has the file that it opened")
+		for _, size := range []int{16, 7} {
+			_, err = s.Run(context.Background(), encoderInputs(2, size))
+			require.ErrorContains(t, err, "the file was cut while it was in use")
+		}
+		require.ErrorContains(t, m.VerifyFile(), "the file was cut while it was in use")
+		_, err = m.Compile(CompileOptions{CPU: "generic"})
+		require.ErrorContains(t, err, "the file was cut while it was in use")
+		require.Error(t, s.p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
+	}
 }
 
 func TestSavedLevelIsKept(t *testing.T) {

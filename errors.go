@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // The kinds of errors, for errors.Is. The text of an error names what is wrong and what to do; these say whose fault it is.
@@ -30,9 +32,15 @@ var (
 // closedError is what the use of a closed model, program or session gives.
 func closedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
 
-// guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on.
-func guard(err *error) {
-	if r := recover(); r != nil {
+// guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on. It is
+// deferred with what debug.SetPanicOnFault(true) gave, so that this holds too where somebody else has cut the model's file.
+func guard(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	r := recover()
+	if r == nil {
+		return
+	}
+	if *err = tensor.FaultError(r); *err == nil {
 		*err = fmt.Errorf("internal error: %v", r)
 	}
 }

@@ -86,11 +86,7 @@ func Open(path string, opts ...Option) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, err := openCompiled(path, ops); f != nil || err != nil {
-		return newModel(f, err)
-	}
-	f, err := onnx.Open(path)
-	return newModel(onnxSource{f, ops}, err)
+	return newModel(openFile(path, ops))
 }
 
 // OpenFS reads an ONNX file of a file system.

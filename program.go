@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,8 @@ type CompileStats struct {
 	Prepared int `json:"prepared"`
 	// Packed is the number of weights laid out for the kernels, once for all shapes.
 	Packed int `json:"packed"`
+	// PackedFor is what a compiled file holds these weights packed for, where that is another target or type than was asked for.
+	PackedFor string `json:"packed_for,omitempty"`
 }
 
 // EnvVerify names the environment variable that sets CompileOptions.Verify.
@@ -111,7 +114,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 }
 
 func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err error) {
-	defer guard(&err)
+	defer guard(&err, debug.SetPanicOnFault(true))
 	g, err := m.file.graph()
 	if err != nil {
 		return nil, modelError(err)
@@ -125,11 +128,12 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err e
 	p := &Program{opts: o, device: dev, graph: g, users: 1}
 	p.stats.Compiled++
 	level := rewriteLevels[o.Level]
+	packedFor := ""
 	if f, ok := m.file.(*compiledSource); ok {
-		if level < f.file.Level {
-			return nil, withKind(ErrInput, fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", f.file.Level, level))
+		if err := f.serves(o.Backend, level); err != nil {
+			return nil, withKind(ErrInput, err)
 		}
-		level = rewrite.O0 // it has been rewritten
+		level, packedFor = rewrite.O0, f.file.Target // it has been rewritten
 	}
 	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
 		return nil, bindError(err)
@@ -142,6 +146,9 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err e
 		return nil, err
 	}
 	p.stats.Prepared++
+	if p.stats.Packed > 0 {
+		p.stats.PackedFor = packedFor
+	}
 	if err := p.compileRegions(level); err != nil {
 		return nil, err
 	}
@@ -226,7 +233,7 @@ func (p *Program) bind(s int, b ir.Binding) (*binding, error) {
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
 func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
-	defer guard(&err)
+	defer guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
 	bound, err := g.Bind(b, p.opts.Level != O0)
 	if err != nil {

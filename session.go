@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -231,7 +232,7 @@ const maxCalls = 1 << 18
 // runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
 // gets the others.
 func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding) (_ []*Tensor, err error) {
-	defer guard(&err)
+	defer guard(&err, debug.SetPanicOnFault(true))
 	g := s.p.graph
 	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
 		return s.callRegion(ctx, n, region, in, b)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/ir"
@@ -34,7 +36,7 @@ type onnxSource struct {
 func (s onnxSource) retain() { s.Model.Retain() }
 
 func (s onnxSource) graph() (_ *ir.Graph, err error) {
-	defer guard(&err)
+	defer guard(&err, debug.SetPanicOnFault(true))
 	return lower.Model(s.Model.Proto, s.ops...)
 }
 
@@ -63,6 +65,17 @@ func (s *compiledSource) graph() (*ir.Graph, error) {
 	return g, restore(g, s.ops)
 }
 
+// serves reports why a file cannot be run on a backend as if the model had been rewritten to a level.
+func (s *compiledSource) serves(backend string, level int) error {
+	if device, _, _ := strings.Cut(s.file.Target, "/"); device != backend {
+		return fmt.Errorf("the file was compiled for %s: for backend %s compile the model again", s.file.Target, backend)
+	}
+	if level < s.file.Level {
+		return fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", s.file.Level, level)
+	}
+	return nil
+}
+
 func restore(g *ir.Graph, ops []lower.Custom) error {
 	for _, n := range g.Nodes {
 		if c, ok := n.Op.(ir.Custom); ok {
@@ -81,15 +94,31 @@ func restore(g *ir.Graph, ops []lower.Custom) error {
 	return nil
 }
 
+// openFile opens a model file of either kind.
+func openFile(path string, ops []lower.Custom) (_ source, err error) {
+	defer guard(&err, debug.SetPanicOnFault(true))
+	if s, err := openCompiled(path, ops); s != nil || err != nil {
+		return s, err
+	}
+	f, err := onnx.Open(path)
+	return onnxSource{f, ops}, err
+}
+
+// compiledExt is the extension of compiled files. Others are known by how they begin.
+const compiledExt = ".rlxc"
+
 // openCompiled opens a file that Program.Save wrote; nil when the file is none.
 func openCompiled(path string, ops []lower.Custom) (source, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, nil // package onnx says what is wrong
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil // package onnx says what is wrong
+		return nil, err
 	}
 	defer f.Close()
 	start := make([]byte, 8)
-	if n, _ := f.Read(start); !artifact.IsArtifact(start[:n]) {
+	if n, _ := f.Read(start); !artifact.IsArtifact(start[:n]) && filepath.Ext(path) != compiledExt {
 		return nil, nil
 	}
 	m, err := tensor.Map(f)
@@ -106,7 +135,8 @@ func openCompiled(path string, ops []lower.Custom) (source, error) {
 
 // VerifyFile checks the checksums of all sections of a compiled file, which opening it does not; of an ONNX file there is
 // nothing more to check.
-func (m *Model) VerifyFile() error {
+func (m *Model) VerifyFile() (err error) {
+	defer guard(&err, debug.SetPanicOnFault(true))
 	s, ok := m.file.(*compiledSource)
 	if !ok {
 		return nil
@@ -119,7 +149,8 @@ func (m *Model) VerifyFile() error {
 
 // Save writes the program as a compiled file, which opens without packing and whose pages processes share. The file appears
 // whole or not at all.
-func (p *Program) Save(path string) error {
+func (p *Program) Save(path string) (err error) {
+	defer guard(&err, debug.SetPanicOnFault(true))
 	if p.closed.Load() {
 		return closedError("program")
 	}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,7 +11,7 @@ import (
 
 // A Mapping is the bytes of a file, read-only: mapped into memory where the system can, so that opening costs nothing and
 // processes share the pages, and read otherwise. It counts its users and lives until the last one closes it; slices of it
-// must not be touched after that, nor may anybody shorten the file before.
+// must not be touched after that. When somebody shortens the file before, what is cut off faults: see FaultError.
 type Mapping struct {
 	data  []byte
 	unmap func([]byte) error // nil when the bytes are ordinary memory
@@ -44,6 +45,16 @@ func Map(f *os.File) (*Mapping, error) {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return InMemory(data), nil
+}
+
+// FaultError is the error that a recovered panic stands for where it came from reading a mapping whose file has been
+// shortened, and nil for any other panic. Such reads only panic in a goroutine that has called debug.SetPanicOnFault; else they
+// end the process.
+func FaultError(recovered any) error {
+	if _, ok := recovered.(interface{ Addr() uintptr }); !ok {
+		return nil
+	}
+	return errors.New("the file was cut while it was in use: replace a model by renaming another to its name")
 }
 
 // InMemory is a Mapping of bytes that are in memory already, for code that serves both.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 	"unsafe"
@@ -143,7 +144,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		in.show()
 	}
 	in.machine.err = nil
-	defer in.recover(&err)
+	defer in.recover(&err, debug.SetPanicOnFault(true))
 	var watch *arena.Watch
 	if in.memory.poison != 0 {
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
@@ -196,8 +197,13 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 }
 
 // recover turns a panic of a kernel into an error that names the step: the process lives on.
-func (in *instance) recover(err *error) {
-	if r := recover(); r != nil {
+func (in *instance) recover(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	r := recover()
+	if r == nil {
+		return
+	}
+	if *err = tensor.FaultError(r); *err == nil {
 		*err = fmt.Errorf("internal error at node %s (%s): %v", in.current.node.Label(), ir.OpName(in.current.node.Op), r)
 	}
 }

@@ -125,6 +125,9 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}
 	}
+	if len(b.threadList) == 0 || slices.Min(b.threadList) < 1 {
+		return usagef("--threads takes numbers from 1 on")
+	}
 	src, err := find(args[0])
 	if err != nil {
 		return err

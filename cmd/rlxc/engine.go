@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
@@ -57,6 +59,9 @@ func (o *options) loadOwn(s *source, marks bool) (*own, error) {
 		m.Close()
 		return nil, err
 	}
+	if st := p.Stats(); st.PackedFor != "" {
+		fmt.Fprintf(os.Stderr, "rlxc: %s holds weights packed for %s: %d were packed again; compile the model here, and with these flags, to open it at once\n", s.name, st.PackedFor, st.Packed)
+	}
 	session, err := p.NewSession()
 	if err != nil {
 		p.Close()
@@ -76,6 +81,9 @@ func (e *own) Close() error {
 type reference struct{ *onnxruntime.Session }
 
 func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnxruntime.Mark) (*reference, error) {
+	if s.compiled() {
+		return nil, usagef("%s is compiled, and onnxruntime reads only models: give the .onnx file that it was made of, as --reference FILE", s.name)
+	}
 	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Marks: marks}
 	if s.path != "" {
 		r, err := onnxruntime.Open(s.path, opts)

@@ -32,7 +32,7 @@ var knobs = []knob{
 	{Name: "RLXC_WGPU", Does: "the path of wgpu's native library, before any other place; tests that need it run where it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer memory of its own, to find out whether a wrong result comes from sharing"},
 	{Name: "RLXC_FIXTURES", Does: "the folder of the large fixtures: tests that need them run where it is set"},
-	{Name: "RLXC_HOSTILE_MODEL", Does: "the file that a process of the robustness tests runs; they set it themselves"},
+	{Name: "RLXC_HOSTILE_MODELS", Does: "the files that a process of the robustness tests runs; they set it themselves"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "the folder of the planner's instances: tests that need them run where it is set"},
 }
 

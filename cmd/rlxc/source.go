@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 )
@@ -71,6 +73,21 @@ func (s *source) open() (*rlxc.Model, error) {
 		return nil, err
 	}
 	return rlxc.Read(bytes.NewReader(data), int64(len(data)), s.name)
+}
+
+// compiled reports whether the model is a compiled file.
+func (s *source) compiled() bool {
+	if info, err := fs.Stat(s.folder, s.file); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return false // who opens it says why
+	}
+	f, err := s.folder.Open(s.file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, 8)
+	n, _ := io.ReadFull(f, start)
+	return artifact.IsArtifact(start[:n])
 }
 
 // openFile reads the model without lowering it.

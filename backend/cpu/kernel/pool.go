@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,6 +108,7 @@ func (p *Pool) rouse(n int) {
 // live is the life of a worker.
 func (p *Pool) live(w int) {
 	defer p.ended.Done()
+	debug.SetPanicOnFault(true) // of weights in a file that has been cut; Run passes the panic on
 	for seen := uint64(0); ; {
 		seen = p.await(&p.workers[w], seen)
 		if p.closed.Load() {
