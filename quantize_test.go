@@ -201,26 +201,31 @@ func TestQuantizeNaN(t *testing.T) {
 	require.ErrorContains(t, err, `calibration run 0: value "/embeddings/LayerNorm/LayerNormalization_output_0" holds NaN`)
 }
 
-// TestQuantizeIdentity calibrates an activation that a node only passes on.
-func TestQuantizeIdentity(t *testing.T) {
-	c, _ := models.Lookup("bert-tiny")
-	p, err := models.Build(c)
-	require.NoError(t, err)
-	var nodes []*onnxpb.NodeProto
-	for _, n := range p.Graph.Node {
-		if n.OpType == "MatMul" && len(nodes) > 0 {
-			nodes = append(nodes, &onnxpb.NodeProto{OpType: "Identity", Input: []string{n.Input[0]}, Output: []string{n.Name + "_same"}})
-			n.Input[0] = n.Name + "_same"
+// TestQuantizePassedOn calibrates activations that a node only passes on. One that rlxc has no name for stays as it is.
+func TestQuantizePassedOn(t *testing.T) {
+	for op, want := range map[string][]quantize.Count{
+		"Identity": tinyOperators,
+		"Dropout":  {{Op: "Gather", Count: 2}, {Op: "Gemm", Count: 1}},
+	} {
+		c, _ := models.Lookup("bert-tiny")
+		p, err := models.Build(c)
+		require.NoError(t, err)
+		var nodes []*onnxpb.NodeProto
+		for _, n := range p.Graph.Node {
+			if n.OpType == "MatMul" {
+				nodes = append(nodes, &onnxpb.NodeProto{OpType: op, Input: []string{n.Input[0]}, Output: []string{n.Name + "_same"}})
+				n.Input[0] = n.Name + "_same"
+			}
+			nodes = append(nodes, n)
 		}
-		nodes = append(nodes, n)
+		p.Graph.Node = nodes
+		m, err := rlxc.FromProto(p, op)
+		require.NoError(t, err)
+		defer m.Close()
+		_, report, err := m.Quantize(context.Background(), rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: runs()[:1]})
+		require.NoError(t, err)
+		require.Equal(t, want, quantize.Summary(report.Quantised))
 	}
-	p.Graph.Node = nodes
-	m, err := rlxc.FromProto(p, "identity")
-	require.NoError(t, err)
-	defer m.Close()
-	_, report, err := m.Quantize(context.Background(), rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: runs()[:1]})
-	require.NoError(t, err)
-	require.Equal(t, tinyOperators, quantize.Summary(report.Quantised))
 }
 
 // TestQuantizedSentences compares the embeddings of sentences with those that float32 gives. For the file of int8 weights

@@ -209,6 +209,21 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestBias holds the units of an int32 bias to those of the sums that it is added to, which onnxruntime relies on.
+func TestBias(t *testing.T) {
+	after, _, err := quantize.Model(small(), quantize.QDQ, quantize.Ranges{"rows": {Low: -1, High: 1.55}})
+	require.NoError(t, err)
+	values := map[string]*tensor.Tensor{}
+	for _, w := range after.Graph.Initializer {
+		values[w.Name], err = onnx.Tensor(w)
+		require.NoError(t, err)
+	}
+	for i := range 96 {
+		unit := values["rows_scale"].Float64(0) * values["w2_scale"].Float64(i)
+		require.InEpsilon(t, unit, values["b2_quantized_scale"].Float64(i), 1e-6)
+	}
+}
+
 func TestKept(t *testing.T) {
 	half := tensor.New(tensor.F16, 128, 128)
 	nan := tensor.New(tensor.F32, 128, 128)

@@ -80,3 +80,12 @@ func TestCut(t *testing.T) {
 	other := []rlxc.ValueInfo{twoInputs[0], {Name: "x", DType: tensor.F32, Shape: []string{"seq"}}}
 	require.Len(t, cut(rlxc.Tensors{"ids": ids, "x": x}, other), 1)
 }
+
+func TestAccuracyOfSeveralRuns(t *testing.T) {
+	var a accuracy
+	for _, d := range []difference{{Name: "y", MaxAbs: 1, Cosine: 0.9}, {Name: "y", MaxAbs: 3, Cosine: 0.5}, {Name: "y", MaxAbs: 2, Cosine: 1}} {
+		a.add(d)
+	}
+	require.InDelta(t, 0.8, float64(a.Cosine), 1e-12)
+	require.Equal(t, accuracy{Name: "y", MaxAbs: 3, Lowest: 0.5, Cosine: a.Cosine, runs: 3}, a)
+}
