@@ -72,6 +72,7 @@ const (
 	KindQMatMul
 	KindQAttention
 	KindQLayerNorm
+	KindQEmbedding
 	KindMatMulNBits
 	// kept as the model has it
 	KindActCopy
@@ -155,6 +156,7 @@ var table = [NumKinds]Def{
 	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom},
 	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0},
 	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0},
+	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0},
 	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
 
 	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},

@@ -78,6 +78,9 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindQLayerNorm: func(n *ir.Node) (operands, results []*ir.Value) {
 		return []*ir.Value{n.Inputs[ir.LayerNormX], n.Inputs[ir.LayerNormResidual]}, n.Outputs
 	},
+	ir.KindQEmbedding: func(n *ir.Node) (operands, results []*ir.Value) {
+		return n.Inputs[ir.EmbeddingTable:], n.Outputs
+	},
 	ir.KindEmbedding: func(n *ir.Node) (operands, results []*ir.Value) {
 		return n.Inputs[ir.EmbeddingTable:], n.Outputs
 	},

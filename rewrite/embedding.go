@@ -1,17 +1,20 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // embeddingRules join the gathers from embedding tables, their sum and its norm.
 func embeddingRules() []*Rule {
 	scale, bias := value(), value()
-	x := either(node[ir.Binary]().rest(), node[ir.Gather]().rest())
+	x := either(node[ir.Binary]().rest(), node[ir.Gather]().rest(), node[ir.Dequantize]().rest())
 	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), none()), func(o ir.LayerNorm) bool { return !o.Sum && o.Axes == 1 })
 	return []*Rule{{Name: "embedding", pattern: norm, build: func(m *match) *ir.Value {
 		e := embedding{m: m}
-		if !e.term(m.get(x)) || len(e.gathers) == 0 {
+		if !e.term(m.get(x), nil) || len(e.gathered) == 0 {
 			return nil
 		}
 		o := opOf[ir.LayerNorm](m, norm)
@@ -19,28 +22,35 @@ func embeddingRules() []*Rule {
 			return nil
 		}
 		in := []*ir.Value{m.get(scale), m.get(bias)}
-		for _, g := range e.gathers {
-			in = append(in, g.Inputs...)
+		tables := append(e.gathered, e.fixed...)
+		if !slices.ContainsFunc(tables, func(t tableRows) bool { return t.scale != nil }) {
+			for _, t := range tables {
+				in = append(in, t.table, t.index)
+			}
+			return m.emit(ir.Embedding{Eps: o.Eps, RMS: o.RMS}, in...)
 		}
-		for _, t := range e.fixed {
-			in = append(in, t, nil)
+		for _, t := range tables {
+			in = append(in, t.table, t.index, t.scale, t.zero)
 		}
-		return m.emit(ir.Embedding{Eps: o.Eps, RMS: o.RMS}, in...)
+		return m.emit(ir.QEmbedding{Eps: o.Eps, RMS: o.RMS}, in...)
 	}}}
 }
 
+// tableRows are rows of a table: by index, or by position, or one for all. A table of codes has a scale.
+type tableRows struct{ table, index, scale, zero *ir.Value }
+
 // embedding collects the terms of a sum of table rows.
 type embedding struct {
-	m       *match
-	nodes   []*ir.Node  // all that the sum is made of
-	gathers []*ir.Node  // rows by index
-	fixed   []*ir.Value // tables read by position, or of one row
+	m        *match
+	nodes    []*ir.Node  // all that the sum is made of
+	gathered []tableRows // rows by index
+	fixed    []tableRows // the others
 }
 
-// term takes v apart; false where it is no sum of table rows.
-func (e *embedding) term(v *ir.Value) bool {
+// term takes v apart; false where it is no sum of table rows. The rows are codes where q dequantises them.
+func (e *embedding) term(v *ir.Value, q *ir.Node) bool {
 	if v.Const != nil {
-		return e.table(v)
+		return e.table(v, q)
 	}
 	n := v.Def
 	if n == nil {
@@ -49,21 +59,34 @@ func (e *embedding) term(v *ir.Value) bool {
 	switch op := n.Op.(type) {
 	case ir.Binary:
 		e.nodes = append(e.nodes, n)
-		return op.Fn == ir.Add && e.term(n.Inputs[0]) && e.term(n.Inputs[1])
+		return q == nil && op.Fn == ir.Add && e.term(n.Inputs[0], nil) && e.term(n.Inputs[1], nil)
+	case ir.Dequantize:
+		e.nodes = append(e.nodes, n)
+		return q == nil && op.To == tensor.F32 && byteCodes(n.Inputs[0].Type.DType) && op.Block == 0 &&
+			(len(n.Inputs[1].Type.Shape) == 0 || op.Axis == len(v.Type.Shape)-1) && e.term(n.Inputs[0], n)
 	case ir.Gather:
 		if op.Axis != 0 || n.Inputs[0].Const == nil || len(n.Inputs[0].Type.Shape) != 2 {
 			return false
 		}
-		e.nodes, e.gathers = append(e.nodes, n), append(e.gathers, n)
+		e.nodes = append(e.nodes, n)
+		e.gathered = append(e.gathered, e.rows(n.Inputs[0], n.Inputs[1], q))
 		return true
 	case ir.Reshape, ir.Slice:
-		return e.table(v)
+		return e.table(v, q)
 	}
 	return false
 }
 
+// rows are those of a table, dequantised by q, if any.
+func (e *embedding) rows(table, index *ir.Value, q *ir.Node) tableRows {
+	if q == nil {
+		return tableRows{table: table, index: index}
+	}
+	return tableRows{table, index, q.Inputs[1], ir.Operand(q.Inputs, 2)}
+}
+
 // table takes rows that stand for the positions, [1,S,H] or [S,H] out of a constant table, or for all, [H].
-func (e *embedding) table(v *ir.Value) bool {
+func (e *embedding) table(v *ir.Value, q *ir.Node) bool {
 	s := v.Type.Shape
 	for len(s) > 2 && s[0].Is(1) {
 		s = s[1:]
@@ -87,16 +110,16 @@ func (e *embedding) table(v *ir.Value) bool {
 			return false
 		}
 		if v.Type.Shape[0].Is(1) {
-			e.fixed = append(e.fixed, v) // one row for all
+			e.fixed = append(e.fixed, e.rows(v, nil, q)) // one row for all
 			return true
 		}
 		v = n.Inputs[0]
 		if !o.Starts[0].Is(0) {
 			v = e.m.take(v, 0, o.Starts[0], v.Type.Shape[0].Sub(o.Starts[0]))
 		}
-		e.fixed = append(e.fixed, v)
+		e.fixed = append(e.fixed, e.rows(v, nil, q))
 		return true
 	}
-	e.fixed = append(e.fixed, e.m.reshape(v, s))
+	e.fixed = append(e.fixed, e.rows(e.m.reshape(v, s), nil, q))
 	return true
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -24,35 +25,84 @@ var embeddingRow = row{
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
-		if n.Inputs[ir.EmbeddingIndex].Type.DType == tensor.I32 {
-			return embeddingStep[int32](b, n), nil
+		op := n.Op.(ir.Embedding)
+		in, _ := b.operands(n)
+		var tables []embeddingTable
+		for i := ir.EmbeddingTable; i < len(in); i += 2 {
+			tables = append(tables, embeddingTable{rows: in[i], index: in[i+1]})
 		}
-		return embeddingStep[int64](b, n), nil
+		return bindEmbedding(b, n, tables, op.Eps, op.RMS), nil
 	},
 }
 
+// An embeddingTable is one of the tables whose rows are added.
+type embeddingTable struct {
+	rows, index operand   // no index: by position, or one row for all
+	scale, zero []float32 // of codes: one for all, or one for each column
+}
+
+// read writes row i to dst, or adds it.
+func (t *embeddingTable) read(m *machine, set *kernel.Set, dst, scratch []float32, i int, add bool) {
+	width := len(dst)
+	if t.rows.dtype == tensor.F32 {
+		if add {
+			set.Binary(kernel.Add, dst, dst, t.rows.f32(m)[i*width:][:width])
+		} else { // the large table: it lies where the file has it, at any address
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), 4*width), t.rows.bytes(m)[i*width*4:])
+		}
+		return
+	}
+	to := dst
+	if add {
+		to = scratch[:width]
+	}
+	codes := t.rows.bytes(m)[i*width:][:width]
+	if len(t.scale) == 1 {
+		dequantizeCodes(set, t.rows.dtype, to, codes, t.scale[0], int32(t.zero[0]))
+	} else {
+		dequantizeCodes(set, t.rows.dtype, to, codes, 1, 0)
+		set.Binary(kernel.Sub, to, to, t.zero)
+		set.Binary(kernel.Mul, to, to, t.scale)
+	}
+	if add {
+		set.Binary(kernel.Add, dst, dst, to)
+	}
+}
+
+func bindEmbedding(b *binder, n *ir.Node, tables []embeddingTable, eps float32, rms bool) step {
+	if tables[0].index.dtype == tensor.I32 {
+		return embeddingStep[int32](b, n, tables, eps, rms)
+	}
+	return embeddingStep[int64](b, n, tables, eps, rms)
+}
+
 // embeddingStep sums the rows of each token in the result and normalises them there.
-func embeddingStep[I int32 | int64](b *binder, n *ir.Node) step {
-	op := n.Op.(ir.Embedding)
+func embeddingStep[I int32 | int64](b *binder, n *ir.Node, tables []embeddingTable, eps float32, rms bool) step {
 	in, out := b.operands(n)
 	y, scale, bias := out[0], in[ir.EmbeddingScale], in[ir.EmbeddingBias]
-	width, tokens := y.shape[len(y.shape)-1], in[ir.EmbeddingIndex].len()
-	positions := in[ir.EmbeddingIndex].shape[len(y.shape)-2]
+	width, tokens := y.shape[len(y.shape)-1], tables[0].index.len()
+	positions := y.shape[len(y.shape)-2]
 	ones, set := slices.Repeat([]float32{1}, width), b.d.set
+	var scratch operand
+	if len(b.scratch) > 0 {
+		scratch = b.scratchBytes(0)
+	}
 	parts, perPart := rowParts(tokens, width)
-	return step{parts: parts, run: func(m *machine, part, _ int) {
+	return step{parts: parts, run: func(m *machine, part, worker int) {
 		dst := y.f32(m)
+		var own []float32
+		if scratch.span > 0 {
+			o := scratch.part(worker*align(4*width), width, tensor.F32)
+			own = o.f32(m)
+		}
 		lo, hi := part*perPart, min((part+1)*perPart, tokens)
-		for i := ir.EmbeddingTable; i < len(in); i += 2 {
-			rows, indexed := in[i].shape[0], n.Inputs[i+1] != nil
-			var ids []I
-			if indexed {
-				ids = elements[I](m, &in[i+1])
-			}
+		for i := range tables {
+			table := &tables[i]
+			rows, ids := table.rows.shape[0], elements[I](m, &table.index)
 			for t := lo; t < hi; t++ {
 				row := 0
 				switch {
-				case indexed:
+				case ids != nil:
 					if row = int(ids[t]); row < 0 {
 						row += rows
 					}
@@ -63,19 +113,14 @@ func embeddingStep[I int32 | int64](b *binder, n *ir.Node) step {
 				case rows != 1:
 					row = t % positions
 				}
-				sum := dst[t*width:][:width]
-				if i == ir.EmbeddingTable { // the large table: it lies where the file has it, at any address
-					copy(y.bytes(m)[t*width*4:][:width*4], in[i].bytes(m)[row*width*4:])
-					continue
-				}
-				set.Binary(kernel.Add, sum, sum, in[i].f32(m)[row*width:][:width])
+				table.read(m, set, dst[t*width:][:width], own, row, i > 0)
 			}
 		}
-		args := kernel.NormArgs{Dst: dst, DstRow: width, X: dst, XRow: width, Scale: ones, Bias: bias.f32(m), Epsilon: op.Eps}
+		args := kernel.NormArgs{Dst: dst, DstRow: width, X: dst, XRow: width, Scale: ones, Bias: bias.f32(m), Epsilon: eps}
 		if scale.span > 0 {
 			args.Scale = scale.f32(m)
 		}
-		if op.RMS {
+		if rms {
 			set.RMSNorm(&args, lo, hi, width)
 		} else {
 			set.LayerNorm(&args, lo, hi, width)

@@ -45,6 +45,8 @@ var quantCases = map[string]string{
 	"codes attention packed": `(%0 "x": u8[1,s,48]) { %1 = slice(%0) {starts=[0,0,0], sizes=[1,s,16], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,16], sizes=[1,s,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s,16], steps=[1,1,1]}
 		%4 = reshape(%1) {shape=[1,s,2,8]} %5 = reshape(%2) {shape=[1,s,2,8]} %6 = reshape(%3) {shape=[1,s,2,8]} const %7: f32[] = [0.01] const %8: f32[] = [0.5] const %9: i8[] = [2]
 		%10 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, %8, %9) return %10 as "y" }`,
+	"codes embedding": `(%0 "i": i64[2,s], %1 "i": i64[2,s], %2 "w": f32[7], %3 "b": f32[7]) { const %4: u8[400,7] = data const %5: f32[400,7] = data const %6: i8[63,7] = data const %7: f32[] = [0.01] const %8: u8[] = [90] const %9: f32[7] = data const %10: i8[7] = data
+		%11 = qembedding(%2, %3, %4, %0, %7, %8, %5, %1, _, _, %6, _, %9, %10) {eps=1e-05} return %11 as "y" }`,
 	"codes norm": `(%0 "x": f32[s,40], %1 "r": u8[s,40]) { const %2: f32[40] = data const %3: f32[40] = data const %4: f32[] = [0.1] const %5: u8[] = [2] const %6: f32[] = [0.04] const %7: i8[] = [3]
 		%8 = qlayernorm(%0, %2, %3, %1, %4, %5, %6, %7) {axes=1, eps=1e-05} return %8 as "y" }`,
 	"codes norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]

@@ -68,6 +68,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindQMatMul:         d.qMatMulRow(),
 		ir.KindQAttention:      d.qAttentionRow(),
 		ir.KindQLayerNorm:      d.qLayerNormRow(),
+		ir.KindQEmbedding:      d.qEmbeddingRow(),
 		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,

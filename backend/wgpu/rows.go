@@ -67,6 +67,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindQMatMul:         qMatMulRow,
 		ir.KindQAttention:      onHost,
 		ir.KindQLayerNorm:      onHost,
+		ir.KindQEmbedding:      onHost,
 		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,

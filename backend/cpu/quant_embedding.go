@@ -1,0 +1,55 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func (d *Device) qEmbeddingRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Claims: func(n *ir.Node) bool {
+				index := n.Inputs[ir.EmbeddingIndex].Type
+				for i := ir.EmbeddingTable; i < len(n.Inputs); i += 4 {
+					for _, k := range []int{i + 2, i + 3} {
+						if given(n, k) && n.Inputs[k].Const == nil {
+							return false
+						}
+					}
+					if given(n, i+1) && n.Inputs[i+1].Type.DType != index.DType {
+						return false
+					}
+				}
+				return true
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				s := n.Outputs[0].Type.Sizes()
+				return []int64{int64(d.Threads() * align(4*s[len(s)-1]))}
+			},
+		},
+		bind: func(b *binder, n *ir.Node) (step, error) {
+			op := n.Op.(ir.QEmbedding)
+			in, _ := b.operands(n)
+			var tables []embeddingTable
+			for i := ir.EmbeddingTable; i < len(in); i += 4 {
+				t := embeddingTable{rows: in[i]}
+				if given(n, i+1) {
+					t.index = in[i+1]
+				}
+				if given(n, i+2) {
+					t.scale = tensor.Of[float32](n.Inputs[i+2].Const.Aligned())
+					t.zero = make([]float32, len(t.scale))
+					if given(n, i+3) {
+						for c := range t.zero {
+							t.zero[c] = float32(n.Inputs[i+3].Const.Int64(c))
+						}
+					}
+				}
+				tables = append(tables, t)
+			}
+			return bindEmbedding(b, n, tables, op.Eps, op.RMS), nil
+		},
+	}
+}
