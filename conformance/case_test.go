@@ -30,8 +30,10 @@ type testCase struct {
 	files map[string][]byte // "input_0.pb", …
 }
 
-// loadCases reads the archive once, sorted by name.
-var loadCases = sync.OnceValues(func() ([]*testCase, error) {
+// loadCases reads them once, sorted by name.
+var loadCases = sync.OnceValues(func() ([]*testCase, error) { return readCases(archive) })
+
+func readCases(archive string) ([]*testCase, error) {
 	f, err := os.Open(archive)
 	if err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ var loadCases = sync.OnceValues(func() ([]*testCase, error) {
 	}
 	slices.SortFunc(cases, func(a, b *testCase) int { return strings.Compare(a.name, b.name) })
 	return cases, nil
-})
+}
 
 // values decodes the files "input_0.pb", "input_1.pb", … or those of the outputs.
 func (c *testCase) values(kind string, infos []*onnxpb.ValueInfoProto) ([]*tensor.Tensor, error) {

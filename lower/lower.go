@@ -177,6 +177,9 @@ func (b *builder) report() error {
 		if len(nodes) > len(shown) {
 			line += fmt.Sprintf(" and %d more", len(nodes)-len(shown))
 		}
+		if why, ok := leftOut[op]; ok {
+			line += ": " + why
+		}
 		lines = append(lines, line)
 	}
 	advice := "register a custom op for each, or run the model with --backend onnxruntime"

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -12,10 +13,21 @@ import (
 var mlRows = []row{
 	{"ArrayFeatureExtractor", 1, lowerArrayFeatureExtractor},
 	{"Binarizer", 1, lowerBinarizer},
+	{"CategoryMapper", 1, lowerCategoryMapper},
+	{"FeatureVectorizer", 1, lowerFeatureVectorizer},
+	{"Imputer", 1, lowerImputer},
+	{"LabelEncoder", 1, lowerClassEncoder},
 	{"LabelEncoder", 2, lowerLabelEncoder},
+	{"LinearClassifier", 1, lowerLinearClassifier},
 	{"LinearRegressor", 1, lowerLinearRegressor},
+	{"Normalizer", 1, lowerNormalizer},
+	{"OneHotEncoder", 1, lowerOneHotEncoder},
+	{"SVMClassifier", 1, lowerSVMClassifier},
+	{"SVMRegressor", 1, lowerSVMRegressor},
 	{"Scaler", 1, lowerScaler},
 	{"TreeEnsemble", 5, lowerTreeEnsemble},
+	{"TreeEnsembleClassifier", 1, lowerTreeEnsembleClassifier},
+	{"TreeEnsembleRegressor", 1, lowerTreeEnsembleRegressor},
 }
 
 func lowerBinarizer(c *Context) []*ir.Value {
@@ -48,20 +60,119 @@ func lowerScaler(c *Context) []*ir.Value {
 	return []*ir.Value{x}
 }
 
-func lowerLinearRegressor(c *Context) []*ir.Value {
-	x, targets := c.cast(c.In(0), tensor.F32), c.AttrInt("targets", 1)
-	w, _ := c.AttrFloats("coefficients")
-	if post := c.AttrString("post_transform", "NONE"); post != "NONE" {
-		c.Unsupportedf("post_transform %s", post)
+// lowerImputer replaces one value, NaN most often, by a number for each feature.
+func lowerImputer(c *Context) []*ir.Value {
+	x := c.In(0)
+	given, isInt := attr[[]int64](c, "imputed_value_int64s")
+	floats, isFloat := c.AttrFloats("imputed_value_floats")
+	imputed := tensor.FromSlice(floats)
+	if x.Type.DType.IsInt() {
+		imputed, isInt, isFloat = tensor.FromSlice(given), isFloat, isInt
 	}
-	if targets < 1 || len(w) == 0 || len(w)%targets != 0 || Rank(x) != 2 {
-		c.Failf("%d coefficients of %d targets for %v", len(w), targets, x.Type)
+	replaced, absent := float64(c.AttrFloat("replaced_value_float", 0)), c.AttrInt("replaced_value_int64", 0)
+	n := ir.N(imputed.Len())
+	if Rank(x) < 1 || isInt || !isFloat || ir.Same(n, ir.N(1)) == ir.No && ir.Same(n, x.Type.Shape[Rank(x)-1]) == ir.No {
+		c.Failf("%d imputed values for %v", imputed.Len(), x.Type)
 	}
-	in := []*ir.Value{x, c.Constant(tensor.FromSlice(w, targets, len(w)/targets))}
-	if b, ok := c.AttrFloats("intercepts"); ok {
-		in = append(in, c.Constant(tensor.FromSlice(b)))
+	var missing *ir.Value
+	switch {
+	case x.Type.DType.IsInt():
+		missing = c.binary(ir.Equal, x, c.Constant(intScalar(x.Type.DType, absent)))
+	case math.IsNaN(replaced):
+		missing = c.unary(ir.IsNaN, x)
+	default:
+		missing = c.binary(ir.Equal, x, c.like(x, replaced))
 	}
-	return []*ir.Value{c.Emit(ir.MatMul{TransB: true}, in...)}
+	return []*ir.Value{c.Emit(ir.Where{}, missing, c.cast(c.Constant(imputed), x.Type.DType), x)}
+}
+
+// lowerFeatureVectorizer joins rows; of each operand, as many features as inputdimensions says, zeros behind them.
+func lowerFeatureVectorizer(c *Context) []*ir.Value {
+	sizes, _ := c.AttrInts("inputdimensions")
+	if len(sizes) != c.NumInputs() {
+		c.Failf("inputdimensions %v for %d operands", sizes, c.NumInputs())
+	}
+	var parts []*ir.Value
+	for i, x := range c.All() {
+		if Rank(x) == 1 {
+			x = c.reshape(x, ir.Shape{ir.N(1), x.Type.Shape[0]})
+		}
+		if Rank(x) != 2 || sizes[i] < 0 || sizes[i] > maxWindow {
+			c.Failf("%d features of operand %d, which is %v", sizes[i], i, x.Type)
+		}
+		have, known := x.Type.Shape[1].Const()
+		if !known {
+			c.Failf("operand %d is %v, of an unknown number of features", i, x.Type)
+		}
+		x = c.slice(c.cast(x, tensor.F32), 1, ir.N(0), ir.N(min(have, sizes[i])))
+		if more := sizes[i] - have; more > 0 {
+			x = c.Emit(ir.Pad{Before: ir.Dims(0, 0), After: ir.Dims(0, more)}, x)
+		}
+		parts = append(parts, x)
+	}
+	return []*ir.Value{c.Emit(ir.Concat{Axis: 1}, parts...)}
+}
+
+func lowerNormalizer(c *Context) []*ir.Value {
+	norm, ok := map[string]func(sum, v float64) float64{
+		"MAX": math.Max,
+		"L1":  func(sum, v float64) float64 { return sum + math.Abs(v) },
+		"L2":  math.Hypot,
+	}[c.AttrString("norm", "MAX")]
+	if !ok {
+		c.Failf("norm %q is none of MAX, L1 and L2", c.AttrString("norm", ""))
+	}
+	c.samples(0)
+	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		y := resultOf(o, 0)
+		rows, err := featuresOf(in[0], 0)
+		for i, row := range rows {
+			size := 0.0
+			for _, v := range row {
+				size = norm(size, v)
+			}
+			if size == 0 {
+				size = 1
+			}
+			for k, v := range row {
+				y.SetFloat64(i*len(row)+k, v/size)
+			}
+		}
+		return []*tensor.Tensor{y}, err
+	}
+	return c.Kernel(run, ir.TensorOf(tensor.F32, c.In(0).Type.Shape...))
+}
+
+// lowerOneHotEncoder: a new last axis, with 1 where an element is that category.
+func lowerOneHotEncoder(c *Context) []*ir.Value {
+	x, zeros := c.In(0), c.AttrBool("zeros", true)
+	cats, _ := c.attrList("cats_")
+	if cats == nil || (cats.DType() == tensor.String) != (x.Type.DType == tensor.String) {
+		c.Failf("categories %v for %v", cats, x.Type)
+	}
+	places := map[string]int{}
+	for i := range cats.Len() {
+		places[elementText(cats, i)] = i
+	}
+	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		x, y := in[0], resultOf(o, 0)
+		if x.DType().IsFloat() { // categories are integers
+			whole, err := ir.Cast{To: tensor.I64}.Eval(in)
+			if err != nil {
+				return nil, err
+			}
+			x = whole[0]
+		}
+		for i := range x.Len() {
+			if k, ok := places[elementText(x, i)]; ok {
+				y.SetFloat64(i*cats.Len()+k, 1)
+			} else if !zeros {
+				return nil, fmt.Errorf("element %d is %s, which is no category", i, tensor.Quote(elementText(x, i)))
+			}
+		}
+		return []*tensor.Tensor{y}, nil
+	}
+	return c.Kernel(run, ir.TensorOf(tensor.F32, append(slices.Clone(x.Type.Shape), ir.N(cats.Len()))...))
 }
 
 // lowerLabelEncoder maps keys to values, and all else to a default.
@@ -97,6 +208,40 @@ func lowerLabelEncoder(c *Context) []*ir.Value {
 	if other.Len() != 1 || other.DType() != values.DType() {
 		c.Failf("default %v for values %v", other, values)
 	}
+	return c.translate(keys, values, other)
+}
+
+// lowerClassEncoder maps strings to their positions in a list, or positions to strings.
+func lowerClassEncoder(c *Context) []*ir.Value {
+	text, _ := c.AttrStrings("classes_strings")
+	at := tensor.New(tensor.I64, len(text))
+	for i := range text {
+		at.SetInt64(i, int64(i))
+	}
+	return c.categories(tensor.FromStrings(text), at)
+}
+
+// lowerCategoryMapper maps strings to integers, or integers to strings.
+func lowerCategoryMapper(c *Context) []*ir.Value {
+	text, _ := c.AttrStrings("cats_strings")
+	numbers, _ := attr[[]int64](c, "cats_int64s")
+	return c.categories(tensor.FromStrings(text), tensor.FromSlice(numbers))
+}
+
+// categories maps in the direction that the operand's type asks for.
+func (c *Context) categories(text, numbers *tensor.Tensor) []*ir.Value {
+	if text.Len() != numbers.Len() {
+		c.Failf("%d strings for %d integers", text.Len(), numbers.Len())
+	}
+	name, number := c.AttrString("default_string", "_Unused"), c.AttrInt("default_int64", -1)
+	if c.In(0).Type.DType == tensor.String {
+		return c.translate(text, numbers, tensor.FromSlice([]int64{int64(number)}))
+	}
+	return c.translate(numbers, text, tensor.FromStrings([]string{name}))
+}
+
+// translate maps the elements of operand 0 from keys to values, and all else to a default.
+func (c *Context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
 	table := map[string]int{}
 	for i := keys.Len() - 1; i >= 0; i-- { // the first of equal keys counts
 		table[elementText(keys, i)] = i
@@ -112,7 +257,7 @@ func lowerLabelEncoder(c *Context) []*ir.Value {
 		}
 		return []*tensor.Tensor{y}, nil
 	}
-	return c.Kernel(run, ir.TensorOf(values.DType(), x.Type.Shape...))
+	return c.Kernel(run, ir.TensorOf(values.DType(), c.In(0).Type.Shape...))
 }
 
 // attrList reads a list that the attribute's name gives the kind of.
@@ -151,177 +296,5 @@ func setElement(y *tensor.Tensor, i int, x *tensor.Tensor, k int) {
 		y.SetFloat64(i, x.Float64(k))
 	default:
 		y.SetInt64(i, x.Int64(k))
-	}
-}
-
-// A forest is what the attributes of TreeEnsemble say: nodes and leaves in tables that refer to each other.
-type forest struct {
-	splits, weights, members                          *tensor.Tensor
-	features, yes, no, yesLeaf, noLeaf, targets, root []int
-	modes, missing                                    []int
-	sets                                              []map[float64]bool // of nodes that ask for membership
-}
-
-// The comparisons of a node, as nodes_modes numbers them.
-const (
-	atMost = iota
-	below
-	atLeast
-	above
-	equalTo
-	unequal
-	member
-)
-
-func lowerTreeEnsemble(c *Context) []*ir.Value {
-	x, targets := c.In(0), c.AttrInt("n_targets", 1)
-	if post := c.AttrInt("post_transform", 0); post != 0 {
-		c.Unsupportedf("post_transform %d", post)
-	}
-	aggregate := c.AttrInt("aggregate_function", 1)
-	c.IgnoreAttr("nodes_hitrates")
-	table := func(name string) *tensor.Tensor {
-		t, ok := c.AttrTensor(name)
-		if !ok {
-			c.Failf("attribute %s is missing", name)
-		}
-		return t.Aligned()
-	}
-	list := func(name string) []int { v, _ := c.AttrInts(name); return v }
-	f := &forest{splits: table("nodes_splits"), weights: table("leaf_weights"), features: list("nodes_featureids"), yes: list("nodes_truenodeids"),
-		no: list("nodes_falsenodeids"), yesLeaf: list("nodes_trueleafs"), noLeaf: list("nodes_falseleafs"), targets: list("leaf_targetids"),
-		root: list("tree_roots"), missing: list("nodes_missing_value_tracks_true")}
-	for _, v := range table("nodes_modes").Int64s() {
-		f.modes = append(f.modes, int(v))
-	}
-	if t, ok := c.AttrTensor("membership_values"); ok {
-		f.members = t.Aligned()
-	}
-	if Rank(x) != 2 || targets < 1 || targets > maxWindow || aggregate < 0 || aggregate > 3 {
-		c.Failf("%v, %d targets, aggregate_function %d", x.Type, targets, aggregate)
-	}
-	if err := f.check(targets); err != nil {
-		c.Failf("%w", err)
-	}
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		y, features := resultOf(o, 0), in[0].Shape()[1]
-		for row := range in[0].Shape()[0] {
-			sums, counts := make([]float64, targets), make([]int, targets)
-			for _, root := range f.root {
-				leaf, err := f.leaf(root, features, func(k int) float64 { return in[0].Float64(row*features + k) })
-				if err != nil {
-					return nil, err
-				}
-				t, w := f.targets[leaf], f.weights.Float64(leaf)
-				switch first := counts[t] == 0; {
-				case first, aggregate == 2 && w < sums[t], aggregate == 3 && w > sums[t]:
-					sums[t] = w
-				case aggregate < 2:
-					sums[t] += w
-				}
-				counts[t]++
-			}
-			for t, s := range sums {
-				if aggregate == 0 {
-					s /= float64(max(len(f.root), 1))
-				}
-				y.SetFloat64(row*targets+t, s)
-			}
-		}
-		return []*tensor.Tensor{y}, nil
-	}
-	return c.Kernel(run, ir.TensorOf(x.Type.DType, x.Type.Shape[0], ir.N(targets)))
-}
-
-// check looks at every reference once, so that walking a tree cannot leave the tables or go round for ever.
-func (f *forest) check(targets int) error {
-	n, leaves := len(f.features), f.weights.Len()
-	for name, k := range map[string]int{"nodes_splits": f.splits.Len(), "nodes_modes": len(f.modes), "nodes_truenodeids": len(f.yes), "nodes_falsenodeids": len(f.no),
-		"nodes_trueleafs": len(f.yesLeaf), "nodes_falseleafs": len(f.noLeaf)} {
-		if k != n {
-			return fmt.Errorf("%s has %d entries for %d nodes", name, k, n)
-		}
-	}
-	if len(f.targets) != leaves || len(f.missing) > 0 && len(f.missing) != n {
-		return fmt.Errorf("%d targets for %d leaves, %d entries of nodes_missing_value_tracks_true for %d nodes", len(f.targets), leaves, len(f.missing), n)
-	}
-	for i, t := range f.targets {
-		if t < 0 || t >= targets {
-			return fmt.Errorf("leaf %d is of target %d of %d", i, t, targets)
-		}
-	}
-	seen := make([]bool, n)
-	var visit []int
-	for _, r := range f.root {
-		if r < 0 || r >= n {
-			return fmt.Errorf("a tree begins at node %d of %d", r, n)
-		}
-		visit = append(visit, r)
-	}
-	for len(visit) > 0 {
-		i := visit[len(visit)-1]
-		visit = visit[:len(visit)-1]
-		if seen[i] {
-			return fmt.Errorf("node %d has two ways to it", i)
-		}
-		seen[i] = true
-		if f.features[i] < 0 || f.modes[i] < atMost || f.modes[i] > member {
-			return fmt.Errorf("node %d compares feature %d by mode %d", i, f.features[i], f.modes[i])
-		}
-		for _, next := range [2][2]int{{f.yes[i], f.yesLeaf[i]}, {f.no[i], f.noLeaf[i]}} {
-			switch {
-			case next[1] != 0 && (next[0] < 0 || next[0] >= leaves):
-				return fmt.Errorf("node %d leads to leaf %d of %d", i, next[0], leaves)
-			case next[1] == 0 && (next[0] < 0 || next[0] >= n):
-				return fmt.Errorf("node %d leads to node %d of %d", i, next[0], n)
-			case next[1] == 0:
-				visit = append(visit, next[0])
-			}
-		}
-	}
-	return f.readSets(n)
-}
-
-// readSets reads the members of the nodes that ask for membership, in the order of the nodes, each list ended by a NaN.
-func (f *forest) readSets(n int) error {
-	f.sets = make([]map[float64]bool, n)
-	at := 0
-	for i, m := range f.modes {
-		if m != member {
-			continue
-		}
-		f.sets[i] = map[float64]bool{}
-		for ; ; at++ {
-			if f.members == nil || at >= f.members.Len() {
-				return fmt.Errorf("membership_values ends before the set of node %d does", i)
-			}
-			v := f.members.Float64(at)
-			if math.IsNaN(v) {
-				at++
-				break
-			}
-			f.sets[i][v] = true
-		}
-	}
-	return nil
-}
-
-// leaf walks a tree.
-func (f *forest) leaf(i, features int, x func(int) float64) (int, error) {
-	for {
-		if f.features[i] >= features {
-			return 0, fmt.Errorf("node %d asks for feature %d of %d", i, f.features[i], features)
-		}
-		v, split := x(f.features[i]), f.splits.Float64(i)
-		yes := [...]bool{v <= split, v < split, v >= split, v > split, v == split, v != split, f.sets[i][v]}[f.modes[i]]
-		yes = yes || len(f.missing) > 0 && f.missing[i] != 0 && math.IsNaN(v)
-		next, isLeaf := f.no[i], f.noLeaf[i]
-		if yes {
-			next, isLeaf = f.yes[i], f.yesLeaf[i]
-		}
-		if isLeaf != 0 {
-			return next, nil
-		}
-		i = next
 	}
 }

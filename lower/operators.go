@@ -12,6 +12,16 @@ type Operator struct {
 	Since  int    `json:"since"`
 }
 
+// leftOut says of operators that are left out for good why, and what to do.
+var leftOut = map[string]string{
+	"ImageDecoder":              "images are decoded before the model runs",
+	"ai.onnx.ml.CastMap":        noMaps,
+	"ai.onnx.ml.DictVectorizer": noMaps,
+	"ai.onnx.ml.ZipMap":         noMaps + "; skl2onnx leaves it out with options={'zipmap': False}",
+}
+
+const noMaps = "values are tensors, sequences and optionals of tensors, not maps"
+
 // Operators lists what Model understands, sorted. A row stands up to the next version of the same operator.
 func Operators() []Operator {
 	var out []Operator

@@ -77,6 +77,13 @@ func attribute(name string, v any) *onnxpb.AttributeProto {
 		a.Type, a.F = onnxpb.AttributeProto_FLOAT, float32(v)
 	case string:
 		a.Type, a.S = onnxpb.AttributeProto_STRING, []byte(v)
+	case []string:
+		a.Type = onnxpb.AttributeProto_STRINGS
+		for _, s := range v {
+			a.Strings = append(a.Strings, []byte(s))
+		}
+	case []float32:
+		a.Type, a.Floats = onnxpb.AttributeProto_FLOATS, v
 	case []int64:
 		a.Type, a.Ints = onnxpb.AttributeProto_INTS, v
 	case *tensor.Tensor:

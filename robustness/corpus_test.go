@@ -57,6 +57,7 @@ var categories = map[string]func() []hostile{
 	"resources":     resources,
 	"declarations":  declarations,
 	"weight-data":   weightData,
+	"trees":         trees,
 }
 
 // together is how many cases of a category share a child, where they are many and small. Elsewhere each has its own.

@@ -79,6 +79,51 @@ func schemas() (out []hostile) {
 	return out
 }
 
+// trees: tables that refer to each other.
+func trees() (out []hostile) {
+	regressor := func(name, want string, change func(a map[string]any)) {
+		a := map[string]any{"n_targets": 1, "nodes_treeids": []int64{0, 0, 0}, "nodes_nodeids": []int64{0, 1, 2}, "nodes_featureids": []int64{0, 0, 0}, "nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"},
+			"nodes_values": []float32{0.5, 0, 0}, "nodes_truenodeids": []int64{1, 0, 0}, "nodes_falsenodeids": []int64{2, 0, 0},
+			"target_treeids": []int64{0, 0}, "target_nodeids": []int64{1, 2}, "target_ids": []int64{0, 0}, "target_weights": []float32{3, 4}}
+		change(a)
+		n := node("TreeEnsembleRegressor", names("x"), names("y"))
+		n.Domain = "ai.onnx.ml"
+		for key, v := range a {
+			n.Attribute = append(n.Attribute, attribute(key, v))
+		}
+		m := one(f32, f32, []any{2, 3}, n)
+		m.OpsetImport = append(m.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: "ai.onnx.ml", Version: 3})
+		out = append(out, of(name, want, m))
+	}
+	set := func(key string, v any) func(map[string]any) { return func(a map[string]any) { a[key] = v } }
+	regressor("in order", "gives f32[2,1]=3,3", func(map[string]any) {})
+	regressor("circle", "refused ways", set("nodes_truenodeids", []int64{0, 0, 0}))
+	regressor("longer circle", "refused ways", func(a map[string]any) {
+		a["nodes_modes"], a["nodes_truenodeids"], a["nodes_falsenodeids"] = []string{"BRANCH_LEQ", "BRANCH_LEQ", "LEAF"}, []int64{1, 0, 0}, []int64{2, 2, 0}
+	})
+	regressor("child that is not there", "refused leads", set("nodes_falsenodeids", []int64{7, 0, 0}))
+	regressor("negative child", "refused leads", set("nodes_falsenodeids", []int64{-1, 0, 0}))
+	regressor("node twice", "refused two nodes", set("nodes_nodeids", []int64{0, 1, 1}))
+	regressor("feature beyond", "refused features", set("nodes_featureids", []int64{3, 0, 0}))
+	regressor("feature of 2^62", "refused features", set("nodes_featureids", []int64{1 << 62, 0, 0}))
+	regressor("negative feature", "refused feature", set("nodes_featureids", []int64{-1, 0, 0}))
+	regressor("target beyond", "refused target", set("target_ids", []int64{0, 1}))
+	regressor("negative target", "refused target", set("target_ids", []int64{0, -1}))
+	regressor("2^40 targets", "refused targets", set("n_targets", 1<<40))
+	regressor("weight of a branch", "refused no leaf", set("target_nodeids", []int64{0, 2}))
+	regressor("unknown mode", "refused mode", set("nodes_modes", []string{"BRANCH_FOO", "LEAF", "LEAF"}))
+	regressor("too few modes", "refused modes", set("nodes_modes", []string{"LEAF"}))
+	regressor("too few weights", "refused weights", set("target_weights", []float32{1}))
+	regressor("no nodes", "refused ", func(a map[string]any) {
+		for key := range a {
+			if key != "n_targets" {
+				delete(a, key)
+			}
+		}
+	})
+	return out
+}
+
 // declarations: types and shapes that the file states and the graph contradicts.
 func declarations() (out []hostile) {
 	x, y := infos{value("x", f32, 2, 3)}, infos{unranked("y", f32)}

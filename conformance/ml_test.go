@@ -1,0 +1,18 @@
+package conformance
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMachineLearning: models of ai.onnx.ml's operators with random parameters give what onnxruntime 1.31.1 gave for them,
+// as testdata/ml.py recorded it.
+func TestMachineLearning(t *testing.T) {
+	cases, err := readCases("testdata/ml-onnxruntime-1.31.1.tar.zst")
+	require.NoError(t, err)
+	require.Greater(t, len(cases), 200)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { require.NoError(t, c.run("cpu")) })
+	}
+}
