@@ -99,6 +99,7 @@ func trees() (out []hostile) {
 	regressor("in order", "gives f32[2,1]=3,3", func(map[string]any) {})
 	regressor("circle", "refused ways", set("nodes_truenodeids", []int64{0, 0, 0}))
 	regressor("longer circle", "refused ways", func(a map[string]any) {
+		a["target_nodeids"] = []int64{2, 2}
 		a["nodes_modes"], a["nodes_truenodeids"], a["nodes_falsenodeids"] = []string{"BRANCH_LEQ", "BRANCH_LEQ", "LEAF"}, []int64{1, 0, 0}, []int64{2, 2, 0}
 	})
 	regressor("child that is not there", "refused leads", set("nodes_falsenodeids", []int64{7, 0, 0}))
