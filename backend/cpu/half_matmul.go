@@ -9,27 +9,35 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A 16-bit weight is packed like a float32 one and stays 16-bit. Each product widens it to scratch memory first: that
-// costs as much as the product itself takes for two rows or so, and the scratch is shared by all products.
+// A 16-bit weight is packed like a float32 one and stays 16-bit, unless a smaller format is asked for. Each product widens it to
+// scratch memory first: that costs as much as the product itself takes for two rows or so, and the scratch is shared by all
+// products.
 
 // halfLayout names the layout of a 16-bit weight packed as the float32 layout inner.
 func halfLayout(d tensor.DType, inner string) string { return d.String() + " as " + inner }
 
+// staysHalf reports whether a packed weight is 16-bit floats that each product widens.
+func staysHalf(p *ir.Packed) bool { return strings.Contains(p.Layout, " as ") }
+
 // packWeight lays out one matrix of floats.
 func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
-	if !isHalf(w.DType()) {
-		s := w.Shape()
-		k := s[len(s)-2]
-		if transposed {
-			k = s[len(s)-1]
-		}
-		return d.pack(slab, d.formatFor(k), w, transposed)
+	s := w.Shape()
+	k := s[len(s)-2]
+	if transposed {
+		k = s[len(s)-1]
+	}
+	f, wide := d.formatFor(k), w
+	if isHalf(w.DType()) {
+		wide = widenConst(d.set, w)
+	}
+	if f != formatF32 || !isHalf(w.DType()) {
+		return d.pack(slab, f, wide, transposed)
 	}
 	var own tensor.Slab
 	defer own.Close()
-	p := d.pack(&own, formatF32, widenConst(d.set, w), transposed)
-	data, wide := slab.Tensor(w.DType(), p.Data.Shape()...), tensor.Of[float32](p.Data)
-	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), wide)
+	p := d.pack(&own, f, wide, transposed)
+	data := slab.Tensor(w.DType(), p.Data.Shape()...)
+	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](p.Data))
 	return &ir.Packed{Layout: halfLayout(w.DType(), p.Layout), Data: data}
 }
 
@@ -39,13 +47,18 @@ func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner string, k, n in
 	if w.Packed.Data == nil || w.Packed.Data.DType() != t {
 		return false, fmt.Errorf("the packed weight %q does not hold %s", w.Name, t)
 	}
-	if w.Packed.Layout == halfLayout(t, inner) {
+	f := d.formatFor(k)
+	if f == formatF32 && w.Packed.Layout == halfLayout(t, inner) {
 		return false, nil
 	}
 	wide := &ir.Packed{Layout: strings.TrimPrefix(w.Packed.Layout, halfLayout(t, "")), Data: widenConst(d.set, w.Packed.Data)}
 	plain, err := unpack(wide, k, n)
 	if err != nil {
 		return false, fmt.Errorf("weight %q: %w", w.Name, err)
+	}
+	if f != formatF32 {
+		w.Packed = d.pack(slab, f, plain, false)
+		return true, nil
 	}
 	narrow := tensor.New(t, k, n)
 	fromFloats(d.set, t, tensor.Of[uint16](narrow), tensor.Of[float32](plain))
@@ -59,7 +72,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 	r := plain
 	packed := func(n *ir.Node) bool {
 		w := n.Inputs[ir.MatMulB]
-		return w.Packed != nil && isHalf(w.Type.DType)
+		return w.Packed != nil && isHalf(w.Type.DType) && staysHalf(w.Packed)
 	}
 	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !packed(n) && plain.Strided(n, i, strides) }
 	r.Scratch = func(n *ir.Node) []int64 {

@@ -82,6 +82,7 @@ func onlyGathered(v *ir.Value) bool {
 		switch {
 		case u.Node.Op.Kind() == ir.KindGather && u.Index == 0:
 		case u.Node.Op.Kind() == ir.KindEmbedding && u.Index == ir.EmbeddingTable:
+		case u.Node.Op.Kind() == ir.KindQEmbedding && (u.Index == ir.EmbeddingTable || byteCode(v.Type.DType)):
 		default:
 			return false
 		}

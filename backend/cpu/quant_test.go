@@ -10,6 +10,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 func init() { maps.Copy(rowCases, quantCases) }
@@ -104,6 +105,37 @@ func TestHalf(t *testing.T) {
 					require.InDelta(t, w, got[0].Float64(k), last*max(1e-3, w, -w), "%s, s=%d, element %d", name, s, k)
 				}
 			}
+		}
+	}
+}
+
+// TestHalfWeightsInBF16 packs a 16-bit weight as bfloat16 where that precision is asked for, and adopts one from a file that
+// keeps it as it is.
+func TestHalfWeightsInBF16(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1, Precision: tensor.BF16})
+	require.NoError(t, err)
+	defer d.Close()
+	plain, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer plain.Close()
+	for _, first := range []*cpu.Device{d, plain} {
+		g, err := ir.Parse(`graph "case" ` + halfCases["weight"])
+		require.NoError(t, err)
+		b := ir.Binding{"s": 9}
+		inputs := randomInputs(t, g, b)
+		want, err := ir.Interpret(g, inputs)
+		require.NoError(t, err)
+		_, err = first.Prepare(g)
+		require.NoError(t, err)
+		if first == plain {
+			_, err = d.Prepare(g)
+			require.NoError(t, err)
+		}
+		require.Regexp(t, "^bf16/", g.Nodes[0].Inputs[ir.MatMulB].Packed.Layout)
+		got := run(t, d, g, b, inputs)
+		for k := range want[0].Len() {
+			w := want[0].Float64(k)
+			require.InDelta(t, w, got[0].Float64(k), 0.03+0.02*max(w, -w), "element %d", k)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	if transposed {
 		k, n = n, k
 	}
-	if isHalf(w.Type.DType) {
+	if isHalf(w.Type.DType) && staysHalf(w.Packed) {
 		layout, _ := formats[formatF32].layout(d.set, k, n)
 		return d.adoptHalf(slab, w, layout, k, n)
 	}
