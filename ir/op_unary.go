@@ -191,6 +191,23 @@ func sign(x float64) float64 {
 	return x
 }
 
+// Real gives the function on real numbers, nil for one that is of integers alone or gives bool.
+func (o Unary) Real() func(x float64) float64 {
+	row := unaryTable[o.Fn]
+	if row.real == nil || row.test {
+		return nil
+	}
+	return func(x float64) float64 { return row.real(x, o) }
+}
+
+// Whole gives the function on signed integers, nil where it has none.
+func (o Unary) Whole() func(x int64) int64 {
+	if row := unaryTable[o.Fn]; !row.test {
+		return row.whole
+	}
+	return nil
+}
+
 // String is the function's name in the IR.
 func (f UnaryFn) String() string {
 	if f == NoUnary || f >= NumUnary {

@@ -9,21 +9,48 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unaryKernels says which kernel computes a function of float32; functions without one run by Eval.
+// unaryKernels says which kernel computes a function of float32; for others there are Go loops.
 var unaryKernels = map[ir.UnaryFn]kernel.UnaryOp{
 	ir.Exp: kernel.Exp, ir.Erf: kernel.Erf, ir.Gelu: kernel.Gelu, ir.GeluTanh: kernel.GeluTanh, ir.Tanh: kernel.Tanh,
 	ir.Sigmoid: kernel.Sigmoid, ir.Relu: kernel.Relu, ir.Neg: kernel.Neg, ir.Abs: kernel.Abs, ir.Sqrt: kernel.Sqrt,
 	ir.Reciprocal: kernel.Reciprocal,
 }
 
+// A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a region.
+type loop struct {
+	step  func(y, x *operand) step
+	block blockFunc
+}
+
+func loopOf[X, Y tensor.Element](f func(X) Y) *loop {
+	return &loop{func(y, x *operand) step { return mapStep(y, x, f) }, block1(f)}
+}
+
+// unaryLoop gives the Go loop of a function, nil where there is none. Silu has none: a sigmoid and a product, which have
+// kernels, are faster.
+func unaryLoop(o ir.Unary, d tensor.DType) *loop {
+	switch real, whole := o.Real(), o.Whole(); {
+	case d == tensor.Bool && o.Fn == ir.Not:
+		return loopOf(func(v bool) bool { return !v })
+	case d == tensor.F32 && o.Fn == ir.IsNaN:
+		return loopOf(func(v float32) bool { return v != v })
+	case d == tensor.F32 && real != nil && o.Fn != ir.Silu:
+		return loopOf(func(v float32) float32 { return float32(real(float64(v))) })
+	case d == tensor.I64 && whole != nil:
+		return loopOf(whole)
+	case d == tensor.I32 && whole != nil:
+		return loopOf(func(v int32) int32 { return int32(whole(int64(v))) })
+	}
+	return nil
+}
+
 var unaryRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			fn := n.Op.(ir.Unary).Fn
-			_, ok := unaryKernels[fn]
-			d := n.Inputs[0].Type.DType
-			return ok && d == tensor.F32 || fn == ir.Not && d == tensor.Bool || fn == ir.IsNaN && d == tensor.F32
+			o, d := n.Op.(ir.Unary), n.Inputs[0].Type.DType
+			_, ok := unaryKernels[o.Fn]
+			return ok && d == tensor.F32 || unaryLoop(o, d) != nil
 		},
 		Strided: allStrides,
 		InPlace: sameWidth,
@@ -31,14 +58,12 @@ var unaryRow = row{
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
-		fn := n.Op.(ir.Unary).Fn
-		switch fn {
-		case ir.Not:
-			return mapStep(&y, &x, func(v bool) bool { return !v }), nil
-		case ir.IsNaN:
-			return mapStep(&y, &x, func(v float32) bool { return v != v }), nil
+		o := n.Op.(ir.Unary)
+		op, ok := unaryKernels[o.Fn]
+		if !ok || x.dtype != tensor.F32 {
+			return unaryLoop(o, x.dtype).step(&y, &x), nil
 		}
-		set, op, loops := b.d.set, unaryKernels[fn], newNest(y.shape, &y, &x)
+		set, loops := b.d.set, newNest(y.shape, &y, &x)
 		return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 			dst, src := y.f32(m), x.f32(m)
 			loops.blocks(part, func(rows int, at [maxOperands]int) {
@@ -132,6 +157,8 @@ func numberZips[T number]() map[ir.BinaryFn]zipBinder {
 		ir.Add:            zip(func(p, q T) T { return p + q }),
 		ir.Sub:            zip(func(p, q T) T { return p - q }),
 		ir.Mul:            zip(func(p, q T) T { return p * q }),
+		ir.MinFn:          zip(func(p, q T) T { return min(p, q) }),
+		ir.MaxFn:          zip(func(p, q T) T { return max(p, q) }),
 		ir.Equal:          zip(func(p, q T) bool { return p == q }),
 		ir.Less:           zip(func(p, q T) bool { return p < q }),
 		ir.LessOrEqual:    zip(func(p, q T) bool { return p <= q }),
@@ -265,20 +292,35 @@ func whereStep[T tensor.Element](y, cond, a, b *operand) step {
 }
 
 // casts are the conversions that have a Go loop; all others run by Eval.
-var casts = map[[2]tensor.DType]func(y, x *operand) step{
-	{tensor.I64, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v int64) float32 { return float32(v) }) },
-	{tensor.I32, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v int32) float32 { return float32(v) }) },
-	{tensor.I64, tensor.I32}:  func(y, x *operand) step { return mapStep(y, x, func(v int64) int32 { return int32(v) }) },
-	{tensor.I32, tensor.I64}:  func(y, x *operand) step { return mapStep(y, x, func(v int32) int64 { return int64(v) }) },
-	{tensor.I64, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v int64) bool { return v != 0 }) },
-	{tensor.I32, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v int32) bool { return v != 0 }) },
-	{tensor.F32, tensor.Bool}: func(y, x *operand) step { return mapStep(y, x, func(v float32) bool { return v != 0 }) },
-	{tensor.Bool, tensor.F32}: func(y, x *operand) step { return mapStep(y, x, fromBool[float32]) },
-	{tensor.Bool, tensor.I32}: func(y, x *operand) step { return mapStep(y, x, fromBool[int32]) },
-	{tensor.Bool, tensor.I64}: func(y, x *operand) step { return mapStep(y, x, fromBool[int64]) },
-	{tensor.F64, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v float64) float32 { return float32(v) }) },
-	{tensor.F32, tensor.F32}:  func(y, x *operand) step { return mapStep(y, x, func(v float32) float32 { return v }) }, // between 16-bit floats
-	{tensor.F32, tensor.F64}:  func(y, x *operand) step { return mapStep(y, x, func(v float32) float64 { return float64(v) }) },
+var casts = map[[2]tensor.DType]*loop{
+	{tensor.I64, tensor.F32}:  loopOf(func(v int64) float32 { return float32(v) }),
+	{tensor.I32, tensor.F32}:  loopOf(func(v int32) float32 { return float32(v) }),
+	{tensor.I64, tensor.I32}:  loopOf(func(v int64) int32 { return int32(v) }),
+	{tensor.I32, tensor.I64}:  loopOf(func(v int32) int64 { return int64(v) }),
+	{tensor.I64, tensor.Bool}: loopOf(func(v int64) bool { return v != 0 }),
+	{tensor.I32, tensor.Bool}: loopOf(func(v int32) bool { return v != 0 }),
+	{tensor.F32, tensor.Bool}: loopOf(func(v float32) bool { return v != 0 }),
+	{tensor.F32, tensor.I64}:  loopOf(func(v float32) int64 { return saturated(v, math.MinInt64, math.MaxInt64) }),
+	{tensor.F32, tensor.I32}:  loopOf(func(v float32) int32 { return int32(saturated(v, math.MinInt32, math.MaxInt32)) }),
+	{tensor.Bool, tensor.F32}: loopOf(fromBool[float32]),
+	{tensor.Bool, tensor.I32}: loopOf(fromBool[int32]),
+	{tensor.Bool, tensor.I64}: loopOf(fromBool[int64]),
+	{tensor.F64, tensor.F32}:  loopOf(func(v float64) float32 { return float32(v) }),
+	{tensor.F32, tensor.F32}:  loopOf(func(v float32) float32 { return v }), // between 16-bit floats
+	{tensor.F32, tensor.F64}:  loopOf(func(v float32) float64 { return float64(v) }),
+}
+
+// saturated is v rounded towards 0; NaN becomes 0, as ir.Cast has it.
+func saturated(v float32, lo, hi int64) int64 {
+	switch f := float64(v); {
+	case f != f:
+		return 0
+	case f <= float64(lo):
+		return lo
+	case f >= float64(hi):
+		return hi
+	}
+	return int64(v)
 }
 
 func fromBool[T number](v bool) T {
@@ -298,6 +340,6 @@ var castRow = row{
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
-		return casts[[2]tensor.DType{in[0].dtype, out[0].dtype}](&out[0], &in[0]), nil
+		return casts[[2]tensor.DType{in[0].dtype, out[0].dtype}].step(&out[0], &in[0]), nil
 	},
 }

@@ -83,13 +83,11 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 	switch op := x.Op.(type) {
 	case ir.Unary:
 		k, ok := unaryKernels[op.Fn]
-		switch {
-		case ok && in[0] == tensor.F32:
+		if ok && in[0] == tensor.F32 {
 			return func(dst, a, _, _ register, n int) { set.Unary(k, lanes[float32](dst, n), lanes[float32](a, n)) }
-		case op.Fn == ir.Not && in[0] == tensor.Bool:
-			return block1(func(v bool) bool { return !v })
-		case op.Fn == ir.IsNaN && in[0] == tensor.F32:
-			return block1(func(v float32) bool { return v != v })
+		}
+		if l := unaryLoop(op, in[0]); l != nil {
+			return l.block
 		}
 	case ir.Binary:
 		if k, ok := binaryKernels[op.Fn]; ok && in[0] == tensor.F32 && in[1] == tensor.F32 {
@@ -110,7 +108,9 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 			return blockWhere[uint64]
 		}
 	case ir.Cast:
-		return blockCasts[[2]tensor.DType{in[0], op.To}]
+		if l := casts[[2]tensor.DType{in[0], op.To}]; l != nil {
+			return l.block
+		}
 	}
 	return nil
 }
@@ -149,6 +149,8 @@ func numberBlocks[T number]() map[ir.BinaryFn]blockFunc {
 		ir.Add:            block2(func(p, q T) T { return p + q }),
 		ir.Sub:            block2(func(p, q T) T { return p - q }),
 		ir.Mul:            block2(func(p, q T) T { return p * q }),
+		ir.MinFn:          block2(func(p, q T) T { return min(p, q) }),
+		ir.MaxFn:          block2(func(p, q T) T { return max(p, q) }),
 		ir.Equal:          block2(func(p, q T) bool { return p == q }),
 		ir.Less:           block2(func(p, q T) bool { return p < q }),
 		ir.LessOrEqual:    block2(func(p, q T) bool { return p <= q }),
@@ -165,20 +167,6 @@ var blocks2 = map[tensor.DType]map[ir.BinaryFn]blockFunc{
 		ir.Or:  block2(func(p, q bool) bool { return p || q }),
 		ir.Xor: block2(func(p, q bool) bool { return p != q }),
 	},
-}
-
-// blockCasts are the conversions.
-var blockCasts = map[[2]tensor.DType]blockFunc{
-	{tensor.I64, tensor.F32}:  block1(func(v int64) float32 { return float32(v) }),
-	{tensor.I32, tensor.F32}:  block1(func(v int32) float32 { return float32(v) }),
-	{tensor.I64, tensor.I32}:  block1(func(v int64) int32 { return int32(v) }),
-	{tensor.I32, tensor.I64}:  block1(func(v int32) int64 { return int64(v) }),
-	{tensor.I64, tensor.Bool}: block1(func(v int64) bool { return v != 0 }),
-	{tensor.I32, tensor.Bool}: block1(func(v int32) bool { return v != 0 }),
-	{tensor.F32, tensor.Bool}: block1(func(v float32) bool { return v != 0 }),
-	{tensor.Bool, tensor.F32}: block1(fromBool[float32]),
-	{tensor.Bool, tensor.I32}: block1(fromBool[int32]),
-	{tensor.Bool, tensor.I64}: block1(fromBool[int64]),
 }
 
 func bindMap(b *binder, n *ir.Node) (step, error) {
