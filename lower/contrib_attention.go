@@ -76,10 +76,9 @@ func (h *heads) parts(y *ir.Value, count ir.Dim) {
 	h.q, h.k, h.v = out[0], out[1], out[2]
 }
 
-// B, S, H and T are the sizes that masks are made of.
+// B, S and T are the sizes that masks are made of.
 func (h *heads) B() ir.Dim { return h.q.Type.Shape[0] }
 func (h *heads) S() ir.Dim { return h.q.Type.Shape[1] }
-func (h *heads) H() ir.Dim { return h.q.Type.Shape[2] }
 func (h *heads) T() ir.Dim { return h.k.Type.Shape[1] }
 
 // addBias adds to the scores.

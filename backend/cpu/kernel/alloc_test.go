@@ -16,7 +16,6 @@ func TestRunsAllocateNothing(t *testing.T) {
 			"product of 4-bit weights":   benchGemmQ4(9, 50, 64),
 			"attention":                  benchAttention(20, 8),
 			"product of two activations": allocBatchGemm,
-			"copy":                       allocCopy,
 			"the rest":                   allocRest,
 		} {
 			do, _ := prepare(s)
@@ -31,12 +30,6 @@ func allocBatchGemm(s *Set) (func(), float64) {
 		BRow: 30, BCol: 1, AOffset: []int{0, 200}, BOffset: []int{0, 300}, COffset: []int{0, 600}}
 	scratch := make([]byte, plan.ScratchBytes())
 	return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, scratch) }), 0
-}
-
-func allocCopy(s *Set) (func(), float64) {
-	plan := NewCopy(4, []int{3, 4, 50}, []int{200, 1, 4}, []int{200, 50, 1})
-	dst, src := make([]byte, 2400), make([]byte, 2400)
-	return eachPart(plan.Parts(), func(part int) { plan.Run(s, part, dst, src) }), 0
 }
 
 func allocRest(s *Set) (func(), float64) {

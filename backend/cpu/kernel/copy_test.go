@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -29,55 +28,26 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
-func TestCopy(t *testing.T) {
+// TestCopy2D copies between all orders of the axes, with gaps.
+func TestCopy2D(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
-		for _, shape := range [][]int{{}, {1}, {5}, {3, 4}, {0, 4}, {70, 130}, {2, 17, 3, 20}, {2, 1, 40, 8}, {3, 5, 7, 2, 4}} {
-			for _, size := range []int{1, 2, 4, 8} {
-				for range 6 {
-					testCopy(t, s, r, size, shape)
+		for _, size := range [][2]int{{0, 4}, {1, 1}, {3, 4}, {17, 20}, {70, 130}} {
+			rows, cols := size[0], size[1]
+			orders := [][2]int{{cols + r.IntN(3), 1}, {1, rows + r.IntN(3)}, {2*cols + 1, 2}}
+			for _, to := range orders {
+				for _, from := range orders {
+					src, dst := random(r, rows*from[0]+cols*from[1]+1), make([]float32, rows*to[0]+cols*to[1]+1)
+					want := slices.Clone(dst)
+					for i := range rows {
+						for j := range cols {
+							want[i*to[0]+j*to[1]] = src.inner[i*from[0]+j*from[1]]
+						}
+					}
+					s.copy2D(dst, to[0], to[1], src.inner, from[0], from[1], rows, cols)
+					require.Equal(t, want, dst, "%d×%d from strides %v to %v", rows, cols, from, to)
 				}
 			}
 		}
 	})
-}
-
-// testCopy copies between random orders of the axes, with gaps and broadcasts.
-func testCopy(t *testing.T, s *Set, r *rand.Rand, size int, shape []int) {
-	strides := func(broadcast bool) (strides []int, length int) {
-		strides = make([]int, len(shape))
-		length = 1
-		for _, axis := range r.Perm(len(shape)) {
-			if broadcast && r.IntN(4) == 0 {
-				continue
-			}
-			strides[axis] = length
-			length = length*max(1, shape[axis]) + r.IntN(2)*r.IntN(3)
-		}
-		return strides, length
-	}
-	dstStrides, dstLen := strides(false)
-	srcStrides, srcLen := strides(true)
-	src, dst := make([]byte, srcLen*size), make([]byte, dstLen*size)
-	for i := range src {
-		src[i] = byte(r.Uint32())
-	}
-	want := slices.Clone(dst)
-	elements := 1
-	for _, n := range shape {
-		elements *= n
-	}
-	for e := range elements {
-		d, f := 0, 0
-		for i, rest := len(shape)-1, e; i >= 0; i-- {
-			d, f = d+rest%shape[i]*dstStrides[i], f+rest%shape[i]*srcStrides[i]
-			rest /= shape[i]
-		}
-		copy(want[d*size:][:size], src[f*size:][:size])
-	}
-	plan := NewCopy(size, shape, dstStrides, srcStrides)
-	for part := range plan.Parts() {
-		plan.Run(s, part, dst, src)
-	}
-	require.Equal(t, want, dst, "size %d shape %v from strides %v to %v", size, shape, srcStrides, dstStrides)
 }

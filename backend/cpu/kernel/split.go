@@ -1,23 +1,5 @@
 package kernel
 
-// Split cuts N rows into parts for the kernels that work row by row. It follows from N and the cost of a row alone.
-type Split struct {
-	N     int
-	Parts int
-}
-
-// NewSplit cuts n rows, each of about the given time in nanoseconds, into parts that are worth a thread of their own.
-func NewSplit(n, nanoseconds int) Split {
-	if n == 0 {
-		return Split{}
-	}
-	rows := max(1, partNanoseconds/max(1, nanoseconds))
-	return Split{N: n, Parts: ceilDiv(n, rows)}
-}
-
-// Range gives the rows lo ≤ row < hi of one part.
-func (s Split) Range(part int) (lo, hi int) { return share(s.N, s.Parts, part, 1) }
-
 // partNanoseconds is the least work worth handing to a thread of its own.
 const partNanoseconds = 5000
 
