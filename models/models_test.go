@@ -63,7 +63,7 @@ func TestRecordedModelIsTheBuiltOne(t *testing.T) {
 		"bert-tiny-fp16":  "156db6848c44d64b38d2aee5544cccf4b2256eecf30f3812d1b4f7e937cc8b5d",
 		"bert-tiny-fused": "2e7895edf94ae8fc003d59435ee350c95cd3ba507d3b07e02cf99fac17c0419a",
 		"bert-tiny-int8":  "c9a1a8dc9ceaebab8f5787e52fb15238f0c1543b66d8fbd8cab57020fb5c01bc",
-		"bert-tiny-int4":  "d3cfcd94a9f57daca21f699b806f0fef739b6a98c6ba191c04ecc5b82188daa7",
+		"bert-tiny-int4":  "782b4ecc8b76dd457da2536bf7a3a2823cefde254223e540b127d46d4f05fc46",
 		"bert-tiny-qdq":   "8a1c6a9e9d689f1e86623400a99ac47e9fa59e02b6c9a264bbaf7d411eaff8f8",
 	} {
 		folder, err := FS(name)

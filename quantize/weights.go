@@ -53,18 +53,26 @@ func transpose(w *tensor.Tensor) *tensor.Tensor {
 // blockSize is how many weights share a scale in Int4.
 const blockSize = 32
 
-// roundInt4 rounds w, f32 [N,K], to 4 bits in blocks of blockSize along K, as MatMulNBits of onnxruntime wants it: codes u8
-// [N,blocks,16], two in a byte, the first in the low bits; scales f32 [N·blocks]; zero points u8 [N·⌈blocks/2⌉], packed like
-// the codes. The last block of a row may be short; its rest is zeros.
-func roundInt4(w *tensor.Tensor) (codes, scales, zeros *tensor.Tensor) {
-	n, k := w.Shape()[0], w.Shape()[1]
+// roundInt4 rounds w to 4 bits in blocks of blockSize along K. w is f32 with N along the axis and K along the other: [N,K] or
+// [K,N]. The results are as MatMulNBits of onnxruntime wants them: codes u8 [N,blocks,16], two in a byte, the first in the
+// low bits; scales f32 [N·blocks]; zero points u8 [N·⌈blocks/2⌉], packed like the codes. The last block of a row may be
+// short; its rest is zeros.
+func roundInt4(w *tensor.Tensor, axis int) (codes, scales, zeros *tensor.Tensor) {
+	n, k := w.Shape()[axis], w.Shape()[1-axis]
+	strideN, strideK := k, 1
+	if axis == 1 {
+		strideN, strideK = 1, n
+	}
 	blocks := (k + blockSize - 1) / blockSize
 	codes, scales = tensor.New(tensor.U8, n, blocks, blockSize/2), tensor.New(tensor.F32, n*blocks)
 	zeros = tensor.New(tensor.U8, n*((blocks+1)/2))
 	row := func(i int) {
-		from := tensor.Of[float32](w)[i*k : (i+1)*k]
+		var buffer [blockSize]float32
 		for b := range blocks {
-			block := from[b*blockSize : min((b+1)*blockSize, k)]
+			block := buffer[:min(blockSize, k-b*blockSize)]
+			for j := range block {
+				block[j] = tensor.Of[float32](w)[i*strideN+(b*blockSize+j)*strideK]
+			}
 			q, scale, zero := roundBlock(block)
 			to := codes.Bytes()[(i*blocks+b)*blockSize/2:]
 			for j := range blockSize {
@@ -78,7 +86,7 @@ func roundInt4(w *tensor.Tensor) (codes, scales, zeros *tensor.Tensor) {
 			zeros.Bytes()[i*((blocks+1)/2)+b/2] |= zero << (b % 2 * 4)
 		}
 	}
-	// The search takes a microsecond a block: minutes of one processor for the largest models.
+	// The search takes a microsecond or two a block: minutes of one processor for the largest models.
 	var wait sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for first := range workers {

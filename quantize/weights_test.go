@@ -59,7 +59,11 @@ func TestRoundInt4(t *testing.T) {
 		w.SetFloat64(k+j, math.Abs(w.Float64(k+j))) // of positive numbers,
 	}
 	w.SetFloat64(2*k+3, 100) // and one with an outlier
-	codes, scales, zeros := roundInt4(w)
+	codes, scales, zeros := roundInt4(w, 0)
+	turned, same, alike := roundInt4(transpose(w), 1)
+	require.Equal(t, codes.Bytes(), turned.Bytes())
+	require.Equal(t, scales.Bytes(), same.Bytes())
+	require.Equal(t, zeros.Bytes(), alike.Bytes())
 	o := ir.MatMulNBits{K: k, N: n, Bits: 4, Block: blockSize}
 	got, err := o.Weight(codes, scales, zeros, nil)
 	require.NoError(t, err)

@@ -116,16 +116,13 @@ func (e *editor) bias(p *product, scale float32, scales *tensor.Tensor) string {
 	return e.op("DequantizeLinear", name+"_DequantizeLinear", inputs, integer("axis", 0))
 }
 
-// int4Product writes MatMulNBits, whose weight lies as [N,K].
+// int4Product writes MatMulNBits.
 func (e *editor) int4Product(p *product) {
 	k, n := p.sizes()
-	m := p.weight
-	if !p.transB {
-		m = e.transpose(m)
-	}
-	w := e.once("int4 "+m.name, func() []string {
-		c, s, z := roundInt4(m.Tensor)
-		return []string{e.constant(m.name+"_Q4", c), e.constant(m.name+"_scales", s), e.constant(m.name+"_zero_points", z)}
+	w := e.once(fmt.Sprintf("int4 %d %s", p.columns(), p.weight.name), func() []string {
+		codes, scales, zeros := roundInt4(p.weight.Tensor, p.columns())
+		name := p.weight.name
+		return []string{e.constant(name+"_Q4", codes), e.constant(name+"_scales", scales), e.constant(name+"_zero_points", zeros)}
 	})
 	y := e.op("MatMulNBits", label(p.node)+"_Q4", append([]string{p.a}, w...), integer("K", int64(k)), integer("N", int64(n)),
 		integer("bits", 4), integer("block_size", blockSize), integer("accuracy_level", 4))
