@@ -46,11 +46,9 @@ type CompileOptions struct {
 	MemoryLimit int64          // bytes that an arena, or a result computed outside one, may take; 0 for half of the machine's
 	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
-	MarkAll     bool           // give every value that survives rewriting and has a name in the model as an output too
-	Taps        []string       // names in the model of inner values to give as outputs too; they are kept whatever the level
+	Taps        []string       // names in the model of inner values to give as outputs too, kept whatever the level; AllValues is for all that survive
 
-	Liveness           liveness.Policy // how far buffers are kept for readers that the steps do not show, such as kernels that run late
-	PinOutputAncestors bool            // keep all that the outputs are computed from to the end of a run
+	Liveness liveness.Policy // how far buffers are kept for readers that the steps do not show, such as kernels that run late
 }
 
 // A Program is a model compiled for a device. It may be used by several goroutines.
@@ -138,7 +136,7 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err e
 	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
 		return nil, bindError(err)
 	}
-	if o.MarkAll {
+	if slices.Contains(o.Taps, AllValues) {
 		markAll(g)
 	}
 	m.copySmall(g)
@@ -243,7 +241,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors})
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness})
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options, err := planner.FromEnv(planner.Activations())
 	if err != nil {

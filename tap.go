@@ -10,12 +10,34 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
+// AllValues is the tap of every value that has a name in the model and that rewriting leaves.
+const AllValues = "*"
+
+// markAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
+// nodes. Names that the model uses twice, inside functions, are marked once.
+func markAll(g *ir.Graph) {
+	given := map[string]bool{}
+	for _, name := range g.OutputNames {
+		given[name] = true
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if v.Name == "" || given[v.Name] || v.Type.Kind != ir.TensorType {
+				continue
+			}
+			given[v.Name] = true
+			g.Outputs = append(g.Outputs, v)
+			g.OutputNames = append(g.OutputNames, v.Name)
+		}
+	}
+}
+
 // tap makes the named values outputs of g, behind those of the model, each through a copy of its own. No rewrite removes a
 // copy or looks through it, so that the value is computed whatever the level; fusions that would have swallowed it do not
 // happen. Names of outputs stand for these outputs.
 func tap(g *ir.Graph, names []string) error {
 	for _, name := range names {
-		if slices.Contains(g.OutputNames, name) {
+		if name == AllValues || slices.Contains(g.OutputNames, name) {
 			continue
 		}
 		v := findValue(g, name)

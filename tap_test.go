@@ -50,8 +50,8 @@ func TestTapsTogether(t *testing.T) {
 	const softmax, gelu = "/encoder/layer.0/attention/self/Softmax_output_0", "/encoder/layer.1/intermediate/intermediate_act_fn/Mul_1_output_0"
 	in := encoderInputs(1, 9)
 	taps := []string{softmax, "pooler_output", gelu, softmax, "input_ids"}
-	for _, o := range []CompileOptions{{Level: O0}, {Level: O2}, {Level: O2, MarkAll: true}} {
-		o.Taps, o.Verify = taps, true
+	for _, o := range []CompileOptions{{Level: O0, Taps: taps}, {Level: O2, Taps: taps}, {Level: O2, Taps: append(taps, AllValues)}} {
+		o.Verify = true
 		p, err := builtin(t).Compile(o)
 		require.NoError(t, err)
 		defer p.Close()

@@ -49,7 +49,9 @@ func (o *options) loadOwn(s *source, marks bool) (*own, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.MarkAll = marks
+	if marks {
+		opts.Taps = append(opts.Taps, rlxc.AllValues)
+	}
 	m, err := s.open()
 	if err != nil {
 		return nil, err

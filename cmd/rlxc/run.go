@@ -53,7 +53,7 @@ stays apart.`,
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
 	f.BoolVar(&r.profile, "profile", false, "print where the time of a second run goes")
 	f.StringVar(&r.trace, "trace", "", "write the second run as a trace that Chrome and Perfetto show (.json)")
-	f.StringArrayVar(&r.taps, "tap", nil, "name of a value inside the model to give beside the outputs (repeatable)")
+	f.StringArrayVar(&r.taps, "tap", nil, "name of a value inside the model to give beside the outputs, or * for all that -O leaves (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c
