@@ -159,10 +159,9 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 		}
 		c := &Node{Op: op, Origins: n.Origins, Regions: n.Regions, Inputs: make([]*Value, len(n.Inputs))}
 		for i, v := range n.Inputs {
-			if c.Inputs[i] = get(v); v != nil {
-				c.Inputs[i].Uses = append(c.Inputs[i].Uses, Use{c, i})
-			}
+			c.Inputs[i] = get(v)
 		}
+		c.registerUses()
 		types, err := Infer(c)
 		if err != nil {
 			return nil, n.Fail(err)
