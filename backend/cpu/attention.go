@@ -37,9 +37,12 @@ func (d *Device) attentionRow() row {
 // attention plans the kernel of a bound node.
 func (d *Device) attention(n *ir.Node) *kernel.Attention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
-	return d.set.NewAttention(kernel.AttentionShape{
-		Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3],
-	})
+	shape := kernel.AttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}
+	const worthRounding = 64 // tokens: shorter products are done before their operands are rounded
+	if d.format == formatBF16 && min(shape.Queries, shape.Keys) >= worthRounding {
+		return d.set.NewAttentionBF16(shape)
+	}
+	return d.set.NewAttention(shape)
 }
 
 func bindAttention(b *binder, n *ir.Node) (step, error) {

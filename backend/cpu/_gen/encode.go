@@ -13,7 +13,8 @@ import (
 // unknownToGo holds how the instructions that Go's assembler does not know are encoded. They pass through avo's register
 // allocation under their own names, and then become bytes. Operands are in Go's order: the last is the result.
 var unknownToGo = map[string]interface{ encode(ops []operand.Op) []byte }{
-	"VDPBF16PS": evex{prefix: 2, opcode: 0x52},
+	"VDPBF16PS":      evex{prefix: 2, opcode: 0x52},
+	"VCVTNE2PS2BF16": evex{prefix: 3, opcode: 0x72},
 
 	"LDTILECFG":   vex{prefix: 0, opcode: 0x49},
 	"TILERELEASE": vex{prefix: 0, opcode: 0x49},

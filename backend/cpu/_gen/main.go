@@ -49,6 +49,7 @@ var units = []struct {
 	{"transpose_avx2", transposeKernel},
 	{"attention_avx2", func(g *gen) { attentionKernels(avx2(g)) }},
 	{"attention_avx512", func(g *gen) { attentionKernels(avx512(g)) }},
+	{"attention_bf16", func(g *gen) { operandsBF16(avx512(g)) }},
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},
 }

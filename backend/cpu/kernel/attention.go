@@ -22,8 +22,9 @@ type Attention struct {
 	AttentionShape
 
 	set         *Set
-	queryBlock  int // queries side by side
-	partBlocks  int // blocks of queries in a part, which share the work on a block of keys
+	pairs       bool // both products take words of two bfloat16
+	queryBlock  int  // queries side by side
+	partBlocks  int  // blocks of queries in a part, which share the work on a block of keys
 	partsInHead int
 	keyBlock    int
 }
@@ -58,9 +59,14 @@ type MaskStride struct{ Batch, Head, Query, Key int }
 type Window struct{ Left, Right, Offset int }
 
 // NewAttention plans an attention.
-func (s *Set) NewAttention(shape AttentionShape) *Attention {
+func (s *Set) NewAttention(shape AttentionShape) *Attention { return s.newAttention(shape, false) }
+
+// NewAttentionBF16 plans an attention whose products round their operands to bfloat16.
+func (s *Set) NewAttentionBF16(shape AttentionShape) *Attention { return s.newAttention(shape, true) }
+
+func (s *Set) newAttention(shape AttentionShape, pairs bool) *Attention {
 	tile := &s.attention
-	a := &Attention{AttentionShape: shape, set: s}
+	a := &Attention{AttentionShape: shape, set: s, pairs: pairs}
 	vecs := ceilDiv(max(1, shape.Queries), tile.vec)
 	a.queryBlock = evenBlock(vecs, tile.vecs()) * tile.vec
 	blocks := ceilDiv(vecs*tile.vec, a.queryBlock)
@@ -72,7 +78,7 @@ func (s *Set) NewAttention(shape AttentionShape) *Attention {
 	}
 	a.partsInHead = ceilDiv(blocks, a.partBlocks)
 	// A block of scores takes half of the L1 cache.
-	a.keyBlock = evenBlock(shape.Keys, max(1, s.caches.l1/2/(4*a.queryBlock)))
+	a.keyBlock = roundUp(evenBlock(shape.Keys, s.caches.l1/2/(4*a.queryBlock)), 2)
 	return a
 }
 
@@ -81,8 +87,13 @@ func (a *Attention) Parts() int { return a.Batch * a.Heads * a.partsInHead }
 
 // ScratchBytes is the scratch memory that one worker needs.
 func (a *Attention) ScratchBytes() int {
-	blocks := a.partBlocks * a.queryBlock * (a.Size + 4)
-	return 4 * (blocks + a.keyBlock*(2*a.queryBlock+a.Size+a.valueRow()) + 2*a.Keys)
+	block := a.queryBlock * (roundUp(a.Size, 2) + 4)
+	keys := a.keyBlock * (2*a.queryBlock + a.Size + a.valueRow())
+	if a.pairs {
+		block += a.queryBlock * a.ValueSize
+		keys += a.pairsScratch()
+	}
+	return 4 * (a.partBlocks*block + keys + 2*a.Keys)
 }
 
 // valueRow is the length of a value, filled up to whole vectors.
@@ -108,6 +119,8 @@ type attentionPart struct {
 	values  []float32 // [keyBlock, valueRow]
 	keyBias []float32 // [Keys]: what is added to the scores of all queries, or nil
 	norms   []float32 // [Keys]
+
+	pairsPart
 }
 
 // attentionBlock is the state of one block of queries.
@@ -118,12 +131,14 @@ type attentionBlock struct {
 	columns int
 	started bool
 
-	q       []float32 // [Size, columns]: the queries, transposed and scaled
+	q       []float32 // [Size, columns]: the queries, transposed
 	out     []float32 // from the first result on
 	highest []float32 // [columns]: the state of the softmax
 	sum     []float32
 	scale   []float32
 	inverse []float32
+
+	turned []float32 // [ValueSize, columns]: with pairs, the result before it is transposed
 }
 
 // take cuts n floats from the scratch memory.
@@ -157,6 +172,9 @@ func (p *attentionPart) run() {
 	p.scores, p.extra = p.take(p.keyBlock*p.queryBlock), p.take(p.keyBlock*p.queryBlock)
 	p.keys, p.values = p.take(p.keyBlock*p.Size), p.take(p.keyBlock*p.valueRow())
 	p.keyBias, p.norms = p.take(p.Keys), p.take(p.Keys)
+	if p.pairs {
+		p.takePairs()
+	}
 	lo, hi := p.keyRange()
 	p.before, p.by = 1, p.args.Scale
 	if p.args.Softcap != 0 || p.keyBias != nil || p.perQuery() || !(p.by > 0) {
@@ -187,14 +205,18 @@ func (p *attentionPart) run() {
 func (p *attentionPart) newBlock(q, queries int) attentionBlock {
 	args := p.args
 	columns := roundUp(queries, p.set.attention.vec)
-	b := attentionBlock{attentionPart: p, first: p.first + q, queries: queries, columns: columns, q: p.take(p.Size * columns),
+	b := attentionBlock{attentionPart: p, first: p.first + q, queries: queries, columns: columns, q: p.take(roundUp(p.Size, 2) * columns),
 		highest: p.take(columns), sum: p.take(columns), scale: p.take(columns), inverse: p.take(columns)}
 	b.out = args.Out[p.batch*args.OutStride.Batch+p.head*args.OutStride.Head+b.first*args.OutStride.Seq:]
 	if queries < columns {
 		clear(b.q)
 	}
 	p.set.copy2D(b.q, columns, 1, p.q[q*args.QStride.Seq:], 1, args.QStride.Seq, p.Size, queries)
-	b.multiply(b.q, p.before)
+	b.multiply(b.q[:p.Size*columns], p.before)
+	if p.pairs {
+		b.turned = p.take(p.ValueSize * columns)
+		p.set.pairRows(b.q, b.q, p.Size, columns)
+	}
 	startSoftmax(b.highest, b.sum)
 	return b
 }
@@ -212,14 +234,21 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
 	// Rows that lie apart, often by a power of two, share few sets of the cache, and have a page each.
 	gather := func(to, from []float32, row, cols, width int) (rows []float32, stride int) {
 		from = from[first*row:]
-		if cols == width && (row == cols || len(blocks) == 1) {
+		if !p.pairs && cols == width && (row == cols || len(blocks) == 1) {
 			return from, row
 		}
 		p.set.copy2D(to, width, 1, from, row, 1, n, cols)
 		return to, width
 	}
 	keys, keyRow := gather(p.keys, p.k, p.args.KStride.Seq, p.Size, p.Size)
-	values, valueRow := gather(p.values, p.v, p.args.VStride.Seq, p.ValueSize, p.valueRow())
+	width := p.valueRow()
+	if p.pairs {
+		width = p.ValueSize
+	}
+	values, valueRow := gather(p.values, p.v, p.args.VStride.Seq, p.ValueSize, width)
+	if p.pairs {
+		p.pairKeys(n)
+	}
 	for i := range blocks {
 		b := &blocks[i]
 		blockLo, blockHi := p.args.Window.keys(b.first, b.queries, p.Keys)
@@ -236,7 +265,11 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
 
 // score computes the products of n keys with the queries: scores = K·Qᵀ.
 func (b *attentionBlock) score(keys []float32, keyRow, n int) {
-	b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns, c: b.scores, cRow: b.columns})
+	if b.pairs {
+		b.scorePairs(n)
+	} else {
+		b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns, c: b.scores, cRow: b.columns})
+	}
 	if b.args.Softcap != 0 {
 		scores := b.scores[:n*b.columns]
 		b.set.Unary(Tanh, scores, scores)
@@ -247,19 +280,23 @@ func (b *attentionBlock) score(keys []float32, keyRow, n int) {
 // average adds the values of n keys, weighted by the scores, to the result: out = out·scale + scoresᵀ·V. Behind the last ones it
 // divides by the sums.
 func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
+	if last && b.args.NaNGuard {
+		for q, sum := range b.sum {
+			if sum == 0 {
+				b.inverse[q] = 0
+			}
+		}
+	}
+	if b.pairs {
+		b.averagePairs(n, last)
+		return
+	}
 	product := attentionProduct{m: b.queries, n: b.ValueSize, k: n, a: b.scores, aRow: 1, aCol: b.columns, b: values, bRow: valueRow, c: b.out, cRow: b.args.OutStride.Seq}
 	if b.started {
 		product.scale = b.scale
 	}
 	if last {
 		product.factor = b.inverse
-		if b.args.NaNGuard {
-			for q, sum := range b.sum {
-				if sum == 0 {
-					b.inverse[q] = 0
-				}
-			}
-		}
 	}
 	b.set.multiply(&product)
 }

@@ -44,7 +44,9 @@ var benchmarks = func() (all []benchmark) {
 	}
 	for _, tokens := range []int{32, 128, 512} {
 		for _, size := range []int{32, 64, 128} {
-			add(fmt.Sprintf("attention of 12 heads, %d tokens, size %d", tokens, size), unitFlops, PeakFMA, benchAttention(tokens, size))
+			name := fmt.Sprintf("12 heads, %d tokens, size %d", tokens, size)
+			add("attention of "+name, unitFlops, PeakFMA, benchAttention(tokens, size, (*Set).NewAttention))
+			add("attention in bfloat16 of "+name, unitFlops, PeakBF16, benchAttention(tokens, size, (*Set).NewAttentionBF16))
 		}
 	}
 	unaryNames := [NumUnary]string{"exp", "erf", "gelu", "gelu (tanh)", "tanh", "sigmoid", "silu", "relu", "neg", "abs", "sqrt", "reciprocal"}
@@ -129,10 +131,10 @@ func benchGemmQ4(m, n, k int) func(s *Set) (func(), float64) {
 }
 
 // benchAttention reads q, k and v from one packed tensor.
-func benchAttention(tokens, size int) func(s *Set) (func(), float64) {
+func benchAttention(tokens, size int, newAttention func(*Set, AttentionShape) *Attention) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
 		const heads = 12
-		plan := s.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size})
+		plan := newAttention(s, AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size})
 		packed := AttentionStride{Head: size, Seq: 3 * heads * size}
 		qkv := ramp(tokens * packed.Seq)
 		args := &AttentionArgs{Q: qkv, K: qkv[heads*size:], V: qkv[2*heads*size:], Out: make([]float32, tokens*heads*size),

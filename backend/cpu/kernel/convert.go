@@ -30,6 +30,11 @@ func (s *Set) ToBF16(dst []uint16, src []float32) {
 	convert(dst, src, s.convert.lanes, s.convert.toBF16, convertGeneric.toBF16)
 }
 
+// RoundBF16 is ToBF16 for the operands of a product: subnormal numbers may become 0.
+func (s *Set) RoundBF16(dst []uint16, src []float32) {
+	convert(dst, src, 32, s.roundBF16, convertGeneric.toBF16)
+}
+
 // FromBF16 widens bfloat16. dst has the length of src.
 func (s *Set) FromBF16(dst []float32, src []uint16) {
 	convert(dst, src, s.convert.lanes, s.convert.fromBF16, convertGeneric.fromBF16)

@@ -124,3 +124,25 @@ func TestConvertTails(t *testing.T) {
 		}
 	})
 }
+
+// TestRoundBF16 compares with ToBF16, but for subnormal numbers.
+func TestRoundBF16(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, n := range []int{0, 1, 15, 31, 32, 33, 64, 95, 200} {
+			src, dst, want := newGuarded(n, r.IntN(16)), newGuarded(ceilDiv(n, 2), 0), make([]uint16, n)
+			for i := range src.inner {
+				src.inner[i] = math.Float32frombits(r.Uint32() | 1<<24) // of which the exponent is not 0
+			}
+			s.ToBF16(want, src.inner)
+			got := elementsOf[uint16](bytesOfFloats(dst.inner))[:n]
+			s.RoundBF16(got, src.inner)
+			dst.check(t, "rounding")
+			for i := range got {
+				if x := src.inner[i]; x == x {
+					require.Equalf(t, want[i], got[i], "%v, element %d of %d", x, i, n)
+				}
+			}
+		}
+	})
+}

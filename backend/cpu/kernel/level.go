@@ -92,6 +92,7 @@ type Set struct {
 
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
+	roundBF16   func(dst *uint16, src *float32, n int) // a multiple of 32
 	decodeQ4    decodeQ4Func
 
 	gemmBlocks     blockTile // bytes in blocks with scales of their own
@@ -115,6 +116,7 @@ func genericVariants(s *Set) {
 	s.gemmBF16 = tileGeneric(sumsBF16)
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
+	s.roundBF16 = convertGeneric.toBF16
 	s.decodeQ4 = decodeQ4Generic
 	s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = blocksGeneric(), unpackQ4Generic, quantizeBlocksGeneric
 	s.peaks = peaksGeneric
