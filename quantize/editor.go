@@ -63,15 +63,16 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 		}
 	}
 	if quantised > 0 {
-		return nil, fmt.Errorf("the model is quantised already (%d operators of codes): start from the float32 model", quantised)
+		return nil, fmt.Errorf("the model is quantised already (%d operators on codes): start from the float32 model", quantised)
 	}
 	return e, nil
 }
 
-// quantisedOps make codes or multiply them, whatever their domain.
+// quantisedOps read codes or make them, whatever their domain.
 var quantisedOps = map[string]bool{
-	"MatMulInteger": true, "QLinearMatMul": true, "QGemm": true, "MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true,
-	"MatMulNBits": true, "QAttention": true, "QuantizeLinear": true, "DynamicQuantizeLinear": true, "ConvInteger": true, "QLinearConv": true,
+	"QuantizeLinear": true, "DequantizeLinear": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearMatMul": true, "QGemm": true,
+	"MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true, "MatMulNBits": true, "GatherBlockQuantized": true, "QAttention": true,
+	"QEmbedLayerNormalization": true, "ConvInteger": true, "QLinearConv": true,
 }
 
 // bodies are the graphs that a node holds.

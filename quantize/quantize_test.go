@@ -316,7 +316,7 @@ func TestRefused(t *testing.T) {
 		"the model is of opset 10, form dynamic needs 11":                               {product(10), quantize.Dynamic},
 		"the model is of opset 12, form qdq needs 13":                                   {product(12), quantize.QDQ},
 		"the model is of opset 8, form int4 needs 9":                                    {product(8), quantize.Int4},
-		"the model is quantised already (1 operators of codes): start from the float32": {product(17, "q = MatMulNBits(x, w)"), quantize.Int4},
+		"the model is quantised already (1 operators on codes): start from the float32": {product(17, "q = MatMulNBits(x, w)"), quantize.Int4},
 		"nothing to quantise in the model: it has no product with a constant weight":    {none.outputs("y"), quantize.Dynamic},
 		"nothing to quantise in the model: 1 × MatMul, its weight is too small":         {tiny.outputs("y"), quantize.Dynamic},
 		"nothing to quantise in the model: 1 × MatMul, the range of its activation":     {product(17), quantize.QDQ},

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -120,28 +117,12 @@ func (q *quantization) run(c *cobra.Command, args []string) error {
 	if err := onnx.Save(q.output, p); err != nil {
 		return err
 	}
-	report := &quantizeReport{Model: src.name, Form: form, File: q.output, OriginalBytes: int64(proto.Size(original.model.Proto())),
+	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p), OriginalBytes: proto.Size(original.model.Proto()),
 		Quantised: quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
-	if report.Bytes, err = bytesOf(q.output, q.output+".data"); err != nil {
-		return err
-	}
 	if err := q.compare(c, report, examples, want, namesOf(original.Outputs())); err != nil {
 		return err
 	}
 	return emit(c, report, report.text)
-}
-
-// bytesOf sums the sizes of the files that exist.
-func bytesOf(files ...string) (n int64, err error) {
-	for _, file := range files {
-		switch info, err := os.Stat(file); {
-		case err == nil:
-			n += info.Size()
-		case !errors.Is(err, fs.ErrNotExist):
-			return 0, err
-		}
-	}
-	return n, nil
 }
 
 // cloned copies tensors that hold until the next run.
@@ -180,8 +161,8 @@ type quantizeReport struct {
 	Model         string           `json:"model"`
 	Form          quantize.Form    `json:"form"`
 	File          string           `json:"file"`
-	Bytes         int64            `json:"bytes"`
-	OriginalBytes int64            `json:"original_bytes"`
+	Bytes         int              `json:"bytes"` // external data included
+	OriginalBytes int              `json:"original_bytes"`
 	Quantised     []quantize.Count `json:"quantised"`
 	Kept          []quantize.Count `json:"kept"`
 	Runs          int              `json:"runs"`
@@ -221,6 +202,6 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", o.Name, o.MaxAbs, o.Cosine, o.Lowest)
 	}
 	w.Flush()
-	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %d runs\n", r.File, bytesText(r.Bytes), bytesText(r.OriginalBytes), r.Model, r.Runs)
+	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %d runs\n", r.File, bytesText(int64(r.Bytes)), bytesText(int64(r.OriginalBytes)), r.Model, r.Runs)
 	return err
 }
