@@ -14,14 +14,18 @@ type affine struct {
 	at  []ir.Dim // one for each axis; 0 for axes of size 1
 }
 
-// maxChase bounds the length of a computation that is followed.
-const maxChase = 32
+// maxChase bounds the number of values that are followed from one.
+const maxChase = 64
 
 // affineOf follows v to the ranges and sizes that it is made from.
-func affineOf(v *ir.Value) (affine, bool) { return chase(v, maxChase) }
+func affineOf(v *ir.Value) (affine, bool) {
+	fuel := maxChase
+	return chase(v, &fuel)
+}
 
-func chase(v *ir.Value, depth int) (a affine, ok bool) {
-	if depth == 0 || v == nil || !v.Type.DType.IsInt() || v.Type.Unranked {
+// chase follows v as long as there is fuel: sums of sums of one value are a tree too large to be walked whole.
+func chase(v *ir.Value, fuel *int) (a affine, ok bool) {
+	if *fuel--; *fuel < 0 || v == nil || !v.Type.DType.IsInt() || v.Type.Unranked {
 		return a, false
 	}
 	if v.Const != nil {
@@ -34,7 +38,7 @@ func chase(v *ir.Value, depth int) (a affine, ok bool) {
 	if n == nil {
 		return a, false
 	}
-	operand := func(i int) (affine, bool) { return chase(n.Inputs[i], depth-1) }
+	operand := func(i int) (affine, bool) { return chase(n.Inputs[i], fuel) }
 	switch op := n.Op.(type) {
 	case ir.Range:
 		return affine{op.Start, []ir.Dim{op.Step}}, true

@@ -19,29 +19,22 @@ func causalRules() []*Rule {
 				return nil
 			}
 			S, T := m.get(q).Type.Shape[1], m.get(k).Type.Shape[1]
-			var rest []*ir.Value
 			o := m.root.Op.(ir.Attention)
-			for _, c := range conjuncts(keep) {
-				past, ok := behind(c, S, T)
-				switch {
-				case !ok || o.Causal:
-					rest = append(rest, c)
-				case past.Is(0):
-					o.Causal = true
-				case past.Equal(T.Sub(S)):
-					o.Causal, o.Offset = true, true
-				default:
-					return nil
-				}
-			}
-			if !o.Causal {
+			b, rest := bandOf(conjuncts(keep), S, T)
+			switch {
+			case !b.causal && b.window == 0:
 				return nil
+			case !b.past.Is(0) && !b.past.Equal(T.Sub(S)):
+				return m.refuse("position %v of the keys is that of the first query, neither 0 nor %v", b.past, T.Sub(S))
 			}
-			if len(rest) == 0 { // the first key remains to every query, beside which a finite fill counts for nothing
+			o.Causal, o.Window, o.Offset = b.causal, b.window, !b.past.Is(0)
+			// Where a query sees no key, a finite fill gives an average over all of them.
+			sees := len(rest) == 0 && (b.window == 0 || ir.LessEqual(S, T) == ir.Yes)
+			if !sees && !math.IsInf(fill, -1) {
+				return m.refuse("a query may see no key, and the mask of the others is %g", fill)
+			}
+			if len(rest) == 0 {
 				return m.emit(o, m.get(q), m.get(k), m.get(v))
-			}
-			if !math.IsInf(fill, -1) {
-				return m.refuse("queries that see no key get an average over all of them: the mask is %g", fill)
 			}
 			all := rest[0]
 			for _, c := range rest[1:] {
@@ -69,33 +62,106 @@ func exclusion(mask *ir.Value) (keep *ir.Value, fill float64) {
 	return mask.Def.Inputs[0], fill
 }
 
-// conjuncts are the operands of a tree of And.
+// conjuncts are the operands of a tree of And, of which no more than maxChase are looked at.
 func conjuncts(v *ir.Value) []*ir.Value {
-	if v.Def != nil && v.Def.Op == ir.Op(ir.Binary{Fn: ir.And}) {
-		return append(conjuncts(v.Def.Inputs[0]), conjuncts(v.Def.Inputs[1])...)
+	all := []*ir.Value{v}
+	for i := 0; i < len(all); {
+		n := all[i].Def
+		if n == nil || n.Op != ir.Op(ir.Binary{Fn: ir.And}) || len(all) == maxChase {
+			i++
+			continue
+		}
+		all[i] = n.Inputs[0]
+		all = append(all, n.Inputs[1])
 	}
-	return []*ir.Value{v}
+	return all
 }
 
-// behind reports whether v, which broadcasts to [B,H,S,T], holds where key t lies at most past behind query s: t ≤ s + past.
-func behind(v *ir.Value, S, T ir.Dim) (past ir.Dim, ok bool) {
-	s := v.Type.Shape
-	if v.Def == nil || len(s) < 2 || !s[len(s)-1].Equal(T) || !s[len(s)-2].Equal(S) {
-		return past, false
-	}
-	d, ok := comparison(v.Def)
-	if !ok {
-		return past, false
-	}
-	query, key := len(s)-2, len(s)-1
-	for i, step := range d.at {
-		if i < query && !step.Is(0) {
-			return past, false
+// A band says which keys a query sees by their positions alone: with causal none behind it, with window > 0 none so far
+// away or further; past is the position of the first query among the keys.
+type band struct {
+	causal bool
+	window int
+	past   ir.Dim
+}
+
+// bandOf divides bools that broadcast to [B,H,S,T] into those that say a band, and the rest.
+func bandOf(all []*ir.Value, S, T ir.Dim) (b band, rest []*ir.Value) {
+	var near []*ir.Value // bounds in front: only part of a band that is causal
+	for _, v := range all {
+		if past, ok := distance(v, S, T, 1); ok && !b.causal && b.window == 0 {
+			b.causal, b.past = true, past
+		} else if _, ok := distance(v, S, T, -1); ok {
+			near = append(near, v)
+		} else if w, past, ok := bothSides(v, S, T); ok && !b.causal && b.window == 0 {
+			b.window, b.past = w, past
+		} else {
+			rest = append(rest, v)
 		}
 	}
-	if !d.at[key].Is(1) || !d.at[query].Is(-1) {
-		return past, false
+	for _, v := range near {
+		bound, _ := distance(v, S, T, -1) // s + bound ≤ t: of s + past only window − 1 back
+		w, ok := b.past.Add(ir.N(1)).Sub(bound).Const()
+		if ok && b.causal && b.window == 0 && w > 0 {
+			b.window = w
+		} else {
+			rest = append(rest, v)
+		}
 	}
-	past = d.off.Mul(ir.N(-1))
-	return past, ir.LessEqual(ir.N(0), past) == ir.Yes
+	if ir.LessEqual(ir.N(0), b.past) != ir.Yes {
+		return band{}, all
+	}
+	return b, rest
+}
+
+// distance gives d where v compares the position t of a key with s of a query: t ≤ s + d for sign 1, t ≥ s + d for −1.
+func distance(v *ir.Value, S, T ir.Dim, sign int) (d ir.Dim, ok bool) {
+	if v.Def == nil {
+		return d, false
+	}
+	a, ok := comparison(v.Def)
+	if !ok || !a.counts(v.Type.Shape, S, T, sign) {
+		return d, false
+	}
+	return a.off.Mul(ir.N(-sign)), true
+}
+
+// bothSides gives the window of v, which compares the distance |t − s − past| with a number.
+func bothSides(v *ir.Value, S, T ir.Dim) (window int, past ir.Dim, ok bool) {
+	if v.Def == nil {
+		return 0, past, false
+	}
+	o, ok := v.Def.Op.(ir.Binary)
+	if !ok || o.Fn != ir.Less && o.Fn != ir.LessOrEqual {
+		return 0, past, false
+	}
+	abs := v.Def.Inputs[0]
+	limit, ok := numberOf(v.Def.Inputs[1])
+	if !ok || abs.Def == nil || abs.Def.Op != ir.Op(ir.Unary{Fn: ir.Abs}) {
+		return 0, past, false
+	}
+	if window = int(limit); o.Fn == ir.LessOrEqual {
+		window++
+	}
+	a, ok := affineOf(abs.Def.Inputs[0])
+	for _, sign := range []int{1, -1} {
+		if ok && window > 0 && a.counts(abs.Type.Shape, S, T, sign) {
+			return window, a.off.Mul(ir.N(-sign)), true
+		}
+	}
+	return 0, past, false
+}
+
+// counts reports whether a, of a shape that broadcasts to [B,H,S,T], is sign·(t − s) and a constant.
+func (a affine) counts(s ir.Shape, S, T ir.Dim, sign int) bool {
+	query, key := len(s)-2, len(s)-1
+	if query < 0 || !s[key].Equal(T) || !s[query].Equal(S) {
+		return false
+	}
+	for i, step := range a.at {
+		if i < query && !step.Is(0) {
+			return false
+		}
+	}
+	return a.at[key].Is(sign) && a.at[query].Is(-sign)
 }

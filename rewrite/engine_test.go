@@ -264,3 +264,25 @@ func TestSizesKeepTheirSource(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 2)
 }
+
+// Sums of sums of positions, and conjunctions of conjunctions, share operands: as trees they would never end.
+func TestSharedOperandsAreFollowedOnce(t *testing.T) {
+	g := ir.NewGraph("g")
+	emit := func(op ir.Op, in ...*ir.Value) *ir.Value {
+		out, err := g.Append(op, in)
+		require.NoError(t, err)
+		return out[0]
+	}
+	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("b"), ir.Sym("s"), ir.N(2), ir.N(4)))
+	p := emit(ir.Range{Step: ir.N(1), Len: ir.Sym("s"), DType: tensor.I64})
+	m := emit(ir.Binary{Fn: ir.LessOrEqual}, p, emit(ir.Reshape{Shape: ir.Shape{ir.Sym("s"), ir.N(1)}}, p))
+	q, n := p, m
+	for range 100 {
+		p, q = emit(ir.Binary{Fn: ir.Add}, p, q), p
+		m, n = emit(ir.Binary{Fn: ir.And}, m, n), m
+	}
+	m = emit(ir.Binary{Fn: ir.And}, m, emit(ir.Binary{Fn: ir.LessOrEqual}, p, q))
+	g.Outputs = []*ir.Value{emit(ir.Attention{Scale: 1}, x, x, x, m)}
+	_, err := Run(g, O2, nil, Options{})
+	require.NoError(t, err)
+}
