@@ -3,6 +3,7 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -10,8 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// nBitsRow runs products with weights of 2 and 4 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
-// block, that comes first, and the sums of a block are exact.
+// nBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
+// block, that comes first, and with 4 bits the sums of a block are exact.
 func (d *Device) nBitsRow() row {
 	return withHalf(row{
 		Row: target.Row{
@@ -24,25 +25,31 @@ func (d *Device) nBitsRow() row {
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
-				if op.Int8 {
-					g := d.set.NewGemmQ4S8(rows, op.N, op.K, op.Block)
+				if op.Int8 && op.Bits <= 4 {
+					g := d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block)
 					return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowCodes()), int64(4 * rows * g.RowScales())}
 				}
-				return []int64{int64(d.Threads() * align(d.set.NewGemmQ4(rows, op.N, op.K, op.Block).ScratchBytes()))}
+				sizes := []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
+				if op.Int8 {
+					sizes = append(sizes, int64(4*rows*op.K))
+				}
+				return sizes
 			},
 		},
 		bind: bindNBits,
 	})
 }
 
+// packedBits is the size of packed numbers: those of 2 bits are packed as 4.
+func packedBits(op ir.MatMulNBits) int { return max(op.Bits, 4) }
+
 // nBitsPackable reports whether the weights of n are in a form that Prepare packs, or packed.
 func nBitsPackable(n *ir.Node) bool {
-	op := n.Op.(ir.MatMulNBits)
 	codes, scales, zeros := n.Inputs[ir.NBitsCodes], n.Inputs[ir.NBitsScales], ir.Operand(n.Inputs, ir.NBitsZeros)
 	if codes.Packed != nil {
 		return true
 	}
-	return codes.Const != nil && scales.Const != nil && op.Bits <= 4 && ir.Operand(n.Inputs, ir.NBitsGroups) == nil &&
+	return codes.Const != nil && scales.Const != nil && ir.Operand(n.Inputs, ir.NBitsGroups) == nil &&
 		(zeros == nil || zeros.Const != nil && zeros.Type.DType == tensor.U8)
 }
 
@@ -58,7 +65,7 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 		if z := ir.Operand(n.Inputs, ir.NBitsZeros); z != nil {
 			zeros = z.Const.Bytes()
 		}
-		w, p := n.Inputs[ir.NBitsCodes], d.set.NewPackQ4(op.K, op.N, op.Block)
+		w, p := n.Inputs[ir.NBitsCodes], d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op))
 		var src []byte
 		switch {
 		case w.Packed == nil && op.Bits == 2:
@@ -68,7 +75,7 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 		case w.Packed.Layout == p.Layout() && w.Packed.Data != nil && len(w.Packed.Data.Bytes()) == p.Bytes():
 			continue
 		default:
-			if src, err = unpackQ4(w.Packed, op); err != nil {
+			if src, err = unpackBlocks(w.Packed, op); err != nil {
 				return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 			}
 			if op.Bits == 2 {
@@ -86,25 +93,29 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 	return count, nil
 }
 
-// unpackQ4 gives the 4-bit codes of a packed matrix (kernel.PackQ4) as MatMulNBits has them, whatever level it was packed
-// for.
-func unpackQ4(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
-	blocks, half := op.Blocks(), op.Block/2
-	width, vec, err := panels(p, "q4x8", blocks*(2+op.Block/8), op.N, 0)
+// unpackBlocks gives the codes of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits as 4, whatever level
+// it was packed for.
+func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
+	bits := packedBits(op)
+	kind := map[int]string{4: "q4x8", 8: "q8x4"}[bits]
+	blocks, size := op.Blocks(), op.Block*bits/8
+	width, vec, err := panels(p, kind, blocks*(2+size/4), op.N, 0)
 	if err != nil {
 		return nil, err
 	}
-	out, src := make([]byte, op.N*blocks*half), p.Data.Bytes()
+	out, src := make([]byte, op.N*blocks*size), p.Data.Bytes()
 	for first := 0; first < op.N; first += width {
 		cols := min(width, op.N-first)
 		row := (cols + vec - 1) / vec * vec
 		for b := range blocks {
-			size := row * (8 + half)
-			codes := src[first*blocks*(8+half)+b*size+8*row:]
-			for i := range op.Block / 8 {
+			codes := src[first*blocks*(8+size)+b*row*(8+size)+8*row:]
+			for i := range size / 4 {
 				for c := range cols {
-					word := kernel.Q4Codes(binary.LittleEndian.Uint32(codes[4*(i*row+c):]))
-					binary.LittleEndian.PutUint32(out[((first+c)*blocks+b)*half+4*i:], word)
+					word := binary.LittleEndian.Uint32(codes[4*(i*row+c):])
+					if bits == 4 {
+						word = kernel.Q4Codes(word)
+					}
+					binary.LittleEndian.PutUint32(out[((first+c)*blocks+b)*size+4*i:], word)
 				}
 			}
 		}
@@ -149,7 +160,7 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
 	rows := y.len() / op.N
 	packed := n.Inputs[ir.NBitsCodes].Packed
-	if want := b.d.set.NewPackQ4(op.K, op.N, op.Block).Layout(); packed == nil || packed.Layout != want {
+	if want := b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).Layout(); packed == nil || packed.Layout != want {
 		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
 	}
 	if rows == 0 {
@@ -159,15 +170,21 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: activations[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
-	if !op.Int8 {
-		g := b.d.set.NewGemmQ4(rows, op.N, op.K, op.Block)
+	if !op.Int8 || op.Bits > 4 {
+		g := b.d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op))
 		each := align(g.ScratchBytes())
-		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		product := step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)
 			g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
-		}}, nil
+		}}
+		if !op.Int8 {
+			return product, nil
+		}
+		rounded, from := b.scratchBytes(1).part(0, rows*op.K, tensor.F32), x
+		x = rounded
+		return inTurn(roundBlocks(op, rounded, from, rows), product), nil
 	}
-	g := b.d.set.NewGemmQ4S8(rows, op.N, op.K, op.Block)
+	g := b.d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block)
 	each := align(g.ScratchBytes())
 	codes, scales := b.scratchBytes(1).part(0, rows*g.RowCodes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
 	parts, perPart := rowParts(rows, op.K)
@@ -175,7 +192,31 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		g.QuantizeBlocks(codes.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
 	}}
 	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-		args := kernel.GemmQ4S8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
+		args := kernel.GemmBlocksS8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
+}
+
+// roundBlocks rounds every block of x to 127ths of its largest magnitude, ties to even.
+func roundBlocks(op ir.MatMulNBits, to, x operand, rows int) step {
+	parts, perPart := rowParts(rows, op.K)
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		dst, src := to.f32(m), x.f32(m)
+		for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
+			for k := 0; k < op.K; k += op.Block {
+				lo, hi := r*op.K+k, r*op.K+min(k+op.Block, op.K)
+				var largest float32
+				for _, v := range src[lo:hi] {
+					largest = max(largest, v, -v)
+				}
+				scale, inverse := largest/127, 127/largest
+				for i := lo; i < hi; i++ {
+					dst[i] = 0
+					if largest != 0 {
+						dst[i] = float32(math.RoundToEven(float64(src[i]*inverse))) * scale
+					}
+				}
+			}
+		}
+	}}
 }

@@ -58,6 +58,8 @@ var quantCases = map[string]string{
 	"4 bits of rounded":    `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
 	"4 bits of rounded ragged": `(%0 "x": f32[s,40], %7 "r": f32[s,50]) { const %1: u8[50,2,16] = data const %2: f32[100] = data const %4: u8[50] = data const %5: f32[50] = data %6 = neg(%7)
 		%3 = matmul_nbits(%0, %1, %2, %4, _, %5, %6) {k=40, n=50, bits=4, block=32, int8=true} %8 = matmul_nbits(%0, %1, %2, %4, _, %5, %7) {k=40, n=50, bits=4, block=32, int8=true, act=gelu} return %3 as "y", %8 as "z" }`,
+	"8 bits": `(%0 "x": f32[s,40], %1 "r": f32[s,2]) { const %2: u8[2,3,16] = data const %3: f32[6] = [0.01, 0.002, -0.01, 0.004, 0.003, 0.01] const %4: u8[6] = data
+		%6 = matmul_nbits(%0, %2, %3, %4, _, _, %1) {k=40, n=2, bits=8, block=16} %7 = matmul_nbits(%0, %2, %3) {k=40, n=2, bits=8, block=16, int8=true} return %6 as "y", %7 as "z" }`,
 	"2 bits":     `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
 	"half where": `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
 	"half copy":  `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
@@ -136,6 +138,35 @@ func TestHalfWeightsInBF16(t *testing.T) {
 		for k := range want[0].Len() {
 			w := want[0].Float64(k)
 			require.InDelta(t, w, got[0].Float64(k), 0.03+0.02*max(w, -w), "element %d", k)
+		}
+	}
+}
+
+// TestCodesPackedForAnotherLevel packs weights in plain Go's layout first, as a compiled file may have them.
+func TestCodesPackedForAnotherLevel(t *testing.T) {
+	generic, err := cpu.Open(backend.Options{Level: "generic"})
+	require.NoError(t, err)
+	defer generic.Close()
+	d, err := cpu.Open(backend.Options{})
+	require.NoError(t, err)
+	defer d.Close()
+	for _, name := range []string{"2 bits", "4 bits", "8 bits", "codes epilogue", "codes to codes by columns"} {
+		g, err := ir.Parse(`graph "case" ` + quantCases[name])
+		require.NoError(t, err)
+		b := ir.Binding{"s": 9}
+		inputs := randomInputs(t, g, b)
+		want, err := ir.Interpret(g, inputs)
+		require.NoError(t, err)
+		for _, device := range []*cpu.Device{generic, d} {
+			_, err = device.Prepare(g)
+			require.NoError(t, err, name)
+		}
+		got := run(t, d, g, b, inputs)
+		for i := range want {
+			for k := range want[i].Len() {
+				w := want[i].Float64(k)
+				require.InDelta(t, w, got[i].Float64(k), 2e-5+2e-5*max(w, -w), "%s: result %d, element %d", name, i, k)
+			}
 		}
 	}
 }

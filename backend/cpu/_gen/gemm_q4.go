@@ -7,10 +7,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// q4Kernels writes the kernels of products with weights of 4 bits in blocks. A word of packed weights has for one column the
+// q4Kernels writes the kernels of products with weights of 4 or 8 bits in blocks. A word of packed weights of 4 bits has for one column the
 // numbers of eight neighbouring k: byte j holds those of k = j, in its lower half, and k = 4 + j.
 func q4Kernels(v *simd) {
-	decodeQ4Kernel(v)
+	decodeKernel(v, 4)
+	decodeKernel(v, 8)
 	quantizeBlocksKernel(v)
 	byteDots{simd: v, name: v.name}.write()
 }
@@ -53,9 +54,9 @@ func (d byteDots) add(b operand.Op, a, acc, ones reg.Register) {
 
 const nibbles = 0x0f0f0f0f
 
-// decodeQ4Kernel goes down the rows one vector of columns at a time, with their scales and zero points in registers.
-func decodeQ4Kernel(v *simd) {
-	v.fn("decodeQ4"+v.name, "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)", "decodeQ4%s is a decodeQ4Func.", v.name)
+// decodeKernel goes down the rows one vector of columns at a time, with their scales and zero points in registers.
+func decodeKernel(v *simd, bits int) {
+	v.fn(fmt.Sprintf("decodeQ%d%s", bits, v.name), "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)", "decodeQ%d%s is a decodeFunc.", bits, v.name)
 	dst, src, scalePointer, zeroPointer := v.param("dst"), v.param("src"), v.param("scale"), v.param("zero")
 	left, row := v.param("cols"), v.elements("cols")
 	v.Label("columns")
@@ -68,10 +69,10 @@ func decodeQ4Kernel(v *simd) {
 	v.Label("group")
 	word := v.vec()
 	v.VMOVUPS(operand.Mem{Base: from}, word)
-	for k := range 8 {
+	for k := range 32 / bits {
 		x := v.vec()
 		v.VPSRLD(operand.U8(k%4*8+k/4*4), word, x)
-		v.VANDPS(v.bits(15), x, x)
+		v.VANDPS(v.bits(1<<bits-1), x, x)
 		v.VCVTDQ2PS(x, x)
 		v.VSUBPS(zero, x, x)
 		v.VMULPS(scale, x, x)

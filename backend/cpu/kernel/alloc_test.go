@@ -13,7 +13,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 			"product":                    benchGemm(9, 50, 40),
 			"product of 8-bit integers":  benchGemmS8(9, 50, 40),
 			"product of bfloat16":        benchGemmBF16(9, 50, 40),
-			"product of 4-bit weights":   benchGemmQ4(9, 50, 64),
+			"product of 4-bit weights":   benchGemmBlocks(9, 50, 64),
 			"attention":                  benchAttention(20, 8, (*Set).NewAttention),
 			"attention of bfloat16":      benchAttention(20, 7, (*Set).NewAttentionBF16),
 			"product of two activations": allocBatchGemm,

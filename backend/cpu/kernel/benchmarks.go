@@ -33,13 +33,13 @@ var benchmarks = func() (all []benchmark) {
 				add("product of float32 "+shape, unitBytes, PeakRead, scaled(benchGemm(m, n, k), 4*float64(k*n)))
 				add("product of 8-bit integers "+shape, unitBytes, PeakRead, scaled(benchGemmS8(m, n, k), float64(k*n)))
 				add("product of bfloat16 "+shape, unitBytes, PeakRead, scaled(benchGemmBF16(m, n, k), 2*float64(k*n)))
-				add("product with 4-bit weights "+shape, unitBytes, PeakRead, scaled(benchGemmQ4(m, n, k), float64(k*n)/2))
+				add("product with 4-bit weights "+shape, unitBytes, PeakRead, scaled(benchGemmBlocks(m, n, k), float64(k*n)/2))
 				continue
 			}
 			add("product of float32 "+shape, unitFlops, PeakFMA, benchGemm(m, n, k))
 			add("product of 8-bit integers "+shape, unitOps, PeakInt8, benchGemmS8(m, n, k))
 			add("product of bfloat16 "+shape, unitFlops, PeakBF16, benchGemmBF16(m, n, k))
-			add("product with 4-bit weights "+shape, unitFlops, PeakFMA, benchGemmQ4(m, n, k))
+			add("product with 4-bit weights "+shape, unitFlops, PeakFMA, benchGemmBlocks(m, n, k))
 		}
 	}
 	for _, tokens := range []int{32, 128, 512} {
@@ -120,10 +120,10 @@ func benchGemmBF16(m, n, k int) func(s *Set) (func(), float64) {
 	}
 }
 
-func benchGemmQ4(m, n, k int) func(s *Set) (func(), float64) {
+func benchGemmBlocks(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
 		const block = 32
-		pack, plan := s.NewPackQ4(k, n, block), s.NewGemmQ4(m, n, k, block)
+		pack, plan := s.NewPackBlocks(k, n, block, 4), s.NewGemmBlocks(m, n, k, block, 4)
 		args := &GemmArgs{A: ramp(m * k), ARow: k, ACol: 1, C: make([]float32, m*n), CRow: n, Alpha: 1, Bias: ramp(n)}
 		packed, scratch := make([]byte, pack.Bytes()), make([]byte, plan.ScratchBytes())
 		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, packed, scratch) }), 2 * float64(m*n*k)

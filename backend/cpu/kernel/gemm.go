@@ -92,8 +92,8 @@ type gemmPanel struct {
 	k, kBlock    int
 	b            *float32
 	bRow         int
-	followed     bool     // the next panel lies behind this one in memory
-	q4           *q4Panel // in place of b: a panel to be decoded
+	followed     bool        // the next panel lies behind this one in memory
+	q4           *blockPanel // in place of b: a panel to be decoded
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {

@@ -4,10 +4,15 @@
 
 package kernel
 
-// decodeQ4AVX2 is a decodeQ4Func.
+// decodeQ4AVX2 is a decodeFunc.
 //
 //go:noescape
 func decodeQ4AVX2(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
+
+// decodeQ8AVX2 is a decodeFunc.
+//
+//go:noescape
+func decodeQ8AVX2(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
 
 // quantizeBlocksAVX2 is a quantizeBlocksFunc.
 //

@@ -102,6 +102,76 @@ DATA lanes0000000f<>+24(SB)/4, $0x0000000f
 DATA lanes0000000f<>+28(SB)/4, $0x0000000f
 GLOBL lanes0000000f<>(SB), RODATA|NOPTR, $32
 
+// func decodeQ8AVX2(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
+// Requires: AVX, AVX2
+TEXT ·decodeQ8AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ zero+24(FP), BX
+	MOVQ cols+40(FP), SI
+	MOVQ cols+40(FP), DI
+	SHLQ $0x02, DI
+
+columns:
+	VMOVUPS (DX), Y0
+	VMOVUPS (BX), Y1
+	MOVQ    groups+32(FP), R10
+	MOVQ    AX, R8
+	MOVQ    CX, R9
+
+group:
+	VMOVUPS   (R9), Y2
+	VPSRLD    $0x00, Y2, Y3
+	VANDPS    lanes000000ff<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x08, Y2, Y3
+	VANDPS    lanes000000ff<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x10, Y2, Y3
+	VANDPS    lanes000000ff<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x18, Y2, Y2
+	VANDPS    lanes000000ff<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (R8)
+	ADDQ      DI, R8
+	ADDQ      DI, R9
+	DECQ      R10
+	JNZ       group
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	ADDQ      $0x20, BX
+	SUBQ      $0x08, SI
+	JNZ       columns
+	VZEROUPPER
+	RET
+
+DATA lanes000000ff<>+0(SB)/4, $0x000000ff
+DATA lanes000000ff<>+4(SB)/4, $0x000000ff
+DATA lanes000000ff<>+8(SB)/4, $0x000000ff
+DATA lanes000000ff<>+12(SB)/4, $0x000000ff
+DATA lanes000000ff<>+16(SB)/4, $0x000000ff
+DATA lanes000000ff<>+20(SB)/4, $0x000000ff
+DATA lanes000000ff<>+24(SB)/4, $0x000000ff
+DATA lanes000000ff<>+28(SB)/4, $0x000000ff
+GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $32
+
 // func quantizeBlocksAVX2(dst *uint8, scale *float32, src *float32, blocks int, block int)
 // Requires: AVX, AVX2
 TEXT ·quantizeBlocksAVX2(SB), NOSPLIT, $0-40
@@ -198,16 +268,6 @@ DATA lanes42fe0000<>+20(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+24(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+28(SB)/4, $0x42fe0000
 GLOBL lanes42fe0000<>(SB), RODATA|NOPTR, $32
-
-DATA lanes000000ff<>+0(SB)/4, $0x000000ff
-DATA lanes000000ff<>+4(SB)/4, $0x000000ff
-DATA lanes000000ff<>+8(SB)/4, $0x000000ff
-DATA lanes000000ff<>+12(SB)/4, $0x000000ff
-DATA lanes000000ff<>+16(SB)/4, $0x000000ff
-DATA lanes000000ff<>+20(SB)/4, $0x000000ff
-DATA lanes000000ff<>+24(SB)/4, $0x000000ff
-DATA lanes000000ff<>+28(SB)/4, $0x000000ff
-GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $32
 
 // func unpackQ4AVX2(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 // Requires: AVX, AVX2

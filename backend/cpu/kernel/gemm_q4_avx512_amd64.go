@@ -4,10 +4,15 @@
 
 package kernel
 
-// decodeQ4AVX512 is a decodeQ4Func.
+// decodeQ4AVX512 is a decodeFunc.
 //
 //go:noescape
 func decodeQ4AVX512(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
+
+// decodeQ8AVX512 is a decodeFunc.
+//
+//go:noescape
+func decodeQ8AVX512(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
 
 // quantizeBlocksAVX512 is a quantizeBlocksFunc.
 //

@@ -110,6 +110,84 @@ DATA lanes0000000f<>+56(SB)/4, $0x0000000f
 DATA lanes0000000f<>+60(SB)/4, $0x0000000f
 GLOBL lanes0000000f<>(SB), RODATA|NOPTR, $64
 
+// func decodeQ8AVX512(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·decodeQ8AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ zero+24(FP), BX
+	MOVQ cols+40(FP), SI
+	MOVQ cols+40(FP), DI
+	SHLQ $0x02, DI
+
+columns:
+	VMOVUPS (DX), Z0
+	VMOVUPS (BX), Z1
+	MOVQ    groups+32(FP), R10
+	MOVQ    AX, R8
+	MOVQ    CX, R9
+
+group:
+	VMOVUPS   (R9), Z2
+	VPSRLD    $0x00, Z2, Z3
+	VANDPS    lanes000000ff<>+0(SB), Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x08, Z2, Z3
+	VANDPS    lanes000000ff<>+0(SB), Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x10, Z2, Z3
+	VANDPS    lanes000000ff<>+0(SB), Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z3, (R8)
+	ADDQ      DI, R8
+	VPSRLD    $0x18, Z2, Z2
+	VANDPS    lanes000000ff<>+0(SB), Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (R8)
+	ADDQ      DI, R8
+	ADDQ      DI, R9
+	DECQ      R10
+	JNZ       group
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, BX
+	SUBQ      $0x10, SI
+	JNZ       columns
+	VZEROUPPER
+	RET
+
+DATA lanes000000ff<>+0(SB)/4, $0x000000ff
+DATA lanes000000ff<>+4(SB)/4, $0x000000ff
+DATA lanes000000ff<>+8(SB)/4, $0x000000ff
+DATA lanes000000ff<>+12(SB)/4, $0x000000ff
+DATA lanes000000ff<>+16(SB)/4, $0x000000ff
+DATA lanes000000ff<>+20(SB)/4, $0x000000ff
+DATA lanes000000ff<>+24(SB)/4, $0x000000ff
+DATA lanes000000ff<>+28(SB)/4, $0x000000ff
+DATA lanes000000ff<>+32(SB)/4, $0x000000ff
+DATA lanes000000ff<>+36(SB)/4, $0x000000ff
+DATA lanes000000ff<>+40(SB)/4, $0x000000ff
+DATA lanes000000ff<>+44(SB)/4, $0x000000ff
+DATA lanes000000ff<>+48(SB)/4, $0x000000ff
+DATA lanes000000ff<>+52(SB)/4, $0x000000ff
+DATA lanes000000ff<>+56(SB)/4, $0x000000ff
+DATA lanes000000ff<>+60(SB)/4, $0x000000ff
+GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $64
+
 // func quantizeBlocksAVX512(dst *uint8, scale *float32, src *float32, blocks int, block int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·quantizeBlocksAVX512(SB), NOSPLIT, $0-40

@@ -35,7 +35,7 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2}
 		s.pairBF16 = pairBF16AVX2
 		s.roundBF16 = toBF16AVX2
-		s.decodeQ4 = decodeQ4AVX2
+		s.decodeQ4, s.decodeQ8 = decodeQ4AVX2, decodeQ8AVX2
 		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX2, unpackQ4AVX2, quantizeBlocksAVX2
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
@@ -56,7 +56,7 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
-		s.decodeQ4 = decodeQ4AVX512
+		s.decodeQ4, s.decodeQ8 = decodeQ4AVX512, decodeQ8AVX512
 		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX512, unpackQ4AVX512, quantizeBlocksAVX512
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)

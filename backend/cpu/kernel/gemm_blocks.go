@@ -1,0 +1,170 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmBlocks]. A panel of
+// columns holds for each block of K the scales and zero points of its columns as float32, then rows of words. A word holds the
+// numbers of four neighbouring k, a byte each, or those of eight of 4 bits: byte j those of k = j, in its lower half, and
+// k = 4 + j.
+type PackBlocks struct {
+	packing
+	K, N, Block, Bits int
+}
+
+// NewPackBlocks plans the packing of a B with k rows and n columns in blocks of the given length, a multiple of 8.
+func (s *Set) NewPackBlocks(k, n, block, bits int) *PackBlocks {
+	kind := map[int]string{4: "q4x8", 8: "q8x4"}[bits]
+	return &PackBlocks{packing: newPacking(&s.gemm, kind, ceilDiv(k, block)*(2+block*bits/32), n), K: k, N: n, Block: block, Bits: bits}
+}
+
+// Bytes is the size of the packed matrix. Its memory is aligned for float32.
+func (p *PackBlocks) Bytes() int { return 4 * p.words() }
+
+// blockBytes is the size of one block of a panel.
+func (p *PackBlocks) blockBytes(packedCols int) int { return packedCols * (8 + p.Block*p.Bits/8) }
+
+// Run packs one part. The operands are as ONNX's MatMulNBits has them: src[n, block, byte] holds the numbers, two of 4 bits a
+// byte, the first in the lower half; scales[n, block]; zeros[n, byte] packed alike, or nil where all are in the middle.
+func (p *PackBlocks) Run(part int, dst, src []byte, scales []float32, zeros []byte) {
+	blocks, lo, hi := ceilDiv(p.K, p.Block), 0, 0
+	per, top := 8/p.Bits, byte(1<<p.Bits-1)
+	lo, hi = p.part(part)
+	for panel := lo; panel < hi; panel++ {
+		first := panel * p.tile.cols()
+		cols, packedCols := p.tile.panelCols(panel, p.N)
+		for b := range blocks {
+			size := p.blockBytes(packedCols)
+			out := dst[first*p.k*4+b*size:][:size]
+			clear(out)
+			scale, zero, words := blockParts(out, packedCols)
+			for c := range cols {
+				n := first + c
+				scale[c], zero[c] = scales[n*blocks+b], float32(top/2+1)
+				if zeros != nil {
+					zero[c] = float32(zeros[n*ceilDiv(blocks, per)+b/per] >> (b % per * p.Bits) & top)
+				}
+				row := src[(n*blocks+b)*p.Block/per:][:p.Block/per]
+				for i := range len(row) / 4 {
+					word := binary.LittleEndian.Uint32(row[4*i:])
+					if p.Bits == 4 {
+						word = q4Word(word)
+					}
+					words[i*packedCols+c] = word
+				}
+			}
+		}
+	}
+}
+
+// q4Word brings eight numbers that follow each other to their places in a word.
+func q4Word(x uint32) uint32 {
+	spread := func(x uint32) uint32 {
+		x = (x | x<<8) & 0x00ff00ff
+		return (x | x<<4) & 0x0f0f0f0f
+	}
+	return spread(x&0xffff) | spread(x>>16)<<4
+}
+
+// Q4Codes undoes what packing does to the order of eight numbers in a word.
+func Q4Codes(word uint32) uint32 {
+	join := func(x uint32) uint32 {
+		x &= 0x0f0f0f0f
+		x = (x | x>>4) & 0x00ff00ff
+		return (x | x>>8) & 0xffff
+	}
+	return join(word) | join(word>>4)<<16
+}
+
+// blockParts gives the parts of one block of a panel.
+func blockParts(block []byte, packedCols int) (scale, zero []float32, words []uint32) {
+	return floats(block, packedCols), floats(block[4*packedCols:], packedCols), elementsOf[uint32](block[8*packedCols:])
+}
+
+// decodeFunc writes the rows of dst that each row of words holds: (number − zero)·scale. cols is a multiple of the tile's vector.
+type decodeFunc func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
+
+func decodeQ4Generic(dst *float32, src *uint8, scale, zero *float32, groups, cols int) {
+	for i := range groups {
+		for c := range cols {
+			codes := Q4Codes(*(*uint32)(unsafe.Pointer(offset(src, 4*(i*cols+c)))))
+			for k := range 8 {
+				*offset(dst, (8*i+k)*cols+c) = (float32(codes>>(4*k)&15) - *offset(zero, c)) * *offset(scale, c)
+			}
+		}
+	}
+}
+
+func decodeQ8Generic(dst *float32, src *uint8, scale, zero *float32, groups, cols int) {
+	for i := range groups {
+		for c := range cols {
+			for k := range 4 {
+				*offset(dst, (4*i+k)*cols+c) = (float32(*offset(src, 4*(i*cols+c)+k)) - *offset(zero, c)) * *offset(scale, c)
+			}
+		}
+	}
+}
+
+// GemmBlocks is a [Gemm] whose B was packed by [Set.NewPackBlocks]: a block of a panel is decoded to float32 in scratch memory,
+// and used for all rows of the part while it is in cache.
+type GemmBlocks struct {
+	M, N, K int
+
+	set      *Set
+	blocking blocking
+	pack     *PackBlocks
+}
+
+// NewGemmBlocks plans C[m,n] = A[m,k]·B[k,n] for a B quantised in blocks of the given length.
+func (s *Set) NewGemmBlocks(m, n, k, block, bits int) *GemmBlocks {
+	g := &GemmBlocks{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows), pack: s.NewPackBlocks(k, n, block, bits)}
+	// A decoded block that few rows use stays in half of the L1 cache.
+	if m <= 2*s.gemm.rows {
+		g.blocking.kBlock = evenBlock(k, max(block, s.caches.l1/2/(4*s.gemm.cols())))
+	}
+	g.blocking.kBlock = roundUp(g.blocking.kBlock, block)
+	return g
+}
+
+// Parts is the number of independent pieces.
+func (g *GemmBlocks) Parts() int { return g.blocking.parts() }
+
+// ScratchBytes is the scratch memory that one worker needs.
+func (g *GemmBlocks) ScratchBytes() int { return 4 * g.blocking.kBlock * g.blocking.tile.cols() }
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. The
+// operands are those of a Gemm, but for B: it is packed.
+func (g *GemmBlocks) Run(part int, args *GemmArgs, packed, scratch []byte) {
+	args.check(g.M, g.N, g.K)
+	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
+	for p := panelLo; p < panelHi; p++ {
+		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
+		col := p * g.blocking.tile.cols()
+		source := blockPanel{g.pack, packed[4*col*g.pack.k:][:4*packedCols*g.pack.k], packedCols, floats(scratch, g.ScratchBytes()/4)}
+		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: hide(&source), bRow: packedCols})
+	}
+}
+
+// blockPanel is a panel that is decoded block by block.
+type blockPanel struct {
+	pack       *PackBlocks
+	packed     []byte
+	packedCols int
+	decoded    []float32
+}
+
+// block decodes k rows from first on, which begins a block.
+func (p *blockPanel) block(s *Set, first, k int) *float32 {
+	decode, group := s.decodeQ4, 8
+	if p.pack.Bits == 8 {
+		decode, group = s.decodeQ8, 4
+	}
+	for lo := 0; lo < k; lo += p.pack.Block {
+		size := p.pack.blockBytes(p.packedCols)
+		scale, zero, words := blockParts(p.packed[(first+lo)/p.pack.Block*size:][:size], p.packedCols)
+		decode(pointerAt(p.decoded, lo*p.packedCols), pointer(bytesOfWords(words)), pointer(scale), pointer(zero), ceilDiv(min(p.pack.Block, k-lo), group), p.packedCols)
+	}
+	return pointer(p.decoded)
+}

@@ -1,0 +1,114 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGemmOfBlocks(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, m := range edges(s.gemm.rows) {
+			for _, n := range edges(s.gemm.vec, s.gemm.cols()) {
+				for _, k := range []int{1, 16, 31, 32, 33, 100} {
+					testGemmBlocks(t, s, r, m, n, k, 16<<r.IntN(3), 4<<r.IntN(2))
+				}
+			}
+		}
+		testGemmBlocks(t, s, r, 5, 100, 2001, 128, 4)
+		testGemmBlocks(t, s, r, 9, 70, 2001, 64, 8)
+	})
+}
+
+// testGemmBlocks decodes B by the definition and leaves the rest to the test of float32 products.
+func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int) {
+	t.Helper()
+	g := newGemmCase(r, m, n, k)
+	blocks := ceilDiv(k, block)
+	src, scales := make([]byte, n*blocks*block*bits/8), random(r, n*blocks).inner
+	for i := range src {
+		src[i] = byte(r.Uint32())
+	}
+	var zeros []byte
+	if r.IntN(2) == 0 {
+		zeros = make([]byte, n*ceilDiv(blocks*bits, 8))
+		for i := range zeros {
+			zeros[i] = byte(r.Uint32())
+		}
+	}
+	per := 8 / bits
+	number := func(b []byte, i int) float32 { return float32(int(b[i/per]) >> (bits * (i % per)) & (1<<bits - 1)) }
+	for j := range n {
+		for i := range k {
+			zero := float32(int(1) << (bits - 1))
+			if zeros != nil {
+				zero = number(zeros[j*ceilDiv(blocks*bits, 8):], i/block)
+			}
+			g.b.inner[i*g.bRow+j*g.bCol] = (number(src, j*blocks*block+i) - zero) * scales[j*blocks+i/block]
+		}
+	}
+	what := fmt.Sprintf("%d bits, block %d zeros %v %v", bits, block, zeros != nil, g)
+	pack := s.NewPackBlocks(k, n, block, bits)
+	packed := newGuarded(pack.Bytes()/4, 0)
+	for p := range pack.Parts() {
+		pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
+	}
+	packed.check(t, "packing "+what)
+	plan := s.NewGemmBlocks(m, n, k, block, bits)
+	scratch := newGuarded(plan.ScratchBytes()/4, 0)
+	for p := range plan.Parts() {
+		plan.Run(p, &g.args, bytesOfFloats(packed.inner), bytesOfFloats(scratch.inner))
+	}
+	scratch.check(t, what)
+	g.check(t)
+	if bits == 4 {
+		testGemmBlocksS8(t, s, r, g, packed, block, what)
+	}
+}
+
+// testGemmBlocksS8 multiplies the same B by codes of A: the result is that of the values which the codes stand for.
+func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *guarded, block int, what string) {
+	t.Helper()
+	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block)
+	g.args.ARow, g.args.ACol, g.args.Alpha = g.k+r.IntN(3), 1, 1
+	g.a = random(r, g.m*g.args.ARow)
+	clear(g.a.inner[:min(block, g.k)]) // a block of zeros
+	g.args.A = g.a.inner
+	codes, scales := newGuarded(g.m*plan.RowCodes()/4, 0), newGuarded(g.m*plan.RowScales(), 0)
+	args := GemmBlocksS8Args{Codes: bytesOfFloats(codes.inner), Scales: scales.inner, GemmArgs: g.args}
+	plan.QuantizeBlocks(args.Codes, args.Scales, g.args.A, g.args.ARow, 0, g.m)
+	codes.check(t, "codes "+what)
+	scales.check(t, "scales "+what)
+	for i := range g.m {
+		for k := range plan.RowCodes() {
+			x, at := float32(0), i*g.args.ARow+k
+			if k < g.k {
+				x = g.args.A[at]
+			}
+			var largest float32
+			for j := k / block * block; j < min((k/block+1)*block, g.k); j++ {
+				largest = max(largest, float32(math.Abs(float64(g.a.inner[i*g.args.ARow+j]))))
+			}
+			if largest == 0 {
+				largest, x = 1, 0
+			}
+			code := math.RoundToEven(float64(x * (127 / largest)))
+			require.EqualValues(t, 128+code, args.Codes[i*plan.RowCodes()+k], "%s: code %d of row %d", what, k, i)
+		}
+	}
+	for i := range g.m { // behind the check, which reads whole blocks
+		for k := range g.k {
+			g.args.A[i*g.args.ARow+k] = float32(int(args.Codes[i*plan.RowCodes()+k])-128) * args.Scales[i*plan.RowScales()+k/block]
+		}
+	}
+	scratch := newGuarded(plan.ScratchBytes()/4, 0)
+	for p := range plan.Parts() {
+		plan.Run(p, &args, bytesOfFloats(packed.inner), bytesOfFloats(scratch.inner))
+	}
+	scratch.check(t, what)
+	g.check(t)
+}
