@@ -3,6 +3,8 @@ package rlxc_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log"
 	"math"
 	"os"
 	"path/filepath"
@@ -296,4 +298,34 @@ func pooled(hidden *tensor.Tensor) *tensor.Tensor {
 		tensor.Of[float32](mean)[i%width] += x
 	}
 	return mean
+}
+
+func ExampleModel_Quantize() {
+	config, _ := models.Lookup("bert-tiny")
+	p, err := models.Build(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := rlxc.FromProto(p, "bert-tiny") // or rlxc.Open("model.onnx")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	small, report, err := model.Quantize(context.Background(), rlxc.QuantizeOptions{Form: quantize.Dynamic})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range quantize.Summary(report.Quantised) {
+		fmt.Println(n.Count, n.Op)
+	}
+	data, err := onnx.Marshal(small) // or onnx.Save("small.onnx", small)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(data)>>10, "KiB")
+	// Output:
+	// 2 Gather
+	// 12 MatMul
+	// 1 Gemm
+	// 667 KiB
 }
