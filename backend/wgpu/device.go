@@ -32,10 +32,12 @@ type Device struct {
 	half           bool // products with constant matrices take their operands in float16
 	workgroupBytes int
 
-	mu        sync.Mutex
-	pipelines map[string]*pipeline
-	model     map[*tensor.Tensor]bool // the constants that all programs share
-	weights   weights                 // those that a program has needed
+	compiling sync.Mutex
+	pipelines map[string]*native.Pipeline // by text
+
+	mu      sync.Mutex
+	model   map[*tensor.Tensor]bool // the constants that all programs share
+	weights weights                 // those that a program has needed
 }
 
 // alignment of the arena's buffers: whole vec4, and a cache line.
@@ -55,7 +57,7 @@ func openWith(o backend.Options, lessen func(*native.Adapter)) (*Device, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*pipeline{}, model: map[*tensor.Tensor]bool{}, weights: weights{}}
+	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*native.Pipeline{}, model: map[*tensor.Tensor]bool{}, weights: weights{}}
 	a, err := native.Choose(d.adapters, o.Device)
 	if err != nil {
 		d.Close()
@@ -106,9 +108,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 func (d *Device) Close() error {
 	if d.gpu != nil {
 		for _, p := range d.pipelines {
-			if p.native != nil {
-				p.native.Release()
-			}
+			p.Release()
 		}
 		d.weights.release()
 		d.gpu.Close()
@@ -120,30 +120,40 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// A pipeline is a compiled shader; those that need it meanwhile wait.
-type pipeline struct {
-	once   sync.Once
-	native *native.Pipeline
-	err    error
+// fits reports whether the device takes a shader's parameters and bindings.
+func (d *Device) fits(s *shader) bool {
+	return len(s.params) <= maxParams && len(s.kinds) <= int(d.gpu.Adapter.Limits.MaxStorageBuffersPerShaderStage)
 }
 
-// pipeline compiles a shader, once a device.
-func (d *Device) pipeline(s *shader) (*native.Pipeline, error) {
-	if len(s.params) > maxParams || len(s.kinds) > int(d.gpu.Adapter.Limits.MaxStorageBuffersPerShaderStage) {
-		return nil, errOnHost
+// compile makes the pipelines of shaders, each text once a device.
+func (d *Device) compile(shaders []*shader) ([]*native.Pipeline, error) {
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	texts := make([]string, len(shaders))
+	var missing []native.Shader
+	for i, s := range shaders {
+		texts[i] = s.text()
+		if _, ok := d.pipelines[texts[i]]; !ok {
+			d.pipelines[texts[i]] = nil
+			missing = append(missing, native.Shader{Name: s.name, Code: texts[i], Bindings: append([]native.Binding{native.Uniform}, s.kinds...), Checked: s.checked})
+		}
 	}
-	text := s.text()
-	d.mu.Lock()
-	p := d.pipelines[text]
-	if p == nil {
-		p = &pipeline{}
-		d.pipelines[text] = p
+	made, err := d.gpu.Compile(missing)
+	for i, s := range missing {
+		if err != nil {
+			delete(d.pipelines, s.Code)
+		} else {
+			d.pipelines[s.Code] = made[i]
+		}
 	}
-	d.mu.Unlock()
-	p.once.Do(func() {
-		p.native, p.err = d.gpu.Shader(s.name, text, append([]native.Binding{native.Uniform}, s.kinds...), s.checked)
-	})
-	return p.native, p.err
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*native.Pipeline, len(shaders))
+	for i, text := range texts {
+		out[i] = d.pipelines[text]
+	}
+	return out, nil
 }
 
 // errOnHost is what a row's bind gives when its kernel does not take these sizes: the node then runs on the host.

@@ -94,8 +94,9 @@ func benchmarkMatMul(b *testing.B, d *Device, p product) {
 	}
 	var calls []call
 	for _, l := range launches {
-		pipe, err := d.pipeline(l.shader)
+		pipelines, err := d.compile([]*shader{l.shader})
 		require.NoError(b, err)
+		pipe := pipelines[0]
 		params, err := d.gpu.Buffer("params", paramBytes, native.ForUniforms|native.CopyTarget)
 		require.NoError(b, err)
 		defer params.Release()
@@ -190,8 +191,9 @@ func BenchmarkRecord(b *testing.B) {
 	defer d.Close()
 	x := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{64}, strides: []int{1}}
 	l := each("neg", x, elements[tensor.F32], []*operand{x}, []element{elements[tensor.F32]}, expression{text: "-($1)"})
-	p, err := d.pipeline(l.shader)
+	pipelines, err := d.compile([]*shader{l.shader})
 	require.NoError(b, err)
+	p := pipelines[0]
 	params, err := d.gpu.Buffer("params", paramBytes, native.ForUniforms)
 	require.NoError(b, err)
 	memory, err := d.gpu.Buffer("memory", 256, native.ForStorage)

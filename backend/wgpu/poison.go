@@ -62,10 +62,11 @@ func (in *instance) makePoison() error {
 	s := newShader("fill", "u32", groupSize)
 	s.put("let t = %s * %du + lid;\nif (t < %s) { %s[%s + t] = %s; }", linear, groupSize, s.u(0), s.bind(memory{}), s.u(0), s.u(0))
 	p := &poisoner{dies: make([][]fill, len(in.planned.Steps))}
-	var err error
-	if p.pipeline, err = in.d.pipeline(s); err != nil {
+	pipelines, err := in.d.compile([]*shader{s})
+	if err != nil {
 		return err
 	}
+	p.pipeline = pipelines[0]
 	add := func(list *[]fill, segment int, off, size int64) error {
 		words := int(size+3) / 4
 		params, err := in.d.gpu.Buffer("the parameters", paramBytes, native.ForUniforms|native.CopyTarget)

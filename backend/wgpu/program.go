@@ -104,6 +104,7 @@ type loader struct {
 	fresh   []bool // by the ID of a root: the device has the value
 	present []bool // by the ID of a root: the host has the value
 	params  []byte
+	shaders []*shader // of the dispatches
 }
 
 func (l *loader) release() { releaseAll(l.prog.params, l.own) }
@@ -126,11 +127,35 @@ func (l *loader) load() error {
 	if len(l.params) == 0 {
 		return nil
 	}
+	if err := l.compile(); err != nil {
+		return err
+	}
 	var err error
 	if l.prog.params, err = l.d.gpu.Buffer("the parameters", int64(len(l.params)), native.ForUniforms|native.CopyTarget); err != nil {
 		return err
 	}
 	return l.prog.params.Write(0, l.params)
+}
+
+// compile gives the dispatches their pipelines.
+func (l *loader) compile() error {
+	pipelines, err := l.d.compile(l.shaders)
+	if err == nil {
+		for _, a := range l.prog.actions {
+			if d, ok := a.(*dispatch); ok {
+				d.pipeline = pipelines[d.number]
+			}
+		}
+		return nil
+	}
+	for _, a := range l.prog.actions { // whose it is
+		if d, ok := a.(*dispatch); ok {
+			if _, err := l.d.compile(l.shaders[d.number : d.number+1]); err != nil {
+				return d.node.Fail(err)
+			}
+		}
+	}
+	return err
 }
 
 // step lists what a node does: its launches if its kernel takes it as it is, its Eval otherwise.
@@ -190,11 +215,10 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 	var list []dispatch
 	params := l.params
 	for _, x := range launches {
-		p, err := l.d.pipeline(x.shader)
-		if err != nil {
-			return err
+		if !l.d.fits(x.shader) {
+			return errOnHost
 		}
-		list = append(list, dispatch{number: len(params) / paramBytes, node: n, step: i, pipeline: p, memories: x.shader.memories, groups: x.groups})
+		list = append(list, dispatch{number: len(params) / paramBytes, node: n, step: i, memories: x.shader.memories, groups: x.groups})
 		block := make([]byte, paramBytes)
 		for k, v := range x.shader.params {
 			binary.LittleEndian.PutUint32(block[4*k:], v)
@@ -209,6 +233,7 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 	l.params = params
 	for k := range list {
 		l.prog.actions = append(l.prog.actions, &list[k])
+		l.shaders = append(l.shaders, launches[k].shader)
 	}
 	for _, v := range n.Outputs {
 		id := l.layout(v).Root.ID

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
@@ -160,109 +159,4 @@ func (d *Device) Close() {
 	d.lost.drop()
 	d.failed.drop()
 	d.popped.drop()
-}
-
-// A Pipeline is a compiled shader with its layout of bindings.
-type Pipeline struct {
-	d              *Device
-	handle, layout uintptr
-}
-
-// A Binding says how a shader sees a buffer.
-type Binding uint32
-
-// The kinds of bindings.
-const (
-	Uniform  Binding = 2
-	Storage  Binding = 3 // read and written
-	ReadOnly Binding = 4
-)
-
-const visibleCompute = 4
-
-// Shader compiles WGSL whose entry point is main; binding i of group 0 is of kind bindings[i]. Checked shaders are bounded
-// by the library at every access; others must keep within their buffers themselves, and are faster.
-func (d *Device) Shader(name, code string, bindings []Binding, checked bool) (*Pipeline, error) {
-	p := &Pipeline{d: d}
-	entries := make([]layoutEntry, len(bindings))
-	for i, b := range bindings {
-		entries[i] = layoutEntry{binding: uint32(i), visibility: visibleCompute, buffer: bufferLayout{kind: uint32(b)}}
-	}
-	var checks uintptr
-	if checked {
-		checks = 3
-	}
-	c := &d.lib.c
-	err := d.guarded("shader "+name, func() {
-		p.layout = c.DeviceCreateBindGroupLayout.call(d.handle, uintptr(unsafe.Pointer(&bindGroupLayoutDescriptor{
-			count: uintptr(len(entries)), entries: unsafe.SliceData(entries)})))
-		layout := c.DeviceCreatePipelineLayout.call(d.handle, uintptr(unsafe.Pointer(&pipelineLayoutDescriptor{count: 1, layouts: &p.layout})))
-		module := c.DeviceCreateShaderModuleTrusted.call(d.handle, uintptr(unsafe.Pointer(&shaderDescriptor{
-			next: &shaderSource{chain: chained{sType: sTypeWGSL}, code: view(code)}})), checks)
-		p.handle = c.DeviceCreateComputePipeline.call(d.handle, uintptr(unsafe.Pointer(&computePipelineDescriptor{
-			layout: layout, compute: computeState{module: module, entryPoint: view("main")}})))
-		c.ShaderModuleRelease.call(module)
-		c.PipelineLayoutRelease.call(layout)
-	})
-	if err != nil {
-		p.Release()
-		return nil, err
-	}
-	return p, nil
-}
-
-// Release gives the pipeline back.
-func (p *Pipeline) Release() {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	if p.d.handle == 0 {
-		return
-	}
-	if p.handle != 0 {
-		p.d.lib.c.ComputePipelineRelease.call(p.handle)
-	}
-	if p.layout != 0 {
-		p.d.lib.c.BindGroupLayoutRelease.call(p.layout)
-	}
-	p.handle, p.layout = 0, 0
-}
-
-// A Range is a part of a buffer.
-type Range struct {
-	Buffer       *Buffer
-	Offset, Size int64
-}
-
-// A BindGroup is buffers bound to a pipeline's bindings.
-type BindGroup struct {
-	d      *Device
-	handle uintptr
-}
-
-// Bind binds ranges to the bindings of p, in order. A range must hold at least one element.
-func (d *Device) Bind(p *Pipeline, ranges []Range) (*BindGroup, error) {
-	entries := make([]bindGroupEntry, len(ranges))
-	for i, r := range ranges {
-		entries[i] = bindGroupEntry{binding: uint32(i), buffer: r.Buffer.handle, offset: uint64(r.Offset), size: uint64(r.Size)}
-	}
-	g := &BindGroup{d: d}
-	err := d.guarded("binding buffers", func() {
-		g.handle = d.lib.c.DeviceCreateBindGroup.call(d.handle, uintptr(unsafe.Pointer(&bindGroupDescriptor{
-			layout: p.layout, count: uintptr(len(entries)), entries: unsafe.SliceData(entries)})))
-	})
-	if err != nil {
-		g.Release()
-		return nil, err
-	}
-	return g, nil
-}
-
-// Release gives the bind group back.
-func (g *BindGroup) Release() {
-	g.d.mu.Lock()
-	defer g.d.mu.Unlock()
-	if g.handle != 0 && g.d.handle != 0 {
-		g.d.lib.c.BindGroupRelease.call(g.handle)
-	}
-	g.handle = 0
 }

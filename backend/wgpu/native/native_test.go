@@ -42,6 +42,15 @@ const double = `
 	if (id.x < arrayLength(&x)) { x[id.x] = x[id.x] * 2u; }
 }`
 
+// compile compiles one shader.
+func compile(d *Device, name, code string, checked bool) (*Pipeline, error) {
+	p, err := d.Compile([]Shader{{name, code, []Binding{Storage}, checked}})
+	if err != nil {
+		return nil, err
+	}
+	return p[0], nil
+}
+
 func numbers(from, n uint32) []byte {
 	var b []byte
 	for i := range n {
@@ -81,7 +90,7 @@ func run(t *testing.T, d *Device, p *Pipeline, from uint32) {
 
 func TestCompute(t *testing.T) {
 	d := device(t)
-	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	p, err := compile(d, "double", double, true)
 	require.NoError(t, err)
 	defer p.Release()
 	run(t, d, p, 7)
@@ -89,7 +98,7 @@ func TestCompute(t *testing.T) {
 
 func TestManyAtOnce(t *testing.T) {
 	d := device(t)
-	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	p, err := compile(d, "double", double, true)
 	require.NoError(t, err)
 	defer p.Release()
 	var wg sync.WaitGroup
@@ -102,9 +111,11 @@ func TestManyAtOnce(t *testing.T) {
 // TestMistakes makes the mistakes that a program can make; the process must live and the device work on.
 func TestMistakes(t *testing.T) {
 	d := device(t)
-	_, err := d.Shader("broken", "fn main( {", []Binding{Storage}, true)
+	_, err := compile(d, "broken", "fn main( {", true)
 	require.ErrorContains(t, err, "shader broken")
-	_, err = d.Shader("other", strings.Replace(double, "binding(0)", "binding(3)", 1), []Binding{Storage}, true)
+	_, err = d.Compile([]Shader{{"good", double, []Binding{Storage}, true}, {"bad", "fn main( {", []Binding{Storage}, true}})
+	require.ErrorContains(t, err, "shader bad")
+	_, err = compile(d, "other", strings.Replace(double, "binding(0)", "binding(3)", 1), true)
 	require.ErrorContains(t, err, "shader other")
 	_, err = d.Buffer("the arena", 1<<50, ForStorage)
 	require.ErrorContains(t, err, "the arena needs a buffer of 1125899906842624 bytes, the device's limit is")
@@ -112,7 +123,7 @@ func TestMistakes(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, x.Write(60, make([]byte, 8)), "writing a buffer")
 	require.ErrorContains(t, x.Write(2, make([]byte, 4)), "writing a buffer")
-	p, err := d.Shader("double", double, []Binding{Storage}, true)
+	p, err := compile(d, "double", double, true)
 	require.NoError(t, err)
 	_, err = d.Bind(p, []Range{{x, 0, 1 << 20}})
 	require.ErrorContains(t, err, "binding buffers")
@@ -184,7 +195,7 @@ func TestChoose(t *testing.T) {
 // TestAllocations holds that a run from recording to reading allocates nothing but what purego does when the library calls back.
 func TestAllocations(t *testing.T) {
 	d := device(t)
-	p, err := d.Shader("double", double, []Binding{Storage}, false)
+	p, err := compile(d, "double", double, false)
 	require.NoError(t, err)
 	x, err := d.Buffer("x", 256, ForStorage|CopySource|CopyTarget)
 	require.NoError(t, err)
