@@ -9,13 +9,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowParts cuts rows of cols elements into parts.
+// rowParts cuts rows of cols elements into parts of about equal size.
 func rowParts(rows, cols int) (parts, perPart int) {
-	if cols == 0 {
+	if rows == 0 || cols == 0 {
 		return 0, 1
 	}
-	perPart = max(1, partElements/cols)
-	return (rows + perPart - 1) / perPart, perPart
+	most := max(1, partElements/cols)
+	parts = (rows + most - 1) / most
+	return parts, (rows + parts - 1) / parts
 }
 
 // normKernel reports whether the kernels take a norm over the last axes: of float32, scale and bias of its rows' length.

@@ -83,40 +83,49 @@ type Rate struct {
 // rounds is the number of times that a kernel and its peak are measured in turn.
 const rounds = 9
 
-// measure runs do and a loop at its peak in turn, each for about a tenth of a millisecond at least, and gives the
-// medians: the clock of a processor changes with what it does, and others may use it too.
+// measure runs do and a loop at its peak in turn, each round for about a tenth of a millisecond at least, and gives the
+// medians. The clock of a processor follows what it does: a loop of multiply-adds alone may run a fifth faster than beside
+// the loads of a product. So bursts of the loop stand between the calls of do, each too short for the clock to change.
 func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
-	loop := s.peaks[peak]
-	doRate := rateOf(work, do)
-	peakRate := func() float64 { return 0 }
-	if loop.work > 0 {
-		peakRate = rateOf(loop.work, func() { loop.run(1) })
-		if peak != PeakRead {
-			const n = 2000
-			peakRate = rateOf(n*loop.work, func() { loop.run(n) })
+	const round, short = 100 * time.Microsecond, 10 * time.Microsecond
+	loop, n := s.peaks[peak], 1
+	if peak == PeakRead { // it empties the caches: not in between
+		do, work = batch(do, work, round)
+	} else {
+		do, work = batch(do, work, short)
+		for loop.work > 0 && timeOf(func() { loop.run(n) }) < short {
+			n *= 2
 		}
 	}
+	repeat := 1 + int(round/max(1, timeOf(do)))
 	var rates, peaks []float64
 	for range rounds {
-		peaks = append(peaks, peakRate())
-		rates = append(rates, doRate())
+		var doing, bursting time.Duration
+		for range repeat {
+			doing += timeOf(do)
+			bursting += timeOf(func() { loop.run(n) })
+		}
+		rates = append(rates, work*float64(repeat)/float64(max(1, doing)))
+		peaks = append(peaks, loop.work*float64(n*repeat)/float64(max(1, bursting)))
 	}
 	return median(rates), median(peaks)
 }
 
-// rateOf gives a function that measures work per nanosecond.
-func rateOf(work float64, do func()) func() float64 {
-	do() // bring operands to the caches, and pages to the process
-	start := time.Now()
+// batch repeats do for about so long, after a first call in which operands come to the caches.
+func batch(do func(), work float64, long time.Duration) (func(), float64) {
 	do()
-	repeat := 1 + int(100*time.Microsecond/max(1, time.Since(start)))
-	return func() float64 {
-		start := time.Now()
+	repeat := 1 + int(long/max(1, timeOf(do)))
+	return func() {
 		for range repeat {
 			do()
 		}
-		return work * float64(repeat) / float64(max(1, time.Since(start).Nanoseconds()))
-	}
+	}, work * float64(repeat)
+}
+
+func timeOf(do func()) time.Duration {
+	start := time.Now()
+	do()
+	return time.Since(start)
 }
 
 func median(x []float64) float64 {
