@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -328,18 +327,28 @@ func TestSegmentsAreCutWhereTheOrderIsForced(t *testing.T) {
 	require.Equal(t, []segment{{0, 7}}, newScheduler(&p.Program).segments)
 }
 
-// TestTimeIsLinear: graphs of 100,000 steps, without branches and with many, in well under the time of anything quadratic.
-func TestTimeIsLinear(t *testing.T) {
-	chain := &program{}
-	x := chain.input(64)
-	for range 100_000 {
-		x = chain.step(64, x)
+// TestWorkIsLinear orders graphs of 65,536 steps, without branches and with many, on which anything quadratic is slow,
+// and counts what it allocates beside graphs of an eighth of the size.
+func TestWorkIsLinear(t *testing.T) {
+	chain := func(n int) *Program {
+		p := &program{}
+		x := p.input(64)
+		for range n {
+			x = p.step(64, x)
+		}
+		return &p.Program
 	}
-	for name, p := range map[string]*Program{"chain": &chain.Program, "cells": cells(seeded(1), 100_000), "wired": wired(seeded(2), 100_000), "tree": tree(seeded(3), 1<<16)} {
-		start := time.Now()
-		order := Order(p)
-		require.Less(t, time.Since(start), 5*time.Second, name)
-		require.Equal(t, -1, firstTooEarly(p, order), name)
+	for name, build := range map[string]func(n int) *Program{
+		"chain": chain,
+		"cells": func(n int) *Program { return cells(seeded(1), n) },
+		"wired": func(n int) *Program { return wired(seeded(2), n) },
+		"tree":  func(n int) *Program { return tree(seeded(3), n) },
+	} {
+		allocations := func(n int) float64 {
+			p := build(n)
+			return testing.AllocsPerRun(1, func() { require.Equal(t, -1, firstTooEarly(p, Order(p)), name) })
+		}
+		require.Less(t, allocations(1<<16), 10*allocations(1<<13), name)
 	}
 }
 
