@@ -42,7 +42,7 @@ func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 		}
 		floating = append(floating, table, Operand(in, i+1))
 	}
-	return Embedding{Eps: o.Eps, RMS: o.RMS}.Infer(floating)
+	return Embedding(o).Infer(floating)
 }
 
 // Eval implements Op.
@@ -59,5 +59,5 @@ func (o QEmbedding) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		floating = append(floating, table, Operand(in, i+1))
 	}
-	return Embedding{Eps: o.Eps, RMS: o.RMS}.Eval(floating)
+	return Embedding(o).Eval(floating)
 }
