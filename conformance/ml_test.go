@@ -6,10 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const mlArchive = "testdata/ml-onnxruntime-1.31.1.tar.zst"
+
 // TestMachineLearning: models of ai.onnx.ml's operators with random parameters give what onnxruntime 1.31.1 gave for them,
 // as testdata/ml.py recorded it.
 func TestMachineLearning(t *testing.T) {
-	cases, err := readCases("testdata/ml-onnxruntime-1.31.1.tar.zst")
+	cases, err := readCases(mlArchive)
 	require.NoError(t, err)
 	require.Greater(t, len(cases), 200)
 	for _, c := range cases {

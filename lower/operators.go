@@ -2,7 +2,11 @@ package lower
 
 import (
 	"cmp"
+	_ "embed"
+	"math"
 	"slices"
+	"strings"
+	"sync"
 )
 
 // An Operator is a row of the table of lowerings: an ONNX operator from an opset version on.
@@ -10,6 +14,11 @@ type Operator struct {
 	Domain string `json:"domain"`
 	Name   string `json:"name"`
 	Since  int    `json:"since"`
+	// Types are those that the first operand may have, or the first result where there are no operands; in the newest version
+	// that ONNX has under this row.
+	Types []string `json:"types,omitempty"`
+	// Backends says of "cpu" and "wgpu" whether their kernels run it, or the host does: "kernels", "host", "kernels, host".
+	Backends map[string]string `json:"backends,omitempty"`
 }
 
 // leftOut says of operators that are left out for good why, and what to do.
@@ -27,8 +36,10 @@ func Operators() []Operator {
 	var out []Operator
 	for domain, byName := range rowsByName {
 		for name, rows := range byName {
+			until := math.MaxInt // rows are in descending order
 			for _, r := range rows {
-				out = append(out, Operator{domain, name, r.since})
+				out = append(out, Operator{domain, name, r.since, typesOfFirst(newestSchema(domain, name, until)), backendsOf(domain, name)})
+				until = r.since - 1
 			}
 		}
 	}
@@ -36,6 +47,89 @@ func Operators() []Operator {
 		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Since, b.Since))
 	})
 	return out
+}
+
+// newestSchema is the last one up to a version that says what the operator takes.
+func newestSchema(domain, name string, version int) *schema {
+	s := findSchema(domain, name, version)
+	if s != nil && s.deprecated {
+		return findSchema(domain, name, s.since-1)
+	}
+	return s
+}
+
+// typesOfFirst lists the types of the first operand or result.
+func typesOfFirst(s *schema) []string {
+	if s == nil {
+		return nil
+	}
+	formals := append(slices.Clone(s.inputs), s.outputs...)
+	if len(formals) == 0 {
+		return nil
+	}
+	return strings.Fields(formals[0].types.text)
+}
+
+// backendText is written by go test ./conformance -update: a line an operator, with its domain, its name, and for each backend
+// what ran the node tests.
+//
+//go:embed backends.txt
+var backendText string
+
+var backendLines = sync.OnceValue(func() map[[2]string]map[string]string {
+	lines := map[[2]string]map[string]string{}
+	for line := range strings.Lines(backendText) {
+		parts := strings.Split(strings.TrimSpace(line), " | ")
+		if strings.HasPrefix(line, "#") || len(parts) < 2 {
+			continue
+		}
+		domain, name, _ := strings.Cut(parts[0], " ")
+		on := map[string]string{}
+		for _, part := range parts[1:] {
+			backend, what, _ := strings.Cut(part, ": ")
+			on[backend] = what
+		}
+		lines[[2]string{domain, name}] = on
+	}
+	return lines
+})
+
+func backendsOf(domain, name string) map[string]string {
+	return backendLines()[[2]string{domain, name}]
+}
+
+// typeGroups shorten lists of types.
+var typeGroups = []struct{ name, types string }{
+	{"integers", "uint8 int8 uint16 int16 int32 int64 uint32 uint64"},
+	{"floats", "float float16 double bfloat16"},
+	{"float8", "float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz"},
+	{"complex", "complex64 complex128"},
+	{"int4", "uint4 int4"},
+	{"int2", "uint2 int2"},
+}
+
+// ShortTypes writes Operator.Types for people: "integers" for all of 8 to 64 bits, "floats" for float, float16, double and
+// bfloat16.
+func ShortTypes(types []string) string {
+	rest := slices.Clone(types)
+	var out []string
+	for _, g := range typeGroups {
+		all := strings.Fields(g.types)
+		if !slices.ContainsFunc(all, func(x string) bool { return !slices.Contains(rest, x) }) {
+			out = append(out, g.name)
+			rest = slices.DeleteFunc(rest, func(x string) bool { return slices.Contains(all, x) })
+		}
+	}
+	kinds := map[string]bool{}
+	for _, x := range rest {
+		if kind, _, nested := strings.Cut(x, "("); !nested {
+			out = append(out, x)
+		} else if !kinds[kind] {
+			kinds[kind] = true
+			out = append(out, map[string]string{"seq": "sequences", "optional": "optionals", "map": "maps"}[kind])
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Understands reports whether there is a row for an operator of a domain's opset version. A particular node may still use

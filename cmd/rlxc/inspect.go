@@ -23,7 +23,7 @@ import (
 // An inspection is the command line of inspect.
 type inspection struct {
 	*options
-	ir, ops, verify bool
+	ir, ops, values, verify bool
 }
 
 func inspectCommand() *cobra.Command {
@@ -32,8 +32,9 @@ func inspectCommand() *cobra.Command {
 		Use:   "inspect [M]",
 		Short: "say what a model consists of",
 		Long: `inspect prints a model's inputs, outputs, operators (and which of them rlxc understands), weights and arithmetic; with sizes for
-all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --ops, which needs no
-model, prints the operators that rlxc understands. Of a compiled file it prints the program's operations.`,
+all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --values prints every
+value of the model with its type, its shape in symbols, and what is known of its content. --ops, which needs no model, prints the
+operators that rlxc understands. Of a compiled file it prints the program's operations.`,
 		Example: `  rlxc inspect bert-tiny
   rlxc inspect model.onnx --dim batch=1 --dim seq=128
   rlxc inspect model.onnx --ir -O 0
@@ -46,8 +47,9 @@ model, prints the operators that rlxc understands. Of a compiled file it prints 
 	i.registerDims(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
 	c.Flags().BoolVar(&i.ops, "ops", false, "print the operators that rlxc understands")
+	c.Flags().BoolVar(&i.values, "values", false, "print every value of the model with its type and symbolic shape")
 	c.Flags().BoolVar(&i.verify, "verify", false, "check the checksums of a compiled file's sections")
-	c.MarkFlagsMutuallyExclusive("ir", "ops", "verify")
+	c.MarkFlagsMutuallyExclusive("ir", "ops", "values", "verify")
 	return c
 }
 
@@ -75,6 +77,9 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 			return err
 		})
 	}
+	if i.values {
+		return i.printValues(c, src)
+	}
 	report, err := i.inspect(src)
 	if err != nil {
 		return err
@@ -82,16 +87,17 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 	return emit(c, report, report.text)
 }
 
-// operatorTable prints a row an operator: the opset versions from which its meaning is a lowering's own.
+// operatorTable prints a row an operator: the opset versions from which its meaning is a lowering's own, the types of its first
+// operand, and whether kernels or the host run it.
 func operatorTable(out io.Writer, ops []lower.Operator) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "OPERATOR\tSINCE OPSET")
+	fmt.Fprintln(w, "OPERATOR\tSINCE OPSET\tTYPES\tCPU\tWGPU")
 	for k := 0; k < len(ops); {
-		first, versions := ops[k], []string(nil)
+		first, last, versions := ops[k], ops[k], []string(nil)
 		for ; k < len(ops) && ops[k].Domain == first.Domain && ops[k].Name == first.Name; k++ {
-			versions = append(versions, fmt.Sprint(ops[k].Since))
+			last, versions = ops[k], append(versions, fmt.Sprint(ops[k].Since))
 		}
-		fmt.Fprintf(w, "%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"])
 	}
 	return w.Flush()
 }
@@ -101,6 +107,48 @@ func operatorName(domain, name string) string {
 		return name
 	}
 	return domain + "." + name
+}
+
+// A valueLine is a value of the model as lowering has it.
+type valueLine struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`              // with sizes in symbols
+	Content string `json:"content,omitempty"` // of small integer tensors that sizes are computed with
+	Node    string `json:"node,omitempty"`
+}
+
+// printValues prints inputs, and what each node makes, in order.
+func (i *inspection) printValues(c *cobra.Command, src *source) error {
+	m, err := src.open()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	var lines []valueLine
+	add := func(v *ir.Value, node string) {
+		line := valueLine{Name: v.Name, Type: v.Type.String(), Node: node}
+		if v.Dims != nil {
+			line.Content = ir.Shape(v.Dims).String()
+		}
+		lines = append(lines, line)
+	}
+	g := m.Graph()
+	for _, v := range g.Inputs {
+		add(v, "")
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			add(v, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
+		}
+	}
+	return emit(c, lines, func(out io.Writer) error {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "VALUE\tTYPE\tCONTENT\tNODE")
+		for _, l := range lines {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", strings.Trim(tensor.Quote(l.Name), `"`), l.Type, l.Content, l.Node)
+		}
+		return w.Flush()
+	})
 }
 
 // An inspectReport is what inspect prints of a model.
