@@ -59,7 +59,7 @@ var triluRow = row{
 var paddings = map[ir.PadMode]string{
 	ir.PadConstant: "i",
 	ir.PadEdge:     "clamp(i, lo, hi - 1)",
-	ir.PadWrap:     "lo + ((i - lo) % (hi - lo) + (hi - lo)) % (hi - lo)",
+	ir.PadWrap:     "lo + mod_(i - lo, hi - lo)",
 	ir.PadReflect:  "lo + mirror_(i - lo, hi - lo)",
 }
 
@@ -77,7 +77,7 @@ var padRow = row{
 		op, x, y := n.Op.(ir.Pad), &in[0], &out[0]
 		e, _ := raw(y.width)
 		return []launch{produce("pad_"+op.Mode.String(), y, e, func(s *shader, i string) (value, to string) {
-			s.use("mirror_")
+			s.use("mirror_", "mod_")
 			s.put("var rest = %s;\nvar place = 0;\nvar inside = true;", i)
 			for k := len(y.shape) - 1; k >= 0; k-- {
 				before, after := op.Before[k].Int(), op.After[k].Int()

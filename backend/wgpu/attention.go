@@ -10,32 +10,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The attention kernel's blocks: a workgroup of 8 × 8 invocations computes 32 queries of a head, or 64, over blocks of
-// attentionKeys keys; an invocation has one or two times 4 queries, and 4 of the keys or every eighth vec4 of a value.
+// The attention kernel's blocks: a workgroup of 8 × 8 invocations computes attentionRows queries of a head, over blocks of
+// attentionKeys keys; an invocation has 4 queries, and 4 of the keys or every eighth vec4 of a value.
 const (
+	attentionRows = 32
 	attentionKeys = 32
 	attentionSide = 8
 )
 
-// attentionBytes is the workgroup memory for so many queries, heads of size d and values of size e: queries and keys turned,
-// values where the keys were, probabilities, and what a row's invocations tell each other.
-func attentionBytes(rows, d, e int) int {
-	return 4 * (pad(d, 4)*(rows+4) + max(pad(d, 4)*(attentionKeys+4), pad(e, 4)*attentionKeys) + rows*attentionKeys + attentionSide*rows)
-}
-
-// attentionHeights are the numbers of times 4 queries of an invocation, the largest first: more are faster where there are
-// enough workgroups still.
-var attentionHeights = []int{2, 1}
-
-// attentionHeight chooses one for heads of size d and values of size e of a batch with so many heads and queries.
-func (dev *Device) attentionHeight(heads, queries, d, e int) int {
-	for _, h := range attentionHeights[:len(attentionHeights)-1] {
-		rows := 4 * h * attentionSide
-		if attentionBytes(rows, d, e) <= dev.workgroupBytes && heads*ceil(queries, rows) >= wantedGroups {
-			return h
-		}
-	}
-	return attentionHeights[len(attentionHeights)-1]
+// attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys turned, values where
+// the keys were, probabilities, and what a row's invocations tell each other.
+func attentionBytes(d, e int) int {
+	return 4 * (pad(d, 4)*(attentionRows+4) + max(pad(d, 4)*(attentionKeys+4), pad(e, 4)*attentionKeys) + attentionRows*attentionKeys + attentionSide*attentionRows)
 }
 
 func pad(n, to int) int { return ceil(n, to) * to }
@@ -53,7 +39,7 @@ func (d *Device) attentionRow() row {
 				}
 				size, ok1 := q.Shape[3].Const()
 				value, ok2 := v.Shape[3].Const()
-				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(4*attentionSide, size, value) <= d.workgroupBytes
+				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
 			Strided: allStrides,
 		},
@@ -87,10 +73,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	if vector {
 		word, lanes = "vec4<f32>", 4
 	}
-	const keys, side = attentionKeys, attentionSide
-	high := b.d.attentionHeight(B*H, S, D, E)
-	rows := 4 * high * side
-	s := newShader(fmt.Sprintf("attention_%d", rows), word, side*side)
+	const rows, keys, side = attentionRows, attentionKeys, attentionSide
+	s := newShader("attention", word, side*side)
 	vectors, values := ceil(D, 4), ceil(E, 4*side) // vec4 of a head, and of a value by invocation
 	s.share("qs", "vec4<f32>", vectors*4*(rows/4+1))
 	s.share("kv", "vec4<f32>", max(vectors*4*(keys/4+1), keys*ceil(E, 4)))
@@ -131,15 +115,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		s.put("} }")
 	}
 	turned("qs", rows, read(q, "qb", fmt.Sprintf("min(s0 + r, %s - 1u)", queries), rowQ, "c", d))
-	// Row r of an invocation is lane r%4 of group r/4, which lies 4·side rows behind the group before.
-	each := func(format string) { // for each group, as $g
-		for g := range high {
-			s.put("%s", strings.ReplaceAll(format, "$g", fmt.Sprint(g)))
-		}
-	}
-	lane := func(r int) string { return "xyzw"[r%4 : r%4+1] }
-	each("var top$g = vec4<f32>(lowest);\nvar total$g = vec4<f32>();")
-	for r := range 4 * high {
+	s.put("var top = vec4<f32>(lowest);\nvar total = vec4<f32>();")
+	for r := range 4 {
 		for j := range values {
 			s.put("var o%d_%d = vec4<f32>();", r, j)
 		}
@@ -147,19 +124,16 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	s.put("for (var t0 = 0u; t0 < %s; t0 += %du) {", length, keys)
 	turned("kv", keys, read(k, "kb", fmt.Sprintf("min(t0 + r, %s - 1u)", length), rowK, "c", d))
 	s.put("workgroupBarrier();")
-	for r := range 4 * high {
+	for r := range 4 {
 		s.put("var x%d = vec4<f32>();", r)
 	}
-	s.put("for (var i = 0u; i < %du; i++) {\nlet b = kv[i * %du + tx];", vectors*4, pitch(keys))
-	for g := range high {
-		s.put("let a%d = qs[i * %du + %du + ty];", g, pitch(rows), g*side)
-	}
-	for r := range 4 * high {
-		s.put("x%d = fma(vec4<f32>(a%d.%s), b, x%d);", r, r/4, lane(r), r)
+	s.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", vectors*4, pitch(rows), pitch(keys))
+	for r := range 4 {
+		s.put("x%d = fma(vec4<f32>(a.%c), b, x%d);", r, "xyzw"[r], r)
 	}
 	s.put("}")
 	scale := s.f(op.Scale)
-	for r := range 4 * high {
+	for r := range 4 {
 		s.put("x%d *= %s;", r, scale)
 		if op.Softcap != 0 {
 			c := s.f(op.Softcap)
@@ -167,82 +141,73 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 			s.put("x%[1]d = %[2]s * vec4<f32>(tanh_(x%[1]d.x / %[2]s), tanh_(x%[1]d.y / %[2]s), tanh_(x%[1]d.z / %[2]s), tanh_(x%[1]d.w / %[2]s));", r, c)
 		}
 	}
-	score(s, op, mask, lanes, high, S, T, queries, length)
-	for g := range high {
-		s.put("var peak%d = vec4<f32>(%s);", g, eachRow(g, "max(max(x%[1]d.x, x%[1]d.y), max(x%[1]d.z, x%[1]d.w))"))
-		s.put("red[tx * %du + %du + ty] = peak%d;", rows/4, g*side, g)
-	}
-	s.put("workgroupBarrier();")
-	for g := range high {
-		s.put("for (var i = 0u; i < %du; i++) { peak%d = max(peak%d, red[i * %du + %du + ty]); }", side, g, g, rows/4, g*side)
-	}
+	score(s, op, mask, lanes, S, T, queries, length)
+	s.put("var peak = vec4<f32>(%s);", eachRow("max(max(x%[1]d.x, x%[1]d.y), max(x%[1]d.z, x%[1]d.w))"))
+	s.put("red[tx * %du + ty] = peak;\nworkgroupBarrier();", rows/4)
+	s.put("for (var i = 0u; i < %du; i++) { peak = max(peak, red[i * %du + ty]); }", side, rows/4)
 	// A row that nothing was seen of yet has no maximum to subtract: its exponentials stay 0.
-	each("let old$g = top$g;\ntop$g = max(top$g, peak$g);\nlet safe$g = select(top$g, vec4<f32>(), top$g == vec4<f32>(lowest));")
-	each("let shrink$g = select(exp(old$g - safe$g), vec4<f32>(), old$g == vec4<f32>(lowest));")
-	for r := range 4 * high {
-		s.put("x%d = exp(x%d - safe%d.%s);", r, r, r/4, lane(r))
+	s.put("let old = top;\ntop = max(top, peak);\nlet safe = select(top, vec4<f32>(), top == vec4<f32>(lowest));")
+	s.put("let shrink = select(exp(old - safe), vec4<f32>(), old == vec4<f32>(lowest));")
+	for r := range 4 {
+		s.put("x%d = exp(x%d - safe.%c);", r, r, "xyzw"[r])
 	}
-	for g := range high {
-		s.put("total%[1]d = total%[1]d * shrink%[1]d + vec4<f32>(%[2]s);", g, eachRow(g, "x%[1]d.x + x%[1]d.y + x%[1]d.z + x%[1]d.w"))
-		for c, l := range "xyzw" {
-			s.put("ps[(tx * 4u + %du) * %du + %du + ty] = vec4<f32>(%s);", c, rows/4, g*side, eachRow(g, "x%[1]d."+string(l)))
-		}
+	s.put("total = total * shrink + vec4<f32>(%s);", eachRow("x%[1]d.x + x%[1]d.y + x%[1]d.z + x%[1]d.w"))
+	for c, lane := range "xyzw" {
+		s.put("ps[(tx * 4u + %du) * %du + ty] = vec4<f32>(x0.%c, x1.%c, x2.%c, x3.%c);", c, rows/4, lane, lane, lane, lane)
 	}
 	across := ceil(E, 4)
 	s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet c = i %% %du;", keys*across, side*side, across, across)
 	s.put("kv[i] = %s;\n}\nworkgroupBarrier();", read(v, "vb", fmt.Sprintf("min(t0 + r, %s - 1u)", length), rowV, "c", e))
-	for r := range 4 * high {
+	for r := range 4 {
 		for j := range values {
-			s.put("o%d_%d *= shrink%d.%s;", r, j, r/4, lane(r))
+			s.put("o%d_%d *= shrink.%c;", r, j, "xyzw"[r])
 		}
 	}
-	s.put("for (var i = 0u; i < %du; i++) {", keys)
-	for g := range high {
-		s.put("let p%d = ps[i * %du + %du + ty];", g, rows/4, g*side)
-	}
+	s.put("for (var i = 0u; i < %du; i++) {\nlet p = ps[i * %du + ty];", keys, rows/4)
 	for j := range values {
 		s.put("let v%d = kv[i * %du + min(tx + %du, %du)];", j, across, j*side, across-1)
-		for r := range 4 * high {
-			s.put("o%d_%d = fma(vec4<f32>(p%d.%s), v%d, o%d_%d);", r, j, r/4, lane(r), j, r, j)
+		for r := range 4 {
+			s.put("o%d_%d = fma(vec4<f32>(p.%c), v%d, o%d_%d);", r, j, "xyzw"[r], j, r, j)
 		}
 	}
 	s.put("}\nworkgroupBarrier();\n}")
-	for g := range high {
-		s.put("red[tx * %du + %du + ty] = total%d;", rows/4, g*side, g)
+	s.put("red[tx * %du + ty] = total;\nworkgroupBarrier();\ntotal = vec4<f32>();", rows/4)
+	s.put("for (var i = 0u; i < %du; i++) { total += red[i * %du + ty]; }", side, rows/4)
+	guard := ""
+	if op.NaNGuard {
+		guard = "if (total.%c == 0.0) { z = vec4<f32>(); }"
 	}
-	s.put("workgroupBarrier();")
-	for g := range high {
-		s.put("total%[1]d = vec4<f32>();\nfor (var i = 0u; i < %[2]du; i++) { total%[1]d += red[i * %[3]du + %[4]du + ty]; }", g, side, rows/4, g*side)
-	}
-	for r := range 4 * high {
-		s.put("{ let row = s0 + ty * 4u + %du;\nif (row < %s) {\nlet total = total%d.%s;", r/4*4*side+r%4, queries, r/4, lane(r))
+	s.put("let s1 = s0 + ty * 4u;")
+	for r, lane := range "xyzw" {
+		s.put("if (s1 + %du < %s) {", r, queries)
+		zero := guard
+		if zero != "" {
+			zero = fmt.Sprintf(guard, lane)
+		}
 		for j := range values {
-			s.put("{ let c = tx + %du;\nvar z = o%d_%d / total;", j*side, r, j)
-			if op.NaNGuard {
-				s.put("if (total == 0.0) { z = vec4<f32>(); }")
-			}
+			s.put("{ let c = tx + %du;\nvar z = o%d_%d / total.%c;\n%s", j*side, r, j, lane, zero)
 			if vector {
-				s.put("if (c < %du) { %s[yb + row * %s + c] = z; } }", across, s.bind(y.memory), rowY)
+				s.put("if (c < %du) { %s[yb + (s1 + %du) * %s + c] = z; } }", across, s.bind(y.memory), r, rowY)
 			} else {
-				s.put("for (var l = 0u; l < 4u; l++) { if (c * 4u + l < %s) { %s[yb + row * %s + c * 4u + l] = z[l]; } } }", e, s.bind(y.memory), rowY)
+				s.put("for (var l = 0u; l < 4u; l++) { if (c * 4u + l < %s) { %s[yb + (s1 + %du) * %s + c * 4u + l] = z[l]; } } }", e, s.bind(y.memory), r, rowY)
 			}
 		}
-		s.put("} }")
+		s.put("}")
 	}
 	return []launch{{s, [3]uint32{uint32(ceil(S, rows)), uint32(B * H), 1}}}, nil
 }
 
-// eachRow is a text for each of the four rows of an invocation's group.
-func eachRow(group int, format string) string {
+// eachRow is a text for each of an invocation's four rows.
+func eachRow(format string) string {
 	var parts []string
-	for r := 4 * group; r < 4*group+4; r++ {
+	for r := range 4 {
 		parts = append(parts, fmt.Sprintf(format, r))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// score puts the lines that add the mask to the scores x0, x1, … and take out the keys that a query does not see.
-func score(s *shader, op ir.Attention, mask *operand, lanes, high, S, T int, queries, length string) {
+// score puts the lines that add the mask to the scores x0 to x3 and take out the keys that a query does not see.
+func score(s *shader, op ir.Attention, mask *operand, lanes, S, T int, queries, length string) {
 	var maskAt func(r, c int) string
 	if mask != nil {
 		var st [4]int
@@ -255,9 +220,9 @@ func score(s *shader, op ir.Attention, mask *operand, lanes, high, S, T int, que
 		byQuery, byKey := s.u(st[2]), s.u(st[3])
 		for i := range 4 {
 			s.put("let mk%d = mb + min(t0 + tx * 4u + %du, %s - 1u) * %s;", i, i, length, byKey)
-		}
-		for r := 0; r < 4*high && st[2] != 0; r++ {
-			s.put("let mq%d = min(s0 + ty * 4u + %du, %s - 1u) * %s;", r, r/4*4*attentionSide+r%4, queries, byQuery)
+			if st[2] != 0 {
+				s.put("let mq%d = min(s0 + ty * 4u + %du, %s - 1u) * %s;", i, i, queries, byQuery)
+			}
 		}
 		m := s.bind(mask.memory)
 		text := func(at string) string {
@@ -290,11 +255,11 @@ func score(s *shader, op ir.Attention, mask *operand, lanes, high, S, T int, que
 	if op.Causal || op.Window > 0 {
 		shift, window = s.u(offset), s.u(op.Window)
 	}
-	for r := range 4 * high {
+	for r := range 4 {
 		for c, lane := range "xyzw" {
 			s.put("{ let t = t0 + tx * 4u + %du;\nvar seen = t < %s;", c, length)
 			if shift != "" {
-				s.put("let here = i32(s0 + ty * 4u + %du) + bitcast<i32>(%s);", r/4*4*attentionSide+r%4, shift)
+				s.put("let here = i32(s0 + ty * 4u + %du) + bitcast<i32>(%s);", r, shift)
 			}
 			if op.Causal {
 				s.put("seen = seen && i32(t) <= here;")

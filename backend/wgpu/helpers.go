@@ -47,12 +47,9 @@ var helperText = map[string]helper{
 `},
 	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), zero, is_nan(r))); }\n"},
 	// Place i of an axis of n elements that goes back and forth.
-	"mirror_": {nil, `fn mirror_(i: i32, n: i32) -> i32 {
-	let round = max(2 * (n - 1), 1);
-	let p = (i % round + round) % round;
-	return min(p, 2 * (n - 1) - p);
-}
-`},
+	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) - p); }\n"},
+	// The remainder that is not negative. Vulkan leaves that of a negative number open.
+	"mod_":  {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
 	"sign_": {[]string{"is_nan"}, "fn sign_(x: f32) -> f32 { return select(sign(x), x, is_nan(x) || x == 0.0); }\n"},
 	// WGSL leaves powers of negative numbers open; whole exponents of them are common.
 	"pow_": {[]string{"is_nan"}, `fn pow_(x: f32, y: f32) -> f32 {

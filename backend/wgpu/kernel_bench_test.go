@@ -133,21 +133,18 @@ func benchmarkMatMul(b *testing.B, d *Device, p product) {
 	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
-// BenchmarkAttention times the kernel alone, by the number of queries of an invocation.
+// BenchmarkAttention times the kernel alone.
 func BenchmarkAttention(b *testing.B) {
 	if os.Getenv(native.EnvLibrary) == "" {
 		b.Skip(native.EnvLibrary + " is not set")
 	}
-	d, err := Open(backend.Options{})
-	require.NoError(b, err)
-	defer d.Close()
-	all := attentionHeights
-	defer func() { attentionHeights = all }()
-	for _, shape := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {32, 128}} {
-		for _, h := range all {
-			attentionHeights = []int{h}
-			b.Run(fmt.Sprintf("%dx%d/%d", shape[0], shape[1], h), func(b *testing.B) { benchmarkAttention(b, d, shape[0], shape[1]) })
+	for _, precision := range []tensor.DType{tensor.F32, tensor.F16} {
+		d, err := Open(backend.Options{Precision: precision})
+		require.NoError(b, err)
+		for _, shape := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {32, 128}} {
+			b.Run(fmt.Sprintf("%s/%dx%d", precision, shape[0], shape[1]), func(b *testing.B) { benchmarkAttention(b, d, shape[0], shape[1]) })
 		}
+		require.NoError(b, d.Close())
 	}
 }
 

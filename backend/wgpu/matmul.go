@@ -52,7 +52,8 @@ func (p *product) spread() {
 	}
 	for _, p.tile = range shapes {
 		groups = ceil(p.m, p.tile.rows) * ceil(p.n, p.tile.cols) * p.lead.Elements()
-		if groups*most >= wantedGroups {
+		// In float16 small tiles are nearly as fast as large ones: better than splits.
+		if groups >= wantedGroups || !p.half && groups*most >= wantedGroups {
 			break
 		}
 	}

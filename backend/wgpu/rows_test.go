@@ -155,21 +155,6 @@ var halfCases = []string{
 	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
 }
 
-// TestAttentionHeights runs attention by every number of queries an invocation, at sizes around those of a workgroup.
-func TestAttentionHeights(t *testing.T) {
-	d := open(t, 0)
-	all := attentionHeights
-	defer func() { attentionHeights = all }()
-	for _, h := range all {
-		attentionHeights = []int{h}
-		for _, name := range []string{"attention", "attention keys", "attention odd", "attention packed", "attention bool", "attention wide"} {
-			for _, s := range []int{1, 31, 33, 32*h - 1, 32*h + 1, 100} {
-				check(t, d, fmt.Sprintf("height %d, %s, s=%d", h, name, s), rowCases[name], s, true)
-			}
-		}
-	}
-}
-
 // TestHalf runs products in float16 by every tile, on numbers of which neither products nor the sums of a tile's depth need
 // rounding: results are as in float32.
 func TestHalf(t *testing.T) {

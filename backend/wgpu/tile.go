@@ -15,7 +15,7 @@ func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 // halfTiles are those of products in float16, whose operands take half the room: more of them fit into registers.
 var (
 	tiles     = []tile{{128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 32, 32, 4, 4}}
-	halfTiles = []tile{{128, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 4, 4}, {32, 32, 32, 4, 4}}
+	halfTiles = []tile{{64, 128, 32, 8, 8}, {32, 64, 32, 4, 4}, {32, 32, 32, 4, 4}}
 )
 
 // launch is the kernel. Tiles of both operands go through workgroup memory, the left one turned, so that the inner loop

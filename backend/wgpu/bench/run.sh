@@ -12,7 +12,7 @@
 #   FirstSubmit  after how many dispatches a run is best submitted first: the constant firstSubmit
 #   Record       the host's time for a run of a hundred dispatches
 #   MatMul/f32, MatMul/f16   the product's kernel by tile and splits: the tables tiles and halfTiles
-#   Attention    the attention kernel by attentionHeights
+#   Attention    the attention kernel
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" = build ]; then
