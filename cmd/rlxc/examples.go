@@ -51,6 +51,9 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 
 // tokenizeLines makes a run of each line of a file, so that none is padded to the length of others.
 func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (runs []rlxc.Tensors, err error) {
+	if q.text.tokenizer == "" && src.path == "" {
+		return nil, usagef("--calibrate %s needs --tokenizer: the built-in models have none", q.calibrate)
+	}
 	data, err := os.ReadFile(q.calibrate)
 	if err != nil {
 		return nil, err
