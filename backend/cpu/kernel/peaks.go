@@ -93,7 +93,7 @@ func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
 		do, work = batch(do, work, round)
 	} else {
 		do, work = batch(do, work, short)
-		for loop.work > 0 && timeOf(func() { loop.run(n) }) < short {
+		for burst := func() { loop.run(n) }; loop.work > 0 && min(timeOf(burst), timeOf(burst), timeOf(burst)) < short; {
 			n *= 2
 		}
 	}
