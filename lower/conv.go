@@ -46,8 +46,8 @@ func lowerConv(c *Context) []*ir.Value {
 		c.Failf("weights %v in %d groups for %v", w, groups, x)
 	}
 	win := c.window(w.Shape[2:], true)
-	if win.patched(groups) {
-		return c.convProduct(win)
+	if y := c.convProduct(win, groups); y != nil {
+		return y
 	}
 	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if err := checkConv(in, in[1].Shape()[1]*groups, in[1].Shape()[0]); err != nil {

@@ -13,13 +13,10 @@ import (
 
 // maxTaps bounds the number of elements of a window whose patches are copied: the copy is so many times as large as the
 // input, over the strides.
-const maxTaps = 64
+const maxTaps = 128
 
-// patched reports whether Conv is written as a product: all channels are of one group, and patches do not become too many.
-func (w window) patched(groups int) bool {
-	taps := tensor.Shape(w.kernel).Elements()
-	return groups == 1 && (taps <= maxTaps || w.tiles())
-}
+// maxGroups bounds the number of products that a convolution in groups becomes.
+const maxGroups = 32
 
 // tiles reports whether windows lie side by side without padding, as those of a patch embedding: every element is read at
 // most once.
@@ -31,36 +28,97 @@ func (w window) tiles() bool {
 // maxPatches bounds the elements of patches that exist at a time, where sizes are known: larger images are done in bands.
 const maxPatches = 1 << 24
 
-// convProduct is Conv of one group: x [N,C,…], weights [M,C,…] and perhaps a bias [M] give [N,M,…].
-func (c *Context) convProduct(win window) []*ir.Value {
-	x, w := c.In(0), c.In(1)
-	outputs, channels := w.Type.Shape[0], w.Type.Shape[1]
+// maxBands bounds their number.
+const maxBands = 64
+
+// convProduct is Conv as products, nil where its kernel is left to it: x [N,C,…], weights [M,C/groups,…] and perhaps a bias
+// [M] give [N,M,…].
+func (c *Context) convProduct(win window, groups int) []*ir.Value {
+	x, w, bias := c.In(0), c.In(1), c.Opt(2)
 	taps := tensor.Shape(win.kernel).Elements()
-	tiles := taps > 1 && win.tiles()
-	if taps > 1 && !tiles {
+	switch {
+	case groups == 1 && taps > 1 && win.tiles():
+		return []*ir.Value{c.channelsFirst(c.product(c.tileRows(win, x), w, bias))}
+	case taps > maxTaps, groups > 1 && ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) != ir.Yes:
+		return nil
+	case taps > 1:
 		w = c.channelsLast(w)
 	}
-	w = c.Emit(ir.Reshape{Shape: ir.Shape{outputs, channels.Mul(ir.N(taps))}}, w)
-	product := func(rows *ir.Value) *ir.Value {
-		in := []*ir.Value{rows, w}
-		if bias := c.Opt(2); bias != nil {
-			in = append(in, bias)
-		}
-		return c.Emit(ir.MatMul{TransB: true}, in...)
+	if groups == 1 {
+		x, places := c.padded(win, c.channelsLast(x))
+		return []*ir.Value{c.channelsFirst(c.bands(win, x, places, w, bias))}
 	}
-	if tiles {
-		return []*ir.Value{c.channelsFirst(product(c.tileRows(win, x)))}
+	if w.Type.Shape[0].Is(groups) && x.Type.Shape[1].Is(groups) && w.Const != nil {
+		return []*ir.Value{c.channelsFirst(c.depthwise(win, w, bias))}
+	}
+	if groups > maxGroups {
+		return nil
 	}
 	x, places := c.padded(win, c.channelsLast(x))
-	var bands []*ir.Value
-	for _, b := range bandsOf(places, x.Type.Shape[0].Mul(channels).Mul(ir.N(taps))) {
-		bands = append(bands, product(c.tapRows(win, x, b.first, append([]ir.Dim{b.count}, places[1:]...))))
+	parts := make([]*ir.Value, groups)
+	for g := range parts {
+		share := func(v *ir.Value, axis int) *ir.Value {
+			if v == nil {
+				return nil
+			}
+			n := v.Type.Shape[axis].Div(ir.N(groups))
+			return c.cut(v, axis, n.Mul(ir.N(g)), n)
+		}
+		parts[g] = c.bands(win, share(x, Rank(x)-1), places, share(w, 0), share(bias, 0))
 	}
-	y := bands[0]
-	if len(bands) > 1 {
-		y = c.Emit(ir.Concat{Axis: 1}, bands...)
+	return []*ir.Value{c.channelsFirst(c.Emit(ir.Concat{Axis: Rank(x) - 1}, parts...))}
+}
+
+// product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
+func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
+	w = c.Emit(ir.Reshape{Shape: ir.Shape{w.Type.Shape[0], ir.Shape(w.Type.Shape[1:]).Elements()}}, w)
+	in := []*ir.Value{rows, w}
+	if bias != nil {
+		in = append(in, bias)
 	}
-	return []*ir.Value{c.channelsFirst(y)}
+	return c.Emit(ir.MatMul{TransB: true}, in...)
+}
+
+// bands makes the products of the patches of the padded x [N,…,C], a band of places at a time.
+func (c *Context) bands(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
+	patch := x.Type.Shape[0].Mul(ir.Shape(w.Type.Shape[1:]).Elements())
+	var parts []*ir.Value
+	for _, b := range bandsOf(places, patch) {
+		parts = append(parts, c.product(c.tapRows(win, x, b.first, append([]ir.Dim{b.count}, places[1:]...)), w, bias))
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return c.Emit(ir.Concat{Axis: 1}, parts...)
+}
+
+// depthwise is a convolution each channel of which is one of its own: what the taps meet, times a weight for each channel,
+// added up. w is [C,…,1].
+func (c *Context) depthwise(win window, w, bias *ir.Value) *ir.Value {
+	x, places := c.padded(win, c.channelsLast(c.In(0)))
+	channels, taps := w.Const.Shape()[0], tensor.Shape(win.kernel).Elements()
+	y := bias
+	ir.EachIndex(win.kernel, func(k int, at []int) {
+		part, factor := x, tensor.New(w.Type.DType, channels)
+		for i, e := range at {
+			part = c.tap(win, part, i, e, ir.Dim{}, places[i])
+		}
+		for ch := range channels {
+			factor.SetFloat64(ch, w.Const.Float64(ch*taps+k))
+		}
+		if part = c.binary(ir.Mul, part, c.Constant(factor)); y != nil {
+			part = c.binary(ir.Add, part, y)
+		}
+		y = part
+	})
+	return y
+}
+
+// cut is a slice along one axis.
+func (c *Context) cut(v *ir.Value, axis int, first, size ir.Dim) *ir.Value {
+	o := ir.Slice{Starts: make([]ir.Dim, Rank(v)), Sizes: slices.Clone(v.Type.Shape), Steps: slices.Repeat([]int{1}, Rank(v))}
+	o.Starts[axis], o.Sizes[axis] = first, size
+	return c.Emit(o, v)
 }
 
 // A band is some of the places along the first spatial axis.
@@ -71,7 +129,7 @@ func bandsOf(places []ir.Dim, elements ir.Dim) (bands []band) {
 	size, known := ir.Shape(places).Elements().Mul(elements).Const()
 	if n := (size + maxPatches - 1) / maxPatches; known && n > 1 {
 		rows := places[0].Int()
-		n = min(n, maxTaps, rows)
+		n = min(n, maxBands, rows)
 		each := (rows + n - 1) / n
 		for i := 0; i < rows; i += each {
 			bands = append(bands, band{ir.N(i), ir.N(min(each, rows-i))})

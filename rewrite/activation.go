@@ -18,7 +18,7 @@ func activationRules() []*Rule {
 	outer, inner := math.Sqrt(2/math.Pi), 0.044715
 	swish := product(x, unary(ir.Sigmoid, product(x, c)))
 	return []*Rule{
-		becomes("relu", ir.Unary{Fn: ir.Relu}, either(binary(ir.MaxFn, x, number(0)), node[ir.Clip](x, number(0), none()))),
+		becomes("relu", ir.Unary{Fn: ir.Relu}, binary(ir.MaxFn, x, number(0))),
 		becomes("gelu", ir.Unary{Fn: ir.Gelu}, half(unary(ir.Erf, product(x, number(math.Sqrt(0.5)))))),
 		becomes("gelu.tanh", ir.Unary{Fn: ir.GeluTanh}, half(unary(ir.Tanh, either(
 			product(number(outer), sum(x, product(x, x, x, number(inner)))),

@@ -8,7 +8,8 @@ import (
 )
 
 // canonicalRules leave one spelling of what exporters write in several, so that the patterns behind them need only know
-// that one: squares and cubes are products, roots are sqrt, x · 1/y is x / y, and division by a constant is a product.
+// that one: squares and cubes are products, roots are sqrt, x · 1/y is x / y, division by a constant is a product, and
+// clipping is max and min.
 func canonicalRules() []*Rule {
 	x, y, c, d := value(), value(), scalar(), scalar()
 	power := func(name string, n float64, build func(m *match, x *ir.Value) *ir.Value) *Rule {
@@ -27,6 +28,7 @@ func canonicalRules() []*Rule {
 	by := binary(ir.Div, x, c)
 	twice := binary(ir.Mul, binary(ir.Mul, x, c), d)
 	logistic := unary(ir.Reciprocal, sum(unary(ir.Exp, unary(ir.Neg, x)), number(1)))
+	lo, hi := value(), value()
 	wide := node[ir.Cast](x)
 	counted := node[ir.CumSum](wide)
 	narrow := with(node[ir.Cast](counted), func(o ir.Cast) bool { return o.To == tensor.I32 })
@@ -37,6 +39,15 @@ func canonicalRules() []*Rule {
 				return nil
 			}
 			return m.emit(opOf[ir.CumSum](m, counted), m.emit(m.root.Op, m.get(x)))
+		}},
+		{Name: "clip", pattern: node[ir.Clip](x, optional(lo), optional(hi)), build: func(m *match) *ir.Value {
+			y := m.get(x)
+			for p, fn := range []ir.BinaryFn{ir.MaxFn, ir.MinFn} {
+				if limit := m.get([]*pattern{lo, hi}[p]); limit != nil {
+					y = m.emit(ir.Binary{Fn: fn}, y, limit)
+				}
+			}
+			return y
 		}},
 		{Name: "sigmoid", pattern: logistic, build: func(m *match) *ir.Value { return apply(ir.Sigmoid)(m, m.get(x)) }},
 		power("pow.2", 2, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, x) }),

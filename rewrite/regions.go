@@ -11,9 +11,15 @@ const maxRegion = 16
 
 // regionRules join elementwise ops that read one another into ir.Map, which passes over memory once. The op that is read
 // must have the shape of the one that reads it, or it would be computed more often; reshapes in between move in front.
+// Where the target has no region that takes in all operands, it may have one that takes in one of them.
 func regionRules() []*Rule {
-	return []*Rule{{Name: "region", pattern: anyNode().when("an elementwise op behind another", behindElementwise), build: func(m *match) *ir.Value {
-		r := region{m: m}
+	return []*Rule{regionRule("region", -1), regionRule("region.a", 0), regionRule("region.b", 1), regionRule("region.c", 2)}
+}
+
+// regionRule takes in operand only of the root, or all of them for −1.
+func regionRule(name string, only int) *Rule {
+	return &Rule{Name: name, pattern: anyNode().when("an elementwise op behind another", behindElementwise), build: func(m *match) *ir.Value {
+		r := region{m: m, only: only}
 		e, ok := r.expr(m.root)
 		if !ok {
 			return nil
@@ -23,7 +29,7 @@ func regionRules() []*Rule {
 			return nil
 		}
 		return m.emit(ir.Map{Expr: e}, r.in...)
-	}}}
+	}}
 }
 
 func behindElementwise(m *match, v *ir.Value) bool {
@@ -41,6 +47,7 @@ func inRegion(n *ir.Node) bool {
 // region collects the expression of the root and of the ops that only it reads.
 type region struct {
 	m        *match
+	only     int
 	in       []*ir.Value
 	absorbed []*ir.Node
 }
@@ -89,7 +96,7 @@ func (r *region) expr(n *ir.Node) (e ir.Expr, ok bool) {
 			continue
 		}
 		d := r.joins(n, x)
-		if d == nil {
+		if d == nil || r.only >= 0 && i != r.only {
 			args[i] = r.operand(x)
 		} else {
 			reshaped := x.Def != d
