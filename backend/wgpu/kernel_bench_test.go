@@ -55,6 +55,33 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
+// BenchmarkStyle compares ways to write the inner loop.
+func BenchmarkStyle(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	d, err := Open(backend.Options{Precision: tensor.F16})
+	require.NoError(b, err)
+	defer d.Close()
+	defer func() { style = 0 }()
+	for _, t := range []tile{{64, 128, 32, 8, 8}, {64, 128, 16, 8, 8}, {128, 128, 32, 8, 8}, {64, 64, 32, 8, 8}, {64, 64, 32, 8, 4}} {
+		for style = range 7 {
+			if style != 3 {
+				b.Run(fmt.Sprintf("f16/%dx%dx%d_%dx%d/%d", t.rows, t.cols, t.depth, t.high, t.wide, style), func(b *testing.B) {
+					benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, half: true, tile: t, splits: 1})
+				})
+			}
+		}
+	}
+	for _, t := range []tile{{128, 64, 16, 8, 4}, {128, 128, 16, 8, 8}, {64, 64, 16, 8, 8}} {
+		for _, style = range []int{0, 4} {
+			b.Run(fmt.Sprintf("f32/%dx%dx%d_%dx%d/%d", t.rows, t.cols, t.depth, t.high, t.wide, style), func(b *testing.B) {
+				benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, tile: t, splits: 1})
+			})
+		}
+	}
+}
+
 func benchmarkMatMul(b *testing.B, d *Device, p product) {
 	m, n, k := p.m, p.n, p.k
 	matrix := func(rows, cols, arena int) *operand {

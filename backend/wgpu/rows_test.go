@@ -161,7 +161,9 @@ func TestHalf(t *testing.T) {
 	d := openBy(t, backend.Options{Precision: tensor.F16}, 0)
 	all := halfTiles
 	defer func() { halfTiles = all }()
-	for _, x := range all {
+	defer func() { style = 0 }()
+	for k, x := range append(all, all...) {
+		style = []int{0, 0, 0, 6, 1, 2}[k]
 		halfTiles = []tile{x}
 		for _, text := range halfCases {
 			for _, s := range []int{1, x.rows - 1, x.rows, x.rows + 1} {

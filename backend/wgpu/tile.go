@@ -18,6 +18,10 @@ var (
 	halfTiles = []tile{{64, 128, 32, 8, 8}, {32, 64, 32, 4, 4}, {32, 32, 32, 4, 4}}
 )
 
+// style is what an experiment varies: the low two bits 1 multiplies and adds, 2 goes by vec2; 4 lets an invocation's rows and
+// columns lie side by side.
+var style = 0
+
 // launch is the kernel. Tiles of both operands go through workgroup memory, the left one turned, so that the inner loop
 // reads vec4 of both; while a tile is in use the next one is on its way in registers. Registers are variables with names:
 // drivers put arrays that are indexed, even by unrolled loops, into memory.
@@ -108,21 +112,40 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		sums = "h"
 		for i := range t.high {
 			for j := range wide {
-				s.put("var h%d_%d = vec4<f16>();", i, j)
+				if style&3 == 2 {
+					s.put("var h%d_%dl = vec2<f16>();\nvar h%d_%dh = vec2<f16>();", i, j, i, j)
+				} else {
+					s.put("var h%d_%d = vec4<f16>();", i, j)
+				}
 			}
 		}
 	}
 	for d := range t.depth { // written out: a loop took a tenth longer on an H200
 		s.put("{")
 		for i := range high {
+			if style&4 != 0 {
+				s.put("let a%d = left[%du + ty * %du];", i, d*pitch+i, high)
+				continue
+			}
 			s.put("let a%d = left[%du + ty];", i, d*pitch+i*down)
 		}
 		for j := range wide {
+			if style&4 != 0 {
+				s.put("let b%d = right[%du + tx * %du];", j, d*t.cols/4+j, wide)
+				continue
+			}
 			s.put("let b%d = right[%du + tx];", j, d*t.cols/4+j*across)
 		}
 		for i := range t.high {
 			for j := range wide {
-				s.put("%s%d_%d = fma(%s(a%d.%c), b%d, %s%d_%d);", sums, i, j, pack, i/4, "xyzw"[i%4], j, sums, i, j)
+				switch {
+				case p.half && style&3 == 1:
+					s.put("h%d_%d += a%d.%c * b%d;", i, j, i/4, "xyzw"[i%4], j)
+				case p.half && style&3 == 2:
+					s.put("h%[1]d_%[2]dl = fma(vec2<f16>(a%[3]d.%[4]c), b%[2]d.xy, h%[1]d_%[2]dl);\nh%[1]d_%[2]dh = fma(vec2<f16>(a%[3]d.%[4]c), b%[2]d.zw, h%[1]d_%[2]dh);", i, j, i/4, "xyzw"[i%4])
+				default:
+					s.put("%s%d_%d = fma(%s(a%d.%c), b%d, %s%d_%d);", sums, i, j, pack, i/4, "xyzw"[i%4], j, sums, i, j)
+				}
 			}
 		}
 		s.put("}")
@@ -130,6 +153,10 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	if p.half {
 		for i := range t.high {
 			for j := range wide {
+				if style&3 == 2 {
+					s.put("c%[1]d_%[2]d += vec4<f32>(vec4<f16>(h%[1]d_%[2]dl, h%[1]d_%[2]dh));", i, j)
+					continue
+				}
 				s.put("c%d_%d += vec4<f32>(h%d_%d);", i, j, i, j)
 			}
 		}
@@ -138,13 +165,25 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	e.begin(s, lanes)
 	s.put("let base = wg.z * %s * %s;", m, e.width)
 	for i := range t.high {
-		s.put("{ let r = m0 + %du + ty * 4u;\nif (r < %s) {", i/4*4*down+i%4, m)
+		if style&4 != 0 {
+			s.put("{ let r = m0 + %du + ty * %du;\nif (r < %s) {", i, t.high, m)
+		} else {
+			s.put("{ let r = m0 + %du + ty * 4u;\nif (r < %s) {", i/4*4*down+i%4, m)
+		}
 		for j := range wide {
 			v := fmt.Sprintf("c%d_%d", i, j)
 			if vector {
-				s.put("{ let q = n0 + %du + tx;\nif (q < %s) {", j*across, n)
+				if style&4 != 0 {
+					s.put("{ let q = n0 + %du + tx * %du;\nif (q < %s) {", j, wide, n)
+				} else {
+					s.put("{ let q = n0 + %du + tx;\nif (q < %s) {", j*across, n)
+				}
 			} else {
-				s.put("for (var c = 0u; c < 4u; c++) {\nlet q = (n0 + %du + tx) * 4u + c;\nif (q < %s) {", j*across, n)
+				at := fmt.Sprintf("n0 + %du + tx", j*across)
+				if style&4 != 0 {
+					at = fmt.Sprintf("n0 + %du + tx * %du", j, wide)
+				}
+				s.put("for (var c = 0u; c < 4u; c++) {\nlet q = (%s) * 4u + c;\nif (q < %s) {", at, n)
 				v += "[c]"
 			}
 			e.write(s, v, "base", "r", "q")
