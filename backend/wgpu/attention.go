@@ -114,6 +114,21 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		}
 		s.put("} }")
 	}
+	// Blocks of keys and values are on their way in registers, fk0, fk1, … and fv0, fv1, …, while what came before is in use.
+	across := ceil(E, 4)
+	loadsK, loadsV := keys*pad(vectors, 4)/(side*side), ceil(keys*across, side*side)
+	for l := range loadsK {
+		s.put("let kr%[1]d = (lid + %[2]du) / 4u %% %[3]du;\nlet kc%[1]d = (lid + %[2]du) %% 4u + (lid + %[2]du) / %[4]du * 4u;", l, l*side*side, keys, 4*keys)
+		s.put("var fk%d = vec4<f32>();", l)
+	}
+	for l := range loadsV {
+		s.put("let vr%[1]d = (lid + %[2]du) / %[3]du;\nlet vc%[1]d = (lid + %[2]du) %% %[3]du;\nvar fv%[1]d = vec4<f32>();", l, l*side*side, across)
+	}
+	fetchK := func(at string) {
+		for l := range loadsK {
+			s.put("fk%d = %s;", l, read(k, "kb", fmt.Sprintf("min(%s + kr%d, %s - 1u)", at, l, length), rowK, fmt.Sprintf("min(kc%d, %du)", l, vectors-1), d))
+		}
+	}
 	turned("qs", rows, read(q, "qb", fmt.Sprintf("min(s0 + r, %s - 1u)", queries), rowQ, "c", d))
 	s.put("var top = vec4<f32>(lowest);\nvar total = vec4<f32>();")
 	for r := range 4 {
@@ -121,9 +136,19 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 			s.put("var o%d_%d = vec4<f32>();", r, j)
 		}
 	}
+	fetchK("0u")
 	s.put("for (var t0 = 0u; t0 < %s; t0 += %du) {", length, keys)
-	turned("kv", keys, read(k, "kb", fmt.Sprintf("min(t0 + r, %s - 1u)", length), rowK, "c", d))
+	for l := range loadsK {
+		s.put("if (kc%d < %du) {", l, vectors)
+		for i, lane := range "xyzw" {
+			s.put("kv[(kc%d * 4u + %du) * %du + kr%d / 4u][kr%d %% 4u] = fk%d.%c;", l, i, pitch(keys), l, l, l, lane)
+		}
+		s.put("}")
+	}
 	s.put("workgroupBarrier();")
+	for l := range loadsV {
+		s.put("fv%d = %s;", l, read(v, "vb", fmt.Sprintf("min(t0 + min(vr%d, %du), %s - 1u)", l, keys-1, length), rowV, fmt.Sprintf("vc%d", l), e))
+	}
 	for r := range 4 {
 		s.put("var x%d = vec4<f32>();", r)
 	}
@@ -155,9 +180,12 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	for c, lane := range "xyzw" {
 		s.put("ps[(tx * 4u + %du) * %du + ty] = vec4<f32>(x0.%c, x1.%c, x2.%c, x3.%c);", c, rows/4, lane, lane, lane, lane)
 	}
-	across := ceil(E, 4)
-	s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet c = i %% %du;", keys*across, side*side, across, across)
-	s.put("kv[i] = %s;\n}\nworkgroupBarrier();", read(v, "vb", fmt.Sprintf("min(t0 + r, %s - 1u)", length), rowV, "c", e))
+	for l := range loadsV {
+		s.put("if (vr%d < %du) { kv[lid + %du] = fv%d; }", l, keys, l*side*side, l)
+	}
+	s.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", keys, length)
+	fetchK("next")
+	s.put("}")
 	for r := range 4 {
 		for j := range values {
 			s.put("o%d_%d *= shrink.%c;", r, j, "xyzw"[r])

@@ -194,7 +194,7 @@ func (d *dispatch) run(in *instance) error {
 
 // firstSubmit is the number of dispatches that are submitted by themselves: the device works on them while the host
 // records the rest.
-var firstSubmit = 16
+var firstSubmit = 32
 
 // run writes the host's bytes. What was recorded goes first: it may still use the memory.
 func (u *upload) run(in *instance) error {
