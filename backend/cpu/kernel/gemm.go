@@ -47,8 +47,12 @@ func (s *Set) NewGemm(m, n, k int) *Gemm {
 	return &Gemm{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
 }
 
-// blockRows is the most rows of a part.
-const blockRows = 128
+// blockRows is the most rows of a part, or more where so many tiles below each other have more: the faster a tile, the longer
+// a panel has to last that comes from memory.
+const (
+	blockRows  = 128
+	blockTiles = 16
+)
 
 // Parts is the number of independent pieces.
 func (g *Gemm) Parts() int { return g.blocking.parts() }
@@ -127,6 +131,9 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		next := newPrefetch(bBlock, kLen*p.bRow, p.bRow, tiles, p.followed)
 		for row, t := p.rowLo, 0; t < tiles; {
 			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
+			if separate { // what a call leaves stays in the L1 cache
+				run = min(run, max(1, blockRows/rows))
+			}
 			c := pointerAt(args.C, row*args.CRow+p.col)
 			if last && !separate && !over {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
