@@ -26,6 +26,7 @@ var contribQuantRows = []row{
 	{"QLinearReduceMean", 1, lowerQLinearReduceMean},
 	{"QLinearWhere", 1, lowerQLinearWhere},
 	{"QLinearConcat", 1, lowerQLinearConcat},
+	{"QLinearAveragePool", 1, lowerQLinearAveragePool},
 	{"QLinearGlobalAveragePool", 1, lowerQLinearGlobalAveragePool},
 
 	{"MatMulNBits", 1, lowerMatMulNBits},
@@ -256,6 +257,35 @@ func lowerQLinearConcat(c *Context) []*ir.Value {
 	}
 	y := c.Emit(ir.Concat{Axis: c.Axis(c.AttrInt("axis", 0), Rank(in[0]))}, in...)
 	return c.recode(y, 0, 1, c.In(2).Type.DType)
+}
+
+// lowerQLinearAveragePool is ONNX's AveragePool between codes, with the channels in front of the spatial axes or behind them.
+func lowerQLinearAveragePool(c *Context) []*ir.Value {
+	x, behind := c.codes(0, 1, 2), c.AttrBool("channels_last", false)
+	rank := Rank(x)
+	if rank < 3 {
+		c.Failf("%v has no spatial axes", x.Type)
+	}
+	if behind {
+		x = c.Emit(ir.Transpose{Perm: append([]int{0, rank - 1}, lastAxes(rank-1, rank-2)...)}, x)
+	}
+	pool := c.operator
+	pool.domain, pool.name, pool.version, pool.attrs = "ai.onnx", "AveragePool", MaxOpset, nil
+	for _, a := range c.attrs {
+		if a.Name != "channels_last" {
+			c.IgnoreAttr(a.Name) // the pool reads it
+			pool.attrs = append(pool.attrs, a)
+		}
+	}
+	out, err := c.b.lowerNode(pool, []*ir.Value{x})
+	if err != nil {
+		panic(failure{err})
+	}
+	y := out[0]
+	if behind {
+		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(rank, rank-2)...), 1)}, y)
+	}
+	return c.recode(y, 3, 4, c.In(0).Type.DType)
 }
 
 func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {

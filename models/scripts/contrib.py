@@ -306,8 +306,15 @@ def positions():
     case("gated_relative_position_bias", "GatedRelativePositionBias", [f32(2, 5, 8), f32(8), f32(1, 2, 5, 5), f32(4, 6), f32(6), f32(1, 2, 1, 1)], num_heads=2, reference=gated)
 
 
+def pools():
+    image, to = u8(2, 3, 7, 6), [s(0.05), s(20, np.uint8)]
+    case("qlinear_average_pool_window", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])
+    case("qlinear_average_pool_padding", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], count_include_pad=1)
+    case("qlinear_average_pool_last", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[2, 2], channels_last=1)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
