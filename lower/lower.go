@@ -129,6 +129,7 @@ type builder struct {
 
 	maxFold int // the size up to which an operand that must be known is evaluated
 	kept    int // nodes that were left to the run
+	taps    int // nodes that convolutions and pools became: see affords
 	listed  int // elements that lists holds
 	sparse  int // bytes of the dense tensors that sparse ones stand for
 

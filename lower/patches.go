@@ -18,6 +18,27 @@ const maxTaps = 128
 // maxGroups bounds the number of products that a convolution in groups becomes.
 const maxGroups = 32
 
+// maxTapNodes bounds the nodes that all convolutions and pools of a model become; a hundred layers need a few thousand.
+const maxTapNodes = 1 << 16
+
+// affords reports whether a convolution or pool may become n more nodes.
+func (c *Context) affords(n int) bool {
+	if c.b.taps+n > maxTapNodes {
+		return false
+	}
+	c.b.taps += n
+	return true
+}
+
+// taps is the number of elements of a window, or one that is too large.
+func (w window) taps() int {
+	n := 1
+	for _, k := range w.kernel {
+		n = min(n*k, maxWindow)
+	}
+	return n
+}
+
 // tiles reports whether windows lie side by side without padding, as those of a patch embedding: every element is read at
 // most once.
 func (w window) tiles() bool {
@@ -35,26 +56,32 @@ const maxBands = 64
 // [M] give [N,M,…].
 func (c *Context) convProduct(win window, groups int) []*ir.Value {
 	x, w, bias := c.In(0), c.In(1), c.Opt(2)
-	taps := tensor.Shape(win.kernel).Elements()
-	switch {
-	case groups == 1 && taps > 1 && win.tiles():
+	taps := win.taps()
+	if groups == 1 && taps > 1 && win.tiles() {
 		return []*ir.Value{c.channelsFirst(c.product(c.tileRows(win, x), w, bias))}
-	case taps > maxTaps, groups > 1 && ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) != ir.Yes:
+	}
+	if taps > maxTaps || groups > 1 && ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) != ir.Yes {
 		return nil
-	case taps > 1:
+	}
+	depthwise := groups > 1 && w.Type.Shape[0].Is(groups) && x.Type.Shape[1].Is(groups) && w.Const != nil
+	nodes := 3 * taps * len(win.kernel)
+	if !depthwise {
+		patch := x.Type.Shape[0].Mul(ir.Shape(w.Type.Shape[1:]).Elements())
+		nodes *= groups * len(bandsOf(win.result(x.Type.Shape, ir.N(1))[2:], patch))
+	}
+	if !depthwise && groups > maxGroups || !c.affords(nodes) {
+		return nil
+	}
+	if taps > 1 {
 		w = c.channelsLast(w)
 	}
+	x, places := c.padded(win, c.channelsLast(x))
+	if depthwise {
+		return []*ir.Value{c.channelsFirst(c.depthwise(win, x, places, w, bias))}
+	}
 	if groups == 1 {
-		x, places := c.padded(win, c.channelsLast(x))
 		return []*ir.Value{c.channelsFirst(c.bands(win, x, places, w, bias))}
 	}
-	if w.Type.Shape[0].Is(groups) && x.Type.Shape[1].Is(groups) && w.Const != nil {
-		return []*ir.Value{c.channelsFirst(c.depthwise(win, w, bias))}
-	}
-	if groups > maxGroups {
-		return nil
-	}
-	x, places := c.padded(win, c.channelsLast(x))
 	parts := make([]*ir.Value, groups)
 	for g := range parts {
 		share := func(v *ir.Value, axis int) *ir.Value {
@@ -93,9 +120,8 @@ func (c *Context) bands(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Va
 }
 
 // depthwise is a convolution each channel of which is one of its own: what the taps meet, times a weight for each channel,
-// added up. w is [C,…,1].
-func (c *Context) depthwise(win window, w, bias *ir.Value) *ir.Value {
-	x, places := c.padded(win, c.channelsLast(c.In(0)))
+// added up. x is padded, [N,…,C], w is [C,…,1].
+func (c *Context) depthwise(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
 	channels, taps := w.Const.Shape()[0], tensor.Shape(win.kernel).Elements()
 	y := bias
 	ir.EachIndex(win.kernel, func(k int, at []int) {
@@ -227,13 +253,15 @@ func (c *Context) poolTaps(win window, fn ir.BinaryFn, fill float64) *ir.Value {
 
 // tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
 // padding does, and has few taps along each axis.
-func (w window) tapped(d tensor.DType) bool {
+func (c *Context) tapped(w window) bool {
+	nodes := 0
 	for i, k := range w.kernel {
+		nodes += 2 * k
 		if k > maxTaps || w.dilations[i] != 1 || w.pads[i] >= k || w.pads[len(w.kernel)+i] >= k {
 			return false
 		}
 	}
-	return d.IsFloat() && !w.ceil
+	return c.In(0).Type.DType.IsFloat() && !w.ceil && c.affords(nodes)
 }
 
 // tileRows gives the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.

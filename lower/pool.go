@@ -65,9 +65,12 @@ func lowerAveragePool(c *Context) []*ir.Value {
 	w := c.poolWindow(10, 19)
 	countPadding := c.AttrBool("count_include_pad", false)
 	padding := w.auto != "NOTSET" && w.auto != "VALID" || slices.ContainsFunc(w.pads, func(p int) bool { return p != 0 })
-	if x := c.In(0).Type; w.tapped(x.DType) && (countPadding || !padding) {
-		n := tensor.Shape(w.kernel).Elements()
-		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(w, ir.Add, 0), c.Scalar(x.DType, 1/float64(n)))}
+	if x := c.In(0).Type; (countPadding || !padding) && c.tapped(w) {
+		share := 1.0
+		for _, k := range w.kernel {
+			share /= float64(k)
+		}
+		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(w, ir.Add, 0), c.Scalar(x.DType, share))}
 	}
 	return c.pool(w, func(x []float64, from int, taps []tap) float64 {
 		sum, n := 0.0, 0
@@ -102,7 +105,7 @@ func lowerLpPool(c *Context) []*ir.Value {
 func lowerMaxPool(c *Context) []*ir.Value {
 	x, w := c.In(0).Type, c.poolWindow(10, 10)
 	firstFastest := c.Version() >= 8 && c.AttrBool("storage_order", false)
-	if w.tapped(x.DType) && !c.Wants(1) {
+	if !c.Wants(1) && c.tapped(w) {
 		return []*ir.Value{c.poolTaps(w, ir.MaxFn, math.Inf(-1))}
 	}
 	shape := w.result(x.Shape, x.Shape[1])
