@@ -259,6 +259,9 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	if err != nil {
 		return err
 	}
+	if len(w.pieces) > 1 { // widened, it is larger than a binding
+		return errOnHost
+	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	if half {
 		o.memory.word = "vec4<f16>"

@@ -47,7 +47,7 @@ func BenchmarkMatMul(b *testing.B) {
 						continue
 					}
 					b.Run(fmt.Sprintf("%s/%dx%dx%d/%dx%dx%d_%dx%d/%d", name, s[0], s[1], s[2], t.rows, t.cols, t.depth, t.high, t.wide, splits), func(b *testing.B) {
-						benchmarkMatMul(b, d, product{m: s[0], n: s[1], k: s[2], half: half, tile: t, splits: splits})
+						benchmarkMatMul(b, d, product{m: s[0], n: s[1], k: s[2], half: half, narrow: half, tile: t, splits: splits})
 					})
 				}
 			}
@@ -68,7 +68,7 @@ func BenchmarkStyle(b *testing.B) {
 		for style = range 7 {
 			if style != 3 {
 				b.Run(fmt.Sprintf("f16/%dx%dx%d_%dx%d/%d", t.rows, t.cols, t.depth, t.high, t.wide, style), func(b *testing.B) {
-					benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, half: true, tile: t, splits: 1})
+					benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, half: true, narrow: true, tile: t, splits: 1})
 				})
 			}
 		}

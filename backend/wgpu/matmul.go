@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -21,6 +22,7 @@ type product struct {
 	lead    tensor.Shape // of the batch
 	m, n, k int
 	half    bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
+	narrow  bool // the right operand lies in memory as float16
 	tile    tile
 	splits  int
 }
@@ -35,7 +37,10 @@ func (d *Device) plan(n *ir.Node) product {
 	if b := n.Inputs[ir.MatMulB].Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
 		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
 	}
-	p.half = d.half && n.Inputs[ir.MatMulB].IsConst() && len(n.Inputs[ir.MatMulB].Type.Shape) == 2 && p.n%4 == 0
+	if w := n.Inputs[ir.MatMulB]; w.Const != nil && w.Const.Rank() == 2 && p.n%4 == 0 {
+		p.half = d.half
+		p.narrow = d.half || w.Const.DType() == tensor.F16 && d.gpu.Adapter.Has(native.ShaderF16)
+	}
 	p.spread()
 	return p
 }
@@ -130,15 +135,19 @@ var errUneven = fmt.Errorf("the rows do not lie evenly")
 
 func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	op := n.Op.(ir.MatMul)
-	in, out, err := b.operands(n)
+	p, later := b.d.plan(n), -1
+	constant := n.Inputs[ir.MatMulB].Const
+	turned := op.TransB && constant != nil && constant.Rank() == 2 // once turned, it is read in order
+	if turned || p.narrow {
+		later = ir.MatMulB
+	}
+	in, out, err := b.operandsBut(n, later)
 	if err != nil {
 		return nil, err
 	}
-	p := b.d.plan(n)
 	w := &in[ir.MatMulB]
-	turned := w.weight != nil && op.TransB && w.contiguous() && len(w.shape) == 2 // once turned, it is read in order
-	if turned || p.half {
-		if err := b.arrange(w, b.layout(n.Inputs[ir.MatMulB]).Root.Const, turned, p.half); err != nil {
+	if later >= 0 {
+		if err := b.arrange(w, constant, turned, p.narrow); err != nil {
 			return nil, err
 		}
 		op.TransB = false
@@ -167,7 +176,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if given(n, ir.MatMulResidual) {
 		e.residual = &in[ir.MatMulResidual]
 	}
-	vector := x.vector(x.row, x.col) && p.k%4 == 0 && (p.half || y.vector(y.row, y.col)) && p.n%4 == 0 && e.vector()
+	vector := x.vector(x.row, x.col) && p.k%4 == 0 && (p.narrow || y.vector(y.row, y.col)) && p.n%4 == 0 && e.vector()
 	return b.product(&p, &x, p.floats(&y, vector), &e, vector), nil
 }
 

@@ -96,34 +96,50 @@ func (b *binder) operand(v *ir.Value) (operand, error) {
 	return b.resolve(v)
 }
 
-// resolve finds where a value lies. A constant of 16-bit floats that is asked for as float32 is one of its own.
-func (b *binder) resolve(v *ir.Value) (operand, error) {
+// place finds where a value lies, but for constants, which may not be on the device yet.
+func (b *binder) place(v *ir.Value) operand {
 	l := b.layout(v)
 	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
 	o.off = l.Offset * o.width
 	if l.Root.IsConst() {
-		w, err := b.weight(l.Root.Const, o.dtype == tensor.F32)
-		if err != nil {
-			return o, err
-		}
-		if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
-			return o, errOnHost
-		}
-		o.weight, o.memory = w, memory{constant: w.pieces[0]}
-		return o, nil
+		return o
 	}
 	if s, ok := b.slot(l.Root); ok {
 		o.off += int(s.Offset)
 		o.memory.arena = s.Arena
 	}
+	return o
+}
+
+// resolve is place with constants. One of 16-bit floats that is asked for as float32 is a constant of its own.
+func (b *binder) resolve(v *ir.Value) (operand, error) {
+	o, root := b.place(v), b.layout(v).Root
+	if !root.IsConst() {
+		return o, nil
+	}
+	w, err := b.weight(root.Const, o.dtype == tensor.F32)
+	if err != nil {
+		return o, err
+	}
+	if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
+		return o, errOnHost
+	}
+	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	return o, nil
 }
 
 // operands resolves a node's operands, absent ones as zero values, and its results.
-func (b *binder) operands(n *ir.Node) (in, out []operand, err error) {
-	for _, v := range n.Inputs {
+func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.operandsBut(n, -1) }
+
+// operandsBut is operands that leaves the operand at position later, a constant, for arrange.
+func (b *binder) operandsBut(n *ir.Node, later int) (in, out []operand, err error) {
+	for i, v := range n.Inputs {
 		var o operand
-		if v != nil {
+		switch {
+		case v == nil:
+		case i == later:
+			o = b.place(v)
+		default:
 			if o, err = b.operand(v); err != nil {
 				return nil, nil, err
 			}

@@ -33,7 +33,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	}
 	pack := p.pack()
 	s := newShader(fmt.Sprintf("matmul_%dx%d", t.rows, t.cols), word, t.size())
-	s.half = p.half
+	s.half = p.half || p.narrow
 	perRow, across, down := t.depth/4, t.cols/t.wide, t.rows/t.high
 	pitch := t.rows/4 + 1 // of the turned tile, so that neighbouring columns lie in other banks
 	s.share("left", pack, t.depth*pitch)
@@ -213,7 +213,7 @@ type right struct {
 
 // floats is a matrix of floats.
 func (p *product) floats(w *factor, vector bool) right {
-	if !vector && !p.half {
+	if !vector && !p.narrow {
 		return right{w.first(), w.lead, func(s *shader, _ int) func(int, string) string {
 			m, row, col, n := s.bind(w.memory), s.u(w.row), s.u(w.col), s.u(p.n)
 			return func(l int, k string) string {
@@ -230,7 +230,7 @@ func (p *product) floats(w *factor, vector bool) right {
 		for l := range loads {
 			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, n)
 		}
-		return func(l int, k string) string { return fmt.Sprintf("%s[pb%d + (%s) * %s]", m, l, k, row) }
+		return func(l int, k string) string { return fmt.Sprintf("%s(%s[pb%d + (%s) * %s])", p.pack(), m, l, k, row) }
 	}}
 }
 
