@@ -19,37 +19,91 @@ var fourierRows = []row{
 	{"MelWeightMatrix", 17, lowerMelWeightMatrix},
 }
 
-// transform is the discrete Fourier transform of a vector, or its inverse without the factor 1/n: by halves while the length
-// is even (Cooley and Tukey 1965), by the definition where it is odd.
-func transform(x []complex128, inverse bool) []complex128 {
-	n := len(x)
-	sign := -2 * math.Pi
-	if inverse {
-		sign = -sign
+// maxTransform bounds the length of a transform, which takes some 200 bytes an element while it runs.
+const maxTransform = 1 << 20
+
+// checkTransform fails where a length is none, or too long.
+func checkTransform(n int) error {
+	if n < 1 || n > maxTransform {
+		return fmt.Errorf("a transform of length %d: lengths are from 1 to %d", n, maxTransform)
 	}
-	root := func(k int) complex128 { return cmplx.Rect(1, sign*float64(k%n)/float64(n)) }
+	return nil
+}
+
+// transform is the discrete Fourier transform of a vector, or its inverse without the factor 1/n: by halves while the length
+// is even (Cooley and Tukey 1965), by a convolution where it is odd, by the definition where it is short.
+func transform(x []complex128, inverse bool) []complex128 {
+	roots := make([]complex128, len(x))
+	for k := range roots {
+		roots[k] = cmplx.Rect(1, turn(inverse)*float64(k)/float64(len(x)))
+	}
+	return halves(x, roots, inverse)
+}
+
+// turn is the angle of the root of unity of order 1.
+func turn(inverse bool) float64 {
+	if inverse {
+		return 2 * math.Pi
+	}
+	return -2 * math.Pi
+}
+
+// halves is transform with the roots of a multiple of its length.
+func halves(x, roots []complex128, inverse bool) []complex128 {
+	n := len(x)
+	if n%2 == 1 && n > 64 {
+		return chirp(x, inverse)
+	}
 	y := make([]complex128, n)
+	if n == 0 {
+		return y
+	}
+	stride := len(roots) / n
 	if n%2 == 1 {
 		for k := range y {
 			for i, v := range x {
-				y[k] += v * root(int(uint64(k)*uint64(i)%uint64(n)))
+				y[k] += v * roots[k*i%n*stride]
 			}
 		}
-		return y
-	}
-	if n == 0 {
 		return y
 	}
 	even, odd := make([]complex128, n/2), make([]complex128, n/2)
 	for i := range even {
 		even[i], odd[i] = x[2*i], x[2*i+1]
 	}
-	even, odd = transform(even, inverse), transform(odd, inverse)
+	even, odd = halves(even, roots, inverse), halves(odd, roots, inverse)
 	for k := range even {
-		t := root(k) * odd[k]
+		t := roots[k*stride] * odd[k]
 		y[k], y[k+n/2] = even[k]+t, even[k]-t
 	}
 	return y
+}
+
+// chirp is the transform of any length by Bluestein's algorithm (1970): with c(k) = exp(i·half·k²/n), the sum over x(j)
+// exp(i·2·half·j·k/n) is c(k) times the convolution of x·c with the conjugate of c, which transforms of a power of two compute.
+func chirp(x []complex128, inverse bool) []complex128 {
+	n, half := len(x), turn(inverse)/2
+	c := make([]complex128, n)
+	for k := range c {
+		square := uint64(k) * uint64(k) % uint64(2*n)
+		c[k] = cmplx.Rect(1, half*float64(square)/float64(n))
+	}
+	m := 1 << bits.Len(uint(2*n-1))
+	a, b := make([]complex128, m), make([]complex128, m)
+	for k, v := range x {
+		a[k] = v * c[k]
+		b[k] = cmplx.Conj(c[k])
+		b[(m-k)%m] = b[k]
+	}
+	a, b = transform(a, false), transform(b, false)
+	for k := range a {
+		a[k] *= b[k]
+	}
+	a = transform(a, true)
+	for k := range c {
+		c[k] *= a[k] / complex(float64(m), 0)
+	}
+	return c
 }
 
 func lowerDFT(c *Context) []*ir.Value {
@@ -81,8 +135,10 @@ func lowerDFT(c *Context) []*ir.Value {
 	case inverse && onesided:
 		n = n.Sub(ir.N(1)).Mul(ir.N(2))
 	}
-	if ir.LessEqual(ir.N(1), n) == ir.No {
-		c.Failf("a transform of length %v", n)
+	if length, known := n.Const(); known {
+		if err := checkTransform(length); err != nil {
+			c.Failf("%w", err)
+		}
 	}
 	shape := slices.Clone(x.Shape)
 	shape[axis], shape[rank-1] = n, ir.N(2)
@@ -98,8 +154,8 @@ func lowerDFT(c *Context) []*ir.Value {
 		if onesided && !inverse {
 			length = dftLength(in, axis)
 		}
-		if length < 1 {
-			return nil, fmt.Errorf("a transform of length %d", length)
+		if err := checkTransform(length); err != nil {
+			return nil, err
 		}
 		dft(in[0], y, axis, length, inverse, onesided)
 		return []*tensor.Tensor{y}, nil
@@ -173,7 +229,7 @@ func lowerSTFT(c *Context) []*ir.Value {
 	if !ok {
 		panic(needsRun{0})
 	}
-	if n < 1 || ir.LessEqual(length, x.Shape[1]) == ir.No {
+	if err := checkTransform(n); err != nil || ir.LessEqual(length, x.Shape[1]) == ir.No {
 		c.Failf("frames of %d elements of %v", n, x)
 	}
 	frames, bins := x.Shape[1].Sub(length).Div(ir.N(step)).Add(ir.N(1)), n
