@@ -53,3 +53,45 @@ func TestProductsShareNoRegisters(t *testing.T) {
 		}
 	})
 }
+
+// TestProductsGrowTheStack runs a product in fresh goroutines, from many depths of a stack that is still small: one of the calls
+// finds no room for the sums of its tiles.
+func TestProductsGrowTheStack(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		const m, n, k = 32, 48, 64
+		pack, plan := s.NewPackBF16(k, n), s.NewGemmBF16(m, n, k)
+		args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: make([]uint16, pack.Len()), GemmArgs: GemmArgs{CRow: n, Alpha: 1}}
+		for _, x := range [][]uint16{args.A, args.B} {
+			for i := range x {
+				x[i] = 0x3f80 // 1
+			}
+		}
+		var running sync.WaitGroup
+		for depth := range 200 {
+			running.Go(func() {
+				own := args
+				own.C = make([]float32, m*n)
+				atDepth(depth, func() {
+					for p := range plan.Parts() {
+						plan.Run(p, &own)
+					}
+				})
+				for _, x := range own.C {
+					if !assert.Equal(t, float32(k), x, depth) {
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+	})
+}
+
+//go:noinline
+func atDepth(depth int, do func()) {
+	if depth == 0 {
+		do()
+		return
+	}
+	atDepth(depth-1, do)
+}
