@@ -269,9 +269,22 @@ func (op recurrent) run(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, err
 // affine is w·x + b.
 func affine(w, x, b []float64) []float64 {
 	y := slices.Clone(b)
-	for i := range y {
+	n := len(x)
+	i := 0
+	for ; i+4 <= len(y); i += 4 { // four sums at a time do not wait for one another
+		w0, w1, w2, w3 := w[i*n:][:n], w[(i+1)*n:][:n], w[(i+2)*n:][:n], w[(i+3)*n:][:n]
+		s0, s1, s2, s3 := y[i], y[i+1], y[i+2], y[i+3]
 		for k, v := range x {
-			y[i] += w[i*len(x)+k] * v
+			s0 += w0[k] * v
+			s1 += w1[k] * v
+			s2 += w2[k] * v
+			s3 += w3[k] * v
+		}
+		y[i], y[i+1], y[i+2], y[i+3] = s0, s1, s2, s3
+	}
+	for ; i < len(y); i++ {
+		for k, v := range x {
+			y[i] += w[i*n+k] * v
 		}
 	}
 	return y
