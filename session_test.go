@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -175,6 +176,34 @@ func TestSessionsShareAProgram(t *testing.T) {
 		}()
 	}
 	all.Wait()
+}
+
+// TestSessionsShareTheCores: of two sessions of one program, or of two programs, each with all threads, neither starves.
+func TestSessionsShareTheCores(t *testing.T) {
+	const runs = 1000
+	in := encoderInputs(1, 8)
+	a := session(t, CompileOptions{})
+	b, err := a.p.NewSession()
+	require.NoError(t, err)
+	defer b.Close()
+	for _, pair := range [][2]*Session{{a, b}, {a, session(t, CompileOptions{})}} {
+		var done [2]atomic.Int64
+		var all sync.WaitGroup
+		for i, s := range pair {
+			all.Go(func() {
+				for done[0].Load() < runs && done[1].Load() < runs {
+					if _, err := s.Run(context.Background(), in); err != nil {
+						t.Error(err)
+						return
+					}
+					done[i].Add(1)
+				}
+			})
+		}
+		all.Wait()
+		first, second := done[0].Load(), done[1].Load()
+		require.Less(t, max(first, second), 10*min(first, second), "runs of each: %d, %d", first, second)
+	}
 }
 
 // TestThreadsDoNotChangeResults: the order of every sum is fixed by the shape.
