@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,11 @@ type deviceRow struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
 	Driver  string `json:"driver,omitempty"`
+	// Binding is the largest part of a model's memory that a kernel sees at once, in bytes, Buffer the largest allocation.
+	Binding uint64 `json:"binding,omitempty"`
+	Buffer  uint64 `json:"buffer,omitempty"`
+	// Features are those of WebGPU that the backend uses: --precision f16 needs shader-f16.
+	Features []string `json:"features,omitempty"`
 }
 
 // A deviceReport is what devices prints.
@@ -34,7 +40,7 @@ func devicesCommand() *cobra.Command {
 		Use:   "devices",
 		Short: "list what models can run on",
 		Long: `devices lists the processor with its level of instructions, and the adapters that wgpu's native library finds, by the numbers that
---device takes.`,
+--device takes, with their largest binding (larger tensors are split, or stay on the host) and features.`,
 		Example: `  rlxc devices
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
 		Args:              cobra.NoArgs,
@@ -58,9 +64,13 @@ func devicesCommand() *cobra.Command {
 
 func (r *deviceReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BACKEND\tDEVICE\tNAME\tKIND\tDRIVER")
+	fmt.Fprintln(w, "BACKEND\tDEVICE\tNAME\tKIND\tBINDING\tFEATURES\tDRIVER")
 	for _, d := range r.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, d.Driver)
+		binding := ""
+		if d.Binding > 0 {
+			binding = bytesText(int64(d.Binding))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, binding, strings.Join(d.Features, " "), d.Driver)
 	}
 	if err := w.Flush(); err != nil || r.Missing == "" {
 		return err

@@ -18,7 +18,12 @@ func adapters() ([]deviceRow, error) {
 	}
 	var rows []deviceRow
 	for i, a := range lib.Adapters() {
-		rows = append(rows, deviceRow{Backend: "wgpu", Device: strconv.Itoa(i), Name: a.Name, Kind: a.Kind.String() + ", " + a.API, Driver: a.Driver})
+		row := deviceRow{Backend: "wgpu", Device: strconv.Itoa(i), Name: a.Name, Kind: a.Kind.String() + ", " + a.API, Driver: a.Driver,
+			Binding: a.Limits.MaxStorageBufferBindingSize, Buffer: a.Limits.MaxBufferSize}
+		for _, f := range a.Features {
+			row.Features = append(row.Features, f.String())
+		}
+		rows = append(rows, row)
 		a.Release()
 	}
 	if rows == nil {
