@@ -18,12 +18,18 @@ import (
 var candidates = append([]tile{
 	{128, 128, 16, 8, 8}, {128, 64, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8},
 	{64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {32, 64, 32, 4, 4}, {16, 64, 32, 4, 4},
-}, tiles...)
+}, shapes(tiles)...)
 
 var halfCandidates = append([]tile{
-	{128, 128, 16, 8, 8}, {128, 128, 64, 8, 8}, {128, 128, 32, 16, 4}, {128, 64, 32, 8, 8}, {64, 128, 32, 8, 8}, {64, 64, 32, 8, 4}, {64, 64, 64, 4, 4},
-	{64, 32, 32, 4, 4}, {32, 64, 32, 4, 4},
-}, halfTiles...)
+	{128, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 8, 4}, {64, 32, 32, 4, 4},
+}, shapes(halfTiles)...)
+
+func shapes(choices []choice) (out []tile) {
+	for _, c := range choices {
+		out = append(out, c.tile)
+	}
+	return out
+}
 
 // BenchmarkMatMul times the kernel alone: many dispatches in one pass, over operands that stay on the device.
 func BenchmarkMatMul(b *testing.B) {
@@ -36,11 +42,11 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
 		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
 		for _, half := range []bool{false, true} {
-			shapes, name := candidates, "f32"
+			tiles, name := candidates, "f32"
 			if half {
-				shapes, name = halfCandidates, "f16"
+				tiles, name = halfCandidates, "f16"
 			}
-			for _, t := range shapes {
+			for _, t := range tiles {
 				for _, splits := range []int{1, 2, 4, 8} {
 					groups := ceil(s[0], t.rows) * ceil(s[1], t.cols)
 					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
@@ -51,33 +57,6 @@ func BenchmarkMatMul(b *testing.B) {
 					})
 				}
 			}
-		}
-	}
-}
-
-// BenchmarkStyle compares ways to write the inner loop.
-func BenchmarkStyle(b *testing.B) {
-	if os.Getenv(native.EnvLibrary) == "" {
-		b.Skip(native.EnvLibrary + " is not set")
-	}
-	d, err := Open(backend.Options{Precision: tensor.F16})
-	require.NoError(b, err)
-	defer d.Close()
-	defer func() { style = 0 }()
-	for _, t := range []tile{{64, 128, 32, 8, 8}, {64, 128, 16, 8, 8}, {128, 128, 32, 8, 8}, {64, 64, 32, 8, 8}, {64, 64, 32, 8, 4}} {
-		for style = range 7 {
-			if style != 3 {
-				b.Run(fmt.Sprintf("f16/%dx%dx%d_%dx%d/%d", t.rows, t.cols, t.depth, t.high, t.wide, style), func(b *testing.B) {
-					benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, half: true, narrow: true, tile: t, splits: 1})
-				})
-			}
-		}
-	}
-	for _, t := range []tile{{128, 64, 16, 8, 4}, {128, 128, 16, 8, 8}, {64, 64, 16, 8, 8}} {
-		for _, style = range []int{0, 4} {
-			b.Run(fmt.Sprintf("f32/%dx%dx%d_%dx%d/%d", t.rows, t.cols, t.depth, t.high, t.wide, style), func(b *testing.B) {
-				benchmarkMatMul(b, d, product{m: 4096, n: 4096, k: 4096, tile: t, splits: 1})
-			})
 		}
 	}
 }

@@ -9,12 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-const (
-	// wantedGroups is the number of workgroups that keep a large device busy.
-	wantedGroups = 264
-	// splitDepth is the least part of the inner axis that is worth a workgroup of its own.
-	splitDepth = 192
-)
+// splitDepth is the least part of the inner axis that is worth a workgroup of its own.
+const splitDepth = 192
 
 // A product is the plan of a matmul node: batch products of m × k by k × n; each is cut along k into splits that are added
 // up by a second launch.
@@ -47,22 +43,24 @@ func (d *Device) plan(n *ir.Node) product {
 
 // spread chooses tile and splits by the sizes.
 func (p *product) spread() {
-	shapes := tiles
+	choices := tiles
 	if p.half {
-		shapes = halfTiles
+		choices = halfTiles
 	}
-	groups, most := 0, 1
+	most := 1
 	if p.lead.Elements() == 1 {
 		most = max(1, p.k/splitDepth)
 	}
-	for _, p.tile = range shapes {
-		groups = ceil(p.m, p.tile.rows) * ceil(p.n, p.tile.cols) * p.lead.Elements()
-		// In float16 small tiles are nearly as fast as large ones: better than splits.
-		if groups >= wantedGroups || !p.half && groups*most >= wantedGroups {
+	for _, c := range choices {
+		groups := ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements()
+		p.tile, p.splits = c.tile, 1
+		if c.splits {
+			p.splits = min(ceil(wantedGroups, max(groups, 1)), most)
+		}
+		if groups*p.splits >= c.groups {
 			break
 		}
 	}
-	p.splits = min(ceil(wantedGroups, max(groups, 1)), most)
 }
 
 // scratch is the memory that the splits need.
@@ -155,7 +153,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	x, err := p.matrices(&in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
-		p.lead, p.m, p.tile, p.splits = out[0].shape[:r-2], out[0].shape[r-2], tiles[1], 1
+		p.lead, p.m, p.tile, p.splits = out[0].shape[:r-2], out[0].shape[r-2], tiles[1].tile, 1
 		x, _ = p.matrices(&in[ir.MatMulA], false)
 	}
 	flat := *w

@@ -11,16 +11,24 @@ type tile struct{ rows, cols, depth, high, wide int }
 
 func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 
-// tiles are the shapes in use, the largest first: a large tile reads less, a small one spreads a small product wider.
-// halfTiles are those of products in float16, whose operands take half the room: more of them fit into registers.
-var (
-	tiles     = []tile{{128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 32, 32, 4, 4}}
-	halfTiles = []tile{{64, 128, 32, 8, 8}, {32, 64, 32, 4, 4}, {32, 32, 32, 4, 4}}
-)
+// A choice is a tile for products that have enough workgroups with it, where splits says so counting splits.
+type choice struct {
+	tile
+	groups int
+	splits bool
+}
 
-// style is what an experiment varies: the low two bits 1 multiplies and adds, 2 goes by vec2; 4 lets an invocation's rows and
-// columns lie side by side.
-var style = 0
+// wantedGroups is the number of workgroups that keep a large device busy.
+const wantedGroups = 264
+
+// tiles are the choices for products in float32, the best first: a large tile reads less, a small one spreads a small product
+// wider. halfTiles are those in float16, where small tiles are nearly as fast as large ones and better than splits.
+var (
+	tiles = []choice{{tile{128, 64, 16, 8, 4}, wantedGroups, true}, {tile{64, 64, 16, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
+
+	halfTiles = []choice{{tile{64, 128, 32, 8, 8}, 4 * wantedGroups, false}, {tile{32, 64, 32, 4, 4}, wantedGroups, false},
+		{tile{64, 64, 32, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
+)
 
 // launch is the kernel. Tiles of both operands go through workgroup memory, the left one turned, so that the inner loop
 // reads vec4 of both; while a tile is in use the next one is on its way in registers. Registers are variables with names:
@@ -112,40 +120,21 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		sums = "h"
 		for i := range t.high {
 			for j := range wide {
-				if style&3 == 2 {
-					s.put("var h%d_%dl = vec2<f16>();\nvar h%d_%dh = vec2<f16>();", i, j, i, j)
-				} else {
-					s.put("var h%d_%d = vec4<f16>();", i, j)
-				}
+				s.put("var h%d_%d = vec4<f16>();", i, j)
 			}
 		}
 	}
 	for d := range t.depth { // written out: a loop took a tenth longer on an H200
 		s.put("{")
 		for i := range high {
-			if style&4 != 0 {
-				s.put("let a%d = left[%du + ty * %du];", i, d*pitch+i, high)
-				continue
-			}
 			s.put("let a%d = left[%du + ty];", i, d*pitch+i*down)
 		}
 		for j := range wide {
-			if style&4 != 0 {
-				s.put("let b%d = right[%du + tx * %du];", j, d*t.cols/4+j, wide)
-				continue
-			}
 			s.put("let b%d = right[%du + tx];", j, d*t.cols/4+j*across)
 		}
 		for i := range t.high {
 			for j := range wide {
-				switch {
-				case p.half && style&3 == 1:
-					s.put("h%d_%d += a%d.%c * b%d;", i, j, i/4, "xyzw"[i%4], j)
-				case p.half && style&3 == 2:
-					s.put("h%[1]d_%[2]dl = fma(vec2<f16>(a%[3]d.%[4]c), b%[2]d.xy, h%[1]d_%[2]dl);\nh%[1]d_%[2]dh = fma(vec2<f16>(a%[3]d.%[4]c), b%[2]d.zw, h%[1]d_%[2]dh);", i, j, i/4, "xyzw"[i%4])
-				default:
-					s.put("%s%d_%d = fma(%s(a%d.%c), b%d, %s%d_%d);", sums, i, j, pack, i/4, "xyzw"[i%4], j, sums, i, j)
-				}
+				s.put("%s%d_%d = fma(%s(a%d.%c), b%d, %s%d_%d);", sums, i, j, pack, i/4, "xyzw"[i%4], j, sums, i, j)
 			}
 		}
 		s.put("}")
@@ -153,10 +142,6 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	if p.half {
 		for i := range t.high {
 			for j := range wide {
-				if style&3 == 2 {
-					s.put("c%[1]d_%[2]d += vec4<f32>(vec4<f16>(h%[1]d_%[2]dl, h%[1]d_%[2]dh));", i, j)
-					continue
-				}
 				s.put("c%d_%d += vec4<f32>(h%d_%d);", i, j, i, j)
 			}
 		}
@@ -165,25 +150,13 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	e.begin(s, lanes)
 	s.put("let base = wg.z * %s * %s;", m, e.width)
 	for i := range t.high {
-		if style&4 != 0 {
-			s.put("{ let r = m0 + %du + ty * %du;\nif (r < %s) {", i, t.high, m)
-		} else {
-			s.put("{ let r = m0 + %du + ty * 4u;\nif (r < %s) {", i/4*4*down+i%4, m)
-		}
+		s.put("{ let r = m0 + %du + ty * 4u;\nif (r < %s) {", i/4*4*down+i%4, m)
 		for j := range wide {
 			v := fmt.Sprintf("c%d_%d", i, j)
 			if vector {
-				if style&4 != 0 {
-					s.put("{ let q = n0 + %du + tx * %du;\nif (q < %s) {", j, wide, n)
-				} else {
-					s.put("{ let q = n0 + %du + tx;\nif (q < %s) {", j*across, n)
-				}
+				s.put("{ let q = n0 + %du + tx;\nif (q < %s) {", j*across, n)
 			} else {
-				at := fmt.Sprintf("n0 + %du + tx", j*across)
-				if style&4 != 0 {
-					at = fmt.Sprintf("n0 + %du + tx * %du", j, wide)
-				}
-				s.put("for (var c = 0u; c < 4u; c++) {\nlet q = (%s) * 4u + c;\nif (q < %s) {", at, n)
+				s.put("for (var c = 0u; c < 4u; c++) {\nlet q = (n0 + %du + tx) * 4u + c;\nif (q < %s) {", j*across, n)
 				v += "[c]"
 			}
 			e.write(s, v, "base", "r", "q")
