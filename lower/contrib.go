@@ -33,6 +33,7 @@ var contribRows = []row{
 	{"BiasSoftmax", 1, lowerBiasSoftmax},
 	{"BiasDropout", 1, lowerBiasDropout},
 
+	{"CDist", 1, lowerCDist},
 	{"FusedMatMul", 1, lowerFusedMatMul},
 	{"TransposeMatMul", 1, lowerFusedMatMul},
 	{"FusedMatMulActivation", 1, lowerFusedMatMulActivation},
@@ -292,4 +293,27 @@ func lowerExpandDims(c *Context) []*ir.Value {
 	}
 	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], Rank(x)+1), ir.N(1))
 	return []*ir.Value{c.reshape(x, shape)}
+}
+
+// lowerCDist is the distance of every row of A to every row of B: |a|² + |b|² − 2·a·b, or its root.
+func lowerCDist(c *Context) []*ir.Value {
+	a, b := c.In(0), c.In(1)
+	metric := c.AttrString("metric", "sqeuclidean")
+	if metric != "sqeuclidean" && metric != "euclidean" {
+		c.Failf("metric %q is neither sqeuclidean nor euclidean", metric)
+	}
+	if Rank(a) != 2 || Rank(b) != 2 || ir.Same(a.Type.Shape[1], b.Type.Shape[1]) == ir.No {
+		c.Failf("rows of %v and of %v", a.Type, b.Type)
+	}
+	squares := func(x *ir.Value, keep ir.Shape) *ir.Value {
+		return c.reshape(c.Emit(ir.Reduce{Fn: ir.SumSquare, Axes: []int{1}}, x), keep)
+	}
+	one := ir.N(1)
+	ends := c.binary(ir.Add, squares(a, ir.Shape{a.Type.Shape[0], one}), squares(b, ir.Shape{one, b.Type.Shape[0]}))
+	product := c.Emit(ir.MatMul{TransB: true}, a, b)
+	d := c.binary(ir.MaxFn, c.binary(ir.Sub, ends, c.binary(ir.Mul, product, c.like(product, 2))), c.like(product, 0))
+	if metric == "euclidean" {
+		d = c.unary(ir.Sqrt, d)
+	}
+	return []*ir.Value{d}
 }

@@ -313,8 +313,13 @@ def pools():
     case("qlinear_average_pool_last", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[2, 2], channels_last=1)
 
 
+def distances():
+    case("cdist", "CDist", [f32(5, 4), f32(3, 4)], metric="sqeuclidean")
+    case("cdist_root", "CDist", [f32(5, 4), f32(3, 4)], metric="euclidean")
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
