@@ -174,3 +174,35 @@ func TestQuantisedSaved(t *testing.T) {
 		})
 	}
 }
+
+// TestQuantisedRunsAllocateNothing once they are warm.
+func TestQuantisedRunsAllocateNothing(t *testing.T) {
+	dir := os.Getenv("RLXC_FIXTURES")
+	if dir == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
+		t.Run(name, func(t *testing.T) {
+			m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
+			require.NoError(t, err)
+			defer m.Close()
+			p, err := m.Compile(rlxc.CompileOptions{})
+			require.NoError(t, err)
+			defer p.Close()
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			defer s.Close()
+			in, ctx := rlxc.Tensors{}, context.Background()
+			for i, v := range m.Inputs() {
+				in[v.Name] = readPB(t, filepath.Join(dir, name, "test_data_set_2", fmt.Sprintf("input_%d.pb", i)))
+			}
+			run := func() {
+				if _, err := s.Run(ctx, in); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run()
+			require.Zero(t, testing.AllocsPerRun(10, run))
+		})
+	}
+}

@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"math"
 	"slices"
+
+	"github.com/x448/float16"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -156,6 +159,14 @@ func toFloats(set *kernel.Set, d tensor.DType, dst []float32, src []uint16) {
 	}
 }
 
+// toFloat converts one number.
+func toFloat(d tensor.DType, bits uint16) float32 {
+	if d == tensor.F16 {
+		return float16.Frombits(bits).Float32()
+	}
+	return math.Float32frombits(uint32(bits) << 16)
+}
+
 func fromFloats(set *kernel.Set, d tensor.DType, dst []uint16, src []float32) {
 	if d == tensor.F16 {
 		set.ToF16(dst, src)
@@ -175,7 +186,6 @@ func widenStep(set *kernel.Set, to, from operand) step {
 	loops := newNest(to.shape, &to, &from)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		dst, src := to.f32(m), elements[uint16](m, &from)
-		var line [256]uint16
 		loops.blocks(part, func(rows int, at [maxOperands]int) {
 			for r := range rows {
 				d, s := dst[at[0]+r*loops.row(0):], src[at[1]+r*loops.row(1):]
@@ -183,12 +193,8 @@ func widenStep(set *kernel.Set, to, from operand) step {
 					toFloats(set, from.dtype, d[:loops.cols], s[:loops.cols])
 					continue
 				}
-				for lo := 0; lo < loops.cols; lo += len(line) {
-					n := min(len(line), loops.cols-lo)
-					for i := range n {
-						line[i] = s[(lo+i)*loops.col(1)]
-					}
-					toFloats(set, from.dtype, d[lo:][:n], line[:n])
+				for i := range loops.cols {
+					d[i] = toFloat(from.dtype, s[i*loops.col(1)])
 				}
 			}
 		})
