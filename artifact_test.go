@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // saved compiles the embedded encoder into a file.
@@ -150,7 +151,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 			require.ErrorContains(t, err, "the file was cut while it was in use")
 		}
 		require.ErrorContains(t, m.VerifyFile(), "the file was cut while it was in use")
-		_, err = m.Compile(CompileOptions{CPU: "generic"})
+		_, err = m.Compile(CompileOptions{Weights: tensor.I8}) // which packs anew
 		require.ErrorContains(t, err, "the file was cut while it was in use")
 		require.Error(t, s.p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
 	}
