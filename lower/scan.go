@@ -202,9 +202,6 @@ func (s scan) run(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 // lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
 // row count.
 func lowerScanBatch(c *Context) []*ir.Value {
-	if c.Opt(0) != nil {
-		c.Unsupportedf("sequence_lens: the lengths of rows")
-	}
 	in := make([]*ir.Value, c.NumInputs()-1)
 	row := make([]ir.Type, len(in))
 	for i := range in {
@@ -239,10 +236,14 @@ func lowerScanBatch(c *Context) []*ir.Value {
 	for i, t := range types {
 		types[i] = stackedType(t, 0, batch)
 	}
-	return c.control(s.attrs(), append(in, body.captures...), []*ir.Graph{body.Graph}, types)
+	if lengths := c.Opt(0); lengths != nil && (Rank(lengths) != 1 || ir.Same(lengths.Type.Shape[0], batch) == ir.No) {
+		c.Failf("sequence_lens %v for a batch of %v", lengths.Type, batch)
+	}
+	return c.control(s.attrs(), slices.Concat([]*ir.Value{c.Opt(0)}, in, body.captures), []*ir.Graph{body.Graph}, types)
 }
 
 func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
+	lengths, in := in[0], in[1:]
 	s := scanOf(o)
 	n := s.states + s.inputs
 	rows := newPiles(o, s.states+s.outputs)
@@ -262,9 +263,22 @@ func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 			}
 			args[i] = e
 		}
+		whole := args[s.states].Shape()[0]
+		if lengths != nil {
+			n := int(lengths.Int64(b))
+			if n < 0 || n > whole {
+				return nil, fmt.Errorf("sequence_lens: %d of %d elements", n, whole)
+			}
+			for i, x := range args[s.states : s.states+s.inputs] {
+				args[s.states+i] = resized(x, n)
+			}
+		}
 		out, err := s.run(inRow, args, call)
 		if err != nil {
 			return nil, err
+		}
+		for i, x := range out[s.states:] { // zeros behind the elements that count
+			out[s.states+i] = resized(x, whole)
 		}
 		if err := rows.add(out); err != nil {
 			return nil, err
@@ -279,4 +293,17 @@ func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tens
 		out[k] = t
 	}
 	return out, nil
+}
+
+// resized has n elements along axis 0: the first ones, or zeros behind them.
+func resized(x *tensor.Tensor, n int) *tensor.Tensor {
+	if x.Shape()[0] == n {
+		return x
+	}
+	shape := x.Shape().Clone()
+	shape[0] = n
+	y := tensor.New(x.DType(), shape...)
+	copy(y.Bytes(), x.Bytes())
+	copy(y.Strings(), x.Strings())
+	return y
 }

@@ -149,3 +149,15 @@ func TestCancelledLoop(t *testing.T) {
 	_, err = s.Run(ctx, rlxc.Tensors{"x": tensor.Scalar(float32(1))})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// TestScanOfRows is opset 8's Scan: rows of a batch, of which sequence_lens says how many elements count.
+func TestScanOfRows(t *testing.T) {
+	cell := body(names("sum", "e"), names("next", "out"), node("Add", names("sum", "e"), names("next")), node("Identity", names("next"), names("out")))
+	for lengths, want := range map[string]string{"": "f32[2,1]=6,15 f32[2,3,1]=1,3,6,4,9,15", "lengths": "f32[2,1]=3,15 f32[2,3,1]=1,3,0,4,9,15"} {
+		m := model(graph(infos{value("x", f32, "batch", "n", 1), value("zero", f32, "batch", 1), value("lengths", i64, "batch")}, infos{unranked("last", f32), unranked("y", f32)},
+			node("Scan", names(lengths, "zero", "x"), names("last", "y"), attribute("num_scan_inputs", 1), attribute("body", cell))))
+		m.OpsetImport[0].Version = 8
+		out := everywhere(t, m, rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3, 1), "zero": tensor.New(f32, 2, 1), "lengths": ints(2, 3)})
+		require.Equal(t, want, show(out["last"])+" "+show(out["y"]))
+	}
+}
