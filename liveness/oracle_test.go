@@ -71,11 +71,11 @@ func hiddenStates(g *ir.Graph) values {
 		case ir.QMatMul:
 			chains = has(ir.QMatMulBias) || has(ir.QMatMulResidual)
 			output = (has(ir.QMatMulResidual) || chains && op.Act == ir.NoActivation) && !has(ir.QMatMulYScale)
-		case ir.LayerNorm:
+		case ir.LayerNorm, ir.QLayerNorm:
 			chainOf(n.Inputs[ir.LayerNormX], set)
 			chainOf(ir.Operand(n.Inputs, ir.LayerNormResidual), set)
 			output = true
-		case ir.Embedding:
+		case ir.Embedding, ir.QEmbedding:
 			chains, output = true, true
 		case ir.Map:
 			from := make([]map[int]bool, len(op.Expr)) // by instruction: the operands that it depends on
