@@ -6,6 +6,7 @@ package native
 // behind the six registers.
 func (c *caller) invokeWithInfo(p proc, info callbackInfo, args ...uintptr) uintptr {
 	copy(c.args[:6], args)
-	copy(c.args[6:], info[:])
+	c.info = info
+	copy(c.args[6:], c.info[:])
 	return c.invoke(p, c.args[:]...)
 }
