@@ -196,7 +196,7 @@ func TestAttention(t *testing.T) {
 		{2, 2, 2, 50, 50, 7, 7},
 		{1, 4, 2, 3, 9, 16, 20},
 		{2, 2, 1, 49, 130, 5, 3},
-		{1, 1, 1, 2, 300, 8, 8},
+		{1, 1, 1, 49, 500, 8, 8}, // several blocks of keys
 		{1, 2, 2, 5, 0, 4, 4},
 	}
 	eachLevel(t, func(t *testing.T, s *Set) {
