@@ -471,6 +471,10 @@ func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Va
 		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
 		return
 	}
+	if err := checkCall(f, n, attrs); err != nil {
+		b.problem(fmt.Errorf("%w: node %s (%s): %w", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		return
+	}
 	inner := &scope{vals: map[string]*ir.Value{}, opsets: ops, attrs: map[string]ir.Attr{}, prefix: name + "/", depth: s.depth + 1}
 	for _, a := range f.GetAttributeProto() {
 		v, err := b.attr(a, s)
@@ -499,6 +503,22 @@ func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Va
 			s.vals[o] = v
 		}
 	}
+}
+
+// checkCall compares a call with what the function takes and gives.
+func checkCall(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, attrs ir.Attrs) error {
+	if have, most := len(n.GetInput()), len(f.GetInput()); have > most {
+		return fmt.Errorf("it has %d operands, the function takes %d", have, most)
+	}
+	if have, most := len(n.GetOutput()), len(f.GetOutput()); have > most {
+		return fmt.Errorf("it has %d results, the function gives %d", have, most)
+	}
+	for _, a := range attrs {
+		if !slices.Contains(f.GetAttribute(), a.Name) && !slices.ContainsFunc(f.GetAttributeProto(), func(d *onnxpb.AttributeProto) bool { return d.GetName() == a.Name }) {
+			return fmt.Errorf("the function has no attribute %s", tensor.Plain(a.Name))
+		}
+	}
+	return nil
 }
 
 // attrs decodes a node's attributes; inside a function, references are resolved to the call's.

@@ -105,7 +105,7 @@ func externalData() (out []hostile) {
 		m := good()
 		w := m.Graph.Initializer[0]
 		w.RawData, w.DataLocation = nil, onnxpb.TensorProto_EXTERNAL
-		for _, k := range []string{"location", "offset", "length", "checksum"} {
+		for _, k := range []string{"location", "offset", "length", "checksum", "basepath", "Location"} {
 			if v, ok := entries[k]; ok {
 				w.ExternalData = append(w.ExternalData, &onnxpb.StringStringEntryProto{Key: k, Value: v})
 			}
@@ -118,6 +118,9 @@ func externalData() (out []hostile) {
 	location := func(l string) map[string]string { return map[string]string{"location": l} }
 	at("in order", "gives f32[2,4]", location("w.bin"), weights, nil)
 	at("no location", "refused ", nil, weights, nil)
+	at("with a checksum", "gives f32[2,4]", map[string]string{"location": "w.bin", "checksum": "00"}, weights, nil)
+	at("unknown key", "refused basepath", map[string]string{"location": "w.bin", "basepath": "../outside"}, weights, nil)
+	at("key twice in two cases", "refused Location", map[string]string{"location": "w.bin", "Location": "../outside/secret"}, weights, nil)
 	for name, l := range map[string]string{
 		"missing file": "none.bin", "empty": "", "dot": ".", "the folder above": "../outside/secret", "dot dot inside": "a/../../outside/secret",
 		"two dots": "..", "root": "/", "absolute": "/etc/hostname", "NUL": "w.bin\x00.txt", "NUL before dots": "w\x00/../../outside/secret", "backslash": `..\outside\secret`,

@@ -105,6 +105,14 @@ func functions() (out []hostile) {
 	add("without an operand", "either", "f", function("f", node("Add", names("a", "missing"), names("b"))))
 	add("output that nothing makes", "refused ", "f", function("f", node("Relu", names("a"), names("c"))))
 	add("twice", "refused ", "f", function("f", node("Relu", names("a"), names("b"))), function("f", node("Abs", names("a"), names("b"))))
+	wrong := func(name string, change func(*onnxpb.NodeProto)) {
+		n := call("f", "x", "y")
+		change(n)
+		out = append(out, of("call: "+name, "refused the function", model(graph(x, y, n), function("f", node("Relu", names("a"), names("b"))))))
+	}
+	wrong("an operand too many", func(n *onnxpb.NodeProto) { n.Input = names("x", "x") })
+	wrong("a result too many", func(n *onnxpb.NodeProto) { n.Output = names("y", "z") })
+	wrong("an unknown attribute", func(n *onnxpb.NodeProto) { n.Attribute = []*onnxpb.AttributeProto{attribute("alpha", 1)} })
 	shadow := function("Relu", node("Abs", names("a"), names("b")))
 	shadow.Domain = ""
 	out = append(out, of("in ONNX's own domain", "either", model(graph(x, y, node("Relu", names("x"), names("y"))), shadow)))
