@@ -14,7 +14,8 @@
 //   - Constants of strings, which the CPU backend read as nothing.
 //   - A transform of a large prime length, which took the square of the length (by fuzzing, as was Split without results).
 //
-// Fuzzing at low priority on one core, spread over the session that made these repairs: FuzzRun for 10 minutes until Split without
-// results, for 20 without a finding, for 6 until the transforms; FuzzRead for 10 minutes without a finding. FuzzRun again for
-// 15 minutes behind the last repair, without a finding. .ci/run fuzzes the readers for a few seconds.
+// Fuzzing at low priority on one core of a busy machine, spread over the session that made these repairs: FuzzRun for 10 minutes
+// until Split without results, for 20 without a finding, for 6 until the transforms, for 14 until a pool over 5 million elements
+// took longer than the fuzzer waits (no fault; models in fuzzing are smaller since); FuzzRead for 10 without a finding.
+// .ci/run fuzzes the readers for a few seconds.
 package robustness

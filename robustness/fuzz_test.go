@@ -17,6 +17,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// fuzzMemory is the limit in fuzzing: the fuzzer takes a run of some seconds, which is no fault of a large model, for one that
+// hangs.
+const fuzzMemory = 4 << 20
+
 // try opens, compiles and runs a model in this process, at one level.
 func try(data []byte, level rlxc.Level) (out []*tensor.Tensor, err error) {
 	m, err := rlxc.Read(bytes.NewReader(data), int64(len(data)), "fuzz")
@@ -38,7 +42,7 @@ func try(data []byte, level rlxc.Level) (out []*tensor.Tensor, err error) {
 			}
 		}
 	}
-	p, err := m.Compile(rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: memoryLimit, Verify: true})
+	p, err := m.Compile(rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: fuzzMemory, Verify: true})
 	if err != nil {
 		return nil, err
 	}
