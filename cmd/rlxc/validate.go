@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A validation is the command line of validate.
@@ -37,7 +39,8 @@ Without --shapes the inputs are the recorded ones where there are any. With --sh
 that the model looks them up in, masks of ones with padding, numbers around 0.
 
 An output passes if |d| <= atol + rtol*|ref| holds for all its elements (integers: |d| <= atol; NaN equals NaN) and its cosine
-to the reference is at least --cosine. With --cosine alone the elements are not looked at.
+to the reference is at least --cosine. With --cosine alone the elements are not looked at; nor are they with --precision or
+--weights, where a cosine of 0.9999 (16 bits) or 0.995 (int8) passes if no tolerance is given.
 
 --mark all compares the intermediate values too, those that survive at the level of -O; beside recorded outputs their reference
 is eval. Inside the model --atol counts in units
@@ -151,11 +154,24 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// lowerCosines are the smallest cosines that pass by default where the user asks for lower precision: of products, or of
+// weights as well.
+var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9999, tensor.I8: 0.995}
+
 // tolerance is what passes. A cosine alone means that the elements may lie anywhere.
 func (v *validation) tolerance(c *cobra.Command) tolerance {
 	f := c.Flags()
-	elements := !f.Changed("cosine") || f.Changed("atol") || f.Changed("rtol")
-	return tolerance{elements: elements, abs: v.abs, rel: v.rel, cosine: v.cosine}
+	elements := f.Changed("atol") || f.Changed("rtol")
+	tol := tolerance{elements: elements || !f.Changed("cosine"), abs: v.abs, rel: v.rel, cosine: v.cosine}
+	if elements || f.Changed("cosine") {
+		return tol
+	}
+	for _, asked := range []string{v.precision.value, v.weights.value} {
+		if least, lower := lowerCosines[dtypes[asked]]; lower {
+			tol.elements, tol.cosine = false, least
+		}
+	}
+	return tol
 }
 
 func (r *validationReport) add(c comparison) {
