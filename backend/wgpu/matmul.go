@@ -9,6 +9,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// splitDepth is the least part of the inner axis that is worth a workgroup of its own.
+const splitDepth = 192
+
 // A product is the plan of a matmul node: batch products of m × k by k × n; each is cut along k into splits that are added
 // up by a second launch.
 type product struct {
@@ -44,11 +47,15 @@ func (p *product) spread() {
 	if p.half {
 		choices = halfTiles
 	}
+	most := 1
+	if p.lead.Elements() == 1 {
+		most = max(1, p.k/splitDepth)
+	}
 	for _, c := range choices {
 		groups := ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements()
 		p.tile, p.splits = c.tile, 1
-		if p.lead.Elements() == 1 {
-			p.splits = max(1, min(ceil(c.groups, max(groups, 1)), p.k/c.split))
+		if c.splits {
+			p.splits = min(ceil(wantedGroups, max(groups, 1)), most)
 		}
 		if groups*p.splits >= c.groups {
 			break

@@ -2,7 +2,6 @@ package wgpu
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -12,35 +11,23 @@ type tile struct{ rows, cols, depth, high, wide int }
 
 func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 
-// A choice is a tile for products that have so many workgroups with it, if need be by splits of at least that depth.
+// A choice is a tile for products that have enough workgroups with it, where splits says so counting splits.
 type choice struct {
 	tile
-	groups, split int
+	groups int
+	splits bool
 }
 
-const (
-	// wantedGroups is the number of workgroups that keep a large device busy.
-	wantedGroups = 264
-	// splitDepth is the least part of the inner axis that is worth a workgroup of its own.
-	splitDepth = 192
-	noSplits   = math.MaxInt
-)
+// wantedGroups is the number of workgroups that keep a large device busy.
+const wantedGroups = 264
 
-// tiles are the choices for products in float32, the best first, the last for all that is left: a large tile reads less, a
-// small one spreads a small product wider. halfTiles are those in float16, where small tiles are nearly as fast as large ones
-// and better than short splits. An H200 measured them.
+// tiles are the choices for products in float32, the best first: a large tile reads less, a small one spreads a small product
+// wider. halfTiles are those in float16, where small tiles are nearly as fast as large ones and better than splits.
 var (
-	tiles = []choice{
-		{tile{128, 64, 16, 8, 4}, wantedGroups, splitDepth},
-		{tile{64, 64, 16, 4, 4}, wantedGroups, splitDepth},
-		{tile{32, 32, 32, 4, 4}, wantedGroups, splitDepth},
-	}
-	halfTiles = []choice{
-		{tile{64, 128, 32, 8, 8}, 4 * wantedGroups, 4 * splitDepth},
-		{tile{32, 64, 32, 4, 4}, wantedGroups, noSplits},
-		{tile{64, 64, 32, 4, 4}, wantedGroups, splitDepth},
-		{tile{32, 32, 32, 4, 4}, wantedGroups, splitDepth},
-	}
+	tiles = []choice{{tile{128, 64, 16, 8, 4}, wantedGroups, true}, {tile{64, 64, 16, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
+
+	halfTiles = []choice{{tile{64, 128, 32, 8, 8}, 4 * wantedGroups, false}, {tile{32, 64, 32, 4, 4}, wantedGroups, false},
+		{tile{64, 64, 32, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
 )
 
 // launch is the kernel. Tiles of both operands go through workgroup memory, the left one turned, so that the inner loop
