@@ -22,7 +22,11 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	count += blocks
+	recurrent, err := d.packLSTM(g, slab)
+	if err != nil {
+		return 0, err
+	}
+	count += blocks + recurrent
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

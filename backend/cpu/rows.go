@@ -72,7 +72,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindCustom:  onHost,
+		ir.KindCustom:  lstmRow,
 	}
 }
 

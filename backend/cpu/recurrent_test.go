@@ -1,0 +1,93 @@
+package cpu_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestLSTMThreads runs LSTMs whose sequences fall into parts of different sizes: all bits agree.
+func TestLSTMThreads(t *testing.T) {
+	for _, name := range []string{"lstm", "lstm reverse", "lstm both ways", "lstm batch first"} {
+		var want []*tensor.Tensor
+		for _, threads := range []int{1, 2} {
+			d, err := cpu.Open(backend.Options{Threads: threads})
+			require.NoError(t, err)
+			g, err := ir.Parse(`graph "case" ` + rowCases[name])
+			require.NoError(t, err)
+			_, err = d.Prepare(g)
+			require.NoError(t, err)
+			for _, n := range g.Nodes {
+				if n.Op.Kind() == ir.KindCustom {
+					require.Equal(t, target.OnKernel, d.Target().Where(n), name)
+				}
+			}
+			b := ir.Binding{"s": 7}
+			got := run(t, d, g, b, randomInputs(t, g, b))
+			if want == nil {
+				want = got
+			}
+			for i := range want {
+				require.Equal(t, want[i].Bytes(), got[i].Bytes(), "%s, result %d", name, i)
+			}
+			require.NoError(t, d.Close())
+		}
+	}
+}
+
+// TestLSTMOfAnotherLevel gives a graph that one level has packed to another, as a compiled file does.
+func TestLSTMOfAnotherLevel(t *testing.T) {
+	first, err := cpu.Open(backend.Options{Level: "generic", Threads: 1})
+	require.NoError(t, err)
+	defer first.Close()
+	second, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer second.Close()
+	b := ir.Binding{"s": 3}
+	results := func(devices ...*cpu.Device) []*tensor.Tensor {
+		g, err := ir.Parse(`graph "case" ` + rowCases["lstm both ways"])
+		require.NoError(t, err)
+		for _, d := range devices {
+			_, err = d.Prepare(g)
+			require.NoError(t, err)
+		}
+		return run(t, devices[len(devices)-1], g, b, randomInputs(t, g, b))
+	}
+	want, got := results(second), results(first, second)
+	for i := range want {
+		require.Equal(t, want[i].Bytes(), got[i].Bytes(), "result %d", i)
+	}
+}
+
+func TestLSTMErrors(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	program := func(text string) (backend.Program, error) {
+		g, err := ir.Parse(`graph "case" ` + text)
+		require.NoError(t, err)
+		_, err = d.Prepare(g)
+		require.NoError(t, err)
+		return d.Load(plan(t, g, d.Target()))
+	}
+	const weights = `const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data `
+	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) return %4 as "y" }`)
+	require.NoError(t, err)
+	for _, lengths := range [][]int32{{5, 6}, {-1, 0}} {
+		instance, err := p.Attach(d.NewMemory())
+		require.NoError(t, err)
+		_, err = instance.Run(context.Background(), []*tensor.Tensor{tensor.New(tensor.F32, 5, 2, 3), tensor.FromSlice(lengths)})
+		require.ErrorContains(t, err, "of 5 steps")
+	}
+	_, err = program(`(%0 "x": f32[5,2,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3) return %4 as "y" }`)
+	require.ErrorContains(t, err, "operand 1 is [1,16,3] where [1,16,4] is needed")
+	_, err = program(`(%0 "x": f32[5,2,3], %1 "h": f32[1,1,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, %1) return %4 as "y" }`)
+	require.ErrorContains(t, err, "operand 5 is [1,1,4] where [1,2,4] is needed")
+}
