@@ -16,6 +16,7 @@
 //
 // Fuzzing at low priority on one core of a busy machine, spread over the session that made these repairs: FuzzRun for 10 minutes
 // until Split without results, for 20 without a finding, for 6 until the transforms, for 14 until a pool over 5 million elements
-// took longer than the fuzzer waits (no fault; models in fuzzing are smaller since); FuzzRead for 10 without a finding.
+// took longer than the fuzzer waits (when run alone it passes; models in fuzzing are smaller since); FuzzRead for 10 without a
+// finding.
 // .ci/run fuzzes the readers for a few seconds.
 package robustness
