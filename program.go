@@ -39,7 +39,7 @@ type CompileOptions struct {
 	CPU         string         // the instruction level of backend cpu; empty for the best
 	Level       Level          // how far to rewrite
 	Threads     int            // of the host; 0 for as many as GOMAXPROCS
-	Precision   DType          // in which float32 products with constant weights take their operands, if the backend has it: tensor.BF16; sums stay float32
+	Precision   DType          // in which float32 products with constant weights take their operands, if the backend has it: tensor.BF16 (cpu), tensor.F16 (wgpu); sums stay float32
 	Weights     DType          // in which such weights are stored: tensor.I8 for codes with a scale a column; activations are then quantised row by row
 	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time

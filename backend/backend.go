@@ -21,8 +21,7 @@ type Options struct {
 	Device  string // which one, in the backend's own words; empty for the best
 	Threads int    // of the host; 0 for as many as GOMAXPROCS
 	Level   string // of the CPU's instructions; empty for the best
-	Ops     target.Ops
-	Profile bool // instances are Profilers
+	Profile bool   // instances are Profilers
 	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
 	// those weights are stored: tensor.F32 or tensor.Invalid for what the model has, or one of those that the backend lists.
 	Precision, Weights tensor.DType

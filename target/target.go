@@ -16,8 +16,6 @@ type Target struct {
 	Segment int64
 	// Rows says for every op how the device runs it.
 	Rows [ir.NumKinds]Row
-	// Ops are the custom operators that the device can run.
-	Ops Ops
 }
 
 // Runs says where an op runs. The zero value is invalid, so that an op without a row is found at once.
