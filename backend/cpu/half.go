@@ -8,85 +8,18 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// 16-bit floats are computed with in float32: a step widens its operands to scratch memory, runs the kernel of float32 on
-// them and narrows the result, which rounds once an operation. Weights stay 16-bit in memory; see half_matmul.go.
-
-func isHalf(d tensor.DType) bool { return d == tensor.F16 || d == tensor.BF16 }
-
-// hasHalf reports whether an operand or result of n is a 16-bit float.
-func hasHalf(n *ir.Node) bool {
-	half := func(v *ir.Value) bool { return v != nil && isHalf(v.Type.DType) }
-	return slices.ContainsFunc(n.Inputs, half) || slices.ContainsFunc(n.Outputs, half)
-}
-
-// widened is n as it would be in float32. Its values are copies, of the same IDs.
-func widened(n *ir.Node) *ir.Node {
-	wide := func(list []*ir.Value) []*ir.Value {
-		out := make([]*ir.Value, len(list))
-		for i, v := range list {
-			if v == nil {
-				continue
-			}
-			c := *v
-			if isHalf(c.Type.DType) {
-				c.Type.DType = tensor.F32
-			}
-			out[i] = &c
-		}
-		return out
-	}
-	op := n.Op
-	if c, ok := op.(ir.Cast); ok && isHalf(c.To) {
-		c.To = tensor.F32
-		op = c
-	}
-	return &ir.Node{Op: op, Inputs: wide(n.Inputs), Outputs: wide(n.Outputs), Origins: n.Origins}
-}
+// Weights of 16-bit floats stay so in memory; see half_matmul.go.
 
 // withHalf makes the row of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(r row) row {
 	inner := r
-	r.Claims = func(n *ir.Node) bool {
-		if hasHalf(n) {
-			n = widened(n)
-		}
-		return inner.Claims == nil || inner.Claims(n)
-	}
-	if inner.Strided != nil {
-		r.Strided = func(n *ir.Node, i int, strides []int) bool {
-			if !hasHalf(n) {
-				return inner.Strided(n, i, strides)
-			}
-			return isHalf(n.Inputs[i].Type.DType) || inner.Strided(widened(n), i, strides)
-		}
-	}
-	r.InPlace = func(n *ir.Node, i int) bool {
-		if hasHalf(n) {
-			return isHalf(n.Outputs[0].Type.DType) // written when all is done
-		}
-		return inner.InPlace != nil && inner.InPlace(n, i)
-	}
-	r.Scratch = func(n *ir.Node) []int64 {
-		if !hasHalf(n) {
-			if inner.Scratch == nil {
-				return nil
-			}
-			return inner.Scratch(n)
-		}
-		var sizes []int64
-		if inner.Scratch != nil {
-			sizes = inner.Scratch(widened(n))
-		}
-		for _, v := range halfValues(n) {
-			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
-		}
-		return sizes
-	}
+	r.Row = r.WithHalf()
 	r.bind = func(b *binder, n *ir.Node) (step, error) {
-		if !hasHalf(n) {
+		if !target.HasHalf(n) {
 			return inner.bind(b, n)
 		}
 		return bindHalf(b, n, inner)
@@ -94,18 +27,8 @@ func withHalf(r row) row {
 	return r
 }
 
-// halfValues are the values of a node that go through scratch memory: what is not constant, each once.
-func halfValues(n *ir.Node) (list []*ir.Value) {
-	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
-		if v != nil && !v.IsConst() && isHalf(v.Type.DType) && !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
 func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
-	values := halfValues(n)
+	values := target.HalfValues(n)
 	first := len(b.scratch) - len(values)
 	own := *b
 	own.scratch = b.scratch[:first]
@@ -123,7 +46,7 @@ func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
 		}
 	}
 	for _, v := range n.Inputs {
-		if v == nil || v.Const == nil || !isHalf(v.Type.DType) {
+		if v == nil || v.Const == nil || !target.IsHalf(v.Type.DType) {
 			continue
 		}
 		o := b.operand(v)
@@ -133,7 +56,7 @@ func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
 		}
 		own.wide[v.ID] = o
 	}
-	st, err := inner.bind(&own, widened(n))
+	st, err := inner.bind(&own, target.Widened(n))
 	if err != nil || st.run == nil {
 		return st, err
 	}

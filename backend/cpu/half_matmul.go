@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -27,10 +28,10 @@ func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool
 		k = s[len(s)-1]
 	}
 	f, wide := d.formatFor(k), w
-	if isHalf(w.DType()) {
+	if target.IsHalf(w.DType()) {
 		wide = widenConst(d.set, w)
 	}
-	if f != formatF32 || !isHalf(w.DType()) {
+	if f != formatF32 || !target.IsHalf(w.DType()) {
 		return d.pack(slab, f, wide, transposed)
 	}
 	var own tensor.Slab
@@ -72,7 +73,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 	r := plain
 	packed := func(n *ir.Node) bool {
 		w := n.Inputs[ir.MatMulB]
-		return w.Packed != nil && isHalf(w.Type.DType) && staysHalf(w.Packed)
+		return w.Packed != nil && target.IsHalf(w.Type.DType) && staysHalf(w.Packed)
 	}
 	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !packed(n) && plain.Strided(n, i, strides) }
 	r.Scratch = func(n *ir.Node) []int64 {
@@ -80,7 +81,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 			return plain.Scratch(n)
 		}
 		sizes := []int64{4 * int64(n.Inputs[ir.MatMulB].Packed.Data.Len())}
-		for _, v := range halfValues(n) {
+		for _, v := range target.HalfValues(n) {
 			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
 		}
 		return sizes

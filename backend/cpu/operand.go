@@ -47,6 +47,9 @@ func elements[T tensor.Element](m *machine, o *operand) []T {
 
 func (o *operand) f32(m *machine) []float32 { return elements[float32](m, o) }
 
+// Axes implements backend.Operand.
+func (o *operand) Axes() (shape tensor.Shape, strides []int) { return o.shape, o.strides }
+
 // len is the number of elements.
 func (o *operand) len() int { return o.shape.Elements() }
 

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -102,7 +103,7 @@ type packKey struct {
 // packable reports whether a product reads a constant float32 matrix.
 func (d *Device) packable(n *ir.Node) bool {
 	w := n.Inputs[ir.MatMulB]
-	if d := w.Type.DType; w.Const == nil || d != tensor.F32 && !isHalf(d) {
+	if d := w.Type.DType; w.Const == nil || d != tensor.F32 && !target.IsHalf(d) {
 		return false
 	}
 	for _, size := range w.Const.Shape()[:w.Const.Rank()-2] {

@@ -125,7 +125,7 @@ func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 
 // floatsOf gives constants of any float type as float32.
 func floatsOf(set *kernel.Set, t *tensor.Tensor) []float32 {
-	if isHalf(t.DType()) {
+	if target.IsHalf(t.DType()) {
 		return tensor.Of[float32](widenConst(set, t))
 	}
 	return tensor.Of[float32](t.Aligned())

@@ -9,6 +9,7 @@ import (
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -125,7 +126,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	if transposed {
 		k, n = n, k
 	}
-	if isHalf(w.Type.DType) && staysHalf(w.Packed) {
+	if target.IsHalf(w.Type.DType) && staysHalf(w.Packed) {
 		layout, _ := formats[formatF32].layout(d.set, k, n)
 		return d.adoptHalf(slab, w, layout, k, n)
 	}

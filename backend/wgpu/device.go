@@ -223,7 +223,7 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 	if t.Rank() > 0 {
 		rows = t.Shape()[0]
 	}
-	if wide && isHalf(t.DType()) {
+	if wide && target.IsHalf(t.DType()) {
 		return b.shared(weightKey{Tensor: t, how: "wide"}, func() (*weight, error) { return b.d.upload(floats(t).Bytes(), rows) })
 	}
 	return b.shared(weightKey{Tensor: t}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })

@@ -122,7 +122,7 @@ var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bo
 		return expression{text: "select($3, $2, $1)"}, ok
 	},
 	ir.KindCast: func(op ir.Op, in []tensor.DType) (expression, bool) {
-		to := wide(op.(ir.Cast).To)
+		to := target.Wide(op.(ir.Cast).To)
 		if _, ok := elements[to]; ok && to == in[0] {
 			return expression{text: "$1"}, true
 		}
@@ -188,7 +188,7 @@ func dtypesOf(n *ir.Node) []tensor.DType {
 	out := make([]tensor.DType, len(n.Inputs))
 	for i, v := range n.Inputs {
 		if v != nil {
-			out[i] = wide(v.Type.DType)
+			out[i] = target.Wide(v.Type.DType)
 		}
 	}
 	return out

@@ -22,6 +22,9 @@ type operand struct {
 	constant *tensor.Tensor // of constants, on the host
 }
 
+// Axes implements backend.Operand.
+func (o *operand) Axes() (shape tensor.Shape, strides []int) { return o.shape, o.strides }
+
 // elements is the number of elements.
 func (o *operand) elements() int { return o.shape.Elements() }
 

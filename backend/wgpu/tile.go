@@ -55,7 +55,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(each), s.u(each))
 	} else if p.lead.Elements() > 1 {
 		s.put("{")
-		(&nest{shape: p.lead, strides: [][]int{over(x.lead, lanes), w.lead}}).walk(s, "wg.z", "a", "b")
+		(&nest{Shape: p.lead, Strides: [][]int{over(x.lead, lanes), w.lead}}).walk(s, "wg.z", "a", "b")
 		s.put("}")
 	}
 	// What an invocation brings in: loads of the left tile, vec4 along k, and of the right one, vec4 along n.
