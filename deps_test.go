@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"liveness":            {"ir", "target", "planner"},
 	"proof":               {"ir", "planner", "arena"},
 	"backend":             {"ir", "target", "planner", "arena", "tensor"},
+	"backend/backendtest": {"backend", "ir", "legalize", "liveness", "planner", "schedule", "target", "tensor"}, // for tests alone
 	"backend/cpu":         {"backend", "backend/cpu/kernel", "ir", "target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel":  {},
 	"backend/wgpu":        {"backend", "backend/wgpu/native", "ir", "target", "planner", "arena", "tensor"},

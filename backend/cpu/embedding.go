@@ -1,10 +1,10 @@
 package cpu
 
 import (
-	"fmt"
 	"slices"
 	"unsafe"
 
+	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -107,7 +107,7 @@ func embeddingStep[I int32 | int64](b *binder, n *ir.Node, tables []embeddingTab
 						row += rows
 					}
 					if row < 0 || row >= rows {
-						m.fail(n, fmt.Errorf("index %d is out of range: axis 0 has size %d", ids[t], rows))
+						m.fail(n, backend.OutOfRange(int64(ids[t]), 0, rows))
 						return
 					}
 				case rows != 1:

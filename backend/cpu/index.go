@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"fmt"
-
+	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -54,7 +53,7 @@ func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, ind
 						i += size
 					}
 					if i < 0 || i >= size {
-						m.fail(n, fmt.Errorf("index %d is out of range: axis %d has size %d", ids[q+c*loops.col(2)], axis, size))
+						m.fail(n, backend.OutOfRange(int64(ids[q+c*loops.col(2)]), axis, size))
 						return
 					}
 					d[o+c*loops.col(0)] = s[p+c*loops.col(1)+i*step1]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -197,7 +198,7 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 				i += size
 			}
 			if i < 0 || i >= size {
-				m.fail(n, fmt.Errorf("index %d is out of range: axis %d has size %d", ids[r%count], axis, size))
+				m.fail(n, backend.OutOfRange(int64(ids[r%count]), axis, size))
 				return
 			}
 			copy(d[r*inner:][:inner], s[(r/count*size+i)*inner:])

@@ -1,12 +1,14 @@
 package cpu_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -89,7 +91,7 @@ func TestHalf(t *testing.T) {
 				g, err := ir.Parse(`graph "case" ` + text)
 				require.NoError(t, err, name)
 				b := ir.Binding{"s": s}
-				inputs := randomInputs(t, g, b)
+				inputs := backendtest.Inputs(t, g, b)
 				want, err := ir.Interpret(g, inputs)
 				require.NoError(t, err, name)
 				for _, n := range g.Nodes {
@@ -124,7 +126,7 @@ func TestHalfWeightsInBF16(t *testing.T) {
 		g, err := ir.Parse(`graph "case" ` + halfCases["weight"])
 		require.NoError(t, err)
 		b := ir.Binding{"s": 9}
-		inputs := randomInputs(t, g, b)
+		inputs := backendtest.Inputs(t, g, b)
 		want, err := ir.Interpret(g, inputs)
 		require.NoError(t, err)
 		_, err = first.Prepare(g)
@@ -135,10 +137,7 @@ func TestHalfWeightsInBF16(t *testing.T) {
 		}
 		require.Regexp(t, "^bf16/", g.Nodes[0].Inputs[ir.MatMulB].Packed.Layout)
 		got := run(t, d, g, b, inputs)
-		for k := range want[0].Len() {
-			w := want[0].Float64(k)
-			require.InDelta(t, w, got[0].Float64(k), 0.03+0.02*max(w, -w), "element %d", k)
-		}
+		backendtest.Agree(t, "y", got[0], want[0], 0.03, 0.02)
 	}
 }
 
@@ -154,7 +153,7 @@ func TestCodesPackedForAnotherLevel(t *testing.T) {
 		g, err := ir.Parse(`graph "case" ` + quantCases[name])
 		require.NoError(t, err)
 		b := ir.Binding{"s": 9}
-		inputs := randomInputs(t, g, b)
+		inputs := backendtest.Inputs(t, g, b)
 		want, err := ir.Interpret(g, inputs)
 		require.NoError(t, err)
 		for _, device := range []*cpu.Device{generic, d} {
@@ -163,10 +162,7 @@ func TestCodesPackedForAnotherLevel(t *testing.T) {
 		}
 		got := run(t, d, g, b, inputs)
 		for i := range want {
-			for k := range want[i].Len() {
-				w := want[i].Float64(k)
-				require.InDelta(t, w, got[i].Float64(k), 2e-5+2e-5*max(w, -w), "%s: result %d, element %d", name, i, k)
-			}
+			backendtest.Agree(t, fmt.Sprintf("%s: result %d", name, i), got[i], want[i], 2e-5, 2e-5)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -30,7 +31,7 @@ func TestLSTMThreads(t *testing.T) {
 				}
 			}
 			b := ir.Binding{"s": 7}
-			got := run(t, d, g, b, randomInputs(t, g, b))
+			got := run(t, d, g, b, backendtest.Inputs(t, g, b))
 			if want == nil {
 				want = got
 			}
@@ -58,7 +59,7 @@ func TestLSTMOfAnotherLevel(t *testing.T) {
 			_, err = d.Prepare(g)
 			require.NoError(t, err)
 		}
-		return run(t, devices[len(devices)-1], g, b, randomInputs(t, g, b))
+		return run(t, devices[len(devices)-1], g, b, backendtest.Inputs(t, g, b))
 	}
 	want, got := results(second), results(first, second)
 	for i := range want {
@@ -75,7 +76,7 @@ func TestLSTMErrors(t *testing.T) {
 		require.NoError(t, err)
 		_, err = d.Prepare(g)
 		require.NoError(t, err)
-		return d.Load(plan(t, g, d.Target()))
+		return d.Load(backendtest.Plan(t, g, d.Target()))
 	}
 	const weights = `const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data `
 	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) return %4 as "y" }`)

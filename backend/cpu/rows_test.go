@@ -3,22 +3,16 @@ package cpu_test
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/legalize"
-	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/lower"
-	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/schedule"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -128,20 +122,14 @@ func check(t *testing.T, d *cpu.Device, name, text string, s int) {
 		}
 	}
 	b := ir.Binding{"s": s}
-	inputs := randomInputs(t, g, b)
+	inputs := backendtest.Inputs(t, g, b)
 	want, err := ir.Interpret(g, inputs)
 	require.NoError(t, err, name)
 	_, err = d.Prepare(g)
 	require.NoError(t, err, name)
 	got := run(t, d, g, b, inputs)
 	for i := range want {
-		require.Equal(t, want[i].String(), got[i].String(), name)
-		for k := range want[i].Len() {
-			w, x := want[i].Float64(k), got[i].Float64(k)
-			if !(math.Abs(w-x) <= 2e-5+2e-5*math.Abs(w) || w != w && x != x || w == x) {
-				t.Fatalf("%s: result %d, element %d is %v, Eval gives %v", name, i, k, x, w)
-			}
-		}
+		backendtest.Agree(t, fmt.Sprintf("%s: result %d", name, i), got[i], want[i], 2e-5, 2e-5)
 	}
 }
 
@@ -150,8 +138,7 @@ func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tenso
 	t.Helper()
 	bound, err := g.Bind(b, false)
 	require.NoError(t, err)
-	planned := plan(t, bound, d.Target())
-	program, err := d.Load(planned)
+	program, err := d.Load(backendtest.Plan(t, bound, d.Target()))
 	require.NoError(t, err)
 	m := d.NewMemory()
 	m.(interface{ Poison(byte) }).Poison(0xFF)
@@ -159,45 +146,5 @@ func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tenso
 	require.NoError(t, err)
 	out, err := instance.Run(context.Background(), inputs)
 	require.NoError(t, err)
-	return out
-}
-
-func plan(t *testing.T, g *ir.Graph, target *target.Target) *backend.Planned {
-	layouts, err := legalize.Graph(g, target)
-	require.NoError(t, err)
-	memory := liveness.New(g, layouts, target, liveness.Options{})
-	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
-	options := planner.Activations()
-	options.Alignment = target.Align
-	p, err := planner.Solve(&lives.Problem, options)
-	require.NoError(t, err)
-	return &backend.Planned{Graph: g, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem, Plan: p}
-}
-
-// randomInputs fills the inputs: floats around 0, indices (inputs named i) that are in range for every size, other integers
-// small.
-func randomInputs(t *testing.T, g *ir.Graph, b ir.Binding) []*tensor.Tensor {
-	r := rand.New(rand.NewPCG(1, 2))
-	var out []*tensor.Tensor
-	for _, v := range g.Inputs {
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			n, err := d.Eval(b)
-			require.NoError(t, err)
-			shape[i] = n
-		}
-		x := tensor.New(v.Type.DType, shape...)
-		for i := range x.Len() {
-			switch {
-			case x.DType().IsFloat():
-				x.SetFloat64(i, r.Float64()*4-2)
-			case v.Name == "i":
-				x.SetInt64(i, -int64(r.IntN(b["s"]))%int64(b["s"]))
-			default:
-				x.SetInt64(i, int64(r.IntN(5))-2)
-			}
-		}
-		out = append(out, x)
-	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -103,7 +104,7 @@ func TestLowerPrecision(t *testing.T) {
 						g, err := ir.Parse(`graph "case" ` + rowCases[name])
 						require.NoError(t, err)
 						b := ir.Binding{"s": s}
-						inputs := randomInputs(t, g, b)
+						inputs := backendtest.Inputs(t, g, b)
 						given := append([]*tensor.Tensor{inputs[0].Clone()}, inputs[1:]...)
 						lines(inputs[0], name != "matmul strided", func(row []float32) { r.a(set, row) })
 						low, err := ir.Parse(`graph "case" ` + rowCases[name])
@@ -119,21 +120,11 @@ func TestLowerPrecision(t *testing.T) {
 						_, err = d.Prepare(g)
 						require.NoError(t, err)
 						got := run(t, d, g, b, given)
-						near(t, fmt.Sprintf("%s, %s, s=%d, level %q, %d threads", kind, name, s, level, threads), got[0], want[0])
+						backendtest.Agree(t, fmt.Sprintf("%s, %s, s=%d, level %q, %d threads", kind, name, s, level, threads), got[0], want[0], 2e-5, 2e-5)
 					}
 				}
 				require.NoError(t, d.Close())
 			}
-		}
-	}
-}
-
-func near(t *testing.T, name string, got, want *tensor.Tensor) {
-	t.Helper()
-	require.Equal(t, want.String(), got.String(), name)
-	for k := range want.Len() {
-		if w, x := want.Float64(k), got.Float64(k); !(math.Abs(w-x) <= 2e-5+2e-5*math.Abs(w)) {
-			t.Fatalf("%s: element %d is %v, Eval of rounded operands gives %v", name, k, x, w)
 		}
 	}
 }
@@ -154,7 +145,7 @@ func TestAdoptedWeights(t *testing.T) {
 		for _, level := range []string{"generic", ""} {
 			g, err := ir.Parse(text)
 			require.NoError(t, err)
-			inputs := randomInputs(t, g, b)
+			inputs := backendtest.Inputs(t, g, b)
 			o := r.options
 			o.Level = level
 			d, err := prepared(g, o)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -24,7 +25,7 @@ func instanceOf(t *testing.T, d *Device, text string, s int) (*instance, []*tens
 	t.Cleanup(m.Close)
 	in, err := load(t, d, g, b, text).Attach(m)
 	require.NoError(t, err)
-	return in.(*instance), randomInputs(t, g, b)
+	return in.(*instance), backendtest.Inputs(t, g, b)
 }
 
 // TestLost loses the device before a run, and between two: errors from then on, and the process lives.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	_ "github.com/rlxc/rlxc/backend/wgpu"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
@@ -65,17 +66,6 @@ func session(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
 	return s
 }
 
-func compare(t *testing.T, name string, got, want *tensor.Tensor, atol, rtol float64) {
-	t.Helper()
-	require.Equal(t, want.String(), got.String(), name)
-	for i := range want.Len() {
-		g, w := got.Float64(i), want.Float64(i)
-		if !(math.Abs(g-w) <= atol+rtol*math.Abs(w)) && !(math.IsNaN(g) && math.IsNaN(w)) && g != w {
-			t.Fatalf("%s[%d] = %v, want %v", name, i, g, w)
-		}
-	}
-}
-
 func TestBertTiny(t *testing.T) {
 	needLibrary(t)
 	m := builtIn(t, "bert-tiny")
@@ -90,7 +80,7 @@ func TestBertTiny(t *testing.T) {
 			got, err := gpu.Run(context.Background(), in)
 			require.NoError(t, err)
 			for name := range want {
-				compare(t, fmt.Sprint(name, " ", shape, " O", level), got[name], want[name], 2e-5, 1e-4)
+				backendtest.Agree(t, fmt.Sprint(name, " ", shape, " O", level), got[name], want[name], 2e-5, 1e-4)
 			}
 		}
 	}
@@ -108,7 +98,7 @@ func TestHalf(t *testing.T) {
 	got, err := gpu.Run(context.Background(), in)
 	require.NoError(t, err)
 	for name := range want {
-		compare(t, name, got[name], want[name], 1e-2, 0)
+		backendtest.Agree(t, name, got[name], want[name], 1e-2, 0)
 		require.Less(t, cosine(got[name], want[name]), 1.0, "%s was computed in float32", name)
 		require.Greater(t, cosine(got[name], want[name]), 0.99999, name)
 	}
@@ -214,7 +204,7 @@ func TestManySessions(t *testing.T) {
 					return
 				}
 				for name := range want[i] {
-					compare(t, name, got[name], want[i][name], 2e-5, 1e-4)
+					backendtest.Agree(t, name, got[name], want[i][name], 2e-5, 1e-4)
 				}
 			}
 		})
@@ -306,10 +296,10 @@ func TestFixtures(t *testing.T) {
 					for i, v := range m.Outputs() {
 						want := readPB(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i)))
 						if f.largest == 0 {
-							compare(t, v.Name, out[v.Name], want, 2e-5, 1e-4)
+							backendtest.Agree(t, v.Name, out[v.Name], want, 2e-5, 1e-4)
 							continue
 						}
-						compare(t, v.Name, out[v.Name], want, f.largest, 0)
+						backendtest.Agree(t, v.Name, out[v.Name], want, f.largest, 0)
 						require.LessOrEqual(t, 1-cosine(out[v.Name], want), f.angle, v.Name)
 					}
 				}

@@ -4,19 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/backendtest"
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/legalize"
-	"github.com/rlxc/rlxc/liveness"
-	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/schedule"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -206,7 +202,7 @@ func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, 
 	g, err := ir.Parse(`graph "case" ` + text)
 	require.NoError(t, err, name)
 	b := ir.Binding{"s": s}
-	inputs := randomInputs(t, g, b)
+	inputs := backendtest.Inputs(t, g, b)
 	for _, x := range inputs {
 		adjust(x)
 	}
@@ -221,13 +217,7 @@ func checkWith(t *testing.T, d *Device, name, text string, s int, kernels bool, 
 	}
 	got := run(t, d, g, b, inputs, name, kernels)
 	for i := range want {
-		require.Equal(t, want[i].String(), got[i].String(), name)
-		for k := range want[i].Len() {
-			w, x := want[i].Float64(k), got[i].Float64(k)
-			if !(math.Abs(w-x) <= 2e-5+rtol[want[i].DType()]*math.Abs(w) || w != w && x != x || w == x) {
-				t.Fatalf("%s: result %d, element %d is %v, Eval gives %v", name, i, k, x, w)
-			}
-		}
+		backendtest.Agree(t, fmt.Sprintf("%s: result %d", name, i), got[i], want[i], 2e-5, rtol[want[i].DType()])
 	}
 }
 
@@ -236,16 +226,7 @@ func load(t testing.TB, d *Device, g *ir.Graph, b ir.Binding, name string) backe
 	t.Helper()
 	bound, err := g.Bind(b, false)
 	require.NoError(t, err, name)
-	layouts, err := legalize.Graph(bound, d.Target())
-	require.NoError(t, err, name)
-	lives := liveness.New(bound, layouts, d.Target(), liveness.Options{})
-	analysis := lives.Analyze(schedule.Order((*schedule.Program)(&lives.Footprint)))
-	options := planner.Activations()
-	options.Alignment, options.Segment = d.Target().Align, d.Target().Segment
-	plan, err := planner.Solve(&analysis.Problem, options)
-	require.NoError(t, err, name)
-	p, err := d.Load(&backend.Planned{Graph: bound, Steps: analysis.Steps, Layouts: analysis.Layouts, Buffers: analysis.Buffers, Scratch: analysis.Scratch,
-		Problem: &analysis.Problem, Plan: plan})
+	p, err := d.Load(backendtest.Plan(t, bound, d.Target()))
 	require.NoError(t, err, name)
 	return p
 }
@@ -274,32 +255,4 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 		kept[i] = out[i].Clone() // m goes
 	}
 	return kept
-}
-
-// randomInputs fills the inputs: floats around 0, indices (inputs named i) that are in range for every size, other integers
-// small.
-func randomInputs(t *testing.T, g *ir.Graph, b ir.Binding) []*tensor.Tensor {
-	r := rand.New(rand.NewPCG(1, 2))
-	var out []*tensor.Tensor
-	for _, v := range g.Inputs {
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			n, err := d.Eval(b)
-			require.NoError(t, err)
-			shape[i] = n
-		}
-		x := tensor.New(v.Type.DType, shape...)
-		for i := range x.Len() {
-			switch {
-			case x.DType().IsFloat():
-				x.SetFloat64(i, r.Float64()*4-2)
-			case v.Name == "i":
-				x.SetInt64(i, -int64(r.IntN(b["s"]))%int64(b["s"]))
-			default:
-				x.SetInt64(i, int64(r.IntN(5))-2)
-			}
-		}
-		out = append(out, x)
-	}
-	return out
 }

@@ -1,0 +1,31 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Eval runs a bound node on the host, by its op's Eval, and holds what that gives to the types that the graph has. Operands
+// are in order, nil where they are absent.
+func Eval(n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	results, err := n.Op.Eval(operands)
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != len(n.Outputs) {
+		return nil, fmt.Errorf("%d results where the graph has %d", len(results), len(n.Outputs))
+	}
+	for i, t := range results {
+		if want := n.Outputs[i].Type; t.DType() != want.DType || !t.Shape().Equal(want.Sizes()) {
+			return nil, fmt.Errorf("result %d is %s where the graph says %s", i, t, want)
+		}
+	}
+	return results, nil
+}
+
+// OutOfRange is the error of kernels about an index that lies outside of an axis.
+func OutOfRange(index int64, axis, size int) error {
+	return fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, size)
+}
