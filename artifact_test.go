@@ -81,7 +81,7 @@ func TestSavedForAnotherLevel(t *testing.T) {
 func TestSavedForAnotherBackend(t *testing.T) {
 	s := &compiledSource{file: &artifact.File{Info: artifact.Info{Target: "wgpu/some GPU", Level: 2}}}
 	require.NoError(t, s.serves("wgpu", 2))
-	require.EqualError(t, s.serves("cpu", 2), "the file was compiled for wgpu/some GPU: for backend cpu compile the model again")
+	require.EqualError(t, s.serves("cpu", 2), "the file was compiled for wgpu/some GPU: run it on backend wgpu, or compile the model again for backend cpu")
 }
 
 // TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names

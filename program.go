@@ -31,8 +31,8 @@ const (
 	O0              // as the model says
 )
 
-// CompileOptions say how a model is compiled. The zero value is what most want. A compiled file keeps the Precision and Weights
-// that it was compiled with.
+// CompileOptions say how a model is compiled. The zero value is what most want. A file that was compiled for backend cpu keeps its
+// Precision and Weights.
 type CompileOptions struct {
 	Backend     string         // "cpu" when empty
 	Device      string         // which device of the backend; empty for the best
@@ -272,7 +272,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	report := newReport(b, planned, t)
+	report := newReport(b, planned, prog.HostSteps())
 	if p.opts.Backend == "cpu" {
 		parts := p.resident(bound, plan.Committed)
 		report.Resident, report.ResidentParts = parts.sum(), &parts

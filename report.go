@@ -9,7 +9,6 @@ import (
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/target"
 )
 
 // A Report is a memory plan: where every buffer of a program lies at given sizes, and why.
@@ -25,16 +24,25 @@ type Report struct {
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
 	// Steps is the number of steps of a run; views are none.
 	Steps int `json:"steps"`
-	// Host names the steps that run by the op's own Eval, for want of a kernel: slowly, and with memory of their own.
-	Host []string `json:"host,omitempty"`
+	// Host lists the steps among them that run by the op's own Eval, for want of a kernel: slowly, and with memory of their own.
+	Host []HostStep `json:"host,omitempty"`
+	// Cuts names the operators that run between two stages of the program, on the host: the sizes of their results depend on
+	// data, or they are control flow. The plan is that of the first stage; the others get theirs while the program runs.
+	Cuts []string `json:"cuts,omitempty"`
 }
 
-func newReport(b ir.Binding, p *backend.Planned, t *target.Target) *Report {
+// A HostStep is a step that runs on the host. In a program for backend wgpu the device stands still meanwhile, and data move.
+type HostStep struct {
+	Op    string   `json:"op"`
+	Nodes []string `json:"nodes"` // of the model, that the step stands for
+	Down  int64    `json:"down"`  // bytes of operands that come from the device
+	Up    int64    `json:"up"`    // bytes of results that go to the device
+}
+
+func newReport(b ir.Binding, p *backend.Planned, host []backend.HostStep) *Report {
 	r := &Report{Dims: maps.Clone(b), Problem: p.Problem, Plan: p.Plan, Steps: len(p.Steps)}
-	for _, n := range p.Steps {
-		if t.Where(n) == target.OnHost {
-			r.Host = append(r.Host, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
-		}
+	for _, h := range host {
+		r.Host = append(r.Host, HostStep{Op: ir.OpName(h.Node.Op), Nodes: h.Node.Origins, Down: h.Down, Up: h.Up})
 	}
 	for _, v := range p.Graph.Consts() {
 		if v.Packed != nil {
@@ -47,7 +55,7 @@ func newReport(b ir.Binding, p *backend.Planned, t *target.Target) *Report {
 }
 
 // Plan binds the program to sizes, one for each symbol of its inputs, and reports the memory plan. A program some of whose
-// sizes depend on data reports its first stage.
+// sizes depend on data reports its first stage, and what ends its stages.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	b := ir.Binding{}
 	for _, name := range p.graph.FreeSymbols() {
@@ -69,7 +77,13 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bound.report, nil
+	report := *bound.report
+	for _, s := range p.stages {
+		for _, n := range s.dynamic {
+			report.Cuts = append(report.Cuts, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
+		}
+	}
+	return &report, nil
 }
 
 // describe prints sizes as "batch=2 seq=16".

@@ -68,7 +68,7 @@ func (s *compiledSource) graph() (*ir.Graph, error) {
 // serves reports why a file cannot be run on a backend as if the model had been rewritten to a level.
 func (s *compiledSource) serves(backend string, level int) error {
 	if device, _, _ := strings.Cut(s.file.Target, "/"); device != backend {
-		return fmt.Errorf("the file was compiled for %s: for backend %s compile the model again", s.file.Target, backend)
+		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", s.file.Target, device, backend)
 	}
 	if level < s.file.Level {
 		return fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", s.file.Level, level)

@@ -65,6 +65,15 @@ type Planned struct {
 type Program interface {
 	// Attach makes the program ready to run on m. One instance at a time runs on a memory.
 	Attach(m Memory) (Instance, error)
+	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
+	HostSteps() []HostStep
+}
+
+// A HostStep is a step that the host runs in a device's place, and what has to move for it.
+type HostStep struct {
+	Node *ir.Node // bound
+	Down int64    // bytes of operands that it waits for until the device has brought them
+	Up   int64    // bytes of its results that go to the device for its kernels
 }
 
 // A Memory is the arena of one session.

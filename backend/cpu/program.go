@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -120,6 +121,17 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 	}
 	in.part = func(part, worker int) { in.current.run(&in.machine, part, worker) }
 	return in, nil
+}
+
+// HostSteps implements backend.Program.
+func (p *program) HostSteps() []backend.HostStep {
+	var steps []backend.HostStep
+	for _, n := range p.planned.Steps {
+		if p.d.target.Where(n) == target.OnHost {
+			steps = append(steps, backend.HostStep{Node: n})
+		}
+	}
+	return steps
 }
 
 // instance is a program on a memory.

@@ -345,3 +345,30 @@ func (d *download) size() int64 {
 	}
 	return 0
 }
+
+// HostSteps implements backend.Program: a download goes before the step that waits for it, an upload behind the one that made
+// its root, or that root is an input.
+func (p *program) HostSteps() []backend.HostStep {
+	var steps []backend.HostStep
+	maker := map[int]int{} // of a root by its ID: index into steps
+	var down int64
+	for _, a := range p.actions {
+		switch a := a.(type) {
+		case *download:
+			for _, place := range a.places {
+				down += place.size
+			}
+		case *upload:
+			if i, ok := maker[a.root]; ok {
+				steps[i].Up += a.size
+			}
+		case *host:
+			for _, o := range a.out {
+				maker[o.root] = len(steps)
+			}
+			steps = append(steps, backend.HostStep{Node: a.node, Down: down})
+			down = 0
+		}
+	}
+	return steps
+}

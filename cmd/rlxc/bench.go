@@ -57,6 +57,7 @@ its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the 
 	}
 	enum(c, &b.against, "against", "", "another engine to compare with")
 	c.Flags().StringVar(&b.reference, "reference", "", "the model that the reference runs, if it is another (such as the .onnx of a compiled file)")
+	b.registerBackend(c)
 	b.registerLibrary(c)
 	b.registerLevel(c)
 	b.registerPrecision(c)
@@ -187,7 +188,8 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
 		shape[i] = sizes[name]
 	}
-	own, err := selfWorker(ctx, append(args, "--precision", b.precision.value, "--weights", b.weights.value, src.name)...)
+	own, err := selfWorker(ctx, append(args, "--backend", b.backend.value, "--device", b.device, "--precision", b.precision.value,
+		"--weights", b.weights.value, src.name)...)
 	if err != nil {
 		return err
 	}

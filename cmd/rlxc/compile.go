@@ -21,11 +21,13 @@ func compileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compile M",
 		Short: "compile a model and say what happened",
-		Long: `compile rewrites a model for the processor and prints what became of it: how many nodes there were and how many steps are left,
-what was fused and folded, what is kept as the model has it. --why adds the places where a fusion almost applied. -o writes the
-program to a file, packed for this processor, which every command takes as M and which opens without compiling.`,
+		Long: `compile rewrites a model for the processor, or for a GPU (--backend wgpu), and prints what became of it: how many nodes there were
+and how many steps are left, what was fused and folded, what is kept as the model has it. --why adds the places where a fusion
+almost applied. -o writes the program to a file, packed for this processor, which every command takes as M and which opens without
+compiling; one for a GPU runs with --backend wgpu.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
+  rlxc compile model.onnx --backend wgpu -o gpu.rlxc
   rlxc compile model.onnx -O 1 --json
   rlxc compile model.onnx --why`,
 		Args:              oneModel,

@@ -38,7 +38,7 @@ type options struct {
 const defaultLimit = 8 << 30
 
 func newOptions() *options {
-	return &options{backend: choice{"cpu", []string{"cpu", "wgpu", onnxRuntime}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
+	return &options{backend: choice{"cpu", []string{"cpu", "wgpu"}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
 		precision: choice{"fp32", []string{"fp32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
 		memoryLimit: defaultLimit, liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
@@ -46,12 +46,16 @@ func newOptions() *options {
 // onnxRuntime is the name of the reference engine on the command line.
 const onnxRuntime = "onnxruntime"
 
-// registerEngine adds the flags of commands that run a model.
+// registerEngine adds the flags of commands that run a model, in the reference engine too.
 func (o *options) registerEngine(c *cobra.Command) {
-	enum(c, &o.backend, "backend", "", "what runs the model")
-	c.Flags().StringVar(&o.device, "device", "", "which device of the backend, in its own words (default the best)")
+	o.backend.words = append(o.backend.words, onnxRuntime)
 	o.registerLibrary(c)
 	o.registerCompile(c)
+}
+
+func (o *options) registerBackend(c *cobra.Command) {
+	enum(c, &o.backend, "backend", "", "what runs the model")
+	c.Flags().StringVar(&o.device, "device", "", "which device of the backend, in its own words (default the best)")
 }
 
 func (o *options) registerLibrary(c *cobra.Command) {
@@ -60,6 +64,7 @@ func (o *options) registerLibrary(c *cobra.Command) {
 
 // registerCompile adds the flags of commands that compile a model.
 func (o *options) registerCompile(c *cobra.Command) {
+	o.registerBackend(c)
 	o.registerLevel(c)
 	o.registerPrecision(c)
 	f := c.Flags()
@@ -75,7 +80,7 @@ func (o *options) registerLevel(c *cobra.Command) {
 }
 
 func (o *options) registerPrecision(c *cobra.Command) {
-	enum(c, &o.precision, "precision", "", "of products with weights, where the model has fp32; a compiled file keeps its own")
+	enum(c, &o.precision, "precision", "", "of products with weights, where the model has fp32; a file compiled for the processor keeps its own")
 	enum(c, &o.weights, "weights", "", "how fp32 weights are stored: int8 rounds them by column, and activations by row")
 }
 

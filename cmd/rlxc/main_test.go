@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -37,6 +39,14 @@ func TestOnnxruntime(t *testing.T) {
 	scripts(t, "onnxruntime")
 }
 
+// TestWGPU needs the library, and a device.
+func TestWGPU(t *testing.T) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		t.Skip(native.EnvLibrary + " is not set")
+	}
+	scripts(t, "wgpu")
+}
+
 // scripts runs the scripts of a folder. They know one command more, "exits CODE ARGS…", which runs rlxc and compares its exit
 // code, and find the models of makeModels in their folder.
 func scripts(t *testing.T, folder string) {
@@ -44,7 +54,9 @@ func scripts(t *testing.T, folder string) {
 		Dir:                 filepath.Join("testdata", folder),
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv(onnxruntime.Env, os.Getenv(onnxruntime.Env))
+			for _, name := range []string{onnxruntime.Env, native.EnvLibrary} {
+				e.Setenv(name, os.Getenv(name))
+			}
 			return makeModels(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -106,12 +118,27 @@ func makeModels(dir string) error {
 				}
 			}
 		}),
+		write("cut.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(cutModel), p)) }),
 		writeExamples(filepath.Join(dir, "examples.npz")),
 		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
 		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
 		os.WriteFile(filepath.Join(dir, "empty.onnx"), nil, 0o644),
 	)
 }
+
+// cutModel has an operator without a kernel between two that have one, and one whose result has a size that depends on data.
+const cutModel = `
+ir_version: 8 opset_import: {version: 17} graph: {
+	name: "cut"
+	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_param: "rows"} dim: {dim_value: 4}}}}}
+	initializer: {name: "all" dims: 1 data_type: 7 int64_data: 4}
+	node: {name: "before" op_type: "Sin" input: "x" output: "a"}
+	node: {name: "sort" op_type: "TopK" input: ["a", "all"] output: ["b", "order"]}
+	node: {name: "behind" op_type: "Sin" input: "b" output: "y"}
+	node: {name: "search" op_type: "NonZero" input: "y" output: "places"}
+	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
+	output: {name: "places" type: {tensor_type: {elem_type: 7}}}
+}`
 
 // writeExamples writes a batch of 20 rows for a tiny model.
 func writeExamples(file string) error {

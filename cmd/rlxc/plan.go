@@ -36,6 +36,10 @@ func planCommand() *cobra.Command {
 is the memory that a process which runs the model is expected to hold: pages of the model's file, packed weights, the arena, and
 the Go program itself.
 
+What has no kernel runs on the host: a line "host" names each such step, with the bytes that go down from the device before it and
+up behind it, while the device stands still. Operators behind which sizes depend on data cut the program into stages: the plan is
+that of the first, and a line "cut" names each.
+
 A range (--dim seq=1:512) asks for the largest need over it, and where it occurs.
 
 --instance plans bare intervals from a CSV file with the columns id, lower, upper, size and, where wanted, alignment and lane: no
@@ -44,6 +48,7 @@ alignment and no guards unless a column says so. With --capacity it exits with 1
 --check reads the JSON that plan prints and checks the plan in it; it exits with 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
   rlxc plan model.onnx --dim batch=1:8 --dim seq=1:512
+  rlxc plan model.onnx --dim batch=1 --dim seq=128 --backend wgpu
   rlxc plan model.onnx --dim batch=1 --dim seq=128 --html plan.html
   rlxc plan --instance intervals.csv --capacity 1048576
   rlxc plan model.onnx --dim batch=1 --dim seq=8 --json > plan.json; rlxc plan --check plan.json`,
@@ -176,6 +181,17 @@ func (r *planReport) text(out io.Writer) error {
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
 	if p := r.ResidentParts; p != nil {
 		fmt.Fprintf(out, "# resident=%d file=%d packed=%d arena=%d runtime=%d\n", r.Resident, p.File, p.Packed, p.Arena, p.Runtime)
+	}
+	var down, up int64
+	for _, h := range r.Host {
+		down, up = down+h.Down, up+h.Up
+		fmt.Fprintf(out, "# host down=%d up=%d %s %s\n", h.Down, h.Up, h.Op, originText(h.Nodes))
+	}
+	if len(r.Host) > 0 {
+		fmt.Fprintf(out, "# host_steps=%d down=%d up=%d\n", len(r.Host), down, up)
+	}
+	for _, node := range r.Cuts {
+		fmt.Fprintf(out, "# cut %s\n", node)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "# MODE\tARENA\tRATIO\tTIME TO PLAN")
