@@ -35,7 +35,7 @@ func TestFixtures(t *testing.T) {
 	names := []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static", "bert-tiny-external", "bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"}
 	for _, name := range names {
 		for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
-			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", name, levelNames[level]), func(t *testing.T) {
 				m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
 				require.NoError(t, err)
 				defer m.Close()
