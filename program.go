@@ -72,8 +72,10 @@ type Program struct {
 // CompileStats say what compiling did.
 type CompileStats struct {
 	Rewrites *rewrite.Stats `json:"rewrites"`
-	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: once each,
-	// whatever shapes it ran at.
+	// Level is how far the program is rewritten, as -O counts: from 0 to 2. A compiled file has its own.
+	Level int `json:"level"`
+	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: at most once each,
+	// whatever shapes it ran at. A compiled file needs neither.
 	Compiled int `json:"compiled"`
 	Prepared int `json:"prepared"`
 	// Packed is the number of weights laid out for the kernels, once for all shapes.
@@ -124,13 +126,14 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err e
 		return nil, err
 	}
 	p := &Program{opts: o, device: dev, graph: g, users: 1}
-	p.stats.Compiled++
 	level := rewriteLevels[o.Level]
+	p.stats.Level, p.stats.Compiled = level, 1
 	packedFor := ""
 	if f, ok := m.file.(*compiledSource); ok {
 		if err := f.serves(o.Backend, level); err != nil {
 			return nil, withKind(ErrInput, err)
 		}
+		p.stats.Level, p.stats.Compiled = f.file.Level, 0
 		level, packedFor = rewrite.O0, f.file.Target // it has been rewritten
 	}
 	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
@@ -143,12 +146,11 @@ func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err e
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
-	p.stats.Prepared++
-	if p.stats.Packed > 0 {
-		p.stats.PackedFor = packedFor
-	}
 	if err := p.compileRegions(level); err != nil {
 		return nil, err
+	}
+	if p.stats.Packed > 0 {
+		p.stats.Prepared, p.stats.PackedFor = 1, packedFor
 	}
 	if len(p.regions) > 0 {
 		g.Renumber() // each region was numbered by itself

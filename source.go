@@ -159,7 +159,7 @@ func (p *Program) Save(path string) (err error) {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: rewriteLevels[p.opts.Level]}
+	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: p.stats.Level}
 	if err = artifact.Write(tmp, p.graph, info); err == nil {
 		err = tmp.Chmod(0o644)
 	}

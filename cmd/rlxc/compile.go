@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -46,7 +47,7 @@ compiling; one for a GPU runs with --backend wgpu.`,
 			return err
 		}
 		defer e.Close()
-		report := newCompileReport(src, o, e, why)
+		report := newCompileReport(src, e, why)
 		if output != "" {
 			if err := e.program.Save(output); err != nil {
 				return err
@@ -92,9 +93,9 @@ type stepRow struct {
 	Nodes  []string `json:"nodes"` // of the model, which it stands for
 }
 
-func newCompileReport(src *source, o *options, e *own, why bool) *compileReport {
+func newCompileReport(src *source, e *own, why bool) *compileReport {
 	stats := e.program.Stats()
-	r := &compileReport{Model: src.name, Level: o.level.value, ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
+	r := &compileReport{Model: src.name, Level: strconv.Itoa(stats.Level), ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
 		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}}
 	for _, rule := range stats.Rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})

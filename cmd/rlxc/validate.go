@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -75,8 +76,8 @@ type validationReport struct {
 	Level     string       `json:"level"`
 	Reference string       `json:"reference"`
 	OK        bool         `json:"ok"`
-	Compiled  int          `json:"compiled,omitempty"` // how often rlxc compiled the model
-	Packed    int          `json:"packed,omitempty"`   // and packed its weights
+	Compiled  int          `json:"compiled"` // how often rlxc compiled the model
+	Packed    int          `json:"packed"`   // and packed its weights
 	Runs      []comparison `json:"runs"`
 	Departure *departure   `json:"departure,omitempty"` // with --bisect
 }
@@ -143,7 +144,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	bar.Finish()
 	if o, ok := e.(*own); ok {
 		stats := o.program.Stats()
-		report.Compiled, report.Packed = stats.Compiled, stats.Prepared
+		report.Level, report.Compiled, report.Packed = strconv.Itoa(stats.Level), stats.Compiled, stats.Prepared
 	}
 	if err := emit(c, report, report.text); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (r *validationReport) text(out io.Writer) error {
 		verdict = "FAILED"
 	}
 	fmt.Fprintf(out, "%s: %s at -O %s against %s: %d runs", verdict, r.Model, r.Level, r.Reference, len(r.Runs))
-	if r.Compiled > 0 {
+	if r.Backend != onnxRuntime {
 		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Compiled, r.Packed)
 	}
 	_, err := fmt.Fprintln(out)
