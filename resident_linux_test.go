@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +16,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/quantize"
 )
 
 var residentOf = flag.String("resident", "", "the model that TestResident runs in this process; it starts itself with it")
@@ -24,10 +26,11 @@ var residentOf = flag.String("resident", "", "the model that TestResident runs i
 // residentSizes go up and down again.
 var residentSizes = [][2]int{{1, 512}, {8, 512}, {1, 32}}
 
-// A residentLine is what the process that runs the model found at one of the sizes.
+// A residentLine is what the process that runs the model found after loading it, and at each of the sizes that it was told.
 type residentLine struct {
 	Expected, Resident int64
 	Peak               int64 // so far
+	Empty              int64 // before the model was opened
 }
 
 // TestResident compares the memory of a process that only runs MiniLM, at sizes that go up and down, with what the plans
@@ -39,7 +42,7 @@ func TestResident(t *testing.T) {
 	}
 	model, compiled := residentModels(t)
 	for _, path := range []string{model, compiled} {
-		_, lines := startResident(t, path)
+		_, _, lines := startResident(t, path, residentSizes...)
 		largest := int64(0)
 		for i, size := range residentSizes {
 			got := lines[i]
@@ -54,14 +57,38 @@ func TestResident(t *testing.T) {
 // TestSharedPages: two processes that run one compiled file hold its weights once.
 func TestSharedPages(t *testing.T) {
 	_, compiled := residentModels(t)
-	first, _ := startResident(t, compiled)
-	second, _ := startResident(t, compiled)
+	first, _, _ := startResident(t, compiled, residentSizes...)
+	second, _, _ := startResident(t, compiled, residentSizes...)
 	for _, process := range []int{first, second} {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", process))
 		require.NoError(t, err)
 		resident, share := memoryLine(t, status, "Rss"), memoryLine(t, status, "Pss")
 		t.Logf("%d bytes are resident, of which this process answers for %d", resident, share)
 		require.Less(t, float64(share), 0.65*float64(resident))
+	}
+}
+
+// TestNoDequantisedWeights: a loaded model takes about as much memory as its file has bytes, so that no weight of 8 or 4 bits is
+// there as floats besides, which would be four or eight times as much.
+func TestNoDequantisedWeights(t *testing.T) {
+	dir := os.Getenv("RLXC_FIXTURES")
+	if dir == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	int4 := filepath.Join(t.TempDir(), "int4.onnx")
+	m, err := Open(filepath.Join(dir, "minilm", "model.onnx"))
+	require.NoError(t, err)
+	defer m.Close()
+	small, _, err := m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Int4})
+	require.NoError(t, err)
+	require.NoError(t, onnx.Save(int4, small))
+	for _, path := range []string{filepath.Join(dir, "minilm-int8-dynamic", "model.onnx"), int4} {
+		file, err := os.Stat(path)
+		require.NoError(t, err)
+		_, loaded, _ := startResident(t, path)
+		ratio := float64(loaded.Resident-loaded.Empty) / float64(file.Size())
+		t.Logf("%s: resident after load %.2f of the file", path, ratio)
+		require.LessOrEqual(t, ratio, 1.3, path)
 	}
 }
 
@@ -82,8 +109,8 @@ func residentModels(t *testing.T) (model, compiled string) {
 	return model, compiled
 }
 
-// startResident starts a process that runs a model at all sizes, and stays until the test ends.
-func startResident(t *testing.T, path string) (process int, lines []residentLine) {
+// startResident starts a process that loads a model, runs it at the sizes, and stays until the test ends.
+func startResident(t *testing.T, path string, sizes ...[2]int) (process int, loaded residentLine, lines []residentLine) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, "-test.run=^TestResident$", "-resident", path)
@@ -97,24 +124,37 @@ func startResident(t *testing.T, path string) (process int, lines []residentLine
 		out.Close()
 		cmd.Wait()
 	})
-	answer := json.NewDecoder(out)
-	for range residentSizes {
+	question, answer := json.NewEncoder(in), json.NewDecoder(out)
+	require.NoError(t, answer.Decode(&loaded))
+	for _, size := range sizes {
 		var line residentLine
+		require.NoError(t, question.Encode(size))
 		require.NoError(t, answer.Decode(&line))
 		lines = append(lines, line)
 	}
-	return cmd.Process.Pid, lines
+	return cmd.Process.Pid, loaded, lines
 }
 
-// runResident prints a line for each size, and ends when its input does.
+// runResident prints a line when the model is loaded, and for each size that it reads, and ends when its input does.
 func runResident(t *testing.T, path string) {
+	answer := func(expected, empty int64) {
+		line := residentLine{Expected: expected, Resident: residentMemory(t, "VmRSS"), Peak: residentMemory(t, "VmHWM"), Empty: empty}
+		require.NoError(t, json.NewEncoder(os.Stdout).Encode(line))
+	}
+	empty := residentMemory(t, "VmRSS")
 	m, err := Open(path)
 	require.NoError(t, err)
 	p, err := m.Compile(CompileOptions{})
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
-	for _, size := range residentSizes {
+	answer(0, empty)
+	question := json.NewDecoder(os.Stdin)
+	for {
+		var size [2]int
+		if question.Decode(&size) != nil {
+			return
+		}
 		plan, err := p.Plan(map[string]int{"batch": size[0], "seq": size[1]})
 		require.NoError(t, err)
 		in := encoderInputs(size[0], size[1])
@@ -124,11 +164,8 @@ func runResident(t *testing.T, path string) {
 		}
 		_, err = s.Run(context.Background(), in)
 		require.NoError(t, err)
-		line, err := json.Marshal(residentLine{plan.Resident, residentMemory(t, "VmRSS"), residentMemory(t, "VmHWM")})
-		require.NoError(t, err)
-		fmt.Println(string(line))
+		answer(plan.Resident, empty)
 	}
-	io.Copy(io.Discard, os.Stdin)
 }
 
 // residentMemory is the memory of this process: VmRSS now, or VmHWM at its highest.
