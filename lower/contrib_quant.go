@@ -317,7 +317,7 @@ func lowerQEmbedNormalization(c *Context) []*ir.Value {
 func lowerMatMulNBits(c *Context) []*ir.Value {
 	a := c.In(0)
 	op := ir.MatMulNBits{K: c.AttrInt("K", 0), N: c.AttrInt("N", 0), Bits: c.AttrInt("bits", 4), Block: c.AttrInt("block_size", 0)}
-	op.Int8 = c.AttrInt("accuracy_level", 0) == 4
+	level := c.AttrInt("accuracy_level", 0)
 	if c.AttrInt("weight_prepacked", 0) != 0 {
 		c.Unsupportedf("weight_prepacked: weights in a layout of one kind of GPU")
 	}
@@ -337,11 +337,13 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 	if n, want := c.In(2).Type.Shape.Elements(), op.N*op.Blocks(); ir.Same(n, ir.N(want)) == ir.No {
 		c.Failf("operand 2, scales, has %v elements; N = %d in blocks of block_size = %d along K = %d needs %d", n, op.N, op.Block, op.K, want)
 	}
-	groups := c.Opt(4)
+	zeros, groups := c.Opt(3), c.Opt(4)
 	if groups != nil {
 		groups = c.cast(groups, tensor.I32)
 	}
-	return []*ir.Value{c.Emit(op, a, b, c.In(2), c.Opt(3), groups, c.Opt(5))}
+	// The level allows rounding and does not ask for it: onnxruntime multiplies floats where it has no other kernel.
+	op.Int8 = level == 4 && groups == nil && (zeros == nil || zeros.Type.DType == tensor.U8) && (op.Bits > 2 || op.Block >= 32 && op.Block <= 128)
+	return []*ir.Value{c.Emit(op, a, b, c.In(2), zeros, groups, c.Opt(5))}
 }
 
 // lowerGatherBlockQuantized gathers codes and their scales and dequantises what was gathered. Several codes in a byte lie

@@ -318,8 +318,23 @@ def distances():
     case("cdist_root", "CDist", [f32(5, 4), f32(3, 4)], metric="euclidean")
 
 
+def rounded_products():
+    """MatMulNBits where accuracy_level 4 rounds the activations, and where onnxruntime multiplies floats all the same."""
+    k, n = 72, 6
+    for name, bits, block, zeros in (
+        ("8_4", 8, 16, None), ("8_4_zeros", 8, 32, np.uint8), ("2_4", 2, 32, None), ("2_4_zeros", 2, 64, np.uint8), ("2_4_short", 2, 16, None),
+        ("4_4_long", 4, 128, np.uint8), ("4_4_float_zeros", 4, 32, np.float32), ("4_0_groups", 4, 16, None), ("4_4_groups", 4, 32, None),
+    ):
+        blocks = -(-k // block)
+        zero = {None: None, np.uint8: u8(n, -(-blocks * bits // 8)), np.float32: f32(n, blocks, scale=2.0)}[zeros]
+        groups = rng.permutation(np.arange(k) // block).astype(np.int32) if name.endswith("groups") else None
+        inputs = [f32(3, 5, k), u8(n, blocks, block * bits // 8), np.abs(f32(n, blocks, scale=0.01)), zero, groups]
+        case(f"matmul_nbits_{name}", "MatMulNBits", inputs, weights=tuple(i for i in range(1, 5) if inputs[i] is not None),
+             K=k, N=n, bits=bits, block_size=block, accuracy_level=int(name[2]))
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
