@@ -30,6 +30,7 @@ type Device struct {
 	binding        int64 // the largest binding in bytes
 	profile        bool
 	half           bool // products with constant matrices take their operands in float16
+	subgroups      bool // reductions go by subgroups
 	workgroupBytes int
 
 	compiling sync.Mutex
@@ -71,6 +72,7 @@ func openWith(o backend.Options, lessen func(*native.Adapter)) (*Device, error) 
 	d.binding = int64(min(a.Limits.MaxStorageBufferBindingSize, a.Limits.MaxBufferSize))
 	d.binding &^= alignment - 1
 	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
+	d.subgroups = a.Has(native.Subgroup)
 	d.profile, d.half = o.Profile, o.Precision == tensor.F16
 	if d.half && !a.Has(native.ShaderF16) {
 		d.Close()

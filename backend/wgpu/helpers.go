@@ -7,8 +7,10 @@ var helperText = map[string]helper{
 	"bf16_":  {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) >> 16u, 0x7fc0u, is_nan(x)); }\n"},
 	"is_inf": {nil, "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
 	// Max and min pass a NaN on, as ONNX's do.
-	"max_": {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
-	"min_": {[]string{"is_nan"}, "fn min_(x: f32, y: f32) -> f32 { return select(select(min(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"max_":    {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"min_":    {[]string{"is_nan"}, "fn min_(x: f32, y: f32) -> f32 { return select(select(min(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"allMax_": {[]string{"is_nan"}, "fn allMax_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMax(x)), 0x7fc00000u, subgroupAny(is_nan(x)))); }\n"},
+	"allMin_": {[]string{"is_nan"}, "fn allMin_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMin(x)), 0x7fc00000u, subgroupAny(is_nan(x)))); }\n"},
 	// The Taylor series near 0, where the other form cancels; elsewhere Abramowitz and Stegun 7.1.26, within 1.5e-7.
 	"erf_": {nil, `fn erf_(x: f32) -> f32 {
 	let a = abs(x);

@@ -155,15 +155,41 @@ func BenchmarkAttention(b *testing.B) {
 }
 
 func benchmarkAttention(b *testing.B, d *Device, batch, seq int) {
-	g, err := ir.Parse(`graph "attention" (%0 "q": f32[b,s,12,64], %1 "k": f32[b,s,12,64], %2 "v": f32[b,s,12,64], %3 "m": f32[b,1,1,s]) {
-		%4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`)
+	benchmarkKernel(b, d, `(%0 "q": f32[b,s,12,64], %1 "k": f32[b,s,12,64], %2 "v": f32[b,s,12,64], %3 "m": f32[b,1,1,s]) {
+		%4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`, ir.Binding{"b": batch, "s": seq})
+	b.ReportMetric(4*float64(batch*12*64)*float64(seq*seq)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+}
+
+// BenchmarkLayerNorm times the kernel alone, with a residual as BERT has it.
+func BenchmarkLayerNorm(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	d, err := Open(backend.Options{})
+	require.NoError(b, err)
+	defer d.Close()
+	for _, rows := range []int{128, 512, 1024, 4096} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			benchmarkKernel(b, d, `(%0 "x": f32[s,768], %1 "r": f32[s,768]) { const %2: f32[768] = data const %3: f32[768] = data
+				%4 = layernorm(%0, %2, %3, %1) {axes=1, eps=1e-05} return %4 as "y" }`, ir.Binding{"s": rows})
+			b.ReportMetric(3*4*768*float64(rows)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+		})
+	}
+}
+
+// benchmarkKernel times the last dispatch of a program, on inputs of zeros.
+func benchmarkKernel(b *testing.B, d *Device, text string, at ir.Binding) {
+	g, err := ir.Parse(`graph "kernel" ` + text)
 	require.NoError(b, err)
 	m := d.NewMemory()
 	defer m.Close()
-	attached, err := load(b, d, g, ir.Binding{"b": batch, "s": seq}, "attention").Attach(m)
+	attached, err := load(b, d, g, at, "kernel").Attach(m)
 	require.NoError(b, err)
 	in := attached.(*instance)
-	inputs := []*tensor.Tensor{tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, seq, 12, 64), tensor.New(tensor.F32, batch, 1, 1, seq)}
+	var inputs []*tensor.Tensor
+	for _, v := range in.planned.Graph.Inputs {
+		inputs = append(inputs, tensor.New(v.Type.DType, v.Type.Sizes()...))
+	}
 	_, err = in.Run(b.Context(), inputs)
 	require.NoError(b, err)
 	var kernel *dispatch
@@ -181,7 +207,6 @@ func benchmarkAttention(b *testing.B, d *Device, batch, seq int) {
 		require.NoError(b, in.encoder.Submit())
 		require.NoError(b, d.gpu.Poll())
 	}
-	b.ReportMetric(4*float64(batch*12*64)*float64(seq*seq)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
 // BenchmarkRecord times what the host does for a run of a hundred dispatches: recording and submitting it.

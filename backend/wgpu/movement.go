@@ -85,7 +85,7 @@ var gatherRow = row{
 		narrow := s.index("i", index, "j")
 		b.inRange(s, "i", narrow, axis, x.shape[axis], "return;")
 		s.put("var value = 0u;")
-		s.row("value", x, fmt.Sprintf("((row / %s) * %s + u32(i))", count, s.u(x.shape[axis])), width, fmt.Sprintf("t %% %s", width))
+		s.row(x, fmt.Sprintf("((row / %s) * %s + u32(i))", count, s.u(x.shape[axis])), width)("value", fmt.Sprintf("t %% %s", width))
 		s.put("%s[%s + t] = value;", s.bind(y.memory), s.u(y.off/4))
 		return []launch{{s, spread(ceil(total, groupSize))}}, nil
 	},

@@ -2,37 +2,79 @@ package wgpu
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cachedRow is the longest row that a norm keeps in workgroup memory: 8 of the 16 KiB that every device has.
-const cachedRow = 2048
+// heldRow is the longest row that a norm keeps in registers: 8 words an invocation.
+const heldRow = 8 * groupSize
 
 // A norm is a kernel that normalises rows: a workgroup has a row, and goes over it three times.
 type norm struct {
 	*shader
-	cols   int
-	count  string // words of a row
-	cached bool   // the row stays in workgroup memory between the passes
+	cols  int
+	count string // words of a row
+	held  int    // words of the row that an invocation keeps from the first pass on; 0 where each pass reads them again
 }
 
 // newNorm makes the kernel; operands that lie at whole vec4, like rows of whole vec4, move so.
-func newNorm(name string, rows, cols int, operands ...*operand) *norm {
+func (d *Device) newNorm(name string, rows, cols int, operands ...*operand) *norm {
 	word, lanes := "vec4<f32>", 4
 	for _, o := range operands {
 		if cols%4 != 0 || o != nil && o.off%16 != 0 {
 			word, lanes = "f32", 1
 		}
 	}
-	n := &norm{shader: newRowShader(name, word, "f32", rows, cols/lanes), cols: cols, cached: cols <= cachedRow}
-	if n.cached {
-		n.share("cache", word, cols/lanes)
+	n := &norm{shader: d.newRowShader(name, word, rows, cols/lanes), cols: cols}
+	if cols <= heldRow {
+		n.held = ceil(cols/lanes, n.size)
 	}
 	n.count = n.u(cols / lanes)
 	return n
+}
+
+// A stage puts lines for a word of a row; i is the suffix of its variables.
+type stage func(i string)
+
+// words are the suffixes of the variables for the words of a row that an invocation has at once.
+func (n *norm) words() []string {
+	if n.held == 0 {
+		return []string{""}
+	}
+	var names []string
+	for k := range n.held {
+		names = append(names, strconv.Itoa(k))
+	}
+	return names
+}
+
+// pass puts what the stages do for the words c of an invocation, given their suffixes. Words that are held go through a stage
+// all before any goes through the next: so what they read is on its way at once.
+func (n *norm) pass(stages ...stage) {
+	if n.held == 0 {
+		n.along(n.count)
+		for _, stage := range stages {
+			stage("")
+		}
+		n.put("}")
+		return
+	}
+	for _, stage := range stages {
+		for k, i := range n.words() {
+			n.put("{ let c = lid + %du;", k*n.size)
+			if k == n.held-1 { // the others lie within the row
+				n.put("if (c < %s) {", n.count)
+			}
+			stage(i)
+			if k == n.held-1 {
+				n.put("}")
+			}
+			n.put("}")
+		}
+	}
 }
 
 // at is the text of word c of the workgroup's row of an operand, or of the only row.
@@ -55,39 +97,51 @@ func (n *norm) sums(to string) {
 	n.put("%s /= f32(%s);", to, n.u(n.cols))
 }
 
-// rows puts the three passes. first puts lines that compute the row's word c, as v; again is the text that has it in the
-// later passes.
-func (n *norm) rows(first func(), again string, op ir.LayerNorm, y, scale, bias *operand) {
-	if n.cached {
-		again = "cache[c]"
+// rows puts the three passes. value puts the line that sets a variable to the row's word c; sum, where it is there, takes
+// the words.
+func (n *norm) rows(value func(to string), op ir.LayerNorm, y, scale, bias, sum *operand) {
+	to, total := n.at(y, false), ""
+	load := func(i string) { value("v" + i) }
+	again := load
+	if sum != nil { // result 0 may lie where an operand did
+		total = n.at(sum, false)
+		again = func(i string) { n.put("v%s = %s;", i, total) }
+	}
+	gain, shift := n.only("gain", scale), n.only("shift", bias)
+	affine := func(i string) { gain(i); shift(i) }
+	first, second, third := []stage{load, affine}, []stage{}, []stage{}
+	if n.held == 0 {
+		first, second, third = []stage{load}, []stage{again}, []stage{again, affine}
 	}
 	n.put("var acc = %s();", n.word)
-	n.along(n.count)
-	first()
-	n.put("acc += v;")
-	if n.cached {
-		n.put("cache[c] = v;")
+	for _, i := range n.words() {
+		n.put("var v%[2]s = %[1]s();\nvar gain%[2]s = %[1]s(1.0);\nvar shift%[2]s = %[1]s();", n.word, i)
 	}
-	n.put("}")
+	n.pass(append(first, func(i string) {
+		n.put("acc += v%s;", i)
+		if sum != nil {
+			n.put("%s = v%s;", total, i)
+		}
+	})...)
 	if op.RMS {
 		n.put("let mean = 0.0;")
 	} else {
 		n.sums("mean")
 	}
 	n.put("acc = %s();", n.word)
-	n.along(n.count)
-	n.put("let v = %s - mean;\nacc += v * v;\n}", again)
+	n.pass(append(second, func(i string) { n.put("let d = v%s - mean;\nacc += d * d;", i) })...)
 	n.sums("variance")
 	n.put("let scale = inverseSqrt(variance + %s);", n.f(op.Eps))
-	n.along(n.count)
-	n.put("var z = (%s - mean) * scale;", again)
-	if scale != nil {
-		n.put("z *= %s;", n.at(scale, true))
+	n.pass(append(third, func(i string) { n.put("%s = (v%[2]s - mean) * scale * gain%[2]s + shift%[2]s;", to, i) })...)
+}
+
+// only is the stage that reads word c of an operand that has one row; it leaves the variable as it is where there is none.
+func (n *norm) only(name string, o *operand) stage {
+	if o == nil {
+		return func(string) {}
 	}
-	if bias != nil {
-		n.put("z += %s;", n.at(bias, true))
-	}
-	n.put("%s = z;\n}", n.at(y, false))
+	text := n.at(o, true)
+	return func(i string) { n.put("%s%s = %s;", name, i, text) }
 }
 
 // option gives operand i, or nil where it is absent.
@@ -129,21 +183,12 @@ var layerNormRow = row{
 		}
 		cols := x.shape[len(x.shape)-op.Axes:].Elements()
 		rows := x.elements() / cols
-		s := newNorm("layernorm", rows, cols, x, scale, bias, residual, sum, &out[0])
+		s := b.d.newNorm("layernorm", rows, cols, x, scale, bias, residual, sum, &out[0])
 		value := s.at(x, false)
 		if residual != nil {
 			value += " + " + s.at(residual, false)
 		}
-		again := value
-		if sum != nil { // result 0 may lie where an operand did
-			again = s.at(sum, false)
-		}
-		s.rows(func() {
-			s.put("let v = %s;", value)
-			if sum != nil {
-				s.put("%s = v;", again)
-			}
-		}, again, op, &out[0], scale, bias)
+		s.rows(func(to string) { s.put("%s = %s;", to, value) }, op, &out[0], scale, bias, sum)
 		return []launch{{s.shader, spread(rows)}}, nil
 	},
 }
@@ -154,7 +199,7 @@ var embeddingRow = row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
 			cols, known := n.Inputs[ir.EmbeddingTable].Type.Shape[1].Const()
-			return known && cols <= cachedRow && n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
+			return known && cols <= heldRow && n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
 		},
 	},
 	pieces: func(i int) bool { return i >= ir.EmbeddingTable && i%2 == 0 },
@@ -174,7 +219,8 @@ var embeddingRow = row{
 			}
 		}
 		cols, rows := y.shape[len(y.shape)-1], index.elements()
-		s := newNorm("embedding", rows, cols, aligned...)
+		s := b.d.newNorm("embedding", rows, cols, aligned...)
+		var parts []func(to, c string)
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			table, name := &in[i], fmt.Sprintf("i%d", i)
 			switch {
@@ -186,14 +232,15 @@ var embeddingRow = row{
 			default:
 				s.put("let %s = i32(row %% %s);", name, s.u(index.shape[len(index.shape)-1]))
 			}
+			parts = append(parts, s.row(table, fmt.Sprintf("u32(%s)", name), s.count))
 		}
-		s.rows(func() {
-			s.put("var v = %s();\nvar part = v;", s.word)
-			for i := ir.EmbeddingTable; i < len(in); i += 2 {
-				s.row("part", &in[i], fmt.Sprintf("u32(i%d)", i), s.count, "c")
-				s.put("v += part;")
+		s.rows(func(to string) {
+			s.put("%[1]s = %[2]s();\nvar part = %[1]s;", to, s.word)
+			for _, part := range parts {
+				part("part", "c")
+				s.put("%s += part;", to)
 			}
-		}, "", ir.LayerNorm{Eps: op.Eps, RMS: op.RMS}, y, scale, bias)
+		}, ir.LayerNorm{Eps: op.Eps, RMS: op.RMS}, y, scale, bias, nil)
 		return []launch{{s.shader, spread(rows)}}, nil
 	},
 }

@@ -208,24 +208,25 @@ func (s *shader) index(i string, o *operand, j string) string {
 	return fmt.Sprintf("%s == bitcast<u32>(%s >> 31u)", s.wordAt(m, "at_"+i+" + 1u"), "given_"+i)
 }
 
-// row puts the lines that set the variable to to word c of a row of a table; width is the row's number of words. A constant
-// above the largest binding lies in several.
-func (s *shader) row(to string, o *operand, row, width, c string) {
-	first := s.u(int(int64(o.off) / s.wordSize))
+// row gives what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A
+// constant above the largest binding lies in several.
+func (s *shader) row(o *operand, row, width string) func(to, c string) {
 	if o.weight == nil || len(o.weight.pieces) == 1 {
-		s.put("%s = %s[%s + %s * %s + %s];", to, s.bind(o.memory), first, row, width, c)
-		return
+		m, first := s.bind(o.memory), s.u(int(int64(o.off)/s.wordSize))
+		return func(to, c string) { s.put("%s = %s[%s + %s * %s + %s];", to, m, first, row, width, c) }
 	}
 	per := s.u(o.weight.rows)
-	s.put("switch ((%s) / %s) {", row, per)
-	for k, piece := range o.weight.pieces {
-		label := fmt.Sprintf("case %du:", k)
-		if k == len(o.weight.pieces)-1 {
-			label = "default:"
+	return func(to, c string) {
+		s.put("switch ((%s) / %s) {", row, per)
+		for k, piece := range o.weight.pieces {
+			label := fmt.Sprintf("case %du:", k)
+			if k == len(o.weight.pieces)-1 {
+				label = "default:"
+			}
+			s.put("%s { %s = %s[((%s) %% %s) * %s + %s]; }", label, to, s.bind(memory{constant: piece}), row, per, width, c)
 		}
-		s.put("%s { %s = %s[((%s) %% %s) * %s + %s]; }", label, to, s.bind(memory{constant: piece}), row, per, width, c)
+		s.put("}")
 	}
-	s.put("}")
 }
 
 // given reports whether operand i of n is there.

@@ -71,7 +71,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		scale.shape, scale.strides = tensor.Shape{}, nil
 		zero := scale
 		zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
-		launches = (&quantising{x, &codes, &scale, &zero, &ranges}).launches()
+		launches = (&quantising{x, &codes, &scale, &zero, &ranges}).launches(b.d)
 		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = &codes, &scale, &zero
 	}
 	m := y.elements() / w.n

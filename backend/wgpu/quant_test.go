@@ -110,7 +110,7 @@ func small(x *tensor.Tensor) {
 
 // TestHalfBits runs one in float16, on numbers that it holds.
 func TestHalfBits(t *testing.T) {
-	d := openBy(t, backend.Options{Precision: tensor.F16}, 0)
+	d := openBy(t, backend.Options{Precision: tensor.F16})
 	for _, s := range []int{1, 65} {
 		checkWith(t, d, fmt.Sprint("half, s=", s), `(%0 "x": f32[s,32]) { const %1: u8[20,2,8] = data const %2: f32[40] = data
 			%5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`, s, true, quarters)

@@ -111,10 +111,10 @@ func rangeGroups(n int) int { return min(ceil(n, 16*groupSize), groupSize) }
 func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
 
 // launches are three: the ranges of parts of x, scale and zero point from them, and the codes.
-func (q *quantising) launches() []launch {
+func (q *quantising) launches(d *Device) []launch {
 	n := q.x.elements()
 	groups := rangeGroups(n)
-	first := newShader("range", "u32", groupSize)
+	first := d.newJoiner("range", "u32", groupSize)
 	first.rangeOf(func() {
 		x, at := first.bind(q.x.memory), first.u(q.x.first())
 		count, step := first.u(n), first.u(groups*groupSize)
@@ -122,7 +122,7 @@ func (q *quantising) launches() []launch {
 	})
 	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }", first.bind(q.ranges.memory), first.u(q.ranges.first()))
 
-	second := newShader("scale", "u32", groupSize)
+	second := d.newJoiner("scale", "u32", groupSize)
 	second.rangeOf(func() {
 		second.put("if (lid < %s) { low = bitcast<f32>(%[2]s[%[3]s + lid * 2u]); high = bitcast<f32>(%[2]s[%[3]s + lid * 2u + 1u]); }",
 			second.u(groups), second.bind(q.ranges.memory), second.u(q.ranges.first()))
@@ -140,7 +140,6 @@ func (q *quantising) launches() []launch {
 // rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.
 func (s *shader) rangeOf(gather func()) {
 	s.use("min_", "max_")
-	s.share("red", "f32", s.size)
 	s.put("var low = 0.0;\nvar high = 0.0;")
 	gather()
 	s.allReduce("low", minOf)
@@ -159,6 +158,6 @@ var dynamicQuantizeRow = row{
 		}
 		ranges := b.scratchOperand(0)
 		q := quantising{&in[0], &out[0], &out[1], &out[2], &ranges}
-		return q.launches(), nil
+		return q.launches(b.d), nil
 	},
 }

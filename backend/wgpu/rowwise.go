@@ -18,27 +18,63 @@ func rowGroup(cols int) int {
 	return n
 }
 
-// allReduce puts the lines that combine variable v of all invocations of the workgroup, by an expression of two values,
-// into v of each of them.
-func (s *shader) allReduce(v string, e expression) {
-	s.use(e.needs...)
-	s.put("red[lid] = %s;\nworkgroupBarrier();", v)
-	s.put("for (var step = %du; step > 0u; step >>= 1u) {", s.size/2)
-	s.put("if (lid < step) { red[lid] = %s; }\nworkgroupBarrier();\n}", e.of("red[lid]", "red[lid + step]"))
-	s.put("%s = red[0];\nworkgroupBarrier();", v)
+// A join makes one value of two, and of those of a subgroup: invocations that the device runs together, as many as it
+// likes.
+type join struct {
+	wgsl string     // the values' type
+	two  expression // $1 and $2
+	all  expression // $1 of all invocations of a subgroup; no text where WGSL has no function for it
+}
+
+// joinOf is the join by a function of two elements.
+func joinOf(d tensor.DType, fn ir.BinaryFn) join {
+	return join{elements[d].wgsl, binaryTexts[d][fn], subgroupTexts[d][fn]}
+}
+
+var subgroupTexts = map[tensor.DType]map[ir.BinaryFn]expression{
+	tensor.F32: {
+		ir.Add: {text: "subgroupAdd($1)"}, ir.Mul: {text: "subgroupMul($1)"},
+		ir.MaxFn: {"allMax_($1)", []string{"allMax_"}}, ir.MinFn: {"allMin_($1)", []string{"allMin_"}},
+	},
+	tensor.I32: {
+		ir.Add: {text: "subgroupAdd($1)"}, ir.Mul: {text: "subgroupMul($1)"},
+		ir.MaxFn: {text: "subgroupMax($1)"}, ir.MinFn: {text: "subgroupMin($1)"},
+	},
 }
 
 var (
-	sumOf = expression{text: "$1 + $2"}
-	maxOf = expression{"max_($1, $2)", []string{"max_"}}
-	minOf = expression{"min_($1, $2)", []string{"min_"}}
+	sumOf = joinOf(tensor.F32, ir.Add)
+	maxOf = joinOf(tensor.F32, ir.MaxFn)
+	minOf = joinOf(tensor.F32, ir.MinFn)
 )
 
-// newRowShader makes a shader whose workgroups each work on a row: row is its number, in all workgroups alike. Its
-// invocations combine values of type red.
-func newRowShader(name, word, red string, rows, cols int) *shader {
-	s := newShader(name, word, rowGroup(cols))
-	s.share("red", red, s.size)
+// newJoiner makes a shader that may call allReduce.
+func (d *Device) newJoiner(name, word string, size int) *shader {
+	s := newShader(name, word, size)
+	s.subgroups = d.subgroups
+	return s
+}
+
+// allReduce puts the lines that join variable v of all invocations of the workgroup into v of each of them: by subgroups
+// and then what each of them has, or else by a tree. Both join in an order that one device always takes.
+func (s *shader) allReduce(v string, j join) {
+	red := fmt.Sprintf("red%d", s.reductions)
+	s.reductions++
+	s.share(red, j.wgsl, s.size) // a subgroup may be a single invocation
+	s.use(j.two.needs...)
+	if s.subgroups && j.all.text != "" {
+		s.use(j.all.needs...)
+		s.put("%s = %s;\nif (lane == 0u) { %s[subgroup] = %s; }\nworkgroupBarrier();", v, j.all.of(v), red, v)
+		s.put("%s = %s[0];\nfor (var i = 1u; i < subgroups; i++) { %s = %s; }", v, red, v, j.two.of(v, red+"[i]"))
+		return
+	}
+	s.put("%s[lid] = %s;\nworkgroupBarrier();\nfor (var step = %du; step > 0u; step >>= 1u) {", red, v, s.size/2)
+	s.put("if (lid < step) { %[1]s[lid] = %[2]s; }\nworkgroupBarrier();\n}\n%[3]s = %[1]s[0];", red, j.two.of(red+"[lid]", red+"[lid + step]"), v)
+}
+
+// newRowShader makes a shader whose workgroups each work on a row: row is its number, in all workgroups alike.
+func (d *Device) newRowShader(name, word string, rows, cols int) *shader {
+	s := d.newJoiner(name, word, rowGroup(cols))
 	s.put("let row = %s;", linear)
 	s.put("if (row >= %s) { return; }", s.u(rows))
 	return s
@@ -67,7 +103,7 @@ var softmaxRow = row{
 		x, y := &in[0], &out[0]
 		cols := x.shape[len(x.shape)-1]
 		rows := x.elements() / cols
-		s := newRowShader("softmax", "f32", "f32", rows, cols)
+		s := b.d.newRowShader("softmax", "f32", rows, cols)
 		count := s.u(cols)
 		from, to := s.bind(x.memory), s.bind(y.memory)
 		s.put("let x = %s + row * %s;\nlet y = %s + row * %s;", s.u(x.first()), count, s.u(y.first()), count)
@@ -93,17 +129,17 @@ var softmaxRow = row{
 type reduction struct {
 	start string     // $1 is the first element
 	step  expression // of the result so far and an element
-	join  expression
+	join  join
 	end   string
 }
 
 // floatReductions are those that only floats have.
 var floatReductions = map[ir.Reduction]reduction{
-	ir.Mean:      {"0.0", sumOf, sumOf, "$1 / f32($2)"},
+	ir.Mean:      {"0.0", sumOf.two, sumOf, "$1 / f32($2)"},
 	ir.SumSquare: {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "$1"},
 	ir.L1:        {"0.0", expression{text: "$1 + abs($2)"}, sumOf, "$1"},
 	ir.L2:        {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "sqrt($1)"},
-	ir.LogSum:    {"0.0", sumOf, sumOf, "log($1)"},
+	ir.LogSum:    {"0.0", sumOf.two, sumOf, "log($1)"},
 }
 
 // reductionOf finds how elements of a type are reduced.
@@ -120,9 +156,8 @@ func reductionOf(fn ir.Reduction, d tensor.DType) (reduction, bool) {
 		ir.MaxOf: {ir.MaxFn, map[tensor.DType]string{tensor.F32: "$1", tensor.I32: "$1", tensor.I64: "$1"}},
 		ir.MinOf: {ir.MinFn, map[tensor.DType]string{tensor.F32: "$1", tensor.I32: "$1", tensor.I64: "$1"}},
 	}[fn]
-	e, ok := binaryTexts[d][by.fn]
-	start := by.start[d]
-	return reduction{start, e, e, "$1"}, ok && start != ""
+	j, start := joinOf(d, by.fn), by.start[d]
+	return reduction{start, j.two, j, "$1"}, j.two.text != "" && start != ""
 }
 
 // reduceRow walks any axes: a workgroup combines the elements of one result.
@@ -155,7 +190,7 @@ var reduceRow = row{
 		}
 		r, _ := reductionOf(op.Fn, x.dtype)
 		e, rows, cols := elements[x.dtype], kept.elements(), reduced.elements()
-		s := newRowShader("reduce_"+op.Fn.String(), "u32", e.wgsl, rows, cols)
+		s := b.d.newRowShader("reduce_"+op.Fn.String(), "u32", rows, cols)
 		s.use(r.step.needs...)
 		from, count := s.bind(x.memory), s.u(cols)
 		s.put("var x = %s;\n{", s.u(x.first()))

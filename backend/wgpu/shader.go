@@ -15,18 +15,20 @@ import (
 // arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
 // Constants that are no plain floats may be of a type of their own.
 type shader struct {
-	name     string
-	word     string // u32, f32 or vec4<f32>: what the memories are arrays of
-	wordSize int64
-	size     int  // invocations of a workgroup
-	half     bool // uses float16
-	checked  bool // bounded at every access by the library
-	shared   strings.Builder
-	helpers  []string // functions and constants that body calls, by name in helperText
-	body     strings.Builder
-	memories []memory
-	kinds    []native.Binding
-	params   []uint32
+	name       string
+	word       string // u32, f32 or vec4<f32>: what the memories are arrays of
+	wordSize   int64
+	size       int  // invocations of a workgroup
+	half       bool // uses float16
+	checked    bool // bounded at every access by the library
+	subgroups  bool // knows its lane in a subgroup, the subgroup's number and how many subgroups there are
+	reductions int  // calls of allReduce so far
+	shared     strings.Builder
+	helpers    []string // functions and constants that body calls, by name in helperText
+	body       strings.Builder
+	memories   []memory
+	kinds      []native.Binding
+	params     []uint32
 }
 
 // maxParams is the number of 32-bit parameters of a shader: the smallest offset alignment of uniforms that all devices take
@@ -112,8 +114,12 @@ func (s *shader) text() string {
 	for _, h := range withNeeds(s.helpers) {
 		t.WriteString(helperText[h].text)
 	}
+	subgroups := ""
+	if s.subgroups { // naga has no line "enable subgroups;" yet
+		subgroups = ", @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) subgroups: u32"
+	}
 	fmt.Fprintf(&t, "@compute @workgroup_size(%d) fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>, "+
-		"@builtin(local_invocation_index) lid: u32) {\n%s}\n", s.size, s.body.String())
+		"@builtin(local_invocation_index) lid: u32%s) {\n%s}\n", s.size, subgroups, s.body.String())
 	return t.String()
 }
 
