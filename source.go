@@ -2,6 +2,7 @@ package rlxc
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -154,20 +155,6 @@ func (p *Program) Save(path string) (err error) {
 	if p.closed.Load() {
 		return closedError("program")
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".rlxc-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
 	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: p.stats.Level}
-	if err = artifact.Write(tmp, p.graph, info); err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.graph, info) })
 }

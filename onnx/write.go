@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // maxFile is the size at which protobuf ends. Tests lower it.
@@ -28,7 +28,7 @@ func Marshal(p proto.Message) ([]byte, error) {
 }
 
 // Save writes a model to a file. A model above 2 GiB has its weights in a second file beside it, "F.data". Files appear when
-// they are complete, so that a model may be saved over the one that it was read from, whose mapping keeps the old contents.
+// they are complete: tensor.ReplaceFile.
 func Save(path string, p *onnxpb.ModelProto) error {
 	if proto.Size(p) > maxFile {
 		var err error
@@ -40,7 +40,7 @@ func Save(path string, p *onnxpb.ModelProto) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return replace(path, func(w io.Writer) error {
+	return tensor.ReplaceFile(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -54,7 +54,7 @@ func saveWeights(path string, p *onnxpb.ModelProto) (*onnxpb.ModelProto, error) 
 	p = Shallow(p)
 	p.Graph = Shallow(p.Graph)
 	p.Graph.Initializer = append([]*onnxpb.TensorProto{}, p.Graph.Initializer...)
-	return p, replace(path, func(w io.Writer) error {
+	return p, tensor.ReplaceFile(path, func(w io.Writer) error {
 		to, offset := bufio.NewWriterSize(w, 1<<20), 0
 		for i, tp := range p.Graph.Initializer {
 			t, err := Tensor(tp)
@@ -80,28 +80,6 @@ func saveWeights(path string, p *onnxpb.ModelProto) (*onnxpb.ModelProto, error) 
 		}
 		return to.Flush()
 	})
-}
-
-// replace puts a new file in the place of an old one, all at once.
-func replace(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // Shallow copies a message and shares what it holds.
