@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -173,7 +174,7 @@ func fixDims(g *ir.Graph, dims map[string]int) error {
 	free := g.FreeSymbols()
 	for name, n := range dims {
 		if !slices.Contains(free, name) {
-			return withKind(ErrInput, fmt.Errorf("the model has no dimension %q: it has %v", name, free))
+			return withKind(ErrInput, noDimension(name, free))
 		}
 		if n < 0 {
 			return withKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
@@ -181,6 +182,13 @@ func fixDims(g *ir.Graph, dims map[string]int) error {
 		m[name] = ir.N(n)
 	}
 	return bindError(g.Subst(m))
+}
+
+func noDimension(name string, free []string) error {
+	if len(free) == 0 {
+		return fmt.Errorf("the model has no dimension %q: all its sizes are fixed", name)
+	}
+	return fmt.Errorf("the model has no dimension %q: it has %s", name, strings.Join(free, ", "))
 }
 
 // Stats says what compiling did.

@@ -70,7 +70,7 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	}
 	for name := range dims {
 		if _, ok := b[name]; !ok {
-			return nil, withKind(ErrInput, fmt.Errorf("the model has no dimension %q: it has %s", name, strings.Join(p.graph.FreeSymbols(), ", ")))
+			return nil, withKind(ErrInput, noDimension(name, p.graph.FreeSymbols()))
 		}
 	}
 	bound, err := p.bind(0, b)

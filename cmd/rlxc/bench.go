@@ -37,8 +37,8 @@ func benchCommand() *cobra.Command {
 		Use:   "bench M",
 		Short: "measure a model's speed and memory",
 		Long: `bench measures latency, the time to load and to the first result, and the largest resident memory. With --against both engines
-are measured in turn, each in a process of its own, and compared (--against-cmd likewise): a ratio below 1 means that rlxc is faster, and its spread is
-that of the rounds.
+are measured in turn, each in a process of its own, and compared (--against-cmd likewise): a ratio below 1 means that rlxc is
+faster, and its spread is that of the rounds.
 
 Every cell (a shape at a number of threads) has fresh processes. onnxruntime is loaded from the model's file with all its
 optimisations and runs with inputs and outputs in place; loading it means making its session, without loading the library.
@@ -126,8 +126,13 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}
 	}
-	if len(b.threadList) == 0 || slices.Min(b.threadList) < 1 {
+	switch {
+	case len(b.threadList) == 0 || slices.Min(b.threadList) < 1:
 		return usagef("--threads takes numbers from 1 on")
+	case min(b.iterations, b.warmup, int(b.duration)) < 0:
+		return usagef("--iterations, --warmup and --duration are not negative")
+	case b.reference != "" && b.against.value == "" && b.command == "":
+		return usagef("--reference names a model that another engine runs: it goes with --against or --against-cmd")
 	}
 	src, err := find(args[0])
 	if err != nil {
@@ -151,6 +156,9 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case b.against.value != "":
+		if ref.compiled() {
+			return compiledError(ref)
+		}
 		if _, err := onnxruntime.Find(b.library); err != nil {
 			return err
 		}

@@ -24,8 +24,8 @@ type engine interface {
 // load opens a model in the engine that the flags ask for.
 func (o *options) load(s *source) (engine, error) {
 	if o.backend.value == onnxRuntime {
-		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower {
-			return nil, usagef("--precision and --weights are rlxc's: onnxruntime runs the model as it is")
+		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower || o.device != "" {
+			return nil, usagef("--precision, --weights and --device are rlxc's: onnxruntime runs the model as it is, on the processor")
 		}
 		marks, err := o.tapMarks(s)
 		if err != nil {
@@ -82,9 +82,14 @@ func (e *own) Close() error {
 // A reference engine is onnxruntime.
 type reference struct{ *onnxruntime.Session }
 
+// compiledError says that onnxruntime does not read a compiled file.
+func compiledError(s *source) error {
+	return usagef("%s is compiled, and onnxruntime reads only models: give the .onnx file that it was made of, beside a compiled one as --reference FILE", s.name)
+}
+
 func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnxruntime.Mark) (*reference, error) {
 	if s.compiled() {
-		return nil, usagef("%s is compiled, and onnxruntime reads only models: give the .onnx file that it was made of, as --reference FILE", s.name)
+		return nil, compiledError(s)
 	}
 	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Marks: marks}
 	if s.path != "" {

@@ -20,6 +20,9 @@ const rowsPerRun = 8
 
 // examples gathers inputs for the model: of --calibrate, recorded, or made up.
 func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCase, error) {
+	if q.text.tokenizer != "" && filepath.Ext(q.calibrate) != ".txt" {
+		return nil, usagef("--tokenizer goes with a --calibrate of texts (.txt)")
+	}
 	if q.calibrate == "" {
 		v := &validation{options: q.options, against: choice{value: evaluation}, shapes: q.shapes}
 		return v.cases(src, e)
@@ -51,8 +54,9 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 
 // tokenizeLines makes a run of each line of a file, so that none is padded to the length of others.
 func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (runs []rlxc.Tensors, err error) {
-	if q.text.tokenizer == "" && src.path == "" {
-		return nil, usagef("--calibrate %s needs --tokenizer: the built-in models have none", q.calibrate)
+	tok, err := q.text.open(src, e)
+	if err != nil {
+		return nil, err
 	}
 	data, err := os.ReadFile(q.calibrate)
 	if err != nil {
@@ -64,7 +68,7 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 			continue
 		}
 		q.text.texts = []string{line}
-		in, err := q.text.tokenize(c, src, e)
+		in, err := q.text.tokenize(c, tok, e)
 		if err != nil {
 			return nil, err
 		}

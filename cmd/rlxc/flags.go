@@ -68,7 +68,7 @@ func (o *options) registerCompile(c *cobra.Command) {
 	o.registerLevel(c)
 	o.registerPrecision(c)
 	f := c.Flags()
-	f.IntVar(&o.threads, "threads", 0, "of the processor (default all)")
+	f.IntVar(&o.threads, "threads", 0, "threads of the processor (default all)")
 	o.registerMode(c)
 	enum(c, &o.liveness, "liveness", "", "how far buffers are kept for readers that the steps do not show")
 	f.Var(&o.memoryLimit, "memory-limit", "largest arena, in bytes or as 64KiB, 16MiB, 2GiB")
@@ -173,6 +173,9 @@ func (d dims) Set(s string) error {
 	low, high, ranged := strings.Cut(text, ":")
 	if !ranged {
 		high = low
+	}
+	if _, twice := d[name]; twice {
+		return fmt.Errorf("%s has a size already", name)
 	}
 	a, err := strconv.Atoi(low)
 	b, err2 := strconv.Atoi(high)

@@ -55,6 +55,9 @@ operators that rlxc understands. Of a compiled file it prints the program's oper
 
 func (i *inspection) run(c *cobra.Command, args []string) error {
 	if i.ops {
+		if len(args) > 0 {
+			return usagef("--ops takes no model: without it, inspect says which of a model's operators rlxc understands")
+		}
 		ops := lower.Operators()
 		return emit(c, ops, func(out io.Writer) error { return operatorTable(out, ops) })
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -66,6 +68,13 @@ M is a model file, a folder that holds model.onnx, or the name of a built-in mod
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var number *strconv.NumError
+		if errors.As(err, &number) { // it speaks of Go's functions
+			return fmt.Errorf("%s%q is no number of its kind", strings.TrimSuffix(err.Error(), number.Error()), number.Num)
+		}
+		return err
+	})
 	root.AddCommand(runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
 		benchWorkerCommand(), quantizeCommand(), modelsCommand(), devicesCommand(), knobsCommand())
 	started = new(bool)
@@ -82,7 +91,8 @@ M is a model file, a folder that holds model.onnx, or the name of a built-in mod
 // emit writes what a command found: as JSON where --json asks for it, as text otherwise.
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {
-		return text(c.OutOrStdout())
+		out := &printer{to: c.OutOrStdout()}
+		return errors.Join(text(out), out.err)
 	}
 	e := json.NewEncoder(c.OutOrStdout())
 	e.SetIndent("", "  ")

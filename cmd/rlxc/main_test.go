@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -103,6 +104,11 @@ func makeModels(dir string) error {
 		write("tiny.onnx", func(*onnxpb.ModelProto) {}),
 		write("unknown.onnx", func(p *onnxpb.ModelProto) {
 			p.Graph.Node[3].OpType, p.Graph.Node[5].OpType = "Frobnicate", "Frobnicate"
+		}),
+		write("escapes.onnx", func(p *onnxpb.ModelProto) {
+			for _, n := range p.Graph.Node {
+				n.Name = strings.Replace(n.Name, "/encoder", "/encoder\x1b[2J", 1)
+			}
 		}),
 		write("external.onnx", func(p *onnxpb.ModelProto) {
 			w := p.Graph.Initializer[0]

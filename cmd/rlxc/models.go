@@ -35,7 +35,7 @@ writes, -fp16 is half precision, -fused has the operators that onnxruntime's opt
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			if output != "" {
-				return usagef("name the model to write: %s", models.Names())
+				return usagef("name the model to write (rlxc models lists them): rlxc models NAME -o %s", output)
 			}
 			return listModels(c)
 		}

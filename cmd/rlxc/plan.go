@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A planning is the command line of plan.
@@ -28,7 +30,7 @@ type planning struct {
 
 func planCommand() *cobra.Command {
 	p := &planning{options: newOptions()}
-	p.memoryLimit = 0 // planning takes no memory
+	p.memoryLimit = math.MaxInt64 // planning takes no memory
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
@@ -136,11 +138,7 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 	if p.html == "" {
 		return nil
 	}
-	f, err := os.Create(p.html)
-	if err != nil {
-		return err
-	}
-	return errors.Join(plan.WriteHTML(f, problem, title), f.Close())
+	return tensor.ReplaceFile(p.html, func(w io.Writer) error { return plan.WriteHTML(w, problem, title) })
 }
 
 // A planReport is what plan prints of a model.

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A profile says where the time of a run goes.
@@ -102,9 +102,5 @@ func (p *profile) writeTrace(file string) error {
 	for i, s := range p.Steps {
 		events[i] = traceEvent{s.Op, "X", 1e3 * ms(s.Start), 1e3 * ms(s.End-s.Start), 1, 1, map[string]string{"nodes": s.Nodes}}
 	}
-	data, err := json.Marshal(map[string]any{"traceEvents": events})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, data, 0o644)
+	return tensor.ReplaceFile(file, func(w io.Writer) error { return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events}) })
 }

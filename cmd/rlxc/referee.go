@@ -64,7 +64,8 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 		if len(v.shapes) > 0 {
 			return nil, usagef("--shapes makes inputs up, which needs a reference that runs: --against %s", join(v.against.words))
 		}
-		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with --against %s", src.name, join(v.against.words))
+		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with another engine, --against %s",
+			src.name, strings.Join(v.against.words, " or --against "))
 	}
 	free := freeDims(e.Inputs())
 	if len(v.shapes) == 0 && len(free) == 2 {

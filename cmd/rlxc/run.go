@@ -74,6 +74,9 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if r.profile && r.backend.value == onnxRuntime {
 		return usagef("--profile and --trace time rlxc's own steps, not those of --backend %s", onnxRuntime)
 	}
+	if err := r.text.check(c); err != nil {
+		return err
+	}
 	src, err := find(args[0])
 	if err != nil {
 		return err
@@ -119,11 +122,15 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		if len(r.inputs) > 0 {
 			return nil, usagef("--text makes all inputs: leave out --input")
 		}
-		return r.text.tokenize(c, src, e)
+		tok, err := r.text.open(src, e)
+		if err != nil {
+			return nil, err
+		}
+		return r.text.tokenize(c, tok, e)
 	}
 	in, err := readInputs(r.inputs, e.Inputs())
 	if err != nil || !r.zeros && !r.random {
-		if len(in) == 0 && len(e.Inputs()) > 0 && err == nil {
+		if len(r.inputs) == 0 && len(e.Inputs()) > 0 {
 			return nil, usagef("the model takes inputs: give --input, --random, --zeros or --text")
 		}
 		return in, err

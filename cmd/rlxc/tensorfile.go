@@ -90,7 +90,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
 		}
 		tensors, err := read(data, want)
 		if err != nil {
-			return nil, fmt.Errorf("input %q: %s: %w", name, file, err)
+			return nil, fmt.Errorf("--input %s: %w", flag, err)
 		}
 		switch {
 		case !named:
@@ -119,13 +119,5 @@ func writeOutputs(file string, names []string, tensors rlxc.Tensors) error {
 	if write == nil {
 		return usagef("--output %s: the file's name must end in one of %s", file, endings(writers))
 	}
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	if err := write(f, names, tensors); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return tensor.ReplaceFile(file, func(w io.Writer) error { return write(w, names, tensors) })
 }

@@ -46,25 +46,40 @@ var tokenInputs = map[string]func(*tokenizer.Batch) []int64{
 	"token_type_ids": func(b *tokenizer.Batch) []int64 { return b.TokenTypeIDs },
 }
 
-// tokenize makes the model's inputs.
-func (o *textOptions) tokenize(c *cobra.Command, src *source, e engine) (rlxc.Tensors, error) {
-	if len(o.pairs) > 0 && len(o.pairs) != len(o.texts) {
-		return nil, usagef("there are %d --text and %d --pair: each row has one of both", len(o.texts), len(o.pairs))
+// check finds flags that would do nothing.
+func (o *textOptions) check(c *cobra.Command) error {
+	for _, name := range []string{"pair", "tokenizer", "max-length"} {
+		if c.Flags().Changed(name) && len(o.texts) == 0 {
+			return usagef("--%s goes with --text", name)
+		}
 	}
+	switch {
+	case o.normalize && o.pool.value == "none":
+		return usagef("--normalize goes with --pool")
+	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
+		return usagef("there are %d --text and %d --pair: each row has one of both", len(o.texts), len(o.pairs))
+	}
+	return nil
+}
+
+// open opens the tokenizer of a model, and finds how long a row may be.
+func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) {
 	path := o.tokenizer
 	if path == "" {
 		if src.path == "" {
-			return nil, usagef("--text needs --tokenizer: the built-in models have none")
+			return nil, usagef("texts need --tokenizer: the built-in models have none")
 		}
 		path = src.dir()
 	}
 	tok, err := tokenizer.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if o.maxLength == 0 {
+	if err == nil && o.maxLength == 0 {
 		o.maxLength = longest(tok.MaxLength(), e)
 	}
+	return tok, err
+}
+
+// tokenize makes the model's inputs.
+func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e engine) (rlxc.Tensors, error) {
 	rows := tokenizer.Texts(o.texts...)
 	for i, second := range o.pairs {
 		rows[i] = tokenizer.Pair(o.texts[i], second)
@@ -76,6 +91,10 @@ func (o *textOptions) tokenize(c *cobra.Command, src *source, e engine) (rlxc.Te
 	if o.truncated = batch.Truncated; o.truncated > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were cut to %d tokens\n", batch.Truncated, batch.Rows, o.maxLength)
 	}
+	limits := map[string]int{}
+	if o, ok := e.(*own); ok {
+		limits = indexLimits(o.model.Graph())
+	}
 	in := rlxc.Tensors{}
 	for _, v := range e.Inputs() {
 		make := tokenInputs[v.Name]
@@ -84,6 +103,9 @@ func (o *textOptions) tokenize(c *cobra.Command, src *source, e engine) (rlxc.Te
 		}
 		t := tensor.New(v.DType, batch.Rows, batch.Length)
 		for i, id := range make(batch) {
+			if n, known := limits[v.Name]; known && id >= int64(n) {
+				return nil, fmt.Errorf("the tokenizer gives %s a %d, and the model's table has %d rows: it is not this model's tokenizer", v.Name, id, n)
+			}
 			t.SetInt64(i, id)
 		}
 		in[v.Name] = t

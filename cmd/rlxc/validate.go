@@ -44,8 +44,8 @@ to the reference is at least --cosine. With --cosine alone the elements are not 
 --weights, where a cosine of 0.9999 (16 bits) or 0.995 (int8) passes if no tolerance is given.
 
 --mark all compares the intermediate values too, those that survive at the level of -O; beside recorded outputs their reference
-is eval. Inside the model --atol counts in units
-of a value's median magnitude, where that is above 1. --bisect prints the first value that departs.
+is eval. Inside the model --atol counts in units of a value's median magnitude, where that is above 1. --bisect prints the first
+value that departs.
 
 It exits with 1 if anything fails.`,
 		Example: `  rlxc validate bert-tiny

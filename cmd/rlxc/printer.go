@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"unicode"
+)
+
+// A printer writes text that holds names from models: what a terminal would obey is spelled out. It keeps the first error, so
+// that tables need not look at each.
+type printer struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (p *printer) Write(text []byte) (int, error) {
+	if p.err == nil {
+		_, p.err = p.to.Write(harmless(text))
+	}
+	return len(text), p.err
+}
+
+// harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.
+func harmless(text []byte) []byte {
+	obeyed := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) }
+	if !bytes.ContainsFunc(text, obeyed) {
+		return text
+	}
+	var out []byte
+	for _, r := range string(text) {
+		if obeyed(r) {
+			quoted := strconv.AppendQuoteRune(nil, r)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		} else {
+			out = append(out, string(r)...)
+		}
+	}
+	return out
+}
