@@ -175,37 +175,42 @@ type report struct {
 // inRange puts the lines that make index i (i32) count from the start, where narrow says that it has no more than 32 bits,
 // and end the invocation's function by otherwise when it lies outside of an axis.
 func (b *binder) inRange(s *shader, i, narrow string, axis, size int, otherwise string) {
-	m, at := s.bind(memory{status: true}), 2*len(b.reports)
+	m, at := s.bind(memory{status: true, word: "u32"}), s.u(2*len(b.reports))
 	b.reports = append(b.reports, report{b.node, axis, size})
-	set := func(word int, v string) string {
-		if s.lanes() == 4 {
-			return fmt.Sprintf("%s[%s / 4u][%s %% 4u] = bitcast<f32>(%s);", m, s.u(word), s.u(word), v)
-		}
-		return fmt.Sprintf("%s[%s] = bitcast<%s>(%s);", m, s.u(word), s.word, v)
-	}
-	s.put("let given_%[1]s = %[1]s;\nif (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, s.u(size))
-	s.put("if (!(%s) || %s < 0 || %s >= i32(%s)) {\n%s\n%s\n%s\n}", narrow, i, i, s.u(size), set(at, "1u"), set(at+1, "given_"+i), otherwise)
+	n := s.u(size)
+	s.put("if (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, n)
+	s.put("if (!(%s) || %s < 0 || %s >= i32(%s)) {", narrow, i, i, n)
+	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 1u] = bitcast<u32>(given_%[3]s);\n%[4]s\n}", m, at, i, otherwise)
 }
 
+// atomic is the word of shaders that combine what several invocations write to the arena.
+const atomic = "atomic<u32>"
+
 // wordAt is the text of 32-bit word i of a memory, as u32.
-func (s *shader) wordAt(m, i string) string {
-	switch s.lanes() {
-	case 4:
-		return fmt.Sprintf("bitcast<u32>(%s[(%s) / 4u][(%s) %% 4u])", m, i, i)
+func (s *shader) wordAt(m memory, i string) string {
+	if s.word == atomic && m.constant != nil {
+		m.word = "u32"
 	}
-	return fmt.Sprintf("bitcast<u32>(%s[%s])", m, i)
+	switch name := s.bind(m); {
+	case s.lanes() == 4:
+		return fmt.Sprintf("bitcast<u32>(%s[(%s) / 4u][(%s) %% 4u])", name, i, i)
+	case s.word == atomic && m.constant == nil:
+		return fmt.Sprintf("atomicLoad(&%s[%s])", name, i)
+	default:
+		return fmt.Sprintf("bitcast<u32>(%s[%s])", name, i)
+	}
 }
 
 // index puts the lines that read element j of an operand of indices into the variable i, and gives the text of whether it
 // has no more than 32 bits.
-func (s *shader) index(i string, o *operand, j string) string {
-	m, first := s.bind(o.memory), s.u(o.first())
+func (s *shader) index(i string, o *operand, j string) (narrow string) {
+	first := s.u(o.first())
 	if o.dtype == tensor.I32 {
-		s.put("var %s = bitcast<i32>(%s);", i, s.wordAt(m, first+" + "+j))
+		s.put("let given_%[1]s = bitcast<i32>(%[2]s);\nvar %[1]s = given_%[1]s;", i, s.wordAt(o.memory, first+" + "+j))
 		return "true"
 	}
-	s.put("let at_%s = (%s + %s) * 2u;\nvar %s = bitcast<i32>(%s);", i, first, j, i, s.wordAt(m, "at_"+i))
-	return fmt.Sprintf("%s == bitcast<u32>(%s >> 31u)", s.wordAt(m, "at_"+i+" + 1u"), "given_"+i)
+	s.put("let at_%[1]s = (%[2]s + %[3]s) * 2u;\nlet given_%[1]s = bitcast<i32>(%[4]s);\nvar %[1]s = given_%[1]s;", i, first, j, s.wordAt(o.memory, "at_"+i))
+	return fmt.Sprintf("%s == bitcast<u32>(%s >> 31u)", s.wordAt(o.memory, "at_"+i+" + 1u"), "given_"+i)
 }
 
 // row gives what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A

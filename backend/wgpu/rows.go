@@ -41,11 +41,11 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindTrilu:       triluRow,
 
 		ir.KindGather:          gatherRow,
-		ir.KindGatherElements:  onHost,
-		ir.KindGatherND:        onHost,
-		ir.KindScatterElements: onHost,
-		ir.KindScatterND:       onHost,
-		ir.KindOneHot:          onHost,
+		ir.KindGatherElements:  gatherElementsRow,
+		ir.KindGatherND:        gatherNDRow,
+		ir.KindScatterElements: scatterElementsRow,
+		ir.KindScatterND:       scatterNDRow,
+		ir.KindOneHot:          oneHotRow,
 
 		ir.KindReduce:    withHalf(reduceRow),
 		ir.KindArgReduce: argReduceRow,

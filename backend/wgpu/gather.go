@@ -1,0 +1,139 @@
+package wgpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
+func picks(n *ir.Node) bool {
+	d := n.Inputs[1].Type.DType
+	return moves(n.Inputs[0].Type.DType) && (d == tensor.I64 || d == tensor.I32)
+}
+
+// gatherRow copies slices, by words where they are whole words and by elements otherwise.
+var gatherRow = row{
+	Row:    target.Row{Runs: target.OnKernel, Claims: picks},
+	pieces: func(i int) bool { return i == 0 },
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.Gather).Axis
+		inner := x.shape[axis+1:].Elements() * x.width // in bytes
+		unit := x.width
+		if inner%4 == 0 && x.off%4 == 0 {
+			unit = 4
+		}
+		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && (axis != 0 || unit != 4) {
+			return nil, errOnHost
+		}
+		e, _ := raw(unit)
+		to := operand{width: unit, shape: tensor.Shape{y.elements() * y.width / unit}, off: y.off, memory: y.memory}
+		return []launch{produce("gather", &to, e, func(s *shader, i string) (value, place string) {
+			width, count := s.u(inner/unit), s.u(index.elements())
+			s.put("let row = %s / %s;", i, width)
+			narrow := s.index("at", index, "row % "+count)
+			b.inRange(s, "at", narrow, axis, x.shape[axis], "return;")
+			s.put("let source = (row / %s) * %s + u32(at);", count, s.u(x.shape[axis]))
+			column := fmt.Sprintf("%s %% %s", i, width)
+			if unit == 4 {
+				s.put("var value = 0u;")
+				s.row(x, "source", width)("value", column)
+			} else {
+				s.put("let value = %s;", e.load(s.bind(x.memory), fmt.Sprintf("%s + source * %s + %s", s.u(x.off/unit), width, column)))
+			}
+			return "value", s.u(to.first()) + " + " + i
+		})}, nil
+	},
+}
+
+// gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
+var gatherElementsRow = row{
+	Row: target.Row{Runs: target.OnKernel, Claims: picks, Strided: allStrides},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.GatherElements).Axis
+		// Along the axis the index chooses; along the others the operand is walked in step with the result.
+		walked := operand{shape: y.shape, strides: slices.Clone(x.strides)}
+		walked.strides[axis] = 0
+		e, _ := raw(y.width)
+		return []launch{produce("gather_elements", y, e, func(s *shader, i string) (value, to string) {
+			s.put("var to = %s;\nvar source = %s;\nvar j = 0u;", s.u(y.first()), s.u(x.first()))
+			newNest(y.shape, y, &walked, index).walk(s, i, "to", "source", "j")
+			narrow := s.index("at", index, "j")
+			b.inRange(s, "at", narrow, axis, x.shape[axis], "return;")
+			s.put("source += u32(at) * %s;", s.u(x.strides[axis]))
+			return e.load(s.bind(x.memory), "source"), "to"
+		})}, nil
+	},
+}
+
+// tuple puts the lines that add the distance which tuple number t of indices names, in the axes of x from first on, to the
+// variable at.
+func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *operand) {
+	size := index.shape[len(index.shape)-1]
+	step := s.u(size)
+	for k := range size {
+		i := fmt.Sprintf("i%d", k)
+		narrow := s.index(i, index, fmt.Sprintf("%s * %s + %du", t, step, k))
+		b.inRange(s, i, narrow, first+k, x.shape[first+k], "return;")
+		s.put("%s += u32(%s) * %s;", at, i, s.u(x.strides[first+k]))
+	}
+}
+
+var gatherNDRow = row{
+	Row: target.Row{Runs: target.OnKernel, Claims: picks},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, index, y, batch := &in[0], &in[1], &out[0], n.Op.(ir.GatherND).BatchDims
+		last := len(index.shape) - 1
+		e, _ := raw(y.width)
+		return []launch{produce("gather_nd", y, e, func(s *shader, i string) (value, to string) {
+			inner := s.u(x.shape[batch+index.shape[last]:].Elements())
+			s.put("let tuple = %s / %s;\nvar source = %s + %s %% %s;", i, inner, s.u(x.first()), i, inner)
+			s.put("source += tuple / %s * %s;", s.u(index.shape[batch:last].Elements()), s.u(x.shape[batch:].Elements()))
+			b.tuple(s, "source", "tuple", index, batch, x)
+			return e.load(s.bind(x.memory), "source"), s.u(y.first()) + " + " + i
+		})}, nil
+	},
+}
+
+// oneHotRow compares every place along the new axis with the index there. One outside of it hits nothing.
+var oneHotRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			d := n.Inputs[0].Type.DType
+			return moves(n.Inputs[1].Type.DType) && (d == tensor.I64 || d == tensor.I32)
+		},
+	},
+	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		index, values, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.OneHot).Axis
+		e, _ := raw(y.width)
+		return []launch{produce("one_hot", y, e, func(s *shader, i string) (value, to string) {
+			inner, depth := s.u(y.shape[axis+1:].Elements()), s.u(y.shape[axis])
+			s.put("let place = i32(%[1]s / %[2]s %% %[3]s);\nlet j = %[1]s / %[2]s / %[3]s * %[2]s + %[1]s %% %[2]s;", i, inner, depth)
+			narrow := s.index("hot", index, "j")
+			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = %s && hot == place;", depth, narrow)
+			m, first := s.bind(values.memory), s.u(values.first())
+			s.put("let value = %s;", e.load(m, first+" + select(0u, 1u, hit)"))
+			return "value", s.u(y.first()) + " + " + i
+		})}, nil
+	},
+}
