@@ -24,7 +24,9 @@ func (p *printer) Write(text []byte) (int, error) {
 
 // harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.
 func harmless(text []byte) []byte {
-	obeyed := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) }
+	obeyed := func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+	}
 	if !bytes.ContainsFunc(text, obeyed) {
 		return text
 	}
