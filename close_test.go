@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/quantize"
 )
 
 // TestClosed: what is closed says so, and what others still use goes on.
@@ -25,11 +27,16 @@ func TestClosed(t *testing.T) {
 
 	require.NoError(t, m.Close())
 	require.ErrorIs(t, m.Close(), os.ErrClosed)
+	require.ErrorIs(t, m.VerifyFile(), os.ErrClosed)
+	_, _, err = m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Dynamic})
+	require.ErrorIs(t, err, os.ErrClosed)
 	_, err = m.Compile(CompileOptions{})
 	require.ErrorIs(t, err, os.ErrClosed)
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Close(), os.ErrClosed)
 	_, err = p.NewSession()
+	require.ErrorIs(t, err, os.ErrClosed)
+	_, err = p.Plan(map[string]int{"batch": 1, "seq": 8})
 	require.ErrorIs(t, err, os.ErrClosed)
 	require.ErrorIs(t, p.Save(filepath.Join(t.TempDir(), "x.rlxc")), os.ErrClosed)
 

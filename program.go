@@ -96,6 +96,9 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	if m.closed.Load() {
 		return nil, closedError("model")
 	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if o.Backend == "" {
 		o.Backend = "cpu"
 	}
@@ -112,6 +115,18 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	return p, nil
+}
+
+// check finds values that no constant of their types has; what a backend must have is its own to check.
+func (o *CompileOptions) check() error {
+	if int(o.Level) >= len(rewriteLevels) {
+		return fmt.Errorf("unknown level %d: use O0, O1 or O2", o.Level)
+	}
+	if _, err := o.Mode.MarshalText(); err != nil {
+		return err
+	}
+	_, err := liveness.ParsePolicy(o.Liveness.String())
+	return err
 }
 
 func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err error) {

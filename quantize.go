@@ -22,6 +22,9 @@ type QuantizeOptions struct {
 // onnx.Save writes it to a file that other engines read as well. The tensors that stay as they are belong to the model, which
 // must not be closed before.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelProto, *quantize.Report, error) {
+	if m.closed.Load() {
+		return nil, nil, closedError("model")
+	}
 	p := m.Proto()
 	if p == nil {
 		return nil, nil, withKind(ErrInvalidModel, fmt.Errorf("%s is compiled: quantise the .onnx file that it was made of", m.Name()))

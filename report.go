@@ -57,6 +57,9 @@ func newReport(b ir.Binding, p *backend.Planned, host []backend.HostStep) *Repor
 // Plan binds the program to sizes, one for each symbol of its inputs, and reports the memory plan. A program some of whose
 // sizes depend on data reports its first stage, and what ends its stages.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
+	if p.closed.Load() {
+		return nil, closedError("program")
+	}
 	b := ir.Binding{}
 	for _, name := range p.graph.FreeSymbols() {
 		n, ok := dims[name]

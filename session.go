@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
@@ -31,6 +32,7 @@ type Session struct {
 	held int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	closed bool
+	busy   atomic.Bool // a Run or Close is under way
 }
 
 // NewSession makes a session. It takes memory on its first run.
@@ -54,8 +56,20 @@ func (p *Program) session() *Session {
 	return s
 }
 
-// Close ends the use of the session and of the tensors that it gave.
+// enter begins what one goroutine at a time may do; busy is reset at its end.
+func (s *Session) enter() error {
+	if !s.busy.CompareAndSwap(false, true) {
+		return errors.New("another goroutine uses the session: make one for each")
+	}
+	return nil
+}
+
+// Close ends the use of the session and of the tensors that it gave. It is an error while the session runs.
 func (s *Session) Close() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.busy.Store(false)
 	if s.closed {
 		return closedError("session")
 	}
@@ -87,8 +101,13 @@ func (s *Session) MemoryBytes() int64 {
 }
 
 // Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
-// at shapes like the last run's allocates nothing.
+// at shapes like the last run's allocates nothing. When ctx ends, the run ends behind the step that it is at. After an error the
+// session can be used as before.
 func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.busy.Store(false)
 	if s.closed {
 		return nil, closedError("session")
 	}

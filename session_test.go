@@ -361,3 +361,41 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	require.Greater(t, size(16, 256), 4*small)
 	require.Equal(t, small, size(1, 32))
 }
+
+// gate is a context that is asked, once a step, whether to go on: it lets the test in meanwhile.
+type gate struct {
+	context.Context
+	meanwhile func()
+}
+
+func (g gate) Err() error {
+	g.meanwhile()
+	return nil
+}
+
+// TestSharedSession runs and closes a session that runs: that is an error, and the run goes on.
+func TestSharedSession(t *testing.T) {
+	s := session(t, CompileOptions{Threads: 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in, asked := encoderInputs(2, 8), 0
+	_, err := s.Run(gate{ctx, func() {
+		asked++
+		_, err := s.Run(context.Background(), in)
+		require.EqualError(t, err, "another goroutine uses the session: make one for each")
+		require.EqualError(t, s.Close(), "another goroutine uses the session: make one for each")
+	}}, in)
+	require.NoError(t, err)
+	require.Positive(t, asked)
+}
+
+func TestUnknownOptions(t *testing.T) {
+	for want, o := range map[string]CompileOptions{
+		"unknown level 9: use O0, O1 or O2":                                  {Level: 9},
+		"unknown planner mode 99":                                            {Mode: 99},
+		`unknown liveness policy "Policy(9)": use one of exact, to-end, off`: {Liveness: 9},
+	} {
+		_, err := builtin(t).Compile(o)
+		require.EqualError(t, err, want)
+	}
+}

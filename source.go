@@ -138,6 +138,9 @@ func openCompiled(path string, ops []lower.Custom) (source, error) {
 // nothing more to check.
 func (m *Model) VerifyFile() (err error) {
 	defer guard(&err, debug.SetPanicOnFault(true))
+	if m.closed.Load() {
+		return closedError("model")
+	}
 	s, ok := m.file.(*compiledSource)
 	if !ok {
 		return nil
