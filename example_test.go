@@ -1,0 +1,82 @@
+package rlxc_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// Texts to vectors with an embedding model.
+func Example() {
+	tok, err := tokenizer.Open("tokenizer/testdata/vocab.txt") // the model's tokenizer.json or vocab.txt
+	if err != nil {
+		log.Fatal(err)
+	}
+	folder, err := models.FS("bert-tiny")
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := rlxc.OpenFS(folder, "model.onnx") // or rlxc.Open("model.onnx"), or a compiled "model.rlxc"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	program, err := model.Compile(rlxc.CompileOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+	session, err := program.NewSession()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	batch, err := tok.Batch(tokenizer.Texts("the quick brown fox", "the fox"), 512)
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := session.Run(context.Background(), rlxc.Tensors{
+		"input_ids":      tensor.FromSlice(batch.InputIDs, batch.Rows, batch.Length),
+		"attention_mask": tensor.FromSlice(batch.AttentionMask, batch.Rows, batch.Length),
+		"token_type_ids": tensor.FromSlice(batch.TokenTypeIDs, batch.Rows, batch.Length),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, v := range meanVectors(out["last_hidden_state"], batch) {
+		fmt.Println(len(v))
+	}
+	// Output:
+	// 128
+	// 128
+}
+
+// meanVectors gives each row the mean of its tokens' vectors, in hidden [rows, length, size], without the padding.
+func meanVectors(hidden *rlxc.Tensor, batch *tokenizer.Batch) [][]float32 {
+	values, size := tensor.Of[float32](hidden), hidden.Shape()[2]
+	vectors := make([][]float32, batch.Rows)
+	for row := range vectors {
+		sum, tokens := make([]float32, size), float32(0)
+		for t := range batch.Length {
+			at := row*batch.Length + t
+			if batch.AttentionMask[at] == 0 {
+				continue
+			}
+			tokens++
+			for i, x := range values[at*size:][:size] {
+				sum[i] += x
+			}
+		}
+		for i := range sum {
+			sum[i] /= tokens
+		}
+		vectors[row] = sum
+	}
+	return vectors
+}
