@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rlxc/rlxc/ir"
@@ -36,8 +37,13 @@ type Tensors map[string]*Tensor
 
 // A Model is an opened ONNX model. It holds the file mapped until it and everything compiled from it is closed.
 type Model struct {
-	file  source
-	graph *ir.Graph // lowered, with everything that level 0 runs
+	file            source
+	inputs, outputs []ValueInfo
+	dims            []string
+
+	mu      sync.Mutex
+	lowered *ir.Graph // what opening made, with everything that level 0 runs, until a program is made of it
+	shown   *ir.Graph // what Graph gave
 
 	closed atomic.Bool
 }
@@ -129,7 +135,19 @@ func newModel(file source, err error) (*Model, error) {
 		file.Close()
 		return nil, modelError(fmt.Errorf("%s: %w", file.Name(), err))
 	}
-	return &Model{file: file, graph: g}, nil
+	return &Model{file: file, lowered: g, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
+}
+
+// graph gives the lowered model for the caller to change.
+func (m *Model) graph() (*ir.Graph, error) {
+	m.mu.Lock()
+	g := m.lowered
+	m.lowered = nil
+	m.mu.Unlock()
+	if g != nil {
+		return g, nil
+	}
+	return m.file.graph()
 }
 
 // Name is the path or name that the model was opened by.
@@ -144,10 +162,18 @@ func (m *Model) Proto() *onnxpb.ModelProto {
 }
 
 // Inputs describes what a run takes, in the model's order.
-func (m *Model) Inputs() []ValueInfo { return inputInfo(m.graph) }
+func (m *Model) Inputs() []ValueInfo { return cloneInfo(m.inputs) }
 
 // Outputs describes what a run gives, in the model's order.
-func (m *Model) Outputs() []ValueInfo { return outputInfo(m.graph) }
+func (m *Model) Outputs() []ValueInfo { return cloneInfo(m.outputs) }
+
+func cloneInfo(infos []ValueInfo) []ValueInfo {
+	out := slices.Clone(infos)
+	for i := range out {
+		out[i].Shape = slices.Clone(out[i].Shape)
+	}
+	return out
+}
 
 func inputInfo(g *ir.Graph) []ValueInfo {
 	out := make([]ValueInfo, len(g.Inputs))
@@ -177,10 +203,24 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 }
 
 // Dims lists the symbols of the inputs' shapes in order of appearance: what a binding gives numbers to.
-func (m *Model) Dims() []string { return m.graph.FreeSymbols() }
+func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 
-// Graph is the lowered model, for inspection; it must not be changed.
-func (m *Model) Graph() *ir.Graph { return m.graph }
+// Graph is the lowered model, for inspection; it must not be changed. It is empty when the file cannot be read any more.
+func (m *Model) Graph() *ir.Graph {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shown == nil {
+		m.shown, m.lowered = m.lowered, nil
+	}
+	if m.shown == nil {
+		g, err := m.file.graph()
+		if err != nil {
+			return ir.NewGraph(m.Name())
+		}
+		m.shown = g
+	}
+	return m.shown
+}
 
 // Close ends the use of the model. Programs compiled from it go on.
 func (m *Model) Close() error {

@@ -131,7 +131,7 @@ func (o *CompileOptions) check() error {
 
 func (m *Model) compile(dev backend.Device, o CompileOptions) (_ *Program, err error) {
 	defer guard(&err, debug.SetPanicOnFault(true))
-	g, err := m.file.graph()
+	g, err := m.graph()
 	if err != nil {
 		return nil, modelError(err)
 	}

@@ -54,7 +54,7 @@ func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tens
 	}
 	var names []string
 	for _, name := range all {
-		if findValue(m.graph, name) != nil { // one that is a constant in disguise has no range
+		if findValue(m.Graph(), name) != nil { // one that is a constant in disguise has no range
 			names = append(names, name)
 		}
 	}

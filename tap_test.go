@@ -29,7 +29,7 @@ func TestTaps(t *testing.T) {
 
 // evalAll gives every named value of a model.
 func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
-	g, err := m.file.graph()
+	g, err := m.graph()
 	require.NoError(t, err)
 	markAll(g)
 	values := make([]*Tensor, len(g.Inputs))

@@ -55,10 +55,28 @@ type Node struct {
 	Inputs  []*Value
 	Outputs []*Value
 	Regions []*Graph
-	// Origins are the names of the ONNX nodes that this node stands for, through every rewrite.
+	// Origins are the names of the ONNX nodes that this node stands for, through every rewrite; of very many, the first
+	// MaxOrigins.
 	Origins []string
 	// uses are the places of the operands in their values' Uses: values with 100,000 readers lose them in constant time.
 	uses []int32
+}
+
+// MaxOrigins bounds the names that a node keeps. Fusions join some dozens of nodes; a chain of 100,000 views is also one.
+const MaxOrigins = 256
+
+// JoinOrigins gives the names of a, then those of b that are not among them. Neither list changes.
+func JoinOrigins(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	a = slices.Clip(a)
+	for _, o := range b {
+		if len(a) < MaxOrigins && !slices.Contains(a, o) {
+			a = append(a, o)
+		}
+	}
+	return a
 }
 
 // Kind says what sort of value a Type describes.

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -317,6 +318,9 @@ func (o Binary) Content(in []*Value) []Dim {
 
 // BroadcastShapes broadcasts symbolic shapes by NumPy's rules.
 func BroadcastShapes(shapes ...Shape) (Shape, error) {
+	if !slices.ContainsFunc(shapes, func(s Shape) bool { return !s.Equal(shapes[0]) }) {
+		return shapes[0], nil
+	}
 	rank := 0
 	for _, s := range shapes {
 		rank = max(rank, len(s))

@@ -3,6 +3,7 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,29 +41,29 @@ func (e Expr) Types(in []*Value) ([]Type, error) {
 	if len(e) == 0 {
 		return nil, errors.New("a map without instructions")
 	}
-	results := make([]*Value, 0, len(e))
-	types := make([]Type, 0, len(e))
+	results := make([]Value, len(e))
+	types := make([]Type, len(e))
+	var n Node
 	for i, x := range e {
 		if x.Op == nil || !x.Op.Kind().Has(Elementwise) {
 			return nil, fmt.Errorf("instruction %d of a map is not elementwise", i)
 		}
-		args := make([]*Value, len(x.Args))
+		n.Op, n.Inputs = x.Op, slices.Grow(n.Inputs[:0], len(x.Args))[:len(x.Args)]
 		for k, a := range x.Args {
 			switch {
 			case a >= 0 && a < len(in):
-				args[k] = in[a]
+				n.Inputs[k] = in[a]
 			case a < 0 && -1-a < i:
-				args[k] = results[-1-a]
+				n.Inputs[k] = &results[-1-a]
 			default:
 				return nil, fmt.Errorf("instruction %d of a map reads %s, which is not there", i, argText(a))
 			}
 		}
-		t, err := Infer(&Node{Op: x.Op, Inputs: args})
+		t, err := Infer(&n)
 		if err != nil {
 			return nil, fmt.Errorf("instruction %d of a map: %w", i, err)
 		}
-		types = append(types, t[0])
-		results = append(results, &Value{Type: t[0]})
+		types[i], results[i].Type = t[0], t[0]
 	}
 	return types, nil
 }

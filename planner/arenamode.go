@@ -24,17 +24,26 @@ func placeTLSF(sp *space, _ *Options) {
 	})
 	frees := sp.releases(queue)
 
+	alloc, free := sp.allocator()
+	for i, k := range queue {
+		for _, dead := range frees[i] {
+			free(dead)
+		}
+		alloc(k)
+	}
+}
+
+// placeInOrder replays the steps one by one on a TLSF allocator. Its time does not depend on how many blocks live at once.
+func (sp *space) placeInOrder() { sp.replay(sp.allocator()) }
+
+// allocator gives what places and frees blocks behind the fixed ones.
+func (sp *space) allocator() (alloc, free func(*block)) {
 	heap := newTLSF()
 	base := sp.behindFixed()
 	if sp.segment == 0 {
 		heap.addPool(base, math.MaxInt64-maxAlign-base) // more than all blocks can take
 	}
-	for i, k := range queue {
-		for _, dead := range frees[i] {
-			if err := heap.free(dead.offset); err != nil {
-				panic(err) // each block is freed once, behind its allocation
-			}
-		}
+	alloc = func(k *block) {
 		offset, err := heap.alloc(k.size, k.align)
 		for err != nil { // only with segments: a fresh one holds every block
 			end := (base/sp.segment + 1) * sp.segment
@@ -44,6 +53,12 @@ func placeTLSF(sp *space, _ *Options) {
 		}
 		k.offset = offset
 	}
+	free = func(k *block) {
+		if err := heap.free(k.offset); err != nil {
+			panic(err) // each block is freed once, behind its allocation
+		}
+	}
+	return alloc, free
 }
 
 // releases returns for each place in the queue the blocks that are free from there on.

@@ -119,6 +119,7 @@ type profile struct {
 	load     []int64 // live bytes of each section
 	peaks    []int64 // of each block: the largest load of its sections
 	live     int     // blocks that live at a time, on average
+	pairs    int64   // of blocks that live at a time, at most
 }
 
 // profile measures the space.
@@ -127,14 +128,21 @@ func (sp *space) profile() *profile {
 	var sections int
 	pr.from, pr.to, sections = sectionsOf(sp.blocks)
 	delta := make([]int64, sections+1)
+	alive := make([]int64, sections+1) // blocks of each section
 	total := 0
 	for i := range sp.blocks {
 		delta[pr.from[i]] += sp.blocks[i].size
 		delta[pr.to[i]] -= sp.blocks[i].size
+		alive[pr.from[i]]++
+		alive[pr.to[i]]--
 		total += int(pr.to[i] - pr.from[i])
 	}
 	for t := 1; t < sections; t++ {
 		delta[t] += delta[t-1]
+		alive[t] += alive[t-1]
+	}
+	for i := range sp.blocks {
+		pr.pairs += alive[pr.from[i]]
 	}
 	pr.load = delta[:sections]
 	pr.live = total / max(1, sections)

@@ -44,6 +44,10 @@ func (sp *space) search(o *Options, budget int64) {
 		}
 	}
 	pr := sp.profile()
+	if pr.pairs > maxPairs {
+		sp.placeInOrder()
+		return
+	}
 	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, top: maxBytes}}
 	if len(sp.blocks) <= wholeBlocks {
 		for _, g := range greedies {
@@ -61,6 +65,10 @@ func (sp *space) search(o *Options, budget int64) {
 		s.arrangeCore(budget)
 	}
 }
+
+// maxPairs bounds the pairs of blocks that the heuristics look at, some nanoseconds each. There are more where 100,000 values
+// live to the end of a program: nothing is won there that would be worth minutes.
+const maxPairs = 1 << 28
 
 // wholeBlocks is the size up to which all blocks of a space are arranged together.
 const wholeBlocks = 2000

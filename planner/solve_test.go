@@ -134,3 +134,17 @@ func TestPictureShowsEveryBufferAndEscapesNames(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "<polyline"))
 	require.NotContains(t, text, "http", "self-contained")
 }
+
+func TestManyBlocksThatLiveToTheEnd(t *testing.T) {
+	var inputs, outputs Problem
+	for i := range 60_000 { // their pairs are 1.8 billion
+		inputs.Buffers = append(inputs.Buffers, Buffer{ID: i, Size: int64(1 + i%1000), First: 0, Last: i + 1})
+		outputs.Buffers = append(outputs.Buffers, Buffer{ID: i, Size: int64(1 + i%1000), First: i, Last: 60_001})
+	}
+	inputs.Buffers = append(inputs.Buffers, Buffer{ID: 60_000, Size: 1 << 20, First: 50_000, Last: 60_000})
+	outputs.Buffers = append(outputs.Buffers, Buffer{ID: 60_000, Size: 1 << 10, First: 0, Last: 50_000})
+	for _, p := range []*Problem{&inputs, &outputs} {
+		plan := solve(t, p, Options{Alignment: 64})
+		require.LessOrEqual(t, float64(plan.Committed), 1.05*float64(plan.LowerBound))
+	}
+}

@@ -32,11 +32,7 @@ func cse(g *ir.Graph) int {
 			}
 			g.ReplaceAll(v, first.Outputs[i])
 		}
-		for _, o := range n.Origins {
-			if !slices.Contains(first.Origins, o) {
-				first.Origins = append(slices.Clip(first.Origins), o)
-			}
-		}
+		first.Origins = ir.JoinOrigins(first.Origins, n.Origins)
 		n.Detach()
 		dead[n] = true
 	}

@@ -37,6 +37,7 @@ type engine struct {
 	fired   map[*Rule]int
 	misses  map[missKey]NearMiss
 	fuel    int
+	m       match // the one that is tried, for its memory
 }
 
 type missKey struct {
@@ -131,17 +132,28 @@ func (e *engine) try(n *ir.Node) (made []*ir.Node, ok bool) {
 		if !r.pattern.mayBe(n) {
 			continue
 		}
-		m := &match{e: e, rule: r, root: n}
+		m := e.start(r, n)
 		if m.match(r.pattern, n.Outputs[0], m.fire) {
 			e.fired[r]++
 			delete(e.misses, missKey{r, n})
 			return m.made, true
 		}
 		if r.near > 0 && m.progress >= r.near {
-			e.misses[missKey{r, n}] = NearMiss{Rule: r.Name, Node: n.Label(), At: describe(m.stop), Why: m.why}
+			why := m.why
+			if m.expected {
+				why += " expected"
+			}
+			e.misses[missKey{r, n}] = NearMiss{Rule: r.Name, Node: n.Label(), At: describe(m.stop), Why: why}
 		}
 	}
 	return nil, false
+}
+
+// start makes the engine's match one of r at n. Almost all of millions fail at once, so they share their memory.
+func (e *engine) start(r *Rule, n *ir.Node) *match {
+	m := &e.m
+	*m = match{e: e, rule: r, root: n, bound: m.bound[:0], nodes: m.nodes[:0], stays: m.stays[:0], made: m.made[:0], replaced: m.replaced[:0]}
+	return m
 }
 
 // describe names a value for people.
@@ -175,7 +187,7 @@ func (m *match) fire() bool {
 		for _, n := range slices.Backward(m.made) {
 			n.Detach()
 		}
-		m.made, m.replaced = nil, nil
+		m.made, m.replaced = m.made[:0], m.replaced[:0]
 		return false
 	}
 	m.commit()
@@ -197,7 +209,8 @@ func (m *match) build() (v *ir.Value, err error) {
 
 // safe reports whether the nodes that the rule fuses away are read by nobody else.
 func (m *match) safe() bool {
-	m.stays = make([]bool, len(m.nodes))
+	m.stays = slices.Grow(m.stays[:0], len(m.nodes))[:len(m.nodes)]
+	clear(m.stays)
 	for again := true; again; {
 		again = false
 		for i, n := range m.nodes {
@@ -210,7 +223,7 @@ func (m *match) safe() bool {
 			}
 			m.stays[i], again = true, true
 			if !n.Op.Kind().Has(ir.View) {
-				m.progress, m.stop, m.why = len(m.nodes)+1, n.Outputs[0], "its result is also "+reader
+				m.progress, m.stop, m.why, m.expected = len(m.nodes)+1, n.Outputs[0], "its result is also "+reader, false
 				return false
 			}
 		}
@@ -253,11 +266,7 @@ func (m *match) collectOrigins() {
 	nodes := slices.Clone(m.nodes)
 	slices.SortStableFunc(nodes, func(a, b *ir.Node) int { return cmp.Compare(m.e.at[a], m.e.at[b]) })
 	for _, n := range nodes {
-		for _, o := range n.Origins {
-			if !slices.Contains(m.origins, o) {
-				m.origins = append(m.origins, o)
-			}
-		}
+		m.origins = ir.JoinOrigins(m.origins, n.Origins)
 	}
 }
 
@@ -289,9 +298,8 @@ func (m *match) check() error {
 	if m.e.t == nil {
 		return nil
 	}
-	hadKernels := slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnKernel })
 	for _, n := range m.made {
-		if hadKernels && m.e.t.Where(n) == target.OnHost {
+		if m.e.t.Where(n) == target.OnHost && slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnKernel }) {
 			return fmt.Errorf("target %s has no kernel for %s of %v", m.e.t.Name, ir.OpName(n.Op), n.Outputs[0].Type)
 		}
 	}

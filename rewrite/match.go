@@ -24,6 +24,7 @@ type match struct {
 	progress int
 	stop     *ir.Value
 	why      string
+	expected bool // why says what was expected, not what went wrong
 }
 
 type binding struct {
@@ -60,20 +61,10 @@ func opOf[T ir.Op](m *match, p *pattern) T { return m.get(p).Def.Op.(T) }
 // match binds p to v and goes on with then; it undoes the binding when that fails. Alternatives are tried in order, so
 // the first way through the whole rule wins.
 func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
-	for _, b := range m.bound {
-		if b.p == p {
-			if b.v != v {
-				return m.fail(v, p.text+" that is the same value as elsewhere")
-			}
-			return then()
-		}
+	if i := m.find(p); i >= 0 {
+		return m.same(p, m.bound[i].v, v) && then()
 	}
 	switch p.sort {
-	case absent:
-		if v != nil {
-			return m.fail(v, "no operand here")
-		}
-		return then()
 	case maybe:
 		if v == nil {
 			return m.bind(p, nil, then)
@@ -86,31 +77,62 @@ func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
 			}
 		}
 		return false
-	}
-	if v == nil {
-		return m.fail(nil, p.text)
-	}
-	switch p.sort {
-	case aNumber:
-		if v.Const == nil {
-			return m.fail(v, p.text)
-		}
 	case aChain:
+		if v == nil {
+			return m.fail(nil, p.text)
+		}
 		return m.chain(p, v, p.args, func() bool { return m.bind(p, v, then) })
 	case aNode:
 		return m.node(p, v, then)
 	}
-	return m.bind(p, v, then)
+	before := len(m.bound)
+	if m.leaf(p, v) && then() {
+		return true
+	}
+	m.bound = m.bound[:before]
+	return false
 }
 
-// bind records a value for a pattern whose operands are bound, if its conditions hold.
-func (m *match) bind(p *pattern, v *ir.Value, then func() bool) bool {
+// find gives the place of p among what is bound, −1 when it is not.
+func (m *match) find(p *pattern) int {
+	return slices.IndexFunc(m.bound, func(b binding) bool { return b.p == p })
+}
+
+// same holds where a pattern that is used again meets the value that it stood for.
+func (m *match) same(p *pattern, bound, v *ir.Value) bool {
+	return bound == v || m.fail(v, p.text+" that is the same value as elsewhere")
+}
+
+// leaf matches a pattern without operands of its own, in the one way that there is, and leaves it bound.
+func (m *match) leaf(p *pattern, v *ir.Value) bool {
+	if i := m.find(p); i >= 0 {
+		return m.same(p, m.bound[i].v, v)
+	}
+	switch {
+	case p.sort == absent:
+		return v == nil || m.fail(v, "no operand here")
+	case v == nil, p.sort == aNumber && v.Const == nil:
+		return m.fail(v, p.text)
+	}
+	return m.hold(p, v)
+}
+
+// hold records a value for a pattern whose operands are bound, if its conditions hold.
+func (m *match) hold(p *pattern, v *ir.Value) bool {
 	m.bound = append(m.bound, binding{p, v})
 	for _, c := range p.conds {
 		if !c.hold(m, v) {
 			m.bound = m.bound[:len(m.bound)-1]
 			return m.fail(v, c.why)
 		}
+	}
+	return true
+}
+
+// bind is hold that goes on with then.
+func (m *match) bind(p *pattern, v *ir.Value, then func() bool) bool {
+	if !m.hold(p, v) {
+		return false
 	}
 	if then() {
 		return true
@@ -120,41 +142,60 @@ func (m *match) bind(p *pattern, v *ir.Value, then func() bool) bool {
 }
 
 func (m *match) node(p *pattern, v *ir.Value, then func() bool) bool {
-	n := v.Def
-	if n == nil || n.Outputs[0] != v || !slices.Contains(p.kinds, n.Op.Kind()) || p.test != nil && !p.test(n.Op) {
+	if !p.isNode(v) {
 		return m.fail(v, p.text)
 	}
+	n := v.Def
 	if !p.open && len(n.Inputs) > len(p.args) && slices.ContainsFunc(n.Inputs[len(p.args):], func(x *ir.Value) bool { return x != nil }) {
 		return m.fail(v, fmt.Sprintf("%s with %d operands", p.text, len(p.args)))
 	}
-	return m.with(n, func() bool {
-		bind := func() bool { return m.bind(p, v, then) }
-		if m.operands(p.args, n.Inputs, bind) {
-			return true
-		}
-		return p.commutes && n.Inputs[0] != n.Inputs[1] && m.operands(p.args, []*ir.Value{n.Inputs[1], n.Inputs[0]}, bind)
-	})
-}
-
-// with goes on with n among the matched nodes.
-func (m *match) with(n *ir.Node, then func() bool) bool {
 	m.nodes = append(m.nodes, n)
-	if then() {
+	if m.operands(p, v, p.args, n.Inputs, then) {
+		return true
+	}
+	if p.commutes && n.Inputs[0] != n.Inputs[1] && m.operands(p, v, p.args, []*ir.Value{n.Inputs[1], n.Inputs[0]}, then) {
 		return true
 	}
 	m.nodes = m.nodes[:len(m.nodes)-1]
 	return false
 }
 
-func (m *match) operands(ps []*pattern, in []*ir.Value, then func() bool) bool {
-	if len(ps) == 0 {
-		return then()
+// isNode reports whether v is the first result of a node that p describes, its operands aside.
+func (p *pattern) isNode(v *ir.Value) bool {
+	return v != nil && v.Def != nil && v.Def.Outputs[0] == v && slices.Contains(p.kinds, v.Def.Op.Kind()) && (p.test == nil || p.test(v.Def.Op))
+}
+
+// operands matches ps, the last of the operands of p, to in, and binds p to v. Most rules fail at the first operand of
+// most nodes, so what can be said of one without looking further is said before there is a way to go on with.
+func (m *match) operands(p *pattern, v *ir.Value, ps []*pattern, in []*ir.Value, then func() bool) bool {
+	before := len(m.bound)
+	for i, q := range ps {
+		x := ir.Operand(in, i)
+		switch q.sort {
+		case aValue, aNumber, absent:
+			if m.leaf(q, x) {
+				continue
+			}
+		case aNode:
+			if !q.isNode(x) {
+				m.fail(x, q.text)
+				break
+			}
+			fallthrough
+		default:
+			rest := in[min(i+1, len(in)):]
+			if m.match(q, x, func() bool { return m.operands(p, v, ps[i+1:], rest, then) }) {
+				return true
+			}
+		}
+		m.bound = m.bound[:before]
+		return false
 	}
-	var rest []*ir.Value
-	if len(in) > 0 {
-		rest = in[1:]
+	if m.bind(p, v, then) {
+		return true
 	}
-	return m.match(ps[0], ir.Operand(in, 0), func() bool { return m.operands(ps[1:], rest, then) })
+	m.bound = m.bound[:before]
+	return false
 }
 
 // mayBe is a first look at n alone, which turns most rules away.
@@ -187,22 +228,22 @@ func (m *match) chain(p *pattern, v *ir.Value, ps []*pattern, then func() bool) 
 	if !isChain(p, v) {
 		return m.fail(v, p.text)
 	}
-	return m.with(v.Def, func() bool {
-		for split := 1; split < 1<<len(ps)-1; split++ {
-			var left, right []*pattern
-			for i, q := range ps {
-				if split>>i&1 == 1 {
-					left = append(left, q)
-				} else {
-					right = append(right, q)
-				}
-			}
-			if m.chain(p, v.Def.Inputs[0], left, func() bool { return m.chain(p, v.Def.Inputs[1], right, then) }) {
-				return true
+	m.nodes = append(m.nodes, v.Def)
+	for split := 1; split < 1<<len(ps)-1; split++ {
+		var left, right []*pattern
+		for i, q := range ps {
+			if split>>i&1 == 1 {
+				left = append(left, q)
+			} else {
+				right = append(right, q)
 			}
 		}
-		return false
-	})
+		if m.chain(p, v.Def.Inputs[0], left, func() bool { return m.chain(p, v.Def.Inputs[1], right, then) }) {
+			return true
+		}
+	}
+	m.nodes = m.nodes[:len(m.nodes)-1]
+	return false
 }
 
 // fail notes the place if no attempt got further; of two operands tried in both orders, a computed one tells more than a
@@ -210,7 +251,7 @@ func (m *match) chain(p *pattern, v *ir.Value, ps []*pattern, then func() bool) 
 func (m *match) fail(v *ir.Value, want string) bool {
 	computed := func(v *ir.Value) bool { return v != nil && v.Def != nil }
 	if n := len(m.nodes); n > m.progress || n == m.progress && n > 0 && computed(v) && !computed(m.stop) {
-		m.progress, m.stop, m.why = n, v, want+" expected"
+		m.progress, m.stop, m.why, m.expected = n, v, want, true
 	}
 	return false
 }
@@ -225,7 +266,7 @@ func (m *match) include(nodes ...*ir.Node) {
 
 // refuse is for Build: the pattern fits, but the rule cannot be applied. It returns nil for Build to return.
 func (m *match) refuse(format string, args ...any) *ir.Value {
-	m.progress, m.stop, m.why = len(m.nodes)+1, m.root.Outputs[0], fmt.Sprintf(format, args...)
+	m.progress, m.stop, m.why, m.expected = len(m.nodes)+1, m.root.Outputs[0], fmt.Sprintf(format, args...), false
 	return nil
 }
 
