@@ -3,7 +3,6 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -12,7 +11,7 @@ import (
 )
 
 // nBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
-// block, that comes first, and with 4 bits the sums of a block are exact.
+// block, that comes first, and the sums of a block are exact.
 func (d *Device) nBitsRow() row {
 	return withHalf(row{
 		Row: target.Row{
@@ -25,15 +24,11 @@ func (d *Device) nBitsRow() row {
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
-				if op.Int8 && op.Bits <= 4 {
-					g := d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block)
-					return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowCodes()), int64(4 * rows * g.RowScales())}
+				if !op.Int8 {
+					return []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
 				}
-				sizes := []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
-				if op.Int8 {
-					sizes = append(sizes, int64(4*rows*op.K))
-				}
-				return sizes
+				g := d.newGemmBlocksS8(n, rows)
+				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowCodes()), int64(4 * rows * g.RowScales())}
 			},
 		},
 		bind: bindNBits,
@@ -42,6 +37,12 @@ func (d *Device) nBitsRow() row {
 
 // packedBits is the size of packed numbers: those of 2 bits are packed as 4.
 func packedBits(op ir.MatMulNBits) int { return max(op.Bits, 4) }
+
+// newGemmBlocksS8 plans the product of a node whose activations are rounded.
+func (d *Device) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
+	op := n.Op.(ir.MatMulNBits)
+	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
+}
 
 // nBitsPackable reports whether the weights of n are in a form that Prepare packs, or packed.
 func nBitsPackable(n *ir.Node) bool {
@@ -170,21 +171,15 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: activations[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
-	if !op.Int8 || op.Bits > 4 {
+	if !op.Int8 {
 		g := b.d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op))
 		each := align(g.ScratchBytes())
-		product := step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)
 			g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
-		}}
-		if !op.Int8 {
-			return product, nil
-		}
-		rounded, from := b.scratchBytes(1).part(0, rows*op.K, tensor.F32), x
-		x = rounded
-		return inTurn(roundBlocks(op, rounded, from, rows), product), nil
+		}}, nil
 	}
-	g := b.d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block)
+	g := b.d.newGemmBlocksS8(n, rows)
 	each := align(g.ScratchBytes())
 	codes, scales := b.scratchBytes(1).part(0, rows*g.RowCodes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
 	parts, perPart := rowParts(rows, op.K)
@@ -195,28 +190,4 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		args := kernel.GemmBlocksS8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
-}
-
-// roundBlocks rounds every block of x to 127ths of its largest magnitude, ties to even.
-func roundBlocks(op ir.MatMulNBits, to, x operand, rows int) step {
-	parts, perPart := rowParts(rows, op.K)
-	return step{parts: parts, run: func(m *machine, part, _ int) {
-		dst, src := to.f32(m), x.f32(m)
-		for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
-			for k := 0; k < op.K; k += op.Block {
-				lo, hi := r*op.K+k, r*op.K+min(k+op.Block, op.K)
-				var largest float32
-				for _, v := range src[lo:hi] {
-					largest = max(largest, v, -v)
-				}
-				scale, inverse := largest/127, 127/largest
-				for i := lo; i < hi; i++ {
-					dst[i] = 0
-					if largest != 0 {
-						dst[i] = float32(math.RoundToEven(float64(src[i]*inverse))) * scale
-					}
-				}
-			}
-		}
-	}}
 }

@@ -62,6 +62,9 @@ var quantCases = map[string]string{
 		%3 = matmul_nbits(%0, %1, %2, %4, _, %5, %6) {k=40, n=50, bits=4, block=32, int8=true} %8 = matmul_nbits(%0, %1, %2, %4, _, %5, %7) {k=40, n=50, bits=4, block=32, int8=true, act=gelu} return %3 as "y", %8 as "z" }`,
 	"8 bits": `(%0 "x": f32[s,40], %1 "r": f32[s,2]) { const %2: u8[2,3,16] = data const %3: f32[6] = [0.01, 0.002, -0.01, 0.004, 0.003, 0.01] const %4: u8[6] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, _, %1) {k=40, n=2, bits=8, block=16} %7 = matmul_nbits(%0, %2, %3) {k=40, n=2, bits=8, block=16, int8=true} return %6 as "y", %7 as "z" }`,
+	"8 bits of rounded": `(%0 "x": f32[s,64], %1 "r": f32[s,20]) { const %2: u8[20,2,32] = data const %3: f32[40] = data %4 = matmul_nbits(%0, %2, %3, _, _, _, %1) {k=64, n=20, bits=8, block=32, int8=true, act=relu} return %4 as "y" }`,
+	"8 bits of rounded ragged": `(%0 "x": f32[s,100], %1 "r": f32[s,50]) { const %2: u8[50,2,64] = data const %3: f32[100] = data const %4: u8[100] = data const %5: f32[50] = data %6 = neg(%1)
+		%7 = matmul_nbits(%0, %2, %3, %4, _, %5, %6) {k=100, n=50, bits=8, block=64, int8=true} return %7 as "y" }`,
 	"2 bits":     `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
 	"half where": `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
 	"half copy":  `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
@@ -149,7 +152,7 @@ func TestCodesPackedForAnotherLevel(t *testing.T) {
 	d, err := cpu.Open(backend.Options{})
 	require.NoError(t, err)
 	defer d.Close()
-	for _, name := range []string{"2 bits", "4 bits", "8 bits", "codes epilogue", "codes to codes by columns"} {
+	for _, name := range []string{"2 bits", "4 bits", "8 bits", "8 bits of rounded ragged", "codes epilogue", "codes to codes by columns"} {
 		g, err := ir.Parse(`graph "case" ` + quantCases[name])
 		require.NoError(t, err)
 		b := ir.Binding{"s": 9}

@@ -81,11 +81,12 @@ func (v *simd) tileTable(kind string, shape tileShape, lanes int, emit func(rows
 
 const gemmSignature = "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
-// Flags of a gemmFunc, as in kernel/gemm.go.
+// Flags of a gemmFunc, as in kernel/gemm_tile.go.
 const (
 	gemmAccumulate = 1 << iota
 	gemmScale
 	gemmRelu
+	gemmZeros
 )
 
 // prefetchAhead is how far before its use a tile asks for the panel. A low tile streams weights from memory and asks

@@ -13,43 +13,89 @@ func q4Kernels(v *simd) {
 	decodeKernel(v, 4)
 	decodeKernel(v, 8)
 	quantizeBlocksKernel(v)
-	byteDots{simd: v, name: v.name}.write()
+	narrow, widened := byteDots{simd: v, name: v.name, how: pairwise}, byteDots{simd: v, name: "Q8" + v.name, how: inHalves}
+	narrow.unpackKernel(4)
+	narrow.unpackKernel(8)
+	narrow.tiles()
+	widened.tiles()
 }
 
-// q4VNNI writes those that gain from 8-bit dot products.
-func q4VNNI(v *simd) { byteDots{v, "VNNI", true}.write() }
+// q4VNNI writes those that gain from 8-bit dot products, which have room for any two bytes.
+func q4VNNI(v *simd) {
+	d := byteDots{v, "VNNI", dotProducts}
+	d.unpackKernel(4)
+	d.unpackKernel(8)
+	d.tiles()
+}
+
+// The ways to add the products of four unsigned bytes of A with four signed ones of B.
+const (
+	dotProducts = iota // in one instruction
+	pairwise           // the sums of two may not exceed 16 bits: B has 5 bits
+	inHalves           // bytes of even and odd place apart, widened to 16 bits
+)
 
 // byteDots writes kernels that multiply bytes.
 type byteDots struct {
 	*simd
 	name string
-	vnni bool // there is an instruction for it
+	how  int
 }
 
-func (d byteDots) write() {
-	d.unpackKernel()
-	d.tiles()
-}
-
-// ones is what add needs without the instruction: 1 in every 16 bits.
+// ones is what pairwise addition needs: 1 in every 16 bits.
 func (d byteDots) ones() (r reg.VecVirtual) {
-	if !d.vnni {
+	if d.how == pairwise {
 		r = d.constantBits(0x00010001)
 	}
 	return r
 }
 
-// add adds the products of four unsigned bytes of a with four signed ones of b. Without the instruction the sums of two may
-// not exceed 16 bits.
-func (d byteDots) add(b operand.Op, a, acc, ones reg.Register) {
-	if d.vnni {
-		d.VPDPBUSD(b, a, acc)
-		return
+// a is a word of A in every lane, as add takes it.
+func (d byteDots) a(at operand.Mem) []reg.Register {
+	x := d.vec()
+	d.VBROADCASTSS(at, x)
+	if d.how != inHalves {
+		return []reg.Register{x}
+	}
+	odd := d.vec()
+	d.VPSRLW(operand.U8(8), x, odd)
+	d.VANDPS(d.bits(0x00ff00ff), x, x)
+	return []reg.Register{x, odd}
+}
+
+// b is a vector of words of B, as add takes it.
+func (d byteDots) b(at operand.Mem, reused bool) []operand.Op {
+	if d.how != inHalves && !reused {
+		return []operand.Op{at}
 	}
 	x := d.vec()
-	d.VPMADDUBSW(b, a, x)
-	d.VPMADDWD(ones, x, x)
-	d.VPADDD(x, acc, acc)
+	d.VMOVUPS(at, x)
+	if d.how != inHalves {
+		return []operand.Op{x}
+	}
+	odd := d.vec()
+	d.VPSRAW(operand.U8(8), x, odd)
+	d.VPSLLW(operand.U8(8), x, x)
+	d.VPSRAW(operand.U8(8), x, x)
+	return []operand.Op{x, odd}
+}
+
+// add adds the products of four bytes in each lane.
+func (d byteDots) add(b []operand.Op, a []reg.Register, acc, ones reg.Register) {
+	if d.how == dotProducts {
+		d.VPDPBUSD(b[0], a[0], acc)
+		return
+	}
+	for i := range a {
+		x := d.vec()
+		if d.how == pairwise {
+			d.VPMADDUBSW(b[i], a[i], x)
+			d.VPMADDWD(ones, x, x)
+		} else {
+			d.VPMADDWD(b[i], a[i], x)
+		}
+		d.VPADDD(x, acc, acc)
+	}
 }
 
 const nibbles = 0x0f0f0f0f
@@ -91,13 +137,15 @@ func decodeKernel(v *simd, bits int) {
 	v.RET()
 }
 
-// unpackKernel takes the zero points off and widens to bytes; what it adds up is taken times −128.
-func (d byteDots) unpackKernel() {
+// unpackKernel writes words of four signed bytes, zero points taken off from those of 4 bits, 128 from those of 8; what it adds up
+// is taken times −128.
+func (d byteDots) unpackKernel(bits int) {
 	v := d.simd
-	v.fn("unpackQ4"+d.name, "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ4%s is an unpackQ4Func.", d.name)
+	v.fn(fmt.Sprintf("unpackQ%d%s", bits, d.name), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ%d%s is an unpackFunc.", bits, d.name)
 	dst, sums, src, left := v.param("dst"), v.param("sums"), v.param("src"), v.param("cols")
 	row := v.elements("cols")
-	half, one, ones := v.constantBits(nibbles), v.constantBits(0x01010101), d.ones()
+	one, ones := v.constantBits(0x01010101), d.ones()
+	change := v.constantBits(map[int]uint32{4: nibbles, 8: 0x80808080}[bits])
 	v.Label("columns")
 	to, toSum, from, blocks := v.GP64(), v.GP64(), v.GP64(), v.param("blocks")
 	v.MOVQ(dst, to)
@@ -105,22 +153,29 @@ func (d byteDots) unpackKernel() {
 	v.MOVQ(src, from)
 	v.Label("block")
 	zero, sum := v.vec(), v.vec()
-	v.VCVTPS2DQ(operand.Mem{Base: from, Index: row, Scale: 1}, zero)
-	v.VPMULLD(one, zero, zero)
+	if bits == 4 {
+		v.VCVTPS2DQ(operand.Mem{Base: from, Index: row, Scale: 1}, zero)
+		v.VPMULLD(one, zero, zero)
+	}
 	v.LEAQ(operand.Mem{Base: from, Index: row, Scale: 2}, from)
 	v.zero(sum)
 	groups := v.param("groups")
 	v.Label("group")
-	for k := range 2 {
+	for k := range 8 / bits {
 		x := v.vec()
 		v.VMOVUPS(operand.Mem{Base: from}, x)
-		if k == 1 {
+		switch {
+		case bits == 8:
+			v.VXORPS(change, x, x)
+		case k == 1:
 			v.VPSRLD(operand.U8(4), x, x)
+			fallthrough
+		default:
+			v.VANDPS(change, x, x)
+			v.VPSUBB(zero, x, x)
 		}
-		v.VANDPS(half, x, x)
-		v.VPSUBB(zero, x, x)
 		v.VMOVUPS(x, operand.Mem{Base: to})
-		d.add(x, one, sum, ones)
+		d.add([]operand.Op{x}, []reg.Register{one}, sum, ones)
 		v.ADDQ(row, to)
 	}
 	v.ADDQ(row, from)
@@ -150,7 +205,7 @@ func (v *simd) constantBits(word uint32) reg.VecVirtual {
 	return r
 }
 
-// quantizeBlocksKernel finds the largest magnitude of a block, and rounds in a second pass.
+// quantizeBlocksKernel finds the largest magnitude of a block, and rounds and adds up in a second pass.
 func quantizeBlocksKernel(v *simd) {
 	v.fn("quantizeBlocks"+v.name, "func(dst *uint8, scale *float32, src *float32, blocks, block int)", "quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
 	dst, scale, src, blocks, block := v.param("dst"), v.param("scale"), v.param("src"), v.param("blocks"), v.param("block")
@@ -176,19 +231,25 @@ func quantizeBlocksKernel(v *simd) {
 	v.VMOVSS(largest, operand.Mem{Base: scale})
 	factor := v.vec()
 	v.VBROADCASTSS(inverse, factor)
+	total := v.vec()
+	v.zero(total)
 	v.XORQ(i, i)
 	v.Label("round")
 	code := v.vec()
 	v.VMULPS(operand.Mem{Base: src, Index: i, Scale: 4}, factor, code)
 	v.VCVTPS2DQ(code, code)
+	v.VPADDD(code, total, total)
 	v.VPADDD(offset, code, code)
 	v.storeLowBytes(code, operand.Mem{Base: dst, Index: i, Scale: 1})
 	v.ADDQ(operand.U8(v.lanes), i)
 	v.CMPQ(i, block)
 	v.JB(operand.LabelRef("round"))
+	v.foldLanes(total, func(x, y, to reg.Register) { v.VPADDD(x, y, to) })
+	v.VCVTDQ2PS(total.AsX(), total.AsX())
+	v.VMOVSS(total.AsX(), operand.Mem{Base: scale, Disp: 4})
 	v.LEAQ(operand.Mem{Base: src, Index: block, Scale: 4}, src)
 	v.ADDQ(block, dst)
-	v.ADDQ(operand.U8(4), scale)
+	v.ADDQ(operand.U8(8), scale)
 	v.DECQ(blocks)
 	v.JNZ(operand.LabelRef("block"))
 	v.VZEROUPPER()
@@ -201,7 +262,10 @@ const blocksSignature = "func(tiles, blocks, words int, a *float32, aRow int, aS
 // as many rows as leave room for sums both of integers and of floats.
 func (d byteDots) tiles() {
 	v, rows := d.simd, 2
-	if v.wide {
+	switch {
+	case v.wide && d.how == inHalves:
+		rows = 3
+	case v.wide:
 		rows = 4
 	}
 	fmt.Fprintf(&v.extra, "\nvar gemmBlocks%s = blockTile{rows: %d, kernels: [][]gemmBlocksFunc{\n", d.name, rows)
@@ -240,18 +304,12 @@ func (d byteDots) tile(rows, vecs int) {
 	}
 	words := v.param("words")
 	v.Label("word")
-	row := make([]operand.Op, vecs)
+	row := make([][]operand.Op, vecs)
 	for i := range row {
-		row[i] = operand.Mem{Base: b, Disp: 4 * v.lanes * i}
-		if rows > 1 {
-			x := v.vec()
-			v.VMOVUPS(row[i], x)
-			row[i] = x
-		}
+		row[i] = d.b(operand.Mem{Base: b, Disp: 4 * v.lanes * i}, rows > 1)
 	}
 	for r := range rows {
-		x := v.vec()
-		v.VBROADCASTSS(a.row(r), x)
+		x := d.a(a.row(r))
 		for i := range row {
 			d.add(row[i], x, sums[r][i], ones)
 		}
@@ -260,17 +318,29 @@ func (d byteDots) tile(rows, vecs int) {
 	v.ADDQ(bRow, b)
 	v.DECQ(words)
 	v.JNZ(operand.LabelRef("word"))
+	eachOf(rows, vecs, func(r, i int) { v.VCVTDQ2PS(sums[r][i], sums[r][i]) })
+	v.TESTQ(operand.U32(gemmZeros), v.slot("flags"))
+	v.JZ(operand.LabelRef("factors"))
+	for i := range vecs {
+		zero, total := v.vec(), v.vec()
+		v.VMOVUPS(operand.Mem{Base: bScale, Index: bRow, Scale: 1, Disp: 4 * v.lanes * i}, zero)
+		v.VSUBPS(v.f32(128), zero, zero)
+		for r := range rows {
+			v.VBROADCASTSS(aScale.vector(r, 4), total)
+			v.VFNMADD231PS(zero, total, sums[r][i])
+		}
+	}
+	v.Label("factors")
 	for r := range rows {
 		scale := v.vec()
 		v.VBROADCASTSS(aScale.row(r), scale)
 		for i := range vecs {
 			factor := v.vec()
 			v.VMULPS(operand.Mem{Base: bScale, Disp: 4 * v.lanes * i}, scale, factor)
-			v.VCVTDQ2PS(sums[r][i], sums[r][i])
 			v.VFMADD231PS(sums[r][i], factor, acc[r][i])
 		}
 	}
-	v.ADDQ(operand.U8(4), aScale.bases[0])
+	v.ADDQ(operand.U8(8), aScale.bases[0])
 	v.ADDQ(bRow, bSum)
 	v.ADDQ(v.elements("bScaleRow"), bScale)
 	v.DECQ(blocks)

@@ -83,6 +83,21 @@ func blockParts(block []byte, packedCols int) (scale, zero []float32, words []ui
 	return floats(block, packedCols), floats(block[4*packedCols:], packedCols), elementsOf[uint32](block[8*packedCols:])
 }
 
+// blockFuncs are the kernels for weights in blocks of one size of number.
+type blockFuncs struct {
+	decode decodeFunc
+	unpack unpackFunc
+	tile   blockTile
+}
+
+// blocks gives the kernels for numbers of 4 or 8 bits.
+func (s *Set) blocks(bits int) *blockFuncs {
+	if bits == 8 {
+		return &s.q8
+	}
+	return &s.q4
+}
+
 // decodeFunc writes the rows of dst that each row of words holds: (number − zero)·scale. cols is a multiple of the tile's vector.
 type decodeFunc func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
 
@@ -157,10 +172,7 @@ type blockPanel struct {
 
 // block decodes k rows from first on, which begins a block.
 func (p *blockPanel) block(s *Set, first, k int) *float32 {
-	decode, group := s.decodeQ4, 8
-	if p.pack.Bits == 8 {
-		decode, group = s.decodeQ8, 4
-	}
+	decode, group := s.blocks(p.pack.Bits).decode, 32/p.pack.Bits
 	for lo := 0; lo < k; lo += p.pack.Block {
 		size := p.pack.blockBytes(p.packedCols)
 		scale, zero, words := blockParts(p.packed[(first+lo)/p.pack.Block*size:][:size], p.packedCols)

@@ -5,20 +5,21 @@ import (
 	"unsafe"
 )
 
-// GemmBlocksS8 is a [Gemm] whose B of 4 bits was packed by [Set.NewPackBlocks] and whose A is codes of 8 bits, in blocks as long as those of B:
-// exact sums for each block, which are scaled and added up as float32. A panel of B is widened to bytes in scratch memory, and
-// used for all rows of the part while it is in cache.
+// GemmBlocksS8 is a [Gemm] whose B was packed by [Set.NewPackBlocks] and whose A is codes of 8 bits, in blocks as long as those
+// of B: exact sums for each block, which are scaled and added up as float32. A panel of B becomes signed bytes in scratch memory,
+// and is used for all rows of the part while it is in cache.
 type GemmBlocksS8 struct {
 	M, N, K int
 
 	set      *Set
 	blocking blocking
 	pack     *PackBlocks
+	zeros    bool
 }
 
 // GemmBlocksS8Args are the operands of one [GemmBlocksS8].
 type GemmBlocksS8Args struct {
-	// Codes are those that QuantizeBlocks writes, a row of RowCodes() behind the other; Scales has one for each block.
+	// Codes are those that QuantizeBlocks writes, a row of RowCodes() behind the other, Scales its other result.
 	Codes  []uint8
 	Scales []float32
 	// GemmArgs are the others; A is not read, Alpha is 1.
@@ -33,20 +34,22 @@ type blockTile struct {
 
 // gemmBlocksFunc multiplies register tiles that lie below each other: for each row and column the sum over the blocks of
 // (bSum + Σ a·b)·(aScale·bScale), and then the epilogue of gemmFunc. a holds four unsigned bytes a word, b signed ones. Strides
-// count words; bSum has the stride of b.
+// count words; bSum has the stride of b. With gemmZeros, (zero − 128)·total is taken from a block's sum, where total is behind the
+// block's aScale, and zero a row of b behind its bScale.
 type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
-// unpackQ4Func widens blocks of a packed panel to words of four signed bytes, zero points taken off, and writes −128 times the
-// sum of each column of a block: codes of A stand 128 too high.
-type unpackQ4Func func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
+// unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
+// of 8 bits less 128; and −128 times the sum of each column of a block, because codes of A stand 128 too high.
+type unpackFunc func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
-// quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds 128. The length of a block is a
-// multiple of 16.
+// quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds 128. For each block it writes the
+// scale and the sum of the codes less 128, which may be any number where the scale is 0. The length of a block is a multiple of 16.
 type quantizeBlocksFunc func(dst *uint8, scale *float32, src *float32, blocks, block int)
 
-// NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length.
-func (s *Set) NewGemmBlocksS8(m, n, k, block int) *GemmBlocksS8 {
-	g := &GemmBlocksS8{M: m, N: n, K: k, set: s, pack: s.NewPackBlocks(k, n, block, 4)}
+// NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length. Without zeros, all zero
+// points of B are in the middle.
+func (s *Set) NewGemmBlocksS8(m, n, k, block, bits int, zeros bool) *GemmBlocksS8 {
+	g := &GemmBlocksS8{M: m, N: n, K: k, set: s, pack: s.NewPackBlocks(k, n, block, bits), zeros: zeros && bits == 8}
 	g.blocking = s.newBlocking(&s.gemm, m, n, g.RowCodes()/4, blockRows)
 	return g
 }
@@ -54,32 +57,35 @@ func (s *Set) NewGemmBlocksS8(m, n, k, block int) *GemmBlocksS8 {
 // RowCodes is the length of a row of A: whole blocks.
 func (g *GemmBlocksS8) RowCodes() int { return roundUp(g.K, g.pack.Block) }
 
-// RowScales is the number of blocks of a row of A.
-func (g *GemmBlocksS8) RowScales() int { return g.RowCodes() / g.pack.Block }
+// blocks is the number of blocks of a row of A.
+func (g *GemmBlocksS8) blocks() int { return g.RowCodes() / g.pack.Block }
+
+// RowScales is the number of floats that belong to the codes of a row: for each block its scale, and the sum of its codes.
+func (g *GemmBlocksS8) RowScales() int { return 2 * g.blocks() }
 
 // Parts is the number of independent pieces.
 func (g *GemmBlocksS8) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs: a panel, and the sums of its columns.
 func (g *GemmBlocksS8) ScratchBytes() int {
-	return g.blocking.tile.cols() * (g.RowCodes() + 4*g.RowScales())
+	return g.blocking.tile.cols() * (g.RowCodes() + 4*g.blocks())
 }
 
-// QuantizeBlocks writes the codes of rows lo ≤ row < hi of K elements, and their scales.
+// QuantizeBlocks writes the codes of rows lo ≤ row < hi of K elements, and what belongs to them.
 func (g *GemmBlocksS8) QuantizeBlocks(codes []uint8, scales, src []float32, srcRow, lo, hi int) {
-	block, blocks, row := g.pack.Block, g.RowScales(), g.RowCodes()
-	_, _, _ = codes[hi*row-1], scales[hi*blocks-1], src[(hi-1)*srcRow+g.K-1]
+	block, blocks, row := g.pack.Block, g.blocks(), g.RowCodes()
+	_, _, _ = codes[hi*row-1], scales[2*hi*blocks-1], src[(hi-1)*srcRow+g.K-1]
 	whole := g.K / block
 	for r := lo; r < hi; r++ {
 		if whole > 0 {
-			g.set.quantizeBlocks(pointerAt(codes, r*row), pointerAt(scales, r*blocks), pointerAt(src, r*srcRow), whole, block)
+			g.set.quantizeBlocks(pointerAt(codes, r*row), pointerAt(scales, 2*r*blocks), pointerAt(src, r*srcRow), whole, block)
 		}
 		if whole < blocks { // the rest is 0
 			rest := codes[r*row+whole*block:][:block]
 			for i := range rest {
 				rest[i] = 128
 			}
-			quantizeBlocksGeneric(pointer(rest), pointerAt(scales, r*blocks+whole), pointerAt(src, r*srcRow+whole*block), 1, g.K-whole*block)
+			quantizeBlocksGeneric(pointer(rest), pointerAt(scales, 2*(r*blocks+whole)), pointerAt(src, r*srcRow+whole*block), 1, g.K-whole*block)
 		}
 	}
 }
@@ -90,27 +96,31 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 	demand(args.Codes, g.M*g.RowCodes())
 	demand(args.Scales, g.M*g.RowScales())
 	tile := g.blocking.tile
-	rows := gemmTile{rows: g.set.gemmBlocks.rows}
+	funcs := g.set.blocks(g.pack.Bits)
+	rows := gemmTile{rows: funcs.tile.rows}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	words := elementsOf[uint32](scratch[:g.ScratchBytes()])
 	sums := elementsOf[int32](bytesOfWords(words[tile.cols()*g.RowCodes()/4:]))
-	blocks, block := g.RowScales(), g.pack.Block
+	blocks, block := g.blocks(), g.pack.Block
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := tile.panelCols(p, g.N)
 		col, vecs := p*tile.cols(), ceilDiv(cols, tile.vec)
 		panel := elementsOf[float32](packed)[col*g.pack.k:][:packedCols*g.pack.k]
-		g.set.unpackQ4(pointer(words), pointer(sums), pointer(panel), blocks, block/8, packedCols)
+		funcs.unpack(pointer(words), pointer(sums), pointer(panel), blocks, block*g.pack.Bits/32, packedCols)
 		flags, res := 0, args.Residual
 		if args.Act == ActRelu {
 			flags = gemmRelu
+		}
+		if g.zeros {
+			flags |= gemmZeros
 		}
 		if args.Act > ActRelu {
 			res = nil // behind the activation
 		}
 		for row, tiles := rowLo, ceilDiv(rowHi-rowLo, rows.rows); row < rowHi; {
 			height, run := rows.run(rowHi-row, tiles, g.RowCodes()/4)
-			g.set.gemmBlocks.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Codes, row*g.RowCodes()))), g.RowCodes()/4,
-				pointerAt(args.Scales, row*blocks), blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel), g.pack.blockBytes(packedCols)/4, pointer(sums),
+			funcs.tile.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Codes, row*g.RowCodes()))), g.RowCodes()/4,
+				pointerAt(args.Scales, 2*row*blocks), 2*blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel), g.pack.blockBytes(packedCols)/4, pointer(sums),
 				pointerAt(args.C, row*args.CRow+col), args.CRow, cols-(vecs-1)*tile.vec, 1, pointerAt(args.Bias, col), pointerAt(res, row*args.ResRow+col), args.ResRow, flags)
 			if args.Act > ActRelu {
 				g.set.activate(&args.GemmArgs, row, run*height, col, cols)
@@ -140,7 +150,11 @@ func gemmBlocksGeneric(rows, vecs int) gemmBlocksFunc {
 						x, y := (*[4]uint8)(unsafe.Pointer(offset(a, r*aRow+i))), (*[4]int8)(unsafe.Pointer(offset(b, i*bRow+j)))
 						sum += int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
 					}
-					total += float32(sum) * (*offset(aScale, r*aScaleRow+block) * *offset(bScale, block*bScaleRow+j))
+					exact := float32(sum)
+					if flags&gemmZeros != 0 {
+						exact -= (*offset(bScale, block*bScaleRow+bRow+j) - 128) * *offset(aScale, r*aScaleRow+2*block+1)
+					}
+					total += exact * (*offset(aScale, r*aScaleRow+2*block) * *offset(bScale, block*bScaleRow+j))
 				}
 				if bias != nil {
 					total += *offset(bias, j)
@@ -179,20 +193,39 @@ func unpackQ4Generic(dst *uint32, sums *int32, src *float32, blocks, groups, col
 	}
 }
 
+func unpackQ8Generic(dst *uint32, sums *int32, src *float32, blocks, groups, cols int) {
+	for b := range blocks {
+		for c := range cols {
+			sum := int32(0)
+			for i := range groups {
+				word := math.Float32bits(*offset(src, (2+i)*cols+c)) ^ 0x80808080
+				for j := range 4 {
+					sum += int32(int8(word >> (8 * j)))
+				}
+				*offset(dst, (b*groups+i)*cols+c) = word
+			}
+			*offset(sums, b*cols+c) = -128 * sum
+		}
+		src = offset(src, (2+groups)*cols)
+	}
+}
+
 func quantizeBlocksGeneric(dst *uint8, scale *float32, src *float32, blocks, block int) {
 	for b := range blocks {
 		var largest float32
 		for i := range block {
 			largest = max(largest, float32(math.Abs(float64(*offset(src, b*block+i)))))
 		}
-		inverse := 127 / largest
-		*offset(scale, b) = largest / 127
+		inverse, total := 127/largest, float32(0)
+		*offset(scale, 2*b) = largest / 127
 		for i := range block {
 			code := uint8(128)
 			if x := *offset(src, b*block+i) * inverse; x == x {
 				code += uint8(int8(math.RoundToEven(float64(x))))
 			}
 			*offset(dst, b*block+i) = code
+			total += float32(code) - 128
 		}
+		*offset(scale, 2*b+1) = total
 	}
 }

@@ -65,15 +65,13 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	}
 	scratch.check(t, what)
 	g.check(t)
-	if bits == 4 {
-		testGemmBlocksS8(t, s, r, g, packed, block, what)
-	}
+	testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
 }
 
 // testGemmBlocksS8 multiplies the same B by codes of A: the result is that of the values which the codes stand for.
-func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *guarded, block int, what string) {
+func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *guarded, block, bits int, zeros bool, what string) {
 	t.Helper()
-	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block)
+	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block, bits, zeros)
 	g.args.ARow, g.args.ACol, g.args.Alpha = g.k+r.IntN(3), 1, 1
 	g.a = random(r, g.m*g.args.ARow)
 	clear(g.a.inner[:min(block, g.k)]) // a block of zeros
@@ -102,7 +100,7 @@ func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *g
 	}
 	for i := range g.m { // behind the check, which reads whole blocks
 		for k := range g.k {
-			g.args.A[i*g.args.ARow+k] = float32(int(args.Codes[i*plan.RowCodes()+k])-128) * args.Scales[i*plan.RowScales()+k/block]
+			g.args.A[i*g.args.ARow+k] = float32(int(args.Codes[i*plan.RowCodes()+k])-128) * args.Scales[i*plan.RowScales()+2*(k/block)]
 		}
 	}
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)

@@ -19,10 +19,15 @@ func decodeQ8AVX2(dst *float32, src *uint8, scale *float32, zero *float32, group
 //go:noescape
 func quantizeBlocksAVX2(dst *uint8, scale *float32, src *float32, blocks int, block int)
 
-// unpackQ4AVX2 is an unpackQ4Func.
+// unpackQ4AVX2 is an unpackFunc.
 //
 //go:noescape
 func unpackQ4AVX2(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
+
+// unpackQ8AVX2 is an unpackFunc.
+//
+//go:noescape
+func unpackQ8AVX2(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 
 // gemmBlocksAVX2_1x8 is the gemmBlocksFunc of 1 rows and 1 vectors.
 //
@@ -44,7 +49,32 @@ func gemmBlocksAVX2_2x8(tiles int, blocks int, words int, a *float32, aRow int, 
 //go:noescape
 func gemmBlocksAVX2_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
+// gemmBlocksQ8AVX2_1x8 is the gemmBlocksFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX2_1x8(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX2_1x16 is the gemmBlocksFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX2_1x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX2_2x8 is the gemmBlocksFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX2_2x8(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX2_2x16 is the gemmBlocksFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX2_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
 var gemmBlocksAVX2 = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksAVX2_1x8, 2: gemmBlocksAVX2_1x16},
 	2: {1: gemmBlocksAVX2_2x8, 2: gemmBlocksAVX2_2x16},
+}}
+
+var gemmBlocksQ8AVX2 = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
+	1: {1: gemmBlocksQ8AVX2_1x8, 2: gemmBlocksQ8AVX2_1x16},
+	2: {1: gemmBlocksQ8AVX2_2x8, 2: gemmBlocksQ8AVX2_2x16},
 }}

@@ -216,24 +216,34 @@ search:
 	VDIVSS       X2, X3, X3
 	VMOVSS       X3, (CX)
 	VBROADCASTSS X4, Y3
+	VPXOR        Y4, Y4, Y4
 	XORQ         DI, DI
 
 round:
-	VMULPS       (DX)(DI*4), Y3, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPADDD       Y1, Y4, Y4
-	VANDPS       lanes000000ff<>+0(SB), Y4, Y4
-	VPACKUSDW    Y4, Y4, Y4
-	VPACKUSWB    Y4, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X5
-	VPUNPCKLDQ   X5, X4, X5
-	VMOVQ        X5, (AX)(DI*1)
+	VMULPS       (DX)(DI*4), Y3, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y1, Y5, Y5
+	VANDPS       lanes000000ff<>+0(SB), Y5, Y5
+	VPACKUSDW    Y5, Y5, Y5
+	VPACKUSWB    Y5, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X6
+	VPUNPCKLDQ   X6, X5, X6
+	VMOVQ        X6, (AX)(DI*1)
 	ADDQ         $0x08, DI
 	CMPQ         DI, SI
 	JB           round
+	VPERM2F128   $0x01, Y4, Y4, Y3
+	VPADDD       Y4, Y3, Y4
+	VPERMILPS    $0x4e, Y4, Y3
+	VPADDD       Y4, Y3, Y4
+	VPERMILPS    $0xb1, Y4, Y3
+	VPADDD       Y4, Y3, Y4
+	VCVTDQ2PS    X4, X4
+	VMOVSS       X4, 4(CX)
 	LEAQ         (DX)(SI*4), DX
 	ADDQ         SI, AX
-	ADDQ         $0x04, CX
+	ADDQ         $0x08, CX
 	DECQ         BX
 	JNZ          block
 	VZEROUPPER
@@ -278,9 +288,9 @@ TEXT ·unpackQ4AVX2(SB), NOSPLIT, $0-48
 	MOVQ    cols+40(FP), BX
 	MOVQ    cols+40(FP), SI
 	SHLQ    $0x02, SI
-	VMOVUPS lanes0f0f0f0f<>+0(SB), Y0
-	VMOVUPS lanes01010101<>+0(SB), Y1
-	VMOVUPS lanes00010001<>+0(SB), Y2
+	VMOVUPS lanes01010101<>+0(SB), Y0
+	VMOVUPS lanes00010001<>+0(SB), Y1
+	VMOVUPS lanes0f0f0f0f<>+0(SB), Y2
 
 columns:
 	MOVQ blocks+24(FP), R10
@@ -290,27 +300,27 @@ columns:
 
 block:
 	VCVTPS2DQ (R9)(SI*1), Y3
-	VPMULLD   Y1, Y3, Y3
+	VPMULLD   Y0, Y3, Y3
 	LEAQ      (R9)(SI*2), R9
 	VPXOR     Y4, Y4, Y4
 	MOVQ      groups+32(FP), R11
 
 group:
 	VMOVUPS    (R9), Y5
-	VANDPS     Y0, Y5, Y5
+	VANDPS     Y2, Y5, Y5
 	VPSUBB     Y3, Y5, Y5
 	VMOVUPS    Y5, (DI)
-	VPMADDUBSW Y5, Y1, Y5
-	VPMADDWD   Y2, Y5, Y5
+	VPMADDUBSW Y5, Y0, Y5
+	VPMADDWD   Y1, Y5, Y5
 	VPADDD     Y5, Y4, Y4
 	ADDQ       SI, DI
 	VMOVUPS    (R9), Y5
 	VPSRLD     $0x04, Y5, Y5
-	VANDPS     Y0, Y5, Y5
+	VANDPS     Y2, Y5, Y5
 	VPSUBB     Y3, Y5, Y5
 	VMOVUPS    Y5, (DI)
-	VPMADDUBSW Y5, Y1, Y5
-	VPMADDWD   Y2, Y5, Y5
+	VPMADDUBSW Y5, Y0, Y5
+	VPMADDWD   Y1, Y5, Y5
 	VPADDD     Y5, Y4, Y4
 	ADDQ       SI, DI
 	ADDQ       SI, R9
@@ -331,16 +341,6 @@ group:
 	VZEROUPPER
 	RET
 
-DATA lanes0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
-GLOBL lanes0f0f0f0f<>(SB), RODATA|NOPTR, $32
-
 DATA lanes01010101<>+0(SB)/4, $0x01010101
 DATA lanes01010101<>+4(SB)/4, $0x01010101
 DATA lanes01010101<>+8(SB)/4, $0x01010101
@@ -360,6 +360,76 @@ DATA lanes00010001<>+20(SB)/4, $0x00010001
 DATA lanes00010001<>+24(SB)/4, $0x00010001
 DATA lanes00010001<>+28(SB)/4, $0x00010001
 GLOBL lanes00010001<>(SB), RODATA|NOPTR, $32
+
+DATA lanes0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
+GLOBL lanes0f0f0f0f<>(SB), RODATA|NOPTR, $32
+
+// func unpackQ8AVX2(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
+// Requires: AVX, AVX2
+TEXT ·unpackQ8AVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    sums+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    cols+40(FP), SI
+	SHLQ    $0x02, SI
+	VMOVUPS lanes01010101<>+0(SB), Y0
+	VMOVUPS lanes00010001<>+0(SB), Y1
+	VMOVUPS lanes80808080<>+0(SB), Y2
+
+columns:
+	MOVQ blocks+24(FP), R10
+	MOVQ AX, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+block:
+	LEAQ  (R9)(SI*2), R9
+	VPXOR Y3, Y3, Y3
+	MOVQ  groups+32(FP), R11
+
+group:
+	VMOVUPS    (R9), Y4
+	VXORPS     Y2, Y4, Y4
+	VMOVUPS    Y4, (DI)
+	VPMADDUBSW Y4, Y0, Y4
+	VPMADDWD   Y1, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	ADDQ       SI, DI
+	ADDQ       SI, R9
+	DECQ       R11
+	JNZ        group
+	VPSLLD     $0x07, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPSUBD     Y3, Y4, Y4
+	VMOVUPS    Y4, (R8)
+	ADDQ       SI, R8
+	DECQ       R10
+	JNZ        block
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, DX
+	SUBQ       $0x08, BX
+	JNZ        columns
+	VZEROUPPER
+	RET
+
+DATA lanes80808080<>+0(SB)/4, $0x80808080
+DATA lanes80808080<>+4(SB)/4, $0x80808080
+DATA lanes80808080<>+8(SB)/4, $0x80808080
+DATA lanes80808080<>+12(SB)/4, $0x80808080
+DATA lanes80808080<>+16(SB)/4, $0x80808080
+DATA lanes80808080<>+20(SB)/4, $0x80808080
+DATA lanes80808080<>+24(SB)/4, $0x80808080
+DATA lanes80808080<>+28(SB)/4, $0x80808080
+GLOBL lanes80808080<>(SB), RODATA|NOPTR, $32
 
 // func gemmBlocksAVX2_1x8(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 // Requires: AVX, AVX2, CMOV, FMA3
@@ -393,11 +463,19 @@ word:
 	ADDQ         DX, CX
 	DECQ         R9
 	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Y3
+	VSUBPS       lanes43000000<>+0(SB), Y3, Y3
+	VBROADCASTSS 4(BX), Y4
+	VFNMADD231PS Y3, Y4, Y0
+
+factors:
 	VBROADCASTSS (BX), Y3
 	VMULPS       (SI), Y3, Y3
-	VCVTDQ2PS    Y0, Y0
 	VFMADD231PS  Y0, Y3, Y1
-	ADDQ         $0x04, BX
+	ADDQ         $0x08, BX
 	ADDQ         DX, DI
 	MOVQ         bScaleRow+80(FP), R9
 	SHLQ         $0x02, R9
@@ -472,6 +550,16 @@ store:
 	VZEROUPPER
 	RET
 
+DATA lanes43000000<>+0(SB)/4, $0x43000000
+DATA lanes43000000<>+4(SB)/4, $0x43000000
+DATA lanes43000000<>+8(SB)/4, $0x43000000
+DATA lanes43000000<>+12(SB)/4, $0x43000000
+DATA lanes43000000<>+16(SB)/4, $0x43000000
+DATA lanes43000000<>+20(SB)/4, $0x43000000
+DATA lanes43000000<>+24(SB)/4, $0x43000000
+DATA lanes43000000<>+28(SB)/4, $0x43000000
+GLOBL lanes43000000<>(SB), RODATA|NOPTR, $32
+
 DATA tailMask<>+0(SB)/8, $0xffffffffffffffff
 DATA tailMask<>+8(SB)/8, $0xffffffffffffffff
 DATA tailMask<>+16(SB)/8, $0xffffffffffffffff
@@ -519,14 +607,26 @@ word:
 	ADDQ         DX, CX
 	DECQ         R9
 	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Y5
+	VSUBPS       lanes43000000<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(BX), Y6
+	VFNMADD231PS Y5, Y6, Y0
+	VMOVUPS      32(SI)(DX*1), Y5
+	VSUBPS       lanes43000000<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(BX), Y6
+	VFNMADD231PS Y5, Y6, Y1
+
+factors:
 	VBROADCASTSS (BX), Y5
 	VMULPS       (SI), Y5, Y6
-	VCVTDQ2PS    Y0, Y0
 	VFMADD231PS  Y0, Y6, Y2
 	VMULPS       32(SI), Y5, Y0
-	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y0, Y3
-	ADDQ         $0x04, BX
+	ADDQ         $0x08, BX
 	ADDQ         DX, DI
 	MOVQ         bScaleRow+80(FP), R9
 	SHLQ         $0x02, R9
@@ -649,15 +749,25 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y2, Y2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Y5
+	VSUBPS       lanes43000000<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(SI), Y6
+	VFNMADD231PS Y5, Y6, Y0
+	VBROADCASTSS 4(SI)(DI*1), Y6
+	VFNMADD231PS Y5, Y6, Y2
+
+factors:
 	VBROADCASTSS (SI), Y5
 	VMULPS       (R8), Y5, Y5
-	VCVTDQ2PS    Y0, Y0
 	VFMADD231PS  Y0, Y5, Y1
 	VBROADCASTSS (SI)(DI*1), Y0
 	VMULPS       (R8), Y0, Y0
-	VCVTDQ2PS    Y2, Y2
 	VFMADD231PS  Y2, Y0, Y3
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -790,21 +900,664 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Y9
+	VSUBPS       lanes43000000<>+0(SB), Y9, Y9
+	VBROADCASTSS 4(SI), Y10
+	VFNMADD231PS Y9, Y10, Y0
+	VBROADCASTSS 4(SI)(DI*1), Y10
+	VFNMADD231PS Y9, Y10, Y4
+	VMOVUPS      32(R8)(BX*1), Y9
+	VSUBPS       lanes43000000<>+0(SB), Y9, Y9
+	VBROADCASTSS 4(SI), Y10
+	VFNMADD231PS Y9, Y10, Y1
+	VBROADCASTSS 4(SI)(DI*1), Y10
+	VFNMADD231PS Y9, Y10, Y5
+
+factors:
 	VBROADCASTSS (SI), Y9
 	VMULPS       (R8), Y9, Y10
-	VCVTDQ2PS    Y0, Y0
 	VFMADD231PS  Y0, Y10, Y2
 	VMULPS       32(R8), Y9, Y0
-	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y0, Y3
 	VBROADCASTSS (SI)(DI*1), Y0
 	VMULPS       (R8), Y0, Y1
-	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y4, Y1, Y6
 	VMULPS       32(R8), Y0, Y0
-	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y5, Y0, Y7
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	LEAQ         tailMask<>+0(SB), BX
+	NEGQ         DX
+	VMOVDQU      32(BX)(DX*4), Y0
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   32(AX), Y0, Y1
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      (AX)(CX*1), Y1
+	VADDPS       Y1, Y6, Y6
+	VMASKMOVPS   32(AX)(CX*1), Y0, Y1
+	VADDPS       Y1, Y7, Y7
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Y1
+	VMULPS       Y1, Y2, Y2
+	VMULPS       Y1, Y3, Y3
+	VMULPS       Y1, Y6, Y6
+	VMULPS       Y1, Y7, Y7
+
+bias:
+	MOVQ       bias+128(FP), BX
+	TESTQ      BX, BX
+	JZ         relu
+	VMOVUPS    (BX), Y1
+	VADDPS     Y1, Y2, Y2
+	VADDPS     Y1, Y6, Y6
+	VMASKMOVPS 32(BX), Y0, Y1
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y1, Y7, Y7
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXOR  Y1, Y1, Y1
+	VMAXPS Y2, Y1, Y2
+	VMAXPS Y3, Y1, Y3
+	VMAXPS Y6, Y1, Y6
+	VMAXPS Y7, Y1, Y7
+
+residual:
+	MOVQ       res+136(FP), DX
+	TESTQ      DX, DX
+	JZ         store
+	MOVQ       res+136(FP), DX
+	MOVQ       resRow+144(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (DX), Y1
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS 32(DX), Y0, Y1
+	VADDPS     Y1, Y3, Y3
+	VMOVUPS    (DX)(BX*1), Y1
+	VADDPS     Y1, Y6, Y6
+	VMASKMOVPS 32(DX)(BX*1), Y0, Y1
+	VADDPS     Y1, Y7, Y7
+
+store:
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y0, 32(AX)
+	VMOVUPS    Y6, (AX)(CX*1)
+	VMASKMOVPS Y7, Y0, 32(AX)(CX*1)
+	MOVQ       aScaleRow+48(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, aScale+40(FP)
+	MOVQ       aRow+32(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+24(FP)
+	MOVQ       cRow+104(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+96(FP)
+	MOVQ       resRow+144(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+136(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX2_1x8(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·gemmBlocksQ8AVX2_1x8(SB), NOSPLIT, $0-160
+tile:
+	VPXOR Y1, Y1, Y1
+	MOVQ  a+24(FP), AX
+	MOVQ  aRow+32(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  b+56(FP), CX
+	MOVQ  bRow+64(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  aScale+40(FP), BX
+	MOVQ  aScaleRow+48(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  bScale+72(FP), SI
+	MOVQ  bSum+88(FP), DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	VMOVUPS (DI), Y0
+	MOVQ    words+16(FP), R9
+
+word:
+	VMOVUPS      (CX), Y2
+	VPSRAW       $0x08, Y2, Y3
+	VPSLLW       $0x08, Y2, Y2
+	VPSRAW       $0x08, Y2, Y2
+	VBROADCASTSS (AX), Y4
+	VPSRLW       $0x08, Y4, Y5
+	VANDPS       lanes00ff00ff<>+0(SB), Y4, Y4
+	VPMADDWD     Y2, Y4, Y2
+	VPADDD       Y2, Y0, Y0
+	VPMADDWD     Y3, Y5, Y2
+	VPADDD       Y2, Y0, Y0
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         R9
+	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Y2
+	VSUBPS       lanes43000000<>+0(SB), Y2, Y2
+	VBROADCASTSS 4(BX), Y3
+	VFNMADD231PS Y2, Y3, Y0
+
+factors:
+	VBROADCASTSS (BX), Y2
+	VMULPS       (SI), Y2, Y2
+	VFMADD231PS  Y0, Y2, Y1
+	ADDQ         $0x08, BX
+	ADDQ         DX, DI
+	MOVQ         bScaleRow+80(FP), R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, SI
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y0
+	MOVQ         flags+152(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMASKMOVPS   (AX), Y0, Y2
+	VADDPS       Y2, Y1, Y1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Y2
+	VMULPS       Y2, Y1, Y1
+
+bias:
+	MOVQ       bias+128(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMASKMOVPS (DX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y2, Y2, Y2
+	VMAXPS Y1, Y2, Y1
+
+residual:
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+136(FP), CX
+	MOVQ       resRow+144(FP), DX
+	SHLQ       $0x02, DX
+	VMASKMOVPS (CX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+
+store:
+	VMASKMOVPS Y1, Y0, (AX)
+	MOVQ       aScaleRow+48(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+40(FP)
+	MOVQ       aRow+32(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+24(FP)
+	MOVQ       cRow+104(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+96(FP)
+	MOVQ       resRow+144(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+136(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+DATA lanes00ff00ff<>+0(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+4(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+8(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+12(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+16(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+20(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+24(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+28(SB)/4, $0x00ff00ff
+GLOBL lanes00ff00ff<>(SB), RODATA|NOPTR, $32
+
+// func gemmBlocksQ8AVX2_1x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·gemmBlocksQ8AVX2_1x16(SB), NOSPLIT, $0-160
+tile:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  a+24(FP), AX
+	MOVQ  aRow+32(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  b+56(FP), CX
+	MOVQ  bRow+64(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  aScale+40(FP), BX
+	MOVQ  aScaleRow+48(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  bScale+72(FP), SI
+	MOVQ  bSum+88(FP), DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	MOVQ    words+16(FP), R9
+
+word:
+	VMOVUPS      (CX), Y4
+	VPSRAW       $0x08, Y4, Y5
+	VPSLLW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VMOVUPS      32(CX), Y6
+	VPSRAW       $0x08, Y6, Y7
+	VPSLLW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VBROADCASTSS (AX), Y8
+	VPSRLW       $0x08, Y8, Y9
+	VANDPS       lanes00ff00ff<>+0(SB), Y8, Y8
+	VPMADDWD     Y4, Y8, Y4
+	VPADDD       Y4, Y0, Y0
+	VPMADDWD     Y5, Y9, Y4
+	VPADDD       Y4, Y0, Y0
+	VPMADDWD     Y6, Y8, Y4
+	VPADDD       Y4, Y1, Y1
+	VPMADDWD     Y7, Y9, Y4
+	VPADDD       Y4, Y1, Y1
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         R9
+	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Y4
+	VSUBPS       lanes43000000<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(BX), Y5
+	VFNMADD231PS Y4, Y5, Y0
+	VMOVUPS      32(SI)(DX*1), Y4
+	VSUBPS       lanes43000000<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(BX), Y5
+	VFNMADD231PS Y4, Y5, Y1
+
+factors:
+	VBROADCASTSS (BX), Y4
+	VMULPS       (SI), Y4, Y5
+	VFMADD231PS  Y0, Y5, Y2
+	VMULPS       32(SI), Y4, Y0
+	VFMADD231PS  Y1, Y0, Y3
+	ADDQ         $0x08, BX
+	ADDQ         DX, DI
+	MOVQ         bScaleRow+80(FP), R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, SI
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y0
+	MOVQ         flags+152(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   32(AX), Y0, Y1
+	VADDPS       Y1, Y3, Y3
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Y1
+	VMULPS       Y1, Y2, Y2
+	VMULPS       Y1, Y3, Y3
+
+bias:
+	MOVQ       bias+128(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMOVUPS    (DX), Y1
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS 32(DX), Y0, Y1
+	VADDPS     Y1, Y3, Y3
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y1, Y1, Y1
+	VMAXPS Y2, Y1, Y2
+	VMAXPS Y3, Y1, Y3
+
+residual:
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+136(FP), CX
+	MOVQ       resRow+144(FP), DX
+	SHLQ       $0x02, DX
+	VMOVUPS    (CX), Y1
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS 32(CX), Y0, Y1
+	VADDPS     Y1, Y3, Y3
+
+store:
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y0, 32(AX)
+	MOVQ       aScaleRow+48(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+40(FP)
+	MOVQ       aRow+32(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+24(FP)
+	MOVQ       cRow+104(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+96(FP)
+	MOVQ       resRow+144(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+136(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX2_2x8(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·gemmBlocksQ8AVX2_2x8(SB), NOSPLIT, $0-160
+tile:
+	VPXOR Y1, Y1, Y1
+	VPXOR Y3, Y3, Y3
+	MOVQ  a+24(FP), AX
+	MOVQ  aRow+32(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  b+56(FP), DX
+	MOVQ  bRow+64(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  aScale+40(FP), SI
+	MOVQ  aScaleRow+48(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  bScale+72(FP), R8
+	MOVQ  bSum+88(FP), R9
+	MOVQ  blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Y0
+	VMOVAPS Y0, Y2
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Y4
+	VPSRAW       $0x08, Y4, Y5
+	VPSLLW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VBROADCASTSS (AX), Y6
+	VPSRLW       $0x08, Y6, Y7
+	VANDPS       lanes00ff00ff<>+0(SB), Y6, Y6
+	VPMADDWD     Y4, Y6, Y6
+	VPADDD       Y6, Y0, Y0
+	VPMADDWD     Y5, Y7, Y6
+	VPADDD       Y6, Y0, Y0
+	VBROADCASTSS (AX)(CX*1), Y6
+	VPSRLW       $0x08, Y6, Y7
+	VANDPS       lanes00ff00ff<>+0(SB), Y6, Y6
+	VPMADDWD     Y4, Y6, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDWD     Y5, Y7, Y4
+	VPADDD       Y4, Y2, Y2
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y2, Y2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Y4
+	VSUBPS       lanes43000000<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SI), Y5
+	VFNMADD231PS Y4, Y5, Y0
+	VBROADCASTSS 4(SI)(DI*1), Y5
+	VFNMADD231PS Y4, Y5, Y2
+
+factors:
+	VBROADCASTSS (SI), Y4
+	VMULPS       (R8), Y4, Y4
+	VFMADD231PS  Y0, Y4, Y1
+	VBROADCASTSS (SI)(DI*1), Y0
+	VMULPS       (R8), Y0, Y0
+	VFMADD231PS  Y2, Y0, Y3
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	LEAQ         tailMask<>+0(SB), BX
+	NEGQ         DX
+	VMOVDQU      32(BX)(DX*4), Y0
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMASKMOVPS   (AX), Y0, Y2
+	VADDPS       Y2, Y1, Y1
+	VMASKMOVPS   (AX)(CX*1), Y0, Y2
+	VADDPS       Y2, Y3, Y3
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMULPS       Y2, Y3, Y3
+
+bias:
+	MOVQ       bias+128(FP), BX
+	TESTQ      BX, BX
+	JZ         relu
+	VMASKMOVPS (BX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VADDPS     Y2, Y3, Y3
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXOR  Y2, Y2, Y2
+	VMAXPS Y1, Y2, Y1
+	VMAXPS Y3, Y2, Y3
+
+residual:
+	MOVQ       res+136(FP), DX
+	TESTQ      DX, DX
+	JZ         store
+	MOVQ       res+136(FP), DX
+	MOVQ       resRow+144(FP), BX
+	SHLQ       $0x02, BX
+	VMASKMOVPS (DX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VADDPS     Y2, Y3, Y3
+
+store:
+	VMASKMOVPS Y1, Y0, (AX)
+	VMASKMOVPS Y3, Y0, (AX)(CX*1)
+	MOVQ       aScaleRow+48(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, aScale+40(FP)
+	MOVQ       aRow+32(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+24(FP)
+	MOVQ       cRow+104(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+96(FP)
+	MOVQ       resRow+144(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+136(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+136(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX2_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·gemmBlocksQ8AVX2_2x16(SB), NOSPLIT, $0-160
+tile:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  a+24(FP), AX
+	MOVQ  aRow+32(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  b+56(FP), DX
+	MOVQ  bRow+64(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  aScale+40(FP), SI
+	MOVQ  aScaleRow+48(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  bScale+72(FP), R8
+	MOVQ  bSum+88(FP), R9
+	MOVQ  blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Y0
+	VMOVAPS Y0, Y4
+	VMOVUPS 32(R9), Y1
+	VMOVAPS Y1, Y5
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Y8
+	VPSRAW       $0x08, Y8, Y9
+	VPSLLW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VMOVUPS      32(DX), Y10
+	VPSRAW       $0x08, Y10, Y11
+	VPSLLW       $0x08, Y10, Y10
+	VPSRAW       $0x08, Y10, Y10
+	VBROADCASTSS (AX), Y12
+	VPSRLW       $0x08, Y12, Y13
+	VANDPS       lanes00ff00ff<>+0(SB), Y12, Y12
+	VPMADDWD     Y8, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y9, Y13, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y10, Y12, Y12
+	VPADDD       Y12, Y1, Y1
+	VPMADDWD     Y11, Y13, Y12
+	VPADDD       Y12, Y1, Y1
+	VBROADCASTSS (AX)(CX*1), Y12
+	VPSRLW       $0x08, Y12, Y13
+	VANDPS       lanes00ff00ff<>+0(SB), Y12, Y12
+	VPMADDWD     Y8, Y12, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDWD     Y9, Y13, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDWD     Y10, Y12, Y8
+	VPADDD       Y8, Y5, Y5
+	VPMADDWD     Y11, Y13, Y8
+	VPADDD       Y8, Y5, Y5
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Y8
+	VSUBPS       lanes43000000<>+0(SB), Y8, Y8
+	VBROADCASTSS 4(SI), Y9
+	VFNMADD231PS Y8, Y9, Y0
+	VBROADCASTSS 4(SI)(DI*1), Y9
+	VFNMADD231PS Y8, Y9, Y4
+	VMOVUPS      32(R8)(BX*1), Y8
+	VSUBPS       lanes43000000<>+0(SB), Y8, Y8
+	VBROADCASTSS 4(SI), Y9
+	VFNMADD231PS Y8, Y9, Y1
+	VBROADCASTSS 4(SI)(DI*1), Y9
+	VFNMADD231PS Y8, Y9, Y5
+
+factors:
+	VBROADCASTSS (SI), Y8
+	VMULPS       (R8), Y8, Y9
+	VFMADD231PS  Y0, Y9, Y2
+	VMULPS       32(R8), Y8, Y0
+	VFMADD231PS  Y1, Y0, Y3
+	VBROADCASTSS (SI)(DI*1), Y0
+	VMULPS       (R8), Y0, Y1
+	VFMADD231PS  Y4, Y1, Y6
+	VMULPS       32(R8), Y0, Y0
+	VFMADD231PS  Y5, Y0, Y7
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11

@@ -19,10 +19,15 @@ func decodeQ8AVX512(dst *float32, src *uint8, scale *float32, zero *float32, gro
 //go:noescape
 func quantizeBlocksAVX512(dst *uint8, scale *float32, src *float32, blocks int, block int)
 
-// unpackQ4AVX512 is an unpackQ4Func.
+// unpackQ4AVX512 is an unpackFunc.
 //
 //go:noescape
 func unpackQ4AVX512(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
+
+// unpackQ8AVX512 is an unpackFunc.
+//
+//go:noescape
+func unpackQ8AVX512(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 
 // gemmBlocksAVX512_1x16 is the gemmBlocksFunc of 1 rows and 1 vectors.
 //
@@ -84,9 +89,60 @@ func gemmBlocksAVX512_4x32(tiles int, blocks int, words int, a *float32, aRow in
 //go:noescape
 func gemmBlocksAVX512_4x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
+// gemmBlocksQ8AVX512_1x16 is the gemmBlocksFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_1x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_1x32 is the gemmBlocksFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_1x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_1x48 is the gemmBlocksFunc of 1 rows and 3 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_1x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_2x16 is the gemmBlocksFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_2x32 is the gemmBlocksFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_2x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_2x48 is the gemmBlocksFunc of 2 rows and 3 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_2x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_3x16 is the gemmBlocksFunc of 3 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_3x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_3x32 is the gemmBlocksFunc of 3 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_3x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// gemmBlocksQ8AVX512_3x48 is the gemmBlocksFunc of 3 rows and 3 vectors.
+//
+//go:noescape
+func gemmBlocksQ8AVX512_3x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
 var gemmBlocksAVX512 = blockTile{rows: 4, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksAVX512_1x16, 2: gemmBlocksAVX512_1x32, 3: gemmBlocksAVX512_1x48},
 	2: {1: gemmBlocksAVX512_2x16, 2: gemmBlocksAVX512_2x32, 3: gemmBlocksAVX512_2x48},
 	3: {1: gemmBlocksAVX512_3x16, 2: gemmBlocksAVX512_3x32, 3: gemmBlocksAVX512_3x48},
 	4: {1: gemmBlocksAVX512_4x16, 2: gemmBlocksAVX512_4x32, 3: gemmBlocksAVX512_4x48},
+}}
+
+var gemmBlocksQ8AVX512 = blockTile{rows: 3, kernels: [][]gemmBlocksFunc{
+	1: {1: gemmBlocksQ8AVX512_1x16, 2: gemmBlocksQ8AVX512_1x32, 3: gemmBlocksQ8AVX512_1x48},
+	2: {1: gemmBlocksQ8AVX512_2x16, 2: gemmBlocksQ8AVX512_2x32, 3: gemmBlocksQ8AVX512_2x48},
+	3: {1: gemmBlocksQ8AVX512_3x16, 2: gemmBlocksQ8AVX512_3x32, 3: gemmBlocksQ8AVX512_3x48},
 }}

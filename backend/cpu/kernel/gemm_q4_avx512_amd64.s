@@ -237,21 +237,33 @@ search:
 	VDIVSS       X2, X3, X3
 	VMOVSS       X3, (CX)
 	VBROADCASTSS X4, Z4
+	VPXORD       Z5, Z5, Z5
 	XORQ         DI, DI
 
 round:
-	VMULPS    (DX)(DI*4), Z4, Z5
-	VCVTPS2DQ Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPMOVDB   Z5, (AX)(DI*1)
-	ADDQ      $0x10, DI
-	CMPQ      DI, SI
-	JB        round
-	LEAQ      (DX)(SI*4), DX
-	ADDQ      SI, AX
-	ADDQ      $0x04, CX
-	DECQ      BX
-	JNZ       block
+	VMULPS     (DX)(DI*4), Z4, Z6
+	VCVTPS2DQ  Z6, Z6
+	VPADDD     Z6, Z5, Z5
+	VPADDD     Z1, Z6, Z6
+	VPMOVDB    Z6, (AX)(DI*1)
+	ADDQ       $0x10, DI
+	CMPQ       DI, SI
+	JB         round
+	VSHUFF32X4 $0x4e, Z5, Z5, Z4
+	VPADDD     Z5, Z4, Z5
+	VSHUFF32X4 $0xb1, Z5, Z5, Z4
+	VPADDD     Z5, Z4, Z5
+	VPERMILPS  $0x4e, Z5, Z4
+	VPADDD     Z5, Z4, Z5
+	VPERMILPS  $0xb1, Z5, Z4
+	VPADDD     Z5, Z4, Z5
+	VCVTDQ2PS  X5, X5
+	VMOVSS     X5, 4(CX)
+	LEAQ       (DX)(SI*4), DX
+	ADDQ       SI, AX
+	ADDQ       $0x08, CX
+	DECQ       BX
+	JNZ        block
 	VZEROUPPER
 	RET
 
@@ -318,9 +330,9 @@ TEXT ·unpackQ4AVX512(SB), NOSPLIT, $0-48
 	MOVQ    cols+40(FP), BX
 	MOVQ    cols+40(FP), SI
 	SHLQ    $0x02, SI
-	VMOVUPS lanes0f0f0f0f<>+0(SB), Z0
-	VMOVUPS lanes01010101<>+0(SB), Z1
-	VMOVUPS lanes00010001<>+0(SB), Z2
+	VMOVUPS lanes01010101<>+0(SB), Z0
+	VMOVUPS lanes00010001<>+0(SB), Z1
+	VMOVUPS lanes0f0f0f0f<>+0(SB), Z2
 
 columns:
 	MOVQ blocks+24(FP), R10
@@ -330,27 +342,27 @@ columns:
 
 block:
 	VCVTPS2DQ (R9)(SI*1), Z3
-	VPMULLD   Z1, Z3, Z3
+	VPMULLD   Z0, Z3, Z3
 	LEAQ      (R9)(SI*2), R9
 	VPXORD    Z4, Z4, Z4
 	MOVQ      groups+32(FP), R11
 
 group:
 	VMOVUPS    (R9), Z5
-	VANDPS     Z0, Z5, Z5
+	VANDPS     Z2, Z5, Z5
 	VPSUBB     Z3, Z5, Z5
 	VMOVUPS    Z5, (DI)
-	VPMADDUBSW Z5, Z1, Z5
-	VPMADDWD   Z2, Z5, Z5
+	VPMADDUBSW Z5, Z0, Z5
+	VPMADDWD   Z1, Z5, Z5
 	VPADDD     Z5, Z4, Z4
 	ADDQ       SI, DI
 	VMOVUPS    (R9), Z5
 	VPSRLD     $0x04, Z5, Z5
-	VANDPS     Z0, Z5, Z5
+	VANDPS     Z2, Z5, Z5
 	VPSUBB     Z3, Z5, Z5
 	VMOVUPS    Z5, (DI)
-	VPMADDUBSW Z5, Z1, Z5
-	VPMADDWD   Z2, Z5, Z5
+	VPMADDUBSW Z5, Z0, Z5
+	VPMADDWD   Z1, Z5, Z5
 	VPADDD     Z5, Z4, Z4
 	ADDQ       SI, DI
 	ADDQ       SI, R9
@@ -370,24 +382,6 @@ group:
 	JNZ        columns
 	VZEROUPPER
 	RET
-
-DATA lanes0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
-DATA lanes0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
-GLOBL lanes0f0f0f0f<>(SB), RODATA|NOPTR, $64
 
 DATA lanes01010101<>+0(SB)/4, $0x01010101
 DATA lanes01010101<>+4(SB)/4, $0x01010101
@@ -425,6 +419,92 @@ DATA lanes00010001<>+56(SB)/4, $0x00010001
 DATA lanes00010001<>+60(SB)/4, $0x00010001
 GLOBL lanes00010001<>(SB), RODATA|NOPTR, $64
 
+DATA lanes0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
+DATA lanes0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
+GLOBL lanes0f0f0f0f<>(SB), RODATA|NOPTR, $64
+
+// func unpackQ8AVX512(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
+TEXT ·unpackQ8AVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    sums+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    cols+40(FP), SI
+	SHLQ    $0x02, SI
+	VMOVUPS lanes01010101<>+0(SB), Z0
+	VMOVUPS lanes00010001<>+0(SB), Z1
+	VMOVUPS lanes80808080<>+0(SB), Z2
+
+columns:
+	MOVQ blocks+24(FP), R10
+	MOVQ AX, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+block:
+	LEAQ   (R9)(SI*2), R9
+	VPXORD Z3, Z3, Z3
+	MOVQ   groups+32(FP), R11
+
+group:
+	VMOVUPS    (R9), Z4
+	VXORPS     Z2, Z4, Z4
+	VMOVUPS    Z4, (DI)
+	VPMADDUBSW Z4, Z0, Z4
+	VPMADDWD   Z1, Z4, Z4
+	VPADDD     Z4, Z3, Z3
+	ADDQ       SI, DI
+	ADDQ       SI, R9
+	DECQ       R11
+	JNZ        group
+	VPSLLD     $0x07, Z3, Z3
+	VPXORD     Z5, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VMOVUPS    Z5, (R8)
+	ADDQ       SI, R8
+	DECQ       R10
+	JNZ        block
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x10, BX
+	JNZ        columns
+	VZEROUPPER
+	RET
+
+DATA lanes80808080<>+0(SB)/4, $0x80808080
+DATA lanes80808080<>+4(SB)/4, $0x80808080
+DATA lanes80808080<>+8(SB)/4, $0x80808080
+DATA lanes80808080<>+12(SB)/4, $0x80808080
+DATA lanes80808080<>+16(SB)/4, $0x80808080
+DATA lanes80808080<>+20(SB)/4, $0x80808080
+DATA lanes80808080<>+24(SB)/4, $0x80808080
+DATA lanes80808080<>+28(SB)/4, $0x80808080
+DATA lanes80808080<>+32(SB)/4, $0x80808080
+DATA lanes80808080<>+36(SB)/4, $0x80808080
+DATA lanes80808080<>+40(SB)/4, $0x80808080
+DATA lanes80808080<>+44(SB)/4, $0x80808080
+DATA lanes80808080<>+48(SB)/4, $0x80808080
+DATA lanes80808080<>+52(SB)/4, $0x80808080
+DATA lanes80808080<>+56(SB)/4, $0x80808080
+DATA lanes80808080<>+60(SB)/4, $0x80808080
+GLOBL lanes80808080<>(SB), RODATA|NOPTR, $64
+
 // func gemmBlocksAVX512_1x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·gemmBlocksAVX512_1x16(SB), NOSPLIT, $0-160
@@ -457,11 +537,19 @@ word:
 	ADDQ         DX, CX
 	DECQ         R9
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z3
+	VSUBPS       lanes43000000<>+0(SB), Z3, Z3
+	VBROADCASTSS 4(BX), Z5
+	VFNMADD231PS Z3, Z5, Z0
+
+factors:
 	VBROADCASTSS (BX), Z3
 	VMULPS       (SI), Z3, Z3
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z3, Z1
-	ADDQ         $0x04, BX
+	ADDQ         $0x08, BX
 	ADDQ         DX, DI
 	MOVQ         bScaleRow+80(FP), R9
 	SHLQ         $0x02, R9
@@ -536,6 +624,24 @@ store:
 	VZEROUPPER
 	RET
 
+DATA lanes43000000<>+0(SB)/4, $0x43000000
+DATA lanes43000000<>+4(SB)/4, $0x43000000
+DATA lanes43000000<>+8(SB)/4, $0x43000000
+DATA lanes43000000<>+12(SB)/4, $0x43000000
+DATA lanes43000000<>+16(SB)/4, $0x43000000
+DATA lanes43000000<>+20(SB)/4, $0x43000000
+DATA lanes43000000<>+24(SB)/4, $0x43000000
+DATA lanes43000000<>+28(SB)/4, $0x43000000
+DATA lanes43000000<>+32(SB)/4, $0x43000000
+DATA lanes43000000<>+36(SB)/4, $0x43000000
+DATA lanes43000000<>+40(SB)/4, $0x43000000
+DATA lanes43000000<>+44(SB)/4, $0x43000000
+DATA lanes43000000<>+48(SB)/4, $0x43000000
+DATA lanes43000000<>+52(SB)/4, $0x43000000
+DATA lanes43000000<>+56(SB)/4, $0x43000000
+DATA lanes43000000<>+60(SB)/4, $0x43000000
+GLOBL lanes43000000<>(SB), RODATA|NOPTR, $64
+
 // func gemmBlocksAVX512_1x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·gemmBlocksAVX512_1x32(SB), NOSPLIT, $0-160
@@ -573,14 +679,26 @@ word:
 	ADDQ         DX, CX
 	DECQ         R9
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z5
+	VSUBPS       lanes43000000<>+0(SB), Z5, Z5
+	VBROADCASTSS 4(BX), Z6
+	VFNMADD231PS Z5, Z6, Z0
+	VMOVUPS      64(SI)(DX*1), Z5
+	VSUBPS       lanes43000000<>+0(SB), Z5, Z5
+	VBROADCASTSS 4(BX), Z6
+	VFNMADD231PS Z5, Z6, Z1
+
+factors:
 	VBROADCASTSS (BX), Z5
 	VMULPS       (SI), Z5, Z6
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z6, Z2
 	VMULPS       64(SI), Z5, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z3
-	ADDQ         $0x04, BX
+	ADDQ         $0x08, BX
 	ADDQ         DX, DI
 	MOVQ         bScaleRow+80(FP), R9
 	SHLQ         $0x02, R9
@@ -706,17 +824,33 @@ word:
 	ADDQ         DX, CX
 	DECQ         R9
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z7
+	VSUBPS       lanes43000000<>+0(SB), Z7, Z7
+	VBROADCASTSS 4(BX), Z8
+	VFNMADD231PS Z7, Z8, Z0
+	VMOVUPS      64(SI)(DX*1), Z7
+	VSUBPS       lanes43000000<>+0(SB), Z7, Z7
+	VBROADCASTSS 4(BX), Z8
+	VFNMADD231PS Z7, Z8, Z1
+	VMOVUPS      128(SI)(DX*1), Z7
+	VSUBPS       lanes43000000<>+0(SB), Z7, Z7
+	VBROADCASTSS 4(BX), Z8
+	VFNMADD231PS Z7, Z8, Z2
+
+factors:
 	VBROADCASTSS (BX), Z7
 	VMULPS       (SI), Z7, Z8
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z8, Z3
 	VMULPS       64(SI), Z7, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z4
 	VMULPS       128(SI), Z7, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z5
-	ADDQ         $0x04, BX
+	ADDQ         $0x08, BX
 	ADDQ         DX, DI
 	MOVQ         bScaleRow+80(FP), R9
 	SHLQ         $0x02, R9
@@ -848,15 +982,25 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z2, Z2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z5
+	VSUBPS       lanes43000000<>+0(SB), Z5, Z5
+	VBROADCASTSS 4(SI), Z6
+	VFNMADD231PS Z5, Z6, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z6
+	VFNMADD231PS Z5, Z6, Z2
+
+factors:
 	VBROADCASTSS (SI), Z5
 	VMULPS       (R8), Z5, Z5
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z5, Z1
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z3
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -989,21 +1133,37 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z5, Z5
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z9
+	VSUBPS       lanes43000000<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(SI), Z10
+	VFNMADD231PS Z9, Z10, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z10
+	VFNMADD231PS Z9, Z10, Z4
+	VMOVUPS      64(R8)(BX*1), Z9
+	VSUBPS       lanes43000000<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(SI), Z10
+	VFNMADD231PS Z9, Z10, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z10
+	VFNMADD231PS Z9, Z10, Z5
+
+factors:
 	VBROADCASTSS (SI), Z9
 	VMULPS       (R8), Z9, Z10
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z10, Z2
 	VMULPS       64(R8), Z9, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z3
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z4, Z4
 	VFMADD231PS  Z4, Z1, Z6
 	VMULPS       64(R8), Z0, Z0
-	VCVTDQ2PS    Z5, Z5
 	VFMADD231PS  Z5, Z0, Z7
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -1164,27 +1324,49 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z8, Z8
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z13
+	VSUBPS       lanes43000000<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(SI), Z14
+	VFNMADD231PS Z13, Z14, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z14
+	VFNMADD231PS Z13, Z14, Z6
+	VMOVUPS      64(R8)(BX*1), Z13
+	VSUBPS       lanes43000000<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(SI), Z14
+	VFNMADD231PS Z13, Z14, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z14
+	VFNMADD231PS Z13, Z14, Z7
+	VMOVUPS      128(R8)(BX*1), Z13
+	VSUBPS       lanes43000000<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(SI), Z14
+	VFNMADD231PS Z13, Z14, Z2
+	VBROADCASTSS 4(SI)(DI*1), Z14
+	VFNMADD231PS Z13, Z14, Z8
+
+factors:
 	VBROADCASTSS (SI), Z13
 	VMULPS       (R8), Z13, Z14
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z14, Z3
 	VMULPS       64(R8), Z13, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z4
 	VMULPS       128(R8), Z13, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z6, Z1, Z9
 	VMULPS       64(R8), Z0, Z1
-	VCVTDQ2PS    Z7, Z7
 	VFMADD231PS  Z7, Z1, Z10
 	VMULPS       128(R8), Z0, Z0
-	VCVTDQ2PS    Z8, Z8
 	VFMADD231PS  Z8, Z0, Z11
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -1346,19 +1528,31 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z7
+	VSUBPS       lanes43000000<>+0(SB), Z7, Z7
+	VBROADCASTSS 4(SI), Z8
+	VFNMADD231PS Z7, Z8, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z8
+	VFNMADD231PS Z7, Z8, Z2
+	VBROADCASTSS 4(SI)(DI*2), Z8
+	VFNMADD231PS Z7, Z8, Z4
+
+factors:
 	VBROADCASTSS (SI), Z7
 	VMULPS       (R8), Z7, Z7
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z7, Z1
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VBROADCASTSS (SI)(DI*2), Z0
 	VMULPS       (R8), Z0, Z0
-	VCVTDQ2PS    Z4, Z4
 	VFMADD231PS  Z4, Z0, Z5
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -1510,28 +1704,48 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z9, Z9
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z13
+	VSUBPS       lanes43000000<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(SI), Z14
+	VFNMADD231PS Z13, Z14, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z14
+	VFNMADD231PS Z13, Z14, Z4
+	VBROADCASTSS 4(SI)(DI*2), Z14
+	VFNMADD231PS Z13, Z14, Z8
+	VMOVUPS      64(R8)(BX*1), Z13
+	VSUBPS       lanes43000000<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(SI), Z14
+	VFNMADD231PS Z13, Z14, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z14
+	VFNMADD231PS Z13, Z14, Z5
+	VBROADCASTSS 4(SI)(DI*2), Z14
+	VFNMADD231PS Z13, Z14, Z9
+
+factors:
 	VBROADCASTSS (SI), Z13
 	VMULPS       (R8), Z13, Z14
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z14, Z2
 	VMULPS       64(R8), Z13, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z3
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z4, Z4
 	VFMADD231PS  Z4, Z1, Z6
 	VMULPS       64(R8), Z0, Z0
-	VCVTDQ2PS    Z5, Z5
 	VFMADD231PS  Z5, Z0, Z7
 	VBROADCASTSS (SI)(DI*2), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z8, Z8
 	VFMADD231PS  Z8, Z1, Z10
 	VMULPS       64(R8), Z0, Z0
-	VCVTDQ2PS    Z9, Z9
 	VFMADD231PS  Z9, Z0, Z11
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -1724,37 +1938,65 @@ word:
 	ADDQ         BX, DX
 	DECQ         R11
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z19
+	VSUBPS       lanes43000000<>+0(SB), Z19, Z19
+	VBROADCASTSS 4(SI), Z20
+	VFNMADD231PS Z19, Z20, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z20
+	VFNMADD231PS Z19, Z20, Z6
+	VBROADCASTSS 4(SI)(DI*2), Z20
+	VFNMADD231PS Z19, Z20, Z12
+	VMOVUPS      64(R8)(BX*1), Z19
+	VSUBPS       lanes43000000<>+0(SB), Z19, Z19
+	VBROADCASTSS 4(SI), Z20
+	VFNMADD231PS Z19, Z20, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z20
+	VFNMADD231PS Z19, Z20, Z7
+	VBROADCASTSS 4(SI)(DI*2), Z20
+	VFNMADD231PS Z19, Z20, Z13
+	VMOVUPS      128(R8)(BX*1), Z19
+	VSUBPS       lanes43000000<>+0(SB), Z19, Z19
+	VBROADCASTSS 4(SI), Z20
+	VFNMADD231PS Z19, Z20, Z2
+	VBROADCASTSS 4(SI)(DI*1), Z20
+	VFNMADD231PS Z19, Z20, Z8
+	VBROADCASTSS 4(SI)(DI*2), Z20
+	VFNMADD231PS Z19, Z20, Z14
+
+factors:
 	VBROADCASTSS (SI), Z19
 	VMULPS       (R8), Z19, Z20
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z20, Z3
 	VMULPS       64(R8), Z19, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z4
 	VMULPS       128(R8), Z19, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VBROADCASTSS (SI)(DI*1), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z6, Z1, Z9
 	VMULPS       64(R8), Z0, Z1
-	VCVTDQ2PS    Z7, Z7
 	VFMADD231PS  Z7, Z1, Z10
 	VMULPS       128(R8), Z0, Z0
-	VCVTDQ2PS    Z8, Z8
 	VFMADD231PS  Z8, Z0, Z11
 	VBROADCASTSS (SI)(DI*2), Z0
 	VMULPS       (R8), Z0, Z1
-	VCVTDQ2PS    Z12, Z12
 	VFMADD231PS  Z12, Z1, Z15
 	VMULPS       64(R8), Z0, Z1
-	VCVTDQ2PS    Z13, Z13
 	VFMADD231PS  Z13, Z1, Z16
 	VMULPS       128(R8), Z0, Z0
-	VCVTDQ2PS    Z14, Z14
 	VFMADD231PS  Z14, Z0, Z17
-	ADDQ         $0x04, SI
+	ADDQ         $0x08, SI
 	ADDQ         BX, R9
 	MOVQ         bScaleRow+80(FP), R11
 	SHLQ         $0x02, R11
@@ -1948,23 +2190,37 @@ word:
 	ADDQ         SI, BX
 	DECQ         R13
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z6, Z6
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R10)(SI*1), Z9
+	VSUBPS       lanes43000000<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(DI), Z10
+	VFNMADD231PS Z9, Z10, Z0
+	VBROADCASTSS 4(DI)(R8*1), Z10
+	VFNMADD231PS Z9, Z10, Z2
+	VBROADCASTSS 4(DI)(R8*2), Z10
+	VFNMADD231PS Z9, Z10, Z4
+	VBROADCASTSS 4(DI)(R9*1), Z10
+	VFNMADD231PS Z9, Z10, Z6
+
+factors:
 	VBROADCASTSS (DI), Z9
 	VMULPS       (R10), Z9, Z9
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z9, Z1
 	VBROADCASTSS (DI)(R8*1), Z0
 	VMULPS       (R10), Z0, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VBROADCASTSS (DI)(R8*2), Z0
 	VMULPS       (R10), Z0, Z0
-	VCVTDQ2PS    Z4, Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VBROADCASTSS (DI)(R9*1), Z0
 	VMULPS       (R10), Z0, Z0
-	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z6, Z0, Z7
-	ADDQ         $0x04, DI
+	ADDQ         $0x08, DI
 	ADDQ         SI, R11
 	MOVQ         bScaleRow+80(FP), R13
 	SHLQ         $0x02, R13
@@ -2139,35 +2395,59 @@ word:
 	ADDQ         SI, BX
 	DECQ         R13
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z9, Z9
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z13, Z13
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R10)(SI*1), Z17
+	VSUBPS       lanes43000000<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(DI), Z18
+	VFNMADD231PS Z17, Z18, Z0
+	VBROADCASTSS 4(DI)(R8*1), Z18
+	VFNMADD231PS Z17, Z18, Z4
+	VBROADCASTSS 4(DI)(R8*2), Z18
+	VFNMADD231PS Z17, Z18, Z8
+	VBROADCASTSS 4(DI)(R9*1), Z18
+	VFNMADD231PS Z17, Z18, Z12
+	VMOVUPS      64(R10)(SI*1), Z17
+	VSUBPS       lanes43000000<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(DI), Z18
+	VFNMADD231PS Z17, Z18, Z1
+	VBROADCASTSS 4(DI)(R8*1), Z18
+	VFNMADD231PS Z17, Z18, Z5
+	VBROADCASTSS 4(DI)(R8*2), Z18
+	VFNMADD231PS Z17, Z18, Z9
+	VBROADCASTSS 4(DI)(R9*1), Z18
+	VFNMADD231PS Z17, Z18, Z13
+
+factors:
 	VBROADCASTSS (DI), Z17
 	VMULPS       (R10), Z17, Z18
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z18, Z2
 	VMULPS       64(R10), Z17, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z3
 	VBROADCASTSS (DI)(R8*1), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z4, Z4
 	VFMADD231PS  Z4, Z1, Z6
 	VMULPS       64(R10), Z0, Z0
-	VCVTDQ2PS    Z5, Z5
 	VFMADD231PS  Z5, Z0, Z7
 	VBROADCASTSS (DI)(R8*2), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z8, Z8
 	VFMADD231PS  Z8, Z1, Z10
 	VMULPS       64(R10), Z0, Z0
-	VCVTDQ2PS    Z9, Z9
 	VFMADD231PS  Z9, Z0, Z11
 	VBROADCASTSS (DI)(R9*1), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z12, Z12
 	VFMADD231PS  Z12, Z1, Z14
 	VMULPS       64(R10), Z0, Z0
-	VCVTDQ2PS    Z13, Z13
 	VFMADD231PS  Z13, Z0, Z15
-	ADDQ         $0x04, DI
+	ADDQ         $0x08, DI
 	ADDQ         SI, R11
 	MOVQ         bScaleRow+80(FP), R13
 	SHLQ         $0x02, R13
@@ -2396,47 +2676,81 @@ word:
 	ADDQ         SI, BX
 	DECQ         R13
 	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R10)(SI*1), Z25
+	VSUBPS       lanes43000000<>+0(SB), Z25, Z25
+	VBROADCASTSS 4(DI), Z26
+	VFNMADD231PS Z25, Z26, Z0
+	VBROADCASTSS 4(DI)(R8*1), Z26
+	VFNMADD231PS Z25, Z26, Z6
+	VBROADCASTSS 4(DI)(R8*2), Z26
+	VFNMADD231PS Z25, Z26, Z12
+	VBROADCASTSS 4(DI)(R9*1), Z26
+	VFNMADD231PS Z25, Z26, Z18
+	VMOVUPS      64(R10)(SI*1), Z25
+	VSUBPS       lanes43000000<>+0(SB), Z25, Z25
+	VBROADCASTSS 4(DI), Z26
+	VFNMADD231PS Z25, Z26, Z1
+	VBROADCASTSS 4(DI)(R8*1), Z26
+	VFNMADD231PS Z25, Z26, Z7
+	VBROADCASTSS 4(DI)(R8*2), Z26
+	VFNMADD231PS Z25, Z26, Z13
+	VBROADCASTSS 4(DI)(R9*1), Z26
+	VFNMADD231PS Z25, Z26, Z19
+	VMOVUPS      128(R10)(SI*1), Z25
+	VSUBPS       lanes43000000<>+0(SB), Z25, Z25
+	VBROADCASTSS 4(DI), Z26
+	VFNMADD231PS Z25, Z26, Z2
+	VBROADCASTSS 4(DI)(R8*1), Z26
+	VFNMADD231PS Z25, Z26, Z8
+	VBROADCASTSS 4(DI)(R8*2), Z26
+	VFNMADD231PS Z25, Z26, Z14
+	VBROADCASTSS 4(DI)(R9*1), Z26
+	VFNMADD231PS Z25, Z26, Z20
+
+factors:
 	VBROADCASTSS (DI), Z25
 	VMULPS       (R10), Z25, Z26
-	VCVTDQ2PS    Z0, Z0
 	VFMADD231PS  Z0, Z26, Z3
 	VMULPS       64(R10), Z25, Z0
-	VCVTDQ2PS    Z1, Z1
 	VFMADD231PS  Z1, Z0, Z4
 	VMULPS       128(R10), Z25, Z0
-	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VBROADCASTSS (DI)(R8*1), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z6, Z1, Z9
 	VMULPS       64(R10), Z0, Z1
-	VCVTDQ2PS    Z7, Z7
 	VFMADD231PS  Z7, Z1, Z10
 	VMULPS       128(R10), Z0, Z0
-	VCVTDQ2PS    Z8, Z8
 	VFMADD231PS  Z8, Z0, Z11
 	VBROADCASTSS (DI)(R8*2), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z12, Z12
 	VFMADD231PS  Z12, Z1, Z15
 	VMULPS       64(R10), Z0, Z1
-	VCVTDQ2PS    Z13, Z13
 	VFMADD231PS  Z13, Z1, Z16
 	VMULPS       128(R10), Z0, Z0
-	VCVTDQ2PS    Z14, Z14
 	VFMADD231PS  Z14, Z0, Z17
 	VBROADCASTSS (DI)(R9*1), Z0
 	VMULPS       (R10), Z0, Z1
-	VCVTDQ2PS    Z18, Z18
 	VFMADD231PS  Z18, Z1, Z21
 	VMULPS       64(R10), Z0, Z1
-	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z19, Z1, Z22
 	VMULPS       128(R10), Z0, Z0
-	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z20, Z0, Z23
-	ADDQ         $0x04, DI
+	ADDQ         $0x08, DI
 	ADDQ         SI, R11
 	MOVQ         bScaleRow+80(FP), R13
 	SHLQ         $0x02, R13
@@ -2594,6 +2908,1761 @@ store:
 	MOVQ    resRow+144(FP), AX
 	SHLQ    $0x02, AX
 	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_1x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_1x16(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), CX
+	MOVQ   bRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+40(FP), BX
+	MOVQ   aScaleRow+48(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   bScale+72(FP), SI
+	MOVQ   bSum+88(FP), DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	VMOVUPS (DI), Z0
+	MOVQ    words+16(FP), R9
+
+word:
+	VMOVUPS      (CX), Z2
+	VPSRAW       $0x08, Z2, Z3
+	VPSLLW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VBROADCASTSS (AX), Z4
+	VPSRLW       $0x08, Z4, Z5
+	VANDPS       lanes00ff00ff<>+0(SB), Z4, Z4
+	VPMADDWD     Z2, Z4, Z2
+	VPADDD       Z2, Z0, Z0
+	VPMADDWD     Z3, Z5, Z2
+	VPADDD       Z2, Z0, Z0
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         R9
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z2
+	VSUBPS       lanes43000000<>+0(SB), Z2, Z2
+	VBROADCASTSS 4(BX), Z3
+	VFNMADD231PS Z2, Z3, Z0
+
+factors:
+	VBROADCASTSS (BX), Z2
+	VMULPS       (SI), Z2, Z2
+	VFMADD231PS  Z0, Z2, Z1
+	ADDQ         $0x08, BX
+	ADDQ         DX, DI
+	MOVQ         bScaleRow+80(FP), R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, SI
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+152(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z0
+	VADDPS       Z0, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z1, Z1
+
+bias:
+	MOVQ      bias+128(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z1, Z6, Z1
+
+residual:
+	MOVQ      res+136(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+136(FP), CX
+	MOVQ      resRow+144(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+
+store:
+	VMOVUPS Z1, K1, (AX)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+DATA lanes00ff00ff<>+0(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+4(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+8(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+12(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+16(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+20(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+24(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+28(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+32(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+36(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+40(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+44(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+48(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+52(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+56(SB)/4, $0x00ff00ff
+DATA lanes00ff00ff<>+60(SB)/4, $0x00ff00ff
+GLOBL lanes00ff00ff<>(SB), RODATA|NOPTR, $64
+
+// func gemmBlocksQ8AVX512_1x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_1x32(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), CX
+	MOVQ   bRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+40(FP), BX
+	MOVQ   aScaleRow+48(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   bScale+72(FP), SI
+	MOVQ   bSum+88(FP), DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	MOVQ    words+16(FP), R9
+
+word:
+	VMOVUPS      (CX), Z4
+	VPSRAW       $0x08, Z4, Z5
+	VPSLLW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VMOVUPS      64(CX), Z6
+	VPSRAW       $0x08, Z6, Z7
+	VPSLLW       $0x08, Z6, Z6
+	VPSRAW       $0x08, Z6, Z6
+	VBROADCASTSS (AX), Z8
+	VPSRLW       $0x08, Z8, Z9
+	VANDPS       lanes00ff00ff<>+0(SB), Z8, Z8
+	VPMADDWD     Z4, Z8, Z4
+	VPADDD       Z4, Z0, Z0
+	VPMADDWD     Z5, Z9, Z4
+	VPADDD       Z4, Z0, Z0
+	VPMADDWD     Z6, Z8, Z4
+	VPADDD       Z4, Z1, Z1
+	VPMADDWD     Z7, Z9, Z4
+	VPADDD       Z4, Z1, Z1
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         R9
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z4
+	VSUBPS       lanes43000000<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(BX), Z5
+	VFNMADD231PS Z4, Z5, Z0
+	VMOVUPS      64(SI)(DX*1), Z4
+	VSUBPS       lanes43000000<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(BX), Z5
+	VFNMADD231PS Z4, Z5, Z1
+
+factors:
+	VBROADCASTSS (BX), Z4
+	VMULPS       (SI), Z4, Z5
+	VFMADD231PS  Z0, Z5, Z2
+	VMULPS       64(SI), Z4, Z0
+	VFMADD231PS  Z1, Z0, Z3
+	ADDQ         $0x08, BX
+	ADDQ         DX, DI
+	MOVQ         bScaleRow+80(FP), R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, SI
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+152(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K1, Z0
+	VADDPS       Z0, Z3, Z3
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
+
+bias:
+	MOVQ      bias+128(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z2, Z2
+	VMOVUPS.Z 64(DX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z2, Z10, Z2
+	VMAXPS Z3, Z10, Z3
+
+residual:
+	MOVQ      res+136(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+136(FP), CX
+	MOVQ      resRow+144(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z0
+	VADDPS    Z0, Z2, Z2
+	VMOVUPS.Z 64(CX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+
+store:
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_1x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_1x48(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), CX
+	MOVQ   bRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+40(FP), BX
+	MOVQ   aScaleRow+48(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   bScale+72(FP), SI
+	MOVQ   bSum+88(FP), DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	MOVQ    words+16(FP), R9
+
+word:
+	VMOVUPS      (CX), Z6
+	VPSRAW       $0x08, Z6, Z7
+	VPSLLW       $0x08, Z6, Z6
+	VPSRAW       $0x08, Z6, Z6
+	VMOVUPS      64(CX), Z8
+	VPSRAW       $0x08, Z8, Z9
+	VPSLLW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VMOVUPS      128(CX), Z10
+	VPSRAW       $0x08, Z10, Z11
+	VPSLLW       $0x08, Z10, Z10
+	VPSRAW       $0x08, Z10, Z10
+	VBROADCASTSS (AX), Z12
+	VPSRLW       $0x08, Z12, Z13
+	VANDPS       lanes00ff00ff<>+0(SB), Z12, Z12
+	VPMADDWD     Z6, Z12, Z6
+	VPADDD       Z6, Z0, Z0
+	VPMADDWD     Z7, Z13, Z6
+	VPADDD       Z6, Z0, Z0
+	VPMADDWD     Z8, Z12, Z6
+	VPADDD       Z6, Z1, Z1
+	VPMADDWD     Z9, Z13, Z6
+	VPADDD       Z6, Z1, Z1
+	VPMADDWD     Z10, Z12, Z6
+	VPADDD       Z6, Z2, Z2
+	VPMADDWD     Z11, Z13, Z6
+	VPADDD       Z6, Z2, Z2
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         R9
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (SI)(DX*1), Z6
+	VSUBPS       lanes43000000<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(BX), Z7
+	VFNMADD231PS Z6, Z7, Z0
+	VMOVUPS      64(SI)(DX*1), Z6
+	VSUBPS       lanes43000000<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(BX), Z7
+	VFNMADD231PS Z6, Z7, Z1
+	VMOVUPS      128(SI)(DX*1), Z6
+	VSUBPS       lanes43000000<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(BX), Z7
+	VFNMADD231PS Z6, Z7, Z2
+
+factors:
+	VBROADCASTSS (BX), Z6
+	VMULPS       (SI), Z6, Z7
+	VFMADD231PS  Z0, Z7, Z3
+	VMULPS       64(SI), Z6, Z0
+	VFMADD231PS  Z1, Z0, Z4
+	VMULPS       128(SI), Z6, Z0
+	VFMADD231PS  Z2, Z0, Z5
+	ADDQ         $0x08, BX
+	ADDQ         DX, DI
+	MOVQ         bScaleRow+80(FP), R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, SI
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+152(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS      64(AX), Z0
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z0
+	VADDPS       Z0, Z5, Z5
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z4, Z4
+	VMULPS       Z0, Z5, Z5
+
+bias:
+	MOVQ      bias+128(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   64(DX), Z0
+	VADDPS    Z0, Z4, Z4
+	VMOVUPS.Z 128(DX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z14, Z14, Z14
+	VMAXPS Z3, Z14, Z3
+	VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5
+
+residual:
+	MOVQ      res+136(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+136(FP), CX
+	MOVQ      resRow+144(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   64(CX), Z0
+	VADDPS    Z0, Z4, Z4
+	VMOVUPS.Z 128(CX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+
+store:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_2x16(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z3, Z3, Z3
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z2
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z4
+	VPSRAW       $0x08, Z4, Z5
+	VPSLLW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VBROADCASTSS (AX), Z6
+	VPSRLW       $0x08, Z6, Z7
+	VANDPS       lanes00ff00ff<>+0(SB), Z6, Z6
+	VPMADDWD     Z4, Z6, Z6
+	VPADDD       Z6, Z0, Z0
+	VPMADDWD     Z5, Z7, Z6
+	VPADDD       Z6, Z0, Z0
+	VBROADCASTSS (AX)(CX*1), Z6
+	VPSRLW       $0x08, Z6, Z7
+	VANDPS       lanes00ff00ff<>+0(SB), Z6, Z6
+	VPMADDWD     Z4, Z6, Z4
+	VPADDD       Z4, Z2, Z2
+	VPMADDWD     Z5, Z7, Z4
+	VPADDD       Z4, Z2, Z2
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z2, Z2
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z4
+	VSUBPS       lanes43000000<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(SI), Z5
+	VFNMADD231PS Z4, Z5, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z5
+	VFNMADD231PS Z4, Z5, Z2
+
+factors:
+	VBROADCASTSS (SI), Z4
+	VMULPS       (R8), Z4, Z4
+	VFMADD231PS  Z0, Z4, Z1
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z0
+	VFMADD231PS  Z2, Z0, Z3
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z0
+	VADDPS       Z0, Z1, Z1
+	VMOVUPS.Z    (AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z3, Z3
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z1, Z1
+	VMULPS       Z0, Z3, Z3
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z3, Z3
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z8, Z8, Z8
+	VMAXPS Z1, Z8, Z1
+	VMAXPS Z3, Z8, Z3
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS.Z (DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z3, Z3
+
+store:
+	VMOVUPS Z1, K1, (AX)
+	VMOVUPS Z3, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_2x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_2x32(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z4
+	VMOVUPS 64(R9), Z1
+	VMOVAPS Z1, Z5
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z8
+	VPSRAW       $0x08, Z8, Z9
+	VPSLLW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VMOVUPS      64(DX), Z10
+	VPSRAW       $0x08, Z10, Z11
+	VPSLLW       $0x08, Z10, Z10
+	VPSRAW       $0x08, Z10, Z10
+	VBROADCASTSS (AX), Z12
+	VPSRLW       $0x08, Z12, Z13
+	VANDPS       lanes00ff00ff<>+0(SB), Z12, Z12
+	VPMADDWD     Z8, Z12, Z14
+	VPADDD       Z14, Z0, Z0
+	VPMADDWD     Z9, Z13, Z14
+	VPADDD       Z14, Z0, Z0
+	VPMADDWD     Z10, Z12, Z12
+	VPADDD       Z12, Z1, Z1
+	VPMADDWD     Z11, Z13, Z12
+	VPADDD       Z12, Z1, Z1
+	VBROADCASTSS (AX)(CX*1), Z12
+	VPSRLW       $0x08, Z12, Z13
+	VANDPS       lanes00ff00ff<>+0(SB), Z12, Z12
+	VPMADDWD     Z8, Z12, Z8
+	VPADDD       Z8, Z4, Z4
+	VPMADDWD     Z9, Z13, Z8
+	VPADDD       Z8, Z4, Z4
+	VPMADDWD     Z10, Z12, Z8
+	VPADDD       Z8, Z5, Z5
+	VPMADDWD     Z11, Z13, Z8
+	VPADDD       Z8, Z5, Z5
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z5, Z5
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z8
+	VSUBPS       lanes43000000<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(SI), Z9
+	VFNMADD231PS Z8, Z9, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z9
+	VFNMADD231PS Z8, Z9, Z4
+	VMOVUPS      64(R8)(BX*1), Z8
+	VSUBPS       lanes43000000<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(SI), Z9
+	VFNMADD231PS Z8, Z9, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z9
+	VFNMADD231PS Z8, Z9, Z5
+
+factors:
+	VBROADCASTSS (SI), Z8
+	VMULPS       (R8), Z8, Z9
+	VFMADD231PS  Z0, Z9, Z2
+	VMULPS       64(R8), Z8, Z0
+	VFMADD231PS  Z1, Z0, Z3
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z4, Z1, Z6
+	VMULPS       64(R8), Z0, Z0
+	VFMADD231PS  Z5, Z0, Z7
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K1, Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS      (AX)(CX*1), Z0
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z7, Z7
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z6, Z6
+	VMULPS       Z0, Z7, Z7
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z0
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z6, Z6
+	VMOVUPS.Z 64(BX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z7, Z7
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z15, Z15, Z15
+	VMAXPS Z2, Z15, Z2
+	VMAXPS Z3, Z15, Z3
+	VMAXPS Z6, Z15, Z6
+	VMAXPS Z7, Z15, Z7
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z2, Z2
+	VMOVUPS.Z 64(DX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   (DX)(BX*1), Z0
+	VADDPS    Z0, Z6, Z6
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z7, Z7
+
+store:
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_2x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_2x48(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z6
+	VMOVUPS 64(R9), Z1
+	VMOVAPS Z1, Z7
+	VMOVUPS 128(R9), Z2
+	VMOVAPS Z2, Z8
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z12
+	VPSRAW       $0x08, Z12, Z13
+	VPSLLW       $0x08, Z12, Z12
+	VPSRAW       $0x08, Z12, Z12
+	VMOVUPS      64(DX), Z14
+	VPSRAW       $0x08, Z14, Z15
+	VPSLLW       $0x08, Z14, Z14
+	VPSRAW       $0x08, Z14, Z14
+	VMOVUPS      128(DX), Z16
+	VPSRAW       $0x08, Z16, Z17
+	VPSLLW       $0x08, Z16, Z16
+	VPSRAW       $0x08, Z16, Z16
+	VBROADCASTSS (AX), Z18
+	VPSRLW       $0x08, Z18, Z19
+	VANDPS       lanes00ff00ff<>+0(SB), Z18, Z18
+	VPMADDWD     Z12, Z18, Z20
+	VPADDD       Z20, Z0, Z0
+	VPMADDWD     Z13, Z19, Z20
+	VPADDD       Z20, Z0, Z0
+	VPMADDWD     Z14, Z18, Z20
+	VPADDD       Z20, Z1, Z1
+	VPMADDWD     Z15, Z19, Z20
+	VPADDD       Z20, Z1, Z1
+	VPMADDWD     Z16, Z18, Z18
+	VPADDD       Z18, Z2, Z2
+	VPMADDWD     Z17, Z19, Z18
+	VPADDD       Z18, Z2, Z2
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPSRLW       $0x08, Z18, Z19
+	VANDPS       lanes00ff00ff<>+0(SB), Z18, Z18
+	VPMADDWD     Z12, Z18, Z12
+	VPADDD       Z12, Z6, Z6
+	VPMADDWD     Z13, Z19, Z12
+	VPADDD       Z12, Z6, Z6
+	VPMADDWD     Z14, Z18, Z12
+	VPADDD       Z12, Z7, Z7
+	VPMADDWD     Z15, Z19, Z12
+	VPADDD       Z12, Z7, Z7
+	VPMADDWD     Z16, Z18, Z12
+	VPADDD       Z12, Z8, Z8
+	VPMADDWD     Z17, Z19, Z12
+	VPADDD       Z12, Z8, Z8
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z8, Z8
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z12
+	VSUBPS       lanes43000000<>+0(SB), Z12, Z12
+	VBROADCASTSS 4(SI), Z13
+	VFNMADD231PS Z12, Z13, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z13
+	VFNMADD231PS Z12, Z13, Z6
+	VMOVUPS      64(R8)(BX*1), Z12
+	VSUBPS       lanes43000000<>+0(SB), Z12, Z12
+	VBROADCASTSS 4(SI), Z13
+	VFNMADD231PS Z12, Z13, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z13
+	VFNMADD231PS Z12, Z13, Z7
+	VMOVUPS      128(R8)(BX*1), Z12
+	VSUBPS       lanes43000000<>+0(SB), Z12, Z12
+	VBROADCASTSS 4(SI), Z13
+	VFNMADD231PS Z12, Z13, Z2
+	VBROADCASTSS 4(SI)(DI*1), Z13
+	VFNMADD231PS Z12, Z13, Z8
+
+factors:
+	VBROADCASTSS (SI), Z12
+	VMULPS       (R8), Z12, Z13
+	VFMADD231PS  Z0, Z13, Z3
+	VMULPS       64(R8), Z12, Z0
+	VFMADD231PS  Z1, Z0, Z4
+	VMULPS       128(R8), Z12, Z0
+	VFMADD231PS  Z2, Z0, Z5
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z6, Z1, Z9
+	VMULPS       64(R8), Z0, Z1
+	VFMADD231PS  Z7, Z1, Z10
+	VMULPS       128(R8), Z0, Z0
+	VFMADD231PS  Z8, Z0, Z11
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS      64(AX), Z0
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z0
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS      (AX)(CX*1), Z0
+	VADDPS       Z0, Z9, Z9
+	VMOVUPS      64(AX)(CX*1), Z0
+	VADDPS       Z0, Z10, Z10
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z11, Z11
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VMULPS       Z0, Z9, Z9
+	VMULPS       Z0, Z10, Z10
+	VMULPS       Z0, Z11, Z11
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z0
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z9, Z9
+	VMOVUPS   64(BX), Z0
+	VADDPS    Z0, Z4, Z4
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS.Z 128(BX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+	VADDPS    Z0, Z11, Z11
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z21, Z21, Z21
+	VMAXPS Z3, Z21, Z3
+	VMAXPS Z4, Z21, Z4
+	VMAXPS Z5, Z21, Z5
+	VMAXPS Z9, Z21, Z9
+	VMAXPS Z10, Z21, Z10
+	VMAXPS Z11, Z21, Z11
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   64(DX), Z0
+	VADDPS    Z0, Z4, Z4
+	VMOVUPS.Z 128(DX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+	VMOVUPS   (DX)(BX*1), Z0
+	VADDPS    Z0, Z9, Z9
+	VMOVUPS   64(DX)(BX*1), Z0
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z11, Z11
+
+store:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	VMOVUPS Z9, (AX)(CX*1)
+	VMOVUPS Z10, 64(AX)(CX*1)
+	VMOVUPS Z11, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_3x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_3x16(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z3, Z3, Z3
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z4
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z6
+	VPSRAW       $0x08, Z6, Z7
+	VPSLLW       $0x08, Z6, Z6
+	VPSRAW       $0x08, Z6, Z6
+	VBROADCASTSS (AX), Z8
+	VPSRLW       $0x08, Z8, Z9
+	VANDPS       lanes00ff00ff<>+0(SB), Z8, Z8
+	VPMADDWD     Z6, Z8, Z8
+	VPADDD       Z8, Z0, Z0
+	VPMADDWD     Z7, Z9, Z8
+	VPADDD       Z8, Z0, Z0
+	VBROADCASTSS (AX)(CX*1), Z8
+	VPSRLW       $0x08, Z8, Z9
+	VANDPS       lanes00ff00ff<>+0(SB), Z8, Z8
+	VPMADDWD     Z6, Z8, Z8
+	VPADDD       Z8, Z2, Z2
+	VPMADDWD     Z7, Z9, Z8
+	VPADDD       Z8, Z2, Z2
+	VBROADCASTSS (AX)(CX*2), Z8
+	VPSRLW       $0x08, Z8, Z9
+	VANDPS       lanes00ff00ff<>+0(SB), Z8, Z8
+	VPMADDWD     Z6, Z8, Z6
+	VPADDD       Z6, Z4, Z4
+	VPMADDWD     Z7, Z9, Z6
+	VPADDD       Z6, Z4, Z4
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z4, Z4
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z6
+	VSUBPS       lanes43000000<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(SI), Z7
+	VFNMADD231PS Z6, Z7, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z7
+	VFNMADD231PS Z6, Z7, Z2
+	VBROADCASTSS 4(SI)(DI*2), Z7
+	VFNMADD231PS Z6, Z7, Z4
+
+factors:
+	VBROADCASTSS (SI), Z6
+	VMULPS       (R8), Z6, Z6
+	VFMADD231PS  Z0, Z6, Z1
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z0
+	VFMADD231PS  Z2, Z0, Z3
+	VBROADCASTSS (SI)(DI*2), Z0
+	VMULPS       (R8), Z0, Z0
+	VFMADD231PS  Z4, Z0, Z5
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z0
+	VADDPS       Z0, Z1, Z1
+	VMOVUPS.Z    (AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS.Z    (AX)(CX*2), K1, Z0
+	VADDPS       Z0, Z5, Z5
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z1, Z1
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z5, Z5
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z5, Z5
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z1, Z10, Z1
+	VMAXPS Z3, Z10, Z3
+	VMAXPS Z5, Z10, Z5
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z0
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS.Z (DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS.Z (DX)(BX*2), K1, Z0
+	VADDPS    Z0, Z5, Z5
+
+store:
+	VMOVUPS Z1, K1, (AX)
+	VMOVUPS Z3, K1, (AX)(CX*1)
+	VMOVUPS Z5, K1, (AX)(CX*2)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_3x32(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_3x32(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z8
+	VMOVUPS 64(R9), Z1
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z9
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z12
+	VPSRAW       $0x08, Z12, Z13
+	VPSLLW       $0x08, Z12, Z12
+	VPSRAW       $0x08, Z12, Z12
+	VMOVUPS      64(DX), Z14
+	VPSRAW       $0x08, Z14, Z15
+	VPSLLW       $0x08, Z14, Z14
+	VPSRAW       $0x08, Z14, Z14
+	VBROADCASTSS (AX), Z16
+	VPSRLW       $0x08, Z16, Z17
+	VANDPS       lanes00ff00ff<>+0(SB), Z16, Z16
+	VPMADDWD     Z12, Z16, Z18
+	VPADDD       Z18, Z0, Z0
+	VPMADDWD     Z13, Z17, Z18
+	VPADDD       Z18, Z0, Z0
+	VPMADDWD     Z14, Z16, Z16
+	VPADDD       Z16, Z1, Z1
+	VPMADDWD     Z15, Z17, Z16
+	VPADDD       Z16, Z1, Z1
+	VBROADCASTSS (AX)(CX*1), Z16
+	VPSRLW       $0x08, Z16, Z17
+	VANDPS       lanes00ff00ff<>+0(SB), Z16, Z16
+	VPMADDWD     Z12, Z16, Z18
+	VPADDD       Z18, Z4, Z4
+	VPMADDWD     Z13, Z17, Z18
+	VPADDD       Z18, Z4, Z4
+	VPMADDWD     Z14, Z16, Z16
+	VPADDD       Z16, Z5, Z5
+	VPMADDWD     Z15, Z17, Z16
+	VPADDD       Z16, Z5, Z5
+	VBROADCASTSS (AX)(CX*2), Z16
+	VPSRLW       $0x08, Z16, Z17
+	VANDPS       lanes00ff00ff<>+0(SB), Z16, Z16
+	VPMADDWD     Z12, Z16, Z12
+	VPADDD       Z12, Z8, Z8
+	VPMADDWD     Z13, Z17, Z12
+	VPADDD       Z12, Z8, Z8
+	VPMADDWD     Z14, Z16, Z12
+	VPADDD       Z12, Z9, Z9
+	VPMADDWD     Z15, Z17, Z12
+	VPADDD       Z12, Z9, Z9
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z9, Z9
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z12
+	VSUBPS       lanes43000000<>+0(SB), Z12, Z12
+	VBROADCASTSS 4(SI), Z13
+	VFNMADD231PS Z12, Z13, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z13
+	VFNMADD231PS Z12, Z13, Z4
+	VBROADCASTSS 4(SI)(DI*2), Z13
+	VFNMADD231PS Z12, Z13, Z8
+	VMOVUPS      64(R8)(BX*1), Z12
+	VSUBPS       lanes43000000<>+0(SB), Z12, Z12
+	VBROADCASTSS 4(SI), Z13
+	VFNMADD231PS Z12, Z13, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z13
+	VFNMADD231PS Z12, Z13, Z5
+	VBROADCASTSS 4(SI)(DI*2), Z13
+	VFNMADD231PS Z12, Z13, Z9
+
+factors:
+	VBROADCASTSS (SI), Z12
+	VMULPS       (R8), Z12, Z13
+	VFMADD231PS  Z0, Z13, Z2
+	VMULPS       64(R8), Z12, Z0
+	VFMADD231PS  Z1, Z0, Z3
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z4, Z1, Z6
+	VMULPS       64(R8), Z0, Z0
+	VFMADD231PS  Z5, Z0, Z7
+	VBROADCASTSS (SI)(DI*2), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z8, Z1, Z10
+	VMULPS       64(R8), Z0, Z0
+	VFMADD231PS  Z9, Z0, Z11
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z2, Z2
+	VMOVUPS.Z    64(AX), K1, Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS      (AX)(CX*1), Z0
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS      (AX)(CX*2), Z0
+	VADDPS       Z0, Z10, Z10
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z0
+	VADDPS       Z0, Z11, Z11
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z6, Z6
+	VMULPS       Z0, Z7, Z7
+	VMULPS       Z0, Z10, Z10
+	VMULPS       Z0, Z11, Z11
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z0
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z6, Z6
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS.Z 64(BX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z7, Z7
+	VADDPS    Z0, Z11, Z11
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z19, Z19, Z19
+	VMAXPS Z2, Z19, Z2
+	VMAXPS Z3, Z19, Z3
+	VMAXPS Z6, Z19, Z6
+	VMAXPS Z7, Z19, Z7
+	VMAXPS Z10, Z19, Z10
+	VMAXPS Z11, Z19, Z11
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z2, Z2
+	VMOVUPS.Z 64(DX), K1, Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   (DX)(BX*1), Z0
+	VADDPS    Z0, Z6, Z6
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z7, Z7
+	VMOVUPS   (DX)(BX*2), Z0
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS.Z 64(DX)(BX*2), K1, Z0
+	VADDPS    Z0, Z11, Z11
+
+store:
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, K1, 64(AX)(CX*1)
+	VMOVUPS Z10, (AX)(CX*2)
+	VMOVUPS Z11, K1, 64(AX)(CX*2)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+136(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func gemmBlocksQ8AVX512_3x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmBlocksQ8AVX512_3x48(SB), NOSPLIT, $0-160
+tile:
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   a+24(FP), AX
+	MOVQ   aRow+32(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   b+56(FP), DX
+	MOVQ   bRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+40(FP), SI
+	MOVQ   aScaleRow+48(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   bScale+72(FP), R8
+	MOVQ   bSum+88(FP), R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	VMOVUPS (R9), Z0
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z12
+	VMOVUPS 64(R9), Z1
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z13
+	VMOVUPS 128(R9), Z2
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z14
+	MOVQ    words+16(FP), R11
+
+word:
+	VMOVUPS      (DX), Z18
+	VPSRAW       $0x08, Z18, Z19
+	VPSLLW       $0x08, Z18, Z18
+	VPSRAW       $0x08, Z18, Z18
+	VMOVUPS      64(DX), Z20
+	VPSRAW       $0x08, Z20, Z21
+	VPSLLW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VMOVUPS      128(DX), Z22
+	VPSRAW       $0x08, Z22, Z23
+	VPSLLW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VBROADCASTSS (AX), Z24
+	VPSRLW       $0x08, Z24, Z25
+	VANDPS       lanes00ff00ff<>+0(SB), Z24, Z24
+	VPMADDWD     Z18, Z24, Z26
+	VPADDD       Z26, Z0, Z0
+	VPMADDWD     Z19, Z25, Z26
+	VPADDD       Z26, Z0, Z0
+	VPMADDWD     Z20, Z24, Z26
+	VPADDD       Z26, Z1, Z1
+	VPMADDWD     Z21, Z25, Z26
+	VPADDD       Z26, Z1, Z1
+	VPMADDWD     Z22, Z24, Z24
+	VPADDD       Z24, Z2, Z2
+	VPMADDWD     Z23, Z25, Z24
+	VPADDD       Z24, Z2, Z2
+	VBROADCASTSS (AX)(CX*1), Z24
+	VPSRLW       $0x08, Z24, Z25
+	VANDPS       lanes00ff00ff<>+0(SB), Z24, Z24
+	VPMADDWD     Z18, Z24, Z26
+	VPADDD       Z26, Z6, Z6
+	VPMADDWD     Z19, Z25, Z26
+	VPADDD       Z26, Z6, Z6
+	VPMADDWD     Z20, Z24, Z26
+	VPADDD       Z26, Z7, Z7
+	VPMADDWD     Z21, Z25, Z26
+	VPADDD       Z26, Z7, Z7
+	VPMADDWD     Z22, Z24, Z24
+	VPADDD       Z24, Z8, Z8
+	VPMADDWD     Z23, Z25, Z24
+	VPADDD       Z24, Z8, Z8
+	VBROADCASTSS (AX)(CX*2), Z24
+	VPSRLW       $0x08, Z24, Z25
+	VANDPS       lanes00ff00ff<>+0(SB), Z24, Z24
+	VPMADDWD     Z18, Z24, Z18
+	VPADDD       Z18, Z12, Z12
+	VPMADDWD     Z19, Z25, Z18
+	VPADDD       Z18, Z12, Z12
+	VPMADDWD     Z20, Z24, Z18
+	VPADDD       Z18, Z13, Z13
+	VPMADDWD     Z21, Z25, Z18
+	VPADDD       Z18, Z13, Z13
+	VPMADDWD     Z22, Z24, Z18
+	VPADDD       Z18, Z14, Z14
+	VPMADDWD     Z23, Z25, Z18
+	VPADDD       Z18, Z14, Z14
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R11
+	JNZ          word
+	VCVTDQ2PS    Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	TESTQ        $0x00000008, flags+152(FP)
+	JZ           factors
+	VMOVUPS      (R8)(BX*1), Z18
+	VSUBPS       lanes43000000<>+0(SB), Z18, Z18
+	VBROADCASTSS 4(SI), Z19
+	VFNMADD231PS Z18, Z19, Z0
+	VBROADCASTSS 4(SI)(DI*1), Z19
+	VFNMADD231PS Z18, Z19, Z6
+	VBROADCASTSS 4(SI)(DI*2), Z19
+	VFNMADD231PS Z18, Z19, Z12
+	VMOVUPS      64(R8)(BX*1), Z18
+	VSUBPS       lanes43000000<>+0(SB), Z18, Z18
+	VBROADCASTSS 4(SI), Z19
+	VFNMADD231PS Z18, Z19, Z1
+	VBROADCASTSS 4(SI)(DI*1), Z19
+	VFNMADD231PS Z18, Z19, Z7
+	VBROADCASTSS 4(SI)(DI*2), Z19
+	VFNMADD231PS Z18, Z19, Z13
+	VMOVUPS      128(R8)(BX*1), Z18
+	VSUBPS       lanes43000000<>+0(SB), Z18, Z18
+	VBROADCASTSS 4(SI), Z19
+	VFNMADD231PS Z18, Z19, Z2
+	VBROADCASTSS 4(SI)(DI*1), Z19
+	VFNMADD231PS Z18, Z19, Z8
+	VBROADCASTSS 4(SI)(DI*2), Z19
+	VFNMADD231PS Z18, Z19, Z14
+
+factors:
+	VBROADCASTSS (SI), Z18
+	VMULPS       (R8), Z18, Z19
+	VFMADD231PS  Z0, Z19, Z3
+	VMULPS       64(R8), Z18, Z0
+	VFMADD231PS  Z1, Z0, Z4
+	VMULPS       128(R8), Z18, Z0
+	VFMADD231PS  Z2, Z0, Z5
+	VBROADCASTSS (SI)(DI*1), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z6, Z1, Z9
+	VMULPS       64(R8), Z0, Z1
+	VFMADD231PS  Z7, Z1, Z10
+	VMULPS       128(R8), Z0, Z0
+	VFMADD231PS  Z8, Z0, Z11
+	VBROADCASTSS (SI)(DI*2), Z0
+	VMULPS       (R8), Z0, Z1
+	VFMADD231PS  Z12, Z1, Z15
+	VMULPS       64(R8), Z0, Z1
+	VFMADD231PS  Z13, Z1, Z16
+	VMULPS       128(R8), Z0, Z0
+	VFMADD231PS  Z14, Z0, Z17
+	ADDQ         $0x08, SI
+	ADDQ         BX, R9
+	MOVQ         bScaleRow+80(FP), R11
+	SHLQ         $0x02, R11
+	ADDQ         R11, R8
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+96(FP), AX
+	MOVQ         cRow+104(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+112(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+152(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z0
+	VADDPS       Z0, Z3, Z3
+	VMOVUPS      64(AX), Z0
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z0
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS      (AX)(CX*1), Z0
+	VADDPS       Z0, Z9, Z9
+	VMOVUPS      64(AX)(CX*1), Z0
+	VADDPS       Z0, Z10, Z10
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z0
+	VADDPS       Z0, Z11, Z11
+	VMOVUPS      (AX)(CX*2), Z0
+	VADDPS       Z0, Z15, Z15
+	VMOVUPS      64(AX)(CX*2), Z0
+	VADDPS       Z0, Z16, Z16
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z0
+	VADDPS       Z0, Z17, Z17
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+120(FP), Z0
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z4, Z4
+	VMULPS       Z0, Z5, Z5
+	VMULPS       Z0, Z9, Z9
+	VMULPS       Z0, Z10, Z10
+	VMULPS       Z0, Z11, Z11
+	VMULPS       Z0, Z15, Z15
+	VMULPS       Z0, Z16, Z16
+	VMULPS       Z0, Z17, Z17
+
+bias:
+	MOVQ      bias+128(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z0
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z9, Z9
+	VADDPS    Z0, Z15, Z15
+	VMOVUPS   64(BX), Z0
+	VADDPS    Z0, Z4, Z4
+	VADDPS    Z0, Z10, Z10
+	VADDPS    Z0, Z16, Z16
+	VMOVUPS.Z 128(BX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+	VADDPS    Z0, Z11, Z11
+	VADDPS    Z0, Z17, Z17
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z27, Z27, Z27
+	VMAXPS Z3, Z27, Z3
+	VMAXPS Z4, Z27, Z4
+	VMAXPS Z5, Z27, Z5
+	VMAXPS Z9, Z27, Z9
+	VMAXPS Z10, Z27, Z10
+	VMAXPS Z11, Z27, Z11
+	VMAXPS Z15, Z27, Z15
+	VMAXPS Z16, Z27, Z16
+	VMAXPS Z17, Z27, Z17
+
+residual:
+	MOVQ      res+136(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+136(FP), DX
+	MOVQ      resRow+144(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z0
+	VADDPS    Z0, Z3, Z3
+	VMOVUPS   64(DX), Z0
+	VADDPS    Z0, Z4, Z4
+	VMOVUPS.Z 128(DX), K1, Z0
+	VADDPS    Z0, Z5, Z5
+	VMOVUPS   (DX)(BX*1), Z0
+	VADDPS    Z0, Z9, Z9
+	VMOVUPS   64(DX)(BX*1), Z0
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z0
+	VADDPS    Z0, Z11, Z11
+	VMOVUPS   (DX)(BX*2), Z0
+	VADDPS    Z0, Z15, Z15
+	VMOVUPS   64(DX)(BX*2), Z0
+	VADDPS    Z0, Z16, Z16
+	VMOVUPS.Z 128(DX)(BX*2), K1, Z0
+	VADDPS    Z0, Z17, Z17
+
+store:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	VMOVUPS Z9, (AX)(CX*1)
+	VMOVUPS Z10, 64(AX)(CX*1)
+	VMOVUPS Z11, K1, 128(AX)(CX*1)
+	VMOVUPS Z15, (AX)(CX*2)
+	VMOVUPS Z16, 64(AX)(CX*2)
+	VMOVUPS Z17, K1, 128(AX)(CX*2)
+	MOVQ    aScaleRow+48(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+40(FP)
+	MOVQ    aRow+32(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+24(FP)
+	MOVQ    cRow+104(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+96(FP)
+	MOVQ    resRow+144(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
 	MOVQ    res+136(FP), CX
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX

@@ -4,10 +4,15 @@
 
 package kernel
 
-// unpackQ4VNNI is an unpackQ4Func.
+// unpackQ4VNNI is an unpackFunc.
 //
 //go:noescape
 func unpackQ4VNNI(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
+
+// unpackQ8VNNI is an unpackFunc.
+//
+//go:noescape
+func unpackQ8VNNI(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 
 // gemmBlocksVNNI_1x16 is the gemmBlocksFunc of 1 rows and 1 vectors.
 //

@@ -14,6 +14,7 @@ const (
 	gemmAccumulate = 1 << iota // add what C holds to the sum, before all else
 	gemmScale                  // multiply by alpha
 	gemmRelu                   // clamp at 0, between bias and residual
+	gemmZeros                  // take zero points of B off, in a gemmBlocksFunc
 )
 
 // gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.

@@ -93,11 +93,8 @@ type Set struct {
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
 	roundBF16   func(dst *uint16, src *float32, n int) // a multiple of 32
-	decodeQ4    decodeFunc
-	decodeQ8    decodeFunc
 
-	gemmBlocks     blockTile // bytes in blocks with scales of their own
-	unpackQ4       unpackQ4Func
+	q4, q8         blockFuncs // weights in blocks with scales of their own
 	quantizeBlocks quantizeBlocksFunc
 
 	peaks [numPeaks]peakLoop
@@ -118,8 +115,9 @@ func genericVariants(s *Set) {
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
 	s.roundBF16 = convertGeneric.toBF16
-	s.decodeQ4, s.decodeQ8 = decodeQ4Generic, decodeQ8Generic
-	s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = blocksGeneric(), unpackQ4Generic, quantizeBlocksGeneric
+	s.q4 = blockFuncs{decodeQ4Generic, unpackQ4Generic, blocksGeneric()}
+	s.q8 = blockFuncs{decodeQ8Generic, unpackQ8Generic, blocksGeneric()}
+	s.quantizeBlocks = quantizeBlocksGeneric
 	s.peaks = peaksGeneric
 	s.transpose = transposeGeneric
 	s.copyRows = copyRowsGeneric

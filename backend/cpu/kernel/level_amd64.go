@@ -35,8 +35,9 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2}
 		s.pairBF16 = pairBF16AVX2
 		s.roundBF16 = toBF16AVX2
-		s.decodeQ4, s.decodeQ8 = decodeQ4AVX2, decodeQ8AVX2
-		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX2, unpackQ4AVX2, quantizeBlocksAVX2
+		s.q4 = blockFuncs{decodeQ4AVX2, unpackQ4AVX2, gemmBlocksAVX2}
+		s.q8 = blockFuncs{decodeQ8AVX2, unpackQ8AVX2, gemmBlocksQ8AVX2}
+		s.quantizeBlocks = quantizeBlocksAVX2
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
 		s.reduce = reduceAVX2
@@ -56,8 +57,9 @@ func init() {
 		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
-		s.decodeQ4, s.decodeQ8 = decodeQ4AVX512, decodeQ8AVX512
-		s.gemmBlocks, s.unpackQ4, s.quantizeBlocks = gemmBlocksAVX512, unpackQ4AVX512, quantizeBlocksAVX512
+		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512}
+		s.q8 = blockFuncs{decodeQ8AVX512, unpackQ8AVX512, gemmBlocksQ8AVX512}
+		s.quantizeBlocks = quantizeBlocksAVX512
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
 		s.reduce = reduceAVX512
@@ -68,7 +70,8 @@ func init() {
 		s.rmsNorm = rmsNormAVX512
 	}
 	variants[AVX512VNNI] = func(s *Set) {
-		s.gemmBlocks, s.unpackQ4 = gemmBlocksVNNI, unpackQ4VNNI
+		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI
+		s.q8.unpack, s.q8.tile = unpackQ8VNNI, gemmBlocksVNNI
 		s.gemmS8 = gemmTileVNNI
 		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}
 	}
