@@ -15,21 +15,10 @@ func qkvRules() []*Rule {
 	first := byWeight(matmul(x, w, optional(bias), nil))
 	return []*Rule{
 		{Name: "attention.packed", pattern: first, build: func(m *match) *ir.Value {
-			reader := attentionOf(m.root)
-			if reader == nil {
+			parts := parallel(m, ir.MatMulA, packs)
+			if parts == nil {
 				return nil
 			}
-			parts := []*ir.Node{m.root}
-			for _, u := range m.get(x).Uses {
-				if u.Index == ir.MatMulA && u.Node != m.root && packs(m.root, u.Node) && attentionOf(u.Node) == reader {
-					parts = append(parts, u.Node)
-				}
-			}
-			if len(parts) == 1 {
-				return nil
-			}
-			slices.SortFunc(parts[1:], func(a, b *ir.Node) int { return m.e.at[a] - m.e.at[b] })
-			m.include(parts[1:]...)
 			transB := m.root.Op.(ir.MatMul).TransB
 			names := make([]string, len(parts))
 			weights, biases := make([]*tensor.Tensor, len(parts)), make([]*tensor.Tensor, len(parts))
@@ -55,22 +44,46 @@ func qkvRules() []*Rule {
 				}
 				in = append(in, m.e.g.NewConst("", join(0, biases...)))
 			}
-			y := m.emit(m.root.Op, in...)
-			lastAxis, at := len(y.Type.Shape)-1, 0
-			var out *ir.Value
-			for i, n := range parts {
-				size := n.Outputs[0].Type.Shape[lastAxis].Int()
-				part := m.take(y, lastAxis, ir.N(at), ir.N(size))
-				at += size
-				if i == 0 {
-					out = part
-				} else {
-					m.replace(n.Outputs[0], part)
-				}
-			}
-			return out
+			return apart(m, m.emit(m.root.Op, in...), parts)
 		}},
 	}
+}
+
+// parallel gives the products that one attention makes of the same operand as the root's, which together become one: the root
+// first. There are none if it is alone.
+func parallel(m *match, operand int, packs func(a, b *ir.Node) bool) []*ir.Node {
+	reader := attentionOf(m.root)
+	if reader == nil || !packs(m.root, m.root) {
+		return nil
+	}
+	parts := []*ir.Node{m.root}
+	for _, u := range m.root.Inputs[operand].Uses {
+		if u.Index == operand && u.Node != m.root && packs(m.root, u.Node) && attentionOf(u.Node) == reader {
+			parts = append(parts, u.Node)
+		}
+	}
+	if len(parts) == 1 {
+		return nil
+	}
+	slices.SortFunc(parts[1:], func(a, b *ir.Node) int { return m.e.at[a] - m.e.at[b] })
+	m.include(parts[1:]...)
+	return parts
+}
+
+// apart puts slices of y, along its last axis, for the results of the parts that it was packed of, and gives the first.
+func apart(m *match, y *ir.Value, parts []*ir.Node) (first *ir.Value) {
+	last, offset := len(y.Type.Shape)-1, 0
+	for i, n := range parts {
+		size := n.Outputs[0].Type.Shape[last].Int()
+		part := m.take(y, last, ir.N(offset), ir.N(size))
+		offset += size
+		if i == 0 {
+			first = part
+		} else {
+			m.replace(n.Outputs[0], part)
+		}
+	}
+	return first
 }
 
 // attentionOf gives the attention that n's result is an operand of, seen through what keeps heads apart.

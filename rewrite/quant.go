@@ -369,21 +369,10 @@ func quantQKVRule() *Rule {
 		return v.Type.DType != tensor.I32 && at(v, ir.QMatMulResidual) == nil
 	})
 	return &Rule{Name: "qmatmul.packed", pattern: first, build: func(m *match) *ir.Value {
-		reader := attentionOf(m.root)
-		if reader == nil {
+		parts := parallel(m, ir.QMatMulA, packsCodes)
+		if parts == nil {
 			return nil
 		}
-		parts := []*ir.Node{m.root}
-		for _, u := range m.root.Inputs[ir.QMatMulA].Uses {
-			if u.Index == ir.QMatMulA && u.Node != m.root && packsCodes(m.root, u.Node) && attentionOf(u.Node) == reader {
-				parts = append(parts, u.Node)
-			}
-		}
-		if len(parts) == 1 || !packsCodes(m.root, m.root) {
-			return nil
-		}
-		slices.SortFunc(parts[1:], func(a, b *ir.Node) int { return m.e.at[a] - m.e.at[b] })
-		m.include(parts[1:]...)
 		axis, columns := 1, 1
 		if m.root.Op.(ir.QMatMul).TransB {
 			axis, columns = 0, 0
@@ -407,20 +396,7 @@ func quantQKVRule() *Rule {
 			}
 			in[i] = m.e.g.NewConst("", join(along, list...))
 		}
-		y := m.emit(m.root.Op, in...)
-		last, offset := len(y.Type.Shape)-1, 0
-		var out *ir.Value
-		for i, n := range parts {
-			size := n.Outputs[0].Type.Shape[last].Int()
-			part := m.take(y, last, ir.N(offset), ir.N(size))
-			offset += size
-			if i == 0 {
-				out = part
-			} else {
-				m.replace(n.Outputs[0], part)
-			}
-		}
-		return out
+		return apart(m, m.emit(m.root.Op, in...), parts)
 	}}
 }
 

@@ -1,6 +1,9 @@
 package rewrite
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -36,6 +39,51 @@ func blockRules() []*Rule {
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
 		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
 	}}}
+}
+
+// blockQKVRule packs the products with weights in blocks that one attention makes of one value, as qkvRules do for others.
+func blockQKVRule() *Rule {
+	return &Rule{Name: "matmul_nbits.packed", pattern: nBits(ir.NBitsResidual), build: func(m *match) *ir.Value {
+		parts := parallel(m, ir.NBitsA, packsBlocks)
+		if parts == nil {
+			return nil
+		}
+		op, in := m.root.Op.(ir.MatMulNBits), slices.Clone(m.root.Inputs)
+		for _, n := range parts[1:] {
+			op.N += n.Op.(ir.MatMulNBits).N
+		}
+		for i, v := range in {
+			if i == ir.NBitsA || v == nil {
+				continue
+			}
+			names, rows := make([]string, len(parts)), make([]*tensor.Tensor, len(parts))
+			for k, n := range parts {
+				t := n.Inputs[i].Const
+				names[k], rows[k] = n.Inputs[i].Name, t.Reshape(t.Len())
+			}
+			in[i] = m.e.g.NewConst(strings.Trim(strings.Join(names, "+"), "+"), join(0, rows...))
+		}
+		return apart(m, m.emit(op, in...), parts)
+	}}
+}
+
+// packsBlocks reports whether two products with weights in blocks can become one.
+func packsBlocks(a, b *ir.Node) bool {
+	o := a.Op.(ir.MatMulNBits)
+	p, ok := b.Op.(ir.MatMulNBits)
+	if p.N = o.N; !ok || o != p || o.Act != ir.NoActivation {
+		return false
+	}
+	for i := ir.NBitsCodes; i <= ir.NBitsResidual; i++ {
+		v, w := ir.Operand(a.Inputs, i), ir.Operand(b.Inputs, i)
+		switch {
+		case (v == nil) != (w == nil):
+			return false
+		case v != nil && (i == ir.NBitsGroups || i == ir.NBitsResidual || v.Const == nil || w.Const == nil || v.Type.DType != w.Type.DType):
+			return false
+		}
+	}
+	return true
 }
 
 // each visits the numbers of a matrix [N,count] that lies as [count,N] when along is 0, with where each of them lies.

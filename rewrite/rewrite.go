@@ -52,7 +52,7 @@ var passes = []pass{
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
 	// Behind attention, which they go through, and before QKV, since a last layer may project fewer queries than keys.
 	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
-	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule())},
+	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
 	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
