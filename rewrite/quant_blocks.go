@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // blockRules make products with weights that DequantizeLinear expands in blocks, as onnxruntime's 4-bit quantiser writes
-// them for ONNX alone, the products with weights in blocks that they are.
+// them for ONNX alone, the products with weights in blocks that they are; and bring groups that are scattered over the rows, as
+// GPTQ has them, together: rows of weights when the model is compiled, columns of activations in each run.
 func blockRules() []*Rule {
 	a, bias, residual := value(), value(), value()
 	w := value().when("a constant dequantised in blocks along its rows", func(_ *match, v *ir.Value) bool {
@@ -19,6 +21,7 @@ func blockRules() []*Rule {
 		return v.Def.Op.(ir.Dequantize).Block > 0
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
+	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own", func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
 	return []*Rule{{Name: "matmul_nbits.dequantized", pattern: product, near: 2, build: func(m *match) *ir.Value {
 		op, q := opOf[ir.MatMul](m, product), m.get(w).Def
 		o := q.Op.(ir.Dequantize)
@@ -38,7 +41,49 @@ func blockRules() []*Rule {
 		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, q.Inputs[1].Const.Float64(from)) })
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
 		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
+	}}, {Name: "matmul_nbits.groups", pattern: grouped, near: 1, build: func(m *match) *ir.Value {
+		op, in := m.root.Op.(ir.MatMulNBits), slices.Clone(m.root.Inputs)
+		groups, codes := in[ir.NBitsGroups].Const, in[ir.NBitsCodes].Const
+		if groups == nil || codes == nil || op.Int8 {
+			return m.refuse("its groups or codes are not known")
+		}
+		order := sortedBy(groups)
+		for k, from := range order {
+			if groups.Int64(int(from)) != int64(k/op.Block) {
+				return m.refuse("its groups are not as long as blocks")
+			}
+		}
+		in[ir.NBitsGroups] = nil
+		if !slices.IsSorted(order) {
+			in[ir.NBitsA] = m.emit(ir.Gather{Axis: len(in[ir.NBitsA].Type.Shape) - 1}, in[ir.NBitsA], m.e.g.NewConst("", tensor.FromSlice(order)))
+			in[ir.NBitsCodes] = m.e.g.NewConst(in[ir.NBitsCodes].Name, reordered(op, codes, order))
+		}
+		return m.emit(op, in...)
 	}}}
+}
+
+// sortedBy gives the places of the numbers of t by their size, equal ones as they lie.
+func sortedBy(t *tensor.Tensor) []int64 {
+	order := make([]int64, t.Len())
+	for i := range order {
+		order[i] = int64(i)
+	}
+	slices.SortStableFunc(order, func(a, b int64) int { return cmp.Compare(t.Int64(int(a)), t.Int64(int(b))) })
+	return order
+}
+
+// reordered puts the code of order[k] at each k.
+func reordered(o ir.MatMulNBits, codes *tensor.Tensor, order []int64) *tensor.Tensor {
+	t := tensor.New(tensor.U8, codes.Shape()...)
+	per, row := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8
+	for n := range o.N {
+		from, to := codes.Bytes()[n*row:][:row], t.Bytes()[n*row:][:row]
+		for k, i := range order {
+			code := from[int(i)/per] >> (int(i) % per * o.Bits) & (1<<o.Bits - 1)
+			to[k/per] |= code << (k % per * o.Bits)
+		}
+	}
+	return t
 }
 
 // blockQKVRule packs the products with weights in blocks that one attention makes of one value, as qkvRules do for others.
