@@ -32,7 +32,12 @@ func (k *block) length() float64 { return float64(k.last) - float64(k.first) }
 // placeBestFit places large blocks first, each in the smallest gap that holds it among those that
 // are free over its whole life.
 func placeBestFit(sp *space, _ *Options) {
-	sp.place(sizeBestFit, sp.profile())
+	pr := sp.profile()
+	if pr.pairs > maxPairs {
+		sp.placeInOrder()
+		return
+	}
+	sp.place(sizeBestFit, pr)
 }
 
 // place places all blocks.

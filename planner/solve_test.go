@@ -144,7 +144,9 @@ func TestManyBlocksThatLiveToTheEnd(t *testing.T) {
 	inputs.Buffers = append(inputs.Buffers, Buffer{ID: 60_000, Size: 1 << 20, First: 50_000, Last: 60_000})
 	outputs.Buffers = append(outputs.Buffers, Buffer{ID: 60_000, Size: 1 << 10, First: 0, Last: 50_000})
 	for _, p := range []*Problem{&inputs, &outputs} {
-		plan := solve(t, p, Options{Alignment: 64})
-		require.LessOrEqual(t, float64(plan.Committed), 1.05*float64(plan.LowerBound))
+		for _, mode := range []Mode{Auto, BestFit} {
+			plan := solve(t, p, Options{Mode: mode, Alignment: 64})
+			require.LessOrEqual(t, float64(plan.Committed), 1.05*float64(plan.LowerBound))
+		}
 	}
 }
