@@ -37,8 +37,8 @@ func blockRules() []*Rule {
 		s := codes.Shape()
 		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
 		packed, zeros := blockCodes(nb, codes, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
-		scales := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks())
-		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, q.Inputs[1].Const.Float64(from)) })
+		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()
+		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from)) })
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
 		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
 	}}, {Name: "matmul_nbits.groups", pattern: grouped, near: 1, build: func(m *match) *ir.Value {
@@ -47,6 +47,7 @@ func blockRules() []*Rule {
 		if groups == nil || codes == nil || op.Int8 {
 			return m.refuse("its groups or codes are not known")
 		}
+		groups = groups.Aligned()
 		order := sortedBy(groups)
 		for k, from := range order {
 			if groups.Int64(int(from)) != int64(k/op.Block) {
