@@ -45,6 +45,7 @@ var imports = map[string][]string{
 	"artifact":            {"ir", "target", "tensor"},
 	"quantize":            {"onnx", "onnx/onnxpb", "tensor"},
 	"models":              {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
+	"models/fixtures":     {"models", "tensor"}, // for tests alone
 	"conformance":         {"*"},
 	"robustness":          {"*"},
 	"cmd/rlxc":            {"*"},

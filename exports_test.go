@@ -2,9 +2,7 @@ package rlxc_test
 
 import (
 	"archive/zip"
-	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -58,46 +56,16 @@ func TestExports(t *testing.T) {
 		defer z.Close()
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
-				p := runRecorded(t, z, level)
+				m, err := rlxc.OpenFS(z, "model.onnx")
+				require.NoError(t, err)
+				defer m.Close()
+				p := recorded(t, m, z, level, requireClose(t))
 				if level == rlxc.O2 {
 					require.Equal(t, exports[name], countedSteps(p))
 				}
 			})
 		}
 	}
-}
-
-// runRecorded compiles model.onnx of a folder and runs it on the data sets beside it.
-func runRecorded(t *testing.T, folder fs.FS, level rlxc.Level) *rlxc.Program {
-	m, err := rlxc.OpenFS(folder, "model.onnx")
-	require.NoError(t, err)
-	t.Cleanup(func() { m.Close() })
-	p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { p.Close() })
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	defer s.Close()
-	read := func(set, kind string, i int) *rlxc.Tensor {
-		data, err := fs.ReadFile(folder, fmt.Sprintf("%s/%s_%d.pb", set, kind, i))
-		require.NoError(t, err)
-		return decode(t, data)
-	}
-	inputs, err := fs.Glob(folder, "test_data_set_*/input_0.pb")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(inputs), 3)
-	for _, input := range inputs {
-		set, in := strings.TrimSuffix(input, "/input_0.pb"), rlxc.Tensors{}
-		for i, v := range m.Inputs() {
-			in[v.Name] = read(set, "input", i)
-		}
-		out, err := s.Run(context.Background(), in)
-		require.NoError(t, err)
-		for i, v := range m.Outputs() {
-			compare(t, set+" "+v.Name, out[v.Name], read(set, "output", i))
-		}
-	}
-	return p
 }
 
 // countedSteps is "2 attention, 9 matmul" for a program's steps, sorted by name.

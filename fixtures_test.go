@@ -3,71 +3,74 @@ package rlxc_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func readPB(t *testing.T, path string) *tensor.Tensor {
-	data, err := os.ReadFile(path)
+// levels are the two ends of what Compile does.
+var levels = []rlxc.Level{rlxc.O0, rlxc.O2}
+
+var levelNames = map[rlxc.Level]string{rlxc.O0: "0", rlxc.O2: "2"}
+
+// open opens a fixture.
+func open(t *testing.T, name string) (*rlxc.Model, fs.FS) {
+	m, err := rlxc.Open(fixtures.Model(t, name))
 	require.NoError(t, err)
-	tp := new(onnxpb.TensorProto)
-	require.NoError(t, proto.Unmarshal(data, tp))
-	x, err := onnx.Tensor(tp)
+	t.Cleanup(func() { m.Close() })
+	return m, os.DirFS(fixtures.Dir(t, name))
+}
+
+func namesOf(infos []rlxc.ValueInfo) []string {
+	names := make([]string, len(infos))
+	for i, v := range infos {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// recorded compiles a model, runs it on the inputs recorded beside it, and calls check with each output.
+func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
+	p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
 	require.NoError(t, err)
-	return x
+	t.Cleanup(func() { p.Close() })
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+		return s.Run(context.Background(), in)
+	}
+	fixtures.Runs(t, folder, namesOf(m.Inputs()), namesOf(m.Outputs()), run, check)
+	return p
 }
 
 func TestFixtures(t *testing.T) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	names := []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static", "bert-tiny-external", "bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"}
-	for _, name := range names {
-		for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
+	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static", "bert-tiny-external",
+		"bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"} {
+		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", name, levelNames[level]), func(t *testing.T) {
-				m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
-				require.NoError(t, err)
-				defer m.Close()
-				p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
-				require.NoError(t, err)
-				s, err := p.NewSession()
-				require.NoError(t, err)
-				sets, _ := filepath.Glob(filepath.Join(dir, name, "test_data_set_*"))
-				for _, set := range sets {
-					in := rlxc.Tensors{}
-					for i, v := range m.Inputs() {
-						in[v.Name] = readPB(t, filepath.Join(set, fmt.Sprintf("input_%d.pb", i)))
-					}
-					out, err := s.Run(context.Background(), in)
-					require.NoError(t, err)
-					for i, v := range m.Outputs() {
-						want := readPB(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i)))
-						compare(t, v.Name, out[v.Name], want)
-					}
-				}
+				m, folder := open(t, name)
+				recorded(t, m, folder, level, requireClose(t))
 			})
 		}
 	}
 }
 
-func compare(t *testing.T, name string, got, want *tensor.Tensor) {
-	t.Helper()
-	require.Equal(t, want.String(), got.String(), name)
-	for i := range want.Len() {
-		g, w := got.Float64(i), want.Float64(i)
-		if !(math.Abs(g-w) <= 1e-5+1e-4*math.Abs(w)) {
-			t.Fatalf("%s[%d] = %v, onnxruntime gives %v", name, i, g, w)
+// requireClose holds an output to what onnxruntime gives.
+func requireClose(t *testing.T) func(set, output string, got, want *tensor.Tensor) {
+	return func(set, output string, got, want *tensor.Tensor) {
+		for i := range want.Len() {
+			g, w := got.Float64(i), want.Float64(i)
+			if !(math.Abs(g-w) <= 1e-5+1e-4*math.Abs(w)) {
+				t.Fatalf("%s %s[%d] = %v, onnxruntime gives %v", set, output, i, g, w)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package rlxc_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -21,11 +21,7 @@ import (
 // either side, and what follows departs a thousand times further than that error. On no set may rlxc be further from float64.
 func TestInt4IsAsExactAsTheReference(t *testing.T) {
 	const name = "bert-tiny-int4"
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	file, err := os.ReadFile(filepath.Join(dir, name, "model.onnx"))
+	file, err := os.ReadFile(fixtures.Model(t, name))
 	require.NoError(t, err)
 	model := new(onnxpb.ModelProto)
 	require.NoError(t, proto.Unmarshal(file, model))
@@ -42,12 +38,10 @@ func TestInt4IsAsExactAsTheReference(t *testing.T) {
 	defer p.Close()
 	exact := map[string]rlxc.Tensors{}
 	for _, level := range levels {
-		fixture(t, name, level, func(set, output string, got, want *tensor.Tensor) {
+		given, folder := open(t, name)
+		recorded(t, given, folder, level, func(set, output string, got, want *tensor.Tensor) {
 			if exact[set] == nil {
-				in := rlxc.Tensors{}
-				for i, v := range m.Inputs() {
-					in[v.Name] = readPB(t, filepath.Join(dir, name, set, fmt.Sprintf("input_%d.pb", i)))
-				}
+				in := fixtures.Inputs(t, folder, set, namesOf(m.Inputs()))
 				s, err := p.NewSession()
 				require.NoError(t, err)
 				defer s.Close()

@@ -2,14 +2,12 @@ package rlxc
 
 import (
 	"context"
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -90,18 +88,10 @@ func cosine(a, b []float32) float64 {
 
 // TestLowerPrecisionSentences compares the embeddings of sentences with those that float32 gives.
 func TestLowerPrecisionSentences(t *testing.T) {
-	fixtures := os.Getenv("RLXC_FIXTURES")
-	if fixtures == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	data, err := os.ReadFile(filepath.Join(fixtures, "minilm", "sentences.json"))
+	sentences := fixtures.Sentences(t)
+	words, err := tokenizer.Open(fixtures.Dir(t, "tokenizer"))
 	require.NoError(t, err)
-	var sentences []struct{ Text string }
-	require.NoError(t, json.Unmarshal(data, &sentences))
-	require.NotEmpty(t, sentences)
-	words, err := tokenizer.Open(filepath.Join(fixtures, "tokenizer"))
-	require.NoError(t, err)
-	m, err := Open(filepath.Join(fixtures, "minilm", "model.onnx"))
+	m, err := Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
 	defer m.Close()
 	// embed gives the mean of the last hidden states, a row a sentence.

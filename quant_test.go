@@ -4,54 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// levels are the two ends of what Compile does.
-var levels = []rlxc.Level{rlxc.O0, rlxc.O2}
-
-var levelNames = map[rlxc.Level]string{rlxc.O0: "0", rlxc.O2: "2"}
-
-// fixture runs every recorded set of a fixture at a level and gives each output and what onnxruntime gave.
-func fixture(t *testing.T, name string, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
-	require.NoError(t, err)
-	t.Cleanup(func() { m.Close() })
-	p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { p.Close() })
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	t.Cleanup(func() { s.Close() })
-	sets, err := filepath.Glob(filepath.Join(dir, name, "test_data_set_*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, sets)
-	for _, set := range sets {
-		in := rlxc.Tensors{}
-		for i, v := range m.Inputs() {
-			in[v.Name] = readPB(t, filepath.Join(set, fmt.Sprintf("input_%d.pb", i)))
-		}
-		out, err := s.Run(context.Background(), in)
-		require.NoError(t, err)
-		for i, v := range m.Outputs() {
-			want := readPB(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i)))
-			require.Equal(t, want.String(), out[v.Name].String())
-			check(filepath.Base(set), v.Name, out[v.Name], want)
-		}
-	}
-	return p
-}
 
 // departure is the largest difference of two tensors, and 1 − the cosine between them.
 func departure(got, want *tensor.Tensor) (largest, angle float64) {
@@ -89,7 +50,8 @@ func TestQuantisedFixtures(t *testing.T) {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", f.name, levelNames[level]), func(t *testing.T) {
 				var largest, angle float64
-				p := fixture(t, f.name, level, func(set, output string, got, want *tensor.Tensor) {
+				m, folder := open(t, f.name)
+				p := recorded(t, m, folder, level, func(set, output string, got, want *tensor.Tensor) {
 					d, a := departure(got, want)
 					require.LessOrEqual(t, d, f.largest, "%s %s", set, output)
 					require.LessOrEqual(t, a, f.angle, "%s %s", set, output)
@@ -114,7 +76,8 @@ func TestTaps(t *testing.T) {
 	}{{rlxc.O0, 0.999, 1}, {rlxc.O2, 0.93, 3}} {
 		t.Run(levelNames[f.level], func(t *testing.T) {
 			same, all := 0, 0
-			fixture(t, "bert-tiny-int8-qdq-taps", f.level, func(set, output string, got, want *tensor.Tensor) {
+			m, folder := open(t, "bert-tiny-int8-qdq-taps")
+			recorded(t, m, folder, f.level, func(set, output string, got, want *tensor.Tensor) {
 				if want.DType().IsFloat() {
 					return
 				}
@@ -138,19 +101,10 @@ func TestTaps(t *testing.T) {
 // TestQuantisedSaved saves programs with packed weights of every kind and opens them for other levels of instructions, which
 // pack them anew.
 func TestQuantisedSaved(t *testing.T) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
 		t.Run(name, func(t *testing.T) {
-			m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
-			require.NoError(t, err)
-			defer m.Close()
-			in := rlxc.Tensors{}
-			for i, v := range m.Inputs() {
-				in[v.Name] = readPB(t, filepath.Join(dir, name, "test_data_set_1", fmt.Sprintf("input_%d.pb", i)))
-			}
+			m, folder := open(t, name)
+			in := fixtures.Inputs(t, folder, "test_data_set_1", namesOf(m.Inputs()))
 			run := func(m *rlxc.Model, level string) (*rlxc.Program, rlxc.Tensors) {
 				p, err := m.Compile(rlxc.CompileOptions{CPU: level})
 				require.NoError(t, err)
@@ -180,25 +134,16 @@ func TestQuantisedSaved(t *testing.T) {
 
 // TestQuantisedRunsAllocateNothing once they are warm.
 func TestQuantisedRunsAllocateNothing(t *testing.T) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
 		t.Run(name, func(t *testing.T) {
-			m, err := rlxc.Open(filepath.Join(dir, name, "model.onnx"))
-			require.NoError(t, err)
-			defer m.Close()
+			m, folder := open(t, name)
 			p, err := m.Compile(rlxc.CompileOptions{})
 			require.NoError(t, err)
 			defer p.Close()
 			s, err := p.NewSession()
 			require.NoError(t, err)
 			defer s.Close()
-			in, ctx := rlxc.Tensors{}, context.Background()
-			for i, v := range m.Inputs() {
-				in[v.Name] = readPB(t, filepath.Join(dir, name, "test_data_set_2", fmt.Sprintf("input_%d.pb", i)))
-			}
+			in, ctx := fixtures.Inputs(t, folder, "test_data_set_2", namesOf(m.Inputs())), context.Background()
 			run := func() {
 				if _, err := s.Run(ctx, in); err != nil {
 					t.Fatal(err)

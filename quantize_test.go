@@ -2,7 +2,6 @@ package rlxc_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"math"
@@ -16,6 +15,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
@@ -233,12 +233,8 @@ func TestQuantizePassedOn(t *testing.T) {
 // TestQuantizedSentences compares the embeddings of sentences with those that float32 gives, and on the same file rlxc must
 // not be further from them than onnxruntime is.
 func TestQuantizedSentences(t *testing.T) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	inputs := sentences(t, dir)
-	float, err := rlxc.Open(filepath.Join(dir, "minilm", "model.onnx"))
+	inputs := sentences(t)
+	float, err := rlxc.Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
 	defer float.Close()
 	want := results(t, float, rlxc.CompileOptions{}, inputs, "last_hidden_state")
@@ -263,7 +259,7 @@ func TestQuantizedSentences(t *testing.T) {
 		// Neither is exact: roundings that fall to the other side grow through the layers, in either direction.
 		require.Greater(t, mean, theirs-1e-3, file)
 	}
-	check(filepath.Join(dir, "minilm-int8-dynamic", "model.onnx"), 0.965)
+	check(fixtures.Model(t, "minilm-int8-dynamic"), 0.965)
 	for form, least := range map[quantize.Form]float64{quantize.Dynamic: 0.992, quantize.QDQ: 0.992, quantize.Int4: 0.973} {
 		p, _, err := float.Quantize(context.Background(), rlxc.QuantizeOptions{Form: form, Calibration: inputs[:8]})
 		require.NoError(t, err)
@@ -274,15 +270,10 @@ func TestQuantizedSentences(t *testing.T) {
 }
 
 // sentences are the inputs that the tokenizer of MiniLM makes of the texts beside it.
-func sentences(t *testing.T, dir string) (list []rlxc.Tensors) {
-	data, err := os.ReadFile(filepath.Join(dir, "minilm", "sentences.json"))
+func sentences(t *testing.T) (list []rlxc.Tensors) {
+	words, err := tokenizer.Open(fixtures.Dir(t, "tokenizer"))
 	require.NoError(t, err)
-	var texts []struct{ Text string }
-	require.NoError(t, json.Unmarshal(data, &texts))
-	require.NotEmpty(t, texts)
-	words, err := tokenizer.Open(filepath.Join(dir, "tokenizer"))
-	require.NoError(t, err)
-	for _, text := range texts {
+	for _, text := range fixtures.Sentences(t) {
 		ids, err := words.Encode(tokenizer.Text(text.Text), 512)
 		require.NoError(t, err)
 		list = append(list, tokens(ids.InputIDs...))

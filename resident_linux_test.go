@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/quantize"
 )
@@ -71,18 +72,14 @@ func TestSharedPages(t *testing.T) {
 // TestNoDequantisedWeights: a loaded model takes about as much memory as its file has bytes, so that no weight of 8 or 4 bits is
 // there as floats besides, which would be four or eight times as much.
 func TestNoDequantisedWeights(t *testing.T) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
 	int4 := filepath.Join(t.TempDir(), "int4.onnx")
-	m, err := Open(filepath.Join(dir, "minilm", "model.onnx"))
+	m, err := Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
 	defer m.Close()
 	small, _, err := m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Int4})
 	require.NoError(t, err)
 	require.NoError(t, onnx.Save(int4, small))
-	for _, path := range []string{filepath.Join(dir, "minilm-int8-dynamic", "model.onnx"), int4} {
+	for _, path := range []string{fixtures.Model(t, "minilm-int8-dynamic"), int4} {
 		file, err := os.Stat(path)
 		require.NoError(t, err)
 		_, loaded, _ := startResident(t, path)
@@ -94,11 +91,7 @@ func TestNoDequantisedWeights(t *testing.T) {
 
 // residentModels are MiniLM and what it is compiled to.
 func residentModels(t *testing.T) (model, compiled string) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	model, compiled = filepath.Join(dir, "minilm", "model.onnx"), filepath.Join(t.TempDir(), "minilm.rlxc")
+	model, compiled = fixtures.Model(t, "minilm"), filepath.Join(t.TempDir(), "minilm.rlxc")
 	m, err := Open(model)
 	require.NoError(t, err)
 	defer m.Close()

@@ -3,7 +3,6 @@ package rlxc
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"math"
 	"strings"
 	"sync"
@@ -11,11 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/models"
-	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -49,15 +45,12 @@ func recorded(t testing.TB, m *Model, set int) (in, out Tensors) {
 	files, err := models.FS("bert-tiny")
 	require.NoError(t, err)
 	read := func(kind string, infos []ValueInfo) Tensors {
-		all := Tensors{}
-		for i, v := range infos {
-			data, err := fs.ReadFile(files, fmt.Sprintf("test_data_set_%d/%s_%d.pb", set, kind, i))
-			require.NoError(t, err)
-			tp := new(onnxpb.TensorProto)
-			require.NoError(t, proto.Unmarshal(data, tp))
-			all[v.Name], err = onnx.Tensor(tp)
-			require.NoError(t, err)
+		var names []string
+		for _, v := range infos {
+			names = append(names, v.Name)
 		}
+		all, err := models.ReadSet(files, fmt.Sprint("test_data_set_", set), kind, names)
+		require.NoError(t, err)
 		return all
 	}
 	return read("input", m.Inputs()), read("output", m.Outputs())

@@ -1,8 +1,6 @@
 package liveness_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,6 +9,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/rewrite"
 )
@@ -28,13 +27,9 @@ func encoder(t testing.TB, level int, edit func(g *ir.Graph)) *ir.Graph {
 	return finish(t, g, level, edit)
 }
 
-// fixture is a model of the folder that RLXC_FIXTURES names.
+// fixture is one of the large models.
 func fixture(t testing.TB, name string, level int) *ir.Graph {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	file, err := onnx.Open(filepath.Join(dir, name, "model.onnx"))
+	file, err := onnx.Open(fixtures.Model(t, name))
 	require.NoError(t, err)
 	t.Cleanup(func() { file.Close() })
 	g, err := lower.Model(file.Proto)

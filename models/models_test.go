@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,27 +117,30 @@ func TestRecordedDataFitsTheModel(t *testing.T) {
 	defer m.Close()
 	g := m.Proto.Graph
 	shapes := []tensor.Shape{{1, 1}, {1, 8}, {2, 16}, {3, 37}, {1, 128}, {4, 64}, {3, 12}}
-	sets, err := fs.Glob(folder, "test_data_set_*")
+	sets, err := Sets(folder)
 	require.NoError(t, err)
 	require.Len(t, sets, len(shapes))
-	read := func(set, kind string, i int) *tensor.Tensor {
-		data, err := fs.ReadFile(folder, fmt.Sprintf("%s/%s_%d.pb", set, kind, i))
+	read := func(set, kind string, infos []*onnxpb.ValueInfoProto) map[string]*tensor.Tensor {
+		var names []string
+		for _, v := range infos {
+			names = append(names, v.Name)
+		}
+		tensors, err := ReadSet(folder, set, kind, names)
 		require.NoError(t, err)
-		v, err := onnx.ParseValue(data, nil)
-		require.NoError(t, err)
-		return v.Tensor
+		return tensors
 	}
+	var mask []int64 // of the last set
 	for i, set := range sets {
 		require.Equal(t, fmt.Sprint("test_data_set_", i), set)
-		for j := range g.Input {
-			x := read(set, "input", j)
+		in, out := read(set, "input", g.Input), read(set, "output", g.Output)
+		for _, x := range in {
 			require.Equal(t, shapes[i], x.Shape())
 			require.Equal(t, tensor.I64, x.DType())
 		}
-		require.Equal(t, append(shapes[i].Clone(), 128), read(set, "output", 0).Shape())
-		require.Equal(t, tensor.Shape{shapes[i][0], 128}, read(set, "output", 1).Shape())
+		require.Equal(t, append(shapes[i].Clone(), 128), out["last_hidden_state"].Shape())
+		require.Equal(t, tensor.Shape{shapes[i][0], 128}, out["pooler_output"].Shape())
+		mask = in["attention_mask"].Int64s()
 	}
-	mask := read(sets[6], "input", 1).Aligned().Int64s()
 	require.Equal(t, make([]int64, 12), mask[12:24], "the mask of a row is all zero")
 }
 
@@ -173,4 +177,16 @@ func TestNodesAreSpelledAsTheExporterDoes(t *testing.T) {
 	} {
 		require.Contains(t, names.String(), name+"\n")
 	}
+}
+
+func TestSetsInOrder(t *testing.T) {
+	folder := fstest.MapFS{}
+	for _, name := range []string{"test_data_set_10", "test_data_set_9", "test_data_set_0", "other"} {
+		folder[name+"/input_0.pb"] = &fstest.MapFile{}
+	}
+	sets, err := Sets(folder)
+	require.NoError(t, err)
+	require.Equal(t, []string{"test_data_set_0", "test_data_set_9", "test_data_set_10"}, sets)
+	_, err = ReadSet(folder, "test_data_set_0", "output", []string{"y"})
+	require.ErrorContains(t, err, `recorded output "y": `)
 }

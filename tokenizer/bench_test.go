@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/models/fixtures"
 )
 
 func openMiniLM(b *testing.B) *Tokenizer {
-	tok, err := Open(filepath.Join(fixtures(b), "tokenizer.json"))
+	tok, err := Open(filepath.Join(fixtures.Dir(b, "tokenizer"), "tokenizer.json"))
 	require.NoError(b, err)
 	return tok
 }
@@ -74,7 +76,7 @@ func BenchmarkEncodeSentence(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	folder := fixtures(b)
+	folder := fixtures.Dir(b, "tokenizer")
 	for _, file := range []string{"tokenizer.json", "vocab.txt"} {
 		b.Run(file, func(b *testing.B) {
 			b.ReportAllocs()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/models/fixtures"
 )
 
 // A testCase is a line of testdata/cases.jsonl or of the fixtures, which name their fields a little differently.
@@ -103,16 +105,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-func fixtures(t testing.TB) string {
-	folder := os.Getenv("RLXC_FIXTURES")
-	if folder == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	return filepath.Join(folder, "tokenizer")
-}
-
 func TestMiniLM(t *testing.T) {
-	folder := fixtures(t)
+	folder := fixtures.Dir(t, "tokenizer")
 	for _, file := range []string{"tokenizer.json", "vocab.txt"} {
 		tok, err := Open(filepath.Join(folder, file))
 		require.NoError(t, err)

@@ -2,26 +2,22 @@ package wgpu_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/backendtest"
 	_ "github.com/rlxc/rlxc/backend/wgpu"
 	"github.com/rlxc/rlxc/models"
-	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -107,21 +103,10 @@ func TestHalf(t *testing.T) {
 // TestSentences compares embeddings of text with those that PyTorch made of the same model.
 func TestSentences(t *testing.T) {
 	needLibrary(t)
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "minilm", "sentences.json"))
+	sentences := fixtures.Sentences(t)
+	words, err := tokenizer.Open(fixtures.Dir(t, "tokenizer"))
 	require.NoError(t, err)
-	var sentences []struct {
-		Text      string
-		Embedding []float32
-	}
-	require.NoError(t, json.Unmarshal(data, &sentences))
-	require.NotEmpty(t, sentences)
-	words, err := tokenizer.Open(filepath.Join(dir, "tokenizer"))
-	require.NoError(t, err)
-	m, err := rlxc.Open(filepath.Join(dir, "minilm", "model.onnx"))
+	m, err := rlxc.Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
 	defer m.Close()
 	for _, c := range []struct {
@@ -235,19 +220,9 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, rlxc.ErrNoDevice)
 }
 
-func readPB(t *testing.T, path string) *tensor.Tensor {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	tp := new(onnxpb.TensorProto)
-	require.NoError(t, proto.Unmarshal(data, tp))
-	x, err := onnx.Tensor(tp)
-	require.NoError(t, err)
-	return x
-}
-
-// fixtures are the recorded models: those of float32 lie within 1e-4 of onnxruntime's results, the others within three times
+// recorded are the fixtures: those of float32 lie within 1e-4 of onnxruntime's results, the others within three times
 // the noise of onnxruntime's own optimised run, which the fixtures' README lists.
-var fixtures = []struct {
+var recorded = []struct {
 	name           string
 	largest, angle float64 // 0: float32's
 }{
@@ -262,20 +237,24 @@ var fixtures = []struct {
 	{"minilm-int8-dynamic", 3 * 1.8e-1, 3 * 3.2e-3},
 }
 
+func namesOf(infos []rlxc.ValueInfo) []string {
+	names := make([]string, len(infos))
+	for i, v := range infos {
+		names[i] = v.Name
+	}
+	return names
+}
+
 func TestFixtures(t *testing.T) {
 	needLibrary(t)
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	for _, f := range fixtures {
+	for _, f := range recorded {
 		levels := []rlxc.Level{rlxc.O2}
 		if f.name == "bert-tiny" || f.largest > 0 && strings.HasPrefix(f.name, "bert-tiny") {
 			levels = append(levels, rlxc.O0)
 		}
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%d", f.name, level), func(t *testing.T) {
-				m, err := rlxc.Open(filepath.Join(dir, f.name, "model.onnx"))
+				m, err := rlxc.Open(fixtures.Model(t, f.name))
 				require.NoError(t, err)
 				defer m.Close()
 				p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
@@ -284,33 +263,22 @@ func TestFixtures(t *testing.T) {
 				s, err := p.NewSession()
 				require.NoError(t, err)
 				defer s.Close()
-				sets, _ := filepath.Glob(filepath.Join(dir, f.name, "test_data_set_*"))
-				require.NotEmpty(t, sets)
-				for _, set := range sets {
-					in := rlxc.Tensors{}
-					for i, v := range m.Inputs() {
-						in[v.Name] = readPB(t, filepath.Join(set, fmt.Sprintf("input_%d.pb", i)))
-					}
-					out, err := s.Run(context.Background(), in)
-					require.NoError(t, err)
-					for i, v := range m.Outputs() {
-						want := readPB(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i)))
-						if f.largest == 0 {
-							backendtest.Agree(t, v.Name, out[v.Name], want, 2e-5, 1e-4)
-							continue
-						}
-						backendtest.Agree(t, v.Name, out[v.Name], want, f.largest, 0)
-						require.LessOrEqual(t, 1-cosine(out[v.Name], want), f.angle, v.Name)
-					}
+				run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+					return s.Run(context.Background(), in)
 				}
+				fixtures.Runs(t, os.DirFS(fixtures.Dir(t, f.name)), namesOf(m.Inputs()), namesOf(m.Outputs()), run, func(set, output string, got, want *tensor.Tensor) {
+					name := set + " " + output
+					if f.largest == 0 {
+						backendtest.Agree(t, name, got, want, 2e-5, 1e-4)
+						return
+					}
+					backendtest.Agree(t, name, got, want, f.largest, 0)
+					require.LessOrEqual(t, 1-cosine(got, want), f.angle, name)
+				})
 				if level == rlxc.O2 {
 					dims := map[string]int{}
-					for _, v := range m.Inputs() {
-						for _, d := range v.Shape {
-							if _, err := strconv.Atoi(d); err != nil {
-								dims[d] = 4
-							}
-						}
+					for _, d := range m.Dims() {
+						dims[d] = 4
 					}
 					report, err := p.Plan(dims)
 					require.NoError(t, err)

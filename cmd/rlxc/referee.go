@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
@@ -44,13 +45,13 @@ func (v *validation) loadTested(src *source, marks bool) (engine, error) {
 func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	var cases []testCase
 	if len(v.shapes) == 0 {
-		sets, err := src.dataSets()
+		sets, err := models.Sets(src.folder)
 		if err != nil {
 			return nil, err
 		}
 		names := namesOf(e.Inputs())
 		for _, set := range sets {
-			in, err := src.record(set, "input", names)
+			in, err := models.ReadSet(src.folder, set, "input", names)
 			if err != nil {
 				return nil, err
 			}
@@ -195,7 +196,7 @@ func (r *referee) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
 		maps.Copy(want, out)
 	}
 	if r.recorded != nil {
-		out, err := r.recorded.record(k.set, "output", r.outputs)
+		out, err := models.ReadSet(r.recorded.folder, k.set, "output", r.outputs)
 		if err != nil {
 			return nil, err
 		}

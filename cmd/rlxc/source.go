@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -100,34 +97,6 @@ func (s *source) openFile() (*onnx.Model, error) {
 		return nil, err
 	}
 	return onnx.Read(bytes.NewReader(data), int64(len(data)), s.name)
-}
-
-// dataSets lists the folders of recorded inputs and outputs beside the model, in order of their numbers.
-func (s *source) dataSets() ([]string, error) {
-	sets, err := fs.Glob(s.folder, "test_data_set_*")
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(sets, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	return sets, nil
-}
-
-// record reads the tensors kind_0.pb, kind_1.pb, … of a data set, which stand for the named values.
-func (s *source) record(set, kind string, names []string) (rlxc.Tensors, error) {
-	out := rlxc.Tensors{}
-	for i, name := range names {
-		file := path.Join(set, fmt.Sprintf("%s_%d.pb", kind, i))
-		data, err := fs.ReadFile(s.folder, file)
-		if err != nil {
-			return nil, fmt.Errorf("recorded %s %q: %w", kind, name, err)
-		}
-		v, err := onnx.ParseValue(data, nil)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		out[name] = v.Tensor
-	}
-	return out, nil
 }
 
 // completeModel completes M with the built-in names and leaves files to the shell.

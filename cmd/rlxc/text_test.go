@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -34,19 +32,8 @@ func TestPool(t *testing.T) {
 
 // TestSentences compares embeddings of text with those that PyTorch made of the same model.
 func TestSentences(t *testing.T) {
-	fixtures := os.Getenv("RLXC_FIXTURES")
-	if fixtures == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	data, err := os.ReadFile(filepath.Join(fixtures, "minilm", "sentences.json"))
-	require.NoError(t, err)
-	var sentences []struct {
-		Text      string
-		Embedding []float32
-	}
-	require.NoError(t, json.Unmarshal(data, &sentences))
-	require.NotEmpty(t, sentences)
-	args := []string{"run", filepath.Join(fixtures, "minilm"), "--tokenizer", filepath.Join(fixtures, "tokenizer"), "--pool", "mean", "--normalize", "--json"}
+	sentences := fixtures.Sentences(t)
+	args := []string{"run", fixtures.Dir(t, "minilm"), "--tokenizer", fixtures.Dir(t, "tokenizer"), "--pool", "mean", "--normalize", "--json"}
 	for _, s := range sentences {
 		args = append(args, "--text", s.Text)
 	}
@@ -59,14 +46,4 @@ func TestSentences(t *testing.T) {
 	for i, s := range sentences {
 		require.InDelta(t, 1, dot(report.Embeddings[i], s.Embedding), 1e-5, s.Text)
 	}
-}
-
-func TestDataSetsInOrder(t *testing.T) {
-	folder := fstest.MapFS{}
-	for _, name := range []string{"test_data_set_10", "test_data_set_9", "test_data_set_0", "other"} {
-		folder[name+"/input_0.pb"] = &fstest.MapFile{}
-	}
-	sets, err := (&source{folder: folder}).dataSets()
-	require.NoError(t, err)
-	require.Equal(t, []string{"test_data_set_0", "test_data_set_9", "test_data_set_10"}, sets)
 }
