@@ -29,8 +29,10 @@ type Device struct {
 	rows           [ir.NumKinds]row
 	binding        int64 // the largest binding in bytes
 	profile        bool
-	half           bool // products with constant matrices take their operands in float16
-	subgroups      bool // reductions go by subgroups
+	half           bool   // products with constant matrices take their operands in float16
+	subgroups      bool   // reductions go by subgroups
+	identity       string // names the device, its driver and the library
+	tuneFrom       int    // operations of the products that are worth it to try cuts out on the device
 	workgroupBytes int
 
 	compiling sync.Mutex
@@ -74,6 +76,10 @@ func openWith(o backend.Options, lessen func(*native.Adapter)) (*Device, error) 
 	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
 	d.subgroups = a.Has(native.Subgroup)
 	d.profile, d.half = o.Profile, o.Precision == tensor.F16
+	d.identity = fmt.Sprintf("%s, %s, %s, wgpu-native %s", a.Name, a.Driver, a.API, lib.Version())
+	if d.tuneFrom = worthTuning; a.Kind == native.CPU {
+		d.tuneFrom = math.MaxInt
+	}
 	if d.half && !a.Has(native.ShaderF16) {
 		d.Close()
 		return nil, fmt.Errorf("%s has no float16 arithmetic (shader-f16): leave out precision f16", a.Name)

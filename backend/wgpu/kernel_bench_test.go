@@ -14,22 +14,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// candidates are the tiles that the benchmark compares.
-var candidates = append([]tile{
-	{128, 128, 16, 8, 8}, {128, 64, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8},
-	{64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {32, 64, 32, 4, 4}, {16, 64, 32, 4, 4},
-}, shapes(tiles)...)
-
-var halfCandidates = append([]tile{
-	{128, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 8, 4}, {64, 32, 32, 4, 4},
-}, shapes(halfTiles)...)
-
-func shapes(choices []choice) (out []tile) {
-	for _, c := range choices {
-		out = append(out, c.tile)
-	}
-	return out
-}
+// tried are tiles that the benchmark compares with those of the tables.
+var (
+	tried     = []tile{{128, 128, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8}, {64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {16, 64, 32, 4, 4}}
+	triedHalf = []tile{{128, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 8, 4}, {64, 32, 32, 4, 4}, {32, 128, 32, 4, 4}}
+)
 
 // BenchmarkMatMul times the kernel alone: many dispatches in one pass, over operands that stay on the device.
 func BenchmarkMatMul(b *testing.B) {
@@ -42,101 +31,61 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
 		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
 		for _, half := range []bool{false, true} {
-			tiles, name := candidates, "f32"
+			p := product{m: s[0], n: s[1], k: s[2], half: half, narrow: half}
+			all, name := tried, "f32"
 			if half {
-				tiles, name = halfCandidates, "f16"
+				all, name = triedHalf, "f16"
 			}
-			for _, t := range tiles {
+			for _, r := range p.rules() {
+				all = append(all, r.tile)
+			}
+			for _, t := range all {
 				for _, splits := range []int{1, 2, 4, 8} {
-					groups := ceil(s[0], t.rows) * ceil(s[1], t.cols)
+					groups := p.groups(t)
 					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
 						continue
 					}
-					b.Run(fmt.Sprintf("%s/%dx%dx%d/%dx%dx%d_%dx%d/%d", name, s[0], s[1], s[2], t.rows, t.cols, t.depth, t.high, t.wide, splits), func(b *testing.B) {
-						benchmarkMatMul(b, d, product{m: s[0], n: s[1], k: s[2], half: half, narrow: half, tile: t, splits: splits})
-					})
+					c := cut{t, p.split(splits)}
+					b.Run(fmt.Sprintf("%s/%dx%dx%d/%s", name, s[0], s[1], s[2], c), func(b *testing.B) { benchmarkMatMul(b, d, p, c) })
 				}
 			}
 		}
 	}
 }
 
-func benchmarkMatMul(b *testing.B, d *Device, p product) {
-	m, n, k := p.m, p.n, p.k
-	matrix := func(rows, cols, arena int) *operand {
-		return &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{rows, cols}, strides: []int{cols, 1}, memory: memory{arena: arena}}
+func benchmarkMatMul(b *testing.B, d *Device, p product, x cut) {
+	l := &lab{d: d}
+	defer l.release()
+	c := p.contest([]cut{x}, "", trialFloats)
+	calls, err := l.ready([][]launch{c.prepare(l)(x)})
+	require.NoError(b, err)
+	fill := func(to *native.Buffer, bits func(noise uint32) uint32) {
+		data := make([]byte, to.Size)
+		for i := 0; i < len(data); i += 4 {
+			binary.LittleEndian.PutUint32(data[i:], bits(uint32(i*2654435761)>>9))
+		}
+		require.NoError(b, to.Write(0, data))
 	}
-	x, w, y, parts := matrix(m, k, 0), matrix(k, n, 1), matrix(m, n, 2), matrix(p.splits*m, n, 3)
-	if p.half {
-		w.memory.word, w.width = "vec4<f16>", 2
-	}
-	fx, fw := factor{operand: x, row: k, col: 1}, factor{operand: w, row: n, col: 1}
-	e := epilogue{op: ir.MatMul{}, y: y, cols: n}
-	launches := []launch{p.launch(&fx, p.floats(&fw, true), &e, true)}
-	if p.splits > 1 {
-		launches = []launch{p.launch(&fx, p.floats(&fw, true), &epilogue{y: parts, cols: n}, true), e.sum(parts, m, p.splits, true)}
-	}
-	var buffers [4]*native.Buffer
-	for i, o := range []*operand{x, w, y, parts} {
-		var err error
-		buffers[i], err = d.gpu.Buffer("matrix", int64(o.width*o.elements()), native.ForStorage|native.CopySource|native.CopyTarget)
-		require.NoError(b, err)
-		defer buffers[i].Release()
-		if i < 2 {
-			data := make([]byte, o.width*o.elements())
-			for k := 0; k < len(data); k += 4 { // floats from 0.5 to 1, and halves from 0.5 to 0.625 two by two
-				bits := 0x3f000000 | uint32(k*2654435761)>>9
-				if o.width == 2 {
-					bits = bits&0x00ff00ff | 0x38003800
-				}
-				binary.LittleEndian.PutUint32(data[k:], bits)
-			}
-			require.NoError(b, buffers[i].Write(0, data))
+	floats := func(noise uint32) uint32 { return 0x3f000000 | noise }            // 0.5 to 1
+	halves := func(noise uint32) uint32 { return 0x38003800 | noise&0x00ff00ff } // 0.5 to 0.625
+	fill(l.arena, floats)
+	for _, w := range l.real {
+		if p.narrow {
+			fill(w, halves)
+		} else {
+			fill(w, floats)
 		}
 	}
-	type call struct {
-		p *native.Pipeline
-		g *native.BindGroup
-	}
-	var calls []call
-	for _, l := range launches {
-		pipelines, err := d.compile([]*shader{l.shader})
-		require.NoError(b, err)
-		pipe := pipelines[0]
-		params, err := d.gpu.Buffer("params", paramBytes, native.ForUniforms|native.CopyTarget)
-		require.NoError(b, err)
-		defer params.Release()
-		block := make([]byte, paramBytes)
-		for i, v := range l.shader.params {
-			binary.LittleEndian.PutUint32(block[4*i:], v)
-		}
-		require.NoError(b, params.Write(0, block))
-		ranges := []native.Range{{Buffer: params, Size: paramBytes}}
-		for _, mem := range l.shader.memories {
-			ranges = append(ranges, native.Range{Buffer: buffers[mem.arena], Size: buffers[mem.arena].Size})
-		}
-		g, err := d.gpu.Bind(pipe, ranges)
-		require.NoError(b, err)
-		defer g.Release()
-		calls = append(calls, call{pipe, g})
-	}
-	enc := d.gpu.Encoder()
-	round := func(n int) {
-		require.NoError(b, enc.Begin())
-		for range n {
-			for i, c := range calls {
-				enc.Dispatch(c.p, c.g, launches[i].groups)
-			}
-		}
-		require.NoError(b, enc.Submit())
-		require.NoError(b, d.gpu.Poll())
-	}
-	round(3)
+	w := &stopwatch{d: d, e: d.gpu.Encoder(), runs: calls, repeat: 50}
+	_, err = w.round()
+	require.NoError(b, err)
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= 50 {
-		round(min(left, 50))
+		w.repeat = min(left, 50)
+		_, err = w.round()
+		require.NoError(b, err)
 	}
-	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+	b.ReportMetric(2*float64(p.m)*float64(p.n)*float64(p.k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
 // BenchmarkAttention times the kernel alone.

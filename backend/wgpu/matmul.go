@@ -19,8 +19,7 @@ type product struct {
 	m, n, k int
 	half    bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
 	narrow  bool // the right operand lies in memory as float16
-	tile    tile
-	splits  int
+	cut
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
@@ -37,31 +36,51 @@ func (d *Device) plan(n *ir.Node) product {
 		p.half = d.half
 		p.narrow = d.half || w.Const.DType() == tensor.F16 && d.gpu.Adapter.Has(native.ShaderF16)
 	}
-	p.spread()
+	kind := "f32"
+	if p.narrow {
+		kind = "f16"
+	}
+	d.cutUp(&p, kind, trialFloats)
 	return p
 }
 
-// spread chooses tile and splits by the sizes.
-func (p *product) spread() {
-	choices := tiles
+// rules are the tiles that serve the product.
+func (p *product) rules() []rule {
 	if p.half {
-		choices = halfTiles
+		return halfTiles
 	}
+	return tiles
+}
+
+// groups is the number of workgroups of a tile, without splits.
+func (p *product) groups(t tile) int {
+	return ceil(p.m, t.rows) * ceil(p.n, t.cols) * p.lead.Elements()
+}
+
+// usual is the cut of the first rule that holds.
+func (p *product) usual() (c cut) {
 	most := 1
 	if p.lead.Elements() == 1 {
 		most = max(1, p.k/splitDepth)
 	}
-	for _, c := range choices {
-		groups := ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements()
-		p.tile, p.splits = c.tile, 1
-		if c.splits {
-			p.splits = min(ceil(wantedGroups, max(groups, 1)), most)
+	for _, r := range p.rules() {
+		c = cut{r.tile, 1}
+		groups := p.groups(r.tile)
+		if r.splits {
+			c.splits = p.split(min(ceil(wantedGroups, max(groups, 1)), most))
 		}
-		if groups*p.splits >= c.groups {
+		if groups*c.splits >= r.groups {
 			break
 		}
 	}
+	return c
 }
+
+// part is the length along k of each of so many splits but the last.
+func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), halfDepth) * halfDepth }
+
+// split is the number of splits that have something to do, of so many.
+func (p *product) split(splits int) int { return ceil(p.k, p.part(splits)) }
 
 // scratch is the memory that the splits need.
 func (p *product) scratch() []int64 {
@@ -153,7 +172,8 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	x, err := p.matrices(&in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
-		p.lead, p.m, p.tile, p.splits = out[0].shape[:r-2], out[0].shape[r-2], tiles[1].tile, 1
+		p.lead, p.m = out[0].shape[:r-2], out[0].shape[r-2]
+		p.cut = p.usual() // without splits, which need memory
 		x, _ = p.matrices(&in[ir.MatMulA], false)
 	}
 	flat := *w
@@ -178,14 +198,22 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	return b.product(&p, &x, p.floats(&y, vector), &e, vector), nil
 }
 
-// product is the launches of a product: one, or one for the parts and one for their sum.
+// product is the launches of a product.
 func (b *binder) product(p *product, x *factor, w right, e *epilogue, vector bool) []launch {
+	var parts operand
+	if p.splits > 1 {
+		parts = b.scratchOperand(0)
+	}
+	return p.launches(x, w, e, &parts, vector)
+}
+
+// launches are one, or one for the parts and one for their sum.
+func (p *product) launches(x *factor, w right, e *epilogue, parts *operand, vector bool) []launch {
 	if p.splits == 1 {
 		return []launch{p.launch(x, w, e, vector)}
 	}
-	parts := b.scratchOperand(0)
-	first := p.launch(x, w, &epilogue{y: &parts, cols: p.n}, vector)
-	return []launch{first, e.sum(&parts, p.m, p.splits, vector)}
+	first := p.launch(x, w, &epilogue{y: parts, cols: p.n}, vector)
+	return []launch{first, e.sum(parts, p.m, p.splits, vector)}
 }
 
 // vector reports whether whole vec4 along the columns can be read.

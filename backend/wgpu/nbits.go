@@ -14,7 +14,11 @@ import (
 func (d *Device) nBits(n *ir.Node) product {
 	o := n.Op.(ir.MatMulNBits)
 	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
-	p.spread()
+	w := bitMatrix{MatMulNBits: o}
+	d.cutUp(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *lab, q *product, _ bool) right {
+		w.codes, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
+		return w.right(q)
+	})
 	return p
 }
 
@@ -62,7 +66,7 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.bits(n, o, &p)
+	w, err := b.bits(n, o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +82,24 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	if ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
-	return append(launches, b.product(&p, &x, w, &e, vector)...), nil
+	return append(launches, b.product(&p, &x, w.right(&p), &e, vector)...), nil
 }
 
-// bits is the matrix of codes: row k has the codes of all columns, four of which are a vec4 of the product, with scales and
-// zero points by blocks of rows. Columns are padded to whole words.
-func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
-	perByte, blocks := 8/o.Bits, o.Blocks()
-	cols, mask := pad(o.N, 4*perByte), byte(1<<o.Bits-1)
+// A bitMatrix is a matrix of codes: row k has the codes of all columns, four of which are a vec4 of the product, with scales
+// and perhaps zero points by blocks of rows. Columns are padded to whole words.
+type bitMatrix struct {
+	ir.MatMulNBits
+	codes, scales, zeros memory
+}
+
+func (w *bitMatrix) perByte() int { return 8 / w.Bits }
+
+func (w *bitMatrix) cols() int { return pad(w.N, 4*w.perByte()) }
+
+// bits brings a node's matrix of codes to the device.
+func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
+	w.MatMulNBits = o
+	perByte, blocks, cols, mask := w.perByte(), o.Blocks(), w.cols(), byte(1<<o.Bits-1)
 	arranged := func(i int, word string, make func(t *tensor.Tensor) []byte) (memory, error) {
 		t := n.Inputs[i].Const
 		w, err := b.shared(weightKey{Tensor: t, how: "bits"}, func() (*weight, error) { return b.d.upload(make(t.Aligned()), 1) })
@@ -96,7 +110,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
 	}
 	// code gives code i of a row of packed codes.
 	code := func(row []byte, i int) byte { return row[i/perByte] >> (i % perByte * o.Bits) & mask }
-	codes, err := arranged(ir.NBitsCodes, "u32", func(t *tensor.Tensor) []byte {
+	w.codes, err = arranged(ir.NBitsCodes, "u32", func(t *tensor.Tensor) []byte {
 		src, dst, width := t.Bytes(), make([]byte, o.K*cols/perByte), blocks*o.Block/perByte
 		for j := range o.N {
 			row := src[j*width:][:width]
@@ -107,7 +121,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
 		return dst
 	})
 	if err != nil {
-		return right{}, err
+		return w, err
 	}
 	// byBlock arranges what each block has one of, [N, blocks], as rows of columns.
 	byBlock := func(i int, at func(t *tensor.Tensor, column, block int) float64) (memory, error) {
@@ -121,35 +135,37 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits, p *product) (right, error) {
 			return dst
 		})
 	}
-	scales, err := byBlock(ir.NBitsScales, func(t *tensor.Tensor, j, block int) float64 { return t.Float64(j*blocks + block) })
-	if err != nil {
-		return right{}, err
-	}
-	var zeros memory
-	if given(n, ir.NBitsZeros) {
-		zeros, err = byBlock(ir.NBitsZeros, func(t *tensor.Tensor, j, block int) float64 {
+	w.scales, err = byBlock(ir.NBitsScales, func(t *tensor.Tensor, j, block int) float64 { return t.Float64(j*blocks + block) })
+	if err == nil && given(n, ir.NBitsZeros) {
+		w.zeros, err = byBlock(ir.NBitsZeros, func(t *tensor.Tensor, j, block int) float64 {
 			if t.DType() == tensor.U8 {
 				return float64(code(t.Bytes()[j*ceil(blocks, perByte):], block))
 			}
 			return t.Float64(j*blocks + block)
 		})
 	}
+	return w, err
+}
+
+// right is the matrix as an operand of a product.
+func (w *bitMatrix) right(p *product) right {
+	perByte, bits := w.perByte(), w.Bits
 	return right{begin: func(s *shader, loads int) func(int, string) string {
-		m, sm, width, across := s.bind(codes), s.bind(scales), s.u(cols/perByte/4), s.u(cols/4)
+		m, scales, width, across := s.bind(w.codes), s.bind(w.scales), s.u(w.cols()/perByte/4), s.u(w.cols()/4)
 		for l := range loads {
 			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, across)
 		}
-		s.put("const ones = vec4<u32>(1u, %du, %du, %du);", 1<<o.Bits, 1<<(2*o.Bits), 1<<(3*o.Bits))
+		s.put("const ones = vec4<u32>(1u, %du, %du, %du);", 1<<bits, 1<<(2*bits), 1<<(3*bits))
 		return func(l int, k string) string {
-			block := fmt.Sprintf("(%s) / %du * %s + pb%d", k, o.Block, across, l)
-			zero := fmt.Sprintf("%d.0", 1<<(o.Bits-1))
-			if zeros.constant != nil {
-				zero = fmt.Sprintf("%s[%s]", s.bind(zeros), block)
+			block := fmt.Sprintf("(%s) / %du * %s + pb%d", k, w.Block, across, l)
+			zero := fmt.Sprintf("%d.0", 1<<(bits-1))
+			if w.zeros.constant != nil {
+				zero = fmt.Sprintf("%s[%s]", s.bind(w.zeros), block)
 			}
 			return fmt.Sprintf("%s((vec4<f32>(vec4<u32>(%s[(%s) * %s + pb%d / %du] >> (pb%d %% %du * %du)) / ones & vec4<u32>(%du)) - %s) * %s[%s])",
-				p.pack(), m, k, width, l, perByte, l, perByte, 4*o.Bits, mask, zero, sm, block)
+				p.pack(), m, k, width, l, perByte, l, perByte, 4*bits, 1<<bits-1, zero, scales, block)
 		}
-	}}, err
+	}}
 }
 
 // roundBlocks rounds the blocks of rows to 8 bits, an invocation each: to 127ths of the block's largest magnitude.

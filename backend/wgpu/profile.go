@@ -9,12 +9,55 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
+// stamps are places for timestamps, and the way on which they come to the host.
+type stamps struct {
+	*native.Queries
+	resolved, staging *native.Buffer
+}
+
+// stamps makes n places.
+func (d *Device) stamps(n int) (*stamps, error) {
+	s := &stamps{}
+	var err error
+	if s.Queries, err = d.gpu.Queries(n); err != nil {
+		return nil, err
+	}
+	if s.resolved, err = d.gpu.Buffer("timestamps", 8*int64(n), native.QueryResolve|native.CopySource); err != nil {
+		return nil, err
+	}
+	s.staging, err = d.gpu.Buffer("timestamps", 8*int64(n), native.MapRead|native.CopyTarget)
+	return s, err
+}
+
+// read submits what e has recorded, and gives all timestamps.
+func (s *stamps) read(e *native.Encoder) ([]uint64, error) {
+	e.Resolve(s.Queries, s.resolved)
+	e.Copy(s.staging, 0, s.resolved, 0, s.resolved.Size)
+	if err := e.Submit(); err != nil {
+		return nil, err
+	}
+	bytes, err := s.staging.Map(s.resolved.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer s.staging.Unmap()
+	ticks := make([]uint64, s.Count)
+	for i := range ticks {
+		ticks[i] = binary.LittleEndian.Uint64(bytes[8*i:])
+	}
+	return ticks, nil
+}
+
+func (s *stamps) release() {
+	s.Queries.Release()
+	s.resolved.Release()
+	s.staging.Release()
+}
+
 // profiler keeps the times of the steps of the last run: the device's by timestamps around every dispatch, the host's by
 // its clock. A nil profiler keeps nothing.
 type profiler struct {
-	queries *native.Queries // nil where the device takes no timestamps
-	times   *native.Buffer
-	staging *native.Buffer
+	stamps *stamps // nil where the device takes no timestamps
 
 	began time.Time
 	first time.Duration // when the first dispatch was recorded
@@ -29,13 +72,7 @@ func (p *program) newProfiler(dispatches int) (*profiler, error) {
 		return f, nil
 	}
 	var err error
-	if f.queries, err = p.d.gpu.Queries(n); err != nil {
-		return nil, err
-	}
-	if f.times, err = p.d.gpu.Buffer("timestamps", 8*int64(n), native.QueryResolve|native.CopySource); err != nil {
-		return nil, err
-	}
-	f.staging, err = p.d.gpu.Buffer("timestamps", 8*int64(n), native.MapRead|native.CopyTarget)
+	f.stamps, err = p.d.stamps(n)
 	return f, err
 }
 
@@ -67,43 +104,37 @@ func (f *profiler) host(n *ir.Node, began time.Duration) {
 }
 
 func (f *profiler) before(e *native.Encoder, d *dispatch) {
-	if f == nil || f.queries == nil || 2*d.number >= f.queries.Count {
+	if f == nil || f.stamps == nil || 2*d.number >= f.stamps.Count {
 		return
 	}
 	if len(f.nodes) == 0 {
 		f.first = f.now()
 	}
 	f.nodes = append(f.nodes, d.node)
-	e.Timestamp(f.queries, 2*d.number)
+	e.Timestamp(f.stamps.Queries, 2*d.number)
 }
 
 func (f *profiler) after(e *native.Encoder, d *dispatch) {
-	if f != nil && f.queries != nil && 2*d.number < f.queries.Count {
-		e.Timestamp(f.queries, 2*d.number+1)
+	if f != nil && f.stamps != nil && 2*d.number < f.stamps.Count {
+		e.Timestamp(f.stamps.Queries, 2*d.number+1)
 	}
 }
 
 // finish reads the timestamps.
 func (f *profiler) finish(e *native.Encoder) error {
-	if f == nil || f.queries == nil || len(f.nodes) == 0 {
+	if f == nil || f.stamps == nil || len(f.nodes) == 0 {
 		return nil
 	}
 	if err := e.Begin(); err != nil {
 		return err
 	}
-	e.Resolve(f.queries, f.times)
-	e.Copy(f.staging, 0, f.times, 0, f.times.Size)
-	if err := e.Submit(); err != nil {
-		return err
-	}
-	bytes, err := f.staging.Map(f.times.Size)
+	ticks, err := f.stamps.read(e)
 	if err != nil {
 		return err
 	}
-	defer f.staging.Unmap()
-	at := func(i int) uint64 { return binary.LittleEndian.Uint64(bytes[8*i:]) }
+	at := func(i int) time.Duration { return f.first + f.stamps.Since(ticks[0], ticks[i]) }
 	for i, n := range f.nodes {
-		f.steps = append(f.steps, backend.StepTime{Node: n, Start: f.first + f.queries.Since(at(0), at(2*i)), End: f.first + f.queries.Since(at(0), at(2*i+1))})
+		f.steps = append(f.steps, backend.StepTime{Node: n, Start: at(2 * i), End: at(2*i + 1)})
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package wgpu
 
 import (
-	"encoding/binary"
 	"errors"
 	"runtime"
 
@@ -219,11 +218,7 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 			return errOnHost
 		}
 		list = append(list, dispatch{number: len(params) / paramBytes, node: n, step: i, memories: x.shader.memories, groups: x.groups})
-		block := make([]byte, paramBytes)
-		for k, v := range x.shader.params {
-			binary.LittleEndian.PutUint32(block[4*k:], v)
-		}
-		params = append(params, block...)
+		params = append(params, x.shader.block()...)
 	}
 	for _, v := range n.Inputs {
 		if v != nil && !l.layout(v).Root.IsConst() {

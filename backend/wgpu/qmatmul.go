@@ -3,6 +3,7 @@ package wgpu
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -75,14 +76,43 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = &codes, &scale, &zero
 	}
 	m := y.elements() / w.n
-	t := codeTiles[0]
-	if ceil(m, t.rows)*ceil(w.n, t.cols) < wantedGroups {
-		t = codeTiles[1]
-	}
-	if ceil(m, t.rows) > maxGroups {
+	c := b.d.cutCodes(m, w.n, w.k)
+	if ceil(m, c.rows) > maxGroups {
 		return nil, errOnHost
 	}
-	return append(launches, codeProduct(op, t, m, w, in, &y)), nil
+	return append(launches, codeProduct(op, c.tile, m, w, in, &y)), nil
+}
+
+// cutCodes chooses how a product of codes is cut up.
+func (d *Device) cutCodes(m, n, k int) cut {
+	p := product{m: m, n: n, k: k}
+	if p.flops() < d.tuneFrom {
+		return codeContest(m, n, k).cuts[0]
+	}
+	p = p.class()
+	c := codeContest(p.m, n, k)
+	return d.choose(&c)
+}
+
+// codeContest is between the tiles of products of codes: a large one where it makes enough workgroups is the usual choice.
+func codeContest(m, n, k int) contest {
+	p := product{m: m, n: n, k: k}
+	c := contest{class: fmt.Sprintf("codes: %dx%dx%d", m, n, k)}
+	for _, t := range codeTiles {
+		c.cuts = append(c.cuts, cut{t, 1})
+	}
+	if p.groups(codeTiles[0]) < wantedGroups {
+		slices.Reverse(c.cuts)
+	}
+	p = p.sample()
+	c.flops = p.flops()
+	c.prepare = func(l *lab) func(cut) []launch {
+		in := make([]*operand, ir.QMatMulYZero+1)
+		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
+		w, y := codes{n: n, k: k, words: l.constant("", n*k), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
+		return func(c cut) []launch { return []launch{codeProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
+	}
+	return c
 }
 
 // codes are a constant matrix of codes on the device.

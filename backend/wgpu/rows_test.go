@@ -137,7 +137,8 @@ func TestTiles(t *testing.T) {
 	all := tiles
 	defer func() { tiles = all }()
 	for _, x := range all {
-		tiles = []choice{x}
+		x.splits = true
+		tiles = []rule{x}
 		for _, text := range []string{
 			`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
 			`(%0 "x": f32[31,s]) { const %1: f32[3,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %0) {alpha=0.1} return %3 as "y" }`,
@@ -165,7 +166,8 @@ func TestHalf(t *testing.T) {
 	all := halfTiles
 	defer func() { halfTiles = all }()
 	for _, x := range all {
-		halfTiles = []choice{x}
+		x.splits = true
+		halfTiles = []rule{x}
 		for _, text := range halfCases {
 			for _, s := range []int{1, x.rows - 1, x.rows, x.rows + 1} {
 				checkWith(t, d, fmt.Sprintf("tile %v, s=%d: %s", x, s, text), text, s, true, quarters)

@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -11,24 +12,46 @@ type tile struct{ rows, cols, depth, high, wide int }
 
 func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 
-// A choice is a tile for products that have enough workgroups with it, where splits says so counting splits.
-type choice struct {
+// A cut is how a product is cut up: into tiles, and along the inner axis into splits, which are added up by a second launch.
+type cut struct {
+	tile
+	splits int
+}
+
+// String is the cut as the cache of choices has it.
+func (c cut) String() string {
+	return fmt.Sprintf("%dx%dx%d_%dx%d/%d", c.rows, c.cols, c.depth, c.high, c.wide, c.splits)
+}
+
+// A rule is a tile for products that have enough workgroups with it, where splits says so counting splits.
+type rule struct {
 	tile
 	groups int
 	splits bool
 }
 
-// wantedGroups is the number of workgroups that keep a large device busy.
-const wantedGroups = 264
-
-// tiles are the choices for products in float32, the best first: a large tile reads less, a small one spreads a small product
-// wider. halfTiles are those in float16, where small tiles are nearly as fast as large ones and better than splits.
-var (
-	tiles = []choice{{tile{128, 64, 16, 8, 4}, wantedGroups, true}, {tile{64, 64, 16, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
-
-	halfTiles = []choice{{tile{64, 128, 32, 8, 8}, 4 * wantedGroups, false}, {tile{32, 64, 32, 4, 4}, wantedGroups, false},
-		{tile{64, 64, 32, 4, 4}, wantedGroups, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
+// wantedGroups is the number of workgroups that keep a large device busy; never is more than any product has.
+const (
+	wantedGroups = 264
+	never        = math.MaxInt
 )
+
+// tiles are the tiles for products in float32, halfTiles those in float16, where small ones are nearly as fast as large ones and
+// better than splits. The rules, the first that holds, are what an H200 likes best, for devices that are not tuned and products
+// that are not worth it; the others choose among all tiles (see tune.go).
+//
+// In what order a product is summed up must not depend on the tile: in float16, where each depth has a sum of its own, all
+// depths are halfDepth.
+var (
+	tiles = []rule{{tile{128, 64, 16, 8, 4}, wantedGroups, true}, {tile{128, 64, 16, 8, 8}, never, true}, {tile{64, 64, 16, 4, 4}, wantedGroups, true},
+		{tile{32, 64, 32, 4, 4}, never, true}, {tile{32, 32, 32, 4, 4}, 0, true}}
+
+	halfTiles = []rule{{tile{64, 128, halfDepth, 8, 8}, 4 * wantedGroups, false}, {tile{64, 128, halfDepth, 4, 8}, never, false},
+		{tile{32, 64, halfDepth, 4, 4}, wantedGroups, false}, {tile{64, 64, halfDepth, 4, 4}, wantedGroups, true}, {tile{32, 32, halfDepth, 4, 4}, 0, true}}
+)
+
+// halfDepth is the number of products that are added up in float16. The parts of splits are multiples of it.
+const halfDepth = 32
 
 // launch is the kernel. Tiles of both operands go through workgroup memory, the left one turned, so that the inner loop
 // reads vec4 of both; while a tile is in use the next one is on its way in registers. Registers are variables with names:
@@ -50,10 +73,10 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;", across, across)
 	s.put("let m0 = wg.y * %du;\nlet n0 = wg.x * %du;", t.rows, t.cols/4)
 	s.put("var a = %s;\nvar b = %s;\nvar k0 = 0u;\nvar k1 = %s;", s.u(x.first()/lanes), s.u(w.first), k)
-	if p.splits > 1 {
-		each := ceil(ceil(p.k, p.splits), t.depth) * t.depth
-		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(each), s.u(each))
-	} else if p.lead.Elements() > 1 {
+	part := p.part(p.splits)
+	if p.lead.Elements() == 1 { // also where there is one part: so that it is the same text
+		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(part), s.u(part))
+	} else {
 		s.put("{")
 		(&nest{Shape: p.lead, Strides: [][]int{over(x.lead, lanes), w.lead}}).walk(s, "wg.z", "a", "b")
 		s.put("}")
@@ -70,7 +93,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		s.put("var rb%d = %s();", l, pack)
 	}
 	weights := w.begin(s, loadsB)
-	whole := p.k%t.depth == 0 && p.splits == 1
+	whole := p.k%t.depth == 0 && (p.splits-1)*part < p.k
 	bring := func(k string) {
 		for l := range loadsA {
 			at := fmt.Sprintf("%s + ak%d * 4u", k, l)

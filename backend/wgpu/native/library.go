@@ -145,6 +145,12 @@ func open(path string) (*Library, error) {
 	return l, nil
 }
 
+// Version is the library's version.
+func (l *Library) Version() string {
+	v := uint32(l.c.GetVersion.call())
+	return fmt.Sprintf("%d.%d.%d.%d", v>>24, v>>16&0xff, v>>8&0xff, v&0xff)
+}
+
 // link resolves all functions, so that a missing one is an error now and no crash later.
 func (l *Library) link(handle uintptr) error {
 	v := reflect.ValueOf(&l.c).Elem()

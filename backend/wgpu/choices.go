@@ -1,0 +1,161 @@
+package wgpu
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// choices are the cuts that won the contests of one kind of device, by class. All devices of the kind in this process share
+// them, so that a product is cut up the same way wherever it runs; those of earlier processes come from a file.
+type choices struct {
+	kind string // names the device, its driver, the library and the kernels
+	mu   sync.Mutex
+	cuts map[string]string
+	held int // contests, in this process
+}
+
+var (
+	choicesMu sync.Mutex
+	allKinds  = map[string]*choices{}
+)
+
+// choicesOf gives the choices of the devices that are identified so.
+func choicesOf(identity string) *choices {
+	kind := identity + ", kernels " + kernels()
+	choicesMu.Lock()
+	defer choicesMu.Unlock()
+	c := allKinds[kind]
+	if c == nil {
+		c = &choices{kind: kind, cuts: map[string]string{}}
+		for _, r := range readChoices() {
+			if r.Device == kind && r.Cuts != nil {
+				c.cuts = r.Cuts
+			}
+		}
+		allKinds[kind] = c
+	}
+	return c
+}
+
+// choose gives the cut of a class, from a contest if it has not been held; one that fails is not held again in this process.
+func (c *choices) choose(t *contest, hold func() (cut, error)) cut {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.cuts[t.class]
+	if i := slices.IndexFunc(t.cuts, func(x cut) bool { return x.String() == known }); i >= 0 {
+		return t.cuts[i]
+	}
+	c.held++
+	won, err := hold()
+	if err != nil {
+		won = t.cuts[0]
+	}
+	c.cuts[t.class] = won.String()
+	if err == nil {
+		writeChoice(c.kind, t.class, won.String())
+	}
+	return won
+}
+
+// kernels is a fingerprint of the kernels that take part in contests: of all tiles, and of the text for one of each table.
+var kernels = sync.OnceValue(func() string {
+	h := sha256.New()
+	fmt.Fprint(h, tiles, halfTiles, codeTiles)
+	contests := []contest{codeContest(64, 64, 64)}
+	for _, half := range []bool{false, true} {
+		p := product{m: 64, n: 64, k: 64, half: half, narrow: half}
+		t := p.usual().tile
+		contests = append(contests, p.contest([]cut{{t, 1}, {t, 2}}, "", trialFloats))
+	}
+	for _, c := range contests {
+		launches := c.prepare(&lab{})
+		for _, x := range c.cuts {
+			for _, l := range launches(x) {
+				io.WriteString(h, l.shader.text())
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+})
+
+// The file of choices is a list of records, the one that was written last first. Whatever is wrong with it, there are none:
+// the file is a help and never an error. Processes that write at once may lose choices of each other, which are made again.
+
+const (
+	mostDevices = 8    // in the file
+	mostClasses = 1024 // of a device
+	mostBytes   = 1 << 20
+)
+
+type record struct {
+	Device string            `json:"device"`
+	Cuts   map[string]string `json:"cuts"`
+}
+
+// choicesFile is where the file is; empty where the user has no cache.
+func choicesFile() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "rlxc", "wgpu-tiles.json")
+}
+
+func readChoices() []record {
+	info, err := os.Stat(choicesFile())
+	if err != nil || !info.Mode().IsRegular() || info.Size() > mostBytes {
+		return nil
+	}
+	data, err := os.ReadFile(choicesFile())
+	var list []record
+	if err != nil || json.Unmarshal(data, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// writeChoice adds a choice to the file.
+func writeChoice(device, class, cut string) {
+	list := readChoices()
+	r := record{device, map[string]string{}}
+	if i := slices.IndexFunc(list, func(r record) bool { return r.Device == device }); i >= 0 {
+		if list[i].Cuts != nil && len(list[i].Cuts) < mostClasses {
+			r = list[i]
+		}
+		list = slices.Delete(list, i, i+1)
+	}
+	r.Cuts[class] = cut
+	list = slices.Insert(list, 0, r)
+	data, err := json.MarshalIndent(list[:min(len(list), mostDevices)], "", "\t")
+	if err == nil {
+		err = replaceFile(choicesFile(), append(data, '\n'))
+	}
+	_ = err // it is a help
+}
+
+// replaceFile puts a new file in the place of an old one, whole at every moment.
+func replaceFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

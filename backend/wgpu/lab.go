@@ -1,0 +1,201 @@
+package wgpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A lab is where kernels run by themselves: an arena of one segment and constants, all zero. What it has is laid out first,
+// which takes no device, and allocated when launches are made ready.
+type lab struct {
+	d         *Device
+	size      int64 // of the arena
+	arena     *native.Buffer
+	constants []*native.Buffer // as laid out: sizes, and what launches know them by
+	real      map[*native.Buffer]*native.Buffer
+	made      []interface{ Release() }
+}
+
+// operand lays a row-major tensor out in the arena.
+func (l *lab) operand(t tensor.DType, shape ...int) *operand {
+	o := &operand{dtype: t, width: t.Size(), shape: shape, strides: tensor.Shape(shape).Strides(), off: int(l.size)}
+	l.size += int64(pad(o.width*o.elements(), alignment))
+	return o
+}
+
+// constant lays a constant of so many bytes out.
+func (l *lab) constant(word string, size int) memory {
+	c := &native.Buffer{Size: int64(pad(size, alignment))}
+	l.constants = append(l.constants, c)
+	return memory{constant: c, word: word}
+}
+
+// A call is a launch that is ready.
+type call struct {
+	pipeline *native.Pipeline
+	group    *native.BindGroup
+	groups   [3]uint32
+}
+
+// ready compiles the launches of several runs, all at a time, and binds their memories.
+func (l *lab) ready(runs [][]launch) ([][]call, error) {
+	var shaders []*shader
+	for _, run := range runs {
+		for _, x := range run {
+			shaders = append(shaders, x.shader)
+		}
+	}
+	pipelines, err := l.d.compile(shaders)
+	if err != nil {
+		return nil, err
+	}
+	l.real = map[*native.Buffer]*native.Buffer{}
+	for _, c := range l.constants {
+		if l.real[c], err = l.buffer(c.Size, native.ForStorage|native.CopyTarget); err != nil {
+			return nil, err
+		}
+	}
+	if l.arena, err = l.buffer(l.size, native.ForStorage|native.CopySource|native.CopyTarget); err != nil {
+		return nil, err
+	}
+	params, err := l.buffer(int64(paramBytes*len(shaders)), native.ForUniforms|native.CopyTarget)
+	if err != nil {
+		return nil, err
+	}
+	calls := make([][]call, len(runs))
+	number := 0
+	for i, run := range runs {
+		for _, x := range run {
+			if !l.d.fits(x.shader) {
+				return nil, errOnHost
+			}
+			at := int64(number) * paramBytes
+			if err := params.Write(at, x.shader.block()); err != nil {
+				return nil, err
+			}
+			ranges := []native.Range{{Buffer: params, Offset: at, Size: paramBytes}}
+			for _, m := range x.shader.memories {
+				b := l.arena
+				if m.constant != nil {
+					b = l.real[m.constant]
+				}
+				ranges = append(ranges, native.Range{Buffer: b, Size: b.Size})
+			}
+			g, err := l.d.gpu.Bind(pipelines[number], ranges)
+			if err != nil {
+				return nil, err
+			}
+			l.made = append(l.made, g)
+			calls[i] = append(calls[i], call{pipelines[number], g, x.groups})
+			number++
+		}
+	}
+	return calls, nil
+}
+
+// buffer allocates memory that can be bound.
+func (l *lab) buffer(size int64, use native.Usage) (*native.Buffer, error) {
+	if size > l.d.binding {
+		return nil, fmt.Errorf("%d bytes are more than a binding holds", size)
+	}
+	b, err := l.d.gpu.Buffer("a trial", size, use)
+	if err == nil {
+		l.made = append(l.made, b)
+	}
+	return b, err
+}
+
+// release gives all back.
+func (l *lab) release() {
+	for _, x := range l.made {
+		x.Release()
+	}
+	l.made = nil
+}
+
+// block is the shader's parameters as they lie in memory.
+func (s *shader) block() []byte {
+	block := make([]byte, paramBytes)
+	for i, v := range s.params {
+		binary.LittleEndian.PutUint32(block[4*i:], v)
+	}
+	return block
+}
+
+// A stopwatch times runs, each several times over: by the device's clock where it can be read between dispatches, which knows
+// nothing of what others have the device do, elsewhere by the host's.
+type stopwatch struct {
+	runs   [][]call
+	repeat int
+	d      *Device
+	e      *native.Encoder
+	stamps *stamps // nil for the host's clock
+}
+
+func (l *lab) stopwatch(runs [][]launch, repeat int) (*stopwatch, error) {
+	calls, err := l.ready(runs)
+	if err != nil {
+		return nil, err
+	}
+	w := &stopwatch{runs: calls, repeat: repeat, d: l.d, e: l.d.gpu.Encoder()}
+	if l.d.gpu.CanTime() {
+		w.stamps, err = l.d.stamps(2 * len(runs))
+	}
+	return w, err
+}
+
+func (w *stopwatch) release() {
+	if w.stamps != nil {
+		w.stamps.release()
+	}
+}
+
+// round does every run, and gives what each took.
+func (w *stopwatch) round() ([]time.Duration, error) {
+	times := make([]time.Duration, len(w.runs))
+	if w.stamps == nil {
+		for i, run := range w.runs {
+			start := time.Now()
+			if err := w.e.Begin(); err != nil {
+				return nil, err
+			}
+			w.record(run)
+			if err := w.e.Submit(); err != nil {
+				return nil, err
+			}
+			if err := w.d.gpu.Poll(); err != nil {
+				return nil, err
+			}
+			times[i] = time.Since(start)
+		}
+		return times, nil
+	}
+	if err := w.e.Begin(); err != nil {
+		return nil, err
+	}
+	for i, run := range w.runs {
+		w.e.Timestamp(w.stamps.Queries, 2*i)
+		w.record(run)
+		w.e.Timestamp(w.stamps.Queries, 2*i+1)
+	}
+	ticks, err := w.stamps.read(w.e)
+	if err != nil {
+		return nil, err
+	}
+	for i := range times {
+		times[i] = w.stamps.Since(ticks[2*i], ticks[2*i+1])
+	}
+	return times, nil
+}
+
+func (w *stopwatch) record(run []call) {
+	for range w.repeat {
+		for _, c := range run {
+			w.e.Dispatch(c.pipeline, c.group, c.groups)
+		}
+	}
+}

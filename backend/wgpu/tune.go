@@ -1,0 +1,199 @@
+package wgpu
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Which cut of a product is quickest depends on the device. So when a product of a class that the device has not seen is bound,
+// the cuts that may be the quickest are timed on it, on zeros, without what follows the product; what wins serves all products
+// of the class, in this process and, by a file, in later ones (see choices.go). Devices that are the CPU keep to the rules.
+
+// worthTuning is the least number of operations of a product that is worth it: a discrete GPU does it in the time that a
+// dispatch takes, an integrated one in ten times that.
+const worthTuning = 1 << 25
+
+// A contest is between the cuts that may suit a class of products.
+type contest struct {
+	class string
+	flops int
+	cuts  []cut // the usual one first
+	// prepare lays operands out, and gives what makes the launches of a cut.
+	prepare func(l *lab) func(c cut) []launch
+}
+
+// cutUp chooses how a product of two matrices of floats, or what kind says of the right one, is cut up. right lays one of
+// the same kind out for a product of the class.
+func (d *Device) cutUp(p *product, kind string, right func(l *lab, q *product, vector bool) right) {
+	if p.flops() < d.tuneFrom {
+		p.cut = p.usual()
+		return
+	}
+	q := p.class()
+	c := q.contest(q.cuts(), kind, right)
+	p.cut = d.choose(&c)
+}
+
+func (p *product) flops() int { return 2 * p.lead.Elements() * p.m * p.n * p.k }
+
+// class is the largest product of the class: rows and batch are rounded up to powers of two.
+func (p *product) class() product {
+	q := *p
+	q.m = roundUp(p.m)
+	if batch := roundUp(p.lead.Elements()); batch > 1 {
+		q.lead = tensor.Shape{batch}
+	} else {
+		q.lead = nil
+	}
+	return q
+}
+
+// sample is a product that is large enough to stand for p.
+func (p *product) sample() product {
+	const elements = 1 << 24
+	q, batch := *p, p.lead.Elements()
+	tooLarge := func() bool { return batch*q.m*max(q.n, q.k) > elements }
+	for ; batch > 1 && tooLarge(); batch /= 2 {
+	}
+	for ; q.m > 1 && tooLarge(); q.m /= 2 {
+	}
+	if len(p.lead) > 0 {
+		q.lead = tensor.Shape{batch}
+	}
+	return q
+}
+
+// roundUp is the least power of two that is not below n.
+func roundUp(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+// cuts are those that may be the quickest on some device: with every tile of which at least half is in use, as many splits as
+// still give every workgroup half of splitDepth and make no more workgroups than twice what a large device wants.
+func (p *product) cuts() []cut {
+	list := []cut{p.usual()}
+	for _, r := range p.rules() {
+		groups := p.groups(r.tile)
+		if p.m <= r.rows/2 && r.rows > smallestRows {
+			continue
+		}
+		for splits := 1; splits == 1 || p.lead.Elements() == 1 && 2*p.k >= splits*splitDepth && groups*splits <= 2*wantedGroups; splits *= 2 {
+			if c := (cut{r.tile, p.split(splits)}); !slices.Contains(list, c) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// smallestRows is the number of rows of the lowest tiles.
+const smallestRows = 32
+
+// contest is between cuts of a product whose right operand is what kind says, laid out by w.
+func (p *product) contest(cuts []cut, kind string, w func(l *lab, p *product, vector bool) right) contest {
+	sums := "f32"
+	if p.half {
+		sums = "f16"
+	}
+	q := p.sample()
+	return contest{
+		class: fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, p.lead.Elements(), p.m, p.n, p.k),
+		flops: q.flops(),
+		cuts:  cuts,
+		prepare: func(l *lab) func(cut) []launch {
+			vector := q.k%4 == 0 && q.n%4 == 0
+			x, y := l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.k)...), l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.n)...)
+			most := slices.MaxFunc(cuts, func(a, b cut) int { return a.splits - b.splits })
+			parts := l.operand(tensor.F32, most.splits, q.m, q.n)
+			fx, _ := q.matrices(x, false) // which lie evenly
+			fw := w(l, &q, vector)
+			return func(c cut) []launch {
+				q := q
+				q.cut = c
+				return q.launches(&fx, fw, &epilogue{op: ir.MatMul{}, y: y, cols: q.n}, parts, vector)
+			}
+		},
+	}
+}
+
+// trialFloats is a right operand of floats, or of halves where the product is narrow.
+func trialFloats(l *lab, p *product, vector bool) right {
+	shape := append(slices.Clone(p.lead), p.k, p.n)
+	o := &operand{dtype: tensor.F32, width: 4, shape: shape, strides: shape.Strides()}
+	if p.narrow {
+		o.memory = l.constant("vec4<f16>", 2*shape.Elements())
+	} else {
+		o.memory = l.constant("", 4*shape.Elements())
+	}
+	f, _ := p.matrices(o, false)
+	return p.floats(&f, vector)
+}
+
+// choose gives the cut that wins a contest on this device. Where it cannot be held the usual one does.
+func (d *Device) choose(c *contest) cut {
+	return choicesOf(d.identity).choose(c, func() (cut, error) { return d.hold(c) })
+}
+
+// handicap is for cuts that sum up in another order than the usual one: what results depend on should not be left to chance.
+const handicap = 1.03
+
+// hold times the cuts of a contest.
+func (d *Device) hold(c *contest) (cut, error) {
+	l := &lab{d: d}
+	defer l.release()
+	launches := c.prepare(l)
+	var runs [][]launch
+	for _, x := range c.cuts {
+		runs = append(runs, launches(x))
+	}
+	times, err := l.race(runs, c.flops)
+	if err != nil {
+		return cut{}, err
+	}
+	best, least := 0, math.Inf(1)
+	for i, t := range times {
+		t := float64(t)
+		if c.cuts[i].splits != c.cuts[0].splits {
+			t *= handicap
+		}
+		if t < least {
+			best, least = i, t
+		}
+	}
+	return c.cuts[best], nil
+}
+
+// How long a race lasts: at least two rounds behind one that warms up, and more while there is time.
+const (
+	leastRounds = 3
+	mostRounds  = 8
+	raceTime    = 10 * time.Millisecond
+)
+
+// race runs all runs round after round, and gives the least time that each took.
+func (l *lab) race(runs [][]launch, flops int) ([]time.Duration, error) {
+	w, err := l.stopwatch(runs, max(1, min(4, 1<<30/flops)))
+	if err != nil {
+		return nil, err
+	}
+	defer w.release()
+	var best []time.Duration
+	start := time.Now()
+	for n := 0; n < leastRounds || n < mostRounds && time.Since(start) < raceTime; n++ {
+		times, err := w.round()
+		switch {
+		case err != nil:
+			return nil, err
+		case n < 2: // the first was to warm up
+			best = times
+		}
+		for i := range best {
+			best[i] = min(best[i], times[i])
+		}
+	}
+	return best, nil
+}

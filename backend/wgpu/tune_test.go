@@ -1,0 +1,364 @@
+package wgpu
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestCuts runs products by every tile, whole and in splits, at sizes around its edges: results are right, nothing is written
+// beside them, and they are equal to the bit whatever the tile.
+func TestCuts(t *testing.T) {
+	d := openBy(t, backend.Options{Precision: tensor.F16})
+	for _, half := range []bool{false, true} {
+		for _, c := range []struct{ n, k, splits int }{{132, 96, 1}, {132, 96, 3}, {132, 100, 3}, {70, 37, 1}} { // the last is not of vec4
+			if half {
+				c.n = pad(c.n, 4)
+			}
+			for _, m := range []int{1, 33, 65, 128} {
+				p := product{m: m, n: c.n, k: c.k, half: half, narrow: half}
+				var first []float32
+				for _, r := range p.rules() {
+					x := cut{r.tile, c.splits}
+					name := fmt.Sprintf("%dx%dx%d, half %t, by %s", m, c.n, c.k, half, x)
+					got := runCut(t, d, p, x, name)
+					if first == nil {
+						first = got
+					}
+					for i := range got {
+						if math.Float32bits(first[i]) != math.Float32bits(got[i]) {
+							t.Fatalf("%s: element %d is %v, and %v by the first tile", name, i, got[i], first[i])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// runCut runs a product of random floats in a lab, checks it, and checks that all but its results and parts stays as it was.
+func runCut(t *testing.T, d *Device, p product, x cut, name string) []float32 {
+	l := &lab{d: d}
+	defer l.release()
+	const guard = 1024
+	l.operand(tensor.U8, guard)
+	calls, err := l.ready([][]launch{p.contest([]cut{x}, "", trialFloats).prepare(l)(x)})
+	require.NoError(t, err, name)
+	from := guard + pad(4*p.m*p.k, alignment) // the results
+	to := from + 4*p.m*p.n
+	parts := pad(to, alignment)
+	end := parts + 4*x.splits*p.m*p.n
+
+	r := rand.New(rand.NewPCG(1, 2))
+	before := make([]byte, l.arena.Size)
+	for i := range before {
+		before[i] = 0xA5
+	}
+	a, b := make([]float64, p.m*p.k), make([]float64, p.k*p.n)
+	for i := range a {
+		a[i] = float64(float32(r.Float64() - 0.5))
+		putFloat(before[guard+4*i:], a[i])
+	}
+	for _, w := range l.real {
+		data := make([]byte, w.Size)
+		for i := range b {
+			if b[i] = float64(float32(r.Float64() - 0.5)); p.narrow {
+				bits := tensor.F16Bits(b[i])
+				data[2*i], data[2*i+1] = byte(bits), byte(bits>>8)
+			} else {
+				putFloat(data[4*i:], b[i])
+			}
+		}
+		require.NoError(t, w.Write(0, data))
+	}
+	require.NoError(t, l.arena.Write(0, before))
+	staging, err := d.gpu.Buffer("results", l.arena.Size, native.MapRead|native.CopyTarget)
+	require.NoError(t, err)
+	defer staging.Release()
+	e := d.gpu.Encoder()
+	require.NoError(t, e.Begin())
+	for _, c := range calls[0] {
+		e.Dispatch(c.pipeline, c.group, c.groups)
+	}
+	e.Copy(staging, 0, l.arena, 0, l.arena.Size)
+	require.NoError(t, e.Submit())
+	after, err := staging.Map(l.arena.Size)
+	require.NoError(t, err)
+	for i := range after {
+		if after[i] != before[i] && (i < from || i >= to) && (x.splits == 1 || i < parts || i >= end) {
+			t.Fatalf("%s: byte %d is written, results are %d to %d", name, i, from, to)
+		}
+	}
+	limit := 1e-5
+	if p.half {
+		limit = 0.02
+	}
+	out := make([]float32, p.m*p.n)
+	for i := range p.m {
+		for j := range p.n {
+			want := 0.0
+			for k := range p.k {
+				want += a[i*p.k+k] * b[k*p.n+j]
+			}
+			got := getFloat(after[from+4*(i*p.n+j):])
+			if !(math.Abs(want-float64(got)) <= limit) {
+				t.Fatalf("%s: row %d, column %d is %v, want %v", name, i, j, got, want)
+			}
+			out[i*p.n+j] = got
+		}
+	}
+	return out
+}
+
+func putFloat(b []byte, x float64) {
+	bits := math.Float32bits(float32(x))
+	b[0], b[1], b[2], b[3] = byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24)
+}
+
+func getFloat(b []byte) float32 {
+	return math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)
+}
+
+// tuned opens a device that tunes all products, as a process would that has just started.
+func tuned(t *testing.T, o backend.Options) *Device {
+	d := openBy(t, o)
+	d.tuneFrom = 0
+	choicesMu.Lock()
+	allKinds = map[string]*choices{}
+	choicesMu.Unlock()
+	return d
+}
+
+// fewTiles leaves the two smallest tiles of each table, which compile soonest.
+func fewTiles(t *testing.T) {
+	f, h := tiles, halfTiles
+	t.Cleanup(func() { tiles, halfTiles = f, h })
+	tiles, halfTiles = f[len(f)-2:], h[len(h)-2:]
+}
+
+// heldBy is the number of contests that a device's kind has held in this process.
+func heldBy(d *Device) int { return choicesOf(d.identity).held }
+
+// tunedCases are a product of each kind.
+var tunedCases = []string{
+	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
+	`(%0 "x": f32[s,601]) { const %2: f32[601,5] = data const %3: f32[5] = data %4 = matmul(%0, %2, %3) return %4 as "y" }`,
+	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) return %4 as "y" }`,
+	`(%0 "x": f32[3,s,40], %1 "z": f32[3,40,8]) { %2 = matmul(%0, %1) return %2 as "y" }`,
+	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
+	`(%0 "x": i8[s,36]) { const %1: i8[36,132] = data %3 = onnx.QMatMul(%0, %1) return %3 as "y" }`,
+}
+
+// TestTuning tunes every kind of product: it is right, each class is timed once, and neither another device of the process nor
+// another process times it again.
+func TestTuning(t *testing.T) {
+	fewTiles(t)
+	for _, o := range []backend.Options{{}, {Precision: tensor.F16}} {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		d := tuned(t, o)
+		for i, text := range tunedCases {
+			was := heldBy(d)
+			checkWith(t, d, text, text, 20, true, quarters)
+			require.Equal(t, was+1, heldBy(d), text)
+			checkWith(t, d, text, text, 21, true, quarters) // rounded up they are alike
+			require.Equal(t, was+1, heldBy(d), text)
+			if i == 0 {
+				checkWith(t, d, text, text, 33, true, quarters)
+				require.Equal(t, was+2, heldBy(d), text)
+			}
+		}
+		chosen := choicesOf(d.identity).cuts
+		other := openBy(t, o)
+		other.tuneFrom = 0
+		was := heldBy(d)
+		for _, later := range []*Device{other, tuned(t, o)} {
+			for _, text := range tunedCases {
+				checkWith(t, later, text, text, 20, true, quarters)
+			}
+			require.Contains(t, []int{0, was}, heldBy(later))
+			require.Equal(t, chosen, choicesOf(later.identity).cuts)
+		}
+		require.Zero(t, heldBy(d)) // of the new process
+	}
+}
+
+// TestNotTuned holds that devices that are the CPU, and small products, keep to the rules.
+func TestNotTuned(t *testing.T) {
+	fewTiles(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d := tuned(t, backend.Options{})
+	for _, from := range []int{math.MaxInt, 2*20*36*132 + 1} {
+		d.tuneFrom = from
+		check(t, d, "not tuned", tunedCases[0], 20, true)
+		require.Zero(t, heldBy(d))
+	}
+	d.tuneFrom = 2 * 20 * 36 * 132
+	check(t, d, "tuned", tunedCases[0], 20, true)
+	require.Equal(t, 1, heldBy(d))
+	require.Equal(t, d.gpu.Adapter.Kind == native.CPU, open(t, 0).tuneFrom == math.MaxInt)
+}
+
+// TestBrokenChoices starts with files that are no good: they do not matter, and are replaced where that is possible.
+func TestBrokenChoices(t *testing.T) {
+	fewTiles(t)
+	kind := tuned(t, backend.Options{}).identity + ", kernels " + kernels()
+	class := "f32 by f32: 1 of 32x132x36"
+	one := func(device, cut string) string {
+		data, err := json.Marshal([]record{{device, map[string]string{class: cut}}})
+		require.NoError(t, err)
+		return string(data)
+	}
+	for name, c := range map[string]struct {
+		text string
+		held int
+	}{
+		"none":                 {"", 1},
+		"good":                 {one(kind, "32x32x32_4x4/1"), 0},
+		"cut off":              {one(kind, "32x32x32_4x4/1")[:40], 1},
+		"another device":       {one("another", "32x32x32_4x4/1"), 1},
+		"other kernels":        {one(kind+"0", "32x32x32_4x4/1"), 1},
+		"no such cut":          {one(kind, "1x1x1_1x1/1"), 1},
+		"not for this product": {one(kind, "32x32x32_4x4/16"), 1},
+		"no cuts":              {`[{"device": "` + kind + `"}]`, 1},
+		"something else":       {`{"tiles": 5}`, 1},
+		"null":                 {"null", 1},
+		"too large":            {one(kind, "32x32x32_4x4/1") + strings.Repeat(" ", mostBytes), 1},
+	} {
+		cache := t.TempDir()
+		t.Setenv("XDG_CACHE_HOME", cache)
+		path := filepath.Join(cache, "rlxc", "wgpu-tiles.json")
+		require.Equal(t, path, choicesFile())
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o644))
+		d := tuned(t, backend.Options{})
+		check(t, d, name, tunedCases[0], 20, true)
+		require.Equal(t, c.held, heldBy(d), name)
+		d = tuned(t, backend.Options{})
+		check(t, d, name, tunedCases[0], 20, true)
+		require.Zero(t, heldBy(d), name)
+		files, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Len(t, files, 1, "%s: what was written on the way is gone", name)
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"its folder is a file": func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+		"it is a folder":       func(dir string) error { return os.MkdirAll(filepath.Join(dir, "wgpu-tiles.json", "x"), 0o755) },
+		"read-only": func(dir string) error {
+			if err := os.Mkdir(dir, 0o555); err != nil || os.Getuid() != 0 {
+				return err
+			}
+			return os.RemoveAll(filepath.Dir(dir)) // root writes everywhere but where nothing is
+		},
+	} {
+		cache := filepath.Join(t.TempDir(), "cache")
+		require.NoError(t, os.Mkdir(cache, 0o755))
+		t.Setenv("XDG_CACHE_HOME", cache)
+		require.NoError(t, spoil(filepath.Join(cache, "rlxc")), name)
+		if name == "read-only" && os.Getuid() == 0 {
+			t.Setenv("XDG_CACHE_HOME", "/proc/none")
+		}
+		d := tuned(t, backend.Options{})
+		for range 2 {
+			check(t, d, name, tunedCases[0], 20, true)
+			require.Equal(t, 1, heldBy(d), name)
+		}
+	}
+}
+
+// TestChoicesFile holds that the file is bounded, and whole whoever writes it at once.
+func TestChoicesFile(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for i := range mostDevices + 5 {
+		writeChoice(fmt.Sprint("device ", i), "class", "cut")
+	}
+	list := readChoices()
+	require.Len(t, list, mostDevices)
+	require.Equal(t, fmt.Sprint("device ", mostDevices+4), list[0].Device)
+	full := record{"full", map[string]string{}}
+	for i := range mostClasses {
+		full.Cuts[fmt.Sprint("class ", i)] = "cut"
+	}
+	data, err := json.Marshal([]record{full})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(choicesFile(), data, 0o644))
+	writeChoice("full", "one more", "cut")
+	require.Len(t, readChoices()[0].Cuts, 1)
+
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 20 {
+				writeChoice(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "cut")
+				if len(readChoices()) == 0 {
+					t.Error("the file is broken")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestTrialFails holds a contest on a device that is lost: the usual cut, and no error.
+func TestTrialFails(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d := tuned(t, backend.Options{})
+	d.gpu.Lose()
+	p := product{m: 20, n: 132, k: 36}
+	d.cutUp(&p, "f32", trialFloats)
+	q := p.class()
+	require.Equal(t, q.usual(), p.cut)
+	require.Equal(t, 1, heldBy(d))
+	require.Empty(t, readChoices())
+}
+
+// TestClasses holds that what stands for a class is small enough to be tried out, and cut up as the products of the class are.
+func TestClasses(t *testing.T) {
+	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16}, {lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}} {
+		c := p.class()
+		q := c.sample()
+		require.GreaterOrEqual(t, c.flops(), p.flops())
+		require.Less(t, c.flops(), 4*p.flops())
+		require.LessOrEqual(t, q.lead.Elements()*q.m*max(q.n, q.k), 1<<24)
+		cuts := c.cuts()
+		require.Equal(t, c.usual(), cuts[0])
+		for _, x := range cuts {
+			if x.splits > 1 {
+				require.Empty(t, p.lead)
+				require.LessOrEqual(t, p.groups(x.tile)*x.splits, 2*wantedGroups)
+			}
+		}
+	}
+}
+
+// TestHostClock times by the host's clock, for devices whose own cannot be read.
+func TestHostClock(t *testing.T) {
+	d := open(t, 0)
+	p := product{m: 33, n: 8, k: 8}
+	c := p.contest(p.cuts(), "f32", trialFloats)
+	l := &lab{d: d}
+	defer l.release()
+	launches := c.prepare(l)
+	w, err := l.stopwatch([][]launch{launches(c.cuts[0]), launches(c.cuts[1])}, 2)
+	require.NoError(t, err)
+	if w.stamps != nil {
+		w.release()
+	}
+	w.stamps = nil
+	times, err := w.round()
+	require.NoError(t, err)
+	require.Len(t, times, 2)
+	require.Positive(t, times[0])
+	require.Positive(t, times[1])
+}
