@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,37 +82,40 @@ func produce(name string, y *operand, e element, body func(s *shader, i string) 
 	return launch{s, spread(ceil(count, groupSize))}
 }
 
-// unaryTexts are the functions of float32 by their text.
-var unaryTexts = map[ir.UnaryFn]expression{
-	ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Exp: {text: "exp($1)"}, ir.Log: {text: "log($1)"}, ir.Sqrt: {text: "sqrt($1)"},
-	ir.Reciprocal: {text: "1.0 / ($1)"}, ir.Floor: {text: "floor($1)"}, ir.Ceil: {text: "ceil($1)"}, ir.Round: {text: "round($1)"},
-	ir.Sin: {text: "sin($1)"}, ir.Cos: {text: "cos($1)"},
-	ir.Erf: {"erf_($1)", []string{"erf_"}}, ir.Tanh: {"tanh_($1)", []string{"tanh_"}}, ir.Sigmoid: {"sigmoid_($1)", []string{"sigmoid_"}},
-	ir.Relu: {"relu_($1)", []string{"relu_"}}, ir.Gelu: {"gelu_($1)", []string{"gelu_"}}, ir.GeluTanh: {"geluTanh_($1)", []string{"geluTanh_"}},
-	ir.Softplus: {"softplus_($1)", []string{"softplus_"}}, ir.Softsign: {text: "$1 / (1.0 + abs($1))"}, ir.Sign: {"sign_($1)", []string{"sign_"}},
-	ir.IsNaN: {"is_nan($1)", []string{"is_nan"}}, ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"}, ir.Mish: {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
-}
-
-// alphaTexts are the functions with parameters: $1 is the operand, $2 and $3 are Alpha and Beta.
-var alphaTexts = map[ir.UnaryFn]expression{
-	ir.LeakyRelu: {text: "select($1, $2 * $1, $1 < 0.0)"}, ir.Elu: {"select($1, $2 * expm1_(min($1, 0.0)), $1 < 0.0)", []string{"expm1_"}},
-	ir.HardSigmoid: {text: "clamp($2 * $1 + $3, 0.0, 1.0)"}, ir.Silu: {"$1 * sigmoid_($2 * $1)", []string{"sigmoid_"}},
-	ir.Selu:            {"$3 * select($1, $2 * expm1_(min($1, 0.0)), $1 <= 0.0)", []string{"expm1_"}},
-	ir.ThresholdedRelu: {text: "select(0.0, $1, $1 > $2)"},
+// unaryTexts are the functions of an element by the type that they compute in: $1 is the operand, $2 and $3 are the function's
+// Alpha and Beta.
+var unaryTexts = map[tensor.DType]map[ir.UnaryFn]expression{
+	tensor.F32: {
+		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Exp: {text: "exp($1)"}, ir.Log: {text: "log($1)"}, ir.Sqrt: {text: "sqrt($1)"},
+		ir.Reciprocal: {text: "1.0 / ($1)"}, ir.Floor: {text: "floor($1)"}, ir.Ceil: {text: "ceil($1)"}, ir.Round: {text: "round($1)"},
+		ir.Sin: {text: "sin($1)"}, ir.Cos: {text: "cos($1)"},
+		ir.Erf: {"erf_($1)", []string{"erf_"}}, ir.Tanh: {"tanh_($1)", []string{"tanh_"}}, ir.Sigmoid: {"sigmoid_($1)", []string{"sigmoid_"}},
+		ir.Relu: {"relu_($1)", []string{"relu_"}}, ir.Gelu: {"gelu_($1)", []string{"gelu_"}}, ir.GeluTanh: {"geluTanh_($1)", []string{"geluTanh_"}},
+		ir.Softplus: {"softplus_($1)", []string{"softplus_"}}, ir.Softsign: {text: "$1 / (1.0 + abs($1))"}, ir.Sign: {"sign_($1)", []string{"sign_"}},
+		ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"}, ir.Mish: {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
+		ir.IsNaN: {"is_nan($1)", []string{"is_nan"}}, ir.IsInf: {"is_inf($1) && select($3, $2, $1 > 0.0) != 0.0", []string{"is_inf"}},
+		ir.LeakyRelu: {text: "select($1, $2 * $1, $1 < 0.0)"}, ir.Elu: {"select($1, $2 * expm1_(min($1, 0.0)), $1 < 0.0)", []string{"expm1_"}},
+		ir.Celu:        {"select($1, $2 * expm1_(min($1, 0.0) / $2), $1 < 0.0)", []string{"expm1_"}},
+		ir.HardSigmoid: {text: "clamp($2 * $1 + $3, 0.0, 1.0)"}, ir.Silu: {"$1 * sigmoid_($2 * $1)", []string{"sigmoid_"}},
+		ir.Selu:            {"$3 * select($1, $2 * expm1_(min($1, 0.0)), $1 <= 0.0)", []string{"expm1_"}},
+		ir.ThresholdedRelu: {text: "select(0.0, $1, $1 > $2)"},
+	},
+	tensor.I32: {
+		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Sign: {text: "sign($1)"}, ir.Relu: {text: "max($1, 0)"}, ir.BitwiseNot: {text: "~($1)"},
+	},
+	tensor.I64: {
+		ir.Neg: {"neg64($1)", []string{"neg64"}}, ir.Abs: {"abs64($1)", []string{"abs64"}}, ir.Sign: {"sign64($1)", []string{"sign64"}},
+		ir.Relu: {"select($1, vec2<u32>(0u, 0u), negative64($1))", []string{"negative64"}}, ir.BitwiseNot: {text: "~($1)"},
+	},
+	tensor.Bool: {ir.Not: {text: "!($1)"}},
 }
 
 // elementTexts says, for every elementwise op, what expression computes it on elements of these types.
 var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bool){
 	ir.KindUnary: func(op ir.Op, in []tensor.DType) (expression, bool) {
 		o := op.(ir.Unary)
-		if o.Fn == ir.Not {
-			return expression{text: "!($1)"}, in[0] == tensor.Bool
-		}
-		e, ok := unaryTexts[o.Fn]
-		if alpha, with := alphaTexts[o.Fn]; with {
-			e, ok = expression{alpha.of("$1", literal(o.Alpha), literal(o.Beta)), alpha.needs}, true
-		}
-		return e, ok && in[0] == tensor.F32
+		e, ok := unaryTexts[in[0]][o.Fn]
+		return expression{e.of("$1", literal(o.Alpha), literal(o.Beta)), e.needs}, ok
 	},
 	ir.KindBinary: func(op ir.Op, in []tensor.DType) (expression, bool) {
 		e, ok := binaryTexts[in[0]][op.(ir.Binary).Fn]
@@ -238,16 +242,18 @@ var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{
 		ir.MaxFn: {"max_($1, $2)", []string{"max_"}}, ir.MinFn: {"min_($1, $2)", []string{"min_"}}, ir.Pow: {"pow_($1, $2)", []string{"pow_"}},
 		ir.PRelu: {text: "select($1, $1 * $2, $1 < 0.0)"},
 	}),
-	tensor.I32: with(ordered, map[ir.BinaryFn]expression{
+	tensor.I32: with(ordered, bits, map[ir.BinaryFn]expression{
 		ir.Add: {text: "$1 + $2"}, ir.Sub: {text: "$1 - $2"}, ir.Mul: {text: "$1 * $2"}, ir.MaxFn: {text: "max($1, $2)"}, ir.MinFn: {text: "min($1, $2)"},
+		ir.Div: {"div32($1, $2)", []string{"div32"}}, ir.FMod: {"rem32($1, $2)", []string{"rem32"}}, ir.Mod: {"mod32($1, $2)", []string{"mod32"}},
 	}),
-	tensor.I64: {
+	tensor.I64: with(bits, map[ir.BinaryFn]expression{
+		ir.Div: {"div64($1, $2)", []string{"div64"}}, ir.FMod: {"rem64($1, $2)", []string{"rem64"}}, ir.Mod: {"mod64($1, $2)", []string{"mod64"}},
 		ir.Add: {"add64($1, $2)", []string{"add64"}}, ir.Sub: {"sub64($1, $2)", []string{"sub64"}}, ir.Mul: {"mul64($1, $2)", []string{"mul64"}},
 		ir.Less: {"less64($1, $2)", []string{"less64"}}, ir.Greater: {"less64($2, $1)", []string{"less64"}},
 		ir.LessOrEqual: {"!less64($2, $1)", []string{"less64"}}, ir.GreaterOrEqual: {"!less64($1, $2)", []string{"less64"}},
 		ir.Equal: {text: "all($1 == $2)"},
 		ir.MaxFn: {"select($1, $2, less64($1, $2))", []string{"less64"}}, ir.MinFn: {"select($2, $1, less64($1, $2))", []string{"less64"}},
-	},
+	}),
 	tensor.Bool: {
 		ir.And: {text: "$1 && $2"}, ir.Or: {text: "$1 || $2"}, ir.Xor: {text: "$1 != $2"}, ir.Equal: {text: "$1 == $2"},
 	},
@@ -258,12 +264,13 @@ var ordered = map[ir.BinaryFn]expression{
 	ir.Equal: {text: "$1 == $2"}, ir.Less: {text: "$1 < $2"}, ir.LessOrEqual: {text: "$1 <= $2"}, ir.Greater: {text: "$1 > $2"}, ir.GreaterOrEqual: {text: "$1 >= $2"},
 }
 
-func with(a, b map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
+// bits are the functions of whole numbers bit by bit.
+var bits = map[ir.BinaryFn]expression{ir.BitwiseAnd: {text: "$1 & $2"}, ir.BitwiseOr: {text: "$1 | $2"}, ir.BitwiseXor: {text: "$1 ^ $2"}}
+
+func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	out := map[ir.BinaryFn]expression{}
-	for _, m := range []map[ir.BinaryFn]expression{a, b} {
-		for k, v := range m {
-			out[k] = v
-		}
+	for _, m := range tables {
+		maps.Copy(out, m)
 	}
 	return out
 }

@@ -78,7 +78,54 @@ var helperText = map[string]helper{
 	return vec2<u32>((p & 0xffffu) | (mid << 16u), b * d + (q >> 16u) + (r >> 16u) + (mid >> 16u) + x.x * y.y + x.y * y.x);
 }
 `},
-	"less64": {nil, "fn less64(x: vec2<u32>, y: vec2<u32>) -> bool { return select(bitcast<i32>(x.y) < bitcast<i32>(y.y), x.x < y.x, x.y == y.y); }\n"},
+	"less64":     {nil, "fn less64(x: vec2<u32>, y: vec2<u32>) -> bool { return select(bitcast<i32>(x.y) < bitcast<i32>(y.y), x.x < y.x, x.y == y.y); }\n"},
+	"negative64": {nil, "fn negative64(x: vec2<u32>) -> bool { return (x.y >> 31u) == 1u; }\n"},
+	"abs64":      {[]string{"neg64", "negative64"}, "fn abs64(x: vec2<u32>) -> vec2<u32> { return select(x, neg64(x), negative64(x)); }\n"},
+	"sign64": {nil, `fn sign64(x: vec2<u32>) -> vec2<u32> {
+	let s = bitcast<u32>(bitcast<i32>(x.y) >> 31u);
+	return vec2<u32>(select(s, 1u, s == 0u && any(x != vec2<u32>(0u, 0u))), s);
+}
+`},
+	// Division towards zero, remainders of the sign of the dividend (rem) and of the divisor (mod); by 0 all give 0.
+	"div32": {nil, `fn div32(x: i32, y: i32) -> i32 {
+	if (y == 0) { return 0; }
+	if (y == -1) { return -x; }
+	return x / y;
+}
+`},
+	"rem32": {[]string{"div32"}, "fn rem32(x: i32, y: i32) -> i32 { return select(x - div32(x, y) * y, 0, y == 0); }\n"},
+	"mod32": {[]string{"rem32"}, "fn mod32(x: i32, y: i32) -> i32 { let r = rem32(x, y); return select(r, r + y, r != 0 && (r < 0) != (y < 0)); }\n"},
+	// Bit by bit where the words above are taken.
+	"div64": {[]string{"neg64", "abs64", "negative64"}, `fn div64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
+	let a = abs64(x); let b = abs64(y);
+	var q = vec2<u32>(0u, 0u);
+	if (all(b == vec2<u32>(0u, 0u))) { return q; }
+	if (a.y == 0u && b.y == 0u) {
+		q.x = a.x / b.x;
+	} else {
+		var r = vec2<u32>(0u, 0u);
+		for (var i = 0u; i < 64u; i++) {
+			let bit = select(a.x >> (31u - (i & 31u)), a.y >> (31u - (i & 31u)), i < 32u) & 1u;
+			r = vec2<u32>((r.x << 1u) | bit, (r.y << 1u) | (r.x >> 31u));
+			q = vec2<u32>(q.x << 1u, (q.y << 1u) | (q.x >> 31u));
+			if (r.y > b.y || r.y == b.y && r.x >= b.x) {
+				r = vec2<u32>(r.x - b.x, r.y - b.y - select(0u, 1u, r.x < b.x));
+				q.x |= 1u;
+			}
+		}
+	}
+	return select(q, neg64(q), negative64(x) != negative64(y));
+}
+`},
+	"rem64": {[]string{"div64", "mul64", "sub64"}, `fn rem64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
+	return select(sub64(x, mul64(div64(x, y), y)), vec2<u32>(0u, 0u), all(y == vec2<u32>(0u, 0u)));
+}
+`},
+	"mod64": {[]string{"rem64", "add64", "negative64"}, `fn mod64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
+	let r = rem64(x, y);
+	return select(r, add64(r, y), any(r != vec2<u32>(0u, 0u)) && negative64(r) != negative64(y));
+}
+`},
 	"wide64": {nil, "fn wide64(x: i32) -> vec2<u32> { return vec2<u32>(bitcast<u32>(x), bitcast<u32>(x >> 31u)); }\n"},
 	"float64": {[]string{"neg64"}, `fn float64(x: vec2<u32>) -> f32 {
 	let lo = bitcast<i32>(x.x);
