@@ -10,18 +10,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The attention kernel's blocks: a workgroup of 8 × 8 invocations computes attentionRows queries of a head, over blocks of
-// attentionKeys keys; an invocation has 4 queries, and 4 of the keys or every eighth vec4 of a value.
+// The attention kernel's blocks: a workgroup of 8 × 8 invocations computes attentionBlock queries of a head, over as many keys
+// at a time; an invocation has 4 queries, and 4 of the keys or every eighth vec4 of a value.
 const (
-	attentionRows = 32
-	attentionKeys = 32
-	attentionSide = 8
+	attentionSide  = 8
+	attentionBlock = 4 * attentionSide
 )
 
 // attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys turned, values where
 // the keys were, probabilities, and what a row's invocations tell each other.
 func attentionBytes(d, e int) int {
-	return 4 * (pad(d, 4)*(attentionRows+4) + max(pad(d, 4)*(attentionKeys+4), pad(e, 4)*attentionKeys) + attentionRows*attentionKeys + attentionSide*attentionRows)
+	turned := attentionBlock + 4
+	return 4 * (pad(d, 4)*turned + max(pad(d, 4)*turned, pad(e, 4)*attentionBlock) + attentionBlock*turned + attentionSide*attentionBlock)
 }
 
 func pad(n, to int) int { return ceil(n, to) * to }
@@ -73,19 +73,25 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	if vector {
 		word, lanes = "vec4<f32>", 4
 	}
-	const rows, keys, side = attentionRows, attentionKeys, attentionSide
-	s := newShader("attention", word, side*side)
+	const block, side, size = attentionBlock, attentionSide, attentionSide * attentionSide
+	const fours = block / 4
+	const pitch = fours + 1 // of what lies by columns: neighbours write it into different banks
+	s := newShader("attention", word, size)
 	vectors, values := ceil(D, 4), ceil(E, 4*side) // vec4 of a head, and of a value by invocation
-	s.share("qs", "vec4<f32>", vectors*4*(rows/4+1))
-	s.share("kv", "vec4<f32>", max(vectors*4*(keys/4+1), keys*ceil(E, 4)))
-	s.share("ps", "vec4<f32>", keys*rows/4)
-	s.share("red", "vec4<f32>", side*rows/4)
-	size, queries, length := s.u(H), s.u(S), s.u(T)
+	s.share("qs", "vec4<f32>", vectors*4*pitch)
+	s.share("kv", "vec4<f32>", max(vectors*4*pitch, block*ceil(E, 4)))
+	s.share("ps", "vec4<f32>", block*pitch)
+	s.share("red", "vec4<f32>", side*fours)
+	heads, queries, length := s.u(H), s.u(S), s.u(T)
 	d, e := s.u(D), s.u(E)
-	s.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet head = wg.y %% %s;\nlet batch = wg.y / %s;\nlet s0 = wg.x * %du;", side, side, size, size, rows)
+	s.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet head = wg.y %% %s;\nlet batch = wg.y / %s;\nlet s0 = wg.x * %du;", side, side, heads, heads, block)
 	s.put("let lowest = %s;", s.f(float32(math.Inf(-1))))
 	s.put("let group = head / %s;", s.u(H/G))
+	steps := map[*operand]string{} // between elements
 	base := func(name string, o *operand, head string) string {
+		if !vector {
+			steps[o] = s.u(o.strides[3])
+		}
 		s.put("let %s = %s + batch * %s + %s * %s;", name, s.u(o.first()/lanes), s.u(o.strides[0]/lanes), head, s.u(o.strides[2]/lanes))
 		return s.u(o.strides[1] / lanes)
 	}
@@ -96,40 +102,62 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		if vector {
 			return fmt.Sprintf("%s[%s + %s * %s + %s]", m, start, row, stride, c)
 		}
-		step := s.u(o.strides[3])
+		step := steps[o]
 		var parts []string
 		for i := range 4 {
 			parts = append(parts, fmt.Sprintf("select(0.0, %s[%s + %s * %s + min(%s * 4u + %du, %s - 1u) * %s], %s * 4u + %du < %s)", m, start, row, stride, c, i, size, step, c, i, size))
 		}
 		return "vec4<f32>(" + strings.Join(parts, ", ") + ")"
 	}
-	// turned brings rows into workgroup memory by columns: element i of row r is lane r%4 of vec4 i·pitch + r/4. Neighbours read
-	// 64 bytes of a row, and the pitch keeps what they write in different banks.
-	pitch := func(count int) int { return count/4 + 1 }
-	turned := func(to string, count int, text string) {
-		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / 4u %% %du;\nlet c = i %% 4u + i / %du * 4u;", count*pad(vectors, 4), side*side, count, 4*count)
-		s.put("if (c < %du) {\nlet x = %s;", vectors, text)
-		for i, lane := range "xyzw" {
-			s.put("%s[(c * 4u + %du) * %du + r / 4u][r %% 4u] = x.%c;", to, i, pitch(count), lane)
-		}
-		s.put("} }")
+	// Rows come vec4 by vec4, every 64th one to an invocation: load l is vec4 number c of row r. The texts of all l differ by numbers
+	// alone, so that drivers compute them once: with (lid + 64·l) / 4 % 32 the kernel took a fifth longer on an H200.
+	loads := block * pad(vectors, 4) / size
+	place := func(l int) (r, c string) {
+		return fmt.Sprintf("(lid / 4u + %du)", l*size/4%block), fmt.Sprintf("(lid %% 4u + %du)", l*size/(4*block)*4)
 	}
+	fetch := func(name string, l int, o *operand, start, first, end, stride string) {
+		r, c := place(l)
+		if vectors%4 != 0 {
+			c = fmt.Sprintf("min(%s, %du)", c, vectors-1)
+		}
+		s.put("%s%d = %s;", name, l, read(o, start, fmt.Sprintf("min(%s + %s, %s - 1u)", first, r, end), stride, c, d))
+	}
+	// turn brings them into workgroup memory by columns: element i of row r is lane r%4 of vec4 i·pitch + r/4. Neighbours read 64
+	// bytes of a row.
+	turn := func(to, name string) {
+		for l := range loads {
+			r, c := place(l)
+			s.put("{ let r = %s;\nlet c = %s;", r, c)
+			if vectors%4 != 0 {
+				s.put("if (c < %du)", vectors)
+			}
+			s.put("{")
+			for i, lane := range "xyzw" {
+				s.put("%s[(c * 4u + %du) * %du + r / 4u][r %% 4u] = %s%d.%c;", to, i, pitch, name, l, lane)
+			}
+			s.put("} }")
+		}
+	}
+	for l := range loads {
+		s.put("var fq%[1]d = vec4<f32>();\nvar fk%[1]d = vec4<f32>();", l)
+		fetch("fq", l, q, "qb", "s0", queries, rowQ)
+	}
+	turn("qs", "fq")
 	// Blocks of keys and values are on their way in registers, fk0, fk1, … and fv0, fv1, …, while what came before is in use.
 	across := ceil(E, 4)
-	loadsK, loadsV := keys*pad(vectors, 4)/(side*side), ceil(keys*across, side*side)
-	for l := range loadsK {
-		s.put("let kr%[1]d = (lid + %[2]du) / 4u %% %[3]du;\nlet kc%[1]d = (lid + %[2]du) %% 4u + (lid + %[2]du) / %[4]du * 4u;", l, l*side*side, keys, 4*keys)
-		s.put("var fk%d = vec4<f32>();", l)
-	}
+	loadsV, exact := ceil(block*across, size), block*across%size == 0
 	for l := range loadsV {
-		s.put("let vr%[1]d = (lid + %[2]du) / %[3]du;\nlet vc%[1]d = (lid + %[2]du) %% %[3]du;\nvar fv%[1]d = vec4<f32>();", l, l*side*side, across)
+		row, c := fmt.Sprintf("(lid + %du) / %du", l*size, across), fmt.Sprintf("(lid + %du) %% %du", l*size, across)
+		if size%across == 0 {
+			row, c = fmt.Sprintf("lid / %du + %du", across, l*size/across), fmt.Sprintf("lid %% %du", across)
+		}
+		s.put("let vr%[1]d = %[2]s;\nlet vc%[1]d = %[3]s;\nvar fv%[1]d = vec4<f32>();", l, row, c)
 	}
 	fetchK := func(at string) {
-		for l := range loadsK {
-			s.put("fk%d = %s;", l, read(k, "kb", fmt.Sprintf("min(%s + kr%d, %s - 1u)", at, l, length), rowK, fmt.Sprintf("min(kc%d, %du)", l, vectors-1), d))
+		for l := range loads {
+			fetch("fk", l, k, "kb", at, length, rowK)
 		}
 	}
-	turned("qs", rows, read(q, "qb", fmt.Sprintf("min(s0 + r, %s - 1u)", queries), rowQ, "c", d))
 	s.put("var top = vec4<f32>(lowest);\nvar total = vec4<f32>();")
 	for r := range 4 {
 		for j := range values {
@@ -137,22 +165,20 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		}
 	}
 	fetchK("0u")
-	s.put("for (var t0 = 0u; t0 < %s; t0 += %du) {", length, keys)
-	for l := range loadsK {
-		s.put("if (kc%d < %du) {", l, vectors)
-		for i, lane := range "xyzw" {
-			s.put("kv[(kc%d * 4u + %du) * %du + kr%d / 4u][kr%d %% 4u] = fk%d.%c;", l, i, pitch(keys), l, l, l, lane)
-		}
-		s.put("}")
-	}
+	s.put("for (var t0 = 0u; t0 < %s; t0 += %du) {", length, block)
+	turn("kv", "fk")
 	s.put("workgroupBarrier();")
 	for l := range loadsV {
-		s.put("fv%d = %s;", l, read(v, "vb", fmt.Sprintf("min(t0 + min(vr%d, %du), %s - 1u)", l, keys-1, length), rowV, fmt.Sprintf("vc%d", l), e))
+		row := fmt.Sprintf("vr%d", l)
+		if !exact {
+			row = fmt.Sprintf("min(vr%d, %du)", l, block-1)
+		}
+		s.put("fv%d = %s;", l, read(v, "vb", fmt.Sprintf("min(t0 + %s, %s - 1u)", row, length), rowV, fmt.Sprintf("vc%d", l), e))
 	}
 	for r := range 4 {
 		s.put("var x%d = vec4<f32>();", r)
 	}
-	s.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", vectors*4, pitch(rows), pitch(keys))
+	s.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", vectors*4, pitch, pitch)
 	for r := range 4 {
 		s.put("x%d = fma(vec4<f32>(a.%c), b, x%d);", r, "xyzw"[r], r)
 	}
@@ -168,8 +194,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	}
 	score(s, op, mask, lanes, S, T, queries, length)
 	s.put("var peak = vec4<f32>(%s);", eachRow("max(max(x%[1]d.x, x%[1]d.y), max(x%[1]d.z, x%[1]d.w))"))
-	s.put("red[tx * %du + ty] = peak;\nworkgroupBarrier();", rows/4)
-	s.put("for (var i = 0u; i < %du; i++) { peak = max(peak, red[i * %du + ty]); }", side, rows/4)
+	s.put("red[tx * %du + ty] = peak;\nworkgroupBarrier();", fours)
+	s.put("for (var i = 0u; i < %du; i++) { peak = max(peak, red[i * %du + ty]); }", side, fours)
 	// A row that nothing was seen of yet has no maximum to subtract: its exponentials stay 0.
 	s.put("let old = top;\ntop = max(top, peak);\nlet safe = select(top, vec4<f32>(), top == vec4<f32>(lowest));")
 	s.put("let shrink = select(exp(old - safe), vec4<f32>(), old == vec4<f32>(lowest));")
@@ -177,13 +203,18 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		s.put("x%d = exp(x%d - safe.%c);", r, r, "xyzw"[r])
 	}
 	s.put("total = total * shrink + vec4<f32>(%s);", eachRow("x%[1]d.x + x%[1]d.y + x%[1]d.z + x%[1]d.w"))
+	// Key 4·tx + c has place 8·c + tx, again for the banks.
 	for c, lane := range "xyzw" {
-		s.put("ps[(tx * 4u + %du) * %du + ty] = vec4<f32>(x0.%c, x1.%c, x2.%c, x3.%c);", c, rows/4, lane, lane, lane, lane)
+		s.put("ps[(tx + %du) * %du + ty] = vec4<f32>(x0.%c, x1.%c, x2.%c, x3.%c);", c*side, pitch, lane, lane, lane, lane)
 	}
 	for l := range loadsV {
-		s.put("if (vr%d < %du) { kv[lid + %du] = fv%d; }", l, keys, l*side*side, l)
+		store := fmt.Sprintf("kv[(vr%[1]d %% 4u * %[2]du + vr%[1]d / 4u) * %[3]du + vc%[1]d] = fv%[1]d;", l, side, across)
+		if !exact {
+			store = fmt.Sprintf("if (vr%d < %du) { %s }", l, block, store)
+		}
+		s.put("%s", store)
 	}
-	s.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", keys, length)
+	s.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", block, length)
 	fetchK("next")
 	s.put("}")
 	for r := range 4 {
@@ -191,7 +222,7 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 			s.put("o%d_%d *= shrink.%c;", r, j, "xyzw"[r])
 		}
 	}
-	s.put("for (var i = 0u; i < %du; i++) {\nlet p = ps[i * %du + ty];", keys, rows/4)
+	s.put("for (var i = 0u; i < %du; i++) {\nlet p = ps[i * %du + ty];", block, pitch)
 	for j := range values {
 		s.put("let v%d = kv[i * %du + min(tx + %du, %du)];", j, across, j*side, across-1)
 		for r := range 4 {
@@ -199,8 +230,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		}
 	}
 	s.put("}\nworkgroupBarrier();\n}")
-	s.put("red[tx * %du + ty] = total;\nworkgroupBarrier();\ntotal = vec4<f32>();", rows/4)
-	s.put("for (var i = 0u; i < %du; i++) { total += red[i * %du + ty]; }", side, rows/4)
+	s.put("red[tx * %du + ty] = total;\nworkgroupBarrier();\ntotal = vec4<f32>();", fours)
+	s.put("for (var i = 0u; i < %du; i++) { total += red[i * %du + ty]; }", side, fours)
 	guard := ""
 	if op.NaNGuard {
 		guard = "if (total.%c == 0.0) { z = vec4<f32>(); }"
@@ -222,7 +253,7 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		}
 		s.put("}")
 	}
-	return []launch{{s, [3]uint32{uint32(ceil(S, rows)), uint32(B * H), 1}}}, nil
+	return []launch{{s, [3]uint32{uint32(ceil(S, block)), uint32(B * H), 1}}}, nil
 }
 
 // eachRow is a text for each of an invocation's four rows.

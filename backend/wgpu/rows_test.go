@@ -90,8 +90,9 @@ var rowCases = map[string]string{
 	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,
-	"attention wide": `(%0 "q": f32[1,s,2,48], %1 "k": f32[1,s,2,48], %2 "v": f32[1,s,2,48], %3 "m": f32[1,1,s,s]) { %4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`,
-	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2) %3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
+	"attention wide":   `(%0 "q": f32[1,s,2,48], %1 "k": f32[1,s,2,48], %2 "v": f32[1,s,2,48], %3 "m": f32[1,1,s,s]) { %4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`,
+	"attention values": `(%0 "q": f32[2,s,2,12], %1 "k": f32[2,s,2,12], %2 "v": f32[2,s,2,20]) { %3 = attention(%0, %1, %2) {scale=0.3} return %3 as "y" }`,
+	"attention bool":   `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2) %3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 }
 
 // open opens a device whose bindings are no larger than limit, where it is above 0.
