@@ -242,11 +242,11 @@ var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{
 		ir.MaxFn: {"max_($1, $2)", []string{"max_"}}, ir.MinFn: {"min_($1, $2)", []string{"min_"}}, ir.Pow: {"pow_($1, $2)", []string{"pow_"}},
 		ir.PRelu: {text: "select($1, $1 * $2, $1 < 0.0)"},
 	}),
-	tensor.I32: with(ordered, bits, map[ir.BinaryFn]expression{
+	tensor.I32: with(ordered, bitwise, map[ir.BinaryFn]expression{
 		ir.Add: {text: "$1 + $2"}, ir.Sub: {text: "$1 - $2"}, ir.Mul: {text: "$1 * $2"}, ir.MaxFn: {text: "max($1, $2)"}, ir.MinFn: {text: "min($1, $2)"},
 		ir.Div: {"div32($1, $2)", []string{"div32"}}, ir.FMod: {"rem32($1, $2)", []string{"rem32"}}, ir.Mod: {"mod32($1, $2)", []string{"mod32"}},
 	}),
-	tensor.I64: with(bits, map[ir.BinaryFn]expression{
+	tensor.I64: with(bitwise, map[ir.BinaryFn]expression{
 		ir.Div: {"div64($1, $2)", []string{"div64"}}, ir.FMod: {"rem64($1, $2)", []string{"rem64"}}, ir.Mod: {"mod64($1, $2)", []string{"mod64"}},
 		ir.Add: {"add64($1, $2)", []string{"add64"}}, ir.Sub: {"sub64($1, $2)", []string{"sub64"}}, ir.Mul: {"mul64($1, $2)", []string{"mul64"}},
 		ir.Less: {"less64($1, $2)", []string{"less64"}}, ir.Greater: {"less64($2, $1)", []string{"less64"}},
@@ -264,8 +264,8 @@ var ordered = map[ir.BinaryFn]expression{
 	ir.Equal: {text: "$1 == $2"}, ir.Less: {text: "$1 < $2"}, ir.LessOrEqual: {text: "$1 <= $2"}, ir.Greater: {text: "$1 > $2"}, ir.GreaterOrEqual: {text: "$1 >= $2"},
 }
 
-// bits are the functions of whole numbers bit by bit.
-var bits = map[ir.BinaryFn]expression{ir.BitwiseAnd: {text: "$1 & $2"}, ir.BitwiseOr: {text: "$1 | $2"}, ir.BitwiseXor: {text: "$1 ^ $2"}}
+// bitwise are the functions of whole numbers bit by bit.
+var bitwise = map[ir.BinaryFn]expression{ir.BitwiseAnd: {text: "$1 & $2"}, ir.BitwiseOr: {text: "$1 | $2"}, ir.BitwiseXor: {text: "$1 ^ $2"}}
 
 func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	out := map[ir.BinaryFn]expression{}
