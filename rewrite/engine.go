@@ -30,7 +30,7 @@ type Rule struct {
 type engine struct {
 	g       *ir.Graph
 	t       *target.Target
-	rules   [ir.NumKinds][]*Rule
+	rules   *byKind
 	outputs map[*ir.Value]bool
 	at      map[*ir.Node]int // positions, for the order of nodes; new nodes stand where their root stood
 	dead    map[*ir.Node]bool
@@ -38,6 +38,19 @@ type engine struct {
 	misses  map[missKey]NearMiss
 	fuel    int
 	m       match // the one that is tried, for its memory
+}
+
+// byKind lists rules, in order, for the nodes that they can start from.
+type byKind [ir.NumKinds][]*Rule
+
+func index(rules []*Rule) *byKind {
+	x := new(byKind)
+	for _, r := range rules {
+		for _, k := range r.pattern.rootKinds() {
+			x[k] = append(x[k], r)
+		}
+	}
+	return x
 }
 
 type missKey struct {
@@ -50,13 +63,8 @@ type missKey struct {
 const maxSweeps = 16
 
 // apply runs rules over the graph until none applies. With merge, what they made twice becomes one value in between.
-func apply(g *ir.Graph, t *target.Target, rules []*Rule, merge bool) (*engine, error) {
-	e := &engine{g: g, t: t, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, fuel: 50*len(g.Nodes) + 1000}
-	for _, r := range rules {
-		for _, k := range r.pattern.rootKinds() {
-			e.rules[k] = append(e.rules[k], r)
-		}
-	}
+func apply(g *ir.Graph, t *target.Target, rules *byKind, merge bool) (*engine, error) {
+	e := &engine{g: g, t: t, rules: rules, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, fuel: 50*len(g.Nodes) + 1000}
 	for range maxSweeps {
 		changed, err := e.sweep()
 		if err != nil {

@@ -53,7 +53,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 			g := parse(t, strings.Replace(geluText, "USE", c.use, 1))
 			before := g.String()
 			r := geluRule()
-			e, err := apply(g, c.target, []*Rule{r}, false)
+			e, err := apply(g, c.target, index([]*Rule{r}), false)
 			require.NoError(t, err)
 			require.NoError(t, ir.Verify(g))
 			if c.miss == "" {
@@ -75,7 +75,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 // TestStructuralMiss: a failure deep in a pattern is told with what was expected there.
 func TestStructuralMiss(t *testing.T) {
 	g := parse(t, strings.NewReplacer("erf", "tanh", "USE", "return %4").Replace(geluText))
-	e, err := apply(g, nil, []*Rule{geluRule()}, false)
+	e, err := apply(g, nil, index([]*Rule{geluRule()}), false)
 	require.NoError(t, err)
 	require.Len(t, e.misses, 1)
 	for _, m := range e.misses {
@@ -107,7 +107,7 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 		g := parse(t, `graph "" (%0: f32[n]) { `+c.text+` }`)
 		before := g.String()
 		r := &Rule{Name: "test", pattern: c.pattern, build: c.build, near: 1}
-		e, err := apply(g, nil, []*Rule{r}, false)
+		e, err := apply(g, nil, index([]*Rule{r}), false)
 		require.NoError(t, err)
 		require.Equal(t, before, g.String())
 		require.NoError(t, ir.Verify(g))
@@ -131,14 +131,14 @@ func TestGivenValues(t *testing.T) {
 		return v
 	}}
 	g := parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %3 = layernorm(%2) {axes=1} %4 = neg(%2) return %3, %4, %2 }`)
-	e, err := apply(g, nil, []*Rule{r}, false)
+	e, err := apply(g, nil, index([]*Rule{r}), false)
 	require.NoError(t, err)
 	require.Equal(t, 1, e.fired[r])
 	require.NoError(t, ir.Verify(g))
 	require.Len(t, g.Nodes, 2)
 
 	g = parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %4 = neg(%2) from "early" %3 = layernorm(%2) {axes=1} return %3, %4 }`)
-	e, err = apply(g, nil, []*Rule{r}, false)
+	e, err = apply(g, nil, index([]*Rule{r}), false)
 	require.NoError(t, err)
 	require.Zero(t, e.fired[r])
 	for _, m := range e.misses {
@@ -151,7 +151,7 @@ func TestEndlessRulesAreAnError(t *testing.T) {
 	r := &Rule{Name: "endless", pattern: unary(ir.Neg, x), build: func(m *match) *ir.Value {
 		return m.emit(ir.Unary{Fn: ir.Neg}, m.get(x))
 	}}
-	_, err := apply(parse(t, `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`), nil, []*Rule{r}, false)
+	_, err := apply(parse(t, `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`), nil, index([]*Rule{r}), false)
 	require.ErrorContains(t, err, "endless was applied")
 }
 

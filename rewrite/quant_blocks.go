@@ -56,11 +56,24 @@ func blockRules() []*Rule {
 		}
 		in[ir.NBitsGroups] = nil
 		if !slices.IsSorted(order) {
-			in[ir.NBitsA] = m.emit(ir.Gather{Axis: len(in[ir.NBitsA].Type.Shape) - 1}, in[ir.NBitsA], m.e.g.NewConst("", tensor.FromSlice(order)))
+			in[ir.NBitsA] = gathered(m, in[ir.NBitsA], order)
 			in[ir.NBitsCodes] = m.e.g.NewConst(in[ir.NBitsCodes].Name, reordered(op, codes, order))
 		}
 		return m.emit(op, in...)
 	}}}
+}
+
+// gathered puts columns of a in order: once for all products that want the same.
+func gathered(m *match, a *ir.Value, order []int64) *ir.Value {
+	op := ir.Gather{Axis: len(a.Type.Shape) - 1}
+	for _, u := range a.Uses {
+		if n := u.Node; u.Index == 0 && n.Op == ir.Op(op) && m.e.at[n] < m.e.at[m.root] {
+			if index := n.Inputs[1]; index.Const != nil && index.Type.DType == tensor.I64 && slices.Equal(index.Const.Aligned().Int64s(), order) {
+				return n.Outputs[0]
+			}
+		}
+	}
+	return m.emit(op, a, m.e.g.NewConst("", tensor.FromSlice(order)))
 }
 
 // sortedBy gives the places of the numbers of t by their size, equal ones as they lie.

@@ -29,6 +29,13 @@ type pass struct {
 	rules []*Rule
 	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
+	index *byKind // of the rules: regions are graphs, too, and a model may have 100,000
+}
+
+func init() {
+	for i := range passes {
+		passes[i].index = index(passes[i].rules)
+	}
 }
 
 // passes is everything that Run does, in order.
@@ -147,7 +154,7 @@ func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMis
 		}
 		return counts, nil
 	}
-	e, err := apply(g, t, p.rules, p.merge)
+	e, err := apply(g, t, p.index, p.merge)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +162,7 @@ func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMis
 		if n := e.fired[r]; n > 0 {
 			counts = append(counts, RuleCount{p.name, r.Name, n})
 		}
-		if len(e.misses) == 0 {
+		if len(e.misses) == 0 || r.near == 0 {
 			continue
 		}
 		for _, n := range g.Nodes {

@@ -178,7 +178,7 @@ var gatherRow = row{
 	},
 }
 
-// gatherStep copies slices of x, which are runs of bytes, by index.
+// gatherStep copies slices of x, which are runs of bytes, by index; single words as such.
 func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 	dst, src, idx := *y, *x, *index
 	axis := n.Op.(ir.Gather).Axis
@@ -190,18 +190,34 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 	if inner == 0 {
 		rows = 0
 	}
+	words := inner == 4 && src.width == 4
 	return step{parts: (rows + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
-		d, s, ids := dst.bytes(m), src.bytes(m), elements[I](m, &idx)
-		for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
-			i := int(ids[r%count])
-			if i < 0 {
-				i += size
+		ids := elements[I](m, &idx)
+		var d, s []byte
+		var dw, sw []uint32
+		if words {
+			dw, sw = elements[uint32](m, &dst), elements[uint32](m, &src)
+		} else {
+			d, s = dst.bytes(m), src.bytes(m)
+		}
+		for r, end := part*perPart, min((part+1)*perPart, rows); r < end; {
+			line, first := ids[r%count:], r/count*size
+			for _, id := range line[:min(len(line), end-r)] {
+				i := int(id)
+				if i < 0 {
+					i += size
+				}
+				if i < 0 || i >= size {
+					m.fail(n, backend.OutOfRange(int64(id), axis, size))
+					return
+				}
+				if words {
+					dw[r] = sw[first+i]
+				} else {
+					copy(d[r*inner:][:inner], s[(first+i)*inner:])
+				}
+				r++
 			}
-			if i < 0 || i >= size {
-				m.fail(n, backend.OutOfRange(int64(ids[r%count]), axis, size))
-				return
-			}
-			copy(d[r*inner:][:inner], s[(r/count*size+i)*inner:])
 		}
 	}}
 }
