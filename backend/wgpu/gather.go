@@ -38,8 +38,8 @@ var gatherRow = row{
 		return []launch{produce("gather", &to, e, func(s *shader, i string) (value, place string) {
 			width, count := s.u(inner/unit), s.u(index.elements())
 			s.put("let row = %s / %s;", i, width)
-			narrow := s.index("at", index, "row % "+count)
-			b.inRange(s, "at", narrow, axis, x.shape[axis], "return;")
+			s.index("at", index, "row % "+count)
+			b.inRange(s, "at", axis, x.shape[axis], "return;")
 			s.put("let source = (row / %s) * %s + u32(at);", count, s.u(x.shape[axis]))
 			column := fmt.Sprintf("%s %% %s", i, width)
 			if unit == 4 {
@@ -69,8 +69,8 @@ var gatherElementsRow = row{
 		return []launch{produce("gather_elements", y, e, func(s *shader, i string) (value, to string) {
 			s.put("var to = %s;\nvar source = %s;\nvar j = 0u;", s.u(y.first()), s.u(x.first()))
 			newNest(y.shape, y, &walked, index).walk(s, i, "to", "source", "j")
-			narrow := s.index("at", index, "j")
-			b.inRange(s, "at", narrow, axis, x.shape[axis], "return;")
+			s.index("at", index, "j")
+			b.inRange(s, "at", axis, x.shape[axis], "return;")
 			s.put("source += u32(at) * %s;", s.u(x.strides[axis]))
 			return e.load(s.bind(x.memory), "source"), "to"
 		})}, nil
@@ -84,8 +84,8 @@ func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *op
 	step := s.u(size)
 	for k := range size {
 		i := fmt.Sprintf("i%d", k)
-		narrow := s.index(i, index, fmt.Sprintf("%s * %s + %du", t, step, k))
-		b.inRange(s, i, narrow, first+k, x.shape[first+k], "return;")
+		s.index(i, index, fmt.Sprintf("%s * %s + %du", t, step, k))
+		b.inRange(s, i, first+k, x.shape[first+k], "return;")
 		s.put("%s += u32(%s) * %s;", at, i, s.u(x.strides[first+k]))
 	}
 }
@@ -129,8 +129,8 @@ var oneHotRow = row{
 		return []launch{produce("one_hot", y, e, func(s *shader, i string) (value, to string) {
 			inner, depth := s.u(y.shape[axis+1:].Elements()), s.u(y.shape[axis])
 			s.put("let place = i32(%[1]s / %[2]s %% %[3]s);\nlet j = %[1]s / %[2]s / %[3]s * %[2]s + %[1]s %% %[2]s;", i, inner, depth)
-			narrow := s.index("hot", index, "j")
-			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = %s && hot == place;", depth, narrow)
+			s.index("hot", index, "j")
+			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = !(%s) && hot == place;", depth, wider("hot"))
 			m, first := s.bind(values.memory), s.u(values.first())
 			s.put("let value = %s;", e.load(m, first+" + select(0u, 1u, hit)"))
 			return "value", s.u(y.first()) + " + " + i

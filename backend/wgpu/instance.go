@@ -232,14 +232,15 @@ func (d *download) run(in *instance) error {
 // check finds errors that kernels left, and clears them.
 func (in *instance) check(status []byte) error {
 	for i, r := range in.reports {
-		if binary.LittleEndian.Uint32(status[8*i:]) == 0 {
+		words := status[4*reportWords*i:]
+		if binary.LittleEndian.Uint32(words) == 0 {
 			continue
 		}
-		index := int32(binary.LittleEndian.Uint32(status[8*i+4:]))
+		index := int64(binary.LittleEndian.Uint64(words[4:]))
 		if err := in.memory.status.Write(0, make([]byte, in.statusBytes())); err != nil {
 			return err
 		}
-		return r.node.Fail(backend.OutOfRange(int64(index), r.axis, r.size))
+		return r.node.Fail(backend.OutOfRange(index, r.axis, r.size))
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func TestBadIndex(t *testing.T) {
 		in["input_ids"].SetInt64(2, bad)
 		_, err := gpu.Run(context.Background(), in)
 		require.ErrorContains(t, err, "word_embeddings/Gather", fmt.Sprint(bad))
-		require.ErrorContains(t, err, "is out of range: axis 0 has size 1000")
+		require.ErrorContains(t, err, fmt.Sprintf("index %d is out of range: axis 0 has size 1000", bad))
 	}
 	in["input_ids"].SetInt64(2, -1000)
 	_, err := gpu.Run(context.Background(), in)

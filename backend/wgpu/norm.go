@@ -225,8 +225,8 @@ var embeddingRow = row{
 			table, name := &in[i], fmt.Sprintf("i%d", i)
 			switch {
 			case given(n, i+1):
-				narrow := s.index(name, &in[i+1], "row")
-				b.inRange(s.shader, name, narrow, 0, table.shape[0], name+" = 0;")
+				s.index(name, &in[i+1], "row")
+				b.inRange(s.shader, name, 0, table.shape[0], name+" = 0;")
 			case table.shape[0] == 1:
 				s.put("let %s = 0;", name)
 			default:

@@ -166,21 +166,23 @@ func (b *binder) scratchOperand(i int) operand {
 	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(s.Offset), memory: memory{arena: s.Arena}}
 }
 
-// A report is two words of the status memory: whether an index lies outside of an axis, and the index.
+// A report is words of the status memory: whether an index lies outside of an axis, and the index, its low word first.
 type report struct {
 	node       *ir.Node
 	axis, size int
 }
 
-// inRange puts the lines that make index i (i32) count from the start, where narrow says that it has no more than 32 bits,
-// and end the invocation's function by otherwise when it lies outside of an axis.
-func (b *binder) inRange(s *shader, i, narrow string, axis, size int, otherwise string) {
-	m, at := s.bind(memory{status: true, word: "u32"}), s.u(2*len(b.reports))
+const reportWords = 3
+
+// inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
+// otherwise when it lies outside of an axis.
+func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) {
+	m, at := s.bind(memory{status: true, word: "u32"}), s.u(reportWords*len(b.reports))
 	b.reports = append(b.reports, report{b.node, axis, size})
 	n := s.u(size)
 	s.put("if (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, n)
-	s.put("if (!(%s) || %s < 0 || %s >= i32(%s)) {", narrow, i, i, n)
-	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 1u] = bitcast<u32>(given_%[3]s);\n%[4]s\n}", m, at, i, otherwise)
+	s.put("if (%[1]s || %[2]s < 0 || %[2]s >= i32(%[3]s)) {", wider(i), i, n)
+	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 1u] = low_%[3]s;\n%[1]s[%[2]s + 2u] = high_%[3]s;\n%[4]s\n}", m, at, i, otherwise)
 }
 
 // atomic is the word of shaders that combine what several invocations write to the arena.
@@ -201,16 +203,22 @@ func (s *shader) wordAt(m memory, i string) string {
 	}
 }
 
-// index puts the lines that read element j of an operand of indices into the variable i, and gives the text of whether it
-// has no more than 32 bits.
-func (s *shader) index(i string, o *operand, j string) (narrow string) {
+// index puts the lines that read element j of an operand of indices into the variable i, an i32: of those of 64 bits the low
+// ones.
+func (s *shader) index(i string, o *operand, j string) {
 	first := s.u(o.first())
 	if o.dtype == tensor.I32 {
-		s.put("let given_%[1]s = bitcast<i32>(%[2]s);\nvar %[1]s = given_%[1]s;", i, s.wordAt(o.memory, first+" + "+j))
-		return "true"
+		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u);", i, s.wordAt(o.memory, first+" + "+j))
+	} else {
+		s.put("let at_%s = (%s + %s) * 2u;", i, first, j)
+		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = %[3]s;", i, s.wordAt(o.memory, "at_"+i), s.wordAt(o.memory, "at_"+i+" + 1u"))
 	}
-	s.put("let at_%[1]s = (%[2]s + %[3]s) * 2u;\nlet given_%[1]s = bitcast<i32>(%[4]s);\nvar %[1]s = given_%[1]s;", i, first, j, s.wordAt(o.memory, "at_"+i))
-	return fmt.Sprintf("%s == bitcast<u32>(%s >> 31u)", s.wordAt(o.memory, "at_"+i+" + 1u"), "given_"+i)
+	s.put("var %[1]s = bitcast<i32>(low_%[1]s);", i)
+}
+
+// wider is the text of whether index i has more than 32 bits.
+func wider(i string) string {
+	return fmt.Sprintf("high_%[1]s != bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u)", i)
 }
 
 // row gives what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A

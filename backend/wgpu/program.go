@@ -21,7 +21,7 @@ type program struct {
 	outputs []output
 
 	params  *native.Buffer // of all dispatches, paramBytes each
-	reports []report       // two words of the status memory each
+	reports []report       // of the status memory
 }
 
 // An action is one of the following.
@@ -331,7 +331,7 @@ func (d *download) add(p place) {
 }
 
 // statusBytes is the size of the status memory.
-func (p *program) statusBytes() int64 { return 8 * int64(len(p.reports)) }
+func (p *program) statusBytes() int64 { return 4 * reportWords * int64(len(p.reports)) }
 
 // size is what the download takes in the staging buffer so far.
 func (d *download) size() int64 {

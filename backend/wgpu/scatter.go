@@ -65,8 +65,8 @@ var scatterElementsRow = scatterRow(
 		walked := operand{shape: index.shape, strides: slices.Clone(strides)}
 		walked.strides[axis] = 0
 		newNest(index.shape, &walked).walk(s, "t", "to")
-		narrow := s.index("at", index, "t")
-		b.inRange(s, "at", narrow, axis, shape[axis], "return;")
+		s.index("at", index, "t")
+		b.inRange(s, "at", axis, shape[axis], "return;")
 		s.put("to += u32(at) * %s;", s.u(strides[axis]))
 	})
 
