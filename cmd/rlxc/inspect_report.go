@@ -1,0 +1,281 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An inspectReport is what inspect prints of a model.
+type inspectReport struct {
+	Model     string            `json:"model"`
+	Compiled  *compiledFor      `json:"compiled,omitempty"` // of a compiled file
+	Producer  string            `json:"producer,omitempty"`
+	Opsets    map[string]int64  `json:"opsets,omitempty"`
+	Inputs    []rlxc.ValueInfo  `json:"inputs"`
+	Outputs   []rlxc.ValueInfo  `json:"outputs"`
+	Nodes     int               `json:"nodes"`
+	Operators []operatorCount   `json:"operators"`
+	Weights   map[string]weight `json:"weights"` // by type
+	Flops     string            `json:"flops"`   // of products, in symbols
+	Problem   string            `json:"problem,omitempty"`
+	Memory    *memoryNeed       `json:"memory,omitempty"` // at the sizes of --dim
+}
+
+// compiledFor is what a compiled file says of itself.
+type compiledFor struct {
+	Target string `json:"target"` // the backend and device
+	Level  int    `json:"level"`
+	Source string `json:"source"` // the model, as it was called then
+	// Verified says that the checksums of all its sections are right: --verify.
+	Verified bool `json:"verified"`
+}
+
+type operatorCount struct {
+	Name      string `json:"name"`
+	Count     int    `json:"count"`
+	Supported bool   `json:"supported"`
+}
+
+type weight struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+// A memoryNeed is what a run takes.
+type memoryNeed struct {
+	Dims    map[string]int `json:"dims"`
+	Weights int64          `json:"weights"` // bytes, packed or as the file has them
+	Arena   int64          `json:"arena"`
+}
+
+func (i *inspection) inspect(src *source) (*inspectReport, error) {
+	r := &inspectReport{Model: src.name, Weights: map[string]weight{}}
+	m, err := src.open()
+	if errors.Is(err, rlxc.ErrUnsupportedOp) {
+		r.Problem = err.Error()
+		file, err := src.openFile()
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return r, r.fromFile(file.Proto)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	if p := m.Proto(); p != nil {
+		err = r.fromFile(p)
+	} else {
+		r.fromProgram(m.Graph())
+		r.Compiled, err = i.compiledFor(src, m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	flops := ir.N(0)
+	for _, n := range m.Graph().Nodes {
+		flops = flops.Add(ir.Flops(n))
+	}
+	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops.String()
+	if len(i.dims) > 0 {
+		return r, i.need(r, m)
+	}
+	return r, nil
+}
+
+// compiledFor reads the header of a compiled file, and checks its sections if that is asked for.
+func (i *inspection) compiledFor(src *source, m *rlxc.Model) (*compiledFor, error) {
+	f, err := os.Open(src.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := tensor.Map(f)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Close()
+	file, err := artifact.Read(data.Bytes(), src.name)
+	if err != nil {
+		return nil, err
+	}
+	if i.verify {
+		err = m.VerifyFile()
+	}
+	return &compiledFor{file.Target, file.Level, file.Source, i.verify}, err
+}
+
+// fromFile fills in what an ONNX file says.
+func (r *inspectReport) fromFile(p *onnxpb.ModelProto) error {
+	r.Producer, r.Opsets = strings.TrimSpace(p.ProducerName+" "+p.ProducerVersion), opsets(p.OpsetImport)
+	r.count(p)
+	for _, w := range p.Graph.Initializer {
+		t, err := onnx.Tensor(w)
+		if err != nil {
+			return err
+		}
+		r.addWeight(t)
+	}
+	return nil
+}
+
+// fromProgram fills in what a compiled file holds instead: steps are its operators.
+func (r *inspectReport) fromProgram(g *ir.Graph) {
+	counts := map[string]int{}
+	for _, n := range g.Nodes {
+		counts[ir.OpName(n.Op)]++
+	}
+	for name, n := range counts {
+		r.Operators = append(r.Operators, operatorCount{name, n, true})
+	}
+	r.Nodes = len(g.Nodes)
+	r.sortOperators()
+	for _, v := range g.Consts() {
+		if v.Packed != nil {
+			r.addWeight(v.Packed.Data)
+		} else {
+			r.addWeight(v.Const)
+		}
+	}
+}
+
+func (r *inspectReport) addWeight(t *tensor.Tensor) {
+	w := r.Weights[t.DType().String()]
+	r.Weights[t.DType().String()] = weight{w.Count + 1, w.Bytes + int64(len(t.Bytes()))}
+}
+
+func (r *inspectReport) sortOperators() {
+	slices.SortFunc(r.Operators, func(a, b operatorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// need fills in the memory at the sizes of --dim.
+func (i *inspection) need(r *inspectReport, m *rlxc.Model) error {
+	sizes, err := i.dims.sizes()
+	if err != nil {
+		return err
+	}
+	program, err := m.Compile(rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: levels[i.level.value].own})
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	plan, err := program.Plan(sizes)
+	if err != nil {
+		return err
+	}
+	r.Memory = &memoryNeed{Dims: sizes, Weights: plan.Weights, Arena: plan.Plan.Committed}
+	return nil
+}
+
+func opsets(imports []*onnxpb.OperatorSetIdProto) map[string]int64 {
+	out := map[string]int64{}
+	for _, o := range imports {
+		out[cmp.Or(onnx.Domain(o.Domain), "ai.onnx")] = o.Version
+	}
+	return out
+}
+
+// count counts the operators of the graph, its subgraphs and the model's functions, each once.
+func (r *inspectReport) count(p *onnxpb.ModelProto) {
+	counts := map[string]*operatorCount{}
+	functions := map[string]bool{}
+	for _, f := range p.Functions {
+		functions[f.Domain+"."+f.Name] = true
+	}
+	var visit func(nodes []*onnxpb.NodeProto, opsets map[string]int64)
+	visit = func(nodes []*onnxpb.NodeProto, opsets map[string]int64) {
+		for _, n := range nodes {
+			r.Nodes++
+			name := operatorName(n.Domain, n.OpType)
+			if counts[name] == nil {
+				version := opsets[cmp.Or(onnx.Domain(n.Domain), "ai.onnx")]
+				counts[name] = &operatorCount{Name: name,
+					Supported: functions[n.Domain+"."+n.OpType] || lower.Understands(n.OpType, onnx.Domain(n.Domain), int(version))}
+			}
+			counts[name].Count++
+			for _, a := range n.Attribute {
+				if a.G != nil {
+					visit(a.G.Node, opsets)
+				}
+			}
+		}
+	}
+	visit(p.Graph.Node, r.Opsets)
+	for _, f := range p.Functions {
+		visit(f.Node, opsets(f.OpsetImport))
+	}
+	for _, c := range counts {
+		r.Operators = append(r.Operators, *c)
+	}
+	r.sortOperators()
+}
+
+func (r *inspectReport) text(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "model\t%s\n", r.Model)
+	if c := r.Compiled; c != nil {
+		verified := ""
+		if c.Verified {
+			verified = ", its checksums are right"
+		}
+		fmt.Fprintf(w, "compiled\tfor %s at -O %d of %s%s\n", c.Target, c.Level, c.Source, verified)
+	}
+	if r.Producer != "" {
+		fmt.Fprintf(w, "producer\t%s\n", r.Producer)
+	}
+	for _, domain := range slices.Sorted(maps.Keys(r.Opsets)) {
+		fmt.Fprintf(w, "opset\t%s %d\n", domain, r.Opsets[domain])
+	}
+	for _, v := range r.Inputs {
+		fmt.Fprintf(w, "input\t%s\n", infoText(v))
+	}
+	for _, v := range r.Outputs {
+		fmt.Fprintf(w, "output\t%s\n", infoText(v))
+	}
+	for _, d := range slices.Sorted(maps.Keys(r.Weights)) {
+		fmt.Fprintf(w, "weights\t%d × %s, %s\n", r.Weights[d].Count, d, bytesText(r.Weights[d].Bytes))
+	}
+	if r.Flops != "" {
+		fmt.Fprintf(w, "flops\t%s\n", r.Flops)
+	}
+	if m := r.Memory; m != nil {
+		fmt.Fprintf(w, "memory\t%s of weights, an arena of %s at %s\n", bytesText(m.Weights), bytesText(m.Arena), testCase{dims: m.Dims}.name())
+	}
+	fmt.Fprintf(w, "nodes\t%d\n", r.Nodes)
+	w.Flush()
+	fmt.Fprintln(w, "\nOPERATOR\tCOUNT\t")
+	for _, o := range r.Operators {
+		note := ""
+		if !o.Supported {
+			note = "not supported"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", o.Name, o.Count, note)
+	}
+	w.Flush()
+	if r.Problem != "" {
+		fmt.Fprintf(out, "\n%s\n", r.Problem)
+	}
+	return nil
+}
+
+func infoText(v rlxc.ValueInfo) string {
+	return fmt.Sprintf("%s %v[%s]", v.Name, v.DType, strings.Join(v.Shape, ","))
+}
