@@ -1,8 +1,10 @@
 package wgpu_test
 
 import (
+	"archive/zip"
 	"context"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -257,16 +259,7 @@ func TestFixtures(t *testing.T) {
 				m, err := rlxc.Open(fixtures.Model(t, f.name))
 				require.NoError(t, err)
 				defer m.Close()
-				p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
-				require.NoError(t, err)
-				defer p.Close()
-				s, err := p.NewSession()
-				require.NoError(t, err)
-				defer s.Close()
-				run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-					return s.Run(context.Background(), in)
-				}
-				fixtures.Runs(t, os.DirFS(fixtures.Dir(t, f.name)), namesOf(m.Inputs()), namesOf(m.Outputs()), run, func(set, output string, got, want *tensor.Tensor) {
+				host := runRecorded(t, m, os.DirFS(fixtures.Dir(t, f.name)), level, func(set, output string, got, want *tensor.Tensor) {
 					name := set + " " + output
 					if f.largest == 0 {
 						backendtest.Agree(t, name, got, want, 2e-5, 1e-4)
@@ -276,15 +269,53 @@ func TestFixtures(t *testing.T) {
 					require.LessOrEqual(t, 1-cosine(got, want), f.angle, name)
 				})
 				if level == rlxc.O2 {
-					dims := map[string]int{}
-					for _, d := range m.Dims() {
-						dims[d] = 4
-					}
-					report, err := p.Plan(dims)
-					require.NoError(t, err)
-					require.Empty(t, report.Host)
+					require.Empty(t, host)
 				}
 			})
 		}
 	}
+}
+
+// exports are models beyond BERT, with the ops that run on the host; package rlxc has more of them in its own test.
+var exports = map[string][]string{"clip-image-legacy-17": nil, "clip-text-dynamo-20": nil, "gpt2-legacy-17": nil, "lstm-legacy-17": {"onnx.LSTM", "onnx.LSTM"},
+	"t5-legacy-17": nil, "vit-legacy-17": nil, "whisper-legacy-17": nil}
+
+func TestExports(t *testing.T) {
+	needLibrary(t)
+	for name, host := range exports {
+		t.Run(name, func(t *testing.T) {
+			z, err := zip.OpenReader("../../testdata/exports/" + name + ".zip")
+			require.NoError(t, err)
+			defer z.Close()
+			m, err := rlxc.OpenFS(z, "model.onnx")
+			require.NoError(t, err)
+			defer m.Close()
+			require.Equal(t, host, runRecorded(t, m, z, rlxc.O2, func(set, output string, got, want *tensor.Tensor) {
+				backendtest.Agree(t, set+" "+output, got, want, 2e-5, 1e-4)
+			}))
+		})
+	}
+}
+
+// runRecorded runs a model on the recorded inputs in its folder and lists the ops of a plan that run on the host.
+func runRecorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) (host []string) {
+	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	fixtures.Runs(t, folder, namesOf(m.Inputs()), namesOf(m.Outputs()), func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+		return s.Run(context.Background(), in)
+	}, check)
+	dims := map[string]int{}
+	for _, d := range m.Dims() {
+		dims[d] = 4
+	}
+	report, err := p.Plan(dims)
+	require.NoError(t, err)
+	for _, step := range report.Host {
+		host = append(host, step.Op)
+	}
+	return host
 }
