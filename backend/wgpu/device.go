@@ -3,11 +3,13 @@
 package wgpu
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
+
+	"github.com/x448/float16"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/wgpu/native"
@@ -240,29 +242,19 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 // arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
 func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error {
 	rows, cols := o.shape[0], o.shape[1]
-	toRow, toCol := cols, 1 // the distances of the arranged elements
 	if turned {
-		toRow, toCol = 1, rows
 		o.shape = tensor.Shape{cols, rows}
 	}
 	w, err := b.shared(weightKey{Tensor: t, how: fmt.Sprintf("matrix, turned: %t, half: %t", turned, half)}, func() (*weight, error) {
-		src, width := floats(t).Bytes(), 4
+		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
-			width = 2
+			y := tensor.New(tensor.F16, o.shape...)
+			arrangeRows(tensor.Of[float16.Float16](y), x, rows, cols, turned, float16.Fromfloat32)
+			return b.d.upload(y.Bytes(), o.shape[0])
 		}
-		dst := make([]byte, width*rows*cols)
-		for i := range rows {
-			for j := range cols {
-				x, to := src[4*(i*cols+j):], dst[width*(i*toRow+j*toCol):]
-				if half {
-					v := math.Float32frombits(binary.LittleEndian.Uint32(x))
-					binary.LittleEndian.PutUint16(to, tensor.F16Bits(float64(v)))
-				} else {
-					copy(to[:4], x)
-				}
-			}
-		}
-		return b.d.upload(dst, o.shape[0])
+		y := tensor.New(tensor.F32, o.shape...)
+		arrangeRows(tensor.Of[float32](y), x, rows, cols, turned, func(v float32) float32 { return v })
+		return b.d.upload(y.Bytes(), o.shape[0])
 	})
 	if err != nil {
 		return err
@@ -276,6 +268,25 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	}
 	o.strides, o.off = []int{o.shape[1], 1}, 0
 	return nil
+}
+
+// arrangeRows converts a row-major matrix, and turns it on request, on all processors.
+func arrangeRows[T any](dst []T, src []float32, rows, cols int, turned bool, convert func(float32) T) {
+	toRow, toCol := cols, 1 // the distances of the arranged elements
+	if turned {
+		toRow, toCol = 1, rows
+	}
+	var wg sync.WaitGroup
+	for each, from := ceil(rows, runtime.GOMAXPROCS(0)), 0; from < rows; from += each {
+		wg.Go(func() {
+			for i := from; i < min(from+each, rows); i++ {
+				for j, v := range src[i*cols:][:cols] {
+					dst[i*toRow+j*toCol] = convert(v)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // shared finds a constant on the device, or what make gives for it: the model's are kept for all programs.

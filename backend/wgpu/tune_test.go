@@ -141,6 +141,13 @@ func tuned(t *testing.T, o backend.Options) *Device {
 	return d
 }
 
+// cacheIn makes dir the user's cache, on whatever system.
+func cacheIn(t *testing.T, dir string) {
+	for _, name := range []string{"XDG_CACHE_HOME", "HOME", "LocalAppData"} {
+		t.Setenv(name, dir)
+	}
+}
+
 // fewTiles leaves the two smallest tiles of each table, which compile soonest.
 func fewTiles(t *testing.T) {
 	f, h := tiles, halfTiles
@@ -166,7 +173,7 @@ var tunedCases = []string{
 func TestTuning(t *testing.T) {
 	fewTiles(t)
 	for _, o := range []backend.Options{{}, {Precision: tensor.F16}} {
-		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		cacheIn(t, t.TempDir())
 		d := tuned(t, o)
 		for i, text := range tunedCases {
 			was := heldBy(d)
@@ -197,7 +204,7 @@ func TestTuning(t *testing.T) {
 // TestNotTuned holds that devices that are the CPU, and small products, keep to the rules.
 func TestNotTuned(t *testing.T) {
 	fewTiles(t)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cacheIn(t, t.TempDir())
 	d := tuned(t, backend.Options{})
 	for _, from := range []int{math.MaxInt, 2*20*36*132 + 1} {
 		d.tuneFrom = from
@@ -236,10 +243,8 @@ func TestBrokenChoices(t *testing.T) {
 		"null":                 {"null", 1},
 		"too large":            {one(kind, "32x32x32_4x4/1") + strings.Repeat(" ", mostBytes), 1},
 	} {
-		cache := t.TempDir()
-		t.Setenv("XDG_CACHE_HOME", cache)
-		path := filepath.Join(cache, "rlxc", "wgpu-tiles.json")
-		require.Equal(t, path, choicesFile())
+		cacheIn(t, t.TempDir())
+		path := choicesFile()
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o644))
 		d := tuned(t, backend.Options{})
@@ -252,23 +257,18 @@ func TestBrokenChoices(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, files, 1, "%s: what was written on the way is gone", name)
 	}
-	for name, spoil := range map[string]func(dir string) error{
-		"its folder is a file": func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
-		"it is a folder":       func(dir string) error { return os.MkdirAll(filepath.Join(dir, "wgpu-tiles.json", "x"), 0o755) },
-		"read-only": func(dir string) error {
-			if err := os.Mkdir(dir, 0o555); err != nil || os.Getuid() != 0 {
-				return err
-			}
-			return os.RemoveAll(filepath.Dir(dir)) // root writes everywhere but where nothing is
+	for name, spoil := range map[string]func(path string) error{
+		"its folder is a file":   func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o644) },
+		"it is a folder":         func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o755) },
+		"its folder is readable": func(path string) error { return os.Mkdir(filepath.Dir(path), 0o555) },
+		"no folder can be made": func(string) error {
+			cacheIn(t, "/proc/none") // where root cannot write either
+			return nil
 		},
 	} {
-		cache := filepath.Join(t.TempDir(), "cache")
-		require.NoError(t, os.Mkdir(cache, 0o755))
-		t.Setenv("XDG_CACHE_HOME", cache)
-		require.NoError(t, spoil(filepath.Join(cache, "rlxc")), name)
-		if name == "read-only" && os.Getuid() == 0 {
-			t.Setenv("XDG_CACHE_HOME", "/proc/none")
-		}
+		cacheIn(t, t.TempDir())
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Dir(choicesFile())), 0o755))
+		require.NoError(t, spoil(choicesFile()), name)
 		d := tuned(t, backend.Options{})
 		for range 2 {
 			check(t, d, name, tunedCases[0], 20, true)
@@ -279,7 +279,7 @@ func TestBrokenChoices(t *testing.T) {
 
 // TestChoicesFile holds that the file is bounded, and whole whoever writes it at once.
 func TestChoicesFile(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cacheIn(t, t.TempDir())
 	for i := range mostDevices + 5 {
 		writeChoice(fmt.Sprint("device ", i), "class", "cut")
 	}
@@ -312,7 +312,7 @@ func TestChoicesFile(t *testing.T) {
 
 // TestTrialFails holds a contest on a device that is lost: the usual cut, and no error.
 func TestTrialFails(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cacheIn(t, t.TempDir())
 	d := tuned(t, backend.Options{})
 	d.gpu.Lose()
 	p := product{m: 20, n: 132, k: 36}
