@@ -43,7 +43,7 @@ func devicesCommand() *cobra.Command {
 --device takes, with their largest binding (larger tensors are split, or stay on the host) and features.`,
 		Example: `  rlxc devices
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
-		Args:              cobra.NoArgs,
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := kernel.Select(os.Getenv(cpu.EnvLevel))

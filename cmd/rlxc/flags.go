@@ -93,6 +93,14 @@ func (o *options) registerDims(c *cobra.Command) {
 	c.Flags().Var(o.dims, "dim", "size of a dimension, as seq=128 (repeatable)")
 }
 
+// counted is "1 run" or "2 runs".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // join lists alternatives.
 func join[T any](list []T) string {
 	parts := make([]string, len(list))
@@ -287,7 +295,7 @@ func (s shapes) bindings(free []string) ([]map[string]int, error) {
 	var out []map[string]int
 	for _, shape := range s {
 		if len(shape) != len(free) {
-			return nil, usagef("--shapes %s: the model's free dimensions are %d: %s", shapeText(shape), len(free), strings.Join(free, ", "))
+			return nil, usagef("--shapes %s: the model has %s: %s", shapeText(shape), counted(len(free), "free dimension"), strings.Join(free, ", "))
 		}
 		b := map[string]int{}
 		for i, name := range free {

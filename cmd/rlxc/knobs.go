@@ -42,7 +42,7 @@ func knobsCommand() *cobra.Command {
 		Short:             "list the environment variables",
 		Long:              "knobs lists the environment variables that rlxc and its tests read, what each does, and its value.",
 		Example:           "  rlxc knobs",
-		Args:              cobra.NoArgs,
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := make([]knob, len(knobs))

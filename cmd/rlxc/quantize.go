@@ -202,6 +202,6 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", o.Name, o.MaxAbs, o.Cosine, o.Lowest)
 	}
 	w.Flush()
-	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %d runs\n", r.File, bytesText(int64(r.Bytes)), bytesText(int64(r.OriginalBytes)), r.Model, r.Runs)
+	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, bytesText(int64(r.Bytes)), bytesText(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
 	return err
 }

@@ -104,6 +104,14 @@ func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return models.Names(), cobra.ShellCompDirectiveDefault
 }
 
+// noArgs checks that a command line names nothing.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no arguments, and there is %q", args[0])
+	}
+	return nil
+}
+
 // oneModel checks that a command line names one model.
 func oneModel(c *cobra.Command, args []string) error {
 	if len(args) != 1 {

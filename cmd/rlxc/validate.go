@@ -220,7 +220,7 @@ func (r *validationReport) text(out io.Writer) error {
 	if !r.OK {
 		verdict = "FAILED"
 	}
-	fmt.Fprintf(out, "%s: %s at -O %s against %s: %d runs", verdict, r.Model, r.Level, r.Reference, len(r.Runs))
+	fmt.Fprintf(out, "%s: %s at -O %s against %s: %s", verdict, r.Model, r.Level, r.Reference, counted(len(r.Runs), "run"))
 	if r.Backend != onnxRuntime {
 		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Compiled, r.Packed)
 	}
