@@ -26,7 +26,7 @@ func Lowercase(on bool) Option { return func(s *settings) { s.lower = on } }
 func Open(path string, options ...Option) (*Tokenizer, error) {
 	file, err := locate(path)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
+		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
 	}
 	t, err := open(file, options)
 	if err != nil {
@@ -38,8 +38,12 @@ func Open(path string, options ...Option) (*Tokenizer, error) {
 // locate returns the tokenizer's file: path, or the one in the folder path.
 func locate(path string) (string, error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return path, err
+	var missing *fs.PathError
+	switch {
+	case errors.As(err, &missing):
+		return "", missing.Err
+	case !info.IsDir():
+		return path, nil
 	}
 	for _, name := range []string{"tokenizer.json", "vocab.txt"} {
 		file := filepath.Join(path, name)
@@ -47,7 +51,7 @@ func locate(path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("%s: there is no tokenizer.json and no vocab.txt; %s", path, supported)
+	return "", fmt.Errorf("there is no tokenizer.json and no vocab.txt in it; %s", supported)
 }
 
 func open(file string, options []Option) (*Tokenizer, error) {

@@ -103,7 +103,7 @@ func TestBadFiles(t *testing.T) {
 	special := func(name string) string { return `{"SpecialToken": {"id": "` + name + `", "type_id": 0}}` }
 
 	for name, c := range map[string]struct{ file, want string }{
-		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt; supported are"},
+		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt in it; supported are"},
 		"empty":              {writeFile(t, "tokenizer.json", ""), "not a tokenizer.json: unexpected end of JSON input; supported are"},
 		"cut off":            {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "unexpected end of JSON input"},
 		"another JSON":       {writeFile(t, "config.json", `{"hidden_size": 384}`), `its model has the type ""; supported are`},

@@ -242,8 +242,12 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims
 	}
 	bar.Finish()
 	return emit(c, report, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "arena_size=%d at %s, the largest of %d; weights=%d together=%d resident=%d\n",
-			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights, report.Resident)
+		resident := "" // of other backends than cpu it is not known
+		if report.Resident > 0 {
+			resident = fmt.Sprintf(" resident=%d", report.Resident)
+		}
+		_, err := fmt.Fprintf(out, "arena_size=%d at %s, the largest of %d; weights=%d together=%d%s\n",
+			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights, resident)
 		return err
 	})
 }
