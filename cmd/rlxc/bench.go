@@ -76,6 +76,7 @@ its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the 
 // A benchReport is what bench prints.
 type benchReport struct {
 	Model     string   `json:"model"`
+	Backend   string   `json:"backend"`
 	Engine    string   `json:"engine"`
 	Reference string   `json:"reference,omitempty"`
 	Cells     []cell   `json:"cells"`
@@ -165,7 +166,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	case b.command != "" && ref.path == "":
 		return usagef("--against-cmd takes a model that is a file: rlxc models %s -o FILE writes one", ref.name)
 	}
-	report := &benchReport{Model: src.name, Engine: "rlxc"}
+	report := &benchReport{Model: src.name, Backend: b.backend.value, Engine: "rlxc"}
 	bar := progress(c, len(bindings)*len(b.threadList), "measuring")
 	for _, threads := range b.threadList {
 		for _, sizes := range bindings {

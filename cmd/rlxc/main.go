@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -60,10 +61,14 @@ func newRoot() (root *cobra.Command, started *bool) {
 		Short: "compile ONNX models, run them, and prove the results",
 		Long: `rlxc compiles ONNX models ahead of time and runs them.
 
-M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"); an existing path wins.`,
+M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"); an existing path wins.
+
+It exits with 0 when done, 1 when a check failed, 2 when the command line is wrong, and 3 when the model, an input or the
+machine is.`,
 		Example: `  rlxc validate bert-tiny
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8
   rlxc plan bert-tiny --dim batch=1 --dim seq=128`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -86,6 +91,15 @@ M is a model file, a folder that holds model.onnx, or the name of a built-in mod
 		}
 	}
 	return root, started
+}
+
+// version is that of the module, or the commit that it was built at.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
 }
 
 // emit writes what a command found: as JSON where --json asks for it, as text otherwise.
