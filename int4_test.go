@@ -2,6 +2,7 @@ package rlxc_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,12 +46,10 @@ func TestInt4IsAsExactAsTheReference(t *testing.T) {
 			to[output] = sums{to[output].largest + largest, to[output].angle + angle}
 			return fmt.Sprintf("%.1e, %.1e", largest, angle)
 		}
-		fixture(t, name, level, func(set, output string, got, want *tensor.Tensor) {
+		given, folder := open(t, name)
+		recorded(t, given, folder, level, func(set, output string, got, want *tensor.Tensor) {
 			if exact[set] == nil {
-				in := rlxc.Tensors{}
-				for i, v := range m.Inputs() {
-					in[v.Name] = readPB(t, filepath.Join(dir, name, set, fmt.Sprintf("input_%d.pb", i)))
-				}
+				in := fixtures.Inputs(t, folder, set, namesOf(m.Inputs()))
 				s, err := p.NewSession()
 				require.NoError(t, err)
 				defer s.Close()
