@@ -118,7 +118,11 @@ var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bo
 		return expression{e.of("$1", literal(o.Alpha), literal(o.Beta)), e.needs}, ok
 	},
 	ir.KindBinary: func(op ir.Op, in []tensor.DType) (expression, bool) {
-		e, ok := binaryTexts[in[0]][op.(ir.Binary).Fn]
+		fn := op.(ir.Binary).Fn
+		e, ok := binaryTexts[in[0]][fn]
+		if cast, has := castTexts[[2]tensor.DType{in[1], in[0]}]; fn == ir.Pow && has { // exponents have a type of their own
+			return expression{e.of("$1", cast.of("$2")), slices.Concat(e.needs, cast.needs)}, ok
+		}
 		return e, ok && in[0] == in[1]
 	},
 	ir.KindWhere: func(_ ir.Op, in []tensor.DType) (expression, bool) {

@@ -18,6 +18,7 @@ var wholeCases = map[string]string{
 	"bits": `(%0 "x": i64[5,s], %1 "z": i64[s], %2 "v": i32[s]) { const %3: i64[1] = [123456789012] %4 = mul(%0, %3) %5 = bitwise_and(%4, %1) %6 = bitwise_or(%4, %1) %7 = bitwise_xor(%4, %1) %8 = concat(%5, %6, %7)
 		const %9: i32[1] = [12] %10 = bitwise_xor(%2, %9) return %8 as "a", %10 as "b" }`,
 	"buckets": `(%0 "x": i64[5,s], %1 "z": f32[s]) { const %2: i64[] = [3] %3 = map(%0, %1, %2) {expr=[neg(in0), abs(x0), div(x1, in2), mod(x0, in2), add(x2, x3), cast(x4) {to=f32}, add(x5, in1)]} return %3 as "y" }`,
+	"pow":     `(%0 "x": f32[5,s], %1 "z": i64[s], %2 "v": i32[1]) { %3 = pow(%0, %1) %4 = pow(%3, %2) return %3 as "a", %4 as "b" }`,
 	"infinite": `(%0 "x": f32[s]) { const %1: f32[3] = [inf, -inf, nan] %2 = concat(%0, %1) %3 = is_inf(%2) {alpha=1, beta=1} %4 = is_inf(%2) {alpha=1} %5 = is_inf(%2) {beta=1} %7 = celu(%2) {alpha=1.5}
 		return %3 as "a", %4 as "b", %5 as "c", %7 as "d" }`,
 }

@@ -28,9 +28,8 @@ func move(y, x *operand) launch {
 
 var concatRow = row{
 	Row: target.Row{
-		Runs: target.OnKernel,
-		// Pieces of narrower elements would share words.
-		Claims:  func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() >= 4 && moves(n.Outputs[0].Type.DType) },
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
 		Strided: allStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
@@ -39,6 +38,9 @@ var concatRow = row{
 			return nil, err
 		}
 		axis, at := n.Op.(ir.Concat).Axis, 0
+		if out[0].width < 4 { // pieces would share words
+			return []launch{concatenate(&out[0], in, axis)}, nil
+		}
 		var launches []launch
 		for i := range in {
 			piece := out[0] // the part of the result that the operand fills
@@ -51,6 +53,27 @@ var concatRow = row{
 		}
 		return launches, nil
 	},
+}
+
+// concatenate is the launch that computes y, row-major, as what stands in xs along an axis.
+func concatenate(y *operand, xs []operand, axis int) launch {
+	e, _ := raw(y.width)
+	return produce("concat", y, e, func(s *shader, i string) (value, to string) {
+		inner, size := s.u(y.shape[axis+1:].Elements()), s.u(y.shape[axis])
+		s.put("let column = %s %% %s;\nlet row = %s / %s / %s;", i, inner, i, inner, size)
+		s.put("var place = %s / %s %% %s;\nvar value = %s();", i, inner, size, e.wgsl)
+		for k := range xs {
+			x := &xs[k]
+			if x.elements() == 0 {
+				continue
+			}
+			n := s.u(x.shape[axis]) // places before the first or behind the last are above it
+			s.put("if (place < %s) {\nlet j = (row * %s + place) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
+			newNest(x.shape, x).walk(s, "j", "at")
+			s.put("value = %s;\n}\nplace -= %s;", e.load(s.bind(x.memory), "at"), n)
+		}
+		return "value", s.u(y.first()) + " + " + i
+	})
 }
 
 // pieces is the number of bindings that a constant takes.

@@ -30,6 +30,9 @@ var codeCases = map[string]string{
 		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %2, %4) {to=f32} %7 = dequantize(%9, %2) {to=f32} return %5 as "a", %6 as "b", %7 as "c" }`,
 	"dequantize axis": `(%0 "x": u8[3,s,2], %1 "y": i8[s,7]) { const %2: f32[3] = data const %3: u8[3] = data const %4: f32[7] = data
 		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %4) {to=f32, axis=1} return %5 as "a", %6 as "b" }`,
+	"blocks": `(%0 "x": f32[2,8,3], %1 "c": u8[6,s], %2 "f": f32[3,s], %3 "z": u8[3,s], %4 "b": i8[8], %5 "g": f32[2]) { const %6: f32[2,2,3] = data const %10: i8[2,2,3] = data const %11: f32[] = [0.5]
+		%7 = quantize(%0, %6, %10) {to=i8, axis=1, block=4} %8 = dequantize(%1, %2, %3) {to=f32, axis=0, block=2} %9 = dequantize(%4, %5) {to=f32, axis=0, block=4} %12 = dequantize(%1, %11) {to=f32, axis=1, block=2}
+		return %7 as "a", %8 as "b", %9 as "c", %12 as "d" }`,
 	"cast codes": `(%0 "x": u8[s], %1 "y": i8[s]) { %2: f32[s] = cast(%0) {to=f32} %3: i32[s] = cast(%1) {to=i32} %4: i64[s] = cast(%1) {to=i64} %5: i64[s] = cast(%0) {to=i64}
 		%6: f32[s] = cast(%1) {to=f32} %7: i32[s] = cast(%0) {to=i32} return %2 as "a", %3 as "b", %4 as "c", %5 as "d", %6 as "e", %7 as "f" }`,
 	"gather codes":     `(%0 "t": u8[s,12], %1 "i": i64[2,3]) { %2 = gather(%0, %1) return %2 as "y" }`,

@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -37,17 +38,41 @@ func along(o operand, axis, rank int) operand {
 	return o
 }
 
-// byScale is the launch of a conversion between floats and codes: operands x, scale and, where given, zero.
-func byScale(b *binder, n *ir.Node, axis int, e expression) ([]launch, error) {
+// split is an operand whose axis falls into blocks, which become an axis of their own.
+func (o operand) split(axis, block int) operand {
+	step := o.strides[axis]
+	o.shape, o.strides = slices.Insert(slices.Clone(o.shape), axis+1, block), slices.Insert(slices.Clone(o.strides), axis+1, step)
+	o.shape[axis] /= block
+	o.strides[axis] *= block
+	return o
+}
+
+// byScale is the launch of a conversion between floats and codes: operands x, scale and, where given, zero. These are for
+// blocks along the axis where block is not 0.
+func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, error) {
 	in, out, err := b.operands(n)
 	if err != nil {
 		return nil, err
 	}
+	rank := len(in[0].shape)
+	if len(in[1].shape) == 0 { // one for all
+		block = 0
+	}
+	if block > 0 {
+		if in[0].shape[axis]%block != 0 {
+			return nil, errOnHost
+		}
+		in[0], out[0] = in[0].split(axis, block), out[0].split(axis, block)
+	}
 	var xs []*operand
 	var types []element
 	for i := range in {
-		if i > 0 {
-			in[i] = along(in[i], axis, len(in[0].shape))
+		switch {
+		case i == 0 || in[i].dtype == tensor.Invalid:
+		case block > 0:
+			in[i] = in[i].split(axis, 1)
+		default:
+			in[i] = along(in[i], axis, rank)
 		}
 		xs, types = append(xs, &in[i]), append(types, elements[in[i].dtype])
 	}
@@ -60,13 +85,13 @@ var quantizeRow = row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
 			o, scale := n.Op.(ir.Quantize), n.Inputs[1]
-			return is8Bit(o.To) && o.Block == 0 && n.Inputs[0].Type.DType == tensor.F32 && divides(scale)
+			return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && divides(scale)
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
-		return byScale(b, n, o.Axis, codeText(o.To, given(n, 2)))
+		return byScale(b, n, o.Axis, o.Block, codeText(o.To, given(n, 2)))
 	},
 }
 
@@ -88,7 +113,7 @@ var dequantizeRow = row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
 			o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
-			return o.To == tensor.F32 && o.Block == 0 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
+			return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
@@ -97,7 +122,8 @@ var dequantizeRow = row{
 		if given(n, 2) {
 			e.text = "f32(i32($1) - i32($3)) * $2"
 		}
-		return byScale(b, n, n.Op.(ir.Dequantize).Axis, e)
+		o := n.Op.(ir.Dequantize)
+		return byScale(b, n, o.Axis, o.Block, e)
 	},
 }
 
