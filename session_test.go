@@ -278,7 +278,7 @@ func TestCompileOptionsThatCannotBe(t *testing.T) {
 	}
 	_, err := m.Compile(CompileOptions{Dims: map[string]int{"heads": 3}})
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, `no dimension "heads": it has [batch seq]`)
+	require.ErrorContains(t, err, `no dimension "heads": it has batch, seq`)
 }
 
 // TestFixedDims compiles for one size, and refuses others.
