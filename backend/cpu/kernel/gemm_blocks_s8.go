@@ -142,30 +142,37 @@ func blocksGeneric() blockTile {
 func gemmBlocksGeneric(rows, vecs int) gemmBlocksFunc {
 	return func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		for r := range tiles * rows {
-			for j := range (vecs-1)*genericLanes + cols {
-				total := float32(0)
+			for v := range vecs {
+				first, real := v*genericLanes, genericLanes
+				if v == vecs-1 {
+					real = cols
+				}
+				var total [genericLanes]float32
 				for block := range blocks {
-					sum := *offset(bSum, block*bRow+j)
-					for i := block * words; i < (block+1)*words; i++ {
-						x, y := (*[4]uint8)(unsafe.Pointer(offset(a, r*aRow+i))), (*[4]int8)(unsafe.Pointer(offset(b, i*bRow+j)))
-						sum += int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
+					sum := *(*[genericLanes]float32)(unsafe.Pointer(offset(bSum, block*bRow+first)))
+					sumsS8(hide(&sum), words, offset(a, r*aRow+block*words), 1, offset(b, block*words*bRow+first), bRow)
+					x, y := offset(aScale, r*aScaleRow+2*block), offset(bScale, block*bScaleRow+first)
+					for j, bits := range sum {
+						exact := float32(int32(math.Float32bits(bits)))
+						if flags&gemmZeros != 0 {
+							exact -= (*offset(y, bRow+j) - 128) * *offset(x, 1)
+						}
+						total[j] += exact * (*x * *offset(y, j))
 					}
-					exact := float32(sum)
-					if flags&gemmZeros != 0 {
-						exact -= (*offset(bScale, block*bScaleRow+bRow+j) - 128) * *offset(aScale, r*aScaleRow+2*block+1)
+				}
+				for j, t := range total[:real] {
+					j += first
+					if bias != nil {
+						t += *offset(bias, j)
 					}
-					total += exact * (*offset(aScale, r*aScaleRow+2*block) * *offset(bScale, block*bScaleRow+j))
+					if flags&gemmRelu != 0 && t < 0 {
+						t = 0
+					}
+					if res != nil {
+						t += *offset(res, r*resRow+j)
+					}
+					*offset(c, r*cRow+j) = t
 				}
-				if bias != nil {
-					total += *offset(bias, j)
-				}
-				if flags&gemmRelu != 0 && total < 0 {
-					total = 0
-				}
-				if res != nil {
-					total += *offset(res, r*resRow+j)
-				}
-				*offset(c, r*cRow+j) = total
 			}
 		}
 	}

@@ -56,11 +56,11 @@ func sumsBF16(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float3
 func sumsS8(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int) {
 	total := (*[genericLanes]int32)(unsafe.Pointer(sum))
 	for i := range k {
-		x := (*[4]uint8)(unsafe.Pointer(offset(a, i*aCol)))
-		row := (*[genericLanes][4]int8)(unsafe.Pointer(offset(b, i*bRow)))
-		for j := range row {
-			y := &row[j]
-			total[j] += int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
+		word := math.Float32bits(*offset(a, i*aCol))
+		x0, x1, x2, x3 := int32(word&255), int32(word>>8&255), int32(word>>16&255), int32(word>>24)
+		row := (*[4 * genericLanes]int8)(unsafe.Pointer(offset(b, i*bRow)))
+		for j := range total {
+			total[j] += x0*int32(row[4*j]) + x1*int32(row[4*j+1]) + x2*int32(row[4*j+2]) + x3*int32(row[4*j+3])
 		}
 	}
 }
