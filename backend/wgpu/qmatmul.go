@@ -23,14 +23,11 @@ var qMatMulRow = row{
 			if w.Const == nil || w.Const.Rank() != 2 || zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
-			k, columns := w.Const.Shape()[0], w.Const.Shape()[1]
+			columns := w.Const.Shape()[1]
 			if n.Op.(ir.QMatMul).TransB {
-				k, columns = columns, k
+				columns = w.Const.Shape()[0]
 			}
-			if given(n, ir.QMatMulYScale) && (columns%4 != 0 || !divides(n.Inputs[ir.QMatMulYScale])) {
-				return false
-			}
-			return k%4 == 0
+			return !given(n, ir.QMatMulYScale) || columns%4 == 0 && divides(n.Inputs[ir.QMatMulYScale])
 		},
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 		Scratch: func(n *ir.Node) []int64 {
@@ -109,7 +106,7 @@ func codeContest(m, n, k int) contest {
 	c.prepare = func(l *lab) func(cut) []launch {
 		in := make([]*operand, ir.QMatMulYZero+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
-		w, y := codes{n: n, k: k, words: l.constant("", n*k), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
+		w, y := codes{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
 		return func(c cut) []launch { return []launch{codeProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
 	}
 	return c
@@ -118,8 +115,8 @@ func codeContest(m, n, k int) contest {
 // codes are a constant matrix of codes on the device.
 type codes struct {
 	n, k int
-	// words has a row for each column, of its codes as signed bytes; sums has for each column the sum of its codes less k
-	// times the zero point, and then the zero points, which are all 0 where plain says so.
+	// words has a row for each column, of its codes as signed bytes, filled up with zeros to whole words; sums has for each
+	// column the sum of its codes less k times the zero point, and then the zero points, which are all 0 where plain says so.
 	words, sums memory
 	plain       bool
 }
@@ -153,10 +150,11 @@ func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, er
 		c.plain = c.plain && zeroAt(j) == 0
 	}
 	words, err := b.shared(weightKey{Tensor: t, how: fmt.Sprint("codes ", turned)}, func() (*weight, error) {
-		dst := make([]byte, c.n*c.k)
+		pitch := pad(c.k, 4)
+		dst := make([]byte, c.n*pitch)
 		for j := range c.n {
 			for k := range c.k {
-				dst[j*c.k+k] = byte(t.Int64(k*row+j*col) - offset(t.DType()))
+				dst[j*pitch+k] = byte(t.Int64(k*row+j*col) - offset(t.DType()))
 			}
 		}
 		return b.d.upload(dst, c.n)
@@ -192,7 +190,7 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 	s.share("left", "vec4<u32>", t.depth*pitchA)
 	s.share("right", "vec4<u32>", t.depth*pitchB)
 	a := in[ir.QMatMulA]
-	rows, cols, width := s.u(m), s.u(w.n), s.u(w.k/4)
+	rows, cols, width := s.u(m), s.u(w.n), s.u(ceil(w.k, 4))
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet m0 = wg.y * %du;\nlet n0 = wg.x * %du;", across, across, t.rows, t.cols)
 	flip := ""
 	if a.dtype == tensor.U8 {
@@ -202,12 +200,26 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 		s.put("var c%d = vec4<i32>();", i)
 	}
 	s.put("var total = vec4<i32>();\nfor (var k0 = 0u; k0 < %s; k0 += %du) {", width, t.depth)
-	bring := func(to, from string, count, pitch int, row, flip string) {
-		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nvar x = 0u;", count*t.depth, t.size(), t.depth, t.depth)
-		s.put("if (k0 + k < %s) { x = %s%s * %s + k0 + k]%s; }\n%s[k * %du + r / 4u][r %% 4u] = x;\n}", width, from, row, width, flip, to, pitch)
+	// bring puts the lines that fill a tile: load sets x to word at of row r.
+	bring := func(to string, count, pitch int, load string) {
+		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nlet at = k0 + k;\nvar x = 0u;", count*t.depth, t.size(), t.depth, t.depth)
+		s.put("if (at < %s) { %s }\n%s[k * %du + r / 4u][r %% 4u] = x;\n}", width, load, to, pitch)
 	}
-	bring("left", fmt.Sprintf("%s[%s + ", s.bind(a.memory), s.u(a.off/4)), t.rows, pitchA, fmt.Sprintf("min(m0 + r, %s - 1u)", rows), flip)
-	bring("right", s.bind(w.words)+"[", t.cols, pitchB, fmt.Sprintf("min(n0 + r, %s - 1u)", cols), "")
+	from, row := s.bind(a.memory), fmt.Sprintf("min(m0 + r, %s - 1u)", rows)
+	var load string
+	if w.k%4 == 0 {
+		load = fmt.Sprintf("x = %s[%s + %s * %s + at]%s;", from, s.u(a.off/4), row, width, flip)
+	} else { // rows begin at any byte
+		bytes, _ := raw(1)
+		k := s.u(w.k)
+		load = fmt.Sprintf("for (var j = at * 4u; j < min(at * 4u + 4u, %s); j++) { x |= %s << (j %% 4u * 8u); }", k,
+			bytes.load(from, fmt.Sprintf("%s + %s * %s + j", s.u(a.first()), row, k)))
+		if flip != "" {
+			load += fmt.Sprintf(" x ^= 0x80808080u >> (32u - min(4u, %s - at * 4u) * 8u);", k)
+		}
+	}
+	bring("left", t.rows, pitchA, load)
+	bring("right", t.cols, pitchB, fmt.Sprintf("x = %s[min(n0 + r, %s - 1u) * %s + at];", s.bind(w.words), cols, width))
 	s.put("workgroupBarrier();\nfor (var k = 0u; k < %du; k++) {\nlet a = left[k * %du + ty];\nlet b = right[k * %du + tx];", t.depth, pitchA, pitchB)
 	for i, r := range "xyzw" {
 		s.put("c%d += vec4<i32>(dot4I8Packed(a.%[2]c, b.x), dot4I8Packed(a.%[2]c, b.y), dot4I8Packed(a.%[2]c, b.z), dot4I8Packed(a.%[2]c, b.w));", i, r)

@@ -41,6 +41,10 @@ var codeCases = map[string]string{
 	"dynamic above 0":  `(%0 "x": f32[s,3]) { %1 = exp(%0) %2, %3, %4 = onnx.DynamicQuantizeLinear(%1) return %2 as "codes", %3 as "scale", %4 as "zero" }`,
 	"dynamic zeros":    `(%0 "x": f32[s,3]) { %1 = sub(%0, %0) %2, %3, %4 = onnx.DynamicQuantizeLinear(%1) return %2 as "codes", %3 as "scale", %4 as "zero" }`,
 	"codes u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2) return %3 as "y" }`,
+	"codes ragged": `(%0 "a": u8[2,s,21], %9 "b": i8[s,7]) { const %1: u8[21,50] = data const %2: u8[] = [7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) const %5: i8[7,12] = data %6 = onnx.QMatMul(%9, %5)
+		%8 = slice(%0) {starts=[1,0,0], sizes=[1,s,21], steps=[1,1,1]} %7 = onnx.QMatMul(%8, %1) return %4 as "y", %6 as "z", %7 as "w" }`,
+	"dynamic ragged": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
+		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4) {act=gelu} return %5 as "y" }`,
 	"codes s8 u8 sums": `(%0 "a": i8[2,s,68]) { const %1: u8[68,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
 	"codes epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
 		%6 = onnx.QMatMul(%0, %3, %1, _, %2, %4, %5, %9) {transb=true, act=relu} return %6 as "y" }`,
