@@ -51,7 +51,7 @@ func nBitsPackable(n *ir.Node) bool {
 		return true
 	}
 	return codes.Const != nil && scales.Const != nil && ir.Operand(n.Inputs, ir.NBitsGroups) == nil &&
-		(zeros == nil || zeros.Const != nil && zeros.Type.DType == tensor.U8)
+		(zeros == nil || zeros.Const != nil && (zeros.Type.DType == tensor.U8 || !n.Op.(ir.MatMulNBits).Int8))
 }
 
 // packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
@@ -62,15 +62,11 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 		if !ok || d.target.Where(n) != target.OnKernel {
 			continue
 		}
-		var zeros []byte
-		if z := ir.Operand(n.Inputs, ir.NBitsZeros); z != nil {
-			zeros = z.Const.Bytes()
-		}
 		w, p := n.Inputs[ir.NBitsCodes], d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op))
 		var src []byte
 		switch {
 		case w.Packed == nil && op.Bits == 2:
-			src, zeros = fourBits(op, w.Const.Bytes(), zeros)
+			src = fourBits(w.Const.Bytes())
 		case w.Packed == nil:
 			src = w.Const.Bytes()
 		case w.Packed.Layout == p.Layout() && w.Packed.Data != nil && len(w.Packed.Data.Bytes()) == p.Bytes():
@@ -79,10 +75,8 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 			if src, err = unpackBlocks(w.Packed, op); err != nil {
 				return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 			}
-			if op.Bits == 2 {
-				_, zeros = fourBits(op, nil, zeros)
-			}
 		}
+		zeros := d.zeroPoints(op, ir.Operand(n.Inputs, ir.NBitsZeros))
 		scales := floatsOf(d.set, n.Inputs[ir.NBitsScales].Const)
 		data := slab.Tensor(tensor.U8, p.Bytes())
 		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, scales, zeros) })
@@ -132,26 +126,33 @@ func floatsOf(set *kernel.Set, t *tensor.Tensor) []float32 {
 	return tensor.Of[float32](t.Aligned())
 }
 
-// fourBits writes codes and zero points of 2 bits in 4.
-func fourBits(op ir.MatMulNBits, codes, zeros []byte) (wideCodes, wideZeros []byte) {
-	wideCodes = make([]byte, 2*len(codes))
-	for i := range wideCodes {
+// fourBits writes codes of 2 bits in 4.
+func fourBits(codes []byte) []byte {
+	wide := make([]byte, 2*len(codes))
+	for i := range wide {
 		pair := codes[i/2] >> (4 * (i % 2))
-		wideCodes[i] = pair&3 | pair>>2&3<<4
+		wide[i] = pair&3 | pair>>2&3<<4
 	}
-	blocks := op.Blocks()
-	from, to := (blocks*2+7)/8, (blocks+1)/2
-	wideZeros = make([]byte, op.N*to)
-	for n := range op.N {
-		for b := range blocks {
-			zero := byte(2)
-			if zeros != nil {
-				zero = zeros[n*from+b/4] >> (2 * (b % 4)) & 3
-			}
-			wideZeros[n*to+b/2] |= zero << (4 * (b % 2))
+	return wide
+}
+
+// zeroPoints gives those of all blocks [N,blocks], or nil where all are in the middle of packed numbers.
+func (d *Device) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
+	switch {
+	case given == nil && op.Bits == packedBits(op):
+		return nil
+	case given != nil && given.Type.DType != tensor.U8:
+		return floatsOf(d.set, given.Const)
+	}
+	blocks, per := op.Blocks(), 8/op.Bits
+	zeros := make([]float32, op.N*blocks)
+	for i := range zeros {
+		if zeros[i] = float32(int(1) << (op.Bits - 1)); given != nil {
+			n, b := i/blocks, i%blocks
+			zeros[i] = float32(given.Const.Bytes()[n*((blocks+per-1)/per)+b/per] >> (b % per * op.Bits) & (1<<op.Bits - 1))
 		}
 	}
-	return wideCodes, wideZeros
+	return zeros
 }
 
 func bindNBits(b *binder, n *ir.Node) (step, error) {

@@ -27,10 +27,10 @@ func (p *PackBlocks) Bytes() int { return 4 * p.words() }
 func (p *PackBlocks) blockBytes(packedCols int) int { return packedCols * (8 + p.Block*p.Bits/8) }
 
 // Run packs one part. The operands are as ONNX's MatMulNBits has them: src[n, block, byte] holds the numbers, two of 4 bits a
-// byte, the first in the lower half; scales[n, block]; zeros[n, byte] packed alike, or nil where all are in the middle.
-func (p *PackBlocks) Run(part int, dst, src []byte, scales []float32, zeros []byte) {
+// byte, the first in the lower half; scales[n, block] and zeros[n, block], which are nil where all are in the middle.
+func (p *PackBlocks) Run(part int, dst, src []byte, scales, zeros []float32) {
 	blocks, lo, hi := ceilDiv(p.K, p.Block), 0, 0
-	per, top := 8/p.Bits, byte(1<<p.Bits-1)
+	per, middle := 8/p.Bits, float32(int(1)<<(p.Bits-1))
 	lo, hi = p.part(part)
 	for panel := lo; panel < hi; panel++ {
 		first := panel * p.tile.cols()
@@ -42,9 +42,9 @@ func (p *PackBlocks) Run(part int, dst, src []byte, scales []float32, zeros []by
 			scale, zero, words := blockParts(out, packedCols)
 			for c := range cols {
 				n := first + c
-				scale[c], zero[c] = scales[n*blocks+b], float32(top/2+1)
+				scale[c], zero[c] = scales[n*blocks+b], middle
 				if zeros != nil {
-					zero[c] = float32(zeros[n*ceilDiv(blocks, per)+b/per] >> (b % per * p.Bits) & top)
+					zero[c] = zeros[n*blocks+b]
 				}
 				row := src[(n*blocks+b)*p.Block/per:][:p.Block/per]
 				for i := range len(row) / 4 {

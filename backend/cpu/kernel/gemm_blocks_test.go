@@ -33,11 +33,11 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	for i := range src {
 		src[i] = byte(r.Uint32())
 	}
-	var zeros []byte
+	var zeros []float32
 	if r.IntN(2) == 0 {
-		zeros = make([]byte, n*ceilDiv(blocks*bits, 8))
+		zeros = make([]float32, n*blocks)
 		for i := range zeros {
-			zeros[i] = byte(r.Uint32())
+			zeros[i] = float32(r.IntN(1 << bits))
 		}
 	}
 	per := 8 / bits
@@ -46,7 +46,7 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 		for i := range k {
 			zero := float32(int(1) << (bits - 1))
 			if zeros != nil {
-				zero = number(zeros[j*ceilDiv(blocks*bits, 8):], i/block)
+				zero = zeros[j*blocks+i/block]
 			}
 			g.b.inner[i*g.bRow+j*g.bCol] = (number(src, j*blocks*block+i) - zero) * scales[j*blocks+i/block]
 		}
