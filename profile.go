@@ -1,7 +1,6 @@
 package rlxc
 
 import (
-	"strings"
 	"time"
 
 	"github.com/rlxc/rlxc/backend"
@@ -11,7 +10,7 @@ import (
 // A StepTime says when a step of the last run started and ended, from the start of the run.
 type StepTime struct {
 	Op    string        `json:"op"`
-	Nodes string        `json:"nodes"` // of the model, that the step stands for
+	Nodes []string      `json:"nodes"` // of the model, that the step stands for
 	Start time.Duration `json:"start_ns"`
 	End   time.Duration `json:"end_ns"`
 	// Flops is the number of multiplications and additions of a product; 0 for other steps.
@@ -31,7 +30,7 @@ func (s *Session) Profile() []StepTime {
 		if t.Node == nil {
 			return nil
 		}
-		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: strings.Join(t.Node.Origins, " "), Start: t.Start, End: t.End}
+		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End}
 		out[i].Flops, _ = ir.Flops(t.Node).Const()
 	}
 	return out

@@ -147,7 +147,7 @@ func originText(nodes []string) string {
 	case 0:
 		return ""
 	case 1:
-		return nodes[0]
+		return shown(nodes[0])
 	}
-	return fmt.Sprintf("%s and %d more", strings.TrimSpace(nodes[len(nodes)-1]), len(nodes)-1)
+	return fmt.Sprintf("%s and %d more", shown(nodes[len(nodes)-1]), len(nodes)-1)
 }

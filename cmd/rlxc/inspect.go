@@ -11,7 +11,6 @@ import (
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // An inspection is the command line of inspect.
@@ -144,7 +143,7 @@ func (i *inspection) printValues(c *cobra.Command, src *source) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VALUE\tTYPE\tCONTENT\tNODE")
 		for _, l := range lines {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", strings.Trim(tensor.Quote(l.Name), `"`), l.Type, l.Content, l.Node)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shown(l.Name), l.Type, l.Content, l.Node)
 		}
 		return w.Flush()
 	})

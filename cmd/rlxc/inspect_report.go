@@ -277,5 +277,5 @@ func (r *inspectReport) text(out io.Writer) error {
 }
 
 func infoText(v rlxc.ValueInfo) string {
-	return fmt.Sprintf("%s %v[%s]", v.Name, v.DType, strings.Join(v.Shape, ","))
+	return fmt.Sprintf("%s %v[%s]", shown(v.Name), v.DType, strings.Join(v.Shape, ","))
 }

@@ -110,6 +110,11 @@ func makeModels(dir string) error {
 				n.Name = strings.Replace(n.Name, "/encoder", "/encoder\x1b[2J", 1)
 			}
 		}),
+		write("lines.onnx", func(p *onnxpb.ModelProto) {
+			for _, n := range p.Graph.Node {
+				n.Name += "\nok: " + strings.Repeat("x", 1000)
+			}
+		}),
 		write("external.onnx", func(p *onnxpb.ModelProto) {
 			w := p.Graph.Initializer[0]
 			w.RawData, w.DataLocation = nil, onnxpb.TensorProto_EXTERNAL

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"strings"
 	"unicode"
+
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A printer writes text that holds names from models: what a terminal would obey is spelled out. It keeps the first error, so
@@ -20,6 +23,13 @@ func (p *printer) Write(text []byte) (int, error) {
 		_, p.err = p.to.Write(harmless(text))
 	}
 	return len(text), p.err
+}
+
+// shown is a name from a model in a table: on one line, without what a terminal would obey, and cut where it is too long to read.
+func shown(name string) string {
+	quoted := tensor.Quote(name)
+	end := strings.LastIndexByte(quoted, '"')
+	return quoted[1:end] + quoted[end+1:]
 }
 
 // harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.

@@ -73,7 +73,7 @@ func (p *profile) text(out io.Writer) error {
 	w.Flush()
 	fmt.Fprintln(w, "\nSTART ms\tTIME ms\tGFLOP/s\t  STEP")
 	for _, s := range p.Steps {
-		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op, shorten(s.Nodes))
+		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op, originText(s.Nodes))
 	}
 	return w.Flush()
 }
@@ -88,19 +88,19 @@ func flopRate(flops int, t time.Duration) string {
 
 // A traceEvent is a complete event of the Trace Event Format, which Chrome and Perfetto read; times are in microseconds.
 type traceEvent struct {
-	Name  string            `json:"name"`
-	Phase string            `json:"ph"`
-	Start float64           `json:"ts"`
-	Time  float64           `json:"dur"`
-	PID   int               `json:"pid"`
-	TID   int               `json:"tid"`
-	Args  map[string]string `json:"args"`
+	Name  string              `json:"name"`
+	Phase string              `json:"ph"`
+	Start float64             `json:"ts"`
+	Time  float64             `json:"dur"`
+	PID   int                 `json:"pid"`
+	TID   int                 `json:"tid"`
+	Args  map[string][]string `json:"args"`
 }
 
 func (p *profile) writeTrace(file string) error {
 	events := make([]traceEvent, len(p.Steps))
 	for i, s := range p.Steps {
-		events[i] = traceEvent{s.Op, "X", 1e3 * ms(s.Start), 1e3 * ms(s.End-s.Start), 1, 1, map[string]string{"nodes": s.Nodes}}
+		events[i] = traceEvent{s.Op, "X", 1e3 * ms(s.Start), 1e3 * ms(s.End-s.Start), 1, 1, map[string][]string{"nodes": s.Nodes}}
 	}
 	return tensor.ReplaceFile(file, func(w io.Writer) error { return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events}) })
 }

@@ -182,11 +182,11 @@ func (r *runReport) table(out io.Writer) error {
 	for _, name := range r.names {
 		t := r.Outputs[name]
 		if t.DType() == tensor.String {
-			fmt.Fprintf(w, "%s\t%v\t\t\t\t%q\n", name, t, t.Strings()[:min(t.Len(), firstElements)])
+			fmt.Fprintf(w, "%s\t%v\t\t\t\t%q\n", shown(name), t, t.Strings()[:min(t.Len(), firstElements)])
 			continue
 		}
 		s := describe(t)
-		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", name, t, s.Min, s.Max, s.Mean, first(numbers(t), firstElements))
+		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", shown(name), t, s.Min, s.Max, s.Mean, first(numbers(t), firstElements))
 	}
 	w.Flush()
 	if r.Profile != nil {
