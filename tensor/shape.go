@@ -38,6 +38,15 @@ func (s Shape) CheckElements(d DType) (int, error) {
 	return n, nil
 }
 
+// elements is CheckElements for shapes that the caller of a function answers for.
+func (s Shape) elements(function string, d DType) int {
+	n, err := s.CheckElements(d)
+	if err != nil {
+		panic("tensor." + function + ": " + err.Error())
+	}
+	return n
+}
+
 func (s Shape) hasZero() bool {
 	for _, k := range s {
 		if k == 0 {

@@ -64,9 +64,10 @@ func dtypeOf[T Element]() DType {
 	return Invalid
 }
 
-// New makes a zeroed tensor. The shape must be valid for the type (see Shape.CheckElements).
+// New makes a zeroed tensor. A negative size, or more elements than memory holds, panics: shapes from outside are checked before
+// (see Shape.CheckElements).
 func New(d DType, shape ...int) *Tensor {
-	n := Shape(shape).Elements()
+	n := Shape(shape).elements("New", d)
 	t := &Tensor{dtype: d, shape: Shape(shape).Clone()}
 	if d == String {
 		t.strs = make([]string, n)
@@ -107,21 +108,26 @@ func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}
 	}
-	if Shape(shape).Elements() != len(data) {
+	d := dtypeOf[T]()
+	if Shape(shape).elements("FromSlice", d) != len(data) {
 		panic(fmt.Sprintf("tensor.FromSlice: %d elements for shape %v", len(data), Shape(shape)))
 	}
 	var z T
-	t := &Tensor{dtype: dtypeOf[T](), shape: Shape(shape).Clone()}
+	t := &Tensor{dtype: d, shape: Shape(shape).Clone()}
 	if len(data) > 0 {
 		t.data = unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), len(data)*int(unsafe.Sizeof(z)))
 	}
 	return t
 }
 
-// FromStrings makes a string tensor; with no shape it is a vector.
+// FromStrings makes a string tensor; with no shape it is a vector. It panics when the lengths disagree, which is the caller's
+// mistake.
 func FromStrings(data []string, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}
+	}
+	if Shape(shape).elements("FromStrings", String) != len(data) {
+		panic(fmt.Sprintf("tensor.FromStrings: %d elements for shape %v", len(data), Shape(shape)))
 	}
 	return &Tensor{dtype: String, shape: Shape(shape).Clone(), strs: data}
 }
@@ -196,7 +202,7 @@ func (t *Tensor) Clone() *Tensor {
 // Reshape sees the same elements under another shape. It panics when the number of elements differs, which is the
 // caller's mistake.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
-	if Shape(shape).Elements() != t.Len() {
+	if Shape(shape).elements("Reshape", t.dtype) != t.Len() {
 		panic(fmt.Sprintf("tensor.Reshape: %v to %v", t.shape, Shape(shape)))
 	}
 	c := *t

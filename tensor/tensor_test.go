@@ -71,6 +71,21 @@ func TestShapesFromOutside(t *testing.T) {
 	require.ErrorContains(t, err, "needs 8 bytes")
 }
 
+// TestShapesThatCannotBe: a product of sizes that wraps around would pass for a small tensor.
+func TestShapesThatCannotBe(t *testing.T) {
+	huge := []int{1 << 32, 1 << 32}
+	for want, make := range map[string]func(){
+		"tensor.New: shape [4294967296,4294967296] of f32 is larger than memory":       func() { New(F32, huge...) },
+		"tensor.New: axis 1 has negative size -1":                                      func() { New(F32, 2, -1) },
+		"tensor.FromSlice: shape [4294967296,4294967296] of f32 is larger than memory": func() { FromSlice([]float32{}, huge...) },
+		"tensor.FromSlice: 3 elements for shape [2,2]":                                 func() { FromSlice([]float32{1, 2, 3}, 2, 2) },
+		"tensor.FromStrings: 1 elements for shape [2]":                                 func() { FromStrings([]string{"a"}, 2) },
+		"tensor.Reshape: shape [4294967296,4294967296] of f32 is larger than memory":   func() { New(F32, 0).Reshape(huge...) },
+	} {
+		require.PanicsWithValue(t, want, make)
+	}
+}
+
 func TestBroadcast(t *testing.T) {
 	s, err := Broadcast(Shape{3, 1, 5}, Shape{4, 1})
 	require.NoError(t, err)
