@@ -14,12 +14,13 @@ import (
 )
 
 // choices are the cuts that won the contests of one kind of device, by class. All devices of the kind in this process share
-// them, so that a product is cut up the same way wherever it runs; those of earlier processes come from a file.
+// them, so that a product is cut up the same way wherever it runs.
 type choices struct {
 	kind string // names the device, its driver, the library and the kernels
 	mu   sync.Mutex
-	cuts map[string]string
-	held int // contests, in this process
+	cuts map[string]cut
+	file map[string]string // what earlier processes chose
+	held int               // contests, in this process
 }
 
 var (
@@ -34,10 +35,10 @@ func choicesOf(identity string) *choices {
 	defer choicesMu.Unlock()
 	c := allKinds[kind]
 	if c == nil {
-		c = &choices{kind: kind, cuts: map[string]string{}}
+		c = &choices{kind: kind, cuts: map[string]cut{}}
 		for _, r := range readChoices() {
-			if r.Device == kind && r.Cuts != nil {
-				c.cuts = r.Cuts
+			if r.Device == kind {
+				c.file = r.Cuts
 			}
 		}
 		allKinds[kind] = c
@@ -45,24 +46,27 @@ func choicesOf(identity string) *choices {
 	return c
 }
 
-// choose gives the cut of a class, from a contest if it has not been held; one that fails is not held again in this process.
-func (c *choices) choose(t *contest, hold func() (cut, error)) cut {
+// choose gives the cut of a class, after a contest if none has been held. Where it cannot be held, the usual cut wins.
+func (c *choices) choose(class string, between func() contest, hold func(contest) (cut, error)) cut {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.cuts[t.class]
-	if i := slices.IndexFunc(t.cuts, func(x cut) bool { return x.String() == known }); i >= 0 {
+	if x, ok := c.cuts[class]; ok {
+		return x
+	}
+	t := between()
+	if i := slices.IndexFunc(t.cuts, func(x cut) bool { return x.String() == c.file[class] }); i >= 0 {
+		c.cuts[class] = t.cuts[i]
 		return t.cuts[i]
 	}
 	c.held++
-	won, err := hold()
+	x, err := hold(t)
 	if err != nil {
-		won = t.cuts[0]
+		x = t.cuts[0]
+	} else {
+		writeChoice(c.kind, class, x.String())
 	}
-	c.cuts[t.class] = won.String()
-	if err == nil {
-		writeChoice(c.kind, t.class, won.String())
-	}
-	return won
+	c.cuts[class] = x
+	return x
 }
 
 // kernels is a fingerprint of the kernels that take part in contests: of all tiles, and of the text for one of each table.
@@ -73,7 +77,7 @@ var kernels = sync.OnceValue(func() string {
 	for _, half := range []bool{false, true} {
 		p := product{m: 64, n: 64, k: 64, half: half, narrow: half}
 		t := p.usual().tile
-		contests = append(contests, p.contest([]cut{{t, 1}, {t, 2}}, "", trialFloats))
+		contests = append(contests, p.contest([]cut{{t, 1}, {t, 2}}, trialFloats))
 	}
 	for _, c := range contests {
 		launches := c.prepare(&lab{})
@@ -124,6 +128,9 @@ func readChoices() []record {
 
 // writeChoice adds a choice to the file.
 func writeChoice(device, class, cut string) {
+	if choicesFile() == "" {
+		return
+	}
 	list := readChoices()
 	r := record{device, map[string]string{}}
 	if i := slices.IndexFunc(list, func(r record) bool { return r.Device == device }); i >= 0 {
@@ -134,11 +141,9 @@ func writeChoice(device, class, cut string) {
 	}
 	r.Cuts[class] = cut
 	list = slices.Insert(list, 0, r)
-	data, err := json.MarshalIndent(list[:min(len(list), mostDevices)], "", "\t")
-	if err == nil {
-		err = replaceFile(choicesFile(), append(data, '\n'))
+	if data, err := json.MarshalIndent(list[:min(len(list), mostDevices)], "", "\t"); err == nil {
+		_ = replaceFile(choicesFile(), append(data, '\n')) // where it cannot be, later processes choose again
 	}
-	_ = err // it is a help
 }
 
 // replaceFile puts a new file in the place of an old one, whole at every moment.

@@ -56,7 +56,7 @@ func BenchmarkMatMul(b *testing.B) {
 func benchmarkMatMul(b *testing.B, d *Device, p product, x cut) {
 	l := &lab{d: d}
 	defer l.release()
-	c := p.contest([]cut{x}, "", trialFloats)
+	c := p.contest([]cut{x}, trialFloats)
 	calls, err := l.ready([][]launch{c.prepare(l)(x)})
 	require.NoError(b, err)
 	fill := func(to *native.Buffer, bits func(noise uint32) uint32) {

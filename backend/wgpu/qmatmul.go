@@ -87,14 +87,13 @@ func (d *Device) cutCodes(m, n, k int) cut {
 		return codeContest(m, n, k).cuts[0]
 	}
 	p = p.class()
-	c := codeContest(p.m, n, k)
-	return d.choose(&c)
+	return d.choose(fmt.Sprintf("codes: %dx%dx%d", p.m, n, k), func() contest { return codeContest(p.m, n, k) })
 }
 
 // codeContest is between the tiles of products of codes: a large one where it makes enough workgroups is the usual choice.
 func codeContest(m, n, k int) contest {
 	p := product{m: m, n: n, k: k}
-	c := contest{class: fmt.Sprintf("codes: %dx%dx%d", m, n, k)}
+	var c contest
 	for _, t := range codeTiles {
 		c.cuts = append(c.cuts, cut{t, 1})
 	}

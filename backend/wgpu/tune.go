@@ -21,7 +21,6 @@ const worthTuning = 1 << 25
 
 // A contest is between the cuts that may suit a class of products.
 type contest struct {
-	class string
 	flops int
 	cuts  []cut // the usual one first
 	// prepare lays operands out, and gives what makes the launches of a cut.
@@ -36,8 +35,12 @@ func (d *Device) cutUp(p *product, kind string, right func(l *lab, q *product, v
 		return
 	}
 	q := p.class()
-	c := q.contest(q.cuts(), kind, right)
-	p.cut = d.choose(&c)
+	sums := "f32"
+	if p.half {
+		sums = "f16"
+	}
+	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.lead.Elements(), q.m, q.n, q.k)
+	p.cut = d.choose(class, func() contest { return q.contest(q.cuts(), right) })
 }
 
 func (p *product) flops() int { return 2 * p.lead.Elements() * p.m * p.n * p.k }
@@ -93,15 +96,10 @@ func (p *product) cuts() []cut {
 // smallestRows is the number of rows of the lowest tiles.
 const smallestRows = 32
 
-// contest is between cuts of a product whose right operand is what kind says, laid out by w.
-func (p *product) contest(cuts []cut, kind string, w func(l *lab, p *product, vector bool) right) contest {
-	sums := "f32"
-	if p.half {
-		sums = "f16"
-	}
+// contest is between cuts of a product whose right operand w lays out.
+func (p *product) contest(cuts []cut, w func(l *lab, p *product, vector bool) right) contest {
 	q := p.sample()
 	return contest{
-		class: fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, p.lead.Elements(), p.m, p.n, p.k),
 		flops: q.flops(),
 		cuts:  cuts,
 		prepare: func(l *lab) func(cut) []launch {
@@ -133,16 +131,16 @@ func trialFloats(l *lab, p *product, vector bool) right {
 	return p.floats(&f, vector)
 }
 
-// choose gives the cut that wins a contest on this device. Where it cannot be held the usual one does.
-func (d *Device) choose(c *contest) cut {
-	return choicesOf(d.identity).choose(c, func() (cut, error) { return d.hold(c) })
+// choose gives the cut of a class: the one that wins its contest on this device.
+func (d *Device) choose(class string, c func() contest) cut {
+	return choicesOf(d.identity).choose(class, c, d.hold)
 }
 
 // handicap is for cuts that sum up in another order than the usual one: what results depend on should not be left to chance.
 const handicap = 1.03
 
 // hold times the cuts of a contest.
-func (d *Device) hold(c *contest) (cut, error) {
+func (d *Device) hold(c contest) (cut, error) {
 	l := &lab{d: d}
 	defer l.release()
 	launches := c.prepare(l)
