@@ -321,12 +321,14 @@ func (d byteDots) tile(rows, vecs int) {
 	eachOf(rows, vecs, func(r, i int) { v.VCVTDQ2PS(sums[r][i], sums[r][i]) })
 	v.TESTQ(operand.U32(gemmZeros), v.slot("flags"))
 	v.JZ(operand.LabelRef("factors"))
-	for i := range vecs {
-		zero, total := v.vec(), v.vec()
+	zeros, total := v.vecs(vecs), v.vec()
+	for i, zero := range zeros {
 		v.VMOVUPS(operand.Mem{Base: bScale, Index: bRow, Scale: 1, Disp: 4 * v.lanes * i}, zero)
 		v.VSUBPS(v.f32(128), zero, zero)
-		for r := range rows {
-			v.VBROADCASTSS(aScale.vector(r, 4), total)
+	}
+	for r := range rows {
+		v.VBROADCASTSS(aScale.vector(r, 4), total)
+		for i, zero := range zeros {
 			v.VFNMADD231PS(zero, total, sums[r][i])
 		}
 	}
