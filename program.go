@@ -61,6 +61,7 @@ type Program struct {
 	stages []stage
 	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
 	regions map[*ir.Graph]*Program
+	symbols []string // of a region: the sizes around it that it needs
 	stats   CompileStats
 	tables  [][]byte // large constants that runs look rows up in
 
@@ -251,7 +252,7 @@ func (p *Program) bind(s int, b ir.Binding) (*binding, error) {
 	p.mu.Lock()
 	e := p.bound[s].get(key)
 	p.mu.Unlock()
-	return e.make(func() (*binding, error) { return p.plan(p.stages[s].graph, b) })
+	return e.make(func() (*binding, error) { return p.plan(p.stages[s].graph, restrict(b, p.stages[s].symbols)) })
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.

@@ -3,7 +3,6 @@ package rlxc
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/rewrite"
@@ -43,6 +42,7 @@ func (p *Program) cut() {
 		p.bound = append(p.bound, newLRU[*binding](maxBindings))
 	}
 	for _, r := range p.regions {
+		r.symbols = symbolsOf(r.graph)
 		r.cut()
 	}
 }
@@ -65,7 +65,7 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 		r.root = s.root
 		s.regions[g] = r
 	}
-	inner := maps.Clone(b)
+	inner := restrict(b, r.p.symbols)
 	if err := g.BindTensors(in, inner); err != nil {
 		return nil, fmt.Errorf("its subgraph: %w", err)
 	}

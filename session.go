@@ -256,9 +256,9 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
 		return s.callRegion(ctx, n, region, in, b)
 	}}
-	env := make([]*Tensor, g.NumValues())
+	env := map[*ir.Value]*Tensor{} // what is handed from stage to stage
 	for i, v := range g.Inputs {
-		env[v.ID] = inputs[i]
+		env[v] = inputs[i]
 	}
 	value := func(v *ir.Value) *Tensor {
 		switch {
@@ -267,7 +267,7 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 		case v.Const != nil:
 			return v.Const.Aligned()
 		}
-		return env[v.ID]
+		return env[v]
 	}
 	use, before := &s.root.use, s.root.use.held
 	defer func() { use.held = before }()
@@ -286,7 +286,7 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 				return nil, runError(err)
 			}
 			for k, v := range st.graph.Outputs {
-				env[v.ID] = out[k]
+				env[v] = out[k]
 			}
 		}
 		for _, n := range st.dynamic {
@@ -300,13 +300,13 @@ func (s *Session) runStages(ctx context.Context, inputs []*Tensor, b ir.Binding)
 				return nil, runError(err)
 			}
 			for k, v := range n.Outputs {
-				env[v.ID] = out[k]
+				env[v] = out[k]
 				use.held += ir.SizeOf(out[k])
 			}
 		}
 		for _, v := range st.dead {
-			use.held -= ir.SizeOf(env[v.ID])
-			env[v.ID] = nil
+			use.held -= ir.SizeOf(env[v])
+			env[v] = nil
 		}
 	}
 	out := make([]*Tensor, len(g.Outputs))

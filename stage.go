@@ -18,7 +18,7 @@ type stage struct {
 
 // split cuts a graph into stages. Every node runs in the first stage in which its operands and sizes are known.
 func split(g *ir.Graph) []stage {
-	c := &cutter{g: g, value: make([]int, g.NumValues()), symbol: map[string]int{}}
+	c := &cutter{g: g, value: make(map[*ir.Value]int, len(g.Nodes)), symbol: map[string]int{}}
 	for _, v := range g.Inputs {
 		c.define(v.Type, 0)
 	}
@@ -44,7 +44,7 @@ func split(g *ir.Graph) []stage {
 			s.graph.Nodes = append(s.graph.Nodes, n)
 		}
 		for _, v := range n.Outputs {
-			c.value[v.ID] = l
+			c.value[v] = l
 			c.define(v.Type, l)
 		}
 	}
@@ -63,7 +63,7 @@ func split(g *ir.Graph) []stage {
 // cutter knows in which stage values and symbols come to be.
 type cutter struct {
 	g      *ir.Graph
-	value  []int
+	value  map[*ir.Value]int
 	symbol map[string]int
 }
 
@@ -90,7 +90,7 @@ func (c *cutter) level(n *ir.Node) int {
 		if v == nil {
 			continue
 		}
-		l = max(l, c.value[v.ID])
+		l = max(l, c.value[v])
 		for name := range symbolsIn(v.Type.Shape) {
 			l = max(l, c.symbol[name])
 		}
@@ -177,8 +177,10 @@ func connect(g *ir.Graph, stages []stage) {
 			}
 		}
 	}
+	given := map[*ir.Value]bool{}
 	give := func(v *ir.Value, reader int) {
-		if m, made := maker[v]; made && m != reader && !slices.Contains(stages[m].graph.Outputs, v) {
+		if m, made := maker[v]; made && m != reader && !given[v] {
+			given[v] = true
 			stages[m].graph.Outputs = append(stages[m].graph.Outputs, v)
 		}
 	}
@@ -237,7 +239,19 @@ func bury(g *ir.Graph, stages []stage) {
 	}
 }
 
-// symbolsOf lists the symbols that a binding of g needs, sorted.
+// restrict gives the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
+// regions needs.
+func restrict(b ir.Binding, symbols []string) ir.Binding {
+	part := make(ir.Binding, len(symbols))
+	for _, name := range symbols {
+		if n, ok := b[name]; ok {
+			part[name] = n
+		}
+	}
+	return part
+}
+
+// symbolsOf lists the symbols that a binding of g and of the regions in it needs, sorted.
 func symbolsOf(g *ir.Graph) []string {
 	set := map[string]bool{}
 	add := func(d ir.Dim) (ir.Dim, error) {
@@ -249,6 +263,11 @@ func symbolsOf(g *ir.Graph) []string {
 	}
 	for _, n := range g.Nodes {
 		ir.MapDims(n.Op, add)
+		for _, r := range n.Regions {
+			for _, name := range symbolsOf(r) {
+				set[name] = true
+			}
+		}
 	}
 	names := make([]string, 0, len(set))
 	for name := range set {

@@ -125,25 +125,27 @@ const bindFold = 1 << 14
 // Bind gives a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
 // whatever compilation could not decide is checked here, with the node's name. Small results that depend on sizes alone
 // (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
-// Constants are shared with g. The map from g's values to the copy's is by ID: the copy's value of g's %7 has ID 7.
+// Constants are shared with g. The copy numbers its values anew, without gaps: a region, or a stage of a long program, has
+// few of all values, and what is planned for it must not be as large as tables of all.
 func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
-	out := &Graph{Name: g.Name, OutputNames: g.OutputNames, nextID: g.nextID, Nodes: make([]*Node, 0, len(g.Nodes))}
-	vals := make([]*Value, g.nextID)
-	store := make([]Value, 0, g.nextID) // one allocation; never grows, so that pointers into it stay
+	most := g.most()
+	out := &Graph{Name: g.Name, OutputNames: g.OutputNames, Nodes: make([]*Node, 0, len(g.Nodes))}
+	vals := newCopies(g.nextID, most)
+	store := make([]Value, 0, most) // one allocation; never grows, so that pointers into it stay
 	put := func(v *Value, t Type) *Value {
-		store = append(store, Value{ID: v.ID, Name: v.Name, Type: t, Const: v.Const, Packed: v.Packed})
+		store = append(store, Value{ID: len(store), Name: v.Name, Type: t, Const: v.Const, Packed: v.Packed})
 		c := &store[len(store)-1]
-		vals[v.ID] = c
+		vals.set(v, c)
 		return c
 	}
 	get := func(v *Value) *Value {
 		if v == nil {
 			return nil
 		}
-		if vals[v.ID] == nil {
-			put(v, v.Type) // a constant
+		if c := vals.of(v); c != nil {
+			return c
 		}
-		return vals[v.ID]
+		return put(v, v.Type) // a constant
 	}
 	for _, v := range g.Inputs {
 		t, err := MapType(v.Type, b.number)
@@ -188,7 +190,45 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 	for _, v := range g.Outputs {
 		out.Outputs = append(out.Outputs, get(v))
 	}
+	out.nextID = len(store)
 	return out, nil
+}
+
+// most is an upper bound of the values of g.
+func (g *Graph) most() int {
+	n := len(g.Inputs) + len(g.Outputs)
+	for _, x := range g.Nodes {
+		n += len(x.Inputs) + len(x.Outputs)
+	}
+	return min(n, g.nextID)
+}
+
+// copies finds the copies of values: by number, or in a map where they are few of many numbers.
+type copies struct {
+	byID   []*Value
+	sparse map[*Value]*Value
+}
+
+func newCopies(numbers, values int) *copies {
+	if values < numbers/8 {
+		return &copies{sparse: make(map[*Value]*Value, values)}
+	}
+	return &copies{byID: make([]*Value, numbers)}
+}
+
+func (c *copies) of(v *Value) *Value {
+	if c.sparse != nil {
+		return c.sparse[v]
+	}
+	return c.byID[v.ID]
+}
+
+func (c *copies) set(v, copied *Value) {
+	if c.sparse != nil {
+		c.sparse[v] = copied
+	} else {
+		c.byID[v.ID] = copied
+	}
 }
 
 // becomeConst computes the results of a bound node whose operands are all constants, if they are small: the results become
