@@ -13,39 +13,53 @@ import (
 // codeTiles are the tiles of products of codes; depth counts words of four codes.
 var codeTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
 
-// qMatMulRow multiplies codes by constant codes. Both operands count as signed, unsigned ones 128 less, four to a word
-// along k; sums are exact in int32.
+// qMatMulRow multiplies codes. Both operands count as signed, unsigned ones 128 less, four to a word along k; sums are exact
+// in int32. A constant matrix is arranged so once, another right operand in every run.
 var qMatMulRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			w, zero, scale := n.Inputs[ir.QMatMulB], ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
-			if w.Const == nil || w.Const.Rank() != 2 || zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
+			zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
+			if constantCodes(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
-			columns := w.Const.Shape()[1]
-			if n.Op.(ir.QMatMul).TransB {
-				columns = w.Const.Shape()[0]
-			}
-			return !given(n, ir.QMatMulYScale) || columns%4 == 0 && divides(n.Inputs[ir.QMatMulYScale])
+			return !given(n, ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
 		},
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
-		Scratch: func(n *ir.Node) []int64 {
-			x := n.Inputs[ir.QMatMulA].Type
-			if x.DType != tensor.F32 {
-				return nil
+		Scratch: func(n *ir.Node) (sizes []int64) {
+			x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
+			if x.DType == tensor.F32 {
+				sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
 			}
-			return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())}
+			if !constantCodes(n) {
+				sizes = append(sizes, turnedBytes(n)...)
+			}
+			if sharesWords(y) {
+				sizes = append(sizes, int64(4*y.Sizes().Elements()))
+			}
+			return sizes
 		},
 	},
 	bind: bindQMatMul,
 }
 
+// constantCodes reports whether the right operand is a constant matrix.
+func constantCodes(n *ir.Node) bool {
+	w := n.Inputs[ir.QMatMulB]
+	return w.Const != nil && w.Const.Rank() == 2
+}
+
+// sharesWords reports whether codes of neighbouring rows lie in one word.
+func sharesWords(t ir.Type) bool {
+	s := t.Sizes()
+	return is8Bit(t.DType) && s[len(s)-1]%4 != 0
+}
+
 func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
-	op := n.Op.(ir.QMatMul)
+	op, constant := n.Op.(ir.QMatMul), constantCodes(n)
 	in := make([]*operand, ir.QMatMulYZero+1)
 	for i, v := range n.Inputs {
-		if v == nil || i == ir.QMatMulB || i == ir.QMatMulBZero {
+		if v == nil || constant && (i == ir.QMatMulB || i == ir.QMatMulBZero) {
 			continue
 		}
 		o, err := b.operand(v)
@@ -58,26 +72,48 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.codes(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
-	if err != nil {
-		return nil, err
+	taken := 0
+	scratch := func() *operand {
+		o := b.scratchOperand(taken)
+		taken++
+		return &o
 	}
 	var launches []launch
 	if x := in[ir.QMatMulA]; x.dtype == tensor.F32 { // quantised on the way
-		codes, scale, ranges := b.scratchOperand(0), b.scratchOperand(1), b.scratchOperand(2)
+		codes, scale, ranges := scratch(), scratch(), scratch()
 		codes.dtype, codes.width, codes.shape, codes.strides = tensor.U8, 1, x.shape, x.strides
 		scale.shape, scale.strides = tensor.Shape{}, nil
-		zero := scale
+		zero := *scale
 		zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
-		launches = (&quantising{x, &codes, &scale, &zero, &ranges}).launches(b.d)
-		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = &codes, &scale, &zero
+		launches = (&quantising{x, codes, scale, &zero, ranges}).launches(b.d)
+		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = codes, scale, &zero
+	}
+	var w codes
+	if constant {
+		w, err = b.codes(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
+	} else {
+		var turn launch
+		w, turn, err = turnedCodes(op, in, scratch(), scratch())
+		launches = append(launches, turn)
+	}
+	if err != nil {
+		return nil, err
 	}
 	m := y.elements() / w.n
 	c := b.d.cutCodes(m, w.n, w.k)
-	if ceil(m, c.rows) > maxGroups {
+	if w.lead > 0 {
+		m /= w.lead
+	}
+	if ceil(m, c.rows) > maxGroups || w.lead > maxGroups {
 		return nil, errOnHost
 	}
-	return append(launches, codeProduct(op, c.tile, m, w, in, &y)), nil
+	if !sharesWords(n.Outputs[0].Type) {
+		return append(launches, codeProduct(op, c.tile, m, w, in, &y)), nil
+	}
+	apart := *scratch() // a word each
+	apart.shape, apart.strides = y.shape, y.strides
+	words, bytes := elements[tensor.U32], elements[tensor.U8]
+	return append(launches, codeProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words}, expression{text: "$1"})), nil
 }
 
 // cutCodes chooses how a product of codes is cut up.
@@ -118,6 +154,16 @@ type codes struct {
 	// column the sum of its codes less k times the zero point, and then the zero points, which are all 0 where plain says so.
 	words, sums memory
 	plain       bool
+	// Of a matrix that a run computes: where words and sums begin, in words, and the number of matrices, one behind another.
+	first, firstSum, lead int
+}
+
+// before is the text of rows of all matrices before an invocation's own.
+func (w *codes) before(rows string) string {
+	if w.lead == 0 {
+		return ""
+	}
+	return fmt.Sprintf("wg.z * %s + ", rows)
 }
 
 // offset is what makes codes of a type signed.
@@ -204,7 +250,7 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nlet at = k0 + k;\nvar x = 0u;", count*t.depth, t.size(), t.depth, t.depth)
 		s.put("if (at < %s) { %s }\n%s[k * %du + r / 4u][r %% 4u] = x;\n}", width, load, to, pitch)
 	}
-	from, row := s.bind(a.memory), fmt.Sprintf("min(m0 + r, %s - 1u)", rows)
+	from, row := s.bind(a.memory), fmt.Sprintf("(%smin(m0 + r, %s - 1u))", w.before(rows), rows)
 	var load string
 	if w.k%4 == 0 {
 		load = fmt.Sprintf("x = %s[%s + %s * %s + at]%s;", from, s.u(a.off/4), row, width, flip)
@@ -218,7 +264,11 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 		}
 	}
 	bring("left", t.rows, pitchA, load)
-	bring("right", t.cols, pitchB, fmt.Sprintf("x = %s[min(n0 + r, %s - 1u) * %s + at];", s.bind(w.words), cols, width))
+	first := ""
+	if w.lead > 0 {
+		first = s.u(w.first) + " + "
+	}
+	bring("right", t.cols, pitchB, fmt.Sprintf("x = %s[%s(%smin(n0 + r, %s - 1u)) * %s + at];", s.bind(w.words), first, w.before(cols), cols, width))
 	s.put("workgroupBarrier();\nfor (var k = 0u; k < %du; k++) {\nlet a = left[k * %du + ty];\nlet b = right[k * %du + tx];", t.depth, pitchA, pitchB)
 	for i, r := range "xyzw" {
 		s.put("c%d += vec4<i32>(dot4I8Packed(a.%[2]c, b.x), dot4I8Packed(a.%[2]c, b.y), dot4I8Packed(a.%[2]c, b.z), dot4I8Packed(a.%[2]c, b.w));", i, r)
@@ -231,14 +281,14 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 	e := codeEpilogue{shader: s, op: op, in: in, w: w, y: y, cols: cols}
 	e.begin()
 	for i, lane := range "xyzw" {
-		s.put("{ let r = m0 + ty * 4u + %du;\nif (r < %s) {\nvar packed = 0u;", i, rows)
+		s.put("{ let r = m0 + ty * 4u + %du;\nif (r < %s) {\nlet line = %sr;\nvar packed = 0u;", i, rows, w.before(rows))
 		s.put("for (var c = 0u; c < 4u; c++) {\nlet q = n0 + tx * 4u + c;\nif (q < %s) {", cols)
 		e.write(fmt.Sprintf("c%d[c]", i), fmt.Sprintf("total.%c", lane))
 		s.put("} }")
 		e.end()
 		s.put("} }")
 	}
-	return launch{s, [3]uint32{uint32(ceil(w.n, t.cols)), uint32(ceil(m, t.rows)), 1}}
+	return launch{s, [3]uint32{uint32(ceil(w.n, t.cols)), uint32(ceil(m, t.rows)), uint32(max(w.lead, 1))}}
 }
 
 // A codeEpilogue is what happens to the sums of a product of codes before they are stored.
@@ -277,16 +327,19 @@ func (e *codeEpilogue) begin() {
 
 // write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
 func (e *codeEpilogue) write(v, total string) {
-	sums := e.bind(e.w.sums)
-	e.put("var v = %s - zero * bitcast<i32>(%s[q]);", v, sums)
+	sums := e.bind(e.w.sums) + "["
+	if e.w.lead > 0 {
+		sums += fmt.Sprintf("%s + wg.z * 2u * %s + ", e.u(e.w.firstSum), e.cols)
+	}
+	e.put("var v = %s - zero * bitcast<i32>(%sq]);", v, sums)
 	if !e.w.plain {
-		e.put("v -= %s * bitcast<i32>(%s[%s + q]);", total, sums, e.cols)
+		e.put("v -= %s * bitcast<i32>(%s%s + q]);", total, sums, e.cols)
 	}
 	bias := e.in[ir.QMatMulBias]
 	if bias != nil && bias.dtype == tensor.I32 {
 		e.put("v += %s;", e.load(ir.QMatMulBias, "q"))
 	}
-	out := fmt.Sprintf("%s[%s + r * %s + q]", e.bind(e.y.memory), e.u(e.y.off/4), e.cols)
+	out := fmt.Sprintf("%s[%s + line * %s + q]", e.bind(e.y.memory), e.u(e.y.off/4), e.cols)
 	if e.in[ir.QMatMulBScale] == nil {
 		e.put("%s = bitcast<u32>(v);", out)
 		return
@@ -299,20 +352,25 @@ func (e *codeEpilogue) write(v, total string) {
 		e.put("z = %s(z);", fn)
 	}
 	if e.in[ir.QMatMulResidual] != nil {
-		e.put("z += %s;", e.load(ir.QMatMulResidual, fmt.Sprintf("r * %s + q", e.cols)))
+		e.put("z += %s;", e.load(ir.QMatMulResidual, fmt.Sprintf("line * %s + q", e.cols)))
 	}
 	if e.in[ir.QMatMulYScale] == nil {
 		e.put("%s = bitcast<u32>(z);", out)
 		return
 	}
-	code := codeText(e.y.dtype, true)
+	code := codeText(e.in[ir.QMatMulYZero].dtype, true)
 	e.use(code.needs...)
-	e.put("packed |= (bitcast<u32>(%s) & 255u) << (c * 8u);", code.of("z", e.load(ir.QMatMulYScale, "0u"), e.load(ir.QMatMulYZero, "0u")))
+	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", code.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
+	if e.y.width == 4 {
+		e.put("%s = %s;", out, value)
+	} else {
+		e.put("packed |= %s << (c * 8u);", value)
+	}
 }
 
-// end puts the line that stores a row's four codes, where results are codes.
+// end puts the line that stores a row's four codes, where results are codes in one word.
 func (e *codeEpilogue) end() {
-	if e.in[ir.QMatMulYScale] != nil {
-		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (r * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory), e.u(e.y.off/4))
+	if e.y.width == 1 {
+		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (line * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory), e.u(e.y.off/4))
 	}
 }

@@ -45,6 +45,15 @@ var codeCases = map[string]string{
 		%8 = slice(%0) {starts=[1,0,0], sizes=[1,s,21], steps=[1,1,1]} %7 = onnx.QMatMul(%8, %1) return %4 as "y", %6 as "z", %7 as "w" }`,
 	"dynamic ragged": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
 		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4) {act=gelu} return %5 as "y" }`,
+	"codes length": `(%0 "a": u8[3,s], %1 "b": i8[s,9], %2 "z": u8[], %3 "w": i8[]) { %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
+	"codes heads": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,s,2,8], %2 "z": u8[], %3 "f": f32[]) { %4 = transpose(%0) {perm=[0,2,1,3]} %5 = transpose(%1) {perm=[0,2,3,1]}
+		%6 = onnx.QMatMul(%4, %5, %2, %2, %3, %3) return %6 as "y" }`,
+	"codes weighted heads": `(%0 "p": u8[2,3,s,s], %1 "v": i8[2,s,3,8], %2 "f": f32[]) { %3 = transpose(%1) {perm=[0,2,1,3]}
+		const %4: u8[] = [3] const %5: f32[] = [0.5] %6 = onnx.QMatMul(%0, %3, _, _, %2, %2, _, _, %5, %4) return %6 as "y" }`,
+	"codes turned": `(%0 "x": f32[2,5,13], %1 "k": u8[2,s,13], %2 "w": u8[s], %3 "f": f32[s], %4 "r": f32[2,5,s]) { %6 = onnx.QMatMul(%0, %1, _, %2, _, %3, %3, %4) {transb=true, act=relu} return %6 as "y" }`,
+	"codes to codes by columns": `(%0 "a": u8[2,s,16]) { const %1: i8[16,5] = data const %2: f32[] = [0.11] const %3: f32[5] = [0.07, 0.07, 0.5, 0.5, 0.02] const %4: i8[5] = [3, 3, 3, -3, 0]
+		%6 = onnx.QMatMul(%0, %1, _, _, %2, %2, _, _, %3, %4) const %7: i8[16,4] = data const %8: f32[4] = [0.07, 0.5, 0.5, 0.02] const %9: u8[4] = [3, 3, 0, 9] %10 = onnx.QMatMul(%0, %7, _, _, %2, %2, _, _, %8, %9)
+		return %6 as "y", %10 as "z" }`,
 	"codes s8 u8 sums": `(%0 "a": i8[2,s,68]) { const %1: u8[68,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
 	"codes epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
 		%6 = onnx.QMatMul(%0, %3, %1, _, %2, %4, %5, %9) {transb=true, act=relu} return %6 as "y" }`,
