@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func version() string {
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {
 		out := &printer{to: c.OutOrStdout()}
-		return errors.Join(text(out), out.err)
+		return cmp.Or(text(out), out.err)
 	}
 	e := json.NewEncoder(c.OutOrStdout())
 	e.SetIndent("", "  ")
