@@ -281,8 +281,12 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit := p.opts.MemoryLimit; plan.Committed > limit {
-		return nil, withKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), plan.Committed, limit))
+	needs := plan.Committed
+	for _, u := range plan.Unplanned {
+		needs += lives.Problem.Buffers[u.Buffer].Size
+	}
+	if limit := p.opts.MemoryLimit; needs > limit {
+		return nil, withKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), needs, limit))
 	}
 	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
@@ -308,13 +312,24 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *binding, err error) {
 
 // claim states a plan in the words of package proof.
 func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
-	place := func(buffer int) (proof.Place, bool) {
-		slot := p.Plan.Slots[buffer]
-		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
-	}
 	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
+	}
+	alone := map[int]proof.Place{} // what no segment takes lies on the host, in memory of its own
+	if t.Segment > 0 {
+		for _, u := range p.Plan.Unplanned {
+			size := p.Problem.Buffers[u.Buffer].Size
+			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: size}
+			c.Arenas = append(c.Arenas, size)
+		}
+	}
+	place := func(buffer int) (proof.Place, bool) {
+		if own, ok := alone[buffer]; ok {
+			return own, true
+		}
+		slot := p.Plan.Slots[buffer]
+		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
 	}
 	c.Place = func(v *ir.Value) (proof.Place, bool) {
 		if r := p.Layouts[v.ID].Root; r != nil {

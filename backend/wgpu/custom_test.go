@@ -40,16 +40,18 @@ fn compute(i: u32) {
 }`,
 }
 
+// value is a graph's input or output of symbolic sizes.
+func value(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
+	shape := &onnxpb.TensorShapeProto{}
+	for _, s := range dims {
+		shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
+	}
+	t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
+	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
+}
+
 // clipModel is Relu, ClipCount, and an addition behind it, over numbers of a type.
 func clipModel(d tensor.DType) *onnxpb.ModelProto {
-	value := func(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
-		shape := &onnxpb.TensorShapeProto{}
-		for _, s := range dims {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
-		}
-		t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
-		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
-	}
 	limit := &onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 0.5}
 	return &onnxpb.ModelProto{
 		IrVersion:   8,

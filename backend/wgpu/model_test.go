@@ -20,6 +20,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/wgpu"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/models/fixtures"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -213,6 +214,38 @@ func TestBadIndex(t *testing.T) {
 	in["input_ids"].SetInt64(2, -1000)
 	_, err := gpu.Run(context.Background(), in)
 	require.NoError(t, err)
+}
+
+// TestLargeValue has a value that no binding of a software GPU takes: it stays on the host, and the plan is proved with it.
+func TestLargeValue(t *testing.T) {
+	needLibrary(t)
+	const n = 5800 // n×n floats are above 128 MiB
+	m, err := rlxc.FromProto(&onnxpb.ModelProto{
+		IrVersion:   8,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}},
+		Graph: &onnxpb.GraphProto{
+			Name: "large",
+			Node: []*onnxpb.NodeProto{
+				{OpType: "Mul", Input: []string{"x", "row"}, Output: []string{"scaled"}},
+				{OpType: "ArgMax", Input: []string{"scaled"}, Output: []string{"column"}},
+			},
+			Input:  []*onnxpb.ValueInfoProto{value("x", tensor.F32, "n", "m"), value("row", tensor.F32, "m")},
+			Output: []*onnxpb.ValueInfoProto{value("column", tensor.I64, "one", "m")},
+		},
+	}, "large")
+	require.NoError(t, err)
+	defer m.Close()
+	x, row := tensor.New(tensor.F32, n, n), tensor.New(tensor.F32, n)
+	for i := range n {
+		row.SetFloat64(i, float64(1-i%2*2))
+		x.SetFloat64((i+1)%n*n+i, 5)
+		x.SetFloat64((i+7)%n*n+i, -5)
+	}
+	out, err := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Verify: true}).Run(context.Background(), rlxc.Tensors{"x": x, "row": row})
+	require.NoError(t, err)
+	for i := range n {
+		require.EqualValues(t, (i+1+i%2*6)%n, out["column"].Int64(i), "column %d", i)
+	}
 }
 
 func TestNoDevice(t *testing.T) {
