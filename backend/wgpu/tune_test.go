@@ -348,7 +348,7 @@ func TestTrialFails(t *testing.T) {
 
 // TestClasses holds that what stands for a class is small enough to be tried out, and cut up as the products of the class are.
 func TestClasses(t *testing.T) {
-	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16}, {lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}} {
+	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16}, {lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}, {lead: tensor.Shape{2}, m: 20, n: 8, k: 2000}} {
 		c := p.class()
 		q := c.sample()
 		require.GreaterOrEqual(t, c.flops(), p.flops())
