@@ -1,0 +1,83 @@
+package wgpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// hide adds the mask to the scores x0 to x3 and takes out the keys that a query does not see.
+func (a *attention) hide() {
+	var masked func(r, c int) string
+	if a.mask != nil {
+		masked = a.masked()
+	}
+	shift, window := "", ""
+	if a.op.Causal || a.op.Window > 0 {
+		shift, window = a.u(a.offset), a.u(a.op.Window)
+	}
+	for r := range 4 {
+		for c, lane := range "xyzw" {
+			a.put("{ let t = t0 + tx * 4u + %du;\nvar seen = t < %s;", c, a.length)
+			if shift != "" {
+				a.put("let here = i32(s0 + ty * 4u + %du) + bitcast<i32>(%s);", r, shift)
+			}
+			if a.op.Causal {
+				a.put("seen = seen && i32(t) <= here;")
+			}
+			if a.op.Window > 0 {
+				a.put("seen = seen && abs(i32(t) - here) < i32(%s);", window)
+			}
+			value := fmt.Sprintf("x%d.%c", r, lane)
+			switch {
+			case masked == nil:
+			case a.mask.dtype == tensor.Bool:
+				a.put("seen = seen && %s;", masked(r, c))
+			default:
+				value += " + " + masked(r, c)
+			}
+			a.put("x%d.%c = select(lowest, %s, seen); }", r, lane, value)
+		}
+	}
+}
+
+// masked finds the mask for the invocation's queries and the block's keys: the text of what it has for query r and key c.
+func (a *attention) masked() func(r, c int) string {
+	var st [4]int // of the mask as it broadcasts to [B,H,S,T]
+	for i, d := range a.mask.shape {
+		if d != 1 {
+			st[4-len(a.mask.shape)+i] = a.mask.strides[i]
+		}
+	}
+	a.put("let mb = %s + batch * %s + head * %s;", a.u(a.mask.first()), a.u(st[0]), a.u(st[1]))
+	byQuery, byKey := a.u(st[2]), a.u(st[3])
+	for i := range 4 {
+		a.put("let mk%d = mb + min(t0 + tx * 4u + %du, %s - 1u) * %s;", i, i, a.length, byKey)
+		if st[2] != 0 {
+			a.put("let mq%d = min(s0 + ty * 4u + %du, %s - 1u) * %s;", i, i, a.queries, byQuery)
+		}
+	}
+	if st[2] == 0 { // one mask for all queries
+		for c := range 4 {
+			a.put("let masked%d = %s;", c, a.maskAt(fmt.Sprintf("mk%d", c)))
+		}
+		return func(_, c int) string { return fmt.Sprintf("masked%d", c) }
+	}
+	return func(r, c int) string { return a.maskAt(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
+}
+
+// maskAt is the text of an element of the mask, a float or a condition.
+func (a *attention) maskAt(at string) string {
+	m, i := a.bind(a.mask.memory), at
+	if a.mask.dtype == tensor.Bool {
+		i = at + " / 4u"
+	}
+	float := fmt.Sprintf("%s[%s]", m, i)
+	if a.vector {
+		float = fmt.Sprintf("%s[(%s) / 4u][(%s) %% 4u]", m, i, i)
+	}
+	if a.mask.dtype == tensor.Bool {
+		return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", float, at)
+	}
+	return float
+}
