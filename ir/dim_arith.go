@@ -1,0 +1,258 @@
+package ir
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Add is d + e.
+func (d Dim) Add(e Dim) Dim {
+	if len(d.terms)+len(e.terms) == 0 {
+		return Dim{k: addSizes(d.k, e.k)}
+	}
+	return normal(addSizes(d.k, e.k), slices.Concat(d.terms, e.terms))
+}
+
+// Sub is d − e.
+func (d Dim) Sub(e Dim) Dim {
+	if e.k == math.MinInt64 { // which has no opposite
+		return d.Add(Dim{k: math.MaxInt64}).Add(Dim{k: 1}).Add(Dim{terms: e.terms}.scale(-1))
+	}
+	return d.Add(e.scale(-1))
+}
+
+func (d Dim) scale(c int64) Dim {
+	if c == 0 {
+		return Dim{}
+	}
+	out := Dim{k: satMul(d.k, c), terms: slices.Clone(d.terms)}
+	for i := range out.terms {
+		out.terms[i].coef = satMul(out.terms[i].coef, c)
+	}
+	return out
+}
+
+// Mul is d · e.
+func (d Dim) Mul(e Dim) Dim {
+	if len(d.terms) == 0 {
+		return e.scale(d.k)
+	}
+	if len(e.terms) == 0 {
+		return d.scale(e.k)
+	}
+	left, right := d.all(), e.all()
+	if len(left)*len(right) > maxTerms {
+		return lostDim
+	}
+	var terms []term
+	for _, t := range left {
+		for _, u := range right {
+			atoms := slices.Concat(t.atoms, u.atoms)
+			slices.SortFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.key, b.key) })
+			terms = append(terms, term{satMul(t.coef, u.coef), atoms})
+		}
+	}
+	var k int64
+	terms = slices.DeleteFunc(terms, func(t term) bool {
+		if len(t.atoms) == 0 {
+			k = addSizes(k, t.coef)
+			return true
+		}
+		return false
+	})
+	return normal(k, terms)
+}
+
+// Div is d / e rounded down. Division by the constant 0 gives 0, so that a hostile shape cannot stop the compiler.
+func (d Dim) Div(e Dim) Dim {
+	if e.Is(1) {
+		return d
+	}
+	if e.Is(0) {
+		return Dim{}
+	}
+	if q, ok := d.divExact(e); ok {
+		return q
+	}
+	if len(d.terms)+len(e.terms) == 0 {
+		return Dim{k: floorDiv(d.k, e.k)}
+	}
+	if len(e.terms) == 0 && e.k > 1 {
+		return d.divConst(e.k)
+	}
+	return quotient(d, e)
+}
+
+func quotient(d, e Dim) Dim {
+	return ofAtom(&atom{op: opFloorDiv, args: []Dim{d, e}, key: call(opFloorDiv, d, e)})
+}
+
+// divConst divides by c > 1 and keeps under the division only what c does not divide. A division of a division is one, so
+// that a chain of strided windows counts its places in one: half of half of n, rounded up both times, is div(n+3,4).
+func (d Dim) divConst(c int64) Dim {
+	whole, rest := Dim{k: floorDiv(d.k, c)}, Dim{k: d.k - c*floorDiv(d.k, c)}
+	for _, t := range d.terms {
+		one := Dim{terms: []term{t}}
+		if t.coef%c == 0 {
+			one.terms[0].coef /= c
+			whole = whole.Add(one)
+		} else {
+			rest = rest.Add(one)
+		}
+	}
+	if len(rest.terms) == 0 {
+		return whole // of which 0 ≤ rest < c is no part
+	}
+	if a, ok := rest.Sub(Dim{k: rest.k}).single(); ok && a.op == opFloorDiv {
+		if b, ok := a.args[1].Const(); ok && b > 0 && satMul(int64(b), c) < math.MaxInt32 {
+			return whole.Add(quotient(a.args[0].Add(Dim{k: rest.k * int64(b)}), Dim{k: int64(b) * c}))
+		}
+	}
+	return whole.Add(quotient(rest, Dim{k: c}))
+}
+
+// CeilDiv is d / e rounded up.
+func (d Dim) CeilDiv(e Dim) Dim { return d.Add(e).Sub(N(1)).Div(e) }
+
+// Mod is d − e·⌊d/e⌋.
+func (d Dim) Mod(e Dim) Dim { return d.Sub(e.Mul(d.Div(e))) }
+
+// divExact divides when every term of d is a multiple of the single term that e must be.
+func (d Dim) divExact(e Dim) (Dim, bool) {
+	den := e.all()
+	if len(den) != 1 || den[0].coef == 0 {
+		return N(1), len(d.terms) > 0 && d.Equal(e)
+	}
+	var q Dim
+	for _, t := range d.all() {
+		if t.coef%den[0].coef != 0 {
+			return Dim{}, false
+		}
+		atoms := slices.Clone(t.atoms)
+		for _, a := range den[0].atoms {
+			i := slices.IndexFunc(atoms, func(b *atom) bool { return b.key == a.key })
+			if i < 0 {
+				return Dim{}, false
+			}
+			atoms = slices.Delete(atoms, i, i+1)
+		}
+		if len(atoms) == 0 {
+			q = q.Add(Dim{k: t.coef / den[0].coef})
+		} else {
+			q = q.Add(Dim{terms: []term{{t.coef / den[0].coef, atoms}}})
+		}
+	}
+	return q, true
+}
+
+// Min is the smallest of its arguments, Max the largest.
+func Min(ds ...Dim) Dim { return fold(opMin, ds) }
+
+// Max is the largest of its arguments.
+func Max(ds ...Dim) Dim { return fold(opMax, ds) }
+
+// fold builds a min, max or broadcast: flattened, constants merged, duplicates dropped, sorted.
+func fold(op atomOp, ds []Dim) Dim {
+	var args []Dim
+	var consts []int64
+	var add func(d Dim)
+	add = func(d Dim) {
+		if k, ok := d.Const(); ok {
+			consts = append(consts, int64(k))
+			return
+		}
+		if a, ok := d.single(); ok && a.op == op {
+			for _, x := range a.args {
+				add(x)
+			}
+			return
+		}
+		args = append(args, d)
+	}
+	for _, d := range ds {
+		add(d)
+	}
+	if len(consts) > 0 {
+		switch op {
+		case opMin:
+			args = append(args, Dim{k: slices.Min(consts)})
+		case opMax:
+			args = append(args, Dim{k: slices.Max(consts)})
+		}
+	}
+	slices.SortFunc(args, func(a, b Dim) int { return cmp.Compare(a.String(), b.String()) })
+	args = slices.CompactFunc(args, Dim.Equal)
+	if op != opBroadcast {
+		args = dominated(op, args)
+	}
+	if len(args) == 1 {
+		return args[0]
+	}
+	return ofAtom(&atom{op: op, args: args, key: call(op, args...)})
+}
+
+// dominated drops arguments that another one makes irrelevant.
+func dominated(op atomOp, args []Dim) []Dim {
+	keep := args[:0:0]
+	for i, a := range args {
+		drop := false
+		for j, b := range args {
+			if i == j {
+				continue
+			}
+			le := LessEqual(a, b)
+			if op == opMin {
+				le = LessEqual(b, a)
+			}
+			if le == Yes {
+				drop = true
+				break
+			}
+		}
+		if !drop {
+			keep = append(keep, a)
+		}
+	}
+	if len(keep) == 0 {
+		return args[:1]
+	}
+	return keep
+}
+
+// BroadcastDim is the size that two sizes broadcast to (NumPy's rule). When neither is known to be 1 and they are not
+// known to be equal, the answer is left to Bind, which also reports sizes that do not broadcast.
+func BroadcastDim(a, b Dim) (Dim, error) {
+	switch {
+	case a.Is(1):
+		return b, nil
+	case b.Is(1):
+		return a, nil
+	case a.Equal(b):
+		return a, nil
+	}
+	ka, oka := a.Const()
+	kb, okb := b.Const()
+	switch {
+	case oka && okb:
+		return Dim{}, fmt.Errorf("sizes %d and %d do not broadcast", ka, kb)
+	case oka:
+		return a, nil // b is 1 or a: Bind's stride says which, and its guard refuses others
+	case okb:
+		return b, nil
+	case cuts(b, a):
+		return a, nil
+	case cuts(a, b):
+		return b, nil
+	}
+	return fold(opBroadcast, []Dim{a, b}), nil
+}
+
+// cuts reports whether m is the minimum of d and positive numbers, such as the rows that a table of 512 positions has for
+// seq tokens. Wherever the two broadcast, the result is d: either nothing is cut off, or m is 1.
+func cuts(m, d Dim) bool {
+	a, ok := m.single()
+	return ok && a.op == opMin && slices.ContainsFunc(a.args, d.Equal) &&
+		!slices.ContainsFunc(a.args, func(x Dim) bool { return !x.Equal(d) && (len(x.terms) > 0 || x.k < 1) })
+}
