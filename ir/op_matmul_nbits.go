@@ -1,0 +1,160 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements
+// along K: w[n,k] = (code − zero)·scale. Operands: a [..,K] of floats; codes u8 [N, blocks, Block·Bits/8], the first code of
+// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the codes with a whole number of bytes a row,
+// u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
+// k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
+// rounded first: to 127ths of its largest magnitude, ties to even.
+type MatMulNBits struct {
+	K, N, Bits, Block int
+	Int8              bool
+	Act               Activation
+}
+
+// The operand positions of MatMulNBits.
+const (
+	NBitsA = iota
+	NBitsCodes
+	NBitsScales
+	NBitsZeros
+	NBitsGroups
+	NBitsBias
+	NBitsResidual
+)
+
+// Kind implements Op.
+func (MatMulNBits) Kind() Kind { return KindMatMulNBits }
+
+// Blocks is the number of blocks of a row of weights.
+func (o MatMulNBits) Blocks() int { return (o.K + o.Block - 1) / o.Block }
+
+// Infer implements Op.
+func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
+	a := in[NBitsA].Type
+	if o.Bits != 2 && o.Bits != 4 && o.Bits != 8 {
+		return nil, fmt.Errorf("weights of %d bits: 2, 4 and 8 are known", o.Bits)
+	}
+	if o.Block < 16 || o.Block&(o.Block-1) != 0 {
+		return nil, fmt.Errorf("blocks of %d: a power of two from 16 on is needed", o.Block)
+	}
+	if o.K < 1 || o.N < 1 || !a.DType.IsFloat() || len(a.Shape) < 1 || Same(a.Shape[len(a.Shape)-1], N(o.K)) == No {
+		return nil, fmt.Errorf("a product of %v and [%d,%d]", a, o.K, o.N)
+	}
+	want := func(i int, d tensor.DType, n int) error {
+		v := Operand(in, i)
+		if v == nil {
+			return nil
+		}
+		if v.Type.DType != d || Same(v.Type.Shape.Elements(), N(n)) == No {
+			return fmt.Errorf("operand %d is %v where %d elements of %s are needed", i, v.Type, n, d)
+		}
+		return nil
+	}
+	zeros, zeroType := o.N*o.Blocks(), a.DType
+	if z := Operand(in, NBitsZeros); z != nil && z.Type.DType == tensor.U8 {
+		zeros, zeroType = o.N*((o.Blocks()*o.Bits+7)/8), tensor.U8
+	}
+	for _, err := range []error{
+		want(NBitsCodes, tensor.U8, o.N*o.Blocks()*o.Block*o.Bits/8), want(NBitsScales, a.DType, o.N*o.Blocks()),
+		want(NBitsZeros, zeroType, zeros), want(NBitsGroups, tensor.I32, o.K), want(NBitsBias, a.DType, o.N),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := append(append(Shape{}, a.Shape[:len(a.Shape)-1]...), N(o.N))
+	if r := Operand(in, NBitsResidual); r != nil && (r.Type.DType != a.DType || len(r.Type.Shape) != len(out)) {
+		return nil, fmt.Errorf("residual %v for %v", r.Type, out)
+	}
+	return []Type{TensorOf(a.DType, out...)}, nil
+}
+
+// Weight gives the weights that the codes stand for, [N,K] of the scales' type.
+func (o MatMulNBits) Weight(codes, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
+	w := tensor.New(scales.DType(), o.N, o.K)
+	blocks, per := o.Blocks(), 8/o.Bits
+	bitsOf := func(t *tensor.Tensor, row, rowBytes, i int) float64 {
+		return float64(t.Bytes()[row*rowBytes+i/per] >> (i % per * o.Bits) & (1<<o.Bits - 1))
+	}
+	for n := range o.N {
+		for k := range o.K {
+			block := k / o.Block
+			if groups != nil {
+				if block = int(groups.Int64(k)); block < 0 || block >= blocks {
+					return nil, fmt.Errorf("g_idx[%d] is %d: there are %d blocks", k, block, blocks)
+				}
+			}
+			zero := math.Ldexp(1, o.Bits-1)
+			switch {
+			case zeros == nil:
+			case zeros.DType() == tensor.U8:
+				zero = bitsOf(zeros, n, (blocks+per-1)/per, block)
+			default:
+				zero = zeros.Float64(n*blocks + block)
+			}
+			w.SetFloat64(n*o.K+k, (bitsOf(codes, n, blocks*o.Block/per, k)-zero)*scales.Float64(n*blocks+block))
+		}
+	}
+	return w, nil
+}
+
+// Eval implements Op.
+func (o MatMulNBits) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	w, err := o.Weight(in[NBitsCodes], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
+	if err != nil {
+		return nil, err
+	}
+	a := in[NBitsA]
+	s := a.Shape()
+	rows, shape := s[:len(s)-1].Elements(), append(s[:len(s)-1].Clone(), o.N)
+	residual := Operand(in, NBitsResidual)
+	if residual != nil {
+		residual = residual.Reshape(rows, o.N)
+	}
+	wide := a
+	if o.Int8 {
+		wide = o.rounded(a)
+	}
+	out, err := MatMul{TransB: true, Act: o.Act}.Eval([]*tensor.Tensor{wide.Reshape(rows, o.K), w, Operand(in, NBitsBias), residual})
+	if err != nil {
+		return nil, err
+	}
+	if !o.Int8 {
+		return []*tensor.Tensor{out[0].Reshape(shape...)}, nil
+	}
+	y := tensor.New(a.DType(), shape...)
+	for i := range y.Len() {
+		y.SetFloat64(i, out[0].Float64(i))
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// rounded is a with every block rounded to 8 bits.
+func (o MatMulNBits) rounded(a *tensor.Tensor) *tensor.Tensor {
+	y, v := tensor.New(tensor.F64, a.Shape()...), a.Float64s()
+	for row := 0; row < len(v); row += o.K {
+		for k := 0; k < o.K; k += o.Block {
+			block := v[row+k : row+min(k+o.Block, o.K)]
+			var largest float32
+			for _, x := range block {
+				largest = max(largest, float32(math.Abs(x)))
+			}
+			if largest == 0 {
+				continue
+			}
+			scale, inverse := largest/127, 127/largest
+			for i, x := range block {
+				y.SetFloat64(row+k+i, math.RoundToEven(float64(float32(x)*inverse))*float64(scale))
+			}
+		}
+	}
+	return y
+}
