@@ -343,6 +343,8 @@ func lowerContribRotary(c *Context) []*ir.Value {
 		count := x.Type.Shape[2].Div(turning)
 		if n := c.AttrInt("num_heads", 0); n > 0 {
 			count = ir.N(n)
+		} else if ir.Same(count.Mul(turning), x.Type.Shape[2]) == ir.No {
+			c.Failf("input %v is not a number of heads of %v, as cos_cache %v has them", x.Type, turning, cos.Type)
 		}
 		y = c.split(x, count)
 	}

@@ -45,7 +45,7 @@ func lowerConv(c *Context) []*ir.Value {
 	if ir.Same(w.Shape[1].Mul(ir.N(groups)), x.Shape[1]) == ir.No {
 		c.Failf("weights %v in %d groups for %v", w, groups, x)
 	}
-	win := c.window(w.Shape[2:], true)
+	win := c.fit(c.window(w.Shape[2:], true))
 	if y := c.convProduct(win, groups); y != nil {
 		return y
 	}

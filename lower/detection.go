@@ -36,6 +36,9 @@ func lowerNonMaxSuppression(c *Context) []*ir.Value {
 			*to = c.number(i)
 		}
 	}
+	if c.Opt(3) != nil && !(overlap >= 0 && overlap <= 1) {
+		c.Failf("iou_threshold = %v: it is a share, from 0 to 1", overlap)
+	}
 	picked := suppress(c.Const(0), c.Const(1), limit, float32(overlap), float32(least), centre)
 	return []*ir.Value{c.Constant(tensor.FromSlice(picked, len(picked)/3, 3))}
 }
@@ -203,7 +206,7 @@ func lowerDeformConv(c *Context) []*ir.Value {
 	if len(x.Shape) != 4 || len(w.Shape) != 4 || groups < 1 || groups > maxWindow {
 		c.Unsupportedf("images %v, weights %v in %d groups: two spatial axes are needed", x, w, groups)
 	}
-	win := c.window(w.Shape[2:], true)
+	win := c.fit(c.window(w.Shape[2:], true))
 	offset := c.In(2).Type
 	c.Opt(3)
 	c.Opt(4)

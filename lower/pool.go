@@ -30,7 +30,7 @@ func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
 
 // poolWindow reads a pool's window; ceil and dilated are the versions that know ceil_mode and dilations.
 func (c *Context) poolWindow(ceil, dilated int) window {
-	w := c.window(nil, c.Version() >= dilated)
+	w := c.fit(c.window(nil, c.Version() >= dilated))
 	if c.Version() >= ceil {
 		w.ceil = c.AttrBool("ceil_mode", false)
 	}

@@ -68,6 +68,9 @@ func lowerResize(c *Context) []*ir.Value {
 			axes = axes[:0]
 			for _, a := range list {
 				axes = append(axes, c.Axis(a, Rank(x)))
+				if slices.Index(axes, axes[len(axes)-1]) < len(axes)-1 {
+					c.Failf("axes %v name an axis twice", list)
+				}
 			}
 		}
 		policy, r.antialias = c.AttrString("keep_aspect_ratio_policy", "stretch"), c.AttrBool("antialias", false)

@@ -144,6 +144,18 @@ func lowerRange(c *Context) []*ir.Value {
 
 // steps is how many steps lead from a up to b, b itself left out; negative numbers mean none.
 func steps(a, b ir.Dim, step int) ir.Dim {
+	from, known := a.Const()
+	to, both := b.Const()
+	if known && both { // their difference may be no int
+		size := uint64(step)
+		if step < 0 {
+			from, to, size = to, from, -size
+		}
+		if to <= from {
+			return ir.N(0)
+		}
+		return ir.N(int(min((uint64(to)-uint64(from)-1)/size, math.MaxInt-1) + 1))
+	}
 	if step < 0 {
 		return a.Sub(b).CeilDiv(ir.N(-step))
 	}

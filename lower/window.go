@@ -57,6 +57,26 @@ func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) window {
 			c.Failf("axis %d: kernel %d, stride %d, dilation %d, padding %d and %d", i, w.kernel[i], w.strides[i], w.dilations[i], w.pads[i], w.pads[axes+i])
 		}
 	}
+	if w.auto != "NOTSET" && slices.ContainsFunc(w.pads, func(p int) bool { return p != 0 }) {
+		c.Failf("attributes pads %v and auto_pad %s contradict each other", w.pads, w.auto)
+	}
+	return w
+}
+
+// fit refuses windows that are larger than what they slide over.
+func (c *Context) fit(w window) window {
+	for i, d := range c.In(0).Type.Shape[2:] {
+		pads := 0
+		switch w.auto {
+		case "SAME_UPPER", "SAME_LOWER":
+			continue
+		case "NOTSET":
+			pads = w.pads[i] + w.pads[len(w.kernel)+i]
+		}
+		if ir.LessEqual(ir.N(w.extent(i)), d.Add(ir.N(pads))) == ir.No {
+			c.Failf("axis %d: a window of %d elements does not fit into %v and %d of padding", i, w.extent(i), d, pads)
+		}
+	}
 	return w
 }
 

@@ -12,6 +12,11 @@
 //     loops, constants folded one after the other, strings that double, sequences that are copied with every insertion.
 //   - Sizes in symbols whose expressions double with every operation.
 //   - Constants of strings, which the CPU backend read as nothing.
+//   - Parts that kept something as large as the whole: tables by value number of each of 4,000 branches and 6,000 stages
+//     (gigabytes), the sizes of all stages in each stage's report, the names of all nodes in each of a chain of views that
+//     become one (minutes), pairs of 100,000 buffers that live to the end.
+//   - Windows larger than what they slide over, pads beside auto_pad, an axis twice in Resize, a share of 2 in
+//     NonMaxSuppression, heads that do not divide what RotaryEmbedding turns, ranges whose length no int64 holds on the way.
 //   - A transform of a large prime length, which took the square of the length (by fuzzing, as was Split without results).
 //
 // Fuzzing at low priority on one core of a busy machine, spread over the session that made these repairs: FuzzRun for 10 minutes
