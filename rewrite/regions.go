@@ -18,7 +18,12 @@ func regionRules() []*Rule {
 
 // regionRule takes in operand only of the root, or all of them for −1.
 func regionRule(name string, only int) *Rule {
-	return &Rule{Name: name, pattern: anyNode().when("an elementwise op behind another", behindElementwise), build: func(m *match) *ir.Value {
+	least := 1
+	if only >= 0 {
+		least = 2 // of one, all is that one
+	}
+	behind := func(m *match, _ *ir.Value) bool { return joinable(m) >= least }
+	return &Rule{Name: name, pattern: anyNode().when("an elementwise op behind another", behind), build: func(m *match) *ir.Value {
 		r := region{m: m, only: only}
 		e, ok := r.expr(m.root)
 		if !ok {
@@ -32,11 +37,18 @@ func regionRule(name string, only int) *Rule {
 	}}
 }
 
-func behindElementwise(m *match, v *ir.Value) bool {
+// joinable counts the operands of the root that a region can take in.
+func joinable(m *match) (n int) {
 	if !inRegion(m.root) {
-		return false
+		return 0
 	}
-	return slices.ContainsFunc(m.root.Inputs, func(x *ir.Value) bool { return (&region{m: m}).joins(m.root, x) != nil })
+	r := region{m: m}
+	for _, x := range m.root.Inputs {
+		if r.joins(m.root, x) != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // inRegion reports whether a node can be an instruction.
