@@ -121,7 +121,7 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 			if name := symbolOf(text); name != "" {
 				text = name
 			}
-			return nil, usagef("input %s: give a size with --dim %s=N", infoText(v), text)
+			return nil, usagef("input %s: give a size with --dim %s=N", infoText(v), tensor.Plain(text))
 		}
 		shape = append(shape, n)
 	}
