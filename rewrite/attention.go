@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -12,29 +11,11 @@ import (
 // exporter put them, and q and k have whole rows, kᵀ by TransB. The heads' axis comes second here and third in
 // ir.Attention: the transposes that say so meet those of the exporter and cancel.
 func attentionRules() []*Rule {
-	q, k, v := value(), value(), value()
-	mask, keep, drop, fill := value(), value(), value(), scalar()
-	c1, c2 := scalar(), scalar()
-
-	scores := linear(matmul(q, k, nil, nil))
-	capped := binary(ir.Mul, unary(ir.Tanh, binary(ir.Mul, scores, c1)), c2)
-	raw := cast(either(capped, scores))
-	added := either(raw, binary(ir.Add, raw, mask))
-	masked := either(added, node[ir.Where](keep, added, fill), node[ir.Where](drop, fill, added))
-	probs := with(node[ir.Softmax](cast(masked)), func(o ir.Softmax) bool { return !o.Log }).
-		when("a softmax over the keys", func(_ *match, p *ir.Value) bool {
-			return p.Def.Op.(ir.Softmax).Axis == len(p.Type.Shape)-1
-		})
-	isNaN := unary(ir.IsNaN, probs)
-	guarded := node[ir.Where](isNaN, number(0), probs)
-	zeroed, post := node[ir.Where](keep, probs, number(0)), node[ir.Where](drop, number(0), probs)
-	m1, m2 := value(), value()
-	twoMasks := binary(ir.Add, binary(ir.Add, raw, m1), m2)
-	out := linear(matmul(cast(either(guarded, zeroed, post, probs)), v, nil, nil))
-
+	q, k, v, mask := value(), value(), value(), value()
 	grouped := node[ir.Attention](q, k, v, optional(mask))
-	factor := scalar()
+	factor, m1, m2 := scalar(), value(), value()
 	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)), node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
+	p := newAttentionPattern()
 	return []*Rule{
 		{Name: "attention.scale", pattern: scaled, build: func(m *match) *ir.Value {
 			o := m.root.Op.(ir.Attention)
@@ -49,58 +30,112 @@ func attentionRules() []*Rule {
 			return m.emit(m.root.Op, m.get(q), keys, values, m.get(mask))
 		}},
 		// A bias of relative positions and a mask are added first: mostly once for all layers.
-		{Name: "attention.masks", pattern: twoMasks, build: func(m *match) *ir.Value {
-			if scores := m.get(scores); scores.Def.Inputs[ir.MatMulB].IsConst() || len(scores.Def.Inputs[ir.MatMulB].Type.Shape) < 3 {
+		{Name: "attention.masks", pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2), build: func(m *match) *ir.Value {
+			if k := m.get(p.scores).Def.Inputs[ir.MatMulB]; k.IsConst() || len(k.Type.Shape) < 3 {
 				return nil
 			}
-			return m.emit(ir.Binary{Fn: ir.Add}, m.get(raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
+			return m.emit(ir.Binary{Fn: ir.Add}, m.get(p.raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
 		}},
-		{Name: "attention", pattern: out, near: 3, build: func(m *match) *ir.Value {
-			s, p := opOf[ir.MatMul](m, scores), opOf[ir.MatMul](m, out)
-			shape := m.get(scores).Type.Shape
-			if !m.get(masked).Type.Shape.Equal(shape) {
-				return m.refuse("the mask stretches the scores from %v to %v", shape, m.get(masked).Type.Shape)
-			}
-			if p.Scale() != 1 {
-				return m.refuse("the result is scaled")
-			}
-			rank := len(shape)
-			if rank != 3 && rank != 4 {
-				return m.refuse("the scores have %d axes", rank)
-			}
-			for _, x := range []*ir.Value{m.get(k), m.get(v)} {
-				if !x.Type.Shape[:rank-2].Equal(shape[:rank-2]) || !m.get(q).Type.Shape[:rank-2].Equal(shape[:rank-2]) {
-					return m.refuse("heads broadcast: %v beside scores %v", x.Type, shape)
-				}
-			}
-			o := ir.Attention{Scale: s.Scale(), NaNGuard: m.has(guarded)}
-			if m.has(capped) {
-				a, b := m.number(c1), m.number(c2)
-				if !near(a*b, 1, tensor.F32) {
-					return m.refuse("a tanh of %g·x times %g is no soft cap", a, b)
-				}
-				o.Softcap = float32(b)
-			}
-			x := attentionMask{m: m, shape: shape, add: m.get(mask), dtype: m.get(q).Type.DType, excludes: m.has(zeroed) || m.has(post)}
-			x.keep, x.drop = m.get(keep), m.get(drop)
-			if x.keep != nil || x.drop != nil {
-				x.fill = m.number(fill)
-			}
-			if x.add != nil && x.add.Type.DType != x.dtype { // its lowest number would not survive a cast
-				return m.refuse("the mask is %s beside %s", x.add.Type.DType, x.dtype)
-			}
-			operand, ok := x.operand()
-			if !ok {
-				return nil
-			}
-			o.NaNGuard = o.NaNGuard || x.excludes
-			y := m.emit(o, m.heads(m.get(q), false), m.heads(m.get(k), !s.TransB), m.heads(m.get(v), p.TransB), operand)
-			if rank == 3 {
-				return m.reshape(y, m.root.Outputs[0].Type.Shape)
-			}
-			return m.transpose(y, 0, 2, 1, 3)
-		}},
+		{Name: "attention", pattern: p.out, near: 3, build: p.build},
 	}
+}
+
+// attentionPattern is attention as exporters write it, with a name for each part that the builder asks for.
+type attentionPattern struct {
+	q, k, v *pattern
+
+	scores *pattern // Scale·q·kᵀ
+	capped *pattern // c2·tanh(c1·scores)
+	c1, c2 *pattern
+	raw    *pattern // capped or scores
+
+	mask             *pattern // what is added to them
+	keep, drop, fill *pattern // what is put where
+	masked           *pattern // raw with all of it
+
+	guarded      *pattern // probabilities, 0 where they are NaN
+	zeroed, post *pattern // probabilities, 0 but where keep is true, or where drop is
+	out          *pattern
+}
+
+func newAttentionPattern() *attentionPattern {
+	p := &attentionPattern{q: value(), k: value(), v: value(), mask: value(), keep: value(), drop: value(), fill: scalar(), c1: scalar(), c2: scalar()}
+	p.scores = linear(matmul(p.q, p.k, nil, nil))
+	p.capped = binary(ir.Mul, unary(ir.Tanh, binary(ir.Mul, p.scores, p.c1)), p.c2)
+	p.raw = cast(either(p.capped, p.scores))
+	added := either(p.raw, binary(ir.Add, p.raw, p.mask))
+	p.masked = either(added, node[ir.Where](p.keep, added, p.fill), node[ir.Where](p.drop, p.fill, added))
+	probs := with(node[ir.Softmax](cast(p.masked)), func(o ir.Softmax) bool { return !o.Log }).
+		when("a softmax over the keys", func(_ *match, p *ir.Value) bool {
+			return p.Def.Op.(ir.Softmax).Axis == len(p.Type.Shape)-1
+		})
+	p.guarded = node[ir.Where](unary(ir.IsNaN, probs), number(0), probs)
+	p.zeroed, p.post = node[ir.Where](p.keep, probs, number(0)), node[ir.Where](p.drop, number(0), probs)
+	p.out = linear(matmul(cast(either(p.guarded, p.zeroed, p.post, probs)), p.v, nil, nil))
+	return p
+}
+
+// build makes the op.
+func (p *attentionPattern) build(m *match) *ir.Value {
+	s, out := opOf[ir.MatMul](m, p.scores), opOf[ir.MatMul](m, p.out)
+	if !p.fits(m) {
+		return nil
+	}
+	o := ir.Attention{Scale: s.Scale(), NaNGuard: m.has(p.guarded) || m.has(p.zeroed) || m.has(p.post)}
+	if m.has(p.capped) {
+		a, b := m.number(p.c1), m.number(p.c2)
+		if !near(a*b, 1, tensor.F32) {
+			return m.refuse("a tanh of %g·x times %g is no soft cap", a, b)
+		}
+		o.Softcap = float32(b)
+	}
+	mask, ok := p.maskOf(m)
+	if !ok {
+		return nil
+	}
+	y := m.emit(o, m.heads(m.get(p.q), false), m.heads(m.get(p.k), !s.TransB), m.heads(m.get(p.v), out.TransB), mask)
+	if len(m.get(p.scores).Type.Shape) == 3 {
+		return m.reshape(y, m.root.Outputs[0].Type.Shape)
+	}
+	return m.transpose(y, 0, 2, 1, 3)
+}
+
+// fits reports whether the products are those of heads, side by side.
+func (p *attentionPattern) fits(m *match) bool {
+	shape := m.get(p.scores).Type.Shape
+	rank := len(shape)
+	switch {
+	case !m.get(p.masked).Type.Shape.Equal(shape):
+		m.refuse("the mask stretches the scores from %v to %v", shape, m.get(p.masked).Type.Shape)
+		return false
+	case opOf[ir.MatMul](m, p.out).Scale() != 1:
+		m.refuse("the result is scaled")
+		return false
+	case rank != 3 && rank != 4:
+		m.refuse("the scores have %d axes", rank)
+		return false
+	}
+	for _, x := range []*ir.Value{m.get(p.k), m.get(p.v)} {
+		if !x.Type.Shape[:rank-2].Equal(shape[:rank-2]) || !m.get(p.q).Type.Shape[:rank-2].Equal(shape[:rank-2]) {
+			m.refuse("heads broadcast: %v beside scores %v", x.Type, shape)
+			return false
+		}
+	}
+	return true
+}
+
+// maskOf gives the mask as ir.Attention takes it.
+func (p *attentionPattern) maskOf(m *match) (*ir.Value, bool) {
+	x := attentionMask{m: m, shape: m.get(p.scores).Type.Shape, dtype: m.get(p.q).Type.DType,
+		add: m.get(p.mask), keep: m.get(p.keep), drop: m.get(p.drop), excludes: m.has(p.zeroed) || m.has(p.post)}
+	if x.keep != nil || x.drop != nil {
+		x.fill = m.number(p.fill)
+	}
+	if x.add != nil && x.add.Type.DType != x.dtype { // its lowest number would not survive a cast
+		m.refuse("the mask is %s beside %s", x.add.Type.DType, x.dtype)
+		return nil, false
+	}
+	return x.operand()
 }
 
 // ungrouped undoes the repetition of heads that several queries share: x [B,T,G·n,D], joined from [B,T,G,n,D] that was
@@ -136,83 +171,4 @@ func (m *match) heads(x *ir.Value, turned bool) *ir.Value {
 		return m.transpose(x, 0, 3, 1, 2)
 	}
 	return m.transpose(x, 0, 2, 1, 3)
-}
-
-// attentionMask is what was done to the scores before the softmax: add was added, then fill was put where keep is false or
-// drop is true. With excludes the probabilities there were set to 0 after the softmax.
-type attentionMask struct {
-	m               *match
-	shape           ir.Shape
-	dtype           tensor.DType
-	add, keep, drop *ir.Value
-	fill            float64
-	excludes        bool
-}
-
-// finiteFill is the weakest fill that a mask may have for the key to count as gone: exp(fill − max) is 0 in float32 for
-// every score above fill + 104, and a row that is masked whole is an average, the same as with any other such fill.
-const finiteFill = -1e4
-
-// operand gives the mask as ir.Attention takes it.
-func (x *attentionMask) operand() (*ir.Value, bool) {
-	m := x.m
-	if x.keep == nil && x.drop == nil {
-		if x.excludes {
-			m.refuse("a mask behind the softmax only")
-			return nil, false
-		}
-		return x.shaped(x.add), true
-	}
-	if x.fill > finiteFill {
-		m.refuse("masked scores become %g, which is no mask", x.fill)
-		return nil, false
-	}
-	keep := x.keep
-	if keep == nil {
-		keep = m.emit(ir.Unary{Fn: ir.Not}, x.drop)
-	}
-	gone := math.IsInf(x.fill, -1) || x.excludes
-	if gone && x.add == nil {
-		return x.shaped(keep), true
-	}
-	other, rest := x.add, math.Inf(-1)
-	if other == nil {
-		other = m.e.g.NewConst("", scalarOf(x.dtype, 0))
-	}
-	if !gone {
-		rest = lowest(x.dtype)
-	}
-	return x.shaped(m.emit(ir.Where{}, keep, other, m.e.g.NewConst("", scalarOf(x.dtype, rest)))), true
-}
-
-// shaped gives a mask of fewer axes those of the scores, four in the end.
-func (x *attentionMask) shaped(v *ir.Value) *ir.Value {
-	if v == nil {
-		return nil
-	}
-	if len(x.shape) == 3 { // one head
-		s := v.Type.Shape
-		for len(s) < 3 {
-			s = append(ir.Shape{ir.N(1)}, s...)
-		}
-		return x.m.reshape(v, ir.Shape{s[0], ir.N(1), s[1], s[2]})
-	}
-	return v
-}
-
-// lowest is the lowest finite number of a type.
-func lowest(d tensor.DType) float64 {
-	if d == tensor.F16 {
-		return -65504
-	}
-	if d == tensor.F64 {
-		return -math.MaxFloat64
-	}
-	return -math.MaxFloat32
-}
-
-func scalarOf(d tensor.DType, x float64) *tensor.Tensor {
-	t := tensor.New(d)
-	t.SetFloat64(0, x)
-	return t
 }

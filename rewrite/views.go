@@ -8,55 +8,39 @@ import (
 
 // sinkRules move reshapes behind the ops that do not care, where they meet other reshapes and vanish, and so do not stand
 // between the ops that fuse.
-func sinkRules() []*Rule {
+func sinkRules() []*Rule { return slices.Concat(sinkElements(), sinkRows(), sinkMatrices()) }
+
+// behind gives v, computed without the reshape, the shape of the root.
+func (m *match) behind(v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
+
+// sinkElements are the rules of ops that look at elements.
+func sinkElements() []*Rule {
 	x, y, c := value(), value(), value()
 	left, right := node[ir.Reshape](x), node[ir.Reshape](y)
-	onRight := binary2(c, right)
-	onLeft, both := binary2(left, c), binary2(left, right)
-	norm := node[ir.LayerNorm](left, optional(c), optional(y), none())
-	softmax := node[ir.Softmax](left)
-	heads := node[ir.MatMul](left, right)
-	transposed := node[ir.Transpose](left)
 	inA, inB := binary2(left, y), binary2(y, left)
 	back := node[ir.Reshape](either(inA, inB))
-
-	behind := func(m *match, v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
-	// vector sinks a reshape below a binary op with an operand that only varies along an untouched last axis. Scalar
-	// factors go the other way, towards Alpha of a product.
-	vector := func(swap bool, r *pattern) func(m *match) *ir.Value {
-		return func(m *match) *ir.Value {
-			v, from, to := m.get(c), m.root.Inputs[0], m.get(r).Type.Shape
-			if swap {
-				from = m.root.Inputs[1]
-			}
-			from = from.Def.Inputs[0]
-			s := v.Type.Shape
-			number, isNumber := numberOf(v)
-			switch {
-			case isNumber && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
-				return nil
-			case isNumber && number == number && len(s) == 0:
-			case len(s) != 1 || len(from.Type.Shape) == 0 || len(to) == 0 || !last(from.Type.Shape).Equal(last(to)) || !s[0].Equal(last(to)):
-				return nil
-			}
-			if swap {
-				return behind(m, m.emit(m.root.Op, v, from))
-			}
-			return behind(m, m.emit(m.root.Op, from, v))
-		}
-	}
 	return []*Rule{
 		{Name: "unary.reshape", pattern: either(node[ir.Unary](left), node[ir.Cast](left)), build: func(m *match) *ir.Value {
-			return behind(m, m.emit(m.root.Op, m.get(x)))
+			return m.behind(m.emit(m.root.Op, m.get(x)))
 		}},
-		{Name: "binary.reshapes", pattern: both, build: func(m *match) *ir.Value {
+		{Name: "binary.reshapes", pattern: binary2(left, right), build: func(m *match) *ir.Value {
 			if !m.get(x).Type.Shape.Equal(m.get(y).Type.Shape) || !m.get(left).Type.Shape.Equal(m.get(right).Type.Shape) {
 				return nil
 			}
-			return behind(m, m.emit(m.root.Op, m.get(x), m.get(y)))
+			return m.behind(m.emit(m.root.Op, m.get(x), m.get(y)))
 		}},
-		{Name: "binary.reshape_a", pattern: onLeft, build: vector(false, left)},
-		{Name: "binary.reshape_b", pattern: onRight, build: vector(true, right)},
+		{Name: "binary.reshape_a", pattern: binary2(left, c), build: func(m *match) *ir.Value {
+			if !keepsVector(m.root.Op, m.get(x), m.get(c), m.get(left)) {
+				return nil
+			}
+			return m.behind(m.emit(m.root.Op, m.get(x), m.get(c)))
+		}},
+		{Name: "binary.reshape_b", pattern: binary2(c, right), build: func(m *match) *ir.Value {
+			if !keepsVector(m.root.Op, m.get(y), m.get(c), m.get(right)) {
+				return nil
+			}
+			return m.behind(m.emit(m.root.Op, m.get(c), m.get(y)))
+		}},
 		{Name: "reshape.binary", pattern: back, build: func(m *match) *ir.Value {
 			to := m.get(back).Type.Shape // the op needed another shape only for its other operand
 			if !m.get(x).Type.Shape.Equal(to) || !m.get(y).Type.Shape.Equal(m.get(left).Type.Shape) {
@@ -68,13 +52,37 @@ func sinkRules() []*Rule {
 			}
 			return m.emit(m.get(inB).Def.Op, other, m.get(x))
 		}},
+	}
+}
+
+// keepsVector reports whether a binary op of x's reshape and v may as well be one of x: v is a number, or varies along a last
+// axis that the reshape does not touch. Scalar factors go the other way, towards Alpha of a product.
+func keepsVector(op ir.Op, x, v, reshaped *ir.Value) bool {
+	from, to, s := x.Type.Shape, reshaped.Type.Shape, v.Type.Shape
+	number, isNumber := numberOf(v)
+	switch {
+	case isNumber && op == ir.Op(ir.Binary{Fn: ir.Mul}):
+		return false
+	case isNumber && number == number && len(s) == 0:
+		return true
+	}
+	return len(s) == 1 && len(from) > 0 && len(to) > 0 && last(from).Equal(last(to)) && s[0].Equal(last(to))
+}
+
+// sinkRows are the rules of ops that look at rows.
+func sinkRows() []*Rule {
+	x, c, y := value(), value(), value()
+	left := node[ir.Reshape](x)
+	norm := node[ir.LayerNorm](left, optional(c), optional(y), none())
+	softmax := node[ir.Softmax](left)
+	return []*Rule{
 		{Name: "layernorm.reshape", pattern: norm, build: func(m *match) *ir.Value {
 			o := opOf[ir.LayerNorm](m, norm)
 			from, to := m.get(x).Type.Shape, m.get(left).Type.Shape
 			if o.Sum || len(from) <= o.Axes || !from[len(from)-o.Axes:].Equal(to[len(to)-o.Axes:]) {
 				return nil
 			}
-			return behind(m, m.emit(o, m.get(x), m.get(c), m.get(y)))
+			return m.behind(m.emit(o, m.get(x), m.get(c), m.get(y)))
 		}},
 		{Name: "softmax.reshape", pattern: softmax, build: func(m *match) *ir.Value {
 			o := opOf[ir.Softmax](m, softmax)
@@ -83,15 +91,24 @@ func sinkRules() []*Rule {
 				return nil
 			}
 			o.Axis = len(from) - 1
-			return behind(m, m.emit(o, m.get(x)))
+			return m.behind(m.emit(o, m.get(x)))
 		}},
-		{Name: "matmul.batches", pattern: heads, build: func(m *match) *ir.Value {
+	}
+}
+
+// sinkMatrices are the rules of ops that look at two axes or more.
+func sinkMatrices() []*Rule {
+	x, y := value(), value()
+	left, right := node[ir.Reshape](x), node[ir.Reshape](y)
+	transposed := node[ir.Transpose](left)
+	return []*Rule{
+		{Name: "matmul.batches", pattern: node[ir.MatMul](left, right), build: func(m *match) *ir.Value {
 			a, b := m.get(x).Type.Shape, m.get(y).Type.Shape
 			if len(a) != len(b) || len(a) < 3 || !a[:len(a)-2].Equal(b[:len(b)-2]) || len(m.get(right).Type.Shape) < 3 ||
 				!keepsLast(a, m.get(left).Type.Shape, 2) || !keepsLast(b, m.get(right).Type.Shape, 2) {
 				return nil
 			}
-			return behind(m, m.emit(m.root.Op, m.get(x), m.get(y)))
+			return m.behind(m.emit(m.root.Op, m.get(x), m.get(y)))
 		}},
 		{Name: "transpose.merged", pattern: transposed, build: func(m *match) *ir.Value {
 			groups, ok := merged(m.get(x).Type.Shape, m.get(left).Type.Shape)
@@ -102,7 +119,7 @@ func sinkRules() []*Rule {
 			for _, p := range opOf[ir.Transpose](m, transposed).Perm {
 				perm = append(perm, groups[p]...)
 			}
-			return behind(m, m.transpose(m.get(x), perm...))
+			return m.behind(m.transpose(m.get(x), perm...))
 		}},
 	}
 }

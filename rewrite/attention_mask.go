@@ -1,0 +1,87 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// attentionMask is what was done to the scores before the softmax: add was added, then fill was put where keep is false or
+// drop is true. With excludes the probabilities there were set to 0 after the softmax.
+type attentionMask struct {
+	m               *match
+	shape           ir.Shape
+	dtype           tensor.DType
+	add, keep, drop *ir.Value
+	fill            float64
+	excludes        bool
+}
+
+// finiteFill is the weakest fill that a mask may have for the key to count as gone: exp(fill − max) is 0 in float32 for
+// every score above fill + 104, and a row that is masked whole is an average, the same as with any other such fill.
+const finiteFill = -1e4
+
+// operand gives the mask as ir.Attention takes it.
+func (x *attentionMask) operand() (*ir.Value, bool) {
+	m := x.m
+	if x.keep == nil && x.drop == nil {
+		if x.excludes {
+			m.refuse("a mask behind the softmax only")
+			return nil, false
+		}
+		return x.shaped(x.add), true
+	}
+	if x.fill > finiteFill {
+		m.refuse("masked scores become %g, which is no mask", x.fill)
+		return nil, false
+	}
+	keep := x.keep
+	if keep == nil {
+		keep = m.emit(ir.Unary{Fn: ir.Not}, x.drop)
+	}
+	gone := math.IsInf(x.fill, -1) || x.excludes
+	if gone && x.add == nil {
+		return x.shaped(keep), true
+	}
+	other, rest := x.add, math.Inf(-1)
+	if other == nil {
+		other = m.e.g.NewConst("", scalarOf(x.dtype, 0))
+	}
+	if !gone {
+		rest = lowest(x.dtype)
+	}
+	return x.shaped(m.emit(ir.Where{}, keep, other, m.e.g.NewConst("", scalarOf(x.dtype, rest)))), true
+}
+
+// shaped gives a mask of fewer axes those of the scores, four in the end.
+func (x *attentionMask) shaped(v *ir.Value) *ir.Value {
+	if v == nil {
+		return nil
+	}
+	if len(x.shape) == 3 { // one head
+		s := v.Type.Shape
+		for len(s) < 3 {
+			s = append(ir.Shape{ir.N(1)}, s...)
+		}
+		return x.m.reshape(v, ir.Shape{s[0], ir.N(1), s[1], s[2]})
+	}
+	return v
+}
+
+// lowest is the lowest finite number of a type.
+func lowest(d tensor.DType) float64 {
+	if d == tensor.F16 {
+		return -65504
+	}
+	if d == tensor.F64 {
+		return -math.MaxFloat64
+	}
+	return -math.MaxFloat32
+}
+
+func scalarOf(d tensor.DType, x float64) *tensor.Tensor {
+	t := tensor.New(d)
+	t.SetFloat64(0, x)
+	return t
+}
