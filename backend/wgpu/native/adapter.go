@@ -59,13 +59,12 @@ var backends = map[uint32]string{4: "DX12", 5: "Metal", 6: "Vulkan"}
 
 // Adapters lists what the library finds, in its order. Release each.
 func (l *Library) Adapters() []*Adapter {
-	o := &enumerateOptions{backends: realBackends}
-	n := l.c.InstanceEnumerateAdapters.call(l.instance, uintptr(unsafe.Pointer(o)), 0)
+	n := l.c.InstanceEnumerateAdapters.call(l.instance, 0, 0)
 	if n == 0 {
 		return nil
 	}
 	handles := make([]uintptr, n)
-	n = l.c.InstanceEnumerateAdapters.call(l.instance, uintptr(unsafe.Pointer(o)), uintptr(unsafe.Pointer(&handles[0])))
+	n = l.c.InstanceEnumerateAdapters.call(l.instance, 0, uintptr(unsafe.Pointer(&handles[0])))
 	var out []*Adapter
 	for _, h := range handles[:n] {
 		out = append(out, l.describe(h))

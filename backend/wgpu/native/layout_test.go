@@ -21,7 +21,8 @@ var mirrors = []struct {
 	{"WGPUStringView", stringView{}, "data length"},
 	{"WGPUChainedStruct", chained{}, "next sType"},
 	{"WGPUInstanceDescriptor", instanceDescriptor{}, "nextInChain requiredFeatureCount requiredFeatures requiredLimits"},
-	{"WGPUInstanceEnumerateAdapterOptions", enumerateOptions{}, "nextInChain backends"},
+	{"WGPUInstanceExtras", instanceExtras{}, `chain backends flags dx12ShaderCompiler gles3MinorVersion glFenceBehaviour dxcPath dxcMaxShaderModel
+		dx12PresentationSystem budgetForDeviceCreation budgetForDeviceLoss displayHandle.type displayHandle.data`},
 	{"WGPUAdapterInfo", adapterInfo{}, "nextInChain vendor architecture device description backendType adapterType vendorID deviceID subgroupMinSize subgroupMaxSize"},
 	{"WGPULimits", Limits{}, `nextInChain maxTextureDimension1D maxTextureDimension2D maxTextureDimension3D maxTextureArrayLayers
 		maxBindGroups maxBindGroupsPlusVertexBuffers maxBindingsPerBindGroup maxDynamicUniformBuffersPerPipelineLayout

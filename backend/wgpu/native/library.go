@@ -138,7 +138,8 @@ func open(path string) (*Library, error) {
 		return nil, fmt.Errorf("%s is wgpu-native %d; version %d is needed", path, v, version)
 	}
 	l.cb = newCallbacks()
-	if l.instance = l.c.CreateInstance.call(uintptr(unsafe.Pointer(&instanceDescriptor{}))); l.instance == 0 {
+	extras := &instanceExtras{chained: chained{sType: sTypeInstanceExtras}, backends: realBackends}
+	if l.instance = l.c.CreateInstance.call(uintptr(unsafe.Pointer(&instanceDescriptor{next: unsafe.Pointer(extras)}))); l.instance == 0 {
 		return nil, fmt.Errorf("%s gives no WebGPU instance", path)
 	}
 	libraries[path] = l

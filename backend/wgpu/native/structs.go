@@ -31,12 +31,22 @@ type instanceDescriptor struct {
 	requiredLimits unsafe.Pointer
 }
 
-type enumerateOptions struct {
-	next     unsafe.Pointer
-	backends uint64
+// instanceExtras is what wgpu-native takes beside WebGPU's own descriptor; all but backends stays as the library has it.
+type instanceExtras struct {
+	chained
+	backends, flags            uint64
+	_, _, _                    uint32 // DX12's compiler, GL's version and fences
+	dxcPath                    stringView
+	_, _                       uint32 // DX12's shader model and swapchain
+	creationBudget, lossBudget unsafe.Pointer
+	displayKind                uint32
+	display                    [2]uintptr
 }
 
-// realBackends are Vulkan, Metal and DX12: GL would list the same devices again, with less.
+const sTypeInstanceExtras = 0x00030004
+
+// realBackends are Vulkan, Metal and DX12. GL would list the same devices again, with less; without it an instance takes half of
+// the time.
 const realBackends = 1<<0 | 1<<2 | 1<<3
 
 type adapterInfo struct {
