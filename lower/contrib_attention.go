@@ -7,7 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// onnxruntime's attention (domain com.microsoft). The packed forms, which leave padding out, are in contrib_packed.go.
+// onnxruntime's attention (domain com.microsoft). The packed forms, which leave padding out, are in contrib_packed.go,
+// and the one of decoders with caches of several lengths in contrib_gqa.go.
 var contribAttentionRows = []row{
 	{"Attention", 1, lowerContribAttention},
 	{"QAttention", 1, lowerQAttention},
@@ -361,114 +362,4 @@ func lowerContribRotary(c *Context) []*ir.Value {
 		return []*ir.Value{c.swapHeads(y)}
 	}
 	return []*ir.Value{c.reshape(y, x.Type.Shape)}
-}
-
-// The operands of GroupQueryAttention.
-const (
-	gqaQ = iota
-	gqaK
-	gqaV
-	gqaPastKey
-	gqaPastValue
-	gqaLengths // of each sequence with this call's positions, less one
-	gqaTotal   // the longest of them
-	gqaCos
-	gqaSin
-	gqaPositions
-	gqaBias
-	gqaSink
-)
-
-// lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
-// values go behind it.
-func lowerGroupQueryAttention(c *Context) []*ir.Value {
-	c.refuse("smooth_softmax", "qk_output", "sliding_window_cache")
-	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
-	for _, name := range []string{"k_quant_type", "v_quant_type"} {
-		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
-			c.Unsupportedf("%s = %s: a quantised cache", name, q)
-		}
-	}
-	if c.Opt(gqaSink) != nil {
-		c.Unsupportedf("head_sink")
-	}
-	h := &heads{Context: c}
-	count, groups := c.numHeads("num_heads"), c.numHeads("kv_num_heads")
-	q, k, v := c.In(gqaQ), c.Opt(gqaK), c.Opt(gqaV)
-	if k == nil { // packed
-		size := q.Type.Shape[2].Div(count.Add(groups).Add(groups))
-		kv := groups.Mul(size)
-		k, v = c.slice(q, 2, count.Mul(size), kv), c.slice(q, 2, count.Mul(size).Add(kv), kv)
-		q = c.slice(q, 2, ir.N(0), count.Mul(size))
-	}
-	h.q, h.k, h.v = c.split(q, count), c.split(k, groups), c.split(v, groups)
-	B, S := h.B(), h.S()
-	one := ir.N(1)
-	// Positions are those of this call's first token; with right padding a first call has more queries than tokens.
-	length := c.binary(ir.Add, c.reshape(c.cast(c.In(gqaLengths), tensor.I64), ir.Shape{B, one}), c.Constant(tensor.Scalar(int64(1))))
-	start := c.binary(ir.MaxFn, c.binary(ir.Sub, length, c.sizeScalar(S)), c.Constant(tensor.Scalar(int64(0))))
-	if c.AttrBool("do_rotary", false) {
-		at := c.binary(ir.Add, start, c.count(S, 1, 2))
-		if p := c.Opt(gqaPositions); p != nil {
-			at = c.cast(p, tensor.I64)
-		}
-		cos, sin := c.Emit(ir.Gather{}, c.In(gqaCos), at), c.Emit(ir.Gather{}, c.In(gqaSin), at)
-		op := ir.Rotary{Interleaved: c.AttrBool("rotary_interleaved", false)}
-		h.q, h.k = c.Emit(op, h.q, cos, sin), c.Emit(op, h.k, cos, sin)
-	} else {
-		c.IgnoreAttr("rotary_interleaved")
-		c.Opt(gqaCos)
-		c.Opt(gqaSin)
-		c.Opt(gqaPositions)
-	}
-	past := c.Opt(gqaPastKey)
-	if c.In(gqaTotal).Dims == nil && !c.IsConst(gqaTotal) {
-		present := ir.TensorOf(q.Type.DType, B, groups, c.Fresh(0), h.k.Type.Shape[3])
-		return c.AtRun([]ir.Type{q.Type, present, present}[:min(c.NumOutputs(), 3)]...)
-	}
-	total := c.Dims(gqaTotal)[0]
-	pastLen := ir.N(0)
-	if past != nil {
-		pastLen = past.Type.Shape[2]
-	}
-	T := ir.Max(total, pastLen)
-	// Place t of the result's cache holds the old place t up to start, and this call's token t − start from there on.
-	t := c.count(T, 1, 2)
-	from := c.Emit(ir.Where{}, c.binary(ir.Less, t, start), t, c.binary(ir.Add, c.binary(ir.Sub, t, start), c.sizeScalar(pastLen)))
-	last := c.binary(ir.Sub, c.sizeScalar(pastLen.Add(S)), c.Constant(tensor.Scalar(int64(1))))
-	from = c.reshape(c.binary(ir.MinFn, from, last), ir.Shape{B, one, T, one})
-	filled := c.reshape(c.binary(ir.Less, t, length), ir.Shape{B, one, T, one})
-	merge := func(x, old *ir.Value) (all, present *ir.Value) {
-		y := c.swapHeads(x)
-		if old != nil {
-			y = c.Emit(ir.Concat{Axis: 2}, old, y)
-		}
-		s := y.Type.Shape
-		present = c.Emit(ir.GatherElements{Axis: 2}, y, c.expand(from, ir.Shape{s[0], s[1], T, s[3]}))
-		present = c.Emit(ir.Where{}, filled, present, c.like(present, 0))
-		return c.swapHeads(present), present
-	}
-	out := make([]*ir.Value, 3)
-	h.k, out[1] = merge(h.k, past)
-	h.v, out[2] = merge(h.v, c.Opt(gqaPastValue))
-	op := ir.Attention{Scale: h.scale(), Softcap: c.AttrFloat("softcap", 0), NaNGuard: true}
-	at := c.binary(ir.Add, c.reshape(start, ir.Shape{B, one, one, one}), c.count(S, 2, 4))
-	keys := c.count(T, 3, 4)
-	visible := c.binary(ir.Less, keys, c.reshape(length, ir.Shape{B, one, one, one}))
-	if c.AttrInt("causal", 1) != 0 {
-		visible = c.binary(ir.LessOrEqual, keys, at)
-	}
-	if w := c.AttrInt("local_window_size", -1); w > 0 {
-		near := c.binary(ir.Greater, keys, c.binary(ir.Sub, at, c.Constant(tensor.Scalar(int64(w)))))
-		visible = c.binary(ir.And, visible, near)
-	}
-	h.filter = math.Inf(-1)
-	if bias := c.Opt(gqaBias); bias != nil {
-		h.addBias(bias)
-		h.hide(visible)
-	} else {
-		h.bias = visible
-	}
-	out[0] = h.attend(op)
-	return out[:min(c.NumOutputs(), 3)]
 }

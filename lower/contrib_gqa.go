@@ -1,0 +1,147 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The operands of GroupQueryAttention.
+const (
+	gqaQ = iota
+	gqaK
+	gqaV
+	gqaPastKey
+	gqaPastValue
+	gqaLengths // of each sequence with this call's positions, less one
+	gqaTotal   // the longest of them
+	gqaCos
+	gqaSin
+	gqaPositions
+	gqaBias
+	gqaSink
+)
+
+// groupQuery is a GroupQueryAttention on its way.
+type groupQuery struct {
+	*heads
+	result ir.Type   // [B,S,H·D]
+	length *ir.Value // i64 [B,1], the positions of each sequence, with this call's
+	start  *ir.Value // i64 [B,1], the position of this call's first token
+}
+
+// lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
+// values go behind it.
+func lowerGroupQueryAttention(c *Context) []*ir.Value {
+	c.refuse("smooth_softmax", "qk_output", "sliding_window_cache")
+	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
+	for _, name := range []string{"k_quant_type", "v_quant_type"} {
+		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
+			c.Unsupportedf("%s = %s: a quantised cache", name, q)
+		}
+	}
+	if c.Opt(gqaSink) != nil {
+		c.Unsupportedf("head_sink")
+	}
+	g := &groupQuery{heads: &heads{Context: c}}
+	g.read()
+	g.rotate()
+	if c.In(gqaTotal).Dims == nil && !c.IsConst(gqaTotal) {
+		s := g.k.Type.Shape
+		present := ir.TensorOf(g.result.DType, s[0], s[2], c.Fresh(0), s[3])
+		return c.AtRun([]ir.Type{g.result, present, present}[:min(c.NumOutputs(), 3)]...)
+	}
+	out := make([]*ir.Value, 3)
+	out[1], out[2] = g.extendCaches()
+	op := ir.Attention{Scale: g.scale(), Softcap: c.AttrFloat("softcap", 0), NaNGuard: true}
+	g.see()
+	out[0] = g.attend(op)
+	return out[:min(c.NumOutputs(), 3)]
+}
+
+// read takes queries, keys and values, apart or side by side in one tensor, and where each sequence's stand.
+func (g *groupQuery) read() {
+	count, groups := g.numHeads("num_heads"), g.numHeads("kv_num_heads")
+	q, k, v := g.In(gqaQ), g.Opt(gqaK), g.Opt(gqaV)
+	if k == nil {
+		size := q.Type.Shape[2].Div(count.Add(groups).Add(groups))
+		kv := groups.Mul(size)
+		k, v = g.slice(q, 2, count.Mul(size), kv), g.slice(q, 2, count.Mul(size).Add(kv), kv)
+		q = g.slice(q, 2, ir.N(0), count.Mul(size))
+	}
+	g.result = q.Type
+	g.q, g.k, g.v = g.split(q, count), g.split(k, groups), g.split(v, groups)
+	// With right padding a first call has more queries than tokens: it starts at 0.
+	g.length = g.binary(ir.Add, g.reshape(g.cast(g.In(gqaLengths), tensor.I64), ir.Shape{g.B(), ir.N(1)}), g.Constant(tensor.Scalar(int64(1))))
+	g.start = g.binary(ir.MaxFn, g.binary(ir.Sub, g.length, g.sizeScalar(g.S())), g.Constant(tensor.Scalar(int64(0))))
+}
+
+// rotate turns queries and keys by their positions.
+func (g *groupQuery) rotate() {
+	if !g.AttrBool("do_rotary", false) {
+		g.IgnoreAttr("rotary_interleaved")
+		g.Opt(gqaCos)
+		g.Opt(gqaSin)
+		g.Opt(gqaPositions)
+		return
+	}
+	at := g.binary(ir.Add, g.start, g.count(g.S(), 1, 2))
+	if p := g.Opt(gqaPositions); p != nil {
+		at = g.cast(p, tensor.I64)
+	}
+	cos, sin := g.Emit(ir.Gather{}, g.In(gqaCos), at), g.Emit(ir.Gather{}, g.In(gqaSin), at)
+	op := ir.Rotary{Interleaved: g.AttrBool("rotary_interleaved", false)}
+	g.q, g.k = g.Emit(op, g.q, cos, sin), g.Emit(op, g.k, cos, sin)
+}
+
+// extendCaches puts keys and values behind what the cache has of their sequence, and gives the new caches.
+func (g *groupQuery) extendCaches() (keys, values *ir.Value) {
+	past, size := g.Opt(gqaPastKey), ir.N(0)
+	if past != nil {
+		size = past.Type.Shape[2]
+	}
+	B, S, T, one := g.B(), g.S(), ir.Max(g.Dims(gqaTotal)[0], size), ir.N(1)
+	// Place t of the result's cache holds the old place t up to start, and this call's token t − start from there on.
+	t := g.count(T, 1, 2)
+	from := g.Emit(ir.Where{}, g.binary(ir.Less, t, g.start), t, g.binary(ir.Add, g.binary(ir.Sub, t, g.start), g.sizeScalar(size)))
+	last := g.binary(ir.Sub, g.sizeScalar(size.Add(S)), g.Constant(tensor.Scalar(int64(1))))
+	from = g.reshape(g.binary(ir.MinFn, from, last), ir.Shape{B, one, T, one})
+	filled := g.reshape(g.binary(ir.Less, t, g.length), ir.Shape{B, one, T, one})
+	merge := func(x, old *ir.Value) (all, present *ir.Value) {
+		y := g.swapHeads(x)
+		if old != nil {
+			y = g.Emit(ir.Concat{Axis: 2}, old, y)
+		}
+		s := y.Type.Shape
+		present = g.Emit(ir.GatherElements{Axis: 2}, y, g.expand(from, ir.Shape{s[0], s[1], T, s[3]}))
+		present = g.Emit(ir.Where{}, filled, present, g.like(present, 0))
+		return g.swapHeads(present), present
+	}
+	g.k, keys = merge(g.k, past)
+	g.v, values = merge(g.v, g.Opt(gqaPastValue))
+	return keys, values
+}
+
+// see makes the mask: a query sees the keys of its sequence, of a decoder those up to its own position, and of these the
+// ones in its window.
+func (g *groupQuery) see() {
+	of := func(v *ir.Value) *ir.Value { return g.reshape(v, ir.Shape{g.B(), ir.N(1), ir.N(1), ir.N(1)}) }
+	at := g.binary(ir.Add, of(g.start), g.count(g.S(), 2, 4))
+	keys := g.count(g.T(), 3, 4)
+	visible := g.binary(ir.Less, keys, of(g.length))
+	if g.AttrInt("causal", 1) != 0 {
+		visible = g.binary(ir.LessOrEqual, keys, at)
+	}
+	if w := g.AttrInt("local_window_size", -1); w > 0 {
+		near := g.binary(ir.Greater, keys, g.binary(ir.Sub, at, g.Constant(tensor.Scalar(int64(w)))))
+		visible = g.binary(ir.And, visible, near)
+	}
+	g.filter = math.Inf(-1)
+	if bias := g.Opt(gqaBias); bias != nil {
+		g.addBias(bias)
+		g.hide(visible)
+	} else {
+		g.bias = visible
+	}
+}

@@ -1,0 +1,117 @@
+package lower
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// declaredTypes are the types that a graph states of intermediate values and outputs.
+func declaredTypes(g *onnxpb.GraphProto) map[string]*onnxpb.TypeProto {
+	declared := make(map[string]*onnxpb.TypeProto, len(g.GetValueInfo())+len(g.GetOutput()))
+	for _, v := range slices.Concat(g.GetValueInfo(), g.GetOutput()) {
+		declared[v.GetName()] = v.GetType()
+	}
+	return declared
+}
+
+// typeOf reads a declared type: sizes are numbers or symbols; an axis without a name gets a symbol of its own, made of
+// name. In elements of sequences and optionals, no size stands for the same number twice.
+func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
+	if s := tp.GetSequenceType(); s != nil {
+		e, err := typeOf(s.GetElemType(), "")
+		return ir.Type{Kind: ir.SequenceType, Elem: &e}, err
+	}
+	if o := tp.GetOptionalType(); o != nil {
+		e, err := typeOf(o.GetElemType(), "")
+		return ir.Type{Kind: ir.OptionalType, Elem: &e}, err
+	}
+	tt := tp.GetTensorType()
+	if tt == nil {
+		return ir.Type{}, fmt.Errorf("%w: only tensors, sequences and optionals of them can be inputs", ErrUnsupported)
+	}
+	d := tensor.DType(tt.GetElemType())
+	if !d.Valid() {
+		return ir.Type{}, fmt.Errorf("%w: unknown element type %d", ErrInvalid, tt.GetElemType())
+	}
+	if tt.GetShape() == nil {
+		return ir.Type{DType: d, Unranked: true}, nil
+	}
+	if n := len(tt.GetShape().GetDim()); n > maxAxes {
+		return ir.Type{}, fmt.Errorf("%w: it has %d axes; rlxc takes up to %d", ErrUnsupported, n, maxAxes)
+	}
+	t := ir.TensorOf(d)
+	t.Shape = ir.Shape{}
+	for i, dim := range tt.GetShape().GetDim() {
+		switch _, isSize := dim.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); {
+		case isSize && dim.GetDimValue() < 0:
+			return ir.Type{}, fmt.Errorf("%w: axis %d has size %d", ErrInvalid, i, dim.GetDimValue())
+		case isSize:
+			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
+		case name == "":
+			t.Shape = append(t.Shape, ir.Sym(fresh))
+		case dim.GetDimParam() != "":
+			t.Shape = append(t.Shape, ir.Sym(symbolName(dim.GetDimParam())))
+		default:
+			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", symbolName(name), i)))
+		}
+	}
+	return t, nil
+}
+
+// checkDeclared compares a value's inferred type with what the model declares, nil for nothing; only contradictions in
+// numbers count.
+func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
+	kind, inner := ir.TensorType, (*onnxpb.TypeProto)(nil)
+	switch v := declared.GetValue().(type) {
+	case *onnxpb.TypeProto_TensorType:
+	case *onnxpb.TypeProto_SequenceType:
+		kind, inner = ir.SequenceType, v.SequenceType.GetElemType()
+	case *onnxpb.TypeProto_OptionalType:
+		kind, inner = ir.OptionalType, v.OptionalType.GetElemType()
+	default:
+		return nil
+	}
+	if t.Kind != kind {
+		return fmt.Errorf("declared to be of another kind than %v", t)
+	}
+	if kind != ir.TensorType {
+		if err := checkDeclared(*t.Elem, inner); err != nil {
+			return fmt.Errorf("elements: %w", err)
+		}
+		return nil
+	}
+	tt := declared.GetTensorType()
+	if d := tensor.DType(tt.GetElemType()); d != t.DType && d.Valid() {
+		return fmt.Errorf("declared %s, but its node gives %s", d.ONNX(), t.DType.ONNX())
+	}
+	if tt.GetShape() == nil || t.Unranked {
+		return nil
+	}
+	if len(tt.GetShape().GetDim()) != len(t.Shape) {
+		return fmt.Errorf("declared with %d axes, but its node gives %v", len(tt.GetShape().GetDim()), t.Shape)
+	}
+	for i, dim := range tt.GetShape().GetDim() {
+		if dim.GetDimParam() == "" && dim.GetValue() != nil && ir.Same(ir.N(int(dim.GetDimValue())), t.Shape[i]) == ir.No {
+			return fmt.Errorf("axis %d is declared as %d, but its node gives %v", i, dim.GetDimValue(), t.Shape)
+		}
+	}
+	return nil
+}
+
+// symbolName is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.
+func symbolName(name string) string {
+	const most = 100
+	if len(name) <= most {
+		return name
+	}
+	h := fnv.New64a()
+	io.WriteString(h, name)
+	return fmt.Sprintf("%s…%x", strings.ToValidUTF8(name[:most], ""), h.Sum64())
+}

@@ -1,0 +1,167 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func nodeName(n *onnxpb.NodeProto, s *scope, i int) string {
+	if n.GetName() != "" {
+		return s.prefix + n.GetName()
+	}
+	return fmt.Sprintf("%s%s#%d", s.prefix, n.GetOpType(), i)
+}
+
+// node lowers a node, or inlines the function that it calls, and gives its results their names.
+func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
+	name := nodeName(n, s, index)
+	f, isCall := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]
+	version, imported := s.opsets[domain(n.GetDomain())]
+	own, isCustom := findCustom(b.custom, domain(n.GetDomain()), n.GetOpType())
+	switch {
+	case isCall, isCustom && imported:
+	case !imported:
+		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
+		return
+	default:
+		// Asked before the operands, which may be missing because of an unknown operator further up: the report is to
+		// list all of them.
+		if _, err := findRow(domain(n.GetDomain()), n.GetOpType(), version); err != nil {
+			b.unknownOperator(n, name)
+			return
+		}
+	}
+	in, ok := b.operands(n, s, name)
+	if !ok {
+		return
+	}
+	if isCall {
+		b.call(f, n, in, s, name)
+		return
+	}
+	attrs, err := b.attrs(n, s)
+	if err != nil {
+		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		return
+	}
+	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput(), s.declared}
+	lower := b.lowerNode
+	if isCustom {
+		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
+	} else if s := findSchema(op.domain, op.name, version); s != nil {
+		if err := s.check(n, in, attrs, version); err != nil {
+			b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+			return
+		}
+	}
+	out, err := lower(op, in)
+	if err != nil {
+		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		return
+	}
+	for i, o := range n.GetOutput() {
+		if o == "" || i >= len(out) || out[i] == nil {
+			continue
+		}
+		if out[i].Name == "" {
+			out[i].Name = o
+		}
+		if err := checkDeclared(out[i].Type, s.declared[o]); err != nil {
+			b.problem(fmt.Errorf("%w: node %s (%s): result %s: %w", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err))
+		}
+		s.vals[o] = out[i]
+	}
+}
+
+// operands finds what a node reads, nil for an operand that is left out. One that nothing makes is reported, where that
+// is not a consequence of what was reported before.
+func (b *builder) operands(n *onnxpb.NodeProto, s *scope, name string) (in []*ir.Value, ok bool) {
+	in = make([]*ir.Value, len(n.GetInput()))
+	for i, x := range n.GetInput() {
+		if x == "" {
+			continue
+		}
+		v, ok := s.find(x)
+		if !ok {
+			if len(b.problems) == 0 && len(b.unknown) == 0 {
+				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(x)))
+			}
+			return nil, false
+		}
+		in[i] = v
+	}
+	return in, true
+}
+
+// unknownOperator keeps an operator that no lowering knows for the report.
+func (b *builder) unknownOperator(n *onnxpb.NodeProto, name string) {
+	if b.unknown == nil {
+		b.unknown = map[string][]string{}
+	}
+	key := n.GetOpType()
+	if d := domain(n.GetDomain()); d != "ai.onnx" {
+		key = d + "." + key
+	}
+	key = tensor.Plain(key)
+	b.unknown[key] = append(b.unknown[key], onnx.Quote(name))
+}
+
+// attrs decodes a node's attributes; inside a function, references are resolved to the call's.
+func (b *builder) attrs(n *onnxpb.NodeProto, s *scope) (ir.Attrs, error) {
+	var out ir.Attrs
+	for _, a := range n.GetAttribute() {
+		if ref := a.GetRefAttrName(); ref != "" {
+			if v, ok := s.attrs[ref]; ok {
+				out = append(out, ir.Attr{Name: a.GetName(), Value: v.Value})
+			}
+			continue
+		}
+		v, err := b.attr(a, s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
+	v := ir.Attr{Name: a.GetName()}
+	switch a.GetType() {
+	case onnxpb.AttributeProto_FLOAT:
+		v.Value = a.GetF()
+	case onnxpb.AttributeProto_INT:
+		v.Value = a.GetI()
+	case onnxpb.AttributeProto_STRING:
+		v.Value = string(a.GetS())
+	case onnxpb.AttributeProto_FLOATS:
+		v.Value = a.GetFloats()
+	case onnxpb.AttributeProto_INTS:
+		v.Value = a.GetInts()
+	case onnxpb.AttributeProto_STRINGS:
+		list := make([]string, len(a.GetStrings()))
+		for i, x := range a.GetStrings() {
+			list[i] = string(x)
+		}
+		v.Value = list
+	case onnxpb.AttributeProto_TENSOR:
+		t, err := onnx.Tensor(a.GetT())
+		if err != nil {
+			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, tensor.Plain(a.GetName()), err)
+		}
+		v.Value = t
+	case onnxpb.AttributeProto_GRAPH:
+		v.Value = &region{a.GetG(), s}
+	case onnxpb.AttributeProto_SPARSE_TENSOR:
+		v.Value = a.GetSparseTensor()
+	case onnxpb.AttributeProto_TYPE_PROTO:
+		v.Value = a.GetTp()
+	default:
+		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, tensor.Plain(a.GetName()), a.GetType())
+	}
+	return v, nil
+}
