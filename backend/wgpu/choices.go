@@ -1,7 +1,6 @@
 package wgpu
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // choices are the cuts that won the contests of one kind of device, by class. All devices of the kind in this process share
@@ -128,7 +129,8 @@ func readChoices() []record {
 
 // writeChoice adds a choice to the file.
 func writeChoice(device, class, cut string) {
-	if choicesFile() == "" {
+	path := choicesFile()
+	if info, err := os.Stat(path); path == "" || err == nil && !info.Mode().IsRegular() {
 		return
 	}
 	list := readChoices()
@@ -141,26 +143,11 @@ func writeChoice(device, class, cut string) {
 	}
 	r.Cuts[class] = cut
 	list = slices.Insert(list, 0, r)
-	if data, err := json.MarshalIndent(list[:min(len(list), mostDevices)], "", "\t"); err == nil {
-		_ = replaceFile(choicesFile(), append(data, '\n')) // where it cannot be, later processes choose again
-	}
-}
-
-// replaceFile puts a new file in the place of an old one, whole at every moment.
-func replaceFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	// Where it cannot be written, later processes choose again.
+	_ = os.MkdirAll(filepath.Dir(path), 0o755)
+	_ = tensor.ReplaceFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "\t")
+		return e.Encode(list[:min(len(list), mostDevices)])
+	})
 }
