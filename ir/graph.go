@@ -259,6 +259,7 @@ func (v *Value) dropUse(n *Node, i int) {
 	at, last := n.uses[i], len(v.Uses)-1
 	moved := v.Uses[last]
 	v.Uses[at], moved.Node.uses[moved.Index] = moved, at
+	v.Uses[last] = Use{} // or the node would be held by a value with many readers
 	v.Uses = v.Uses[:last]
 }
 
