@@ -292,7 +292,7 @@ func (g *Graph) BindInputs(dtypes []tensor.DType, shapes []tensor.Shape, b Bindi
 			continue
 		}
 		if dtypes[i] != v.Type.DType {
-			return &InputError{v.Name, fmt.Errorf("the model takes %s, this is %s", v.Type.DType.ONNX(), dtypes[i].ONNX())}
+			return &InputError{v.Name, fmt.Errorf("the model takes %s, this is %s", v.Type.DType, dtypes[i])}
 		}
 		if v.Type.Unranked {
 			continue

@@ -78,6 +78,9 @@ func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 
 // New checks a model that was built in memory and takes it over. It cannot have external data.
 func New(p *onnxpb.ModelProto, name string) (*Model, error) {
+	if p == nil {
+		return nil, invalid(fmt.Errorf("%s: nil is no model", name))
+	}
 	m := &Model{Proto: p, name: name}
 	m.users.Store(1)
 	if err := m.finish(noFolder{}); err != nil {

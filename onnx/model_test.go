@@ -139,6 +139,14 @@ func TestFilesThatAreNoModels(t *testing.T) {
 	}
 }
 
+func TestMessagesThatAreNoModels(t *testing.T) {
+	for _, p := range []*onnxpb.ModelProto{nil, {}} {
+		_, err := New(p, "m")
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "m: ")
+	}
+}
+
 func TestPathsThatAreNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(filepath.Join(dir, "absent.onnx"))

@@ -55,10 +55,14 @@ func (d *dumper) close() error {
 }
 
 func (d *dumper) write(name, text string) error {
-	if err := os.MkdirAll(d.folder, 0o777); err != nil {
-		return err
+	err := os.MkdirAll(d.folder, 0o777)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.folder, name), []byte(text), 0o666)
 	}
-	return os.WriteFile(filepath.Join(d.folder, name), []byte(text), 0o666)
+	if err != nil {
+		return fmt.Errorf("the passes are not dumped: %w: name a folder in %s", err, EnvDump)
+	}
+	return nil
 }
 
 var valueRef = regexp.MustCompile(`%\d+`)

@@ -238,6 +238,9 @@ func TestDump(t *testing.T) {
 	require.Contains(t, string(page), `<b class="v2">%2</b>: f32[n] = neg(<b class="v0">%0</b>)`)
 	require.NotContains(t, string(page), "<b>&", "names are escaped")
 	require.Equal(t, 2, strings.Count(string(page), "<section>"))
+	t.Setenv(EnvDump, filepath.Join(dir, "rewrite.html"))
+	_, err = Run(g, O1, nil, Options{})
+	require.ErrorContains(t, err, "name a folder in RLXC_DUMP")
 }
 
 func TestCustomOpsAreNotMerged(t *testing.T) {
