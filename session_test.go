@@ -237,7 +237,7 @@ func TestWrongInputs(t *testing.T) {
 	}{
 		{"missing", with("attention_mask", nil), ErrInput, []string{`"attention_mask" is missing`, "input_ids i64[batch,seq]"}},
 		{"unknown", with("ids", good["input_ids"]), ErrInput, []string{`no input "ids"`}},
-		{"type", with("input_ids", tensor.New(tensor.F32, 2, 8)), ErrInput, []string{`"input_ids"`, "int64", "float"}},
+		{"type", with("input_ids", tensor.New(tensor.F32, 2, 8)), ErrInput, []string{`"input_ids"`, "i64", "f32"}},
 		{"rank", with("input_ids", tensor.New(tensor.I64, 8)), ErrInput, []string{`"input_ids"`, "2 axes", "has 1"}},
 		{"batch", with("attention_mask", tensor.New(tensor.I64, 3, 8)), ErrInput, []string{`"attention_mask"`, "batch is 3 here and 2 in input \"input_ids\""}},
 		{"id", with("input_ids", outside), ErrInput, []string{"index 1099511627776 is out of range", "word_embeddings"}},
