@@ -1,23 +1,20 @@
 package rewrite
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// fixtures are the recorded fp32 models, with the number of steps that they may take.
-var fixtures = []struct {
+// recorded are the fp32 models, with the number of steps that they may take.
+var recorded = []struct {
 	name  string
 	steps int
 }{
@@ -26,57 +23,47 @@ var fixtures = []struct {
 	{"roberta", 23}, {"minilm", 45},
 }
 
-func openFixture(t *testing.T, name string) (folder string, g *ir.Graph) {
-	dir := os.Getenv("RLXC_FIXTURES")
-	if dir == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
-	folder = filepath.Join(dir, name)
-	m, err := onnx.Open(filepath.Join(folder, "model.onnx"))
+func openFixture(t *testing.T, name string) *ir.Graph {
+	m, err := onnx.Open(fixtures.Model(t, name))
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	g, err = lower.Model(m.Proto)
+	g, err := lower.Model(m.Proto)
 	require.NoError(t, err)
-	return folder, g
-}
-
-func readTensor(t *testing.T, path string) *tensor.Tensor {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	tp := new(onnxpb.TensorProto)
-	require.NoError(t, proto.Unmarshal(data, tp))
-	x, err := onnx.Tensor(tp)
-	require.NoError(t, err)
-	return x
+	return g
 }
 
 // TestFixtures rewrites whole models, holds them to their steps and interprets them on the smaller recorded inputs.
 func TestFixtures(t *testing.T) {
-	for _, f := range fixtures {
+	for _, f := range recorded {
 		t.Run(f.name, func(t *testing.T) {
-			folder, g := openFixture(t, f.name)
+			g := openFixture(t, f.name)
 			stats, err := Run(g, O2, nil, Options{Verify: true})
 			require.NoError(t, err)
 			if stats.Steps > f.steps {
 				t.Errorf("%d steps, at most %d expected", stats.Steps, f.steps)
 			}
-			sets, err := filepath.Glob(filepath.Join(folder, "test_data_set_*"))
-			require.NoError(t, err)
-			require.NotEmpty(t, sets)
-			for _, set := range sets {
+			var inputs []string
+			for _, v := range g.Inputs {
+				inputs = append(inputs, v.Name)
+			}
+			run := func(named map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 				var in []*tensor.Tensor
-				for i := range g.Inputs {
-					in = append(in, readTensor(t, filepath.Join(set, fmt.Sprintf("input_%d.pb", i))))
+				for _, name := range inputs {
+					in = append(in, named[name])
 				}
 				if tokens := in[0].Len(); tokens > 48 && f.name != "bert-tiny-static" || f.name == "minilm" && tokens > 8 {
-					continue
+					return nil, nil
 				}
-				out, err := ir.Interpret(g, in)
-				require.NoError(t, err)
-				for i, x := range out {
-					requireClose(t, readTensor(t, filepath.Join(set, fmt.Sprintf("output_%d.pb", i))), x, set)
+				results, err := ir.Interpret(g, in)
+				out := map[string]*tensor.Tensor{}
+				for i, x := range results {
+					out[g.OutputNames[i]] = x
 				}
+				return out, err
 			}
+			fixtures.Runs(t, os.DirFS(fixtures.Dir(t, f.name)), inputs, g.OutputNames, run, func(set, output string, got, want *tensor.Tensor) {
+				requireClose(t, want, got, set+" "+output)
+			})
 		})
 	}
 }
@@ -84,7 +71,7 @@ func TestFixtures(t *testing.T) {
 // TestExportersAgree holds that the same architecture becomes the same steps, whichever exporter wrote it.
 func TestExportersAgree(t *testing.T) {
 	steps := func(name string) (list []string) {
-		_, g := openFixture(t, name)
+		g := openFixture(t, name)
 		_, err := Run(g, O2, nil, Options{})
 		require.NoError(t, err)
 		for _, n := range g.Nodes {

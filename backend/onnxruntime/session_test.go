@@ -7,11 +7,11 @@ import (
 	"context"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -167,30 +167,24 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+func namesOf(infos []ValueInfo) []string {
+	names := make([]string, len(infos))
+	for i, v := range infos {
+		names[i] = v.Name
+	}
+	return names
+}
+
 // TestRecorded holds the session against what the onnxruntime of another machine recorded.
 func TestRecorded(t *testing.T) {
 	need(t)
-	root := os.Getenv("RLXC_FIXTURES")
-	if root == "" {
-		t.Skip("RLXC_FIXTURES is not set")
-	}
 	for _, name := range []string{"bert-tiny", "bert-tiny-fp16", "bert-tiny-external"} {
-		dir := filepath.Join(root, name)
-		s, err := Open(filepath.Join(dir, "model.onnx"), Options{Threads: 1, Level: None})
+		s, err := Open(fixtures.Model(t, name), Options{Threads: 1, Level: None})
 		require.NoError(t, err)
-		in := map[string]*tensor.Tensor{}
-		for i, info := range s.Inputs() {
-			in[info.Name], err = onnx.ReadTensor(filepath.Join(dir, "test_data_set_3", "input_"+string(rune('0'+i))+".pb"))
-			require.NoError(t, err)
-		}
-		got, err := s.Run(context.Background(), in)
-		require.NoError(t, err)
-		for i, info := range s.Outputs() {
-			want, err := onnx.ReadTensor(filepath.Join(dir, "test_data_set_3", "output_"+string(rune('0'+i))+".pb"))
-			require.NoError(t, err)
-			require.Equal(t, want.String(), got[info.Name].String())
-			require.InDeltaSlice(t, want.Float64s(), got[info.Name].Float64s(), 1e-5, "%s %s", name, info.Name)
-		}
+		run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) { return s.Run(context.Background(), in) }
+		fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(s.Inputs()), namesOf(s.Outputs()), run, func(set, output string, got, want *tensor.Tensor) {
+			require.InDeltaSlice(t, want.Float64s(), got.Float64s(), 1e-5, "%s %s %s", name, set, output)
+		})
 		require.NoError(t, s.Close())
 	}
 }
