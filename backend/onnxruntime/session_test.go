@@ -181,7 +181,9 @@ func TestRecorded(t *testing.T) {
 	for _, name := range []string{"bert-tiny", "bert-tiny-fp16", "bert-tiny-external"} {
 		s, err := Open(fixtures.Model(t, name), Options{Threads: 1, Level: None})
 		require.NoError(t, err)
-		run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) { return s.Run(context.Background(), in) }
+		run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+			return s.Run(context.Background(), in)
+		}
 		fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(s.Inputs()), namesOf(s.Outputs()), run, func(set, output string, got, want *tensor.Tensor) {
 			require.InDeltaSlice(t, want.Float64s(), got.Float64s(), 1e-5, "%s %s %s", name, set, output)
 		})
