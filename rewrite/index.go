@@ -17,6 +17,9 @@ func indexRules() []*Rule {
 	return []*Rule{
 		{Name: "gather.uniform", pattern: either(node[ir.Gather](uniform, index), node[ir.GatherElements](uniform, index), node[ir.GatherND](uniform, index)),
 			build: func(m *match) *ir.Value {
+				if missesTable(m.root) {
+					return nil // running it says so
+				}
 				c := m.e.g.NewConst("", uniformOf(m.get(uniform), maxChase))
 				return m.expand(c, m.root.Outputs[0].Type.Shape)
 			}},
@@ -45,6 +48,30 @@ func indexRules() []*Rule {
 			return m.expand(m.e.g.NewConst("", c), m.root.Outputs[0].Type.Shape)
 		}},
 	}
+}
+
+// missesTable reports whether a constant index of a Gather, GatherElements or GatherND lies outside of its table.
+func missesTable(n *ir.Node) bool {
+	table, index := n.Inputs[0].Type.Shape, n.Inputs[1].Const
+	if index == nil || index.Len() > maxFold {
+		return false
+	}
+	var sizes []ir.Dim // of the axes that an index tuple addresses
+	switch op := n.Op.(type) {
+	case ir.Gather:
+		sizes = table[op.Axis : op.Axis+1]
+	case ir.GatherElements:
+		sizes = table[op.Axis : op.Axis+1]
+	case ir.GatherND:
+		sizes = table[op.BatchDims : op.BatchDims+index.Shape()[index.Rank()-1]]
+	}
+	for i := range index.Len() {
+		size, known := sizes[i%len(sizes)].Const()
+		if at := index.Int64(i); known && (at < -int64(size) || at >= int64(size)) {
+			return true
+		}
+	}
+	return false
 }
 
 // expand stretches v to a shape, or gives v itself where it has it.

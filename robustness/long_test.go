@@ -64,6 +64,10 @@ func edges() (out []hostile) {
 	rotary := node("RotaryEmbedding", names("x", "p", "c", "c"), names("y"))
 	rotary.Domain = "com.microsoft"
 	add("heads that do not divide the input", "refused heads", one(f32, f32, []any{1, 3, 8}, constant("p", ints(0)), constant("c", tensor.New(f32, 4, 3)), rotary))
+	for op, index := range map[string]*tensor.Tensor{"Gather": ints(0, 3), "GatherElements": tensor.FromSlice([]int64{1, -4}, 1, 2), "GatherND": tensor.FromSlice([]int64{2, 2}, 1, 2)} {
+		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", f32)}, constant("t", tensor.New(f32, 3, 2)), constant("i", index), node(op, names("t", "i"), names("g")), node("Add", names("x", "g"), names("y")))
+		add("no row of zeros for "+op, "refused index", model(g))
+	}
 	for name, c := range map[string]struct {
 		from, to, by int64
 		want         string
