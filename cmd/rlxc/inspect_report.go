@@ -239,10 +239,10 @@ func (r *inspectReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "compiled\tfor %s at -O %d of %s%s\n", c.Target, c.Level, c.Source, verified)
 	}
 	if r.Producer != "" {
-		fmt.Fprintf(w, "producer\t%s\n", r.Producer)
+		fmt.Fprintf(w, "producer\t%s\n", shown(r.Producer))
 	}
 	for _, domain := range slices.Sorted(maps.Keys(r.Opsets)) {
-		fmt.Fprintf(w, "opset\t%s %d\n", domain, r.Opsets[domain])
+		fmt.Fprintf(w, "opset\t%s %d\n", shown(domain), r.Opsets[domain])
 	}
 	for _, v := range r.Inputs {
 		fmt.Fprintf(w, "input\t%s\n", infoText(v))
@@ -267,7 +267,7 @@ func (r *inspectReport) text(out io.Writer) error {
 		if !o.Supported {
 			note = "not supported"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", o.Name, o.Count, note)
+		fmt.Fprintf(w, "%s\t%d\t%s\n", shown(o.Name), o.Count, note)
 	}
 	w.Flush()
 	if r.Problem != "" {

@@ -115,6 +115,9 @@ func makeModels(dir string) error {
 				n.Name += "\nok: " + strings.Repeat("x", 1000)
 			}
 		}),
+		write("long.onnx", func(p *onnxpb.ModelProto) {
+			p.ProducerName, p.Graph.Node[3].OpType = strings.Repeat("x", 1000), "Frob"+strings.Repeat("x", 1000)
+		}),
 		write("external.onnx", func(p *onnxpb.ModelProto) {
 			w := p.Graph.Initializer[0]
 			w.RawData, w.DataLocation = nil, onnxpb.TensorProto_EXTERNAL

@@ -199,7 +199,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 	w.Flush()
 	fmt.Fprintln(w, "\nOUTPUT\tMAX ABS\tMEAN COSINE\tLOWEST")
 	for _, o := range r.Outputs {
-		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", o.Name, o.MaxAbs, o.Cosine, o.Lowest)
+		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", shown(o.Name), o.MaxAbs, o.Cosine, o.Lowest)
 	}
 	w.Flush()
 	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, bytesText(int64(r.Bytes)), bytesText(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
