@@ -21,7 +21,8 @@
 //
 // Fuzzing at low priority on one core of a busy machine: FuzzRun for an hour at one stretch without a finding (12.8 million
 // inputs), then 30,000 random graphs at both levels, FuzzRead of package onnx for 10 minutes and of package artifact for 5, and
-// FuzzRun for 10 more on the last state, without a finding. Before, FuzzRun found Split without results, the transforms, and a pool over 5 million elements that took longer than
-// the fuzzer waits (when run alone it passes; models in fuzzing are smaller since).
+// FuzzRun for 10 more on the last state, without a finding. Before, FuzzRun found Split without results, the transforms, and a
+// pool over 5 million elements that took longer than the fuzzer waits (when run alone it passes; models in fuzzing are smaller
+// since).
 // .ci/run fuzzes the readers, and loading and running, for minutes.
 package robustness
