@@ -62,6 +62,17 @@ type Node struct {
 	uses []int32
 }
 
+// Operand returns an optional operand, or nil when the node has fewer.
+func Operand[T any](in []*T, i int) *T {
+	if i < len(in) {
+		return in[i]
+	}
+	return nil
+}
+
+// HasOperand reports whether the node has operand i.
+func (n *Node) HasOperand(i int) bool { return Operand(n.Inputs, i) != nil }
+
 // MaxOrigins bounds the names that a node keeps. Fusions join some dozens of nodes; a chain of 100,000 views is also one.
 const MaxOrigins = 256
 

@@ -27,14 +27,6 @@ const (
 // Kind implements Op.
 func (MatMul) Kind() Kind { return KindMatMul }
 
-// Operand gives an optional operand: nil when the node has fewer.
-func Operand[T any](in []*T, i int) *T {
-	if i < len(in) {
-		return in[i]
-	}
-	return nil
-}
-
 // Scale is Alpha, or 1 where it was left out.
 func (o MatMul) Scale() float32 {
 	if o.Alpha == 0 {

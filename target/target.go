@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A Target is what a backend publishes of itself.
@@ -45,6 +46,12 @@ type Row struct {
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
 }
+
+// AllStrides is the Strided of kernels that walk every operand by its strides.
+func AllStrides(*ir.Node, int, []int) bool { return true }
+
+// IsIndex reports whether d is a type of indices.
+func IsIndex(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 }
 
 // New checks that every op has a row.
 func New(t Target) (*Target, error) {

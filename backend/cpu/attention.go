@@ -15,7 +15,7 @@ func (d *Device) attentionRow() row {
 				if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
 					return false
 				}
-				if !given(n, ir.AttentionMask) {
+				if !n.HasOperand(ir.AttentionMask) {
 					return true
 				}
 				t := n.Inputs[ir.AttentionMask].Type.DType
@@ -71,7 +71,7 @@ func bindAttention(b *binder, n *ir.Node) (step, error) {
 		args.Window = &w
 	}
 	var mask operand
-	if given(n, ir.AttentionMask) {
+	if n.HasOperand(ir.AttentionMask) {
 		mask = in[ir.AttentionMask]
 		st := maskStride(&mask)
 		args.BiasStride, args.MaskStride = st, st

@@ -52,7 +52,7 @@ var unaryRow = row{
 			_, ok := unaryKernels[o.Fn]
 			return ok && d == tensor.F32 || unaryLoop(o, d) != nil
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 		InPlace: sameWidth,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -188,7 +188,7 @@ var binaryRow = row{
 			}
 			return zipFor(fn, d, n.Inputs[1].Type.DType) != nil
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 		InPlace: sameWidth,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -255,7 +255,7 @@ var whereRow = row{
 			w := n.Outputs[0].Type.DType.Size()
 			return w == 1 || w == 2 || w == 4 || w == 8
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -336,7 +336,7 @@ var castRow = row{
 		Claims: func(n *ir.Node) bool {
 			return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)

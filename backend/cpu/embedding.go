@@ -17,7 +17,7 @@ var embeddingRow = row{
 		Claims: func(n *ir.Node) bool {
 			index := n.Inputs[ir.EmbeddingIndex].Type
 			for i := ir.EmbeddingIndex; i < len(n.Inputs); i += 2 {
-				if given(n, i) && n.Inputs[i].Type.DType != index.DType {
+				if n.HasOperand(i) && n.Inputs[i].Type.DType != index.DType {
 					return false
 				}
 			}

@@ -113,10 +113,10 @@ func bindHalfPacked(packed *ir.Packed) func(b *binder, n *ir.Node) (step, error)
 		g := b.d.set.NewGemm(rows, cols, k)
 		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}
 		var bias, residual operand
-		if given(n, ir.MatMulBias) {
+		if n.HasOperand(ir.MatMulBias) {
 			bias = in[ir.MatMulBias]
 		}
-		if given(n, ir.MatMulResidual) {
+		if n.HasOperand(ir.MatMulResidual) {
 			residual = in[ir.MatMulResidual]
 		}
 		return inTurn(widen, step{parts: g.Parts(), run: func(m *machine, part, _ int) {

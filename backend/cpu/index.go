@@ -15,7 +15,7 @@ var gatherElementsRow = row{
 			d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
 			return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)

@@ -107,10 +107,10 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
 	}
 	var bias, residual operand
-	if given(n, ir.MatMulBias) {
+	if n.HasOperand(ir.MatMulBias) {
 		bias = in[ir.MatMulBias]
 	}
-	if given(n, ir.MatMulResidual) {
+	if n.HasOperand(ir.MatMulResidual) {
 		residual = in[ir.MatMulResidual]
 		args.ResRow, args.ResidOffset = residual.strides[rank(&residual)-2], offsets(lead, &residual)
 	}
@@ -187,10 +187,10 @@ func (b *binder) epilogue(n *ir.Node) *epilogue {
 	in, out := b.operands(n)
 	cols := out[0].shape[len(out[0].shape)-1]
 	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}}
-	if given(n, ir.MatMulBias) {
+	if n.HasOperand(ir.MatMulBias) {
 		e.bias = in[ir.MatMulBias]
 	}
-	if given(n, ir.MatMulResidual) {
+	if n.HasOperand(ir.MatMulResidual) {
 		e.residual = in[ir.MatMulResidual]
 	}
 	return e

@@ -14,7 +14,7 @@ var copyRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
 		Claims:  func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
@@ -76,7 +76,7 @@ var concatRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
 		Claims:  func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
@@ -102,13 +102,13 @@ var padRow = row{
 		Claims: func(n *ir.Node) bool {
 			return n.Op.(ir.Pad).Mode == ir.PadConstant && n.Outputs[0].Type.DType.Size() > 0
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y, op := in[0], out[0], n.Op.(ir.Pad)
 		value := operand{dtype: y.dtype, width: y.width, span: 1, isConst: true, data: make([]byte, 16)}
-		if given(n, 1) {
+		if n.HasOperand(1) {
 			value = in[1]
 		}
 		var steps []step
@@ -165,8 +165,7 @@ var gatherRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			d := n.Inputs[1].Type.DType
-			return n.Inputs[0].Type.DType.Size() > 0 && (d == tensor.I64 || d == tensor.I32)
+			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {

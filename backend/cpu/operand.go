@@ -129,6 +129,3 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 func (b *binder) scratchBytes(i int) operand {
 	return operand{off: b.at(b.scratch[i]), span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
 }
-
-// given reports whether operand i of n is there.
-func given(n *ir.Node, i int) bool { return i < len(n.Inputs) && n.Inputs[i] != nil }

@@ -69,7 +69,7 @@ var quantizeRow = row{
 		in, out := b.operands(n)
 		x, scale, y := in[0], in[1], out[0]
 		var zero operand
-		if given(n, 2) {
+		if n.HasOperand(2) {
 			zero = in[2]
 		}
 		set := b.d.set
@@ -98,7 +98,7 @@ var dequantizeRow = row{
 		in, out := b.operands(n)
 		x, scale, y := in[0], in[1], out[0]
 		var zero operand
-		if given(n, 2) {
+		if n.HasOperand(2) {
 			zero = in[2]
 		}
 		set := b.d.set

@@ -14,11 +14,11 @@ func (d *Device) qEmbeddingRow() row {
 				index := n.Inputs[ir.EmbeddingIndex].Type
 				for i := ir.EmbeddingTable; i < len(n.Inputs); i += 4 {
 					for _, k := range []int{i + 2, i + 3} {
-						if given(n, k) && n.Inputs[k].Const == nil {
+						if n.HasOperand(k) && n.Inputs[k].Const == nil {
 							return false
 						}
 					}
-					if given(n, i+1) && n.Inputs[i+1].Type.DType != index.DType {
+					if n.HasOperand(i+1) && n.Inputs[i+1].Type.DType != index.DType {
 						return false
 					}
 				}
@@ -35,13 +35,13 @@ func (d *Device) qEmbeddingRow() row {
 			var tables []embeddingTable
 			for i := ir.EmbeddingTable; i < len(in); i += 4 {
 				t := embeddingTable{rows: in[i]}
-				if given(n, i+1) {
+				if n.HasOperand(i + 1) {
 					t.index = in[i+1]
 				}
-				if given(n, i+2) {
+				if n.HasOperand(i + 2) {
 					t.scale = tensor.Of[float32](n.Inputs[i+2].Const.Aligned())
 					t.zero = make([]float32, len(t.scale))
-					if given(n, i+3) {
+					if n.HasOperand(i + 3) {
 						for c := range t.zero {
 							t.zero[c] = float32(n.Inputs[i+3].Const.Int64(c))
 						}

@@ -45,7 +45,7 @@ var lstmRow = row{
 // claimsLSTM takes LSTMs of float32 with the usual activations, without clip, peepholes and coupled gates.
 func claimsLSTM(n *ir.Node) bool {
 	op := n.Op.(ir.Custom)
-	if op.Name != "onnx.LSTM" || len(n.Inputs) <= lstmR || given(n, lstmP) || n.Inputs[lstmX].Type.DType != tensor.F32 {
+	if op.Name != "onnx.LSTM" || len(n.Inputs) <= lstmR || n.HasOperand(lstmP) || n.Inputs[lstmX].Type.DType != tensor.F32 {
 		return false
 	}
 	directions := 1
@@ -73,7 +73,7 @@ func claimsLSTM(n *ir.Node) bool {
 			return false
 		}
 	}
-	if given(n, lstmLengths) && n.Inputs[lstmLengths].Type.DType != tensor.I32 {
+	if n.HasOperand(lstmLengths) && n.Inputs[lstmLengths].Type.DType != tensor.I32 {
 		return false
 	}
 	w, r := n.Inputs[lstmW].Type.Sizes(), n.Inputs[lstmR].Type.Sizes()
@@ -81,7 +81,7 @@ func claimsLSTM(n *ir.Node) bool {
 	if !r.Equal(tensor.Shape{directions, 4 * hidden, hidden}) || !w[:2].Equal(r[:2]) {
 		return false
 	}
-	if given(n, lstmB) {
+	if n.HasOperand(lstmB) {
 		b := n.Inputs[lstmB]
 		return b.Const != nil && b.Const.Shape().Equal(tensor.Shape{directions, 8 * hidden})
 	}
@@ -137,7 +137,7 @@ func (p *lstmPlan) check(n *ir.Node) error {
 		state = tensor.Shape{p.batch, p.directions, p.hidden}
 	}
 	for i, want := range []tensor.Shape{lstmW: {p.directions, 4 * p.hidden, p.width}, lstmLengths: {p.batch}, lstmH: state, lstmC: state} {
-		if want != nil && given(n, i) && !n.Inputs[i].Type.Sizes().Equal(want) {
+		if want != nil && n.HasOperand(i) && !n.Inputs[i].Type.Sizes().Equal(want) {
 			return fmt.Errorf("operand %d is %s where %s is needed", i, n.Inputs[i].Type.Sizes(), want)
 		}
 	}
@@ -171,7 +171,7 @@ func bindLSTM(b *binder, n *ir.Node) (step, error) {
 func (p lstmPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	rows, cols := p.steps*p.batch, 4*p.hidden
 	bias := make([]float32, p.directions*cols)
-	if given(n, lstmB) {
+	if n.HasOperand(lstmB) {
 		both := tensor.Of[float32](n.Inputs[lstmB].Const.Aligned())
 		for i := range bias {
 			at := i/cols*2*cols + i%cols

@@ -112,6 +112,3 @@ func bindHost(b *binder, n *ir.Node) (step, error) {
 		}
 	}}, nil
 }
-
-// allStrides is target.Row.Strided of kernels that walk any strides.
-func allStrides(*ir.Node, int, []int) bool { return true }

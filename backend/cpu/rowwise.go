@@ -27,7 +27,7 @@ func normKernel(n *ir.Node, axes int) bool {
 	}
 	inner := x.Shape[len(x.Shape)-axes:]
 	for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-		if given(n, i) && !n.Inputs[i].Type.Shape.Equal(inner) {
+		if n.HasOperand(i) && !n.Inputs[i].Type.Shape.Equal(inner) {
 			return false
 		}
 	}
@@ -45,13 +45,13 @@ var layerNormRow = row{
 		in, out := b.operands(n)
 		x, y := in[ir.LayerNormX], out[0]
 		var scale, bias, residual, sum operand
-		if given(n, ir.LayerNormScale) {
+		if n.HasOperand(ir.LayerNormScale) {
 			scale = in[ir.LayerNormScale]
 		}
-		if given(n, ir.LayerNormBias) {
+		if n.HasOperand(ir.LayerNormBias) {
 			bias = in[ir.LayerNormBias]
 		}
-		if given(n, ir.LayerNormResidual) {
+		if n.HasOperand(ir.LayerNormResidual) {
 			residual = in[ir.LayerNormResidual]
 		}
 		if op.Sum {

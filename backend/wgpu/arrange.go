@@ -13,7 +13,7 @@ var tileRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
 		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -87,7 +87,7 @@ var padRow = row{
 				s.put("inside = inside && j >= lo && j < hi;\nplace += j * bitcast<i32>(%s); }", s.u(x.strides[k]))
 			}
 			value = e.wgsl + "()"
-			if given(n, 1) {
+			if n.HasOperand(1) {
 				value = e.load(s.bind(in[1].memory), s.u(in[1].first()))
 			}
 			s.put("var value = %s;", value)

@@ -35,7 +35,7 @@ func (d *Device) attentionRow() row {
 			Runs: target.OnKernel,
 			Claims: func(n *ir.Node) bool {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
-				if given(n, ir.AttentionMask) {
+				if n.HasOperand(ir.AttentionMask) {
 					if t := n.Inputs[ir.AttentionMask].Type.DType; t != tensor.F32 && t != tensor.Bool {
 						return false
 					}
@@ -44,7 +44,7 @@ func (d *Device) attentionRow() row {
 				value, ok2 := v.Shape[3].Const()
 				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
-			Strided: allStrides,
+			Strided: target.AllStrides,
 		},
 		bind: bindAttention,
 	}

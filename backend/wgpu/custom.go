@@ -36,7 +36,7 @@ var customRow = row{
 		s.checked = true
 		s.declare("%s", attrText(op.Attrs))
 		for i := range in {
-			if x := &in[i]; given(n, i) {
+			if x := &in[i]; n.HasOperand(i) {
 				e := seen(x.dtype)
 				s.sizes(fmt.Sprintf("x%d", i), x)
 				s.declare("fn x%d(i: u32) -> %s { let at = %s + min(i, %s - 1u); return %s; }\n", i, e.wgsl, s.u(x.first()), s.u(x.elements()), e.load(s.bind(x.memory), "at"))

@@ -216,7 +216,7 @@ var elementwiseRow = row{
 			}
 			return ok
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 		InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
@@ -236,8 +236,6 @@ var elementwiseRow = row{
 
 // literal writes a float32 that WGSL reads back to the same bits.
 func literal(v float32) string { return fmt.Sprintf("%.9ef", v) }
-
-func allStrides(*ir.Node, int, []int) bool { return true }
 
 // binaryTexts are the functions of two elements by the type that they compute in.
 var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{

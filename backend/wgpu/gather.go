@@ -11,8 +11,7 @@ import (
 
 // picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
 func picks(n *ir.Node) bool {
-	d := n.Inputs[1].Type.DType
-	return moves(n.Inputs[0].Type.DType) && (d == tensor.I64 || d == tensor.I32)
+	return moves(n.Inputs[0].Type.DType) && target.IsIndex(n.Inputs[1].Type.DType)
 }
 
 // gatherRow copies slices, by words where they are whole words and by elements otherwise.
@@ -55,7 +54,7 @@ var gatherRow = row{
 
 // gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
 var gatherElementsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: picks, Strided: allStrides},
+	Row: target.Row{Runs: target.OnKernel, Claims: picks, Strided: target.AllStrides},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -115,8 +114,7 @@ var oneHotRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			d := n.Inputs[0].Type.DType
-			return moves(n.Inputs[1].Type.DType) && (d == tensor.I64 || d == tensor.I32)
+			return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
 		},
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {

@@ -188,10 +188,10 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, errOnHost
 	}
 	e := epilogue{op: op, y: &out[0], cols: p.n}
-	if given(n, ir.MatMulBias) {
+	if n.HasOperand(ir.MatMulBias) {
 		e.bias = &in[ir.MatMulBias]
 	}
-	if given(n, ir.MatMulResidual) {
+	if n.HasOperand(ir.MatMulResidual) {
 		e.residual = &in[ir.MatMulResidual]
 	}
 	vector := x.vector(x.row, x.col) && p.k%4 == 0 && (p.narrow || y.vector(y.row, y.col)) && p.n%4 == 0 && e.vector()

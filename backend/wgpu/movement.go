@@ -9,7 +9,7 @@ var copyRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
 		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -30,7 +30,7 @@ var concatRow = row{
 	Row: target.Row{
 		Runs:    target.OnKernel,
 		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)

@@ -30,11 +30,11 @@ func (d *Device) matMulNBitsRow() row {
 			Runs: target.OnKernel,
 			Claims: func(n *ir.Node) bool {
 				for _, i := range []int{ir.NBitsCodes, ir.NBitsScales, ir.NBitsZeros} {
-					if given(n, i) && !n.Inputs[i].IsConst() {
+					if n.HasOperand(i) && !n.Inputs[i].IsConst() {
 						return false
 					}
 				}
-				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !given(n, ir.NBitsGroups)
+				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
 			},
 			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
 			Scratch: func(n *ir.Node) []int64 {
@@ -54,7 +54,7 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	o, p := n.Op.(ir.MatMulNBits), b.d.nBits(n)
 	var in [ir.NBitsResidual + 1]*operand
 	for _, i := range []int{ir.NBitsA, ir.NBitsBias, ir.NBitsResidual} {
-		if given(n, i) {
+		if n.HasOperand(i) {
 			x, err := b.operand(n.Inputs[i])
 			if err != nil {
 				return nil, err
@@ -136,7 +136,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 		})
 	}
 	w.scales, err = byBlock(ir.NBitsScales, func(t *tensor.Tensor, j, block int) float64 { return t.Float64(j*blocks + block) })
-	if err == nil && given(n, ir.NBitsZeros) {
+	if err == nil && n.HasOperand(ir.NBitsZeros) {
 		w.zeros, err = byBlock(ir.NBitsZeros, func(t *tensor.Tensor, j, block int) float64 {
 			if t.DType() == tensor.U8 {
 				return float64(code(t.Bytes()[j*ceil(blocks, perByte):], block))

@@ -146,7 +146,7 @@ func (n *norm) only(name string, o *operand) stage {
 
 // option gives operand i, or nil where it is absent.
 func option(n *ir.Node, in []operand, i int) *operand {
-	if given(n, i) {
+	if n.HasOperand(i) {
 		return &in[i]
 	}
 	return nil
@@ -162,7 +162,7 @@ var layerNormRow = row{
 			}
 			inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
 			for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-				if given(n, i) && !n.Inputs[i].Type.Shape.Equal(inner) {
+				if n.HasOperand(i) && !n.Inputs[i].Type.Shape.Equal(inner) {
 					return false
 				}
 			}
@@ -224,7 +224,7 @@ var embeddingRow = row{
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			table, name := &in[i], fmt.Sprintf("i%d", i)
 			switch {
-			case given(n, i+1):
+			case n.HasOperand(i + 1):
 				s.index(name, &in[i+1], "row")
 				b.inRange(s.shader, name, 0, table.shape[0], name+" = 0;")
 			case table.shape[0] == 1:

@@ -241,6 +241,3 @@ func (s *shader) row(o *operand, row, width string) func(to, c string) {
 		s.put("}")
 	}
 }
-
-// given reports whether operand i of n is there.
-func given(n *ir.Node, i int) bool { return i < len(n.Inputs) && n.Inputs[i] != nil }

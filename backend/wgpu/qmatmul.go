@@ -23,7 +23,7 @@ var qMatMulRow = row{
 			if constantCodes(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
-			return !given(n, ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
+			return !n.HasOperand(ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
 		},
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 		Scratch: func(n *ir.Node) (sizes []int64) {

@@ -91,7 +91,7 @@ var quantizeRow = row{
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
-		return byScale(b, n, o.Axis, o.Block, codeText(o.To, given(n, 2)))
+		return byScale(b, n, o.Axis, o.Block, codeText(o.To, n.HasOperand(2)))
 	},
 }
 
@@ -119,7 +119,7 @@ var dequantizeRow = row{
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		e := expression{text: "f32($1) * $2"}
-		if given(n, 2) {
+		if n.HasOperand(2) {
 			e.text = "f32(i32($1) - i32($3)) * $2"
 		}
 		o := n.Op.(ir.Dequantize)

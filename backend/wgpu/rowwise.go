@@ -168,7 +168,7 @@ var reduceRow = row{
 			_, ok := reductionOf(n.Op.(ir.Reduce).Fn, n.Inputs[0].Type.DType)
 			return ok
 		},
-		Strided: allStrides,
+		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		op := n.Op.(ir.Reduce)
