@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/models/fixtures"
+	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/models"
-	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"

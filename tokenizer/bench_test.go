@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/models/fixtures"
+	"github.com/rlxc/rlxc/internal/fixtures"
 )
 
 func openMiniLM(b *testing.B) *Tokenizer {

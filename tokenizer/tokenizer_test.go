@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/models/fixtures"
+	"github.com/rlxc/rlxc/internal/fixtures"
 )
 
 // A testCase is a line of testdata/cases.jsonl or of the fixtures, which name their fields a little differently.

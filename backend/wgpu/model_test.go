@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/backendtest"
 	_ "github.com/rlxc/rlxc/backend/wgpu"
+	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/models"
-	"github.com/rlxc/rlxc/models/fixtures"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
