@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -80,12 +79,6 @@ func TestSavedForAnotherLevel(t *testing.T) {
 	}
 }
 
-func TestSavedForAnotherBackend(t *testing.T) {
-	s := &compiledSource{file: &artifact.File{Info: artifact.Info{Target: "wgpu/some GPU", Level: 2}}}
-	require.NoError(t, s.serves("wgpu", 2))
-	require.EqualError(t, s.serves("cpu", 2), "the file was compiled for wgpu/some GPU: run it on backend wgpu, or compile the model again for backend cpu")
-}
-
 // TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names
 // the damage, and nothing panics.
 func TestDamagedFile(t *testing.T) {
@@ -129,7 +122,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 	in := encoderInputs(2, 16)
 	for threads := 1; threads <= min(2, runtime.NumCPU()); threads++ {
 		path := saved(t, CompileOptions{})
-		run := func() (*Model, *Session) {
+		run := func() (*Model, *Program, *Session) {
 			m, err := Open(path)
 			require.NoError(t, err)
 			p, err := m.Compile(CompileOptions{Threads: threads})
@@ -139,11 +132,11 @@ func TestReplacedWhileOpen(t *testing.T) {
 			_, err = s.Run(context.Background(), in)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, errors.Join(s.Close(), p.Close(), m.Close())) })
-			return m, s
+			return m, p, s
 		}
-		_, before := run()
+		_, _, before := run()
 		require.NoError(t, os.Rename(saved(t, CompileOptions{Level: O1}), path))
-		m, s := run()
+		m, p, s := run()
 		require.NoError(t, os.Truncate(path, 4096))
 
 		_, err := before.Run(context.Background(), encoderInputs(1, 7))
@@ -155,7 +148,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 		require.ErrorContains(t, m.VerifyFile(), "the file was cut while it was in use")
 		_, err = m.Compile(CompileOptions{Weights: tensor.I8}) // which packs anew
 		require.ErrorContains(t, err, "the file was cut while it was in use")
-		require.Error(t, s.p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
+		require.Error(t, p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
 	}
 }
 

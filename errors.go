@@ -1,90 +1,19 @@
 package rlxc
 
-import (
-	"errors"
-	"fmt"
-	"os"
-	"runtime/debug"
-
-	"github.com/rlxc/rlxc/artifact"
-	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/lower"
-	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/tensor"
-)
+import "github.com/rlxc/rlxc/internal/engine"
 
 // The kinds of errors, for errors.Is. The text of an error names what is wrong and what to do; these say whose fault it is.
 var (
 	// ErrInvalidModel: the file is not a model, or the model contradicts itself or the ONNX specification.
-	ErrInvalidModel = errors.New("invalid model")
+	ErrInvalidModel = engine.ErrInvalidModel
 	// ErrUnsupportedOp: the model is valid ONNX but uses what rlxc does not understand.
-	ErrUnsupportedOp = errors.New("unsupported operator")
+	ErrUnsupportedOp = engine.ErrUnsupportedOp
 	// ErrShape: sizes do not fit at a node of the model.
-	ErrShape = errors.New("shape mismatch")
+	ErrShape = engine.ErrShape
 	// ErrInput: an input is missing, unknown, or of the wrong type or shape, or its contents lead out of range.
-	ErrInput = errors.New("wrong input")
+	ErrInput = engine.ErrInput
 	// ErrNoDevice: the backend, device or instruction level asked for is not there.
-	ErrNoDevice = errors.New("no such device")
+	ErrNoDevice = engine.ErrNoDevice
 	// ErrMemory: the plan needs more than the memory limit.
-	ErrMemory = errors.New("memory limit")
+	ErrMemory = engine.ErrMemory
 )
-
-// closedError is what the use of a closed model, program or session gives.
-func closedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
-
-// guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on. It is
-// deferred with what debug.SetPanicOnFault(true) gave, so that this holds too where somebody else has cut the model's file.
-func guard(err *error, before bool) {
-	debug.SetPanicOnFault(before)
-	r := recover()
-	if r == nil {
-		return
-	}
-	if *err = tensor.FaultError(r); *err == nil {
-		*err = fmt.Errorf("internal error: %v", r)
-	}
-}
-
-// kindError adds a kind to an error without changing its text.
-type kindError struct {
-	error
-	kind error
-}
-
-func (e *kindError) Is(target error) bool { return target == e.kind }
-func (e *kindError) Unwrap() error        { return e.error }
-
-func withKind(kind, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &kindError{err, kind}
-}
-
-// modelError finds the kind of what reading and lowering report.
-func modelError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, lower.ErrUnsupported):
-		return withKind(ErrUnsupportedOp, err)
-	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid), errors.Is(err, artifact.ErrInvalid):
-		return withKind(ErrInvalidModel, err)
-	}
-	return err
-}
-
-// bindError finds the kind of what binding sizes and running report.
-func bindError(err error) error {
-	var in *ir.InputError
-	var shape *ir.ShapeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &in):
-		return withKind(ErrInput, err)
-	case errors.As(err, &shape):
-		return withKind(ErrShape, err)
-	}
-	return err
-}

@@ -18,9 +18,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
-	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -37,7 +38,7 @@ type Tensors map[string]*Tensor
 
 // A Model is an opened ONNX model. It holds the file mapped until it and everything compiled from it is closed.
 type Model struct {
-	file            source
+	file            engine.Source
 	inputs, outputs []ValueInfo
 	dims            []string
 
@@ -76,7 +77,7 @@ func custom(opts []Option) ([]lower.Custom, error) {
 	o := options{ops: target.Ops{}}
 	for _, opt := range opts {
 		if err := opt(&o); err != nil {
-			return nil, withKind(ErrUnsupportedOp, err)
+			return nil, engine.WithKind(ErrUnsupportedOp, err)
 		}
 	}
 	var list []lower.Custom
@@ -88,54 +89,40 @@ func custom(opts []Option) ([]lower.Custom, error) {
 
 // Open reads a model file: .onnx, external data beside it, or what Program.Save wrote.
 func Open(path string, opts ...Option) (*Model, error) {
-	ops, err := custom(opts)
-	if err != nil {
-		return nil, err
-	}
-	return newModel(openFile(path, ops))
+	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Open(path, ops) })
 }
 
 // OpenFS reads an ONNX file of a file system.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
-	ops, err := custom(opts)
-	if err != nil {
-		return nil, err
-	}
-	f, err := onnx.OpenFS(fsys, name)
-	return newModel(onnxSource{f, ops}, err)
+	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.OpenFS(fsys, name, ops) })
 }
 
 // Read reads an ONNX model of size bytes; name stands for it in errors. The whole model then lies on the heap until all that
 // was made of it is closed, beside its packed weights: Open needs half the memory.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
-	ops, err := custom(opts)
-	if err != nil {
-		return nil, err
-	}
-	f, err := onnx.Read(r, size, name)
-	return newModel(onnxSource{f, ops}, err)
+	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Read(r, size, name, ops) })
 }
 
 // FromProto takes over a model that was built in memory.
 func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
+	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.FromProto(p, name, ops) })
+}
+
+func open(opts []Option, file func([]lower.Custom) (engine.Source, error)) (*Model, error) {
 	ops, err := custom(opts)
 	if err != nil {
 		return nil, err
 	}
-	f, err := onnx.New(p, name)
-	return newModel(onnxSource{f, ops}, err)
-}
-
-func newModel(file source, err error) (*Model, error) {
+	f, err := file(ops)
 	if err != nil {
-		return nil, modelError(err)
+		return nil, err
 	}
-	g, err := file.graph()
+	g, err := f.Graph()
 	if err != nil {
-		file.Close()
-		return nil, modelError(fmt.Errorf("%s: %w", file.Name(), err))
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return &Model{file: file, lowered: g, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
+	return &Model{file: f, lowered: g, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
 }
 
 // graph gives the lowered model for the caller to change.
@@ -147,7 +134,7 @@ func (m *Model) graph() (*ir.Graph, error) {
 	if g != nil {
 		return g, nil
 	}
-	return m.file.graph()
+	return m.file.Graph()
 }
 
 // Name is the path or name that the model was opened by.
@@ -155,7 +142,7 @@ func (m *Model) Name() string { return m.file.Name() }
 
 // Proto is the ONNX model itself; nil where a compiled file was opened.
 func (m *Model) Proto() *onnxpb.ModelProto {
-	if f, ok := m.file.(onnxSource); ok {
+	if f, ok := m.file.(source.ONNX); ok {
 		return f.Model.Proto
 	}
 	return nil
@@ -213,7 +200,7 @@ func (m *Model) Graph() *ir.Graph {
 		m.shown, m.lowered = m.lowered, nil
 	}
 	if m.shown == nil {
-		g, err := m.file.graph()
+		g, err := m.file.Graph()
 		if err != nil {
 			return ir.NewGraph(m.Name())
 		}
@@ -225,7 +212,19 @@ func (m *Model) Graph() *ir.Graph {
 // Close ends the use of the model. Programs compiled from it go on.
 func (m *Model) Close() error {
 	if m.closed.Swap(true) {
-		return closedError("model")
+		return engine.ClosedError("model")
 	}
 	return m.file.Close()
+}
+
+// VerifyFile checks the checksums of all sections of a compiled file, which opening it does not; of an ONNX file there is
+// nothing more to check.
+func (m *Model) VerifyFile() error {
+	if m.closed.Load() {
+		return engine.ClosedError("model")
+	}
+	if s, ok := m.file.(*source.Compiled); ok {
+		return s.Verify()
+	}
+	return nil
 }

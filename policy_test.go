@@ -22,14 +22,19 @@ func TestLivenessPolicies(t *testing.T) {
 		{Liveness: liveness.ToEnd},
 	} {
 		o.Verify = true
-		s := session(t, o)
-		s.memory[0].(interface{ Poison(byte) }).Poison(0xFF)
+		p, err := builtin(t).Compile(o)
+		require.NoError(t, err)
+		defer p.Close()
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		s.engine.Memory(0).(interface{ Poison(byte) }).Poison(0xFF)
 		got, err := s.Run(context.Background(), in)
 		require.NoError(t, err)
 		for name := range want {
 			near(t, got[name], want[name], 1e-5, 1e-4)
 		}
-		r, err := s.p.Plan(map[string]int{"batch": shape[0], "seq": shape[1]})
+		r, err := p.Plan(map[string]int{"batch": shape[0], "seq": shape[1]})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, r.Plan.Committed, last)
 		last = r.Plan.Committed

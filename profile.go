@@ -3,7 +3,6 @@ package rlxc
 import (
 	"time"
 
-	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -20,11 +19,10 @@ type StepTime struct {
 // Profile gives the times of the last run's steps. The program must have been compiled with CompileOptions.Profile; nil
 // otherwise, before the first run, and for programs some of whose sizes depend on data.
 func (s *Session) Profile() []StepTime {
-	p, ok := s.last.(backend.Profiler)
-	if !ok {
+	times := s.engine.Profile()
+	if times == nil {
 		return nil
 	}
-	times := p.Profile()
 	out := make([]StepTime, len(times))
 	for i, t := range times {
 		if t.Node == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
 )
@@ -23,11 +24,11 @@ type QuantizeOptions struct {
 // must not be closed before.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelProto, *quantize.Report, error) {
 	if m.closed.Load() {
-		return nil, nil, closedError("model")
+		return nil, nil, engine.ClosedError("model")
 	}
 	p := m.Proto()
 	if p == nil {
-		return nil, nil, withKind(ErrInvalidModel, fmt.Errorf("%s is compiled: quantise the .onnx file that it was made of", m.Name()))
+		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is compiled: quantise the .onnx file that it was made of", m.Name()))
 	}
 	var ranges quantize.Ranges
 	if o.Form == quantize.QDQ {
@@ -38,7 +39,7 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelP
 	}
 	out, report, err := quantize.Model(p, o.Form, ranges)
 	if err != nil {
-		return nil, nil, withKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
+		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
 	}
 	return out, report, nil
 }
@@ -46,15 +47,15 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelP
 // calibrate runs the model and looks at the activations of its products.
 func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tensors) (quantize.Ranges, error) {
 	if len(runs) == 0 {
-		return nil, withKind(ErrInput, errors.New("ranges of activations need calibration: inputs as the model will see them"))
+		return nil, engine.WithKind(ErrInput, errors.New("ranges of activations need calibration: inputs as the model will see them"))
 	}
 	all, err := quantize.Activations(p)
 	if err != nil {
-		return nil, withKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
+		return nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
 	}
 	var names []string
 	for _, name := range all {
-		if findValue(m.Graph(), name) != nil { // one that is a constant in disguise has no range
+		if engine.FindValue(m.Graph(), name) != nil { // one that is a constant in disguise has no range
 			names = append(names, name)
 		}
 	}
@@ -76,7 +77,7 @@ func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tens
 		}
 		for _, name := range names {
 			if err := seen.Add(name, out[name]); err != nil {
-				return nil, withKind(ErrInput, fmt.Errorf("calibration run %d: %w", i, err))
+				return nil, engine.WithKind(ErrInput, fmt.Errorf("calibration run %d: %w", i, err))
 			}
 		}
 	}

@@ -2,13 +2,9 @@ package rlxc
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
+	"maps"
 )
 
 // A Report is a memory plan: where every buffer of a program lies at given sizes, and why.
@@ -39,64 +35,42 @@ type HostStep struct {
 	Up    int64    `json:"up"`    // bytes of results that go to the device
 }
 
-func newReport(b ir.Binding, p *backend.Planned, host []backend.HostStep) *Report {
-	r := &Report{Dims: maps.Clone(b), Problem: p.Problem, Plan: p.Plan, Steps: len(p.Steps)}
-	for _, h := range host {
+// ResidentParts is what the resident memory of a process that runs a program consists of, in bytes.
+type ResidentParts struct {
+	// File is the pages of the model's file that runs read. Of an ONNX file what is packed is not needed again; the rest is read,
+	// but of a table of embeddings only the pages around the rows that are looked up: as many as rows drawn at random touch.
+	File int64 `json:"file"`
+	// Packed is the weights laid out for the kernels, where the file does not hold them so.
+	Packed int64 `json:"packed"`
+	Arena  int64 `json:"arena"`
+	// Runtime is the Go program itself.
+	Runtime int64 `json:"runtime"`
+}
+
+// Plan binds the program to sizes, one for each symbol of its inputs, and reports the memory plan. A program some of whose
+// sizes depend on data reports its first stage, and what ends its stages.
+func (p *Program) Plan(dims map[string]int) (*Report, error) {
+	b, err := p.engine.Bind(dims)
+	if err != nil {
+		return nil, err
+	}
+	planned := b.Planned
+	r := &Report{Dims: maps.Clone(b.Dims), Problem: planned.Problem, Plan: planned.Plan, Steps: len(planned.Steps)}
+	for _, h := range b.Host {
 		r.Host = append(r.Host, HostStep{Op: ir.OpName(h.Node.Op), Nodes: h.Node.Origins, Down: h.Down, Up: h.Up})
 	}
-	for _, v := range p.Graph.Consts() {
+	for _, v := range planned.Graph.Consts() {
 		if v.Packed != nil {
 			r.Weights += int64(len(v.Packed.Data.Bytes()))
 		} else {
 			r.Weights += int64(len(v.Const.Bytes()))
 		}
 	}
-	return r
-}
-
-// Plan binds the program to sizes, one for each symbol of its inputs, and reports the memory plan. A program some of whose
-// sizes depend on data reports its first stage, and what ends its stages.
-func (p *Program) Plan(dims map[string]int) (*Report, error) {
-	if p.closed.Load() {
-		return nil, closedError("program")
+	if b.Resident != nil {
+		r.Resident, r.ResidentParts = b.Resident.Sum(), (*ResidentParts)(b.Resident)
 	}
-	b := ir.Binding{}
-	for _, name := range p.graph.FreeSymbols() {
-		n, ok := dims[name]
-		if !ok {
-			return nil, withKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(p.graph.FreeSymbols(), ", ")))
-		}
-		if n < 0 {
-			return nil, withKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
-		}
-		b[name] = n
+	for _, n := range p.engine.Cuts() {
+		r.Cuts = append(r.Cuts, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
 	}
-	for name := range dims {
-		if _, ok := b[name]; !ok {
-			return nil, withKind(ErrInput, noDimension(name, p.graph.FreeSymbols()))
-		}
-	}
-	bound, err := p.bind(0, b)
-	if err != nil {
-		return nil, err
-	}
-	report := *bound.report
-	for _, s := range p.stages {
-		for _, n := range s.dynamic {
-			report.Cuts = append(report.Cuts, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
-		}
-	}
-	return &report, nil
-}
-
-// describe prints sizes as "batch=2 seq=16".
-func describe(b ir.Binding) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(b)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", name, b[name]))
-	}
-	if len(parts) == 0 {
-		return "the model's sizes"
-	}
-	return strings.Join(parts, " ")
+	return r, nil
 }

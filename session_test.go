@@ -125,7 +125,7 @@ func TestPoison(t *testing.T) {
 				want, err := clean.Run(context.Background(), in)
 				require.NoError(t, err)
 				for _, with := range []byte{0xFF, 0xA5} {
-					s.memory[0].(poisoner).Poison(with)
+					s.engine.Memory(0).(poisoner).Poison(with)
 					got, err := s.Run(context.Background(), in)
 					require.NoError(t, err)
 					for name := range want {
@@ -175,8 +175,13 @@ func TestSessionsShareAProgram(t *testing.T) {
 func TestSessionsShareTheCores(t *testing.T) {
 	const runs = 1000
 	in := encoderInputs(1, 8)
-	a := session(t, CompileOptions{})
-	b, err := a.p.NewSession()
+	p, err := builtin(t).Compile(CompileOptions{})
+	require.NoError(t, err)
+	defer p.Close()
+	a, err := p.NewSession()
+	require.NoError(t, err)
+	defer a.Close()
+	b, err := p.NewSession()
 	require.NoError(t, err)
 	defer b.Close()
 	for _, pair := range [][2]*Session{{a, b}, {a, session(t, CompileOptions{})}} {
@@ -311,24 +316,6 @@ func TestPlanSharesMemory(t *testing.T) {
 	require.ErrorContains(t, err, `no dimension "heads"`)
 }
 
-func TestLRU(t *testing.T) {
-	l := newLRU[int](2)
-	made := 0
-	get := func(key string) {
-		_, err := l.get(key).make(func() (int, error) { made++; return made, nil })
-		require.NoError(t, err)
-	}
-	get("a")
-	get("b")
-	get("a")
-	require.Equal(t, 2, made)
-	get("c") // forgets b
-	get("a")
-	require.Equal(t, 3, made)
-	get("b")
-	require.Equal(t, 4, made)
-}
-
 func TestCanceledRun(t *testing.T) {
 	s := session(t, CompileOptions{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -340,11 +327,16 @@ func TestCanceledRun(t *testing.T) {
 
 // TestMemoryIsGivenBack: after a large run a small one holds no more than it did before.
 func TestMemoryIsGivenBack(t *testing.T) {
-	s := session(t, CompileOptions{})
+	p, err := builtin(t).Compile(CompileOptions{})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
 	size := func(batch, seq int) int64 {
 		_, err := s.Run(context.Background(), encoderInputs(batch, seq))
 		require.NoError(t, err)
-		r, err := s.p.Plan(map[string]int{"batch": batch, "seq": seq})
+		r, err := p.Plan(map[string]int{"batch": batch, "seq": seq})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, s.MemoryBytes(), r.Plan.Committed)
 		require.LessOrEqual(t, s.MemoryBytes(), r.Plan.Committed+8<<20)

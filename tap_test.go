@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -15,7 +16,7 @@ func TestTaps(t *testing.T) {
 	m := builtin(t)
 	in, want := encoderInputs(2, 6), evalAll(t, m, encoderInputs(2, 6))
 	tapped := 0
-	tappable(m.Graph(), func(v *ir.Value) bool {
+	engine.Tappable(m.Graph(), func(v *ir.Value) bool {
 		tapped++
 		s := session(t, CompileOptions{Taps: []string{v.Name}, Threads: 1, Verify: true})
 		out, err := s.Run(context.Background(), in)
@@ -31,7 +32,7 @@ func TestTaps(t *testing.T) {
 func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
 	g, err := m.graph()
 	require.NoError(t, err)
-	markAll(g)
+	engine.MarkAll(g)
 	values := make([]*Tensor, len(g.Inputs))
 	all := Tensors{}
 	for i, v := range g.Inputs {
@@ -77,14 +78,4 @@ func TestTapOfNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, `computes no value "/encoder/layer.0/attention/self/Softmax" to tap`)
 	require.ErrorContains(t, err, `"/encoder/layer.0/attention/self/Softmax_output_0"`)
-}
-
-func TestEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}, {"ab", "ba", 2}} {
-		require.Equal(t, c.want, edits(c.a, c.b))
-		require.Equal(t, c.want, edits(c.b, c.a))
-	}
 }

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package rlxc
+package engine
 
 func machineMemory() int64 { return 0 }

@@ -1,4 +1,4 @@
-package rlxc
+package engine
 
 import (
 	"slices"

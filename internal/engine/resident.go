@@ -1,4 +1,4 @@
-package rlxc
+package engine
 
 import (
 	"math"
@@ -8,16 +8,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// ResidentParts is what the resident memory of a process that runs a program consists of, in bytes.
-type ResidentParts struct {
+// Resident is what the resident memory of a process that runs a program consists of, in bytes.
+type Resident struct {
 	// File is the pages of the model's file that runs read. Of an ONNX file what is packed is not needed again; the rest is read,
 	// but of a table of embeddings only the pages around the rows that are looked up: as many as rows drawn at random touch.
-	File int64 `json:"file"`
+	File int64
 	// Packed is the weights laid out for the kernels, where the file does not hold them so.
-	Packed int64 `json:"packed"`
-	Arena  int64 `json:"arena"`
+	Packed int64
+	Arena  int64
 	// Runtime is the Go program itself.
-	Runtime int64 `json:"runtime"`
+	Runtime int64
 }
 
 const (
@@ -33,12 +33,13 @@ const (
 	worthFreeing = 16 << 20
 )
 
-func (p ResidentParts) sum() int64 { return p.File + p.Packed + p.Arena + p.Runtime }
+// Sum is what the parts add up to.
+func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Runtime }
 
 // resident estimates the memory of a process that runs a bound graph and nothing else.
-func (p *Program) resident(g *ir.Graph, planned int64) ResidentParts {
-	_, compiled := p.file.(*compiledSource)
-	parts := ResidentParts{Arena: planned, Runtime: runtimeBytes}
+func (p *Program) resident(g *ir.Graph, planned int64) Resident {
+	compiled := p.file.Compiled() != nil
+	parts := Resident{Arena: planned, Runtime: runtimeBytes}
 	for _, v := range g.Consts() {
 		switch {
 		case v.Packed != nil && compiled && p.stats.Packed == 0:
@@ -71,10 +72,10 @@ func isTable(v *ir.Value) bool { return v.IsTable() && len(v.Const.Bytes()) > fa
 
 // releaser gives what backend.Options.Release is: the pages that a weight of the file took go at once, a weight on the heap
 // when enough of them have become garbage.
-func (m *Model) releaser() func(weight []byte) {
+func releaser(file Source) func(weight []byte) {
 	garbage := 0
 	return func(weight []byte) {
-		if m.file.EvictPart(weight) {
+		if file.EvictPart(weight) {
 			return
 		}
 		if garbage += len(weight); garbage >= worthFreeing {
@@ -86,14 +87,14 @@ func (m *Model) releaser() func(weight []byte) {
 
 // copySmall makes copies of the small constants of an ONNX file, so that packing and running do not bring the pages around each,
 // and gives back what lowering and rewriting have looked at. A compiled file has them among what each run reads.
-func (m *Model) copySmall(g *ir.Graph) {
-	if _, compiled := m.file.(*compiledSource); compiled {
+func copySmall(file Source, g *ir.Graph) {
+	if file.Compiled() != nil {
 		return
 	}
 	for _, v := range g.Consts() {
 		if v.Const != nil && len(v.Const.Bytes()) <= faultAround {
 			v.Const = v.Const.Clone()
-			m.file.Evict() // or the pages around all of them would be there at once
+			file.Evict() // or the pages around all of them would be there at once
 		}
 	}
 }
@@ -121,7 +122,7 @@ func (p *Program) tidy() {
 
 // settle follows the sizes of runs: after much smaller ones the rows that larger ones have looked up leave memory, as the
 // rest of their arena does.
-func (s *Session) settle(need *ResidentParts) {
+func (s *Session) settle(need *Resident) {
 	if need == nil {
 		return // of another backend
 	}

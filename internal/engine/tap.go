@@ -1,4 +1,4 @@
-package rlxc
+package engine
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 // AllValues is the tap of every value that has a name in the model and that rewriting leaves.
 const AllValues = "*"
 
-// markAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
+// MarkAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
 // nodes. Names that the model uses twice, inside functions, are marked once.
-func markAll(g *ir.Graph) {
+func MarkAll(g *ir.Graph) {
 	given := map[string]bool{}
 	for _, name := range g.OutputNames {
 		given[name] = true
@@ -40,9 +40,9 @@ func tap(g *ir.Graph, names []string) error {
 		if name == AllValues || slices.Contains(g.OutputNames, name) {
 			continue
 		}
-		v := findValue(g, name)
+		v := FindValue(g, name)
 		if v == nil {
-			return withKind(ErrInput, fmt.Errorf("the model computes no value %q to tap; the nearest names are %s", name, strings.Join(nearest(g, name), ", ")))
+			return WithKind(ErrInput, fmt.Errorf("the model computes no value %q to tap; the nearest names are %s", name, strings.Join(nearest(g, name), ", ")))
 		}
 		copied, err := g.NewNode(ir.ActCopy{}, []*ir.Value{v}, "tap "+name)
 		if err != nil {
@@ -56,8 +56,8 @@ func tap(g *ir.Graph, names []string) error {
 	return nil
 }
 
-// tappable calls visit with every tensor of g that has a name and is no constant until visit says that it is done.
-func tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
+// Tappable calls visit with every tensor of g that has a name and is no constant until visit says that it is done.
+func Tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
 	for _, v := range g.Inputs {
 		if visit(v) {
 			return
@@ -72,8 +72,9 @@ func tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
 	}
 }
 
-func findValue(g *ir.Graph, name string) (found *ir.Value) {
-	tappable(g, func(v *ir.Value) bool {
+// FindValue returns the tensor of that name that is no constant; nil if there is none.
+func FindValue(g *ir.Graph, name string) (found *ir.Value) {
+	Tappable(g, func(v *ir.Value) bool {
 		if v.Name == name {
 			found = v
 		}
@@ -90,7 +91,7 @@ func nearest(g *ir.Graph, name string) []string {
 		edits int
 	}
 	var all []near
-	tappable(g, func(v *ir.Value) bool {
+	Tappable(g, func(v *ir.Value) bool {
 		all = append(all, near{strconv.Quote(v.Name), edits(v.Name, name)})
 		return false
 	})

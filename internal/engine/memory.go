@@ -1,4 +1,4 @@
-package rlxc
+package engine
 
 // memoryLimit is the limit that CompileOptions.MemoryLimit sets: half of the machine's memory where it says nothing.
 func memoryLimit(asked int64) int64 {

@@ -1,4 +1,4 @@
-package rlxc
+package engine
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/rewrite"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // compileRegions makes programs of the regions in p's graph: rewritten, packed, cut into stages and planned like the
@@ -39,7 +40,7 @@ func (p *Program) compileRegions(level int) error {
 func (p *Program) cut() {
 	p.stages = split(p.graph)
 	for range p.stages {
-		p.bound = append(p.bound, newLRU[*binding](maxBindings))
+		p.bound = append(p.bound, newLRU[*Binding](maxBindings))
 	}
 	for _, r := range p.regions {
 		r.symbols = symbolsOf(r.graph)
@@ -48,7 +49,7 @@ func (p *Program) cut() {
 }
 
 // callRegion runs a region of node n in a session of its own. b holds the sizes known around the node.
-func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*Tensor, b ir.Binding) ([]*Tensor, error) {
+func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 	if err != nil {
 		return nil, err
 	}
-	given := make([]*Tensor, len(out))
+	given := make([]*tensor.Tensor, len(out))
 	for i, t := range out {
 		given[i] = t
 		if !t.IsSequence() { // sequences hold copies

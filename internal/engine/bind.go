@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/legalize"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/proof"
+	"github.com/rlxc/rlxc/rewrite"
+	"github.com/rlxc/rlxc/schedule"
+	"github.com/rlxc/rlxc/target"
+)
+
+// A Binding is a stage with all sizes fixed: planned, and ready to be attached to a session's memory.
+type Binding struct {
+	Dims     ir.Binding
+	Planned  *backend.Planned
+	Host     []backend.HostStep // the steps that run on the host
+	Resident *Resident          // only backend cpu has it
+
+	program backend.Program
+}
+
+// Bind binds the first stage to sizes, one for each symbol of the inputs.
+func (p *Program) Bind(dims map[string]int) (*Binding, error) {
+	if p.closed.Load() {
+		return nil, ClosedError("program")
+	}
+	b := ir.Binding{}
+	for _, name := range p.graph.FreeSymbols() {
+		n, ok := dims[name]
+		if !ok {
+			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(p.graph.FreeSymbols(), ", ")))
+		}
+		if n < 0 {
+			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
+		}
+		b[name] = n
+	}
+	for name := range dims {
+		if _, ok := b[name]; !ok {
+			return nil, WithKind(ErrInput, noDimension(name, p.graph.FreeSymbols()))
+		}
+	}
+	return p.bind(0, b)
+}
+
+// Cuts lists the nodes that run between two stages, on the host.
+func (p *Program) Cuts() (nodes []*ir.Node) {
+	for _, s := range p.stages {
+		nodes = append(nodes, s.dynamic...)
+	}
+	return nodes
+}
+
+// bind gives the stage's binding for these sizes, planning it when it is not among the last ones used.
+func (p *Program) bind(s int, b ir.Binding) (*Binding, error) {
+	key := b.Key(p.stages[s].symbols)
+	p.mu.Lock()
+	e := p.bound[s].get(key)
+	p.mu.Unlock()
+	return e.make(func() (*Binding, error) { return p.plan(p.stages[s].graph, restrict(b, p.stages[s].symbols)) })
+}
+
+// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
+func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	t := p.device.Target()
+	bound, err := g.Bind(b, p.opts.Level != rewrite.O0)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	layouts, err := legalize.Graph(bound, t)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness})
+	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
+	options, err := planner.FromEnv(planner.Activations())
+	if err != nil {
+		return nil, err
+	}
+	if p.opts.Mode != planner.Auto {
+		options.Mode = p.opts.Mode
+	}
+	options.Alignment, options.Segment = t.Align, t.Segment
+	plan, err := planner.Solve(&lives.Problem, options)
+	if err != nil {
+		return nil, err
+	}
+	needs := plan.Committed
+	for _, u := range plan.Unplanned {
+		needs += lives.Problem.Buffers[u.Buffer].Size
+	}
+	if limit := p.opts.MemoryLimit; needs > limit {
+		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), needs, limit))
+	}
+	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
+		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
+	if p.opts.Verify {
+		if err := planner.Check(&lives.Problem, plan); err != nil {
+			return nil, fmt.Errorf("the plan is wrong: %w", err)
+		}
+		if err := proof.Verify(claim(planned, t, lives.Held)); err != nil {
+			return nil, fmt.Errorf("the plan is not safe: %w", err)
+		}
+	}
+	prog, err := p.device.Load(planned)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	made := &Binding{Dims: b, Planned: planned, Host: prog.HostSteps(), program: prog}
+	if p.opts.Backend == "cpu" {
+		parts := p.resident(bound, plan.Committed)
+		made.Resident = &parts
+	}
+	return made, nil
+}
+
+// claim states a plan in the words of package proof.
+func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
+	for _, a := range p.Plan.Arenas {
+		c.Arenas = append(c.Arenas, a.Size)
+	}
+	alone := map[int]proof.Place{} // what no segment takes lies on the host, in memory of its own
+	if t.Segment > 0 {
+		for _, u := range p.Plan.Unplanned {
+			size := p.Problem.Buffers[u.Buffer].Size
+			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: size}
+			c.Arenas = append(c.Arenas, size)
+		}
+	}
+	place := func(buffer int) (proof.Place, bool) {
+		if own, ok := alone[buffer]; ok {
+			return own, true
+		}
+		slot := p.Plan.Slots[buffer]
+		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
+	}
+	c.Place = func(v *ir.Value) (proof.Place, bool) {
+		if r := p.Layouts[v.ID].Root; r != nil {
+			v = r
+		}
+		if b := p.Buffers[v.ID]; b >= 0 {
+			return place(b)
+		}
+		return proof.Place{}, false
+	}
+	c.Scratch = func(step int) []proof.Place {
+		var out []proof.Place
+		for _, b := range p.Scratch[step] {
+			if s, ok := place(b); ok {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	return c
+}
+
+// describe prints sizes as "batch=2 seq=16".
+func describe(b ir.Binding) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, b[name]))
+	}
+	if len(parts) == 0 {
+		return "the model's sizes"
+	}
+	return strings.Join(parts, " ")
+}

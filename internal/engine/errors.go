@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The kinds of errors, for errors.Is. The text of an error names what is wrong and what to do; these say whose fault it is.
+var (
+	// ErrInvalidModel: the file is not a model, or the model contradicts itself or the ONNX specification.
+	ErrInvalidModel = errors.New("invalid model")
+	// ErrUnsupportedOp: the model is valid ONNX but uses what rlxc does not understand.
+	ErrUnsupportedOp = errors.New("unsupported operator")
+	// ErrShape: sizes do not fit at a node of the model.
+	ErrShape = errors.New("shape mismatch")
+	// ErrInput: an input is missing, unknown, or of the wrong type or shape, or its contents lead out of range.
+	ErrInput = errors.New("wrong input")
+	// ErrNoDevice: the backend, device or instruction level asked for is not there.
+	ErrNoDevice = errors.New("no such device")
+	// ErrMemory: the plan needs more than the memory limit.
+	ErrMemory = errors.New("memory limit")
+)
+
+// ClosedError is what the use of a closed model, program or session gives.
+func ClosedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
+
+// Guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on. It is
+// deferred with what debug.SetPanicOnFault(true) gave, so that this holds too where somebody else has cut the model's file.
+func Guard(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	r := recover()
+	if r == nil {
+		return
+	}
+	if *err = tensor.FaultError(r); *err == nil {
+		*err = fmt.Errorf("internal error: %v", r)
+	}
+}
+
+// kindError is an error of a kind.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e *kindError) Is(target error) bool { return target == e.kind }
+func (e *kindError) Unwrap() error        { return e.error }
+
+// WithKind adds a kind to an error without changing its text. It returns nil for nil.
+func WithKind(kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kindError{err, kind}
+}
+
+// bindError finds the kind of what binding sizes and running report.
+func bindError(err error) error {
+	var in *ir.InputError
+	var shape *ir.ShapeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &in):
+		return WithKind(ErrInput, err)
+	case errors.As(err, &shape):
+		return WithKind(ErrShape, err)
+	}
+	return err
+}

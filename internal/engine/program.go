@@ -1,0 +1,220 @@
+// Package engine compiles graphs for a device and runs them. It is what the root package, which is the API, is made of.
+//
+// Compile rewrites a graph and packs its weights, once. Bind puts numbers to its symbols and plans its memory; a program keeps the
+// bindings used last. A Session runs a program in memory of its own. The engine knows no file format: what it compiles comes from
+// a Source.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/rewrite"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Source is the file that a program is made of. It counts its users.
+type Source interface {
+	Name() string
+	// Graph makes the program anew: the caller may change it.
+	Graph() (*ir.Graph, error)
+	// Compiled describes the program of a compiled file; nil where the source is a model.
+	Compiled() *artifact.Info
+	// Evict tells the system that the file's pages are not needed for now; EvictPart those around some bytes, and reports whether
+	// they lie in the file.
+	Evict()
+	EvictPart(part []byte) bool
+	// Retain adds a user, Close takes one away; the last one closes the file.
+	Retain()
+	Close() error
+}
+
+// Options say how a program is compiled and planned.
+type Options struct {
+	Backend     string
+	Device      backend.Options // but for Release
+	Level       int             // of package rewrite
+	Mode        planner.Mode
+	Liveness    liveness.Policy
+	Dims        map[string]int
+	MemoryLimit int64 // in bytes; 0 for half of the machine's
+	Verify      bool
+	Taps        []string
+}
+
+// A Program is a model compiled for a device. It may be used by several goroutines.
+type Program struct {
+	opts   Options
+	file   Source
+	device backend.Device
+	graph  *ir.Graph
+	stages []stage
+	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
+	regions map[*ir.Graph]*Program
+	symbols []string // of a region: the sizes around it that it needs
+	stats   Stats
+	tables  [][]byte // large constants that runs look rows up in
+
+	mu     sync.Mutex
+	bound  []*lru[*Binding] // by stage
+	users  int              // its sessions, and itself until it is closed
+	closed atomic.Bool
+}
+
+// Stats say what compiling did.
+type Stats struct {
+	Rewrites                   *rewrite.Stats
+	Level                      int
+	Compiled, Prepared, Packed int
+	PackedFor                  string
+}
+
+// maxBindings bounds the plans that a program keeps: the ones used last.
+const maxBindings = 32
+
+// Compile makes a program of a graph that comes from a file.
+func Compile(file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
+	o.MemoryLimit = memoryLimit(o.MemoryLimit)
+	o.Device.Release = releaser(file)
+	dev, err := backend.Open(o.Backend, o.Device)
+	if err != nil {
+		return nil, WithKind(ErrNoDevice, err)
+	}
+	p, err := compile(file, graph, dev, o)
+	if err != nil {
+		dev.Close()
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return p, nil
+}
+
+func compile(file Source, graph func() (*ir.Graph, error), dev backend.Device, o Options) (_ *Program, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	g, err := graph()
+	if err != nil {
+		return nil, err
+	}
+	if err := fixDims(g, o.Dims); err != nil {
+		return nil, err
+	}
+	if err := tap(g, o.Taps); err != nil {
+		return nil, err
+	}
+	p := &Program{opts: o, device: dev, file: file, graph: g, users: 1}
+	p.stats.Level, p.stats.Compiled = o.Level, 1
+	level, packedFor := o.Level, ""
+	if f := file.Compiled(); f != nil {
+		if err := serves(f, o.Backend, level); err != nil {
+			return nil, WithKind(ErrInput, err)
+		}
+		p.stats.Level, p.stats.Compiled = f.Level, 0
+		level, packedFor = rewrite.O0, f.Target // it has been rewritten
+	}
+	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
+		return nil, bindError(err)
+	}
+	if slices.Contains(o.Taps, AllValues) {
+		MarkAll(g)
+	}
+	copySmall(file, g)
+	if p.stats.Packed, err = dev.Prepare(g); err != nil {
+		return nil, err
+	}
+	if err := p.compileRegions(level); err != nil {
+		return nil, err
+	}
+	if p.stats.Packed > 0 {
+		p.stats.Prepared, p.stats.PackedFor = 1, packedFor
+	}
+	if len(p.regions) > 0 {
+		g.Renumber() // each region was numbered by itself
+	}
+	p.cut()
+	file.Retain()
+	p.tidy()
+	return p, nil
+}
+
+// serves reports why a compiled file cannot be run on a backend as if the model had been rewritten to a level.
+func serves(f *artifact.Info, backend string, level int) error {
+	if device, _, _ := strings.Cut(f.Target, "/"); device != backend {
+		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target, device, backend)
+	}
+	if level < f.Level {
+		return fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", f.Level, level)
+	}
+	return nil
+}
+
+// fixDims puts numbers to symbols before anything else looks at them.
+func fixDims(g *ir.Graph, dims map[string]int) error {
+	if len(dims) == 0 {
+		return nil
+	}
+	m := map[string]ir.Dim{}
+	free := g.FreeSymbols()
+	for name, n := range dims {
+		if !slices.Contains(free, name) {
+			return WithKind(ErrInput, noDimension(name, free))
+		}
+		if n < 0 {
+			return WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
+		}
+		m[name] = ir.N(n)
+	}
+	return bindError(g.Subst(m))
+}
+
+func noDimension(name string, free []string) error {
+	if len(free) == 0 {
+		return fmt.Errorf("the model has no dimension %q: all its sizes are fixed", name)
+	}
+	return fmt.Errorf("the model has no dimension %q: it has %s", name, strings.Join(free, ", "))
+}
+
+// Stats says what compiling did.
+func (p *Program) Stats() Stats { return p.stats }
+
+// Graph is the rewritten program; it must not be changed.
+func (p *Program) Graph() *ir.Graph { return p.graph }
+
+// Save writes the program as a compiled file.
+func (p *Program) Save(path string) (err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	if p.closed.Load() {
+		return ClosedError("program")
+	}
+	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: p.stats.Level}
+	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.graph, info) })
+}
+
+// Close ends the use of the program. Sessions go on.
+func (p *Program) Close() error {
+	if p.closed.Swap(true) {
+		return ClosedError("program")
+	}
+	return p.leave()
+}
+
+// leave ends one use; the last one gives all back.
+func (p *Program) leave() error {
+	p.mu.Lock()
+	p.users--
+	last := p.users == 0
+	p.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return errors.Join(p.device.Close(), p.file.Close())
+}

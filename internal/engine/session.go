@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Session runs a program in memory of its own. One goroutine at a time uses a session; any number of sessions share a
+// program.
+type Session struct {
+	p      *Program
+	memory []backend.Memory // by stage
+	ready  []*lru[backend.Instance]
+
+	regions map[*ir.Graph]*Session // of the program's regions that have run
+	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
+	use     usage                  // of the root
+
+	in   []*tensor.Tensor // in the graph's order
+	out  map[string]*tensor.Tensor
+	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
+	seen []tensor.Shape
+	held int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+
+	closed bool
+	busy   atomic.Bool // a Run or Close is under way
+}
+
+// NewSession makes a session. It takes memory on its first run.
+func (p *Program) NewSession() (*Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return nil, ClosedError("program")
+	}
+	p.users++
+	return p.session(), nil
+}
+
+func (p *Program) session() *Session {
+	s := &Session{p: p, in: make([]*tensor.Tensor, len(p.graph.Inputs)), out: map[string]*tensor.Tensor{}, seen: make([]tensor.Shape, len(p.graph.Inputs))}
+	s.root = s
+	for range p.stages {
+		s.memory = append(s.memory, p.device.NewMemory())
+		s.ready = append(s.ready, newLRU[backend.Instance](maxBindings))
+	}
+	return s
+}
+
+// enter begins what one goroutine at a time may do; busy is reset at its end.
+func (s *Session) enter() error {
+	if !s.busy.CompareAndSwap(false, true) {
+		return errors.New("another goroutine uses the session: make one for each")
+	}
+	return nil
+}
+
+// Close ends the use of the session and of the tensors that it gave. It is an error while the session runs.
+func (s *Session) Close() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.busy.Store(false)
+	if s.closed {
+		return ClosedError("session")
+	}
+	s.closed = true
+	s.release()
+	return s.p.leave()
+}
+
+// release gives the memory back, that of the regions too.
+func (s *Session) release() {
+	for _, m := range s.memory {
+		m.Close()
+	}
+	for _, r := range s.regions {
+		r.release()
+	}
+}
+
+// Memory is the arena of a stage.
+func (s *Session) Memory(stage int) backend.Memory { return s.memory[stage] }
+
+// Profile returns the times of the last run's steps, if the device keeps them and the program is one stage.
+func (s *Session) Profile() []backend.StepTime {
+	if p, ok := s.last.(backend.Profiler); ok {
+		return p.Profile()
+	}
+	return nil
+}
+
+// MemoryBytes is the size of the arenas that the session holds.
+func (s *Session) MemoryBytes() int64 {
+	var n int64
+	for _, m := range s.memory {
+		n += m.Size()
+	}
+	for _, r := range s.regions {
+		n += r.MemoryBytes()
+	}
+	return n
+}
+
+// Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
+// at shapes like the last run's allocates nothing. When ctx ends, the run ends behind the step that it is at. After an error the
+// session can be used as before.
+func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.busy.Store(false)
+	if s.closed {
+		return nil, ClosedError("session")
+	}
+	if err := s.order(inputs); err != nil {
+		return nil, WithKind(ErrInput, err)
+	}
+	if s.p.stages[0].graph != s.p.graph { // in stages
+		s.use = usage{arenas: s.MemoryBytes()}
+		b := ir.Binding{}
+		if err := s.p.graph.BindTensors(s.in, b); err != nil {
+			return nil, bindError(err)
+		}
+		out, err := s.runStages(ctx, s.in, b)
+		if err != nil {
+			return nil, err
+		}
+		return s.name(out), nil
+	}
+	if s.last == nil || !s.sameShapes() {
+		if err := s.bindInputs(); err != nil {
+			return nil, err
+		}
+	}
+	out, err := s.last.Run(ctx, s.in)
+	if err != nil {
+		return nil, runError(err)
+	}
+	return s.name(out), nil
+}
+
+func (s *Session) name(out []*tensor.Tensor) map[string]*tensor.Tensor {
+	for i, name := range s.p.graph.OutputNames {
+		s.out[name] = out[i]
+	}
+	return s.out
+}
+
+// runError finds the kind of what a run reports: contents that lead out of range are the input's fault.
+func runError(err error) error {
+	var memory *ir.MemoryError
+	if errors.As(err, &memory) {
+		return WithKind(ErrMemory, err)
+	}
+	var shape *ir.ShapeError
+	if errors.As(err, &shape) {
+		return WithKind(ErrInput, err)
+	}
+	return err
+}
+
+// order puts the inputs in the graph's order and checks their names.
+func (s *Session) order(inputs map[string]*tensor.Tensor) error {
+	found := 0
+	for i, v := range s.p.graph.Inputs {
+		t, ok := inputs[v.Name]
+		if !ok || t == nil {
+			return fmt.Errorf("input %s is missing: the model takes %s", tensor.Quote(v.Name), s.signature())
+		}
+		s.in[i] = t
+		found++
+	}
+	if found < len(inputs) {
+		for name := range inputs {
+			if !slices.ContainsFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
+				return fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(name), s.signature())
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Session) signature() string {
+	const most = 16
+	var parts []string
+	for i, v := range s.p.graph.Inputs {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(s.p.graph.Inputs)-most))
+			break
+		}
+		parts = append(parts, tensor.Plain(v.Name)+" "+v.Type.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *Session) sameShapes() bool {
+	for i, t := range s.in {
+		if !t.Shape().Equal(s.seen[i]) || t.DType() != s.p.graph.Inputs[i].Type.DType {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Session) bindInputs() error {
+	b := ir.Binding{}
+	if err := s.p.graph.BindTensors(s.in, b); err != nil {
+		return bindError(err)
+	}
+	inst, err := s.instance(0, b)
+	if err != nil {
+		return err
+	}
+	bound, err := s.p.bind(0, b)
+	if err != nil {
+		return err
+	}
+	s.settle(bound.Resident)
+	s.last = inst
+	for i, t := range s.in {
+		s.seen[i] = t.Shape().Clone()
+	}
+	return nil
+}
+
+// instance gives the stage's program for these sizes on the session's memory.
+func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, error) {
+	return s.ready[stage].get(b.Key(s.p.stages[stage].symbols)).make(func() (backend.Instance, error) {
+		bound, err := s.p.bind(stage, b)
+		if err != nil {
+			return nil, err
+		}
+		use, grows := &s.root.use, max(bound.Planned.Plan.Committed-s.memory[stage].Size(), 0)
+		if need, limit := use.arenas+use.held+grows, s.p.opts.MemoryLimit; need > limit {
+			return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arenas and results of the run need %d bytes, the memory limit is %d", describe(b), need, limit))
+		}
+		use.arenas += grows
+		return bound.program.Attach(s.memory[stage])
+	})
+}
+
+// A usage is what a run has used so far, its regions with it.
+type usage struct {
+	arenas int64 // bytes
+	held   int64 // bytes of results that are in none
+	calls  int   // of regions
+}
+
+// maxCalls bounds the calls of regions in a run, that is the trips of all its loops: models are untrusted.
+const maxCalls = 1 << 18
+
+// runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
+// gets the others.
+func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.Binding) (_ []*tensor.Tensor, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	g := s.p.graph
+	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+		return s.callRegion(ctx, n, region, in, b)
+	}}
+	env := map[*ir.Value]*tensor.Tensor{} // what is handed from stage to stage
+	for i, v := range g.Inputs {
+		env[v] = inputs[i]
+	}
+	value := func(v *ir.Value) *tensor.Tensor {
+		switch {
+		case v == nil:
+			return nil
+		case v.Const != nil:
+			return v.Const.Aligned()
+		}
+		return env[v]
+	}
+	use, before := &s.root.use, s.root.use.held
+	defer func() { use.held = before }()
+	for i, st := range s.p.stages {
+		if len(st.graph.Nodes) > 0 {
+			inst, err := s.instance(i, b)
+			if err != nil {
+				return nil, err
+			}
+			in := make([]*tensor.Tensor, len(st.graph.Inputs))
+			for k, v := range st.graph.Inputs {
+				in[k] = value(v)
+			}
+			out, err := inst.Run(ctx, in)
+			if err != nil {
+				return nil, runError(err)
+			}
+			for k, v := range st.graph.Outputs {
+				env[v] = out[k]
+			}
+		}
+		for _, n := range st.dynamic {
+			in := make([]*tensor.Tensor, len(n.Inputs))
+			for k, v := range n.Inputs {
+				in[k] = value(v)
+			}
+			host.MemoryLimit = max(s.p.opts.MemoryLimit-use.arenas-use.held, 1) // 0 would be none
+			out, err := host.Node(n, in, b)
+			if err != nil {
+				return nil, runError(err)
+			}
+			for k, v := range n.Outputs {
+				env[v] = out[k]
+				use.held += ir.SizeOf(out[k])
+			}
+		}
+		for _, v := range st.dead {
+			use.held -= ir.SizeOf(env[v])
+			env[v] = nil
+		}
+	}
+	out := make([]*tensor.Tensor, len(g.Outputs))
+	for i, v := range g.Outputs {
+		out[i] = value(v)
+	}
+	return out, nil
+}
