@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/printer"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,34 +17,83 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var updateAPI = flag.Bool("update-api", false, "write testdata/api.txt anew")
+var updateAPI = flag.Bool("update-api", false, "write testdata/api.txt and testdata/api anew")
 
-// TestAPI compares the exported declarations of the package with testdata/api.txt, so that no change of the public API goes
-// unnoticed. After a wanted change: go test -run TestAPI . -update-api
+// TestAPI compares what every package exports that others can import with golden text, so that no change of it goes
+// unnoticed: testdata/api.txt for the root, testdata/api for the others. After a wanted change: go test -run TestAPI . -update-api
 func TestAPI(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	surfaces := map[string][]string{}
 	fset := token.NewFileSet()
-	var lines []string
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	walkSource(t, func(folder, file string) {
+		f := parseImportable(t, fset, folder, file, parser.SkipObjectResolution)
+		if f == nil || strings.HasSuffix(file, ".pb.go") {
+			return // what a generator writes follows its .proto
 		}
-		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
 		for _, d := range f.Decls {
-			lines = append(lines, exported(t, fset, d)...)
+			surfaces[golden(folder)] = append(surfaces[golden(folder)], exported(t, fset, d)...)
 		}
-	}
-	slices.Sort(lines)
-	got := strings.Join(lines, "\n") + "\n"
-	golden := filepath.Join("testdata", "api.txt")
+	})
+	require.Greater(t, len(surfaces), 20, "the walk found too few packages to have seen the module")
 	if *updateAPI {
-		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+		require.NoError(t, os.RemoveAll(filepath.Join("testdata", "api")))
 	}
-	want, err := os.ReadFile(golden)
+	for file, lines := range surfaces {
+		slices.Sort(lines)
+		got := strings.Join(slices.Compact(lines), "\n") + "\n" // files for several systems repeat themselves
+		if *updateAPI {
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err, "run go test -run TestAPI . -update-api for a new package")
+		require.Equal(t, string(want), got, file)
+	}
+	err := filepath.WalkDir(filepath.Join("testdata", "api"), func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			require.Contains(t, surfaces, file, "no package has this surface")
+		}
+		return err
+	})
 	require.NoError(t, err)
-	require.Equal(t, string(want), got)
+}
+
+// public lists the packages that are API as a whole.
+var public = []string{"", "ir", "onnx", "onnx/onnxpb", "planner", "quantize", "tensor", "tokenizer"}
+
+// TestPublicPackages: every other package that can be imported says in its doc comment that it is not API.
+func TestPublicPackages(t *testing.T) {
+	docs := map[string]string{}
+	walkSource(t, func(folder, file string) {
+		if f := parseImportable(t, token.NewFileSet(), folder, file, parser.PackageClauseOnly|parser.ParseComments); f != nil {
+			docs[folder] += f.Doc.Text()
+		}
+	})
+	for folder, doc := range docs {
+		says := strings.Contains(strings.Join(strings.Fields(doc), " "), "may change without notice")
+		require.Equal(t, !slices.Contains(public, folder), says,
+			"%q: the doc comment of a package that is not API, and of no other, says that it may change without notice", folder)
+	}
+}
+
+// parseImportable parses a file of a package that other modules can import; nil for others.
+func parseImportable(t *testing.T, fset *token.FileSet, folder, file string, mode parser.Mode) *ast.File {
+	if folder == "internal" || strings.HasPrefix(folder, "internal/") {
+		return nil
+	}
+	f, err := parser.ParseFile(fset, file, nil, mode)
+	require.NoError(t, err)
+	if f.Name.Name == "main" {
+		return nil
+	}
+	return f
+}
+
+// golden is the file that holds the surface of a folder's package.
+func golden(folder string) string {
+	if folder == "" {
+		return filepath.Join("testdata", "api.txt")
+	}
+	return filepath.Join("testdata", "api", filepath.FromSlash(folder)+".txt")
 }
 
 // exported gives a line for everything exported that a declaration declares.
@@ -73,6 +123,9 @@ func exported(t *testing.T, fset *token.FileSet, d ast.Decl) (lines []string) {
 				}
 				lines = append(lines, "type "+s.Name.Name+" struct")
 				for _, field := range st.Fields.List {
+					if name := text(field.Type); len(field.Names) == 0 && ast.IsExported(name[strings.LastIndexAny(name, "*.")+1:]) {
+						lines = append(lines, "field "+s.Name.Name+"."+name)
+					}
 					for _, name := range field.Names {
 						if name.IsExported() {
 							lines = append(lines, "field "+s.Name.Name+"."+name.Name+" "+text(field.Type))

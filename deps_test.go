@@ -60,6 +60,32 @@ var imports = map[string][]string{
 // cache.
 func TestImports(t *testing.T) {
 	checked := 0
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		allowed, ok := rowOf(folder)
+		if !ok {
+			t.Errorf("%s: folder %q has no line in the table of imports", file, folder)
+			return
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if imported != module && !strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			checked++
+			inner := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+			if inner != folder && !slices.Contains(allowed, "*") && !slices.Contains(allowed, inner) {
+				t.Errorf("%s imports %s, which the table of imports does not allow", file, inner)
+			}
+		}
+	})
+	require.Greater(t, checked, 50, "the walk found too few imports to have seen the module")
+}
+
+// walkSource visits the files of the module that are no tests. The root's folder is "".
+func walkSource(t *testing.T, visit func(folder, file string)) {
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -74,37 +100,12 @@ func TestImports(t *testing.T) {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		folder := strings.TrimPrefix(path.Clean(filepath.ToSlash(filepath.Dir(file))), ".")
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		allowed, ok := rowOf(folder)
-		if !ok {
-			t.Errorf("%s: folder %q has no line in the table of imports", file, folder)
-			return nil
-		}
-		for _, spec := range f.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			if imported != module && !strings.HasPrefix(imported, module+"/") {
-				continue
-			}
-			checked++
-			inner := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
-			if inner != folder && !slices.Contains(allowed, "*") && !slices.Contains(allowed, inner) {
-				t.Errorf("%s imports %s, which the table of imports does not allow", file, inner)
-			}
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			visit(strings.TrimPrefix(path.Clean(filepath.ToSlash(filepath.Dir(file))), "."), file)
 		}
 		return nil
 	})
 	require.NoError(t, err)
-	require.Greater(t, checked, 50, "the walk found too few imports to have seen the module")
 }
 
 // rowOf finds the line of a folder or of the nearest folder above it; the root's line stands for itself alone.

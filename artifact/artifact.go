@@ -14,6 +14,8 @@
 //	…          sections, each at a multiple of 64 bytes, zeros between them
 //
 // The magic is made like PNG's: it is no text, and a transfer as text damages it.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package artifact
 
 //go:generate go run -C ../onnx/_gen . ../../artifact/artifact.proto ../../artifact/artifact.pb.go

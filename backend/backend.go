@@ -1,4 +1,6 @@
 // Package backend is the seam between a planned graph and the device that runs it.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package backend
 
 import (

@@ -1,5 +1,7 @@
 // Package legalize makes a bound graph runnable on a target: views that strides can express get layouts and no memory;
 // where a kernel or the caller needs elements in row-major order, it puts copies.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package legalize
 
 import (

@@ -1,5 +1,7 @@
 // Package liveness turns a bound, legalised graph and an order of its steps into a planning problem: which buffers there are,
 // how large, and over which steps each must be kept.
+//
+// Policy is part of rlxc's public API. The rest of this package is not part of it and may change without notice.
 package liveness
 
 import (

@@ -18,6 +18,8 @@
 // only a run can know it, these do not return, and the node is kept as a dynamic custom op "onnx.<Name>", which lowers the
 // node again with the actual values each time it runs. An operand or attribute that the lowering did not look at is an
 // error: nothing is ignored in silence.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package lower
 
 import (

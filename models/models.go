@@ -1,5 +1,7 @@
 // Package models builds BERT-family ONNX models from a seed, spelled as PyTorch's exporter spells them. They are the built-in
 // names of the command line and the models of tests: equal configurations give equal bytes on every machine.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package models
 
 import (

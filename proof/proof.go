@@ -1,6 +1,8 @@
 // Package proof checks that a plan is safe by running it in the abstract. Verify knows, for every byte of the arenas, whose
 // value lies there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
 // with liveness or planner: lives are never computed, only lost contents are found.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package proof
 
 import (

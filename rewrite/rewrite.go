@@ -3,6 +3,8 @@
 // What happens, and in which order, is the list of passes below. Most passes are rules: rows of a pattern and what
 // replaces it, which the engine applies wherever they fit. A rule describes; whether it may be applied, the engine decides
 // (see engine). So a fusion is one row and one text before and after it in testdata.
+//
+// Stats is part of rlxc's public API. The rest of this package is not part of it and may change without notice.
 package rewrite
 
 import (

@@ -7,6 +7,8 @@
 // itself: exactly where it is small (search.go), else by heuristics and exact windows around the peak (heuristic.go). The
 // way follows Ahn et al., "Ordering Chaos: Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices"
 // (MLSys 2020).
+//
+// This package is not part of rlxc's public API and may change without notice.
 package schedule
 
 import (

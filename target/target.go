@@ -1,4 +1,6 @@
 // Package target describes what a device can do, as one value. Everything before planning asks it, never the backend.
+//
+// OpDef is part of rlxc's public API. The rest of this package is not part of it and may change without notice.
 package target
 
 import (

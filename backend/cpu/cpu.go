@@ -1,5 +1,8 @@
 // Package cpu runs planned graphs on the processor, by the kernels of package kernel; what has none runs by the op's own
 // Eval.
+//
+// Importing this package registers the backend. The rest of it is not part of rlxc's public API and may change without
+// notice.
 package cpu
 
 import (

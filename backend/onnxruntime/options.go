@@ -2,6 +2,8 @@
 // speed with.
 //
 // The library is opened at run time through cgo. A build without cgo has the same entries, which say so.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package onnxruntime
 
 import "github.com/rlxc/rlxc/tensor"

@@ -1,5 +1,8 @@
 // Package wgpu runs planned graphs on a GPU through WebGPU, by kernels that are WGSL text made for each node; what has no
 // kernel runs by the op's own Eval on the host, between two passes. wgpu-native is opened at run time (package native).
+//
+// Importing this package registers the backend. The rest of it is not part of rlxc's public API and may change without
+// notice.
 package wgpu
 
 import (

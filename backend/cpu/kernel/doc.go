@@ -11,6 +11,8 @@
 // Nothing here allocates after planning. Scratch memory is passed in by the caller, who learns its size from the plan.
 //
 // The assembly is written by the generator in ../_gen; `go generate` in this folder runs it.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package kernel
 
 //go:generate go -C ../_gen run . ../kernel

@@ -1,5 +1,7 @@
 // Package native opens wgpu-native at run time, without cgo, and gives the part of webgpu.h that compute needs as Go calls
 // that cannot abort the process: what the library would panic on is checked first, and what it reports becomes an error.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package native
 
 import (
