@@ -16,7 +16,7 @@ func (p *Program) compileRegions(level int) error {
 	for _, n := range p.graph.Nodes {
 		for _, g := range n.Regions {
 			g.Isolate()
-			r := &Program{opts: p.opts, device: p.device, graph: g}
+			r := &Program{opts: p.opts, device: p.device, file: p.file, graph: g}
 			var err error
 			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify}); err != nil {
 				return bindError(err)
