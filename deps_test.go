@@ -24,6 +24,8 @@ var imports = map[string][]string{
 	"planner":              {},
 	"planner/bench":        {"planner"},
 	"tokenizer":            {},
+	"hub":                  {},
+	"pipeline":             {"", "hub", "tokenizer", "tensor"},
 	"arena":                {"tensor", "planner"},
 	"onnx":                 {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":          {},

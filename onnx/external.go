@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -125,28 +126,67 @@ func openExternal(beside opener, location string) (*tensor.Mapping, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// folder opens files of the operating system. os.Root holds them beneath the folder, links included.
+// folder opens files of the operating system. os.Root holds them beneath the folder, links included; in a cache of
+// huggingface_hub, where the files of a snapshot are links, beneath the folders that such links lead to.
 type folder struct{ path string }
 
 func (f *folder) open(location string) (*tensor.Mapping, error) {
-	root, err := os.OpenRoot(f.path)
+	beneath, name := f.path, location
+	if dir, blob, ok := hubBlob(filepath.Join(f.path, filepath.FromSlash(location))); ok {
+		beneath, name = dir, blob
+	}
+	root, err := os.OpenRoot(beneath)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	info, err := root.Stat(location) // before opening: opening a pipe would wait for a writer
+	info, err := root.Stat(name) // before opening: opening a pipe would wait for a writer
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	file, err := root.Open(location)
+	file, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	return tensor.Map(file)
+}
+
+// A snapshot in a cache of huggingface_hub holds links to the contents of its own repository, CACHE/models--ORG--NAME/blobs/ETAG,
+// which may in turn be links into the store that the repositories of the cache share, CACHE/blobs/ab/ab12….
+var (
+	hubSnapshot = regexp.MustCompile(`^(.*/)(models--[^/]+)/snapshots/[0-9a-f]{40}/`)
+	hubContent  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+	hubShared   = regexp.MustCompile(`^blobs/[0-9a-f]{2}/[0-9a-f]{64}$`)
+)
+
+// hubBlob reports whether a path is one of a snapshot whose link stays within what belongs to it: dir is the folder of contents
+// and name the file in it.
+func hubBlob(path string) (dir, name string, ok bool) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", false
+	}
+	m := hubSnapshot.FindStringSubmatch(filepath.ToSlash(path))
+	if m == nil {
+		return "", "", false
+	}
+	real, err := filepath.EvalSymlinks(path)
+	cache, err2 := filepath.EvalSymlinks(filepath.FromSlash(m[1])) // which may be reached by a link itself
+	if err != nil || err2 != nil {
+		return "", "", false
+	}
+	if dir = filepath.Join(cache, m[2], "blobs"); filepath.Dir(real) == dir && hubContent.MatchString(filepath.Base(real)) {
+		return dir, filepath.Base(real), true
+	}
+	name, err = filepath.Rel(cache, real)
+	if err == nil && hubShared.MatchString(filepath.ToSlash(name)) {
+		return cache, name, true
+	}
+	return "", "", false
 }
 
 // fsFolder opens files beside a file of an fs.FS, which may be an os.DirFS and follow links anywhere: no link is followed.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"strconv"
 	"testing"
 	"testing/fstest"
@@ -67,6 +68,52 @@ func TestExternalData(t *testing.T) {
 	m, err := OpenFS(fstest.MapFS{"a/model.onnx": {Data: inner}, "a/data.bin": {Data: data}}, "a/model.onnx")
 	require.NoError(t, err)
 	require.Equal(t, data[1:], m.Proto.Graph.Initializer[0].RawData)
+}
+
+// In a cache of huggingface_hub the files of a snapshot are links to contents beside it.
+func TestExternalDataOfAHubCache(t *testing.T) {
+	cache := t.TempDir()
+	const snapshot = "snapshots/0123456789abcdef0123456789abcdef01234567/onnx"
+	put := func(path string, data []byte) {
+		path = filepath.Join(cache, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, data, 0o666))
+	}
+	link := func(target, path string) {
+		path = filepath.Join(cache, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.Symlink(target, path))
+	}
+	hash := strings.Repeat("ab", 32)
+	weights := []byte("twelve bytes")
+	model, err := Marshal(withWeight(outside("location", "model.onnx_data")))
+	require.NoError(t, err)
+	put("models--a--own/blobs/1", model)
+	put("models--a--own/blobs/2", weights)
+	put("blobs/ab/"+hash, weights)
+	for _, c := range []struct{ name, from, target, want string }{
+		{"its own content", "models--a--own", "../../../blobs/2", ""},
+		{"the shared store", "models--a--shared", "../../../../blobs/ab/" + hash, ""},
+		{"another repository", "models--a--other", "../../../../models--a--own/blobs/2", "path escapes"},
+		{"outside of the cache", "models--a--outside", filepath.Join(cache, "secret"), "path escapes"},
+		{"its own refs", "models--a--refs", "../../../refs/main", "path escapes"},
+		{"no snapshot", "elsewhere", "../../../blobs/2", "path escapes"},
+	} {
+		put("secret", weights)
+		put(c.from+"/refs/main", weights)
+		put(c.from+"/blobs/1", model)
+		put(c.from+"/blobs/2", weights)
+		link("../../../blobs/1", c.from+"/"+snapshot+"/model.onnx")
+		link(c.target, c.from+"/"+snapshot+"/model.onnx_data")
+		m, err := Open(filepath.Join(cache, c.from, snapshot, "model.onnx"))
+		if c.want != "" {
+			require.ErrorContains(t, err, c.want, c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+		require.Equal(t, weights, m.Proto.Graph.Initializer[0].RawData, c.name)
+		require.NoError(t, m.Close())
+	}
 }
 
 func TestExternalDataThatIsRefused(t *testing.T) {

@@ -1,0 +1,277 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// File returns the path of one file of a model at a revision, which it downloads unless the cache has it. A hub that does not
+// answer leaves what the cache has.
+func (c *Client) File(ctx context.Context, id, revision, name string) (string, error) {
+	r, err := c.repo(id)
+	if err == nil {
+		err = errors.Join(checkRevision(revision), checkName(name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("hub: %w", err)
+	}
+	path, err := c.file(ctx, r, revision, name, nil)
+	if err != nil {
+		return "", fmt.Errorf("hub: %s of %s at %s: %w", name, id, revision, err)
+	}
+	return path, nil
+}
+
+// file is File; listed is what the listing says of the file, nil if there is none.
+func (c *Client) file(ctx context.Context, r *repo, revision, name string, listed *entry) (string, error) {
+	commit := r.commit(revision)
+	have := func() (string, error) {
+		if commit != "" {
+			if path := r.pointer(commit, name); isFile(path) {
+				return path, nil
+			}
+			if isFile(filepath.Join(r.dir, ".no_exist", commit, filepath.FromSlash(name))) {
+				return "", fmt.Errorf("the repository has no such file: %w", ErrNotFound)
+			}
+		}
+		return "", ErrOffline
+	}
+	if c.Offline || revision == commit {
+		path, err := have()
+		if err == nil || errors.Is(err, ErrNotFound) {
+			return path, err
+		}
+		if c.Offline {
+			return "", fmt.Errorf("%w %s, and HF_HUB_OFFLINE is set", ErrOffline, r.cache)
+		}
+	}
+	m, err := c.head(ctx, r.id, revision, name)
+	if err != nil {
+		if status := (*statusError)(nil); errors.As(err, &status) && status.code == "EntryNotFound" && commitHash.MatchString(status.commit) {
+			writeFile(filepath.Join(r.dir, ".no_exist", status.commit, filepath.FromSlash(name)), nil) // a note, and no more
+		}
+		if unreachable(err) {
+			if path, cached := have(); cached == nil {
+				return path, nil
+			}
+			return "", fmt.Errorf("%w %s, and the hub cannot be asked: %w", ErrOffline, r.cache, err)
+		}
+		return "", err
+	}
+	switch {
+	case commitHash.MatchString(revision) && m.commit != revision:
+		return "", fmt.Errorf("the hub answers for commit %s", m.commit)
+	case listed != nil && m.etag != listed.content():
+		return "", fmt.Errorf("the hub names two contents of it, %s and %s", listed.content(), m.etag)
+	case listed != nil && m.size >= 0 && m.size != listed.Size:
+		return "", fmt.Errorf("the hub names two sizes of it, %d and %d bytes", listed.Size, m.size)
+	case listed != nil:
+		m.size = listed.Size
+	}
+	path := r.pointer(m.commit, name)
+	if err := r.setCommit(revision, m.commit); err != nil && !isFile(path) { // a cache may be read-only
+		return "", err
+	}
+	if isFile(path) {
+		return path, nil
+	}
+	err = lock(ctx, r.lockFile(m.etag), func() error {
+		blob := r.blob(m.etag)
+		if !isFile(blob) && !c.linkShared(r, m) {
+			if err := c.download(ctx, r, m, name); err != nil {
+				return err
+			}
+		}
+		return c.point(path, blob)
+	})
+	return path, err
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// point makes a file of a snapshot of a blob: a link, or the blob itself where links are not wanted.
+func (c *Client) point(path, blob string) error {
+	if isFile(path) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	os.Remove(path) // a link that leads nowhere
+	if !c.NoLinks {
+		target, err := filepath.Rel(filepath.Dir(path), blob)
+		if err != nil {
+			return err
+		}
+		if os.Symlink(target, path) == nil {
+			return nil
+		}
+	}
+	if info, err := os.Lstat(blob); err == nil && info.Mode().IsRegular() && os.Rename(blob, path) == nil {
+		return nil
+	}
+	from, err := os.Open(blob)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
+}
+
+// hasher returns what an ETag of the hub is made by: SHA-256 of large files, git's SHA-1 of others; nil for an unknown form.
+func hasher(etag string, size int64) hash.Hash {
+	switch {
+	case len(etag) == hex.EncodedLen(sha256.Size):
+		return sha256.New()
+	case len(etag) == hex.EncodedLen(sha1.Size) && size >= 0:
+		h := sha1.New()
+		fmt.Fprintf(h, "blob %d\x00", size)
+		return h
+	}
+	return nil
+}
+
+// errChecksum is a transfer that went wrong unnoticed.
+var errChecksum = errors.New("what arrived has another checksum than the hub names")
+
+// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on.
+func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
+	part := r.blob(m.etag) + ".incomplete"
+	if err := os.MkdirAll(filepath.Dir(part), 0o777); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fresh := false
+	err = c.retry(ctx, func() (bool, error) {
+		before, err := f.Seek(0, io.SeekEnd)
+		if err != nil {
+			return false, err
+		}
+		fresh = before == 0
+		err = c.transfer(ctx, f, before, c.resolve(r.id, m.commit, name), name, m.size)
+		after, _ := f.Seek(0, io.SeekEnd)
+		return after > before, err
+	})
+	if err == nil {
+		err = verify(f, m)
+		if errors.Is(err, errChecksum) {
+			os.Remove(part)
+			if !fresh { // the older part may be to blame
+				return c.download(ctx, r, m, name)
+			}
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part, r.blob(m.etag))
+}
+
+// transfer appends to a file that has some bytes what the hub has beyond them.
+func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, name string, size int64) error {
+	if have == size && size > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	from := ""
+	if have > 0 {
+		from = strconv.FormatInt(have, 10)
+	}
+	answer, err := c.send(ctx, http.MethodGet, address, from, true)
+	if err != nil {
+		if status := (*statusError)(nil); errors.As(err, &status) && status.status == http.StatusRequestedRangeNotSatisfiable {
+			return errors.Join(f.Truncate(0), io.ErrUnexpectedEOF) // start anew
+		}
+		return err
+	}
+	defer answer.Body.Close()
+	if have > 0 && (answer.StatusCode != http.StatusPartialContent || !strings.HasPrefix(answer.Header.Get("Content-Range"), "bytes "+from+"-")) {
+		have = 0
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Seek(have, io.SeekStart); err != nil {
+		return err
+	}
+	stalled := time.AfterFunc(c.timeout(), func() { cancel(errStalled) })
+	defer stalled.Stop()
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := answer.Body.Read(buffer)
+		stalled.Reset(c.timeout())
+		if size >= 0 && have+int64(n) > size {
+			return errors.Join(f.Truncate(0), fmt.Errorf("the hub sends more than the %d bytes that it names", size))
+		}
+		if _, err := f.Write(buffer[:n]); err != nil {
+			return fmt.Errorf("after %d bytes: %w", have, err)
+		}
+		have += int64(n)
+		if c.Progress != nil && n > 0 {
+			c.mu.Lock()
+			c.Progress(name, have, size)
+			c.mu.Unlock()
+		}
+		switch {
+		case err == io.EOF && size >= 0 && have < size:
+			return fmt.Errorf("the transfer broke off after %d of %d bytes: %w", have, size, io.ErrUnexpectedEOF)
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			if errors.Is(context.Cause(ctx), errStalled) {
+				err = errStalled
+			}
+			return broken(err)
+		}
+	}
+}
+
+// errStalled is a transfer that gives no more bytes. It counts as broken off.
+var errStalled = errors.New("the hub sends no more")
+
+// verify compares a whole file with the checksum that names it.
+func verify(f *os.File, m metadata) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h := hasher(m.etag, info.Size())
+	if h == nil {
+		return nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != m.etag {
+		return fmt.Errorf("%w: %s instead of %s", errChecksum, got, m.etag)
+	}
+	return nil
+}
