@@ -57,11 +57,11 @@ func TestContribOperators(t *testing.T) {
 	require.Greater(t, len(cases), 80)
 	for name, files := range cases {
 		for _, level := range levels {
-			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
 				m, err := rlxc.Read(bytes.NewReader(files["model.onnx"]), int64(len(files["model.onnx"])), name)
 				require.NoError(t, err)
 				defer m.Close()
-				p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
 				require.NoError(t, err)
 				defer p.Close()
 				s, err := p.NewSession()

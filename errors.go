@@ -16,4 +16,8 @@ var (
 	ErrNoDevice = engine.ErrNoDevice
 	// ErrMemory: the plan needs more than the memory limit.
 	ErrMemory = engine.ErrMemory
+	// ErrBusy: another goroutine uses the session.
+	ErrBusy = engine.ErrBusy
+	// ErrClosed: the model, program or session is closed.
+	ErrClosed = engine.ErrClosed
 )

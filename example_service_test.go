@@ -26,7 +26,7 @@ type embedder struct {
 // newEmbedder makes n sessions. Each keeps one processor busy: with Threads 1 as many run at a time as there are processors,
 // which serves the most requests; one session with all threads would serve a single request the fastest.
 func newEmbedder(model *rlxc.Model, tok *tokenizer.Tokenizer, n int) (*embedder, error) {
-	program, err := model.Compile(rlxc.CompileOptions{Threads: 1})
+	program, err := model.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
 	if err != nil {
 		return nil, err
 	}

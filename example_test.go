@@ -26,7 +26,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer model.Close()
-	program, err := model.Compile(rlxc.CompileOptions{})
+	program, err := model.Compile(context.Background(), rlxc.CompileOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

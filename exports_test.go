@@ -55,7 +55,7 @@ func TestExports(t *testing.T) {
 		require.NoError(t, err)
 		defer z.Close()
 		for _, level := range levels {
-			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
 				m, err := rlxc.OpenFS(z, "model.onnx")
 				require.NoError(t, err)
 				defer m.Close()

@@ -38,7 +38,7 @@ func namesOf(infos []rlxc.ValueInfo) []string {
 
 // recorded compiles a model, runs it on the inputs recorded beside it, and calls check with each output.
 func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
-	p, err := m.Compile(rlxc.CompileOptions{Level: level, Verify: true})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	s, err := p.NewSession()

@@ -34,7 +34,7 @@ func TestInt4IsAsExactAsTheReference(t *testing.T) {
 	m, err := rlxc.Open(path)
 	require.NoError(t, err)
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Level: rlxc.O0})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: rlxc.O0})
 	require.NoError(t, err)
 	defer p.Close()
 	exact := map[string]rlxc.Tensors{}

@@ -1,7 +1,7 @@
 // Package rlxc compiles ONNX models and runs them.
 //
 //	m, err := rlxc.Open("model.onnx")
-//	p, err := m.Compile(rlxc.CompileOptions{})
+//	p, err := m.Compile(ctx, rlxc.CompileOptions{})
 //	s, err := p.NewSession()
 //	out, err := s.Run(ctx, rlxc.Tensors{"input_ids": ids, "attention_mask": mask})
 //
@@ -65,10 +65,10 @@ type options struct{ ops target.Ops }
 // Op is an operator that the caller brings: its name in models, its shape rule, and its kernel on the host.
 type Op = target.OpDef
 
-// RegisterOp makes an operator known to the model that is opened: nodes of its name, with the domain in front where that is
+// WithOp makes an operator known to the model that is opened: nodes of its name, with the domain in front where that is
 // not ai.onnx, run by its kernel. It goes before an operator of that name that rlxc knows. A name that stands twice, or an
 // operator without shape rule or kernel, is an error of opening.
-func RegisterOp(op Op) Option {
+func WithOp(op Op) Option {
 	return func(o *options) error { return o.ops.Add(&op) }
 }
 
@@ -192,8 +192,11 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 // Dims lists the symbols of the inputs' shapes in order of appearance: what a binding gives numbers to.
 func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 
-// Graph is the lowered model, for inspection; it must not be changed. It is empty when the file cannot be read any more.
-func (m *Model) Graph() *ir.Graph {
+// Graph returns the lowered model, for inspection: it must not be changed.
+func (m *Model) Graph() (*ir.Graph, error) {
+	if m.closed.Load() {
+		return nil, engine.ClosedError("model")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.shown == nil {
@@ -202,11 +205,11 @@ func (m *Model) Graph() *ir.Graph {
 	if m.shown == nil {
 		g, err := m.file.Graph()
 		if err != nil {
-			return ir.NewGraph(m.Name())
+			return nil, fmt.Errorf("%s: %w", m.Name(), err)
 		}
 		m.shown = g
 	}
-	return m.shown
+	return m.shown, nil
 }
 
 // Close ends the use of the model. Programs compiled from it go on.

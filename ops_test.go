@@ -73,13 +73,13 @@ func clipModel(limit ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
 var limitOne = &onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 1}
 
 // A model with an operator of one's own: a shape rule and a kernel are all that it takes.
-func ExampleRegisterOp() {
-	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.RegisterOp(clipped))
+func ExampleWithOp() {
+	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.WithOp(clipped))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -97,12 +97,12 @@ func ExampleRegisterOp() {
 	// Output: [0 1 2 2] [0 2]
 }
 
-// TestRegisterOpSaved saves a program with a user's operator: it opens with the operator, and not without.
-func TestRegisterOpSaved(t *testing.T) {
-	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.RegisterOp(clipped))
+// TestWithOpSaved saves a program with a user's operator: it opens with the operator, and not without.
+func TestWithOpSaved(t *testing.T) {
+	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.WithOp(clipped))
 	require.NoError(t, err)
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Verify: true})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Verify: true})
 	require.NoError(t, err)
 	defer p.Close()
 	file := filepath.Join(t.TempDir(), "clip.rlxc")
@@ -110,10 +110,10 @@ func TestRegisterOpSaved(t *testing.T) {
 	_, err = rlxc.Open(file)
 	require.ErrorIs(t, err, rlxc.ErrUnsupportedOp)
 	require.ErrorContains(t, err, "com.example.ClipCount")
-	again, err := rlxc.Open(file, rlxc.RegisterOp(clipped))
+	again, err := rlxc.Open(file, rlxc.WithOp(clipped))
 	require.NoError(t, err)
 	defer again.Close()
-	q, err := again.Compile(rlxc.CompileOptions{})
+	q, err := again.Compile(context.Background(), rlxc.CompileOptions{})
 	require.NoError(t, err)
 	defer q.Close()
 	s, err := q.NewSession()
@@ -124,7 +124,7 @@ func TestRegisterOpSaved(t *testing.T) {
 	require.Equal(t, []int64{0, 2, 1}, out["counts"].Int64s())
 }
 
-func TestRegisterOpErrors(t *testing.T) {
+func TestWithOpErrors(t *testing.T) {
 	half := clipped
 	half.Eval = nil
 	short := clipped
@@ -136,10 +136,10 @@ func TestRegisterOpErrors(t *testing.T) {
 		want  string
 	}{
 		{"unknown", clipModel(limitOne), nil, `com.example.ClipCount at node "clip"`},
-		{"twice", clipModel(limitOne), []rlxc.Option{rlxc.RegisterOp(clipped), rlxc.RegisterOp(clipped)}, "registered twice"},
-		{"without a kernel", clipModel(limitOne), []rlxc.Option{rlxc.RegisterOp(half)}, "needs a shape rule (Infer) and a kernel (Eval)"},
-		{"too few results", clipModel(limitOne), []rlxc.Option{rlxc.RegisterOp(short)}, "gives 1 results, the node has 2"},
-		{"an attribute that is missing", clipModel(), []rlxc.Option{rlxc.RegisterOp(clipped)}, `node "clip" (ClipCount): invalid model: attribute limit is missing`},
+		{"twice", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(clipped), rlxc.WithOp(clipped)}, "registered twice"},
+		{"without a kernel", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(half)}, "needs a shape rule (Infer) and a kernel (Eval)"},
+		{"too few results", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(short)}, "gives 1 results, the node has 2"},
+		{"an attribute that is missing", clipModel(), []rlxc.Option{rlxc.WithOp(clipped)}, `node "clip" (ClipCount): invalid model: attribute limit is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := rlxc.FromProto(c.model, "clip", c.opts...)

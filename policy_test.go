@@ -22,7 +22,7 @@ func TestLivenessPolicies(t *testing.T) {
 		{Liveness: liveness.ToEnd},
 	} {
 		o.Verify = true
-		p, err := builtin(t).Compile(o)
+		p, err := builtin(t).Compile(context.Background(), o)
 		require.NoError(t, err)
 		defer p.Close()
 		s, err := p.NewSession()

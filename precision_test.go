@@ -40,7 +40,7 @@ func TestLowerPrecisionRuns(t *testing.T) {
 		require.NoError(t, err)
 		defer m.Close()
 		require.NoError(t, m.VerifyFile())
-		p, err := m.Compile(CompileOptions{Threads: 2})
+		p, err := m.Compile(context.Background(), CompileOptions{Threads: 2})
 		require.NoError(t, err)
 		defer p.Close()
 		require.Zero(t, p.Stats().Packed)
@@ -66,14 +66,14 @@ func TestLowerPrecisionRefused(t *testing.T) {
 		"backend cpu has no weights i4: it offers f32, i8":      {Weights: tensor.I4},
 		"leave out precision bf16":                              {Precision: tensor.BF16, Weights: tensor.I8},
 	} {
-		_, err := builtin(t).Compile(o)
+		_, err := builtin(t).Compile(context.Background(), o)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, ErrNoDevice)
 	}
 	m, err := Open(saved(t, CompileOptions{Precision: tensor.BF16}))
 	require.NoError(t, err)
 	defer m.Close()
-	_, err = m.Compile(CompileOptions{Weights: tensor.I8})
+	_, err = m.Compile(context.Background(), CompileOptions{Weights: tensor.I8})
 	require.ErrorContains(t, err, "compile the model again")
 }
 
@@ -96,7 +96,7 @@ func TestLowerPrecisionSentences(t *testing.T) {
 	defer m.Close()
 	// embed gives the mean of the last hidden states, a row a sentence.
 	embed := func(o CompileOptions) (rows [][]float32) {
-		p, err := m.Compile(o)
+		p, err := m.Compile(context.Background(), o)
 		require.NoError(t, err)
 		defer p.Close()
 		s, err := p.NewSession()

@@ -1,8 +1,10 @@
 package rlxc
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/rlxc/rlxc/backend"
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
@@ -13,14 +15,14 @@ import (
 	"github.com/rlxc/rlxc/rewrite"
 )
 
-// Level says how far a program is rewritten. The zero value is all the way.
-type Level uint8
+// Level says how far a program is rewritten, as the command line's -O takes it. Empty means O2.
+type Level string
 
-// The levels, as the command line has them.
+// The levels.
 const (
-	O2 Level = iota // all fusions
-	O1              // folding, common subexpressions, dead code
-	O0              // as the model says
+	O0 Level = "0" // as the model says
+	O1 Level = "1" // folding, common subexpressions, dead code
+	O2 Level = "2" // all fusions
 )
 
 // CompileOptions say how a model is compiled. The zero value is what most want. A file that was compiled for backend cpu keeps its
@@ -49,8 +51,8 @@ type Program struct{ engine *engine.Program }
 // CompileStats say what compiling did.
 type CompileStats struct {
 	Rewrites *rewrite.Stats `json:"rewrites"`
-	// Level is how far the program is rewritten, as -O counts: from 0 to 2. A compiled file has its own.
-	Level int `json:"level"`
+	// Level is how far the program is rewritten. A compiled file has its own.
+	Level Level `json:"level"`
 	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: at most once each,
 	// whatever shapes it ran at. A compiled file needs neither.
 	Compiled int `json:"compiled"`
@@ -68,7 +70,7 @@ const EnvVerify = "RLXC_VERIFY"
 const AllValues = engine.AllValues
 
 // Compile makes a program of the model.
-func (m *Model) Compile(o CompileOptions) (*Program, error) {
+func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error) {
 	if m.closed.Load() {
 		return nil, engine.ClosedError("model")
 	}
@@ -78,7 +80,7 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 	if o.Backend == "" {
 		o.Backend = "cpu"
 	}
-	p, err := engine.Compile(m.file, m.graph, engine.Options{
+	p, err := engine.Compile(ctx, m.file, m.graph, engine.Options{
 		Backend: o.Backend,
 		Device: backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile, Precision: o.Precision,
 			Weights: o.Weights},
@@ -93,8 +95,8 @@ func (m *Model) Compile(o CompileOptions) (*Program, error) {
 
 // check finds values that no constant of their types has; what a backend must have is its own to check.
 func (o *CompileOptions) check() error {
-	if int(o.Level) >= len(rewriteLevels) {
-		return fmt.Errorf("unknown level %d: use O0, O1 or O2", o.Level)
+	if _, ok := rewriteLevels[o.Level]; !ok {
+		return fmt.Errorf("unknown level %q: use O0, O1 or O2", string(o.Level))
 	}
 	if _, err := o.Mode.MarshalText(); err != nil {
 		return err
@@ -103,12 +105,12 @@ func (o *CompileOptions) check() error {
 	return err
 }
 
-var rewriteLevels = [...]int{O2: rewrite.O2, O1: rewrite.O1, O0: rewrite.O0}
+var rewriteLevels = map[Level]int{"": rewrite.O2, O0: rewrite.O0, O1: rewrite.O1, O2: rewrite.O2}
 
 // Stats says what compiling did.
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()
-	return CompileStats{s.Rewrites, s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor}
+	return CompileStats{s.Rewrites, Level(strconv.Itoa(s.Level)), s.Compiled, s.Prepared, s.Packed, s.PackedFor}
 }
 
 // Inputs describes what a run takes, in the model's order.

@@ -106,7 +106,7 @@ func TestQuantisedSaved(t *testing.T) {
 			m, folder := open(t, name)
 			in := fixtures.Inputs(t, folder, "test_data_set_1", namesOf(m.Inputs()))
 			run := func(m *rlxc.Model, level string) (*rlxc.Program, rlxc.Tensors) {
-				p, err := m.Compile(rlxc.CompileOptions{CPU: level})
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{CPU: level})
 				require.NoError(t, err)
 				s, err := p.NewSession()
 				require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestQuantisedRunsAllocateNothing(t *testing.T) {
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
 		t.Run(name, func(t *testing.T) {
 			m, folder := open(t, name)
-			p, err := m.Compile(rlxc.CompileOptions{})
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{})
 			require.NoError(t, err)
 			defer p.Close()
 			s, err := p.NewSession()

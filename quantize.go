@@ -53,13 +53,17 @@ func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tens
 	if err != nil {
 		return nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
 	}
+	g, err := m.Graph()
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, name := range all {
-		if engine.FindValue(m.Graph(), name) != nil { // one that is a constant in disguise has no range
+		if engine.FindValue(g, name) != nil { // one that is a constant in disguise has no range
 			names = append(names, name)
 		}
 	}
-	program, err := m.Compile(CompileOptions{Taps: names})
+	program, err := m.Compile(ctx, CompileOptions{Taps: names})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ var tinyOperators = []quantize.Count{{Op: "Gather", Count: 2}, {Op: "MatMul", Co
 
 // results runs a model and gives copies of one output.
 func results(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions, inputs []rlxc.Tensors, output string) (list []*tensor.Tensor) {
-	p, err := m.Compile(o)
+	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()
@@ -137,7 +137,7 @@ func TestQuantize(t *testing.T) {
 					require.Less(t, angle, 1-limit.cosine, "%s, run %d", name, i)
 				}
 			}
-			program, err := q.Compile(rlxc.CompileOptions{})
+			program, err := q.Compile(context.Background(), rlxc.CompileOptions{})
 			require.NoError(t, err)
 			defer program.Close()
 			require.LessOrEqual(t, program.Stats().Rewrites.Steps, limit.steps)
@@ -172,7 +172,7 @@ func TestQuantizeRefused(t *testing.T) {
 	defer again.Close()
 	_, _, err = again.Quantize(ctx, rlxc.QuantizeOptions{Form: quantize.Int4})
 	require.ErrorContains(t, err, "again: the model is quantised already")
-	program, err := m.Compile(rlxc.CompileOptions{})
+	program, err := m.Compile(context.Background(), rlxc.CompileOptions{})
 	require.NoError(t, err)
 	defer program.Close()
 	file := filepath.Join(t.TempDir(), "tiny.rlxc")

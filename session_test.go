@@ -30,7 +30,7 @@ func builtin(t testing.TB) *Model {
 // session compiles the embedded encoder and makes a session.
 func session(t testing.TB, o CompileOptions) *Session {
 	t.Helper()
-	p, err := builtin(t).Compile(o)
+	p, err := builtin(t).Compile(context.Background(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	s, err := p.NewSession()
@@ -129,7 +129,7 @@ func TestPoison(t *testing.T) {
 					got, err := s.Run(context.Background(), in)
 					require.NoError(t, err)
 					for name := range want {
-						require.Equal(t, want[name].Bytes(), got[name].Bytes(), "-O %d, mode %s, %v, poison %#x: %s", level, mode, size, with, name)
+						require.Equal(t, want[name].Bytes(), got[name].Bytes(), "-O %s, mode %s, %v, poison %#x: %s", level, mode, size, with, name)
 					}
 				}
 			}
@@ -139,7 +139,7 @@ func TestPoison(t *testing.T) {
 
 // TestSessionsShareAProgram runs several sessions at once, at shapes that are new to the program.
 func TestSessionsShareAProgram(t *testing.T) {
-	p, err := builtin(t).Compile(CompileOptions{Threads: 2})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{Threads: 2})
 	require.NoError(t, err)
 	defer p.Close()
 	var all sync.WaitGroup
@@ -175,7 +175,7 @@ func TestSessionsShareAProgram(t *testing.T) {
 func TestSessionsShareTheCores(t *testing.T) {
 	const runs = 1000
 	in := encoderInputs(1, 8)
-	p, err := builtin(t).Compile(CompileOptions{})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{})
 	require.NoError(t, err)
 	defer p.Close()
 	a, err := p.NewSession()
@@ -259,7 +259,7 @@ func TestWrongInputs(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	p, err := builtin(t).Compile(CompileOptions{MemoryLimit: 64 << 10})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{MemoryLimit: 64 << 10})
 	require.NoError(t, err)
 	defer p.Close()
 	_, err = p.Plan(map[string]int{"batch": 1, "seq": 1})
@@ -277,11 +277,11 @@ func TestCompileOptionsThatCannotBe(t *testing.T) {
 		"threads":          {Threads: 1 << 20},
 		"unknown CPU":      {CPU: "z80"},
 	} {
-		_, err := m.Compile(o)
+		_, err := m.Compile(context.Background(), o)
 		require.ErrorIs(t, err, ErrNoDevice)
 		require.ErrorContains(t, err, text)
 	}
-	_, err := m.Compile(CompileOptions{Dims: map[string]int{"heads": 3}})
+	_, err := m.Compile(context.Background(), CompileOptions{Dims: map[string]int{"heads": 3}})
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, `no dimension "heads": it has batch, seq`)
 }
@@ -303,7 +303,7 @@ func TestFixedDims(t *testing.T) {
 }
 
 func TestPlanSharesMemory(t *testing.T) {
-	p, err := builtin(t).Compile(CompileOptions{Verify: true})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{Verify: true})
 	require.NoError(t, err)
 	defer p.Close()
 	r, err := p.Plan(map[string]int{"batch": 2, "seq": 64})
@@ -327,7 +327,7 @@ func TestCanceledRun(t *testing.T) {
 
 // TestMemoryIsGivenBack: after a large run a small one holds no more than it did before.
 func TestMemoryIsGivenBack(t *testing.T) {
-	p, err := builtin(t).Compile(CompileOptions{})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{})
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()
@@ -367,8 +367,9 @@ func TestSharedSession(t *testing.T) {
 	_, err := s.Run(gate{ctx, func() {
 		asked++
 		_, err := s.Run(context.Background(), in)
+		require.ErrorIs(t, err, ErrBusy)
 		require.EqualError(t, err, "another goroutine uses the session: make one for each")
-		require.EqualError(t, s.Close(), "another goroutine uses the session: make one for each")
+		require.ErrorIs(t, s.Close(), ErrBusy)
 	}}, in)
 	require.NoError(t, err)
 	require.Positive(t, asked)
@@ -376,11 +377,23 @@ func TestSharedSession(t *testing.T) {
 
 func TestUnknownOptions(t *testing.T) {
 	for want, o := range map[string]CompileOptions{
-		"unknown level 9: use O0, O1 or O2":                                  {Level: 9},
+		`unknown level "9": use O0, O1 or O2`:                                {Level: "9"},
 		"unknown planner mode 99":                                            {Mode: 99},
 		`unknown liveness policy "Policy(9)": use one of exact, to-end, off`: {Liveness: 9},
 	} {
-		_, err := builtin(t).Compile(o)
+		_, err := builtin(t).Compile(context.Background(), o)
 		require.EqualError(t, err, want)
 	}
+}
+
+// TestCanceledCompile: the model can be compiled again.
+func TestCanceledCompile(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	m := builtin(t)
+	_, err := m.Compile(ctx, CompileOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	p, err := m.Compile(context.Background(), CompileOptions{})
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
 }

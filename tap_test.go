@@ -16,7 +16,9 @@ func TestTaps(t *testing.T) {
 	m := builtin(t)
 	in, want := encoderInputs(2, 6), evalAll(t, m, encoderInputs(2, 6))
 	tapped := 0
-	engine.Tappable(m.Graph(), func(v *ir.Value) bool {
+	g, err := m.Graph()
+	require.NoError(t, err)
+	engine.Tappable(g, func(v *ir.Value) bool {
 		tapped++
 		s := session(t, CompileOptions{Taps: []string{v.Name}, Threads: 1, Verify: true})
 		out, err := s.Run(context.Background(), in)
@@ -53,7 +55,7 @@ func TestTapsTogether(t *testing.T) {
 	taps := []string{softmax, "pooler_output", gelu, softmax, "input_ids"}
 	for _, o := range []CompileOptions{{Level: O0, Taps: taps}, {Level: O2, Taps: taps}, {Level: O2, Taps: append(taps, AllValues)}} {
 		o.Verify = true
-		p, err := builtin(t).Compile(o)
+		p, err := builtin(t).Compile(context.Background(), o)
 		require.NoError(t, err)
 		defer p.Close()
 		var names []string
@@ -74,7 +76,7 @@ func TestTapsTogether(t *testing.T) {
 }
 
 func TestTapOfNothing(t *testing.T) {
-	_, err := builtin(t).Compile(CompileOptions{Taps: []string{"/encoder/layer.0/attention/self/Softmax"}})
+	_, err := builtin(t).Compile(context.Background(), CompileOptions{Taps: []string{"/encoder/layer.0/attention/self/Softmax"}})
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, `computes no value "/encoder/layer.0/attention/self/Softmax" to tap`)
 	require.ErrorContains(t, err, `"/encoder/layer.0/attention/self/Softmax_output_0"`)

@@ -70,7 +70,7 @@ func (c *testCase) runAt(options rlxc.CompileOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := m.Compile(options)
+	p, err := m.Compile(context.Background(), options)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -65,7 +66,7 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 			continue
 		}
 		if nodes := m.Proto().GetGraph().GetNode(); len(nodes) == 1 {
-			if p, err := m.Compile(rlxc.CompileOptions{Threads: 1}); err == nil {
+			if p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1}); err == nil {
 				key := [2]string{cmp.Or(nodes[0].GetDomain(), "ai.onnx"), nodes[0].GetOpType()}
 				s := seen[key]
 				host := slices.ContainsFunc(p.Graph().Nodes, func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })

@@ -78,6 +78,8 @@ var passes = []pass{
 type Options struct {
 	Verify bool   // run ir.Verify after every pass
 	Dump   string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
+	// Stop, if not nil, is asked before each pass: its error ends the run.
+	Stop func() error
 }
 
 // EnvDump names the environment variable that sets Options.Dump.
@@ -121,6 +123,11 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 	for i, p := range passes {
 		if p.level > level {
 			continue
+		}
+		if o.Stop != nil {
+			if err := o.Stop(); err != nil {
+				return nil, err
+			}
 		}
 		counts, err := p.apply(g, t, misses)
 		if err != nil {

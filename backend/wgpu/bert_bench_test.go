@@ -35,7 +35,7 @@ func BenchmarkBert(b *testing.B) {
 
 func benchmarkBert(b *testing.B, m *rlxc.Model, precision tensor.DType) {
 	compile := func(profile bool) *rlxc.Program {
-		p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Precision: precision, Profile: profile})
+		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Precision: precision, Profile: profile})
 		require.NoError(b, err)
 		return p
 	}
@@ -90,7 +90,7 @@ func BenchmarkFirstSubmit(b *testing.B) {
 	m, err := rlxc.OpenFS(fsys, "model.onnx")
 	require.NoError(b, err)
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.NoError(b, err)
 	defer p.Close()
 	s, err := p.NewSession()

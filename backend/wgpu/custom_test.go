@@ -71,12 +71,12 @@ func clipModel(d tensor.DType) *onnxpb.ModelProto {
 
 // An operator of one's own as a kernel of the GPU: package target's OpDef says what its WGSL sees.
 func Example_customOp() {
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.RegisterOp(clipCount))
+	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -95,15 +95,15 @@ func Example_customOp() {
 
 func TestCustomOp(t *testing.T) {
 	needLibrary(t)
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.RegisterOp(clipCount))
+	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.NoError(t, err)
 	defer p.Close()
 	path := filepath.Join(t.TempDir(), "clip.rlxc")
 	require.NoError(t, p.Save(path))
-	saved, err := rlxc.Open(path, rlxc.RegisterOp(clipCount))
+	saved, err := rlxc.Open(path, rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer saved.Close()
 	for _, m := range []*rlxc.Model{m, saved} {
@@ -138,7 +138,7 @@ func TestCustomOpErrors(t *testing.T) {
 	in := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 2), "offset": tensor.Scalar(int64(3))}
 	broken := clipCount
 	broken.WGSL = "fn compute(i: u32) { y0(i, x7(i)); }"
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.RegisterOp(broken))
+	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(broken))
 	require.NoError(t, err)
 	defer m.Close()
 	s := session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
@@ -147,7 +147,7 @@ func TestCustomOpErrors(t *testing.T) {
 	require.ErrorContains(t, err, "shader com.example.ClipCount")
 	require.ErrorContains(t, err, "x7")
 
-	m, err = rlxc.FromProto(clipModel(tensor.F64), "clip", rlxc.RegisterOp(clipCount))
+	m, err = rlxc.FromProto(clipModel(tensor.F64), "clip", rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer m.Close()
 	s = session(t, m, rlxc.CompileOptions{Backend: "wgpu"})

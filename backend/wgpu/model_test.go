@@ -54,7 +54,7 @@ func ids(batch, seq int, r *rand.Rand) rlxc.Tensors {
 }
 
 func session(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
-	p, err := m.Compile(o)
+	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func cosine(x, y *tensor.Tensor) float64 {
 func TestManySessions(t *testing.T) {
 	needLibrary(t)
 	m := builtIn(t, "bert-tiny")
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.NoError(t, err)
 	defer p.Close()
 	cpu := session(t, m, rlxc.CompileOptions{})
@@ -251,7 +251,7 @@ func TestLargeValue(t *testing.T) {
 func TestNoDevice(t *testing.T) {
 	m := builtIn(t, "bert-tiny")
 	t.Setenv("RLXC_WGPU", filepath.Join(t.TempDir(), "none.so"))
-	_, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu"})
+	_, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.ErrorIs(t, err, rlxc.ErrNoDevice)
 }
 
@@ -288,7 +288,7 @@ func TestFixtures(t *testing.T) {
 			levels = append(levels, rlxc.O0)
 		}
 		for _, level := range levels {
-			t.Run(fmt.Sprintf("%s/%d", f.name, level), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", f.name, level), func(t *testing.T) {
 				m, err := rlxc.Open(fixtures.Model(t, f.name))
 				require.NoError(t, err)
 				defer m.Close()
@@ -332,7 +332,7 @@ func TestExports(t *testing.T) {
 
 // runRecorded runs a model on the recorded inputs in its folder and lists the ops of a plan that run on the host.
 func runRecorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) (host []string) {
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()

@@ -62,7 +62,7 @@ func (o *options) work(c *cobra.Command, model string) error {
 	o.dims = nil // of the inputs only: the model stays compiled for all sizes
 	answer := json.NewEncoder(c.OutOrStdout())
 	begin := time.Now()
-	e, err := o.load(src)
+	e, err := o.load(c.Context(), src)
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -42,7 +42,7 @@ compiling; one for a GPU runs with --backend wgpu.`,
 		if err != nil {
 			return err
 		}
-		e, err := o.loadOwn(src, false)
+		e, err := o.loadOwn(c.Context(), src, false)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ compiling; one for a GPU runs with --backend wgpu.`,
 // A compileReport is what compile prints.
 type compileReport struct {
 	Model     string         `json:"model"`
-	Level     string         `json:"level"`
+	Level     rlxc.Level     `json:"level"`
 	ONNXNodes int            `json:"onnx_nodes"`
 	Nodes     int            `json:"nodes"` // of the lowered program
 	Steps     int            `json:"steps"` // of a run; views are none
@@ -95,7 +95,7 @@ type stepRow struct {
 
 func newCompileReport(src *source, e *own, why bool) *compileReport {
 	stats := e.program.Stats()
-	r := &compileReport{Model: src.name, Level: strconv.Itoa(stats.Level), ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
+	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
 		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}}
 	for _, rule := range stats.Rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})

@@ -22,18 +22,18 @@ type engine interface {
 }
 
 // load opens a model in the engine that the flags ask for.
-func (o *options) load(s *source) (engine, error) {
+func (o *options) load(ctx context.Context, s *source) (engine, error) {
 	if o.backend.value == onnxRuntime {
 		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower || o.device != "" {
 			return nil, usagef("--precision, --weights and --device are rlxc's: onnxruntime runs the model as it is, on the processor")
 		}
-		marks, err := o.tapMarks(s)
+		marks, err := o.tapMarks(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		return o.loadReference(s, levels[o.level.value].ort, marks)
+		return o.loadReference(s, referenceLevels[o.level.value], marks)
 	}
-	return o.loadOwn(s, false)
+	return o.loadOwn(ctx, s, false)
 }
 
 // An own engine is rlxc itself.
@@ -44,7 +44,7 @@ type own struct {
 }
 
 // loadOwn compiles a model; with marks, every intermediate value that survives is an output.
-func (o *options) loadOwn(s *source, marks bool) (*own, error) {
+func (o *options) loadOwn(ctx context.Context, s *source, marks bool) (*own, error) {
 	opts, err := o.compileOptions()
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (o *options) loadOwn(s *source, marks bool) (*own, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.Compile(opts)
+	p, err := m.Compile(ctx, opts)
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -106,7 +106,7 @@ func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnx
 }
 
 // tapMarks gives the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
-func (o *options) tapMarks(s *source) ([]onnxruntime.Mark, error) {
+func (o *options) tapMarks(ctx context.Context, s *source) ([]onnxruntime.Mark, error) {
 	if len(o.taps) == 0 {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (o *options) tapMarks(s *source) ([]onnxruntime.Mark, error) {
 		return nil, err
 	}
 	defer m.Close()
-	p, err := m.Compile(rlxc.CompileOptions{Level: rlxc.O0, Taps: o.taps})
+	p, err := m.Compile(ctx, rlxc.CompileOptions{Level: rlxc.O0, Taps: o.taps})
 	if err != nil {
 		return nil, err
 	}

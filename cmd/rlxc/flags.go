@@ -110,13 +110,8 @@ func join[T any](list []T) string {
 	return strings.Join(parts, ", ")
 }
 
-// levels are the settings of -O in rlxc and in onnxruntime.
-var levels = map[string]struct {
-	own rlxc.Level
-	ort onnxruntime.Level
-}{
-	"0": {rlxc.O0, onnxruntime.None}, "1": {rlxc.O1, onnxruntime.Basic}, "2": {rlxc.O2, onnxruntime.All},
-}
+// referenceLevels are the settings of -O in onnxruntime.
+var referenceLevels = map[string]onnxruntime.Level{"0": onnxruntime.None, "1": onnxruntime.Basic, "2": onnxruntime.All}
 
 // dtypes are the settings of --precision and --weights.
 var dtypes = map[string]rlxc.DType{"fp32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16, "model": tensor.F32, "int8": tensor.I8}
@@ -128,7 +123,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 		return rlxc.CompileOptions{}, err
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
-	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: levels[o.level.value].own, Threads: o.threads, Mode: o.mode, Dims: sizes,
+	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Threads: o.threads, Mode: o.mode, Dims: sizes,
 		Precision: dtypes[o.precision.value], Weights: dtypes[o.weights.value],
 		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }

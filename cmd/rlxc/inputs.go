@@ -26,8 +26,9 @@ type maker struct {
 func newMaker(src *source, e engine) (*maker, error) {
 	m := &maker{infos: e.Inputs()}
 	if o, ok := e.(*own); ok {
-		m.limits = indexLimits(o.model.Graph())
-		return m, nil
+		var err error
+		m.limits, err = modelLimits(o.model)
+		return m, err
 	}
 	model, err := src.open()
 	switch {
@@ -37,8 +38,8 @@ func newMaker(src *source, e engine) (*maker, error) {
 		return nil, err
 	}
 	defer model.Close()
-	m.limits = indexLimits(model.Graph())
-	return m, nil
+	m.limits, err = modelLimits(model)
+	return m, err
 }
 
 // zeros makes inputs of zeros.
@@ -126,6 +127,14 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 		shape = append(shape, n)
 	}
 	return shape, nil
+}
+
+func modelLimits(m *rlxc.Model) (map[string]int, error) {
+	g, err := m.Graph()
+	if err != nil {
+		return nil, err
+	}
+	return indexLimits(g), nil
 }
 
 // indexLimits finds the inputs that index tables, through ops that pass indices on, and the size of the smallest such table.

@@ -64,7 +64,7 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if i.ir {
-		e, err := i.loadOwn(src, false)
+		e, err := i.loadOwn(c.Context(), src, false)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 	if i.values {
 		return i.printValues(c, src)
 	}
-	report, err := i.inspect(src)
+	report, err := i.inspect(c.Context(), src)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,10 @@ func (i *inspection) printValues(c *cobra.Command, src *source) error {
 		}
 		lines = append(lines, line)
 	}
-	g := m.Graph()
+	g, err := m.Graph()
+	if err != nil {
+		return err
+	}
 	for _, v := range g.Inputs {
 		add(v, "")
 	}

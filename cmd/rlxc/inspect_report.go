@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ type memoryNeed struct {
 	Arena   int64          `json:"arena"`
 }
 
-func (i *inspection) inspect(src *source) (*inspectReport, error) {
+func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, error) {
 	r := &inspectReport{Model: src.name, Weights: map[string]weight{}}
 	m, err := src.open()
 	if errors.Is(err, rlxc.ErrUnsupportedOp) {
@@ -79,22 +80,26 @@ func (i *inspection) inspect(src *source) (*inspectReport, error) {
 		return nil, err
 	}
 	defer m.Close()
+	g, err := m.Graph()
+	if err != nil {
+		return nil, err
+	}
 	if p := m.Proto(); p != nil {
 		err = r.fromFile(p)
 	} else {
-		r.fromProgram(m.Graph())
+		r.fromProgram(g)
 		r.Compiled, err = i.compiledFor(src, m)
 	}
 	if err != nil {
 		return nil, err
 	}
 	flops := ir.N(0)
-	for _, n := range m.Graph().Nodes {
+	for _, n := range g.Nodes {
 		flops = flops.Add(ir.Flops(n))
 	}
 	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops.String()
 	if len(i.dims) > 0 {
-		return r, i.need(r, m)
+		return r, i.need(ctx, r, m)
 	}
 	return r, nil
 }
@@ -167,12 +172,12 @@ func (r *inspectReport) sortOperators() {
 }
 
 // need fills in the memory at the sizes of --dim.
-func (i *inspection) need(r *inspectReport, m *rlxc.Model) error {
+func (i *inspection) need(ctx context.Context, r *inspectReport, m *rlxc.Model) error {
 	sizes, err := i.dims.sizes()
 	if err != nil {
 		return err
 	}
-	program, err := m.Compile(rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: levels[i.level.value].own})
+	program, err := m.Compile(ctx, rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: rlxc.Level(i.level.value)})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	program, err := m.Compile(opts)
+	program, err := m.Compile(c.Context(), opts)
 	if err != nil {
 		return err
 	}

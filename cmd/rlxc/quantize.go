@@ -89,7 +89,7 @@ func (q *quantization) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	original, err := q.loadOwn(src, false)
+	original, err := q.loadOwn(c.Context(), src, false)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func cloned(in rlxc.Tensors) rlxc.Tensors {
 
 // compare runs what was written.
 func (q *quantization) compare(c *cobra.Command, report *quantizeReport, runs []testCase, want []rlxc.Tensors, outputs []string) error {
-	small, err := q.loadOwn(fileSource(q.output), false)
+	small, err := q.loadOwn(c.Context(), fileSource(q.output), false)
 	if err != nil {
 		return err
 	}

@@ -34,11 +34,11 @@ func (k testCase) name() string {
 }
 
 // loadTested loads what is validated.
-func (v *validation) loadTested(src *source, marks bool) (engine, error) {
+func (v *validation) loadTested(ctx context.Context, src *source, marks bool) (engine, error) {
 	if v.backend.value == onnxRuntime {
-		return v.load(src)
+		return v.load(ctx, src)
 	}
-	return v.loadOwn(src, marks)
+	return v.loadOwn(ctx, src, marks)
 }
 
 // cases gathers the inputs: recorded ones where there are any and no --shapes, else made-up ones.

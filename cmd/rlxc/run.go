@@ -81,7 +81,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := r.load(src)
+	e, err := r.load(c.Context(), src)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,9 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 	}
 	limits := map[string]int{}
 	if o, ok := e.(*own); ok {
-		limits = indexLimits(o.model.Graph())
+		if limits, err = modelLimits(o.model); err != nil {
+			return nil, err
+		}
 	}
 	in := rlxc.Tensors{}
 	for _, v := range e.Inputs() {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -73,7 +73,7 @@ It exits with 1 if anything fails.`,
 type validationReport struct {
 	Model     string       `json:"model"`
 	Backend   string       `json:"backend"`
-	Level     string       `json:"level"`
+	Level     rlxc.Level   `json:"level"`
 	Reference string       `json:"reference"`
 	OK        bool         `json:"ok"`
 	Compiled  int          `json:"compiled"` // how often rlxc compiled the model
@@ -99,7 +99,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := v.loadTested(src, marks)
+	e, err := v.loadTested(c.Context(), src, marks)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	}
 	defer ref.close()
 
-	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: v.level.value, Reference: ref.name, OK: true}
+	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: rlxc.Level(v.level.value), Reference: ref.name, OK: true}
 	tol := v.tolerance(c)
 	inside := tol
 	inside.inside = true
@@ -144,7 +144,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	bar.Finish()
 	if o, ok := e.(*own); ok {
 		stats := o.program.Stats()
-		report.Level, report.Compiled, report.Packed = strconv.Itoa(stats.Level), stats.Compiled, stats.Prepared
+		report.Level, report.Compiled, report.Packed = stats.Level, stats.Compiled, stats.Prepared
 	}
 	if err := emit(c, report, report.text); err != nil {
 		return err

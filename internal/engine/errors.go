@@ -24,10 +24,16 @@ var (
 	ErrNoDevice = errors.New("no such device")
 	// ErrMemory: the plan needs more than the memory limit.
 	ErrMemory = errors.New("memory limit")
+	// ErrBusy: another goroutine uses the session.
+	ErrBusy = errors.New("session in use")
+	// ErrClosed: the model, program or session is closed.
+	ErrClosed = errors.New("closed")
 )
 
-// ClosedError is what the use of a closed model, program or session gives.
-func ClosedError(what string) error { return fmt.Errorf("the %s is closed: %w", what, os.ErrClosed) }
+// ClosedError is the error of using a closed model, program or session. Like one of a closed file, it is an os.ErrClosed too.
+func ClosedError(what string) error {
+	return WithKind(ErrClosed, WithKind(os.ErrClosed, fmt.Errorf("the %s is closed", what)))
+}
 
 // Guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on. It is
 // deferred with what debug.SetPanicOnFault(true) gave, so that this holds too where somebody else has cut the model's file.

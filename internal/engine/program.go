@@ -6,6 +6,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -83,15 +84,15 @@ type Stats struct {
 // maxBindings bounds the plans that a program keeps: the ones used last.
 const maxBindings = 32
 
-// Compile makes a program of a graph that comes from a file.
-func Compile(file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
+// Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
+func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
 	o.MemoryLimit = memoryLimit(o.MemoryLimit)
 	o.Device.Release = releaser(file)
 	dev, err := backend.Open(o.Backend, o.Device)
 	if err != nil {
 		return nil, WithKind(ErrNoDevice, err)
 	}
-	p, err := compile(file, graph, dev, o)
+	p, err := compile(ctx, file, graph, dev, o)
 	if err != nil {
 		dev.Close()
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
@@ -99,7 +100,7 @@ func Compile(file Source, graph func() (*ir.Graph, error), o Options) (*Program,
 	return p, nil
 }
 
-func compile(file Source, graph func() (*ir.Graph, error), dev backend.Device, o Options) (_ *Program, err error) {
+func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o Options) (_ *Program, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, err := graph()
 	if err != nil {
@@ -121,17 +122,20 @@ func compile(file Source, graph func() (*ir.Graph, error), dev backend.Device, o
 		p.stats.Level, p.stats.Compiled = f.Level, 0
 		level, packedFor = rewrite.O0, f.Target // it has been rewritten
 	}
-	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify}); err != nil {
+	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Stop: ctx.Err}); err != nil {
 		return nil, bindError(err)
 	}
 	if slices.Contains(o.Taps, AllValues) {
 		MarkAll(g)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	copySmall(file, g)
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
-	if err := p.compileRegions(level); err != nil {
+	if err := p.compileRegions(ctx, level); err != nil {
 		return nil, err
 	}
 	if p.stats.Packed > 0 {

@@ -11,14 +11,14 @@ import (
 
 // compileRegions makes programs of the regions in p's graph: rewritten, packed, cut into stages and planned like the
 // program around them. They are closed graphs, and sizes of that program come to them with each call.
-func (p *Program) compileRegions(level int) error {
+func (p *Program) compileRegions(ctx context.Context, level int) error {
 	p.regions = map[*ir.Graph]*Program{}
 	for _, n := range p.graph.Nodes {
 		for _, g := range n.Regions {
 			g.Isolate()
 			r := &Program{opts: p.opts, device: p.device, file: p.file, graph: g}
 			var err error
-			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify}); err != nil {
+			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify, Stop: ctx.Err}); err != nil {
 				return bindError(err)
 			}
 			packed, err := p.device.Prepare(g)
@@ -26,7 +26,7 @@ func (p *Program) compileRegions(level int) error {
 				return err
 			}
 			p.stats.Packed += packed
-			if err := r.compileRegions(level); err != nil {
+			if err := r.compileRegions(ctx, level); err != nil {
 				return err
 			}
 			p.stats.Packed += r.stats.Packed

@@ -59,7 +59,7 @@ func (p *Program) session() *Session {
 // enter begins what one goroutine at a time may do; busy is reset at its end.
 func (s *Session) enter() error {
 	if !s.busy.CompareAndSwap(false, true) {
-		return errors.New("another goroutine uses the session: make one for each")
+		return WithKind(ErrBusy, errors.New("another goroutine uses the session: make one for each"))
 	}
 	return nil
 }

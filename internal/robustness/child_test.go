@@ -68,7 +68,7 @@ func child(path string) (o outcome) {
 		panic(err)
 	}
 	for _, level := range []rlxc.Level{rlxc.O2, rlxc.O0} {
-		p, err := m.Compile(rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: memoryLimit})
+		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: memoryLimit})
 		if err != nil {
 			return refused("compile", err)
 		}

@@ -42,7 +42,7 @@ func try(data []byte, level rlxc.Level) (out []*tensor.Tensor, err error) {
 			}
 		}
 	}
-	p, err := m.Compile(rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: fuzzMemory, Verify: true})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Threads: 1, MemoryLimit: fuzzMemory, Verify: true})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestBadInputs(t *testing.T) {
 	m, err := rlxc.FromProto(p, "bert-tiny")
 	require.NoError(t, err)
 	defer m.Close()
-	program, err := m.Compile(rlxc.CompileOptions{MemoryLimit: memoryLimit})
+	program, err := m.Compile(context.Background(), rlxc.CompileOptions{MemoryLimit: memoryLimit})
 	require.NoError(t, err)
 	defer program.Close()
 	s, err := program.NewSession()
