@@ -16,7 +16,7 @@ const (
 	All      Level = iota // everything, layouts included
 	Extended              // fusions
 	Basic                 // folding and what is certain
-	None                  // every node as the model has it: the arithmetic to compare with
+	None                  // every node as the model has it: the arithmetic to compare with, exact on processors without VNNI too
 )
 
 // Options say how a model is run.

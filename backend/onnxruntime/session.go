@@ -89,11 +89,17 @@ func load(m *onnx.Model, path string, o Options) (*Session, error) {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	var data []byte
-	if p := adapt(m.Proto, s.in, s.out); p != nil || path == "" {
-		if p == nil {
-			p = m.Proto
+	proto, changed := m.Proto, path == ""
+	if o.Level == None && saturates() {
+		if p := widened(proto); p != nil {
+			proto, changed = p, true
 		}
-		if data, err = onnx.Marshal(p); err != nil {
+	}
+	if p := adapt(proto, s.in, s.out); p != nil {
+		proto, changed = p, true
+	}
+	if changed {
+		if data, err = onnx.Marshal(proto); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name(), err)
 		}
 	}
