@@ -11,9 +11,10 @@ import (
 type addedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
+	Special    bool   `json:"special"`     // is left out of decoded text
 	SingleWord bool   `json:"single_word"` // only where no letter or digit touches it
 	LStrip     bool   `json:"lstrip"`      // takes the white space before it
-	RStrip     bool   `json:"rstrip"`      // takes the white space behind it
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it
 	Normalized bool   `json:"normalized"`  // is looked for, in its normal form, in the normal text
 }
 
@@ -31,7 +32,7 @@ func newFinder(tokens []addedToken) *finder {
 	var entries []entry
 	for i := len(tokens) - 1; i >= 0; i-- {
 		if content := tokens[i].Content; content != "" { // the normal form of an accent is empty
-			entries = append(entries, entry{content, int32(i)})
+			entries = append(entries, entry{[]byte(content), int32(i)})
 			f.begins[content[0]] = true
 		}
 	}
@@ -42,10 +43,10 @@ func newFinder(tokens []addedToken) *finder {
 	return f
 }
 
-// parts yields, in order, the added tokens in text (id, "") and the stretches of text between them (none, stretch). The token that
-// begins first wins, and of those the longest. A nil finder finds nothing.
-func (f *finder) parts(text string) iter.Seq2[int32, string] {
-	return func(yield func(int32, string) bool) {
+// parts yields, in order, the added tokens in text and, with the id none, the stretches of text between them. The token that begins
+// first wins, and of those the longest. A nil finder finds nothing.
+func (f *finder) parts(text string) iter.Seq[part] {
+	return func(yield func(part) bool) {
 		done := 0 // what lies before has been yielded
 		for i := 0; f != nil && i < len(text); {
 			if !f.begins[text[i]] {
@@ -68,16 +69,16 @@ func (f *finder) parts(text string) iter.Seq2[int32, string] {
 			if token.RStrip {
 				end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 			}
-			if done < start && !yield(none, text[done:start]) {
+			if done < start && !yield(part{int32(done), int32(start), none}) {
 				return
 			}
-			if !yield(token.ID, "") {
+			if !yield(part{int32(start), int32(end), token.ID}) {
 				return
 			}
 			done = end
 		}
 		if done < len(text) {
-			yield(none, text[done:])
+			yield(part{int32(done), int32(len(text)), none})
 		}
 	}
 }
@@ -93,4 +94,4 @@ func beginsInWord(text string) bool {
 }
 
 // isWord is \w of the regular expressions of Unicode 16 (Technical Standard 18, annex C).
-func isWord(r rune) bool { return unicode.Is(wordTable, r) }
+func isWord(r rune) bool { return classOf(r)&word != 0 }

@@ -13,7 +13,7 @@ import (
 // each release of Go. tables.go was therefore made by asking tokenizers about every code point, and TestEveryCodePoint holds that there
 // is no difference. Go and x/text are left with what Unicode does not change once a character is assigned: its decomposition, its
 // combining class, its lower case, and what is white space.
-type class uint8
+type class uint32
 
 const (
 	dropped    class = 1 << iota // droppedTable
@@ -24,6 +24,18 @@ const (
 	composed                     // composedTable
 	space                        // White_Space
 	upper                        // may have a lower case
+	compat                       // compatTable
+	combining                    // combiningTable
+	numeric                      // numericTable
+	letter                       // letterTable
+	number                       // numberTable
+	capital                      // capitalTable
+	small                        // smallTable
+	anyMark                      // anyMarkTable
+	blank                        // blankTable
+	extend                       // extendTable
+	word                         // wordTable
+	unstable                     // may change under composition: fillComposites
 )
 
 // classTables says which characters are in which class; a character may be in several.
@@ -37,6 +49,17 @@ var classTables = []struct {
 	{mark, markTable},
 	{nonstarter, nonstarterTable},
 	{composed, composedTable},
+	{compat, compatTable},
+	{combining, combiningTable},
+	{numeric, numericTable},
+	{letter, letterTable},
+	{number, numberTable},
+	{capital, capitalTable},
+	{small, smallTable},
+	{anyMark, anyMarkTable},
+	{blank, blankTable},
+	{extend, extendTable},
+	{word, wordTable},
 	{space, unicode.White_Space},
 	{upper, unicode.Upper},
 	{upper, unicode.Title},

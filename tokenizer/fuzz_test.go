@@ -52,7 +52,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}}`))
 	f.Add([]byte(`{"added_tokens": [{"content": ""}], "model": {"vocab": {"\ud800": 1 , "" : 2}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, read := range []func([]byte, *config) (*settings, error){readJSON, readVocab} {
+		for _, read := range []func([]byte, *config) (*definition, error){func(data []byte, _ *config) (*definition, error) { return readTokenizerJSON(data) }, readVocab} {
 			s, err := read(data, &config{})
 			if err != nil {
 				assert.NotEmpty(t, err.Error())

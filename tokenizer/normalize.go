@@ -1,146 +1,329 @@
 package tokenizer
 
 import (
-	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
-// A normalizer is what tokenizers calls BertNormalizer. Its steps, each behind a switch, in this order: clean the text (drop what
-// cannot be seen, make all white space spaces), put Chinese characters between spaces, decompose and drop the accents, lower-case.
-// But for canonical ordering each step looks at one character alone, so that one pass does them all.
-type normalizer struct {
-	clean, chinese, strip, lower bool
-
-	ascii [utf8.RuneSelf]byte // what an ASCII character becomes, or drop
+// A normalizer changes the text before it is split.
+type normalizer interface {
+	normalize(t *text) error
 }
 
-// drop marks in normalizer.ascii what leaves no trace; no ASCII character has this value.
-const drop = 0xff
+// normalizers are the types of tokenizer.json's normalizer.
+var normalizers map[string]func(raw json.RawMessage, depth int) (normalizer, error)
 
-func newNormalizer(clean, chinese, strip, lower bool) *normalizer {
-	n := &normalizer{clean: clean, chinese: chinese, strip: strip, lower: lower}
-	for c := range n.ascii {
-		k := classOf(rune(c))
-		switch {
-		case clean && k&dropped != 0:
-			n.ascii[c] = drop
-		case clean && k&space != 0:
-			n.ascii[c] = ' '
-		case lower && k&upper != 0:
-			n.ascii[c] = byte(c) + 'a' - 'A'
-		default:
-			n.ascii[c] = byte(c)
+func init() { // a Sequence refers to the table
+	normalizers = map[string]func(json.RawMessage, int) (normalizer, error){
+		"Sequence":       readNormalizers,
+		"BertNormalizer": readBertNormalizer,
+		"NFC":            form(canonical, composing),
+		"NFD":            form(canonical, decomposing),
+		"NFKC":           form(compatible, composing),
+		"NFKD":           form(compatible, decomposing),
+		"Lowercase":      perCharacter(lowercase),
+		"Strip":          readStrip,
+		"StripAccents":   perCharacter(stripAccents),
+		"Replace":        readReplace,
+		"Prepend":        readPrepend,
+		"Nmt":            perCharacter(nmt),
+		"Precompiled":    readCharsmap,
+		"ByteLevel":      func(json.RawMessage, int) (normalizer, error) { return byteLevelNormalizer{}, nil },
+	}
+}
+
+// maxDepth bounds how deep sequences of components may be nested.
+const maxDepth = 32
+
+// readComponent reads a component by the row of its type; none for null.
+func readComponent[T any](what string, table map[string]func(json.RawMessage, int) (T, error), raw json.RawMessage, depth int) (T, error) {
+	var zero T
+	if len(raw) == 0 || string(raw) == "null" {
+		return zero, nil
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return zero, fmt.Errorf("%s: %w", what, err)
+	}
+	read := table[head.Type]
+	switch {
+	case read == nil:
+		return zero, fmt.Errorf("unknown %s %q; known are %s", what, head.Type, names(table))
+	case depth > maxDepth:
+		return zero, fmt.Errorf("%s %s: nested more than %d deep", what, head.Type, maxDepth)
+	}
+	c, err := read(raw, depth+1)
+	if err != nil && head.Type != "Sequence" {
+		err = fmt.Errorf("%s %s: %w", what, head.Type, err)
+	}
+	return c, err
+}
+
+// names lists the rows of a table.
+func names[T any](table map[string]T) string {
+	list := make([]string, 0, len(table))
+	for name := range table {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return joinWords(list)
+}
+
+// sequence is normalizers one after another.
+type sequence []normalizer
+
+func readNormalizers(raw json.RawMessage, depth int) (normalizer, error) {
+	var f struct {
+		Normalizers []json.RawMessage `json:"normalizers"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, err
+	}
+	var s sequence
+	for _, raw := range f.Normalizers {
+		n, err := readComponent("normalizer", normalizers, raw, depth)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			s = append(s, n)
 		}
 	}
-	return n
+	return s, nil
 }
 
-// append appends the normal form of text to dst. An invalid UTF-8 byte counts as U+FFFD.
-func (n *normalizer) append(dst []byte, text string) []byte {
-	o := ordered{text: dst}
-	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			i++
-			if b := n.ascii[c]; b != drop {
-				o.sortMarks()
-				o.text = append(o.text, b)
-			}
-			continue
+func (s sequence) normalize(t *text) error {
+	for _, n := range s {
+		if err := n.normalize(t); err != nil {
+			return err
 		}
-		r, size := utf8.DecodeRuneInString(text[i:])
+	}
+	return nil
+}
+
+// A mapping replaces each character by itself. What it returns for a character: the one that takes its place, and a second one after it;
+// none leaves nothing.
+type mapping func(r rune) (first, second rune)
+
+func perCharacter(m mapping) func(json.RawMessage, int) (normalizer, error) {
+	return func(json.RawMessage, int) (normalizer, error) { return m, nil }
+}
+
+func (m mapping) normalize(t *text) error {
+	i := 0
+	for i < len(t.bytes) { // what stays as it is
+		r, size := decodeRune(t.bytes[i:])
+		if first, second := m(r); first != r || second != none {
+			break
+		}
 		i += size
-		k := classOf(r)
-		switch {
-		case n.clean && k&dropped != 0:
-		case n.clean && k&space != 0:
-			o.starter(' ')
-		case n.chinese && k&chinese != 0:
-			o.starter(' ')
-			n.decompose(&o, r, k)
-			o.starter(' ')
-		default:
-			n.decompose(&o, r, k)
-		}
 	}
-	o.sortMarks()
-	return o.text
+	if i == len(t.bytes) {
+		return nil
+	}
+	e := t.edit()
+	e.copy(0, i)
+	for i < len(t.bytes) {
+		r, size := decodeRune(t.bytes[i:])
+		first, second := m(r)
+		if first != none {
+			if !t.track {
+				e.out = utf8.AppendRune(e.out, first)
+			} else {
+				e.emit(first, t.origin(i))
+			}
+		}
+		if second != none {
+			e.emit(second, t.origin(i))
+		}
+		i += size
+	}
+	e.done()
+	return nil
 }
 
-// decompose adds the canonical decomposition of a character, if accents are to be dropped, or else the character.
-func (n *normalizer) decompose(o *ordered, r rune, k class) {
+// decodeRune is utf8.DecodeRune with a short way for ASCII.
+func decodeRune(text []byte) (rune, int) {
+	if c := text[0]; c < utf8.RuneSelf {
+		return rune(c), 1
+	}
+	return utf8.DecodeRune(text)
+}
+
+func lowercase(r rune) (rune, rune) {
 	switch {
-	case !n.strip || k&composed == 0:
-		n.add(o, r, k)
-	case hangulBase <= r && r < hangulBase+hangulCount:
-		// x/text keeps no rows for these. The arithmetic is that of The Unicode Standard, section 3.12.
-		s := r - hangulBase
-		o.starter(jamoL + s/(vowels*trails))
-		o.starter(jamoV + s%(vowels*trails)/trails)
-		if trail := s % trails; trail != 0 {
-			o.starter(jamoT + trail)
-		}
-	default:
-		for _, part := range string(properties(r).Decomposition()) {
-			n.add(o, part, classOf(part))
-		}
+	case r == 'İ': // the one character whose lower case is two
+		return 'i', '\u0307'
+	case classOf(r)&upper != 0:
+		return lateLower.ToLower(r), none
 	}
+	return r, none
 }
 
-const (
-	hangulBase, hangulCount = 0xac00, 11172
-	jamoL, jamoV, jamoT     = 0x1100, 0x1161, 0x11a7
-	vowels, trails          = 21, 28
-)
+func stripAccents(r rune) (rune, rune) {
+	if classOf(r)&combining != 0 {
+		return none, none
+	}
+	return r, none
+}
 
-// add adds a character that is not to be decomposed.
-func (n *normalizer) add(o *ordered, r rune, k class) {
+// nmt is SentencePiece's rule of the name: control characters go, white space of all kinds becomes a space.
+func nmt(r rune) (rune, rune) {
 	switch {
-	case n.strip && k&mark != 0:
-		if k&nonstarter == 0 {
-			o.sortMarks() // dropped, yet what stands before and after it does not change places
-		}
-	case n.strip && k&nonstarter != 0:
-		o.marks = append(o.marks, r)
-	case n.lower && r == 'İ':
-		o.starter('i') // the one character whose lower case is two
-		o.starter('\u0307')
-	case n.lower && k&upper != 0:
-		o.starter(lateLower.ToLower(r))
-	default:
-		o.starter(r)
+	case 0x01 <= r && r <= 0x08, r == 0x0b, 0x0e <= r && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
+		return none, none
+	case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, 0x200b <= r && r <= 0x200f, r == 0x2028, r == 0x2029, r == 0x2581,
+		r == 0xfeff, r == 0xfffd:
+		return ' ', none
 	}
+	return r, none
 }
 
-// ordered is text in canonical order: combining characters that follow the same starter stand in the order of their classes. Nearly
-// all of them are accents, which are gone by then; marks holds those that are kept (spacing ones, of Indic scripts and of music).
-type ordered struct {
-	text  []byte
-	marks []rune // since the last starter, in the order in which they came
+// A strip takes white space off the ends.
+type strip struct {
+	Left  bool `json:"strip_left"`
+	Right bool `json:"strip_right"`
 }
 
-// starter adds a character that stays where it is.
-func (o *ordered) starter(r rune) {
-	o.sortMarks()
-	o.text = utf8.AppendRune(o.text, r)
+func readStrip(raw json.RawMessage, _ int) (normalizer, error) {
+	var s strip
+	err := json.Unmarshal(raw, &s)
+	return s, err
 }
 
-// sortMarks moves the marks to the text.
-func (o *ordered) sortMarks() {
-	if len(o.marks) == 0 {
+func (s strip) normalize(t *text) error {
+	start, end := 0, len(t.bytes)
+	for s.Left && start < end {
+		r, size := utf8.DecodeRune(t.bytes[start:])
+		if classOf(r)&space == 0 {
+			break
+		}
+		start += size
+	}
+	for s.Right && start < end {
+		r, size := utf8.DecodeLastRune(t.bytes[start:end])
+		if classOf(r)&space == 0 {
+			break
+		}
+		end -= size
+	}
+	if start > 0 || end < len(t.bytes) {
+		e := t.edit()
+		e.copy(start, end)
+		e.done()
+	}
+	return nil
+}
+
+// A prepend puts a string before a text that is not empty.
+type prepend string
+
+func readPrepend(raw json.RawMessage, _ int) (normalizer, error) {
+	var f struct {
+		Prepend string `json:"prepend"`
+	}
+	err := json.Unmarshal(raw, &f)
+	return prepend(f.Prepend), err
+}
+
+func (p prepend) normalize(t *text) error {
+	if len(t.bytes) == 0 || p == "" {
+		return nil
+	}
+	e := t.edit()
+	e.prepend(string(p), 0)
+	e.copy(0, len(t.bytes))
+	e.done()
+	return nil
+}
+
+// prepend adds a string before the character at byte i, whose origin it shares.
+func (e *edit) prepend(s string, i int) {
+	if !e.t.track {
+		e.out = append(e.out, s...)
 		return
 	}
-	slices.SortStableFunc(o.marks, func(a, b rune) int { return cmp.Compare(properties(a).CCC(), properties(b).CCC()) })
-	for _, r := range o.marks {
-		o.text = utf8.AppendRune(o.text, r)
+	for _, r := range s {
+		e.emit(r, e.t.origin(i))
 	}
-	o.marks = o.marks[:0]
 }
 
-// properties returns what x/text knows about a character.
-func properties(r rune) norm.Properties {
-	var buf [utf8.UTFMax]byte
-	return norm.NFD.Properties(utf8.AppendRune(buf[:0], r))
+// A replace puts a string in place of each match of a pattern.
+type replace struct {
+	pattern pattern
+	content string
+}
+
+// A patternField is {"String": …} or {"Regex": …}.
+type patternField struct {
+	String *string `json:"String"`
+	Regex  *string `json:"Regex"`
+}
+
+func (f patternField) compile() (pattern, error) {
+	switch {
+	case f.String != nil:
+		return literal(*f.String), nil
+	case f.Regex != nil:
+		return compilePattern(*f.Regex)
+	}
+	return nil, errors.New("its pattern is neither a String nor a Regex")
+}
+
+func readReplace(raw json.RawMessage, _ int) (normalizer, error) {
+	return newReplace(raw)
+}
+
+func newReplace(raw json.RawMessage) (replace, error) {
+	var f struct {
+		Pattern patternField `json:"pattern"`
+		Content string       `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return replace{}, err
+	}
+	p, err := f.Pattern.compile()
+	return replace{p, f.Content}, err
+}
+
+func (n replace) normalize(t *text) error {
+	var e edit
+	done := 0 // what lies before is in e
+	err := n.pattern.matches(t.bytes, func(start, end int) {
+		if e.t == nil {
+			e = t.edit()
+		}
+		e.copy(done, start)
+		e.insert(n.content, end)
+		done = end
+	})
+	if err != nil || e.t == nil {
+		return err
+	}
+	e.copy(done, len(t.bytes))
+	e.done()
+	return nil
+}
+
+// insert adds a string that has the origin of what ends at byte i.
+func (e *edit) insert(s string, i int) {
+	if !e.t.track {
+		e.out = append(e.out, s...)
+		return
+	}
+	var origin span
+	if i == 0 {
+		first := e.t.origin(0).start
+		origin = span{first, first}
+	} else {
+		origin = e.t.origin(i - 1)
+	}
+	for _, r := range s {
+		e.emit(r, origin)
+	}
 }

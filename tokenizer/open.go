@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +10,19 @@ import (
 )
 
 // An Option changes what Open makes of the files.
-type Option func(*settings)
+type Option func(*definition) error
 
 // Lowercase says whether text is lower-cased, whatever the files say. Accents go with the case where the files do not say otherwise.
-func Lowercase(on bool) Option { return func(s *settings) { s.lower = on } }
+// It is an error for tokenizers whose normalizer is not BERT's.
+func Lowercase(on bool) Option {
+	return func(d *definition) error {
+		if d.bert == nil {
+			return errors.New("Lowercase is for tokenizers with a BertNormalizer")
+		}
+		d.bert.Lower = on
+		return nil
+	}
+}
 
 // Open reads a tokenizer.json, or a vocab.txt (any file not named .json, a token a line), or what a folder holds of them, the former
 // first. Text is normalised as tokenizer.json says, or for vocab.txt as uncased BERT does it. A tokenizer_config.json in the same
@@ -51,7 +59,7 @@ func locate(path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("there is no tokenizer.json and no vocab.txt in it; %s", supported)
+	return "", fmt.Errorf("there is no tokenizer.json and no vocab.txt in it")
 }
 
 func open(file string, options []Option) (*Tokenizer, error) {
@@ -59,92 +67,35 @@ func open(file string, options []Option) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := readConfig(filepath.Join(filepath.Dir(file), "tokenizer_config.json"))
+	c, err := readConfig(filepath.Dir(file))
 	if err != nil {
 		return nil, err
 	}
-	read := readVocab
-	if strings.EqualFold(filepath.Ext(file), ".json") {
-		read = readJSON
-	}
-	s, err := read(data, c)
+	d, err := read(file, data, c)
 	if err != nil {
 		return nil, err
 	}
-	c.apply(s)
+	c.apply(d)
 	for _, option := range options {
-		option(s)
+		if err := option(d); err != nil {
+			return nil, err
+		}
 	}
-	return s.build()
+	return d.build()
 }
 
-// A config is what counts of tokenizer_config.json.
-type config struct {
-	ModelMaxLength       *float64              `json:"model_max_length"` // 1e30 where the model has no limit
-	DoLowerCase          *bool                 `json:"do_lower_case"`
-	StripAccents         *bool                 `json:"strip_accents"`
-	TokenizeChineseChars *bool                 `json:"tokenize_chinese_chars"`
-	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // by id
-
-	Unk  tokenName `json:"unk_token"`
-	Sep  tokenName `json:"sep_token"`
-	Pad  tokenName `json:"pad_token"`
-	Cls  tokenName `json:"cls_token"`
-	Mask tokenName `json:"mask_token"`
-}
-
-// A tokenName is written "[PAD]" or {"content": "[PAD]", …}.
-type tokenName string
-
-func (n *tokenName) UnmarshalJSON(data []byte) error {
-	if data[0] == '{' {
-		var token addedToken
-		err := json.Unmarshal(data, &token)
-		*n = tokenName(token.Content)
-		return err
+// read reads a file by its name.
+func read(file string, data []byte, c *config) (*definition, error) {
+	if strings.EqualFold(filepath.Ext(file), ".json") {
+		return readTokenizerJSON(data)
 	}
-	return json.Unmarshal(data, (*string)(n))
+	return readVocab(data, c)
 }
 
-// or returns the name, or another one where there is none.
-func (n tokenName) or(other string) string {
-	if n == "" {
-		return other
-	}
-	return string(n)
-}
-
-// readConfig reads tokenizer_config.json; no file says nothing.
-func readConfig(file string) (*config, error) {
-	c := &config{}
-	data, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return c, nil
-	case err != nil:
+func readTokenizerJSON(data []byte) (*definition, error) {
+	f, err := readFile(data)
+	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, c); err != nil {
-		return nil, fmt.Errorf("%s beside it: %w", filepath.Base(file), err)
-	}
-	return c, nil
-}
-
-// longestRow is above the maximum length of any model: more stands for no limit.
-const longestRow = 1 << 30
-
-// apply changes the settings that the config names.
-func (c *config) apply(s *settings) {
-	if c.DoLowerCase != nil {
-		s.lower = *c.DoLowerCase
-	}
-	if c.StripAccents != nil {
-		s.strip = c.StripAccents
-	}
-	if c.TokenizeChineseChars != nil {
-		s.chinese = *c.TokenizeChineseChars
-	}
-	if c.ModelMaxLength != nil && *c.ModelMaxLength >= 1 && *c.ModelMaxLength < longestRow {
-		s.maxLength = int(*c.ModelMaxLength)
-	}
+	return f.define()
 }

@@ -81,7 +81,7 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, want, batch.InputIDs)
 
 	_, err = openBeside(t, "vocab.txt", `{"added_tokens_decoder": {"1000": {"content": "a"}}}`)
-	assert.ErrorContains(t, err, `the added token "a" has the id 1000, but`)
+	assert.ErrorContains(t, err, `added_tokens: the token "a" has the id 1000, but`)
 }
 
 func TestBadFiles(t *testing.T) {
@@ -99,41 +99,60 @@ func TestBadFiles(t *testing.T) {
 	template := func(single, pair string) string {
 		return processing(`"TemplateProcessing", "single": [` + single + `], "pair": [` + pair + `], "special_tokens": {"[CLS]": {"ids": [2]}, "[SEP]": {"ids": [999]}}`)
 	}
+	bpe := func(vocab, merges string) string {
+		return changed("model", `{"type": "BPE", "vocab": `+vocab+`, "merges": `+merges+`}`)
+	}
+	const bert = `{"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}`
 	const a, b = `{"Sequence": {"id": "A", "type_id": 0}}`, `{"Sequence": {"id": "B", "type_id": 0}}`
 	special := func(name string) string { return `{"SpecialToken": {"id": "` + name + `", "type_id": 0}}` }
 
 	for name, c := range map[string]struct{ file, want string }{
-		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt in it; supported are"},
-		"empty":              {writeFile(t, "tokenizer.json", ""), "not a tokenizer.json: unexpected end of JSON input; supported are"},
-		"cut off":            {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "unexpected end of JSON input"},
-		"another JSON":       {writeFile(t, "config.json", `{"hidden_size": 384}`), `its model has the type ""; supported are`},
-		"another type":       {writeFile(t, "tokenizer.json", `{"model": 3}`), "cannot unmarshal number"},
-		"BPE":                {changed("model", `{"type": "BPE", "vocab": {"a": 0}, "merges": []}`), `its model has the type "BPE"; supported are BERT WordPiece tokenizers`},
-		"Unigram":            {changed("model", `{"type": "Unigram", "unk_id": 0, "vocab": [["a", -1.5]]}`), `its model has the type "Unigram"; supported are`},
-		"WordLevel":          {changed("model", `{"type": "WordLevel", "unk_token": "[UNK]", "vocab": {"a": 0}}`), `its model has the type "WordLevel"; supported are`},
-		"old BPE":            {changed("model", `{"vocab": {"a": 0}, "merges": [], "continuing_subword_prefix": ""}`), `its model has the type ""; supported are`},
-		"normalizer":         {changed("normalizer", `{"type": "NFC"}`), `its normalizer has the type "NFC"; supported are`},
-		"no normalizer":      {changed("normalizer", `null`), `its normalizer has the type ""; supported are`},
-		"pre_tokenizer":      {changed("pre_tokenizer", `{"type": "ByteLevel"}`), `its pre_tokenizer has the type "ByteLevel"; supported are`},
-		"post_processor":     {processing(`"ByteLevel"`), `its post_processor: it has the type "ByteLevel"; supported are`},
-		"no cls":             {processing(`"BertProcessing", "sep": ["[SEP]", 3]`), "its post_processor: it lacks cls or sep"},
+		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt in it"},
+		"empty":              {writeFile(t, "tokenizer.json", ""), "not sound JSON: at byte 0: the file ends, want '{'"},
+		"cut off":            {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "the file ends inside a string"},
+		"more than one":      {writeFile(t, "tokenizer.json", `{"model": {}} 1`), "more follows the end"},
+		"another JSON":       {writeFile(t, "config.json", `{"hidden_size": 384}`), "it has no model"},
+		"no UTF-8":           {writeFile(t, "tokenizer.json", "{\"\xff\": 1}"), "it is not UTF-8"},
+		"another type":       {writeFile(t, "tokenizer.json", `{"model": 3}`), "the model is no object"},
+		"unknown model":      {changed("model", `{"type": "Trigram", "vocab": {"a": 0}}`), `unknown model "Trigram"; known are BPE, Unigram, WordLevel and WordPiece`},
+		"unknown normalizer": {changed("normalizer", `{"type": "NFX"}`), `unknown normalizer "NFX"; known are BertNormalizer, ByteLevel, Lowercase, NFC,`},
+		"nested normalizer":  {changed("normalizer", `{"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [{"type": "X"}]}]}`), `unknown normalizer "X"`},
+		"deep normalizer":    {changed("normalizer", strings.Repeat(`{"type": "Sequence", "normalizers": [`, 1000)+strings.Repeat(`]}`, 1000)), "normalizer Sequence: nested more than 32 deep"},
+		"pre_tokenizer":      {changed("pre_tokenizer", `{"type": "Morphemes"}`), `unknown pre_tokenizer "Morphemes"; known are`},
+		"behavior":           {changed("pre_tokenizer", `{"type": "Split", "pattern": {"String": "a"}, "behavior": "Gone"}`), `pre_tokenizer Split: unknown behavior "Gone"; known are Contiguous, Isolated,`},
+		"no pattern":         {changed("pre_tokenizer", `{"type": "Split", "pattern": {}, "behavior": "Isolated"}`), `pre_tokenizer Split: its pattern is neither a String nor a Regex`},
+		"pattern":            {changed("pre_tokenizer", `{"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated"}`), `pre_tokenizer Split: error parsing regexp`},
+		"replacement":        {changed("pre_tokenizer", `{"type": "Metaspace", "replacement": "__"}`), `pre_tokenizer Metaspace: invalid replacement "__": want one character`},
+		"post_processor":     {processing(`"Rows"`), `unknown post_processor "Rows"; known are BertProcessing, ByteLevel,`},
+		"decoder":            {changed("decoder", `{"type": "Rot13"}`), `unknown decoder "Rot13"; known are BPEDecoder,`},
+		"no cls":             {processing(`"BertProcessing", "sep": ["[SEP]", 3]`), "post_processor BertProcessing: it lacks cls or sep"},
 		"odd sep":            {processing(`"RobertaProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]"]`), `["[SEP]"] is not a token and its id`},
-		"template":           {template(special("[CLS]"), a+","+b), "its post_processor: single: it must hold each of its 1 texts once"},
-		"template of a pair": {template(a, a+","+a), "its post_processor: pair: it must hold each of its 2 texts once"},
-		"pair alone":         {template(b, a+","+b), `its post_processor: single: sequence "B" has no text`},
+		"template":           {template(special("[CLS]"), a+","+b), "post_processor TemplateProcessing: single: it must hold each of its 1 texts once"},
+		"template of a pair": {template(a, a+","+a), "post_processor TemplateProcessing: pair: it must hold each of its 2 texts once"},
+		"pair alone":         {template(b, a+","+b), `single: sequence "B" has no text`},
 		"unknown piece":      {template(a+`,{"Other": {}}`, a), "single: a piece is neither a SpecialToken nor a Sequence"},
 		"unknown special":    {template(a+","+special("[EOS]"), a), `single: special token "[EOS]" is not among special_tokens`},
-		"id too large":       {template(a+","+special("[SEP]"), a+","+b), "the post_processor adds the id 999, but the ids of the vocabulary end at"},
-		"no vocabulary":      {model(`null`), "its vocabulary is not an object of tokens and ids"},
-		"negative id":        {model(`{"[UNK]": 0, "a": -1}`), `its vocabulary gives the token "a" the id -1; an id is a whole number below 2³¹`},
+		"id too large":       {template(a+","+special("[SEP]"), a+","+b), "post_processor adds the id 999, but the ids of the vocabulary end at"},
+		"two templates":      {changed("post_processor", `{"type": "Sequence", "processors": [`+bert+`, `+bert+`]}`), "post_processor Sequence: two of its components add special tokens"},
+		"no vocabulary":      {model(`null`), "model: the vocabulary is neither an object of tokens and ids nor an array"},
+		"negative id":        {model(`{"[UNK]": 0, "a": -1}`), `the vocabulary gives the token "a" the id -1; an id is a whole number below 8388608`},
 		"fraction":           {model(`{ "\"x" : 0.5 }`), `gives the token "\"x" the id 0.5;`},
 		"huge id":            {model(`{"[UNK]": 2147483648}`), `the id 2147483648;`},
+		"large id":           {model(`{"[UNK]": 8388608}`), `model WordPiece: the token "[UNK]" has the id 8388608; an id is at least 0 and less than 8388608`},
+		"same id":            {model(`{"[UNK]": 0, "a": 1, "b": 1}`), `model WordPiece: the tokens "a" and "b" have the same id 1`},
 		"object":             {model(`{"[UNK]": {"}": 1}}`), `the token "[UNK]" the id {"`},
-		"no unknown token":   {model(`{"a": 0}`), `the vocabulary of 1 tokens lacks "[UNK]", which stands for unknown words; supported are`},
-		"added twice":        {changed("added_tokens", `[{"id": 7, "content": "[PAD]"}]`), `the added token "[PAD]" has the id 7, but 0 in the vocabulary`},
-		"added at -1":        {changed("added_tokens", `[{"id": -1, "content": "new"}]`), `the added token "new" has the id -1; an id is at least 0`},
-		"binary vocab.txt":   {writeFile(t, "spiece.model", "\x0a\x0e\xff\xfe"), "it is no text file; supported are"},
-		"merges":             {writeFile(t, "merges.txt", "#version: 0.2\ni n\n"), `its 2 lines lack "[CLS]" or "[SEP]", which begin and end a row; supported are`},
+		"no unknown token":   {model(`{"a": 0}`), `model WordPiece: the vocabulary of 1 tokens lacks "[UNK]", which stands for unknown words`},
+		"merge":              {bpe(`{"a": 0, "b": 1}`, `["a b"]`), `model BPE: merge 0, of "a" and "b": the vocabulary lacks "ab"`},
+		"merge of three":     {bpe(`{"a": 0}`, `[["a", "a", "a"]]`), `model: merge 0 is of 3 tokens; want 2`},
+		"merge of one":       {bpe(`{"a": 0}`, `["a"]`), `model: merge 0, "a": want two tokens with a space between`},
+		"no score":           {changed("model", `{"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}`), `want ','`},
+		"unk_id":             {changed("model", `{"type": "Unigram", "unk_id": 1, "vocab": [["a", -1.5]]}`), `model Unigram: unk_id 1 is not in the vocabulary of 1 pieces`},
+		"charsmap":           {changed("normalizer", `{"type": "Precompiled", "precompiled_charsmap": "AAQAAAAA"}`), "normalizer Precompiled: its charsmap has a trie of 1024 bytes, in a file of 2"},
+		"outside":            {changed("normalizer", `{"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAHwA"}`), "normalizer Precompiled: its charsmap points outside of its trie"},
+		"added twice":        {changed("added_tokens", `[{"id": 7, "content": "[PAD]"}]`), `added_tokens: the token "[PAD]" has the id 7, but 0 in the vocabulary`},
+		"added at -1":        {changed("added_tokens", `[{"id": -1, "content": "new"}]`), `added_tokens: the token "new" has the id -1; an id is at least 0`},
+		"binary vocab.txt":   {writeFile(t, "vocab.txt", "[CLS]\n\x00\n"), "it is no text file"},
+		"merges":             {writeFile(t, "vocab.txt", "#version: 0.2\ni n\n"), `its 2 lines lack "[CLS]" or "[SEP]", which begin and end a row`},
 		"no [UNK]":           {writeFile(t, "vocab.txt", "[CLS]\n[SEP]\n"), `the vocabulary of 2 tokens lacks "[UNK]"`},
 	} {
 		tok, err := Open(c.file)

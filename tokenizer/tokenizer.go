@@ -1,38 +1,62 @@
-// Package tokenizer turns text into the ids that BERT-style models take. It reads the files that come with such a model, tokenizer.json
-// or vocab.txt, and gives, id for id, what Hugging Face's tokenizers gives.
+// Package tokenizer turns text into the ids that encoders take, and ids into text. It reads the files that come with a model, and
+// returns, id for id and offset for offset, what Hugging Face's tokenizers returns.
 //
-// It departs from tokenizers in three places. An added token that is looked for in normal text, and whose own normal form is empty, is
+// It departs from tokenizers in four places. An added token that is looked for in normal text, and whose own normal form is empty, is
 // not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file gives
-// it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. And a vocabulary without
-// the unknown token is an error of Open, not of the first unknown word.
+// it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. A vocabulary without
+// the unknown token is an error of Open, not of the first unknown word, and so are two tokens with one id. And a regular expression that
+// no scanner stands for goes by Go's tables of Unicode.
 package tokenizer
 
 import (
 	"fmt"
 	"math"
-	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
+	"unsafe"
 )
 
-// A Tokenizer is a BERT WordPiece tokenizer. Open makes one; it does not change, and many goroutines may use it at once.
+// A Tokenizer is made by Open. It does not change, and many goroutines may use it at once.
 type Tokenizer struct {
-	raw        *finder // added tokens that are found in the text as it came
-	normalizer *normalizer
-	normal     *finder // added tokens that are found in the normal text
-	words      wordPiece
-	templates  templates
-	pad        int64
-	maxLength  int
-	size       int
+	raw        *finder      // added tokens that are found in the text as it came
+	normalizer normalizer   // may be nil
+	normal     *finder      // added tokens that are found in the normal text
+	pre        preTokenizer // may be nil
+	model      model
+	post       postProcessor
+	decoder    decoder // may be nil
+	vocab      *vocabulary
+	added      addedTokens
+	roles      map[string]string
+
+	pad       int64
+	maxLength int
+	size      int
+	cutSide   Side
+	padSide   Side
+	track     bool    // origins are needed whether they are asked for or not
+	local     [2]bool // a long text may be cut into chunks (see chunkLen): without and with spans
 
 	scratch sync.Pool // of *scratch
 }
 
 // scratch is memory that encoding needs for a while.
 type scratch struct {
-	text []byte
-	ids  [2][]int64
+	work
+	memory
+	texts [2]tokens
+	words []piece
 }
+
+// tokens are those of one text.
+type tokens struct {
+	ids   []int64
+	spans []span  // where they are asked for
+	words []int32 // too
+}
+
+func (t *tokens) reset() { t.ids, t.spans, t.words = t.ids[:0], t.spans[:0], t.words[:0] }
 
 // MaxLength returns the longest row that the model takes, in tokens, as tokenizer_config.json says (model_max_length); 0 if it does
 // not say.
@@ -41,6 +65,47 @@ func (t *Tokenizer) MaxLength() int { return t.maxLength }
 // Size returns the number of ids: each is at least 0 and less than Size. A model whose table of embeddings has fewer rows belongs to
 // another tokenizer.
 func (t *Tokenizer) Size() int { return t.size }
+
+// ID returns the id of a token as the vocabulary spells it, such as "[MASK]" or "▁the".
+func (t *Tokenizer) ID(token string) (id int64, ok bool) {
+	if a, ok := t.added.byContent[token]; ok {
+		return int64(a.ID), true
+	}
+	if id := t.vocab.find([]byte(token)); id != none {
+		return int64(id), true
+	}
+	return 0, false
+}
+
+// Token returns the token that has an id, as the vocabulary spells it.
+func (t *Tokenizer) Token(id int64) (token string, ok bool) {
+	if a, ok := t.added.byID[id]; ok {
+		return a.shown, true
+	}
+	return t.vocab.token(id)
+}
+
+// Role returns the token that has a part to play, and its id: "pad", "unk", "cls", "sep", "mask", "bos" or "eos". The files name it, or
+// it has the name that is usual ("[CLS]" or "<s>" for cls).
+func (t *Tokenizer) Role(role string) (token string, id int64, ok bool) {
+	for _, name := range append([]string{t.roles[role]}, usualNames[role]...) {
+		if id, ok := t.ID(name); ok && name != "" {
+			return name, id, true
+		}
+	}
+	return "", 0, false
+}
+
+// usualNames are those of special tokens, in the order in which they are looked for.
+var usualNames = map[string][]string{
+	"pad":  {"[PAD]", "<pad>"},
+	"unk":  {"[UNK]", "<unk>"},
+	"cls":  {"[CLS]", "<s>"},
+	"sep":  {"[SEP]", "</s>"},
+	"mask": {"[MASK]", "<mask>"},
+	"bos":  {"<s>", "<bos>"},
+	"eos":  {"</s>", "<eos>"},
+}
 
 // An Input is what one row is made of. The zero value is the empty text.
 type Input struct {
@@ -63,155 +128,156 @@ func Texts(texts ...string) []Input {
 	return inputs
 }
 
-// An Encoding is one row.
-type Encoding struct {
-	InputIDs     []int64 // special tokens among them
-	TokenTypeIDs []int64 // as many: 0 for the first text, 1 for its pair
-	Truncated    bool    // whether tokens were cut off
-}
-
-// Encode returns the ids of a row. A row of more than maxLength tokens is cut, each text at its end and the longer one first;
-// a maxLength of 0 cuts nothing. An invalid UTF-8 byte counts as U+FFFD. It is an error if maxLength has no room for the special
-// tokens.
-func (t *Tokenizer) Encode(input Input, maxLength int) (Encoding, error) {
-	row := t.templates.single
-	if input.pair {
-		row = t.templates.pair
-	}
-	room := math.MaxInt - 1
-	if maxLength != 0 {
-		if room = maxLength - row.specials(); room < 0 {
-			return Encoding{}, fmt.Errorf("tokenizer: a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
-		}
-	}
-
+// Count returns how many tokens the row of an input has, special ones among them, without making the row.
+func (t *Tokenizer) Count(input Input) (int, error) {
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)
-	texts := [2][]int64{s.ids[0][:0], s.ids[1][:0]}
-	if input.pair {
-		// The odd token goes to the longer text: the second is read on until it is known whether that is the second.
-		texts[0] = t.appendText(texts[0], s, input.texts[0], math.MaxInt)
-		texts[1] = t.appendText(texts[1], s, input.texts[1], max(room, len(texts[0]))+1)
-	} else {
-		texts[0] = t.appendText(texts[0], s, input.texts[0], room+1) // one too many shows that there are too many
-	}
-	s.ids = texts
-
-	keep := [2]int{len(texts[0]), len(texts[1])}
-	keep[0], keep[1] = truncate(keep[0], keep[1], room)
-	length := row.specials() + keep[0] + keep[1]
-	e := Encoding{
-		InputIDs:     make([]int64, 0, length),
-		TokenTypeIDs: make([]int64, 0, length),
-		Truncated:    keep[0] < len(texts[0]) || keep[1] < len(texts[1]),
-	}
-	for _, slot := range row {
-		ids := slot.ids
-		if slot.text != special {
-			ids = texts[slot.text][:keep[slot.text]]
+	n := t.post.row(input.pair).specials()
+	for i, text := range input.texts {
+		s.texts[i].reset()
+		if err := t.appendText(&s.texts[i], s, text, math.MaxInt, false); err != nil {
+			return 0, err
 		}
-		e.InputIDs = append(e.InputIDs, ids...)
-		for range ids {
-			e.TokenTypeIDs = append(e.TokenTypeIDs, slot.segment)
-		}
+		n += len(s.texts[i].ids)
 	}
-	return e, nil
+	return n, nil
 }
 
-// truncate returns how much stays of two texts of a and b tokens: the longer one, the second of equal ones, loses first.
-func truncate(a, b, room int) (int, int) {
-	switch {
-	case a+b <= room:
-		return a, b
-	case a > b:
-		b = min(b, room/2)
-		return room - b, b
-	default:
-		a = min(a, room/2)
-		return a, room - a
+// longestText bounds texts: places in them are 32-bit numbers, and normalisation may make a text longer.
+const longestText = math.MaxInt32 / 4
+
+// appendText appends the tokens of a text, and may stop when there are limit of them. Spans and words are kept if spans is set.
+func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, spans bool) error {
+	if len(text) > longestText {
+		return fmt.Errorf("tokenizer: a text of %d bytes: at most %d can be encoded", len(text), longestText)
 	}
-}
-
-// partBytes is how much of a long text is normalised at once.
-const partBytes = 4096
-
-// appendText appends the ids of a text to ids, and may stop when there are limit of them.
-func (t *Tokenizer) appendText(ids []int64, s *scratch, text string, limit int) []int64 {
-	for id, rest := range t.raw.parts(text) {
-		if id != none {
-			ids = append(ids, int64(id))
-		}
-		for len(rest) > 0 && len(ids) < limit {
-			part := rest
-			// Nothing reaches over a space, but for an added token: what lies beyond the limit need not be normalised.
-			if t.normal == nil && len(rest) > partBytes {
-				if i := strings.IndexByte(rest[partBytes:], ' '); i >= 0 {
-					part = rest[:partBytes+i]
-				}
-			}
-			rest = rest[len(part):]
-			s.text = t.normalizer.append(s.text[:0], part)
-			ids = t.appendNormal(ids, s.text, limit)
-		}
-		if len(ids) >= limit {
+	word, local := int32(0), t.local[0]
+	if spans {
+		local = t.local[1]
+	}
+	for stretch := range t.raw.parts(text) {
+		if len(dst.ids) >= limit {
 			break
 		}
-	}
-	return ids
-}
-
-// appendNormal is appendText for normal text.
-func (t *Tokenizer) appendNormal(ids []int64, text []byte, limit int) []int64 {
-	if t.normal == nil {
-		return t.words.append(ids, text, limit)
-	}
-	for id, rest := range t.normal.parts(string(text)) {
-		if id != none {
-			ids = append(ids, int64(id))
-		} else {
-			ids = t.words.append(ids, []byte(rest), limit)
+		if stretch.id != none {
+			dst.ids = append(dst.ids, int64(stretch.id))
+			if spans {
+				dst.spans, dst.words = append(dst.spans, span{stretch.start, stretch.end}), append(dst.words, word)
+			}
+			word++
+			continue
+		}
+		for start, end := int(stretch.start), int(stretch.end); start < end && len(dst.ids) < limit; {
+			n := end - start
+			if local {
+				n = chunkLen(text[start:end])
+			}
+			var err error
+			if word, err = t.appendStretch(dst, s, text[start:start+n], start, word, spans); err != nil {
+				return err
+			}
+			start += n
 		}
 	}
-	return ids
+	return nil
 }
 
-// A Batch is rows padded to the longest of them: Rows × Length matrices, row by row, as a model's inputs want them.
-type Batch struct {
-	Rows, Length  int
-	InputIDs      []int64 // padded with the id of [PAD]
-	AttentionMask []int64 // 1 for a token, 0 for padding
-	TokenTypeIDs  []int64 // padded with 0
-	Truncated     int     // how many rows were cut
+// chunk is how much of a long text is normalised at once: what lies beyond the limit of tokens is left alone, and memory stays small.
+const chunk = 4096
+
+// chunkLen returns how much of a text to take at once: up to a space between letters or digits of ASCII, where nothing reaches over in
+// any tokenizer that is local.
+func chunkLen(text string) int {
+	for i := chunk; i+1 < len(text); i++ {
+		if text[i] == ' ' && isAlphanumeric(text[i-1]) && isAlphanumeric(text[i+1]) {
+			return i
+		}
+	}
+	return len(text)
 }
 
-// Batch encodes rows as Encode does and pads them to the longest.
-func (t *Tokenizer) Batch(inputs []Input, maxLength int) (*Batch, error) {
-	rows := make([]Encoding, len(inputs))
-	b := &Batch{Rows: len(inputs)}
-	for i, input := range inputs {
+func isAlphanumeric(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// appendStretch appends the tokens of a stretch without added tokens that are found in the text as it came. The stretch begins at base,
+// and its first word has the number word; it returns the number after its last.
+func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base int, word int32, spans bool) (int32, error) {
+	w := &s.work
+	w.reset(stretch, base, spans || t.track)
+	if t.normalizer != nil {
+		if err := t.normalizer.normalize(&w.text); err != nil {
+			return word, err
+		}
+	}
+	w.parts = w.parts[:0]
+	for p := range t.normal.parts(unsafe.String(unsafe.SliceData(w.bytes), len(w.bytes))) {
+		w.parts = append(w.parts, p)
+	}
+	if t.pre != nil {
+		if err := t.pre.split(w); err != nil {
+			return word, err
+		}
+	}
+	for _, p := range w.parts {
+		if p.id != none {
+			dst.ids = append(dst.ids, int64(p.id))
+			if spans {
+				dst.spans, dst.words = append(dst.spans, w.spanOf(int(p.start), int(p.end))), append(dst.words, word)
+			}
+			word++
+			continue
+		}
 		var err error
-		if rows[i], err = t.Encode(input, maxLength); err != nil {
-			return nil, err
+		if s.words, err = t.model.pieces(s.words[:0], w.bytes[p.start:p.end], &s.memory); err != nil {
+			return word, err
 		}
-		b.Length = max(b.Length, len(rows[i].InputIDs))
-		if rows[i].Truncated {
-			b.Truncated++
-		}
-	}
-	b.InputIDs = make([]int64, b.Rows*b.Length)
-	b.AttentionMask = make([]int64, b.Rows*b.Length)
-	b.TokenTypeIDs = make([]int64, b.Rows*b.Length)
-	for i, row := range rows {
-		at := i * b.Length
-		n := copy(b.InputIDs[at:], row.InputIDs)
-		copy(b.TokenTypeIDs[at:], row.TokenTypeIDs)
-		for j := range b.Length {
-			if j < n {
-				b.AttentionMask[at+j] = 1
-			} else {
-				b.InputIDs[at+j] = t.pad
+		for _, piece := range s.words {
+			dst.ids = append(dst.ids, int64(piece.id))
+			if spans {
+				dst.spans = append(dst.spans, w.spanOf(int(p.start+piece.start), int(p.start+piece.end)))
+				dst.words = append(dst.words, word)
 			}
 		}
+		word++
 	}
-	return b, nil
+	return word, nil
+}
+
+// trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
+// its word does. One space is left where it may have been put there.
+func (t *Tokenizer) trimmed(text string, id int64, s span, prefixed bool) span {
+	leading, trailing := 0, 0
+	count := func(token string) {
+		for _, r := range token {
+			if r != byteRune[' '] && !unicode.IsSpace(r) {
+				break
+			}
+			leading++
+		}
+		for len(token) > 0 {
+			r, size := utf8.DecodeLastRuneInString(token)
+			if r != byteRune[' '] && !unicode.IsSpace(r) {
+				break
+			}
+			token = token[:len(token)-size]
+			trailing++
+		}
+	}
+	if _, added := t.added.byID[id]; added {
+		count(text[s.start:s.end])
+	} else {
+		token, _ := t.vocab.token(id)
+		count(token)
+	}
+	if leading == 1 && prefixed {
+		leading = 0
+	}
+	for ; leading > 0 && s.start < s.end; leading-- {
+		_, size := utf8.DecodeRuneInString(text[s.start:])
+		s.start += int32(size)
+	}
+	for ; trailing > 0 && s.end > s.start; trailing-- {
+		_, size := utf8.DecodeLastRuneInString(text[:s.end])
+		s.end -= int32(size)
+	}
+	return s
 }

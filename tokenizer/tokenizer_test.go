@@ -192,7 +192,7 @@ func TestBatch(t *testing.T) {
 
 	none, err := tok.Batch(nil, 6)
 	require.NoError(t, err)
-	assert.Equal(t, Batch{InputIDs: []int64{}, AttentionMask: []int64{}, TokenTypeIDs: []int64{}}, *none)
+	assert.Equal(t, Batch{InputIDs: []int64{}, AttentionMask: []int64{}, TokenTypeIDs: []int64{}, Encodings: []Encoding{}, Start: []int{}}, *none)
 
 	_, err = tok.Batch(Texts("hello"), 1)
 	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a row")
@@ -213,8 +213,8 @@ func TestLongText(t *testing.T) {
 	tok := openVariants(t)["added"]
 	one := encode(t, tok, Text("New York"), 0).InputIDs
 	require.Len(t, one, 3)
-	many := encode(t, tok, Text(strings.Repeat("New York ", 2*partBytes)), 0).InputIDs
-	require.Len(t, many, 2*partBytes+2)
+	many := encode(t, tok, Text(strings.Repeat("New York ", 2*chunk)), 0).InputIDs
+	require.Len(t, many, 2*chunk+2)
 	for _, id := range many[1 : len(many)-1] {
 		require.Equal(t, one[1], id)
 	}

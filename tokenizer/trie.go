@@ -7,12 +7,6 @@ import (
 	"slices"
 )
 
-// An entry is a token and its id.
-type entry struct {
-	token string
-	id    int32
-}
-
 // A trie finds the longest token at the beginning of a text in one walk over its bytes.
 //
 // Node 0 is the root. The children of a node lie side by side, in the order of their bytes, so that a node is the number of its first
@@ -79,7 +73,7 @@ func sorted(entries []entry) []entry {
 		if a.head != b.head {
 			return cmp.Compare(a.head, b.head)
 		}
-		return cmp.Or(cmp.Compare(entries[a.at].token, entries[b.at].token), cmp.Compare(a.at, b.at))
+		return cmp.Or(bytes.Compare(entries[a.at].token, entries[b.at].token), cmp.Compare(a.at, b.at))
 	})
 	out := make([]entry, len(entries))
 	for i, k := range keys {
@@ -107,12 +101,11 @@ func (t *trie) walk(text string) int32 {
 	return n
 }
 
-// find returns the id of a token, or none.
-func (t *trie) find(token string) int32 {
-	if n := t.walk(token); n != none {
-		return t.nodes[n].id
-	}
-	return none
+// trie returns a trie of a vocabulary's tokens.
+func (v *vocabulary) trie() *trie {
+	entries := make([]entry, 0, v.count)
+	v.each(func(id int32, token []byte) { entries = append(entries, entry{token, id}) })
+	return newTrie(entries)
 }
 
 // longest returns the id and the length of the longest token, not empty, that text begins with when read on from node n; none and 0

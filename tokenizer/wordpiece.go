@@ -1,68 +1,76 @@
 package tokenizer
 
 import (
-	"iter"
+	"fmt"
 	"unicode/utf8"
 )
 
-// A wordPiece turns normal text into ids: it splits the text into words and each word into the longest pieces of the vocabulary, from
-// left to right (Wu et al. 2016, "Google's Neural Machine Translation System", section 4.1; the greedy form that BERT uses).
+// A wordPiece turns each word into the longest pieces of the vocabulary, from left to right (Wu et al. 2016, "Google's Neural Machine
+// Translation System", section 4.1; the greedy form that BERT uses).
 type wordPiece struct {
-	vocab      *trie
-	continuing int32 // the node from which pieces inside a word are read: behind the prefix "##"; or none
-	unknown    int64 // the id of a word that the vocabulary cannot spell
+	trie       *trie
+	continuing int32 // the node from which pieces inside a word are read: after the prefix "##"; or none
+	unknown    int32 // the id of a word that the vocabulary cannot spell
 	maxChars   int   // a longer word is unknown
 }
 
-// append appends the ids of text to ids, and stops after a word once there are limit of them.
-func (w *wordPiece) append(ids []int64, text []byte, limit int) []int64 {
-	for word := range words(text) {
-		if ids = w.appendWord(ids, word); len(ids) >= limit {
-			break
-		}
-	}
-	return ids
+// wordPieceSettings are those of a WordPiece model in tokenizer.json.
+type wordPieceSettings struct {
+	Unknown  *string `json:"unk_token"`
+	Prefix   *string `json:"continuing_subword_prefix"`
+	MaxChars *uint32 `json:"max_input_chars_per_word"`
 }
 
-// appendWord appends the ids of the pieces of a word, or one for the whole if a piece is missing.
-func (w *wordPiece) appendWord(ids []int64, word []byte) []int64 {
+func newWordPiece(s wordPieceSettings, vocab *vocabulary) (*wordPiece, error) {
+	unknown, prefix, maxChars := "[UNK]", "##", uint32(100)
+	set(&unknown, s.Unknown)
+	set(&prefix, s.Prefix)
+	set(&maxChars, s.MaxChars)
+	w := &wordPiece{trie: vocab.trie(), unknown: vocab.find([]byte(unknown)), maxChars: int(maxChars)}
+	if w.unknown == none {
+		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, which stands for unknown words", vocab.count, unknown)
+	}
+	w.continuing = w.trie.walk(prefix)
+	return w, nil
+}
+
+func (w *wordPiece) pieces(dst []piece, word []byte, _ *memory) ([]piece, error) {
+	length := int32(len(word))
 	if len(word) > w.maxChars && utf8.RuneCount(word) > w.maxChars {
-		return append(ids, w.unknown)
+		return append(dst, piece{w.unknown, 0, length}), nil
 	}
-	whole := len(ids)
-	for node := int32(0); len(word) > 0; node = w.continuing {
-		id, size := longest(w.vocab, node, word)
+	whole := len(dst)
+	node, start := int32(0), int32(0)
+	for start < length {
+		id, size := longest(w.trie, node, word[start:])
 		if size == 0 {
-			return append(ids[:whole], w.unknown)
+			return append(dst[:whole], piece{w.unknown, 0, length}), nil
 		}
-		ids = append(ids, int64(id))
-		word = word[size:]
+		dst = append(dst, piece{id, start, start + int32(size)})
+		start += int32(size)
+		node = w.continuing
 	}
-	return ids
+	return dst, nil
 }
 
-// words yields what stands between the white space of text, and each punctuation character alone, as BertPreTokenizer does.
-func words(text []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		word := 0 // where the current word begins
-		for i := 0; i < len(text); {
-			r, size := rune(text[i]), 1
-			if r >= utf8.RuneSelf {
-				r, size = utf8.DecodeRune(text[i:])
-			}
-			if k := classOf(r); k&(space|punct) != 0 {
-				if word < i && !yield(text[word:i]) {
-					return
-				}
-				if k&punct != 0 && !yield(text[i:i+size]) {
-					return
-				}
-				word = i + size
-			}
-			i += size
-		}
-		if word < len(text) {
-			yield(text[word:])
-		}
+// A wordLevel has words as its tokens.
+type wordLevel struct {
+	vocab   *vocabulary
+	unknown int32
+}
+
+func newWordLevel(unknown string, vocab *vocabulary) (*wordLevel, error) {
+	w := &wordLevel{vocab, vocab.find([]byte(unknown))}
+	if w.unknown == none {
+		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, which stands for unknown words", vocab.count, unknown)
 	}
+	return w, nil
+}
+
+func (w *wordLevel) pieces(dst []piece, word []byte, _ *memory) ([]piece, error) {
+	id := w.vocab.find(word)
+	if id == none {
+		id = w.unknown
+	}
+	return append(dst, piece{id, 0, int32(len(word))}), nil
 }

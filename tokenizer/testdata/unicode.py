@@ -1,12 +1,16 @@
 """Writes ../tables.go and codepoints.txt by asking Hugging Face tokenizers about every code point.
 
-Run in this folder: python unicode.py (needs `pip install tokenizers==0.23.3`), then gofmt -w ../tables.go.
+Run in this folder: python unicode.py (needs `pip install tokenizers==0.23.3 regex`), then gofmt -w ../tables.go.
 """
 
+import base64
+import json
+import struct
 import zlib
 
+import regex
 import tokenizers
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 
 def bert(clean=False, chinese=False, strip=False, lower=False):
@@ -45,6 +49,33 @@ def composed(c):
     return nfd(c) != c
 
 
+nfkd = normalizers.NFKD().normalize_str
+strip_accents = normalizers.StripAccents().normalize_str
+digits = pre_tokenizers.Digits(individual_digits=True)
+
+
+def pattern(text):
+    """Tells whether a character matches a regular expression of the kind that Split takes."""
+    split = pre_tokenizers.Split(Regex(text), "removed")
+    return lambda c: split.pre_tokenize_str(c) == []
+
+
+def charsmap_of_a():
+    """A charsmap of one rule, "A" to "a": a double array of the shape that SentencePiece writes."""
+    units = [0] * 512
+    units[0] = 256 << 10  # the root's children are at 256 ^ byte
+    units[256 ^ 0x41] = 2 << 10 | 1 << 8 | 0x41
+    units[256 ^ 0x41 ^ 2] = 1 << 31
+    blob = struct.pack("<I", 4 * len(units)) + struct.pack("<512I", *units) + b"a\0"
+    file = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"u": 0}, "unk_token": "u"}}
+    file["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(blob).decode()}
+    return Tokenizer.from_str(json.dumps(file)).normalizer.normalize_str
+
+
+# A character that belongs to the grapheme cluster of the one before it goes with it.
+grapheme = charsmap_of_a()
+
+
 TABLES = {
     "droppedTable": ("what clean_text drops: NUL, U+FFFD, control, format and private-use characters", lambda c: clean(c) == ""),
     "punctTable": ("what BertPreTokenizer makes a word of its own", lambda c: words(c) == ["a", c, "b"]),
@@ -52,6 +83,18 @@ TABLES = {
     "markTable": ("what strip_accents drops after decomposition: nonspacing marks", lambda c: not composed(c) and strip(c) == ""),
     "nonstarterTable": ("characters that canonical ordering may move", lambda c: not composed(c) and nonstarter(c)),
     "composedTable": ("characters that have a canonical decomposition", composed),
+    "compatTable": ("characters that have a compatibility decomposition", lambda c: nfkd(c) != nfd(c)),
+    "combiningTable": ("what StripAccents drops", lambda c: strip_accents(c) == ""),
+    "numericTable": ("what Digits splits at", lambda c: len(digits.pre_tokenize_str("a" + c + "a")) == 3),
+    "letterTable": (r"\p{L} of patterns", pattern(r"\p{L}")),
+    "numberTable": (r"\p{N} of patterns", pattern(r"\p{N}")),
+    "capitalTable": (r"\p{Lu} and \p{Lt} of patterns", pattern(r"[\p{Lu}\p{Lt}]")),
+    "smallTable": (r"\p{Ll} of patterns", pattern(r"\p{Ll}")),
+    "anyMarkTable": (r"\p{M} of patterns", pattern(r"\p{M}")),
+    "blankTable": (r"\s of patterns", pattern(r"\s")),
+    "extendTable": ("characters that belong to the grapheme cluster of the one before them", lambda c: grapheme("A" + c) == "a"),
+    "prependTable": ("characters that begin a grapheme cluster with the next one", lambda c: regex.fullmatch(r"\p{GCB=Prepend}", c)),
+    "controlTable": ("characters that are a grapheme cluster whatever follows", lambda c: regex.fullmatch(r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]", c)),
     "wordTable": ("the characters that no added token may touch that is a single word", word),
 }
 

@@ -1,0 +1,71 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// The alphabet of byte-level BPE has a visible character for each byte (Radford et al. 2019, GPT-2): Latin-1's where there is one, else
+// one from U+0100 on.
+var (
+	byteRune [256]rune
+	runeByte [0x144]int16 // -1: of no byte
+)
+
+func init() {
+	for i := range runeByte {
+		runeByte[i] = -1
+	}
+	next := rune(0x100)
+	for b := range rune(256) {
+		r := b
+		if !('!' <= b && b <= '~' || 0xa1 <= b && b <= 0xac || 0xae <= b) {
+			r = next
+			next++
+		}
+		byteRune[b] = r
+		runeByte[r] = int16(b)
+	}
+}
+
+// bytesOf returns the bytes that a token of the alphabet stands for.
+func bytesOf(token []byte) ([]byte, bool) {
+	out := make([]byte, 0, len(token))
+	for i := 0; i < len(token); {
+		r, size := decodeRune(token[i:])
+		if int(r) >= len(runeByte) || runeByte[r] < 0 {
+			return nil, false
+		}
+		out = append(out, byte(runeByte[r]))
+		i += size
+	}
+	return out, true
+}
+
+// byteLevelNormalizer writes each byte as the alphabet does.
+type byteLevelNormalizer struct{}
+
+func (byteLevelNormalizer) normalize(t *text) error {
+	if len(t.bytes) > 0 {
+		e := t.edit()
+		e.byteLevel(0, len(t.bytes))
+		e.done()
+	}
+	return nil
+}
+
+// byteLevel adds bytes of the old text, written in the alphabet.
+func (e *edit) byteLevel(start, end int) {
+	t := e.t
+	for i := start; i < end; {
+		_, size := decodeRune(t.bytes[i:])
+		if !t.track {
+			for _, b := range t.bytes[i : i+size] {
+				e.out = utf8.AppendRune(e.out, byteRune[b])
+			}
+		} else {
+			origin := t.origin(i)
+			for _, b := range t.bytes[i : i+size] {
+				e.emit(byteRune[b], origin)
+			}
+		}
+		i += size
+	}
+}

@@ -1,0 +1,105 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A config is what counts of tokenizer_config.json.
+type config struct {
+	ModelMaxLength       *float64              `json:"model_max_length"` // 1e30 where the model has no limit
+	DoLowerCase          *bool                 `json:"do_lower_case"`
+	StripAccents         *bool                 `json:"strip_accents"`
+	TokenizeChineseChars *bool                 `json:"tokenize_chinese_chars"`
+	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // by id
+
+	PaddingSide    sideName `json:"padding_side"`
+	TruncationSide sideName `json:"truncation_side"`
+
+	Unk  tokenName `json:"unk_token"`
+	Bos  tokenName `json:"bos_token"`
+	Eos  tokenName `json:"eos_token"`
+	Sep  tokenName `json:"sep_token"`
+	Pad  tokenName `json:"pad_token"`
+	Cls  tokenName `json:"cls_token"`
+	Mask tokenName `json:"mask_token"`
+}
+
+// A tokenName is written "[PAD]" or {"content": "[PAD]", …}.
+type tokenName string
+
+func (n *tokenName) UnmarshalJSON(data []byte) error {
+	if data[0] == '{' {
+		var token addedToken
+		err := json.Unmarshal(data, &token)
+		*n = tokenName(token.Content)
+		return err
+	}
+	return json.Unmarshal(data, (*string)(n))
+}
+
+// or returns the name, or another one where there is none.
+func (n tokenName) or(other string) string {
+	if n == "" {
+		return other
+	}
+	return string(n)
+}
+
+// readConfig reads tokenizer_config.json of a folder; no file says nothing.
+func readConfig(folder string) (*config, error) {
+	file := filepath.Join(folder, "tokenizer_config.json")
+	c := &config{}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return c, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := json.Unmarshal(data, c); err != nil {
+		return nil, fmt.Errorf("%s beside it: %w", filepath.Base(file), err)
+	}
+	return c, nil
+}
+
+// longestRow is above the maximum length of any model: more stands for no limit.
+const longestRow = 1 << 30
+
+// apply changes what the config names.
+func (c *config) apply(d *definition) {
+	if d.bert != nil {
+		set(&d.bert.Lower, c.DoLowerCase)
+		set(&d.bert.Chinese, c.TokenizeChineseChars)
+		if c.StripAccents != nil {
+			d.bert.Strip = c.StripAccents
+		}
+	}
+	if c.ModelMaxLength != nil && *c.ModelMaxLength >= 1 && *c.ModelMaxLength < longestRow {
+		d.maxLength = int(*c.ModelMaxLength)
+	}
+	d.cutSide, d.padSide = c.TruncationSide.or(d.cutSide), c.PaddingSide.or(d.padSide)
+	for role, name := range map[string]tokenName{"pad": c.Pad, "unk": c.Unk, "cls": c.Cls, "sep": c.Sep, "mask": c.Mask, "bos": c.Bos, "eos": c.Eos} {
+		if name != "" {
+			d.roles[role] = string(name)
+		}
+	}
+}
+
+// A sideName is "left" or "right".
+type sideName string
+
+// or returns the side, or another one where there is none.
+func (n sideName) or(other Side) Side {
+	switch n {
+	case "left":
+		return Left
+	case "right":
+		return Right
+	}
+	return other
+}

@@ -1,0 +1,321 @@
+package tokenizer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A definition is all that makes a tokenizer, as the files have it.
+type definition struct {
+	model modelFile
+	vocab *vocabulary
+
+	bert       *bertSettings // the normalizer, if it is BERT's
+	normalizer normalizer
+	pre        preTokenizer
+	post       postProcessor
+	decoder    decoder
+
+	added     []addedToken
+	roles     map[string]string
+	maxLength int // 0: the files name none
+	cutSide   Side
+	padSide   Side
+}
+
+// A component's file names the parts of tokenizer.json by these keys; the others ("version", "truncation" and "padding", which are the
+// caller's choice) say nothing that matters.
+const (
+	addedKey      = "added_tokens"
+	normalizerKey = "normalizer"
+	preKey        = "pre_tokenizer"
+	postKey       = "post_processor"
+	decoderKey    = "decoder"
+)
+
+// define reads the components of a tokenizer.json.
+func (f *tokenizerFile) define() (*definition, error) {
+	d := &definition{model: f.model, roles: map[string]string{}}
+	if raw := f.parts[addedKey]; len(raw) > 0 {
+		if err := json.Unmarshal(raw, &d.added); err != nil {
+			return nil, fmt.Errorf("%s: %w", addedKey, err)
+		}
+	}
+	fillClasses()
+	var err error
+	if d.normalizer, err = readComponent("normalizer", normalizers, f.parts[normalizerKey], 0); err != nil {
+		return nil, err
+	}
+	if _, ok := d.normalizer.(*bertNormalizer); ok {
+		settings := uncased
+		_ = json.Unmarshal(f.parts[normalizerKey], &settings) // as it went before
+		d.bert = &settings
+	}
+	if d.pre, err = readComponent("pre_tokenizer", preTokenizers, f.parts[preKey], 0); err != nil {
+		return nil, err
+	}
+	if d.post, err = readPostProcessor(f.parts[postKey]); err != nil {
+		return nil, err
+	}
+	if d.decoder, err = readComponent("decoder", decoders, f.parts[decoderKey], 0); err != nil {
+		return nil, err
+	}
+	var padding struct {
+		Token string `json:"pad_token"`
+	}
+	if raw := f.parts["padding"]; len(raw) > 0 && json.Unmarshal(raw, &padding) == nil && padding.Token != "" {
+		d.roles["pad"] = padding.Token
+	}
+	return d, nil
+}
+
+// models are the types of tokenizer.json's model.
+var models = map[string]func(d *definition) (model, error){
+	"WordPiece": func(d *definition) (model, error) {
+		var s wordPieceSettings
+		if err := json.Unmarshal(d.model.rest, &s); err != nil {
+			return nil, err
+		}
+		return newWordPiece(s, d.vocab)
+	},
+	"WordLevel": func(d *definition) (model, error) {
+		s := struct {
+			Unknown string `json:"unk_token"`
+		}{"<unk>"}
+		if err := json.Unmarshal(d.model.rest, &s); err != nil {
+			return nil, err
+		}
+		return newWordLevel(s.Unknown, d.vocab)
+	},
+	"BPE": func(d *definition) (model, error) {
+		var s bpeSettings
+		if err := json.Unmarshal(d.model.rest, &s); err != nil {
+			return nil, err
+		}
+		level := lastByteLevel(d.pre)
+		asBytes := level != nil && s.Prefix == nil && s.Suffix == nil && (s.Fallback == nil || !*s.Fallback)
+		m, err := newBPE(s, d.vocab, d.model.merges, asBytes)
+		if err != nil {
+			return nil, err
+		}
+		if asBytes {
+			level.asBytes = true
+		} else {
+			m.cutAt(metaspaceRune)
+		}
+		return m, nil
+	},
+	"Unigram": func(d *definition) (model, error) {
+		var s struct {
+			Unknown  *int64 `json:"unk_id"`
+			Fallback bool   `json:"byte_fallback"`
+		}
+		if err := json.Unmarshal(d.model.rest, &s); err != nil {
+			return nil, err
+		}
+		if len(d.model.scores) != len(d.model.entries) || len(d.model.scores) == 0 {
+			return nil, errors.New("its vocabulary is not an array of pieces and scores")
+		}
+		return newUnigram(d.vocab, d.model.scores, s.Unknown, s.Fallback)
+	},
+}
+
+// metaspaceRune stands for a space in the vocabularies of SentencePiece.
+const metaspaceRune = '▁'
+
+// lastByteLevel returns the pre-tokenizer that writes the text as bytes, if that is the last thing done to the text, and done once.
+func lastByteLevel(p preTokenizer) *byteLevel {
+	if s, ok := p.(preSequence); ok && len(s) > 0 {
+		for _, p := range s[:len(s)-1] {
+			if lastByteLevel(p) != nil {
+				return nil
+			}
+		}
+		return lastByteLevel(s[len(s)-1])
+	}
+	b, _ := p.(*byteLevel)
+	return b
+}
+
+// kind returns the type of the model; old files leave it out.
+func (m *modelFile) typeOf() string {
+	if m.kind != "" {
+		return m.kind
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(m.rest, &fields)
+	switch {
+	case m.scores != nil:
+		return "Unigram"
+	case m.merges != nil:
+		return "BPE"
+	case fields["continuing_subword_prefix"] != nil && fields["max_input_chars_per_word"] != nil:
+		return "WordPiece"
+	case fields["unk_token"] != nil:
+		return "WordLevel"
+	}
+	return ""
+}
+
+// addedTokens are the added tokens by what they are looked up by.
+type addedTokens struct {
+	byID      map[int64]*shownToken
+	byContent map[string]*shownToken
+	special   map[string]bool
+}
+
+// A shownToken is an added token and how decoded text shows it: in its normal form, if that is what is looked for.
+type shownToken struct {
+	addedToken
+	shown string
+}
+
+// build checks the parts of a definition against each other and makes the tokenizer.
+func (d *definition) build() (*Tokenizer, error) {
+	kind := d.model.typeOf()
+	makeModel := models[kind]
+	if makeModel == nil {
+		return nil, fmt.Errorf("unknown model %q; known are %s", kind, names(models))
+	}
+	var err error
+	if d.vocab, err = newVocabulary(d.model.entries); err != nil {
+		return nil, fmt.Errorf("model %s: %w", kind, err)
+	}
+	if d.bert != nil {
+		d.normalizer = d.bert.normalizer()
+	}
+	t := &Tokenizer{
+		normalizer: d.normalizer, pre: d.pre, post: d.post, decoder: d.decoder, vocab: d.vocab, roles: d.roles,
+		maxLength: d.maxLength, cutSide: cmp.Or(d.cutSide, Right), padSide: cmp.Or(d.padSide, Right),
+		size:    d.vocab.size(),
+		scratch: sync.Pool{New: func() any { return &scratch{} }},
+	}
+	if t.model, err = makeModel(d); err != nil {
+		return nil, fmt.Errorf("model %s: %w", kind, err)
+	}
+	if err := t.add(d.added); err != nil {
+		return nil, fmt.Errorf("%s: %w", addedKey, err)
+	}
+	for _, row := range []template{d.post.single, d.post.pair} {
+		for _, slot := range row {
+			for _, id := range slot.ids {
+				if id < 0 || id >= int64(t.size) {
+					return nil, fmt.Errorf("%s adds the id %d, but the ids of the vocabulary end at %d", postKey, id, t.size-1)
+				}
+			}
+		}
+	}
+	_, t.pad, _ = t.Role("pad") // no model looks at what is padded: without such a token any id serves
+	t.track = needsOrigins(t.pre)
+	for i := range t.local {
+		t.local[i] = t.normal == nil && isLocal(t.normalizer, t.track || i == 1) && isLocalSplit(t.pre)
+	}
+	return t, nil
+}
+
+// add makes the finders of added tokens.
+func (t *Tokenizer) add(tokens []addedToken) error {
+	t.added = addedTokens{map[int64]*shownToken{}, map[string]*shownToken{}, map[string]bool{}}
+	var raw, normal []addedToken
+	for _, a := range tokens {
+		if id := t.vocab.find([]byte(a.Content)); id != none && id != a.ID {
+			return fmt.Errorf("the token %q has the id %d, but %d in the vocabulary", a.Content, a.ID, id)
+		}
+		if a.ID < 0 || a.ID >= maxID {
+			return fmt.Errorf("the token %q has the id %d; an id is at least 0 and less than %d", a.Content, a.ID, maxID)
+		}
+		if a.Content == "" {
+			continue
+		}
+		t.size = max(t.size, int(a.ID)+1)
+		shown := &shownToken{a, a.Content}
+		if a.Normalized {
+			if t.normalizer != nil {
+				var x text
+				x.reset(a.Content, 0, false)
+				if err := t.normalizer.normalize(&x); err != nil {
+					return err
+				}
+				shown.shown = string(x.bytes)
+				a.Content = shown.shown
+			}
+			normal = append(normal, a)
+		} else {
+			raw = append(raw, a)
+		}
+		t.added.byID[int64(a.ID)] = shown
+		t.added.byContent[shown.Content] = shown
+		if a.Special {
+			t.added.special[shown.Content] = true
+		}
+	}
+	t.raw, t.normal = newFinder(raw), newFinder(normal)
+	return nil
+}
+
+// needsOrigins tells whether splitting asks where text came from.
+func needsOrigins(p preTokenizer) bool {
+	if s, ok := p.(preSequence); ok {
+		return slices.ContainsFunc(s, needsOrigins)
+	}
+	m, ok := p.(metaspace)
+	return ok && m.scheme == prependFirst
+}
+
+// isLocal tells whether a normalizer treats what stands on both sides of a space between letters or digits of ASCII on its own.
+func isLocal(n normalizer, tracked bool) bool {
+	switch n := n.(type) {
+	case nil, *bertNormalizer, mapping, unicodeForm:
+		return true
+	case *charsmap:
+		return !tracked // see charsmap.normalizeTracked
+	case sequence:
+		return !slices.ContainsFunc(n, func(n normalizer) bool { return !isLocal(n, tracked) })
+	case replace:
+		switch p := n.pattern.(type) {
+		case spaces:
+			return true
+		case literal:
+			return strings.LastIndexByte(string(p), ' ') <= 0
+		}
+	}
+	return false
+}
+
+// isLocalSplit tells whether a pre-tokenizer always splits before such a space, and treats the parts on their own.
+func isLocalSplit(p preTokenizer) bool {
+	switch p := p.(type) {
+	case bertWords:
+		return true
+	case *byteLevel:
+		return p.UseRegex
+	case metaspace:
+		return p.splits
+	case splitter:
+		_, ok := p.pattern.(scanner)
+		return ok && p.behavior == isolated
+	case preSequence:
+		return len(p) > 0 && isLocalSplit(p[0])
+	}
+	return false
+}
+
+// set sets what a file names.
+func set[T any](to *T, value *T) {
+	if value != nil {
+		*to = *value
+	}
+}
+
+// joinWords writes a list as text.
+func joinWords(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}

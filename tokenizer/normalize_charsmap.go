@@ -1,0 +1,235 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A charsmap is the normalizer that SentencePiece compiles its rules into: a double-array trie (Aoe 1989, in the form of the library
+// darts-clone) from strings to their replacements.
+//
+// A unit of the array has the byte that leads to it in bits 0 to 7, in bit 8 whether a key ends with it, and in the others where its
+// children are. The unit of an ended key, at the place of the child NUL, has bit 31 set and the place of the replacement below it.
+type charsmap struct {
+	units        []uint32
+	replacements []byte              // each ends with NUL
+	ascii        [utf8.RuneSelf]bool // which ASCII characters have a replacement
+}
+
+func readCharsmap(raw json.RawMessage, _ int) (normalizer, error) {
+	var f struct {
+		Charsmap *string `json:"precompiled_charsmap"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, err
+	}
+	if f.Charsmap == nil {
+		return nil, nil
+	}
+	data, err := base64.StdEncoding.DecodeString(*f.Charsmap)
+	if err != nil {
+		return nil, err
+	}
+	return newCharsmap(data)
+}
+
+// newCharsmap reads a charsmap; none for none.
+func newCharsmap(data []byte) (normalizer, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if len(data) < 4 {
+		return nil, errors.New("its charsmap is cut off")
+	}
+	size := binary.LittleEndian.Uint32(data)
+	data = data[4:]
+	if size == 0 || size%4 != 0 || uint64(size) > uint64(len(data)) {
+		return nil, fmt.Errorf("its charsmap has a trie of %d bytes, in a file of %d", size, len(data))
+	}
+	c := &charsmap{units: make([]uint32, size/4), replacements: data[size:]}
+	for i := range c.units {
+		c.units[i] = binary.LittleEndian.Uint32(data[4*i:])
+	}
+	if !utf8.Valid(c.replacements) {
+		return nil, errors.New("its charsmap has a replacement that is not UTF-8")
+	}
+	for i, u := range c.units {
+		if u>>31 != 0 {
+			if int(u&^(1<<31)) > len(c.replacements) {
+				return nil, errors.New("its charsmap points outside of its replacements")
+			}
+		} else if (uint32(i)^offsetOf(u))|0xff >= uint32(len(c.units)+0xff)&^0xff {
+			return nil, errors.New("its charsmap points outside of its trie")
+		}
+	}
+	for len(c.units)%0x100 != 0 {
+		c.units = append(c.units, 0x80000001) // no byte leads here
+	}
+	for b := range c.ascii {
+		_, c.ascii[b] = c.find([]byte{byte(b)})
+	}
+	return c, nil
+}
+
+func offsetOf(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
+
+// find returns the replacement of the shortest key that begins text: tokenizers takes the first that it comes upon.
+func (c *charsmap) find(text []byte) (replacement []byte, found bool) {
+	at := offsetOf(c.units[0])
+	for _, b := range text {
+		if b == 0 {
+			break
+		}
+		at ^= uint32(b)
+		unit := c.units[at]
+		if unit&(1<<31|0xff) != uint32(b) {
+			break
+		}
+		at ^= offsetOf(unit)
+		if unit>>8&1 != 0 {
+			start := c.units[at] &^ (1 << 31)
+			if int(start) > len(c.replacements) {
+				return nil, false
+			}
+			r := c.replacements[start:]
+			if end := bytes.IndexByte(r, 0); end >= 0 {
+				r = r[:end]
+			}
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// longestCluster is the length in bytes from which on a grapheme cluster is looked up character by character.
+const longestCluster = 6
+
+func (c *charsmap) normalize(t *text) error {
+	i := 0
+	for i < len(t.bytes) && t.bytes[i] < utf8.RuneSelf && !c.ascii[t.bytes[i]] {
+		i++
+	}
+	if i == len(t.bytes) {
+		return nil
+	}
+	if i > 0 {
+		i-- // the cluster may go on
+	}
+	if t.track {
+		return c.normalizeTracked(t)
+	}
+	e := t.edit()
+	e.copy(0, i)
+	c.replace(t.bytes[i:], func(old, replacement []byte) { e.out = append(e.out, replacement...) })
+	e.done()
+	return nil
+}
+
+// replace calls do for each part of text in order, with what becomes of it.
+func (c *charsmap) replace(text []byte, do func(old, replacement []byte)) {
+	for len(text) > 0 {
+		if b := text[0]; b < utf8.RuneSelf && !c.ascii[b] && (len(text) == 1 || text[1] < utf8.RuneSelf) {
+			do(text[:1], text[:1])
+			text = text[1:]
+			continue
+		}
+		if n := clusterLen(text); n > 0 {
+			if r, ok := c.find(text[:n]); ok {
+				do(text[:n], r)
+				text = text[n:]
+				continue
+			}
+			// Its characters are looked up, and none begins another cluster.
+			for end := len(text) - n; len(text) > end; {
+				_, size := utf8.DecodeRune(text)
+				if r, ok := c.find(text[:size]); ok {
+					do(text[:size], r)
+				} else {
+					do(text[:size], text[:size])
+				}
+				text = text[size:]
+			}
+			continue
+		}
+		_, size := utf8.DecodeRune(text)
+		if r, ok := c.find(text[:size]); ok {
+			do(text[:size], r)
+		} else {
+			do(text[:size], text[:size])
+		}
+		text = text[size:]
+	}
+}
+
+// normalizeTracked counts characters as tokenizers does, down to this: what is removed counts with the change before it, and at the very
+// beginning with none.
+func (c *charsmap) normalizeTracked(t *text) error {
+	var changes []change
+	changed := false
+	c.replace(t.bytes, func(old, replacement []byte) {
+		if len(old) > 0 && len(replacement) > 0 && &old[0] == &replacement[0] {
+			r, _ := utf8.DecodeRune(old)
+			changes = append(changes, change{r: r})
+			return
+		}
+		changed = true
+		difference := utf8.RuneCount(replacement) - utf8.RuneCount(old)
+		first := len(changes)
+		for _, r := range string(replacement) {
+			changes = append(changes, change{r: r})
+		}
+		for i := max(first, len(changes)-difference); i < len(changes); i++ {
+			changes[i].change = 1
+		}
+		if difference < 0 && len(changes) > 0 {
+			changes[len(changes)-1].change += difference
+		}
+	})
+	if !changed {
+		return nil
+	}
+	e := t.edit()
+	for _, c := range changes {
+		e.put(c.r, c.change)
+	}
+	e.done()
+	return nil
+}
+
+// clusterLen returns the length of the grapheme cluster (Unicode Standard Annex 29) that text begins with, or 0 if it has
+// longestCluster bytes or more. What makes clusters of fewer bytes are the marks after a character and the few that stand before one:
+// syllables, flags and emoji are longer.
+func clusterLen(text []byte) int {
+	r, n := utf8.DecodeRune(text)
+	if r == '\r' && len(text) > 1 && text[1] == '\n' {
+		return 2
+	}
+	if unicode.Is(controlTable, r) {
+		return n
+	}
+	for unicode.Is(prependTable, r) && n < len(text) && n < longestCluster {
+		next, size := utf8.DecodeRune(text[n:])
+		if unicode.Is(controlTable, next) {
+			break
+		}
+		r = next
+		n += size
+	}
+	for n < len(text) && n < longestCluster {
+		next, size := decodeRune(text[n:])
+		if next < 0x300 || classOf(next)&extend == 0 {
+			break
+		}
+		n += size
+	}
+	if n >= longestCluster {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,137 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2"
+)
+
+// A pattern finds what Split and Replace look for.
+type pattern interface {
+	// matches calls found for each match in order. Text between matches is passed over.
+	matches(text []byte, found func(start, end int)) error
+}
+
+// compilePattern returns the pattern of a regular expression: a scanner if the expression is one of the published ones, else the
+// engine of regexp2.
+func compilePattern(expression string) (pattern, error) {
+	if s, ok := scanners[expression]; ok {
+		return s, nil
+	}
+	if expression == " {2,}" {
+		return spaces{}, nil
+	}
+	re, err := regexp2.Compile(expression, regexp2.None)
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = patternTimeout
+	return &engine{re}, nil
+}
+
+// patternTimeout bounds the search for one match: a pattern can be made to take exponential time.
+const patternTimeout = time.Second
+
+// An engine is a regular expression that no scanner stands for. Its classes (\p{L}, \s) are those of Go's Unicode tables.
+type engine struct{ re *regexp2.Regexp }
+
+func (p *engine) matches(text []byte, found func(start, end int)) error {
+	if len(text) == 0 {
+		return nil
+	}
+	runes := []rune(string(text))
+	m, err := p.re.FindRunesMatch(runes)
+	at, index := 0, 0 // a place in text, in bytes and in runes
+	last := -1
+	advance := func(to int) int {
+		for ; index < to; index++ {
+			at += utf8.RuneLen(runes[index])
+		}
+		return at
+	}
+	for m != nil && err == nil {
+		// An empty match right after another one does not count.
+		if m.Length > 0 || m.Index != last {
+			start := advance(m.Index)
+			found(start, advance(m.Index+m.Length))
+		}
+		last = m.Index + m.Length
+		m, err = p.re.FindNextMatch(m)
+	}
+	if err != nil {
+		return fmt.Errorf("tokenizer: the pattern %q took more than %v: %w", p.re.String(), patternTimeout, err)
+	}
+	return nil
+}
+
+// A literal is a string to be found.
+type literal string
+
+func (l literal) matches(text []byte, found func(start, end int)) error {
+	if l == "" {
+		return nil
+	}
+	needle := []byte(l)
+	for i := 0; ; {
+		j := bytes.Index(text[i:], needle)
+		if j < 0 {
+			return nil
+		}
+		found(i+j, i+j+len(needle))
+		i += j + len(needle)
+	}
+}
+
+// A predicate finds characters, each a match.
+type predicate func(r rune) bool
+
+func (p predicate) matches(text []byte, found func(start, end int)) error {
+	for i := 0; i < len(text); {
+		r, size := decodeRune(text[i:])
+		if p(r) {
+			found(i, i+size)
+		}
+		i += size
+	}
+	return nil
+}
+
+// hasClass finds the characters of a class.
+func hasClass(c class) predicate { return func(r rune) bool { return classOf(r)&c != 0 } }
+
+// A scanner returns where the match ends that begins at byte i, or i if there is none.
+type scanner func(text []byte, i int) int
+
+func (s scanner) matches(text []byte, found func(start, end int)) error {
+	for i := 0; i < len(text); {
+		end := s(text, i)
+		if end == i {
+			_, size := decodeRune(text[i:])
+			i += size
+			continue
+		}
+		found(i, end)
+		i = end
+	}
+	return nil
+}
+
+// spaces is " {2,}".
+type spaces struct{}
+
+func (spaces) matches(text []byte, found func(start, end int)) error {
+	for i := 0; ; {
+		n := bytes.Index(text[i:], []byte("  "))
+		if n < 0 {
+			return nil
+		}
+		start := i + n
+		for i = start; i < len(text) && text[i] == ' '; {
+			i++
+		}
+		found(start, i)
+	}
+}

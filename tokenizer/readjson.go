@@ -1,0 +1,359 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A jsonReader walks over a file whose vocabulary may be tens of megabytes: strings are slices of the file, and no value is looked at
+// twice. What is small goes to encoding/json.
+type jsonReader struct {
+	data []byte
+	at   int
+}
+
+func (r *jsonReader) errorf(format string, args ...any) error {
+	return fmt.Errorf("not sound JSON: at byte %d: %s", r.at, fmt.Sprintf(format, args...))
+}
+
+// peek returns the next byte that is no white space; 0 at the end.
+func (r *jsonReader) peek() byte {
+	for ; r.at < len(r.data); r.at++ {
+		switch c := r.data[r.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take passes over the byte c.
+func (r *jsonReader) take(c byte) error {
+	if got := r.peek(); got != c {
+		if got == 0 {
+			return r.errorf("the file ends, want %q", c)
+		}
+		return r.errorf("%q, want %q", got, c)
+	}
+	r.at++
+	return nil
+}
+
+// list reads what is between two brackets, the elements of which do reads.
+func (r *jsonReader) list(open, end byte, do func() error) error {
+	if err := r.take(open); err != nil {
+		return err
+	}
+	if r.peek() == end {
+		r.at++
+		return nil
+	}
+	for {
+		if err := do(); err != nil {
+			return err
+		}
+		if r.peek() != ',' {
+			return r.take(end)
+		}
+		r.at++
+	}
+}
+
+// object reads an object: do reads the value of a key.
+func (r *jsonReader) object(do func(key []byte) error) error {
+	return r.list('{', '}', func() error {
+		key, err := r.text()
+		if err != nil {
+			return err
+		}
+		if err := r.take(':'); err != nil {
+			return err
+		}
+		return do(key)
+	})
+}
+
+// array reads an array, the elements of which do reads.
+func (r *jsonReader) array(do func() error) error { return r.list('[', ']', do) }
+
+// text reads a string.
+func (r *jsonReader) text() ([]byte, error) {
+	if err := r.take('"'); err != nil {
+		return nil, err
+	}
+	start, escaped := r.at, false
+	for {
+		n := bytes.IndexByte(r.data[r.at:], '"')
+		if n < 0 {
+			r.at = len(r.data)
+			return nil, r.errorf("the file ends inside a string")
+		}
+		if b := bytes.IndexByte(r.data[r.at:r.at+n], '\\'); b >= 0 {
+			escaped = true
+			r.at = min(r.at+b+2, len(r.data))
+			continue
+		}
+		r.at += n + 1
+		break
+	}
+	s := r.data[start : r.at-1]
+	if escaped {
+		return unescape(s)
+	}
+	return s, nil
+}
+
+// unescape returns what a string with escapes stands for.
+func unescape(s []byte) ([]byte, error) {
+	out := make([]byte, 0, len(s))
+	hex := func(s []byte) rune {
+		if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for len(s) > 0 {
+		n := bytes.IndexByte(s, '\\')
+		if n < 0 {
+			return append(out, s...), nil
+		}
+		out = append(out, s[:n]...)
+		s = s[n:]
+		switch i := bytes.IndexByte([]byte(`"\/bfnrt`), s[1]); {
+		case i >= 0:
+			out = append(out, "\"\\/\b\f\n\r\t"[i])
+			s = s[2:]
+		case hex(s) >= 0:
+			c := hex(s)
+			s = s[6:]
+			if utf16.IsSurrogate(c) {
+				if pair := utf16.DecodeRune(c, hex(s)); pair != utf8.RuneError {
+					c = pair
+					s = s[6:]
+				}
+			}
+			out = utf8.AppendRune(out, c)
+		default:
+			return nil, fmt.Errorf("not sound JSON: invalid escape in %q", shorten(s))
+		}
+	}
+	return out, nil
+}
+
+// number reads a number, as it is written.
+func (r *jsonReader) number() []byte {
+	r.peek()
+	start := r.at
+	for r.at < len(r.data) && bytes.IndexByte([]byte("+-.0123456789eE"), r.data[r.at]) >= 0 {
+		r.at++
+	}
+	return r.data[start:r.at]
+}
+
+// value passes over a value of any kind and returns it.
+func (r *jsonReader) value() (json.RawMessage, error) {
+	r.peek()
+	start, depth := r.at, 0
+	for {
+		switch c := r.peek(); c {
+		case 0:
+			return nil, r.errorf("the file ends")
+		case '"':
+			if _, err := r.text(); err != nil {
+				return nil, err
+			}
+		case '{', '[':
+			depth++
+			r.at++
+		case '}', ']':
+			depth--
+			r.at++
+		case ',', ':':
+			r.at++
+		default:
+			for r.at < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:{}[]\""), r.data[r.at]) < 0 {
+				r.at++
+			}
+		}
+		if depth < 0 {
+			return nil, r.errorf("a bracket too many")
+		}
+		if depth == 0 {
+			return r.data[start:r.at], nil
+		}
+	}
+}
+
+// A modelFile is the model of a tokenizer.json.
+type modelFile struct {
+	kind    string
+	entries []entry
+	scores  []float64 // of Unigram, whose vocabulary is an array
+	merges  [][2][]byte
+	rest    []byte // an object of the other fields
+}
+
+// A tokenizerFile is a tokenizer.json.
+type tokenizerFile struct {
+	model modelFile
+	parts map[string]json.RawMessage // the other fields
+}
+
+// readFile reads a tokenizer.json.
+func readFile(data []byte) (*tokenizerFile, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	f := &tokenizerFile{parts: map[string]json.RawMessage{}}
+	r := &jsonReader{data: data}
+	seen := false
+	err := r.object(func(key []byte) (err error) {
+		if string(key) == "model" {
+			seen = true
+			return f.model.read(r)
+		}
+		f.parts[string(key)], err = r.value()
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.peek() != 0:
+		return nil, r.errorf("more follows the end")
+	case !seen:
+		return nil, errors.New("it has no model")
+	}
+	return f, nil
+}
+
+func (m *modelFile) read(r *jsonReader) error {
+	if r.peek() != '{' {
+		return r.errorf("the model is no object")
+	}
+	m.rest = append(m.rest, '{')
+	err := r.object(func(key []byte) error {
+		switch string(key) {
+		case "vocab":
+			return m.readVocab(r)
+		case "merges":
+			return m.readMerges(r)
+		}
+		value, err := r.value()
+		if err != nil {
+			return err
+		}
+		if string(key) == "type" {
+			if err := json.Unmarshal(value, &m.kind); err != nil {
+				return fmt.Errorf("model: %w", err)
+			}
+			return nil
+		}
+		if len(m.rest) > 1 {
+			m.rest = append(m.rest, ',')
+		}
+		m.rest = strconv.AppendQuote(m.rest, string(key))
+		m.rest = append(append(m.rest, ':'), value...)
+		return nil
+	})
+	m.rest = append(m.rest, '}')
+	return err
+}
+
+func (m *modelFile) readVocab(r *jsonReader) error {
+	switch r.peek() {
+	case '{':
+		return r.object(func(token []byte) error {
+			number := r.number()
+			id, err := strconv.ParseUint(string(number), 10, 31)
+			if err != nil {
+				return fmt.Errorf("model: the vocabulary gives the token %q the id %s; an id is a whole number below %d", shorten(token), shortNumber(number, r), maxID)
+			}
+			m.entries = append(m.entries, entry{token, int32(id)})
+			return nil
+		})
+	case '[':
+		return r.array(func() error {
+			if err := r.take('['); err != nil {
+				return err
+			}
+			token, err := r.text()
+			if err != nil {
+				return err
+			}
+			if err := r.take(','); err != nil {
+				return err
+			}
+			score, err := strconv.ParseFloat(string(r.number()), 64)
+			if err != nil {
+				return fmt.Errorf("model: the score of the piece %q: %w", shorten(token), err)
+			}
+			m.entries = append(m.entries, entry{token, int32(len(m.entries))})
+			m.scores = append(m.scores, score)
+			return r.take(']')
+		})
+	}
+	return fmt.Errorf("model: the vocabulary is neither an object of tokens and ids nor an array of pieces and scores")
+}
+
+// shortNumber returns what stands where an id should.
+func shortNumber(number []byte, r *jsonReader) []byte {
+	if len(number) > 0 {
+		return number
+	}
+	return r.data[r.at:min(r.at+10, len(r.data))]
+}
+
+func (m *modelFile) readMerges(r *jsonReader) error {
+	return r.array(func() error {
+		if r.peek() == '"' {
+			line, err := r.text()
+			if err != nil || bytes.HasPrefix(line, []byte("#version")) {
+				return err
+			}
+			return m.addMerge(line)
+		}
+		var pair [2][]byte
+		n := 0
+		err := r.array(func() error {
+			token, err := r.text()
+			if n < 2 {
+				pair[n] = token
+			}
+			n++
+			return err
+		})
+		if err == nil && n != 2 {
+			err = fmt.Errorf("model: merge %d is of %d tokens; want 2", len(m.merges), n)
+		}
+		m.merges = append(m.merges, pair)
+		return err
+	})
+}
+
+// addMerge adds a merge that is written as two tokens with a space between.
+func (m *modelFile) addMerge(line []byte) error {
+	a, b, ok := bytes.Cut(line, []byte(" "))
+	if !ok || bytes.IndexByte(b, ' ') >= 0 {
+		return fmt.Errorf("model: merge %d, %q: want two tokens with a space between", len(m.merges), shorten(line))
+	}
+	m.merges = append(m.merges, [2][]byte{a, b})
+	return nil
+}
+
+// shorten cuts what a message quotes.
+func shorten(token []byte) []byte {
+	if len(token) > 40 {
+		return append(bytes.Clone(token[:40]), "…"...)
+	}
+	return token
+}

@@ -1,0 +1,343 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// A Side is an end of a text or of a row.
+type Side uint8
+
+const (
+	Right Side = iota + 1
+	Left
+)
+
+// A Strategy says which text of a pair is cut when the row is too long.
+type Strategy uint8
+
+const (
+	LongestFirst Strategy = iota // token by token whichever is longer, the second of equal ones
+	OnlyFirst
+	OnlySecond
+)
+
+// A RowOption changes how rows are made.
+type RowOption func(*rowOptions)
+
+type rowOptions struct {
+	strategy Strategy
+	side     Side
+	windows  bool
+	stride   int
+	padSide  Side
+	multiple int
+	spans    bool
+}
+
+// Truncate says which text is cut when a row is too long, and at which side; without it, LongestFirst and the side that
+// tokenizer_config.json names (truncation_side), which is Right if it does not.
+func Truncate(strategy Strategy, side Side) RowOption {
+	return func(o *rowOptions) { o.strategy, o.side = strategy, side }
+}
+
+// Windows makes several rows of an input that is too long, in place of cutting it: each holds the next tokens of the text that is cut,
+// the first stride of which are the last ones of the row before. With LongestFirst and a pair of long texts it is each window of one
+// with each of the other.
+func Windows(stride int) RowOption {
+	return func(o *rowOptions) { o.windows, o.stride = true, stride }
+}
+
+// Pad says at which side of shorter rows the padding is, and that the length of rows is a multiple of a number; 0 and 1 are any length.
+// Without it, the side that tokenizer_config.json names (padding_side), which is Right if it does not.
+func Pad(side Side, multiple int) RowOption {
+	return func(o *rowOptions) { o.padSide, o.multiple = side, multiple }
+}
+
+// Spans asks for an encoding's Offsets, CharOffsets, Words, Sequences and Special.
+func Spans() RowOption { return func(o *rowOptions) { o.spans = true } }
+
+func (t *Tokenizer) options(options []RowOption) rowOptions {
+	o := rowOptions{side: t.cutSide, padSide: t.padSide}
+	for _, option := range options {
+		option(&o)
+	}
+	return o
+}
+
+// A Span is a range of a text, from Start to before End.
+type Span struct{ Start, End int }
+
+// An Encoding is one row. All its slices have an element for each token, and those that Spans asks for are nil without it.
+type Encoding struct {
+	InputIDs      []int64 // special tokens among them
+	TokenTypeIDs  []int64 // 0 for the first text, 1 for its pair, or what the tokenizer's template says
+	AttentionMask []int64 // 1
+
+	Offsets     []Span // in bytes of the text that the token came from; 0 to 0 for a special token
+	CharOffsets []Span // the same in characters: code points, and bytes that are not UTF-8
+	Words       []int  // the number of the word in its text, as the tokenizer splits words; -1 for a special token
+	Sequences   []int  // 0 for the first text, 1 for its pair, -1 for a special token
+	Special     []bool // whether the token was put there by the template
+
+	Input     int  // the index of the input among those of Encodings or Batch
+	Truncated bool // whether tokens of the input are missing
+}
+
+// Encode returns the row of an input. A row of more than maxLength tokens is cut; a maxLength of 0 cuts nothing. An invalid UTF-8 byte
+// counts as U+FFFD. It is an error if maxLength has no room for the special tokens, and to ask for Windows: see Encodings.
+func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (Encoding, error) {
+	o := t.options(options)
+	if o.windows {
+		return Encoding{}, errors.New("tokenizer: Encode returns one row: use Encodings or Batch for Windows")
+	}
+	rows, err := t.appendRows(nil, input, maxLength, o)
+	if err != nil {
+		return Encoding{}, err
+	}
+	return rows[0], nil
+}
+
+// Encodings returns the rows of inputs, in their order: one each, or with Windows one or more each.
+func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...RowOption) ([]Encoding, error) {
+	o := t.options(options)
+	rows := make([]Encoding, 0, len(inputs))
+	for i, input := range inputs {
+		before := len(rows)
+		var err error
+		if rows, err = t.appendRows(rows, input, maxLength, o); err != nil {
+			return nil, err
+		}
+		for j := before; j < len(rows); j++ {
+			rows[j].Input = i
+		}
+	}
+	return rows, nil
+}
+
+// appendRows appends the rows of an input.
+func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o rowOptions) ([]Encoding, error) {
+	row := t.post.row(input.pair)
+	room := math.MaxInt - 1
+	if maxLength != 0 {
+		if room = maxLength - row.specials(); room < 0 {
+			return nil, fmt.Errorf("tokenizer: a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
+		}
+	}
+
+	s := t.scratch.Get().(*scratch)
+	defer t.scratch.Put(s)
+	// Reading ends where it is known what is cut, if that is at the end.
+	first, second := math.MaxInt, math.MaxInt
+	early := o.side != Left && !o.windows
+	if early && !input.pair {
+		first = room + 1 // one too many shows that there are too many
+	}
+	s.texts[0].reset()
+	s.texts[1].reset()
+	if err := t.appendText(&s.texts[0], s, input.texts[0], first, o.spans); err != nil {
+		return nil, err
+	}
+	if input.pair {
+		if early && o.strategy == LongestFirst {
+			// The odd token goes to the longer text: the second is read on until it is known whether that is the second.
+			second = max(room, len(s.texts[0].ids)) + 1
+		}
+		if err := t.appendText(&s.texts[1], s, input.texts[1], second, o.spans); err != nil {
+			return nil, err
+		}
+	}
+
+	have := [2]int{len(s.texts[0].ids), len(s.texts[1].ids)}
+	keep, err := o.keep(have, room, input.pair)
+	if err != nil {
+		return nil, err
+	}
+	var ranges [2][]window
+	for i := range ranges {
+		if ranges[i], err = o.split(have[i], keep[i]); err != nil {
+			return nil, err
+		}
+	}
+	truncated := !o.windows && (keep[0] < have[0] || keep[1] < have[1])
+	a, b := ranges[0], ranges[1]
+	if row.swapped() {
+		a, b = b, a
+	}
+	for i := range order(len(a), len(b)) {
+		w := [2]window{a[i.first], b[i.second]}
+		if row.swapped() {
+			w[0], w[1] = w[1], w[0]
+		}
+		e := t.assemble(row, input, s, w, o.spans)
+		e.Truncated = truncated
+		rows = append(rows, e)
+	}
+	return rows, nil
+}
+
+// A window is a range of the tokens of a text.
+type window struct{ start, end int }
+
+// indexes are those of the windows of two texts.
+type indexes struct{ first, second int }
+
+// order yields the rows of the windows of two texts in tokenizers' order: the first of both; each other one of the first text with all
+// of the second; the first with the others of the second.
+func order(a, b int) func(yield func(indexes) bool) {
+	return func(yield func(indexes) bool) {
+		if !yield(indexes{}) {
+			return
+		}
+		for i := 1; i < a; i++ {
+			for j := range b {
+				if !yield(indexes{i, j}) {
+					return
+				}
+			}
+		}
+		for j := 1; j < b; j++ {
+			if !yield(indexes{0, j}) {
+				return
+			}
+		}
+	}
+}
+
+// keep returns how many tokens of each text fit into a row.
+func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
+	excess := have[0] + have[1] - room
+	if excess <= 0 {
+		return have, nil
+	}
+	switch {
+	case room == 0:
+		return [2]int{}, nil
+	case o.strategy == LongestFirst:
+		have[0], have[1] = truncate(have[0], have[1], room)
+		return have, nil
+	case o.strategy == OnlySecond && !pair:
+		return have, errors.New("tokenizer: OnlySecond cuts the second text, and the input has one")
+	}
+	i := 0
+	if o.strategy == OnlySecond {
+		i = 1
+	}
+	if have[i] <= excess {
+		return have, fmt.Errorf("tokenizer: the row is %d tokens too long, and the text that is to be cut has %d", excess, have[i])
+	}
+	have[i] -= excess
+	return have, nil
+}
+
+// truncate returns how much stays of two texts of a and b tokens: the longer one, the second of equal ones, loses first.
+func truncate(a, b, room int) (int, int) {
+	switch {
+	case a+b <= room:
+		return a, b
+	case a > b:
+		b = min(b, room/2)
+		return room - b, b
+	default:
+		a = min(a, room/2)
+		return a, room - a
+	}
+}
+
+// split returns the windows of so many tokens each.
+func (o rowOptions) split(have, keep int) ([]window, error) {
+	switch {
+	case keep >= have:
+		return []window{{0, have}}, nil
+	case !o.windows && o.side == Left:
+		return []window{{have - keep, have}}, nil
+	case !o.windows:
+		return []window{{0, keep}}, nil
+	case o.stride < 0 || o.stride >= keep:
+		return nil, fmt.Errorf("tokenizer: a stride of %d tokens leaves no step for windows of %d", o.stride, keep)
+	}
+	var out []window
+	if o.side == Left {
+		for end := have; ; end -= keep - o.stride {
+			out = append(out, window{max(end-keep, 0), end})
+			if end <= keep {
+				return out, nil
+			}
+		}
+	}
+	for start := 0; ; start += keep - o.stride {
+		out = append(out, window{start, min(start+keep, have)})
+		if start+keep >= have {
+			return out, nil
+		}
+	}
+}
+
+// assemble makes a row of windows of its texts.
+func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
+	length := row.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
+	numbers := make([]int64, 3*length)
+	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length], AttentionMask: numbers[2*length:]}
+	for i := range e.AttentionMask {
+		e.AttentionMask[i] = 1
+	}
+	if spans {
+		e.Offsets, e.CharOffsets = make([]Span, length), make([]Span, length)
+		e.Words, e.Sequences, e.Special = make([]int, length), make([]int, length), make([]bool, length)
+	}
+	for _, slot := range row {
+		at := len(e.InputIDs)
+		if slot.text == special {
+			e.InputIDs = append(e.InputIDs, slot.ids...)
+			for i := at; spans && i < len(e.InputIDs); i++ {
+				e.Words[i], e.Sequences[i], e.Special[i] = -1, -1, true
+			}
+		} else {
+			w, text := windows[slot.text], &s.texts[slot.text]
+			e.InputIDs = append(e.InputIDs, text.ids[w.start:w.end]...)
+			if spans {
+				c := cursor{text: input.texts[slot.text]}
+				for i := w.start; i < w.end; i++ {
+					place := text.spans[i]
+					for _, prefixSpace := range t.post.trims {
+						place = t.trimmed(c.text, text.ids[i], place, prefixSpace && (i == w.start || place.start == 0))
+					}
+					j := at + i - w.start
+					e.Offsets[j] = Span{int(place.start), int(place.end)}
+					e.CharOffsets[j] = Span{c.chars(int(place.start)), c.chars(int(place.end))}
+					e.Words[j], e.Sequences[j] = int(text.words[i]), slot.text
+				}
+			}
+		}
+		for range len(e.InputIDs) - at {
+			e.TokenTypeIDs = append(e.TokenTypeIDs, slot.segment)
+		}
+	}
+	return e
+}
+
+// A cursor counts the characters before a place in a text. It is fast for places near the last one.
+type cursor struct {
+	text         string
+	bytes, runes int
+}
+
+func (c *cursor) chars(at int) int {
+	for c.bytes < at {
+		if c.text[c.bytes] < utf8.RuneSelf {
+			c.bytes++
+		} else {
+			_, size := utf8.DecodeRuneInString(c.text[c.bytes:])
+			c.bytes += size
+		}
+		c.runes++
+	}
+	for c.bytes > at {
+		_, size := utf8.DecodeLastRuneInString(c.text[:c.bytes])
+		c.bytes -= size
+		c.runes--
+	}
+	return c.runes
+}

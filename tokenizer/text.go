@@ -1,0 +1,207 @@
+package tokenizer
+
+import (
+	"unicode/utf8"
+	"unsafe"
+)
+
+// A span is a range of bytes of the original text.
+type span struct{ start, end int32 }
+
+// A text is a stretch of the original on its way through normalisation. It is valid UTF-8.
+type text struct {
+	bytes []byte
+	// from holds, for each byte, the character of the original that it came from. It is nil while every byte stands where it stood,
+	// base bytes further in, and when origins are not tracked.
+	from  []span
+	base  int32
+	track bool
+
+	spareBytes []byte // the memory of the next edit
+	spareFrom  []span
+	ownsBytes  bool // bytes is memory of this text, and not the caller's string
+}
+
+// reset makes t the stretch of the original that begins at base.
+func (t *text) reset(stretch string, base int, track bool) {
+	if t.ownsBytes {
+		t.spareBytes = t.bytes
+	}
+	if t.from != nil {
+		t.spareFrom = t.from
+	}
+	t.bytes = unsafe.Slice(unsafe.StringData(stretch), len(stretch)) // read, and never written: an edit has memory of its own
+	t.from, t.base, t.track, t.ownsBytes = nil, int32(base), track, false
+	if !utf8.ValidString(stretch) {
+		t.makeValid()
+	}
+}
+
+// makeValid replaces each invalid byte by U+FFFD.
+func (t *text) makeValid() {
+	e := t.edit()
+	for i := 0; i < len(t.bytes); {
+		r, size := utf8.DecodeRune(t.bytes[i:])
+		e.emit(r, span{t.base + int32(i), t.base + int32(i+size)})
+		i += size
+	}
+	e.done()
+}
+
+// origin returns where the character that holds byte i came from.
+func (t *text) origin(i int) span {
+	if t.from != nil {
+		return t.from[i]
+	}
+	start := i
+	for start > 0 && !utf8.RuneStart(t.bytes[start]) {
+		start--
+	}
+	_, size := utf8.DecodeRune(t.bytes[start:])
+	return span{t.base + int32(start), t.base + int32(start+size)}
+}
+
+// spanOf returns where the bytes from start to end came from: from the beginning of the first one's origin to the end of the last one's.
+func (t *text) spanOf(start, end int) span {
+	if start >= end || end > len(t.bytes) {
+		return span{t.base + int32(start), t.base + int32(end)} // tokenizers' answer for what has no origin
+	}
+	if t.from != nil {
+		return span{t.from[start].start, t.from[end-1].end}
+	}
+	for start > 0 && !utf8.RuneStart(t.bytes[start]) {
+		start--
+	}
+	for end < len(t.bytes) && !utf8.RuneStart(t.bytes[end]) {
+		end++
+	}
+	return span{t.base + int32(start), t.base + int32(end)}
+}
+
+// An edit writes a text anew, character by character. Origins follow the rules of tokenizers' NormalizedString: a character that
+// replaces another has its origin, one that is added has that of the character before it.
+type edit struct {
+	t    *text
+	out  []byte
+	from []span
+	kept bool // so far every character stands where it stood: from is not needed yet
+	at   int  // the next byte of the old text, for put
+}
+
+func (t *text) edit() edit {
+	return edit{t: t, out: t.spareBytes[:0], from: t.spareFrom[:0], kept: true}
+}
+
+// done makes the new text the text.
+func (e *edit) done() {
+	t := e.t
+	if t.ownsBytes {
+		t.spareBytes = t.bytes
+	} else {
+		t.spareBytes = nil
+	}
+	t.bytes, t.ownsBytes = e.out, true
+	switch {
+	case !t.track:
+	case e.kept:
+		// The origins are identical to those of no edit: only possible where t.from was nil, or equal to it.
+		if t.from != nil {
+			t.spareFrom = t.from
+		} else {
+			t.spareFrom = e.from
+		}
+		t.from = nil
+	default:
+		t.spareFrom = t.from
+		t.from = e.from
+	}
+}
+
+// emit adds a character with a known origin.
+func (e *edit) emit(r rune, origin span) {
+	n := len(e.out)
+	e.out = utf8.AppendRune(e.out, r)
+	if e.t.track {
+		e.origins(n, origin)
+	}
+}
+
+// origins says that the bytes of out from n on came from origin.
+func (e *edit) origins(n int, origin span) {
+	if e.kept {
+		at := e.t.base + int32(n)
+		if origin.start == at && origin.end == e.t.base+int32(len(e.out)) {
+			return
+		}
+		e.kept = false
+		e.from = appendIdentity(e.from[:0], e.out[:n], e.t.base)
+	}
+	for range len(e.out) - n {
+		e.from = append(e.from, origin)
+	}
+}
+
+// appendIdentity appends the origins of characters that stand where they stood.
+func appendIdentity(from []span, bytes []byte, base int32) []span {
+	for i := 0; i < len(bytes); {
+		_, size := utf8.DecodeRune(bytes[i:])
+		for range size {
+			from = append(from, span{base + int32(i), base + int32(i+size)})
+		}
+		i += size
+	}
+	return from
+}
+
+// copy adds bytes of the old text as they are.
+func (e *edit) copy(start, end int) {
+	t := e.t
+	if t.track {
+		if e.kept && t.from == nil && len(e.out) == start {
+			e.out = append(e.out, t.bytes[start:end]...)
+			return
+		}
+		for i := start; i < end; {
+			_, size := utf8.DecodeRune(t.bytes[i:])
+			n := len(e.out)
+			e.out = append(e.out, t.bytes[i:i+size]...)
+			e.origins(n, t.origin(i))
+			i += size
+		}
+		return
+	}
+	e.out = append(e.out, t.bytes[start:end]...)
+}
+
+// put adds a character as NormalizedString.transform does: change 0 replaces the next character of the old text, a positive one adds,
+// a negative one replaces the next character and removes as many after it.
+func (e *edit) put(r rune, change int) {
+	t := e.t
+	if !t.track {
+		e.out = utf8.AppendRune(e.out, r)
+		return
+	}
+	var origin span
+	switch {
+	case change > 0 && e.at == 0:
+		first := t.base
+		if len(t.bytes) > 0 {
+			first = t.origin(0).start
+		}
+		origin = span{first, first}
+	case change > 0 || e.at >= len(t.bytes):
+		origin = t.origin(e.at - 1)
+	default:
+		origin = t.origin(e.at)
+		e.skip(1 - change)
+	}
+	e.emit(r, origin)
+}
+
+// skip passes over characters of the old text.
+func (e *edit) skip(count int) {
+	for ; count > 0 && e.at < len(e.t.bytes); count-- {
+		_, size := utf8.DecodeRune(e.t.bytes[e.at:])
+		e.at += size
+	}
+}
