@@ -38,6 +38,7 @@ type CompileOptions struct {
 	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
 	Dims        map[string]int // numbers for symbols, fixed at compile time
 	MemoryLimit int64          // bytes that an arena, or a result computed outside one, may take; 0 for half of the machine's
+	CacheLimit  int64          // bytes, about, that the plans kept for sizes seen before may take; 0 for 64 MiB
 	Profile     bool           // keep the times of the steps: Session.Profile
 	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
 	Taps        []string       // names in the model of inner values to give as outputs too, kept whatever the level; AllValues is for all that survive
@@ -84,7 +85,7 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 		Backend: o.Backend,
 		Device: backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile, Precision: o.Precision,
 			Weights: o.Weights},
-		Level: rewriteLevels[o.Level], Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit,
+		Level: rewriteLevels[o.Level], Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit, CacheLimit: o.CacheLimit,
 		Verify: o.Verify || os.Getenv(EnvVerify) == "1", Taps: o.Taps,
 	})
 	if err != nil {
@@ -111,6 +112,21 @@ var rewriteLevels = map[Level]int{"": rewrite.O2, O0: rewrite.O0, O1: rewrite.O1
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()
 	return CompileStats{s.Rewrites, Level(strconv.Itoa(s.Level)), s.Compiled, s.Prepared, s.Packed, s.PackedFor}
+}
+
+// CacheStats say what a program keeps of the sizes that it ran at.
+type CacheStats struct {
+	Plans   int   `json:"plans"`   // kept
+	Bytes   int64 `json:"bytes"`   // that they take, about, with what sessions keep beside each
+	Limit   int64 `json:"limit"`   // of Bytes; the plan used last is kept, however large
+	Planned int   `json:"planned"` // how often sizes were planned
+	Evicted int   `json:"evicted"` // how often a plan was dropped because Bytes was above Limit
+}
+
+// CacheStats returns the state of the cache of plans, which all sessions share.
+func (p *Program) CacheStats() CacheStats {
+	s := p.engine.CacheStats()
+	return CacheStats{s.Plans, s.Bytes, s.Limit, s.Planned, s.Evicted}
 }
 
 // Inputs describes what a run takes, in the model's order.

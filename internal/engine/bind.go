@@ -49,7 +49,8 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 			return nil, WithKind(ErrInput, noDimension(name, p.graph.FreeSymbols()))
 		}
 	}
-	return p.bind(0, b)
+	e, err := p.bind(&p.stages[0], b)
+	return e.binding, err
 }
 
 // Cuts lists the nodes that run between two stages, on the host.
@@ -60,13 +61,9 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 	return nodes
 }
 
-// bind gives the stage's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s int, b ir.Binding) (*Binding, error) {
-	key := b.Key(p.stages[s].symbols)
-	p.mu.Lock()
-	e := p.bound[s].get(key)
-	p.mu.Unlock()
-	return e.make(func() (*Binding, error) { return p.plan(p.stages[s].graph, restrict(b, p.stages[s].symbols)) })
+// bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
+func (p *Program) bind(s *stage, b ir.Binding) (*entry, error) {
+	return p.cache.bind(keyOf(s, b), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols)) })
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.

@@ -50,6 +50,7 @@ type Options struct {
 	Liveness    liveness.Policy
 	Dims        map[string]int
 	MemoryLimit int64 // in bytes; 0 for half of the machine's
+	CacheLimit  int64 // of bindings, in bytes; 0 for 64 MiB
 	Verify      bool
 	Taps        []string
 }
@@ -61,6 +62,7 @@ type Program struct {
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
+	cache  *cache // of its bindings, and of its regions'
 	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
 	regions map[*ir.Graph]*Program
 	symbols []string // of a region: the sizes around it that it needs
@@ -68,8 +70,7 @@ type Program struct {
 	tables  [][]byte // large constants that runs look rows up in
 
 	mu     sync.Mutex
-	bound  []*lru[*Binding] // by stage
-	users  int              // its sessions, and itself until it is closed
+	users  int // its sessions, and itself until it is closed
 	closed atomic.Bool
 }
 
@@ -80,9 +81,6 @@ type Stats struct {
 	Compiled, Prepared, Packed int
 	PackedFor                  string
 }
-
-// maxBindings bounds the plans that a program keeps: the ones used last.
-const maxBindings = 32
 
 // Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
 func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
@@ -112,7 +110,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if err := tap(g, o.Taps); err != nil {
 		return nil, err
 	}
-	p := &Program{opts: o, device: dev, file: file, graph: g, users: 1}
+	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, users: 1}
 	p.stats.Level, p.stats.Compiled = o.Level, 1
 	level, packedFor := o.Level, ""
 	if f := file.Compiled(); f != nil {
@@ -189,6 +187,9 @@ func noDimension(name string, free []string) error {
 
 // Stats says what compiling did.
 func (p *Program) Stats() Stats { return p.stats }
+
+// CacheStats says what the cache of bindings holds and what it did.
+func (p *Program) CacheStats() CacheStats { return p.cache.read() }
 
 // Graph is the rewritten program; it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.graph }

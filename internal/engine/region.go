@@ -16,7 +16,7 @@ func (p *Program) compileRegions(ctx context.Context, level int) error {
 	for _, n := range p.graph.Nodes {
 		for _, g := range n.Regions {
 			g.Isolate()
-			r := &Program{opts: p.opts, device: p.device, file: p.file, graph: g}
+			r := &Program{opts: p.opts, device: p.device, file: p.file, cache: p.cache, graph: g}
 			var err error
 			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify, Stop: ctx.Err}); err != nil {
 				return bindError(err)
@@ -39,9 +39,6 @@ func (p *Program) compileRegions(ctx context.Context, level int) error {
 // cut makes the stages of p and of its regions, once nothing changes the graphs any more.
 func (p *Program) cut() {
 	p.stages = split(p.graph)
-	for range p.stages {
-		p.bound = append(p.bound, newLRU[*Binding](maxBindings))
-	}
 	for _, r := range p.regions {
 		r.symbols = symbolsOf(r.graph)
 		r.cut()

@@ -19,7 +19,6 @@ import (
 type Session struct {
 	p      *Program
 	memory []backend.Memory // by stage
-	ready  []*lru[backend.Instance]
 
 	regions map[*ir.Graph]*Session // of the program's regions that have run
 	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
@@ -51,7 +50,6 @@ func (p *Program) session() *Session {
 	s.root = s
 	for range p.stages {
 		s.memory = append(s.memory, p.device.NewMemory())
-		s.ready = append(s.ready, newLRU[backend.Instance](maxBindings))
 	}
 	return s
 }
@@ -83,6 +81,7 @@ func (s *Session) release() {
 	for _, m := range s.memory {
 		m.Close()
 	}
+	s.p.cache.forget(s)
 	for _, r := range s.regions {
 		r.release()
 	}
@@ -217,11 +216,8 @@ func (s *Session) bindInputs() error {
 	if err := s.p.graph.BindTensors(s.in, b); err != nil {
 		return bindError(err)
 	}
-	inst, err := s.instance(0, b)
-	if err != nil {
-		return err
-	}
-	bound, err := s.p.bind(0, b)
+	s.use = usage{arenas: s.MemoryBytes()}
+	inst, bound, err := s.instance(0, b)
 	if err != nil {
 		return err
 	}
@@ -233,20 +229,21 @@ func (s *Session) bindInputs() error {
 	return nil
 }
 
-// instance gives the stage's program for these sizes on the session's memory.
-func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, error) {
-	return s.ready[stage].get(b.Key(s.p.stages[stage].symbols)).make(func() (backend.Instance, error) {
-		bound, err := s.p.bind(stage, b)
-		if err != nil {
-			return nil, err
-		}
-		use, grows := &s.root.use, max(bound.Planned.Plan.Committed-s.memory[stage].Size(), 0)
+// instance returns the stage's program for these sizes on the session's memory, and its binding.
+func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding, error) {
+	e, err := s.p.bind(&s.p.stages[stage], b)
+	if err != nil {
+		return nil, nil, err
+	}
+	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
+		use, grows := &s.root.use, max(e.binding.Planned.Plan.Committed-s.memory[stage].Size(), 0)
 		if need, limit := use.arenas+use.held+grows, s.p.opts.MemoryLimit; need > limit {
 			return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arenas and results of the run need %d bytes, the memory limit is %d", describe(b), need, limit))
 		}
 		use.arenas += grows
-		return bound.program.Attach(s.memory[stage])
+		return e.binding.program.Attach(s.memory[stage])
 	})
+	return inst, e.binding, err
 }
 
 // A usage is what a run has used so far, its regions with it.
@@ -284,7 +281,7 @@ func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.B
 	defer func() { use.held = before }()
 	for i, st := range s.p.stages {
 		if len(st.graph.Nodes) > 0 {
-			inst, err := s.instance(i, b)
+			inst, _, err := s.instance(i, b)
 			if err != nil {
 				return nil, err
 			}

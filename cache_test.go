@@ -1,0 +1,154 @@
+package rlxc
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/quantize"
+)
+
+// TestShapesArePlannedOnce: two sessions that alternate among 30 shapes each plan nothing after the first round.
+func TestShapesArePlannedOnce(t *testing.T) {
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{Threads: 1})
+	require.NoError(t, err)
+	defer p.Close()
+	var sessions [2]*Session
+	for i := range sessions {
+		sessions[i], err = p.NewSession()
+		require.NoError(t, err)
+		defer sessions[i].Close()
+	}
+	for range 3 {
+		for seq := 1; seq <= 30; seq++ {
+			for i, s := range sessions {
+				_, err := s.Run(context.Background(), encoderInputs(1+i, seq))
+				require.NoError(t, err)
+			}
+		}
+		stats := p.CacheStats()
+		require.Equal(t, []int{60, 60, 0}, []int{stats.Plans, stats.Planned, stats.Evicted})
+	}
+}
+
+// TestCacheLimit is a server's pattern: 8 sessions run 200 shapes, each in an order of its own. The plans stay below their
+// limit, and the heap below what that explains.
+func TestCacheLimit(t *testing.T) {
+	const limit, shapes, runs = 2 << 20, 200, 100
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{Threads: 1, CacheLimit: limit})
+	require.NoError(t, err)
+	defer p.Close()
+	before := heapBytes()
+	var all sync.WaitGroup
+	for worker := range 8 {
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		all.Go(func() {
+			for i := range runs {
+				k := (i + worker*runs) * 37 % shapes
+				_, err := s.Run(context.Background(), encoderInputs(1+k%8, 1+k/8))
+				if stats := p.CacheStats(); err != nil || stats.Bytes > limit {
+					t.Errorf("%+v: %v", stats, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	stats := p.CacheStats()
+	t.Logf("%+v", stats)
+	require.Positive(t, stats.Evicted)
+	require.Equal(t, stats.Planned, stats.Evicted+stats.Plans)
+	require.Less(t, heapBytes()-before, int64(2*limit+8<<20), "with the sessions' arenas")
+}
+
+// TestCacheCountsBytes compares what the cache counts with the growth of the heap.
+func TestCacheCountsBytes(t *testing.T) {
+	m := builtin(t)
+	small, _, err := m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Dynamic})
+	require.NoError(t, err)
+	quantized, err := FromProto(small, "quantized")
+	require.NoError(t, err)
+	defer quantized.Close()
+	for name, m := range map[string]*Model{"float32": m, "int8": quantized} {
+		for _, level := range []Level{O0, O2} {
+			p, err := m.Compile(context.Background(), CompileOptions{Threads: 1, Level: level})
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			_, err = s.Run(context.Background(), encoderInputs(1, 20)) // the arena's size
+			require.NoError(t, err)
+			heap, counted := heapBytes(), p.CacheStats().Bytes
+			for seq := range 19 {
+				_, err := s.Run(context.Background(), encoderInputs(1, 1+seq))
+				require.NoError(t, err)
+			}
+			heap, counted = heapBytes()-heap, p.CacheStats().Bytes-counted
+			t.Logf("%s at -O %s: %d bytes are counted, the heap grew by %d", name, level, counted, heap)
+			require.InEpsilon(t, heap, counted, 0.5, "%s at -O %s", name, level)
+			require.NoError(t, s.Close())
+			require.NoError(t, p.Close())
+		}
+	}
+}
+
+// heapBytes is the size of what is reachable.
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemoryLimitAfterShrinking: an arena that was given back counts no more.
+func TestMemoryLimitAfterShrinking(t *testing.T) {
+	largest := func(p *Program) int64 {
+		r, err := p.Plan(map[string]int{"batch": 18, "seq": 256})
+		require.NoError(t, err)
+		return r.Plan.Committed
+	}
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{})
+	require.NoError(t, err)
+	defer p.Close()
+	p, err = builtin(t).Compile(context.Background(), CompileOptions{MemoryLimit: largest(p)})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	for _, size := range [][2]int{{17, 256}, {1, 8}, {18, 256}} {
+		_, err := s.Run(context.Background(), encoderInputs(size[0], size[1]))
+		require.NoError(t, err)
+	}
+}
+
+// BenchmarkAlternatingShapes runs two sessions by turns at 30 shapes each, all of which have run before.
+func BenchmarkAlternatingShapes(b *testing.B) {
+	p, err := builtin(b).Compile(context.Background(), CompileOptions{Threads: 1})
+	require.NoError(b, err)
+	defer p.Close()
+	var sessions [2]*Session
+	for i := range sessions {
+		sessions[i], err = p.NewSession()
+		require.NoError(b, err)
+		defer sessions[i].Close()
+	}
+	round := func() {
+		for seq := 1; seq <= 30; seq++ {
+			for i, s := range sessions {
+				if _, err := s.Run(context.Background(), encoderInputs(1+i, seq)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	round()
+	for b.Loop() {
+		round()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*60), "µs/run")
+}

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"container/list"
+	"strconv"
+	"sync"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A cache keeps the bindings of a program, of its subgraphs and of all their stages, and each session's instances with them: the
+// ones used last, up to a number of bytes. What is forgotten lives on while a session runs it.
+type cache struct {
+	limit int64 // bytes
+
+	mu      sync.Mutex
+	entries map[cacheKey]*list.Element
+	order   list.List // of *entry, the last used in front
+	stats   CacheStats
+}
+
+// CacheStats say what a program's cache of bindings holds and what it did.
+type CacheStats struct {
+	Plans, Planned, Evicted int
+	Bytes, Limit            int64
+}
+
+// A cacheKey is a stage and the numbers of its symbols, in their order.
+type cacheKey struct {
+	stage *stage
+	sizes string
+}
+
+type entry struct {
+	key cacheKey
+
+	once    sync.Once
+	binding *Binding
+	err     error
+
+	// The cache guards these.
+	bytes     int64
+	evicted   bool
+	instances map[*Session]backend.Instance
+}
+
+// defaultCache is the limit of a cache where the options say nothing. A binding of a BERT base takes about a third of a megabyte.
+const defaultCache = 64 << 20
+
+func newCache(limit int64) *cache {
+	if limit <= 0 {
+		limit = defaultCache
+	}
+	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
+}
+
+func keyOf(s *stage, b ir.Binding) cacheKey {
+	var sizes []byte
+	for _, name := range s.symbols {
+		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
+	}
+	return cacheKey{s, string(sizes)}
+}
+
+// bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:
+// the same sizes fail again.
+func (c *cache) bind(key cacheKey, plan func() (*Binding, error)) (*entry, error) {
+	c.mu.Lock()
+	var e *entry
+	if found, ok := c.entries[key]; ok {
+		c.order.MoveToFront(found)
+		e = found.Value.(*entry)
+	} else {
+		e = &entry{key: key, instances: map[*Session]backend.Instance{}}
+		c.entries[key] = c.order.PushFront(e)
+	}
+	c.mu.Unlock()
+	e.once.Do(func() {
+		e.binding, e.err = plan()
+		c.mu.Lock()
+		c.stats.Planned++
+		c.charge(e, bindingBytes(e.binding))
+		c.mu.Unlock()
+	})
+	return e, e.err
+}
+
+// instance returns the session's instance of an entry, which attach makes where there is none.
+func (c *cache) instance(e *entry, s *Session, attach func() (backend.Instance, error)) (backend.Instance, error) {
+	c.mu.Lock()
+	made := e.instances[s]
+	c.mu.Unlock()
+	if made != nil {
+		return made, nil
+	}
+	made, err := attach()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	e.instances[s] = made
+	c.charge(e, instanceBytes(e.binding))
+	c.mu.Unlock()
+	return made, nil
+}
+
+// charge counts bytes of the entry that is in use, and forgets others when there are too many.
+func (c *cache) charge(e *entry, bytes int64) {
+	if e.evicted {
+		return
+	}
+	e.bytes += bytes
+	c.stats.Bytes += bytes
+	for c.stats.Bytes > c.limit {
+		oldest := c.order.Back().Value.(*entry)
+		if oldest == e {
+			return // one is kept, however large
+		}
+		c.order.Remove(c.entries[oldest.key])
+		delete(c.entries, oldest.key)
+		oldest.evicted = true
+		c.stats.Bytes -= oldest.bytes
+		c.stats.Evicted++
+	}
+}
+
+// forget drops the instances of a session that ends.
+func (c *cache) forget(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.entries {
+		if e := at.Value.(*entry); e.instances[s] != nil {
+			delete(e.instances, s)
+			e.bytes -= instanceBytes(e.binding)
+			c.stats.Bytes -= instanceBytes(e.binding)
+		}
+	}
+}
+
+func (c *cache) read() CacheStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.Plans, s.Limit = len(c.entries), c.limit
+	return s
+}
+
+// What bindings and instances take of Go's heap, measured on encoders of 118 to 490 nodes at both levels: TestCacheCountsBytes
+// holds the estimate to the heap.
+const (
+	entryBytes  = 512
+	nodeBytes   = 2000 // of a binding: the node, its values, layouts and lives, and its step
+	columnBytes = 17   // and tables for each column of a product of quantized values
+	stepBytes   = 40   // of an instance
+)
+
+func bindingBytes(b *Binding) int64 {
+	bytes := int64(entryBytes)
+	if b == nil {
+		return bytes // it failed
+	}
+	for _, n := range b.Planned.Graph.Nodes {
+		bytes += nodeBytes
+		if k := n.Op.Kind(); k == ir.KindQMatMul {
+			columns := n.Outputs[0].Type.Sizes()
+			bytes += columnBytes * int64(columns[len(columns)-1])
+		}
+	}
+	return bytes
+}
+
+func instanceBytes(b *Binding) int64 { return entryBytes + stepBytes*int64(len(b.Planned.Steps)) }
