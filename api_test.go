@@ -143,3 +143,29 @@ func exported(t *testing.T, fset *token.FileSet, d ast.Decl) (lines []string) {
 	}
 	return lines
 }
+
+// TestErrorsAreDocumented: the doc comment of every function of the root package that fails says with which errors.
+func TestErrorsAreDocumented(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	checked := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !fn.Name.IsExported() || fn.Type.Results == nil {
+				continue
+			}
+			results := fn.Type.Results.List
+			if last, ok := results[len(results)-1].Type.(*ast.Ident); ok && last.Name == "error" {
+				checked++
+				require.Regexp(t, `Err[A-Z]|fails as Open does`, fn.Doc.Text(), fn.Name.Name)
+			}
+		}
+	}
+	require.Greater(t, checked, 10)
+}

@@ -6,7 +6,9 @@
 //	out, err := s.Run(ctx, rlxc.Tensors{"input_ids": ids, "attention_mask": mask})
 //
 // A Model is what the file says. A Program is the model compiled for a device, once for all shapes: rewritten, its weights
-// packed. A Session runs it in an arena of its own; the first run at a shape plans that arena, later runs allocate nothing.
+// packed. A Session runs it in an arena of its own. The first run at a shape plans the arena; later runs allocate nothing.
+//
+// Errors are of a kind (ErrInput, ErrShape, …), which errors.Is finds.
 package rlxc
 
 import (
@@ -36,7 +38,8 @@ type DType = tensor.DType
 // Tensors are tensors by name.
 type Tensors map[string]*Tensor
 
-// A Model is an opened ONNX model. It holds the file mapped until it and everything compiled from it is closed.
+// A Model is an opened model. Its file stays mapped until the model and everything compiled from it are closed. It may be used
+// by several goroutines.
 type Model struct {
 	file            engine.Source
 	inputs, outputs []ValueInfo
@@ -53,7 +56,7 @@ type Model struct {
 type ValueInfo struct {
 	Name  string `json:"name"`
 	DType DType  `json:"dtype"`
-	// Shape has a number or a symbolic expression, such as "batch", for each axis.
+	// Shape holds a number or a symbolic expression, such as "batch", for each axis.
 	Shape []string `json:"shape"`
 }
 
@@ -62,12 +65,11 @@ type Option func(*options) error
 
 type options struct{ ops target.Ops }
 
-// Op is an operator that the caller brings: its name in models, its shape rule, and its kernel on the host.
+// Op defines a custom operator: its name in models, its shape rule, and its kernel on the host.
 type Op = target.OpDef
 
-// WithOp makes an operator known to the model that is opened: nodes of its name, with the domain in front where that is
-// not ai.onnx, run by its kernel. It goes before an operator of that name that rlxc knows. A name that stands twice, or an
-// operator without shape rule or kernel, is an error of opening.
+// WithOp defines an operator for the model that is opened. Nodes of its name run its kernel, even if rlxc has an operator of that
+// name. Opening fails with ErrUnsupportedOp if two operators have one name, or if one lacks a name, a shape rule or a kernel.
 func WithOp(op Op) Option {
 	return func(o *options) error { return o.ops.Add(&op) }
 }
@@ -87,23 +89,25 @@ func custom(opts []Option) ([]lower.Custom, error) {
 	return list, nil
 }
 
-// Open reads a model file: .onnx, external data beside it, or what Program.Save wrote.
+// Open opens a model file: an ONNX model, with external data beneath its folder, or a compiled file that Program.Save wrote.
+//
+// It fails with ErrInvalidModel, ErrUnsupportedOp, or an error of the file system.
 func Open(path string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Open(path, ops) })
 }
 
-// OpenFS reads an ONNX file of a file system.
+// OpenFS opens an ONNX model in a file system. It fails as Open does.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.OpenFS(fsys, name, ops) })
 }
 
-// Read reads an ONNX model of size bytes; name stands for it in errors. The whole model then lies on the heap until all that
-// was made of it is closed, beside its packed weights: Open needs half the memory.
+// Read reads an ONNX model of size bytes; errors call it name. The whole model stays on the heap, beside its packed weights, until
+// everything made from it is closed: Open needs half the memory. It fails as Open does.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Read(r, size, name, ops) })
 }
 
-// FromProto takes over a model that was built in memory.
+// FromProto opens a model that was built in memory, and which it owns from then on. It fails as Open does.
 func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.FromProto(p, name, ops) })
 }
@@ -125,7 +129,7 @@ func open(opts []Option, file func([]lower.Custom) (engine.Source, error)) (*Mod
 	return &Model{file: f, lowered: g, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
 }
 
-// graph gives the lowered model for the caller to change.
+// graph returns the lowered model for the caller to change.
 func (m *Model) graph() (*ir.Graph, error) {
 	m.mu.Lock()
 	g := m.lowered
@@ -137,10 +141,10 @@ func (m *Model) graph() (*ir.Graph, error) {
 	return m.file.Graph()
 }
 
-// Name is the path or name that the model was opened by.
+// Name returns the path or name that the model was opened by.
 func (m *Model) Name() string { return m.file.Name() }
 
-// Proto is the ONNX model itself; nil where a compiled file was opened.
+// Proto returns the ONNX model itself, or nil for a compiled file. It must not be changed.
 func (m *Model) Proto() *onnxpb.ModelProto {
 	if f, ok := m.file.(source.ONNX); ok {
 		return f.Model.Proto
@@ -148,10 +152,10 @@ func (m *Model) Proto() *onnxpb.ModelProto {
 	return nil
 }
 
-// Inputs describes what a run takes, in the model's order.
+// Inputs describes the inputs of a run, in the model's order.
 func (m *Model) Inputs() []ValueInfo { return cloneInfo(m.inputs) }
 
-// Outputs describes what a run gives, in the model's order.
+// Outputs describes the outputs of a run, in the model's order.
 func (m *Model) Outputs() []ValueInfo { return cloneInfo(m.outputs) }
 
 func cloneInfo(infos []ValueInfo) []ValueInfo {
@@ -189,10 +193,11 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 	return info
 }
 
-// Dims lists the symbols of the inputs' shapes in order of appearance: what a binding gives numbers to.
+// Dims returns the symbolic dimensions of the inputs, in order of appearance.
 func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 
-// Graph returns the lowered model, for inspection: it must not be changed.
+// Graph returns the lowered model, for inspection: it must not be changed. It fails with ErrClosed, or as Open does if the model
+// has to be read again.
 func (m *Model) Graph() (*ir.Graph, error) {
 	if m.closed.Load() {
 		return nil, engine.ClosedError("model")
@@ -212,7 +217,7 @@ func (m *Model) Graph() (*ir.Graph, error) {
 	return m.shown, nil
 }
 
-// Close ends the use of the model. Programs compiled from it go on.
+// Close releases the model. Programs compiled from it stay valid. It fails with ErrClosed if the model is closed.
 func (m *Model) Close() error {
 	if m.closed.Swap(true) {
 		return engine.ClosedError("model")
@@ -220,8 +225,8 @@ func (m *Model) Close() error {
 	return m.file.Close()
 }
 
-// VerifyFile checks the checksums of all sections of a compiled file, which opening it does not; of an ONNX file there is
-// nothing more to check.
+// VerifyFile checks the checksums of all sections of a compiled file, which Open does not. An ONNX model has none. It fails with
+// ErrClosed or ErrInvalidModel.
 func (m *Model) VerifyFile() error {
 	if m.closed.Load() {
 		return engine.ClosedError("model")

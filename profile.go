@@ -9,15 +9,15 @@ import (
 // A StepTime says when a step of the last run started and ended, from the start of the run.
 type StepTime struct {
 	Op    string        `json:"op"`
-	Nodes []string      `json:"nodes"` // of the model, that the step stands for
+	Nodes []string      `json:"nodes"` // nodes of the model that the step computes
 	Start time.Duration `json:"start_ns"`
 	End   time.Duration `json:"end_ns"`
 	// Flops is the number of multiplications and additions of a product; 0 for other steps.
 	Flops int `json:"flops,omitempty"`
 }
 
-// Profile gives the times of the last run's steps. The program must have been compiled with CompileOptions.Profile; nil
-// otherwise, before the first run, and for programs some of whose sizes depend on data.
+// Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile. It returns nil
+// before the first run, and for programs whose sizes depend on data.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
 	if times == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlxc/rlxc/rewrite"
 )
 
-// Level says how far a program is rewritten, as the command line's -O takes it. Empty means O2.
+// Level says how far a program is rewritten, in the notation of the command line's -O. Empty means O2.
 type Level string
 
 // The levels.
@@ -25,58 +25,78 @@ const (
 	O2 Level = "2" // all fusions
 )
 
-// CompileOptions say how a model is compiled. The zero value is what most want. A file that was compiled for backend cpu keeps its
+// CompileOptions say how a model is compiled. The zero value suits most uses. A file that was compiled for backend cpu keeps its
 // Precision and Weights.
 type CompileOptions struct {
-	Backend     string         // "cpu" when empty
-	Device      string         // which device of the backend; empty for the best
-	CPU         string         // the instruction level of backend cpu; empty for the best
-	Level       Level          // how far to rewrite
-	Threads     int            // of the host; 0 for as many as GOMAXPROCS
-	Precision   DType          // in which float32 products with constant weights take their operands, if the backend has it: tensor.BF16 (cpu), tensor.F16 (wgpu); sums stay float32
-	Weights     DType          // in which such weights are stored: tensor.I8 for codes with a scale a column; activations are then quantised row by row
-	Mode        planner.Mode   // of the memory planner; RLXC_MEMORY_PLANNER decides where it is planner.Auto
-	Dims        map[string]int // numbers for symbols, fixed at compile time
-	MemoryLimit int64          // bytes that an arena, or a result computed outside one, may take; 0 for half of the machine's
-	CacheLimit  int64          // bytes, about, that the plans kept for sizes seen before may take; 0 for 64 MiB
-	Profile     bool           // keep the times of the steps: Session.Profile
-	Verify      bool           // check the graph after every pass and prove every plan, as RLXC_VERIFY=1 does
-	Taps        []string       // names in the model of inner values to give as outputs too, kept whatever the level; AllValues is for all that survive
-
-	Liveness liveness.Policy // how far buffers are kept for readers that the steps do not show, such as kernels that run late
+	// Backend runs the program: "cpu" if empty. Others are available if the program imports their packages.
+	Backend string
+	// Device chooses one of the backend's devices. Empty means the best.
+	Device string
+	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best.
+	CPU string
+	// Level says how far to rewrite.
+	Level Level
+	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
+	Threads int
+	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu) or
+	// tensor.F16 (wgpu). Sums stay float32.
+	Precision DType
+	// Weights is the type in which such weights are stored. With tensor.I8, weights have a scale per column, and activations are
+	// quantised by row in each run.
+	Weights DType
+	// Mode is the memory planner's. With planner.Auto, the environment variable RLXC_MEMORY_PLANNER decides.
+	Mode planner.Mode
+	// Liveness says how long buffers are kept for readers that the steps do not show, such as kernels that run late.
+	Liveness liveness.Policy
+	// Dims fixes symbolic dimensions at compile time.
+	Dims map[string]int
+	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of the machine's memory.
+	MemoryLimit int64
+	// CacheLimit bounds, roughly, the memory plans that are kept for shapes seen before, in bytes. 0 means 64 MiB.
+	CacheLimit int64
+	// Profile records the times of the steps: see Session.Profile.
+	Profile bool
+	// Verify checks the graph after every pass and proves every memory plan safe, as RLXC_VERIFY=1 does.
+	Verify bool
+	// Taps names intermediate values of the model that become outputs too; they are computed at every level. AllValues stands
+	// for all that survive rewriting.
+	Taps []string
 }
 
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct{ engine *engine.Program }
 
-// CompileStats say what compiling did.
+// CompileStats say what Compile did.
 type CompileStats struct {
 	Rewrites *rewrite.Stats `json:"rewrites"`
-	// Level is how far the program is rewritten. A compiled file has its own.
+	// Level is how far the program is rewritten. For a compiled file it is the level that the file was compiled at.
 	Level Level `json:"level"`
-	// Compiled and Prepared count how often the program was lowered and rewritten, and its weights packed: at most once each,
-	// whatever shapes it ran at. A compiled file needs neither.
+	// Compiled is 1 if the program was lowered and rewritten, and Prepared is 1 if its weights were packed. A compiled file needs
+	// neither. Runs never do either again, whatever their shapes.
 	Compiled int `json:"compiled"`
 	Prepared int `json:"prepared"`
-	// Packed is the number of weights laid out for the kernels, once for all shapes.
+	// Packed is the number of weights that were laid out for the kernels.
 	Packed int `json:"packed"`
-	// PackedFor is what a compiled file holds these weights packed for, where that is another target or type than was asked for.
+	// PackedFor is the target that a compiled file holds these weights packed for, if it is not the one asked for.
 	PackedFor string `json:"packed_for,omitempty"`
 }
 
-// EnvVerify names the environment variable that sets CompileOptions.Verify.
+// EnvVerify is the name of the environment variable that sets CompileOptions.Verify.
 const EnvVerify = "RLXC_VERIFY"
 
-// AllValues is the tap of every value that has a name in the model and that rewriting leaves.
+// AllValues taps every value that has a name in the model and that survives rewriting.
 const AllValues = engine.AllValues
 
-// Compile makes a program of the model.
+// Compile compiles the model for a device. When ctx ends, Compile returns its error before the next pass.
+//
+// It fails with ErrInput (an option, dimension or tap that cannot be, or a compiled file that does not fit the options),
+// ErrNoDevice, ErrShape, ErrClosed, or as Open does if the model has to be read again.
 func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error) {
 	if m.closed.Load() {
 		return nil, engine.ClosedError("model")
 	}
 	if err := o.check(); err != nil {
-		return nil, err
+		return nil, engine.WithKind(engine.ErrInput, err)
 	}
 	if o.Backend == "" {
 		o.Backend = "cpu"
@@ -94,10 +114,10 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 	return &Program{p}, nil
 }
 
-// check finds values that no constant of their types has; what a backend must have is its own to check.
+// check finds values that their types do not define; the backend checks the rest.
 func (o *CompileOptions) check() error {
 	if _, ok := rewriteLevels[o.Level]; !ok {
-		return fmt.Errorf("unknown level %q: use O0, O1 or O2", string(o.Level))
+		return fmt.Errorf("invalid level %q: want 0, 1 or 2", string(o.Level))
 	}
 	if _, err := o.Mode.MarshalText(); err != nil {
 		return err
@@ -108,39 +128,39 @@ func (o *CompileOptions) check() error {
 
 var rewriteLevels = map[Level]int{"": rewrite.O2, O0: rewrite.O0, O1: rewrite.O1, O2: rewrite.O2}
 
-// Stats says what compiling did.
+// Stats returns what Compile did.
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()
 	return CompileStats{s.Rewrites, Level(strconv.Itoa(s.Level)), s.Compiled, s.Prepared, s.Packed, s.PackedFor}
 }
 
-// CacheStats say what a program keeps of the sizes that it ran at.
+// CacheStats describe the memory plans that a program keeps for shapes that it has seen.
 type CacheStats struct {
-	Plans   int   `json:"plans"`   // kept
-	Bytes   int64 `json:"bytes"`   // that they take, about, with what sessions keep beside each
-	Limit   int64 `json:"limit"`   // of Bytes; the plan used last is kept, however large
-	Planned int   `json:"planned"` // how often sizes were planned
-	Evicted int   `json:"evicted"` // how often a plan was dropped because Bytes was above Limit
+	Plans   int   `json:"plans"`   // number of plans kept
+	Bytes   int64 `json:"bytes"`   // their estimated size, with what each session adds to a plan
+	Limit   int64 `json:"limit"`   // upper bound of Bytes; the plan used last is always kept
+	Planned int   `json:"planned"` // how often a plan was made
+	Evicted int   `json:"evicted"` // how often a plan was dropped to keep within Limit
 }
 
-// CacheStats returns the state of the cache of plans, which all sessions share.
+// CacheStats returns the state of the plan cache, which all sessions of the program share.
 func (p *Program) CacheStats() CacheStats {
 	s := p.engine.CacheStats()
 	return CacheStats{s.Plans, s.Bytes, s.Limit, s.Planned, s.Evicted}
 }
 
-// Inputs describes what a run takes, in the model's order.
+// Inputs describes the inputs of a run, in the model's order.
 func (p *Program) Inputs() []ValueInfo { return inputInfo(p.Graph()) }
 
-// Outputs describes what a run gives, in the model's order, marked values last.
+// Outputs describes the outputs of a run: those of the model in its order, then the taps.
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.Graph()) }
 
-// Graph is the rewritten program, for inspection; it must not be changed.
+// Graph returns the rewritten program, for inspection: it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.engine.Graph() }
 
-// Save writes the program as a compiled file, which opens without packing and whose pages processes share. The file appears
-// whole or not at all.
+// Save writes the program as a compiled file. Opening it packs nothing, and processes that open it share its pages. The file is
+// replaced atomically. Save fails with ErrClosed or an error of the file system.
 func (p *Program) Save(path string) error { return p.engine.Save(path) }
 
-// Close ends the use of the program. Sessions go on.
+// Close releases the program. Its sessions stay valid. It fails with ErrClosed if the program is closed.
 func (p *Program) Close() error { return p.engine.Close() }

@@ -10,25 +10,27 @@ import (
 	"github.com/rlxc/rlxc/quantize"
 )
 
-// QuantizeOptions say what Model.Quantize writes.
+// QuantizeOptions say how Model.Quantize works.
 type QuantizeOptions struct {
-	// Form is how products are spelled.
+	// Form says which operators express the quantised products.
 	Form quantize.Form
-	// Calibration is the inputs of runs as the model will see them, from which quantize.QDQ learns the ranges of activations.
-	// A few dozen are enough. Other forms need none.
+	// Calibration holds typical inputs, from which quantize.QDQ learns the ranges of activations. A few dozen runs are enough.
+	// Other forms need none.
 	Calibration []Tensors
 }
 
-// Quantize gives the model with weights of 8 or 4 bits, and says what became of its products. FromProto takes it, and
-// onnx.Save writes it to a file that other engines read as well. The tensors that stay as they are belong to the model, which
-// must not be closed before.
+// Quantize returns the model with 8-bit or 4-bit weights, and a report of what became of each product. FromProto opens the result;
+// onnx.Save writes it to a file that other engines read too. Tensors that are not quantised still belong to m, which must stay
+// open.
+//
+// It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelProto, *quantize.Report, error) {
 	if m.closed.Load() {
 		return nil, nil, engine.ClosedError("model")
 	}
 	p := m.Proto()
 	if p == nil {
-		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is compiled: quantise the .onnx file that it was made of", m.Name()))
+		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is a compiled file: quantise the .onnx file that it was made from", m.Name()))
 	}
 	var ranges quantize.Ranges
 	if o.Form == quantize.QDQ {
@@ -44,10 +46,10 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelP
 	return out, report, nil
 }
 
-// calibrate runs the model and looks at the activations of its products.
+// calibrate runs the model and observes the activations of its products.
 func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tensors) (quantize.Ranges, error) {
 	if len(runs) == 0 {
-		return nil, engine.WithKind(ErrInput, errors.New("ranges of activations need calibration: inputs as the model will see them"))
+		return nil, engine.WithKind(ErrInput, errors.New("quantize.QDQ needs calibration: typical inputs, from which it learns the ranges of activations"))
 	}
 	all, err := quantize.Activations(p)
 	if err != nil {

@@ -157,7 +157,7 @@ func TestQuantizeRefused(t *testing.T) {
 		kind error
 	}{
 		{rlxc.QuantizeOptions{Form: "int2"}, `there is no form "int2"`, rlxc.ErrInvalidModel},
-		{rlxc.QuantizeOptions{Form: quantize.QDQ}, "need calibration", rlxc.ErrInput},
+		{rlxc.QuantizeOptions{Form: quantize.QDQ}, "needs calibration", rlxc.ErrInput},
 		{rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: []rlxc.Tensors{good, missing}}, `calibration run 1: `, rlxc.ErrInput},
 		{rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: []rlxc.Tensors{outside}}, `calibration run 0: node "/embeddings/word_embeddings/Gather"`, rlxc.ErrInput},
 	} {
@@ -181,7 +181,7 @@ func TestQuantizeRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer compiled.Close()
 	_, _, err = compiled.Quantize(ctx, rlxc.QuantizeOptions{Form: quantize.Dynamic})
-	require.ErrorContains(t, err, "tiny.rlxc is compiled: quantise the .onnx file")
+	require.ErrorContains(t, err, "tiny.rlxc is a compiled file: quantise the .onnx file")
 }
 
 // TestQuantizeNaN refuses to calibrate on activations that are no numbers.

@@ -7,48 +7,51 @@ import (
 	"maps"
 )
 
-// A Report is a memory plan: where every buffer of a program lies at given sizes, and why.
+// A Report is a memory plan: where every buffer of a program lies at given sizes.
 type Report struct {
 	Dims    map[string]int   `json:"dims"`
 	Problem *planner.Problem `json:"problem"`
 	Plan    *planner.Plan    `json:"plan"`
-	// Weights is the size in bytes of the constants, packed or as the file has them.
+	// Weights is the size of the constants in bytes, packed or as the file stores them.
 	Weights int64 `json:"weights"`
-	// Resident is the memory that a process which runs the program at these sizes is expected to hold, in bytes; only backend
-	// cpu has it, and so the parts that it is the sum of.
+	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
+	// ResidentParts. Only backend cpu has both.
 	Resident      int64          `json:"resident,omitempty"`
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
-	// Steps is the number of steps of a run; views are none.
+	// Steps is the number of steps of a run. Views are not steps.
 	Steps int `json:"steps"`
-	// Host lists the steps among them that run by the op's own Eval, for want of a kernel: slowly, and with memory of their own.
+	// Host lists the steps that have no kernel on the device. They run the reference implementation on the host: slowly, and with
+	// memory outside of the arena.
 	Host []HostStep `json:"host,omitempty"`
-	// Cuts names the operators that run between two stages of the program, on the host: the sizes of their results depend on
-	// data, or they are control flow. The plan is that of the first stage; the others get theirs while the program runs.
+	// Cuts names the operators that split the program into stages, because the sizes of their results depend on data or because
+	// they are control flow. They run on the host. The plan is that of the first stage; later stages are planned during the run.
 	Cuts []string `json:"cuts,omitempty"`
 }
 
-// A HostStep is a step that runs on the host. In a program for backend wgpu the device stands still meanwhile, and data move.
+// A HostStep is a step that runs on the host. With backend wgpu the device waits for it, and data moves.
 type HostStep struct {
 	Op    string   `json:"op"`
-	Nodes []string `json:"nodes"` // of the model, that the step stands for
-	Down  int64    `json:"down"`  // bytes of operands that come from the device
-	Up    int64    `json:"up"`    // bytes of results that go to the device
+	Nodes []string `json:"nodes"` // nodes of the model that the step computes
+	Down  int64    `json:"down"`  // bytes of operands copied from the device
+	Up    int64    `json:"up"`    // bytes of results copied to the device
 }
 
-// ResidentParts is what the resident memory of a process that runs a program consists of, in bytes.
+// ResidentParts are the parts of the resident memory of a process that runs a program, in bytes.
 type ResidentParts struct {
-	// File is the pages of the model's file that runs read. Of an ONNX file what is packed is not needed again; the rest is read,
-	// but of a table of embeddings only the pages around the rows that are looked up: as many as rows drawn at random touch.
+	// File is the pages of the model's file that runs read. Weights of an ONNX file that were packed are not read again. Of an
+	// embedding table, only the pages around the rows of the batch are read; the estimate is for random rows.
 	File int64 `json:"file"`
-	// Packed is the weights laid out for the kernels, where the file does not hold them so.
+	// Packed is the weights laid out for the kernels, if the file does not store them so.
 	Packed int64 `json:"packed"`
 	Arena  int64 `json:"arena"`
 	// Runtime is the Go program itself.
 	Runtime int64 `json:"runtime"`
 }
 
-// Plan binds the program to sizes, one for each symbol of its inputs, and reports the memory plan. A program some of whose
-// sizes depend on data reports its first stage, and what ends its stages.
+// Plan binds the program to sizes, one for each symbolic dimension of its inputs, and returns the memory plan. If sizes depend on
+// data, the plan is that of the first stage.
+//
+// It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	b, err := p.engine.Bind(dims)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/rlxc/rlxc/internal/engine"
 )
 
-// A Session runs a program in memory of its own. One goroutine at a time uses a session; any number of sessions share a
-// program.
+// A Session runs a program in memory of its own. Only one goroutine at a time may use a session; any number of sessions may share
+// a program.
 type Session struct{ engine *engine.Session }
 
-// NewSession makes a session. It takes memory on its first run.
+// NewSession returns a session, which allocates its memory on the first run. It fails with ErrClosed.
 func (p *Program) NewSession() (*Session, error) {
 	s, err := p.engine.NewSession()
 	if err != nil {
@@ -19,15 +19,18 @@ func (p *Program) NewSession() (*Session, error) {
 	return &Session{s}, nil
 }
 
-// Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
-// at shapes like the last run's allocates nothing. When ctx ends, the run ends behind the step that it is at. After an error the
-// session can be used as before.
+// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. A run at the shapes
+// of the last one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session
+// can be used again.
+//
+// It fails with ErrInput, ErrShape, ErrMemory, ErrBusy, ErrClosed, or the error of ctx.
 func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 	return s.engine.Run(ctx, inputs)
 }
 
-// MemoryBytes is the size of the arenas that the session holds.
+// MemoryBytes returns the size of the arenas that the session holds, in bytes.
 func (s *Session) MemoryBytes() int64 { return s.engine.MemoryBytes() }
 
-// Close ends the use of the session and of the tensors that it gave. It is an error while the session runs.
+// Close releases the session and the tensors that Run returned. It fails with ErrBusy during a run, and with ErrClosed if the
+// session is closed.
 func (s *Session) Close() error { return s.engine.Close() }

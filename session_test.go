@@ -377,12 +377,13 @@ func TestSharedSession(t *testing.T) {
 
 func TestUnknownOptions(t *testing.T) {
 	for want, o := range map[string]CompileOptions{
-		`unknown level "9": use O0, O1 or O2`:                                {Level: "9"},
+		`invalid level "9": want 0, 1 or 2`:                                  {Level: "9"},
 		"unknown planner mode 99":                                            {Mode: 99},
 		`unknown liveness policy "Policy(9)": use one of exact, to-end, off`: {Liveness: 9},
 	} {
 		_, err := builtin(t).Compile(context.Background(), o)
 		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, ErrInput)
 	}
 }
 

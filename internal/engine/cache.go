@@ -151,7 +151,7 @@ func (c *cache) read() CacheStats {
 const (
 	entryBytes  = 512
 	nodeBytes   = 2000 // of a binding: the node, its values, layouts and lives, and its step
-	columnBytes = 17   // and tables for each column of a product of quantized values
+	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
 )
 
