@@ -49,7 +49,7 @@ func recorded(t testing.TB, m *Model, set int) (in, out Tensors) {
 		for _, v := range infos {
 			names = append(names, v.Name)
 		}
-		all, err := models.ReadSet(files, fmt.Sprint("test_data_set_", set), kind, names)
+		all, err := models.ReadSet(files, fmt.Sprint("test_data_set_", set), kind, models.Named(names))
 		require.NoError(t, err)
 		return all
 	}

@@ -94,6 +94,9 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
 		}
 	}
+	if out := emptyResults(n, b); out != nil {
+		return out, nil
+	}
 	var out []*tensor.Tensor
 	c, ok := op.(Custom)
 	c.MemoryLimit = limit
@@ -125,6 +128,30 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		}
 	}
 	return out, nil
+}
+
+// emptyResults gives the results of a node without running it where none has an element. Its operands need not be small then: an
+// axis of 2^40 elements beside one of none takes no memory, and much time to walk along.
+func emptyResults(n *Node, b Binding) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(n.Outputs))
+	for i, v := range n.Outputs {
+		if v.Type.Kind != TensorType || v.Type.Unranked {
+			return nil
+		}
+		shape := make(tensor.Shape, len(v.Type.Shape))
+		for k, d := range v.Type.Shape {
+			size, err := d.Eval(b)
+			if err != nil || size < 0 {
+				return nil
+			}
+			shape[k] = size
+		}
+		if shape.Elements() != 0 {
+			return nil
+		}
+		out[i] = tensor.New(v.Type.DType, shape...)
+	}
+	return out
 }
 
 // fits checks that a result whose sizes are known before it exists takes no more than limit bytes.

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -90,9 +91,9 @@ func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		row := s[start : start+n]
 		mean := 0.0
 		if !o.RMS {
-			mean = sum(row) / float64(n)
+			mean = sum(slices.Values(row)) / float64(n)
 		}
-		variance := sum(each(row, func(v float64) float64 { return square(v - mean) })) / float64(n)
+		variance := sum(each(slices.Values(row), func(v float64) float64 { return square(v - mean) })) / float64(n)
 		for i, v := range row {
 			v = (v - mean) / math.Sqrt(variance+float64(o.Eps))
 			if scale != nil {
@@ -220,7 +221,7 @@ func (o Attention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 		}
 		out := make([]float64, E)
-		if o.NaNGuard && (T == 0 || math.IsInf(reduceTable[MaxOf].real(scores), -1)) {
+		if o.NaNGuard && (T == 0 || math.IsInf(slices.Max(scores), -1)) {
 			return out
 		}
 		softmax(scores, false)

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -18,30 +19,31 @@ type Reduce struct {
 	KeepDims bool
 }
 
-// reduceRow is the meaning of a reduction on a group of numbers. On integers, rows without a meaning of their own go
-// through real and truncate.
+// reduceRow is the meaning of a reduction on a group of numbers, which may be gone through more than once. On integers, rows
+// without a meaning of their own go through real and truncate.
 type reduceRow struct {
-	real  func(x []float64) float64
-	whole func(x []int64) int64
-	wide  func(x []uint64) uint64 // for unsigned 64 bits, as in binaryRow
+	real  func(x iter.Seq[float64]) float64
+	whole func(x iter.Seq[int64]) int64
+	wide  func(x iter.Seq[uint64]) uint64 // for unsigned 64 bits, as in binaryRow
 	dims  func(x []Dim) Dim
 }
 
 var reduceTable = [NumReductions]reduceRow{
-	Sum:  {real: sum[float64], whole: sum[int64], dims: func(x []Dim) Dim { return foldDims(N(0), Dim.Add, x) }},
-	Mean: {real: func(x []float64) float64 { return sum(x) / float64(len(x)) }, whole: mean[int64], wide: mean[uint64]},
-	MaxOf: {real: slices.Max[[]float64], whole: slices.Max[[]int64], wide: slices.Max[[]uint64],
+	Sum: {real: sum[float64], whole: sum[int64], dims: func(x []Dim) Dim { return foldDims(N(0), Dim.Add, x) }},
+	Mean: {real: func(x iter.Seq[float64]) float64 { return sum(x) / float64(count(x)) },
+		whole: mean[int64], wide: mean[uint64]},
+	MaxOf: {real: largest[float64], whole: largest[int64], wide: largest[uint64],
 		dims: func(x []Dim) Dim { return Max(x...) }},
-	MinOf: {real: slices.Min[[]float64], whole: slices.Min[[]int64], wide: slices.Min[[]uint64],
+	MinOf: {real: smallest[float64], whole: smallest[int64], wide: smallest[uint64],
 		dims: func(x []Dim) Dim { return Min(x...) }},
 	Prod: {real: product[float64], whole: product[int64], dims: func(x []Dim) Dim { return foldDims(N(1), Dim.Mul, x) }},
-	L1: {real: func(x []float64) float64 { return sum(each(x, math.Abs)) },
-		whole: func(x []int64) int64 { return sum(each(x, unaryTable[Abs].whole)) }, wide: sum[uint64]},
-	L2:        {real: func(x []float64) float64 { return math.Sqrt(sum(each(x, square))) }},
-	LogSum:    {real: func(x []float64) float64 { return math.Log(sum(x)) }},
+	L1: {real: func(x iter.Seq[float64]) float64 { return sum(each(x, math.Abs)) },
+		whole: func(x iter.Seq[int64]) int64 { return sum(each(x, unaryTable[Abs].whole)) }, wide: sum[uint64]},
+	L2:        {real: func(x iter.Seq[float64]) float64 { return math.Sqrt(sum(each(x, square))) }},
+	LogSum:    {real: func(x iter.Seq[float64]) float64 { return math.Log(sum(x)) }},
 	LogSumExp: {real: logSumExp},
-	SumSquare: {real: func(x []float64) float64 { return sum(each(x, square)) },
-		whole: func(x []int64) int64 { return sum(each(x, square)) }},
+	SumSquare: {real: func(x iter.Seq[float64]) float64 { return sum(each(x, square)) },
+		whole: func(x iter.Seq[int64]) int64 { return sum(each(x, square)) }},
 }
 
 func init() {
@@ -54,44 +56,78 @@ func init() {
 
 type numeric interface{ int64 | uint64 | float64 }
 
-func sum[T numeric](x []T) (s T) {
-	for _, v := range x {
+func sum[T numeric](x iter.Seq[T]) (s T) {
+	for v := range x {
 		s += v
 	}
 	return s
 }
 
-func product[T numeric](x []T) T {
+func product[T numeric](x iter.Seq[T]) T {
 	p := T(1)
-	for _, v := range x {
+	for v := range x {
 		p *= v
 	}
 	return p
 }
 
-func mean[T int64 | uint64](x []T) T {
-	if len(x) == 0 {
+func count[T numeric](x iter.Seq[T]) (n int) {
+	for range x {
+		n++
+	}
+	return n
+}
+
+func mean[T int64 | uint64](x iter.Seq[T]) T {
+	n := count(x)
+	if n == 0 {
 		return 0
 	}
-	return sum(x) / T(len(x))
+	return sum(x) / T(n)
+}
+
+// largest is of a group that is not empty; NaN is larger than all.
+func largest[T numeric](x iter.Seq[T]) (m T) {
+	first := true
+	for v := range x {
+		if first {
+			m, first = v, false
+		}
+		m = max(m, v)
+	}
+	return m
+}
+
+// smallest is of a group that is not empty; NaN is smaller than all.
+func smallest[T numeric](x iter.Seq[T]) (m T) {
+	first := true
+	for v := range x {
+		if first {
+			m, first = v, false
+		}
+		m = min(m, v)
+	}
+	return m
 }
 
 func square[T numeric](x T) T { return x * x }
 
-func each[T numeric](x []T, f func(T) T) []T {
-	y := make([]T, len(x))
-	for i, v := range x {
-		y[i] = f(v)
+func each[T numeric](x iter.Seq[T], f func(T) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range x {
+			if !yield(f(v)) {
+				return
+			}
+		}
 	}
-	return y
 }
 
 // logSumExp takes the largest out before the exponentials can overflow.
-func logSumExp(x []float64) float64 {
-	if len(x) == 0 {
+func logSumExp(x iter.Seq[float64]) float64 {
+	if count(x) == 0 {
 		return math.Inf(-1)
 	}
-	m := slices.Max(x)
+	m := largest(x)
 	if math.IsInf(m, 0) {
 		return m
 	}
@@ -158,49 +194,66 @@ func (o Reduce) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	y := tensor.New(x.DType(), shape...)
-	starts, steps := groups(x.Shape(), o.Axes)
-	for i, start := range starts {
+	kept, reduced := strided{}, strided{}
+	for i, stride := range x.Shape().Strides() {
+		part := &kept
+		if slices.Contains(o.Axes, i) {
+			part = &reduced
+		}
+		part.sizes, part.strides = append(part.sizes, x.Shape()[i]), append(part.strides, stride)
+	}
+	i := 0
+	kept.walk(func(start int) bool {
 		switch {
-		case len(steps) == 0 && (o.Fn == MaxOf || o.Fn == MinOf):
+		case x.Len() == 0 && (o.Fn == MaxOf || o.Fn == MinOf):
 			setExtreme(y, i, o.Fn == MinOf)
 		case x.DType().IsFloat():
-			y.SetFloat64(i, row.real(pick(start, steps, x.Float64)))
+			y.SetFloat64(i, row.real(pick(start, reduced, x.Float64)))
 		case x.DType() == tensor.U64 && row.wide != nil:
-			y.SetInt64(i, int64(row.wide(pick(start, steps, func(i int) uint64 { return uint64(x.Int64(i)) }))))
+			y.SetInt64(i, int64(row.wide(pick(start, reduced, func(i int) uint64 { return uint64(x.Int64(i)) }))))
 		case row.whole != nil:
-			y.SetInt64(i, row.whole(pick(start, steps, x.Int64)))
+			y.SetInt64(i, row.whole(pick(start, reduced, x.Int64)))
 		default:
-			setTruncated(y, i, row.real(pick(start, steps, x.Float64)))
+			setTruncated(y, i, row.real(pick(start, reduced, x.Float64)))
 		}
-	}
+		i++
+		return true
+	})
 	return []*tensor.Tensor{y}, nil
 }
 
-// groups gives, for a reduction along axes, where each result's elements start and how far each lies from the start.
-func groups(s tensor.Shape, axes []int) (starts, steps []int) {
-	starts, steps = []int{0}, []int{0}
-	for i, stride := range s.Strides() {
-		list := &starts
-		if slices.Contains(axes, i) {
-			list = &steps
-		}
-		old := *list
-		*list = make([]int, 0, len(old)*s[i])
-		for _, at := range old {
-			for k := range s[i] {
-				*list = append(*list, at+k*stride)
+// strided are some axes of a tensor.
+type strided struct{ sizes, strides []int }
+
+// walk visits the places of all elements along the axes, the last one fastest; none if one of them has size 0, however large the
+// others are.
+func (s strided) walk(visit func(at int) bool) {
+	if tensor.Shape(s.sizes).Elements() == 0 {
+		return
+	}
+	index, at := make([]int, len(s.sizes)), 0
+	for visit(at) {
+		k := len(index) - 1
+		for ; k >= 0; k-- {
+			index[k]++
+			at += s.strides[k]
+			if index[k] < s.sizes[k] {
+				break
 			}
+			at -= s.strides[k] * s.sizes[k]
+			index[k] = 0
+		}
+		if k < 0 {
+			return
 		}
 	}
-	return starts, steps
 }
 
-func pick[T numeric](start int, steps []int, at func(int) T) []T {
-	out := make([]T, len(steps))
-	for i, step := range steps {
-		out[i] = at(start + step)
+// pick gives the elements of the group that starts at a place.
+func pick[T numeric](start int, group strided, at func(int) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		group.walk(func(step int) bool { return yield(at(start + step)) })
 	}
-	return out
 }
 
 // setExtreme writes the highest or the lowest value of the type.

@@ -125,7 +125,7 @@ func TestRecordedDataFitsTheModel(t *testing.T) {
 		for _, v := range infos {
 			names = append(names, v.Name)
 		}
-		tensors, err := ReadSet(folder, set, kind, names)
+		tensors, err := ReadSet(folder, set, kind, Named(names))
 		require.NoError(t, err)
 		return tensors
 	}
@@ -187,6 +187,6 @@ func TestSetsInOrder(t *testing.T) {
 	sets, err := Sets(folder)
 	require.NoError(t, err)
 	require.Equal(t, []string{"test_data_set_0", "test_data_set_9", "test_data_set_10"}, sets)
-	_, err = ReadSet(folder, "test_data_set_0", "output", []string{"y"})
+	_, err = ReadSet(folder, "test_data_set_0", "output", Named([]string{"y"}))
 	require.ErrorContains(t, err, `recorded output "y": `)
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -19,20 +21,33 @@ func Sets(folder fs.FS) ([]string, error) {
 	return sets, err
 }
 
-// ReadSet reads the files kind_0.pb, kind_1.pb, … of a set, where kind is "input" or "output", as the tensors of these names.
-func ReadSet(folder fs.FS, set, kind string, names []string) (map[string]*tensor.Tensor, error) {
+// maxRecorded bounds a file of a set: protobuf ends there.
+const maxRecorded = math.MaxInt32
+
+// ReadSet reads the files kind_0.pb, kind_1.pb, … of a set, where kind is "input" or "output", as the values that a graph
+// declares; without a type they are tensors.
+func ReadSet(folder fs.FS, set, kind string, declared []*onnxpb.ValueInfoProto) (map[string]*tensor.Tensor, error) {
 	out := map[string]*tensor.Tensor{}
-	for i, name := range names {
+	for i, info := range declared {
 		file := path.Join(set, fmt.Sprintf("%s_%d.pb", kind, i))
-		data, err := fs.ReadFile(folder, file)
+		data, err := tensor.ReadFileFS(folder, file, maxRecorded)
 		if err != nil {
-			return nil, fmt.Errorf("recorded %s %q: %w", kind, name, err)
+			return nil, fmt.Errorf("recorded %s %q: %w", kind, info.Name, err)
 		}
-		v, err := onnx.ParseValue(data, nil)
+		v, err := onnx.ParseValue(data, info.Type)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		out[name] = v.Tensor.Aligned() // the file puts it anywhere
+		out[info.Name] = v.Whole().Aligned() // the file puts it anywhere
 	}
 	return out, nil
+}
+
+// Named declares values of these names without types.
+func Named(names []string) []*onnxpb.ValueInfoProto {
+	out := make([]*onnxpb.ValueInfoProto, len(names))
+	for i, name := range names {
+		out[i] = &onnxpb.ValueInfoProto{Name: name}
+	}
+	return out
 }

@@ -69,11 +69,30 @@ func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if size < 0 || size > math.MaxInt {
 		return nil, fmt.Errorf("%s: a model of %d bytes", name, size)
 	}
-	data := tensor.AlignedBytes(int(size))
-	if n, err := r.ReadAt(data, 0); n < len(data) {
+	data, err := readAll(r, int(size))
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return load(name, tensor.InMemory(data), noFolder{})
+}
+
+// readAll reads size bytes. It looks first whether there are as many before it takes memory for them.
+func readAll(r io.ReaderAt, size int) (data []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil { // of the caller's reader
+			data, err = nil, fmt.Errorf("the reader panics: %v", v)
+		}
+	}()
+	if size > 0 {
+		if n, err := r.ReadAt(make([]byte, 1), int64(size)-1); n < 1 {
+			return nil, fmt.Errorf("it is cut off: there is no byte %d: %w", size, err)
+		}
+	}
+	data = tensor.AlignedBytes(size)
+	if n, err := r.ReadAt(data, 0); n < len(data) {
+		return nil, err
+	}
+	return data, nil
 }
 
 // New checks a model that was built in memory and takes it over. It cannot have external data.

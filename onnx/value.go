@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"google.golang.org/protobuf/proto"
 
@@ -16,6 +15,18 @@ type Value struct {
 	Kind     Kind
 	Tensor   *tensor.Tensor // of a TensorKind
 	Elements []*Value       // of a SequenceKind all, of an OptionalKind one or none
+}
+
+// Whole is the value as package tensor has it: elements in a sequence.
+func (v *Value) Whole() *tensor.Tensor {
+	if v.Kind == TensorKind {
+		return v.Tensor
+	}
+	elems := make([]*tensor.Tensor, len(v.Elements))
+	for i, e := range v.Elements {
+		elems[i] = e.Whole()
+	}
+	return tensor.NewSequence(elems...)
 }
 
 // A Kind tells values apart.
@@ -40,7 +51,7 @@ func ReadTensor(path string) (*tensor.Tensor, error) {
 // ReadValue reads a file that holds one value of type t, such as the type of the graph's input that it is for. The file does
 // not say what it holds itself; without a type it is a tensor.
 func ReadValue(path string, t *onnxpb.TypeProto) (*Value, error) {
-	data, err := os.ReadFile(path)
+	data, err := tensor.ReadFile(path, int64(maxFile))
 	if err != nil {
 		return nil, err
 	}

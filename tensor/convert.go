@@ -79,7 +79,8 @@ func (t *Tensor) setBitsAt(i int, v uint8) {
 	t.data[i/per] = t.data[i/per]&^(mask<<sh) | (v&mask)<<sh
 }
 
-// SetFloat64 writes element i of a floating type, rounded to nearest even; 8-bit floats saturate.
+// SetFloat64 writes element i of any numeric type: of a floating type rounded to nearest even, 8-bit floats saturate; of an
+// integer or bool type as SetInt64 does, without the fraction. Complex and string tensors panic.
 func (t *Tensor) SetFloat64(i int, v float64) {
 	switch t.dtype {
 	case F32:
@@ -92,12 +93,15 @@ func (t *Tensor) SetFloat64(i int, v float64) {
 		Of[uint16](t)[i] = uint16(ToBFloat16(roundToOdd(v)))
 	case F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1, F8E8M0:
 		t.setBitsAt(i, SmallFloatBits(t.dtype, roundToOdd(v), true))
-	default:
+	case I64, U64, I32, U32, I16, U16, I8, U8, Bool, U4, I4, U2, I2:
 		t.SetInt64(i, int64(v))
+	default:
+		panic(fmt.Sprintf("tensor.SetFloat64 of a %s tensor", t.dtype))
 	}
 }
 
-// SetInt64 writes element i of an integer or bool type; values outside the type wrap, as a conversion in Go does.
+// SetInt64 writes element i of any numeric type: values outside an integer type wrap, as a conversion in Go does, those of a
+// floating type are rounded. Complex and string tensors panic.
 func (t *Tensor) SetInt64(i int, v int64) {
 	switch t.dtype {
 	case I64:

@@ -2,16 +2,19 @@ package tensor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
 // jsonTensor is the form of a tensor in JSON: {"dtype": "f32", "shape": [2, 2], "data": [[1, 2], [3, 4]]}. Numbers that JSON
-// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is no list; complex types have no form.
+// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is no list; complex types have no form. A sequence is
+// written as {"sequence": […]}, and not read.
 type jsonTensor struct {
 	DType DType           `json:"dtype"`
 	Shape Shape           `json:"shape"`
@@ -20,27 +23,79 @@ type jsonTensor struct {
 
 // MarshalJSON writes the dtype, the shape, and the elements in nested lists.
 func (t *Tensor) MarshalJSON() ([]byte, error) {
-	if t.dtype.IsComplex() {
-		return nil, fmt.Errorf("%s cannot be written as JSON", t.dtype)
-	}
-	data := t.appendJSON(nil, 0, 0, t.Len())
-	return json.Marshal(jsonTensor{t.dtype, append(Shape{}, t.shape...), data})
+	var b bytes.Buffer
+	err := t.WriteJSON(&b)
+	return b.Bytes(), err
 }
 
-// appendJSON writes the n elements from first on, which are what is left of the tensor inside the axes before axis.
-func (t *Tensor) appendJSON(b []byte, axis, first, n int) []byte {
-	if axis == len(t.shape) {
-		return t.appendElement(b, first)
+// WriteJSON writes what MarshalJSON gives, a piece at a time: the text of a tensor takes several times its memory.
+func (t *Tensor) WriteJSON(w io.Writer) error {
+	out := &jsonWriter{to: w}
+	out.value(t)
+	out.flush()
+	return out.err
+}
+
+// A jsonWriter writes pieces as they fill and keeps the first error.
+type jsonWriter struct {
+	to   io.Writer
+	text []byte
+	err  error
+}
+
+const jsonPiece = 1 << 16
+
+func (w *jsonWriter) flush() {
+	if w.err == nil {
+		_, w.err = w.to.Write(w.text)
 	}
-	b = append(b, '[')
-	size := t.shape[axis]
-	for i := range size {
-		if i > 0 {
-			b = append(b, ',')
+	w.text = w.text[:0]
+}
+
+func (w *jsonWriter) put(text string) { w.text = append(w.text, text...) }
+
+// value writes a tensor, or a sequence by its elements.
+func (w *jsonWriter) value(t *Tensor) {
+	switch {
+	case t.IsSequence():
+		w.put(`{"sequence":[`)
+		for i, e := range t.elems {
+			if i > 0 {
+				w.put(",")
+			}
+			w.value(e)
 		}
-		b = t.appendJSON(b, axis+1, first+i*(n/size), n/size)
+		w.put("]}")
+		return
+	case t.dtype.IsComplex():
+		w.err = cmp.Or(w.err, fmt.Errorf("%s cannot be written as JSON", t.dtype))
+		return
 	}
-	return append(b, ']')
+	w.put(`{"dtype":"` + t.dtype.String() + `","shape":` + t.shape.String() + `,"data":`)
+	w.lists(t, 0, 0, t.Len())
+	w.put("}")
+}
+
+// lists writes the n elements from first on, which are what is left of the tensor inside the axes before axis. Where nothing is
+// left, the axes behind are not written: they may be of any size, and the shape tells.
+func (w *jsonWriter) lists(t *Tensor, axis, first, n int) {
+	if axis == len(t.shape) {
+		w.text = t.appendElement(w.text, first)
+		if len(w.text) > jsonPiece {
+			w.flush()
+		}
+		return
+	}
+	w.put("[")
+	if n > 0 {
+		for i := range t.shape[axis] {
+			if i > 0 {
+				w.put(",")
+			}
+			w.lists(t, axis+1, first+i*(n/t.shape[axis]), n/t.shape[axis])
+		}
+	}
+	w.put("]")
 }
 
 func (t *Tensor) appendElement(b []byte, i int) []byte {
@@ -108,73 +163,114 @@ func ParseJSON(b []byte, d DType) (*Tensor, error) {
 	return t, nil
 }
 
+// parseLists reads twice: for the shape and type first, and then into the tensor. Nothing that JSON makes of its text is kept.
 func parseLists(b []byte, d DType) (*Tensor, error) {
-	decoder := json.NewDecoder(bytes.NewReader(b))
-	decoder.UseNumber() // float64 would lose bits of int64
-	var lists any
-	if err := decoder.Decode(&lists); err != nil {
-		return nil, fmt.Errorf("not a tensor in JSON: %w", err)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("not a tensor in JSON: there is more behind it")
-	}
-	var flat []any
-	shape, err := flatten(lists, &flat)
+	found := I64
+	shape, err := walkLists(b, func(_ int, v any) error {
+		found = jsonType(found, v)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	if d == Invalid {
-		d = jsonType(flat)
+		d = found
 	}
 	if d.IsComplex() {
 		return nil, fmt.Errorf("%s cannot be read from JSON", d)
 	}
 	t := New(d, shape...)
-	for i, v := range flat {
+	_, err = walkLists(b, func(i int, v any) error {
 		if err := t.setJSON(i, v); err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
+			return fmt.Errorf("element %d: %w", i, err)
 		}
-	}
-	return t, nil
+		return nil
+	})
+	return t, err
 }
 
-// flatten appends the elements of nested lists, which must form a box, and returns its shape.
-func flatten(v any, flat *[]any) (Shape, error) {
-	list, ok := v.([]any)
-	if !ok {
-		*flat = append(*flat, v)
-		return Shape{}, nil
-	}
-	var inner Shape
-	for i, item := range list {
-		shape, err := flatten(item, flat)
+// maxJSONRank bounds how deep lists are nested.
+const maxJSONRank = 1 << 10
+
+// walkLists visits the elements of nested lists, which must form a box, and returns its shape.
+func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.UseNumber()             // float64 would lose bits of int64
+	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has told; the elements of the lists that are open
+	rank := -1                      // of the elements
+	for i := 0; ; {
+		token, err := decoder.Token()
 		if err != nil {
-			return nil, err
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("not a tensor in JSON: %w", err)
 		}
-		if i > 0 && !shape.Equal(inner) {
-			return nil, fmt.Errorf("ragged lists: beside a list of shape %v stands one of %v", inner, shape)
+		switch token {
+		case json.Delim('{'), json.Delim('}'):
+			return nil, errors.New("not a tensor in JSON: an object stands in its lists")
+		case json.Delim(']'):
+			depth := len(open) - 1
+			if n := open[depth]; shape[depth] < 0 {
+				shape[depth] = n
+			} else if shape[depth] != n {
+				return nil, fmt.Errorf("ragged lists: beside a list of %d elements stands one of %d", shape[depth], n)
+			}
+			open = open[:depth]
+		default:
+			if len(open) > 0 {
+				open[len(open)-1]++
+			}
+			if token == json.Delim('[') {
+				if len(open) == maxJSONRank {
+					return nil, fmt.Errorf("lists are nested more than %d deep", maxJSONRank)
+				}
+				if open = append(open, 0); len(open) > len(shape) {
+					shape = append(shape, -1)
+				}
+				continue
+			}
+			if rank < 0 {
+				rank = len(open)
+			}
+			if rank != len(open) || rank != len(shape) {
+				return nil, errors.New("ragged lists: an element stands beside a list")
+			}
+			if err := visit(i, token); err != nil {
+				return nil, err
+			}
+			i++
 		}
-		inner = shape
+		if len(open) == 0 {
+			break
+		}
 	}
-	return append(Shape{len(list)}, inner...), nil
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, errors.New("not a tensor in JSON: there is more behind it")
+	}
+	if slices.Contains(shape, -1) || rank >= 0 && rank != len(shape) {
+		return nil, errors.New("ragged lists: an element stands beside a list")
+	}
+	return shape, nil
 }
 
-// jsonType is the type of elements that come without one.
-func jsonType(flat []any) DType {
-	d := I64
-	for _, v := range flat {
-		switch v := v.(type) {
-		case bool:
-			return Bool
-		case string:
-			if _, ok := jsonSpecial[v]; !ok {
-				return String
-			}
-			d = F32
-		case json.Number:
-			if _, err := v.Int64(); err != nil {
-				d = F32
-			}
+// jsonType is the type of elements that come without one: of those so far, whose type is d, and another.
+func jsonType(d DType, v any) DType {
+	switch v := v.(type) {
+	case bool:
+		return Bool
+	case string:
+		_, special := jsonSpecial[v]
+		switch {
+		case d == Bool || d == String:
+		case special:
+			return F32
+		default:
+			return String
+		}
+	case json.Number:
+		if _, err := v.Int64(); err != nil && d == I64 {
+			return F32
 		}
 	}
 	return d

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 const (
@@ -27,8 +28,9 @@ var (
 )
 
 // ReadNPY reads a NumPy array (.npy, format versions 1 to 3) of any of NumPy's number types, bool, or fixed-width strings
-// (U), in either byte order and either memory order.
-func ReadNPY(r io.Reader) (*Tensor, error) {
+// (U), in either byte order and either memory order. An array that takes more than limit bytes of memory is an error, and none
+// takes memory that its data does not fill.
+func ReadNPY(r io.Reader, limit int64) (*Tensor, error) {
 	header, err := npyHeader(r)
 	if err != nil {
 		return nil, fmt.Errorf("not a .npy file: %w", err)
@@ -49,15 +51,26 @@ func ReadNPY(r io.Reader) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if width > 0 && n > maxNPYBytes/width {
-		return nil, fmt.Errorf("shape %v of %s is larger than memory", shape, descr[2])
+	if width == 0 && n > 0 {
+		return nil, fmt.Errorf("shape %v of %s: the strings have no letters", shape, descr[2])
 	}
-	data, err := io.ReadAll(io.LimitReader(r, int64(n*width)+1)) // as it comes: the header may lie
+	each := width
+	if d == String {
+		each += int(unsafe.Sizeof("")) // the text is copied
+	}
+	if n > 0 && int64(n) > limit/int64(each) {
+		return nil, fmt.Errorf("shape %v of %s takes more memory than the limit of %d bytes", shape, descr[2], limit)
+	}
+	data, err := readExactly(r, n*width)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s%v: %w", d, shape, err)
 	}
-	if len(data) != n*width {
-		return nil, fmt.Errorf("%s%v needs %d bytes of data, there are %s", d, shape, n*width, atLeast(len(data), n*width))
+	if d == Bool {
+		for i, b := range data { // as Go's bool must be
+			if b > 1 {
+				data[i] = 1
+			}
+		}
 	}
 	if unit := npyUnit(d, width); descr[1] == ">" {
 		for i := 0; i < len(data); i += unit {
@@ -73,13 +86,34 @@ func ReadNPY(r io.Reader) (*Tensor, error) {
 	return FromBytes(d, shape, data)
 }
 
-const maxNPYBytes = 1 << 46
-
-func atLeast(have, want int) string {
-	if have > want {
-		return "more"
+// readExactly reads n bytes and finds the end. The memory grows with what comes: a header may lie.
+func readExactly(r io.Reader, n int) ([]byte, error) {
+	const first = 1 << 20
+	data := AlignedBytes(min(n, first))
+	for have := 0; ; {
+		got, err := io.ReadFull(r, data[have:])
+		have += got
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return nil, fmt.Errorf("it needs %d bytes of data, there are %d", n, have)
+		case err != nil:
+			return nil, err
+		}
+		if have == n {
+			break
+		}
+		more := AlignedBytes(min(n, 4*have))
+		copy(more, data)
+		data = more
 	}
-	return strconv.Itoa(have)
+	switch _, err := io.ReadFull(r, make([]byte, 1)); err {
+	case io.EOF:
+		return data, nil
+	case nil:
+		return nil, fmt.Errorf("it needs %d bytes of data, there are more", n)
+	default:
+		return nil, err
+	}
 }
 
 // npyHeader reads up to the data and returns the dictionary.
@@ -117,7 +151,7 @@ func npyHeader(r io.Reader) (string, error) {
 func npyType(descr string) (d DType, width int, err error) {
 	if letters, isString := strings.CutPrefix(descr, "U"); isString {
 		n, err := strconv.Atoi(letters)
-		if err != nil || n > maxNPYHeader {
+		if err != nil || n < 0 || n > maxNPYHeader {
 			return Invalid, 0, fmt.Errorf("strings of type %q", descr)
 		}
 		return String, utf8.UTFMax * n, nil

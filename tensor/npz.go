@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unsafe"
 )
 
 // A Named is a tensor and its name, as files of several tensors hold them in order.
@@ -13,8 +14,9 @@ type Named struct {
 	Tensor *Tensor
 }
 
-// ReadNPZ reads NumPy's archive of arrays (.npz), in the order of the archive.
-func ReadNPZ(r io.ReaderAt, size int64) ([]Named, error) {
+// ReadNPZ reads NumPy's archive of arrays (.npz), in the order of the archive. Arrays that take more than limit bytes of memory
+// together are an error: a few megabytes of an archive unpack to gigabytes.
+func ReadNPZ(r io.ReaderAt, size, limit int64) ([]Named, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("not a .npz file: %w", err)
@@ -25,22 +27,32 @@ func ReadNPZ(r io.ReaderAt, size int64) ([]Named, error) {
 		if !ok {
 			return nil, fmt.Errorf("not a .npz file: it holds %.100q", file.Name)
 		}
-		t, err := readZipped(file)
+		t, err := readZipped(file, limit)
 		if err != nil {
 			return nil, fmt.Errorf("array %.100q: %w", name, err)
 		}
+		limit -= t.memory()
 		out = append(out, Named{name, t})
 	}
 	return out, nil
 }
 
-func readZipped(file *zip.File) (*Tensor, error) {
+func readZipped(file *zip.File, limit int64) (*Tensor, error) {
 	r, err := file.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return ReadNPY(r)
+	return ReadNPY(r, limit)
+}
+
+// memory is the number of bytes that the elements take.
+func (t *Tensor) memory() int64 {
+	n := int64(len(t.data)) + int64(len(t.strs))*int64(unsafe.Sizeof(""))
+	for _, s := range t.strs {
+		n += int64(len(s))
+	}
+	return n
 }
 
 // WriteNPZ writes an archive as numpy.savez does: uncompressed. Equal tensors give equal bytes.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package tensor
 
 import (
@@ -6,35 +8,103 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
+func content(s string) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
+}
+
+func files(t *testing.T, dir string) (names []string) {
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range list {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	text := func(s string) func(io.Writer) error {
-		return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
-	}
-	require.NoError(t, ReplaceFile(path, text("one")))
-	require.NoError(t, ReplaceFile(path, text("two")))
+	require.NoError(t, ReplaceFile(path, content("one")))
+	require.NoError(t, ReplaceFile(path, content("two")))
 	broken := errors.New("broken")
-	require.ErrorIs(t, ReplaceFile(path, func(w io.Writer) error { return errors.Join(text("three")(w), broken) }), broken)
+	require.ErrorIs(t, ReplaceFile(path, func(w io.Writer) error { return errors.Join(content("three")(w), broken) }), broken)
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, left, 1, "nothing else is left behind")
+	require.Equal(t, []string{"file"}, files(t, dir), "nothing else is left behind")
 
-	err = ReplaceFile(filepath.Join(dir, "nowhere", "file"), text(""))
+	err = ReplaceFile(filepath.Join(dir, "nowhere", "file"), content(""))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.NotContains(t, err.Error(), "file.", "the name of the file that was to be renamed")
-	require.ErrorContains(t, ReplaceFile(dir, text("")), dir+" cannot be written: ")
+	require.NotContains(t, err.Error(), draftEnding, "the name of the file that was to be renamed")
+	require.ErrorContains(t, ReplaceFile(dir, content("")), dir+" cannot be written: ")
 
-	require.NoError(t, ReplaceFile(os.DevNull, text("away")))
+	require.NoError(t, ReplaceFile(os.DevNull, content("away")))
 	info, err := os.Stat(os.DevNull)
 	require.NoError(t, err)
 	require.False(t, info.Mode().IsRegular(), "a device stays one")
+}
+
+// TestReplaceKeeps says what a new file has in common with the old one.
+func TestReplaceKeeps(t *testing.T) {
+	dir := t.TempDir()
+	mode := func(path string) fs.FileMode {
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		return info.Mode()
+	}
+	before := syscall.Umask(0o027)
+	defer syscall.Umask(before)
+	path := filepath.Join(dir, "file")
+	require.NoError(t, ReplaceFile(path, content("one")))
+	require.Equal(t, fs.FileMode(0o640), mode(path), "what the umask leaves")
+	require.NoError(t, os.Chmod(path, 0o604))
+	require.NoError(t, ReplaceFile(path, content("two")))
+	require.Equal(t, fs.FileMode(0o604), mode(path), "what the old file had")
+
+	for link, target := range map[string]string{"link": "file", "dangling": "new", "second": "link"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
+	}
+	for _, link := range []string{"link", "dangling", "second"} {
+		require.NoError(t, ReplaceFile(filepath.Join(dir, link), content(link)))
+		require.Equal(t, fs.ModeSymlink, mode(filepath.Join(dir, link)).Type())
+		got, err := os.ReadFile(filepath.Join(dir, link))
+		require.NoError(t, err)
+		require.Equal(t, link, string(got))
+	}
+	require.NoError(t, os.Symlink("loop", filepath.Join(dir, "loop")))
+	require.ErrorIs(t, ReplaceFile(filepath.Join(dir, "loop"), content("")), syscall.ELOOP)
+	require.Equal(t, []string{"dangling", "file", "link", "loop", "new", "second"}, files(t, dir))
+}
+
+// TestNamedDrafts is what happens where a file cannot do without a name.
+func TestNamedDrafts(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	left := filepath.Join(dir, ".file.1-1"+draftEnding) // by a process that was killed
+	require.NoError(t, os.WriteFile(left, nil, 0o666))
+	old := time.Now().Add(-2 * draftAge)
+	require.NoError(t, os.Chtimes(left, old, old))
+
+	d, err := namedDraft(path)
+	require.NoError(t, err)
+	require.NoError(t, content("one")(d))
+	require.Equal(t, []string{filepath.Base(d.name)}, files(t, dir), "what is old is swept away")
+	require.NoError(t, d.place(path))
+	d.discard()
+	require.Equal(t, []string{"file"}, files(t, dir))
+	require.Empty(t, drafts.open)
+
+	d, err = namedDraft(path)
+	require.NoError(t, err)
+	DiscardDrafts()
+	drafts.Unlock() // which a process that ends would not do
+	require.Equal(t, []string{"file"}, files(t, dir))
+	d.discard()
 }

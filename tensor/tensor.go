@@ -177,6 +177,13 @@ func Of[T Element](t *Tensor) []T {
 // Aligned returns t itself when its bytes suit its element type and a copy otherwise (weights in files may start
 // anywhere).
 func (t *Tensor) Aligned() *Tensor {
+	if t.elems != nil {
+		elems := make([]*Tensor, len(t.elems))
+		for i, e := range t.elems {
+			elems[i] = e.Aligned()
+		}
+		return NewSequence(elems...)
+	}
 	w := t.dtype.Size()
 	if w <= 1 || len(t.data) == 0 || uintptr(unsafe.Pointer(&t.data[0]))%uintptr(min(w, 8)) == 0 {
 		return t

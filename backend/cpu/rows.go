@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
@@ -79,6 +80,9 @@ func (d *Device) table() [ir.NumKinds]row {
 
 // bind makes the step of a node.
 func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
+	if isEmpty(n) {
+		return bindEmpty(b, n), nil
+	}
 	switch d.target.Where(n) {
 	case target.OnKernel:
 		return d.rows[n.Op.Kind()].bind(b, n)
@@ -86,6 +90,24 @@ func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
 		return bindHost(b, n)
 	}
 	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
+}
+
+// isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
+// which no kernel should walk along.
+func isEmpty(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Sizes().Elements() > 0 })
+}
+
+// bindEmpty makes nothing but the strings that are no bytes of the arena.
+func bindEmpty(b *binder, n *ir.Node) step {
+	_, out := b.operands(n)
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		for i, v := range n.Outputs {
+			if v.Type.DType == tensor.String {
+				m.objects[out[i].root] = tensor.New(tensor.String, v.Type.Sizes()...)
+			}
+		}
+	}}
 }
 
 // bindHost runs a node by its op's Eval, which allocates what it needs.
