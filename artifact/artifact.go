@@ -29,6 +29,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -159,6 +160,9 @@ type File struct {
 	Info
 	header *Header
 	data   []byte
+
+	mu   sync.Mutex
+	text map[int]*tensor.Tensor // sections of strings, which are decoded once however many constants show them
 }
 
 // Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name stands
@@ -203,7 +207,7 @@ func read(data []byte) (*File, error) {
 			return nil, fmt.Errorf("section %d, bytes %d to %d, lies outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
 		}
 	}
-	f := &File{Info: Info{h.Target, h.Source, int(h.Level)}, header: h, data: data}
+	f := &File{Info: Info{h.Target, h.Source, int(h.Level)}, header: h, data: data, text: map[int]*tensor.Tensor{}}
 	if _, err := f.Graph(); err != nil {
 		return nil, err
 	}
@@ -243,12 +247,22 @@ func (f *File) section(number int, t ir.Type, layout string) (*tensor.Tensor, er
 		return nil, fmt.Errorf("it holds %s%v, the program wants %v", d, shape, t)
 	}
 	data := f.data[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
-	if d == tensor.String {
-		list, err := decodeStrings(data, shape)
-		if err != nil {
-			return nil, err
+	switch d {
+	case tensor.String:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.text[number] == nil {
+			list, err := decodeStrings(data, shape)
+			if err != nil {
+				return nil, err
+			}
+			f.text[number] = tensor.FromStrings(list, shape...)
 		}
-		return tensor.FromStrings(list, shape...), nil
+		return f.text[number], nil
+	case tensor.Bool: // Go's has no third value
+		if i := slices.IndexFunc(data, func(b byte) bool { return b > 1 }); i >= 0 {
+			return nil, fmt.Errorf("element %d is %d, neither false nor true", i, data[i])
+		}
 	}
 	return tensor.FromBytes(d, shape, data)
 }
@@ -272,18 +286,24 @@ func encodeStrings(list []string) []byte {
 	return out
 }
 
+// maxStrings bounds the strings of a section: an empty one takes a byte of the file and 16 in memory.
+const maxStrings = 1 << 24
+
 func decodeStrings(data []byte, shape tensor.Shape) ([]string, error) {
 	count, err := shape.CheckElements(tensor.String)
-	if err != nil || count > len(data) {
+	switch {
+	case err != nil || count > len(data):
 		return nil, fmt.Errorf("%d bytes cannot hold strings of shape %v", len(data), shape)
+	case count > maxStrings:
+		return nil, fmt.Errorf("%d strings are above the limit of %d", count, maxStrings)
 	}
-	list := make([]string, count)
+	list, text := make([]string, count), string(data) // one copy, which the strings are parts of
 	for i := range list {
 		n, used := binary.Uvarint(data)
 		if used <= 0 || n > uint64(len(data)-used) {
 			return nil, fmt.Errorf("string %d is cut off", i)
 		}
-		list[i] = string(data[used : used+int(n)])
+		list[i] = text[len(text)-len(data)+used:][:n]
 		data = data[used+int(n):]
 	}
 	return list, nil

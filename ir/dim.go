@@ -60,6 +60,7 @@ func ofAtom(a *atom) Dim {
 // computed from it; NewNode refuses nodes with results of such a size.
 const (
 	maxTerms = 1024
+	maxAtoms = 256      // of a product
 	maxKey   = 8 << 10  // bytes of an atom's text
 	maxText  = 64 << 10 // bytes of all atoms' texts
 )

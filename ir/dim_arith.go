@@ -49,6 +49,9 @@ func (d Dim) Mul(e Dim) Dim {
 	var terms []term
 	for _, t := range left {
 		for _, u := range right {
+			if len(t.atoms)+len(u.atoms) > maxAtoms {
+				return lostDim
+			}
 			atoms := slices.Concat(t.atoms, u.atoms)
 			slices.SortFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.key, b.key) })
 			terms = append(terms, term{satMul(t.coef, u.coef), atoms})

@@ -16,7 +16,8 @@ func (l *lexer) dim(depth int) Dim {
 	if depth > maxDepth {
 		l.fail("calls nest more than %d deep", maxDepth)
 	}
-	sum := Dim{}
+	var k int64
+	var terms []term // put in order once, not with each
 	for first := true; ; first = false {
 		negative := false
 		switch {
@@ -27,7 +28,7 @@ func (l *lexer) dim(depth int) Dim {
 				l.fail("a size cannot start with +")
 			}
 		case !first:
-			return sum
+			return normal(k, terms)
 		}
 		product := l.factor(depth)
 		for l.skip("*") {
@@ -36,7 +37,9 @@ func (l *lexer) dim(depth int) Dim {
 		if negative {
 			product = product.scale(-1)
 		}
-		sum = sum.Add(product)
+		if k, terms = addSizes(k, product.k), append(terms, product.terms...); len(terms) > 2*maxTerms {
+			terms = normal(0, terms).terms
+		}
 	}
 }
 

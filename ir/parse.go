@@ -1,7 +1,6 @@
 package ir
 
 import (
-	"maps"
 	"strconv"
 
 	"github.com/rlxc/rlxc/tensor"
@@ -10,7 +9,7 @@ import (
 // Limits of a text, which may come from anywhere.
 const (
 	maxTextID   = 1 << 24
-	maxTextData = 1 << 28 // elements of all constants together
+	maxTextData = 1 << 26 // elements of all constants that are written as data
 )
 
 // Parse reads the text that Graph.String prints. The types of results may be left out, but for those of custom ops. What
@@ -33,10 +32,11 @@ func Decode(text string, section func(number int, t Type, layout string) (*tenso
 type parser struct {
 	lexer
 	visible map[int]*Value // values in scope
+	order   []int          // of their definition
 	taken   map[int]bool   // IDs of all values, in scope or not
 	lastID  int
 	graphs  []*Graph
-	data    int // elements of constants so far
+	data    int // elements of constants written as data so far
 	section func(number int, t Type, layout string) (*tensor.Tensor, error)
 }
 
@@ -47,7 +47,7 @@ func (p *parser) graph(depth int) *Graph {
 	p.expect("graph")
 	g := NewGraph(p.take(quoted, "the graph's name"))
 	p.graphs = append(p.graphs, g)
-	outer := maps.Clone(p.visible)
+	begin := len(p.order)
 	p.listOf("(", ")", func() {
 		id, name, at := p.defined()
 		p.expect(":")
@@ -86,7 +86,10 @@ func (p *parser) graph(depth int) *Graph {
 			x.nextID = p.lastID
 		}
 	} else {
-		p.visible = outer // constants stand in the outermost graph, so nothing of a region is seen outside
+		for _, id := range p.order[begin:] { // constants stand in the outermost graph, so nothing of a region is seen outside
+			delete(p.visible, id)
+		}
+		p.order = p.order[:begin]
 	}
 	return g
 }
@@ -117,6 +120,7 @@ func (p *parser) place(v *Value, id, at int) *Value {
 		p.failAt(at, "%%%d is defined twice", id)
 	}
 	p.taken[id], p.visible[id] = true, v
+	p.order = append(p.order, id)
 	p.lastID = max(p.lastID, id+1)
 	v.ID = id
 	return v
@@ -141,7 +145,7 @@ func (p *parser) constant(g *Graph) {
 	p.expect("=")
 	if p.skip("packed") {
 		v := &Value{Name: name, Type: t, Packed: &Packed{Layout: p.take(quoted, "the layout")}}
-		if p.is("section") {
+		if p.is("section") || p.section != nil {
 			v.Packed.Data = p.stored(t, at, v.Packed.Layout)
 		}
 		p.place(v, id, at)
@@ -249,7 +253,12 @@ func (p *parser) typ(depth int) Type {
 	}
 	t.Shape = Shape{}
 	for !p.skip("]") {
-		t.Shape = append(t.Shape, p.dim(0))
+		at := p.tok.at
+		d := p.dim(0)
+		if n, ok := d.Const(); ok && n < 0 {
+			p.failAt(at, "an axis has size %d", n)
+		}
+		t.Shape = append(t.Shape, d)
 		if !p.is("]") {
 			p.expect(",")
 		}

@@ -30,11 +30,14 @@ func (p *parser) content(t Type, at int, seed uint64) *tensor.Tensor {
 	if err != nil {
 		p.failAt(at, "%w", err)
 	}
-	if p.data += n; p.data > maxTextData {
-		p.failAt(at, "the constants have more than %d elements", maxTextData)
-	}
-	if p.skip("data") {
+	if p.section == nil && p.skip("data") {
+		if p.data += n; p.data > maxTextData {
+			p.failAt(at, "the constants have more than %d elements", maxTextData)
+		}
 		return pseudoRandom(t.DType, shape, seed)
+	}
+	if n > len(p.src)-p.tok.at { // each takes a letter at least
+		p.failAt(at, "%v has more elements than the text", t)
 	}
 	x := tensor.New(t.DType, shape...)
 	i := 0
@@ -73,7 +76,7 @@ func (p *parser) element(x *tensor.Tensor, i int) {
 		}
 		x.SetInt64(i, int64(u))
 	case d.IsComplex():
-		p.fail("complex constants are written as data")
+		p.fail("complex constants stand in sections, or are written as data")
 	default:
 		at := p.tok.at
 		n := p.int64()

@@ -133,7 +133,7 @@ func (p *printer) constant(v *Value) {
 	case v.Const == nil:
 		p.printf("packed %q section %d", v.Packed.Layout, p.section(v))
 	case p.section == nil || inlined(v.Const):
-		p.content(v.Const)
+		p.content(v.Const, inlined(v.Const))
 	default:
 		p.printf("section %d", p.section(v))
 	}
@@ -143,8 +143,9 @@ func inlined(t *tensor.Tensor) bool {
 	return t.Len() <= maxInline && !t.DType().IsComplex() || constDims(t) != nil
 }
 
-func (p *printer) content(t *tensor.Tensor) {
-	if !inlined(t) {
+// content prints the elements, where all of them are wanted or they are few.
+func (p *printer) content(t *tensor.Tensor, all bool) {
+	if !all && !inlined(t) {
 		p.WriteString("data")
 		return
 	}
@@ -194,7 +195,7 @@ func (p *printer) node(n *Node) {
 		p.ref(v)
 	}
 	p.WriteByte(')')
-	if s := Params(n.Op); s != "" {
+	if s := paramsText(n.Op, p.section != nil); s != "" {
 		p.printf(" {%s}", s)
 	}
 	for i, o := range n.Origins {
@@ -241,11 +242,14 @@ var params = func() (out [NumKinds][]param) {
 }()
 
 // Params prints an op's parameters as the IR does between braces: "axis=1, keepdims=true".
-func Params(op Op) string {
+func Params(op Op) string { return paramsText(op, false) }
+
+// paramsText is Params; all of a tensor's elements are printed where that is asked for, however many they are.
+func paramsText(op Op, all bool) string {
 	v := reflect.ValueOf(op)
 	var parts []string
 	for _, f := range params[op.Kind()] {
-		if s := paramText(v.Field(f.index)); s != "" {
+		if s := paramText(v.Field(f.index), all); s != "" {
 			parts = append(parts, f.name+"="+s)
 		}
 	}
@@ -253,7 +257,7 @@ func Params(op Op) string {
 }
 
 // paramText prints a field; an empty text means that it is zero.
-func paramText(v reflect.Value) string {
+func paramText(v reflect.Value, all bool) string {
 	switch x := v.Interface().(type) {
 	case Dim:
 		if x.Is(0) {
@@ -261,14 +265,14 @@ func paramText(v reflect.Value) string {
 		}
 		return x.String()
 	case Attrs:
-		return attrsText(x)
+		return attrsText(x, all)
 	case Expr:
 		if len(x) == 0 {
 			return ""
 		}
 		return x.text()
 	case Op:
-		return opNameText(x) + " {" + Params(x) + "}"
+		return opNameText(x) + " {" + paramsText(x, all) + "}"
 	}
 	switch {
 	case v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0:
@@ -276,7 +280,7 @@ func paramText(v reflect.Value) string {
 	case v.Kind() == reflect.Slice:
 		parts := make([]string, v.Len())
 		for i := range parts {
-			if parts[i] = paramText(v.Index(i)); parts[i] == "" {
+			if parts[i] = paramText(v.Index(i), all); parts[i] == "" {
 				parts[i] = zeroText(v.Index(i))
 			}
 		}
@@ -317,7 +321,7 @@ func scalarText(v reflect.Value) string {
 
 // attrsText prints a custom operator's parameters, each with its sort, since an empty list or a whole float would not
 // tell it.
-func attrsText(attrs Attrs) string {
+func attrsText(attrs Attrs, all bool) string {
 	if len(attrs) == 0 {
 		return ""
 	}
@@ -339,7 +343,7 @@ func attrsText(attrs Attrs) string {
 			sort, text = "strings", list(x, strconv.Quote)
 		case *tensor.Tensor:
 			var c printer
-			c.content(x)
+			c.content(x, all && !x.DType().IsComplex())
 			sort, text = "tensor "+TensorOf(x.DType(), Dims(x.Shape()...)...).String(), c.String()
 		default:
 			sort, text = "unprintable", strconv.Quote(fmt.Sprintf("%T", x))

@@ -68,6 +68,9 @@ func (v *verifier) graph(g *Graph) {
 			}
 			v.operand(x, func() string { return fmt.Sprintf("node %s (%s), operand %d", n.Label(), OpName(n.Op), i) })
 			v.uses[x][Use{n, i}]++
+			if x.Packed != nil && x.Const == nil && !takesPacked(n.Op, i) {
+				v.failf("node %s (%s): operand %d, %%%d, is packed, which this op cannot read", n.Label(), OpName(n.Op), i, x.ID)
+			}
 		}
 		for _, r := range n.Regions {
 			v.graph(r)
@@ -93,6 +96,21 @@ func (v *verifier) graph(g *Graph) {
 	for _, x := range mine {
 		delete(v.defined, x)
 	}
+}
+
+// takesPacked reports whether an op may read an operand in a layout for kernels, which no shape rule or Eval understands.
+func takesPacked(op Op, operand int) bool {
+	switch op.(type) {
+	case MatMul:
+		return operand == MatMulB
+	case QMatMul:
+		return operand == QMatMulB
+	case MatMulNBits:
+		return operand == NBitsCodes
+	case Custom: // recurrent ones: X, W, R
+		return operand == 1 || operand == 2
+	}
+	return false
 }
 
 // operand checks that x can be read here.
