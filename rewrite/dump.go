@@ -2,8 +2,10 @@ package rewrite
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,12 +59,25 @@ func (d *dumper) close() error {
 func (d *dumper) write(name, text string) error {
 	err := os.MkdirAll(d.folder, 0o777)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.folder, name), []byte(text), 0o666)
+		err = writeAnew(filepath.Join(d.folder, name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("the passes are not dumped: %w: name a folder in %s", err, EnvDump)
 	}
 	return nil
+}
+
+// writeAnew writes a file that is new: a link of that name, which leads anywhere, is not followed.
+func writeAnew(path, text string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 var valueRef = regexp.MustCompile(`%\d+`)

@@ -60,8 +60,10 @@ func compare(name string, got, want *tensor.Tensor, tol tolerance) difference {
 	switch {
 	case got == nil:
 		d.Problem = "is missing"
-	case got.DType() != want.DType() || !got.Shape().Equal(want.Shape()):
+	case got.IsSequence() != want.IsSequence() || got.DType() != want.DType() || !got.Shape().Equal(want.Shape()):
 		d.Problem = fmt.Sprintf("is %v, %v expected", got, want)
+	case want.IsSequence():
+		d.each(got.Elems(), want.Elems(), tol)
 	case want.DType() == tensor.String:
 		if !slices.Equal(got.Strings(), want.Strings()) {
 			d.Problem = "differs in its strings"
@@ -70,19 +72,30 @@ func compare(name string, got, want *tensor.Tensor, tol tolerance) difference {
 		if d := want.DType(); !d.IsFloat() && !d.IsComplex() {
 			tol.rel = 0
 		}
-		d.measure(numbers(got), numbers(want), tol)
+		d.measure(numbersOf(got), numbersOf(want), tol)
 	}
 	d.OK = d.Problem == ""
 	return d
 }
 
-func (d *difference) measure(got, want []float64, tol tolerance) {
+// each compares the elements of sequences: the difference is that of the worst.
+func (d *difference) each(got, want []*tensor.Tensor, tol tolerance) {
+	for i, w := range want {
+		e := compare(d.Name, got[i], w, tol)
+		d.MaxAbs, d.MaxRel, d.Cosine = max(d.MaxAbs, e.MaxAbs), max(d.MaxRel, e.MaxRel), min(d.Cosine, e.Cosine)
+		if d.Outside += e.Outside; d.Problem == "" && e.Problem != "" {
+			d.Problem = fmt.Sprintf("element %d %s", i, e.Problem)
+		}
+	}
+}
+
+func (d *difference) measure(got, want numbers, tol tolerance) {
 	if tol.inside {
 		tol.abs *= max(1, typical(want))
 	}
 	var dot, gg, ww, far, excess float64
-	for i, w := range want {
-		g := got[i]
+	for i := range want.n {
+		g, w := got.at(i), want.at(i)
 		if g == w || math.IsNaN(g) && math.IsNaN(w) {
 			if !math.IsNaN(w) && !math.IsInf(w, 0) {
 				dot, gg, ww = dot+g*w, gg+g*g, ww+w*w
@@ -116,45 +129,76 @@ func (d *difference) measure(got, want []float64, tol tolerance) {
 	switch {
 	case tol.elements && d.Outside > 0:
 		d.Problem = fmt.Sprintf("%d of %d elements are outside the tolerance, the worst at %v: %v, %v expected",
-			d.Outside, len(want), position(d.Worst*d.Shape.Elements()/len(want), d.Shape), got[d.Worst], want[d.Worst])
+			d.Outside, want.n, position(d.Worst/want.each, d.Shape), got.at(d.Worst), want.at(d.Worst))
 	case !(float64(d.Cosine) >= tol.cosine):
 		d.Problem = fmt.Sprintf("the cosine is %.8f, below %v", d.Cosine, tol.cosine)
 	}
 }
 
 // typical is the median magnitude of the elements that are not 0: unlike a mean, a mask of −10000 or −3.4e38 among less than
-// half of them does not move it.
-func typical(values []float64) float64 {
-	var m []float64
-	for _, v := range values {
-		if v != 0 && !math.IsNaN(v) {
-			m = append(m, math.Abs(v))
+// half of them does not move it. It is found digit by digit, 16 bits at a time: magnitudes lie in the order of their bits, and no
+// copy of the elements is made.
+func typical(values numbers) float64 {
+	counted := func(v float64) bool { return v != 0 && !math.IsNaN(v) }
+	rank := 0 // of the median among those that begin with the digits found so far
+	for i := range values.n {
+		if counted(values.at(i)) {
+			rank++
 		}
 	}
-	if len(m) == 0 {
+	if rank == 0 {
 		return 0
 	}
-	slices.Sort(m)
-	return m[len(m)/2]
+	rank /= 2
+	var found uint64
+	for shift := 48; shift >= 0; shift -= 16 {
+		counts := make([]int, 1<<16)
+		for i := range values.n {
+			v := values.at(i)
+			if bits := math.Float64bits(math.Abs(v)); counted(v) && bits>>shift>>16 == found {
+				counts[bits>>shift&0xffff]++
+			}
+		}
+		digit := 0
+		for ; rank >= counts[digit]; digit++ {
+			rank -= counts[digit]
+		}
+		found = found<<16 | uint64(digit)
+	}
+	return math.Float64frombits(found)
 }
 
-// numbers reads the elements; a complex one is two numbers.
-func numbers(t *tensor.Tensor) []float64 {
+// numbers are the elements of a tensor, read where they lie. A complex one is two numbers.
+type numbers struct {
+	n, each int // numbers, of an element
+	at      func(i int) float64
+}
+
+func numbersOf(t *tensor.Tensor) numbers {
 	t = t.Aligned()
-	var out []float64
-	switch t.DType() {
-	case tensor.C64:
-		for _, z := range tensor.Of[complex64](t) {
-			out = append(out, float64(real(z)), float64(imag(z)))
+	v := numbers{t.Len(), 1, t.Float64}
+	parts := func(two func(i int) (re, im float64)) {
+		v.n, v.each = 2*v.n, 2
+		v.at = func(i int) float64 {
+			re, im := two(i / 2)
+			if i%2 == 0 {
+				return re
+			}
+			return im
 		}
-	case tensor.C128:
-		for _, z := range tensor.Of[complex128](t) {
-			out = append(out, real(z), imag(z))
-		}
-	default:
-		out = t.Float64s()
 	}
-	return out
+	switch t.DType() {
+	case tensor.F32:
+		x := tensor.Of[float32](t)
+		v.at = func(i int) float64 { return float64(x[i]) }
+	case tensor.C64:
+		x := tensor.Of[complex64](t)
+		parts(func(i int) (re, im float64) { return float64(real(x[i])), float64(imag(x[i])) })
+	case tensor.C128:
+		x := tensor.Of[complex128](t)
+		parts(func(i int) (re, im float64) { return real(x[i]), imag(x[i]) })
+	}
+	return v
 }
 
 // position gives the index of element i along each axis.
@@ -176,8 +220,9 @@ type statistics struct {
 
 func describe(t *tensor.Tensor) statistics {
 	s := statistics{Min: number(math.Inf(1)), Max: number(math.Inf(-1))}
-	sum, n := 0.0, 0
-	for _, x := range numbers(t) {
+	sum, n, values := 0.0, 0, numbersOf(t)
+	for i := range values.n {
+		x := values.at(i)
 		if math.IsNaN(x) {
 			s.NaNs++
 			continue

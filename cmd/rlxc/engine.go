@@ -62,7 +62,7 @@ func (o *options) loadOwn(ctx context.Context, s *source, marks bool) (*own, err
 		return nil, err
 	}
 	if st := p.Stats(); st.PackedFor != "" {
-		fmt.Fprintf(os.Stderr, "rlxc: %s holds weights packed for %s: %d were packed again; compile the model here, and with these flags, to open it at once\n", s.name, st.PackedFor, st.Packed)
+		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: %s holds weights packed for %s: %d were packed again; compile the model here, and with these flags, to open it at once\n", s.name, st.PackedFor, st.Packed)
 	}
 	session, err := p.NewSession()
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,7 +33,7 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 	var err error
 	switch filepath.Ext(q.calibrate) {
 	case ".npz":
-		batches, err = readExamples(q.calibrate, e.Inputs())
+		batches, err = readExamples(q.calibrate, e.Inputs(), int64(q.memoryLimit))
 	case ".txt":
 		batches, err = q.tokenizeLines(c, src, e)
 	default:
@@ -58,7 +57,7 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(q.calibrate)
+	data, err := tensor.ReadFile(q.calibrate, int64(q.memoryLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +80,12 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 }
 
 // readExamples reads an archive with an array for each input, of the input's rank for one run, or of one more for several.
-func readExamples(file string, infos []rlxc.ValueInfo) ([]rlxc.Tensors, error) {
-	data, err := os.ReadFile(file)
+func readExamples(file string, infos []rlxc.ValueInfo, limit int64) ([]rlxc.Tensors, error) {
+	data, err := tensor.ReadFile(file, limit)
 	if err != nil {
 		return nil, err
 	}
-	list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)))
+	list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)), limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -125,8 +124,13 @@ func readExamples(file string, infos []rlxc.ValueInfo) ([]rlxc.Tensors, error) {
 		if t.Len() == 0 {
 			return nil, fmt.Errorf("%s: array %q is %v: it is empty", file, v.Name, t)
 		}
-		if k := slices.IndexFunc(numbers(t), func(x float64) bool { return x-x != 0 }); k >= 0 {
-			return nil, fmt.Errorf("%s: array %q holds %v at %v", file, v.Name, numbers(t)[k], position(k, t.Shape()))
+		if v.DType != tensor.String {
+			elements := numbersOf(t)
+			for k := range elements.n {
+				if x := elements.at(k); x-x != 0 {
+					return nil, fmt.Errorf("%s: array %q holds %v at %v", file, v.Name, x, position(k/elements.each, t.Shape()))
+				}
+			}
 		}
 		for k := range runs {
 			runs[k][v.Name] = t
@@ -141,10 +145,11 @@ func readExamples(file string, infos []rlxc.ValueInfo) ([]rlxc.Tensors, error) {
 // part copies the elements from index low to high of the first axis.
 func part(t *tensor.Tensor, low, high int) *tensor.Tensor {
 	shape := t.Shape().Clone()
-	row := len(t.Bytes()) / shape[0]
+	bytes, strs := len(t.Bytes())/shape[0], len(t.Strings())/shape[0]
 	shape[0] = high - low
 	out := tensor.New(t.DType(), shape...)
-	copy(out.Bytes(), t.Bytes()[low*row:])
+	copy(out.Bytes(), t.Bytes()[low*bytes:])
+	copy(out.Strings(), t.Strings()[low*strs:])
 	return out
 }
 

@@ -19,7 +19,7 @@ func examplesOf(t *testing.T, arrays ...tensor.Named) ([]rlxc.Tensors, error) {
 	require.NoError(t, err)
 	require.NoError(t, tensor.WriteNPZ(f, arrays))
 	require.NoError(t, f.Close())
-	return readExamples(file, twoInputs)
+	return readExamples(file, twoInputs, 1<<20)
 }
 
 var twoInputs = []rlxc.ValueInfo{

@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/memory"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -33,14 +34,14 @@ type options struct {
 	taps        []string
 }
 
-// defaultLimit is the largest arena where the command line does not say: a size with a digit too many should be an error
-// and not a machine out of memory.
+// defaultLimit is the most that runs and inputs may take where the command line does not say, on a machine, and in a container, of
+// at least twice as much: a size with a digit too many should be an error and not a machine out of memory.
 const defaultLimit = 8 << 30
 
 func newOptions() *options {
 	return &options{backend: choice{"cpu", []string{"cpu", "wgpu"}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
 		precision: choice{"fp32", []string{"fp32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
-		memoryLimit: defaultLimit, liveness: choice{liveness.Exact.String(), liveness.Policies()}}
+		memoryLimit: size(min(defaultLimit, memory.Limit(0))), liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
 
 // onnxRuntime is the name of the reference engine on the command line.
@@ -71,7 +72,8 @@ func (o *options) registerCompile(c *cobra.Command) {
 	f.IntVar(&o.threads, "threads", 0, "threads of the processor (default all)")
 	o.registerMode(c)
 	enum(c, &o.liveness, "liveness", "", "how far buffers are kept for readers that the steps do not show")
-	f.Var(&o.memoryLimit, "memory-limit", "largest arena, in bytes or as 64KiB, 16MiB, 2GiB")
+	f.Var(&o.memoryLimit, "memory-limit", "what runs may take beside the weights, in bytes or as 64KiB, 16MiB, 2GiB (default half of the machine's or container's memory, at most 8GiB)")
+	f.Lookup("memory-limit").DefValue = "" // which is another on each machine
 	o.registerDims(c)
 }
 

@@ -53,6 +53,7 @@ func (m *maker) random(sizes map[string]int) (rlxc.Tensors, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return m.fill(sizes, func(v rlxc.ValueInfo, t *tensor.Tensor) {
 		limit, indexes := m.limits[v.Name]
+		indexes = indexes && limit > 0 // a table without rows has no index: the run says so
 		switch d := t.DType(); {
 		case d == tensor.String || d.IsComplex():
 		case d.IsFloat():
@@ -89,6 +90,10 @@ func mask(t *tensor.Tensor, rng *rand.Rand) {
 func (m *maker) fill(sizes map[string]int, write func(rlxc.ValueInfo, *tensor.Tensor)) (rlxc.Tensors, error) {
 	out, total := rlxc.Tensors{}, 0
 	for _, v := range m.infos {
+		if !v.DType.Valid() { // a sequence or an optional
+			out[v.Name] = tensor.NewSequence()
+			continue
+		}
 		shape, err := evalShape(v, sizes)
 		if err != nil {
 			return nil, err

@@ -27,7 +27,9 @@ func inspectCommand() *cobra.Command {
 		Long: `inspect prints a model's inputs, outputs, operators (and which of them rlxc understands), weights and arithmetic; with sizes for
 all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --values prints every
 value of the model with its type, its shape in symbols, and what is known of its content. --ops, which needs no model, prints the
-operators that rlxc understands. Of a compiled file it prints what it was compiled for, and the program's operations.`,
+operators that rlxc understands. Of a compiled file it prints what it was compiled for, and the program's operations.
+
+It exits with 1 where the model uses what rlxc does not understand.`,
 		Example: `  rlxc inspect bert-tiny
   rlxc inspect model.onnx --dim batch=1 --dim seq=128
   rlxc inspect model.onnx --ir -O 0
@@ -82,7 +84,13 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return emit(c, report, report.text)
+	if err := emit(c, report, report.text); err != nil {
+		return err
+	}
+	if report.Problem != "" {
+		return errCheck
+	}
+	return nil
 }
 
 // operatorTable prints a row an operator: the opset versions from which its meaning is a lowering's own, the types of its first

@@ -3,16 +3,23 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // The exit codes.
@@ -21,6 +28,8 @@ const (
 	exitCheck = 1 // the check that the command makes failed
 	exitUsage = 2 // the command line is wrong
 	exitInput = 3 // the model, an input or the environment is wrong
+
+	exitSignal = 128 // and the signal's number, as shells have it
 )
 
 // errCheck ends a command whose check failed; the command has said why.
@@ -31,15 +40,47 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	ctx, interrupted := catch()
+	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	os.Exit(interrupted(code))
+}
+
+// patience is how long a command may take to notice that it was interrupted.
+const patience = 300 * time.Millisecond
+
+// catch ends the context when the process is asked to end, and the process if its command does not follow: no file that is being
+// written is left behind. interrupted is the exit code that a code becomes.
+func catch() (_ context.Context, interrupted func(code int) int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var got atomic.Int32
+	go func() {
+		s := exitSignal + int(syscall.SIGINT)
+		if <-signals == syscall.SIGTERM {
+			s = exitSignal + int(syscall.SIGTERM)
+		}
+		got.Store(int32(s))
+		cancel()
+		select {
+		case <-signals: // asked again
+		case <-time.After(patience):
+		}
+		tensor.DiscardDrafts()
+		os.Exit(s)
+	}()
+	return ctx, func(code int) int { return cmp.Or(int(got.Load()), code) }
+}
 
 // execute runs a command line and gives its exit code.
-func execute(args []string, stdout, stderr io.Writer) int {
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root, started := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	cmd, err := root.ExecuteC()
+	cmd, err := root.ExecuteContextC(ctx)
+	said := &printer{to: stderr} // errors tell names and paths
 	var usage usageError
 	switch {
 	case err == nil:
@@ -47,10 +88,10 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errCheck):
 		return exitCheck
 	case !*started || errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%s: %v\nRun \"%s --help\" for what it takes.\n", cmd.CommandPath(), err, cmd.CommandPath())
+		fmt.Fprintf(said, "%s: %v\nRun \"%s --help\" for what it takes.\n", cmd.CommandPath(), err, cmd.CommandPath())
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "rlxc: %v\n", err)
+	fmt.Fprintf(said, "rlxc: %v\n", err)
 	return exitInput
 }
 
@@ -64,8 +105,8 @@ func newRoot() (root *cobra.Command, started *bool) {
 
 M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"); an existing path wins.
 
-It exits with 0 when done, 1 when a check failed, 2 when the command line is wrong, and 3 when the model, an input or the
-machine is.`,
+It exits with 0 when done, 1 when a check failed, 2 when the command line is wrong, 3 when the model, an input or the machine
+is, and 130 or 143 when it was interrupted.`,
 		Example: `  rlxc validate bert-tiny
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8
   rlxc plan bert-tiny --dim batch=1 --dim seq=128`,
@@ -86,8 +127,9 @@ machine is.`,
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error {
+		c.RunE = func(c *cobra.Command, args []string) (err error) {
 			*started = true
+			defer fault(&err, debug.SetPanicOnFault(true))
 			return run(c, args)
 		}
 	}
@@ -103,13 +145,32 @@ func version() string {
 	return info.Main.Version
 }
 
+// fault makes an error of a panic that comes of reading a model's file which somebody has cut. Its contents are read by whoever
+// looks at weights.
+func fault(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	if r := recover(); r != nil {
+		if *err = tensor.FaultError(r); *err == nil {
+			panic(r)
+		}
+	}
+}
+
 // emit writes what a command found: as JSON where --json asks for it, as text otherwise.
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
+	out := &printer{to: c.OutOrStdout()}
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {
-		out := &printer{to: c.OutOrStdout()}
 		return cmp.Or(text(out), out.err)
 	}
-	e := json.NewEncoder(c.OutOrStdout())
+	out.json = true
+	if long, ok := v.(interface{ writeJSON(io.Writer) error }); ok {
+		return cmp.Or(long.writeJSON(out), out.err)
+	}
+	return encodeJSON(out, v)
+}
+
+func encodeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
 )
+
+// maxPlanFile bounds files of intervals and of plans, in bytes.
+const maxPlanFile = 1 << 30
 
 // An instanceReport is what plan prints of bare intervals.
 type instanceReport struct {
@@ -24,12 +28,11 @@ type instanceReport struct {
 }
 
 func (p *planning) planInstance(c *cobra.Command) error {
-	f, err := os.Open(p.instance)
+	data, err := tensor.ReadFile(p.instance, maxPlanFile)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	problem, err := planner.ReadCSV(f)
+	problem, err := planner.ReadCSV(bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.instance, err)
 	}
@@ -81,7 +84,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 
 // checkFile checks the plan in a JSON file, which may say more besides.
 func (p *planning) checkFile(c *cobra.Command) error {
-	data, err := os.ReadFile(p.check)
+	data, err := tensor.ReadFile(p.check, maxPlanFile)
 	if err != nil {
 		return err
 	}

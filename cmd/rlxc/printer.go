@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -13,14 +14,15 @@ import (
 // A printer writes text that holds names from models: what a terminal would obey is spelled out. It keeps the first error, so
 // that tables need not look at each.
 type printer struct {
-	to  io.Writer
-	err error
+	to   io.Writer
+	err  error
+	json bool // the text is JSON, which spells such characters in its own way
 }
 
 // Write implements io.Writer.
 func (p *printer) Write(text []byte) (int, error) {
 	if p.err == nil {
-		_, p.err = p.to.Write(harmless(text))
+		_, p.err = p.to.Write(harmless(text, p.json))
 	}
 	return len(text), p.err
 }
@@ -33,7 +35,7 @@ func shown(name string) string {
 }
 
 // harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.
-func harmless(text []byte) []byte {
+func harmless(text []byte, json bool) []byte {
 	obeyed := func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 	}
@@ -42,11 +44,14 @@ func harmless(text []byte) []byte {
 	}
 	var out []byte
 	for _, r := range string(text) {
-		if obeyed(r) {
+		switch {
+		case !obeyed(r):
+			out = append(out, string(r)...)
+		case json:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		default:
 			quoted := strconv.AppendQuoteRune(nil, r)
 			out = append(out, quoted[1:len(quoted)-1]...)
-		} else {
-			out = append(out, string(r)...)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -20,7 +21,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		"inspect --ops", "compile bert-tiny", "plan bert-tiny --dim batch=1 --dim seq=2", "plan bert-tiny --dim batch=1 --dim seq=2:3", "models", "knobs", "devices",
 	} {
 		var said strings.Builder
-		require.Equal(t, exitInput, execute(strings.Fields(line), fullDisk{}, &said), line)
+		require.Equal(t, exitInput, execute(context.Background(), strings.Fields(line), fullDisk{}, &said), line)
 		require.Equal(t, 1, strings.Count(said.String(), "no space left"), "%s: %s", line, said.String())
 	}
 }

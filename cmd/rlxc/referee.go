@@ -49,9 +49,9 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		names := namesOf(e.Inputs())
+		declared := declaredIn(e, (*onnxpb.GraphProto).GetInput, namesOf(e.Inputs()))
 		for _, set := range sets {
-			in, err := models.ReadSet(src.folder, set, "input", names)
+			in, err := models.ReadSet(src.folder, set, "input", declared)
 			if err != nil {
 				return nil, err
 			}
@@ -100,6 +100,7 @@ type referee struct {
 	marks   []string // intermediate values that both sides have, in the order of the tested program
 
 	recorded *source // where outputs are read, if they are
+	declared []*onnxpb.ValueInfoProto
 	live     interface {
 		Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
 	}
@@ -134,6 +135,7 @@ func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, e
 		return nil, usagef("--reference names a model that runs: it goes with --against")
 	}
 	r.name, r.recorded = "recorded outputs", src
+	r.declared = declaredIn(e, (*onnxpb.GraphProto).GetOutput, r.outputs)
 	if marks {
 		return r, r.loadOracle(src, marked)
 	}
@@ -196,7 +198,7 @@ func (r *referee) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
 		maps.Copy(want, out)
 	}
 	if r.recorded != nil {
-		out, err := models.ReadSet(r.recorded.folder, k.set, "output", r.outputs)
+		out, err := models.ReadSet(r.recorded.folder, k.set, "output", r.declared)
 		if err != nil {
 			return nil, err
 		}
@@ -223,6 +225,19 @@ func markGraph(g *ir.Graph, marked []rlxc.ValueInfo) []string {
 		}
 	}
 	return names
+}
+
+// declaredIn is what the model says of the named values in one of its lists: files do not tell a sequence from a tensor.
+func declaredIn(e engine, list func(*onnxpb.GraphProto) []*onnxpb.ValueInfoProto, names []string) []*onnxpb.ValueInfoProto {
+	out := models.Named(names)
+	if o, ok := e.(*own); ok {
+		for _, info := range list(o.model.Proto().GetGraph()) {
+			if i := slices.Index(names, info.Name); i >= 0 {
+				out[i] = info
+			}
+		}
+	}
+	return out
 }
 
 func nodeOutputs(g *onnxpb.GraphProto) map[string]bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -128,7 +129,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		}
 		return r.text.tokenize(c, tok, e)
 	}
-	in, err := readInputs(r.inputs, e.Inputs())
+	in, err := readInputs(r.inputs, e.Inputs(), int64(r.memoryLimit))
 	if err != nil || !r.zeros && !r.random {
 		if len(r.inputs) == 0 && len(e.Inputs()) > 0 {
 			return nil, usagef("the model takes inputs: give --input, --random, --zeros or --text")
@@ -148,6 +149,9 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		t := in[v.Name]
 		if t == nil {
 			missing = append(missing, v)
+			continue
+		}
+		if t.IsSequence() {
 			continue
 		}
 		if t.Rank() != len(v.Shape) {
@@ -180,19 +184,64 @@ func (r *runReport) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "OUTPUT\tSHAPE\tMIN\tMAX\tMEAN\tFIRST ELEMENTS")
 	for _, name := range r.names {
-		t := r.Outputs[name]
-		if t.DType() == tensor.String {
-			fmt.Fprintf(w, "%s\t%v\t\t\t\t%q\n", shown(name), t, t.Strings()[:min(t.Len(), firstElements)])
-			continue
-		}
-		s := describe(t)
-		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", shown(name), t, s.Min, s.Max, s.Mean, first(numbers(t), firstElements))
+		outputRows(w, shown(name), r.Outputs[name])
 	}
 	w.Flush()
 	if r.Profile != nil {
 		return r.Profile.text(out)
 	}
 	return nil
+}
+
+// shownElements is how many elements of a sequence the table shows.
+const shownElements = 16
+
+// outputRows prints a tensor in a row, and a sequence with a row for each of its first elements.
+func outputRows(w io.Writer, name string, t *tensor.Tensor) {
+	switch {
+	case t.IsSequence():
+		fmt.Fprintf(w, "%s\t%v\t\t\t\t\n", name, t)
+		for i, e := range t.Elems() {
+			if i == shownElements {
+				fmt.Fprintf(w, "%s\t%d more\t\t\t\t\n", name, t.Len()-i)
+				break
+			}
+			outputRows(w, fmt.Sprintf("%s[%d]", name, i), e)
+		}
+	case t.DType() == tensor.String:
+		fmt.Fprintf(w, "%s\t%v\t\t\t\t%q\n", name, t, t.Strings()[:min(t.Len(), firstElements)])
+	default:
+		s := describe(t)
+		fmt.Fprintf(w, "%s\t%v\t%.6g\t%.6g\t%.6g\t%s\n", name, t, s.Min, s.Max, s.Mean, firstOf(numbersOf(t)))
+	}
+}
+
+// firstOf writes the first numbers of a tensor.
+func firstOf(v numbers) string {
+	head := make([]float64, min(v.n, firstElements+1))
+	for i := range head {
+		head[i] = v.at(i)
+	}
+	return first(head, firstElements)
+}
+
+// writeJSON writes the report with its outputs one after the other: as text they take several times their memory.
+func (r *runReport) writeJSON(w io.Writer) error {
+	head := *r
+	head.Outputs = nil
+	var text bytes.Buffer
+	if err := encodeJSON(&text, head); err != nil {
+		return err
+	}
+	before, after, _ := strings.Cut(text.String(), "\"outputs\": null")
+	if _, err := io.WriteString(w, before+"\"outputs\": "); err != nil {
+		return err
+	}
+	if err := writeTensors(w, r.names, r.Outputs); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, after)
+	return err
 }
 
 // first writes the first n numbers.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -61,16 +60,9 @@ func fileSource(file string) *source {
 // dir is the folder of a model that is a file.
 func (s *source) dir() string { return filepath.Dir(s.path) }
 
-// heapBeside is how many bytes Go's heap may grow to beside four times the model's own before garbage is collected at every
-// turn. Compiling leaves much of it: a file of 100,000 nodes takes a quarter less of the machine so, and a usual model, whose
-// weights lie outside of the heap, never gets there.
-const heapBeside = 384 << 20
-
 // open reads the model and lowers it.
 func (s *source) open() (*rlxc.Model, error) {
-	if info, err := fs.Stat(s.folder, s.file); err == nil && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(heapBeside + 4*info.Size())
-	}
+	boundHeap()
 	if s.path != "" {
 		return rlxc.Open(s.path)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,27 +16,27 @@ import (
 
 // readers read the tensors of a file by the ending of its name; format says what the endings mean. want is the type of bare
 // JSON lists, which do not say theirs. A file of one tensor gives it under the empty name.
-var readers = map[string]func(data []byte, want tensor.DType) (rlxc.Tensors, error){
-	".npy": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
-		t, err := tensor.ReadNPY(bytes.NewReader(data))
+var readers = map[string]func(data []byte, want tensor.DType, limit int64) (rlxc.Tensors, error){
+	".npy": func(data []byte, _ tensor.DType, limit int64) (rlxc.Tensors, error) {
+		t, err := tensor.ReadNPY(bytes.NewReader(data), limit)
 		return rlxc.Tensors{"": t}, err
 	},
-	".npz": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
-		list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)))
+	".npz": func(data []byte, _ tensor.DType, limit int64) (rlxc.Tensors, error) {
+		list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)), limit)
 		out := rlxc.Tensors{}
 		for _, t := range list {
 			out[t.Name] = t.Tensor
 		}
 		return out, err
 	},
-	".pb": func(data []byte, _ tensor.DType) (rlxc.Tensors, error) {
+	".pb": func(data []byte, _ tensor.DType, _ int64) (rlxc.Tensors, error) {
 		v, err := onnx.ParseValue(data, nil)
 		if err != nil {
 			return nil, err
 		}
-		return rlxc.Tensors{"": v.Tensor}, nil
+		return rlxc.Tensors{"": v.Whole()}, nil
 	},
-	".json": func(data []byte, want tensor.DType) (rlxc.Tensors, error) {
+	".json": func(data []byte, want tensor.DType, _ int64) (rlxc.Tensors, error) {
 		t, err := tensor.ParseJSON(data, want)
 		return rlxc.Tensors{"": t}, err
 	},
@@ -52,7 +51,27 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 		}
 		return tensor.WriteNPZ(w, list)
 	},
-	".json": func(w io.Writer, _ []string, tensors rlxc.Tensors) error { return json.NewEncoder(w).Encode(tensors) },
+	".json": writeTensors,
+}
+
+// writeTensors writes tensors as a JSON object, one after the other.
+func writeTensors(w io.Writer, names []string, tensors rlxc.Tensors) error {
+	before := "{\n"
+	for _, name := range names {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, before+"  "+string(key)+": "); err != nil {
+			return err
+		}
+		if err := tensors[name].WriteJSON(w); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		before = ",\n"
+	}
+	_, err := io.WriteString(w, strings.TrimPrefix(before, ",")+"}\n")
+	return err
 }
 
 func endings[F any](table map[string]F) string {
@@ -64,8 +83,9 @@ func endings[F any](table map[string]F) string {
 	return strings.Join(list, ", ")
 }
 
-// readInputs reads the flags --input: name=file, or an archive whose arrays are named after the inputs.
-func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
+// readInputs reads the flags --input: name=file, or an archive whose arrays are named after the inputs. Neither a file nor what it
+// unpacks to takes more than limit bytes.
+func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tensors, error) {
 	out := rlxc.Tensors{}
 	for _, flag := range flags {
 		name, file, named := strings.Cut(flag, "=")
@@ -76,7 +96,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
 		if read == nil {
 			return nil, usagef("--input %s: the file's name must end in one of %s", flag, endings(readers))
 		}
-		data, err := os.ReadFile(file)
+		data, err := tensor.ReadFile(file, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +108,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo) (rlxc.Tensors, error) {
 			}
 			want = infos[i].DType
 		}
-		tensors, err := read(data, want)
+		tensors, err := read(data, want, limit)
 		if err != nil {
 			return nil, fmt.Errorf("--input %s: %w", flag, err)
 		}

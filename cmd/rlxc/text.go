@@ -103,6 +103,9 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 		if make == nil {
 			return nil, fmt.Errorf("the model takes an input %q, which a tokenizer does not make", v.Name)
 		}
+		if !v.DType.IsInt() && !v.DType.IsFloat() {
+			return nil, fmt.Errorf("the model takes %s, and a tokenizer makes numbers", infoText(v))
+		}
 		t := tensor.New(v.DType, batch.Rows, batch.Length)
 		for i, id := range make(batch) {
 			if n, known := limits[v.Name]; known && id >= int64(n) {
