@@ -48,10 +48,11 @@ var imports = map[string][]string{
 	"models":               {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"conformance":          {"*"},
 	"internal/backendtest": {"backend", "ir", "legalize", "liveness", "planner", "schedule", "target", "tensor"}, // for tests alone
-	"internal/fixtures":    {"models", "tensor"},                                                                 // for tests alone
+	"internal/memory":      {},
+	"internal/fixtures":    {"models", "tensor"}, // for tests alone
 	"internal/robustness":  {"*"},
 	"cmd/rlxc":             {"*"},
-	"internal/engine": {"tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
+	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},
 	"internal/source": {"internal/engine", "onnx", "onnx/onnxpb", "lower", "artifact", "ir", "tensor"},
 	"": {"internal/engine", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "target", "lower", "rewrite", "liveness",

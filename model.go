@@ -12,6 +12,7 @@
 package rlxc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -78,6 +79,9 @@ func WithOp(op Op) Option {
 func custom(opts []Option) ([]lower.Custom, error) {
 	o := options{ops: target.Ops{}}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("an option is nil")
+		}
 		if err := opt(&o); err != nil {
 			return nil, engine.WithKind(ErrUnsupportedOp, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -24,7 +25,8 @@ type QuantizeOptions struct {
 // open.
 //
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
-func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelProto, *quantize.Report, error) {
+func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ *onnxpb.ModelProto, _ *quantize.Report, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they lie
 	if m.closed.Load() {
 		return nil, nil, engine.ClosedError("model")
 	}
@@ -34,7 +36,6 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (*onnxpb.ModelP
 	}
 	var ranges quantize.Ranges
 	if o.Form == quantize.QDQ {
-		var err error
 		if ranges, err = m.calibrate(ctx, p, o.Calibration); err != nil {
 			return nil, nil, err
 		}

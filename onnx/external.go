@@ -195,7 +195,8 @@ type fsFolder struct {
 	model string
 }
 
-func (f *fsFolder) open(location string) (*tensor.Mapping, error) {
+func (f *fsFolder) open(location string) (_ *tensor.Mapping, err error) {
+	defer foreign(&err)
 	name := path.Dir(f.model)
 	for _, part := range strings.Split(path.Clean(location), "/") {
 		name = path.Join(name, part)
@@ -211,7 +212,8 @@ func (f *fsFolder) open(location string) (*tensor.Mapping, error) {
 }
 
 // mapFS maps a file that is one of the operating system's and reads any other.
-func mapFS(fsys fs.FS, name string) (*tensor.Mapping, error) {
+func mapFS(fsys fs.FS, name string) (_ *tensor.Mapping, err error) {
+	defer foreign(&err)
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, err
@@ -232,6 +234,13 @@ func mapFS(fsys fs.FS, name string) (*tensor.Mapping, error) {
 		return nil, err
 	}
 	return tensor.InMemory(data), nil
+}
+
+// foreign makes an error of a panic of a caller's file system.
+func foreign(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the file system panics: %v", r)
+	}
 }
 
 // noFolder stands beside a model that did not come from a file.

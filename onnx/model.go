@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -100,12 +102,42 @@ func New(p *onnxpb.ModelProto, name string) (*Model, error) {
 	if p == nil {
 		return nil, invalid(fmt.Errorf("%s: nil is no model", name))
 	}
+	if err := checkBuilt(p.ProtoReflect(), 0); err != nil {
+		return nil, invalid(fmt.Errorf("%s: %w", name, err))
+	}
 	m := &Model{Proto: p, name: name}
 	m.users.Store(1)
 	if err := m.finish(noFolder{}); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// checkBuilt finds what no decoder makes: messages that are nil in their lists, and messages without an end.
+func checkBuilt(m protoreflect.Message, depth int) (err error) {
+	if depth > maxNesting { // one that holds itself has no end
+		return errNesting
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Message() == nil:
+		case !f.IsList():
+			err = checkBuilt(v.Message(), depth+1)
+		default:
+			for i := range v.List().Len() {
+				e := v.List().Get(i).Message()
+				if !e.IsValid() {
+					err = fmt.Errorf("element %d of %s in a %s is nil", i, f.Name(), m.Descriptor().Name())
+					break
+				}
+				if err = checkBuilt(e, depth+1); err != nil {
+					break
+				}
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 // load decodes and checks a file; the mapping is the model's, or closed on an error.

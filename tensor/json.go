@@ -58,7 +58,7 @@ func (w *jsonWriter) put(text string) { w.text = append(w.text, text...) }
 func (w *jsonWriter) value(t *Tensor) {
 	switch {
 	case t.IsSequence():
-		w.put(`{"sequence":[`)
+		w.put(`{"sequence": [`)
 		for i, e := range t.elems {
 			if i > 0 {
 				w.put(",")
@@ -71,7 +71,7 @@ func (w *jsonWriter) value(t *Tensor) {
 		w.err = cmp.Or(w.err, fmt.Errorf("%s cannot be written as JSON", t.dtype))
 		return
 	}
-	w.put(`{"dtype":"` + t.dtype.String() + `","shape":` + t.shape.String() + `,"data":`)
+	w.put(`{"dtype": "` + t.dtype.String() + `", "shape": ` + t.shape.String() + `, "data": `)
 	w.lists(t, 0, 0, t.Len())
 	w.put("}")
 }

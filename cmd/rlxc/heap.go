@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 	"sync"
 
-	"github.com/rlxc/rlxc/memory"
+	"github.com/rlxc/rlxc/internal/memory"
 )
 
 // heapLimit is how many bytes Go's heap may grow to before garbage is collected more often than by Go's own rule, which waits

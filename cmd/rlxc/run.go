@@ -237,7 +237,7 @@ func (r *runReport) writeJSON(w io.Writer) error {
 	if _, err := io.WriteString(w, before+"\"outputs\": "); err != nil {
 		return err
 	}
-	if err := writeTensors(w, r.names, r.Outputs); err != nil {
+	if err := writeTensors(w, "  ", r.names, r.Outputs); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, after)

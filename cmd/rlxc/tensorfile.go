@@ -51,18 +51,24 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 		}
 		return tensor.WriteNPZ(w, list)
 	},
-	".json": writeTensors,
+	".json": func(w io.Writer, names []string, tensors rlxc.Tensors) error {
+		err := writeTensors(w, "", names, tensors)
+		if err == nil {
+			_, err = io.WriteString(w, "\n")
+		}
+		return err
+	},
 }
 
-// writeTensors writes tensors as a JSON object, one after the other.
-func writeTensors(w io.Writer, names []string, tensors rlxc.Tensors) error {
+// writeTensors writes tensors as a JSON object, one after the other on lines of their own.
+func writeTensors(w io.Writer, indent string, names []string, tensors rlxc.Tensors) error {
 	before := "{\n"
 	for _, name := range names {
 		key, err := json.Marshal(name)
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(w, before+"  "+string(key)+": "); err != nil {
+		if _, err := io.WriteString(w, before+indent+"  "+string(key)+": "); err != nil {
 			return err
 		}
 		if err := tensors[name].WriteJSON(w); err != nil {
@@ -70,7 +76,7 @@ func writeTensors(w io.Writer, names []string, tensors rlxc.Tensors) error {
 		}
 		before = ",\n"
 	}
-	_, err := io.WriteString(w, strings.TrimPrefix(before, ",")+"}\n")
+	_, err := io.WriteString(w, strings.TrimPrefix(before, ",")+indent+"}")
 	return err
 }
 

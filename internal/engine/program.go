@@ -18,6 +18,7 @@ import (
 
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
@@ -49,7 +50,7 @@ type Options struct {
 	Mode        planner.Mode
 	Liveness    liveness.Policy
 	Dims        map[string]int
-	MemoryLimit int64 // in bytes; 0 for half of the machine's
+	MemoryLimit int64 // in bytes; 0 for half of what the process may have
 	CacheLimit  int64 // of bindings, in bytes; 0 for 64 MiB
 	Verify      bool
 	Taps        []string
@@ -84,7 +85,7 @@ type Stats struct {
 
 // Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
 func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
-	o.MemoryLimit = memoryLimit(o.MemoryLimit)
+	o.MemoryLimit = memory.Limit(o.MemoryLimit)
 	o.Device.Release = releaser(file)
 	dev, err := backend.Open(o.Backend, o.Device)
 	if err != nil {

@@ -121,6 +121,9 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if s.closed {
 		return nil, ClosedError("session")
 	}
+	if ctx == nil {
+		return nil, WithKind(ErrInput, errors.New("the context is nil: without a deadline it is context.Background()"))
+	}
 	if err := s.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
@@ -211,7 +214,8 @@ func (s *Session) sameShapes() bool {
 	return true
 }
 
-func (s *Session) bindInputs() error {
+func (s *Session) bindInputs() (err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
 	b := ir.Binding{}
 	if err := s.p.graph.BindTensors(s.in, b); err != nil {
 		return bindError(err)

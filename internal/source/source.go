@@ -108,19 +108,22 @@ func Open(path string, ops []lower.Custom) (_ engine.Source, err error) {
 }
 
 // OpenFS opens an ONNX file of a file system.
-func OpenFS(fsys fs.FS, name string, ops []lower.Custom) (engine.Source, error) {
+func OpenFS(fsys fs.FS, name string, ops []lower.Custom) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.OpenFS(fsys, name)
 	return model(f, ops, err)
 }
 
 // Read reads an ONNX model of size bytes.
-func Read(r io.ReaderAt, size int64, name string, ops []lower.Custom) (engine.Source, error) {
+func Read(r io.ReaderAt, size int64, name string, ops []lower.Custom) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.Read(r, size, name)
 	return model(f, ops, err)
 }
 
 // FromProto takes over an ONNX model that was built in memory.
-func FromProto(p *onnxpb.ModelProto, name string, ops []lower.Custom) (engine.Source, error) {
+func FromProto(p *onnxpb.ModelProto, name string, ops []lower.Custom) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.New(p, name)
 	return model(f, ops, err)
 }
