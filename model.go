@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,9 +23,7 @@ import (
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -64,20 +61,26 @@ type ValueInfo struct {
 // An Option changes how a model is opened.
 type Option func(*options) error
 
-type options struct{ ops target.Ops }
+type options struct{ ops []*ir.OpDef }
 
 // Op defines a custom operator: its name in models, its shape rule, and its kernel on the host.
-type Op = target.OpDef
+type Op = ir.OpDef
 
 // WithOp defines an operator for the model that is opened. Nodes of its name run its kernel, even if rlxc has an operator of that
 // name. Opening fails with ErrUnsupportedOp if two operators have one name, or if one lacks a name, a shape rule or a kernel.
 func WithOp(op Op) Option {
-	return func(o *options) error { return o.ops.Add(&op) }
+	return func(o *options) error {
+		if slices.ContainsFunc(o.ops, func(d *ir.OpDef) bool { return d.Name == op.Name }) {
+			return fmt.Errorf("a duplicate custom operator %s", op.Name)
+		}
+		o.ops = append(o.ops, &op)
+		return op.Check()
+	}
 }
 
-// custom applies options and gives the operators in the words of package lower.
-func custom(opts []Option) ([]lower.Custom, error) {
-	o := options{ops: target.Ops{}}
+// custom applies options and returns the operators among them.
+func custom(opts []Option) ([]*ir.OpDef, error) {
+	var o options
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, errors.New("an option is nil")
@@ -86,37 +89,33 @@ func custom(opts []Option) ([]lower.Custom, error) {
 			return nil, engine.WithKind(ErrUnsupportedOp, err)
 		}
 	}
-	var list []lower.Custom
-	for _, name := range slices.Sorted(maps.Keys(o.ops)) {
-		list = append(list, lower.Custom{Name: name, Infer: o.ops[name].Infer, Eval: o.ops[name].Eval, WGSL: o.ops[name].WGSL})
-	}
-	return list, nil
+	return o.ops, nil
 }
 
 // Open opens a model file: an ONNX model, with external data beneath its folder, or a compiled file that Program.Save wrote.
 //
 // It fails with ErrInvalidModel, ErrUnsupportedOp, or an error of the file system.
 func Open(path string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Open(path, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.Open(path, ops) })
 }
 
 // OpenFS opens an ONNX model in a file system. It fails as Open does.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.OpenFS(fsys, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.OpenFS(fsys, name, ops) })
 }
 
 // Read reads an ONNX model of size bytes; errors call it name. The whole model stays on the heap, beside its packed weights, until
 // everything made from it is closed: Open needs half the memory. It fails as Open does.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.Read(r, size, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.Read(r, size, name, ops) })
 }
 
 // FromProto opens a model that was built in memory, and which it owns from then on. It fails as Open does.
 func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []lower.Custom) (engine.Source, error) { return source.FromProto(p, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.FromProto(p, name, ops) })
 }
 
-func open(opts []Option, file func([]lower.Custom) (engine.Source, error)) (*Model, error) {
+func open(opts []Option, file func([]*ir.OpDef) (engine.Source, error)) (*Model, error) {
 	ops, err := custom(opts)
 	if err != nil {
 		return nil, err

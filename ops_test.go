@@ -136,9 +136,9 @@ func TestWithOpErrors(t *testing.T) {
 		want  string
 	}{
 		{"unknown", clipModel(limitOne), nil, `com.example.ClipCount at node "clip"`},
-		{"twice", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(clipped), rlxc.WithOp(clipped)}, "registered twice"},
+		{"twice", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(clipped), rlxc.WithOp(clipped)}, "a duplicate custom operator"},
 		{"without a kernel", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(half)}, "needs a shape rule (Infer) and a kernel (Eval)"},
-		{"too few results", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(short)}, "gives 1 results, the node has 2"},
+		{"too few results", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(short)}, "returns 1 results, the node has 2"},
 		{"an attribute that is missing", clipModel(), []rlxc.Option{rlxc.WithOp(clipped)}, `node "clip" (ClipCount): invalid model: attribute limit is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,32 +8,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// dimFields lists, for every kind, the fields of its struct that hold sizes; most ops have none.
-var dimFields = func() (f [NumKinds][]int) {
-	for k := KindInvalid + 1; k < NumKinds; k++ {
-		t := reflect.TypeOf(table[k].Op)
-		for i := range t.NumField() {
-			switch t.Field(i).Type {
-			case reflect.TypeFor[Dim](), reflect.TypeFor[[]Dim](), reflect.TypeFor[Shape](), reflect.TypeFor[[]Type]():
-				f[k] = append(f[k], i)
-			}
-		}
-	}
-	return f
-}()
-
 // MapDims gives op with every size in its fields replaced by f's answer.
 func MapDims(op Op, f func(Dim) (Dim, error)) (Op, error) {
-	fields := dimFields[op.Kind()]
+	fields := fieldsOf(op).dims
 	if len(fields) == 0 {
 		return op, nil
 	}
 	old := reflect.ValueOf(op)
 	v := reflect.New(old.Type()).Elem()
 	v.Set(old)
-	for _, i := range fields {
+	for _, index := range fields {
 		var err error
-		switch x := v.Field(i).Addr().Interface().(type) {
+		switch x := v.FieldByIndex(index).Addr().Interface().(type) {
 		case *Dim:
 			*x, err = f(*x)
 		case *[]Dim:

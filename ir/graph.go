@@ -212,6 +212,12 @@ func carriesDims(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I3
 
 // NewNode makes a node, infers its outputs and registers its uses. The node stands nowhere yet: Append or Emit places it.
 func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error) {
+	if p, ok := op.(Preparer); ok {
+		var err error
+		if op, err = p.Prepare(); err != nil {
+			return nil, err
+		}
+	}
 	n := &Node{Op: op, Inputs: slices.Clone(inputs), Origins: origins}
 	types, err := Infer(n)
 	if err != nil {

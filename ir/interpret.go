@@ -98,19 +98,17 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		return out, nil
 	}
 	var out []*tensor.Tensor
-	c, ok := op.(Custom)
-	c.MemoryLimit = limit
-	switch {
-	case ok && c.Control != nil:
-		out, err = c.Control(c, in, func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if r, ok := op.(Runner); ok {
+		out, err = r.Run(Env{limit, func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			if region >= len(n.Regions) {
+				return nil, fmt.Errorf("it has no region %d", region)
+			}
 			if e.Call != nil {
 				return e.Call(n, region, in, b)
 			}
 			return e.Graph(n.Regions[region], in, maps.Clone(b))
-		})
-	case ok:
-		out, err = c.Eval(in)
-	default:
+		}}, in)
+	} else {
 		out, err = op.Eval(in)
 	}
 	if err != nil {

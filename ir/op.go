@@ -74,8 +74,10 @@ const (
 	KindQLayerNorm
 	KindQEmbedding
 	KindMatMulNBits
-	// kept as the model has it
 	KindActCopy
+	// ONNX operators of package ops, and users' own
+	KindKept
+	KindDynamic
 	KindCustom
 	NumKinds
 )
@@ -89,7 +91,7 @@ const (
 	View Traits = 1 << iota
 	// Elementwise: every output element depends only on the elements at its own, broadcast, position.
 	Elementwise
-	// KeepsCustom: liveness treats the op as a custom operator (section 4 of the design).
+	// KeepsCustom: liveness treats the op as a custom operator: its operands and results may be held longer, as its policy says.
 	KeepsCustom
 	// Dynamic: the output types are those given when the node was made; Infer does not repeat them.
 	Dynamic
@@ -160,6 +162,8 @@ var table = [NumKinds]Def{
 	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
 
 	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},
+	KindKept:    {"kept", nil, 0, -1, KeepsCustom},
+	KindDynamic: {"dynamic", nil, 0, -1, KeepsCustom | Dynamic},
 	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},
 }
 
@@ -169,12 +173,13 @@ var prototypes = map[string]Op{}
 func init() {
 	for k := KindInvalid + 1; k < NumKinds; k++ {
 		d := table[k]
+		if d.Op == nil && (k == KindKept || k == KindDynamic) { // Register has their rows
+			continue
+		}
 		if d.Op == nil || d.Op.Kind() != k {
 			panic(fmt.Sprintf("ir: kind %d has no row of its own in the op table", k))
 		}
-		if reflect.TypeOf(d.Op).Kind() != reflect.Struct {
-			panic("ir: ops are structs: " + d.Name)
-		}
+		describe(d.Op)
 		if n, ok := d.Op.(namer); ok {
 			for name, op := range n.named() {
 				prototypes[name] = op
@@ -184,9 +189,6 @@ func init() {
 		prototypes[d.Name] = d.Op
 	}
 }
-
-// Row gives the table row of a kind.
-func (k Kind) Row() *Def { return &table[k] }
 
 // Has reports whether the kind has all of the traits.
 func (k Kind) Has(t Traits) bool { return table[k].Traits&t == t }
@@ -202,18 +204,27 @@ func (k Kind) String() string {
 	return reflect.TypeOf(table[k].Op).Name()
 }
 
+// RowOf is the row of an op: its kind's, or its own among the registered ones.
+func RowOf(op Op) *Def {
+	k := op.Kind()
+	if k == KindKept || k == KindDynamic {
+		return registered[reflect.TypeOf(op)]
+	}
+	return &table[k]
+}
+
 // OpName is the name that the IR prints for op.
 func OpName(op Op) string {
 	switch o := op.(type) {
 	case namer:
 		return o.opName()
 	}
-	return table[op.Kind()].Name
+	return RowOf(op).Name
 }
 
 // Infer checks a node's operands against the op's row and runs its shape rule.
 func Infer(n *Node) ([]Type, error) {
-	d := table[n.Op.Kind()]
+	d := RowOf(n.Op)
 	if len(n.Inputs) < d.MinIn || d.MaxIn >= 0 && len(n.Inputs) > d.MaxIn {
 		return nil, fmt.Errorf("%s has %d operands", OpName(n.Op), len(n.Inputs))
 	}

@@ -6,41 +6,50 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Custom is an operator kept as the model has it, run by a kernel that is registered under its name: "onnx.<Name>" for
-// ONNX operators without an op of their own or with operands that only a run can know, any other name for a user's. Its
-// output types are those that its shape rule gave when the node was made.
-type Custom struct {
-	Name    string `ir:"name"`
-	Version int    // the opset version that gives the operator its meaning
-	Attrs   Attrs
-	Types   []Type `ir:"-"`
-	// Rule runs the operator; target.Ops holds it by name, and whoever makes the node fills it in.
-	Rule CustomRule `ir:"-"`
-	// WGSL is what a GPU may run instead, or empty; see target.OpDef.
-	WGSL string `ir:"-"`
-	// Control runs an operator whose node has regions, in place of Rule.
-	Control ControlRule `ir:"-"`
-	// MemoryLimit is what a run allows a result to take, in bytes; whoever runs the operator fills it in.
-	MemoryLimit int64 `ir:"-"`
+// An OpDef defines a user's operator.
+type OpDef struct {
+	// Name is the operator's ONNX name, with its domain in front where it is not ai.onnx: "com.example.Normalise".
+	Name string
+	// Infer returns the types of the results. Sizes may be symbolic.
+	Infer func(in []Type, attrs Attrs) ([]Type, error)
+	// Eval computes the results on the host. The operands must not be changed or kept.
+	Eval func(in []*tensor.Tensor, attrs Attrs) ([]*tensor.Tensor, error)
+	// WGSL, where it is given, is what backend wgpu runs instead of Eval: declarations, among them fn compute(i: u32), which is
+	// called for every element i of result 0 and may write whatever of the results belongs to it. It calls x0(i), x1(i), … for
+	// element i (u32, row-major) of an operand, y0(i, v), y1(i, v), … to write one of a result, and x0_size(axis) or
+	// y0_size(axis) for sizes. Elements are f32 for floats, bool, u32 for u8 and u32, and i32 for i8, i32 and i64, of which the
+	// low 32 bits are seen. Attributes that are numbers are constants, i32 or f32, of their names with attr_ in front. What has
+	// results of fewer than 32 bits, or operands of other types, runs by Eval.
+	WGSL string
 }
 
-// CustomRule is the meaning of a custom operator on whole tensors.
-type CustomRule func(o Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+// Check reports a definition that lacks a part.
+func (d *OpDef) Check() error {
+	switch {
+	case d.Name == "":
+		return fmt.Errorf("a custom operator needs a name")
+	case d.Infer == nil || d.Eval == nil:
+		return fmt.Errorf("custom operator %s needs a shape rule (Infer) and a kernel (Eval)", d.Name)
+	}
+	return nil
+}
 
-// ControlRule is the meaning of an operator with regions: call runs one of them. Regions are closed: what they read of the
-// values around them, constants apart, stands among the node's operands and is handed to call.
-type ControlRule func(o Custom, in []*tensor.Tensor, call CallRegion) ([]*tensor.Tensor, error)
+// Custom is a user's operator at a node. Its result types are those that its shape rule returned when the node was made.
+type Custom struct {
+	Name  string `ir:"name"`
+	Attrs Attrs
+	Types []Type `ir:"-"`
+	// Def is the definition that Name stands for; nil in a graph that was read and not yet given the user's operators.
+	Def *OpDef `ir:"-"`
+}
 
-// CallRegion runs a node's region. The results are the caller's to keep.
-type CallRegion func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
-
-// An Attr is a parameter of a custom operator: int64, float32, string, slices of these, or *tensor.Tensor.
+// An Attr is a parameter of an operator: int64, float32, string, slices of these, or *tensor.Tensor.
 type Attr struct {
 	Name  string
 	Value any
 }
 
-// Attrs are a custom operator's parameters in the model's order.
+// Attrs are an operator's parameters in the model's order.
 type Attrs []Attr
 
 // Get finds a parameter by name.
@@ -59,29 +68,20 @@ func (Custom) Kind() Kind { return KindCustom }
 func (o Custom) opName() string     { return o.Name }
 func (Custom) named() map[string]Op { return nil }
 
-// Infer gives the recorded types.
+// Infer returns the recorded types.
 func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 
-// Eval implements Op.
+// Eval computes the results that the node has, of the kernel's first ones.
 func (o Custom) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if o.Rule == nil {
-		if o.Control != nil {
-			return nil, fmt.Errorf("%s has regions and cannot be computed from its operands alone", o.Name)
-		}
-		return nil, fmt.Errorf("no kernel is registered for %s", o.Name)
+	if o.Def == nil {
+		return nil, fmt.Errorf("no custom operator %s is registered", o.Name)
 	}
-	return o.Rule(o, in)
+	out, err := o.Def.Eval(in, o.Attrs)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) < len(o.Types) {
+		return nil, fmt.Errorf("the kernel of %s returns %d results, the node has %d", o.Name, len(out), len(o.Types))
+	}
+	return out[:len(o.Types)], nil
 }
-
-// ActCopy is a materialised copy of an activation, made to keep an intermediate value for comparison: rewrites leave it
-// alone, and liveness treats it as a custom operator.
-type ActCopy struct{}
-
-// Kind implements Op.
-func (ActCopy) Kind() Kind { return KindActCopy }
-
-// Infer implements Op.
-func (ActCopy) Infer(in []*Value) ([]Type, error) { return Copy{}.Infer(in) }
-
-// Eval implements Op.
-func (ActCopy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return Copy{}.Eval(in) }

@@ -18,7 +18,7 @@ func (p *parser) op(results []result) Op {
 		name = p.take(quoted, "")
 	} else {
 		name = p.take(word, "the name of an op")
-		if op := prototypes[name]; op != nil {
+		if op := prototypes[name]; op != nil && !op.Kind().Has(Dynamic) {
 			return op
 		}
 		if !strings.Contains(name, ".") {
@@ -28,9 +28,12 @@ func (p *parser) op(results []result) Op {
 	types := make([]Type, len(results))
 	for i, r := range results {
 		if !r.typed {
-			p.failAt(r.at, "%%%d needs a type: %s is a custom op", r.id, name)
+			p.failAt(r.at, "%%%d needs a type: the sizes of what %s returns depend on data", r.id, name)
 		}
 		types[i] = r.typ
+	}
+	if op := prototypes[name]; op != nil && !isCustom {
+		return withTypes(op, types)
 	}
 	return Custom{Name: name, Types: types}
 }
@@ -39,7 +42,7 @@ func (p *parser) op(results []result) Op {
 func (p *parser) params(op Op) Op {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))
-	fields := params[op.Kind()]
+	fields := fieldsOf(op).params
 	for !p.skip("}") {
 		at := p.tok.at
 		name := p.take(word, "a parameter's name")
@@ -48,7 +51,7 @@ func (p *parser) params(op Op) Op {
 			p.failAt(at, "%s has no parameter %s", OpName(op), name)
 		}
 		p.expect("=")
-		p.param(v.Field(fields[i].index))
+		p.param(v.FieldByIndex(fields[i].index))
 		if !p.is("}") {
 			p.expect(",")
 		}

@@ -217,30 +217,6 @@ func opNameText(op Op) string {
 	return name
 }
 
-// A param is a printed field of an op's struct.
-type param struct {
-	index int
-	name  string
-}
-
-// params lists the fields of every kind's struct that print as parameters: the field's name in lower case, unless the tag
-// `ir:"…"` gives another. `ir:"name"` is told by the op's name, and `ir:"-"` does not print.
-var params = func() (out [NumKinds][]param) {
-	for k := KindInvalid + 1; k < NumKinds; k++ {
-		t := reflect.TypeOf(table[k].Op)
-		for i := range t.NumField() {
-			switch name := t.Field(i).Tag.Get("ir"); name {
-			case "name", "-":
-			case "":
-				out[k] = append(out[k], param{i, strings.ToLower(t.Field(i).Name)})
-			default:
-				out[k] = append(out[k], param{i, name})
-			}
-		}
-	}
-	return out
-}()
-
 // Params prints an op's parameters as the IR does between braces: "axis=1, keepdims=true".
 func Params(op Op) string { return paramsText(op, false) }
 
@@ -248,8 +224,8 @@ func Params(op Op) string { return paramsText(op, false) }
 func paramsText(op Op, all bool) string {
 	v := reflect.ValueOf(op)
 	var parts []string
-	for _, f := range params[op.Kind()] {
-		if s := paramText(v.Field(f.index), all); s != "" {
+	for _, f := range fieldsOf(op).params {
+		if s := paramText(v.FieldByIndex(f.index), all); s != "" {
 			parts = append(parts, f.name+"="+s)
 		}
 	}
@@ -342,8 +318,12 @@ func attrsText(attrs Attrs, all bool) string {
 		case []string:
 			sort, text = "strings", list(x, strconv.Quote)
 		case *tensor.Tensor:
+			if x.DType().IsComplex() {
+				sort, text = "unprintable", strconv.Quote("complex tensor")
+				break
+			}
 			var c printer
-			c.content(x, all && !x.DType().IsComplex())
+			c.content(x, all)
 			sort, text = "tensor "+TensorOf(x.DType(), Dims(x.Shape()...)...).String(), c.String()
 		default:
 			sort, text = "unprintable", strconv.Quote(fmt.Sprintf("%T", x))

@@ -17,7 +17,7 @@ var neitherAddNorNorm = [ir.NumKinds]bool{
 	ir.KindReduce: true, ir.KindArgReduce: true, ir.KindSoftmax: true, ir.KindCumSum: true, ir.KindDims: true, ir.KindRange: true,
 	ir.KindAttention: true, ir.KindQAttention: true, ir.KindRotary: true, // the sums inside attention were never values of an encoder's hidden size
 	ir.KindQuantize: true, ir.KindDequantize: true, ir.KindDynamicQuantize: true,
-	ir.KindActCopy: true, ir.KindCustom: true,
+	ir.KindActCopy: true, ir.KindKept: true, ir.KindDynamic: true, ir.KindCustom: true,
 }
 
 func TestEveryOpSaysWhetherItHoldsASum(t *testing.T) {

@@ -1,11 +1,8 @@
 package lower
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -100,8 +97,7 @@ type Context struct {
 type failure struct{ err error }
 type needsRun struct{ operand int }
 
-// lowerNode runs the row of an operator. The node becomes a dynamic custom op when its lowering needs to know what only
-// a run can tell.
+// lowerNode runs the row of an operator. The node becomes a Deferred when its lowering needs to know what only a run can tell.
 func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err error) {
 	r, err := findRow(op.domain, op.name, op.version)
 	if err != nil {
@@ -366,7 +362,7 @@ func (c *Context) Axis(axis, rank int) int {
 // Rank is the number of axes of a value.
 func Rank(v *ir.Value) int { return len(v.Type.Shape) }
 
-// keepDynamic makes the node a custom op that is lowered with actual values when it runs.
+// keepDynamic leaves the node to the run: see Deferred.
 func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -381,9 +377,7 @@ func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.b.kept++
-	op := ir.Custom{Name: customName(c.domain, c.name), Version: c.version, Attrs: c.attrs, Types: types, Rule: evalRule(c.operator)}
-	if out, err = c.b.g.Append(op, c.in, c.node); err != nil {
+	if out, err = c.b.g.Append(c.deferred(types...), c.in, c.node); err != nil {
 		return nil, err
 	}
 	settle(out, types)
@@ -392,79 +386,3 @@ func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 
 // fresh marks, in the types that dynamicTypes gives, an axis that needs a new symbol.
 const fresh = "?"
-
-// customName is the name of an operator that is kept as the model has it: "onnx.<Name>", or the domain in front where it is
-// not ONNX's own.
-func customName(domain, name string) string {
-	if domain == "ai.onnx" {
-		domain = "onnx"
-	}
-	return domain + "." + name
-}
-
-// Restore gives a kept operator its meaning again, where it has been read from a file. Names that no lowering knows are an
-// error.
-func Restore(c ir.Custom, node string, custom ...Custom) (ir.Custom, error) {
-	if own, ok := findCustom(custom, "ai.onnx", c.Name); ok {
-		c.Rule, c.WGSL = own.rule(), own.WGSL
-		return c, nil
-	}
-	if c.Control = controls[c.Name]; c.Control != nil {
-		return c, nil
-	}
-	if c.Rule = listRules[c.Name]; c.Rule != nil {
-		return c, nil
-	}
-	i := strings.LastIndexByte(c.Name, '.')
-	op := operator{domain: strings.TrimSuffix(c.Name[:max(i, 0)], "."), name: c.Name[i+1:], version: c.Version, attrs: c.Attrs, node: node}
-	if op.domain == "onnx" {
-		op.domain = "ai.onnx"
-	}
-	if _, err := findRow(op.domain, op.name, op.version); err != nil {
-		return c, fmt.Errorf("%w operator %s at node %s", ErrUnsupported, c.Name, node)
-	}
-	for i := range c.Types {
-		op.outputs = append(op.outputs, fmt.Sprintf("output %d", i))
-	}
-	c.Rule = evalRule(op)
-	return c, nil
-}
-
-// evalRule runs one ONNX operator on actual tensors: it lowers the node with all operands constant and interprets what
-// came out.
-func evalRule(op operator) ir.CustomRule {
-	return func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		b := &builder{g: ir.NewGraph(op.node), lists: map[*ir.Value][]*ir.Value{}, memo: ir.NewMemo(math.MaxInt), maxFold: math.MaxInt}
-		vals := make([]*ir.Value, len(in))
-		for i, t := range in {
-			if t != nil {
-				vals[i] = b.g.NewConst("", t)
-			}
-		}
-		out, err := b.lowerNode(op, vals)
-		if err != nil {
-			return nil, err
-		}
-		if b.kept > 0 {
-			return nil, errors.New("the operator needs data that it computes itself")
-		}
-		for i, v := range out {
-			if v == nil {
-				return nil, fmt.Errorf("%w: output %d is not computed", ErrUnsupported, i)
-			}
-		}
-		b.g.Outputs = out
-		res, err := (&ir.Evaluator{MemoryLimit: o.MemoryLimit}).Graph(b.g, nil, ir.Binding{})
-		if err != nil {
-			return nil, err
-		}
-		for i, t := range res { // a result may be an operand passed through
-			for _, x := range in {
-				if t == x {
-					res[i] = t.Clone()
-				}
-			}
-		}
-		return res, nil
-	}
-}

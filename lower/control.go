@@ -2,12 +2,12 @@ package lower
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -21,20 +21,8 @@ var controlRows = []row{
 	{"SequenceMap", 17, lowerSequenceMap},
 }
 
-// controls run nodes with regions, by the name that the IR keeps them under.
-var controls = map[string]ir.ControlRule{
-	"onnx.If":          runIf,
-	"onnx.Loop":        runLoop,
-	"onnx.Scan":        runScan,
-	"onnx.SequenceMap": runSequenceMap,
-}
-
-const (
-	// maxTrips bounds a loop: models are untrusted.
-	maxTrips = 1 << 18
-	// maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
-	maxUnrolled, maxUnrolledNodes = 16, 512
-)
+// maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
+const maxUnrolled, maxUnrolledNodes = 16, 512
 
 func lowerIf(c *Context) []*ir.Value {
 	cond := c.In(0)
@@ -54,14 +42,14 @@ func lowerIf(c *Context) []*ir.Value {
 	// takes it.
 	in := []*ir.Value{cond}
 	var graphs []*ir.Graph
-	var attrs ir.Attrs
+	op := ops.If{}
 	var types []ir.Type
 	var errs []error
 	for i, r := range branches {
 		body, err := c.body(r, nil)
 		if err != nil {
 			errs = append(errs, err)
-			attrs = append(attrs, ir.Attr{Name: []string{"then_error", "else_error"}[i], Value: err.Error()})
+			*[]*string{&op.ThenError, &op.ElseError}[i] = err.Error()
 			body.Graph, body.captures = c.b.g.NewRegion(r.g.GetName()), nil
 		}
 		for k, v := range body.Outputs {
@@ -77,24 +65,8 @@ func lowerIf(c *Context) []*ir.Value {
 	if len(errs) == 2 {
 		panic(failure{errors.Join(errs...)})
 	}
-	attrs = append(attrs, ir.Attr{Name: "then_inputs", Value: int64(len(graphs[0].Inputs))})
-	return c.control(attrs, in, graphs, types)
-}
-
-func runIf(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
-	if in[0].Len() != 1 {
-		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
-	}
-	n, _ := o.Attrs.Get("then_inputs")
-	split := 1 + int(n.(int64))
-	region, args, problem := 0, in[1:split], "then_error"
-	if in[0].Int64(0) == 0 {
-		region, args, problem = 1, in[split:], "else_error"
-	}
-	if text, failed := o.Attrs.Get(problem); failed {
-		return nil, errors.New(text.(string))
-	}
-	return call(region, args)
+	op.ThenInputs, op.Types = len(graphs[0].Inputs), types
+	return c.control(op, types, in, graphs)
 }
 
 // A loopBody is a region that a loop repeats: its inputs are first, then what one trip hands to the next, then last;
@@ -236,7 +208,7 @@ func lowerLoop(c *Context) []*ir.Value {
 	}
 	if tripsKnown && startKnown && start {
 		yes := c.Constant(tensor.Scalar(true))
-		final, stacked, ok := c.unroll(r, int(min(trips, maxTrips)), carried, 1, initial,
+		final, stacked, ok := c.unroll(r, int(min(trips, ops.MaxTrips)), carried, 1, initial,
 			func(i int, state []*ir.Value) []*ir.Value {
 				return append([]*ir.Value{c.Constant(tensor.Scalar(int64(i))), yes}, state...)
 			},
@@ -255,8 +227,8 @@ func lowerLoop(c *Context) []*ir.Value {
 		goesOn = true
 	}
 	always := goesOn && tripsKnown && startKnown && start
-	if always && trips > maxTrips {
-		c.Failf("the loop makes %d trips; %d is the limit", trips, maxTrips)
+	if always && trips > ops.MaxTrips {
+		c.Failf("the loop makes %d trips; %d is the limit", trips, ops.MaxTrips)
 	}
 	length := ir.Sym(fresh)
 	if always {
@@ -266,8 +238,7 @@ func lowerLoop(c *Context) []*ir.Value {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	attrs := ir.Attrs{{Name: "carried", Value: int64(carried)}}
-	return c.control(attrs, append(in, body.captures...), []*ir.Graph{body.Graph}, types)
+	return c.control(ops.Loop{Dynamic: dynamic(types...), Carried: carried}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
 }
 
 // stackedType is the type of n values of type t along a new axis.
@@ -276,109 +247,4 @@ func stackedType(t ir.Type, axis int, n ir.Dim) ir.Type {
 		t.Shape = slices.Insert(slices.Clone(t.Shape), axis, n)
 	}
 	return t
-}
-
-func runLoop(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
-	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
-	if in[0] != nil {
-		if in[0].Len() != 1 {
-			return nil, fmt.Errorf("the number of trips is %v, not one integer", in[0])
-		}
-		trips = in[0].Int64(0)
-	}
-	if in[1] != nil {
-		cond = in[1]
-	}
-	a, _ := o.Attrs.Get("carried")
-	n := 2 + int(a.(int64))
-	state, captures := in[2:n], in[n:]
-	stacked := newPiles(o, len(o.Types)-len(state))
-	for i := int64(0); i < trips; i++ {
-		if cond.Len() != 1 {
-			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
-		}
-		if cond.Int64(0) == 0 {
-			break
-		}
-		if i == maxTrips {
-			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", maxTrips)
-		}
-		out, err := call(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
-		if err != nil {
-			return nil, err
-		}
-		cond, state = out[0], out[1:1+len(state)]
-		if err := stacked.add(out[1+len(state):]); err != nil {
-			return nil, err
-		}
-	}
-	out := slices.Clone(state)
-	for k, ts := range stacked.lists {
-		t, err := stackTensors(ts, 0, o.Types[len(state)+k], o.MemoryLimit)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-// piles collect what trips give, within the memory limit.
-type piles struct {
-	lists       [][]*tensor.Tensor
-	held, limit int64
-}
-
-func newPiles(o ir.Custom, n int) *piles {
-	return &piles{lists: make([][]*tensor.Tensor, n), limit: o.MemoryLimit}
-}
-
-func (p *piles) add(ts []*tensor.Tensor) error {
-	for k, t := range ts {
-		if p.held += ir.SizeOf(t); p.limit > 0 && p.held > p.limit {
-			return &ir.MemoryError{Need: p.held, Limit: p.limit}
-		}
-		p.lists[k] = append(p.lists[k], t)
-	}
-	return nil
-}
-
-// stackTensors joins tensors of one shape along a new axis; of none, it gives what their type tells.
-func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tensor.Tensor, error) {
-	if len(ts) == 0 {
-		shape := make([]int, len(t.Shape))
-		for i, d := range t.Shape {
-			if n, ok := d.Const(); ok && i != axis {
-				shape[i] = n
-			}
-		}
-		if len(shape) == 0 {
-			shape = []int{0} // not even the rank is known
-		}
-		return tensor.New(t.DType, shape...), nil
-	}
-	parts := make([]*tensor.Tensor, len(ts))
-	for i, x := range ts {
-		if x.IsSequence() || x.DType() != ts[0].DType() || !x.Shape().Equal(ts[0].Shape()) {
-			return nil, fmt.Errorf("trip %d gives %v where the first one gave %v", i, x, ts[0])
-		}
-		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
-	}
-	if need := int64(len(ts)) * int64(len(ts[0].Bytes())); limit > 0 && need > limit {
-		return nil, &ir.MemoryError{Need: need, Limit: limit}
-	}
-	out, err := ir.Concat{Axis: axis}.Eval(parts)
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// at is element i of a tensor along an axis, which goes away.
-func at(x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
-	out, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, tensor.Scalar(int64(i))})
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
 }

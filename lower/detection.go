@@ -1,11 +1,8 @@
 package lower
 
 import (
-	"fmt"
-	"math"
-	"slices"
-
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -16,265 +13,43 @@ var detectionRows = []row{
 	{"DeformConv", 19, lowerDeformConv},
 }
 
-// lowerNonMaxSuppression picks, for every image and class, boxes by falling score that overlap no box picked before by more
-// than a threshold. How many that are, only the data tell.
 func lowerNonMaxSuppression(c *Context) []*ir.Value {
-	boxes, scores := c.In(0), c.In(1)
-	if b, s := boxes.Type.Shape, scores.Type.Shape; len(b) != 3 || len(s) != 3 || ir.Same(b[2], ir.N(4)) == ir.No ||
-		ir.Same(b[0], s[0]) == ir.No || ir.Same(b[1], s[2]) == ir.No {
-		c.Failf("boxes %v with scores %v", boxes.Type, scores.Type)
-	}
-	centre := c.choice("center_point_box", 2) == 1
 	for i := range c.NumInputs() {
-		if c.Opt(i) != nil && !c.IsConst(i) {
-			return c.AtRun(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3)))
-		}
+		c.Opt(i)
 	}
-	limit, overlap, least := 0.0, 0.0, math.Inf(-1)
-	for i, to := range []*float64{2: &limit, 3: &overlap, 4: &least} {
-		if to != nil && c.Opt(i) != nil {
-			*to = c.number(i)
-		}
-	}
-	if c.Opt(3) != nil && !(overlap >= 0 && overlap <= 1) {
-		c.Failf("iou_threshold = %v: it is a share, from 0 to 1", overlap)
-	}
-	picked := suppress(c.Const(0), c.Const(1), limit, float32(overlap), float32(least), centre)
-	return []*ir.Value{c.Constant(tensor.FromSlice(picked, len(picked)/3, 3))}
+	return c.compute(ops.NonMaxSuppression{Dynamic: dynamic(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3))), Centre: c.choice("center_point_box", 2) == 1}, c.in...)
 }
 
-// suppress gives (image, class, box) triples. The arithmetic is that of onnxruntime, in 32 bits: thresholds are met or
-// missed by the last of them.
-func suppress(boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
-	n, classes := boxes.Shape()[1], scores.Shape()[1]
-	corners := make([][4]float32, boxes.Shape()[0]*n)
-	for i := range corners {
-		var p [4]float32
-		for k := range p {
-			p[k] = float32(boxes.Float64(i*4 + k))
-		}
-		if centre {
-			p = [4]float32{p[0] - p[2]/2, p[1] - p[3]/2, p[0] + p[2]/2, p[1] + p[3]/2}
-		}
-		corners[i] = [4]float32{min(p[0], p[2]), min(p[1], p[3]), max(p[0], p[2]), max(p[1], p[3])}
-	}
-	out := []int64{}
-	for image := range boxes.Shape()[0] {
-		for class := range classes {
-			score := func(i int) float32 { return float32(scores.Float64((image*classes+class)*n + i)) }
-			var order []int
-			for i := range n {
-				if score(i) > least {
-					order = append(order, i)
-				}
-			}
-			slices.SortStableFunc(order, func(a, b int) int {
-				switch {
-				case score(a) > score(b):
-					return -1
-				case score(a) < score(b):
-					return 1
-				}
-				return 0
-			})
-			var kept []int
-			for _, i := range order {
-				if float64(len(kept)) >= limit {
-					break
-				}
-				if !slices.ContainsFunc(kept, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
-					kept = append(kept, i)
-					out = append(out, int64(image), int64(class), int64(i))
-				}
-			}
-		}
-	}
-	return out
-}
-
-// iou is the area that two boxes share over the area that they cover.
-func iou(a, b [4]float32) float32 {
-	h, w := min(a[2], b[2])-max(a[0], b[0]), min(a[3], b[3])-max(a[1], b[1])
-	if h <= 0 || w <= 0 {
-		return 0
-	}
-	area := func(p [4]float32) float32 { return (p[2] - p[0]) * (p[3] - p[1]) }
-	shared := h * w
-	covered := area(a) + area(b) - shared
-	if area(a) <= 0 || area(b) <= 0 || covered <= 0 {
-		return 0
-	}
-	return shared / covered
-}
-
-// lowerRoiAlign cuts a grid of samples out of an image for every region (He et al. 2017, Mask R-CNN).
 func lowerRoiAlign(c *Context) []*ir.Value {
-	x, rois, batch := c.In(0), c.In(1), c.In(2)
-	if Rank(x) != 4 || Rank(rois) != 2 || Rank(batch) != 1 {
-		c.Failf("images %v, regions %v, batch indices %v", x.Type, rois.Type, batch.Type)
+	for i := range 3 {
+		c.In(i)
 	}
-	mode, shift := c.AttrString("mode", "avg"), 0.0
+	op := ops.RoiAlign{Height: c.AttrInt("output_height", 1), Width: c.AttrInt("output_width", 1), SamplingRatio: c.AttrInt("sampling_ratio", 0), Scale: c.AttrFloat("spatial_scale", 1)}
+	switch mode := c.AttrString("mode", "avg"); mode {
+	case "avg":
+	case "max":
+		op.Max = true
+	default:
+		c.Failf("mode %q is neither avg nor max", mode)
+	}
 	if c.Version() >= 16 {
 		switch m := c.AttrString("coordinate_transformation_mode", "half_pixel"); m {
 		case "half_pixel":
-			shift = 0.5
+			op.HalfPixel = true
 		case "output_half_pixel":
 		default:
 			c.Failf("coordinate_transformation_mode %q", m)
 		}
 	}
-	if mode != "avg" && mode != "max" {
-		c.Failf("mode %q is neither avg nor max", mode)
-	}
-	oh, ow := c.AttrInt("output_height", 1), c.AttrInt("output_width", 1)
-	ratio, scale := c.AttrInt("sampling_ratio", 0), float64(c.AttrFloat("spatial_scale", 1))
-	if oh < 1 || ow < 1 || ratio < 0 || ratio > 1<<10 {
-		c.Failf("%d × %d samples, sampling_ratio %d", oh, ow, ratio)
-	}
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		x, rois, batch := in[0], in[1], in[2]
-		s := x.Shape()
-		y := tensor.New(o.Types[0].DType, o.Types[0].Sizes()...)
-		for r := range rois.Shape()[0] {
-			image := batch.Int64(r)
-			if image < 0 || image >= int64(s[0]) {
-				return nil, fmt.Errorf("region %d is of image %d of %d", r, image, s[0])
-			}
-			at := func(k int) float64 { return rois.Float64(r*4+k)*scale - shift }
-			x0, y0, w, h := at(0), at(1), at(2)-at(0), at(3)-at(1)
-			if shift == 0 {
-				w, h = max(w, 1), max(h, 1)
-			}
-			binH, binW := h/float64(oh), w/float64(ow)
-			gridH, gridW := ratio, ratio
-			if ratio == 0 {
-				gridH, gridW = int(math.Ceil(binH)), int(math.Ceil(binW))
-			}
-			if gridH > 1<<12 || gridW > 1<<12 {
-				return nil, fmt.Errorf("region %d has %d × %d samples a cell", r, gridH, gridW)
-			}
-			for ch := range s[1] {
-				plane := (int(image)*s[1] + ch) * s[2] * s[3]
-				for i := range oh {
-					for j := range ow {
-						sum, best, n := 0.0, math.Inf(-1), 0
-						for gi := range gridH {
-							for gj := range gridW {
-								v, largest := bilinear(x, plane, s[2], s[3],
-									y0+(float64(i)+(float64(gi)+0.5)/float64(gridH))*binH, x0+(float64(j)+(float64(gj)+0.5)/float64(gridW))*binW)
-								sum, best, n = sum+v, max(best, largest), n+1
-							}
-						}
-						v := best
-						if mode == "avg" || n == 0 {
-							v = sum / float64(max(n, 1))
-						}
-						y.SetFloat64(((r*s[1]+ch)*oh+i)*ow+j, v)
-					}
-				}
-			}
-		}
-		return []*tensor.Tensor{y}, nil
-	}
-	return c.Kernel(run, ir.TensorOf(x.Type.DType, rois.Type.Shape[0], x.Type.Shape[1], ir.N(oh), ir.N(ow)))
+	return c.keep(op)
 }
 
-// bilinear samples a plane at a place between its elements, 0 outside; largest is the largest of the four weighted
-// neighbours, which is what mode max takes the maximum of.
-func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest float64) {
-	if y < -1 || y > float64(h) || xx < -1 || xx > float64(w) || h == 0 || w == 0 || math.IsNaN(y) || math.IsNaN(xx) {
-		return 0, 0
-	}
-	y, xx = max(y, 0), max(xx, 0)
-	y0, x0 := min(int(y), h-1), min(int(xx), w-1)
-	y1, x1 := min(y0+1, h-1), min(x0+1, w-1)
-	if y0 == h-1 {
-		y = float64(y0)
-	}
-	if x0 == w-1 {
-		xx = float64(x0)
-	}
-	ly, lx := y-float64(y0), xx-float64(x0)
-	at := func(i, j int) float64 { return x.Float64(plane + i*w + j) }
-	parts := [4]float64{(1 - ly) * (1 - lx) * at(y0, x0), (1 - ly) * lx * at(y0, x1), ly * (1 - lx) * at(y1, x0), ly * lx * at(y1, x1)}
-	return parts[0] + parts[1] + parts[2] + parts[3], max(parts[0], parts[1], parts[2], parts[3])
-}
-
-// lowerDeformConv is a convolution whose taps are moved by offsets and weighted by a mask (Dai et al. 2017; Zhu et al. 2019).
 func lowerDeformConv(c *Context) []*ir.Value {
-	x, w, groups := c.In(0).Type, c.In(1).Type, c.AttrInt("group", 1)
-	if len(x.Shape) != 4 || len(w.Shape) != 4 || groups < 1 || groups > maxWindow {
-		c.Unsupportedf("images %v, weights %v in %d groups: two spatial axes are needed", x, w, groups)
+	if x, w := c.In(0).Type, c.In(1).Type; len(x.Shape) != 4 || len(w.Shape) != 4 {
+		c.Unsupportedf("images %v, weights %v: two spatial axes are needed", x, w)
 	}
-	win := c.fit(c.window(w.Shape[2:], true))
-	offset := c.In(2).Type
-	c.Opt(3)
-	c.Opt(4)
-	og := c.AttrInt("offset_group", 1)
-	if len(offset.Shape) != 4 || og < 1 {
-		c.Failf("offsets %v in %d groups", offset, og)
+	for i := range c.NumInputs() {
+		c.Opt(i)
 	}
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return deformConv(o, in, win, groups, og)
-	}
-	return c.Kernel(run, ir.TensorOf(x.DType, win.result(x.Shape, w.Shape[0])...))
-}
-
-func deformConv(o ir.Custom, in []*tensor.Tensor, win window, groups, offsetGroups int) ([]*tensor.Tensor, error) {
-	x, w, offset, bias, mask := in[0], in[1], in[2], ir.Operand(in, 3), ir.Operand(in, 4)
-	y := resultOf(o, 0)
-	s, k, out := x.Shape(), w.Shape(), y.Shape()
-	taps, places := win.kernel[0]*win.kernel[1], out[2]*out[3]
-	if s[1] != k[1]*groups || k[0]%groups != 0 || s[1]%offsetGroups != 0 {
-		return nil, fmt.Errorf("weights %v in %d groups, %d groups of offsets, for %v", w, groups, offsetGroups, x)
-	}
-	if !offset.Shape().Equal(tensor.Shape{s[0], offsetGroups * taps * 2, out[2], out[3]}) ||
-		mask != nil && !mask.Shape().Equal(tensor.Shape{s[0], offsetGroups * taps, out[2], out[3]}) || bias != nil && bias.Len() != k[0] {
-		return nil, fmt.Errorf("offsets %v, mask %v, bias %v for the result %v", offset, mask, bias, y)
-	}
-	before, _ := win.padding(s[2:])
-	for n := range s[0] {
-		for oc := range k[0] {
-			group := oc / (k[0] / groups)
-			for place := range places {
-				sum := 0.0
-				if bias != nil {
-					sum = bias.Float64(oc)
-				}
-				for ic := range k[1] {
-					channel := group*k[1] + ic
-					og := channel / (s[1] / offsetGroups)
-					for t := range taps {
-						at := (n*offsetGroups+og)*taps + t
-						dy, dx := offset.Float64(at*2*places+place), offset.Float64((at*2+1)*places+place)
-						v := between(x, (n*s[1]+channel)*s[2]*s[3], s[2], s[3],
-							float64(place/out[3]*win.strides[0]-before[0]+t/win.kernel[1]*win.dilations[0])+dy,
-							float64(place%out[3]*win.strides[1]-before[1]+t%win.kernel[1]*win.dilations[1])+dx)
-						if mask != nil {
-							v *= mask.Float64(at*places + place)
-						}
-						sum += v * w.Float64((oc*k[1]+ic)*taps+t)
-					}
-				}
-				y.SetFloat64((n*k[0]+oc)*places+place, sum)
-			}
-		}
-	}
-	return []*tensor.Tensor{y}, nil
-}
-
-// between samples a plane that is 0 all around.
-func between(x *tensor.Tensor, plane, h, w int, y, xx float64) float64 {
-	if !(y > -1 && y < float64(h) && xx > -1 && xx < float64(w)) {
-		return 0
-	}
-	y0, x0 := int(math.Floor(y)), int(math.Floor(xx))
-	ly, lx := y-float64(y0), xx-float64(x0)
-	at := func(i, j int) float64 {
-		if i < 0 || i >= h || j < 0 || j >= w {
-			return 0
-		}
-		return x.Float64(plane + i*w + j)
-	}
-	return (1-ly)*((1-lx)*at(y0, x0)+lx*at(y0, x0+1)) + ly*((1-lx)*at(y0+1, x0)+lx*at(y0+1, x0+1))
+	return c.keep(ops.DeformConv{Window: c.window(c.In(1).Type.Shape[2:], true), Group: c.AttrInt("group", 1), OffsetGroup: c.AttrInt("offset_group", 1)})
 }

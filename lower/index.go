@@ -1,11 +1,11 @@
 package lower
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -177,77 +177,5 @@ func lowerTopK(c *Context) []*ir.Value {
 	} else {
 		c.Failf("K has %d elements, not one", len(list))
 	}
-	if n := x.Type.Shape[axis]; ir.LessEqual(k, n) == ir.No || ir.LessEqual(ir.N(0), k) == ir.No {
-		c.Failf("the first %v of %v elements", k, n)
-	}
-	shape := slices.Clone(x.Type.Shape)
-	shape[axis] = k
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return topK(in[0], axis, o.Types[0].Shape[axis].Int(), largest)
-	}
-	return c.Kernel(run, ir.TensorOf(x.Type.DType, shape...), ir.TensorOf(tensor.I64, shape...))
-}
-
-// topK sorts every line along the axis, equal elements by their places, and gives the first k with their places.
-func topK(x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
-	s := x.Shape()
-	n, inner := s[axis], s[axis+1:].Elements()
-	places := s.Clone()
-	places[axis] = k
-	index := tensor.New(tensor.I64, places...)
-	order := make([]int, n)
-	for line := range s[:axis].Elements() * inner {
-		first := line/inner*n*inner + line%inner
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			d := compareElements(x, first+a*inner, first+b*inner)
-			if largest {
-				return -d
-			}
-			return d
-		})
-		for i, p := range order[:k] {
-			index.SetInt64((line/inner*k+i)*inner+line%inner, int64(p))
-		}
-	}
-	values, err := ir.GatherElements{Axis: axis}.Eval([]*tensor.Tensor{x, index})
-	return append(values, index), err
-}
-
-// compareElements orders two elements of a tensor; a NaN comes before every number.
-func compareElements(x *tensor.Tensor, i, j int) int {
-	switch d := x.DType(); {
-	case d == tensor.String:
-		return cmp.Compare(x.Strings()[i], x.Strings()[j])
-	case d.IsFloat():
-		return cmp.Compare(x.Float64(i), x.Float64(j))
-	case d == tensor.U64:
-		return cmp.Compare(uint64(x.Int64(i)), uint64(x.Int64(j)))
-	case d.IsComplex():
-		a, b := complexAt(x, i), complexAt(x, j)
-		return cmp.Or(cmp.Compare(real(a), real(b)), cmp.Compare(imag(a), imag(b)))
-	}
-	return cmp.Compare(x.Int64(i), x.Int64(j))
-}
-
-// isZero reports whether an element is the zero of its type.
-func isZero(x *tensor.Tensor, i int) bool {
-	switch d := x.DType(); {
-	case d == tensor.String:
-		return x.Strings()[i] == ""
-	case d.IsFloat():
-		return x.Float64(i) == 0
-	case d.IsComplex():
-		return complexAt(x, i) == 0
-	}
-	return x.Int64(i) == 0
-}
-
-func complexAt(x *tensor.Tensor, i int) complex128 {
-	if x.DType() == tensor.C64 {
-		return complex128(tensor.Of[complex64](x)[i])
-	}
-	return tensor.Of[complex128](x)[i]
+	return c.keep(ops.TopK{Axis: axis, K: k, Smallest: !largest}, x)
 }

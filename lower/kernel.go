@@ -4,27 +4,72 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
-// Kernel keeps the node as the custom op "onnx.<Name>", or that of another domain, whose results have the given types: for operators without an IR op
-// of their own and with results whose sizes follow from those of the operands. run computes the results from whole
-// operands; the Custom that it gets has the node's attributes and, in Types, the results' sizes in numbers.
-func (c *Context) Kernel(run ir.CustomRule, types ...ir.Type) []*ir.Value {
-	op := ir.Custom{Name: customName(c.domain, c.name), Version: c.version, Attrs: c.attrs, Types: types, Rule: run}
-	return c.EmitAll(op, c.in...)
+// keep emits an operator of package ops; without operands, over all of the node's.
+func (c *Context) keep(op ir.Op, in ...*ir.Value) []*ir.Value {
+	if in == nil {
+		in = c.in
+	}
+	out, err := c.b.g.Append(op, in, c.node)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	return out
+}
+
+// check reports what an operator of package ops has against the node's operands.
+func (c *Context) check(op ir.Op) {
+	if err := checked(op, c.in); err != nil {
+		c.Failf("%w", err)
+	}
+}
+
+func checked(op ir.Op, in []*ir.Value) (err error) {
+	if p, ok := op.(ir.Preparer); ok {
+		if op, err = p.Prepare(); err != nil {
+			return err
+		}
+	}
+	_, err = ir.Infer(&ir.Node{Op: op, Inputs: in})
+	return err
+}
+
+// compute is keep for an operator whose results' sizes depend on data: where all operands are known it is evaluated at once.
+func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
+	if err := checked(op, in); err != nil {
+		c.Failf("%w", err)
+	}
+	content := make([]*tensor.Tensor, len(in))
+	for i, v := range in {
+		t, known := c.fold(v)
+		if !known {
+			return c.keep(op, in...)
+		}
+		content[i] = t
+	}
+	results, err := op.Eval(content)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	out := make([]*ir.Value, len(results))
+	for i, t := range results {
+		out[i] = c.Constant(t)
+	}
+	return out
 }
 
 // AtRun leaves the node to the run, as operands do whose content is asked for and not known; the lowering knows the types
 // of the results, though, but for sizes that only the data tell: see Fresh.
 func (c *Context) AtRun(types ...ir.Type) []*ir.Value {
-	c.b.kept++
 	for i := range c.readIn { // the run reads all of the node
 		c.readIn[i] = true
 	}
 	for _, a := range c.attrs {
 		c.IgnoreAttr(a.Name)
 	}
-	return c.Kernel(evalRule(c.operator), types...)
+	return c.EmitAll(c.deferred(types...), c.in...)
 }
 
 // Fresh is a size of this node's results that only the run can tell; k tells several of them apart.

@@ -15,8 +15,7 @@
 //
 // The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports
 // with c.Failf, which does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when
-// only a run can know it, these do not return, and the node is kept as a dynamic custom op "onnx.<Name>", which lowers the
-// node again with the actual values each time it runs. An operand or attribute that the lowering did not look at is an
+// only a run can know it, these do not return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at is an
 // error: nothing is ignored in silence.
 //
 // This package is not part of rlxc's public API and may change without notice.
@@ -32,6 +31,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -64,7 +64,7 @@ var ErrInvalid = errors.New("invalid model")
 
 // Model lowers the main graph of a checked model (see package onnx), with the operators that the user brings. All problems
 // are reported together.
-func Model(m *onnxpb.ModelProto, custom ...Custom) (*ir.Graph, error) {
+func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
 	b := &builder{
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
@@ -123,15 +123,15 @@ type builder struct {
 	fns    map[fnKey]*onnxpb.FunctionProto
 	memo   *ir.Memo                  // constants evaluated on the way
 	lists  map[*ir.Value][]*ir.Value // the elements of sequences and optionals, where they are known
-	custom []Custom
+	custom []*ir.OpDef
 	nodes  int
 	opset  int // of ai.onnx in the main graph
 
-	maxFold int // the size up to which an operand that must be known is evaluated
-	kept    int // nodes that were left to the run
-	taps    int // nodes that convolutions and pools became: see affords
-	listed  int // elements that lists holds
-	sparse  int // bytes of the dense tensors that sparse ones stand for
+	maxFold  int // the size up to which an operand that must be known is evaluated
+	deferred int // nodes that were left to the run
+	taps     int // nodes that convolutions and pools became: see affords
+	listed   int // elements that lists holds
+	sparse   int // bytes of the dense tensors that sparse ones stand for
 
 	problems []error
 	unknown  map[string][]string // operator → nodes
@@ -218,7 +218,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			continue
 		}
 		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
-			out, err := b.g.Append(ir.Custom{Name: "onnx.Identity", Types: []ir.Type{v.Type}, Rule: runIdentity}, []*ir.Value{v})
+			out, err := b.g.Append(ops.Identity{Dynamic: dynamic(v.Type)}, []*ir.Value{v})
 			if err != nil {
 				b.problem(err)
 				continue

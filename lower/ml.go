@@ -1,11 +1,10 @@
 package lower
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -97,7 +96,7 @@ func lowerFeatureVectorizer(c *Context) []*ir.Value {
 		if Rank(x) == 1 {
 			x = c.reshape(x, ir.Shape{ir.N(1), x.Type.Shape[0]})
 		}
-		if Rank(x) != 2 || sizes[i] < 0 || sizes[i] > maxWindow {
+		if Rank(x) != 2 || sizes[i] < 0 || sizes[i] > ops.MaxSize {
 			c.Failf("%d features of operand %d, which is %v", sizes[i], i, x.Type)
 		}
 		have, known := x.Type.Shape[1].Const()
@@ -114,65 +113,16 @@ func lowerFeatureVectorizer(c *Context) []*ir.Value {
 }
 
 func lowerNormalizer(c *Context) []*ir.Value {
-	norm, ok := map[string]func(sum, v float64) float64{
-		"MAX": math.Max,
-		"L1":  func(sum, v float64) float64 { return sum + math.Abs(v) },
-		"L2":  math.Hypot,
-	}[c.AttrString("norm", "MAX")]
-	if !ok {
-		c.Failf("norm %q is none of MAX, L1 and L2", c.AttrString("norm", ""))
-	}
-	c.samples(0)
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		y := resultOf(o, 0)
-		rows, err := featuresOf(in[0], 0)
-		for i, row := range rows {
-			size := 0.0
-			for _, v := range row {
-				size = norm(size, v)
-			}
-			if size == 0 {
-				size = 1
-			}
-			for k, v := range row {
-				y.SetFloat64(i*len(row)+k, v/size)
-			}
-		}
-		return []*tensor.Tensor{y}, err
-	}
-	return c.Kernel(run, ir.TensorOf(tensor.F32, c.In(0).Type.Shape...))
+	return c.keep(ops.Normalizer{Norm: c.AttrString("norm", "MAX")}, c.In(0))
 }
 
-// lowerOneHotEncoder: a new last axis, with 1 where an element is that category.
 func lowerOneHotEncoder(c *Context) []*ir.Value {
-	x, zeros := c.In(0), c.AttrBool("zeros", true)
+	x := c.In(0)
 	cats, _ := c.attrList("cats_")
-	if cats == nil || (cats.DType() == tensor.String) != (x.Type.DType == tensor.String) {
-		c.Failf("categories %v for %v", cats, x.Type)
+	if cats == nil {
+		c.Failf("there are no categories")
 	}
-	places := map[string]int{}
-	for i := range cats.Len() {
-		places[elementText(cats, i)] = i
-	}
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		x, y := in[0], resultOf(o, 0)
-		if x.DType().IsFloat() { // categories are integers
-			whole, err := ir.Cast{To: tensor.I64}.Eval(in)
-			if err != nil {
-				return nil, err
-			}
-			x = whole[0]
-		}
-		for i := range x.Len() {
-			if k, ok := places[elementText(x, i)]; ok {
-				y.SetFloat64(i*cats.Len()+k, 1)
-			} else if !zeros {
-				return nil, fmt.Errorf("element %d is %s, which is no category", i, tensor.Quote(elementText(x, i)))
-			}
-		}
-		return []*tensor.Tensor{y}, nil
-	}
-	return c.Kernel(run, ir.TensorOf(tensor.F32, append(slices.Clone(x.Type.Shape), ir.N(cats.Len()))...))
+	return c.keep(ops.NewOneHotEncoder(cats, !c.AttrBool("zeros", true)), x)
 }
 
 // lowerLabelEncoder maps keys to values, and all else to a default.
@@ -242,22 +192,7 @@ func (c *Context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 
 // translate maps the elements of operand 0 from keys to values, and all else to a default.
 func (c *Context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
-	table := map[string]int{}
-	for i := keys.Len() - 1; i >= 0; i-- { // the first of equal keys counts
-		table[elementText(keys, i)] = i
-	}
-	run := func(o ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		y := resultOf(o, 0)
-		for i := range y.Len() {
-			if k, ok := table[elementText(in[0], i)]; ok {
-				setElement(y, i, values, k)
-			} else {
-				setElement(y, i, other, 0)
-			}
-		}
-		return []*tensor.Tensor{y}, nil
-	}
-	return c.Kernel(run, ir.TensorOf(values.DType(), c.In(0).Type.Shape...))
+	return c.keep(ops.NewLabelEncoder(keys, values, other), c.In(0))
 }
 
 // attrList reads a list that the attribute's name gives the kind of.
@@ -277,24 +212,54 @@ func (c *Context) attrList(prefix string) (*tensor.Tensor, string) {
 	return nil, ""
 }
 
-// elementText tells elements apart.
-func elementText(t *tensor.Tensor, i int) string {
-	if t.DType() == tensor.String {
-		return t.Strings()[i]
+// classical reads the parameters of a classical model, which its operator understands.
+func (c *Context) classical() ops.Classical {
+	for _, a := range c.attrs {
+		c.IgnoreAttr(a.Name)
 	}
-	if t.DType().IsFloat() {
-		return fmt.Sprint(t.Float64(i))
-	}
-	return fmt.Sprint(t.Int64(i))
+	return ops.Classical{Attrs: c.attrs, Version: c.version, Results: c.NumOutputs()}
 }
 
-func setElement(y *tensor.Tensor, i int, x *tensor.Tensor, k int) {
-	switch d := y.DType(); {
-	case d == tensor.String:
-		y.Strings()[i] = x.Strings()[k]
-	case d.IsFloat():
-		y.SetFloat64(i, x.Float64(k))
-	default:
-		y.SetInt64(i, x.Int64(k))
+func lowerLinearClassifier(c *Context) []*ir.Value {
+	return c.keep(ops.LinearClassifier{Classical: c.classical()}, c.In(0))
+}
+
+// lowerLinearRegressor: a product, where nothing comes after it.
+func lowerLinearRegressor(c *Context) []*ir.Value {
+	x, op := c.In(0), ops.LinearRegressor{Classical: c.classical()}
+	targets := c.AttrInt("targets", 1)
+	w, _ := c.AttrFloats("coefficients")
+	b, biased := c.AttrFloats("intercepts")
+	c.check(op)
+	if features := len(w) / targets; c.AttrString("post_transform", "NONE") == "NONE" && Rank(x) == 2 && x.Type.Shape[1].Is(features) {
+		in := []*ir.Value{c.cast(x, tensor.F32), c.Constant(tensor.FromSlice(w, targets, features))}
+		if biased {
+			in = append(in, c.Constant(tensor.FromSlice(b)))
+		}
+		return []*ir.Value{c.Emit(ir.MatMul{TransB: true}, in...)}
 	}
+	return c.keep(op, x)
+}
+
+func lowerSVMClassifier(c *Context) []*ir.Value {
+	return c.keep(ops.SVMClassifier{Classical: c.classical()}, c.In(0))
+}
+
+func lowerSVMRegressor(c *Context) []*ir.Value {
+	return c.keep(ops.SVMRegressor{Classical: c.classical()}, c.In(0))
+}
+
+func lowerTreeEnsemble(c *Context) []*ir.Value {
+	if post := c.AttrInt("post_transform", 0); post != 0 {
+		c.Unsupportedf("post_transform %d", post)
+	}
+	return c.keep(ops.TreeEnsemble{Classical: c.classical()}, c.In(0))
+}
+
+func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
+	return c.keep(ops.TreeEnsembleClassifier{Classical: c.classical()}, c.In(0))
+}
+
+func lowerTreeEnsembleRegressor(c *Context) []*ir.Value {
+	return c.keep(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
 }

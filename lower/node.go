@@ -21,9 +21,9 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	name := nodeName(n, s, index)
 	f, isCall := b.fns[fnKey{domain(n.GetDomain()), n.GetOpType(), n.GetOverload()}]
 	version, imported := s.opsets[domain(n.GetDomain())]
-	own, isCustom := findCustom(b.custom, domain(n.GetDomain()), n.GetOpType())
+	own := findCustom(b.custom, domain(n.GetDomain()), n.GetOpType())
 	switch {
-	case isCall, isCustom && imported:
+	case isCall, own != nil && imported:
 	case !imported:
 		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
 		return
@@ -50,7 +50,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	}
 	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput(), s.declared}
 	lower := b.lowerNode
-	if isCustom {
+	if own != nil {
 		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
 	} else if s := findSchema(op.domain, op.name, version); s != nil {
 		if err := s.check(n, in, attrs, version); err != nil {

@@ -1,10 +1,9 @@
 package lower
 
 import (
-	"fmt"
-
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -36,11 +35,7 @@ func lowerOptionalHasElement(c *Context) []*ir.Value {
 	if elems, known := c.b.lists[x]; known {
 		return []*ir.Value{c.Constant(tensor.Scalar(len(elems) > 0))}
 	}
-	return []*ir.Value{c.emitList("onnx.OptionalHasElement", nil, ir.TensorOf(tensor.Bool), x)}
-}
-
-func runOptionalHasElement(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return []*tensor.Tensor{tensor.Scalar(in[0].Len() > 0)}, nil
+	return []*ir.Value{c.emitList(ir.TensorOf(tensor.Bool), func(d ops.Dynamic) ir.Op { return ops.OptionalHasElement{Dynamic: d} }, x)}
 }
 
 func lowerOptionalGetElement(c *Context) []*ir.Value {
@@ -54,14 +49,5 @@ func lowerOptionalGetElement(c *Context) []*ir.Value {
 		}
 		return []*ir.Value{elems[0]}
 	}
-	return []*ir.Value{c.emitList("onnx.OptionalGetElement", nil, *x.Type.Elem, x)}
+	return []*ir.Value{c.emitList(*x.Type.Elem, func(d ops.Dynamic) ir.Op { return ops.OptionalGetElement{Dynamic: d} }, x)}
 }
-
-func runOptionalGetElement(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if in[0].Len() == 0 {
-		return nil, fmt.Errorf("the optional has no value")
-	}
-	return []*tensor.Tensor{in[0].Elems()[0]}, nil
-}
-
-func runIdentity(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }

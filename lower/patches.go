@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -30,22 +31,6 @@ func (c *Context) affords(n int) bool {
 	return true
 }
 
-// taps is the number of elements of a window, or one that is too large.
-func (w window) taps() int {
-	n := 1
-	for _, k := range w.kernel {
-		n = min(n*k, maxWindow)
-	}
-	return n
-}
-
-// tiles reports whether windows lie side by side without padding, as those of a patch embedding: every element is read at
-// most once.
-func (w window) tiles() bool {
-	return slices.Equal(w.kernel, w.strides) && !slices.ContainsFunc(w.dilations, func(d int) bool { return d != 1 }) &&
-		!slices.ContainsFunc(w.pads, func(p int) bool { return p != 0 }) && (w.auto == "NOTSET" || w.auto == "VALID")
-}
-
 // maxPatches bounds the elements of patches that exist at a time, where sizes are known: larger images are done in bands.
 const maxPatches = 1 << 24
 
@@ -54,20 +39,20 @@ const maxBands = 64
 
 // convProduct is Conv as products, nil where its kernel is left to it: x [N,C,…], weights [M,C/groups,…] and perhaps a bias
 // [M] give [N,M,…].
-func (c *Context) convProduct(win window, groups int) []*ir.Value {
+func (c *Context) convProduct(win ops.Window, groups int) []*ir.Value {
 	x, w, bias := c.In(0), c.In(1), c.Opt(2)
-	taps := win.taps()
-	if groups == 1 && taps > 1 && win.tiles() {
+	taps := win.Taps()
+	if groups == 1 && taps > 1 && win.Tiles() {
 		return []*ir.Value{c.channelsFirst(c.product(c.tileRows(win, x), w, bias))}
 	}
 	if taps > maxTaps || groups > 1 && ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) != ir.Yes {
 		return nil
 	}
 	depthwise := groups > 1 && w.Type.Shape[0].Is(groups) && x.Type.Shape[1].Is(groups) && w.Const != nil
-	nodes := 3 * taps * len(win.kernel)
+	nodes := 3 * taps * len(win.Kernel)
 	if !depthwise {
 		patch := x.Type.Shape[0].Mul(ir.Shape(w.Type.Shape[1:]).Elements())
-		nodes *= groups * len(bandsOf(win.result(x.Type.Shape, ir.N(1))[2:], patch))
+		nodes *= groups * len(bandsOf(win.Result(x.Type.Shape, ir.N(1))[2:], patch))
 	}
 	if !depthwise && groups > maxGroups || !c.affords(nodes) {
 		return nil
@@ -107,7 +92,7 @@ func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
 }
 
 // bands makes the products of the patches of the padded x [N,…,C], a band of places at a time.
-func (c *Context) bands(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
+func (c *Context) bands(win ops.Window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
 	patch := x.Type.Shape[0].Mul(ir.Shape(w.Type.Shape[1:]).Elements())
 	var parts []*ir.Value
 	for _, b := range bandsOf(places, patch) {
@@ -121,10 +106,10 @@ func (c *Context) bands(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Va
 
 // depthwise is a convolution each channel of which is one of its own: what the taps meet, times a weight for each channel,
 // added up. x is padded, [N,…,C], w is [C,…,1].
-func (c *Context) depthwise(win window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
-	channels, taps := w.Const.Shape()[0], tensor.Shape(win.kernel).Elements()
+func (c *Context) depthwise(win ops.Window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
+	channels, taps := w.Const.Shape()[0], tensor.Shape(win.Kernel).Elements()
 	y := bias
-	ir.EachIndex(win.kernel, func(k int, at []int) {
+	ir.EachIndex(win.Kernel, func(k int, at []int) {
 		part, factor := x, tensor.New(w.Type.DType, channels)
 		for i, e := range at {
 			part = c.tap(win, part, i, e, ir.Dim{}, places[i])
@@ -194,11 +179,11 @@ func (c *Context) channelsFirst(x *ir.Value) *ir.Value {
 }
 
 // padded puts the window's padding around the spatial axes of x [N,…,C], zeros or value, and counts its places.
-func (c *Context) padded(win window, x *ir.Value, value ...*ir.Value) (y *ir.Value, places []ir.Dim) {
+func (c *Context) padded(win ops.Window, x *ir.Value, value ...*ir.Value) (y *ir.Value, places []ir.Dim) {
 	pad := ir.Pad{Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
 	needed := false
-	for i := range win.kernel {
-		n, before, after := win.places(i, x.Type.Shape[1+i])
+	for i := range win.Kernel {
+		n, before, after := win.Places(i, x.Type.Shape[1+i])
 		places = append(places, n)
 		pad.Before[1+i], pad.After[1+i] = before, after
 		needed = needed || !before.Is(0) || !after.Is(0)
@@ -210,20 +195,20 @@ func (c *Context) padded(win window, x *ir.Value, value ...*ir.Value) (y *ir.Val
 }
 
 // tap is what element k of the window meets along a spatial axis of x [N,…,C] at so many places from the first.
-func (c *Context) tap(win window, x *ir.Value, axis, k int, first, places ir.Dim) *ir.Value {
+func (c *Context) tap(win ops.Window, x *ir.Value, axis, k int, first, places ir.Dim) *ir.Value {
 	cut := ir.Slice{Starts: make([]ir.Dim, Rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, Rank(x))}
-	stride := win.strides[axis]
-	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = first.Mul(ir.N(stride)).Add(ir.N(k*win.dilations[axis])), places, stride
+	stride := win.Strides[axis]
+	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = first.Mul(ir.N(stride)).Add(ir.N(k*win.Dilations[axis])), places, stride
 	return c.Emit(cut, x)
 }
 
 // tapRows gives the patches of the padded x [N,…,C] at places, from the first along the first axis, as rows
 // [N, places…, taps·C]: for each tap the elements that it meets are a slice with steps, and the slices stand side by side.
-func (c *Context) tapRows(win window, x *ir.Value, first ir.Dim, places []ir.Dim) *ir.Value {
+func (c *Context) tapRows(win ops.Window, x *ir.Value, first ir.Dim, places []ir.Dim) *ir.Value {
 	var parts []*ir.Value
 	from := make([]ir.Dim, len(places))
 	from[0] = first
-	ir.EachIndex(win.kernel, func(_ int, at []int) {
+	ir.EachIndex(win.Kernel, func(_ int, at []int) {
 		part := x
 		for i, k := range at {
 			part = c.tap(win, part, i, k, from[i], places[i])
@@ -238,10 +223,10 @@ func (c *Context) tapRows(win window, x *ir.Value, first ir.Dim, places []ir.Dim
 
 // poolTaps combines what the taps of a pool meet, an axis after the other, and gives [N,C,…]; fill is what the padding
 // holds.
-func (c *Context) poolTaps(win window, fn ir.BinaryFn, fill float64) *ir.Value {
+func (c *Context) poolTaps(win ops.Window, fn ir.BinaryFn, fill float64) *ir.Value {
 	x := c.In(0)
 	y, places := c.padded(win, c.channelsLast(x), c.Scalar(x.Type.DType, fill))
-	for i, n := range win.kernel {
+	for i, n := range win.Kernel {
 		all := c.tap(win, y, i, 0, ir.Dim{}, places[i])
 		for k := 1; k < n; k++ {
 			all = c.binary(fn, all, c.tap(win, y, i, k, ir.Dim{}, places[i]))
@@ -253,27 +238,27 @@ func (c *Context) poolTaps(win window, fn ir.BinaryFn, fill float64) *ir.Value {
 
 // tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
 // padding does, and has few taps along each axis.
-func (c *Context) tapped(w window) bool {
+func (c *Context) tapped(w ops.Window) bool {
 	nodes := 0
-	for i, k := range w.kernel {
+	for i, k := range w.Kernel {
 		nodes += 2 * k
-		if k > maxTaps || w.dilations[i] != 1 || w.pads[i] >= k || w.pads[len(w.kernel)+i] >= k {
+		if k > maxTaps || w.Dilations[i] != 1 || w.Pads[i] >= k || w.Pads[len(w.Kernel)+i] >= k {
 			return false
 		}
 	}
-	return c.In(0).Type.DType.IsFloat() && !w.ceil && c.affords(nodes)
+	return c.In(0).Type.DType.IsFloat() && !w.Ceil && c.affords(nodes)
 }
 
 // tileRows gives the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
-func (c *Context) tileRows(win window, x *ir.Value) *ir.Value {
+func (c *Context) tileRows(win ops.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
-	axes := len(win.kernel)
+	axes := len(win.Kernel)
 	cut := ir.Slice{Starts: make([]ir.Dim, axes+2), Sizes: slices.Clone(s), Steps: slices.Repeat([]int{1}, axes+2)}
 	split := slices.Clone(s[:2])
 	rows, elements := ir.Shape{s[0]}, s[1]
 	perm, within := []int{0}, []int{1}
-	for i, k := range win.kernel {
-		n, _, _ := win.places(i, s[2+i])
+	for i, k := range win.Kernel {
+		n, _, _ := win.Places(i, s[2+i])
 		cut.Sizes[2+i] = n.Mul(ir.N(k))
 		split = append(split, n, ir.N(k))
 		rows, elements = append(rows, n), elements.Mul(ir.N(k))

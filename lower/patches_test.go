@@ -11,11 +11,12 @@ import (
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // drawWindow draws a window over axes of sizes at least as large as it, with its attributes.
-func drawWindow(r *rapid.T) (win window, sizes []int, attrs []any) {
+func drawWindow(r *rapid.T) (win ops.Window, sizes []int, attrs []any) {
 	axes := rapid.IntRange(1, 3).Draw(r, "axes")
 	n := func(name string, lo, hi int) []int {
 		v := make([]int, axes)
@@ -24,21 +25,21 @@ func drawWindow(r *rapid.T) (win window, sizes []int, attrs []any) {
 		}
 		return v
 	}
-	win = window{kernel: n("kernel", 1, 4), strides: n("stride", 1, 3), dilations: n("dilation", 1, 2), auto: "NOTSET"}
+	win = ops.Window{Kernel: n("kernel", 1, 4), Strides: n("stride", 1, 3), Dilations: n("dilation", 1, 2), Auto: "NOTSET"}
 	if rapid.Bool().Draw(r, "tiles") {
-		win.strides = win.kernel
+		win.Strides = win.Kernel
 	}
 	if rapid.Bool().Draw(r, "plain") {
-		win.dilations = []int{1, 1, 1}[:axes]
+		win.Dilations = []int{1, 1, 1}[:axes]
 	}
 	if rapid.Bool().Draw(r, "auto") {
-		win.auto = rapid.SampledFrom([]string{"VALID", "SAME_UPPER", "SAME_LOWER"}).Draw(r, "auto_pad")
-		win.pads = make([]int, 2*axes)
+		win.Auto = rapid.SampledFrom([]string{"VALID", "SAME_UPPER", "SAME_LOWER"}).Draw(r, "auto_pad")
+		win.Pads = make([]int, 2*axes)
 	} else {
-		win.pads = append(n("before", 0, 2), n("after", 0, 2)...)
+		win.Pads = append(n("before", 0, 2), n("after", 0, 2)...)
 	}
 	for i := range axes {
-		sizes = append(sizes, win.extent(i)+rapid.IntRange(0, 4).Draw(r, "more"))
+		sizes = append(sizes, win.Extent(i)+rapid.IntRange(0, 4).Draw(r, "more"))
 	}
 	ints := func(name string, v []int) *onnxpb.AttributeProto {
 		w := make([]int64, len(v))
@@ -47,9 +48,9 @@ func drawWindow(r *rapid.T) (win window, sizes []int, attrs []any) {
 		}
 		return intsAttr(name, w...)
 	}
-	attrs = []any{ints("kernel_shape", win.kernel), ints("strides", win.strides), ints("dilations", win.dilations), autoPad(win.auto)}
-	if win.auto == "NOTSET" {
-		attrs = append(attrs, ints("pads", win.pads))
+	attrs = []any{ints("kernel_shape", win.Kernel), ints("strides", win.Strides), ints("dilations", win.Dilations), autoPad(win.Auto)}
+	if win.Auto == "NOTSET" {
+		attrs = append(attrs, ints("pads", win.Pads))
 	}
 	return win, sizes, attrs
 }
@@ -79,7 +80,7 @@ func requireNear(t require.TestingT, want, got *tensor.Tensor) {
 	}
 }
 
-// A convolution as a product of patches gives what its sums say, whatever the window.
+// A convolution as a product of patches computes what its operator does, whatever the window.
 func TestConvProduct(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		win, sizes, attrs := drawWindow(r)
@@ -87,7 +88,7 @@ func TestConvProduct(t *testing.T) {
 		groups := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(r, "groups")
 		x := drawTensor(r, append([]int{batch, groups * channels}, sizes...)...)
 		outputs *= groups
-		w := drawTensor(r, append([]int{outputs, channels}, win.kernel...)...)
+		w := drawTensor(r, append([]int{outputs, channels}, win.Kernel...)...)
 		bias := drawTensor(r, outputs)
 		s, in := &sketch{}, []*tensor.Tensor{x}
 		args := []any{s.input("x", tensor.F32, inputs(x)...)}
@@ -105,10 +106,9 @@ func TestConvProduct(t *testing.T) {
 		require.NotContains(r, opNames(g), "onnx.Conv")
 		got, err := ir.Interpret(g, in)
 		require.NoError(r, err)
-		before, after := win.padding(sizes)
-		want := tensor.New(tensor.F32, ir.Type{Shape: win.result(ir.Dims(x.Shape()...), ir.N(outputs))}.Sizes()...)
-		conv(win, before, after, groups, []*tensor.Tensor{x, w, bias}, want)
-		requireNear(r, want, got[0])
+		want, err := ops.Conv{Window: win, Group: groups}.Eval([]*tensor.Tensor{x, w, bias})
+		require.NoError(r, err)
+		requireNear(r, want[0], got[0])
 	})
 }
 
@@ -128,10 +128,10 @@ func TestConvInBands(t *testing.T) {
 	require.Len(t, products, 2)
 	got, err := ir.Interpret(g, []*tensor.Tensor{x})
 	require.NoError(t, err)
-	win := window{kernel: []int{3, 3}, strides: []int{1, 1}, dilations: []int{1, 1}}
-	want := tensor.New(tensor.F32, 1, 1, 1901, 991)
-	conv(win, []int{1, 1}, []int{1, 1}, 1, []*tensor.Tensor{x, w}, want)
-	require.Equal(t, want.Bytes(), got[0].Bytes()) // of whole numbers
+	win := ops.Window{Kernel: []int{3, 3}, Strides: []int{1, 1}, Dilations: []int{1, 1}, Pads: []int{1, 1, 1, 1}, Auto: "NOTSET"}
+	want, err := ops.Conv{Window: win, Group: 1}.Eval([]*tensor.Tensor{x, w})
+	require.NoError(t, err)
+	require.Equal(t, want[0].Bytes(), got[0].Bytes()) // of whole numbers
 }
 
 // What a convolution becomes is bounded, for one and for a model of many; the others stay with their kernel.
@@ -156,7 +156,7 @@ func TestConvsStayBounded(t *testing.T) {
 	require.Equal(t, []string{"onnx.Conv"}, opNames(g))
 }
 
-// Pools over slices give what the window's own walk gives.
+// Pools over slices compute what their operators do.
 func TestPoolTaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		win, sizes, attrs := drawWindow(r)
@@ -173,26 +173,12 @@ func TestPoolTaps(t *testing.T) {
 		require.NoError(r, err)
 		got, err := ir.Interpret(g, []*tensor.Tensor{x})
 		require.NoError(r, err)
-		want := tensor.New(tensor.F32, ir.Type{Shape: win.result(ir.Dims(x.Shape()...), ir.N(3))}.Sizes()...)
-		before, after := win.padding(sizes)
-		size, places := tensor.Shape(sizes).Elements(), want.Shape()[2:].Elements()
-		win.walk(sizes, want.Shape()[2:], before, after, func(place int, taps []tap) {
-			for ch := range 6 {
-				most, sum := math.Inf(-1), 0.0
-				for _, t := range taps {
-					if t.at >= 0 {
-						most, sum = max(most, x.Float64(ch*size+t.at)), sum+x.Float64(ch*size+t.at)
-					}
-				}
-				switch {
-				case name == "AveragePool":
-					most = sum / float64(len(taps))
-				case math.IsInf(most, -1):
-					most = 0 // a window of nothing but padding
-				}
-				want.SetFloat64(ch*places+place, most)
-			}
-		})
-		requireNear(r, want, got[0])
+		var op ir.Op = ops.MaxPool{Window: win, Results: 1}
+		if name == "AveragePool" {
+			op = ops.AveragePool{Window: win, CountIncludePad: true}
+		}
+		want, err := op.Eval([]*tensor.Tensor{x})
+		require.NoError(r, err)
+		requireNear(r, want[0], got[0])
 	})
 }

@@ -192,10 +192,9 @@ func settle(out []*ir.Value, types []ir.Type) {
 	}
 }
 
-// control emits a node with regions.
-func (c *Context) control(attrs ir.Attrs, in []*ir.Value, bodies []*ir.Graph, types []ir.Type) []*ir.Value {
-	name := customName(c.domain, c.name)
-	out := c.EmitAll(ir.Custom{Name: name, Version: c.version, Attrs: attrs, Types: types, Control: controls[name]}, in...)
+// control emits a node with regions, whose results have these types: op holds the same list.
+func (c *Context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*ir.Graph) []*ir.Value {
+	out := c.EmitAll(op, in...)
 	settle(out, types)
 	if len(out) > 0 {
 		out[0].Def.Regions = bodies

@@ -1,10 +1,10 @@
 package lower
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -65,7 +65,7 @@ func lowerScan(c *Context) []*ir.Value {
 		}
 		types = append(types, stackedType(t, s.outAxes[i], length))
 	}
-	return c.control(s.attrs(), append(slices.Clone(in), body.captures...), []*ir.Graph{body.Graph}, types)
+	return c.control(s.op(types, false), types, append(slices.Clone(in), body.captures...), []*ir.Graph{body.Graph})
 }
 
 // scanList reads an attribute with a number for each value, 0 where it is left out.
@@ -110,93 +110,9 @@ func (c *Context) unrollScan(r *region, s scan, trips int, in []*ir.Value) ([]*i
 	return out, true
 }
 
-// attrs are the scan in the form that the IR keeps; scanOf reads it.
-func (s scan) attrs() ir.Attrs {
-	list := func(v []int) []int64 {
-		out := make([]int64, len(v))
-		for i, x := range v {
-			out[i] = int64(x)
-		}
-		return out
-	}
-	return ir.Attrs{{Name: "states", Value: int64(s.states)}, {Name: "input_axes", Value: list(s.inAxes)}, {Name: "input_directions", Value: list(s.inBack)},
-		{Name: "output_axes", Value: list(s.outAxes)}, {Name: "output_directions", Value: list(s.outBack)}}
-}
-
-func scanOf(o ir.Custom) scan {
-	list := func(name string) []int {
-		a, _ := o.Attrs.Get(name)
-		var out []int
-		for _, x := range a.([]int64) {
-			out = append(out, int(x))
-		}
-		return out
-	}
-	a, _ := o.Attrs.Get("states")
-	s := scan{states: int(a.(int64)), inAxes: list("input_axes"), inBack: list("input_directions"), outAxes: list("output_axes"), outBack: list("output_directions")}
-	s.inputs, s.outputs = len(s.inAxes), len(s.outAxes)
-	return s
-}
-
-func runScan(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
-	if o.Version < 9 {
-		return runScanBatch(o, in, call)
-	}
-	return scanOf(o).run(o, in, call)
-}
-
-func (s scan) run(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
-	state, scanned, captures := in[:s.states], in[s.states:s.states+s.inputs], in[s.states+s.inputs:]
-	trips := 0
-	for i, x := range scanned {
-		if s.inAxes[i] >= x.Rank() {
-			return nil, fmt.Errorf("axis %d of %v", s.inAxes[i], x)
-		}
-		n := x.Shape()[s.inAxes[i]]
-		if i > 0 && n != trips {
-			return nil, fmt.Errorf("scanned inputs of %d and %d elements", trips, n)
-		}
-		trips = n
-	}
-	stacked := newPiles(o, s.outputs)
-	for i := range trips {
-		args := slices.Clone(state)
-		for k, x := range scanned {
-			j := i
-			if s.inBack[k] == 1 {
-				j = trips - 1 - i
-			}
-			e, err := at(x, s.inAxes[k], j)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, e)
-		}
-		out, err := call(0, append(args, captures...))
-		if err != nil {
-			return nil, err
-		}
-		state = out[:s.states]
-		if err := stacked.add(out[s.states:]); err != nil {
-			return nil, err
-		}
-	}
-	out := slices.Clone(state)
-	for k, ts := range stacked.lists {
-		if s.outBack[k] == 1 {
-			slices.Reverse(ts)
-		}
-		axis := s.outAxes[k]
-		if axis < 0 && len(ts) > 0 {
-			axis += ts[0].Rank() + 1
-		}
-		t, err := stackTensors(ts, axis, o.Types[s.states+k], o.MemoryLimit)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, nil
+// op is the scan as the IR keeps it.
+func (s scan) op(types []ir.Type, batched bool) ops.Scan {
+	return ops.Scan{Dynamic: dynamic(types...), States: s.states, InputAxes: s.inAxes, InputDirections: s.inBack, OutputAxes: s.outAxes, OutputDirections: s.outBack, Batched: batched}
 }
 
 // lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
@@ -239,71 +155,5 @@ func lowerScanBatch(c *Context) []*ir.Value {
 	if lengths := c.Opt(0); lengths != nil && (Rank(lengths) != 1 || ir.Same(lengths.Type.Shape[0], batch) == ir.No) {
 		c.Failf("sequence_lens %v for a batch of %v", lengths.Type, batch)
 	}
-	return c.control(s.attrs(), slices.Concat([]*ir.Value{c.Opt(0)}, in, body.captures), []*ir.Graph{body.Graph}, types)
-}
-
-func runScanBatch(o ir.Custom, in []*tensor.Tensor, call ir.CallRegion) ([]*tensor.Tensor, error) {
-	lengths, in := in[0], in[1:]
-	s := scanOf(o)
-	n := s.states + s.inputs
-	rows := newPiles(o, s.states+s.outputs)
-	inRow := o
-	inRow.Types = slices.Clone(o.Types)
-	for i, t := range o.Types {
-		if len(t.Shape) > 0 {
-			inRow.Types[i].Shape = t.Shape[1:]
-		}
-	}
-	for b := range in[0].Shape()[0] {
-		args := slices.Clone(in)
-		for i, x := range in[:n] {
-			e, err := at(x, 0, b)
-			if err != nil {
-				return nil, err
-			}
-			args[i] = e
-		}
-		whole := args[s.states].Shape()[0]
-		if lengths != nil {
-			n := int(lengths.Int64(b))
-			if n < 0 || n > whole {
-				return nil, fmt.Errorf("sequence_lens: %d of %d elements", n, whole)
-			}
-			for i, x := range args[s.states : s.states+s.inputs] {
-				args[s.states+i] = resized(x, n)
-			}
-		}
-		out, err := s.run(inRow, args, call)
-		if err != nil {
-			return nil, err
-		}
-		for i, x := range out[s.states:] { // zeros behind the elements that count
-			out[s.states+i] = resized(x, whole)
-		}
-		if err := rows.add(out); err != nil {
-			return nil, err
-		}
-	}
-	out := make([]*tensor.Tensor, len(rows.lists))
-	for k, ts := range rows.lists {
-		t, err := stackTensors(ts, 0, o.Types[k], o.MemoryLimit)
-		if err != nil {
-			return nil, err
-		}
-		out[k] = t
-	}
-	return out, nil
-}
-
-// resized has n elements along axis 0: the first ones, or zeros behind them.
-func resized(x *tensor.Tensor, n int) *tensor.Tensor {
-	if x.Shape()[0] == n {
-		return x
-	}
-	shape := x.Shape().Clone()
-	shape[0] = n
-	y := tensor.New(x.DType(), shape...)
-	copy(y.Bytes(), x.Bytes())
-	copy(y.Strings(), x.Strings())
-	return y
+	return c.control(s.op(types, true), types, slices.Concat([]*ir.Value{c.Opt(0)}, in, body.captures), []*ir.Graph{body.Graph})
 }

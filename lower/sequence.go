@@ -1,10 +1,10 @@
 package lower
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -25,33 +25,19 @@ var sequenceRows = []row{
 	{"OptionalGetElement", 15, lowerOptionalGetElement},
 }
 
-// listRules run the operators on sequences, by the name that the IR keeps them under.
-var listRules = map[string]ir.CustomRule{
-	"onnx.SequenceConstruct":  runSequenceConstruct,
-	"onnx.SequenceInsert":     runSequenceInsert,
-	"onnx.SequenceErase":      runSequenceErase,
-	"onnx.SequenceAt":         runSequenceAt,
-	"onnx.SequenceLength":     runSequenceLength,
-	"onnx.SplitToSequence":    runSplitToSequence,
-	"onnx.ConcatFromSequence": runConcatFromSequence,
-	"onnx.OptionalHasElement": runOptionalHasElement,
-	"onnx.OptionalGetElement": runOptionalGetElement,
-	"onnx.Identity":           runIdentity,
-}
-
 func sequenceOf(t ir.Type) ir.Type { return ir.Type{Kind: ir.SequenceType, Elem: &t} }
 
-// emitList emits an operator on sequences.
-func (c *Context) emitList(name string, attrs ir.Attrs, t ir.Type, in ...*ir.Value) *ir.Value {
+// emitList emits an operator on sequences, whose result has this type; sizes that are not known become symbols.
+func (c *Context) emitList(t ir.Type, op func(ops.Dynamic) ir.Op, in ...*ir.Value) *ir.Value {
 	types := []ir.Type{t}
-	out := c.EmitAll(ir.Custom{Name: name, Version: c.version, Attrs: attrs, Types: types, Rule: listRules[name]}, in...)
+	out := c.EmitAll(op(dynamic(types...)), in...)
 	settle(out, types)
 	return out[0]
 }
 
 // list makes a sequence of known elements, or an optional.
 func (c *Context) list(t ir.Type, elems []*ir.Value) *ir.Value {
-	v := c.emitList("onnx.SequenceConstruct", nil, t, elems...)
+	v := c.emitList(t, func(d ops.Dynamic) ir.Op { return ops.SequenceConstruct{Dynamic: d} }, elems...)
 	c.b.lists[v] = elems
 	return v
 }
@@ -76,25 +62,11 @@ func (c *Context) place(i, def, n, last int) (at int, known bool) {
 	if !ok {
 		return 0, false
 	}
-	at, err := placeOf(t, n, last)
+	at, err := ops.Position(t, n, last)
 	if err != nil {
 		c.Failf("%w", err)
 	}
 	return at, true
-}
-
-func placeOf(t *tensor.Tensor, n, last int) (int, error) {
-	if t.Len() != 1 || !t.DType().IsInt() {
-		return 0, fmt.Errorf("position %v is not one integer", t)
-	}
-	at := t.Int64(0)
-	if at < -int64(n) || at > int64(last) {
-		return 0, fmt.Errorf("position %d of a sequence of %d elements", at, n)
-	}
-	if at < 0 {
-		at += int64(n)
-	}
-	return int(at), nil
 }
 
 func lowerSequenceEmpty(c *Context) []*ir.Value {
@@ -136,19 +108,11 @@ func hideSymbols(t ir.Type) ir.Type {
 	return t
 }
 
-func runSequenceConstruct(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	elems := make([]*tensor.Tensor, len(in))
-	for i, t := range in {
-		elems[i] = t.Clone()
-	}
-	return []*tensor.Tensor{tensor.NewSequence(elems...)}, nil
-}
-
 func lowerSequenceInsert(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	x := c.In(1)
 	t := c.elemType(*v.Type.Elem, []*ir.Value{x})
-	out := c.emitList("onnx.SequenceInsert", nil, t, v, x, c.Opt(2))
+	out := c.emitList(t, func(d ops.Dynamic) ir.Op { return ops.SequenceInsert{Dynamic: d} }, v, x, c.Opt(2))
 	if known {
 		if at, ok := c.place(2, len(elems), len(elems), len(elems)); ok {
 			c.remember(out, slices.Insert(slices.Clone(elems), at, x))
@@ -164,21 +128,9 @@ func (c *Context) remember(v *ir.Value, elems []*ir.Value) {
 	}
 }
 
-func runSequenceInsert(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	elems := in[0].Elems()
-	at := len(elems)
-	if in[2] != nil {
-		var err error
-		if at, err = placeOf(in[2], len(elems), len(elems)); err != nil {
-			return nil, err
-		}
-	}
-	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, in[1].Clone())...)}, nil
-}
-
 func lowerSequenceErase(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
-	out := c.emitList("onnx.SequenceErase", nil, v.Type, v, c.Opt(1))
+	out := c.emitList(v.Type, func(d ops.Dynamic) ir.Op { return ops.SequenceErase{Dynamic: d} }, v, c.Opt(1))
 	if known {
 		if at, ok := c.place(1, len(elems)-1, len(elems), len(elems)-1); ok {
 			if len(elems) == 0 {
@@ -190,21 +142,6 @@ func lowerSequenceErase(c *Context) []*ir.Value {
 	return []*ir.Value{out}
 }
 
-func runSequenceErase(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	elems := in[0].Elems()
-	if len(elems) == 0 {
-		return nil, fmt.Errorf("the sequence has no elements")
-	}
-	at := len(elems) - 1
-	if in[1] != nil {
-		var err error
-		if at, err = placeOf(in[1], len(elems), len(elems)-1); err != nil {
-			return nil, err
-		}
-	}
-	return []*tensor.Tensor{tensor.NewSequence(slices.Delete(slices.Clone(elems), at, at+1)...)}, nil
-}
-
 func lowerSequenceAt(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	c.In(1)
@@ -213,15 +150,7 @@ func lowerSequenceAt(c *Context) []*ir.Value {
 			return []*ir.Value{elems[at]}
 		}
 	}
-	return []*ir.Value{c.emitList("onnx.SequenceAt", nil, *v.Type.Elem, v, c.In(1))}
-}
-
-func runSequenceAt(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	at, err := placeOf(in[1], in[0].Len(), in[0].Len()-1)
-	if err != nil {
-		return nil, err
-	}
-	return []*tensor.Tensor{in[0].Elems()[at]}, nil
+	return []*ir.Value{c.emitList(*v.Type.Elem, func(d ops.Dynamic) ir.Op { return ops.SequenceAt{Dynamic: d} }, v, c.In(1))}
 }
 
 func lowerSequenceLength(c *Context) []*ir.Value {
@@ -229,9 +158,5 @@ func lowerSequenceLength(c *Context) []*ir.Value {
 	if known {
 		return []*ir.Value{c.Constant(tensor.Scalar(int64(len(elems))))}
 	}
-	return []*ir.Value{c.emitList("onnx.SequenceLength", nil, ir.TensorOf(tensor.I64), v)}
-}
-
-func runSequenceLength(_ ir.Custom, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return []*tensor.Tensor{tensor.Scalar(int64(in[0].Len()))}, nil
+	return []*ir.Value{c.emitList(ir.TensorOf(tensor.I64), func(d ops.Dynamic) ir.Op { return ops.SequenceLength{Dynamic: d} }, v)}
 }

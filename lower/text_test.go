@@ -10,24 +10,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func TestSplitString(t *testing.T) {
-	for _, c := range []struct {
-		s, delimiter string
-		most         int
-		want         []string
-	}{
-		{"a,b,,c", ",", -1, []string{"a", "b", "", "c"}},
-		{"a,b,c", ",", 1, []string{"a", "b,c"}},
-		{"a,b", ",", 0, []string{"a,b"}},
-		{"", ",", -1, []string{""}},
-		{"  one\ttwo  three ", "", -1, []string{"one", "two", "three"}},
-		{" one two  three", "", 1, []string{"one", "two  three"}},
-		{"   ", "", -1, nil},
-	} {
-		require.Equal(t, c.want, splitString(c.s, c.delimiter, c.most), "%q by %q", c.s, c.delimiter)
-	}
-}
-
 // Strings whose number depends on data, between operators that do not mind.
 func TestTextAtRun(t *testing.T) {
 	s := &sketch{}
@@ -62,11 +44,4 @@ func TestTextErrors(t *testing.T) {
 		_, err := s.lower(20, c.build(s))
 		require.ErrorContains(t, err, c.want)
 	}
-}
-
-func TestDeterminant(t *testing.T) {
-	require.Equal(t, 1.0, determinant(nil, 0))
-	require.Equal(t, -2.0, determinant([]float64{1, 2, 3, 4}, 2))
-	require.Equal(t, -1.0, determinant([]float64{0, 1, 1, 0}, 2), "a row swap")
-	require.Equal(t, 0.0, determinant([]float64{1, 2, 2, 4}, 2))
 }

@@ -2,24 +2,12 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
-)
-
-// The operands of onnx.LSTM, of D directions, H hidden units and inputs of I.
-const (
-	lstmX       = iota // [steps, batch, I], or batch first
-	lstmW              // [D, 4H, I]: the gates i, o, f, c
-	lstmR              // [D, 4H, H]
-	lstmB              // [D, 8H]: beside W, then beside R
-	lstmLengths        // [batch]
-	lstmH              // [D, batch, H], or batch first
-	lstmC              // likewise
-	lstmP              // peepholes
 )
 
 // The scratch buffers of an LSTM, in float32.
@@ -44,46 +32,26 @@ var lstmRow = row{
 
 // claimsLSTM takes LSTMs of float32 with the usual activations, without clip, peepholes and coupled gates.
 func claimsLSTM(n *ir.Node) bool {
-	op := n.Op.(ir.Custom)
-	if op.Name != "onnx.LSTM" || len(n.Inputs) <= lstmR || n.HasOperand(lstmP) || n.Inputs[lstmX].Type.DType != tensor.F32 {
+	op, ok := n.Op.(ops.LSTM)
+	if !ok || !op.Usual() || n.HasOperand(ops.RecurrentP) || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
 		return false
 	}
-	directions := 1
-	for _, a := range op.Attrs {
-		switch a.Name {
-		case "direction":
-			if a.Value == "bidirectional" {
-				directions = 2
-			}
-		case "activations":
-			if names, _ := a.Value.([]string); len(names)%3 != 0 || !slices.Equal(names, slices.Repeat([]string{"Sigmoid", "Tanh", "Tanh"}, len(names)/3)) {
-				return false
-			}
-		case "input_forget":
-			if a.Value != int64(0) {
-				return false
-			}
-		case "hidden_size", "layout":
-		default:
-			return false
-		}
-	}
-	for _, i := range []int{lstmW, lstmR} {
+	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
 		if v := n.Inputs[i]; v == nil || !v.IsConst() || v.Type.DType != tensor.F32 || len(v.Type.Shape) != 3 {
 			return false
 		}
 	}
-	if n.HasOperand(lstmLengths) && n.Inputs[lstmLengths].Type.DType != tensor.I32 {
+	if n.HasOperand(ops.RecurrentLengths) && n.Inputs[ops.RecurrentLengths].Type.DType != tensor.I32 {
 		return false
 	}
-	w, r := n.Inputs[lstmW].Type.Sizes(), n.Inputs[lstmR].Type.Sizes()
+	w, r := n.Inputs[ops.RecurrentW].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
 	hidden := r[2]
-	if !r.Equal(tensor.Shape{directions, 4 * hidden, hidden}) || !w[:2].Equal(r[:2]) {
+	if !r.Equal(tensor.Shape{op.Directions(), 4 * hidden, hidden}) || !w[:2].Equal(r[:2]) {
 		return false
 	}
-	if n.HasOperand(lstmB) {
-		b := n.Inputs[lstmB]
-		return b.Const != nil && b.Const.Shape().Equal(tensor.Shape{directions, 8 * hidden})
+	if n.HasOperand(ops.RecurrentB) {
+		b := n.Inputs[ops.RecurrentB]
+		return b.Const != nil && b.Const.Shape().Equal(tensor.Shape{op.Directions(), 8 * hidden})
 	}
 	return true
 }
@@ -95,14 +63,12 @@ type lstmPlan struct {
 }
 
 func planLSTM(n *ir.Node) lstmPlan {
-	x, r := n.Inputs[lstmX].Type.Sizes(), n.Inputs[lstmR].Type.Sizes()
+	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
 	p := lstmPlan{steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0]}
-	attrs := n.Op.(ir.Custom).Attrs
-	if v, _ := attrs.Get("layout"); v == int64(1) {
+	op := n.Op.(ops.LSTM)
+	if p.reverse = op.Reverse; op.BatchFirst {
 		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
 	}
-	v, _ := attrs.Get("direction")
-	p.reverse = v == "reverse"
 	return p
 }
 
@@ -136,7 +102,7 @@ func (p *lstmPlan) check(n *ir.Node) error {
 	if p.batchFirst {
 		state = tensor.Shape{p.batch, p.directions, p.hidden}
 	}
-	for i, want := range []tensor.Shape{lstmW: {p.directions, 4 * p.hidden, p.width}, lstmLengths: {p.batch}, lstmH: state, lstmC: state} {
+	for i, want := range []tensor.Shape{ops.RecurrentW: {p.directions, 4 * p.hidden, p.width}, ops.RecurrentLengths: {p.batch}, ops.RecurrentH: state, ops.RecurrentC: state} {
 		if want != nil && n.HasOperand(i) && !n.Inputs[i].Type.Sizes().Equal(want) {
 			return fmt.Errorf("operand %d is %s where %s is needed", i, n.Inputs[i].Type.Sizes(), want)
 		}
@@ -151,7 +117,7 @@ func bindLSTM(b *binder, n *ir.Node) (step, error) {
 	}
 	var weights [2][]float32
 	for i, k := range []int{p.width, p.hidden} {
-		v := n.Inputs[lstmW+i]
+		v := n.Inputs[ops.RecurrentW+i]
 		layout, length := formats[formatF32].layout(b.d.set, k, 4*p.hidden)
 		if v.Packed == nil || v.Packed.Layout != layout {
 			return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
@@ -171,14 +137,14 @@ func bindLSTM(b *binder, n *ir.Node) (step, error) {
 func (p lstmPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	rows, cols := p.steps*p.batch, 4*p.hidden
 	bias := make([]float32, p.directions*cols)
-	if n.HasOperand(lstmB) {
-		both := tensor.Of[float32](n.Inputs[lstmB].Const.Aligned())
+	if n.HasOperand(ops.RecurrentB) {
+		both := tensor.Of[float32](n.Inputs[ops.RecurrentB].Const.Aligned())
 		for i := range bias {
 			at := i/cols*2*cols + i%cols
 			bias[i] = both[at] + both[at+cols]
 		}
 	}
-	x := b.operand(n.Inputs[lstmX])
+	x := b.operand(n.Inputs[ops.RecurrentX])
 	gates := b.scratchBytes(lstmGates).part(0, p.directions*rows*cols, tensor.F32)
 	g := b.d.set.NewGemm(rows, cols, p.width)
 	each, length := g.Parts(), len(w)/p.directions
@@ -193,7 +159,7 @@ func (p lstmPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 // product is the same chain of sums.
 func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 	in, out := b.operands(n)
-	in = append(in, make([]operand, lstmP-min(lstmP, len(in)))...)
+	in = append(in, make([]operand, ops.RecurrentP-min(ops.RecurrentP, len(in)))...)
 	set, hidden, length := b.d.set, p.hidden, len(r)/p.directions
 	gates := b.scratchBytes(lstmGates).part(0, p.directions*p.steps*p.batch*4*hidden, tensor.F32)
 	states := b.scratchBytes(lstmStates).part(0, p.directions*p.batch*6*hidden, tensor.F32)
@@ -212,15 +178,15 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 		x, y := gates.f32(m)[d*p.steps*p.batch*4*hidden:], out[0].f32(m)
 		longest := 0
 		for i := range g.M {
-			count := p.length(m, &in[lstmLengths], first+i)
+			count := p.length(m, &in[ops.RecurrentLengths], first+i)
 			if count < 0 || count > p.steps {
 				m.fail(n, fmt.Errorf("sequence_lens: %d of %d steps", count, p.steps))
 				return
 			}
 			longest = max(longest, count)
 			at, s := p.state(d, first+i), own[i*6*hidden:][:6*hidden]
-			initial(s[:hidden], in[lstmH].f32(m), at)
-			initial(s[5*hidden:], in[lstmC].f32(m), at)
+			initial(s[:hidden], in[ops.RecurrentH].f32(m), at)
+			initial(s[5*hidden:], in[ops.RecurrentC].f32(m), at)
 			for t := count; t < p.steps; t++ { // what lies behind the length is zero
 				clear(y[p.result(t, d, first+i):][:hidden])
 			}
@@ -231,7 +197,7 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 				g.Run(part, &args)
 			}
 			for i := range g.M {
-				count := p.length(m, &in[lstmLengths], first+i)
+				count := p.length(m, &in[ops.RecurrentLengths], first+i)
 				if k >= count {
 					continue
 				}
@@ -293,10 +259,10 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
 	packed := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
-		if n.Op.Kind() != ir.KindCustom || d.target.Where(n) != target.OnKernel {
+		if n.Op.Kind() != ir.KindKept || d.target.Where(n) != target.OnKernel {
 			continue
 		}
-		for _, i := range []int{lstmW, lstmR} {
+		for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
 			w := n.Inputs[i]
 			s := w.Type.Sizes()
 			layout, length := formats[formatF32].layout(d.set, s[2], s[1])

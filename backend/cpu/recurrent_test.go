@@ -26,7 +26,7 @@ func TestLSTMThreads(t *testing.T) {
 			_, err = d.Prepare(g)
 			require.NoError(t, err)
 			for _, n := range g.Nodes {
-				if n.Op.Kind() == ir.KindCustom {
+				if n.Op.Kind() == ir.KindKept {
 					require.Equal(t, target.OnKernel, d.Target().Where(n), name)
 				}
 			}
@@ -79,7 +79,7 @@ func TestLSTMErrors(t *testing.T) {
 		return d.Load(backendtest.Plan(t, g, d.Target()))
 	}
 	const weights = `const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data `
-	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) return %4 as "y" }`)
+	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) {hidden=4, results=1} return %4 as "y" }`)
 	require.NoError(t, err)
 	for _, lengths := range [][]int32{{5, 6}, {-1, 0}} {
 		instance, err := p.Attach(d.NewMemory())
@@ -87,8 +87,8 @@ func TestLSTMErrors(t *testing.T) {
 		_, err = instance.Run(context.Background(), []*tensor.Tensor{tensor.New(tensor.F32, 5, 2, 3), tensor.FromSlice(lengths)})
 		require.ErrorContains(t, err, "of 5 steps")
 	}
-	_, err = program(`(%0 "x": f32[5,2,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3) return %4 as "y" }`)
+	_, err = program(`(%0 "x": f32[5,2,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1} return %4 as "y" }`)
 	require.ErrorContains(t, err, "operand 1 is [1,16,3] where [1,16,4] is needed")
-	_, err = program(`(%0 "x": f32[5,2,3], %1 "h": f32[1,1,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, %1) return %4 as "y" }`)
+	_, err = program(`(%0 "x": f32[5,2,3], %1 "h": f32[1,1,4]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, %1) {hidden=4, results=1} return %4 as "y" }`)
 	require.ErrorContains(t, err, "operand 5 is [1,1,4] where [1,2,4] is needed")
 }

@@ -74,7 +74,9 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.nBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindCustom:  lstmRow,
+		ir.KindKept:    lstmRow,
+		ir.KindDynamic: onHost,
+		ir.KindCustom:  onHost,
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -77,17 +76,17 @@ var rowCases = map[string]string{
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %3: bool[1,1,s,s] = cast(%2) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 	"lstm": `(%0 "x": f32[5,s,7]) { const %1: f32[1,68,7] = data const %2: f32[1,68,17] = data const %3: f32[1,136] = data
-		%4: f32[5,1,s,17], %5: f32[1,s,17], %6: f32[1,s,17] = onnx.LSTM(%0, %1, %2, %3) {version=14, attrs={hidden_size=int 17}} return %4 as "y", %5 as "h", %6 as "c" }`,
+		%4: f32[5,1,s,17], %5: f32[1,s,17], %6: f32[1,s,17] = onnx.LSTM(%0, %1, %2, %3) {hidden=17} return %4 as "y", %5 as "h", %6 as "c" }`,
 	"lstm reverse": `(%0 "x": f32[s,2,3], %1 "h": f32[1,2,33]) { const %2: f32[1,132,3] = data const %3: f32[1,132,33] = data
-		%4: f32[s,1,2,33], %5: f32[1,2,33] = onnx.LSTM(%0, %2, %3, _, _, %1) {version=7, attrs={direction=string "reverse", input_forget=int 0}} return %4 as "y", %5 as "h" }`,
+		%4: f32[s,1,2,33], %5: f32[1,2,33] = onnx.LSTM(%0, %2, %3, _, _, %1) {hidden=33, reverse=true, results=2} return %4 as "y", %5 as "h" }`,
 	"lstm both ways": `(%0 "x": f32[s,3,5], %1 "i": i32[3], %2 "h": f32[2,3,4], %3 "c": f32[2,3,4]) { const %4: f32[2,16,5] = data const %5: f32[2,16,4] = data const %6: f32[2,32] = data %7 = abs(%1)
-		%8: f32[s,2,3,4], %9: f32[2,3,4], %10: f32[2,3,4] = onnx.LSTM(%0, %4, %5, %6, %7, %2, %3) {version=14, attrs={direction=string "bidirectional",
-		activations=strings ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh"]}} return %8 as "y", %9 as "h", %10 as "c" }`,
+		%8: f32[s,2,3,4], %9: f32[2,3,4], %10: f32[2,3,4] = onnx.LSTM(%0, %4, %5, %6, %7, %2, %3) {hidden=4, bidirectional=true,
+		activations=["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh"]} return %8 as "y", %9 as "h", %10 as "c" }`,
 	"lstm batch first": `(%0 "x": f32[s,6,5], %2 "h": f32[s,2,4], %3 "c": f32[s,2,4]) { const %4: f32[2,16,5] = data const %5: f32[2,16,4] = data
-		%8: f32[s,6,2,4], %9: f32[s,2,4], %10: f32[s,2,4] = onnx.LSTM(%0, %4, %5, _, _, %2, %3) {version=14, attrs={direction=string "bidirectional", layout=int 1}} return %8 as "y", %9 as "h", %10 as "c" }`,
+		%8: f32[s,6,2,4], %9: f32[s,2,4], %10: f32[s,2,4] = onnx.LSTM(%0, %4, %5, _, _, %2, %3) {hidden=4, bidirectional=true, layout=true} return %8 as "y", %9 as "h", %10 as "c" }`,
 	"lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
-		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {version=7} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {version=7, attrs={input_forget=int 1}}
-		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {version=7, attrs={clip=float 0.1}} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {version=7, attrs={activations=strings ["Sigmoid", "Relu", "Tanh"]}}
+		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {hidden=4, results=1} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, input_forget=true}
+		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, clip=0.1} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu", "Tanh"]}
 		return %4 as "y", %5 as "f", %6 as "k", %7 as "a" }`,
 }
 
@@ -115,12 +114,6 @@ func check(t *testing.T, d *cpu.Device, name, text string, s int) {
 	t.Helper()
 	g, err := ir.Parse(`graph "case" ` + text)
 	require.NoError(t, err, name)
-	for _, n := range g.Nodes {
-		if op, ok := n.Op.(ir.Custom); ok {
-			n.Op, err = lower.Restore(op, name)
-			require.NoError(t, err, name)
-		}
-	}
 	b := ir.Binding{"s": s}
 	inputs := backendtest.Inputs(t, g, b)
 	want, err := ir.Interpret(g, inputs)

@@ -9,14 +9,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// customRow runs the WGSL of a user's operator (target.OpDef says what it sees), an invocation for each element of the
+// customRow runs the WGSL of a user's operator (ir.OpDef says what it sees), an invocation for each element of the
 // first result. Operators without stay on the host, as do those with results narrower than a word, which invocations
 // would share.
 var customRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
-			ok := n.Op.(ir.Custom).WGSL != ""
+			ok := n.Op.(ir.Custom).Def != nil && n.Op.(ir.Custom).Def.WGSL != ""
 			for _, v := range n.Inputs {
 				ok = ok && (v == nil || v.Type.Kind == ir.TensorType && seen(v.Type.DType).wgsl != "")
 			}
@@ -52,7 +52,7 @@ var customRow = row{
 			}
 			s.declare("fn y%d(i: u32, v: %s) { if (i < %s) { %s } }\n", i, e.wgsl, s.u(y.elements()), write)
 		}
-		s.declare("%s\n", op.WGSL)
+		s.declare("%s\n", op.Def.WGSL)
 		total := out[0].elements()
 		s.put("let t = %s * %du + lid;\nif (t < %s) { compute(t); }", linear, groupSize, s.u(total))
 		return []launch{{s, spread(ceil(total, groupSize))}}, nil

@@ -71,6 +71,8 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,
+		ir.KindKept:    onHost,
+		ir.KindDynamic: onHost,
 		ir.KindCustom:  customRow,
 	}
 }

@@ -110,11 +110,22 @@ func newCompileReport(src *source, e *own, why bool) *compileReport {
 			continue
 		}
 		r.StepList = append(r.StepList, stepRow{ir.OpName(n.Op), n.Outputs[0].Type.String(), n.Origins})
-		if custom, ok := n.Op.(ir.Custom); ok {
-			r.Custom[custom.Name]++
+		if name, kept := keptName(n.Op); kept {
+			r.Custom[name]++
 		}
 	}
 	return r
+}
+
+// keptName names an operator that is kept as the model has it.
+func keptName(op ir.Op) (name string, kept bool) {
+	if s, ok := op.(fmt.Stringer); ok {
+		name = s.String()
+	} else {
+		name = ir.OpName(op)
+	}
+	k := op.Kind()
+	return name, k == ir.KindKept || k == ir.KindDynamic || k == ir.KindCustom
 }
 
 func (r *compileReport) text(out io.Writer) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
@@ -22,7 +23,7 @@ import (
 // ONNX is an ONNX model. It implements engine.Source.
 type ONNX struct {
 	*onnx.Model
-	ops []lower.Custom
+	ops []*ir.OpDef
 }
 
 // Retain implements engine.Source.
@@ -43,7 +44,7 @@ type Compiled struct {
 	*tensor.Mapping
 	file *artifact.File
 	name string
-	ops  []lower.Custom
+	ops  []*ir.OpDef
 }
 
 // Name implements engine.Source.
@@ -70,22 +71,24 @@ func (s *Compiled) Verify() (err error) {
 	return nil
 }
 
-// Graph implements engine.Source: it decodes the program and gives its kept operators their meaning.
+// Graph implements engine.Source: it decodes the program and gives users' operators their definitions.
 func (s *Compiled) Graph() (*ir.Graph, error) {
 	g, err := s.file.Graph()
 	if err != nil {
 		return nil, withKind(err)
 	}
-	return g, withKind(restore(g, s.ops))
+	return g, restore(g, s.ops)
 }
 
-func restore(g *ir.Graph, ops []lower.Custom) error {
+// restore gives users' operators in a graph that was read their definitions.
+func restore(g *ir.Graph, ops []*ir.OpDef) error {
 	for _, n := range g.Nodes {
 		if c, ok := n.Op.(ir.Custom); ok {
-			c, err := lower.Restore(c, n.Label(), ops...)
-			if err != nil {
-				return err
+			i := slices.IndexFunc(ops, func(d *ir.OpDef) bool { return d.Name == c.Name })
+			if i < 0 {
+				return engine.WithKind(engine.ErrUnsupportedOp, fmt.Errorf("unsupported operator %s at node %s: define a custom operator of that name", c.Name, n.Label()))
 			}
+			c.Def = ops[i]
 			n.Op = c
 		}
 		for _, r := range n.Regions {
@@ -98,7 +101,7 @@ func restore(g *ir.Graph, ops []lower.Custom) error {
 }
 
 // Open opens a model file of either kind.
-func Open(path string, ops []lower.Custom) (_ engine.Source, err error) {
+func Open(path string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	if s, err := openCompiled(path, ops); s != nil || err != nil {
 		return s, withKind(err)
@@ -108,27 +111,27 @@ func Open(path string, ops []lower.Custom) (_ engine.Source, err error) {
 }
 
 // OpenFS opens an ONNX file of a file system.
-func OpenFS(fsys fs.FS, name string, ops []lower.Custom) (_ engine.Source, err error) {
+func OpenFS(fsys fs.FS, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.OpenFS(fsys, name)
 	return model(f, ops, err)
 }
 
 // Read reads an ONNX model of size bytes.
-func Read(r io.ReaderAt, size int64, name string, ops []lower.Custom) (_ engine.Source, err error) {
+func Read(r io.ReaderAt, size int64, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.Read(r, size, name)
 	return model(f, ops, err)
 }
 
 // FromProto takes over an ONNX model that was built in memory.
-func FromProto(p *onnxpb.ModelProto, name string, ops []lower.Custom) (_ engine.Source, err error) {
+func FromProto(p *onnxpb.ModelProto, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	f, err := onnx.New(p, name)
 	return model(f, ops, err)
 }
 
-func model(f *onnx.Model, ops []lower.Custom, err error) (engine.Source, error) {
+func model(f *onnx.Model, ops []*ir.OpDef, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, withKind(err)
 	}
@@ -139,7 +142,7 @@ func model(f *onnx.Model, ops []lower.Custom, err error) (engine.Source, error) 
 const compiledExt = ".rlxc"
 
 // openCompiled opens a compiled file; nil when the file is none.
-func openCompiled(path string, ops []lower.Custom) (engine.Source, error) {
+func openCompiled(path string, ops []*ir.OpDef) (engine.Source, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return nil, nil // package onnx says what is wrong
 	}

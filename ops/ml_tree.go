@@ -1,4 +1,4 @@
-package lower
+package ops
 
 import (
 	"fmt"
@@ -7,6 +7,46 @@ import (
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
+
+// TreeEnsemble is ai.onnx.ml's.
+type TreeEnsemble struct{ Classical }
+
+// Prepare implements ir.Preparer.
+func (o TreeEnsemble) Prepare() (_ ir.Op, err error) {
+	o.Classical, err = o.prepared(readTreeEnsemble)
+	return o, err
+}
+
+// Eval implements ir.Op.
+func (o TreeEnsemble) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.model.eval(o, in) }
+
+// TreeEnsembleClassifier is ai.onnx.ml's.
+type TreeEnsembleClassifier struct{ Classical }
+
+// Prepare implements ir.Preparer.
+func (o TreeEnsembleClassifier) Prepare() (_ ir.Op, err error) {
+	o.Classical, err = o.prepared(readTreeEnsembleClassifier)
+	return o, err
+}
+
+// Eval implements ir.Op.
+func (o TreeEnsembleClassifier) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(o, in)
+}
+
+// TreeEnsembleRegressor is ai.onnx.ml's.
+type TreeEnsembleRegressor struct{ Classical }
+
+// Prepare implements ir.Preparer.
+func (o TreeEnsembleRegressor) Prepare() (_ ir.Op, err error) {
+	o.Classical, err = o.prepared(readTreeEnsembleRegressor)
+	return o, err
+}
+
+// Eval implements ir.Op.
+func (o TreeEnsembleRegressor) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(o, in)
+}
 
 // A forest is decision trees in one table of nodes.
 type forest struct {
@@ -17,14 +57,14 @@ type forest struct {
 
 // A treeNode asks for one feature, or is a leaf that casts votes.
 type treeNode struct {
-	leaf          bool
-	mode          int
-	feature       int
-	split         float64
-	members       map[float64]bool // of mode member
-	yes, no       int              // nodes
-	missing       bool             // whether NaN goes to yes
-	first, behind int              // votes of a leaf
+	leaf       bool
+	mode       int
+	feature    int
+	split      float64
+	members    map[float64]bool // of mode member
+	yes, no    int              // nodes
+	missing    bool             // whether NaN goes to yes
+	first, end int              // votes of a leaf
 }
 
 type vote struct {
@@ -128,7 +168,7 @@ func (f *forest) score(x []float64, aggregate int, base []float64) []float64 {
 	scores, voted := make([]float64, len(base)), make([]bool, len(base))
 	for _, root := range f.roots {
 		leaf := f.leaf(root, x)
-		for _, v := range f.votes[leaf.first:leaf.behind] {
+		for _, v := range f.votes[leaf.first:leaf.end] {
 			s := &scores[v.target]
 			switch first := !voted[v.target]; {
 			case first, aggregate == least && v.weight < *s, aggregate == most && v.weight > *s:
@@ -150,33 +190,33 @@ func (f *forest) score(x []float64, aggregate int, base []float64) []float64 {
 	return scores
 }
 
-// lowerTreeEnsemble: nodes and leaves in tables that refer to each other.
-func lowerTreeEnsemble(c *Context) []*ir.Value {
-	x, targets := c.In(0), c.AttrInt("n_targets", 1)
-	if post := c.AttrInt("post_transform", 0); post != 0 {
-		c.Unsupportedf("post_transform %d", post)
+// readTreeEnsemble: nodes and leaves in tables that refer to each other.
+func readTreeEnsemble(r *reader) *rowModel {
+	targets := r.int("n_targets", 1)
+	if post := r.int("post_transform", 0); post != 0 {
+		r.failf("post_transform %d", post)
 	}
-	aggregate := c.AttrInt("aggregate_function", total)
-	c.IgnoreAttr("nodes_hitrates")
-	table := func(name string) *tensor.Tensor { t, _ := c.AttrTensor(name); return t.Aligned() }
-	list := func(name string) []int { v, _ := c.AttrInts(name); return v }
+	aggregate := r.int("aggregate_function", total)
+	r.ignore("nodes_hitrates")
+	table := r.tensor
+	list := r.ints
 	splits, weights, modes := table("nodes_splits"), table("leaf_weights"), table("nodes_modes")
 	n, leaves := splits.Len(), weights.Len()
 	columns := map[string][]int{}
 	for _, name := range []string{"nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs"} {
 		if columns[name] = list(name); len(columns[name]) != n {
-			c.Failf("%s has %d entries for %d nodes", name, len(columns[name]), n)
+			r.failf("%s has %d entries for %d nodes", name, len(columns[name]), n)
 		}
 	}
 	of, missing := list("leaf_targetids"), list("nodes_missing_value_tracks_true")
 	if modes.Len() != n || len(of) != leaves || len(missing) != 0 && len(missing) != n {
-		c.Failf("%d modes and %d entries of nodes_missing_value_tracks_true for %d nodes, %d targets for %d leaves", modes.Len(), len(missing), n, len(of), leaves)
+		r.failf("%d modes and %d entries of nodes_missing_value_tracks_true for %d nodes, %d targets for %d leaves", modes.Len(), len(missing), n, len(of), leaves)
 	}
-	if Rank(x) != 2 || targets < 1 || targets > maxWindow || aggregate < average || aggregate > most {
-		c.Failf("%v, %d targets, aggregate_function %d", x.Type, targets, aggregate)
+	if targets < 1 || targets > MaxSize || aggregate < average || aggregate > most {
+		r.failf("%d targets, aggregate_function %d", targets, aggregate)
 	}
 	f := &forest{roots: list("tree_roots")}
-	next := func(to, isLeaf int) int { // leaves stand behind the nodes
+	next := func(to, isLeaf int) int { // leaves stand after the nodes
 		switch {
 		case isLeaf == 0 && to < n:
 			return to
@@ -191,37 +231,37 @@ func lowerTreeEnsemble(c *Context) []*ir.Value {
 			missing: len(missing) > 0 && missing[i] != 0})
 	}
 	for i := range leaves {
-		f.nodes = append(f.nodes, treeNode{leaf: true, first: i, behind: i + 1})
+		f.nodes = append(f.nodes, treeNode{leaf: true, first: i, end: i + 1})
 		f.votes = append(f.votes, vote{of[i], weights.Float64(i)})
 	}
-	members, ok := c.AttrTensor("membership_values")
+	members, ok := attr[*tensor.Tensor](r, "membership_values")
 	if !ok {
 		members = tensor.New(splits.DType(), 0)
 	}
 	if err := f.readSets(members.Aligned()); err != nil {
-		c.Failf("%w", err)
+		r.failf("%w", err)
 	}
 	if err := f.check(targets); err != nil {
-		c.Failf("%w", err)
+		r.failf("%w", err)
 	}
 	base := make([]float64, targets)
-	return c.regress(x.Type.DType, targets, f.features(), func(x []float64) []float64 { return f.score(x, aggregate, base) })
+	return regressor(tensor.Invalid, targets, f.features(), func(x []float64) []float64 { return f.score(x, aggregate, base) })
 }
 
 // branches reads the tables of the older operators, where trees and nodes have numbers of their own, and the leaves' votes,
 // whose attributes begin with prefix: "target" or "class".
-func (c *Context) branches(prefix string, targets int) *forest {
-	c.IgnoreAttr("nodes_hitrates", "nodes_hitrates_as_tensor")
-	list := func(name string) []int { v, _ := c.AttrInts(name); return v }
+func (r *reader) branches(prefix string, targets int) *forest {
+	r.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
+	list := r.ints
 	trees, ids := list("nodes_treeids"), list("nodes_nodeids")
 	features, yes, no, missing := list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"), list("nodes_missing_value_tracks_true")
-	modes, _ := c.AttrStrings("nodes_modes")
-	splits := c.doubles("nodes_values")
+	modes := r.texts("nodes_modes")
+	splits := r.doubles("nodes_values")
 	n := len(trees)
 	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features), "nodes_truenodeids": len(yes), "nodes_falsenodeids": len(no),
 		"nodes_modes": len(modes), "nodes_values": len(splits), "nodes_missing_value_tracks_true": max(len(missing), n)} {
 		if k != n || n == 0 {
-			c.Failf("%s has %d entries for %d nodes", name, k, n)
+			r.failf("%s has %d entries for %d nodes", name, k, n)
 		}
 	}
 	f := &forest{}
@@ -229,7 +269,7 @@ func (c *Context) branches(prefix string, targets int) *forest {
 	for i := range n {
 		key := [2]int{trees[i], ids[i]}
 		if _, ok := at[key]; ok {
-			c.Failf("tree %d has two nodes %d", trees[i], ids[i])
+			r.failf("tree %d has two nodes %d", trees[i], ids[i])
 		}
 		at[key] = i
 		if i == 0 || trees[i] != trees[i-1] {
@@ -245,80 +285,80 @@ func (c *Context) branches(prefix string, targets int) *forest {
 	for i := range n {
 		mode, ok := modeNames[modes[i]]
 		if !ok && modes[i] != "LEAF" {
-			c.Failf("mode %q of node %d", modes[i], i)
+			r.failf("mode %q of node %d", modes[i], i)
 		}
 		f.nodes = append(f.nodes, treeNode{leaf: !ok, mode: mode, feature: features[i], split: splits[i], yes: find(trees[i], yes[i]), no: find(trees[i], no[i]),
 			missing: len(missing) > 0 && missing[i] != 0})
 	}
-	c.castVotes(f, prefix, find)
+	r.castVotes(f, prefix, find)
 	if err := f.check(targets); err != nil {
-		c.Failf("%w", err)
+		r.failf("%w", err)
 	}
 	return f
 }
 
-// castVotes gives the leaves their votes, those of one leaf behind each other.
-func (c *Context) castVotes(f *forest, prefix string, find func(tree, id int) int) {
-	list := func(name string) []int { v, _ := c.AttrInts(prefix + name); return v }
-	trees, ids, of, weights := list("_treeids"), list("_nodeids"), list("_ids"), c.doubles(prefix+"_weights")
+// castVotes returns the leaves their votes, those of one leaf one after the other.
+func (r *reader) castVotes(f *forest, prefix string, find func(tree, id int) int) {
+	list := func(name string) []int { return r.ints(prefix + name) }
+	trees, ids, of, weights := list("_treeids"), list("_nodeids"), list("_ids"), r.doubles(prefix+"_weights")
 	if len(ids) != len(trees) || len(of) != len(trees) || len(weights) != len(trees) {
-		c.Failf("%d trees, %d nodes, %d targets and %d weights of leaves", len(trees), len(ids), len(of), len(weights))
+		r.failf("%d trees, %d nodes, %d targets and %d weights of leaves", len(trees), len(ids), len(of), len(weights))
 	}
 	byLeaf := make([][]vote, len(f.nodes))
 	for i := range trees {
 		k := find(trees[i], ids[i])
 		if k < 0 || !f.nodes[k].leaf {
-			c.Failf("a weight for node %d of tree %d, which is no leaf", ids[i], trees[i])
+			r.failf("a weight for node %d of tree %d, which is no leaf", ids[i], trees[i])
 		}
 		byLeaf[k] = append(byLeaf[k], vote{of[i], weights[i]})
 	}
 	for k, votes := range byLeaf {
 		f.nodes[k].first = len(f.votes)
 		f.votes = append(f.votes, votes...)
-		f.nodes[k].behind = len(f.votes)
+		f.nodes[k].end = len(f.votes)
 	}
 }
 
 // doubles reads an attribute of floats, or the tensor that newer versions may give in its place.
-func (c *Context) doubles(name string) []float64 {
+func (r *reader) doubles(name string) []float64 {
 	t, ok := (*tensor.Tensor)(nil), false
-	if c.Version() >= 3 {
-		t, ok = c.AttrTensor(name + "_as_tensor")
+	if r.version >= 3 {
+		t, ok = attr[*tensor.Tensor](r, name+"_as_tensor")
 	}
 	if !ok {
-		return c.numbers(name)
+		return r.numbers(name)
 	}
-	if c.HasAttr(name) || !t.DType().IsFloat() {
-		c.Failf("%s is given twice, or as %v", name, t)
+	if r.has(name) || !t.DType().IsFloat() {
+		r.failf("%s is given twice, or as %v", name, t)
 	}
 	return t.Float64s()
 }
 
-func lowerTreeEnsembleRegressor(c *Context) []*ir.Value {
-	targets := c.AttrInt("n_targets", 1)
-	aggregate, ok := aggregateNames[c.AttrString("aggregate_function", "SUM")]
-	base := c.doubles("base_values")
-	if len(base) == 0 && targets > 0 && targets <= maxWindow {
+func readTreeEnsembleRegressor(r *reader) *rowModel {
+	targets := r.int("n_targets", 1)
+	aggregate, ok := aggregateNames[r.text("aggregate_function", "SUM")]
+	base := r.doubles("base_values")
+	if len(base) == 0 && targets > 0 && targets <= MaxSize {
 		base = make([]float64, targets)
 	}
 	if !ok || targets < 1 || len(base) != targets {
-		c.Failf("aggregate_function %q of %d targets with %d base_values", c.AttrString("aggregate_function", ""), targets, len(base))
+		r.failf("aggregate_function %q of %d targets with %d base_values", r.text("aggregate_function", ""), targets, len(base))
 	}
-	f, post := c.branches("target", targets), c.transform(targets)
-	return c.regress(tensor.F32, targets, f.features(), func(x []float64) []float64 {
+	f, post := r.branches("target", targets), r.transform(targets)
+	return regressor(tensor.F32, targets, f.features(), func(x []float64) []float64 {
 		s := f.score(x, aggregate, base)
 		post(s)
 		return s
 	})
 }
 
-// lowerTreeEnsembleClassifier: a score for each label. Where all leaves vote for one of two labels, the score says which of
+// readTreeEnsembleClassifier: a score for each label. Where all leaves vote for one of two labels, the score says which of
 // the two it is: above one half if no weight is negative, and above 0 otherwise.
-func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
-	labels := c.classLabels("classlabels_int64s")
+func readTreeEnsembleClassifier(r *reader) *rowModel {
+	labels := r.classLabels("classlabels_int64s")
 	n := labels.Len()
-	f, base := c.branches("class", n), c.doubles("base_values")
-	k := classifier{labels: labels, width: n}
+	f, base := r.branches("class", n), r.doubles("base_values")
+	k := &rowModel{labels: labels, width: n, features: f.features()}
 	positive, single := true, n == 2
 	for _, v := range f.votes {
 		positive = positive && v.weight >= 0
@@ -326,10 +366,10 @@ func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
 	}
 	if single {
 		if len(base) > 1 {
-			c.Unsupportedf("%d base_values for one score of two labels", len(base))
+			r.failf("%d base_values for one score of two labels", len(base))
 		}
-		logistic := c.AttrString("post_transform", "NONE") == "LOGISTIC"
-		c.transform(1)
+		logistic := r.text("post_transform", "NONE") == "LOGISTIC"
+		r.transform(1)
 		k.score = func(x []float64) ([]float64, int) {
 			s := 0.0
 			for _, v := range append(f.score(x, total, make([]float64, 2)), base...) { // the other label has no votes
@@ -345,22 +385,22 @@ func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
 			}
 			return []float64{-s, s}, signOf(s)
 		}
-		return c.classify(k, f.features())
+		return k
 	}
 	if len(base) == 0 {
 		base = make([]float64, n)
 	}
 	if len(base) != n {
-		c.Failf("%d base_values for %d labels", len(base), n)
+		r.failf("%d base_values for %d labels", len(base), n)
 	}
-	post := c.transform(n)
+	post := r.transform(n)
 	k.score = func(x []float64) ([]float64, int) {
 		s := f.score(x, total, base)
 		best := argMax(s)
 		post(s)
 		return s, best
 	}
-	return c.classify(k, f.features())
+	return k
 }
 
 // readSets reads the members of the nodes that ask for membership, in their order, each list ended by a NaN.

@@ -1,0 +1,16 @@
+package ir
+
+import "github.com/rlxc/rlxc/tensor"
+
+// ActCopy is a materialised copy of an activation, made to keep an intermediate value for comparison: rewrites leave it
+// alone, and liveness treats it as a custom operator.
+type ActCopy struct{}
+
+// Kind implements Op.
+func (ActCopy) Kind() Kind { return KindActCopy }
+
+// Infer implements Op.
+func (ActCopy) Infer(in []*Value) ([]Type, error) { return Copy{}.Infer(in) }
+
+// Eval implements Op.
+func (ActCopy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return Copy{}.Eval(in) }

@@ -1,0 +1,176 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// MaxTrips bounds a loop: models are untrusted.
+const MaxTrips = 1 << 18
+
+// errAlone is what an operator with regions reports when it is to be computed from its operands.
+var errAlone = errors.New("it has regions and cannot be computed from its operands alone")
+
+// If runs the first of its two regions where operand 0 is true and the second one otherwise. The other operands are what the
+// regions read, those of the first one in front.
+type If struct {
+	Dynamic
+	ThenInputs int    `ir:"then_inputs"`
+	ThenError  string `ir:"then_error"` // why a branch cannot run; empty where it can
+	ElseError  string `ir:"else_error"`
+}
+
+// Infer implements ir.Op.
+func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if o.ThenInputs < 0 || 1+o.ThenInputs > len(in) {
+		return nil, fmt.Errorf("%d inputs of a branch among %d operands", o.ThenInputs, len(in))
+	}
+	return o.Types, nil
+}
+
+// Eval implements ir.Op.
+func (If) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
+
+// Run implements ir.Runner.
+func (o If) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if in[0].Len() != 1 {
+		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
+	}
+	split := 1 + o.ThenInputs
+	region, args, problem := 0, in[1:split], o.ThenError
+	if in[0].Int64(0) == 0 {
+		region, args, problem = 1, in[split:], o.ElseError
+	}
+	if problem != "" {
+		return nil, errors.New(problem)
+	}
+	return env.Call(region, args)
+}
+
+// Loop repeats its region. The operands are the number of trips and the condition, each of which may be absent, then what trips
+// hand on, then what the region reads of the values around it.
+type Loop struct {
+	Dynamic
+	Carried int
+}
+
+// Infer implements ir.Op.
+func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if o.Carried < 0 || 2+o.Carried > len(in) || o.Carried > len(o.Types) {
+		return nil, fmt.Errorf("%d values from trip to trip among %d operands and %d results", o.Carried, len(in), len(o.Types))
+	}
+	return o.Types, nil
+}
+
+// Eval implements ir.Op.
+func (Loop) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
+
+// Run implements ir.Runner.
+func (o Loop) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
+	if in[0] != nil {
+		if in[0].Len() != 1 {
+			return nil, fmt.Errorf("the number of trips is %v, not one integer", in[0])
+		}
+		trips = in[0].Int64(0)
+	}
+	if in[1] != nil {
+		cond = in[1]
+	}
+	n := 2 + o.Carried
+	state, captures := in[2:n], in[n:]
+	stacked := newPiles(env, len(o.Types)-len(state))
+	for i := int64(0); i < trips; i++ {
+		if cond.Len() != 1 {
+			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
+		}
+		if cond.Int64(0) == 0 {
+			break
+		}
+		if i == MaxTrips {
+			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
+		}
+		out, err := env.Call(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
+		if err != nil {
+			return nil, err
+		}
+		cond, state = out[0], out[1:1+len(state)]
+		if err := stacked.add(out[1+len(state):]); err != nil {
+			return nil, err
+		}
+	}
+	out := slices.Clone(state)
+	for k, ts := range stacked.lists {
+		t, err := stackTensors(ts, 0, o.Types[len(state)+k], env.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// piles collect what trips return, within the memory limit.
+type piles struct {
+	lists       [][]*tensor.Tensor
+	held, limit int64
+}
+
+func newPiles(env ir.Env, n int) *piles {
+	return &piles{lists: make([][]*tensor.Tensor, n), limit: env.MemoryLimit}
+}
+
+func (p *piles) add(ts []*tensor.Tensor) error {
+	for k, t := range ts {
+		if p.held += ir.SizeOf(t); p.limit > 0 && p.held > p.limit {
+			return &ir.MemoryError{Need: p.held, Limit: p.limit}
+		}
+		p.lists[k] = append(p.lists[k], t)
+	}
+	return nil
+}
+
+// stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.
+func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tensor.Tensor, error) {
+	if len(ts) == 0 {
+		shape := make([]int, len(t.Shape))
+		for i, d := range t.Shape {
+			if n, ok := d.Const(); ok && i != axis {
+				shape[i] = n
+			}
+		}
+		if len(shape) == 0 {
+			shape = []int{0} // not even the rank is known
+		}
+		return tensor.New(t.DType, shape...), nil
+	}
+	parts := make([]*tensor.Tensor, len(ts))
+	for i, x := range ts {
+		if x.IsSequence() || x.DType() != ts[0].DType() || !x.Shape().Equal(ts[0].Shape()) {
+			return nil, fmt.Errorf("trip %d returns %v where the first one returned %v", i, x, ts[0])
+		}
+		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
+	}
+	if need := int64(len(ts)) * int64(len(ts[0].Bytes())); limit > 0 && need > limit {
+		return nil, &ir.MemoryError{Need: need, Limit: limit}
+	}
+	out, err := ir.Concat{Axis: axis}.Eval(parts)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// at is element i of a tensor along an axis, which goes away.
+func at(x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
+	out, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, tensor.Scalar(int64(i))})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}

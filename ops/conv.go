@@ -1,0 +1,260 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Conv is the convolution of x [N,C,…] with weights [M,C/group,…] and perhaps a bias [M].
+type Conv struct {
+	Kept
+	Window
+	Group int
+}
+
+// checkConv checks the operands of a convolution, of whose weights axis 0 is divided into groups.
+func checkConv(in []*ir.Value, w Window, group int) error {
+	x, weights := in[0].Type, in[1].Type
+	if len(x.Shape) < 3 || len(weights.Shape) != len(x.Shape) || weights.DType != x.DType || !x.DType.IsFloat() {
+		return fmt.Errorf("weights %v for %v", weights, x)
+	}
+	if group < 1 || group > MaxSize || ir.Same(weights.Shape[0].Mod(ir.N(group)), ir.N(0)) == ir.No {
+		return fmt.Errorf("%d groups of %v channels", group, weights.Shape[0])
+	}
+	if b := ir.Operand(in, 2); b != nil && (rank(b) != 1 || b.Type.DType != x.DType) {
+		return fmt.Errorf("bias %v", b.Type)
+	}
+	return w.covers(weights.Shape[2:])
+}
+
+// checkChannels checks at run time what symbols left open: the channels of operand 0, and the length of the bias.
+func checkChannels(in []*tensor.Tensor, inputs, outputs int) error {
+	if n := in[0].Shape()[1]; n != inputs {
+		return fmt.Errorf("%v has %d channels, weights %v in these groups take %d", in[0], n, in[1], inputs)
+	}
+	if b := ir.Operand(in, 2); b != nil && b.Len() != outputs {
+		return fmt.Errorf("bias %v for %d channels", b, outputs)
+	}
+	return nil
+}
+
+// Infer implements ir.Op.
+func (o Conv) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if err := checkConv(in, o.Window, o.Group); err != nil {
+		return nil, err
+	}
+	x, w := in[0].Type, in[1].Type
+	if ir.Same(w.Shape[1].Mul(ir.N(o.Group)), x.Shape[1]) == ir.No {
+		return nil, fmt.Errorf("weights %v in %d groups for %v", w, o.Group, x)
+	}
+	if err := o.fit(x.Shape); err != nil {
+		return nil, err
+	}
+	return []ir.Type{ir.TensorOf(x.DType, o.Result(x.Shape, w.Shape[0])...)}, nil
+}
+
+// Eval implements ir.Op: y[n,m] = b[m] + Σ over the channels of m's group and the taps of w[m,c,k]·x[n,c,at].
+func (o Conv) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if err := checkChannels(in, in[1].Shape()[1]*o.Group, in[1].Shape()[0]); err != nil {
+		return nil, err
+	}
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	before, after := o.padding(in[0].Shape()[2:])
+	x, w := in[0].Float64s(), in[1].Float64s()
+	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
+	batch, outputs, inputs := sx[0], sw[0], sw[1]
+	size, kernel, places := sx[2:].Elements(), sw[2:].Elements(), sy[2:].Elements()
+	o.walk(sx[2:], sy[2:], before, after, func(place int, taps []tap) {
+		for n := range batch {
+			for m := range outputs {
+				first := n*sx[1] + m/(outputs/o.Group)*inputs
+				sum := 0.0
+				if b := ir.Operand(in, 2); b != nil {
+					sum = b.Float64(m)
+				}
+				for ch := range inputs {
+					for _, t := range taps {
+						if t.at >= 0 {
+							sum += w[(m*inputs+ch)*kernel+t.kernel] * x[(first+ch)*size+t.at]
+						}
+					}
+				}
+				y.SetFloat64((n*outputs+m)*places+place, sum)
+			}
+		}
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// ConvTranspose is the gradient of a convolution: x [N,C,…] with weights [C,M/group,…] and perhaps a bias [M].
+type ConvTranspose struct {
+	Kept
+	Window
+	Group         int
+	OutputPadding []int `ir:"output_padding"`
+	OutputShape   []int `ir:"output_shape"` // of the spatial axes; empty where the window says it
+}
+
+// spread is the size of an axis of the result over an axis of size d, and how much of what the windows cover is cut off before it.
+func (o ConvTranspose) spread(i int, d ir.Dim) (size, before ir.Dim) {
+	covered := d.Sub(ir.N(1)).Mul(ir.N(o.Strides[i])).Add(ir.N(o.OutputPadding[i] + o.Extent(i)))
+	switch {
+	case len(o.OutputShape) > 0:
+		size = ir.N(o.OutputShape[i])
+	case o.Auto == "SAME_UPPER" || o.Auto == "SAME_LOWER":
+		size = d.Mul(ir.N(o.Strides[i]))
+	case o.Auto == "VALID":
+		return covered, ir.Dim{}
+	default:
+		return covered.Sub(ir.N(o.Pads[i] + o.Pads[len(o.Kernel)+i])), ir.N(o.Pads[i])
+	}
+	cut := ir.Max(covered.Sub(size), ir.N(0))
+	before = cut.Div(ir.N(2))
+	if o.Auto != "SAME_UPPER" {
+		before = cut.Sub(before)
+	}
+	return size, before
+}
+
+// Infer implements ir.Op.
+func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if err := checkConv(in, o.Window, o.Group); err != nil {
+		return nil, err
+	}
+	x, w := in[0].Type, in[1].Type
+	if ir.Same(w.Shape[0], x.Shape[1]) == ir.No {
+		return nil, fmt.Errorf("weights %v for %v", w, x)
+	}
+	axes := len(x.Shape) - 2
+	if err := o.Check(axes); err != nil {
+		return nil, err
+	}
+	if len(o.OutputPadding) != axes || len(o.OutputShape) > 0 && len(o.OutputShape) != axes {
+		return nil, fmt.Errorf("%d output_padding and %d output_shape for %d axes", len(o.OutputPadding), len(o.OutputShape), axes)
+	}
+	for _, list := range [][]int{o.OutputPadding, o.OutputShape} {
+		for _, n := range list {
+			if n < 0 || n > MaxSize {
+				return nil, fmt.Errorf("output_padding %v and output_shape %v: sizes are from 0 to %d", o.OutputPadding, o.OutputShape, MaxSize)
+			}
+		}
+	}
+	shape := ir.Shape{x.Shape[0], w.Shape[1].Mul(ir.N(o.Group))}
+	for i, d := range x.Shape[2:] {
+		size, _ := o.spread(i, d)
+		shape = append(shape, ir.Max(size, ir.N(0)))
+	}
+	return []ir.Type{ir.TensorOf(x.DType, shape...)}, nil
+}
+
+// Eval implements ir.Op: y[n,m,at] = b[m] + Σ over the channels of m's group and all windows that touch at of
+// w[c,m,k]·x[n,c,place].
+func (o ConvTranspose) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if err := checkChannels(in, in[1].Shape()[0], in[1].Shape()[1]*o.Group); err != nil {
+		return nil, err
+	}
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	axes := len(o.Kernel)
+	before, after := make([]int, axes), make([]int, axes)
+	for i, d := range in[0].Shape()[2:] {
+		_, b := o.spread(i, ir.N(d))
+		before[i], after[i] = b.Int(), MaxSize // what hangs over the end falls away
+	}
+	x, w := in[0].Float64s(), in[1].Float64s()
+	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
+	batch, inputs, outputs := sx[0], sx[1]/o.Group, sw[1]
+	size, kernel, places := sy[2:].Elements(), sw[2:].Elements(), sx[2:].Elements()
+	sum := make([]float64, y.Len())
+	if b := ir.Operand(in, 2); b != nil {
+		for i := range sum {
+			sum[i] = b.Float64(i / size % sy[1])
+		}
+	}
+	o.walk(sy[2:], sx[2:], before, after, func(place int, taps []tap) {
+		for n := range batch {
+			for ch := range sx[1] {
+				v, first := x[(n*sx[1]+ch)*places+place], n*sy[1]+ch/inputs*outputs
+				for m := range outputs {
+					for _, t := range taps {
+						if t.at >= 0 {
+							sum[(first+m)*size+t.at] += w[(ch*outputs+m)*kernel+t.kernel] * v
+						}
+					}
+				}
+			}
+		}
+	})
+	for i, v := range sum {
+		y.SetFloat64(i, v)
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// Col2Im adds up the blocks [N, C·k, places] of a window of k elements where it took them from an image.
+type Col2Im struct {
+	Kept
+	Window
+	Image []int
+}
+
+// places is the number of windows along each axis of the image.
+func (o Col2Im) places() tensor.Shape {
+	places := make(tensor.Shape, len(o.Image))
+	for i, d := range o.Image {
+		n, _, _ := o.Places(i, ir.N(d))
+		places[i] = n.Int()
+	}
+	return places
+}
+
+// Infer implements ir.Op.
+func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if len(x.Shape) != 3 || !x.DType.IsFloat() && !x.DType.IsInt() {
+		return nil, fmt.Errorf("blocks %v of an image with %d axes", x, len(o.Image))
+	}
+	if _, err := tensor.Shape(o.Image).CheckElements(x.DType); err != nil {
+		return nil, fmt.Errorf("an image %v", o.Image)
+	}
+	if err := o.Check(len(o.Image)); err != nil {
+		return nil, err
+	}
+	k, places := tensor.Shape(o.Kernel).Elements(), o.places()
+	if k < 1 || ir.Same(x.Shape[1].Mod(ir.N(k)), ir.N(0)) == ir.No || ir.Same(x.Shape[2], ir.N(places.Elements())) == ir.No {
+		return nil, fmt.Errorf("%v for %d places of a window %v over an image %v", x, places.Elements(), o.Kernel, o.Image)
+	}
+	return []ir.Type{ir.TensorOf(x.DType, append(ir.Shape{x.Shape[0], x.Shape[1].Div(ir.N(k))}, ir.Dims(o.Image...)...)...)}, nil
+}
+
+// Eval implements ir.Op.
+func (o Col2Im) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
+	before, after := o.padding(image)
+	size, count := image.Elements(), places.Elements()
+	sum, values := make([]float64, y.Len()), in[0].Float64s()
+	o.walk(image, places, before, after, func(place int, taps []tap) {
+		for ch := range y.Shape()[:2].Elements() {
+			for _, t := range taps {
+				if t.at >= 0 {
+					sum[ch*size+t.at] += values[(ch*k+t.kernel)*count+place]
+				}
+			}
+		}
+	})
+	for i, v := range sum {
+		y.SetFloat64(i, v)
+	}
+	return []*tensor.Tensor{y}, nil
+}

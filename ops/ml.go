@@ -1,0 +1,208 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Normalizer divides rows by their norm.
+type Normalizer struct {
+	Kept
+	Norm string
+}
+
+var norms = map[string]func(sum, v float64) float64{
+	"MAX": math.Max,
+	"L1":  func(sum, v float64) float64 { return sum + math.Abs(v) },
+	"L2":  math.Hypot,
+}
+
+// Infer implements ir.Op.
+func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if norms[o.Norm] == nil {
+		return nil, fmt.Errorf("norm %q is none of MAX, L1 and L2", o.Norm)
+	}
+	_, err := samples(in[0], 0)
+	return []ir.Type{ir.TensorOf(tensor.F32, in[0].Type.Shape...)}, err
+}
+
+// Eval implements ir.Op.
+func (o Normalizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := featuresOf(in[0], 0)
+	for i, row := range rows {
+		size := 0.0
+		for _, v := range row {
+			size = norms[o.Norm](size, v)
+		}
+		if size == 0 {
+			size = 1
+		}
+		for k, v := range row {
+			y.SetFloat64(i*len(row)+k, v/size)
+		}
+	}
+	return []*tensor.Tensor{y}, err
+}
+
+// OneHotEncoder adds a last axis with 1 where an element is that category. Categories are a tensor in Attrs.
+type OneHotEncoder struct {
+	Kept
+	Attrs  ir.Attrs // categories
+	Strict bool     // an element that is no category is an error
+
+	categories *tensor.Tensor
+	places     map[string]int
+}
+
+// NewOneHotEncoder is the encoder for these categories.
+func NewOneHotEncoder(categories *tensor.Tensor, strict bool) OneHotEncoder {
+	return OneHotEncoder{Attrs: ir.Attrs{{Name: "categories", Value: categories}}, Strict: strict}
+}
+
+// Prepare implements ir.Preparer.
+func (o OneHotEncoder) Prepare() (ir.Op, error) {
+	var err error
+	if o.categories, err = tensorOf(o.Attrs, "categories"); err != nil {
+		return nil, err
+	}
+	o.places = map[string]int{}
+	for i := range o.categories.Len() {
+		o.places[elementText(o.categories, i)] = i
+	}
+	return o, nil
+}
+
+// tensorOf is a parameter that is a tensor.
+func tensorOf(attrs ir.Attrs, name string) (*tensor.Tensor, error) {
+	v, _ := attrs.Get(name)
+	t, ok := v.(*tensor.Tensor)
+	if !ok {
+		return nil, fmt.Errorf("it lacks its %s", name)
+	}
+	return t.Aligned(), nil
+}
+
+// Infer implements ir.Op.
+func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if o.categories == nil || (o.categories.DType() == tensor.String) != (x.DType == tensor.String) {
+		return nil, fmt.Errorf("categories %v for %v", o.categories, x)
+	}
+	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape), ir.N(o.categories.Len()))...)}, nil
+}
+
+// Eval implements ir.Op.
+func (o OneHotEncoder) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if x.DType().IsFloat() { // categories are integers
+		whole, err := ir.Cast{To: tensor.I64}.Eval(in)
+		if err != nil {
+			return nil, err
+		}
+		x = whole[0]
+	}
+	for i := range x.Len() {
+		if k, ok := o.places[elementText(x, i)]; ok {
+			y.SetFloat64(i*o.categories.Len()+k, 1)
+		} else if o.Strict {
+			return nil, fmt.Errorf("element %d is %s, which is no category", i, tensor.Quote(elementText(x, i)))
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// LabelEncoder maps elements from keys to values, and all others to a default. The three are tensors in Attrs.
+type LabelEncoder struct {
+	Kept
+	Attrs ir.Attrs // keys, values, default
+
+	values, other *tensor.Tensor
+	keys          tensor.DType
+	table         map[string]int
+}
+
+// NewLabelEncoder is the encoder for these keys and values.
+func NewLabelEncoder(keys, values, other *tensor.Tensor) LabelEncoder {
+	return LabelEncoder{Attrs: ir.Attrs{{Name: "keys", Value: keys}, {Name: "values", Value: values}, {Name: "default", Value: other}}}
+}
+
+// Prepare implements ir.Preparer.
+func (o LabelEncoder) Prepare() (ir.Op, error) {
+	keys, err := tensorOf(o.Attrs, "keys")
+	if err != nil {
+		return nil, err
+	}
+	if o.values, err = tensorOf(o.Attrs, "values"); err != nil {
+		return nil, err
+	}
+	if o.other, err = tensorOf(o.Attrs, "default"); err != nil {
+		return nil, err
+	}
+	if keys.Len() != o.values.Len() || o.other.Len() != 1 || o.other.DType() != o.values.DType() {
+		return nil, fmt.Errorf("keys %v, values %v and default %v", keys, o.values, o.other)
+	}
+	o.keys, o.table = keys.DType(), map[string]int{}
+	for i := keys.Len() - 1; i >= 0; i-- { // the first of equal keys counts
+		o.table[elementText(keys, i)] = i
+	}
+	return o, nil
+}
+
+// Infer implements ir.Op.
+func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if o.table == nil || o.keys != x.DType {
+		return nil, fmt.Errorf("keys of %v for %v", o.keys, x)
+	}
+	return []ir.Type{ir.TensorOf(o.values.DType(), x.Shape...)}, nil
+}
+
+// Eval implements ir.Op.
+func (o LabelEncoder) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range y.Len() {
+		if k, ok := o.table[elementText(in[0], i)]; ok {
+			setElement(y, i, o.values, k)
+		} else {
+			setElement(y, i, o.other, 0)
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// elementText tells elements apart.
+func elementText(t *tensor.Tensor, i int) string {
+	if t.DType() == tensor.String {
+		return t.Strings()[i]
+	}
+	if t.DType().IsFloat() {
+		return fmt.Sprint(t.Float64(i))
+	}
+	return fmt.Sprint(t.Int64(i))
+}
+
+func setElement(y *tensor.Tensor, i int, x *tensor.Tensor, k int) {
+	switch d := y.DType(); {
+	case d == tensor.String:
+		y.Strings()[i] = x.Strings()[k]
+	case d.IsFloat():
+		y.SetFloat64(i, x.Float64(k))
+	default:
+		y.SetInt64(i, x.Int64(k))
+	}
+}

@@ -1,0 +1,300 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A rowModel is a classical model ready to run: it returns numbers for each row of features, and perhaps a label.
+type rowModel struct {
+	labels   *tensor.Tensor // nil: there are none
+	dtype    tensor.DType   // of the numbers; Invalid: the operand's
+	width    int            // numbers of a row
+	features int            // that a row must have
+	// score returns the numbers of a row and the position of its label.
+	score func(x []float64) (scores []float64, label int)
+}
+
+// infer is the shape rule.
+func (m *rowModel) infer(in []*ir.Value, results int) ([]ir.Type, error) {
+	if m == nil {
+		return nil, fmt.Errorf("the model is not prepared")
+	}
+	rows, err := samples(in[0], m.features)
+	if err != nil {
+		return nil, err
+	}
+	scores := ir.TensorOf(tensor.F32, rows, ir.N(m.width))
+	if m.labels == nil {
+		if scores.DType = m.dtype; m.dtype == tensor.Invalid {
+			scores.DType = in[0].Type.DType
+		}
+		return []ir.Type{scores}, nil
+	}
+	return first(results, ir.TensorOf(m.labels.DType(), rows), scores), nil
+}
+
+// eval runs the model.
+func (m *rowModel) eval(op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out, err := results(op, in)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := featuresOf(in[0], m.features)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		scores, label := m.score(row)
+		z := out[len(out)-1]
+		if m.labels != nil {
+			setElement(out[0], i, m.labels, label)
+			if len(out) == 1 {
+				continue
+			}
+		}
+		for j, v := range scores {
+			z.SetFloat64(i*m.width+j, v)
+		}
+	}
+	return out, nil
+}
+
+// samples is the number of rows in an operand, of which a vector is one. They must have at least that many features.
+func samples(v *ir.Value, features int) (ir.Dim, error) {
+	x := v.Type
+	if len(x.Shape) < 1 || len(x.Shape) > 2 || ir.LessEqual(ir.N(features), x.Shape[len(x.Shape)-1]) == ir.No {
+		return ir.Dim{}, fmt.Errorf("%v is no list of rows of %d features", x, features)
+	}
+	if len(x.Shape) == 1 {
+		return ir.N(1), nil
+	}
+	return x.Shape[0], nil
+}
+
+// regressor is a model without labels.
+func regressor(d tensor.DType, targets, features int, score func(x []float64) []float64) *rowModel {
+	return &rowModel{dtype: d, width: targets, features: features, score: func(x []float64) ([]float64, int) { return score(x), 0 }}
+}
+
+// Classical is the parameters of a classical model (ai.onnx.ml), as ONNX has them.
+type Classical struct {
+	Kept
+	Attrs   ir.Attrs
+	Version int // of the operator set
+	Results int
+
+	model *rowModel
+}
+
+// Infer implements ir.Op.
+func (o Classical) Infer(in []*ir.Value) ([]ir.Type, error) { return o.model.infer(in, o.Results) }
+
+// prepared reads the parameters.
+func (o Classical) prepared(read func(*reader) *rowModel) (_ Classical, err error) {
+	o.model, err = prepare(o.Attrs, o.Version, read)
+	return o, err
+}
+
+// LinearClassifier is ai.onnx.ml's.
+type LinearClassifier struct{ Classical }
+
+// Prepare implements ir.Preparer.
+func (o LinearClassifier) Prepare() (_ ir.Op, err error) {
+	o.Classical, err = o.prepared(readLinearClassifier)
+	return o, err
+}
+
+// Eval implements ir.Op.
+func (o LinearClassifier) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(o, in)
+}
+
+// LinearRegressor is ai.onnx.ml's.
+type LinearRegressor struct{ Classical }
+
+// Prepare implements ir.Preparer.
+func (o LinearRegressor) Prepare() (_ ir.Op, err error) {
+	o.Classical, err = o.prepared(func(r *reader) *rowModel {
+		targets := r.int("targets", 1)
+		sums, features := r.linearModel(targets)
+		post := r.transform(targets)
+		return regressor(tensor.F32, targets, features, func(x []float64) []float64 {
+			s := sums(x)
+			post(s)
+			return s
+		})
+	})
+	return o, err
+}
+
+// Eval implements ir.Op.
+func (o LinearRegressor) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(o, in)
+}
+
+// readLinearClassifier: a sum for each label, or one that says which of two it is.
+func readLinearClassifier(r *reader) *rowModel {
+	r.ignore("multi_class")
+	labels := r.classLabels("classlabels_ints")
+	n := labels.Len()
+	if given, ok := attr[[]float32](r, "intercepts"); ok && n == 2 {
+		n = len(given)
+	}
+	if n > labels.Len() {
+		r.failf("%d intercepts for %d labels", n, labels.Len())
+	}
+	sums, features := r.linearModel(n)
+	k := &rowModel{labels: labels, width: labels.Len(), features: features}
+	if n == 1 && labels.Len() == 2 {
+		logistic := r.text("post_transform", "NONE") == "LOGISTIC"
+		if r.text("post_transform", "NONE") == "PROBIT" {
+			r.failf("post_transform PROBIT of one score for two labels")
+		}
+		r.transform(1)
+		k.score = func(x []float64) ([]float64, int) {
+			s := sums(x)[0]
+			if logistic {
+				return []float64{sigmoid(-s), sigmoid(s)}, signOf(s)
+			}
+			return []float64{1 - s, s}, signOf(s)
+		}
+		return k
+	}
+	post := r.transform(n)
+	k.score = func(x []float64) ([]float64, int) {
+		s := sums(x)
+		best := argMax(s)
+		post(s)
+		return s, best
+	}
+	return k
+}
+
+// transforms are what post_transform makes of the scores of one row.
+var transforms = map[string]func([]float64){
+	"NONE":         func([]float64) {},
+	"LOGISTIC":     eachScore(sigmoid),
+	"PROBIT":       eachScore(func(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }),
+	"SOFTMAX":      softmax,
+	"SOFTMAX_ZERO": softmaxZero,
+}
+
+func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+
+func eachScore(f func(float64) float64) func([]float64) {
+	return func(s []float64) {
+		for i, v := range s {
+			s[i] = f(v)
+		}
+	}
+}
+
+func softmax(s []float64) {
+	top, sum := slices.Max(s), 0.0
+	for i, v := range s {
+		s[i] = math.Exp(v - top)
+		sum += s[i]
+	}
+	for i := range s {
+		s[i] /= sum
+	}
+}
+
+// softmaxZero keeps zeros as they are.
+func softmaxZero(s []float64) {
+	const zero = 1e-7
+	top, sum := slices.Max(s), 0.0
+	for i, v := range s {
+		if math.Abs(v) > zero {
+			s[i] = math.Exp(v - top)
+			sum += s[i]
+		} else {
+			s[i] = v * math.Exp(-top)
+		}
+	}
+	for i := range s {
+		if sum != 0 {
+			s[i] /= sum
+		}
+	}
+}
+
+// transform reads post_transform. Of a single score, onnxruntime computes PROBIT alone, and so does it here.
+func (r *reader) transform(scores int) func([]float64) {
+	name := r.text("post_transform", "NONE")
+	f, ok := transforms[name]
+	if !ok {
+		r.failf("post_transform %q is none of NONE, LOGISTIC, PROBIT, SOFTMAX and SOFTMAX_ZERO", name)
+	}
+	if scores == 1 && name != "PROBIT" {
+		return transforms["NONE"]
+	}
+	return f
+}
+
+// featuresOf is the content of samples, row by row.
+func featuresOf(x *tensor.Tensor, features int) (rows [][]float64, err error) {
+	s := x.Shape()
+	n := s[len(s)-1]
+	if n < features {
+		return nil, fmt.Errorf("rows of %d features, the model takes %d", n, features)
+	}
+	values := x.Float64s()
+	for i := range s[:len(s)-1].Elements() {
+		rows = append(rows, values[i*n:(i+1)*n])
+	}
+	return rows, nil
+}
+
+// classLabels reads the labels from classlabels_strings or the attribute of integers.
+func (r *reader) classLabels(ints string) *tensor.Tensor {
+	text, isText := attr[[]string](r, "classlabels_strings")
+	numbers, isInts := attr[[]int64](r, ints)
+	switch {
+	case isText == isInts:
+		r.failf("labels: either %s or classlabels_strings", ints)
+	case isText && len(text) > 0:
+		return tensor.FromStrings(text)
+	case len(numbers) > 0:
+		return tensor.FromSlice(numbers)
+	}
+	r.failf("there are no labels")
+	return nil
+}
+
+// linearModel reads coefficients of n rows and as many intercepts, 0 where there are none.
+func (r *reader) linearModel(n int) (sums func([]float64) []float64, features int) {
+	weights, intercepts := r.numbers("coefficients"), r.numbers("intercepts")
+	if len(intercepts) == 0 {
+		intercepts = make([]float64, n)
+	}
+	if n < 1 || len(weights) == 0 || len(weights)%n != 0 || len(intercepts) != n {
+		r.failf("%d coefficients and %d intercepts for %d sums", len(weights), len(intercepts), n)
+	}
+	features = len(weights) / n
+	return func(x []float64) []float64 { return affine(weights, x[:features], intercepts) }, features
+}
+
+// signOf is 1 for numbers above 0: the second of two labels.
+func signOf(s float64) int {
+	if s > 0 {
+		return 1
+	}
+	return 0
+}
+
+// argMax is the first of the largest.
+func argMax(s []float64) int {
+	best := 0
+	for i, v := range s {
+		if v > s[best] {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,196 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// pooled are the types of what a pool returns: its values, and their places.
+func (w Window) pooled(in []*ir.Value) (values, places ir.Type, err error) {
+	x := in[0].Type
+	if err := w.fit(x.Shape); err != nil {
+		return values, places, err
+	}
+	shape := w.Result(x.Shape, x.Shape[1])
+	return ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...), nil
+}
+
+// pool fills y, at each place of the window, with f of the taps on one channel, which begins at from.
+func (w Window) pool(x, y *tensor.Tensor, f func(x []float64, from int, taps []tap) float64) {
+	values := x.Float64s()
+	s, out := x.Shape()[2:], y.Shape()[2:]
+	before, after := w.padding(s)
+	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
+	w.walk(s, out, before, after, func(place int, taps []tap) {
+		for ch := range channels {
+			y.SetFloat64(ch*places+place, f(values, ch*size, taps))
+		}
+	})
+}
+
+// AveragePool is the mean under a window.
+type AveragePool struct {
+	Kept
+	Window
+	CountIncludePad bool `ir:"count_include_pad"`
+}
+
+// Infer implements ir.Op.
+func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
+	t, _, err := o.pooled(in)
+	return []ir.Type{t}, err
+}
+
+// Eval implements ir.Op.
+func (o AveragePool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	o.pool(in[0], y, func(x []float64, from int, taps []tap) float64 {
+		sum, n := 0.0, 0
+		for _, t := range taps {
+			if t.at >= 0 {
+				sum += x[from+t.at]
+			}
+			if t.at >= 0 || o.CountIncludePad {
+				n++
+			}
+		}
+		return sum / float64(n)
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// LpPool is the p-norm of what lies under a window.
+type LpPool struct {
+	Kept
+	Window
+	P int
+}
+
+// Infer implements ir.Op.
+func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if o.P < 1 {
+		return nil, fmt.Errorf("p = %d is below 1", o.P)
+	}
+	t, _, err := o.pooled(in)
+	return []ir.Type{t}, err
+}
+
+// Eval implements ir.Op.
+func (o LpPool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	p := float64(o.P)
+	o.pool(in[0], y, func(x []float64, from int, taps []tap) float64 {
+		sum := 0.0
+		for _, t := range taps {
+			if t.at >= 0 {
+				sum += math.Pow(math.Abs(x[from+t.at]), p)
+			}
+		}
+		return math.Pow(sum, 1/p)
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// MaxPool is the largest element under a window, and where it stands in x.
+type MaxPool struct {
+	Kept
+	Window
+	ColumnMajor bool `ir:"storage_order"` // of the places: the first spatial axis runs fastest
+	Results     int
+}
+
+// Infer implements ir.Op.
+func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
+	values, places, err := o.pooled(in)
+	return first(o.Results, values, places), err
+}
+
+// Eval implements ir.Op.
+func (o MaxPool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	results, err := results(o, in)
+	if err != nil {
+		return nil, err
+	}
+	x, y := in[0], results[0]
+	s, out := x.Shape()[2:], y.Shape()[2:]
+	number := func(at int) int { return at }
+	if o.ColumnMajor {
+		number = func(at int) int { return columnMajor(s, at) }
+	}
+	before, after := o.padding(s)
+	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
+	o.walk(s, out, before, after, func(place int, taps []tap) {
+		for ch := range channels {
+			best := -1
+			for _, t := range taps {
+				if t.at >= 0 && (best < 0 || compareElements(x, ch*size+t.at, ch*size+best) > 0) {
+					best = t.at
+				}
+			}
+			if best >= 0 {
+				y.SetFloat64(ch*places+place, x.Float64(ch*size+best))
+				if len(results) > 1 {
+					results[1].SetInt64(ch*places+place, int64(ch*size+number(best)))
+				}
+			}
+		}
+	})
+	return results, nil
+}
+
+// columnMajor numbers the elements of a shape with the first axis running fastest; at is the row-major number.
+func columnMajor(s tensor.Shape, at int) int {
+	n, stride := 0, s.Elements()
+	for i := len(s) - 1; i >= 0; i-- {
+		stride /= s[i]
+		n += at % s[i] * stride
+		at /= s[i]
+	}
+	return n
+}
+
+// LRN divides by a power of the mean square over neighbouring channels.
+type LRN struct {
+	Kept
+	Size              int
+	Alpha, Beta, Bias float32
+}
+
+// Infer implements ir.Op.
+func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if len(x.Shape) < 3 || !x.DType.IsFloat() || o.Size < 1 || o.Size > MaxSize {
+		return nil, fmt.Errorf("%d channels of %v", o.Size, x)
+	}
+	return []ir.Type{x}, nil
+}
+
+// Eval implements ir.Op.
+func (o LRN) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	values := in[0].Float64s()
+	alpha, beta, bias := float64(o.Alpha), float64(o.Beta), float64(o.Bias)
+	channels, inner := in[0].Shape()[1], in[0].Shape()[2:].Elements()
+	for i, v := range values {
+		ch := i / inner % channels
+		sum := 0.0
+		for k := max(0, ch-(o.Size-1)/2); k <= min(channels-1, ch+o.Size/2); k++ {
+			w := values[i+(k-ch)*inner]
+			sum += w * w
+		}
+		y.SetFloat64(i, v/math.Pow(bias+alpha/float64(o.Size)*sum, beta))
+	}
+	return []*tensor.Tensor{y}, nil
+}

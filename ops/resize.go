@@ -1,0 +1,219 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Resize mixes the elements of a result from those of the operand, axis by axis (ONNX, Resize and Upsample).
+type Resize struct {
+	Kept
+	Shape          ir.Shape  // of the result
+	Scales         []float64 // by axis; 0: the quotient of the sizes
+	Roi            []float64 // a start and an end by axis; only tf_crop_and_resize looks at it
+	Mode           string    // nearest, linear, cubic
+	Coordinates    string
+	Nearest        string
+	CubicA         float64
+	ExcludeOutside bool
+	Extrapolation  float64
+	Antialias      bool
+}
+
+// Infer implements ir.Op.
+func (o Resize) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if err := o.Check(len(x.Shape)); err != nil {
+		return nil, err
+	}
+	if !x.DType.IsFloat() && !x.DType.IsInt() || len(o.Shape) != len(x.Shape) {
+		return nil, fmt.Errorf("%v for %v", x, o.Shape)
+	}
+	return []ir.Type{ir.TensorOf(x.DType, o.Shape...)}, nil
+}
+
+// Check reports parameters that mean nothing for that many axes.
+func (o Resize) Check(axes int) error {
+	if len(o.Scales) != axes || o.Roi != nil && len(o.Roi) != 2*axes || o.Coordinates == "tf_crop_and_resize" && o.Roi == nil {
+		return fmt.Errorf("%d scales for %d axes", len(o.Scales), axes)
+	}
+	if _, ok := coordinateModes[o.Coordinates]; !ok {
+		return fmt.Errorf("coordinate_transformation_mode %q is not known", o.Coordinates)
+	}
+	if _, ok := nearestModes[o.Nearest]; !ok {
+		return fmt.Errorf("nearest_mode %q is not known", o.Nearest)
+	}
+	if !slices.Contains([]string{"nearest", "linear", "cubic"}, o.Mode) {
+		return fmt.Errorf("mode %q is not known", o.Mode)
+	}
+	return nil
+}
+
+// Span is the part of an axis that the result shows.
+func (o Resize) Span(axis int) float64 {
+	if o.Coordinates == "tf_crop_and_resize" {
+		return o.Roi[2*axis+1] - o.Roi[2*axis]
+	}
+	return 1
+}
+
+// Eval implements ir.Op.
+func (o Resize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil || y.Len() == 0 { // another axis may be as long as it likes
+		return []*tensor.Tensor{y}, err
+	}
+	s, values := in[0].Shape().Clone(), in[0].Float64s()
+	// Axes that shrink come first: nothing on the way is then larger than the operand or the result.
+	for _, shrinks := range []bool{true, false} {
+		for axis, n := range y.Shape() {
+			if shrinks == (n < in[0].Shape()[axis]) && (s[axis] != n || o.Coordinates == "tf_crop_and_resize") {
+				values = mixAxis(values, s, axis, o.mixes(axis, s[axis], n), o.Extrapolation)
+				s[axis] = n
+			}
+		}
+	}
+	for i, v := range values {
+		y.SetFloat64(i, v)
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// coordinateModes map place x of n in a result to a coordinate in an axis of size in; wide is the exact size of the
+// result, scale·in (ONNX, Resize, coordinate_transformation_mode).
+var coordinateModes = map[string]func(x, in, n, scale, wide float64, roi [2]float64) float64{
+	"half_pixel": func(x, _, _, scale, _ float64, _ [2]float64) float64 { return (x+0.5)/scale - 0.5 },
+	"half_pixel_symmetric": func(x, in, n, scale, wide float64, _ [2]float64) float64 {
+		return in/2*(1-n/wide) + (x+0.5)/scale - 0.5
+	},
+	"pytorch_half_pixel": func(x, _, _, scale, wide float64, _ [2]float64) float64 {
+		if wide == 1 {
+			return -0.5
+		}
+		return (x+0.5)/scale - 0.5
+	},
+	"align_corners": func(x, in, _, _, wide float64, _ [2]float64) float64 {
+		if wide == 1 {
+			return 0
+		}
+		return x * (in - 1) / (wide - 1)
+	},
+	"asymmetric": func(x, _, _, scale, _ float64, _ [2]float64) float64 { return x / scale },
+	"tf_crop_and_resize": func(x, in, _, _, wide float64, roi [2]float64) float64 {
+		if wide == 1 {
+			return roi[0]*(in-1) + (roi[1]-roi[0])*(in-1)/2
+		}
+		return roi[0]*(in-1) + x*(roi[1]-roi[0])*(in-1)/(wide-1)
+	},
+}
+
+// nearestModes choose the upper of two neighbours by the distance from the lower one, which is above 0 and at most 1.
+var nearestModes = map[string]func(ratio float64) bool{
+	"round_prefer_floor": func(ratio float64) bool { return ratio > 0.5 },
+	"round_prefer_ceil":  func(ratio float64) bool { return ratio >= 0.5 },
+	"floor":              func(ratio float64) bool { return ratio == 1 },
+	"ceil":               func(float64) bool { return true },
+}
+
+// A mix is the weighted neighbours that one element of a result is made of; none: it lies outside.
+type mix []neighbour
+
+type neighbour struct {
+	at     int
+	weight float64
+}
+
+// mixes gives the mix of each of n elements along an axis of size in.
+func (o Resize) mixes(axis, in, n int) []mix {
+	scale := o.Scales[axis]
+	if scale == 0 {
+		scale = float64(n) / float64(in)
+	}
+	var roi [2]float64
+	if o.Roi != nil {
+		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
+	}
+	out := make([]mix, n)
+	for x := range out[:n*min(in, 1)] { // of an empty axis everything lies outside
+		at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
+		if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
+			continue
+		}
+		lower := math.Ceil(at) - 1 // the neighbour below, so that a whole coordinate is at distance 1
+		first, weights := o.weights(at-lower, min(scale, 1))
+		sum := 0.0
+		for k, w := range weights {
+			p := int(lower) + first + k
+			if inside := p >= 0 && p < in; !inside && o.ExcludeOutside {
+				continue
+			}
+			sum += w
+			out[x] = append(out[x], neighbour{min(max(p, 0), in-1), w})
+		}
+		for k := range out[x] {
+			out[x][k].weight /= sum
+		}
+	}
+	return out
+}
+
+// weights gives the weights of neighbours first, first+1, … from the lower one, at that distance from it. With antialias
+// and a scale below 1 the kernel widens.
+func (o Resize) weights(ratio, scale float64) (first int, weights []float64) {
+	kernel, reach := func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1.0
+	switch o.Mode {
+	case "nearest":
+		if nearestModes[o.Nearest](ratio) {
+			return 1, []float64{1}
+		}
+		return 0, []float64{1}
+	case "cubic":
+		kernel, reach = func(x float64) float64 { return cubic(x, o.CubicA) }, 2
+	}
+	if !o.Antialias {
+		scale = 1
+	}
+	first = int(math.Floor(-reach/scale)) + 1
+	for i := first; i < 2-first; i++ {
+		weights = append(weights, kernel(scale*(float64(i)-ratio)))
+	}
+	return first, weights
+}
+
+// cubic is the cubic convolution kernel (Keys 1981).
+func cubic(x, a float64) float64 {
+	x = math.Abs(x)
+	switch {
+	case x <= 1:
+		return ((a+2)*x-(a+3))*x*x + 1
+	case x < 2:
+		return ((a*x-5*a)*x+8*a)*x - 4*a
+	}
+	return 0
+}
+
+// mixAxis applies mixes along one axis of values of shape s.
+func mixAxis(values []float64, s tensor.Shape, axis int, mixes []mix, outside float64) []float64 {
+	in, n, inner := s[axis], len(mixes), s[axis+1:].Elements()
+	outer := s[:axis].Elements()
+	out := make([]float64, outer*n*inner)
+	for b := range outer {
+		for x, m := range mixes {
+			for i := range inner {
+				v := outside
+				if len(m) > 0 {
+					v = 0
+				}
+				for _, t := range m {
+					v += t.weight * values[(b*in+t.at)*inner+i]
+				}
+				out[(b*n+x)*inner+i] = v
+			}
+		}
+	}
+	return out
+}

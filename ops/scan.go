@@ -1,0 +1,166 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Scan runs its region for every element of some operands along an axis. The operands are states, then the sequences, then what
+// the region reads of the values around it; a batched one (opset 8) has the lengths of its rows in front.
+type Scan struct {
+	Dynamic
+	States           int
+	InputAxes        []int `ir:"input_axes"`
+	InputDirections  []int `ir:"input_directions"` // 1: from the last element on
+	OutputAxes       []int `ir:"output_axes"`
+	OutputDirections []int `ir:"output_directions"`
+	Batched          bool
+}
+
+// Infer implements ir.Op.
+func (o Scan) Infer(in []*ir.Value) ([]ir.Type, error) {
+	n := o.States + len(o.InputAxes)
+	if o.Batched {
+		n++
+	}
+	if o.States < 0 || len(o.InputAxes) == 0 || n > len(in) || len(o.InputDirections) != len(o.InputAxes) || len(o.OutputDirections) != len(o.OutputAxes) ||
+		o.States+len(o.OutputAxes) != len(o.Types) {
+		return nil, fmt.Errorf("%d states, %d sequences and %d stacked results for %d operands and %d results", o.States, len(o.InputAxes), len(o.OutputAxes), len(in), len(o.Types))
+	}
+	return o.Types, nil
+}
+
+// Eval implements ir.Op.
+func (Scan) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
+
+// Run implements ir.Runner.
+func (o Scan) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if o.Batched {
+		return o.runBatch(env, in)
+	}
+	return o.run(env, o.Types, in)
+}
+
+// run scans the sequences of one batch element, or all; types are those of the results.
+func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	inputs, outputs := len(o.InputAxes), len(o.OutputAxes)
+	state, scanned, captures := in[:o.States], in[o.States:o.States+inputs], in[o.States+inputs:]
+	trips := 0
+	for i, x := range scanned {
+		if o.InputAxes[i] >= x.Rank() {
+			return nil, fmt.Errorf("axis %d of %v", o.InputAxes[i], x)
+		}
+		n := x.Shape()[o.InputAxes[i]]
+		if i > 0 && n != trips {
+			return nil, fmt.Errorf("scanned inputs of %d and %d elements", trips, n)
+		}
+		trips = n
+	}
+	stacked := newPiles(env, outputs)
+	for i := range trips {
+		args := slices.Clone(state)
+		for k, x := range scanned {
+			j := i
+			if o.InputDirections[k] == 1 {
+				j = trips - 1 - i
+			}
+			e, err := at(x, o.InputAxes[k], j)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, e)
+		}
+		out, err := env.Call(0, append(args, captures...))
+		if err != nil {
+			return nil, err
+		}
+		state = out[:o.States]
+		if err := stacked.add(out[o.States:]); err != nil {
+			return nil, err
+		}
+	}
+	out := slices.Clone(state)
+	for k, ts := range stacked.lists {
+		if o.OutputDirections[k] == 1 {
+			slices.Reverse(ts)
+		}
+		axis := o.OutputAxes[k]
+		if axis < 0 && len(ts) > 0 {
+			axis += ts[0].Rank() + 1
+		}
+		t, err := stackTensors(ts, axis, types[o.States+k], env.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// runBatch scans every row of a batch, axis 0, along axis 1; operand 0 may say how many elements of each row count.
+func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	lengths, in := in[0], in[1:]
+	n := o.States + len(o.InputAxes)
+	rows := newPiles(env, o.States+len(o.OutputAxes))
+	inRow := slices.Clone(o.Types)
+	for i, t := range o.Types {
+		if len(t.Shape) > 0 {
+			inRow[i].Shape = t.Shape[1:]
+		}
+	}
+	for b := range in[0].Shape()[0] {
+		args := slices.Clone(in)
+		for i, x := range in[:n] {
+			e, err := at(x, 0, b)
+			if err != nil {
+				return nil, err
+			}
+			args[i] = e
+		}
+		whole := args[o.States].Shape()[0]
+		if lengths != nil {
+			length := int(lengths.Int64(b))
+			if length < 0 || length > whole {
+				return nil, fmt.Errorf("sequence_lens: %d of %d elements", length, whole)
+			}
+			for i, x := range args[o.States:n] {
+				args[o.States+i] = resized(x, length)
+			}
+		}
+		out, err := o.run(env, inRow, args)
+		if err != nil {
+			return nil, err
+		}
+		for i, x := range out[o.States:] { // zeros after the elements that count
+			out[o.States+i] = resized(x, whole)
+		}
+		if err := rows.add(out); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*tensor.Tensor, len(rows.lists))
+	for k, ts := range rows.lists {
+		t, err := stackTensors(ts, 0, o.Types[k], env.MemoryLimit)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = t
+	}
+	return out, nil
+}
+
+// resized has n elements along axis 0: the first ones, or zeros after them.
+func resized(x *tensor.Tensor, n int) *tensor.Tensor {
+	if x.Shape()[0] == n {
+		return x
+	}
+	shape := x.Shape().Clone()
+	shape[0] = n
+	y := tensor.New(x.DType(), shape...)
+	copy(y.Bytes(), x.Bytes())
+	copy(y.Strings(), x.Strings())
+	return y
+}

@@ -1,0 +1,223 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TopK is the K first elements of every line along an axis, sorted, and their places; equal elements come by their places.
+type TopK struct {
+	Kept
+	Axis     int
+	K        ir.Dim
+	Smallest bool
+}
+
+// Infer implements ir.Op.
+func (o TopK) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if o.Axis < 0 || o.Axis >= len(x.Shape) {
+		return nil, fmt.Errorf("axis %d of %v", o.Axis, x)
+	}
+	if n := x.Shape[o.Axis]; ir.LessEqual(o.K, n) == ir.No || ir.LessEqual(ir.N(0), o.K) == ir.No {
+		return nil, fmt.Errorf("the first %v of %v elements", o.K, n)
+	}
+	shape := slices.Clone(x.Shape)
+	shape[o.Axis] = o.K
+	return []ir.Type{ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...)}, nil
+}
+
+// Eval implements ir.Op.
+func (o TopK) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return topK(in[0], o.Axis, o.K.Int(), !o.Smallest)
+}
+
+// topK sorts every line along the axis, equal elements by their places, and returns the first k with their places.
+func topK(x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
+	s := x.Shape()
+	n, inner := s[axis], s[axis+1:].Elements()
+	places := s.Clone()
+	places[axis] = k
+	index := tensor.New(tensor.I64, places...)
+	order := make([]int, n)
+	for line := range s[:axis].Elements() * inner {
+		first := line/inner*n*inner + line%inner
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			d := compareElements(x, first+a*inner, first+b*inner)
+			if largest {
+				return -d
+			}
+			return d
+		})
+		for i, p := range order[:k] {
+			index.SetInt64((line/inner*k+i)*inner+line%inner, int64(p))
+		}
+	}
+	values, err := ir.GatherElements{Axis: axis}.Eval([]*tensor.Tensor{x, index})
+	return append(values, index), err
+}
+
+// compareElements orders two elements of a tensor; a NaN comes before every number.
+func compareElements(x *tensor.Tensor, i, j int) int {
+	switch d := x.DType(); {
+	case d == tensor.String:
+		return cmp.Compare(x.Strings()[i], x.Strings()[j])
+	case d.IsFloat():
+		return cmp.Compare(x.Float64(i), x.Float64(j))
+	case d == tensor.U64:
+		return cmp.Compare(uint64(x.Int64(i)), uint64(x.Int64(j)))
+	case d.IsComplex():
+		a, b := complexAt(x, i), complexAt(x, j)
+		return cmp.Or(cmp.Compare(real(a), real(b)), cmp.Compare(imag(a), imag(b)))
+	}
+	return cmp.Compare(x.Int64(i), x.Int64(j))
+}
+
+// isZero reports whether an element is the zero of its type.
+func isZero(x *tensor.Tensor, i int) bool {
+	switch d := x.DType(); {
+	case d == tensor.String:
+		return x.Strings()[i] == ""
+	case d.IsFloat():
+		return x.Float64(i) == 0
+	case d.IsComplex():
+		return complexAt(x, i) == 0
+	}
+	return x.Int64(i) == 0
+}
+
+func complexAt(x *tensor.Tensor, i int) complex128 {
+	if x.DType() == tensor.C64 {
+		return complex128(tensor.Of[complex64](x)[i])
+	}
+	return tensor.Of[complex128](x)[i]
+}
+
+// NonZero is the places [rank, n] of the elements that are not zero.
+type NonZero struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (NonZero) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	shape := x.Shape()
+	if x.Rank() == 0 {
+		shape = tensor.Shape{1}
+	}
+	var hits []int
+	for i := range x.Len() {
+		if !isZero(x, i) {
+			hits = append(hits, i)
+		}
+	}
+	y := tensor.New(tensor.I64, len(shape), len(hits))
+	for axis, stride := range shape.Strides() {
+		for k, i := range hits {
+			y.SetInt64(axis*len(hits)+k, int64(i/stride%shape[axis]))
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// Compress keeps the slices along an axis for which a vector of bools is true.
+type Compress struct {
+	Dynamic
+	Axis int
+	Flat bool // of the elements in order, not along an axis
+}
+
+// Eval implements ir.Op.
+func (o Compress) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, axis := in[0], o.Axis
+	if o.Flat {
+		x, axis = x.Reshape(x.Len()), 0
+	}
+	if axis < 0 || axis >= x.Rank() {
+		return nil, fmt.Errorf("axis %d of %v", axis, x)
+	}
+	return ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, Places(in[1])})
+}
+
+// Places is a vector of the places where a condition holds.
+func Places(condition *tensor.Tensor) *tensor.Tensor {
+	places := []int64{}
+	for i := range condition.Len() {
+		if !isZero(condition, i) {
+			places = append(places, int64(i))
+		}
+	}
+	return tensor.FromSlice(places)
+}
+
+// Unique is the different slices along an axis, where each stands first, which of them every slice is, and how often.
+type Unique struct {
+	Dynamic
+	Axis     int
+	Flat     bool // the elements in order, not along an axis
+	Unsorted bool
+}
+
+// Eval implements ir.Op.
+func (o Unique) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, axis := in[0], o.Axis
+	if o.Flat {
+		x, axis = x.Reshape(x.Len()), 0
+	}
+	if axis < 0 || axis >= x.Rank() {
+		return nil, fmt.Errorf("axis %d of %v", axis, x)
+	}
+	first, inverse, counts := uniqueSlices(x, axis, !o.Unsorted)
+	places := tensor.FromSlice(first)
+	y, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, places})
+	if err != nil {
+		return nil, err
+	}
+	out := []*tensor.Tensor{y[0], places, tensor.FromSlice(inverse), tensor.FromSlice(counts)}
+	return out[:max(1, min(len(o.Types), len(out)))], nil
+}
+
+// uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
+// first members: first has the place of each group's first member, counts its size, and inverse every slice's group.
+func uniqueSlices(x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
+	s := x.Shape()
+	n, outer, inner := s[axis], s[:axis].Elements(), s[axis+1:].Elements()
+	compare := func(a, b int) int {
+		for o := range outer {
+			for i := range inner {
+				if d := compareElements(x, (o*n+a)*inner+i, (o*n+b)*inner+i); d != 0 {
+					return d
+				}
+			}
+		}
+		return 0
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	var groups [][]int
+	for k, i := range order {
+		if k == 0 || compare(order[k-1], i) != 0 {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], i)
+	}
+	if !sorted {
+		slices.SortFunc(groups, func(a, b []int) int { return a[0] - b[0] })
+	}
+	inverse = make([]int64, n)
+	for g, members := range groups {
+		first, counts = append(first, int64(members[0])), append(counts, int64(len(members)))
+		for _, i := range members {
+			inverse[i] = int64(g)
+		}
+	}
+	return first, inverse, counts
+}

@@ -1,0 +1,284 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Sequences and optionals; an optional is a sequence of at most one element.
+
+// SequenceConstruct makes a sequence, or an optional, of its operands.
+type SequenceConstruct struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (SequenceConstruct) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	elems := make([]*tensor.Tensor, len(in))
+	for i, t := range in {
+		elems[i] = t.Clone()
+	}
+	return []*tensor.Tensor{tensor.NewSequence(elems...)}, nil
+}
+
+// SequenceInsert puts an element into a sequence, at the end or at a position.
+type SequenceInsert struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (SequenceInsert) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	elems := in[0].Elems()
+	at := len(elems)
+	if ir.Operand(in, 2) != nil {
+		var err error
+		if at, err = Position(in[2], len(elems), len(elems)); err != nil {
+			return nil, err
+		}
+	}
+	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, in[1].Clone())...)}, nil
+}
+
+// SequenceErase takes an element out of a sequence, the last one or that at a position.
+type SequenceErase struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (SequenceErase) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	elems := in[0].Elems()
+	if len(elems) == 0 {
+		return nil, fmt.Errorf("the sequence has no elements")
+	}
+	at := len(elems) - 1
+	if ir.Operand(in, 1) != nil {
+		var err error
+		if at, err = Position(in[1], len(elems), len(elems)-1); err != nil {
+			return nil, err
+		}
+	}
+	return []*tensor.Tensor{tensor.NewSequence(slices.Delete(slices.Clone(elems), at, at+1)...)}, nil
+}
+
+// SequenceAt is the element of a sequence at a position.
+type SequenceAt struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (SequenceAt) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	at, err := Position(in[1], in[0].Len(), in[0].Len()-1)
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{in[0].Elems()[at]}, nil
+}
+
+// SequenceLength is the number of elements of a sequence.
+type SequenceLength struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (SequenceLength) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{tensor.Scalar(int64(in[0].Len()))}, nil
+}
+
+// OptionalHasElement tells whether an optional has a value.
+type OptionalHasElement struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (OptionalHasElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{tensor.Scalar(in[0].Len() > 0)}, nil
+}
+
+// OptionalGetElement is the value of an optional.
+type OptionalGetElement struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (OptionalGetElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if in[0].Len() == 0 {
+		return nil, fmt.Errorf("the optional has no value")
+	}
+	return []*tensor.Tensor{in[0].Elems()[0]}, nil
+}
+
+// Identity hands on what backends do not know: sequences, optionals, and tensors of unknown rank.
+type Identity struct{ Dynamic }
+
+// Eval implements ir.Op.
+func (Identity) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }
+
+// Position is a position among n elements, up to last; negative ones count from the end.
+func Position(t *tensor.Tensor, n, last int) (int, error) {
+	if t.Len() != 1 || !t.DType().IsInt() {
+		return 0, fmt.Errorf("position %v is not one integer", t)
+	}
+	at := t.Int64(0)
+	if at < -int64(n) || at > int64(last) {
+		return 0, fmt.Errorf("position %d of a sequence of %d elements", at, n)
+	}
+	if at < 0 {
+		at += int64(n)
+	}
+	return int(at), nil
+}
+
+// SplitToSequence cuts a tensor along an axis: into single slices, equal parts with a smaller last one, or as operand 1 says.
+type SplitToSequence struct {
+	Dynamic
+	Axis     int
+	KeepDims bool // of single slices
+}
+
+// Eval implements ir.Op.
+func (o SplitToSequence) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, axis, split := in[0], o.Axis, ir.Operand(in, 1)
+	if axis < 0 {
+		axis += x.Rank()
+	}
+	if axis < 0 || axis >= x.Rank() {
+		return nil, fmt.Errorf("axis %d of %v", o.Axis, x)
+	}
+	parts, err := PartSizes(x.Shape()[axis], split)
+	if err != nil {
+		return nil, err
+	}
+	elems := make([]*tensor.Tensor, len(parts))
+	start := 0
+	for i, k := range parts {
+		s := ir.Slice{Starts: ir.Dims(make([]int, x.Rank())...), Sizes: ir.Dims(x.Shape()...), Steps: slices.Repeat([]int{1}, x.Rank())}
+		s.Starts[axis], s.Sizes[axis] = ir.N(start), ir.N(k)
+		out, err := s.Eval([]*tensor.Tensor{x})
+		if err != nil {
+			return nil, err
+		}
+		if elems[i] = out[0]; split == nil && !o.KeepDims {
+			elems[i] = out[0].Reshape(slices.Delete(x.Shape().Clone(), axis, axis+1)...)
+		}
+		start += k
+	}
+	return []*tensor.Tensor{tensor.NewSequence(elems...)}, nil
+}
+
+// PartSizes are the sizes of the parts of n elements: single ones, equal ones with a smaller last one, or as given.
+func PartSizes(n int, split *tensor.Tensor) ([]int, error) {
+	size := 1
+	if split != nil {
+		if !split.DType().IsInt() || split.Rank() > 1 {
+			return nil, fmt.Errorf("split %v is neither an integer nor a vector of them", split)
+		}
+		if split.Rank() == 1 {
+			var out []int
+			left := n
+			for i := range split.Len() {
+				k := int(split.Int64(i))
+				if k < 0 || k > left {
+					return nil, fmt.Errorf("part %d of %d elements of %d", i, k, n)
+				}
+				out, left = append(out, k), left-k
+			}
+			if left != 0 {
+				return nil, fmt.Errorf("the parts leave %d of %d elements", left, n)
+			}
+			return out, nil
+		}
+		if size = int(split.Int64(0)); size < 1 {
+			return nil, fmt.Errorf("parts of %d elements", size)
+		}
+	}
+	var out []int
+	for left := n; left > 0; left -= size {
+		out = append(out, min(size, left))
+	}
+	return out, nil
+}
+
+// ConcatFromSequence joins the elements of a sequence along an axis, or along a new one.
+type ConcatFromSequence struct {
+	Dynamic
+	Axis    int
+	NewAxis bool `ir:"new_axis"`
+}
+
+// Eval implements ir.Op.
+func (o ConcatFromSequence) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.Run(ir.Env{}, in)
+}
+
+// Run implements ir.Runner.
+func (o ConcatFromSequence) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	elems, axis := in[0].Elems(), o.Axis
+	if len(elems) == 0 {
+		return nil, fmt.Errorf("the sequence has no elements to join")
+	}
+	rank := elems[0].Rank()
+	if o.NewAxis {
+		rank++
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 || axis >= rank {
+		return nil, fmt.Errorf("axis %d for rank %d", o.Axis, rank)
+	}
+	need := int64(0)
+	for i, e := range elems {
+		need += int64(len(e.Bytes()))
+		same := !e.IsSequence() && e.DType() == elems[0].DType() && e.Rank() == elems[0].Rank()
+		for k := range e.Shape() {
+			same = same && (e.Shape()[k] == elems[0].Shape()[k] || k == axis && !o.NewAxis)
+		}
+		if !same {
+			return nil, fmt.Errorf("element %d is %v, the first one %v", i, e, elems[0])
+		}
+	}
+	if env.MemoryLimit > 0 && need > env.MemoryLimit {
+		return nil, &ir.MemoryError{Need: need, Limit: env.MemoryLimit}
+	}
+	if o.NewAxis {
+		t, err := stackTensors(elems, axis, ir.Type{}, 0)
+		return []*tensor.Tensor{t}, err
+	}
+	return ir.Concat{Axis: axis}.Eval(elems)
+}
+
+// SequenceMap runs its region for every element of operand 0; of the other operands, sequences hand over an element each, tensors
+// the whole.
+type SequenceMap struct {
+	Dynamic
+	Inputs int
+}
+
+// Infer implements ir.Op.
+func (o SequenceMap) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if o.Inputs < 1 || o.Inputs > len(in) {
+		return nil, fmt.Errorf("%d inputs among %d operands", o.Inputs, len(in))
+	}
+	return o.Types, nil
+}
+
+// Eval implements ir.Op.
+func (SequenceMap) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
+
+// Run implements ir.Runner.
+func (o SequenceMap) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	n := o.Inputs
+	lists := newPiles(env, len(o.Types))
+	for i := range in[0].Len() {
+		args := slices.Clone(in)
+		for k, x := range in[:n] {
+			if x.IsSequence() {
+				if x.Len() != in[0].Len() {
+					return nil, fmt.Errorf("sequences of %d and %d elements", in[0].Len(), x.Len())
+				}
+				args[k] = x.Elems()[i]
+			}
+		}
+		out, err := env.Call(0, args)
+		if err != nil {
+			return nil, err
+		}
+		if err := lists.add(out); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*tensor.Tensor, len(o.Types))
+	for k, l := range lists.lists {
+		out[k] = tensor.NewSequence(l...)
+	}
+	return out, nil
+}

@@ -1,0 +1,295 @@
+package ops
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// maxText bounds the bytes of the strings that one node makes: doubled thirty times, a word fills a machine.
+const maxText = 64 << 20
+
+// texts checks that operands hold strings.
+func texts(in []*ir.Value) error {
+	for i, v := range in {
+		if v == nil || v.Type.DType != tensor.String {
+			return fmt.Errorf("operand %d is none of strings", i)
+		}
+	}
+	return nil
+}
+
+// StringConcat joins the strings of two tensors, elementwise.
+type StringConcat struct{ Kept }
+
+// Infer implements ir.Op.
+func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
+	if err := texts(in); err != nil {
+		return nil, err
+	}
+	shape, err := ir.BroadcastShapes(in[0].Type.Shape, in[1].Type.Shape)
+	return []ir.Type{ir.TensorOf(tensor.String, shape...)}, err
+}
+
+// Eval implements ir.Op.
+func (o StringConcat) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(o, in)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, x := range in {
+		wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval([]*tensor.Tensor{x})
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range wide[0].Strings() {
+			if size += len(s); size > maxText {
+				return nil, fmt.Errorf("strings of more than %d bytes, which is the limit of their memory", maxText)
+			}
+			y.Strings()[i] += s
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// RegexFullMatch tells of every string whether the whole of it matches.
+type RegexFullMatch struct {
+	Kept
+	Pattern string
+	re      *regexp.Regexp
+}
+
+// Prepare implements ir.Preparer.
+func (o RegexFullMatch) Prepare() (_ ir.Op, err error) {
+	if o.re, err = regexp.Compile(`\A(?:` + o.Pattern + `)\z`); err != nil {
+		return nil, fmt.Errorf("pattern: %w", err)
+	}
+	return o, nil
+}
+
+// Infer implements ir.Op.
+func (o RegexFullMatch) Infer(in []*ir.Value) ([]ir.Type, error) {
+	return []ir.Type{ir.TensorOf(tensor.Bool, in[0].Type.Shape...)}, texts(in)
+}
+
+// Eval implements ir.Op.
+func (o RegexFullMatch) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y := tensor.New(tensor.Bool, in[0].Shape()...)
+	for i, s := range in[0].Strings() {
+		if o.re.MatchString(s) {
+			y.SetInt64(i, 1)
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// StringSplit cuts every string into parts, as many as the longest has along a new last axis, and counts them.
+type StringSplit struct {
+	Dynamic
+	Delimiter string
+	Limited   bool // at most MaxSplit cuts
+	MaxSplit  int
+}
+
+// Infer implements ir.Op.
+func (o StringSplit) Infer(in []*ir.Value) ([]ir.Type, error) { return o.Types, texts(in) }
+
+// Eval implements ir.Op.
+func (o StringSplit) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, most := in[0], -1
+	if o.Limited {
+		most = o.MaxSplit
+	}
+	counts := tensor.New(tensor.I64, t.Shape()...)
+	split := make([][]string, t.Len())
+	widest := 0
+	for i, s := range t.Strings() {
+		split[i] = splitString(s, o.Delimiter, most)
+		counts.SetInt64(i, int64(len(split[i])))
+		widest = max(widest, len(split[i]))
+	}
+	parts := tensor.New(tensor.String, append(t.Shape().Clone(), widest)...)
+	for i, list := range split {
+		copy(parts.Strings()[i*widest:], list)
+	}
+	return []*tensor.Tensor{parts, counts}[:max(1, min(len(o.Types), 2))], nil
+}
+
+// splitString cuts s at most that many times (−1: at every place); without a delimiter, at runs of white space.
+func splitString(s, delimiter string, most int) []string {
+	if delimiter != "" {
+		if most >= 0 {
+			return strings.SplitN(s, delimiter, most+1)
+		}
+		return strings.Split(s, delimiter)
+	}
+	var out []string
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimLeft(s, " \t\n\v\f\r") {
+		end := strings.IndexAny(s, " \t\n\v\f\r")
+		if end < 0 || most >= 0 && len(out) == most {
+			return append(out, s)
+		}
+		out, s = append(out, s[:end]), s[end:]
+	}
+	return out
+}
+
+// StringNormalizer leaves out stop words and changes the case of the others, as Unicode says, without the exceptions of single
+// languages.
+type StringNormalizer struct {
+	Dynamic
+	Case      string // NONE, LOWER, UPPER
+	Exact     bool   `ir:"is_case_sensitive"` // of the stop words
+	StopWords []string
+}
+
+var caseChanges = map[string]func(string) string{"NONE": strings.Clone, "LOWER": strings.ToLower, "UPPER": strings.ToUpper}
+
+// Infer implements ir.Op.
+func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type.Shape
+	if len(x) < 1 || len(x) > 2 || len(x) == 2 && ir.Same(x[0], ir.N(1)) == ir.No {
+		return nil, fmt.Errorf("strings %v: a vector or a single row is needed", x)
+	}
+	if caseChanges[o.Case] == nil {
+		return nil, fmt.Errorf("case_change_action %q is none of NONE, LOWER and UPPER", o.Case)
+	}
+	return o.Types, texts(in)
+}
+
+// Eval implements ir.Op.
+func (o StringNormalizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t := in[0]
+	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
+		return nil, fmt.Errorf("strings %v: a vector or a single row is needed", t)
+	}
+	var kept []string
+	for _, s := range t.Strings() {
+		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return w == s || !o.Exact && strings.EqualFold(w, s) }) {
+			kept = append(kept, caseChanges[o.Case](s))
+		}
+	}
+	if len(kept) == 0 {
+		kept = []string{""}
+	}
+	shape := t.Shape().Clone()
+	shape[len(shape)-1] = len(kept)
+	return []*tensor.Tensor{tensor.FromStrings(kept, shape...)}, nil
+}
+
+// TfIdfVectorizer counts n-grams of a pool in sequences of words.
+type TfIdfVectorizer struct {
+	Kept
+	Shortest int    `ir:"min_gram_length"`
+	Longest  int    `ir:"max_gram_length"`
+	Skips    int    `ir:"max_skip_count"`
+	Mode     string // TF, IDF, TFIDF
+	Numbers  bool   // the words are integers; the pool has them in decimal
+	Pool     []string
+	Starts   []int `ir:"ngram_counts"`  // where in the pool the n-grams of each length begin
+	Columns  []int `ir:"ngram_indexes"` // of the result, by n-gram
+	Weights  []float32
+
+	grams map[string]int // words joined by zero bytes → number of the n-gram
+}
+
+// Prepare implements ir.Preparer.
+func (v TfIdfVectorizer) Prepare() (ir.Op, error) {
+	if v.Shortest < 1 || v.Longest < v.Shortest || v.Skips < 0 {
+		return nil, fmt.Errorf("n-grams of %d to %d words with %d skipped", v.Shortest, v.Longest, v.Skips)
+	}
+	err := v.learn(v.Pool, v.Starts)
+	return v, err
+}
+
+// width is the number of columns.
+func (v TfIdfVectorizer) width() int { return slices.Max(append([]int{-1}, v.Columns...)) + 1 }
+
+// Infer implements ir.Op.
+func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x := in[0].Type
+	if v.Numbers && !x.DType.IsInt() || !v.Numbers && x.DType != tensor.String || len(x.Shape) < 1 || len(x.Shape) > 2 || !slices.Contains([]string{"TF", "IDF", "TFIDF"}, v.Mode) {
+		return nil, fmt.Errorf("mode %q over %v with this pool", v.Mode, x)
+	}
+	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape[:len(x.Shape)-1]), ir.N(v.width()))...)}, nil
+}
+
+// Eval implements ir.Op.
+func (v TfIdfVectorizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(v, in)
+	if err != nil {
+		return nil, err
+	}
+	words := in[0].Strings()
+	if words == nil {
+		for _, n := range in[0].Int64s() {
+			words = append(words, fmt.Sprint(n))
+		}
+	}
+	s, width := in[0].Shape(), v.width()
+	n := s[len(s)-1]
+	for r := range s[:len(s)-1].Elements() {
+		v.count(words[r*n:(r+1)*n], tensor.Of[float32](y)[r*width:(r+1)*width])
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// learn reads the pool, in which the n-grams of each length stand together: starts says where.
+func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
+	v.grams = map[string]int{}
+	id := 0
+	for k, from := range starts {
+		n, end := k+1, len(pool)
+		if k+1 < len(starts) {
+			end = starts[k+1]
+		}
+		if from < 0 || from > end || end > len(pool) || (end-from)%n != 0 {
+			return fmt.Errorf("ngram_counts %v for a pool of %d", starts, len(pool))
+		}
+		for ; from < end; from += n {
+			if n >= v.Shortest && n <= v.Longest {
+				v.grams[strings.Join(pool[from:from+n], "\x00")] = id
+			}
+			id++
+		}
+	}
+	if slices.ContainsFunc(v.Columns, func(c int) bool { return c < 0 || c >= 1<<24 }) || len(v.Columns) < id || v.Weights != nil && len(v.Weights) != len(v.Columns) {
+		return fmt.Errorf("%d ngram_indexes and %d weights for %d n-grams", len(v.Columns), len(v.Weights), id)
+	}
+	return nil
+}
+
+// count adds up the n-grams whose words stand skip places apart, for all skips; single words have no skips.
+func (v TfIdfVectorizer) count(words []string, y []float32) {
+	weight := make([]float32, len(y))
+	for n := v.Shortest; n <= min(v.Longest, len(words)); n++ {
+		for skip := 0; skip <= v.Skips && (skip == 0 || n > 1); skip++ {
+			gram := make([]string, n)
+			for i := 0; i+(n-1)*(skip+1) < len(words); i++ {
+				for k := range gram {
+					gram[k] = words[i+k*(skip+1)]
+				}
+				if id, ok := v.grams[strings.Join(gram, "\x00")]; ok {
+					y[v.Columns[id]]++
+					weight[v.Columns[id]] = 1
+					if v.Weights != nil {
+						weight[v.Columns[id]] = v.Weights[id]
+					}
+				}
+			}
+		}
+	}
+	for i := range y {
+		switch v.Mode {
+		case "IDF":
+			y[i] = min(y[i], 1) * weight[i]
+		case "TFIDF":
+			y[i] *= weight[i]
+		}
+	}
+}
