@@ -4,6 +4,8 @@
 // handle sequences, are of ir.KindDynamic and carry the types of their results.
 //
 // A kernel for one of them is a row of a backend's table that claims nodes by their op's type.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package ops
 
 import (
