@@ -36,6 +36,8 @@ type CompileOptions struct {
 	CPU string
 	// Level says how far to rewrite.
 	Level Level
+	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/REWRITES.md.
+	Exact bool
 	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
 	Threads int
 	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu) or
@@ -105,7 +107,7 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 		Backend: o.Backend,
 		Device: backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile, Precision: o.Precision,
 			Weights: o.Weights},
-		Level: rewriteLevels[o.Level], Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit, CacheLimit: o.CacheLimit,
+		Level: rewriteLevels[o.Level], Exact: o.Exact, Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit, CacheLimit: o.CacheLimit,
 		Verify: o.Verify || os.Getenv(EnvVerify) == "1", Taps: o.Taps,
 	})
 	if err != nil {

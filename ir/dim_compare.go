@@ -54,12 +54,15 @@ func LessEqual(a, b Dim) Tri {
 }
 
 // bounds gives an interval that holds the value, with MinInt64 and MaxInt64 for no bound.
-func (d Dim) bounds() (lo, hi int64) {
+func (d Dim) bounds() (lo, hi int64) { return d.Within(math.MaxInt64) }
+
+// Within is an interval that holds the value where no symbol is larger than most. MinInt64 and MaxInt64 are no bounds.
+func (d Dim) Within(most int64) (lo, hi int64) {
 	lo, hi = d.k, d.k
 	for _, t := range d.terms {
 		tlo, thi := int64(1), int64(1)
 		for _, a := range t.atoms {
-			alo, ahi := a.bounds()
+			alo, ahi := a.within(most)
 			if len(t.atoms) == 1 {
 				tlo, thi = alo, ahi
 				break
@@ -78,13 +81,13 @@ func (d Dim) bounds() (lo, hi int64) {
 	return lo, hi
 }
 
-func (a *atom) bounds() (lo, hi int64) {
+func (a *atom) within(most int64) (lo, hi int64) {
 	if a.op == opSymbol {
-		return 0, math.MaxInt64
+		return 0, most
 	}
-	lo, hi = a.args[0].bounds()
+	lo, hi = a.args[0].Within(most)
 	for _, x := range a.args[1:] {
-		l, h := x.bounds()
+		l, h := x.Within(most)
 		switch a.op {
 		case opFloorDiv:
 			if l < 1 {

@@ -9,8 +9,8 @@ import (
 // activationRules find activations that exporters write out. All operands of a product or sum may stand in any order.
 func activationRules() []*Rule {
 	x, c := value(), scalar()
-	becomes := func(name string, op ir.Unary, p *pattern) *Rule {
-		return &Rule{Name: name, pattern: p, near: 4, build: func(m *match) *ir.Value { return m.emit(op, m.get(x)) }}
+	becomes := func(name string, changes Change, op ir.Unary, p *pattern) *Rule {
+		return &Rule{Name: name, changes: changes, pattern: p, near: 4, build: func(m *match) *ir.Value { return m.emit(op, m.get(x)) }}
 	}
 	// half is x/2 · (1 + s).
 	half := func(s *pattern) *pattern { return product(x, number(0.5), sum(s, number(1))) }
@@ -18,15 +18,15 @@ func activationRules() []*Rule {
 	outer, inner := math.Sqrt(2/math.Pi), 0.044715
 	swish := product(x, unary(ir.Sigmoid, product(x, c)))
 	return []*Rule{
-		becomes("relu", ir.Unary{Fn: ir.Relu}, binary(ir.MaxFn, x, number(0))),
-		becomes("gelu", ir.Unary{Fn: ir.Gelu}, half(unary(ir.Erf, product(x, number(math.Sqrt(0.5)))))),
-		becomes("gelu.tanh", ir.Unary{Fn: ir.GeluTanh}, half(unary(ir.Tanh, either(
+		becomes("relu", Exact, ir.Unary{Fn: ir.Relu}, binary(ir.MaxFn, x, number(0))),
+		becomes("gelu", Rounding, ir.Unary{Fn: ir.Gelu}, half(unary(ir.Erf, product(x, number(math.Sqrt(0.5)))))),
+		becomes("gelu.tanh", Rounding, ir.Unary{Fn: ir.GeluTanh}, half(unary(ir.Tanh, either(
 			product(number(outer), sum(x, product(x, x, x, number(inner)))),
 			product(number(outer), x, sum(number(1), product(x, x, number(inner)))),
 			sum(product(number(outer), x), product(x, x, x, number(outer*inner))),
 		)))),
-		becomes("silu", ir.Unary{Fn: ir.Silu, Alpha: 1}, product(x, unary(ir.Sigmoid, x))),
-		{Name: "gelu.sigmoid", pattern: swish, build: func(m *match) *ir.Value {
+		becomes("silu", Rounding, ir.Unary{Fn: ir.Silu, Alpha: 1}, product(x, unary(ir.Sigmoid, x))),
+		{Name: "gelu.sigmoid", changes: Rounding, pattern: swish, build: func(m *match) *ir.Value {
 			return m.emit(ir.Unary{Fn: ir.Silu, Alpha: float32(m.number(c))}, m.get(x))
 		}},
 	}

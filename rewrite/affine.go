@@ -23,8 +23,16 @@ func affineOf(v *ir.Value) (affine, bool) {
 	return chase(v, &fuel)
 }
 
-// chase follows v as long as there is fuel: sums of sums of one value are a tree too large to be walked whole.
+// chase follows v as long as there is fuel: sums of sums of one value are a tree too large to be walked whole. It ends where a
+// number may not fit its type, since there the arithmetic wraps.
 func chase(v *ir.Value, fuel *int) (a affine, ok bool) {
+	if a, ok = follow(v, fuel); ok && !a.fits(v.Type) {
+		return affine{}, false
+	}
+	return a, ok
+}
+
+func follow(v *ir.Value, fuel *int) (a affine, ok bool) {
 	if *fuel--; *fuel < 0 || v == nil || !v.Type.DType.IsInt() || v.Type.Unranked {
 		return a, false
 	}
@@ -48,7 +56,7 @@ func chase(v *ir.Value, fuel *int) (a affine, ok bool) {
 		}
 	case ir.Expand:
 		if a, ok = operand(0); ok {
-			return a.broadcast(n.Inputs[0].Type.Shape, op.Shape), true
+			return a.broadcast(n.Inputs[0].Type.Shape, op.Shape)
 		}
 	case ir.Transpose:
 		if a, ok = operand(0); ok {
@@ -68,7 +76,7 @@ func chase(v *ir.Value, fuel *int) (a affine, ok bool) {
 			return affine{a.off, at}, true
 		}
 	case ir.Cast:
-		return operand(0) // counts are small: a narrower type holds them, too
+		return operand(0)
 	case ir.Unary:
 		if a, ok = operand(0); ok && op.Fn == ir.Neg {
 			return a.scale(ir.N(-1)), true
@@ -80,7 +88,12 @@ func chase(v *ir.Value, fuel *int) (a affine, ok bool) {
 			return a, false
 		}
 		s := v.Type.Shape
-		a, b = a.broadcast(n.Inputs[0].Type.Shape, s), b.broadcast(n.Inputs[1].Type.Shape, s)
+		if a, ok = a.broadcast(n.Inputs[0].Type.Shape, s); !ok {
+			return a, false
+		}
+		if b, ok = b.broadcast(n.Inputs[1].Type.Shape, s); !ok {
+			return b, false
+		}
 		switch {
 		case op.Fn == ir.Add:
 			return a.add(b), true
@@ -116,15 +129,41 @@ func (a affine) uniform() bool {
 	return !slices.ContainsFunc(a.at, func(d ir.Dim) bool { return !d.Is(0) })
 }
 
-// broadcast stretches from to to. An axis whose size may be 1 is stretched like one of size 1 only if it is one.
-func (a affine) broadcast(from, to ir.Shape) affine {
+// broadcast stretches from to to. An axis that may have size 1 and then be stretched cannot be described.
+func (a affine) broadcast(from, to ir.Shape) (affine, bool) {
 	at := make([]ir.Dim, len(to))
 	for i, d := range from {
-		if !d.Is(1) {
-			at[len(to)-len(from)+i] = a.at[i]
+		switch k := len(to) - len(from) + i; {
+		case d.Is(1), a.at[i].Is(0):
+		case !d.Equal(to[k]):
+			return affine{}, false
+		default:
+			at[k] = a.at[i]
 		}
 	}
-	return affine{a.off, at}
+	return affine{a.off, at}, true
+}
+
+// longestAxis is what a symbol is taken to be at most where numbers in 32 bits must not wrap: positions count through axes
+// of sequences and images.
+const longestAxis = 1 << 24
+
+// fits reports whether all elements are in the range of their type.
+func (a affine) fits(t ir.Type) bool {
+	if t.DType == tensor.I64 {
+		return true
+	}
+	lo, hi, ok := a.bounds(t.Shape)
+	if !ok {
+		return false
+	}
+	from, _ := lo.Within(longestAxis)
+	_, to := hi.Within(longestAxis)
+	bits := min(t.DType.Bits(), 63)
+	if t.DType.IsSigned() {
+		return from >= -1<<(bits-1) && to < 1<<(bits-1)
+	}
+	return from >= 0 && uint64(to) < 1<<bits
 }
 
 // reshape follows axes of size 1 that come and go.
@@ -197,19 +236,17 @@ func affineConst(t *tensor.Tensor) (a affine, ok bool) {
 	return a, true
 }
 
-// bounds gives the smallest and the largest element of an affine tensor of that shape. The steps must be numbers.
+// bounds gives the smallest and the largest element of an affine tensor of that shape, if the signs of the steps are known.
 func (a affine) bounds(s ir.Shape) (lo, hi ir.Dim, ok bool) {
 	lo, hi = a.off, a.off
 	for k, d := range a.at {
-		step, isNumber := d.Const()
-		if !isNumber {
-			return lo, hi, false
-		}
-		reach := s[k].Sub(ir.N(1)).Mul(d)
-		if step > 0 {
+		switch reach := s[k].Sub(ir.N(1)).Mul(d); {
+		case ir.LessEqual(ir.N(0), d) == ir.Yes:
 			hi = hi.Add(reach)
-		} else {
+		case ir.LessEqual(d, ir.N(0)) == ir.Yes:
 			lo = lo.Add(reach)
+		default:
+			return lo, hi, false
 		}
 	}
 	return lo, hi, true

@@ -13,11 +13,11 @@ import (
 func attentionRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
 	grouped := node[ir.Attention](q, k, v, optional(mask))
-	factor, m1, m2 := scalar(), value(), value()
+	factor, m1, m2 := scalar(), noScores(), noScores()
 	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)), node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
-	p := newAttentionPattern()
+	p, weak := newAttentionPattern(lowestFills), newAttentionPattern(weakFills)
 	return []*Rule{
-		{Name: "attention.scale", pattern: scaled, build: func(m *match) *ir.Value {
+		{Name: "attention.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
 			o := m.root.Op.(ir.Attention)
 			o.Scale *= float32(m.number(factor))
 			return m.emit(o, m.get(q), m.get(k), m.get(v), m.get(mask))
@@ -30,13 +30,14 @@ func attentionRules() []*Rule {
 			return m.emit(m.root.Op, m.get(q), keys, values, m.get(mask))
 		}},
 		// A bias of relative positions and a mask are added first: mostly once for all layers.
-		{Name: "attention.masks", pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2), build: func(m *match) *ir.Value {
+		{Name: "attention.masks", changes: Rounding, pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2), build: func(m *match) *ir.Value {
 			if k := m.get(p.scores).Def.Inputs[ir.MatMulB]; k.IsConst() || len(k.Type.Shape) < 3 {
 				return nil
 			}
 			return m.emit(ir.Binary{Fn: ir.Add}, m.get(p.raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
 		}},
-		{Name: "attention", pattern: p.out, near: 3, build: p.build},
+		{Name: "attention", changes: Rounding, pattern: p.out, near: 3, build: p.build},
+		{Name: "attention.weak_mask", changes: Meaning, assumes: weakMasks, pattern: weak.out, build: weak.build},
 	}
 }
 
@@ -56,10 +57,37 @@ type attentionPattern struct {
 	guarded      *pattern // probabilities, 0 where they are NaN
 	zeroed, post *pattern // probabilities, 0 but where keep is true, or where drop is
 	out          *pattern
+
+	gone fills
 }
 
-func newAttentionPattern() *attentionPattern {
-	p := &attentionPattern{q: value(), k: value(), v: value(), mask: value(), keep: value(), drop: value(), fill: scalar(), c1: scalar(), c2: scalar()}
+// noScores is any value that is no product of two activations, nor a sum that holds one. A sum of scores and of other scores
+// may be seen from either side, and would go back and forth.
+func noScores() *pattern {
+	return value().when("no scores", func(_ *match, v *ir.Value) bool {
+		fuel := maxChase
+		return !holdsScores(v, &fuel)
+	})
+}
+
+func holdsScores(v *ir.Value, fuel *int) bool {
+	if *fuel--; v.Def == nil {
+		return false
+	}
+	switch op := v.Def.Op.(type) {
+	case ir.MatMul:
+		return true
+	case ir.Cast, ir.Unary:
+		return *fuel < 0 || holdsScores(v.Def.Inputs[0], fuel)
+	case ir.Binary:
+		return (op.Fn == ir.Add || op.Fn == ir.Mul) &&
+			(*fuel < 0 || holdsScores(v.Def.Inputs[0], fuel) || holdsScores(v.Def.Inputs[1], fuel))
+	}
+	return false
+}
+
+func newAttentionPattern(gone fills) *attentionPattern {
+	p := &attentionPattern{gone: gone, q: value(), k: value(), v: value(), mask: value(), keep: value(), drop: value(), fill: scalar(), c1: scalar(), c2: scalar()}
 	p.scores = linear(matmul(p.q, p.k, nil, nil))
 	p.capped = binary(ir.Mul, unary(ir.Tanh, binary(ir.Mul, p.scores, p.c1)), p.c2)
 	p.raw = cast(either(p.capped, p.scores))
@@ -127,7 +155,7 @@ func (p *attentionPattern) fits(m *match) bool {
 // maskOf gives the mask as ir.Attention takes it.
 func (p *attentionPattern) maskOf(m *match) (*ir.Value, bool) {
 	x := attentionMask{m: m, shape: m.get(p.scores).Type.Shape, dtype: m.get(p.q).Type.DType,
-		add: m.get(p.mask), keep: m.get(p.keep), drop: m.get(p.drop), excludes: m.has(p.zeroed) || m.has(p.post)}
+		add: m.get(p.mask), keep: m.get(p.keep), drop: m.get(p.drop), excludes: m.has(p.zeroed) || m.has(p.post), gone: p.gone}
 	if x.keep != nil || x.drop != nil {
 		x.fill = m.number(p.fill)
 	}

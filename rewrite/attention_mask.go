@@ -16,11 +16,20 @@ type attentionMask struct {
 	add, keep, drop *ir.Value
 	fill            float64
 	excludes        bool
+	gone            fills
 }
 
-// finiteFill is the weakest fill that a mask may have for the key to count as gone: exp(fill − max) is 0 in float32 for
-// every score above fill + 104, and a row that is masked whole is an average, the same as with any other such fill.
-const finiteFill = -1e4
+// fills says which numbers a mask may put or add for the key to count as gone: exp(fill − max) is 0 in float32 for every score
+// above fill + 104, and a row that is masked whole is an average, the same as with any other such number. A NaN never is one.
+type fills func(d tensor.DType, fill float64) bool
+
+// lowestFills are those below which no score of the type lies.
+func lowestFills(d tensor.DType, fill float64) bool { return fill <= 0.9*lowest(d) }
+
+// weakFills are those that old models have, which are lower than any score that they know.
+func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
+
+const weakMasks = "scores lie above −9,800, so that keys are gone whose scores were set to −10,000 or lower, or lowered by so much"
 
 // operand gives the mask as ir.Attention takes it.
 func (x *attentionMask) operand() (*ir.Value, bool) {
@@ -32,7 +41,7 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 		}
 		return x.shaped(x.add), true
 	}
-	if x.fill > finiteFill {
+	if !x.gone(x.dtype, x.fill) {
 		m.refuse("masked scores become %g, which is no mask", x.fill)
 		return nil, false
 	}
@@ -71,10 +80,12 @@ func (x *attentionMask) shaped(v *ir.Value) *ir.Value {
 
 // lowest is the lowest finite number of a type.
 func lowest(d tensor.DType) float64 {
-	if d == tensor.F16 {
+	switch d {
+	case tensor.F16:
 		return -65504
-	}
-	if d == tensor.F64 {
+	case tensor.BF16:
+		return -0x1.FEp127
+	case tensor.F64:
 		return -math.MaxFloat64
 	}
 	return -math.MaxFloat32

@@ -11,11 +11,12 @@ import (
 // that one: squares and cubes are products, roots are sqrt, x · 1/y is x / y, division by a constant is a product, and
 // clipping is max and min.
 func canonicalRules() []*Rule {
-	x, y, c, d := value(), value(), scalar(), scalar()
-	power := func(name string, n float64, build func(m *match, x *ir.Value) *ir.Value) *Rule {
-		p := binary(ir.Pow, x, number(n))
-		return &Rule{Name: name, pattern: p, build: func(m *match) *ir.Value {
-			if !m.get(x).Type.DType.IsFloat() {
+	x, c, d := value(), scalar(), scalar()
+	mul, div := ir.Binary{Fn: ir.Mul}, ir.Binary{Fn: ir.Div}
+	floats := func(m *match) bool { return m.root.Outputs[0].Type.DType.IsFloat() }
+	power := func(name string, n float64, changes Change, x *pattern, build func(m *match, x *ir.Value) *ir.Value) *Rule {
+		return &Rule{Name: name, changes: changes, pattern: binary(ir.Pow, x, number(n)), build: func(m *match) *ir.Value {
+			if !floats(m) {
 				return nil
 			}
 			return build(m, m.get(x))
@@ -24,7 +25,10 @@ func canonicalRules() []*Rule {
 	apply := func(fn ir.UnaryFn) func(m *match, x *ir.Value) *ir.Value {
 		return func(m *match, x *ir.Value) *ir.Value { return m.emit(ir.Unary{Fn: fn}, x) }
 	}
-	mul, div := ir.Binary{Fn: ir.Mul}, ir.Binary{Fn: ir.Div}
+	// The root of −∞ is no number, its power 1/2 is +∞.
+	radicand := value().when("never negative", func(_ *match, v *ir.Value) bool { return neverNegative(v) })
+	// A quotient by a root is never by a subnormal, whose reciprocal is infinite.
+	root := value().when("a root", func(_ *match, v *ir.Value) bool { return v.Def != nil && v.Def.Op == ir.Op(ir.Unary{Fn: ir.Sqrt}) })
 	by := binary(ir.Div, x, c)
 	twice := binary(ir.Mul, binary(ir.Mul, x, c), d)
 	logistic := unary(ir.Reciprocal, sum(unary(ir.Exp, unary(ir.Neg, x)), number(1)))
@@ -32,6 +36,14 @@ func canonicalRules() []*Rule {
 	wide := node[ir.Cast](x)
 	counted := node[ir.CumSum](wide)
 	narrow := with(node[ir.Cast](counted), func(o ir.Cast) bool { return o.To == tensor.I32 })
+	// reciprocal puts a product by 1/c for a quotient by c, where both keep their precision.
+	reciprocal := func(m *match, holds func(c float64) bool) *ir.Value {
+		n, t := m.number(c), m.get(c).Type.DType
+		if !t.IsFloat() || !normal(1/n, t) || !normal(n, t) || !holds(n) {
+			return nil
+		}
+		return m.emit(mul, m.get(x), m.likeConstant(m.get(c), 1/n))
+	}
 	return []*Rule{
 		// Counting in 64 bits and keeping 32 is counting in 32: both wrap.
 		{Name: "cumsum.narrow", pattern: narrow, build: func(m *match) *ir.Value {
@@ -49,32 +61,30 @@ func canonicalRules() []*Rule {
 			}
 			return y
 		}},
-		{Name: "sigmoid", pattern: logistic, build: func(m *match) *ir.Value { return apply(ir.Sigmoid)(m, m.get(x)) }},
-		power("pow.2", 2, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, x) }),
-		power("pow.3", 3, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, m.emit(mul, x, x)) }),
-		power("pow.1/2", 0.5, apply(ir.Sqrt)),
-		power("pow.-1/2", -0.5, func(m *match, x *ir.Value) *ir.Value {
+		{Name: "sigmoid", changes: Rounding, pattern: logistic, build: func(m *match) *ir.Value { return apply(ir.Sigmoid)(m, m.get(x)) }},
+		power("pow.2", 2, Exact, x, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, x) }),
+		power("pow.3", 3, Rounding, x, func(m *match, x *ir.Value) *ir.Value { return m.emit(mul, x, m.emit(mul, x, x)) }),
+		power("pow.1/2", 0.5, Exact, radicand, apply(ir.Sqrt)),
+		power("pow.-1/2", -0.5, Rounding, radicand, func(m *match, x *ir.Value) *ir.Value {
 			return m.emit(ir.Unary{Fn: ir.Reciprocal}, m.emit(ir.Unary{Fn: ir.Sqrt}, x))
 		}),
-		power("pow.-1", -1, apply(ir.Reciprocal)),
+		power("pow.-1", -1, Exact, x, apply(ir.Reciprocal)),
 		{Name: "div.reciprocal", pattern: binary(ir.Div, number(1), x), build: func(m *match) *ir.Value {
-			if !m.get(x).Type.DType.IsFloat() {
+			if !floats(m) || len(m.get(x).Type.Shape) < len(m.root.Outputs[0].Type.Shape) {
 				return nil
 			}
 			return m.emit(ir.Unary{Fn: ir.Reciprocal}, m.get(x))
 		}},
-		{Name: "mul.reciprocal", pattern: binary(ir.Mul, x, unary(ir.Reciprocal, y)), build: func(m *match) *ir.Value {
-			return m.emit(div, m.get(x), m.get(y))
+		{Name: "mul.reciprocal", changes: Rounding, pattern: binary(ir.Mul, x, unary(ir.Reciprocal, root)), build: func(m *match) *ir.Value {
+			return m.emit(div, m.get(x), m.get(root))
 		}},
-		{Name: "div.constant", pattern: by, build: func(m *match) *ir.Value {
-			r := 1 / m.number(c)
-			t := m.get(c).Type.DType
-			if !t.IsFloat() || !normal(r, t) || !normal(m.number(c), t) {
-				return nil
-			}
-			return m.emit(mul, m.get(x), m.likeConstant(m.get(c), r))
+		{Name: "div.power_of_two", pattern: by, build: func(m *match) *ir.Value {
+			return reciprocal(m, func(c float64) bool { f, _ := math.Frexp(c); return math.Abs(f) == 0.5 })
 		}},
-		{Name: "mul.mul", pattern: twice, build: func(m *match) *ir.Value {
+		{Name: "div.constant", changes: Rounding, pattern: by, build: func(m *match) *ir.Value {
+			return reciprocal(m, func(float64) bool { return true })
+		}},
+		{Name: "mul.mul", changes: Rounding, pattern: twice, build: func(m *match) *ir.Value {
 			r := m.number(c) * m.number(d)
 			t := m.get(c).Type
 			if !t.DType.IsFloat() || !normal(r, t.DType) || !t.Equal(m.get(d).Type) {

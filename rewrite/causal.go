@@ -12,9 +12,9 @@ import (
 func causalRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
 	masked := with(node[ir.Attention](q, k, v, mask), func(o ir.Attention) bool { return !o.Causal && o.Window == 0 })
-	return []*Rule{
-		{Name: "attention.causal", pattern: masked, build: func(m *match) *ir.Value {
-			keep, fill := exclusion(m.get(mask))
+	causal := func(name string, changes Change, assumes string, gone fills) *Rule {
+		return &Rule{Name: name, changes: changes, assumes: assumes, pattern: masked, build: func(m *match) *ir.Value {
+			keep, fill := exclusion(m.get(mask), gone)
 			if keep == nil {
 				return nil
 			}
@@ -41,13 +41,17 @@ func causalRules() []*Rule {
 				all = m.emit(ir.Binary{Fn: ir.And}, all, c)
 			}
 			return m.emit(o, m.get(q), m.get(k), m.get(v), all)
-		}},
+		}}
+	}
+	return []*Rule{
+		causal("attention.causal", Rounding, "", lowestFills),
+		causal("attention.weak_causal", Meaning, weakMasks, weakFills),
 	}
 }
 
 // exclusion gives, for a mask of attention, the bools that keep keys, and the number that is added for all others; nil for
 // a mask that adds other numbers.
-func exclusion(mask *ir.Value) (keep *ir.Value, fill float64) {
+func exclusion(mask *ir.Value, gone fills) (keep *ir.Value, fill float64) {
 	if mask.Type.DType == tensor.Bool {
 		return mask, math.Inf(-1)
 	}
@@ -56,7 +60,7 @@ func exclusion(mask *ir.Value) (keep *ir.Value, fill float64) {
 	}
 	zero, ok1 := numberOf(mask.Def.Inputs[1])
 	fill, ok2 := numberOf(mask.Def.Inputs[2])
-	if !ok1 || !ok2 || zero != 0 || fill > finiteFill {
+	if !ok1 || !ok2 || zero != 0 || !gone(mask.Type.DType, fill) {
 		return nil, 0
 	}
 	return mask.Def.Inputs[0], fill

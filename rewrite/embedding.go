@@ -12,10 +12,15 @@ func embeddingRules() []*Rule {
 	scale, bias := value(), value()
 	x := either(node[ir.Binary]().rest(), node[ir.Gather]().rest(), node[ir.Dequantize]().rest())
 	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), none()), func(o ir.LayerNorm) bool { return !o.Sum && o.Axes == 1 })
-	return []*Rule{{Name: "embedding", pattern: norm, build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "embedding", changes: Rounding, pattern: norm, build: func(m *match) *ir.Value {
 		e := embedding{m: m}
 		if !e.term(m.get(x), nil) || len(e.gathered) == 0 {
 			return nil
+		}
+		for _, t := range e.gathered {
+			if !t.index.Type.Shape.Equal(e.gathered[0].index.Type.Shape) {
+				return nil // one of them may be stretched
+			}
 		}
 		o := opOf[ir.LayerNorm](m, norm)
 		if m.include(e.nodes...); !m.safe() {

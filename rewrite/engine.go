@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +13,8 @@ import (
 // decides whether they may stand there.
 type Rule struct {
 	Name    string
+	changes Change
+	assumes string // of a rule that changes more than roundings: what makes that right
 	pattern *pattern
 	// build gives the value that replaces the root's first result: one that exists or one that match.emit made. nil means
 	// that the rule does not apply after all (match.refuse says why).
@@ -26,11 +27,14 @@ type Rule struct {
 //
 // It owns safety. A node that a rule fuses away must have no reader outside the match, must not be an output of the graph,
 // and must not be read by what replaces it; views are free, so one that others read simply stays. A value is replaced only
-// by one of the same type, and by no node that the target leaves to the host where it had kernels before.
+// by one of the same type, by no node that the target leaves to the host where it had kernels before, and by none with
+// other roundings where the last place decides a step.
 type engine struct {
 	g       *ir.Graph
 	t       *target.Target
+	how     how
 	rules   *byKind
+	steps   *steps
 	outputs map[*ir.Value]bool
 	at      map[*ir.Node]int // positions, for the order of nodes; new nodes stand where their root stood
 	dead    map[*ir.Node]bool
@@ -62,26 +66,34 @@ type missKey struct {
 // need another walk, and every pass must stay linear.
 const maxSweeps = 16
 
-// apply runs rules over the graph until none applies. With merge, what they made twice becomes one value in between.
-func apply(g *ir.Graph, t *target.Target, rules *byKind, merge bool) (*engine, error) {
-	e := &engine{g: g, t: t, rules: rules, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, fuel: 50*len(g.Nodes) + 1000}
+// how says in which way rules are applied.
+type how struct {
+	merge  bool // what they made twice becomes one value in between
+	exact  bool // only those that change no more than roundings
+	region bool // the graph is the region of a node
+}
+
+// apply runs rules over the graph until none applies, or until they were applied so often that they will not come to an end
+// (endless): the graph is right all the same.
+func apply(g *ir.Graph, t *target.Target, rules *byKind, h how) *engine {
+	e := &engine{g: g, t: t, how: h, rules: rules, fired: map[*Rule]int{}, misses: map[missKey]NearMiss{}, fuel: 50*len(g.Nodes) + 1000}
 	for range maxSweeps {
-		changed, err := e.sweep()
-		if err != nil {
-			return nil, err
-		}
-		if !changed {
+		if !e.sweep() || e.endless() {
 			break
 		}
-		if merge {
+		if h.merge {
 			cse(g)
 		}
 	}
-	return e, nil
+	return e
 }
 
+// endless reports whether the rules were stopped.
+func (e *engine) endless() bool { return e.fuel <= 0 }
+
 // sweep walks the graph once. What a rule makes is tried at once, before the walk goes on.
-func (e *engine) sweep() (changed bool, err error) {
+func (e *engine) sweep() (changed bool) {
+	e.steps = findSteps(e.g, e.how.region)
 	nodes := e.g.Nodes
 	e.at, e.dead = make(map[*ir.Node]int, len(nodes)), map[*ir.Node]bool{}
 	for i, n := range nodes {
@@ -107,9 +119,7 @@ func (e *engine) sweep() (changed bool, err error) {
 				continue
 			}
 			changed = true
-			if e.fuel--; e.fuel < 0 {
-				return false, errors.New("rewrite: the rules do not come to an end: " + e.busiest())
-			}
+			e.fuel--
 			if !e.dead[n] { // what is made may stand on it
 				out = append(out, n)
 			}
@@ -118,7 +128,7 @@ func (e *engine) sweep() (changed bool, err error) {
 		}
 	}
 	e.g.Nodes = slices.DeleteFunc(out, func(n *ir.Node) bool { return e.dead[n] })
-	return changed, nil
+	return changed
 }
 
 func (e *engine) busiest() string {
@@ -133,11 +143,11 @@ func (e *engine) busiest() string {
 
 // try applies the first rule that fits n and gives the nodes that it made.
 func (e *engine) try(n *ir.Node) (made []*ir.Node, ok bool) {
-	if e.unread(n) {
+	if e.endless() || e.unread(n) {
 		return nil, false
 	}
 	for _, r := range e.rules[n.Op.Kind()] {
-		if !r.pattern.mayBe(n) {
+		if e.how.exact && r.changes > Rounding || !r.pattern.mayBe(n) {
 			continue
 		}
 		m := e.start(r, n)
@@ -284,6 +294,9 @@ func (m *match) check() error {
 		if !r.old.Type.Equal(r.by.Type) {
 			return fmt.Errorf("%v would become %v", r.old.Type, r.by.Type)
 		}
+		if err := m.e.steps.allow(m.rule.changes, r.old); err != nil {
+			return err
+		}
 		for _, u := range r.old.Uses {
 			if slices.Contains(m.made, u.Node) {
 				return fmt.Errorf("what replaces %s reads it", describe(r.old))
@@ -320,6 +333,7 @@ func (m *match) commit() {
 	for _, n := range m.made {
 		e.at[n] = e.at[m.root]
 	}
+	e.steps.follow(m.made, m.replaced)
 	for _, r := range m.replaced {
 		if r.by.Name == "" && r.by.Def != nil {
 			r.by.Name = r.old.Name

@@ -53,8 +53,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 			g := parse(t, strings.Replace(geluText, "USE", c.use, 1))
 			before := g.String()
 			r := geluRule()
-			e, err := apply(g, c.target, index([]*Rule{r}), false)
-			require.NoError(t, err)
+			e := apply(g, c.target, index([]*Rule{r}), how{})
 			require.NoError(t, ir.Verify(g))
 			if c.miss == "" {
 				require.Equal(t, 1, e.fired[r])
@@ -75,8 +74,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 // TestStructuralMiss: a failure deep in a pattern is told with what was expected there.
 func TestStructuralMiss(t *testing.T) {
 	g := parse(t, strings.NewReplacer("erf", "tanh", "USE", "return %4").Replace(geluText))
-	e, err := apply(g, nil, index([]*Rule{geluRule()}), false)
-	require.NoError(t, err)
+	e := apply(g, nil, index([]*Rule{geluRule()}), how{})
 	require.Len(t, e.misses, 1)
 	for _, m := range e.misses {
 		require.Equal(t, `test at node "c": node "a" (tanh): erf expected`, m.String())
@@ -107,8 +105,7 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 		g := parse(t, `graph "" (%0: f32[n]) { `+c.text+` }`)
 		before := g.String()
 		r := &Rule{Name: "test", pattern: c.pattern, build: c.build, near: 1}
-		e, err := apply(g, nil, index([]*Rule{r}), false)
-		require.NoError(t, err)
+		e := apply(g, nil, index([]*Rule{r}), how{})
 		require.Equal(t, before, g.String())
 		require.NoError(t, ir.Verify(g))
 		require.Len(t, e.misses, 1)
@@ -131,28 +128,37 @@ func TestGivenValues(t *testing.T) {
 		return v
 	}}
 	g := parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %3 = layernorm(%2) {axes=1} %4 = neg(%2) return %3, %4, %2 }`)
-	e, err := apply(g, nil, index([]*Rule{r}), false)
-	require.NoError(t, err)
+	e := apply(g, nil, index([]*Rule{r}), how{})
 	require.Equal(t, 1, e.fired[r])
 	require.NoError(t, ir.Verify(g))
 	require.Len(t, g.Nodes, 2)
 
 	g = parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %4 = neg(%2) from "early" %3 = layernorm(%2) {axes=1} return %3, %4 }`)
-	e, err = apply(g, nil, index([]*Rule{r}), false)
-	require.NoError(t, err)
+	e = apply(g, nil, index([]*Rule{r}), how{})
 	require.Zero(t, e.fired[r])
 	for _, m := range e.misses {
 		require.Contains(t, m.Why, `node "early" (neg) reads`)
 	}
 }
 
-func TestEndlessRulesAreAnError(t *testing.T) {
+// TestEndlessRulesAreStopped: a mistake of the rules leaves a graph that is right, and is reported.
+func TestEndlessRulesAreStopped(t *testing.T) {
 	x := value()
 	r := &Rule{Name: "endless", pattern: unary(ir.Neg, x), build: func(m *match) *ir.Value {
 		return m.emit(ir.Unary{Fn: ir.Neg}, m.get(x))
 	}}
-	_, err := apply(parse(t, `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`), nil, index([]*Rule{r}), false)
-	require.ErrorContains(t, err, "endless was applied")
+	old := passes
+	t.Cleanup(func() { passes = old })
+	passes = []pass{{name: "test", rules: []*Rule{r}, index: index([]*Rule{r})}}
+	const text = `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`
+	g := parse(t, text)
+	s, err := Run(g, O2, nil, Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"test: endless was applied 1050 times"}, s.Endless)
+	require.NoError(t, ir.Verify(g))
+	requireEqualResults(t, parse(t, text), g)
+	_, err = Run(parse(t, text), O2, nil, Options{Verify: true})
+	require.ErrorContains(t, err, "pass test: the rules do not come to an end: endless was applied")
 }
 
 // TestRunReportsNearMisses: what stopped a fusion is in the statistics, unless it came about after all.

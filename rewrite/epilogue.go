@@ -16,12 +16,12 @@ func epilogueRules() []*Rule {
 	add := binary(ir.Add, x, y).given()
 	norm := with(node[ir.LayerNorm](add, optional(scale), optional(shift), none()), func(o ir.LayerNorm) bool { return !o.Sum })
 	return []*Rule{
-		{Name: "matmul.alpha", pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {
+		{Name: "matmul.alpha", changes: Rounding, pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {
 			o := opOf[ir.MatMul](m, bare)
 			o.Alpha = o.Scale() * float32(m.number(c))
 			return m.emit(o, m.get(a), m.get(b))
 		}},
-		{Name: "matmul.activation", pattern: activated, build: func(m *match) *ir.Value {
+		{Name: "matmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := opOf[ir.MatMul](m, unactivated)
 			for act := ir.NoActivation + 1; act < ir.NumActivations; act++ {
 				if opOf[ir.Unary](m, activated) == (ir.Unary{Fn: act.Unary()}) {
@@ -38,7 +38,7 @@ func epilogueRules() []*Rule {
 			return m.emit(opOf[ir.MatMul](m, alone), m.get(a), m.get(b), m.get(bias), m.get(residual))
 		}},
 		// A sum that no product took: the norm makes it, and gives it to whoever reads it besides.
-		{Name: "layernorm.residual", pattern: norm, build: func(m *match) *ir.Value {
+		{Name: "layernorm.residual", changes: Rounding, pattern: norm, build: func(m *match) *ir.Value {
 			if !m.get(x).Type.Equal(m.get(y).Type) {
 				return nil
 			}

@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -14,7 +16,25 @@ const (
 
 var foldRules = []*Rule{
 	{Name: "sizes", pattern: anyNode().when("a content that follows from sizes", knownSizes), build: foldSizes},
-	{Name: "constants", pattern: anyNode().when("constant operands", foldable), build: foldConstants},
+	{Name: "constants", pattern: anyNode().when("constant operands of an exact op", func(m *match, v *ir.Value) bool { return prescribed(m.root) && foldable(m, v) }), build: foldConstants},
+	{Name: "constants.rounded", changes: Rounding, pattern: anyNode().when("constant operands", foldable), build: foldConstants},
+}
+
+// prescribed reports whether every kernel gives the same bits for n as its Eval: where nothing is rounded, or as IEEE 754 says.
+func prescribed(n *ir.Node) bool {
+	if !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.DType.IsFloat() }) {
+		return true
+	}
+	switch op := n.Op.(type) {
+	case ir.Unary:
+		return op.Fn == ir.Neg || op.Fn == ir.Abs || op.Fn == ir.Sqrt || op.Fn == ir.Reciprocal || op.Fn == ir.Relu || unarySteps[op.Fn]
+	case ir.Binary:
+		return op.Fn != ir.Pow
+	case ir.Reduce:
+		return op.Fn == ir.MaxOf || op.Fn == ir.MinOf
+	}
+	f := flows[n.Op.Kind()]
+	return f == carries || f == decides
 }
 
 // knownSizes holds where a small integer tensor is known in symbols. It need not be computed, and what computes it is

@@ -14,15 +14,21 @@ func indexRules() []*Rule {
 	gather, gatherND := node[ir.Gather](x, index), node[ir.GatherND](x, index)
 	uniform := value().when("the same element everywhere", func(_ *match, v *ir.Value) bool { return uniformOf(v, maxChase) != nil })
 	compare := node[ir.Binary](x, y)
-	return []*Rule{
-		{Name: "gather.uniform", pattern: either(node[ir.Gather](uniform, index), node[ir.GatherElements](uniform, index), node[ir.GatherND](uniform, index)),
+	// everywhere the same element is gathered, if any: found says what must be known of the places.
+	everywhere := func(name string, changes Change, assumes string, found ir.Tri) *Rule {
+		return &Rule{Name: name, changes: changes, assumes: assumes,
+			pattern: either(node[ir.Gather](uniform, index), node[ir.GatherElements](uniform, index), node[ir.GatherND](uniform, index)),
 			build: func(m *match) *ir.Value {
-				if missesTable(m.root) {
-					return nil // running it says so
+				if inTable(m.root) != found {
+					return nil
 				}
 				c := m.e.g.NewConst("", uniformOf(m.get(uniform), maxChase))
 				return m.expand(c, m.root.Outputs[0].Type.Shape)
-			}},
+			}}
+	}
+	return []*Rule{
+		everywhere("gather.uniform", Exact, "", ir.Yes),
+		everywhere("gather.unchecked", Errors, "indices that a run computes lie inside of a table that holds one number throughout", ir.Unknown),
 		{Name: "gather.view", pattern: gather, build: func(m *match) *ir.Value {
 			a, ok := affineOf(m.get(index))
 			if !ok {
@@ -50,12 +56,9 @@ func indexRules() []*Rule {
 	}
 }
 
-// missesTable reports whether a constant index of a Gather, GatherElements or GatherND lies outside of its table.
-func missesTable(n *ir.Node) bool {
-	table, index := n.Inputs[0].Type.Shape, n.Inputs[1].Const
-	if index == nil || index.Len() > maxFold {
-		return false
-	}
+// inTable says whether the indices of a Gather, GatherElements or GatherND lie inside of its table.
+func inTable(n *ir.Node) ir.Tri {
+	table, index := n.Inputs[0].Type.Shape, n.Inputs[1]
 	var sizes []ir.Dim // of the axes that an index tuple addresses
 	switch op := n.Op.(type) {
 	case ir.Gather:
@@ -63,15 +66,40 @@ func missesTable(n *ir.Node) bool {
 	case ir.GatherElements:
 		sizes = table[op.Axis : op.Axis+1]
 	case ir.GatherND:
-		sizes = table[op.BatchDims : op.BatchDims+index.Shape()[index.Rank()-1]]
+		tuple, _ := last(index.Type.Shape).Const()
+		sizes = table[op.BatchDims : op.BatchDims+tuple]
 	}
-	for i := range index.Len() {
-		size, known := sizes[i%len(sizes)].Const()
-		if at := index.Int64(i); known && (at < -int64(size) || at >= int64(size)) {
-			return true
+	within := func(lo, hi, size ir.Dim) ir.Tri {
+		switch {
+		case ir.LessEqual(ir.N(0), lo.Add(size)) == ir.Yes && ir.LessEqual(hi, size.Sub(ir.N(1))) == ir.Yes:
+			return ir.Yes
+		case ir.LessEqual(ir.N(0), lo.Add(size)) == ir.No || ir.LessEqual(hi, size.Sub(ir.N(1))) == ir.No:
+			return ir.No
+		}
+		return ir.Unknown
+	}
+	if c := index.Const; c != nil && c.Len() <= maxFold {
+		c = c.Aligned()
+		all := ir.Yes
+		for i := range c.Len() {
+			place := ir.N(int(c.Int64(i)))
+			switch within(place, place, sizes[i%len(sizes)]) {
+			case ir.No:
+				return ir.No
+			case ir.Unknown:
+				all = ir.Unknown
+			}
+		}
+		return all
+	}
+	if a, ok := affineOf(index); ok && len(sizes) == 1 {
+		if lo, hi, ok := a.bounds(index.Type.Shape); ok {
+			if within(lo, hi, sizes[0]) == ir.Yes {
+				return ir.Yes
+			}
 		}
 	}
-	return false
+	return ir.Unknown
 }
 
 // expand stretches v to a shape, or gives v itself where it has it.
@@ -111,7 +139,12 @@ func comparison(n *ir.Node) (d affine, ok bool) {
 		return d, false
 	}
 	s := n.Outputs[0].Type.Shape
-	a, b = a.broadcast(n.Inputs[0].Type.Shape, s), b.broadcast(n.Inputs[1].Type.Shape, s)
+	if a, ok = a.broadcast(n.Inputs[0].Type.Shape, s); !ok {
+		return d, false
+	}
+	if b, ok = b.broadcast(n.Inputs[1].Type.Shape, s); !ok {
+		return d, false
+	}
 	if o.Fn == ir.Greater || o.Fn == ir.GreaterOrEqual {
 		a, b = b, a
 	}
@@ -179,9 +212,14 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		for _, k := range mine {
 			split = append(split, s[k])
 		}
+		// Negative places count from the end. Some that do and some that do not are no view.
 		start := a.off
-		if n, ok := start.Const(); ok && n < 0 {
+		if lo, hi, ok := a.bounds(s); !ok {
+			return nil
+		} else if ir.LessEqual(hi, ir.N(-1)) == ir.Yes {
 			start = start.Add(x.Type.Shape[axis+j])
+		} else if ir.LessEqual(ir.N(0), lo) != ir.Yes {
+			return nil
 		}
 		cuts = append(cuts, cut{start, size, step})
 	}

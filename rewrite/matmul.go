@@ -24,6 +24,11 @@ func byWeight(p *pattern) *pattern {
 	})
 }
 
+// columnwise reports whether s is one number for each column of n's result, whatever the sizes will be.
+func columnwise(s ir.Shape, n *ir.Node) bool {
+	return len(s) == 1 && ir.Same(s[0], last(n.Outputs[0].Type.Shape)) == ir.Yes
+}
+
 func linear(p *pattern) *pattern {
 	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoActivation })
 }
@@ -68,13 +73,13 @@ func matmulRules() []*Rule {
 			o.TransB = !o.TransB
 			return m.emit(o, append([]*ir.Value{m.get(a), m.transpose(m.get(b), perm...)}, rest(m)...)...)
 		}},
-		{Name: "matmul.scale", pattern: scaled, build: func(m *match) *ir.Value {
+		{Name: "matmul.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
 			return alpha(m, scores, m.get(a), m.get(b))
 		}},
-		{Name: "matmul.scale_a", pattern: scaledA, build: func(m *match) *ir.Value {
+		{Name: "matmul.scale_a", changes: Rounding, pattern: scaledA, build: func(m *match) *ir.Value {
 			return alpha(m, scaledA, append([]*ir.Value{m.get(a), m.get(b)}, rest(m)...)...)
 		}},
-		{Name: "matmul.scale_b", pattern: scaledB, build: func(m *match) *ir.Value {
+		{Name: "matmul.scale_b", changes: Rounding, pattern: scaledB, build: func(m *match) *ir.Value {
 			return alpha(m, scaledB, append([]*ir.Value{m.get(a), m.get(b)}, rest(m)...)...)
 		}},
 		{Name: "scale.view", pattern: view, build: func(m *match) *ir.Value {
@@ -86,7 +91,7 @@ func matmulRules() []*Rule {
 			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
 				s = s[1:]
 			}
-			if len(s) != 1 {
+			if !columnwise(s, m.root) {
 				return nil
 			}
 			return m.emit(opOf[ir.MatMul](m, plain), m.get(a), m.get(b), m.reshape(v, s))

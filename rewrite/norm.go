@@ -54,31 +54,31 @@ func normRules() []*Rule {
 	casted := node[ir.Cast](wideNorm)
 
 	return []*Rule{
-		{Name: "layernorm", pattern: layer, near: 4, build: func(m *match) *ir.Value {
+		{Name: "layernorm", changes: Rounding, pattern: layer, near: 4, build: func(m *match) *ir.Value {
 			axes := lastAxes(m.get(mean).Def)
 			if axes != lastAxes(m.get(variance).Def) {
 				return m.refuse("mean and variance are over different axes")
 			}
 			return m.emit(ir.LayerNorm{Axes: axes, Eps: float32(m.number(eps))}, m.get(x))
 		}},
-		{Name: "rmsnorm", pattern: rms, near: 4, build: func(m *match) *ir.Value {
+		{Name: "rmsnorm", changes: Rounding, pattern: rms, near: 4, build: func(m *match) *ir.Value {
 			return m.emit(ir.LayerNorm{Axes: lastAxes(m.get(square).Def), Eps: float32(m.number(eps)), RMS: true}, m.get(x))
 		}},
-		{Name: "layernorm.scale", pattern: scaled, build: func(m *match) *ir.Value {
+		{Name: "layernorm.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
 			scale := m.alongAxes(m.get(w), m.get(bare))
 			if scale == nil {
 				return nil
 			}
 			return m.emit(opOf[ir.LayerNorm](m, bare), m.get(x), scale)
 		}},
-		{Name: "layernorm.bias", pattern: biased, build: func(m *match) *ir.Value {
+		{Name: "layernorm.bias", changes: Rounding, pattern: biased, build: func(m *match) *ir.Value {
 			bias := m.alongAxes(m.get(b), m.get(noBias))
 			if bias == nil {
 				return nil
 			}
 			return m.emit(opOf[ir.LayerNorm](m, noBias), m.get(x), m.get(oldScale), bias)
 		}},
-		{Name: "layernorm.cast", pattern: casted, build: func(m *match) *ir.Value {
+		{Name: "layernorm.cast", changes: Rounding, pattern: casted, build: func(m *match) *ir.Value {
 			t := m.get(narrow).Type.DType
 			for _, p := range []*pattern{w, b} {
 				if v := m.get(p); v != nil && v.Type.DType != t {

@@ -120,12 +120,23 @@ func scalar() *pattern {
 	})
 }
 
-// number is a constant of one element that is x, up to the rounding of its element type.
+// number is a constant of one element that is x, or as an exporter would have rounded x where its element type does not
+// have it.
 func number(x float64) *pattern {
 	return constant().when(fmt.Sprintf("the constant %g", x), func(_ *match, v *ir.Value) bool {
 		c, ok := numberOf(v)
-		return ok && near(c, x, v.Type.DType)
+		return ok && (c == x || !represents(v.Type.DType, x) && near(c, x, v.Type.DType))
 	})
+}
+
+// represents reports whether a type has the number x.
+func represents(d tensor.DType, x float64) bool {
+	if !d.IsFloat() {
+		return x == math.Trunc(x)
+	}
+	t := tensor.New(d)
+	t.SetFloat64(0, x)
+	return t.Float64(0) == x
 }
 
 // when adds a condition; why says what it demands.
@@ -157,11 +168,13 @@ func numberOf(v *ir.Value) (float64, bool) {
 
 // near reports whether c is x as an exporter would have rounded it.
 func near(c, x float64, d tensor.DType) bool {
-	tolerance := 1e-6
-	switch {
-	case d == tensor.F16:
+	tolerance := 5e-7
+	switch d {
+	case tensor.F64:
+		tolerance = 1e-15
+	case tensor.F16:
 		tolerance = 1e-3
-	case d == tensor.BF16:
+	case tensor.BF16:
 		tolerance = 1e-2
 	}
 	return c == x || math.Abs(c-x) <= tolerance*math.Abs(x)

@@ -76,8 +76,8 @@ func quantRules() []*Rule {
 		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
 	})
 	return []*Rule{
-		{Name: "qmatmul.scales", pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(s), m.get(t)) }},
-		{Name: "qmatmul.scale", pattern: once, near: 3, build: func(m *match) *ir.Value {
+		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(s), m.get(t)) }},
+		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
 			return finish(m, m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))))
 		}},
 		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
@@ -96,7 +96,7 @@ func quantRules() []*Rule {
 			}
 			return from.Inputs[0]
 		}},
-		{Name: "qmatmul.dequantized", pattern: floating, near: 2, build: buildDequantized},
+		{Name: "qmatmul.dequantized", changes: Rounding, pattern: floating, near: 2, build: buildDequantized},
 	}
 }
 
@@ -132,7 +132,7 @@ func roundingRules() []*Rule {
 	pair := node[ir.Dequantize](rounded).rest()
 	// A vector of codes, such as a bias, is small enough to hold its values.
 	vector := node[ir.Dequantize](constant()).rest().when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
-	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", pattern: pair, build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a rounding to codes loses, and what it cuts off beyond their range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
 		q := m.get(rounded).Def
 		if !m.root.Outputs[0].Type.Equal(q.Inputs[0].Type) || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
@@ -170,27 +170,6 @@ func clips(q *ir.Node) bool {
 		lowest, highest = -float64(int(1)<<(d.Bits()-1)), float64(int(1)<<(d.Bits()-1)-1)
 	}
 	return !known || !d.IsInt() || z >= highest || z <= lowest && !neverNegative(q.Inputs[0])
-}
-
-// neverNegative reports whether it is plain that v holds no number below 0.
-func neverNegative(v *ir.Value) bool {
-	if v.Def == nil {
-		return false
-	}
-	switch o := v.Def.Op.(type) {
-	case ir.Softmax:
-		return !o.Log
-	case ir.Unary:
-		return o.Fn == ir.Exp || o.Fn == ir.Relu || o.Fn == ir.Sigmoid || o.Fn == ir.Abs || o.Fn == ir.Sqrt
-	case ir.Binary: // 1 + erf(x)
-		for i, x := range v.Def.Inputs {
-			if c, ok := numberOf(v.Def.Inputs[1-i]); ok && c >= 1 && o.Fn == ir.Add && x.Def != nil {
-				u, unary := x.Def.Op.(ir.Unary)
-				return unary && (u.Fn == ir.Erf || u.Fn == ir.Tanh)
-			}
-		}
-	}
-	return false
 }
 
 func isDequantized(v *ir.Value) bool {
@@ -276,7 +255,7 @@ func quantEpilogueRules() []*Rule {
 	activated := node[ir.Unary](biased)
 	noResidual := qFloats(ir.QMatMulResidual)
 	return []*Rule{
-		{Name: "qmatmul.alpha", pattern: either(binary(ir.Mul, bare, factor), binary(ir.Div, bare, factor)), build: func(m *match) *ir.Value {
+		{Name: "qmatmul.alpha", changes: Rounding, pattern: either(binary(ir.Mul, bare, factor), binary(ir.Div, bare, factor)), build: func(m *match) *ir.Value {
 			scale := at(m.get(bare), ir.QMatMulAScale)
 			number, ok := numberOf(scale)
 			if !ok {
@@ -295,12 +274,12 @@ func quantEpilogueRules() []*Rule {
 			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
 				s = s[1:]
 			}
-			if len(s) != 1 {
+			if !columnwise(s, m.root) {
 				return nil
 			}
 			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
 		}},
-		{Name: "qmatmul.activation", pattern: activated, build: func(m *match) *ir.Value {
+		{Name: "qmatmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := opOf[ir.QMatMul](m, biased)
 			if o.Act != ir.NoActivation {
 				return nil
@@ -342,7 +321,7 @@ func quantLateRules() []*Rule {
 	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	dynamic := node[ir.QMatMul](node[ir.DynamicQuantize](x)).rest()
 	return []*Rule{
-		{Name: "qmatmul.quantize", pattern: quantised, build: func(m *match) *ir.Value {
+		{Name: "qmatmul.quantize", changes: Rounding, pattern: quantised, build: func(m *match) *ir.Value {
 			zero := ir.Operand(m.root.Inputs, 2)
 			if d := m.root.Outputs[0].Type.DType; !byteCodes(d) {
 				return m.refuse("its result is quantised to %s", d)
@@ -461,12 +440,12 @@ func nBitsRules() []*Rule {
 	}
 	return []*Rule{
 		{Name: "matmul_nbits.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
-			if len(m.get(bias).Type.Shape) != 1 {
+			if !columnwise(m.get(bias).Type.Shape, m.root) {
 				return nil
 			}
 			return with(m, bare, ir.NBitsBias, m.get(bias))
 		}},
-		{Name: "matmul_nbits.activation", pattern: act, build: func(m *match) *ir.Value {
+		{Name: "matmul_nbits.activation", changes: Rounding, pattern: act, build: func(m *match) *ir.Value {
 			o := opOf[ir.MatMulNBits](m, activated)
 			for a := ir.NoActivation + 1; a < ir.NumActivations && o.Act == ir.NoActivation; a++ {
 				if opOf[ir.Unary](m, act) == (ir.Unary{Fn: a.Unary()}) {

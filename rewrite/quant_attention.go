@@ -23,7 +23,7 @@ func quantAttentionRules() []*Rule {
 	})
 	probs := node[ir.Quantize](softmax, probBy, optional(probFrom))
 	out := node[ir.QMatMul](probs, v, optional(probZero), optional(vZero), probScale, vScale, none(), none(), optional(yScale), optional(yZero))
-	return []*Rule{{Name: "qattention", pattern: out, near: 3, build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "qattention", changes: Rounding, pattern: out, near: 3, build: func(m *match) *ir.Value {
 		first, second := opOf[ir.QMatMul](m, scores), opOf[ir.QMatMul](m, out)
 		shape := m.get(scores).Type.Shape
 		if len(shape) != 4 || !m.get(softmax).Type.Shape.Equal(shape) {

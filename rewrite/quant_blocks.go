@@ -22,7 +22,7 @@ func blockRules() []*Rule {
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
 	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own", func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
-	return []*Rule{{Name: "matmul_nbits.dequantized", pattern: product, near: 2, build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "matmul_nbits.dequantized", changes: Rounding, pattern: product, near: 2, build: func(m *match) *ir.Value {
 		op, q := opOf[ir.MatMul](m, product), m.get(w).Def
 		o := q.Op.(ir.Dequantize)
 		along := 0

@@ -16,7 +16,7 @@ func quantNormRules() []*Rule {
 		return at(v, ir.QLayerNormResidualScale) == nil
 	})
 	return []*Rule{
-		{Name: "qlayernorm", pattern: quantised, near: 2, build: func(m *match) *ir.Value {
+		{Name: "qlayernorm", changes: Rounding, pattern: quantised, near: 2, build: func(m *match) *ir.Value {
 			codes := m.root.Outputs[0].Type.DType
 			switch {
 			case !perTensor[ir.Quantize](m.root.Outputs[0]) || !byteCodes(codes):
@@ -37,7 +37,7 @@ func quantNormRules() []*Rule {
 			}
 			return y
 		}},
-		{Name: "qlayernorm.residual", pattern: toCodes, build: func(m *match) *ir.Value {
+		{Name: "qlayernorm.residual", changes: Rounding, pattern: toCodes, build: func(m *match) *ir.Value {
 			in := slices.Clone(m.root.Inputs)
 			if isDequantized(in[ir.LayerNormX]) && !isDequantized(in[ir.LayerNormResidual]) {
 				in[ir.LayerNormX], in[ir.LayerNormResidual] = in[ir.LayerNormResidual], in[ir.LayerNormX]

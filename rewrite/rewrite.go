@@ -76,7 +76,9 @@ var passes = []pass{
 
 // Options are what Run does besides rewriting.
 type Options struct {
-	Verify bool   // run ir.Verify after every pass
+	Verify bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
+	Exact  bool   // only rules that change no more than roundings
+	Region bool   // the graph is the region of a node
 	Dump   string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
 	// Stop, if not nil, is asked before each pass: its error ends the run.
 	Stop func() error
@@ -91,6 +93,9 @@ type Stats struct {
 	Steps         int         // nodes that are no views: what remains to be run
 	Rules         []RuleCount // those that applied, in the order of the passes
 	NearMisses    []NearMiss
+	// Endless names the passes whose rules did not come to an end and were stopped, each with the busiest rule. It is a mistake
+	// of the rules; the graph computes what it should, perhaps slower than it could.
+	Endless []string
 }
 
 // A RuleCount is the number of times that a rule, or a pass without rules, changed the graph.
@@ -129,12 +134,15 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 				return nil, err
 			}
 		}
-		counts, err := p.apply(g, t, misses)
-		if err != nil {
-			return nil, err
-		}
+		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, region: o.Region}, misses)
 		s.Rules = append(s.Rules, counts...)
+		if endless != "" {
+			s.Endless = append(s.Endless, p.name+": "+endless)
+		}
 		if o.Verify {
+			if endless != "" {
+				return nil, fmt.Errorf("pass %s: the rules do not come to an end: %s", p.name, endless)
+			}
 			if err := ir.Verify(g); err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", p.name, err)
 			}
@@ -156,16 +164,16 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 	return s, d.close()
 }
 
-func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMiss) (counts []RuleCount, err error) {
+func (p pass) apply(g *ir.Graph, t *target.Target, h how, misses map[*ir.Node][]NearMiss) (counts []RuleCount, endless string) {
 	if p.run != nil {
 		if n := p.run(g); n > 0 {
 			counts = append(counts, RuleCount{p.name, p.name, n})
 		}
-		return counts, nil
+		return counts, ""
 	}
-	e, err := apply(g, t, p.index, p.merge)
-	if err != nil {
-		return nil, err
+	e := apply(g, t, p.index, h)
+	if e.endless() {
+		endless = e.busiest()
 	}
 	for _, r := range p.rules {
 		if n := e.fired[r]; n > 0 {
@@ -180,5 +188,5 @@ func (p pass) apply(g *ir.Graph, t *target.Target, misses map[*ir.Node][]NearMis
 			}
 		}
 	}
-	return counts, nil
+	return counts, endless
 }

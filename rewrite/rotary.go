@@ -13,7 +13,7 @@ func rotaryRules() []*Rule {
 	x, cos, sin := value(), value(), value()
 	low, high := node[ir.Slice](x), node[ir.Slice](x)
 	rotated := node[ir.Concat](unary(ir.Neg, high), low)
-	return []*Rule{{Name: "rotary", near: 5, pattern: sum(product(x, cos), product(rotated, sin)), build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "rotary", changes: Rounding, near: 5, pattern: sum(product(x, cos), product(rotated, sin)), build: func(m *match) *ir.Value {
 		s := m.get(x).Type.Shape
 		if len(s) != 4 || opOf[ir.Concat](m, rotated).Axis != 3 {
 			return m.refuse("heads are not the last of four axes: %v", s)

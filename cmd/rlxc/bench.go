@@ -198,7 +198,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 		shape[i] = sizes[name]
 	}
 	own, err := selfWorker(ctx, append(args, "--backend", b.backend.value, "--device", b.device, "--precision", b.precision.value,
-		"--weights", b.weights.value, src.name)...)
+		"--weights", b.weights.value, fmt.Sprintf("--exact=%t", b.exact), src.name)...)
 	if err != nil {
 		return err
 	}

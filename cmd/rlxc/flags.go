@@ -23,6 +23,7 @@ type options struct {
 	device      string
 	library     string
 	level       choice
+	exact       bool
 	precision   choice
 	weights     choice
 	threads     int
@@ -79,6 +80,7 @@ func (o *options) registerCompile(c *cobra.Command) {
 
 func (o *options) registerLevel(c *cobra.Command) {
 	enum(c, &o.level, "optimize", "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
+	c.Flags().BoolVar(&o.exact, "exact", false, "leave out the fusions that change more than roundings, such as of codes between floats, or drop an error")
 }
 
 func (o *options) registerPrecision(c *cobra.Command) {
@@ -125,7 +127,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 		return rlxc.CompileOptions{}, err
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
-	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Threads: o.threads, Mode: o.mode, Dims: sizes,
+	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Exact: o.exact, Threads: o.threads, Mode: o.mode, Dims: sizes,
 		Precision: dtypes[o.precision.value], Weights: dtypes[o.weights.value],
 		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }

@@ -177,7 +177,7 @@ func (i *inspection) need(ctx context.Context, r *inspectReport, m *rlxc.Model) 
 	if err != nil {
 		return err
 	}
-	program, err := m.Compile(ctx, rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: rlxc.Level(i.level.value)})
+	program, err := m.Compile(ctx, rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: rlxc.Level(i.level.value), Exact: i.exact})
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	Backend     string
 	Device      backend.Options // but for Release
 	Level       int             // of package rewrite
+	Exact       bool            // as of package rewrite
 	Mode        planner.Mode
 	Liveness    liveness.Policy
 	Dims        map[string]int
@@ -115,13 +116,13 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	p.stats.Level, p.stats.Compiled = o.Level, 1
 	level, packedFor := o.Level, ""
 	if f := file.Compiled(); f != nil {
-		if err := serves(f, o.Backend, level); err != nil {
+		if err := serves(f, o.Backend, level, o.Exact); err != nil {
 			return nil, WithKind(ErrInput, err)
 		}
 		p.stats.Level, p.stats.Compiled = f.Level, 0
 		level, packedFor = rewrite.O0, f.Target // it has been rewritten
 	}
-	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Stop: ctx.Err}); err != nil {
+	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Exact: o.Exact, Stop: ctx.Err}); err != nil {
 		return nil, bindError(err)
 	}
 	if slices.Contains(o.Taps, AllValues) {
@@ -149,13 +150,16 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	return p, nil
 }
 
-// serves reports why a compiled file cannot be run on a backend as if the model had been rewritten to a level.
-func serves(f *artifact.Info, backend string, level int) error {
+// serves reports why a compiled file cannot be run on a backend as if the model had been rewritten to a level, exactly or not.
+func serves(f *artifact.Info, backend string, level int, exact bool) error {
 	if device, _, _ := strings.Cut(f.Target, "/"); device != backend {
 		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target, device, backend)
 	}
 	if level < f.Level {
 		return fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", f.Level, level)
+	}
+	if exact && f.Level > rewrite.O1 {
+		return fmt.Errorf("the file was compiled at -O %d and does not say whether exactly: compile the model again, and run the file without asking for it", f.Level)
 	}
 	return nil
 }

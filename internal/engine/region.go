@@ -18,7 +18,7 @@ func (p *Program) compileRegions(ctx context.Context, level int) error {
 			g.Isolate()
 			r := &Program{opts: p.opts, device: p.device, file: p.file, cache: p.cache, graph: g}
 			var err error
-			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify, Stop: ctx.Err}); err != nil {
+			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify, Exact: p.opts.Exact, Region: true, Stop: ctx.Err}); err != nil {
 				return bindError(err)
 			}
 			packed, err := p.device.Prepare(g)
