@@ -52,6 +52,7 @@ var imports = map[string][]string{
 	"internal/memory":      {},
 	"internal/fixtures":    {"models", "tensor"}, // for tests alone
 	"internal/robustness":  {"*"},
+	"internal/mutate":      {},
 	"cmd/rlxc":             {"*"},
 	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},
