@@ -1,14 +1,13 @@
-// Command mutate changes one condition of the code at a time and runs the tests nearest to it: a change that no test notices is
-// a condition that nothing proves. It prints what survives, and a table by package.
+// Command mutate changes one condition of the code at a time and runs the tests nearest to it: a change that no test notices is a
+// condition that nothing proves. It prints what survives, and a table by package.
 //
 //	go run ./internal/mutate -n 400 -seed 1 rewrite proof planner
 //
-// The changed file is put in place by go test -overlay: nothing is written into the tree. A change that does not compile does not
-// count. With -log, what was tried is kept in a file, and a later run with the same seed goes on behind it.
+// All mutants of a package are compiled into its test binaries at once, by go test -overlay: nothing is written into the tree. Each
+// is then a run of these binaries with EnvMutant set.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,222 +17,182 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// nearest are the tests that are run for a package, nearest first, besides those of every package (last). A package that is not
-// here has its own.
-var nearest = map[string][][]string{
-	"rewrite": {{"./rewrite", "-skip", "Fixtures|Exporters|Linear"}, {"./rewrite"}},
-	"ir":      {{"./ir"}, {"./rewrite", "-skip", "Fixtures|Exporters|Linear"}, {"./lower"}},
-	"lower":   {{"./lower"}, {"./conformance"}},
+// A stage is a run of tests: those of a package that match run and not skip.
+type stage struct{ pkg, run, skip string }
+
+// String is the stage as go test would be called.
+func (s stage) String() string {
+	t := "./" + s.pkg
+	if s.run != "" {
+		t += " -run " + s.run
+	}
+	if s.skip != "" {
+		t += " -skip " + s.skip
+	}
+	return t
+}
+
+// rules are the quick tests of rewriting.
+var rules = stage{"rewrite", "", "Fixtures|Exporters|Linear|Dump"}
+
+// nearest are the stages for a package, nearest first. A package that is not here has its own tests and the last stages.
+var nearest = map[string][]stage{
+	"rewrite": {rules, {"rewrite", "Fixtures", ""}},
+	"ir":      {{"ir", "", ""}, rules, {"lower", "", ""}},
+	"lower":   {{"lower", "", ""}, {"conformance", "", ""}},
 }
 
 // last are the tests of whole models.
-var last = [][]string{{"./internal/fuzzgraph"}, {".", "-run", "Exports|Contrib|Ops|Session|Policy|Example"}}
+var last = []stage{{".", "Exports|Contrib|Ops|Session|Policy|Artifact|Quant", ""}}
 
 // A result is what became of a mutant.
 type result struct {
 	Mutant
-	Outcome string // killed, survived or invalid
-	By      string // the tests that killed it
-	Seconds float64
+	by string // the tests that killed it; empty where it survived
 }
 
 func main() {
 	n := flag.Int("n", 400, "mutants to try, over all packages")
 	seed := flag.Uint64("seed", 1, "of the choice of mutants")
-	log := flag.String("log", "", "a file of what was tried, which a later run goes on with")
-	limit := flag.Duration("timeout", 3*time.Minute, "of one run of tests")
-	budget := flag.Duration("budget", 0, "time for all of it; 0 for as long as it takes")
-	near := flag.Bool("near", false, "run only the tests of the package itself")
-	list := flag.Bool("list", false, "print the mutants and run nothing")
+	limit := flag.Duration("timeout", 2*time.Minute, "of one run of tests")
+	near := flag.Bool("near", false, "run only the stage that is nearest")
 	flag.Parse()
-	if err := run(flag.Args(), *n, *seed, *log, *limit, *budget, *near, *list); err != nil {
+	if err := run(flag.Args(), *n, *seed, *limit, *near); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(packages []string, n int, seed uint64, log string, limit, budget time.Duration, near, list bool) error {
-	if len(packages) == 0 {
-		return errors.New("name packages, such as rewrite or backend/cpu, or files")
+func run(dirs []string, n int, seed uint64, limit time.Duration, near bool) error {
+	if len(dirs) == 0 {
+		return errors.New("name packages, such as rewrite or backend/cpu")
 	}
-	var all []Mutant
-	for _, p := range packages {
-		ms, err := mutantsOf(p)
+	total := 0
+	var all []*mutable
+	for _, dir := range dirs {
+		p, err := mutablePackage(filepath.Clean(dir))
 		if err != nil {
 			return err
 		}
-		all = append(all, ms...)
+		all, total = append(all, p), total+len(p.mutants)
 	}
-	r := rand.New(rand.NewPCG(seed, 0))
-	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if list {
-		for _, m := range all {
-			fmt.Println(m)
-		}
-		return nil
-	}
-	results, err := readLog(log)
-	if err != nil {
-		return err
-	}
-	start := time.Now()
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PACKAGE\tCONDITIONS\tMUTANTS\tKILLED\tSURVIVED")
+	var survivors []Mutant
 	tried := 0
-	for _, m := range all {
-		if tried == n {
-			break
+	for _, p := range all {
+		share := min(len(p.mutants), (n*len(p.mutants)+total-1)/total)
+		results, err := p.try(share, seed, limit, near)
+		if err != nil {
+			return err
 		}
-		k := slices.IndexFunc(results, func(r result) bool { return r.Mutant == m })
-		if k < 0 {
-			if budget > 0 && time.Since(start) > budget {
-				break
+		killed := 0
+		for _, r := range results {
+			if r.by != "" {
+				killed++
+			} else {
+				survivors = append(survivors, r.Mutant)
 			}
-			res, err := try(m, limit, near)
-			if err != nil {
-				return err
-			}
-			results = append(results, res)
-			k = len(results) - 1
-			if err := appendLog(log, res); err != nil {
-				return err
-			}
-			fmt.Fprintf(os.Stderr, "%-8s %5.1fs %s %s\n", res.Outcome, res.Seconds, m, res.By)
 		}
-		if results[k].Outcome != "invalid" {
-			tried++
-		}
+		tried += len(results)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", p.dir, len(p.mutants), len(results), killed, len(results)-killed)
 	}
-	report(results)
+	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\n", total, tried, tried-len(survivors), len(survivors))
+	w.Flush()
+	for _, m := range survivors {
+		fmt.Println(m)
+	}
 	return nil
 }
 
-// try runs the tests on a mutant until one of them fails.
-func try(m Mutant, limit time.Duration, near bool) (result, error) {
+// try runs a sample of a package's mutants.
+func (p *mutable) try(n int, seed uint64, limit time.Duration, near bool) ([]result, error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	file, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	original, err := filepath.Abs(m.File)
+	overlay, err := p.overlay(dir)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	text, err := m.apply()
-	if err != nil {
-		return result{}, err
-	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: file}})
-	if err != nil {
-		return result{}, err
-	}
-	if err := errors.Join(os.WriteFile(file, text, 0o666), os.WriteFile(overlay, replace, 0o666)); err != nil {
-		return result{}, err
-	}
-	start := time.Now()
-	pkg := filepath.ToSlash(filepath.Dir(m.File))
-	res := result{Mutant: m, Outcome: "survived"}
-	if err := exec.Command("go", "build", "-overlay", overlay, "./"+pkg).Run(); err != nil {
-		res.Outcome = "invalid"
-		return res, nil
-	}
-	stages := nearest[pkg]
-	if stages == nil {
-		stages = [][]string{{"./" + pkg}}
+	stages, ok := nearest[filepath.ToSlash(p.dir)]
+	if !ok {
+		stages = []stage{{p.dir, "", ""}}
 	}
 	if near {
 		stages = stages[:1]
 	} else {
-		stages = append(slices.Clone(stages), last...)
+		stages = append(stages[:len(stages):len(stages)], last...)
 	}
+	binaries := map[string]string{}
 	for _, s := range stages {
-		if _, err := os.Stat(s[0]); err != nil {
-			continue
+		if binaries[s.pkg] == "" {
+			binaries[s.pkg] = filepath.Join(dir, "test"+strconv.Itoa(len(binaries)))
+			out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binaries[s.pkg], "./"+s.pkg).CombinedOutput()
+			if err != nil {
+				return nil, fmt.Errorf("%s with its mutants does not compile: %w\n%s", s.pkg, err, out)
+			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-count=1", "-timeout", limit.String()}, s...)...)
-		cmd.Env = append(os.Environ(), "RLXC_VERIFY=1")
-		err := cmd.Run()
-		cancel()
-		if err != nil {
-			res.Outcome, res.By = "killed", strings.Join(s, " ")
-			break
+		if out, ok := s.pass(binaries[s.pkg], 0, limit); !ok {
+			return nil, fmt.Errorf("go test %s fails before anything is changed:\n%s", s, out)
 		}
 	}
-	res.Seconds = time.Since(start).Seconds()
-	return res, nil
-}
-
-func report(results []result) {
-	type row struct{ killed, survived int }
-	rows := map[string]*row{}
-	var names []string
-	var survivors []result
-	for _, r := range results {
-		p := filepath.ToSlash(filepath.Dir(r.File))
-		if rows[p] == nil {
-			rows[p] = &row{}
-			names = append(names, p)
-		}
-		switch r.Outcome {
-		case "killed":
-			rows[p].killed++
-		case "survived":
-			rows[p].survived++
-			survivors = append(survivors, r)
-		}
-	}
-	slices.Sort(names)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PACKAGE\tMUTANTS\tKILLED\tSURVIVED")
-	var total row
-	for _, p := range names {
-		r := rows[p]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", p, r.killed+r.survived, r.killed, r.survived)
-		total.killed, total.survived = total.killed+r.killed, total.survived+r.survived
-	}
-	fmt.Fprintf(w, "all\t%d\t%d\t%d\n", total.killed+total.survived, total.killed, total.survived)
-	w.Flush()
-	for _, r := range survivors {
-		fmt.Println(r.Mutant)
-	}
-}
-
-func readLog(name string) (results []result, err error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var r result
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+	var results []result
+	for _, k := range rand.New(rand.NewPCG(seed, 0)).Perm(len(p.mutants))[:n] {
+		r := result{Mutant: p.mutants[k]}
+		start := time.Now()
+		for _, s := range stages {
+			if _, ok := s.pass(binaries[s.pkg], k+1, limit); !ok {
+				r.by = s.String()
+				break
+			}
 		}
 		results = append(results, r)
+		outcome := "survived"
+		if r.by != "" {
+			outcome = "killed"
+		}
+		fmt.Fprintf(os.Stderr, "%-8s %5.1fs %s (%s)\n", outcome, time.Since(start).Seconds(), r.Mutant, r.by)
 	}
-	return results, lines.Err()
+	return results, nil
 }
 
-func appendLog(name string, r result) error {
-	if name == "" {
-		return nil
+// overlay writes the package's text with all its mutants and what go test needs to read it in place of the files.
+func (p *mutable) overlay(dir string) (string, error) {
+	replace := map[string]string{}
+	for file, text := range p.files {
+		original, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		changed := filepath.Join(dir, strconv.Itoa(len(replace))+".go")
+		replace[original] = changed
+		if err := os.WriteFile(changed, []byte(text), 0o666); err != nil {
+			return "", err
+		}
 	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	text, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return errors.Join(json.NewEncoder(f).Encode(r), f.Close())
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, text, 0o666)
+}
+
+// pass runs the stage with a mutant selected and reports whether all tests passed, with what they said.
+func (s stage) pass(binary string, selected int, limit time.Duration) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.failfast", "-test.run="+s.run, "-test.skip="+s.skip)
+	cmd.Dir = s.pkg
+	cmd.Env = append(os.Environ(), EnvMutant+"="+strconv.Itoa(selected), "RLXC_VERIFY=1")
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err == nil
 }

@@ -13,10 +13,9 @@ import (
 
 // A Mutant is the code with one condition changed.
 type Mutant struct {
-	File       string
-	Line       int
-	Start, End int // in bytes: what is replaced
-	Old, New   string
+	File     string
+	Line     int
+	Old, New string
 }
 
 // String is one line for people.
@@ -25,92 +24,128 @@ func (m Mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", m.File, m.Line, short(m.Old), short(m.New))
 }
 
-// apply gives the text of the file with the change.
-func (m Mutant) apply() ([]byte, error) {
-	text, err := os.ReadFile(m.File)
-	if err != nil {
-		return nil, err
-	}
-	if m.End > len(text) || string(text[m.Start:m.End]) != m.Old {
-		return nil, fmt.Errorf("%s has changed since the mutant was made", m.File)
-	}
-	return slices.Concat(text[:m.Start], []byte(m.New), text[m.End:]), nil
-}
-
 // neighbours are comparisons put for others: what is a bound, and on which side of it equality lies.
 var neighbours = map[token.Token][]string{
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 }
 
-// mutantsOf lists the changes of a package's conditions, or of a file's.
-func mutantsOf(path string) (all []Mutant, err error) {
-	files := []string{path}
-	if !strings.HasSuffix(path, ".go") {
-		if files, err = filepath.Glob(filepath.Join(path, "*.go")); err != nil {
-			return nil, err
-		}
+// A mutable is a package, or files of one, with all its mutants in one text: number k of them is the code where selected is k.
+type mutable struct {
+	dir, name string
+	mutants   []Mutant
+	files     map[string]string // the text by path
+}
+
+// selector declares the variable that selects a mutant; EnvMutant sets it.
+const selector = "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar selectedMutant, _ = strconv.Atoi(os.Getenv(%q))\n"
+
+// EnvMutant selects a mutant of the package under test; 0 is the code as it is.
+const EnvMutant = "MUTATE_SELECTED"
+
+// mutablePackage reads a package.
+func mutablePackage(dir string) (*mutable, error) {
+	p := &mutable{dir: dir, files: map[string]string{}}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
 	}
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".pb.go") {
-			continue
-		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(string(text), "// Code generated") || strings.HasPrefix(string(text), "//go:build") {
+		generated := strings.HasPrefix(string(text), "// Code generated") || strings.HasPrefix(string(text), "//go:build")
+		if generated || strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".pb.go") {
 			continue
 		}
-		ms, err := mutate(file, string(text))
-		if err != nil {
+		if err := p.add(filepath.ToSlash(file), string(text)); err != nil {
 			return nil, err
 		}
-		all = append(all, ms...)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no conditions: name a package's folder or a file", path)
+	if len(p.mutants) == 0 {
+		return nil, fmt.Errorf("%s has no conditions: name a package's folder", dir)
 	}
-	return all, nil
+	p.files[filepath.Join(dir, "mutate_selected.go")] = fmt.Sprintf(selector, p.name, EnvMutant)
+	return p, nil
 }
 
-// mutate lists the changes of one file: every comparison becomes its neighbours, every conjunction and disjunction loses a side,
-// every negation goes away, and every condition of an if that is no comparison itself is taken to hold never.
-func mutate(file, text string) (all []Mutant, err error) {
+// add takes a file's conditions: every comparison becomes its neighbours, every conjunction and disjunction loses a side, every
+// negation goes away, and every condition of an if that is no comparison itself is taken to hold never.
+func (p *mutable) add(file, text string) error {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	source := func(n ast.Node) string { return text[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset] }
-	add := func(n ast.Node, to string) {
-		at := set.Position(n.Pos())
-		all = append(all, Mutant{file, at.Line, at.Offset, set.Position(n.End()).Offset, source(n), to})
+	p.name = tree.Name.Name
+	offset := func(pos token.Pos) int { return set.Position(pos).Offset }
+	source := func(n ast.Node) string { return text[offset(n.Pos()):offset(n.End())] }
+	type change struct {
+		start, end int
+		cases      []string // of a switch over selectedMutant
+	}
+	var changes []change
+	add := func(n ast.Node, to ...string) {
+		c := change{start: offset(n.Pos()), end: offset(n.End())}
+		for _, t := range to {
+			p.mutants = append(p.mutants, Mutant{file, set.Position(n.Pos()).Line, source(n), t})
+			c.cases = append(c.cases, fmt.Sprintf("case %d: return %s\n", len(p.mutants), t))
+		}
+		changes = append(changes, c)
 	}
 	var visit func(n ast.Node) bool
 	visit = func(n ast.Node) bool {
 		switch x := n.(type) {
+		case *ast.GenDecl:
+			return x.Tok != token.CONST
 		case *ast.ForStmt: // with another condition most loops would only not end
 			ast.Inspect(x.Body, visit)
 			return false
 		case *ast.BinaryExpr:
-			if x.Op == token.LAND || x.Op == token.LOR {
-				add(x, source(x.X))
-				add(x, source(x.Y))
-			}
-			for _, op := range neighbours[x.Op] {
-				add(x, source(x.X)+" "+op+" "+source(x.Y))
+			switch {
+			case x.Op == token.LAND || x.Op == token.LOR:
+				add(x, source(x.X), source(x.Y))
+			case neighbours[x.Op] != nil:
+				var to []string
+				for _, op := range neighbours[x.Op] {
+					to = append(to, source(x.X)+" "+op+" "+source(x.Y))
+				}
+				add(x, to...)
 			}
 		case *ast.UnaryExpr:
 			if x.Op == token.NOT {
 				add(x, source(x.X))
 			}
 		case *ast.IfStmt:
-			if _, compares := x.Cond.(*ast.BinaryExpr); !compares {
+			switch x.Cond.(type) {
+			case *ast.BinaryExpr, *ast.UnaryExpr:
+			default:
 				add(x.Cond, "false && "+source(x.Cond))
 			}
 		}
 		return true
 	}
 	ast.Inspect(tree, visit)
-	return all, nil
+	// The innermost first, so that an outer condition takes in those that it is made of.
+	slices.SortStableFunc(changes, func(a, b change) int { return (a.end - a.start) - (b.end - b.start) })
+	type edit struct{ at, grown int }
+	var done []edit
+	shift := func(at int, inclusive bool) int {
+		s := at
+		for _, e := range done {
+			if e.at < at || inclusive && e.at == at {
+				s += e.grown
+			}
+		}
+		return s
+	}
+	for _, c := range changes {
+		start, end := shift(c.start, false), shift(c.end, true)
+		head := "func() bool { switch selectedMutant {\n" + strings.Join(c.cases, "") + "}\nreturn "
+		// Go keeps the lines of what stands behind in place by itself: nobody reads them.
+		text = text[:start] + head + text[start:end] + " }()" + text[end:]
+		done = append(done, edit{c.start, len(head)}, edit{c.end, len(" }()")})
+	}
+	p.files[file] = text
+	return nil
 }

@@ -7,17 +7,17 @@ import (
 )
 
 func TestMutants(t *testing.T) {
-	ms, err := mutate("x.go", `package x
+	p := &mutable{files: map[string]string{}}
+	require.NoError(t, p.add("x.go", `package x
 func f(a, b int, ok bool) bool {
 	if ok {
 		return a <= b && !ok
 	}
 	return a == b
 }
-`)
-	require.NoError(t, err)
+`))
 	var lines []string
-	for _, m := range ms {
+	for _, m := range p.mutants {
 		lines = append(lines, m.String())
 	}
 	require.Equal(t, []string{
