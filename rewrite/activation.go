@@ -27,7 +27,11 @@ func activationRules() []*Rule {
 		)))),
 		becomes("silu", Rounding, ir.Unary{Fn: ir.Silu, Alpha: 1}, product(x, unary(ir.Sigmoid, x))),
 		{Name: "gelu.sigmoid", changes: Rounding, pattern: swish, build: func(m *match) *ir.Value {
-			return m.emit(ir.Unary{Fn: ir.Silu, Alpha: float32(m.number(c))}, m.get(x))
+			alpha, ok := m.parameter(m.number(c))
+			if !ok {
+				return nil
+			}
+			return m.emit(ir.Unary{Fn: ir.Silu, Alpha: alpha}, m.get(x))
 		}},
 	}
 }

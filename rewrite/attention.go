@@ -18,8 +18,10 @@ func attentionRules() []*Rule {
 	p, weak := newAttentionPattern(lowestFills), newAttentionPattern(weakFills)
 	return []*Rule{
 		{Name: "attention.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
-			o := m.root.Op.(ir.Attention)
-			o.Scale *= float32(m.number(factor))
+			o, ok := m.root.Op.(ir.Attention), false
+			if o.Scale, ok = m.parameter(float64(o.Scale) * m.number(factor)); !ok {
+				return nil
+			}
 			return m.emit(o, m.get(q), m.get(k), m.get(v), m.get(mask))
 		}},
 		{Name: "attention.groups", pattern: grouped, build: func(m *match) *ir.Value {

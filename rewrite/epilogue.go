@@ -17,8 +17,10 @@ func epilogueRules() []*Rule {
 	norm := with(node[ir.LayerNorm](add, optional(scale), optional(shift), none()), func(o ir.LayerNorm) bool { return !o.Sum })
 	return []*Rule{
 		{Name: "matmul.alpha", changes: Rounding, pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {
-			o := opOf[ir.MatMul](m, bare)
-			o.Alpha = o.Scale() * float32(m.number(c))
+			o, ok := opOf[ir.MatMul](m, bare), false
+			if o.Alpha, ok = m.parameter(float64(o.Scale()) * m.number(c)); !ok {
+				return nil
+			}
 			return m.emit(o, m.get(a), m.get(b))
 		}},
 		{Name: "matmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // matmul is a product with chosen operands; nil stands for one that must be absent.
@@ -33,6 +34,16 @@ func linear(p *pattern) *pattern {
 	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoActivation })
 }
 
+// parameter gives a factor as ops have it, a float32 that is not 0 (which is none), if that is exact enough for the root's type.
+func (m *match) parameter(x float64) (float32, bool) {
+	p, d := float32(x), m.root.Outputs[0].Type.DType
+	if !normal(x, tensor.F32) || d == tensor.F64 && float64(p) != x {
+		m.refuse("%g is no factor in float32", x)
+		return 0, false
+	}
+	return p, true
+}
+
 // matmulRules bring products into one form: transposes of B in TransB, scales in Alpha, the bias in the epilogue, and
 // reshapes of rows behind the product.
 func matmulRules() []*Rule {
@@ -46,8 +57,10 @@ func matmulRules() []*Rule {
 	scaledA := node[ir.MatMul](binary(ir.Mul, a, c), b).rest()
 	scaledB := node[ir.MatMul](a, binary(ir.Mul, b, c)).rest()
 	alpha := func(m *match, p *pattern, in ...*ir.Value) *ir.Value {
-		o := opOf[ir.MatMul](m, p)
-		o.Alpha = o.Scale() * float32(m.number(c))
+		o, ok := opOf[ir.MatMul](m, p), false
+		if o.Alpha, ok = m.parameter(float64(o.Scale()) * m.number(c)); !ok {
+			return nil
+		}
 		return m.emit(o, in...)
 	}
 	rest := func(m *match) []*ir.Value { return m.root.Inputs[2:] }

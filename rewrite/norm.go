@@ -59,10 +59,18 @@ func normRules() []*Rule {
 			if axes != lastAxes(m.get(variance).Def) {
 				return m.refuse("mean and variance are over different axes")
 			}
-			return m.emit(ir.LayerNorm{Axes: axes, Eps: float32(m.number(eps))}, m.get(x))
+			e, ok := m.epsilon(eps)
+			if !ok {
+				return nil
+			}
+			return m.emit(ir.LayerNorm{Axes: axes, Eps: e}, m.get(x))
 		}},
 		{Name: "rmsnorm", changes: Rounding, pattern: rms, near: 4, build: func(m *match) *ir.Value {
-			return m.emit(ir.LayerNorm{Axes: lastAxes(m.get(square).Def), Eps: float32(m.number(eps)), RMS: true}, m.get(x))
+			e, ok := m.epsilon(eps)
+			if !ok {
+				return nil
+			}
+			return m.emit(ir.LayerNorm{Axes: lastAxes(m.get(square).Def), Eps: e, RMS: true}, m.get(x))
 		}},
 		{Name: "layernorm.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
 			scale := m.alongAxes(m.get(w), m.get(bare))
@@ -91,6 +99,14 @@ func normRules() []*Rule {
 			return m.emit(opOf[ir.LayerNorm](m, wideNorm), m.get(narrow), m.get(w), m.get(b))
 		}},
 	}
+}
+
+// epsilon gives the number that a norm adds, which may be 0.
+func (m *match) epsilon(p *pattern) (float32, bool) {
+	if m.number(p) == 0 {
+		return 0, true
+	}
+	return m.parameter(m.number(p))
 }
 
 // alongAxes gives v in the rank of the axes that norm normalises, nil where v has more axes than those.

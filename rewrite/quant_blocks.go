@@ -31,6 +31,9 @@ func blockRules() []*Rule {
 		}
 		codes := q.Inputs[0].Const
 		d := codes.DType()
+		if o.Block*d.Bits()%8 != 0 {
+			return m.refuse("its blocks are no whole bytes")
+		}
 		if !d.IsInt() || d.Bits() > 8 || o.Axis != along || op.Scale() != 1 {
 			return m.refuse("its weights are not integers in blocks along what is summed")
 		}
