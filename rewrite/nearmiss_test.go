@@ -200,7 +200,7 @@ func (n *nearMiss) changeNode(h *ir.Graph, op ir.Op, in, all []*ir.Value) (ir.Op
 			}
 		}
 	case 6: // an operand that is left out
-		if len(in) > op.Kind().Row().MinIn {
+		if len(in) > ir.RowOf(op).MinIn {
 			in[len(in)-1] = nil
 		}
 	}
