@@ -89,13 +89,19 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	if limit == 0 {
 		limit = DefaultMemoryLimit
 	}
+	empty := true
 	for i, v := range n.Outputs {
-		if err := fits(v.Type, b, limit); err != nil {
+		bytes, known, err := boundBytes(v.Type, b)
+		if err == nil && bytes > limit {
+			err = &MemoryError{bytes, limit}
+		}
+		if err != nil {
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
 		}
+		empty = empty && known && bytes == 0
 	}
-	if out := emptyResults(n, b); out != nil {
-		return out, nil
+	if empty {
+		return emptyResults(n, b)
 	}
 	var out []*tensor.Tensor
 	if r, ok := op.(Runner); ok {
@@ -130,53 +136,39 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 
 // emptyResults gives the results of a node without running it where none has an element. Its operands need not be small then: an
 // axis of 2^40 elements beside one of none takes no memory, and much time to walk along.
-func emptyResults(n *Node, b Binding) []*tensor.Tensor {
+func emptyResults(n *Node, b Binding) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Outputs))
 	for i, v := range n.Outputs {
-		if v.Type.Kind != TensorType || v.Type.Unranked {
-			return nil
-		}
-		shape := make(tensor.Shape, len(v.Type.Shape))
+		shape := make([]int, len(v.Type.Shape))
 		for k, d := range v.Type.Shape {
-			size, err := d.Eval(b)
-			if err != nil || size < 0 {
-				return nil
-			}
-			shape[k] = size
-		}
-		if shape.Elements() != 0 {
-			return nil
+			shape[k], _ = d.Eval(b) // boundBytes knows them all
 		}
 		out[i] = tensor.New(v.Type.DType, shape...)
 	}
-	return out
+	return out, nil
 }
 
-// fits checks that a result whose sizes are known before it exists takes no more than limit bytes.
-func fits(t Type, b Binding, limit int64) error {
+// boundBytes is the memory of a result, if its size is known before it exists.
+func boundBytes(t Type, b Binding) (bytes int64, known bool, err error) {
 	if t.Kind != TensorType || t.Unranked {
-		return nil
+		return 0, false, nil
 	}
 	shape := make(tensor.Shape, len(t.Shape))
 	for i, d := range t.Shape {
 		n, err := d.Eval(b)
 		if err != nil {
-			return nil // a size that only the run can tell
+			return 0, false, nil // a size that only the run can tell
 		}
 		shape[i] = n
 	}
 	n, err := shape.CheckElements(t.DType)
 	if err != nil {
-		return err
+		return 0, false, err
 	}
-	bits := t.DType.Bits()
 	if t.DType == tensor.String {
-		bits = 8 * stringHeader
+		return int64(n) * stringHeader, true, nil
 	}
-	if need := int64(n) * int64(bits) / 8; need > limit {
-		return &MemoryError{need, limit}
-	}
-	return nil
+	return int64(t.DType.Bytes(n)), true, nil
 }
 
 // stringHeader is what a string takes besides its text.
