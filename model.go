@@ -18,7 +18,6 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/source"
@@ -47,7 +46,7 @@ type Model struct {
 	lowered *ir.Graph // what opening made, with everything that level 0 runs, until a program is made of it
 	shown   *ir.Graph // what Graph gave
 
-	closed atomic.Bool
+	closed bool // mu guards it
 }
 
 // ValueInfo describes an input or output of a model.
@@ -202,9 +201,11 @@ func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 // Graph returns the lowered model, for inspection: it must not be changed. It fails with ErrClosed, or as Open does if the model
 // has to be read again.
 func (m *Model) Graph() (*ir.Graph, error) {
-	if m.closed.Load() {
-		return nil, engine.ClosedError("model")
+	done, err := m.use()
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.shown == nil {
@@ -222,18 +223,35 @@ func (m *Model) Graph() (*ir.Graph, error) {
 
 // Close releases the model. Programs compiled from it stay valid. It fails with ErrClosed if the model is closed.
 func (m *Model) Close() error {
-	if m.closed.Swap(true) {
+	m.mu.Lock()
+	closed := m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if closed {
 		return engine.ClosedError("model")
 	}
 	return m.file.Close()
 }
 
+// use keeps the file open until done, whoever closes the model meanwhile.
+func (m *Model) use() (done func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, engine.ClosedError("model")
+	}
+	m.file.Retain()
+	return func() { m.file.Close() }, nil
+}
+
 // VerifyFile checks the checksums of all sections of a compiled file, which Open does not. An ONNX model has none. It fails with
 // ErrClosed or ErrInvalidModel.
 func (m *Model) VerifyFile() error {
-	if m.closed.Load() {
-		return engine.ClosedError("model")
+	done, err := m.use()
+	if err != nil {
+		return err
 	}
+	defer done()
 	if s, ok := m.file.(*source.Compiled); ok {
 		return s.Verify()
 	}

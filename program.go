@@ -94,9 +94,14 @@ const AllValues = engine.AllValues
 // It fails with ErrInput (an option, dimension or tap that cannot be, or a compiled file that does not fit the options),
 // ErrNoDevice, ErrShape, ErrClosed, or as Open does if the model has to be read again.
 func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error) {
-	if m.closed.Load() {
-		return nil, engine.ClosedError("model")
+	if ctx == nil {
+		return nil, engine.WithKind(engine.ErrInput, engine.ErrNoContext)
 	}
+	done, err := m.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if err := o.check(); err != nil {
 		return nil, engine.WithKind(engine.ErrInput, err)
 	}

@@ -27,9 +27,11 @@ type QuantizeOptions struct {
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ *onnxpb.ModelProto, _ *quantize.Report, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they lie
-	if m.closed.Load() {
-		return nil, nil, engine.ClosedError("model")
+	done, err := m.use()
+	if err != nil {
+		return nil, nil, err
 	}
+	defer done()
 	p := m.Proto()
 	if p == nil {
 		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is a compiled file: quantise the .onnx file that it was made from", m.Name()))

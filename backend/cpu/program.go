@@ -119,7 +119,13 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 	if p.d.times {
 		in.times = make([]backend.StepTime, len(p.steps))
 	}
-	in.part = func(part, worker int) { in.current.run(&in.machine, part, worker) }
+	in.part = func(part, worker int) {
+		select {
+		case <-in.done: // a step may be a minute's work
+		default:
+			in.current.run(&in.machine, part, worker)
+		}
+	}
 	return in, nil
 }
 
@@ -141,6 +147,7 @@ type instance struct {
 	machine machine
 	current *step
 	part    func(part, worker int) // runs a part of current: made once, so that a run makes no closures
+	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
 	base    unsafe.Pointer     // of the arena that out shows
 	times   []backend.StepTime // of the last run; nil where they are not kept
@@ -168,7 +175,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 			copy(o.bytes(&in.machine), inputs[i].Bytes())
 		}
 	}
-	done := ctx.Done()
+	in.done = ctx.Done()
 	var start time.Time
 	if in.times != nil {
 		start = time.Now()
@@ -191,7 +198,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if in.machine.err != nil {
 			return nil, in.machine.err
 		}
-		if done != nil && ctx.Err() != nil {
+		if in.done != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if watch != nil {

@@ -30,9 +30,10 @@ type Binding struct {
 
 // Bind binds the first stage to sizes, one for each symbol of the inputs.
 func (p *Program) Bind(dims map[string]int) (*Binding, error) {
-	if p.closed.Load() {
-		return nil, ClosedError("program")
+	if err := p.use(); err != nil {
+		return nil, err
 	}
+	defer p.leave()
 	b := ir.Binding{}
 	for _, name := range p.graph.FreeSymbols() {
 		n, ok := dims[name]

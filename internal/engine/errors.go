@@ -30,6 +30,9 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+// ErrNoContext is what calls without a context return.
+var ErrNoContext = errors.New("the context is nil: without a deadline it is context.Background()")
+
 // ClosedError is the error of using a closed model, program or session. Like one of a closed file, it is an os.ErrClosed too.
 func ClosedError(what string) error {
 	return WithKind(ErrClosed, WithKind(os.ErrClosed, fmt.Errorf("the %s is closed", what)))

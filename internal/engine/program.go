@@ -202,9 +202,10 @@ func (p *Program) Graph() *ir.Graph { return p.graph }
 // Save writes the program as a compiled file.
 func (p *Program) Save(path string) (err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
-	if p.closed.Load() {
-		return ClosedError("program")
+	if err := p.use(); err != nil {
+		return err
 	}
+	defer p.leave()
 	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: p.stats.Level}
 	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.graph, info) })
 }
@@ -215,6 +216,17 @@ func (p *Program) Close() error {
 		return ClosedError("program")
 	}
 	return p.leave()
+}
+
+// use begins a use, which leave ends.
+func (p *Program) use() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return ClosedError("program")
+	}
+	p.users++
+	return nil
 }
 
 // leave ends one use; the last one gives all back.

@@ -36,12 +36,9 @@ type Session struct {
 
 // NewSession makes a session. It takes memory on its first run.
 func (p *Program) NewSession() (*Session, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed.Load() {
-		return nil, ClosedError("program")
+	if err := p.use(); err != nil {
+		return nil, err
 	}
-	p.users++
 	return p.session(), nil
 }
 
@@ -122,7 +119,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 		return nil, ClosedError("session")
 	}
 	if ctx == nil {
-		return nil, WithKind(ErrInput, errors.New("the context is nil: without a deadline it is context.Background()"))
+		return nil, WithKind(ErrInput, ErrNoContext)
 	}
 	if err := s.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
