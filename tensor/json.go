@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // jsonTensor is the form of a tensor in JSON: {"dtype": "f32", "shape": [2, 2], "data": [[1, 2], [3, 4]]}. Numbers that JSON
@@ -194,64 +195,130 @@ const maxJSONRank = 1 << 10
 
 // walkLists visits the elements of nested lists, which must form a box, and returns its shape.
 func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
-	decoder := json.NewDecoder(bytes.NewReader(b))
-	decoder.UseNumber()             // float64 would lose bits of int64
 	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has told; the elements of the lists that are open
-	rank := -1                      // of the elements
-	for i := 0; ; {
-		token, err := decoder.Token()
-		if err != nil {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, fmt.Errorf("not a tensor in JSON: %w", err)
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('}'):
-			return nil, errors.New("not a tensor in JSON: an object stands in its lists")
-		case json.Delim(']'):
-			depth := len(open) - 1
-			if n := open[depth]; shape[depth] < 0 {
-				shape[depth] = n
-			} else if shape[depth] != n {
-				return nil, fmt.Errorf("ragged lists: beside a list of %d elements stands one of %d", shape[depth], n)
-			}
-			open = open[:depth]
-		default:
-			if len(open) > 0 {
-				open[len(open)-1]++
-			}
-			if token == json.Delim('[') {
-				if len(open) == maxJSONRank {
-					return nil, fmt.Errorf("lists are nested more than %d deep", maxJSONRank)
+	rank, elements := -1, 0         // of the elements
+	l := jsonLists{text: b}
+	for first := true; first || len(open) > 0; first = false {
+		if len(open) > 0 {
+			if end, err := l.more(open[len(open)-1] == 0); err != nil {
+				return nil, err
+			} else if end {
+				depth := len(open) - 1
+				if n := open[depth]; shape[depth] < 0 {
+					shape[depth] = n
+				} else if shape[depth] != n {
+					return nil, fmt.Errorf("ragged lists: beside a list of %d elements stands one of %d", shape[depth], n)
 				}
-				if open = append(open, 0); len(open) > len(shape) {
-					shape = append(shape, -1)
-				}
+				open = open[:depth]
 				continue
 			}
-			if rank < 0 {
-				rank = len(open)
-			}
-			if rank != len(open) || rank != len(shape) {
-				return nil, errors.New("ragged lists: an element stands beside a list")
-			}
-			if err := visit(i, token); err != nil {
-				return nil, err
-			}
-			i++
+			open[len(open)-1]++
 		}
-		if len(open) == 0 {
-			break
+		if l.skip('[') {
+			if len(open) == maxJSONRank {
+				return nil, fmt.Errorf("lists are nested more than %d deep", maxJSONRank)
+			}
+			if open = append(open, 0); len(open) > len(shape) {
+				shape = append(shape, -1)
+			}
+			continue
 		}
+		v, err := l.scalar()
+		if err != nil {
+			return nil, err
+		}
+		if rank < 0 {
+			rank = len(open)
+		}
+		if rank != len(open) || rank != len(shape) {
+			return nil, errBesideList
+		}
+		if err := visit(elements, v); err != nil {
+			return nil, err
+		}
+		elements++
 	}
-	if _, err := decoder.Token(); err != io.EOF {
+	if l.space(); l.at < len(l.text) {
 		return nil, errors.New("not a tensor in JSON: there is more behind it")
 	}
 	if slices.Contains(shape, -1) || rank >= 0 && rank != len(shape) {
-		return nil, errors.New("ragged lists: an element stands beside a list")
+		return nil, errBesideList
 	}
 	return shape, nil
+}
+
+var errBesideList = errors.New("ragged lists: an element stands beside a list")
+
+// jsonLists reads the text of lists. encoding/json would make values of them first, of many times their size.
+type jsonLists struct {
+	text []byte
+	at   int
+}
+
+func (l *jsonLists) space() {
+	for l.at < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.at]) >= 0 {
+		l.at++
+	}
+}
+
+func (l *jsonLists) skip(c byte) bool {
+	l.space()
+	if l.at < len(l.text) && l.text[l.at] == c {
+		l.at++
+		return true
+	}
+	return false
+}
+
+// more passes what stands between elements, and reports the end of the list.
+func (l *jsonLists) more(first bool) (end bool, err error) {
+	switch {
+	case l.skip(']'):
+		return true, nil
+	case first || l.skip(','):
+		return false, nil
+	}
+	return false, l.wrong()
+}
+
+func (l *jsonLists) wrong() error {
+	if l.at == len(l.text) {
+		return errors.New("not a tensor in JSON: it ends too soon")
+	}
+	return fmt.Errorf("not a tensor in JSON: %q at byte %d", l.text[l.at], l.at)
+}
+
+// scalar reads a number, a string, a bool or null.
+func (l *jsonLists) scalar() (any, error) {
+	l.space()
+	rest := l.text[l.at:]
+	n := bytes.IndexAny(rest, ",[]{} \t\r\n")
+	if len(rest) > 0 && rest[0] == '"' {
+		for n = 1; n < len(rest) && rest[n] != '"'; n++ {
+			if rest[n] == '\\' {
+				n++
+			}
+		}
+		n++
+	}
+	if n < 0 || n > len(rest) {
+		n = len(rest)
+	}
+	if n == 0 || !json.Valid(rest[:n]) {
+		return nil, l.wrong()
+	}
+	at := l.at
+	l.at += n
+	switch c := rest[0]; {
+	case c == '-' || c >= '0' && c <= '9':
+		return json.Number(rest[:n]), nil
+	default:
+		var v any
+		if err := json.Unmarshal(rest[:n], &v); err != nil {
+			return nil, fmt.Errorf("not a tensor in JSON: byte %d: %w", at, err)
+		}
+		return v, nil
+	}
 }
 
 // jsonType is the type of elements that come without one: of those so far, whose type is d, and another.
@@ -278,8 +345,17 @@ func jsonType(d DType, v any) DType {
 
 var jsonSpecial = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
+// noValue is an element that a type does not have.
+type noValue struct {
+	v     any
+	dtype DType
+}
+
+// Error implements error.
+func (e *noValue) Error() string { return fmt.Sprintf("%v is no value of type %s", e.v, e.dtype) }
+
 func (t *Tensor) setJSON(i int, v any) error {
-	wrong := fmt.Errorf("%v is no value of type %s", v, t.dtype)
+	wrong := &noValue{v, t.dtype}
 	switch v := v.(type) {
 	case string:
 		if special, ok := jsonSpecial[v]; ok && t.dtype.IsFloat() {
@@ -306,7 +382,7 @@ func (t *Tensor) setJSON(i int, v any) error {
 	return wrong
 }
 
-func (t *Tensor) setNumber(i int, v json.Number, wrong error) error {
+func (t *Tensor) setNumber(i int, v json.Number, wrong *noValue) error {
 	switch {
 	case t.dtype == U64:
 		n, err := strconv.ParseUint(v.String(), 10, 64)
