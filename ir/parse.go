@@ -143,6 +143,9 @@ func (p *parser) constant(g *Graph) {
 	p.expect(":")
 	t := p.typ(0)
 	p.expect("=")
+	if _, fixed := t.Static(); !fixed {
+		p.failAt(at, "a constant of %v", t)
+	}
 	if p.skip("packed") {
 		v := &Value{Name: name, Type: t, Packed: &Packed{Layout: p.take(quoted, "the layout")}}
 		if p.is("section") || p.section != nil {

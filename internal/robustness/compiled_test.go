@@ -1,0 +1,310 @@
+package robustness
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A section is the content of a constant in a compiled file.
+type section struct {
+	dtype string
+	shape []int64
+	data  []byte
+}
+
+// forge writes a compiled file with any program in it, whose checksums are right.
+func forge(target, text string, sections ...section) []byte {
+	h := &artifact.Header{Target: target, Ir: text, Source: "forged.onnx", Level: 2}
+	for _, s := range sections {
+		h.Sections = append(h.Sections, &artifact.Section{Dtype: s.dtype, Shape: s.shape, Length: uint64(len(s.data)), Offset: 1 << 20})
+	}
+	size := func() uint64 { return uint64(32 + proto.Size(h)) }
+	at := size()
+	for i, s := range sections {
+		at = (at + 63) &^ 63
+		h.Sections[i].Offset = at + 1<<20&^63 // of the same width as a varint, whatever the header takes
+		at += uint64(len(s.data))
+	}
+	header := encode(h)
+	out := append([]byte("\x89RLXC\r\n\x1a"), 1, 0, 0, 0)
+	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(header, crc32.MakeTable(crc32.Castagnoli)))
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(header)))
+	sizeAt := len(out)
+	out = append(binary.LittleEndian.AppendUint64(out, 0), header...)
+	for i, s := range sections {
+		out = append(out, make([]byte, int(h.Sections[i].Offset)-len(out))...)
+		out = append(out, s.data...)
+	}
+	binary.LittleEndian.PutUint64(out[sizeAt:], uint64(len(out)))
+	return out
+}
+
+// thisTarget is what programs are compiled for here.
+func thisTarget(dir string) (string, error) {
+	path := filepath.Join(dir, "target.rlxc")
+	m, err := rlxc.FromProto(good(), "good")
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{})
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	if err := p.Save(path); err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	f, err := artifact.Read(data, path)
+	if err != nil {
+		return "", err
+	}
+	return f.Target, nil
+}
+
+// runForged opens, compiles and runs a compiled file with inputs of zeros, the sizes of its symbols being 2.
+func runForged(dir, text string, sections ...section) error {
+	target, err := thisTarget(dir)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "forged.rlxc")
+	if err := os.WriteFile(path, forge(target, text, sections...), 0o600); err != nil {
+		return err
+	}
+	m, err := rlxc.Open(path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: memoryLimit})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	s, err := p.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	in, err := childInputs(m, "")
+	if err != nil {
+		return err
+	}
+	_, err = s.Run(context.Background(), in)
+	return err
+}
+
+// forgeries are compiled files that no compiler writes.
+func forgeries() map[string]attack {
+	out := map[string]attack{}
+	add := func(name, want, text string, sections ...section) {
+		out["compiled: "+name] = attack{want, func(dir string) error { return runForged(dir, text, sections...) }}
+	}
+	const x = `graph "g" (%0 "x": f32[2,4]) {`
+	add("in order", "", x+` %1 = relu(%0) return %1 as "y" }`)
+	add("constants that are said to be data", "more elements than the text", `graph "g" () { const %0: i64[67108864] = data return %0 as "y" }`)
+	add("a constant of many elements that are not there", "more elements than the text", `graph "g" () { const %0: i64[67108864] = [1] return %0 as "y" }`)
+	add("strings that are not there", "more elements than the text", `graph "g" () { const %0: str[268435456] = [] return %0 as "y" }`)
+	add("strings of a section that are not there", "cannot hold strings", `graph "g" () { const %0: str[268435456] = section 0 return %0 as "y" }`, section{"str", []int64{268435456}, make([]byte, 100)})
+	var shared strings.Builder
+	shared.WriteString(`graph "g" () {`)
+	for i := range 2000 {
+		fmt.Fprintf(&shared, " const %%%d: str[100000] = section 0", i)
+	}
+	add("a section of strings that 2000 constants share", "", shared.String()+` return %1 as "y" }`, section{"str", []int64{100000}, make([]byte, 100000)})
+	add("bools of 255", "neither false nor true", x+` const %1: bool[4] = section 0 %2 = where(%1, %0, %0) return %2 as "y" }`, section{"bool", []int64{4}, []byte{0, 1, 255, 0}})
+	add("a packed weight as a table", "packed", `graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight as an output", "", x+` const %1: f32[4,4] = packed "f32/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/16" %2 = matmul(%0, %1) return %2 as "y" }`)
+	add("a packed weight of another layout", "layout", x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f32", []int64{16}, make([]byte, 64)})
+	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
+	add("indices of a size that no input tells", "no size", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
+	add("a size of 100000 factors", "beyond what can be followed", `graph "g" (%0 "x": f32[n`+strings.Repeat("*n", 100_000)+`]) { %1 = relu(%0) return %1 as "y" }`)
+	var sum strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&sum, " + n%d", i)
+	}
+	add("a size of 100000 terms", "beyond what can be followed", `graph "g" (%0 "x": f32[n`+sum.String()+`]) { %1 = relu(%0) return %1 as "y" }`)
+	var regions strings.Builder
+	regions.WriteString(`graph "g" (%0 "c": bool[], %1 "x": f32[2]) {`)
+	id := 2
+	for range 5000 {
+		fmt.Fprintf(&regions, " %%%d = relu(%%1)", id)
+		id++
+	}
+	last := 1
+	for range 2000 {
+		fmt.Fprintf(&regions, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {version=21, attrs={then_inputs=int 1}} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
+		last, id = id, id+3
+	}
+	add("2000 regions beside 5000 values", "", regions.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
+	for name, op := range map[string]string{
+		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0) {version=11}`,
+		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0) {version=13}`,
+		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0) {version=11}`,
+		"Conv without weights":        `%2: c64[1,1,2,2] = onnx.Conv(%0) {version=11}`,
+		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0) {version=14}`,
+		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0) {version=21}`,
+		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0) {version=21}`,
+		"If without branches":         `%2: c64[1,1,2,2] = onnx.If(%0) {version=21}`,
+		"SequenceAt of a tensor":      `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1) {version=11}`,
+		"an operator that nobody has": `%2: c64[1,1,2,2] = onnx.Nothing(%0) {version=11}`,
+		"Resize without a size":       `%2: c64[1,1,2,2] = onnx.Resize(%0) {version=19}`,
+	} {
+		add(name, "!", `graph "g" (%0 "x": c64[1,1,2,2], %1 "i": i64[1,1,2,2]) { `+op+` return %2 as "y" }`)
+	}
+	return out
+}
+
+// mutants are compiled files of small models with a few characters of their program changed: they run, or are refused, in good
+// order.
+func mutants() map[string]attack {
+	out := map[string]attack{}
+	for name, m := range map[string]func() []byte{
+		"matmul": func() []byte { return encode(good()) },
+		"pool": func() []byte {
+			return encode(one(f32, f32, []any{1, 1, 4, 4}, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}))))
+		},
+		"topk": func() []byte {
+			return encode(one(f32, f32, []any{2, 4}, constant("k", ints(2)), node("TopK", names("x", "k"), names("y", "i"))))
+		},
+		"nonzero": func() []byte { return encode(one(f32, i64, []any{2, 4}, node("NonZero", names("x"), names("y")))) },
+		"resize": func() []byte {
+			return encode(one(f32, f32, []any{1, 1, 4, 4}, constant("s", ints(1, 1, 8, 8)), node("Resize", names("x", "", "", "s"), names("y"))))
+		},
+		"softmax": func() []byte { return encode(one(f32, f32, []any{"n", 4}, node("LogSoftmax", names("x"), names("y")))) },
+	} {
+		out["mutants of "+name] = attack{"", func(dir string) error { return mutate(dir, m()) }}
+	}
+	return out
+}
+
+// mutate changes the program of a compiled model in many ways.
+func mutate(dir string, data []byte) error {
+	path := filepath.Join(dir, "model.onnx")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return err
+	}
+	m, err := rlxc.Open(path)
+	if err != nil {
+		return err
+	}
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{})
+	if err != nil {
+		return err
+	}
+	saved := filepath.Join(dir, "model.rlxc")
+	if err := p.Save(saved); err != nil {
+		return err
+	}
+	p.Close()
+	m.Close()
+	file, err := os.ReadFile(saved)
+	if err != nil {
+		return err
+	}
+	h := new(artifact.Header)
+	length := binary.LittleEndian.Uint64(file[16:])
+	if err := proto.Unmarshal(file[32:32+length], h); err != nil {
+		return err
+	}
+	var sections []section
+	for _, s := range h.Sections {
+		sections = append(sections, section{s.Dtype, s.Shape, file[s.Offset : s.Offset+s.Length]})
+	}
+	swaps := []string{"0", "1", "7", "-1", "4611686018427387904", "n", "_", "[]", "i64", "str", "c64", "bool", "f16", "%0", "%1"}
+	at, step := 0, max(1, len(h.Ir)/16)
+	for _, swap := range swaps {
+		for at %= step; at < len(h.Ir); at += step {
+			start := at
+			for start > 0 && isWordByte(h.Ir[start-1]) {
+				start--
+			}
+			end := at
+			for end < len(h.Ir) && isWordByte(h.Ir[end]) {
+				end++
+			}
+			text := h.Ir[:start] + swap + h.Ir[max(end, start+1):]
+			if err := runForged(dir, text, sections...); err != nil && strings.Contains(err.Error(), "internal error") {
+				return fmt.Errorf("%w\n%s", err, text)
+			}
+		}
+		at++
+	}
+	return nil
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func init() {
+	for _, list := range []map[string]attack{forgeries(), mutants()} {
+		for name, a := range list {
+			attacks[name] = a
+		}
+	}
+}
+
+// empties: axes of 2^40 elements beside one of none, which hold nothing and take for ever to walk along.
+func empties() (out []hostile) {
+	const huge = 1 << 40
+	f := func(op string, in, results []string, attributes ...any) {
+		n := node(op, in, results)
+		for i := 0; i < len(attributes); i += 2 {
+			n.Attribute = append(n.Attribute, attribute(attributes[i].(string), attributes[i+1]))
+		}
+		for _, shape := range [][]any{{huge, 0}, {0, huge}, {2, huge, 0}} {
+			m := model(graph(infos{value("x", f32, shape...)}, infos{unranked("y", f32)}, constant("k", ints(0)), constant("i", tensor.New(i64, 0, 1)), constant("one", ints(1)), n))
+			if results[0] == "j" {
+				m.Graph.Output = infos{unranked("j", i64)}
+			}
+			out = append(out, of(fmt.Sprintf("%s of %v", op, shape), "either", m))
+		}
+	}
+	for _, op := range []string{"Relu", "Softmax", "LogSoftmax", "Hardmax", "Identity", "Transpose", "Flatten", "Size", "Shape", "NonZero", "Unique"} {
+		result := "y"
+		if op == "Size" || op == "Shape" || op == "NonZero" {
+			result = "j"
+		}
+		f(op, names("x"), names(result))
+	}
+	for _, op := range []string{"ReduceSum", "ReduceMax", "ReduceMean", "ReduceLogSumExp", "ReduceProd"} {
+		f(op, names("x"), names("y"), "keepdims", 0)
+		f(op, names("x", "k"), names("y"), "keepdims", 1)
+	}
+	f("ArgMax", names("x"), names("j"), "axis", 1)
+	f("TopK", names("x", "k"), names("y", "i2"), "axis", 0)
+	f("Gather", names("x", "k"), names("y"), "axis", 0)
+	f("GatherND", names("x", "i"), names("y"))
+	f("Concat", names("x", "x"), names("y"), "axis", 1)
+	f("CumSum", names("x", "k"), names("y"))
+	f("Split", names("x"), names("y", "z"), "axis", 0, "num_outputs", 2)
+	f("Compress", names("x", "i3"), names("y"), "axis", 0)
+	f("LayerNormalization", names("x", "one"), names("y"))
+	f("LpNormalization", names("x"), names("y"))
+	f("ReverseSequence", names("x", "k"), names("y"))
+	f("Tile", names("x", "one"), names("y"))
+	f("MatMul", names("x", "x"), names("y"))
+	f("Einsum", names("x"), names("y"), "equation", "ab->b")
+	f("Trilu", names("x"), names("y"))
+	f("EyeLike", names("x"), names("y"))
+	f("OneHot", names("x", "one", "one"), names("y"))
+	return out
+}
