@@ -12,40 +12,53 @@ type greedy struct {
 	best bool                                              // take the gap that fits best, not the lowest
 }
 
-// greedies are the heuristics, the most promising for large problems first. Blocks that live where
-// memory is scarcest come first in some: those that meet at the fullest step then stack without a
-// gap, and the others find room around them.
+// greedies are the heuristics, the most promising first. Blocks that live where memory is scarcest come first in some: those that
+// meet at the fullest step then stack without a gap, and the others find room around them. Stacked in the order in which they
+// begin, they leave one free range at any earlier step; in the order in which they end, at any later one.
 var greedies = []greedy{
 	{"fullest step, size, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.size) }, false},
 	sizeBestFit,
+	{"fullest step, first step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), -float64(k.first) }, false},
 	{"fullest step, length, best fit", func(k *block, peak int64) (float64, float64) { return float64(peak), k.length() }, true},
+	{"fullest step, last step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.last) }, false},
 	{"size, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, false},
+	{"size by fullest step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(k.size) * float64(peak), k.length() }, false},
 	{"area, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size) * k.length(), k.length() }, false},
 	{"length, best fit", func(k *block, _ int64) (float64, float64) { return k.length(), float64(k.size) }, true},
 }
 
-// sizeBestFit is the best-fit mode: greedy by size (Pisarchyk and Lee, arXiv 2001.03288).
-var sizeBestFit = greedy{"size, best fit", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, true}
-
 func (k *block) length() float64 { return float64(k.last) - float64(k.first) }
 
-// placeBestFit places large blocks first, each in the smallest gap that holds it among those that
-// are free over its whole life.
-func placeBestFit(sp *space, _ *Options) {
-	pr := sp.profile()
-	if pr.pairs > maxPairs {
-		sp.placeInOrder()
+// place places all blocks, or gives up.
+func (sp *space) place(g greedy, pr *profile) { sp.placeAs(sp.order(g, pr), g.best, pr) }
+
+// placeAs places all blocks in an order.
+func (sp *space) placeAs(order []int32, best bool, pr *profile) {
+	if pr.live < crowd {
+		x := newTimeline(sp.blocks, pr.live)
+		sp.addFixed(x)
+		sp.put(x, order, best)
 		return
 	}
-	sp.place(sizeBestFit, pr)
+	o := newOccupancy(sp.blocks)
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.fixed {
+			o.take(k)
+		}
+	}
+	for _, i := range order {
+		k := &sp.blocks[i]
+		k.offset = o.gap(sp, k, best)
+		if sp.givesUp(k) {
+			break
+		}
+		o.take(k)
+	}
+	sp.work += o.work
 }
 
-// place places all blocks.
-func (sp *space) place(g greedy, pr *profile) {
-	x := newTimeline(sp.blocks, pr.live)
-	sp.addFixed(x)
-	sp.put(x, sp.order(g, pr), g.best)
-}
+// crowd is how many blocks live at a time, on average, where it is better to know what is taken at all than by whom.
+const crowd = 100
 
 // addFixed adds the blocks that have their offsets already.
 func (sp *space) addFixed(x *timeline) {
@@ -90,8 +103,11 @@ func (sp *space) put(x *timeline, order []int32, best bool) {
 	for _, i := range order {
 		k := &sp.blocks[i]
 		near := x.overlapping(k.first, k.last)
-		sp.work += int64(len(near))
+		sp.work += int64(4 * len(near))
 		k.offset = sp.gap(k, near, best)
+		if sp.givesUp(k) {
+			return
+		}
 		x.add(i, k)
 	}
 }

@@ -43,11 +43,17 @@ func bySize(_, size, _ float64) float64        { return size }
 func bySmallness(_, size, _ float64) float64   { return 1 / size }
 func byOffset(_, _, offset float64) float64    { return 1 / (1 + offset) }
 
+// youth is how many rounds of a prober are short and as often as not at the lower bound.
+const youth = 64
+
 // probe searches for offsets that end at or below the limit; where it finds none, it reports
 // whether there are none. It is deterministic in the blocks and
 // in how often it was called.
 func (p *prober) probe(limit int64, effort int, work int64) (found, none bool) {
-	const fails = 100
+	fails := 100
+	if p.round > youth { // what short tries find is found by now
+		fails = 300
+	}
 	rnd := rand.New(rand.NewPCG(uint64(p.round), 0))
 	draw := func(choices ...float64) float64 { return choices[rnd.IntN(len(choices))] }
 	p.waste = [2]float64{draw(.3, 1, 2), draw(2, 5, 10, 20)}

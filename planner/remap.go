@@ -56,6 +56,8 @@ func (sp *space) replay(alloc, free func(*block)) {
 			free(byLast[0])
 			byLast = byLast[1:]
 		}
-		alloc(k)
+		if alloc(k); sp.givesUp(k) {
+			return
+		}
 	}
 }

@@ -79,17 +79,6 @@ func (sp *space) impossible(capacity int64) error {
 	return e
 }
 
-// placeApart gives each block memory of its own, in the order of the ids.
-func placeApart(sp *space, _ *Options) {
-	top := sp.behindFixed()
-	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.movable() {
-			k.offset = sp.fit(top, k.size, k.align)
-			top = k.offset + k.size
-		}
-	}
-}
-
 // plan reads the offsets of all blocks into a Plan.
 func (l *layout) plan(p *Problem, o *Options) *Plan {
 	plan := &Plan{Options: *o, Unplanned: l.unplanned, Slots: make([]Slot, len(p.Buffers))}

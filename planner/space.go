@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -31,6 +32,9 @@ type space struct {
 	boundStep int   // a step at which so many bytes live
 	peak      int64 // largest sum of live bytes, without alignment and guards
 	work      int64 // done by the heuristics and the search
+
+	base  int64 // where the modes that replay an allocator begin, where nothing is fixed higher up
+	limit int64 // placing blocks ends at the first that ends there or above: the rest cannot help
 }
 
 // blockRef finds the block of a buffer.
@@ -119,7 +123,7 @@ func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) in
 	}
 	segment := o.Segment - o.Segment%align
 	for s, lane := range lanes {
-		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s])})
+		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s]), limit: math.MaxInt64})
 	}
 	slices.SortFunc(l.spaces, func(a, b space) int {
 		if c := cmp.Compare(a.lane.Device, b.lane.Device); c != 0 || a.lane.Copy == b.lane.Copy {
@@ -172,9 +176,9 @@ func (sp *space) fit(at, size, align int64) int64 {
 	return at
 }
 
-// behindFixed returns the first offset above all fixed blocks.
+// behindFixed returns the first offset above the base and all fixed blocks.
 func (sp *space) behindFixed() int64 {
-	var top int64
+	top := sp.base
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.fixed {
 			top = max(top, k.offset+k.size)
@@ -228,4 +232,19 @@ func (sp *space) top() int64 {
 		top = max(top, k.offset+k.size)
 	}
 	return top
+}
+
+// givesUp reports whether a block was placed so high that the others need no place any more.
+func (sp *space) givesUp(k *block) bool { return k.offset+k.size >= sp.limit }
+
+// committed returns the bytes that the placed blocks need: all below the top, or the used part of each segment.
+func (sp *space) committed() int64 {
+	if sp.segment == 0 {
+		return sp.top()
+	}
+	var sum int64
+	for _, a := range sp.arenas() {
+		sum += a.Size
+	}
+	return sum
 }

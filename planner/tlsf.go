@@ -1,10 +1,130 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
+	"sort"
 )
+
+// placeTLSF replays the program on a TLSF allocator. It serves executors that run the nodes of one
+// execution level in any order: a block is freed for those that follow only when every one of them
+// is at a deeper level than its last reader and at a later step, so that ordering edges between
+// unrelated nodes are not needed. Blocks of a copy lane are held for the length of their life once
+// more, since a copy may still be under way.
+func placeTLSF(sp *space, _ *Options) {
+	queue := make([]*block, 0, len(sp.blocks)) // in the order of allocation
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.movable() {
+			queue = append(queue, k)
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b *block) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.first, b.first))
+	})
+	frees := sp.releases(queue)
+
+	alloc, free := sp.allocator()
+	for i, k := range queue {
+		for _, dead := range frees[i] {
+			free(dead)
+		}
+		if alloc(k); sp.givesUp(k) {
+			return
+		}
+	}
+}
+
+// placeLanes places what the TLSF mode would, the memory of the copy lane above that of the other.
+func (sp *space) placeLanes() {
+	whole := *sp
+	for _, lane := range [...]bool{false, true} {
+		part := whole
+		part.lane.Copy, part.base, part.blocks = lane, roundUp(part.base, sp.align), nil
+		if lane && sp.segment > 0 {
+			part.base = (part.base + sp.segment - 1) / sp.segment * sp.segment
+		}
+		var from []int
+		for i := range sp.blocks {
+			if sp.problem.Buffers[sp.blocks[i].buffer].Lane.Copy == lane {
+				part.blocks, from = append(part.blocks, sp.blocks[i]), append(from, i)
+			}
+		}
+		placeTLSF(&part, nil)
+		for n, i := range from {
+			sp.blocks[i].offset = part.blocks[n].offset
+		}
+		whole.base = max(whole.base, part.top())
+	}
+	sp.work += int64(replayWork * len(sp.blocks))
+}
+
+// placeBackwards replays the steps from the last to the first on a TLSF allocator.
+func (sp *space) placeBackwards() {
+	back := *sp
+	back.blocks = slices.Clone(sp.blocks)
+	for i := range back.blocks {
+		k := &back.blocks[i]
+		k.first, k.last = -k.last, -k.first
+	}
+	back.replay(back.allocator())
+	for i := range back.blocks {
+		sp.blocks[i].offset = back.blocks[i].offset
+	}
+	sp.work += int64(replayWork * len(sp.blocks))
+}
+
+// replayWork is what an allocator takes for a block, in units of work.
+const replayWork = 50
+
+// allocator gives what places and frees blocks behind the fixed ones.
+func (sp *space) allocator() (alloc, free func(*block)) {
+	heap := newTLSF()
+	base := sp.behindFixed()
+	if sp.segment == 0 {
+		heap.addPool(base, math.MaxInt64-maxAlign-base) // more than all blocks can take
+	}
+	alloc = func(k *block) {
+		offset, err := heap.alloc(k.size, k.align)
+		for err != nil { // only with segments: a fresh one holds every block
+			end := (base/sp.segment + 1) * sp.segment
+			heap.addPool(base, end-base)
+			base = end
+			offset, err = heap.alloc(k.size, k.align)
+		}
+		k.offset = offset
+	}
+	free = func(k *block) {
+		if err := heap.free(k.offset); err != nil {
+			panic(err) // each block is freed once, behind its allocation
+		}
+	}
+	return alloc, free
+}
+
+// releases returns for each place in the queue the blocks that are free from there on.
+func (sp *space) releases(queue []*block) [][]*block {
+	earliest := make([]int, len(queue)) // first step of any block from here on
+	for i := len(queue) - 1; i >= 0; i-- {
+		earliest[i] = queue[i].first
+		if i+1 < len(queue) {
+			earliest[i] = min(earliest[i], earliest[i+1])
+		}
+	}
+	frees := make([][]*block, len(queue)+1)
+	for _, k := range queue {
+		end := k.last
+		if sp.lane.Copy {
+			end += k.last - k.first
+		}
+		at := sort.Search(len(queue), func(i int) bool { return queue[i].level > k.lastLevel && earliest[i] >= end })
+		frees[at] = append(frees[at], k)
+	}
+	return frees
+}
 
 // tlsf is a two-level segregated fit allocator over addresses (Masmano, Ripoll, Crespo and Real,
 // "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004): free chunks stand in

@@ -5,20 +5,19 @@ import "slices"
 // coreBlocks is how many blocks of a large space are arranged together, those at the fullest steps.
 const coreBlocks = 1500
 
-// arrangeCore plans a space that is too large to be arranged as a whole. The blocks that live at
-// the fullest steps, the core, are arranged by search while nothing else is in the way; the others
-// find room around them. Where one of those ends too high, it joins the core with its neighbours,
-// and that part is done again.
+// repair plans a space that is too large to be arranged as a whole. The blocks that live at the fullest steps, the core, are
+// arranged by search while nothing else is in the way; the others find room around them. Where one of those ends too high, it
+// joins the core with its neighbours, and that part is done again.
 //
-// What it does next must not depend on a capacity, which can only end it between two steps.
-func (s *searcher) arrangeCore(budget int64) {
+// It goes its own way, whatever was found before: the budget of the other searches may not turn it to a worse one.
+func (s *searcher) repair(budget int64) {
+	if s.profile.pairs > maxPairs || 8*s.profile.pairs > budget || s.best.size <= s.goal {
+		return
+	}
+	s.budget = s.work + budget
 	g := greedies[0]
 	enough := s.goal
-	if s.goal = s.bound; enough > s.bound {
-		if s.place(g, s.profile); s.best.keep() <= enough {
-			return
-		}
-	}
+	s.goal = s.bound
 	order := s.order(g, s.profile)
 	rank := make([]int32, len(s.blocks))
 	for n, i := range order {
@@ -32,13 +31,10 @@ func (s *searcher) arrangeCore(budget int64) {
 		core[i] = true
 	}
 	s.put(x, order[:size], g.best)
-	s.budget = s.work + budget
 	for _, part := range s.connected(slices.Clone(order[:size])) {
 		s.rearrange(x, part)
 	}
-	left := s.budget - s.work
 	s.put(x, order[size:], g.best)
-	s.budget = s.work + left // a first arrangement is free
 	for reach := 128; s.best.keep() > enough && s.work < s.budget; reach += reach / 8 {
 		highest := order[0]
 		for _, i := range order {
@@ -60,15 +56,10 @@ func (s *searcher) arrangeCore(budget int64) {
 		slices.SortFunc(others, func(a, b int32) int { return int(rank[a] - rank[b]) })
 		s.put(x, others, g.best)
 	}
-	for _, g := range greedies[1:] {
-		if s.best.top <= enough || s.work >= s.budget {
-			break
-		}
-		s.place(g, s.profile)
-		s.best.keep()
-	}
-	s.best.restore()
 }
+
+// maxPairs bounds the pairs of blocks that live at a time for which a repair is worth its time.
+const maxPairs = 1 << 28
 
 // end returns where a block ends.
 func (sp *space) end(i int32) int64 { return sp.blocks[i].offset + sp.blocks[i].size }

@@ -2,34 +2,26 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
-// What a search may do unless Options.Budget says otherwise, in units of work: a look at one block
-// in one section of time, a few nanoseconds. Plans are made while a user waits for a new shape, so
-// the auto mode has little for small problems.
+// What the optimal mode may do unless Options.Budget says otherwise, in units of work: a look at one block in one section of
+// time, some five nanoseconds.
 const (
-	autoBudgetPerBlock = 20_000
-	autoBudget         = 20_000_000
-	optimalBudget      = 400_000_000
+	optimalBudget         = 1_000_000_000
+	optimalBudgetPerBlock = 100_000
 )
 
-// placeAuto tries the heuristics, then a short search; a long one if a capacity must be met.
-func placeAuto(sp *space, o *Options) {
-	if o.Capacity > 0 {
-		sp.search(o, optimalBudget)
-		return
-	}
-	sp.search(o, min(autoBudget, autoBudgetPerBlock*int64(len(sp.blocks))))
+// placeOptimal searches until the lower bound or the end of the budget. It takes every step that the auto mode takes.
+func placeOptimal(sp *space, o *Options) {
+	sp.search(o, max(optimalBudget, min(4*optimalBudget, optimalBudgetPerBlock*int64(len(sp.blocks)))))
 }
 
-// placeOptimal starts from the best heuristic and searches until the lower bound or the end of the
-// budget.
-func placeOptimal(sp *space, o *Options) { sp.search(o, optimalBudget) }
-
-// search finds offsets, first by the heuristics, then, while the arena is above both the lower
-// bound and the capacity, by trying to arrange blocks anew. The steps that it takes do not depend
-// on the capacity, which only ends it, so that more room never makes it fail.
+// search finds offsets, first by the heuristics, then, while the arena is above both the lower bound and the capacity, by trying
+// to arrange blocks anew. It is an anytime search: the best offsets so far are replaced by better ones alone, and the steps that
+// it takes depend on neither the capacity nor the budget, which only end it. So more room never makes it fail, and more budget
+// never makes the plan larger.
 func (sp *space) search(o *Options, budget int64) {
 	if o.Budget != 0 {
 		budget = max(0, o.Budget)
@@ -43,54 +35,73 @@ func (sp *space) search(o *Options, budget int64) {
 			return
 		}
 	}
-	pr := sp.profile()
-	if pr.pairs > maxPairs {
-		sp.placeInOrder()
-		return
+	s := &searcher{
+		space: sp, profile: sp.profile(), budget: budget,
+		goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, size: math.MaxInt64},
 	}
-	s := &searcher{space: sp, profile: pr, goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, top: maxBytes}}
-	if len(sp.blocks) <= wholeBlocks {
-		for _, g := range greedies {
-			sp.place(g, pr)
-			if s.best.keep() <= s.goal {
-				break
-			}
-		}
+	s.heuristics(o)
+	switch {
+	case s.best.size <= s.goal:
+	case len(sp.blocks) <= wholeBlocks:
 		s.best.restore()
-		if s.best.top > s.goal {
-			s.budget = sp.work + budget
-			s.arrangeAll()
-		}
-	} else {
-		s.arrangeCore(budget)
+		s.arrangeAll()
+		s.best.keep()
+	default:
+		half := (s.budget - s.work) / 2
+		s.squeak(half)
+		s.repair(half)
 	}
+	s.best.restore()
 }
-
-// maxPairs bounds the pairs of blocks that the heuristics look at, some nanoseconds each. There are more where 100,000 values
-// live to the end of a program: nothing is won there that would be worth minutes.
-const maxPairs = 1 << 28
 
 // wholeBlocks is the size up to which all blocks of a space are arranged together.
 const wholeBlocks = 2000
 
+// heuristics tries every cheap way to place the blocks, whatever the budget, so that no mode is better than the search. Each
+// gives up where it cannot become the best.
+func (s *searcher) heuristics(o *Options) {
+	tries := []func(){
+		func() { s.place(greedies[0], s.profile) },
+		func() { s.place(sizeBestFit, s.profile) },
+		s.placeLanes,
+		s.placeBackwards,
+		func() { placeRemap(s.space, o) },
+		func() { placeApart(s.space, o) },
+	}
+	for _, g := range greedies[2:] {
+		tries = append(tries, func() { s.place(g, s.profile) })
+	}
+	for _, try := range tries {
+		if s.segment == 0 {
+			s.limit = s.best.size
+		}
+		if try(); s.best.keep() <= s.goal {
+			break
+		}
+	}
+	s.limit = math.MaxInt64
+}
+
 // incumbent is the best arrangement found so far.
 type incumbent struct {
 	space   *space
-	top     int64
+	size    int64 // what it commits
 	offsets []int64
 }
 
-// keep notes the offsets of the space if they are better than what was noted before. It returns
-// the top of the best ones.
+// keep notes the offsets of the space if they are better than what was noted before. It returns the size of the best ones.
 func (b *incumbent) keep() int64 {
-	if top := b.space.top(); top < b.top {
-		b.top = top
+	if b.space.top() >= b.space.limit {
+		return b.size // given up
+	}
+	if size := b.space.committed(); size < b.size {
+		b.size = size
 		b.offsets = b.offsets[:0]
 		for i := range b.space.blocks {
 			b.offsets = append(b.offsets, b.space.blocks[i].offset)
 		}
 	}
-	return b.top
+	return b.size
 }
 
 func (b *incumbent) restore() {
@@ -141,7 +152,7 @@ func (sp *space) connected(blocks []int32) [][]int32 {
 }
 
 // arrange searches for an arrangement of some blocks, beside the rest, that ends at or below the
-// goal. Every second try aims at the lower bound; the others between it and the best arrangement so
+// goal. Every second try, later every eighth, aims at the lower bound; the others between it and the best arrangement so
 // far, so that this one gets better all the time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(blocks []int32, rest *timeline) {
 	bound := s.bound
@@ -156,7 +167,7 @@ func (s *searcher) arrange(blocks []int32, rest *timeline) {
 			p = s.newProber(blocks, rest)
 		}
 		aim := bound
-		if p.round%2 == 1 {
+		if p.round%2 == 1 || p.round > youth && p.round%8 != 0 {
 			aim = min(top-1, bound+(top-bound)/16*share)
 		}
 		found, none := s.try(p, aim, 1)
