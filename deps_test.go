@@ -22,7 +22,8 @@ const module = "github.com/rlxc/rlxc"
 var imports = map[string][]string{
 	"tensor":               {},
 	"planner":              {},
-	"planner/bench":        {"planner"},
+	"planner/bench":        {"planner", "internal/synthetic"},
+	"internal/synthetic":   {"planner"},
 	"tokenizer":            {},
 	"hub":                  {},
 	"pipeline":             {"", "hub", "tokenizer", "tensor"},

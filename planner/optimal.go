@@ -48,8 +48,13 @@ func (sp *space) search(o *Options, budget int64) {
 		s.best.keep()
 	default:
 		half := (s.budget - s.work) / 2
-		s.squeak(half)
-		s.repair(half)
+		if s.profile.live < crowd { // few are in the way of a repair
+			s.repair(half)
+			s.squeak(half)
+		} else {
+			s.squeak(half)
+			s.repair(half)
+		}
 	}
 	s.best.restore()
 }

@@ -7,54 +7,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rlxc/rlxc/internal/synthetic"
 	"github.com/rlxc/rlxc/planner"
 )
-
-// layered is a synthetic network of n buffers in layers of twelve steps: most results are read soon,
-// the stream between the layers through the next one, and a quarter by a layer further down. 30 to
-// 40 buffers live at a time.
-func layered(n int, seed uint64) *planner.Problem {
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	sizes := []int64{1 << 10, 4 << 10, 12 << 10, 48 << 10, 64 << 10, 192 << 10, 768 << 10, 1 << 20}
-	p := &planner.Problem{Buffers: make([]planner.Buffer, n)}
-	for i := range p.Buffers {
-		life := 2 + rnd.IntN(4)
-		switch {
-		case i%12 == 0:
-			life = 14
-		case rnd.IntN(4) == 0:
-			life = 30 + rnd.IntN(200)
-		}
-		p.Buffers[i] = planner.Buffer{ID: i, Size: sizes[(i%12+rnd.IntN(2))%len(sizes)], First: i, Last: i + life}
-	}
-	return p
-}
-
-// pieces cuts a rectangle of time and memory into n buffers that fill it: the lower bound is the
-// height, and no byte may be wasted.
-func pieces(n int, seed uint64) *planner.Problem {
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	const height = 1 << 30
-	list := make([]planner.Buffer, 1, n)
-	list[0] = planner.Buffer{Last: 10 * n, Size: height}
-	for len(list) < n {
-		i := rnd.IntN(len(list))
-		b := &list[i]
-		rest := *b
-		if rnd.IntN(2) == 0 && b.Last-b.First > 1 {
-			b.Last = b.First + 1 + rnd.IntN(b.Last-b.First-1)
-			rest.First = b.Last
-		} else if b.Size > 1 {
-			b.Size = 1 + rnd.Int64N(b.Size-1)
-			rest.Size -= b.Size
-		} else {
-			continue
-		}
-		rest.ID = len(list)
-		list = append(list, rest)
-	}
-	return &planner.Problem{Buffers: list}
-}
 
 // scale prints how time and memory grow with the number of buffers.
 func scale(b *bench) error {
@@ -66,11 +21,11 @@ func scale(b *bench) error {
 		n      int
 		others string
 	}{
-		{"layered", layered, 10_000, "1.0001 in 19 ms"},
-		{"layered", layered, 100_000, "1.0042 in 270 ms"},
-		{"layered", layered, 1_000_000, "1.0010 in 4.5 s"},
-		{"cut rectangle", pieces, 10_000, "1.33"},
-		{"cut rectangle", pieces, 100_000, "1.29"},
+		{"layered", synthetic.Layered, 10_000, "1.0001 in 19 ms"},
+		{"layered", synthetic.Layered, 100_000, "1.0042 in 270 ms"},
+		{"layered", synthetic.Layered, 1_000_000, "1.0010 in 4.5 s"},
+		{"cut rectangle", synthetic.Pieces, 10_000, "1.33"},
+		{"cut rectangle", synthetic.Pieces, 100_000, "1.29"},
 	} {
 		p := s.make(s.n, 1)
 		o := planner.Options{Mode: planner.Auto}
@@ -141,4 +96,26 @@ func fingerprint(p *planner.Problem, plan *planner.Plan) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, offsets)
 	return h.Sum64()
+}
+
+// training prints what the two searching modes reach on steps of training, and what the plain ones do.
+func training(b *bench) error {
+	fmt.Println("Steps of training: ratio to the lower bound")
+	b.row("graph", "buffers", "arena", "best-fit", "auto", "in", "optimal", "in")
+	for _, c := range synthetic.Trainings {
+		p := c.Problem()
+		cells := []any{c.Name, len(p.Buffers)}
+		for _, mode := range []planner.Mode{planner.TLSF, planner.BestFit, planner.Auto, planner.Optimal} {
+			plan, took, err := solve(p, planner.Options{Mode: mode})
+			if err != nil {
+				return err
+			}
+			cells = append(cells, fmt.Sprintf("%.4f", plan.Ratio()))
+			if mode == planner.Auto || mode == planner.Optimal {
+				cells = append(cells, milliseconds(took))
+			}
+		}
+		b.row(cells...)
+	}
+	return nil
 }

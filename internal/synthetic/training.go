@@ -5,6 +5,7 @@ import "github.com/rlxc/rlxc/planner"
 // Training describes one step of training: a forward pass, which leaves behind what the backward pass reads in the opposite
 // order, the gradients, and an optimizer with state that lives all the time.
 type Training struct {
+	Name       string
 	Layers     int
 	Tokens     int64 // rows of the activations: batch times sequence
 	Width      int64 // of the hidden states
@@ -16,6 +17,22 @@ type Training struct {
 	Ragged     bool // each layer has sizes of its own, as with experts or images of many sizes
 	Shuffle    int  // lives begin and end so many steps off, as in another order of the steps
 	Seed       uint64
+}
+
+// Trainings are steps of training of many kinds, with some 10,000 to 50,000 buffers.
+var Trainings = []Training{
+	{Name: "encoder, 48 layers", Layers: 48, Tokens: 2048, Width: 768, Heads: 12},
+	{Name: "encoder, 200 layers, late update", Layers: 200, Tokens: 1024, Width: 512, Heads: 8, LateUpdate: true},
+	{Name: "encoder, 200 layers, shuffled", Layers: 200, Tokens: 1024, Width: 512, Heads: 8, Ragged: true, Shuffle: 200},
+	{Name: "ragged encoder, 120 layers", Layers: 120, Tokens: 4096, Width: 256, Heads: 4, Ragged: true},
+	{Name: "recomputing encoder, 3 batches", Layers: 96, Tokens: 2048, Width: 1024, Heads: 16, Recompute: 8, Batches: 3},
+	{Name: "recomputing encoder, ragged, shuffled", Layers: 200, Tokens: 2048, Width: 256, Heads: 4, Ragged: true, Shuffle: 20, Recompute: 10},
+	{Name: "recomputing encoder, late update", Layers: 250, Tokens: 512, Width: 1024, Heads: 12, Ragged: true, Recompute: 16, LateUpdate: true},
+	{Name: "4 batches, ragged, shuffled", Layers: 128, Tokens: 512, Width: 768, Heads: 12, Ragged: true, Batches: 4, Shuffle: 5},
+	{Name: "3 batches, ragged, shuffled far", Layers: 96, Tokens: 1024, Width: 512, Heads: 8, Ragged: true, Shuffle: 100, Batches: 3},
+	{Name: "convolutional U", Layers: 400, Tokens: 65536, Width: 16, Heads: 1, Convolve: true},
+	{Name: "convolutional U, ragged, shuffled", Layers: 400, Tokens: 65536, Width: 16, Heads: 1, Convolve: true, Ragged: true, Shuffle: 8},
+	{Name: "convolutional U, shuffled far", Layers: 400, Tokens: 65536, Width: 64, Heads: 1, Convolve: true, Ragged: true, Shuffle: 100},
 }
 
 // Problem returns the buffers of the training step.
@@ -86,7 +103,7 @@ func (s *trainer) matrices(layer int) []int64 {
 	return []int64{w * w / 4, w, w * w / 4, w, w * w / 4, w, w * w / 4, w, w, w, w * w, 4 * w, w * w, w}
 }
 
-// kept is what the backward pass of a layer reads: pairs are not needed, it reads all of it step by step.
+// kept is what the backward pass of a layer reads.
 type kept struct {
 	input int
 	saved []int
