@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 )
 
 // A config is what counts of tokenizer_config.json.
@@ -17,6 +19,12 @@ type config struct {
 	TokenizeChineseChars *bool                 `json:"tokenize_chinese_chars"`
 	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // by id
 
+	Class          string   `json:"tokenizer_class"`
+	AddPrefixSpace *bool    `json:"add_prefix_space"`
+	Legacy         *bool    `json:"legacy"`
+	KeepAccents    *bool    `json:"keep_accents"`
+	SplitByPunct   *bool    `json:"split_by_punct"`
+	ExtraIDs       *int     `json:"extra_ids"`
 	PaddingSide    sideName `json:"padding_side"`
 	TruncationSide sideName `json:"truncation_side"`
 
@@ -102,4 +110,23 @@ func (n sideName) or(other Side) Side {
 		return Right
 	}
 	return other
+}
+
+// addTokens adds the tokens of added_tokens_decoder, by their ids.
+func (c *config) addTokens(d *definition) error {
+	ids := make([]int, 0, len(c.AddedTokens))
+	for number := range c.AddedTokens {
+		id, err := strconv.ParseUint(number, 10, 31)
+		if err != nil {
+			return fmt.Errorf("tokenizer_config.json beside it: added_tokens_decoder: %q is no id", number)
+		}
+		ids = append(ids, int(id))
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		a := c.AddedTokens[strconv.Itoa(id)]
+		a.ID = int32(id)
+		d.addSpecial(a)
+	}
+	return nil
 }

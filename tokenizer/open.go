@@ -43,6 +43,9 @@ func Open(path string, options ...Option) (*Tokenizer, error) {
 	return t, nil
 }
 
+// fileNames are the files of a folder that Open takes, the first of them that is there.
+var fileNames = []string{"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"}
+
 // locate returns the tokenizer's file: path, or the one in the folder path.
 func locate(path string) (string, error) {
 	info, err := os.Stat(path)
@@ -53,13 +56,13 @@ func locate(path string) (string, error) {
 	case !info.IsDir():
 		return path, nil
 	}
-	for _, name := range []string{"tokenizer.json", "vocab.txt"} {
+	for _, name := range fileNames {
 		file := filepath.Join(path, name)
 		if _, err := os.Stat(file); err == nil {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("there is no tokenizer.json and no vocab.txt in it")
+	return "", fmt.Errorf("there is no %s in it", strings.Join(fileNames, ", no "))
 }
 
 func open(file string, options []Option) (*Tokenizer, error) {
@@ -88,6 +91,13 @@ func open(file string, options []Option) (*Tokenizer, error) {
 func read(file string, data []byte, c *config) (*definition, error) {
 	if strings.EqualFold(filepath.Ext(file), ".json") {
 		return readTokenizerJSON(data)
+	}
+	if strings.EqualFold(filepath.Ext(file), ".model") {
+		m, err := readSPM(data)
+		if err != nil {
+			return nil, err
+		}
+		return m.convert(c)
 	}
 	return readVocab(data, c)
 }

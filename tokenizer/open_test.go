@@ -107,7 +107,7 @@ func TestBadFiles(t *testing.T) {
 	special := func(name string) string { return `{"SpecialToken": {"id": "` + name + `", "type_id": 0}}` }
 
 	for name, c := range map[string]struct{ file, want string }{
-		"empty folder":       {t.TempDir(), "there is no tokenizer.json and no vocab.txt in it"},
+		"empty folder":       {t.TempDir(), "there is no tokenizer.json, no vocab.txt, no vocab.json,"},
 		"empty":              {writeFile(t, "tokenizer.json", ""), "not sound JSON: at byte 0: the file ends, want '{'"},
 		"cut off":            {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "the file ends inside a string"},
 		"more than one":      {writeFile(t, "tokenizer.json", `{"model": {}} 1`), "more follows the end"},

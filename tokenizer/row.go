@@ -300,14 +300,18 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 			if spans {
 				c := cursor{text: input.texts[slot.text]}
 				for i := w.start; i < w.end; i++ {
-					place := text.spans[i]
+					place, word := text.spans[i], text.words[i]
+					added := word < 0
+					if added {
+						word = ^word
+					}
 					for _, prefixSpace := range t.post.trims {
-						place = t.trimmed(c.text, text.ids[i], place, prefixSpace && (i == w.start || place.start == 0))
+						place = t.trimmed(c.text, text.ids[i], place, added, prefixSpace && (i == w.start || place.start == 0))
 					}
 					j := at + i - w.start
 					e.Offsets[j] = Span{int(place.start), int(place.end)}
 					e.CharOffsets[j] = Span{c.chars(int(place.start)), c.chars(int(place.end))}
-					e.Words[j], e.Sequences[j] = int(text.words[i]), slot.text
+					e.Words[j], e.Sequences[j] = int(word), slot.text
 				}
 			}
 		}

@@ -53,7 +53,7 @@ type scratch struct {
 type tokens struct {
 	ids   []int64
 	spans []span  // where they are asked for
-	words []int32 // too
+	words []int32 // too: the number of the word, or ^number for an added token
 }
 
 func (t *tokens) reset() { t.ids, t.spans, t.words = t.ids[:0], t.spans[:0], t.words[:0] }
@@ -162,7 +162,7 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 		if stretch.id != none {
 			dst.ids = append(dst.ids, int64(stretch.id))
 			if spans {
-				dst.spans, dst.words = append(dst.spans, span{stretch.start, stretch.end}), append(dst.words, word)
+				dst.spans, dst.words = append(dst.spans, span{stretch.start, stretch.end}), append(dst.words, ^word)
 			}
 			word++
 			continue
@@ -221,7 +221,7 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		if p.id != none {
 			dst.ids = append(dst.ids, int64(p.id))
 			if spans {
-				dst.spans, dst.words = append(dst.spans, w.spanOf(int(p.start), int(p.end))), append(dst.words, word)
+				dst.spans, dst.words = append(dst.spans, w.spanOf(int(p.start), int(p.end))), append(dst.words, ^word)
 			}
 			word++
 			continue
@@ -244,7 +244,7 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 
 // trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
 // its word does. One space is left where it may have been put there.
-func (t *Tokenizer) trimmed(text string, id int64, s span, prefixed bool) span {
+func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool) span {
 	leading, trailing := 0, 0
 	count := func(token string) {
 		for _, r := range token {
@@ -262,7 +262,7 @@ func (t *Tokenizer) trimmed(text string, id int64, s span, prefixed bool) span {
 			trailing++
 		}
 	}
-	if _, added := t.added.byID[id]; added {
+	if added {
 		count(text[s.start:s.end])
 	} else {
 		token, _ := t.vocab.token(id)
