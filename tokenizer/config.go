@@ -58,19 +58,33 @@ func (n tokenName) or(other string) string {
 	return string(n)
 }
 
-// readConfig reads tokenizer_config.json of a folder; no file says nothing.
+// readConfig reads what a folder has of tokenizer_config.json, special_tokens_map.json and added_tokens.json; the first has the last word.
 func readConfig(folder string) (*config, error) {
-	file := filepath.Join(folder, "tokenizer_config.json")
 	c := &config{}
-	data, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return c, nil
-	case err != nil:
-		return nil, err
+	var ids map[string]int32
+	for _, f := range []struct {
+		name string
+		to   any
+	}{{"special_tokens_map.json", c}, {"tokenizer_config.json", c}, {"added_tokens.json", &ids}} {
+		data, err := os.ReadFile(filepath.Join(folder, f.name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if err := json.Unmarshal(data, f.to); err != nil {
+			return nil, fmt.Errorf("%s beside it: %w", f.name, err)
+		}
 	}
-	if err := json.Unmarshal(data, c); err != nil {
-		return nil, fmt.Errorf("%s beside it: %w", filepath.Base(file), err)
+	for token, id := range ids {
+		number := strconv.Itoa(int(id))
+		if _, ok := c.AddedTokens[number]; !ok {
+			if c.AddedTokens == nil {
+				c.AddedTokens = map[string]addedToken{}
+			}
+			c.AddedTokens[number] = addedToken{Content: token, Normalized: true}
+		}
 	}
 	return c, nil
 }

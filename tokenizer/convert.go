@@ -270,12 +270,7 @@ func (m *spmModel) convert(c *config) (*definition, error) {
 	}
 	d.pre, d.decoder = class.pre(c), class.decoder(c)
 	for token := range strings.FieldsSeq(class.specials) {
-		content, left := strings.CutSuffix(token, "><")
-		if left {
-			content += ">"
-		} else if content, left = strings.CutSuffix(token, "]<"); left {
-			content += "]"
-		}
+		content, left := cutLeftStrip(token)
 		d.addSpecial(addedToken{Content: content, LStrip: left, Special: true})
 	}
 	if class.single == conversions["T5"].single {
@@ -287,6 +282,14 @@ func (m *spmModel) convert(c *config) (*definition, error) {
 		return nil, err
 	}
 	return d, d.setRows(class.single, class.pair)
+}
+
+// cutLeftStrip takes the mark of a special token that takes the white space before it off.
+func cutLeftStrip(token string) (content string, left bool) {
+	if strings.HasSuffix(token, "><") || strings.HasSuffix(token, "]<") {
+		return token[:len(token)-1], true
+	}
+	return token, false
 }
 
 // sequenceOf returns the normalizers of a sequence that may be nil.
@@ -340,8 +343,10 @@ func (d *definition) number() map[string]int32 {
 	for i, a := range d.added {
 		id, ok := ids[a.Content]
 		if !ok {
-			id = next
-			next++
+			if id = a.ID; id == 0 {
+				id = next
+			}
+			next = max(next, id+1)
 			ids[a.Content] = id
 		}
 		d.added[i].ID = id
@@ -373,5 +378,6 @@ func (d *definition) setRows(single, pair string) error {
 	var errs [2]error
 	d.post.single, errs[0] = parse(single)
 	d.post.pair, errs[1] = parse(pair)
+	d.post.ownTypes = true
 	return errors.Join(errs[:]...)
 }

@@ -89,10 +89,12 @@ func open(file string, options []Option) (*Tokenizer, error) {
 
 // read reads a file by its name.
 func read(file string, data []byte, c *config) (*definition, error) {
-	if strings.EqualFold(filepath.Ext(file), ".json") {
+	switch ext := filepath.Ext(file); {
+	case strings.EqualFold(filepath.Base(file), "vocab.json"):
+		return readBPE(file, data, c)
+	case strings.EqualFold(ext, ".json"):
 		return readTokenizerJSON(data)
-	}
-	if strings.EqualFold(filepath.Ext(file), ".model") {
+	case strings.EqualFold(ext, ".model"):
 		m, err := readSPM(data)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,9 @@ import (
 type postProcessor struct {
 	single, pair template
 	trims        []bool // trim_offsets, each with its add_prefix_space
+	// ownTypes: in all windows of a text but the first its tokens have the type id 0 or 1, whatever the template says: tokenizers applies
+	// a TemplateProcessing to the first alone.
+	ownTypes bool
 }
 
 // row returns the template of a row.
@@ -206,7 +209,10 @@ func readTemplate(raw json.RawMessage, _ int) (func(*postProcessor) error, error
 	if err != nil {
 		return nil, fmt.Errorf("pair: %w", err)
 	}
-	return func(p *postProcessor) error { return p.setTemplates(single, pair) }, nil
+	return func(p *postProcessor) error {
+		p.ownTypes = true
+		return p.setTemplates(single, pair)
+	}, nil
 }
 
 // template reads a template that must hold each of so many texts once.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,13 +38,10 @@ func readVocab(data []byte, c *config) (*definition, error) {
 	single := template{{special, []int64{int64(named[cls])}, 0}, {text: 0}, {special, []int64{int64(named[sep])}, 0}}
 	d.post = postProcessor{single: single, pair: append(slices.Clone(single), slot{text: 1, segment: 1}, slot{special, []int64{int64(named[sep])}, 1})}
 	d.decoder, _ = readWordPieceDecoder([]byte("{}"), 0)
-	for number, a := range c.AddedTokens {
-		id, err := strconv.ParseUint(number, 10, 31)
-		if err != nil {
-			return nil, fmt.Errorf("tokenizer_config.json beside it: added_tokens_decoder: %q is no id", number)
-		}
-		a.ID = int32(id)
-		d.added = append(d.added, a)
+	if err := c.addTokens(d); err != nil {
+		return nil, err
+	}
+	for _, a := range d.added {
 		delete(named, a.Content)
 	}
 	for token, id := range named {

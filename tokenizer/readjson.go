@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -293,9 +294,10 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 			if err := r.take(','); err != nil {
 				return err
 			}
-			score, err := strconv.ParseFloat(string(r.number()), 64)
-			if err != nil {
-				return fmt.Errorf("model: the score of the piece %q: %w", shorten(token), err)
+			number := r.number()
+			score, ok := parseScore(number)
+			if !ok {
+				return fmt.Errorf("model: the score of the piece %q is %q; want a number", shorten(token), shortNumber(number, r))
 			}
 			m.entries = append(m.entries, entry{token, int32(len(m.entries))})
 			m.scores = append(m.scores, score)
@@ -303,6 +305,63 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 		})
 	}
 	return fmt.Errorf("model: the vocabulary is neither an object of tokens and ids nor an array of pieces and scores")
+}
+
+// parseScore reads a number as Rust's serde_json does it, through which tokenizers reads its files: the digits as one number, multiplied
+// or divided by a power of ten. The last bit may be another one than that of the nearest float64, and pieces of equal scores may change
+// places by it.
+func parseScore(number []byte) (score float64, ok bool) {
+	digits, negative := bytes.CutPrefix(number, []byte("-"))
+	var significand uint64
+	exponent, point, full, any := 0, false, false, false
+	for len(digits) > 0 && (digits[0] == '.' && !point || '0' <= digits[0] && digits[0] <= '9') {
+		if c := digits[0]; c == '.' {
+			point = true
+		} else {
+			any = true
+			d := uint64(c - '0')
+			full = full || significand > (math.MaxUint64-d)/10
+			switch {
+			case !full && point:
+				significand = significand*10 + d
+				exponent--
+			case !full:
+				significand = significand*10 + d
+			case !point:
+				exponent++
+			}
+		}
+		digits = digits[1:]
+	}
+	if len(digits) > 0 && digits[0]|0x20 == 'e' {
+		e, err := strconv.Atoi(string(digits[1:]))
+		if err != nil || e > 1000 || e < -1000 {
+			return 0, false
+		}
+		exponent += e
+		digits = nil
+	}
+	if !any || len(digits) > 0 {
+		return 0, false
+	}
+	score = float64(significand)
+	for ; exponent < -308 && score != 0; exponent += 308 {
+		score /= 1e308
+	}
+	power, err := strconv.ParseFloat("1e"+strconv.Itoa(max(exponent, -exponent)), 64)
+	switch {
+	case score == 0:
+	case err != nil:
+		return 0, false
+	case exponent < 0:
+		score /= power
+	default:
+		score *= power
+	}
+	if negative {
+		score = -score
+	}
+	return score, !math.IsInf(score, 0)
 }
 
 // shortNumber returns what stands where an id should.

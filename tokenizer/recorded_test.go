@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -221,11 +222,14 @@ func TestConvert(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			folder := t.TempDir()
-			data := unpack(t, c.model+".model.zst")
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "spiece.model"), data, 0o600))
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer_config.json"), []byte(c.config), 0o600))
-			tok, err := Open(folder)
+			var config config
+			require.NoError(t, json.Unmarshal([]byte(c.config), &config))
+			d, err := read("spiece.model", unpack(t, c.model+".model.zst"), &config)
+			require.NoError(t, err)
+			for i, score := range d.model.scores { // the answers are those of a tokenizer.json: see parseScore
+				d.model.scores[i], _ = parseScore(strconv.AppendFloat(nil, score, 'g', -1, 64))
+			}
+			tok, err := d.build()
 			require.NoError(t, err)
 			checkRecorded(t, tok, name, cases)
 		})

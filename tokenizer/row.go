@@ -178,8 +178,11 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	return rows, nil
 }
 
-// A window is a range of the tokens of a text.
-type window struct{ start, end int }
+// A window is a range of the tokens of a text. later says that it is not the text's first one.
+type window struct {
+	start, end int
+	later      bool
+}
 
 // indexes are those of the windows of two texts.
 type indexes struct{ first, second int }
@@ -250,25 +253,25 @@ func truncate(a, b, room int) (int, int) {
 func (o rowOptions) split(have, keep int) ([]window, error) {
 	switch {
 	case keep >= have:
-		return []window{{0, have}}, nil
+		return []window{{0, have, false}}, nil
 	case !o.windows && o.side == Left:
-		return []window{{have - keep, have}}, nil
+		return []window{{have - keep, have, false}}, nil
 	case !o.windows:
-		return []window{{0, keep}}, nil
+		return []window{{0, keep, false}}, nil
 	case o.stride < 0 || o.stride >= keep:
 		return nil, fmt.Errorf("tokenizer: a stride of %d tokens leaves no step for windows of %d", o.stride, keep)
 	}
 	var out []window
 	if o.side == Left {
 		for end := have; ; end -= keep - o.stride {
-			out = append(out, window{max(end-keep, 0), end})
+			out = append(out, window{max(end-keep, 0), end, out != nil})
 			if end <= keep {
 				return out, nil
 			}
 		}
 	}
 	for start := 0; ; start += keep - o.stride {
-		out = append(out, window{start, min(start+keep, have)})
+		out = append(out, window{start, min(start+keep, have), out != nil})
 		if start+keep >= have {
 			return out, nil
 		}
@@ -315,8 +318,12 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 				}
 			}
 		}
+		segment := slot.segment
+		if slot.text != special && windows[slot.text].later && t.post.ownTypes {
+			segment = int64(slot.text)
+		}
 		for range len(e.InputIDs) - at {
-			e.TokenTypeIDs = append(e.TokenTypeIDs, slot.segment)
+			e.TokenTypeIDs = append(e.TokenTypeIDs, segment)
 		}
 	}
 	return e

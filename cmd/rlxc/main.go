@@ -123,7 +123,7 @@ is, and 130 or 143 when it was interrupted.`,
 		return err
 	})
 	root.AddCommand(runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), quantizeCommand(), modelsCommand(), devicesCommand(), knobsCommand())
+		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), knobsCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE

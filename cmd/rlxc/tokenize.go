@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A tokenization is what tokenize was asked for.
+type tokenization struct {
+	pair      string
+	maxLength int
+	stride    int
+	count     bool
+}
+
+func tokenizeCommand() *cobra.Command {
+	var o tokenization
+	c := &cobra.Command{
+		Use:   "tokenize T [TEXT...]",
+		Short: "show the tokens of texts",
+		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from. Without a text it reads
+standard input, where each line is a text.
+
+T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder with one of them.
+
+With --json it prints an object for each row, on a line of its own.`,
+		Example: `  rlxc tokenize minilm "A cat sits on the mat."
+  rlxc tokenize minilm --pair "On the mat." "Where is the cat?"
+  rlxc tokenize minilm --count < texts.txt
+  rlxc tokenize minilm --max-length 384 --stride 128 --json < texts.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the tokenizer: a file, or a folder with one")
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.pair, "pair", "", "the second text of every row")
+	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row; longer ones are cut (default any)")
+	f.IntVar(&o.stride, "stride", 0, "with --max-length: make windows of long texts, each of which repeats so many tokens of the one before")
+	f.BoolVar(&o.count, "count", false, "print the number of tokens of each text alone")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case c.Flags().Changed("stride") && o.maxLength == 0:
+			return usagef("--stride makes windows of --max-length tokens: give both")
+		case o.count && o.maxLength != 0:
+			return usagef("--count counts the tokens of whole texts: leave out --max-length")
+		case o.maxLength < 0 || o.stride < 0:
+			return usagef("--max-length and --stride are at least 0")
+		}
+		tok, err := tokenizer.Open(args[0])
+		if err != nil {
+			return err
+		}
+		return o.run(c, tok, args[1:])
+	}
+	return c
+}
+
+// run prints the rows of texts, or of the lines of standard input.
+func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []string) error {
+	out := &printer{to: c.OutOrStdout()}
+	buffered := bufio.NewWriter(out)
+	var err error
+	if len(texts) == 0 {
+		err = eachLine(c.InOrStdin(), func(text string) error { return o.print(c, buffered, tok, text) })
+	}
+	for _, text := range texts {
+		if err == nil {
+			err = o.print(c, buffered, tok, text)
+		}
+	}
+	return errors.Join(err, buffered.Flush())
+}
+
+// eachLine calls do for each line, however long, without its end.
+func eachLine(in io.Reader, do func(line string) error) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			if err := do(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// A tokenRow is what --json prints of a row.
+type tokenRow struct {
+	Text      string   `json:"text"`
+	Pair      string   `json:"pair,omitempty"`
+	Count     int      `json:"count"`
+	Truncated bool     `json:"truncated,omitempty"`
+	Tokens    []string `json:"tokens,omitempty"`
+	IDs       []int64  `json:"ids,omitempty"`
+	TypeIDs   []int64  `json:"type_ids,omitempty"`
+	Offsets   [][2]int `json:"offsets,omitempty"`      // in bytes
+	Chars     [][2]int `json:"char_offsets,omitempty"` // in characters
+	Words     []int    `json:"words,omitempty"`        // -1 for a special token
+	Sequences []int    `json:"sequences,omitempty"`    // -1 for a special token
+}
+
+// print prints the rows of a text.
+func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tokenizer, text string) error {
+	asJSON, _ := c.Flags().GetBool("json")
+	input := tokenizer.Text(text)
+	if c.Flags().Changed("pair") {
+		input = tokenizer.Pair(text, o.pair)
+	}
+	row := tokenRow{Text: text, Pair: o.pair}
+	if o.count {
+		var err error
+		if row.Count, err = tok.Count(input); err != nil {
+			return err
+		}
+		if asJSON {
+			return writeLine(out, row)
+		}
+		_, err = fmt.Fprintln(out, row.Count)
+		return err
+	}
+	options := []tokenizer.RowOption{tokenizer.Spans()}
+	if c.Flags().Changed("stride") {
+		options = append(options, tokenizer.Windows(o.stride))
+	}
+	rows, err := tok.Encodings([]tokenizer.Input{input}, o.maxLength, options...)
+	if err != nil {
+		return err
+	}
+	for _, e := range rows {
+		row.fill(tok, e)
+		if !asJSON {
+			err = row.table(out)
+		} else {
+			err = writeLine(out, row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill takes over an encoding.
+func (r *tokenRow) fill(tok *tokenizer.Tokenizer, e tokenizer.Encoding) {
+	*r = tokenRow{Text: r.Text, Pair: r.Pair, Count: len(e.InputIDs), Truncated: e.Truncated, IDs: e.InputIDs, TypeIDs: e.TokenTypeIDs,
+		Words: e.Words, Sequences: e.Sequences}
+	for i, id := range e.InputIDs {
+		token, _ := tok.Token(id)
+		r.Tokens = append(r.Tokens, token)
+		r.Offsets = append(r.Offsets, [2]int{e.Offsets[i].Start, e.Offsets[i].End})
+		r.Chars = append(r.Chars, [2]int{e.CharOffsets[i].Start, e.CharOffsets[i].End})
+	}
+}
+
+func writeLine(out io.Writer, row tokenRow) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(row)
+}
+
+// table prints a token a line, with the part of the text that it came from.
+func (r *tokenRow) table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TOKEN\tID\tTYPE\tWORD\tBYTES\tTEXT")
+	for i, token := range r.Tokens {
+		word, bytes, text := "", "", ""
+		if r.Words[i] >= 0 {
+			source := r.Text
+			if r.Sequences[i] == 1 {
+				source = r.Pair
+			}
+			word, bytes = fmt.Sprint(r.Words[i]), fmt.Sprintf("%d-%d", r.Offsets[i][0], r.Offsets[i][1])
+			text = shown(source[r.Offsets[i][0]:r.Offsets[i][1]])
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", shown(token), r.IDs[i], r.TypeIDs[i], word, bytes, text)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	suffix := ""
+	if r.Truncated {
+		suffix = ", the text was cut"
+	}
+	_, err := fmt.Fprintf(out, "%d tokens%s\n\n", r.Count, suffix)
+	return err
+}
