@@ -118,6 +118,11 @@ func classOf(r rune) class {
 	if int(r) < len(classes) {
 		return classes[r]
 	}
+	return lateClassOf(r)
+}
+
+// lateClassOf is classOf beyond the first two planes.
+func lateClassOf(r rune) class {
 	var c class
 	for _, row := range classTables {
 		if unicode.Is(row.table, r) {

@@ -131,6 +131,7 @@ var conversions = map[string]conversion{
 	},
 	"Gemma": {
 		pieces: func(c *config, m *spmModel) {
+			replacePieces(3, "<pad> <eos> <bos>", "")(c, m)
 			if i := m.find("<0x09>"); i >= 0 && m.find("\t") < 0 {
 				m.pieces[i] = spmPiece{text: "\t"} // the first models lacked it
 			}

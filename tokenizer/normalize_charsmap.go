@@ -168,35 +168,63 @@ func (c *charsmap) replace(text []byte, do func(old, replacement []byte)) {
 }
 
 // normalizeTracked counts characters as tokenizers does, down to this: what is removed counts with the change before it, and at the very
-// beginning with none.
+// beginning with none, from where on all origins are too early.
 func (c *charsmap) normalizeTracked(t *text) error {
-	var changes []change
-	changed := false
+	e := t.edit()
+	same := 0 // up to here the text has been seen; what stays as it is waits from e.at on
+	var last change
+	waiting := false // last is the change before same, which a removal may still change
+	put := func() {
+		if waiting {
+			e.put(last.r, last.change)
+			waiting = false
+		}
+	}
+	early := false
 	c.replace(t.bytes, func(old, replacement []byte) {
-		if len(old) > 0 && len(replacement) > 0 && &old[0] == &replacement[0] {
-			r, _ := utf8.DecodeRune(old)
-			changes = append(changes, change{r: r})
+		kept := len(replacement) > 0 && &old[0] == &replacement[0]
+		if kept && !waiting && !early {
+			same += len(old)
 			return
 		}
-		changed = true
+		if !waiting && e.at < same && !early {
+			// All that waits is copied, but for the last character.
+			r, size := utf8.DecodeLastRune(t.bytes[:same])
+			e.copy(e.at, same-size)
+			e.at = same - size
+			last, waiting = change{r: r}, true
+		}
+		same += len(old)
+		if kept {
+			put()
+			if early {
+				r, _ := utf8.DecodeRune(old)
+				last, waiting = change{r: r}, true
+			}
+			return
+		}
 		difference := utf8.RuneCount(replacement) - utf8.RuneCount(old)
-		first := len(changes)
+		added := utf8.RuneCount(replacement)
+		i := 0
 		for _, r := range string(replacement) {
-			changes = append(changes, change{r: r})
+			put()
+			last, waiting = change{r: r}, true
+			if i >= added-difference {
+				last.change = 1
+			}
+			i++
 		}
-		for i := max(first, len(changes)-difference); i < len(changes); i++ {
-			changes[i].change = 1
-		}
-		if difference < 0 && len(changes) > 0 {
-			changes[len(changes)-1].change += difference
+		if difference < 0 {
+			if waiting {
+				last.change += difference
+			} else {
+				early = true
+			}
 		}
 	})
-	if !changed {
-		return nil
-	}
-	e := t.edit()
-	for _, c := range changes {
-		e.put(c.r, c.change)
+	put()
+	if !early {
+		e.copy(e.at, same)
 	}
 	e.done()
 	return nil

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -143,7 +144,13 @@ func (e *edit) origins(n int, origin span) {
 
 // appendIdentity appends the origins of characters that stand where they stood.
 func appendIdentity(from []span, bytes []byte, base int32) []span {
+	from = slices.Grow(from, len(bytes))
 	for i := 0; i < len(bytes); {
+		if bytes[i] < utf8.RuneSelf {
+			from = append(from, span{base + int32(i), base + int32(i) + 1})
+			i++
+			continue
+		}
 		_, size := utf8.DecodeRune(bytes[i:])
 		for range size {
 			from = append(from, span{base + int32(i), base + int32(i+size)})
@@ -156,19 +163,16 @@ func appendIdentity(from []span, bytes []byte, base int32) []span {
 // copy adds bytes of the old text as they are.
 func (e *edit) copy(start, end int) {
 	t := e.t
-	if t.track {
-		if e.kept && t.from == nil && len(e.out) == start {
-			e.out = append(e.out, t.bytes[start:end]...)
-			return
+	if t.track && !(e.kept && t.from == nil && len(e.out) == start) {
+		if e.kept {
+			e.kept = false
+			e.from = appendIdentity(e.from[:0], e.out, t.base)
 		}
-		for i := start; i < end; {
-			_, size := utf8.DecodeRune(t.bytes[i:])
-			n := len(e.out)
-			e.out = append(e.out, t.bytes[i:i+size]...)
-			e.origins(n, t.origin(i))
-			i += size
+		if t.from != nil {
+			e.from = append(e.from, t.from[start:end]...)
+		} else {
+			e.from = appendIdentity(e.from, t.bytes[start:end], t.base+int32(start))
 		}
-		return
 	}
 	e.out = append(e.out, t.bytes[start:end]...)
 }

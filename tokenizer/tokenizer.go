@@ -245,28 +245,26 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 // trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
 // its word does. One space is left where it may have been put there.
 func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool) span {
-	leading, trailing := 0, 0
-	count := func(token string) {
-		for _, r := range token {
-			if r != byteRune[' '] && !unicode.IsSpace(r) {
-				break
-			}
-			leading++
-		}
-		for len(token) > 0 {
-			r, size := utf8.DecodeLastRuneInString(token)
-			if r != byteRune[' '] && !unicode.IsSpace(r) {
-				break
-			}
-			token = token[:len(token)-size]
-			trailing++
-		}
-	}
+	var token []byte
 	if added {
-		count(text[s.start:s.end])
+		token = []byte(text[s.start:s.end])
 	} else {
-		token, _ := t.vocab.token(id)
-		count(token)
+		token = t.vocab.bytes(int32(id))
+	}
+	leading, trailing := 0, 0
+	for at := 0; at < len(token); leading++ {
+		r, size := decodeRune(token[at:])
+		if r != byteRune[' '] && !unicode.IsSpace(r) {
+			break
+		}
+		at += size
+	}
+	for end := len(token); end > 0; trailing++ {
+		r, size := utf8.DecodeLastRune(token[:end])
+		if r != byteRune[' '] && !unicode.IsSpace(r) {
+			break
+		}
+		end -= size
 	}
 	if leading == 1 && prefixed {
 		leading = 0

@@ -34,7 +34,12 @@ func newWordPiece(s wordPieceSettings, vocab *vocabulary) (*wordPiece, error) {
 	return w, nil
 }
 
-func (w *wordPiece) pieces(dst []piece, word []byte, _ *memory) ([]piece, error) {
+func (w *wordPiece) pieces(dst []piece, word []byte, m *memory) ([]piece, error) {
+	return cached(dst, word, m, w.longest)
+}
+
+// longest appends the longest pieces from left to right.
+func (w *wordPiece) longest(dst []piece, word []byte, _ *memory) ([]piece, error) {
 	length := int32(len(word))
 	if len(word) > w.maxChars && utf8.RuneCount(word) > w.maxChars {
 		return append(dst, piece{w.unknown, 0, length}), nil

@@ -1,7 +1,7 @@
 """Trains small tokenizers in the form in which models are published, and records what Python makes of texts.
 
-    python tokenizers.py OUT             # writes OUT/NAME.json.zst, OUT/NAME.model and what they answer
-    python tokenizers.py OUT --show NAME TEXT
+    python record_tokenizers.py OUT             # writes OUT/NAME.json.zst, OUT/NAME.model and what they answer
+    python record_tokenizers.py OUT --show NAME TEXT
 
 Needs `pip install tokenizers==0.23.3 transformers==5.23.0 sentencepiece==0.2.3 protobuf zstandard`. The text is Python's own library, the licences
 that Debian ships, and the sentences below; so another machine trains other vocabularies, and all that is recorded belongs together.
@@ -14,8 +14,6 @@ import os
 import sys
 
 os.environ["RUST_BACKTRACE"] = "0"  # some cases are errors, which tokenizers panics about
-
-sys.path.pop(0)  # this file's name is that of the package
 
 import glob
 import json
