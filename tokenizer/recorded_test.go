@@ -166,14 +166,14 @@ func TestRecorded(t *testing.T) {
 	for i, name := range recordedNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkRecorded(t, openRecorded(t, name), name, cases, 1, i)
+			checkRecorded(t, openRecorded(t, name), name, cases, 2, i)
 		})
 	}
 }
 
 // blockStep is how many blocks of code points are left out after each that is looked at: one in so many, another one for each tokenizer,
 // takes seconds, and all of them minutes.
-const blockStep = 5
+const blockStep = 16
 
 // checkRecorded compares a tokenizer with a file of answers: every step-th case, and one in blockStep blocks of code points, from the
 // phase-th on.
