@@ -42,28 +42,79 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzOpen holds of any file that it opens or gives an error, and that what opens can encode.
+// FuzzRecorded holds of any text, by tokenizers of each family: ids are below Size, spans lie in the text, and a row that is cut has the
+// first tokens of the uncut one.
+func FuzzRecorded(f *testing.F) {
+	for _, c := range recordedCases(f)[:400] {
+		f.Add(c.text)
+	}
+	tokenizers := map[string]*Tokenizer{}
+	for _, name := range []string{"bert-cased", "roberta", "modernbert", "llama3", "gpt4o", "xlm-roberta", "albert", "llama2", "gemma"} {
+		tokenizers[name] = openRecorded(f, name)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, tok := range tokenizers {
+			whole, err := tok.Encode(Text(text), 0, Spans())
+			require.NoError(t, err, name)
+			for i, o := range whole.Offsets {
+				require.True(t, 0 <= o.Start && o.Start <= o.End && o.End <= len(text), "%s: %v", name, o)
+				require.True(t, whole.InputIDs[i] < int64(tok.Size()), name)
+			}
+			plain := encode(t, tok, Text(text), 0)
+			require.Equal(t, whole.InputIDs, plain.InputIDs, name)
+			n, err := tok.Count(Text(text))
+			require.NoError(t, err)
+			require.Len(t, whole.InputIDs, n, name)
+			_, err = tok.Decode(whole.InputIDs, true)
+			require.NoError(t, err, name)
+			cut := encode(t, tok, Text(text), 5)
+			require.LessOrEqual(t, len(cut.InputIDs), 5, name)
+			require.Equal(t, n > 5, cut.Truncated, name)
+		}
+	})
+}
+
+// FuzzOpen holds of any file that it opens or returns an error, and that what opens can encode and decode.
 func FuzzOpen(f *testing.F) {
-	for _, name := range []string{"tokenizer.json", "vocab.txt"} {
+	for i, name := range []string{"tokenizer.json", "vocab.txt"} {
 		data, err := os.ReadFile("testdata/" + name)
 		require.NoError(f, err)
-		f.Add(data)
+		f.Add(data, uint8(i))
 	}
-	f.Add([]byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}}`))
-	f.Add([]byte(`{"added_tokens": [{"content": ""}], "model": {"vocab": {"\ud800": 1 , "" : 2}}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, read := range []func([]byte, *config) (*definition, error){func(data []byte, _ *config) (*definition, error) { return readTokenizerJSON(data) }, readVocab} {
-			s, err := read(data, &config{})
-			if err != nil {
-				assert.NotEmpty(t, err.Error())
-				continue
-			}
-			tok, err := s.build()
-			if err != nil {
-				assert.NotEmpty(t, err.Error())
-				continue
-			}
-			encode(t, tok, Pair("Hello [MASK] wörld", "\xff漢"), 0)
+	f.Add(unpack(f, "llama2.model.zst")[:20000], uint8(2))
+	f.Add([]byte(`{"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4}`), uint8(3))
+	for _, c := range []string{
+		`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}}`,
+		`{"added_tokens": [{"content": ""}], "model": {"vocab": {"\ud800": 1 , "" : 2}}}`,
+		`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "byte_fallback": true}, "pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}`,
+		`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", -1e3], ["b", 2]]}, "decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}]},
+			"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAAAAA=="}}`,
+		`{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a|b"}, "behavior": "MergedWithNext"}}`,
+	} {
+		f.Add([]byte(c), uint8(0))
+	}
+	names := []string{"tokenizer.json", "vocab.txt", "spiece.model", "vocab.json"}
+	f.Fuzz(func(t *testing.T, data []byte, kind uint8) {
+		name := names[int(kind)%len(names)]
+		var d *definition
+		var err error
+		if name == "vocab.json" { // the merges are a file beside it
+			d, err = newByteLevel(data, []byte("#version: 0.2\na b\n"), &config{})
+		} else {
+			d, err = read(name, data, &config{})
+		}
+		if err != nil {
+			assert.NotEmpty(t, err.Error())
+			return
+		}
+		tok, err := d.build()
+		if err != nil {
+			assert.NotEmpty(t, err.Error())
+			return
+		}
+		e, err := tok.Encode(Pair("Hello [MASK] wörld", "\xff漢ab"), 0, Spans())
+		if err == nil {
+			_, _ = tok.Decode(e.InputIDs, true)
 		}
 	})
 }

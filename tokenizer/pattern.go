@@ -24,6 +24,11 @@ func compilePattern(expression string) (pattern, error) {
 	if expression == " {2,}" {
 		return spaces{}, nil
 	}
+	return compileEngine(expression)
+}
+
+// compileEngine returns the pattern of any regular expression.
+func compileEngine(expression string) (pattern, error) {
 	re, err := regexp2.Compile(expression, regexp2.None)
 	if err != nil {
 		return nil, err

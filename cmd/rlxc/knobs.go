@@ -34,6 +34,7 @@ var knobs = []knob{
 	{Name: "RLXC_FIXTURES", Does: "the folder of the large fixtures: tests that need them run where it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "the files that a process of the robustness tests runs; they set it themselves"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "the folder of the planner's instances: tests that need them run where it is set"},
+	{Name: "RLXC_TOKENIZER_BENCH", Does: "the folder of the benchmark that models/scripts/bench_tokenizers.py runs; it sets it itself"},
 }
 
 func knobsCommand() *cobra.Command {

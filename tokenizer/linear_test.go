@@ -1,0 +1,133 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLongWords encodes words of 256 KiB in each family. What is not linear would take hours.
+func TestLongWords(t *testing.T) {
+	const size = 1 << 18
+	for _, name := range []string{"bert-uncased", "roberta", "llama3", "qwen", "gpt4o", "xlm-roberta", "t5", "llama2", "gemma"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tok := openRecorded(t, name)
+			for _, unit := range []string{"a", "ab ", "é", "中A", " ", "'", "\n \t"} {
+				text := strings.Repeat(unit, size/len(unit))
+				e, err := tok.Encode(Text(text), 0, Spans())
+				require.NoError(t, err)
+				require.NotEmpty(t, e.InputIDs)
+				n, err := tok.Count(Text(text))
+				require.NoError(t, err)
+				require.Len(t, e.InputIDs, n)
+			}
+		})
+	}
+}
+
+// TestLongMerge holds the heap of long words to the search of short ones: a word is cut at places that no merge crosses.
+func TestLongMerge(t *testing.T) {
+	tok := openRecorded(t, "roberta")
+	m := tok.model.(*bpe)
+	var mem memory
+	word := []byte("antidisestablishmentarianism==-=-=->>>returned_values__init__")
+	for n := 1; n <= len(word); n++ {
+		mem.symbols = m.symbolsOf(nil, word[:n])
+		m.merge(&mem)
+		var short []int32
+		for _, s := range mem.symbols {
+			short = append(short, s.id)
+		}
+		mem.symbols = m.symbolsOf(nil, word[:n])
+		m.mergeLong(&mem)
+		var long []int32
+		for _, s := range mem.symbols {
+			if s.size > 0 {
+				long = append(long, s.id)
+			}
+		}
+		if n <= shortWord {
+			require.Equal(t, short, long, "%s", word[:n])
+		}
+	}
+}
+
+// TestExplodingPattern holds that a pattern that takes exponential time ends in an error that names it.
+func TestExplodingPattern(t *testing.T) {
+	base := readObject(t, "testdata/tokenizer.json")
+	base["pre_tokenizer"] = json.RawMessage(`{"type": "Split", "pattern": {"Regex": "(a+)+b"}, "behavior": "Isolated"}`)
+	tok, err := Open(writeJSON(t, "tokenizer.json", base))
+	require.NoError(t, err)
+	_, err = tok.Encode(Text(strings.Repeat("a", 60)), 0)
+	assert.ErrorContains(t, err, `tokenizer: the pattern "(a+)+b" took more than 1s`)
+	_, err = tok.Count(Text(strings.Repeat("a", 60)))
+	assert.Error(t, err)
+	encode(t, tok, Text("aab"), 0)
+}
+
+// TestEngine holds the scanners to regexp2 on the same patterns, for texts of ASCII, where no two versions of Unicode differ.
+func TestEngine(t *testing.T) {
+	texts := []string{"", "It's a test, they'LL see 1234 things...\n\n  ok\t\tEND  ", "a  b   c \r\n\r\n d", "''s 'S 're'RE x=='y' $100,000.00/page//\n/x",
+		"HelloWorld HTTPServer iPhone 12ab34 __init__ \x00\x01 \v\f", "   ", "\n", " \n ", "ab\n cd", "!?\r\n!?"}
+	for expression, scan := range scanners {
+		p, err := compileEngine(expression)
+		require.NoError(t, err)
+		for _, text := range texts {
+			assert.Equal(t, found(t, p, text), found(t, scan, text), "%q by %s", text, expression)
+		}
+	}
+}
+
+func found(t *testing.T, p pattern, text string) (list [][2]int) {
+	require.NoError(t, p.matches([]byte(text), func(start, end int) { list = append(list, [2]int{start, end}) }))
+	return list
+}
+
+// TestComponents opens components that no recorded tokenizer has, and looks at what Python's tokenizers made of the same.
+func TestComponents(t *testing.T) {
+	base := readObject(t, "testdata/tokenizer.json")
+	for _, c := range componentCases(t) {
+		changed := maps.Clone(base)
+		for part, value := range c.Change {
+			changed[part] = value
+		}
+		tok, err := Open(writeJSON(t, "tokenizer.json", changed))
+		require.NoError(t, err, "%s", c.Change)
+		for _, row := range c.Rows {
+			e, err := tok.Encode(Text(row.Text), 0, Spans())
+			require.NoError(t, err)
+			offsets := make([][2]int, len(e.CharOffsets))
+			for i, o := range e.CharOffsets {
+				offsets[i] = [2]int{o.Start, o.End}
+			}
+			assert.Equal(t, row.IDs, e.InputIDs, "%q by %s", row.Text, c.Change)
+			assert.Equal(t, row.Offsets, offsets, "%q by %s", row.Text, c.Change)
+			text, err := tok.Decode(e.InputIDs, true)
+			require.NoError(t, err)
+			assert.Equal(t, row.Decoded, text, "%q by %s", row.Text, c.Change)
+		}
+	}
+}
+
+// A componentCase is a row of components.json, which components.py makes.
+type componentCase struct {
+	Change map[string]json.RawMessage
+	Rows   []struct {
+		Text    string
+		IDs     []int64
+		Offsets [][2]int
+		Decoded string
+	}
+}
+
+func componentCases(t *testing.T) (cases []componentCase) {
+	object := readObject(t, "testdata/components.json")
+	require.NoError(t, json.Unmarshal(object["cases"], &cases))
+	require.NotEmpty(t, cases)
+	return cases
+}
