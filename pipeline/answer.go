@@ -1,0 +1,178 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A Question is asked of a text.
+type Question struct {
+	Question, Context string
+}
+
+// An Answer is a stretch of a context. The empty one says that the context has no answer.
+type Answer struct {
+	Text      string  `json:"answer"`
+	Score     float64 `json:"score"`
+	Start     int     `json:"start"` // in bytes of the context
+	End       int     `json:"end"`
+	CharStart int     `json:"char_start"` // in characters
+	CharEnd   int     `json:"char_end"`
+}
+
+// AnswerOptions say how answers are chosen.
+type AnswerOptions struct {
+	TopK      int  // how many for each question; 0 for 1
+	NoAnswer  bool // whether there may be none
+	MaxTokens int  // of an answer; 0 for 15
+	Stride    int  // tokens that the windows over a long context have in common; 0 for half a row, at most 128
+}
+
+// Answer finds answers in contexts, the likeliest first, as transformers' QuestionAnsweringPipeline does: the product of the probabilities
+// of its first and its last token, over windows of a long context, for whole words.
+func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOptions) ([][]Answer, error) {
+	if m.heads.start == "" || m.heads.end == "" {
+		return nil, m.lacks("answer")
+	}
+	length := m.MaxLength
+	if length == 0 || length > 384 {
+		length = 384
+	}
+	inputs := make([]tokenizer.Input, len(questions))
+	for i, q := range questions {
+		if strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
+			return nil, fmt.Errorf("pipeline: question %d: the question or its context is empty", i)
+		}
+		inputs[i] = tokenizer.Pair(q.Question, q.Context)
+	}
+	encodings, err := m.encode(inputs, length, nil, tokenizer.Spans(), tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right),
+		tokenizer.Windows(cmp.Or(o.Stride, min(length/2, 128))))
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: a question is too long for rows of %d tokens: %w", length, err)
+	}
+	_, first, hasFirst := m.tok.Role("cls")
+	windows := make([]windowAnswers, len(encodings))
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+			starts, err := b.vector(m.heads.start, at)
+			if err != nil {
+				return err
+			}
+			ends, err := b.vector(m.heads.end, at)
+			if err != nil {
+				return err
+			}
+			n := len(e.InputIDs)
+			if len(starts) < n || len(ends) < n {
+				return fmt.Errorf("pipeline: the model gives %d and %d logits for %d tokens", len(starts), len(ends), n)
+			}
+			candidate := make([]bool, n)
+			for t := range n {
+				candidate[t] = e.Sequences[t] == 1 || hasFirst && e.InputIDs[t] == first
+			}
+			windows[i] = spans(starts[:n], ends[:n], candidate, cmp.Or(o.MaxTokens, 15), 2*cmp.Or(o.TopK, 1)+10)
+			return nil
+		}}
+	}
+	if err := m.schedule.run(ctx, rows); err != nil {
+		return nil, err
+	}
+	out := make([][]Answer, len(questions))
+	none := slices.Repeat([]float64{math.Inf(1)}, len(questions))
+	for i, e := range encodings {
+		text := questions[e.Input].Context
+		none[e.Input] = min(none[e.Input], windows[i].none)
+		for _, s := range windows[i].spans {
+			out[e.Input] = addAnswer(out[e.Input], text, e, s)
+		}
+	}
+	for i := range out {
+		if o.NoAnswer {
+			out[i] = append(out[i], Answer{Score: none[i]})
+		}
+		slices.SortStableFunc(out[i], func(a, b Answer) int { return -compareFloats(a.Score, b.Score) })
+		out[i] = out[i][:min(cmp.Or(o.TopK, 1), len(out[i]))]
+	}
+	return out, nil
+}
+
+// windowAnswers are what one window has to say.
+type windowAnswers struct {
+	spans []span
+	none  float64 // the score of no answer
+}
+
+// A span is tokens from first to last.
+type span struct {
+	first, last int
+	score       float64
+}
+
+// spans returns the k best spans of candidates with at most so many tokens.
+func spans(starts, ends []float32, candidate []bool, most, k int) windowAnswers {
+	distribution := func(logits []float32) []float64 {
+		p := wide(logits)
+		for t := range p {
+			if !candidate[t] {
+				p[t] = -10000
+			}
+		}
+		softmax(p)
+		return p
+	}
+	start, end := distribution(starts), distribution(ends)
+	w := windowAnswers{none: start[0] * end[0]}
+	start[0], end[0] = 0, 0
+	for i := range start {
+		if !candidate[i] {
+			continue
+		}
+		for j := i; j < min(i+most, len(end)); j++ {
+			if score := start[i] * end[j]; candidate[j] && score > 0 {
+				w.spans = append(w.spans, span{i, j, score})
+			}
+		}
+	}
+	slices.SortStableFunc(w.spans, func(a, b span) int { return -compareFloats(a.score, b.score) })
+	w.spans = slices.Clone(w.spans[:min(k, len(w.spans))])
+	return w
+}
+
+// addAnswer adds the whole words of a span to the answers; the same text counts once, with the sum of the scores.
+func addAnswer(answers []Answer, text string, e tokenizer.Encoding, s span) []Answer {
+	bytes, chars := wholeWord(e, s.first)
+	endBytes, endChars := wholeWord(e, s.last)
+	a := Answer{Score: s.score, Start: bytes.Start, End: endBytes.End, CharStart: chars.Start, CharEnd: endChars.End}
+	if a.Start <= a.End && a.End <= len(text) {
+		a.Text = text[a.Start:a.End]
+	}
+	for i := range answers {
+		if strings.ToLower(answers[i].Text) == strings.ToLower(a.Text) {
+			answers[i].Score += a.Score
+			return answers
+		}
+	}
+	return append(answers, a)
+}
+
+// wholeWord is the stretch of the word that a token belongs to.
+func wholeWord(e tokenizer.Encoding, t int) (bytes, chars tokenizer.Span) {
+	first, last := t, t
+	if e.Words[t] >= 0 {
+		for first > 0 && e.Sequences[first-1] == e.Sequences[t] && e.Words[first-1] == e.Words[t] {
+			first--
+		}
+		for last+1 < len(e.Words) && e.Sequences[last+1] == e.Sequences[t] && e.Words[last+1] == e.Words[t] {
+			last++
+		}
+	}
+	return tokenizer.Span{Start: e.Offsets[first].Start, End: e.Offsets[last].End},
+		tokenizer.Span{Start: e.CharOffsets[first].Start, End: e.CharOffsets[last].End}
+}

@@ -1,0 +1,438 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Task is what a model was made for.
+type Task string
+
+// The tasks, by the command that they have in rlxc.
+const (
+	Embedding   Task = "embed"
+	Sparse      Task = "embed sparse"       // weights for the words of the vocabulary
+	MultiVector Task = "embed multi-vector" // a vector for each token
+	Classifying Task = "classify"
+	Reranking   Task = "rerank"
+	Tagging     Task = "tag"
+	Answering   Task = "answer"
+	Filling     Task = "fill"
+)
+
+// A Description is what the files beside a model say of how it is meant, and where each of them says it.
+type Description struct {
+	Dir       string    `json:"dir"`       // the folder of config.json
+	Model     string    `json:"model"`     // path of the ONNX or compiled file
+	Variants  []string  `json:"variants"`  // all model files, relative to Dir
+	Tokenizer string    `json:"tokenizer"` // path of its file
+	Task      Task      `json:"task"`
+	MaxLength int       `json:"max_length"` // tokens of a row, special ones among them; 0 if nothing says
+	Found     []Finding `json:"found"`
+
+	config  config
+	sbert   sbertConfig
+	prompts promptConfig
+	modules []module
+}
+
+// A Finding is one thing that a file says.
+type Finding struct {
+	What  string `json:"what"`
+	Value string `json:"value"`
+	Where string `json:"where"` // a file relative to Dir, or what else decided
+}
+
+func (d *Description) note(what, where, format string, values ...any) {
+	d.Found = append(d.Found, Finding{what, fmt.Sprintf(format, values...), where})
+}
+
+// config is what counts of config.json.
+type config struct {
+	Architectures   []string          `json:"architectures"`
+	ModelType       string            `json:"model_type"`
+	ID2Label        map[string]string `json:"id2label"`
+	NumLabels       *int              `json:"num_labels"`
+	ProblemType     string            `json:"problem_type"`
+	FunctionToApply string            `json:"function_to_apply"`
+	PadTokenID      *int64            `json:"pad_token_id"`
+	MaxPositions    int               `json:"max_position_embeddings"`
+	Positions       int               `json:"n_positions"`
+	VocabSize       int               `json:"vocab_size"`
+	HiddenSize      int               `json:"hidden_size"`
+	OldActivation   *string           `json:"sbert_ce_default_activation_function"`
+	Sentence        struct {
+		Activation *string `json:"activation_fn"`
+	} `json:"sentence_transformers"`
+
+	labels []string // by id
+}
+
+// sbertConfig is what counts of sentence_bert_config.json.
+type sbertConfig struct {
+	MaxLength      int        `json:"max_seq_length"`
+	Lowercase      bool       `json:"do_lower_case"`
+	QueryLength    int        `json:"query_length"`
+	DocumentLength int        `json:"document_length"`
+	Expansion      *expansion `json:"query_expansion"`
+}
+
+// expansion is how a ColBERT model lengthens queries.
+type expansion struct {
+	Strategy string `json:"strategy"` // fixed or min
+	Attend   bool   `json:"attend"`
+	Token    string `json:"token"`
+	Length   int    `json:"length"`
+}
+
+// promptConfig is what counts of config_sentence_transformers.json.
+type promptConfig struct {
+	Kind       string            `json:"model_type"`
+	Prompts    map[string]string `json:"prompts"`
+	Default    *string           `json:"default_prompt_name"`
+	Similarity *string           `json:"similarity_fn_name"`
+	Activation *string           `json:"activation_fn"`
+}
+
+// maxConfig bounds the JSON files that are read whole.
+const maxConfig = 16 << 20
+
+// readJSON reads a file of the folder; found is false if there is none.
+func readJSON(dir, name string, to any) (found bool, err error) {
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular() || info.Size() > maxConfig:
+		return false, fmt.Errorf("%s is no JSON file: want a regular file of at most %d MiB", file, maxConfig>>20)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return false, fmt.Errorf("%s: %w", file, err)
+	}
+	return true, nil
+}
+
+// Describe reads what the files of a model say: a folder, or a model file in it. Nothing is loaded. Options override what is found.
+func Describe(path string, o Options) (*Description, error) {
+	d := &Description{}
+	if err := d.locate(path, o.Variant); err != nil {
+		return nil, err
+	}
+	if err := d.read(o); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+const onnxFolder = "onnx"
+
+// locate finds the folder of the configuration and the model file.
+func (d *Description) locate(where, variant string) error {
+	info, err := os.Stat(where)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		if variant != "" {
+			return fmt.Errorf("%s is a file: a variant is chosen in a folder", where)
+		}
+		d.Model, d.Dir = where, filepath.Dir(where)
+		if abs, err := filepath.Abs(d.Dir); err == nil && filepath.Base(abs) == onnxFolder && !isFile(filepath.Join(d.Dir, "config.json")) {
+			d.Dir = filepath.Dir(abs)
+		}
+		d.note("model", "the path", "%s", where)
+		return nil
+	}
+	d.Dir = where
+	for _, folder := range []string{onnxFolder, ""} {
+		list, err := os.ReadDir(filepath.Join(where, folder))
+		if err != nil && !(folder != "" && errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+		for _, e := range list {
+			if isModel(e.Name()) {
+				d.Variants = append(d.Variants, path.Join(folder, e.Name()))
+			}
+		}
+	}
+	file, err := choose(d.Variants, variant)
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", where, err)
+	}
+	d.Model = filepath.Join(where, filepath.FromSlash(file))
+	others := ""
+	if n := len(d.Variants) - 1; n > 0 {
+		others = fmt.Sprintf(", of %d variants", n+1)
+	}
+	d.note("model", file, "%s%s", file, others)
+	return nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isModel(name string) bool {
+	return strings.HasSuffix(name, ".onnx") || strings.HasSuffix(name, ".rlxc")
+}
+
+// choose picks a model file: model.onnx, in the folder onnx first, or that of a variant ("quantized" is model_quantized.onnx).
+func choose(files []string, variant string) (string, error) {
+	if len(files) == 0 {
+		return "", errors.New("there is no .onnx file in it, nor in its folder onnx: export the model, for instance with: optimum-cli export onnx")
+	}
+	names := []string{"model.onnx"}
+	if variant != "" {
+		names = []string{variant, variant + ".onnx", "model_" + variant + ".onnx", "model-" + variant + ".onnx"}
+	}
+	for _, name := range names {
+		for _, file := range files {
+			if file == name || path.Base(file) == name {
+				return file, nil
+			}
+		}
+	}
+	if len(files) == 1 && variant == "" {
+		return files[0], nil
+	}
+	if variant == "" {
+		return "", fmt.Errorf("it has no model.onnx: choose a variant of %s", strings.Join(files, ", "))
+	}
+	return "", fmt.Errorf("it has no variant %q: choose one of %s", variant, strings.Join(files, ", "))
+}
+
+// Files chooses what pipeline needs of the files of a repository: configuration, tokenizer, the weights of small modules, and one
+// variant of the model with its external data. It is a want of hub.Client.Snapshot.
+func Files(variant string) func(paths []string) []string {
+	return func(paths []string) []string {
+		var models, out []string
+		for _, p := range paths {
+			if dir := path.Dir(p); isModel(p) && (dir == "." || dir == onnxFolder) {
+				models = append(models, p)
+			}
+		}
+		model, err := choose(models, variant)
+		for _, p := range paths {
+			dir, base := path.Dir(p), path.Base(p)
+			switch ext := path.Ext(base); {
+			case err == nil && (p == model || strings.HasPrefix(p, model+"_") || strings.HasPrefix(p, model+".")):
+			case ext == ".json" && !strings.HasPrefix(base, "trainer") && dir != "openvino":
+			case base == "vocab.txt", base == "merges.txt", ext == ".model" && dir == ".":
+			case base == "model.safetensors" && moduleFolder(dir):
+			default:
+				continue
+			}
+			out = append(out, p)
+		}
+		if err != nil {
+			return append(out, "model.onnx") // which is not there: the error names it
+		}
+		return out
+	}
+}
+
+// moduleFolder reports whether a folder holds a module of sentence-transformers, such as 2_Dense.
+func moduleFolder(dir string) bool {
+	number, _, ok := strings.Cut(dir, "_")
+	_, err := strconv.Atoi(number)
+	return ok && err == nil
+}
+
+// read reads the configuration.
+func (d *Description) read(o Options) error {
+	found, err := readJSON(d.Dir, "config.json", &d.config)
+	if err != nil {
+		return err
+	}
+	c := &d.config
+	if found {
+		if c.labels, err = orderLabels(c.ID2Label); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(d.Dir, "config.json"), err)
+		}
+		if len(c.Architectures) > 0 {
+			d.note("architecture", "config.json", "%s", strings.Join(c.Architectures, ", "))
+		}
+	}
+	if found, err = readJSON(d.Dir, "config_sentence_transformers.json", &d.prompts); err != nil {
+		return err
+	}
+	if found {
+		d.notePrompts()
+	}
+	if err := d.readModules(o); err != nil {
+		return err
+	}
+	for _, module := range d.modules {
+		if module.what != "" {
+			d.note("module", module.where, "%s", module.what)
+		}
+	}
+	d.findTask()
+	if len(c.labels) > 0 && (d.Task == Classifying || d.Task == Reranking || d.Task == Tagging) {
+		d.note("labels", "config.json", "%s", strings.Join(c.labels, ", "))
+	}
+	if c.ProblemType != "" {
+		d.note("problem", "config.json", "%s", c.ProblemType)
+	}
+	d.Tokenizer = o.Tokenizer
+	if d.Tokenizer == "" {
+		d.Tokenizer = d.Dir
+		for _, name := range []string{"tokenizer.json", "vocab.txt", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model"} {
+			if isFile(filepath.Join(d.Dir, name)) {
+				d.Tokenizer = filepath.Join(d.Dir, name)
+				d.note("tokenizer", name, "%s", name)
+				break
+			}
+		}
+	} else {
+		d.note("tokenizer", "option", "%s", d.Tokenizer)
+	}
+	return d.findLength(o)
+}
+
+// orderLabels turns {"0": "NEG", "1": "POS"} into a list.
+func orderLabels(byID map[string]string) ([]string, error) {
+	labels := make([]string, len(byID))
+	for text, label := range byID {
+		id, err := strconv.Atoi(text)
+		if err != nil || id < 0 || id >= len(labels) {
+			return nil, fmt.Errorf("id2label has %d labels, and one with the id %q: want 0 to %d", len(labels), text, len(labels)-1)
+		}
+		labels[id] = label
+	}
+	return labels, nil
+}
+
+func (d *Description) notePrompts() {
+	const file = "config_sentence_transformers.json"
+	names := make([]string, 0, len(d.prompts.Prompts))
+	for name, text := range d.prompts.Prompts {
+		if text != "" {
+			names = append(names, fmt.Sprintf("%s %q", name, text))
+		}
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		d.note("prompts", file, "%s", strings.Join(names, ", "))
+	}
+	if p := d.prompts.Default; p != nil {
+		d.note("default prompt", file, "%s", *p)
+	}
+	if s := d.prompts.Similarity; s != nil {
+		d.note("similarity", file, "%s", *s)
+	}
+}
+
+// heads are the tasks of architectures, by how their names end.
+var heads = []struct {
+	ending string
+	task   Task
+}{
+	{"ForSequenceClassification", Classifying}, {"ForTokenClassification", Tagging}, {"ForQuestionAnswering", Answering},
+	{"ForMaskedLM", Filling}, {"ForPreTraining", Filling},
+}
+
+func (d *Description) findTask() {
+	where := "modules.json"
+	switch d.Task = Embedding; {
+	case slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "SpladePooling" }):
+		d.Task = Sparse
+	case slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "MultiVectorMask" }), d.prompts.Kind == "MultiVectorEncoder",
+		len(d.modules) > 0 && !slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "Pooling" }):
+		d.Task = MultiVector
+	case len(d.modules) > 0:
+	default:
+		where = "config.json"
+		if len(d.config.Architectures) == 0 {
+			where = "the default"
+		}
+		for _, head := range heads {
+			if slices.ContainsFunc(d.config.Architectures, func(a string) bool { return strings.HasSuffix(a, head.ending) }) {
+				d.Task = head.task
+			}
+		}
+		if d.Task == Classifying && len(d.config.labels) <= 1 && d.config.ProblemType != "regression" {
+			d.Task = Reranking
+		}
+	}
+	d.note("task", where, "%s", d.Task)
+}
+
+// offsetTypes are the models whose positions are counted from beyond the padding's id.
+var offsetTypes = []string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "xlm_roberta"}
+
+// firstPosition is the number of the first token's position.
+func (c *config) firstPosition() int {
+	if !slices.Contains(offsetTypes, c.ModelType) {
+		return 0
+	}
+	if c.PadTokenID != nil {
+		return int(*c.PadTokenID) + 1
+	}
+	return 2
+}
+
+// findLength finds how long rows may be. What the tokenizer's own file says is known when that is opened.
+func (d *Description) findLength(o Options) error {
+	var limits tokenizerLimits
+	dir := d.Tokenizer
+	if isFile(dir) {
+		dir = filepath.Dir(dir)
+	}
+	if _, err := readJSON(dir, "tokenizer_config.json", &limits); err != nil {
+		return err
+	}
+	positions := d.config.MaxPositions
+	if positions == 0 {
+		positions = d.config.Positions
+	}
+	if positions > 0 {
+		positions -= d.config.firstPosition()
+	}
+	switch tokens := limits.tokens(); {
+	case o.MaxLength > 0:
+		d.MaxLength = o.MaxLength
+		d.note("length", "option", "%d tokens", d.MaxLength)
+	case d.sbert.MaxLength > 0:
+		d.MaxLength = d.sbert.MaxLength
+		d.note("length", "sentence_bert_config.json", "%d tokens", d.MaxLength)
+	case tokens > 0 && (positions <= 0 || tokens <= positions):
+		d.MaxLength = tokens
+		d.note("length", "tokenizer_config.json", "%d tokens", d.MaxLength)
+	case positions > 0:
+		d.MaxLength = positions
+		d.note("length", "config.json", "%d tokens", d.MaxLength)
+	}
+	if positions > 0 && d.MaxLength > positions {
+		return fmt.Errorf("%s: rows of %d tokens are asked for, and the model has %d positions (config.json): choose a smaller length", d.Dir, d.MaxLength, positions)
+	}
+	return nil
+}
+
+type tokenizerLimits struct {
+	MaxLength *float64 `json:"model_max_length"`
+}
+
+func (l tokenizerLimits) tokens() int {
+	const unlimited = 1 << 30 // more stands for no limit
+	if l.MaxLength == nil || *l.MaxLength < 1 || *l.MaxLength >= unlimited {
+		return 0
+	}
+	return int(*l.MaxLength)
+}

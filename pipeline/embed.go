@@ -1,0 +1,257 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A Side says what texts are in a search, for models that treat queries and documents differently.
+type Side string
+
+const (
+	Neither  Side = ""
+	Query    Side = "query"
+	Document Side = "document"
+)
+
+// sidePrompts are the names under which models have the prompts of a side, in order of preference.
+var sidePrompts = map[Side][]string{Query: {"query"}, Document: {"document", "passage", "corpus"}}
+
+// EmbedOptions say how texts become vectors. The zero value follows the model's files.
+type EmbedOptions struct {
+	Side       Side
+	PromptName string  // of the model's prompts; empty for that of Side, or the model's default
+	Prompt     *string // text in front of each text, instead of a prompt of the model
+	Dimensions int     // how many numbers of a vector stay, after which it is scaled to length 1; 0 for all
+	Truncated  Truncated
+}
+
+// promptOf finds the text in front of each text.
+func (m *Model) promptOf(o EmbedOptions) (string, error) {
+	prompts := m.prompts.Prompts
+	switch {
+	case o.Prompt != nil:
+		return *o.Prompt, nil
+	case o.PromptName != "":
+		text, ok := prompts[o.PromptName]
+		if !ok {
+			return "", fmt.Errorf("pipeline: the model has no prompt %q: it has %s", o.PromptName, listOr(sortedKeys(prompts), "none"))
+		}
+		return text, nil
+	}
+	if _, ok := sidePrompts[o.Side]; !ok && o.Side != Neither {
+		return "", fmt.Errorf("pipeline: invalid side %q: want %q or %q", o.Side, Query, Document)
+	}
+	for _, name := range sidePrompts[o.Side] {
+		if text, ok := prompts[name]; ok {
+			return text, nil
+		}
+	}
+	if m.prompts.Default != nil {
+		return prompts[*m.prompts.Default], nil
+	}
+	return "", nil
+}
+
+func listOr(list []string, none string) string {
+	if len(list) == 0 {
+		return none
+	}
+	return strings.Join(list, ", ")
+}
+
+// promptLength is how many tokens a prompt takes at the beginning of a row, that of the template's first token among them.
+func (m *Model) promptLength(prompt string) (int, error) {
+	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans())
+	if err != nil {
+		return 0, err
+	}
+	n := len(e.InputIDs)
+	if n > 0 && e.Special[n-1] {
+		n--
+	}
+	return n, nil
+}
+
+// rows makes rows of texts with a prompt in front.
+func (m *Model) rows(texts []string, prompt string, length int, cut Truncated) ([]tokenizer.Encoding, error) {
+	inputs := make([]tokenizer.Input, len(texts))
+	for i, text := range texts {
+		inputs[i] = tokenizer.Text(prompt + text)
+	}
+	return m.encode(inputs, length, cut)
+}
+
+// Embed returns a vector for each text.
+func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	err := m.embed(ctx, texts, o, func(i int, v []float32) error {
+		out[i] = v
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// EmbedInto writes the vectors of texts one after the other, size numbers each, into dst, which has room for as many.
+func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	size := len(dst) / len(texts)
+	if size*len(texts) != len(dst) {
+		return fmt.Errorf("pipeline: %d numbers of room are not shared evenly by %d texts", len(dst), len(texts))
+	}
+	return m.embed(ctx, texts, o, func(i int, v []float32) error {
+		if len(v) != size {
+			return fmt.Errorf("pipeline: the vectors have %d numbers, and there is room for %d", len(v), size)
+		}
+		copy(dst[i*size:], v)
+		return nil
+	})
+}
+
+func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put func(i int, v []float32) error) error {
+	prompt, err := m.promptOf(o)
+	if err != nil {
+		return err
+	}
+	var pool *pooling
+	var layers []layer
+	for _, module := range m.modules {
+		switch {
+		case module.kind == "Pooling":
+			pool = &module.pooling
+		case module.layer != nil && !module.onTokens:
+			layers = append(layers, module.layer)
+		}
+	}
+	name := m.heads.hidden
+	if name == "" || pool == nil && m.heads.pooled != "" {
+		if name = m.heads.pooled; name == "" {
+			return m.lacks("embed")
+		}
+		pool, layers = nil, nil // the model has done all that
+		for _, module := range m.modules {
+			if module.kind == "Normalize" {
+				layers = append(layers, module.layer)
+			}
+		}
+	} else if pool == nil {
+		return fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose a pooling of %s",
+			m.Description.Model, strings.Join(Poolings(), ", "))
+	}
+	skip := 0
+	if pool != nil && !pool.includePrompt && prompt != "" {
+		if skip, err = m.promptLength(prompt); err != nil {
+			return err
+		}
+	}
+	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated)
+	if err != nil {
+		return err
+	}
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+			v, err := pooled(b, at, name, pool, skip)
+			if err != nil {
+				return err
+			}
+			for _, l := range layers {
+				if d, ok := l.(*dense); ok && d.in != len(v) {
+					return fmt.Errorf("pipeline: a Dense module takes %d numbers, and the vectors have %d", d.in, len(v))
+				}
+				v = l.apply(v)
+			}
+			if o.Dimensions > 0 {
+				if o.Dimensions > len(v) {
+					return fmt.Errorf("pipeline: %d dimensions are asked for, and the vectors have %d", o.Dimensions, len(v))
+				}
+				v = slices.Clip(v[:o.Dimensions])
+				Normalize(v)
+			}
+			return put(i, v)
+		}}
+	}
+	return m.schedule.run(ctx, rows)
+}
+
+// pooled makes one vector of a row's; skip tokens at the beginning do not count.
+func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, error) {
+	if pool == nil {
+		v, err := b.vector(name, at)
+		return slices.Clone(v), err
+	}
+	data, tokens, size, err := b.vectors(name, at)
+	if err != nil {
+		return nil, err
+	}
+	skip = min(skip, tokens)
+	if tokens == 0 { // an empty text, of a tokenizer that adds nothing
+		return make([]float32, size*len(pool.modes)), nil
+	}
+	var out []float32
+	for _, mode := range pool.modes {
+		out = append(out, poolers[mode](data[:tokens*size], size, skip)...)
+	}
+	return out, nil
+}
+
+// poolers make a vector of those of a row's tokens, one after the other; the first skip do not count. What is left of nothing is as
+// sentence-transformers has it.
+var poolers = map[string]func(data []float32, size, skip int) []float32{
+	"cls": func(data []float32, size, skip int) []float32 {
+		if skip*size >= len(data) {
+			skip = 0
+		}
+		return slices.Clone(data[skip*size : (skip+1)*size])
+	},
+	"lasttoken": func(data []float32, size, skip int) []float32 {
+		if skip*size >= len(data) {
+			return make([]float32, size)
+		}
+		return slices.Clone(data[len(data)-size:])
+	},
+	"max": func(data []float32, size, skip int) []float32 {
+		out := slices.Repeat([]float32{float32(math.Inf(-1))}, size)
+		for i := skip * size; i < len(data); i++ {
+			out[i%size] = max(out[i%size], data[i])
+		}
+		return out
+	},
+	"mean": func(data []float32, size, skip int) []float32 {
+		return weighted(data, size, skip, func(int) float64 { return 1 }, func(n float64) float64 { return n })
+	},
+	"mean_sqrt_len_tokens": func(data []float32, size, skip int) []float32 {
+		return weighted(data, size, skip, func(int) float64 { return 1 }, math.Sqrt)
+	},
+	"weightedmean": func(data []float32, size, skip int) []float32 {
+		return weighted(data, size, skip, func(i int) float64 { return float64(i + 1) }, func(n float64) float64 { return n })
+	},
+}
+
+// weighted is the sum of vectors by weights, over a function of the weights' sum.
+func weighted(data []float32, size, skip int, weight func(i int) float64, divisor func(sum float64) float64) []float32 {
+	sums, total := make([]float64, size), 0.0
+	for i := skip; i*size < len(data); i++ {
+		w := weight(i)
+		total += w
+		for k, x := range data[i*size : (i+1)*size] {
+			sums[k] += w * float64(x)
+		}
+	}
+	d := divisor(max(total, 1e-9))
+	out := make([]float32, size)
+	for k, s := range sums {
+		out[k] = float32(s / d)
+	}
+	return out
+}

@@ -1,0 +1,429 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A layout is what the inputs of a model are: how rows become tensors.
+type layout struct {
+	inputs        []rlxc.ValueInfo
+	names         []string        // the model's symbols
+	dims          map[string]axis // what the model's symbols stand for
+	batch, length int             // fixed sizes; 0 where the model leaves them open
+	first         int             // number of the first position
+	pad           int64
+}
+
+// An axis is what a symbol of the inputs' shapes stands for.
+type axis uint8
+
+const (
+	batchAxis axis = iota
+	lengthAxis
+	pastAxis // tokens of earlier runs, of which there are none
+)
+
+// A filler writes a row's elements of an input; what it leaves is padding.
+type filler func(l *layout, t *tensor.Tensor, at int, r *row)
+
+// fillers are the inputs of a row's tokens, by the names that exporters give them.
+var fillers = map[string]filler{
+	"input_ids":      func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) },
+	"token_type_ids": func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.types) },
+	"attention_mask": func(_ *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.ids {
+			if r.hidden == 0 || i < len(r.ids)-r.hidden {
+				t.SetInt64(at+i, 1)
+			}
+		}
+	},
+	"position_ids": func(l *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.ids {
+			t.SetInt64(at+i, int64(l.first+i))
+		}
+	},
+}
+
+func setAll(t *tensor.Tensor, at int, values []int64) {
+	if t.DType() == tensor.I64 {
+		copy(tensor.Of[int64](t)[at:], values)
+		return
+	}
+	for i, v := range values {
+		t.SetInt64(at+i, v)
+	}
+}
+
+// isPast reports whether an input is the memory of a decoder, which is empty.
+func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
+
+// extras are the inputs that are no rows of tokens: flags of decoders, and places in their memory.
+var extras = map[string]func(t *tensor.Tensor){
+	"use_cache_branch": func(*tensor.Tensor) {}, // false
+	"cache_position": func(t *tensor.Tensor) {
+		for i := range t.Len() {
+			t.SetInt64(i, int64(i))
+		}
+	},
+}
+
+func layoutOf(m *rlxc.Model, first int) (*layout, error) {
+	l := &layout{inputs: m.Inputs(), names: m.Dims(), first: first, dims: map[string]axis{}}
+	tokens := false
+	for _, v := range l.inputs {
+		_, extra := extras[v.Name]
+		switch {
+		case fillers[v.Name] != nil:
+			tokens = tokens || v.Name == "input_ids"
+			if len(v.Shape) != 2 {
+				return nil, fmt.Errorf("%s: input %q is of shape %v: want [batch, tokens]", m.Name(), v.Name, v.Shape)
+			}
+			if err := errors.Join(l.axis(v.Shape[0], batchAxis, &l.batch), l.axis(v.Shape[1], lengthAxis, &l.length)); err != nil {
+				return nil, fmt.Errorf("%s: input %q: %w", m.Name(), v.Name, err)
+			}
+		case isPast(v.Name), extra:
+		default:
+			return nil, fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", m.Name(), v.Name,
+				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", "))
+		}
+	}
+	if !tokens {
+		return nil, fmt.Errorf("%s takes no input_ids: it is no model of text", m.Name())
+	}
+	for _, name := range l.names { // the rest is of the memory
+		if _, ok := l.dims[name]; !ok {
+			l.dims[name] = pastAxis
+		}
+	}
+	return l, nil
+}
+
+// axis notes what a size of an input stands for. An expression, such as a past length and the row's together, follows from others.
+func (l *layout) axis(text string, is axis, fixed *int) error {
+	if n, err := strconv.Atoi(text); err == nil {
+		if *fixed != 0 && *fixed != n {
+			return fmt.Errorf("sizes %d and %d contradict each other", *fixed, n)
+		}
+		*fixed = n
+		return nil
+	}
+	if name, err := strconv.Unquote(text); err == nil { // a name that is no identifier is quoted
+		text = name
+	}
+	if _, ok := l.dims[text]; !ok && slices.Contains(l.names, text) {
+		l.dims[text] = is
+	}
+	return nil
+}
+
+// sizes are the numbers for the model's symbols.
+func (l *layout) sizes(rows, length int) map[string]int {
+	values := map[axis]int{batchAxis: rows, lengthAxis: length}
+	out := map[string]int{}
+	for name, a := range l.dims {
+		out[name] = values[a]
+	}
+	return out
+}
+
+// tensors makes the inputs of a batch: rows × length, short ones padded at their ends.
+func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
+	in := rlxc.Tensors{}
+	sizes := l.sizes(count, length)
+	for _, v := range l.inputs {
+		if fill := fillers[v.Name]; fill != nil {
+			t := tensor.New(v.DType, count, length)
+			if v.Name == "input_ids" && l.pad != 0 {
+				for i := range t.Len() {
+					t.SetInt64(i, l.pad)
+				}
+			}
+			for i := range count {
+				fill(l, t, i*length, rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
+			}
+			in[v.Name] = t
+			continue
+		}
+		shape := make([]int, len(v.Shape))
+		for i, text := range v.Shape {
+			n, err := strconv.Atoi(text)
+			known := false
+			if err != nil {
+				if name, err := strconv.Unquote(text); err == nil {
+					text = name
+				}
+				n, known = sizes[text]
+			}
+			if err != nil && !known {
+				return nil, fmt.Errorf("input %q has the size %q, which no other input has", v.Name, text)
+			}
+			shape[i] = n
+		}
+		t := tensor.New(v.DType, shape...)
+		if fill := extras[v.Name]; fill != nil {
+			fill(t)
+		}
+		in[v.Name] = t
+	}
+	return in, nil
+}
+
+// A row is one sequence of tokens on its way through the model.
+type row struct {
+	ids, types []int64
+	hidden     int // how many tokens at the end the attention does not see
+	// take is called with the outputs of the batch and the row's place in it, before the next batch runs in the session.
+	take func(b *batch, i int) error
+
+	of    *request
+	taken bool
+}
+
+// A batch is what a session gave for some rows.
+type batch struct {
+	out    rlxc.Tensors
+	rows   []*row
+	length int // of rows, with padding
+}
+
+// vectors are a row's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the session's.
+// Some models leave out vectors of first tokens.
+func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, err error) {
+	t := b.out[name]
+	if t.Rank() != 3 {
+		return nil, 0, 0, fmt.Errorf("output %q is %v: want [batch, tokens, size]", name, t)
+	}
+	all := t.Shape()[1]
+	tokens, size = all-(b.length-len(b.rows[i].ids)), t.Shape()[2]
+	if tokens < 0 || t.Shape()[0] <= i {
+		return nil, 0, 0, fmt.Errorf("output %q is %v for %d rows of %d tokens", name, t, len(b.rows), b.length)
+	}
+	return floats(t, i*all*size, tokens*size), tokens, size, nil
+}
+
+// vector is a row's vector of an output of shape [batch, size].
+func (b *batch) vector(name string, i int) ([]float32, error) {
+	t := b.out[name]
+	switch {
+	case t.Rank() == 1 && t.Shape()[0] > i: // one number a row
+		return floats(t, i, 1), nil
+	case t.Rank() != 2 || t.Shape()[0] <= i:
+		return nil, fmt.Errorf("output %q is %v: want [batch, size]", name, t)
+	}
+	size := t.Shape()[1]
+	return floats(t, i*size, size), nil
+}
+
+// floats are elements of a tensor, those of float32 as they lie.
+func floats(t *tensor.Tensor, at, n int) []float32 {
+	if t.DType() == tensor.F32 {
+		return tensor.Of[float32](t)[at : at+n]
+	}
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(t.Float64(at + i))
+	}
+	return out
+}
+
+// An engine runs batches. The scheduler knows no more of it: one that hands rows over one after the other, without padding, takes
+// batches by the sum of their tokens instead.
+type engine interface {
+	// rows is how many rows of a length a batch may have; an error if not even one fits.
+	rows(length int) (int, error)
+	// run runs rows and hands each its part of the outputs.
+	run(ctx context.Context, rows []*row) error
+}
+
+// padded is the engine that pads rows to the longest of their batch.
+type padded struct {
+	program *rlxc.Program
+	layout  layout
+	tokens  int   // of a batch
+	limit   int64 // bytes of one session's arena, as planned; 0 for the program's own limit
+
+	mu   sync.Mutex
+	idle []*rlxc.Session
+	fits map[int]int // rows by length
+}
+
+func (e *padded) rows(length int) (int, error) {
+	if e.layout.length > 0 {
+		length = e.layout.length
+	}
+	if e.layout.batch > 0 {
+		return e.layout.batch, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n, ok := e.fits[length]; ok {
+		return n, nil
+	}
+	n := max(1, e.tokens/max(length, 1))
+	for {
+		report, err := e.program.Plan(e.layout.sizes(n, length))
+		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
+			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length, report.Plan.Committed, e.limit)
+		}
+		switch {
+		case err == nil:
+			e.fits[length] = n
+			return n, nil
+		case !errors.Is(err, rlxc.ErrMemory) || n == 1:
+			return 0, err
+		}
+		n /= 2
+	}
+}
+
+// maxSequence bounds the search for the longest row that a model takes.
+const maxSequence = 1 << 16
+
+// longest asks the model how many tokens it takes, if nothing says so: planning a row beyond its table of positions fails. 0 is any.
+func (e *padded) longest() int {
+	fits := func(n int) bool {
+		_, err := e.program.Plan(e.layout.sizes(1, n))
+		return err == nil || errors.Is(err, rlxc.ErrMemory)
+	}
+	if !fits(1) || fits(maxSequence) {
+		return 0
+	}
+	return sort.Search(maxSequence, func(n int) bool { return !fits(n + 1) })
+}
+
+func (e *padded) run(ctx context.Context, rows []*row) error {
+	length := max(e.layout.length, 1)
+	for _, r := range rows {
+		length = max(length, len(r.ids))
+	}
+	count := max(len(rows), e.layout.batch)
+	in, err := e.layout.tensors(rows, count, length)
+	if err != nil {
+		return err
+	}
+	s, err := e.session()
+	if err != nil {
+		return err
+	}
+	defer e.putBack(s)
+	out, err := s.Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	b := &batch{out: out, rows: rows, length: length}
+	for i, r := range rows {
+		if err := r.take(b, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *padded) session() (*rlxc.Session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(e.idle); n > 0 {
+		s := e.idle[n-1]
+		e.idle = e.idle[:n-1]
+		return s, nil
+	}
+	return e.program.NewSession()
+}
+
+func (e *padded) putBack(s *rlxc.Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = append(e.idle, s)
+}
+
+func (e *padded) close() error {
+	var errs []error
+	for _, s := range e.idle {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// outputs are the names of a model's outputs by what they hold; "" for none.
+type outputs struct {
+	hidden  string // [batch, tokens, size]
+	pooled  string // [batch, size], made by the model itself
+	logits  string
+	start   string
+	end     string
+	dense   string
+	sparse  string
+	vectors string
+}
+
+// outputNames are the names that exporters give to outputs, in order of preference.
+var outputNames = []struct {
+	to    func(*outputs) *string
+	rank  int // 0 for any
+	names []string
+}{
+	{func(o *outputs) *string { return &o.hidden }, 3, []string{"token_embeddings", "last_hidden_state", "hidden_states", "encoder_output"}},
+	{func(o *outputs) *string { return &o.pooled }, 2, []string{"sentence_embedding", "text_embeds", "embeddings", "dense_vecs"}},
+	{func(o *outputs) *string { return &o.logits }, 0, []string{"logits", "scores", "prediction_scores"}},
+	{func(o *outputs) *string { return &o.start }, 2, []string{"start_logits"}},
+	{func(o *outputs) *string { return &o.end }, 2, []string{"end_logits"}},
+	{func(o *outputs) *string { return &o.sparse }, 0, []string{"sparse_vecs", "sparse_embedding", "sparse_weights"}},
+	{func(o *outputs) *string { return &o.vectors }, 3, []string{"colbert_vecs", "multi_vector", "contextual"}},
+}
+
+// findOutputs tells the model's outputs apart by name, and where no name is known, by rank.
+func (m *Model) findOutputs() (outputs, error) {
+	var o outputs
+	infos := m.model.Outputs()
+	used := map[string]bool{}
+	for _, kind := range outputNames {
+		for _, name := range kind.names {
+			i := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == name && v.DType.IsFloat() })
+			if i >= 0 && (kind.rank == 0 || len(infos[i].Shape) == kind.rank || slices.Contains(infos[i].Shape, "*")) {
+				*kind.to(&o) = name
+				used[name] = true
+				break
+			}
+		}
+	}
+	for _, v := range infos {
+		if used[v.Name] || !v.DType.IsFloat() || strings.HasPrefix(v.Name, "present") {
+			continue
+		}
+		switch rank := len(v.Shape); {
+		case rank == 3 && o.hidden == "" && o.logits == "":
+			o.hidden = v.Name
+		case rank == 2 && o.logits == "" && o.start == "" && (m.Task == Classifying || m.Task == Reranking):
+			o.logits = v.Name
+		case rank == 2 && o.pooled == "" && v.Name != "pooler_output":
+			o.pooled = v.Name
+		}
+	}
+	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != "pooler_output" {
+		return o, fmt.Errorf("%s gives %s: want vectors, logits or start and end logits", m.model.Name(), namesOf(infos))
+	}
+	return o, nil
+}
+
+func namesOf(infos []rlxc.ValueInfo) string {
+	names := make([]string, len(infos))
+	for i, v := range infos {
+		names[i] = v.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// lacks is the error of a task that the model has no output for.
+func (m *Model) lacks(what string) error {
+	return fmt.Errorf("pipeline: %s cannot %s: it gives %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task)
+}

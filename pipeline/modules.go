@@ -1,0 +1,386 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A module is a step of sentence-transformers' modules.json.
+type module struct {
+	kind  string // the last part of its type
+	path  string // its folder, relative
+	what  string // for people
+	where string
+
+	pooling   pooling
+	layer     layer // of Dense, LayerNorm and Normalize
+	onTokens  bool  // the layer works on each token's vector
+	skip      []string
+	keep      []int64
+	skipTasks []string
+	splade    splade
+}
+
+// pooling is how one vector is made of the tokens'.
+type pooling struct {
+	modes         []string
+	includePrompt bool
+}
+
+// poolings are the names of pooling modes, with those of older files.
+var poolings = []struct{ mode, old string }{
+	{"cls", "pooling_mode_cls_token"},
+	{"max", "pooling_mode_max_tokens"},
+	{"mean", "pooling_mode_mean_tokens"},
+	{"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens"},
+	{"weightedmean", "pooling_mode_weightedmean_tokens"},
+	{"lasttoken", "pooling_mode_lasttoken"},
+}
+
+// Poolings lists the names of pooling modes.
+func Poolings() []string {
+	names := make([]string, len(poolings))
+	for i, p := range poolings {
+		names[i] = p.mode
+	}
+	return names
+}
+
+// splade is how a sparse vector is made of the tokens' logits.
+type splade struct {
+	sum   bool // of the tokens' weights, instead of the largest
+	twice bool // log(1+x) is taken twice
+}
+
+// A layer changes a vector.
+type layer interface {
+	apply(v []float32) []float32
+}
+
+// moduleEntry is an element of modules.json.
+type moduleEntry struct {
+	Index int    `json:"idx"`
+	Path  string `json:"path"`
+	Type  string `json:"type"`
+}
+
+// readModules reads modules.json; a folder without it has no modules.
+func (d *Description) readModules(o Options) error {
+	var list []moduleEntry
+	found, err := readJSON(d.Dir, "modules.json", &list)
+	if err != nil {
+		return err
+	}
+	if !found { // what lies beside a model that was exported without it
+		sub, err := readJSON(d.Dir, "sentence_bert_config.json", &d.sbert)
+		if err != nil {
+			return err
+		}
+		if isFile(filepath.Join(d.Dir, "1_Pooling", "config.json")) {
+			list = append(list, moduleEntry{0, "1_Pooling", "Pooling"})
+		} else if sub {
+			d.note("modules", "sentence_bert_config.json", "no modules.json: only the length is known")
+		}
+	}
+	slices.SortStableFunc(list, func(a, b moduleEntry) int { return cmp.Compare(a.Index, b.Index) })
+	pooled := false
+	for _, entry := range list {
+		if entry.Path != "" && !filepath.IsLocal(filepath.FromSlash(entry.Path)) {
+			return fmt.Errorf("%s: module %q lies outside of the folder", filepath.Join(d.Dir, "modules.json"), entry.Path)
+		}
+		kind := entry.Type[strings.LastIndexByte(entry.Type, '.')+1:]
+		read, ok := moduleReaders[kind]
+		if !ok {
+			return fmt.Errorf("%s: module %d has the type %q; supported are %s", filepath.Join(d.Dir, "modules.json"), entry.Index, entry.Type,
+				strings.Join(sortedKeys(moduleReaders), ", "))
+		}
+		m := module{kind: kind, path: entry.Path, where: path.Join(entry.Path, "config.json"), onTokens: !pooled}
+		if err := read(d, &m); err != nil {
+			return err
+		}
+		pooled = pooled || kind == "Pooling" || kind == "SpladePooling"
+		d.modules = append(d.modules, m)
+	}
+	return d.overrideModules(o)
+}
+
+// overrideModules applies the options.
+func (d *Description) overrideModules(o Options) error {
+	if o.Pooling != "" {
+		if !slices.Contains(Poolings(), o.Pooling) {
+			return fmt.Errorf("invalid pooling %q: want one of %s", o.Pooling, strings.Join(Poolings(), ", "))
+		}
+		m := module{kind: "Pooling", where: "option", what: "pooling " + o.Pooling, pooling: pooling{[]string{o.Pooling}, true}}
+		if i := slices.IndexFunc(d.modules, func(m module) bool { return m.kind == "Pooling" }); i >= 0 {
+			d.modules[i] = m
+		} else {
+			d.modules = append(d.modules, m)
+		}
+	}
+	if o.Normalize != nil {
+		d.modules = slices.DeleteFunc(d.modules, func(m module) bool { return m.kind == "Normalize" })
+		if *o.Normalize {
+			d.modules = append(d.modules, module{kind: "Normalize", where: "option", what: "normalize", layer: normalize{}})
+		}
+	}
+	return nil
+}
+
+// moduleReaders read the modules' files.
+var moduleReaders = map[string]func(d *Description, m *module) error{
+	"Transformer":     readTransformer,
+	"MLMTransformer":  readTransformer,
+	"Pooling":         readPooling,
+	"Dense":           readDense,
+	"LayerNorm":       readLayerNorm,
+	"Normalize":       readNormalize,
+	"Dropout":         func(*Description, *module) error { return nil },
+	"SpladePooling":   readSplade,
+	"MultiVectorMask": readMask,
+}
+
+func readTransformer(d *Description, m *module) error {
+	_, err := readJSON(d.Dir, path.Join(m.path, "sentence_bert_config.json"), &d.sbert)
+	if err != nil {
+		return err
+	}
+	if e := d.sbert.Expansion; e != nil && (e.Length < 1 || e.Strategy != "fixed" && e.Strategy != "min") {
+		return fmt.Errorf("%s: query_expansion has the strategy %q and the length %d; want fixed or min, and a length",
+			filepath.Join(d.Dir, m.path, "sentence_bert_config.json"), e.Strategy, e.Length)
+	}
+	return nil
+}
+
+func readPooling(d *Description, m *module) error {
+	var raw map[string]json.RawMessage
+	found, err := readJSON(d.Dir, m.where, &raw)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%s: modules.json names it, and it is missing", filepath.Join(d.Dir, m.where))
+	}
+	m.pooling.includePrompt = true
+	if v, ok := raw["include_prompt"]; ok {
+		if err := json.Unmarshal(v, &m.pooling.includePrompt); err != nil {
+			return fmt.Errorf("%s: include_prompt: %w", filepath.Join(d.Dir, m.where), err)
+		}
+	}
+	if v, ok := raw["pooling_mode"]; ok {
+		var one string
+		if json.Unmarshal(v, &one) == nil {
+			m.pooling.modes = []string{one}
+		} else if err := json.Unmarshal(v, &m.pooling.modes); err != nil {
+			return fmt.Errorf("%s: pooling_mode: %w", filepath.Join(d.Dir, m.where), err)
+		}
+	} else {
+		for _, p := range poolings {
+			if string(raw[p.old]) == "true" {
+				m.pooling.modes = append(m.pooling.modes, p.mode)
+			}
+		}
+		if len(m.pooling.modes) == 0 {
+			m.pooling.modes = []string{"mean"} // as sentence-transformers
+		}
+	}
+	for _, mode := range m.pooling.modes {
+		if !slices.Contains(Poolings(), mode) {
+			return fmt.Errorf("%s: there is no pooling %q: want one of %s", filepath.Join(d.Dir, m.where), mode, strings.Join(Poolings(), ", "))
+		}
+	}
+	m.what = "pooling " + strings.Join(m.pooling.modes, "+")
+	if !m.pooling.includePrompt {
+		m.what += " without the prompt"
+	}
+	return nil
+}
+
+// activations are the functions of Dense modules.
+var activations = map[string]func(float64) float64{
+	"Tanh":      math.Tanh,
+	"Identity":  func(x float64) float64 { return x },
+	"ReLU":      func(x float64) float64 { return max(x, 0) },
+	"GELU":      func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 },
+	"Sigmoid":   sigmoid,
+	"SiLU":      func(x float64) float64 { return x * sigmoid(x) },
+	"LeakyReLU": func(x float64) float64 { return max(x, 0) + 0.01*min(x, 0) },
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// dense is y = activation(W·x + b).
+type dense struct {
+	in, out    int
+	weight     []float32 // [out, in]
+	bias       []float32 // nil for none
+	activation func(float64) float64
+	residual   bool
+}
+
+func (l *dense) apply(v []float32) []float32 {
+	out := make([]float32, l.out)
+	for i := range out {
+		sum := 0.0
+		for j, w := range l.weight[i*l.in : (i+1)*l.in] {
+			sum += float64(w) * float64(v[j])
+		}
+		if l.bias != nil {
+			sum += float64(l.bias[i])
+		}
+		y := l.activation(sum)
+		if l.residual {
+			y += float64(v[i])
+		}
+		out[i] = float32(y)
+	}
+	return out
+}
+
+func readDense(d *Description, m *module) error {
+	c := struct {
+		In         int     `json:"in_features"`
+		Out        int     `json:"out_features"`
+		Bias       bool    `json:"bias"`
+		Activation *string `json:"activation_function"`
+		Input      string  `json:"module_input_name"`
+		Residual   bool    `json:"use_residual"`
+	}{Bias: true}
+	file := filepath.Join(d.Dir, m.where)
+	found, err := readJSON(d.Dir, m.where, &c)
+	if err != nil {
+		return err
+	}
+	if !found || c.In < 1 || c.Out < 1 || c.Residual && c.In != c.Out {
+		return fmt.Errorf("%s: it does not say in_features and out_features of a Dense module", file)
+	}
+	name := "Tanh"
+	if c.Activation != nil {
+		name = (*c.Activation)[strings.LastIndexByte(*c.Activation, '.')+1:]
+	}
+	l := &dense{in: c.In, out: c.Out, activation: activations[name], residual: c.Residual}
+	if l.activation == nil {
+		return fmt.Errorf("%s: the activation %q is none of %s", file, name, strings.Join(sortedKeys(activations), ", "))
+	}
+	if c.Input != "" {
+		m.onTokens = c.Input == "token_embeddings"
+	}
+	weights, err := openSafetensors(filepath.Join(d.Dir, m.path, "model.safetensors"))
+	if err != nil {
+		return err
+	}
+	defer weights.Close()
+	if l.weight, err = weights.floats("linear.weight", c.Out, c.In); err != nil {
+		return err
+	}
+	if c.Bias {
+		if l.bias, err = weights.floats("linear.bias", c.Out); err != nil {
+			return err
+		}
+	}
+	m.layer = l
+	m.what = fmt.Sprintf("dense %d to %d, %s", c.In, c.Out, name)
+	return nil
+}
+
+// layerNorm is PyTorch's LayerNorm.
+type layerNorm struct{ weight, bias []float32 }
+
+func (l *layerNorm) apply(v []float32) []float32 {
+	mean, variance := 0.0, 0.0
+	for _, x := range v {
+		mean += float64(x) / float64(len(v))
+	}
+	for _, x := range v {
+		variance += (float64(x) - mean) * (float64(x) - mean) / float64(len(v))
+	}
+	const epsilon = 1e-5
+	scale := 1 / math.Sqrt(variance+epsilon)
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32((float64(x)-mean)*scale*float64(l.weight[i]) + float64(l.bias[i]))
+	}
+	return out
+}
+
+func readLayerNorm(d *Description, m *module) error {
+	var c struct {
+		Dimension int `json:"dimension"`
+	}
+	if found, err := readJSON(d.Dir, m.where, &c); err != nil {
+		return err
+	} else if !found || c.Dimension < 1 {
+		return fmt.Errorf("%s: it does not say the dimension of a LayerNorm module", filepath.Join(d.Dir, m.where))
+	}
+	weights, err := openSafetensors(filepath.Join(d.Dir, m.path, "model.safetensors"))
+	if err != nil {
+		return err
+	}
+	defer weights.Close()
+	l := &layerNorm{}
+	if l.weight, err = weights.floats("norm.weight", c.Dimension); err != nil {
+		return err
+	}
+	if l.bias, err = weights.floats("norm.bias", c.Dimension); err != nil {
+		return err
+	}
+	m.layer, m.what = l, fmt.Sprintf("layer normalisation of %d", c.Dimension)
+	return nil
+}
+
+// normalize scales a vector to length 1.
+type normalize struct{}
+
+func (normalize) apply(v []float32) []float32 {
+	Normalize(v)
+	return v
+}
+
+func readNormalize(d *Description, m *module) error {
+	var c struct {
+		Input string `json:"module_input_name"`
+	}
+	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+		return err
+	}
+	if c.Input != "" {
+		m.onTokens = c.Input == "token_embeddings"
+	}
+	m.layer, m.what = normalize{}, "normalize"
+	return nil
+}
+
+func readSplade(d *Description, m *module) error {
+	c := struct {
+		Strategy   string `json:"pooling_strategy"`
+		Activation string `json:"activation_function"`
+	}{"max", "relu"}
+	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"max", "sum"}, c.Strategy) || !slices.Contains([]string{"relu", "log1p_relu"}, c.Activation) {
+		return fmt.Errorf("%s: pooling %q with activation %q: want max or sum, relu or log1p_relu", filepath.Join(d.Dir, m.where), c.Strategy, c.Activation)
+	}
+	m.splade = splade{sum: c.Strategy == "sum", twice: c.Activation == "log1p_relu"}
+	m.what = "SPLADE " + c.Strategy + " of " + c.Activation
+	return nil
+}
+
+func readMask(d *Description, m *module) error {
+	c := struct {
+		Words []string `json:"skiplist_words"`
+		Tasks []string `json:"skiplist_tasks"`
+		Keep  []int64  `json:"keep_only_token_ids"`
+	}{Tasks: []string{"document"}}
+	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+		return err
+	}
+	m.skip, m.skipTasks, m.keep = c.Words, c.Tasks, c.Keep
+	m.what = fmt.Sprintf("vectors of all tokens but %d words", len(c.Words))
+	return nil
+}

@@ -1,0 +1,212 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/hub"
+)
+
+// copyModel copies a model of testdata, so that a test may spoil it.
+func copyModel(t *testing.T, name string) string {
+	dir := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))))
+	return dir
+}
+
+func write(t *testing.T, file, text string) {
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+}
+
+func TestDescribe(t *testing.T) {
+	d, err := Describe("testdata/minilm", Options{})
+	require.NoError(t, err)
+	require.Equal(t, Embedding, d.Task)
+	require.Equal(t, 48, d.MaxLength)
+	require.Equal(t, []Finding{
+		{"model", "onnx/model.onnx", "onnx/model.onnx"},
+		{"architecture", "BertModel", "config.json"},
+		{"similarity", "cosine", "config_sentence_transformers.json"},
+		{"module", "pooling mean", "1_Pooling/config.json"},
+		{"module", "normalize", "2_Normalize/config.json"},
+		{"task", "embed", "modules.json"},
+		{"tokenizer", "tokenizer.json", "tokenizer.json"},
+		{"length", "48 tokens", "sentence_bert_config.json"},
+	}, d.Found)
+	for model, task := range map[string]Task{"splade": Sparse, "colbert": MultiVector, "classify": Classifying, "rerank": Reranking,
+		"ner": Tagging, "qa": Answering, "decoder": Embedding, "regression": Classifying} {
+		d, err := Describe(filepath.Join("testdata", model), Options{})
+		require.NoError(t, err, model)
+		require.Equal(t, task, d.Task, model)
+	}
+	d, err = Describe("testdata/minilm/onnx/model.onnx", Options{MaxLength: 20, Pooling: "cls"})
+	require.NoError(t, err)
+	require.Equal(t, "minilm", filepath.Base(d.Dir))
+	require.Equal(t, 20, d.MaxLength)
+	require.Contains(t, d.Found, Finding{"module", "pooling cls", "option"})
+}
+
+func TestVariants(t *testing.T) {
+	files := []string{"model.onnx", "onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_O2.onnx"}
+	for variant, want := range map[string]string{"": "model.onnx", "fp16": "onnx/model_fp16.onnx", "model_O2": "onnx/model_O2.onnx",
+		"onnx/model_O2.onnx": "onnx/model_O2.onnx"} {
+		got, err := choose(files, variant)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := choose(files, "int8")
+	require.ErrorContains(t, err, `it has no variant "int8": choose one of model.onnx`)
+	want := Files("fp16")([]string{"config.json", "README.md", "model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx",
+		"onnx/model_fp16.onnx_data", "1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "tokenizer.json", "trainer_state.json"})
+	require.Equal(t, []string{"config.json", "onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data", "1_Pooling/config.json",
+		"2_Dense/model.safetensors", "tokenizer.json"}, want)
+}
+
+// Folders that contradict themselves are refused with the file and what is wrong.
+func TestBadFolders(t *testing.T) {
+	for _, test := range []struct {
+		name, model, file, text, want string
+	}{
+		{"broken JSON", "minilm", "config.json", `{"architectures": [`, "config.json: unexpected end"},
+		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
+		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`, `there is no pooling "median": want one of cls`},
+		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "lies outside of the folder"},
+		{"unknown module", "minilm", "modules.json", `[{"idx":0,"path":"","type":"a.LSTM"}]`, `has the type "a.LSTM"; supported are Dense`},
+		{"small vocabulary", "minilm", "config.json", `{"vocab_size": 10}`, "it is not this model's tokenizer"},
+		{"length beyond positions", "minilm", "sentence_bert_config.json", `{"max_seq_length": 512}`, "the model has 64 positions"},
+		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`, "the configuration says [12 31]"},
+		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is no safetensors file: it has 1 bytes"},
+		{"no tokenizer", "minilm", "tokenizer.json", "{}", "tokenizer.json"},
+		{"no model", "minilm", "onnx/model.onnx", "", "model.onnx"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := copyModel(t, test.model)
+			write(t, filepath.Join(dir, test.file), test.text)
+			_, err := Open(t.Context(), dir, Options{})
+			require.ErrorContains(t, err, "pipeline: ")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	_, err := Open(t.Context(), t.TempDir(), Options{})
+	require.ErrorContains(t, err, "there is no .onnx file in it")
+	_, err = Open(t.Context(), "./nothing here", Options{})
+	require.ErrorContains(t, err, "is no path")
+	_, err = Open(t.Context(), "acme/tiny", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
+	require.ErrorIs(t, err, hub.ErrOffline)
+	require.ErrorContains(t, err, "rlxc pull acme/tiny")
+
+	dir := copyModel(t, "classify")
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	require.NoError(t, err)
+	write(t, filepath.Join(dir, "config.json"), strings.Replace(string(config), `"0": "negative",`, "", 1))
+	_, err = Open(t.Context(), dir, Options{})
+	require.ErrorContains(t, err, "id2label has 2 labels")
+	write(t, filepath.Join(dir, "config.json"), `{"architectures": ["BertForSequenceClassification"], "id2label": {"0": "a", "1": "b"}}`)
+	m, err := Open(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	_, err = m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
+	require.ErrorContains(t, err, "the model gives 3 logits, and id2label in config.json has 2 labels")
+}
+
+// A task that the model has no output for says what the model was made for.
+func TestWrongTask(t *testing.T) {
+	m := openModel(t, "minilm", Options{})
+	_, err := m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
+	require.ErrorContains(t, err, "cannot classify: it gives last_hidden_state, and was made to embed")
+	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
+	require.ErrorContains(t, err, "cannot answer")
+	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})
+	require.ErrorContains(t, err, `no prompt "passage": it has document, query`)
+	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 33})
+	require.ErrorContains(t, err, "33 dimensions are asked for, and the vectors have 32")
+	require.ErrorContains(t, m.EmbedInto(t.Context(), make([]float32, 31), []string{"a"}, EmbedOptions{}), "room for 31")
+	into := make([]float32, 64)
+	require.NoError(t, m.EmbedInto(t.Context(), into, []string{"a", "b"}, EmbedOptions{}))
+	v, err := m.Embed(t.Context(), []string{"b"}, EmbedOptions{})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, v[0], into[32:], 1e-6)
+}
+
+// What is cut is said, with the number of tokens.
+func TestTruncated(t *testing.T) {
+	m := openModel(t, "minilm", Options{})
+	long := strings.Repeat("word ", 100)
+	_, err := m.Embed(t.Context(), []string{"a", long}, EmbedOptions{Truncated: func(i, tokens, limit int) {
+		n, err := m.TokenCount(long)
+		require.NoError(t, err)
+		require.Equal(t, [3]int{1, n, 48}, [3]int{i, tokens, limit})
+	}})
+	require.NoError(t, err)
+}
+
+// Many calls at once get what each would get alone, within a memory limit that allows small batches only.
+func TestManyCallers(t *testing.T) {
+	list := texts(t)
+	alone := openModel(t, "minilm", Options{Sessions: 1})
+	want, err := alone.Embed(t.Context(), list, EmbedOptions{})
+	require.NoError(t, err)
+	report, err := alone.program.Plan(alone.engine.layout.sizes(4, 48))
+	require.NoError(t, err)
+	limit := 2 * report.Plan.Committed
+	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})
+	most, err := m.engine.rows(48)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, most, 1)
+	require.LessOrEqual(t, most, 4)
+	var wg sync.WaitGroup
+	for k := range 8 {
+		wg.Go(func() {
+			got, err := m.Embed(t.Context(), list[k*25:(k+1)*25], EmbedOptions{})
+			require.NoError(t, err)
+			for i, v := range got {
+				require.InDeltaSlice(t, want[k*25+i], v, 1e-5)
+			}
+		})
+	}
+	wg.Wait()
+	held := int64(0)
+	for _, s := range m.engine.idle {
+		held += s.MemoryBytes()
+	}
+	require.LessOrEqual(t, held, limit)
+
+	none, err := Open(t.Context(), "testdata/minilm", Options{MemoryLimit: 1000})
+	require.NoError(t, err)
+	_, err = none.Embed(t.Context(), list[:1], EmbedOptions{})
+	require.ErrorIs(t, err, rlxc.ErrMemory)
+	require.NoError(t, none.Close())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = m.Embed(ctx, list, EmbedOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// FuzzSafetensors reads weights of any bytes.
+func FuzzSafetensors(f *testing.F) {
+	good, err := os.ReadFile("testdata/dense/2_Dense/model.safetensors")
+	require.NoError(f, err)
+	f.Add(good)
+	header := `{"linear.weight":{"dtype":"F32","shape":[12,32],"data_offsets":[0,18446744073709551615]}}`
+	f.Add(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...))
+	f.Add(binary.LittleEndian.AppendUint64(nil, 1<<63))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := &safetensors{path: "x"}
+		if s.readHeader(data) != nil {
+			return
+		}
+		if v, err := s.floats("linear.weight", 12, 32); err == nil {
+			require.Len(t, v, 12*32)
+		}
+	})
+}

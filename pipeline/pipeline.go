@@ -1,0 +1,274 @@
+// Package pipeline answers with models of text: vectors, scores, labels, spans and words, from a model's folder, file or hub id.
+//
+//	m, err := pipeline.Open(ctx, "sentence-transformers/all-MiniLM-L6-v2", pipeline.Options{})
+//	defer m.Close()
+//	vectors, err := m.Embed(ctx, texts, pipeline.EmbedOptions{})
+//
+// What the folder says of how the model is meant is followed, as sentence-transformers and transformers follow it: length, pooling,
+// prompts, modules, labels. Model.Description tells what was found and where. An option overrides anything.
+//
+// A Model may be used by many goroutines at once: their rows share batches.
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/hub"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// Options say how a model is opened. The zero value follows the model's files.
+type Options struct {
+	// Hub and Revision are for ids of the hub: hub.FromEnv() and "main" without them.
+	Hub      *hub.Client
+	Revision string
+	// Variant chooses among the model files of a folder: "quantized" is model_quantized.onnx, in the folder or in its folder onnx.
+	Variant   string
+	Tokenizer string // path of a tokenizer instead of the folder's own
+	MaxLength int    // tokens of a row
+	Pooling   string // one of Poolings
+	Normalize *bool  // whether Embed scales vectors to length 1
+
+	// Compile says how the model is compiled. Threads are those of one session; 0 shares the processors out among sessions.
+	Compile rlxc.CompileOptions
+	// Sessions is how many batches run at a time; 0 for what the processors suggest.
+	Sessions int
+	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for 4096.
+	BatchTokens int
+	// MemoryLimit is how many bytes the arenas of all sessions may take together, as their plans say; 0 for a quarter of
+	// what Compile.MemoryLimit means. A row that does not fit alone is an error.
+	MemoryLimit int64
+	// Queue is how many tokens may wait; calls block beyond it. 0 for a million.
+	Queue int
+}
+
+// A Model is an opened model with its tokenizer, compiled, and the sessions that run it.
+type Model struct {
+	*Description
+	tok      *tokenizer.Tokenizer
+	model    *rlxc.Model
+	program  *rlxc.Program
+	engine   *padded
+	schedule *scheduler
+	heads    outputs
+
+	marked   sync.Once
+	hasMarks bool // see wordPieces
+}
+
+// Open opens a model: a folder, a model file, or an id of the hub, with "@REVISION" at will, which is downloaded unless the cache has it.
+// What exists as a path is one.
+func Open(ctx context.Context, what string, o Options) (*Model, error) {
+	m, err := open(ctx, what, o)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	return m, nil
+}
+
+func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
+	path, origin, err := find(ctx, what, o)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{}
+	if m.Description, err = Describe(path, o); err != nil {
+		return nil, err
+	}
+	if origin != nil {
+		m.Found = slices.Insert(m.Found, 0, *origin)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	if m.tok, err = m.openTokenizer(); err != nil {
+		return m, err
+	}
+	if m.model, err = rlxc.Open(m.Description.Model); err != nil {
+		return m, err
+	}
+	if m.heads, err = m.findOutputs(); err != nil {
+		return m, err
+	}
+	shape, err := layoutOf(m.model, m.config.firstPosition())
+	if err != nil {
+		return m, err
+	}
+	if err := m.checkTables(); err != nil {
+		return m, err
+	}
+	if shape.length > 0 && (m.MaxLength == 0 || m.MaxLength > shape.length) {
+		m.MaxLength = shape.length
+		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
+	}
+	sessions := cmp.Or(o.Sessions, defaultSessions())
+	compile := o.Compile
+	if compile.Threads == 0 {
+		compile.Threads = max(1, runtime.GOMAXPROCS(0)/sessions)
+	}
+	if m.program, err = m.model.Compile(ctx, compile); err != nil {
+		return m, err
+	}
+	shape.pad = m.padID()
+	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, 4096), limit: o.MemoryLimit / int64(sessions), fits: map[int]int{}}
+	if m.MaxLength == 0 {
+		m.MaxLength = m.engine.longest()
+		if m.MaxLength > 0 {
+			m.note("length", "the model", "%d tokens: it takes no more", m.MaxLength)
+		}
+	}
+	m.schedule = newScheduler(m.engine, sessions, cmp.Or(o.Queue, 1<<20))
+	return m, nil
+}
+
+// defaultSessions is how many batches run at a time on these processors: one for each two.
+func defaultSessions() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// find makes a path of what Open was given.
+func find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
+	_, err = os.Stat(what)
+	if err == nil {
+		return what, nil, nil
+	}
+	id, revision, _ := strings.Cut(what, "@")
+	if !errors.Is(err, fs.ErrNotExist) || !hub.ValidID(id) {
+		return "", nil, fmt.Errorf("%q is no path (%w), and no id of the hub such as ORG/NAME", what, err)
+	}
+	client := o.Hub
+	if client == nil {
+		client = hub.FromEnv()
+	}
+	s, err := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
+	if err != nil {
+		return "", nil, err
+	}
+	origin = &Finding{"snapshot", fmt.Sprintf("%s at %s, commit %.10s", s.ID, s.Revision, s.Commit), s.Dir}
+	if s.Stale != nil {
+		origin.Value += fmt.Sprintf(", as the cache has it (%v)", s.Stale)
+	}
+	return s.Dir, origin, nil
+}
+
+func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
+	var options []tokenizer.Option
+	if m.sbert.Lowercase {
+		m.note("case", "sentence_bert_config.json", "texts are lower-cased")
+	}
+	return tokenizer.Open(m.Tokenizer, options...)
+}
+
+// padID is what rows are padded with.
+func (m *Model) padID() int64 {
+	if _, id, ok := m.tok.Role("pad"); ok {
+		return id
+	}
+	if m.config.PadTokenID != nil && *m.config.PadTokenID >= 0 {
+		return *m.config.PadTokenID
+	}
+	return 0
+}
+
+// checkTables refuses a tokenizer whose ids the model's table of words does not have.
+func (m *Model) checkTables() error {
+	if rows := m.config.VocabSize; rows > 0 && m.tok.Size() > rows {
+		return fmt.Errorf("%s has ids up to %d, and the model's table of words has %d rows (vocab_size in config.json): it is not this model's tokenizer",
+			m.Tokenizer, m.tok.Size()-1, rows)
+	}
+	return nil
+}
+
+// Close waits for what runs and gives all memory back. Calls that wait end with an error.
+func (m *Model) Close() error {
+	var errs []error
+	if m.schedule != nil {
+		m.schedule.close()
+	}
+	if m.engine != nil {
+		errs = append(errs, m.engine.close())
+	}
+	if m.program != nil {
+		errs = append(errs, m.program.Close())
+	}
+	if m.model != nil {
+		errs = append(errs, m.model.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long.
+func (m *Model) TokenCount(text string) (int, error) { return m.tok.Count(tokenizer.Text(text)) }
+
+// A Truncated is called for a text that had to be cut, by its index: it has so many tokens, and limit of them count. Calls do not
+// overlap.
+type Truncated func(index, tokens, limit int)
+
+// encode makes rows of inputs, in parallel.
+func (m *Model) encode(inputs []tokenizer.Input, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+	const part = 64
+	parts := make([][]tokenizer.Encoding, (len(inputs)+part-1)/part)
+	err := parallel(len(parts), func(i int) (err error) {
+		low := i * part
+		parts[i], err = m.tok.Encodings(inputs[low:min(low+part, len(inputs))], length, options...)
+		for k := range parts[i] {
+			parts[i][k].Input += low
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := slices.Concat(parts...)
+	for _, row := range rows {
+		if row.Truncated && cut != nil {
+			n, err := m.tok.Count(inputs[row.Input])
+			if err != nil {
+				return nil, err
+			}
+			cut(row.Input, n, length)
+		}
+	}
+	return rows, nil
+}
+
+// parallel calls do for 0 to n-1 on all processors, and returns the first error by index.
+func parallel(n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	errs := make([]error, n)
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

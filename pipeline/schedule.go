@@ -1,0 +1,269 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// A scheduler makes batches of the rows of all calls. What waits lies by length, and a batch is of rows of about one length, so that
+// little of it is padding. The call that was served least goes first (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, 1996),
+// with its longest row; the batch is filled up with rows of that length and a little less, of any call. So a large call gets long
+// batches of even rows, and a small one that comes meanwhile waits for one batch and not for all of them.
+type scheduler struct {
+	engine   engine
+	workers  int
+	capacity int // tokens that may wait
+
+	mu       sync.Mutex
+	changed  *sync.Cond // something waits, there is room, or the scheduler is closed
+	waiting  map[int][]*row
+	lengths  []int      // of what waits, ascending
+	requests []*request // that have rows waiting
+	tokens   int        // waiting
+	busy     int        // workers that run a batch
+	closed   bool
+	done     sync.WaitGroup
+	ctx      context.Context
+	cancel   context.CancelFunc
+}
+
+// A request is the rows of one call.
+type request struct {
+	ctx     context.Context
+	rows    []*row // that wait, longest first; taken ones are among them
+	served  int    // tokens
+	open    int    // rows that wait or run
+	feeding bool   // more rows come
+	err     error
+	done    chan struct{}
+}
+
+func newScheduler(e engine, workers, capacity int) *scheduler {
+	s := &scheduler{engine: e, workers: workers, capacity: capacity, waiting: map[int][]*row{}}
+	s.changed = sync.NewCond(&s.mu)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for range workers {
+		s.done.Go(s.work)
+	}
+	return s
+}
+
+// errClosed is what calls get that a Close overtakes.
+var errClosed = fmt.Errorf("the model is closed: %w", os.ErrClosed)
+
+// close ends what waits and waits for what runs.
+func (s *scheduler) close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, r := range slices.Clone(s.requests) {
+		s.fail(r, errClosed)
+	}
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	s.done.Wait()
+	s.cancel()
+}
+
+// run has rows run and returns when each has its result, one has failed, or ctx ends. Rows that run then still finish unheard.
+func (s *scheduler) run(ctx context.Context, rows []*row) error {
+	if len(rows) == 0 {
+		return ctx.Err()
+	}
+	r := &request{ctx: ctx, done: make(chan struct{}), feeding: true}
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fail(r, ctx.Err())
+		s.changed.Broadcast()
+	})
+	defer stop()
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(len(b.ids), len(a.ids)) })
+	s.mu.Lock()
+	for len(rows) > 0 && r.err == nil {
+		n, tokens := 0, s.tokens
+		for n < len(rows) && (tokens < s.capacity || s.tokens == 0 && n == 0) {
+			tokens += len(rows[n].ids)
+			n++
+		}
+		switch {
+		case s.closed:
+			s.fail(r, errClosed)
+		case n == 0:
+			s.changed.Wait()
+		default:
+			s.add(r, rows[:n])
+			rows = rows[n:]
+			s.changed.Broadcast()
+		}
+	}
+	r.feeding = false
+	s.finish(r)
+	s.mu.Unlock()
+	<-r.done
+	return r.err
+}
+
+// add puts rows of a request where they wait.
+func (s *scheduler) add(r *request, rows []*row) {
+	if !slices.Contains(s.requests, r) {
+		if len(s.requests) > 0 { // it begins where others are, or it would go before them for as long as they have been served
+			r.served = max(r.served, slices.MinFunc(s.requests, func(a, b *request) int { return cmp.Compare(a.served, b.served) }).served)
+		}
+		s.requests = append(s.requests, r)
+	}
+	for _, row := range rows {
+		row.of = r
+		n := len(row.ids)
+		if i, ok := slices.BinarySearch(s.lengths, n); !ok {
+			s.lengths = slices.Insert(s.lengths, i, n)
+		}
+		s.waiting[n] = append(s.waiting[n], row)
+		s.tokens += n
+	}
+	r.rows = append(r.rows, rows...)
+	r.open += len(rows)
+}
+
+// fail ends a request: what of it waits is forgotten.
+func (s *scheduler) fail(r *request, err error) {
+	if r.err != nil || r.open == 0 && !r.feeding {
+		return
+	}
+	r.err = err
+	for _, row := range r.rows {
+		if !row.taken {
+			s.take(row)
+			r.open--
+		}
+	}
+	r.rows = nil
+	if s.tokens == 0 { // or what was forgotten would lie about until rows of these lengths come
+		clear(s.waiting)
+		s.lengths = nil
+	}
+	s.finish(r)
+}
+
+// take notes that a row does not wait any more; its place by length is cleared when it is next looked at.
+func (s *scheduler) take(row *row) {
+	row.taken = true
+	s.tokens -= len(row.ids)
+}
+
+// finish ends a request that has nothing left.
+func (s *scheduler) finish(r *request) {
+	if len(r.rows) == 0 || r.err != nil {
+		s.requests = slices.DeleteFunc(s.requests, func(x *request) bool { return x == r })
+	}
+	if (r.open == 0 || r.err != nil) && !r.feeding {
+		select {
+		case <-r.done:
+		default:
+			close(r.done)
+		}
+	}
+}
+
+// work runs batches until the scheduler is closed.
+func (s *scheduler) work() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		for s.tokens == 0 && len(s.requests) == 0 && !s.closed {
+			s.changed.Wait()
+		}
+		if s.closed {
+			return
+		}
+		rows, err := s.form()
+		if len(rows) == 0 {
+			continue
+		}
+		s.changed.Broadcast() // there is room
+		s.busy++
+		s.mu.Unlock()
+		if err == nil {
+			err = s.engine.run(s.context(rows), rows)
+		}
+		s.mu.Lock()
+		s.busy--
+		for _, row := range rows {
+			r := row.of
+			if err != nil {
+				s.fail(r, err)
+			}
+			r.open--
+			s.finish(r)
+		}
+	}
+}
+
+// context is that of a batch: of its request, if it has one alone.
+func (s *scheduler) context(rows []*row) context.Context {
+	for _, row := range rows {
+		if row.of != rows[0].of {
+			return s.ctx
+		}
+	}
+	return rows[0].of.ctx
+}
+
+// small is how many tokens a batch has that is worth being filled up with shorter rows, for the sake of what a run costs by itself.
+const small = 256
+
+// form takes the rows of the next batch from what waits. With an error it is the one row that cannot run.
+func (s *scheduler) form() ([]*row, error) {
+	r := slices.MinFunc(s.requests, func(a, b *request) int {
+		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(len(a.rows), len(b.rows)))
+	})
+	for len(r.rows) > 0 && r.rows[0].taken {
+		r.rows = r.rows[1:]
+	}
+	if len(r.rows) == 0 {
+		s.finish(r)
+		return nil, nil
+	}
+	seed := r.rows[0]
+	length := len(seed.ids)
+	most, err := s.engine.rows(length)
+	if err != nil {
+		s.take(seed)
+		return []*row{seed}, err
+	}
+	// What waits is shared out among the workers that have nothing to do.
+	share := max(small, s.tokens/max(1, s.workers-s.busy))
+	most = max(1, min(most, (share+length)/max(length, 1)))
+	s.take(seed)
+	out := []*row{seed}
+	from, ok := slices.BinarySearch(s.lengths, length)
+	if !ok {
+		from--
+	}
+	for i := from; i >= 0 && len(out) < most; i-- {
+		n := s.lengths[i]
+		if padding := length - n; padding*8 > length && (len(out)*length >= small || padding*2 > length) {
+			break
+		}
+		left := s.waiting[n]
+		for len(left) > 0 && len(out) < most {
+			if row := left[0]; !row.taken {
+				s.take(row)
+				out = append(out, row)
+			}
+			left = left[1:]
+		}
+		if s.waiting[n] = left; len(left) == 0 {
+			delete(s.waiting, n)
+			s.lengths = slices.Delete(s.lengths, i, i+1)
+		}
+	}
+	for _, row := range out {
+		row.of.served += length
+	}
+	return out, nil
+}

@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A fakeEngine notes its batches.
+type fakeEngine struct {
+	mu      sync.Mutex
+	batches [][]int // lengths
+	owners  [][]*request
+	gate    chan struct{} // if set, each batch waits for a token
+	most    func(length int) (int, error)
+	fail    error
+}
+
+func (e *fakeEngine) rows(length int) (int, error) {
+	if e.most != nil {
+		return e.most(length)
+	}
+	return max(1, 1024/max(length, 1)), nil
+}
+
+func (e *fakeEngine) run(ctx context.Context, rows []*row) error {
+	if e.gate != nil {
+		select {
+		case <-e.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var lengths []int
+	var owners []*request
+	for i, r := range rows {
+		lengths, owners = append(lengths, len(r.ids)), append(owners, r.of)
+		if r.take != nil {
+			if err := r.take(nil, i); err != nil {
+				return err
+			}
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.batches, e.owners = append(e.batches, lengths), append(e.owners, owners)
+	return e.fail
+}
+
+func rowsOf(lengths ...int) []*row {
+	out := make([]*row, len(lengths))
+	for i, n := range lengths {
+		out[i] = &row{ids: make([]int64, n)}
+	}
+	return out
+}
+
+// Every row runs once, whoever hands it in, and batches are even.
+func TestScheduler(t *testing.T) {
+	e := &fakeEngine{}
+	s := newScheduler(e, 3, 2000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var wg sync.WaitGroup
+	total := 0
+	for range 20 {
+		lengths := make([]int, rng.IntN(200)+1)
+		for i := range lengths {
+			lengths[i] = rng.IntN(128)
+		}
+		total += len(lengths)
+		wg.Go(func() {
+			var mu sync.Mutex
+			count := make([]int, len(lengths))
+			rows := rowsOf(lengths...)
+			for i, r := range rows {
+				r.take = func(*batch, int) error {
+					mu.Lock()
+					defer mu.Unlock()
+					count[i]++
+					return nil
+				}
+			}
+			require.NoError(t, s.run(t.Context(), rows))
+			for _, n := range count {
+				require.Equal(t, 1, n)
+			}
+		})
+	}
+	wg.Wait()
+	ran := 0
+	for _, b := range e.batches {
+		ran += len(b)
+		padded, real := 0, 0
+		for _, n := range b {
+			require.LessOrEqual(t, n, b[0], "the first row is the longest")
+			padded, real = padded+b[0], real+n
+		}
+		require.LessOrEqual(t, padded, 1024)
+		require.True(t, padded < 2*small || real*8 >= padded*7, "batch %v", b)
+	}
+	require.Equal(t, total, ran)
+	require.Zero(t, s.tokens)
+	require.Empty(t, s.requests)
+	s.close()
+	require.ErrorIs(t, s.run(t.Context(), rowsOf(1)), os.ErrClosed)
+}
+
+// A small request that comes while a large one runs waits for the batch that runs and not for the large one.
+func TestSchedulerIsFair(t *testing.T) {
+	e := &fakeEngine{gate: make(chan struct{})}
+	s := newScheduler(e, 1, 1<<20)
+	defer s.close()
+	lengths := make([]int, 1000)
+	for i := range lengths {
+		lengths[i] = 100
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { require.NoError(t, s.run(t.Context(), rowsOf(lengths...))) })
+	e.gate <- struct{}{}
+	e.gate <- struct{}{} // two batches of the large one have begun
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		require.NoError(t, s.run(t.Context(), rowsOf(7)))
+	}()
+	for waits := false; !waits; {
+		s.mu.Lock()
+		waits = len(s.requests) == 2
+		s.mu.Unlock()
+	}
+	e.gate <- struct{}{} // what runs
+	e.gate <- struct{}{} // the large one's turn may come first, for they are even
+	e.gate <- struct{}{}
+	<-done
+	close(e.gate)
+	wg.Wait()
+}
+
+// Who gives up is answered at once, and what waits for others goes on.
+func TestSchedulerCancel(t *testing.T) {
+	e := &fakeEngine{gate: make(chan struct{})}
+	s := newScheduler(e, 1, 100) // a queue of 100 tokens: the rest waits to be let in
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error)
+	go func() { given <- s.run(ctx, rowsOf(50, 50, 50, 50, 50, 50)) }()
+	e.gate <- struct{}{}
+	cancel()
+	require.ErrorIs(t, <-given, context.Canceled)
+	go func() { given <- s.run(t.Context(), rowsOf(10)) }()
+	close(e.gate)
+	require.NoError(t, <-given)
+	s.close()
+}
+
+func TestSchedulerErrors(t *testing.T) {
+	broken := errors.New("broken")
+	s := newScheduler(&fakeEngine{fail: broken}, 2, 1000)
+	require.ErrorIs(t, s.run(t.Context(), rowsOf(1, 2, 3)), broken)
+	s.close()
+	s = newScheduler(&fakeEngine{most: func(n int) (int, error) {
+		if n > 10 {
+			return 0, broken
+		}
+		return 4, nil
+	}}, 2, 1000)
+	require.ErrorIs(t, s.run(t.Context(), rowsOf(5, 50, 5)), broken)
+	require.NoError(t, s.run(t.Context(), rowsOf(5, 5, 5, 5, 5, 5)))
+	s.close()
+}

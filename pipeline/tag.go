@@ -1,0 +1,290 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// An Entity is a stretch of a text and its label.
+type Entity struct {
+	Label     string  `json:"label"`
+	Score     float64 `json:"score"`
+	Text      string  `json:"text"`
+	Start     int     `json:"start"` // in bytes
+	End       int     `json:"end"`
+	CharStart int     `json:"char_start"` // in characters
+	CharEnd   int     `json:"char_end"`
+}
+
+// TagOptions say how labels of tokens become entities.
+type TagOptions struct {
+	// Aggregation is how: none returns each token; simple joins neighbours of one kind; first, average and max do so after each word has
+	// got one label, by its first token, the mean over its tokens or its surest token. Empty is simple.
+	Aggregation string
+	// Stride is how many tokens the windows over a long text have in common; 0 for a quarter of a row, below 0 to cut the text instead.
+	Stride    int
+	Ignore    []string // labels that are left out; nil for O alone
+	Truncated Truncated
+}
+
+// Aggregations lists the values of TagOptions.Aggregation.
+func Aggregations() []string { return []string{"none", "simple", "first", "average", "max"} }
+
+// A piece is a token or a word on the way to an entity.
+type piece struct {
+	scores     []float64 // by label
+	label      string
+	score      float64
+	bytes      tokenizer.Span
+	chars      tokenizer.Span
+	continuing bool // goes on with the word of the token before
+}
+
+// Tag returns the entities of each text, in order.
+func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Entity, error) {
+	if m.heads.logits == "" {
+		return nil, m.lacks("tag")
+	}
+	how := cmp.Or(o.Aggregation, "simple")
+	if !slices.Contains(Aggregations(), how) {
+		return nil, fmt.Errorf("pipeline: invalid aggregation %q: want one of %s", how, strings.Join(Aggregations(), ", "))
+	}
+	options := []tokenizer.RowOption{tokenizer.Spans()}
+	if stride := m.stride(o.Stride); stride >= 0 && m.MaxLength > 0 {
+		options = append(options, tokenizer.Windows(stride))
+	}
+	inputs := tokenizer.Texts(texts...)
+	encodings, err := m.encode(inputs, m.MaxLength, o.Truncated, options...)
+	if err != nil {
+		return nil, err
+	}
+	ignore := o.Ignore
+	if ignore == nil {
+		ignore = []string{"O"}
+	}
+	found := make([][]Entity, len(encodings))
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+			data, tokens, labels, err := b.vectors(m.heads.logits, at)
+			if err != nil {
+				return err
+			}
+			if n := len(m.config.labels); n > 0 && n != labels || tokens != len(e.InputIDs) {
+				return fmt.Errorf("pipeline: the model gives %d logits for each of %d tokens, and id2label in config.json has %d labels", labels, tokens, n)
+			}
+			found[i] = m.entities(texts[e.Input], m.pieces(texts[e.Input], e, data, labels, how), how, ignore)
+			return nil
+		}}
+	}
+	if err := m.schedule.run(ctx, rows); err != nil {
+		return nil, err
+	}
+	out := make([][]Entity, len(texts))
+	windows := make([]int, len(texts))
+	for i, e := range encodings {
+		out[e.Input] = append(out[e.Input], found[i]...)
+		windows[e.Input]++
+	}
+	for i := range out {
+		if windows[i] > 1 {
+			out[i] = agree(out[i])
+		}
+		if out[i] == nil {
+			out[i] = []Entity{}
+		}
+	}
+	return out, nil
+}
+
+// stride is how many tokens windows share; below 0 for no windows.
+func (m *Model) stride(asked int) int {
+	if asked == 0 {
+		return m.MaxLength / 4
+	}
+	return asked
+}
+
+// pieces are the tokens of a row that stand for text.
+func (m *Model) pieces(text string, e tokenizer.Encoding, data []float32, labels int, how string) []piece {
+	words := m.wordPieces()
+	_, unknown, hasUnknown := m.tok.Role("unk")
+	var out []piece
+	for t, id := range e.InputIDs {
+		if e.Special[t] {
+			continue
+		}
+		p := piece{scores: wide(data[t*labels : (t+1)*labels]), bytes: e.Offsets[t], chars: e.CharOffsets[t]}
+		softmax(p.scores)
+		switch {
+		case hasUnknown && id == unknown:
+		case words:
+			token, _ := m.tok.Token(id)
+			p.continuing = utf8.RuneCountInString(token) != p.chars.End-p.chars.Start
+		case p.bytes.Start > 0: // the tokenizer knows no words: what no space parts is one
+			end := p.bytes.Start
+			if end < len(text) {
+				end++
+			}
+			p.continuing = !strings.Contains(text[p.bytes.Start-1:end], " ")
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// wordPieces reports whether the vocabulary marks tokens inside of words with ##.
+func (m *Model) wordPieces() bool {
+	m.marked.Do(func() {
+		n := 0
+		for id := range m.tok.Size() {
+			if token, _ := m.tok.Token(int64(id)); strings.HasPrefix(token, "##") {
+				n++
+			}
+		}
+		m.hasMarks = n*20 > m.tok.Size()
+	})
+	return m.hasMarks
+}
+
+// entities makes entities of pieces, as transformers' TokenClassificationPipeline does.
+func (m *Model) entities(text string, pieces []piece, how string, ignore []string) []Entity {
+	if how == "none" || how == "simple" {
+		for i := range pieces {
+			m.decide(&pieces[i])
+		}
+	} else {
+		pieces = m.words(pieces, how)
+	}
+	var out []Entity
+	add := func(label string, group []piece) {
+		if slices.Contains(ignore, label) {
+			return
+		}
+		first, last := group[0], group[len(group)-1]
+		e := Entity{Label: label, Start: first.bytes.Start, End: last.bytes.End, CharStart: first.chars.Start, CharEnd: last.chars.End}
+		for _, p := range group {
+			e.Score += p.score / float64(len(group))
+		}
+		if e.Start <= e.End && e.End <= len(text) {
+			e.Text = text[e.Start:e.End]
+		}
+		out = append(out, e)
+	}
+	if how == "none" {
+		for i := range pieces {
+			add(pieces[i].label, pieces[i:i+1])
+		}
+		return out
+	}
+	for start := 0; start < len(pieces); {
+		_, tag := m.split(pieces[start].label)
+		end := start + 1
+		for end < len(pieces) {
+			begins, next := m.split(pieces[end].label)
+			if next != tag || begins {
+				break
+			}
+			end++
+		}
+		add(tag, pieces[start:end])
+		start = end
+	}
+	return out
+}
+
+// decide gives a piece its likeliest label.
+func (m *Model) decide(p *piece) {
+	best := 0
+	for i, s := range p.scores {
+		if s > p.scores[best] {
+			best = i
+		}
+	}
+	p.label, p.score = m.label(best), p.scores[best]
+}
+
+// words makes one piece of each word's.
+func (m *Model) words(pieces []piece, how string) []piece {
+	var out []piece
+	for start := 0; start < len(pieces); {
+		end := start + 1
+		for end < len(pieces) && pieces[end].continuing {
+			end++
+		}
+		group := pieces[start:end]
+		word := group[0]
+		switch how {
+		case "average":
+			word.scores = make([]float64, len(group[0].scores))
+			for _, p := range group {
+				for i, s := range p.scores {
+					word.scores[i] += s / float64(len(group))
+				}
+			}
+		case "max":
+			word = slices.MaxFunc(group, func(a, b piece) int { return compareFloats(slices.Max(a.scores), slices.Max(b.scores)) })
+		}
+		m.decide(&word)
+		word.bytes = tokenizer.Span{Start: group[0].bytes.Start, End: group[len(group)-1].bytes.End}
+		word.chars = tokenizer.Span{Start: group[0].chars.Start, End: group[len(group)-1].chars.End}
+		out = append(out, word)
+		start = end
+	}
+	return out
+}
+
+// split tells the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
+func (m *Model) split(label string) (begins bool, kind string) {
+	prefix, kind, ok := strings.Cut(label, "-")
+	switch {
+	case ok && prefix == "B":
+		return true, kind
+	case ok && prefix == "I":
+		return false, kind
+	case ok && m.lastAndUnit() && strings.Contains("US", prefix):
+		return true, kind
+	case ok && m.lastAndUnit() && strings.Contains("LE", prefix):
+		return false, kind
+	}
+	return false, label
+}
+
+// lastAndUnit reports whether labels have the prefixes of BILOU or BIOES, which BIO lacks.
+func (m *Model) lastAndUnit() bool {
+	other := false
+	for _, label := range m.config.labels {
+		prefix, _, ok := strings.Cut(label, "-")
+		if ok && (len(prefix) != 1 || !strings.Contains("BILUES", prefix)) {
+			return false
+		}
+		other = other || ok && strings.Contains("LUES", prefix)
+	}
+	return other
+}
+
+// agree makes one list of those of overlapping windows: of entities that overlap the longest stays, of equal ones the surest.
+func agree(entities []Entity) []Entity {
+	slices.SortStableFunc(entities, func(a, b Entity) int { return cmp.Compare(a.CharStart, b.CharStart) })
+	var out []Entity
+	for i, e := range entities {
+		if i == 0 {
+			out = append(out, e)
+			continue
+		}
+		last := &out[len(out)-1]
+		switch length, before := e.CharEnd-e.CharStart, last.CharEnd-last.CharStart; {
+		case e.CharStart >= last.CharEnd:
+			out = append(out, e)
+		case length > before || length == before && e.Score > last.Score:
+			*last = e
+		}
+	}
+	return out
+}

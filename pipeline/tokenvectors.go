@@ -1,0 +1,301 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A SparseVector has a weight for some words of the vocabulary, by their ids, ascending.
+type SparseVector struct {
+	Indices []int32   `json:"indices"`
+	Values  []float32 `json:"values"`
+}
+
+// Dot is the sum of the products of the weights that both have.
+func (v SparseVector) Dot(w SparseVector) float64 {
+	sum := 0.0
+	for i, j := 0, 0; i < len(v.Indices) && j < len(w.Indices); {
+		switch a, b := v.Indices[i], w.Indices[j]; {
+		case a < b:
+			i++
+		case b < a:
+			j++
+		default:
+			sum += float64(v.Values[i]) * float64(w.Values[j])
+			i, j = i+1, j+1
+		}
+	}
+	return sum
+}
+
+// Word returns the token of a sparse vector's index, as the vocabulary spells it.
+func (m *Model) Word(index int32) string {
+	token, _ := m.tok.Token(int64(index))
+	return token
+}
+
+// EmbedSparse returns a sparse vector for each text: of a SPLADE model, whose logits for each token say which words are meant, or of
+// one that weighs its tokens, such as BGE-M3.
+func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions) ([]SparseVector, error) {
+	prompt, err := m.promptOf(o)
+	if err != nil {
+		return nil, err
+	}
+	how := splade{}
+	for _, module := range m.modules {
+		if module.kind == "SpladePooling" {
+			how = module.splade
+		}
+	}
+	weigh := func(b *batch, at int, e tokenizer.Encoding) (SparseVector, error) { return m.weighTokens(b, at, e) }
+	if m.heads.sparse == "" {
+		name := m.heads.logits
+		if name == "" {
+			return nil, m.lacks("embed sparsely")
+		}
+		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, name) }
+	}
+	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]SparseVector, len(texts))
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) (err error) {
+			out[i], err = weigh(b, at, e)
+			return err
+		}}
+	}
+	if err := m.schedule.run(ctx, rows); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// pool makes a sparse vector of a row's logits: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal, B. Piwowarski,
+// S. Clinchant: SPLADE, 2021).
+func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) {
+	data, tokens, size, err := b.vectors(name, at)
+	if err != nil {
+		return v, err
+	}
+	weight := func(x float32) float64 {
+		w := math.Log1p(float64(x))
+		if s.twice {
+			w = math.Log1p(w)
+		}
+		return w
+	}
+	for k := range size {
+		sum, most := 0.0, float32(0)
+		for t := range tokens {
+			if x := data[t*size+k]; x > 0 {
+				most = max(most, x)
+				if s.sum {
+					sum += weight(x)
+				}
+			}
+		}
+		if most > 0 {
+			if !s.sum {
+				sum = weight(most)
+			}
+			v.Indices, v.Values = append(v.Indices, int32(k)), append(v.Values, float32(sum))
+		}
+	}
+	return v, nil
+}
+
+// weighTokens makes a sparse vector of a row's tokens and the weight that the model gives each: the largest of a word's, special tokens
+// left out.
+func (m *Model) weighTokens(b *batch, at int, e tokenizer.Encoding) (v SparseVector, err error) {
+	weights, tokens, size, err := b.vectors(m.heads.sparse, at)
+	if err != nil {
+		return v, err
+	}
+	if size != 1 || tokens != len(e.InputIDs) {
+		return v, fmt.Errorf("pipeline: output %q has %d numbers for each of %d tokens: want one for each of %d", m.heads.sparse, size, tokens, len(e.InputIDs))
+	}
+	special := m.specialIDs()
+	byID := map[int64]float32{}
+	for i, id := range e.InputIDs {
+		if w := weights[i]; w > byID[id] && !slices.Contains(special, id) {
+			byID[id] = w
+		}
+	}
+	for id := range byID {
+		v.Indices = append(v.Indices, int32(id))
+	}
+	slices.Sort(v.Indices)
+	for _, id := range v.Indices {
+		v.Values = append(v.Values, byID[int64(id)])
+	}
+	return v, nil
+}
+
+// specialIDs are the ids of tokens that stand for no text.
+func (m *Model) specialIDs() []int64 {
+	var ids []int64
+	for _, role := range []string{"pad", "unk", "cls", "sep", "mask", "bos", "eos"} {
+		if _, id, ok := m.tok.Role(role); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// EmbedTokens returns a vector for each token of each text, for comparison by MaxSim: of a ColBERT model, whose queries and documents
+// differ (Options.Side), or of one with such a head, such as BGE-M3.
+func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions) ([][][]float32, error) {
+	prompt, err := m.promptOf(o)
+	if err != nil {
+		return nil, err
+	}
+	name := m.heads.vectors
+	var layers []layer
+	keep := func(int64) bool { return true }
+	if name == "" {
+		if name = m.heads.hidden; name == "" {
+			return nil, m.lacks("embed tokens")
+		}
+		for _, module := range m.modules {
+			if module.layer != nil && module.onTokens {
+				layers = append(layers, module.layer)
+			}
+			if module.kind == "MultiVectorMask" {
+				keep = m.masked(module, o.Side)
+			}
+		}
+	}
+	length := m.MaxLength
+	switch {
+	case o.Side == Query && m.sbert.Expansion != nil:
+		length = m.sbert.Expansion.Length
+		if m.sbert.Expansion.Strategy == "min" {
+			length = max(length, m.sbert.QueryLength, m.MaxLength)
+		}
+	case o.Side == Query && m.sbert.QueryLength > 0:
+		length = m.sbert.QueryLength
+	case o.Side == Document && m.sbert.DocumentLength > 0:
+		length = m.sbert.DocumentLength
+	}
+	encodings, err := m.rows(texts, prompt, length, o.Truncated)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][][]float32, len(texts))
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		r := &row{ids: e.InputIDs, types: e.TokenTypeIDs}
+		own := len(r.ids)
+		if x := m.sbert.Expansion; x != nil && o.Side == Query {
+			if err := m.expand(r, x); err != nil {
+				return nil, err
+			}
+		}
+		r.take = func(b *batch, at int) error {
+			data, tokens, size, err := b.vectors(name, at)
+			if err != nil {
+				return err
+			}
+			first := len(r.ids) - tokens // what the model leaves out
+			for t := range tokens {
+				if first+t < own && !keep(r.ids[first+t]) {
+					continue
+				}
+				v := slices.Clone(data[t*size : (t+1)*size])
+				for _, l := range layers {
+					v = l.apply(v)
+				}
+				out[i] = append(out[i], v)
+			}
+			return nil
+		}
+		rows[i] = r
+	}
+	if err := m.schedule.run(ctx, rows); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// masked is which tokens a MultiVectorMask keeps.
+func (m *Model) masked(mask module, side Side) func(id int64) bool {
+	task := string(side)
+	if side == Neither {
+		task = string(Document)
+	}
+	skip := map[int64]bool{}
+	if slices.Contains(mask.skipTasks, task) {
+		_, unknown, _ := m.tok.Role("unk")
+		for _, word := range mask.skip {
+			if id, ok := m.tok.ID(word); ok && id != unknown {
+				skip[id] = true
+			}
+		}
+	}
+	return func(id int64) bool {
+		return !skip[id] && (len(mask.keep) == 0 || side == Query || slices.Contains(mask.keep, id))
+	}
+}
+
+// expand lengthens a query with mask tokens, whose vectors count (O. Khattab, M. Zaharia: ColBERT, 2020).
+func (m *Model) expand(r *row, x *expansion) error {
+	var id int64
+	ok := false
+	if x.Token != "" {
+		id, ok = m.tok.ID(x.Token)
+	} else {
+		for _, role := range []string{"mask", "eos"} {
+			if _, id, ok = m.tok.Role(role); ok {
+				break
+			}
+		}
+	}
+	if !ok {
+		return fmt.Errorf("pipeline: queries are lengthened with the token %q, which the tokenizer lacks", x.Token)
+	}
+	more := max(0, x.Length-len(r.ids))
+	r.ids = append(slices.Clip(r.ids), slices.Repeat([]int64{id}, more)...)
+	r.types = append(slices.Clip(r.types), make([]int64, more)...)
+	if !x.Attend {
+		r.hidden = more
+	}
+	return nil
+}
+
+// MaxSim is how near a document is to a query, both by their tokens' vectors: the sum over the query's tokens of the largest dot product
+// with a token of the document.
+func MaxSim(query, document [][]float32) float64 {
+	sum := 0.0
+	for _, q := range query {
+		best := math.Inf(-1)
+		for _, d := range document {
+			best = max(best, Dot(q, d))
+		}
+		if len(document) > 0 {
+			sum += best
+		}
+	}
+	return sum
+}
+
+// TopWords returns the k words of a sparse vector that weigh most.
+func (m *Model) TopWords(v SparseVector, k int) []Score {
+	order := make([]int, len(v.Indices))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(a, b int) bool { return v.Values[order[a]] > v.Values[order[b]] })
+	var out []Score
+	for _, i := range order[:min(k, len(order))] {
+		out = append(out, Score{Label: m.Word(v.Indices[i]), Score: float64(v.Values[i])})
+	}
+	return out
+}

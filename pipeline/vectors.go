@@ -1,0 +1,223 @@
+package pipeline
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Normalize scales a vector to length 1 (Euclidean); one of zeros stays.
+func Normalize(v []float32) {
+	const least = 1e-12 // as in PyTorch
+	if length := math.Sqrt(Dot(v, v)); length > 0 {
+		length = max(length, least)
+		for i := range v {
+			v[i] = float32(float64(v[i]) / length)
+		}
+	}
+}
+
+// Dot is the sum of the products of two vectors of one size.
+func Dot(a, b []float32) float64 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += float64(a[i]) * float64(b[i])
+		s1 += float64(a[i+1]) * float64(b[i+1])
+		s2 += float64(a[i+2]) * float64(b[i+2])
+		s3 += float64(a[i+3]) * float64(b[i+3])
+	}
+	for ; i < len(a); i++ {
+		s0 += float64(a[i]) * float64(b[i])
+	}
+	return s0 + s1 + s2 + s3
+}
+
+// Cosine is the cosine of the angle between two vectors, 0 if one is of zeros.
+func Cosine(a, b []float32) float64 {
+	if d := math.Sqrt(Dot(a, a) * Dot(b, b)); d > 0 {
+		return Dot(a, b) / d
+	}
+	return 0
+}
+
+// similarities compare two vectors: more is nearer.
+var similarities = map[string]func(a, b []float32) float64{
+	"cosine": Cosine,
+	"dot":    Dot,
+	"euclidean": func(a, b []float32) float64 {
+		s := 0.0
+		for i := range a {
+			s += (float64(a[i]) - float64(b[i])) * (float64(a[i]) - float64(b[i]))
+		}
+		return -math.Sqrt(s)
+	},
+	"manhattan": func(a, b []float32) float64 {
+		s := 0.0
+		for i := range a {
+			s += math.Abs(float64(a[i]) - float64(b[i]))
+		}
+		return -s
+	},
+}
+
+// Similarity returns the function by which the model's vectors are compared, as its files say; cosine if they do not.
+func (m *Model) Similarity() (name string, f func(a, b []float32) float64) {
+	name = "cosine"
+	if s := m.prompts.Similarity; s != nil && similarities[*s] != nil {
+		name = *s
+	}
+	return name, similarities[name]
+}
+
+// A Hit is a row of a matrix and its score.
+type Hit struct {
+	Index int
+	Score float64
+}
+
+// hits is a heap with the worst hit first.
+type hits []Hit
+
+func (h hits) Len() int           { return len(h) }
+func (h hits) Less(i, j int) bool { return better(h[j], h[i]) < 0 }
+func (h hits) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *hits) Push(x any)        { *h = append(*h, x.(Hit)) }
+func (h *hits) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// better orders hits: by score, the first of equal ones first.
+func better(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Index, b.Index))
+}
+
+// TopK returns the k vectors that are nearest to a query by a similarity such as Cosine, the nearest first.
+func TopK(query []float32, vectors [][]float32, k int, similarity func(a, b []float32) float64) []Hit {
+	best := hits{}
+	for i, v := range vectors {
+		h := Hit{i, similarity(query, v)}
+		switch {
+		case len(best) < k:
+			heap.Push(&best, h)
+		case k > 0 && better(h, best[0]) < 0:
+			best[0] = h
+			heap.Fix(&best, 0)
+		}
+	}
+	slices.SortFunc(best, better)
+	return best
+}
+
+// Precisions lists what Quantize makes of vectors.
+func Precisions() []string { return sortedKeys(precisions) }
+
+var precisions = map[string]func(vectors [][]float32, ranges *Ranges) *tensor.Tensor{
+	"float32": func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F32, v) },
+	"float16": func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F16, v) },
+	"int8":    func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.I8, v, r, -128) },
+	"uint8":   func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.U8, v, r, 0) },
+	"binary":  func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.I8, v, -128) },
+	"ubinary": func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.U8, v, 0) },
+}
+
+// Ranges are the smallest and the largest number at each place of some vectors.
+type Ranges struct{ Low, High []float32 }
+
+// RangesOf finds the ranges of vectors, for Quantize.
+func RangesOf(vectors [][]float32) *Ranges {
+	r := &Ranges{}
+	for i, v := range vectors {
+		if i == 0 {
+			r.Low, r.High = slices.Clone(v), slices.Clone(v)
+		}
+		for k, x := range v {
+			r.Low[k], r.High[k] = min(r.Low[k], x), max(r.High[k], x)
+		}
+	}
+	return r
+}
+
+// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does: float32, float16, int8 and
+// uint8 (256 steps over the ranges at each place; nil for those of the vectors themselves), binary and ubinary (a bit for each number
+// that is above 0, eight in a byte, the first one highest). The tensor is [vectors, size], or [vectors, ⌈size/8⌉].
+func Quantize(vectors [][]float32, precision string, ranges *Ranges) (*tensor.Tensor, error) {
+	make := precisions[precision]
+	if make == nil {
+		return nil, fmt.Errorf("pipeline: invalid precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
+	}
+	if ranges == nil {
+		ranges = RangesOf(vectors)
+	}
+	return make(vectors, ranges), nil
+}
+
+func sizeOf(vectors [][]float32) int {
+	if len(vectors) == 0 {
+		return 0
+	}
+	return len(vectors[0])
+}
+
+func matrix(d tensor.DType, vectors [][]float32) *tensor.Tensor {
+	size := sizeOf(vectors)
+	t := tensor.New(d, len(vectors), size)
+	for i, v := range vectors {
+		for k, x := range v {
+			t.SetFloat64(i*size+k, float64(x))
+		}
+	}
+	return t
+}
+
+func buckets(d tensor.DType, vectors [][]float32, r *Ranges, offset int64) *tensor.Tensor {
+	size := sizeOf(vectors)
+	t := tensor.New(d, len(vectors), size)
+	for i, v := range vectors {
+		for k, x := range v {
+			step := (r.High[k] - r.Low[k]) / 255
+			if step == 0 {
+				step = 1
+			}
+			q := math.Floor(float64((x - r.Low[k]) / step))
+			t.SetInt64(i*size+k, int64(min(max(q, 0), 255))+offset)
+		}
+	}
+	return t
+}
+
+func bits(d tensor.DType, vectors [][]float32, offset int64) *tensor.Tensor {
+	size := (sizeOf(vectors) + 7) / 8
+	t := tensor.New(d, len(vectors), size)
+	for i, v := range vectors {
+		for k := range size {
+			b := int64(0)
+			for j, x := range v[8*k : min(8*k+8, len(v))] {
+				if x > 0 {
+					b |= 0x80 >> j
+				}
+			}
+			t.SetInt64(i*size+k, b+offset)
+		}
+	}
+	return t
+}
+
+// Base64 writes a vector as many services do: base64 of its numbers as float32, little-endian.
+func Base64(v []float32) string {
+	data := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
