@@ -34,7 +34,7 @@ func TestTaps(t *testing.T) {
 func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
 	g, err := m.graph()
 	require.NoError(t, err)
-	engine.MarkAll(g)
+	engine.TapAll(g)
 	values := make([]*Tensor, len(g.Inputs))
 	all := Tensors{}
 	for i, v := range g.Inputs {

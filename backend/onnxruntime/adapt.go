@@ -36,7 +36,7 @@ var carriers = map[tensor.DType]tensor.DType{
 }
 
 // ports describes what a run of the model takes and gives.
-func ports(p *onnxpb.ModelProto, marks []Mark) (in, out []port, err error) {
+func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []port, err error) {
 	defaults := map[string]bool{}
 	for _, t := range p.Graph.Initializer {
 		defaults[t.Name] = true
@@ -69,7 +69,7 @@ func ports(p *onnxpb.ModelProto, marks []Mark) (in, out []port, err error) {
 			return nil, nil, err
 		}
 	}
-	for _, m := range marks {
+	for _, m := range taps {
 		if !given[m.Name] {
 			if err := give(ValueInfo{Name: m.Name, DType: m.DType, Unranked: true}, nil); err != nil {
 				return nil, nil, err

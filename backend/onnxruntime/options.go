@@ -24,12 +24,12 @@ type Options struct {
 	Library string // path of the shared library; empty: as Find looks for it
 	Threads int    // that one operator may use; 0 for as many as onnxruntime likes
 	Level   Level
-	Marks   []Mark // intermediate values to give as outputs too
+	Taps    []Tap // intermediate values to output too
 }
 
-// A Mark names a value inside the model that is to be an output. onnxruntime gives such a value without its type, which
+// A Tap names an intermediate value that becomes an output. onnxruntime gives such a value without its type, which
 // reading it needs.
-type Mark struct {
+type Tap struct {
 	Name  string
 	DType tensor.DType
 }

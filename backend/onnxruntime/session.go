@@ -85,7 +85,7 @@ func load(m *onnx.Model, path string, o Options) (*Session, error) {
 	}
 	s := &Session{}
 	var err error
-	if s.in, s.out, err = ports(m.Proto, o.Marks); err != nil {
+	if s.in, s.out, err = ports(m.Proto, o.Taps); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	var data []byte

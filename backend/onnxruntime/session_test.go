@@ -107,7 +107,7 @@ func TestMarks(t *testing.T) {
 	need(t)
 	p := model([][3]string{{"Neg", "x", "a"}, {"Exp", "a", "b"}, {"Neg", "b", "y"}},
 		[]*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{2})}, []*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})})
-	s := open(t, p, Options{Level: None, Marks: []Mark{{"b", tensor.F32}, {"y", tensor.F32}}})
+	s := open(t, p, Options{Level: None, Taps: []Tap{{"b", tensor.F32}, {"y", tensor.F32}}})
 	require.Len(t, s.Outputs(), 2)
 	require.Len(t, p.Graph.Node, 3)
 	require.Len(t, p.Graph.Output, 1)

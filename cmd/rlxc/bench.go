@@ -35,16 +35,16 @@ func benchCommand() *cobra.Command {
 	b := &benching{options: newOptions(), against: choice{"", []string{onnxRuntime}}}
 	c := &cobra.Command{
 		Use:   "bench M",
-		Short: "measure a model's speed and memory",
-		Long: `bench measures latency, the time to load and to the first result, and the largest resident memory. With --against both engines
-are measured in turn, each in a process of its own, and compared (--against-cmd likewise): a ratio below 1 means that rlxc is
-faster, and its spread is that of the rounds.
+		Short: "measure speed and memory",
+		Long: `bench measures latency, load time, the time of the first run, and peak resident memory. --against and --against-cmd compare rlxc
+with another engine. The two run alternately, each in its own process. A ratio below 1 means that rlxc is faster; the range shown
+with it is that of the rounds.
 
-Every cell (a shape at a number of threads) has fresh processes. onnxruntime is loaded from the model's file with all its
-optimisations and runs with inputs and outputs in place; loading it means making its session, without loading the library.
+Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with all optimisations and
+runs with bound inputs and outputs. Its load time is that of creating a session, without loading the library.
 
---kernels measures the kernels of the processor on one core, each in turn with a loop at the peak that bounds it: multiply-adds of
-its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the level of instructions.
+--kernels measures the CPU kernels on one core, alternating each with a loop at the peak that bounds it: multiply-adds of its type
+(float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the instruction level.
 
 ` + commandProtocol,
 		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
@@ -55,21 +55,21 @@ its type (float32 FMA, 8-bit, bfloat16) or reading memory. RLXC_CPU chooses the 
 		ValidArgsFunction: completeModel,
 		RunE:              b.run,
 	}
-	enum(c, &b.against, "against", "", "another engine to compare with")
-	c.Flags().StringVar(&b.reference, "reference", "", "the model that the reference runs, if it is another (such as the .onnx of a compiled file)")
+	enum(c, &b.against, "against", "", "engine to compare with")
+	c.Flags().StringVar(&b.reference, "reference", "", "model that the reference runs instead of M (such as the .onnx of a compiled file)")
 	b.registerBackend(c)
 	b.registerLibrary(c)
 	b.registerLevel(c)
 	b.registerPrecision(c)
 	f := c.Flags()
-	f.StringVar(&b.command, "against-cmd", "", "a command that runs another engine to compare with")
+	f.StringVar(&b.command, "against-cmd", "", "command that runs an engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
 	f.Var(&b.shapes, "shapes", "sizes of the free dimensions, in order of appearance")
-	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure at")
-	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine in a cell (default as many as --duration holds)")
-	f.IntVar(&b.warmup, "warmup", 3, "runs before anything counts")
-	f.BoolVar(&b.kernels, "kernels", false, "measure the processor's kernels instead of a model")
-	f.DurationVar(&b.duration, "duration", 2*time.Second, "time for each engine in a cell")
+	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure")
+	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine per cell (default as many as fit --duration)")
+	f.IntVar(&b.warmup, "warmup", 3, "runs before measuring")
+	f.BoolVar(&b.kernels, "kernels", false, "measure the CPU kernels instead of a model")
+	f.DurationVar(&b.duration, "duration", 2*time.Second, "time per engine and cell")
 	return c
 }
 
@@ -129,11 +129,11 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(b.threadList) == 0 || slices.Min(b.threadList) < 1:
-		return usagef("--threads takes numbers from 1 on")
+		return usagef("invalid --threads: want numbers of at least 1")
 	case min(b.iterations, b.warmup, int(b.duration)) < 0:
-		return usagef("--iterations, --warmup and --duration are not negative")
+		return usagef("--iterations, --warmup and --duration must not be negative")
 	case b.reference != "" && b.against.value == "" && b.command == "":
-		return usagef("--reference names a model that another engine runs: it goes with --against or --against-cmd")
+		return usagef("--reference requires --against or --against-cmd")
 	}
 	src, err := find(args[0])
 	if err != nil {
@@ -164,7 +164,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	case b.command != "" && ref.path == "":
-		return usagef("--against-cmd takes a model that is a file: rlxc models %s -o FILE writes one", ref.name)
+		return usagef("--against-cmd requires a model file: \"rlxc models %s -o FILE\" writes one", ref.name)
 	}
 	report := &benchReport{Model: src.name, Backend: b.backend.value, Engine: "rlxc"}
 	bar := progress(c, len(bindings)*len(b.threadList), "measuring")

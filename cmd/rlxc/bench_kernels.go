@@ -55,7 +55,7 @@ func (r *kernelReport) add(k kernel.Rate) {
 
 // text prints a row a kernel.
 func (r *kernelReport) text(out io.Writer) error {
-	fmt.Fprintf(out, "one core, level %s; peaks are measured in turn with the kernels\n\n", r.Level)
+	fmt.Fprintf(out, "one core, level %s; kernels and peaks are measured alternately\n\n", r.Level)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "RATE\tPEAK\tSHARE\tUNIT\t  KERNEL")
 	for _, k := range r.Kernels {

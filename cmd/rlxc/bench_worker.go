@@ -68,7 +68,7 @@ func (o *options) work(c *cobra.Command, model string) error {
 	}
 	defer e.Close()
 	s := started{Engine: "rlxc", LoadMS: ms(time.Since(begin))}
-	if r, ok := e.(*reference); ok {
+	if r, ok := e.(*ortEngine); ok {
 		// What onnxruntime itself takes: the binding's own reading of the model is not its fault.
 		s.Engine, s.LoadMS = onnxRuntime+" "+r.Version(), ms(r.LoadTime())
 	}
@@ -92,7 +92,7 @@ func (o *options) work(c *cobra.Command, model string) error {
 		_, err := e.Run(c.Context(), in)
 		return err
 	}
-	if r, ok := e.(*reference); ok {
+	if r, ok := e.(*ortEngine); ok {
 		fixed, err := r.Fix(in)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func serve(wishes io.Reader, answer *json.Encoder, run func() error) error {
 	for lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
 		if err != nil {
-			return fmt.Errorf("bench-worker serves bench: %w", err)
+			return fmt.Errorf("bench-worker is internal to bench: %w", err)
 		}
 		b := batch{MS: make([]float64, n)}
 		for i := range b.MS {
@@ -169,7 +169,7 @@ func startWorker(cmd *exec.Cmd) (w *worker, err error) {
 		return nil, w.failure(err)
 	}
 	if !(w.LoadMS >= 0 && w.RunMS > 0) {
-		return nil, w.failure(fmt.Errorf("it says that it loaded in %v ms and ran in %v ms", w.LoadMS, w.RunMS))
+		return nil, w.failure(fmt.Errorf("invalid times: loaded in %v ms, ran in %v ms", w.LoadMS, w.RunMS))
 	}
 	return w, nil
 }
@@ -178,7 +178,7 @@ func startWorker(cmd *exec.Cmd) (w *worker, err error) {
 func (w *worker) failure(err error) error {
 	w.in.Close()
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it ended without the line of JSON that was due")
+		err = errors.New("it exited without the expected line of JSON")
 	} else {
 		w.cmd.Process.Kill() // it may wait for something else
 	}
@@ -199,7 +199,7 @@ func (w *worker) measure(n int) (*batch, error) {
 		return nil, w.failure(err)
 	}
 	if len(b.MS) != n || slices.Min(b.MS) <= 0 {
-		return nil, w.failure(fmt.Errorf("asked for %d times above 0 it gives %v", n, b.MS))
+		return nil, w.failure(fmt.Errorf("invalid times: want %d positive numbers, got %v", n, b.MS))
 	}
 	return b, nil
 }

@@ -22,7 +22,7 @@ type departure struct {
 // firstDeparture looks through the values of a run that were compared; it is nil where all agree.
 func firstDeparture(g *ir.Graph, k testCase, r comparison, got, want rlxc.Tensors) *departure {
 	failed := map[string]difference{}
-	for _, list := range [][]difference{r.Outputs, r.Marks} {
+	for _, list := range [][]difference{r.Outputs, r.Taps} {
 		for _, d := range list {
 			if !d.OK {
 				failed[d.Name] = d
@@ -51,7 +51,7 @@ func (d *departure) text(out io.Writer) {
 	if d == nil {
 		return
 	}
-	fmt.Fprintf(out, "the first to depart, at %s: node %s (%s), value %q\n", d.Run, strings.Join(d.Nodes, " + "), d.Op, d.Difference.Name)
+	fmt.Fprintf(out, "first difference, at %s: node %s (%s), value %q\n", d.Run, strings.Join(d.Nodes, " + "), d.Op, d.Difference.Name)
 	fmt.Fprintf(out, "  max abs %.3e, max rel %.3e, cosine %.8f; %d elements outside the tolerance\n",
 		d.Difference.MaxAbs, d.Difference.MaxRel, d.Difference.Cosine, d.Difference.Outside)
 	for _, side := range []struct {

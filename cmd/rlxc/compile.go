@@ -21,11 +21,12 @@ func compileCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "compile M",
-		Short: "compile a model and say what happened",
-		Long: `compile rewrites a model for the processor, or for a GPU (--backend wgpu), and prints what became of it: how many nodes there were
-and how many steps are left, what was fused and folded, what is kept as the model has it. --why adds the places where a fusion
-almost applied. -o writes the program to a file, packed for this processor, which every command takes as M and which opens without
-compiling; one for a GPU runs with --backend wgpu.`,
+		Short: "compile a model and report what was done",
+		Long: `compile rewrites a model for the CPU, or for a GPU with --backend wgpu, and prints its steps, the rewrites that applied, and the
+operators that were kept. --why adds the places where a fusion almost applied.
+
+-o writes the program to a file with packed weights. Every command takes such a file as M and opens it without compiling. A file
+for a GPU requires --backend wgpu.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc
@@ -36,7 +37,7 @@ compiling; one for a GPU runs with --backend wgpu.`,
 	}
 	o.registerCompile(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
-	c.Flags().BoolVar(&why, "why", false, "say where a fusion almost applied, and what stopped it")
+	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		src, err := find(args[0])
 		if err != nil {
@@ -140,7 +141,7 @@ func (r *compileReport) text(out io.Writer) error {
 	}
 	w.Flush()
 	for _, name := range slices.Sorted(maps.Keys(r.Custom)) {
-		fmt.Fprintf(out, "kept as the model has it: %s, %d times\n", name, r.Custom[name])
+		fmt.Fprintf(out, "kept: %s, %d times\n", name, r.Custom[name])
 	}
 	for _, miss := range r.Why {
 		fmt.Fprintf(out, "near miss: %s\n", miss)

@@ -38,9 +38,9 @@ type deviceReport struct {
 func devicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
-		Short: "list what models can run on",
-		Long: `devices lists the processor with its level of instructions, and the adapters that wgpu's native library finds, by the numbers that
---device takes, with their largest binding (larger tensors are split, or stay on the host) and features.`,
+		Short: "list the devices that run models",
+		Long: `devices lists the CPU with its instruction level, and the GPU adapters that wgpu-native finds. DEVICE is the value of --device.
+BINDING is the largest buffer binding: larger tensors are split or stay on the host.`,
 		Example: `  rlxc devices
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
 		Args:              noArgs,
@@ -75,6 +75,6 @@ func (r *deviceReport) text(out io.Writer) error {
 	if err := w.Flush(); err != nil || r.Missing == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "no devices of backend wgpu: %s\n", r.Missing)
+	_, err := fmt.Fprintf(out, "no device for backend wgpu: %s\n", r.Missing)
 	return err
 }

@@ -25,13 +25,13 @@ type engine interface {
 func (o *options) load(ctx context.Context, s *source) (engine, error) {
 	if o.backend.value == onnxRuntime {
 		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower || o.device != "" {
-			return nil, usagef("--precision, --weights and --device are rlxc's: onnxruntime runs the model as it is, on the processor")
+			return nil, usagef("--precision, --weights and --device do not apply to onnxruntime, which runs the model unchanged on the CPU")
 		}
-		marks, err := o.tapMarks(ctx, s)
+		taps, err := o.ortTaps(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		return o.loadReference(s, referenceLevels[o.level.value], marks)
+		return o.loadReference(s, referenceLevels[o.level.value], taps)
 	}
 	return o.loadOwn(ctx, s, false)
 }
@@ -43,13 +43,13 @@ type own struct {
 	model   *rlxc.Model
 }
 
-// loadOwn compiles a model; with marks, every intermediate value that survives is an output.
-func (o *options) loadOwn(ctx context.Context, s *source, marks bool) (*own, error) {
+// loadOwn compiles a model; with taps, every intermediate value that survives is an output.
+func (o *options) loadOwn(ctx context.Context, s *source, taps bool) (*own, error) {
 	opts, err := o.compileOptions()
 	if err != nil {
 		return nil, err
 	}
-	if marks {
+	if taps {
 		opts.Taps = append(opts.Taps, rlxc.AllValues)
 	}
 	m, err := s.open()
@@ -62,7 +62,7 @@ func (o *options) loadOwn(ctx context.Context, s *source, marks bool) (*own, err
 		return nil, err
 	}
 	if st := p.Stats(); st.PackedFor != "" {
-		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: %s holds weights packed for %s: %d were packed again; compile the model here, and with these flags, to open it at once\n", s.name, st.PackedFor, st.Packed)
+		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, compile the model on this machine with these flags\n", s.name, st.PackedFor, st.Packed)
 	}
 	session, err := p.NewSession()
 	if err != nil {
@@ -79,22 +79,22 @@ func (e *own) Close() error {
 	return errors.Join(e.Session.Close(), e.program.Close(), e.model.Close())
 }
 
-// A reference engine is onnxruntime.
-type reference struct{ *onnxruntime.Session }
+// An ortEngine is onnxruntime.
+type ortEngine struct{ *onnxruntime.Session }
 
-// compiledError says that onnxruntime does not read a compiled file.
+// compiledError reports that onnxruntime cannot read a compiled file.
 func compiledError(s *source) error {
-	return usagef("%s is compiled, and onnxruntime reads only models: give the .onnx file that it was made of, beside a compiled one as --reference FILE", s.name)
+	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference FILE", s.name)
 }
 
-func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnxruntime.Mark) (*reference, error) {
+func (o *options) loadReference(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) (*ortEngine, error) {
 	if s.compiled() {
 		return nil, compiledError(s)
 	}
-	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Marks: marks}
+	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Taps: taps}
 	if s.path != "" {
 		r, err := onnxruntime.Open(s.path, opts)
-		return &reference{r}, err
+		return &ortEngine{r}, err
 	}
 	m, err := s.openFile()
 	if err != nil {
@@ -102,11 +102,11 @@ func (o *options) loadReference(s *source, level onnxruntime.Level, marks []onnx
 	}
 	defer m.Close()
 	r, err := onnxruntime.New(m, opts)
-	return &reference{r}, err
+	return &ortEngine{r}, err
 }
 
-// tapMarks gives the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
-func (o *options) tapMarks(ctx context.Context, s *source) ([]onnxruntime.Mark, error) {
+// ortTaps gives the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
+func (o *options) ortTaps(ctx context.Context, s *source) ([]onnxruntime.Tap, error) {
 	if len(o.taps) == 0 {
 		return nil, nil
 	}
@@ -120,16 +120,16 @@ func (o *options) tapMarks(ctx context.Context, s *source) ([]onnxruntime.Mark, 
 		return nil, err
 	}
 	defer p.Close()
-	var marks []onnxruntime.Mark
+	var taps []onnxruntime.Tap
 	for _, v := range p.Outputs()[len(m.Outputs()):] {
-		marks = append(marks, onnxruntime.Mark{Name: v.Name, DType: v.DType})
+		taps = append(taps, onnxruntime.Tap{Name: v.Name, DType: v.DType})
 	}
-	return marks, nil
+	return taps, nil
 }
 
-func (e *reference) Inputs() []rlxc.ValueInfo  { return infos(e.Session.Inputs()) }
-func (e *reference) Outputs() []rlxc.ValueInfo { return infos(e.Session.Outputs()) }
-func (e *reference) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
+func (e *ortEngine) Inputs() []rlxc.ValueInfo  { return infos(e.Session.Inputs()) }
+func (e *ortEngine) Outputs() []rlxc.ValueInfo { return infos(e.Session.Outputs()) }
+func (e *ortEngine) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
 	out, err := e.Session.Run(ctx, in)
 	return out, err
 }

@@ -20,14 +20,14 @@ const rowsPerRun = 8
 // examples gathers inputs for the model: of --calibrate, recorded, or made up.
 func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCase, error) {
 	if q.text.tokenizer != "" && filepath.Ext(q.calibrate) != ".txt" {
-		return nil, usagef("--tokenizer goes with a --calibrate of texts (.txt)")
+		return nil, usagef("--tokenizer requires --calibrate with a .txt file")
 	}
 	if q.calibrate == "" {
 		v := &validation{options: q.options, against: choice{value: evaluation}, shapes: q.shapes}
 		return v.cases(src, e)
 	}
 	if len(q.shapes) > 0 {
-		return nil, usagef("--shapes makes inputs up, and --calibrate gives them: leave out one")
+		return nil, usagef("--shapes and --calibrate exclude each other")
 	}
 	var batches []rlxc.Tensors
 	var err error
@@ -37,7 +37,7 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 	case ".txt":
 		batches, err = q.tokenizeLines(c, src, e)
 	default:
-		return nil, usagef("--calibrate %s: the file's name must end in .npz or .txt", q.calibrate)
+		return nil, usagef("invalid --calibrate %s: want a .npz or .txt file", q.calibrate)
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 		runs = append(runs, in)
 	}
 	if runs == nil {
-		return nil, fmt.Errorf("%s holds no text: write one on each line", q.calibrate)
+		return nil, fmt.Errorf("%s is empty: want one text per line", q.calibrate)
 	}
 	return runs, nil
 }
@@ -92,7 +92,7 @@ func readExamples(file string, infos []rlxc.ValueInfo, limit int64) ([]rlxc.Tens
 	arrays := rlxc.Tensors{}
 	for _, a := range list {
 		if !slices.Contains(namesOf(infos), a.Name) {
-			return nil, fmt.Errorf("%s: the model has no input %q: it takes %s", file, a.Name, strings.Join(namesOf(infos), ", "))
+			return nil, fmt.Errorf("%s: unknown input %q: the model takes %s", file, a.Name, strings.Join(namesOf(infos), ", "))
 		}
 		arrays[a.Name] = a.Tensor
 	}
@@ -100,14 +100,14 @@ func readExamples(file string, infos []rlxc.ValueInfo, limit int64) ([]rlxc.Tens
 	for i, v := range infos {
 		t := arrays[v.Name]
 		if t == nil {
-			return nil, fmt.Errorf("%s: there is no array for input %q: the model takes %s", file, v.Name, infoText(v))
+			return nil, fmt.Errorf("%s: no array for input %q: the model takes %s", file, v.Name, infoText(v))
 		}
 		several := t.Rank() == len(v.Shape)+1
 		switch {
 		case t.DType() != v.DType:
-			return nil, fmt.Errorf("%s: array %q is %v, the model takes %s: convert it", file, v.Name, t, infoText(v))
+			return nil, fmt.Errorf("%s: array %q is %v: want %s", file, v.Name, t, infoText(v))
 		case !several && t.Rank() != len(v.Shape):
-			return nil, fmt.Errorf("%s: array %q is %v, the model takes %s, or one axis more for several runs", file, v.Name, t, infoText(v))
+			return nil, fmt.Errorf("%s: array %q is %v: want %s, or one more leading axis for several runs", file, v.Name, t, infoText(v))
 		}
 		count := 1
 		if several {
@@ -119,16 +119,16 @@ func readExamples(file string, infos []rlxc.ValueInfo, limit int64) ([]rlxc.Tens
 			}
 		}
 		if count != len(runs) {
-			return nil, fmt.Errorf("%s: array %q, %v, holds %d runs, and %q holds %d", file, v.Name, t, count, infos[0].Name, len(runs))
+			return nil, fmt.Errorf("%s: array %q, %v, has %d runs, but %q has %d", file, v.Name, t, count, infos[0].Name, len(runs))
 		}
 		if t.Len() == 0 {
-			return nil, fmt.Errorf("%s: array %q is %v: it is empty", file, v.Name, t)
+			return nil, fmt.Errorf("%s: array %q is empty: %v", file, v.Name, t)
 		}
 		if v.DType != tensor.String {
 			elements := numbersOf(t)
 			for k := range elements.n {
 				if x := elements.at(k); x-x != 0 {
-					return nil, fmt.Errorf("%s: array %q holds %v at %v", file, v.Name, x, position(k/elements.each, t.Shape()))
+					return nil, fmt.Errorf("%s: array %q contains %v at %v", file, v.Name, x, position(k/elements.each, t.Shape()))
 				}
 			}
 		}

@@ -43,14 +43,14 @@ func TestReadExamples(t *testing.T) {
 func TestExamplesThatDoNotFit(t *testing.T) {
 	ids, x := tensor.New(tensor.I64, 3, 2), tensor.New(tensor.F32, 3)
 	for want, arrays := range map[string]map[string]*tensor.Tensor{
-		`there is no array for input "x": the model takes x f32[batch]`:                       {"ids": ids},
-		`the model has no input "y": it takes ids, x`:                                         {"ids": ids, "x": x, "y": x},
-		`array "ids" is i32[3,2], the model takes ids i64[batch,seq]: convert it`:             {"ids": tensor.New(tensor.I32, 3, 2), "x": x},
-		`array "x" is f32[], the model takes x f32[batch], or one axis more for several runs`: {"ids": ids, "x": tensor.New(tensor.F32)},
-		`array "x", f32[3], holds 1 runs, and "ids" holds 2`:                                  {"ids": tensor.New(tensor.I64, 2, 3, 2), "x": x},
-		`array "ids" is i64[3,0]: it is empty`:                                                {"ids": tensor.New(tensor.I64, 3, 0), "x": x},
-		`array "ids" is i64[0,3,2]: it is empty`:                                              {"ids": tensor.New(tensor.I64, 0, 3, 2), "x": x},
-		`array "x" holds NaN at [1]`:                                                          {"ids": ids, "x": tensor.FromSlice([]float32{0, float32(math.NaN()), 0})},
+		`no array for input "x": the model takes x f32[batch]`:                             {"ids": ids},
+		`unknown input "y": the model takes ids, x`:                                        {"ids": ids, "x": x, "y": x},
+		`array "ids" is i32[3,2]: want ids i64[batch,seq]`:                                 {"ids": tensor.New(tensor.I32, 3, 2), "x": x},
+		`array "x" is f32[]: want x f32[batch], or one more leading axis for several runs`: {"ids": ids, "x": tensor.New(tensor.F32)},
+		`array "x", f32[3], has 1 runs, but "ids" has 2`:                                   {"ids": tensor.New(tensor.I64, 2, 3, 2), "x": x},
+		`array "ids" is empty: i64[3,0]`:                                                   {"ids": tensor.New(tensor.I64, 3, 0), "x": x},
+		`array "ids" is empty: i64[0,3,2]`:                                                 {"ids": tensor.New(tensor.I64, 0, 3, 2), "x": x},
+		`array "x" contains NaN at [1]`:                                                    {"ids": ids, "x": tensor.FromSlice([]float32{0, float32(math.NaN()), 0})},
 	} {
 		var list []tensor.Named
 		for _, name := range []string{"ids", "x", "y"} {

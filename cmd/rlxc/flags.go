@@ -16,8 +16,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An options value holds the flags that several commands have in common. Each command registers those that mean something
-// to it.
+// An options value holds the flags that several commands share. Each command registers those that apply to it.
 type options struct {
 	backend     choice
 	device      string
@@ -35,8 +34,8 @@ type options struct {
 	taps        []string
 }
 
-// defaultLimit is the most that runs and inputs may take where the command line does not say, on a machine, and in a container, of
-// at least twice as much: a size with a digit too many should be an error and not a machine out of memory.
+// defaultLimit is the default of --memory-limit on a machine, and in a container, of at least twice as much memory: a size with a
+// digit too many should be an error, not a machine that runs out of memory.
 const defaultLimit = 8 << 30
 
 func newOptions() *options {
@@ -56,12 +55,12 @@ func (o *options) registerEngine(c *cobra.Command) {
 }
 
 func (o *options) registerBackend(c *cobra.Command) {
-	enum(c, &o.backend, "backend", "", "what runs the model")
-	c.Flags().StringVar(&o.device, "device", "", "which device of the backend, in its own words (default the best)")
+	enum(c, &o.backend, "backend", "", "backend that runs the model")
+	c.Flags().StringVar(&o.device, "device", "", "device of the backend (default the best; \"rlxc devices\" lists them)")
 }
 
 func (o *options) registerLibrary(c *cobra.Command) {
-	c.Flags().StringVar(&o.library, onnxRuntime, "", "path of onnxruntime's library (default $"+onnxruntime.Env+", then the active Python's)")
+	c.Flags().StringVar(&o.library, onnxRuntime, "", "path of onnxruntime's shared library (default $"+onnxruntime.Env+", then the active Python environment's)")
 }
 
 // registerCompile adds the flags of commands that compile a model.
@@ -70,31 +69,31 @@ func (o *options) registerCompile(c *cobra.Command) {
 	o.registerLevel(c)
 	o.registerPrecision(c)
 	f := c.Flags()
-	f.IntVar(&o.threads, "threads", 0, "threads of the processor (default all)")
+	f.IntVar(&o.threads, "threads", 0, "number of CPU threads (default all)")
 	o.registerMode(c)
-	enum(c, &o.liveness, "liveness", "", "how far buffers are kept for readers that the steps do not show")
-	f.Var(&o.memoryLimit, "memory-limit", "what runs may take beside the weights, in bytes or as 64KiB, 16MiB, 2GiB (default half of the machine's or container's memory, at most 8GiB)")
-	f.Lookup("memory-limit").DefValue = "" // which is another on each machine
+	enum(c, &o.liveness, "liveness", "", "how long buffers are kept for late readers")
+	f.Var(&o.memoryLimit, "memory-limit", "largest memory of a run beyond the weights: bytes, or 64KiB, 16MiB, 2GiB (default half of the machine's or container's memory, at most 8GiB)")
+	f.Lookup("memory-limit").DefValue = "" // it depends on the machine
 	o.registerDims(c)
 }
 
 func (o *options) registerLevel(c *cobra.Command) {
-	enum(c, &o.level, "optimize", "O", "how far to rewrite: 0 as the model says, 1 folding, 2 all fusions")
-	c.Flags().BoolVar(&o.exact, "exact", false, "leave out the fusions that change more than roundings, such as of codes between floats, or drop an error")
+	enum(c, &o.level, "optimize", "O", "optimization level: 0 none, 1 folding, 2 all fusions")
+	c.Flags().BoolVar(&o.exact, "exact", false, "leave out the fusions that change more than rounding, such as dropping QDQ pairs, or that drop an error")
 }
 
 func (o *options) registerPrecision(c *cobra.Command) {
-	enum(c, &o.precision, "precision", "", "of products with weights, where the model has fp32; a file compiled for the processor keeps its own")
-	enum(c, &o.weights, "weights", "", "how fp32 weights are stored: int8 rounds them by column, and activations by row")
+	enum(c, &o.precision, "precision", "", "precision of fp32 products with weights; a file compiled for the CPU keeps its own")
+	enum(c, &o.weights, "weights", "", "type of stored fp32 weights: int8 quantises them by column, and activations by row")
 }
 
 func (o *options) registerMode(c *cobra.Command) {
-	c.Flags().TextVar(&o.mode, "mode", planner.Auto, "how the memory planner places buffers: "+join(planner.Modes()))
+	c.Flags().TextVar(&o.mode, "mode", planner.Auto, "mode of the memory planner: "+join(planner.Modes()))
 	c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(strings.Split(join(planner.Modes()), ", "), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *options) registerDims(c *cobra.Command) {
-	c.Flags().Var(o.dims, "dim", "size of a dimension, as seq=128 (repeatable)")
+	c.Flags().Var(o.dims, "dim", "size of a dimension, such as seq=128 (repeatable)")
 }
 
 // counted is "1 run" or "2 runs".
@@ -120,7 +119,7 @@ var referenceLevels = map[string]onnxruntime.Level{"0": onnxruntime.None, "1": o
 // dtypes are the settings of --precision and --weights.
 var dtypes = map[string]rlxc.DType{"fp32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16, "model": tensor.F32, "int8": tensor.I8}
 
-// compileOptions are the flags as the library wants them.
+// compileOptions returns the flags as options of the library.
 func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	sizes, err := o.dims.sizes()
 	if err != nil {
@@ -138,7 +137,7 @@ type choice struct {
 	words []string
 }
 
-// enum registers a choice; short is a letter that stands for the name, or empty.
+// enum registers a choice. short is a one-letter name, or empty.
 func enum(c *cobra.Command, v *choice, name, short, usage string) {
 	c.Flags().VarP(v, name, short, usage+" ("+join(v.words)+")")
 	c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(v.words, cobra.ShellCompDirectiveNoFileComp))
@@ -153,7 +152,7 @@ func (v *choice) Type() string { return "word" }
 // Set implements pflag.Value.
 func (v *choice) Set(s string) error {
 	if !slices.Contains(v.words, s) {
-		return fmt.Errorf("it is one of %s", join(v.words))
+		return fmt.Errorf("want one of %s", join(v.words))
 	}
 	v.value = s
 	return nil
@@ -175,25 +174,25 @@ func (dims) Type() string { return "name=size" }
 func (d dims) Set(s string) error {
 	name, text, ok := strings.Cut(s, "=")
 	if !ok || name == "" {
-		return fmt.Errorf("it is written as name=size, such as seq=128")
+		return fmt.Errorf("want name=size, such as seq=128")
 	}
 	low, high, ranged := strings.Cut(text, ":")
 	if !ranged {
 		high = low
 	}
 	if _, twice := d[name]; twice {
-		return fmt.Errorf("%s has a size already", name)
+		return fmt.Errorf("duplicate dimension %q", name)
 	}
 	a, err := strconv.Atoi(low)
 	b, err2 := strconv.Atoi(high)
 	if err != nil || err2 != nil || a < 0 || b < a {
-		return fmt.Errorf("%q is no size", text)
+		return fmt.Errorf("invalid size %q: want an integer, or a range such as 1:512", text)
 	}
 	d[name] = span{a, b}
 	return nil
 }
 
-// sizes gives the dims of a command that takes no ranges.
+// sizes returns the dims of a command that takes no ranges.
 func (d dims) sizes() (map[string]int, error) {
 	out := map[string]int{}
 	for name, s := range d {
@@ -232,7 +231,7 @@ func (n *size) Set(s string) error {
 		if number, ok := strings.CutSuffix(s, u.suffix); ok {
 			v, err := strconv.ParseFloat(number, 64)
 			if err != nil || v <= 0 || v*float64(u.bytes) >= 1<<62 {
-				return fmt.Errorf("it is a number of bytes, such as 16MiB")
+				return fmt.Errorf("want a number of bytes, such as 16MiB")
 			}
 			*n = size(v * float64(u.bytes))
 			return nil
@@ -273,7 +272,7 @@ func (s *shapes) Set(text string) error {
 		for _, n := range strings.Split(part, "x") {
 			v, err := strconv.Atoi(n)
 			if err != nil || v < 0 {
-				return fmt.Errorf("%q is no list of sizes such as 2x16", part)
+				return fmt.Errorf("invalid shape %q: want sizes, such as 2x16", part)
 			}
 			shape = append(shape, v)
 		}
@@ -283,13 +282,13 @@ func (s *shapes) Set(text string) error {
 	return nil
 }
 
-// bindings gives each shape's sizes by name. A model without free dimensions has one binding, which is empty.
+// bindings returns each shape's sizes by name. A model without free dimensions has one binding, which is empty.
 func (s shapes) bindings(free []string) ([]map[string]int, error) {
 	if len(free) == 0 && len(s) == 0 {
 		return []map[string]int{{}}, nil
 	}
 	if len(s) == 0 {
-		return nil, usagef("--shapes is needed: sizes for %s", strings.Join(free, ", "))
+		return nil, usagef("--shapes is required: sizes of %s", strings.Join(free, ", "))
 	}
 	var out []map[string]int
 	for _, shape := range s {

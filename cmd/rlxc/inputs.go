@@ -101,11 +101,11 @@ func (m *maker) fill(sizes map[string]int, write func(rlxc.ValueInfo, *tensor.Te
 		n, err := shape.CheckElements(v.DType)
 		if err == nil {
 			if total += v.DType.Bytes(n); total > maxInput {
-				err = fmt.Errorf("inputs of more than %d bytes", maxInput)
+				err = fmt.Errorf("it is larger than %d bytes", maxInput)
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("input %q of shape %v is not made up: %w", v.Name, shape, err)
+			return nil, fmt.Errorf("cannot generate input %q of shape %v: %w", v.Name, shape, err)
 		}
 		t := tensor.New(v.DType, shape...)
 		write(v, t)
@@ -127,7 +127,7 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 			if name := symbolOf(text); name != "" {
 				text = name
 			}
-			return nil, usagef("input %s: give a size with --dim %s=N", infoText(v), tensor.Plain(text))
+			return nil, usagef("input %s has no size: add --dim %s=N", infoText(v), tensor.Plain(text))
 		}
 		shape = append(shape, n)
 	}

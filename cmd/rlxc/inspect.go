@@ -23,13 +23,15 @@ func inspectCommand() *cobra.Command {
 	i := &inspection{options: newOptions()}
 	c := &cobra.Command{
 		Use:   "inspect [M]",
-		Short: "say what a model consists of",
-		Long: `inspect prints a model's inputs, outputs, operators (and which of them rlxc understands), weights and arithmetic; with sizes for
-all its free dimensions also the memory that a run takes. --ir prints the program at the level of -O. --values prints every
-value of the model with its type, its shape in symbols, and what is known of its content. --ops, which needs no model, prints the
-operators that rlxc understands. Of a compiled file it prints what it was compiled for, and the program's operations.
+		Short: "describe a model",
+		Long: `inspect prints a model's inputs, outputs, operators (and which of them are supported), weights and arithmetic. If --dim gives a
+size for every free dimension, it also prints the memory of a run. For a compiled file it prints the target and the operations of
+the program.
 
-It exits with 1 where the model uses what rlxc does not understand.`,
+--ir prints the program at the level of -O. --values prints every value of the model with its type, its symbolic shape, and its
+content as far as it is known. --ops, which takes no model, prints the supported operators.
+
+The exit code is 1 if the model uses an unsupported operator.`,
 		Example: `  rlxc inspect bert-tiny
   rlxc inspect model.onnx --dim batch=1 --dim seq=128
   rlxc inspect model.onnx --ir -O 0
@@ -43,9 +45,9 @@ It exits with 1 where the model uses what rlxc does not understand.`,
 	i.registerLevel(c)
 	i.registerDims(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
-	c.Flags().BoolVar(&i.ops, "ops", false, "print the operators that rlxc understands")
+	c.Flags().BoolVar(&i.ops, "ops", false, "print the supported operators")
 	c.Flags().BoolVar(&i.values, "values", false, "print every value of the model with its type and symbolic shape")
-	c.Flags().BoolVar(&i.verify, "verify", false, "check the checksums of a compiled file's sections")
+	c.Flags().BoolVar(&i.verify, "verify", false, "verify the checksums of a compiled file")
 	c.MarkFlagsMutuallyExclusive("ir", "ops", "values", "verify")
 	return c
 }
@@ -53,7 +55,7 @@ It exits with 1 where the model uses what rlxc does not understand.`,
 func (i *inspection) run(c *cobra.Command, args []string) error {
 	if i.ops {
 		if len(args) > 0 {
-			return usagef("--ops takes no model: without it, inspect says which of a model's operators rlxc understands")
+			return usagef("--ops takes no model: without --ops, inspect reports which operators of a model are supported")
 		}
 		ops := lower.Operators()
 		return emit(c, ops, func(out io.Writer) error { return operatorTable(out, ops) })

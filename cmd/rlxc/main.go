@@ -1,4 +1,4 @@
-// Command rlxc compiles ONNX models ahead of time, runs them, and proves, plans and measures what it made of them.
+// Command rlxc compiles, runs, validates, plans and measures ONNX models.
 package main
 
 import (
@@ -35,7 +35,7 @@ const (
 // errCheck ends a command whose check failed; the command has said why.
 var errCheck = errors.New("the check failed")
 
-// A usageError is a mistake in the command line that only the command itself can notice.
+// A usageError is a mistake in the command line that the command itself finds.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
@@ -73,7 +73,7 @@ func catch() (_ context.Context, interrupted func(code int) int) {
 	return ctx, func(code int) int { return cmp.Or(int(got.Load()), code) }
 }
 
-// execute runs a command line and gives its exit code.
+// execute runs a command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root, started := newRoot()
 	root.SetArgs(args)
@@ -88,14 +88,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errCheck):
 		return exitCheck
 	case !*started || errors.As(err, &usage):
-		fmt.Fprintf(said, "%s: %v\nRun \"%s --help\" for what it takes.\n", cmd.CommandPath(), err, cmd.CommandPath())
+		fmt.Fprintf(said, "%s: %v\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), err, cmd.CommandPath())
 		return exitUsage
 	}
 	fmt.Fprintf(said, "rlxc: %v\n", err)
 	return exitInput
 }
 
-// newRoot makes the command tree. started is set once a command runs: an error before that is a mistake in the command
+// newRoot returns the command tree. started is set when a command starts: an error before that is a mistake in the command
 // line, which cobra found.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
@@ -103,10 +103,11 @@ func newRoot() (root *cobra.Command, started *bool) {
 		Short: "compile ONNX models, run them, and prove the results",
 		Long: `rlxc compiles ONNX models ahead of time and runs them.
 
-M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"); an existing path wins.
+M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"). A path that exists takes
+precedence over a name.
 
-It exits with 0 when done, 1 when a check failed, 2 when the command line is wrong, 3 when the model, an input or the machine
-is, and 130 or 143 when it was interrupted.`,
+The exit code is 0 on success, 1 if a check failed, 2 if the command line is invalid, 3 if the model, an input or the environment
+is, and 130 or 143 after an interrupt.`,
 		Example: `  rlxc validate bert-tiny
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8
   rlxc plan bert-tiny --dim batch=1 --dim seq=128`,
@@ -117,13 +118,13 @@ is, and 130 or 143 when it was interrupted.`,
 	root.PersistentFlags().Bool("json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var number *strconv.NumError
-		if errors.As(err, &number) { // it speaks of Go's functions
-			return fmt.Errorf("%s%q is no number of its kind", strings.TrimSuffix(err.Error(), number.Error()), number.Num)
+		if errors.As(err, &number) { // its text names Go functions
+			return fmt.Errorf("%sinvalid value %q: want a number", strings.TrimSuffix(err.Error(), number.Error()), number.Num)
 		}
 		return err
 	})
 	root.AddCommand(runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), knobsCommand())
+		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE
@@ -156,7 +157,7 @@ func fault(err *error, before bool) {
 	}
 }
 
-// emit writes what a command found: as JSON where --json asks for it, as text otherwise.
+// emit writes what a command found: as JSON with --json, as text otherwise.
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
 	out := &printer{to: c.OutOrStdout()}
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {

@@ -20,9 +20,9 @@ func modelsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "models [NAME]",
 		Short: "list the built-in models, or write one to a file",
-		Long: `models lists the built-in models, which every command takes by name. With a name and -o it writes the model as an .onnx file: its
-weights come from the seed, equal seeds give equal bytes. A form may stand behind a name: -int8, -qdq and -int4 are what quantize
-writes, -fp16 is half precision, -fused has the operators that onnxruntime's optimiser writes.`,
+		Long: `models lists the built-in models, which every command accepts by name. With a name and -o it writes the model to an .onnx file. The
+weights are random; equal seeds produce equal bytes. A suffix selects a form: -int8, -qdq and -int4 are written by quantize, -fp16
+is half precision, and -fused uses the operators that onnxruntime's optimiser writes.`,
 		Example: `  rlxc models
   rlxc models bert-base -o bert-base.onnx
   rlxc models bert-base-int8 -o small.onnx
@@ -30,17 +30,17 @@ writes, -fp16 is half precision, -fused has the operators that onnxruntime's opt
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeModel,
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "the file to write")
-	c.Flags().Uint64Var(&seed, "seed", 0, "of the weights")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write")
+	c.Flags().Uint64Var(&seed, "seed", 0, "seed of the weights")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			if output != "" {
-				return usagef("name the model to write (rlxc models lists them): rlxc models NAME -o %s", output)
+				return usagef("no model name: want rlxc models NAME -o %s (rlxc models lists the names)", output)
 			}
 			return listModels(c)
 		}
 		if output == "" {
-			return usagef("name the file to write: -o %s.onnx", args[0])
+			return usagef("no file name: add -o %s.onnx", args[0])
 		}
 		return writeModel(c, args[0], seed, output)
 	}
@@ -66,7 +66,7 @@ func listModels(c *cobra.Command) error {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Layers, r.Hidden, r.Heads, r.Vocabulary, r.Head)
 		}
 		w.Flush()
-		_, err := fmt.Fprintf(out, "Each in other forms too: behind the name, -%s.\n", strings.ReplaceAll(join(models.Forms()), ", ", ", -"))
+		_, err := fmt.Fprintf(out, "Suffixes for other forms: -%s.\n", strings.ReplaceAll(join(models.Forms()), ", ", ", -"))
 		return err
 	})
 }
@@ -74,7 +74,7 @@ func listModels(c *cobra.Command) error {
 func writeModel(c *cobra.Command, name string, seed uint64, file string) error {
 	config, ok := models.Lookup(name)
 	if !ok {
-		return fmt.Errorf("there is no built-in model %q (rlxc models lists them)", name)
+		return fmt.Errorf("unknown built-in model %q (rlxc models lists them)", name)
 	}
 	config.Seed = seed
 	p, err := models.Build(config)
@@ -86,7 +86,7 @@ func writeModel(c *cobra.Command, name string, seed uint64, file string) error {
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		return errors.Join(errors.New("the model was not written"), err)
+		return errors.Join(errors.New("cannot write the model"), err)
 	}
 	report := struct {
 		Model string `json:"model"`

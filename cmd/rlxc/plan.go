@@ -30,20 +30,20 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
-		Long: `plan prints where every buffer of a model lies at the given sizes, and what every mode of the planner needs. Its line "resident"
-is the memory that a process which runs the model is expected to hold: pages of the model's file, packed weights, the arena, and
-the Go program itself.
+		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of the planner. The line
+"resident" estimates the resident memory of a process that runs the model: pages of the model's file, packed weights, the arena,
+and the Go program itself.
 
-What has no kernel runs on the host: a line "host" names each such step, with the bytes that go down from the device before it and
-up behind it, while the device stands still. Operators behind which sizes depend on data cut the program into stages: the plan is
-that of the first, and a line "cut" names each.
+Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device before it and to the device
+after it. Operators whose result sizes depend on data split the program into stages. The plan is that of the first stage, and a
+line "cut" names each such operator.
 
-A range (--dim seq=1:512) asks for the largest need over it, and where it occurs.
+A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
---instance plans bare intervals from a CSV file with the columns id, lower, upper, size and, where wanted, alignment and lane: no
-alignment and no guards unless a column says so. With --capacity it exits with 1 where they do not fit.
+--instance plans intervals from a CSV file with the columns id, lower, upper, size and optionally alignment and lane. Without these
+columns there is no alignment and there are no guards. With --capacity, the exit code is 1 if the intervals do not fit.
 
---check reads the JSON that plan prints and checks the plan in it; it exits with 1 if the plan is wrong.`,
+--check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
   rlxc plan model.onnx --dim batch=1:8 --dim seq=1:512
   rlxc plan model.onnx --dim batch=1 --dim seq=128 --backend wgpu
@@ -57,9 +57,9 @@ alignment and no guards unless a column says so. With --capacity it exits with 1
 	p.registerCompile(c)
 	f := c.Flags()
 	f.StringVar(&p.instance, "instance", "", "plan the intervals of a CSV file instead of a model")
-	f.Var(&p.capacity, "capacity", "bytes that the intervals must fit in")
-	f.StringVar(&p.check, "check", "", "check the plan in a JSON file")
-	f.StringVar(&p.html, "html", "", "draw the plan on a page: time across, addresses up")
+	f.Var(&p.capacity, "capacity", "size of the memory for --instance")
+	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
+	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
 	c.MarkFlagsMutuallyExclusive("capacity", "check")
@@ -71,7 +71,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	case (p.instance != "" || p.check != "") && len(args) > 0:
 		return usagef("--instance and --check take no model")
 	case p.capacity > 0 && p.instance == "":
-		return usagef("--capacity goes with --instance; --memory-limit limits a model")
+		return usagef("--capacity requires --instance; for a model use --memory-limit")
 	case p.instance != "":
 		return p.planInstance(c)
 	case p.check != "":
@@ -93,7 +93,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	p.dims = nil // of the plans, not of the program
 	for _, name := range m.Dims() {
 		if _, ok := ranges[name]; !ok {
-			return usagef("dimension %s has no size: give --dim %s=N, or a range as --dim %s=1:512", name, name, name)
+			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
 		}
 	}
 	opts, err := p.compileOptions()
@@ -107,7 +107,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	defer program.Close()
 	if slices.ContainsFunc(m.Dims(), func(name string) bool { return ranges[name].low < ranges[name].high }) {
 		if p.html != "" {
-			return usagef("--html draws one plan, and these are ranges")
+			return usagef("--html takes sizes, not ranges")
 		}
 		return planRange(c, src, program, ranges)
 	}
@@ -214,7 +214,7 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims
 	points := []map[string]int{{}}
 	for name, s := range ranges {
 		if n := len(points) * (s.high - s.low + 1); n > maxPoints {
-			return usagef("the ranges have more than %d points: narrow them", maxPoints)
+			return usagef("the ranges have more than %d points: use smaller ranges", maxPoints)
 		}
 		var longer []map[string]int
 		for _, point := range points {

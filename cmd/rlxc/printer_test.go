@@ -18,7 +18,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, line := range []string{
 		"run bert-tiny --zeros --dim batch=1 --dim seq=2", "run bert-tiny --zeros --dim batch=1 --dim seq=2 --json", "validate bert-tiny", "inspect bert-tiny",
-		"inspect --ops", "compile bert-tiny", "plan bert-tiny --dim batch=1 --dim seq=2", "plan bert-tiny --dim batch=1 --dim seq=2:3", "models", "knobs", "devices",
+		"inspect --ops", "compile bert-tiny", "plan bert-tiny --dim batch=1 --dim seq=2", "plan bert-tiny --dim batch=1 --dim seq=2:3", "models", "environment", "devices",
 	} {
 		var said strings.Builder
 		require.Equal(t, exitInput, execute(context.Background(), strings.Fields(line), fullDisk{}, &said), line)

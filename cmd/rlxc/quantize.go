@@ -28,25 +28,25 @@ var formFlags = []struct {
 	form  quantize.Form
 	usage string
 }{
-	{quantize.Dynamic, "int8 weights; activations are rounded to 8 bits by the range that each run finds"},
-	{quantize.QDQ, "int8 weights; activations are rounded to 8 bits by ranges that --calibrate gives"},
-	{quantize.Int4, "4-bit weights in blocks of 32; activations are rounded to 8 bits by blocks"},
+	{quantize.Dynamic, "int8 weights; activations are quantised by the range found in each run"},
+	{quantize.QDQ, "int8 weights; activations are quantised by the ranges found with --calibrate"},
+	{quantize.Int4, "4-bit weights in blocks of 32; activations are quantised to 8 bits by block"},
 }
 
 func quantizeCommand() *cobra.Command {
 	q := &quantization{options: newOptions(), forms: map[quantize.Form]*bool{}}
 	c := &cobra.Command{
 		Use:   "quantize M -o F",
-		Short: "write a model with weights of 8 or 4 bits",
-		Long: `quantize writes a float32 model anew with small weights, as standard ONNX (--int4: with an operator of onnxruntime) that other
-engines run as well, and prints what became of its products and how far the results are from the original's.
+		Short: "write a model with 8-bit or 4-bit weights",
+		Long: `quantize writes a float32 model with quantised weights, as standard ONNX that other engines run too (--int4 uses an operator of
+onnxruntime). It prints which products were quantised, and how far the results differ from the original's.
 
---calibrate names inputs as the model will see them, a few dozen rows: an .npz archive with an array for each input, or a .txt
-file with a text on each line, which --tokenizer makes inputs of. An array has the shape of its input, or one axis more in front
-for several runs; long batches are run by 8 rows at a time.
+--calibrate names typical inputs, a few dozen rows: an .npz archive with an array per input, or a .txt file with one text per line,
+which --tokenizer encodes. An array has the shape of its input, or one more leading axis for several runs. Long batches run 8 rows
+at a time.
 
-The results are compared for the inputs of --calibrate, else for those recorded beside the model, else for made-up ones, whose
-sizes --shapes gives.`,
+Results are compared on the inputs of --calibrate; without it, on inputs recorded with the model; without those, on generated
+inputs of the sizes of --shapes.`,
 		Example: `  rlxc quantize model.onnx -o small.onnx --dynamic
   rlxc quantize model.onnx -o small.onnx --qdq --calibrate data.npz
   rlxc quantize path/to/folder -o small.onnx --int4 --calibrate texts.txt`,
@@ -55,15 +55,15 @@ sizes --shapes gives.`,
 		RunE:              q.run,
 	}
 	f := c.Flags()
-	f.StringVarP(&q.output, "output", "o", "", "the file to write")
+	f.StringVarP(&q.output, "output", "o", "", "file to write")
 	var names []string
 	for _, form := range formFlags {
 		q.forms[form.form] = f.Bool(string(form.form), false, form.usage)
 		names = append(names, string(form.form))
 	}
-	f.StringVar(&q.calibrate, "calibrate", "", "example inputs (.npz, .txt)")
-	f.StringVar(&q.text.tokenizer, "tokenizer", "", "of a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
-	f.Var(&q.shapes, "shapes", "sizes of made-up inputs, in order of appearance (default "+defaultShapes+")")
+	f.StringVar(&q.calibrate, "calibrate", "", "typical inputs (.npz, .txt)")
+	f.StringVar(&q.text.tokenizer, "tokenizer", "", "tokenizer for a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
+	f.Var(&q.shapes, "shapes", "sizes of generated inputs, in order of appearance (default "+defaultShapes+")")
 	c.MarkFlagRequired("output")
 	c.MarkFlagsOneRequired(names...)
 	c.MarkFlagsMutuallyExclusive(names...)
@@ -83,7 +83,7 @@ func (q *quantization) form() quantize.Form {
 func (q *quantization) run(c *cobra.Command, args []string) error {
 	form := q.form()
 	if form == quantize.QDQ && q.calibrate == "" {
-		return usagef("--qdq needs --calibrate: an .npz with an array for each input, or a .txt with texts, as the model will see them")
+		return usagef("--qdq requires --calibrate with typical inputs: an .npz with an array per input, or a .txt with one text per line")
 	}
 	src, err := find(args[0])
 	if err != nil {

@@ -32,11 +32,10 @@ func runCommand() *cobra.Command {
 		Short: "run a model once",
 		Long: `run runs a model once and prints its outputs.
 
-Inputs come from files, are made up (--zeros, --random; --dim gives the sizes that the model leaves open), or are made from text
-by a BERT WordPiece tokenizer. What --input gives goes before what is made up.
+Inputs come from files (--input), from texts that a tokenizer encodes (--text), or are generated (--zeros, --random; --dim sets the
+sizes that the model leaves open). --input takes precedence over generated inputs.
 
---tap gives a value inside the model too, by its name in the model. It is kept whatever -O says: what would be fused across it
-stays apart.`,
+--tap adds an intermediate value of the model to the outputs. It is computed at every level of -O; fusions across it do not apply.`,
 		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
   rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
   rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten" --pool mean --normalize
@@ -50,11 +49,11 @@ stays apart.`,
 	f := c.Flags()
 	f.StringArrayVar(&r.inputs, "input", nil, "name=file ("+endings(readers)+"), or an .npz with arrays named after the inputs (repeatable)")
 	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
-	f.BoolVar(&r.random, "random", false, "inputs that make sense: ids within their tables, masks with padding, numbers around 0")
+	f.BoolVar(&r.random, "random", false, "random inputs: valid ids, masks with padding, numbers around 0")
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
-	f.BoolVar(&r.profile, "profile", false, "print where the time of a second run goes")
-	f.StringVar(&r.trace, "trace", "", "write the second run as a trace that Chrome and Perfetto show (.json)")
-	f.StringArrayVar(&r.taps, "tap", nil, "name of a value inside the model to give beside the outputs, or * for all that -O leaves (repeatable)")
+	f.BoolVar(&r.profile, "profile", false, "print the times of the steps of a second run")
+	f.StringVar(&r.trace, "trace", "", "write a trace of the second run for Chrome or Perfetto (.json)")
+	f.StringArrayVar(&r.taps, "tap", nil, "name of an intermediate value to output too, or * for all that -O leaves (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c
@@ -73,7 +72,7 @@ type runReport struct {
 func (r *running) run(c *cobra.Command, args []string) error {
 	r.profile = r.profile || r.trace != ""
 	if r.profile && r.backend.value == onnxRuntime {
-		return usagef("--profile and --trace time rlxc's own steps, not those of --backend %s", onnxRuntime)
+		return usagef("--profile and --trace do not apply to --backend %s", onnxRuntime)
 	}
 	if err := r.text.check(c); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors, error) {
 	if len(r.text.texts) > 0 {
 		if len(r.inputs) > 0 {
-			return nil, usagef("--text makes all inputs: leave out --input")
+			return nil, usagef("--text and --input exclude each other")
 		}
 		tok, err := r.text.open(src, e)
 		if err != nil {
@@ -132,7 +131,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 	in, err := readInputs(r.inputs, e.Inputs(), int64(r.memoryLimit))
 	if err != nil || !r.zeros && !r.random {
 		if len(r.inputs) == 0 && len(e.Inputs()) > 0 {
-			return nil, usagef("the model takes inputs: give --input, --random, --zeros or --text")
+			return nil, usagef("no inputs: add --input, --random, --zeros or --text")
 		}
 		return in, err
 	}
@@ -155,7 +154,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 			continue
 		}
 		if t.Rank() != len(v.Shape) {
-			return nil, fmt.Errorf("input %q is %v, the model takes %s", v.Name, t, infoText(v))
+			return nil, fmt.Errorf("input %q is %v: want %s", v.Name, t, infoText(v))
 		}
 		for i, text := range v.Shape { // what files fix need not be said again
 			name := symbolOf(text)

@@ -35,7 +35,7 @@ func find(m string) (*source, error) {
 	case err == nil && info.IsDir():
 		file := filepath.Join(m, modelFile)
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("folder %s holds no %s", m, modelFile)
+			return nil, fmt.Errorf("folder %s has no %s", m, modelFile)
 		}
 		return fileSource(file), nil
 	case err == nil:
@@ -44,7 +44,7 @@ func find(m string) (*source, error) {
 		return nil, err
 	}
 	if _, ok := models.Lookup(m); !ok {
-		return nil, fmt.Errorf("%s: no such file, and no built-in model of that name (rlxc models lists them)", m)
+		return nil, fmt.Errorf("%s: no such file or built-in model (rlxc models lists the built-in ones)", m)
 	}
 	folder, err := models.FS(m)
 	if err != nil {
@@ -108,7 +108,7 @@ func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 // noArgs checks that a command line names nothing.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("it takes no arguments, and there is %q", args[0])
+		return fmt.Errorf("unexpected argument %q", args[0])
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 // oneModel checks that a command line names one model.
 func oneModel(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("it takes one model, and there are %d arguments", len(args))
+		return fmt.Errorf("want one model, got %d arguments", len(args))
 	}
 	return nil
 }

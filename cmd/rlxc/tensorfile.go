@@ -100,7 +100,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 		}
 		read := readers[filepath.Ext(file)]
 		if read == nil {
-			return nil, usagef("--input %s: the file's name must end in one of %s", flag, endings(readers))
+			return nil, usagef("invalid --input %s: want a file of type %s", flag, endings(readers))
 		}
 		data, err := tensor.ReadFile(file, limit)
 		if err != nil {
@@ -110,7 +110,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 		if named {
 			i := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == name })
 			if i < 0 {
-				return nil, fmt.Errorf("--input %s: the model has no input %q: it takes %s", flag, name, strings.Join(namesOf(infos), ", "))
+				return nil, fmt.Errorf("--input %s: unknown input %q: the model takes %s", flag, name, strings.Join(namesOf(infos), ", "))
 			}
 			want = infos[i].DType
 		}
@@ -122,7 +122,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 		case !named:
 			for n, t := range tensors {
 				if n == "" {
-					return nil, usagef("--input %s: write it as name=%s, since the file names no input", flag, file)
+					return nil, usagef("--input %s: the file names no input: want name=%s", flag, file)
 				}
 				out[n] = t
 			}
@@ -133,7 +133,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 				out[name] = t
 			}
 		default:
-			return nil, fmt.Errorf("%s has several arrays, and none is called %q", file, name)
+			return nil, fmt.Errorf("%s has several arrays, none of them named %q", file, name)
 		}
 	}
 	return out, nil
@@ -143,7 +143,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 func writeOutputs(file string, names []string, tensors rlxc.Tensors) error {
 	write := writers[filepath.Ext(file)]
 	if write == nil {
-		return usagef("--output %s: the file's name must end in one of %s", file, endings(writers))
+		return usagef("invalid --output %s: want a file of type %s", file, endings(writers))
 	}
 	return tensor.ReplaceFile(file, func(w io.Writer) error { return write(w, names, tensors) })
 }

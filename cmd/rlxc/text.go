@@ -31,11 +31,11 @@ type textOptions struct {
 func (o *textOptions) register(c *cobra.Command) {
 	o.pool = choice{"none", []string{"none", "mean", "cls"}}
 	f := c.Flags()
-	f.StringArrayVar(&o.texts, "text", nil, "a text, one row of the batch (repeatable)")
-	f.StringArrayVar(&o.pairs, "pair", nil, "the second text of a row, in the order of --text (repeatable)")
+	f.StringArrayVar(&o.texts, "text", nil, "text of a row of the batch (repeatable)")
+	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a row, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
-	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row (default the smaller of what the tokenizer and the model take)")
-	enum(c, &o.pool, "pool", "", "make one vector a text of the tokens' vectors")
+	f.IntVar(&o.maxLength, "max-length", 0, "largest number of tokens in a row (default the smaller of the tokenizer's and the model's)")
+	enum(c, &o.pool, "pool", "", "pool the vectors of a text's tokens into one")
 	f.BoolVar(&o.normalize, "normalize", false, "scale the vectors to length 1")
 }
 
@@ -50,14 +50,14 @@ var tokenInputs = map[string]func(*tokenizer.Batch) []int64{
 func (o *textOptions) check(c *cobra.Command) error {
 	for _, name := range []string{"pair", "tokenizer", "max-length"} {
 		if c.Flags().Changed(name) && len(o.texts) == 0 {
-			return usagef("--%s goes with --text", name)
+			return usagef("--%s requires --text", name)
 		}
 	}
 	switch {
 	case o.normalize && o.pool.value == "none":
-		return usagef("--normalize goes with --pool")
+		return usagef("--normalize requires --pool")
 	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
-		return usagef("there are %d --text and %d --pair: each row has one of both", len(o.texts), len(o.pairs))
+		return usagef("%d --text but %d --pair: want one of each per row", len(o.texts), len(o.pairs))
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) 
 	path := o.tokenizer
 	if path == "" {
 		if src.path == "" {
-			return nil, usagef("texts need --tokenizer: the built-in models have none")
+			return nil, usagef("--text requires --tokenizer for a built-in model")
 		}
 		path = src.dir()
 	}
@@ -89,7 +89,7 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 		return nil, err
 	}
 	if o.truncated = batch.Truncated; o.truncated > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were cut to %d tokens\n", batch.Truncated, batch.Rows, o.maxLength)
+		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were truncated to %d tokens\n", batch.Truncated, batch.Rows, o.maxLength)
 	}
 	limits := map[string]int{}
 	if o, ok := e.(*own); ok {
@@ -101,7 +101,7 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 	for _, v := range e.Inputs() {
 		make := tokenInputs[v.Name]
 		if make == nil {
-			return nil, fmt.Errorf("the model takes an input %q, which a tokenizer does not make", v.Name)
+			return nil, fmt.Errorf("the model has an input %q that the tokenizer does not produce", v.Name)
 		}
 		if !v.DType.IsInt() && !v.DType.IsFloat() {
 			return nil, fmt.Errorf("the model takes %s, and a tokenizer makes numbers", infoText(v))
@@ -109,7 +109,7 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 		t := tensor.New(v.DType, batch.Rows, batch.Length)
 		for i, id := range make(batch) {
 			if n, known := limits[v.Name]; known && id >= int64(n) {
-				return nil, fmt.Errorf("the tokenizer gives %s a %d, and the model's table has %d rows: it is not this model's tokenizer", v.Name, id, n)
+				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows", v.Name, id, n)
 			}
 			t.SetInt64(i, id)
 		}
@@ -166,7 +166,7 @@ type embeddingReport struct {
 func (o *textOptions) embeddings(r *runReport, in rlxc.Tensors) (*embeddingReport, error) {
 	i := slices.IndexFunc(r.names, func(name string) bool { t := r.Outputs[name]; return t.Rank() == 3 && t.DType().IsFloat() })
 	if i < 0 {
-		return nil, errors.New("--pool needs an output of the shape [batch, tokens, size], and the model has none")
+		return nil, errors.New("--pool requires an output of shape [batch, tokens, size], which the model does not have")
 	}
 	hidden := r.Outputs[r.names[i]]
 	mask := in["attention_mask"]

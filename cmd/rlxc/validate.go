@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/tensor"
@@ -20,7 +22,7 @@ type validation struct {
 	shapes        shapes
 	abs, rel      float64
 	cosine        float64
-	mark          choice
+	tapAll        choice
 	bisect        bool
 }
 
@@ -28,26 +30,24 @@ type validation struct {
 const defaultShapes = "1x1,2x16,3x37,1x128"
 
 func validateCommand() *cobra.Command {
-	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime, evaluation}}, mark: choice{"", []string{"all"}}}
+	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime, evaluation}}, tapAll: choice{"", []string{"all"}}}
 	c := &cobra.Command{
 		Use:   "validate M",
-		Short: "compare a model's results with recorded ones or with onnxruntime's",
-		Long: `validate runs a model and compares its outputs with a reference: the outputs in the folders test_data_set_* beside the model;
-or those of onnxruntime, which runs the model as it is, without optimisations; or those of eval, rlxc's own plain and slow
-implementation of every operator.
+		Short: "compare a model's results with a reference",
+		Long: `validate runs a model and compares its outputs with a reference: the outputs recorded in folders test_data_set_* next to the model,
+those of onnxruntime without optimisations, or those of eval, rlxc's reference implementation of every operator.
 
-Without --shapes the inputs are the recorded ones where there are any. With --shapes they are made up: ids within the tables
-that the model looks them up in, masks of ones with padding, numbers around 0.
+Without --shapes, the inputs are the recorded ones if there are any. Otherwise they are generated: valid ids, masks with padding,
+numbers around 0.
 
-An output passes if |d| <= atol + rtol*|ref| holds for all its elements (integers: |d| <= atol; NaN equals NaN) and its cosine
-to the reference is at least --cosine. With --cosine alone the elements are not looked at; nor are they with --precision or
---weights, where a cosine of 0.9999 (16 bits) or 0.995 (int8) passes if no tolerance is given.
+An output passes if |d| <= atol + rtol*|ref| for all elements (integers: |d| <= atol; NaN equals NaN) and its cosine to the reference
+is at least --cosine. If only --cosine is given, elements are not compared. With --precision or --weights they are not compared
+either unless a tolerance is given, and the smallest cosine is 0.9999 (16 bits) or 0.995 (int8).
 
---mark all compares the intermediate values too, those that survive at the level of -O; beside recorded outputs their reference
-is eval. Inside the model --atol counts in units of a value's median magnitude, where that is above 1. --bisect prints the first
-value that departs.
+--taps all also compares the intermediate values that -O leaves; for recorded outputs their reference is eval. For these, --atol is
+relative to a value's median magnitude if that is above 1. --bisect prints the first value that differs.
 
-It exits with 1 if anything fails.`,
+The exit code is 1 if anything differs.`,
 		Example: `  rlxc validate bert-tiny
   rlxc validate path/to/folder --atol 1e-5 --rtol 1e-4
   rlxc validate model.onnx --against onnxruntime --shapes 1x1,2x16,1x128
@@ -58,14 +58,17 @@ It exits with 1 if anything fails.`,
 	}
 	v.registerEngine(c)
 	f := c.Flags()
-	enum(c, &v.against, "against", "", "the reference, instead of recorded outputs")
-	f.StringVar(&v.referencePath, "reference", "", "the model that the reference runs, if it is another")
+	enum(c, &v.against, "against", "", "reference to use instead of recorded outputs")
+	f.StringVar(&v.referencePath, "reference", "", "model that the reference runs instead of M")
 	f.Var(&v.shapes, "shapes", "sizes of the free dimensions, in order of appearance (default "+defaultShapes+")")
 	f.Float64Var(&v.abs, "atol", 1e-5, "absolute tolerance")
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
-	enum(c, &v.mark, "mark", "", "compare intermediate values too")
-	f.BoolVar(&v.bisect, "bisect", false, "name the first node whose result departs")
+	enum(c, &v.tapAll, "taps", "", "compare intermediate values too")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // --mark is its former name
+		return pflag.NormalizedName(strings.Replace(name, "mark", "taps", 1))
+	})
+	f.BoolVar(&v.bisect, "bisect", false, "print the first node whose result differs")
 	return c
 }
 
@@ -87,19 +90,19 @@ type comparison struct {
 	Set     string         `json:"set,omitempty"`  // the folder of a recorded run
 	Dims    map[string]int `json:"dims,omitempty"` // of a made-up run
 	Outputs []difference   `json:"outputs"`
-	Marks   []difference   `json:"marks,omitempty"` // intermediate values, in the order of the program
+	Taps    []difference   `json:"taps,omitempty"` // intermediate values, in the order of the program
 }
 
 func (v *validation) run(c *cobra.Command, args []string) error {
-	marks := v.bisect || v.mark.value != ""
-	if marks && v.backend.value == onnxRuntime {
-		return usagef("--mark and --bisect look into rlxc's own engine, not into --backend %s", onnxRuntime)
+	taps := v.bisect || v.tapAll.value != ""
+	if taps && v.backend.value == onnxRuntime {
+		return usagef("--taps and --bisect do not apply to --backend %s", onnxRuntime)
 	}
 	src, err := find(args[0])
 	if err != nil {
 		return err
 	}
-	e, err := v.loadTested(c.Context(), src, marks)
+	e, err := v.loadTested(c.Context(), src, taps)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ref, err := v.loadReferee(src, e, marks)
+	ref, err := v.loadReferenceOf(src, e, taps)
 	if err != nil {
 		return err
 	}
@@ -132,8 +135,8 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 		for _, name := range ref.outputs {
 			r.Outputs = append(r.Outputs, compare(name, got[name], want[name], tol))
 		}
-		for _, name := range ref.marks {
-			r.Marks = append(r.Marks, compare(name, got[name], want[name], inside))
+		for _, name := range ref.taps {
+			r.Taps = append(r.Taps, compare(name, got[name], want[name], inside))
 		}
 		report.add(r)
 		if o, ok := e.(*own); ok && v.bisect && report.Departure == nil {
@@ -177,7 +180,7 @@ func (v *validation) tolerance(c *cobra.Command) tolerance {
 
 func (r *validationReport) add(c comparison) {
 	r.Runs = append(r.Runs, c)
-	for _, d := range slices.Concat(c.Outputs, c.Marks) {
+	for _, d := range slices.Concat(c.Outputs, c.Taps) {
 		r.OK = r.OK && d.OK
 	}
 }
@@ -195,14 +198,14 @@ func (r *validationReport) text(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%v%v\t%.2e\t%.2e\t%.10f\t%s\n", run, shown(d.Name), d.DType, d.Shape, d.MaxAbs, d.MaxRel, d.Cosine, verdict)
 	}
-	marks := 0
+	taps := 0
 	for _, c := range r.Runs {
 		run := testCase{set: c.Set, dims: c.Dims}.name()
 		for _, d := range c.Outputs {
 			row(run, d)
 		}
-		for _, d := range c.Marks {
-			marks++
+		for _, d := range c.Taps {
+			taps++
 			if !d.OK {
 				row(run, d)
 			}
@@ -212,8 +215,8 @@ func (r *validationReport) text(out io.Writer) error {
 	for _, f := range failed {
 		fmt.Fprintln(out, f)
 	}
-	if marks > 0 {
-		fmt.Fprintf(out, "%d intermediate values were compared\n", marks)
+	if taps > 0 {
+		fmt.Fprintf(out, "%d intermediate values compared\n", taps)
 	}
 	r.Departure.text(out)
 	verdict := "ok"

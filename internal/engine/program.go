@@ -126,7 +126,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		return nil, bindError(err)
 	}
 	if slices.Contains(o.Taps, AllValues) {
-		MarkAll(g)
+		TapAll(g)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

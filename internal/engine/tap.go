@@ -13,9 +13,9 @@ import (
 // AllValues is the tap of every value that has a name in the model and that rewriting leaves.
 const AllValues = "*"
 
-// MarkAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
+// TapAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
 // nodes. Names that the model uses twice, inside functions, are marked once.
-func MarkAll(g *ir.Graph) {
+func TapAll(g *ir.Graph) {
 	given := map[string]bool{}
 	for _, name := range g.OutputNames {
 		given[name] = true

@@ -34,11 +34,11 @@ func (k testCase) name() string {
 }
 
 // loadTested loads what is validated.
-func (v *validation) loadTested(ctx context.Context, src *source, marks bool) (engine, error) {
+func (v *validation) loadTested(ctx context.Context, src *source, taps bool) (engine, error) {
 	if v.backend.value == onnxRuntime {
 		return v.load(ctx, src)
 	}
-	return v.loadOwn(ctx, src, marks)
+	return v.loadOwn(ctx, src, taps)
 }
 
 // cases gathers the inputs: recorded ones where there are any and no --shapes, else made-up ones.
@@ -63,9 +63,9 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	}
 	if v.against.value == "" {
 		if len(v.shapes) > 0 {
-			return nil, usagef("--shapes makes inputs up, which needs a reference that runs: --against %s", join(v.against.words))
+			return nil, usagef("--shapes requires --against %s: generated inputs have no recorded outputs", join(v.against.words))
 		}
-		return nil, fmt.Errorf("%s: there are no recorded outputs (folders test_data_set_*) beside it; compare with another engine, --against %s",
+		return nil, fmt.Errorf("%s has no recorded outputs (folders test_data_set_*): compare with an engine, --against %s",
 			src.name, strings.Join(v.against.words, " or --against "))
 	}
 	free := freeDims(e.Inputs())
@@ -93,11 +93,11 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 // evaluation names the plain implementation of the operators on the command line.
 const evaluation = "eval"
 
-// A referee gives the results that are expected.
-type referee struct {
+// A reference computes the expected results.
+type reference struct {
 	name    string
 	outputs []string // of the model
-	marks   []string // intermediate values that both sides have, in the order of the tested program
+	taps    []string // intermediate values that both sides have, in the order of the tested program
 
 	recorded *source // where outputs are read, if they are
 	declared []*onnxpb.ValueInfoProto
@@ -107,15 +107,15 @@ type referee struct {
 	close func() error
 }
 
-// loadReferee gets the reference ready. With marks, it gives the intermediate values that the tested program gives, as far
+// loadReferenceOf gets the reference ready. With taps, it gives the intermediate values that the tested program gives, as far
 // as it knows them.
-func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, error) {
-	r := &referee{close: func() error { return nil }}
+func (v *validation) loadReferenceOf(src *source, e engine, taps bool) (*reference, error) {
+	r := &reference{close: func() error { return nil }}
 	r.outputs = namesOf(e.Outputs())
-	var marked []rlxc.ValueInfo
+	var tapped []rlxc.ValueInfo
 	if o, ok := e.(*own); ok {
 		r.outputs = namesOf(o.model.Outputs())
-		marked = o.program.Outputs()[len(r.outputs):]
+		tapped = o.program.Outputs()[len(r.outputs):]
 	}
 	refSrc := src
 	if v.referencePath != "" {
@@ -126,24 +126,24 @@ func (v *validation) loadReferee(src *source, e engine, marks bool) (*referee, e
 	}
 	switch v.against.value {
 	case onnxRuntime:
-		return r, v.loadLive(r, refSrc, marked)
+		return r, v.loadLive(r, refSrc, tapped)
 	case evaluation:
 		r.name = evaluation
-		return r, r.loadOracle(refSrc, marked)
+		return r, r.loadOracle(refSrc, tapped)
 	}
 	if v.referencePath != "" {
-		return nil, usagef("--reference names a model that runs: it goes with --against")
+		return nil, usagef("--reference requires --against")
 	}
 	r.name, r.recorded = "recorded outputs", src
 	r.declared = declaredIn(e, (*onnxpb.GraphProto).GetOutput, r.outputs)
-	if marks {
-		return r, r.loadOracle(src, marked)
+	if taps {
+		return r, r.loadOracle(src, tapped)
 	}
 	return r, nil
 }
 
 // loadOracle prepares the plain implementation of the model's operators.
-func (r *referee) loadOracle(src *source, marked []rlxc.ValueInfo) error {
+func (r *reference) loadOracle(src *source, tapped []rlxc.ValueInfo) error {
 	m, err := src.open()
 	if err != nil {
 		return err
@@ -151,35 +151,35 @@ func (r *referee) loadOracle(src *source, marked []rlxc.ValueInfo) error {
 	p := m.Proto()
 	if p == nil {
 		m.Close()
-		return usagef("%s is compiled: give the .onnx file that it was made of, as --against eval --reference FILE", src.name)
+		return usagef("%s is a compiled file: add the .onnx file that it was made from, --against eval --reference FILE", src.name)
 	}
 	g, err := lower.Model(p)
 	if err != nil {
 		m.Close()
 		return err
 	}
-	r.live, r.marks, r.close = &oracle{g}, markGraph(g, marked), m.Close
+	r.live, r.taps, r.close = &oracle{g}, tapGraph(g, tapped), m.Close
 	return nil
 }
 
 // loadLive loads the model into onnxruntime.
-func (v *validation) loadLive(r *referee, src *source, marked []rlxc.ValueInfo) error {
-	var marks []onnxruntime.Mark
-	if len(marked) > 0 {
+func (v *validation) loadLive(r *reference, src *source, tapped []rlxc.ValueInfo) error {
+	var taps []onnxruntime.Tap
+	if len(tapped) > 0 {
 		m, err := src.openFile()
 		if err != nil {
 			return err
 		}
 		known := nodeOutputs(m.Proto.Graph)
 		m.Close()
-		for _, info := range marked {
+		for _, info := range tapped {
 			if known[info.Name] {
-				marks = append(marks, onnxruntime.Mark{Name: info.Name, DType: info.DType})
-				r.marks = append(r.marks, info.Name)
+				taps = append(taps, onnxruntime.Tap{Name: info.Name, DType: info.DType})
+				r.taps = append(r.taps, info.Name)
 			}
 		}
 	}
-	ref, err := v.loadReference(src, onnxruntime.None, marks)
+	ref, err := v.loadReference(src, onnxruntime.None, taps)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (v *validation) loadLive(r *referee, src *source, marked []rlxc.ValueInfo) 
 }
 
 // run gives what is expected of a case.
-func (r *referee) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
+func (r *reference) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
 	want := rlxc.Tensors{}
 	if r.live != nil {
 		out, err := r.live.Run(ctx, k.inputs)
@@ -207,8 +207,8 @@ func (r *referee) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
 	return want, nil
 }
 
-// markGraph makes the named values outputs of a graph and lists those that it has.
-func markGraph(g *ir.Graph, marked []rlxc.ValueInfo) []string {
+// tapGraph makes the named values outputs of a graph and lists those that it has.
+func tapGraph(g *ir.Graph, tapped []rlxc.ValueInfo) []string {
 	values := map[string]*ir.Value{}
 	for _, n := range g.Nodes {
 		for _, v := range n.Outputs {
@@ -218,7 +218,7 @@ func markGraph(g *ir.Graph, marked []rlxc.ValueInfo) []string {
 		}
 	}
 	var names []string
-	for _, info := range marked {
+	for _, info := range tapped {
 		if v := values[info.Name]; v != nil {
 			g.Outputs, g.OutputNames = append(g.Outputs, v), append(g.OutputNames, info.Name)
 			names = append(names, info.Name)

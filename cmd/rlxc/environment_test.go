@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKnobs finds the names of environment variables in the module's source, and those that the checks of a change set for
+// TestEnvironment finds the names of environment variables in the module's source, and those that the checks of a change set for
 // its tests, and compares them with the list.
-func TestKnobs(t *testing.T) {
+func TestEnvironment(t *testing.T) {
 	listed := map[string]bool{}
-	for _, k := range knobs {
+	for _, k := range environment {
 		require.NotEmpty(t, k.Does)
 		require.False(t, listed[k.Name], k.Name)
 		listed[k.Name] = true
@@ -34,7 +34,7 @@ func TestKnobs(t *testing.T) {
 		if d.IsDir() && file != root && strings.HasPrefix(d.Name(), ".") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(file, ".go") || filepath.Base(file) == "knobs.go" {
+		if !strings.HasSuffix(file, ".go") || filepath.Base(file) == "environment.go" {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

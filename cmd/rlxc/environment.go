@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/rewrite"
+)
+
+// A variable is an environment variable that changes what rlxc does.
+type variable struct {
+	Name  string `json:"name"`
+	Does  string `json:"does"`
+	Value string `json:"value,omitempty"` // its current value
+}
+
+// environment lists all of them.
+var environment = []variable{
+	{Name: cpu.EnvLevel, Does: "instruction level of the CPU kernels: amx, avx512bf16, avx512vnni, avx512, avx2 or generic"},
+	{Name: rewrite.EnvDump, Does: "folder to write the IR to, after each pass that changes it, with a page that shows all of them"},
+	{Name: planner.EnvMode, Does: "mode of the memory planner without --mode: disabled, remap, arena, best-fit, optimal or auto"},
+	{Name: onnxruntime.Env, Does: "path of onnxruntime's shared library; tests that need it run only if it is set"},
+	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan safe"},
+	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
+	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
+	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
+	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
+	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
+	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
+}
+
+func environmentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "environment",
+		Aliases:           []string{"knobs"},
+		Short:             "list the environment variables",
+		Long:              "environment lists the environment variables that rlxc and its tests read, what each does, and its value.",
+		Example:           "  rlxc environment",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			list := make([]variable, len(environment))
+			for i, k := range environment {
+				k.Value = os.Getenv(k.Name)
+				list[i] = k
+			}
+			return emit(c, list, func(out io.Writer) error {
+				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+				for _, k := range list {
+					now := ""
+					if k.Value != "" {
+						now = " (now " + k.Value + ")"
+					}
+					fmt.Fprintf(w, "%s\t%s%s\n", k.Name, k.Does, now)
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
