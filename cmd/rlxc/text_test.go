@@ -41,7 +41,7 @@ func TestSentences(t *testing.T) {
 	args = append(args, "--text", strings.Repeat("word ", 10_000)) // is cut, not refused
 	var out, stderr bytes.Buffer
 	require.Equal(t, exitDone, execute(context.Background(), args, &out, &stderr), stderr.String())
-	require.Contains(t, stderr.String(), fmt.Sprintf("1 of %d texts were cut to 512 tokens", len(sentences)+1))
+	require.Contains(t, stderr.String(), fmt.Sprintf("1 of %d texts were truncated to 512 tokens", len(sentences)+1))
 	var report embeddingReport
 	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
 	for i, s := range sentences {
