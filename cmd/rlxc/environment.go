@@ -31,8 +31,11 @@ var environment = []variable{
 	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan safe"},
 	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
+	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},
 	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
+	{Name: "RLXC_NEAR_MISSES", Does: "number of programs that the test of near misses makes; 2000 if it is not set"},
+	{Name: "RLXC_NEAR_SEED", Does: "first seed of the test of near misses; 1 if it is not set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
 }
@@ -40,7 +43,6 @@ var environment = []variable{
 func environmentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "environment",
-		Aliases:           []string{"knobs"},
 		Short:             "list the environment variables",
 		Long:              "environment lists the environment variables that rlxc and its tests read, what each does, and its value.",
 		Example:           "  rlxc environment",
