@@ -183,6 +183,13 @@ func (d *Description) locate(where, variant string) error {
 	return nil
 }
 
+// ModelFile returns the path of a variant's model file in a folder: that which Open opens.
+func ModelFile(folder, variant string) (string, error) {
+	d := &Description{}
+	err := d.locate(folder, variant)
+	return d.Model, err
+}
+
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

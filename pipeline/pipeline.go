@@ -211,6 +211,9 @@ func (m *Model) Close() error {
 // TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long.
 func (m *Model) TokenCount(text string) (int, error) { return m.tok.Count(tokenizer.Text(text)) }
 
+// Tokens returns how many tokens have run so far, padding not among them.
+func (m *Model) Tokens() int64 { return m.schedule.ran.Load() }
+
 // A Truncated is called for a text that had to be cut, by its index: it has so many tokens, and limit of them count. Calls do not
 // overlap.
 type Truncated func(index, tokens, limit int)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // A scheduler makes batches of the rows of all calls. What waits lies by length, and a batch is of rows of about one length, so that
@@ -29,6 +30,7 @@ type scheduler struct {
 	done     sync.WaitGroup
 	ctx      context.Context
 	cancel   context.CancelFunc
+	ran      atomic.Int64 // tokens
 }
 
 // A request is the rows of one call.
@@ -196,6 +198,8 @@ func (s *scheduler) work() {
 			r := row.of
 			if err != nil {
 				s.fail(r, err)
+			} else {
+				s.ran.Add(int64(len(row.ids)))
 			}
 			r.open--
 			s.finish(r)

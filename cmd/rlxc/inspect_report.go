@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,6 +19,7 @@ import (
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -34,7 +36,9 @@ type inspectReport struct {
 	Weights   map[string]weight `json:"weights"` // by type
 	Flops     string            `json:"flops"`   // of products, in symbols
 	Problem   string            `json:"problem,omitempty"`
-	Memory    *memoryNeed       `json:"memory,omitempty"` // at the sizes of --dim
+	// Meant is what the files beside the model say of how it is meant.
+	Meant  []pipeline.Finding `json:"meant,omitempty"`
+	Memory *memoryNeed        `json:"memory,omitempty"` // at the sizes of --dim
 }
 
 // compiledFor is what a compiled file says of itself.
@@ -93,6 +97,9 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 	if err != nil {
 		return nil, err
 	}
+	if src.path != "" {
+		r.Meant = meant(src.path)
+	}
 	flops := ir.N(0)
 	for _, n := range g.Nodes {
 		flops = flops.Add(ir.Flops(n))
@@ -102,6 +109,20 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 		return r, i.need(ctx, r, m)
 	}
 	return r, nil
+}
+
+// meant is what the files beside a model say. A contradiction among them is told and is no error here.
+func meant(file string) []pipeline.Finding {
+	d, err := pipeline.Describe(file, pipeline.Options{})
+	if err != nil {
+		return []pipeline.Finding{{What: "contradiction", Value: err.Error(), Where: filepath.Dir(file)}}
+	}
+	for _, name := range []string{"config.json", "modules.json"} {
+		if _, err := os.Stat(filepath.Join(d.Dir, name)); err == nil {
+			return d.Found
+		}
+	}
+	return nil
 }
 
 // compiledFor reads the header of a compiled file, and checks its sections if that is asked for.
@@ -234,6 +255,16 @@ func (r *inspectReport) count(p *onnxpb.ModelProto) {
 }
 
 func (r *inspectReport) text(out io.Writer) error {
+	defer func() {
+		if len(r.Meant) > 0 {
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "\nMEANT\tVALUE\tFOUND IN")
+			for _, f := range r.Meant {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.What, shown(f.Value), f.Where)
+			}
+			w.Flush()
+		}
+	}()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "model\t%s\n", r.Model)
 	if c := r.Compiled; c != nil {

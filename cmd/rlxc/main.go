@@ -123,7 +123,8 @@ is, and 130 or 143 after an interrupt.`,
 		}
 		return err
 	})
-	root.AddCommand(runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
+	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), pullCommand(), cacheCommand(),
+		runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
 		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {

@@ -58,6 +58,13 @@ func scripts(t *testing.T, folder string) {
 			for _, name := range []string{onnxruntime.Env, native.EnvLibrary} {
 				e.Setenv(name, os.Getenv(name))
 			}
+			testModels, err := filepath.Abs("../../pipeline/testdata")
+			if err != nil {
+				return err
+			}
+			e.Setenv("MODELS", testModels)
+			e.Setenv("HF_HUB_CACHE", filepath.Join(e.WorkDir, "hub"))
+			e.Setenv("HF_HUB_OFFLINE", "1")
 			return makeModels(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

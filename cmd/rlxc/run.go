@@ -33,12 +33,13 @@ func runCommand() *cobra.Command {
 		Long: `run runs a model once and prints its outputs.
 
 Inputs come from files (--input), from texts that a tokenizer encodes (--text), or are generated (--zeros, --random; --dim sets the
-sizes that the model leaves open). --input takes precedence over generated inputs.
+sizes that the model leaves open). --input takes precedence over generated inputs. embed,
+rerank, classify, tag and answer make answers of texts.
 
 --tap adds an intermediate value of the model to the outputs. It is computed at every level of -O; fusions across it do not apply.`,
 		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
   rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
-  rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten" --pool mean --normalize
+  rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten"
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
   rlxc run model.onnx --backend onnxruntime --random --dim batch=1 --dim seq=8 --json`,
 		Args:              oneModel,
@@ -105,13 +106,6 @@ func (r *running) run(c *cobra.Command, args []string) error {
 		if report.Profile, err = r.profiled(c.Context(), o, in); err != nil {
 			return err
 		}
-	}
-	if r.text.pool.value != "none" {
-		embeddings, err := r.text.embeddings(report, in)
-		if err != nil {
-			return err
-		}
-		return emit(c, embeddings, embeddings.text)
 	}
 	return emit(c, report, report.table)
 }

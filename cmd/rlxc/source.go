@@ -15,6 +15,7 @@ import (
 	"github.com/rlxc/rlxc/artifact"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/pipeline"
 )
 
 // modelFile is the name of the model in a folder.
@@ -35,7 +36,9 @@ func find(m string) (*source, error) {
 	case err == nil && info.IsDir():
 		file := filepath.Join(m, modelFile)
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("folder %s has no %s", m, modelFile)
+			if file, err = pipeline.ModelFile(m, ""); err != nil {
+				return nil, fmt.Errorf("folder %s has no %s", m, modelFile)
+			}
 		}
 		return fileSource(file), nil
 	case err == nil:

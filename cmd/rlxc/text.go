@@ -1,14 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"math"
-	"slices"
 	"sort"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,26 +11,21 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// textOptions are the flags that turn text into inputs, and outputs into embeddings.
+// textOptions are the flags that turn text into the inputs of a run, whose outputs are shown as they are: embed makes vectors.
 type textOptions struct {
 	texts, pairs []string
 	tokenizer    string
 	maxLength    int
-	pool         choice
-	normalize    bool
 
 	truncated int // rows that were cut
 }
 
 func (o *textOptions) register(c *cobra.Command) {
-	o.pool = choice{"none", []string{"none", "mean", "cls"}}
 	f := c.Flags()
 	f.StringArrayVar(&o.texts, "text", nil, "text of a row of the batch (repeatable)")
 	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a row, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
 	f.IntVar(&o.maxLength, "max-length", 0, "largest number of tokens in a row (default the smaller of the tokenizer's and the model's)")
-	enum(c, &o.pool, "pool", "", "pool the vectors of a text's tokens into one")
-	f.BoolVar(&o.normalize, "normalize", false, "scale the vectors to length 1")
 }
 
 // tokenInputs are the inputs that a tokenizer makes, by the names that the models' exporters give them.
@@ -54,8 +43,6 @@ func (o *textOptions) check(c *cobra.Command) error {
 		}
 	}
 	switch {
-	case o.normalize && o.pool.value == "none":
-		return usagef("--normalize requires --pool")
 	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
 		return usagef("%d --text but %d --pair: want one of each per row", len(o.texts), len(o.pairs))
 	}
@@ -150,121 +137,4 @@ func longest(limit int, e engine) int {
 		return top
 	}
 	return sort.Search(top, func(n int) bool { return !fits(n + 1) })
-}
-
-// An embeddingReport is what run prints with --pool.
-type embeddingReport struct {
-	Model      string      `json:"model"`
-	Texts      []string    `json:"texts,omitempty"`
-	MaxLength  int         `json:"max_length,omitempty"`
-	Truncated  int         `json:"truncated"`
-	Embeddings [][]float32 `json:"embeddings"`
-	Cosine     [][]number  `json:"cosine"`
-}
-
-// embeddings pools the first output that holds a vector a token.
-func (o *textOptions) embeddings(r *runReport, in rlxc.Tensors) (*embeddingReport, error) {
-	i := slices.IndexFunc(r.names, func(name string) bool { t := r.Outputs[name]; return t.Rank() == 3 && t.DType().IsFloat() })
-	if i < 0 {
-		return nil, errors.New("--pool requires an output of shape [batch, tokens, size], which the model does not have")
-	}
-	hidden := r.Outputs[r.names[i]]
-	mask := in["attention_mask"]
-	report := &embeddingReport{Model: r.Model, Texts: o.texts, MaxLength: o.maxLength, Truncated: o.truncated}
-	for row := range hidden.Shape()[0] {
-		v := pool(hidden, mask, row, o.pool.value)
-		if o.normalize {
-			normalize(v)
-		}
-		report.Embeddings = append(report.Embeddings, v)
-	}
-	for _, a := range report.Embeddings {
-		var cosines []number
-		for _, b := range report.Embeddings {
-			cosines = append(cosines, number(dot(a, b)/math.Sqrt(dot(a, a)*dot(b, b))))
-		}
-		report.Cosine = append(report.Cosine, cosines)
-	}
-	return report, nil
-}
-
-// pool makes one vector of a row of hidden [B,S,H]: the first token's, or the mean over those that the mask [B,S] lets count
-// (all without a mask).
-func pool(hidden, mask *tensor.Tensor, row int, how string) []float32 {
-	tokens, size := hidden.Shape()[1], hidden.Shape()[2]
-	if how == "cls" {
-		tokens, mask = 1, nil
-	}
-	sum, count := make([]float64, size), 0
-	for t := range tokens {
-		if mask != nil && mask.Int64(row*tokens+t) == 0 {
-			continue
-		}
-		count++
-		start := (row*hidden.Shape()[1] + t) * size
-		for i := range sum {
-			sum[i] += hidden.Float64(start + i)
-		}
-	}
-	out := make([]float32, size)
-	for i, s := range sum {
-		out[i] = float32(s / float64(max(count, 1)))
-	}
-	return out
-}
-
-func normalize(v []float32) {
-	length := math.Sqrt(dot(v, v))
-	if length == 0 {
-		return
-	}
-	for i := range v {
-		v[i] = float32(float64(v[i]) / length)
-	}
-}
-
-func dot(a, b []float32) float64 {
-	var s float64
-	for i := range a {
-		s += float64(a[i]) * float64(b[i])
-	}
-	return s
-}
-
-// text prints the beginnings of the vectors, and the cosine of each to each.
-func (r *embeddingReport) text(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tSIZE\tVECTOR\tTEXT")
-	for i, v := range r.Embeddings {
-		text := ""
-		if i < len(r.Texts) {
-			text = shorten(r.Texts[i])
-		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", i+1, len(v), first(v, firstElements), text)
-	}
-	w.Flush()
-	if len(r.Cosine) > 1 {
-		fmt.Fprint(w, "\nCOSINE")
-		for i := range r.Cosine {
-			fmt.Fprintf(w, "\t%d", i+1)
-		}
-		fmt.Fprintln(w)
-		for i, row := range r.Cosine {
-			fmt.Fprintf(w, "%d", i+1)
-			for _, c := range row {
-				fmt.Fprintf(w, "\t%.4f", c)
-			}
-			fmt.Fprintln(w)
-		}
-	}
-	return w.Flush()
-}
-
-// shorten keeps a table's row on one line.
-func shorten(text string) string {
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) > 60 {
-		return string(runes[:59]) + "…"
-	}
-	return string(runes)
 }

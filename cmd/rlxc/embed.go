@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// An embedding is the line of a text's vector.
+type embedding struct {
+	Text   string                 `json:"text"`
+	Vector []float32              `json:"embedding,omitempty"`
+	Base64 string                 `json:"embedding_base64,omitempty"`
+	Sparse *pipeline.SparseVector `json:"sparse,omitempty"`
+	Tokens [][]float32            `json:"tokens,omitempty"`
+
+	words []pipeline.Score // of Sparse, for people
+}
+
+// shownCosines is how many texts are few enough for a table of each against each.
+const shownCosines = 10
+
+func embedCommand() *cobra.Command {
+	t := &texting{}
+	o := pipeline.EmbedOptions{}
+	var prompt, kind, side, precision, pool = "", choice{"auto", []string{"auto", "dense", "sparse", "tokens"}}, choice{"", []string{"query", "document"}},
+		choice{"float32", pipeline.Precisions()}, choice{"", pipeline.Poolings()}
+	var normalize, asBase64 bool
+	c := &cobra.Command{
+		Use:   "embed M [TEXT…]",
+		Short: "make vectors of texts",
+		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules, normalisation. M is a folder, a model
+file, or the id of a model of the hub, which is downloaded unless the cache has it; "rlxc inspect M" prints what was found.
+
+Texts are arguments, the lines of --input FILE (.jsonl and .csv by --field), or the standard input (-). Without -o a table is printed,
+or with --json a line of JSON for each text. -o FILE.jsonl, .npy or .npz writes a file in the order of the input; what an
+interrupted run has done stays in FILE.part, and the same command goes on behind it.`,
+		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
+  rlxc embed path/to/folder --input texts.txt -o vectors.npy
+  rlxc embed path/to/folder --input notes.jsonl --field body --side document --precision int8 -o notes.npz`,
+		Args: modelAndTexts,
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("prompt-text") {
+				o.Prompt = &prompt
+			}
+			if c.Flags().Changed("normalize") {
+				t.open.Normalize = &normalize
+			}
+			o.Side, t.open.Pooling = pipeline.Side(side.value), pool.value
+			in, err := t.lines(c, args[1:])
+			if err != nil {
+				return err
+			}
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			what := kind.value
+			if what == "auto" {
+				what = map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task]
+			}
+			k := task{precision: precision.value, table: embeddingTable}
+			k.run = func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
+				o := o
+				o.Truncated = cut
+				return embedItems(ctx, m, items, what, asBase64, o)
+			}
+			if what == "" || what == "dense" {
+				k.vectors = func(r any) []float32 { return r.(*embedding).Vector }
+				k.size = func(ctx context.Context) (int, error) {
+					v, err := m.Embed(ctx, []string{""}, o)
+					if err != nil {
+						return 0, err
+					}
+					return len(v[0]), nil
+				}
+				if t.output != "" && asBase64 {
+					return usagef("--base64 is for --json")
+				}
+			}
+			return t.do(c, m, in, k)
+		},
+	}
+	t.register(c, "")
+	f := c.Flags()
+	f.StringVar(&o.PromptName, "prompt", "", "name of one of the model's prompts (default that of --side, or the model's default)")
+	f.StringVar(&prompt, "prompt-text", "", "text in front of each text, instead of one of the model's prompts")
+	enum(c, &side, "side", "", "what the texts are in a search")
+	enum(c, &kind, "kind", "", "which vectors: one a text, weights for words, or one a token")
+	enum(c, &precision, "precision", "", "of the numbers in .npy and .npz files")
+	enum(c, &pool, "pool", "", "how one vector is made of the tokens', whatever the files say")
+	f.IntVar(&o.Dimensions, "dimensions", 0, "numbers of a vector that stay (default all)")
+	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1, whatever the files say")
+	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")
+	return c
+}
+
+// embedItems makes the vectors of a kind.
+func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind string, asBase64 bool, o pipeline.EmbedOptions) ([]any, error) {
+	out := make([]any, len(items))
+	for i, it := range items {
+		out[i] = &embedding{Text: it.text}
+	}
+	at := func(i int) *embedding { return out[i].(*embedding) }
+	switch kind {
+	case "sparse":
+		vectors, err := m.EmbedSparse(ctx, plain(items), o)
+		for i := range vectors {
+			at(i).Sparse, at(i).words = &vectors[i], m.TopWords(vectors[i], firstElements)
+		}
+		return out, err
+	case "tokens":
+		vectors, err := m.EmbedTokens(ctx, plain(items), o)
+		for i := range vectors {
+			at(i).Tokens = vectors[i]
+		}
+		return out, err
+	}
+	vectors, err := m.Embed(ctx, plain(items), o)
+	for i, v := range vectors {
+		if asBase64 {
+			at(i).Base64 = pipeline.Base64(v)
+		} else {
+			at(i).Vector = v
+		}
+	}
+	return out, err
+}
+
+// embeddingTable prints the beginnings of vectors, and the cosine of each to each of a few.
+func embeddingTable(w io.Writer, items []item, results []any) error {
+	fmt.Fprintln(w, "\tSIZE\tVECTOR\tTEXT")
+	dense := true
+	for i, r := range results {
+		e := r.(*embedding)
+		switch {
+		case e.Sparse != nil:
+			dense = false
+			fmt.Fprintf(w, "%d\t%d\t", i+1, len(e.Sparse.Indices))
+			for _, s := range e.words {
+				fmt.Fprintf(w, "%s %.4g ", s.Label, s.Score)
+			}
+			fmt.Fprintf(w, "…\t%s\n", shorten(e.Text))
+		case e.Tokens != nil:
+			dense = false
+			size := 0
+			if len(e.Tokens) > 0 {
+				size = len(e.Tokens[0])
+			}
+			fmt.Fprintf(w, "%d\t%dx%d\t\t%s\n", i+1, len(e.Tokens), size, shorten(e.Text))
+		default:
+			fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", i+1, len(e.Vector), first(e.Vector, firstElements), shorten(e.Text))
+		}
+	}
+	if !dense || len(results) < 2 || len(results) > shownCosines {
+		return nil
+	}
+	fmt.Fprint(w, "\nCOSINE")
+	for i := range results {
+		fmt.Fprintf(w, "\t%d", i+1)
+	}
+	fmt.Fprintln(w)
+	for i, a := range results {
+		fmt.Fprintf(w, "%d", i+1)
+		for _, b := range results {
+			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine(a.(*embedding).Vector, b.(*embedding).Vector))
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}

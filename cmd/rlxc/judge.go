@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// boxed makes results of a slice, one for each item.
+func boxed[T any](items []item, values []T, err error, box func(it item, v T) any) ([]any, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]any, len(items))
+	for i, it := range items {
+		out[i] = box(it, values[i])
+	}
+	return out, nil
+}
+
+// A classified text is the line of its labels.
+type classified struct {
+	Text   string           `json:"text"`
+	Second *string          `json:"second,omitempty"`
+	Labels []pipeline.Score `json:"labels"`
+}
+
+func classifyCommand() *cobra.Command {
+	t := &texting{}
+	o := pipeline.ClassifyOptions{}
+	zero := pipeline.ZeroShotOptions{}
+	var labels []string
+	function := choice{"", []string{"softmax", "sigmoid", "none"}}
+	c := &cobra.Command{
+		Use:   "classify M [TEXT…]",
+		Short: "label texts",
+		Long: `classify gives each text, or pair of texts (--second-field), the labels of the model and how much they apply, as its files say: one
+of several, several at once, or a number. With --label it tries labels that the model does not know, by a model of natural language
+inference.`,
+		Example: `  rlxc classify path/to/sentiment "I love it" "Never again"
+  rlxc classify path/to/nli --label politics --label sports "The match ended in a draw."
+  rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
+		Args: modelAndTexts,
+		RunE: func(c *cobra.Command, args []string) error {
+			in, err := t.lines(c, args[1:])
+			if err != nil {
+				return err
+			}
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			o.Function = function.value
+			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
+				var values [][]pipeline.Score
+				var err error
+				if len(labels) > 0 {
+					o := zero
+					o.Truncated = cut
+					values, err = m.ZeroShot(ctx, plain(items), labels, o)
+				} else {
+					o := o
+					o.Truncated = cut
+					values, err = m.Classify(ctx, pairsOf(items), o)
+				}
+				return boxed(items, values, err, func(it item, v []pipeline.Score) any { return &classified{it.text, it.second, v} })
+			}, table: func(w io.Writer, _ []item, results []any) error {
+				fmt.Fprintln(w, "LABEL\tSCORE\tTEXT")
+				for _, r := range results {
+					text := shorten(r.(*classified).Text)
+					for _, s := range r.(*classified).Labels {
+						fmt.Fprintf(w, "%s\t%.4f\t%s\n", shown(s.Label), s.Score, text)
+						text = ""
+					}
+				}
+				return nil
+			}})
+		},
+	}
+	t.register(c, "the second text of a pair")
+	f := c.Flags()
+	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
+	enum(c, &function, "function", "", "what makes scores of logits, whatever the files say")
+	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
+	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
+	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
+	return c
+}
+
+func rerankCommand() *cobra.Command {
+	t := &texting{}
+	o := pipeline.RerankOptions{}
+	var query string
+	function := choice{"", []string{"softmax", "sigmoid", "none"}}
+	c := &cobra.Command{
+		Use:   "rerank M [DOCUMENT…]",
+		Short: "sort documents by how well they answer a query",
+		Long: `rerank scores each document with the query by a cross-encoder, and prints them with the best first. With --second-field it scores
+pairs instead, in the order of the input.`,
+		Example: `  rlxc rerank path/to/reranker --query "who wrote Faust?" "Goethe wrote Faust." "Faust is a fist."
+  rlxc rerank path/to/reranker --query "who wrote Faust?" --input passages.txt --top 10
+  rlxc rerank path/to/reranker --input pairs.jsonl --field query --second-field passage -o scores.jsonl`,
+		Args: modelAndTexts,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if (query == "") == (t.second == "") {
+				return usagef("give one of --query and --second-field")
+			}
+			if query != "" && t.output != "" {
+				return usagef("-o goes with --second-field: --query needs all documents to sort them")
+			}
+			in, err := t.lines(c, args[1:])
+			if err != nil {
+				return err
+			}
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			o.Function = function.value
+			if query == "" {
+				return t.do(c, m, in, pairScores(m, o))
+			}
+			defer func() { err = errors.Join(err, in.close()) }()
+			var items []item
+			for {
+				it, err := in.next()
+				if err == io.EOF {
+					break
+				}
+				if err == nil && it.err != nil && t.onError.value == "stop" {
+					err = fmt.Errorf("%s: %w (--on-error skip goes on)", it.where, it.err)
+				}
+				if err != nil {
+					return err
+				}
+				if it.err == nil {
+					items = append(items, it)
+				}
+			}
+			o.Truncated = t.truncated(c, items)
+			ranked, err := m.Rerank(c.Context(), query, plain(items), o)
+			if err != nil {
+				return err
+			}
+			return emit(c, ranked, func(out io.Writer) error {
+				for _, r := range ranked {
+					fmt.Fprintf(out, "%.4f  %d  %s\n", r.Score, r.Index+1, shorten(r.Document))
+				}
+				return nil
+			})
+		},
+	}
+	t.register(c, "the document of a pair")
+	f := c.Flags()
+	f.StringVar(&query, "query", "", "what the documents may answer")
+	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
+	enum(c, &function, "function", "", "what makes scores of logits, whatever the files say")
+	return c
+}
+
+// A scored pair is the line of its score.
+type scored struct {
+	Query    string  `json:"query"`
+	Document string  `json:"document"`
+	Score    float64 `json:"score"`
+}
+
+func pairScores(m *pipeline.Model, o pipeline.RerankOptions) task {
+	return task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
+		o := o
+		o.Truncated = cut
+		values, err := m.ScorePairs(ctx, pairsOf(items), o)
+		return boxed(items, values, err, func(it item, v float64) any { return &scored{it.text, *it.second, v} })
+	}, table: func(w io.Writer, _ []item, results []any) error {
+		fmt.Fprintln(w, "SCORE\tQUERY\tDOCUMENT")
+		for _, r := range results {
+			s := r.(*scored)
+			fmt.Fprintf(w, "%.4f\t%s\t%s\n", s.Score, shorten(s.Query), shorten(s.Document))
+		}
+		return nil
+	}}
+}
+
+// A tagged text is the line of its entities.
+type tagged struct {
+	Text     string            `json:"text"`
+	Entities []pipeline.Entity `json:"entities"`
+}
+
+func tagCommand() *cobra.Command {
+	t := &texting{}
+	o := pipeline.TagOptions{}
+	how := choice{"simple", pipeline.Aggregations()}
+	c := &cobra.Command{
+		Use:   "tag M [TEXT…]",
+		Short: "find names and other entities in texts",
+		Long: `tag finds the stretches of each text that the model has a label for, with their places in bytes and in characters. Long texts are
+read by windows that overlap.`,
+		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
+  rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
+		Args: modelAndTexts,
+		RunE: func(c *cobra.Command, args []string) error {
+			in, err := t.lines(c, args[1:])
+			if err != nil {
+				return err
+			}
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			o.Aggregation = how.value
+			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
+				o := o
+				o.Truncated = cut
+				values, err := m.Tag(ctx, plain(items), o)
+				return boxed(items, values, err, func(it item, v []pipeline.Entity) any { return &tagged{it.text, v} })
+			}, table: func(w io.Writer, items []item, results []any) error {
+				fmt.Fprintln(w, "ENTITY\tLABEL\tSCORE\tBYTES\tWHERE")
+				for i, r := range results {
+					for _, e := range r.(*tagged).Entities {
+						fmt.Fprintf(w, "%s\t%s\t%.4f\t%d:%d\t%s\n", shorten(e.Text), shown(e.Label), e.Score, e.Start, e.End, items[i].where)
+					}
+				}
+				return nil
+			}})
+		},
+	}
+	t.register(c, "")
+	f := c.Flags()
+	enum(c, &how, "aggregation", "", "how the tokens' labels become entities")
+	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts the text)")
+	return c
+}
+
+// An answered question is the line of its answers.
+type answered struct {
+	Question string            `json:"question"`
+	Context  string            `json:"context"`
+	Answers  []pipeline.Answer `json:"answers"`
+}
+
+func answerCommand() *cobra.Command {
+	t := &texting{}
+	o := pipeline.AnswerOptions{}
+	var question string
+	c := &cobra.Command{
+		Use:   "answer M [CONTEXT…]",
+		Short: "find the answer to a question in texts",
+		Long: `answer finds the stretch of each context that answers the question. With --second-field the input has a question on each line,
+and its context in that field. Long contexts are read by windows that overlap.`,
+		Example: `  rlxc answer path/to/squad --question "Where does the train leave?" "The train leaves from platform 12."
+  rlxc answer path/to/squad --input asked.jsonl --field question --second-field context -o answers.jsonl`,
+		Args: modelAndTexts,
+		RunE: func(c *cobra.Command, args []string) error {
+			if (question == "") == (t.second == "") {
+				return usagef("give one of --question and --second-field")
+			}
+			in, err := t.lines(c, args[1:])
+			if err != nil {
+				return err
+			}
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
+				questions := make([]pipeline.Question, len(items))
+				for i, it := range items {
+					questions[i] = pipeline.Question{Question: question, Context: it.text}
+					if it.second != nil {
+						questions[i] = pipeline.Question{Question: it.text, Context: *it.second}
+					}
+				}
+				values, err := m.Answer(ctx, questions, o)
+				if err != nil {
+					return nil, err
+				}
+				out := make([]any, len(items))
+				for i, q := range questions {
+					out[i] = &answered{q.Question, q.Context, values[i]}
+				}
+				return out, nil
+			}, table: func(w io.Writer, _ []item, results []any) error {
+				fmt.Fprintln(w, "ANSWER\tSCORE\tBYTES\tQUESTION")
+				for _, r := range results {
+					for _, a := range r.(*answered).Answers {
+						fmt.Fprintf(w, "%s\t%.4f\t%d:%d\t%s\n", shorten(a.Text), a.Score, a.Start, a.End, shorten(r.(*answered).Question))
+					}
+				}
+				return nil
+			}})
+		},
+	}
+	t.register(c, "the context")
+	f := c.Flags()
+	f.StringVar(&question, "question", "", "what to ask of each context")
+	f.IntVar(&o.TopK, "top", 1, "how many answers")
+	f.BoolVar(&o.NoAnswer, "no-answer", false, "whether there may be none")
+	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long context have in common (default half a row)")
+	return c
+}
