@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -110,6 +111,91 @@ func BenchmarkTexts(b *testing.B) {
 					require.NoError(b, err)
 				}
 			}
+		})
+	}
+}
+
+// largeFile writes a tokenizer.json of the size of XLM-R's (250,000 pieces) or Gemma's (262,144 tokens, 524,288 merges).
+func largeFile(b *testing.B, kind string) string {
+	random := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]bool{}
+	var tokens []string
+	var vocab, merges []any
+	add := func(token string) bool {
+		if seen[token] {
+			return false
+		}
+		seen[token] = true
+		tokens = append(tokens, token)
+		return true
+	}
+	for r := 'a'; r <= 'z'; r++ {
+		add(string(r))
+		add(string(r - 'a' + 'а')) // Cyrillic
+	}
+	add("▁")
+	model := map[string]any{"type": kind}
+	switch kind {
+	case "Unigram":
+		syllables := strings.Fields("an be ci do er fa go hi in ju ka lo me no os pi qu re si ta un ve wo xe ya zu ши на по кра 文 字 列")
+		for len(tokens) < 250_000 {
+			token := ""
+			if random.IntN(2) == 0 {
+				token = "▁"
+			}
+			for range 1 + random.IntN(5) {
+				token += syllables[random.IntN(len(syllables))]
+			}
+			add(token)
+		}
+		for i, token := range tokens {
+			vocab = append(vocab, []any{token, -10 - float64(i%9973)/997})
+		}
+		model["vocab"], model["unk_id"] = vocab, 0
+	case "BPE":
+		for len(tokens) < 1<<18 {
+			i := random.IntN(len(tokens))
+			left, right := tokens[i], tokens[random.IntN(min(len(tokens), 4000))]
+			if len(left)+len(right) < 24 && add(left+right) {
+				merges = append(merges, []string{left, right}, []string{right, left})
+				if add(right + left) {
+					continue
+				}
+				merges = merges[:len(merges)-1]
+			}
+		}
+		merges = append(merges, merges[:min(len(merges), 1<<19-len(merges))]...)
+		ids := map[string]int{}
+		for i, token := range tokens {
+			ids[token] = i
+		}
+		model["vocab"], model["merges"] = ids, merges
+	}
+	file := map[string]any{"version": "1.0", "model": model, "pre_tokenizer": map[string]any{"type": "Metaspace", "replacement": "▁"}}
+	return writeJSON(b, "tokenizer.json", file)
+}
+
+// BenchmarkOpenLarge opens vocabularies of the largest encoders, and reports the heap that an open tokenizer holds.
+func BenchmarkOpenLarge(b *testing.B) {
+	for _, kind := range []string{"Unigram", "BPE"} {
+		file := largeFile(b, kind)
+		b.Run(kind, func(b *testing.B) {
+			info, err := os.Stat(file)
+			require.NoError(b, err)
+			b.SetBytes(info.Size())
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			var tok *Tokenizer
+			for b.Loop() {
+				tok, err = Open(file)
+				require.NoError(b, err)
+			}
+			runtime.GC()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "heap-MB")
+			runtime.KeepAlive(tok)
 		})
 	}
 }
