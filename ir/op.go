@@ -97,13 +97,15 @@ const (
 	Dynamic
 )
 
-// A Def is an op's row.
+// A Def is an op's row. Rows have every field, so that a new fact about ops is asked of each of them.
 type Def struct {
 	Name   string // as printed; ops that print under several names, such as Binary, implement namer instead
 	Op     Op     // a value of the op's type
 	MinIn  int
 	MaxIn  int // -1: any number
 	Traits Traits
+	Flops  FlopsRule // NoFlops for what is no product
+	Rows   RowsRule  // NoRows for what reads all of its operands
 }
 
 // namer is an op that prints under a name of its own, such as "add"; named lists all names with the op that each means.
@@ -113,58 +115,58 @@ type namer interface {
 }
 
 var table = [NumKinds]Def{
-	KindUnary:  {"", Unary{}, 1, 1, Elementwise},
-	KindBinary: {"", Binary{}, 2, 2, Elementwise},
-	KindWhere:  {"where", Where{}, 3, 3, Elementwise},
-	KindCast:   {"cast", Cast{}, 1, 1, Elementwise},
-	KindClip:   {"clip", Clip{}, 1, 3, Elementwise},
-	KindMap:    {"map", Map{}, 1, -1, Elementwise},
+	KindUnary:  {"", Unary{}, 1, 1, Elementwise, NoFlops, NoRows},
+	KindBinary: {"", Binary{}, 2, 2, Elementwise, NoFlops, NoRows},
+	KindWhere:  {"where", Where{}, 3, 3, Elementwise, NoFlops, NoRows},
+	KindCast:   {"cast", Cast{}, 1, 1, Elementwise, NoFlops, NoRows},
+	KindClip:   {"clip", Clip{}, 1, 3, Elementwise, NoFlops, NoRows},
+	KindMap:    {"map", Map{}, 1, -1, Elementwise, NoFlops, NoRows},
 
-	KindReshape:     {"reshape", Reshape{}, 1, 1, View},
-	KindTranspose:   {"transpose", Transpose{}, 1, 1, View},
-	KindSlice:       {"slice", Slice{}, 1, 1, View},
-	KindExpand:      {"expand", Expand{}, 1, 1, View},
-	KindCopy:        {"copy", Copy{}, 1, 1, 0},
-	KindMaterialize: {"materialize", Materialize{}, 1, 1, 0},
-	KindConcat:      {"concat", Concat{}, 1, -1, 0},
-	KindPad:         {"pad", Pad{}, 1, 2, 0},
-	KindTile:        {"tile", Tile{}, 1, 1, 0},
-	KindTrilu:       {"trilu", Trilu{}, 1, 1, 0},
+	KindReshape:     {"reshape", Reshape{}, 1, 1, View, NoFlops, NoRows},
+	KindTranspose:   {"transpose", Transpose{}, 1, 1, View, NoFlops, NoRows},
+	KindSlice:       {"slice", Slice{}, 1, 1, View, NoFlops, NoRows},
+	KindExpand:      {"expand", Expand{}, 1, 1, View, NoFlops, NoRows},
+	KindCopy:        {"copy", Copy{}, 1, 1, 0, NoFlops, NoRows},
+	KindMaterialize: {"materialize", Materialize{}, 1, 1, 0, NoFlops, NoRows},
+	KindConcat:      {"concat", Concat{}, 1, -1, 0, NoFlops, NoRows},
+	KindPad:         {"pad", Pad{}, 1, 2, 0, NoFlops, NoRows},
+	KindTile:        {"tile", Tile{}, 1, 1, 0, NoFlops, NoRows},
+	KindTrilu:       {"trilu", Trilu{}, 1, 1, 0, NoFlops, NoRows},
 
-	KindGather:          {"gather", Gather{}, 2, 2, 0},
-	KindGatherElements:  {"gather_elements", GatherElements{}, 2, 2, 0},
-	KindGatherND:        {"gather_nd", GatherND{}, 2, 2, 0},
-	KindScatterElements: {"scatter_elements", ScatterElements{}, 3, 3, 0},
-	KindScatterND:       {"scatter_nd", ScatterND{}, 3, 3, 0},
-	KindOneHot:          {"one_hot", OneHot{}, 2, 2, 0},
+	KindGather:          {"gather", Gather{}, 2, 2, 0, NoFlops, gatherRows},
+	KindGatherElements:  {"gather_elements", GatherElements{}, 2, 2, 0, NoFlops, NoRows},
+	KindGatherND:        {"gather_nd", GatherND{}, 2, 2, 0, NoFlops, NoRows},
+	KindScatterElements: {"scatter_elements", ScatterElements{}, 3, 3, 0, NoFlops, NoRows},
+	KindScatterND:       {"scatter_nd", ScatterND{}, 3, 3, 0, NoFlops, NoRows},
+	KindOneHot:          {"one_hot", OneHot{}, 2, 2, 0, NoFlops, NoRows},
 
-	KindReduce:    {"", Reduce{}, 1, 1, 0},
-	KindArgReduce: {"", ArgReduce{}, 1, 1, 0},
-	KindSoftmax:   {"softmax", Softmax{}, 1, 1, 0},
-	KindCumSum:    {"cumsum", CumSum{}, 1, 1, 0},
+	KindReduce:    {"", Reduce{}, 1, 1, 0, NoFlops, NoRows},
+	KindArgReduce: {"", ArgReduce{}, 1, 1, 0, NoFlops, NoRows},
+	KindSoftmax:   {"softmax", Softmax{}, 1, 1, 0, NoFlops, NoRows},
+	KindCumSum:    {"cumsum", CumSum{}, 1, 1, 0, NoFlops, NoRows},
 
-	KindDims:  {"dims", DimsOp{}, 0, 0, 0},
-	KindRange: {"range", Range{}, 0, 0, 0},
+	KindDims:  {"dims", DimsOp{}, 0, 0, 0, NoFlops, NoRows},
+	KindRange: {"range", Range{}, 0, 0, 0, NoFlops, NoRows},
 
-	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0},
-	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0},
-	KindAttention: {"attention", Attention{}, 3, 4, 0},
-	KindRotary:    {"rotary", Rotary{}, 3, 3, 0},
-	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0},
+	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0, matMulFlops, NoRows},
+	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0, NoFlops, NoRows},
+	KindAttention: {"attention", Attention{}, 3, 4, 0, attentionFlops, NoRows},
+	KindRotary:    {"rotary", Rotary{}, 3, 3, 0, NoFlops, NoRows},
+	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0, NoFlops, embeddingRows(2)},
 
-	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0},
-	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0},
-	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom},
-	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom},
-	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0},
-	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0},
-	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0},
-	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0},
+	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0, NoFlops, NoRows},
+	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},
+	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, NoFlops, NoRows},
+	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom, matMulFlops, NoRows},
+	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0, attentionFlops, NoRows},
+	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0, NoFlops, NoRows},
+	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0, NoFlops, embeddingRows(4)},
+	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0, nBitsFlops, NoRows},
 
-	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom},
-	KindKept:    {"kept", nil, 0, -1, KeepsCustom},
-	KindDynamic: {"dynamic", nil, 0, -1, KeepsCustom | Dynamic},
-	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic},
+	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom, NoFlops, NoRows},
+	KindKept:    {"kept", nil, 0, -1, KeepsCustom, NoFlops, NoRows},
+	KindDynamic: {"dynamic", nil, 0, -1, KeepsCustom | Dynamic, NoFlops, NoRows},
+	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic, NoFlops, NoRows},
 }
 
 // prototypes maps every printed name to the op that it means, without its parameters.

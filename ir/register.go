@@ -13,6 +13,11 @@ import (
 // registered has the rows of ops that other packages bring.
 var registered = map[reflect.Type]*Def{}
 
+// Define is a row for Register; no fact can be left out.
+func Define(name string, op Op, minIn, maxIn int, flops FlopsRule, rows RowsRule) Def {
+	return Def{name, op, minIn, maxIn, 0, flops, rows}
+}
+
 // Register adds the rows of ops that are kept as the model has them, of KindKept and KindDynamic. The types of what an op of
 // KindDynamic returns stand in its field Types and are not inferred again. Package initialisers call it; a name or type that
 // stands twice is a mistake that panics.

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	ir.Register(ir.Def{Name: "rlxc.Deferred", Op: Deferred{}, MinIn: 0, MaxIn: -1})
+	ir.Register(ir.Define("rlxc.Deferred", Deferred{}, 0, -1, ir.NoFlops, ir.NoRows))
 }
 
 // Deferred is an ONNX operator whose form in the IR follows from the content or the rank of an operand that only a run knows.

@@ -17,70 +17,70 @@ import (
 
 func init() {
 	ir.Register(
-		ir.Def{Name: "onnx.Conv", Op: Conv{}, MinIn: 2, MaxIn: 3},
-		ir.Def{Name: "onnx.ConvTranspose", Op: ConvTranspose{}, MinIn: 2, MaxIn: 3},
-		ir.Def{Name: "onnx.Col2Im", Op: Col2Im{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.DeformConv", Op: DeformConv{}, MinIn: 3, MaxIn: 5},
-		ir.Def{Name: "onnx.AveragePool", Op: AveragePool{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.LpPool", Op: LpPool{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.MaxPool", Op: MaxPool{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.LRN", Op: LRN{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.RoiAlign", Op: RoiAlign{}, MinIn: 3, MaxIn: 3},
-		ir.Def{Name: "onnx.Resize", Op: Resize{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.GridSample", Op: GridSample{}, MinIn: 2, MaxIn: 2},
-		ir.Def{Name: "onnx.NonMaxSuppression", Op: NonMaxSuppression{}, MinIn: 2, MaxIn: 5},
+		ir.Define("onnx.Conv", Conv{}, 2, 3, convFlops, ir.NoRows),
+		ir.Define("onnx.ConvTranspose", ConvTranspose{}, 2, 3, convTransposeFlops, ir.NoRows),
+		ir.Define("onnx.Col2Im", Col2Im{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.DeformConv", DeformConv{}, 3, 5, convFlops, ir.NoRows),
+		ir.Define("onnx.AveragePool", AveragePool{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.LpPool", LpPool{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.MaxPool", MaxPool{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.LRN", LRN{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RoiAlign", RoiAlign{}, 3, 3, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Resize", Resize{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.GridSample", GridSample{}, 2, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.NonMaxSuppression", NonMaxSuppression{}, 2, 5, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "onnx.RNN", Op: RNN{}, MinIn: 3, MaxIn: 6},
-		ir.Def{Name: "onnx.GRU", Op: GRU{}, MinIn: 3, MaxIn: 6},
-		ir.Def{Name: "onnx.LSTM", Op: LSTM{}, MinIn: 3, MaxIn: 8},
-		ir.Def{Name: "onnx.LinearAttention", Op: LinearAttention{}, MinIn: 3, MaxIn: 6},
+		ir.Define("onnx.RNN", RNN{}, 3, 6, recurrentFlops(1), ir.NoRows),
+		ir.Define("onnx.GRU", GRU{}, 3, 6, recurrentFlops(3), ir.NoRows),
+		ir.Define("onnx.LSTM", LSTM{}, 3, 8, recurrentFlops(4), ir.NoRows),
+		ir.Define("onnx.LinearAttention", LinearAttention{}, 3, 6, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "onnx.DFT", Op: DFT{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.STFT", Op: STFT{}, MinIn: 1, MaxIn: 2},
-		ir.Def{Name: "onnx.BitCast", Op: BitCast{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.CumProd", Op: CumProd{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.Det", Op: Det{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.TopK", Op: TopK{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.NonZero", Op: NonZero{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.Compress", Op: Compress{}, MinIn: 2, MaxIn: 2},
-		ir.Def{Name: "onnx.Unique", Op: Unique{}, MinIn: 1, MaxIn: 1},
+		ir.Define("onnx.DFT", DFT{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.STFT", STFT{}, 1, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.BitCast", BitCast{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.CumProd", CumProd{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Det", Det{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.TopK", TopK{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.NonZero", NonZero{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Compress", Compress{}, 2, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Unique", Unique{}, 1, 1, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "onnx.RandomUniform", Op: RandomUniform{}, MinIn: 0, MaxIn: 1},
-		ir.Def{Name: "onnx.RandomNormal", Op: RandomNormal{}, MinIn: 0, MaxIn: 1},
-		ir.Def{Name: "onnx.Bernoulli", Op: Bernoulli{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.Multinomial", Op: Multinomial{}, MinIn: 1, MaxIn: 1},
+		ir.Define("onnx.RandomUniform", RandomUniform{}, 0, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RandomNormal", RandomNormal{}, 0, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Bernoulli", Bernoulli{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Multinomial", Multinomial{}, 1, 1, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "onnx.StringConcat", Op: StringConcat{}, MinIn: 2, MaxIn: 2},
-		ir.Def{Name: "onnx.RegexFullMatch", Op: RegexFullMatch{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.StringSplit", Op: StringSplit{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.StringNormalizer", Op: StringNormalizer{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.TfIdfVectorizer", Op: TfIdfVectorizer{}, MinIn: 1, MaxIn: 1},
+		ir.Define("onnx.StringConcat", StringConcat{}, 2, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RegexFullMatch", RegexFullMatch{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.StringSplit", StringSplit{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.StringNormalizer", StringNormalizer{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.TfIdfVectorizer", TfIdfVectorizer{}, 1, 1, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "ai.onnx.ml.Normalizer", Op: Normalizer{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.OneHotEncoder", Op: OneHotEncoder{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.LabelEncoder", Op: LabelEncoder{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.LinearClassifier", Op: LinearClassifier{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.LinearRegressor", Op: LinearRegressor{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.SVMClassifier", Op: SVMClassifier{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.SVMRegressor", Op: SVMRegressor{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.TreeEnsemble", Op: TreeEnsemble{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.TreeEnsembleClassifier", Op: TreeEnsembleClassifier{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "ai.onnx.ml.TreeEnsembleRegressor", Op: TreeEnsembleRegressor{}, MinIn: 1, MaxIn: 1},
+		ir.Define("ai.onnx.ml.Normalizer", Normalizer{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.OneHotEncoder", OneHotEncoder{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LabelEncoder", LabelEncoder{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LinearClassifier", LinearClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LinearRegressor", LinearRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.SVMClassifier", SVMClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.SVMRegressor", SVMRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsemble", TreeEnsemble{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsembleClassifier", TreeEnsembleClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsembleRegressor", TreeEnsembleRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
 
-		ir.Def{Name: "onnx.If", Op: If{}, MinIn: 1, MaxIn: -1},
-		ir.Def{Name: "onnx.Loop", Op: Loop{}, MinIn: 2, MaxIn: -1},
-		ir.Def{Name: "onnx.Scan", Op: Scan{}, MinIn: 1, MaxIn: -1},
-		ir.Def{Name: "onnx.SequenceMap", Op: SequenceMap{}, MinIn: 1, MaxIn: -1},
-		ir.Def{Name: "onnx.SequenceConstruct", Op: SequenceConstruct{}, MinIn: 0, MaxIn: -1},
-		ir.Def{Name: "onnx.SequenceInsert", Op: SequenceInsert{}, MinIn: 2, MaxIn: 3},
-		ir.Def{Name: "onnx.SequenceErase", Op: SequenceErase{}, MinIn: 1, MaxIn: 2},
-		ir.Def{Name: "onnx.SequenceAt", Op: SequenceAt{}, MinIn: 2, MaxIn: 2},
-		ir.Def{Name: "onnx.SequenceLength", Op: SequenceLength{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.SplitToSequence", Op: SplitToSequence{}, MinIn: 1, MaxIn: 2},
-		ir.Def{Name: "onnx.ConcatFromSequence", Op: ConcatFromSequence{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.OptionalHasElement", Op: OptionalHasElement{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.OptionalGetElement", Op: OptionalGetElement{}, MinIn: 1, MaxIn: 1},
-		ir.Def{Name: "onnx.Identity", Op: Identity{}, MinIn: 1, MaxIn: 1},
+		ir.Define("onnx.If", If{}, 1, -1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Loop", Loop{}, 2, -1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Scan", Scan{}, 1, -1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceMap", SequenceMap{}, 1, -1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceConstruct", SequenceConstruct{}, 0, -1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceInsert", SequenceInsert{}, 2, 3, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceErase", SequenceErase{}, 1, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceAt", SequenceAt{}, 2, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceLength", SequenceLength{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SplitToSequence", SplitToSequence{}, 1, 2, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.ConcatFromSequence", ConcatFromSequence{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.OptionalHasElement", OptionalHasElement{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.OptionalGetElement", OptionalGetElement{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Identity", Identity{}, 1, 1, ir.NoFlops, ir.NoRows),
 	)
 }
 
@@ -149,3 +149,22 @@ func first(n int, types ...ir.Type) []ir.Type {
 
 // rank is the number of axes of a value.
 func rank(v *ir.Value) int { return len(v.Type.Shape) }
+
+// convFlops: every element of the result is a sum over the channels of a group and the taps.
+func convFlops(n *ir.Node) ir.Dim {
+	w := n.Inputs[1].Type.Shape
+	return n.Outputs[0].Type.Shape.Elements().Mul(w[1:].Elements()).Mul(ir.N(2))
+}
+
+// convTransposeFlops: every element of x is spread over the channels of a group and the taps.
+func convTransposeFlops(n *ir.Node) ir.Dim {
+	return n.Inputs[0].Type.Shape.Elements().Mul(n.Inputs[1].Type.Shape[1:].Elements()).Mul(ir.N(2))
+}
+
+// recurrentFlops: every step of every sequence meets the weights of all gates, those of the inputs and those of the state.
+func recurrentFlops(gates int) ir.FlopsRule {
+	return func(n *ir.Node) ir.Dim {
+		x, r := n.Inputs[RecurrentX].Type.Shape, n.Inputs[RecurrentR].Type.Shape
+		return x[0].Mul(x[1]).Mul(r[0]).Mul(r[2]).Mul(x[2].Add(r[2])).Mul(ir.N(2 * gates))
+	}
+}

@@ -24,6 +24,7 @@ var embeddingRow = row{
 			return n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
 		},
 	},
+	anyAddress: func(_ *ir.Node, i int) bool { return i == ir.EmbeddingTable },
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.Embedding)
 		in, _ := b.operands(n)

@@ -168,6 +168,7 @@ var gatherRow = row{
 			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 		},
 	},
+	anyAddress: func(_ *ir.Node, i int) bool { return i == 0 },
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		if in[1].dtype == tensor.I32 {

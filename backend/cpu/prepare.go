@@ -58,7 +58,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		d.replace(g, n, ir.MatMulB, v)
 	}
 	for _, v := range g.Consts() {
-		if v.Const != nil && !onlyGathered(v) {
+		if v.Const != nil && !d.anyAddress(v) {
 			v.Const = v.Const.Aligned()
 		}
 	}
@@ -80,15 +80,10 @@ func (d *Device) replace(g *ir.Graph, n *ir.Node, i int, packed *ir.Value) {
 	d.release(data.Bytes())
 }
 
-// onlyGathered reports whether a table is read by rows of bytes alone, as embeddings are: it may then stay where the file
-// has it, at whatever address.
-func onlyGathered(v *ir.Value) bool {
+// anyAddress reports whether all kernels that read a constant take it at any address: it may then stay where the file has it.
+func (d *Device) anyAddress(v *ir.Value) bool {
 	for _, u := range v.Uses {
-		switch {
-		case u.Node.Op.Kind() == ir.KindGather && u.Index == 0:
-		case u.Node.Op.Kind() == ir.KindEmbedding && u.Index == ir.EmbeddingTable:
-		case u.Node.Op.Kind() == ir.KindQEmbedding && (u.Index == ir.EmbeddingTable || byteCode(v.Type.DType)):
-		default:
+		if f := d.rows[u.Node.Op.Kind()].anyAddress; f == nil || !f(u.Node, u.Index) {
 			return false
 		}
 	}

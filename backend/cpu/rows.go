@@ -15,6 +15,8 @@ type row struct {
 	target.Row
 	// bind makes the step of a bound node; nil where Runs is not OnKernel.
 	bind func(b *binder, n *ir.Node) (step, error)
+	// anyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
+	anyAddress func(n *ir.Node, i int) bool
 }
 
 var (
