@@ -30,7 +30,7 @@ func program(t testing.TB) *ir.Graph {
 	}
 	w := g.NewConst("w", table)
 	y := add(ir.MatMul{}, x, w)
-	y = add(ir.MatMul{Act: ir.ActGelu}, y, g.NewConst("the same bytes", table))
+	y = add(ir.MatMul{Act: ir.Gelu}, y, g.NewConst("the same bytes", table))
 	y = add(ir.Binary{Fn: ir.Add}, y, g.NewConst("bias", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6, 7, 0.1})))
 	p := g.NewValue("packed", ir.TensorOf(tensor.F32, ir.N(8), ir.N(8)))
 	p.Packed = &ir.Packed{Layout: "f32/48/16", Data: tensor.New(tensor.F32, 8, 16)}

@@ -19,38 +19,6 @@ func parseEnum[E ~uint8](text []byte, names []string) (E, error) {
 	return 0, fmt.Errorf("%q is none of %v", text, names)
 }
 
-// Activation is what a product applies to its sum before the residual is added.
-type Activation uint8
-
-// The activations of a fused epilogue.
-const (
-	NoActivation Activation = iota
-	ActRelu
-	ActGelu     // x·Φ(x) by erf
-	ActGeluTanh // the tanh approximation
-	ActTanh
-	NumActivations
-)
-
-var activationNames = []string{"none", "relu", "gelu", "gelu_tanh", "tanh"}
-
-// String is the activation's name in the IR.
-func (a Activation) String() string { return enumText(a, activationNames) }
-
-// MarshalText prints the name.
-func (a Activation) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText reads the name.
-func (a *Activation) UnmarshalText(b []byte) (err error) {
-	*a, err = parseEnum[Activation](b, activationNames)
-	return err
-}
-
-// Unary gives the elementwise function that the activation applies; none for NoActivation.
-func (a Activation) Unary() UnaryFn {
-	return [NumActivations]UnaryFn{ActRelu: Relu, ActGelu: Gelu, ActGeluTanh: GeluTanh, ActTanh: Tanh}[a]
-}
-
 // Reduction says how scattered values combine with what stands there, or which reduction runs along axes.
 type Reduction uint8
 

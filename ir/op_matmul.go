@@ -13,7 +13,7 @@ import (
 type MatMul struct {
 	TransB bool
 	Alpha  float32
-	Act    Activation
+	Act    UnaryFn
 }
 
 // The operand positions of MatMul.
@@ -41,7 +41,7 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	if a.DType != b.DType {
 		return nil, fmt.Errorf("matmul of %s and %s", a.DType, b.DType)
 	}
-	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoActivation) {
+	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoUnary) {
 		return nil, fmt.Errorf("this matmul is not defined for %s", a.DType)
 	}
 	if len(a.Shape) < 2 || len(b.Shape) < 2 {
@@ -114,7 +114,7 @@ func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	af, bf := a.Float64s(), b.Float64s()
 	act := func(x float64) float64 { return x }
-	if fn := o.Act.Unary(); fn != NoUnary {
+	if fn := o.Act; fn != NoUnary {
 		act = func(x float64) float64 { return unaryTable[fn].real(x, Unary{}) }
 	}
 	row := make([]float64, n)

@@ -16,7 +16,7 @@ import (
 type MatMulNBits struct {
 	K, N, Bits, Block int
 	Int8              bool
-	Act               Activation
+	Act               UnaryFn
 }
 
 // The operand positions of MatMulNBits.

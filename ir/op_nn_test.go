@@ -98,7 +98,7 @@ func TestMatMul(t *testing.T) {
 	runText(t, []textCase{
 		{"plain", MatMul{}, ins{a, b}, "f32[2,2] 19 22 43 50"},
 		{"transposed", MatMul{TransB: true}, ins{a, b}, "f32[2,2] 17 23 39 53"},
-		{"epilogue", MatMul{Alpha: 0.5, Act: ActRelu}, ins{a, b, f32(nil, -20, 0), a}, "f32[2,2] 1 13 4.5 29"},
+		{"epilogue", MatMul{Alpha: 0.5, Act: Relu}, ins{a, b, f32(nil, -20, 0), a}, "f32[2,2] 1 13 4.5 29"},
 		{"batches", MatMul{}, ins{f32(tensor.Shape{2, 1, 1}, 2, 3), f32(tensor.Shape{1, 2}, 1, 10)}, "f32[2,1,2] 2 20 3 30"},
 		{"integers wrap", MatMul{}, ins{i64(tensor.Shape{1, 1}, math.MaxInt64), i64(tensor.Shape{1, 1}, 2), i64(nil, 3)}, "i64[1,1] 1"},
 		{"nothing to sum", MatMul{}, ins{tensor.New(tensor.F32, 1, 0), tensor.New(tensor.F32, 0, 2)}, "f32[1,2] 0 0"},

@@ -18,7 +18,7 @@ import (
 // codes of yZero's type, and otherwise it has bScale's type. All arithmetic behind the sums is float32's.
 type QMatMul struct {
 	TransB bool
-	Act    Activation
+	Act    UnaryFn
 }
 
 // The operand positions of QMatMul.
@@ -90,7 +90,7 @@ func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 		return fmt.Errorf("one of two scales")
 	case bScale != nil && !bScale.Type.DType.IsFloat():
 		return fmt.Errorf("scales of %s", bScale.Type.DType)
-	case bScale == nil && (o.Act != NoActivation || bias != nil && bias.Type.DType != tensor.I32 || residual != nil || yScale != nil):
+	case bScale == nil && (o.Act != NoUnary || bias != nil && bias.Type.DType != tensor.I32 || residual != nil || yScale != nil):
 		return fmt.Errorf("an epilogue of floats without scales")
 	case (yScale == nil) != (yZero == nil):
 		return fmt.Errorf("one of scale and zero point of the result")
@@ -178,7 +178,7 @@ func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return sums, nil
 	}
 	act := func(x float64) float64 { return x }
-	if fn := o.Act.Unary(); fn != NoUnary {
+	if fn := o.Act; fn != NoUnary {
 		act = func(x float64) float64 { return unaryTable[fn].real(x, Unary{}) }
 	}
 	out := scale.DType()

@@ -68,6 +68,8 @@ type unaryRow struct {
 	test  bool                  // gives bool
 	bools bool                  // takes bool, and no integers
 	dims  func(x Dim) (Dim, bool)
+	// epilogue: a product may apply it to its sums.
+	epilogue bool
 }
 
 const (
@@ -87,10 +89,10 @@ var unaryTable = [NumUnary]unaryRow{
 	Sqrt:       {name: "sqrt", real: plain(math.Sqrt)},
 	Reciprocal: {name: "reciprocal", real: func(x float64, _ Unary) float64 { return 1 / x }},
 	Erf:        {name: "erf", real: plain(math.Erf)},
-	Tanh:       {name: "tanh", real: plain(math.Tanh)},
+	Tanh:       {name: "tanh", real: plain(math.Tanh), epilogue: true},
 	Sigmoid:    {name: "sigmoid", real: plain(sigmoid)},
 	Relu: {name: "relu", real: func(x float64, _ Unary) float64 { return max(x, 0) },
-		whole: func(x int64) int64 { return max(x, 0) }, wide: func(x uint64) uint64 { return x }},
+		whole: func(x int64) int64 { return max(x, 0) }, wide: func(x uint64) uint64 { return x }, epilogue: true},
 	LeakyRelu: {name: "leaky_relu", real: func(x float64, o Unary) float64 {
 		if x < 0 {
 			return float64(o.Alpha) * x
@@ -109,10 +111,10 @@ var unaryTable = [NumUnary]unaryRow{
 		return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
 	}},
 	HardSwish: {name: "hard_swish", real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
-	Gelu:      {name: "gelu", real: func(x float64, _ Unary) float64 { return 0.5 * x * math.Erfc(-x*invSqrt2) }},
+	Gelu:      {name: "gelu", real: func(x float64, _ Unary) float64 { return 0.5 * x * math.Erfc(-x*invSqrt2) }, epilogue: true},
 	GeluTanh: {name: "gelu_tanh", real: func(x float64, _ Unary) float64 {
 		return 0.5 * x * (1 + math.Tanh(sqrt2OnPi*(x+geluCubed*x*x*x)))
-	}},
+	}, epilogue: true},
 	Silu: {name: "silu", real: func(x float64, o Unary) float64 { return x * sigmoid(float64(o.Alpha)*x) }},
 	Mish: {name: "mish", real: func(x float64, _ Unary) float64 { return x * math.Tanh(softplus(x)) }},
 	Selu: {name: "selu", real: func(x float64, o Unary) float64 {
@@ -215,6 +217,33 @@ func (f UnaryFn) String() string {
 	}
 	return unaryTable[f].name
 }
+
+// MarshalText prints the function's name, "none" for NoUnary.
+func (f UnaryFn) MarshalText() ([]byte, error) {
+	if f == NoUnary {
+		return []byte("none"), nil
+	}
+	return []byte(f.String()), nil
+}
+
+// UnmarshalText reads what MarshalText prints, of the functions that a product may apply to its sums.
+func (f *UnaryFn) UnmarshalText(text []byte) error {
+	var names []string
+	for fn, row := range unaryTable {
+		if fn := UnaryFn(fn); fn == NoUnary || row.epilogue {
+			name, _ := fn.MarshalText()
+			if string(name) == string(text) {
+				*f = fn
+				return nil
+			}
+			names = append(names, string(name))
+		}
+	}
+	return fmt.Errorf("%q is none of %v", text, names)
+}
+
+// IsEpilogue reports whether a product may apply the function to its sums: NoUnary too, which leaves them.
+func (f UnaryFn) IsEpilogue() bool { return f == NoUnary || f < NumUnary && unaryTable[f].epilogue }
 
 // Unary applies a function to every element; Alpha and Beta are the function's parameters, where it has some.
 type Unary struct {

@@ -62,7 +62,7 @@ func TestParseWithoutTypes(t *testing.T) {
 	}`)
 	require.NoError(t, err)
 	require.Equal(t, "f32[n,8]", g.Outputs[0].Type.String())
-	require.Equal(t, ir.ActGelu, g.Nodes[0].Op.(ir.MatMul).Act)
+	require.Equal(t, ir.Gelu, g.Nodes[0].Op.(ir.MatMul).Act)
 	require.Nil(t, g.OutputNames)
 }
 

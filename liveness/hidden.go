@@ -101,12 +101,12 @@ func isAdd(op ir.Op) bool {
 }
 
 // epilogue is the sums of a product with bias, activation and residual, in this order, and the result quantised or not.
-func epilogue(n *ir.Node, bias, residual int, act ir.Activation, quantised bool) (operands, results []*ir.Value) {
+func epilogue(n *ir.Node, bias, residual int, act ir.UnaryFn, quantised bool) (operands, results []*ir.Value) {
 	hasBias, hasResidual := ir.Operand(n.Inputs, bias) != nil, ir.Operand(n.Inputs, residual) != nil
 	switch {
 	case !hasBias && !hasResidual:
 		return nil, nil
-	case quantised || !hasResidual && act != ir.NoActivation:
+	case quantised || !hasResidual && act != ir.NoUnary:
 		return n.Inputs, nil // the last sum stays inside
 	}
 	return n.Inputs, n.Outputs

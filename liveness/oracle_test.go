@@ -67,10 +67,10 @@ func hiddenStates(g *ir.Graph) values {
 			output = chains
 		case ir.MatMul:
 			chains = has(ir.MatMulBias) || has(ir.MatMulResidual)
-			output = has(ir.MatMulResidual) || chains && op.Act == ir.NoActivation
+			output = has(ir.MatMulResidual) || chains && op.Act == ir.NoUnary
 		case ir.QMatMul:
 			chains = has(ir.QMatMulBias) || has(ir.QMatMulResidual)
-			output = (has(ir.QMatMulResidual) || chains && op.Act == ir.NoActivation) && !has(ir.QMatMulYScale)
+			output = (has(ir.QMatMulResidual) || chains && op.Act == ir.NoUnary) && !has(ir.QMatMulYScale)
 		case ir.LayerNorm, ir.QLayerNorm:
 			chainOf(n.Inputs[ir.LayerNormX], set)
 			chainOf(ir.Operand(n.Inputs, ir.LayerNormResidual), set)

@@ -25,13 +25,11 @@ func epilogueRules() []*Rule {
 		}},
 		{Name: "matmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := opOf[ir.MatMul](m, unactivated)
-			for act := ir.NoActivation + 1; act < ir.NumActivations; act++ {
-				if opOf[ir.Unary](m, activated) == (ir.Unary{Fn: act.Unary()}) {
-					o.Act = act
-					return m.emit(o, m.get(a), m.get(b), m.get(bias))
-				}
+			var ok bool
+			if o.Act, ok = epilogue(opOf[ir.Unary](m, activated)); !ok {
+				return nil
 			}
-			return nil
+			return m.emit(o, m.get(a), m.get(b), m.get(bias))
 		}},
 		{Name: "matmul.residual", pattern: binary(ir.Add, alone, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(alone).Type) {
@@ -53,4 +51,9 @@ func epilogueRules() []*Rule {
 			return v
 		}},
 	}
+}
+
+// epilogue is the function that a product may apply to its sums, if it has no parameters.
+func epilogue(u ir.Unary) (ir.UnaryFn, bool) {
+	return u.Fn, u.Fn.IsEpilogue() && u == (ir.Unary{Fn: u.Fn})
 }

@@ -31,7 +31,7 @@ func columnwise(s ir.Shape, n *ir.Node) bool {
 }
 
 func linear(p *pattern) *pattern {
-	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoActivation })
+	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoUnary })
 }
 
 // parameter gives a factor as ops have it, a float32 that is not 0 (which is none), if that is exact enough for the root's type.
@@ -51,7 +51,7 @@ func matmulRules() []*Rule {
 	transposed := node[ir.Transpose](b)
 	byTransposed := node[ir.MatMul](a, transposed).rest()
 
-	scores := with(matmul(a, b, nil, nil), func(o ir.MatMul) bool { return o.Act == ir.NoActivation }).
+	scores := with(matmul(a, b, nil, nil), func(o ir.MatMul) bool { return o.Act == ir.NoUnary }).
 		when("a product of two activations", func(_ *match, v *ir.Value) bool { return !v.Def.Inputs[ir.MatMulB].IsConst() })
 	scaled := binary(ir.Mul, scores, c)
 	scaledA := node[ir.MatMul](binary(ir.Mul, a, c), b).rest()

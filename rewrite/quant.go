@@ -244,7 +244,7 @@ func qFloats(upTo int) *pattern {
 				return false
 			}
 		}
-		return upTo > ir.QMatMulBias || v.Def.Op.(ir.QMatMul).Act == ir.NoActivation
+		return upTo > ir.QMatMulBias || v.Def.Op.(ir.QMatMul).Act == ir.NoUnary
 	})
 }
 
@@ -281,16 +281,12 @@ func quantEpilogueRules() []*Rule {
 		}},
 		{Name: "qmatmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := opOf[ir.QMatMul](m, biased)
-			if o.Act != ir.NoActivation {
+			act, ok := epilogue(opOf[ir.Unary](m, activated))
+			if !ok || o.Act != ir.NoUnary {
 				return nil
 			}
-			for act := ir.NoActivation + 1; act < ir.NumActivations; act++ {
-				if opOf[ir.Unary](m, activated) == (ir.Unary{Fn: act.Unary()}) {
-					o.Act = act
-					return m.emit(o, m.get(biased).Def.Inputs...)
-				}
-			}
-			return nil
+			o.Act = act
+			return m.emit(o, m.get(biased).Def.Inputs...)
 		}},
 		{Name: "qmatmul.residual", pattern: binary(ir.Add, noResidual, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(noResidual).Type) {
@@ -424,7 +420,7 @@ func nBits(upTo int) *pattern {
 				return false
 			}
 		}
-		return upTo > ir.NBitsBias || v.Def.Op.(ir.MatMulNBits).Act == ir.NoActivation
+		return upTo > ir.NBitsBias || v.Def.Op.(ir.MatMulNBits).Act == ir.NoUnary
 	})
 }
 
@@ -447,13 +443,12 @@ func nBitsRules() []*Rule {
 		}},
 		{Name: "matmul_nbits.activation", changes: Rounding, pattern: act, build: func(m *match) *ir.Value {
 			o := opOf[ir.MatMulNBits](m, activated)
-			for a := ir.NoActivation + 1; a < ir.NumActivations && o.Act == ir.NoActivation; a++ {
-				if opOf[ir.Unary](m, act) == (ir.Unary{Fn: a.Unary()}) {
-					o.Act = a
-					return m.emit(o, m.get(activated).Def.Inputs...)
-				}
+			fn, ok := epilogue(opOf[ir.Unary](m, act))
+			if !ok || o.Act != ir.NoUnary {
+				return nil
 			}
-			return nil
+			o.Act = fn
+			return m.emit(o, m.get(activated).Def.Inputs...)
 		}},
 		{Name: "matmul_nbits.residual", pattern: binary(ir.Add, biased, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(biased).Type) {

@@ -39,7 +39,7 @@ func quantAttentionRules() []*Rule {
 				return m.refuse("a scale is not one number")
 			}
 		}
-		if first.Act != ir.NoActivation || second.Act != ir.NoActivation {
+		if first.Act != ir.NoUnary || second.Act != ir.NoUnary {
 			return m.refuse("an activation")
 		}
 		same := func(n *ir.Value, scale, zero *pattern) bool {

@@ -133,7 +133,7 @@ func blockQKVRule() *Rule {
 func packsBlocks(a, b *ir.Node) bool {
 	o := a.Op.(ir.MatMulNBits)
 	p, ok := b.Op.(ir.MatMulNBits)
-	if p.N = o.N; !ok || o != p || o.Act != ir.NoActivation {
+	if p.N = o.N; !ok || o != p || o.Act != ir.NoUnary {
 		return false
 	}
 	for i := ir.NBitsCodes; i <= ir.NBitsResidual; i++ {

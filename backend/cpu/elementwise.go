@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
@@ -9,11 +10,29 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unaryKernels says which kernel computes a function of float32; for others there are Go loops.
-var unaryKernels = map[ir.UnaryFn]kernel.UnaryOp{
-	ir.Exp: kernel.Exp, ir.Erf: kernel.Erf, ir.Gelu: kernel.Gelu, ir.GeluTanh: kernel.GeluTanh, ir.Tanh: kernel.Tanh,
-	ir.Sigmoid: kernel.Sigmoid, ir.Relu: kernel.Relu, ir.Neg: kernel.Neg, ir.Abs: kernel.Abs, ir.Sqrt: kernel.Sqrt,
-	ir.Reciprocal: kernel.Reciprocal,
+// withoutKernel are the functions of reals that have no kernel, but a Go loop that computes in float64.
+var withoutKernel = [ir.NumUnary]bool{
+	ir.Log: true, ir.Sin: true, ir.Cos: true, ir.Tan: true, ir.Asin: true, ir.Acos: true, ir.Atan: true,
+	ir.Mish: true, ir.Sinh: true, ir.Cosh: true, ir.Asinh: true, ir.Acosh: true, ir.Atanh: true,
+}
+
+// unaryKernels are the kernels of functions of float32, which have the names of the IR's; kernel.NoUnary where there is none.
+var unaryKernels = func() (kernels [ir.NumUnary]kernel.UnaryOp) {
+	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
+		op, ok := kernel.Named(fn.String())
+		if real := (ir.Unary{Fn: fn}).Real() != nil; real == withoutKernel[fn] == ok {
+			panic(fmt.Sprintf("cpu: %s has a kernel, or stands in withoutKernel", fn))
+		}
+		kernels[fn] = op
+	}
+	return kernels
+}()
+
+// unaryKernel is the kernel of a function of float32.
+func unaryKernel(o ir.Unary) (kernel.Unary, bool) {
+	op := unaryKernels[o.Fn]
+	defined := o.Fn != ir.Celu || o.Alpha > 0
+	return kernel.Unary{Op: op, Alpha: o.Alpha, Beta: o.Beta}, op != kernel.NoUnary && defined
 }
 
 // A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a region.
@@ -26,15 +45,14 @@ func loopOf[X, Y tensor.Element](f func(X) Y) *loop {
 	return &loop{func(y, x *operand) step { return mapStep(y, x, f) }, block1(f)}
 }
 
-// unaryLoop gives the Go loop of a function, nil where there is none. Silu has none: a sigmoid and a product, which have
-// kernels, are faster.
+// unaryLoop is the Go loop of a function, nil where there is none.
 func unaryLoop(o ir.Unary, d tensor.DType) *loop {
 	switch real, whole := o.Real(), o.Whole(); {
 	case d == tensor.Bool && o.Fn == ir.Not:
 		return loopOf(func(v bool) bool { return !v })
 	case d == tensor.F32 && o.Fn == ir.IsNaN:
 		return loopOf(func(v float32) bool { return v != v })
-	case d == tensor.F32 && real != nil && o.Fn != ir.Silu:
+	case d == tensor.F32 && real != nil:
 		return loopOf(func(v float32) float32 { return float32(real(float64(v))) })
 	case d == tensor.I64 && whole != nil:
 		return loopOf(whole)
@@ -49,7 +67,7 @@ var unaryRow = row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
 			o, d := n.Op.(ir.Unary), n.Inputs[0].Type.DType
-			_, ok := unaryKernels[o.Fn]
+			_, ok := unaryKernel(o)
 			return ok && d == tensor.F32 || unaryLoop(o, d) != nil
 		},
 		Strided: target.AllStrides,
@@ -59,7 +77,7 @@ var unaryRow = row{
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
 		o := n.Op.(ir.Unary)
-		op, ok := unaryKernels[o.Fn]
+		op, ok := unaryKernel(o)
 		if !ok || x.dtype != tensor.F32 {
 			return unaryLoop(o, x.dtype).step(&y, &x), nil
 		}

@@ -82,7 +82,7 @@ func argTypes(n *ir.Node, x ir.Instr, types []ir.Type) (d [3]tensor.DType) {
 func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType) blockFunc {
 	switch op := x.Op.(type) {
 	case ir.Unary:
-		k, ok := unaryKernels[op.Fn]
+		k, ok := unaryKernel(op)
 		if ok && in[0] == tensor.F32 {
 			return func(dst, a, _, _ register, n int) { set.Unary(k, lanes[float32](dst, n), lanes[float32](a, n)) }
 		}

@@ -111,7 +111,7 @@ func bindHalfPacked(packed *ir.Packed) func(b *binder, n *ir.Node) (step, error)
 			toFloats(b.d.set, packed.Data.DType(), w.f32(m)[lo:hi], data[lo:hi])
 		}}
 		g := b.d.set.NewGemm(rows, cols, k)
-		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}
+		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ResRow: cols}
 		var bias, residual operand
 		if n.HasOperand(ir.MatMulBias) {
 			bias = in[ir.MatMulBias]

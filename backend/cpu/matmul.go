@@ -10,10 +10,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-var activations = [ir.NumActivations]kernel.Activation{
-	ir.NoActivation: kernel.ActNone, ir.ActRelu: kernel.ActRelu, ir.ActGelu: kernel.ActGelu, ir.ActGeluTanh: kernel.ActGeluTanh, ir.ActTanh: kernel.ActTanh,
-}
-
 func (d *Device) matMulRow() row {
 	return row{
 		Row: target.Row{
@@ -43,7 +39,7 @@ func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 // matMulInPlace lets float32 products start from a residual: see kernel.GemmArgs.
 func matMulInPlace(n *ir.Node, i int) bool {
 	op, w := n.Op.(ir.MatMul), n.Inputs[ir.MatMulB].Packed
-	return i == ir.MatMulResidual && op.Act == ir.NoActivation && op.Scale() == 1 && (w == nil || strings.HasPrefix(w.Layout, "f32/"))
+	return i == ir.MatMulResidual && op.Act == ir.NoUnary && op.Scale() == 1 && (w == nil || strings.HasPrefix(w.Layout, "f32/"))
 }
 
 // matMulStrided lets a and b have any strides (the kernels read both by two strides and an offset a matrix), and a
@@ -102,7 +98,7 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 		bRow, bCol = bCol, bRow
 	}
 	args := kernel.BatchGemmArgs{
-		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: activations[op.Act]},
+		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: unaryKernels[op.Act]},
 		BRow:     bRow, BCol: bCol,
 		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
 	}
@@ -186,7 +182,7 @@ func (b *binder) epilogue(n *ir.Node) *epilogue {
 	op := n.Op.(ir.MatMul)
 	in, out := b.operands(n)
 	cols := out[0].shape[len(out[0].shape)-1]
-	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: activations[op.Act], ResRow: cols}}
+	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ResRow: cols}}
 	if n.HasOperand(ir.MatMulBias) {
 		e.bias = in[ir.MatMulBias]
 	}

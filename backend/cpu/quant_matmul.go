@@ -187,7 +187,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	}
 	q.lead = q.y.shape[:len(q.y.shape)-2]
 	q.columns = q.columnsOf(n)
-	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: activations[n.Op.(ir.QMatMul).Act]}
+	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
 	phases := q.bindA(b)
 	if q.weight {
 		if err := q.bindWeight(b.d); err != nil {

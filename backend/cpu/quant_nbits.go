@@ -20,7 +20,7 @@ func (d *Device) nBitsRow() row {
 				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 			},
 			InPlace: func(n *ir.Node, i int) bool {
-				return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoActivation // see kernel.GemmArgs
+				return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
@@ -169,7 +169,7 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return step{}, nil
 	}
 	operands := func(m *machine) kernel.GemmArgs {
-		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: activations[op.Act], Residual: residual.f32(m), ResRow: op.N}
+		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
 	if !op.Int8 {

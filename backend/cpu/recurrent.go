@@ -244,13 +244,13 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 	hidden := len(s) / 6
 	h, gates, c := s[:hidden], s[hidden:5*hidden], s[5*hidden:]
 	set.Binary(kernel.Add, gates, gates, x)
-	set.Unary(kernel.Sigmoid, gates[:3*hidden], gates[:3*hidden])
-	set.Unary(kernel.Tanh, gates[3*hidden:], gates[3*hidden:])
+	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, gates[:3*hidden], gates[:3*hidden])
+	set.Unary(kernel.Unary{Op: kernel.Tanh}, gates[3*hidden:], gates[3*hidden:])
 	i, o, f, g := gates[:hidden], gates[hidden:2*hidden], gates[2*hidden:3*hidden], gates[3*hidden:]
 	set.Binary(kernel.Mul, c, c, f)
 	set.Binary(kernel.Mul, g, g, i)
 	set.Binary(kernel.Add, c, c, g)
-	set.Unary(kernel.Tanh, g, c)
+	set.Unary(kernel.Unary{Op: kernel.Tanh}, g, c)
 	set.Binary(kernel.Mul, h, o, g)
 }
 

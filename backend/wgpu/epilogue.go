@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // An epilogue is what happens to the sums of a product before they are stored: act(Alpha·sum + bias) + residual.
@@ -14,7 +15,8 @@ type epilogue struct {
 	cols           int
 
 	// Set by begin: the texts of what the lines below are made of.
-	act, scale, width       string
+	act                     expression
+	scale, width            string
 	out, biasAt, residualAt string // up to the index
 }
 
@@ -23,14 +25,13 @@ func (e *epilogue) vector() bool {
 	return e.y.off%16 == 0 && (e.bias == nil || e.bias.off%16 == 0) && (e.residual == nil || e.residual.off%16 == 0)
 }
 
-// activations are the functions of the fused activations.
-var activations = [ir.NumActivations]string{ir.ActRelu: "relu_", ir.ActGelu: "gelu_", ir.ActGeluTanh: "geluTanh_", ir.ActTanh: "tanh_"}
+// activation is the expression of a function that a product applies to its sums; its text is empty for none.
+func activation(fn ir.UnaryFn) expression { return unaryTexts[tensor.F32][fn] }
 
 // begin prepares for stores to memories whose words hold so many floats.
 func (e *epilogue) begin(s *shader, lanes int) {
-	if e.act = activations[e.op.Act]; e.act != "" {
-		s.use(e.act)
-	}
+	e.act = activation(e.op.Act)
+	s.use(e.act.needs...)
 	if e.op.Scale() != 1 {
 		e.scale = " * " + s.f(e.op.Scale())
 	}
@@ -50,10 +51,10 @@ func (e *epilogue) write(s *shader, v, base, r, col string) {
 		s.put("z += %s%s];", e.biasAt, col)
 	}
 	switch {
-	case e.act != "" && s.word == "f32":
-		s.put("z = %s(z);", e.act)
-	case e.act != "":
-		s.put("z = vec4<f32>(%[1]s(z.x), %[1]s(z.y), %[1]s(z.z), %[1]s(z.w));", e.act)
+	case e.act.text != "" && s.word == "f32":
+		s.put("z = %s;", e.act.of("z"))
+	case e.act.text != "":
+		s.put("z = vec4<f32>(%s, %s, %s, %s);", e.act.of("z.x"), e.act.of("z.y"), e.act.of("z.z"), e.act.of("z.w"))
 	}
 	if e.residual != nil {
 		s.put("z += %sat];", e.residualAt)

@@ -320,9 +320,7 @@ func (e *codeEpilogue) begin() {
 	if e.in[ir.QMatMulAScale] != nil {
 		e.put("let scale = %s;", e.load(ir.QMatMulAScale, "0u"))
 	}
-	if fn := activations[e.op.Act]; fn != "" {
-		e.use(fn)
-	}
+	e.use(activation(e.op.Act).needs...)
 }
 
 // write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
@@ -348,8 +346,8 @@ func (e *codeEpilogue) write(v, total string) {
 	if bias != nil && bias.dtype == tensor.F32 {
 		e.put("z += %s;", e.load(ir.QMatMulBias, "q"))
 	}
-	if fn := activations[e.op.Act]; fn != "" {
-		e.put("z = %s(z);", fn)
+	if act := activation(e.op.Act); act.text != "" {
+		e.put("z = %s;", act.of("z"))
 	}
 	if e.in[ir.QMatMulResidual] != nil {
 		e.put("z += %s;", e.load(ir.QMatMulResidual, fmt.Sprintf("line * %s + q", e.cols)))

@@ -76,43 +76,29 @@ func elementwise(v *simd) {
 
 // unaryKernels writes the functions of one float and their table.
 func unaryKernels(v *simd) {
-	kernels := []struct {
-		op   string
-		emit func(x reg.Register)
-	}{
-		{"Exp", v.exp},
-		{"Erf", v.erf},
-		{"Gelu", v.gelu},
-		{"GeluTanh", v.geluTanh},
-		{"Tanh", v.tanh},
-		{"Sigmoid", v.sigmoid},
-		{"Silu", v.silu},
-		{"Relu", v.relu},
-		{"Neg", func(x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }},
-		{"Abs", func(x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }},
-		{"Sqrt", func(x reg.Register) { v.VSQRTPS(x, x) }},
-		{"Reciprocal", func(x reg.Register) {
-			one := v.constant(1)
-			v.VDIVPS(x, one, x)
-		}},
-	}
-	write := func(name, of string, emit func(x reg.Register)) {
-		v.fn(name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "%s is the unaryFunc of %s.", name, of)
-		v.preload(func() { emit(v.vec()) })
+	const signature = "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int"
+	write := func(name, signature, doc string, params int, emit func(x, a, b reg.Register)) {
+		v.fn(name, signature, doc, name)
+		v.preload(func() { emit(v.vec(), v.vec(), v.vec()) })
+		var with [2]reg.Register
+		for i, param := range []string{"alpha", "beta"}[:params] {
+			with[i] = v.vec()
+			v.VBROADCASTSS(v.slot(param), with[i])
+		}
 		v.eachVector([]matrix{v.matrix("dst"), v.matrix("src")}, nil, func(at []operand.Mem, m *mask) {
 			x := v.vec()
 			v.load(at[1], x, m)
-			emit(x)
+			emit(x, with[0], with[1])
 			v.store(x, at[0], m)
 		})
 		v.VZEROUPPER()
 		v.RET()
 	}
-	write("copyRows"+v.name, "copying", func(x reg.Register) {})
+	write("copyRows"+v.name, signature+")", "%s is the rowsFunc of copying.", 0, func(x, _, _ reg.Register) {})
 	fmt.Fprintf(&v.extra, "\nvar unary%s = [NumUnary]unaryFunc{\n", v.name)
-	for _, k := range kernels {
+	for _, k := range v.unaryKernels() {
 		name := "unary" + v.name + "_" + k.op
-		write(name, k.op, k.emit)
+		write(name, signature+", alpha, beta float32)", "%s is the unaryFunc of "+k.op+".", k.params, k.emit)
 		fmt.Fprintf(&v.extra, "%s: %s,\n", k.op, name)
 	}
 	fmt.Fprintf(&v.extra, "}\n")

@@ -210,10 +210,10 @@ func (v *simd) sigmoid(x reg.Register) {
 	v.VMOVAPS(one, x)
 }
 
-// silu replaces x by x·sigmoid(x).
-func (v *simd) silu(x reg.Register) {
+// silu replaces x by x·sigmoid(a·x).
+func (v *simd) silu(x, a, _ reg.Register) {
 	e := v.vec()
-	v.VMOVAPS(x, e)
+	v.VMULPS(a, x, e)
 	v.divideBySigmoidDenominator(e, x)
 }
 

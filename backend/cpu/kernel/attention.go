@@ -272,7 +272,7 @@ func (b *attentionBlock) score(keys []float32, keyRow, n int) {
 	}
 	if b.args.Softcap != 0 {
 		scores := b.scores[:n*b.columns]
-		b.set.Unary(Tanh, scores, scores)
+		b.set.Unary(Unary{Op: Tanh}, scores, scores)
 		b.multiply(scores, b.args.Softcap)
 	}
 }

@@ -49,7 +49,6 @@ var benchmarks = func() (all []benchmark) {
 			add("attention in bfloat16 of "+name, unitFlops, PeakBF16, benchAttention(tokens, size, (*Set).NewAttentionBF16))
 		}
 	}
-	unaryNames := [NumUnary]string{"exp", "erf", "gelu", "gelu (tanh)", "tanh", "sigmoid", "silu", "relu", "neg", "abs", "sqrt", "reciprocal"}
 	const rows, cols = 128, 768
 	elements := func(name string, n int, do func(s *Set, x, y []float32)) {
 		add(name, unitElement, PeakNone, func(s *Set) (func(), float64) {
@@ -57,8 +56,12 @@ var benchmarks = func() (all []benchmark) {
 			return func() { do(s, x, y) }, float64(n)
 		})
 	}
-	for op, name := range unaryNames {
-		elements(name, cols, func(s *Set, x, y []float32) { s.Unary(UnaryOp(op), y, x) })
+	for op, row := range unaryRows {
+		f := Unary{Op: UnaryOp(op)}
+		if len(row.cases) > 0 {
+			f.Alpha, f.Beta = row.cases[0][0], row.cases[0][1]
+		}
+		elements(row.name, cols, func(s *Set, x, y []float32) { s.Unary(f, y, x) })
 	}
 	elements("addition", cols, func(s *Set, x, y []float32) { s.Binary(Add, y, x, x) })
 	elements("softmax of 128×128", 128*128, func(s *Set, x, y []float32) { s.Softmax(y, 128, x, 128, 128, 128) })

@@ -8,7 +8,7 @@ func (s *Set) copy2D(dst []float32, dstRow, dstCol int, src []float32, srcRow, s
 	switch {
 	case rows == 0 || cols == 0:
 	case dstCol == 1 && srcCol == 1:
-		unaryRows(s.copyRows, dst, dstRow, src, srcRow, rows, cols)
+		callRows(s.copyRows, dst, dstRow, src, srcRow, rows, cols)
 	case dstCol == 1 && srcRow == 1:
 		s.transposed(dst, dstRow, src, srcCol, rows, cols)
 	case dstRow == 1 && srcCol == 1:

@@ -4,70 +4,140 @@
 
 package kernel
 
-// copyRowsAVX2 is the unaryFunc of copying.
+// copyRowsAVX2 is the rowsFunc of copying.
 //
 //go:noescape
 func copyRowsAVX2(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 
-// unaryAVX2_Exp is the unaryFunc of Exp.
+// unaryAVX2_NoUnary is the unaryFunc of NoUnary.
 //
 //go:noescape
-func unaryAVX2_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_Erf is the unaryFunc of Erf.
-//
-//go:noescape
-func unaryAVX2_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_Gelu is the unaryFunc of Gelu.
-//
-//go:noescape
-func unaryAVX2_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_GeluTanh is the unaryFunc of GeluTanh.
-//
-//go:noescape
-func unaryAVX2_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_Tanh is the unaryFunc of Tanh.
-//
-//go:noescape
-func unaryAVX2_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_Sigmoid is the unaryFunc of Sigmoid.
-//
-//go:noescape
-func unaryAVX2_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX2_Silu is the unaryFunc of Silu.
-//
-//go:noescape
-func unaryAVX2_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_NoUnary(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX2_Relu is the unaryFunc of Relu.
 //
 //go:noescape
-func unaryAVX2_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Exp is the unaryFunc of Exp.
+//
+//go:noescape
+func unaryAVX2_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Erf is the unaryFunc of Erf.
+//
+//go:noescape
+func unaryAVX2_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Gelu is the unaryFunc of Gelu.
+//
+//go:noescape
+func unaryAVX2_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_GeluTanh is the unaryFunc of GeluTanh.
+//
+//go:noescape
+func unaryAVX2_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Tanh is the unaryFunc of Tanh.
+//
+//go:noescape
+func unaryAVX2_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Sigmoid is the unaryFunc of Sigmoid.
+//
+//go:noescape
+func unaryAVX2_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Silu is the unaryFunc of Silu.
+//
+//go:noescape
+func unaryAVX2_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Softplus is the unaryFunc of Softplus.
+//
+//go:noescape
+func unaryAVX2_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Softsign is the unaryFunc of Softsign.
+//
+//go:noescape
+func unaryAVX2_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_LeakyRelu is the unaryFunc of LeakyRelu.
+//
+//go:noescape
+func unaryAVX2_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_ThresholdedRelu is the unaryFunc of ThresholdedRelu.
+//
+//go:noescape
+func unaryAVX2_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Elu is the unaryFunc of Elu.
+//
+//go:noescape
+func unaryAVX2_Elu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Selu is the unaryFunc of Selu.
+//
+//go:noescape
+func unaryAVX2_Selu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Celu is the unaryFunc of Celu.
+//
+//go:noescape
+func unaryAVX2_Celu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_HardSigmoid is the unaryFunc of HardSigmoid.
+//
+//go:noescape
+func unaryAVX2_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_HardSwish is the unaryFunc of HardSwish.
+//
+//go:noescape
+func unaryAVX2_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX2_Neg is the unaryFunc of Neg.
 //
 //go:noescape
-func unaryAVX2_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX2_Abs is the unaryFunc of Abs.
 //
 //go:noescape
-func unaryAVX2_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Sign is the unaryFunc of Sign.
+//
+//go:noescape
+func unaryAVX2_Sign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Floor is the unaryFunc of Floor.
+//
+//go:noescape
+func unaryAVX2_Floor(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Ceil is the unaryFunc of Ceil.
+//
+//go:noescape
+func unaryAVX2_Ceil(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX2_Round is the unaryFunc of Round.
+//
+//go:noescape
+func unaryAVX2_Round(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX2_Sqrt is the unaryFunc of Sqrt.
 //
 //go:noescape
-func unaryAVX2_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX2_Reciprocal is the unaryFunc of Reciprocal.
 //
 //go:noescape
-func unaryAVX2_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX2_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // binaryAVX2_Add_elementwise is the binaryFunc of Add, elementwise.
 //
@@ -160,18 +230,32 @@ func binaryAVX2_Max_perRow(dst *float32, dstRow int, a *float32, aRow int, b *fl
 func binaryAVX2_Max_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
 
 var unaryAVX2 = [NumUnary]unaryFunc{
-	Exp:        unaryAVX2_Exp,
-	Erf:        unaryAVX2_Erf,
-	Gelu:       unaryAVX2_Gelu,
-	GeluTanh:   unaryAVX2_GeluTanh,
-	Tanh:       unaryAVX2_Tanh,
-	Sigmoid:    unaryAVX2_Sigmoid,
-	Silu:       unaryAVX2_Silu,
-	Relu:       unaryAVX2_Relu,
-	Neg:        unaryAVX2_Neg,
-	Abs:        unaryAVX2_Abs,
-	Sqrt:       unaryAVX2_Sqrt,
-	Reciprocal: unaryAVX2_Reciprocal,
+	NoUnary:         unaryAVX2_NoUnary,
+	Relu:            unaryAVX2_Relu,
+	Exp:             unaryAVX2_Exp,
+	Erf:             unaryAVX2_Erf,
+	Gelu:            unaryAVX2_Gelu,
+	GeluTanh:        unaryAVX2_GeluTanh,
+	Tanh:            unaryAVX2_Tanh,
+	Sigmoid:         unaryAVX2_Sigmoid,
+	Silu:            unaryAVX2_Silu,
+	Softplus:        unaryAVX2_Softplus,
+	Softsign:        unaryAVX2_Softsign,
+	LeakyRelu:       unaryAVX2_LeakyRelu,
+	ThresholdedRelu: unaryAVX2_ThresholdedRelu,
+	Elu:             unaryAVX2_Elu,
+	Selu:            unaryAVX2_Selu,
+	Celu:            unaryAVX2_Celu,
+	HardSigmoid:     unaryAVX2_HardSigmoid,
+	HardSwish:       unaryAVX2_HardSwish,
+	Neg:             unaryAVX2_Neg,
+	Abs:             unaryAVX2_Abs,
+	Sign:            unaryAVX2_Sign,
+	Floor:           unaryAVX2_Floor,
+	Ceil:            unaryAVX2_Ceil,
+	Round:           unaryAVX2_Round,
+	Sqrt:            unaryAVX2_Sqrt,
+	Reciprocal:      unaryAVX2_Reciprocal,
 }
 
 var binaryAVX2 = [NumBinary][numBinaryForms]binaryFunc{

@@ -60,9 +60,105 @@ DATA tailMask<>+48(SB)/8, $0x0000000000000000
 DATA tailMask<>+56(SB)/8, $0x0000000000000000
 GLOBL tailMask<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX2_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_NoUnary(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_NoUnary(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2
+TEXT ·unaryAVX2_Relu(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Y1
+	VPXOR   Y2, Y2, Y2
+	VMAXPS  Y1, Y2, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VPXOR      Y2, Y2, Y2
+	VMAXPS     Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Exp(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Exp(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -282,9 +378,9 @@ DATA lanes3f800000<>+24(SB)/4, $0x3f800000
 DATA lanes3f800000<>+28(SB)/4, $0x3f800000
 GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $32
 
-// func unaryAVX2_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Erf(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Erf(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -646,9 +742,9 @@ DATA lanes80000000<>+24(SB)/4, $0x80000000
 DATA lanes80000000<>+28(SB)/4, $0x80000000
 GLOBL lanes80000000<>(SB), RODATA|NOPTR, $32
 
-// func unaryAVX2_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Gelu(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Gelu(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -786,9 +882,9 @@ DATA lanes3f000000<>+24(SB)/4, $0x3f000000
 DATA lanes3f000000<>+28(SB)/4, $0x3f000000
 GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $32
 
-// func unaryAVX2_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_GeluTanh(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_GeluTanh(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -922,9 +1018,9 @@ DATA lanes3fcc422a<>+24(SB)/4, $0x3fcc422a
 DATA lanes3fcc422a<>+28(SB)/4, $0x3fcc422a
 GLOBL lanes3fcc422a<>(SB), RODATA|NOPTR, $32
 
-// func unaryAVX2_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Tanh(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Tanh(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1134,9 +1230,9 @@ DATA lanes3f200000<>+24(SB)/4, $0x3f200000
 DATA lanes3f200000<>+28(SB)/4, $0x3f200000
 GLOBL lanes3f200000<>(SB), RODATA|NOPTR, $32
 
-// func unaryAVX2_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Sigmoid(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Sigmoid(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1246,9 +1342,120 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·unaryAVX2_Silu(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Silu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Y2
+	VMULPS       Y0, Y2, Y3
+	VXORPS       lanes80000000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y3
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMASKMOVPS   (CX)(SI*1), Y1, Y2
+	VMULPS       Y0, Y2, Y3
+	VXORPS       lanes80000000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y3
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unaryAVX2_Softplus(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1269,10 +1476,7 @@ row:
 
 vector:
 	VMOVUPS      (CX)(SI*1), Y1
-	VMOVAPS      Y1, Y2
-	VXORPS       lanes80000000<>+0(SB), Y2, Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y2, Y3, Y2
+	VORPS        lanes80000000<>+0(SB), Y1, Y2
 	VMOVUPS      lanesc2d00000<>+0(SB), Y3
 	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
@@ -1299,8 +1503,19 @@ vector:
 	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y3, Y4, Y4
 	VMOVAPS      Y4, Y2
-	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y1, Y1
+	VMOVUPS      lanes3b909ee2<>+0(SB), Y3
+	VFMADD213PS  lanesbc4d734a<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesba22779c<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3d5dca3d<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbe00f40d<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3e414b68<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbe7e4439<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3eaa9b67<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbeffffb1<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y2, Y3
+	VPXOR        Y4, Y4, Y4
+	VMAXPS       Y1, Y4, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      Y1, (AX)(SI*1)
 	ADDQ         $0x00000020, SI
 	CMPQ         SI, BX
@@ -1310,10 +1525,7 @@ tail:
 	TESTQ        DI, DI
 	JZ           next
 	VMASKMOVPS   (CX)(SI*1), Y0, Y1
-	VMOVAPS      Y1, Y2
-	VXORPS       lanes80000000<>+0(SB), Y2, Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y2, Y3, Y2
+	VORPS        lanes80000000<>+0(SB), Y1, Y2
 	VMOVUPS      lanesc2d00000<>+0(SB), Y3
 	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y3
@@ -1340,8 +1552,19 @@ tail:
 	VPADDD       lanes3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y3, Y4, Y4
 	VMOVAPS      Y4, Y2
-	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y1, Y1
+	VMOVUPS      lanes3b909ee2<>+0(SB), Y3
+	VFMADD213PS  lanesbc4d734a<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesba22779c<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3d5dca3d<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbe00f40d<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3e414b68<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbe7e4439<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3eaa9b67<>+0(SB), Y2, Y3
+	VFMADD213PS  lanesbeffffb1<>+0(SB), Y2, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y2, Y3
+	VPXOR        Y4, Y4, Y4
+	VMAXPS       Y1, Y4, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
 
 next:
@@ -1356,9 +1579,99 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-// Requires: AVX, AVX2
-TEXT ·unaryAVX2_Relu(SB), NOSPLIT, $0-48
+DATA lanes3b909ee2<>+0(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+4(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+8(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+12(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+16(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+20(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+24(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+28(SB)/4, $0x3b909ee2
+GLOBL lanes3b909ee2<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbc4d734a<>+0(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+4(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+8(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+12(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+16(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+20(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+24(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+28(SB)/4, $0xbc4d734a
+GLOBL lanesbc4d734a<>(SB), RODATA|NOPTR, $32
+
+DATA lanesba22779c<>+0(SB)/4, $0xba22779c
+DATA lanesba22779c<>+4(SB)/4, $0xba22779c
+DATA lanesba22779c<>+8(SB)/4, $0xba22779c
+DATA lanesba22779c<>+12(SB)/4, $0xba22779c
+DATA lanesba22779c<>+16(SB)/4, $0xba22779c
+DATA lanesba22779c<>+20(SB)/4, $0xba22779c
+DATA lanesba22779c<>+24(SB)/4, $0xba22779c
+DATA lanesba22779c<>+28(SB)/4, $0xba22779c
+GLOBL lanesba22779c<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3d5dca3d<>+0(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+4(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+8(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+12(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+16(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+20(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+24(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+28(SB)/4, $0x3d5dca3d
+GLOBL lanes3d5dca3d<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbe00f40d<>+0(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+4(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+8(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+12(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+16(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+20(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+24(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+28(SB)/4, $0xbe00f40d
+GLOBL lanesbe00f40d<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e414b68<>+0(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+4(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+8(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+12(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+16(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+20(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+24(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+28(SB)/4, $0x3e414b68
+GLOBL lanes3e414b68<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbe7e4439<>+0(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+4(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+8(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+12(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+16(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+20(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+24(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+28(SB)/4, $0xbe7e4439
+GLOBL lanesbe7e4439<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3eaa9b67<>+0(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+4(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+8(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+12(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+16(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+20(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+24(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+28(SB)/4, $0x3eaa9b67
+GLOBL lanes3eaa9b67<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbeffffb1<>+0(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+4(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+8(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+12(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+16(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+20(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+24(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+28(SB)/4, $0xbeffffb1
+GLOBL lanesbeffffb1<>(SB), RODATA|NOPTR, $32
+
+// func unaryAVX2_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Softsign(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1379,8 +1692,9 @@ row:
 
 vector:
 	VMOVUPS (CX)(SI*1), Y1
-	VPXOR   Y2, Y2, Y2
-	VMAXPS  Y1, Y2, Y1
+	VANDPS  lanes7fffffff<>+0(SB), Y1, Y2
+	VADDPS  lanes3f800000<>+0(SB), Y2, Y2
+	VDIVPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(SI*1)
 	ADDQ    $0x00000020, SI
 	CMPQ    SI, BX
@@ -1390,8 +1704,9 @@ tail:
 	TESTQ      DI, DI
 	JZ         next
 	VMASKMOVPS (CX)(SI*1), Y0, Y1
-	VPXOR      Y2, Y2, Y2
-	VMAXPS     Y1, Y2, Y1
+	VANDPS     lanes7fffffff<>+0(SB), Y1, Y2
+	VADDPS     lanes3f800000<>+0(SB), Y2, Y2
+	VDIVPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(SI*1)
 
 next:
@@ -1406,9 +1721,579 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2
+TEXT ·unaryAVX2_LeakyRelu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS   (CX)(SI*1), Y2
+	VMULPS    Y0, Y2, Y3
+	VPXOR     Y4, Y4, Y4
+	VCMPPS    $0x01, Y4, Y2, Y4
+	VBLENDVPS Y4, Y3, Y2, Y2
+	VMOVUPS   Y2, (AX)(SI*1)
+	ADDQ      $0x00000020, SI
+	CMPQ      SI, BX
+	JB        vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y1, Y2
+	VMULPS     Y0, Y2, Y3
+	VPXOR      Y4, Y4, Y4
+	VCMPPS     $0x01, Y4, Y2, Y4
+	VBLENDVPS  Y4, Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2
+TEXT ·unaryAVX2_ThresholdedRelu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS   (CX)(SI*1), Y2
+	VPXOR     Y3, Y3, Y3
+	VCMPPS    $0x0e, Y0, Y2, Y4
+	VBLENDVPS Y4, Y2, Y3, Y3
+	VMOVAPS   Y3, Y2
+	VMOVUPS   Y2, (AX)(SI*1)
+	ADDQ      $0x00000020, SI
+	CMPQ      SI, BX
+	JB        vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y1, Y2
+	VPXOR      Y3, Y3, Y3
+	VCMPPS     $0x0e, Y0, Y2, Y4
+	VBLENDVPS  Y4, Y2, Y3, Y3
+	VMOVAPS    Y3, Y2
+	VMASKMOVPS Y2, Y1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Elu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unaryAVX2_Elu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Y2
+	VPXOR        Y3, Y3, Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VSUBPS       lanes3f800000<>+0(SB), Y4, Y3
+	VFMADD231PS  Y5, Y4, Y3
+	VMULPS       Y0, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VCMPPS       $0x01, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMASKMOVPS   (CX)(SI*1), Y1, Y2
+	VPXOR        Y3, Y3, Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VSUBPS       lanes3f800000<>+0(SB), Y4, Y3
+	VFMADD231PS  Y5, Y4, Y3
+	VMULPS       Y0, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VCMPPS       $0x01, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanesc2ae0000<>+0(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+4(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+8(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+12(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+16(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+20(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+24(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+28(SB)/4, $0xc2ae0000
+GLOBL lanesc2ae0000<>(SB), RODATA|NOPTR, $32
+
+// func unaryAVX2_Selu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unaryAVX2_Selu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSS beta+52(FP), Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y2
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Y3
+	VPXOR        Y4, Y4, Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y5
+	VFMADD213PS  lanes4b400000<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y6
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       lanes3f800000<>+0(SB), Y5, Y5
+	VSUBPS       lanes3f800000<>+0(SB), Y5, Y4
+	VFMADD231PS  Y6, Y5, Y4
+	VMULPS       Y0, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VCMPPS       $0x02, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      Y3, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMASKMOVPS   (CX)(SI*1), Y2, Y3
+	VPXOR        Y4, Y4, Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y5
+	VFMADD213PS  lanes4b400000<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y6
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       lanes3f800000<>+0(SB), Y5, Y5
+	VSUBPS       lanes3f800000<>+0(SB), Y5, Y4
+	VFMADD231PS  Y6, Y5, Y4
+	VMULPS       Y0, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VCMPPS       $0x02, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   Y3, Y2, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Celu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unaryAVX2_Celu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Y2
+	VPXOR        Y3, Y3, Y3
+	VMINPS       Y2, Y3, Y3
+	VDIVPS       Y0, Y3, Y3
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VSUBPS       lanes3f800000<>+0(SB), Y4, Y3
+	VFMADD231PS  Y5, Y4, Y3
+	VMULPS       Y0, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VCMPPS       $0x01, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMASKMOVPS   (CX)(SI*1), Y1, Y2
+	VPXOR        Y3, Y3, Y3
+	VMINPS       Y2, Y3, Y3
+	VDIVPS       Y0, Y3, Y3
+	VMOVUPS      lanesc2ae0000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VSUBPS       lanes3f800000<>+0(SB), Y4, Y3
+	VFMADD231PS  Y5, Y4, Y3
+	VMULPS       Y0, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VCMPPS       $0x01, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, FMA3
+TEXT ·unaryAVX2_HardSigmoid(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSS beta+52(FP), Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y2
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS     (CX)(SI*1), Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMOVUPS     lanes3f800000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     lanes00000000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     Y3, (AX)(SI*1)
+	ADDQ        $0x00000020, SI
+	CMPQ        SI, BX
+	JB          vector
+
+tail:
+	TESTQ       DI, DI
+	JZ          next
+	VMASKMOVPS  (CX)(SI*1), Y2, Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMOVUPS     lanes3f800000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     lanes00000000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMASKMOVPS  Y3, Y2, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes00000000<>+0(SB)/4, $0x00000000
+DATA lanes00000000<>+4(SB)/4, $0x00000000
+DATA lanes00000000<>+8(SB)/4, $0x00000000
+DATA lanes00000000<>+12(SB)/4, $0x00000000
+DATA lanes00000000<>+16(SB)/4, $0x00000000
+DATA lanes00000000<>+20(SB)/4, $0x00000000
+DATA lanes00000000<>+24(SB)/4, $0x00000000
+DATA lanes00000000<>+28(SB)/4, $0x00000000
+GLOBL lanes00000000<>(SB), RODATA|NOPTR, $32
+
+// func unaryAVX2_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX
-TEXT ·unaryAVX2_Neg(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_HardSwish(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Y1
+	VMOVUPS lanes40400000<>+0(SB), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS lanes40c00000<>+0(SB), Y3
+	VMINPS  Y2, Y3, Y2
+	VMOVUPS lanes00000000<>+0(SB), Y3
+	VMAXPS  Y2, Y3, Y2
+	VMULPS  lanes3e2aaaab<>+0(SB), Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VMOVUPS    lanes40400000<>+0(SB), Y2
+	VADDPS     Y1, Y2, Y2
+	VMOVUPS    lanes40c00000<>+0(SB), Y3
+	VMINPS     Y2, Y3, Y2
+	VMOVUPS    lanes00000000<>+0(SB), Y3
+	VMAXPS     Y2, Y3, Y2
+	VMULPS     lanes3e2aaaab<>+0(SB), Y2, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes40400000<>+0(SB)/4, $0x40400000
+DATA lanes40400000<>+4(SB)/4, $0x40400000
+DATA lanes40400000<>+8(SB)/4, $0x40400000
+DATA lanes40400000<>+12(SB)/4, $0x40400000
+DATA lanes40400000<>+16(SB)/4, $0x40400000
+DATA lanes40400000<>+20(SB)/4, $0x40400000
+DATA lanes40400000<>+24(SB)/4, $0x40400000
+DATA lanes40400000<>+28(SB)/4, $0x40400000
+GLOBL lanes40400000<>(SB), RODATA|NOPTR, $32
+
+DATA lanes40c00000<>+0(SB)/4, $0x40c00000
+DATA lanes40c00000<>+4(SB)/4, $0x40c00000
+DATA lanes40c00000<>+8(SB)/4, $0x40c00000
+DATA lanes40c00000<>+12(SB)/4, $0x40c00000
+DATA lanes40c00000<>+16(SB)/4, $0x40c00000
+DATA lanes40c00000<>+20(SB)/4, $0x40c00000
+DATA lanes40c00000<>+24(SB)/4, $0x40c00000
+DATA lanes40c00000<>+28(SB)/4, $0x40c00000
+GLOBL lanes40c00000<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e2aaaab<>+0(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+4(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+8(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+12(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+16(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+20(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+24(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+28(SB)/4, $0x3e2aaaab
+GLOBL lanes3e2aaaab<>(SB), RODATA|NOPTR, $32
+
+// func unaryAVX2_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Neg(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1454,9 +2339,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX
-TEXT ·unaryAVX2_Abs(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Abs(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1502,9 +2387,211 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Sign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2
+TEXT ·unaryAVX2_Sign(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS   (CX)(SI*1), Y1
+	VMOVUPS   lanes3f800000<>+0(SB), Y2
+	VANDPS    lanes80000000<>+0(SB), Y1, Y3
+	VORPS     Y3, Y2, Y2
+	VPXOR     Y3, Y3, Y3
+	VCMPPS    $0x0c, Y3, Y1, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*1)
+	ADDQ      $0x00000020, SI
+	CMPQ      SI, BX
+	JB        vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VMOVUPS    lanes3f800000<>+0(SB), Y2
+	VANDPS     lanes80000000<>+0(SB), Y1, Y3
+	VORPS      Y3, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VCMPPS     $0x0c, Y3, Y1, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Floor(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX
-TEXT ·unaryAVX2_Sqrt(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Floor(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS  (CX)(SI*1), Y1
+	VROUNDPS $0x01, Y1, Y1
+	VMOVUPS  Y1, (AX)(SI*1)
+	ADDQ     $0x00000020, SI
+	CMPQ     SI, BX
+	JB       vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VROUNDPS   $0x01, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Ceil(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Ceil(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS  (CX)(SI*1), Y1
+	VROUNDPS $0x02, Y1, Y1
+	VMOVUPS  Y1, (AX)(SI*1)
+	ADDQ     $0x00000020, SI
+	CMPQ     SI, BX
+	JB       vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VROUNDPS   $0x02, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Round(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Round(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS  (CX)(SI*1), Y1
+	VROUNDPS $0x00, Y1, Y1
+	VMOVUPS  Y1, (AX)(SI*1)
+	ADDQ     $0x00000020, SI
+	CMPQ     SI, BX
+	JB       vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y0, Y1
+	VROUNDPS   $0x00, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX2_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Sqrt(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1550,9 +2637,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX2_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX2_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX
-TEXT ·unaryAVX2_Reciprocal(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX2_Reciprocal(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX

@@ -4,70 +4,140 @@
 
 package kernel
 
-// copyRowsAVX512 is the unaryFunc of copying.
+// copyRowsAVX512 is the rowsFunc of copying.
 //
 //go:noescape
 func copyRowsAVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 
-// unaryAVX512_Exp is the unaryFunc of Exp.
+// unaryAVX512_NoUnary is the unaryFunc of NoUnary.
 //
 //go:noescape
-func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_Erf is the unaryFunc of Erf.
-//
-//go:noescape
-func unaryAVX512_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_Gelu is the unaryFunc of Gelu.
-//
-//go:noescape
-func unaryAVX512_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_GeluTanh is the unaryFunc of GeluTanh.
-//
-//go:noescape
-func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_Tanh is the unaryFunc of Tanh.
-//
-//go:noescape
-func unaryAVX512_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_Sigmoid is the unaryFunc of Sigmoid.
-//
-//go:noescape
-func unaryAVX512_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
-
-// unaryAVX512_Silu is the unaryFunc of Silu.
-//
-//go:noescape
-func unaryAVX512_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_NoUnary(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX512_Relu is the unaryFunc of Relu.
 //
 //go:noescape
-func unaryAVX512_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Exp is the unaryFunc of Exp.
+//
+//go:noescape
+func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Erf is the unaryFunc of Erf.
+//
+//go:noescape
+func unaryAVX512_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Gelu is the unaryFunc of Gelu.
+//
+//go:noescape
+func unaryAVX512_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_GeluTanh is the unaryFunc of GeluTanh.
+//
+//go:noescape
+func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Tanh is the unaryFunc of Tanh.
+//
+//go:noescape
+func unaryAVX512_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Sigmoid is the unaryFunc of Sigmoid.
+//
+//go:noescape
+func unaryAVX512_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Silu is the unaryFunc of Silu.
+//
+//go:noescape
+func unaryAVX512_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Softplus is the unaryFunc of Softplus.
+//
+//go:noescape
+func unaryAVX512_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Softsign is the unaryFunc of Softsign.
+//
+//go:noescape
+func unaryAVX512_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_LeakyRelu is the unaryFunc of LeakyRelu.
+//
+//go:noescape
+func unaryAVX512_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_ThresholdedRelu is the unaryFunc of ThresholdedRelu.
+//
+//go:noescape
+func unaryAVX512_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Elu is the unaryFunc of Elu.
+//
+//go:noescape
+func unaryAVX512_Elu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Selu is the unaryFunc of Selu.
+//
+//go:noescape
+func unaryAVX512_Selu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Celu is the unaryFunc of Celu.
+//
+//go:noescape
+func unaryAVX512_Celu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_HardSigmoid is the unaryFunc of HardSigmoid.
+//
+//go:noescape
+func unaryAVX512_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_HardSwish is the unaryFunc of HardSwish.
+//
+//go:noescape
+func unaryAVX512_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX512_Neg is the unaryFunc of Neg.
 //
 //go:noescape
-func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX512_Abs is the unaryFunc of Abs.
 //
 //go:noescape
-func unaryAVX512_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Sign is the unaryFunc of Sign.
+//
+//go:noescape
+func unaryAVX512_Sign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Floor is the unaryFunc of Floor.
+//
+//go:noescape
+func unaryAVX512_Floor(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Ceil is the unaryFunc of Ceil.
+//
+//go:noescape
+func unaryAVX512_Ceil(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
+// unaryAVX512_Round is the unaryFunc of Round.
+//
+//go:noescape
+func unaryAVX512_Round(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX512_Sqrt is the unaryFunc of Sqrt.
 //
 //go:noescape
-func unaryAVX512_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // unaryAVX512_Reciprocal is the unaryFunc of Reciprocal.
 //
 //go:noescape
-func unaryAVX512_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+func unaryAVX512_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
 // binaryAVX512_Add_elementwise is the binaryFunc of Add, elementwise.
 //
@@ -160,18 +230,32 @@ func binaryAVX512_Max_perRow(dst *float32, dstRow int, a *float32, aRow int, b *
 func binaryAVX512_Max_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
 
 var unaryAVX512 = [NumUnary]unaryFunc{
-	Exp:        unaryAVX512_Exp,
-	Erf:        unaryAVX512_Erf,
-	Gelu:       unaryAVX512_Gelu,
-	GeluTanh:   unaryAVX512_GeluTanh,
-	Tanh:       unaryAVX512_Tanh,
-	Sigmoid:    unaryAVX512_Sigmoid,
-	Silu:       unaryAVX512_Silu,
-	Relu:       unaryAVX512_Relu,
-	Neg:        unaryAVX512_Neg,
-	Abs:        unaryAVX512_Abs,
-	Sqrt:       unaryAVX512_Sqrt,
-	Reciprocal: unaryAVX512_Reciprocal,
+	NoUnary:         unaryAVX512_NoUnary,
+	Relu:            unaryAVX512_Relu,
+	Exp:             unaryAVX512_Exp,
+	Erf:             unaryAVX512_Erf,
+	Gelu:            unaryAVX512_Gelu,
+	GeluTanh:        unaryAVX512_GeluTanh,
+	Tanh:            unaryAVX512_Tanh,
+	Sigmoid:         unaryAVX512_Sigmoid,
+	Silu:            unaryAVX512_Silu,
+	Softplus:        unaryAVX512_Softplus,
+	Softsign:        unaryAVX512_Softsign,
+	LeakyRelu:       unaryAVX512_LeakyRelu,
+	ThresholdedRelu: unaryAVX512_ThresholdedRelu,
+	Elu:             unaryAVX512_Elu,
+	Selu:            unaryAVX512_Selu,
+	Celu:            unaryAVX512_Celu,
+	HardSigmoid:     unaryAVX512_HardSigmoid,
+	HardSwish:       unaryAVX512_HardSwish,
+	Neg:             unaryAVX512_Neg,
+	Abs:             unaryAVX512_Abs,
+	Sign:            unaryAVX512_Sign,
+	Floor:           unaryAVX512_Floor,
+	Ceil:            unaryAVX512_Ceil,
+	Round:           unaryAVX512_Round,
+	Sqrt:            unaryAVX512_Sqrt,
+	Reciprocal:      unaryAVX512_Reciprocal,
 }
 
 var binaryAVX512 = [NumBinary][numBinaryForms]binaryFunc{

@@ -50,9 +50,105 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_NoUnary(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·unaryAVX512_Exp(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_NoUnary(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
+	SHLQ  $0x02, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Relu(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
+	SHLQ  $0x02, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z0
+	VPXORD  Z1, Z1, Z1
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
+	VPXORD    Z2, Z2, Z2
+	VMAXPS    Z0, Z2, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Exp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Exp(SB), NOSPLIT, $0-56
 	VMOVUPS lanes42b20000<>+0(SB), Z0
 	VMOVUPS lanesc2d00000<>+0(SB), Z1
 	VMOVUPS lanes3fb8aa3b<>+0(SB), Z2
@@ -360,9 +456,9 @@ DATA lanes3f800000<>+56(SB)/4, $0x3f800000
 DATA lanes3f800000<>+60(SB)/4, $0x3f800000
 GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX512_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Erf(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Erf(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
 	VMOVUPS lanes3fb504f3<>+0(SB), Z1
 	VMOVUPS lanes41200000<>+0(SB), Z2
@@ -896,9 +992,9 @@ DATA lanes80000000<>+56(SB)/4, $0x80000000
 DATA lanes80000000<>+60(SB)/4, $0x80000000
 GLOBL lanes80000000<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX512_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
 	VMOVUPS lanes41200000<>+0(SB), Z1
 	VMOVUPS lanesb2998f60<>+0(SB), Z2
@@ -1047,9 +1143,9 @@ DATA lanes3f000000<>+56(SB)/4, $0x3f000000
 DATA lanes3f000000<>+60(SB)/4, $0x3f000000
 GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_GeluTanh(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_GeluTanh(SB), NOSPLIT, $0-56
 	VMOVUPS lanes3d922279<>+0(SB), Z0
 	VMOVUPS lanes3fcc422a<>+0(SB), Z1
 	VMOVUPS lanes80000000<>+0(SB), Z2
@@ -1194,9 +1290,9 @@ DATA lanes3fcc422a<>+56(SB)/4, $0x3fcc422a
 DATA lanes3fcc422a<>+60(SB)/4, $0x3fcc422a
 GLOBL lanes3fcc422a<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX512_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Tanh(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Tanh(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
 	VMOVUPS lanes42b20000<>+0(SB), Z1
 	VMOVUPS lanesc2d00000<>+0(SB), Z2
@@ -1463,9 +1559,9 @@ DATA lanes3f200000<>+56(SB)/4, $0x3f200000
 DATA lanes3f200000<>+60(SB)/4, $0x3f200000
 GLOBL lanes3f200000<>(SB), RODATA|NOPTR, $64
 
-// func unaryAVX512_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Sigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Sigmoid(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Sigmoid(SB), NOSPLIT, $0-56
 	VMOVUPS lanes3f800000<>+0(SB), Z0
 	VMOVUPS lanes80000000<>+0(SB), Z1
 	VMOVUPS lanes42b20000<>+0(SB), Z2
@@ -1568,22 +1664,134 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Silu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Silu(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Silu(SB), NOSPLIT, $0-56
+	VMOVUPS      lanes80000000<>+0(SB), Z0
+	VMOVUPS      lanes42b20000<>+0(SB), Z1
+	VMOVUPS      lanesc2d00000<>+0(SB), Z2
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z3
+	VMOVUPS      lanes4b400000<>+0(SB), Z4
+	VMOVUPS      lanes3f318000<>+0(SB), Z5
+	VMOVUPS      lanesb95e8083<>+0(SB), Z6
+	VMOVUPS      lanes3ab511d3<>+0(SB), Z7
+	VMOVUPS      lanes3c091d33<>+0(SB), Z8
+	VMOVUPS      lanes3d2aac7a<>+0(SB), Z9
+	VMOVUPS      lanes3e2aaa48<>+0(SB), Z10
+	VMOVUPS      lanes3efffffe<>+0(SB), Z11
+	VMOVUPS      lanes3f800000<>+0(SB), Z12
+	VBROADCASTSS alpha+48(FP), Z13
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Z14
+	VMULPS       Z13, Z14, Z15
+	VXORPS       Z0, Z15, Z15
+	VMOVUPS      Z1, Z16
+	VMINPS       Z15, Z16, Z15
+	VMOVUPS      Z2, Z16
+	VMAXPS       Z15, Z16, Z15
+	VMOVUPS      Z3, Z16
+	VFMADD213PS  Z4, Z15, Z16
+	VSUBPS       Z4, Z16, Z16
+	VFNMADD231PS Z5, Z16, Z15
+	VFNMADD231PS Z6, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VMULPS       Z15, Z15, Z18
+	VFMADD213PS  Z15, Z18, Z17
+	VADDPS       Z12, Z17, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VADDPS       Z12, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMOVUPS.Z    (CX)(SI*1), K1, Z14
+	VMULPS       Z13, Z14, Z15
+	VXORPS       Z0, Z15, Z15
+	VMOVUPS      Z1, Z16
+	VMINPS       Z15, Z16, Z15
+	VMOVUPS      Z2, Z16
+	VMAXPS       Z15, Z16, Z15
+	VMOVUPS      Z3, Z16
+	VFMADD213PS  Z4, Z15, Z16
+	VSUBPS       Z4, Z16, Z16
+	VFNMADD231PS Z5, Z16, Z15
+	VFNMADD231PS Z6, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VMULPS       Z15, Z15, Z18
+	VFMADD213PS  Z15, Z18, Z17
+	VADDPS       Z12, Z17, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VADDPS       Z12, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·unaryAVX512_Softplus(SB), NOSPLIT, $0-56
 	VMOVUPS lanes80000000<>+0(SB), Z0
-	VMOVUPS lanes42b20000<>+0(SB), Z1
-	VMOVUPS lanesc2d00000<>+0(SB), Z2
-	VMOVUPS lanes3fb8aa3b<>+0(SB), Z3
-	VMOVUPS lanes4b400000<>+0(SB), Z4
-	VMOVUPS lanes3f318000<>+0(SB), Z5
-	VMOVUPS lanesb95e8083<>+0(SB), Z6
-	VMOVUPS lanes3ab511d3<>+0(SB), Z7
-	VMOVUPS lanes3c091d33<>+0(SB), Z8
-	VMOVUPS lanes3d2aac7a<>+0(SB), Z9
-	VMOVUPS lanes3e2aaa48<>+0(SB), Z10
-	VMOVUPS lanes3efffffe<>+0(SB), Z11
-	VMOVUPS lanes3f800000<>+0(SB), Z12
+	VMOVUPS lanesc2d00000<>+0(SB), Z1
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3f318000<>+0(SB), Z4
+	VMOVUPS lanesb95e8083<>+0(SB), Z5
+	VMOVUPS lanes3ab511d3<>+0(SB), Z6
+	VMOVUPS lanes3c091d33<>+0(SB), Z7
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z8
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z9
+	VMOVUPS lanes3efffffe<>+0(SB), Z10
+	VMOVUPS lanes3f800000<>+0(SB), Z11
+	VMOVUPS lanes3b909ee2<>+0(SB), Z12
+	VMOVUPS lanesbc4d734a<>+0(SB), Z13
+	VMOVUPS lanesba22779c<>+0(SB), Z14
+	VMOVUPS lanes3d5dca3d<>+0(SB), Z15
+	VMOVUPS lanesbe00f40d<>+0(SB), Z16
+	VMOVUPS lanes3e414b68<>+0(SB), Z17
+	VMOVUPS lanesbe7e4439<>+0(SB), Z18
+	VMOVUPS lanes3eaa9b67<>+0(SB), Z19
+	VMOVUPS lanesbeffffb1<>+0(SB), Z20
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1603,29 +1811,601 @@ row:
 	JE   tail
 
 vector:
+	VMOVUPS      (CX)(SI*1), Z21
+	VORPS        Z0, Z21, Z22
+	VMOVUPS      Z1, Z23
+	VMAXPS       Z22, Z23, Z22
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z22, Z23
+	VSUBPS       Z3, Z23, Z23
+	VFNMADD231PS Z4, Z23, Z22
+	VFNMADD231PS Z5, Z23, Z22
+	VMOVUPS      Z6, Z26
+	VFMADD213PS  Z7, Z22, Z26
+	VFMADD213PS  Z8, Z22, Z26
+	VFMADD213PS  Z9, Z22, Z26
+	VFMADD213PS  Z10, Z22, Z26
+	VMULPS       Z22, Z22, Z27
+	VFMADD213PS  Z22, Z27, Z26
+	VADDPS       Z11, Z26, Z26
+	VSCALEFPS    Z23, Z26, Z22
+	VMOVUPS      Z12, Z23
+	VFMADD213PS  Z13, Z22, Z23
+	VFMADD213PS  Z14, Z22, Z23
+	VFMADD213PS  Z15, Z22, Z23
+	VFMADD213PS  Z16, Z22, Z23
+	VFMADD213PS  Z17, Z22, Z23
+	VFMADD213PS  Z18, Z22, Z23
+	VFMADD213PS  Z19, Z22, Z23
+	VFMADD213PS  Z20, Z22, Z23
+	VFMADD213PS  Z11, Z22, Z23
+	VPXORD       Z24, Z24, Z24
+	VMAXPS       Z21, Z24, Z21
+	VFMADD231PS  Z23, Z22, Z21
+	VMOVUPS      Z21, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMOVUPS.Z    (CX)(SI*1), K1, Z21
+	VORPS        Z0, Z21, Z22
+	VMOVUPS      Z1, Z23
+	VMAXPS       Z22, Z23, Z22
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z22, Z23
+	VSUBPS       Z3, Z23, Z23
+	VFNMADD231PS Z4, Z23, Z22
+	VFNMADD231PS Z5, Z23, Z22
+	VMOVUPS      Z6, Z26
+	VFMADD213PS  Z7, Z22, Z26
+	VFMADD213PS  Z8, Z22, Z26
+	VFMADD213PS  Z9, Z22, Z26
+	VFMADD213PS  Z10, Z22, Z26
+	VMULPS       Z22, Z22, Z27
+	VFMADD213PS  Z22, Z27, Z26
+	VADDPS       Z11, Z26, Z26
+	VSCALEFPS    Z23, Z26, Z22
+	VMOVUPS      Z12, Z23
+	VFMADD213PS  Z13, Z22, Z23
+	VFMADD213PS  Z14, Z22, Z23
+	VFMADD213PS  Z15, Z22, Z23
+	VFMADD213PS  Z16, Z22, Z23
+	VFMADD213PS  Z17, Z22, Z23
+	VFMADD213PS  Z18, Z22, Z23
+	VFMADD213PS  Z19, Z22, Z23
+	VFMADD213PS  Z20, Z22, Z23
+	VFMADD213PS  Z11, Z22, Z23
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z21, Z25, Z21
+	VFMADD231PS  Z23, Z22, Z21
+	VMOVUPS      Z21, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes3b909ee2<>+0(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+4(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+8(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+12(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+16(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+20(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+24(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+28(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+32(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+36(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+40(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+44(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+48(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+52(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+56(SB)/4, $0x3b909ee2
+DATA lanes3b909ee2<>+60(SB)/4, $0x3b909ee2
+GLOBL lanes3b909ee2<>(SB), RODATA|NOPTR, $64
+
+DATA lanesbc4d734a<>+0(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+4(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+8(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+12(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+16(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+20(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+24(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+28(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+32(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+36(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+40(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+44(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+48(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+52(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+56(SB)/4, $0xbc4d734a
+DATA lanesbc4d734a<>+60(SB)/4, $0xbc4d734a
+GLOBL lanesbc4d734a<>(SB), RODATA|NOPTR, $64
+
+DATA lanesba22779c<>+0(SB)/4, $0xba22779c
+DATA lanesba22779c<>+4(SB)/4, $0xba22779c
+DATA lanesba22779c<>+8(SB)/4, $0xba22779c
+DATA lanesba22779c<>+12(SB)/4, $0xba22779c
+DATA lanesba22779c<>+16(SB)/4, $0xba22779c
+DATA lanesba22779c<>+20(SB)/4, $0xba22779c
+DATA lanesba22779c<>+24(SB)/4, $0xba22779c
+DATA lanesba22779c<>+28(SB)/4, $0xba22779c
+DATA lanesba22779c<>+32(SB)/4, $0xba22779c
+DATA lanesba22779c<>+36(SB)/4, $0xba22779c
+DATA lanesba22779c<>+40(SB)/4, $0xba22779c
+DATA lanesba22779c<>+44(SB)/4, $0xba22779c
+DATA lanesba22779c<>+48(SB)/4, $0xba22779c
+DATA lanesba22779c<>+52(SB)/4, $0xba22779c
+DATA lanesba22779c<>+56(SB)/4, $0xba22779c
+DATA lanesba22779c<>+60(SB)/4, $0xba22779c
+GLOBL lanesba22779c<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3d5dca3d<>+0(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+4(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+8(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+12(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+16(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+20(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+24(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+28(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+32(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+36(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+40(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+44(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+48(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+52(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+56(SB)/4, $0x3d5dca3d
+DATA lanes3d5dca3d<>+60(SB)/4, $0x3d5dca3d
+GLOBL lanes3d5dca3d<>(SB), RODATA|NOPTR, $64
+
+DATA lanesbe00f40d<>+0(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+4(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+8(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+12(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+16(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+20(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+24(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+28(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+32(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+36(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+40(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+44(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+48(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+52(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+56(SB)/4, $0xbe00f40d
+DATA lanesbe00f40d<>+60(SB)/4, $0xbe00f40d
+GLOBL lanesbe00f40d<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3e414b68<>+0(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+4(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+8(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+12(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+16(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+20(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+24(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+28(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+32(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+36(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+40(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+44(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+48(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+52(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+56(SB)/4, $0x3e414b68
+DATA lanes3e414b68<>+60(SB)/4, $0x3e414b68
+GLOBL lanes3e414b68<>(SB), RODATA|NOPTR, $64
+
+DATA lanesbe7e4439<>+0(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+4(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+8(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+12(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+16(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+20(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+24(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+28(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+32(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+36(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+40(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+44(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+48(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+52(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+56(SB)/4, $0xbe7e4439
+DATA lanesbe7e4439<>+60(SB)/4, $0xbe7e4439
+GLOBL lanesbe7e4439<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3eaa9b67<>+0(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+4(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+8(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+12(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+16(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+20(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+24(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+28(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+32(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+36(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+40(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+44(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+48(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+52(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+56(SB)/4, $0x3eaa9b67
+DATA lanes3eaa9b67<>+60(SB)/4, $0x3eaa9b67
+GLOBL lanes3eaa9b67<>(SB), RODATA|NOPTR, $64
+
+DATA lanesbeffffb1<>+0(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+4(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+8(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+12(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+16(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+20(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+24(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+28(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+32(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+36(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+40(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+44(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+48(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+52(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+56(SB)/4, $0xbeffffb1
+DATA lanesbeffffb1<>+60(SB)/4, $0xbeffffb1
+GLOBL lanesbeffffb1<>(SB), RODATA|NOPTR, $64
+
+// func unaryAVX512_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·unaryAVX512_Softsign(SB), NOSPLIT, $0-56
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes3f800000<>+0(SB), Z1
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z2
+	VANDPS  Z0, Z2, Z3
+	VADDPS  Z1, Z3, Z3
+	VDIVPS  Z3, Z2, Z2
+	VMOVUPS Z2, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z2
+	VANDPS    Z0, Z2, Z3
+	VADDPS    Z1, Z3, Z3
+	VDIVPS    Z3, Z2, Z2
+	VMOVUPS   Z2, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_LeakyRelu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z1
+	VMULPS  Z0, Z1, Z2
+	VPXORD  Z3, Z3, Z3
+	VCMPPS  $0x01, Z3, Z1, K2
+	VMOVAPS Z2, K2, Z1
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z1
+	VMULPS    Z0, Z1, Z2
+	VPXORD    Z4, Z4, Z4
+	VCMPPS    $0x01, Z4, Z1, K2
+	VMOVAPS   Z2, K2, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_ThresholdedRelu(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z1
+	VPXORD  Z2, Z2, Z2
+	VCMPPS  $0x0e, Z0, Z1, K2
+	VMOVAPS Z1, K2, Z2
+	VMOVAPS Z2, Z1
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z1
+	VPXORD    Z3, Z3, Z3
+	VCMPPS    $0x0e, Z0, Z1, K2
+	VMOVAPS   Z1, K2, Z3
+	VMOVAPS   Z3, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Elu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Elu(SB), NOSPLIT, $0-56
+	VMOVUPS      lanesc2ae0000<>+0(SB), Z0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z1
+	VMOVUPS      lanes4b400000<>+0(SB), Z2
+	VMOVUPS      lanes3f318000<>+0(SB), Z3
+	VMOVUPS      lanesb95e8083<>+0(SB), Z4
+	VMOVUPS      lanes3ab511d3<>+0(SB), Z5
+	VMOVUPS      lanes3c091d33<>+0(SB), Z6
+	VMOVUPS      lanes3d2aac7a<>+0(SB), Z7
+	VMOVUPS      lanes3e2aaa48<>+0(SB), Z8
+	VMOVUPS      lanes3efffffe<>+0(SB), Z9
+	VMOVUPS      lanes3f800000<>+0(SB), Z10
+	VBROADCASTSS alpha+48(FP), Z11
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Z12
+	VPXORD       Z13, Z13, Z13
+	VMINPS       Z12, Z13, Z13
+	VMOVUPS      Z0, Z14
+	VMAXPS       Z13, Z14, Z13
+	VMOVUPS      Z1, Z14
+	VFMADD213PS  Z2, Z13, Z14
+	VSUBPS       Z2, Z14, Z18
+	VFNMADD231PS Z3, Z18, Z13
+	VFNMADD231PS Z4, Z18, Z13
+	VMOVUPS      Z5, Z18
+	VFMADD213PS  Z6, Z13, Z18
+	VFMADD213PS  Z7, Z13, Z18
+	VFMADD213PS  Z8, Z13, Z18
+	VFMADD213PS  Z9, Z13, Z18
+	VMULPS       Z13, Z13, Z19
+	VFMADD213PS  Z13, Z19, Z18
+	VPSLLD       $0x17, Z14, Z14
+	VPADDD       Z10, Z14, Z14
+	VSUBPS       Z10, Z14, Z13
+	VFMADD231PS  Z18, Z14, Z13
+	VMULPS       Z11, Z13, Z13
+	VPXORD       Z15, Z15, Z15
+	VCMPPS       $0x01, Z15, Z12, K2
+	VMOVAPS      Z13, K2, Z12
+	VMOVUPS      Z12, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMOVUPS.Z    (CX)(SI*1), K1, Z12
+	VPXORD       Z16, Z16, Z16
+	VMINPS       Z12, Z16, Z16
+	VMOVUPS      Z0, Z14
+	VMAXPS       Z16, Z14, Z16
+	VMOVUPS      Z1, Z14
+	VFMADD213PS  Z2, Z16, Z14
+	VSUBPS       Z2, Z14, Z18
+	VFNMADD231PS Z3, Z18, Z16
+	VFNMADD231PS Z4, Z18, Z16
+	VMOVUPS      Z5, Z18
+	VFMADD213PS  Z6, Z16, Z18
+	VFMADD213PS  Z7, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VFMADD213PS  Z9, Z16, Z18
+	VMULPS       Z16, Z16, Z19
+	VFMADD213PS  Z16, Z19, Z18
+	VPSLLD       $0x17, Z14, Z14
+	VPADDD       Z10, Z14, Z14
+	VSUBPS       Z10, Z14, Z16
+	VFMADD231PS  Z18, Z14, Z16
+	VMULPS       Z11, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VCMPPS       $0x01, Z17, Z12, K2
+	VMOVAPS      Z16, K2, Z12
+	VMOVUPS      Z12, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanesc2ae0000<>+0(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+4(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+8(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+12(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+16(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+20(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+24(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+28(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+32(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+36(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+40(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+44(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+48(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+52(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+56(SB)/4, $0xc2ae0000
+DATA lanesc2ae0000<>+60(SB)/4, $0xc2ae0000
+GLOBL lanesc2ae0000<>(SB), RODATA|NOPTR, $64
+
+// func unaryAVX512_Selu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Selu(SB), NOSPLIT, $0-56
+	VMOVUPS      lanesc2ae0000<>+0(SB), Z0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z1
+	VMOVUPS      lanes4b400000<>+0(SB), Z2
+	VMOVUPS      lanes3f318000<>+0(SB), Z3
+	VMOVUPS      lanesb95e8083<>+0(SB), Z4
+	VMOVUPS      lanes3ab511d3<>+0(SB), Z5
+	VMOVUPS      lanes3c091d33<>+0(SB), Z6
+	VMOVUPS      lanes3d2aac7a<>+0(SB), Z7
+	VMOVUPS      lanes3e2aaa48<>+0(SB), Z8
+	VMOVUPS      lanes3efffffe<>+0(SB), Z9
+	VMOVUPS      lanes3f800000<>+0(SB), Z10
+	VBROADCASTSS alpha+48(FP), Z11
+	VBROADCASTSS beta+52(FP), Z12
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
 	VMOVUPS      (CX)(SI*1), Z13
-	VMOVAPS      Z13, Z14
-	VXORPS       Z0, Z14, Z14
-	VMOVUPS      Z1, Z15
-	VMINPS       Z14, Z15, Z14
-	VMOVUPS      Z2, Z15
+	VPXORD       Z14, Z14, Z14
+	VMINPS       Z13, Z14, Z14
+	VMOVUPS      Z0, Z15
 	VMAXPS       Z14, Z15, Z14
-	VMOVUPS      Z3, Z15
-	VFMADD213PS  Z4, Z14, Z15
-	VSUBPS       Z4, Z15, Z15
-	VFNMADD231PS Z5, Z15, Z14
-	VFNMADD231PS Z6, Z15, Z14
-	VMOVUPS      Z7, Z16
-	VFMADD213PS  Z8, Z14, Z16
-	VFMADD213PS  Z9, Z14, Z16
-	VFMADD213PS  Z10, Z14, Z16
-	VFMADD213PS  Z11, Z14, Z16
-	VMULPS       Z14, Z14, Z17
-	VFMADD213PS  Z14, Z17, Z16
-	VADDPS       Z12, Z16, Z16
-	VSCALEFPS    Z15, Z16, Z14
-	VADDPS       Z12, Z14, Z14
-	VDIVPS       Z14, Z13, Z13
+	VMOVUPS      Z1, Z15
+	VFMADD213PS  Z2, Z14, Z15
+	VSUBPS       Z2, Z15, Z19
+	VFNMADD231PS Z3, Z19, Z14
+	VFNMADD231PS Z4, Z19, Z14
+	VMOVUPS      Z5, Z19
+	VFMADD213PS  Z6, Z14, Z19
+	VFMADD213PS  Z7, Z14, Z19
+	VFMADD213PS  Z8, Z14, Z19
+	VFMADD213PS  Z9, Z14, Z19
+	VMULPS       Z14, Z14, Z20
+	VFMADD213PS  Z14, Z20, Z19
+	VPSLLD       $0x17, Z15, Z15
+	VPADDD       Z10, Z15, Z15
+	VSUBPS       Z10, Z15, Z14
+	VFMADD231PS  Z19, Z15, Z14
+	VMULPS       Z11, Z14, Z14
+	VPXORD       Z16, Z16, Z16
+	VCMPPS       $0x02, Z16, Z13, K2
+	VMOVAPS      Z14, K2, Z13
+	VMULPS       Z12, Z13, Z13
 	VMOVUPS      Z13, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
@@ -1635,28 +2415,31 @@ tail:
 	TESTQ        DI, DI
 	JZ           next
 	VMOVUPS.Z    (CX)(SI*1), K1, Z13
-	VMOVAPS      Z13, Z14
-	VXORPS       Z0, Z14, Z14
+	VPXORD       Z17, Z17, Z17
+	VMINPS       Z13, Z17, Z17
+	VMOVUPS      Z0, Z15
+	VMAXPS       Z17, Z15, Z17
 	VMOVUPS      Z1, Z15
-	VMINPS       Z14, Z15, Z14
-	VMOVUPS      Z2, Z15
-	VMAXPS       Z14, Z15, Z14
-	VMOVUPS      Z3, Z15
-	VFMADD213PS  Z4, Z14, Z15
-	VSUBPS       Z4, Z15, Z15
-	VFNMADD231PS Z5, Z15, Z14
-	VFNMADD231PS Z6, Z15, Z14
-	VMOVUPS      Z7, Z16
-	VFMADD213PS  Z8, Z14, Z16
-	VFMADD213PS  Z9, Z14, Z16
-	VFMADD213PS  Z10, Z14, Z16
-	VFMADD213PS  Z11, Z14, Z16
-	VMULPS       Z14, Z14, Z17
-	VFMADD213PS  Z14, Z17, Z16
-	VADDPS       Z12, Z16, Z16
-	VSCALEFPS    Z15, Z16, Z14
-	VADDPS       Z12, Z14, Z14
-	VDIVPS       Z14, Z13, Z13
+	VFMADD213PS  Z2, Z17, Z15
+	VSUBPS       Z2, Z15, Z19
+	VFNMADD231PS Z3, Z19, Z17
+	VFNMADD231PS Z4, Z19, Z17
+	VMOVUPS      Z5, Z19
+	VFMADD213PS  Z6, Z17, Z19
+	VFMADD213PS  Z7, Z17, Z19
+	VFMADD213PS  Z8, Z17, Z19
+	VFMADD213PS  Z9, Z17, Z19
+	VMULPS       Z17, Z17, Z20
+	VFMADD213PS  Z17, Z20, Z19
+	VPSLLD       $0x17, Z15, Z15
+	VPADDD       Z10, Z15, Z15
+	VSUBPS       Z10, Z15, Z17
+	VFMADD231PS  Z19, Z15, Z17
+	VMULPS       Z11, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VCMPPS       $0x02, Z18, Z13, K2
+	VMOVAPS      Z17, K2, Z13
+	VMULPS       Z12, Z13, Z13
 	VMOVUPS      Z13, K1, (AX)(SI*1)
 
 next:
@@ -1671,21 +2454,33 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Relu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Celu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·unaryAVX512_Relu(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+16(FP), CX
-	MOVQ  rows+32(FP), DX
-	MOVQ  cols+40(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x0000000f, SI
-	SUBQ  SI, BX
-	SHLQ  $0x02, BX
-	MOVQ  SI, DI
-	MOVL  $-1, R8
-	BZHIL SI, R8, R8
-	KMOVW R8, K1
+TEXT ·unaryAVX512_Celu(SB), NOSPLIT, $0-56
+	VMOVUPS      lanesc2ae0000<>+0(SB), Z0
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Z1
+	VMOVUPS      lanes4b400000<>+0(SB), Z2
+	VMOVUPS      lanes3f318000<>+0(SB), Z3
+	VMOVUPS      lanesb95e8083<>+0(SB), Z4
+	VMOVUPS      lanes3ab511d3<>+0(SB), Z5
+	VMOVUPS      lanes3c091d33<>+0(SB), Z6
+	VMOVUPS      lanes3d2aac7a<>+0(SB), Z7
+	VMOVUPS      lanes3e2aaa48<>+0(SB), Z8
+	VMOVUPS      lanes3efffffe<>+0(SB), Z9
+	VMOVUPS      lanes3f800000<>+0(SB), Z10
+	VBROADCASTSS alpha+48(FP), Z11
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
 
 row:
 	XORQ SI, SI
@@ -1693,21 +2488,67 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS (CX)(SI*1), Z0
-	VPXORD  Z1, Z1, Z1
-	VMAXPS  Z0, Z1, Z0
-	VMOVUPS Z0, (AX)(SI*1)
-	ADDQ    $0x00000040, SI
-	CMPQ    SI, BX
-	JB      vector
+	VMOVUPS      (CX)(SI*1), Z12
+	VPXORD       Z13, Z13, Z13
+	VMINPS       Z12, Z13, Z13
+	VDIVPS       Z11, Z13, Z13
+	VMOVUPS      Z0, Z14
+	VMAXPS       Z13, Z14, Z13
+	VMOVUPS      Z1, Z14
+	VFMADD213PS  Z2, Z13, Z14
+	VSUBPS       Z2, Z14, Z18
+	VFNMADD231PS Z3, Z18, Z13
+	VFNMADD231PS Z4, Z18, Z13
+	VMOVUPS      Z5, Z18
+	VFMADD213PS  Z6, Z13, Z18
+	VFMADD213PS  Z7, Z13, Z18
+	VFMADD213PS  Z8, Z13, Z18
+	VFMADD213PS  Z9, Z13, Z18
+	VMULPS       Z13, Z13, Z19
+	VFMADD213PS  Z13, Z19, Z18
+	VPSLLD       $0x17, Z14, Z14
+	VPADDD       Z10, Z14, Z14
+	VSUBPS       Z10, Z14, Z13
+	VFMADD231PS  Z18, Z14, Z13
+	VMULPS       Z11, Z13, Z13
+	VPXORD       Z15, Z15, Z15
+	VCMPPS       $0x01, Z15, Z12, K2
+	VMOVAPS      Z13, K2, Z12
+	VMOVUPS      Z12, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
+	JB           vector
 
 tail:
-	TESTQ     DI, DI
-	JZ        next
-	VMOVUPS.Z (CX)(SI*1), K1, Z0
-	VPXORD    Z2, Z2, Z2
-	VMAXPS    Z0, Z2, Z0
-	VMOVUPS   Z0, K1, (AX)(SI*1)
+	TESTQ        DI, DI
+	JZ           next
+	VMOVUPS.Z    (CX)(SI*1), K1, Z12
+	VPXORD       Z16, Z16, Z16
+	VMINPS       Z12, Z16, Z16
+	VDIVPS       Z11, Z16, Z16
+	VMOVUPS      Z0, Z14
+	VMAXPS       Z16, Z14, Z16
+	VMOVUPS      Z1, Z14
+	VFMADD213PS  Z2, Z16, Z14
+	VSUBPS       Z2, Z14, Z18
+	VFNMADD231PS Z3, Z18, Z16
+	VFNMADD231PS Z4, Z18, Z16
+	VMOVUPS      Z5, Z18
+	VFMADD213PS  Z6, Z16, Z18
+	VFMADD213PS  Z7, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VFMADD213PS  Z9, Z16, Z18
+	VMULPS       Z16, Z16, Z19
+	VFMADD213PS  Z16, Z19, Z18
+	VPSLLD       $0x17, Z14, Z14
+	VPADDD       Z10, Z14, Z14
+	VSUBPS       Z10, Z14, Z16
+	VFMADD231PS  Z18, Z14, Z16
+	VMULPS       Z11, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VCMPPS       $0x01, Z17, Z12, K2
+	VMOVAPS      Z16, K2, Z12
+	VMOVUPS      Z12, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1721,9 +2562,207 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_HardSigmoid(SB), NOSPLIT, $0-56
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanes00000000<>+0(SB), Z1
+	VBROADCASTSS alpha+48(FP), Z2
+	VBROADCASTSS beta+52(FP), Z3
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS     (CX)(SI*1), Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z0, Z5
+	VMINPS      Z4, Z5, Z4
+	VMOVUPS     Z1, Z5
+	VMAXPS      Z4, Z5, Z4
+	VMOVUPS     Z4, (AX)(SI*1)
+	ADDQ        $0x00000040, SI
+	CMPQ        SI, BX
+	JB          vector
+
+tail:
+	TESTQ       DI, DI
+	JZ          next
+	VMOVUPS.Z   (CX)(SI*1), K1, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z0, Z5
+	VMINPS      Z4, Z5, Z4
+	VMOVUPS     Z1, Z5
+	VMAXPS      Z4, Z5, Z4
+	VMOVUPS     Z4, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes00000000<>+0(SB)/4, $0x00000000
+DATA lanes00000000<>+4(SB)/4, $0x00000000
+DATA lanes00000000<>+8(SB)/4, $0x00000000
+DATA lanes00000000<>+12(SB)/4, $0x00000000
+DATA lanes00000000<>+16(SB)/4, $0x00000000
+DATA lanes00000000<>+20(SB)/4, $0x00000000
+DATA lanes00000000<>+24(SB)/4, $0x00000000
+DATA lanes00000000<>+28(SB)/4, $0x00000000
+DATA lanes00000000<>+32(SB)/4, $0x00000000
+DATA lanes00000000<>+36(SB)/4, $0x00000000
+DATA lanes00000000<>+40(SB)/4, $0x00000000
+DATA lanes00000000<>+44(SB)/4, $0x00000000
+DATA lanes00000000<>+48(SB)/4, $0x00000000
+DATA lanes00000000<>+52(SB)/4, $0x00000000
+DATA lanes00000000<>+56(SB)/4, $0x00000000
+DATA lanes00000000<>+60(SB)/4, $0x00000000
+GLOBL lanes00000000<>(SB), RODATA|NOPTR, $64
+
+// func unaryAVX512_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_HardSwish(SB), NOSPLIT, $0-56
+	VMOVUPS lanes40400000<>+0(SB), Z0
+	VMOVUPS lanes40c00000<>+0(SB), Z1
+	VMOVUPS lanes00000000<>+0(SB), Z2
+	VMOVUPS lanes3e2aaaab<>+0(SB), Z3
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z4
+	VMOVUPS Z0, Z5
+	VADDPS  Z4, Z5, Z5
+	VMOVUPS Z1, Z6
+	VMINPS  Z5, Z6, Z5
+	VMOVUPS Z2, Z6
+	VMAXPS  Z5, Z6, Z5
+	VMULPS  Z3, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+	VMOVUPS Z4, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z4
+	VMOVUPS   Z0, Z5
+	VADDPS    Z4, Z5, Z5
+	VMOVUPS   Z1, Z6
+	VMINPS    Z5, Z6, Z5
+	VMOVUPS   Z2, Z6
+	VMAXPS    Z5, Z6, Z5
+	VMULPS    Z3, Z5, Z5
+	VMULPS    Z5, Z4, Z4
+	VMOVUPS   Z4, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes40400000<>+0(SB)/4, $0x40400000
+DATA lanes40400000<>+4(SB)/4, $0x40400000
+DATA lanes40400000<>+8(SB)/4, $0x40400000
+DATA lanes40400000<>+12(SB)/4, $0x40400000
+DATA lanes40400000<>+16(SB)/4, $0x40400000
+DATA lanes40400000<>+20(SB)/4, $0x40400000
+DATA lanes40400000<>+24(SB)/4, $0x40400000
+DATA lanes40400000<>+28(SB)/4, $0x40400000
+DATA lanes40400000<>+32(SB)/4, $0x40400000
+DATA lanes40400000<>+36(SB)/4, $0x40400000
+DATA lanes40400000<>+40(SB)/4, $0x40400000
+DATA lanes40400000<>+44(SB)/4, $0x40400000
+DATA lanes40400000<>+48(SB)/4, $0x40400000
+DATA lanes40400000<>+52(SB)/4, $0x40400000
+DATA lanes40400000<>+56(SB)/4, $0x40400000
+DATA lanes40400000<>+60(SB)/4, $0x40400000
+GLOBL lanes40400000<>(SB), RODATA|NOPTR, $64
+
+DATA lanes40c00000<>+0(SB)/4, $0x40c00000
+DATA lanes40c00000<>+4(SB)/4, $0x40c00000
+DATA lanes40c00000<>+8(SB)/4, $0x40c00000
+DATA lanes40c00000<>+12(SB)/4, $0x40c00000
+DATA lanes40c00000<>+16(SB)/4, $0x40c00000
+DATA lanes40c00000<>+20(SB)/4, $0x40c00000
+DATA lanes40c00000<>+24(SB)/4, $0x40c00000
+DATA lanes40c00000<>+28(SB)/4, $0x40c00000
+DATA lanes40c00000<>+32(SB)/4, $0x40c00000
+DATA lanes40c00000<>+36(SB)/4, $0x40c00000
+DATA lanes40c00000<>+40(SB)/4, $0x40c00000
+DATA lanes40c00000<>+44(SB)/4, $0x40c00000
+DATA lanes40c00000<>+48(SB)/4, $0x40c00000
+DATA lanes40c00000<>+52(SB)/4, $0x40c00000
+DATA lanes40c00000<>+56(SB)/4, $0x40c00000
+DATA lanes40c00000<>+60(SB)/4, $0x40c00000
+GLOBL lanes40c00000<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3e2aaaab<>+0(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+4(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+8(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+12(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+16(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+20(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+24(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+28(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+32(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+36(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+40(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+44(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+48(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+52(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+56(SB)/4, $0x3e2aaaab
+DATA lanes3e2aaaab<>+60(SB)/4, $0x3e2aaaab
+GLOBL lanes3e2aaaab<>(SB), RODATA|NOPTR, $64
+
+// func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Neg(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Neg(SB), NOSPLIT, $0-56
 	VMOVUPS lanes80000000<>+0(SB), Z0
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
@@ -1770,9 +2809,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Abs(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·unaryAVX512_Abs(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Abs(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
@@ -1819,9 +2858,213 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Sign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·unaryAVX512_Sign(SB), NOSPLIT, $0-56
+	VMOVUPS lanes3f800000<>+0(SB), Z0
+	VMOVUPS lanes80000000<>+0(SB), Z1
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z2
+	VMOVUPS Z0, Z3
+	VANDPS  Z1, Z2, Z4
+	VORPS   Z4, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VCMPPS  $0x0c, Z5, Z2, K2
+	VMOVAPS Z3, K2, Z2
+	VMOVUPS Z2, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z2
+	VMOVUPS   Z0, Z3
+	VANDPS    Z1, Z2, Z4
+	VORPS     Z4, Z3, Z3
+	VPXORD    Z6, Z6, Z6
+	VCMPPS    $0x0c, Z6, Z2, K2
+	VMOVAPS   Z3, K2, Z2
+	VMOVUPS   Z2, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Floor(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·unaryAVX512_Sqrt(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Floor(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
+	SHLQ  $0x02, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS     (CX)(SI*1), Z0
+	VRNDSCALEPS $0x01, Z0, Z0
+	VMOVUPS     Z0, (AX)(SI*1)
+	ADDQ        $0x00000040, SI
+	CMPQ        SI, BX
+	JB          vector
+
+tail:
+	TESTQ       DI, DI
+	JZ          next
+	VMOVUPS.Z   (CX)(SI*1), K1, Z0
+	VRNDSCALEPS $0x01, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Ceil(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Ceil(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
+	SHLQ  $0x02, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS     (CX)(SI*1), Z0
+	VRNDSCALEPS $0x02, Z0, Z0
+	VMOVUPS     Z0, (AX)(SI*1)
+	ADDQ        $0x00000040, SI
+	CMPQ        SI, BX
+	JB          vector
+
+tail:
+	TESTQ       DI, DI
+	JZ          next
+	VMOVUPS.Z   (CX)(SI*1), K1, Z0
+	VRNDSCALEPS $0x02, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Round(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Round(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+16(FP), CX
+	MOVQ  rows+32(FP), DX
+	MOVQ  cols+40(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0000000f, SI
+	SUBQ  SI, BX
+	SHLQ  $0x02, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS     (CX)(SI*1), Z0
+	VRNDSCALEPS $0x00, Z0, Z0
+	VMOVUPS     Z0, (AX)(SI*1)
+	ADDQ        $0x00000040, SI
+	CMPQ        SI, BX
+	JB          vector
+
+tail:
+	TESTQ       DI, DI
+	JZ          next
+	VMOVUPS.Z   (CX)(SI*1), K1, Z0
+	VRNDSCALEPS $0x00, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func unaryAVX512_Sqrt(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Sqrt(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+16(FP), CX
 	MOVQ  rows+32(FP), DX
@@ -1867,9 +3110,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func unaryAVX512_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
+// func unaryAVX512_Reciprocal(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·unaryAVX512_Reciprocal(SB), NOSPLIT, $0-48
+TEXT ·unaryAVX512_Reciprocal(SB), NOSPLIT, $0-56
 	VMOVUPS lanes3f800000<>+0(SB), Z0
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX

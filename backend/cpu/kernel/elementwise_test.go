@@ -8,25 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unaryTests gives each function its slow, plain form, the error allowed in units of the last place, and an absolute
-// error below which nothing is asked.
-var unaryTests = [NumUnary]struct {
-	want func(x float64) float64
-	ulp  float64
-	abs  float64
-}{
-	Exp:        {math.Exp, 2, 0},
-	Erf:        {math.Erf, 2, 0},
-	Gelu:       {gelu, 2, 1e-7},
-	GeluTanh:   {geluTanh, 4, 2e-7},
-	Tanh:       {math.Tanh, 2, 0},
-	Sigmoid:    {sigmoid, 3, 1e-37},
-	Silu:       {silu, 3, 1e-36},
-	Relu:       {relu, 0, 0},
-	Neg:        {func(x float64) float64 { return -x }, 0, 0},
-	Abs:        {math.Abs, 0, 0},
-	Sqrt:       {math.Sqrt, 0.5, 0},
-	Reciprocal: {func(x float64) float64 { return 1 / x }, 0.5, 0},
+// eachUnary runs a test for every function with each of its parameters.
+func eachUnary(test func(f Unary, row unaryRow, what string)) {
+	for op, row := range unaryRows {
+		cases := row.cases
+		if len(cases) == 0 {
+			cases = [][2]float32{{}}
+		}
+		for _, c := range cases {
+			test(Unary{UnaryOp(op), c[0], c[1]}, row, fmt.Sprintf("%s%v", row.name, row.cases))
+		}
+	}
+}
+
+func (row unaryRow) want(f Unary, x float32) float64 {
+	return row.f(float64(x), float64(f.Alpha), float64(f.Beta))
 }
 
 // unaryInputs are special values and a sweep over all magnitudes.
@@ -46,19 +42,17 @@ func unaryInputs() []float32 {
 func TestUnaryValues(t *testing.T) {
 	inputs := unaryInputs()
 	eachLevel(t, func(t *testing.T, s *Set) {
-		for op, test := range unaryTests {
-			require.NotNil(t, test.want, "function %d has no row in unaryTests", op)
+		eachUnary(func(f Unary, row unaryRow, what string) {
 			got := make([]float32, len(inputs))
-			s.Unary(UnaryOp(op), got, inputs)
+			s.Unary(f, got, inputs)
 			worst, at := 0.0, float32(0)
 			for i, x := range inputs {
-				want := test.want(float64(x))
-				if e := ulps(got[i], want, test.abs); e > worst || math.IsNaN(e) {
+				if e := ulps(got[i], row.want(f, x), row.abs); e > worst || math.IsNaN(e) {
 					worst, at = e, x
 				}
 			}
-			require.LessOrEqual(t, worst, test.ulp+1e-6, "function %d at %v", op, at)
-		}
+			require.LessOrEqual(t, worst, row.ulp+1e-6, "%s at %v", what, at)
+		})
 	})
 }
 
@@ -86,23 +80,23 @@ func ulps(got float32, want, abs float64) float64 {
 func TestUnaryShapes(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
-		for op, test := range unaryTests {
+		eachUnary(func(f Unary, row unaryRow, name string) {
 			for _, rows := range []int{1, 2, 3} {
 				for cols := 1; cols <= 35; cols++ {
 					src, dst := random(r, rows*(cols+2)), newGuarded(rows*(cols+1), r.IntN(16))
-					what := fmt.Sprintf("function %d on %d×%d", op, rows, cols)
-					s.UnaryRows(UnaryOp(op), dst.inner, cols+1, src.inner, cols+2, rows, cols)
+					what := fmt.Sprintf("%s on %d×%d", name, rows, cols)
+					s.UnaryRows(f, dst.inner, cols+1, src.inner, cols+2, rows, cols)
 					dst.checkGaps(t, what, cols+1, cols)
 					for i := range rows {
 						for j := range cols {
-							got, want := dst.inner[i*(cols+1)+j], test.want(float64(src.inner[i*(cols+2)+j]))
-							require.LessOrEqual(t, ulps(got, want, test.abs), test.ulp+1e-6, "%s at %d, %d", what, i, j)
+							got, want := dst.inner[i*(cols+1)+j], row.want(f, src.inner[i*(cols+2)+j])
+							require.LessOrEqual(t, ulps(got, want, row.abs), row.ulp+1e-6, "%s at %d, %d", what, i, j)
 						}
 					}
 				}
 			}
-		}
-		s.Unary(Exp, nil, nil)
+		})
+		s.Unary(Unary{Op: Exp}, nil, nil)
 	})
 }
 

@@ -15,7 +15,7 @@ type Gemm struct {
 }
 
 // GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand, but for a residual that
-// is C itself, where Act is ActNone and Alpha is 1: the sums then start from it.
+// is C itself, where Act is NoUnary and Alpha is 1: the sums then start from it.
 type GemmArgs struct {
 	A        []float32 // element (m, k) at m·ARow + k·ACol
 	ARow     int
@@ -24,23 +24,11 @@ type GemmArgs struct {
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int
 	Alpha    float32
-	Bias     []float32  // [N], or nil
-	Act      Activation // applied behind the bias
-	Residual []float32  // element (m, n) at m·ResRow + n, or nil; added behind the activation
+	Bias     []float32 // [N], or nil
+	Act      UnaryOp   // applied after the bias; a function without parameters
+	Residual []float32 // element (m, n) at m·ResRow + n, or nil; added behind the activation
 	ResRow   int
 }
-
-// Activation is a function that a product applies to its result before it leaves the cache.
-type Activation uint8
-
-const (
-	ActNone Activation = iota
-	ActRelu
-	ActGelu     // x/2·(1+erf(x/√2))
-	ActGeluTanh // the approximation of it by tanh
-	ActTanh
-	numActivations
-)
 
 // NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B.
 func (s *Set) NewGemm(m, n, k int) *Gemm {
@@ -117,11 +105,11 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			if args.Alpha != 1 {
 				flags |= gemmScale
 			}
-			if args.Act == ActRelu {
+			if args.Act == Relu {
 				flags |= gemmRelu
 			}
 		}
-		separate := last && args.Act > ActRelu
+		separate := last && args.Act > Relu
 		var bBlock *float32
 		if p.q4 != nil {
 			bBlock = p.q4.block(s, kLo, kLen)
@@ -154,8 +142,8 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 // activate applies the activation and the residual to rows that the kernel has just left in the cache.
 func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
 	c := pointerAt(args.C, row*args.CRow+col)
-	if args.Act != ActNone {
-		s.unary[args.Act.unary()](c, args.CRow, c, args.CRow, rows, cols)
+	if args.Act != NoUnary {
+		s.unary[args.Act](c, args.CRow, c, args.CRow, rows, cols, 0, 0)
 	}
 	if args.Residual != nil {
 		r := pointerAt(args.Residual, row*args.ResRow+col)

@@ -108,13 +108,13 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 		panel := elementsOf[float32](packed)[col*g.pack.k:][:packedCols*g.pack.k]
 		funcs.unpack(pointer(words), pointer(sums), pointer(panel), blocks, block*g.pack.Bits/32, packedCols)
 		flags, res := 0, args.Residual
-		if args.Act == ActRelu {
+		if args.Act == Relu {
 			flags = gemmRelu
 		}
 		if g.zeros {
 			flags |= gemmZeros
 		}
-		if args.Act > ActRelu {
+		if args.Act > Relu {
 			res = nil // behind the activation
 		}
 		for row, tiles := rowLo, ceilDiv(rowHi-rowLo, rows.rows); row < rowHi; {
@@ -122,7 +122,7 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 			funcs.tile.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Codes, row*g.RowCodes()))), g.RowCodes()/4,
 				pointerAt(args.Scales, 2*row*blocks), 2*blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel), g.pack.blockBytes(packedCols)/4, pointer(sums),
 				pointerAt(args.C, row*args.CRow+col), args.CRow, cols-(vecs-1)*tile.vec, 1, pointerAt(args.Bias, col), pointerAt(res, row*args.ResRow+col), args.ResRow, flags)
-			if args.Act > ActRelu {
+			if args.Act > Relu {
 				g.set.activate(&args.GemmArgs, row, run*height, col, cols)
 			}
 			row, tiles = row+run*height, tiles-run

@@ -126,7 +126,7 @@ type GemmS8Args struct {
 
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int
-	Act      Activation
+	Act      UnaryOp
 	Residual []float32 // added behind the activation: element (m, n) at m·ResRow + n, or nil; may be C
 	ResRow   int
 

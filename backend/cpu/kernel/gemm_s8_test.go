@@ -65,7 +65,7 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 	if r.IntN(2) == 0 {
 		args.Bias = random(r, n).inner
 	}
-	args.Act = Activation(r.IntN(int(numActivations)))
+	args.Act = epilogues[r.IntN(len(epilogues))]
 	args.CRow = n + r.IntN(3)
 	g.c = newGuarded(m*args.CRow, r.IntN(16))
 	args.C = g.c.inner

@@ -56,7 +56,7 @@ func newGemmCase(r *rand.Rand, m, n, k int) *gemmCase {
 		g.bias = random(r, n)
 		args.Bias = g.bias.inner
 	}
-	args.Act = Activation(r.IntN(int(numActivations)))
+	args.Act = epilogues[r.IntN(len(epilogues))]
 	if r.IntN(2) == 0 {
 		args.ResRow = n + pad()
 		g.res = random(r, m*args.ResRow)
@@ -98,19 +98,10 @@ func (g *gemmCase) check(t *testing.T) {
 	}
 }
 
-func activateFloat64(act Activation, x float64) float64 {
-	switch act {
-	case ActRelu:
-		return relu(x)
-	case ActGelu:
-		return gelu(x)
-	case ActGeluTanh:
-		return geluTanh(x)
-	case ActTanh:
-		return math.Tanh(x)
-	}
-	return x
-}
+// epilogues are the functions that products are tested with: the fused one, and some of those that are applied to finished tiles.
+var epilogues = []UnaryOp{NoUnary, Relu, Gelu, GeluTanh, Tanh, Softplus}
+
+func activateFloat64(act UnaryOp, x float64) float64 { return unaryRows[act].f(x, 0, 0) }
 
 func (g *gemmCase) pack(s *Set) *guarded {
 	pack := s.NewPackB(g.k, g.n)
@@ -165,7 +156,7 @@ func TestGemmOverItsResidual(t *testing.T) {
 		r := newRand()
 		for _, shape := range [][3]int{{1, 1, 0}, {3, 17, 5}, {150, 100, 20}, {130, 17, 800}, {7, 9, 1700}} {
 			g := newGemmCase(r, shape[0], shape[1], shape[2])
-			g.args.B, g.args.Act, g.args.Alpha = g.pack(s).inner, ActNone, 1
+			g.args.B, g.args.Act, g.args.Alpha = g.pack(s).inner, NoUnary, 1
 			g.res = random(r, g.m*g.args.CRow)
 			for row := range g.m {
 				copy(g.args.C[row*g.args.CRow:][:g.n], g.res.inner[row*g.args.CRow:])

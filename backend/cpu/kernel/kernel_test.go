@@ -23,8 +23,11 @@ func TestSetsAreComplete(t *testing.T) {
 	for _, s := range sets() {
 		requireFilled(t, s.Level.String(), reflect.ValueOf(s).Elem())
 	}
-	for act := ActNone + 1; act < numActivations; act++ {
-		require.Truef(t, act == ActRelu || act.unary() != 0, "activation %d has no row in activationOps", act)
+	for op, row := range unaryRows {
+		require.NotEmptyf(t, row.name, "function %d has no row in unaryRows", op)
+		found, ok := Named(row.name)
+		require.True(t, ok)
+		require.Equal(t, UnaryOp(op), found)
 	}
 }
 

@@ -81,12 +81,12 @@ type Set struct {
 
 	quantize  quantizeFuncs
 	transpose transposeFunc
-	copyRows  unaryFunc
+	copyRows  rowsFunc
 	convert   convertFuncs
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
 	reduce    [NumReduce]reduceFunc
-	softmax   unaryFunc
+	softmax   rowsFunc
 	layerNorm normFunc
 	rmsNorm   normFunc
 

@@ -17,16 +17,16 @@ func TestLongOperands(t *testing.T) {
 		row := func(r int) ([]float32, []float32) { return single[r*cols:][:cols], x[r*cols:][:cols] }
 		for name, run := range map[string][2]func(){
 			"unary": {
-				func() { s.Unary(Relu, whole, x) },
+				func() { s.Unary(Unary{Op: Relu}, whole, x) },
 				func() {
 					for r := range rows {
 						to, from := row(r)
-						s.Unary(Relu, to, from)
+						s.Unary(Unary{Op: Relu}, to, from)
 					}
 				}},
 			"unary over rows": {
-				func() { s.UnaryRows(Abs, whole, cols, x, cols, rows, cols) },
-				func() { s.Unary(Abs, single, x) }},
+				func() { s.UnaryRows(Unary{Op: Abs}, whole, cols, x, cols, rows, cols) },
+				func() { s.Unary(Unary{Op: Abs}, single, x) }},
 			"binary": {
 				func() { s.Binary(Mul, whole, x, x) },
 				func() { s.BinaryRows(Mul, single, cols, Rows{x, cols, 1}, Rows{x, cols, 1}, rows, cols) }},

@@ -5,7 +5,7 @@ import "math"
 // Softmax writes e^(x − max)/Σe^(x − max) over each row of a rows × cols matrix. dst may be src. A row of -∞ alone
 // gives NaN, as the formula does.
 func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
-	unaryRows(s.softmax, dst, dstRow, src, srcRow, rows, cols)
+	callRows(s.softmax, dst, dstRow, src, srcRow, rows, cols)
 }
 
 // softmaxStepFunc takes one more block of scores into a softmax over the columns of a contiguous matrix that sees its rows

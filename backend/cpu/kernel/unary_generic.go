@@ -2,20 +2,31 @@ package kernel
 
 import "math"
 
-// unaryGeneric are the functions in float64, rounded once.
-var unaryGeneric = [NumUnary]unaryFunc{
-	Exp:        eachFloat64(math.Exp),
-	Erf:        eachFloat64(math.Erf),
-	Gelu:       eachFloat64(gelu),
-	GeluTanh:   eachFloat64(geluTanh),
-	Tanh:       eachFloat64(math.Tanh),
-	Sigmoid:    eachFloat64(sigmoid),
-	Silu:       eachFloat64(silu),
-	Relu:       eachFloat64(relu),
-	Neg:        eachFloat64(func(x float64) float64 { return -x }),
-	Abs:        eachFloat64(math.Abs),
-	Sqrt:       eachFloat64(math.Sqrt),
-	Reciprocal: eachFloat64(func(x float64) float64 { return 1 / x }),
+// unaryGeneric are the plain kernels.
+var unaryGeneric = func() (kernels [NumUnary]unaryFunc) {
+	for op, row := range unaryRows {
+		kernels[op] = func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32) {
+			for r := range rows {
+				for c := range cols {
+					*offset(dst, r*dstRow+c) = float32(row.f(float64(*offset(src, r*srcRow+c)), float64(alpha), float64(beta)))
+				}
+			}
+		}
+	}
+	return kernels
+}()
+
+// plain is a function without parameters.
+func plain(f func(float64) float64) func(x, alpha, beta float64) float64 {
+	return func(x, _, _ float64) float64 { return f(x) }
+}
+
+// below is y where x is below 0, and x elsewhere.
+func below(x, y float64) float64 {
+	if x < 0 {
+		return y
+	}
+	return x
 }
 
 func gelu(x float64) float64 {
@@ -31,7 +42,7 @@ func geluTanh(x float64) float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 func relu(x float64) float64 {
 	if x < 0 {
@@ -40,12 +51,13 @@ func relu(x float64) float64 {
 	return x
 }
 
-func eachFloat64(f func(float64) float64) unaryFunc {
-	return func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int) {
-		for r := range rows {
-			for c := range cols {
-				*offset(dst, r*dstRow+c) = float32(f(float64(*offset(src, r*srcRow+c))))
-			}
-		}
+// sign is 1 of the sign of x; zeros and NaN stay.
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
 	}
+	return x
 }
