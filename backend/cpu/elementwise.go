@@ -13,7 +13,7 @@ import (
 // withoutKernel are the functions of reals that have no kernel, but a Go loop that computes in float64.
 var withoutKernel = [ir.NumUnary]bool{
 	ir.Log: true, ir.Sin: true, ir.Cos: true, ir.Tan: true, ir.Asin: true, ir.Acos: true, ir.Atan: true,
-	ir.Mish: true, ir.Sinh: true, ir.Cosh: true, ir.Asinh: true, ir.Acosh: true, ir.Atanh: true,
+	ir.Sinh: true, ir.Cosh: true, ir.Asinh: true, ir.Acosh: true, ir.Atanh: true,
 }
 
 // unaryKernels are the kernels of functions of float32, which have the names of the IR's; kernel.NoUnary where there is none.

@@ -28,6 +28,7 @@ func (v *simd) unaryKernels() []unaryKernel {
 		{"Silu", 1, v.silu},
 		{"Softplus", 0, plain(v.softplus)},
 		{"Softsign", 0, plain(v.softsign)},
+		{"Mish", 0, plain(v.mish)},
 		{"LeakyRelu", 1, v.leakyRelu},
 		{"ThresholdedRelu", 1, v.thresholdedRelu},
 		{"Elu", 1, v.elu},
@@ -129,6 +130,18 @@ func (v *simd) softsign(x reg.Register) {
 	size := v.abs(x)
 	v.VADDPS(v.f32(1), size, size)
 	v.VDIVPS(size, x, x)
+}
+
+// mish replaces x by x·tanh(ln(1+e^x)) = x·n/(n + 2), n = e^x·(e^x + 2). Beyond 20 the quotient is 1.
+func (v *simd) mish(x reg.Register) {
+	e, n := v.constant(20), v.constant(2)
+	v.VMINPS(x, e, e)
+	v.exp(e)
+	v.VADDPS(e, n, n)
+	v.VMULPS(e, n, n)
+	v.VADDPS(v.f32(2), n, e)
+	v.VDIVPS(e, n, n)
+	v.VMULPS(n, x, x)
 }
 
 // leakyRelu replaces x by a·x where it is below 0.

@@ -64,6 +64,11 @@ func unaryAVX2_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows
 //go:noescape
 func unaryAVX2_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX2_Mish is the unaryFunc of Mish.
+//
+//go:noescape
+func unaryAVX2_Mish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX2_LeakyRelu is the unaryFunc of LeakyRelu.
 //
 //go:noescape
@@ -241,6 +246,7 @@ var unaryAVX2 = [NumUnary]unaryFunc{
 	Silu:            unaryAVX2_Silu,
 	Softplus:        unaryAVX2_Softplus,
 	Softsign:        unaryAVX2_Softsign,
+	Mish:            unaryAVX2_Mish,
 	LeakyRelu:       unaryAVX2_LeakyRelu,
 	ThresholdedRelu: unaryAVX2_ThresholdedRelu,
 	Elu:             unaryAVX2_Elu,

@@ -1721,6 +1721,134 @@ next:
 	VZEROUPPER
 	RET
 
+// func unaryAVX2_Mish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unaryAVX2_Mish(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x00000007, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	LEAQ    tailMask<>+0(SB), R8
+	NEGQ    SI
+	VMOVDQU 32(R8)(SI*4), Y0
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMOVUPS      lanes40000000<>+0(SB), Y3
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y2, Y4, Y2
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y2, Y4, Y2
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y2, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y2
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y6
+	VFMADD213PS  Y2, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y2
+	VPSUBD       Y2, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
+	VMULPS       Y2, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y2
+	VADDPS       Y2, Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       lanes40000000<>+0(SB), Y3, Y2
+	VDIVPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*1)
+	ADDQ         $0x00000020, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMASKMOVPS   (CX)(SI*1), Y0, Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMOVUPS      lanes40000000<>+0(SB), Y3
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y2, Y4, Y2
+	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMAXPS       Y2, Y4, Y2
+	VMOVUPS      lanes3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  lanes4b400000<>+0(SB), Y2, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y2
+	VMOVUPS      lanes3ab511d3<>+0(SB), Y5
+	VFMADD213PS  lanes3c091d33<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3d2aac7a<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3e2aaa48<>+0(SB), Y2, Y5
+	VFMADD213PS  lanes3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y6
+	VFMADD213PS  Y2, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y5
+	VPSLLD       $0x0a, Y4, Y4
+	VPSRAD       $0x0a, Y4, Y4
+	VPSRAD       $0x01, Y4, Y2
+	VPSUBD       Y2, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
+	VMULPS       Y2, Y5, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       lanes3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y2
+	VADDPS       Y2, Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       lanes40000000<>+0(SB), Y3, Y2
+	VDIVPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes41a00000<>+0(SB)/4, $0x41a00000
+DATA lanes41a00000<>+4(SB)/4, $0x41a00000
+DATA lanes41a00000<>+8(SB)/4, $0x41a00000
+DATA lanes41a00000<>+12(SB)/4, $0x41a00000
+DATA lanes41a00000<>+16(SB)/4, $0x41a00000
+DATA lanes41a00000<>+20(SB)/4, $0x41a00000
+DATA lanes41a00000<>+24(SB)/4, $0x41a00000
+DATA lanes41a00000<>+28(SB)/4, $0x41a00000
+GLOBL lanes41a00000<>(SB), RODATA|NOPTR, $32
+
 // func unaryAVX2_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX2
 TEXT ·unaryAVX2_LeakyRelu(SB), NOSPLIT, $0-56

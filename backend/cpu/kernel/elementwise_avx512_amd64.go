@@ -64,6 +64,11 @@ func unaryAVX512_Softplus(dst *float32, dstRow int, src *float32, srcRow int, ro
 //go:noescape
 func unaryAVX512_Softsign(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX512_Mish is the unaryFunc of Mish.
+//
+//go:noescape
+func unaryAVX512_Mish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX512_LeakyRelu is the unaryFunc of LeakyRelu.
 //
 //go:noescape
@@ -241,6 +246,7 @@ var unaryAVX512 = [NumUnary]unaryFunc{
 	Silu:            unaryAVX512_Silu,
 	Softplus:        unaryAVX512_Softplus,
 	Softsign:        unaryAVX512_Softsign,
+	Mish:            unaryAVX512_Mish,
 	LeakyRelu:       unaryAVX512_LeakyRelu,
 	ThresholdedRelu: unaryAVX512_ThresholdedRelu,
 	Elu:             unaryAVX512_Elu,

@@ -2111,6 +2111,136 @@ next:
 	VZEROUPPER
 	RET
 
+// func unaryAVX512_Mish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Mish(SB), NOSPLIT, $0-56
+	VMOVUPS lanes41a00000<>+0(SB), Z0
+	VMOVUPS lanes40000000<>+0(SB), Z1
+	VMOVUPS lanes42b20000<>+0(SB), Z2
+	VMOVUPS lanesc2d00000<>+0(SB), Z3
+	VMOVUPS lanes3fb8aa3b<>+0(SB), Z4
+	VMOVUPS lanes4b400000<>+0(SB), Z5
+	VMOVUPS lanes3f318000<>+0(SB), Z6
+	VMOVUPS lanesb95e8083<>+0(SB), Z7
+	VMOVUPS lanes3ab511d3<>+0(SB), Z8
+	VMOVUPS lanes3c091d33<>+0(SB), Z9
+	VMOVUPS lanes3d2aac7a<>+0(SB), Z10
+	VMOVUPS lanes3e2aaa48<>+0(SB), Z11
+	VMOVUPS lanes3efffffe<>+0(SB), Z12
+	VMOVUPS lanes3f800000<>+0(SB), Z13
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    cols+40(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x0000000f, SI
+	SUBQ    SI, BX
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	MOVL    $-1, R8
+	BZHIL   SI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS      (CX)(SI*1), Z14
+	VMOVUPS      Z0, Z15
+	VMOVUPS      Z1, Z16
+	VMINPS       Z14, Z15, Z15
+	VMOVUPS      Z2, Z17
+	VMINPS       Z15, Z17, Z15
+	VMOVUPS      Z3, Z17
+	VMAXPS       Z15, Z17, Z15
+	VMOVUPS      Z4, Z17
+	VFMADD213PS  Z5, Z15, Z17
+	VSUBPS       Z5, Z17, Z17
+	VFNMADD231PS Z6, Z17, Z15
+	VFNMADD231PS Z7, Z17, Z15
+	VMOVUPS      Z8, Z18
+	VFMADD213PS  Z9, Z15, Z18
+	VFMADD213PS  Z10, Z15, Z18
+	VFMADD213PS  Z11, Z15, Z18
+	VFMADD213PS  Z12, Z15, Z18
+	VMULPS       Z15, Z15, Z19
+	VFMADD213PS  Z15, Z19, Z18
+	VADDPS       Z13, Z18, Z18
+	VSCALEFPS    Z17, Z18, Z15
+	VADDPS       Z15, Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VADDPS       Z1, Z16, Z15
+	VDIVPS       Z15, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VMOVUPS      Z14, (AX)(SI*1)
+	ADDQ         $0x00000040, SI
+	CMPQ         SI, BX
+	JB           vector
+
+tail:
+	TESTQ        DI, DI
+	JZ           next
+	VMOVUPS.Z    (CX)(SI*1), K1, Z14
+	VMOVUPS      Z0, Z15
+	VMOVUPS      Z1, Z16
+	VMINPS       Z14, Z15, Z15
+	VMOVUPS      Z2, Z17
+	VMINPS       Z15, Z17, Z15
+	VMOVUPS      Z3, Z17
+	VMAXPS       Z15, Z17, Z15
+	VMOVUPS      Z4, Z17
+	VFMADD213PS  Z5, Z15, Z17
+	VSUBPS       Z5, Z17, Z17
+	VFNMADD231PS Z6, Z17, Z15
+	VFNMADD231PS Z7, Z17, Z15
+	VMOVUPS      Z8, Z18
+	VFMADD213PS  Z9, Z15, Z18
+	VFMADD213PS  Z10, Z15, Z18
+	VFMADD213PS  Z11, Z15, Z18
+	VFMADD213PS  Z12, Z15, Z18
+	VMULPS       Z15, Z15, Z19
+	VFMADD213PS  Z15, Z19, Z18
+	VADDPS       Z13, Z18, Z18
+	VSCALEFPS    Z17, Z18, Z15
+	VADDPS       Z15, Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VADDPS       Z1, Z16, Z15
+	VDIVPS       Z15, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VMOVUPS      Z14, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lanes41a00000<>+0(SB)/4, $0x41a00000
+DATA lanes41a00000<>+4(SB)/4, $0x41a00000
+DATA lanes41a00000<>+8(SB)/4, $0x41a00000
+DATA lanes41a00000<>+12(SB)/4, $0x41a00000
+DATA lanes41a00000<>+16(SB)/4, $0x41a00000
+DATA lanes41a00000<>+20(SB)/4, $0x41a00000
+DATA lanes41a00000<>+24(SB)/4, $0x41a00000
+DATA lanes41a00000<>+28(SB)/4, $0x41a00000
+DATA lanes41a00000<>+32(SB)/4, $0x41a00000
+DATA lanes41a00000<>+36(SB)/4, $0x41a00000
+DATA lanes41a00000<>+40(SB)/4, $0x41a00000
+DATA lanes41a00000<>+44(SB)/4, $0x41a00000
+DATA lanes41a00000<>+48(SB)/4, $0x41a00000
+DATA lanes41a00000<>+52(SB)/4, $0x41a00000
+DATA lanes41a00000<>+56(SB)/4, $0x41a00000
+DATA lanes41a00000<>+60(SB)/4, $0x41a00000
+GLOBL lanes41a00000<>(SB), RODATA|NOPTR, $64
+
 // func unaryAVX512_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_LeakyRelu(SB), NOSPLIT, $0-56

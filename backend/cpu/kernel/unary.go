@@ -21,6 +21,7 @@ const (
 	Silu            // x·sigmoid(Alpha·x)
 	Softplus        // ln(1+e^x)
 	Softsign        // x/(1+|x|)
+	Mish            // x·tanh(softplus(x))
 	LeakyRelu       // Alpha·x below 0
 	ThresholdedRelu // 0 up to Alpha
 	Elu             // Alpha·(e^x−1) below 0
@@ -62,6 +63,7 @@ var unaryRows = [NumUnary]unaryRow{
 	Silu:       {name: "silu", f: func(x, alpha, _ float64) float64 { return x / (1 + math.Exp(-alpha*x)) }, ulp: 3, abs: 2e-7, cases: [][2]float32{{1, 0}, {1.702, 0}}},
 	Softplus:   {name: "softplus", f: plain(softplus), ulp: 6, abs: 1e-37},
 	Softsign:   {name: "softsign", f: plain(func(x float64) float64 { return x / (1 + math.Abs(x)) }), ulp: 2},
+	Mish:       {name: "mish", f: plain(func(x float64) float64 { return x * math.Tanh(softplus(x)) }), ulp: 4, abs: 1e-36},
 	LeakyRelu:  {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: [][2]float32{{0.01, 0}, {-2, 0}}},
 	Elu:        {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: [][2]float32{{1, 0}, {0.3, 0}}},
 	HardSwish:  {name: "hard_swish", f: plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), ulp: 3},
