@@ -114,6 +114,30 @@ func walkSource(t *testing.T, visit func(folder, file string)) {
 	require.NoError(t, err)
 }
 
+// TestRunningNeedsNoONNX holds that what runs a compiled file imports none of the packages that read and translate ONNX. Only a
+// file with a Deferred, whose form follows from the data, needs package lower, which registers it.
+func TestRunningNeedsNoONNX(t *testing.T) {
+	for _, start := range []string{"artifact", "ops", "internal/engine", "backend/cpu", "backend/wgpu"} {
+		seen := map[string]bool{}
+		var visit func(folder, path string)
+		visit = func(folder, path string) {
+			if seen[folder] {
+				return
+			}
+			seen[folder] = true
+			for _, banned := range []string{"onnx", "onnx/onnxpb", "lower"} {
+				require.NotEqual(t, banned, folder, "%s", path)
+			}
+			allowed, _ := rowOf(folder)
+			for _, next := range allowed {
+				visit(next, path+" imports "+next)
+			}
+		}
+		visit(start, start)
+		require.True(t, seen["ir"], start)
+	}
+}
+
 // rowOf finds the line of a folder or of the nearest folder above it; the root's line stands for itself alone.
 func rowOf(folder string) ([]string, bool) {
 	if row, ok := imports[folder]; ok {
