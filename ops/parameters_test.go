@@ -40,6 +40,9 @@ func fill(t *testing.T, v reflect.Value) {
 	case *ir.Expr:
 		*x = ir.Expr{{Op: ir.Cast{To: tensor.F32}, Args: []int{0}}, {Op: ir.Binary{Fn: ir.Mul}, Args: []int{-1, 1}}}
 		return
+	case *ir.UnaryFn: // a product's
+		*x = ir.Gelu
+		return
 	case *ir.Op:
 		*x = ir.Transpose{Perm: []int{1, 0}}
 		return

@@ -1,4 +1,4 @@
-package ir_test
+package ops_test
 
 import (
 	"testing"
