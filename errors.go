@@ -19,6 +19,8 @@ var (
 	ErrNoDevice = engine.ErrNoDevice
 	// ErrMemory: a run needs more than the memory limit.
 	ErrMemory = engine.ErrMemory
+	// ErrWork: a run has more operations than CompileOptions.MaxFlops.
+	ErrWork = engine.ErrWork
 	// ErrBusy: another goroutine uses the session.
 	ErrBusy = engine.ErrBusy
 	// ErrClosed: the model, program or session is closed.

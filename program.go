@@ -52,8 +52,12 @@ type CompileOptions struct {
 	Liveness liveness.Policy
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
-	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of the machine's memory.
+	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
+	// the machine's memory, or of its control group's (Linux).
 	MemoryLimit int64
+	// MaxFlops bounds the multiplications and additions of a run's products, those of all trips of its loops together. They are
+	// counted before they begin. 0 means no limit.
+	MaxFlops int64
 	// CacheLimit bounds, roughly, the memory plans that are kept for shapes seen before, in bytes. 0 means 64 MiB.
 	CacheLimit int64
 	// Profile records the times of the steps: see Session.Profile.
@@ -112,7 +116,8 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 		Backend: o.Backend,
 		Device: backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile, Precision: o.Precision,
 			Weights: o.Weights},
-		Level: rewriteLevels[o.Level], Exact: o.Exact, Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit, CacheLimit: o.CacheLimit,
+		Level: rewriteLevels[o.Level], Exact: o.Exact, Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit,
+		MaxFlops: o.MaxFlops, CacheLimit: o.CacheLimit,
 		Verify: o.Verify || os.Getenv(EnvVerify) == "1", Taps: o.Taps,
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ type options struct {
 	dims        dims
 	mode        planner.Mode
 	memoryLimit size
+	maxFlops    int64
 	liveness    choice
 	profile     bool
 	taps        []string
@@ -73,6 +74,7 @@ func (o *options) registerCompile(c *cobra.Command) {
 	o.registerMode(c)
 	enum(c, &o.liveness, "liveness", "", "how long buffers are kept for late readers")
 	f.Var(&o.memoryLimit, "memory-limit", "largest memory of a run beyond the weights: bytes, or 64KiB, 16MiB, 2GiB (default half of the machine's or container's memory, at most 8GiB)")
+	f.Int64Var(&o.maxFlops, "max-flops", 0, "largest number of multiplications and additions in the products of a run (default no limit)")
 	f.Lookup("memory-limit").DefValue = "" // it depends on the machine
 	o.registerDims(c)
 }
@@ -128,7 +130,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 	policy, err := liveness.ParsePolicy(o.liveness.value)
 	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Exact: o.exact, Threads: o.threads, Mode: o.mode, Dims: sizes,
 		Precision: dtypes[o.precision.value], Weights: dtypes[o.weights.value],
-		MemoryLimit: int64(o.memoryLimit), Liveness: policy, Profile: o.profile, Taps: o.taps}, err
+		MemoryLimit: int64(o.memoryLimit), MaxFlops: o.maxFlops, Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }
 
 // A choice is a flag that takes one of a few words.

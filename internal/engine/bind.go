@@ -26,6 +26,34 @@ type Binding struct {
 	Resident *Resident          // only backend cpu has it
 
 	program backend.Program
+	flops   int64 // of a run's products
+	host    int64 // bytes that the hungriest step on the host takes beside the arena
+}
+
+// flopsOf counts the operations of a bound graph's products.
+func flopsOf(g *ir.Graph) int64 {
+	sum := ir.Dim{}
+	for _, n := range g.Nodes {
+		sum = sum.Add(ir.Flops(n))
+	}
+	flops, _ := sum.Const() // a bound graph has no symbols; sums saturate
+	return int64(flops)
+}
+
+// hostBytes is what the hungriest step on the host allocates for its results: they are copied to the arena.
+func (p *Program) hostBytes(steps []*ir.Node) int64 {
+	var most int64
+	for _, n := range steps {
+		if p.device.Target().Where(n) != target.OnHost {
+			continue
+		}
+		var bytes int64
+		for _, v := range n.Outputs {
+			bytes += int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+		}
+		most = max(most, bytes)
+	}
+	return most
 }
 
 // Bind binds the first stage to sizes, one for each symbol of the inputs.
@@ -97,8 +125,13 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	for _, u := range plan.Unplanned {
 		needs += lives.Problem.Buffers[u.Buffer].Size
 	}
-	if limit := p.opts.MemoryLimit; needs > limit {
-		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes, the limit is %d", describe(b), needs, limit))
+	host := p.hostBytes(lives.Steps)
+	if limit := p.opts.MemoryLimit; needs+host > limit {
+		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes and steps on the host %d, the limit is %d", describe(b), needs, host, limit))
+	}
+	flops := flopsOf(bound)
+	if most := p.opts.MaxFlops; most > 0 && flops > most {
+		return nil, WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b), flops, most))
 	}
 	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
@@ -114,7 +147,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	made := &Binding{Dims: b, Planned: planned, Host: prog.HostSteps(), program: prog}
+	made := &Binding{Dims: b, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
 	if p.opts.Backend == "cpu" {
 		parts := p.resident(bound, plan.Committed)
 		made.Resident = &parts

@@ -24,6 +24,8 @@ var (
 	ErrNoDevice = errors.New("no such device")
 	// ErrMemory: the plan needs more than the memory limit.
 	ErrMemory = errors.New("memory limit")
+	// ErrWork: a run has more operations than the limit allows.
+	ErrWork = errors.New("work limit")
 	// ErrBusy: another goroutine uses the session.
 	ErrBusy = errors.New("session in use")
 	// ErrClosed: the model, program or session is closed.

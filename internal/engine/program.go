@@ -52,6 +52,7 @@ type Options struct {
 	Liveness    liveness.Policy
 	Dims        map[string]int
 	MemoryLimit int64 // in bytes; 0 for half of what the process may have
+	MaxFlops    int64 // of the products of a run; 0 for no limit
 	CacheLimit  int64 // of bindings, in bytes; 0 for 64 MiB
 	Verify      bool
 	Taps        []string

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
@@ -24,11 +26,12 @@ type Session struct {
 	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
 	use     usage                  // of the root
 
-	in   []*tensor.Tensor // in the graph's order
-	out  map[string]*tensor.Tensor
-	last backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
-	seen []tensor.Shape
-	held int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+	in    []*tensor.Tensor // in the graph's order
+	out   map[string]*tensor.Tensor
+	last  backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
+	bound *Binding         // of last
+	seen  []tensor.Shape
+	held  int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	closed bool
 	busy   atomic.Bool // a Run or Close is under way
@@ -141,6 +144,10 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 			return nil, err
 		}
 	}
+	s.use.flops = 0
+	if err := s.work(ctx, s.bound); err != nil {
+		return nil, err
+	}
 	out, err := s.last.Run(ctx, s.in)
 	if err != nil {
 		return nil, runError(err)
@@ -223,7 +230,7 @@ func (s *Session) bindInputs() (err error) {
 		return err
 	}
 	s.settle(bound.Resident)
-	s.last = inst
+	s.last, s.bound = inst, bound
 	for i, t := range s.in {
 		s.seen[i] = t.Shape().Clone()
 	}
@@ -238,7 +245,7 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding,
 	}
 	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
 		use, grows := &s.root.use, max(e.binding.Planned.Plan.Committed-s.memory[stage].Size(), 0)
-		if need, limit := use.arenas+use.held+grows, s.p.opts.MemoryLimit; need > limit {
+		if need, limit := use.arenas+use.held+grows+e.binding.host, s.p.opts.MemoryLimit; need > limit {
 			return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arenas and results of the run need %d bytes, the memory limit is %d", describe(b), need, limit))
 		}
 		use.arenas += grows
@@ -252,6 +259,24 @@ type usage struct {
 	arenas int64 // bytes
 	held   int64 // bytes of results that are in none
 	calls  int   // of regions
+	flops  int64 // of the stages that have run
+}
+
+// fastest is more than any processor or device does of operations in a second.
+const fastest = 1e16
+
+// work counts the operations of a stage that is about to run, and refuses it where they are more than the limit, or than the time
+// until the deadline can hold.
+func (s *Session) work(ctx context.Context, b *Binding) error {
+	use, most := &s.root.use, s.p.opts.MaxFlops
+	if most > 0 && b.flops > most-use.flops {
+		return WithKind(ErrWork, fmt.Errorf("the products of the run need more than %d operations, which is the limit", most))
+	}
+	use.flops += min(b.flops, math.MaxInt64-use.flops)
+	if end, ok := ctx.Deadline(); ok && float64(b.flops)/fastest > time.Until(end).Seconds() {
+		return fmt.Errorf("the %d operations of the run cannot be done until then: %w", b.flops, context.DeadlineExceeded)
+	}
+	return nil
 }
 
 // maxCalls bounds the calls of regions in a run, that is the trips of all its loops: models are untrusted.
@@ -282,7 +307,10 @@ func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.B
 	defer func() { use.held = before }()
 	for i, st := range s.p.stages {
 		if len(st.graph.Nodes) > 0 {
-			inst, _, err := s.instance(i, b)
+			inst, bound, err := s.instance(i, b)
+			if err == nil {
+				err = s.work(ctx, bound)
+			}
 			if err != nil {
 				return nil, err
 			}

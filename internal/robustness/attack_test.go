@@ -219,6 +219,35 @@ var attacks = map[string]attack{
 	}},
 
 	// Work without an end.
+	"a loop of products above the limit of operations": {"the limit", func(string) error {
+		step := body(names("i", "c", "v"), names("c", "w"), node("MatMul", names("v", "v"), names("w")))
+		g := graph(infos{value("x", f32, 50, 50), value("m", i64)}, infos{unranked("y", f32)}, node("Loop", names("m", "", "x"), names("y"), attribute("body", step)))
+		m, err := rlxc.FromProto(model(g), "attack")
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MaxFlops: 100 * 2 * 50 * 50 * 50})
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		s, err := p.NewSession()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		for _, trips := range []int64{100, 101} { // the first is allowed
+			_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(f32, 50, 50), "m": tensor.Scalar(trips)})
+			if trips == 100 && err != nil {
+				return fmt.Errorf("100 trips are refused: %v", err)
+			}
+		}
+		if !errors.Is(err, rlxc.ErrWork) {
+			return fmt.Errorf("of another kind: %v", err)
+		}
+		return err
+	}},
 	"a product that takes longer than its deadline": {"deadline", func(string) error {
 		const n = 3000
 		g := graph(infos{value("x", f32, n, n)}, infos{unranked("y", f32)}, node("MatMul", names("x", "x"), names("a")),
