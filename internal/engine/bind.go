@@ -127,7 +127,11 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	}
 	host := p.hostBytes(lives.Steps)
 	if limit := p.opts.MemoryLimit; needs+host > limit {
-		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes and steps on the host %d, the limit is %d", describe(b), needs, host, limit))
+		beside := ""
+		if host > 0 {
+			beside = fmt.Sprintf(" with %d beside it for a step on the host", host)
+		}
+		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b), needs, beside, limit))
 	}
 	flops := flopsOf(bound)
 	if most := p.opts.MaxFlops; most > 0 && flops > most {
