@@ -12,7 +12,7 @@ type OpDef struct {
 	Name string
 	// Infer returns the types of the results. Sizes may be symbolic.
 	Infer func(in []Type, attrs Attrs) ([]Type, error)
-	// Eval computes the results on the host. The operands must not be changed or kept.
+	// Eval computes the results on the host. The operands must not be changed, nor kept beyond LateReads.
 	Eval func(in []*tensor.Tensor, attrs Attrs) ([]*tensor.Tensor, error)
 	// WGSL, where it is given, is what backend wgpu runs instead of Eval: declarations, among them fn compute(i: u32), which is
 	// called for every element i of result 0 and may write whatever of the results belongs to it. It calls x0(i), x1(i), … for
@@ -21,6 +21,10 @@ type OpDef struct {
 	// low 32 bits are seen. Attributes that are numbers are constants, i32 or f32, of their names with attr_ in front. What has
 	// results of fewer than 32 bits, or operands of other types, runs by Eval.
 	WGSL string
+	// LateReads is the number of steps after its own during which the kernel may still read its operands: for one that only
+	// begins to send them elsewhere, say, and another that waits for the end. The memory of the operands stays as it is for so
+	// long, unless CompileOptions.Liveness is liveness.Off.
+	LateReads int
 }
 
 // Check reports a definition that lacks a part.
@@ -30,6 +34,8 @@ func (d *OpDef) Check() error {
 		return fmt.Errorf("a custom operator needs a name")
 	case d.Infer == nil || d.Eval == nil:
 		return fmt.Errorf("custom operator %s needs a shape rule (Infer) and a kernel (Eval)", d.Name)
+	case d.LateReads < 0:
+		return fmt.Errorf("custom operator %s reads its operands %d steps after its own: want 0 or more", d.Name, d.LateReads)
 	}
 	return nil
 }

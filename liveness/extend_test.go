@@ -213,6 +213,20 @@ func TestPackedParentsAreKeptThroughCasts(t *testing.T) {
 	require.Equal(t, attention-1, of, "the first part is not q")
 }
 
+// TestPackedParentsDieWhereNobodyReadsThem: where the target's kernel reads the parts alone, their parent is not kept for it.
+func TestPackedParentsDieWhereNobodyReadsThem(t *testing.T) {
+	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].ReadsPacked = nil })
+	for _, layout := range []string{"[B,S,3·H·D]", "[B,S,3,H,D]", "[3,B,S,H,D]"} {
+		var needs [2]int64
+		for i, policy := range []liveness.Policy{liveness.Exact, liveness.Off} {
+			r := analyze(t, parse(t, packed(layout)+throughCasts), d, liveness.Options{Policy: policy}, false)
+			require.Empty(t, r.Problem.Extensions[2].Buffers)
+			needs[i] = bound(t, d, r)
+		}
+		require.Equal(t, needs[1], needs[0])
+	}
+}
+
 // TestCopiesBeforeAttention: where the kernel takes no strides, copies stand between, and the parent is kept all the same.
 func TestCopiesBeforeAttention(t *testing.T) {
 	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].Strided = nil })

@@ -7,7 +7,8 @@ import (
 )
 
 // packedQKV is about attention whose queries, keys and values are the three parts of one buffer, [B,S,3·H·D] or [B,S,3,H,D].
-// The kernel may read that buffer itself, also where a cast or a copy stands between, behind which it looks dead.
+// Where the target's row says so, the kernel reads that buffer itself, also where a cast or a copy stands between, behind which it
+// looks dead. The extension answers for late reads of such a buffer in any case.
 func (m *Memory) packedQKV() (f finding) {
 	parent := map[int32]bool{}
 	for s, n := range m.Steps {
@@ -17,7 +18,9 @@ func (m *Memory) packedQKV() (f finding) {
 		if root := m.parent(n); root != nil && m.buffer[root.ID] >= 0 {
 			b := m.buffer[root.ID]
 			parent[b] = true
-			f.reads = append(f.reads, read{s, b})
+			if m.t.ReadsPacked(n) {
+				f.reads = append(f.reads, read{s, b})
+			}
 		}
 	}
 	if len(parent) > 0 {

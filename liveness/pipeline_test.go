@@ -38,6 +38,7 @@ func device(t testing.TB, edit ...func(rows *[ir.NumKinds]target.Row)) *target.T
 	d.Rows[ir.KindSoftmax].InPlace = func(*ir.Node, int) bool { return true }
 	d.Rows[ir.KindLayerNorm].InPlace = func(_ *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual }
 	d.Rows[ir.KindAttention].Strided = func(_ *ir.Node, i int, strides []int) bool { return strides[len(strides)-1] == 1 }
+	d.Rows[ir.KindAttention].ReadsPacked = func(*ir.Node) bool { return true }
 	for _, f := range edit {
 		f(&d.Rows)
 	}

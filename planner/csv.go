@@ -12,8 +12,8 @@ import (
 
 // ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size
 // and, where wanted, alignment and lane, in any order. A buffer lives over the half-open interval
-// [lower, upper) and needs size bytes; its lane is a device number, followed by `copy` for the
-// device's copy lane. Lines that start with # are comments.
+// [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device
+// where there are several: `copy`, `1`, `1 copy`. Lines that start with # are comments.
 //
 // Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a
 // plan does not depend on the order of the rows.
@@ -33,6 +33,7 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 		return nil, err
 	}
 	p := &Problem{}
+	var total int64
 	seen := map[string]int{}
 	for {
 		row, err := rows.Read()
@@ -56,6 +57,9 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 		if err := b.validate(); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
+		if total += b.Size; total > maxBytes {
+			return nil, fmt.Errorf("line %d: the sizes up to here sum to more than %d bytes", line, int64(maxBytes))
+		}
 		p.Buffers = append(p.Buffers, b)
 	}
 	slices.SortFunc(p.Buffers, func(a, b Buffer) int { return compareIDs(a.Name, b.Name) })
@@ -74,11 +78,18 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 	"alignment": func(b *Buffer, text string) error { return parseBytes(text, &b.Align) },
 	"lane": func(b *Buffer, text string) error {
 		device, isCopy := strings.CutSuffix(text, "copy")
+		if !isCopy {
+			device = strings.TrimSuffix(text, "compute")
+		}
 		b.Lane.Copy = isCopy
 		if device = strings.TrimSpace(device); device == "" {
 			return nil
 		}
-		return parseStep(device, &b.Lane.Device)
+		var err error
+		if b.Lane.Device, err = strconv.Atoi(device); err != nil {
+			return fmt.Errorf("there is no lane %q: use compute or copy, after the number of the device where there are several", text)
+		}
+		return nil
 	},
 }
 

@@ -40,9 +40,10 @@ func TestReadCSVErrors(t *testing.T) {
 		"id,lower,upper,size\na,0,1,4.5\n":                                            `line 2: size: "4.5" is not a whole number`,
 		"id,lower,upper,size\na,,1,4\n":                                               `line 2: lower: "" is not a whole number`,
 		"id,lower,upper,size,alignment\na,0,1,4,3\n":                                  "line 2: alignment 3 is not a power of two",
+		"id,lower,upper,size,lane\na,0,1,4,compute\nb,0,1,4,dma\n":                    `line 3: lane: there is no lane "dma"`,
 		"id,lower,upper,size,lane\na,0,1,4,-1\n":                                      "line 2: device -1 is negative",
 		"id,lower,upper,size\na,0,1,\"4\n":                                            "line 2",
-		"id,lower,upper,size\na,0,9,2305843009213693951\nb,0,9,2305843009213693951\n": "buffer 1 (b): the sizes up to here sum to more than",
+		"id,lower,upper,size\na,0,9,2305843009213693951\nb,0,9,2305843009213693951\n": "line 3: the sizes up to here sum to more than",
 	} {
 		_, err := ReadCSV(strings.NewReader(text))
 		require.ErrorContains(t, err, want, text)

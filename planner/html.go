@@ -135,6 +135,7 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 		panels[i] = panel{Caption: fmt.Sprintf("arena %d: %s", i, a), Height: arenaHeight}
 	}
 	pic.Legend = kindColours(p)
+	views := p.viewsOf()
 	fills := map[string]template.CSS{}
 	for _, l := range pic.Legend {
 		fills[l.Kind] = l.Fill
@@ -142,7 +143,10 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 	for _, i := range drawn {
 		b, slot := &p.Buffers[i], plan.Slots[i]
 		scale := arenaHeight / float64(max(plan.Arenas[slot.Arena].Size, 1))
-		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %d to %d", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset, b.First, b.Last-1)
+		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %s to %s", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset, p.stepName(b.First), p.stepName(b.Last-1))
+		for _, v := range views[i] {
+			hover += fmt.Sprintf("\nholds %s %s %s, %d bytes at %d", v.Name, v.Kind, v.Detail, v.Size, slot.Offset+v.Offset)
+		}
 		panels[slot.Arena].Boxes = append(panels[slot.Arena].Boxes, box{
 			X: x(b.First), W: x(b.Last) - x(b.First),
 			Y: arenaHeight - float64(slot.Offset+slot.Size)*scale, H: float64(slot.Size) * scale,

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -82,8 +83,8 @@ const (
 	EnvNoReuse = "RLX_ARENA_NO_REUSE"
 )
 
-// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (1: no buffer
-// shares memory with another; unset, empty or 0: as o says) ask for. Solve reads no environment:
+// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (true or 1: no
+// buffer shares memory with another; unset, empty, false or 0: as o says) ask for. Solve reads no environment:
 // a caller who wants it calls this.
 func FromEnv(o Options) (Options, error) {
 	if text, ok := os.LookupEnv(EnvMode); ok && text != "" {
@@ -93,12 +94,12 @@ func FromEnv(o Options) (Options, error) {
 		}
 		o.Mode = mode
 	}
-	switch text := os.Getenv(EnvNoReuse); text {
-	case "", "0":
-	case "1":
-		o.ArenaNoReuse = true
-	default:
-		return o, fmt.Errorf("%s=%q: use 1 or 0", EnvNoReuse, text)
+	if text := os.Getenv(EnvNoReuse); text != "" {
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return o, fmt.Errorf("%s=%q: use true or false, or 1 or 0", EnvNoReuse, text)
+		}
+		o.ArenaNoReuse = o.ArenaNoReuse || on
 	}
 	return o, nil
 }

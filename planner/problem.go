@@ -78,8 +78,22 @@ type Buffer struct {
 // Problem is what a plan is made for.
 type Problem struct {
 	Buffers []Buffer `json:"buffers"`
+	// Views are values without memory of their own, and Steps the names of the steps; both are for reports alone.
+	Views []View   `json:"views,omitempty"`
+	Steps []string `json:"steps,omitempty"`
 	// Extensions tell which rule made lives longer before planning; reports print them.
 	Extensions []Extension `json:"extensions,omitempty"`
+}
+
+// View is a value that lies in the memory of a buffer: a part of it, another shape of it, or the result of a step that wrote it
+// over its operand.
+type View struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Buffer int    `json:"buffer"`           // index in Problem.Buffers
+	Offset int64  `json:"offset,omitempty"` // bytes from the start of the buffer
+	Size   int64  `json:"size"`             // bytes of its values
 }
 
 // Extension is what one liveness extension did to the problem before planning.
@@ -107,6 +121,11 @@ func (p *Problem) Validate() error {
 		}
 		if total += max(b.Size, 4*b.Elements); total > maxBytes {
 			return fmt.Errorf("buffer %d (%s): the sizes up to here sum to more than %d bytes", b.ID, b.Name, int64(maxBytes))
+		}
+	}
+	for i := range p.Views {
+		if v := &p.Views[i]; v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
+			return fmt.Errorf("view %s lies in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
 		}
 	}
 	return p.validateGroups()

@@ -9,10 +9,12 @@ import (
 )
 
 // WriteText writes the plan as text: a header, one row `offset size node` a buffer by offset (tab
-// separated), then what there is to say about the whole.
+// separated), each followed by the values that lie in it, then what there is to say about the whole.
 func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# arena_size=%d total_unshared=%d saved=%d\n", plan.Committed, plan.Rounded, plan.Reused)
+	fmt.Fprint(w, "# offset\tsize\tnode\n")
+	views := p.viewsOf()
 	last := -1
 	for _, i := range plan.byAddress() {
 		slot := plan.Slots[i]
@@ -21,10 +23,16 @@ func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
 			last = slot.Arena
 		}
 		fmt.Fprintf(w, "%d\t%d\t%s\n", slot.Offset, slot.Size, p.Buffers[i].label())
+		for _, v := range views[i] {
+			fmt.Fprintf(w, "%d\t%d\t%s, in %s\n", slot.Offset+v.Offset, v.Size, v.Name, p.Buffers[i].label())
+		}
 	}
 	fmt.Fprintf(w, "# mode=%v lower_bound=%d ratio=%.4f\n", plan.Options.Mode, plan.LowerBound, plan.Ratio())
 	fmt.Fprintf(w, "# logical=%d rounded=%d peak=%d committed=%d padding=%d reused=%d\n",
 		plan.Logical, plan.Rounded, plan.Peak, plan.Committed, plan.Padding, plan.Reused)
+	for n, name := range p.Steps {
+		fmt.Fprintf(w, "# step %d %s\n", n, name)
+	}
 	for _, e := range p.Extensions {
 		fmt.Fprintf(w, "# extension %s (%s): %d buffers, peak +%d bytes\n", e.Name, e.Policy, len(e.Buffers), e.PeakGrowth)
 		for _, name := range e.Buffers {
@@ -35,6 +43,27 @@ func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
 		fmt.Fprintf(w, "# not planned: %s (%d bytes): %s\n", p.Buffers[u.Buffer].label(), p.Buffers[u.Buffer].Size, u.Reason)
 	}
 	return w.Flush()
+}
+
+// viewsOf returns the views in each buffer, by address; equal ones in the order of the problem.
+func (p *Problem) viewsOf() [][]*View {
+	list := make([][]*View, len(p.Buffers))
+	for i := range p.Views {
+		v := &p.Views[i]
+		list[v.Buffer] = append(list[v.Buffer], v)
+	}
+	for _, views := range list {
+		slices.SortStableFunc(views, func(a, b *View) int { return cmp.Compare(a.Offset, b.Offset) })
+	}
+	return list
+}
+
+// stepName returns how reports call a step.
+func (p *Problem) stepName(step int) string {
+	if step < 0 || step >= len(p.Steps) {
+		return fmt.Sprint(step)
+	}
+	return fmt.Sprintf("%d (%s)", step, p.Steps[step])
 }
 
 // byAddress returns the planned buffers by arena, offset and id.

@@ -112,7 +112,7 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 		plan.Committed += a.Size
 	}
 	plan.Padding = plan.Rounded - plan.Logical
-	plan.Reused = plan.Rounded - plan.Committed
+	plan.Reused = max(0, plan.Rounded-plan.Committed)
 	return plan
 }
 

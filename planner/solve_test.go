@@ -88,14 +88,22 @@ func TestTextReport(t *testing.T) {
 	p := chain(3, 100)
 	p.Buffers = append(p.Buffers, Buffer{ID: 3, Name: "w", Size: 7, First: 0, Last: 4, Boundary: Param})
 	p.Extensions = []Extension{{Name: "packed-qkv", Policy: "exact", Buffers: []string{"a"}, PeakGrowth: 12}}
+	p.Views = []View{{Name: "b twice", Buffer: 1, Size: 100}, {Name: "a's end", Buffer: 0, Offset: 60, Size: 40}}
+	p.Steps = []string{"matmul x", "add y", "add z"}
 	var out bytes.Buffer
 	require.NoError(t, solve(t, p, Options{Mode: BestFit}).WriteText(&out, p))
 	require.Equal(t, `# arena_size=200 total_unshared=300 saved=100
+# offset	size	node
 0	100	a
+60	40	a's end, in a
 0	100	c
 100	100	b
+100	100	b twice, in b
 # mode=best-fit lower_bound=200 ratio=1.0000
 # logical=300 rounded=300 peak=200 committed=200 padding=0 reused=100
+# step 0 matmul x
+# step 1 add y
+# step 2 add z
 # extension packed-qkv (exact): 1 buffers, peak +12 bytes
 #	a
 # not planned: w (7 bytes): parameters have their own segment

@@ -47,6 +47,9 @@ type Row struct {
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
+	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
+	// buffer itself, also where casts or copies of the parts stand between.
+	ReadsPacked func(n *ir.Node) bool
 }
 
 // AllStrides is the Strided of kernels that walk every operand by its strides.
@@ -110,9 +113,18 @@ func (t *Target) Scratch(n *ir.Node) []int64 {
 
 // LateReads is the number of steps after its own during which n may still read its operands.
 func (t *Target) LateReads(n *ir.Node) int {
-	r := &t.Rows[n.Op.Kind()]
-	if r.LateReads == nil {
-		return 0
+	late := 0
+	if r := &t.Rows[n.Op.Kind()]; r.LateReads != nil {
+		late = r.LateReads(n)
 	}
-	return r.LateReads(n)
+	if c, ok := n.Op.(ir.Custom); ok && c.Def != nil {
+		late = max(late, c.Def.LateReads)
+	}
+	return late
+}
+
+// ReadsPacked reports whether n reads the one buffer of which its operands are parts.
+func (t *Target) ReadsPacked(n *ir.Node) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return t.Where(n) == OnKernel && r.ReadsPacked != nil && r.ReadsPacked(n)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,27 @@ func (o *options) registerPrecision(c *cobra.Command) {
 }
 
 func (o *options) registerMode(c *cobra.Command) {
-	c.Flags().TextVar(&o.mode, "mode", planner.Auto, "mode of the memory planner: "+join(planner.Modes()))
+	c.Flags().Var((*modeFlag)(&o.mode), "mode", "mode of the memory planner: "+join(planner.Modes()))
 	c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(strings.Split(join(planner.Modes()), ", "), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// modeFlag is a mode given by hand. It goes before the environment's, also if it is auto, which leaves the choice to that.
+type modeFlag planner.Mode
+
+// String implements pflag.Value.
+func (m *modeFlag) String() string { return planner.Mode(*m).String() }
+
+// Type implements pflag.Value.
+func (*modeFlag) Type() string { return "mode" }
+
+// Set implements pflag.Value.
+func (m *modeFlag) Set(s string) error {
+	mode, err := planner.ParseMode(s)
+	if err != nil {
+		return err
+	}
+	*m = modeFlag(mode)
+	return os.Unsetenv(planner.EnvMode)
 }
 
 func (o *options) registerDims(c *cobra.Command) {

@@ -56,6 +56,7 @@ columns there is no alignment and there are no guards. With --capacity, the exit
 	}
 	p.registerCompile(c)
 	f := c.Flags()
+	f.StringArrayVar(&p.taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
 	f.StringVar(&p.instance, "instance", "", "plan the intervals of a CSV file instead of a model")
 	f.Var(&p.capacity, "capacity", "size of the memory for --instance")
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")

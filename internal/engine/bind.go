@@ -159,6 +159,34 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	return made, nil
 }
 
+// Explained returns the planning problem with all that a report shows besides: values that lie in another's memory, and the names
+// of the steps.
+func (b *Binding) Explained() *planner.Problem {
+	planned := b.Planned
+	p := *planned.Problem
+	p.Views, p.Steps = nil, nil
+	for _, n := range planned.Graph.Nodes {
+		for _, v := range n.Outputs {
+			l := planned.Layouts[v.ID]
+			if l.Root == nil || l.Root == v || planned.Buffers[l.Root.ID] < 0 {
+				continue
+			}
+			name := v.Name
+			if name == "" {
+				name = n.Label()
+			}
+			p.Views = append(p.Views, planner.View{
+				Name: name, Kind: n.Op.Kind().String(), Detail: v.Type.String(), Buffer: planned.Buffers[l.Root.ID],
+				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())),
+			})
+		}
+	}
+	for _, n := range planned.Steps {
+		p.Steps = append(p.Steps, ir.OpName(n.Op)+" "+n.Label())
+	}
+	return &p
+}
+
 // claim states a plan in the words of package proof.
 func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
