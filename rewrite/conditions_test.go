@@ -1,0 +1,173 @@
+package rewrite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// conditions are programs that lack one thing that a rule asks for. It must not apply, and the program computes what it did.
+var conditions = []struct{ rule, lacks, text string }{
+	{"rotary", "the same cosines for both halves", `graph "" (%0: f32[b,2,s,8], %1: f32[1,1,s,8], %2: f32[1,1,s,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %1) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "the same sines for both halves", `graph "" (%0: f32[b,2,s,8], %1: f32[1,1,s,8], %2: f32[1,1,s,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%1, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "its upper half", `graph "" (%0: f32[b,2,s,8], %2: f32[1,1,s,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,3], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "its lower half", `graph "" (%0: f32[b,2,s,8], %2: f32[1,1,s,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,1], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "every element of a half", `graph "" (%0: f32[b,2,s,8], %2: f32[1,1,s,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,2]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "angles of all positions", `graph "" (%0: f32[b,2,s,8], %2: f32[1,1,1,4]) {
+		%3 = concat(%2, %2) {axis=3}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+	{"rotary", "every element of the angles", `graph "" (%0: f32[b,2,s,8], %2: f32[1,1,s,8]) {
+		%4 = concat(%2, %2) {axis=3} %3 = slice(%4) {starts=[0,0,0,0], sizes=[1,1,s,8], steps=[1,1,1,2]}
+		%21 = slice(%0) {starts=[0,0,0,0], sizes=[b,2,s,4], steps=[1,1,1,1]} %22 = slice(%0) {starts=[0,0,0,4], sizes=[b,2,s,4], steps=[1,1,1,1]}
+		%23 = neg(%22) %24 = concat(%23, %21) {axis=3} %25 = mul(%0, %3) %26 = mul(%3, %24) %27 = add(%25, %26) return %27 }`},
+
+	{"layernorm", "one axis for mean and variance", `graph "" (%0: f32[n,3,3]) { const %1: f32[] = [1e-05]
+		%2 = reduce_mean(%0) {axes=[2], keepdims=true} %3 = sub(%0, %2) %4 = mul(%3, %3) %5 = reduce_mean(%4) {axes=[1,2], keepdims=true}
+		%6 = add(%5, %1) %7 = sqrt(%6) %8 = div(%3, %7) return %8 }`},
+	{"layernorm", "a mean over the last axes", `graph "" (%0: f32[n,3,3]) { const %1: f32[] = [1e-05]
+		%2 = reduce_mean(%0) {axes=[1], keepdims=true} %3 = sub(%0, %2) %4 = mul(%3, %3) %5 = reduce_mean(%4) {axes=[1], keepdims=true}
+		%6 = add(%5, %1) %7 = sqrt(%6) %8 = div(%3, %7) return %8 }`},
+	{"layernorm.scale", "a scale along its axes alone", `graph "" (%0: f32[n,4], %1: f32[n,4]) { %2 = layernorm(%0) {axes=1} %3 = mul(%2, %1) return %3 }`},
+	{"layernorm.bias", "a bias along its axes alone", `graph "" (%0: f32[n,4], %1: f32[n,4]) { %2 = layernorm(%0) {axes=1} %3 = add(%2, %1) return %3 }`},
+	{"layernorm.reshape", "rows that stay", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = layernorm(%1) {axes=1} return %2 }`},
+	{"layernorm.residual", "a residual of the same shape", `graph "" (%0: f32[n,4], %1: f32[4]) { %2 = add(%0, %1) %3 = layernorm(%2) {axes=1} return %3 }`},
+	{"softmax.reshape", "rows that stay", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = softmax(%1) {axis=2} return %2 }`},
+	{"softmax.reshape", "the last axis", `graph "" (%0: f32[n,4]) { %1 = reshape(%0) {shape=[n,1,4]} %2 = softmax(%1) {axis=0} return %2 }`},
+
+	{"matmul.residual", "a residual of the same shape", `graph "" (%0: f32[n,3], %1: f32[n,1]) { const %2: f32[3,2] = [1,2,3,4,5,6] %3 = matmul(%0, %2) %4 = add(%3, %1) return %4 }`},
+	{"matmul.bias", "a bias for columns", `graph "" (%0: f32[n,3], %1: f32[n,1]) { const %2: f32[3,2] = [1,2,3,4,5,6] %3 = matmul(%0, %2) %4 = add(%3, %1) return %4 }`},
+	{"matmul.scale", "a factor that is not 0", `graph "" (%0: f32[b,2,3], %1: f32[b,3,2]) { const %2: f32[] = [0] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"matmul.scale_a", "a factor that is not 0", `graph "" (%0: f32[b,2,3], %1: f32[b,3,2]) { const %2: f32[] = [0] %3 = mul(%0, %2) %4 = matmul(%3, %1) return %4 }`},
+	{"matmul.scale_b", "a factor that is not 0", `graph "" (%0: f32[b,2,3], %1: f32[b,3,2]) { const %2: f32[] = [0] %3 = mul(%1, %2) %4 = matmul(%0, %3) return %4 }`},
+	{"matmul.scale", "a factor in double precision that float32 has", `graph "" (%0: f64[b,2,3], %1: f64[b,3,2]) { const %2: f64[] = [0.1] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"matmul.rows", "rows that stay", `graph "" (%0: f32[n,2,3]) { const %2: f32[6,2] = [1,2,3,4,5,6,7,8,9,10,11,12] %1 = reshape(%0) {shape=[n,6]} %3 = matmul(%1, %2) return %3 }`},
+	{"matmul.batches", "matrices that stay", `graph "" (%0: f32[n,4,2], %1: f32[n,4,2]) { %2 = reshape(%0) {shape=[n,2,4]} %3 = reshape(%1) {shape=[n,4,2]} %4 = matmul(%2, %3) return %4 }`},
+	{"binary.reshape_a", "an axis that the reshape leaves alone", `graph "" (%0: f32[n,6], %1: f32[3]) { %2 = reshape(%0) {shape=[n,2,3]} %3 = add(%2, %1) return %3 }`},
+	{"binary.reshape_a", "axes", `graph "" (%0: f32[1], %1: f32[3]) { %2 = reshape(%0) {shape=[]} %3 = add(%2, %1) return %3 }`},
+	{"binary.reshapes", "the same shapes in front", `graph "" (%0: f32[6], %1: f32[2,3]) { %2 = reshape(%0) {shape=[3,2]} %3 = reshape(%1) {shape=[3,2]} %4 = add(%2, %3) return %4 }`},
+	{"binary.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = add(%2, %3) return %4 }`},
+	{"binary.transpose_a", "a vector", `graph "" (%0: f32[2,2]) { const %1: f32[2,2] = [1,2,3,4] %2 = transpose(%0) {perm=[1,0]} %4 = add(%2, %1) return %4 }`},
+	{"reduce.transpose", "axes that stay", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = reduce_sum(%2) {axes=[0]} return %4 }`},
+	{"concat.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = concat(%2, %3) {axis=0} return %4 }`},
+
+	{"rows.layernorm", "whole norms", `graph "" (%0: f32[b,4,3]) { %2 = layernorm(%0) {axes=2} %3 = slice(%2) {starts=[0,1,0], sizes=[b,1,3], steps=[1,1,1]} return %3 }`},
+	{"rows.unary", "whole rows", `graph "" (%0: f32[b,4]) { %2 = layernorm(%0) {axes=1} %3 = slice(%2) {starts=[0,1], sizes=[b,2], steps=[1,1]} return %3 }`},
+	{"rows.attention", "no band", `graph "" (%0: f32[b,4,2,3]) { %2 = attention(%0, %0, %0) {causal=true, scale=1} %3 = slice(%2) {starts=[0,2,0,0], sizes=[b,1,2,3], steps=[1,1,1,1]} return %3 }`},
+	{"rows.attention", "the same mask for all queries", `graph "" (%0: f32[b,4,2,3], %1: bool[4,4]) { %2 = attention(%0, %0, %0, %1) {scale=1} %3 = slice(%2) {starts=[0,2,0,0], sizes=[b,1,2,3], steps=[1,1,1,1]} return %3 }`},
+
+	{"attention", "a softmax over the keys", `graph "" (%0: f32[b,2,3,3]) { %1 = matmul(%0, %0) {transb=true} %2 = softmax(%1) {axis=2} %3 = matmul(%2, %0) return %3 }`},
+	{"attention", "scores that the mask does not stretch", `graph "" (%0: f32[1,2,3,3], %1: f32[b,1,3,3]) { %4 = matmul(%0, %0) {transb=true} %5 = add(%4, %1) %2 = softmax(%5) {axis=3} %3 = matmul(%2, %0) return %3 }`},
+	{"attention", "a fill that no score reaches", `graph "" (%0: f32[b,1,2,2], %1: bool[2]) { const %2: f32[] = [-9000] %3 = matmul(%0, %0) {transb=true} %4 = where(%1, %3, %2) %5 = softmax(%4) {axis=3} %6 = matmul(%5, %0) return %6 }`},
+	{"attention.weak_mask", "a fill that no score reaches", `graph "" (%0: f32[b,1,2,2], %1: bool[2]) { const %2: f32[] = [-9000] %3 = matmul(%0, %0) {transb=true} %4 = where(%1, %3, %2) %5 = softmax(%4) {axis=3} %6 = matmul(%5, %0) return %6 }`},
+	{"attention.weak_mask", "a fill that is a number", `graph "" (%0: f32[b,1,2,2], %1: bool[2]) { const %2: f32[] = [nan] %3 = matmul(%0, %0) {transb=true} %4 = where(%1, %3, %2) %5 = softmax(%4) {axis=3} %6 = matmul(%5, %0) return %6 }`},
+	{"attention", "a cap that undoes its factor", `graph "" (%0: f32[b,1,2,2]) { const %1: f32[] = [0.5] const %2: f32[] = [3] %3 = matmul(%0, %0) {transb=true} %4 = mul(%3, %1) %7 = tanh(%4) %8 = mul(%7, %2) %5 = softmax(%8) {axis=3} %6 = matmul(%5, %0) return %6 }`},
+	{"attention.groups", "keys that are repeated", `graph "" (%0: f32[b,3,4,2], %1: f32[b,3,4,2], %2: f32[b,3,2,2]) { %3 = reshape(%2) {shape=[b,3,2,1,2]} %4 = expand(%3) {shape=[b,3,2,2,2]} %5 = reshape(%4) {shape=[b,3,4,2]}
+		%6 = attention(%0, %1, %5) {scale=1} return %6 }`},
+	{"attention.groups", "values that are repeated", `graph "" (%0: f32[b,3,4,2], %1: f32[b,3,4,2], %2: f32[b,3,2,2]) { %3 = reshape(%2) {shape=[b,3,2,1,2]} %4 = expand(%3) {shape=[b,3,2,2,2]} %5 = reshape(%4) {shape=[b,3,4,2]}
+		%6 = attention(%0, %5, %1) {scale=1} return %6 }`},
+	{"attention.causal", "keys up to the query", `graph "" (%0: f32[b,s,2,3]) { %1 = range() {step=1, len=s, dtype=i64} %2 = reshape(%1) {shape=[s,1]} %3 = greater_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
+	{"attention.causal", "positions that go by ones", `graph "" (%0: f32[b,s,2,3]) { %1 = range() {step=2, len=s, dtype=i64} %5 = range() {step=1, len=s, dtype=i64} %2 = reshape(%5) {shape=[s,1]} %3 = less_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
+	{"attention.causal", "the first query at the first key", `graph "" (%0: f32[b,s,2,3]) { const %6: i64[] = [1] %1 = range() {step=1, len=s, dtype=i64} %7 = add(%1, %6) %2 = reshape(%7) {shape=[s,1]} %3 = less_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
+
+	{"embedding", "whole rows", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[6,5] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[1,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
+	{"embedding", "rows one after the other", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[12,4] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[2,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
+
+	{"quantize.pair", "one zero point", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %1, %3) {to=f32} %7 = exp(%6) return %7 }`},
+	{"quantize.pair", "one scale", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %3, %2) {to=f32} %7 = exp(%6) return %7 }`},
+	{"quantize.again", "one scale", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %3, %2) {to=u8} return %5 }`},
+	{"quantize.again", "one zero point", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %1, %3) {to=u8} return %5 }`},
+	{"quantize.again", "codes of one type", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] %6 = dequantize(%0, %1) {to=f32} %5 = quantize(%6, %1) {to=i8} return %5 }`},
+	{"qmatmul.dequantized", "scales for columns", `graph "" (%0: u8[n,3]) { const %1: f32[] = [0.05] const %2: i8[3,3] = [1,2,3,4,5,6,7,8,9] const %3: f32[3] = [0.1,0.2,0.3] %4 = dequantize(%0, %1) {to=f32} %5 = dequantize(%2, %3) {to=f32, axis=0} %6 = matmul(%4, %5) return %6 }`},
+	{"qmatmul.dequantized", "one scale for the left operand", `graph "" (%0: u8[3,3]) { const %1: f32[3] = [0.05,0.1,0.2] const %2: i8[3,3] = [1,2,3,4,5,6,7,8,9] const %3: f32[3] = [0.1,0.2,0.3] %4 = dequantize(%0, %1) {to=f32, axis=1} %5 = dequantize(%2, %3) {to=f32, axis=1} %6 = matmul(%4, %5) return %6 }`},
+
+	{"cast.cast", "room for every value", `graph "" (%0: i32[n]) { const %1: i32[] = [300] %4 = add(%0, %1) %2 = cast(%4) {to=i8} %3 = cast(%2) {to=f32} return %3 }`},
+	{"cast.cast", "room for the sign", `graph "" (%0: i8[n]) { const %1: i8[] = [3] %4 = sub(%0, %1) %2 = cast(%4) {to=u8} %3 = cast(%2) {to=i32} return %3 }`},
+	{"cast.cast", "room for the largest", `graph "" (%0: u8[n]) { const %1: u8[] = [200] %4 = add(%0, %1) %2 = cast(%4) {to=i8} %3 = cast(%2) {to=i32} return %3 }`},
+	{"slice.whole", "steps of 1", `graph "" (%0: f32[1,4]) { %1 = slice(%0) {starts=[0,0], sizes=[1,2], steps=[1,2]} return %1 }`},
+	{"compare.positions", "positions of one axis", `graph "" (%0: f32[n]) { const %3: i64[] = [3] %1 = range() {step=1, len=n, dtype=i64} %2 = mul(%1, %1) %4 = less_or_equal(%2, %3) return %4 }`},
+	{"compare.positions", "numbers that fit their type", `graph "" (%0: f32[n,100]) { const %3: u8[] = [200] const %5: u8[] = [199] %1 = range() {step=1, len=100, dtype=u8} %2 = add(%1, %3) %4 = greater_or_equal(%2, %5) return %4 }`},
+	{"compare.positions", "the start of a slice", `graph "" (%0: f32[n]) { const %3: i64[] = [2] %1 = range() {step=1, len=5, dtype=i64} %2 = slice(%1) {starts=[2], sizes=[2], steps=[1]} %4 = less_or_equal(%2, %3) return %4 }`},
+	{"expand.same", "one size", `graph "" (%0: f32[n,1]) { %1 = expand(%0) {shape=[n,3]} return %1 }`},
+	{"relu", "the number 0", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.1] %2 = max(%0, %1) return %2 }`},
+	{"gelu", "a half", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.70710677] const %2: f32[] = [1] const %3: f32[] = [0.6] %4 = mul(%0, %1) %5 = erf(%4) %6 = add(%5, %2) %7 = mul(%0, %6) %8 = mul(%7, %3) return %8 }`},
+	{"gelu", "one argument", `graph "" (%0: f32[n,4], %9: f32[n,4]) { const %1: f32[] = [0.70710677] const %2: f32[] = [1] const %3: f32[] = [0.5] %4 = mul(%9, %1) %5 = erf(%4) %6 = add(%5, %2) %7 = mul(%0, %6) %8 = mul(%7, %3) return %8 }`},
+	{"cumsum.narrow", "integers", `graph "" (%0: f32[n,4]) { %1 = cast(%0) {to=i64} %2 = cumsum(%1) {axis=1} %3 = cast(%2) {to=i32} return %3 }`},
+}
+
+func TestConditions(t *testing.T) {
+	for _, c := range conditions {
+		t.Run(c.rule+" lacks "+c.lacks, func(t *testing.T) {
+			for _, o := range []Options{{Verify: true}, {Verify: true, Exact: true}} {
+				g := parse(t, c.text)
+				s, err := Run(g, O2, nil, o)
+				require.NoError(t, err)
+				require.NotContains(t, ruleNames(s), c.rule)
+				requireEqualResults(t, parse(t, c.text), g)
+			}
+		})
+	}
+}
+
+// TestHolds tries the extremes of every type in every other.
+func TestHolds(t *testing.T) {
+	types := []tensor.DType{tensor.Bool, tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64, tensor.I64, tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
+	digits := map[tensor.DType]int{tensor.F16: 11, tensor.BF16: 8, tensor.F32: 24, tensor.F64: 53}
+	for _, large := range types {
+		for _, small := range types {
+			var want bool
+			switch bits := small.Bits(); {
+			case small == tensor.Bool:
+				want = large != tensor.Bool
+			case large == tensor.Bool, small.IsFloat() && large.IsInt():
+			case large.IsFloat() && small.IsFloat():
+				// The exponents, too: bfloat16 has those of float32, float16 fewer.
+				want = digits[large] >= digits[small] && large != tensor.F16 || large == small
+			case large.IsFloat():
+				if small.IsSigned() {
+					bits--
+				}
+				want = bits <= digits[large] && large != tensor.F16 && large != tensor.BF16
+			case small.IsSigned():
+				want = large.IsSigned() && large.Bits() >= bits
+			default:
+				want = large.IsSigned() && large.Bits() > bits || !large.IsSigned() && large.Bits() >= bits
+			}
+			if holds(large, small) && !want {
+				t.Errorf("%s does not hold all of %s", large, small)
+			}
+		}
+	}
+	// What models have must be seen.
+	for large, small := range map[tensor.DType]tensor.DType{tensor.I64: tensor.I32, tensor.F32: tensor.F16, tensor.I32: tensor.U8, tensor.F64: tensor.I32} {
+		require.True(t, holds(large, small), "%s %s", large, small)
+	}
+}
+
+// TestOtherResultsStay: a node of which another result is an output goes nowhere.
+func TestOtherResultsStay(t *testing.T) {
+	x := value()
+	r := &Rule{Name: "test", pattern: node[ir.LayerNorm](x), build: func(m *match) *ir.Value { return m.emit(ir.LayerNorm{Axes: 1}, m.get(x)) }}
+	g := parse(t, `graph "" (%0: f32[n]) { %1, %2 = layernorm(%0) {axes=1, sum=true} %3 = neg(%1) return %3, %2 }`)
+	before := g.String()
+	apply(g, nil, index([]*Rule{r}), how{})
+	require.Equal(t, before, g.String())
+}
