@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	"internal/fixtures":    {"models", "tensor"}, // for tests alone
 	"internal/robustness":  {"*"},
 	"internal/mutate":      {},
+	"internal/fuzzgraph":   {"ir", "tensor"}, // for tests alone
 	"cmd/rlxc":             {"*"},
 	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},

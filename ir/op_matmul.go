@@ -60,6 +60,11 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 		return nil, err
 	}
 	out := append(append(Shape{}, lead...), a.Shape[ra-2], n)
+	for _, v := range in[2:] {
+		if v != nil && v.Type.DType != a.DType {
+			return nil, fmt.Errorf("a bias or residual of %s for a matmul of %s", v.Type.DType, a.DType)
+		}
+	}
 	if bias := Operand(in, MatMulBias); bias != nil && (len(bias.Type.Shape) != 1 || Same(bias.Type.Shape[0], n) == No) {
 		return nil, fmt.Errorf("bias %v for %v columns", bias.Type, n)
 	}

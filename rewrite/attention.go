@@ -117,7 +117,10 @@ func (p *attentionPattern) build(m *match) *ir.Value {
 		if !near(a*b, 1, tensor.F32) {
 			return m.refuse("a tanh of %g·x times %g is no soft cap", a, b)
 		}
-		o.Softcap = float32(b)
+		var ok bool
+		if o.Softcap, ok = m.parameter(b); !ok {
+			return nil
+		}
 	}
 	mask, ok := p.maskOf(m)
 	if !ok {

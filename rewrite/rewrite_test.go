@@ -3,7 +3,6 @@ package rewrite
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/fuzzgraph"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -110,7 +110,7 @@ func runPass(t *testing.T, names string, g *ir.Graph) (rules []string) {
 func requireEqualResults(t *testing.T, a, b *ir.Graph) {
 	t.Helper()
 	for seed := range uint64(3) {
-		in := randomInputs(a, rand.New(rand.NewPCG(seed, 7)))
+		in := fuzzgraph.RandomInputs(a, rand.New(rand.NewPCG(seed, 7)))
 		want, err := ir.Interpret(a, in)
 		require.NoError(t, err)
 		got, err := ir.Interpret(b, in)
@@ -140,37 +140,4 @@ func requireClose(t *testing.T, want, got *tensor.Tensor, what string) {
 			require.Failf(t, "results differ", "element %d: %v, was %v\n%s", i, g, w, what)
 		}
 	}
-}
-
-// randomInputs makes inputs with small sizes for the symbols: floats in [−1, 1), whole numbers 0 and 1.
-func randomInputs(g *ir.Graph, r *rand.Rand) []*tensor.Tensor {
-	b := ir.Binding{}
-	for _, v := range g.Inputs {
-		set := map[string]bool{}
-		for _, d := range v.Type.Shape {
-			d.Symbols(set)
-		}
-		for _, s := range slices.Sorted(maps.Keys(set)) {
-			if _, ok := b[s]; !ok {
-				b[s] = 1 + r.IntN(5)
-			}
-		}
-	}
-	var in []*tensor.Tensor
-	for _, v := range g.Inputs {
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			shape[i], _ = d.Eval(b)
-		}
-		x := tensor.New(v.Type.DType, shape...)
-		for i := range x.Len() {
-			if x.DType().IsFloat() {
-				x.SetFloat64(i, 2*r.Float64()-1)
-			} else {
-				x.SetInt64(i, int64(r.IntN(2)))
-			}
-		}
-		in = append(in, x)
-	}
-	return in
 }
