@@ -62,7 +62,15 @@ func main() {
 	seed := flag.Uint64("seed", 1, "of the choice of mutants")
 	limit := flag.Duration("timeout", 2*time.Minute, "of one run of tests")
 	near := flag.Bool("near", false, "run only the stage that is nearest")
+	build := flag.String("build", "", "a folder for the packages' own test binaries and the lists of their mutants, to be run elsewhere; nothing is run")
 	flag.Parse()
+	if *build != "" {
+		if err := buildAll(flag.Args(), *build); err != nil {
+			fmt.Fprintln(os.Stderr, "mutate:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(flag.Args(), *n, *seed, *limit, *near); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
@@ -107,6 +115,37 @@ func run(dirs []string, n int, seed uint64, limit time.Duration, near bool) erro
 	w.Flush()
 	for _, m := range survivors {
 		fmt.Println(m)
+	}
+	return nil
+}
+
+// buildAll compiles each package's tests with its mutants, as PACKAGE.test, and lists these in PACKAGE.txt by number, from 1.
+func buildAll(dirs []string, to string) error {
+	for _, dir := range dirs {
+		p, err := mutablePackage(filepath.Clean(dir))
+		if err != nil {
+			return err
+		}
+		texts, err := os.MkdirTemp("", "mutate")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(texts)
+		overlay, err := p.overlay(texts)
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(to, strings.ReplaceAll(filepath.ToSlash(p.dir), "/", "-"))
+		if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", name+".test", "./"+p.dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s with its mutants does not compile: %w\n%s", p.dir, err, out)
+		}
+		var list strings.Builder
+		for i, m := range p.mutants {
+			fmt.Fprintf(&list, "%d %s\n", i+1, m)
+		}
+		if err := os.WriteFile(name+".txt", []byte(list.String()), 0o666); err != nil {
+			return err
+		}
 	}
 	return nil
 }
