@@ -1,10 +1,9 @@
 package rewrite
 
 import (
+	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,31 +12,18 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// The environment sets the number of programs that TestNearMisses makes, and the first seed.
-const (
-	envNearMisses = "RLXC_NEAR_MISSES"
-	envNearSeed   = "RLXC_NEAR_SEED"
+var (
+	nearMisses = flag.Int("near", 600, "programs that TestNearMisses makes")
+	nearSeed   = flag.Int("seed", 1, "the first seed of TestNearMisses")
 )
-
-// fromEnv is a number of the environment.
-func fromEnv(t *testing.T, name string, otherwise int) int {
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	require.NoError(t, err, name)
-	return n
-}
 
 // TestNearMisses makes programs that nearly are what a rule fuses: the graphs of testdata, which hold every rule's pattern, each with
 // a few things changed that a condition of the rule is about. Whatever the passes make of them must compute the same.
 func TestNearMisses(t *testing.T) {
-	count, first := fromEnv(t, envNearMisses, 600), fromEnv(t, envNearSeed, 1)
 	texts, err := fuzzgraph.Patterns("testdata")
 	require.NoError(t, err)
 	tried, failed := 0, 0
-	for seed := first; tried < count && failed < 10; seed++ {
+	for seed := *nearSeed; tried < *nearMisses && failed < 10; seed++ {
 		n := fuzzgraph.New(uint64(seed))
 		g := n.Change(texts[seed%len(texts)])
 		if g == nil {

@@ -2,10 +2,9 @@ package fuzzgraph_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,27 +30,18 @@ func (program) EvictPart([]byte) bool       { return false }
 func (program) Retain()                     {}
 func (program) Close() error                { return nil }
 
-// The environment sets the number of programs that TestDevices makes, and the first seed.
-const (
-	envPrograms = "RLXC_FUZZGRAPH"
-	envSeed     = "RLXC_FUZZGRAPH_SEED"
+var (
+	programs  = flag.Int("programs", 150, "programs that TestDevices makes")
+	firstSeed = flag.Int("seed", 1, "the first seed of TestDevices")
 )
 
 // TestDevices runs programs that nearly are what rules fuse at every level, with the processor's own instructions and in plain Go,
 // each plan proved, and twice in the same memory: what is left there from the first run must not show in the second.
 func TestDevices(t *testing.T) {
-	count, first := 150, 1
-	for name, n := range map[string]*int{envPrograms: &count, envSeed: &first} {
-		if s := os.Getenv(name); s != "" {
-			var err error
-			*n, err = strconv.Atoi(s)
-			require.NoError(t, err, name)
-		}
-	}
 	texts, err := fuzzgraph.Patterns("../../rewrite/testdata")
 	require.NoError(t, err)
 	tried, failed := 0, 0
-	for seed := first; tried < count && failed < 5; seed++ {
+	for seed := *firstSeed; tried < *programs && failed < 5; seed++ {
 		n := fuzzgraph.New(uint64(seed))
 		g := n.Change(texts[seed%len(texts)])
 		if g == nil {
