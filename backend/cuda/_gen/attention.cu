@@ -1,0 +1,109 @@
+// Attention in one pass (online softmax, arXiv 2205.14135) in float32 arithmetic, for heads of any size, any strides and all
+// kinds of masks.
+#include "common.cuh"
+
+struct Attention {
+  void *q, *k, *v, *mask, *y; // mask may be null
+  i64 qs[3], ks[3], vs[3];    // strides of batch, position and head; elements of a head lie together unless ed != 1
+  i64 qd, kd, vd;
+  i64 ms[4];                  // mask's strides along batch, head, query and key, 0 where it is broadcast
+  int batch, queries, keys, heads, groups, size, values;
+  int mask_kind, kind, causal, offset, window, guard;
+  float scale, cap;
+};
+
+const int ROWS = 16, KEYS = 32; // of a block, at a time
+
+// scores gives score of a query and a key, −∞ where the key is excluded.
+DI float masked(const Attention& p, float s, i64 b, int h, int i, int j) {
+  s *= p.scale;
+  if (p.cap != 0.f) s = p.cap * tanhf(s / p.cap);
+  if (p.mask) {
+    i64 at = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
+    switch (p.mask_kind) {
+    case BOOL: s = ((const uint8_t*)p.mask)[at] ? s : -INFINITY; break;
+    case F16: s += __half2float(((const __half*)p.mask)[at]); break;
+    case BF16: s += __bfloat162float(((const __nv_bfloat16*)p.mask)[at]); break;
+    default: s += ((const float*)p.mask)[at];
+    }
+  }
+  int place = p.offset ? i + p.keys - p.queries : i;
+  if (p.causal && j > place || p.window > 0 && abs(j - place) >= p.window) s = -INFINITY;
+  return s;
+}
+
+// A block of 128 threads has ROWS queries of a head. Eight threads share a query: each has every eighth key of a tile, and
+// every eighth element of the result. Tiles of keys and values lie in shared memory as float32, rows padded by one.
+template <class T> DI void attend(const Attention& p) {
+  extern __shared__ float sm[];
+  const int t = threadIdx.x, r = t / 8, lane = t % 8;
+  const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
+  const i64 b = blockIdx.y / p.heads;
+  const int row = blockIdx.x * ROWS + r, D = p.size, E = p.values;
+  const int dp = D + 1, ep = E + 1;
+  float *qs = sm, *ks = qs + ROWS * dp, *vs = ks + KEYS * dp, *ps = vs + KEYS * ep, *os = ps + ROWS * KEYS;
+  const T *q = (const T*)p.q + b * p.qs[0] + h * p.qs[2], *k = (const T*)p.k + b * p.ks[0] + g * p.ks[2],
+          *v = (const T*)p.v + b * p.vs[0] + g * p.vs[2];
+  for (int i = t; i < ROWS * D; i += 128) {
+    int s = blockIdx.x * ROWS + i / D;
+    qs[i / D * dp + i % D] = s < p.queries ? to_float(q[s * p.qs[1] + i % D * p.qd]) : 0.f;
+  }
+  for (int i = t; i < ROWS * ep; i += 128) os[i] = 0.f;
+  float top = -INFINITY, total = 0.f;
+  for (int j0 = 0; j0 < p.keys; j0 += KEYS) {
+    __syncthreads();
+    for (int i = t; i < KEYS * D; i += 128) {
+      int j = j0 + i / D;
+      ks[i / D * dp + i % D] = j < p.keys ? to_float(k[j * p.ks[1] + i % D * p.kd]) : 0.f;
+    }
+    for (int i = t; i < KEYS * E; i += 128) {
+      int j = j0 + i / E;
+      vs[i / E * ep + i % E] = j < p.keys ? to_float(v[j * p.vs[1] + i % E * p.vd]) : 0.f;
+    }
+    __syncthreads();
+    float s[KEYS / 8], m = top;
+#pragma unroll
+    for (int e = 0; e < KEYS / 8; e++) s[e] = 0.f;
+    for (int d = 0; d < D; d++) {
+      float x = qs[r * dp + d];
+#pragma unroll
+      for (int e = 0; e < KEYS / 8; e++) s[e] = fmaf(x, ks[(e * 8 + lane) * dp + d], s[e]);
+    }
+    bool nan = false;
+#pragma unroll
+    for (int e = 0; e < KEYS / 8; e++) {
+      int j = j0 + e * 8 + lane;
+      s[e] = j < p.keys && row < p.queries ? masked(p, s[e], b, h, row, j) : -INFINITY;
+      nan |= s[e] != s[e];
+      m = fmaxf(m, s[e]);
+    }
+#pragma unroll
+    for (int i = 4; i; i >>= 1) m = fmaxf(m, __shfl_xor_sync(~0u, m, i));
+    // Where all keys so far are excluded, exponentials are taken from 0: they are 0.
+    float base = m == -INFINITY ? 0.f : m, shrink = expf(top - base), part = 0.f;
+    if (top == -INFINITY) shrink = 0.f;
+    top = m;
+#pragma unroll
+    for (int e = 0; e < KEYS / 8; e++) {
+      float x = expf(s[e] - base);
+      ps[r * KEYS + e * 8 + lane] = x;
+      part += x;
+    }
+#pragma unroll
+    for (int i = 4; i; i >>= 1) part += __shfl_xor_sync(~0u, part, i);
+    total = total * shrink + part;
+    __syncwarp();
+    int left = min(KEYS, p.keys - j0);
+    for (int c = lane; c < E; c += 8) {
+      float o = os[r * ep + c] * shrink;
+      for (int j = 0; j < left; j++) o = fmaf(ps[r * KEYS + j], vs[j * ep + c], o);
+      os[r * ep + c] = o;
+    }
+  }
+  if (row >= p.queries) return;
+  T* y = (T*)p.y + ((b * p.queries + row) * p.heads + h) * (i64)E;
+  for (int c = lane; c < E; c += 8) y[c] = from_float<T>(p.guard && total == 0.f ? 0.f : os[r * ep + c] / total);
+}
+KERNEL __launch_bounds__(128) void attention_f32(const __grid_constant__ Attention p) { attend<float>(p); }
+KERNEL __launch_bounds__(128) void attention_f16(const __grid_constant__ Attention p) { attend<__half>(p); }
+KERNEL __launch_bounds__(128) void attention_bf16(const __grid_constant__ Attention p) { attend<__nv_bfloat16>(p); }

@@ -1,0 +1,235 @@
+// Command _gen compiles the CUDA C++ beside it to PTX, a text for each kernel, which it writes to ../kernels.zip, and lists in
+// resources.txt what ptxas says of each: registers, spilled bytes, shared memory.
+//
+//	go run . -nvcc PATH          writes both
+//	go run . -nvcc PATH -check   fails where they are not what it would write
+//
+// nvcc and ptxas come from PyPI: pip install nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt.
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+type source struct{ file, arch string }
+
+// sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
+var sources = []source{
+	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
+	{"mma.cu", "80"}, {"flash.cu", "80"}, {"wgmma.cu", "90a"},
+}
+
+// version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
+// nothing in them needs it is what ptxas checks.
+const version = ".version 8.0"
+
+// A kernel is one entry of a source.
+type kernel struct{ name, arch, text string }
+
+func main() {
+	log.SetFlags(0)
+	nvcc := flag.String("nvcc", "nvcc", "the compiler; ptxas stands beside it")
+	only := flag.String("only", "", "compile this source alone, and look for errors")
+	check := flag.Bool("check", false, "write nothing, and fail where the files differ")
+	flag.Parse()
+	if err := os.WriteFile("wgmma.cuh", wgmmaHeader(), 0o644); err != nil {
+		log.Fatal(err)
+	}
+	if *only != "" {
+		sources = slices.DeleteFunc(sources, func(s source) bool { return s.file != *only })
+	}
+	kernels, err := compile(*nvcc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	table, err := resources(filepath.Join(filepath.Dir(*nvcc), "ptxas"), kernels)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *only != "" {
+		fmt.Printf("%s", table)
+		return
+	}
+	archive, err := pack(kernels)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for path, data := range map[string][]byte{filepath.Join("..", "kernels.zip"): archive, "resources.txt": table} {
+		if *check {
+			old, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(old, data) {
+				log.Fatalf("%s is not what the generator writes: run it without -check", path)
+			}
+			continue
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// compile compiles the sources, two at a time, and cuts what comes out into kernels.
+func compile(nvcc string) ([]kernel, error) {
+	dir, err := os.MkdirTemp("", "ptx")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	lists, errs := make([][]kernel, len(sources)), make([]error, len(sources))
+	limit := make(chan struct{}, 2)
+	var wg sync.WaitGroup
+	for i, s := range sources {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			out := filepath.Join(dir, s.file+".ptx")
+			text, err := exec.Command(nvcc, "-std=c++17", "-O3", "-arch=compute_"+s.arch, "-ptx", s.file, "-o", out).CombinedOutput()
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %w\n%s", s.file, err, text)
+				return
+			}
+			data, err := os.ReadFile(out)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			lists[i], errs[i] = split(string(data), s.arch)
+		})
+	}
+	wg.Wait()
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(a, b kernel) int { return strings.Compare(a.name, b.name) })
+	return all, errors.Join(errs...)
+}
+
+var entry = regexp.MustCompile(`^\.visible \.entry (\w+)\(`)
+
+// split cuts a module into texts of one kernel each, with the declarations that it uses.
+func split(text, arch string) ([]kernel, error) {
+	var kernels []kernel
+	var head []string       // of all
+	var declared [][]string // at module level
+	var body []string
+	name := ""
+	for _, line := range strings.Split(text, "\n") {
+		if i := strings.Index(line, "//"); i >= 0 {
+			line = line[:i]
+		}
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "", strings.HasPrefix(line, `.pragma "used_bytes_mask`): // a hint that newer versions have
+		case name != "":
+			if body = append(body, line); line == "}" && depthOf(body) == 0 {
+				kernels = append(kernels, kernel{name, arch, strings.Join(body, "\n")})
+				name, body = "", nil
+			}
+		case entry.MatchString(line):
+			name, body = entry.FindStringSubmatch(line)[1], []string{line}
+		case strings.HasPrefix(line, ".version"):
+			head = append(head, version)
+		case strings.HasPrefix(line, ".target"), strings.HasPrefix(line, ".address_size"):
+			head = append(head, line)
+		case strings.HasPrefix(line, ".func"):
+			return nil, errors.New("a function was not inlined: " + line)
+		default:
+			declared = append(declared, []string{line})
+		}
+	}
+	for i, k := range kernels {
+		list := slices.Clone(head)
+		for _, d := range declared {
+			if used := declaredName.FindStringSubmatch(d[0]); used == nil || strings.Contains(k.text, used[1]) {
+				list = append(list, d[0])
+			}
+		}
+		kernels[i].text = strings.Join(append(list, k.text), "\n") + "\n"
+	}
+	return kernels, nil
+}
+
+// declaredName is the name in a declaration of memory.
+var declaredName = regexp.MustCompile(`\.b\d+ (\w+)\[`)
+
+// depthOf is the number of braces that are open.
+func depthOf(lines []string) (n int) {
+	for _, l := range lines {
+		n += strings.Count(l, "{") - strings.Count(l, "}")
+	}
+	return n
+}
+
+// pack makes the archive, the same bytes for the same kernels.
+func pack(kernels []kernel) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, k := range kernels {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: k.name + ".ptx", Method: zip.Deflate})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(w, k.text); err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
+}
+
+var (
+	usedRegisters = regexp.MustCompile(`Used (\d+) registers`)
+	spilled       = regexp.MustCompile(`(\d+) bytes spill stores`)
+	sharedBytes   = regexp.MustCompile(`(\d+) bytes smem`)
+)
+
+// resources assembles every kernel for the capability that it was written for, 80 at least, and lists what it takes.
+func resources(ptxas string, kernels []kernel) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ptxas")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	lines, errs := make([]string, len(kernels)), make([]error, len(kernels))
+	limit := make(chan struct{}, 2)
+	var wg sync.WaitGroup
+	for i, k := range kernels {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			path := filepath.Join(dir, k.name+".ptx")
+			if errs[i] = os.WriteFile(path, []byte(k.text), 0o644); errs[i] != nil {
+				return
+			}
+			arch := k.arch
+			if arch == "75" {
+				arch = "80"
+			}
+			out, err := exec.Command(ptxas, "-v", "-arch=sm_"+arch, path, "-o", path+".cubin").CombinedOutput()
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %w\n%s", k.name, err, out)
+				return
+			}
+			number := func(r *regexp.Regexp) string {
+				if m := r.FindSubmatch(out); m != nil {
+					return string(m[1])
+				}
+				return "0"
+			}
+			lines[i] = fmt.Sprintf("%s sm_%s registers %s spilled %s shared %s\n", k.name, arch, number(usedRegisters), number(spilled), number(sharedBytes))
+		})
+	}
+	wg.Wait()
+	return []byte(strings.Join(lines, "")), errors.Join(errs...)
+}

@@ -1,0 +1,206 @@
+// Products of 16-bit floats by wgmma, operands brought by the copy engine (TMA): for Hopper. One group of warps starts copies,
+// two multiply; blocks stay and take tile after tile.
+#include "half.cuh"
+#include "wgmma.cuh" // written by the generator: wgmma<T, N>(sums, a, b)
+
+struct __align__(64) Map { char bytes[128]; };
+
+// HalfProduct with maps of a, b and y, in boxes of 128 × 64, 64 × 64 and 64 × 64.
+struct MappedProduct {
+  Map a, b, y;
+  void *bias, *residual;
+  int m, n, k, act;
+  float alpha;
+  int pad[3];
+};
+
+DI void barrier_init(uint32_t b, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(n)); }
+DI void barrier_expect(uint32_t b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
+DI void barrier_arrive(uint32_t b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory"); }
+DI void barrier_wait(uint32_t b, int phase) {
+  asm volatile("{\n.reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD:\n}" ::"r"(b), "r"(phase) : "memory");
+}
+DI void copy_in(uint32_t to, const Map* m, int x, int y, uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(m), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+DI void copy_out(const Map* m, uint32_t from, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(m), "r"(x), "r"(y), "r"(from) : "memory");
+}
+// A matrix in shared memory for wgmma, with a swizzle of 128 bytes.
+DI uint64_t descriptor(uint32_t at, int leading, int stride) {
+  return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
+}
+DI void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DI void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> DI void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+DI void sync_group(int barrier) { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
+
+const int BM = 128, BK = 64, SA = BM * BK * 2;
+
+// Tiles go in groups of eight rows, so that neighbours share operands in the cache.
+DI void place(int tile, int rows, int cols, int& row, int& col) {
+  int group = tile / (8 * cols), high = min(8, rows - group * 8);
+  row = group * 8 + tile % (8 * cols) % high, col = tile % (8 * cols) / high;
+}
+
+// produce brings the stages of all tiles of a block, one after the other.
+template <int BN, int ST> DI void produce(const MappedProduct& p, uint32_t base, uint32_t full, uint32_t empty) {
+  constexpr int SB = BK * BN * 2;
+  const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK;
+  int it = 0;
+  for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
+    int row, col;
+    place(tile, rows, cols, row, col);
+    for (int k = 0; k < steps; k++, it++) {
+      int s = it % ST;
+      barrier_wait(empty + 8 * s, (it / ST & 1) ^ 1);
+      barrier_expect(full + 8 * s, SA + SB);
+      copy_in(base + s * (SA + SB), &p.a, k * BK, row * BM, full + 8 * s);
+#pragma unroll
+      for (int j = 0; j < BN / 64; j++) copy_in(base + s * (SA + SB) + SA + j * BK * 128, &p.b, col * BN + j * 64, k * BK, full + 8 * s);
+    }
+  }
+}
+
+// finish stores 64 × BN sums of a group of warps: they go to shared memory as the copy engine reads it, rows of 64 elements
+// whose chunks are turned by the row.
+template <class T, int BN, bool ACT> DI void finish(float (&acc)[BN / 2], uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
+  const int t = threadIdx.x, warp = t / 32 % 4, lane = t % 32, r = warp * 16 + lane / 4;
+  if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the copy before has read the stage
+  sync_group(barrier);
+#pragma unroll
+  for (int j = 0; j < BN / 8; j++) {
+    int c = col0 + j * 8 + lane % 4 * 2;
+    bool there = c < p.n;
+    float2 bias = p.bias && there ? load2<T>(p.bias, c) : make_float2(0.f, 0.f);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      int rr = r + h * 8;
+      float u = fmaf(acc[j * 4 + h * 2], p.alpha, bias.x), v = fmaf(acc[j * 4 + h * 2 + 1], p.alpha, bias.y);
+      if (ACT) u = quick(p.act, u), v = quick(p.act, v);
+      if (p.residual && there && row0 + rr < p.m) {
+        float2 q = load2<T>(p.residual, (i64)(row0 + rr) * p.n + c);
+        u += q.x, v += q.y;
+      }
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(stage + j / 8 * 8192 + rr * 128 + ((j % 8 ^ (rr & 7)) << 4) + lane % 4 * 4), "r"(pack2<T>(u, v)) : "memory");
+    }
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  sync_group(barrier);
+  if (t % 128 == 0) {
+#pragma unroll
+    for (int x = 0; x < BN / 64; x++) copy_out(&p.y, stage + x * 8192, col0 + x * 64, row0);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  }
+}
+
+template <int BN, int ST> struct Shared {
+  uint32_t base, full, empty, stage;
+  DI Shared(char* sm, uint64_t* bars, int users) {
+    base = (shared_at(sm) + 1023) & ~1023, full = shared_at(bars), empty = full + 8 * ST, stage = base + ST * (SA + BK * BN * 2);
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < ST; i++) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, users);
+      asm volatile("fence.mbarrier_init.release.cluster;");
+    }
+    __syncthreads();
+  }
+};
+
+// Both groups work on one tile, 64 rows each.
+template <class T, int BN, int ST, bool ACT> DI void together(const MappedProduct& p) {
+  extern __shared__ __align__(1024) char sm[];
+  __shared__ __align__(8) uint64_t bars[2 * ST];
+  constexpr int SB = BK * BN * 2;
+  const int t = threadIdx.x, group = t / 128;
+  Shared<BN, ST> x(sm, bars, 2);
+  if (group == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (t == 0) produce<BN, ST>(p, x.base, x.full, x.empty);
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1;
+  int it = 0;
+  for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
+    int row, col;
+    place(tile, rows, cols, row, col);
+    float acc[BN / 2];
+#pragma unroll
+    for (int i = 0; i < BN / 2; i++) acc[i] = 0.f;
+    for (int k = 0; k < steps; k++, it++) {
+      int s = it % ST;
+      barrier_wait(x.full + 8 * s, it / ST & 1);
+      uint32_t a = x.base + s * (SA + SB) + w * 64 * 128, b = x.base + s * (SA + SB) + SA;
+      wgmma_fence();
+#pragma unroll
+      for (int kk = 0; kk < 4; kk++) wgmma<T>(acc, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (k > 0 && t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    }
+    wgmma_wait<0>();
+    if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    finish<T, BN, ACT>(acc, x.stage + w * BN * 128, p, row * BM + w * 64, col * BN, group);
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Each group has every second tile, so that one finishes while the other multiplies.
+template <class T, int BN, int ST, bool ACT> DI void in_turn(const MappedProduct& p) {
+  extern __shared__ __align__(1024) char sm[];
+  __shared__ __align__(8) uint64_t bars[2 * ST];
+  constexpr int SB = BK * BN * 2;
+  const int t = threadIdx.x, group = t / 128;
+  Shared<BN, ST> x(sm, bars, 1);
+  if (group == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (t == 0) produce<BN, ST>(p, x.base, x.full, x.empty);
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1, tiles = rows * cols;
+  int it = w * steps;
+  for (int tile = blockIdx.x + w * gridDim.x; tile < tiles; tile += 2 * gridDim.x, it += steps) {
+    int row, col;
+    place(tile, rows, cols, row, col);
+    float top[BN / 2], low[BN / 2];
+#pragma unroll
+    for (int i = 0; i < BN / 2; i++) top[i] = low[i] = 0.f;
+    // The groups take turns, or one would take an earlier round of a stage for its own.
+    if (w == 1) asm volatile("bar.sync 4, 256;" ::: "memory");
+    else if (tile != blockIdx.x) asm volatile("bar.sync 3, 256;" ::: "memory");
+    for (int k = 0; k < steps; k++, it++) {
+      int s = it % ST;
+      barrier_wait(x.full + 8 * s, it / ST & 1);
+      uint32_t a = x.base + s * (SA + SB), b = a + SA;
+      wgmma_fence();
+#pragma unroll
+      for (int kk = 0; kk < 4; kk++) {
+        wgmma<T>(top, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
+        wgmma<T>(low, descriptor(a + 8192 + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (k > 0 && t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    }
+    wgmma_wait<0>();
+    if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    if (tile + gridDim.x < tiles) {
+      if (w == 0) asm volatile("bar.arrive 4, 256;" ::: "memory");
+      else asm volatile("bar.arrive 3, 256;" ::: "memory");
+    }
+    finish<T, BN, ACT>(top, x.stage + w * BN * 128, p, row * BM, col * BN, group);
+    finish<T, BN, ACT>(low, x.stage + w * BN * 128, p, row * BM + 64, col * BN, group);
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+#define WGMMA(how, name, BN, ST)                                                                                                           \
+  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, false>(p); }       \
+  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name##_act(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, true>(p); }  \
+  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, false>(p); } \
+  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name##_act(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, true>(p); }
+WGMMA(together, 128x64, 64, 6)
+WGMMA(together, 128x128, 128, 5)
+WGMMA(together, 128x192, 192, 4)
+WGMMA(in_turn, 128x128_turns, 128, 5)

@@ -1,0 +1,105 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// attentionParams is Attention in _gen/attention.cu.
+type attentionParams struct {
+	q, k, v, mask, y                                  address
+	qs, ks, vs                                        [3]int64
+	qd, kd, vd                                        int64
+	ms                                                [4]int64
+	batch, queries, keys, heads, groups, size, values int32
+	maskKind, kind, causal, offset, window, guard     int32
+	scale, cap                                        float32
+}
+
+// A block of the kernel for all heads has so many queries, and so many keys at a time.
+const (
+	attentionRows = 16
+	attentionKeys = 32
+)
+
+// flashRows is the number of queries, and of keys at a time, of a block of the kernels on matrix units.
+const flashRows = 64
+
+// flashes reports whether the kernels on matrix units take these operands: heads of a size that they were made for, whose
+// elements lie together.
+func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
+	ok := d.ctx.Capability() >= 80 && p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
+	for _, o := range operands {
+		ok = ok && target.IsHalf(o.dtype) && o.strides[3] == 1 && o.aligned(16)
+		for _, s := range o.strides[:3] {
+			ok = ok && s%8 == 0
+		}
+	}
+	return ok
+}
+
+// attentionShared is the shared memory of a block, in bytes.
+func attentionShared(size, values int) int {
+	return 4 * (attentionRows*(size+1) + attentionKeys*(size+1) + attentionKeys*(values+1) + attentionRows*attentionKeys + attentionRows*(values+1))
+}
+
+func (d *Device) attentionRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Claims: func(n *ir.Node) bool {
+				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
+				size, ok1 := q.Shape[3].Const()
+				values, ok2 := v.Shape[3].Const()
+				return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values) <= d.ctx.SharedPerBlock
+			},
+			Strided: target.AllStrides,
+		},
+		bind: bindAttention,
+	}
+}
+
+// steps gives the strides along all axes of a shape that an operand broadcasts to.
+func (o *operand) steps(shape tensor.Shape) (out [4]int64) {
+	for i := range o.shape {
+		if o.shape[i] != 1 {
+			out[len(shape)-len(o.shape)+i] = int64(o.strides[i])
+		}
+	}
+	return out
+}
+
+func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
+	op := n.Op.(ir.Attention)
+	in, out, err := b.operands(n)
+	if err != nil {
+		return nil, err
+	}
+	q, k, v, mask, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], option(in, ir.AttentionMask), out[0]
+	p := attentionParams{q: q.at, k: k.at, v: v.at, mask: mask.pointer(), y: y.at, qd: int64(q.strides[3]), kd: int64(k.strides[3]), vd: int64(v.strides[3]),
+		batch: int32(q.shape[0]), queries: int32(q.shape[1]), heads: int32(q.shape[2]), size: int32(q.shape[3]), keys: int32(k.shape[1]), groups: int32(k.shape[2]),
+		values: int32(v.shape[3]), kind: kinds[q.dtype], causal: boolean(op.Causal), offset: boolean(op.Offset), window: int32(op.Window), guard: boolean(op.NaNGuard),
+		scale: op.Scale, cap: op.Softcap}
+	for i := range 3 {
+		p.qs[i], p.ks[i], p.vs[i] = int64(q.strides[i]), int64(k.strides[i]), int64(v.strides[i])
+	}
+	if mask != nil {
+		p.ms, p.maskKind = mask.steps(tensor.Shape{q.shape[0], q.shape[2], q.shape[1], k.shape[1]}), kinds[mask.dtype]
+	}
+	if q.shape[0]*q.shape[2] > 65535 {
+		return nil, errOnHost
+	}
+	if b.d.flashes(&p, q, k, v) {
+		name := fmt.Sprintf("flash_%s_%d", floats[q.dtype], p.size)
+		if p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0 {
+			name += "_general"
+		}
+		grid := [3]int{ceil(q.shape[1], flashRows), q.shape[0] * q.shape[2], 1}
+		return []*launch{newLaunch(name, p, grid, 128, 5*flashRows*q.shape[3]*q.width)}, nil
+	}
+	grid := [3]int{ceil(q.shape[1], attentionRows), q.shape[0] * q.shape[2], 1}
+	return []*launch{newLaunch("attention_"+floats[q.dtype], p, grid, 128, attentionShared(q.shape[3], v.shape[3]))}, nil
+}

@@ -1,0 +1,150 @@
+// Package cuda runs planned graphs on NVIDIA's GPUs. It needs the driver alone, which it opens at run time without cgo (package
+// driver): kernels are PTX text, made of the CUDA C++ in _gen, which the driver compiles once a machine. What has no kernel runs
+// by the op's own Eval on the host.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func init() {
+	backend.Register(backend.Backend{Name: "cuda", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+		Precisions: []tensor.DType{tensor.F16, tensor.BF16}})
+}
+
+// A Device is a GPU.
+type Device struct {
+	ctx       *driver.Context
+	target    *target.Target
+	rows      [ir.NumKinds]row
+	modules   modules
+	profile   bool
+	precision tensor.DType // of the values inside a model, Invalid for its own
+	identity  string       // names the device and its driver
+
+	mu      sync.Mutex
+	model   map[*tensor.Tensor]bool // the constants that all programs share
+	weights weights                 // those that a program has needed
+	owned   map[owned]bool          // by programs and instances that the collector has not found
+}
+
+// owned is something on the device that goes with its owner, or with the device.
+type owned interface{ free(c *driver.Context) }
+
+// own keeps track of something on the device until its owner is gone.
+func own[T any](d *Device, owner *T, x owned) {
+	d.mu.Lock()
+	d.owned[x] = true
+	d.mu.Unlock()
+	runtime.AddCleanup(owner, func(x owned) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.owned[x] { // the device is closed
+			return
+		}
+		delete(d.owned, x)
+		if leave, err := d.ctx.Enter(); err == nil {
+			x.free(d.ctx)
+			leave()
+		}
+	}, x)
+}
+
+// alignment of the arena's buffers: a cache line, and what the copy engine asks for.
+const alignment = 128
+
+// oldestCapability is the compute capability that the kernels need at least.
+const oldestCapability = 75
+
+// Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
+func Open(o backend.Options) (*Device, error) {
+	if o.Level != "" {
+		return nil, fmt.Errorf("backend cuda has no CPU level %q", o.Level)
+	}
+	lib, err := driver.Open("")
+	if err != nil {
+		return nil, err
+	}
+	list, err := lib.Devices()
+	if err != nil {
+		return nil, err
+	}
+	info, err := driver.Choose(list, o.Device)
+	if err != nil {
+		return nil, err
+	}
+	if info.Capability() < oldestCapability {
+		return nil, fmt.Errorf("%s has compute capability %d.%d: %d.%d is needed", info.Name, info.Major, info.Minor, oldestCapability/10, oldestCapability%10)
+	}
+	if o.Precision == tensor.BF16 && info.Capability() < 80 {
+		return nil, fmt.Errorf("%s has no products of bf16: use f16", info.Name)
+	}
+	d := &Device{profile: o.Profile, precision: o.Precision, model: map[*tensor.Tensor]bool{}, weights: weights{}, owned: map[owned]bool{}}
+	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor, info.Driver/1000, info.Driver%1000/10)
+	if d.ctx, err = lib.NewContext(info); err != nil {
+		return nil, err
+	}
+	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
+	d.rows = d.table()
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment}
+	for k := range d.rows {
+		t.Rows[k] = d.rows[k].Row
+	}
+	if d.target, err = target.New(t); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Target implements backend.Device.
+func (d *Device) Target() *target.Target { return d.target }
+
+// Prepare implements backend.Device: it narrows the model's inner values to the precision that was asked for, and notes the
+// constants, which are uploaded once, when a program first needs them.
+func (d *Device) Prepare(g *ir.Graph) (int, error) {
+	if d.precision != tensor.Invalid {
+		if err := narrow(g, d.precision); err != nil {
+			return 0, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range g.Consts() {
+		if v.Const != nil {
+			d.model[v.Const] = true
+		}
+	}
+	return 0, nil
+}
+
+// Close implements backend.Device: it gives back the device with all that was made on it.
+func (d *Device) Close() error {
+	leave, err := d.ctx.Enter()
+	if err != nil { // a lost device has nothing to give back
+		return d.ctx.Close()
+	}
+	defer leave()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for x := range d.owned {
+		x.free(d.ctx)
+	}
+	clear(d.owned)
+	d.weights.free(d.ctx)
+	d.modules.unload()
+	return d.ctx.Close()
+}
+
+// errOnHost is what a row's bind gives when its kernel does not take these sizes: the node then runs on the host.
+var errOnHost = errors.New("these sizes run on the host")
+
+func ceil(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,13 @@
+//go:build !windows
+
+package driver
+
+import "github.com/ebitengine/purego"
+
+var places = []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
+
+func openLibrary(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+func findSymbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }

@@ -1,0 +1,366 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// instructionNames are the instructions of the kernel each, in the order of its Op: those before int_neg compute in float32,
+// the others in int64.
+var instructionNames = []string{
+	"neg", "abs", "exp", "log", "sqrt", "reciprocal", "erf", "tanh", "sigmoid", "relu", "leaky_relu", "elu",
+	"softplus", "softsign", "hard_sigmoid", "hard_swish", "gelu", "gelu_tanh", "silu", "mish", "selu", "celu",
+	"thresholded_relu", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+	"floor", "ceil", "round", "sign", "is_nan", "is_inf", "add", "sub", "mul", "div", "pow", "mod", "fmod", "max",
+	"min", "equal", "less", "less_or_equal", "greater", "greater_or_equal", "prelu", "narrow", "to_int", "to_bool",
+	"int_neg", "int_abs", "int_sign", "int_relu", "int_not", "int_add", "int_sub", "int_mul", "int_div",
+	"int_mod", "int_fmod", "int_max", "int_min", "int_and", "int_or", "int_xor", "int_equal", "int_less",
+	"int_less_or_equal", "int_greater", "int_greater_or_equal", "int_to_float", "int_to_bool", "int_wrap", "not",
+	"select",
+}
+
+var instructionNumbers = func() map[string]int32 {
+	m := map[string]int32{}
+	for i, name := range instructionNames {
+		m[name] = int32(i)
+	}
+	return m
+}()
+
+// An instruction is one of the kernel each: a function of values, which are the operands and, from mostOperands on, the results
+// of earlier instructions.
+type instruction struct {
+	op, kind, a, b, c, _ int32
+	alpha, beta          float32
+}
+
+// The most that the kernel has room for.
+const (
+	mostOperands     = 8
+	mostInstructions = 32
+)
+
+// eachParams is Each in _gen/each.cu.
+type eachParams struct {
+	count, rank, operands, instructions int32
+	size                                [maxRank]int32
+	y                                   walk
+	x                                   [mostOperands]walk
+	code                                [mostInstructions]instruction
+}
+
+// An expression is a program of the kernel each in the making.
+type expression struct{ code []instruction }
+
+// A term is a value of it.
+type term struct {
+	value int32
+	dtype tensor.DType
+}
+
+// put appends an instruction, and gives its result.
+func (e *expression) put(name string, result tensor.DType, alpha, beta float32, args ...term) term {
+	q := instruction{op: instructionNumbers[name], kind: kinds[result], alpha: alpha, beta: beta}
+	for i, to := range []*int32{&q.a, &q.b, &q.c} {
+		if i < len(args) {
+			*to = args[i].value
+		}
+	}
+	e.code = append(e.code, q)
+	return term{mostOperands + int32(len(e.code)) - 1, result}
+}
+
+// isWhole reports whether the kernel computes with the type as int64.
+func isWhole(d tensor.DType) bool {
+	return d == tensor.Bool || d.IsInt() && d.Size() > 0 && d.Bits() == 8*d.Size() && d != tensor.U64
+}
+
+// wholeFunctions are the functions of whole numbers, by the names that the IR has for the functions.
+var wholeFunctions = map[string]string{
+	"neg": "int_neg", "abs": "int_abs", "sign": "int_sign", "relu": "int_relu", "bitwise_not": "int_not",
+	"add": "int_add", "sub": "int_sub", "mul": "int_mul", "div": "int_div", "mod": "int_mod", "fmod": "int_fmod", "max": "int_max", "min": "int_min",
+	"bitwise_and": "int_and", "bitwise_or": "int_or", "bitwise_xor": "int_xor", "and": "int_and", "or": "int_or", "xor": "int_xor",
+	"equal": "int_equal", "less": "int_less", "less_or_equal": "int_less_or_equal", "greater": "int_greater", "greater_or_equal": "int_greater_or_equal",
+	"not": "not",
+}
+
+// function finds the instruction of a unary or binary op on elements of a type.
+func function(op ir.Op, d tensor.DType) (string, bool) {
+	name := ir.OpName(op)
+	if isFloat(d) {
+		i, ok := instructionNumbers[name]
+		return name, ok && i < instructionNumbers["narrow"]
+	}
+	if !isWhole(d) || d == tensor.Bool && name == "relu" {
+		return "", false
+	}
+	name, ok := wholeFunctions[name]
+	return name, ok
+}
+
+// add appends an op, and reports whether the kernel has what it takes. Absent operands have no type.
+func (e *expression) add(op ir.Op, args []term, result tensor.DType) (term, bool) {
+	if _, known := kinds[result]; !known || result == tensor.F64 {
+		return term{}, false
+	}
+	switch o := op.(type) {
+	case ir.Unary:
+		name, ok := function(op, args[0].dtype)
+		return e.put(name, result, o.Alpha, o.Beta, args...), ok
+	case ir.Binary:
+		if o.Fn == ir.Pow && isWhole(args[1].dtype) {
+			args = []term{args[0], e.put("int_to_float", tensor.F32, 0, 0, args[1])}
+		}
+		name, ok := function(op, args[0].dtype)
+		return e.put(name, result, 0, 0, args...), ok && isFloat(args[0].dtype) == isFloat(args[1].dtype)
+	case ir.Where:
+		return e.put("select", result, 0, 0, args...), true
+	case ir.Clip:
+		x := args[0]
+		for i, fn := range []ir.BinaryFn{ir.MaxFn, ir.MinFn} {
+			if i+1 < len(args) && args[i+1].dtype != tensor.Invalid {
+				name, ok := function(ir.Binary{Fn: fn}, x.dtype)
+				if x = e.put(name, result, 0, 0, x, args[i+1]); !ok {
+					return term{}, false
+				}
+			}
+		}
+		if x == args[0] {
+			x = e.put("int_wrap", tensor.I64, 0, 0, x)
+		}
+		return x, true
+	case ir.Cast:
+		name, ok := castOf(args[0].dtype, o.To)
+		kind := result
+		if name == "int_wrap" && isFloat(o.To) { // all bits pass
+			kind = tensor.I64
+		}
+		x := e.put(name, kind, 0, 0, args...)
+		x.dtype = result
+		return x, ok
+	case ir.Map:
+		return e.addMap(o, args)
+	}
+	return term{}, false
+}
+
+// castOf names the instruction that converts between types.
+func castOf(from, to tensor.DType) (string, bool) {
+	switch {
+	case isFloat(from) && to == tensor.Bool:
+		return "to_bool", true
+	case isFloat(from) && isFloat(to) && target.IsHalf(to):
+		return "narrow", true
+	case isFloat(from) && isFloat(to):
+		return "int_wrap", true
+	case isFloat(from) && isWhole(to):
+		return "to_int", to != tensor.U32
+	case isWhole(from) && to == tensor.Bool:
+		return "int_to_bool", true
+	case isWhole(from) && isFloat(to):
+		return "int_to_float", true
+	case isWhole(from) && isWhole(to):
+		return "int_wrap", true
+	}
+	return "", false
+}
+
+// addMap appends the instructions of a map.
+func (e *expression) addMap(m ir.Map, args []term) (term, bool) {
+	var values []*ir.Value
+	for _, a := range args {
+		values = append(values, &ir.Value{Type: ir.TensorOf(a.dtype)})
+	}
+	types, err := m.Expr.Types(values)
+	if err != nil {
+		return term{}, false
+	}
+	var results []term
+	for i, x := range m.Expr {
+		list := make([]term, len(x.Args))
+		for k, a := range x.Args {
+			if a >= 0 {
+				list[k] = args[a]
+			} else {
+				list[k] = results[-1-a]
+			}
+		}
+		y, ok := e.add(x.Op, list, types[i].DType)
+		if !ok {
+			return term{}, false
+		}
+		results = append(results, y)
+	}
+	return results[len(results)-1], true
+}
+
+// expressionOf makes the program of an elementwise node.
+func expressionOf(n *ir.Node) (*expression, bool) {
+	if len(n.Inputs) > mostOperands {
+		return nil, false
+	}
+	e, args := &expression{}, make([]term, len(n.Inputs))
+	for i, v := range n.Inputs {
+		args[i].value = int32(i)
+		if v == nil {
+			continue
+		}
+		if args[i].dtype = v.Type.DType; !isFloat(args[i].dtype) && !isWhole(args[i].dtype) {
+			return nil, false
+		}
+	}
+	_, ok := e.add(n.Op, args, n.Outputs[0].Type.DType)
+	return e, ok && len(e.code) <= mostInstructions
+}
+
+// elementwiseRow runs all elementwise ops.
+var elementwiseRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Claims: func(n *ir.Node) bool {
+			_, ok := expressionOf(n)
+			return ok
+		},
+		Strided: target.AllStrides,
+		InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
+	},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := expressionOf(n)
+		x, err := each(out[0], in, e.code)
+		return []*launch{x}, err
+	},
+}
+
+// each is the launch that computes y by an expression of operands, some of which may be nil.
+func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
+	walked := []*operand{y}
+	for _, x := range xs {
+		if x != nil {
+			walked = append(walked, x)
+		}
+	}
+	nest, err := newNest(y.shape, walked...)
+	if err != nil {
+		return nil, err
+	}
+	p := eachParams{count: int32(y.elements()), rank: nest.rank, operands: int32(len(xs)), instructions: int32(len(code)), size: nest.size, y: nest.walks[0]}
+	copy(p.code[:], code)
+	rest := nest.walks[1:]
+	for i, x := range xs {
+		if p.x[i] = nest.walks[0]; x != nil { // an absent one is not looked at
+			p.x[i], rest = rest[0], rest[1:]
+		}
+	}
+	return newLaunch("each", p, spread(ceil(y.elements(), groupSize)), groupSize, 0), nil
+}
+
+// groupSize is the number of threads of blocks that go element by element.
+const groupSize = 256
+
+// moveParams is Move in _gen/each.cu.
+type moveParams struct {
+	count, rank int32
+	size        [maxRank]int32
+	y, x        walk
+}
+
+// move copies elements of any type between any strides; runs of 16 bytes, where there are such on both sides, at a time.
+func move(y, x *operand) (*launch, error) {
+	nest, err := newNest(y.shape, y, x)
+	if err != nil {
+		return nil, err
+	}
+	width, count := y.width, y.elements()
+	to, from, last := &nest.walks[0], &nest.walks[1], int(nest.rank)-1
+	if last >= 0 && to.stride[last] == 1 && from.stride[last] == 1 && y.aligned(16) && x.aligned(16) {
+		per, whole := 16/width, true
+		for k := range last {
+			whole = whole && to.stride[k]%int64(per) == 0 && from.stride[k]%int64(per) == 0
+		}
+		if whole && nest.size[last]%int32(per) == 0 {
+			nest.size[last] /= int32(per)
+			for k := range last {
+				to.stride[k] /= int64(per)
+				from.stride[k] /= int64(per)
+			}
+			width, count = 16, count/per
+		}
+	}
+	to.kind, from.kind = int32(width), int32(width)
+	p := moveParams{int32(count), nest.rank, nest.size, *to, *from}
+	return newLaunch("move", p, spread(ceil(count, groupSize)), groupSize, 0), nil
+}
+
+var copyRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+		Strided: target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, err := move(out[0], in[0])
+		return []*launch{x}, err
+	},
+}
+
+var concatRow = row{
+	Row: target.Row{
+		Runs:    target.OnKernel,
+		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
+		Strided: target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		axis, at := n.Op.(ir.Concat).Axis, 0
+		var launches []*launch
+		for _, x := range in {
+			piece := *out[0] // the part of the result that the operand fills
+			piece.shape = x.shape
+			piece.at += address(at * piece.strides[axis] * piece.width)
+			at += x.shape[axis]
+			if piece.elements() == 0 {
+				continue
+			}
+			l, err := move(&piece, x)
+			if err != nil {
+				return nil, err
+			}
+			launches = append(launches, l)
+		}
+		return launches, nil
+	},
+}
+
+// tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
+var tileRow = row{
+	Row: copyRow.Row,
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, y := *in[0], *out[0]
+		x.shape, x.strides, y.shape = nil, nil, nil
+		for i, d := range in[0].shape {
+			x.shape, x.strides = append(x.shape, 1, d), append(x.strides, 0, in[0].strides[i])
+			y.shape = append(y.shape, out[0].shape[i]/d, d)
+		}
+		y.strides = slices.Clone(y.shape.Strides())
+		l, err := move(&y, &x)
+		return []*launch{l}, err
+	},
+}

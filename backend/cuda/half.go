@@ -1,0 +1,80 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// halfCuts are the cuts of products of 16-bit floats: by mma.sync, and by wgmma on Hopper. Names of kernels lack the type.
+var halfCuts = []cut{
+	{kernel: "mma_%s_64x64", rows: 64, cols: 64, threads: 128, shared: 4 * 128 * (64 + 64), splits: 1},
+	{kernel: "mma_%s_128x128", rows: 128, cols: 128, threads: 128, shared: 4 * 64 * (128 + 128), splits: 1},
+	{kernel: "mma_%s_32x64", rows: 32, cols: 64, threads: 128, shared: 4 * 128 * (32 + 64), splits: 1},
+	{kernel: "mma_%s_32x32", rows: 32, cols: 32, threads: 128, shared: 6 * 128 * (32 + 32), splits: 1},
+	mapped("wgmma_%s_128x64", 64, 6),
+	mapped("wgmma_%s_128x128", 128, 5),
+	mapped("wgmma_%s_128x192", 192, 4),
+	mapped("wgmma_%s_128x128_turns", 128, 5),
+}
+
+// mapped is a cut of _gen/wgmma.cu: 128 rows, and so many stages of 64 of the inner axis.
+func mapped(kernel string, cols, stages int) cut {
+	return cut{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true, splits: 1}
+}
+
+// halfCutsOf are those for a product that the device has: of which at least half is in use.
+func (d *Device) halfCutsOf(p *product) (list []cut) {
+	for _, c := range halfCuts {
+		if c.mapped && d.ctx.Major != 9 || c.rows > 2*p.m && c.rows > 32 || c.mapped && c.rows > p.m && p.m < 96 {
+			continue
+		}
+		c.kernel = fmt.Sprintf(c.kernel, floats[p.dtype])
+		if p.act != ir.NoActivation {
+			c.kernel += "_act"
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// The parameters of _gen/mma.cu and _gen/wgmma.cu.
+type (
+	halfParams struct {
+		a, b, bias, residual, y address
+		arow                    int64
+		m, n, k, act            int32
+		alpha                   float32
+		_                       int32
+	}
+	mappedParams struct {
+		a, b, y        driver.TensorMap
+		bias, residual address
+		m, n, k, act   int32
+		alpha          float32
+		_              [3]int32
+	}
+)
+
+// halfLaunch is the launch of a product of 16-bit floats.
+func (d *Device) halfLaunch(p *product, q productParams) *launch {
+	c := p.cut
+	if !c.mapped {
+		r := halfParams{a: q.a, b: q.b, bias: q.bias, residual: q.residual, y: q.y, arow: q.arow, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha}
+		return newLaunch(c.kernel, r, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), 1}, c.threads, c.shared)
+	}
+	r := mappedParams{bias: q.bias, residual: q.residual, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha}
+	l := newLaunch(c.kernel, r, line(min(d.ctx.Processors, p.blocks(c))), c.threads, c.shared)
+	kind := driver.TensorHalf
+	if p.dtype == tensor.BF16 {
+		kind = driver.TensorBFloat16
+	}
+	l.maps = []matrixMap{
+		{field: 0, at: q.a, kind: kind, rows: p.m, cols: p.k, pitch: int(q.arow), boxRows: 128, boxCols: 64},
+		{field: 128, at: q.b, kind: kind, rows: p.k, cols: p.n, pitch: p.n, boxRows: 64, boxCols: 64},
+		{field: 256, at: q.y, kind: kind, rows: p.m, cols: p.n, pitch: p.n, boxRows: 64, boxCols: 64},
+	}
+	return l
+}

@@ -1,0 +1,88 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"reflect"
+	"unsafe"
+
+	"github.com/rlxc/rlxc/backend/cuda/driver"
+)
+
+// A launch is one run of a kernel. Its only parameter is a struct, of which the fields of type address are resolved when the
+// launch is recorded.
+type launch struct {
+	kernel string
+	grid   driver.Grid
+	params []byte
+	places []int // of addresses in params
+	maps   []matrixMap
+	f      driver.Function
+}
+
+// A matrixMap is a field of the parameters that describes a matrix to the copy engine.
+type matrixMap struct {
+	field            int // its offset
+	at               address
+	kind             int // driver.TensorHalf or another
+	rows, cols       int
+	pitch            int
+	boxRows, boxCols int
+}
+
+// newLaunch makes a launch; params is a struct that is laid out as the kernel's.
+func newLaunch[T any](kernel string, params T, blocks [3]int, threads, shared int) *launch {
+	p := new(T)
+	*p = params
+	l := &launch{kernel: kernel, grid: driver.Grid{Blocks: blocks, Threads: threads, Shared: shared}}
+	l.params = unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+	l.places = addresses(reflect.TypeFor[T](), 0, nil)
+	return l
+}
+
+// addresses lists where a type has fields of type address.
+func addresses(t reflect.Type, at int, list []int) []int {
+	switch {
+	case t == reflect.TypeFor[address]():
+		return append(list, at)
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			list = addresses(f.Type, at+int(f.Offset), list)
+		}
+	case t.Kind() == reflect.Array:
+		for i := range t.Len() {
+			list = addresses(t.Elem(), at+i*int(t.Elem().Size()), list)
+		}
+	}
+	return list
+}
+
+// record launches the kernel on a stream, in a session's memory.
+func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena) error {
+	params := append([]byte(nil), l.params...)
+	for _, at := range l.places {
+		a := address(binary.NativeEndian.Uint64(params[at:]))
+		binary.NativeEndian.PutUint64(params[at:], uint64(a.resolve(m)))
+	}
+	for _, x := range l.maps {
+		t, err := c.MapMatrix(x.kind, x.at.resolve(m), x.rows, x.cols, x.pitch, x.boxRows, x.boxCols)
+		if err != nil {
+			return err
+		}
+		copy(params[x.field:], t[:])
+	}
+	return s.Launch(l.f, l.grid, params)
+}
+
+// spread is a grid of so many blocks of kernels that go on by the grid's size.
+func spread(n int) [3]int { return [3]int{max(1, min(n, 1<<16)), 1, 1} }
+
+// line is a grid of exactly so many blocks.
+func line(n int) [3]int { return [3]int{n, 1, 1} }
+
+func boolean(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}

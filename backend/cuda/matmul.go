@@ -1,0 +1,251 @@
+package cuda
+
+import (
+	"errors"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A product is the plan of a matmul node: batch products of m × k by k × n.
+type product struct {
+	lead    tensor.Shape // of the batch
+	m, n, k int
+	dtype   tensor.DType
+	turn    bool // the right operand is a constant [N,K] that is turned
+	act     ir.Activation
+	cut
+}
+
+// A cut is how a product is cut up: a block has rows × cols of the results, a split so much of the inner axis. The parts of
+// several splits are added up by a second launch.
+type cut struct {
+	kernel     string
+	rows, cols int
+	threads    int
+	shared     int  // bytes
+	mapped     bool // operands come by the copy engine; blocks stay and take tile after tile
+	splits     int
+}
+
+// plain are the cuts of products in float32, the best first where there are enough blocks.
+var plain = []cut{
+	{kernel: "product_f32_128x128", rows: 128, cols: 128, threads: 256},
+	{kernel: "product_f32_64x64", rows: 64, cols: 64, threads: 256},
+	{kernel: "product_f32_32x64", rows: 32, cols: 64, threads: 128},
+}
+
+// anyCut is of products whose operands lie in any way.
+var anyCut = cut{rows: 64, cols: 64, threads: 256, splits: 1}
+
+// splitDepth is the least part of the inner axis that is worth a block, and depth what parts are multiples of.
+const (
+	splitDepth = 192
+	depth      = 64
+)
+
+// plan sees a node as a product.
+func (d *Device) plan(n *ir.Node) product {
+	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	r := len(out)
+	p := product{lead: out[:r-2], m: out[r-2], n: out[r-1], k: a[len(a)-1], dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
+	w := n.Inputs[ir.MatMulB]
+	if b := w.Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
+		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
+	}
+	p.turn = w.Const != nil && w.Const.Rank() == 2 && p.lead == nil && n.Op.(ir.MatMul).TransB
+	d.cutUp(&p)
+	return p
+}
+
+// blocks is the number of blocks of a cut, without splits.
+func (p *product) blocks(c cut) int { return ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements() }
+
+// part is the length along k of each of so many splits but the last.
+func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), depth) * depth }
+
+// split is the number of splits that have something to do, of so many.
+func (p *product) split(splits int) int { return max(1, ceil(p.k, p.part(splits))) }
+
+// usual is the cut of a product in float32: the largest tile that keeps the device busy, with splits where only few blocks are.
+func (d *Device) usual(p *product) cut {
+	busy := d.ctx.Processors
+	for i, c := range plain {
+		c.splits = 1
+		blocks := p.blocks(c)
+		if p.lead.Elements() == 1 && blocks < 2*busy {
+			c.splits = p.split(max(1, min(ceil(2*busy, max(1, blocks)), p.k/splitDepth)))
+		}
+		if i == len(plain)-1 || blocks*min(c.splits, 1+i) >= busy {
+			return c
+		}
+	}
+	panic("unreachable")
+}
+
+// cutUp chooses how a product is cut up.
+func (d *Device) cutUp(p *product) {
+	switch {
+	case p.dtype == tensor.F32:
+		p.cut = d.usual(p)
+	case p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
+		p.cut = d.choose(p)
+	default:
+		p.cut = anyCut
+	}
+}
+
+// scratch is the memory that the splits need.
+func (p *product) scratch() []int64 {
+	if p.splits == 1 {
+		return nil
+	}
+	return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
+}
+
+func (d *Device) matMulRow() row {
+	return row{
+		Row: target.Row{
+			Runs:    target.OnKernel,
+			Claims:  func(n *ir.Node) bool { return isFloat(n.Inputs[ir.MatMulA].Type.DType) },
+			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+			// Each element of the residual is read where its result is written, just before.
+			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
+			Scratch: func(n *ir.Node) []int64 {
+				p := d.plan(n)
+				return p.scratch()
+			},
+		},
+		bind: bindMatMul,
+	}
+}
+
+// mostLead is the number of axes of a batch that the kernels have room for.
+const mostLead = 4
+
+// productParams is Product in _gen/matmul.cu.
+type productParams struct {
+	a, b, bias, residual, y, parts address
+	arow, acol, brow, bcol         int64
+	m, n, k, part, splits, act     int32
+	alpha                          float32
+	lead                           int32
+	leadSize                       [mostLead]int32
+	alead, blead                   [mostLead]int64
+}
+
+// A factor is an operand of a product as matrices: the strides of rows, columns and the batch.
+type factor struct {
+	*operand
+	row, col int
+	lead     []int
+}
+
+var errUneven = errors.New("the rows do not lie evenly")
+
+// matrices sees an operand as a batch of matrices.
+func (p *product) matrices(o *operand, transposed bool) (factor, error) {
+	r := len(o.shape)
+	f := factor{operand: o, row: o.strides[r-2], col: o.strides[r-1]}
+	if transposed {
+		f.row, f.col = f.col, f.row
+	}
+	if p.lead == nil && r > 2 { // all axes but the last are rows: they must lie evenly
+		at, first := 0, true
+		for i := r - 2; i >= 0; i-- {
+			switch {
+			case o.shape[i] == 1:
+			case first:
+				f.row, at, first = o.strides[i], o.strides[i]*o.shape[i], false
+			case o.strides[i] != at:
+				return f, errUneven
+			default:
+				at *= o.shape[i]
+			}
+		}
+	}
+	f.lead = make([]int, len(p.lead))
+	for i := range p.lead {
+		if j := i - (len(p.lead) - (r - 2)); j >= 0 && o.shape[j] != 1 {
+			f.lead[i] = o.strides[j]
+		}
+	}
+	return f, nil
+}
+
+// vector reports whether rows can be read n elements at a time.
+func (f *factor) vector(n int) bool {
+	ok := f.col == 1 && f.row%n == 0 && f.aligned(n*f.width)
+	for _, st := range f.lead {
+		ok = ok && st%n == 0
+	}
+	return ok
+}
+
+func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
+	op, p := n.Op.(ir.MatMul), b.d.plan(n)
+	if p.k == 0 || len(p.lead) > mostLead {
+		return nil, errOnHost
+	}
+	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.turn })
+	if err != nil {
+		return nil, err
+	}
+	w := in[ir.MatMulB]
+	if p.turn {
+		if w.at, err = b.turned(w.constant); err != nil {
+			return nil, err
+		}
+		w.shape, op.TransB = tensor.Shape{p.k, p.n}, false
+		w.strides = w.shape.Strides()
+	}
+	x, err := p.matrices(in[ir.MatMulA], false)
+	if err == errUneven { // then every leading index has a product of its own
+		r := len(out[0].shape)
+		p.lead, p.m, p.cut = out[0].shape[:r-2], out[0].shape[r-2], anyCut
+		if len(p.lead) > mostLead {
+			return nil, errOnHost
+		}
+		x, _ = p.matrices(in[ir.MatMulA], false)
+	}
+	flat := *w
+	if p.lead == nil {
+		flat.shape, flat.strides = w.shape[len(w.shape)-2:], w.strides[len(w.shape)-2:]
+	}
+	y, err := p.matrices(&flat, op.TransB)
+	if err != nil {
+		return nil, err
+	}
+	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(), y: out[0].at,
+		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k), act: int32(op.Act),
+		alpha: op.Scale(), lead: int32(len(p.lead))}
+	for i, size := range p.lead {
+		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.lead[i]), int64(y.lead[i])
+	}
+	return b.product(&p, &x, &y, q)
+}
+
+// product is the launches of a product: one, or one for the parts and one for their sum.
+func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, error) {
+	c := p.cut
+	if p.dtype != tensor.F32 && c.kernel != "" && x.vector(8) && y.vector(8) && y.row == p.n {
+		return []*launch{b.d.halfLaunch(p, q)}, nil
+	}
+	if p.dtype != tensor.F32 || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
+		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyCut.rows, anyCut.cols, anyCut.threads, 0
+	}
+	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
+	if c.splits > 1 {
+		q.parts = b.scratchAt(0)
+	}
+	grid := [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}
+	if grid[1] > 65535 || grid[2] > 65535 {
+		return nil, errOnHost
+	}
+	launches := []*launch{newLaunch(c.kernel, q, grid, c.threads, c.shared)}
+	if c.splits > 1 {
+		launches = append(launches, newLaunch("sum_parts_"+floats[p.dtype], q, spread(ceil(p.m*p.n, groupSize)), groupSize, 0))
+	}
+	return launches, nil
+}

@@ -1,0 +1,226 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// narrow makes the inner values of a model 16-bit floats: what products, norms, embeddings and attention take and give, and what
+// goes elementwise from one to the next. The rest, masks and indices above all, stays as the model has it, with casts between.
+// The kernels compute in float32 and round once an operation.
+func narrow(g *ir.Graph, to tensor.DType) error {
+	n := &narrowing{graph: g, to: to, half: map[*ir.Node]bool{}, consts: map[*ir.Value]*ir.Value{}}
+	for _, node := range g.Nodes {
+		n.half[node] = n.takes(node)
+	}
+	for _, node := range g.Nodes {
+		if err := n.node(node); err != nil {
+			return err
+		}
+	}
+	for i, v := range g.Outputs {
+		if n.narrowed(v) {
+			wide, err := n.cast(v, ir.Cast{To: tensor.F32})
+			if err != nil {
+				return err
+			}
+			wide.Name = v.Name
+			g.Outputs[i] = wide
+		}
+	}
+	g.Nodes = n.nodes
+	return ir.Verify(g)
+}
+
+type narrowing struct {
+	graph  *ir.Graph
+	to     tensor.DType
+	half   map[*ir.Node]bool
+	nodes  []*ir.Node              // in place of the graph's
+	consts map[*ir.Value]*ir.Value // constants in the narrow type
+	casts  map[castKey]*ir.Value
+}
+
+type castKey struct {
+	v  *ir.Value
+	to tensor.DType
+}
+
+// takes reports whether a node computes in the narrow type.
+func (n *narrowing) takes(node *ir.Node) bool {
+	for _, v := range node.Outputs {
+		if v.Type.Kind != ir.TensorType || v.Type.DType != tensor.F32 {
+			return false
+		}
+	}
+	follows := func(i int) bool {
+		return node.Inputs[i] != nil && node.Inputs[i].Def != nil && n.half[node.Inputs[i].Def]
+	}
+	switch node.Op.Kind() {
+	case ir.KindMatMul, ir.KindLayerNorm, ir.KindAttention, ir.KindEmbedding:
+		return true
+	case ir.KindReshape, ir.KindTranspose, ir.KindSlice, ir.KindExpand, ir.KindCopy, ir.KindRotary, ir.KindGather, ir.KindTile:
+		return follows(0)
+	case ir.KindConcat, ir.KindUnary, ir.KindBinary, ir.KindMap:
+		any := false
+		for i, v := range node.Inputs {
+			if v == nil || v.Type.DType != tensor.F32 {
+				return false
+			}
+			any = any || follows(i)
+		}
+		m, ok := node.Op.(ir.Map)
+		return any && !(ok && slices.ContainsFunc(m.Expr, func(x ir.Instr) bool { return x.Op.Kind() != ir.KindUnary && x.Op.Kind() != ir.KindBinary }))
+	}
+	return false
+}
+
+// narrowed reports whether a value has been made narrow.
+func (n *narrowing) narrowed(v *ir.Value) bool { return v != nil && v.Def != nil && n.half[v.Def] }
+
+// node puts a node with operands of the types that it takes.
+func (n *narrowing) node(node *ir.Node) error {
+	for i, v := range node.Inputs {
+		var by *ir.Value
+		var err error
+		switch half := n.half[node]; {
+		case v == nil || v.Type.Kind != ir.TensorType:
+			continue
+		case half && v.Type.DType == tensor.F32 && v.IsConst():
+			by, err = n.constant(v)
+		case half && v.Type.DType == tensor.F32:
+			by, err = n.clipped(v)
+		case !half && n.narrowed(v):
+			by, err = n.cast(v, ir.Cast{To: tensor.F32})
+		default:
+			continue
+		}
+		if err != nil {
+			return node.Fail(err)
+		}
+		node.SetInput(i, by)
+	}
+	if n.half[node] {
+		for _, v := range node.Outputs {
+			v.Type.DType = n.to
+		}
+	}
+	n.nodes = append(n.nodes, node)
+	return nil
+}
+
+// constant is a constant in the narrow type.
+func (n *narrowing) constant(v *ir.Value) (*ir.Value, error) {
+	if c := n.consts[v]; c != nil {
+		return c, nil
+	}
+	if v.Const == nil {
+		return nil, fmt.Errorf("constant %q is packed for another device", v.Name)
+	}
+	c := n.graph.NewConst(v.Name, narrowTensor(v.Const, n.to))
+	n.consts[v] = c
+	return c, nil
+}
+
+// cast is a value in another type, cast once for all its readers.
+func (n *narrowing) cast(v *ir.Value, op ir.Cast) (*ir.Value, error) {
+	key := castKey{v, op.To}
+	if c := n.casts[key]; c != nil {
+		return c, nil
+	}
+	y, err := n.put(op, v)
+	if err == nil {
+		if n.casts == nil {
+			n.casts = map[castKey]*ir.Value{}
+		}
+		n.casts[key] = y
+	}
+	return y, err
+}
+
+// put appends a node.
+func (n *narrowing) put(op ir.Op, in ...*ir.Value) (*ir.Value, error) {
+	node, err := n.graph.NewNode(op, in)
+	if err != nil {
+		return nil, err
+	}
+	if v := in[0]; v.Def != nil {
+		node.Origins = v.Def.Origins
+	}
+	n.nodes = append(n.nodes, node)
+	n.half[node] = false
+	return node.Outputs[0], nil
+}
+
+// clipped is a float32 value in the narrow type, within its range: what excludes keys from attention by the largest float32
+// still does so by the largest of the narrow type, where an infinity would make a row of nothing else NaN.
+func (n *narrowing) clipped(v *ir.Value) (*ir.Value, error) {
+	if n.to != tensor.F16 {
+		return n.cast(v, ir.Cast{To: n.to})
+	}
+	key := castKey{v, n.to}
+	if c := n.casts[key]; c != nil {
+		return c, nil
+	}
+	limit := func(x float32) *ir.Value { return n.graph.NewConst("", tensor.Scalar(x)) }
+	expr := ir.Expr{{Op: ir.Clip{}, Args: []int{0, 1, 2}}, {Op: ir.Cast{To: n.to}, Args: []int{-1}}}
+	y, err := n.put(ir.Map{Expr: expr}, v, limit(-largestHalf), limit(largestHalf))
+	if err == nil {
+		if n.casts == nil {
+			n.casts = map[castKey]*ir.Value{}
+		}
+		n.casts[key] = y
+	}
+	return y, err
+}
+
+// largestHalf is the largest float16.
+const largestHalf = 65504
+
+// narrowTensor rounds float32 to a type of 16 bits, on all processors; what is beyond float16 becomes its largest.
+func narrowTensor(t *tensor.Tensor, to tensor.DType) *tensor.Tensor {
+	t = t.Aligned()
+	y := tensor.New(to, t.Shape()...)
+	src, dst := tensor.Of[float32](t), tensor.Of[uint16](y.Bitcast(tensor.U16))
+	round := bfloat16
+	if to == tensor.F16 {
+		round = float16
+	}
+	const block = 1 << 14
+	inParallel(ceil(len(src), block), func(b int) {
+		for i := b * block; i < min(len(src), (b+1)*block); i++ {
+			dst[i] = round(src[i])
+		}
+	})
+	return y
+}
+
+// bfloat16 rounds to nearest, ties to even.
+func bfloat16(x float32) uint16 {
+	b := math.Float32bits(x)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// float16 rounds to nearest, ties to even; what is finite and beyond the type becomes its largest.
+func float16(x float32) uint16 {
+	b := math.Float32bits(x)
+	sign, b := uint16(b>>16&0x8000), b&0x7fffffff
+	switch {
+	case b > 0x7f800000:
+		return sign | 0x7e00
+	case b == 0x7f800000:
+		return sign | 0x7c00
+	case b >= 0x477fe000:
+		return sign | 0x7bff
+	case b < 0x38800000: // subnormal: adding 0.5 leaves the code in the low bits, rounded by the addition
+		return sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-0x3f000000)
+	}
+	return sign | uint16((b-0x38000000+0xfff+b>>13&1)>>13)
+}

@@ -1,0 +1,74 @@
+package cuda
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
+type row struct {
+	target.Row
+	// bind makes the launches of a bound node, or gives errOnHost; nil where Runs is not OnKernel.
+	bind func(b *binder, n *ir.Node) ([]*launch, error)
+}
+
+var (
+	onHost = row{Row: target.Row{Runs: target.OnHost}}
+	asView = row{Row: target.Row{Runs: target.AsView}}
+)
+
+// table is the list of kernels. An op without a row fails when a device is opened.
+func (d *Device) table() [ir.NumKinds]row {
+	return [ir.NumKinds]row{
+		ir.KindUnary:  elementwiseRow,
+		ir.KindBinary: elementwiseRow,
+		ir.KindWhere:  elementwiseRow,
+		ir.KindCast:   elementwiseRow,
+		ir.KindClip:   elementwiseRow,
+		ir.KindMap:    elementwiseRow,
+
+		ir.KindReshape:     asView,
+		ir.KindTranspose:   asView,
+		ir.KindSlice:       asView,
+		ir.KindExpand:      asView,
+		ir.KindCopy:        copyRow,
+		ir.KindMaterialize: onHost,
+		ir.KindConcat:      concatRow,
+		ir.KindPad:         padRow,
+		ir.KindTile:        tileRow,
+		ir.KindTrilu:       triluRow,
+
+		ir.KindGather:          gatherRow,
+		ir.KindGatherElements:  gatherElementsRow,
+		ir.KindGatherND:        onHost,
+		ir.KindScatterElements: onHost,
+		ir.KindScatterND:       onHost,
+		ir.KindOneHot:          oneHotRow,
+
+		ir.KindReduce:    reduceRow,
+		ir.KindArgReduce: argReduceRow,
+		ir.KindSoftmax:   softmaxRow,
+		ir.KindCumSum:    cumSumRow,
+
+		ir.KindDims:  onHost,
+		ir.KindRange: onHost,
+
+		ir.KindMatMul:    d.matMulRow(),
+		ir.KindLayerNorm: layerNormRow,
+		ir.KindAttention: d.attentionRow(),
+		ir.KindRotary:    rotaryRow,
+		ir.KindEmbedding: embeddingRow,
+
+		ir.KindQuantize:        onHost,
+		ir.KindDequantize:      onHost,
+		ir.KindDynamicQuantize: onHost,
+		ir.KindQMatMul:         onHost,
+		ir.KindQAttention:      onHost,
+		ir.KindQLayerNorm:      onHost,
+		ir.KindQEmbedding:      onHost,
+		ir.KindMatMulNBits:     onHost,
+
+		ir.KindActCopy: copyRow,
+		ir.KindCustom:  onHost,
+	}
+}

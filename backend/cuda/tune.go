@@ -1,0 +1,249 @@
+package cuda
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Which cut of a product is quickest depends on the device. So when a product of a class that it has not seen is planned, the
+// cuts that may be the quickest are timed on it; what wins serves all products of the class, in this process and, by a file beside
+// the kernels' machine code, in later ones.
+
+// worthTuning is the least number of operations of a product that is worth it.
+const worthTuning = 1 << 24
+
+// choices are the cuts that won on one kind of device, by class: names of kernels. All devices of the kind in this process share
+// them.
+type choices struct {
+	mu     sync.Mutex
+	path   string // of the file; empty where nothing is kept
+	chosen map[string]string
+}
+
+var (
+	choicesMu  sync.Mutex
+	allChoices = map[string]*choices{}
+)
+
+// choicesOf gives the choices of devices that are identified so, which keep what they have in a folder.
+func choicesOf(identity, folder string) *choices {
+	choicesMu.Lock()
+	defer choicesMu.Unlock()
+	if c := allChoices[identity]; c != nil {
+		return c
+	}
+	c := &choices{chosen: map[string]string{}}
+	allChoices[identity] = c
+	if folder == "" {
+		return c
+	}
+	sum := sha256.Sum256(append([]byte(identity), archive...))
+	c.path = filepath.Join(folder, "tiles-"+hex.EncodeToString(sum[:8])+".json")
+	if data, err := os.ReadFile(c.path); err != nil || json.Unmarshal(data, &c.chosen) != nil || c.chosen == nil {
+		c.chosen = map[string]string{} // the file is a help and never an error
+	}
+	return c
+}
+
+// keep notes a choice, in the file too.
+func (c *choices) keep(class, kernel string) {
+	c.chosen[class] = kernel
+	if c.path == "" {
+		return
+	}
+	_ = os.MkdirAll(filepath.Dir(c.path), 0o755) // where it cannot be written, later processes choose again
+	_ = tensor.ReplaceFile(c.path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "\t")
+		return e.Encode(c.chosen)
+	})
+}
+
+// choose gives the cut of a product: the one that wins the contest of its class on this device. Where none can be held, it is the
+// first.
+func (d *Device) choose(p *product) cut {
+	cuts := d.halfCutsOf(p)
+	if 2*p.m*p.n*p.k < worthTuning {
+		return cuts[0]
+	}
+	q := *p
+	q.m = 1 << bits.Len(uint(p.m-1)) // rows are rounded up to powers of two
+	class := fmt.Sprintf("%s %dx%dx%d %v", p.dtype, q.m, q.n, q.k, p.act)
+	c := choicesOf(d.identity, d.modules.folder)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cuts = d.halfCutsOf(&q)
+	if i := slices.IndexFunc(cuts, func(x cut) bool { return x.kernel == c.chosen[class] }); i >= 0 {
+		return cuts[i]
+	}
+	best, err := d.contest(&q, cuts)
+	if err != nil {
+		return cuts[0]
+	}
+	c.keep(class, best.kernel)
+	return best
+}
+
+// What a contest takes: the weights of products that follow each other in a model do not lie in the cache, so copies take turns.
+const (
+	weightBytes  = 128 << 20
+	mostCopies   = 24
+	sampleValues = 1 << 26 // of the left operand and of the result
+	warmUp       = 30 * time.Millisecond
+	rounds       = 4
+)
+
+// contest times the cuts of a product, on zeros.
+func (d *Device) contest(p *product, cuts []cut) (cut, error) {
+	leave, err := d.ctx.Enter()
+	if err != nil {
+		return cut{}, err
+	}
+	defer leave()
+	for p.m > 1 && p.m*max(p.n, p.k) > sampleValues {
+		p.m /= 2
+	}
+	copies := max(1, min(mostCopies, weightBytes/(2*p.n*p.k)))
+	l := lab{d: d}
+	defer l.close()
+	a, b, y := l.zeros(2*p.m*p.k), l.zeros(2*p.n*p.k*copies), l.zeros(2*p.m*p.n)
+	bias := l.zeros(2 * p.n)
+	runs := make([][]*launch, len(cuts))
+	for i, c := range cuts {
+		q := *p
+		q.cut = c
+		for k := range copies {
+			runs[i] = append(runs[i], d.halfLaunch(&q, productParams{a: a, b: b + address(2*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), m: int32(p.m), n: int32(p.n),
+				k: int32(p.k), act: int32(p.act), alpha: 1}))
+		}
+	}
+	times, err := l.race(runs)
+	if err != nil {
+		return cut{}, err
+	}
+	best := 0
+	for i, t := range times {
+		if t < times[best] {
+			best = i
+		}
+	}
+	return cuts[best], nil
+}
+
+// A lab is where kernels run by themselves.
+type lab struct {
+	d      *Device
+	stream *driver.Stream
+	memory []driver.Pointer
+	graphs []*driver.Graph
+	events []*driver.Event
+	err    error // the first that happened
+}
+
+// zeros takes memory.
+func (l *lab) zeros(size int) address {
+	if l.err != nil {
+		return 0
+	}
+	var p driver.Pointer
+	if p, l.err = l.d.ctx.Alloc("a trial", int64(size)); l.err == nil {
+		l.memory = append(l.memory, p)
+		l.err = l.d.ctx.Fill(p, 0, int64(size))
+	}
+	return address(p)
+}
+
+func (l *lab) close() {
+	for _, g := range l.graphs {
+		g.Free()
+	}
+	for _, e := range l.events {
+		e.Free()
+	}
+	if l.stream != nil {
+		l.stream.Close()
+	}
+	for _, p := range l.memory {
+		l.d.ctx.FreeMemory(p)
+	}
+}
+
+// race runs all runs round after round, and gives the least time in milliseconds that each took. A device that idles runs at a
+// fraction of its clock: the first rounds warm it up.
+func (l *lab) race(runs [][]*launch) ([]float64, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	d := l.d
+	if err := d.modules.ready(slices.Concat(runs...)); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.stream, err = d.ctx.NewStream(); err != nil {
+		return nil, err
+	}
+	for range 2 {
+		e, err := d.ctx.NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		l.events = append(l.events, e)
+	}
+	for _, run := range runs {
+		g, err := l.stream.Capture(func() error {
+			for _, x := range run {
+				if err := x.record(d.ctx, l.stream, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.graphs = append(l.graphs, g)
+	}
+	best := make([]float64, len(runs))
+	started := time.Now()
+	for n := 0; n < rounds; {
+		for i, g := range l.graphs {
+			t, err := l.time(g)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 || t < best[i] {
+				best[i] = t
+			}
+		}
+		if n > 0 || time.Since(started) > warmUp {
+			n++
+		}
+	}
+	return best, nil
+}
+
+// time is the time that a graph takes.
+func (l *lab) time(g *driver.Graph) (float64, error) {
+	if err := l.stream.Record(l.events[0]); err != nil {
+		return 0, err
+	}
+	if err := l.stream.Run(g); err != nil {
+		return 0, err
+	}
+	if err := l.stream.Record(l.events[1]); err != nil {
+		return 0, err
+	}
+	return l.events[1].Since(l.events[0])
+}
