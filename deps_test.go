@@ -59,6 +59,11 @@ var imports = map[string][]string{
 	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},
 	"internal/source": {"internal/engine", "onnx", "onnx/onnxpb", "lower", "artifact", "ir", "tensor"},
+
+	"backend/cuda":            {"backend", "backend/cuda/driver", "ir", "target", "planner", "tensor"},
+	"backend/cuda/driver":     {},
+	"backend/cuda/drivertest": {"backend/cuda/driver"}, // for tests alone
+
 	"": {"internal/engine", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "target", "lower", "rewrite", "liveness",
 		"backend", "backend/cpu", "quantize"},
 }

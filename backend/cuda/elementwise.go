@@ -232,10 +232,29 @@ var elementwiseRow = row{
 		if err != nil {
 			return nil, err
 		}
+		if w := widen(n, in[0], out[0]); w != nil {
+			return []*launch{w}, nil
+		}
 		e, _ := expressionOf(n)
 		x, err := each(out[0], in, e.code)
 		return []*launch{x}, err
 	},
+}
+
+// widenParams is Widen in _gen/rows.cu.
+type widenParams struct {
+	x, y  address
+	fours int64
+}
+
+// widen is the launch of a cast of 16-bit floats that lie together to float32, nil for other nodes.
+func widen(n *ir.Node, x, y *operand) *launch {
+	op, ok := n.Op.(ir.Cast)
+	if !ok || op.To != tensor.F32 || !target.IsHalf(x.dtype) || !x.contiguous() || !fours(y.elements(), x, y) {
+		return nil
+	}
+	p := widenParams{x.at, y.at, int64(y.elements() / 4)}
+	return newLaunch("widen_"+floats[x.dtype], p, spread(ceil(int(p.fours), groupSize)), groupSize, 0)
 }
 
 // each is the launch that computes y by an expression of operands, some of which may be nil.

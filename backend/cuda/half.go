@@ -32,7 +32,12 @@ func (d *Device) halfCutsOf(p *product) (list []cut) {
 			continue
 		}
 		c.kernel = fmt.Sprintf(c.kernel, floats[p.dtype])
-		if p.act != ir.NoActivation {
+		switch {
+		case p.act == ir.ActGelu:
+			c.kernel += "_gelu"
+		case p.act != ir.NoActivation && c.mapped:
+			continue
+		case p.act != ir.NoActivation:
 			c.kernel += "_act"
 		}
 		list = append(list, c)

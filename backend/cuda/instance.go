@@ -72,7 +72,7 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	leave, err := in.d.ctx.Enter()
+	leave, err := in.stream.Enter()
 	if err != nil {
 		return nil, err
 	}

@@ -232,7 +232,7 @@ func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, 
 	if p.dtype != tensor.F32 && c.kernel != "" && x.vector(8) && y.vector(8) && y.row == p.n {
 		return []*launch{b.d.halfLaunch(p, q)}, nil
 	}
-	if p.dtype != tensor.F32 || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
+	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
 		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyCut.rows, anyCut.cols, anyCut.threads, 0
 	}
 	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))

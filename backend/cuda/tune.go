@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -100,9 +101,11 @@ func (d *Device) choose(p *product) cut {
 const (
 	weightBytes  = 128 << 20
 	mostCopies   = 24
-	sampleValues = 1 << 26 // of the left operand and of the result
+	trialFlops   = 1 << 36
+	sampleValues = 1 << 24 // of the left operand or of the result
 	warmUp       = 30 * time.Millisecond
 	rounds       = 4
+	hopeless     = 1.7 // times as slow as the best so far: such a cut leaves the contest
 )
 
 // contest times the cuts of a product, on zeros.
@@ -115,7 +118,7 @@ func (d *Device) contest(p *product, cuts []cut) (cut, error) {
 	for p.m > 1 && p.m*max(p.n, p.k) > sampleValues {
 		p.m /= 2
 	}
-	copies := max(1, min(mostCopies, weightBytes/(2*p.n*p.k)))
+	copies := max(1, min(mostCopies, weightBytes/(2*p.n*p.k), trialFlops/(2*p.m*p.n*p.k)))
 	l := lab{d: d}
 	defer l.close()
 	a, b, y := l.zeros(2*p.m*p.k), l.zeros(2*p.n*p.k*copies), l.zeros(2*p.m*p.n)
@@ -216,19 +219,34 @@ func (l *lab) race(runs [][]*launch) ([]float64, error) {
 		l.graphs = append(l.graphs, g)
 	}
 	best := make([]float64, len(runs))
-	started := time.Now()
-	for n := 0; n < rounds; {
+	for i := range best {
+		best[i] = math.Inf(1)
+	}
+	round := func() error {
+		least := slices.Min(best)
 		for i, g := range l.graphs {
+			if best[i] > hopeless*least {
+				continue
+			}
 			t, err := l.time(g)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if n == 0 || t < best[i] {
-				best[i] = t
-			}
+			best[i] = min(best[i], t)
 		}
-		if n > 0 || time.Since(started) > warmUp {
-			n++
+		return nil
+	}
+	for started := time.Now(); ; {
+		if err := round(); err != nil {
+			return nil, err
+		}
+		if time.Since(started) > warmUp {
+			break
+		}
+	}
+	for range rounds {
+		if err := round(); err != nil {
+			return nil, err
 		}
 	}
 	return best, nil

@@ -165,9 +165,11 @@ func (d *Device) hold(c contest) (cut, error) {
 	return c.cuts[best], nil
 }
 
-// How long a race lasts: at least two rounds behind one that warms up, and more while there is time.
+// How long a race lasts: at least two rounds after those that warm up, and more while there is time. A device that idles runs at a
+// fraction of its clock, and takes as long as warmUp to reach it.
 const (
-	leastRounds = 3
+	warmUp      = 25 * time.Millisecond
+	leastRounds = 2
 	mostRounds  = 8
 	raceTime    = 10 * time.Millisecond
 )
@@ -180,13 +182,18 @@ func (l *lab) race(runs [][]launch, flops int) ([]time.Duration, error) {
 	}
 	defer w.release()
 	var best []time.Duration
+	for start := time.Now(); time.Since(start) < warmUp; {
+		if best, err = w.round(); err != nil {
+			return nil, err
+		}
+	}
 	start := time.Now()
 	for n := 0; n < leastRounds || n < mostRounds && time.Since(start) < raceTime; n++ {
 		times, err := w.round()
 		switch {
 		case err != nil:
 			return nil, err
-		case n < 2: // the first was to warm up
+		case n == 0: // those before were to warm up
 			best = times
 		}
 		for i := range best {

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -31,17 +33,18 @@ type deviceRow struct {
 // A deviceReport is what devices prints.
 type deviceReport struct {
 	Devices []deviceRow `json:"devices"`
-	// Missing says why there are no devices of the wgpu backend.
-	Missing string `json:"missing,omitempty"`
+	// Missing says why there are no devices of a backend, by its name.
+	Missing map[string]string `json:"missing,omitempty"`
 }
 
 func devicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
 		Short: "list the devices that run models",
-		Long: `devices lists the CPU with its instruction level, and the GPU adapters that wgpu-native finds. DEVICE is the value of --device.
+		Long: `devices lists the CPU with its instruction level, NVIDIA's devices, and the GPU adapters that wgpu-native finds. DEVICE is the value of --device.
 BINDING is the largest buffer binding: larger tensors are split or stay on the host.`,
 		Example: `  rlxc devices
+  rlxc run bert-tiny --backend cuda --precision f16 --random --dim batch=1 --dim seq=8
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -52,11 +55,16 @@ BINDING is the largest buffer binding: larger tensors are split or stay on the h
 			}
 			report := &deviceReport{Devices: []deviceRow{{Backend: "cpu", Name: runtime.GOARCH + " " + set.Level.String(),
 				Kind: fmt.Sprintf("%d processors", runtime.GOMAXPROCS(0))}}}
-			adapters, err := adapters()
-			if err != nil {
-				report.Missing = err.Error()
+			for _, list := range deviceLists {
+				rows, err := list.devices()
+				if err != nil {
+					if report.Missing == nil {
+						report.Missing = map[string]string{}
+					}
+					report.Missing[list.backend] = err.Error()
+				}
+				report.Devices = append(report.Devices, rows...)
 			}
-			report.Devices = append(report.Devices, adapters...)
 			return emit(c, report, report.text)
 		},
 	}
@@ -72,9 +80,13 @@ func (r *deviceReport) text(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, binding, strings.Join(d.Features, " "), d.Driver)
 	}
-	if err := w.Flush(); err != nil || r.Missing == "" {
+	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "no device for backend wgpu: %s\n", r.Missing)
-	return err
+	for _, backend := range slices.Sorted(maps.Keys(r.Missing)) {
+		if _, err := fmt.Fprintf(out, "no device for backend %s: %s\n", backend, r.Missing[backend]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

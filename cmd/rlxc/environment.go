@@ -29,6 +29,8 @@ var environment = []variable{
 	{Name: planner.EnvMode, Does: "mode of the memory planner without --mode: disabled, remap, arena, best-fit, optimal or auto"},
 	{Name: onnxruntime.Env, Does: "path of onnxruntime's shared library; tests that need it run only if it is set"},
 	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan safe"},
+	{Name: "RLXC_CUDA", Does: "path of NVIDIA's driver library, libcuda.so.1"},
+	{Name: "RLXC_SPEED", Does: "models and precisions that the device tests of backend cuda time, as bert-base:f16"},
 	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
 	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},

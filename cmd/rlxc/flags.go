@@ -41,7 +41,7 @@ type options struct {
 const defaultLimit = 8 << 30
 
 func newOptions() *options {
-	return &options{backend: choice{"cpu", []string{"cpu", "wgpu"}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
+	return &options{backend: choice{"cpu", []string{"cpu", "cuda", "wgpu"}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
 		precision: choice{"fp32", []string{"fp32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
 		memoryLimit: size(min(defaultLimit, memory.Limit(0))), liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }

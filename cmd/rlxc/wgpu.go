@@ -10,6 +10,12 @@ import (
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 )
 
+// deviceLists are the backends that have devices.
+var deviceLists = []struct {
+	backend string
+	devices func() ([]deviceRow, error)
+}{{"cuda", nvidiaDevices}, {"wgpu", adapters}}
+
 // adapters lists the devices of the wgpu backend.
 func adapters() ([]deviceRow, error) {
 	lib, err := native.Open("")

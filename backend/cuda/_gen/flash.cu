@@ -43,7 +43,18 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
   float o[D / 8][4] = {}, top[2] = {LOWEST, LOWEST}, sum[2] = {0.f, 0.f};
   uint32_t fq[D / 16][4];
   const i64 mask0 = bat * p.ms[0] + head * p.ms[1];
+  const float scale = p.scale * LOG2E;
   for (int j = 0; j < tiles; j++) {
+    float by_key[8][2]; // what is added to the scores of a key, asked for before the keys are there
+    if (!GENERAL) {
+#pragma unroll
+      for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          int key = j * 64 + n * 8 + lane % 4 * 2 + e;
+          by_key[n][e] = key >= p.keys ? -INFINITY : p.mask ? mask_at<T>(p, mask0 + key * p.ms[3]) * LOG2E : 0.f;
+        }
+    }
     uint32_t sk = sq + TILE * (1 + (j & 1)), sv = sq + TILE * (3 + (j & 1));
     wait_copies<0>();
     __syncthreads();
@@ -76,23 +87,23 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         int key = j * 64 + n * 8 + lane % 4 * 2 + (e & 1);
-        float x = s[n][e] * p.scale;
         if (GENERAL) {
+          float x = s[n][e] * p.scale;
           int row = q0 + warp * 16 + lane / 4 + (e >> 1) * 8, place = p.offset ? row + p.keys - p.queries : row;
           if (p.cap != 0.f) x = p.cap * tanhf(x / p.cap);
           if (p.mask && key < p.keys && row < p.queries) x += mask_at<T>(p, mask0 + row * p.ms[2] + key * p.ms[3]);
           if (p.causal && key > place || p.window > 0 && abs(key - place) >= p.window) x = -INFINITY;
-        } else if (p.mask && key < p.keys) {
-          x += mask_at<T>(p, mask0 + key * p.ms[3]);
+          s[n][e] = key < p.keys ? x * LOG2E : -INFINITY;
+        } else {
+          s[n][e] = fmaf(s[n][e], scale, by_key[n][e & 1]);
         }
-        s[n][e] = key < p.keys ? x * LOG2E : -INFINITY;
         m[e >> 1] = fmaxf(m[e >> 1], s[n][e]);
       }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       m[h] = fmaxf(m[h], __shfl_xor_sync(~0u, m[h], 1));
       m[h] = fmaxf(m[h], __shfl_xor_sync(~0u, m[h], 2));
-      float f = exp2f(top[h] - m[h]);
+      float f = power2(top[h] - m[h]);
       top[h] = m[h];
       sum[h] *= f;
 #pragma unroll
@@ -101,7 +112,7 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     uint32_t w[4][4];
 #pragma unroll
     for (int n = 0; n < 8; n++) {
-      float e0 = exp2f(s[n][0] - top[0]), e1 = exp2f(s[n][1] - top[0]), e2 = exp2f(s[n][2] - top[1]), e3 = exp2f(s[n][3] - top[1]);
+      float e0 = power2(s[n][0] - top[0]), e1 = power2(s[n][1] - top[0]), e2 = power2(s[n][2] - top[1]), e3 = power2(s[n][3] - top[1]);
       sum[0] += e0 + e1, sum[1] += e2 + e3;
       w[n / 2][n % 2 * 2] = pack2<T>(e0, e1), w[n / 2][n % 2 * 2 + 1] = pack2<T>(e2, e3);
     }

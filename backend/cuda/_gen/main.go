@@ -10,6 +10,8 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -63,7 +65,11 @@ func main() {
 		fmt.Printf("%s", table)
 		return
 	}
-	archive, err := pack(kernels)
+	sum, err := sumOfSources()
+	if err != nil {
+		log.Fatal(err)
+	}
+	archive, err := pack(kernels, sum)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -171,8 +177,26 @@ func depthOf(lines []string) (n int) {
 	return n
 }
 
+// sumOfSources is a fingerprint of the sources; the archive has it as its comment.
+func sumOfSources() (string, error) {
+	files, err := filepath.Glob("*.cu*")
+	if err != nil {
+		return "", err
+	}
+	slices.Sort(files)
+	h := sha256.New()
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n%s", f, len(data), data)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
 // pack makes the archive, the same bytes for the same kernels.
-func pack(kernels []kernel) ([]byte, error) {
+func pack(kernels []kernel, comment string) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, k := range kernels {
@@ -183,6 +207,9 @@ func pack(kernels []kernel) ([]byte, error) {
 		if _, err := io.WriteString(w, k.text); err != nil {
 			return nil, err
 		}
+	}
+	if err := z.SetComment(comment); err != nil {
+		return nil, err
 	}
 	err := z.Close()
 	return b.Bytes(), err

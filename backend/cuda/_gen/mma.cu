@@ -2,7 +2,7 @@
 #include "half.cuh"
 
 // A block has BM × BN results, its warps WM × WN each; ST stages of BK of the inner axis are on their way.
-template <class T, int BM, int BN, int BK, int WM, int WN, int ST, bool ACT> DI void product(const HalfProduct& p) {
+template <class T, int BM, int BN, int BK, int WM, int WN, int ST, int ACT> DI void product(const HalfProduct& p) {
   extern __shared__ __align__(128) char sm[];
   constexpr int THREADS = BM / WM * (BN / WN) * 32, SA = BM * BK * 2, SB = BK * BN * 2;
   constexpr int CA = BK / 8, CB = BN / 8; // 16-byte chunks of a row
@@ -74,7 +74,7 @@ template <class T, int BM, int BN, int BK, int WM, int WN, int ST, bool ACT> DI 
         if (r >= p.m) continue;
         i64 at = (i64)r * p.n + c;
         float u = fmaf(acc[x][y][h * 2], p.alpha, bias.x), v = fmaf(acc[x][y][h * 2 + 1], p.alpha, bias.y);
-        if (ACT) u = quick(p.act, u), v = quick(p.act, v);
+        if (ACT) u = quick(ACT == ANY ? p.act : ACT, u), v = quick(ACT == ANY ? p.act : ACT, v);
         if (p.residual) {
           float2 q = load2<T>(p.residual, at);
           u += q.x, v += q.y;
@@ -84,15 +84,17 @@ template <class T, int BM, int BN, int BK, int WM, int WN, int ST, bool ACT> DI 
   }
 }
 
-#define MMA(BM, BN, BK, WM, WN, ST, OCCUPANCY)                                                                        \
-  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_f16_##BM##x##BN(const __grid_constant__ HalfProduct p) {      \
-    product<__half, BM, BN, BK, WM, WN, ST, false>(p); }                                                             \
-  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_f16_##BM##x##BN##_act(const __grid_constant__ HalfProduct p) { \
-    product<__half, BM, BN, BK, WM, WN, ST, true>(p); }                                                              \
-  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_bf16_##BM##x##BN(const __grid_constant__ HalfProduct p) {      \
-    product<__nv_bfloat16, BM, BN, BK, WM, WN, ST, false>(p); }                                                             \
-  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_bf16_##BM##x##BN##_act(const __grid_constant__ HalfProduct p) { \
-    product<__nv_bfloat16, BM, BN, BK, WM, WN, ST, true>(p); }
+#define MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, name, T, ACT)                                                                   \
+  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_##name(const __grid_constant__ HalfProduct p) {          \
+    product<T, BM, BN, BK, WM, WN, ST, ACT>(p);                                                                                   \
+  }
+#define MMA(BM, BN, BK, WM, WN, ST, OCCUPANCY)                                                                                    \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN, __half, ACT_NONE)                                                    \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN##_gelu, __half, ACT_GELU)                                             \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN##_act, __half, ANY)                                                   \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN, __nv_bfloat16, ACT_NONE)                                            \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN##_gelu, __nv_bfloat16, ACT_GELU)                                     \
+  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN##_act, __nv_bfloat16, ANY)
 MMA(128, 128, 32, 64, 64, 4, 2)
 MMA(64, 64, 64, 32, 32, 4, 3)
 MMA(32, 64, 64, 16, 32, 4, 4)

@@ -11,103 +11,111 @@ struct Norm {
   float eps;
 };
 
-template <class T> DI float value(const T* x, const T* r, i64 i) { return to_float(x[i]) + (r ? to_float(r[i]) : 0.f); }
+// Fours are four elements as they lie in memory.
+template <class T> struct Four { typedef uint2 Raw; };
+template <> struct Four<float> { typedef uint4 Raw; };
 
-// row_norm normalises the elements that fetch(i) gives, and calls put(i, value) for each.
-template <bool VECTOR, class Fetch, class Put> DI void row_norm(int cols, bool rms, float eps, int lane, Fetch fetch, Put put) {
-  const int STEP = VECTOR ? 4 : 1, ROUNDS = HELD / 32 / STEP;
-  float v[ROUNDS][STEP], s = 0.f, q = 0.f;
-  if (VECTOR && cols <= HELD) {
-#pragma unroll
-    for (int j = 0; j < ROUNDS; j++) {
-      int i = (j * 32 + lane) * STEP;
-#pragma unroll
-      for (int e = 0; e < STEP; e++) v[j][e] = 0.f;
-      if (i < cols) fetch(i, v[j]);
-#pragma unroll
-      for (int e = 0; e < STEP; e++) s += v[j][e];
-    }
-    float mean = rms ? 0.f : warp_sum(s) / cols;
+// A Row is a row in the registers of a warp, lane by lane fours; all that is read of it is asked for at once.
+template <class T> struct Row {
+  static const int ROUNDS = HELD / 128;
+  typename Four<T>::Raw raw[ROUNDS];
+  DI void ask(const T* p, int cols, int lane) {
 #pragma unroll
     for (int j = 0; j < ROUNDS; j++)
-      if ((j * 32 + lane) * STEP < cols) {
-#pragma unroll
-        for (int e = 0; e < STEP; e++) v[j][e] -= mean, q += v[j][e] * v[j][e];
-      }
-    float r = rsqrtf(warp_sum(q) / cols + eps);
-#pragma unroll
-    for (int j = 0; j < ROUNDS; j++) {
-      int i = (j * 32 + lane) * STEP;
-#pragma unroll
-      for (int e = 0; e < STEP; e++) v[j][e] *= r;
-      if (i < cols) put(i, v[j]);
-    }
-    return;
+      if ((j * 32 + lane) * 4 < cols) raw[j] = *(const typename Four<T>::Raw*)(p + (j * 32 + lane) * 4);
   }
-  float w[STEP];
-  if (!rms)
-    for (int i = lane * STEP; i < cols; i += 32 * STEP) {
-      fetch(i, w);
+  DI void get(float (&v)[4], int j) const { load4(v, (const T*)&raw[j]); }
+};
+
+// norm_held normalises a row of whole fours in v and writes it, and its sum before where that is asked for.
+template <class T> DI void norm_held(float (&v)[HELD / 128][4], T* y, const T* scale, const T* bias, int cols, bool rms, float eps, int lane) {
+  const int ROUNDS = HELD / 128;
+  Row<T> gain, shift;
+  if (scale) gain.ask(scale, cols, lane);
+  if (bias) shift.ask(bias, cols, lane);
+  float s = 0.f, q = 0.f;
 #pragma unroll
-      for (int e = 0; e < STEP; e++) s += w[e];
-    }
+  for (int j = 0; j < ROUNDS; j++) s += v[j][0] + v[j][1] + (v[j][2] + v[j][3]);
   float mean = rms ? 0.f : warp_sum(s) / cols;
-  for (int i = lane * STEP; i < cols; i += 32 * STEP) {
-    fetch(i, w);
 #pragma unroll
-    for (int e = 0; e < STEP; e++) q += (w[e] - mean) * (w[e] - mean);
+  for (int j = 0; j < ROUNDS; j++)
+    if ((j * 32 + lane) * 4 < cols) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) v[j][e] -= mean, q += v[j][e] * v[j][e];
+    }
+  float r = rsqrtf(warp_sum(q) / cols + eps);
+#pragma unroll
+  for (int j = 0; j < ROUNDS; j++) {
+    if ((j * 32 + lane) * 4 >= cols) continue;
+    float g[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) v[j][e] *= r;
+    if (scale) {
+      gain.get(g, j);
+#pragma unroll
+      for (int e = 0; e < 4; e++) v[j][e] *= g[e];
+    }
+    if (bias) {
+      shift.get(g, j);
+#pragma unroll
+      for (int e = 0; e < 4; e++) v[j][e] += g[e];
+    }
+    store4(y + (j * 32 + lane) * 4, v[j]);
+  }
+}
+
+// norm_long normalises a row of any length, element by element, by three passes over what fetch(i) gives.
+template <class T, class Fetch> DI void norm_long(Fetch fetch, T* y, const T* scale, const T* bias, int cols, bool rms, float eps, int lane) {
+  float s = 0.f, q = 0.f;
+  if (!rms)
+    for (int i = lane; i < cols; i += 32) s += fetch(i);
+  float mean = rms ? 0.f : warp_sum(s) / cols;
+  for (int i = lane; i < cols; i += 32) {
+    float d = fetch(i) - mean;
+    q += d * d;
   }
   float r = rsqrtf(warp_sum(q) / cols + eps);
-  for (int i = lane * STEP; i < cols; i += 32 * STEP) {
-    fetch(i, w);
-#pragma unroll
-    for (int e = 0; e < STEP; e++) w[e] = (w[e] - mean) * r;
-    put(i, w);
+  for (int i = lane; i < cols; i += 32) {
+    float v = (fetch(i) - mean) * r;
+    if (scale) v *= to_float(scale[i]);
+    if (bias) v += to_float(bias[i]);
+    y[i] = from_float<T>(v);
   }
 }
 
-template <class T> DI void fetch_one(float (&v)[1], const T* p) { v[0] = to_float(*p); }
-template <class T> DI void fetch_one(float (&v)[4], const T* p) { load4(v, p); }
-template <class T> DI void put_one(T* p, const float (&v)[1]) { *p = from_float<T>(v[0]); }
-template <class T> DI void put_one(T* p, const float (&v)[4]) { store4(p, v); }
-
-// affine writes v·scale + bias.
-template <class T, int N> DI void affine(T* y, const T* scale, const T* bias, int i, float (&v)[N]) {
-  float g[N];
-  if (scale) {
-    fetch_one(g, scale + i);
-#pragma unroll
-    for (int e = 0; e < N; e++) v[e] *= g[e];
-  }
-  if (bias) {
-    fetch_one(g, bias + i);
-#pragma unroll
-    for (int e = 0; e < N; e++) v[e] += g[e];
-  }
-  put_one(y + i, v);
-}
-
-template <class T, bool VECTOR> DI void norm_row(const Norm& p, int row, int lane) {
-  const int N = VECTOR ? 4 : 1;
-  const T *x = (const T*)p.x + (i64)row * p.cols, *residual = p.residual ? (const T*)p.residual + (i64)row * p.cols : nullptr;
-  T *y = (T*)p.y + (i64)row * p.cols, *sum = p.sum ? (T*)p.sum + (i64)row * p.cols : nullptr;
-  auto fetch = [&](int i, float (&v)[N]) {
-    fetch_one(v, x + i);
-    if (residual) {
-      float r[N];
-      fetch_one(r, residual + i);
-#pragma unroll
-      for (int e = 0; e < N; e++) v[e] += r[e];
-    }
-    if (sum) put_one(sum + i, v);
-  };
-  row_norm<VECTOR>(p.cols, p.rms, p.eps, lane, fetch, [&](int i, float (&v)[N]) { affine(y, (const T*)p.scale, (const T*)p.bias, i, v); });
-}
 template <class T> DI void norm_rows(const Norm& p) {
+  const int ROUNDS = HELD / 128;
   int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= p.rows) return;
-  if (p.vector) norm_row<T, true>(p, row, lane);
-  else norm_row<T, false>(p, row, lane);
+  const i64 at = (i64)row * p.cols;
+  const T *x = (const T*)p.x + at, *residual = p.residual ? (const T*)p.residual + at : nullptr;
+  T *y = (T*)p.y + at, *sum = p.sum ? (T*)p.sum + at : nullptr;
+  if (!p.vector || p.cols > HELD) {
+    norm_long<T>([&](int i) {
+      float v = to_float(x[i]) + (residual ? to_float(residual[i]) : 0.f);
+      if (sum) sum[i] = from_float<T>(v);
+      return v;
+    }, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
+    return;
+  }
+  Row<T> a, b;
+  a.ask(x, p.cols, lane);
+  if (residual) b.ask(residual, p.cols, lane);
+  float v[ROUNDS][4];
+#pragma unroll
+  for (int j = 0; j < ROUNDS; j++) {
+    v[j][0] = v[j][1] = v[j][2] = v[j][3] = 0.f;
+    if ((j * 32 + lane) * 4 >= p.cols) continue;
+    a.get(v[j], j);
+    if (residual) {
+      float w[4];
+      b.get(w, j);
+#pragma unroll
+      for (int e = 0; e < 4; e++) v[j][e] += w[e];
+    }
+    if (sum) store4(sum + (j * 32 + lane) * 4, v[j]);
+  }
+  norm_held<T>(v, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
 }
 KERNEL __launch_bounds__(128) void norm_f32(const __grid_constant__ Norm p) { norm_rows<float>(p); }
 KERNEL __launch_bounds__(128) void norm_f16(const __grid_constant__ Norm p) { norm_rows<__half>(p); }
@@ -125,44 +133,69 @@ struct Embedding {
     int kind, pad;
   } table[MAX_TABLES];
 };
-template <class T, bool VECTOR> DI void embed_row(const Embedding& p, int row, int lane) {
-  const int N = VECTOR ? 4 : 1;
-  const T* part[MAX_TABLES];
-#pragma unroll
-  for (int t = 0; t < MAX_TABLES; t++) {
-    if (t >= p.tables) break;
-    const Embedding::Table& q = p.table[t];
-    i64 at = q.size == 1 ? 0 : row % p.positions;
-    if (q.index) {
-      at = index_at(q.index, q.kind, row);
-      if (!in_range(at, q.size, q.status)) at = 0;
-    }
-    part[t] = (const T*)q.at + at * p.cols;
+template <class T> DI const T* table_row(const Embedding& p, int t, int row) {
+  const Embedding::Table& q = p.table[t];
+  i64 at = q.size == 1 ? 0 : row % p.positions;
+  if (q.index) {
+    at = index_at(q.index, q.kind, row);
+    if (!in_range(at, q.size, q.status)) at = 0;
   }
-  auto fetch = [&](int i, float (&v)[N]) {
-#pragma unroll
-    for (int e = 0; e < N; e++) v[e] = 0.f;
-#pragma unroll
-    for (int t = 0; t < MAX_TABLES; t++) {
-      if (t >= p.tables) break;
-      float w[N];
-      fetch_one(w, part[t] + i);
-#pragma unroll
-      for (int e = 0; e < N; e++) v[e] += w[e];
-    }
-  };
-  T* y = (T*)p.y + (i64)row * p.cols;
-  row_norm<VECTOR>(p.cols, p.rms, p.eps, lane, fetch, [&](int i, float (&v)[N]) { affine(y, (const T*)p.scale, (const T*)p.bias, i, v); });
+  return (const T*)q.at + at * p.cols;
 }
 template <class T> DI void embed_rows(const Embedding& p) {
+  const int ROUNDS = HELD / 128;
   int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= p.rows) return;
-  if (p.vector) embed_row<T, true>(p, row, lane);
-  else embed_row<T, false>(p, row, lane);
+  T* y = (T*)p.y + (i64)row * p.cols;
+  const T* part[MAX_TABLES];
+#pragma unroll
+  for (int t = 0; t < MAX_TABLES; t++)
+    if (t < p.tables) part[t] = table_row<T>(p, t, row);
+  if (!p.vector || p.cols > HELD) {
+    norm_long<T>([&](int i) {
+      float v = 0.f;
+#pragma unroll
+      for (int t = 0; t < MAX_TABLES; t++)
+        if (t < p.tables) v += to_float(part[t][i]);
+      return v;
+    }, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
+    return;
+  }
+  float v[ROUNDS][4] = {};
+#pragma unroll
+  for (int t = 0; t < MAX_TABLES; t++) {
+    if (t >= p.tables) continue;
+    Row<T> r;
+    r.ask(part[t], p.cols, lane);
+#pragma unroll
+    for (int j = 0; j < ROUNDS; j++)
+      if ((j * 32 + lane) * 4 < p.cols) {
+        float w[4];
+        r.get(w, j);
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[j][e] += w[e];
+      }
+  }
+  norm_held<T>(v, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
 }
 KERNEL __launch_bounds__(128) void embed_f32(const __grid_constant__ Embedding p) { embed_rows<float>(p); }
 KERNEL __launch_bounds__(128) void embed_f16(const __grid_constant__ Embedding p) { embed_rows<__half>(p); }
 KERNEL __launch_bounds__(128) void embed_bf16(const __grid_constant__ Embedding p) { embed_rows<__nv_bfloat16>(p); }
+
+// widen makes float32 of 16-bit floats that lie together, four at a time.
+struct Widen {
+  void *x, *y;
+  i64 fours;
+};
+template <class T> DI void widen(const Widen& p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.fours; n += gridDim.x * 256ll) {
+    float v[4];
+    load4(v, (const T*)p.x + 4 * n);
+    store4((float*)p.y + 4 * n, v);
+  }
+}
+KERNEL __launch_bounds__(256) void widen_f16(const __grid_constant__ Widen p) { widen<__half>(p); }
+KERNEL __launch_bounds__(256) void widen_bf16(const __grid_constant__ Widen p) { widen<__nv_bfloat16>(p); }
 
 DI float load_float(const void* p, int kind, i64 i) {
   switch (kind) {

@@ -64,7 +64,7 @@ template <int BN, int ST> DI void produce(const MappedProduct& p, uint32_t base,
 
 // finish stores 64 × BN sums of a group of warps: they go to shared memory as the copy engine reads it, rows of 64 elements
 // whose chunks are turned by the row.
-template <class T, int BN, bool ACT> DI void finish(float (&acc)[BN / 2], uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
+template <class T, int BN, int ACT> DI void finish(float (&acc)[BN / 2], uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
   const int t = threadIdx.x, warp = t / 32 % 4, lane = t % 32, r = warp * 16 + lane / 4;
   if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the copy before has read the stage
   sync_group(barrier);
@@ -77,7 +77,7 @@ template <class T, int BN, bool ACT> DI void finish(float (&acc)[BN / 2], uint32
     for (int h = 0; h < 2; h++) {
       int rr = r + h * 8;
       float u = fmaf(acc[j * 4 + h * 2], p.alpha, bias.x), v = fmaf(acc[j * 4 + h * 2 + 1], p.alpha, bias.y);
-      if (ACT) u = quick(p.act, u), v = quick(p.act, v);
+      if (ACT) u = quick(ACT, u), v = quick(ACT, v);
       if (p.residual && there && row0 + rr < p.m) {
         float2 q = load2<T>(p.residual, (i64)(row0 + rr) * p.n + c);
         u += q.x, v += q.y;
@@ -107,7 +107,7 @@ template <int BN, int ST> struct Shared {
 };
 
 // Both groups work on one tile, 64 rows each.
-template <class T, int BN, int ST, bool ACT> DI void together(const MappedProduct& p) {
+template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
   __shared__ __align__(8) uint64_t bars[2 * ST];
   constexpr int SB = BK * BN * 2;
@@ -146,7 +146,7 @@ template <class T, int BN, int ST, bool ACT> DI void together(const MappedProduc
 }
 
 // Each group has every second tile, so that one finishes while the other multiplies.
-template <class T, int BN, int ST, bool ACT> DI void in_turn(const MappedProduct& p) {
+template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
   __shared__ __align__(8) uint64_t bars[2 * ST];
   constexpr int SB = BK * BN * 2;
@@ -196,10 +196,10 @@ template <class T, int BN, int ST, bool ACT> DI void in_turn(const MappedProduct
 }
 
 #define WGMMA(how, name, BN, ST)                                                                                                           \
-  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, false>(p); }       \
-  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name##_act(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, true>(p); }  \
-  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, false>(p); } \
-  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name##_act(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, true>(p); }
+  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, ACT_NONE>(p); }       \
+  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name##_gelu(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, ACT_GELU>(p); }  \
+  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, ACT_NONE>(p); } \
+  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name##_gelu(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, ACT_GELU>(p); }
 WGMMA(together, 128x64, 64, 6)
 WGMMA(together, 128x128, 128, 5)
 WGMMA(together, 128x192, 192, 4)

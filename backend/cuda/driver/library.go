@@ -87,6 +87,19 @@ func open(path string) (*Library, error) {
 	return l, nil
 }
 
+// Register makes functions known as the library at a path; tests bring a driver of their own so.
+func Register(path string, find func(name string) (uintptr, error)) (*Library, error) {
+	l, err := link(find)
+	if err != nil {
+		return nil, err
+	}
+	l.Path = path
+	librariesMu.Lock()
+	defer librariesMu.Unlock()
+	libraries[path] = l
+	return l, nil
+}
+
 // link resolves all functions and initialises the library.
 func link(find func(name string) (uintptr, error)) (*Library, error) {
 	l := &Library{}

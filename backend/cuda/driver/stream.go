@@ -32,6 +32,16 @@ func (s *Stream) call(p proc, name string, args ...uintptr) error {
 	return s.c.l.result(name, r)
 }
 
+// Enter is Context.Enter for the stream's context; it takes nothing from the heap.
+func (s *Stream) Enter() (func(), error) {
+	runtime.LockOSThread()
+	if err := s.call(s.c.l.c.CtxSetCurrent, "cuCtxSetCurrent", s.c.handle); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return runtime.UnlockOSThread, nil
+}
+
 // Wait waits until all is done.
 func (s *Stream) Wait() error {
 	return s.call(s.c.l.c.StreamSynchronize, "cuStreamSynchronize", s.handle)

@@ -1,0 +1,158 @@
+package cuda_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	_ "github.com/rlxc/rlxc/backend/cuda"
+	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// These tests run the host's side against a driver in Go, which holds it to the rules of the real one. Kernels do nothing there.
+
+func builtIn(t testing.TB, name string) *rlxc.Model {
+	fsys, err := models.FS(name)
+	require.NoError(t, err)
+	m, err := rlxc.OpenFS(fsys, "model.onnx")
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// ids makes inputs of a BERT model.
+func ids(batch, seq int, r *rand.Rand) rlxc.Tensors {
+	word, mask, kind := tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq)
+	for i := range batch * seq {
+		word.SetInt64(i, int64(r.IntN(1000)))
+		if i%seq == 0 || r.IntN(5) > 0 {
+			mask.SetInt64(i, 1)
+		}
+		kind.SetInt64(i, int64(r.IntN(2)))
+	}
+	return rlxc.Tensors{"input_ids": word, "attention_mask": mask, "token_type_ids": kind}
+}
+
+// TestHostSide runs a model at several shapes in every precision: one graph a run, all given back at the end.
+func TestHostSide(t *testing.T) {
+	for _, c := range []struct {
+		capability int
+		precision  tensor.DType
+		has        []string // kernels that must have been used
+		hasNot     string
+	}{
+		{90, tensor.F32, []string{"product_f32_32x64", "attention_f32", "norm_f32", "embed_f32", "each"}, "mma_f16_32x32"},
+		{90, tensor.F16, []string{"flash_f16_64", "norm_f16", "embed_f16", "widen_f16", "wgmma_f16_128x64"}, "attention_f16"},
+		{80, tensor.BF16, []string{"flash_bf16_64", "norm_bf16", "mma_bf16_32x32_gelu"}, "wgmma_bf16_128x64"},
+		{75, tensor.F16, []string{"product_f16_any", "attention_f16"}, "flash_f16_64"},
+	} {
+		t.Run(c.precision.String(), func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			d := drivertest.New(t)
+			d.Capability = c.capability
+			p, err := builtIn(t, "bert-tiny").Compile(rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			r, ctx := rand.New(rand.NewPCG(1, 2)), context.Background()
+			for _, shape := range [][2]int{{1, 8}, {4, 128}, {1, 8}} {
+				in := ids(shape[0], shape[1], r)
+				_, err := s.Run(ctx, in)
+				require.NoError(t, err)
+				d.Log = nil
+				out, err := s.Run(ctx, in)
+				require.NoError(t, err)
+				require.Equal(t, []string{"run", "wait"}, d.Log)
+				require.Equal(t, tensor.F32, out["last_hidden_state"].DType())
+			}
+			for _, k := range c.has {
+				require.NotZero(t, d.Kernels[k], "%s of %v", k, d.Kernels)
+			}
+			require.Zero(t, d.Kernels[c.hasNot])
+			require.NoError(t, s.Close())
+			require.NoError(t, p.Close())
+		})
+	}
+}
+
+// TestCache compiles kernels once a machine: a second process finds their machine code.
+func TestCache(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d := drivertest.New(t)
+	compiled := func() int {
+		before := d.Calls["cuLinkComplete"]
+		p, err := builtIn(t, "bert-tiny").Compile(rlxc.CompileOptions{Backend: "cuda"})
+		require.NoError(t, err)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		_, err = s.Run(context.Background(), ids(1, 8, rand.New(rand.NewPCG(1, 2))))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.NoError(t, p.Close())
+		return d.Calls["cuLinkComplete"] - before
+	}
+	require.NotZero(t, compiled())
+	require.Zero(t, compiled())
+}
+
+// TestErrors are one sentence each, and the process lives on.
+func TestErrors(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	m := builtIn(t, "bert-tiny")
+	run := func(o rlxc.CompileOptions) error {
+		o.Backend = "cuda"
+		p, err := m.Compile(o)
+		if err != nil {
+			require.ErrorIs(t, err, rlxc.ErrNoDevice)
+			return err
+		}
+		defer p.Close()
+		s, err := p.NewSession()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, err = s.Run(context.Background(), ids(1, 8, rand.New(rand.NewPCG(1, 2))))
+		return err
+	}
+	t.Run("no library", func(t *testing.T) {
+		t.Setenv("RLXC_CUDA", "/nowhere/libcuda.so")
+		require.ErrorContains(t, run(rlxc.CompileOptions{}), "the NVIDIA driver's library cannot be opened")
+	})
+	d := drivertest.New(t)
+	for name, c := range map[string]struct {
+		call string
+		code int
+		want string
+	}{
+		"exclusive": {"cuDevicePrimaryCtxRetain", 46, "exclusive mode"},
+		"memory":    {"cuMemAlloc_v2", 2, "the device is out of memory"},
+		"pinned":    {"cuMemHostAlloc", 2, "pinned memory"},
+		"kernel":    {"cuLinkAddData_v2", 218, "the driver refuses a kernel's PTX"},
+		"lost":      {"cuGraphLaunch", 719, "a kernel failed"},
+		"other":     {"cuStreamCreate", 5, `the NVIDIA driver says "a fake error"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nothing is compiled yet
+			d.Fail[c.call] = c.code
+			err := run(rlxc.CompileOptions{})
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "\n")
+			delete(d.Fail, c.call)
+			require.NoError(t, run(rlxc.CompileOptions{}))
+		})
+	}
+	d.Devices = 0
+	require.ErrorContains(t, run(rlxc.CompileOptions{}), "no NVIDIA device")
+	d.Devices = 1
+	require.ErrorContains(t, run(rlxc.CompileOptions{Device: "3"}), "no NVIDIA device 3: there are 1")
+	require.ErrorContains(t, run(rlxc.CompileOptions{Device: "Voodoo"}), `no NVIDIA device is named "Voodoo": there are Fake`)
+	require.ErrorContains(t, run(rlxc.CompileOptions{CPU: "avx2"}), "no CPU level")
+	d.Capability = 61
+	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
+}

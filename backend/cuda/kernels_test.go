@@ -1,0 +1,130 @@
+package cuda
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// source reads a file of the kernels.
+func source(t *testing.T, name string) string {
+	data, err := os.ReadFile(filepath.Join("_gen", name))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// TestKernelsAreFresh compares the sources with those that the archive was made of. That the generator makes the same archive of
+// them is checked where its compiler is.
+func TestKernelsAreFresh(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("_gen", "*.cu*"))
+	require.NoError(t, err)
+	slices.Sort(files)
+	h := sha256.New()
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		require.NoError(t, err)
+		fmt.Fprintf(h, "%s %d\n%s", filepath.Base(f), len(data), data)
+	}
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	require.NoError(t, err)
+	require.Equal(t, hex.EncodeToString(h.Sum(nil)), z.Comment, "run the generator in _gen")
+}
+
+// resource is a line of what ptxas says of the kernels.
+var resource = regexp.MustCompile(`^(\w+) sm_(\w+) registers (\d+) spilled (\d+) shared (\d+)$`)
+
+// maySpill are the kernels that keep some bytes of a thread in memory: what a second block on a multiprocessor brings is more.
+var maySpill = map[string]string{"product_f32_128x128": "84", "attention_f16": "8"}
+
+// TestResources holds the kernels to the registers that their blocks can have, and to no spills.
+func TestResources(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(source(t, "resources.txt")), "\n")
+	z, err := openArchive()
+	require.NoError(t, err)
+	require.Len(t, z.File, len(lines))
+	for _, line := range lines {
+		m := resource.FindStringSubmatch(line)
+		require.NotNil(t, m, line)
+		text, err := ptxText(m[1])
+		require.NoError(t, err)
+		require.Contains(t, text, ".entry "+m[1]+"(")
+		if m[4] != "0" {
+			require.Equal(t, maySpill[m[1]], m[4], line)
+		}
+	}
+}
+
+// TestTablesNameKernels looks the kernels that the tables name up.
+func TestTablesNameKernels(t *testing.T) {
+	has := func(name string) {
+		t.Helper()
+		_, err := ptxText(name)
+		require.NoError(t, err)
+	}
+	for _, c := range plain {
+		has(c.kernel)
+	}
+	for _, d := range floats {
+		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "norm_%s", "embed_%s"} {
+			has(fmt.Sprintf(name, d))
+		}
+		if d == "f32" {
+			continue
+		}
+		has("widen_" + d)
+		for _, size := range []int{32, 64, 128} {
+			has(fmt.Sprintf("flash_%s_%d", d, size))
+			has(fmt.Sprintf("flash_%s_%d_general", d, size))
+		}
+		for _, c := range halfCuts {
+			has(fmt.Sprintf(c.kernel, d))
+			has(fmt.Sprintf(c.kernel, d) + "_gelu")
+			if !c.mapped {
+				has(fmt.Sprintf(c.kernel, d) + "_act")
+			}
+		}
+	}
+}
+
+// TestInstructionsAreInOrder compares the table of instructions with the kernel's enumeration.
+func TestInstructionsAreInOrder(t *testing.T) {
+	_, list, _ := strings.Cut(source(t, "each.cu"), "enum Op {")
+	list, _, _ = strings.Cut(list, "};")
+	var names []string
+	for _, name := range strings.Split(list, ",") {
+		name, _, _ = strings.Cut(strings.TrimSpace(name), " =")
+		if name != "OP_INT" { // a mark, and no instruction
+			names = append(names, strings.ToLower(strings.TrimPrefix(name, "OP_")))
+		}
+	}
+	require.Equal(t, names, instructionNames)
+}
+
+// TestElementwiseFunctions: every function of floats that has an instruction is one of the IR's.
+func TestElementwiseFunctions(t *testing.T) {
+	known := map[string]bool{}
+	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
+		known[ir.OpName(ir.Unary{Fn: fn})] = true
+	}
+	for fn := ir.NoBinary + 1; fn < ir.NumBinary; fn++ {
+		known[ir.OpName(ir.Binary{Fn: fn})] = true
+	}
+	for _, name := range instructionNames[:instructionNumbers["narrow"]] {
+		require.True(t, known[name], name)
+	}
+	for name := range wholeFunctions {
+		require.True(t, known[name], name)
+	}
+}
