@@ -40,8 +40,8 @@ type CompileOptions struct {
 	Exact bool
 	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
 	Threads int
-	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu) or
-	// tensor.F16 (wgpu). Sums stay float32.
+	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda) or
+	// tensor.F16 (wgpu, cuda). Sums stay float32.
 	Precision DType
 	// Weights is the type in which such weights are stored. With tensor.I8, weights have a scale per column, and activations are
 	// quantised by row in each run.

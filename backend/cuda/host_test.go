@@ -55,7 +55,7 @@ func TestHostSide(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			d := drivertest.New(t)
 			d.Capability = c.capability
-			p, err := builtIn(t, "bert-tiny").Compile(rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
+			p, err := builtIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
 			require.NoError(t, err)
 			s, err := p.NewSession()
 			require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestCache(t *testing.T) {
 	d := drivertest.New(t)
 	compiled := func() int {
 		before := d.Calls["cuLinkComplete"]
-		p, err := builtIn(t, "bert-tiny").Compile(rlxc.CompileOptions{Backend: "cuda"})
+		p, err := builtIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda"})
 		require.NoError(t, err)
 		s, err := p.NewSession()
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 	m := builtIn(t, "bert-tiny")
 	run := func(o rlxc.CompileOptions) error {
 		o.Backend = "cuda"
-		p, err := m.Compile(o)
+		p, err := m.Compile(context.Background(), o)
 		if err != nil {
 			require.ErrorIs(t, err, rlxc.ErrNoDevice)
 			return err

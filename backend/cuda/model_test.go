@@ -27,7 +27,7 @@ import (
 )
 
 func session(t testing.TB, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
-	p, err := m.Compile(o)
+	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
@@ -141,11 +141,11 @@ func TestFixtures(t *testing.T) {
 			levels = append(levels, rlxc.O0)
 		}
 		for _, level := range levels {
-			t.Run(fmt.Sprintf("%s/%d", name, level), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%v", name, level), func(t *testing.T) {
 				m, err := rlxc.Open(fixtures.Model(t, name))
 				require.NoError(t, err)
 				defer m.Close()
-				p, err := m.Compile(rlxc.CompileOptions{Backend: "cuda", Level: level, Verify: true})
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Level: level, Verify: true})
 				require.NoError(t, err)
 				defer p.Close()
 				s, err := p.NewSession()
@@ -208,10 +208,10 @@ func TestSpeed(t *testing.T) {
 func speed(t *testing.T, name string, precision tensor.DType) {
 	m := builtIn(t, name)
 	start := time.Now()
-	p, err := m.Compile(rlxc.CompileOptions{Backend: "cuda", Precision: precision})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: precision})
 	require.NoError(t, err)
 	defer p.Close()
-	profiled, err := m.Compile(rlxc.CompileOptions{Backend: "cuda", Precision: precision, Profile: true})
+	profiled, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: precision, Profile: true})
 	require.NoError(t, err)
 	defer profiled.Close()
 	fmt.Printf("%s %s compiled twice in %v\n", name, precision, time.Since(start).Round(time.Millisecond))

@@ -69,6 +69,8 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     onHost,
 
 		ir.KindActCopy: copyRow,
+		ir.KindKept:    onHost,
+		ir.KindDynamic: onHost,
 		ir.KindCustom:  onHost,
 	}
 }

@@ -43,26 +43,16 @@ template <class T> DI float2 load2(const void* p, i64 i) { return unpack2<T>(*(c
 // ANY is an activation that the parameters name; the others are known to the compiler, which is what makes them quick.
 const int ANY = -1;
 
-// The approximations of the hardware, right to 22 bits.
-DI float reciprocal(float x) {
-  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
-  return x;
-}
-DI float power2(float x) {
-  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
-  return x;
-}
-
 // quick is activate to more digits than 16-bit floats have. erf is Abramowitz and Stegun's 7.1.26.
 DI float quick(int act, float x) {
   if (act == ACT_GELU) {
-    float z = fabsf(x) * 0.70710678f, t = reciprocal(fmaf(0.3275911f, z, 1.f));
-    float e = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f) * t * power2(-1.44269504f * z * z);
-    return 0.5f * fmaf(fabsf(x), 1.f - e, x);
+    float z = fabsf(x) * 0.70710678f, t = __frcp_rn(fmaf(0.3275911f, z, 1.f));
+    float e = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f) * t * exp2f(-1.44269504f * z * z);
+    return 0.5f * x * (1.f + copysignf(1.f - e, x));
   }
   if (act == ACT_RELU) return relu(x);
   float z = act == ACT_TANH ? x : 0.79788456f * fmaf(0.044715f * x * x, x, x);
-  float t = 1.f - 2.f * reciprocal(1.f + power2(2.88539008f * z));
+  float t = 1.f - 2.f / (1.f + exp2f(2.88539008f * z));
   return act == ACT_TANH ? t : 0.5f * x * (1.f + t);
 }
 

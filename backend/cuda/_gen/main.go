@@ -2,6 +2,7 @@
 // resources.txt what ptxas says of each: registers, spilled bytes, shared memory.
 //
 //	go run . -nvcc PATH          writes both
+//	go run . -nvcc PATH -only A,B compiles these sources, and keeps the kernels of the others
 //	go run . -nvcc PATH -check   fails where they are not what it would write
 //
 // nvcc and ptxas come from PyPI: pip install nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt.
@@ -44,14 +45,14 @@ type kernel struct{ name, arch, text string }
 func main() {
 	log.SetFlags(0)
 	nvcc := flag.String("nvcc", "nvcc", "the compiler; ptxas stands beside it")
-	only := flag.String("only", "", "compile this source alone, and look for errors")
+	only := flag.String("only", "", "compile these sources, and keep the kernels of the others")
 	check := flag.Bool("check", false, "write nothing, and fail where the files differ")
 	flag.Parse()
 	if err := os.WriteFile("wgmma.cuh", wgmmaHeader(), 0o644); err != nil {
 		log.Fatal(err)
 	}
 	if *only != "" {
-		sources = slices.DeleteFunc(sources, func(s source) bool { return s.file != *only })
+		sources = slices.DeleteFunc(sources, func(s source) bool { return !slices.Contains(strings.Split(*only, ","), s.file) })
 	}
 	kernels, err := compile(*nvcc)
 	if err != nil {
@@ -62,8 +63,9 @@ func main() {
 		log.Fatal(err)
 	}
 	if *only != "" {
-		fmt.Printf("%s", table)
-		return
+		if kernels, table, err = merge(kernels, table); err != nil {
+			log.Fatal(err)
+		}
 	}
 	sum, err := sumOfSources()
 	if err != nil {
@@ -177,6 +179,51 @@ func depthOf(lines []string) (n int) {
 	return n
 }
 
+// merge adds the kernels that the archive has besides those that were compiled, and their lines of the table.
+func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
+	z, err := zip.OpenReader(filepath.Join("..", "kernels.zip"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer z.Close()
+	old, err := os.ReadFile("resources.txt")
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled := map[string]bool{}
+	for _, k := range kernels {
+		compiled[k.name] = true
+	}
+	for _, f := range z.File {
+		name := strings.TrimSuffix(f.Name, ".ptx")
+		if compiled[name] {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		kernels = append(kernels, kernel{name: name, text: string(text)})
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(string(table), "\n"), "\n")
+	for _, line := range strings.SplitAfter(string(old), "\n") {
+		if name, _, ok := strings.Cut(line, " "); ok && !compiled[name] {
+			lines = append(lines, line)
+		}
+	}
+	for i, l := range lines {
+		lines[i] = strings.TrimSuffix(l, "\n") + "\n"
+	}
+	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "\n" })
+	slices.Sort(lines)
+	slices.SortFunc(kernels, func(a, b kernel) int { return strings.Compare(a.name, b.name) })
+	return kernels, []byte(strings.Join(lines, "")), nil
+}
+
 // sumOfSources is a fingerprint of the sources; the archive has it as its comment.
 func sumOfSources() (string, error) {
 	files, err := filepath.Glob("*.cu*")
@@ -258,5 +305,6 @@ func resources(ptxas string, kernels []kernel) ([]byte, error) {
 		})
 	}
 	wg.Wait()
+	slices.Sort(lines)
 	return []byte(strings.Join(lines, "")), errors.Join(errs...)
 }
