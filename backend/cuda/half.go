@@ -33,11 +33,11 @@ func (d *Device) halfCutsOf(p *product) (list []cut) {
 		}
 		c.kernel = fmt.Sprintf(c.kernel, floats[p.dtype])
 		switch {
-		case p.act == ir.ActGelu:
+		case p.act == ir.Gelu:
 			c.kernel += "_gelu"
-		case p.act != ir.NoActivation && c.mapped:
+		case p.act != ir.NoUnary && c.mapped:
 			continue
-		case p.act != ir.NoActivation:
+		case p.act != ir.NoUnary:
 			c.kernel += "_act"
 		}
 		list = append(list, c)

@@ -14,9 +14,12 @@ type product struct {
 	m, n, k int
 	dtype   tensor.DType
 	turn    bool // the right operand is a constant [N,K] that is turned
-	act     ir.Activation
+	act     ir.UnaryFn
 	cut
 }
+
+// epilogues are the numbers that _gen/common.cuh has for the functions that a product may apply to its sums.
+var epilogues = map[ir.UnaryFn]int32{ir.NoUnary: 0, ir.Relu: 1, ir.Gelu: 2, ir.GeluTanh: 3, ir.Tanh: 4}
 
 // A cut is how a product is cut up: a block has rows × cols of the results, a split so much of the inner axis. The parts of
 // several splits are added up by a second launch.
@@ -218,7 +221,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		return nil, err
 	}
 	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(), y: out[0].at,
-		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k), act: int32(op.Act),
+		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k), act: epilogues[op.Act],
 		alpha: op.Scale(), lead: int32(len(p.lead))}
 	for i, size := range p.lead {
 		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.lead[i]), int64(y.lead[i])

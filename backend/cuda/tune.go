@@ -129,7 +129,7 @@ func (d *Device) contest(p *product, cuts []cut) (cut, error) {
 		q.cut = c
 		for k := range copies {
 			runs[i] = append(runs[i], d.halfLaunch(&q, productParams{a: a, b: b + address(2*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), m: int32(p.m), n: int32(p.n),
-				k: int32(p.k), act: int32(p.act), alpha: 1}))
+				k: int32(p.k), act: epilogues[p.act], alpha: 1}))
 		}
 	}
 	times, err := l.race(runs)
