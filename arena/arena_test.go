@@ -123,7 +123,7 @@ func TestWatchFindsStrayAccesses(t *testing.T) {
 		case 1:
 			require.EqualValues(t, 1, x[399], "alive while it is read")
 		case 2:
-			require.EqualValues(t, NaNFill, x[399], "poisoned behind its last read")
+			require.EqualValues(t, NaNFill, x[399], "poisoned after its last read")
 		}
 	}))
 	offset, err := l.Offset(2)
@@ -133,5 +133,5 @@ func TestWatchFindsStrayAccesses(t *testing.T) {
 			a.Memory()[offset+205] = 0
 		}
 	})
-	require.EqualError(t, err, "step 3 wrote 5 bytes behind the end of buffer 2 (y)")
+	require.EqualError(t, err, "step 3 wrote 5 bytes past the end of buffer 2 (y)")
 }

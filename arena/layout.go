@@ -27,7 +27,7 @@ type Layout struct {
 	align   int64
 }
 
-// NewLayout puts the plan's arenas of one device behind each other into one allocation. Weight
+// NewLayout puts the plan's arenas of one device one after the other into one allocation. Weight
 // segments of the plan stay outside.
 func NewLayout(p *planner.Problem, plan *planner.Plan, device int) (*Layout, error) {
 	if len(plan.Slots) != len(p.Buffers) {

@@ -25,7 +25,7 @@ func fillBytes(b []byte, fill byte) {
 }
 
 // Watch follows a run step by step. It starts with an arena that is poisoned whole, so that a read of what was never written
-// is found as a wrong result. Before the step that writes a buffer it fills the bytes that the plan keeps free behind it; after
+// is found as a wrong result. Before the step that writes a buffer it fills the bytes that the plan keeps free after it; after
 // each step it reports a guard that was written over, and poisons the buffers that died.
 type Watch struct {
 	arena  *Arena
@@ -59,7 +59,7 @@ func NewWatch(a *Arena, fill byte) *Watch {
 	return w
 }
 
-// guardOf returns the bytes kept free behind a boundary buffer.
+// guardOf returns the bytes kept free after a boundary buffer.
 func (w *Watch) guardOf(buffer int) []byte {
 	offset, _ := w.arena.layout.Offset(buffer) // it has memory, or it would not be watched
 	end := offset + w.arena.layout.Capacity(buffer)
@@ -76,12 +76,12 @@ func (w *Watch) Before(step int) {
 	}
 }
 
-// After is called behind a step.
+// After is called after a step.
 func (w *Watch) After(step int) error {
 	for _, i := range w.armed {
 		for at, b := range w.guardOf(i) {
 			if b != ByteFill {
-				return fmt.Errorf("step %d wrote %d bytes behind the end of buffer %d (%s)", step, at, i, w.arena.layout.problem.Buffers[i].Name)
+				return fmt.Errorf("step %d wrote %d bytes past the end of buffer %d (%s)", step, at, i, w.arena.layout.problem.Buffers[i].Name)
 			}
 		}
 	}

@@ -277,7 +277,7 @@ func (f *File) Verify() error {
 	return nil
 }
 
-// encodeStrings writes each string behind its length.
+// encodeStrings writes each string after its length.
 func encodeStrings(list []string) []byte {
 	out := []byte{}
 	for _, s := range list {

@@ -118,7 +118,7 @@ func (m *Memory) lives(order []int) *lives {
 
 func (l *lives) reach(b int32, position int) { l.last[b] = max(l.last[b], position) }
 
-// linger keeps a buffer for the late reads of a step; len(order) is behind the last step.
+// linger keeps a buffer for the late reads of a step; len(order) is after the last step.
 func (l *lives) linger(b int32, s int) {
 	until := min(l.at[s]+l.late[s], len(l.order))
 	l.reach(b, until)

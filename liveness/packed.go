@@ -7,7 +7,7 @@ import (
 )
 
 // packedQKV is about attention whose queries, keys and values are the three parts of one buffer, [B,S,3·H·D] or [B,S,3,H,D].
-// Where the target's row says so, the kernel reads that buffer itself, also where a cast or a copy stands between, behind which it
+// Where the target's row says so, the kernel reads that buffer itself, also where a cast or a copy stands between, after which it
 // looks dead. The extension answers for late reads of such a buffer in any case.
 func (m *Memory) packedQKV() (f finding) {
 	parent := map[int32]bool{}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Head is what stands behind the encoder, and says what the outputs are. B is the batch, S the sequence length.
+// A Head is what follows the encoder, and determines the outputs. B is the batch, S the sequence length.
 type Head string
 
 // The heads.

@@ -93,7 +93,7 @@ func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
 
 func (r *replay) bytes(p Place) ([]byte, error) {
 	if p.Arena < 0 || p.Arena >= len(r.arenas) || p.Offset < 0 || p.Offset > int64(len(r.arenas[p.Arena]))-p.Size {
-		return nil, fmt.Errorf("byte %d of arena %d and the %d behind it are not the plan's", p.Offset, p.Arena, p.Size)
+		return nil, fmt.Errorf("byte %d of arena %d and the %d after it are not the plan's", p.Offset, p.Arena, p.Size)
 	}
 	return r.arenas[p.Arena][p.Offset:][:p.Size], nil
 }
@@ -232,7 +232,7 @@ func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 	return nil
 }
 
-// lateReads reads once more what steps before go on reading behind step i.
+// lateReads reads once more what steps before go on reading after step i.
 func (r *replay) lateReads(i int) error {
 	keep := r.late[:0]
 	for _, x := range r.late {

@@ -17,7 +17,7 @@ import (
 )
 
 // A Form is how the products of a quantised model are spelled. In every form embedding tables become int8 with a scale for
-// each column, behind a DequantizeLinear of the rows that were gathered.
+// each column, after a DequantizeLinear of the rows that were gathered.
 type Form string
 
 // The forms.
@@ -26,7 +26,7 @@ const (
 	// finds: DynamicQuantizeLinear → MatMulInteger → Cast → Mul, one DynamicQuantizeLinear for all products of a value.
 	Dynamic Form = "dynamic"
 	// QDQ has the same weights, and rounds activations to uint8 by ranges that were calibrated:
-	// QuantizeLinear → DequantizeLinear before each product, DequantizeLinear behind each weight, int32 biases of Gemm.
+	// QuantizeLinear → DequantizeLinear before each product, DequantizeLinear after each weight, int32 biases of Gemm.
 	QDQ Form = "qdq"
 	// Int4 has 4-bit weights in blocks of 32 with a scale and a zero point each: MatMulNBits of domain com.microsoft, which
 	// rounds activations to int8 by blocks (accuracy_level 4).

@@ -68,7 +68,7 @@ func (e *editor) addBias(p *product, y string) {
 	e.last(p.node.Output[0])
 }
 
-// qdqProduct puts a rounding behind the activation, one for all products of it, and the weight behind a DequantizeLinear.
+// qdqProduct puts a QDQ pair after the activation, one for all its products, and a DequantizeLinear after the weight.
 func (e *editor) qdqProduct(p *product) {
 	scale, zero := e.ranges[p.a].scaling()
 	a := e.once("rounded "+p.a, func() []string {

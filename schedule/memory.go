@@ -3,7 +3,7 @@ package schedule
 // memory counts live bytes while steps run, in an order that may still be changed.
 type memory struct {
 	*Program
-	left []int32 // by buffer: readers still to come; whoever reads behind the window that is looked at counts as one
+	left []int32 // by buffer: readers still to come; all readers after the window count as one
 	live int64   // bytes
 }
 

@@ -148,8 +148,8 @@ func (s *scheduler) index() {
 	}
 }
 
-// cut finds the segments: a step is one by itself when every other step must come before or after it. Every step behind it
-// then reads something that it or a step behind it wrote, and what every step before it wrote is read at or before it.
+// cut finds the segments: a step is one by itself when every other step must come before or after it. Every step after it
+// then reads something that it or a later step wrote, and what every step before it wrote is read at or before it.
 func (s *scheduler) cut() {
 	n := len(s.order)
 	behind := make([]int, n+1) // the earliest of the last writers that the steps from here on wait for

@@ -59,7 +59,7 @@ func Widened(n *ir.Node) *ir.Node {
 }
 
 // WithHalf makes the row of a float32 kernel one of a kernel that takes 16-bit floats as well: they are widened to scratch
-// memory before it, at the end of what it asks for itself in the order of HalfValues, and its results narrowed behind it,
+// memory before it, at the end of what it asks for itself in the order of HalfValues, and its results narrowed after it,
 // which rounds once an operation.
 func (r Row) WithHalf() Row {
 	inner := r

@@ -168,7 +168,7 @@ func TestJSONLists(t *testing.T) {
 		`[[1,2],[3]]`:                            "ragged lists: beside a list of 2 elements stands one of 1",
 		`[[1,2],3]`:                              "ragged lists",
 		`[1,`:                                    "not a tensor in JSON",
-		`[1] [2]`:                                "there is more behind it",
+		`[1] [2]`:                                "there is more after it",
 		``:                                       "not a tensor in JSON",
 		`[null]`:                                 "element 0: <nil> is no value of type u8",
 		`[1, 256]`:                               "element 1: 256 is no value of type u8",

@@ -78,7 +78,7 @@ func (w *jsonWriter) value(t *Tensor) {
 }
 
 // lists writes the n elements from first on, which are what is left of the tensor inside the axes before axis. Where nothing is
-// left, the axes behind are not written: they may be of any size, and the shape tells.
+// left, the axes after it are not written: they may be of any size, and the shape tells.
 func (w *jsonWriter) lists(t *Tensor, axis, first, n int) {
 	if axis == len(t.shape) {
 		w.text = t.appendElement(w.text, first)
@@ -155,7 +155,7 @@ func ParseJSON(b []byte, d DType) (*Tensor, error) {
 		return nil, err
 	}
 	if form.Shape != nil && !t.shape.Equal(form.Shape) {
-		// Lists cannot say how large the axes behind an axis of size 0 are.
+		// Lists cannot say how large the axes after an axis of size 0 are.
 		if n, err := form.Shape.CheckElements(form.DType); err != nil || n != 0 || t.Len() != 0 {
 			return nil, fmt.Errorf("shape %v is given, the data has %v", form.Shape, t.shape)
 		}
@@ -239,7 +239,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 		elements++
 	}
 	if l.space(); l.at < len(l.text) {
-		return nil, errors.New("not a tensor in JSON: there is more behind it")
+		return nil, errors.New("not a tensor in JSON: there is more after it")
 	}
 	if slices.Contains(shape, -1) || rank >= 0 && rank != len(shape) {
 		return nil, errBesideList

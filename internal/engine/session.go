@@ -110,9 +110,9 @@ func (s *Session) MemoryBytes() int64 {
 	return n
 }
 
-// Run executes the program. The map and the tensors that it gives belong to the session and hold until its next Run. A run
-// at shapes like the last run's allocates nothing. When ctx ends, the run ends behind the step that it is at. After an error the
-// session can be used as before.
+// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. A run at the shapes
+// of the last one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session
+// can be used again.
 func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.enter(); err != nil {
 		return nil, err

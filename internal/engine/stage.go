@@ -12,8 +12,8 @@ import (
 type stage struct {
 	graph   *ir.Graph   // planned and run by the backend; its inputs may be results of earlier stages
 	symbols []string    // the symbols that a binding of graph needs
-	dynamic []*ir.Node  // run on the host behind graph, in order
-	dead    []*ir.Value // results of dynamic nodes that nothing reads behind this stage
+	dynamic []*ir.Node  // run on the host after graph, in order
+	dead    []*ir.Value // results of dynamic nodes that nothing reads after this stage
 }
 
 // split cuts a graph into stages. Every node runs in the first stage in which its operands and sizes are known.

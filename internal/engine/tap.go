@@ -13,7 +13,7 @@ import (
 // AllValues is the tap of every value that has a name in the model and that rewriting leaves.
 const AllValues = "*"
 
-// TapAll makes every named tensor that a node of g gives an output of g, behind those of the model and in the order of the
+// TapAll makes every named result of a node of g an output of g, after those of the model and in the order of the
 // nodes. Names that the model uses twice, inside functions, are marked once.
 func TapAll(g *ir.Graph) {
 	given := map[string]bool{}
@@ -32,7 +32,7 @@ func TapAll(g *ir.Graph) {
 	}
 }
 
-// tap makes the named values outputs of g, behind those of the model, each through a copy of its own. No rewrite removes a
+// tap makes the named values outputs of g, after those of the model, each through a copy of its own. No rewrite removes a
 // copy or looks through it, so that the value is computed whatever the level; fusions that would have swallowed it do not
 // happen. Names of outputs stand for these outputs.
 func tap(g *ir.Graph, names []string) error {
