@@ -156,11 +156,3 @@ func TestErrors(t *testing.T) {
 	d.Capability = 61
 	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
 }
-
-// TestEpilogues: the kernels know every function that a product may apply to its sums.
-func TestEpilogues(t *testing.T) {
-	for fn := ir.NoUnary; fn < ir.NumUnary; fn++ {
-		_, known := epilogues[fn]
-		require.Equal(t, fn.IsEpilogue(), known, fn)
-	}
-}
