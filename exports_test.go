@@ -18,12 +18,12 @@ import (
 // exports are whole models beyond BERT by PyTorch's two exporters (models/scripts/beyond.py), with the steps that are left
 // of them at -O 2.
 var exports = map[string]string{
-	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
-	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
-	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 2 map, 10 matmul",
-	"clip-text-dynamo-20":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 3 map, 9 matmul, 2 range",
-	"clip-text-dynamo-23":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 2 map, 9 matmul, 1 range",
-	"clip-text-legacy-17":  "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 3 map, 9 matmul, 1 range",
+	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul, 2 silu",
+	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul, 2 silu",
+	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul, 2 silu",
+	"clip-text-dynamo-20":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 range, 2 silu",
+	"clip-text-dynamo-23":  "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 9 matmul, 1 range, 2 silu",
+	"clip-text-legacy-17":  "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 1 map, 9 matmul, 1 range, 2 silu",
 	"gpt2-dynamo-20":       "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 range",
 	"gpt2-dynamo-23":       "2 attention, 1 cast, 4 concat, 2 gather, 5 layernorm, 9 matmul",
 	"gpt2-legacy-17":       "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 3 gather, 5 layernorm, 9 matmul, 1 mul, 2 range",
@@ -40,8 +40,8 @@ var exports = map[string]string{
 	"whisper-dynamo-20":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
 	"whisper-dynamo-23":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
 	"whisper-legacy-17":    "1 add, 2 attention, 2 concat, 5 layernorm, 10 matmul, 2 pad",
-	"yolo-dynamo-20":       "1 add, 28 concat, 2 gather_nd, 42 map, 26 matmul, 2 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"yolo-legacy-17":       "1 add, 26 concat, 1 dims, 2 gather, 43 map, 26 matmul, 3 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"yolo-dynamo-20":       "1 add, 28 concat, 2 gather_nd, 24 map, 26 matmul, 2 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 18 silu, 1 softmax, 1 sub",
+	"yolo-legacy-17":       "1 add, 26 concat, 1 dims, 2 gather, 23 map, 26 matmul, 3 mul, 1 onnx.NonMaxSuppression, 1 onnx.Resize, 17 pad, 4 range, 1 reduce_sum, 1 sigmoid, 20 silu, 1 softmax, 1 sub",
 }
 
 // TestExports runs every export at the recorded shapes, compiled once, at both ends of the levels.

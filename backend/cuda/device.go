@@ -1,6 +1,8 @@
 // Package cuda runs planned graphs on NVIDIA's GPUs. It needs the driver alone, which it opens at run time without cgo (package
 // driver): kernels are PTX text, made of the CUDA C++ in _gen, which the driver compiles once a machine. What has no kernel runs
 // by the op's own Eval on the host.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package cuda
 
 import (

@@ -1,5 +1,7 @@
 // Package driver calls NVIDIA's driver library, libcuda, which it opens at run time without cgo. It needs no toolkit: kernels
 // come as PTX text, which the driver compiles.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package driver
 
 import (

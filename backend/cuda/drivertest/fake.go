@@ -1,5 +1,7 @@
 // Package drivertest is a driver library in Go for tests without a device. It holds every call to what the real one asks for:
 // arguments, order, and that what is taken is given back. Kernels do nothing.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package drivertest
 
 import (
