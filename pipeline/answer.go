@@ -153,8 +153,9 @@ func addAnswer(answers []Answer, text string, e tokenizer.Encoding, s span) []An
 	if a.Start <= a.End && a.End <= len(text) {
 		a.Text = text[a.Start:a.End]
 	}
+	lower := strings.ToLower(a.Text) // as Python does, which folds other letters than strings.EqualFold
 	for i := range answers {
-		if strings.ToLower(answers[i].Text) == strings.ToLower(a.Text) {
+		if strings.ToLower(answers[i].Text) == lower {
 			answers[i].Score += a.Score
 			return answers
 		}

@@ -361,7 +361,6 @@ type outputs struct {
 	logits  string
 	start   string
 	end     string
-	dense   string
 	sparse  string
 	vectors string
 }

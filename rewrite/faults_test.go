@@ -95,20 +95,20 @@ func TestExactKeepsMeaning(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			want, wantErr := ir.Interpret(parse(t, c.text), c.inputs)
-			run := func(o Options) ([]*tensor.Tensor, error, *Stats) {
+			run := func(o Options) ([]*tensor.Tensor, *Stats, error) {
 				g := parse(t, c.text)
 				s, err := Run(g, O2, nil, o)
 				require.NoError(t, err)
 				got, err := ir.Interpret(g, c.inputs)
-				return got, err, s
+				return got, s, err
 			}
-			got, err, s := run(Options{Verify: true})
+			got, s, err := run(Options{Verify: true})
 			require.Contains(t, ruleNames(s), c.rule)
 			if wantErr == nil {
 				require.NoError(t, err)
 				require.NotEqual(t, want[0].Bytes(), got[0].Bytes(), "the case shows no difference")
 			}
-			got, err, s = run(Options{Verify: true, Exact: true})
+			got, s, err = run(Options{Verify: true, Exact: true})
 			require.NotContains(t, ruleNames(s), c.rule)
 			if wantErr != nil {
 				require.ErrorContains(t, err, wantErr.Error())

@@ -55,7 +55,7 @@ type (
 		_                       int32
 	}
 	mappedParams struct {
-		a, b, y        driver.TensorMap
+		_              [3]driver.TensorMap // a, b, y: the launch fills them in
 		bias, residual address
 		m, n, k, act   int32
 		alpha          float32

@@ -36,8 +36,6 @@ var environment = []variable{
 	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},
 	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
-	{Name: "RLXC_NEAR_MISSES", Does: "number of programs that the test of near misses makes; 2000 if it is not set"},
-	{Name: "RLXC_NEAR_SEED", Does: "first seed of the test of near misses; 1 if it is not set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
 }

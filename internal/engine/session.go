@@ -280,7 +280,7 @@ func (s *Session) work(ctx context.Context, b *Binding) error {
 }
 
 // maxCalls bounds the calls of regions in a run, that is the trips of all its loops: models are untrusted.
-const maxCalls = 1 << 18
+const maxCalls = 1 << 17
 
 // runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
 // gets the others.

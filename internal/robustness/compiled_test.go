@@ -150,22 +150,22 @@ func forgeries() map[string]attack {
 	}
 	last := 1
 	for range 2000 {
-		fmt.Fprintf(&regions, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {version=21, attrs={then_inputs=int 1}} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
+		fmt.Fprintf(&regions, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {then_inputs=1} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
 		last, id = id, id+3
 	}
 	add("2000 regions beside 5000 values", "", regions.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
 	for name, op := range map[string]string{
-		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0) {version=11}`,
-		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0) {version=13}`,
-		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0) {version=11}`,
-		"Conv without weights":        `%2: c64[1,1,2,2] = onnx.Conv(%0) {version=11}`,
-		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0) {version=14}`,
-		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0) {version=21}`,
-		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0) {version=21}`,
-		"If without branches":         `%2: c64[1,1,2,2] = onnx.If(%0) {version=21}`,
-		"SequenceAt of a tensor":      `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1) {version=11}`,
-		"an operator that nobody has": `%2: c64[1,1,2,2] = onnx.Nothing(%0) {version=11}`,
-		"Resize without a size":       `%2: c64[1,1,2,2] = onnx.Resize(%0) {version=19}`,
+		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0)`,
+		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0)`,
+		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
+		"Conv without weights":        `%2: c64[1,1,2,2] = onnx.Conv(%0)`,
+		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
+		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
+		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
+		"If without branches":         `%2: c64[1,1,2,2] = onnx.If(%0)`,
+		"SequenceAt of a tensor":      `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1)`,
+		"an operator that nobody has": `%2: c64[1,1,2,2] = onnx.Nothing(%0)`,
+		"Resize without a size":       `%2: c64[1,1,2,2] = onnx.Resize(%0)`,
 	} {
 		add(name, "!", `graph "g" (%0 "x": c64[1,1,2,2], %1 "i": i64[1,1,2,2]) { `+op+` return %2 as "y" }`)
 	}
