@@ -36,7 +36,7 @@ type CompileOptions struct {
 	CPU string
 	// Level says how far to rewrite.
 	Level Level
-	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/REWRITES.md.
+	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/rewrites.md.
 	Exact bool
 	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
 	Threads int

@@ -25,7 +25,7 @@ import (
 
 const (
 	backendsFile  = "../lower/backends.txt"
-	operatorsFile = "../docs/OPERATORS.md"
+	operatorsFile = "../docs/operators.md"
 )
 
 // allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of

@@ -51,7 +51,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(&b, "\nThese change roundings: %s.\n\nThe others are exact: %s.\n", strings.Join(byChange[Rounding], ", "), strings.Join(byChange[Exact], ", "))
-	const file = "../docs/REWRITES.md"
+	const file = "../docs/rewrites.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))
 	}

@@ -125,15 +125,18 @@ func (c *cache) charge(e *entry, bytes int64) {
 	}
 }
 
-// forget drops the instances of a session that ends.
-func (c *cache) forget(s *Session) {
+// forget drops the instances of a session that ends, and of its subgraphs' sessions.
+func (c *cache) forget(root *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, at := range c.entries {
-		if e := at.Value.(*entry); e.instances[s] != nil {
-			delete(e.instances, s)
-			e.bytes -= instanceBytes(e.binding)
-			c.stats.Bytes -= instanceBytes(e.binding)
+		e := at.Value.(*entry)
+		for s := range e.instances {
+			if s.root == root {
+				delete(e.instances, s)
+				e.bytes -= instanceBytes(e.binding)
+				c.stats.Bytes -= instanceBytes(e.binding)
+			}
 		}
 	}
 }

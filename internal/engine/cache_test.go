@@ -25,6 +25,7 @@ func TestCache(t *testing.T) {
 	get(1)
 	require.Equal(t, 2, planned)
 	s, attached := &Session{}, 0
+	s.root = s
 	for range 2 {
 		_, err := c.instance(get(1), s, func() (backend.Instance, error) { attached++; return struct{ backend.Instance }{}, nil })
 		require.NoError(t, err)

@@ -73,6 +73,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	s.release()
+	s.p.cache.forget(s)
 	return s.p.leave()
 }
 
@@ -81,7 +82,6 @@ func (s *Session) release() {
 	for _, m := range s.memory {
 		m.Close()
 	}
-	s.p.cache.forget(s)
 	for _, r := range s.regions {
 		r.release()
 	}
