@@ -29,17 +29,3 @@ func TestGroupLimit(t *testing.T) {
 	require.Equal(t, Available()/2, Limit(0))
 	require.EqualValues(t, 7, Limit(7))
 }
-
-func TestAccount(t *testing.T) {
-	a := NewAccount(100)
-	require.NoError(t, a.Take(60))
-	require.EqualError(t, a.Take(41), "it needs 101 bytes, the memory limit is 100")
-	require.NoError(t, a.Take(40))
-	require.Zero(t, a.Left())
-	a.Give(50)
-	require.EqualValues(t, 50, a.Used())
-	require.Error(t, a.Take(1<<63-1))
-	require.Error(t, a.Take(-1))
-	require.EqualValues(t, 50, a.Left())
-	require.NoError(t, (*Account)(nil).Take(1<<62))
-}
