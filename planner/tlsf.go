@@ -41,6 +41,7 @@ func placeTLSF(sp *space, _ *Options) {
 // placeLanes places what the TLSF mode would, the memory of the copy lane above that of the other.
 func (sp *space) placeLanes() {
 	whole := *sp
+	whole.base = sp.behindFixed() // those of either lane
 	for _, lane := range [...]bool{false, true} {
 		part := whole
 		part.lane.Copy, part.base, part.blocks = lane, roundUp(part.base, sp.align), nil

@@ -74,3 +74,20 @@ func TestArenaModeHoldsCopiesAndKeepsLanesApart(t *testing.T) {
 	require.Equal(t, plan.Slots[0].Offset, plan.Slots[2].Offset)
 	require.EqualValues(t, 300, plan.LowerBound, "one arena a device could do with 200 and 100")
 }
+
+// TestLanesMissTheFixedBlocksOfEachOther holds auto, whose candidates include an arena with both lanes, to offsets fixed in one.
+func TestLanesMissTheFixedBlocksOfEachOther(t *testing.T) {
+	copies := Lane{Copy: true}
+	p := &Problem{Buffers: []Buffer{
+		{ID: 0, Name: "a", Size: 1 << 20, Last: 1},
+		{ID: 1, Name: "b", Size: 1, Last: 1, Lane: copies},
+		{ID: 2, Name: "low", Size: 1, Last: 1, Lane: copies, Fixed: true},
+		{ID: 3, Name: "high", Size: 1, Last: 1, Lane: copies, Fixed: true, Offset: 1 << 16},
+	}}
+	solve(t, p, Options{})
+	l, err := newLayout(p, &Options{})
+	require.NoError(t, err)
+	sp := &l.spaces[0]
+	sp.placeLanes()
+	require.NoError(t, Check(p, l.plan(p, &Options{})))
+}
