@@ -116,6 +116,8 @@ func TestNodes(t *testing.T) {
 			require.NoError(t, err)
 			maps.Copy(want, exceptions)
 		}
+		device, err := openDevice(backend) // what the cases share is kept from one to the next
+		require.NoError(t, err)
 		found := manifest{}
 		var mu sync.Mutex
 		t.Run(backend, func(t *testing.T) {
@@ -132,6 +134,7 @@ func TestNodes(t *testing.T) {
 				})
 			}
 		})
+		require.NoError(t, device.Close())
 		if *update && len(found) == len(cases) {
 			require.NoError(t, found.update(listed, backend))
 		}

@@ -54,9 +54,11 @@ func allModels(t *testing.T) (models [][]byte) {
 	return models
 }
 
+func openDevice(name string) (backend.Device, error) { return backend.Open(name, backend.Options{}) }
+
 // runsBy compiles models of one node and says of each operator whether the backend's kernels run it, or the host.
 func runsBy(t *testing.T, name string) map[[2]string]string {
-	device, err := backend.Open(name, backend.Options{})
+	device, err := openDevice(name)
 	require.NoError(t, err)
 	defer device.Close()
 	seen := map[[2]string][2]bool{} // by kernels, by the host

@@ -8,7 +8,6 @@ package wgpu
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 
@@ -26,26 +25,17 @@ func init() {
 		Precisions: []tensor.DType{tensor.F16}})
 }
 
-// A Device is a GPU.
+// A Device is what the programs of one compilation run on: an accelerator, which other Devices may share, and how it is used.
 type Device struct {
-	gpu            *native.Device
-	adapters       []*native.Adapter
-	target         *target.Target
-	rows           [ir.NumKinds]row
-	binding        int64 // the largest binding in bytes
-	profile        bool
-	half           bool   // products with constant matrices take their operands in float16
-	subgroups      bool   // reductions go by subgroups
-	identity       string // names the device, its driver and the library
-	tuneFrom       int    // operations of the products that are worth it to try cuts out on the device
-	workgroupBytes int
+	*accelerator
+	target  *target.Target
+	rows    [ir.NumKinds]row
+	profile bool
+	half    bool // products with constant matrices take their operands in float16
 
-	compiling sync.Mutex
-	pipelines map[string]*native.Pipeline // by text
-
-	mu      sync.Mutex
-	model   map[*tensor.Tensor]bool // the constants that all programs share
-	weights weights                 // those that a program has needed
+	// Guarded by the accelerator's mu.
+	model map[*tensor.Tensor]bool // the constants that all programs share
+	held  map[weightKey]bool      // the accelerator's weights that this Device uses
 }
 
 // alignment of the arena's buffers: whole vec4, and a cache line.
@@ -56,34 +46,19 @@ func Open(o backend.Options) (*Device, error) {
 	if o.Level != "" {
 		return nil, fmt.Errorf("backend wgpu has no CPU level %q", o.Level)
 	}
-	return openWith(o, func(*native.Adapter) {})
+	x, err := share(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	return x.device(o)
 }
 
-// openWith opens a device of the adapter that lessen has left less of, for tests.
-func openWith(o backend.Options, lessen func(*native.Adapter)) (*Device, error) {
-	lib, err := native.Open("")
-	if err != nil {
-		return nil, err
-	}
-	d := &Device{adapters: lib.Adapters(), pipelines: map[string]*native.Pipeline{}, model: map[*tensor.Tensor]bool{}, weights: weights{}}
-	a, err := native.Choose(d.adapters, o.Device)
-	if err != nil {
-		d.Close()
-		return nil, err
-	}
-	lessen(a)
-	if d.gpu, err = a.Open(); err != nil {
-		d.Close()
-		return nil, err
-	}
-	d.binding = int64(min(a.Limits.MaxStorageBufferBindingSize, a.Limits.MaxBufferSize))
-	d.binding &^= alignment - 1
-	d.workgroupBytes = int(a.Limits.MaxComputeWorkgroupStorageSize)
-	d.subgroups = a.Has(native.Subgroup)
-	d.profile, d.half = o.Profile, o.Precision == tensor.F16
-	d.identity = fmt.Sprintf("%s, %s, %s, wgpu-native %s", a.Name, a.Driver, a.API, lib.Version())
-	if d.tuneFrom = worthTuning; a.Kind == native.CPU {
-		d.tuneFrom = math.MaxInt
+// device makes a Device of an accelerator that the caller has the use of; without one, that use ends.
+func (x *accelerator) device(o backend.Options) (*Device, error) {
+	a := x.gpu.Adapter
+	d := &Device{
+		accelerator: x, profile: o.Profile, half: o.Precision == tensor.F16,
+		model: map[*tensor.Tensor]bool{}, held: map[weightKey]bool{},
 	}
 	if d.half && !a.Has(native.ShaderF16) {
 		d.Close()
@@ -94,6 +69,7 @@ func openWith(o backend.Options, lessen func(*native.Adapter)) (*Device, error) 
 	for k := range d.rows {
 		t.Rows[k] = d.rows[k].Row
 	}
+	var err error
 	if d.target, err = target.New(t); err != nil {
 		d.Close()
 		return nil, err
@@ -117,19 +93,20 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	return 0, nil
 }
 
-// Close implements backend.Device: it gives back the device with all that was made on it.
+// Close implements backend.Device: it gives back what no other Device uses.
 func (d *Device) Close() error {
-	if d.gpu != nil {
-		for _, p := range d.pipelines {
-			p.Release()
+	d.mu.Lock()
+	for k := range d.held {
+		if w := d.weights[k]; w.users == 1 {
+			w.release()
+			delete(d.weights, k)
+		} else {
+			w.users--
 		}
-		d.weights.release()
-		d.gpu.Close()
 	}
-	for _, a := range d.adapters {
-		a.Release()
-	}
-	d.adapters = nil
+	d.held = nil
+	d.mu.Unlock()
+	d.leave()
 	return nil
 }
 
@@ -138,8 +115,8 @@ func (d *Device) fits(s *shader) bool {
 	return len(s.params) <= maxParams && len(s.kinds) <= int(d.gpu.Adapter.Limits.MaxStorageBuffersPerShaderStage)
 }
 
-// compile makes the pipelines of shaders, each text once a device.
-func (d *Device) compile(shaders []*shader) ([]*native.Pipeline, error) {
+// compile makes the pipelines of shaders, each text once.
+func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	texts := make([]string, len(shaders))
@@ -176,6 +153,7 @@ var errOnHost = errors.New("these sizes run on the host")
 type weight struct {
 	pieces []*native.Buffer
 	rows   int
+	users  int // Devices, of an accelerator's weight
 }
 
 func (w *weight) release() {
@@ -292,21 +270,30 @@ func arrangeRows[T any](dst []T, src []float32, rows, cols int, turned bool, con
 	wg.Wait()
 }
 
-// shared finds a constant on the device, or what make gives for it: the model's are kept for all programs.
+// shared finds a constant on the device, or what make returns for it: the model's are kept for all programs.
 func (b *binder) shared(k weightKey, make func() (*weight, error)) (*weight, error) {
 	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := b.own
-	if d.model[k.Tensor] {
-		kept = d.weights
+	if !d.model[k.Tensor] {
+		return b.own.find(k, make)
 	}
-	if w := kept[k]; w != nil {
+	w, err := d.weights.find(k, make)
+	if err == nil && !d.held[k] {
+		d.held[k] = true
+		w.users++
+	}
+	return w, err
+}
+
+// find returns a weight, made if it is not there.
+func (m weights) find(k weightKey, make func() (*weight, error)) (*weight, error) {
+	if w := m[k]; w != nil {
 		return w, nil
 	}
 	w, err := make()
 	if err == nil {
-		kept[k] = w
+		m[k] = w
 	}
 	return w, err
 }

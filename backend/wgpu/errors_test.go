@@ -20,10 +20,15 @@ const plain = `graph "plain" (%0 "x": f32[s,36]) { const %1: f32[36,132] = data 
 func instanceOf(t *testing.T, d *Device, text string, s int) (*instance, []*tensor.Tensor) {
 	g, err := ir.Parse(text)
 	require.NoError(t, err)
-	b := ir.Binding{"s": s}
 	m := d.NewMemory()
 	t.Cleanup(m.Close)
-	in, err := load(t, d, g, b, text).Attach(m)
+	return attach(t, d, m, g, s)
+}
+
+// attach loads a graph whose one symbol is s, and attaches it to a memory.
+func attach(t *testing.T, d *Device, m backend.Memory, g *ir.Graph, s int) (*instance, []*tensor.Tensor) {
+	b := ir.Binding{"s": s}
+	in, err := load(t, d, g, b, "s").Attach(m)
 	require.NoError(t, err)
 	return in.(*instance), backendtest.Inputs(t, g, b)
 }
@@ -98,7 +103,7 @@ func TestCancelled(t *testing.T) {
 // TestNoHalf asks a device for float16 arithmetic that it has not.
 func TestNoHalf(t *testing.T) {
 	open(t, 0)
-	_, err := openWith(backend.Options{Precision: tensor.F16}, func(a *native.Adapter) { a.Features = nil })
+	_, err := openAlone(backend.Options{Precision: tensor.F16}, func(a *native.Adapter) { a.Features = nil })
 	require.ErrorContains(t, err, "has no float16 arithmetic (shader-f16): leave out precision f16")
 }
 

@@ -1,8 +1,35 @@
 package wgpu
 
+import (
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+)
+
 // SetFirstSubmit changes the number of dispatches that are submitted by themselves, and gives the old one.
 func SetFirstSubmit(n int) int {
 	old := firstSubmit
 	firstSubmit = n
 	return old
+}
+
+// openAlone opens a Device with an accelerator of its own, whose adapter has less than the machine's.
+func openAlone(o backend.Options, lessen ...func(*native.Adapter)) (*Device, error) {
+	lib, err := native.Open("")
+	if err != nil {
+		return nil, err
+	}
+	adapters := lib.Adapters()
+	a, err := native.Choose(adapters, o.Device)
+	if err != nil {
+		releaseAdapters(adapters)
+		return nil, err
+	}
+	for _, f := range lessen {
+		f(a)
+	}
+	x, err := newAccelerator(lib, adapters, a)
+	if err != nil {
+		return nil, err
+	}
+	return x.device(o)
 }

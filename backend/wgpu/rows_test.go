@@ -30,11 +30,7 @@ func openBy(t testing.TB, o backend.Options, lessen ...func(*native.Adapter)) *D
 	if os.Getenv(native.EnvLibrary) == "" {
 		t.Skip(native.EnvLibrary + " is not set")
 	}
-	d, err := openWith(o, func(a *native.Adapter) {
-		for _, f := range lessen {
-			f(a)
-		}
-	})
+	d, err := openAlone(o, lessen...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d

@@ -110,6 +110,9 @@ func firstLine(s string) string {
 	return s
 }
 
+// Usable reports whether the device answers, and has reported no error that belongs to no call.
+func (d *Device) Usable() bool { return d.handle != 0 && !d.lost.done.Load() && !d.failed.done.Load() }
+
 // Poll waits until all submitted work is done and its callbacks ran.
 func (d *Device) Poll() error {
 	return d.poll(new(caller))
