@@ -1,6 +1,10 @@
 package wgpu
 
 import (
+	"log"
+	"os"
+	"testing"
+
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 )
@@ -32,4 +36,14 @@ func openAlone(o backend.Options, lessen ...func(*native.Adapter)) (*Device, err
 		return nil, err
 	}
 	return x.device(o)
+}
+
+// TestMain holds an accelerator, so that tests share the pipelines that they have in common.
+func TestMain(m *testing.M) {
+	if os.Getenv(native.EnvLibrary) != "" {
+		if _, err := Open(backend.Options{}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	m.Run()
 }

@@ -2,9 +2,15 @@
 
 package native
 
-import "github.com/ebitengine/purego"
+import (
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
 
 func openLibrary(path string) (uintptr, error) {
+	runtime.LockOSThread() // an error's text belongs to the thread that saw it
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
