@@ -33,6 +33,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -227,7 +228,7 @@ func (f *File) Graph() (*ir.Graph, error) {
 }
 
 // section gives the content of a constant.
-func (f *File) section(number int, t ir.Type, layout string) (*tensor.Tensor, error) {
+func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Tensor, error) {
 	if number < 0 || number >= len(f.header.Sections) {
 		return nil, fmt.Errorf("the file has %d sections", len(f.header.Sections))
 	}
@@ -243,7 +244,7 @@ func (f *File) section(number int, t ir.Type, layout string) (*tensor.Tensor, er
 		}
 		shape[i] = int(n)
 	}
-	if want, ok := t.Static(); layout == "" && (!ok || d != t.DType || !want.Equal(shape)) {
+	if want, ok := t.Static(); layout.Form == packed.Invalid && (!ok || d != t.DType || !want.Equal(shape)) {
 		return nil, fmt.Errorf("it holds %s%v, the program wants %v", d, shape, t)
 	}
 	data := f.data[s.Offset : s.Offset+s.Length : s.Offset+s.Length]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -33,7 +34,7 @@ func program(t testing.TB) *ir.Graph {
 	y = add(ir.MatMul{Act: ir.Gelu}, y, g.NewConst("the same bytes", table))
 	y = add(ir.Binary{Fn: ir.Add}, y, g.NewConst("bias", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6, 7, 0.1})))
 	p := g.NewValue("packed", ir.TensorOf(tensor.F32, ir.N(8), ir.N(8)))
-	p.Packed = &ir.Packed{Layout: "f32/48/16", Data: tensor.New(tensor.F32, 8, 16)}
+	p.Packed = &ir.Packed{Layout: packed.Layout{Form: packed.F32, Panel: 48, Vector: 16}, Data: tensor.New(tensor.F32, 8, 16)}
 	y = add(ir.MatMul{}, y, p)
 	names := make([]string, 40)
 	for i := range names {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -43,9 +44,9 @@ type Use struct {
 	Index int
 }
 
-// Packed is a weight laid out for a kernel; Layout is the target's name for the format.
+// Packed is a weight laid out for a kernel.
 type Packed struct {
-	Layout string
+	Layout packed.Layout
 	Data   *tensor.Tensor
 }
 

@@ -3,6 +3,7 @@ package ir
 import (
 	"strconv"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -17,8 +18,8 @@ const (
 func Parse(text string) (g *Graph, err error) { return Decode(text, nil) }
 
 // Decode reads what Graph.Encode prints. section gives the content of a constant by its number: a tensor of type t, or, where
-// layout is not empty, the data of a weight in that packed layout.
-func Decode(text string, section func(number int, t Type, layout string) (*tensor.Tensor, error)) (g *Graph, err error) {
+// layout is not its zero value, the data of a weight in that packed layout.
+func Decode(text string, section func(number int, t Type, layout packed.Layout) (*tensor.Tensor, error)) (g *Graph, err error) {
 	p := &parser{lexer: lexer{src: text}, visible: map[int]*Value{}, taken: map[int]bool{}, section: section}
 	defer p.recover(&err)
 	p.next()
@@ -37,7 +38,7 @@ type parser struct {
 	lastID  int
 	graphs  []*Graph
 	data    int // elements of constants written as data so far
-	section func(number int, t Type, layout string) (*tensor.Tensor, error)
+	section func(number int, t Type, layout packed.Layout) (*tensor.Tensor, error)
 }
 
 func (p *parser) graph(depth int) *Graph {
@@ -147,7 +148,11 @@ func (p *parser) constant(g *Graph) {
 		p.failAt(at, "a constant of %v", t)
 	}
 	if p.skip("packed") {
-		v := &Value{Name: name, Type: t, Packed: &Packed{Layout: p.take(quoted, "the layout")}}
+		layout, err := packed.Parse(p.take(quoted, "the layout"))
+		if err != nil {
+			p.failAt(at, "%w", err)
+		}
+		v := &Value{Name: name, Type: t, Packed: &Packed{Layout: layout}}
 		if p.is("section") || p.section != nil {
 			v.Packed.Data = p.stored(t, at, v.Packed.Layout)
 		}
@@ -155,7 +160,7 @@ func (p *parser) constant(g *Graph) {
 		return
 	}
 	if p.is("section") {
-		p.place(g.NewConst(name, p.stored(t, at, "")), id, at)
+		p.place(g.NewConst(name, p.stored(t, at, packed.Layout{})), id, at)
 		return
 	}
 	v := g.NewConst(name, p.content(t, at, uint64(id)))

@@ -3,11 +3,12 @@ package ir
 import (
 	"strconv"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // stored reads "section 3" and asks for the content.
-func (p *parser) stored(t Type, at int, layout string) *tensor.Tensor {
+func (p *parser) stored(t Type, at int, layout packed.Layout) *tensor.Tensor {
 	p.expect("section")
 	n := p.int64()
 	if p.section == nil {

@@ -129,9 +129,9 @@ func (p *printer) constant(v *Value) {
 	p.WriteString(" = ")
 	switch {
 	case v.Const == nil && p.section == nil:
-		p.printf("packed %q", v.Packed.Layout)
+		p.printf("packed %q", v.Packed.Layout.String())
 	case v.Const == nil:
-		p.printf("packed %q section %d", v.Packed.Layout, p.section(v))
+		p.printf("packed %q section %d", v.Packed.Layout.String(), p.section(v))
 	case p.section == nil || inlined(v.Const):
 		p.content(v.Const, inlined(v.Const))
 	default:

@@ -13,7 +13,7 @@ import (
 // everything is a text that uses every part of the form, as String prints it.
 const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[*], %2: seq<opt<u8["a b",3]>>) {
   const %3 "emb.weight": f32[1000,64] = data
-  const %4 "w": i8[768,768] = packed "gemm.i8"
+  const %4 "w": i8[768,768] = packed "s8/48/16"
   const %6: f32[3] = [1.5, nan, -inf]
   const %7: str[2] = ["a\nb", ""]
   const %8: bool[] = [true]

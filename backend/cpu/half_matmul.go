@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -14,11 +14,11 @@ import (
 // scratch memory first: that costs as much as the product itself takes for two rows or so, and the scratch is shared by all
 // products.
 
-// halfLayout names the layout of a 16-bit weight packed as the float32 layout inner.
-func halfLayout(d tensor.DType, inner string) string { return d.String() + " as " + inner }
-
-// staysHalf reports whether a packed weight is 16-bit floats that each product widens.
-func staysHalf(p *ir.Packed) bool { return strings.Contains(p.Layout, " as ") }
+// withForm is a layout of other elements.
+func withForm(l packed.Layout, f packed.Form) packed.Layout {
+	l.Form = f
+	return l
+}
 
 // packWeight lays out one matrix of floats.
 func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
@@ -39,20 +39,20 @@ func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool
 	p := d.pack(&own, f, wide, transposed)
 	data := slab.Tensor(w.DType(), p.Data.Shape()...)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](p.Data))
-	return &ir.Packed{Layout: halfLayout(w.DType(), p.Layout), Data: data}
+	return &ir.Packed{Layout: withForm(p.Layout, packed.Wide(w.DType())), Data: data}
 }
 
 // adoptHalf is adopt for 16-bit weights.
-func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner string, k, n int) (again bool, err error) {
+func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner packed.Layout, k, n int) (again bool, err error) {
 	t := w.Type.DType
-	if w.Packed.Data == nil || w.Packed.Data.DType() != t {
+	if w.Packed.Data == nil || w.Packed.Data.DType() != t || w.Packed.Layout.Form != packed.Wide(t) {
 		return false, fmt.Errorf("the packed weight %q does not hold %s", w.Name, t)
 	}
 	f := d.formatFor(k)
-	if f == formatF32 && w.Packed.Layout == halfLayout(t, inner) {
+	if f == formatF32 && w.Packed.Layout == withForm(inner, packed.Wide(t)) {
 		return false, nil
 	}
-	wide := &ir.Packed{Layout: strings.TrimPrefix(w.Packed.Layout, halfLayout(t, "")), Data: widenConst(d.set, w.Packed.Data)}
+	wide := &ir.Packed{Layout: withForm(w.Packed.Layout, packed.F32), Data: widenConst(d.set, w.Packed.Data)}
 	plain, err := unpack(wide, k, n)
 	if err != nil {
 		return false, fmt.Errorf("weight %q: %w", w.Name, err)
@@ -71,13 +71,13 @@ func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner string, k, n in
 func (d *Device) halfMatMulRow(inner row) row {
 	plain := withHalf(inner)
 	r := plain
-	packed := func(n *ir.Node) bool {
+	isPacked := func(n *ir.Node) bool {
 		w := n.Inputs[ir.MatMulB]
-		return w.Packed != nil && target.IsHalf(w.Type.DType) && staysHalf(w.Packed)
+		return w.Packed != nil && target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide()
 	}
-	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !packed(n) && plain.Strided(n, i, strides) }
+	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !isPacked(n) && plain.Strided(n, i, strides) }
 	r.Scratch = func(n *ir.Node) []int64 {
-		if !packed(n) {
+		if !isPacked(n) {
 			return plain.Scratch(n)
 		}
 		sizes := []int64{4 * int64(n.Inputs[ir.MatMulB].Packed.Data.Len())}
@@ -87,7 +87,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 		return sizes
 	}
 	r.bind = func(b *binder, n *ir.Node) (step, error) {
-		if !packed(n) {
+		if !isPacked(n) {
 			return plain.bind(b, n)
 		}
 		return bindHalf(b, n, row{bind: bindHalfPacked(n.Inputs[ir.MatMulB].Packed)})
@@ -96,19 +96,19 @@ func (d *Device) halfMatMulRow(inner row) row {
 }
 
 // bindHalfPacked is bindPacked for a weight that is widened to scratch buffer 0 first.
-func bindHalfPacked(packed *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
+func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
 	return func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.MatMul)
 		in, out := b.operands(n)
 		x, y := in[ir.MatMulA], out[0]
 		k, cols := x.shape[len(x.shape)-1], y.shape[len(y.shape)-1]
 		rows := x.shape[:len(x.shape)-1].Elements()
-		w, data := b.scratchBytes(0), tensor.Of[uint16](packed.Data)
+		w, data := b.scratchBytes(0), tensor.Of[uint16](weight.Data)
 		w = w.part(0, len(data), tensor.F32)
 		parts, cut := spread(len(data))
 		widen := step{parts: parts, run: func(m *machine, part, _ int) {
 			lo, hi := cut(part)
-			toFloats(b.d.set, packed.Data.DType(), w.f32(m)[lo:hi], data[lo:hi])
+			toFloats(b.d.set, weight.Data.DType(), w.f32(m)[lo:hi], data[lo:hi])
 		}}
 		g := b.d.set.NewGemm(rows, cols, k)
 		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ResRow: cols}

@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -39,7 +39,7 @@ func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 // matMulInPlace lets float32 products start from a residual: see kernel.GemmArgs.
 func matMulInPlace(n *ir.Node, i int) bool {
 	op, w := n.Op.(ir.MatMul), n.Inputs[ir.MatMulB].Packed
-	return i == ir.MatMulResidual && op.Act == ir.NoUnary && op.Scale() == 1 && (w == nil || strings.HasPrefix(w.Layout, "f32/"))
+	return i == ir.MatMulResidual && op.Act == ir.NoUnary && op.Scale() == 1 && (w == nil || w.Layout.Form == packed.F32)
 }
 
 // matMulStrided lets a and b have any strides (the kernels read both by two strides and an offset a matrix), and a
@@ -137,14 +137,14 @@ func offsets(lead tensor.Shape, o *operand) []int {
 
 // bindPacked makes the step of a product with a packed weight, by the weight's format.
 func bindPacked(b *binder, n *ir.Node) (step, error) {
-	packed, rows, cols, k := n.Inputs[ir.MatMulB].Packed, 0, 0, 0
-	f, err := formatOf(packed)
+	w := n.Inputs[ir.MatMulB].Packed
+	f, err := formatOf(w)
 	if err != nil {
 		return step{}, err
 	}
-	rows, cols, k = packedSizes(n)
-	if want, _ := formats[f].layout(b.d.set, k, cols); packed.Layout != want {
-		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", packed.Layout, want)
+	rows, cols, k := packedSizes(n)
+	if want, _ := formats[f].layout(b.d.set, k, cols); w.Layout != want {
+		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", w.Layout, want)
 	}
 	if rows == 0 || cols == 0 {
 		return step{}, nil

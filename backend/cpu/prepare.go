@@ -12,7 +12,7 @@ import (
 // Prepare implements backend.Device: it packs the constant matrices of products, and brings constants that a file has at
 // odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
-	packed := map[packKey]*ir.Value{}
+	done := map[packKey]*ir.Value{}
 	slab := &d.weights
 	defer slab.Trim()
 	count, err := d.packQMatMul(g, slab)
@@ -48,11 +48,11 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 			continue
 		}
 		w, key := n.Inputs[ir.MatMulB], packKey{n.Inputs[ir.MatMulB], n.Op.(ir.MatMul).TransB}
-		v := packed[key]
+		v := done[key]
 		if v == nil {
 			v = g.NewValue(w.Name, w.Type)
 			v.Packed = d.packWeight(slab, w.Const, key.transposed)
-			packed[key] = v
+			done[key] = v
 			count++
 		}
 		d.replace(g, n, ir.MatMulB, v)
@@ -66,9 +66,9 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 }
 
 // replace makes operand i of n a packed weight, and lets go of the plain one when nothing else reads it.
-func (d *Device) replace(g *ir.Graph, n *ir.Node, i int, packed *ir.Value) {
+func (d *Device) replace(g *ir.Graph, n *ir.Node, i int, to *ir.Value) {
 	w := n.Inputs[i]
-	n.SetInput(i, packed)
+	n.SetInput(i, to)
 	if len(w.Uses) > 0 || g.IsOutput(w) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -92,16 +93,19 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 // it was packed for.
 func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	bits := packedBits(op)
-	kind := map[int]string{4: "q4x8", 8: "q8x4"}[bits]
+	form := packed.Q4
+	if bits == 8 {
+		form = packed.Q8
+	}
 	blocks, size := op.Blocks(), op.Block*bits/8
-	width, vec, err := panels(p, kind, blocks*(2+size/4), op.N, 0)
+	err := fits(p, form, blocks*(2+size/4), op.N, 0)
 	if err != nil {
 		return nil, err
 	}
 	out, src := make([]byte, op.N*blocks*size), p.Data.Bytes()
-	for first := 0; first < op.N; first += width {
-		cols := min(width, op.N-first)
-		row := (cols + vec - 1) / vec * vec
+	for first := 0; first < op.N; first += p.Layout.Panel {
+		cols := min(p.Layout.Panel, op.N-first)
+		row := p.Layout.Columns(cols)
 		for b := range blocks {
 			codes := src[first*blocks*(8+size)+b*row*(8+size)+8*row:]
 			for i := range size / 4 {
@@ -161,8 +165,8 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	in = append(in, make([]operand, ir.NBitsResidual+1-len(in))...)
 	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
 	rows := y.len() / op.N
-	packed := n.Inputs[ir.NBitsCodes].Packed
-	if want := b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).Layout(); packed == nil || packed.Layout != want {
+	w := n.Inputs[ir.NBitsCodes].Packed
+	if want := b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).Layout(); w == nil || w.Layout != want {
 		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
 	}
 	if rows == 0 {
@@ -177,7 +181,7 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		each := align(g.ScratchBytes())
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)
-			g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
+			g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 		}}, nil
 	}
 	g := b.d.newGemmBlocksS8(n, rows)
@@ -189,6 +193,6 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	}}
 	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		args := kernel.GemmBlocksS8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
-		g.Run(part, &args, packed.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
+		g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
 }

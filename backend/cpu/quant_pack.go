@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -11,7 +12,7 @@ import (
 // packQMatMul packs the weights of quantised products, once each, and anew where a compiled file has them for another level
 // of instructions.
 func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
-	packed := map[packKey]*ir.Value{}
+	done := map[packKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.QMatMul)
 		if !ok || d.target.Where(n) != target.OnKernel || !isWeight(n.Inputs[ir.QMatMulB]) {
@@ -37,13 +38,13 @@ func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err err
 			row, col = cols, 1
 		}
 		key := packKey{w, op.TransB}
-		v := packed[key]
+		v := done[key]
 		if v == nil {
 			data := slab.Tensor(tensor.U8, p.Bytes())
 			d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, row, col, w.Type.DType == tensor.U8) })
 			v = g.NewValue(w.Name, w.Type)
 			v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}
-			packed[key] = v
+			done[key] = v
 			count++
 		}
 		d.replace(g, n, ir.QMatMulB, v)
@@ -51,22 +52,22 @@ func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err err
 	return count, nil
 }
 
-// panels reads the widths of panels and vectors out of a layout's name, and checks the size of the data: of words of 4
-// bytes, as many a column as given, and what follows them.
-func panels(p *ir.Packed, kind string, words, n, more int) (width, vec int, err error) {
-	if c, err := fmt.Sscanf(p.Layout, kind+"/%d/%d", &width, &vec); c != 2 || err != nil || width <= 0 || vec <= 0 || width%vec != 0 {
-		return 0, 0, fmt.Errorf("unknown packed layout %q: compile the model again", p.Layout)
+// fits checks a packed weight of n columns: its form, and the size of the data, which are words of 4 bytes, as many a column as
+// given, and what follows them.
+func fits(p *ir.Packed, form packed.Form, words, n, more int) error {
+	if p.Layout.Form != form {
+		return fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
 	}
-	if want := 4*words*((n+vec-1)/vec*vec) + more; p.Data == nil || len(p.Data.Bytes()) != want {
-		return 0, 0, fmt.Errorf("the packed weight does not hold %d bytes", want)
+	if want := 4*words*p.Layout.Columns(n) + more; p.Data == nil || len(p.Data.Bytes()) != want {
+		return fmt.Errorf("the packed weight does not hold %d bytes", want)
 	}
-	return width, vec, nil
+	return nil
 }
 
 // unpackS8 gives the row-major [k,n] bytes of a packed matrix (kernel.PackS8), whatever level it was packed for.
 func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 	words := (k + 3) / 4
-	width, vec, err := panels(p, "s8", words, n, 4*n)
+	err := fits(p, packed.S8, words, n, 4*n)
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +76,9 @@ func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 		flip = 0x80
 	}
 	out, src := make([]byte, k*n), p.Data.Bytes()
-	for first := 0; first < n; first += width {
-		cols := min(width, n-first)
-		row := (cols + vec - 1) / vec * vec
+	for first := 0; first < n; first += p.Layout.Panel {
+		cols := min(p.Layout.Panel, n-first)
+		row := p.Layout.Columns(cols)
 		panel := src[4*first*words:]
 		for i := range k {
 			for c := range cols {

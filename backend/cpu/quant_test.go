@@ -10,6 +10,7 @@ import (
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -139,7 +140,7 @@ func TestHalfWeightsInBF16(t *testing.T) {
 			_, err = d.Prepare(g)
 			require.NoError(t, err)
 		}
-		require.Regexp(t, "^bf16/", g.Nodes[0].Inputs[ir.MatMulB].Packed.Layout)
+		require.Equal(t, packed.BF16, g.Nodes[0].Inputs[ir.MatMulB].Packed.Layout.Form)
 		got := run(t, d, g, b, inputs)
 		backendtest.Agree(t, "y", got[0], want[0], 0.03, 0.02)
 	}

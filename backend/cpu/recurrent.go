@@ -257,7 +257,7 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 // packLSTM packs the weights of LSTMs, their directions one behind the other, and anew where a compiled file has them for
 // another level of instructions.
 func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
-	packed := map[*ir.Value]*ir.Value{}
+	done := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindKept || d.target.Where(n) != target.OnKernel {
 			continue
@@ -269,7 +269,7 @@ func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error)
 			if w.Packed != nil && w.Packed.Layout == layout {
 				continue // bind checks the data
 			}
-			v := packed[w]
+			v := done[w]
 			if v == nil {
 				data := slab.Tensor(tensor.F32, s[0]*length)
 				for k := range s[0] {
@@ -279,7 +279,7 @@ func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error)
 				}
 				v = g.NewValue(w.Name, w.Type)
 				v.Packed = &ir.Packed{Layout: layout, Data: data}
-				packed[w] = v
+				done[w] = v
 				count++
 			}
 			d.replace(g, n, i, v)

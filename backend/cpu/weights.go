@@ -3,11 +3,11 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"strings"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -26,49 +26,52 @@ const (
 // maxS8 is the largest K of which exact sums of u8·s8 fit an int32.
 const maxS8 = 1 << 16
 
-// formats is the list of formats. The name starts the layouts' names. Data are tensors of dtype.
+// formats is the list of formats. Data are tensors of dtype.
 var formats = [numFormats]struct {
-	name   string
+	form   packed.Form
 	dtype  tensor.DType
-	layout func(s *kernel.Set, k, n int) (layout string, length int)
+	layout func(s *kernel.Set, k, n int) (layout packed.Layout, length int)
 	// pack lays out w, whose element (k, n) is at k·row + n·col.
 	pack func(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int)
-	// unpack is its opposite, from panels of width columns in whole vectors.
-	unpack func(dst []float32, src *tensor.Tensor, k, n, width, vec int)
+	// unpack is its opposite.
+	unpack func(dst []float32, src *ir.Packed, k, n int)
 	// scratch and bind are the rest of a product's row.
 	scratch func(d *Device, n *ir.Node) []int64
 	bind    func(b *binder, n *ir.Node) (step, error)
 }{
 	formatF32: {
-		name: "f32", dtype: tensor.F32,
-		layout: func(s *kernel.Set, k, n int) (string, int) { p := s.NewPackB(k, n); return p.Layout(), p.Len() },
+		form: packed.F32, dtype: tensor.F32,
+		layout: func(s *kernel.Set, k, n int) (packed.Layout, int) { p := s.NewPackB(k, n); return p.Layout(), p.Len() },
 		pack:   packF32,
-		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
-			unpackWords(tensor.Of[float32](src), 1, k, n, width, vec, func(i, _ int, x float32) { dst[i] = x })
+		unpack: func(dst []float32, src *ir.Packed, k, n int) {
+			unpackWords(src.Layout, tensor.Of[float32](src.Data), 1, k, n, func(i, _ int, x float32) { dst[i] = x })
 		},
 		scratch: func(*Device, *ir.Node) []int64 { return nil },
 		bind:    bindF32,
 	},
 	formatBF16: {
-		name: "bf16", dtype: tensor.BF16,
-		layout: func(s *kernel.Set, k, n int) (string, int) { p := s.NewPackBF16(k, n); return p.Layout(), p.Len() },
-		pack:   packBF16,
-		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
-			unpackWords(tensor.Of[uint16](src), 2, k, n, width, vec, func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
+		form: packed.BF16, dtype: tensor.BF16,
+		layout: func(s *kernel.Set, k, n int) (packed.Layout, int) {
+			p := s.NewPackBF16(k, n)
+			return p.Layout(), p.Len()
+		},
+		pack: packBF16,
+		unpack: func(dst []float32, src *ir.Packed, k, n int) {
+			unpackWords(src.Layout, tensor.Of[uint16](src.Data), 2, k, n, func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
 		},
 		scratch: scratchBF16,
 		bind:    bindBF16,
 	},
 	formatS8: {
-		name: "s8", dtype: tensor.U8,
-		layout: func(s *kernel.Set, k, n int) (string, int) {
+		form: packed.S8Scaled, dtype: tensor.U8,
+		layout: func(s *kernel.Set, k, n int) (packed.Layout, int) {
 			p := s.NewPackS8(k, n)
-			return p.Layout() + "/scaled", p.Bytes() + 4*n // the scales of the columns lie behind
+			return withForm(p.Layout(), packed.S8Scaled), p.Bytes() + 4*n
 		},
 		pack: packS8,
-		unpack: func(dst []float32, src *tensor.Tensor, k, n, width, vec int) {
-			codes, scales := signed(src.Bytes()), columnScales(src, n)
-			unpackWords(codes, 4, k, n, width, vec, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
+		unpack: func(dst []float32, src *ir.Packed, k, n int) {
+			codes, scales := signed(src.Data.Bytes()), columnScales(src.Data, n)
+			unpackWords(src.Layout, codes, 4, k, n, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
 		},
 		scratch: scratchS8,
 		bind:    bindS8,
@@ -88,13 +91,12 @@ func formatAsked(o backend.Options) format {
 
 // formatOf is the format of a packed weight.
 func formatOf(p *ir.Packed) (format, error) {
-	name, _, _ := strings.Cut(p.Layout, "/")
 	for f := range formats {
-		if formats[f].name == name {
+		if formats[f].form == p.Layout.Form {
 			return format(f), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown packed layout %q: compile the model again", p.Layout)
+	return 0, fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
 }
 
 // formatFor is the format to pack a float32 weight of k rows in.
@@ -126,7 +128,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	if transposed {
 		k, n = n, k
 	}
-	if target.IsHalf(w.Type.DType) && staysHalf(w.Packed) {
+	if target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide() {
 		layout, _ := formats[formatF32].layout(d.set, k, n)
 		return d.adoptHalf(slab, w, layout, k, n)
 	}
@@ -139,7 +141,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	case f == formatF32:
 		f = has
 	case has != formatF32 && has != f:
-		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].name, formats[f].name)
+		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].form, formats[f].form)
 	}
 	if layout, length := formats[f].layout(d.set, k, n); w.Packed.Layout == layout {
 		return false, holds(w.Packed, f, length)
@@ -160,19 +162,14 @@ func holds(p *ir.Packed, f format, length int) error {
 	return nil
 }
 
-// unpack gives the row-major [k,n] matrix of a packed one, whatever level it was packed for: the layout's name says how wide
-// a panel and a vector are (kernel.Pack).
+// unpack returns the row-major [k,n] matrix of a packed one, whatever level it was packed for.
 func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 	f, err := formatOf(p)
 	if err != nil {
 		return nil, err
 	}
-	var width, vec int
-	if c, err := fmt.Sscanf(strings.TrimPrefix(p.Layout, formats[f].name), "/%d/%d", &width, &vec); c != 2 || err != nil || width <= 0 || vec <= 0 || width%vec != 0 {
-		return nil, fmt.Errorf("unknown packed layout %q: compile the model again", p.Layout)
-	}
 	per := 4 / formats[f].dtype.Size()
-	length := (k + per - 1) / per * per * ((n + vec - 1) / vec * vec)
+	length := (k + per - 1) / per * per * p.Layout.Columns(n)
 	if f == formatS8 {
 		length += 8 * n // the sums and scales of the columns
 	}
@@ -180,17 +177,17 @@ func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	out := tensor.New(tensor.F32, k, n)
-	formats[f].unpack(tensor.Of[float32](out), p.Data, k, n, width, vec)
+	formats[f].unpack(tensor.Of[float32](out), p, k, n)
 	return out, nil
 }
 
-// unpackWords gives every element of a matrix that is packed in words of per neighbours along K, with its place in the
+// unpackWords passes on every element of a matrix that is packed in words of per neighbours along K, with its place in the
 // row-major one and its column.
-func unpackWords[T any](src []T, per, k, n, width, vec int, to func(i, col int, x T)) {
+func unpackWords[T any](l packed.Layout, src []T, per, k, n int, to func(i, col int, x T)) {
 	words := (k + per - 1) / per
-	for first := 0; first < n; first += width {
-		cols := min(width, n-first)
-		row := (cols + vec - 1) / vec * vec
+	for first := 0; first < n; first += l.Panel {
+		cols := min(l.Panel, n-first)
+		row := l.Columns(cols)
 		panel := src[first*words*per:]
 		for r := range k {
 			line := panel[r/per*row*per+r%per:]

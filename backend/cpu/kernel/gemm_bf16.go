@@ -3,6 +3,8 @@ package kernel
 import (
 	"math"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/packed"
 )
 
 // PackBF16 rounds a constant float32 B[K,N] to bfloat16 and lays it out for [GemmBF16]: panels of words of two neighbours
@@ -15,7 +17,7 @@ type PackBF16 struct {
 
 // NewPackBF16 plans the packing of a B with k rows and n columns.
 func (s *Set) NewPackBF16(k, n int) *PackBF16 {
-	return &PackBF16{packing: newPacking(&s.gemmBF16, "bf16", ceilDiv(k, 2), n), K: k, N: n, set: s}
+	return &PackBF16{packing: newPacking(&s.gemmBF16, packed.BF16, ceilDiv(k, 2), n), K: k, N: n, set: s}
 }
 
 // Len is the number of bfloat16 of the packed matrix. Its memory is aligned for 4-byte words.

@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/binary"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/packed"
 )
 
 // PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmBlocks]. A panel of
@@ -16,8 +18,11 @@ type PackBlocks struct {
 
 // NewPackBlocks plans the packing of a B with k rows and n columns in blocks of the given length, a multiple of 8.
 func (s *Set) NewPackBlocks(k, n, block, bits int) *PackBlocks {
-	kind := map[int]string{4: "q4x8", 8: "q8x4"}[bits]
-	return &PackBlocks{packing: newPacking(&s.gemm, kind, ceilDiv(k, block)*(2+block*bits/32), n), K: k, N: n, Block: block, Bits: bits}
+	form := packed.Q4
+	if bits == 8 {
+		form = packed.Q8
+	}
+	return &PackBlocks{packing: newPacking(&s.gemm, form, ceilDiv(k, block)*(2+block*bits/32), n), K: k, N: n, Block: block, Bits: bits}
 }
 
 // Bytes is the size of the packed matrix. Its memory is aligned for float32.

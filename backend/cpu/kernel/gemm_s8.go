@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/rlxc/rlxc/internal/packed"
 )
 
 // PackS8 lays out a constant int8 matrix B[K,N] for [GemmS8]: panels of words of four neighbours along K, then the sums
@@ -15,7 +17,7 @@ type PackS8 struct {
 
 // NewPackS8 plans the packing of a B with k rows and n columns.
 func (s *Set) NewPackS8(k, n int) *PackS8 {
-	return &PackS8{packing: newPacking(&s.gemmS8, "s8", ceilDiv(k, 4), n), K: k, N: n, set: s}
+	return &PackS8{packing: newPacking(&s.gemmS8, packed.S8, ceilDiv(k, 4), n), K: k, N: n, set: s}
 }
 
 // Bytes is the size of the packed matrix. Its memory is aligned for int32.

@@ -1,6 +1,6 @@
 package kernel
 
-import "fmt"
+import "github.com/rlxc/rlxc/internal/packed"
 
 // packing is the layout of a constant B[K,N] of words for the register tiles: panels of as many columns as a tile
 // covers, one after the other; a panel holds for each k its columns side by side. The last panel is as wide as its
@@ -8,19 +8,21 @@ import "fmt"
 // caches.
 type packing struct {
 	tile          *gemmTile
-	kind          string
+	form          packed.Form
 	k, n          int // k in words
 	panelsPerPart int
 }
 
-func newPacking(tile *gemmTile, kind string, k, n int) packing {
+func newPacking(tile *gemmTile, form packed.Form, k, n int) packing {
 	// About 256 KB a part: long enough to be worth claiming, short enough to spread.
 	panelBytes := max(1, 4*k*tile.cols())
-	return packing{tile, kind, k, n, max(1, (256<<10)/panelBytes)}
+	return packing{tile, form, k, n, max(1, (256<<10)/panelBytes)}
 }
 
-// Layout names the layout. Packed matrices of equal layout, K and N may be exchanged between levels.
-func (p *packing) Layout() string { return fmt.Sprintf("%s/%d/%d", p.kind, p.tile.cols(), p.tile.vec) }
+// Layout describes the layout. Packed matrices of equal layout, K and N may be exchanged between levels.
+func (p *packing) Layout() packed.Layout {
+	return packed.Layout{Form: p.form, Panel: p.tile.cols(), Vector: p.tile.vec}
+}
 
 // Parts is the number of independent pieces.
 func (p *packing) Parts() int { return ceilDiv(p.tile.panels(p.n), p.panelsPerPart) }
@@ -43,7 +45,7 @@ type Pack struct {
 
 // NewPackB plans the packing of a B with k rows and n columns.
 func (s *Set) NewPackB(k, n int) *Pack {
-	return &Pack{packing: newPacking(&s.gemm, "f32", k, n), K: k, N: n, set: s}
+	return &Pack{packing: newPacking(&s.gemm, packed.F32, k, n), K: k, N: n, set: s}
 }
 
 // Len is the number of floats of the packed matrix.
