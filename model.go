@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/frontend"
 	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -95,23 +96,23 @@ func custom(opts []Option) ([]*ir.OpDef, error) {
 //
 // It fails with ErrInvalidModel, ErrUnsupportedOp, or an error of the file system.
 func Open(path string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.Open(path, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Open(path, ops) })
 }
 
 // OpenFS opens an ONNX model in a file system. It fails as Open does.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.OpenFS(fsys, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.OpenFS(fsys, name, ops) })
 }
 
 // Read reads an ONNX model of size bytes; errors call it name. The whole model stays on the heap, beside its packed weights, until
 // everything made from it is closed: Open needs half the memory. It fails as Open does.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.Read(r, size, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Read(r, size, name, ops) })
 }
 
 // FromProto opens a model that was built in memory, and which it owns from then on. It fails as Open does.
 func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return source.FromProto(p, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.FromProto(p, name, ops) })
 }
 
 func open(opts []Option, file func([]*ir.OpDef) (engine.Source, error)) (*Model, error) {
@@ -148,7 +149,7 @@ func (m *Model) Name() string { return m.file.Name() }
 
 // Proto returns the ONNX model itself, or nil for a compiled file. It must not be changed.
 func (m *Model) Proto() *onnxpb.ModelProto {
-	if f, ok := m.file.(source.ONNX); ok {
+	if f, ok := m.file.(frontend.ONNX); ok {
 		return f.Model.Proto
 	}
 	return nil
@@ -185,14 +186,7 @@ func outputInfo(g *ir.Graph) []ValueInfo {
 }
 
 func valueInfo(name string, t ir.Type) ValueInfo {
-	info := ValueInfo{Name: name, DType: t.DType, Shape: make([]string, len(t.Shape))}
-	if t.Unranked {
-		info.Shape = []string{"*"}
-	}
-	for i, d := range t.Shape {
-		info.Shape[i] = d.String()
-	}
-	return info
+	return ValueInfo{Name: name, DType: t.DType, Shape: engine.Sizes(t)}
 }
 
 // Dims returns the symbolic dimensions of the inputs, in order of appearance.

@@ -10,45 +10,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func init() {
-	ir.Register(ir.Define("rlxc.Deferred", Deferred{}, 0, -1, ir.NoFlops, ir.NoRows))
-}
-
-// Deferred is an ONNX operator whose form in the IR follows from the content or the rank of an operand that only a run knows.
-type Deferred struct {
-	ops.Dynamic
-	Domain   string
-	Operator string
-	Version  int // the opset version that gives the operator its meaning
-	Attrs    ir.Attrs
-}
-
-func (c *Context) deferred(types ...ir.Type) Deferred {
+func (c *Context) deferred(types ...ir.Type) ops.Deferred {
 	c.b.deferred++
-	return Deferred{dynamic(types...), c.domain, c.name, c.version, c.attrs}
+	return ops.Deferred{Dynamic: dynamic(types...), Domain: c.domain, Operator: c.name, Version: c.version, Attrs: c.attrs, Lowering: Deferred}
 }
 
-// String is the operator's name: "onnx.<Name>", or the domain in front where it is not ONNX's own.
-func (o Deferred) String() string {
-	if o.Domain == "ai.onnx" {
-		return "onnx." + o.Operator
-	}
-	return o.Domain + "." + o.Operator
-}
-
-// Infer returns the types that were known when the node was made. An operator that is not known is an error.
-func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) {
-	if _, err := findRow(o.Domain, o.Operator, o.Version); err != nil {
-		return nil, fmt.Errorf("%w operator %s", err, o)
-	}
-	return o.Types, nil
-}
-
-// Eval implements ir.Op.
-func (o Deferred) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.Run(ir.Env{}, in) }
-
-// Run lowers the node with all operands constant and evaluates what came out.
-func (o Deferred) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// Deferred is the ops.Lowering of this package: it lowers the node with all operands constant and evaluates the result. It fails
+// with ErrUnsupported if it knows no such operator.
+func Deferred(env ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b := &builder{g: ir.NewGraph(o.String()), lists: map[*ir.Value][]*ir.Value{}, memo: ir.NewMemo(math.MaxInt), maxFold: math.MaxInt}
 	values := make([]*ir.Value, len(in))
 	for i, t := range in {

@@ -1,0 +1,90 @@
+// Package frontend opens models of either kind: ONNX models, which it translates, and compiled files.
+package frontend
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"runtime/debug"
+
+	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/source"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+)
+
+// ONNX is an ONNX model. It implements engine.Source.
+type ONNX struct {
+	*onnx.Model
+	ops []*ir.OpDef
+}
+
+// Retain implements engine.Source.
+func (s ONNX) Retain() { s.Model.Retain() }
+
+// Compiled implements engine.Source.
+func (s ONNX) Compiled() *artifact.Info { return nil }
+
+// Graph implements engine.Source.
+func (s ONNX) Graph() (_ *ir.Graph, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	g, err := lower.Model(s.Model.Proto, s.ops...)
+	return g, withKind(err)
+}
+
+// Open opens a model file of either kind.
+func Open(path string, ops []*ir.OpDef) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	if s, err := source.Open(path, ops, lower.Deferred); !errors.Is(err, source.ErrNotCompiled) {
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	f, err := onnx.Open(path)
+	return model(f, ops, err)
+}
+
+// OpenFS opens an ONNX file of a file system.
+func OpenFS(fsys fs.FS, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	f, err := onnx.OpenFS(fsys, name)
+	return model(f, ops, err)
+}
+
+// Read reads an ONNX model of size bytes.
+func Read(r io.ReaderAt, size int64, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	f, err := onnx.Read(r, size, name)
+	return model(f, ops, err)
+}
+
+// FromProto takes over an ONNX model that was built in memory.
+func FromProto(p *onnxpb.ModelProto, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	f, err := onnx.New(p, name)
+	return model(f, ops, err)
+}
+
+func model(f *onnx.Model, ops []*ir.OpDef, err error) (engine.Source, error) {
+	if err != nil {
+		return nil, withKind(err)
+	}
+	return ONNX{f, ops}, nil
+}
+
+// withKind finds the kind of what reading and lowering report.
+func withKind(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, lower.ErrUnsupported):
+		return engine.WithKind(engine.ErrUnsupportedOp, err)
+	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid):
+		return engine.WithKind(engine.ErrInvalidModel, err)
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func init() {
+	ir.Register(ir.Define("rlxc.Deferred", Deferred{}, 0, -1, ir.NoFlops, ir.NoRows))
+}
+
+// Deferred is an ONNX operator whose form in the IR follows from the content or the rank of an operand that only a run knows: it is
+// translated each time it runs, with the operands at hand.
+type Deferred struct {
+	Dynamic
+	Domain   string
+	Operator string
+	Version  int // the opset version that gives the operator its meaning
+	Attrs    ir.Attrs
+	// Lowering translates and computes the node. It is nil in a graph that was read by a program that runs compiled files only.
+	Lowering Lowering `ir:"-"`
+}
+
+// A Lowering computes a Deferred from its operands: package lower has one.
+type Lowering func(env ir.Env, o Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+// String is the operator's name: "onnx.<Name>", or the domain in front where it is not ONNX's own.
+func (o Deferred) String() string {
+	if o.Domain == "ai.onnx" {
+		return "onnx." + o.Operator
+	}
+	return o.Domain + "." + o.Operator
+}
+
+// Infer returns the types that were known when the node was made.
+func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
+
+// Eval implements ir.Op.
+func (o Deferred) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.Run(ir.Env{}, in) }
+
+// Run implements ir.Runner.
+func (o Deferred) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if o.Lowering == nil {
+		return nil, fmt.Errorf("%s takes its form from data, and nothing here translates it", o)
+	}
+	return o.Lowering(env, o, in)
+}
