@@ -126,7 +126,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// checkSlot checks one slot by itself and returns the bytes of the guard behind it.
+// checkSlot checks one slot by itself and returns the bytes of the guard after it.
 func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	o := &plan.Options
 	if slot.Arena < 0 || slot.Arena >= len(plan.Arenas) {

@@ -17,7 +17,7 @@ type Options struct {
 	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
 
 	Alignment          int64 `json:"alignment,omitempty"`            // of every offset, a power of two; 0 means 1
-	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes behind every boundary buffer
+	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes after every boundary buffer
 	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
 
 	// Segment is the device's largest binding in bytes: no buffer crosses a multiple of it, and
@@ -56,7 +56,7 @@ func BackwardActivationsOnly() Options {
 
 const minGuard = 128
 
-// Guard returns the bytes kept free behind every boundary buffer.
+// Guard returns the bytes kept free after every boundary buffer.
 func (o *Options) Guard() int64 {
 	if !o.TailGuard {
 		return 0

@@ -198,7 +198,7 @@ func (s *skyline) place(i int32) bool {
 	return s.settle()
 }
 
-// leave takes block i from the waiting blocks of section t. It then stands behind the end of their
+// leave takes block i from the waiting blocks of section t. It then stands after the end of their
 // list, where undo finds it.
 func (s *skyline) leave(t, i int32) {
 	alive := s.alive[t]

@@ -81,7 +81,7 @@ func (sp *space) placeBackwards() {
 // replayWork is what an allocator takes for a block, in units of work.
 const replayWork = 50
 
-// allocator gives what places and frees blocks behind the fixed ones.
+// allocator returns what places and frees blocks after the fixed ones.
 func (sp *space) allocator() (alloc, free func(*block)) {
 	heap := newTLSF()
 	base := sp.behindFixed()
@@ -100,7 +100,7 @@ func (sp *space) allocator() (alloc, free func(*block)) {
 	}
 	free = func(k *block) {
 		if err := heap.free(k.offset); err != nil {
-			panic(err) // each block is freed once, behind its allocation
+			panic(err) // each block is freed once, after its allocation
 		}
 	}
 	return alloc, free
@@ -255,7 +255,7 @@ func (t *tlsf) alloc(size, align int64) (int64, error) {
 	return offset, nil
 }
 
-// split cuts chunk c behind size bytes and returns the part behind.
+// split cuts chunk c after size bytes and returns the part after it.
 func (t *tlsf) split(c int32, size int64) int32 {
 	k := &t.chunks[c]
 	rest := chunk{offset: k.offset + size, size: k.size - size, below: c, above: k.above}
@@ -268,7 +268,7 @@ func (t *tlsf) split(c int32, size int64) int32 {
 	return n
 }
 
-// free gives the memory at offset back and merges it with free neighbours on both sides.
+// free releases the memory at offset and merges it with free neighbours on both sides.
 func (t *tlsf) free(offset int64) error {
 	c, ok := t.used[offset]
 	if !ok {

@@ -22,7 +22,7 @@ type WeightSlot struct {
 }
 
 // NewSharedWeightLayout lays the parameters (buffers of boundary kind Param) of all programs out
-// behind each other, sorted by name, at the options' alignment or their own. A parameter that two
+// one after the other, sorted by name, at the options' alignment or their own. A parameter that two
 // programs need in different sizes is an error.
 func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout, error) {
 	if err := o.validate(); err != nil {
