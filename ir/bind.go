@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MapDims gives op with every size in its fields replaced by f's answer.
+// MapDims returns op with every size in its fields replaced by f's answer.
 func MapDims(op Op, f func(Dim) (Dim, error)) (Op, error) {
 	fields := fieldsOf(op).dims
 	if len(fields) == 0 {
@@ -57,7 +57,7 @@ func mapShape(s []Dim, f func(Dim) (Dim, error)) ([]Dim, error) {
 	return out, nil
 }
 
-// MapType gives t with every size replaced by f's answer.
+// MapType returns t with every size replaced by f's answer.
 func MapType(t Type, f func(Dim) (Dim, error)) (Type, error) {
 	if t.Kind != TensorType {
 		e, err := MapType(*t.Elem, f)
@@ -88,7 +88,7 @@ type ShapeError struct {
 // Error implements error.
 func (e *ShapeError) Error() string { return fmt.Sprintf("node %s (%s): %v", e.Node, e.Op, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ShapeError) Unwrap() error { return e.Err }
 
 // Label names a node for messages: its ONNX names, the first of them when there are many.
@@ -108,7 +108,7 @@ func (n *Node) Fail(err error) error { return &ShapeError{Node: n.Label(), Op: O
 // bindFold bounds, in elements, the operands and results of what Bind computes.
 const bindFold = 1 << 14
 
-// Bind gives a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
+// Bind returns a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
 // whatever compilation could not decide is checked here, with the node's name. Small results that depend on sizes alone
 // (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
 // Constants are shared with g. The copy numbers its values anew, without gaps: a region, or a stage of a long program, has
@@ -266,7 +266,7 @@ type InputError struct {
 // Error implements error.
 func (e *InputError) Error() string { return fmt.Sprintf("input %s: %v", tensor.Quote(e.Input), e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
 
 // BindInputs finds the numbers of the symbols in the inputs' declared shapes from actual shapes in the graph's order, and

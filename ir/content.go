@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// contenter is an op that can follow small integer contents in symbols: given operands with Dims it gives those of its
+// contenter is an op that can follow small integer contents in symbols: given operands with Dims it returns those of its
 // output, or nil.
 type contenter interface{ Content(in []*Value) []Dim }
 

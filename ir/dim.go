@@ -94,7 +94,7 @@ func symbolText(name string) string {
 	return name
 }
 
-// Const gives the number when the Dim has no symbols.
+// Const returns the number when the Dim has no symbols.
 func (d Dim) Const() (int, bool) { return int(d.k), len(d.terms) == 0 }
 
 // Int is Const for a Dim that must be a number, as every one is in a bound graph; it panics otherwise.
@@ -108,7 +108,7 @@ func (d Dim) Int() int {
 // Is reports whether the Dim is the constant n.
 func (d Dim) Is(n int) bool { return len(d.terms) == 0 && d.k == int64(n) }
 
-// Symbol gives the name when the Dim is a single bare symbol.
+// Symbol returns the name when the Dim is a single bare symbol.
 func (d Dim) Symbol() (string, bool) {
 	if d.k == 0 && len(d.terms) == 1 && d.terms[0].coef == 1 && len(d.terms[0].atoms) == 1 && d.terms[0].atoms[0].op == opSymbol {
 		return d.terms[0].atoms[0].sym, true
@@ -116,7 +116,7 @@ func (d Dim) Symbol() (string, bool) {
 	return "", false
 }
 
-// single gives the atom of a Dim that is nothing else.
+// single returns the atom of a Dim that is nothing else.
 func (d Dim) single() (*atom, bool) {
 	if d.k == 0 && len(d.terms) == 1 && d.terms[0].coef == 1 && len(d.terms[0].atoms) == 1 {
 		return d.terms[0].atoms[0], true

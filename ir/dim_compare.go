@@ -53,7 +53,7 @@ func LessEqual(a, b Dim) Tri {
 	return Unknown
 }
 
-// bounds gives an interval that holds the value, with MinInt64 and MaxInt64 for no bound.
+// bounds returns an interval that holds the value, with MinInt64 and MaxInt64 for no bound.
 func (d Dim) bounds() (lo, hi int64) { return d.Within(math.MaxInt64) }
 
 // Within is an interval that holds the value where no symbol is larger than most. MinInt64 and MaxInt64 are no bounds.

@@ -77,7 +77,7 @@ func (n *Node) HasOperand(i int) bool { return Operand(n.Inputs, i) != nil }
 // MaxOrigins bounds the names that a node keeps. Fusions join some dozens of nodes; a chain of 100,000 views is also one.
 const MaxOrigins = 256
 
-// JoinOrigins gives the names of a, then those of b that are not among them. Neither list changes.
+// JoinOrigins returns the names of a, then those of b that are not among them. Neither list changes.
 func JoinOrigins(a, b []string) []string {
 	if len(a) == 0 {
 		return b
@@ -237,7 +237,7 @@ func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error
 	return n, nil
 }
 
-// Append makes a node at the end of the graph and gives its outputs.
+// Append makes a node at the end of the graph and returns its outputs.
 func (g *Graph) Append(op Op, inputs []*Value, origins ...string) ([]*Value, error) {
 	n, err := g.NewNode(op, inputs, origins...)
 	if err != nil {
@@ -338,7 +338,7 @@ func (g *Graph) Consts() []*Value {
 // IsConst reports whether the value's content is fixed by the model.
 func (v *Value) IsConst() bool { return v != nil && (v.Const != nil || v.Packed != nil) }
 
-// Static gives the shape in numbers when no symbol is in it.
+// Static returns the shape in numbers when no symbol is in it.
 func (t Type) Static() (tensor.Shape, bool) {
 	if t.Kind != TensorType || t.Unranked {
 		return nil, false

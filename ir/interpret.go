@@ -134,7 +134,7 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	return out, nil
 }
 
-// emptyResults gives the results of a node without running it where none has an element. Its operands need not be small then: an
+// emptyResults returns the results of a node without running it where none has an element. Its operands need not be small then: an
 // axis of 2^40 elements beside one of none takes no memory, and much time to walk along.
 func emptyResults(n *Node, b Binding) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Outputs))
@@ -260,7 +260,7 @@ type Memo struct {
 // NewMemo is for Folds of that many elements together.
 func NewMemo(elements int) *Memo { return &Memo{known: map[*Value]*tensor.Tensor{}, left: elements} }
 
-// maxFoldDepth bounds the nodes behind each other that one Fold goes through, for the sake of the stack.
+// maxFoldDepth bounds the nodes one after the other that one Fold goes through, for the sake of the stack.
 const maxFoldDepth = 10_000
 
 // Fold evaluates a value that depends on nothing but constants, through the nodes that make it, as long as no tensor on

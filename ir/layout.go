@@ -44,7 +44,7 @@ func (l Layout) Span(shape tensor.Shape) int {
 	return n
 }
 
-// ViewLayout gives the layout of a View op's result over its operand's, or false when the operand's strides do not allow
+// ViewLayout returns the layout of a View op's result over its operand's, or false when the operand's strides do not allow
 // the view and it must be copied first. The node must be bound.
 func ViewLayout(n *Node, in Layout) (Layout, bool) {
 	from, to := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()

@@ -131,7 +131,7 @@ func (l *lexer) expect(text string) {
 	}
 }
 
-// take gives the current token, which must be of that kind.
+// take returns the current token, which must be of that kind.
 func (l *lexer) take(kind tokenKind, what string) string {
 	if l.tok.kind != kind {
 		l.fail("%s expected, not %v", what, l.tok)

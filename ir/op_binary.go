@@ -80,7 +80,7 @@ var binaryTable = [NumBinary]binaryRow{
 	BitwiseAnd: {name: "bitwise_and", whole: func(x, y int64) int64 { return x & y }},
 	BitwiseOr:  {name: "bitwise_or", whole: func(x, y int64) int64 { return x | y }},
 	BitwiseXor: {name: "bitwise_xor", whole: func(x, y int64) int64 { return x ^ y }},
-	// Go gives 0, or the sign, where the shift is beyond the width; a negative one counts as beyond (ONNX, BitShift-28).
+	// Go returns 0, or the sign, where the shift is beyond the width; a negative one counts as beyond (ONNX, BitShift-28).
 	ShiftLeft: {name: "shift_left", whole: func(x, y int64) int64 { return x << uint64(y) }},
 	ShiftRight: {name: "shift_right", whole: func(x, y int64) int64 { return x >> uint64(y) },
 		wide: func(x, y uint64) uint64 { return x >> y }},
@@ -126,7 +126,7 @@ func known(t Tri) (Dim, bool) {
 	return N(0), t == No
 }
 
-// sameDimOr gives one number for sizes that differ and another for equal ones.
+// sameDimOr returns one number for sizes that differ and another for equal ones.
 func sameDimOr(no, yes int) func(x, y Dim) (Dim, bool) {
 	return func(x, y Dim) (Dim, bool) {
 		switch Same(x, y) {

@@ -99,7 +99,7 @@ type GatherElements struct{ Axis int }
 // Kind implements Op.
 func (GatherElements) Kind() Kind { return KindGatherElements }
 
-// Infer gives the indices' shape.
+// Infer returns the indices' shape.
 func (o GatherElements) Infer(in []*Value) ([]Type, error) {
 	x, index := in[0].Type, in[1].Type
 	if err := elementIndices(x, index, o.Axis); err != nil {

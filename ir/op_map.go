@@ -36,7 +36,7 @@ func (o Map) Infer(in []*Value) ([]Type, error) {
 	return types[len(types)-1:], nil
 }
 
-// Types gives the type of every instruction's result.
+// Types returns the type of every instruction's result.
 func (e Expr) Types(in []*Value) ([]Type, error) {
 	if len(e) == 0 {
 		return nil, errors.New("a map without instructions")

@@ -118,7 +118,7 @@ func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // Attention is softmax(Scale·q·kᵀ [capped: c·tanh(x/c)] + mask) · v for each head. q is [B,S,H,D]; k [B,T,G,D] and v
 // [B,T,G,E], where G divides H and query head h uses head h/(H/G) (grouped-query attention); the result is [B,S,H,E]. All
 // of them may be strided views. Operand 3, if present, broadcasts to [B,H,S,T]: floats are added to the scaled scores,
-// bool false excludes the key. Causal excludes keys behind position s + T − S when Offset is set, and behind s otherwise;
+// bool false excludes the key. Causal excludes keys after position s + T − S when Offset is set, and after s otherwise;
 // Window > 0 excludes keys Window or further away from that position, on either side.
 //
 // A row all of whose keys carry a finite mask value gives what the sums give, an average. A row whose keys are all

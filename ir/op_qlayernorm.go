@@ -7,7 +7,7 @@ import (
 )
 
 // QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be codes. Operands: those of LayerNorm,
-// the residual as f32, or as u8 or i8 with its scale and zero point behind it; then scale and zero point of the result. Scales
+// the residual as f32, or as u8 or i8 with its scale and zero point after it; then scale and zero point of the result. Scales
 // are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the codes. Result 0 is the codes;
 // with Float the second is what they were rounded from.
 type QLayerNorm struct {
@@ -17,7 +17,7 @@ type QLayerNorm struct {
 	Float bool
 }
 
-// The operand positions of QLayerNorm behind those of LayerNorm.
+// The operand positions of QLayerNorm after those of LayerNorm.
 const (
 	QLayerNormResidualScale = LayerNormResidual + 1 + iota
 	QLayerNormResidualZero

@@ -13,9 +13,9 @@ import (
 //
 // Operands: a [..,M,K] u8 or i8 codes, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are
 // then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their codes' types,
-// nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float behind the scales;
+// nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales;
 // residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
-// codes of yZero's type, and otherwise it has bScale's type. All arithmetic behind the sums is float32's.
+// codes of yZero's type, and otherwise it has bScale's type. All arithmetic after the sums is float32's.
 type QMatMul struct {
 	TransB bool
 	Act    UnaryFn

@@ -81,7 +81,7 @@ func fitScales(s Shape, scale, zero *Value, axis, block int) error {
 	return nil
 }
 
-// scaleIndex gives the place of the scale of element i of a tensor of shape s.
+// scaleIndex returns the place of the scale of element i of a tensor of shape s.
 func scaleIndex(s, scales tensor.Shape, axis, block int) func(i int) int {
 	if len(scales) == 0 {
 		return func(int) int { return 0 }
@@ -147,7 +147,7 @@ func codeRange(d tensor.DType) (lo, hi int64) {
 	return -1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1
 }
 
-// Dequantize gives the values that codes stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
+// Dequantize returns the values that codes stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
 // laid out as Quantize's. Products are float32's, rounded once more where To is narrower.
 type Dequantize struct {
 	To    tensor.DType

@@ -249,7 +249,7 @@ func (s strided) walk(visit func(at int) bool) {
 	}
 }
 
-// pick gives the elements of the group that starts at a place.
+// pick returns the elements of the group that starts at a place.
 func pick[T numeric](start int, group strided, at func(int) T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		group.walk(func(step int) bool { return yield(at(start + step)) })
@@ -285,7 +285,7 @@ func (o Reduce) Content(in []*Value) []Dim {
 	return []Dim{f(x)}
 }
 
-// ArgReduce gives the index (i64) of the largest element along Axis, or of the smallest when Min: of the first such, or
+// ArgReduce returns the index (i64) of the largest element along Axis, or of the smallest when Min: of the first such, or
 // of the last when Last.
 type ArgReduce struct {
 	Min      bool `ir:"name"`

@@ -17,7 +17,7 @@ type ScatterElements struct {
 // Kind implements Op.
 func (ScatterElements) Kind() Kind { return KindScatterElements }
 
-// Infer gives operand 0's type.
+// Infer returns operand 0's type.
 func (o ScatterElements) Infer(in []*Value) ([]Type, error) {
 	x, index, updates := in[0].Type, in[1].Type, in[2].Type
 	if err := elementIndices(x, index, o.Axis); err != nil {
@@ -86,7 +86,7 @@ type ScatterND struct{ Reduce Reduction }
 // Kind implements Op.
 func (ScatterND) Kind() Kind { return KindScatterND }
 
-// Infer gives operand 0's type.
+// Infer returns operand 0's type.
 func (o ScatterND) Infer(in []*Value) ([]Type, error) {
 	x, index, updates := in[0].Type, in[1].Type, in[2].Type
 	tuple, err := tupleSize(x, index, 0)

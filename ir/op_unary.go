@@ -182,7 +182,7 @@ func softplus(x float64) float64 {
 
 func hardSigmoid(x, a, b float64) float64 { return max(0, min(1, a*x+b)) }
 
-// sign gives zeros and NaN as they are.
+// sign returns zeros and NaN as they are.
 func sign(x float64) float64 {
 	switch {
 	case x > 0:
@@ -193,7 +193,7 @@ func sign(x float64) float64 {
 	return x
 }
 
-// Real gives the function on real numbers, nil for one that is of integers alone or gives bool.
+// Real returns the function on real numbers, nil for one that is of integers alone or returns bool.
 func (o Unary) Real() func(x float64) float64 {
 	row := unaryTable[o.Fn]
 	if row.real == nil || row.test {
@@ -202,7 +202,7 @@ func (o Unary) Real() func(x float64) float64 {
 	return func(x float64) float64 { return row.real(x, o) }
 }
 
-// Whole gives the function on signed integers, nil where it has none.
+// Whole returns the function on signed integers, nil where it has none.
 func (o Unary) Whole() func(x int64) int64 {
 	if row := unaryTable[o.Fn]; !row.test {
 		return row.whole

@@ -28,7 +28,7 @@ func (g *Graph) String() string {
 }
 
 // Encode is String with the contents of large and packed constants elsewhere: section is told each such value, in order,
-// and gives the number by which Decode asks for its content.
+// and returns the number by which Decode asks for its content.
 func (g *Graph) Encode(section func(v *Value) int) string {
 	p := printer{section: section}
 	p.graph(g, true)
