@@ -257,7 +257,7 @@ func attr[T any](c *Context, name string) (v T, ok bool) {
 // HasAttr reports whether the node gives the attribute.
 func (c *Context) HasAttr(name string) bool { _, ok := c.attrs.Get(name); return ok }
 
-// AttrInt reads an attribute, or gives its default.
+// AttrInt reads an attribute, or returns its default.
 func (c *Context) AttrInt(name string, def int) int {
 	if v, ok := attr[int64](c, name); ok {
 		return int(v)
@@ -282,7 +282,7 @@ func (c *Context) choice(name string, n int) int {
 	return v
 }
 
-// AttrFloat reads an attribute, or gives its default.
+// AttrFloat reads an attribute, or returns its default.
 func (c *Context) AttrFloat(name string, def float32) float32 {
 	if v, ok := attr[float32](c, name); ok {
 		return v
@@ -290,7 +290,7 @@ func (c *Context) AttrFloat(name string, def float32) float32 {
 	return def
 }
 
-// AttrString reads an attribute, or gives its default.
+// AttrString reads an attribute, or returns its default.
 func (c *Context) AttrString(name, def string) string {
 	if v, ok := attr[string](c, name); ok {
 		return v
@@ -326,10 +326,10 @@ func (c *Context) IgnoreAttr(names ...string) {
 	}
 }
 
-// Emit appends an IR node and gives its only, or first, result.
+// Emit appends an IR node and returns its only, or first, result.
 func (c *Context) Emit(op ir.Op, in ...*ir.Value) *ir.Value { return c.EmitAll(op, in...)[0] }
 
-// EmitAll appends an IR node and gives its results.
+// EmitAll appends an IR node and returns its results.
 func (c *Context) EmitAll(op ir.Op, in ...*ir.Value) []*ir.Value {
 	out, err := c.b.g.Append(op, in, c.node)
 	if err != nil {

@@ -164,7 +164,7 @@ func (h *heads) extend(x, past *ir.Value) (all, present *ir.Value) {
 	return h.swapHeads(present), present
 }
 
-// attend gives the heads' results side by side, [B,S,H·E].
+// attend returns the heads' results side by side, [B,S,H·E].
 func (h *heads) attend(op ir.Attention) *ir.Value {
 	in := []*ir.Value{h.q, h.k, h.v}
 	if h.bias != nil {

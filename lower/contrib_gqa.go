@@ -32,7 +32,7 @@ type groupQuery struct {
 }
 
 // lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
-// values go behind it.
+// values go after it.
 func lowerGroupQueryAttention(c *Context) []*ir.Value {
 	c.refuse("smooth_softmax", "qk_output", "sliding_window_cache")
 	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
@@ -95,7 +95,7 @@ func (g *groupQuery) rotate() {
 	g.q, g.k = g.Emit(op, g.q, cos, sin), g.Emit(op, g.k, cos, sin)
 }
 
-// extendCaches puts keys and values behind what the cache has of their sequence, and gives the new caches.
+// extendCaches puts keys and values after what the cache has of their sequence, and returns the new caches.
 func (g *groupQuery) extendCaches() (keys, values *ir.Value) {
 	past, size := g.Opt(gqaPastKey), ir.N(0)
 	if past != nil {

@@ -259,7 +259,7 @@ func lowerQLinearConcat(c *Context) []*ir.Value {
 	return c.recode(y, 0, 1, c.In(2).Type.DType)
 }
 
-// lowerQLinearAveragePool is ONNX's AveragePool between codes, with the channels in front of the spatial axes or behind them.
+// lowerQLinearAveragePool is ONNX's AveragePool between codes, with the channels in front of the spatial axes or after them.
 func lowerQLinearAveragePool(c *Context) []*ir.Value {
 	x, behind := c.codes(0, 1, 2), c.AttrBool("channels_last", false)
 	rank := Rank(x)

@@ -77,7 +77,7 @@ type loopBody struct {
 	from                 int
 }
 
-// settle lowers the body with the most that is known of the carried values in every trip, and gives their types.
+// settle lowers the body with the most that is known of the carried values in every trip, and returns their types.
 func (l loopBody) settle(c *Context) (*body, []ir.Type) {
 	for pass := 0; ; pass++ {
 		body, err := c.body(l.region, slices.Concat(l.first, l.carried, l.last))
@@ -137,7 +137,7 @@ func unrollable(r *region, trips int) bool {
 	return trips >= 1 && trips <= maxUnrolled && countNodes(r.g)*trips <= maxUnrolledNodes
 }
 
-// unroll emits the trips of a loop one behind the other; false, with nothing emitted, where that cannot be done. args gives
+// unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args gives
 // the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
 func (c *Context) unroll(r *region, trips, carried, from int, state []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {

@@ -69,7 +69,7 @@ func lengthOf(i int) func([]*ir.Value) int {
 	}
 }
 
-// dynamicTypes gives what is known of a dynamic node's results: the element type from the model's declaration or from
+// dynamicTypes returns what is known of a dynamic node's results: the element type from the model's declaration or from
 // lowering the node with made-up sizes, the rank from dynamicRank, and no sizes.
 func (c *Context) dynamicTypes() ([]ir.Type, error) {
 	types := make([]ir.Type, len(c.outputs))
@@ -95,7 +95,7 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 	return types, nil
 }
 
-// sourceDType gives the element type of results that is not operand 0's.
+// sourceDType returns the element type of results that is not operand 0's.
 var sourceDType = map[string]func(c *Context) tensor.DType{
 	"Shape":           func(*Context) tensor.DType { return tensor.I64 },
 	"Size":            func(*Context) tensor.DType { return tensor.I64 },

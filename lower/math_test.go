@@ -31,7 +31,7 @@ func (s *sketch) output(name string) string {
 	return name
 }
 
-// A valueCase is an operator on constants, with what it gives or the error that it is.
+// A valueCase is an operator on constants, with what it returns or the error that it is.
 type valueCase struct {
 	name  string
 	opset int

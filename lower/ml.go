@@ -85,7 +85,7 @@ func lowerImputer(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Where{}, missing, c.cast(c.Constant(imputed), x.Type.DType), x)}
 }
 
-// lowerFeatureVectorizer joins rows; of each operand, as many features as inputdimensions says, zeros behind them.
+// lowerFeatureVectorizer joins rows; of each operand, as many features as inputdimensions says, zeros after them.
 func lowerFeatureVectorizer(c *Context) []*ir.Value {
 	sizes, _ := c.AttrInts("inputdimensions")
 	if len(sizes) != c.NumInputs() {

@@ -168,7 +168,7 @@ func (c *Context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
 	n = steps(first, last, step)
 	if step > 0 && !first.Is(0) && !last.Equal(top) || step < 0 && !first.Equal(top) && !last.Is(-1) ||
 		ir.LessEqual(d, ir.N(0)) == ir.Yes {
-		n = ir.Max(n, ir.N(0)) // elsewhere one bound is at its limit, and the other cannot lie behind it
+		n = ir.Max(n, ir.N(0)) // elsewhere one bound is at its limit, and the other cannot lie after it
 	}
 	return first, n
 }

@@ -126,7 +126,7 @@ func lowerLayerNormalization(c *Context) []*ir.Value {
 	return append(out, center, c.unary(ir.Reciprocal, c.unary(ir.Sqrt, variance)))[:c.NumOutputs()]
 }
 
-// norm applies op, with scale and bias inside it where they fit the normalised axes, and behind it where ONNX lets them
+// norm applies op, with scale and bias inside it where they fit the normalised axes, and after it where ONNX lets them
 // reach further.
 func (c *Context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
 	fits := func(v *ir.Value) bool { return v == nil || Rank(v) <= op.Axes && v.Type.DType == x.Type.DType }

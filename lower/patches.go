@@ -202,7 +202,7 @@ func (c *Context) tap(win ops.Window, x *ir.Value, axis, k int, first, places ir
 	return c.Emit(cut, x)
 }
 
-// tapRows gives the patches of the padded x [N,…,C] at places, from the first along the first axis, as rows
+// tapRows returns the patches of the padded x [N,…,C] at places, from the first along the first axis, as rows
 // [N, places…, taps·C]: for each tap the elements that it meets are a slice with steps, and the slices stand side by side.
 func (c *Context) tapRows(win ops.Window, x *ir.Value, first ir.Dim, places []ir.Dim) *ir.Value {
 	var parts []*ir.Value
@@ -221,7 +221,7 @@ func (c *Context) tapRows(win ops.Window, x *ir.Value, first ir.Dim, places []ir
 	return c.Emit(ir.Concat{Axis: Rank(x) - 1}, parts...)
 }
 
-// poolTaps combines what the taps of a pool meet, an axis after the other, and gives [N,C,…]; fill is what the padding
+// poolTaps combines what the taps of a pool meet, an axis after the other, and returns [N,C,…]; fill is what the padding
 // holds.
 func (c *Context) poolTaps(win ops.Window, fn ir.BinaryFn, fill float64) *ir.Value {
 	x := c.In(0)
@@ -249,7 +249,7 @@ func (c *Context) tapped(w ops.Window) bool {
 	return c.In(0).Type.DType.IsFloat() && !w.Ceil && c.affords(nodes)
 }
 
-// tileRows gives the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
+// tileRows returns the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
 func (c *Context) tileRows(win ops.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
 	axes := len(win.Kernel)

@@ -65,7 +65,7 @@ func lowerMaxPool(c *Context) []*ir.Value {
 }
 
 // lowerMaxUnpool puts elements back where a MaxPool over [N,C,…] took them, in a result of the size that the pool's window
-// suggests, and then pads that behind to the size that operand 2 names.
+// suggests, and then pads the result at its end to the size that operand 2 names.
 func lowerMaxUnpool(c *Context) []*ir.Value {
 	x, index := c.In(0), c.In(1)
 	w := c.window(nil, false)

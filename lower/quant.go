@@ -124,7 +124,7 @@ func lowerDynamicQuantize(c *Context) []*ir.Value {
 	return c.EmitAll(ir.DynamicQuantize{}, c.In(0))[:c.NumOutputs()]
 }
 
-// perColumn gives v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.
+// perColumn returns v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.
 // The second result is false for other forms.
 func (c *Context) perColumn(v, b *ir.Value) (*ir.Value, bool) {
 	v = c.scalar(v)

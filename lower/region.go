@@ -46,7 +46,7 @@ func (c *Context) inside(r *region) *scope {
 		declared: declaredTypes(r.g)}
 }
 
-// content lowers what a region holds into the builder's graph and gives its outputs.
+// content lowers what a region holds into the builder's graph and returns its outputs.
 func (c *Context) content(r *region, s *scope, args []*ir.Value) []*ir.Value {
 	b := c.b
 	b.initializers(r.g, s)

@@ -74,7 +74,7 @@ type schemaKey struct {
 
 var parsedSchemas sync.Map // schemaKey → *schema
 
-// findSchema gives the schema that stands in a version of a domain, nil for operators that are not ONNX's nor onnxruntime's.
+// findSchema returns the schema that stands in a version of a domain, nil for operators that are not ONNX's nor onnxruntime's.
 func findSchema(domain, name string, version int) *schema {
 	key := schemaKey{domain, name, version}
 	if s, ok := parsedSchemas.Load(key); ok {
@@ -91,7 +91,7 @@ func findSchema(domain, name string, version int) *schema {
 	return found
 }
 
-// parseSchema reads what stands behind the operator's name.
+// parseSchema reads what stands after the operator's name.
 func parseSchema(line string) *schema {
 	parts := strings.Split(line, "|")
 	head := strings.Fields(parts[0])

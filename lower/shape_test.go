@@ -15,7 +15,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// sketch is a model in the making: each call appends a node and gives the name of its first output.
+// sketch is a model in the making: each call appends a node and returns the name of its first output.
 type sketch struct {
 	g    onnxpb.GraphProto
 	next int
