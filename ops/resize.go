@@ -127,7 +127,7 @@ type neighbour struct {
 	weight float64
 }
 
-// mixes gives the mix of each of n elements along an axis of size in.
+// mixes returns the mix of each of n elements along an axis of size in.
 func (o Resize) mixes(axis, in, n int) []mix {
 	scale := o.Scales[axis]
 	if scale == 0 {
@@ -161,7 +161,7 @@ func (o Resize) mixes(axis, in, n int) []mix {
 	return out
 }
 
-// weights gives the weights of neighbours first, first+1, … from the lower one, at that distance from it. With antialias
+// weights returns the weights of neighbours first, first+1, … from the lower one, at that distance from it. With antialias
 // and a scale below 1 the kernel widens.
 func (o Resize) weights(ratio, scale float64) (first int, weights []float64) {
 	kernel, reach := func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1.0

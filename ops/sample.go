@@ -71,7 +71,7 @@ func (s GridSample) sample(x, grid, y *tensor.Tensor) {
 	}
 }
 
-// neighbours gives the weighted elements of an axis of size n around a coordinate between −1 and 1; elements in a padding
+// neighbours returns the weighted elements of an axis of size n around a coordinate between −1 and 1; elements in a padding
 // of zeros are left out. Coordinates are float32, so that halves round as in other runtimes.
 func (s GridSample) neighbours(coordinate float32, n int) (m mix) {
 	lo, hi := -0.5, float64(n)-0.5
