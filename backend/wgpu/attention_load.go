@@ -27,7 +27,7 @@ func (a *attention) rowsOf(o *operand, start, head, size string) headRows {
 	return h
 }
 
-// read is the text of vec4 number c of a row, zero behind its end.
+// read is the text of vec4 number c of a row, zero after its end.
 func (a *attention) read(h headRows, row, c string) string {
 	m := a.bind(h.memory)
 	if a.vector {
@@ -47,7 +47,7 @@ func (a *attention) place(l int) (r, c string) {
 	return fmt.Sprintf("(lid / 4u + %du)", l*attentionSize/4%attentionBlock), fmt.Sprintf("(lid %% 4u + %du)", l*attentionSize/(4*attentionBlock)*4)
 }
 
-// fetch reads load l of the block of rows from first on into a register; rows behind the end repeat the last one.
+// fetch reads load l of the block of rows from first on into a register; rows after the end repeat the last one.
 func (a *attention) fetch(register string, l int, h headRows, first, end string) {
 	r, c := a.place(l)
 	if a.vectors%4 != 0 {

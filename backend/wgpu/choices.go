@@ -29,7 +29,7 @@ var (
 	allKinds  = map[string]*choices{}
 )
 
-// choicesOf gives the choices of the devices that are identified so.
+// choicesOf returns the choices of the devices that are identified so.
 func choicesOf(identity string) *choices {
 	kind := identity + ", kernels " + kernels()
 	choicesMu.Lock()
@@ -47,7 +47,7 @@ func choicesOf(identity string) *choices {
 	return c
 }
 
-// choose gives the cut of a class, after a contest if none has been held. Where it cannot be held, the usual cut wins.
+// choose returns the cut of a class, after a contest if none has been held. Where it cannot be held, the usual cut wins.
 func (c *choices) choose(class string, between func() contest, hold func(contest) (cut, error)) cut {
 	c.mu.Lock()
 	defer c.mu.Unlock()

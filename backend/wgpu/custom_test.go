@@ -50,7 +50,7 @@ func value(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
 	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
 }
 
-// clipModel is Relu, ClipCount, and an addition behind it, over numbers of a type.
+// clipModel is Relu, ClipCount, and an addition after it, over numbers of a type.
 func clipModel(d tensor.DType) *onnxpb.ModelProto {
 	limit := &onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 0.5}
 	return &onnxpb.ModelProto{

@@ -60,7 +60,7 @@ func each(name string, y *operand, ye element, xs []*operand, xe []element, e ex
 	})
 }
 
-// produce is the launch that computes y element by element: body puts the lines for flat index i and gives the texts of
+// produce is the launch that computes y element by element: body puts the lines for flat index i and returns the texts of
 // the value and of its place in y's memory. An invocation writes whole words: what is narrower is put together, and its
 // place is taken for row-major.
 func produce(name string, y *operand, e element, body func(s *shader, i string) (value, to string)) launch {

@@ -44,7 +44,7 @@ func (e *epilogue) begin(s *shader, lanes int) {
 	e.width, e.out, e.biasAt, e.residualAt = s.u(e.cols/lanes), at(e.y), at(e.bias), at(e.residual)
 }
 
-// write puts the lines that store word v as word col of row r; base is what the rows start behind.
+// write puts the lines that store word v as word col of row r; base is what the rows start after.
 func (e *epilogue) write(s *shader, v, base, r, col string) {
 	s.put("let at = %s + %s * %s + %s;\nvar z = %s%s;", base, r, e.width, col, v, e.scale)
 	if e.bias != nil {

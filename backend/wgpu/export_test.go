@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 )
 
-// SetFirstSubmit changes the number of dispatches that are submitted by themselves, and gives the old one.
+// SetFirstSubmit changes the number of dispatches that are submitted by themselves, and returns the old one.
 func SetFirstSubmit(n int) int {
 	old := firstSubmit
 	firstSubmit = n

@@ -204,7 +204,7 @@ func (u *upload) run(in *instance) error {
 	return in.memory.segments[u.arena].Write(u.off, in.values[u.root].Bytes())
 }
 
-// run waits for the values, and for the status words behind them.
+// run waits for the values, and for the status words after them.
 func (d *download) run(in *instance) error {
 	if err := in.fetched(); err != nil { // a mapped buffer cannot be written
 		return err

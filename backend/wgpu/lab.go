@@ -109,7 +109,7 @@ func (l *lab) buffer(size int64, use native.Usage) (*native.Buffer, error) {
 	return b, err
 }
 
-// release gives all back.
+// release releases all.
 func (l *lab) release() {
 	for _, x := range l.made {
 		x.Release()
@@ -154,7 +154,7 @@ func (w *stopwatch) release() {
 	}
 }
 
-// round does every run, and gives what each took.
+// round does every run, and returns what each took.
 func (w *stopwatch) round() ([]time.Duration, error) {
 	times := make([]time.Duration, len(w.runs))
 	if w.stamps == nil {

@@ -67,7 +67,7 @@ func concatenate(y *operand, xs []operand, axis int) launch {
 			if x.elements() == 0 {
 				continue
 			}
-			n := s.u(x.shape[axis]) // places before the first or behind the last are above it
+			n := s.u(x.shape[axis]) // places before the first or after the last are above it
 			s.put("if (place < %s) {\nlet j = (row * %s + place) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
 			newNest(x.shape, x).walk(s, "j", "at")
 			s.put("value = %s;\n}\nplace -= %s;", e.load(s.bind(x.memory), "at"), n)

@@ -108,7 +108,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 		}
 		return memory{constant: w.pieces[0], word: word}, nil
 	}
-	// code gives code i of a row of packed codes.
+	// code returns code i of a row of packed codes.
 	code := func(row []byte, i int) byte { return row[i/perByte] >> (i % perByte * o.Bits) & mask }
 	w.codes, err = arranged(ir.NBitsCodes, "u32", func(t *tensor.Tensor) []byte {
 		src, dst, width := t.Bytes(), make([]byte, o.K*cols/perByte), blocks*o.Block/perByte

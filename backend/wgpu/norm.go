@@ -144,7 +144,7 @@ func (n *norm) only(name string, o *operand) stage {
 	return func(i string) { n.put("%s%s = %s;", name, i, text) }
 }
 
-// option gives operand i, or nil where it is absent.
+// option returns operand i, or nil where it is absent.
 func option(n *ir.Node, in []operand, i int) *operand {
 	if n.HasOperand(i) {
 		return &in[i]

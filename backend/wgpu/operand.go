@@ -45,7 +45,7 @@ type binder struct {
 	reports []report
 }
 
-// layout gives the layout of a value; constants that no step looks at by strides have none of their own.
+// layout returns the layout of a value; constants that no step looks at by strides have none of their own.
 func (b *binder) layout(v *ir.Value) ir.Layout {
 	if l := b.p.Layouts[v.ID]; l.Root != nil {
 		return l
@@ -221,7 +221,7 @@ func wider(i string) string {
 	return fmt.Sprintf("high_%[1]s != bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u)", i)
 }
 
-// row gives what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A
+// row returns what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A
 // constant above the largest binding lies in several.
 func (s *shader) row(o *operand, row, width string) func(to, c string) {
 	if o.weight == nil || len(o.weight.pieces) == 1 {

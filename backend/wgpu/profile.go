@@ -29,7 +29,7 @@ func (d *Device) stamps(n int) (*stamps, error) {
 	return s, err
 }
 
-// read submits what e has recorded, and gives all timestamps.
+// read submits what e has recorded, and returns all timestamps.
 func (s *stamps) read(e *native.Encoder) ([]uint64, error) {
 	e.Resolve(s.Queries, s.resolved)
 	e.Copy(s.staging, 0, s.resolved, 0, s.resolved.Size)

@@ -209,7 +209,7 @@ func empty(n *ir.Node) bool {
 	return true
 }
 
-// launches appends the dispatches of a step, behind the uploads that they need.
+// launches appends the dispatches of a step, after the uploads that they need.
 func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 	var list []dispatch
 	params := l.params
@@ -258,7 +258,7 @@ func (l *loader) bringUp(root *ir.Value) {
 	}
 }
 
-// onHost appends a step of the host, behind the download that it needs.
+// onHost appends a step of the host, after the download that it needs.
 func (l *loader) onHost(i int, n *ir.Node) error {
 	h, down := &host{node: n, step: i}, &download{}
 	for _, v := range n.Inputs {
@@ -341,7 +341,7 @@ func (d *download) size() int64 {
 	return 0
 }
 
-// HostSteps implements backend.Program: a download goes before the step that waits for it, an upload behind the one that made
+// HostSteps implements backend.Program: a download goes before the step that waits for it, an upload after the one that made
 // its root, or that root is an input.
 func (p *program) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep

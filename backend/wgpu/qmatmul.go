@@ -154,7 +154,7 @@ type codes struct {
 	// column the sum of its codes less k times the zero point, and then the zero points, which are all 0 where plain says so.
 	words, sums memory
 	plain       bool
-	// Of a matrix that a run computes: where words and sums begin, in words, and the number of matrices, one behind another.
+	// Of a matrix that a run computes: where words and sums begin, in words, and the number of matrices, one after another.
 	first, firstSum, lead int
 }
 

@@ -13,7 +13,7 @@ import (
 // is8Bit reports whether kernels take codes of a type.
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
-// codeText gives the expression of the code of $1 / $2 with zero point $3, which may be absent: ties to even, saturated.
+// codeText returns the expression of the code of $1 / $2 with zero point $3, which may be absent: ties to even, saturated.
 func codeText(d tensor.DType, zero bool) expression {
 	low, high, to, z := 0, 255, "u32", "0.0"
 	if d == tensor.I8 {

@@ -53,7 +53,7 @@ type memory struct {
 	status   bool
 }
 
-// bind gives the name of a memory in the text.
+// bind returns the name of a memory in the text.
 func (s *shader) bind(m memory) string {
 	for i, old := range s.memories {
 		if old == m {
@@ -68,14 +68,14 @@ func (s *shader) bind(m memory) string {
 	return fmt.Sprintf("m%d", len(s.memories))
 }
 
-// u gives the text that reads an unsigned parameter.
+// u returns the text that reads an unsigned parameter.
 func (s *shader) u(v int) string {
 	s.params = append(s.params, uint32(v))
 	i := len(s.params) - 1
 	return fmt.Sprintf("P[%d].%c", i/4, "xyzw"[i%4])
 }
 
-// f gives the text that reads a float parameter.
+// f returns the text that reads a float parameter.
 func (s *shader) f(v float32) string {
 	s.params = append(s.params, math.Float32bits(v))
 	i := len(s.params) - 1

@@ -96,7 +96,7 @@ func (s *tileKernel) declareLoads(x *factor, w right) {
 	s.right = w.begin(s.shader, s.loadsB)
 }
 
-// bring reads the tiles that start at k into registers, zeros behind the end.
+// bring reads the tiles that start at k into registers, zeros after the end.
 func (s *tileKernel) bring(k string) {
 	p := s.p
 	whole := p.k%p.depth == 0 && (p.splits-1)*s.part < p.k

@@ -23,7 +23,7 @@ const worthTuning = 1 << 25
 type contest struct {
 	flops int
 	cuts  []cut // the usual one first
-	// prepare lays operands out, and gives what makes the launches of a cut.
+	// prepare lays operands out, and returns what makes the launches of a cut.
 	prepare func(l *lab) func(c cut) []launch
 }
 
@@ -131,7 +131,7 @@ func trialFloats(l *lab, p *product, vector bool) right {
 	return p.floats(&f, vector)
 }
 
-// choose gives the cut of a class: the one that wins its contest on this device.
+// choose returns the cut of a class: the one that wins its contest on this device.
 func (d *Device) choose(class string, c func() contest) cut {
 	return choicesOf(d.identity).choose(class, c, d.hold)
 }
@@ -174,7 +174,7 @@ const (
 	raceTime    = 10 * time.Millisecond
 )
 
-// race runs all runs round after round, and gives the least time that each took.
+// race runs all runs round after round, and returns the least time that each took.
 func (l *lab) race(runs [][]launch, flops int) ([]time.Duration, error) {
 	w, err := l.stopwatch(runs, max(1, min(4, 1<<30/flops)))
 	if err != nil {

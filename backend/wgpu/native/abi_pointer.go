@@ -4,7 +4,7 @@ package native
 
 import "unsafe"
 
-// invokeWithInfo is invoke with a callback-info by value behind the other arguments: arm64 and Windows pass a pointer to
+// invokeWithInfo is invoke with a callback-info by value after the other arguments: arm64 and Windows pass a pointer to
 // it.
 func (c *caller) invokeWithInfo(p proc, info callbackInfo, args ...uintptr) uintptr {
 	c.info = info

@@ -92,7 +92,7 @@ func (l *Library) describe(handle uintptr) *Adapter {
 // Has reports whether the adapter has a feature.
 func (a *Adapter) Has(f Feature) bool { return slices.Contains(a.Features, f) }
 
-// Release gives the adapter back; devices made of it live on.
+// Release releases the adapter; devices made of it live on.
 func (a *Adapter) Release() {
 	if a.handle != 0 {
 		a.lib.c.AdapterRelease.call(a.handle)

@@ -51,7 +51,7 @@ func (d *Device) Buffer(what string, size int64, usage Usage) (*Buffer, error) {
 	return b, nil
 }
 
-// Write copies data to the buffer, in order with what is submitted. The offset is a multiple of 4; the bytes behind data
+// Write copies data to the buffer, in order with what is submitted. The offset is a multiple of 4; the bytes after data
 // up to the next multiple of 4 become zero.
 func (b *Buffer) Write(offset int64, data []byte) error {
 	if len(data) == 0 {
@@ -106,7 +106,7 @@ func (b *Buffer) mapAsync(n int64) error {
 	})
 }
 
-// Unmap gives mapped bytes back to the device.
+// Unmap releases mapped bytes to the device.
 func (b *Buffer) Unmap() {
 	if b.mapped && b.d.handle != 0 {
 		b.invoke(b.d.lib.c.BufferUnmap, b.handle)
@@ -114,7 +114,7 @@ func (b *Buffer) Unmap() {
 	b.mapped = false
 }
 
-// Release gives the memory back once nothing submitted uses it.
+// Release releases the memory once nothing submitted uses it.
 func (b *Buffer) Release() {
 	b.Unmap()
 	b.d.mu.Lock()

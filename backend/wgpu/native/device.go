@@ -40,7 +40,7 @@ const (
 	filterOutOfMemory = 2
 )
 
-// guarded runs f, which makes something, inside error scopes and gives the first error that the library reported.
+// guarded runs f, which makes something, inside error scopes and returns the first error that the library reported.
 func (d *Device) guarded(what string, f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +147,7 @@ func (d *Device) Lose() {
 	d.invoke(d.lib.c.DevicePoll, d.handle, 0, 0)
 }
 
-// Close gives the device back. Buffers and pipelines that are still there must not be used any more.
+// Close releases the device. Buffers and pipelines that are still there must not be used any more.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

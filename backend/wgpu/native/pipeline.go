@@ -89,7 +89,7 @@ func (d *Device) create(s *Shader) *Pipeline {
 	return p
 }
 
-// Release gives the pipeline back.
+// Release releases the pipeline.
 func (p *Pipeline) Release() {
 	if p == nil { // never made
 		return
@@ -138,7 +138,7 @@ func (d *Device) Bind(p *Pipeline, ranges []Range) (*BindGroup, error) {
 	return g, nil
 }
 
-// Release gives the bind group back.
+// Release releases the bind group.
 func (g *BindGroup) Release() {
 	g.d.mu.Lock()
 	defer g.d.mu.Unlock()

@@ -41,7 +41,7 @@ func (q *Queries) Since(from, to uint64) time.Duration {
 	return time.Duration(float64(to-from) * float64(q.period))
 }
 
-// Release gives the places back.
+// Release releases the places.
 func (q *Queries) Release() {
 	q.d.mu.Lock()
 	defer q.d.mu.Unlock()
