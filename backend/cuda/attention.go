@@ -62,7 +62,7 @@ func (d *Device) attentionRow() row {
 	}
 }
 
-// steps gives the strides along all axes of a shape that an operand broadcasts to.
+// steps returns the strides along all axes of a shape that an operand broadcasts to.
 func (o *operand) steps(shape tensor.Shape) (out [4]int64) {
 	for i := range o.shape {
 		if o.shape[i] != 1 {

@@ -61,7 +61,7 @@ type term struct {
 	dtype tensor.DType
 }
 
-// put appends an instruction, and gives its result.
+// put appends an instruction, and returns its result.
 func (e *expression) put(name string, result tensor.DType, alpha, beta float32, args ...term) term {
 	q := instruction{op: instructionNumbers[name], kind: kinds[result], alpha: alpha, beta: beta}
 	for i, to := range []*int32{&q.a, &q.b, &q.c} {

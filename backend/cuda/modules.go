@@ -24,7 +24,7 @@ var archive []byte
 
 var openArchive = sync.OnceValues(func() (*zip.Reader, error) { return zip.NewReader(bytes.NewReader(archive), int64(len(archive))) })
 
-// ptxText gives the text of a kernel.
+// ptxText returns the text of a kernel.
 func ptxText(name string) (string, error) {
 	z, err := openArchive()
 	if err != nil {
@@ -120,7 +120,7 @@ func (m *modules) ready(launches []*launch) error {
 // usualShared is the dynamic shared memory that every kernel may have.
 const usualShared = 48 << 10
 
-// code gives the machine code of a kernel.
+// code returns the machine code of a kernel.
 func (m *modules) code(name string) ([]byte, error) {
 	text, err := ptxText(name)
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *binder) report(axis, size int) address {
 	return inStatus | address(statusBytes*(len(b.reports)-1))
 }
 
-// layout gives the layout of a value; constants that no step looks at by strides have none of their own.
+// layout returns the layout of a value; constants that no step looks at by strides have none of their own.
 func (b *binder) layout(v *ir.Value) ir.Layout {
 	if l := b.p.Layouts[v.ID]; l.Root != nil {
 		return l
@@ -176,7 +176,7 @@ func (b *binder) operandsBut(n *ir.Node, later func(i int) bool) (in, out []*ope
 	return in, out, nil
 }
 
-// option gives operand i, or nil where it is absent.
+// option returns operand i, or nil where it is absent.
 func option(in []*operand, i int) *operand {
 	if i < len(in) {
 		return in[i]

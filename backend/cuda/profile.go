@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A profiler keeps the times of a run's steps: of launches by events behind each, of the host's steps by its clock. Its methods
+// A profiler keeps the times of a run's steps: of launches by events after each, of the host's steps by its clock. Its methods
 // do nothing on nil.
 type profiler struct {
 	in     *instance
@@ -50,7 +50,7 @@ func (p *profiler) now() time.Duration {
 	return time.Since(p.began)
 }
 
-// event is recorded behind an item.
+// event is recorded after an item.
 func (p *profiler) event(section, item int) *driver.Event { return p.events[section][1+item] }
 
 // Profile implements backend.Profiler.

@@ -22,7 +22,7 @@ type program struct {
 	statusAt int64 // of the reports in the pinned memory
 }
 
-// A section is what the device does without the host, one graph, and the step of the host behind it, if any.
+// A section is what the device does without the host, one graph, and the step of the host after it, if any.
 type section struct {
 	items []item
 	host  *host

@@ -38,7 +38,7 @@ var (
 	allChoices = map[string]*choices{}
 )
 
-// choicesOf gives the choices of devices that are identified so, which keep what they have in a folder.
+// choicesOf returns the choices of devices that are identified so, which keep what they have in a folder.
 func choicesOf(identity, folder string) *choices {
 	choicesMu.Lock()
 	defer choicesMu.Unlock()
@@ -72,7 +72,7 @@ func (c *choices) keep(class, kernel string) {
 	})
 }
 
-// choose gives the cut of a product: the one that wins the contest of its class on this device. Where none can be held, it is the
+// choose returns the cut of a product: the one that wins the contest of its class on this device. Where none can be held, it is the
 // first.
 func (d *Device) choose(p *product) cut {
 	cuts := d.halfCutsOf(p)
@@ -183,7 +183,7 @@ func (l *lab) close() {
 	}
 }
 
-// race runs all runs round after round, and gives the least time in milliseconds that each took. A device that idles runs at a
+// race runs all runs round after round, and returns the least time in milliseconds that each took. A device that idles runs at a
 // fraction of its clock: the first rounds warm it up.
 func (l *lab) race(runs [][]*launch) ([]float64, error) {
 	if l.err != nil {

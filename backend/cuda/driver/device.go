@@ -147,7 +147,7 @@ func (c *Context) Close() error {
 	return c.l.check(c.l.c.DevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", c.device)
 }
 
-// Free gives the bytes of the device's memory that nobody uses.
+// Free returns the bytes of the device's memory that nobody uses.
 func (c *Context) Free() (int64, error) {
 	var free, total uint64
 	err := c.l.check(c.l.c.MemGetInfo_v2, "cuMemGetInfo_v2", uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))

@@ -17,7 +17,7 @@ func (c *Context) Alloc(what string, size int64) (Pointer, error) {
 	return p, nil
 }
 
-// FreeMemory gives memory back; 0 is none.
+// FreeMemory releases memory; 0 is none.
 func (c *Context) FreeMemory(p Pointer) {
 	if p != 0 {
 		_ = c.l.check(c.l.c.MemFree_v2, "cuMemFree_v2", uintptr(p)) // fails only when the context is lost
@@ -66,7 +66,7 @@ func (c *Context) NewPinned(size int64) (*Pinned, error) {
 // Bytes is the memory.
 func (p *Pinned) Bytes() []byte { return p.bytes }
 
-// Free gives the memory back; its bytes end with it.
+// Free releases the memory; its bytes end with it.
 func (p *Pinned) Free() {
 	_ = p.c.l.check(p.c.l.c.MemFreeHost, "cuMemFreeHost", uintptr(unsafe.Pointer(&p.bytes[0])))
 	p.bytes = nil

@@ -63,7 +63,7 @@ func (c *Context) Load(code []byte) (*Module, error) {
 	return m, nil
 }
 
-// Unload gives a module back.
+// Unload releases a module.
 func (m *Module) Unload() { _ = m.c.l.check(m.c.l.c.ModuleUnload, "cuModuleUnload", m.handle) }
 
 // Function finds a kernel.

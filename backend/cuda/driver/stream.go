@@ -111,7 +111,7 @@ func (s *Stream) Run(g *Graph) error {
 	return s.call(s.c.l.c.GraphLaunch, "cuGraphLaunch", g.handle, s.handle)
 }
 
-// Free gives the graph back.
+// Free releases the graph.
 func (g *Graph) Free() { _ = g.c.l.check(g.c.l.c.GraphExecDestroy, "cuGraphExecDestroy", g.handle) }
 
 // An Event is a point of time on a stream.
@@ -127,7 +127,7 @@ func (c *Context) NewEvent() (*Event, error) {
 	return e, err
 }
 
-// Free gives the event back.
+// Free releases the event.
 func (e *Event) Free() { _ = e.c.l.check(e.c.l.c.EventDestroy_v2, "cuEventDestroy_v2", e.handle) }
 
 // Record notes when the stream gets here.

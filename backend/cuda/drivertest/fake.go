@@ -84,7 +84,7 @@ func use(d *Driver) {
 	current = d
 }
 
-// find gives the address of a function.
+// find returns the address of a function.
 func find(name string) (uintptr, error) {
 	currentMu.Lock()
 	defer currentMu.Unlock()
@@ -137,7 +137,7 @@ func (d *Driver) handle(what string, to uintptr) uintptr {
 	return 0
 }
 
-// drop gives a handle back.
+// drop releases a handle.
 func (d *Driver) drop(what string, h uintptr) uintptr {
 	if d.live[h] != what {
 		return d.problem("%#x is %q and no %s", h, d.live[h], what)
