@@ -238,7 +238,7 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 	}}, nil
 }
 
-// load gives count elements of an operand, from an element on, stride apart: where they lie, or brought together in r.
+// load returns count elements of an operand, from an element on, stride apart: where they lie, or brought together in r.
 func load(o *operand, m *machine, from, stride, count int, r register) register {
 	src := o.bytes(m)[from*o.width:]
 	switch stride {

@@ -127,7 +127,7 @@ var rotaryRow = row{
 		half := cos.shape[2]
 		rows := x.shape[0] * x.shape[1]
 		parts, perPart := rowParts(rows, heads*size)
-		// at gives the offset of a (batch, position) row; a batch of 1 serves all.
+		// at returns the offset of a (batch, position) row; a batch of 1 serves all.
 		at := func(o *operand, r int) int {
 			batch, pos := r/x.shape[1], r%x.shape[1]
 			if o.shape[0] == 1 {

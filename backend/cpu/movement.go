@@ -117,7 +117,7 @@ var padRow = row{
 			steps = append(steps, st)
 			return err
 		}
-		for axis, size := range y.shape { // what lies before and behind along an axis, between what does along those in front
+		for axis, size := range y.shape { // what lies before and after along an axis, between what does along those in front
 			before, after := max(op.Before[axis].Int(), 0), max(op.After[axis].Int(), 0)
 			if err := add(y.cut(axis, 0, before), value); err != nil {
 				return step{}, err

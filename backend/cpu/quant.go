@@ -167,7 +167,7 @@ func (r *ranges) found(m *machine) []float32 {
 	return s.f32(m)
 }
 
-// scale gives the scale and zero point that follow from all parts.
+// scale returns the scale and zero point that follow from all parts.
 func (r *ranges) scale(m *machine) (scale float32, zero uint8) {
 	var lo, hi float32
 	found := r.found(m)

@@ -89,7 +89,7 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 	return count, nil
 }
 
-// unpackBlocks gives the codes of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits as 4, whatever level
+// unpackBlocks returns the codes of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits as 4, whatever level
 // it was packed for.
 func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	bits := packedBits(op)
@@ -122,7 +122,7 @@ func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	return out, nil
 }
 
-// floatsOf gives constants of any float type as float32.
+// floatsOf returns constants of any float type as float32.
 func floatsOf(set *kernel.Set, t *tensor.Tensor) []float32 {
 	if target.IsHalf(t.DType()) {
 		return tensor.Of[float32](widenConst(set, t))
@@ -140,7 +140,7 @@ func fourBits(codes []byte) []byte {
 	return wide
 }
 
-// zeroPoints gives those of all blocks [N,blocks], or nil where all are in the middle of packed numbers.
+// zeroPoints returns those of all blocks [N,blocks], or nil where all are in the middle of packed numbers.
 func (d *Device) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
 	switch {
 	case given == nil && op.Bits == packedBits(op):

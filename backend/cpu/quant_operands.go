@@ -12,7 +12,7 @@ import (
 // How the operands of a product of codes come to its kernel: steps that run before it, and numbers that are known when the
 // program is bound.
 
-// bindA gives the steps that make codes of a as the kernel takes them: none but for their zero point, where unsigned codes
+// bindA returns the steps that make codes of a as the kernel takes them: none but for their zero point, where unsigned codes
 // lie in rows of whole words.
 func (q *qProduct) bindA(b *binder) []step {
 	x, zero := q.in[ir.QMatMulA], q.in[ir.QMatMulAZero]
@@ -190,7 +190,7 @@ func (p *qPlan) columnsOf(n *ir.Node) (c columns) {
 	return c
 }
 
-// zerosOf gives the zero points of a weight's columns, as turned codes have them.
+// zerosOf returns the zero points of a weight's columns, as turned codes have them.
 func (p *qPlan) zerosOf(n *ir.Node) []int32 {
 	zero, turned := ir.Operand(n.Inputs, ir.QMatMulBZero), turnedBy(n.Inputs[ir.QMatMulB].Type.DType)
 	zeros := make([]int32, p.g.N)

@@ -64,7 +64,7 @@ func fits(p *ir.Packed, form packed.Form, words, n, more int) error {
 	return nil
 }
 
-// unpackS8 gives the row-major [k,n] bytes of a packed matrix (kernel.PackS8), whatever level it was packed for.
+// unpackS8 returns the row-major [k,n] bytes of a packed matrix (kernel.PackS8), whatever level it was packed for.
 func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 	words := (k + 3) / 4
 	err := fits(p, packed.S8, words, n, 4*n)

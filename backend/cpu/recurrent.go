@@ -187,7 +187,7 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 			at, s := p.state(d, first+i), own[i*6*hidden:][:6*hidden]
 			initial(s[:hidden], in[ops.RecurrentH].f32(m), at)
 			initial(s[5*hidden:], in[ops.RecurrentC].f32(m), at)
-			for t := count; t < p.steps; t++ { // what lies behind the length is zero
+			for t := count; t < p.steps; t++ { // what lies after the length is zero
 				clear(y[p.result(t, d, first+i):][:hidden])
 			}
 		}
@@ -254,7 +254,7 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 	set.Binary(kernel.Mul, h, o, g)
 }
 
-// packLSTM packs the weights of LSTMs, their directions one behind the other, and anew where a compiled file has them for
+// packLSTM packs the weights of LSTMs, their directions one after the other, and anew where a compiled file has them for
 // another level of instructions.
 func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
 	done := map[*ir.Value]*ir.Value{}

@@ -210,7 +210,7 @@ func packBF16(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	d.pool.Run(p.Parts(), func(part, worker int) { p.Run(part, to, w, row, col, scratch[worker*own:][:p.ScratchBytes()]) })
 }
 
-// columnScales are the scales behind an int8 weight of n columns.
+// columnScales are the scales after an int8 weight of n columns.
 func columnScales(data *tensor.Tensor, n int) []float32 {
 	b := data.Bytes()
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b[len(b)-4*n:]))), n)

@@ -10,7 +10,7 @@ import (
 // tileKind is what tells one kind of product from another: what a word of 4 bytes holds, and the instruction that
 // multiplies words and adds.
 type tileKind struct {
-	name     string // behind gemmTile and gemm
+	name     string // after gemmTile and gemm
 	multiply func(b, a, acc reg.Register)
 	integers bool // no epilogue
 
@@ -91,7 +91,7 @@ const (
 
 // prefetchAhead is how far before its use a tile asks for the panel. A low tile streams weights from memory and asks
 // far ahead; a high one finds its panel in the L2 cache, because the tiles before it have brought it there (next). A
-// narrow one belongs to the last panel, behind which is none.
+// narrow one belongs to the last panel, after which is none.
 func prefetchAhead(rows int, widest bool) (bytes int, next bool) {
 	if rows <= 4 {
 		return 8 << 10, false

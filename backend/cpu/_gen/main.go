@@ -58,7 +58,7 @@ var units = []struct {
 type gen struct {
 	*build.Context
 	constants map[string]operand.Mem
-	extra     bytes.Buffer // Go text for behind the stubs
+	extra     bytes.Buffer // Go text for after the stubs
 }
 
 func main() {

@@ -89,7 +89,7 @@ func quantizeKernel(v *simd) {
 }
 
 // flushSubnormals has results too small for a normal float32 become 0, because they take a hundred cycles each: quotients by
-// a large scale are such, and round to 0 anyway. It gives what emits the way back.
+// a large scale are such, and round to 0 anyway. It returns what emits the way back.
 func (v *simd) flushSubnormals() (restore func()) {
 	const flushToZero = 1 << 15
 	old, changed, r := v.AllocLocal(4), v.AllocLocal(4), v.GP32()

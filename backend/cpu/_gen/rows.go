@@ -168,7 +168,7 @@ func rowKernels(v *simd) {
 	normKernel(v, "rmsNorm", false)
 }
 
-// chains gives the accumulators of a row, each a copy of start.
+// chains returns the accumulators of a row, each a copy of start.
 func (v *simd) chains(start reg.VecVirtual) []reg.VecVirtual {
 	acc := v.vecs(chains)
 	for _, x := range acc {

@@ -31,7 +31,7 @@ func (v *simd) fn(name, signature, doc string, args ...any) {
 	v.gen.fn(name, signature, doc, args...)
 }
 
-// vec gives a fresh vector register.
+// vec returns a fresh vector register.
 func (v *simd) vec() reg.VecVirtual {
 	if v.wide {
 		return v.ZMM()
@@ -59,7 +59,7 @@ func (v *simd) zero(r reg.Register) {
 // mask chooses the first lanes of a vector: a mask register, or a vector whose chosen lanes are all ones.
 type mask struct{ reg.Register }
 
-// tail gives the mask of the first n lanes, 0 ≤ n ≤ lanes. n is clobbered.
+// tail returns the mask of the first n lanes, 0 ≤ n ≤ lanes. n is clobbered.
 func (v *simd) tail(n reg.Register) mask {
 	if v.wide {
 		ones := v.GP32()
@@ -89,7 +89,7 @@ func (v *simd) tailTable() operand.Mem {
 	})
 }
 
-// table gives a read-only table of this unit, made at its first use.
+// table returns a read-only table of this unit, made at its first use.
 func (v *gen) table(name string, fill func()) operand.Mem {
 	if mem, ok := v.constants[name]; ok {
 		return mem
@@ -101,11 +101,11 @@ func (v *gen) table(name string, fill func()) operand.Mem {
 	return mem
 }
 
-// f32 gives an operand that holds x in every lane. avo's own F32 constants are written as integers, so the bits are
+// f32 returns an operand that holds x in every lane. avo's own F32 constants are written as integers, so the bits are
 // given.
 func (v *simd) f32(x float64) operand.Op { return v.bits(math.Float32bits(float32(x))) }
 
-// bits gives an operand that holds the word in every lane: memory, or a register that preload has filled.
+// bits returns an operand that holds the word in every lane: memory, or a register that preload has filled.
 func (v *simd) bits(word uint32) operand.Op {
 	if v.collect != nil {
 		v.collect(word)
@@ -117,7 +117,7 @@ func (v *simd) bits(word uint32) operand.Op {
 	return v.lanesOf(word)
 }
 
-// lanesOf gives memory that holds the word in every lane of the widest vector.
+// lanesOf returns memory that holds the word in every lane of the widest vector.
 func (v *simd) lanesOf(word uint32) operand.Mem {
 	return v.table(fmt.Sprintf("lanes%08x", word), func() {
 		for range v.lanes {

@@ -6,7 +6,7 @@ import (
 )
 
 // transposeKernel writes the transposing copy by blocks of 8 × 8. The blocks at the edges run the same code with
-// masked loads and stores: a source row behind the last is read as the last, a result row behind the last is left out.
+// masked loads and stores: a source row after the last is read as the last, a result row after the last is left out.
 func transposeKernel(g *gen) {
 	v := avx2(g)
 	v.fn("transposeAVX2", "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "transposeAVX2 is a transposeFunc.")

@@ -52,7 +52,7 @@ func (v *simd) poly(coefficients []float64, x reg.Register) reg.VecVirtual {
 	return acc
 }
 
-// abs gives |x| in a fresh register.
+// abs returns |x| in a fresh register.
 func (v *simd) abs(x reg.Register) reg.VecVirtual {
 	r := v.vec()
 	v.VANDPS(v.bits(absMask), x, r)
@@ -113,7 +113,7 @@ func (v *simd) expBounded(x reg.Register) {
 	v.VMOVAPS(p, x)
 }
 
-// exp2Falling replaces x ≤ 0 by 2^x. Results below the least normal number may be 0. Behind a multiplication by log₂e it is
+// exp2Falling replaces x ≤ 0 by 2^x. Results below the least normal number may be 0. After a multiplication by log₂e it is
 // an e^x that takes fewer instructions than exp and errs by less than 2^-22 of 1, the largest weight of a softmax.
 func (v *simd) exp2Falling(x reg.Register) {
 	if v.wide {
@@ -146,7 +146,7 @@ func (v *simd) gelu(x reg.Register) {
 	v.VFNMADD231PS(e, size, x)
 }
 
-// erfcScaled gives erfc(x/√2) for 0 ≤ x ≤ logErfcMax in a fresh register.
+// erfcScaled returns erfc(x/√2) for 0 ≤ x ≤ logErfcMax in a fresh register.
 func (v *simd) erfcScaled(x reg.Register) reg.VecVirtual {
 	e := v.poly(logErfcPoly, x)
 	v.VMULPS(x, e, e)

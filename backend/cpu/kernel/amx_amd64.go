@@ -20,7 +20,7 @@ type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int
 // amxKernels are the functions of one kind of product, by tiles of rows and of columns.
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
 
-// gemmTileAMX gives the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
+// gemmTileAMX returns the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
 func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
 	t := gemmTile{rows: amxRowTiles * amxTile, vecs: amxColTiles, vec: amxTile, wholeK: true}
 	t.kernels = append(t.kernels, low.kernels[:from]...)
@@ -34,7 +34,7 @@ func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
 	return t
 }
 
-// gemmAMX gives the kernel of some rows and vectors. aCol must be 1.
+// gemmAMX returns the kernel of some rows and vectors. aCol must be 1.
 func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	rowTiles := ceilDiv(rows, amxTile)
 	// columns multiplies vecs vectors of columns, of which the last has cols: whole steps of K, then the rest.

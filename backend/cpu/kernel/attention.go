@@ -277,7 +277,7 @@ func (b *attentionBlock) score(keys []float32, keyRow, n int) {
 	}
 }
 
-// average adds the values of n keys, weighted by the scores, to the result: out = out·scale + scoresᵀ·V. Behind the last ones it
+// average adds the values of n keys, weighted by the scores, to the result: out = out·scale + scoresᵀ·V. After the last ones it
 // divides by the sums.
 func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
 	if last && b.args.NaNGuard {

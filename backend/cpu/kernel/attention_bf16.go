@@ -1,7 +1,7 @@
 package kernel
 
 // Attention of bfloat16 runs both products on the tiles of GemmBF16, whose words are pairs of neighbours along K: of a query
-// or key, or of two keys. Queries, keys and values are rounded as they are brought together, and the weights behind the
+// or key, or of two keys. Queries, keys and values are rounded as they are brought together, and the weights after the
 // softmax; sums, scores and softmax are float32. The second product gives the result transposed, because the weights lie
 // as its right operand has to.
 
@@ -23,7 +23,7 @@ func (p *attentionPart) takePairs() {
 	p.valuePairs, p.valueRows = p.take(p.keyBlock/2*p.ValueSize), p.take(p.keyBlock/2*p.ValueSize)
 }
 
-// pairRows rounds neighbouring rows of x to words, in place. Behind an odd number of rows there is room for one more.
+// pairRows rounds neighbouring rows of x to words, in place. After an odd number of rows there is room for one more.
 func (s *Set) pairRows(dst, x []float32, rows, cols int) {
 	if rows%2 != 0 {
 		clear(x[rows*cols:][:cols])

@@ -7,7 +7,7 @@ import (
 
 var negInf = float32(math.Inf(-1))
 
-// keys gives the range of keys that n queries from first on may see, of so many keys. A nil window shows all.
+// keys returns the range of keys that n queries from first on may see, of so many keys. A nil window shows all.
 func (w *Window) keys(first, n, keys int) (lo, hi int) {
 	lo, hi = 0, keys
 	if w != nil && w.Left >= 0 {
@@ -19,7 +19,7 @@ func (w *Window) keys(first, n, keys int) (lo, hi int) {
 	return lo, hi
 }
 
-// keyRange gathers the bias that all queries share and gives the range of keys that count.
+// keyRange gathers the bias that all queries share and returns the range of keys that count.
 func (p *attentionPart) keyRange() (lo, hi int) {
 	lo, hi = p.args.Window.keys(p.first, p.queries, p.Keys)
 	if lo >= hi {

@@ -52,7 +52,7 @@ func newAttentionCase(r *rand.Rand, shape AttentionShape) *attentionCase {
 	return c
 }
 
-// scores gives the row of scores of one query, by the formula.
+// scores returns the row of scores of one query, by the formula.
 func (c *attentionCase) scores(b, h, i int) []float32 {
 	a := &c.args
 	kv := h / (c.Heads / c.KVHeads)

@@ -87,7 +87,7 @@ func scaled(prepare func(s *Set) (func(), float64), work float64) func(s *Set) (
 	}
 }
 
-// ramp gives n numbers from −5 to 5.
+// ramp returns n numbers from −5 to 5.
 func ramp(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

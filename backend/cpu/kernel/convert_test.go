@@ -62,7 +62,7 @@ func TestConvertNarrowing(t *testing.T) {
 	inf := float32(math.Inf(1))
 	eachLevel(t, func(t *testing.T, s *Set) {
 		for _, f := range shortFloats {
-			// The value that infinity stands for in rounding is the power of two behind the largest number.
+			// The value that infinity stands for in rounding is the power of two after the largest number.
 			behind := math.Ldexp(1, 1<<(f.exponentBits-1))
 			size := func(bits uint16) float64 {
 				v := float64(f.value(bits))

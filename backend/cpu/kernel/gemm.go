@@ -26,7 +26,7 @@ type GemmArgs struct {
 	Alpha    float32
 	Bias     []float32 // [N], or nil
 	Act      UnaryOp   // applied after the bias; a function without parameters
-	Residual []float32 // element (m, n) at m·ResRow + n, or nil; added behind the activation
+	Residual []float32 // element (m, n) at m·ResRow + n, or nil; added after the activation
 	ResRow   int
 }
 
@@ -84,7 +84,7 @@ type gemmPanel struct {
 	k, kBlock    int
 	b            *float32
 	bRow         int
-	followed     bool        // the next panel lies behind this one in memory
+	followed     bool        // the next panel lies after this one in memory
 	q4           *blockPanel // in place of b: a panel to be decoded
 }
 

@@ -83,7 +83,7 @@ func Q4Codes(word uint32) uint32 {
 	return join(word) | join(word>>4)<<16
 }
 
-// blockParts gives the parts of one block of a panel.
+// blockParts returns the parts of one block of a panel.
 func blockParts(block []byte, packedCols int) (scale, zero []float32, words []uint32) {
 	return floats(block, packedCols), floats(block[4*packedCols:], packedCols), elementsOf[uint32](block[8*packedCols:])
 }
@@ -95,7 +95,7 @@ type blockFuncs struct {
 	tile   blockTile
 }
 
-// blocks gives the kernels for numbers of 4 or 8 bits.
+// blocks returns the kernels for numbers of 4 or 8 bits.
 func (s *Set) blocks(bits int) *blockFuncs {
 	if bits == 8 {
 		return &s.q8

@@ -19,7 +19,7 @@ type GemmBlocksS8 struct {
 
 // GemmBlocksS8Args are the operands of one [GemmBlocksS8].
 type GemmBlocksS8Args struct {
-	// Codes are those that QuantizeBlocks writes, a row of RowCodes() behind the other, Scales its other result.
+	// Codes are those that QuantizeBlocks writes, a row of RowCodes() after the other, Scales its other result.
 	Codes  []uint8
 	Scales []float32
 	// GemmArgs are the others; A is not read, Alpha is 1.
@@ -34,8 +34,8 @@ type blockTile struct {
 
 // gemmBlocksFunc multiplies register tiles that lie below each other: for each row and column the sum over the blocks of
 // (bSum + Σ a·b)·(aScale·bScale), and then the epilogue of gemmFunc. a holds four unsigned bytes a word, b signed ones. Strides
-// count words; bSum has the stride of b. With gemmZeros, (zero − 128)·total is taken from a block's sum, where total is behind the
-// block's aScale, and zero a row of b behind its bScale.
+// count words; bSum has the stride of b. With gemmZeros, (zero − 128)·total is taken from a block's sum, where total is after the
+// block's aScale, and zero a row of b after its bScale.
 type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
@@ -115,7 +115,7 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 			flags |= gemmZeros
 		}
 		if args.Act > Relu {
-			res = nil // behind the activation
+			res = nil // after the activation
 		}
 		for row, tiles := rowLo, ceilDiv(rowHi-rowLo, rows.rows); row < rowHi; {
 			height, run := rows.run(rowHi-row, tiles, g.RowCodes()/4)

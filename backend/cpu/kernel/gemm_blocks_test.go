@@ -98,7 +98,7 @@ func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *g
 			require.EqualValues(t, 128+code, args.Codes[i*plan.RowCodes()+k], "%s: code %d of row %d", what, k, i)
 		}
 	}
-	for i := range g.m { // behind the check, which reads whole blocks
+	for i := range g.m { // after the check, which reads whole blocks
 		for k := range g.k {
 			g.args.A[i*g.args.ARow+k] = float32(int(args.Codes[i*plan.RowCodes()+k])-128) * args.Scales[i*plan.RowScales()+2*(k/block)]
 		}

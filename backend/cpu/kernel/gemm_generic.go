@@ -12,7 +12,7 @@ const genericLanes = 8
 // sumsFunc adds up k products of words of A, which lie aCol apart, with the words of 8 columns of B.
 type sumsFunc func(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int)
 
-// tileGeneric gives the plain Go tile for a kind of product.
+// tileGeneric returns the plain Go tile for a kind of product.
 func tileGeneric(sums sumsFunc) gemmTile {
 	t := gemmTile{rows: 4, vecs: 2, vec: genericLanes, kernels: [][]gemmFunc{nil}}
 	for rows := 1; rows <= t.rows; rows++ {
@@ -65,7 +65,7 @@ func sumsS8(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32,
 	}
 }
 
-// gemmGeneric gives the plain Go kernel for a number of rows and vectors.
+// gemmGeneric returns the plain Go kernel for a number of rows and vectors.
 func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
 	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		for r := range tiles * rows {

@@ -23,7 +23,7 @@ func (s *Set) NewPackS8(k, n int) *PackS8 {
 // Bytes is the size of the packed matrix. Its memory is aligned for int32.
 func (p *PackS8) Bytes() int { return 4*p.words() + 4*p.N }
 
-// sums gives the sums of the columns of a packed matrix.
+// sums returns the sums of the columns of a packed matrix.
 func (p *PackS8) sums(packed []byte) []int32 {
 	return elementsOf[int32](packed[4*p.words():])[:p.N]
 }
@@ -58,7 +58,7 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 	}
 }
 
-// packWords fills the first rows of a panel by vectors and gives their number.
+// packWords fills the first rows of a panel by vectors and returns their number.
 func (p *PackS8) packWords(panel []uint32, panelRow, cols int, src []byte, row, col int, flip uint32) (rows int) {
 	rows = p.K / 4
 	switch lanes := p.set.quantize.lanes; {
@@ -129,7 +129,7 @@ type GemmS8Args struct {
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int
 	Act      UnaryOp
-	Residual []float32 // added behind the activation: element (m, n) at m·ResRow + n, or nil; may be C
+	Residual []float32 // added after the activation: element (m, n) at m·ResRow + n, or nil; may be C
 	ResRow   int
 
 	// Sums, if not nil, receives the exact sums of (A − Zero)·(B − BZero) in place of C: element (m, n) at m·CRow + n.

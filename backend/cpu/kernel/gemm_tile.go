@@ -32,7 +32,7 @@ func (t *gemmTile) cols() int { return t.vecs * t.vec }
 // panels is the number of panels that n columns fall into.
 func (t *gemmTile) panels(n int) int { return ceilDiv(n, t.cols()) }
 
-// panelCols gives the columns of a panel, real ones and with those that fill its last vector.
+// panelCols returns the columns of a panel, real ones and with those that fill its last vector.
 func (t *gemmTile) panelCols(panel, n int) (real, packed int) {
 	real = min(t.cols(), n-panel*t.cols())
 	return real, roundUp(real, t.vec)
@@ -76,7 +76,7 @@ func (b *blocking) parts() int {
 	return b.rowBlocks * b.panelGroups
 }
 
-// part gives the rows and panels of a part.
+// part returns the rows and panels of a part.
 func (b *blocking) part(part int) (rowLo, rowHi, panelLo, panelHi int) {
 	rowLo, rowHi = share(b.m, b.rowBlocks, part/b.panelGroups, b.tile.rows)
 	panelLo = part % b.panelGroups * b.panelsPerPart
@@ -86,7 +86,7 @@ func (b *blocking) part(part int) (rowLo, rowHi, panelLo, panelHi int) {
 // callSteps is the most k steps of tiles in one call of assembly, which cannot be interrupted: about 50 µs.
 const callSteps = 16 * 768
 
-// run gives the next tiles that one call can do, of those which share the rows evenly: how many, and their height.
+// run returns the next tiles that one call can do, of those which share the rows evenly: how many, and their height.
 // Taller ones come first, then those of one row less.
 func (t *gemmTile) run(rows, tiles, k int) (height, run int) {
 	height = ceilDiv(rows, tiles)
@@ -96,7 +96,7 @@ func (t *gemmTile) run(rows, tiles, k int) (height, run int) {
 
 // prefetch says what the tiles that use a block of a panel bring into the L2 cache meanwhile: each its share of the
 // following block. A lone tile streams and gains nothing; it asks for the same line again and again, as do all where
-// nothing follows. The address may lie behind the matrix, so it must not be a pointer.
+// nothing follows. The address may lie after the matrix, so it must not be a pointer.
 type prefetch struct {
 	from    uintptr
 	step    int // bytes for each k
@@ -111,5 +111,5 @@ func newPrefetch(block *float32, words, bRow, tiles int, followed bool) prefetch
 	return p
 }
 
-// tile gives the share of a tile.
+// tile returns the share of a tile.
 func (p prefetch) tile(t int) uintptr { return p.from + uintptr(t*p.perTile) }

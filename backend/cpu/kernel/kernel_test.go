@@ -72,7 +72,7 @@ type guarded struct {
 
 const canaries = 64
 
-// newGuarded gives n floats, shift elements behind a 64-byte boundary, between canaries.
+// newGuarded returns n floats, shift elements after a 64-byte boundary, between canaries.
 func newGuarded(n, shift int) *guarded {
 	raw := make([]float32, n+2*canaries+shift+16)
 	skip := (-int(uintptr(unsafe.Pointer(&raw[0])))&63)/4 + shift
@@ -84,7 +84,7 @@ func newGuarded(n, shift int) *guarded {
 	return g
 }
 
-// random gives n guarded floats, equally spread over [-1, 1).
+// random returns n guarded floats, equally spread over [-1, 1).
 func random(r *rand.Rand, n int) *guarded {
 	g := newGuarded(n, r.IntN(16))
 	for i := range g.inner {

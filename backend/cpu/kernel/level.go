@@ -21,7 +21,7 @@ const (
 
 var levelNames = [numLevels]string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"}
 
-// String gives the name that [Select] takes.
+// String returns the name that [Select] takes.
 func (l Level) String() string {
 	if l < numLevels {
 		return levelNames[l]
@@ -48,7 +48,7 @@ var sets = sync.OnceValue(func() []*Set {
 	return all
 })
 
-// Select gives the kernels of the named level, or of the best level of this machine if name is empty. A name that is
+// Select returns the kernels of the named level, or of the best level of this machine if name is empty. A name that is
 // unknown, or a level that this machine (or this build) lacks, is an error that lists what there is.
 func Select(name string) (*Set, error) {
 	all := sets()

@@ -62,7 +62,7 @@ func (a *NormArgs) run(norm normFunc, lo, hi, cols int) {
 	norm(pointerAt(a.Dst, lo*a.DstRow), a.DstRow, pointerAt(x, lo*xRow), xRow, res, a.ResRow, sum, sumRow, pointer(a.Scale), pointer(a.Bias), a.Epsilon, hi-lo, cols)
 }
 
-// normGeneric gives LayerNorm, or without the mean RMSNorm, in plain Go.
+// normGeneric returns LayerNorm, or without the mean RMSNorm, in plain Go.
 func normGeneric(centred bool) normFunc {
 	return func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int) {
 		for r := range rows {

@@ -30,7 +30,7 @@ func (p *packing) Parts() int { return ceilDiv(p.tile.panels(p.n), p.panelsPerPa
 // words is the length of the panels.
 func (p *packing) words() int { return p.k * roundUp(p.n, p.tile.vec) }
 
-// part gives the panels of a part.
+// part returns the panels of a part.
 func (p *packing) part(part int) (lo, hi int) {
 	lo = part * p.panelsPerPart
 	return lo, min(lo+p.panelsPerPart, p.tile.panels(p.n))

@@ -83,7 +83,7 @@ type Rate struct {
 // rounds is the number of times that a kernel and its peak are measured in turn.
 const rounds = 9
 
-// measure runs do and a loop at its peak in turn, each round for about a tenth of a millisecond at least, and gives the
+// measure runs do and a loop at its peak in turn, each round for about a tenth of a millisecond at least, and returns the
 // medians. The clock of a processor follows what it does: a loop of multiply-adds alone may run a fifth faster than beside
 // the loads of a product. So bursts of the loop stand between the calls of do, each too short for the clock to change.
 func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
@@ -133,7 +133,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// Benchmark measures every kernel on one core against the peak that bounds it, and gives each rate to report as it comes.
+// Benchmark measures every kernel on one core against the peak that bounds it, and returns each rate to report as it comes.
 // All of it takes a few seconds.
 func (s *Set) Benchmark(report func(Rate)) {
 	for _, b := range benchmarks {

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// pointer gives the address of the first element, or nil if there is none.
+// pointer returns the address of the first element, or nil if there is none.
 func pointer[T any](s []T) *T { return hide(unsafe.SliceData(s)) }
 
-// pointerAt gives the address of an element, or nil for an empty slice.
+// pointerAt returns the address of an element, or nil for an empty slice.
 func pointerAt[T any](s []T, i int) *T {
 	if len(s) == 0 {
 		return nil

@@ -108,7 +108,7 @@ func (a *QAttention) ScratchBytes() int {
 	return size
 }
 
-// at gives the codes of a head from a position on.
+// at returns the codes of a head from a position on.
 func (h *CodeHeads) at(batch, head, position int) []byte {
 	return h.Codes[min(len(h.Codes), batch*h.Stride.Batch+head*h.Stride.Head+position*h.Stride.Seq):]
 }

@@ -26,7 +26,7 @@ type quantizeFuncs struct {
 // sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
 const sumBytesChunk = 32
 
-// MinMax gives the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
+// MinMax returns the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
 func (s *Set) MinMax(src []float32) (lo, hi float32) {
 	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
 	for len(src) > 0 {
@@ -39,7 +39,7 @@ func (s *Set) MinMax(src []float32) (lo, hi float32) {
 	return lo, hi
 }
 
-// DynamicScale gives the scale and zero point of ONNX's DynamicQuantizeLinear for values from lo to hi: the range is
+// DynamicScale returns the scale and zero point of ONNX's DynamicQuantizeLinear for values from lo to hi: the range is
 // widened to include 0, and 0 is represented exactly. Where all values are 0 the scale is 1, as onnxruntime has it.
 func DynamicScale(lo, hi float32) (scale float32, zero uint8) {
 	lo, hi = min(lo, 0), max(hi, 0)

@@ -9,7 +9,7 @@ const callElements = 1 << 16
 // rowsPerCall is the most rows of so many columns in one call of assembly.
 func rowsPerCall(cols int) int { return max(1, callElements/max(1, cols)) }
 
-// share splits n things into equal blocks whose bounds are multiples of unit, and gives the bounds of block i.
+// share splits n things into equal blocks whose bounds are multiples of unit, and returns the bounds of block i.
 func share(n, blocks, i, unit int) (lo, hi int) {
 	units := ceilDiv(n, unit)
 	return min(n, i*units/blocks*unit), min(n, (i+1)*units/blocks*unit)
