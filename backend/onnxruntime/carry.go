@@ -85,7 +85,7 @@ func toValue(t *tensor.Tensor) (ort.Value, error) {
 	return ort.NewCustomDataTensor(wide(t.Shape()), t.Bytes(), ort.TensorElementDataType(t.DType()))
 }
 
-// convert gives the elements of a carrier in the type that they stand for, which holds each of them exactly.
+// convert returns the elements of a carrier in the type that they stand for, which holds each of them exactly.
 func convert(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if t.DType() == d {
 		return t
@@ -109,7 +109,7 @@ func wide(s tensor.Shape) ort.Shape {
 	return out
 }
 
-// narrow gives a shape as sizes; its callers have rank 1 and above.
+// narrow returns a shape as sizes; its callers have rank 1 and above.
 func narrow(s []int64) []int {
 	out := make([]int, len(s))
 	for i, n := range s {

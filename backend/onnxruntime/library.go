@@ -12,7 +12,7 @@ import (
 // Env names the environment variable that holds the path of the library.
 const Env = "RLXC_ONNXRUNTIME"
 
-// Find gives the path of onnxruntime's shared library: the path given, or the one in RLXC_ONNXRUNTIME, or the one inside
+// Find returns the path of onnxruntime's shared library: the path given, or the one in RLXC_ONNXRUNTIME, or the one inside
 // the onnxruntime package of the Python that the shell would start. A path that leads nowhere is an error; the other places
 // are not looked at then.
 func Find(path string) (string, error) {

@@ -191,7 +191,7 @@ func infos(ports []port) []ValueInfo {
 	return out
 }
 
-// Run runs the model. The tensors that it gives are the caller's. A context that ends makes onnxruntime stop at the next
+// Run runs the model. The tensors that it returns are the caller's. A context that ends makes onnxruntime stop at the next
 // node.
 func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	in, err := s.values(inputs)
