@@ -56,5 +56,5 @@ func (a *Arena) Memory() []byte {
 // Size returns the bytes that the arena takes of the system's memory.
 func (a *Arena) Size() int64 { return a.used }
 
-// Free gives all memory back. Slices of it must not be used any more.
+// Free releases all memory. Slices of it must not be used any more.
 func (a *Arena) Free() { *a = Arena{} }

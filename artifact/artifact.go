@@ -227,7 +227,7 @@ func (f *File) Graph() (*ir.Graph, error) {
 	return g, nil
 }
 
-// section gives the content of a constant.
+// section returns the content of a constant.
 func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Tensor, error) {
 	if number < 0 || number >= len(f.header.Sections) {
 		return nil, fmt.Errorf("the file has %d sections", len(f.header.Sections))

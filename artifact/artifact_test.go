@@ -121,7 +121,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// seal makes the length and checksum of a changed file right again, so that fuzzing reaches what lies behind them.
+// seal makes the length and checksum of a changed file right again, so that fuzzing reaches what lies after them.
 func seal(data []byte) {
 	if !IsArtifact(data) || len(data) < prefixSize {
 		return

@@ -82,7 +82,7 @@ type HostStep struct {
 type Memory interface {
 	// Size is the number of bytes held.
 	Size() int64
-	// Close gives the memory back. The outputs of the last run on it end with it.
+	// Close releases the memory. The outputs of the last run on it end with it.
 	Close()
 }
 

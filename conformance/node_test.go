@@ -40,7 +40,7 @@ type crash struct{ cause any }
 
 func (c crash) Error() string { return fmt.Sprintf("panic: %v", c.cause) }
 
-// run compiles and runs the test's model at every level and gives the first thing that is wrong.
+// run compiles and runs the test's model at every level and returns the first thing that is wrong.
 func (c *testCase) run(backend string) error {
 	for _, level := range levels {
 		if err := c.runAt(rlxc.CompileOptions{Backend: backend, Level: level, Threads: 1, Verify: true}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/target"
 )
 
-// Graph changes the bound graph g in place and gives the layout of every value, by ID. The zero Layout stands for
+// Graph changes the bound graph g in place and returns the layout of every value, by ID. The zero Layout stands for
 // constants that no node of g looks at by strides: they are row-major.
 func Graph(g *ir.Graph, t *target.Target) ([]ir.Layout, error) {
 	l := &legalizer{g: g, t: t, layouts: make([]ir.Layout, g.NumValues()), copies: map[*ir.Value]*ir.Value{}}
@@ -121,7 +121,7 @@ func (l *legalizer) view(n *ir.Node) error {
 	return nil
 }
 
-// copy gives the row-major twin of v, which all readers share.
+// copy returns the row-major twin of v, which all readers share.
 func (l *legalizer) copy(v *ir.Value) (*ir.Value, error) {
 	if c := l.copies[v]; c != nil {
 		return c, nil

@@ -70,7 +70,7 @@ func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 	return roots
 }
 
-// through gives the layout of a value in the memory from which it comes by views and so many casts and copies.
+// through returns the layout of a value in the memory from which it comes by views and so many casts and copies.
 func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
 	l := m.layouts[v.ID]
 	if copies == 0 {

@@ -118,7 +118,7 @@ func (b *builder) initializer(name string, t *tensor.Tensor) string {
 	return name
 }
 
-// narrow gives float32 numbers in the type of the activations.
+// narrow returns float32 numbers in the type of the activations.
 func (b *builder) narrow(t *tensor.Tensor) *tensor.Tensor {
 	if b.float == tensor.F32 {
 		return t

@@ -10,7 +10,7 @@ import (
 // microsoft is the domain of onnxruntime's own operators.
 const microsoft = "com.microsoft"
 
-// contrib adds a node of onnxruntime's own and gives its first output.
+// contrib adds a node of onnxruntime's own and returns its first output.
 func (m *bert) contrib(outputs int, op string, inputs []string, attributes ...*onnxpb.AttributeProto) string {
 	y := m.ops(outputs, op, inputs, attributes...)
 	m.graph.Node[len(m.graph.Node)-1].Domain = microsoft

@@ -83,7 +83,7 @@ func Names() []string {
 	return names
 }
 
-// Lookup gives the configuration of a name: one of Names, or one of these and a form.
+// Lookup returns the configuration of a name: one of Names, or one of these and a form.
 func Lookup(name string) (Config, bool) {
 	var form Form
 	for _, f := range Forms() {

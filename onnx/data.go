@@ -190,7 +190,7 @@ func elements(tp *onnxpb.TensorProto, d tensor.DType, shape tensor.Shape) (*tens
 	}
 }
 
-// rawBytes gives bools that are 0 or 1, as Go's bool must be, and other types as they are.
+// rawBytes returns bools that are 0 or 1, as Go's bool must be, and other types as they are.
 func rawBytes(raw []byte, d tensor.DType) []byte {
 	if d != tensor.Bool {
 		return raw

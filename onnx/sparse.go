@@ -73,7 +73,7 @@ func readSparse(sp *onnxpb.SparseTensorProto) (*sparseTensor, error) {
 	return &sparseTensor{shape, values, linear}, nil
 }
 
-// linearIndices gives row-major positions for both forms of indices: [n], and [n, rank] with coordinates. A coordinate
+// linearIndices returns row-major positions for both forms of indices: [n], and [n, rank] with coordinates. A coordinate
 // outside of its axis gives −1.
 func linearIndices(indices *tensor.Tensor, n int, shape tensor.Shape) ([]int, error) {
 	all := indices.Aligned().Int64s()

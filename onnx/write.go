@@ -49,7 +49,7 @@ func Save(path string, p *onnxpb.ModelProto) error {
 // Weights below externalSize bytes stay in the model's file. externalAlign suits every element and vector load.
 const externalSize, externalAlign = 1 << 10, 64
 
-// saveWeights writes the large initializers of a model to a file and gives the model that names it.
+// saveWeights writes the large initializers of a model to a file and returns the model that names it.
 func saveWeights(path string, p *onnxpb.ModelProto) (*onnxpb.ModelProto, error) {
 	p = Shallow(p)
 	p.Graph = Shallow(p.Graph)

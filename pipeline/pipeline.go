@@ -190,7 +190,7 @@ func (m *Model) checkTables() error {
 	return nil
 }
 
-// Close waits for what runs and gives all memory back. Calls that wait end with an error.
+// Close waits for what runs and releases all memory. Calls that wait end with an error.
 func (m *Model) Close() error {
 	var errs []error
 	if m.schedule != nil {

@@ -135,7 +135,7 @@ func (e *editor) constant(name string, t *tensor.Tensor) string {
 	return name
 }
 
-// once writes what a key stands for when it is first asked for, and gives the names that were written.
+// once writes what a key stands for when it is first asked for, and returns the names that were written.
 func (e *editor) once(key string, write func() []string) []string {
 	if _, ok := e.made[key]; !ok {
 		e.made[key] = write()

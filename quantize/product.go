@@ -29,7 +29,7 @@ func (p *product) columns() int {
 	return 1
 }
 
-// sizes gives K and N.
+// sizes returns K and N.
 func (p *product) sizes() (k, n int) {
 	s := p.weight.Shape()
 	return s[1-p.columns()], s[p.columns()]

@@ -81,7 +81,7 @@ func (b *builder) outputs(names ...string) *onnxpb.ModelProto {
 }
 
 // small is a model with everything that is rewritten: two products of one activation, a Gemm, a table that a product reads
-// too, a weight behind Identity, and a product of activations, which stays.
+// too, a weight after Identity, and a product of activations, which stays.
 func small() *onnxpb.ModelProto {
 	b := newBuilder(17)
 	b.weight("table", 200, 128)
@@ -127,7 +127,7 @@ func input(rows int) *tensor.Tensor {
 	return x
 }
 
-// calibrated gives the ranges that a run for x finds.
+// calibrated returns the ranges that a run for x finds.
 func calibrated(t *testing.T, p *onnxpb.ModelProto, x *tensor.Tensor) quantize.Ranges {
 	t.Helper()
 	names, err := quantize.Activations(p)

@@ -48,7 +48,7 @@ func (c *Calibrator) Add(name string, t *tensor.Tensor) error {
 	return nil
 }
 
-// Ranges gives the ranges of all that was seen.
+// Ranges returns the ranges of all that was seen.
 func (c *Calibrator) Ranges() Ranges {
 	out := Ranges{}
 	for name, r := range c.seen {

@@ -37,7 +37,7 @@ func roundInt8(w *tensor.Tensor, axis int) (codes, scales *tensor.Tensor) {
 	return codes, scales
 }
 
-// transpose gives [C,R] of a float32 matrix [R,C].
+// transpose returns [C,R] of a float32 matrix [R,C].
 func transpose(w *tensor.Tensor) *tensor.Tensor {
 	rows, columns := w.Shape()[0], w.Shape()[1]
 	y := tensor.New(tensor.F32, columns, rows)

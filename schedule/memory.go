@@ -7,7 +7,7 @@ type memory struct {
 	live int64   // bytes
 }
 
-// look gives the bytes that a step would need while it runs now, and by how many the live bytes would grow.
+// look returns the bytes that a step would need while it runs now, and by how many the live bytes would grow.
 func (m *memory) look(step int) (need, growth int64) {
 	need = m.live + m.Scratch[step]
 	for _, b := range m.Writes[step] {
@@ -30,7 +30,7 @@ func (m *memory) look(step int) (need, growth int64) {
 	return need, growth
 }
 
-// run runs a step and gives what it needed.
+// run runs a step and returns what it needed.
 func (m *memory) run(step int) int64 {
 	need, growth := m.look(step)
 	for _, b := range m.Reads[step] {

@@ -31,8 +31,8 @@ type Program struct {
 	Scratch []int64
 }
 
-// Order gives a permutation of the steps that can run. Its peak of live bytes is never above that of the steps as they
-// stand, which is what it gives when nothing is better. The time is about linear in the size of the program; equal programs
+// Order returns a permutation of the steps that can run. Its peak of live bytes is never above that of the steps as they
+// stand, which is what it returns when nothing is better. The time is about linear in the size of the program; equal programs
 // get equal orders.
 func Order(p *Program) []int {
 	s := newScheduler(p)

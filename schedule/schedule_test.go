@@ -352,7 +352,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// encoder is the steps of a BERT of so many layers behind all fusions, with sizes of MiniLM at (1, 128).
+// encoder is the steps of a BERT of so many layers after all fusions, with sizes of MiniLM at (1, 128).
 func encoder(layers int) *Program {
 	const hidden = 128 * 384 * 4
 	p := &program{}

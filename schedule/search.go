@@ -49,7 +49,7 @@ func (s *scheduler) exact(g segment, budget int) bool {
 	return budget > 0
 }
 
-// dependencies gives for every step of a window, by position, the set of those that it waits for.
+// dependencies returns for every step of a window, by position, the set of those that it waits for.
 func (s *scheduler) dependencies(g segment) []uint64 {
 	after := make([]uint64, g.to-g.from)
 	for i := range after {

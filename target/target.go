@@ -42,7 +42,7 @@ type Row struct {
 	Strided func(n *ir.Node, i int, strides []int) bool
 	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
 	InPlace func(n *ir.Node, i int) bool
-	// Scratch gives the sizes in bytes of the buffers that the kernel needs while it runs.
+	// Scratch returns the sizes in bytes of the buffers that the kernel needs while it runs.
 	Scratch func(n *ir.Node) []int64
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
 	// kernels, asynchronous copies).
@@ -102,7 +102,7 @@ func (t *Target) InPlace(n *ir.Node, i int) bool {
 	return false
 }
 
-// Scratch gives the sizes in bytes of the buffers that n needs while it runs.
+// Scratch returns the sizes in bytes of the buffers that n needs while it runs.
 func (t *Target) Scratch(n *ir.Node) []int64 {
 	r := &t.Rows[n.Op.Kind()]
 	if t.Where(n) != OnKernel || r.Scratch == nil {

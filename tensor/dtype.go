@@ -96,10 +96,10 @@ func (d DType) row() int {
 	return int(d)
 }
 
-// String gives the short name that the IR prints, such as "f32".
+// String returns the short name that the IR prints, such as "f32".
 func (d DType) String() string { return dtypes[d.row()].name }
 
-// ONNX gives ONNX's own name, such as "float16", for messages about models.
+// ONNX returns ONNX's own name, such as "float16", for messages about models.
 func (d DType) ONNX() string { return dtypes[d.row()].onnx }
 
 // Bits is the width of one element; 0 for strings.

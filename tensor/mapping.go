@@ -109,7 +109,7 @@ func (m *Mapping) Close() error {
 	return m.unmap(data)
 }
 
-// ReleasePages gives the whole pages inside ordinary memory back to the system, as far as it can take them; the contents of b
+// ReleasePages returns the whole pages inside ordinary memory to the system, as far as it can take them; the contents of b
 // are lost. The memory may be used again, which costs a page fault a page.
 func ReleasePages(b []byte) {
 	page := os.Getpagesize()

@@ -12,7 +12,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// mapMemory gives zeroed memory.
+// mapMemory returns zeroed memory.
 func mapMemory(size int) ([]byte, error) {
 	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }

@@ -97,7 +97,7 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Broadcast gives the shape that a and b broadcast to by NumPy's rules, which are ONNX's (Broadcasting.md).
+// Broadcast returns the shape that a and b broadcast to by NumPy's rules, which are ONNX's (Broadcasting.md).
 func Broadcast(a, b Shape) (Shape, error) {
 	if len(a) < len(b) {
 		a, b = b, a

@@ -19,7 +19,7 @@ const (
 	slabChunk = 16 << 20
 )
 
-// Take gives n zeroed bytes whose base is aligned to 64.
+// Take returns n zeroed bytes whose base is aligned to 64.
 func (s *Slab) Take(n int) []byte {
 	size := (n + 63) &^ 63
 	if size > len(s.free) {
@@ -58,7 +58,7 @@ func (s *Slab) Trim() {
 	s.free = nil
 }
 
-// Close gives all buffers back: they must not be touched any more.
+// Close releases all buffers: they must not be touched any more.
 func (s *Slab) Close() error {
 	var errs []error
 	for _, c := range s.chunks {

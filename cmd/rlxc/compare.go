@@ -201,7 +201,7 @@ func numbersOf(t *tensor.Tensor) numbers {
 	return v
 }
 
-// position gives the index of element i along each axis.
+// position returns the index of element i along each axis.
 func position(i int, shape tensor.Shape) []int {
 	out := make([]int, len(shape))
 	for axis := len(shape) - 1; axis >= 0; axis-- {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	_ "github.com/rlxc/rlxc/backend/cuda" // the loader behind it makes the binary dynamic
+	_ "github.com/rlxc/rlxc/backend/cuda" // the loader after it makes the binary dynamic
 	"github.com/rlxc/rlxc/backend/cuda/driver"
 )
 

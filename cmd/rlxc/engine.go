@@ -16,7 +16,7 @@ import (
 type engine interface {
 	Inputs() []rlxc.ValueInfo
 	Outputs() []rlxc.ValueInfo
-	// Run gives tensors that hold until the next run.
+	// Run returns tensors that hold until the next run.
 	Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
 	Close() error
 }
@@ -105,7 +105,7 @@ func (o *options) loadReference(s *source, level onnxruntime.Level, taps []onnxr
 	return &ortEngine{r}, err
 }
 
-// ortTaps gives the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
+// ortTaps returns the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
 func (o *options) ortTaps(ctx context.Context, s *source) ([]onnxruntime.Tap, error) {
 	if len(o.taps) == 0 {
 		return nil, nil

@@ -189,7 +189,7 @@ func freeDims(infos []rlxc.ValueInfo) []string {
 	return free
 }
 
-// symbolOf gives the name of a size that a shape leaves free, which is quoted there unless it is an identifier; "" for a
+// symbolOf returns the name of a size that a shape leaves free, which is quoted there unless it is an identifier; "" for a
 // number, and for an expression over symbols that have axes of their own.
 func symbolOf(text string) string {
 	d, err := ir.ParseDim(text)

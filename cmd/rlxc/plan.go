@@ -168,7 +168,7 @@ func allModes(r *rlxc.Report) ([]modeRow, error) {
 	return rows, nil
 }
 
-// text prints the plan, and the modes as comments behind it.
+// text prints the plan, and the modes as comments after it.
 func (r *planReport) text(out io.Writer) error {
 	if err := r.Plan.WriteText(out, r.Problem); err != nil {
 		return err

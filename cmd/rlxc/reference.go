@@ -107,7 +107,7 @@ type reference struct {
 	close func() error
 }
 
-// loadReferenceOf gets the reference ready. With taps, it gives the intermediate values that the tested program gives, as far
+// loadReferenceOf gets the reference ready. With taps, it returns the intermediate values that the tested program gives, as far
 // as it knows them.
 func (v *validation) loadReferenceOf(src *source, e engine, taps bool) (*reference, error) {
 	r := &reference{close: func() error { return nil }}
@@ -187,7 +187,7 @@ func (v *validation) loadLive(r *reference, src *source, tapped []rlxc.ValueInfo
 	return nil
 }
 
-// run gives what is expected of a case.
+// run returns what is expected of a case.
 func (r *reference) run(ctx context.Context, k testCase) (rlxc.Tensors, error) {
 	want := rlxc.Tensors{}
 	if r.live != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line tells what it is
-// a part of; the same command goes on behind it.
+// a part of; the same command goes on after it.
 type results struct {
 	file string
 	part *os.File

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strconv"
 
-	_ "github.com/rlxc/rlxc/backend/wgpu" // the loader behind it makes the binary dynamic
+	_ "github.com/rlxc/rlxc/backend/wgpu" // the loader after it makes the binary dynamic
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 )
 

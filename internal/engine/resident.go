@@ -70,7 +70,7 @@ func touched(v *ir.Value) int64 {
 // isTable reports whether runs look up so few rows of a constant that it need not be in memory whole.
 func isTable(v *ir.Value) bool { return v.IsTable() && len(v.Const.Bytes()) > faultAround }
 
-// releaser gives what backend.Options.Release is: the pages that a weight of the file took go at once, a weight on the heap
+// releaser returns what backend.Options.Release is: the pages that a weight of the file took go at once, a weight on the heap
 // when enough of them have become garbage.
 func releaser(file Source) func(weight []byte) {
 	garbage := 0

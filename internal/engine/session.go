@@ -77,7 +77,7 @@ func (s *Session) Close() error {
 	return s.p.leave()
 }
 
-// release gives the memory back, that of the regions too.
+// release releases the memory, that of the regions too.
 func (s *Session) release() {
 	for _, m := range s.memory {
 		m.Close()

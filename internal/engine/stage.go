@@ -239,7 +239,7 @@ func bury(g *ir.Graph, stages []stage) {
 	}
 }
 
-// restrict gives the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
+// restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
 // regions needs.
 func restrict(b ir.Binding, symbols []string) ir.Binding {
 	part := make(ir.Binding, len(symbols))
