@@ -14,7 +14,7 @@ struct Attention {
 
 const int ROWS = 16, KEYS = 32; // of a block, at a time
 
-// scores returns score of a query and a key, −∞ where the key is excluded.
+// scores gives score of a query and a key, −∞ where the key is excluded.
 DI float masked(const Attention& p, float s, i64 b, int h, int i, int j) {
   s *= p.scale;
   if (p.cap != 0.f) s = p.cap * tanhf(s / p.cap);
