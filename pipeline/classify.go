@@ -44,6 +44,7 @@ type ClassifyOptions struct {
 	// Function is softmax, sigmoid or none; empty for what the model's files say, as in transformers: none for regression, sigmoid for
 	// several labels at once or one alone, else softmax.
 	Function  string
+	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated Truncated
 }
 
@@ -138,7 +139,7 @@ func (m *Model) function(asked string, labels int) (func([]float64), error) {
 
 // Classify returns the labels of each text or pair, the likeliest first.
 func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) ([][]Score, error) {
-	logits, err := m.logits(ctx, pairs, "classify", o.Truncated)
+	logits, err := m.logits(ctx, pairs, "classify", o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +186,7 @@ type RerankOptions struct {
 	// Function is sigmoid, softmax or none; empty for what the model's files say, as in sentence-transformers: sigmoid of one logit. Of two
 	// logits, the second one's share (softmax) is the score.
 	Function  string
+	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated Truncated
 }
 
@@ -211,7 +213,7 @@ func (m *Model) Rerank(ctx context.Context, query string, documents []string, o 
 
 // ScorePairs returns a cross-encoder's score for each pair.
 func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) ([]float64, error) {
-	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated)
+	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}

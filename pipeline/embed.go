@@ -25,9 +25,11 @@ var sidePrompts = map[Side][]string{Query: {"query"}, Document: {"document", "pa
 // EmbedOptions say how texts become vectors. The zero value follows the model's files.
 type EmbedOptions struct {
 	Side       Side
-	PromptName string  // of the model's prompts; empty for that of Side, or the model's default
-	Prompt     *string // text in front of each text, instead of a prompt of the model
-	Dimensions int     // how many numbers of a vector stay, after which it is scaled to length 1; 0 for all
+	PromptName string                // of the model's prompts; empty for that of Side, or the model's default
+	Prompt     *string               // text in front of each text, instead of a prompt of the model
+	Dimensions int                   // how many numbers of a vector stay, after which it is scaled to length 1; 0 for all
+	Normalize  *bool                 // whether Embed scales vectors to length 1; nil for what the model's files say
+	Rows       []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated  Truncated
 }
 
@@ -79,12 +81,12 @@ func (m *Model) promptLength(prompt string) (int, error) {
 }
 
 // rows makes rows of texts with a prompt in front.
-func (m *Model) rows(texts []string, prompt string, length int, cut Truncated) ([]tokenizer.Encoding, error) {
+func (m *Model) rows(texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	inputs := make([]tokenizer.Input, len(texts))
 	for i, text := range texts {
 		inputs[i] = tokenizer.Text(prompt + text)
 	}
-	return m.encode(inputs, length, cut)
+	return m.encode(inputs, length, cut, options...)
 }
 
 // Embed returns a vector for each text.
@@ -148,13 +150,19 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 		return fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose a pooling of %s",
 			m.Description.Model, strings.Join(Poolings(), ", "))
 	}
+	if o.Normalize != nil {
+		layers = slices.DeleteFunc(layers, func(l layer) bool { _, is := l.(normalize); return is })
+		if *o.Normalize {
+			layers = append(layers, normalize{})
+		}
+	}
 	skip := 0
 	if pool != nil && !pool.includePrompt && prompt != "" {
 		if skip, err = m.promptLength(prompt); err != nil {
 			return err
 		}
 	}
-	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated)
+	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
 	if err != nil {
 		return err
 	}

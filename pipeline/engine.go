@@ -252,9 +252,11 @@ type padded struct {
 	tokens  int   // of a batch
 	limit   int64 // bytes of one session's arena, as planned; 0 for the program's own limit
 
-	mu   sync.Mutex
-	idle []*rlxc.Session
-	fits map[int]int // rows by length
+	mu      sync.Mutex
+	idle    []*rlxc.Session
+	held    map[*rlxc.Session]int64 // bytes of arenas
+	planned int64                   // bytes of the largest arena
+	fits    map[int]int             // rows by length
 }
 
 func (e *padded) rows(length int) (int, error) {
@@ -277,7 +279,7 @@ func (e *padded) rows(length int) (int, error) {
 		}
 		switch {
 		case err == nil:
-			e.fits[length] = n
+			e.fits[length], e.planned = n, max(e.planned, report.Plan.Committed)
 			return n, nil
 		case !errors.Is(err, rlxc.ErrMemory) || n == 1:
 			return 0, err
@@ -343,7 +345,7 @@ func (e *padded) session() (*rlxc.Session, error) {
 func (e *padded) putBack(s *rlxc.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.idle = append(e.idle, s)
+	e.idle, e.held[s] = append(e.idle, s), s.MemoryBytes()
 }
 
 func (e *padded) close() error {

@@ -51,6 +51,10 @@ type Options struct {
 	MemoryLimit int64
 	// Queue is how many tokens may wait; calls block beyond it. 0 for a million.
 	Queue int
+	// Reject makes calls that the queue has no room for fail with ErrQueueFull instead.
+	Reject bool
+	// OnBatch is called after each batch, by several goroutines at once.
+	OnBatch func(BatchReport)
 }
 
 // A Model is an opened model with its tokenizer, compiled, and the sessions that run it.
@@ -123,7 +127,8 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		return m, err
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, 4096), limit: o.MemoryLimit / int64(sessions), fits: map[int]int{}}
+	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, 4096), limit: o.MemoryLimit / int64(sessions),
+		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
 		if m.MaxLength > 0 {
@@ -131,6 +136,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	m.schedule = newScheduler(m.engine, sessions, cmp.Or(o.Queue, 1<<20))
+	m.schedule.reject, m.schedule.report = o.Reject, o.OnBatch
 	return m, nil
 }
 

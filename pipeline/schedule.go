@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A scheduler makes batches of the rows of all calls. What waits lies by length, and a batch is of rows of about one length, so that
@@ -17,7 +18,9 @@ import (
 type scheduler struct {
 	engine   engine
 	workers  int
-	capacity int // tokens that may wait
+	capacity int  // tokens that may wait
+	reject   bool // calls that do not fit fail instead of waiting
+	report   func(BatchReport)
 
 	mu       sync.Mutex
 	changed  *sync.Cond // something waits, there is room, or the scheduler is closed
@@ -36,10 +39,11 @@ type scheduler struct {
 // A request is the rows of one call.
 type request struct {
 	ctx     context.Context
-	rows    []*row // that wait, longest first; taken ones are among them
-	served  int    // tokens
-	open    int    // rows that wait or run
-	feeding bool   // more rows come
+	rows    []*row    // that wait, longest first; taken ones are among them
+	served  int       // tokens
+	open    int       // rows that wait or run
+	feeding bool      // more rows come
+	begun   time.Time // when the first row ran
 	err     error
 	done    chan struct{}
 }
@@ -85,7 +89,27 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 	defer stop()
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(len(b.ids), len(a.ids)) })
+	count, all := len(rows), 0
+	for _, row := range rows {
+		all += len(row.ids)
+	}
 	s.mu.Lock()
+	if s.reject && s.tokens+all > s.capacity && !s.closed {
+		defer s.mu.Unlock()
+		if all > s.capacity {
+			return fmt.Errorf("pipeline: %w: %d, and %d may wait", ErrTooLarge, all, s.capacity)
+		}
+		return fmt.Errorf("pipeline: %w: %d tokens wait, and %d may", ErrQueueFull, s.tokens, s.capacity)
+	}
+	asked := time.Now()
+	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
+		defer func() { // after the lock is released
+			u.Rows, u.Tokens = u.Rows+count, u.Tokens+all
+			if !r.begun.IsZero() {
+				u.Queued += r.begun.Sub(asked)
+			}
+		}()
+	}
 	for len(rows) > 0 && r.err == nil {
 		n, tokens := 0, s.tokens
 		for n < len(rows) && (tokens < s.capacity || s.tokens == 0 && n == 0) {
@@ -188,9 +212,18 @@ func (s *scheduler) work() {
 		}
 		s.changed.Broadcast() // there is room
 		s.busy++
+		begun := time.Now()
+		for _, row := range rows {
+			if row.of.begun.IsZero() {
+				row.of.begun = begun
+			}
+		}
 		s.mu.Unlock()
 		if err == nil {
 			err = s.engine.run(s.context(rows), rows)
+		}
+		if s.report != nil {
+			s.report(reportOf(rows, time.Since(begun), err))
 		}
 		s.mu.Lock()
 		s.busy--
@@ -205,6 +238,17 @@ func (s *scheduler) work() {
 			s.finish(r)
 		}
 	}
+}
+
+// reportOf is what a batch was, whose rows are padded to the longest.
+func reportOf(rows []*row, took time.Duration, err error) BatchReport {
+	b, longest := BatchReport{Rows: len(rows), Took: took, Err: err}, 0
+	for _, row := range rows {
+		b.Tokens += len(row.ids)
+		longest = max(longest, len(row.ids))
+	}
+	b.Padding = len(rows)*longest - b.Tokens
+	return b
 }
 
 // context is that of a batch: of its request, if it has one alone.

@@ -60,7 +60,7 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 		}
 		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, name) }
 	}
-	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated)
+	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 	case o.Side == Document && m.sbert.DocumentLength > 0:
 		length = m.sbert.DocumentLength
 	}
-	encodings, err := m.rows(texts, prompt, length, o.Truncated)
+	encodings, err := m.rows(texts, prompt, length, o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,90 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// What a service has to tell apart of the errors of a call.
+var (
+	// ErrQueueFull: so much waits that the call was not accepted (Options.Reject).
+	ErrQueueFull = errors.New("the queue is full")
+	// ErrTooLarge: the call alone has more tokens than may wait (Options.Reject).
+	ErrTooLarge = errors.New("more tokens than the queue takes")
+)
+
+// Usage is what calls took.
+type Usage struct {
+	Rows   int
+	Tokens int           // special ones among them, padding not
+	Queued time.Duration // until the first row ran
+}
+
+type usageKey struct{}
+
+// WithUsage returns a context whose calls, one at a time, add to u what they took.
+func WithUsage(ctx context.Context, u *Usage) context.Context {
+	return context.WithValue(ctx, usageKey{}, u)
+}
+
+// A BatchReport is what one batch was.
+type BatchReport struct {
+	Rows    int
+	Tokens  int // padding not among them
+	Padding int
+	Took    time.Duration
+	Err     error
+}
+
+// A State is what a model does at a moment.
+type State struct {
+	WaitingCalls  int
+	WaitingTokens int
+	QueueTokens   int   // that may wait
+	Running       int   // batches
+	Sessions      int   // batches that may run
+	Held          int64 // bytes of the sessions' arenas, as of their last runs
+	Planned       int64 // bytes that they may come to with what was planned so far
+}
+
+// State returns what the model does now.
+func (m *Model) State() State {
+	s := m.schedule
+	s.mu.Lock()
+	state := State{WaitingCalls: len(s.requests), WaitingTokens: s.tokens, QueueTokens: s.capacity, Running: s.busy, Sessions: s.workers}
+	s.mu.Unlock()
+	e := m.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	state.Planned = e.planned * int64(state.Sessions)
+	for _, bytes := range e.held {
+		state.Held += bytes
+	}
+	return state
+}
+
+// Texts returns the tokenizer of the model.
+func (m *Model) Texts() *tokenizer.Tokenizer { return m.tok }
+
+// Program returns what the model was compiled to, for runs on tensors. It stays open as long as the model.
+func (m *Model) Program() *rlxc.Program { return m.program }
+
+// Labels returns the names of the model's classes, in order.
+func (d *Description) Labels() []string { return d.config.labels }
+
+// Prompts returns the model's prompts by name.
+func (d *Description) Prompts() map[string]string { return d.prompts.Prompts }
+
+// Pooling returns how one vector is made of the tokens': names of Poolings; none if the files do not say.
+func (d *Description) Pooling() []string {
+	for _, module := range d.modules {
+		if module.kind == "Pooling" {
+			return module.pooling.modes
+		}
+	}
+	return nil
+}
