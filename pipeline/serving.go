@@ -67,8 +67,8 @@ func (m *Model) State() State {
 	return state
 }
 
-// Texts returns the tokenizer of the model.
-func (m *Model) Texts() *tokenizer.Tokenizer { return m.tok }
+// Encoder returns the tokenizer of the model.
+func (m *Model) Encoder() *tokenizer.Tokenizer { return m.tok }
 
 // Program returns what the model was compiled to, for runs on tensors. It stays open as long as the model.
 func (m *Model) Program() *rlxc.Program { return m.program }
