@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"tokenizer":            {},
 	"hub":                  {},
 	"pipeline":             {"", "hub", "tokenizer", "tensor"},
+	"server":               {"", "pipeline", "tokenizer", "tensor"},
 	"arena":                {"tensor", "planner"},
 	"onnx":                 {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":          {},
@@ -97,6 +98,36 @@ func TestImports(t *testing.T) {
 		}
 	})
 	require.Greater(t, checked, 50, "the walk found too few imports to have seen the module")
+}
+
+// heavy are modules that only a server needs. A program that embeds texts by package pipeline links none of them: by the table of
+// imports, nothing that it imports may import package server.
+var heavy = []string{"github.com/prometheus/", "google.golang.org/grpc", "go.opentelemetry.io/"}
+
+// TestServerAlone holds that only server and the command import what a server needs.
+func TestServerAlone(t *testing.T) {
+	found := false
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		mine := folder == "cmd/rlxc" || folder == "server" || strings.HasPrefix(folder, "server/")
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			for _, prefix := range heavy {
+				if strings.HasPrefix(imported, prefix) {
+					found = true
+					require.True(t, mine, "%s imports %s", file, imported)
+				}
+			}
+		}
+	})
+	require.True(t, found)
+	for folder, allowed := range imports {
+		if !strings.HasPrefix(folder, "server") && !slices.Contains(allowed, "*") {
+			require.NotContains(t, allowed, "server", folder)
+		}
+	}
 }
 
 // walkSource visits the files of the module that are no tests. The root's folder is "".

@@ -93,12 +93,12 @@ func layoutOf(m *rlxc.Model, first int) (*layout, error) {
 			}
 		case isPast(v.Name), extra:
 		default:
-			return nil, fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", m.Name(), v.Name,
-				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", "))
+			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", m.Name(), v.Name,
+				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", ")), ErrNotText}
 		}
 	}
 	if !tokens {
-		return nil, fmt.Errorf("%s takes no input_ids: it is no model of text", m.Name())
+		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", m.Name()), ErrNotText}
 	}
 	for _, name := range l.names { // the rest is of the memory
 		if _, ok := l.dims[name]; !ok {
@@ -426,5 +426,5 @@ func namesOf(infos []rlxc.ValueInfo) string {
 
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
-	return fmt.Errorf("pipeline: %s cannot %s: it gives %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task)
+	return kindError{fmt.Errorf("pipeline: %s cannot %s: it gives %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task), ErrTask}
 }

@@ -44,7 +44,7 @@ type Options struct {
 	Compile rlxc.CompileOptions
 	// Sessions is how many batches run at a time; 0 for what the processors suggest.
 	Sessions int
-	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for 4096.
+	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for DefaultBatchTokens.
 	BatchTokens int
 	// MemoryLimit is how many bytes the arenas of all sessions may take together, as their plans say; 0 for a quarter of
 	// what Compile.MemoryLimit means. A row that does not fit alone is an error.
@@ -118,7 +118,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		m.MaxLength = shape.length
 		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
 	}
-	sessions := cmp.Or(o.Sessions, defaultSessions())
+	sessions := cmp.Or(o.Sessions, DefaultSessions())
 	compile := o.Compile
 	if compile.Threads == 0 {
 		compile.Threads = max(1, runtime.GOMAXPROCS(0)/sessions)
@@ -127,7 +127,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		return m, err
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, 4096), limit: o.MemoryLimit / int64(sessions),
+	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
 		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
@@ -140,8 +140,11 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// defaultSessions is how many batches run at a time on these processors: one for each two.
-func defaultSessions() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+// DefaultBatchTokens is how many tokens a batch may hold unless Options say.
+const DefaultBatchTokens = 4096
+
+// DefaultSessions is how many batches run at a time on these processors: one for each two.
+func DefaultSessions() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // find makes a path of what Open was given.
 func find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
@@ -173,7 +176,11 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if m.sbert.Lowercase {
 		m.note("case", "sentence_bert_config.json", "texts are lower-cased")
 	}
-	return tokenizer.Open(m.Tokenizer, options...)
+	tok, err := tokenizer.Open(m.Tokenizer, options...)
+	if err != nil && m.Tokenizer == m.Dir { // no file of one was found
+		err = kindError{err, ErrNotText}
+	}
+	return tok, err
 }
 
 // padID is what rows are padded with.

@@ -15,6 +15,10 @@ var (
 	ErrQueueFull = errors.New("the queue is full")
 	// ErrTooLarge: the call alone has more tokens than may wait (Options.Reject).
 	ErrTooLarge = errors.New("more tokens than the queue takes")
+	// ErrTask: the model was made for something else.
+	ErrTask = errors.New("the model was made for another task")
+	// ErrNotText: the model takes other inputs than tokens, or nothing beside it makes tokens of text.
+	ErrNotText = errors.New("the model takes no text")
 )
 
 // Usage is what calls took.
@@ -66,6 +70,14 @@ func (m *Model) State() State {
 	}
 	return state
 }
+
+// A kindError is an error of a kind, which its text does not repeat.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
 
 // Encoder returns the tokenizer of the model.
 func (m *Model) Encoder() *tokenizer.Tokenizer { return m.tok }

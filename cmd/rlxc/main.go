@@ -49,6 +49,12 @@ func main() {
 // patience is how long a command may take to notice that it was interrupted.
 const patience = 300 * time.Millisecond
 
+// draining is how many nanoseconds a command may take to end in good order; 0 if it has nothing to end.
+var draining atomic.Int64
+
+// patient lets a command take its time when it is asked to end. If it does so without an error, that is its success.
+func patient(time time.Duration) { draining.Store(int64(time)) }
+
 // catch ends the context when the process is asked to end, and the process if its command does not follow: no file that is being
 // written is left behind. interrupted is the exit code that a code becomes.
 func catch() (_ context.Context, interrupted func(code int) int) {
@@ -65,12 +71,17 @@ func catch() (_ context.Context, interrupted func(code int) int) {
 		cancel()
 		select {
 		case <-signals: // asked again
-		case <-time.After(patience):
+		case <-time.After(patience + time.Duration(draining.Load())):
 		}
 		tensor.DiscardDrafts()
 		os.Exit(s)
 	}()
-	return ctx, func(code int) int { return cmp.Or(int(got.Load()), code) }
+	return ctx, func(code int) int {
+		if draining.Load() > 0 {
+			return code
+		}
+		return cmp.Or(int(got.Load()), code)
+	}
 }
 
 // execute runs a command line and returns its exit code.
@@ -123,7 +134,7 @@ is, and 130 or 143 after an interrupt.`,
 		}
 		return err
 	})
-	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), pullCommand(), cacheCommand(),
+	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), serveCommand(), pullCommand(), cacheCommand(),
 		runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
 		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand())
 	started = new(bool)

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/server"
+)
+
+// A serving is the command line of serve.
+type serving struct {
+	address   string
+	cert, key string
+	keys      []string
+	keyFile   string
+	open      pipeline.Options
+	memory    size
+	maxBody   size
+	options   server.Options
+	truncate  bool
+	read      time.Duration
+	drain     time.Duration
+	format    choice
+	level     choice
+}
+
+// envPrefix begins the names of the environment variables that stand for flags.
+const envPrefix = "rlxc_serve_"
+
+// envName is the environment variable of a flag.
+func envName(flag string) string {
+	return strings.ToUpper(envPrefix + strings.ReplaceAll(flag, "-", "_"))
+}
+
+func serveCommand() *cobra.Command {
+	s := &serving{maxBody: 32 << 20, format: choice{"text", []string{"text", "json"}}, level: choice{"info", []string{"debug", "info", "warn", "error"}}}
+	c := &cobra.Command{
+		Use:   "serve M [M…]",
+		Short: "answer HTTP requests with models of text",
+		Long: `serve answers requests in the protocols that clients of embedding models speak: OpenAI (/v1/embeddings), text-embeddings-inference (/embed,
+/rerank, /predict, …), Cohere and Jina (/v1/rerank, /v2/rerank) and Ollama (/api/embed). GET /openapi.json lists all routes, GET / is a page
+for people, GET /metrics is for Prometheus.
+
+M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
+path that begins with /models/NAME, or else get the first model that was made for what they ask.
+
+Each flag may be set by an environment variable instead, such as RLXC_SERVE_MEMORY_LIMIT for --memory-limit; RLXC_SERVE_MODELS holds the
+models. SIGTERM answers what has begun and ends; SIGHUP opens the model files anew, without failing a request.`,
+		Example: `  rlxc serve sentence-transformers/all-MiniLM-L6-v2
+  rlxc serve embed=path/to/folder rank=path/to/reranker --address 0.0.0.0:8080 --api-key-file keys --memory-limit 512MiB`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := fromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				args = strings.Fields(os.Getenv(envName("models")))
+			}
+			if len(args) == 0 {
+				return usagef("there are no models to serve")
+			}
+			return s.run(c, args)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.address, "address", "127.0.0.1:8080", "where to listen; 0.0.0.0:8080 is every network of the machine")
+	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests have to bring (repeatable; separated by commas in the environment)")
+	f.StringVar(&s.keyFile, "api-key-file", "", "file with a key on each line")
+	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
+	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
+	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	f.Var(&s.memory, "memory-limit", "bytes that the arenas of all models may take together, such as 512MiB (default what the machine allows)")
+	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
+	f.IntVar(&s.open.BatchTokens, "batch-tokens", pipeline.DefaultBatchTokens, "tokens that a batch may have")
+	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one for each two processors)")
+	f.IntVar(&s.open.Compile.Threads, "threads", 0, "threads of a session (default all processors, shared out)")
+	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
+	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
+	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
+	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused with status 413")
+	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
+	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "texts of a request")
+	f.IntVar(&s.options.MaxRequests, "max-requests", 512, "requests that are answered at a time")
+	f.DurationVar(&s.options.Timeout, "timeout", time.Minute, "time that a request may take")
+	f.DurationVar(&s.read, "read-timeout", 30*time.Second, "time that a client may take to send a request")
+	f.DurationVar(&s.drain, "drain", 25*time.Second, "time that requests have to end after SIGTERM")
+	enum(c, &s.format, "log-format", "", "how the log is written")
+	enum(c, &s.level, "log-level", "", "what is logged at least")
+	return c
+}
+
+// fromEnvironment sets the flags that the command line does not, and the environment does.
+func fromEnvironment(f *pflag.FlagSet) (err error) {
+	f.VisitAll(func(flag *pflag.Flag) {
+		value, ok := os.LookupEnv(envName(flag.Name))
+		if !ok || flag.Changed || err != nil {
+			return
+		}
+		values := []string{value}
+		if flag.Value.Type() == "stringArray" {
+			values = strings.Split(value, ",")
+		}
+		for _, v := range values {
+			if bad := f.Set(flag.Name, v); bad != nil {
+				err = usagef("%s: %w", envName(flag.Name), bad)
+			}
+		}
+	})
+	return err
+}
+
+// models are those of a command line.
+func (s *serving) models(args []string) []server.Model {
+	list := make([]server.Model, len(args))
+	o := s.open
+	o.MemoryLimit = int64(s.memory) / int64(len(args))
+	for i, arg := range args {
+		name, path, ok := strings.Cut(arg, "=")
+		if _, err := os.Stat(arg); !ok || err == nil {
+			name, path = modelName(arg), arg
+		}
+		list[i] = server.Model{Name: name, Path: path, Options: o}
+	}
+	return list
+}
+
+// modelName names a model by its path or id: the last part that tells anything.
+func modelName(path string) string {
+	path, _, _ = strings.Cut(filepath.ToSlash(filepath.Clean(path)), "@")
+	parts := strings.Split(path, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		name := strings.TrimSuffix(strings.TrimSuffix(parts[i], ".onnx"), ".rlxc")
+		if name != "model" && name != "onnx" && name != "." && name != ".." && name != "" {
+			return name
+		}
+	}
+	return "model"
+}
+
+// options are those of the server.
+func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
+	o := s.options
+	o.Keys, o.MaxBody, o.NoTruncate, o.Version, o.Log = s.keys, int64(s.maxBody), !s.truncate, version(), log
+	if s.keyFile != "" {
+		data, err := os.ReadFile(s.keyFile)
+		if err != nil {
+			return o, err
+		}
+		o.Keys = append(o.Keys, strings.Fields(string(data))...)
+		if len(o.Keys) == 0 {
+			return o, fmt.Errorf("%s has no keys: without one, anybody might ask", s.keyFile)
+		}
+	}
+	for _, key := range o.Keys {
+		if key == "" {
+			return o, usagef("an API key is empty")
+		}
+	}
+	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue, s.open.BatchTokens) < 1 || s.drain < 0 {
+		return o, usagef("limits and times must be positive")
+	}
+	return o, nil
+}
+
+func (s *serving) logger(to io.Writer) *slog.Logger {
+	var level slog.Level
+	level.UnmarshalText([]byte(s.level.value)) // one of its words
+	o := &slog.HandlerOptions{Level: level}
+	if s.format.value == "json" {
+		return slog.New(slog.NewJSONHandler(to, o))
+	}
+	return slog.New(slog.NewTextHandler(to, o))
+}
+
+func (s *serving) run(c *cobra.Command, args []string) (err error) {
+	begun := time.Now()
+	log := s.logger(c.ErrOrStderr())
+	o, err := s.serverOptions(log)
+	if err != nil {
+		return err
+	}
+	boundHeap()
+	listener, err := (&net.ListenConfig{}).Listen(c.Context(), "tcp", s.address)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	handler, err := server.New(c.Context(), s.models(args), o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, handler.Close()) }()
+	web := &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	scheme := "http"
+	if s.cert != "" {
+		scheme = "https"
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return err
+		}
+		web.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if s.cert != "" {
+			ended <- web.ServeTLS(listener, "", "")
+		} else {
+			ended <- web.Serve(listener)
+		}
+	}()
+	log.Info("serving", "url", scheme+"://"+listener.Addr().String(), "models", handler.Names(), "after", time.Since(begun).Round(time.Millisecond))
+	stop := s.reloads(c.Context(), handler, log)
+	defer stop()
+	patient(s.drain)
+	select {
+	case err := <-ended:
+		return err
+	case <-c.Context().Done():
+	}
+	log.Info("ending: requests that have begun are answered", "within", s.drain)
+	handler.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
+	defer cancel()
+	if err := web.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("some requests took longer than --drain %v", s.drain), web.Close())
+	}
+	return nil
+}
+
+// reloads opens the models anew at each SIGHUP, until stop.
+func (s *serving) reloads(ctx context.Context, handler *server.Server, log *slog.Logger) (stop func()) {
+	if len(reloadSignals) == 0 {
+		return func() {}
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, reloadSignals...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range signals {
+			begun := time.Now()
+			if err := handler.Reload(ctx); err != nil {
+				log.Error("a model could not be opened anew: it is served as it was", "error", err)
+				continue
+			}
+			log.Info("the models were opened anew", "took", time.Since(begun).Round(time.Millisecond))
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A tail is what a command writes, while it writes it.
+type tail struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(b)
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// await waits until the text matches.
+func (t *tail) await(tb testing.TB, pattern string) []string {
+	tb.Helper()
+	re := regexp.MustCompile(pattern)
+	var m []string
+	require.Eventually(tb, func() bool { m = re.FindStringSubmatch(t.String()); return m != nil }, 30*time.Second, 5*time.Millisecond, "%s", t)
+	return m
+}
+
+// startServe runs rlxc serve and returns where. stop asks it to end and returns its exit code.
+func startServe(t *testing.T, args ...string) (url string, log *tail, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	log = &tail{}
+	code := make(chan int, 1)
+	go func() {
+		code <- execute(ctx, append([]string{"serve", "--address", "127.0.0.1:0"}, args...), io.Discard, log)
+	}()
+	t.Cleanup(func() { draining.Store(0) })
+	url = log.await(t, `url=(\S+)`)[1]
+	return url, log, func() int {
+		cancel()
+		return <-code
+	}
+}
+
+func post(t *testing.T, client *http.Client, url, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	a, err := client.Do(r)
+	require.NoError(t, err)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	return a.StatusCode, string(text)
+}
+
+const served = "../../pipeline/testdata/"
+
+func TestServe(t *testing.T) {
+	t.Setenv(envName("api-key"), "one,two")
+	t.Setenv(envName("max-texts"), "3")
+	t.Setenv(envName("models"), "vectors="+served+"minilm "+served+"rerank")
+	url, log, stop := startServe(t, "--log-format", "text", "--memory-limit", "64MiB")
+	client := &http.Client{}
+	key := []string{"Authorization", "Bearer two"}
+	status, text := post(t, client, url+"/v1/embeddings", `{"model": "vectors", "input": ["a", "b"]}`, key...)
+	require.Equal(t, 200, status, text)
+	status, text = post(t, client, url+"/v1/embeddings", `{"model": "vectors", "input": ["a", "b", "c", "d"]}`, key...)
+	require.Equal(t, 413, status, text)
+	status, _ = post(t, client, url+"/v1/embeddings", `{"model": "vectors", "input": "a"}`)
+	require.Equal(t, 401, status)
+	status, text = post(t, client, url+"/rerank", `{"query": "a", "texts": ["b", "c"]}`, key...)
+	require.Equal(t, 200, status, text)
+	log.await(t, `route=/rerank status=200.* model=rerank texts=2`)
+	client.CloseIdleConnections()
+	require.Equal(t, exitDone, stop(), "%s", log)
+	require.Contains(t, log.String(), "ending")
+}
+
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rlxc"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	write := func(name, kind string, data []byte) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
+		return file
+	}
+	cert, secretFile := write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
+	url, log, stop := startServe(t, served+"minilm", "--tls-cert", cert, "--tls-key", secretFile)
+	pool := x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool.AddCert(parsed)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
+	status, text := post(t, client, url+"/embed", `{"inputs": "a"}`)
+	require.Equal(t, 200, status, text)
+	client.CloseIdleConnections()
+	require.Equal(t, exitDone, stop(), "%s", log)
+}
+
+func TestServeWrong(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, exitUsage, "no models"},
+		{[]string{"nothing/here/at/all"}, exitInput, "nothing/here/at/all"},
+		{[]string{served + "minilm", "--max-texts", "0"}, exitUsage, "must be positive"},
+		{[]string{served + "minilm", "--tls-cert", "x"}, exitUsage, "tls-key"},
+		{[]string{served + "minilm", "--api-key", ""}, exitUsage, "empty"},
+		{[]string{served + "minilm", "--api-key-file", empty}, exitInput, "has no keys"},
+		{[]string{"a=" + served + "minilm", "a=" + served + "rerank"}, exitInput, `duplicate model name "a"`},
+		{[]string{served + "minilm", "--address", "127.0.0.1:99999"}, exitInput, "99999"},
+	} {
+		log := &tail{}
+		require.Equal(t, x.code, execute(t.Context(), append([]string{"serve", "--address", "127.0.0.1:0"}, x.args...), io.Discard, log), "%v: %s", x.args, log)
+		require.Contains(t, log.String(), x.says)
+	}
+	t.Setenv(envName("timeout"), "soon")
+	log := &tail{}
+	require.Equal(t, exitUsage, execute(t.Context(), []string{"serve", served + "minilm"}, io.Discard, log))
+	require.Contains(t, log.String(), envName("timeout"))
+}
+
+func TestModelName(t *testing.T) {
+	for path, want := range map[string]string{"org/all-MiniLM-L6-v2@main": "all-MiniLM-L6-v2", "a/b/onnx/model.onnx": "b", "a/tiny.onnx": "tiny",
+		"./x/": "x", "model.onnx": "model"} {
+		require.Equal(t, want, modelName(path))
+	}
+}

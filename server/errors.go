@@ -1,0 +1,171 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// A failure is what is wrong with a request, or with answering it, in words that may leave the machine.
+type failure struct {
+	status int    // of HTTP
+	field  string // of the body; empty if it is none of them
+	text   string
+	cause  error // for the log alone
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.cause }
+
+func failf(status int, field, format string, args ...any) *failure {
+	return &failure{status: status, field: field, text: fmt.Sprintf(format, args...)}
+}
+
+// invalid is a field with a value that it cannot have.
+func invalid(field, format string, args ...any) *failure {
+	return failf(http.StatusUnprocessableEntity, field, "field %q: "+format, append([]any{field}, args...)...)
+}
+
+const statusClientGone = 499 // as nginx has it; nobody reads it but the log
+
+// causes are the errors of packages beneath, by what they mean to a client. The first that fits counts.
+var causes = []struct {
+	is     error
+	status int
+	text   string
+}{
+	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
+	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge, "the request has more tokens than the server queues: send fewer texts at a time"},
+	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge, "the request needs more memory than the server may take: send less at a time, or shorter texts"},
+	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request is more work than the server does for one"},
+	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the model cannot take these inputs"},
+	{rlxc.ErrShape, http.StatusUnprocessableEntity, "the model cannot take inputs of these shapes"},
+	{rlxc.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down"},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "the request took longer than the server allows"},
+	{context.Canceled, statusClientGone, "the client is gone"},
+}
+
+// failureOf makes a failure of any error.
+func failureOf(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.is) {
+			return &failure{status: c.status, text: c.text, cause: err}
+		}
+	}
+	return &failure{status: http.StatusInternalServerError, text: "internal error", cause: err}
+}
+
+// A protocol is how an API writes errors.
+type protocol struct {
+	name string
+	// statuses are those that the protocol documents instead of ours.
+	statuses map[int]int
+	// body is the error's body.
+	body func(f *failure, status int) any
+	// example is a zero value of body's result, for the description.
+	example any
+}
+
+func (p *protocol) status(f *failure) int { return cmp.Or(p.statuses[f.status], f.status) }
+
+type openAIError struct {
+	Error openAIErrorBody `json:"error"`
+}
+
+type openAIErrorBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+// openAI is OpenAI's API (https://platform.openai.com/docs/api-reference). A request that is malformed is a 400 there.
+var openAI = &protocol{"OpenAI", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest}, func(f *failure, status int) any {
+	e := openAIErrorBody{Message: f.text, Type: "invalid_request_error"}
+	if f.field != "" {
+		e.Param = &f.field
+	}
+	code := ""
+	switch {
+	case f.status == http.StatusUnauthorized:
+		code = "invalid_api_key"
+	case f.status == http.StatusNotFound && f.field == "model":
+		code = "model_not_found"
+	case status == http.StatusTooManyRequests:
+		e.Type, code = "rate_limit_error", "rate_limit_exceeded"
+	case status >= http.StatusInternalServerError:
+		e.Type = "server_error"
+	}
+	if code != "" {
+		e.Code = &code
+	}
+	return openAIError{e}
+}, openAIError{}}
+
+type teiError struct {
+	Error string `json:"error"`
+	Type  string `json:"error_type" enum:"Unhealthy,Backend,Overloaded,Validation,Tokenizer,Empty"`
+}
+
+// tei is text-embeddings-inference's API (https://huggingface.github.io/text-embeddings-inference).
+var tei = &protocol{"text-embeddings-inference", nil, func(f *failure, status int) any {
+	kind := "Validation"
+	switch {
+	case status == http.StatusTooManyRequests:
+		kind = "Overloaded"
+	case status == http.StatusServiceUnavailable:
+		kind = "Unhealthy"
+	case status >= http.StatusInternalServerError:
+		kind = "Backend"
+	case f == errEmpty:
+		kind = "Empty"
+	}
+	return teiError{f.text, kind}
+}, teiError{}}
+
+var errEmpty = failf(http.StatusBadRequest, "inputs", `field "inputs" is empty: want a text or more`)
+
+type cohereError struct {
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
+}
+
+// cohere is Cohere's API (https://docs.cohere.com/reference/rerank) and Jina's (https://api.jina.ai/docs), whose errors have a message
+// and a detail.
+var cohere = &protocol{"Cohere and Jina", nil, func(f *failure, _ int) any { return cohereError{f.text, f.text} }, cohereError{}}
+
+type plainError struct {
+	Error string `json:"error"`
+}
+
+// ollama is Ollama's API (https://github.com/ollama/ollama/blob/main/docs/api.md).
+var ollama = &protocol{"Ollama", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
+	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
+
+// own is what belongs to this server alone.
+var own = &protocol{"rlxc", nil, func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
+
+// retryAfter is how many seconds a client that was turned away should wait, about what the queue takes to become half as long.
+const retryAfter = 1
+
+// fail writes an error.
+func (p *protocol) fail(w http.ResponseWriter, f *failure) {
+	status := p.status(f)
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, status, p.body(f, status))
+}

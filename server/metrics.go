@@ -1,0 +1,147 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// metrics are what GET /metrics tells.
+type metrics struct {
+	registry  *prometheus.Registry
+	requests  *prometheus.CounterVec   // route, status
+	durations *prometheus.HistogramVec // route
+	queued    *prometheus.HistogramVec // model
+	ran       *prometheus.HistogramVec
+	rows      *prometheus.HistogramVec
+	tokens    *prometheus.CounterVec
+	padding   *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	reloads   *prometheus.CounterVec // model, done
+}
+
+// seconds are the bounds of the histograms of time.
+var seconds = prometheus.ExponentialBuckets(0.0005, 2, 18)
+
+func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rlxc_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rlxc_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	m := &metrics{
+		registry:  prometheus.NewRegistry(),
+		requests:  counter("requests_total", "Requests that were answered.", "route", "status"),
+		durations: histogram("request_duration_seconds", "Time from a request's head to its answer.", seconds, "route"),
+		queued:    histogram("queue_duration_seconds", "Time that a request's first text waited for its batch.", seconds, "model"),
+		ran:       histogram("batch_duration_seconds", "Time that a batch took in the model.", seconds, "model"),
+		rows:      histogram("batch_rows", "Texts of a batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
+		tokens:    counter("tokens_total", "Tokens that ran, without padding.", "model"),
+		padding:   counter("padding_tokens_total", "Padding that ran beside the tokens.", "model"),
+		failures:  counter("batch_failures_total", "Batches that failed.", "model"),
+		reloads:   counter("reloads_total", "Times that the model's files were opened anew.", "model", "done"),
+	}
+	m.registry.MustRegister(m.requests, m.durations, m.queued, m.ran, m.rows, m.tokens, m.padding, m.failures, m.reloads,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// batch returns what notes the batches of a model.
+func (m *metrics) batch(model string) func(pipeline.BatchReport) {
+	ran, rows, tokens := m.ran.WithLabelValues(model), m.rows.WithLabelValues(model), m.tokens.WithLabelValues(model)
+	padding, failures := m.padding.WithLabelValues(model), m.failures.WithLabelValues(model)
+	return func(b pipeline.BatchReport) {
+		if b.Err != nil {
+			failures.Inc()
+			return
+		}
+		ran.Observe(b.Took.Seconds())
+		rows.Observe(float64(b.Rows))
+		tokens.Add(float64(b.Tokens))
+		padding.Add(float64(b.Padding))
+	}
+}
+
+func (m *metrics) request(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.durations.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// A gauge is a number of a model that is asked for when it is told.
+type gauge struct {
+	desc  *prometheus.Desc
+	value func(e *entry, s modelState) float64
+}
+
+func newGauge(name, help string, value func(e *entry, s modelState) float64) gauge {
+	return gauge{prometheus.NewDesc("rlxc_"+name, help, []string{"model"}, nil), value}
+}
+
+var gauges = []gauge{
+	newGauge("queue_tokens", "Tokens that wait.", func(_ *entry, s modelState) float64 { return float64(s.WaitingTokens) }),
+	newGauge("queue_requests", "Requests that have texts waiting.", func(_ *entry, s modelState) float64 { return float64(s.WaitingCalls) }),
+	newGauge("queue_tokens_limit", "Tokens that may wait.", func(_ *entry, s modelState) float64 { return float64(s.QueueTokens) }),
+	newGauge("batches_running", "Batches that run.", func(_ *entry, s modelState) float64 { return float64(s.Running) }),
+	newGauge("memory_held_bytes", "Bytes of the arenas that are held.", func(_ *entry, s modelState) float64 { return float64(s.Held) }),
+	newGauge("memory_planned_bytes", "Bytes that the arenas come to, by the plans made so far.", func(_ *entry, s modelState) float64 { return float64(s.Planned) }),
+	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.", func(e *entry, _ modelState) float64 { return float64(e.Options.MemoryLimit) }),
+}
+
+// watch tells the gauges of a server's models.
+func (m *metrics) watch(s *Server) { m.registry.MustRegister(&watcher{s}) }
+
+type watcher struct{ server *Server }
+
+// Describe implements prometheus.Collector.
+func (w *watcher) Describe(out chan<- *prometheus.Desc) {
+	for _, g := range gauges {
+		out <- g.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *watcher) Collect(out chan<- prometheus.Metric) {
+	for _, e := range w.server.models {
+		state, ok := e.state()
+		for _, g := range gauges {
+			if ok {
+				out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(e, state), e.Name)
+			}
+		}
+	}
+}
+
+// modelState is what a model does at a moment.
+type modelState struct {
+	pipeline.State
+	task   string
+	length int
+}
+
+// state is what the model does now; ok is false if it is closed.
+func (e *entry) state() (s modelState, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.now == nil {
+		return s, false
+	}
+	s.task = "tensors"
+	if m := e.now.text; m != nil {
+		s.State, s.task, s.length = m.State(), string(m.Task), m.MaxLength
+	}
+	held := e.now.tensors.memory()
+	s.Held += held
+	s.Planned += held
+	return s, true
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

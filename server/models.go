@@ -1,0 +1,225 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// A Model is one to serve.
+type Model struct {
+	Name    string // in requests
+	Path    string // a folder, a model file, or an id of the hub
+	Options pipeline.Options
+}
+
+// An entry is a name under which a model is served. Which files it was opened from may change.
+type entry struct {
+	Model
+	mu  sync.Mutex
+	now *opened
+}
+
+// An opened model counts who uses it.
+type opened struct {
+	text    *pipeline.Model // nil for a model that takes tensors alone
+	tensors *tensors
+	file    *rlxc.Model // of a model that takes tensors alone
+	before  *opened     // the one that it replaced, whose memory it gets
+
+	users   int  // entry.mu guards it
+	retired bool // likewise
+	idle    chan struct{}
+}
+
+// share is how the memory limit of a model is shared out: a part for each session of texts, and one for tensors.
+func share(limit int64, sessions int) (each int64) { return limit / int64(sessions+1) }
+
+// open opens the files of a model.
+func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
+	o := e.Options
+	sessions := o.Sessions
+	if sessions == 0 {
+		sessions = pipeline.DefaultSessions()
+	}
+	if each := share(o.MemoryLimit, sessions); each > 0 {
+		o.MemoryLimit = each * int64(sessions)
+		o.Compile.MemoryLimit = each
+	}
+	o.Sessions, o.Reject = sessions, true
+	o.OnBatch = s.metrics.batch(e.Name)
+	m := &opened{idle: make(chan struct{})}
+	text, err := pipeline.Open(ctx, e.Path, o)
+	switch {
+	case err == nil:
+		m.text = text
+		m.tensors = newTensors(text.Program())
+	case errors.Is(err, pipeline.ErrNotText):
+		d, missing := pipeline.Describe(e.Path, o)
+		if missing != nil {
+			return nil, err
+		}
+		if m.file, err = rlxc.Open(d.Model); err != nil {
+			return nil, err
+		}
+		program, err := m.file.Compile(ctx, o.Compile)
+		if err != nil {
+			return nil, errors.Join(err, m.file.Close())
+		}
+		m.tensors = newTensors(program)
+	default:
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *opened) close() error {
+	err := m.tensors.close()
+	if m.text != nil {
+		return errors.Join(err, m.text.Close())
+	}
+	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
+}
+
+// use returns the model for a request, which calls done. It waits for a model that is being replaced to end: the two would take more
+// memory than one may.
+func (e *entry) use(ctx context.Context) (m *opened, done func(), err error) {
+	e.mu.Lock()
+	m = e.now
+	if m == nil {
+		e.mu.Unlock()
+		return nil, nil, rlxc.ErrClosed
+	}
+	m.users++
+	before := m.before
+	e.mu.Unlock()
+	done = func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		m.users--
+		m.leave()
+	}
+	if before != nil {
+		select {
+		case <-before.idle:
+		case <-ctx.Done():
+			done()
+			return nil, nil, ctx.Err()
+		}
+	}
+	return m, done, nil
+}
+
+// leave notes that nobody uses a retired model any more. entry.mu is held.
+func (m *opened) leave() {
+	if m.retired && m.users == 0 {
+		close(m.idle)
+	}
+}
+
+// replace puts another model in place, nil for none, and closes the one before when nobody uses it.
+func (e *entry) replace(next *opened) error {
+	e.mu.Lock()
+	old := e.now
+	if next != nil {
+		next.before = old
+	}
+	e.now = next
+	if old != nil {
+		old.retired = true
+		old.leave()
+	}
+	e.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	<-old.idle
+	if next != nil {
+		e.mu.Lock()
+		next.before = nil
+		e.mu.Unlock()
+	}
+	return old.close()
+}
+
+// Reload opens the files of all models anew. Requests that run end with the model that they began with; none fails. A model whose
+// files cannot be opened stays as it is.
+func (s *Server) Reload(ctx context.Context) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	var errs []error
+	for _, e := range s.models {
+		next, err := s.open(ctx, e)
+		if err == nil {
+			err = e.replace(next)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("model %s: %w", e.Name, err))
+		}
+		s.metrics.reloads.WithLabelValues(e.Name, fmt.Sprint(err == nil)).Inc()
+	}
+	return errors.Join(errs...)
+}
+
+// find finds the model of a request by its name or its id of the hub, or else by what it was made for: the first task that a model
+// fits counts. Without tasks it is the first model.
+func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
+	if name != "" {
+		for _, e := range s.models {
+			if name == e.Name || name == e.Path && !isPath(e.Path) {
+				return e, nil
+			}
+		}
+		return nil, failf(http.StatusNotFound, "model", "there is no model %q: served are %s", name, strings.Join(s.Names(), ", "))
+	}
+	if len(tasks) == 0 {
+		return s.models[0], nil
+	}
+	for _, task := range tasks {
+		for _, e := range s.models {
+			if e.task() == task {
+				return e, nil
+			}
+		}
+	}
+	if len(s.models) == 1 {
+		return s.models[0], nil
+	}
+	return nil, failf(http.StatusUnprocessableEntity, "model", "none of the served models was made for this: served are %s", strings.Join(s.Names(), ", "))
+}
+
+// task is what the model was made for.
+func (e *entry) task() pipeline.Task {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.now == nil || e.now.text == nil {
+		return ""
+	}
+	return e.now.text.Task
+}
+
+// isPath reports whether a model is a file or folder, whose place is nobody's business.
+func isPath(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Names returns the names of the models that are served.
+func (s *Server) Names() []string {
+	names := make([]string, len(s.models))
+	for i, e := range s.models {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// batchTokens is how many tokens a batch may have.
+func (e *entry) batchTokens() int { return cmp.Or(e.Options.BatchTokens, pipeline.DefaultBatchTokens) }

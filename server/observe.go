@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// A record is what is noted about a request while it is answered.
+type record struct {
+	id     string
+	route  string
+	model  string
+	usage  pipeline.Usage
+	status int
+	err    error
+}
+
+type recordKey struct{}
+
+func recordOf(ctx context.Context) *record { return ctx.Value(recordKey{}).(*record) }
+
+// idText is what the ids of requests may be, which clients may choose.
+var idText = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
+
+// observe answers a request and notes what became of it: a line of the log, metrics, and an id in its head.
+func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	begun := time.Now()
+	rec := &record{id: r.Header.Get("X-Request-Id"), route: "none"}
+	if !idText.MatchString(rec.id) {
+		rec.id = rand.Text()
+	}
+	h := w.Header()
+	h.Set("X-Request-Id", rec.id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	out := &statusWriter{ResponseWriter: w, record: rec}
+	defer func() {
+		if fault := recover(); fault != nil {
+			if fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+				panic(fault)
+			}
+			rec.err = fmt.Errorf("panic: %v\n%s", fault, debug.Stack())
+			if rec.status == 0 {
+				own.fail(out, &failure{status: http.StatusInternalServerError, text: "internal error"})
+			}
+		}
+		s.note(r, rec, time.Since(begun))
+	}()
+	next(out, r.WithContext(context.WithValue(r.Context(), recordKey{}, rec)))
+}
+
+func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
+	s.metrics.request(rec.route, rec.status, took)
+	if rec.model != "" && rec.usage.Rows > 0 {
+		s.metrics.queued.WithLabelValues(rec.model).Observe(rec.usage.Queued.Seconds())
+	}
+	level := slog.LevelInfo
+	switch {
+	case rec.status >= http.StatusInternalServerError:
+		level = slog.LevelError
+	case rec.route == "/health" || rec.route == "/ready" || rec.route == "/metrics":
+		level = slog.LevelDebug
+	}
+	if !s.options.Log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("id", rec.id), slog.String("method", r.Method), slog.String("route", rec.route),
+		slog.Int("status", rec.status), slog.Duration("took", took), slog.String("from", r.RemoteAddr)}
+	if rec.model != "" {
+		attrs = append(attrs, slog.String("model", rec.model), slog.Int("texts", rec.usage.Rows), slog.Int("tokens", rec.usage.Tokens),
+			slog.Duration("queued", rec.usage.Queued))
+	}
+	if rec.err != nil {
+		attrs = append(attrs, slog.String("error", rec.err.Error()))
+		if cause := errors.Unwrap(rec.err); cause != nil {
+			attrs = append(attrs, slog.String("cause", cause.Error()))
+		}
+	}
+	s.options.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// A statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	record *record
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.record.status == 0 {
+		w.record.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.record.status == 0 {
+		w.record.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// health says that the process lives: if it does not, it should be started anew.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+}
+
+// ready says whether requests should come here.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		tei.fail(w, failf(http.StatusServiceUnavailable, "", "the server is shutting down"))
+		return
+	}
+	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ready\n"))
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A schema is one of OpenAPI's (https://spec.openapis.org/oas/v3.0.3#schema-object).
+type schema map[string]any
+
+// named are schemas of fields whose Go type does not tell.
+var named = map[string]schema{
+	"vector": {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
+}
+
+// A describer makes schemas of Go types; those of structs are components.
+type describer struct{ components schema }
+
+func (d *describer) schema(t reflect.Type) schema {
+	if u, ok := reflect.Zero(t).Interface().(union); ok {
+		return u.schema()
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		s := d.schema(t.Elem())
+		if _, ref := s["$ref"]; ref {
+			return schema{"allOf": []schema{s}, "nullable": true}
+		}
+		s["nullable"] = true
+		return s
+	case reflect.String:
+		return schema{"type": "string"}
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return schema{"type": "number"}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return schema{"type": "integer"}
+	case reflect.Slice:
+		return schema{"type": "array", "items": d.schema(t.Elem())}
+	case reflect.Map:
+		return schema{"type": "object", "additionalProperties": d.schema(t.Elem())}
+	case reflect.Struct:
+		if t.Name() == "" {
+			return d.object(t)
+		}
+		if d.components[t.Name()] == nil {
+			d.components[t.Name()] = schema{} // for types that hold themselves
+			d.components[t.Name()] = d.object(t)
+		}
+		return schema{"$ref": "#/components/schemas/" + t.Name()}
+	}
+	return schema{} // anything
+}
+
+func (d *describer) object(t reflect.Type) schema {
+	properties, required := schema{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			inner := d.object(f.Type)
+			for k, v := range inner["properties"].(schema) {
+				properties[k] = v
+			}
+			if r, ok := inner["required"].([]string); ok {
+				required = append(required, r...)
+			}
+			continue
+		case name == "" || !f.IsExported():
+			continue
+		}
+		of := f.Type
+		if f.Tag.Get("required") != "" && of.Kind() == reflect.Pointer { // only so that what is missing is not what is empty
+			of = of.Elem()
+		}
+		s := d.schema(of)
+		if key := f.Tag.Get("schema"); key != "" {
+			s = named[key]
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			s["enum"] = strings.Split(enum, ",")
+		}
+		properties[name] = s
+		if f.Tag.Get("required") != "" && options == "" {
+			required = append(required, name)
+		}
+	}
+	out := schema{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// description is the server in OpenAPI 3.0.3.
+func (s *Server) description() schema {
+	d := &describer{schema{}}
+	paths := schema{}
+	for _, r := range s.routes {
+		path := strings.TrimSuffix(r.path, "{$}")
+		item, _ := paths[path].(schema)
+		if item == nil {
+			item = schema{}
+			paths[path] = item
+		}
+		method := strings.ToLower(r.method)
+		if before, ok := item[method].(schema); ok { // told apart by their fields
+			r.merge(d, before)
+			continue
+		}
+		item[method] = r.operation(d)
+	}
+	security := []schema{}
+	if len(s.options.Keys) > 0 {
+		security = append(security, schema{"key": []string{}})
+	}
+	return schema{"openapi": "3.0.3",
+		"info": schema{"title": "rlxc", "version": s.options.Version, "description": "Models of text over HTTP. " +
+			"A path may follow /models/NAME, which chooses the model where the protocol has no field for it."},
+		"paths": paths, "security": security,
+		"components": schema{"schemas": d.components, "securitySchemes": schema{"key": schema{"type": "http", "scheme": "bearer"}}}}
+}
+
+// failures are the statuses that a route may answer with besides 200.
+var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
+	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
+func (r *route) operation(d *describer) schema {
+	media := r.media
+	content := schema{}
+	if media == "" {
+		media, content = "application/json", schema{"schema": d.schema(r.answer)}
+	}
+	answers := schema{"200": schema{"description": "The answer.", "content": schema{media: content}}}
+	for _, status := range failures {
+		if r.open && status != http.StatusServiceUnavailable || r.request == nil && status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
+			continue
+		}
+		status := r.protocol.status(&failure{status: status})
+		answers[strconv.Itoa(status)] = schema{"description": http.StatusText(status),
+			"content": schema{"application/json": schema{"schema": d.schema(reflect.TypeOf(r.protocol.example))}}}
+	}
+	o := schema{"summary": r.about, "tags": []string{r.protocol.name}, "responses": answers}
+	if r.open {
+		o["security"] = []schema{}
+	}
+	var parameters []schema
+	for _, m := range pathParameter.FindAllStringSubmatch(r.path, -1) {
+		parameters = append(parameters, schema{"name": m[1], "in": "path", "required": true, "schema": schema{"type": "string"}})
+	}
+	if parameters != nil {
+		o["parameters"] = parameters
+	}
+	if r.request != nil {
+		o["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": d.schema(r.request)}}}
+	}
+	return o
+}
+
+// merge adds a route to the operation of another at its path: either body, either answer.
+func (r *route) merge(d *describer, o schema) {
+	o["tags"] = slices.Concat(o["tags"].([]string), []string{r.protocol.name})
+	either := func(content schema, t reflect.Type) {
+		media := content["content"].(schema)["application/json"].(schema)
+		one, _ := media["schema"].(schema)
+		both, ok := one["anyOf"].([]schema)
+		if !ok {
+			both = []schema{one}
+		}
+		media["schema"] = schema{"anyOf": append(both, d.schema(t))}
+	}
+	either(o["requestBody"].(schema), r.request)
+	answers := o["responses"].(schema)
+	either(answers["200"].(schema), r.answer)
+	for status, answer := range answers {
+		if status != "200" {
+			either(answer.(schema), reflect.TypeOf(r.protocol.example))
+		}
+	}
+}
+
+func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.description())
+}

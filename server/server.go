@@ -1,0 +1,128 @@
+// Package server answers HTTP requests with the models of package pipeline, in the protocols that clients of embedding models speak:
+// OpenAI, text-embeddings-inference, Cohere, Jina, Ollama, and the Open Inference Protocol.
+//
+//	s, err := server.New(ctx, []server.Model{{Name: "minilm", Path: "path/to/folder"}}, server.Options{})
+//	defer s.Close()
+//	http.ListenAndServe("127.0.0.1:8080", s)
+//
+// A Server is an http.Handler. GET /openapi.json describes its routes, which are one table in routes.go.
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options bound what a server does. The zero value suits most uses.
+type Options struct {
+	// Keys are the API keys, one of which a request has to bring as "Authorization: Bearer KEY" (or "x-api-key: KEY"). None: anybody may ask. What
+	// Kubernetes asks for the server's health needs no key.
+	Keys []string
+	// MaxBody is how many bytes a body may have; 0 for 32 MiB. MaxBodies is that of all bodies that are held at a time; 0 for eight times as much.
+	MaxBody, MaxBodies int64
+	// MaxRequests is how many requests are answered at a time; 0 for 512. More are turned away.
+	MaxRequests int
+	// MaxTexts is how many texts a request may have; 0 for 2048.
+	MaxTexts int
+	// Timeout is how long answering a request may take; 0 for a minute.
+	Timeout time.Duration
+	// NoTruncate refuses texts that are longer than the model takes, where a request does not say that they are to be cut.
+	NoTruncate bool
+	// Version is that of the program, for those who ask.
+	Version string
+	// Log gets a line for each request; nil for none.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int64, n int64) {
+		if *v == 0 {
+			*v = n
+		}
+	}
+	set(&o.MaxBody, 32<<20)
+	set(&o.MaxBodies, 8*o.MaxBody)
+	o.MaxBodies = max(o.MaxBodies, o.MaxBody)
+	if o.MaxRequests == 0 {
+		o.MaxRequests = 512
+	}
+	if o.MaxTexts == 0 {
+		o.MaxTexts = 2048
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	o.Version = cmp.Or(o.Version, "unknown")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// A Server has models open and answers requests. It is an http.Handler.
+type Server struct {
+	options Options
+	models  []*entry
+	metrics *metrics
+	mux     *http.ServeMux
+	routes  []route
+
+	bodies    atomic.Int64 // bytes of bodies that are held
+	requests  chan struct{}
+	draining  atomic.Bool
+	reloading sync.Mutex
+	begun     time.Time
+}
+
+// New opens models.
+func New(ctx context.Context, models []Model, o Options) (*Server, error) {
+	if len(models) == 0 {
+		return nil, errors.New("server: there are no models to serve")
+	}
+	s := &Server{options: o.withDefaults(), metrics: newMetrics(), begun: time.Now()}
+	s.requests = make(chan struct{}, s.options.MaxRequests)
+	names := map[string]bool{}
+	for _, m := range models {
+		if m.Name == "" || strings.Trim(m.Name, "/") != m.Name || names[m.Name] {
+			return nil, errors.Join(fmt.Errorf("server: invalid or duplicate model name %q", m.Name), s.Close())
+		}
+		names[m.Name] = true
+		e := &entry{Model: m}
+		now, err := s.open(ctx, e)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("server: model %s: %w", m.Name, err), s.Close())
+		}
+		e.now = now
+		s.models = append(s.models, e)
+	}
+	s.metrics.watch(s)
+	s.routes = s.table()
+	s.mux = s.newMux()
+	return s, nil
+}
+
+// Drain makes Ready false, so that whoever shares requests out sends no more of them here. Those that come are answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Close waits for the requests that run and closes the models. Requests that come are turned away.
+func (s *Server) Close() error {
+	s.Drain()
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	var errs []error
+	for _, e := range s.models {
+		errs = append(errs, e.replace(nil))
+	}
+	return errors.Join(errs...)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.observe(w, r, s.mux.ServeHTTP) }

@@ -1,0 +1,453 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+const testdata = "../pipeline/testdata"
+
+// served lists models of every task.
+func served(names ...string) []Model {
+	list := make([]Model, len(names))
+	for i, name := range names {
+		list[i] = Model{Name: name, Path: filepath.Join(testdata, name)}
+	}
+	return list
+}
+
+// start serves models.
+func start(t *testing.T, o Options, models ...Model) (*Server, *httptest.Server) {
+	t.Helper()
+	s, err := New(t.Context(), models, o)
+	require.NoError(t, err)
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		require.NoError(t, s.Close())
+	})
+	return s, h
+}
+
+// library opens a model as a program without HTTP does.
+func library(t *testing.T, name string) *pipeline.Model {
+	t.Helper()
+	m, err := pipeline.Open(t.Context(), filepath.Join(testdata, name), pipeline.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// ask sends a body and reads the answer into to, which may be nil.
+func ask(t *testing.T, method, url, body string, to any) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	a, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer a.Body.Close()
+	data, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	if to != nil {
+		require.Equal(t, http.StatusOK, a.StatusCode, "%s", data)
+		require.NoError(t, json.Unmarshal(data, to), "%s", data)
+	}
+	return a.StatusCode, string(data)
+}
+
+// texts are those that the models of testdata were recorded with.
+func texts(t *testing.T) []string {
+	data, err := os.ReadFile(filepath.Join(testdata, "texts.json"))
+	require.NoError(t, err)
+	var list []string
+	require.NoError(t, json.Unmarshal(data, &list))
+	return list
+}
+
+func jsonOf(t *testing.T, v any) string {
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// near holds two lists of vectors together: they are of one model, in other batches.
+func near(t *testing.T, want, got [][]float32) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Len(t, got[i], len(want[i]))
+		for k := range want[i] {
+			require.InDelta(t, want[i][k], got[i][k], 1e-5, "vector %d", i)
+		}
+	}
+}
+
+func TestEmbeddings(t *testing.T) {
+	_, h := start(t, Options{}, served("minilm", "prompts")...)
+	m := library(t, "minilm")
+	list := texts(t)
+	want, err := m.Embed(t.Context(), list, pipeline.EmbedOptions{})
+	require.NoError(t, err)
+	type embeddings struct {
+		Object string
+		Model  string
+		Data   []struct {
+			Index     int
+			Embedding json.RawMessage
+		}
+		Usage map[string]int
+	}
+	vectors := func(a embeddings) (out [][]float32) {
+		for i, d := range a.Data {
+			require.Equal(t, i, d.Index)
+			var v []float32
+			if d.Embedding[0] == '"' {
+				var text string
+				require.NoError(t, json.Unmarshal(d.Embedding, &text))
+				data, err := base64.StdEncoding.DecodeString(text)
+				require.NoError(t, err)
+				v = make([]float32, len(data)/4)
+				for k := range v {
+					v[k] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*k:]))
+				}
+			} else {
+				require.NoError(t, json.Unmarshal(d.Embedding, &v))
+			}
+			out = append(out, v)
+		}
+		return out
+	}
+	var ids [][]int64
+	tokens := 0
+	for _, text := range list {
+		e, err := m.Encoder().Encode(tokenizer.Text(text), m.MaxLength)
+		require.NoError(t, err)
+		ids = append(ids, e.InputIDs)
+		tokens += len(e.InputIDs)
+	}
+	t.Run("openai", func(t *testing.T) {
+		for _, format := range []string{"float", "base64"} {
+			var a embeddings
+			ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"model": "minilm", "input": list, "encoding_format": format}), &a)
+			near(t, want, vectors(a))
+			require.Equal(t, map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}, a.Usage)
+			require.Equal(t, "minilm", a.Model)
+		}
+		var a embeddings
+		ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"input": list[0]}), &a)
+		near(t, want[:1], vectors(a))
+		small, err := m.Embed(t.Context(), list[:2], pipeline.EmbedOptions{Dimensions: 5})
+		require.NoError(t, err)
+		ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"input": list[:2], "dimensions": 5}), &a)
+		near(t, small, vectors(a))
+	})
+	t.Run("token ids", func(t *testing.T) {
+		plain := "a cat sits on the mat"
+		want, err := m.Embed(t.Context(), []string{plain}, pipeline.EmbedOptions{})
+		require.NoError(t, err)
+		e, err := m.Encoder().Encode(tokenizer.Text(plain), 0)
+		require.NoError(t, err)
+		with, without := e.InputIDs, e.InputIDs[1:len(e.InputIDs)-1]
+		for _, input := range []any{with, without, [][]int64{with}} {
+			var a embeddings
+			ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"input": input}), &a)
+			near(t, want, vectors(a))
+		}
+	})
+	t.Run("tei", func(t *testing.T) {
+		var got [][]float32
+		ask(t, "POST", h.URL+"/embed", jsonOf(t, map[string]any{"inputs": list}), &got)
+		near(t, want, got)
+		ask(t, "POST", h.URL+"/", jsonOf(t, map[string]any{"inputs": list[1]}), &got)
+		near(t, want[1:2], got)
+		ask(t, "POST", h.URL+"/models/minilm/embed", jsonOf(t, map[string]any{"inputs": []any{list[1], "x"}, "normalize": false}), &got)
+		no := false
+		raw, err := m.Embed(t.Context(), []string{list[1], "x"}, pipeline.EmbedOptions{Normalize: &no})
+		require.NoError(t, err)
+		near(t, raw, got)
+		var all [][][]float32
+		ask(t, "POST", h.URL+"/embed_all", jsonOf(t, map[string]any{"inputs": list[:2]}), &all)
+		each, err := m.EmbedTokens(t.Context(), list[:2], pipeline.EmbedOptions{})
+		require.NoError(t, err)
+		for i := range each {
+			near(t, each[i], all[i])
+		}
+		var scores []float64
+		body := map[string]any{"inputs": map[string]any{"source_sentence": list[0], "sentences": list[1:3]}}
+		for _, path := range []string{"/similarity", "/"} {
+			ask(t, "POST", h.URL+path, jsonOf(t, body), &scores)
+			require.Len(t, scores, 2)
+			require.InDelta(t, pipeline.Cosine(want[0], want[2]), scores[1], 1e-5)
+		}
+	})
+	t.Run("prompt", func(t *testing.T) {
+		p := library(t, "prompts")
+		require.Contains(t, p.Prompts(), "query")
+		want, err := p.Embed(t.Context(), list[:2], pipeline.EmbedOptions{PromptName: "query"})
+		require.NoError(t, err)
+		var got [][]float32
+		ask(t, "POST", h.URL+"/models/prompts/embed", jsonOf(t, map[string]any{"inputs": list[:2], "prompt_name": "query"}), &got)
+		near(t, want, got)
+	})
+	t.Run("ollama", func(t *testing.T) {
+		var a struct {
+			Model      string
+			Embeddings [][]float32
+			Count      int `json:"prompt_eval_count"`
+		}
+		ask(t, "POST", h.URL+"/api/embed", jsonOf(t, map[string]any{"model": "minilm:latest", "input": list}), &a)
+		near(t, want, a.Embeddings)
+		require.Equal(t, tokens, a.Count)
+	})
+}
+
+func TestRanking(t *testing.T) {
+	_, h := start(t, Options{}, served("minilm", "rerank", "classify", "splade")...)
+	m := library(t, "rerank")
+	list := texts(t)[:5]
+	want, err := m.Rerank(t.Context(), "a cat", list, pipeline.RerankOptions{})
+	require.NoError(t, err)
+	for _, path := range []string{"/rerank", "/v1/rerank", "/v2/rerank"} {
+		var a rankAnswer
+		documents := []any{list[0], map[string]any{"text": list[1]}, list[2], list[3], list[4]}
+		ask(t, "POST", h.URL+path, jsonOf(t, map[string]any{"query": "a cat", "documents": documents, "top_n": 3, "return_documents": true}), &a)
+		require.Len(t, a.Results, 3)
+		for i, r := range a.Results {
+			require.Equal(t, want[i].Index, r.Index)
+			require.InDelta(t, want[i].Score, r.Score, 1e-5)
+			require.Equal(t, list[r.Index], r.Document.Text)
+		}
+		require.Positive(t, a.Usage.Total)
+	}
+	var ranks []teiRank
+	ask(t, "POST", h.URL+"/rerank", jsonOf(t, map[string]any{"query": "a cat", "texts": list, "return_text": true}), &ranks)
+	require.Len(t, ranks, 5)
+	raw, err := m.Rerank(t.Context(), "a cat", list, pipeline.RerankOptions{Function: "none"})
+	require.NoError(t, err)
+	for i, r := range ranks {
+		require.Equal(t, want[i].Index, r.Index)
+		require.Equal(t, list[r.Index], *r.Text)
+	}
+	ask(t, "POST", h.URL+"/rerank", jsonOf(t, map[string]any{"query": "a cat", "texts": list, "raw_scores": true}), &ranks)
+	require.InDelta(t, raw[0].Score, ranks[0].Score, 1e-4)
+
+	c := library(t, "classify")
+	second := "yes"
+	scores, err := c.Classify(t.Context(), []pipeline.Pair{{First: list[0]}, {First: list[1], Second: &second}}, pipeline.ClassifyOptions{})
+	require.NoError(t, err)
+	var one []pipeline.Score
+	ask(t, "POST", h.URL+"/predict", jsonOf(t, map[string]any{"inputs": list[0]}), &one)
+	require.Equal(t, scores[0][0].Label, one[0].Label)
+	require.InDelta(t, scores[0][0].Score, one[0].Score, 1e-5)
+	var many [][]pipeline.Score
+	ask(t, "POST", h.URL+"/predict", jsonOf(t, map[string]any{"inputs": [][]string{{list[0]}, {list[1], second}}}), &many)
+	require.Len(t, many, 2)
+	require.InDelta(t, scores[1][0].Score, many[1][0].Score, 1e-5)
+
+	sp := library(t, "splade")
+	sparse, err := sp.EmbedSparse(t.Context(), list[:1], pipeline.EmbedOptions{})
+	require.NoError(t, err)
+	var weights [][]teiWeight
+	ask(t, "POST", h.URL+"/embed_sparse", jsonOf(t, map[string]any{"inputs": list[0]}), &weights)
+	require.Len(t, weights[0], len(sparse[0].Indices))
+	require.Equal(t, sparse[0].Indices[3], weights[0][3].Index)
+	require.InDelta(t, sparse[0].Values[3], weights[0][3].Value, 1e-5)
+}
+
+func TestTokens(t *testing.T) {
+	_, h := start(t, Options{Version: "1.2.3"}, served("minilm")...)
+	m := library(t, "minilm")
+	var lists [][]teiToken
+	ask(t, "POST", h.URL+"/tokenize", `{"inputs": ["a cat", "ö"]}`, &lists)
+	require.Len(t, lists, 2)
+	first := lists[0]
+	require.True(t, first[0].Special)
+	require.Nil(t, first[0].Start)
+	require.Equal(t, 2, *first[2].Start)
+	var ids []int64
+	for _, token := range first {
+		ids = append(ids, token.ID)
+	}
+	e, err := m.Encoder().Encode(tokenizer.Text("a cat"), 0)
+	require.NoError(t, err)
+	require.Equal(t, e.InputIDs, ids)
+	var back []string
+	ask(t, "POST", h.URL+"/decode", jsonOf(t, map[string]any{"ids": ids}), &back)
+	require.Equal(t, []string{"a cat"}, back)
+	ask(t, "POST", h.URL+"/tokenize", `{"inputs": "a cat", "add_special_tokens": false}`, &lists)
+	require.Len(t, lists[0], len(first)-2)
+	var info teiInfo
+	ask(t, "GET", h.URL+"/info", "", &info)
+	require.Equal(t, "minilm", info.ID)
+	require.Equal(t, m.MaxLength, info.MaxLength)
+	require.Equal(t, "mean", info.Kind.Embedding.Pooling)
+	require.Equal(t, "1.2.3", info.Version)
+	var models openAIModels
+	ask(t, "GET", h.URL+"/v1/models", "", &models)
+	require.Equal(t, "minilm", models.Data[0].ID)
+	ask(t, "GET", h.URL+"/v1/models/minilm", "", &models.Data[0])
+}
+
+// TestOpenAPI holds requests and answers, right and wrong ones, to the description that the server gives of itself.
+func TestOpenAPI(t *testing.T) {
+	s, h := start(t, Options{NoTruncate: true}, served("minilm", "rerank", "classify", "splade")...)
+	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
+	doc.Servers = openapi3.Servers{{URL: h.URL}}
+	router, err := gorillamux.NewRouter(doc)
+	require.NoError(t, err)
+	long := jsonOf(t, strings.Repeat("cat ", 100))
+	examples := []struct {
+		method, path, body string
+		status             int
+		says               string // of an error
+	}{
+		{"POST", "/v1/embeddings", `{"model": "minilm", "input": "a cat"}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"input": ["a cat", "a dog"], "encoding_format": "base64", "dimensions": 7, "user": "me"}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"input": [[5, 6], [7]]}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"model": "gpt", "input": "a cat"}`, 404, `"param":"model","code":"model_not_found"`},
+		{"POST", "/v1/embeddings", `{"model": "minilm"}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": 7}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": ["a", null]}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": []}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": [[5000000]]}`, 400, `there is no token 5000000`},
+		{"POST", "/v1/embeddings", `{"input": "a", "encoding_format": "int8"}`, 400, `"param":"encoding_format"`},
+		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": "many"}`, 400, `"param":"dimensions"`},
+		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": 5000}`, 400, `"param":"dimensions"`},
+		{"POST", "/v1/embeddings", `{"input": ` + long + `}`, 413, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"model": "rerank", "input": "a"}`, 400, `made to rerank`},
+		{"POST", "/v1/embeddings", `{"input": "a`, 400, `not JSON`},
+		{"POST", "/v1/embeddings", `[]`, 400, `want an object`},
+		{"POST", "/v1/embeddings", "{\"input\": \"\xff\"}", 400, `UTF-8`},
+		{"GET", "/v1/models", "", 200, ""},
+		{"GET", "/v1/models/minilm", "", 200, ""},
+		{"GET", "/v1/models/none", "", 404, "model_not_found"},
+		{"POST", "/embed", `{"inputs": ["a cat"], "normalize": false, "truncate": true}`, 200, ""},
+		{"POST", "/embed", `{"inputs": ` + long + `, "truncate": true, "truncation_direction": "Left"}`, 200, ""},
+		{"POST", "/embed", `{"inputs": ` + long + `}`, 413, `"error_type":"Validation"`},
+		{"POST", "/embed", `{"inputs": []}`, 400, `"error_type":"Empty"`},
+		{"POST", "/embed", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
+		{"POST", "/embed", `{"inputs": "a", "truncation_direction": "Up"}`, 422, `field \"truncation_direction\"`},
+		{"POST", "/embed_all", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/embed_sparse", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/predict", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/predict", `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`, 200, ""},
+		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},
+		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
+		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
+		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents\"`},
+		{"POST", "/rerank", `{"query": "a"}`, 422, `field \"documents\" is missing`},
+		{"POST", "/v2/rerank", `{"query": "a", "documents": ["b"], "top_n": 0}`, 422, `field \"top_n\"`},
+		{"POST", "/v1/rerank", `{"model": "minilm", "query": "a", "documents": ["b"]}`, 422, `made to embed`},
+		{"POST", "/similarity", `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`, 200, ""},
+		{"POST", "/similarity", `{"inputs": {"source_sentence": "a"}}`, 422, `field \"inputs.sentences\"`},
+		{"POST", "/tokenize", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/decode", `{"ids": [5, 6]}`, 200, ""},
+		{"POST", "/decode", `{"ids": "a"}`, 422, `field \"ids\"`},
+		{"POST", "/", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
+		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"there is no model`},
+		{"GET", "/info", "", 200, ""},
+		{"GET", "/health", "", 200, ""},
+		{"GET", "/ready", "", 200, ""},
+		{"GET", "/openapi.json", "", 200, ""},
+	}
+	seen := map[string]bool{}
+	for _, x := range examples {
+		what := fmt.Sprintf("%s %s %.200s", x.method, x.path, x.body)
+		r := httptest.NewRequestWithContext(t.Context(), x.method, h.URL+x.path, strings.NewReader(x.body))
+		r.Header.Set("Content-Type", "application/json")
+		found, params, err := router.FindRoute(r)
+		require.NoError(t, err, what)
+		seen[found.Method+" "+found.Path] = true
+		in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: found, Options: &openapi3filter.Options{IncludeResponseStatus: true}}
+		if x.status == 200 {
+			require.NoError(t, openapi3filter.ValidateRequest(t.Context(), in), what)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), x.method, x.path, strings.NewReader(x.body)))
+		require.Equal(t, x.status, w.Code, "%s: %s", what, w.Body)
+		require.Contains(t, w.Body.String(), x.says, what)
+		require.NotContains(t, w.Body.String(), testdata, "%s: a path leaves the machine", what)
+		require.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: in,
+			Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes()))}), what)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			if path != "/metrics" && method+" "+path != "GET /" {
+				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
+			}
+		}
+	}
+	status, text := ask(t, "GET", h.URL+"/nothing", "", nil)
+	require.Equal(t, 404, status)
+	require.Contains(t, text, "openapi.json")
+	status, _ = ask(t, "GET", h.URL+"/embed", "", nil)
+	require.Equal(t, 405, status)
+	status, _ = ask(t, "GET", h.URL+"/models/minilm/models/minilm/info", "", nil)
+	require.Equal(t, 404, status)
+}
+
+func TestKeys(t *testing.T) {
+	_, h := start(t, Options{Keys: []string{"one", "two"}}, served("minilm")...)
+	for header, want := range map[[2]string]int{{"Authorization", "Bearer two"}: 200, {"X-Api-Key", "one"}: 200, {"Authorization", "Bearer three"}: 401, {"A", "b"}: 401} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/embeddings", strings.NewReader(`{"input": "a"}`))
+		require.NoError(t, err)
+		r.Header.Set(header[0], header[1])
+		a, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		a.Body.Close()
+		require.Equal(t, want, a.StatusCode, header)
+	}
+	for path, want := range map[string]int{"/health": 200, "/ready": 200, "/info": 401, "/metrics": 401, "/": 401} {
+		status, _ := ask(t, "GET", h.URL+path, "", nil)
+		require.Equal(t, want, status, path)
+	}
+}
+
+func TestPage(t *testing.T) {
+	_, h := start(t, Options{}, served("minilm", "rerank")...)
+	ask(t, "POST", h.URL+"/embed", `{"inputs": ["a cat", "a dog"]}`, nil)
+	_, page := ask(t, "GET", h.URL+"/", "", nil)
+	for _, want := range []string{"minilm", "rerank", "/v1/embeddings"} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, "<script")
+	_, numbers := ask(t, "GET", h.URL+"/metrics", "", nil)
+	for _, want := range []string{`rlxc_batch_rows_sum{model="minilm"} 2`, `rlxc_requests_total{route="/embed",status="200"} 1`,
+		`rlxc_queue_tokens{model="rerank"} 0`, `rlxc_queue_duration_seconds_count{model="minilm"} 1`} {
+		require.Contains(t, numbers, want)
+	}
+}
+
+// A bad model is an error that names it, and what was opened before is closed.
+func TestBadModels(t *testing.T) {
+	_, err := New(context.Background(), append(served("minilm"), Model{Name: "x", Path: t.TempDir()}), Options{})
+	require.ErrorContains(t, err, "model x")
+	_, err = New(context.Background(), served("minilm", "minilm"), Options{})
+	require.ErrorContains(t, err, `duplicate model name "minilm"`)
+	_, err = New(context.Background(), nil, Options{})
+	require.Error(t, err)
+}
