@@ -40,7 +40,7 @@ func init() {
 	}
 }
 
-// passes is everything that Run does, in order.
+// passes is everything that Run does, in order. passOrder says why they stand so.
 var passes = []pass{
 	// Sizes become constants first: most of what exporters write only computes shapes, which the lowering has read
 	// already, and is dead after this.
@@ -49,27 +49,24 @@ var passes = []pass{
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
 	{name: "cse", level: O1, run: cse},
 
-	// Products of codes are written in many ways, which the passes below would take apart.
+	// Products of quantized values are written in many ways.
 	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), blockRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
 	{name: "roundings", level: O2, rules: slices.Concat(roundingRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), quantExpandRules(), foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
-	// Views move behind what does not care for them, so that products, norms and activations stand side by side.
+	// Views move after what does not care for them, so that products, norms and activations stand side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
-	// Behind attention, which they go through, and before QKV, since a last layer may project fewer queries than keys.
 	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
-	// Attention and QKV have looked for bare products with a bias; now activations and residuals go into them.
+	// Activations and residuals go into products and norms.
 	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
-	// Behind epilogues: the rounding of a product's result is one, and norms have their residuals.
 	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
-	// Behind everything that looks for single elementwise ops.
 	{name: "regions", level: O2, rules: regionRules()},
 	{name: "order", level: O2, run: order},
 }
