@@ -16,6 +16,8 @@ type Mutant struct {
 	File     string
 	Line     int
 	Old, New string
+
+	condition int // the number of the condition's first mutant
 }
 
 // String is one line for people.
@@ -36,8 +38,37 @@ type mutable struct {
 	files     map[string]string // the text by path
 }
 
-// selector declares the variable that selects a mutant; EnvMutant sets it.
-const selector = "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar selectedMutant, _ = strconv.Atoi(os.Getenv(%q))\n"
+// selector declares the variable that selects a mutant, which EnvMutant sets; for traced it adds to the file of EnvTrace the first
+// mutant of every condition that a run comes to.
+const selector = `package %s
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+)
+
+var selectedMutant, _ = strconv.Atoi(os.Getenv(%q))
+
+var reachedMutants sync.Map
+
+func reachMutant(k int) {
+	if _, known := reachedMutants.LoadOrStore(k, true); known {
+		return
+	}
+	if f, err := os.OpenFile(os.Getenv(%q), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666); err == nil {
+		fmt.Fprintln(f, k)
+		f.Close()
+	}
+}
+`
+
+// EnvTrace names a file for the conditions that a run comes to.
+const EnvTrace = "MUTATE_TRACE"
+
+// traced selects no mutant but takes down which conditions a run comes to.
+const traced = -1
 
 // EnvMutant selects a mutant of the package under test; 0 is the code as it is.
 const EnvMutant = "MUTATE_SELECTED"
@@ -65,7 +96,7 @@ func mutablePackage(dir string) (*mutable, error) {
 	if len(p.mutants) == 0 {
 		return nil, fmt.Errorf("%s has no conditions: name a package's folder", dir)
 	}
-	p.files[filepath.Join(dir, "mutate_selected.go")] = fmt.Sprintf(selector, p.name, EnvMutant)
+	p.files[filepath.Join(dir, "mutate_selected.go")] = fmt.Sprintf(selector, p.name, EnvMutant, EnvTrace)
 	return p, nil
 }
 
@@ -87,8 +118,10 @@ func (p *mutable) add(file, text string) error {
 	var changes []change
 	add := func(n ast.Node, to ...string) {
 		c := change{start: offset(n.Pos()), end: offset(n.End())}
+		first := len(p.mutants) + 1
+		c.cases = append(c.cases, fmt.Sprintf("case %d: reachMutant(%d)\n", traced, first))
 		for _, t := range to {
-			p.mutants = append(p.mutants, Mutant{file, set.Position(n.Pos()).Line, source(n), t})
+			p.mutants = append(p.mutants, Mutant{file, set.Position(n.Pos()).Line, source(n), t, first})
 			c.cases = append(c.cases, fmt.Sprintf("case %d: return %s\n", len(p.mutants), t))
 		}
 		changes = append(changes, c)
