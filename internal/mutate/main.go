@@ -28,16 +28,16 @@ var nearest = map[string][]stage{
 	"lower":           {{"lower", "", ""}, {"conformance", "Nodes|Machine", ""}, {".", models, ""}},
 	"ir":              {{"ir", "", ""}, {"rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"legalize", "", ""}, {"conformance", "Nodes|Machine", ""}},
 	"legalize":        {{"legalize", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}},
-	"liveness":        {{"liveness", "", "WorkIsLinear"}, {".", models, ""}},
+	"liveness":        {{"liveness", "", "WorkIsLinear"}, {"internal/fuzzgraph", "", ""}},
 	"proof":           {{"proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
 	"backend/cpu":     {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}, {"conformance", "Nodes", ""}},
 	"artifact":        {{"artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
-	"quantize":        {{"quantize", "", ""}, {".", "Quant|Int4", "Resident"}},
-	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Docs|Links|Imports"}},
+	"quantize":        {{"quantize", "", ""}, {".", "TestQuantize", ""}},
+	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Int4|Dequantised|Fixtures|Docs|Links|Imports|Exports"}},
 }
 
 // models are the tests of the root package that run whole models.
-const models = "Exports|Contrib|Session|Poison|Polic|LateReads|Quant|Threads|Fixed|Recorded"
+const models = "Exports|Contrib|Session|Poison|LateReads|FixedDims"
 
 func main() {
 	each := flag.Int("each", 32, "mutants to try of each package")
