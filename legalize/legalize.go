@@ -54,14 +54,14 @@ func (l *legalizer) own(v *ir.Value) {
 
 // layout makes sure that a value has one; constants get theirs on first sight.
 func (l *legalizer) layout(v *ir.Value) ir.Layout {
-	if v.ID >= len(l.layouts) || l.layouts[v.ID].Root == nil {
+	if l.layouts[v.ID].Root == nil {
 		l.own(v)
 	}
 	return l.layouts[v.ID]
 }
 
 func (l *legalizer) rowMajor(v *ir.Value) bool {
-	if v.ID >= len(l.layouts) || l.layouts[v.ID].Root == nil || l.layouts[v.ID].Root == v {
+	if root := l.layouts[v.ID].Root; root == nil || root == v {
 		return true // no view
 	}
 	return l.layouts[v.ID].Contiguous(v.Type.Sizes())

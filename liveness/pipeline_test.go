@@ -77,6 +77,12 @@ func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan
 	}
 	c := proof.Claim{
 		Graph: g, Steps: r.Steps, Align: d.Align, InPlace: d.InPlace, LateReads: d.LateReads, Held: r.Held,
+		Layout: func(v *ir.Value) ir.Layout {
+			if l := r.Layouts[v.ID]; l.Root != nil {
+				return l
+			}
+			return ir.OwnLayout(v)
+		},
 		Place: func(v *ir.Value) (proof.Place, bool) {
 			if root := r.Layouts[v.ID].Root; root != nil {
 				v = root

@@ -6,12 +6,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// layouts follow views to their roots, from the graph alone.
-type layouts struct{ known []ir.Layout } // by ID
+// layouts are where the elements of values lie, as the kernels are told. Each view's is checked against its operand's by what the
+// view means: element by element, without the arithmetic of strides that made it.
+type layouts struct {
+	claim Claim
+	known []ir.Layout // by ID, with the root that follows from the graph
+}
 
-func newLayouts(c Claim) *layouts { return &layouts{make([]ir.Layout, c.Graph.NumValues())} }
+func newLayouts(c Claim) *layouts { return &layouts{c, make([]ir.Layout, c.Graph.NumValues())} }
 
-// of is the layout of a value; views must have been shown before.
+// of is the layout of a value that has been shown.
 func (l *layouts) of(v *ir.Value) ir.Layout {
 	if l.known[v.ID].Root == nil {
 		l.known[v.ID] = ir.OwnLayout(v)
@@ -19,14 +23,18 @@ func (l *layouts) of(v *ir.Value) ir.Layout {
 	return l.known[v.ID]
 }
 
-// show finds the layouts of values that a step reads, and of the views on the way to them, and checks that each stays inside
-// its root.
+// show checks the layouts of values that a step reads or writes, and of the views on the way to them.
 func (l *layouts) show(values []*ir.Value) error {
 	var views []*ir.Node
 	for _, v := range values {
-		for v != nil && v.Def != nil && v.Def.Op.Kind().Has(ir.View) && l.known[v.ID].Root == nil {
+		for v != nil && isView(v) && l.known[v.ID].Root == nil {
 			views = append(views, v.Def)
 			v = v.Def.Inputs[0]
+		}
+		if v != nil && !isView(v) {
+			if err := l.own(v); err != nil {
+				return err
+			}
 		}
 		for ; len(views) > 0; views = views[:len(views)-1] {
 			if err := l.view(views[len(views)-1]); err != nil {
@@ -37,20 +45,124 @@ func (l *layouts) show(values []*ir.Value) error {
 	return nil
 }
 
+func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.View) }
+
+// own demands that a value that is no view lies row-major from the beginning of its memory.
+func (l *layouts) own(v *ir.Value) error {
+	if lay := l.claim.Layout(v); lay.Offset != 0 || !lay.Contiguous(v.Type.Sizes()) {
+		return fmt.Errorf("%s is no view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
+	}
+	return nil
+}
+
 func (l *layouts) view(n *ir.Node) error {
-	in, out := n.Inputs[0], n.Outputs[0]
+	in, out := l.of(n.Inputs[0]), n.Outputs[0]
 	if out.Type.DType.Size() == 0 {
 		return fmt.Errorf("view %s: elements of %s do not start at bytes", n.Label(), out.Type.DType)
 	}
-	lay, ok := ir.ViewLayout(n, l.of(in))
-	if !ok {
-		return fmt.Errorf("view %s: its operand's strides do not allow it", n.Label())
+	lay := l.claim.Layout(out)
+	if p, ok := l.claim.Place(in.Root); ok {
+		if q, ok := l.claim.Place(lay.Root); !ok || p.Arena != q.Arena || p.Offset != q.Offset {
+			return fmt.Errorf("view %s shows memory of %s, not of its operand's root %s", n.Label(), name(lay.Root), name(in.Root))
+		}
+	} else if lay.Root != in.Root {
+		return fmt.Errorf("view %s shows %s, not its operand's root %s", n.Label(), name(lay.Root), name(in.Root))
 	}
+	lay.Root = in.Root
 	l.known[out.ID] = lay
-	if shape := out.Type.Sizes(); shape.Elements() > 0 {
-		if last, all := lay.Offset+lay.Span(shape), lay.Root.Type.Sizes().Elements(); lay.Offset < 0 || last > all {
-			return fmt.Errorf("view %s shows elements %d to %d of %s, which has %d", n.Label(), lay.Offset, last, name(lay.Root), all)
+	shape, all := out.Type.Sizes(), lay.Root.Type.Sizes().Elements()
+	for index := range sample(shape) {
+		at, want := address(lay, index), address(in, operandIndex(n, index))
+		if at != want {
+			return fmt.Errorf("view %s shows element %d of %s at %v, where it means element %d", n.Label(), at, name(lay.Root), index, want)
+		}
+		if at < 0 || at >= all {
+			return fmt.Errorf("view %s shows element %d of %s, which has %d", n.Label(), at, name(lay.Root), all)
 		}
 	}
 	return nil
+}
+
+func address(l ir.Layout, index []int) int {
+	at := l.Offset
+	for i, k := range index {
+		at += k * l.Strides[i]
+	}
+	return at
+}
+
+// operandIndex is the element of its operand that a view shows at an index.
+func operandIndex(n *ir.Node, index []int) []int {
+	from, to := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	in := make([]int, len(from))
+	switch op := n.Op.(type) {
+	case ir.Reshape:
+		flat := 0
+		for i, k := range index {
+			flat = flat*to[i] + k
+		}
+		for i := len(from) - 1; i >= 0; i-- {
+			in[i] = flat % from[i]
+			flat /= from[i]
+		}
+	case ir.Transpose:
+		for i, axis := range op.Perm {
+			in[axis] = index[i]
+		}
+	case ir.Slice:
+		for i, k := range index {
+			in[i] = op.Starts[i].Int() + k*op.Steps[i]
+		}
+	case ir.Expand:
+		for i, size := range from {
+			if size > 1 {
+				in[i] = index[len(to)-len(from)+i]
+			}
+		}
+	}
+	return in
+}
+
+// samples is how many elements of a view are looked at: all of a small one.
+const samples = 512
+
+// sample yields indices of a shape: all where there are few, otherwise the corners and some that are spread over it.
+func sample(shape []int) func(yield func(index []int) bool) {
+	return func(yield func(index []int) bool) {
+		all := 1
+		for _, size := range shape {
+			all *= size
+		}
+		index := make([]int, len(shape))
+		visit := func(flat int) bool {
+			for i := len(shape) - 1; i >= 0; i-- {
+				index[i] = flat % shape[i]
+				flat /= shape[i]
+			}
+			return yield(index)
+		}
+		if all <= samples {
+			for flat := range all {
+				if !visit(flat) {
+					return
+				}
+			}
+			return
+		}
+		step := 1
+		for i := len(shape) - 1; i >= 0; i-- { // one step and the last along each axis
+			if shape[i] > 1 && (!visit(step) || !visit(step*(shape[i]-1))) {
+				return
+			}
+			step *= shape[i]
+		}
+		state := uint64(1)
+		for range samples {
+			state = state*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+			if !visit(int(state>>1) % all) {
+				return
+			}
+		}
+		_ = visit(0) && visit(all-1)
+	}
 }

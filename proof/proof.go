@@ -7,6 +7,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 )
@@ -31,6 +32,8 @@ type Claim struct {
 	Arenas []int64
 	// Align is the alignment in bytes that every place has.
 	Align int64
+	// Layout is where the kernels find the elements of a value.
+	Layout func(v *ir.Value) ir.Layout
 	// Place is where a value with memory of its own lies; false for one that was not planned.
 	Place func(v *ir.Value) (Place, bool)
 	// Scratch gives the places of a step's scratch memory.
@@ -44,17 +47,20 @@ type Claim struct {
 }
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
-// any more or not there yet, when a result lies over an operand that its kernel still reads, when a view leaves its root,
-// or when a place is outside its arena or misaligned.
+// any more or not there yet, when a result lies over an operand that its kernel still reads, when a view shows other elements
+// than it means, or when a place is outside its arena or misaligned.
 func Verify(c Claim) error {
 	s := &state{Claim: c, layouts: newLayouts(c), held: newContents(c)}
+	if err := s.layouts.show(c.Graph.Inputs); err != nil {
+		return err
+	}
 	for _, v := range c.Graph.Inputs {
 		if err := s.write(v, "the caller"); err != nil {
 			return err
 		}
 	}
 	for i, n := range c.Steps {
-		if err := s.layouts.show(n.Inputs); err != nil {
+		if err := s.layouts.show(slices.Concat(n.Inputs, n.Outputs)); err != nil {
 			return err
 		}
 		if err := s.step(i, n); err != nil {

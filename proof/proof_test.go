@@ -26,19 +26,30 @@ type plan struct {
 	scratch  map[int][]proof.Place
 	inPlace  bool
 	late     int // of step n
+	arena    int // of value n
 	held     []string
 	arenas   []int64
 	unsorted bool // the steps, the last two swapped
+}
+
+// layout is the layout that views have by the rules of strides.
+func layout(v *ir.Value) ir.Layout {
+	if v.Def != nil && v.Def.Op.Kind().Has(ir.View) {
+		if l, ok := ir.ViewLayout(v.Def, layout(v.Def.Inputs[0])); ok {
+			return l
+		}
+	}
+	return ir.OwnLayout(v)
 }
 
 func (p plan) claim(t *testing.T) proof.Claim {
 	g, err := ir.Parse(graph)
 	require.NoError(t, err)
 	c := proof.Claim{
-		Graph: g, Arenas: []int64{256}, Align: 64,
+		Graph: g, Arenas: []int64{256}, Align: 64, Layout: layout,
 		Place: func(v *ir.Value) (proof.Place, bool) {
 			at, ok := p.at[v.Name]
-			return proof.Place{Offset: at, Size: 64}, ok
+			return proof.Place{Arena: map[string]int{"n": p.arena}[v.Name], Offset: at, Size: 64}, ok
 		},
 		Scratch:   func(step int) []proof.Place { return p.scratch[step] },
 		InPlace:   func(n *ir.Node, i int) bool { return p.inPlace },
@@ -92,6 +103,9 @@ func TestVerify(t *testing.T) {
 		{"apart", plan{at: apart}, "", ""},
 		{"in place", plan{at: shared, inPlace: true}, "", ""},
 		{"in place without leave", plan{at: shared}, `writes "n" over its operand "v", which it still reads`, ""},
+		{"the second result in place", plan{at: map[string]int64{"x": 0, "a": 64, "n": 128, "sum": 64, "r": 0, "y": 64}, inPlace: true}, `writes "sum" over its operand "v"`, ""},
+		{"no such arena", plan{at: apart, arena: 1}, `"n" lies at byte 0 of arena 1`, ""},
+		{"an arena before all", plan{at: apart, arena: -1}, `"n" lies at byte 0 of arena -1`, ""},
 		{"a live value's bytes", plan{at: with(apart, "sum", 0), inPlace: true}, `writes "sum" over its own scratch or another result`, ""},
 		{"halfway over an operand", plan{at: with(shared, "r", 96), inPlace: true, arenas: []int64{512}}, "is not a multiple of 64", ""},
 		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 64, Size: 8}}}}, `lies over its operand "v"`, ""},
@@ -135,9 +149,60 @@ func TestViewsOfPartsOfBytes(t *testing.T) {
 	}`)
 	require.NoError(t, err)
 	c := proof.Claim{
-		Graph: g, Steps: g.Nodes[1:], Arenas: []int64{128},
+		Graph: g, Steps: g.Nodes[1:], Arenas: []int64{128}, Layout: layout,
 		Place:   func(v *ir.Value) (proof.Place, bool) { return proof.Place{Offset: 64 * int64(v.ID), Size: 8}, true },
 		Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false }, LateReads: func(*ir.Node) int { return 0 },
 	}
 	require.ErrorContains(t, proof.Verify(c), "elements of i4 do not start at bytes")
+}
+
+// TestWrongLayouts: whatever is wrong with what kernels are told of where a value's elements lie is found.
+func TestWrongLayouts(t *testing.T) {
+	g, err := ir.Parse(`graph "" (%0 "x": f32[4,6], %1 "other": f32[4,6]) {
+		%2 "turned" = transpose(%0) {perm=[1,0]}
+		%3 "part" = slice(%2) {starts=[1,0], sizes=[5,2], steps=[1,2]}
+		%4 "shaped" = reshape(%0) {shape=[2,2,6,1]}
+		%5 "wide" = expand(%4) {shape=[3,2,2,6,50]}
+		%6 "a" = relu(%3)
+		%7 "b" = relu(%5)
+		%8 "c" = add(%0, %1)
+		return %6, %7, %8
+	}`)
+	require.NoError(t, err)
+	values := map[string]*ir.Value{}
+	for _, n := range g.Nodes {
+		values[n.Outputs[0].Name] = n.Outputs[0]
+	}
+	claim := func(at string, change func(l *ir.Layout)) proof.Claim {
+		return proof.Claim{
+			Graph: g, Steps: g.Nodes[4:], Arenas: []int64{1 << 20},
+			Layout: func(v *ir.Value) ir.Layout {
+				l := layout(v)
+				l.Strides = append([]int{}, l.Strides...)
+				if v.Name == at {
+					change(&l)
+				}
+				return l
+			},
+			Place: func(v *ir.Value) (proof.Place, bool) {
+				return proof.Place{Offset: 1 << 15 * int64(v.ID), Size: 1 << 15}, !v.IsConst()
+			},
+			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false }, LateReads: func(*ir.Node) int { return 0 },
+		}
+	}
+	require.NoError(t, proof.Verify(claim("", nil)))
+	require.NoError(t, proof.Replay(claim("", nil), 0))
+	for name, v := range values {
+		for _, by := range []int{-1, 1, 6} {
+			require.Error(t, proof.Verify(claim(name, func(l *ir.Layout) { l.Offset += by })), "%s: offset %d", name, by)
+		}
+		for i, size := range v.Type.Sizes() {
+			if size > 1 {
+				require.Error(t, proof.Verify(claim(name, func(l *ir.Layout) { l.Strides[i]++ })), "%s: stride %d", name, i)
+			}
+		}
+	}
+	for _, name := range []string{"turned", "part", "shaped", "wide"} {
+		require.ErrorContains(t, proof.Verify(claim(name, func(l *ir.Layout) { l.Root = g.Inputs[1] })), "not of its operand's root")
+	}
 }

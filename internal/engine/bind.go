@@ -208,6 +208,12 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 		slot := p.Plan.Slots[buffer]
 		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
 	}
+	c.Layout = func(v *ir.Value) ir.Layout {
+		if l := p.Layouts[v.ID]; l.Root != nil {
+			return l
+		}
+		return ir.OwnLayout(v)
+	}
 	c.Place = func(v *ir.Value) (proof.Place, bool) {
 		if r := p.Layouts[v.ID].Root; r != nil {
 			v = r
