@@ -221,11 +221,8 @@ func shifted(dst []piece, by int, do func(dst []piece) []piece) []piece {
 
 // wordPieces appends the pieces of a word.
 func (m *bpe) wordPieces(dst []piece, word []byte, mem *memory) []piece {
-	slot := mem.words.at(word)
-	if slot != nil {
-		if dst, ok := slot.get(dst, word); ok {
-			return dst
-		}
+	if known := mem.words.find(word); known != nil {
+		return append(dst, known...)
 	}
 	before := len(dst)
 	if id := int32(none); m.ignoreMerges {
@@ -244,9 +241,7 @@ func (m *bpe) wordPieces(dst []piece, word []byte, mem *memory) []piece {
 			}
 		}
 	}
-	if slot != nil {
-		slot.put(word, dst[before:])
-	}
+	mem.words.put(word, dst[before:])
 	return dst
 }
 

@@ -211,6 +211,9 @@ func (d *definition) build() (*Tokenizer, error) {
 		}
 	}
 	_, t.pad, _ = t.Role("pad") // no model looks at what is padded: without such a token any id serves
+	if len(t.post.trims) > 0 {
+		t.edges = edgeTable(t.vocab)
+	}
 	t.track = needsOrigins(t.pre)
 	for i := range t.local {
 		t.local[i] = t.normal == nil && isLocal(t.normalizer, t.track || i == 1) && isLocalSplit(t.pre)

@@ -72,6 +72,7 @@ func TestExplodingPattern(t *testing.T) {
 
 // TestEngine holds the scanners to regexp2 on the same patterns, for texts of ASCII, where no two versions of Unicode differ.
 func TestEngine(t *testing.T) {
+	fillClasses()
 	texts := []string{"", "It's a test, they'LL see 1234 things...\n\n  ok\t\tEND  ", "a  b   c \r\n\r\n d", "''s 'S 're'RE x=='y' $100,000.00/page//\n/x",
 		"HelloWorld HTTPServer iPhone 12ab34 __init__ \x00\x01 \v\f", "   ", "\n", " \n ", "ab\n cd", "!?\r\n!?"}
 	for expression, scan := range scanners {

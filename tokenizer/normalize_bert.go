@@ -70,16 +70,8 @@ func (n *bertNormalizer) normalize(t *text) error {
 	o := ordered{edit: t.edit()}
 	track := t.track
 	for i := 0; i < len(t.bytes); {
-		if c := t.bytes[i]; c < utf8.RuneSelf {
-			if b := n.ascii[c]; b != drop {
-				o.sortMarks()
-				o.out = append(o.out, b)
-				if track {
-					o.current = t.origin(i)
-					o.origins(len(o.out)-1, o.current)
-				}
-			}
-			i++
+		if t.bytes[i] < utf8.RuneSelf {
+			i = n.run(&o, i)
 			continue
 		}
 		r, size := utf8.DecodeRune(t.bytes[i:])
@@ -103,6 +95,34 @@ func (n *bertNormalizer) normalize(t *text) error {
 	o.sortMarks()
 	o.done()
 	return nil
+}
+
+// run adds the characters of ASCII that begin at byte i, up to one that is dropped, and returns where to go on.
+func (n *bertNormalizer) run(o *ordered, i int) int {
+	t := o.t
+	if n.ascii[t.bytes[i]] == drop {
+		return i + 1
+	}
+	o.sortMarks()
+	start, before, out := i, len(o.out), o.out
+	for ; i < len(t.bytes); i++ {
+		c := t.bytes[i]
+		if c >= utf8.RuneSelf || n.ascii[c] == drop {
+			break
+		}
+		out = append(out, n.ascii[c])
+	}
+	if t.track {
+		o.current = t.origin(i - 1)
+		if !o.kept || t.from != nil || before != start { // or each stands where it stood
+			for k := start; k < i; k++ {
+				o.out = out[:before+k-start+1]
+				o.origins(len(o.out)-1, t.origin(k))
+			}
+		}
+	}
+	o.out = out
+	return i
 }
 
 // decompose adds the canonical decomposition of a character, if accents are to be dropped, or else the character.

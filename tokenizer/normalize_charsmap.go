@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -238,12 +237,12 @@ func clusterLen(text []byte) int {
 	if r == '\r' && len(text) > 1 && text[1] == '\n' {
 		return 2
 	}
-	if unicode.Is(controlTable, r) {
+	if classOf(r)&control != 0 {
 		return n
 	}
-	for unicode.Is(prependTable, r) && n < len(text) && n < longestCluster {
+	for classOf(r)&prefixing != 0 && n < len(text) && n < longestCluster {
 		next, size := utf8.DecodeRune(text[n:])
-		if unicode.Is(controlTable, next) {
+		if classOf(next)&control != 0 {
 			break
 		}
 		r = next

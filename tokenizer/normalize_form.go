@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"sync"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -26,7 +24,6 @@ func form(compatible, compose bool) func(json.RawMessage, int) (normalizer, erro
 	return func(json.RawMessage, int) (normalizer, error) {
 		f := unicodeForm{compatible: compatible, compose: compose, unsafe: nonstarter | composed}
 		if compose {
-			fillComposites()
 			f.unsafe = nonstarter | unstable
 		}
 		if compatible {
@@ -41,18 +38,11 @@ var composites map[[2]rune]rune
 
 // fillComposites fills composites, and marks what is unstable under composition: the characters that compose with one before them, and
 // those that do not come back.
-var fillComposites = sync.OnceFunc(func() {
-	fillClasses()
+func fillComposites() {
 	whole := map[string]rune{} // the primary composites by their full decompositions
 	var list []rune
-	mark := func(r rune) {
-		if int(r) < len(classes) {
-			classes[r] |= unstable
-		} else {
-			lateUnstable[r] = true
-		}
-	}
-	eachRune(composedTable, func(r rune) {
+	mark := func(r rune) { addClass(classRange{r, r, 1, unstable}) }
+	composed.each(func(r rune) {
 		if hangulBase <= r && r < hangulBase+hangulCount {
 			return
 		}
@@ -80,23 +70,6 @@ var fillComposites = sync.OnceFunc(func() {
 	}
 	for r := rune(jamoT + 1); r < jamoT+trails; r++ {
 		mark(r)
-	}
-})
-
-// lateUnstable is what is unstable beyond the first two planes.
-var lateUnstable = map[rune]bool{}
-
-// eachRune calls do for each character of a table.
-func eachRune(table *unicode.RangeTable, do func(rune)) {
-	for _, r := range table.R16 {
-		for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
-			do(c)
-		}
-	}
-	for _, r := range table.R32 {
-		for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
-			do(c)
-		}
 	}
 }
 
@@ -156,7 +129,7 @@ func (f unicodeForm) decompositionOf(dst []change, r rune) []change {
 }
 
 func (f unicodeForm) isUnsafe(r rune) bool {
-	return r >= 0xa0 && (classOf(r)&f.unsafe != 0 || f.compose && int(r) >= len(classes) && lateUnstable[r])
+	return r >= 0xa0 && classOf(r)&f.unsafe != 0
 }
 
 // normalize rewrites the stretches around unsafe characters: from the safe character before them to the next safe starter.

@@ -205,6 +205,9 @@ func readDelimiter(raw json.RawMessage, _ int) (preTokenizer, error) {
 func (s splitter) split(w *work) error {
 	return w.each(func(p part, out []part) ([]part, error) {
 		text := w.bytes[p.start:p.end]
+		if scan, ok := s.pattern.(scanner); ok && s.behavior == isolated {
+			return scan.isolate(p, text, out), nil
+		}
 		if s.behavior == isolated {
 			done := 0
 			err := s.pattern.matches(text, func(start, end int) {
@@ -228,6 +231,25 @@ func (s splitter) split(w *work) error {
 		w.found = found
 		return s.behavior.fold(found, p, out), err
 	})
+}
+
+// isolate appends what the pattern finds and what stands between, each as a part.
+func (s scanner) isolate(p part, text []byte, out []part) []part {
+	done := 0
+	for i := 0; i < len(text); {
+		end := s(text, i)
+		if end == i {
+			_, size := decodeRune(text[i:])
+			i += size
+			continue
+		}
+		if done < i {
+			out = append(out, part{p.start + int32(done), p.start + int32(i), none})
+		}
+		out = append(out, part{p.start + int32(i), p.start + int32(end), none})
+		i, done = end, end
+	}
+	return appendPart(out, p, done, len(text))
 }
 
 // appendPart appends a range of a part, if it is not empty.
@@ -299,13 +321,7 @@ func scanWhitespace(text []byte, i int) int {
 	case k&space != 0:
 		return i
 	}
-	for i += size; i < len(text); i += size {
-		r, size = decodeRune(text[i:])
-		if classOf(r)&(word|space) != 0 {
-			break
-		}
-	}
-	return i
+	return scanWithout(text, i+size, word|space)
 }
 
 // bertWords are what stands between the white space of a text, and each punctuation character alone.
@@ -316,17 +332,18 @@ func (bertWords) split(w *work) error {
 		text := w.bytes[:p.end]
 		begin := int(p.start) // of the current word
 		for i := begin; i < len(text); {
+			if i = scanWithout(text, i, space|punct); i == len(text) {
+				break
+			}
 			r, size := decodeRune(text[i:])
-			if k := classOf(r); k&(space|punct) != 0 {
-				if begin < i {
-					out = append(out, part{int32(begin), int32(i), none})
-				}
-				if k&punct != 0 {
-					out = append(out, part{int32(i), int32(i + size), none})
-				}
-				begin = i + size
+			if begin < i {
+				out = append(out, part{int32(begin), int32(i), none})
+			}
+			if classOf(r)&punct != 0 {
+				out = append(out, part{int32(i), int32(i + size), none})
 			}
 			i += size
+			begin = i
 		}
 		if begin < len(text) {
 			out = append(out, part{int32(begin), p.end, none})

@@ -46,7 +46,6 @@ func newByteLevel(vocab, merges []byte, c *config) (*definition, error) {
 		return nil, errors.New("the vocabulary or its merges.txt is not UTF-8")
 	}
 	fillClasses()
-	fillComposites()
 	d := &definition{roles: map[string]string{}}
 	d.model.kind = "BPE"
 	d.model.rest = []byte("{}")

@@ -93,7 +93,8 @@ func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (En
 	if o.windows {
 		return Encoding{}, errors.New("tokenizer: Encode returns one row: use Encodings or Batch for Windows")
 	}
-	rows, err := t.appendRows(nil, input, maxLength, o)
+	var one [1]Encoding
+	rows, err := t.appendRows(one[:0], input, maxLength, o)
 	if err != nil {
 		return Encoding{}, err
 	}
@@ -155,14 +156,13 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	if err != nil {
 		return nil, err
 	}
-	var ranges [2][]window
-	for i := range ranges {
-		if ranges[i], err = o.split(have[i], keep[i]); err != nil {
+	for i := range s.windows {
+		if s.windows[i], err = o.split(s.windows[i][:0], have[i], keep[i]); err != nil {
 			return nil, err
 		}
 	}
 	truncated := !o.windows && (keep[0] < have[0] || keep[1] < have[1])
-	a, b := ranges[0], ranges[1]
+	a, b := s.windows[0], s.windows[1]
 	if row.swapped() {
 		a, b = b, a
 	}
@@ -249,29 +249,28 @@ func truncate(a, b, room int) (int, int) {
 	}
 }
 
-// split returns the windows of so many tokens each.
-func (o rowOptions) split(have, keep int) ([]window, error) {
+// split appends the windows of so many tokens each.
+func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 	switch {
 	case keep >= have:
-		return []window{{0, have, false}}, nil
+		return append(out, window{0, have, false}), nil
 	case !o.windows && o.side == Left:
-		return []window{{have - keep, have, false}}, nil
+		return append(out, window{have - keep, have, false}), nil
 	case !o.windows:
-		return []window{{0, keep, false}}, nil
+		return append(out, window{0, keep, false}), nil
 	case o.stride < 0 || o.stride >= keep:
 		return nil, fmt.Errorf("tokenizer: a stride of %d tokens leaves no step for windows of %d", o.stride, keep)
 	}
-	var out []window
 	if o.side == Left {
 		for end := have; ; end -= keep - o.stride {
-			out = append(out, window{max(end-keep, 0), end, out != nil})
+			out = append(out, window{max(end-keep, 0), end, len(out) > 0})
 			if end <= keep {
 				return out, nil
 			}
 		}
 	}
 	for start := 0; ; start += keep - o.stride {
-		out = append(out, window{start, min(start+keep, have), out != nil})
+		out = append(out, window{start, min(start+keep, have), len(out) > 0})
 		if start+keep >= have {
 			return out, nil
 		}
@@ -287,8 +286,9 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 		e.AttentionMask[i] = 1
 	}
 	if spans {
-		e.Offsets, e.CharOffsets = make([]Span, length), make([]Span, length)
-		e.Words, e.Sequences, e.Special = make([]int, length), make([]int, length), make([]bool, length)
+		places, counts := make([]Span, 2*length), make([]int, 2*length)
+		e.Offsets, e.CharOffsets = places[:length:length], places[length:]
+		e.Words, e.Sequences, e.Special = counts[:length:length], counts[length:], make([]bool, length)
 	}
 	for _, slot := range row {
 		at := len(e.InputIDs)
@@ -301,32 +301,45 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 			w, text := windows[slot.text], &s.texts[slot.text]
 			e.InputIDs = append(e.InputIDs, text.ids[w.start:w.end]...)
 			if spans {
-				c := cursor{text: input.texts[slot.text]}
-				for i := w.start; i < w.end; i++ {
-					place, word := text.spans[i], text.words[i]
-					added := word < 0
-					if added {
-						word = ^word
-					}
-					for _, prefixSpace := range t.post.trims {
-						place = t.trimmed(c.text, text.ids[i], place, added, prefixSpace && (i == w.start || place.start == 0))
-					}
-					j := at + i - w.start
-					e.Offsets[j] = Span{int(place.start), int(place.end)}
-					e.CharOffsets[j] = Span{c.chars(int(place.start)), c.chars(int(place.end))}
-					e.Words[j], e.Sequences[j] = int(word), slot.text
-				}
+				t.place(&e, at, text, w, input.texts[slot.text], slot.text)
 			}
 		}
 		segment := slot.segment
 		if slot.text != special && windows[slot.text].later && t.post.ownTypes {
 			segment = int64(slot.text)
 		}
-		for range len(e.InputIDs) - at {
-			e.TokenTypeIDs = append(e.TokenTypeIDs, segment)
+		e.TokenTypeIDs = e.TokenTypeIDs[:len(e.InputIDs)]
+		for i := at; segment != 0 && i < len(e.InputIDs); i++ {
+			e.TokenTypeIDs[i] = segment
 		}
 	}
 	return e
+}
+
+// place writes offsets, words and sequences of the tokens of a window, from the at-th of the row on.
+func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, text string, sequence int) {
+	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]
+	offsets, numbers, sequences := e.Offsets[at:at+len(spans)], e.Words[at:at+len(spans)], e.Sequences[at:at+len(spans)]
+	for i, place := range spans {
+		word := words[i]
+		added := word < 0
+		if added {
+			word = ^word
+		}
+		for _, prefixSpace := range t.post.trims {
+			place = t.trimmed(text, from.ids[w.start+i], place, added, prefixSpace && (i == 0 || place.start == 0))
+		}
+		offsets[i], numbers[i], sequences[i] = Span{int(place.start), int(place.end)}, int(word), sequence
+	}
+	characters := e.CharOffsets[at : at+len(spans)]
+	if isASCII(text) {
+		copy(characters, offsets)
+		return
+	}
+	c := cursor{text: text}
+	for i, o := range offsets {
+		characters[i] = Span{c.chars(o.Start), c.chars(o.End)}
+	}
 }
 
 // A cursor counts the characters before a place in a text. It is fast for places near the last one.

@@ -1,5 +1,7 @@
 package tokenizer
 
+import "unicode/utf8"
+
 // gpt2Pattern is the pattern of GPT-2, which byte-level BPE splits by where it is not told otherwise.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
@@ -21,10 +23,17 @@ var scanners = map[string]scanner{
 	`\s+`: func(text []byte, i int) int { return scanRun(text, i, blank) },
 }
 
-// run returns where the characters that have one of the classes end.
+// scanRun returns where the characters that have one of the classes end.
 func scanRun(text []byte, i int, c class) int {
 	for i < len(text) {
-		r, size := decodeRune(text[i:])
+		if b := text[i]; b < utf8.RuneSelf {
+			if classes[b]&c == 0 {
+				break
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
 		if classOf(r)&c == 0 {
 			break
 		}
@@ -33,17 +42,27 @@ func scanRun(text []byte, i int, c class) int {
 	return i
 }
 
-// scanOther returns where the characters end that are no letter, no number and no white space.
-func scanOther(text []byte, i int) int {
+// scanWithout returns where the characters end that have none of the classes.
+func scanWithout(text []byte, i int, c class) int {
 	for i < len(text) {
-		r, size := decodeRune(text[i:])
-		if classOf(r)&(letter|number|blank) != 0 {
+		if b := text[i]; b < utf8.RuneSelf {
+			if classes[b]&c != 0 {
+				break
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if classOf(r)&c != 0 {
 			break
 		}
 		i += size
 	}
 	return i
 }
+
+// scanOther returns where the characters end that are no letter, no number and no white space.
+func scanOther(text []byte, i int) int { return scanWithout(text, i, letter|number|blank) }
 
 // scanGPT2 is gpt2Pattern.
 func scanGPT2(text []byte, i int) int {

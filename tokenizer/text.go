@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/binary"
 	"slices"
 	"unicode/utf8"
 	"unsafe"
@@ -21,6 +22,7 @@ type text struct {
 	spareBytes []byte // the memory of the next edit
 	spareFrom  []span
 	ownsBytes  bool // bytes is memory of this text, and not the caller's string
+	ascii      bool // the original is ASCII
 }
 
 // reset makes t the stretch of the original that begins at base.
@@ -33,10 +35,30 @@ func (t *text) reset(stretch string, base int, track bool) {
 	}
 	t.bytes = unsafe.Slice(unsafe.StringData(stretch), len(stretch)) // read, and never written: an edit has memory of its own
 	t.from, t.base, t.track, t.ownsBytes = nil, int32(base), track, false
-	if !utf8.ValidString(stretch) {
+	if t.ascii = isASCII(stretch); !t.ascii && !utf8.ValidString(stretch) {
 		t.makeValid()
 	}
 }
+
+// isASCII looks at eight bytes at a time.
+func isASCII(text string) bool {
+	const high = 0x8080808080808080
+	b := unsafe.Slice(unsafe.StringData(text), len(text))
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&high != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// unmoved tells whether each character of the text is a byte, and stands where it stood in the original.
+func (t *text) unmoved() bool { return t.ascii && t.from == nil }
 
 // makeValid replaces each invalid byte by U+FFFD.
 func (t *text) makeValid() {

@@ -30,6 +30,7 @@ type Tokenizer struct {
 	added      addedTokens
 	roles      map[string]string
 
+	edges     []uint8 // see edgeTable; nil where offsets are not trimmed
 	pad       int64
 	maxLength int
 	size      int
@@ -45,8 +46,9 @@ type Tokenizer struct {
 type scratch struct {
 	work
 	memory
-	texts [2]tokens
-	words []piece
+	texts   [2]tokens
+	words   []piece
+	windows [2][]window
 }
 
 // tokens are those of one text.
@@ -217,41 +219,87 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 			return word, err
 		}
 	}
+	// Local slices: to append to those of dst would store a pointer for each token.
+	ids, places, words, unmoved := dst.ids, dst.spans, dst.words, w.unmoved()
 	for _, p := range w.parts {
 		if p.id != none {
-			dst.ids = append(dst.ids, int64(p.id))
+			ids = append(ids, int64(p.id))
 			if spans {
-				dst.spans, dst.words = append(dst.spans, w.spanOf(int(p.start), int(p.end))), append(dst.words, ^word)
+				places, words = append(places, w.spanOf(int(p.start), int(p.end))), append(words, ^word)
 			}
 			word++
 			continue
 		}
-		var err error
-		if s.words, err = t.model.pieces(s.words[:0], w.bytes[p.start:p.end], &s.memory); err != nil {
+		pieces, err := t.model.pieces(s.words[:0], w.bytes[p.start:p.end], &s.memory)
+		if err != nil {
 			return word, err
 		}
-		for _, piece := range s.words {
-			dst.ids = append(dst.ids, int64(piece.id))
-			if spans {
-				dst.spans = append(dst.spans, w.spanOf(int(p.start+piece.start), int(p.start+piece.end)))
-				dst.words = append(dst.words, word)
+		s.words = pieces
+		for _, piece := range pieces {
+			ids = append(ids, int64(piece.id))
+		}
+		switch {
+		case !spans:
+		case unmoved:
+			for _, piece := range pieces {
+				start := w.base + p.start
+				places, words = append(places, span{start + piece.start, start + piece.end}), append(words, word)
+			}
+		default:
+			for _, piece := range pieces {
+				places = append(places, w.spanOf(int(p.start+piece.start), int(p.start+piece.end)))
+				words = append(words, word)
 			}
 		}
 		word++
 	}
+	dst.ids, dst.spans, dst.words = ids, places, words
 	return word, nil
 }
 
 // trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
 // its word does. One space is left where it may have been put there.
 func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool) span {
-	var token []byte
+	var leading, trailing int
 	if added {
-		token = []byte(text[s.start:s.end])
+		leading, trailing = blanksOf([]byte(text[s.start:s.end]))
+	} else if b := t.edges[id]; b != manyBlanks {
+		leading, trailing = int(b>>4), int(b&0xf)
 	} else {
-		token = t.vocab.bytes(int32(id))
+		leading, trailing = blanksOf(t.vocab.bytes(int32(id)))
 	}
-	leading, trailing := 0, 0
+	if leading == 1 && prefixed {
+		leading = 0
+	}
+	for ; leading > 0 && s.start < s.end; leading-- {
+		_, size := utf8.DecodeRuneInString(text[s.start:])
+		s.start += int32(size)
+	}
+	for ; trailing > 0 && s.end > s.start; trailing-- {
+		_, size := utf8.DecodeLastRuneInString(text[:s.end])
+		s.end -= int32(size)
+	}
+	return s
+}
+
+// manyBlanks stands for more white space than a byte of Tokenizer.edges has room for.
+const manyBlanks = 0xff
+
+// edgeTable returns, for each id, the white space with which its token begins (the upper four bits) and ends.
+func edgeTable(v *vocabulary) []uint8 {
+	table := make([]uint8, v.size())
+	v.each(func(id int32, token []byte) {
+		leading, trailing := blanksOf(token)
+		table[id] = manyBlanks
+		if leading < 0xf && trailing < 0xf {
+			table[id] = uint8(leading<<4 | trailing)
+		}
+	})
+	return table
+}
+
+// blanksOf counts the characters of white space, or what stands for a space in byte-level BPE, with which a token begins and ends.
+func blanksOf(token []byte) (leading, trailing int) {
 	for at := 0; at < len(token); leading++ {
 		r, size := decodeRune(token[at:])
 		if r != byteRune[' '] && !unicode.IsSpace(r) {
@@ -266,16 +314,5 @@ func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool)
 		}
 		end -= size
 	}
-	if leading == 1 && prefixed {
-		leading = 0
-	}
-	for ; leading > 0 && s.start < s.end; leading-- {
-		_, size := utf8.DecodeRuneInString(text[s.start:])
-		s.start += int32(size)
-	}
-	for ; trailing > 0 && s.end > s.start; trailing-- {
-		_, size := utf8.DecodeLastRuneInString(text[:s.end])
-		s.end -= int32(size)
-	}
-	return s
+	return leading, trailing
 }

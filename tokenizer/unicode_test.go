@@ -11,6 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestTables holds that tables.txt has the classes that are named, each with characters.
+func TestTables(t *testing.T) {
+	fillClasses()
+	seen := map[string]class{}
+	for line := range strings.Lines(tables) {
+		if name, _, heading := strings.Cut(line, ": "); heading && line[0] != '#' {
+			seen[name] = classNames[name]
+		}
+	}
+	assert.Equal(t, classNames, seen)
+	for name, c := range classNames {
+		count := 0
+		c.each(func(r rune) {
+			require.NotZero(t, classOf(r)&c)
+			count++
+		})
+		assert.NotZero(t, count, name)
+	}
+}
+
 // TestEveryCodePoint holds that each code point is normalised and split as tokenizers does it: testdata/codepoints.txt has a checksum for
 // each 4096 of them, made by testdata/unicode.py.
 func TestEveryCodePoint(t *testing.T) {

@@ -1,7 +1,8 @@
-"""Compares the speed of package tokenizer with Python's tokenizers, one thread each, in turns: python bench_tokenizers.py FOLDER
+"""Compares the speed of package tokenizer with Python's tokenizers, one thread each: python bench_tokenizers.py FOLDER [FAMILY...]
 
 FOLDER is what record_tokenizers.py wrote. Run in the repository's root. The columns are words per text, microseconds per text in Python
-(encode, which finds offsets; encode_batch_fast, which does not) and in Go (with Spans and without), and how many times as fast Go is; all in processor time.
+(encode, which finds offsets; encode_batch_fast, which does not) and in Go (with Spans and without), and how many times as fast Go is. Times
+are of the processor; the two take turns, and the least of each counts.
 """
 
 import os
@@ -33,13 +34,13 @@ def texts(folder):
     return {n: [" ".join(r.choices(words, k=n)) for _ in range(max(1, 200 // n))] for n in SIZES}
 
 
-def best(run):
-    times = []
-    for _ in range(7):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times)
+TURNS = 7
+
+
+def python_time(run):
+    start = time.process_time()
+    run()
+    return time.process_time() - start
 
 
 def cpu(binary, work, mode, rounds):
@@ -58,7 +59,7 @@ def main():
         binary = os.path.join(work, "bench")
         subprocess.run(["go", "test", "-c", "-o", binary, "./tokenizer"], check=True)
         print(f"{'':14}{'words':>6}{'Python':>9}{'fast':>9}{'Go':>9}{'ids':>9}{'ratio':>7}{'ids':>7}")
-        for name in FAMILIES:
+        for name in sys.argv[2:] or FAMILIES:
             file = os.path.join(work, "tokenizer.json")
             with open(file, "wb") as f:
                 f.write(unpack(os.path.join(folder, name + ".json.zst")))
@@ -66,10 +67,19 @@ def main():
             for n, list_ in lists.items():
                 with open(os.path.join(work, "texts.json"), "w") as f:
                     json.dump(list_, f)
-                python = best(lambda: [tokenizer.encode(t) for t in list_]) / len(list_) * 1e6
-                fast = best(lambda: [tokenizer.encode_batch_fast([t]) for t in list_]) / len(list_) * 1e6
-                rounds = max(8, int(2e6 / python / len(list_)))
-                go = {mode: (cpu(binary, work, mode, rounds) - cpu(binary, work, mode, 1)) / (rounds - 1) / len(list_) * 1e6 for mode in ("spans", "ids")}
+                slow, fast = (lambda: [tokenizer.encode(t) for t in list_]), (lambda: [tokenizer.encode_batch_fast([t]) for t in list_])
+                slow(), fast()
+                repeats = max(1, int(0.03 / python_time(slow)))
+                rounds = 8 * repeats + 1
+                times = {"slow": [], "fast": [], "spans": [], "ids": [], "nothing": []}
+                for _ in range(TURNS):
+                    times["slow"].append(python_time(lambda: [slow() for _ in range(repeats)]) / repeats)
+                    times["fast"].append(python_time(lambda: [fast() for _ in range(repeats)]) / repeats)
+                    times["nothing"].append(cpu(binary, work, "ids", 1))
+                    for mode in ("spans", "ids"):
+                        times[mode].append(cpu(binary, work, mode, rounds))
+                python, fast = (min(times[k]) / len(list_) * 1e6 for k in ("slow", "fast"))
+                go = {mode: (min(times[mode]) - min(times["nothing"])) / (rounds - 1) / len(list_) * 1e6 for mode in ("spans", "ids")}
                 print(f"{name:14}{n:6}{python:9.1f}{fast:9.1f}{go['spans']:9.1f}{go['ids']:9.1f}{python / go['spans']:7.1f}{fast / go['ids']:7.1f}", flush=True)
 
 

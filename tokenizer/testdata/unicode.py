@@ -1,11 +1,12 @@
-"""Writes ../tables.go and codepoints.txt by asking Hugging Face tokenizers about every code point.
+"""Writes ../tables.txt and codepoints.txt by asking Hugging Face tokenizers about every code point.
 
-Run in this folder: python unicode.py (needs `pip install tokenizers==0.23.3 regex`), then gofmt -w ../tables.go.
+Run in this folder: python unicode.py (needs `pip install tokenizers==0.23.3 regex`).
 """
 
 import base64
 import json
 import struct
+import textwrap
 import zlib
 
 import regex
@@ -77,30 +78,30 @@ grapheme = charsmap_of_a()
 
 
 TABLES = {
-    "droppedTable": ("what clean_text drops: NUL, U+FFFD, control, format and private-use characters", lambda c: clean(c) == ""),
-    "punctTable": ("what BertPreTokenizer makes a word of its own", lambda c: words(c) == ["a", c, "b"]),
-    "chineseTable": ("what handle_chinese_chars puts between spaces", lambda c: chinese(c) != c),
-    "markTable": ("what strip_accents drops after decomposition: nonspacing marks", lambda c: not composed(c) and strip(c) == ""),
-    "nonstarterTable": ("characters that canonical ordering may move", lambda c: not composed(c) and nonstarter(c)),
-    "composedTable": ("characters that have a canonical decomposition", composed),
-    "compatTable": ("characters that have a compatibility decomposition", lambda c: nfkd(c) != nfd(c)),
-    "combiningTable": ("what StripAccents drops", lambda c: strip_accents(c) == ""),
-    "numericTable": ("what Digits splits at", lambda c: len(digits.pre_tokenize_str("a" + c + "a")) == 3),
-    "letterTable": (r"\p{L} of patterns", pattern(r"\p{L}")),
-    "numberTable": (r"\p{N} of patterns", pattern(r"\p{N}")),
-    "capitalTable": (r"\p{Lu} and \p{Lt} of patterns", pattern(r"[\p{Lu}\p{Lt}]")),
-    "smallTable": (r"\p{Ll} of patterns", pattern(r"\p{Ll}")),
-    "anyMarkTable": (r"\p{M} of patterns", pattern(r"\p{M}")),
-    "blankTable": (r"\s of patterns", pattern(r"\s")),
-    "extendTable": ("characters that belong to the grapheme cluster of the one before them", lambda c: grapheme("A" + c) == "a"),
-    "prependTable": ("characters that begin a grapheme cluster with the next one", lambda c: regex.fullmatch(r"\p{GCB=Prepend}", c)),
-    "controlTable": ("characters that are a grapheme cluster whatever follows", lambda c: regex.fullmatch(r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]", c)),
-    "wordTable": ("the characters that no added token may touch that is a single word", word),
+    "dropped": ("what clean_text drops: NUL, U+FFFD, control, format and private-use characters", lambda c: clean(c) == ""),
+    "punct": ("what BertPreTokenizer makes a word of its own", lambda c: words(c) == ["a", c, "b"]),
+    "chinese": ("what handle_chinese_chars puts between spaces", lambda c: chinese(c) != c),
+    "mark": ("what strip_accents drops after decomposition: nonspacing marks", lambda c: not composed(c) and strip(c) == ""),
+    "nonstarter": ("characters that canonical ordering may move", lambda c: not composed(c) and nonstarter(c)),
+    "composed": ("characters that have a canonical decomposition", composed),
+    "compat": ("characters that have a compatibility decomposition", lambda c: nfkd(c) != nfd(c)),
+    "combining": ("what StripAccents drops", lambda c: strip_accents(c) == ""),
+    "numeric": ("what Digits splits at", lambda c: len(digits.pre_tokenize_str("a" + c + "a")) == 3),
+    "letter": (r"\p{L} of patterns", pattern(r"\p{L}")),
+    "number": (r"\p{N} of patterns", pattern(r"\p{N}")),
+    "capital": (r"\p{Lu} and \p{Lt} of patterns", pattern(r"[\p{Lu}\p{Lt}]")),
+    "small": (r"\p{Ll} of patterns", pattern(r"\p{Ll}")),
+    "anyMark": (r"\p{M} of patterns", pattern(r"\p{M}")),
+    "blank": (r"\s of patterns", pattern(r"\s")),
+    "extend": ("characters that belong to the grapheme cluster of the one before them", lambda c: grapheme("A" + c) == "a"),
+    "prefixing": ("characters that begin a grapheme cluster with the next one", lambda c: regex.fullmatch(r"\p{GCB=Prepend}", c)),
+    "control": ("characters that are a grapheme cluster whatever follows", lambda c: regex.fullmatch(r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]", c)),
+    "word": ("the characters that no added token may touch that is a single word", word),
 }
 
 
 def ranges(points):
-    """Splits sorted code points into (low, high, stride), as unicode.RangeTable wants them."""
+    """Splits sorted code points into few (low, high, stride)."""
     rows = []
     for p in points:
         if rows:
@@ -112,29 +113,23 @@ def ranges(points):
     return rows
 
 
-def go_table(name, about, points):
-    rows = ranges(points)
-    small = [r for r in rows if r[1] <= 0xFFFF]
-    large = [r for r in rows if r[1] > 0xFFFF]
-    assert all(r[0] > 0xFFFF for r in large)
-    out = [f"// {name} holds {about}.", f"var {name} = &unicode.RangeTable{{"]
-    for field, part, digits in (("R16", small, 4), ("R32", large, 5)):
-        if part:
-            out.append(f"\t{field}: []unicode.Range{field[1:]}{{")
-            for i in range(0, len(part), 4):
-                out.append("\t\t" + " ".join(f"{{0x{a:0{digits}x}, 0x{b:0{digits}x}, {s}}}," for a, b, s in part[i : i + 4]))
-            out.append("\t},")
-    out.append(f"\tLatinOffset: {sum(r[1] <= 0xFF for r in small)},")
-    out.append("}")
-    return "\n".join(out)
+def shown(low, high, stride):
+    if low == high:
+        return f"{low:x}"
+    return f"{low:x}-{high:x}" + (f"/{stride}" if stride > 1 else "")
+
+
+def table(name, about, points):
+    fields = " ".join(shown(*row) for row in ranges(points))
+    return "\n".join(["", f"{name}: {about}", *textwrap.wrap(fields, 124, break_on_hyphens=False)])
 
 
 def main():
     characters = [chr(p) for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-    tables = [go_table(name, about, [ord(c) for c in characters if test(c)]) for name, (about, test) in TABLES.items()]
-    with open("../tables.go", "w", encoding="utf-8") as f:
-        f.write(f"// Code generated by testdata/unicode.py from Hugging Face tokenizers {tokenizers.__version__}. DO NOT EDIT.\n\n")
-        f.write('package tokenizer\n\nimport "unicode"\n\n' + "\n\n".join(tables) + "\n")
+    tables = [table(name, about, [ord(c) for c in characters if test(c)]) for name, (about, test) in TABLES.items()]
+    with open("../tables.txt", "w", encoding="utf-8") as f:
+        f.write(f"# Made by testdata/unicode.py from Hugging Face tokenizers {tokenizers.__version__}: sets of code points, as first-last or first-last/step.\n")
+        f.write("\n".join(tables) + "\n")
 
     # A checksum for each 4096 code points of everything that a code point can show.
     with open("codepoints.txt", "w", encoding="utf-8") as f:
