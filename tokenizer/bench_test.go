@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -86,30 +85,6 @@ func BenchmarkOpen(b *testing.B) {
 			for b.Loop() {
 				_, err := Open(filepath.Join(folder, file))
 				require.NoError(b, err)
-			}
-		})
-	}
-}
-
-// BenchmarkTexts encodes the texts of models/scripts/bench_tokenizers.py, which sets the folder.
-func BenchmarkTexts(b *testing.B) {
-	folder := os.Getenv("RLXC_TOKENIZER_BENCH")
-	if folder == "" {
-		b.Skip("RLXC_TOKENIZER_BENCH is not set")
-	}
-	tok, err := Open(filepath.Join(folder, "tokenizer.json"))
-	require.NoError(b, err)
-	data, err := os.ReadFile(filepath.Join(folder, "texts.json"))
-	require.NoError(b, err)
-	var texts []string
-	require.NoError(b, json.Unmarshal(data, &texts))
-	for name, options := range map[string][]RowOption{"ids": nil, "spans": {Spans()}} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				for _, text := range texts {
-					_, err := tok.Encode(Text(text), 0, options...)
-					require.NoError(b, err)
-				}
 			}
 		})
 	}

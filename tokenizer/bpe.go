@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -24,9 +25,10 @@ type bpe struct {
 	ignoreMerges bool        // a word that is a token is that token, whatever the merges say
 
 	// cuts: no merge reaches over a space that is written as the character space, unless a character before it is in joined.
-	cuts   bool
-	space  []byte
-	joined map[rune]bool
+	cuts        bool
+	space       []byte
+	joined      map[rune]bool
+	joinedASCII [utf8.RuneSelf]bool
 }
 
 // A symbol is a stretch of the word while it is being merged.
@@ -183,65 +185,74 @@ func (m *bpe) cutAt(space rune) {
 			if token[i] == s[0] && string(token[i:i+len(s)]) == string(s) {
 				r, _ := utf8.DecodeLastRune(token[:i])
 				m.joined[r] = true
+				if r < utf8.RuneSelf {
+					m.joinedASCII[r] = true
+				}
 			}
 		}
 	})
 }
 
 func (m *bpe) pieces(dst []piece, word []byte, mem *memory) ([]piece, error) {
-	if !m.cuts {
-		return m.wordPieces(dst, word, mem), nil
-	}
 	start := 0
-	for i := 1; i+len(m.space) <= len(word); i++ {
-		if word[i] != m.space[0] || string(word[i:i+len(m.space)]) != string(m.space) {
+	for i := 1; m.cuts && i < len(word); i++ {
+		next := bytes.Index(word[i:], m.space)
+		if next < 0 {
+			break
+		}
+		if i += next; m.joins(word[:i]) {
 			continue
 		}
-		if r, _ := utf8.DecodeLastRune(word[:i]); m.joined[r] {
-			continue
-		}
-		dst = shifted(dst, start, func(dst []piece) []piece { return m.wordPieces(dst, word[start:i], mem) })
+		dst = m.wordPieces(dst, word[start:i], start, mem)
 		start = i
 	}
-	return shifted(dst, start, func(dst []piece) []piece { return m.wordPieces(dst, word[start:], mem) }), nil
+	return m.wordPieces(dst, word[start:], start, mem), nil
 }
 
-// shifted moves what do appends by so many bytes.
-func shifted(dst []piece, by int, do func(dst []piece) []piece) []piece {
+// joins tells whether a merge may reach from the end of text over a space.
+func (m *bpe) joins(text []byte) bool {
+	if c := text[len(text)-1]; c < utf8.RuneSelf {
+		return m.joinedASCII[c]
+	}
+	r, _ := utf8.DecodeLastRune(text)
+	return m.joined[r]
+}
+
+// wordPieces appends the pieces of a word that begins at byte base.
+func (m *bpe) wordPieces(dst []piece, word []byte, base int, mem *memory) []piece {
 	before := len(dst)
-	dst = do(dst)
-	if by > 0 {
-		for i := before; i < len(dst); i++ {
-			dst[i].start += int32(by)
-			dst[i].end += int32(by)
+	if known := mem.words.find(word); known != nil {
+		dst = append(dst, known...)
+	} else {
+		dst = m.newPieces(dst, word, mem)
+		mem.words.put(word, dst[before:])
+	}
+	if base > 0 {
+		added := dst[before:]
+		for i := range added {
+			added[i].start += int32(base)
+			added[i].end += int32(base)
 		}
 	}
 	return dst
 }
 
-// wordPieces appends the pieces of a word.
-func (m *bpe) wordPieces(dst []piece, word []byte, mem *memory) []piece {
-	if known := mem.words.find(word); known != nil {
-		return append(dst, known...)
-	}
-	before := len(dst)
-	if id := int32(none); m.ignoreMerges {
-		if id = m.vocab.find(word); id != none {
-			dst = append(dst, piece{id, 0, int32(len(word))})
+// newPieces appends the pieces of a word that is not in the cache.
+func (m *bpe) newPieces(dst []piece, word []byte, mem *memory) []piece {
+	if m.ignoreMerges {
+		if id := m.vocab.find(word); id != none {
+			return append(dst, piece{id, 0, int32(len(word))})
 		}
 	}
-	if len(dst) == before {
-		mem.symbols = m.symbolsOf(mem.symbols[:0], word)
-		m.merge(mem)
-		end := int32(0)
-		for _, s := range mem.symbols {
-			if s.size > 0 {
-				dst = append(dst, piece{s.id, end, end + s.size})
-				end += s.size
-			}
+	mem.symbols = m.symbolsOf(mem.symbols[:0], word)
+	m.merge(mem)
+	end := int32(0)
+	for _, s := range mem.symbols {
+		if s.size > 0 {
+			dst = append(dst, piece{s.id, end, end + s.size})
+			end += s.size
 		}
 	}
-	mem.words.put(word, dst[before:])
 	return dst
 }
 

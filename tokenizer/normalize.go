@@ -323,6 +323,11 @@ func (e *edit) insert(s string, i int) {
 	} else {
 		origin = e.t.origin(i - 1)
 	}
+	if _, size := utf8.DecodeRuneInString(s); size == len(s) {
+		e.out = append(e.out, s...)
+		e.origins(len(e.out)-size, origin)
+		return
+	}
 	for _, r := range s {
 		e.emit(r, origin)
 	}

@@ -11,7 +11,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import json
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,22 +33,34 @@ def texts(folder):
     return {n: [" ".join(r.choices(words, k=n)) for _ in range(max(1, 200 // n))] for n in SIZES}
 
 
-TURNS = 7
+TURNS = 9
+SECONDS = 0.06  # of a turn
 
 
-def python_time(run):
+def python_time(run, rounds):
     start = time.process_time()
-    run()
-    return time.process_time() - start
+    for _ in range(rounds):
+        run()
+    return (time.process_time() - start) / rounds
 
 
-def cpu(binary, work, mode, rounds):
-    """The processor time of so many rounds of the benchmark, and of starting it."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([binary, "-test.run", "^$", "-test.bench", f"^BenchmarkTexts$/^{mode}$", "-test.benchtime", f"{rounds}x"], cwd="tokenizer",
-                   env=os.environ | {"RLXC_TOKENIZER_BENCH": work, "GOMAXPROCS": "1"}, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+class Go:
+    """The Go side of the benchmark, which waits for its turns."""
+
+    def __init__(self, binary, work):
+        self.process = subprocess.Popen([binary, "-test.run", "^$", "-test.bench", "^BenchmarkTexts$", "-test.benchtime", "1x"], cwd="tokenizer", text=True,
+                                        env=os.environ | {"RLXC_TOKENIZER_BENCH": work, "GOMAXPROCS": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def time(self, mode, rounds):
+        self.process.stdin.write(f"{mode} {rounds}\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if "seconds " in line:
+                return float(line.split("seconds ")[1])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def main():
@@ -67,20 +78,18 @@ def main():
             for n, list_ in lists.items():
                 with open(os.path.join(work, "texts.json"), "w") as f:
                     json.dump(list_, f)
-                slow, fast = (lambda: [tokenizer.encode(t) for t in list_]), (lambda: [tokenizer.encode_batch_fast([t]) for t in list_])
-                slow(), fast()
-                repeats = max(1, int(0.03 / python_time(slow)))
-                rounds = 8 * repeats + 1
-                times = {"slow": [], "fast": [], "spans": [], "ids": [], "nothing": []}
-                for _ in range(TURNS):
-                    times["slow"].append(python_time(lambda: [slow() for _ in range(repeats)]) / repeats)
-                    times["fast"].append(python_time(lambda: [fast() for _ in range(repeats)]) / repeats)
-                    times["nothing"].append(cpu(binary, work, "ids", 1))
-                    for mode in ("spans", "ids"):
-                        times[mode].append(cpu(binary, work, mode, rounds))
-                python, fast = (min(times[k]) / len(list_) * 1e6 for k in ("slow", "fast"))
-                go = {mode: (min(times[mode]) - min(times["nothing"])) / (rounds - 1) / len(list_) * 1e6 for mode in ("spans", "ids")}
-                print(f"{name:14}{n:6}{python:9.1f}{fast:9.1f}{go['spans']:9.1f}{go['ids']:9.1f}{python / go['spans']:7.1f}{fast / go['ids']:7.1f}", flush=True)
+                go = Go(binary, work)
+                sides = {
+                    "python": lambda rounds: python_time(lambda: [tokenizer.encode(t) for t in list_], rounds),
+                    "fast": lambda rounds: python_time(lambda: [tokenizer.encode_batch_fast([t]) for t in list_], rounds),
+                    "spans": lambda rounds: go.time("spans", rounds),
+                    "ids": lambda rounds: go.time("ids", rounds),
+                }
+                rounds = {side: 1 + int(SECONDS / max(1e-5, run(2))) for side, run in sides.items()}
+                turns = [{side: run(rounds[side]) for side, run in sides.items()} for _ in range(TURNS)]
+                go.close()
+                python, fast, spans, ids = (min(turn[side] for turn in turns) / len(list_) * 1e6 for side in sides)
+                print(f"{name:14}{n:6}{python:9.1f}{fast:9.1f}{spans:9.1f}{ids:9.1f}{python / spans:7.1f}{fast / ids:7.1f}", flush=True)
 
 
 if __name__ == "__main__":
