@@ -19,22 +19,16 @@ type text struct {
 	base  int32
 	track bool
 
-	spareBytes []byte // the memory of the next edit
-	spareFrom  []span
-	ownsBytes  bool // bytes is memory of this text, and not the caller's string
-	ascii      bool // the original is ASCII
+	ascii bool      // the original is ASCII
+	turn  int       // which of the memory bytes and from lie in, if they are not the caller's; the next edit takes the other
+	outs  [2][]byte // memory of edits
+	froms [2][]span
 }
 
 // reset makes t the stretch of the original that begins at base.
 func (t *text) reset(stretch string, base int, track bool) {
-	if t.ownsBytes {
-		t.spareBytes = t.bytes
-	}
-	if t.from != nil {
-		t.spareFrom = t.from
-	}
 	t.bytes = unsafe.Slice(unsafe.StringData(stretch), len(stretch)) // read, and never written: an edit has memory of its own
-	t.from, t.base, t.track, t.ownsBytes = nil, int32(base), track, false
+	t.from, t.base, t.track = nil, int32(base), track
 	if t.ascii = isASCII(stretch); !t.ascii && !utf8.ValidString(stretch) {
 		t.makeValid()
 	}
@@ -112,30 +106,16 @@ type edit struct {
 }
 
 func (t *text) edit() edit {
-	return edit{t: t, out: t.spareBytes[:0], from: t.spareFrom[:0], kept: true}
+	return edit{t: t, out: t.outs[1-t.turn][:0], from: t.froms[1-t.turn][:0], kept: true}
 }
 
 // done makes the new text the text.
 func (e *edit) done() {
 	t := e.t
-	if t.ownsBytes {
-		t.spareBytes = t.bytes
-	} else {
-		t.spareBytes = nil
-	}
-	t.bytes, t.ownsBytes = e.out, true
-	switch {
-	case !t.track:
-	case e.kept:
-		// The origins are identical to those of no edit: only possible where t.from was nil, or equal to it.
-		if t.from != nil {
-			t.spareFrom = t.from
-		} else {
-			t.spareFrom = e.from
-		}
-		t.from = nil
-	default:
-		t.spareFrom = t.from
+	t.turn = 1 - t.turn
+	t.outs[t.turn], t.froms[t.turn] = e.out, e.from
+	t.bytes, t.from = e.out, nil
+	if t.track && !e.kept { // else every byte stands where it stands in the original, as it did before
 		t.from = e.from
 	}
 }
