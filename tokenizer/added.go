@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +24,8 @@ type finder struct {
 	tokens []addedToken
 	trie   *trie     // of their contents; an id in it is an index into tokens
 	begins [256]bool // the bytes with which they begin
+	first  byte      // one of them
+	lone   bool      // there is no other
 }
 
 // newFinder makes a finder of tokens whose contents are in the form in which the text will be; nil if there is none to find. Of two
@@ -40,7 +43,23 @@ func newFinder(tokens []addedToken) *finder {
 		return nil
 	}
 	f.trie = newTrie(entries)
+	f.first = entries[0].token[0]
+	f.lone = !slices.ContainsFunc(entries, func(e entry) bool { return e.token[0] != f.first })
 	return f
+}
+
+// next returns where, from byte i on, a token may begin.
+func (f *finder) next(text string, i int) int {
+	if f.lone {
+		if n := strings.IndexByte(text[i:], f.first); n >= 0 {
+			return i + n
+		}
+		return len(text)
+	}
+	for i < len(text) && !f.begins[text[i]] {
+		i++
+	}
+	return i
 }
 
 // parts yields, in order, the added tokens in text and, with the id none, the stretches of text between them. The token that begins
@@ -48,10 +67,9 @@ func newFinder(tokens []addedToken) *finder {
 func (f *finder) parts(text string) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		done := 0 // what lies before has been yielded
-		for i := 0; f != nil && i < len(text); {
-			if !f.begins[text[i]] {
-				i++
-				continue
+		for i := 0; f != nil; {
+			if i = f.next(text, i); i == len(text) {
+				break
 			}
 			index, size := longest(f.trie, 0, text[i:])
 			if size == 0 {

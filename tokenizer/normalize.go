@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -292,6 +293,10 @@ func newReplace(raw json.RawMessage) (replace, error) {
 }
 
 func (n replace) normalize(t *text) error {
+	if l, ok := n.pattern.(literal); ok {
+		n.replaceAll(t, string(l))
+		return nil
+	}
 	var e edit
 	done := 0 // what lies before is in e
 	err := n.pattern.matches(t.bytes, func(start, end int) {
@@ -308,6 +313,25 @@ func (n replace) normalize(t *text) error {
 	e.copy(done, len(t.bytes))
 	e.done()
 	return nil
+}
+
+// replaceAll is normalize for a pattern that is a string.
+func (n replace) replaceAll(t *text, old string) {
+	whole := t.string()
+	at := strings.Index(whole, old)
+	if at < 0 || old == "" {
+		return
+	}
+	e := t.edit()
+	done := 0
+	for at >= 0 {
+		e.copy(done, done+at)
+		done += at + len(old)
+		e.insert(n.content, done)
+		at = strings.Index(whole[done:], old)
+	}
+	e.copy(done, len(whole))
+	e.done()
 }
 
 // insert adds a string that has the origin of what ends at byte i.

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -216,6 +217,9 @@ func (s splitter) split(w *work) error {
 				done = end
 			})
 			return appendPart(out, p, done, len(text)), err
+		}
+		if l, ok := s.pattern.(literal); ok && !s.invert && !bytes.Contains(text, []byte(l)) {
+			return appendPart(out, p, 0, len(text)), nil
 		}
 		found, done := w.found[:0], 0
 		err := s.pattern.matches(text, func(start, end int) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // A Side is an end of a text or of a row.
@@ -60,6 +61,9 @@ func Pad(side Side, multiple int) RowOption {
 func Spans() RowOption { return func(o *rowOptions) { o.spans = true } }
 
 func (t *Tokenizer) options(options []RowOption) rowOptions {
+	if len(options) == 0 {
+		return rowOptions{side: t.cutSide, padSide: t.padSide} // and not o, which what is called may keep: no memory
+	}
 	o := rowOptions{side: t.cutSide, padSide: t.padSide}
 	for _, option := range options {
 		option(&o)
@@ -280,16 +284,7 @@ func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 // assemble makes a row of windows of its texts.
 func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
 	length := row.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
-	numbers := make([]int64, 3*length)
-	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length], AttentionMask: numbers[2*length:]}
-	for i := range e.AttentionMask {
-		e.AttentionMask[i] = 1
-	}
-	if spans {
-		places, counts := make([]Span, 2*length), make([]int, 2*length)
-		e.Offsets, e.CharOffsets = places[:length:length], places[length:]
-		e.Words, e.Sequences, e.Special = counts[:length:length], counts[length:], make([]bool, length)
-	}
+	e := newEncoding(length, spans)
 	for _, slot := range row {
 		at := len(e.InputIDs)
 		if slot.text == special {
@@ -313,6 +308,29 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 			e.TokenTypeIDs[i] = segment
 		}
 	}
+	return e
+}
+
+// newEncoding returns a row with room for so many tokens, all of whose memory is allocated at once: it has no pointers.
+func newEncoding(length int, spans bool) Encoding {
+	n := 3 * length
+	if spans {
+		n += 6*length + length/8 + 1
+	}
+	numbers := make([]int64, n)
+	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length], AttentionMask: numbers[2*length : 3*length : 3*length]}
+	for i := range e.AttentionMask {
+		e.AttentionMask[i] = 1
+	}
+	if !spans {
+		return e
+	}
+	rest := numbers[3*length:] // an int is no longer than an int64
+	e.Offsets = unsafe.Slice((*Span)(unsafe.Pointer(&rest[0])), length)
+	e.CharOffsets = unsafe.Slice((*Span)(unsafe.Pointer(&rest[2*length])), length)
+	e.Words = unsafe.Slice((*int)(unsafe.Pointer(&rest[4*length])), length)
+	e.Sequences = unsafe.Slice((*int)(unsafe.Pointer(&rest[5*length])), length)
+	e.Special = unsafe.Slice((*bool)(unsafe.Pointer(&rest[6*length])), length)
 	return e
 }
 

@@ -51,6 +51,9 @@ func isASCII(text string) bool {
 	return true
 }
 
+// string returns the text, which is valid until the next edit is done.
+func (t *text) string() string { return unsafe.String(unsafe.SliceData(t.bytes), len(t.bytes)) }
+
 // unmoved tells whether each character of the text is a byte, and stands where it stood in the original.
 func (t *text) unmoved() bool { return t.ascii && t.from == nil }
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // A Tokenizer is made by Open. It does not change, and many goroutines may use it at once.
@@ -211,7 +210,7 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		}
 	}
 	w.parts = w.parts[:0]
-	for p := range t.normal.parts(unsafe.String(unsafe.SliceData(w.bytes), len(w.bytes))) {
+	for p := range t.normal.parts(w.string()) {
 		w.parts = append(w.parts, p)
 	}
 	if t.pre != nil {
