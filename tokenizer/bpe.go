@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -195,12 +194,8 @@ func (m *bpe) cutAt(space rune) {
 
 func (m *bpe) pieces(dst []piece, word []byte, mem *memory) ([]piece, error) {
 	start := 0
-	for i := 1; m.cuts && i < len(word); i++ {
-		next := bytes.Index(word[i:], m.space)
-		if next < 0 {
-			break
-		}
-		if i += next; m.joins(word[:i]) {
+	for i := 1; m.cuts && i+len(m.space) <= len(word); i++ {
+		if word[i] != m.space[0] || string(word[i:i+len(m.space)]) != string(m.space) || m.joins(word[:i]) {
 			continue
 		}
 		dst = m.wordPieces(dst, word[start:i], start, mem)
