@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -81,7 +82,7 @@ func TestTruthsAndNothing(t *testing.T) {
 		truths.SetInt64(i, 1)
 	}
 	p := g.NewValue("packed", ir.TensorOf(tensor.F32, ir.N(0), ir.N(8)))
-	p.Packed = &ir.Packed{Layout: "f32/48/16", Data: tensor.New(tensor.F32, 0, 16)}
+	p.Packed = &ir.Packed{Layout: packed.Layout{Form: packed.F32, Panel: 48, Vector: 16}, Data: tensor.New(tensor.F32, 0, 16)}
 	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n"), ir.N(0)))
 	for _, n := range []struct {
 		op ir.Op
