@@ -22,7 +22,10 @@ import (
 	"github.com/rlxc/rlxc/quantize"
 )
 
-var residentOf = flag.String("resident", "", "the model that TestResident runs in this process; it starts itself with it")
+var (
+	residentOf       = flag.String("resident", "", "the model that TestResident runs in this process; it starts itself with it")
+	residentPrograms = flag.Int("resident-programs", 1, "how many programs of it there are")
+)
 
 // residentSizes go up and down again.
 var residentSizes = [][2]int{{1, 512}, {8, 512}, {1, 32}}
@@ -43,7 +46,7 @@ func TestResident(t *testing.T) {
 	}
 	model, compiled := residentModels(t)
 	for _, path := range []string{model, compiled} {
-		_, _, lines := startResident(t, path, residentSizes...)
+		_, _, lines := startResident(t, 1, path, residentSizes...)
 		largest := int64(0)
 		for i, size := range residentSizes {
 			got := lines[i]
@@ -55,11 +58,20 @@ func TestResident(t *testing.T) {
 	}
 }
 
+// TestProgramsShareWeights: four programs of one model, compiled for other threads and with the times of steps, take what one takes.
+func TestProgramsShareWeights(t *testing.T) {
+	model, _ := residentModels(t)
+	_, one, _ := startResident(t, 1, model)
+	_, four, _ := startResident(t, 4, model)
+	t.Logf("one program takes %d bytes, four %d", one.Resident-one.Empty, four.Resident-four.Empty)
+	require.Less(t, float64(four.Resident), 1.05*float64(one.Resident)+3e6) // three times what a program has besides weights
+}
+
 // TestSharedPages: two processes that run one compiled file hold its weights once.
 func TestSharedPages(t *testing.T) {
 	_, compiled := residentModels(t)
-	first, _, _ := startResident(t, compiled, residentSizes...)
-	second, _, _ := startResident(t, compiled, residentSizes...)
+	first, _, _ := startResident(t, 1, compiled, residentSizes...)
+	second, _, _ := startResident(t, 1, compiled, residentSizes...)
 	for _, process := range []int{first, second} {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", process))
 		require.NoError(t, err)
@@ -82,7 +94,7 @@ func TestNoDequantisedWeights(t *testing.T) {
 	for _, path := range []string{fixtures.Model(t, "minilm-int8-dynamic"), int4} {
 		file, err := os.Stat(path)
 		require.NoError(t, err)
-		_, loaded, _ := startResident(t, path)
+		_, loaded, _ := startResident(t, 1, path)
 		ratio := float64(loaded.Resident-loaded.Empty) / float64(file.Size())
 		t.Logf("%s: resident after load %.2f of the file", path, ratio)
 		require.LessOrEqual(t, ratio, 1.3, path)
@@ -102,11 +114,12 @@ func residentModels(t *testing.T) (model, compiled string) {
 	return model, compiled
 }
 
-// startResident starts a process that loads a model, runs it at the sizes, and stays until the test ends.
-func startResident(t *testing.T, path string, sizes ...[2]int) (process int, loaded residentLine, lines []residentLine) {
+// startResident starts a process that loads a model, compiles so many programs of it, runs the last at the sizes, and stays until the
+// test ends.
+func startResident(t *testing.T, programs int, path string, sizes ...[2]int) (process int, loaded residentLine, lines []residentLine) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self, "-test.run=^TestResident$", "-resident", path)
+	cmd := exec.Command(self, "-test.run=^TestResident$", "-resident", path, "-resident-programs", strconv.Itoa(programs))
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -141,8 +154,11 @@ func runResident(t *testing.T, path string) {
 	empty := residentMemory(t, "VmRSS")
 	m, err := Open(path)
 	require.NoError(t, err)
-	p, err := m.Compile(context.Background(), CompileOptions{})
-	require.NoError(t, err)
+	var p *Program
+	for i := range *residentPrograms {
+		p, err = m.Compile(context.Background(), CompileOptions{Threads: []int{0, 1}[i%2], Profile: i > 1})
+		require.NoError(t, err)
+	}
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	answer(0, empty)

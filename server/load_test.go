@@ -131,7 +131,7 @@ func TestNoLeak(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		}
+	}
 	heap := func() uint64 {
 		quiet(t, s, 1000)
 		runtime.GC()
@@ -216,7 +216,7 @@ func TestBadClients(t *testing.T) {
 	t.Run("too long", func(t *testing.T) {
 		status, text := ask(t, "POST", h.URL+"/v1/embeddings", strings.Repeat(" ", 2<<20), nil)
 		require.Equal(t, 413, status, text)
-			quiet(t, s, before)
+		quiet(t, s, before)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 // gather beside them before it collects. The zero value is ready for use.
 type Slab struct {
 	free   []byte
+	before []byte   // free without the last buffer, if that lies in it
 	chunks [][]byte // of the system
 }
 
@@ -24,13 +25,22 @@ func (s *Slab) Take(n int) []byte {
 	size := (n + 63) &^ 63
 	if size > len(s.free) {
 		if size < hugePage && s.free == nil {
+			s.before = nil
 			return AlignedBytes(n) // a small model does not want large pages
 		}
 		s.grow(max(slabChunk, (size+hugePage-1)&^(hugePage-1)))
 	}
 	b := s.free[:n:n]
-	s.free = s.free[size:]
+	s.before, s.free = s.free, s.free[size:]
 	return b
+}
+
+// Return takes back the last buffer, which must not be touched any more.
+func (s *Slab) Return(b []byte) {
+	if s.before != nil {
+		clear(b)
+		s.free, s.before = s.before, nil
+	}
 }
 
 // grow takes a chunk that starts on a large page.
@@ -55,7 +65,7 @@ func (s *Slab) Tensor(d DType, shape ...int) *Tensor {
 // Trim gives back to the system what no buffer has taken: a large page reaches beyond the last one.
 func (s *Slab) Trim() {
 	ReleasePages(s.free)
-	s.free = nil
+	s.free, s.before = nil, nil
 }
 
 // Close releases all buffers: they must not be touched any more.

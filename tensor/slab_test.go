@@ -31,6 +31,12 @@ func TestSlab(t *testing.T) {
 	x := s.Tensor(F32, 3, 5)
 	require.Equal(t, "f32[3,5]", x.String())
 	require.Len(t, Of[float32](x), 15)
+	y := s.Take(1000)
+	y[5] = 1
+	s.Return(y)
+	again := s.Take(1000)
+	require.Same(t, &y[0], &again[0], "what came back is taken again")
+	require.Zero(t, again[5])
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close(), "there is nothing left to give back")
 	require.Len(t, s.Take(slabChunk), slabChunk, "and it starts anew")

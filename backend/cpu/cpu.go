@@ -35,7 +35,7 @@ type Device struct {
 	times   bool                // instances keep the times of their steps
 	format  format              // of float32 weights
 	release func(weight []byte) // backend.Options.Release
-	weights tensor.Slab         // as Prepare has packed them
+	weights weights             // as Prepare has packed them
 	target  *target.Target
 	rows    [ir.NumKinds]row
 }
@@ -81,10 +81,10 @@ func (d *Device) Target() *target.Target { return d.target }
 // Threads is the number of workers.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-// Close ends the workers and the packed weights.
+// Close ends the workers and the use of the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
-	return d.weights.Close()
+	return d.weights.close()
 }
 
 // NewMemory implements backend.Device.

@@ -21,7 +21,7 @@ func withForm(l packed.Layout, f packed.Form) packed.Layout {
 }
 
 // packWeight lays out one matrix of floats.
-func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool) *ir.Packed {
+func (d *Device) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 	s := w.Shape()
 	k := s[len(s)-2]
 	if transposed {
@@ -32,18 +32,18 @@ func (d *Device) packWeight(slab *tensor.Slab, w *tensor.Tensor, transposed bool
 		wide = widenConst(d.set, w)
 	}
 	if f != formatF32 || !target.IsHalf(w.DType()) {
-		return d.pack(slab, f, wide, transposed)
+		return d.pack(f, wide, transposed)
 	}
-	var own tensor.Slab
-	defer own.Close()
-	p := d.pack(&own, f, wide, transposed)
-	data := slab.Tensor(w.DType(), p.Data.Shape()...)
-	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](p.Data))
-	return &ir.Packed{Layout: withForm(p.Layout, packed.Wide(w.DType())), Data: data}
+	var scratch tensor.Slab
+	defer scratch.Close()
+	layout, floats := d.lay(scratch.Tensor, f, wide, transposed)
+	data := d.weights.take(w.DType(), floats.Shape()...)
+	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](floats))
+	return d.weights.keep(withForm(layout, packed.Wide(w.DType())), data)
 }
 
 // adoptHalf is adopt for 16-bit weights.
-func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner packed.Layout, k, n int) (again bool, err error) {
+func (d *Device) adoptHalf(w *ir.Value, inner packed.Layout, k, n int) (again bool, err error) {
 	t := w.Type.DType
 	if w.Packed.Data == nil || w.Packed.Data.DType() != t || w.Packed.Layout.Form != packed.Wide(t) {
 		return false, fmt.Errorf("the packed weight %q does not hold %s", w.Name, t)
@@ -58,12 +58,12 @@ func (d *Device) adoptHalf(slab *tensor.Slab, w *ir.Value, inner packed.Layout, 
 		return false, fmt.Errorf("weight %q: %w", w.Name, err)
 	}
 	if f != formatF32 {
-		w.Packed = d.pack(slab, f, plain, false)
+		w.Packed = d.pack(f, plain, false)
 		return true, nil
 	}
 	narrow := tensor.New(t, k, n)
 	fromFloats(d.set, t, tensor.Of[uint16](narrow), tensor.Of[float32](plain))
-	w.Packed = d.packWeight(slab, narrow, false)
+	w.Packed = d.packWeight(narrow, false)
 	return true, nil
 }
 

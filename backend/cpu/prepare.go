@@ -13,17 +13,16 @@ import (
 // odd addresses to aligned ones.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	done := map[packKey]*ir.Value{}
-	slab := &d.weights
-	defer slab.Trim()
-	count, err := d.packQMatMul(g, slab)
+	defer d.weights.trim()
+	count, err := d.packQMatMul(g)
 	if err != nil {
 		return 0, err
 	}
-	blocks, err := d.packNBits(g, slab)
+	blocks, err := d.packNBits(g)
 	if err != nil {
 		return 0, err
 	}
-	recurrent, err := d.packLSTM(g, slab)
+	recurrent, err := d.packLSTM(g)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +33,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		}
 		if w := n.Inputs[ir.MatMulB]; w.Packed != nil {
 			old := w.Packed.Data
-			again, err := d.adopt(slab, w, n.Op.(ir.MatMul).TransB)
+			again, err := d.adopt(w, n.Op.(ir.MatMul).TransB)
 			if err != nil {
 				return 0, n.Fail(err)
 			}
@@ -51,7 +50,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		v := done[key]
 		if v == nil {
 			v = g.NewValue(w.Name, w.Type)
-			v.Packed = d.packWeight(slab, w.Const, key.transposed)
+			v.Packed = d.packWeight(w.Const, key.transposed)
 			done[key] = v
 			count++
 		}

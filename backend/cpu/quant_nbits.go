@@ -57,7 +57,7 @@ func nBitsPackable(n *ir.Node) bool {
 
 // packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
 // instructions.
-func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
+func (d *Device) packNBits(g *ir.Graph) (count int, err error) {
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.MatMulNBits)
 		if !ok || d.target.Where(n) != target.OnKernel {
@@ -79,10 +79,10 @@ func (d *Device) packNBits(g *ir.Graph, slab *tensor.Slab) (count int, err error
 		}
 		zeros := d.zeroPoints(op, ir.Operand(n.Inputs, ir.NBitsZeros))
 		scales := floatsOf(d.set, n.Inputs[ir.NBitsScales].Const)
-		data := slab.Tensor(tensor.U8, p.Bytes())
+		data := d.weights.take(tensor.U8, p.Bytes())
 		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, scales, zeros) })
 		v := g.NewValue(w.Name, w.Type)
-		v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}
+		v.Packed = d.weights.keep(p.Layout(), data)
 		d.replace(g, n, ir.NBitsCodes, v)
 		count++
 	}

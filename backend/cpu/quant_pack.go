@@ -11,7 +11,7 @@ import (
 
 // packQMatMul packs the weights of quantised products, once each, and anew where a compiled file has them for another level
 // of instructions.
-func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
+func (d *Device) packQMatMul(g *ir.Graph) (count int, err error) {
 	done := map[packKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.QMatMul)
@@ -40,10 +40,10 @@ func (d *Device) packQMatMul(g *ir.Graph, slab *tensor.Slab) (count int, err err
 		key := packKey{w, op.TransB}
 		v := done[key]
 		if v == nil {
-			data := slab.Tensor(tensor.U8, p.Bytes())
+			data := d.weights.take(tensor.U8, p.Bytes())
 			d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, row, col, w.Type.DType == tensor.U8) })
 			v = g.NewValue(w.Name, w.Type)
-			v.Packed = &ir.Packed{Layout: p.Layout(), Data: data}
+			v.Packed = d.weights.keep(p.Layout(), data)
 			done[key] = v
 			count++
 		}

@@ -256,7 +256,7 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 
 // packLSTM packs the weights of LSTMs, their directions one after the other, and anew where a compiled file has them for
 // another level of instructions.
-func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error) {
+func (d *Device) packLSTM(g *ir.Graph) (count int, err error) {
 	done := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindKept || d.target.Where(n) != target.OnKernel {
@@ -271,14 +271,14 @@ func (d *Device) packLSTM(g *ir.Graph, slab *tensor.Slab) (count int, err error)
 			}
 			v := done[w]
 			if v == nil {
-				data := slab.Tensor(tensor.F32, s[0]*length)
+				data := d.weights.take(tensor.F32, s[0]*length)
 				for k := range s[0] {
 					if err := d.packDirection(w, k, partOf(data, k, s[0])); err != nil {
 						return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 					}
 				}
 				v = g.NewValue(w.Name, w.Type)
-				v.Packed = &ir.Packed{Layout: layout, Data: data}
+				v.Packed = d.weights.keep(layout, data)
 				done[w] = v
 				count++
 			}

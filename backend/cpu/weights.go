@@ -108,21 +108,27 @@ func (d *Device) formatFor(k int) format {
 }
 
 // pack lays out one float32 matrix.
-func (d *Device) pack(slab *tensor.Slab, f format, w *tensor.Tensor, transposed bool) *ir.Packed {
+func (d *Device) pack(f format, w *tensor.Tensor, transposed bool) *ir.Packed {
+	layout, data := d.lay(d.weights.take, f, w, transposed)
+	return d.weights.keep(layout, data)
+}
+
+// lay lays out one float32 matrix in memory that take returns.
+func (d *Device) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout, *tensor.Tensor) {
 	s := w.Shape()
 	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
 	if transposed {
 		k, n, row, col = n, k, 1, s[len(s)-1]
 	}
 	layout, length := formats[f].layout(d.set, k, n)
-	data := slab.Tensor(formats[f].dtype, length)
+	data := take(formats[f].dtype, length)
 	formats[f].pack(d, data, floats(w), k, n, row, col)
-	return &ir.Packed{Layout: layout, Data: data}
+	return layout, data
 }
 
 // adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions, or in
 // float32 where less is asked for, is packed anew.
-func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again bool, err error) {
+func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	s := w.Type.Sizes()
 	k, n := s[len(s)-2], s[len(s)-1]
 	if transposed {
@@ -130,7 +136,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	}
 	if target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide() {
 		layout, _ := formats[formatF32].layout(d.set, k, n)
-		return d.adoptHalf(slab, w, layout, k, n)
+		return d.adoptHalf(w, layout, k, n)
 	}
 	has, err := formatOf(w.Packed)
 	if err != nil {
@@ -150,7 +156,7 @@ func (d *Device) adopt(slab *tensor.Slab, w *ir.Value, transposed bool) (again b
 	if err != nil {
 		return false, fmt.Errorf("weight %q: %w", w.Name, err)
 	}
-	w.Packed = d.pack(slab, f, plain, false)
+	w.Packed = d.pack(f, plain, false)
 	return true, nil
 }
 
