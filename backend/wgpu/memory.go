@@ -13,7 +13,8 @@ type arena struct {
 	segments []*native.Buffer
 	status   *native.Buffer // where kernels leave their errors
 	staging  *native.Buffer // shows the last run's outputs until the next run
-	moved    int            // counts the times that a segment or the status was made anew
+	moved    int            // counts the times that a buffer was made anew
+	idle     int            // runs one after the other that needed much less
 	poison   byte           // 0 for none
 }
 
@@ -24,24 +25,63 @@ func (d *Device) NewMemory() backend.Memory { return &arena{d: d} }
 func (m *arena) Size() int64 {
 	var n int64
 	for _, b := range m.segments {
-		n += b.Size
+		if b != nil {
+			n += b.Size
+		}
 	}
 	return n
 }
 
 // Close implements backend.Memory.
 func (m *arena) Close() {
-	for _, b := range append(m.segments, m.status, m.staging) {
-		if b != nil {
-			b.Release()
+	m.release(0)
+}
+
+// release gives back the buffers that are larger than so many bytes.
+func (m *arena) release(most int64) {
+	places := []**native.Buffer{&m.status, &m.staging}
+	for i := range m.segments {
+		places = append(places, &m.segments[i])
+	}
+	for _, b := range places {
+		if *b != nil && (*b).Size > most {
+			(*b).Release()
+			*b = nil
+			m.moved++
 		}
 	}
-	m.segments, m.status, m.staging = nil, nil, nil
-	m.moved++
+}
+
+// A memory gives back what a larger shape needed after so many runs one after the other that left more than memorySlack of a buffer
+// unused. The CPU's arena does so at once, since its pages come back one by one; here a buffer is made anew and bound anew.
+const (
+	idleRuns    = 16
+	memorySlack = 8 << 20
+)
+
+// shrink gives back what has been of no use for some time.
+func (m *arena) shrink(p *program) {
+	wasted := m.staging != nil && m.staging.Size > p.stagingBytes()+memorySlack
+	for i, b := range m.segments {
+		need := int64(0)
+		if i < len(p.arenas) {
+			need = p.arenas[i]
+		}
+		wasted = wasted || b != nil && b.Size > need+memorySlack
+	}
+	if !wasted {
+		m.idle = 0
+		return
+	}
+	if m.idle++; m.idle >= idleRuns {
+		m.idle = 0
+		m.release(memorySlack)
+	}
 }
 
 // grow makes room for a program.
 func (m *arena) grow(p *program) error {
+	m.shrink(p)
 	for len(m.segments) < len(p.arenas) {
 		m.segments = append(m.segments, nil)
 	}
@@ -53,7 +93,7 @@ func (m *arena) grow(p *program) error {
 	if err := m.fit(&m.status, "the status", int64(pad(int(p.statusBytes()), 16)), native.ForStorage|native.CopySource|native.CopyTarget); err != nil {
 		return err
 	}
-	return m.fit(&m.staging, "the staging buffer", p.staging+int64(pad(int(p.statusBytes()), 16)), native.MapRead|native.CopyTarget)
+	return m.fit(&m.staging, "the staging buffer", p.stagingBytes(), native.MapRead|native.CopyTarget)
 }
 
 // fit replaces a buffer that is too small.

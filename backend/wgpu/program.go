@@ -333,6 +333,9 @@ func (d *download) add(p place) {
 // statusBytes is the size of the status memory.
 func (p *program) statusBytes() int64 { return 4 * reportWords * int64(len(p.reports)) }
 
+// stagingBytes is the size of the staging buffer.
+func (p *program) stagingBytes() int64 { return p.staging + int64(pad(int(p.statusBytes()), 16)) }
+
 // size is what the download takes in the staging buffer so far.
 func (d *download) size() int64 {
 	if n := len(d.places); n > 0 {
