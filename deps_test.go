@@ -28,6 +28,8 @@ var imports = map[string][]string{
 	"hub":                  {},
 	"pipeline":             {"", "hub", "tokenizer", "tensor"},
 	"server":               {"", "pipeline", "tokenizer", "tensor"},
+	"server/oipgrpc":       {"", "server", "server/oipgrpc/oippb", "tensor"},
+	"server/oipgrpc/oippb": {},
 	"arena":                {"tensor", "planner"},
 	"onnx":                 {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":          {},

@@ -127,9 +127,19 @@ func checkRequired(v reflect.Value, path string) error {
 		if field.Tag.Get("required") != "" && value.IsZero() {
 			return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, wanted(field.Type))
 		}
-		if _, ok := value.Interface().(union); !ok && value.Kind() == reflect.Struct {
+		if _, ok := value.Interface().(union); ok {
+			continue
+		}
+		switch {
+		case value.Kind() == reflect.Struct:
 			if err := checkRequired(value, path+name+"."); err != nil {
 				return err
+			}
+		case value.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct:
+			for i := range value.Len() {
+				if err := checkRequired(value.Index(i), fmt.Sprintf("%s%s[%d].", path, name, i)); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -11,6 +11,11 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -54,7 +59,25 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 		s.note(r, rec, time.Since(begun))
 	}()
-	next(out, r.WithContext(context.WithValue(r.Context(), recordKey{}, rec)))
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := s.options.Traces.Tracer("github.com/rlxc/rlxc/server").Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
+	defer rec.trace(span)
+	next(out, r.WithContext(context.WithValue(ctx, recordKey{}, rec)))
+}
+
+// trace ends a request's span, with the names of OpenTelemetry's conventions where there are any.
+func (rec *record) trace(span trace.Span) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	span.SetName(rec.route)
+	span.SetAttributes(attribute.String("http.route", rec.route), attribute.Int("http.response.status_code", rec.status),
+		attribute.String("rlxc.request_id", rec.id), attribute.String("rlxc.model", rec.model), attribute.Int("rlxc.texts", rec.usage.Rows),
+		attribute.Int("rlxc.tokens", rec.usage.Tokens), attribute.Float64("rlxc.queued_seconds", rec.usage.Queued.Seconds()))
+	if rec.status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(rec.status))
+	}
 }
 
 func (s *Server) note(r *http.Request, rec *record, took time.Duration) {

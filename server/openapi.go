@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -25,6 +26,11 @@ func (d *describer) schema(t reflect.Type) schema {
 		return u.schema()
 	}
 	switch t.Kind() {
+	case reflect.Slice:
+		if t == reflect.TypeFor[json.RawMessage]() {
+			return schema{}
+		}
+		return schema{"type": "array", "items": d.schema(t.Elem())}
 	case reflect.Pointer:
 		s := d.schema(t.Elem())
 		if _, ref := s["$ref"]; ref {
@@ -40,8 +46,6 @@ func (d *describer) schema(t reflect.Type) schema {
 		return schema{"type": "number"}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return schema{"type": "integer"}
-	case reflect.Slice:
-		return schema{"type": "array", "items": d.schema(t.Elem())}
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": d.schema(t.Elem())}
 	case reflect.Struct:

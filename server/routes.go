@@ -48,6 +48,12 @@ func get[A any](path string, p *protocol, about string, do func(c *call) (A, err
 		do: func(c *call, _ []byte) (any, error) { return do(c) }}
 }
 
+// infer is a route that runs a model on tensors.
+func infer(path string) route {
+	return route{method: http.MethodPost, path: path, about: "The outputs of a model for tensors.", protocol: oip, request: reflect.TypeFor[oipRequest](),
+		answer: reflect.TypeFor[oipAnswer](), do: (*call).oipInfer}
+}
+
 // when makes a route one for bodies with a field.
 func (r route) when(field string) route { r.has = field; return r }
 
@@ -77,6 +83,16 @@ func (s *Server) table() []route {
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
+
+		get("/v2", oip, "The server.", (*call).oipServer),
+		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
+		get("/v2/health/ready", oip, "Whether requests should be sent here.", (*call).oipReady).public(),
+		get("/v2/models/{model}", oip, "What a model takes and gives.", (*call).oipModel),
+		get("/v2/models/{model}/versions/{version}", oip, "What a model takes and gives.", (*call).oipModel),
+		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
+		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
+		infer("/v2/models/{model}/infer"),
+		infer("/v2/models/{model}/versions/{version}/infer"),
 
 		{method: http.MethodGet, path: "/health", about: "Whether the process lives.", protocol: tei, open: true, serve: s.health, media: "text/plain"},
 		{method: http.MethodGet, path: "/ready", about: "Whether requests should be sent here.", protocol: tei, open: true, serve: s.ready, media: "text/plain"},
@@ -191,6 +207,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 	answer, err := to.do(c, body)
 	if err != nil {
 		return err
+	}
+	if own, ok := answer.(interface {
+		write(http.ResponseWriter) error
+	}); ok {
+		return own.write(w)
 	}
 	return writeJSON(w, http.StatusOK, answer)
 }

@@ -19,6 +19,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Options bound what a server does. The zero value suits most uses.
@@ -38,6 +41,8 @@ type Options struct {
 	NoTruncate bool
 	// Version is that of the program, for those who ask.
 	Version string
+	// Traces gets a span for each request, which belongs to the client's if it sends one (W3C Trace Context); nil for none.
+	Traces trace.TracerProvider
 	// Log gets a line for each request; nil for none.
 	Log *slog.Logger
 }
@@ -61,6 +66,9 @@ func (o Options) withDefaults() Options {
 		o.Timeout = time.Minute
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
+	if o.Traces == nil {
+		o.Traces = noop.NewTracerProvider()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

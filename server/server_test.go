@@ -15,11 +15,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
@@ -318,6 +322,8 @@ func TestOpenAPI(t *testing.T) {
 	doc.Servers = openapi3.Servers{{URL: h.URL}}
 	router, err := gorillamux.NewRouter(doc)
 	require.NoError(t, err)
+	tokens := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", "shape": [1, 2],
+		"datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
 	long := jsonOf(t, strings.Repeat("cat ", 100))
 	examples := []struct {
 		method, path, body string
@@ -370,6 +376,17 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"there is no model`},
 		{"GET", "/info", "", 200, ""},
+		{"GET", "/v2", "", 200, ""},
+		{"GET", "/v2/health/live", "", 200, ""},
+		{"GET", "/v2/health/ready", "", 200, ""},
+		{"GET", "/v2/models/minilm", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/1", "", 200, ""},
+		{"GET", "/v2/models/minilm/ready", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/1/ready", "", 200, ""},
+		{"GET", "/v2/models/none", "", 404, `{"error":`},
+		{"POST", "/v2/models/minilm/infer", tokens, 200, ""},
+		{"POST", "/v2/models/minilm/versions/1/infer", tokens, 200, ""},
+		{"POST", "/v2/models/minilm/infer", `{"inputs": []}`, 400, `is missing`},
 		{"GET", "/health", "", 200, ""},
 		{"GET", "/ready", "", 200, ""},
 		{"GET", "/openapi.json", "", 200, ""},
@@ -450,4 +467,22 @@ func TestBadModels(t *testing.T) {
 	require.ErrorContains(t, err, `duplicate model name "minilm"`)
 	_, err = New(context.Background(), nil, Options{})
 	require.Error(t, err)
+}
+
+// A request becomes a span of the client's trace.
+func TestTraces(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	_, h := start(t, Options{Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))}, served("minilm")...)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/embed", strings.NewReader(`{"inputs": ["a cat", "a dog"]}`))
+	require.NoError(t, err)
+	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	a, err := client.Do(r)
+	require.NoError(t, err)
+	a.Body.Close()
+	require.Eventually(t, func() bool { return len(spans.Ended()) == 1 }, 5*time.Second, time.Millisecond)
+	span := spans.Ended()[0]
+	require.Equal(t, "/embed", span.Name())
+	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", span.SpanContext().TraceID().String())
+	require.Equal(t, "b7ad6b7169203331", span.Parent().SpanID().String())
+	require.Contains(t, span.Attributes(), attribute.Int("rlxc.texts", 2))
 }

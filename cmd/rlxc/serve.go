@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -17,14 +18,25 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
+	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
 type serving struct {
 	address   string
+	grpc      string
+	traces    string
 	cert, key string
 	keys      []string
 	keyFile   string
@@ -53,7 +65,8 @@ func serveCommand() *cobra.Command {
 		Use:   "serve M [M…]",
 		Short: "answer HTTP requests with models of text",
 		Long: `serve answers requests in the protocols that clients of embedding models speak: OpenAI (/v1/embeddings), text-embeddings-inference (/embed,
-/rerank, /predict, …), Cohere and Jina (/v1/rerank, /v2/rerank) and Ollama (/api/embed). GET /openapi.json lists all routes, GET / is a page
+/rerank, /predict, …), Cohere and Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed), and, on tensors instead of texts, the Open
+Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at --grpc-address). GET /openapi.json lists all routes, GET / is a page
 for people, GET /metrics is for Prometheus.
 
 M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
@@ -78,6 +91,8 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	}
 	f := c.Flags()
 	f.StringVar(&s.address, "address", "127.0.0.1:8080", "where to listen; 0.0.0.0:8080 is every network of the machine")
+	f.StringVar(&s.grpc, "grpc-address", "", "where to listen for the Open Inference Protocol over gRPC (default nowhere)")
+	f.StringVar(&s.traces, "otlp", "", "URL of a collector of OpenTelemetry traces, such as http://127.0.0.1:4318 (default none)")
 	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests have to bring (repeatable; separated by commas in the environment)")
 	f.StringVar(&s.keyFile, "api-key-file", "", "file with a key on each line")
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
@@ -193,8 +208,28 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	var secure *tls.Config
+	scheme := "http"
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return err
+		}
+		scheme, secure = "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	if s.traces != "" {
+		traces, flush, err := exportTraces(c.Context(), s.traces, o.Version)
+		if err != nil {
+			return err
+		}
+		defer flush()
+		o.Traces = traces
+	}
 	boundHeap()
-	listener, err := (&net.ListenConfig{}).Listen(c.Context(), "tcp", s.address)
+	listen := func(address string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(c.Context(), "tcp", address)
+	}
+	listener, err := listen(s.address)
 	if err != nil {
 		return err
 	}
@@ -204,26 +239,22 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, handler.Close()) }()
-	web := &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	scheme := "http"
-	if s.cert != "" {
-		scheme = "https"
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	ends := []end{s.web(handler, o, secure, log)}
+	listeners := []net.Listener{listener}
+	urls := []any{"url", scheme + "://" + listener.Addr().String()}
+	if s.grpc != "" {
+		l, err := listen(s.grpc)
 		if err != nil {
 			return err
 		}
-		web.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		defer l.Close()
+		ends, listeners, urls = append(ends, s.tensors(handler, o, secure)), append(listeners, l), append(urls, "grpc", l.Addr().String())
 	}
-	ended := make(chan error, 1)
-	go func() {
-		if s.cert != "" {
-			ended <- web.ServeTLS(listener, "", "")
-		} else {
-			ended <- web.Serve(listener)
-		}
-	}()
-	log.Info("serving", "url", scheme+"://"+listener.Addr().String(), "models", handler.Names(), "after", time.Since(begun).Round(time.Millisecond))
+	ended := make(chan error, len(ends))
+	for i, e := range ends {
+		go func() { ended <- e.serve(listeners[i]) }()
+	}
+	log.Info("serving", append(urls, "models", handler.Names(), "after", time.Since(begun).Round(time.Millisecond))...)
 	stop := s.reloads(c.Context(), handler, log)
 	defer stop()
 	patient(s.drain)
@@ -236,10 +267,68 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	handler.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
-	if err := web.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("some requests took longer than --drain %v", s.drain), web.Close())
+	for _, e := range ends {
+		if late := e.stop(ctx); late != nil {
+			err = fmt.Errorf("some requests took longer than --drain %v", s.drain)
+		}
 	}
-	return nil
+	return err
+}
+
+// An end is one of the server's listeners.
+type end struct {
+	serve func(net.Listener) error
+	stop  func(context.Context) error // waits for what has begun, until the context ends
+}
+
+// web answers HTTP.
+func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) end {
+	w := &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure}
+	return end{func(l net.Listener) error {
+		if secure != nil {
+			return w.ServeTLS(l, "", "")
+		}
+		return w.Serve(l)
+	}, func(ctx context.Context) error {
+		err := w.Shutdown(ctx)
+		if err != nil {
+			w.Close()
+		}
+		return err
+	}}
+}
+
+// tensors answers the Open Inference Protocol over gRPC.
+func (s *serving) tensors(handler *server.Server, o server.Options, secure *tls.Config) end {
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(int(s.maxBody)), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(64),
+		grpc.ConnectionTimeout(s.read), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute})}
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	g := grpc.NewServer(options...)
+	oipgrpc.Register(g, handler, o.Version)
+	return end{g.Serve, func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, g.Stop)
+		defer stop()
+		g.GracefulStop()
+		return ctx.Err()
+	}}
+}
+
+// exportTraces sends traces to a collector (OTLP over HTTP). flush sends what is left.
+func exportTraces(ctx context.Context, url, version string) (_ trace.TracerProvider, flush func(), err error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(url, "/")+"/v1/traces"))
+	if err != nil {
+		return nil, nil, err
+	}
+	about := resource.NewSchemaless(attribute.String("service.name", "rlxc"), attribute.String("service.version", version))
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return p, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		p.Shutdown(ctx) // who cannot reach the collector has lost the traces alone
+	}, nil
 }
 
 // reloads opens the models anew at each SIGHUP, until stop.

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,6 +24,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
 )
 
 // A tail is what a command writes, while it writes it.
@@ -167,4 +172,25 @@ func TestModelName(t *testing.T) {
 		"./x/": "x", "model.onnx": "model"} {
 		require.Equal(t, want, modelName(path))
 	}
+}
+
+// Tensors over gRPC, and traces for a collector.
+func TestServeGRPC(t *testing.T) {
+	got := make(chan string, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Method + " " + r.URL.Path }))
+	defer collector.Close()
+	url, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--otlp", collector.URL)
+	address := log.await(t, `grpc=(\S+)`)[1]
+	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer c.Close()
+	ready := new(oippb.ServerReadyResponse)
+	require.NoError(t, c.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerReady", &oippb.ServerReadyRequest{}, ready))
+	require.True(t, ready.GetReady())
+	client := &http.Client{}
+	status, text := post(t, client, url+"/embed", `{"inputs": "a"}`)
+	require.Equal(t, 200, status, text)
+	client.CloseIdleConnections()
+	require.Equal(t, exitDone, stop(), "%s", log)
+	require.Equal(t, "POST /v1/traces", <-got)
 }

@@ -1,0 +1,137 @@
+package oipgrpc
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/server"
+	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// dial serves a model and returns a connection to it.
+func dial(t *testing.T, o server.Options) *grpc.ClientConn {
+	s, err := server.New(t.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, o)
+	require.NoError(t, err)
+	g := grpc.NewServer()
+	Register(g, s, "1.0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go g.Serve(l)
+	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c.Close()
+		g.Stop()
+		require.NoError(t, s.Close())
+	})
+	return c
+}
+
+func call[A any](t *testing.T, ctx context.Context, c *grpc.ClientConn, name string, q proto.Message) (*A, error) {
+	a := new(A)
+	return a, c.Invoke(ctx, "/"+serviceName+"/"+name, q, a)
+}
+
+// request is two rows of tokens.
+func request(raw bool) *oippb.ModelInferRequest {
+	q := &oippb.ModelInferRequest{ModelName: "minilm", Id: "x"}
+	for name, values := range map[string][]int64{"input_ids": {5, 6, 7, 8}, "attention_mask": {1, 1, 1, 1}, "token_type_ids": {0, 0, 0, 0}} {
+		x := &oippb.ModelInferRequest_InferInputTensor{Name: name, Datatype: "INT64", Shape: []int64{2, 2}}
+		if raw {
+			q.RawInputContents = append(q.RawInputContents, tensor.FromSlice(values).Bytes())
+		} else {
+			x.Contents = &oippb.InferTensorContents{Int64Contents: values}
+		}
+		q.Inputs = append(q.Inputs, x)
+	}
+	return q
+}
+
+func TestInfer(t *testing.T) {
+	c := dial(t, server.Options{})
+	m, err := rlxc.Open("../../pipeline/testdata/minilm/onnx/model.onnx")
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(t.Context(), rlxc.CompileOptions{})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	in := rlxc.Tensors{}
+	for _, x := range request(false).GetInputs() {
+		in[x.GetName()] = tensor.FromSlice(x.GetContents().GetInt64Contents(), 2, 2)
+	}
+	want, err := s.Run(t.Context(), in)
+	require.NoError(t, err)
+	for _, raw := range []bool{false, true} {
+		a, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", request(raw))
+		require.NoError(t, err)
+		require.Equal(t, "x", a.GetId())
+		require.Len(t, a.GetOutputs(), len(want))
+		for i, o := range a.GetOutputs() {
+			require.Equal(t, want[o.GetName()].Bytes(), a.GetRawOutputContents()[i])
+		}
+	}
+	meta, err := call[oippb.ModelMetadataResponse](t, t.Context(), c, "ModelMetadata", &oippb.ModelMetadataRequest{Name: "minilm"})
+	require.NoError(t, err)
+	require.Equal(t, []int64{-1, -1}, meta.GetInputs()[0].GetShape())
+	ready, err := call[oippb.ModelReadyResponse](t, t.Context(), c, "ModelReady", &oippb.ModelReadyRequest{Name: "minilm", Version: "1"})
+	require.NoError(t, err)
+	require.True(t, ready.GetReady())
+	live, err := call[oippb.ServerLiveResponse](t, t.Context(), c, "ServerLive", &oippb.ServerLiveRequest{})
+	require.NoError(t, err)
+	require.True(t, live.GetLive())
+	up, err := call[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
+	require.NoError(t, err)
+	require.True(t, up.GetReady())
+	about, err := call[oippb.ServerMetadataResponse](t, t.Context(), c, "ServerMetadata", &oippb.ServerMetadataRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "rlxc", about.GetName())
+
+	for code, spoil := range map[codes.Code][]func(*oippb.ModelInferRequest){
+		codes.NotFound: {func(q *oippb.ModelInferRequest) { q.ModelName = "none" }, func(q *oippb.ModelInferRequest) { q.ModelVersion = "2" }},
+		codes.InvalidArgument: {
+			func(q *oippb.ModelInferRequest) { q.Inputs = q.Inputs[1:] },
+			func(q *oippb.ModelInferRequest) { q.Inputs[0].Datatype = "FP16" },
+			func(q *oippb.ModelInferRequest) { q.Inputs[0].Datatype = "FP32" },
+			func(q *oippb.ModelInferRequest) { q.Inputs[0].Shape = []int64{-2, -2} },
+			func(q *oippb.ModelInferRequest) { q.Inputs[0].Shape = []int64{1 << 62, 1 << 62, 4} },
+			func(q *oippb.ModelInferRequest) { q.Inputs[0].Name = q.Inputs[1].GetName() },
+			func(q *oippb.ModelInferRequest) { q.RawInputContents = [][]byte{{1}} },
+			func(q *oippb.ModelInferRequest) { q.RawInputContents = [][]byte{{1}, {2}, {3}} },
+			func(q *oippb.ModelInferRequest) {
+				q.Outputs = []*oippb.ModelInferRequest_InferRequestedOutputTensor{{Name: "none"}}
+			},
+		},
+	} {
+		for i, change := range spoil {
+			q := request(false)
+			change(q)
+			_, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", q)
+			require.Equal(t, code, status.Code(err), "%d: %v", i, err)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	c := dial(t, server.Options{Keys: []string{"secret"}})
+	_, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", request(true))
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+	_, err = call[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
+	require.NoError(t, err)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")
+	_, err = call[oippb.ModelInferResponse](t, ctx, c, "ModelInfer", request(true))
+	require.NoError(t, err)
+}
