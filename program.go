@@ -38,6 +38,10 @@ type CompileOptions struct {
 	Level Level
 	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/rewrites.md.
 	Exact bool
+	// Unpad takes the padding of texts out where the model allows it: runs take time and memory for the tokens that the attention
+	// mask keeps, and outputs are 0 where it keeps none. Which models allow it, and what becomes of the others: docs/unpad.md. A compiled
+	// file is as it was compiled.
+	Unpad bool
 	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
 	Threads int
 	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda) or
@@ -116,7 +120,7 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 		Backend: o.Backend,
 		Device: backend.Options{Device: o.Device, Threads: o.Threads, Level: o.CPU, Profile: o.Profile, Precision: o.Precision,
 			Weights: o.Weights},
-		Level: rewriteLevels[o.Level], Exact: o.Exact, Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit,
+		Level: rewriteLevels[o.Level], Exact: o.Exact, Unpad: o.Unpad, Mode: o.Mode, Liveness: o.Liveness, Dims: o.Dims, MemoryLimit: o.MemoryLimit,
 		MaxFlops: o.MaxFlops, CacheLimit: o.CacheLimit,
 		Verify: o.Verify || os.Getenv(EnvVerify) == "1", Taps: o.Taps,
 	})
@@ -166,6 +170,10 @@ func (p *Program) Inputs() []ValueInfo { return inputInfo(p.Graph()) }
 
 // Outputs describes the outputs of a run: those of the model in its order, then the taps.
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.Graph()) }
+
+// Unpadded reports whether runs leave out the padding of texts: CompileOptions.Unpad asked for it, and the model allows it. Then Plan takes
+// a size for "tokens" too, the number of tokens that are no padding.
+func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 
 // Graph returns the rewritten program, for inspection: it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.engine.Graph() }

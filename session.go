@@ -28,6 +28,23 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 	return s.engine.Run(ctx, inputs)
 }
 
+// Rows are texts of any lengths that lie one after the other, without padding.
+type Rows struct {
+	// Starts has the first token of each text, and the number of all tokens behind: text i is the tokens from Starts[i] to
+	// Starts[i+1]. Every text has a token.
+	Starts []int
+	// Inputs are those of the model but for the attention mask, without the axis of texts: [tokens,…] in place of [batch,tokens,…].
+	Inputs Tensors
+}
+
+// RunRows is Run for texts without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of [batch,seq,…];
+// the others, such as one vector for each text, are what Run returns.
+//
+// It fails as Run does, and with ErrInput if the program takes padded texts.
+func (s *Session) RunRows(ctx context.Context, rows Rows) (Tensors, error) {
+	return s.engine.RunRows(ctx, rows.Starts, rows.Inputs)
+}
+
 // MemoryBytes returns the size of the arenas that the session holds, in bytes.
 func (s *Session) MemoryBytes() int64 { return s.engine.MemoryBytes() }
 

@@ -65,6 +65,7 @@ const (
 	KindAttention
 	KindRotary
 	KindEmbedding
+	KindSumRows
 	// quantised
 	KindQuantize
 	KindDequantize
@@ -150,9 +151,10 @@ var table = [NumKinds]Def{
 
 	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0, matMulFlops, NoRows},
 	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0, NoFlops, NoRows},
-	KindAttention: {"attention", Attention{}, 3, 4, 0, attentionFlops, NoRows},
+	KindAttention: {"attention", Attention{}, 3, 5, 0, attentionFlops, NoRows},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0, NoFlops, NoRows},
 	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0, NoFlops, embeddingRows(2)},
+	KindSumRows:   {"sum_rows", SumRows{}, 2, 2, 0, NoFlops, NoRows},
 
 	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0, NoFlops, NoRows},
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},

@@ -123,6 +123,10 @@ func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 //
 // A row all of whose keys carry a finite mask value gives what the sums give, an average. A row whose keys are all
 // excluded (score −∞) gives NaN, as softmax does, or 0 when NaNGuard.
+//
+// Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and
+// the keys of each, as first and end. The queries of row r see the keys of row r; those of no row, and of rows without keys, give 0. Neither a mask
+// nor bounds by position stand beside it.
 type Attention struct {
 	Scale    float32
 	Softcap  float32
@@ -138,6 +142,7 @@ const (
 	AttentionK
 	AttentionV
 	AttentionMask
+	AttentionRows
 )
 
 // Kind implements Op.
@@ -174,6 +179,15 @@ func (o Attention) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("mask: %w", err)
 		}
 	}
+	if rows := Operand(in, AttentionRows); rows != nil {
+		t := rows.Type
+		if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(RowFields)) == No || Same(q.Shape[0], N(1)) == No {
+			return nil, fmt.Errorf("rows %v for attention of %v: i32[R,4] is needed, and one batch", t, q)
+		}
+		if Operand(in, AttentionMask) != nil || o.Causal || o.Offset || o.Window != 0 {
+			return nil, fmt.Errorf("attention by rows takes no mask and no bounds")
+		}
+	}
 	return []Type{TensorOf(q.DType, q.Shape[0], q.Shape[1], q.Shape[2], v.Shape[3])}, nil
 }
 
@@ -187,6 +201,9 @@ func (o Attention) sees(s, t, S, T int) bool {
 
 // Eval implements Op.
 func (o Attention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if rows := Operand(in, AttentionRows); rows != nil {
+		return o.evalRows(in, rows)
+	}
 	q, k, v, mask := in[AttentionQ], in[AttentionK], in[AttentionV], Operand(in, AttentionMask)
 	B, S, H, D := q.Shape()[0], q.Shape()[1], q.Shape()[2], q.Shape()[3]
 	T, G, E := k.Shape()[1], k.Shape()[2], v.Shape()[3]

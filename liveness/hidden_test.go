@@ -15,7 +15,7 @@ var neitherAddNorNorm = [ir.NumKinds]bool{
 	ir.KindConcat: true, ir.KindPad: true, ir.KindTile: true, ir.KindTrilu: true,
 	ir.KindGather: true, ir.KindGatherElements: true, ir.KindGatherND: true, ir.KindScatterElements: true, ir.KindScatterND: true, ir.KindOneHot: true,
 	ir.KindReduce: true, ir.KindArgReduce: true, ir.KindSoftmax: true, ir.KindCumSum: true, ir.KindDims: true, ir.KindRange: true,
-	ir.KindAttention: true, ir.KindQAttention: true, ir.KindRotary: true, // the sums inside attention were never values of an encoder's hidden size
+	ir.KindAttention: true, ir.KindQAttention: true, ir.KindRotary: true, ir.KindSumRows: true, // the sums inside attention were never values of an encoder's hidden size
 	ir.KindQuantize: true, ir.KindDequantize: true, ir.KindDynamicQuantize: true,
 	ir.KindActCopy: true, ir.KindKept: true, ir.KindDynamic: true, ir.KindCustom: true,
 }

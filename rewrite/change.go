@@ -49,7 +49,7 @@ var flows = [ir.NumKinds]flow{
 	ir.KindScatterND: carries, ir.KindOneHot: carries, ir.KindReduce: carries, ir.KindArgReduce: decides, ir.KindCumSum: carries,
 	ir.KindDims: carries, ir.KindRange: carries, ir.KindRotary: carries, ir.KindDequantize: carries,
 
-	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs,
+	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs, ir.KindSumRows: absorbs,
 	ir.KindQAttention: absorbs, ir.KindQLayerNorm: absorbs, ir.KindQEmbedding: absorbs,
 
 	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,

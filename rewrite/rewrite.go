@@ -31,6 +31,8 @@ type pass struct {
 	rules []*Rule
 	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
+	// prove, where Options.Unpad asks for it, changes the graph or says what is in the way.
+	prove func(g *ir.Graph, t *target.Target, exact bool) (int, *NearMiss)
 	index *byKind // of the rules: regions are graphs, too, and a model may have 100,000
 }
 
@@ -67,6 +69,8 @@ var passes = []pass{
 	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
+	// After all fusions, so that it meets few ops, and before regions, which it does not look into.
+	{name: "unpad", level: O2, prove: unpad},
 	{name: "regions", level: O2, rules: regionRules()},
 	{name: "order", level: O2, run: order},
 }
@@ -76,6 +80,7 @@ type Options struct {
 	Verify bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
 	Exact  bool   // only rules that change no more than roundings
 	Region bool   // the graph is the region of a node
+	Unpad  bool   // take the padding of texts out, where that is proved to be right
 	Dump   string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
 	// Stop, if not nil, is asked before each pass: its error ends the run.
 	Stop func() error
@@ -131,6 +136,9 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 				return nil, err
 			}
 		}
+		if p.prove != nil && (!o.Unpad || o.Region) {
+			continue
+		}
 		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, region: o.Region}, misses)
 		s.Rules = append(s.Rules, counts...)
 		if endless != "" {
@@ -151,6 +159,7 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 	if level > O0 {
 		g.Renumber()
 	}
+	s.NearMisses = append(s.NearMisses, misses[nil]...) // of no node alone
 	for _, n := range g.Nodes {
 		s.NearMisses = append(s.NearMisses, misses[n]...) // those of nodes that went away after all were no misses
 		if !n.Op.Kind().Has(ir.View) {
@@ -162,6 +171,14 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 }
 
 func (p pass) apply(g *ir.Graph, t *target.Target, h how, misses map[*ir.Node][]NearMiss) (counts []RuleCount, endless string) {
+	if p.prove != nil {
+		n, miss := p.prove(g, t, h.exact)
+		if miss != nil {
+			misses[nil] = append(misses[nil], *miss)
+			return nil, ""
+		}
+		return []RuleCount{{p.name, p.name, n}}, ""
+	}
 	if p.run != nil {
 		if n := p.run(g); n > 0 {
 			counts = append(counts, RuleCount{p.name, p.name, n})

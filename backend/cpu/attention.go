@@ -24,9 +24,15 @@ func (d *Device) attentionRow() row {
 			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
 			// any strides.
 			Strided: func(n *ir.Node, i int, strides []int) bool {
+				if i == ir.AttentionRows {
+					return false
+				}
 				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
 			},
 			Scratch: func(n *ir.Node) []int64 {
+				if n.HasOperand(ir.AttentionRows) {
+					return d.rowsAttentionScratch(n)
+				}
 				return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
 			},
 		},
@@ -34,11 +40,13 @@ func (d *Device) attentionRow() row {
 	}
 }
 
+// worthRounding is the number of tokens from which on products round their operands to bfloat16: shorter ones are done before.
+const worthRounding = 64
+
 // attention plans the kernel of a bound node.
 func (d *Device) attention(n *ir.Node) *kernel.Attention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	shape := kernel.AttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}
-	const worthRounding = 64 // tokens: shorter products are done before their operands are rounded
 	if d.format == formatBF16 && min(shape.Queries, shape.Keys) >= worthRounding {
 		return d.set.NewAttentionBF16(shape)
 	}
@@ -46,6 +54,9 @@ func (d *Device) attention(n *ir.Node) *kernel.Attention {
 }
 
 func bindAttention(b *binder, n *ir.Node) (step, error) {
+	if n.HasOperand(ir.AttentionRows) {
+		return bindRowsAttention(b, n), nil
+	}
 	op := n.Op.(ir.Attention)
 	in, out := b.operands(n)
 	q, k, v, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], out[0]

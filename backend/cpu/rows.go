@@ -65,6 +65,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: withHalf(d.attentionRow()),
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
+		ir.KindSumRows:   sumRowsRow,
 
 		ir.KindQuantize:        quantizeRow,
 		ir.KindDequantize:      dequantizeRow,

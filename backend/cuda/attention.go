@@ -54,7 +54,7 @@ func (d *Device) attentionRow() row {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
 				size, ok1 := q.Shape[3].Const()
 				values, ok2 := v.Shape[3].Const()
-				return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values) <= d.ctx.SharedPerBlock
+				return !n.HasOperand(ir.AttentionRows) && isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values) <= d.ctx.SharedPerBlock
 			},
 			Strided: target.AllStrides,
 		},

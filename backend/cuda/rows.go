@@ -58,6 +58,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
+		ir.KindSumRows:   onHost,
 
 		ir.KindQuantize:        onHost,
 		ir.KindDequantize:      onHost,

@@ -35,6 +35,9 @@ func (d *Device) attentionRow() row {
 			Runs: target.OnKernel,
 			Claims: func(n *ir.Node) bool {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
+				if n.HasOperand(ir.AttentionRows) {
+					return false
+				}
 				if n.HasOperand(ir.AttentionMask) {
 					if t := n.Inputs[ir.AttentionMask].Type.DType; t != tensor.F32 && t != tensor.Bool {
 						return false

@@ -60,6 +60,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: withHalf(d.attentionRow()),
 		ir.KindRotary:    withHalf(rotaryRow),
 		ir.KindEmbedding: withHalf(embeddingRow),
+		ir.KindSumRows:   onHost,
 
 		ir.KindQuantize:        quantizeRow,
 		ir.KindDequantize:      dequantizeRow,

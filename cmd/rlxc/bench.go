@@ -30,6 +30,8 @@ type benching struct {
 	duration   time.Duration
 	kernels    bool
 
+	lengthsFile    string
+	texts          int
 	throughputFile string
 	tokenizer      string
 	sessions       int
@@ -53,10 +55,15 @@ runs with bound inputs and outputs. Its load time is that of creating a session,
 --throughput makes vectors of all texts of a file, in the batches that rlxc embed makes; the reference runs as many tokens in
 batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster there.
 
+--lengths runs texts of the lengths that a file lists, in batches of 32 as they come, with --unpad without their padding; the reference
+runs the same texts in batches as they come, in batches sorted by length, and one by one. It prints tokens a second, padding not
+counted, from the fastest time of each batch.
+
 ` + commandProtocol,
 		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
   rlxc bench model.onnx --shapes 1x32,1x128,8x128 --threads 1,2 --against onnxruntime --json
   rlxc bench model.onnx --shapes 1x128 --against-cmd './other-engine --fp32'
+  rlxc bench model.onnx --lengths lengths.txt --unpad --against onnxruntime
   rlxc bench path/to/folder --throughput texts.txt --threads 2 --against onnxruntime
   rlxc bench --kernels`,
 		Args:              cobra.MaximumNArgs(1),
@@ -78,9 +85,12 @@ batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster t
 	f.IntVar(&b.warmup, "warmup", 3, "runs before measuring")
 	f.BoolVar(&b.kernels, "kernels", false, "measure the CPU kernels instead of a model")
 	f.DurationVar(&b.duration, "duration", 2*time.Second, "time per engine and cell")
+	f.StringVar(&b.lengthsFile, "lengths", "", "measure batches of texts of any lengths: a file with a number of tokens on each line")
+	f.IntVar(&b.texts, "texts", 0, "with --lengths, number of texts to run, spread over the file (default all)")
 	f.StringVar(&b.throughputFile, "throughput", "", "measure how fast vectors of many texts are made: a file with a text, or a number of tokens, on each line")
 	f.StringVar(&b.tokenizer, "tokenizer", "", "with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one for each two processors)")
+	c.MarkFlagsMutuallyExclusive("lengths", "throughput", "shapes")
 	return c
 }
 
@@ -153,6 +163,9 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if b.lengthsFile != "" {
+		return b.lengths(c, src)
+	}
 	m, err := src.open()
 	if err != nil {
 		return err
@@ -212,7 +225,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 		shape[i] = sizes[name]
 	}
 	own, err := selfWorker(ctx, append(args, "--backend", b.backend.value, "--device", b.device, "--precision", b.precision.value,
-		"--weights", b.weights.value, fmt.Sprintf("--exact=%t", b.exact), src.name)...)
+		"--weights", b.weights.value, fmt.Sprintf("--exact=%t", b.exact), fmt.Sprintf("--unpad=%t", b.unpad), src.name)...)
 	if err != nil {
 		return err
 	}

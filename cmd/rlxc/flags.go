@@ -24,6 +24,7 @@ type options struct {
 	library     string
 	level       choice
 	exact       bool
+	unpad       bool
 	precision   choice
 	weights     choice
 	threads     int
@@ -83,6 +84,7 @@ func (o *options) registerCompile(c *cobra.Command) {
 func (o *options) registerLevel(c *cobra.Command) {
 	enum(c, &o.level, "optimize", "O", "optimization level: 0 none, 1 folding, 2 all fusions")
 	c.Flags().BoolVar(&o.exact, "exact", false, "leave out the fusions that change more than rounding, such as dropping QDQ pairs, or that drop an error")
+	c.Flags().BoolVar(&o.unpad, "unpad", false, "compute the tokens that the attention mask keeps, and no padding, if the model allows it")
 }
 
 func (o *options) registerPrecision(c *cobra.Command) {
@@ -148,7 +150,7 @@ func (o *options) compileOptions() (rlxc.CompileOptions, error) {
 		return rlxc.CompileOptions{}, err
 	}
 	policy, err := liveness.ParsePolicy(o.liveness.value)
-	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Exact: o.exact, Threads: o.threads, Mode: o.mode, Dims: sizes,
+	return rlxc.CompileOptions{Backend: o.backend.value, Device: o.device, Level: rlxc.Level(o.level.value), Exact: o.exact, Unpad: o.unpad, Threads: o.threads, Mode: o.mode, Dims: sizes,
 		Precision: dtypes[o.precision.value], Weights: dtypes[o.weights.value],
 		MemoryLimit: int64(o.memoryLimit), MaxFlops: o.maxFlops, Liveness: policy, Profile: o.profile, Taps: o.taps}, err
 }

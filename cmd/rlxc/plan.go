@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"text/tabwriter"
@@ -38,6 +39,8 @@ Steps without a kernel run on the host. A line "host" names each, with the bytes
 after it. Operators whose result sizes depend on data split the program into stages. The plan is that of the first stage, and a
 line "cut" names each such operator.
 
+With --unpad, --dim tokens=N is the number of tokens that are no padding, in place of the longest text's length.
+
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
 --instance plans intervals from a CSV file with the columns id, lower, upper, size and optionally alignment and lane. Without these
@@ -46,6 +49,7 @@ columns there is no alignment and there are no guards. With --capacity, the exit
 --check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
   rlxc plan model.onnx --dim batch=1:8 --dim seq=1:512
+  rlxc plan model.onnx --unpad --dim batch=32 --dim tokens=2048
   rlxc plan model.onnx --dim batch=1 --dim seq=128 --backend wgpu
   rlxc plan model.onnx --dim batch=1 --dim seq=128 --html plan.html
   rlxc plan --instance intervals.csv --capacity 1048576
@@ -92,11 +96,6 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	defer m.Close()
 	ranges := p.dims
 	p.dims = nil // of the plans, not of the program
-	for _, name := range m.Dims() {
-		if _, ok := ranges[name]; !ok {
-			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
-		}
-	}
 	opts, err := p.compileOptions()
 	if err != nil {
 		return err
@@ -106,7 +105,12 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer program.Close()
-	if slices.ContainsFunc(m.Dims(), func(name string) bool { return ranges[name].low < ranges[name].high }) {
+	for _, name := range m.Dims() {
+		if _, ok := ranges[name]; !ok && !(program.Unpadded() && ranges["tokens"] != span{}) {
+			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
+		}
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(ranges)), func(s span) bool { return s.low < s.high }) {
 		if p.html != "" {
 			return usagef("--html takes sizes, not ranges")
 		}

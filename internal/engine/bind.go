@@ -56,17 +56,21 @@ func (p *Program) hostBytes(steps []*ir.Node) int64 {
 	return most
 }
 
-// Bind binds the first stage to sizes, one for each symbol of the inputs.
+// Bind binds the first stage to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
+// tokens, which is batch times sequence if it is not given.
 func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
 	defer p.leave()
-	b := ir.Binding{}
-	for _, name := range p.graph.FreeSymbols() {
+	b, names, stage := ir.Binding{}, p.graph.FreeSymbols(), 0
+	if k := p.packing; k != nil {
+		dims, names, stage = k.sizes(dims), append(names, k.tokens), k.stage
+	}
+	for _, name := range names {
 		n, ok := dims[name]
 		if !ok {
-			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(p.graph.FreeSymbols(), ", ")))
+			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(names, ", ")))
 		}
 		if n < 0 {
 			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
@@ -75,10 +79,10 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	}
 	for name := range dims {
 		if _, ok := b[name]; !ok {
-			return nil, WithKind(ErrInput, noDimension(name, p.graph.FreeSymbols()))
+			return nil, WithKind(ErrInput, noDimension(name, names))
 		}
 	}
-	e, err := p.bind(&p.stages[0], b)
+	e, err := p.bind(&p.stages[stage], b)
 	return e.binding, err
 }
 

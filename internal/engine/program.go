@@ -48,6 +48,7 @@ type Options struct {
 	Device      backend.Options // but for Release
 	Level       int             // of package rewrite
 	Exact       bool            // as of package rewrite
+	Unpad       bool            // as of package rewrite
 	Mode        planner.Mode
 	Liveness    liveness.Policy
 	Dims        map[string]int
@@ -65,7 +66,9 @@ type Program struct {
 	device backend.Device
 	graph  *ir.Graph
 	stages []stage
-	cache  *cache // of its bindings, and of its regions'
+	// packing is where padding is left out, nil where it is not.
+	packing *packing
+	cache   *cache // of its bindings, and of its regions'
 	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
 	regions map[*ir.Graph]*Program
 	symbols []string // of a region: the sizes around it that it needs
@@ -123,7 +126,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		p.stats.Level, p.stats.Compiled = f.Level, 0
 		level, packedFor = rewrite.O0, f.Target // it has been rewritten
 	}
-	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Exact: o.Exact, Stop: ctx.Err}); err != nil {
+	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Exact: o.Exact, Unpad: o.Unpad, Stop: ctx.Err}); err != nil {
 		return nil, bindError(err)
 	}
 	if slices.Contains(o.Taps, AllValues) {
@@ -146,6 +149,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		g.Renumber() // each region was numbered by itself
 	}
 	p.cut()
+	p.packing = findPacking(p.stages)
 	file.Retain()
 	p.tidy()
 	return p, nil

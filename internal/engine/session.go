@@ -87,6 +87,9 @@ func (s *Session) release() {
 	}
 }
 
+// Stages is the number of stages.
+func (s *Session) Stages() int { return len(s.memory) }
+
 // Memory is the arena of a stage.
 func (s *Session) Memory(stage int) backend.Memory { return s.memory[stage] }
 
@@ -284,16 +287,31 @@ const maxCalls = 1 << 17
 
 // runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
 // gets the others.
-func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.Binding) (_ []*tensor.Tensor, err error) {
+func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: b, tokens: padded}
+	for i, v := range s.p.graph.Inputs {
+		run.env[v] = inputs[i]
+	}
+	return s.runFrom(ctx, run)
+}
+
+// A stageRun is a run in stages: from the first that has not run, with the values that are known by then, and sizes.
+type stageRun struct {
+	first int
+	env   map[*ir.Value]*tensor.Tensor // what is handed from stage to stage
+	sizes ir.Binding
+	// tokens is how many packed texts have together, whose outputs stay packed; padded for texts that are to be padded again.
+	tokens int
+}
+
+const padded = -1
+
+func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tensor, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
-	g := s.p.graph
+	g, env, b := s.p.graph, run.env, run.sizes
 	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
 		return s.callRegion(ctx, n, region, in, b)
 	}}
-	env := map[*ir.Value]*tensor.Tensor{} // what is handed from stage to stage
-	for i, v := range g.Inputs {
-		env[v] = inputs[i]
-	}
 	value := func(v *ir.Value) *tensor.Tensor {
 		switch {
 		case v == nil:
@@ -306,6 +324,9 @@ func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.B
 	use, before := &s.root.use, s.root.use.held
 	defer func() { use.held = before }()
 	for i, st := range s.p.stages {
+		if i < run.first {
+			continue
+		}
 		if len(st.graph.Nodes) > 0 {
 			inst, bound, err := s.instance(i, b)
 			if err == nil {
@@ -330,6 +351,10 @@ func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.B
 			in := make([]*tensor.Tensor, len(n.Inputs))
 			for k, v := range n.Inputs {
 				in[k] = value(v)
+			}
+			if _, ok := n.Op.(ir.Unpack); ok && run.tokens != padded {
+				env[n.Outputs[0]] = firstTokens(in[ir.UnpackX], run.tokens)
+				continue
 			}
 			host.MemoryLimit = max(s.p.opts.MemoryLimit-use.arenas-use.held, 1) // 0 would be none
 			out, err := host.Node(n, in, b)

@@ -141,6 +141,9 @@ func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 	if len(n.Regions) > 0 {
 		return true // the host drives it
 	}
+	if _, ok := n.Op.(ir.Unpack); ok {
+		return true // in a stage, every length of padded texts would be planned
+	}
 	for _, v := range n.Outputs {
 		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
 			return true

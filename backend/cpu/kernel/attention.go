@@ -59,21 +59,28 @@ type MaskStride struct{ Batch, Head, Query, Key int }
 type Window struct{ Left, Right, Offset int }
 
 // NewAttention plans an attention.
-func (s *Set) NewAttention(shape AttentionShape) *Attention { return s.newAttention(shape, false) }
+func (s *Set) NewAttention(shape AttentionShape) *Attention {
+	a := s.planAttention(shape, shape.Batch*shape.Heads, false)
+	return &a
+}
 
 // NewAttentionBF16 plans an attention whose products round their operands to bfloat16.
-func (s *Set) NewAttentionBF16(shape AttentionShape) *Attention { return s.newAttention(shape, true) }
+func (s *Set) NewAttentionBF16(shape AttentionShape) *Attention {
+	a := s.planAttention(shape, shape.Batch*shape.Heads, true)
+	return &a
+}
 
-func (s *Set) newAttention(shape AttentionShape, pairs bool) *Attention {
+// planAttention plans an attention, one of so many heads that there are to do.
+func (s *Set) planAttention(shape AttentionShape, heads int, pairs bool) Attention {
 	tile := &s.attention
-	a := &Attention{AttentionShape: shape, set: s, pairs: pairs}
+	a := Attention{AttentionShape: shape, set: s, pairs: pairs}
 	vecs := ceilDiv(max(1, shape.Queries), tile.vec)
 	a.queryBlock = evenBlock(vecs, tile.vecs()) * tile.vec
 	blocks := ceilDiv(vecs*tile.vec, a.queryBlock)
 	// Blocks that share a part read the keys and values once, but heads alone are parts enough only if there are many.
 	const enough = 8
 	a.partBlocks = 1
-	if shape.Batch*shape.Heads >= enough {
+	if heads >= enough {
 		a.partBlocks = evenBlock(blocks, mostBlocks)
 	}
 	a.partsInHead = ceilDiv(blocks, a.partBlocks)

@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// rowsAttention plans the kernel of an attention by rows.
+func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
+	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
+	texts := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
+	bf16From := 0
+	if d.format == formatBF16 {
+		bf16From = worthRounding
+	}
+	return d.set.NewRowsAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}, bf16From)
+}
+
+// rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
+func (d *Device) rowsAttentionScratch(n *ir.Node) []int64 {
+	a := d.rowsAttention(n)
+	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
+}
+
+// bindRowsAttention makes two phases: one thread cuts the texts into pieces, and all take one after the other.
+func bindRowsAttention(b *binder, n *ir.Node) step {
+	op := n.Op.(ir.Attention)
+	in, out := b.operands(n)
+	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
+	a := b.d.rowsAttention(n)
+	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y), Scale: op.Scale, Softcap: op.Softcap}
+	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
+	return inTurn(
+		step{parts: 1, run: func(m *machine, _, _ int) {
+			if err := a.Plan(elements[int32](m, &texts), plan.bytes(m)); err != nil {
+				m.fail(n, err)
+			}
+		}},
+		step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
+			own := args
+			own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
+			a.Run(elements[int32](m, &texts), &own, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
+		}},
+	)
+}
+
+// sumRowsRow is the pooling over the tokens of each text.
+var sumRowsRow = row{
+	Row: target.Row{
+		Runs:   target.OnKernel,
+		Claims: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, texts, y := in[0], in[1], out[0]
+		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set
+		return step{parts: y.shape[0], run: func(m *machine, r, _ int) {
+			text := elements[int32](m, &texts)[r*kernel.TextFields:]
+			dst, src := y.f32(m)[r*width:][:width], x.f32(m)
+			clear(dst)
+			first, end := int(text[0]), int(text[1])
+			if first < 0 || end > tokens {
+				m.fail(n, fmt.Errorf("row %d is %v, of %d tokens", r, text[:kernel.TextFields], tokens))
+				return
+			}
+			for t := first; t < end; t++ {
+				set.Binary(kernel.Add, dst, dst, src[t*width:][:width])
+			}
+		}}, nil
+	},
+}

@@ -1,0 +1,139 @@
+package kernel
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// RowsAttention is attention within texts of any lengths whose tokens lie one after the other. Which texts there are is only
+// known in a run: Plan cuts them into pieces, some blocks of queries of a text and head each, and whoever calls Run takes one piece
+// after the other. So one long text among many short ones is shared by all.
+type RowsAttention struct {
+	AttentionShape // of all texts together; Batch is how many there are
+	set            *Set
+	bf16From       int // tokens of a text from which on products round to bfloat16; 0 for never
+}
+
+// TextFields are the numbers that describe a text: the first and end of its queries, and of its keys.
+const TextFields = 4
+
+// NewRowsAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together. Products of texts of bf16From
+// queries and keys or more round their operands to bfloat16; 0 means none.
+func (s *Set) NewRowsAttention(shape AttentionShape, bf16From int) *RowsAttention {
+	return &RowsAttention{AttentionShape: shape, set: s, bf16From: bf16From}
+}
+
+// The words of a RowsAttention's plan: how many pieces were taken, how many there are, and two for each piece: its text (−1 for
+// the queries of none) and number within the text's head.
+const (
+	piecesTaken = iota
+	piecesMade
+	firstPiece
+	pieceWords = 2
+)
+
+// PlanBytes is the memory that Plan writes.
+func (a *RowsAttention) PlanBytes() int {
+	// A piece has a vector of queries at least, unless it is a text's last one. One more is for the queries of no text.
+	return 8 * (firstPiece + pieceWords*(ceilDiv(a.Queries, a.set.attention.vec)+a.Batch+1))
+}
+
+// one plans the attention of a text.
+func (a *RowsAttention) one(queries, keys int) Attention {
+	shape := a.AttentionShape
+	shape.Batch, shape.Queries, shape.Keys = 1, queries, keys
+	pairs := a.bf16From > 0 && min(queries, keys) >= a.bf16From
+	return a.set.planAttention(shape, a.Batch*a.Heads, pairs)
+}
+
+// Plan cuts texts, TextFields numbers each, into pieces. Their queries must follow each other from 0 on.
+func (a *RowsAttention) Plan(texts []int32, plan []byte) error {
+	words := elementsOf[int64](plan)
+	pieces, end := words[firstPiece:firstPiece], 0
+	words[piecesTaken], words[piecesMade] = 0, 0
+	for r := range a.Batch {
+		q, last, k, keys := a.text(texts, r)
+		if q != end || last < q || last > a.Queries || k < 0 || keys < k || keys > a.Keys || a.own() && keys-k > last-q {
+			return fmt.Errorf("row %d is %v: of %d queries and %d keys, and behind %d", r, texts[r*TextFields:][:TextFields], a.Queries, a.Keys, end)
+		}
+		end = last
+		if last == q {
+			continue
+		}
+		one := a.one(last-q, keys-k)
+		for piece := range one.partsInHead {
+			pieces = append(pieces, int64(r), int64(piece))
+		}
+	}
+	if end < a.Queries {
+		pieces = append(pieces, -1, int64(end))
+	}
+	words[piecesMade] = int64(len(pieces) / pieceWords * a.Heads)
+	return nil
+}
+
+func (a *RowsAttention) text(texts []int32, r int) (q, qEnd, k, kEnd int) {
+	x := texts[r*TextFields:][:TextFields]
+	return int(x[0]), int(x[1]), int(x[2]), int(x[3])
+}
+
+// ScratchBytes is the scratch memory that one worker needs: no less than any text does.
+func (a *RowsAttention) ScratchBytes() int {
+	tile := &a.set.attention
+	most := 0
+	for vecs := 1; vecs <= 2*tile.vecs()+1; vecs++ { // of a text's queries: more make blocks of the same sizes
+		one := Attention{AttentionShape: a.AttentionShape, set: a.set, pairs: a.bf16From > 0, queryBlock: evenBlock(vecs, tile.vecs()) * tile.vec}
+		if a.own() && vecs <= tile.vecs() {
+			one.Keys = min(a.Keys, vecs*tile.vec)
+		}
+		one.keyBlock = roundUp(min(max(one.Keys, 1), max(1, a.set.caches.l1/2/(4*one.queryBlock))), 2)
+		most = max(most, one.ScratchBytes())
+	}
+	// And its blocks of queries.
+	queries := min(mostBlocks*tile.vecs()*tile.vec, roundUp(a.Queries, tile.vec))
+	return most + 4*queries*(roundUp(a.Size, 2)+4+a.ValueSize)
+}
+
+// own reports whether each text sees its own tokens, of which its queries are all, and its keys all or all but one.
+func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
+
+// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of
+// args have no batch; a bias, mask or window it has none.
+func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
+	words := elementsOf[int64](plan)
+	taken := (*atomic.Int64)(unsafe.Pointer(&words[piecesTaken]))
+	for {
+		i := int(taken.Add(1)) - 1
+		if i >= int(words[piecesMade]) {
+			return
+		}
+		piece, head := words[firstPiece+i/a.Heads*pieceWords:][:pieceWords], i%a.Heads
+		if piece[0] < 0 {
+			a.clear(args, head, int(piece[1]), a.Queries)
+			continue
+		}
+		q, qEnd, k, kEnd := a.text(texts, int(piece[0]))
+		one := a.one(qEnd-q, kEnd-k)
+		if kEnd == k {
+			size := one.partBlocks * one.queryBlock
+			first := q + int(piece[1])*size
+			a.clear(args, head, first, min(qEnd, first+size))
+			continue
+		}
+		own := *args
+		own.Q, own.Out = from(args.Q, q*args.QStride.Seq), from(args.Out, q*args.OutStride.Seq)
+		own.K, own.V = from(args.K, k*args.KStride.Seq), from(args.V, k*args.VStride.Seq)
+		one.Run(head*one.partsInHead+int(piece[1]), &own, scratch)
+	}
+}
+
+// clear makes the results of queries without keys 0.
+func (a *RowsAttention) clear(args *AttentionArgs, head, first, end int) {
+	for q := first; q < end; q++ {
+		clear(args.Out[head*args.OutStride.Head+q*args.OutStride.Seq:][:a.ValueSize])
+	}
+}
+
+// from is what of x begins at an element.
+func from(x []float32, at int) []float32 { return x[min(len(x), at):] }

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A packing is where a program leaves padding out: node packs in one stage what the next one, the main part, runs.
+type packing struct {
+	node               *ir.Node
+	stage              int    // that follows
+	batch, seq, tokens string // the symbols
+}
+
+// findPacking finds the node that packs, if there is one.
+func findPacking(stages []stage) *packing {
+	for i, s := range stages {
+		for _, n := range s.dynamic {
+			if _, ok := n.Op.(ir.Pack); !ok || i+1 == len(stages) {
+				continue
+			}
+			mask, positions := n.Inputs[0].Type.Shape, n.Outputs[ir.PackPositions].Type.Shape
+			p := &packing{node: n, stage: i + 1}
+			var known [3]bool
+			p.batch, known[0] = mask[0].Symbol()
+			p.seq, known[1] = mask[1].Symbol()
+			p.tokens, known[2] = positions[1].Symbol()
+			if known == [3]bool{true, true, true} {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// Unpadded reports whether the program leaves padding out.
+func (p *Program) Unpadded() bool { return p.packing != nil }
+
+// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding.
+func (k *packing) sizes(dims map[string]int) map[string]int {
+	dims = maps.Clone(dims)
+	batch, seq := dims[k.batch], dims[k.seq]
+	if tokens, ok := dims[k.tokens]; !ok {
+		dims[k.tokens] = batch * seq
+	} else if _, ok := dims[k.seq]; !ok {
+		dims[k.seq] = tokens // of one text that has them all
+	}
+	return dims
+}
+
+// RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
+// Outputs of tokens are [tokens,…] as well, the others as ever.
+func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.busy.Store(false)
+	switch {
+	case s.closed:
+		return nil, ClosedError("session")
+	case ctx == nil:
+		return nil, WithKind(ErrInput, ErrNoContext)
+	case s.p.packing == nil:
+		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say of that"))
+	}
+	texts, err := s.texts(starts, inputs)
+	if err != nil {
+		return nil, WithKind(ErrInput, err)
+	}
+	s.use = usage{arenas: s.MemoryBytes()}
+	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: texts.total()}
+	if s.direct() {
+		err = s.packRows(run, texts, inputs)
+	} else {
+		err = s.padRows(run, texts, inputs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.runFrom(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return s.name(out), nil
+}
+
+// firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
+func firstTokens(x *tensor.Tensor, n int) *tensor.Tensor {
+	shape := append([]int{n}, x.Shape()[2:]...)
+	y, err := tensor.FromBytes(x.DType(), shape, x.Bytes()[:x.DType().Bytes(tensor.Shape(shape).Elements())])
+	if err != nil {
+		panic(err) // it is a part of x
+	}
+	return y
+}
+
+// texts are row starts that were checked.
+type texts []int
+
+func (t texts) total() int { return t[len(t)-1] }
+
+// longest is the length of the longest text.
+func (t texts) longest() (most int) {
+	for i, start := range t[1:] {
+		most = max(most, start-t[i])
+	}
+	return most
+}
+
+// texts checks row starts, and that the inputs are the model's, but for the mask, of so many tokens.
+func (s *Session) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
+	if len(starts) == 0 || starts[0] != 0 {
+		return nil, errors.New("row starts begin with 0 and end with the number of tokens")
+	}
+	for i, start := range starts[1:] {
+		if start <= starts[i] {
+			return nil, fmt.Errorf("row %d begins at token %d and ends at %d: every row has a token", i, starts[i], start)
+		}
+	}
+	total := starts[len(starts)-1]
+	for _, v := range s.p.graph.Inputs {
+		x := inputs[v.Name]
+		switch {
+		case v == s.p.packing.node.Inputs[0]:
+			if x != nil {
+				return nil, fmt.Errorf("input %s is the mask, which rows without padding have none of", tensor.Quote(v.Name))
+			}
+		case x == nil:
+			return nil, fmt.Errorf("input %s is missing", tensor.Quote(v.Name))
+		case x.DType() != v.Type.DType || x.Rank() != len(v.Type.Shape)-1 || x.Shape()[0] != total:
+			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", tensor.Quote(v.Name), x, v.Type.DType, total)
+		}
+	}
+	for name := range inputs {
+		if !slices.ContainsFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
+			return nil, fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(name), s.signature())
+		}
+	}
+	return starts, nil
+}
+
+// direct reports whether nothing but packing comes before the main part, so that rows need not be padded for it.
+func (s *Session) direct() bool {
+	k := s.p.packing
+	before := s.p.stages[:k.stage]
+	isInput := func(v *ir.Value) bool { return slices.Contains(s.p.graph.Inputs, v) }
+	return len(before) == 1 && len(before[0].graph.Nodes) == 0 && len(before[0].dynamic) == 1 &&
+		!slices.ContainsFunc(k.node.Inputs, func(v *ir.Value) bool { return !isInput(v) })
+}
+
+// packRows gives the main part rows as they are.
+func (s *Session) packRows(run *stageRun, rows texts, inputs map[string]*tensor.Tensor) error {
+	n := s.p.packing.node
+	values := make([]*tensor.Tensor, 0, len(n.Inputs))
+	for _, v := range n.Inputs[1:] {
+		x := inputs[v.Name]
+		if v == n.Inputs[0] { // a mask that something else reads, too
+			x = tensor.New(v.Type.DType, rows.total())
+			for t := range x.Len() {
+				x.SetInt64(t, 1)
+			}
+		}
+		values = append(values, x)
+	}
+	out, err := n.Op.(ir.Pack).Rows(rows, values)
+	if err != nil {
+		return WithKind(ErrInput, err)
+	}
+	for i, v := range n.Outputs {
+		run.env[v] = out[i]
+	}
+	run.first = s.p.packing.stage
+	run.sizes[s.p.packing.batch] = len(rows) - 1
+	run.sizes[s.p.packing.seq] = rows.longest()
+	run.sizes[s.p.packing.tokens] = out[ir.PackPositions].Len()
+	return nil
+}
+
+// padRows pads rows for what comes before the main part: numbers of tokens, not their vectors.
+func (s *Session) padRows(run *stageRun, rows texts, inputs map[string]*tensor.Tensor) (err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	length := rows.longest()
+	in := make([]*tensor.Tensor, len(s.p.graph.Inputs))
+	for i, v := range s.p.graph.Inputs {
+		x := inputs[v.Name]
+		if x == nil { // the mask
+			in[i] = tensor.New(v.Type.DType, len(rows)-1, length)
+			for r, start := range rows[1:] {
+				for t := range start - rows[r] {
+					in[i].SetInt64(r*length+t, 1)
+				}
+			}
+			continue
+		}
+		in[i] = tensor.New(x.DType(), append([]int{len(rows) - 1, length}, x.Shape()[1:]...)...)
+		width := x.DType().Bytes(x.Shape()[1:].Elements())
+		for r, start := range rows[1:] {
+			copy(in[i].Bytes()[r*length*width:], x.Bytes()[rows[r]*width:start*width])
+		}
+	}
+	if err := s.p.graph.BindTensors(in, run.sizes); err != nil {
+		return bindError(err)
+	}
+	for i, v := range s.p.graph.Inputs {
+		run.env[v] = in[i]
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package ir
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+func init() {
+	Register(Define("rlxc.Pack", Pack{}, 1, -1, NoFlops, NoRows), Define("rlxc.Unpack", Unpack{}, 3, 3, NoFlops, NoRows))
+}
+
+// Pack leaves the padding of texts out: their tokens lie one after the other, text by text. Operands: the attention mask [B,S],
+// 1 for a token and 0 for padding, and values [B,S,…] that are packed. Of a text it keeps what the mask keeps and the first position, which
+// heads read whatever the mask says; where the mask hides that one it is no key. The number of tokens is only known in a run. It
+// is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens behind the last are zeros.
+//
+// It runs on the host, between two stages. Its results are
+//
+//	PackRows       i32[B,4]      the queries and keys of each text, as first and end
+//	PackFirst      i32[B]        its first token
+//	PackFirstRows  i32[B,4]      like PackRows, where the only query of each text is its first token
+//	PackPlaces     i32[T]        the place b·S + s of each token; −1 for one that the mask hides
+//	PackPositions  i64[1,T]      its position s
+//	PackValues…    [1,T,…]       the operands behind the mask
+type Pack struct {
+	// Positions is the number of positions that the model has vectors for, 0 for any: a token beyond is an error.
+	Positions int
+	Types     []Type `ir:"-"`
+}
+
+// The results of Pack.
+const (
+	PackRows = iota
+	PackFirst
+	PackFirstRows
+	PackPlaces
+	PackPositions
+	PackValues
+)
+
+// RowFields is the number of fields of a text in PackRows.
+const RowFields = 4
+
+// NewPack is the op that packs values by a mask, with the types of its results; tokens is the symbol for their number.
+func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
+	batch := mask.Type.Shape[0]
+	types := []Type{
+		PackRows: TensorOf(tensor.I32, batch, N(RowFields)), PackFirst: TensorOf(tensor.I32, batch),
+		PackFirstRows: TensorOf(tensor.I32, batch, N(RowFields)), PackPlaces: TensorOf(tensor.I32, tokens),
+		PackPositions: TensorOf(tensor.I64, N(1), tokens),
+	}
+	for _, v := range values {
+		types = append(types, TensorOf(v.Type.DType, append(Shape{N(1), tokens}, v.Type.Shape[2:]...)...))
+	}
+	return Pack{Positions: positions, Types: types}
+}
+
+// Kind implements Op.
+func (Pack) Kind() Kind { return KindDynamic }
+
+// Infer implements Op.
+func (o Pack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
+
+// RoundTokens is the number of tokens that n are planned as: at most 1/32 more, or up to the next multiple of 8.
+func RoundTokens(n int) int {
+	step := max(8, 1<<max(0, bits.Len(uint(n))-6))
+	return (n + step - 1) / step * step
+}
+
+// Eval implements Op.
+func (o Pack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	mask := in[0]
+	if mask.Rank() != 2 {
+		return nil, fmt.Errorf("the attention mask is %v: want [batch, tokens]", mask)
+	}
+	for _, x := range in[1:] {
+		if x.Rank() < 2 || !x.Shape()[:2].Equal(mask.Shape()) || x.DType() == tensor.String {
+			return nil, fmt.Errorf("%v beside a mask of %v", x, mask.Shape())
+		}
+	}
+	texts, length := mask.Shape()[0], mask.Shape()[1]
+	places := make([]int32, 0, mask.Len())
+	rows, first, firstRows := tensor.New(tensor.I32, texts, RowFields), tensor.New(tensor.I32, texts), tensor.New(tensor.I32, texts, RowFields)
+	sources := make([]int32, 0, mask.Len()) // of the tokens
+	for b := range texts {
+		begin, key := len(places), len(places)
+		for s := range length {
+			at := b*length + s
+			place := int32(at)
+			switch m := mask.Float64(at); {
+			case m == 1 && o.Positions > 0 && s >= o.Positions:
+				return nil, fmt.Errorf("row %d has a token at position %d: the model has %d positions", b, s, o.Positions)
+			case m == 1:
+			case m != 0:
+				return nil, fmt.Errorf("the attention mask of row %d is %v at position %d: want 0 or 1", b, m, s)
+			case s > 0:
+				continue
+			default:
+				place, key = -1, key+1
+			}
+			places, sources = append(places, place), append(sources, int32(at))
+		}
+		setRow(rows, b, begin, len(places), key, len(places))
+		setRow(firstRows, b, b, b+1, key, len(places))
+		first.SetInt64(b, int64(begin))
+	}
+	total := min(RoundTokens(len(places)), mask.Len())
+	out := []*tensor.Tensor{rows, first, firstRows, tensor.New(tensor.I32, total), tensor.New(tensor.I64, 1, total)}
+	copy(tensor.Of[int32](out[PackPlaces]), places)
+	for t := len(places); t < total; t++ {
+		out[PackPlaces].SetInt64(t, -1)
+	}
+	for t, at := range sources {
+		out[PackPositions].SetInt64(t, int64(at)%int64(length))
+	}
+	for _, x := range in[1:] {
+		out = append(out, atPlaces(x, sources, total))
+	}
+	return out, nil
+}
+
+// Rows is Eval for texts without padding that lie one after the other already: text i is the tokens from starts[i] to starts[i+1] of every value
+// [tokens,…]. PackPlaces has nowhere to lead, and is −1 throughout.
+func (o Pack) Rows(starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	texts, n := len(starts)-1, starts[len(starts)-1]
+	total := RoundTokens(n)
+	rows, first, firstRows := tensor.New(tensor.I32, texts, RowFields), tensor.New(tensor.I32, texts), tensor.New(tensor.I32, texts, RowFields)
+	places, positions := tensor.New(tensor.I32, total), tensor.New(tensor.I64, 1, total)
+	for t := range total {
+		places.SetInt64(t, -1)
+	}
+	at := tensor.Of[int64](positions)
+	for b := range texts {
+		begin, end := starts[b], starts[b+1]
+		if o.Positions > 0 && end-begin > o.Positions {
+			return nil, fmt.Errorf("row %d has %d tokens: the model has %d positions", b, end-begin, o.Positions)
+		}
+		setRow(rows, b, begin, end, begin, end)
+		setRow(firstRows, b, b, b+1, begin, end)
+		first.SetInt64(b, int64(begin))
+		for t := begin; t < end; t++ {
+			at[t] = int64(t - begin)
+		}
+	}
+	out := []*tensor.Tensor{rows, first, firstRows, places, positions}
+	for _, x := range values {
+		y := tensor.New(x.DType(), append([]int{1, total}, x.Shape()[1:]...)...)
+		copy(y.Bytes(), x.Bytes())
+		out = append(out, y)
+	}
+	return out, nil
+}
+
+// setRow writes the fields of a text.
+func setRow(rows *tensor.Tensor, r int, fields ...int) {
+	for i, x := range fields {
+		tensor.Of[int32](rows)[r*RowFields+i] = int32(x)
+	}
+}
+
+// atPlaces is x [B,S,…] at these places, and zeros up to the total.
+func atPlaces(x *tensor.Tensor, places []int32, total int) *tensor.Tensor {
+	y := tensor.New(x.DType(), append(tensor.Shape{1, total}, x.Shape()[2:]...)...)
+	width := x.DType().Bytes(x.Shape()[2:].Elements())
+	from, to := x.Bytes(), y.Bytes()
+	eachRun(places, func(t, place, n int) { copy(to[t*width:][:n*width], from[place*width:][:n*width]) })
+	return y
+}
+
+// eachRun calls f for each run of n tokens from t on that lie side by side, from a place on.
+func eachRun(places []int32, f func(t, place, n int)) {
+	for t := 0; t < len(places); {
+		n := 1
+		for t+n < len(places) && places[t+n] == places[t]+int32(n) {
+			n++
+		}
+		if places[t] >= 0 {
+			f(t, int(places[t]), n)
+		}
+		t += n
+	}
+}
+
+// Unpack puts packed values [1,T,…] where they were, [B,S,…], with zeros between them. Operands: the values, PackPlaces, and
+// the mask, of which it needs the shape. It runs on the host, behind the last stage.
+type Unpack struct {
+	Types []Type `ir:"-"`
+}
+
+// The operands of Unpack.
+const (
+	UnpackX = iota
+	UnpackPlaces
+	UnpackMask
+)
+
+// NewUnpack is the op that puts x back, with the type of its result.
+func NewUnpack(x, mask *Value) Unpack {
+	return Unpack{[]Type{TensorOf(x.Type.DType, append(append(Shape{}, mask.Type.Shape...), x.Type.Shape[2:]...)...)}}
+}
+
+// Kind implements Op.
+func (Unpack) Kind() Kind { return KindDynamic }
+
+// Infer implements Op.
+func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
+
+// Eval implements Op.
+func (o Unpack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
+	y := tensor.New(x.DType(), append(mask.Shape().Clone(), x.Shape()[2:]...)...)
+	width := x.DType().Bytes(x.Shape()[2:].Elements())
+	from, to := x.Bytes(), y.Bytes()
+	if places.Len() != x.Shape()[1] {
+		return nil, fmt.Errorf("%d places for %v", places.Len(), x)
+	}
+	for i := range places.Len() {
+		if p := places.Int64(i); p < -1 || p >= int64(mask.Len()) {
+			return nil, fmt.Errorf("place %d of %d", p, mask.Len())
+		}
+	}
+	eachRun(tensor.Of[int32](places), func(t, place, n int) { copy(to[place*width:][:n*width], from[t*width:][:n*width]) })
+	return []*tensor.Tensor{y}, nil
+}
+
+// textsOf reads rows as Pack writes them, and holds them to the tokens that there are.
+func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
+	out := make([][RowFields]int, rows.Shape()[0])
+	for r := range out {
+		for i := range out[r] {
+			out[r][i] = int(rows.Int64(r*RowFields + i))
+		}
+		if x := out[r]; x[0] < 0 || x[1] < x[0] || x[1] > queries || x[2] < 0 || x[3] < x[2] || x[3] > keys {
+			return nil, fmt.Errorf("row %d is %v, of %d queries and %d keys", r, x, queries, keys)
+		}
+	}
+	return out, nil
+}
+
+// evalRows is attention within each row.
+func (o Attention) evalRows(in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
+	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
+	if err != nil {
+		return nil, err
+	}
+	y := tensor.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
+	part := func(x *tensor.Tensor, from, to int) *tensor.Tensor {
+		return gatherStrided(x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
+	}
+	for _, r := range texts {
+		if r[2] == r[3] {
+			continue
+		}
+		one, err := o.Eval([]*tensor.Tensor{part(q, r[0], r[1]), part(k, r[2], r[3]), part(v, r[2], r[3])})
+		if err != nil {
+			return nil, err
+		}
+		copyRun(y, r[0]*y.Shape()[2:].Elements(), one[0], 0, one[0].Len())
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which PackRows gives as operand 1. It
+// is what a pooling over the tokens of a text becomes.
+type SumRows struct{}
+
+// Kind implements Op.
+func (SumRows) Kind() Kind { return KindSumRows }
+
+// Infer implements Op.
+func (SumRows) Infer(in []*Value) ([]Type, error) {
+	x, rows := in[0].Type, in[1].Type
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 || Same(rows.Shape[1], N(RowFields)) == No {
+		return nil, fmt.Errorf("sums of %v by rows %v", x, rows)
+	}
+	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil
+}
+
+// Eval implements Op.
+func (SumRows) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x := in[0]
+	texts, err := textsOf(in[1], x.Shape()[1], x.Shape()[1])
+	if err != nil {
+		return nil, err
+	}
+	width := x.Shape()[2:].Elements()
+	y := tensor.New(x.DType(), append(tensor.Shape{len(texts)}, x.Shape()[2:]...)...)
+	for r, text := range texts {
+		for i := range width {
+			if !x.DType().IsFloat() {
+				var s int64
+				for t := text[0]; t < text[1]; t++ {
+					s += x.Int64(t*width + i)
+				}
+				y.SetInt64(r*width+i, s)
+				continue
+			}
+			s := 0.0
+			for t := text[0]; t < text[1]; t++ {
+				s += x.Float64(t*width + i)
+			}
+			y.SetFloat64(r*width+i, s)
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}

@@ -1,0 +1,535 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// entry reports whether packed values begin at a node: it takes a row of a table for each token.
+func (u *unpadding) entry(n *ir.Node) bool {
+	y := n.Outputs[0].Type
+	switch op := n.Op.(type) {
+	case ir.Embedding, ir.QEmbedding:
+		return u.lead(y.Shape) == 2
+	case ir.Gather:
+		return op.Axis == 0 && y.DType.IsFloat() && u.lead(y.Shape) == 2 && len(y.Shape) > 2 && u.free(n.Inputs[0].Type.Shape)
+	}
+	return false
+}
+
+// A need is what a rule asks of an operand.
+type need uint8
+
+const (
+	freely  need = iota // the same for all tokens
+	tokens              // of the tokens
+	aligned             // it broadcasts to the result
+)
+
+// refusal of a rule: what stands in the way, and why.
+type obstacle struct {
+	at  *ir.Value
+	why string
+}
+
+func (u *unpadding) plan(n *ir.Node) (at *ir.Value, why string) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case obstacle:
+			at, why = r.at, r.why
+		default:
+			panic(r)
+		}
+	}()
+	u.rule(n)
+	return nil, ""
+}
+
+func refuse(at *ir.Value, format string, args ...any) {
+	panic(obstacle{at, fmt.Sprintf(format, args...)})
+}
+
+// byToken has, of the ops that compute every token by itself whatever their parameters, what they need of their operands; of those
+// that are not listed all are free.
+var byToken = [ir.NumKinds]map[int]need{
+	ir.KindClip:        {0: tokens},
+	ir.KindActCopy:     {0: tokens},
+	ir.KindQuantize:    {0: tokens},
+	ir.KindDequantize:  {0: tokens},
+	ir.KindMatMul:      {ir.MatMulA: tokens, ir.MatMulResidual: aligned},
+	ir.KindQMatMul:     {ir.QMatMulA: tokens, ir.QMatMulResidual: aligned},
+	ir.KindMatMulNBits: {ir.NBitsA: tokens, ir.NBitsResidual: aligned},
+	ir.KindLayerNorm:   {ir.LayerNormX: tokens, ir.LayerNormResidual: aligned},
+	ir.KindQLayerNorm:  {ir.LayerNormX: tokens, ir.LayerNormResidual: aligned},
+	ir.KindRotary:      {0: tokens, 1: aligned, 2: aligned},
+	ir.KindSoftmax:     {0: tokens},
+	ir.KindArgReduce:   {0: tokens},
+	ir.KindReduce:      {0: tokens},
+	ir.KindTranspose:   {0: tokens},
+	ir.KindReshape:     {0: tokens},
+	ir.KindExpand:      {0: tokens},
+	ir.KindSlice:       {0: tokens},
+	ir.KindPad:         {0: tokens},
+	ir.KindTile:        {0: tokens},
+}
+
+// rule plans a node that packed values reach, or panics with an obstacle.
+func (u *unpadding) rule(n *ir.Node) {
+	x := n.Inputs[0]
+	switch op := n.Op.(type) {
+	case ir.Attention:
+		u.attention(n, op)
+		return
+	case ir.Embedding, ir.QEmbedding:
+		u.embedding(n)
+		return
+	case ir.Gather:
+		u.gather(n, op)
+		return
+	case ir.Slice:
+		if u.takesFirst(x.Type.Shape, op) {
+			u.firstTokens(n)
+			return
+		}
+	case ir.Reduce:
+		if u.lead(x.Type.Shape) == 2 && slices.Contains(op.Axes, 1) {
+			u.sum(n, op)
+			return
+		}
+	}
+	u.alone(n)
+	needs := byToken[n.Op.Kind()]
+	switch {
+	case n.Op.Kind().Has(ir.Elementwise) && needs == nil:
+		needs = map[int]need{}
+		for i := range n.Inputs {
+			needs[i] = aligned
+		}
+	case n.Op.Kind() == ir.KindConcat:
+		needs = map[int]need{}
+		for i := range n.Inputs {
+			needs[i] = tokens
+		}
+	case needs == nil:
+		refuse(x, "%s is not known to compute each token by itself", ir.OpName(n.Op))
+	}
+	u.tokenwise(n, needs)
+}
+
+// alone holds an op to parameters with which it computes every token by itself.
+func (u *unpadding) alone(n *ir.Node) {
+	s := n.Inputs[0].Type.Shape
+	lead := u.lead(s)
+	mixes := func(axes ...int) {
+		for _, k := range axes {
+			if k < lead {
+				refuse(n.Inputs[0], "%s goes over axis %d, along which tokens or texts lie", ir.OpName(n.Op), k)
+			}
+		}
+	}
+	switch op := n.Op.(type) {
+	case ir.MatMul:
+		u.product(n, lead, len(n.Inputs[ir.MatMulB].Type.Shape))
+	case ir.QMatMul:
+		u.product(n, lead, len(n.Inputs[ir.QMatMulB].Type.Shape))
+		if op.Dynamic(n.Inputs) {
+			refuse(n.Inputs[0], "its codes follow from the range of all tokens of the batch")
+		}
+	case ir.MatMulNBits:
+		u.product(n, lead, 2)
+	case ir.LayerNorm:
+		mixes(len(s) - op.Axes)
+	case ir.QLayerNorm:
+		mixes(len(s) - op.Axes)
+	case ir.Softmax:
+		mixes(op.Axis)
+	case ir.ArgReduce:
+		mixes(op.Axis)
+	case ir.Reduce:
+		if len(op.Axes) == 0 {
+			return
+		}
+		mixes(op.Axes...)
+	case ir.Quantize:
+		u.scales(n, op.Axis, lead)
+	case ir.Dequantize:
+		u.scales(n, op.Axis, lead)
+	case ir.Concat:
+		lead = u.lead(n.Outputs[0].Type.Shape)
+		mixes(op.Axis)
+	case ir.Transpose:
+		for k := range lead {
+			if op.Perm[k] != k {
+				refuse(n.Inputs[0], "it moves the axis of tokens")
+			}
+		}
+	case ir.Slice:
+		for k := range lead {
+			if !op.Starts[k].Is(0) || !op.Sizes[k].Equal(s[k]) || op.Steps[k] != 1 {
+				refuse(n.Inputs[0], "it takes tokens by their position in the padded text")
+			}
+		}
+	case ir.Pad:
+		for k := range lead {
+			if !op.Before[k].Is(0) || !op.After[k].Is(0) {
+				refuse(n.Inputs[0], "it puts padding between the texts")
+			}
+		}
+	case ir.Tile:
+		refuse(n.Inputs[0], "it repeats tokens")
+	}
+}
+
+// product holds a product to one matrix for all tokens.
+func (u *unpadding) product(n *ir.Node, lead, rank int) {
+	if rank != 2 || len(n.Inputs[0].Type.Shape) <= lead {
+		refuse(n.Inputs[1], "it is multiplied with what is no single matrix: tokens may meet there")
+	}
+}
+
+// scales holds those of codes to one for all tokens.
+func (u *unpadding) scales(n *ir.Node, axis, lead int) {
+	if rank := len(n.Inputs[1].Type.Shape); rank > 1 || rank == 1 && axis < lead {
+		refuse(n.Inputs[1], "it has scales of its own along the tokens")
+	}
+}
+
+// tokenwise plans a node whose result for a token follows from that token of its operands.
+func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
+	y := n.Outputs[0].Type.Shape
+	lead := u.lead(y)
+	if lead == 0 {
+		refuse(n.Inputs[0], "its result %v has not the tokens of texts in front", n.Outputs[0].Type)
+	}
+	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
+	in := make([]*ir.Value, len(n.Inputs))
+	zero := false
+	for i, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		t := v.Type
+		switch needs[i] {
+		case tokens:
+			p.readings[i], t = u.token(v)
+		case aligned:
+			p.readings[i], t = u.align(v, len(y), lead)
+		default:
+			if u.isPacked(v) || !u.free(v.Type.Shape) {
+				refuse(v, "operand %d is %v: it must be the same for all tokens", i, v.Type)
+			}
+		}
+		zero = zero || u.zero[v] && p.readings[i] == asTokens && (i == 0 && !n.Op.Kind().Has(ir.Elementwise) || keepsZero(n.Op))
+		in[i] = typed(v, t)
+	}
+	u.finish(p, in)
+	for i, v := range n.Outputs {
+		if got, want := u.lead(v.Type.Shape), u.types[v]; got == 0 || !u.fits(want, v.Type, got) {
+			refuse(v, "its result %v would be %v", v.Type, want)
+		}
+		u.zero[v] = zero && i == 0
+	}
+	return p
+}
+
+// keepsZero reports whether an elementwise op is 0 where any of its operands is.
+func keepsZero(op ir.Op) bool {
+	switch o := op.(type) {
+	case ir.Binary:
+		return o.Fn == ir.Mul
+	case ir.Cast:
+		return o.To.IsFloat() || o.To.IsInt()
+	}
+	return false
+}
+
+// typed is a value as it would be with another type, for shape rules.
+func typed(v *ir.Value, t ir.Type) *ir.Value {
+	c := *v
+	c.Type = t
+	return &c
+}
+
+// fits reports whether a packed type is that of the padded one, with the tokens in place of lead axes.
+func (u *unpadding) fits(packed, padded ir.Type, lead int) bool {
+	want := u.packedType(padded, lead)
+	return packed.Equal(want)
+}
+
+func (u *unpadding) packedType(t ir.Type, lead int) ir.Type {
+	front := ir.Shape{ir.N(1), u.tokens}
+	return ir.TensorOf(t.DType, append(front[2-lead:], t.Shape[lead:]...)...)
+}
+
+// finish infers the types of a planned node's results and keeps it.
+func (u *unpadding) finish(p *packedNode, in []*ir.Value) {
+	if p.op == nil {
+		var err error
+		if p.op, err = ir.MapDims(p.n.Op, u.put); err != nil {
+			refuse(p.n.Inputs[0], "%v", err)
+		}
+	}
+	types, err := ir.Infer(&ir.Node{Op: p.op, Inputs: in, Outputs: p.n.Outputs, Origins: p.n.Origins})
+	if err != nil {
+		refuse(p.n.Inputs[0], "packed it is invalid: %v", err)
+	}
+	for i, v := range p.n.Outputs {
+		u.types[v] = types[i]
+	}
+	u.plans[p.n] = p
+}
+
+// token reads an operand of the tokens: what is packed, or can be.
+func (u *unpadding) token(v *ir.Value) (reading, ir.Type) {
+	if u.isPacked(v) {
+		return asTokens, u.types[v]
+	}
+	if u.late[v] || u.lead(v.Type.Shape) != 2 {
+		refuse(v, "it is %v, which has no tokens of texts in front", v.Type)
+	}
+	u.pull(v)
+	return asTokens, u.types[v]
+}
+
+// align reads an operand that broadcasts to a result of so many axes, of which lead are tokens.
+func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
+	s := v.Type.Shape
+	off := rank - len(s) // of its first axis in the result
+	if u.isPacked(v) {
+		if off != 0 || u.lead(s) != lead {
+			refuse(v, "its tokens %v do not lie along those of the result", v.Type)
+		}
+		return asTokens, u.types[v]
+	}
+	alone := true // along the axes of tokens
+	for k := range max(lead-off, 0) {
+		alone = alone && k < len(s) && s[k].Is(1)
+	}
+	rest := s[max(0, min(2-off, len(s))):]
+	switch {
+	case alone && u.free(s):
+		return asItIs, v.Type
+	case lead == 2 && off < 2 && u.tableOf(v, 1-off) != nil:
+		if rows := u.tableOf(v, 1-off).rows; u.positions == 0 || rows < u.positions {
+			u.positions = rows
+		}
+		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
+	case lead != 2 || u.late[v]:
+	case off == 0 && u.lead(s) == 2:
+		return u.token(v)
+	case off == 0 && s[0].Is(1) && s[1].Equal(u.seq) && u.free(s[2:]), off == 1 && s[0].Equal(u.seq) && u.free(s[1:]):
+		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
+	}
+	refuse(v, "it is %v, which cannot be told apart by token", v.Type)
+	return 0, ir.Type{}
+}
+
+// A positionTable is a constant that holds what a value holds for each position, and more: those from start on.
+type positionTable struct {
+	table             *ir.Value
+	axis, start, rows int
+}
+
+// tableOf finds it for a value that takes as many positions of a constant as texts have places, along an axis that only axes of size 1 stand
+// in front of.
+func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
+	seen := v.Type.Shape
+	if v.Def != nil && v.Def.Op.Kind() == ir.KindReshape {
+		v = v.Def.Inputs[0]
+		axes := squeezed(v.Type.Shape, seen)
+		if axis = slices.Index(axes, axis); axis < 0 {
+			return nil
+		}
+	}
+	if v.Def == nil {
+		return nil
+	}
+	o, ok := v.Def.Op.(ir.Slice)
+	table := v.Def.Inputs[0]
+	if !ok || table.Const == nil {
+		return nil
+	}
+	for k, d := range table.Type.Shape {
+		if k != axis && !(o.Starts[k].Is(0) && o.Sizes[k].Equal(d) && o.Steps[k] == 1) || k < axis && !d.Is(1) {
+			return nil
+		}
+	}
+	start, ok := o.Starts[axis].Const()
+	rows := table.Type.Shape[axis].Int() - start
+	size := o.Sizes[axis]
+	if !ok || o.Steps[axis] != 1 || !size.Equal(u.seq) && !size.Equal(ir.Min(ir.N(rows), u.seq)) {
+		return nil
+	}
+	return &positionTable{table, axis, start, rows}
+}
+
+// pull makes the packed form of a value [batch,seq,…] that is not packed itself: of what it is computed from where that is done token
+// by token, so that less is packed, and what is packed are inputs.
+func (u *unpadding) pull(v *ir.Value) {
+	if _, ok := u.types[v]; ok {
+		return
+	}
+	u.zero[v] = u.isZero(v)
+	if n := v.Def; n != nil && (n.Op.Kind().Has(ir.Elementwise) || n.Op.Kind() == ir.KindExpand || n.Op.Kind() == ir.KindReshape) {
+		if _, why := u.plan(n); why == "" {
+			u.plans[n].pulled, u.zero[v] = true, u.isZero(v)
+			return
+		}
+		delete(u.types, v)
+	}
+	if v.Type.DType == tensor.String || v.Type.DType.Size() == 0 {
+		refuse(v, "%s cannot be packed", v.Type.DType)
+	}
+	u.types[v] = u.packedType(v.Type, 2)
+	u.packed = append(u.packed, v)
+}
+
+// takesFirst reports whether a slice takes the first token of each text.
+func (u *unpadding) takesFirst(s ir.Shape, o ir.Slice) bool {
+	return u.lead(s) == 2 && len(s) > 2 && o.Starts[0].Is(0) && o.Sizes[0].Equal(u.batch) && o.Steps[0] == 1 && o.Starts[1].Is(0) && o.Sizes[1].Is(1)
+}
+
+// firstTokens plans a node that reads nothing but the first tokens: it is given these, [batch,1,…], and stays what it is.
+func (u *unpadding) firstTokens(n *ir.Node) {
+	if u.hidesQueries {
+		refuse(n.Inputs[0], "it reads the first token, of which attention is undefined where the mask hides it")
+	}
+	if !u.isPacked(n.Inputs[0]) {
+		refuse(n.Inputs[0], "it is not packed")
+	}
+	x := n.Inputs[0].Type
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), restores: true}
+	p.readings[0] = asFirst
+	in := slices.Clone(n.Inputs)
+	in[0] = typed(in[0], ir.TensorOf(x.DType, append(ir.Shape{u.batch, ir.N(1)}, x.Shape[2:]...)...))
+	u.finish(p, in)
+	u.restore(n)
+}
+
+// restore notes that the result of a planned node is what it was.
+func (u *unpadding) restore(n *ir.Node) {
+	for _, v := range n.Outputs {
+		if !u.types[v].Shape.Elements().Equal(v.Type.Shape.Elements()) {
+			refuse(v, "its result %v would be %v", v.Type, u.types[v])
+		}
+		u.late[v] = true
+	}
+}
+
+// gather plans rows of a table by indices of the tokens, parts of each token, and the first token of each text.
+func (u *unpadding) gather(n *ir.Node, op ir.Gather) {
+	x, index := n.Inputs[0], n.Inputs[1]
+	if !u.isPacked(x) {
+		if op.Axis != 0 || !u.free(x.Type.Shape) {
+			refuse(x, "rows of %v by token", x.Type)
+		}
+		u.tokenwise(n, map[int]need{1: tokens})
+		return
+	}
+	lead := u.lead(x.Type.Shape)
+	if lead == 2 && op.Axis == 1 {
+		if i, ok := numberOf(index); ok && i == 0 && len(x.Type.Shape) > 2 {
+			u.firstTokens(n)
+			return
+		}
+	}
+	if op.Axis < lead {
+		refuse(index, "it takes tokens by their position in the padded text")
+	}
+	u.tokenwise(n, map[int]need{0: tokens})
+}
+
+// embedding plans an embedding: by indices of the tokens, and by their positions where a table has a row for each.
+func (u *unpadding) embedding(n *ir.Node) {
+	step := 2
+	if n.Op.Kind() == ir.KindQEmbedding {
+		step = 4
+	}
+	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
+	in := slices.Clone(n.Inputs)
+	first := n.Inputs[ir.EmbeddingIndex]
+	for i := ir.EmbeddingTable; i < len(in); i += step {
+		table := in[i].Type.Shape
+		switch {
+		case in[i+1] != nil:
+			var t ir.Type
+			p.readings[i+1], t = u.token(in[i+1])
+			in[i+1] = typed(in[i+1], t)
+		case !table[0].Is(1):
+			rows, ok := table[0].Const()
+			if p.at > 0 || !ok || first.Type.DType != tensor.I64 {
+				refuse(in[i], "its rows are taken by position beside indices of %s", first.Type.DType)
+			}
+			p.at, p.rows = i+1, ir.PackPositions
+			in[i+1] = &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1), u.tokens)}
+			if u.positions == 0 || rows < u.positions {
+				u.positions = rows
+			}
+		}
+	}
+	for i, v := range n.Inputs {
+		if v != nil && p.readings[i] == asItIs && (u.isPacked(v) || !u.free(v.Type.Shape)) {
+			refuse(v, "operand %d is %v: it must be the same for all tokens", i, v.Type)
+		}
+	}
+	u.finish(p, in)
+	if y := n.Outputs[0]; !u.fits(u.types[y], y.Type, 2) {
+		refuse(y, "its result would be %v", u.types[y])
+	}
+}
+
+// sum plans a sum over the tokens of each text, which must be 0 where there is padding.
+func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
+	x := n.Inputs[0]
+	_, t := u.token(x)
+	switch {
+	case op.Fn != ir.Sum || len(op.Axes) != 1:
+		refuse(x, "%s over all places of the padded text", ir.OpName(op))
+	case !u.zero[x]:
+		refuse(x, "padding goes into the sum: nothing makes it 0")
+	}
+	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, at: 1, rows: ir.PackRows, restores: true}
+	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
+	u.restore(n)
+}
+
+// rows stands for what Pack says of the texts.
+func (u *unpadding) rows() *ir.Value {
+	return &ir.Value{Type: ir.TensorOf(tensor.I32, u.batch, ir.N(ir.RowFields))}
+}
+
+// attention plans attention within the texts.
+func (u *unpadding) attention(n *ir.Node, op ir.Attention) {
+	if op.Causal || op.Window > 0 || op.Offset {
+		refuse(n.Inputs[ir.AttentionQ], "attention with bounds by position")
+	}
+	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), at: ir.AttentionRows, rows: ir.PackRows, without: ir.AttentionMask}
+	in := slices.Clone(n.Inputs)
+	for _, i := range []int{ir.AttentionQ, ir.AttentionK, ir.AttentionV} {
+		v := in[i]
+		switch s := v.Type.Shape; {
+		case u.isPacked(v) && u.lead(s) == 2:
+			p.readings[i] = asTokens
+			in[i] = typed(v, u.types[v])
+		case i == ir.AttentionQ && u.late[v] && s[0].Equal(u.batch) && s[1].Is(1) && u.free(s[1:]):
+			p.readings[i], p.rows, p.restores = asFirstBatch, ir.PackFirstRows, true
+			in[i] = typed(v, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.batch}, s[2:]...)...))
+		default:
+			refuse(v, "operand %d is %v and has no tokens of texts in front", i, v.Type)
+		}
+	}
+	in = append(slices.Clone(in[:ir.AttentionMask]), nil, u.rows())
+	packed := &ir.Node{Op: op, Inputs: in, Outputs: n.Outputs}
+	u.finish(p, in)
+	if u.t != nil && u.t.Where(n) == target.OnKernel && u.t.Where(packed) != target.OnKernel {
+		refuse(n.Inputs[0], "backend %s has no kernel for attention over texts of their own lengths", u.t.Name)
+	}
+	if p.restores {
+		u.restore(n)
+	}
+}

@@ -1,0 +1,317 @@
+package rlxc
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/rewrite"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A maskKind draws the mask of a text of n tokens in a row of length places.
+type maskKind struct {
+	name string
+	draw func(r *rand.Rand, n int, row []int64)
+}
+
+var maskKinds = []maskKind{
+	{"right", func(_ *rand.Rand, n int, row []int64) { fill(row[:n], 1) }},
+	{"left", func(_ *rand.Rand, n int, row []int64) { fill(row[len(row)-n:], 1) }},
+	{"holes", func(r *rand.Rand, n int, row []int64) {
+		for _, i := range r.Perm(len(row))[:n] {
+			row[i] = 1
+		}
+	}},
+}
+
+func fill(row []int64, x int64) {
+	for i := range row {
+		row[i] = x
+	}
+}
+
+// padded makes the inputs of a batch whose rows have these masks, of small ids.
+func paddedInputs(r *rand.Rand, m *Model, mask *Tensor) Tensors {
+	in := Tensors{}
+	for _, v := range m.Inputs() {
+		x := tensor.New(v.DType, mask.Shape()...)
+		for i := range x.Len() {
+			switch v.Name {
+			case "attention_mask":
+				x.SetInt64(i, mask.Int64(i))
+			case "token_type_ids":
+				x.SetInt64(i, r.Int64N(2))
+			default:
+				x.SetInt64(i, 2+r.Int64N(900))
+			}
+		}
+		in[v.Name] = x
+	}
+	return in
+}
+
+// row is row b of a tensor as a batch of one.
+func rowOf(x *Tensor, b int) *Tensor {
+	y := tensor.New(x.DType(), append([]int{1}, x.Shape()[1:]...)...)
+	size := x.DType().Bytes(x.Shape()[1:].Elements())
+	copy(y.Bytes(), x.Bytes()[b*size:][:size])
+	return y
+}
+
+func sessionOf(t *testing.T, m *Model, o CompileOptions) *Session {
+	p, err := m.Compile(context.Background(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// unpadded compiles a model without padding, poisoned, and holds it to being so.
+func unpadded(t *testing.T, m *Model, o CompileOptions) *Session {
+	o.Unpad, o.Verify = true, true
+	p, err := m.Compile(context.Background(), o)
+	require.NoError(t, err)
+	defer p.Close()
+	require.True(t, isUnpadded(p), "%v", p.Stats().Rewrites.NearMisses)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	for stage := range s.engine.Stages() {
+		if w, ok := s.engine.Memory(stage).(interface{ Poison(byte) }); ok {
+			w.Poison(0xFF)
+		}
+	}
+	return s
+}
+
+func isUnpadded(p *Program) bool {
+	return slices.ContainsFunc(p.Stats().Rewrites.Rules, func(r rewrite.RuleCount) bool { return r.Pass == "unpad" })
+}
+
+// requireRows holds each row of an unpadded batch to the padded program that runs the row alone: outputs of tokens where the mask
+// keeps them, and 0 elsewhere; others as they are, of rows that have a token.
+func requireRows(t *testing.T, alone *Session, in, got Tensors, tolerance float64) {
+	mask := in["attention_mask"]
+	texts, length := mask.Shape()[0], mask.Shape()[1]
+	for b := range texts {
+		kept := tensor.Of[int64](mask)[b*length:][:length]
+		one := Tensors{}
+		for name, x := range in {
+			one[name] = rowOf(x, b)
+		}
+		if end := len(kept) - suffix(kept); end > 0 { // without the padding behind it
+			for name, x := range one {
+				one[name] = tensor.FromSlice(slices.Clone(tensor.Of[int64](x)[:end]), 1, end)
+			}
+		}
+		want, err := alone.Run(context.Background(), one)
+		require.NoError(t, err)
+		for name, y := range want {
+			g := rowOf(got[name], b)
+			if y.Rank() < 2 || y.Shape()[1] != one["attention_mask"].Len() || got[name].Shape()[1] != length {
+				if slices.Contains(kept, 1) {
+					requireNear(t, g, y, 0, y.Len(), 0, tolerance, "%s of row %d", name, b)
+				}
+				continue
+			}
+			width := y.Shape()[2:].Elements()
+			for s := range length {
+				if kept[s] == 1 {
+					requireNear(t, g, y, s*width, width, s*width, tolerance, "%s of row %d, token %d", name, b, s)
+					continue
+				}
+				for i := range width {
+					require.Zero(t, g.Float64(s*width+i), "%s of row %d at %d, which is padding", name, b, s)
+				}
+			}
+		}
+	}
+}
+
+// suffix is the number of zeros at the end.
+func suffix(x []int64) (n int) {
+	for n < len(x) && x[len(x)-1-n] == 0 {
+		n++
+	}
+	return n
+}
+
+func requireNear(t *testing.T, got, want *Tensor, at, n, wantAt int, tolerance float64, format string, args ...any) {
+	t.Helper()
+	for i := range n {
+		g, w := got.Float64(at+i), want.Float64(wantAt+i)
+		if !(abs(g-w) <= tolerance*(1+abs(w))) {
+			t.Fatalf("%s: element %d is %v, alone it is %v", fmt.Sprintf(format, args...), i, g, w)
+		}
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// drawMask is a mask of texts of drawn lengths; some rows are masked whole.
+func drawMask(r *rand.Rand, kind maskKind, texts, length int) *Tensor {
+	mask := tensor.New(tensor.I64, texts, length)
+	for b := range texts {
+		n := min(length, 1+int(float64(length)*r.Float64()*r.Float64()))
+		if r.IntN(8) == 0 {
+			n = r.IntN(2) * length
+		}
+		kind.draw(r, min(n, length), tensor.Of[int64](mask)[b*length:][:length])
+	}
+	return mask
+}
+
+// TestUnpad holds unpadded batches to their rows run alone, for masks of all kinds, poisoned and proved.
+func TestUnpad(t *testing.T) {
+	for _, level := range []string{"", "avx2", "generic"} {
+		m := builtin(t)
+		alone, s := sessionOf(t, m, CompileOptions{CPU: level}), unpadded(t, m, CompileOptions{CPU: level})
+		for _, kind := range maskKinds {
+			r := rand.New(rand.NewPCG(1, 2))
+			sizes := [][2]int{{1, 1}, {1, 7}, {2, 16}, {5, 33}, {3, 130}, {0, 4}}
+			if level == "" {
+				sizes = append(sizes, [2]int{64, 9}, [2]int{2, 512})
+			}
+			for _, size := range sizes {
+				t.Run(fmt.Sprintf("%s/%s/%dx%d", level, kind.name, size[0], size[1]), func(t *testing.T) {
+					in := paddedInputs(r, m, drawMask(r, kind, size[0], size[1]))
+					got, err := s.Run(context.Background(), in)
+					require.NoError(t, err)
+					requireRows(t, alone, in, got, 1e-5)
+				})
+			}
+		}
+	}
+}
+
+// TestUnpadFixtures does so for the encoders of the fixtures.
+func TestUnpadFixtures(t *testing.T) {
+	for name, tolerance := range map[string]float64{"bert-tiny": 1e-5, "bert-tiny-opset11": 1e-5, "bert-tiny-opset14": 1e-5, "bert-tiny-dynamo": 1e-5,
+		"bert-tiny-external": 1e-5, "bert-tiny-ner": 1e-5, "bert-tiny-qa": 1e-5, "bert-tiny-mlm": 1e-5, "distilbert": 1e-5, "roberta": 1e-5, "minilm": 1e-5,
+		"bert-tiny-ortsaved": 1e-5, "bert-tiny-int4": 1e-5} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Open(fixtures.Model(t, name))
+			require.NoError(t, err)
+			defer m.Close()
+			alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
+			for i, kind := range maskKinds {
+				r := rand.New(rand.NewPCG(3, uint64(i)))
+				in := paddedInputs(r, m, drawMask(r, kind, 5, 40))
+				got, err := s.Run(context.Background(), in)
+				require.NoError(t, err)
+				requireRows(t, alone, in, got, tolerance)
+			}
+		})
+	}
+}
+
+// TestUnpadErrors holds bad masks, and texts that are too long, to errors that name the row.
+func TestUnpadErrors(t *testing.T) {
+	m := builtin(t)
+	s := unpadded(t, m, CompileOptions{})
+	run := func(change func(mask []int64), texts, length int) error {
+		mask := tensor.New(tensor.I64, texts, length)
+		fill(tensor.Of[int64](mask), 1)
+		change(tensor.Of[int64](mask))
+		_, err := s.Run(context.Background(), paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask))
+		return err
+	}
+	err := run(func(mask []int64) { mask[9] = 7 }, 3, 4)
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, "the attention mask of row 2 is 7 at position 1: want 0 or 1")
+	err = run(func(mask []int64) { fill(mask[:600], 0) }, 2, 600)
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, "row 1 has a token at position 512: the model has 512 positions")
+	require.NoError(t, run(func(mask []int64) { fill(mask, 0) }, 2, 5))
+}
+
+// TestUnpadNames holds --why to the node in the way.
+func TestUnpadNames(t *testing.T) {
+	m, err := Open(fixtures.Model(t, "bert-tiny-static"))
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), CompileOptions{Unpad: true})
+	require.NoError(t, err)
+	defer p.Close()
+	require.False(t, isUnpadded(p))
+	var why []string
+	for _, miss := range p.Stats().Rewrites.NearMisses {
+		why = append(why, miss.String())
+	}
+	require.Contains(t, strings.Join(why, "\n"), `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: input "attention_mask" is of fixed size, i64[2,16]`)
+}
+
+// TestRunRows holds texts without padding to the same texts padded.
+func TestRunRows(t *testing.T) {
+	for _, name := range []string{"bert-tiny", "roberta", "bert-tiny-qa"} { // roberta counts positions beforehand
+		t.Run(name, func(t *testing.T) {
+			m, err := Open(fixtures.Model(t, name))
+			require.NoError(t, err)
+			defer m.Close()
+			s, padded := unpadded(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
+			for _, lengths := range [][]int{{1}, {5, 1, 40}, {3, 3, 3, 3, 3}, {130, 2}} {
+				starts, longest := []int{0}, slices.Max(lengths)
+				mask := tensor.New(tensor.I64, len(lengths), longest)
+				for i, n := range lengths {
+					starts = append(starts, starts[i]+n)
+					fill(tensor.Of[int64](mask)[i*longest:][:n], 1)
+				}
+				in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
+				want, err := padded.Run(context.Background(), in)
+				require.NoError(t, err)
+				rows := Rows{Starts: starts, Inputs: Tensors{}}
+				for input, x := range in {
+					if input != "attention_mask" {
+						rows.Inputs[input] = packedRows(x, lengths)
+					}
+				}
+				got, err := s.RunRows(context.Background(), rows)
+				require.NoError(t, err)
+				require.Len(t, got, len(want))
+				for output, w := range want {
+					if g := got[output]; g.Rank() < w.Rank() {
+						w = packedRows(w, lengths)
+					}
+					require.Equal(t, w.String(), got[output].String())
+					requireNear(t, got[output], w, 0, w.Len(), 0, 1e-5, "%s", output)
+				}
+			}
+			for message, rows := range map[string]Rows{
+				"row 1 begins at token 2 and ends at 2: every row has a token": {Starts: []int{0, 2, 2}},
+				"row starts begin with 0":                                      {},
+				`input "input_ids" is missing`:                                 {Starts: []int{0, 2}},
+				`is the mask, which rows without padding have none of`:         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 2), "attention_mask": tensor.New(tensor.I64, 2)}},
+				"want i64 of 2 tokens":                                         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 3)}},
+			} {
+				_, err := s.RunRows(context.Background(), rows)
+				require.ErrorIs(t, err, ErrInput)
+				require.ErrorContains(t, err, message)
+			}
+		})
+	}
+	s := sessionOf(t, builtin(t), CompileOptions{})
+	_, err := s.RunRows(context.Background(), Rows{Starts: []int{0}})
+	require.ErrorIs(t, err, ErrInput)
+}
+
+// packedRows takes the first tokens of each row, one after the other.
+func packedRows(x *Tensor, lengths []int) *Tensor {
+	var data []byte
+	total, width := 0, x.DType().Bytes(x.Shape()[2:].Elements())
+	for i, n := range lengths {
+		data = append(data, x.Bytes()[i*x.Shape()[1]*width:][:n*width]...)
+		total += n
+	}
+	y := tensor.New(x.DType(), append([]int{total}, x.Shape()[2:]...)...)
+	copy(y.Bytes(), data)
+	return y
+}
