@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"onnx":                 {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":          {},
 	"internal/packed":      {"tensor"},
-	"ir":                   {"internal/packed", "tensor"},
+	"ir":                   {"internal/memory", "internal/packed", "tensor"},
 	"ops":                  {"ir", "tensor"},
 	"target":               {"ir", "tensor"},
 	"lower":                {"onnx", "onnx/onnxpb", "ir", "ops", "tensor"},

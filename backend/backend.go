@@ -65,8 +65,9 @@ type Planned struct {
 
 // A Program is a planned graph that is ready to run; it owns no memory and may be shared.
 type Program interface {
-	// Attach makes the program ready to run on m. One instance at a time runs on a memory.
-	Attach(m Memory) (Instance, error)
+	// Attach makes the program ready to run on m. One instance at a time runs on a memory. Steps of
+	// the host run within env, which may be nil.
+	Attach(m Memory, env *ir.Env) (Instance, error)
 	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
 	HostSteps() []HostStep
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Eval runs a bound node on the host, by its op's Eval, and holds what that gives to the types that the graph has. Operands
+// Eval runs a bound node on the host, by its op's Eval, within env, and holds what that gives to the types that the graph has. Operands
 // are in order, nil where they are absent.
-func Eval(n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	results, err := n.Op.Eval(operands)
+func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	results, err := ir.EvalOp(env, n.Op, operands)
 	if err != nil {
 		return nil, err
 	}

@@ -242,7 +242,7 @@ func (n *Node) becomeConst() (bool, error) {
 			in[i] = t.Aligned()
 		}
 	}
-	res, err := n.Op.Eval(in)
+	res, err := EvalOp(nil, n.Op, in)
 	if err != nil {
 		return false, err
 	}

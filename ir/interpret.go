@@ -1,30 +1,26 @@
 package ir
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// DefaultMemoryLimit is the number of bytes that a result computed by Eval may take where nobody says otherwise.
-const DefaultMemoryLimit = 16 << 30
-
 // An Evaluator runs nodes by Eval. The zero value is ready to use.
 type Evaluator struct {
-	// MemoryLimit bounds each result, in bytes; 0 means DefaultMemoryLimit.
-	MemoryLimit int64
+	// Context ends a run between two steps of an Eval; nil never does.
+	Context context.Context
+	// Memory is asked for results and working memory; nil stands for one of 16 GiB.
+	Memory *memory.Account
 	// Call runs a region of n in place of the Evaluator itself; b holds the sizes known around n, and is not to be changed.
 	Call func(n *Node, region int, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 }
 
-// MemoryError is a result that would take more than an Evaluator's limit.
-type MemoryError struct{ Need, Limit int64 }
-
-// Error implements error.
-func (e *MemoryError) Error() string {
-	return fmt.Sprintf("a result of %d bytes is above the memory limit of %d", e.Need, e.Limit)
-}
+// defaultMemory is the limit of Evaluators without an account.
+const defaultMemory = 16 << 30
 
 // Interpret runs a graph by Eval alone, one node after the other: the meaning that every other way of running it must
 // agree with. Inputs are in the graph's order.
@@ -37,7 +33,16 @@ func EvalNode(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 	return new(Evaluator).Node(n, in, b)
 }
 
-// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a region, and gets all others.
+// account is Memory.
+func (e *Evaluator) account() *memory.Account {
+	if e.Memory == nil {
+		e.Memory = &memory.Account{Limit: defaultMemory}
+	}
+	return e.Memory
+}
+
+// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a region, and gets all others. The results
+// stay taken from Memory.
 func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	if err := g.BindTensors(inputs, b); err != nil {
 		return nil, err
@@ -46,6 +51,8 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 	for i, v := range g.Inputs {
 		env[v.ID] = inputs[i]
 	}
+	account := e.account()
+	used := account.Used
 	value := func(v *Value) *tensor.Tensor {
 		switch {
 		case v == nil:
@@ -65,12 +72,19 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 			return nil, err
 		}
 		for i, v := range n.Outputs {
+			if err := account.Take(SizeOf(out[i])); err != nil {
+				return nil, n.Fail(err)
+			}
 			env[v.ID] = out[i]
 		}
 	}
 	out := make([]*tensor.Tensor, len(g.Outputs))
+	account.Give(account.Used - used)
 	for i, v := range g.Outputs {
 		out[i] = value(v)
+		if err := account.Take(SizeOf(out[i])); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -85,15 +99,12 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	case err != nil:
 		return nil, n.Fail(err)
 	}
-	limit := e.MemoryLimit
-	if limit == 0 {
-		limit = DefaultMemoryLimit
-	}
+	account := e.account()
 	empty := true
 	for i, v := range n.Outputs {
 		bytes, known, err := boundBytes(v.Type, b)
-		if err == nil && bytes > limit {
-			err = &MemoryError{bytes, limit}
+		if err == nil {
+			err = account.Fits(bytes)
 		}
 		if err != nil {
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
@@ -103,20 +114,15 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	if empty {
 		return emptyResults(n, b)
 	}
-	var out []*tensor.Tensor
-	if r, ok := op.(Runner); ok {
-		out, err = r.Run(Env{limit, func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			if region >= len(n.Regions) {
-				return nil, fmt.Errorf("it has no region %d", region)
-			}
-			if e.Call != nil {
-				return e.Call(n, region, in, b)
-			}
-			return e.Graph(n.Regions[region], in, maps.Clone(b))
-		}}, in)
-	} else {
-		out, err = op.Eval(in)
-	}
+	out, err := EvalOp(&Env{Context: e.Context, Memory: account, Call: func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if region >= len(n.Regions) {
+			return nil, fmt.Errorf("it has no region %d", region)
+		}
+		if e.Call != nil {
+			return e.Call(n, region, in, b)
+		}
+		return e.Graph(n.Regions[region], in, maps.Clone(b))
+	}}, op, in)
 	if err != nil {
 		return nil, n.Fail(err)
 	}
@@ -124,8 +130,8 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		return nil, n.Fail(fmt.Errorf("%d results where the graph has %d", len(out), len(n.Outputs)))
 	}
 	for i, v := range n.Outputs {
-		if need := SizeOf(out[i]); need > limit {
-			return nil, n.Fail(fmt.Errorf("result %d: %w", i, &MemoryError{need, limit}))
+		if err := account.Fits(SizeOf(out[i])); err != nil {
+			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
 		}
 		if err := b.learn(v.Type, out[i]); err != nil {
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
@@ -165,14 +171,21 @@ func boundBytes(t Type, b Binding) (bytes int64, known bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	if t.DType == tensor.String {
-		return int64(n) * stringHeader, true, nil
-	}
-	return int64(t.DType.Bytes(n)), true, nil
+	return bytesOf(t.DType, n), true, nil
 }
 
-// stringHeader is what a string takes besides its text.
-const stringHeader = 16
+const (
+	stringHeader  = 16  // what a string takes besides its text
+	elementHeader = 128 // what an element of a sequence takes besides its own
+)
+
+// bytesOf is what n elements take, of strings without their text.
+func bytesOf(d tensor.DType, n int) int64 {
+	if d == tensor.String {
+		return int64(n) * stringHeader
+	}
+	return int64(d.Bytes(n))
+}
 
 // SizeOf is the number of bytes that a tensor or sequence holds.
 func SizeOf(t *tensor.Tensor) int64 {
@@ -181,7 +194,7 @@ func SizeOf(t *tensor.Tensor) int64 {
 	case t == nil:
 	case t.IsSequence():
 		for _, e := range t.Elems() {
-			n += SizeOf(e)
+			n += elementHeader + SizeOf(e)
 		}
 	case t.DType() == tensor.String:
 		for _, s := range t.Strings() {

@@ -16,8 +16,9 @@ type Op interface {
 	// could not decide.
 	Infer(in []*Value) ([]Type, error)
 	// Eval is the meaning of the op: slow and plainly right. It folds constants, is the oracle of every kernel's tests,
-	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands.
-	Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands, those of
+	// ops of KindDynamic apart. Call it by EvalOp: see Env.
+	Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
 // Kind numbers the ops, so that tables over them are arrays.

@@ -13,4 +13,6 @@ func (ActCopy) Kind() Kind { return KindActCopy }
 func (ActCopy) Infer(in []*Value) ([]Type, error) { return Copy{}.Infer(in) }
 
 // Eval implements Op.
-func (ActCopy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return Copy{}.Eval(in) }
+func (ActCopy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return Copy{}.Eval(env, in)
+}

@@ -10,11 +10,16 @@ import (
 
 // The ops here work along one axis and keep the shape.
 
-// lines calls f for every line of elements along an axis, with where it starts and the distance from one to the next.
-func lines(s tensor.Shape, axis int, f func(start, step int)) {
+// lines calls f for every line of elements along an axis, with where it starts and the distance from one to the next. Without an
+// element there are none, however long the other axes are.
+func lines(env *Env, s tensor.Shape, axis int, f func(start, step int)) {
+	if s.Elements() == 0 {
+		return
+	}
 	step := s[axis+1:].Elements()
-	for outer := range s[:axis].Elements() {
+	for outer := range env.Range(s[:axis].Elements()) {
 		for inner := range step {
+			env.Work(s[axis])
 			f(outer*s[axis]*step+inner, step)
 		}
 	}
@@ -40,12 +45,14 @@ func (o Softmax) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Softmax) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Softmax) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
-	y := tensor.New(x.DType(), x.Shape()...)
-	n := x.Shape()[o.Axis]
-	line := make([]float64, n)
-	lines(x.Shape(), o.Axis, func(start, step int) {
+	y := env.New(x.DType(), x.Shape()...)
+	if y.Len() == 0 {
+		return []*tensor.Tensor{y}, nil
+	}
+	line := Make[float64](env, x.Shape()[o.Axis])
+	lines(env, x.Shape(), o.Axis, func(start, step int) {
 		for i := range line {
 			line[i] = x.Float64(start + i*step)
 		}
@@ -96,11 +103,11 @@ func (o CumSum) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op. Sums of integers wrap.
-func (o CumSum) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o CumSum) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
-	y := tensor.New(x.DType(), x.Shape()...)
+	y := env.New(x.DType(), x.Shape()...)
 	n := x.Shape()[o.Axis]
-	lines(x.Shape(), o.Axis, func(start, step int) {
+	lines(env, x.Shape(), o.Axis, func(start, step int) {
 		if o.Reverse {
 			start, step = start+(n-1)*step, -step
 		}

@@ -262,7 +262,7 @@ func (o Binary) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Binary) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, row := in[0], in[1], binaryTable[o.Fn]
 	s, err := tensor.Broadcast(a.Shape(), b.Shape())
 	if err != nil {
@@ -272,9 +272,9 @@ func (o Binary) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if row.test {
 		d = tensor.Bool
 	}
-	y := tensor.New(d, s...)
+	y := env.New(d, s...)
 	ia, ib := broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
-	for i := range y.Len() {
+	for i := range env.Range(y.Len()) {
 		p, q := ia(i), ib(i)
 		switch t := a.DType(); {
 		case t == tensor.String:

@@ -59,13 +59,13 @@ func (o Cast) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op. A string that is no number is an error.
-func (o Cast) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Cast) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	if x.DType() == o.To {
-		return []*tensor.Tensor{x.Clone()}, nil
+		return []*tensor.Tensor{env.Clone(x)}, nil
 	}
-	y := tensor.New(o.To, x.Shape()...)
-	for i := range x.Len() {
+	y := env.New(o.To, x.Shape()...)
+	for i := range env.Range(x.Len()) {
 		switch from := x.DType(); {
 		case from == tensor.String:
 			if err := o.parse(y, i, x.Strings()[i]); err != nil {

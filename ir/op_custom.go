@@ -78,7 +78,7 @@ func (Custom) named() map[string]Op { return nil }
 func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 
 // Eval computes the results that the node has, of the kernel's first ones.
-func (o Custom) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Custom) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Def == nil {
 		return nil, fmt.Errorf("no custom operator %s is registered", o.Name)
 	}

@@ -69,15 +69,15 @@ func (o Embedding) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Embedding) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Embedding) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	first, index := in[EmbeddingTable], in[EmbeddingIndex]
 	width, positions := first.Shape()[1], index.Shape()[index.Rank()-1]
-	x := tensor.New(tensor.F64, append(index.Shape().Clone(), width)...)
+	x := env.New(tensor.F64, append(index.Shape().Clone(), width)...)
 	sum := tensor.Of[float64](x)
 	for i := EmbeddingTable; i < len(in); i += 2 {
 		table := in[i]
 		rows := table.Shape()[0]
-		for t := range index.Len() {
+		for t := range env.Range(index.Len()) {
 			row := 0
 			switch {
 			case in[i+1] != nil:
@@ -88,17 +88,18 @@ func (o Embedding) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			case rows != 1:
 				row = t % positions
 			}
+			env.Work(width)
 			for k := range width {
 				sum[t*width+k] += table.Float64(row*width + k)
 			}
 		}
 	}
-	norm, err := LayerNorm{Axes: 1, Eps: o.Eps, RMS: o.RMS}.Eval([]*tensor.Tensor{x, in[EmbeddingScale], in[EmbeddingBias]})
+	norm, err := LayerNorm{Axes: 1, Eps: o.Eps, RMS: o.RMS}.Eval(env, []*tensor.Tensor{x, in[EmbeddingScale], in[EmbeddingBias]})
 	if err != nil {
 		return nil, err
 	}
-	y := tensor.New(first.DType(), x.Shape()...)
-	for i := range y.Len() {
+	y := env.New(first.DType(), x.Shape()...)
+	for i := range env.Range(y.Len()) {
 		y.SetFloat64(i, norm[0].Float64(i))
 	}
 	return []*tensor.Tensor{y}, nil

@@ -53,14 +53,15 @@ func (o Gather) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Gather) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Gather) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
 	s := x.Shape()
 	n, outer, inner := s[o.Axis], s[:o.Axis].Elements(), s[o.Axis+1:].Elements()
-	y := tensor.New(x.DType(), slices.Concat(s[:o.Axis], index.Shape(), s[o.Axis+1:])...)
+	y := env.New(x.DType(), slices.Concat(s[:o.Axis], index.Shape(), s[o.Axis+1:])...)
 	at := 0
 	for b := range outer {
-		for i := range index.Len() {
+		for i := range env.Range(index.Len()) {
+			env.Work(inner)
 			p, err := place(index.Int64(i), n)
 			if err != nil {
 				return nil, err
@@ -128,17 +129,17 @@ func elementIndices(x, index Type, axis int) error {
 }
 
 // Eval implements Op.
-func (o GatherElements) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o GatherElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
-	y := tensor.New(x.DType(), index.Shape()...)
-	err := eachElement(x.Shape(), index, o.Axis, func(i, at int) { copyElement(y, i, x, at) })
+	y := env.New(x.DType(), index.Shape()...)
+	err := eachElement(env, x.Shape(), index, o.Axis, func(i, at int) { copyElement(y, i, x, at) })
 	return []*tensor.Tensor{y}, err
 }
 
 // eachElement calls f with every flat position in index and the flat position that it names in a tensor of shape s.
-func eachElement(s tensor.Shape, index *tensor.Tensor, axis int, f func(i, at int)) (err error) {
+func eachElement(env *Env, s tensor.Shape, index *tensor.Tensor, axis int, f func(i, at int)) (err error) {
 	strides := s.Strides()
-	EachIndex(index.Shape(), func(i int, idx []int) {
+	EachIndex(env, index.Shape(), func(i int, idx []int) {
 		if err != nil {
 			return
 		}
@@ -201,15 +202,15 @@ func tupleSize(x, index Type, batch int) (int, error) {
 }
 
 // Eval implements Op.
-func (o GatherND) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
 	s, is := x.Shape(), index.Shape()
 	tuple := is[len(is)-1]
 	rest := s[o.BatchDims+tuple:]
-	y := tensor.New(x.DType(), slices.Concat(is[:len(is)-1], rest)...)
+	y := env.New(x.DType(), slices.Concat(is[:len(is)-1], rest)...)
 	inner := rest.Elements()
 	perBatch := is[o.BatchDims : len(is)-1].Elements()
-	for t := range is[:len(is)-1].Elements() {
+	for t := range env.Range(is[:len(is)-1].Elements()) {
 		at, err := tuplePlace(s[o.BatchDims:], index, t)
 		if err != nil {
 			return nil, err
@@ -263,15 +264,15 @@ func (o OneHot) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o OneHot) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o OneHot) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	index, values, depth := in[0], in[1], o.Depth.Int()
 	s := index.Shape()
-	y := tensor.New(values.DType(), slices.Insert(slices.Clone(s), o.Axis, depth)...)
-	for i := range y.Len() {
+	y := env.New(values.DType(), slices.Insert(slices.Clone(s), o.Axis, depth)...)
+	for i := range env.Range(y.Len()) {
 		copyElement(y, i, values, 0)
 	}
 	inner := s[o.Axis:].Elements()
-	for i := range index.Len() {
+	for i := range env.Range(index.Len()) {
 		var k int64
 		if index.DType().IsFloat() {
 			k = int64(index.Float64(i))

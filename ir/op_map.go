@@ -69,7 +69,7 @@ func (e Expr) Types(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Map) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Map) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	results := make([]*tensor.Tensor, 0, len(o.Expr))
 	for _, x := range o.Expr {
 		args := make([]*tensor.Tensor, len(x.Args))
@@ -80,7 +80,7 @@ func (o Map) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				args[k] = results[-1-a]
 			}
 		}
-		out, err := x.Op.Eval(args)
+		out, err := x.Op.Eval(env, args)
 		if err != nil {
 			return nil, err
 		}

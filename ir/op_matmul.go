@@ -82,7 +82,7 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o MatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b := in[MatMulA], in[MatMulB]
 	bias, residual := Operand(in, MatMulBias), Operand(in, MatMulResidual)
 	sa, sb := a.Shape(), b.Shape()
@@ -95,12 +95,13 @@ func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	y := tensor.New(a.DType(), append(lead.Clone(), m, n)...)
+	y := env.New(a.DType(), append(lead.Clone(), m, n)...)
 	ia, ib := broadcastIndex(sa[:len(sa)-2], lead), broadcastIndex(sb[:len(sb)-2], lead)
 	if !a.DType().IsFloat() {
-		for t := range lead.Elements() {
+		for t := range env.Range(lead.Elements()) {
 			for i := range m {
 				for j := range n {
+					env.Work(k)
 					var s int64
 					for p := range k {
 						s += a.Int64(ia(t)*m*k+i*k+p) * b.Int64(ib(t)*k*n+p*rs+j*cs)
@@ -117,16 +118,17 @@ func (o MatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return []*tensor.Tensor{y}, nil
 	}
-	af, bf := a.Float64s(), b.Float64s()
+	af, bf := env.Float64s(a), env.Float64s(b)
 	act := func(x float64) float64 { return x }
 	if fn := o.Act; fn != NoUnary {
 		act = func(x float64) float64 { return unaryTable[fn].real(x, Unary{}) }
 	}
-	row := make([]float64, n)
-	for t := range lead.Elements() {
+	row := Make[float64](env, n)
+	for t := range env.Range(lead.Elements()) {
 		for i := range m {
 			clear(row)
 			for p := range k {
+				env.Work(n)
 				x := af[ia(t)*m*k+i*k+p]
 				at := ib(t)*k*n + p*rs
 				for j := range row {

@@ -78,14 +78,14 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 }
 
 // Weight gives the weights that the codes stand for, [N,K] of the scales' type.
-func (o MatMulNBits) Weight(codes, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
-	w := tensor.New(scales.DType(), o.N, o.K)
+func (o MatMulNBits) Weight(env *Env, codes, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
+	w := env.New(scales.DType(), o.N, o.K)
 	blocks, per := o.Blocks(), 8/o.Bits
 	bitsOf := func(t *tensor.Tensor, row, rowBytes, i int) float64 {
 		return float64(t.Bytes()[row*rowBytes+i/per] >> (i % per * o.Bits) & (1<<o.Bits - 1))
 	}
 	for n := range o.N {
-		for k := range o.K {
+		for k := range env.Range(o.K) {
 			block := k / o.Block
 			if groups != nil {
 				if block = int(groups.Int64(k)); block < 0 || block >= blocks {
@@ -107,8 +107,8 @@ func (o MatMulNBits) Weight(codes, scales, zeros, groups *tensor.Tensor) (*tenso
 }
 
 // Eval implements Op.
-func (o MatMulNBits) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	w, err := o.Weight(in[NBitsCodes], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
+func (o MatMulNBits) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	w, err := o.Weight(env, in[NBitsCodes], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
 	if err != nil {
 		return nil, err
 	}
@@ -121,25 +121,25 @@ func (o MatMulNBits) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	wide := a
 	if o.Int8 {
-		wide = o.rounded(a)
+		wide = o.rounded(env, a)
 	}
-	out, err := MatMul{TransB: true, Act: o.Act}.Eval([]*tensor.Tensor{wide.Reshape(rows, o.K), w, Operand(in, NBitsBias), residual})
+	out, err := MatMul{TransB: true, Act: o.Act}.Eval(env, []*tensor.Tensor{wide.Reshape(rows, o.K), w, Operand(in, NBitsBias), residual})
 	if err != nil {
 		return nil, err
 	}
 	if !o.Int8 {
 		return []*tensor.Tensor{out[0].Reshape(shape...)}, nil
 	}
-	y := tensor.New(a.DType(), shape...)
-	for i := range y.Len() {
+	y := env.New(a.DType(), shape...)
+	for i := range env.Range(y.Len()) {
 		y.SetFloat64(i, out[0].Float64(i))
 	}
 	return []*tensor.Tensor{y}, nil
 }
 
 // rounded is a with every block rounded to 8 bits.
-func (o MatMulNBits) rounded(a *tensor.Tensor) *tensor.Tensor {
-	y, v := tensor.New(tensor.F64, a.Shape()...), a.Float64s()
+func (o MatMulNBits) rounded(env *Env, a *tensor.Tensor) *tensor.Tensor {
+	y, v := env.New(tensor.F64, a.Shape()...), env.Float64s(a)
 	for row := 0; row < len(v); row += o.K {
 		for k := 0; k < o.K; k += o.Block {
 			block := v[row+k : row+min(k+o.Block, o.K)]

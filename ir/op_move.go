@@ -42,17 +42,17 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Pad) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
 	shape := x.Shape().Clone()
 	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
 	for i, n := range x.Shape() {
-		source[i] = o.source(n, o.Before[i].Int(), o.After[i].Int())
+		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
 		shape[i] = len(source[i])
 	}
-	y := tensor.New(x.DType(), shape...)
+	y := env.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	EachIndex(shape, func(i int, idx []int) {
+	EachIndex(env, shape, func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			if source[k][c] < 0 {
@@ -69,9 +69,9 @@ func (o Pad) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // source lists what the places of one padded axis of size n show.
-func (o Pad) source(n, before, after int) []int {
+func (o Pad) source(env *Env, n, before, after int) []int {
 	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
-	out := make([]int, 0, n+before+after)
+	out := Make[int](env, n+before+after)[:0]
 	for i := lo - max(0, before); i < hi+max(0, after); i++ {
 		at := i
 		if i < lo || i >= hi {
@@ -96,9 +96,9 @@ func (o Pad) source(n, before, after int) []int {
 }
 
 // EachIndex calls f for every flat index of the shape, in order, with its coordinates, which f must not keep.
-func EachIndex(shape tensor.Shape, f func(i int, idx []int)) {
+func EachIndex(env *Env, shape tensor.Shape, f func(i int, idx []int)) {
 	idx := make([]int, len(shape))
-	for i := range shape.Elements() {
+	for i := range env.Range(shape.Elements()) {
 		f(i, idx)
 		for k := len(shape) - 1; k >= 0; k-- {
 			if idx[k]++; idx[k] < shape[k] {
@@ -132,15 +132,15 @@ func (o Tile) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Tile) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	shape := x.Shape().Clone()
 	for i := range shape {
 		shape[i] *= o.Repeats[i].Int()
 	}
-	y := tensor.New(x.DType(), shape...)
+	y := env.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	EachIndex(shape, func(i int, idx []int) {
+	EachIndex(env, shape, func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			from += c % x.Shape()[k] * strides[k]
@@ -184,11 +184,11 @@ func (Trilu) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Trilu) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Trilu) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
-	y := tensor.New(x.DType(), x.Shape()...)
+	y := env.New(x.DType(), x.Shape()...)
 	r := x.Rank()
-	EachIndex(x.Shape(), func(i int, idx []int) {
+	EachIndex(env, x.Shape(), func(i int, idx []int) {
 		diagonal := idx[r-1] - idx[r-2]
 		if o.Upper && diagonal >= o.K || !o.Upper && diagonal <= o.K {
 			copyElement(y, i, x, i)

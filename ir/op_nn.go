@@ -72,7 +72,7 @@ func broadcastsTo(s, to Shape) error {
 }
 
 // Eval implements Op.
-func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[LayerNormX]
 	scale, bias, residual := Operand(in, LayerNormScale), Operand(in, LayerNormBias), Operand(in, LayerNormResidual)
 	norm := x.Shape()[x.Rank()-o.Axes:]
@@ -81,13 +81,14 @@ func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		index := broadcastIndex(t.Shape(), norm)
 		return func(i int) float64 { return t.Float64(index(i)) }
 	}
-	y, s := tensor.New(x.DType(), x.Shape()...), x.Float64s()
+	y, s := env.New(x.DType(), x.Shape()...), env.Float64s(x)
 	if residual != nil {
 		for i := range s {
 			s[i] += residual.Float64(i)
 		}
 	}
 	for start := 0; start < len(s); start += n {
+		env.Work(4 * n)
 		row := s[start : start+n]
 		mean := 0.0
 		if !o.RMS {
@@ -108,7 +109,7 @@ func (o LayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if !o.Sum {
 		return []*tensor.Tensor{y}, nil
 	}
-	total := tensor.New(x.DType(), x.Shape()...)
+	total := env.New(x.DType(), x.Shape()...)
 	for i, v := range s {
 		total.SetFloat64(i, v)
 	}
@@ -200,23 +201,25 @@ func (o Attention) sees(s, t, S, T int) bool {
 }
 
 // Eval implements Op.
-func (o Attention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Attention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rows := Operand(in, AttentionRows); rows != nil {
-		return o.evalRows(in, rows)
+		return o.evalRows(env, in, rows)
 	}
 	q, k, v, mask := in[AttentionQ], in[AttentionK], in[AttentionV], Operand(in, AttentionMask)
 	B, S, H, D := q.Shape()[0], q.Shape()[1], q.Shape()[2], q.Shape()[3]
 	T, G, E := k.Shape()[1], k.Shape()[2], v.Shape()[3]
-	y := tensor.New(q.DType(), B, S, H, E)
+	y := env.New(q.DType(), B, S, H, E)
 	maskAt := func(int) int { return 0 }
 	if mask != nil {
 		maskAt = broadcastIndex(mask.Shape(), tensor.Shape{B, H, S, T})
 	}
-	qf, kf, vf := q.Float64s(), k.Float64s(), v.Float64s()
+	qf, kf, vf := env.Float64s(q), env.Float64s(k), env.Float64s(v)
+	scores, out := Make[float64](env, T), Make[float64](env, E)
 	row := func(b, s, h int) []float64 {
+		env.Work(T * (D + E))
 		query := qf[((b*S+s)*H+h)*D:][:D]
 		g := h / (H / G)
-		scores := make([]float64, T)
+		clear(scores)
 		for t := range scores {
 			key := kf[((b*T+t)*G+g)*D:][:D]
 			for i := range query {
@@ -237,7 +240,7 @@ func (o Attention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				scores[t] = math.Inf(-1)
 			}
 		}
-		out := make([]float64, E)
+		clear(out)
 		if o.NaNGuard && (T == 0 || math.IsInf(slices.Max(scores), -1)) {
 			return out
 		}
@@ -287,13 +290,14 @@ func (o Rotary) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Rotary) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Rotary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, cos, sin := in[0], in[1], in[2]
-	y := x.Clone()
+	y := env.Clone(x)
 	half, heads, size := cos.Shape()[2], x.Shape()[2], x.Shape()[3]
 	angles := cos.Shape()[0] * cos.Shape()[1] // one row for each position, or for each of all the batch's
 	for pos := range x.Shape()[0] * x.Shape()[1] {
 		for h := range heads {
+			env.Work(half)
 			head := (pos*heads + h) * size
 			for i := range half {
 				a, b := head+i, head+i+half

@@ -70,7 +70,7 @@ func RoundTokens(n int) int {
 }
 
 // Eval implements Op.
-func (o Pack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	mask := in[0]
 	if mask.Rank() != 2 {
 		return nil, fmt.Errorf("the attention mask is %v: want [batch, tokens]", mask)
@@ -82,7 +82,7 @@ func (o Pack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	texts, length := mask.Shape()[0], mask.Shape()[1]
 	places := make([]int32, 0, mask.Len())
-	rows, first, firstRows := tensor.New(tensor.I32, texts, RowFields), tensor.New(tensor.I32, texts), tensor.New(tensor.I32, texts, RowFields)
+	rows, first, firstRows := env.New(tensor.I32, texts, RowFields), env.New(tensor.I32, texts), env.New(tensor.I32, texts, RowFields)
 	sources := make([]int32, 0, mask.Len()) // of the tokens
 	for b := range texts {
 		begin, key := len(places), len(places)
@@ -107,7 +107,7 @@ func (o Pack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		first.SetInt64(b, int64(begin))
 	}
 	total := min(RoundTokens(len(places)), mask.Len())
-	out := []*tensor.Tensor{rows, first, firstRows, tensor.New(tensor.I32, total), tensor.New(tensor.I64, 1, total)}
+	out := []*tensor.Tensor{rows, first, firstRows, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
 	copy(tensor.Of[int32](out[PackPlaces]), places)
 	for t := len(places); t < total; t++ {
 		out[PackPlaces].SetInt64(t, -1)
@@ -116,7 +116,7 @@ func (o Pack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out[PackPositions].SetInt64(t, int64(at)%int64(length))
 	}
 	for _, x := range in[1:] {
-		out = append(out, atPlaces(x, sources, total))
+		out = append(out, atPlaces(env, x, sources, total))
 	}
 	return out, nil
 }
@@ -161,8 +161,8 @@ func setRow(rows *tensor.Tensor, r int, fields ...int) {
 }
 
 // atPlaces is x [B,S,…] at these places, and zeros up to the total.
-func atPlaces(x *tensor.Tensor, places []int32, total int) *tensor.Tensor {
-	y := tensor.New(x.DType(), append(tensor.Shape{1, total}, x.Shape()[2:]...)...)
+func atPlaces(env *Env, x *tensor.Tensor, places []int32, total int) *tensor.Tensor {
+	y := env.New(x.DType(), append(tensor.Shape{1, total}, x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
 	eachRun(places, func(t, place, n int) { copy(to[t*width:][:n*width], from[place*width:][:n*width]) })
@@ -208,9 +208,9 @@ func (Unpack) Kind() Kind { return KindDynamic }
 func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 
 // Eval implements Op.
-func (o Unpack) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
-	y := tensor.New(x.DType(), append(mask.Shape().Clone(), x.Shape()[2:]...)...)
+	y := env.New(x.DType(), append(mask.Shape().Clone(), x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
 	if places.Len() != x.Shape()[1] {
@@ -240,21 +240,21 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 }
 
 // evalRows is attention within each row.
-func (o Attention) evalRows(in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
 	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
 	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
 	if err != nil {
 		return nil, err
 	}
-	y := tensor.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
+	y := env.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
 	part := func(x *tensor.Tensor, from, to int) *tensor.Tensor {
-		return gatherStrided(x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
+		return gatherStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 	}
 	for _, r := range texts {
 		if r[2] == r[3] {
 			continue
 		}
-		one, err := o.Eval([]*tensor.Tensor{part(q, r[0], r[1]), part(k, r[2], r[3]), part(v, r[2], r[3])})
+		one, err := o.Eval(env, []*tensor.Tensor{part(q, r[0], r[1]), part(k, r[2], r[3]), part(v, r[2], r[3])})
 		if err != nil {
 			return nil, err
 		}
@@ -280,14 +280,14 @@ func (SumRows) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (SumRows) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SumRows) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	texts, err := textsOf(in[1], x.Shape()[1], x.Shape()[1])
 	if err != nil {
 		return nil, err
 	}
 	width := x.Shape()[2:].Elements()
-	y := tensor.New(x.DType(), append(tensor.Shape{len(texts)}, x.Shape()[2:]...)...)
+	y := env.New(x.DType(), append(tensor.Shape{len(texts)}, x.Shape()[2:]...)...)
 	for r, text := range texts {
 		for i := range width {
 			if !x.DType().IsFloat() {

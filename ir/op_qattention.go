@@ -92,14 +92,14 @@ func (QAttention) ProbType(in []*Value) tensor.DType {
 }
 
 // Eval implements Op: it is the chain of ops that it stands for.
-func (QAttention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QAttentionYZero+1-len(in))...)
 	var failed error
 	eval := func(op Op, args ...*tensor.Tensor) *tensor.Tensor {
 		if failed != nil {
 			return nil
 		}
-		out, err := op.Eval(args)
+		out, err := op.Eval(env, args)
 		if failed = err; err != nil {
 			return nil
 		}

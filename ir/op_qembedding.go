@@ -46,12 +46,12 @@ func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o QEmbedding) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o QEmbedding) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	floating := append([]*tensor.Tensor{}, in[:EmbeddingTable]...)
 	for i := EmbeddingTable; i < len(in); i += 4 {
 		table := in[i]
 		if scale := Operand(in, i+2); scale != nil {
-			wide, err := Dequantize{To: tensor.F32, Axis: 1}.Eval([]*tensor.Tensor{table, scale, Operand(in, i+3)})
+			wide, err := Dequantize{To: tensor.F32, Axis: 1}.Eval(env, []*tensor.Tensor{table, scale, Operand(in, i+3)})
 			if err != nil {
 				return nil, err
 			}
@@ -59,5 +59,5 @@ func (o QEmbedding) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		floating = append(floating, table, Operand(in, i+1))
 	}
-	return Embedding(o).Eval(floating)
+	return Embedding(o).Eval(env, floating)
 }

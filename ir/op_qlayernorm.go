@@ -65,20 +65,20 @@ func (o QLayerNorm) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op: it is the chain of ops that it stands for.
-func (o QLayerNorm) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o QLayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	floating := append([]*tensor.Tensor{}, in[:LayerNormResidual+1]...)
 	if in[QLayerNormResidualScale] != nil {
-		residual, err := Dequantize{To: tensor.F32}.Eval(in[LayerNormResidual:QLayerNormYScale])
+		residual, err := Dequantize{To: tensor.F32}.Eval(env, in[LayerNormResidual:QLayerNormYScale])
 		if err != nil {
 			return nil, err
 		}
 		floating[LayerNormResidual] = residual[0]
 	}
-	y, err := o.norm().Eval(floating)
+	y, err := o.norm().Eval(env, floating)
 	if err != nil {
 		return nil, err
 	}
-	codes, err := Quantize{To: in[QLayerNormYZero].DType()}.Eval([]*tensor.Tensor{y[0], in[QLayerNormYScale], in[QLayerNormYZero]})
+	codes, err := Quantize{To: in[QLayerNormYZero].DType()}.Eval(env, []*tensor.Tensor{y[0], in[QLayerNormYScale], in[QLayerNormYZero]})
 	if err != nil || !o.Float {
 		return codes, err
 	}

@@ -151,17 +151,17 @@ func (QMatMul) checkResidual(in []*Value, out Type) error {
 }
 
 // Eval implements Op.
-func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulYZero+1-len(in))...)
 	if in[QMatMulA].DType() == tensor.F32 {
-		q, err := DynamicQuantize{}.Eval(in[:1])
+		q, err := DynamicQuantize{}.Eval(env, in[:1])
 		if err != nil {
 			return nil, err
 		}
 		in[QMatMulA], in[QMatMulAScale], in[QMatMulAZero] = q[0], q[1], q[2]
 	}
-	sums, err := MatMul{TransB: o.TransB}.Eval([]*tensor.Tensor{
-		differences(in[QMatMulA], in[QMatMulAZero], false), differences(in[QMatMulB], in[QMatMulBZero], o.TransB)})
+	sums, err := MatMul{TransB: o.TransB}.Eval(env, []*tensor.Tensor{
+		differences(env, in[QMatMulA], in[QMatMulAZero], false), differences(env, in[QMatMulB], in[QMatMulBZero], o.TransB)})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	n := sum.Shape()[sum.Rank()-1]
 	bias, scale, yScale := in[QMatMulBias], in[QMatMulBScale], in[QMatMulYScale]
 	if bias != nil && bias.DType() == tensor.I32 {
-		for i := range sum.Len() {
+		for i := range env.Range(sum.Len()) {
 			sum.SetInt64(i, sum.Int64(i)+bias.Int64(i%n))
 		}
 		bias = nil
@@ -188,8 +188,8 @@ func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		out = in[QMatMulYZero].DType()
 	}
-	y := tensor.New(out, sum.Shape()...)
-	for i := range sum.Len() {
+	y := env.New(out, sum.Shape()...)
+	for i := range env.Range(sum.Len()) {
 		column := 0
 		if scale.Rank() > 0 {
 			column = i % n
@@ -213,10 +213,10 @@ func (o QMatMul) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // differences is x − zero as i32, where zero is nil, one number, or one for each column (row when byRow) of matrices.
-func differences(x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
-	y := tensor.New(tensor.I32, x.Shape()...)
+func differences(env *Env, x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
+	y := env.New(tensor.I32, x.Shape()...)
 	columns := x.Shape()[x.Rank()-1]
-	for i := range x.Len() {
+	for i := range env.Range(x.Len()) {
 		v := x.Int64(i)
 		switch {
 		case zero == nil:

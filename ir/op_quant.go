@@ -97,14 +97,14 @@ func scaleIndex(s, scales tensor.Shape, axis, block int) func(i int) int {
 }
 
 // Eval implements Op.
-func (o Quantize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Quantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, scale, zero := in[0], in[1], Operand(in, 2)
-	y := tensor.New(o.To, x.Shape()...)
+	y := env.New(o.To, x.Shape()...)
 	at := scaleIndex(x.Shape(), scale.Shape(), o.Axis, o.Block)
 	if err := checkScales(scale); err != nil {
 		return nil, err
 	}
-	for i := range x.Len() {
+	for i := range env.Range(x.Len()) {
 		k := at(i)
 		setCode(y, i, float32(x.Float64(i))/float32(scale.Float64(k)), zero, k, o.Wrap)
 	}
@@ -174,11 +174,11 @@ func (o Dequantize) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Dequantize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Dequantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, scale, zero := in[0], in[1], Operand(in, 2)
-	y := tensor.New(o.To, x.Shape()...)
+	y := env.New(o.To, x.Shape()...)
 	at := scaleIndex(x.Shape(), scale.Shape(), o.Axis, o.Block)
-	for i := range x.Len() {
+	for i := range env.Range(x.Len()) {
 		k := at(i)
 		y.SetFloat64(i, float64(float32(codeAt(x, i, zero, k))*float32(scale.Float64(k))))
 	}
@@ -219,10 +219,11 @@ func (DynamicQuantize) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (DynamicQuantize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (DynamicQuantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := tensor.Of[float32](in[0])
 	scale, zero := dynamicRange(x)
-	y := tensor.New(tensor.U8, in[0].Shape()...)
+	y := env.New(tensor.U8, in[0].Shape()...)
+	env.Work(2 * len(x))
 	for i, v := range x {
 		y.Bytes()[i] = dynamicCode(v, scale, zero)
 	}

@@ -187,13 +187,13 @@ func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 }
 
 // Eval implements Op.
-func (o Reduce) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, row := in[0], reduceTable[o.Fn]
 	shape, err := reducedShape(x.Shape(), 1, o.Axes, o.KeepDims)
 	if err != nil {
 		return nil, err
 	}
-	y := tensor.New(x.DType(), shape...)
+	y := env.New(x.DType(), shape...)
 	kept, reduced := strided{}, strided{}
 	for i, stride := range x.Shape().Strides() {
 		part := &kept
@@ -203,7 +203,9 @@ func (o Reduce) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		part.sizes, part.strides = append(part.sizes, x.Shape()[i]), append(part.strides, stride)
 	}
 	i := 0
+	group := tensor.Shape(reduced.sizes).Elements()
 	kept.walk(func(start int) bool {
+		env.Work(1 + group)
 		switch {
 		case x.Len() == 0 && (o.Fn == MaxOf || o.Fn == MinOf):
 			setExtreme(y, i, o.Fn == MinOf)
@@ -323,7 +325,7 @@ func (o ArgReduce) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o ArgReduce) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	shape, err := reducedShape(x.Shape(), 1, []int{o.Axis}, o.KeepDims)
 	if err != nil {
@@ -345,15 +347,16 @@ func (o ArgReduce) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return less(best, i) || o.Last && !less(i, best)
 	}
-	var out []int64
-	lines(x.Shape(), o.Axis, func(start, step int) {
+	y := env.New(tensor.I64, shape...)
+	out := tensor.Of[int64](y)
+	lines(env, x.Shape(), o.Axis, func(start, step int) {
 		best := 0
 		for i := range x.Shape()[o.Axis] {
 			if better(start+i*step, start+best*step) {
 				best = i
 			}
 		}
-		out = append(out, int64(best))
+		out[0], out = int64(best), out[1:]
 	})
-	return []*tensor.Tensor{tensor.FromSlice(out, append([]int{}, shape...)...)}, nil
+	return []*tensor.Tensor{y}, nil
 }

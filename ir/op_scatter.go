@@ -74,9 +74,9 @@ func (r Reduction) put(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
 }
 
 // Eval implements Op.
-func (o ScatterElements) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, index, updates := in[0].Clone(), in[1], in[2]
-	err := eachElement(y.Shape(), index, o.Axis, func(i, at int) { o.Reduce.put(y, at, updates, i) })
+func (o ScatterElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, index, updates := env.Clone(in[0]), in[1], in[2]
+	err := eachElement(env, y.Shape(), index, o.Axis, func(i, at int) { o.Reduce.put(y, at, updates, i) })
 	return []*tensor.Tensor{y}, err
 }
 
@@ -101,16 +101,16 @@ func (o ScatterND) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o ScatterND) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, index, updates := in[0].Clone(), in[1], in[2]
+func (o ScatterND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, index, updates := env.Clone(in[0]), in[1], in[2]
 	is := index.Shape()
 	inner := y.Shape()[is[len(is)-1]:].Elements()
-	for t := range is[:len(is)-1].Elements() {
+	for t := range env.Range(is[:len(is)-1].Elements()) {
 		at, err := tuplePlace(y.Shape(), index, t)
 		if err != nil {
 			return nil, err
 		}
-		for i := range inner {
+		for i := range env.Range(inner) {
 			o.Reduce.put(y, at+i, updates, t*inner+i)
 		}
 	}

@@ -29,7 +29,7 @@ func (Where) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (Where) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c, a, b := in[0], in[1], in[2]
 	s, err := tensor.Broadcast(a.Shape(), b.Shape())
 	if err == nil {
@@ -38,9 +38,9 @@ func (Where) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	y := tensor.New(a.DType(), s...)
+	y := env.New(a.DType(), s...)
 	ic, ia, ib := broadcastIndex(c.Shape(), s), broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
-	for i := range y.Len() {
+	for i := range env.Range(y.Len()) {
 		if c.Int64(ic(i)) != 0 {
 			copyElement(y, i, a, ia(i))
 		} else {
@@ -93,14 +93,14 @@ func (Clip) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval is max, then min.
-func (Clip) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y := in[0].Clone()
+func (Clip) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y := env.Clone(in[0])
 	for i, fn := range []BinaryFn{MaxFn, MinFn} {
 		limit := Operand(in, 1+i)
 		if limit == nil {
 			continue
 		}
-		r, err := Binary{fn}.Eval([]*tensor.Tensor{y, limit})
+		r, err := Binary{fn}.Eval(env, []*tensor.Tensor{y, limit})
 		if err != nil {
 			return nil, err
 		}

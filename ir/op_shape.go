@@ -37,8 +37,8 @@ func nonNegativeSizes(s []Dim) error {
 }
 
 // Eval implements Op.
-func (o Reshape) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return []*tensor.Tensor{in[0].Clone().Reshape(sizes(o.Shape)...)}, nil
+func (o Reshape) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{env.Clone(in[0]).Reshape(sizes(o.Shape)...)}, nil
 }
 
 // Content implements contenter.
@@ -78,21 +78,21 @@ func (o Transpose) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Transpose) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	st := x.Shape().Strides()
 	shape, strides := make(tensor.Shape, len(o.Perm)), make([]int, len(o.Perm))
 	for i, p := range o.Perm {
 		shape[i], strides[i] = x.Shape()[p], st[p]
 	}
-	return []*tensor.Tensor{gatherStrided(x, shape, strides, 0)}, nil
+	return []*tensor.Tensor{gatherStrided(env, x, shape, strides, 0)}, nil
 }
 
 // gatherStrided reads x at off + Σ index·stride into a new row-major tensor.
-func gatherStrided(x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
-	y := tensor.New(x.DType(), shape...)
+func gatherStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
+	y := env.New(x.DType(), shape...)
 	idx := make([]int, len(shape))
-	for i := range y.Len() {
+	for i := range env.Range(y.Len()) {
 		copyElement(y, i, x, off)
 		for k := len(shape) - 1; k >= 0; k-- {
 			idx[k]++
@@ -165,7 +165,7 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Slice) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	strides := x.Shape().Strides()
 	off := 0
@@ -173,7 +173,7 @@ func (o Slice) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		off += o.Starts[i].Int() * strides[i]
 		strides[i] *= o.Steps[i]
 	}
-	return []*tensor.Tensor{gatherStrided(x, sizes(o.Sizes), strides, off)}, nil
+	return []*tensor.Tensor{gatherStrided(env, x, sizes(o.Sizes), strides, off)}, nil
 }
 
 // Content implements contenter.
@@ -219,7 +219,7 @@ func (o Expand) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Expand) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, shape := in[0], sizes(o.Shape)
 	st := x.Shape().Strides()
 	strides := make([]int, len(shape))
@@ -233,7 +233,7 @@ func (o Expand) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%v does not expand to %v", x.Shape(), shape)
 		}
 	}
-	return []*tensor.Tensor{gatherStrided(x, shape, strides, 0)}, nil
+	return []*tensor.Tensor{gatherStrided(env, x, shape, strides, 0)}, nil
 }
 
 // Content implements contenter.
@@ -259,8 +259,8 @@ func (Copy) Kind() Kind { return KindCopy }
 func (Copy) Infer(in []*Value) ([]Type, error) { return []Type{in[0].Type}, nil }
 
 // Eval implements Op.
-func (Copy) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return []*tensor.Tensor{in[0].Clone()}, nil
+func (Copy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{env.Clone(in[0])}, nil
 }
 
 // Content implements contenter.
@@ -282,7 +282,9 @@ func (o Materialize) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Materialize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.View.Eval(in) }
+func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.View.Eval(env, in)
+}
 
 // Concat joins its operands along Axis.
 type Concat struct{ Axis int }
@@ -320,17 +322,18 @@ func (o Concat) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Concat) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := in[0].Shape().Clone()
 	for _, x := range in[1:] {
 		shape[o.Axis] += x.Shape()[o.Axis]
 	}
-	y := tensor.New(in[0].DType(), shape...)
+	y := env.New(in[0].DType(), shape...)
 	outer, inner := shape[:o.Axis].Elements(), shape[o.Axis+1:].Elements()
 	at := 0
 	for _, x := range in {
 		run := x.Shape()[o.Axis] * inner
-		for b := range outer {
+		for b := range env.Range(outer) {
+			env.Work(run)
 			copyRun(y, b*shape[o.Axis]*inner+at, x, b*run, run)
 		}
 		at += run
@@ -369,7 +372,7 @@ func (o DimsOp) Infer([]*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o DimsOp) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, _ := o.Infer(nil)
 	x, ok := contentOf(t[0], o.Dims)
 	if !ok {
@@ -399,9 +402,9 @@ func (o Range) Infer([]*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Range) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y := tensor.New(o.DType, o.Len.Int())
-	for i := range y.Len() {
+func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y := env.New(o.DType, o.Len.Int())
+	for i := range env.Range(y.Len()) {
 		y.SetInt64(i, int64(o.Start.Int())+int64(i)*int64(o.Step.Int()))
 	}
 	return []*tensor.Tensor{y}, nil

@@ -283,14 +283,14 @@ func (o Unary) Infer(in []*Value) ([]Type, error) {
 }
 
 // Eval implements Op.
-func (o Unary) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, row := in[0], unaryTable[o.Fn]
 	d := x.DType()
 	if row.test {
 		d = tensor.Bool
 	}
-	y := tensor.New(d, x.Shape()...)
-	for i := range x.Len() {
+	y := env.New(d, x.Shape()...)
+	for i := range env.Range(x.Len()) {
 		switch {
 		case x.DType().IsFloat():
 			y.SetFloat64(i, row.real(x.Float64(i), o))

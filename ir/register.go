@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // registered has the rows of ops that other packages bring.
@@ -42,22 +40,6 @@ func Register(rows ...Def) {
 type Preparer interface {
 	Op
 	Prepare() (Op, error)
-}
-
-// A Runner is an op that needs more of a run than its operands.
-type Runner interface {
-	Op
-	// Run takes the place of Eval.
-	Run(env Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
-}
-
-// An Env is what a run gives a Runner.
-type Env struct {
-	// MemoryLimit is what a result may take, in bytes; 0 means no limit.
-	MemoryLimit int64
-	// Call runs one of the node's regions; nil where the node has none. The results are the caller's to keep. Regions are
-	// closed: what they read of the values around them, constants apart, stands among the node's operands.
-	Call func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
 // Rows lists the rows of all ops, those of the IR in the order of their kinds and then the registered ones by name.

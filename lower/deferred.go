@@ -17,7 +17,7 @@ func (c *Context) deferred(types ...ir.Type) ops.Deferred {
 
 // Deferred is the ops.Lowering of this package: it lowers the node with all operands constant and evaluates the result. It fails
 // with ErrUnsupported if it knows no such operator.
-func Deferred(env ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func Deferred(env *ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b := &builder{g: ir.NewGraph(o.String()), lists: map[*ir.Value][]*ir.Value{}, memo: ir.NewMemo(math.MaxInt), maxFold: math.MaxInt}
 	values := make([]*ir.Value, len(in))
 	for i, t := range in {
@@ -42,7 +42,7 @@ func Deferred(env ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor
 		}
 	}
 	b.g.Outputs = out[:min(len(out), len(o.Types))]
-	results, err := (&ir.Evaluator{MemoryLimit: env.MemoryLimit}).Graph(b.g, nil, ir.Binding{})
+	results, err := env.Evaluator().Graph(b.g, nil, ir.Binding{})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 		}
 		content[i] = t
 	}
-	results, err := op.Eval(content)
+	results, err := ir.EvalOp(nil, op, content)
 	if err != nil {
 		c.Failf("%w", err)
 	}

@@ -109,7 +109,7 @@ func (c *Context) bands(win ops.Window, x *ir.Value, places []ir.Dim, w, bias *i
 func (c *Context) depthwise(win ops.Window, x *ir.Value, places []ir.Dim, w, bias *ir.Value) *ir.Value {
 	channels, taps := w.Const.Shape()[0], tensor.Shape(win.Kernel).Elements()
 	y := bias
-	ir.EachIndex(win.Kernel, func(k int, at []int) {
+	ir.EachIndex(nil, win.Kernel, func(k int, at []int) {
 		part, factor := x, tensor.New(w.Type.DType, channels)
 		for i, e := range at {
 			part = c.tap(win, part, i, e, ir.Dim{}, places[i])
@@ -208,7 +208,7 @@ func (c *Context) tapRows(win ops.Window, x *ir.Value, first ir.Dim, places []ir
 	var parts []*ir.Value
 	from := make([]ir.Dim, len(places))
 	from[0] = first
-	ir.EachIndex(win.Kernel, func(_ int, at []int) {
+	ir.EachIndex(nil, win.Kernel, func(_ int, at []int) {
 		part := x
 		for i, k := range at {
 			part = c.tap(win, part, i, k, from[i], places[i])

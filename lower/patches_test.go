@@ -106,7 +106,7 @@ func TestConvProduct(t *testing.T) {
 		require.NotContains(r, opNames(g), "onnx.Conv")
 		got, err := ir.Interpret(g, in)
 		require.NoError(r, err)
-		want, err := ops.Conv{Window: win, Group: groups}.Eval([]*tensor.Tensor{x, w, bias})
+		want, err := ops.Conv{Window: win, Group: groups}.Eval(nil, []*tensor.Tensor{x, w, bias})
 		require.NoError(r, err)
 		requireNear(r, want[0], got[0])
 	})
@@ -129,7 +129,7 @@ func TestConvInBands(t *testing.T) {
 	got, err := ir.Interpret(g, []*tensor.Tensor{x})
 	require.NoError(t, err)
 	win := ops.Window{Kernel: []int{3, 3}, Strides: []int{1, 1}, Dilations: []int{1, 1}, Pads: []int{1, 1, 1, 1}, Auto: "NOTSET"}
-	want, err := ops.Conv{Window: win, Group: 1}.Eval([]*tensor.Tensor{x, w})
+	want, err := ops.Conv{Window: win, Group: 1}.Eval(nil, []*tensor.Tensor{x, w})
 	require.NoError(t, err)
 	require.Equal(t, want[0].Bytes(), got[0].Bytes()) // of whole numbers
 }
@@ -177,7 +177,7 @@ func TestPoolTaps(t *testing.T) {
 		if name == "AveragePool" {
 			op = ops.AveragePool{Window: win, CountIncludePad: true}
 		}
-		want, err := op.Eval([]*tensor.Tensor{x})
+		want, err := op.Eval(nil, []*tensor.Tensor{x})
 		require.NoError(r, err)
 		requireNear(r, want[0], got[0])
 	})

@@ -13,9 +13,6 @@ import (
 // MaxTrips bounds a loop: models are untrusted.
 const MaxTrips = 1 << 18
 
-// errAlone is what an operator with regions reports when it is to be computed from its operands.
-var errAlone = errors.New("it has regions and cannot be computed from its operands alone")
-
 // If runs the first of its two regions where operand 0 is true and the second one otherwise. The other operands are what the
 // regions read, those of the first one in front.
 type If struct {
@@ -34,10 +31,7 @@ func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (If) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
-
-// Run implements ir.Runner.
-func (o If) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[0].Len() != 1 {
 		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
 	}
@@ -49,7 +43,7 @@ func (o If) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
-	return env.Call(region, args)
+	return env.Region(region, args)
 }
 
 // Loop repeats its region. The operands are the number of trips and the condition, each of which may be absent, then what trips
@@ -68,10 +62,7 @@ func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (Loop) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
-
-// Run implements ir.Runner.
-func (o Loop) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
 	if in[0] != nil {
 		if in[0].Len() != 1 {
@@ -84,7 +75,7 @@ func (o Loop) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	n := 2 + o.Carried
 	state, captures := in[2:n], in[n:]
-	stacked := newPiles(env, len(o.Types)-len(state))
+	stacked := make([][]*tensor.Tensor, len(o.Types)-len(state))
 	for i := int64(0); i < trips; i++ {
 		if cond.Len() != 1 {
 			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
@@ -95,18 +86,21 @@ func (o Loop) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if i == MaxTrips {
 			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
 		}
-		out, err := env.Call(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
+		out, err := env.Region(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
 		if err != nil {
 			return nil, err
 		}
+		if i > 0 { // before, they were operands
+			release(env, state)
+		}
 		cond, state = out[0], out[1:1+len(state)]
-		if err := stacked.add(out[1+len(state):]); err != nil {
-			return nil, err
+		for k, t := range out[1+len(state):] {
+			stacked[k] = append(stacked[k], t)
 		}
 	}
 	out := slices.Clone(state)
-	for k, ts := range stacked.lists {
-		t, err := stackTensors(ts, 0, o.Types[len(state)+k], env.MemoryLimit)
+	for k, ts := range stacked {
+		t, err := stackTensors(env, ts, 0, o.Types[len(state)+k])
 		if err != nil {
 			return nil, err
 		}
@@ -115,28 +109,15 @@ func (o Loop) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// piles collect what trips return, within the memory limit.
-type piles struct {
-	lists       [][]*tensor.Tensor
-	held, limit int64
-}
-
-func newPiles(env ir.Env, n int) *piles {
-	return &piles{lists: make([][]*tensor.Tensor, n), limit: env.MemoryLimit}
-}
-
-func (p *piles) add(ts []*tensor.Tensor) error {
-	for k, t := range ts {
-		if p.held += ir.SizeOf(t); p.limit > 0 && p.held > p.limit {
-			return &ir.MemoryError{Need: p.held, Limit: p.limit}
-		}
-		p.lists[k] = append(p.lists[k], t)
+// release gives back what a region returned.
+func release(env *ir.Env, ts []*tensor.Tensor) {
+	for _, t := range ts {
+		env.Give(ir.SizeOf(t))
 	}
-	return nil
 }
 
 // stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.
-func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tensor.Tensor, error) {
+func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tensor.Tensor, error) {
 	if len(ts) == 0 {
 		shape := make([]int, len(t.Shape))
 		for i, d := range t.Shape {
@@ -147,7 +128,7 @@ func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tenso
 		if len(shape) == 0 {
 			shape = []int{0} // not even the rank is known
 		}
-		return tensor.New(t.DType, shape...), nil
+		return env.New(t.DType, shape...), nil
 	}
 	parts := make([]*tensor.Tensor, len(ts))
 	for i, x := range ts {
@@ -156,10 +137,7 @@ func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tenso
 		}
 		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
 	}
-	if need := int64(len(ts)) * int64(len(ts[0].Bytes())); limit > 0 && need > limit {
-		return nil, &ir.MemoryError{Need: need, Limit: limit}
-	}
-	out, err := ir.Concat{Axis: axis}.Eval(parts)
+	out, err := ir.Concat{Axis: axis}.Eval(env, parts)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +145,8 @@ func stackTensors(ts []*tensor.Tensor, axis int, t ir.Type, limit int64) (*tenso
 }
 
 // at is element i of a tensor along an axis, which goes away.
-func at(x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
-	out, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, tensor.Scalar(int64(i))})
+func at(env *ir.Env, x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
+	out, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, tensor.Scalar(int64(i))})
 	if err != nil {
 		return nil, err
 	}

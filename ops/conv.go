@@ -56,20 +56,20 @@ func (o Conv) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op: y[n,m] = b[m] + Σ over the channels of m's group and the taps of w[m,c,k]·x[n,c,at].
-func (o Conv) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Conv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err := checkChannels(in, in[1].Shape()[1]*o.Group, in[1].Shape()[0]); err != nil {
 		return nil, err
 	}
-	y, err := result(o, in)
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	before, after := o.padding(in[0].Shape()[2:])
-	x, w := in[0].Float64s(), in[1].Float64s()
+	x, w := env.Float64s(in[0]), env.Float64s(in[1])
 	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
 	batch, outputs, inputs := sx[0], sw[0], sw[1]
 	size, kernel, places := sx[2:].Elements(), sw[2:].Elements(), sy[2:].Elements()
-	o.walk(sx[2:], sy[2:], before, after, func(place int, taps []tap) {
+	o.walk(env, sx[2:], sy[2:], before, after, func(place int, taps []tap) {
 		for n := range batch {
 			for m := range outputs {
 				first := n*sx[1] + m/(outputs/o.Group)*inputs
@@ -78,6 +78,7 @@ func (o Conv) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 					sum = b.Float64(m)
 				}
 				for ch := range inputs {
+					env.Work(len(taps))
 					for _, t := range taps {
 						if t.at >= 0 {
 							sum += w[(m*inputs+ch)*kernel+t.kernel] * x[(first+ch)*size+t.at]
@@ -154,11 +155,11 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 
 // Eval implements ir.Op: y[n,m,at] = b[m] + Σ over the channels of m's group and all windows that touch at of
 // w[c,m,k]·x[n,c,place].
-func (o ConvTranspose) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err := checkChannels(in, in[1].Shape()[0], in[1].Shape()[1]*o.Group); err != nil {
 		return nil, err
 	}
-	y, err := result(o, in)
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
@@ -168,21 +169,22 @@ func (o ConvTranspose) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		_, b := o.spread(i, ir.N(d))
 		before[i], after[i] = b.Int(), MaxSize // what hangs over the end falls away
 	}
-	x, w := in[0].Float64s(), in[1].Float64s()
+	x, w := env.Float64s(in[0]), env.Float64s(in[1])
 	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
 	batch, inputs, outputs := sx[0], sx[1]/o.Group, sw[1]
 	size, kernel, places := sy[2:].Elements(), sw[2:].Elements(), sx[2:].Elements()
-	sum := make([]float64, y.Len())
+	sum := ir.Make[float64](env, y.Len())
 	if b := ir.Operand(in, 2); b != nil {
 		for i := range sum {
 			sum[i] = b.Float64(i / size % sy[1])
 		}
 	}
-	o.walk(sy[2:], sx[2:], before, after, func(place int, taps []tap) {
+	o.walk(env, sy[2:], sx[2:], before, after, func(place int, taps []tap) {
 		for n := range batch {
 			for ch := range sx[1] {
 				v, first := x[(n*sx[1]+ch)*places+place], n*sy[1]+ch/inputs*outputs
 				for m := range outputs {
+					env.Work(len(taps))
 					for _, t := range taps {
 						if t.at >= 0 {
 							sum[(first+m)*size+t.at] += w[(ch*outputs+m)*kernel+t.kernel] * v
@@ -235,17 +237,18 @@ func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o Col2Im) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o Col2Im) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
 	before, after := o.padding(image)
 	size, count := image.Elements(), places.Elements()
-	sum, values := make([]float64, y.Len()), in[0].Float64s()
-	o.walk(image, places, before, after, func(place int, taps []tap) {
-		for ch := range y.Shape()[:2].Elements() {
+	sum, values := ir.Make[float64](env, y.Len()), env.Float64s(in[0])
+	o.walk(env, image, places, before, after, func(place int, taps []tap) {
+		for ch := range env.Range(y.Shape()[:2].Elements()) {
+			env.Work(len(taps))
 			for _, t := range taps {
 				if t.at >= 0 {
 					sum[ch*size+t.at] += values[(ch*k+t.kernel)*count+place]

@@ -24,7 +24,7 @@ type Deferred struct {
 }
 
 // A Lowering computes a Deferred from its operands: package lower has one.
-type Lowering func(env ir.Env, o Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+type Lowering func(env *ir.Env, o Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // String is the operator's name: "onnx.<Name>", or the domain in front where it is not ONNX's own.
 func (o Deferred) String() string {
@@ -38,10 +38,7 @@ func (o Deferred) String() string {
 func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
 
 // Eval implements ir.Op.
-func (o Deferred) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.Run(ir.Env{}, in) }
-
-// Run implements ir.Runner.
-func (o Deferred) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Deferred) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Lowering == nil {
 		return nil, fmt.Errorf("%s takes its form from data, and nothing here translates it", o)
 	}

@@ -27,7 +27,7 @@ func (o NonMaxSuppression) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o NonMaxSuppression) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o NonMaxSuppression) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	limit, overlap, least := 0.0, 0.0, math.Inf(-1)
 	for i, to := range []*float64{2: &limit, 3: &overlap, 4: &least} {
 		if t := ir.Operand(in, i); to != nil && t != nil {
@@ -43,15 +43,16 @@ func (o NonMaxSuppression) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if b, s := in[0].Shape(), in[1].Shape(); len(b) != 3 || len(s) != 3 || b[2] != 4 || b[0] != s[0] || b[1] != s[2] {
 		return nil, fmt.Errorf("boxes %v with scores %v", in[0], in[1])
 	}
-	picked := suppress(in[0], in[1], limit, float32(overlap), float32(least), o.Centre)
+	picked := suppress(env, in[0], in[1], limit, float32(overlap), float32(least), o.Centre)
 	return []*tensor.Tensor{tensor.FromSlice(picked, len(picked)/3, 3)}, nil
 }
 
 // suppress returns (image, class, box) triples. The arithmetic is that of onnxruntime, in 32 bits: thresholds are met or
 // missed by the last of them.
-func suppress(boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
+func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
 	n, classes := boxes.Shape()[1], scores.Shape()[1]
-	corners := make([][4]float32, boxes.Shape()[0]*n)
+	corners := ir.Make[[4]float32](env, boxes.Shape()[0]*n)
+	order, kept := ir.Make[int](env, n), ir.Make[int](env, n)
 	for i := range corners {
 		var p [4]float32
 		for k := range p {
@@ -66,13 +67,14 @@ func suppress(boxes, scores *tensor.Tensor, limit float64, overlap, least float3
 	for image := range boxes.Shape()[0] {
 		for class := range classes {
 			score := func(i int) float32 { return float32(scores.Float64((image*classes+class)*n + i)) }
-			var order []int
-			for i := range n {
+			order, kept = order[:0], kept[:0]
+			for i := range env.Range(n) {
 				if score(i) > least {
 					order = append(order, i)
 				}
 			}
 			slices.SortStableFunc(order, func(a, b int) int {
+				env.Work(4)
 				switch {
 				case score(a) > score(b):
 					return -1
@@ -81,13 +83,16 @@ func suppress(boxes, scores *tensor.Tensor, limit float64, overlap, least float3
 				}
 				return 0
 			})
-			var kept []int
 			for _, i := range order {
 				if float64(len(kept)) >= limit {
 					break
 				}
+				env.Work(4 * (1 + len(kept)))
 				if !slices.ContainsFunc(kept, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
 					kept = append(kept, i)
+					if len(out) == cap(out) {
+						env.Take(2 * 8 * int64(3+len(out)))
+					}
 					out = append(out, int64(image), int64(class), int64(i))
 				}
 			}
@@ -134,8 +139,8 @@ func (o RoiAlign) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o RoiAlign) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +173,7 @@ func (o RoiAlign) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			for i := range oh {
 				for j := range ow {
 					sum, best, n := 0.0, math.Inf(-1), 0
+					env.Work(4 * gridH * gridW)
 					for gi := range gridH {
 						for gj := range gridW {
 							v, largest := bilinear(x, plane, s[2], s[3],
@@ -235,9 +241,9 @@ func (o DeformConv) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o DeformConv) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w, offset, bias, mask := in[0], in[1], in[2], ir.Operand(in, 3), ir.Operand(in, 4)
-	y, err := result(o, in)
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +267,7 @@ func (o DeformConv) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 					sum = bias.Float64(oc)
 				}
 				for ic := range k[1] {
+					env.Work(4 * taps)
 					channel := group*k[1] + ic
 					og := channel / (s[1] / offsetGroups)
 					for t := range taps {

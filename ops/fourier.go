@@ -10,8 +10,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MaxTransform bounds the length of a transform, which takes some 200 bytes an element while it runs.
+// MaxTransform bounds the length of a transform.
 const MaxTransform = 1 << 20
+
+// What an element of a transform takes of memory and time, about.
+const (
+	transformBytes = 256
+	transformSteps = 32
+)
 
 // checkTransform fails where a length is none, or too long.
 func checkTransform(n int) error {
@@ -134,23 +140,28 @@ func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o DFT) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o DFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	dft(in[0], y, o.Axis, o.Length.Int(), o.Inverse, o.OneSided)
+	dft(env, in[0], y, o.Axis, o.Length.Int(), o.Inverse, o.OneSided)
 	return []*tensor.Tensor{y}, nil
 }
 
 // dft transforms every vector of x along an axis into y.
-func dft(x, y *tensor.Tensor, axis, n int, inverse, onesided bool) {
+func dft(env *ir.Env, x, y *tensor.Tensor, axis, n int, inverse, onesided bool) {
 	sx, sy := x.Shape(), y.Shape()
 	last := len(sx) - 1
 	inner := sx[axis+1 : last].Elements()
 	px, py := sx[last], sy[last]
-	for outer := range sx[:axis].Elements() {
+	if y.Len() == 0 {
+		return
+	}
+	env.Take(transformBytes * int64(n))
+	for outer := range env.Range(sx[:axis].Elements()) {
 		for i := range inner {
+			env.Work(transformSteps * n)
 			v := make([]complex128, n)
 			for k := range min(n, sx[axis]) {
 				at := ((outer*sx[axis]+k)*inner + i) * px
@@ -212,15 +223,17 @@ func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o STFT) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o STFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	x, window, n, bins := in[0], ir.Operand(in, 1), o.Length, o.bins()
 	s, frames := x.Shape(), y.Shape()[1]
+	env.Take(transformBytes * int64(n))
 	for b := range s[0] {
 		for f := range frames {
+			env.Work(transformSteps * n)
 			v := make([]complex128, n)
 			for i := range v {
 				at, weight := (b*s[1]+f*o.Step+i)*s[2], 1.0

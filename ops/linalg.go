@@ -24,8 +24,8 @@ func (o BitCast) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o BitCast) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return []*tensor.Tensor{in[0].Bitcast(o.To).Clone()}, nil
+func (o BitCast) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{env.Clone(in[0].Bitcast(o.To))}, nil
 }
 
 // CumProd is the product of the elements up to each one along an axis.
@@ -45,14 +45,18 @@ func (o CumProd) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o CumProd) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o CumProd) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	x := in[0]
 	n, inner := x.Shape()[o.Axis], x.Shape()[o.Axis+1:].Elements()
-	for line := range x.Shape()[:o.Axis].Elements() * inner {
+	if x.Len() == 0 {
+		return []*tensor.Tensor{y}, nil
+	}
+	for line := range env.Range(x.Shape()[:o.Axis].Elements() * inner) {
+		env.Work(n)
 		product, whole := 1.0, int64(1)
 		for k := range n {
 			if o.Reverse {
@@ -94,20 +98,20 @@ func (o Det) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o Det) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o Det) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	values, n := in[0].Float64s(), in[0].Shape()[in[0].Rank()-1]
-	for i := range y.Len() {
-		y.SetFloat64(i, determinant(values[i*n*n:(i+1)*n*n], n))
+	values, n := env.Float64s(in[0]), in[0].Shape()[in[0].Rank()-1]
+	for i := range env.Range(y.Len()) {
+		y.SetFloat64(i, determinant(env, values[i*n*n:(i+1)*n*n], n))
 	}
 	return []*tensor.Tensor{y}, nil
 }
 
 // determinant eliminates below pivots, the largest of each column; it changes a.
-func determinant(a []float64, n int) float64 {
+func determinant(env *ir.Env, a []float64, n int) float64 {
 	det := 1.0
 	for k := range n {
 		pivot := k
@@ -127,6 +131,7 @@ func determinant(a []float64, n int) float64 {
 		}
 		det *= a[k*n+k]
 		for i := k + 1; i < n; i++ {
+			env.Work(n - k)
 			f := a[i*n+k] / a[k*n+k]
 			for j := k; j < n; j++ {
 				a[i*n+j] -= f * a[k*n+j]

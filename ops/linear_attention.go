@@ -37,16 +37,16 @@ func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o LinearAttention) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o LinearAttention) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	listed := o.Results
 	o.Results = 0 // the state is needed in any case
-	out, err := results(o, in)
+	out, err := results(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	r := linearState{q: in[0], k: in[1], v: in[2], past: ir.Operand(in, 3), decay: ir.Operand(in, 4), beta: ir.Operand(in, 5),
 		qh: o.QHeads, kh: o.KVHeads, dk: out[1].Shape()[2], dv: out[1].Shape()[3], scale: float64(o.Scale)}
-	if err := r.run(out[0], out[1]); err != nil {
+	if err := r.run(env, out[0], out[1]); err != nil {
 		return nil, err
 	}
 	if listed == 1 {
@@ -61,7 +61,7 @@ type linearState struct {
 	scale                      float64
 }
 
-func (r linearState) run(y, present *tensor.Tensor) error {
+func (r linearState) run(env *ir.Env, y, present *tensor.Tensor) error {
 	batch, steps := r.q.Shape()[0], r.q.Shape()[1]
 	if r.scale == 0 {
 		r.scale = 1 / math.Sqrt(float64(r.dk))
@@ -80,7 +80,7 @@ func (r linearState) run(y, present *tensor.Tensor) error {
 		return fmt.Errorf("query %v, key %v, value %v, state %v, decay %v, beta %v in %d and %d heads do not fit", r.q, r.k, r.v, r.past, r.decay, r.beta, r.qh, r.kh)
 	}
 	group := r.qh / r.kh
-	state, write := make([]float64, r.dk*r.dv), make([]float64, r.dv)
+	state, write := ir.Make[float64](env, r.dk*r.dv), ir.Make[float64](env, r.dv)
 	for b := range batch {
 		for h := range r.kh {
 			base := (b*r.kh + h) * len(state)
@@ -91,6 +91,7 @@ func (r linearState) run(y, present *tensor.Tensor) error {
 				}
 			}
 			for t := range steps {
+				env.Work((3 + group) * r.dk * r.dv)
 				at := b*steps + t
 				key := func(d int) float64 { return r.k.Float64((at*r.kh+h)*r.dk + d) }
 				if r.decay != nil {

@@ -31,12 +31,12 @@ func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o Normalizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := featuresOf(in[0], 0)
+	rows, err := featuresOf(env, in[0], 0)
 	for i, row := range rows {
 		size := 0.0
 		for _, v := range row {
@@ -100,20 +100,20 @@ func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o OneHotEncoder) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	x := in[0]
 	if x.DType().IsFloat() { // categories are integers
-		whole, err := ir.Cast{To: tensor.I64}.Eval(in)
+		whole, err := ir.Cast{To: tensor.I64}.Eval(env, in)
 		if err != nil {
 			return nil, err
 		}
 		x = whole[0]
 	}
-	for i := range x.Len() {
+	for i := range env.Range(x.Len()) {
 		if k, ok := o.places[elementText(x, i)]; ok {
 			y.SetFloat64(i*o.categories.Len()+k, 1)
 		} else if o.Strict {
@@ -170,12 +170,12 @@ func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o LabelEncoder) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	for i := range y.Len() {
+	for i := range env.Range(y.Len()) {
 		if k, ok := o.table[elementText(in[0], i)]; ok {
 			setElement(y, i, o.values, k)
 		} else {

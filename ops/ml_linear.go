@@ -15,6 +15,7 @@ type rowModel struct {
 	dtype    tensor.DType   // of the numbers; Invalid: the operand's
 	width    int            // numbers of a row
 	features int            // that a row must have
+	steps    int            // that a row takes, about
 	// score returns the numbers of a row and the position of its label.
 	score func(x []float64) (scores []float64, label int)
 }
@@ -39,16 +40,17 @@ func (m *rowModel) infer(in []*ir.Value, results int) ([]ir.Type, error) {
 }
 
 // eval runs the model.
-func (m *rowModel) eval(op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	out, err := results(op, in)
+func (m *rowModel) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out, err := results(env, op, in)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := featuresOf(in[0], m.features)
+	rows, err := featuresOf(env, in[0], m.features)
 	if err != nil {
 		return nil, err
 	}
 	for i, row := range rows {
+		env.Work(m.steps)
 		scores, label := m.score(row)
 		z := out[len(out)-1]
 		if m.labels != nil {
@@ -110,8 +112,8 @@ func (o LinearClassifier) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o LinearClassifier) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(o, in)
+func (o LinearClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
 }
 
 // LinearRegressor is ai.onnx.ml's.
@@ -133,8 +135,8 @@ func (o LinearRegressor) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o LinearRegressor) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(o, in)
+func (o LinearRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
 }
 
 // readLinearClassifier: a sum for each label, or one that says which of two it is.
@@ -238,15 +240,16 @@ func (r *reader) transform(scores int) func([]float64) {
 }
 
 // featuresOf is the content of samples, row by row.
-func featuresOf(x *tensor.Tensor, features int) (rows [][]float64, err error) {
+func featuresOf(env *ir.Env, x *tensor.Tensor, features int) (rows [][]float64, err error) {
 	s := x.Shape()
 	n := s[len(s)-1]
 	if n < features {
 		return nil, fmt.Errorf("rows of %d features, the model takes %d", n, features)
 	}
-	values := x.Float64s()
-	for i := range s[:len(s)-1].Elements() {
-		rows = append(rows, values[i*n:(i+1)*n])
+	values := env.Float64s(x)
+	rows = ir.Make[[]float64](env, s[:len(s)-1].Elements())
+	for i := range env.Range(s[:len(s)-1].Elements()) {
+		rows[i] = values[i*n : (i+1)*n]
 	}
 	return rows, nil
 }

@@ -17,7 +17,9 @@ func (o SVMRegressor) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o SVMRegressor) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.model.eval(o, in) }
+func (o SVMRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
+}
 
 // SVMClassifier is ai.onnx.ml's.
 type SVMClassifier struct{ Classical }
@@ -29,8 +31,8 @@ func (o SVMClassifier) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o SVMClassifier) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(o, in)
+func (o SVMClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
 }
 
 func readSVMRegressor(r *reader) *rowModel {

@@ -18,7 +18,9 @@ func (o TreeEnsemble) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o TreeEnsemble) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return o.model.eval(o, in) }
+func (o TreeEnsemble) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
+}
 
 // TreeEnsembleClassifier is ai.onnx.ml's.
 type TreeEnsembleClassifier struct{ Classical }
@@ -30,8 +32,8 @@ func (o TreeEnsembleClassifier) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o TreeEnsembleClassifier) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(o, in)
+func (o TreeEnsembleClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
 }
 
 // TreeEnsembleRegressor is ai.onnx.ml's.
@@ -44,8 +46,8 @@ func (o TreeEnsembleRegressor) Prepare() (_ ir.Op, err error) {
 }
 
 // Eval implements ir.Op.
-func (o TreeEnsembleRegressor) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(o, in)
+func (o TreeEnsembleRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
 }
 
 // A forest is decision trees in one table of nodes.

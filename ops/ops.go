@@ -105,7 +105,7 @@ func (d Dynamic) Infer([]*ir.Value) ([]ir.Type, error) { return d.Types, nil }
 const MaxSize = 1 << 24
 
 // results makes the tensors of what op returns for these operands.
-func results(op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func results(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	values := make([]*ir.Value, len(in))
 	for i, t := range in {
 		if t != nil {
@@ -122,17 +122,14 @@ func results(op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !ok {
 			return nil, fmt.Errorf("the size of result %d, %v, is not known", i, t)
 		}
-		if _, err := shape.CheckElements(t.DType); err != nil {
-			return nil, fmt.Errorf("result %d: %w", i, err)
-		}
-		out[i] = tensor.New(t.DType, shape...)
+		out[i] = env.New(t.DType, shape...)
 	}
 	return out, nil
 }
 
 // result is results for an op that returns one tensor.
-func result(op ir.Op, in []*tensor.Tensor) (*tensor.Tensor, error) {
-	out, err := results(op, in)
+func result(env *ir.Env, op ir.Op, in []*tensor.Tensor) (*tensor.Tensor, error) {
+	out, err := results(env, op, in)
 	if err != nil {
 		return nil, err
 	}

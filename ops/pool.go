@@ -19,13 +19,14 @@ func (w Window) pooled(in []*ir.Value) (values, places ir.Type, err error) {
 }
 
 // pool fills y, at each place of the window, with f of the taps on one channel, which begins at from.
-func (w Window) pool(x, y *tensor.Tensor, f func(x []float64, from int, taps []tap) float64) {
-	values := x.Float64s()
+func (w Window) pool(env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from int, taps []tap) float64) {
+	values := env.Float64s(x)
 	s, out := x.Shape()[2:], y.Shape()[2:]
 	before, after := w.padding(s)
 	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
-	w.walk(s, out, before, after, func(place int, taps []tap) {
+	w.walk(env, s, out, before, after, func(place int, taps []tap) {
 		for ch := range channels {
+			env.Work(len(taps))
 			y.SetFloat64(ch*places+place, f(values, ch*size, taps))
 		}
 	})
@@ -45,12 +46,12 @@ func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o AveragePool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	o.pool(in[0], y, func(x []float64, from int, taps []tap) float64 {
+	o.pool(env, in[0], y, func(x []float64, from int, taps []tap) float64 {
 		sum, n := 0.0, 0
 		for _, t := range taps {
 			if t.at >= 0 {
@@ -82,13 +83,13 @@ func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o LpPool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	p := float64(o.P)
-	o.pool(in[0], y, func(x []float64, from int, taps []tap) float64 {
+	o.pool(env, in[0], y, func(x []float64, from int, taps []tap) float64 {
 		sum := 0.0
 		for _, t := range taps {
 			if t.at >= 0 {
@@ -115,8 +116,8 @@ func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o MaxPool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	results, err := results(o, in)
+func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	results, err := results(env, o, in)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +129,9 @@ func (o MaxPool) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	before, after := o.padding(s)
 	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
-	o.walk(s, out, before, after, func(place int, taps []tap) {
+	o.walk(env, s, out, before, after, func(place int, taps []tap) {
 		for ch := range channels {
+			env.Work(len(taps))
 			best := -1
 			for _, t := range taps {
 				if t.at >= 0 && (best < 0 || compareElements(x, ch*size+t.at, ch*size+best) > 0) {
@@ -175,17 +177,18 @@ func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o LRN) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o LRN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	values := in[0].Float64s()
+	values := env.Float64s(in[0])
 	alpha, beta, bias := float64(o.Alpha), float64(o.Beta), float64(o.Bias)
 	channels, inner := in[0].Shape()[1], in[0].Shape()[2:].Elements()
 	for i, v := range values {
 		ch := i / inner % channels
 		sum := 0.0
+		env.Work(min(o.Size, channels))
 		for k := max(0, ch-(o.Size-1)/2); k <= min(channels-1, ch+o.Size/2); k++ {
 			w := values[i+(k-ch)*inner]
 			sum += w * w

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -23,7 +24,7 @@ func (g Generator) start() *rand.Rand {
 }
 
 // drawn is the one result of an operator that draws numbers, by draw.
-func (d Dynamic) drawn(draw func(i int) float64) ([]*tensor.Tensor, error) {
+func (d Dynamic) drawn(env *ir.Env, draw func(i int) float64) ([]*tensor.Tensor, error) {
 	if len(d.Types) != 1 {
 		return nil, fmt.Errorf("%d results where there is one", len(d.Types))
 	}
@@ -31,8 +32,8 @@ func (d Dynamic) drawn(draw func(i int) float64) ([]*tensor.Tensor, error) {
 	if !ok {
 		return nil, fmt.Errorf("the size of its result, %v, is not known", d.Types[0])
 	}
-	y := tensor.New(d.Types[0].DType, shape...)
-	for i := range y.Len() {
+	y := env.New(d.Types[0].DType, shape...)
+	for i := range env.Range(y.Len()) {
 		y.SetFloat64(i, draw(i))
 	}
 	return []*tensor.Tensor{y}, nil
@@ -46,9 +47,9 @@ type RandomUniform struct {
 }
 
 // Eval implements ir.Op.
-func (o RandomUniform) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o RandomUniform) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r, low, high := o.start(), float64(o.Low), float64(o.High)
-	return o.drawn(func(int) float64 { return low + (high-low)*r.Float64() })
+	return o.drawn(env, func(int) float64 { return low + (high-low)*r.Float64() })
 }
 
 // RandomNormal draws numbers around a mean, of the shape and type of its result.
@@ -59,9 +60,9 @@ type RandomNormal struct {
 }
 
 // Eval implements ir.Op.
-func (o RandomNormal) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o RandomNormal) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := o.start()
-	return o.drawn(func(int) float64 { return float64(o.Mean) + float64(o.Scale)*r.NormFloat64() })
+	return o.drawn(env, func(int) float64 { return float64(o.Mean) + float64(o.Scale)*r.NormFloat64() })
 }
 
 // Bernoulli is 1 with the probability that the operand says, and 0 otherwise.
@@ -71,9 +72,9 @@ type Bernoulli struct {
 }
 
 // Eval implements ir.Op.
-func (o Bernoulli) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Bernoulli) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := o.start()
-	return o.drawn(func(i int) float64 {
+	return o.drawn(env, func(i int) float64 {
 		if i < in[0].Len() && r.Float64() < in[0].Float64(i) {
 			return 1
 		}
@@ -90,16 +91,16 @@ type Multinomial struct {
 }
 
 // Eval implements ir.Op.
-func (o Multinomial) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Multinomial) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[0].Rank() != 2 || o.SampleSize < 1 || !o.To.IsInt() {
 		return nil, fmt.Errorf("%d samples from %v", o.SampleSize, in[0])
 	}
-	y, r := tensor.New(o.To, in[0].Shape()[0], o.SampleSize), o.start()
+	y, r := env.New(o.To, in[0].Shape()[0], o.SampleSize), o.start()
 	classes := in[0].Shape()[1]
 	if classes == 0 && y.Len() > 0 {
 		return nil, fmt.Errorf("there are no classes to draw from")
 	}
-	weights := make([]float64, classes)
+	weights := ir.Make[float64](env, classes)
 	for b := range in[0].Shape()[0] {
 		largest, total := math.Inf(-1), 0.0
 		for k := range weights {
@@ -111,6 +112,7 @@ func (o Multinomial) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			total += weights[k]
 		}
 		for i := range o.SampleSize {
+			env.Work(classes)
 			left, k := r.Float64()*total, 0
 			for ; k < classes-1 && left >= weights[k]; k++ {
 				left -= weights[k]

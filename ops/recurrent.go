@@ -81,8 +81,8 @@ type RNN struct{ Recurrent }
 func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, rnnDefaults, 2) }
 
 // Eval implements ir.Op.
-func (o RNN) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(o, in, 1, rnnDefaults, (*recurrence).rnn, false, false)
+func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.eval(env, o, in, 1, rnnDefaults, (*recurrence).rnn, false, false)
 }
 
 // GRU has the gates z, r, h.
@@ -95,8 +95,8 @@ type GRU struct {
 func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, gruDefaults, 2) }
 
 // Eval implements ir.Op.
-func (o GRU) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(o, in, 3, gruDefaults, (*recurrence).gru, o.LinearBeforeReset, false)
+func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.eval(env, o, in, 3, gruDefaults, (*recurrence).gru, o.LinearBeforeReset, false)
 }
 
 // LSTM has the gates i, o, f, c.
@@ -109,8 +109,8 @@ type LSTM struct {
 func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, lstmDefaults, 3) }
 
 // Eval implements ir.Op.
-func (o LSTM) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget)
+func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget)
 }
 
 // Usual reports whether the activations are ONNX's defaults, without clip and coupled gates.
@@ -246,7 +246,7 @@ func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error)
 }
 
 // eval runs op, a sequence after the other.
-func (r Recurrent) eval(op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget bool) ([]*tensor.Tensor, error) {
+func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget bool) ([]*tensor.Tensor, error) {
 	hidden, directions := r.Hidden, r.Directions()
 	x := in[RecurrentX]
 	steps, batch, width := x.Shape()[0], x.Shape()[1], x.Shape()[2]
@@ -269,18 +269,18 @@ func (r Recurrent) eval(op ir.Op, in []*tensor.Tensor, gates int, defaults []str
 	for i, s := range shapes {
 		switch t := ir.Operand(in, i); {
 		case t == nil:
-			values[i] = make([]float64, s.Elements())
+			values[i] = ir.Make[float64](env, s.Elements())
 		case !t.Shape().Equal(s):
 			return nil, fmt.Errorf("operand %d is %v where %v is needed", i, t, s)
 		default:
-			values[i] = t.Float64s()
+			values[i] = env.Float64s(t)
 		}
 	}
 	functions, err := r.functions(defaults)
 	if err != nil {
 		return nil, err
 	}
-	out, err := results(op, in)
+	out, err := results(env, op, in)
 	if err != nil {
 		return nil, err
 	}
@@ -304,6 +304,7 @@ func (r Recurrent) eval(op ir.Op, in []*tensor.Tensor, gates int, defaults []str
 				if r.Reverse || d == 1 {
 					t = length - 1 - k
 				}
+				env.Work(rows * (width + hidden))
 				from := t*stepX + b*batchX
 				next(s, affine(w, values[RecurrentX][from:from+width], wb), affine(s.r, s.h, rb))
 				for j, v := range s.h {

@@ -62,17 +62,17 @@ func (o Resize) Span(axis int) float64 {
 }
 
 // Eval implements ir.Op.
-func (o Resize) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil || y.Len() == 0 { // another axis may be as long as it likes
 		return []*tensor.Tensor{y}, err
 	}
-	s, values := in[0].Shape().Clone(), in[0].Float64s()
+	s, values := in[0].Shape().Clone(), env.Float64s(in[0])
 	// Axes that shrink come first: nothing on the way is then larger than the operand or the result.
 	for _, shrinks := range []bool{true, false} {
 		for axis, n := range y.Shape() {
 			if shrinks == (n < in[0].Shape()[axis]) && (s[axis] != n || o.Coordinates == "tf_crop_and_resize") {
-				values = mixAxis(values, s, axis, o.mixes(axis, s[axis], n), o.Extrapolation)
+				values = mixAxis(env, values, s, axis, o.mixes(env, axis, s[axis], n), o.Extrapolation)
 				s[axis] = n
 			}
 		}
@@ -127,8 +127,10 @@ type neighbour struct {
 	weight float64
 }
 
+const neighbourBytes = 16
+
 // mixes returns the mix of each of n elements along an axis of size in.
-func (o Resize) mixes(axis, in, n int) []mix {
+func (o Resize) mixes(env *ir.Env, axis, in, n int) []mix {
 	scale := o.Scales[axis]
 	if scale == 0 {
 		scale = float64(n) / float64(in)
@@ -137,7 +139,7 @@ func (o Resize) mixes(axis, in, n int) []mix {
 	if o.Roi != nil {
 		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
 	}
-	out := make([]mix, n)
+	out := ir.Make[mix](env, n)
 	for x := range out[:n*min(in, 1)] { // of an empty axis everything lies outside
 		at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
 		if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
@@ -146,12 +148,17 @@ func (o Resize) mixes(axis, in, n int) []mix {
 		lower := math.Ceil(at) - 1 // the neighbour below, so that a whole coordinate is at distance 1
 		first, weights := o.weights(at-lower, min(scale, 1))
 		sum := 0.0
+		env.Work(4 * len(weights))
+		env.Take(neighbourBytes * int64(len(weights)))
 		for k, w := range weights {
 			p := int(lower) + first + k
 			if inside := p >= 0 && p < in; !inside && o.ExcludeOutside {
 				continue
 			}
 			sum += w
+			if out[x] == nil {
+				out[x] = make(mix, 0, len(weights))
+			}
 			out[x] = append(out[x], neighbour{min(max(p, 0), in-1), w})
 		}
 		for k := range out[x] {
@@ -197,13 +204,15 @@ func cubic(x, a float64) float64 {
 }
 
 // mixAxis applies mixes along one axis of values of shape s.
-func mixAxis(values []float64, s tensor.Shape, axis int, mixes []mix, outside float64) []float64 {
+func mixAxis(env *ir.Env, values []float64, s tensor.Shape, axis int, mixes []mix, outside float64) []float64 {
 	in, n, inner := s[axis], len(mixes), s[axis+1:].Elements()
 	outer := s[:axis].Elements()
-	out := make([]float64, outer*n*inner)
+	out := ir.Make[float64](env, outer*n*inner)
+	defer env.Give(8 * int64(len(values)))
 	for b := range outer {
 		for x, m := range mixes {
 			for i := range inner {
+				env.Work(1 + len(m))
 				v := outside
 				if len(m) > 0 {
 					v = 0

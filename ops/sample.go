@@ -32,19 +32,19 @@ func (o GridSample) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o GridSample) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o GridSample) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
-	o.sample(in[0], in[1], y)
+	o.sample(env, in[0], in[1], y)
 	return []*tensor.Tensor{y}, nil
 }
 
-func (s GridSample) sample(x, grid, y *tensor.Tensor) {
+func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 	spatial := x.Shape()[2:]
 	r, size, places := len(spatial), spatial.Elements(), y.Shape()[2:].Elements()
-	strides, channels, values := spatial.Strides(), x.Shape()[1], x.Float64s()
+	strides, channels, values := spatial.Strides(), x.Shape()[1], env.Float64s(x)
 	taps := make([]mix, r)
 	counts := make(tensor.Shape, r)
 	if size == 0 {
@@ -58,7 +58,7 @@ func (s GridSample) sample(x, grid, y *tensor.Tensor) {
 		n, place := p/places, p%places
 		for ch := range channels {
 			sum := 0.0
-			ir.EachIndex(counts, func(_ int, idx []int) {
+			ir.EachIndex(env, counts, func(_ int, idx []int) {
 				at, weight := (n*channels+ch)*size, 1.0
 				for axis, k := range idx {
 					at += taps[axis][k].at * strides[axis]

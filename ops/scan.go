@@ -34,10 +34,7 @@ func (o Scan) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (Scan) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
-
-// Run implements ir.Runner.
-func (o Scan) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Scan) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Batched {
 		return o.runBatch(env, in)
 	}
@@ -45,7 +42,7 @@ func (o Scan) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // run scans the sequences of one batch element, or all; types are those of the results.
-func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inputs, outputs := len(o.InputAxes), len(o.OutputAxes)
 	state, scanned, captures := in[:o.States], in[o.States:o.States+inputs], in[o.States+inputs:]
 	trips := 0
@@ -59,7 +56,7 @@ func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.T
 		}
 		trips = n
 	}
-	stacked := newPiles(env, outputs)
+	stacked := make([][]*tensor.Tensor, outputs)
 	for i := range trips {
 		args := slices.Clone(state)
 		for k, x := range scanned {
@@ -67,23 +64,27 @@ func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.T
 			if o.InputDirections[k] == 1 {
 				j = trips - 1 - i
 			}
-			e, err := at(x, o.InputAxes[k], j)
+			e, err := at(env, x, o.InputAxes[k], j)
 			if err != nil {
 				return nil, err
 			}
 			args = append(args, e)
 		}
-		out, err := env.Call(0, append(args, captures...))
+		out, err := env.Region(0, append(args, captures...))
 		if err != nil {
 			return nil, err
 		}
+		release(env, args[o.States:]) // the elements
+		if i > 0 {
+			release(env, state)
+		}
 		state = out[:o.States]
-		if err := stacked.add(out[o.States:]); err != nil {
-			return nil, err
+		for k, t := range out[o.States:] {
+			stacked[k] = append(stacked[k], t)
 		}
 	}
 	out := slices.Clone(state)
-	for k, ts := range stacked.lists {
+	for k, ts := range stacked {
 		if o.OutputDirections[k] == 1 {
 			slices.Reverse(ts)
 		}
@@ -91,7 +92,7 @@ func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.T
 		if axis < 0 && len(ts) > 0 {
 			axis += ts[0].Rank() + 1
 		}
-		t, err := stackTensors(ts, axis, types[o.States+k], env.MemoryLimit)
+		t, err := stackTensors(env, ts, axis, types[o.States+k])
 		if err != nil {
 			return nil, err
 		}
@@ -101,10 +102,10 @@ func (o Scan) run(env ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.T
 }
 
 // runBatch scans every row of a batch, axis 0, along axis 1; operand 0 may say how many elements of each row count.
-func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Scan) runBatch(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	lengths, in := in[0], in[1:]
 	n := o.States + len(o.InputAxes)
-	rows := newPiles(env, o.States+len(o.OutputAxes))
+	rows := make([][]*tensor.Tensor, o.States+len(o.OutputAxes))
 	inRow := slices.Clone(o.Types)
 	for i, t := range o.Types {
 		if len(t.Shape) > 0 {
@@ -114,7 +115,7 @@ func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	for b := range in[0].Shape()[0] {
 		args := slices.Clone(in)
 		for i, x := range in[:n] {
-			e, err := at(x, 0, b)
+			e, err := at(env, x, 0, b)
 			if err != nil {
 				return nil, err
 			}
@@ -127,7 +128,7 @@ func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 				return nil, fmt.Errorf("sequence_lens: %d of %d elements", length, whole)
 			}
 			for i, x := range args[o.States:n] {
-				args[o.States+i] = resized(x, length)
+				args[o.States+i] = resized(env, x, length)
 			}
 		}
 		out, err := o.run(env, inRow, args)
@@ -135,15 +136,15 @@ func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 			return nil, err
 		}
 		for i, x := range out[o.States:] { // zeros after the elements that count
-			out[o.States+i] = resized(x, whole)
+			out[o.States+i] = resized(env, x, whole)
 		}
-		if err := rows.add(out); err != nil {
-			return nil, err
+		for i, x := range out {
+			rows[i] = append(rows[i], x)
 		}
 	}
-	out := make([]*tensor.Tensor, len(rows.lists))
-	for k, ts := range rows.lists {
-		t, err := stackTensors(ts, 0, o.Types[k], env.MemoryLimit)
+	out := make([]*tensor.Tensor, len(rows))
+	for k, ts := range rows {
+		t, err := stackTensors(env, ts, 0, o.Types[k])
 		if err != nil {
 			return nil, err
 		}
@@ -153,13 +154,13 @@ func (o Scan) runBatch(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 }
 
 // resized has n elements along axis 0: the first ones, or zeros after them.
-func resized(x *tensor.Tensor, n int) *tensor.Tensor {
+func resized(env *ir.Env, x *tensor.Tensor, n int) *tensor.Tensor {
 	if x.Shape()[0] == n {
 		return x
 	}
 	shape := x.Shape().Clone()
 	shape[0] = n
-	y := tensor.New(x.DType(), shape...)
+	y := env.New(x.DType(), shape...)
 	copy(y.Bytes(), x.Bytes())
 	copy(y.Strings(), x.Strings())
 	return y

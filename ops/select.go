@@ -32,24 +32,28 @@ func (o TopK) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o TopK) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return topK(in[0], o.Axis, o.K.Int(), !o.Smallest)
+func (o TopK) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return topK(env, in[0], o.Axis, o.K.Int(), !o.Smallest)
 }
 
 // topK sorts every line along the axis, equal elements by their places, and returns the first k with their places.
-func topK(x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
+func topK(env *ir.Env, x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
 	s := x.Shape()
 	n, inner := s[axis], s[axis+1:].Elements()
 	places := s.Clone()
 	places[axis] = k
-	index := tensor.New(tensor.I64, places...)
-	order := make([]int, n)
-	for line := range s[:axis].Elements() * inner {
+	index := env.New(tensor.I64, places...)
+	if x.Len() == 0 || k == 0 {
+		return []*tensor.Tensor{env.New(x.DType(), places...), index}, nil
+	}
+	order := ir.Make[int](env, n)
+	for line := range env.Range(s[:axis].Elements() * inner) {
 		first := line/inner*n*inner + line%inner
 		for i := range order {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
+			env.Work(2)
 			d := compareElements(x, first+a*inner, first+b*inner)
 			if largest {
 				return -d
@@ -60,7 +64,7 @@ func topK(x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error)
 			index.SetInt64((line/inner*k+i)*inner+line%inner, int64(p))
 		}
 	}
-	values, err := ir.GatherElements{Axis: axis}.Eval([]*tensor.Tensor{x, index})
+	values, err := ir.GatherElements{Axis: axis}.Eval(env, []*tensor.Tensor{x, index})
 	return append(values, index), err
 }
 
@@ -104,23 +108,29 @@ func complexAt(x *tensor.Tensor, i int) complex128 {
 type NonZero struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (NonZero) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	shape := x.Shape()
 	if x.Rank() == 0 {
 		shape = tensor.Shape{1}
 	}
-	var hits []int
-	for i := range x.Len() {
+	n := 0
+	for i := range env.Range(x.Len()) {
 		if !isZero(x, i) {
-			hits = append(hits, i)
+			n++
 		}
 	}
-	y := tensor.New(tensor.I64, len(shape), len(hits))
-	for axis, stride := range shape.Strides() {
-		for k, i := range hits {
-			y.SetInt64(axis*len(hits)+k, int64(i/stride%shape[axis]))
+	y := env.New(tensor.I64, len(shape), n)
+	places, strides := tensor.Of[int64](y), shape.Strides()
+	hit := 0
+	for i := range env.Range(x.Len()) {
+		if isZero(x, i) {
+			continue
 		}
+		for axis, stride := range strides {
+			places[axis*n+hit] = int64(i / stride % shape[axis])
+		}
+		hit++
 	}
 	return []*tensor.Tensor{y}, nil
 }
@@ -133,7 +143,7 @@ type Compress struct {
 }
 
 // Eval implements ir.Op.
-func (o Compress) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Compress) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis := in[0], o.Axis
 	if o.Flat {
 		x, axis = x.Reshape(x.Len()), 0
@@ -141,13 +151,19 @@ func (o Compress) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if axis < 0 || axis >= x.Rank() {
 		return nil, fmt.Errorf("axis %d of %v", axis, x)
 	}
-	return ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, Places(in[1])})
+	return ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, Places(env, in[1])})
 }
 
 // Places is a vector of the places where a condition holds.
-func Places(condition *tensor.Tensor) *tensor.Tensor {
-	places := []int64{}
-	for i := range condition.Len() {
+func Places(env *ir.Env, condition *tensor.Tensor) *tensor.Tensor {
+	n := 0
+	for i := range env.Range(condition.Len()) {
+		if !isZero(condition, i) {
+			n++
+		}
+	}
+	places := ir.Make[int64](env, n)[:0]
+	for i := range env.Range(condition.Len()) {
 		if !isZero(condition, i) {
 			places = append(places, int64(i))
 		}
@@ -164,7 +180,7 @@ type Unique struct {
 }
 
 // Eval implements ir.Op.
-func (o Unique) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Unique) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis := in[0], o.Axis
 	if o.Flat {
 		x, axis = x.Reshape(x.Len()), 0
@@ -172,9 +188,9 @@ func (o Unique) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if axis < 0 || axis >= x.Rank() {
 		return nil, fmt.Errorf("axis %d of %v", axis, x)
 	}
-	first, inverse, counts := uniqueSlices(x, axis, !o.Unsorted)
+	first, inverse, counts := uniqueSlices(env, x, axis, !o.Unsorted)
 	places := tensor.FromSlice(first)
-	y, err := ir.Gather{Axis: axis}.Eval([]*tensor.Tensor{x, places})
+	y, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, places})
 	if err != nil {
 		return nil, err
 	}
@@ -184,12 +200,12 @@ func (o Unique) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
 // first members: first has the place of each group's first member, counts its size, and inverse every slice's group.
-func uniqueSlices(x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
+func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
 	s := x.Shape()
 	n, outer, inner := s[axis], s[:axis].Elements(), s[axis+1:].Elements()
 	compare := func(a, b int) int {
 		for o := range outer {
-			for i := range inner {
+			for i := range env.Range(inner) {
 				if d := compareElements(x, (o*n+a)*inner+i, (o*n+b)*inner+i); d != 0 {
 					return d
 				}
@@ -197,27 +213,41 @@ func uniqueSlices(x *tensor.Tensor, axis int, sorted bool) (first, inverse, coun
 		}
 		return 0
 	}
-	order := make([]int, n)
+	order := ir.Make[int](env, n)
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, compare)
-	var groups [][]int
+	// The members of a group stand together in order; the first of them has the group's number until groups are sorted.
+	inverse = ir.Make[int64](env, n)
+	groups := 0
 	for k, i := range order {
 		if k == 0 || compare(order[k-1], i) != 0 {
-			groups = append(groups, nil)
+			groups++
 		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], i)
+		inverse[i] = int64(groups - 1)
 	}
-	if !sorted {
-		slices.SortFunc(groups, func(a, b []int) int { return a[0] - b[0] })
+	first, counts = ir.Make[int64](env, groups), ir.Make[int64](env, groups)
+	for k := len(order) - 1; k >= 0; k-- {
+		g := inverse[order[k]]
+		first[g] = int64(order[k])
+		counts[g]++
 	}
-	inverse = make([]int64, n)
-	for g, members := range groups {
-		first, counts = append(first, int64(members[0])), append(counts, int64(len(members)))
-		for _, i := range members {
-			inverse[i] = int64(g)
-		}
+	if sorted {
+		return first, inverse, counts
 	}
+	byFirst, rank := order[:groups], ir.Make[int64](env, groups)
+	for g := range byFirst {
+		byFirst[g] = g
+	}
+	slices.SortFunc(byFirst, func(a, b int) int { return cmp.Compare(first[a], first[b]) })
+	was := slices.Clone(counts)
+	for g, old := range byFirst {
+		rank[old], counts[g] = int64(g), was[old]
+	}
+	for i, g := range inverse {
+		inverse[i] = rank[g]
+	}
+	slices.Sort(first)
 	return first, inverse, counts
 }

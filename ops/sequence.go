@@ -14,10 +14,10 @@ import (
 type SequenceConstruct struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (SequenceConstruct) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SequenceConstruct) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems := make([]*tensor.Tensor, len(in))
 	for i, t := range in {
-		elems[i] = t.Clone()
+		elems[i] = env.Clone(t)
 	}
 	return []*tensor.Tensor{tensor.NewSequence(elems...)}, nil
 }
@@ -26,7 +26,7 @@ func (SequenceConstruct) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type SequenceInsert struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (SequenceInsert) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems := in[0].Elems()
 	at := len(elems)
 	if ir.Operand(in, 2) != nil {
@@ -35,14 +35,14 @@ func (SequenceInsert) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, in[1].Clone())...)}, nil
+	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, env.Clone(in[1]))...)}, nil
 }
 
 // SequenceErase takes an element out of a sequence, the last one or that at a position.
 type SequenceErase struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (SequenceErase) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SequenceErase) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems := in[0].Elems()
 	if len(elems) == 0 {
 		return nil, fmt.Errorf("the sequence has no elements")
@@ -61,7 +61,7 @@ func (SequenceErase) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type SequenceAt struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (SequenceAt) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SequenceAt) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	at, err := Position(in[1], in[0].Len(), in[0].Len()-1)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (SequenceAt) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type SequenceLength struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (SequenceLength) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SequenceLength) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{tensor.Scalar(int64(in[0].Len()))}, nil
 }
 
@@ -81,7 +81,7 @@ func (SequenceLength) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type OptionalHasElement struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (OptionalHasElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (OptionalHasElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{tensor.Scalar(in[0].Len() > 0)}, nil
 }
 
@@ -89,7 +89,7 @@ func (OptionalHasElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type OptionalGetElement struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (OptionalGetElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (OptionalGetElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[0].Len() == 0 {
 		return nil, fmt.Errorf("the optional has no value")
 	}
@@ -100,7 +100,7 @@ func (OptionalGetElement) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 type Identity struct{ Dynamic }
 
 // Eval implements ir.Op.
-func (Identity) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }
+func (Identity) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }
 
 // Position is a position among n elements, up to last; negative ones count from the end.
 func Position(t *tensor.Tensor, n, last int) (int, error) {
@@ -125,7 +125,7 @@ type SplitToSequence struct {
 }
 
 // Eval implements ir.Op.
-func (o SplitToSequence) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o SplitToSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis, split := in[0], o.Axis, ir.Operand(in, 1)
 	if axis < 0 {
 		axis += x.Rank()
@@ -142,7 +142,7 @@ func (o SplitToSequence) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	for i, k := range parts {
 		s := ir.Slice{Starts: ir.Dims(make([]int, x.Rank())...), Sizes: ir.Dims(x.Shape()...), Steps: slices.Repeat([]int{1}, x.Rank())}
 		s.Starts[axis], s.Sizes[axis] = ir.N(start), ir.N(k)
-		out, err := s.Eval([]*tensor.Tensor{x})
+		out, err := s.Eval(env, []*tensor.Tensor{x})
 		if err != nil {
 			return nil, err
 		}
@@ -195,12 +195,7 @@ type ConcatFromSequence struct {
 }
 
 // Eval implements ir.Op.
-func (o ConcatFromSequence) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.Run(ir.Env{}, in)
-}
-
-// Run implements ir.Runner.
-func (o ConcatFromSequence) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o ConcatFromSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems, axis := in[0].Elems(), o.Axis
 	if len(elems) == 0 {
 		return nil, fmt.Errorf("the sequence has no elements to join")
@@ -215,9 +210,7 @@ func (o ConcatFromSequence) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 	if axis < 0 || axis >= rank {
 		return nil, fmt.Errorf("axis %d for rank %d", o.Axis, rank)
 	}
-	need := int64(0)
 	for i, e := range elems {
-		need += int64(len(e.Bytes()))
 		same := !e.IsSequence() && e.DType() == elems[0].DType() && e.Rank() == elems[0].Rank()
 		for k := range e.Shape() {
 			same = same && (e.Shape()[k] == elems[0].Shape()[k] || k == axis && !o.NewAxis)
@@ -226,14 +219,11 @@ func (o ConcatFromSequence) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 			return nil, fmt.Errorf("element %d is %v, the first one %v", i, e, elems[0])
 		}
 	}
-	if env.MemoryLimit > 0 && need > env.MemoryLimit {
-		return nil, &ir.MemoryError{Need: need, Limit: env.MemoryLimit}
-	}
 	if o.NewAxis {
-		t, err := stackTensors(elems, axis, ir.Type{}, 0)
+		t, err := stackTensors(env, elems, axis, ir.Type{})
 		return []*tensor.Tensor{t}, err
 	}
-	return ir.Concat{Axis: axis}.Eval(elems)
+	return ir.Concat{Axis: axis}.Eval(env, elems)
 }
 
 // SequenceMap runs its region for every element of operand 0; of the other operands, sequences hand over an element each, tensors
@@ -252,13 +242,10 @@ func (o SequenceMap) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (SequenceMap) Eval([]*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, errAlone }
-
-// Run implements ir.Runner.
-func (o SequenceMap) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o SequenceMap) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	n := o.Inputs
-	lists := newPiles(env, len(o.Types))
-	for i := range in[0].Len() {
+	lists := make([][]*tensor.Tensor, len(o.Types))
+	for i := range env.Range(in[0].Len()) {
 		args := slices.Clone(in)
 		for k, x := range in[:n] {
 			if x.IsSequence() {
@@ -268,16 +255,16 @@ func (o SequenceMap) Run(env ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, err
 				args[k] = x.Elems()[i]
 			}
 		}
-		out, err := env.Call(0, args)
+		out, err := env.Region(0, args)
 		if err != nil {
 			return nil, err
 		}
-		if err := lists.add(out); err != nil {
-			return nil, err
+		for k, t := range out {
+			lists[k] = append(lists[k], t)
 		}
 	}
 	out := make([]*tensor.Tensor, len(o.Types))
-	for k, l := range lists.lists {
+	for k, l := range lists {
 		out[k] = tensor.NewSequence(l...)
 	}
 	return out, nil

@@ -13,6 +13,9 @@ import (
 // maxText bounds the bytes of the strings that one node makes: doubled thirty times, a word fills a machine.
 const maxText = 64 << 20
 
+// stringBytes is what a string takes besides its text, with a slice that grows as it does.
+const stringBytes = 32
+
 // texts checks that operands hold strings.
 func texts(in []*ir.Value) error {
 	for i, v := range in {
@@ -36,18 +39,20 @@ func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o StringConcat) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(o, in)
+func (o StringConcat) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
 	if err != nil {
 		return nil, err
 	}
 	size := 0
 	for _, x := range in {
-		wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval([]*tensor.Tensor{x})
+		wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval(env, []*tensor.Tensor{x})
 		if err != nil {
 			return nil, err
 		}
 		for i, s := range wide[0].Strings() {
+			env.Take(int64(len(s)))
+			env.Work(1 + len(s)/16)
 			if size += len(s); size > maxText {
 				return nil, fmt.Errorf("strings of more than %d bytes, which is the limit of their memory", maxText)
 			}
@@ -78,9 +83,10 @@ func (o RegexFullMatch) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o RegexFullMatch) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y := tensor.New(tensor.Bool, in[0].Shape()...)
+func (o RegexFullMatch) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y := env.New(tensor.Bool, in[0].Shape()...)
 	for i, s := range in[0].Strings() {
+		env.Work(1 + len(s))
 		if o.re.MatchString(s) {
 			y.SetInt64(i, 1)
 		}
@@ -100,20 +106,22 @@ type StringSplit struct {
 func (o StringSplit) Infer(in []*ir.Value) ([]ir.Type, error) { return o.Types, texts(in) }
 
 // Eval implements ir.Op.
-func (o StringSplit) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o StringSplit) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, most := in[0], -1
 	if o.Limited {
 		most = o.MaxSplit
 	}
-	counts := tensor.New(tensor.I64, t.Shape()...)
-	split := make([][]string, t.Len())
+	counts := env.New(tensor.I64, t.Shape()...)
+	split := ir.Make[[]string](env, t.Len())
 	widest := 0
 	for i, s := range t.Strings() {
 		split[i] = splitString(s, o.Delimiter, most)
+		env.Take(stringBytes * int64(len(split[i])))
+		env.Work(1 + len(s))
 		counts.SetInt64(i, int64(len(split[i])))
 		widest = max(widest, len(split[i]))
 	}
-	parts := tensor.New(tensor.String, append(t.Shape().Clone(), widest)...)
+	parts := env.New(tensor.String, append(t.Shape().Clone(), widest)...)
 	for i, list := range split {
 		copy(parts.Strings()[i*widest:], list)
 	}
@@ -163,13 +171,15 @@ func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (o StringNormalizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t := in[0]
 	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
 		return nil, fmt.Errorf("strings %v: a vector or a single row is needed", t)
 	}
 	var kept []string
 	for _, s := range t.Strings() {
+		env.Take(stringBytes + int64(len(s)))
+		env.Work(1 + len(o.StopWords) + len(s))
 		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return w == s || !o.Exact && strings.EqualFold(w, s) }) {
 			kept = append(kept, caseChanges[o.Case](s))
 		}
@@ -220,21 +230,22 @@ func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op.
-func (v TfIdfVectorizer) Eval(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(v, in)
+func (v TfIdfVectorizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, v, in)
 	if err != nil {
 		return nil, err
 	}
 	words := in[0].Strings()
 	if words == nil {
+		env.Take(2 * stringBytes * int64(in[0].Len()))
 		for _, n := range in[0].Int64s() {
 			words = append(words, fmt.Sprint(n))
 		}
 	}
 	s, width := in[0].Shape(), v.width()
 	n := s[len(s)-1]
-	for r := range s[:len(s)-1].Elements() {
-		v.count(words[r*n:(r+1)*n], tensor.Of[float32](y)[r*width:(r+1)*width])
+	for r := range env.Range(s[:len(s)-1].Elements()) {
+		v.count(env, words[r*n:(r+1)*n], tensor.Of[float32](y)[r*width:(r+1)*width])
 	}
 	return []*tensor.Tensor{y}, nil
 }
@@ -265,7 +276,7 @@ func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
 }
 
 // count adds up the n-grams whose words stand skip places apart, for all skips; single words have no skips.
-func (v TfIdfVectorizer) count(words []string, y []float32) {
+func (v TfIdfVectorizer) count(env *ir.Env, words []string, y []float32) {
 	weight := make([]float32, len(y))
 	for n := v.Shortest; n <= min(v.Longest, len(words)); n++ {
 		for skip := 0; skip <= v.Skips && (skip == 0 || n > 1); skip++ {

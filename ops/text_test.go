@@ -25,8 +25,8 @@ func TestSplitString(t *testing.T) {
 }
 
 func TestDeterminant(t *testing.T) {
-	require.Equal(t, 1.0, determinant(nil, 0))
-	require.Equal(t, -2.0, determinant([]float64{1, 2, 3, 4}, 2))
-	require.Equal(t, -1.0, determinant([]float64{0, 1, 1, 0}, 2), "a row swap")
-	require.Equal(t, 0.0, determinant([]float64{1, 2, 2, 4}, 2))
+	require.Equal(t, 1.0, determinant(nil, nil, 0))
+	require.Equal(t, -2.0, determinant(nil, []float64{1, 2, 3, 4}, 2))
+	require.Equal(t, -1.0, determinant(nil, []float64{0, 1, 1, 0}, 2), "a row swap")
+	require.Equal(t, 0.0, determinant(nil, []float64{1, 2, 2, 4}, 2))
 }

@@ -137,12 +137,12 @@ func (w Window) padding(in tensor.Shape) (before, after []int) {
 
 // walk moves the window over out places of a padded channel of the spatial shape in. f must not keep the taps. Elements
 // that lie beyond even the padding are no taps.
-func (w Window) walk(in, out tensor.Shape, before, after []int, f func(place int, taps []tap)) {
+func (w Window) walk(env *ir.Env, in, out tensor.Shape, before, after []int, f func(place int, taps []tap)) {
 	strides := in.Strides()
 	var taps []tap
-	ir.EachIndex(out, func(place int, o []int) {
+	ir.EachIndex(env, out, func(place int, o []int) {
 		taps = taps[:0]
-		ir.EachIndex(w.Kernel, func(k int, e []int) {
+		ir.EachIndex(env, w.Kernel, func(k int, e []int) {
 			at := 0
 			for i := range in {
 				p := o[i]*w.Strides[i] - before[i] + e[i]*w.Dilations[i]

@@ -65,7 +65,7 @@ func TestRoundInt4(t *testing.T) {
 	require.Equal(t, scales.Bytes(), same.Bytes())
 	require.Equal(t, zeros.Bytes(), alike.Bytes())
 	o := ir.MatMulNBits{K: k, N: n, Bits: 4, Block: blockSize}
-	got, err := o.Weight(codes, scales, zeros, nil)
+	got, err := o.Weight(nil, codes, scales, zeros, nil)
 	require.NoError(t, err)
 	var ratios []float64
 	for r := range n {
@@ -99,7 +99,7 @@ func TestRoundInt4(t *testing.T) {
 	require.InDelta(t, 0.3, got.Float64(blockSize), 1e-6)
 	require.Zero(t, got.Float64(3))
 	o.K = 4 * blockSize
-	whole, err := o.Weight(codes, scales, zeros, nil)
+	whole, err := o.Weight(nil, codes, scales, zeros, nil)
 	require.NoError(t, err)
 	for r := range n {
 		for j := k; j < o.K; j++ {

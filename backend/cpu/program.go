@@ -34,6 +34,8 @@ type machine struct {
 	// objects holds, by the ID of a root, values that are not bytes: strings.
 	objects []*tensor.Tensor
 
+	env *ir.Env // of the steps of the host
+
 	mu  sync.Mutex
 	err error
 }
@@ -104,12 +106,13 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 }
 
 // Attach implements backend.Program.
-func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
+func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
 	mem, ok := m.(*memory)
 	if !ok {
 		return nil, fmt.Errorf("backend cpu cannot run in the memory of another backend")
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
+	in.machine.env = env
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
 	for _, v := range p.planned.Graph.Consts() {
 		if v.Type.DType == tensor.String {

@@ -82,7 +82,7 @@ func TestLSTMErrors(t *testing.T) {
 	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) {hidden=4, results=1} return %4 as "y" }`)
 	require.NoError(t, err)
 	for _, lengths := range [][]int32{{5, 6}, {-1, 0}} {
-		instance, err := p.Attach(d.NewMemory())
+		instance, err := p.Attach(d.NewMemory(), nil)
 		require.NoError(t, err)
 		_, err = instance.Run(context.Background(), []*tensor.Tensor{tensor.New(tensor.F32, 5, 2, 3), tensor.FromSlice(lengths)})
 		require.ErrorContains(t, err, "of 5 steps")

@@ -125,7 +125,7 @@ func bindHost(b *binder, n *ir.Node) (step, error) {
 				args[i] = in[i].tensor(m)
 			}
 		}
-		results, err := backend.Eval(n, args)
+		results, err := backend.Eval(m.env, n, args)
 		if err != nil {
 			m.fail(n, err)
 			return

@@ -135,7 +135,7 @@ func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tenso
 	require.NoError(t, err)
 	m := d.NewMemory()
 	m.(interface{ Poison(byte) }).Poison(0xFF)
-	instance, err := program.Attach(m)
+	instance, err := program.Attach(m, nil)
 	require.NoError(t, err)
 	out, err := instance.Run(context.Background(), inputs)
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	m := d.NewMemory().(*arena)
 	defer m.Close()
 	m.poison = 0xFF
-	instance, err := p.Attach(m)
+	instance, err := p.Attach(m, nil)
 	require.NoError(t, err, name)
 	var kept, first []*tensor.Tensor
 	for range 2 {

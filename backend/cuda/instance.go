@@ -23,6 +23,7 @@ type instance struct {
 	out     []*tensor.Tensor
 	shown   *byte // where the outputs in out lie
 	profile *profiler
+	env     *ir.Env // of the steps of the host
 }
 
 // made is what an instance has on the device.
@@ -47,7 +48,7 @@ func (m *made) free(*driver.Context) {
 }
 
 // Attach implements backend.Program.
-func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
+func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
 	mem, ok := m.(*arena)
 	if !ok {
 		return nil, errors.New("backend cuda cannot run in the memory of another backend")
@@ -57,7 +58,7 @@ func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
 		return nil, err
 	}
 	defer leave()
-	in := &instance{program: p, memory: mem, values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
+	in := &instance{program: p, memory: mem, env: env, values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
 	in.made = &made{graphs: make([]*driver.Graph, len(p.sections))}
 	own(p.d, in, in.made)
 	if in.stream, err = p.d.ctx.NewStream(); err != nil {
@@ -178,7 +179,7 @@ func (in *instance) eval(h *host) error {
 		}
 	}
 	began := in.profile.now()
-	results, err := backend.Eval(h.node, args)
+	results, err := backend.Eval(in.env, h.node, args)
 	in.profile.host(h.node, began)
 	if err != nil {
 		return h.node.Fail(err)

@@ -28,7 +28,7 @@ func instanceOf(t *testing.T, d *Device, text string, s int) (*instance, []*tens
 // attach loads a graph whose one symbol is s, and attaches it to a memory.
 func attach(t *testing.T, d *Device, m backend.Memory, g *ir.Graph, s int) (*instance, []*tensor.Tensor) {
 	b := ir.Binding{"s": s}
-	in, err := load(t, d, g, b, "s").Attach(m)
+	in, err := load(t, d, g, b, "s").Attach(m, nil)
 	require.NoError(t, err)
 	return in.(*instance), backendtest.Inputs(t, g, b)
 }

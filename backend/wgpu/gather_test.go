@@ -60,7 +60,7 @@ func TestIndexErrors(t *testing.T) {
 		g, err := ir.Parse(`graph "case" ` + text)
 		require.NoError(t, err, name)
 		m := d.NewMemory()
-		in, err := load(t, d, g, ir.Binding{"s": 1}, name).Attach(m)
+		in, err := load(t, d, g, ir.Binding{"s": 1}, name).Attach(m, nil)
 		require.NoError(t, err, name)
 		for _, bad := range []int64{5, -6, 1 << 40, -1 << 33} {
 			index := tensor.New(tensor.I64, 2, 2)

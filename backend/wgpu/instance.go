@@ -15,13 +15,13 @@ import (
 )
 
 // Attach implements backend.Program.
-func (p *program) Attach(m backend.Memory) (backend.Instance, error) {
+func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
 	mem, ok := m.(*arena)
 	if !ok {
 		return nil, errors.New("backend wgpu cannot run in the memory of another backend")
 	}
 	in := &instance{program: p, memory: mem, encoder: p.d.gpu.Encoder(), groups: make([]*native.BindGroup, p.dispatches()),
-		values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
+		env: env, values: make([]*tensor.Tensor, p.planned.Graph.NumValues()), out: make([]*tensor.Tensor, len(p.outputs)), moved: -1}
 	if p.d.profile {
 		var err error
 		if in.profile, err = p.newProfiler(len(in.groups)); err != nil {
@@ -64,6 +64,7 @@ type instance struct {
 	shown     *byte // where the outputs in out lie
 	poison    *poisoner
 	profile   *profiler // nil where times are not kept
+	env       *ir.Env   // of the steps of the host
 }
 
 // Run implements backend.Instance.
@@ -284,7 +285,7 @@ func (h *host) run(in *instance) error {
 		}
 	}
 	began := in.profile.now()
-	results, err := backend.Eval(h.node, args)
+	results, err := backend.Eval(in.env, h.node, args)
 	in.profile.host(h.node, began)
 	if err != nil {
 		return h.node.Fail(err)

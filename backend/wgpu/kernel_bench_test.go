@@ -132,7 +132,7 @@ func benchmarkKernel(b *testing.B, d *Device, text string, at ir.Binding) {
 	require.NoError(b, err)
 	m := d.NewMemory()
 	defer m.Close()
-	attached, err := load(b, d, g, at, "kernel").Attach(m)
+	attached, err := load(b, d, g, at, "kernel").Attach(m, nil)
 	require.NoError(b, err)
 	in := attached.(*instance)
 	var inputs []*tensor.Tensor

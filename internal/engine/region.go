@@ -73,6 +73,9 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 	}
 	given := make([]*tensor.Tensor, len(out))
 	for i, t := range out {
+		if err := s.root.use.memory.Take(ir.SizeOf(t)); err != nil { // they are the caller's
+			return nil, err
+		}
 		given[i] = t
 		if !t.IsSequence() { // sequences hold copies
 			given[i] = t.Clone() // the next call writes over it

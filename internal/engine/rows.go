@@ -74,7 +74,7 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
-	s.use = usage{arenas: s.MemoryBytes()}
+	s.use = s.usage()
 	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: texts.total()}
 	if s.direct() {
 		err = s.packRows(run, texts, inputs)

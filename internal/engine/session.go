@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -25,6 +26,7 @@ type Session struct {
 	regions map[*ir.Graph]*Session // of the program's regions that have run
 	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
 	use     usage                  // of the root
+	env     ir.Env                 // of the root: what steps of the host run within
 
 	in    []*tensor.Tensor // in the graph's order
 	out   map[string]*tensor.Tensor
@@ -47,7 +49,7 @@ func (p *Program) NewSession() (*Session, error) {
 
 func (p *Program) session() *Session {
 	s := &Session{p: p, in: make([]*tensor.Tensor, len(p.graph.Inputs)), out: map[string]*tensor.Tensor{}, seen: make([]tensor.Shape, len(p.graph.Inputs))}
-	s.root = s
+	s.root, s.env.Memory = s, &s.use.memory
 	for range p.stages {
 		s.memory = append(s.memory, p.device.NewMemory())
 	}
@@ -130,8 +132,10 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if err := s.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
+	s.env.Context = ctx
+	defer func() { s.env.Context = nil }()
 	if s.p.stages[0].graph != s.p.graph { // in stages
-		s.use = usage{arenas: s.MemoryBytes()}
+		s.use = s.usage()
 		b := ir.Binding{}
 		if err := s.p.graph.BindTensors(s.in, b); err != nil {
 			return nil, bindError(err)
@@ -167,8 +171,8 @@ func (s *Session) name(out []*tensor.Tensor) map[string]*tensor.Tensor {
 
 // runError finds the kind of what a run reports: contents that lead out of range are the input's fault.
 func runError(err error) error {
-	var memory *ir.MemoryError
-	if errors.As(err, &memory) {
+	var over *memory.Error
+	if errors.As(err, &over) {
 		return WithKind(ErrMemory, err)
 	}
 	var shape *ir.ShapeError
@@ -227,7 +231,7 @@ func (s *Session) bindInputs() (err error) {
 	if err := s.p.graph.BindTensors(s.in, b); err != nil {
 		return bindError(err)
 	}
-	s.use = usage{arenas: s.MemoryBytes()}
+	s.use = s.usage()
 	inst, bound, err := s.instance(0, b)
 	if err != nil {
 		return err
@@ -247,22 +251,29 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding,
 		return nil, nil, err
 	}
 	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
-		use, grows := &s.root.use, max(e.binding.Planned.Plan.Committed-s.memory[stage].Size(), 0)
-		if need, limit := use.arenas+use.held+grows+e.binding.host, s.p.opts.MemoryLimit; need > limit {
-			return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arenas and results of the run need %d bytes, the memory limit is %d", describe(b), need, limit))
+		account, grows := &s.root.use.memory, max(e.binding.Planned.Plan.Committed-s.memory[stage].Size(), 0)
+		err := account.Fits(grows + e.binding.host)
+		if err == nil {
+			err = account.Take(grows)
 		}
-		use.arenas += grows
-		return e.binding.program.Attach(s.memory[stage])
+		if err != nil {
+			return nil, WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(b), err))
+		}
+		return e.binding.program.Attach(s.memory[stage], &s.root.env)
 	})
 	return inst, e.binding, err
 }
 
 // A usage is what a run has used so far, its regions with it.
 type usage struct {
-	arenas int64 // bytes
-	held   int64 // bytes of results that are in none
-	calls  int   // of regions
-	flops  int64 // of the stages that have run
+	memory memory.Account // of arenas, of results that are in none, and of what the steps of the host work with
+	calls  int            // of regions
+	flops  int64          // of the stages that have run
+}
+
+// usage is that of a run which has not begun.
+func (s *Session) usage() usage {
+	return usage{memory: memory.Account{Limit: s.p.opts.MemoryLimit, Used: s.MemoryBytes()}}
 }
 
 // fastest is more than any processor or device does of operations in a second.
@@ -309,7 +320,8 @@ const padded = -1
 func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tensor, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, env, b := s.p.graph, run.env, run.sizes
-	host := ir.Evaluator{Call: func(n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+	account := &s.root.use.memory
+	host := ir.Evaluator{Context: ctx, Memory: account, Call: func(n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
 		return s.callRegion(ctx, n, region, in, b)
 	}}
 	value := func(v *ir.Value) *tensor.Tensor {
@@ -321,8 +333,8 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 		}
 		return env[v]
 	}
-	use, before := &s.root.use, s.root.use.held
-	defer func() { use.held = before }()
+	held := int64(0) // bytes of results that are in no arena
+	defer func() { account.Give(held) }()
 	for i, st := range s.p.stages {
 		if i < run.first {
 			continue
@@ -356,18 +368,23 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 				env[n.Outputs[0]] = firstTokens(in[ir.UnpackX], run.tokens)
 				continue
 			}
-			host.MemoryLimit = max(s.p.opts.MemoryLimit-use.arenas-use.held, 1) // 0 would be none
 			out, err := host.Node(n, in, b)
 			if err != nil {
 				return nil, runError(err)
 			}
 			for k, v := range n.Outputs {
 				env[v] = out[k]
-				use.held += ir.SizeOf(out[k])
+				size := ir.SizeOf(out[k])
+				if err := account.Take(size); err != nil {
+					return nil, runError(n.Fail(err))
+				}
+				held += size
 			}
 		}
 		for _, v := range st.dead {
-			use.held -= ir.SizeOf(env[v])
+			size := ir.SizeOf(env[v])
+			account.Give(size)
+			held -= size
 			env[v] = nil
 		}
 	}

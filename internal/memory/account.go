@@ -1,0 +1,52 @@
+package memory
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// An Account is what a run may take and what it has taken, in bytes. It is asked before memory is allocated. One goroutine at a
+// time uses it; a nil Account bounds nothing.
+type Account struct {
+	Limit int64
+	Used  int64
+	// loose is what was given back since the last collection: it is garbage, and still memory of the process.
+	loose int64
+}
+
+// An Error is a request for more than an account has left.
+type Error struct{ Need, Limit int64 }
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d bytes in all are above the memory limit of %d", e.Need, e.Limit)
+}
+
+// Fits reports memory that Take would refuse.
+func (a *Account) Fits(bytes int64) error {
+	if a != nil && bytes > a.Limit-a.Used {
+		return &Error{min(a.Used, a.Limit) + bytes, a.Limit}
+	}
+	return nil
+}
+
+// Take asks for memory that is about to be allocated.
+func (a *Account) Take(bytes int64) error {
+	if err := a.Fits(bytes); a == nil || err != nil {
+		return err
+	}
+	a.Used += bytes
+	if a.Used > a.Limit-a.loose {
+		runtime.GC() // what the limit has no room for beside what is used
+		a.loose = 0
+	}
+	return nil
+}
+
+// Give says that memory is not used any more.
+func (a *Account) Give(bytes int64) {
+	if a != nil {
+		a.Used -= bytes
+		a.loose += bytes
+	}
+}

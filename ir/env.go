@@ -1,0 +1,144 @@
+package ir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// An Env is what a run gives Eval: whom to ask for memory, when to end, and the regions of the node. Eval allocates by its methods
+// whatever is as large as operands say, and counts its work. What it may not have ends it, without an error that Eval would have
+// to pass on; EvalOp returns that. A nil Env bounds nothing.
+type Env struct {
+	// Context ends Eval, some milliseconds after its own end; nil never does.
+	Context context.Context
+	// Memory is asked for results and for working memory, all of which is given back when Eval ends.
+	Memory *memory.Account
+	// Call runs one of the node's regions; nil where the node has none. The results are the caller's to keep, and are taken from
+	// Memory. Regions are closed: what they read of the values around them, constants apart, stands among the node's operands.
+	Call func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+	work int // since Context was looked at
+}
+
+// ended is the panic that ends an Eval.
+type ended struct{ err error }
+
+// EvalOp runs op by its Eval.
+func EvalOp(env *Env, op Op, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
+	if env != nil && env.Memory != nil {
+		used := env.Memory.Used
+		defer func() { env.Memory.Give(env.Memory.Used - used) }()
+	}
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case ended:
+			err = r.err
+		default:
+			panic(r)
+		}
+	}()
+	return op.Eval(env, in)
+}
+
+// Take asks for memory that Eval is about to allocate.
+func (e *Env) Take(bytes int64) {
+	if e == nil {
+		return
+	}
+	if err := e.Memory.Take(bytes); err != nil {
+		panic(ended{err})
+	}
+}
+
+// Give says that memory that was taken is not used any more, before the end of Eval.
+func (e *Env) Give(bytes int64) {
+	if e != nil {
+		e.Memory.Give(bytes)
+	}
+}
+
+// New makes a tensor of zeros.
+func (e *Env) New(d tensor.DType, shape ...int) *tensor.Tensor {
+	n, err := tensor.Shape(shape).CheckElements(d)
+	if err != nil {
+		panic(ended{err})
+	}
+	e.Take(bytesOf(d, n))
+	return tensor.New(d, shape...)
+}
+
+// Clone copies a tensor.
+func (e *Env) Clone(t *tensor.Tensor) *tensor.Tensor {
+	e.Take(SizeOf(t))
+	return t.Clone()
+}
+
+// Float64s reads all elements of a tensor.
+func (e *Env) Float64s(t *tensor.Tensor) []float64 {
+	e.Take(8 * int64(t.Len()))
+	e.Work(t.Len())
+	return t.Float64s()
+}
+
+// Make makes a slice of zeros.
+func Make[T any](e *Env, n int) []T {
+	var zero T
+	if size := int64(unsafe.Sizeof(zero)); size > 0 {
+		if int64(n) > 1<<62/size {
+			panic(ended{fmt.Errorf("%d elements of working memory", n)})
+		}
+		e.Take(int64(n) * size)
+	}
+	return make([]T, n)
+}
+
+// workStep is the number of elementary steps between two looks at the context: less than a millisecond of most.
+const workStep = 1 << 14
+
+// Work counts elementary steps, before they are made.
+func (e *Env) Work(steps int) {
+	if e == nil {
+		return
+	}
+	if e.work += steps; e.work < workStep {
+		return
+	}
+	e.work = 0
+	if e.Context != nil && e.Context.Err() != nil {
+		panic(ended{e.Context.Err()})
+	}
+}
+
+// Range counts to n, and the work of a step each.
+func (e *Env) Range(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if e.Work(1); !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Region runs one of the node's regions, by Call.
+func (e *Env) Region(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if e == nil || e.Call == nil {
+		return nil, errors.New("it has regions and cannot be computed from its operands alone")
+	}
+	return e.Call(region, in)
+}
+
+// Evaluator runs graphs within the Env.
+func (e *Env) Evaluator() *Evaluator {
+	if e == nil {
+		return new(Evaluator)
+	}
+	return &Evaluator{Context: e.Context, Memory: e.Memory}
+}
