@@ -76,7 +76,7 @@ func (e *Env) New(d tensor.DType, shape ...int) *tensor.Tensor {
 
 // Clone copies a tensor.
 func (e *Env) Clone(t *tensor.Tensor) *tensor.Tensor {
-	e.Take(SizeOf(t))
+	e.Take(t.Size())
 	return t.Clone()
 }
 

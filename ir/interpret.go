@@ -72,7 +72,7 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 			return nil, err
 		}
 		for i, v := range n.Outputs {
-			if err := account.Take(SizeOf(out[i])); err != nil {
+			if err := account.Take(out[i].Size()); err != nil {
 				return nil, n.Fail(err)
 			}
 			env[v.ID] = out[i]
@@ -82,7 +82,7 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 	account.Give(account.Used - used)
 	for i, v := range g.Outputs {
 		out[i] = value(v)
-		if err := account.Take(SizeOf(out[i])); err != nil {
+		if err := account.Take(out[i].Size()); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +130,7 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 		return nil, n.Fail(fmt.Errorf("%d results where the graph has %d", len(out), len(n.Outputs)))
 	}
 	for i, v := range n.Outputs {
-		if err := account.Fits(SizeOf(out[i])); err != nil {
+		if err := account.Fits(out[i].Size()); err != nil {
 			return nil, n.Fail(fmt.Errorf("result %d: %w", i, err))
 		}
 		if err := b.learn(v.Type, out[i]); err != nil {
@@ -174,36 +174,12 @@ func boundBytes(t Type, b Binding) (bytes int64, known bool, err error) {
 	return bytesOf(t.DType, n), true, nil
 }
 
-const (
-	stringHeader  = 16  // what a string takes besides its text
-	elementHeader = 128 // what an element of a sequence takes besides its own
-)
-
 // bytesOf is what n elements take, of strings without their text.
 func bytesOf(d tensor.DType, n int) int64 {
 	if d == tensor.String {
-		return int64(n) * stringHeader
+		return int64(n) * tensor.StringSize
 	}
 	return int64(d.Bytes(n))
-}
-
-// SizeOf is the number of bytes that a tensor or sequence holds.
-func SizeOf(t *tensor.Tensor) int64 {
-	var n int64
-	switch {
-	case t == nil:
-	case t.IsSequence():
-		for _, e := range t.Elems() {
-			n += elementHeader + SizeOf(e)
-		}
-	case t.DType() == tensor.String:
-		for _, s := range t.Strings() {
-			n += stringHeader + int64(len(s))
-		}
-	default:
-		n = int64(len(t.Bytes()))
-	}
-	return n
 }
 
 // learn checks an actual result against its type and binds the symbols that have no number yet.
@@ -233,7 +209,11 @@ func (t Type) accepts(x *tensor.Tensor) error {
 		if t.Kind == OptionalType && x.Len() > 1 {
 			return fmt.Errorf("an optional has at most one element, not %d", x.Len())
 		}
-		for i, e := range x.Elems() {
+		elems := x.Elems()
+		if x.Uniform() { // the first speaks for all
+			elems = elems[:min(1, len(elems))]
+		}
+		for i, e := range elems {
 			if err := t.Elem.accepts(e); err != nil {
 				return fmt.Errorf("element %d: %w", i, err)
 			}

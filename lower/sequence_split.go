@@ -28,14 +28,15 @@ func lowerSplitToSequence(c *Context) []*ir.Value {
 		}
 	}
 	if sized {
-		parts, err := ops.PartSizes(n, sizes)
+		parts, size, err := ops.PartSizes(n, sizes)
 		if err != nil {
 			c.Failf("%w", err)
 		}
-		if len(parts) <= maxListed {
+		if parts <= maxListed {
 			var elems []*ir.Value
 			start := 0
-			for _, k := range parts {
+			for i := range parts {
+				k := size(i)
 				e := c.slice(x, axis, ir.N(start), ir.N(k))
 				if !keep {
 					e = c.reshape(e, slices.Delete(slices.Clone(e.Type.Shape), axis, axis+1))

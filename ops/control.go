@@ -112,7 +112,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // release gives back what a region returned.
 func release(env *ir.Env, ts []*tensor.Tensor) {
 	for _, t := range ts {
-		env.Give(ir.SizeOf(t))
+		env.Give(t.Size())
 	}
 }
 

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -9,6 +10,9 @@ import (
 )
 
 // Sequences and optionals; an optional is a sequence of at most one element.
+
+// elementBytes is what an element of a sequence takes besides what it holds.
+const elementBytes = 128
 
 // SequenceConstruct makes a sequence, or an optional, of its operands.
 type SequenceConstruct struct{ Dynamic }
@@ -27,7 +31,7 @@ type SequenceInsert struct{ Dynamic }
 
 // Eval implements ir.Op.
 func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	elems := in[0].Elems()
+	elems, x := in[0].Elems(), env.Clone(in[1])
 	at := len(elems)
 	if ir.Operand(in, 2) != nil {
 		var err error
@@ -35,7 +39,11 @@ func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 			return nil, err
 		}
 	}
-	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, env.Clone(in[1]))...)}, nil
+	if at == len(elems) {
+		return []*tensor.Tensor{in[0].Append(x)}, nil
+	}
+	env.Work(len(elems))
+	return []*tensor.Tensor{tensor.NewSequence(slices.Insert(slices.Clone(elems), at, x)...)}, nil
 }
 
 // SequenceErase takes an element out of a sequence, the last one or that at a position.
@@ -54,6 +62,7 @@ func (SequenceErase) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			return nil, err
 		}
 	}
+	env.Work(len(elems))
 	return []*tensor.Tensor{tensor.NewSequence(slices.Delete(slices.Clone(elems), at, at+1)...)}, nil
 }
 
@@ -133,15 +142,21 @@ func (o SplitToSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tenso
 	if axis < 0 || axis >= x.Rank() {
 		return nil, fmt.Errorf("axis %d of %v", o.Axis, x)
 	}
-	parts, err := PartSizes(x.Shape()[axis], split)
+	parts, size, err := PartSizes(x.Shape()[axis], split)
 	if err != nil {
 		return nil, err
 	}
-	elems := make([]*tensor.Tensor, len(parts))
+	if int64(parts) > math.MaxInt64/elementBytes {
+		return nil, fmt.Errorf("a sequence of %d elements", parts)
+	}
+	env.Take(elementBytes * int64(parts))
+	elems := make([]*tensor.Tensor, parts)
 	start := 0
-	for i, k := range parts {
+	for i := range elems {
+		k := size(i)
 		s := ir.Slice{Starts: ir.Dims(make([]int, x.Rank())...), Sizes: ir.Dims(x.Shape()...), Steps: slices.Repeat([]int{1}, x.Rank())}
 		s.Starts[axis], s.Sizes[axis] = ir.N(start), ir.N(k)
+		env.Work(x.Rank())
 		out, err := s.Eval(env, []*tensor.Tensor{x})
 		if err != nil {
 			return nil, err
@@ -155,36 +170,35 @@ func (o SplitToSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tenso
 }
 
 // PartSizes are the sizes of the parts of n elements: single ones, equal ones with a smaller last one, or as given.
-func PartSizes(n int, split *tensor.Tensor) ([]int, error) {
-	size := 1
+func PartSizes(n int, split *tensor.Tensor) (parts int, size func(part int) int, err error) {
+	most := 1
 	if split != nil {
 		if !split.DType().IsInt() || split.Rank() > 1 {
-			return nil, fmt.Errorf("split %v is neither an integer nor a vector of them", split)
+			return 0, nil, fmt.Errorf("split %v is neither an integer nor a vector of them", split)
 		}
 		if split.Rank() == 1 {
-			var out []int
 			left := n
 			for i := range split.Len() {
 				k := int(split.Int64(i))
 				if k < 0 || k > left {
-					return nil, fmt.Errorf("part %d of %d elements of %d", i, k, n)
+					return 0, nil, fmt.Errorf("part %d of %d elements of %d", i, k, n)
 				}
-				out, left = append(out, k), left-k
+				left -= k
 			}
 			if left != 0 {
-				return nil, fmt.Errorf("the parts leave %d of %d elements", left, n)
+				return 0, nil, fmt.Errorf("the parts leave %d of %d elements", left, n)
 			}
-			return out, nil
+			return split.Len(), func(part int) int { return int(split.Int64(part)) }, nil
 		}
-		if size = int(split.Int64(0)); size < 1 {
-			return nil, fmt.Errorf("parts of %d elements", size)
+		if most = int(split.Int64(0)); most < 1 {
+			return 0, nil, fmt.Errorf("parts of %d elements", most)
 		}
 	}
-	var out []int
-	for left := n; left > 0; left -= size {
-		out = append(out, min(size, left))
+	parts = n / most
+	if n%most > 0 {
+		parts++
 	}
-	return out, nil
+	return parts, func(part int) int { return min(most, n-part*most) }, nil
 }
 
 // ConcatFromSequence joins the elements of a sequence along an axis, or along a new one.

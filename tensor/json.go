@@ -60,7 +60,7 @@ func (w *jsonWriter) value(t *Tensor) {
 	switch {
 	case t.IsSequence():
 		w.put(`{"sequence": [`)
-		for i, e := range t.elems {
+		for i, e := range t.list.elems {
 			if i > 0 {
 				w.put(",")
 			}

@@ -14,7 +14,7 @@ type Tensor struct {
 	shape Shape
 	data  []byte
 	strs  []string
-	elems []*Tensor // of a sequence
+	list  *list // of a sequence
 }
 
 // BFloat16 is the bit pattern of a bfloat16, which Go has no type for.
@@ -177,9 +177,9 @@ func Of[T Element](t *Tensor) []T {
 // Aligned returns t itself when its bytes suit its element type and a copy otherwise (weights in files may start
 // anywhere).
 func (t *Tensor) Aligned() *Tensor {
-	if t.elems != nil {
-		elems := make([]*Tensor, len(t.elems))
-		for i, e := range t.elems {
+	if t.list != nil {
+		elems := make([]*Tensor, len(t.list.elems))
+		for i, e := range t.list.elems {
 			elems[i] = e.Aligned()
 		}
 		return NewSequence(elems...)
@@ -193,9 +193,9 @@ func (t *Tensor) Aligned() *Tensor {
 
 // Clone copies the elements.
 func (t *Tensor) Clone() *Tensor {
-	if t.elems != nil {
-		c := make([]*Tensor, len(t.elems))
-		for i, e := range t.elems {
+	if t.list != nil {
+		c := make([]*Tensor, len(t.list.elems))
+		for i, e := range t.list.elems {
 			c[i] = e.Clone()
 		}
 		return NewSequence(c...)
@@ -229,7 +229,7 @@ func (t *Tensor) Bitcast(d DType) *Tensor {
 
 // String describes the tensor without its elements: "f32[2,3]".
 func (t *Tensor) String() string {
-	if t.elems != nil {
+	if t.list != nil {
 		return t.sequenceString()
 	}
 	return t.dtype.String() + t.shape.String()

@@ -73,7 +73,7 @@ func (s *Session) callRegion(ctx context.Context, n *ir.Node, region int, in []*
 	}
 	given := make([]*tensor.Tensor, len(out))
 	for i, t := range out {
-		if err := s.root.use.memory.Take(ir.SizeOf(t)); err != nil { // they are the caller's
+		if err := s.root.use.memory.Take(t.Size()); err != nil { // they are the caller's
 			return nil, err
 		}
 		given[i] = t

@@ -374,7 +374,7 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			}
 			for k, v := range n.Outputs {
 				env[v] = out[k]
-				size := ir.SizeOf(out[k])
+				size := out[k].Size()
 				if err := account.Take(size); err != nil {
 					return nil, runError(n.Fail(err))
 				}
@@ -382,7 +382,7 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			}
 		}
 		for _, v := range st.dead {
-			size := ir.SizeOf(env[v])
+			size := env[v].Size()
 			account.Give(size)
 			held -= size
 			env[v] = nil

@@ -36,8 +36,8 @@ func (a *Account) Take(bytes int64) error {
 		return err
 	}
 	a.Used += bytes
-	if a.Used > a.Limit-a.loose {
-		runtime.GC() // what the limit has no room for beside what is used
+	if a.Used > a.Limit-a.loose && a.loose > a.Limit/8 {
+		runtime.GC() // the limit has no room for garbage of that size
 		a.loose = 0
 	}
 	return nil

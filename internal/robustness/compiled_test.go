@@ -114,7 +114,7 @@ func runForged(dir, text string, sections ...section) error {
 func forgeries() map[string]attack {
 	out := map[string]attack{}
 	add := func(name, want, text string, sections ...section) {
-		out["compiled: "+name] = attack{want, func(dir string) error { return runForged(dir, text, sections...) }}
+		out["compiled: "+name] = attack{want: want, run: func(dir string) error { return runForged(dir, text, sections...) }}
 	}
 	const x = `graph "g" (%0 "x": f32[2,4]) {`
 	add("in order", "", x+` %1 = relu(%0) return %1 as "y" }`)
@@ -190,7 +190,7 @@ func mutants() map[string]attack {
 		},
 		"softmax": func() []byte { return encode(one(f32, f32, []any{"n", 4}, node("LogSoftmax", names("x"), names("y")))) },
 	} {
-		out["mutants of "+name] = attack{"", func(dir string) error { return mutate(dir, m()) }}
+		out["mutants of "+name] = attack{want: "", run: func(dir string) error { return mutate(dir, m()) }}
 	}
 	return out
 }
