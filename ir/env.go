@@ -33,7 +33,14 @@ type ended struct{ err error }
 func EvalOp(env *Env, op Op, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	if env != nil && env.Memory != nil {
 		used := env.Memory.Used
-		defer func() { env.Memory.Give(env.Memory.Used - used) }()
+		defer func() {
+			results := int64(0)
+			for _, t := range out {
+				results += t.Size()
+			}
+			env.Memory.Pass(min(results, env.Memory.Used-used))
+			env.Memory.Give(env.Memory.Used - used)
+		}()
 	}
 	defer func() {
 		switch r := recover().(type) {
@@ -57,10 +64,23 @@ func (e *Env) Take(bytes int64) {
 	}
 }
 
-// Give says that memory that was taken is not used any more, before the end of Eval.
+// Give says that memory that was taken is garbage, before the end of Eval.
 func (e *Env) Give(bytes int64) {
 	if e != nil {
 		e.Memory.Give(bytes)
+	}
+}
+
+// Release gives back what a region returned. Sequences share their elements with others.
+func (e *Env) Release(ts ...*tensor.Tensor) {
+	for _, t := range ts {
+		switch {
+		case e == nil || t == nil:
+		case t.IsSequence():
+			e.Memory.Pass(t.Size())
+		default:
+			e.Memory.Give(t.Size())
+		}
 	}
 }
 

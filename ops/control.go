@@ -91,7 +91,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 		if i > 0 { // before, they were operands
-			release(env, state)
+			env.Release(state...)
 		}
 		cond, state = out[0], out[1:1+len(state)]
 		for k, t := range out[1+len(state):] {
@@ -107,13 +107,6 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out = append(out, t)
 	}
 	return out, nil
-}
-
-// release gives back what a region returned.
-func release(env *ir.Env, ts []*tensor.Tensor) {
-	for _, t := range ts {
-		env.Give(t.Size())
-	}
 }
 
 // stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.

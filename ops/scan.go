@@ -74,9 +74,9 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 		if err != nil {
 			return nil, err
 		}
-		release(env, args[o.States:]) // the elements
+		env.Release(args[o.States:]...) // the elements
 		if i > 0 {
-			release(env, state)
+			env.Release(state...)
 		}
 		state = out[:o.States]
 		for k, t := range out[o.States:] {

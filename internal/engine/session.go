@@ -333,8 +333,12 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 		}
 		return env[v]
 	}
-	held := int64(0) // bytes of results that are in no arena
-	defer func() { account.Give(held) }()
+	var held []*ir.Value // results that are in no arena
+	defer func() {
+		for _, v := range held {
+			s.root.env.Release(env[v])
+		}
+	}()
 	for i, st := range s.p.stages {
 		if i < run.first {
 			continue
@@ -374,17 +378,14 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			}
 			for k, v := range n.Outputs {
 				env[v] = out[k]
-				size := out[k].Size()
-				if err := account.Take(size); err != nil {
+				if err := account.Take(out[k].Size()); err != nil {
 					return nil, runError(n.Fail(err))
 				}
-				held += size
+				held = append(held, v)
 			}
 		}
 		for _, v := range st.dead {
-			size := env[v].Size()
-			account.Give(size)
-			held -= size
+			s.root.env.Release(env[v])
 			env[v] = nil
 		}
 	}

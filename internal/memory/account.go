@@ -43,10 +43,17 @@ func (a *Account) Take(bytes int64) error {
 	return nil
 }
 
-// Give says that memory is not used any more.
+// Give says that memory is garbage now.
 func (a *Account) Give(bytes int64) {
 	if a != nil {
 		a.Used -= bytes
 		a.loose += bytes
+	}
+}
+
+// Pass takes memory off the account that is not garbage: somebody else answers for it, or it was taken twice.
+func (a *Account) Pass(bytes int64) {
+	if a != nil {
+		a.Used -= bytes
 	}
 }
