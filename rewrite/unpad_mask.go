@@ -154,7 +154,7 @@ func (u *unpadding) combined(n *ir.Node) *maskValue {
 			}
 			operands[i] = m.values[own]
 		}
-		y, err := n.Op.Eval(operands)
+		y, err := n.Op.Eval(nil, operands)
 		if err != nil || len(y) != 1 || y[0].Len() != 1 {
 			return nil
 		}
