@@ -129,9 +129,9 @@ func forgeries() map[string]attack {
 	}
 	add("a section of strings that 2000 constants share", "", shared.String()+` return %1 as "y" }`, section{"str", []int64{100000}, make([]byte, 100000)})
 	add("bools of 255", "neither false nor true", x+` const %1: bool[4] = section 0 %2 = where(%1, %0, %0) return %2 as "y" }`, section{"bool", []int64{4}, []byte{0, 1, 255, 0}})
-	add("a packed weight as a table", "packed", `graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
-	add("a packed weight as an output", "", x+` const %1: f32[4,4] = packed "f32/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
-	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/16" %2 = matmul(%0, %1) return %2 as "y" }`)
+	add("a packed weight as a table", "packed", `graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight as an output", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/48/16" %2 = matmul(%0, %1) return %2 as "y" }`)
 	add("a packed weight of another layout", "layout", x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f32", []int64{16}, make([]byte, 64)})
 	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
 	add("indices of a size that no input tells", "no size", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
