@@ -117,6 +117,13 @@ var lateTests = []struct {
 		%5 "e" = cumsum(%4) {axis=0}
 		%6 "t" = onnx.ActCopy(%5)
 		return %6 }`, []string{"a"}, ir.KindLayerNorm, 2},
+	{"BERT hidden states", `(%0 "x": f32[4,16]) {
+		%2 "n" = layernorm(%0) {axes=1}
+		%3 "c" = cumsum(%2) {axis=0}
+		%4 "d" = cumsum(%3) {axis=0}
+		%5 "e" = cumsum(%4) {axis=0}
+		%6 "t" = onnx.ActCopy(%5)
+		return %6 }`, []string{"x"}, ir.KindLayerNorm, 2},
 	{"BERT hidden states", `(%0 "x": f32[4,16], %1 "w": f32[16,16]) {
 		%2 "a" = cumsum(%0) {axis=0}
 		%3 "r" = cumsum(%0) {axis=1}
@@ -211,6 +218,8 @@ func TestPackedParentsAreKeptThroughCasts(t *testing.T) {
 		return %11 }`
 	of, attention := last(packed("[B,S,3·H·D]") + swapped)
 	require.Equal(t, attention-1, of, "the first part is not q")
+	of, attention = last(packed("[B,S,3,D,H]") + throughCasts)
+	require.Equal(t, attention-1, of, "the heads lie within one another")
 }
 
 // TestPackedParentsDieWhereNobodyReadsThem: where the target's kernel reads the parts alone, their parent is not kept for it.

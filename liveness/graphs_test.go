@@ -82,6 +82,18 @@ func packed(layout string) string {
 			%3 = slice(%21) {starts=[1,0,0,0,0],sizes=[1,2,8,4,8],steps=[1,1,1,1,1]}
 			%4 = slice(%21) {starts=[2,0,0,0,0],sizes=[1,2,8,4,8],steps=[1,1,1,1,1]}`,
 	}
+	if layout == "[B,S,3,D,H]" {
+		return `(%0 "x": f32[2,8,96]) {
+			%1 "qkv" = cumsum(%0) {axis=1}
+			%20 = reshape(%1) {shape=[2,8,3,8,4]}
+			%21 = transpose(%20) {perm=[2,0,1,4,3]}
+			%2 = slice(%21) {starts=[0,0,0,0,0],sizes=[1,2,8,4,8],steps=[1,1,1,1,1]}
+			%3 = slice(%21) {starts=[1,0,0,0,0],sizes=[1,2,8,4,8],steps=[1,1,1,1,1]}
+			%4 = slice(%21) {starts=[2,0,0,0,0],sizes=[1,2,8,4,8],steps=[1,1,1,1,1]}
+			%5 = reshape(%2) {shape=[2,8,4,8]}
+			%6 = reshape(%3) {shape=[2,8,4,8]}
+			%7 = reshape(%4) {shape=[2,8,4,8]}`
+	}
 	return `(%0 "x": f32[2,8,96]) {
 		%1 "qkv" = cumsum(%0) {axis=1}` + slices[layout] + `
 		%5 = reshape(%2) {shape=[2,8,4,8]}

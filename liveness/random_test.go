@@ -2,12 +2,14 @@ package liveness_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/legalize"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/target"
@@ -162,4 +164,99 @@ func TestReorderingNeverRaisesTheBound(t *testing.T) {
 		}
 		require.LessOrEqual(rt, bounds[1], bounds[0])
 	})
+}
+
+// TestGrowthInEveryOrder: in whatever order the steps run, the growth that extensions report is what they add to the bound, and where
+// kernels read late, the order that was given is taken only if it needs no more than the graph's own.
+func TestGrowthInEveryOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		late := rapid.IntRange(0, 2).Draw(rt, "late")
+		of := func(policy liveness.Policy, shuffled bool) (r *liveness.Result, d *target.Target) {
+			random := rand.New(rand.NewPCG(seed, 2)) // the same graph every time: legalisation changes it
+			choose := func(lo, hi int, _ string) int { return lo + random.IntN(hi-lo+1) }
+			g := draw(choose)
+			d = device(t, func(rows *[ir.NumKinds]target.Row) {
+				for k := range rows {
+					rows[k].LateReads = func(*ir.Node) int { return late }
+				}
+			})
+			layouts, err := legalize.Graph(g, d)
+			require.NoError(rt, err)
+			m := liveness.New(g, layouts, d, liveness.Options{Policy: policy})
+			order := make([]int, len(m.Steps))
+			for i := range order {
+				order[i] = i
+			}
+			if shuffled {
+				order = anyOrder(random, &m.Footprint)
+			}
+			return m.Analyze(order), d
+		}
+		own, d := of(liveness.Exact, false)
+		other, _ := of(liveness.Exact, true)
+		if late > 0 {
+			require.LessOrEqual(rt, bound(rt, d, other), bound(rt, d, own))
+			return
+		}
+		off, _ := of(liveness.Off, true)
+		for _, policy := range []liveness.Policy{liveness.Exact, liveness.ToEnd} {
+			r, _ := of(policy, true)
+			growth := int64(0)
+			for _, e := range r.Problem.Extensions {
+				growth += e.PeakGrowth
+			}
+			require.Equal(rt, bound(rt, d, r)-bound(rt, d, off), growth)
+		}
+	})
+}
+
+// anyOrder is a random order in which every step follows those that write what it reads.
+func anyOrder(r *rand.Rand, p *liveness.Footprint) []int {
+	waits := map[int32]bool{} // for buffers that some step has to write first
+	for _, writes := range p.Writes {
+		for _, b := range writes {
+			waits[b] = true
+		}
+	}
+	var order []int
+	left := make([]int, len(p.Reads))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		k := r.IntN(len(left))
+		if s := left[k]; !slices.ContainsFunc(p.Reads[s], func(b int32) bool { return waits[b] }) {
+			order, left = append(order, s), slices.Delete(left, k, k+1)
+			for _, b := range p.Writes[s] {
+				delete(waits, b)
+			}
+		}
+	}
+	return order
+}
+
+// TestGrowthWhereTheFirstStepMoves: the peak moves to where the result of the graph's first step lives, which runs fourth.
+func TestGrowthWhereTheFirstStepMoves(t *testing.T) {
+	needs := map[liveness.Policy]int64{}
+	for _, policy := range []liveness.Policy{liveness.Off, liveness.ToEnd} {
+		g, d := parse(t, `(%0 "x": f32[64]) {
+			%1 "a" = cumsum(%0) {axis=0}
+			%2 "b" = concat(%0, %0, %0, %0) {axis=0}
+			%3 "t": f32[256] = onnx.Deferred(%2)
+			%4 "u" = concat(%0, %0, %0, %0) {axis=0}
+			%5 "y" = cumsum(%1) {axis=0}
+			%6 "z" = reduce_max(%4) {axes=[0]}
+			return %5, %6 }`), device(t)
+		layouts, err := legalize.Graph(g, d)
+		require.NoError(t, err)
+		r := liveness.New(g, layouts, d, liveness.Options{Policy: policy}).Analyze([]int{1, 2, 3, 0, 4, 5})
+		needs[policy] = bound(t, d, r)
+		growth := int64(0)
+		for _, e := range r.Problem.Extensions {
+			growth += e.PeakGrowth
+		}
+		require.Equal(t, needs[policy]-needs[liveness.Off], growth)
+	}
+	require.Less(t, needs[liveness.Off], needs[liveness.ToEnd])
 }

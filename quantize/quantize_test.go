@@ -403,3 +403,103 @@ func TestCalibrator(t *testing.T) {
 		require.ErrorContains(t, c.Add("b", tensor.FromSlice([]float32{0, bad})), `value "b" holds `)
 	}
 }
+
+func ints(name string, v ...int64) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_INTS, Ints: v}
+}
+
+// TestScaledOperands: beta scales a bias, and nothing where there is none.
+func TestScaledOperands(t *testing.T) {
+	for equation, quantised := range map[string]int{"y = Gemm(x, w)": 1, "y = Gemm(x, w, b)": 0} {
+		b := newBuilder(17)
+		b.weight("w", 128, 128)
+		b.weight("b", 128)
+		b.op("z = MatMul(x, w)")
+		b.op(equation, number("beta", 0.5))
+		_, report, err := quantize.Model(b.outputs("y", "z"), quantize.Dynamic, nil)
+		require.NoError(t, err)
+		require.Len(t, report.Quantised, 1+quantised, equation)
+	}
+}
+
+// TestTransposedWeights: a weight is looked for through a Transpose that turns a matrix, and through no other.
+func TestTransposedWeights(t *testing.T) {
+	for _, c := range []struct {
+		shape     []int
+		perm      []int64
+		quantised bool
+	}{
+		{[]int{96, 128}, nil, true},
+		{[]int{96, 128}, []int64{1, 0}, true},
+		{[]int{128, 96}, []int64{0, 1}, false},
+		{[]int{2, 96, 128}, []int64{0, 2, 1}, false},
+		{[]int{96, 128, 2}, nil, false},
+	} {
+		b := newBuilder(17)
+		b.weight("good", 128, 128)
+		b.weight("w", c.shape...)
+		b.op("z = MatMul(x, good)")
+		n := b.op("turned = Transpose(w)")
+		if c.perm != nil {
+			n.Attribute = append(n.Attribute, ints("perm", c.perm...))
+		}
+		b.op("y = MatMul(x, turned)")
+		p := b.outputs("y", "z")
+		after, report, err := quantize.Model(p, quantize.Dynamic, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.quantised, len(report.Quantised) == 2, "%v %v", c.shape, c.perm)
+		if len(c.shape) == 2 {
+			require.Greater(t, cosine(run(t, after, input(3))[0], run(t, p, input(3))[0]), 0.9995)
+		}
+	}
+}
+
+// TestSweepLeavesTheRest: nodes that nothing reads go only where they move constants about.
+func TestSweepLeavesTheRest(t *testing.T) {
+	b := newBuilder(17)
+	b.weight("w", 128, 128)
+	b.op("same = Identity(w)")
+	b.op("y = MatMul(x, same)")
+	b.op("unread = Abs(x)")
+	b.op("foreign = Identity(x)").Domain = "else"
+	after, _, err := quantize.Model(b.outputs("y"), quantize.Dynamic, nil)
+	require.NoError(t, err)
+	left := text(after.Graph)
+	require.Contains(t, left, "unread = Abs(x)\n")
+	require.Contains(t, left, "foreign = Identity(x)\n")
+	require.NotContains(t, left, "same =")
+}
+
+// TestBiasesThatDoNotFit stay float32: those beyond int32, and those whose unit is no normal number.
+func TestBiasesThatDoNotFit(t *testing.T) {
+	for _, c := range []struct {
+		bias  float64
+		scale float32 // of the range of the activation
+		fits  bool
+	}{{0.5, 1, true}, {1e12, 1, false}, {-1e12, 1, false}, {math.NaN(), 1, false}, {math.Inf(1), 1, false}, {0, 1, true}} {
+		b := newBuilder(17)
+		b.weight("w", 128, 128)
+		bias := tensor.New(tensor.F32, 128)
+		bias.SetFloat64(5, c.bias)
+		b.constant("b", bias)
+		b.op("y = Gemm(x, w, b)")
+		after, _, err := quantize.Model(b.outputs("y"), quantize.QDQ, quantize.Ranges{"x": {Low: -c.scale, High: c.scale}})
+		require.NoError(t, err)
+		require.Equal(t, c.fits, strings.Contains(text(after.Graph), "b_quantized int32[128]"), "%v", c)
+	}
+}
+
+// TestSmallestTable: a table is worth rounding from 8192 numbers on.
+func TestSmallestTable(t *testing.T) {
+	for rows, quantised := range map[int]bool{1 << 13: true, 1<<13 - 1: false} {
+		b := newBuilder(17)
+		b.weight("w", 128, 128)
+		b.weight("table", rows, 1)
+		b.constant("ids", tensor.FromSlice([]int64{0}))
+		b.op("z = Gather(table, ids)")
+		b.op("y = MatMul(x, w)")
+		_, report, err := quantize.Model(b.outputs("y", "z"), quantize.Dynamic, nil)
+		require.NoError(t, err)
+		require.Equal(t, quantised, len(report.Quantised) == 2)
+	}
+}

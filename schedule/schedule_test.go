@@ -327,6 +327,32 @@ func TestSegmentsAreCutWhereTheOrderIsForced(t *testing.T) {
 	require.Equal(t, []segment{{0, 7}}, newScheduler(&p.Program).segments)
 }
 
+// TestFloorOfStepsInPlace: a step that takes over what it reads needs no more for its first result, and room for its second.
+func TestFloorOfStepsInPlace(t *testing.T) {
+	for over, want := range map[bool]int64{true: 6, false: 10} {
+		p := &program{}
+		x, y := p.input(4), p.input(1)
+		p.step(4, x)
+		p.Bytes, p.Held = append(p.Bytes, 2), append(p.Held, true)
+		p.Writes[0] = append(p.Writes[0], int32(len(p.Bytes)-1))
+		if over {
+			p.Over[0] = []int32{x}
+		}
+		p.step(1, y)
+		s := newScheduler(&p.Program)
+		require.Equal(t, []segment{{0, 2}}, s.segments)
+		require.Equal(t, want, s.floor)
+	}
+}
+
+// TestFloorIsBelowEveryOrder of random programs.
+func TestFloorIsBelowEveryOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		p := drawProgram(seeded(seed), 5)
+		require.LessOrEqual(t, newScheduler(p).floor, lowest(p), "seed %d", seed)
+	}
+}
+
 // TestWorkIsLinear orders graphs of 65,536 steps, without branches and with many, on which anything quadratic is slow,
 // and counts what it allocates beside graphs of an eighth of the size.
 func TestWorkIsLinear(t *testing.T) {
