@@ -26,18 +26,6 @@ func (n number) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
-// and a cosine of at least that much. NaN equals NaN. Integers have no rel: 30001 is another word than 30000.
-//
-// Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
-// keep the noise of the terms.
-type tolerance struct {
-	elements bool
-	abs, rel float64
-	cosine   float64
-	inside   bool // of an intermediate value
-}
-
 // A difference is how far a tensor is from what is expected of it.
 type difference struct {
 	Name   string       `json:"name"`

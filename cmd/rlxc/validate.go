@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // A validation is the command line of validate.
@@ -41,8 +40,9 @@ Without --shapes, the inputs are the recorded ones if there are any. Otherwise t
 numbers around 0.
 
 An output passes if |d| <= atol + rtol*|ref| for all elements (integers: |d| <= atol; NaN equals NaN) and its cosine to the reference
-is at least --cosine. If only --cosine is given, elements are not compared. With --precision or --weights they are not compared
-either unless a tolerance is given, and the smallest cosine is 0.9999 (16 bits) or 0.995 (int8).
+is at least --cosine. If only --cosine is given, elements are not compared. If neither is given, the tolerance follows from what the
+model computes with, and from --precision and --weights: of 16-bit numbers and of codes only the cosine is compared, since no two
+ways of computing them give the same elements. The last line says which tolerance was taken.
 
 --taps all also compares the intermediate values that -O leaves; for recorded outputs their reference is eval. For these, --atol is
 relative to a value's median magnitude if that is above 1. --bisect prints the first value that differs.
@@ -78,6 +78,7 @@ type validationReport struct {
 	Backend   string       `json:"backend"`
 	Level     rlxc.Level   `json:"level"`
 	Reference string       `json:"reference"`
+	Tolerance string       `json:"tolerance"`
 	OK        bool         `json:"ok"`
 	Compiled  int          `json:"compiled"` // how often rlxc compiled the model
 	Packed    int          `json:"packed"`   // and packed its weights
@@ -118,7 +119,11 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	defer ref.close()
 
 	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: rlxc.Level(v.level.value), Reference: ref.name, OK: true}
-	tol := v.tolerance(c)
+	tol, err := v.tolerance(c, src, e)
+	if err != nil {
+		return err
+	}
+	report.Tolerance = tol.String()
 	inside := tol
 	inside.inside = true
 	bar := progress(c, len(cases), "comparing")
@@ -156,26 +161,6 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 		return errCheck
 	}
 	return nil
-}
-
-// lowerCosines are the smallest cosines that pass by default where the user asks for lower precision: of products, or of
-// weights as well.
-var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9999, tensor.I8: 0.995}
-
-// tolerance is what passes. A cosine alone means that the elements may lie anywhere.
-func (v *validation) tolerance(c *cobra.Command) tolerance {
-	f := c.Flags()
-	elements := f.Changed("atol") || f.Changed("rtol")
-	tol := tolerance{elements: elements || !f.Changed("cosine"), abs: v.abs, rel: v.rel, cosine: v.cosine}
-	if elements || f.Changed("cosine") {
-		return tol
-	}
-	for _, asked := range []string{v.precision.value, v.weights.value} {
-		if least, lower := lowerCosines[dtypes[asked]]; lower {
-			tol.elements, tol.cosine = false, least
-		}
-	}
-	return tol
 }
 
 func (r *validationReport) add(c comparison) {
@@ -223,6 +208,7 @@ func (r *validationReport) text(out io.Writer) error {
 	if !r.OK {
 		verdict = "FAILED"
 	}
+	fmt.Fprintf(out, "tolerance: %s\n", r.Tolerance)
 	fmt.Fprintf(out, "%s: %s at -O %s against %s: %s", verdict, r.Model, r.Level, r.Reference, counted(len(r.Runs), "run"))
 	if r.Backend != onnxRuntime {
 		fmt.Fprintf(out, ", compiled %d×, weights packed %d×", r.Compiled, r.Packed)

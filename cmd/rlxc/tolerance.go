@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
+// and a cosine of at least that much. NaN equals NaN. Integers have no rel: 30001 is another word than 30000.
+//
+// Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
+// keep the noise of the terms.
+type tolerance struct {
+	elements bool
+	abs, rel float64
+	cosine   float64
+	inside   bool   // of an intermediate value
+	why      string // what it follows from
+}
+
+// String says what passes, and why.
+func (t tolerance) String() string {
+	text := ""
+	if t.elements {
+		text = fmt.Sprintf("|d| <= %.3g + %.3g*|ref|", t.abs, t.rel)
+	}
+	if t.cosine > -1 {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("cosine >= %v", t.cosine)
+	}
+	return text + " (" + t.why + ")"
+}
+
+// A precision is what a model computes with, below float32, and the smallest cosine of its results to those of another way of
+// computing them. docs/tolerances.md has what onnxruntime departs by from itself, with and without its optimisations, and how that
+// was measured: each cosine leaves room for that and not for much more.
+type precision struct {
+	name   string
+	cosine float64
+	used   func(n *ir.Node) bool
+}
+
+// precisions are in the order of their cosines: the first that a model uses decides.
+var precisions = []precision{
+	{"int8 codes of activations", 0.98, func(n *ir.Node) bool {
+		switch n.Op.Kind() {
+		case ir.KindQuantize, ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
+			return true
+		}
+		return false
+	}},
+	{"int4 weights with int8 codes of activations", 0.9999, func(n *ir.Node) bool {
+		op, ok := n.Op.(ir.MatMulNBits)
+		return ok && op.Int8
+	}},
+	{"bfloat16", 0.9999, func(n *ir.Node) bool { return computes(n, tensor.BF16) }},
+	{"float16", 0.99999, func(n *ir.Node) bool { return computes(n, tensor.F16) }},
+}
+
+func computes(n *ir.Node, d tensor.DType) bool {
+	for _, v := range n.Outputs {
+		if v.Type.DType == d {
+			return true
+		}
+	}
+	return false
+}
+
+// precisionOf is the lowest precision that a program computes with; none for float32 alone.
+func precisionOf(g *ir.Graph) precision {
+	for _, p := range precisions {
+		if slices.ContainsFunc(g.Nodes, p.used) {
+			return p
+		}
+	}
+	return precision{}
+}
+
+// lowerCosines are the smallest cosines that pass by default where the user asks for lower precision than the model's: of products,
+// or of weights as well.
+var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9999, tensor.I8: 0.995}
+
+// tolerance is what passes: what the user says, or else what follows from what is computed with.
+func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (tolerance, error) {
+	f := c.Flags()
+	elements := f.Changed("atol") || f.Changed("rtol")
+	tol := tolerance{elements: elements || !f.Changed("cosine"), abs: v.abs, rel: v.rel, cosine: v.cosine, why: "as given"}
+	if elements || f.Changed("cosine") {
+		return tol, nil
+	}
+	tol.why = "float32"
+	lower := func(cosine float64, why string) {
+		if tol.elements || cosine < tol.cosine {
+			tol.elements, tol.cosine, tol.why = false, cosine, why
+		}
+	}
+	g, err := v.graphOf(src, e)
+	if err != nil {
+		return tol, err
+	}
+	if p := precisionOf(g); p.name != "" {
+		lower(p.cosine, p.name)
+	}
+	if least, ok := lowerCosines[dtypes[v.precision.value]]; ok {
+		lower(least, "--precision "+v.precision.value)
+	}
+	if least, ok := lowerCosines[dtypes[v.weights.value]]; ok {
+		lower(least, "--weights "+v.weights.value)
+	}
+	return tol, nil
+}
+
+// graphOf is the program that is validated; where another engine runs the model, what rlxc would make of it.
+func (v *validation) graphOf(src *source, e engine) (*ir.Graph, error) {
+	if o, ok := e.(*own); ok {
+		return o.program.Graph(), nil
+	}
+	m, err := src.openFile()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return lower.Model(m.Proto)
+}
