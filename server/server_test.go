@@ -141,12 +141,10 @@ func TestEmbeddings(t *testing.T) {
 		}
 		return out
 	}
-	var ids [][]int64
 	tokens := 0
 	for _, text := range list {
 		e, err := m.Encoder().Encode(tokenizer.Text(text), m.MaxLength)
 		require.NoError(t, err)
-		ids = append(ids, e.InputIDs)
 		tokens += len(e.InputIDs)
 	}
 	t.Run("openai", func(t *testing.T) {
