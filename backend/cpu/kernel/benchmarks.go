@@ -59,7 +59,7 @@ var benchmarks = func() (all []benchmark) {
 	for op, row := range unaryRows {
 		f := Unary{Op: UnaryOp(op)}
 		if len(row.cases) > 0 {
-			f.Alpha, f.Beta = row.cases[0][0], row.cases[0][1]
+			f.Alpha, f.Beta = row.cases[0].alpha, row.cases[0].beta
 		}
 		elements(row.name, cols, func(s *Set, x, y []float32) { s.Unary(f, y, x) })
 	}

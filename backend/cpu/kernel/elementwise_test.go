@@ -13,10 +13,11 @@ func eachUnary(test func(f Unary, row unaryRow, what string)) {
 	for op, row := range unaryRows {
 		cases := row.cases
 		if len(cases) == 0 {
-			cases = [][2]float32{{}}
+			cases = []unaryCase{{abs: row.abs}}
 		}
 		for _, c := range cases {
-			test(Unary{UnaryOp(op), c[0], c[1]}, row, fmt.Sprintf("%s%v", row.name, row.cases))
+			row.abs = c.abs
+			test(Unary{UnaryOp(op), c.alpha, c.beta}, row, fmt.Sprintf("%s%v", row.name, c))
 		}
 	}
 }

@@ -47,25 +47,32 @@ type unaryRow struct {
 	// The error that vector code may have, in units of the last place, where the result is above abs.
 	ulp, abs float64
 	// cases are the parameters that it is tested with; empty for a function without.
-	cases [][2]float32
+	cases []unaryCase
+}
+
+// A unaryCase is a choice of parameters, and what stands in place of the row's abs for it.
+type unaryCase struct {
+	alpha, beta float32
+	abs         float64
 }
 
 // unaryRows are the functions in float64. The plain kernels round them once.
 var unaryRows = [NumUnary]unaryRow{
-	NoUnary:    {name: "none", f: plain(func(x float64) float64 { return x })},
-	Relu:       {name: "relu", f: plain(relu)},
-	Exp:        {name: "exp", f: plain(math.Exp), ulp: 2},
-	Erf:        {name: "erf", f: plain(math.Erf), ulp: 2},
-	Gelu:       {name: "gelu", f: plain(gelu), ulp: 2, abs: 1e-7},
-	GeluTanh:   {name: "gelu_tanh", f: plain(geluTanh), ulp: 4, abs: 2e-7},
-	Tanh:       {name: "tanh", f: plain(math.Tanh), ulp: 2},
-	Sigmoid:    {name: "sigmoid", f: plain(sigmoid), ulp: 3, abs: 1e-37},
-	Silu:       {name: "silu", f: func(x, alpha, _ float64) float64 { return x / (1 + math.Exp(-alpha*x)) }, ulp: 3, abs: 2e-7, cases: [][2]float32{{1, 0}, {1.702, 0}}},
+	NoUnary:  {name: "none", f: plain(func(x float64) float64 { return x })},
+	Relu:     {name: "relu", f: plain(relu)},
+	Exp:      {name: "exp", f: plain(math.Exp), ulp: 2},
+	Erf:      {name: "erf", f: plain(math.Erf), ulp: 2},
+	Gelu:     {name: "gelu", f: plain(gelu), ulp: 2, abs: 1e-7},
+	GeluTanh: {name: "gelu_tanh", f: plain(geluTanh), ulp: 4, abs: 2e-7},
+	Tanh:     {name: "tanh", f: plain(math.Tanh), ulp: 2},
+	Sigmoid:  {name: "sigmoid", f: plain(sigmoid), ulp: 3, abs: 1e-37},
+	Silu: {name: "silu", f: func(x, alpha, _ float64) float64 { return x / (1 + math.Exp(-alpha*x)) }, ulp: 3,
+		cases: []unaryCase{{alpha: 1, abs: 1e-36}, {alpha: 1.702, abs: 2e-7 /* Alpha·x is rounded */}}},
 	Softplus:   {name: "softplus", f: plain(softplus), ulp: 6, abs: 1e-37},
 	Softsign:   {name: "softsign", f: plain(func(x float64) float64 { return x / (1 + math.Abs(x)) }), ulp: 2},
 	Mish:       {name: "mish", f: plain(func(x float64) float64 { return x * math.Tanh(softplus(x)) }), ulp: 4, abs: 1e-36},
-	LeakyRelu:  {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: [][2]float32{{0.01, 0}, {-2, 0}}},
-	Elu:        {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: [][2]float32{{1, 0}, {0.3, 0}}},
+	LeakyRelu:  {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}},
+	Elu:        {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}},
 	HardSwish:  {name: "hard_swish", f: plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), ulp: 3},
 	Neg:        {name: "neg", f: plain(func(x float64) float64 { return -x })},
 	Abs:        {name: "abs", f: plain(math.Abs)},
@@ -80,16 +87,16 @@ var unaryRows = [NumUnary]unaryRow{
 			return x
 		}
 		return 0
-	}, cases: [][2]float32{{1, 0}, {-0.5, 0}}},
+	}, cases: []unaryCase{{alpha: 1}, {alpha: -0.5}}},
 	Selu: {name: "selu", f: func(x, alpha, beta float64) float64 {
 		if x <= 0 {
 			return beta * alpha * math.Expm1(x)
 		}
 		return beta * x
-	}, ulp: 4, cases: [][2]float32{{1.6732632, 1.050701}}},
-	Celu: {name: "celu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x/alpha)) }, ulp: 4, cases: [][2]float32{{1, 0}, {2.5, 0}}},
+	}, ulp: 4, cases: []unaryCase{{alpha: 1.6732632, beta: 1.050701}}},
+	Celu: {name: "celu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x/alpha)) }, ulp: 4, cases: []unaryCase{{alpha: 1}, {alpha: 2.5}}},
 	HardSigmoid: {name: "hard_sigmoid", f: func(x, alpha, beta float64) float64 { return max(0, min(1, alpha*x+beta)) }, ulp: 0.5,
-		cases: [][2]float32{{0.2, 0.5}, {-1, 0.25}}},
+		cases: []unaryCase{{alpha: 0.2, beta: 0.5}, {alpha: -1, beta: 0.25}}},
 }
 
 // A Unary is a function with its parameters, where it has some.
