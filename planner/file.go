@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,18 +22,110 @@ func (f *File) WriteJSON(w io.Writer) error {
 	return e.Encode(f)
 }
 
-// ReadFile reads what WriteJSON wrote. It does not Check the plan.
+// ReadFile reads what WriteJSON wrote, alone or with other fields beside it, and validates the problem. It does not Check the plan.
+// Errors name the line, if they belong to one.
 func ReadFile(r io.Reader) (*File, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	text := jsonText{data, 0}
+	fields, err := text.fields()
+	if err != nil {
+		return nil, fmt.Errorf("not a plan file: %w", err)
+	}
+	problem, hasProblem := fields["problem"]
+	plan, hasPlan := fields["plan"]
+	if !hasProblem || !hasPlan {
+		return nil, errors.New("not a plan file: it needs a problem and a plan")
+	}
 	f := &File{}
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	if err := d.Decode(f); err != nil {
+	if err := errors.Join(problem.decode(&f.Problem), plan.decode(&f.Plan)); err != nil {
 		return nil, fmt.Errorf("not a plan file: %w", err)
 	}
 	if f.Problem == nil || f.Plan == nil {
 		return nil, errors.New("not a plan file: it needs a problem and a plan")
 	}
-	return f, nil
+	err = f.Problem.Validate()
+	if wrong := (*bufferError)(nil); errors.As(err, &wrong) {
+		return nil, fmt.Errorf("line %d: %w", problem.lineOfBuffer(wrong.at), err)
+	}
+	return f, err
+}
+
+// A jsonText is a part of a file, so that errors can name its lines.
+type jsonText struct {
+	file []byte
+	at   int64
+}
+
+// line is that of a byte of the part, from 1 on.
+func (t jsonText) line(at int64) int {
+	return 1 + bytes.Count(t.file[:min(t.at+at, int64(len(t.file)))], []byte("\n"))
+}
+
+func (t jsonText) decoder() *json.Decoder { return json.NewDecoder(bytes.NewReader(t.file[t.at:])) }
+
+// decode reads the value that the part begins with.
+func (t jsonText) decode(to any) error {
+	d := t.decoder()
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if err == nil {
+		return nil
+	}
+	at := d.InputOffset()
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		at = kind.Offset
+	}
+	return fmt.Errorf("line %d: %w", t.line(at), err)
+}
+
+// fields finds the fields of the object that the part is.
+func (t jsonText) fields() (map[string]jsonText, error) {
+	d := t.decoder()
+	fields := map[string]jsonText{}
+	err := wantToken(d, json.Delim('{'))
+	for err == nil && d.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = d.Token(); err == nil {
+			err = d.Decode(&value)
+		}
+		if key, ok := name.(string); ok && err == nil {
+			fields[key] = jsonText{t.file, t.at + d.InputOffset() - int64(len(value))}
+		}
+	}
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return nil, fmt.Errorf("line %d: %w", t.line(syntax.Offset), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", t.line(d.InputOffset()), err)
+	}
+	return fields, nil
+}
+
+// lineOfBuffer is where element i of the field buffers begins, in a part that was decoded.
+func (t jsonText) lineOfBuffer(i int) int {
+	fields, err := t.fields()
+	if err != nil {
+		return t.line(0)
+	}
+	list := fields["buffers"]
+	d := list.decoder()
+	var value json.RawMessage
+	for err = wantToken(d, json.Delim('[')); err == nil && i >= 0; i-- {
+		err = d.Decode(&value)
+	}
+	return list.line(d.InputOffset() - int64(len(value)))
+}
+
+func wantToken(d *json.Decoder, want json.Token) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("%v in place of %v", got, want)
+	}
+	return err
 }
 
 // MarshalText writes the word of the boundary kind.

@@ -193,7 +193,7 @@ func TestProblemErrors(t *testing.T) {
 		"buffer 0 (a): size -1 is negative":                                   {{Name: "a", Size: -1, Last: 1}},
 		"buffer 0 (a): the life [1, 1) is empty":                              {{Name: "a", First: 1, Last: 1}},
 		"buffer 0 (a): alignment 6 is not a power of two":                     {{Name: "a", Last: 1, Align: 6}},
-		"buffer 0 (b): the id is used twice":                                  {{Name: "a", Last: 1}, {Name: "b", Last: 1}},
+		"buffer 0 (b): a duplicate id":                                        {{Name: "a", Last: 1}, {Name: "b", Last: 1}},
 		"buffer 0 (a): its last level 1 is before its level 2":                {{Name: "a", Last: 1, Level: 2, LastLevel: 1}},
 		"buffer 0 (a): an offset without fixed has no meaning":                {{Name: "a", Last: 1, Offset: 5}},
 		"buffer 1 (b): the sizes up to here sum to more than":                 {{Name: "a", Size: maxBytes, Last: 1}, {ID: 1, Name: "b", Size: 1, Last: 1}},

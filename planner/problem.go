@@ -114,13 +114,13 @@ func (p *Problem) Validate() error {
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		if err := b.validate(); err != nil {
-			return fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
+			return &bufferError{i, b, err}
 		}
 		if !seen.add(b.ID) {
-			return fmt.Errorf("buffer %d (%s): the id is used twice", b.ID, b.Name)
+			return &bufferError{i, b, errors.New("a duplicate id")}
 		}
 		if total += max(b.Size, 4*b.Elements); total > maxBytes {
-			return fmt.Errorf("buffer %d (%s): the sizes up to here sum to more than %d bytes", b.ID, b.Name, int64(maxBytes))
+			return &bufferError{i, b, fmt.Errorf("the sizes up to here sum to more than %d bytes", int64(maxBytes))}
 		}
 	}
 	for i := range p.Views {
@@ -130,6 +130,19 @@ func (p *Problem) Validate() error {
 	}
 	return p.validateGroups()
 }
+
+// A bufferError is what is wrong with a buffer of a problem, by its index.
+type bufferError struct {
+	at     int
+	buffer *Buffer
+	err    error
+}
+
+func (e *bufferError) Error() string {
+	return fmt.Sprintf("buffer %d (%s): %v", e.buffer.ID, e.buffer.Name, e.err)
+}
+
+func (e *bufferError) Unwrap() error { return e.err }
 
 func (b *Buffer) validate() error {
 	switch {

@@ -122,6 +122,9 @@ func TestFileRoundTrip(t *testing.T) {
 	require.NoError(t, Check(f.Problem, f.Plan))
 	_, err = ReadFile(bytes.NewReader(out.Bytes()[:out.Len()/2]))
 	require.ErrorContains(t, err, "not a plan file")
+	beside, err := ReadFile(strings.NewReader(`{"more": [{"problem": 1}], ` + out.String()[1:]))
+	require.NoError(t, err)
+	require.Equal(t, f, beside)
 }
 
 func TestPictureShowsEveryBufferAndEscapesNames(t *testing.T) {
@@ -156,5 +159,41 @@ func TestManyBlocksThatLiveToTheEnd(t *testing.T) {
 			plan := solve(t, p, Options{Mode: mode, Alignment: 64})
 			require.LessOrEqual(t, float64(plan.Committed), 1.05*float64(plan.LowerBound))
 		}
+	}
+}
+
+// TestPlanFileErrorsNameTheLine: whatever is wrong with a plan file is said with its line.
+func TestPlanFileErrorsNameTheLine(t *testing.T) {
+	const good = `{
+ "problem": {
+  "steps": ["a"],
+  "buffers": [
+   {"id": 0, "name": "x", "size": 4, "first": 0, "last": 1},
+
+   {"id": 1, "name": "y", "size": 4, "first": 0, "last": 2}
+  ]
+ },
+ "plan": {"slots": []}
+}`
+	_, err := ReadFile(strings.NewReader(good))
+	require.NoError(t, err)
+	for _, c := range []struct{ old, put, want string }{
+		{`"id": 1`, `"id": 0`, `line 7: buffer 0 (y): a duplicate id`},
+		{`"last": 1`, `"last": 0`, `line 5: buffer 0 (x): the life [0, 0) is empty`},
+		{`"last": 2`, `"last": -7`, `line 7: buffer 1 (y): the life [0, -7) is empty`},
+		{`"size": 4, "first": 0, "last": 2`, `"size": 9223372036854775807, "first": 0, "last": 2`, `line 7: buffer 1 (y): size 9223372036854775807 is above`},
+		{`"size": 4, "first": 0, "last": 2`, `"size": 9223372036854775808, "first": 0, "last": 2`, `line 7: json: cannot unmarshal number`},
+		{`"last": 2`, `"last": 2, "lane": {"device": -1}`, `line 7: buffer 1 (y): device -1 is negative`},
+		{`"last": 2`, `"last": 2, "fixed": true, "offset": -4`, `line 7: buffer 1 (y): fixed offset -4`},
+		{`"id": 1`, `"id" 1`, `line 7: invalid character '1' after object key`},
+		{`"steps": ["a"],`, `"steps": ["a"], "stops": 1,`, `unknown field "stops"`},
+		{`"plan": {"slots": []}`, `"plan": {"slots": 1}`, `line 10: json: cannot unmarshal number`},
+		{`"plan": {"slots": []}`, `"plans": {}`, `it needs a problem and a plan`},
+		{good, `[]`, `line 1: [ in place of {`},
+		{good, ``, `line 1: EOF`},
+	} {
+		text := strings.Replace(good, c.old, c.put, 1)
+		_, err := ReadFile(strings.NewReader(text))
+		require.ErrorContains(t, err, c.want, text)
 	}
 }

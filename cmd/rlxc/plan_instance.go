@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -88,18 +86,7 @@ func (p *planning) checkFile(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var parts struct {
-		Problem json.RawMessage `json:"problem,omitempty"`
-		Plan    json.RawMessage `json:"plan,omitempty"`
-	}
-	if err := json.Unmarshal(data, &parts); err != nil {
-		return fmt.Errorf("%s: not a plan file: %w", p.check, err)
-	}
-	data, err = json.Marshal(parts)
-	if err != nil {
-		return err
-	}
-	file, err := planner.ReadFile(strings.NewReader(string(data)))
+	file, err := planner.ReadFile(bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.check, err)
 	}
