@@ -38,7 +38,7 @@ var reduceTable = [NumReductions]reduceRow{
 		dims: func(x []Dim) Dim { return Min(x...) }},
 	Prod: {real: product[float64], whole: product[int64], dims: func(x []Dim) Dim { return foldDims(N(1), Dim.Mul, x) }},
 	L1: {real: func(x iter.Seq[float64]) float64 { return sum(each(x, math.Abs)) },
-		whole: func(x iter.Seq[int64]) int64 { return sum(each(x, unaryTable[Abs].whole)) }, wide: sum[uint64]},
+		whole: func(x iter.Seq[int64]) int64 { return sum(each(x, Unary{Fn: Abs}.Whole())) }, wide: sum[uint64]},
 	L2:        {real: func(x iter.Seq[float64]) float64 { return math.Sqrt(sum(each(x, square))) }},
 	LogSum:    {real: func(x iter.Seq[float64]) float64 { return math.Log(sum(x)) }},
 	LogSumExp: {real: logSumExp},

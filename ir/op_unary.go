@@ -63,14 +63,33 @@ const (
 type unaryRow struct {
 	name  string
 	real  func(x float64, o Unary) float64
-	whole func(x int64) int64
-	wide  func(x uint64) uint64 // for unsigned 64 bits, where whole would misread the top bit; nil: whole will do
-	test  bool                  // gives bool
-	bools bool                  // takes bool, and no integers
+	whole func(x int64, o Unary) int64
+	wide  func(x uint64, o Unary) uint64 // for unsigned 64 bits, where whole would misread the top bit; nil: whole will do
+	test  bool                           // gives bool
+	bools bool                           // takes bool, and no integers
 	dims  func(x Dim) (Dim, bool)
 	// epilogue: a product may apply it to its sums.
 	epilogue bool
+	onnx     Operator // none where ONNX has no operator that is this function
 }
+
+// An Operator is ONNX's spelling of a function: an operator of ai.onnx from an opset version on.
+type Operator struct {
+	Name        string
+	Since       int
+	Alpha, Beta Attribute // that the function's parameters are; none for a function without
+}
+
+// An Attribute is a float attribute and its default.
+type Attribute struct {
+	Name    string
+	Default float32
+}
+
+func operator(name string, since int) Operator { return Operator{Name: name, Since: since} }
+
+// Operator returns ONNX's operator that is the function. Its name is empty if there is none.
+func (f UnaryFn) Operator() Operator { return unaryTable[f].onnx }
 
 const (
 	invSqrt2   = 1 / math.Sqrt2
@@ -80,80 +99,87 @@ const (
 )
 
 var unaryTable = [NumUnary]unaryRow{
-	Neg: {name: "neg", real: func(x float64, _ Unary) float64 { return -x }, whole: func(x int64) int64 { return -x },
+	Neg: {name: "neg", onnx: operator("Neg", 6), real: func(x float64, _ Unary) float64 { return -x }, whole: func(x int64, _ Unary) int64 { return -x },
 		dims: func(x Dim) (Dim, bool) { return x.scale(-1), true }},
-	Abs: {name: "abs", real: plain(math.Abs), whole: func(x int64) int64 { return max(x, -x) },
-		wide: func(x uint64) uint64 { return x }, dims: func(x Dim) (Dim, bool) { return x, nonNegative(x) }},
-	Exp:        {name: "exp", real: plain(math.Exp)},
-	Log:        {name: "log", real: plain(math.Log)},
-	Sqrt:       {name: "sqrt", real: plain(math.Sqrt)},
-	Reciprocal: {name: "reciprocal", real: func(x float64, _ Unary) float64 { return 1 / x }},
-	Erf:        {name: "erf", real: plain(math.Erf)},
-	Tanh:       {name: "tanh", real: plain(math.Tanh), epilogue: true},
-	Sigmoid:    {name: "sigmoid", real: plain(sigmoid)},
-	Relu: {name: "relu", real: func(x float64, _ Unary) float64 { return max(x, 0) },
-		whole: func(x int64) int64 { return max(x, 0) }, wide: func(x uint64) uint64 { return x }, epilogue: true},
-	LeakyRelu: {name: "leaky_relu", real: func(x float64, o Unary) float64 {
-		if x < 0 {
-			return float64(o.Alpha) * x
-		}
-		return x
-	}},
-	Elu: {name: "elu", real: func(x float64, o Unary) float64 {
-		if x < 0 {
-			return float64(o.Alpha) * math.Expm1(x)
-		}
-		return x
-	}},
-	Softplus: {name: "softplus", real: plain(softplus)},
-	Softsign: {name: "softsign", real: func(x float64, _ Unary) float64 { return x / (1 + math.Abs(x)) }},
-	HardSigmoid: {name: "hard_sigmoid", real: func(x float64, o Unary) float64 {
-		return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
-	}},
-	HardSwish: {name: "hard_swish", real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
+	Abs: {name: "abs", onnx: operator("Abs", 6), real: plain(math.Abs), whole: func(x int64, _ Unary) int64 { return max(x, -x) },
+		wide: func(x uint64, _ Unary) uint64 { return x }, dims: func(x Dim) (Dim, bool) { return x, nonNegative(x) }},
+	Exp:        {name: "exp", onnx: operator("Exp", 6), real: plain(math.Exp)},
+	Log:        {name: "log", onnx: operator("Log", 6), real: plain(math.Log)},
+	Sqrt:       {name: "sqrt", onnx: operator("Sqrt", 6), real: plain(math.Sqrt)},
+	Reciprocal: {name: "reciprocal", onnx: operator("Reciprocal", 6), real: func(x float64, _ Unary) float64 { return 1 / x }},
+	Erf:        {name: "erf", onnx: operator("Erf", 9), real: plain(math.Erf)},
+	Tanh:       {name: "tanh", onnx: operator("Tanh", 6), real: plain(math.Tanh), epilogue: true},
+	Sigmoid:    {name: "sigmoid", onnx: operator("Sigmoid", 6), real: plain(sigmoid)},
+	Relu: {name: "relu", onnx: operator("Relu", 6), real: func(x float64, _ Unary) float64 { return max(x, 0) },
+		whole: func(x int64, _ Unary) int64 { return max(x, 0) }, wide: func(x uint64, _ Unary) uint64 { return x }, epilogue: true},
+	LeakyRelu: {name: "leaky_relu", onnx: Operator{"LeakyRelu", 1, Attribute{"alpha", 0.01}, Attribute{}},
+		real: func(x float64, o Unary) float64 {
+			if x < 0 {
+				return float64(o.Alpha) * x
+			}
+			return x
+		}},
+	Elu: {name: "elu", onnx: Operator{"Elu", 1, Attribute{"alpha", 1}, Attribute{}},
+		real: func(x float64, o Unary) float64 {
+			if x < 0 {
+				return float64(o.Alpha) * math.Expm1(x)
+			}
+			return x
+		}},
+	Softplus: {name: "softplus", onnx: operator("Softplus", 1), real: plain(softplus)},
+	Softsign: {name: "softsign", onnx: operator("Softsign", 1), real: func(x float64, _ Unary) float64 { return x / (1 + math.Abs(x)) }},
+	HardSigmoid: {name: "hard_sigmoid", onnx: Operator{"HardSigmoid", 1, Attribute{"alpha", 0.2}, Attribute{"beta", 0.5}},
+		real: func(x float64, o Unary) float64 {
+			return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
+		}},
+	HardSwish: {name: "hard_swish", onnx: operator("HardSwish", 14), real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
 	Gelu:      {name: "gelu", real: func(x float64, _ Unary) float64 { return 0.5 * x * math.Erfc(-x*invSqrt2) }, epilogue: true},
 	GeluTanh: {name: "gelu_tanh", real: func(x float64, _ Unary) float64 {
 		return 0.5 * x * (1 + math.Tanh(sqrt2OnPi*(x+geluCubed*x*x*x)))
 	}, epilogue: true},
-	Silu: {name: "silu", real: func(x float64, o Unary) float64 { return x * sigmoid(float64(o.Alpha)*x) }},
-	Mish: {name: "mish", real: func(x float64, _ Unary) float64 { return x * math.Tanh(softplus(x)) }},
-	Selu: {name: "selu", real: func(x float64, o Unary) float64 {
-		if x <= 0 {
-			return float64(o.Beta) * float64(o.Alpha) * math.Expm1(x)
-		}
-		return float64(o.Beta) * x
-	}},
-	Celu: {name: "celu", real: func(x float64, o Unary) float64 {
-		a := float64(o.Alpha)
-		return max(x, 0) + min(0, a*math.Expm1(x/a))
-	}},
-	ThresholdedRelu: {name: "thresholded_relu", real: func(x float64, o Unary) float64 {
-		if x > float64(o.Alpha) {
-			return x
-		}
-		return 0
-	}},
-	Sin:   {name: "sin", real: plain(math.Sin)},
-	Cos:   {name: "cos", real: plain(math.Cos)},
-	Tan:   {name: "tan", real: plain(math.Tan)},
-	Asin:  {name: "asin", real: plain(math.Asin)},
-	Acos:  {name: "acos", real: plain(math.Acos)},
-	Atan:  {name: "atan", real: plain(math.Atan)},
-	Sinh:  {name: "sinh", real: plain(math.Sinh)},
-	Cosh:  {name: "cosh", real: plain(math.Cosh)},
-	Asinh: {name: "asinh", real: plain(math.Asinh)},
-	Acosh: {name: "acosh", real: plain(math.Acosh)},
-	Atanh: {name: "atanh", real: plain(math.Atanh)},
-	Floor: {name: "floor", real: plain(math.Floor)},
-	Ceil:  {name: "ceil", real: plain(math.Ceil)},
-	Round: {name: "round", real: plain(math.RoundToEven)},
-	Sign: {name: "sign", real: plain(sign), whole: func(x int64) int64 { return max(-1, min(x, 1)) },
-		wide: func(x uint64) uint64 { return min(x, 1) }},
-	Not: {name: "not", whole: func(x int64) int64 { return 1 - x }, test: true, bools: true,
+	Silu: {name: "silu", onnx: Operator{"Swish", 24, Attribute{"alpha", 1}, Attribute{}},
+		real: func(x float64, o Unary) float64 { return x * sigmoid(float64(o.Alpha)*x) }},
+	Mish: {name: "mish", onnx: operator("Mish", 18), real: func(x float64, _ Unary) float64 { return x * math.Tanh(softplus(x)) }},
+	Selu: {name: "selu", onnx: Operator{"Selu", 1, Attribute{"alpha", 1.67326319217681884765625}, Attribute{"gamma", 1.05070102214813232421875}},
+		real: func(x float64, o Unary) float64 {
+			if x <= 0 {
+				return float64(o.Beta) * float64(o.Alpha) * math.Expm1(x)
+			}
+			return float64(o.Beta) * x
+		}},
+	Celu: {name: "celu", onnx: Operator{"Celu", 12, Attribute{"alpha", 1}, Attribute{}},
+		real: func(x float64, o Unary) float64 {
+			a := float64(o.Alpha)
+			return max(x, 0) + min(0, a*math.Expm1(x/a))
+		}},
+	ThresholdedRelu: {name: "thresholded_relu", onnx: Operator{"ThresholdedRelu", 10, Attribute{"alpha", 1}, Attribute{}},
+		real: func(x float64, o Unary) float64 {
+			if x > float64(o.Alpha) {
+				return x
+			}
+			return 0
+		}},
+	Sin:   {name: "sin", onnx: operator("Sin", 7), real: plain(math.Sin)},
+	Cos:   {name: "cos", onnx: operator("Cos", 7), real: plain(math.Cos)},
+	Tan:   {name: "tan", onnx: operator("Tan", 7), real: plain(math.Tan)},
+	Asin:  {name: "asin", onnx: operator("Asin", 7), real: plain(math.Asin)},
+	Acos:  {name: "acos", onnx: operator("Acos", 7), real: plain(math.Acos)},
+	Atan:  {name: "atan", onnx: operator("Atan", 7), real: plain(math.Atan)},
+	Sinh:  {name: "sinh", onnx: operator("Sinh", 9), real: plain(math.Sinh)},
+	Cosh:  {name: "cosh", onnx: operator("Cosh", 9), real: plain(math.Cosh)},
+	Asinh: {name: "asinh", onnx: operator("Asinh", 9), real: plain(math.Asinh)},
+	Acosh: {name: "acosh", onnx: operator("Acosh", 9), real: plain(math.Acosh)},
+	Atanh: {name: "atanh", onnx: operator("Atanh", 9), real: plain(math.Atanh)},
+	Floor: {name: "floor", onnx: operator("Floor", 6), real: plain(math.Floor)},
+	Ceil:  {name: "ceil", onnx: operator("Ceil", 6), real: plain(math.Ceil)},
+	Round: {name: "round", onnx: operator("Round", 11), real: plain(math.RoundToEven)},
+	Sign: {name: "sign", onnx: operator("Sign", 9), real: plain(sign), whole: func(x int64, _ Unary) int64 { return max(-1, min(x, 1)) },
+		wide: func(x uint64, _ Unary) uint64 { return min(x, 1) }},
+	Not: {name: "not", onnx: operator("Not", 1), whole: func(x int64, _ Unary) int64 { return 1 - x }, test: true, bools: true,
 		dims: func(x Dim) (Dim, bool) { return N(1).Sub(x), true }},
 
-	BitwiseNot: {name: "bitwise_not", whole: func(x int64) int64 { return ^x }},
-	IsNaN:      {name: "is_nan", real: func(x float64, _ Unary) float64 { return truth(math.IsNaN(x)) }, test: true},
+	BitwiseNot: {name: "bitwise_not", onnx: operator("BitwiseNot", 18), whole: func(x int64, _ Unary) int64 { return ^x }},
+	IsNaN:      {name: "is_nan", onnx: operator("IsNaN", 9), real: func(x float64, _ Unary) float64 { return truth(math.IsNaN(x)) }, test: true},
 	IsInf: {name: "is_inf", real: func(x float64, o Unary) float64 {
 		return truth(o.Alpha != 0 && math.IsInf(x, 1) || o.Beta != 0 && math.IsInf(x, -1))
 	}, test: true},
@@ -204,10 +230,11 @@ func (o Unary) Real() func(x float64) float64 {
 
 // Whole returns the function on signed integers, nil where it has none.
 func (o Unary) Whole() func(x int64) int64 {
-	if row := unaryTable[o.Fn]; !row.test {
-		return row.whole
+	row := unaryTable[o.Fn]
+	if row.whole == nil || row.test {
+		return nil
 	}
-	return nil
+	return func(x int64) int64 { return row.whole(x, o) }
 }
 
 // String is the function's name in the IR.
@@ -295,9 +322,9 @@ func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		case x.DType().IsFloat():
 			y.SetFloat64(i, row.real(x.Float64(i), o))
 		case x.DType() == tensor.U64 && row.wide != nil:
-			y.SetInt64(i, int64(row.wide(uint64(x.Int64(i)))))
+			y.SetInt64(i, int64(row.wide(uint64(x.Int64(i)), o)))
 		default:
-			y.SetInt64(i, row.whole(x.Int64(i)))
+			y.SetInt64(i, row.whole(x.Int64(i), o))
 		}
 	}
 	return []*tensor.Tensor{y}, nil

@@ -23,11 +23,11 @@ var contribRows = []row{
 	{"SkipSimplifiedLayerNormalization", 1, lowerSkipNormalization(true)},
 	{"EmbedLayerNormalization", 1, lowerEmbedNormalization},
 
-	{"Gelu", 1, lowerUnary(ir.Gelu)},
+	{"Gelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.In(0))} }},
 	{"BiasGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.biased(0, 1))} }},
 	{"FastGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.GeluTanh, c.biased(0, 1))} }},
-	{"QuickGelu", 1, lowerAlpha(ir.Silu, 1.702)},
-	{"ScaledSiLU", 1, lowerAlpha(ir.Silu, 1)},
+	{"QuickGelu", 1, lowerSilu(1.702)},
+	{"ScaledSiLU", 1, lowerSilu(1)},
 	{"BiasSplitGelu", 1, lowerBiasSplitGelu},
 	{"BiasAdd", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.binary(ir.Add, c.biased(0, 1), c.In(2))} }},
 	{"BiasSoftmax", 1, lowerBiasSoftmax},
@@ -238,6 +238,13 @@ func (c *Context) fusedMatMul() *ir.Value {
 		}
 		return c.Emit(ir.MatMul{TransB: transB, Alpha: alpha}, a, b)
 	})
+}
+
+// lowerSilu is x·sigmoid(alpha·x).
+func lowerSilu(alpha float32) func(*Context) []*ir.Value {
+	return func(c *Context) []*ir.Value {
+		return []*ir.Value{c.Emit(ir.Unary{Fn: ir.Silu, Alpha: c.AttrFloat("alpha", alpha)}, c.In(0))}
+	}
 }
 
 // contribActivations are the activations that onnxruntime fuses into products, with the defaults of their parameters.

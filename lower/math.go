@@ -8,15 +8,8 @@ import (
 )
 
 // What works element by element. The operators that choose between elements or change their type are in convert.go.
-var mathRows = slices.Concat(plainUnaryRows, plainBinaryRows, []row{
-	{"Elu", 1, lowerAlpha(ir.Elu, 1)},
-	{"LeakyRelu", 1, lowerAlpha(ir.LeakyRelu, 0.01)},
-	{"Celu", 12, lowerAlpha(ir.Celu, 1)},
-	{"ThresholdedRelu", 10, lowerAlpha(ir.ThresholdedRelu, 1)},
-	{"Swish", 24, lowerAlpha(ir.Silu, 1)},
+var mathRows = slices.Concat(unaryRows(), plainBinaryRows, []row{
 	{"SwiGLU", 28, lowerSwiGLU},
-	{"HardSigmoid", 1, lowerHardSigmoid},
-	{"Selu", 1, lowerSelu},
 	{"Gelu", 20, lowerGelu},
 	{"IsInf", 10, lowerIsInf},
 	{"PRelu", 7, lowerPRelu},
@@ -30,39 +23,23 @@ var mathRows = slices.Concat(plainUnaryRows, plainBinaryRows, []row{
 	{"Mean", 6, lowerMean},
 })
 
-var plainUnaryRows = []row{
-	{"Abs", 6, lowerUnary(ir.Abs)},
-	{"Acos", 7, lowerUnary(ir.Acos)},
-	{"Acosh", 9, lowerUnary(ir.Acosh)},
-	{"Asin", 7, lowerUnary(ir.Asin)},
-	{"Asinh", 9, lowerUnary(ir.Asinh)},
-	{"Atan", 7, lowerUnary(ir.Atan)},
-	{"Atanh", 9, lowerUnary(ir.Atanh)},
-	{"BitwiseNot", 18, lowerUnary(ir.BitwiseNot)},
-	{"Ceil", 6, lowerUnary(ir.Ceil)},
-	{"Cos", 7, lowerUnary(ir.Cos)},
-	{"Cosh", 9, lowerUnary(ir.Cosh)},
-	{"Erf", 9, lowerUnary(ir.Erf)},
-	{"Exp", 6, lowerUnary(ir.Exp)},
-	{"Floor", 6, lowerUnary(ir.Floor)},
-	{"HardSwish", 14, lowerUnary(ir.HardSwish)},
-	{"IsNaN", 9, lowerUnary(ir.IsNaN)},
-	{"Log", 6, lowerUnary(ir.Log)},
-	{"Mish", 18, lowerUnary(ir.Mish)},
-	{"Neg", 6, lowerUnary(ir.Neg)},
-	{"Not", 1, lowerUnary(ir.Not)},
-	{"Reciprocal", 6, lowerUnary(ir.Reciprocal)},
-	{"Relu", 6, lowerUnary(ir.Relu)},
-	{"Round", 11, lowerUnary(ir.Round)},
-	{"Sigmoid", 6, lowerUnary(ir.Sigmoid)},
-	{"Sign", 9, lowerUnary(ir.Sign)},
-	{"Sin", 7, lowerUnary(ir.Sin)},
-	{"Sinh", 9, lowerUnary(ir.Sinh)},
-	{"Softplus", 1, lowerUnary(ir.Softplus)},
-	{"Softsign", 1, lowerUnary(ir.Softsign)},
-	{"Sqrt", 6, lowerUnary(ir.Sqrt)},
-	{"Tan", 7, lowerUnary(ir.Tan)},
-	{"Tanh", 6, lowerUnary(ir.Tanh)},
+// unaryRows are the operators that are one function of the IR, whose table knows them.
+func unaryRows() (rows []row) {
+	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
+		if o := fn.Operator(); o.Name != "" {
+			rows = append(rows, row{o.Name, o.Since, func(c *Context) []*ir.Value {
+				op := ir.Unary{Fn: fn}
+				if o.Alpha.Name != "" {
+					op.Alpha = c.AttrFloat(o.Alpha.Name, o.Alpha.Default)
+				}
+				if o.Beta.Name != "" {
+					op.Beta = c.AttrFloat(o.Beta.Name, o.Beta.Default)
+				}
+				return []*ir.Value{c.Emit(op, c.In(0))}
+			}})
+		}
+	}
+	return rows
 }
 
 var plainBinaryRows = []row{
@@ -82,10 +59,6 @@ var plainBinaryRows = []row{
 	{"Pow", 7, lowerBinary(ir.Pow)},
 	{"Sub", 7, lowerBinary(ir.Sub)},
 	{"Xor", 7, lowerBinary(ir.Xor)},
-}
-
-func lowerUnary(fn ir.UnaryFn) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value { return []*ir.Value{c.unary(fn, c.In(0))} }
 }
 
 func lowerBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
@@ -113,26 +86,10 @@ func (c *Context) within(x, y *ir.Value) *ir.Value {
 	return y
 }
 
-func lowerAlpha(fn ir.UnaryFn, alpha float32) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
-		return []*ir.Value{c.Emit(ir.Unary{Fn: fn, Alpha: c.AttrFloat("alpha", alpha)}, c.In(0))}
-	}
-}
-
 // lowerSwiGLU is swish(a)·b, of equal shapes.
 func lowerSwiGLU(c *Context) []*ir.Value {
 	gate := c.Emit(ir.Unary{Fn: ir.Silu, Alpha: c.AttrFloat("alpha", 1)}, c.In(0))
 	return []*ir.Value{c.within(gate, c.binary(ir.Mul, gate, c.In(1)))}
-}
-
-func lowerHardSigmoid(c *Context) []*ir.Value {
-	op := ir.Unary{Fn: ir.HardSigmoid, Alpha: c.AttrFloat("alpha", 0.2), Beta: c.AttrFloat("beta", 0.5)}
-	return []*ir.Value{c.Emit(op, c.In(0))}
-}
-
-func lowerSelu(c *Context) []*ir.Value {
-	op := ir.Unary{Fn: ir.Selu, Alpha: c.AttrFloat("alpha", 1.67326319217681884765625), Beta: c.AttrFloat("gamma", 1.05070102214813232421875)}
-	return []*ir.Value{c.Emit(op, c.In(0))}
 }
 
 func lowerGelu(c *Context) []*ir.Value {
