@@ -222,3 +222,22 @@ func TestSizesGoThroughArithmetic(t *testing.T) {
 	low, high := g.NewConst("", scalarI64(4)), g.NewConst("", scalarI64(8))
 	require.Equal(t, "[max(4,min(8,batch)),8]", strings.ReplaceAll(show(emit(Clip{}, sizes, low, high)), "min(8,max(4,batch))", "max(4,min(8,batch))"))
 }
+
+// TestHasStep looks for jumps of every function: a small step of the operand that the result answers with a large one.
+func TestHasStep(t *testing.T) {
+	for fn := NoUnary + 1; fn < NumUnary; fn++ {
+		o := Unary{Fn: fn, Alpha: 0.75, Beta: 0.5}
+		real := o.Real()
+		if real == nil || fn == Reciprocal || fn == Tan || fn == Log || fn == Atanh {
+			continue // which have a pole
+		}
+		jumps := false
+		for x := -3.0; x < 3; x += 1.0 / 1024 {
+			y, next := real(x), real(x+1.0/1024)
+			jumps = jumps || next-y > 0.2 || y-next > 0.2
+		}
+		if jumps != fn.HasStep() {
+			t.Errorf("%v: jumps %v, HasStep %v", fn, jumps, fn.HasStep())
+		}
+	}
+}

@@ -68,6 +68,8 @@ type unaryRow struct {
 	test  bool                           // gives bool
 	bools bool                           // takes bool, and no integers
 	dims  func(x Dim) (Dim, bool)
+	// step: the result jumps, so that where it does depends on the last place of the operand.
+	step bool
 	// epilogue: a product may apply it to its sums.
 	epilogue bool
 	onnx     Operator // none where ONNX has no operator that is this function
@@ -153,7 +155,7 @@ var unaryTable = [NumUnary]unaryRow{
 			return max(x, 0) + min(0, a*math.Expm1(x/a))
 		}},
 	ThresholdedRelu: {name: "thresholded_relu", onnx: Operator{"ThresholdedRelu", 10, Attribute{"alpha", 1}, Attribute{}},
-		real: func(x float64, o Unary) float64 {
+		step: true, real: func(x float64, o Unary) float64 {
 			if x > float64(o.Alpha) {
 				return x
 			}
@@ -170,10 +172,10 @@ var unaryTable = [NumUnary]unaryRow{
 	Asinh: {name: "asinh", onnx: operator("Asinh", 9), real: plain(math.Asinh)},
 	Acosh: {name: "acosh", onnx: operator("Acosh", 9), real: plain(math.Acosh)},
 	Atanh: {name: "atanh", onnx: operator("Atanh", 9), real: plain(math.Atanh)},
-	Floor: {name: "floor", onnx: operator("Floor", 6), real: plain(math.Floor)},
-	Ceil:  {name: "ceil", onnx: operator("Ceil", 6), real: plain(math.Ceil)},
-	Round: {name: "round", onnx: operator("Round", 11), real: plain(math.RoundToEven)},
-	Sign: {name: "sign", onnx: operator("Sign", 9), real: plain(sign), whole: func(x int64, _ Unary) int64 { return max(-1, min(x, 1)) },
+	Floor: {name: "floor", onnx: operator("Floor", 6), real: plain(math.Floor), step: true},
+	Ceil:  {name: "ceil", onnx: operator("Ceil", 6), real: plain(math.Ceil), step: true},
+	Round: {name: "round", onnx: operator("Round", 11), real: plain(math.RoundToEven), step: true},
+	Sign: {name: "sign", onnx: operator("Sign", 9), real: plain(sign), step: true, whole: func(x int64, _ Unary) int64 { return max(-1, min(x, 1)) },
 		wide: func(x uint64, _ Unary) uint64 { return min(x, 1) }},
 	Not: {name: "not", onnx: operator("Not", 1), whole: func(x int64, _ Unary) int64 { return 1 - x }, test: true, bools: true,
 		dims: func(x Dim) (Dim, bool) { return N(1).Sub(x), true }},
@@ -268,6 +270,9 @@ func (f *UnaryFn) UnmarshalText(text []byte) error {
 	}
 	return fmt.Errorf("%q is none of %v", text, names)
 }
+
+// HasStep reports whether the result jumps somewhere: a rounding of the operand may then change it by any amount.
+func (f UnaryFn) HasStep() bool { return f < NumUnary && unaryTable[f].step }
 
 // IsEpilogue reports whether a product may apply the function to its sums: NoUnary too, which leaves them.
 func (f UnaryFn) IsEpilogue() bool { return f == NoUnary || f < NumUnary && unaryTable[f].epilogue }

@@ -63,7 +63,6 @@ var keptFlows = map[string]flow{
 }
 
 var (
-	unarySteps  = map[ir.UnaryFn]bool{ir.Floor: true, ir.Ceil: true, ir.Round: true, ir.Sign: true}
 	binarySteps = map[ir.BinaryFn]bool{ir.Mod: true, ir.FMod: true, ir.Equal: true, ir.Less: true, ir.LessOrEqual: true, ir.Greater: true,
 		ir.GreaterOrEqual: true}
 )
@@ -100,7 +99,7 @@ func flowOf(n *ir.Node, i int) flow {
 func opFlow(op ir.Op, d tensor.DType) flow {
 	switch o := op.(type) {
 	case ir.Unary:
-		if unarySteps[o.Fn] {
+		if o.Fn.HasStep() {
 			return decides
 		}
 	case ir.Binary:

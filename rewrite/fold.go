@@ -27,7 +27,7 @@ func prescribed(n *ir.Node) bool {
 	}
 	switch op := n.Op.(type) {
 	case ir.Unary:
-		return op.Fn == ir.Neg || op.Fn == ir.Abs || op.Fn == ir.Sqrt || op.Fn == ir.Reciprocal || op.Fn == ir.Relu || unarySteps[op.Fn]
+		return op.Fn == ir.Neg || op.Fn == ir.Abs || op.Fn == ir.Sqrt || op.Fn == ir.Reciprocal || op.Fn == ir.Relu || op.Fn.HasStep()
 	case ir.Binary:
 		return op.Fn != ir.Pow
 	case ir.Reduce:
