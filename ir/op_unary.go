@@ -36,6 +36,7 @@ const (
 	Selu            // Alpha, Beta = gamma
 	Celu            // Alpha
 	ThresholdedRelu // Alpha
+	Shrink          // Alpha, Beta
 	Sin
 	Cos
 	Tan
@@ -161,6 +162,23 @@ var unaryTable = [NumUnary]unaryRow{
 			}
 			return 0
 		}},
+	Shrink: {name: "shrink", step: true, real: func(x float64, o Unary) float64 {
+		switch a, b := float64(o.Alpha), float64(o.Beta); {
+		case x < -a:
+			return x + b
+		case x > a:
+			return x - b
+		}
+		return 0
+	}, whole: func(x int64, o Unary) int64 {
+		switch a, b := float64(o.Alpha), float64(o.Beta); {
+		case float64(x) < -a:
+			return x + int64(b)
+		case float64(x) > a:
+			return x - int64(b)
+		}
+		return 0
+	}},
 	Sin:   {name: "sin", onnx: operator("Sin", 7), real: plain(math.Sin)},
 	Cos:   {name: "cos", onnx: operator("Cos", 7), real: plain(math.Cos)},
 	Tan:   {name: "tan", onnx: operator("Tan", 7), real: plain(math.Tan)},

@@ -99,6 +99,7 @@ var unaryTexts = map[tensor.DType]map[ir.UnaryFn]expression{
 		ir.HardSigmoid: {text: "clamp($2 * $1 + $3, 0.0, 1.0)"}, ir.Silu: {"$1 * sigmoid_($2 * $1)", []string{"sigmoid_"}},
 		ir.Selu:            {"$3 * select($1, $2 * expm1_(min($1, 0.0)), $1 <= 0.0)", []string{"expm1_"}},
 		ir.ThresholdedRelu: {text: "select(0.0, $1, $1 > $2)"},
+		ir.Shrink:          {text: "select(select(0.0, $1 - $3, $1 > $2), $1 + $3, $1 < -($2))"},
 	},
 	tensor.I32: {
 		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Sign: {text: "sign($1)"}, ir.Relu: {text: "max($1, 0)"}, ir.BitwiseNot: {text: "~($1)"},

@@ -31,6 +31,7 @@ func (v *simd) unaryKernels() []unaryKernel {
 		{"Mish", 0, plain(v.mish)},
 		{"LeakyRelu", 1, v.leakyRelu},
 		{"ThresholdedRelu", 1, v.thresholdedRelu},
+		{"Shrink", 2, v.shrink},
 		{"Elu", 1, v.elu},
 		{"Selu", 2, v.selu},
 		{"Celu", 1, v.celu},
@@ -155,6 +156,17 @@ func (v *simd) leakyRelu(x, a, _ reg.Register) {
 func (v *simd) thresholdedRelu(x, a, _ reg.Register) {
 	y := v.zeros()
 	v.choose(greater, x, a, x, y)
+	v.VMOVAPS(y, x)
+}
+
+// shrink replaces x by x + b below −a, by x − b above a, and by 0 between them.
+func (v *simd) shrink(x, a, b reg.Register) {
+	y, t, low := v.zeros(), v.vec(), v.vec()
+	v.VSUBPS(b, x, t)
+	v.choose(greater, x, a, t, y)
+	v.VADDPS(b, x, t)
+	v.VXORPS(v.bits(signBit), a, low)
+	v.choose(less, x, low, t, y)
 	v.VMOVAPS(y, x)
 }
 

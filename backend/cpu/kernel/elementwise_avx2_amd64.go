@@ -79,6 +79,11 @@ func unaryAVX2_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, row
 //go:noescape
 func unaryAVX2_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX2_Shrink is the unaryFunc of Shrink.
+//
+//go:noescape
+func unaryAVX2_Shrink(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX2_Elu is the unaryFunc of Elu.
 //
 //go:noescape
@@ -249,6 +254,7 @@ var unaryAVX2 = [NumUnary]unaryFunc{
 	Mish:            unaryAVX2_Mish,
 	LeakyRelu:       unaryAVX2_LeakyRelu,
 	ThresholdedRelu: unaryAVX2_ThresholdedRelu,
+	Shrink:          unaryAVX2_Shrink,
 	Elu:             unaryAVX2_Elu,
 	Selu:            unaryAVX2_Selu,
 	Celu:            unaryAVX2_Celu,

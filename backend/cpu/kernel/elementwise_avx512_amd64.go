@@ -79,6 +79,11 @@ func unaryAVX512_LeakyRelu(dst *float32, dstRow int, src *float32, srcRow int, r
 //go:noescape
 func unaryAVX512_ThresholdedRelu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX512_Shrink is the unaryFunc of Shrink.
+//
+//go:noescape
+func unaryAVX512_Shrink(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX512_Elu is the unaryFunc of Elu.
 //
 //go:noescape
@@ -249,6 +254,7 @@ var unaryAVX512 = [NumUnary]unaryFunc{
 	Mish:            unaryAVX512_Mish,
 	LeakyRelu:       unaryAVX512_LeakyRelu,
 	ThresholdedRelu: unaryAVX512_ThresholdedRelu,
+	Shrink:          unaryAVX512_Shrink,
 	Elu:             unaryAVX512_Elu,
 	Selu:            unaryAVX512_Selu,
 	Celu:            unaryAVX512_Celu,

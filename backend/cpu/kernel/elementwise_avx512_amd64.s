@@ -2351,6 +2351,73 @@ next:
 	VZEROUPPER
 	RET
 
+// func unaryAVX512_Shrink(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·unaryAVX512_Shrink(SB), NOSPLIT, $0-56
+	VMOVUPS      lanes80000000<>+0(SB), Z0
+	VBROADCASTSS alpha+48(FP), Z1
+	VBROADCASTSS beta+52(FP), Z2
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z3
+	VPXORD  Z4, Z4, Z4
+	VSUBPS  Z2, Z3, Z5
+	VCMPPS  $0x0e, Z1, Z3, K2
+	VMOVAPS Z5, K2, Z4
+	VADDPS  Z2, Z3, Z5
+	VXORPS  Z0, Z1, Z6
+	VCMPPS  $0x01, Z6, Z3, K2
+	VMOVAPS Z5, K2, Z4
+	VMOVAPS Z4, Z3
+	VMOVUPS Z3, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z3
+	VPXORD    Z7, Z7, Z7
+	VSUBPS    Z2, Z3, Z5
+	VCMPPS    $0x0e, Z1, Z3, K2
+	VMOVAPS   Z5, K2, Z7
+	VADDPS    Z2, Z3, Z5
+	VXORPS    Z0, Z1, Z6
+	VCMPPS    $0x01, Z6, Z3, K2
+	VMOVAPS   Z5, K2, Z7
+	VMOVAPS   Z7, Z3
+	VMOVUPS   Z3, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func unaryAVX512_Elu(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·unaryAVX512_Elu(SB), NOSPLIT, $0-56

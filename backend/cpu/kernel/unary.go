@@ -24,6 +24,7 @@ const (
 	Mish            // x·tanh(softplus(x))
 	LeakyRelu       // Alpha·x below 0
 	ThresholdedRelu // 0 up to Alpha
+	Shrink          // 0 from −Alpha to Alpha, outside nearer to it by Beta
 	Elu             // Alpha·(e^x−1) below 0
 	Selu            // Beta·x, Beta·Alpha·(e^x−1) up to 0
 	Celu            // Alpha·(e^(x/Alpha)−1) below 0, Alpha > 0
@@ -88,6 +89,15 @@ var unaryRows = [NumUnary]unaryRow{
 		}
 		return 0
 	}, cases: []unaryCase{{alpha: 1}, {alpha: -0.5}}},
+	Shrink: {name: "shrink", f: func(x, alpha, beta float64) float64 {
+		switch {
+		case x < -alpha:
+			return x + beta
+		case x > alpha:
+			return x - beta
+		}
+		return 0
+	}, ulp: 0.5, cases: []unaryCase{{alpha: 0.5}, {alpha: 1.5, beta: 1.25}, {alpha: -1, beta: 0.5}}},
 	Selu: {name: "selu", f: func(x, alpha, beta float64) float64 {
 		if x <= 0 {
 			return beta * alpha * math.Expm1(x)
