@@ -162,7 +162,7 @@ var unaryTable = [NumUnary]unaryRow{
 			}
 			return 0
 		}},
-	Shrink: {name: "shrink", step: true, real: func(x float64, o Unary) float64 {
+	Shrink: {name: "shrink", onnx: Operator{"Shrink", 9, Attribute{"lambd", 0.5}, Attribute{"bias", 0}}, step: true, real: func(x float64, o Unary) float64 {
 		switch a, b := float64(o.Alpha), float64(o.Beta); {
 		case x < -a:
 			return x + b

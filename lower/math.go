@@ -13,7 +13,6 @@ var mathRows = slices.Concat(unaryRows(), plainBinaryRows, []row{
 	{"Gelu", 20, lowerGelu},
 	{"IsInf", 10, lowerIsInf},
 	{"PRelu", 7, lowerPRelu},
-	{"Shrink", 9, lowerShrink},
 	{"Mod", 10, lowerMod},
 	{"BitShift", 11, lowerBitShift},
 
@@ -108,14 +107,6 @@ func lowerIsInf(c *Context) []*ir.Value {
 func lowerPRelu(c *Context) []*ir.Value {
 	x := c.In(0)
 	return []*ir.Value{c.within(x, c.binary(ir.PRelu, x, c.In(1)))}
-}
-
-func lowerShrink(c *Context) []*ir.Value {
-	x := c.In(0)
-	bias, lambda := c.like(x, float64(c.AttrFloat("bias", 0))), c.like(x, float64(c.AttrFloat("lambd", 0.5)))
-	low, high := c.binary(ir.Less, x, c.unary(ir.Neg, lambda)), c.binary(ir.Greater, x, lambda)
-	y := c.Emit(ir.Where{}, high, c.binary(ir.Sub, x, bias), c.like(x, 0))
-	return []*ir.Value{c.Emit(ir.Where{}, low, c.binary(ir.Add, x, bias), y)}
 }
 
 func lowerMod(c *Context) []*ir.Value {
