@@ -3,6 +3,7 @@ package rlxc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -200,7 +201,7 @@ func TestUnpad(t *testing.T) {
 func TestUnpadFixtures(t *testing.T) {
 	for name, tolerance := range map[string]float64{"bert-tiny": 1e-5, "bert-tiny-opset11": 1e-5, "bert-tiny-opset14": 1e-5, "bert-tiny-dynamo": 1e-5,
 		"bert-tiny-external": 1e-5, "bert-tiny-ner": 1e-5, "bert-tiny-qa": 1e-5, "bert-tiny-mlm": 1e-5, "distilbert": 1e-5, "roberta": 1e-5, "minilm": 1e-5,
-		"bert-tiny-ortsaved": 1e-5, "bert-tiny-int4": 1e-5} {
+		"bert-tiny-ortsaved": 1e-5, "bert-tiny-int4": 1e-5, "bert-tiny-fp16": 1e-5, "bert-tiny-int8-dynamic": 1e-9, "bert-tiny-int8-dynamic-ortsaved": 1e-9, "minilm-int8-dynamic": 1e-9} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Open(fixtures.Model(t, name))
 			require.NoError(t, err)
@@ -211,6 +212,13 @@ func TestUnpadFixtures(t *testing.T) {
 				in := paddedInputs(r, m, drawMask(r, kind, 5, 40))
 				got, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
+				got = maps.Clone(got) // the session may run again
+				for output, y := range got {
+					got[output] = y.Clone()
+				}
+				if strings.Contains(name, "int8") && kind.name != "right" {
+					alone = s // padding that is not behind the text goes into the ranges of the padded program
+				}
 				requireRows(t, alone, in, got, tolerance)
 			}
 		})

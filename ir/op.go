@@ -160,7 +160,7 @@ var table = [NumKinds]Def{
 	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0, NoFlops, NoRows},
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},
 	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, NoFlops, NoRows},
-	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 10, KeepsCustom, matMulFlops, NoRows},
+	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 11, KeepsCustom, matMulFlops, NoRows},
 	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0, attentionFlops, NoRows},
 	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0, NoFlops, NoRows},
 	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0, NoFlops, embeddingRows(4)},

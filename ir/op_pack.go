@@ -21,6 +21,7 @@ func init() {
 //	PackRows       i32[B,4]      the queries and keys of each text, as first and end
 //	PackFirst      i32[B]        its first token
 //	PackFirstRows  i32[B,4]      like PackRows, where the only query of each text is its first token
+//	PackTexts      i32[B,4]      like PackRows, where a text is one query and one key: of values that have one row for each
 //	PackPlaces     i32[T]        the place b·S + s of each token; −1 for one that the mask hides
 //	PackPositions  i64[1,T]      its position s
 //	PackValues…    [1,T,…]       the operands behind the mask
@@ -35,6 +36,7 @@ const (
 	PackRows = iota
 	PackFirst
 	PackFirstRows
+	PackTexts
 	PackPlaces
 	PackPositions
 	PackValues
@@ -48,7 +50,7 @@ func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 	batch := mask.Type.Shape[0]
 	types := []Type{
 		PackRows: TensorOf(tensor.I32, batch, N(RowFields)), PackFirst: TensorOf(tensor.I32, batch),
-		PackFirstRows: TensorOf(tensor.I32, batch, N(RowFields)), PackPlaces: TensorOf(tensor.I32, tokens),
+		PackFirstRows: TensorOf(tensor.I32, batch, N(RowFields)), PackTexts: TensorOf(tensor.I32, batch, N(RowFields)), PackPlaces: TensorOf(tensor.I32, tokens),
 		PackPositions: TensorOf(tensor.I64, N(1), tokens),
 	}
 	for _, v := range values {
@@ -83,6 +85,7 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	texts, length := mask.Shape()[0], mask.Shape()[1]
 	places := make([]int32, 0, mask.Len())
 	rows, first, firstRows := env.New(tensor.I32, texts, RowFields), env.New(tensor.I32, texts), env.New(tensor.I32, texts, RowFields)
+	each := env.New(tensor.I32, texts, RowFields)
 	sources := make([]int32, 0, mask.Len()) // of the tokens
 	for b := range texts {
 		begin, key := len(places), len(places)
@@ -104,10 +107,11 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		setRow(rows, b, begin, len(places), key, len(places))
 		setRow(firstRows, b, b, b+1, key, len(places))
+		setRow(each, b, b, b+1, b, b+1)
 		first.SetInt64(b, int64(begin))
 	}
 	total := min(RoundTokens(len(places)), mask.Len())
-	out := []*tensor.Tensor{rows, first, firstRows, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
+	out := []*tensor.Tensor{rows, first, firstRows, each, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
 	copy(tensor.Of[int32](out[PackPlaces]), places)
 	for t := len(places); t < total; t++ {
 		out[PackPlaces].SetInt64(t, -1)
@@ -127,6 +131,7 @@ func (o Pack) Rows(starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, err
 	texts, n := len(starts)-1, starts[len(starts)-1]
 	total := RoundTokens(n)
 	rows, first, firstRows := tensor.New(tensor.I32, texts, RowFields), tensor.New(tensor.I32, texts), tensor.New(tensor.I32, texts, RowFields)
+	each := tensor.New(tensor.I32, texts, RowFields)
 	places, positions := tensor.New(tensor.I32, total), tensor.New(tensor.I64, 1, total)
 	for t := range total {
 		places.SetInt64(t, -1)
@@ -139,12 +144,13 @@ func (o Pack) Rows(starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, err
 		}
 		setRow(rows, b, begin, end, begin, end)
 		setRow(firstRows, b, b, b+1, begin, end)
+		setRow(each, b, b, b+1, b, b+1)
 		first.SetInt64(b, int64(begin))
 		for t := begin; t < end; t++ {
 			at[t] = int64(t - begin)
 		}
 	}
-	out := []*tensor.Tensor{rows, first, firstRows, places, positions}
+	out := []*tensor.Tensor{rows, first, firstRows, each, places, positions}
 	for _, x := range values {
 		y := tensor.New(x.DType(), append([]int{1, total}, x.Shape()[1:]...)...)
 		copy(y.Bytes(), x.Bytes())

@@ -15,7 +15,9 @@ import (
 // then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their codes' types,
 // nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales;
 // residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
-// codes of yZero's type, and otherwise it has bScale's type. All arithmetic after the sums is float32's.
+// codes of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack
+// makes them of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were
+// multiplied alone; the results of rows of no text are of no use. All arithmetic after the sums is float32's.
 type QMatMul struct {
 	TransB bool
 	Act    UnaryFn
@@ -33,6 +35,7 @@ const (
 	QMatMulResidual
 	QMatMulYScale
 	QMatMulYZero
+	QMatMulRows
 )
 
 // Kind implements Op.
@@ -83,7 +86,12 @@ func (o QMatMul) product(in []*Value) (Type, error) {
 func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 	aZero, aScale, bScale := Operand(in, QMatMulAZero), Operand(in, QMatMulAScale), Operand(in, QMatMulBScale)
 	bias, residual, yScale, yZero := Operand(in, QMatMulBias), Operand(in, QMatMulResidual), Operand(in, QMatMulYScale), Operand(in, QMatMulYZero)
+	rows := Operand(in, QMatMulRows)
 	switch dynamic := o.Dynamic(in); {
+	case rows != nil && (!dynamic || rows.Type.DType != tensor.I32 || len(rows.Type.Shape) != 2 || Same(rows.Type.Shape[1], N(RowFields)) == No):
+		return fmt.Errorf("rows %v beside %v", rows.Type, in[QMatMulA].Type)
+	case rows != nil && len(in[QMatMulB].Type.Shape) != 2:
+		return fmt.Errorf("rows beside a product with %v", in[QMatMulB].Type)
 	case dynamic && (aZero != nil || aScale != nil):
 		return fmt.Errorf("scales beside an operand that has none")
 	case !dynamic && (bScale == nil) != (aScale == nil) || dynamic && bScale == nil:
@@ -152,7 +160,10 @@ func (QMatMul) checkResidual(in []*Value, out Type) error {
 
 // Eval implements Op.
 func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulYZero+1-len(in))...)
+	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulRows+1-len(in))...)
+	if in[QMatMulRows] != nil {
+		return o.evalRows(env, in)
+	}
 	if in[QMatMulA].DType() == tensor.F32 {
 		q, err := DynamicQuantize{}.Eval(env, in[:1])
 		if err != nil {
@@ -230,4 +241,46 @@ func differences(env *Env, x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
 		y.SetInt64(i, v)
 	}
 	return y
+}
+
+// evalRows multiplies each text by itself.
+func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a, residual := in[QMatMulA], in[QMatMulResidual]
+	k := a.Shape()[a.Rank()-1]
+	count := a.Shape()[:a.Rank()-1].Elements()
+	texts, err := textsOf(in[QMatMulRows], count, count)
+	if err != nil {
+		return nil, err
+	}
+	part := func(x *tensor.Tensor, width, from, to int) *tensor.Tensor {
+		y := env.New(x.DType(), to-from, width)
+		copyRun(y, 0, x, from*width, (to-from)*width)
+		return y
+	}
+	var y *tensor.Tensor
+	for _, r := range append(texts, [RowFields]int{}) { // the last for the type alone
+		scale, zero := dynamicRange(tensor.Of[float32](part(a, k, r[2], r[3])))
+		own := append([]*tensor.Tensor{}, in...)
+		codes := env.New(tensor.U8, r[1]-r[0], k)
+		for i, v := range tensor.Of[float32](part(a, k, r[0], r[1])) {
+			codes.Bytes()[i] = dynamicCode(v, scale, zero)
+		}
+		own[QMatMulA], own[QMatMulAScale], own[QMatMulAZero], own[QMatMulRows] = codes, tensor.Scalar(scale), tensor.Scalar(zero), nil
+		n := in[QMatMulB].Shape()[1]
+		if o.TransB {
+			n = in[QMatMulB].Shape()[0]
+		}
+		if residual != nil {
+			own[QMatMulResidual] = part(residual, n, r[0], r[1])
+		}
+		one, err := o.Eval(env, own)
+		if err != nil {
+			return nil, err
+		}
+		if y == nil {
+			y = env.New(one[0].DType(), append(a.Shape()[:a.Rank()-1].Clone(), n)...)
+		}
+		copyRun(y, r[0]*n, one[0], 0, one[0].Len())
+	}
+	return []*tensor.Tensor{y}, nil
 }

@@ -92,12 +92,12 @@ func (u *unpadding) prove() *NearMiss {
 	for _, n := range u.g.Nodes {
 		reached := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v]) })
 		packs := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && u.isPacked(v) })
-		if !packs && !u.entry(n) {
-			if reached {
-				for _, v := range n.Outputs {
-					u.late[v] = true
-				}
+		if reached && !packs && !ranges(n) {
+			for _, v := range n.Outputs {
+				u.late[v] = true
 			}
+		}
+		if !packs && !(reached && ranges(n)) && !u.entry(n) {
 			continue
 		}
 		if bad, why := u.plan(n); why != "" {
@@ -115,6 +115,12 @@ func (u *unpadding) prove() *NearMiss {
 		}
 	}
 	return missing("none has tokens that a mask keeps from padding")
+}
+
+// ranges reports whether the result of a node follows from the range of a whole operand.
+func ranges(n *ir.Node) bool {
+	op, ok := n.Op.(ir.QMatMul)
+	return ok && op.Dynamic(n.Inputs) || n.Op.Kind() == ir.KindDynamicQuantize
 }
 
 // isPacked reports whether a value will be packed and nothing else.

@@ -82,6 +82,11 @@ var byToken = [ir.NumKinds]map[int]need{
 func (u *unpadding) rule(n *ir.Node) {
 	x := n.Inputs[0]
 	switch op := n.Op.(type) {
+	case ir.QMatMul:
+		if op.Dynamic(n.Inputs) && !u.isPacked(x) {
+			u.lateProduct(n)
+			return
+		}
 	case ir.Attention:
 		u.attention(n, op)
 		return
@@ -133,13 +138,12 @@ func (u *unpadding) alone(n *ir.Node) {
 		}
 	}
 	switch op := n.Op.(type) {
+	case ir.DynamicQuantize:
+		refuse(n.Inputs[0], "its codes follow from the range of all tokens of the batch")
 	case ir.MatMul:
 		u.product(n, lead, len(n.Inputs[ir.MatMulB].Type.Shape))
 	case ir.QMatMul:
 		u.product(n, lead, len(n.Inputs[ir.QMatMulB].Type.Shape))
-		if op.Dynamic(n.Inputs) {
-			refuse(n.Inputs[0], "its codes follow from the range of all tokens of the batch")
-		}
 	case ir.MatMulNBits:
 		u.product(n, lead, 2)
 	case ir.LayerNorm:
@@ -208,6 +212,11 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	}
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
+	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as it is by itself
+		p.at, p.rows = ir.QMatMulRows, ir.PackRows
+		in = append(in, make([]*ir.Value, ir.QMatMulRows+1-len(in))...)
+		in[ir.QMatMulRows] = u.rows()
+	}
 	zero := false
 	for i, v := range n.Inputs {
 		if v == nil {
@@ -495,6 +504,20 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	}
 	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, at: 1, rows: ir.PackRows, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
+	u.restore(n)
+}
+
+// lateProduct plans a product of values that there is one of for each text, whose codes follow from the range of the whole batch: as those of
+// the tokens, they follow from the text's own.
+func (u *unpadding) lateProduct(n *ir.Node) {
+	a := n.Inputs[ir.QMatMulA].Type.Shape
+	if lead := a[:len(a)-1]; len(lead) == 0 || !lead[0].Equal(u.batch) || !lead.Elements().Equal(u.batch) || len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
+		refuse(n.Inputs[ir.QMatMulA], "its codes follow from the range of all texts of the batch")
+	}
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), at: ir.QMatMulRows, rows: ir.PackTexts, restores: true}
+	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
+	in[ir.QMatMulRows] = u.rows()
+	u.finish(p, in)
 	u.restore(n)
 }
 

@@ -99,6 +99,7 @@ type qPlan struct {
 	batch   int // products, of g's sizes each
 	weight  bool
 	dynamic bool
+	byText  bool // a text of a has a scale and a zero point of its own
 	codes   bool // the result is quantised
 	elems   int  // of a
 	workers int
@@ -108,6 +109,7 @@ type qPlan struct {
 func (d *Device) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(), workers: d.Threads()}
+	p.byText = n.HasOperand(ir.QMatMulRows)
 	p.codes = byteCode(n.Outputs[0].Type.DType)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
 	if !p.weight {
@@ -134,8 +136,11 @@ func (p *qPlan) packBytes() int { return align(p.pack.Bytes()) }
 
 // rangeBytes is what finding the range of a dynamic a needs.
 func (p *qPlan) rangeBytes() int {
-	if !p.dynamic {
+	switch {
+	case !p.dynamic:
 		return 0
+	case p.byText:
+		return 8 * p.g.M
 	}
 	return rangeBytes(p.elems)
 }
@@ -181,7 +186,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	if q.g.M == 0 || q.g.N == 0 || q.batch == 0 {
 		return step{}, nil
 	}
-	q.in = append(in, make([]operand, ir.QMatMulYZero+1-len(in))...)
+	q.in = append(in, make([]operand, ir.QMatMulRows+1-len(in))...)
 	for i := range q.scratch {
 		q.scratch[i] = b.scratchBytes(i)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -25,6 +26,8 @@ func (q *qProduct) bindA(b *binder) []step {
 	q.a = q.scratch[qA].part(0, q.batch*q.g.M*q.args.ARow, tensor.U8)
 	q.aAt = evenOffsets(q.batch, q.g.M*q.args.ARow)
 	switch turn := x.dtype == tensor.I8; {
+	case q.byText:
+		return []step{q.quantizeTexts(b, x)}
 	case q.dynamic:
 		q.aScale = q.scratch[qShared].part(4, 1, tensor.F32)
 		return q.quantize(b, x)
@@ -78,6 +81,43 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 		}
 	}}
 	return []step{r.step(), quantize}
+}
+
+// quantizeTexts makes codes of a dynamic a text by text, by the range of the text's own keys. Every row has its text's scale.
+func (q *qProduct) quantizeTexts(b *binder, x operand) step {
+	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
+	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
+	dst, zero, scale, texts, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
+	return step{parts: texts.shape[0] + 1, run: func(m *machine, part, _ int) {
+		all := elements[int32](m, &texts)
+		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
+		if part == texts.shape[0] { // behind the last text
+			end := 0
+			if part > 0 {
+				end = int(all[(part-1)*kernel.TextFields+1])
+			}
+			for i := max(end, 0); i < rows; i++ {
+				clear(d[i*row:][:k])
+				scales[i], zeros[i] = 1, 0
+			}
+			return
+		}
+		text := all[part*kernel.TextFields:][:kernel.TextFields]
+		first, end, key, keyEnd := int(text[0]), int(text[1]), int(text[2]), int(text[3])
+		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
+			m.fail(node, fmt.Errorf("row %d is %v, of %d tokens", part, text, rows))
+			return
+		}
+		var lo, hi float32
+		if keyEnd > key {
+			lo, hi = set.MinMax(f[key*k : keyEnd*k])
+		}
+		s, z := kernel.DynamicScale(lo, hi)
+		for i := first; i < end; i++ {
+			set.QuantizeU8(d[i*row:][:k], f[i*k:][:k], s, z)
+			scales[i], zeros[i] = s, int32(z)
+		}
+	}}
 }
 
 // copyRows brings codes to rows of whole words, turned where they are signed.

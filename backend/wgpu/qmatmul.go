@@ -20,6 +20,9 @@ var qMatMulRow = row{
 		Runs: target.OnKernel,
 		Claims: func(n *ir.Node) bool {
 			zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
+			if n.HasOperand(ir.QMatMulRows) {
+				return false
+			}
 			if constantCodes(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
