@@ -193,12 +193,26 @@ type row struct {
 type batch struct {
 	out    rlxc.Tensors
 	rows   []*row
-	length int // of rows, with padding
+	length int   // of rows, with padding
+	starts []int // of rows without padding, and the end of the last; nil for rows with padding
+}
+
+// hand gives each row its part.
+func (b *batch) hand() error {
+	for i, r := range b.rows {
+		if err := r.take(b, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // vectors are a row's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the session's.
 // Some models leave out vectors of first tokens.
 func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, err error) {
+	if b.starts != nil {
+		return b.packedVectors(name, i)
+	}
 	t := b.out[name]
 	if t.Rank() != 3 {
 		return nil, 0, 0, fmt.Errorf("output %q is %v: want [batch, tokens, size]", name, t)
@@ -215,6 +229,8 @@ func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, e
 func (b *batch) vector(name string, i int) ([]float32, error) {
 	t := b.out[name]
 	switch {
+	case b.starts != nil && t.Rank() == 1 && t.Shape()[0] == b.starts[len(b.rows)]: // one number a token
+		return floats(t, b.starts[i], b.starts[i+1]-b.starts[i]), nil
 	case t.Rank() == 1 && t.Shape()[0] > i: // one number a row
 		return floats(t, i, 1), nil
 	case t.Rank() != 2 || t.Shape()[0] <= i:
@@ -236,9 +252,10 @@ func floats(t *tensor.Tensor, at, n int) []float32 {
 	return out
 }
 
-// An engine runs batches. The scheduler knows no more of it: one that hands rows over one after the other, without padding, takes
-// batches by the sum of their tokens instead.
+// An engine runs batches. The scheduler knows no more of it.
 type engine interface {
+	// together is how many tokens a batch of rows of any lengths may have; 0 where rows are padded to one length.
+	together() int
 	// rows is how many rows of a length a batch may have; an error if not even one fits.
 	rows(length int) (int, error)
 	// run runs rows and hands each its part of the outputs.
@@ -322,14 +339,11 @@ func (e *padded) run(ctx context.Context, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{out: out, rows: rows, length: length}
-	for i, r := range rows {
-		if err := r.take(b, i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return (&batch{out: out, rows: rows, length: length}).hand()
 }
+
+// together is 0: a batch is of rows of about one length.
+func (e *padded) together() int { return 0 }
 
 func (e *padded) session() (*rlxc.Session, error) {
 	e.mu.Lock()

@@ -123,6 +123,9 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if compile.Threads == 0 {
 		compile.Threads = max(1, runtime.GOMAXPROCS(0)/sessions)
 	}
+	if x := m.sbert.Expansion; x != nil && !x.Attend {
+		compile.Unpad = false // tokens that the mask hides have vectors that count
+	}
 	if m.program, err = m.model.Compile(ctx, compile); err != nil {
 		return m, err
 	}
@@ -135,7 +138,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			m.note("length", "the model", "%d tokens: it takes no more", m.MaxLength)
 		}
 	}
-	m.schedule = newScheduler(m.engine, sessions, cmp.Or(o.Queue, 1<<20))
+	m.schedule = newScheduler(newEngine(m.engine), sessions, cmp.Or(o.Queue, 1<<20))
 	m.schedule.reject, m.schedule.report = o.Reject, o.OnBatch
 	return m, nil
 }

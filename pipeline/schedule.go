@@ -223,7 +223,7 @@ func (s *scheduler) work() {
 			err = s.engine.run(s.context(rows), rows)
 		}
 		if s.report != nil {
-			s.report(reportOf(rows, time.Since(begun), err))
+			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
 		}
 		s.mu.Lock()
 		s.busy--
@@ -240,14 +240,16 @@ func (s *scheduler) work() {
 	}
 }
 
-// reportOf is what a batch was, whose rows are padded to the longest.
-func reportOf(rows []*row, took time.Duration, err error) BatchReport {
+// reportOf is what a batch was, whose rows are padded to the longest, or not at all.
+func reportOf(rows []*row, padded bool, took time.Duration, err error) BatchReport {
 	b, longest := BatchReport{Rows: len(rows), Took: took, Err: err}, 0
 	for _, row := range rows {
 		b.Tokens += len(row.ids)
 		longest = max(longest, len(row.ids))
 	}
-	b.Padding = len(rows)*longest - b.Tokens
+	if padded {
+		b.Padding = len(rows)*longest - b.Tokens
+	}
 	return b
 }
 
@@ -288,6 +290,9 @@ func (s *scheduler) form() ([]*row, error) {
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*row{seed}
+	if together := s.engine.together(); together > 0 {
+		return s.fill(seed, min(together, share)), nil
+	}
 	from, ok := slices.BinarySearch(s.lengths, length)
 	if !ok {
 		from--
@@ -314,4 +319,29 @@ func (s *scheduler) form() ([]*row, error) {
 		row.of.served += length
 	}
 	return out, nil
+}
+
+// fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit so many tokens.
+func (s *scheduler) fill(seed *row, most int) []*row {
+	out, tokens := []*row{seed}, len(seed.ids)
+	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {
+		n := s.lengths[i]
+		left := s.waiting[n]
+		for len(left) > 0 && tokens+n <= most {
+			if row := left[0]; !row.taken {
+				s.take(row)
+				out = append(out, row)
+				tokens += n
+			}
+			left = left[1:]
+		}
+		if s.waiting[n] = left; len(left) == 0 {
+			delete(s.waiting, n)
+			s.lengths = slices.Delete(s.lengths, i, i+1)
+		}
+	}
+	for _, row := range out {
+		row.of.served += len(row.ids)
+	}
+	return out
 }

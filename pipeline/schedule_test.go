@@ -19,7 +19,10 @@ type fakeEngine struct {
 	gate    chan struct{} // if set, each batch waits for a token
 	most    func(length int) (int, error)
 	fail    error
+	any     int // tokens of a batch of rows of any lengths
 }
+
+func (e *fakeEngine) together() int { return e.any }
 
 func (e *fakeEngine) rows(length int) (int, error) {
 	if e.most != nil {

@@ -39,6 +39,7 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one for each two processors)")
+	f.BoolVar(&t.open.Compile.Unpad, "unpad", false, "run texts of any lengths together, without padding, if the model allows it")
 	f.IntVar(&t.open.Compile.Threads, "threads", 0, "threads of a session (default all processors, shared out)")
 	f.Var(&t.memory, "memory-limit", "bytes that the arenas of all sessions may take together, such as 512MiB (default what the machine allows)")
 	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl or .csv; - for the standard input")

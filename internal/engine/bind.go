@@ -65,6 +65,9 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	defer p.leave()
 	b, names, stage := ir.Binding{}, p.graph.FreeSymbols(), 0
 	if k := p.packing; k != nil {
+		if most := k.node.Op.(ir.Pack).Positions; most > 0 && dims[k.seq] > most {
+			return nil, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, dims[k.seq], most))
+		}
 		dims, names, stage = k.sizes(dims), append(names, k.tokens), k.stage
 	}
 	for _, name := range names {

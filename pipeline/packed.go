@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// packed is the engine that hands rows over one after the other, without padding: of a program that leaves padding out.
+type packed struct {
+	*padded
+	budget int // tokens of a batch that fit the memory
+}
+
+// newEngine returns the engine that runs a program best: without padding where it can be.
+func newEngine(e *padded) engine {
+	simple := e.layout.batch == 0 && e.layout.length == 0
+	for _, v := range e.layout.inputs {
+		simple = simple && fillers[v.Name] != nil
+	}
+	if !simple || !e.program.Unpadded() {
+		return e
+	}
+	return &packed{padded: e}
+}
+
+// maskName is the input that rows without padding have none of.
+const maskName = "attention_mask"
+
+// rows is no limit: together is. A row that does not fit alone is an error.
+func (e *packed) rows(length int) (int, error) {
+	if length > e.together() {
+		if err := e.fitsAlone(length); err != nil {
+			return 0, err
+		}
+	}
+	return max(1, e.tokens), nil
+}
+
+// fitsAlone plans a row.
+func (e *packed) fitsAlone(length int) error {
+	report, err := e.program.Plan(e.layout.sizes(1, length))
+	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
+		err = fmt.Errorf("%w: a row of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length, report.Plan.Committed, e.limit)
+	}
+	return err
+}
+
+// together is how many tokens a batch may have, of rows of any lengths. It is planned as rows of a token.
+func (e *packed) together() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for n := max(e.tokens, 1); e.budget == 0; n = max(n/2, 1) {
+		report, err := e.program.Plan(e.layout.sizes(n, 1))
+		if err == nil {
+			e.planned = max(e.planned, report.Plan.Committed)
+		}
+		if n == 1 || err == nil && (e.limit == 0 || report.Plan.Committed <= e.limit) || err != nil && !errors.Is(err, rlxc.ErrMemory) {
+			e.budget = n
+		}
+	}
+	return e.budget
+}
+
+func (e *packed) run(ctx context.Context, rows []*row) error {
+	// What attention does not see, and rows without tokens, need a mask.
+	if slices.ContainsFunc(rows, func(r *row) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
+		return e.padded.run(ctx, rows)
+	}
+	starts := make([]int, 1, len(rows)+1)
+	for i, r := range rows {
+		starts = append(starts, starts[i]+len(r.ids))
+	}
+	in := rlxc.Tensors{}
+	for _, v := range e.layout.inputs {
+		if v.Name == maskName {
+			continue
+		}
+		t := tensor.New(v.DType, starts[len(rows)])
+		for i, r := range rows {
+			fillers[v.Name](&e.layout, t, starts[i], r)
+		}
+		in[v.Name] = t
+	}
+	s, err := e.session()
+	if err != nil {
+		return err
+	}
+	defer e.putBack(s)
+	out, err := s.RunRows(ctx, rlxc.Rows{Starts: starts, Inputs: in})
+	if err != nil {
+		return err
+	}
+	return (&batch{out: out, rows: rows, starts: starts}).hand()
+}
+
+// packedVectors are a row's vectors of an output [tokens,size].
+func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size int, err error) {
+	t := b.out[name]
+	if t.Rank() != 2 || t.Shape()[0] != b.starts[len(b.rows)] {
+		return nil, 0, 0, fmt.Errorf("output %q is %v: want [tokens, size] of %d tokens", name, t, b.starts[len(b.rows)])
+	}
+	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
+	return floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
+}
