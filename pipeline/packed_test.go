@@ -86,7 +86,7 @@ func TestHiddenTokensNeedPadding(t *testing.T) {
 // TestSchedulerFills holds batches of rows of any lengths to their number of tokens.
 func TestSchedulerFills(t *testing.T) {
 	e := &fakeEngine{any: 300}
-	s := newScheduler(e, 1, 2000)
+	s := newScheduler(e, 1, 10_000)
 	defer s.close()
 	var lengths []int
 	for i := range 50 {
