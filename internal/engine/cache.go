@@ -112,6 +112,7 @@ func (c *cache) charge(e *entry, bytes int64) {
 	}
 	e.bytes += bytes
 	c.stats.Bytes += bytes
+	c.order.MoveToFront(c.entries[e.key]) // others may have passed it while it was planned
 	for c.stats.Bytes > c.limit {
 		oldest := c.order.Back().Value.(*entry)
 		if oldest == e {

@@ -52,6 +52,21 @@ func TestCacheOfFailures(t *testing.T) {
 	require.Equal(t, 1, planned)
 }
 
+// TestCacheLimitHoldsWhatPasses: an entry that others pass while it is planned does not keep them above the limit.
+func TestCacheLimitHoldsWhatPasses(t *testing.T) {
+	binding := &Binding{Planned: &backend.Planned{Graph: ir.NewGraph("empty")}} // of entryBytes
+	c := newCache(2 * entryBytes)
+	get := func(sizes string, meanwhile func()) {
+		_, err := c.bind(cacheKey{nil, sizes}, func() (*Binding, error) { meanwhile(); return binding, nil })
+		require.NoError(t, err)
+	}
+	get("slow", func() {
+		get("1", func() {})
+		get("2", func() {})
+	})
+	require.Equal(t, CacheStats{Plans: 2, Planned: 3, Evicted: 1, Bytes: 2 * entryBytes, Limit: 2 * entryBytes}, c.read())
+}
+
 func TestKeyOf(t *testing.T) {
 	s := &stage{symbols: []string{"a", "b"}}
 	one := keyOf(s, ir.Binding{"a": 1, "b": 23})
