@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -79,4 +80,43 @@ func meanVectors(hidden *rlxc.Tensor, batch *tokenizer.Batch) [][]float32 {
 		vectors[row] = sum
 	}
 	return vectors
+}
+
+// A plan for another runtime, which keeps inputs, weights and constants in one arena, with a guard after each: the buffers and lives
+// of a program are data, which package planner plans under any options.
+func ExampleProgram_Plan_elsewhere() {
+	folder, err := models.FS("bert-tiny")
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := rlxc.OpenFS(folder, "model.onnx")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	program, err := model.Compile(context.Background(), rlxc.CompileOptions{CPU: "generic"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+	report, err := program.Plan(map[string]int{"batch": 1, "seq": 16})
+	if err != nil {
+		log.Fatal(err)
+	}
+	file := planner.File{Problem: report.Problem, Plan: report.Plan} // what rlxc plan --json writes, and planner.ReadFile reads
+
+	options := planner.Inference()
+	options.TailGuard, options.Alignment = true, 256
+	plan, err := planner.Solve(file.Problem, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := planner.Check(file.Problem, plan); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("buffers without memory:", len(file.Plan.Unplanned), "before,", len(plan.Unplanned), "now")
+	fmt.Println("the arena has grown by the weights and more:", plan.Committed-file.Plan.Committed > report.Weights)
+	// Output:
+	// buffers without memory: 33 before, 0 now
+	// the arena has grown by the weights and more: true
 }

@@ -58,7 +58,8 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		return nil, err
 	}
 	planned := b.Planned
-	r := &Report{Dims: maps.Clone(b.Dims), Problem: b.Explained(), Plan: planned.Plan, Steps: len(planned.Steps)}
+	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps)}
+	r.Problem, r.Plan = b.Explained()
 	for _, h := range b.Host {
 		r.Host = append(r.Host, HostStep{Op: ir.OpName(h.Node.Op), Nodes: h.Node.Origins, Down: h.Down, Up: h.Up})
 	}

@@ -76,8 +76,8 @@ func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
 	for _, e := range p.Extensions {
 		pic.Notes = append(pic.Notes, fmt.Sprintf("extension %s (%s): %d buffers, peak +%d bytes", e.Name, e.Policy, len(e.Buffers), e.PeakGrowth))
 	}
-	for _, u := range plan.Unplanned {
-		pic.Notes = append(pic.Notes, fmt.Sprintf("not planned: %s (%d bytes): %s", p.Buffers[u.Buffer].label(), p.Buffers[u.Buffer].Size, u.Reason))
+	for _, u := range plan.unplanned(p) {
+		pic.Notes = append(pic.Notes, fmt.Sprintf("not planned: %s (%d bytes): %s", u.names, u.size, u.reason))
 	}
 	return page.Execute(w, pic)
 }

@@ -1,5 +1,7 @@
 package planner
 
+import "slices"
+
 // Arena is one piece of memory that a plan asks for.
 type Arena struct {
 	Lane
@@ -21,6 +23,17 @@ type Slot struct {
 
 // NoArena is the arena of a buffer that was not planned.
 const NoArena = -1
+
+// WithUnplanned returns the plan of a problem that has gained buffers at its end which the plan's options leave without memory.
+func (plan *Plan) WithUnplanned(p *Problem) *Plan {
+	more := *plan
+	more.Slots, more.Unplanned = slices.Clip(plan.Slots), slices.Clip(plan.Unplanned)
+	for i := len(plan.Slots); i < len(p.Buffers); i++ {
+		more.Slots = append(more.Slots, Slot{Arena: NoArena})
+		more.Unplanned = append(more.Unplanned, Unplanned{i, plan.Options.unplanned(&p.Buffers[i])})
+	}
+	return &more
+}
 
 // Unplanned is a buffer that got no memory.
 type Unplanned struct {

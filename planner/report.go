@@ -39,10 +39,37 @@ func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
 			fmt.Fprintf(w, "#\t%s\n", name)
 		}
 	}
-	for _, u := range plan.Unplanned {
-		fmt.Fprintf(w, "# not planned: %s (%d bytes): %s\n", p.Buffers[u.Buffer].label(), p.Buffers[u.Buffer].Size, u.Reason)
+	for _, u := range plan.unplanned(p) {
+		fmt.Fprintf(w, "# not planned: %s (%d bytes): %s\n", u.names, u.size, u.reason)
 	}
 	return w.Flush()
+}
+
+// A reasonGroup is buffers that got no memory for one reason.
+type reasonGroup struct {
+	reason, names string
+	count         int
+	size          int64
+}
+
+// unplanned sums up what got no memory, by reason.
+func (plan *Plan) unplanned(p *Problem) []reasonGroup {
+	var groups []reasonGroup
+	for _, u := range plan.Unplanned {
+		b := &p.Buffers[u.Buffer]
+		i := slices.IndexFunc(groups, func(g reasonGroup) bool { return g.reason == u.Reason })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, reasonGroup{reason: u.Reason, names: b.label()})
+		}
+		g := &groups[i]
+		g.count++
+		g.size += b.Size
+		if g.count > 1 {
+			g.names = fmt.Sprintf("%d buffers", g.count)
+		}
+	}
+	return groups
 }
 
 // viewsOf returns the views in each buffer, by address; equal ones in the order of the problem.

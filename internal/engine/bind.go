@@ -16,6 +16,7 @@ import (
 	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/schedule"
 	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A Binding is a stage with all sizes fixed: planned, and ready to be attached to a session's memory.
@@ -166,11 +167,15 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	return made, nil
 }
 
-// Explained returns the planning problem with all that a report shows besides: values that lie in another's memory, and the names
-// of the steps.
-func (b *Binding) Explained() *planner.Problem {
+// Explained returns the planning problem with all that a report shows besides: values that lie in another's memory, the names of the
+// steps, and constants, which have memory of their own unless somebody plans the problem with other options.
+func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	planned := b.Planned
 	p := *planned.Problem
+	p.Buffers = slices.Clip(p.Buffers)
+	for _, v := range planned.Graph.Consts() {
+		p.Buffers = append(p.Buffers, constantBuffer(v, len(p.Buffers), len(planned.Steps)))
+	}
 	p.Views, p.Steps = nil, nil
 	for _, n := range planned.Graph.Nodes {
 		for _, v := range n.Outputs {
@@ -191,7 +196,23 @@ func (b *Binding) Explained() *planner.Problem {
 	for _, n := range planned.Steps {
 		p.Steps = append(p.Steps, ir.OpName(n.Op)+" "+n.Label())
 	}
-	return &p
+	return &p, planned.Plan.WithUnplanned(&p)
+}
+
+// constantBuffer is a constant as a buffer that lives throughout a run. Tensors of numbers that stand for real ones are parameters;
+// single numbers, sizes and indices are not.
+func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
+	b := planner.Buffer{ID: id, Name: v.Name, Kind: "constant", Detail: v.Type.String(), Boundary: planner.Constant, DType: uint8(v.Type.DType), Last: steps + 1, LastLevel: steps + 1}
+	switch {
+	case v.Packed != nil:
+		b.Kind, b.Detail, b.Boundary, b.Size = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param, int64(len(v.Packed.Data.Bytes()))
+	default:
+		b.Size, b.Elements = int64(len(v.Const.Bytes())), int64(v.Const.Len())
+		if d := v.Type.DType; v.Const.Len() > 1 && (d.IsFloat() || d.Size() <= 1 && d != tensor.Bool) {
+			b.Boundary = planner.Param
+		}
+	}
+	return b
 }
 
 // claim states a plan in the words of package proof.
