@@ -154,7 +154,7 @@ func TestOptionsShapeThePlan(t *testing.T) {
 	}
 	require.Equal(t, "in w c h out ", planned(Inference()))
 	require.Equal(t, "in h out ", planned(Activations()))
-	require.Equal(t, "h out ", planned(BackwardActivationsOnly()))
+	require.Equal(t, "in c h out ", planned(BackwardActivationsOnly()))
 
 	plan := solve(t, p, Options{AllocateInputs: true, UniformElementSize: true})
 	require.EqualValues(t, 400, plan.Slots[3].Size)

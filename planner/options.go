@@ -47,11 +47,10 @@ func Activations() Options {
 	return Options{AllocateInputs: true, Alignment: CPUAlignment}
 }
 
-// BackwardActivationsOnly returns options for the backward half of a training pair: it plans what
-// the backward pass makes; parameters and inputs lie where the forward plan put them
-// (SharedWeightLayout.FromForward).
+// BackwardActivationsOnly returns options for the backward half of a training pair: it plans inputs, constants, and what the backward
+// pass makes; parameters lie where the forward plan put them (FromForward).
 func BackwardActivationsOnly() Options {
-	return Options{Alignment: CPUAlignment}
+	return Options{AllocateInputs: true, AllocateConstants: true, Alignment: CPUAlignment}
 }
 
 const minGuard = 128
