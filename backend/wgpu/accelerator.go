@@ -17,7 +17,7 @@ type accelerator struct {
 	binding        int64  // the largest binding in bytes
 	subgroups      bool   // reductions go by subgroups
 	identity       string // names the device, its driver and the library
-	tuneFrom       int    // operations of the products that are worth it to try cuts out on the device
+	tuneFrom       int    // operations of the products that are worth it to try tilings out on the device
 	workgroupBytes int
 	users          int // Devices; guarded by accelerators
 

@@ -45,7 +45,7 @@ func BenchmarkMatMul(b *testing.B) {
 					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
 						continue
 					}
-					c := cut{t, p.split(splits)}
+					c := tiling{t, p.split(splits)}
 					b.Run(fmt.Sprintf("%s/%dx%dx%d/%s", name, s[0], s[1], s[2], c), func(b *testing.B) { benchmarkMatMul(b, d, p, c) })
 				}
 			}
@@ -53,10 +53,10 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-func benchmarkMatMul(b *testing.B, d *Device, p product, x cut) {
-	l := &lab{d: d}
+func benchmarkMatMul(b *testing.B, d *Device, p product, x tiling) {
+	l := &tuner{d: d}
 	defer l.release()
-	c := p.contest([]cut{x}, trialFloats)
+	c := p.candidates([]tiling{x}, trialFloats)
 	calls, err := l.ready([][]launch{c.prepare(l)(x)})
 	require.NoError(b, err)
 	fill := func(to *native.Buffer, bits func(noise uint32) uint32) {

@@ -19,7 +19,7 @@ type product struct {
 	m, n, k int
 	half    bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
 	narrow  bool // the right operand lies in memory as float16
-	cut
+	tiling
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
@@ -40,7 +40,7 @@ func (d *Device) plan(n *ir.Node) product {
 	if p.narrow {
 		kind = "f16"
 	}
-	d.cutUp(&p, kind, trialFloats)
+	d.chooseTiling(&p, kind, trialFloats)
 	return p
 }
 
@@ -57,14 +57,14 @@ func (p *product) groups(t tile) int {
 	return ceil(p.m, t.rows) * ceil(p.n, t.cols) * p.lead.Elements()
 }
 
-// usual is the cut of the first rule that holds.
-func (p *product) usual() (c cut) {
+// usual is the tiling of the first rule that holds.
+func (p *product) usual() (c tiling) {
 	most := 1
 	if p.lead.Elements() == 1 {
 		most = max(1, p.k/splitDepth)
 	}
 	for _, r := range p.rules() {
-		c = cut{r.tile, 1}
+		c = tiling{r.tile, 1}
 		groups := p.groups(r.tile)
 		if r.splits {
 			c.splits = p.split(min(ceil(wantedGroups, max(groups, 1)), most))
@@ -173,7 +173,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
 		p.lead, p.m = out[0].shape[:r-2], out[0].shape[r-2]
-		p.cut = p.usual() // without splits, which need memory
+		p.tiling = p.usual() // without splits, which need memory
 		x, _ = p.matrices(&in[ir.MatMulA], false)
 	}
 	flat := *w

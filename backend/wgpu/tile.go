@@ -11,14 +11,14 @@ type tile struct{ rows, cols, depth, high, wide int }
 
 func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
 
-// A cut is how a product is cut up: into tiles, and along the inner axis into splits, which are added up by a second launch.
-type cut struct {
+// A tiling is how a product is split up: into tiles, and along the inner axis into splits, which are added up by a second launch.
+type tiling struct {
 	tile
 	splits int
 }
 
-// String is the cut as the cache of choices has it.
-func (c cut) String() string {
+// String is the tiling as the file of the tuning cache has it.
+func (c tiling) String() string {
 	return fmt.Sprintf("%dx%dx%d_%dx%d/%d", c.rows, c.cols, c.depth, c.high, c.wide, c.splits)
 }
 

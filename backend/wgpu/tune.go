@@ -11,27 +11,27 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Which cut of a product is quickest depends on the device. So when a product of a class that the device has not seen is bound,
-// the cuts that may be the quickest are timed on it, on zeros, without what follows the product; what wins serves all products
-// of the class, in this process and, by a file, in later ones (see choices.go). Devices that are the CPU keep to the rules.
+// Which tiling of a product is quickest depends on the device. So when a product of a class that the device has not seen is bound,
+// the tilings that may be the quickest are timed on it, on zeros, without what follows the product; what wins serves all products
+// of the class, in this process and, by a file, in later ones (see tuning_cache.go). Devices that are the CPU keep to the rules.
 
 // worthTuning is the least number of operations of a product that is worth it: a discrete GPU does it in the time that a
 // dispatch takes, an integrated one in ten times that.
 const worthTuning = 1 << 25
 
-// A contest is between the cuts that may suit a class of products.
-type contest struct {
-	flops int
-	cuts  []cut // the usual one first
-	// prepare lays operands out, and returns what makes the launches of a cut.
-	prepare func(l *lab) func(c cut) []launch
+// candidates are the tilings that may suit a class of products.
+type candidates struct {
+	flops   int
+	tilings []tiling // the usual one first
+	// prepare lays operands out, and returns what makes the launches of a tiling.
+	prepare func(l *tuner) func(c tiling) []launch
 }
 
-// cutUp chooses how a product of two matrices of floats, or what kind says of the right one, is cut up. right lays one of
+// chooseTiling chooses how a product of two matrices of floats, or what kind says of the right one, is split up. right lays one of
 // the same kind out for a product of the class.
-func (d *Device) cutUp(p *product, kind string, right func(l *lab, q *product, vector bool) right) {
+func (d *Device) chooseTiling(p *product, kind string, right func(l *tuner, q *product, vector bool) right) {
 	if p.flops() < d.tuneFrom {
-		p.cut = p.usual()
+		p.tiling = p.usual()
 		return
 	}
 	q := p.class()
@@ -40,7 +40,7 @@ func (d *Device) cutUp(p *product, kind string, right func(l *lab, q *product, v
 		sums = "f16"
 	}
 	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.lead.Elements(), q.m, q.n, q.k)
-	p.cut = d.choose(class, func() contest { return q.contest(q.cuts(), right) })
+	p.tiling = d.choose(class, func() candidates { return q.candidates(q.tilings(), right) })
 }
 
 func (p *product) flops() int { return 2 * p.lead.Elements() * p.m * p.n * p.k }
@@ -75,17 +75,17 @@ func (p *product) sample() product {
 // roundUp is the least power of two that is not below n.
 func roundUp(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// cuts are those that may be the quickest on some device: with every tile of which at least half is in use, as many splits as
+// tilings are those that may be the quickest on some device: with every tile of which at least half is in use, as many splits as
 // still give every workgroup half of splitDepth and make no more workgroups than twice what a large device wants.
-func (p *product) cuts() []cut {
-	list := []cut{p.usual()}
+func (p *product) tilings() []tiling {
+	list := []tiling{p.usual()}
 	for _, r := range p.rules() {
 		groups := p.groups(r.tile)
 		if p.m <= r.rows/2 && r.rows > smallestRows {
 			continue
 		}
 		for splits := 1; splits == 1 || p.lead.Elements() == 1 && 2*p.k >= splits*splitDepth && groups*splits <= 2*wantedGroups; splits *= 2 {
-			if c := (cut{r.tile, p.split(splits)}); !slices.Contains(list, c) {
+			if c := (tiling{r.tile, p.split(splits)}); !slices.Contains(list, c) {
 				list = append(list, c)
 			}
 		}
@@ -96,22 +96,22 @@ func (p *product) cuts() []cut {
 // smallestRows is the number of rows of the lowest tiles.
 const smallestRows = 32
 
-// contest is between cuts of a product whose right operand w lays out.
-func (p *product) contest(cuts []cut, w func(l *lab, p *product, vector bool) right) contest {
+// candidates are tilings of a product whose right operand w lays out.
+func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vector bool) right) candidates {
 	q := p.sample()
-	return contest{
-		flops: q.flops(),
-		cuts:  cuts,
-		prepare: func(l *lab) func(cut) []launch {
+	return candidates{
+		flops:   q.flops(),
+		tilings: tilings,
+		prepare: func(l *tuner) func(tiling) []launch {
 			vector := q.k%4 == 0 && q.n%4 == 0
 			x, y := l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.k)...), l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.n)...)
-			most := slices.MaxFunc(cuts, func(a, b cut) int { return a.splits - b.splits })
+			most := slices.MaxFunc(tilings, func(a, b tiling) int { return a.splits - b.splits })
 			parts := l.operand(tensor.F32, most.splits, q.m, q.n)
 			fx, _ := q.matrices(x, false) // which lie evenly
 			fw := w(l, &q, vector)
-			return func(c cut) []launch {
+			return func(c tiling) []launch {
 				q := q
-				q.cut = c
+				q.tiling = c
 				return q.launches(&fx, fw, &epilogue{op: ir.MatMul{}, y: y, cols: q.n}, parts, vector)
 			}
 		},
@@ -119,7 +119,7 @@ func (p *product) contest(cuts []cut, w func(l *lab, p *product, vector bool) ri
 }
 
 // trialFloats is a right operand of floats, or of halves where the product is narrow.
-func trialFloats(l *lab, p *product, vector bool) right {
+func trialFloats(l *tuner, p *product, vector bool) right {
 	shape := append(slices.Clone(p.lead), p.k, p.n)
 	o := &operand{dtype: tensor.F32, width: 4, shape: shape, strides: shape.Strides()}
 	if p.narrow {
@@ -131,38 +131,38 @@ func trialFloats(l *lab, p *product, vector bool) right {
 	return p.floats(&f, vector)
 }
 
-// choose returns the cut of a class: the one that wins its contest on this device.
-func (d *Device) choose(class string, c func() contest) cut {
-	return choicesOf(d.identity).choose(class, c, d.hold)
+// choose returns the tiling of a class: the one of the candidates that is quickest on this device.
+func (d *Device) choose(class string, c func() candidates) tiling {
+	return tuningCacheOf(d.identity).choose(class, c, d.hold)
 }
 
-// handicap is for cuts that sum up in another order than the usual one: what results depend on should not be left to chance.
+// handicap is for tilings that sum up in another order than the usual one: what results depend on should not be left to chance.
 const handicap = 1.03
 
-// hold times the cuts of a contest.
-func (d *Device) hold(c contest) (cut, error) {
-	l := &lab{d: d}
+// hold times candidates.
+func (d *Device) hold(c candidates) (tiling, error) {
+	l := &tuner{d: d}
 	defer l.release()
 	launches := c.prepare(l)
 	var runs [][]launch
-	for _, x := range c.cuts {
+	for _, x := range c.tilings {
 		runs = append(runs, launches(x))
 	}
 	times, err := l.race(runs, c.flops)
 	if err != nil {
-		return cut{}, err
+		return tiling{}, err
 	}
 	best, least := 0, math.Inf(1)
 	for i, t := range times {
 		t := float64(t)
-		if c.cuts[i].splits != c.cuts[0].splits {
+		if c.tilings[i].splits != c.tilings[0].splits {
 			t *= handicap
 		}
 		if t < least {
 			best, least = i, t
 		}
 	}
-	return c.cuts[best], nil
+	return c.tilings[best], nil
 }
 
 // How long a race lasts: at least two rounds after those that warm up, and more while there is time. A device that idles runs at a
@@ -175,7 +175,7 @@ const (
 )
 
 // race runs all runs round after round, and returns the least time that each took.
-func (l *lab) race(runs [][]launch, flops int) ([]time.Duration, error) {
+func (l *tuner) race(runs [][]launch, flops int) ([]time.Duration, error) {
 	w, err := l.stopwatch(runs, max(1, min(4, 1<<30/flops)))
 	if err != nil {
 		return nil, err

@@ -31,9 +31,9 @@ func TestCuts(t *testing.T) {
 				p := product{m: m, n: c.n, k: c.k, half: half, narrow: half}
 				var first []float32
 				for _, r := range p.rules() {
-					x := cut{r.tile, c.splits}
+					x := tiling{r.tile, c.splits}
 					name := fmt.Sprintf("%dx%dx%d, half %t, by %s", m, c.n, c.k, half, x)
-					got := runCut(t, d, p, x, name)
+					got := runTiling(t, d, p, x, name)
 					if first == nil {
 						first = got
 					}
@@ -48,13 +48,13 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// runCut runs a product of random floats in a lab, checks it, and checks that all but its results and parts stays as it was.
-func runCut(t *testing.T, d *Device, p product, x cut, name string) []float32 {
-	l := &lab{d: d}
+// runTiling runs a product of random floats in a tuner, checks it, and checks that all but its results and parts stays as it was.
+func runTiling(t *testing.T, d *Device, p product, x tiling, name string) []float32 {
+	l := &tuner{d: d}
 	defer l.release()
 	const guard = 1024
 	l.operand(tensor.U8, guard)
-	calls, err := l.ready([][]launch{p.contest([]cut{x}, trialFloats).prepare(l)(x)})
+	calls, err := l.ready([][]launch{p.candidates([]tiling{x}, trialFloats).prepare(l)(x)})
 	require.NoError(t, err, name)
 	from := guard + pad(4*p.m*p.k, alignment) // the results
 	to := from + 4*p.m*p.n
@@ -153,8 +153,8 @@ func fewTiles(t *testing.T) {
 	tiles, halfTiles = f[len(f)-2:], h[len(h)-2:]
 }
 
-// heldBy is the number of contests that a device's kind has held in this process.
-func heldBy(d *Device) int { return choicesOf(d.identity).held }
+// heldBy is the number of searches that a device's kind has held in this process.
+func heldBy(d *Device) int { return tuningCacheOf(d.identity).held }
 
 // tunedCases are a product of each kind.
 var tunedCases = []string{
@@ -186,7 +186,7 @@ func TestTuning(t *testing.T) {
 				require.Equal(t, was+2, heldBy(d), text)
 			}
 		}
-		chosen, was := choicesOf(d.identity).cuts, heldBy(d)
+		chosen, was := tuningCacheOf(d.identity).tilings, heldBy(d)
 		other := openBy(t, o)
 		other.tuneFrom = 0
 		for _, text := range cases[:2] {
@@ -198,11 +198,11 @@ func TestTuning(t *testing.T) {
 			checkWith(t, later, text, text, 20, true, quarters)
 		}
 		require.Zero(t, heldBy(later))
-		require.Subset(t, chosen, choicesOf(later.identity).cuts)
+		require.Subset(t, chosen, tuningCacheOf(later.identity).tilings)
 	}
 }
 
-// TestManySessionsTune plans products of three classes on two devices of a kind, all at once: each class is timed once, and cut
+// TestManySessionsTune plans products of three classes on two devices of a kind, all at once: each class is timed once, and tiled
 // up one way.
 func TestManySessionsTune(t *testing.T) {
 	fewTiles(t)
@@ -213,7 +213,7 @@ func TestManySessionsTune(t *testing.T) {
 	for i := range got {
 		wg.Go(func() {
 			got[i] = product{m: 20 << (i % 3), n: 36, k: 400}
-			devices[i%2].cutUp(&got[i], "f32", trialFloats)
+			devices[i%2].chooseTiling(&got[i], "f32", trialFloats)
 		})
 	}
 	wg.Wait()
@@ -239,30 +239,30 @@ func TestNotTuned(t *testing.T) {
 	require.Equal(t, d.gpu.Adapter.Kind == native.CPU, open(t, 0).tuneFrom == math.MaxInt)
 }
 
-// newProcess forgets all choices, as a process has none that has just started.
+// newProcess forgets all tuning caches, as a process has none that has just started.
 func newProcess() {
-	choicesMu.Lock()
-	defer choicesMu.Unlock()
-	allKinds = map[string]*choices{}
+	tuningCacheMu.Lock()
+	defer tuningCacheMu.Unlock()
+	allKinds = map[string]*tuningCache{}
 }
 
 // TestBrokenChoices starts with files that are no good: they do not matter, and are replaced where that is possible.
 func TestBrokenChoices(t *testing.T) {
 	const identity, class = "a device", "f32 by f32: 1 of 32x132x36"
-	usual, won := cut{tiles[0].tile, 1}, cut{tiles[1].tile, 2}
-	// held is how many contests it takes to choose in a new process.
+	usual, won := tiling{tiles[0].tile, 1}, tiling{tiles[1].tile, 2}
+	// held is how many searches it takes to choose in a new process.
 	held := func(name string) int {
 		newProcess()
-		c := choicesOf(identity)
+		c := tuningCacheOf(identity)
 		for range 2 { // the second time it is known
-			x := c.choose(class, func() contest { return contest{cuts: []cut{usual, won}} }, func(contest) (cut, error) { return won, nil })
+			x := c.choose(class, func() candidates { return candidates{tilings: []tiling{usual, won}} }, func(candidates) (tiling, error) { return won, nil })
 			require.Equal(t, won, x, name)
 		}
 		return c.held
 	}
-	kind := choicesOf(identity).kind
-	one := func(device, cut string) string {
-		data, err := json.Marshal([]record{{device, map[string]string{class: cut}}})
+	kind := tuningCacheOf(identity).kind
+	one := func(device, tiling string) string {
+		data, err := json.Marshal([]record{{device, map[string]string{class: tiling}}})
 		require.NoError(t, err)
 		return string(data)
 	}
@@ -276,9 +276,9 @@ func TestBrokenChoices(t *testing.T) {
 		"cut off":              {good[:40], 1},
 		"another device":       {one("another", won.String()), 1},
 		"other kernels":        {one(kind+"0", won.String()), 1},
-		"no such cut":          {one(kind, "1x1x1_1x1/1"), 1},
-		"not for this product": {one(kind, cut{won.tile, 16}.String()), 1},
-		"no cuts":              {`[{"device": "` + kind + `"}]`, 1},
+		"no such tiling":       {one(kind, "1x1x1_1x1/1"), 1},
+		"not for this product": {one(kind, tiling{won.tile, 16}.String()), 1},
+		"no tilings":           {`[{"device": "` + kind + `"}]`, 1},
 		"something else":       {`{"tiles": 5}`, 1},
 		"null":                 {"null", 1},
 		"too large":            {good + strings.Repeat(" ", mostBytes), 1},
@@ -314,26 +314,26 @@ func TestBrokenChoices(t *testing.T) {
 func TestChoicesFile(t *testing.T) {
 	cacheIn(t, t.TempDir())
 	for i := range mostDevices + 5 {
-		writeChoice(fmt.Sprint("device ", i), "class", "cut")
+		writeChoice(fmt.Sprint("device ", i), "class", "tiling")
 	}
 	list := readChoices()
 	require.Len(t, list, mostDevices)
 	require.Equal(t, fmt.Sprint("device ", mostDevices+4), list[0].Device)
 	full := record{"full", map[string]string{}}
 	for i := range mostClasses {
-		full.Cuts[fmt.Sprint("class ", i)] = "cut"
+		full.Tilings[fmt.Sprint("class ", i)] = "tiling"
 	}
 	data, err := json.Marshal([]record{full})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(choicesFile(), data, 0o644))
-	writeChoice("full", "one more", "cut")
-	require.Len(t, readChoices()[0].Cuts, 1)
+	writeChoice("full", "one more", "tiling")
+	require.Len(t, readChoices()[0].Tilings, 1)
 
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 20 {
-				writeChoice(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "cut")
+				writeChoice(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "tiling")
 				if len(readChoices()) == 0 {
 					t.Error("the file is broken")
 				}
@@ -343,20 +343,20 @@ func TestChoicesFile(t *testing.T) {
 	wg.Wait()
 }
 
-// TestTrialFails holds a contest on a device that is lost: the usual cut, and no error.
+// TestTrialFails times candidates on a device that is lost: the usual tiling, and no error.
 func TestTrialFails(t *testing.T) {
 	cacheIn(t, t.TempDir())
 	d := tuned(t, backend.Options{})
 	d.gpu.Lose()
 	p := product{m: 20, n: 132, k: 36}
-	d.cutUp(&p, "f32", trialFloats)
+	d.chooseTiling(&p, "f32", trialFloats)
 	q := p.class()
-	require.Equal(t, q.usual(), p.cut)
+	require.Equal(t, q.usual(), p.tiling)
 	require.Equal(t, 1, heldBy(d))
 	require.Empty(t, readChoices())
 }
 
-// TestClasses holds that what stands for a class is small enough to be tried out, and cut up as the products of the class are.
+// TestClasses holds that what stands for a class is small enough to be tried out, and split up as the products of the class are.
 func TestClasses(t *testing.T) {
 	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16}, {lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}, {lead: tensor.Shape{2}, m: 20, n: 8, k: 2000}} {
 		c := p.class()
@@ -364,9 +364,9 @@ func TestClasses(t *testing.T) {
 		require.GreaterOrEqual(t, c.flops(), p.flops())
 		require.Less(t, c.flops(), 4*p.flops())
 		require.LessOrEqual(t, q.lead.Elements()*q.m*max(q.n, q.k), 1<<24)
-		cuts := c.cuts()
-		require.Equal(t, c.usual(), cuts[0])
-		for _, x := range cuts {
+		tilings := c.tilings()
+		require.Equal(t, c.usual(), tilings[0])
+		for _, x := range tilings {
 			if x.splits > 1 {
 				require.Empty(t, p.lead)
 				require.LessOrEqual(t, p.groups(x.tile)*x.splits, 2*wantedGroups)
@@ -379,11 +379,11 @@ func TestClasses(t *testing.T) {
 func TestHostClock(t *testing.T) {
 	d := open(t, 0)
 	p := product{m: 33, n: 8, k: 8}
-	c := p.contest(p.cuts(), trialFloats)
-	l := &lab{d: d}
+	c := p.candidates(p.tilings(), trialFloats)
+	l := &tuner{d: d}
 	defer l.release()
 	launches := c.prepare(l)
-	w, err := l.stopwatch([][]launch{launches(c.cuts[0]), launches(c.cuts[1])}, 2)
+	w, err := l.stopwatch([][]launch{launches(c.tilings[0]), launches(c.tilings[1])}, 2)
 	require.NoError(t, err)
 	if w.stamps != nil {
 		w.release()

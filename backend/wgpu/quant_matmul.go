@@ -103,7 +103,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, err
 	}
 	m := y.elements() / w.n
-	c := b.d.cutCodes(m, w.n, w.k)
+	c := b.d.tileQuantized(m, w.n, w.k)
 	if w.lead > 0 {
 		m /= w.lead
 	}
@@ -119,33 +119,33 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	return append(launches, codeProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words}, expression{text: "$1"})), nil
 }
 
-// cutCodes chooses how a product of codes is cut up.
-func (d *Device) cutCodes(m, n, k int) cut {
+// tileQuantized chooses how a product of quantized values is split up.
+func (d *Device) tileQuantized(m, n, k int) tiling {
 	p := product{m: m, n: n, k: k}
 	if p.flops() < d.tuneFrom {
-		return codeContest(m, n, k).cuts[0]
+		return quantizedCandidates(m, n, k).tilings[0]
 	}
 	p = p.class()
-	return d.choose(fmt.Sprintf("codes: %dx%dx%d", p.m, n, k), func() contest { return codeContest(p.m, n, k) })
+	return d.choose(fmt.Sprintf("codes: %dx%dx%d", p.m, n, k), func() candidates { return quantizedCandidates(p.m, n, k) })
 }
 
-// codeContest is between the tiles of products of codes: a large one where it makes enough workgroups is the usual choice.
-func codeContest(m, n, k int) contest {
+// quantizedCandidates are the tiles for products of quantized values: a large one where it makes enough workgroups is the usual choice.
+func quantizedCandidates(m, n, k int) candidates {
 	p := product{m: m, n: n, k: k}
-	var c contest
+	var c candidates
 	for _, t := range codeTiles {
-		c.cuts = append(c.cuts, cut{t, 1})
+		c.tilings = append(c.tilings, tiling{t, 1})
 	}
 	if p.groups(codeTiles[0]) < wantedGroups {
-		slices.Reverse(c.cuts)
+		slices.Reverse(c.tilings)
 	}
 	p = p.sample()
 	c.flops = p.flops()
-	c.prepare = func(l *lab) func(cut) []launch {
+	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulYZero+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
 		w, y := codes{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
-		return func(c cut) []launch { return []launch{codeProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
+		return func(c tiling) []launch { return []launch{codeProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
 	}
 	return c
 }

@@ -15,7 +15,7 @@ func (d *Device) nBits(n *ir.Node) product {
 	o := n.Op.(ir.MatMulNBits)
 	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
 	w := bitMatrix{MatMulNBits: o}
-	d.cutUp(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *lab, q *product, _ bool) right {
+	d.chooseTiling(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *tuner, q *product, _ bool) right {
 		w.codes, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
 		return w.right(q)
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A lab is where kernels run by themselves: an arena of one segment and constants, all zero. What it has is laid out first,
+// A tuner runs kernels by themselves: an arena of one segment and constants, all zero. What it has is laid out first,
 // which takes no device, and allocated when launches are made ready.
-type lab struct {
+type tuner struct {
 	d         *Device
 	size      int64 // of the arena
 	arena     *native.Buffer
@@ -21,14 +21,14 @@ type lab struct {
 }
 
 // operand lays a row-major tensor out in the arena.
-func (l *lab) operand(t tensor.DType, shape ...int) *operand {
+func (l *tuner) operand(t tensor.DType, shape ...int) *operand {
 	o := &operand{dtype: t, width: t.Size(), shape: shape, strides: tensor.Shape(shape).Strides(), off: int(l.size)}
 	l.size += int64(pad(o.width*o.elements(), alignment))
 	return o
 }
 
 // constant lays a constant of so many bytes out.
-func (l *lab) constant(word string, size int) memory {
+func (l *tuner) constant(word string, size int) memory {
 	c := &native.Buffer{Size: int64(pad(size, alignment))}
 	l.constants = append(l.constants, c)
 	return memory{constant: c, word: word}
@@ -42,7 +42,7 @@ type call struct {
 }
 
 // ready compiles the launches of several runs, all at a time, and binds their memories.
-func (l *lab) ready(runs [][]launch) ([][]call, error) {
+func (l *tuner) ready(runs [][]launch) ([][]call, error) {
 	var shaders []*shader
 	for _, run := range runs {
 		for _, x := range run {
@@ -98,7 +98,7 @@ func (l *lab) ready(runs [][]launch) ([][]call, error) {
 }
 
 // buffer allocates memory that can be bound.
-func (l *lab) buffer(size int64, use native.Usage) (*native.Buffer, error) {
+func (l *tuner) buffer(size int64, use native.Usage) (*native.Buffer, error) {
 	if size > l.d.binding {
 		return nil, fmt.Errorf("%d bytes are more than a binding holds", size)
 	}
@@ -110,7 +110,7 @@ func (l *lab) buffer(size int64, use native.Usage) (*native.Buffer, error) {
 }
 
 // release releases all.
-func (l *lab) release() {
+func (l *tuner) release() {
 	for _, x := range l.made {
 		x.Release()
 	}
@@ -136,7 +136,7 @@ type stopwatch struct {
 	stamps *stamps // nil for the host's clock
 }
 
-func (l *lab) stopwatch(runs [][]launch, repeat int) (*stopwatch, error) {
+func (l *tuner) stopwatch(runs [][]launch, repeat int) (*stopwatch, error) {
 	calls, err := l.ready(runs)
 	if err != nil {
 		return nil, err

@@ -14,32 +14,32 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// choices are the cuts that won the contests of one kind of device, by class. All devices of the kind in this process share
-// them, so that a product is cut up the same way wherever it runs.
-type choices struct {
-	kind string // names the device, its driver, the library and the kernels
-	mu   sync.Mutex
-	cuts map[string]cut
-	file map[string]string // what earlier processes chose
-	held int               // contests, in this process
+// A tuningCache holds the tilings that were quickest on one kind of device, by class. All devices of the kind in this process share
+// them, so that a product is split up the same way wherever it runs.
+type tuningCache struct {
+	kind    string // names the device, its driver, the library and the kernels
+	mu      sync.Mutex
+	tilings map[string]tiling
+	file    map[string]string // what earlier processes chose
+	held    int               // searches, in this process
 }
 
 var (
-	choicesMu sync.Mutex
-	allKinds  = map[string]*choices{}
+	tuningCacheMu sync.Mutex
+	allKinds      = map[string]*tuningCache{}
 )
 
-// choicesOf returns the choices of the devices that are identified so.
-func choicesOf(identity string) *choices {
+// tuningCacheOf returns the tuning cache of the devices that are identified so.
+func tuningCacheOf(identity string) *tuningCache {
 	kind := identity + ", kernels " + kernels()
-	choicesMu.Lock()
-	defer choicesMu.Unlock()
+	tuningCacheMu.Lock()
+	defer tuningCacheMu.Unlock()
 	c := allKinds[kind]
 	if c == nil {
-		c = &choices{kind: kind, cuts: map[string]cut{}}
+		c = &tuningCache{kind: kind, tilings: map[string]tiling{}}
 		for _, r := range readChoices() {
 			if r.Device == kind {
-				c.file = r.Cuts
+				c.file = r.Tilings
 			}
 		}
 		allKinds[kind] = c
@@ -47,42 +47,42 @@ func choicesOf(identity string) *choices {
 	return c
 }
 
-// choose returns the cut of a class, after a contest if none has been held. Where it cannot be held, the usual cut wins.
-func (c *choices) choose(class string, between func() contest, hold func(contest) (cut, error)) cut {
+// choose returns the tiling of a class, timing the candidates if it is not known. Where they cannot be timed, it is the usual tiling.
+func (c *tuningCache) choose(class string, between func() candidates, hold func(candidates) (tiling, error)) tiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x, ok := c.cuts[class]; ok {
+	if x, ok := c.tilings[class]; ok {
 		return x
 	}
 	t := between()
-	if i := slices.IndexFunc(t.cuts, func(x cut) bool { return x.String() == c.file[class] }); i >= 0 {
-		c.cuts[class] = t.cuts[i]
-		return t.cuts[i]
+	if i := slices.IndexFunc(t.tilings, func(x tiling) bool { return x.String() == c.file[class] }); i >= 0 {
+		c.tilings[class] = t.tilings[i]
+		return t.tilings[i]
 	}
 	c.held++
 	x, err := hold(t)
 	if err != nil {
-		x = t.cuts[0]
+		x = t.tilings[0]
 	} else {
 		writeChoice(c.kind, class, x.String())
 	}
-	c.cuts[class] = x
+	c.tilings[class] = x
 	return x
 }
 
-// kernels is a fingerprint of the kernels that take part in contests: of all tiles, and of the text for one of each table.
+// kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the text for one of each table.
 var kernels = sync.OnceValue(func() string {
 	h := sha256.New()
 	fmt.Fprint(h, tiles, halfTiles, codeTiles)
-	contests := []contest{codeContest(64, 64, 64)}
+	sets := []candidates{quantizedCandidates(64, 64, 64)}
 	for _, half := range []bool{false, true} {
 		p := product{m: 64, n: 64, k: 64, half: half, narrow: half}
 		t := p.usual().tile
-		contests = append(contests, p.contest([]cut{{t, 1}, {t, 2}}, trialFloats))
+		sets = append(sets, p.candidates([]tiling{{t, 1}, {t, 2}}, trialFloats))
 	}
-	for _, c := range contests {
-		launches := c.prepare(&lab{})
-		for _, x := range c.cuts {
+	for _, c := range sets {
+		launches := c.prepare(&tuner{})
+		for _, x := range c.tilings {
 			for _, l := range launches(x) {
 				io.WriteString(h, l.shader.text())
 			}
@@ -91,7 +91,7 @@ var kernels = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 })
 
-// The file of choices is a list of records, the one that was written last first. Whatever is wrong with it, there are none:
+// The file of the tuning cache is a list of records, the one that was written last first. Whatever is wrong with it, there are none:
 // the file is a help and never an error. Processes that write at once may lose choices of each other, which are made again.
 
 const (
@@ -101,8 +101,8 @@ const (
 )
 
 type record struct {
-	Device string            `json:"device"`
-	Cuts   map[string]string `json:"cuts"`
+	Device  string            `json:"device"`
+	Tilings map[string]string `json:"tilings"`
 }
 
 // choicesFile is where the file is; empty where the user has no cache.
@@ -128,7 +128,7 @@ func readChoices() []record {
 }
 
 // writeChoice adds a choice to the file.
-func writeChoice(device, class, cut string) {
+func writeChoice(device, class, tiling string) {
 	path := choicesFile()
 	if info, err := os.Stat(path); path == "" || err == nil && !info.Mode().IsRegular() {
 		return
@@ -136,12 +136,12 @@ func writeChoice(device, class, cut string) {
 	list := readChoices()
 	r := record{device, map[string]string{}}
 	if i := slices.IndexFunc(list, func(r record) bool { return r.Device == device }); i >= 0 {
-		if list[i].Cuts != nil && len(list[i].Cuts) < mostClasses {
+		if list[i].Tilings != nil && len(list[i].Tilings) < mostClasses {
 			r = list[i]
 		}
 		list = slices.Delete(list, i, i+1)
 	}
-	r.Cuts[class] = cut
+	r.Tilings[class] = tiling
 	list = slices.Insert(list, 0, r)
 	// Where it cannot be written, later processes choose again.
 	_ = os.MkdirAll(filepath.Dir(path), 0o755)

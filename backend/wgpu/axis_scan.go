@@ -12,9 +12,9 @@ func countable(n *ir.Node) bool {
 	return d == tensor.F32 || d == tensor.I32 || d == tensor.I64
 }
 
-// newLines makes a shader whose invocations each go along a line of x, row-major: its elements start at start and lie step
+// newAxisScan makes a shader whose invocations each go along a line of x, row-major: its elements start at start and lie step
 // apart; line is its number.
-func newLines(name string, x *operand, axis int) *shader {
+func newAxisScan(name string, x *operand, axis int) *shader {
 	s := newShader(name, "u32", groupSize)
 	inner := x.shape[axis+1:].Elements()
 	count := x.shape[:axis].Elements() * inner
@@ -25,7 +25,7 @@ func newLines(name string, x *operand, axis int) *shader {
 	return s
 }
 
-// lines is the launch of a shader of newLines.
+// lines is the launch of a shader of newAxisScan.
 func lines(s *shader, x *operand, axis int) []launch {
 	return []launch{{s, spread(ceil(x.elements()/x.shape[axis], groupSize))}}
 }
@@ -39,7 +39,7 @@ var cumSumRow = row{
 		}
 		op, x, y := n.Op.(ir.CumSum), &in[0], &out[0]
 		e, add := elements[x.dtype], binaryTexts[x.dtype][ir.Add]
-		s := newLines("cumsum", x, op.Axis)
+		s := newAxisScan("cumsum", x, op.Axis)
 		s.use(add.needs...)
 		place := "i"
 		if op.Reverse {
@@ -67,7 +67,7 @@ var argReduceRow = row{
 		}
 		op, x, y := n.Op.(ir.ArgReduce), &in[0], &out[0]
 		e, less := elements[x.dtype], binaryTexts[x.dtype][ir.Less]
-		s := newLines("argreduce", x, op.Axis)
+		s := newAxisScan("argreduce", x, op.Axis)
 		s.use(less.needs...)
 		low, high := "best", "v"
 		if op.Min {
