@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// halfCuts are the cuts of products of 16-bit floats: by mma.sync, and by wgmma on Hopper. Names of kernels lack the type.
-var halfCuts = []cut{
+// halfTilings are the tilings of products of 16-bit floats: by mma.sync, and by wgmma on Hopper. Names of kernels lack the type.
+var halfTilings = []tiling{
 	{kernel: "mma_%s_64x64", rows: 64, cols: 64, threads: 128, shared: 4 * 128 * (64 + 64), splits: 1},
 	{kernel: "mma_%s_128x128", rows: 128, cols: 128, threads: 128, shared: 4 * 64 * (128 + 128), splits: 1},
 	{kernel: "mma_%s_32x64", rows: 32, cols: 64, threads: 128, shared: 4 * 128 * (32 + 64), splits: 1},
@@ -20,14 +20,14 @@ var halfCuts = []cut{
 	mapped("wgmma_%s_128x128_turns", 128, 5),
 }
 
-// mapped is a cut of _gen/wgmma.cu: 128 rows, and so many stages of 64 of the inner axis.
-func mapped(kernel string, cols, stages int) cut {
-	return cut{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true, splits: 1}
+// mapped is a tiling of _gen/wgmma.cu: 128 rows, and so many stages of 64 of the inner axis.
+func mapped(kernel string, cols, stages int) tiling {
+	return tiling{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true, splits: 1}
 }
 
-// halfCutsOf are those for a product that the device has: of which at least half is in use.
-func (d *Device) halfCutsOf(p *product) (list []cut) {
-	for _, c := range halfCuts {
+// halfTilingsOf are those for a product that the device has: of which at least half is in use.
+func (d *Device) halfTilingsOf(p *product) (list []tiling) {
+	for _, c := range halfTilings {
 		if c.mapped && d.ctx.Major != 9 || c.rows > 2*p.m && c.rows > 32 || c.mapped && c.rows > p.m && p.m < 96 {
 			continue
 		}
@@ -65,7 +65,7 @@ type (
 
 // halfLaunch is the launch of a product of 16-bit floats.
 func (d *Device) halfLaunch(p *product, q productParams) *launch {
-	c := p.cut
+	c := p.tiling
 	if !c.mapped {
 		r := halfParams{a: q.a, b: q.b, bias: q.bias, residual: q.residual, y: q.y, arow: q.arow, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha}
 		return newLaunch(c.kernel, r, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), 1}, c.threads, c.shared)

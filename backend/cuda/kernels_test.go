@@ -88,7 +88,7 @@ func TestTablesNameKernels(t *testing.T) {
 			has(fmt.Sprintf("flash_%s_%d", d, size))
 			has(fmt.Sprintf("flash_%s_%d_general", d, size))
 		}
-		for _, c := range halfCuts {
+		for _, c := range halfTilings {
 			has(fmt.Sprintf(c.kernel, d))
 			has(fmt.Sprintf(c.kernel, d) + "_gelu")
 			if !c.mapped {

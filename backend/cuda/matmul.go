@@ -15,15 +15,15 @@ type product struct {
 	dtype   tensor.DType
 	turn    bool // the right operand is a constant [N,K] that is turned
 	act     ir.UnaryFn
-	cut
+	tiling
 }
 
 // epilogues are the numbers that _gen/common.cuh has for the functions that a product may apply to its sums.
 var epilogues = map[ir.UnaryFn]int32{ir.NoUnary: 0, ir.Relu: 1, ir.Gelu: 2, ir.GeluTanh: 3, ir.Tanh: 4}
 
-// A cut is how a product is cut up: a block has rows × cols of the results, a split so much of the inner axis. The parts of
+// A tiling is how a product is split up: a block has rows × cols of the results, a split so much of the inner axis. The parts of
 // several splits are added up by a second launch.
-type cut struct {
+type tiling struct {
 	kernel     string
 	rows, cols int
 	threads    int
@@ -32,15 +32,15 @@ type cut struct {
 	splits     int
 }
 
-// plain are the cuts of products in float32, the best first where there are enough blocks.
-var plain = []cut{
+// plain are the tilings of products in float32, the best first where there are enough blocks.
+var plain = []tiling{
 	{kernel: "product_f32_128x128", rows: 128, cols: 128, threads: 256},
 	{kernel: "product_f32_64x64", rows: 64, cols: 64, threads: 256},
 	{kernel: "product_f32_32x64", rows: 32, cols: 64, threads: 128},
 }
 
-// anyCut is of products whose operands lie in any way.
-var anyCut = cut{rows: 64, cols: 64, threads: 256, splits: 1}
+// anyTiling is of products whose operands lie in any way.
+var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
 
 // splitDepth is the least part of the inner axis that is worth a block, and depth what parts are multiples of.
 const (
@@ -58,12 +58,14 @@ func (d *Device) plan(n *ir.Node) product {
 		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
 	}
 	p.turn = w.Const != nil && w.Const.Rank() == 2 && p.lead == nil && n.Op.(ir.MatMul).TransB
-	d.cutUp(&p)
+	d.chooseTiling(&p)
 	return p
 }
 
-// blocks is the number of blocks of a cut, without splits.
-func (p *product) blocks(c cut) int { return ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements() }
+// blocks is the number of blocks of a tiling, without splits.
+func (p *product) blocks(c tiling) int {
+	return ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements()
+}
 
 // part is the length along k of each of so many splits but the last.
 func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), depth) * depth }
@@ -71,8 +73,8 @@ func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), depth) *
 // split is the number of splits that have something to do, of so many.
 func (p *product) split(splits int) int { return max(1, ceil(p.k, p.part(splits))) }
 
-// usual is the cut of a product in float32: the largest tile that keeps the device busy, with splits where only few blocks are.
-func (d *Device) usual(p *product) cut {
+// usual is the tiling of a product in float32: the largest tile that keeps the device busy, with splits where only few blocks are.
+func (d *Device) usual(p *product) tiling {
 	busy := d.ctx.Processors
 	for i, c := range plain {
 		c.splits = 1
@@ -87,15 +89,15 @@ func (d *Device) usual(p *product) cut {
 	panic("unreachable")
 }
 
-// cutUp chooses how a product is cut up.
-func (d *Device) cutUp(p *product) {
+// chooseTiling chooses how a product is split up.
+func (d *Device) chooseTiling(p *product) {
 	switch {
 	case p.dtype == tensor.F32:
-		p.cut = d.usual(p)
+		p.tiling = d.usual(p)
 	case p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
-		p.cut = d.choose(p)
+		p.tiling = d.choose(p)
 	default:
-		p.cut = anyCut
+		p.tiling = anyTiling
 	}
 }
 
@@ -206,7 +208,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	x, err := p.matrices(in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
-		p.lead, p.m, p.cut = out[0].shape[:r-2], out[0].shape[r-2], anyCut
+		p.lead, p.m, p.tiling = out[0].shape[:r-2], out[0].shape[r-2], anyTiling
 		if len(p.lead) > mostLead {
 			return nil, errOnHost
 		}
@@ -231,12 +233,12 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 
 // product is the launches of a product: one, or one for the parts and one for their sum.
 func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, error) {
-	c := p.cut
+	c := p.tiling
 	if p.dtype != tensor.F32 && c.kernel != "" && x.vector(8) && y.vector(8) && y.row == p.n {
 		return []*launch{b.d.halfLaunch(p, q)}, nil
 	}
 	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
-		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyCut.rows, anyCut.cols, anyCut.threads, 0
+		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols, anyTiling.threads, 0
 	}
 	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
 	if c.splits > 1 {

@@ -18,35 +18,35 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Which cut of a product is quickest depends on the device. So when a product of a class that it has not seen is planned, the
-// cuts that may be the quickest are timed on it; what wins serves all products of the class, in this process and, by a file beside
+// Which tiling of a product is quickest depends on the device. So when a product of a class that it has not seen is planned, the
+// tilings that may be the quickest are timed on it; what wins serves all products of the class, in this process and, by a file beside
 // the kernels' machine code, in later ones.
 
 // worthTuning is the least number of operations of a product that is worth it.
 const worthTuning = 1 << 24
 
-// choices are the cuts that won on one kind of device, by class: names of kernels. All devices of the kind in this process share
+// A tuningCache holds the tilings that won on one kind of device, by class: names of kernels. All devices of the kind in this process share
 // them.
-type choices struct {
+type tuningCache struct {
 	mu     sync.Mutex
 	path   string // of the file; empty where nothing is kept
 	chosen map[string]string
 }
 
 var (
-	choicesMu  sync.Mutex
-	allChoices = map[string]*choices{}
+	tuningCacheMu sync.Mutex
+	allCaches     = map[string]*tuningCache{}
 )
 
-// choicesOf returns the choices of devices that are identified so, which keep what they have in a folder.
-func choicesOf(identity, folder string) *choices {
-	choicesMu.Lock()
-	defer choicesMu.Unlock()
-	if c := allChoices[identity]; c != nil {
+// tuningCacheOf returns the tuning cache of devices that are identified so, which keep what they have in a folder.
+func tuningCacheOf(identity, folder string) *tuningCache {
+	tuningCacheMu.Lock()
+	defer tuningCacheMu.Unlock()
+	if c := allCaches[identity]; c != nil {
 		return c
 	}
-	c := &choices{chosen: map[string]string{}}
-	allChoices[identity] = c
+	c := &tuningCache{chosen: map[string]string{}}
+	allCaches[identity] = c
 	if folder == "" {
 		return c
 	}
@@ -59,7 +59,7 @@ func choicesOf(identity, folder string) *choices {
 }
 
 // keep notes a choice, in the file too.
-func (c *choices) keep(class, kernel string) {
+func (c *tuningCache) keep(class, kernel string) {
 	c.chosen[class] = kernel
 	if c.path == "" {
 		return
@@ -72,32 +72,32 @@ func (c *choices) keep(class, kernel string) {
 	})
 }
 
-// choose returns the cut of a product: the one that wins the contest of its class on this device. Where none can be held, it is the
+// choose returns the tiling of a product: the fastest of its class on this device. Where they cannot be timed, it is the
 // first.
-func (d *Device) choose(p *product) cut {
-	cuts := d.halfCutsOf(p)
+func (d *Device) choose(p *product) tiling {
+	tilings := d.halfTilingsOf(p)
 	if 2*p.m*p.n*p.k < worthTuning {
-		return cuts[0]
+		return tilings[0]
 	}
 	q := *p
 	q.m = 1 << bits.Len(uint(p.m-1)) // rows are rounded up to powers of two
 	class := fmt.Sprintf("%s %dx%dx%d %v", p.dtype, q.m, q.n, q.k, p.act)
-	c := choicesOf(d.identity, d.modules.folder)
+	c := tuningCacheOf(d.identity, d.modules.folder)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cuts = d.halfCutsOf(&q)
-	if i := slices.IndexFunc(cuts, func(x cut) bool { return x.kernel == c.chosen[class] }); i >= 0 {
-		return cuts[i]
+	tilings = d.halfTilingsOf(&q)
+	if i := slices.IndexFunc(tilings, func(x tiling) bool { return x.kernel == c.chosen[class] }); i >= 0 {
+		return tilings[i]
 	}
-	best, err := d.contest(&q, cuts)
+	best, err := d.fastest(&q, tilings)
 	if err != nil {
-		return cuts[0]
+		return tilings[0]
 	}
 	c.keep(class, best.kernel)
 	return best
 }
 
-// What a contest takes: the weights of products that follow each other in a model do not lie in the cache, so copies take turns.
+// What tuning takes: the weights of products that follow each other in a model do not lie in the cache, so copies take turns.
 const (
 	weightBytes  = 128 << 20
 	mostCopies   = 24
@@ -105,28 +105,28 @@ const (
 	sampleValues = 1 << 24 // of the left operand or of the result
 	warmUp       = 30 * time.Millisecond
 	rounds       = 4
-	hopeless     = 1.7 // times as slow as the best so far: such a cut leaves the contest
+	hopeless     = 1.7 // times as slow as the best so far: such a tiling is dropped
 )
 
-// contest times the cuts of a product, on zeros.
-func (d *Device) contest(p *product, cuts []cut) (cut, error) {
+// fastest times the tilings of a product, on zeros.
+func (d *Device) fastest(p *product, tilings []tiling) (tiling, error) {
 	leave, err := d.ctx.Enter()
 	if err != nil {
-		return cut{}, err
+		return tiling{}, err
 	}
 	defer leave()
 	for p.m > 1 && p.m*max(p.n, p.k) > sampleValues {
 		p.m /= 2
 	}
 	copies := max(1, min(mostCopies, weightBytes/(2*p.n*p.k), trialFlops/(2*p.m*p.n*p.k)))
-	l := lab{d: d}
+	l := tuner{d: d}
 	defer l.close()
 	a, b, y := l.zeros(2*p.m*p.k), l.zeros(2*p.n*p.k*copies), l.zeros(2*p.m*p.n)
 	bias := l.zeros(2 * p.n)
-	runs := make([][]*launch, len(cuts))
-	for i, c := range cuts {
+	runs := make([][]*launch, len(tilings))
+	for i, c := range tilings {
 		q := *p
-		q.cut = c
+		q.tiling = c
 		for k := range copies {
 			runs[i] = append(runs[i], d.halfLaunch(&q, productParams{a: a, b: b + address(2*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), m: int32(p.m), n: int32(p.n),
 				k: int32(p.k), act: epilogues[p.act], alpha: 1}))
@@ -134,7 +134,7 @@ func (d *Device) contest(p *product, cuts []cut) (cut, error) {
 	}
 	times, err := l.race(runs)
 	if err != nil {
-		return cut{}, err
+		return tiling{}, err
 	}
 	best := 0
 	for i, t := range times {
@@ -142,11 +142,11 @@ func (d *Device) contest(p *product, cuts []cut) (cut, error) {
 			best = i
 		}
 	}
-	return cuts[best], nil
+	return tilings[best], nil
 }
 
-// A lab is where kernels run by themselves.
-type lab struct {
+// A tuner runs kernels by themselves.
+type tuner struct {
 	d      *Device
 	stream *driver.Stream
 	memory []driver.Pointer
@@ -156,7 +156,7 @@ type lab struct {
 }
 
 // zeros takes memory.
-func (l *lab) zeros(size int) address {
+func (l *tuner) zeros(size int) address {
 	if l.err != nil {
 		return 0
 	}
@@ -168,7 +168,7 @@ func (l *lab) zeros(size int) address {
 	return address(p)
 }
 
-func (l *lab) close() {
+func (l *tuner) close() {
 	for _, g := range l.graphs {
 		g.Free()
 	}
@@ -185,7 +185,7 @@ func (l *lab) close() {
 
 // race runs all runs round after round, and returns the least time in milliseconds that each took. A device that idles runs at a
 // fraction of its clock: the first rounds warm it up.
-func (l *lab) race(runs [][]*launch) ([]float64, error) {
+func (l *tuner) race(runs [][]*launch) ([]float64, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -253,7 +253,7 @@ func (l *lab) race(runs [][]*launch) ([]float64, error) {
 }
 
 // time is the time that a graph takes.
-func (l *lab) time(g *driver.Graph) (float64, error) {
+func (l *tuner) time(g *driver.Graph) (float64, error) {
 	if err := l.stream.Record(l.events[0]); err != nil {
 		return 0, err
 	}
