@@ -43,15 +43,15 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 		if steps > 0 || rest == 0 {
 			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
 			if rest == 0 {
-				kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
+				kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
 				return
 			}
-			kernels[vecs](hide(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
+			kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
 			flags |= gemmAccumulate
 		}
 		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
 		done := k - rest
-		kernels[vecs](hide(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
+		kernels[vecs](noescape(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
 	}
 	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		vecs := vecs

@@ -172,7 +172,7 @@ func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
 	}
 	p.q = from(args.Q, args.QStride, p.head)[p.first*args.QStride.Seq:]
 	p.k, p.v = from(args.K, args.KStride, kvHead), from(args.V, args.VStride, kvHead)
-	hide(&p).run()
+	noescape(&p).run()
 }
 
 func (p *attentionPart) run() {

@@ -74,7 +74,7 @@ func attentionGeneric(rows, vecs int) attentionTileFunc {
 			for v := range vecs {
 				var sum [genericLanes]float32
 				if k > 0 {
-					sumsF32(hide(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
+					sumsF32(noescape(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
 				}
 				real := genericLanes
 				if v == vecs-1 {

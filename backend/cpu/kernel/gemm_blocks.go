@@ -163,7 +163,7 @@ func (g *GemmBlocks) Run(part int, args *GemmArgs, packed, scratch []byte) {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		col := p * g.blocking.tile.cols()
 		source := blockPanel{g.pack, packed[4*col*g.pack.k:][:4*packedCols*g.pack.k], packedCols, floats(scratch, g.ScratchBytes()/4)}
-		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: hide(&source), bRow: packedCols})
+		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: noescape(&source), bRow: packedCols})
 	}
 }
 

@@ -150,7 +150,7 @@ func gemmBlocksGeneric(rows, vecs int) gemmBlocksFunc {
 				var total [genericLanes]float32
 				for block := range blocks {
 					sum := *(*[genericLanes]float32)(unsafe.Pointer(offset(bSum, block*bRow+first)))
-					sumsS8(hide(&sum), words, offset(a, r*aRow+block*words), 1, offset(b, block*words*bRow+first), bRow)
+					sumsS8(noescape(&sum), words, offset(a, r*aRow+block*words), 1, offset(b, block*words*bRow+first), bRow)
 					x, y := offset(aScale, r*aScaleRow+2*block), offset(bScale, block*bScaleRow+first)
 					for j, bits := range sum {
 						exact := float32(int32(math.Float32bits(bits)))

@@ -72,7 +72,7 @@ func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
 			for v := range vecs {
 				var sum [genericLanes]float32
 				if k > 0 {
-					sums(hide(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
+					sums(noescape(&sum), k, offset(a, r*aRow), aCol, offset(b, v*genericLanes), bRow)
 				}
 				real := genericLanes
 				if v == vecs-1 {

@@ -53,7 +53,7 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 		// The sums of the columns are their products with ones, which a stride of 0 repeats.
 		ones := math.Float32frombits(0x01010101)
 		vecs := ceilDiv(cols, p.tile.vec)
-		p.tile.kernels[1][vecs](1, p.k, hide(&ones), 0, 0, pointer(elementsOf[float32](dst)[first*p.k:]), packedCols, 0, 0,
+		p.tile.kernels[1][vecs](1, p.k, noescape(&ones), 0, 0, pointer(elementsOf[float32](dst)[first*p.k:]), packedCols, 0, 0,
 			pointerAt(sums, first), cols, cols-(vecs-1)*p.tile.vec, 1, nil, nil, 0, 0)
 	}
 }

@@ -6,24 +6,24 @@ import (
 )
 
 // pointer returns the address of the first element, or nil if there is none.
-func pointer[T any](s []T) *T { return hide(unsafe.SliceData(s)) }
+func pointer[T any](s []T) *T { return noescape(unsafe.SliceData(s)) }
 
 // pointerAt returns the address of an element, or nil for an empty slice.
 func pointerAt[T any](s []T, i int) *T {
 	if len(s) == 0 {
 		return nil
 	}
-	return hide(&s[i])
+	return noescape(&s[i])
 }
 
-// hide keeps escape analysis from following p. Kernels are called through tables, of which the compiler must think that they
+// noescape keeps escape analysis from following p. Kernels are called through tables, of which the compiler must think that they
 // keep what they are given; then everything that holds a slice which a kernel reads would move to the heap at every run.
 // They keep nothing. Between the two lines the address is a number, which nobody corrects when the stack that it points into
 // moves: no call may come between them, and the check of pointers that the race detector brings would be one.
 //
 //go:nosplit
 //go:nocheckptr
-func hide[T any](p *T) *T {
+func noescape[T any](p *T) *T {
 	bits := uintptr(unsafe.Pointer(p))
 	return *(**T)(unsafe.Pointer(&bits))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestStackMayMove packs a matrix on new stacks of every fill, so that somewhere inside the packing, which hides the address of
-// a local variable, the stack is moved. With the race detector, hide would once have read the address of the old one.
+// a local variable, the stack is moved. With the race detector, noescape would once have read the address of the old one.
 func TestStackMayMove(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		const k, n = 8, 5

@@ -32,7 +32,7 @@ func (s *Set) MinMax(src []float32) (lo, hi float32) {
 	for len(src) > 0 {
 		n := min(len(src), callElements)
 		var out [2]float32
-		s.quantize.minMax(pointer(src), n, hide(&out))
+		s.quantize.minMax(pointer(src), n, noescape(&out))
 		lo, hi = min(lo, out[0]), max(hi, out[1])
 		src = src[n:]
 	}
