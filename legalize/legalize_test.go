@@ -161,7 +161,7 @@ func TestHostStepsGetRows(t *testing.T) {
 	g, err := ir.Parse(`graph "" (%0: f32[2,6]) { %1 = transpose(%0) {perm=[1,0]} %2 = relu(%1) return %2 }`)
 	require.NoError(t, err)
 	d := device(t)
-	d.Rows[ir.KindUnary].Claims = func(*ir.Node) bool { return false }
+	d.Rows[ir.KindUnary].Supports = func(*ir.Node) bool { return false }
 	layouts, err := legalize.Graph(g, d)
 	require.NoError(t, err)
 	require.Equal(t, "%1 = transpose(%0) in %0+0[1 6]\n%3 = copy(%1)\n%2 = relu(%3)\nreturn %2", describe(g, layouts))

@@ -38,7 +38,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 	for k := range noGelu.Rows {
 		noGelu.Rows[k].Runs = target.OnKernel
 	}
-	noGelu.Rows[ir.KindUnary].Claims = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
+	noGelu.Rows[ir.KindUnary].Supports = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
 	for _, c := range []struct {
 		name, use, miss string
 		target          *target.Target

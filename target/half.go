@@ -63,7 +63,7 @@ func Widened(n *ir.Node) *ir.Node {
 // which rounds once an operation.
 func (r Row) WithHalf() Row {
 	inner := r
-	r.Claims = func(n *ir.Node) bool { return inner.Claims == nil || inner.Claims(Widened(n)) }
+	r.Supports = func(n *ir.Node) bool { return inner.Supports == nil || inner.Supports(Widened(n)) }
 	if inner.Strided != nil {
 		r.Strided = func(n *ir.Node, i int, strides []int) bool {
 			return IsHalf(n.Inputs[i].Type.DType) || inner.Strided(Widened(n), i, strides)

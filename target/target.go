@@ -35,9 +35,9 @@ const (
 // A Row is what the passes before planning need to know of a kernel. Functions left nil mean no.
 type Row struct {
 	Runs Runs
-	// Claims reports whether the kernel takes this node (of a bound or symbolic graph); nil: every node of the kind. A
+	// Supports reports whether the kernel takes this node (of a bound or symbolic graph); nil: every node of the kind. A
 	// node that it does not take runs on the host.
-	Claims func(n *ir.Node) bool
+	Supports func(n *ir.Node) bool
 	// Strided reports whether operand i may have these strides (in elements) instead of being row-major.
 	Strided func(n *ir.Node, i int, strides []int) bool
 	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
@@ -78,7 +78,7 @@ func New(t Target) (*Target, error) {
 // Where says how a node runs.
 func (t *Target) Where(n *ir.Node) Runs {
 	r := &t.Rows[n.Op.Kind()]
-	if r.Runs == OnKernel && r.Claims != nil && !r.Claims(n) {
+	if r.Runs == OnKernel && r.Supports != nil && !r.Supports(n) {
 		return OnHost
 	}
 	return r.Runs

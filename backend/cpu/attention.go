@@ -11,7 +11,7 @@ func (d *Device) attentionRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
 					return false
 				}

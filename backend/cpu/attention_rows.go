@@ -51,8 +51,8 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 // sumRowsRow is the pooling over the tokens of each text.
 var sumRowsRow = row{
 	Row: target.Row{
-		Runs:   target.OnKernel,
-		Claims: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)

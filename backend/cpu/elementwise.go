@@ -65,7 +65,7 @@ func unaryLoop(o ir.Unary, d tensor.DType) *loop {
 var unaryRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			o, d := n.Op.(ir.Unary), n.Inputs[0].Type.DType
 			_, ok := unaryKernel(o)
 			return ok && d == tensor.F32 || unaryLoop(o, d) != nil
@@ -199,7 +199,7 @@ func zipFor(fn ir.BinaryFn, a, b tensor.DType) zipBinder {
 var binaryRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			fn, d := n.Op.(ir.Binary).Fn, n.Inputs[0].Type.DType
 			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
 				return true
@@ -269,7 +269,7 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 var whereRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			w := n.Outputs[0].Type.DType.Size()
 			return w == 1 || w == 2 || w == 4 || w == 8
 		},
@@ -351,7 +351,7 @@ func fromBool[T number](v bool) T {
 var castRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
 		},
 		Strided: target.AllStrides,

@@ -14,7 +14,7 @@ import (
 var embeddingRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			index := n.Inputs[ir.EmbeddingIndex].Type
 			for i := ir.EmbeddingIndex; i < len(n.Inputs); i += 2 {
 				if n.HasOperand(i) && n.Inputs[i].Type.DType != index.DType {

@@ -32,7 +32,7 @@ func (d *Device) mapRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				o := n.Op.(ir.Map)
 				types, err := o.Expr.Types(n.Inputs)
 				if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {

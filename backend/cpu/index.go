@@ -11,7 +11,7 @@ import (
 var gatherElementsRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
 			return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
 		},
@@ -67,7 +67,7 @@ func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, ind
 var cumSumRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			d := n.Inputs[0].Type.DType
 			return d == tensor.I64 || d == tensor.I32
 		},
@@ -113,8 +113,8 @@ func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
 // rotaryRow turns query and key by their positions (ModernBERT and other encoders of its kind).
 var rotaryRow = row{
 	Row: target.Row{
-		Runs:   target.OnKernel,
-		Claims: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 		Strided: func(n *ir.Node, i int, strides []int) bool {
 			return strides[len(strides)-1] == 1
 		},

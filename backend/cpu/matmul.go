@@ -13,10 +13,10 @@ import (
 func (d *Device) matMulRow() row {
 	return row{
 		Row: target.Row{
-			Runs:    target.OnKernel,
-			Claims:  func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
-			Strided: matMulStrided,
-			InPlace: matMulInPlace,
+			Runs:     target.OnKernel,
+			Supports: func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
+			Strided:  matMulStrided,
+			InPlace:  matMulInPlace,
 			Scratch: func(n *ir.Node) []int64 {
 				if p := n.Inputs[ir.MatMulB].Packed; p != nil {
 					f, err := formatOf(p)

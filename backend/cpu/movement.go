@@ -12,9 +12,9 @@ import (
 
 var copyRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
@@ -74,9 +74,9 @@ func moveStep[T tensor.Element](y, x *operand) step {
 
 var concatRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
@@ -99,7 +99,7 @@ var concatRow = row{
 var padRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return n.Op.(ir.Pad).Mode == ir.PadConstant && n.Outputs[0].Type.DType.Size() > 0
 		},
 		Strided: target.AllStrides,
@@ -164,7 +164,7 @@ func oneAfterAnother(steps []step) step {
 var gatherRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 		},
 	},

@@ -61,7 +61,7 @@ func dequantizeCodes(set *kernel.Set, d tensor.DType, dst []float32, src []byte,
 var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return perTensor(n) && byteCode(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
@@ -89,7 +89,7 @@ var quantizeRow = row{
 var dequantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			o := n.Op.(ir.Dequantize)
 			return o.Block == 0 && byteCode(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},

@@ -13,7 +13,7 @@ func (d *Device) qAttentionRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool { // the kernel reads queries word by word
+			Supports: func(n *ir.Node) bool { // the kernel reads queries word by word
 				size, known := n.Inputs[ir.QAttentionQ].Type.Shape[3].Const()
 				return known && size%4 == 0
 			},

@@ -10,7 +10,7 @@ func (d *Device) qEmbeddingRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				index := n.Inputs[ir.EmbeddingIndex].Type
 				for i := ir.EmbeddingTable; i < len(n.Inputs); i += 4 {
 					for _, k := range []int{i + 2, i + 3} {

@@ -17,9 +17,9 @@ func roundUp4(n int) int { return (n + 3) &^ 3 }
 func (d *Device) qMatMulRow() row {
 	return row{
 		Row: target.Row{
-			Runs:    target.OnKernel,
-			Claims:  claimsQMatMul,
-			Strided: qMatMulStrided,
+			Runs:     target.OnKernel,
+			Supports: claimsQMatMul,
+			Strided:  qMatMulStrided,
 			InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
 				return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
 			},

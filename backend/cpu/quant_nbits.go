@@ -17,7 +17,7 @@ func (d *Device) nBitsRow() row {
 	return withHalf(row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 			},
 			InPlace: func(n *ir.Node, i int) bool {

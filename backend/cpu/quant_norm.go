@@ -19,7 +19,7 @@ func (d *Device) qLayerNormRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				return normKernel(n, n.Op.(ir.QLayerNorm).Axes)
 			},
 			Scratch: func(n *ir.Node) []int64 {

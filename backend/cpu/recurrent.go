@@ -20,8 +20,8 @@ const (
 // sequences of one direction through all steps, in every one of which their states meet R in one product.
 var lstmRow = row{
 	Row: target.Row{
-		Runs:   target.OnKernel,
-		Claims: claimsLSTM,
+		Runs:     target.OnKernel,
+		Supports: claimsLSTM,
 		Scratch: func(n *ir.Node) []int64 {
 			p := planLSTM(n)
 			return []int64{lstmGates: int64(p.directions) * int64(p.steps*p.batch) * int64(16*p.hidden), lstmStates: int64(p.directions*p.batch) * int64(24*p.hidden)}

@@ -36,9 +36,9 @@ func normKernel(n *ir.Node, axes int) bool {
 
 var layerNormRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
-		InPlace: func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
+		InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.LayerNorm)
@@ -83,7 +83,7 @@ var layerNormRow = row{
 var softmaxRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			t, op := n.Inputs[0].Type, n.Op.(ir.Softmax)
 			return t.DType == tensor.F32 && !op.Log && op.Axis == len(t.Shape)-1
 		},
@@ -111,7 +111,7 @@ var reduceKernels = map[ir.Reduction]kernel.ReduceOp{
 var reduceRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			t, op := n.Inputs[0].Type, n.Op.(ir.Reduce)
 			if _, ok := reduceKernels[op.Fn]; !ok || t.DType != tensor.F32 || len(op.Axes) == 0 {
 				return false

@@ -50,7 +50,7 @@ func (d *Device) attentionRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
 				size, ok1 := q.Shape[3].Const()
 				values, ok2 := v.Shape[3].Const()

@@ -220,7 +220,7 @@ func expressionOf(n *ir.Node) (*expression, bool) {
 var elementwiseRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			_, ok := expressionOf(n)
 			return ok
 		},
@@ -319,9 +319,9 @@ func move(y, x *operand) (*launch, error) {
 
 var copyRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
@@ -335,9 +335,9 @@ var copyRow = row{
 
 var concatRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)

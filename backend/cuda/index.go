@@ -47,7 +47,7 @@ func picks(n *ir.Node) bool {
 
 // gatherRow copies slices, by 16 bytes where they are such.
 var gatherRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: picks},
+	Row: target.Row{Runs: target.OnKernel, Supports: picks},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -67,7 +67,7 @@ var gatherRow = row{
 
 // gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
 var gatherElementsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: picks, Strided: target.AllStrides},
+	Row: target.Row{Runs: target.OnKernel, Supports: picks, Strided: target.AllStrides},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -91,7 +91,7 @@ var gatherElementsRow = row{
 var oneHotRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
 		},
 	},
@@ -108,9 +108,9 @@ var oneHotRow = row{
 
 var padRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) && len(n.Inputs[0].Type.Shape) <= maxRank },
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) && len(n.Inputs[0].Type.Shape) <= maxRank },
+		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
@@ -131,7 +131,7 @@ var padRow = row{
 }
 
 var triluRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
+	Row: target.Row{Runs: target.OnKernel, Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {

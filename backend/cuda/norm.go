@@ -25,7 +25,7 @@ func fours(cols int, operands ...*operand) bool {
 var layerNormRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			x := n.Inputs[ir.LayerNormX].Type
 			inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
 			for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
@@ -75,7 +75,7 @@ type embeddingParams struct {
 var embeddingRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return isFloat(n.Inputs[ir.EmbeddingTable].Type.DType) && len(n.Inputs)-ir.EmbeddingTable <= 2*mostTables
 		},
 	},

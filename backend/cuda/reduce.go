@@ -21,7 +21,7 @@ func newLine(x, y *operand, axis int) lineParams {
 func counted(n *ir.Node) bool { return isCounted(n.Inputs[0].Type.DType) }
 
 var cumSumRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: counted},
+	Row: target.Row{Runs: target.OnKernel, Supports: counted},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -35,7 +35,7 @@ var cumSumRow = row{
 }
 
 var argReduceRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: counted},
+	Row: target.Row{Runs: target.OnKernel, Supports: counted},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -60,7 +60,7 @@ type reduceParams struct {
 var reduceRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			d, fn := n.Inputs[0].Type.DType, n.Op.(ir.Reduce).Fn
 			switch fn {
 			case ir.Sum, ir.MaxOf, ir.MinOf, ir.Prod, ir.Mean:
@@ -108,9 +108,9 @@ type softmaxParams struct {
 
 var softmaxRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
-		InPlace: func(*ir.Node, int) bool { return true }, // a lane reads and writes places of its own
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
+		InPlace:  func(*ir.Node, int) bool { return true }, // a lane reads and writes places of its own
 	},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)
@@ -136,9 +136,9 @@ type rotaryParams struct {
 // rotaryRow turns pairs of a head's elements.
 var rotaryRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
+		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
 	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
 		in, out, err := b.operands(n)

@@ -11,9 +11,9 @@ import (
 // tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
 var tileRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -33,7 +33,7 @@ var tileRow = row{
 }
 
 var triluRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
+	Row: target.Row{Runs: target.OnKernel, Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -65,9 +65,9 @@ var paddings = map[ir.PadMode]string{
 
 var padRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -100,9 +100,9 @@ var padRow = row{
 // rotaryRow turns pairs of a head's elements.
 var rotaryRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)

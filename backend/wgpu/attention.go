@@ -33,7 +33,7 @@ func (d *Device) attentionRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
 				if n.HasOperand(ir.AttentionRows) {
 					return false

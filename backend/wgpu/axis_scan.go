@@ -31,7 +31,7 @@ func lines(s *shader, x *operand, axis int) []launch {
 }
 
 var cumSumRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: countable},
+	Row: target.Row{Runs: target.OnKernel, Supports: countable},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -59,7 +59,7 @@ var cumSumRow = row{
 }
 
 var argReduceRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: countable},
+	Row: target.Row{Runs: target.OnKernel, Supports: countable},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 var customRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			ok := n.Op.(ir.Custom).Def != nil && n.Op.(ir.Custom).Def.WGSL != ""
 			for _, v := range n.Inputs {
 				ok = ok && (v == nil || v.Type.Kind == ir.TensorType && seen(v.Type.DType).wgsl != "")

@@ -207,7 +207,7 @@ func dtypesOf(n *ir.Node) []tensor.DType {
 var elementwiseRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			_, ok := elementText(n.Op, dtypesOf(n))
 			for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
 				if v != nil {

@@ -16,7 +16,7 @@ func picks(n *ir.Node) bool {
 
 // gatherRow copies slices, by words where they are whole words and by elements otherwise.
 var gatherRow = row{
-	Row:    target.Row{Runs: target.OnKernel, Claims: picks},
+	Row:    target.Row{Runs: target.OnKernel, Supports: picks},
 	pieces: func(i int) bool { return i == 0 },
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -54,7 +54,7 @@ var gatherRow = row{
 
 // gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
 var gatherElementsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: picks, Strided: target.AllStrides},
+	Row: target.Row{Runs: target.OnKernel, Supports: picks, Strided: target.AllStrides},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -90,7 +90,7 @@ func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *op
 }
 
 var gatherNDRow = row{
-	Row: target.Row{Runs: target.OnKernel, Claims: picks},
+	Row: target.Row{Runs: target.OnKernel, Supports: picks},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
 		if err != nil {
@@ -113,7 +113,7 @@ var gatherNDRow = row{
 var oneHotRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
 		},
 	},

@@ -7,9 +7,9 @@ import (
 
 var copyRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)
@@ -28,9 +28,9 @@ func move(y, x *operand) launch {
 
 var concatRow = row{
 	Row: target.Row{
-		Runs:    target.OnKernel,
-		Claims:  func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided: target.AllStrides,
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
+		Strided:  target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		in, out, err := b.operands(n)

@@ -155,7 +155,7 @@ func option(n *ir.Node, in []operand, i int) *operand {
 var layerNormRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			x := n.Inputs[ir.LayerNormX].Type
 			if x.DType != tensor.F32 {
 				return false
@@ -197,7 +197,7 @@ var layerNormRow = row{
 var embeddingRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			cols, known := n.Inputs[ir.EmbeddingTable].Type.Shape[1].Const()
 			return known && cols <= heldRow && n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
 		},

@@ -83,7 +83,7 @@ func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, er
 var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			o, scale := n.Op.(ir.Quantize), n.Inputs[1]
 			return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && divides(scale)
 		},
@@ -111,7 +111,7 @@ func divides(scale *ir.Value) bool {
 var dequantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
 			return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
 		},

@@ -18,7 +18,7 @@ var codeTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
 var qMatMulRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
 			if n.HasOperand(ir.QMatMulRows) {
 				return false

@@ -28,7 +28,7 @@ func (d *Device) matMulNBitsRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
-			Claims: func(n *ir.Node) bool {
+			Supports: func(n *ir.Node) bool {
 				for _, i := range []int{ir.NBitsCodes, ir.NBitsScales, ir.NBitsZeros} {
 					if n.HasOperand(i) && !n.Inputs[i].IsConst() {
 						return false

@@ -89,7 +89,7 @@ func (s *shader) along(cols string) {
 var softmaxRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			t := n.Inputs[0].Type
 			return t.DType == tensor.F32 && n.Op.(ir.Softmax).Axis == len(t.Shape)-1
 		},
@@ -164,7 +164,7 @@ func reductionOf(fn ir.Reduction, d tensor.DType) (reduction, bool) {
 var reduceRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
-		Claims: func(n *ir.Node) bool {
+		Supports: func(n *ir.Node) bool {
 			_, ok := reductionOf(n.Op.(ir.Reduce).Fn, n.Inputs[0].Type.DType)
 			return ok
 		},

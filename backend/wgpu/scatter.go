@@ -18,9 +18,9 @@ import (
 func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
 	return row{
 		Row: target.Row{
-			Runs:    target.OnKernel,
-			Claims:  func(n *ir.Node) bool { return keeps(n.Op) && picks(n) },
-			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
+			Runs:     target.OnKernel,
+			Supports: func(n *ir.Node) bool { return keeps(n.Op) && picks(n) },
+			InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
 			Scratch: func(n *ir.Node) []int64 {
 				return []int64{int64(4 * n.Outputs[0].Type.Sizes().Elements() / max(inner(n), 1))}
 			},
