@@ -35,6 +35,7 @@ type benching struct {
 	throughputFile string
 	tokenizer      string
 	sessions       int
+	loading        loading
 }
 
 func benchCommand() *cobra.Command {
@@ -59,12 +60,16 @@ batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster t
 runs the same texts in batches as they come, in batches sorted by length, and one by one. It prints tokens a second, padding not
 counted, from the fastest time of each batch.
 
+--serve URL loads a server with the texts of --throughput FILE for --duration, from this process: the rate at which vectors come back,
+and how long requests take, from when they should have begun.
+
 ` + commandProtocol,
 		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
   rlxc bench model.onnx --shapes 1x32,1x128,8x128 --threads 1,2 --against onnxruntime --json
   rlxc bench model.onnx --shapes 1x128 --against-cmd './other-engine --fp32'
   rlxc bench model.onnx --lengths lengths.txt --unpad --against onnxruntime
   rlxc bench path/to/folder --throughput texts.txt --threads 2 --against onnxruntime
+  rlxc bench --serve http://127.0.0.1:8080/v1/embeddings --throughput texts.txt --duration 10s
   rlxc bench --kernels`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeModel,
@@ -91,6 +96,7 @@ counted, from the fastest time of each batch.
 	f.StringVar(&b.tokenizer, "tokenizer", "", "with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one for each two processors)")
 	c.MarkFlagsMutuallyExclusive("lengths", "throughput", "shapes")
+	b.loading.register(c)
 	return c
 }
 
@@ -144,6 +150,12 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 			return usagef("--kernels takes no model")
 		}
 		return benchKernels(c)
+	}
+	if b.loading.url != "" {
+		if len(args) > 0 {
+			return usagef("--serve takes no model: the server has it")
+		}
+		return b.load(c)
 	}
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}

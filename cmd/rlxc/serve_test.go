@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -193,4 +194,27 @@ func TestServeGRPC(t *testing.T) {
 	client.CloseIdleConnections()
 	require.Equal(t, exitDone, stop(), "%s", log)
 	require.Equal(t, "POST /v1/traces", <-got)
+}
+
+func TestBenchServe(t *testing.T) {
+	url, log, stop := startServe(t, served+"minilm", "--api-key", "k", "--log-level", "info")
+	texts := filepath.Join(t.TempDir(), "texts.txt")
+	require.NoError(t, os.WriteFile(texts, []byte("a cat\n12\n"), 0o600))
+	var out bytes.Buffer
+	args := []string{"bench", "--serve", url + "/v1/embeddings", "--serve-key", "k", "--serve-model", "minilm", "--throughput", texts, "--duration", "200ms", "--json"}
+	require.Equal(t, exitDone, execute(t.Context(), args, &out, log), "%s", log)
+	var r loadReport
+	require.NoError(t, json.Unmarshal(out.Bytes(), &r))
+	require.Positive(t, r.Answered)
+	require.Zero(t, r.Refused)
+	require.GreaterOrEqual(t, r.P99, r.P50)
+	out.Reset()
+	require.Equal(t, exitDone, execute(t.Context(), append(args, "--rate", "50", "--request-texts", "2"), &out, log), "%s", log)
+	require.NoError(t, json.Unmarshal(out.Bytes(), &r))
+	require.LessOrEqual(t, r.Answered, 11)
+	require.Equal(t, exitInput, execute(t.Context(), append(args, "--serve-key", "x"), &out, log))
+	require.Contains(t, log.String(), "401")
+	require.Equal(t, exitUsage, execute(t.Context(), append(args, "--rate", "-1"), &out, log))
+	require.Equal(t, exitUsage, execute(t.Context(), append(args, "bert-tiny"), &out, log))
+	require.Equal(t, exitDone, stop())
 }

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs clients that others wrote, as their registries have them, against "rlxc serve", and compares what they get with "rlxc embed" and
+# "rlxc rerank". It needs Python, Node, Go and the registries; what it installs goes to $RLXC_CLIENTS (default /tmp/rlxc-clients).
+#   server/scripts/clients.sh
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+work=${RLXC_CLIENTS:-/tmp/rlxc-clients}
+mkdir -p "$work"
+[ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/clients/requirements.txt"
+npm install --silent --no-audit --no-fund --prefix "$work" openai@6
+go -C "$root" build -o "$work/rlxc" ./cmd/rlxc
+go -C "$here/clients" build -o "$work/openai-go" .
+
+data=$root/pipeline/testdata
+"$work/rlxc" serve "$data"/{minilm,rerank,classify,splade} --address 127.0.0.1:0 --grpc-address 127.0.0.1:0 --api-key secret 2>"$work/log" &
+server=$!
+trap 'kill $server; wait $server || true' EXIT
+for _ in $(seq 200); do
+  grep -q msg=serving "$work/log" && break
+  sleep 0.1
+done
+RLXC_URL=$(sed -n 's/.* url=\([^ ]*\).*/\1/p' "$work/log")
+RLXC_GRPC=$(sed -n 's/.* grpc=\([^ ]*\).*/\1/p' "$work/log")
+export RLXC_URL RLXC_GRPC
+texts=("a cat sits on the mat" "where does the cat sit?" "the stock market fell today" "ein Text mit Umlauten: äöü")
+"$work/rlxc" embed "$data/minilm" --json "${texts[@]}" >"$work/vectors.jsonl"
+"$work/rlxc" rerank "$data/rerank" --json --query "${texts[0]}" "${texts[@]:1}" >"$work/ranks.jsonl"
+
+curl --silent --fail "$RLXC_URL/v1/embeddings" -H 'Authorization: Bearer secret' -d '{"model": "minilm", "input": "a cat sits on the mat"}' |
+  "$work/venv/bin/python" "$here/clients/same.py" "$work/vectors.jsonl" curl
+"$work/venv/bin/python" "$here/clients/clients.py" "$work"
+cp "$here/clients/openai.mjs" "$work"
+node "$work/openai.mjs" "$work/vectors.jsonl"
+"$work/openai-go" "$work/vectors.jsonl"
+echo "all clients agree"
