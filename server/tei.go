@@ -412,6 +412,11 @@ func (c *call) teiAny(q *teiAnyRequest) (a anything, err error) {
 	for _, r := range c.server.routes {
 		if r.path == path && r.protocol == tei {
 			a.any, err = r.do(c, q.body)
+			if p, ok := a.any.(teiPredictions); ok { // huggingface_hub's client, which asks here, wants lists in a list
+				if one, ok := p.any.([]pipeline.Score); ok {
+					a.any = [][]pipeline.Score{one}
+				}
+			}
 			return a, err
 		}
 	}

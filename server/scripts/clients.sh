@@ -8,7 +8,8 @@ root=$(cd "$here/../.." && pwd)
 work=${RLXC_CLIENTS:-/tmp/rlxc-clients}
 mkdir -p "$work"
 [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/clients/requirements.txt"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9 # which resolves these within seconds
+"$work/venv/bin/uv" pip install --quiet --python "$work/venv/bin/python" -r "$here/clients/requirements.txt"
 npm install --silent --no-audit --no-fund --prefix "$work" openai@6
 go -C "$root" build -o "$work/rlxc" ./cmd/rlxc
 go -C "$here/clients" build -o "$work/openai-go" .
@@ -21,16 +22,19 @@ for _ in $(seq 200); do
   grep -q msg=serving "$work/log" && break
   sleep 0.1
 done
-RLXC_URL=$(sed -n 's/.* url=\([^ ]*\).*/\1/p' "$work/log")
-RLXC_GRPC=$(sed -n 's/.* grpc=\([^ ]*\).*/\1/p' "$work/log")
-export RLXC_URL RLXC_GRPC
+SERVED_URL=$(sed -n 's/.* url=\([^ ]*\).*/\1/p' "$work/log")
+SERVED_GRPC=$(sed -n 's/.* grpc=\([^ ]*\).*/\1/p' "$work/log")
+export SERVED_URL SERVED_GRPC
 texts=("a cat sits on the mat" "where does the cat sit?" "the stock market fell today" "ein Text mit Umlauten: äöü")
 "$work/rlxc" embed "$data/minilm" --json "${texts[@]}" >"$work/vectors.jsonl"
-"$work/rlxc" rerank "$data/rerank" --json --query "${texts[0]}" "${texts[@]:1}" >"$work/ranks.jsonl"
+"$work/rlxc" rerank "$data/rerank" --json --query "${texts[0]}" "${texts[@]:1}" >"$work/ranks.json"
 
-curl --silent --fail "$RLXC_URL/v1/embeddings" -H 'Authorization: Bearer secret' -d '{"model": "minilm", "input": "a cat sits on the mat"}' |
+curl --silent --fail "$SERVED_URL/v1/embeddings" -H 'Authorization: Bearer secret' -d '{"model": "minilm", "input": "a cat sits on the mat"}' |
   "$work/venv/bin/python" "$here/clients/same.py" "$work/vectors.jsonl" curl
-"$work/venv/bin/python" "$here/clients/clients.py" "$work"
+for names in "openai huggingface cohere langchain llamaindex ollama triton" kserve; do # the last two cannot be in one process
+  # shellcheck disable=SC2086
+  "$work/venv/bin/python" "$here/clients/clients.py" "$work" $names
+done
 cp "$here/clients/openai.mjs" "$work"
 node "$work/openai.mjs" "$work/vectors.jsonl"
 "$work/openai-go" "$work/vectors.jsonl"

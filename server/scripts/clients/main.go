@@ -36,7 +36,7 @@ func main() {
 		}
 		texts, want = append(texts, line.Text), append(want, line.Embedding)
 	}
-	client := openai.NewClient(option.WithBaseURL(os.Getenv("RLXC_URL")+"/v1"), option.WithAPIKey("secret"))
+	client := openai.NewClient(option.WithBaseURL(os.Getenv("SERVED_URL")+"/v1"), option.WithAPIKey("secret"))
 	answer, err := client.Embeddings.New(context.Background(), openai.EmbeddingNewParams{Model: "minilm",
 		Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: texts}})
 	if err != nil {

@@ -3,7 +3,7 @@ import fs from "node:fs";
 import OpenAI from "openai";
 
 const lines = fs.readFileSync(process.argv[2], "utf8").trim().split("\n").map((l) => JSON.parse(l));
-const client = new OpenAI({ baseURL: process.env.RLXC_URL + "/v1", apiKey: "secret" });
+const client = new OpenAI({ baseURL: process.env.SERVED_URL + "/v1", apiKey: "secret" });
 const answer = await client.embeddings.create({ model: "minilm", input: lines.map((l) => l.text) });
 lines.forEach((l, i) => {
   l.embedding.forEach((x, k) => {
