@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -151,11 +152,19 @@ func unescape(s []byte) ([]byte, error) {
 	return out, nil
 }
 
+// inNumbers are the characters of numbers.
+var inNumbers = func() (set [256]bool) {
+	for _, c := range []byte("+-.0123456789eE") {
+		set[c] = true
+	}
+	return set
+}()
+
 // number reads a number, as it is written.
 func (r *jsonReader) number() []byte {
 	r.peek()
 	start := r.at
-	for r.at < len(r.data) && bytes.IndexByte([]byte("+-.0123456789eE"), r.data[r.at]) >= 0 {
+	for r.at < len(r.data) && inNumbers[r.data[r.at]] {
 		r.at++
 	}
 	return r.data[start:r.at]
@@ -348,21 +357,29 @@ func parseScore(number []byte) (score float64, ok bool) {
 	for ; exponent < -308 && score != 0; exponent += 308 {
 		score /= 1e308
 	}
-	power, err := strconv.ParseFloat("1e"+strconv.Itoa(max(exponent, -exponent)), 64)
-	switch {
+	switch n := max(exponent, -exponent); {
 	case score == 0:
-	case err != nil:
+	case n >= len(powers()):
 		return 0, false
 	case exponent < 0:
-		score /= power
+		score /= powers()[n]
 	default:
-		score *= power
+		score *= powers()[n]
 	}
 	if negative {
 		score = -score
 	}
 	return score, !math.IsInf(score, 0)
 }
+
+// powers are those of ten, each the nearest float64.
+var powers = sync.OnceValue(func() []float64 {
+	table := make([]float64, 309)
+	for i := range table {
+		table[i], _ = strconv.ParseFloat("1e"+strconv.Itoa(i), 64)
+	}
+	return table
+})
 
 // shortNumber returns what stands where an id should.
 func shortNumber(number []byte, r *jsonReader) []byte {

@@ -27,59 +27,91 @@ const none = -1
 
 // newTrie makes a trie of tokens; among equal ones the last counts.
 func newTrie(entries []entry) *trie {
-	entries = sorted(entries)
+	text, starts, ids := inOrder(entries)
 	t := &trie{nodes: make([]node, 1, 3*len(entries)+1), label: make([]byte, 1, 3*len(entries)+1)}
 
-	// Breadth first: the tokens below a node are neighbours in entries and share its first depth bytes.
-	type work struct{ low, high, depth int32 }
-	below := make([]work, 1, cap(t.nodes))
-	below[0] = work{0, int32(len(entries)), 0}
-	for n := 0; n < len(t.nodes); n++ {
-		w := below[n]
-		t.nodes[n] = node{first: int32(len(t.nodes)), id: none}
-		for w.low < w.high && len(entries[w.low].token) == int(w.depth) {
-			t.nodes[n].id = entries[w.low].id
-			w.low++
-		}
-		for w.low < w.high {
-			c := entries[w.low].token[w.depth]
-			end := w.low + 1
-			for end < w.high && entries[end].token[w.depth] == c {
-				end++
+	// Breadth first: the tokens below a node are neighbours and share its first depth bytes, and each level goes over them in order.
+	type work struct{ low, high int32 }
+	level, next := []work{{0, int32(len(entries))}}, []work(nil)
+	for n, depth := 0, uint32(0); len(level) > 0; depth++ {
+		for _, w := range level {
+			at := &t.nodes[n]
+			*at = node{first: int32(len(t.nodes)), id: none}
+			for w.low < w.high && starts[w.low]+depth == starts[w.low+1] {
+				at.id = ids[w.low]
+				w.low++
 			}
-			t.nodes, t.label = append(t.nodes, node{}), append(t.label, c)
-			below = append(below, work{w.low, end, w.depth + 1})
-			t.nodes[n].count++
-			w.low = end
+			for w.low < w.high {
+				c := text[starts[w.low]+depth]
+				end := w.low + 1
+				for end < w.high && text[starts[end]+depth] == c {
+					end++
+				}
+				at.count++
+				t.label = append(t.label, c)
+				next = append(next, work{w.low, end})
+				w.low = end
+			}
+			n++
+			t.nodes = slices.Grow(t.nodes, int(t.nodes[n-1].count))[:len(t.nodes)+int(t.nodes[n-1].count)]
 		}
+		level, next = next, level[:0]
 	}
 	return t
 }
 
-// sorted returns the entries in the order of their tokens, equal ones in the order in which they came.
-func sorted(entries []entry) []entry {
-	// Most tokens differ in their first 8 bytes, and numbers compare faster than strings.
+// inOrder returns the tokens in their order, one after another, and where each begins; one place more is where the last ends. Equal
+// tokens stay in the order in which they came.
+func inOrder(entries []entry) (text []byte, starts []uint32, ids []int32) {
+	// Most tokens differ in their first 8 bytes, and numbers are sorted by their digits (a radix sort, least significant byte first).
 	type key struct {
 		head uint64
-		at   int
+		at   uint32
 	}
-	keys := make([]key, len(entries))
+	keys, other := make([]key, len(entries)), make([]key, len(entries))
+	var counts [8][256]uint32
+	length := 0
 	for i, e := range entries {
 		var head [8]byte
 		copy(head[:], e.token)
-		keys[i] = key{binary.BigEndian.Uint64(head[:]), i}
-	}
-	slices.SortFunc(keys, func(a, b key) int {
-		if a.head != b.head {
-			return cmp.Compare(a.head, b.head)
+		keys[i] = key{binary.BigEndian.Uint64(head[:]), uint32(i)}
+		for k := range counts {
+			counts[k][head[7-k]]++
 		}
-		return cmp.Or(bytes.Compare(entries[a.at].token, entries[b.at].token), cmp.Compare(a.at, b.at))
-	})
-	out := make([]entry, len(entries))
-	for i, k := range keys {
-		out[i] = entries[k.at]
+		length += len(e.token)
 	}
-	return out
+	for k := range counts {
+		at := uint32(0)
+		for digit, n := range counts[k] {
+			counts[k][digit] = at
+			at += n
+		}
+		for _, x := range keys {
+			place := &counts[k][uint8(x.head>>(8*k))]
+			other[*place] = x
+			*place++
+		}
+		keys, other = other, keys
+	}
+	for low := 0; low < len(keys); {
+		high := low + 1
+		for high < len(keys) && keys[high].head == keys[low].head {
+			high++
+		}
+		if high-low > 1 {
+			slices.SortFunc(keys[low:high], func(a, b key) int {
+				return cmp.Or(bytes.Compare(entries[a.at].token, entries[b.at].token), cmp.Compare(a.at, b.at))
+			})
+		}
+		low = high
+	}
+	text, starts, ids = make([]byte, 0, length), make([]uint32, 0, len(keys)+1), make([]int32, 0, len(keys))
+	for _, x := range keys {
+		e := entries[x.at]
+		starts, ids = append(starts, uint32(len(text))), append(ids, e.id)
+		text = append(text, e.token...)
+	}
+	return text, append(starts, uint32(len(text))), ids
 }
 
 // step returns the node that c leads to from node n, or none.
