@@ -37,25 +37,33 @@ type config struct {
 	Mask tokenName `json:"mask_token"`
 }
 
-// A tokenName is written "[PAD]" or {"content": "[PAD]", …}.
-type tokenName string
+// A tokenName is written "[PAD]" or {"content": "[PAD]", "lstrip": true, …}.
+type tokenName struct {
+	content string
+	token   addedToken // of the second form
+}
 
 func (n *tokenName) UnmarshalJSON(data []byte) error {
+	*n = tokenName{}
 	if data[0] == '{' {
-		var token addedToken
-		err := json.Unmarshal(data, &token)
-		*n = tokenName(token.Content)
+		err := json.Unmarshal(data, &n.token)
+		n.content = n.token.Content
 		return err
 	}
-	return json.Unmarshal(data, (*string)(n))
+	return json.Unmarshal(data, &n.content)
 }
 
 // or returns the name, or another one where there is none.
 func (n tokenName) or(other string) string {
-	if n == "" {
+	if n.content == "" {
 		return other
 	}
-	return string(n)
+	return n.content
+}
+
+// named returns the tokens that have a part to play, by it.
+func (c *config) named() map[string]tokenName {
+	return map[string]tokenName{"unk": c.Unk, "bos": c.Bos, "eos": c.Eos, "sep": c.Sep, "pad": c.Pad, "cls": c.Cls, "mask": c.Mask}
 }
 
 // readConfig reads what a folder has of tokenizer_config.json, special_tokens_map.json and added_tokens.json; the first has the last word.
@@ -83,10 +91,21 @@ func readConfig(folder string) (*config, error) {
 			if c.AddedTokens == nil {
 				c.AddedTokens = map[string]addedToken{}
 			}
-			c.AddedTokens[number] = addedToken{Content: token, Normalized: true}
+			c.AddedTokens[number] = c.attributes(token)
 		}
 	}
 	return c, nil
+}
+
+// attributes returns a token that added_tokens.json adds: as special as the other files say.
+func (c *config) attributes(content string) addedToken {
+	for _, n := range c.named() {
+		if n.content == content {
+			n.token.Content, n.token.Special = content, true
+			return n.token
+		}
+	}
+	return addedToken{Content: content, Normalized: true}
 }
 
 // longestRow is above the maximum length of any model: more stands for no limit.
@@ -105,9 +124,9 @@ func (c *config) apply(d *definition) {
 		d.maxLength = int(*c.ModelMaxLength)
 	}
 	d.cutSide, d.padSide = c.TruncationSide.or(d.cutSide), c.PaddingSide.or(d.padSide)
-	for role, name := range map[string]tokenName{"pad": c.Pad, "unk": c.Unk, "cls": c.Cls, "sep": c.Sep, "mask": c.Mask, "bos": c.Bos, "eos": c.Eos} {
-		if name != "" {
-			d.roles[role] = string(name)
+	for role, name := range c.named() {
+		if name.content != "" {
+			d.roles[role] = name.content
 		}
 	}
 }
@@ -126,8 +145,17 @@ func (n sideName) or(other Side) Side {
 	return other
 }
 
-// addTokens adds the tokens of added_tokens_decoder, by their ids.
+// addTokens adds the special tokens that the files name, and those of added_tokens_decoder, by their ids.
 func (c *config) addTokens(d *definition) error {
+	for _, role := range []string{"unk", "bos", "eos", "sep", "pad", "cls", "mask"} {
+		n := c.named()[role]
+		known := slices.ContainsFunc(d.added, func(a addedToken) bool { return a.Content == n.content })
+		if n.content != "" && (!known || n.token.Content != "") {
+			n.token.Content, n.token.Special = n.content, true
+			d.addSpecial(n.token)
+		}
+	}
+	d.number()
 	ids := make([]int, 0, len(c.AddedTokens))
 	for number := range c.AddedTokens {
 		id, err := strconv.ParseUint(number, 10, 31)

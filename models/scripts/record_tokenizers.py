@@ -400,4 +400,5 @@ def main():
         print(name, tokenizer.get_vocab_size(), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
