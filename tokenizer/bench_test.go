@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -148,29 +147,4 @@ func largeFile(b *testing.B, kind string) string {
 	}
 	file := map[string]any{"version": "1.0", "model": model, "pre_tokenizer": map[string]any{"type": "Metaspace", "replacement": "▁"}}
 	return writeJSON(b, "tokenizer.json", file)
-}
-
-// BenchmarkOpenLarge opens vocabularies of the largest encoders, and reports the heap that an open tokenizer holds.
-func BenchmarkOpenLarge(b *testing.B) {
-	for _, kind := range []string{"Unigram", "BPE"} {
-		file := largeFile(b, kind)
-		b.Run(kind, func(b *testing.B) {
-			info, err := os.Stat(file)
-			require.NoError(b, err)
-			b.SetBytes(info.Size())
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			var tok *Tokenizer
-			for b.Loop() {
-				tok, err = Open(file)
-				require.NoError(b, err)
-			}
-			runtime.GC()
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "heap-MB")
-			runtime.KeepAlive(tok)
-		})
-	}
 }

@@ -5,8 +5,10 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -42,6 +44,36 @@ func BenchmarkTexts(b *testing.B) {
 			}
 		}
 		fmt.Println("seconds", (processorTime(b)-begin)/float64(rounds))
+	}
+}
+
+// BenchmarkOpenLarge opens vocabularies of the largest encoders, and reports the heap that an open tokenizer holds, and the least
+// processor time of an Open, which is that of all threads.
+func BenchmarkOpenLarge(b *testing.B) {
+	for _, kind := range []string{"Unigram", "BPE"} {
+		file := largeFile(b, kind)
+		b.Run(kind, func(b *testing.B) {
+			info, err := os.Stat(file)
+			require.NoError(b, err)
+			b.SetBytes(info.Size())
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			var tok *Tokenizer
+			time := math.Inf(1)
+			for b.Loop() {
+				begun := processorTime(b)
+				tok, err = Open(file)
+				require.NoError(b, err)
+				time = min(time, processorTime(b)-begun)
+			}
+			b.ReportMetric(time*1e3, "cpu-ms")
+			runtime.GC()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "heap-MB")
+			runtime.KeepAlive(tok)
+		})
 	}
 }
 

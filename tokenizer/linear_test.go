@@ -3,21 +3,29 @@ package tokenizer
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongWords encodes words of 64 KiB in each family. What is not linear would take hours.
+// longUnits are what long words are made of: letters, characters of several bytes, punctuation and white space, alone and in turns.
+var longUnits = []string{"a", "ab ", "é", "中A", " ", "'", "\n \t", "aA'", "\u0301", "!\n", "<s", "1"}
+
+// longFamilies are a recorded tokenizer for each model, pattern and normalizer.
+var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "qwen", "gpt4o", "xlm-roberta", "albert", "deberta-v3", "t5", "llama2", "gemma"}
+
+// TestLongWords encodes words of 64 KiB in each family.
 func TestLongWords(t *testing.T) {
 	const size = 1 << 16
-	for _, name := range []string{"bert-uncased", "roberta", "llama3", "qwen", "gpt4o", "xlm-roberta", "t5", "llama2", "gemma"} {
+	for _, name := range longFamilies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tok := openRecorded(t, name)
-			for _, unit := range []string{"a", "ab ", "é", "中A", " ", "'", "\n \t"} {
+			for _, unit := range longUnits {
 				text := strings.Repeat(unit, size/len(unit))
 				e, err := tok.Encode(Text(text), 0, Spans())
 				require.NoError(t, err)
@@ -27,6 +35,58 @@ func TestLongWords(t *testing.T) {
 				require.Len(t, e.InputIDs, n)
 			}
 		})
+	}
+}
+
+// TestLinear holds that a text of sixteen times the length takes far less than 256 times as long: what is linear takes 16 to 20 times
+// as long, what goes over a text for each of its words or characters 256 times.
+func TestLinear(t *testing.T) {
+	const size, factor, most = 1 << 13, 16, 80
+	for _, name := range longFamilies {
+		tok := openRecorded(t, name)
+		for _, unit := range longUnits {
+			text := strings.Repeat(unit, factor*size/len(unit))
+			var short, long time.Duration
+			// Other work may make one of them slow; the least of several counts.
+			for range 5 {
+				short, long = least(short, encodeTime(t, tok, text[:size])), least(long, encodeTime(t, tok, text))
+				if long < most*short {
+					break
+				}
+			}
+			assert.Less(t, long, most*short, "%s, %q", name, unit)
+		}
+	}
+}
+
+func least(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+func encodeTime(t testing.TB, tok *Tokenizer, text string) time.Duration {
+	begun := time.Now()
+	_, err := tok.Encode(Text(text), 0, Spans())
+	require.NoError(t, err)
+	return time.Since(begun)
+}
+
+// BenchmarkLongWord encodes words of 10 MB: one letter, letters that merge, characters of two bytes, and white space.
+func BenchmarkLongWord(b *testing.B) {
+	const size = 10_000_000
+	for _, name := range longFamilies {
+		tok := openRecorded(b, name)
+		for _, unit := range []string{"a", "abcdefgh", "é", " "} {
+			b.Run(name+"/"+strconv.QuoteToASCII(unit), func(b *testing.B) {
+				text := strings.Repeat(unit, size/len(unit))
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					encodeTime(b, tok, text)
+				}
+			})
+		}
 	}
 }
 
@@ -68,6 +128,21 @@ func TestExplodingPattern(t *testing.T) {
 	_, err = tok.Count(Text(strings.Repeat("a", 60)))
 	assert.Error(t, err)
 	encode(t, tok, Text("aab"), 0)
+}
+
+// TestSlowPattern holds that the time of all matches of a text is bounded too: each of these takes less than a second.
+func TestSlowPattern(t *testing.T) {
+	p, err := compileEngine("(a|aa)+b|x")
+	require.NoError(t, err)
+	n := 10
+	for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; n++ { // until a match takes about that long
+		begun = time.Now()
+		require.NoError(t, p.matches([]byte(strings.Repeat("a", n)), func(int, int) {}))
+	}
+	found := 0
+	err = p.matches([]byte(strings.Repeat(strings.Repeat("a", n)+"x", 1000)), func(int, int) { found++ })
+	assert.ErrorContains(t, err, `tokenizer: the pattern "(a|aa)+b|x" took more than`)
+	assert.Less(t, found, 1000)
 }
 
 // TestEngine holds the scanners to regexp2 on the same patterns, for texts of ASCII, where no two versions of Unicode differ.

@@ -37,8 +37,12 @@ func compileEngine(expression string) (pattern, error) {
 	return &engine{re}, nil
 }
 
-// patternTimeout bounds the search for one match: a pattern can be made to take exponential time.
-const patternTimeout = time.Second
+// patternTimeout bounds the search for one match: a pattern can be made to take exponential time. A text may take as long, and
+// timePerByte for each of its bytes.
+const (
+	patternTimeout = time.Second
+	timePerByte    = 10 * time.Microsecond
+)
 
 // An engine is a regular expression that no scanner stands for. Its classes (\p{L}, \s) are those of Go's Unicode tables.
 type engine struct{ re *regexp2.Regexp }
@@ -48,6 +52,8 @@ func (p *engine) matches(text []byte, found func(start, end int)) error {
 		return nil
 	}
 	runes := []rune(string(text))
+	limit := patternTimeout + time.Duration(len(text))*timePerByte
+	begun := time.Now()
 	m, err := p.re.FindRunesMatch(runes)
 	at, index := 0, 0 // a place in text, in bytes and in runes
 	last := -1
@@ -64,6 +70,9 @@ func (p *engine) matches(text []byte, found func(start, end int)) error {
 			found(start, advance(m.Index+m.Length))
 		}
 		last = m.Index + m.Length
+		if time.Since(begun) > limit {
+			return fmt.Errorf("tokenizer: the pattern %q took more than %v for a text of %d bytes", p.re.String(), limit, len(text))
+		}
 		m, err = p.re.FindNextMatch(m)
 	}
 	if err != nil {

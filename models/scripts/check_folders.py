@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from record_tokenizers import answer
 
-MASK = {"mask_token": {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}}
+MASK = {"mask_token": {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}}
 TOKENS = {"3000": "<|endoftext|>", "3001": "<|im_start|>", "3002": "<|im_end|>"}
 FOLDERS = [
     ("bert-uncased", {"tokenizer_config.json": {"tokenizer_class": "BertTokenizer"}}),
