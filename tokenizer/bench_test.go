@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
