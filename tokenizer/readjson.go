@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf16"
@@ -279,6 +280,17 @@ func (m *modelFile) read(r *jsonReader) error {
 	return err
 }
 
+// grown is how many tokens a vocabulary has room for once it is known not to be small; larger ones grow further.
+const grown = 1 << 18
+
+// add adds a token. Vocabularies that are large at all are about as large as grown.
+func (m *modelFile) add(token []byte, id int32) {
+	if len(m.entries) == grown/16 {
+		m.entries = slices.Grow(m.entries, grown)
+	}
+	m.entries = append(m.entries, entry{token, id})
+}
+
 func (m *modelFile) readVocab(r *jsonReader) error {
 	switch r.peek() {
 	case '{':
@@ -288,7 +300,7 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 			if err != nil {
 				return fmt.Errorf("model: the vocabulary gives the token %q the id %s; an id is a whole number below %d", shorten(token), shortNumber(number, r), maxID)
 			}
-			m.entries = append(m.entries, entry{token, int32(id)})
+			m.add(token, int32(id))
 			return nil
 		})
 	case '[':
@@ -308,7 +320,7 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 			if !ok {
 				return fmt.Errorf("model: the score of the piece %q is %q; want a number", shorten(token), shortNumber(number, r))
 			}
-			m.entries = append(m.entries, entry{token, int32(len(m.entries))})
+			m.add(token, int32(len(m.entries)))
 			m.scores = append(m.scores, score)
 			return r.take(']')
 		})
