@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -51,7 +53,12 @@ func pairs(list []string) []Pair {
 
 // recorded reads the arrays of a model's answers.
 func recorded(t *testing.T, name string) map[string]*tensor.Tensor {
-	data, err := os.ReadFile(filepath.Join("testdata", name, "answers.npz"))
+	return readArrays(t, filepath.Join(name, "answers.npz"))
+}
+
+// readArrays reads an .npz of testdata.
+func readArrays(t *testing.T, name string) map[string]*tensor.Tensor {
+	data, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)), 1<<30)
 	require.NoError(t, err)
@@ -87,6 +94,42 @@ func sameVectors(t *testing.T, want *tensor.Tensor, got [][]float32, of []string
 			require.InDelta(t, w, x, within*max(1, math.Abs(w)), "text %d %q, number %d", i, of[i], k)
 		}
 	}
+}
+
+// TestAllMiniLM makes vectors with the real all-MiniLM-L6-v2 of the fixtures; models/scripts/minilm.py recorded what
+// sentence-transformers makes of the same texts.
+func TestAllMiniLM(t *testing.T) {
+	normalize := true
+	m, err := Open(t.Context(), fixtures.Dir(t, "minilm"), Options{Tokenizer: fixtures.Dir(t, "tokenizer"), Pooling: "mean", Normalize: &normalize, MaxLength: 256})
+	require.NoError(t, err)
+	defer m.Close()
+	list, cut := texts(t), 0
+	for i, text := range list[180:] {
+		list[180+i] = strings.Join([]string{text, text, text}, " ")
+	}
+	got, err := m.Embed(t.Context(), list, EmbedOptions{Truncated: func(int, int, int) { cut++ }})
+	require.NoError(t, err)
+	require.Positive(t, cut, "texts beyond the length are among them")
+	sameVectors(t, readArrays(t, "all-MiniLM-L6-v2.npz")["embeddings"], got, list)
+}
+
+// TestLowercase holds that do_lower_case of sentence_bert_config.json is followed by a model that knows capitals.
+func TestLowercase(t *testing.T) {
+	m := openModel(t, "pooled", Options{})
+	want, err := m.Embed(t.Context(), []string{"hello world, straße ärger i̇", "HELLO"}, EmbedOptions{})
+	require.NoError(t, err)
+	dir := copyModel(t, "pooled")
+	config := map[string]any{"max_seq_length": m.MaxLength, "do_lower_case": true}
+	data, err := json.Marshal(config)
+	require.NoError(t, err)
+	write(t, filepath.Join(dir, "sentence_bert_config.json"), string(data))
+	lower, err := Open(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	defer lower.Close()
+	got, err := lower.Embed(t.Context(), []string{"Hello WORLD, Straße ÄRGER İ", "HELLO"}, EmbedOptions{})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, want[0], got[0], 1e-6)
+	require.Greater(t, float64(want[1][0]-got[1][0])*float64(want[1][0]-got[1][0]), 1e-8, "without it capitals count")
 }
 
 func TestEmbed(t *testing.T) {

@@ -178,6 +178,7 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 	var options []tokenizer.Option
 	if m.sbert.Lowercase {
 		m.note("case", "sentence_bert_config.json", "texts are lower-cased")
+		options = append(options, tokenizer.LowercaseFirst())
 	}
 	tok, err := tokenizer.Open(m.Tokenizer, options...)
 	if err != nil && m.Tokenizer == m.Dir { // no file of one was found

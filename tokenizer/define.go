@@ -24,8 +24,10 @@ type definition struct {
 	added     []addedToken
 	roles     map[string]string
 	maxLength int // 0: the files name none
-	cutSide   Side
-	padSide   Side
+
+	lowerFirst bool
+	cutSide    Side
+	padSide    Side
 }
 
 // A component's file names the parts of tokenizer.json by these keys; the others ("version", "truncation" and "padding", which are the
@@ -189,6 +191,11 @@ func (d *definition) build() (*Tokenizer, error) {
 	if d.bert != nil {
 		d.normalizer = d.bert.normalizer()
 	}
+	if d.lowerFirst {
+		if err := d.lowercaseFirst(); err != nil {
+			return nil, err
+		}
+	}
 	t := &Tokenizer{
 		normalizer: d.normalizer, pre: d.pre, post: d.post, decoder: d.decoder, vocab: d.vocab, roles: d.roles,
 		maxLength: d.maxLength, cutSide: cmp.Or(d.cutSide, Right), padSide: cmp.Or(d.padSide, Right),
@@ -219,6 +226,23 @@ func (d *definition) build() (*Tokenizer, error) {
 		t.local[i] = t.normal == nil && isLocal(t.normalizer, t.track || i == 1) && isLocalSplit(t.pre)
 	}
 	return t, nil
+}
+
+// lowercaseFirst puts lower-casing before the normalizer, unless that does it.
+func (d *definition) lowercaseFirst() error {
+	if d.normalizer == nil {
+		d.normalizer = mapping(lowercase)
+		return nil
+	}
+	var x text
+	x.reset("A", 0, false)
+	if err := d.normalizer.normalize(&x); err != nil {
+		return err
+	}
+	if !strings.ContainsRune(x.string(), 'a') {
+		d.normalizer = sequence{mapping(lowercase), d.normalizer}
+	}
+	return nil
 }
 
 // add makes the finders of added tokens.

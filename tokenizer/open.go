@@ -24,6 +24,15 @@ func Lowercase(on bool) Option {
 	}
 }
 
+// LowercaseFirst lower-cases text before anything else is done to it, unless the tokenizer does so anyway: what do_lower_case of
+// sentence-transformers' sentence_bert_config.json asks for.
+func LowercaseFirst() Option {
+	return func(d *definition) error {
+		d.lowerFirst = true
+		return nil
+	}
+}
+
 // Open reads a tokenizer.json, or a vocab.txt (any file not named .json, a token a line), or what a folder holds of them, the former
 // first. Text is normalised as tokenizer.json says, or for vocab.txt as uncased BERT does it. A tokenizer_config.json in the same
 // folder has the last word where it names a setting (do_lower_case, strip_accents, tokenize_chinese_chars), as in transformers; it also
