@@ -1,0 +1,59 @@
+package hub
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A disk that is full ends in an error that says so and names the file; what comes after works once there is room.
+func TestFullDisk(t *testing.T) {
+	h := newFakeHub(t)
+	c := h.client()
+	blob := filepath.Join(c.Cache, "models--acme--tiny", "blobs", shaHash(h.files["onnx/model.onnx"]))
+	require.NoError(t, os.MkdirAll(filepath.Dir(blob), 0o777))
+	require.NoError(t, os.Symlink("/dev/full", blob+".incomplete")) // which takes no byte
+	_, err := c.Snapshot(t.Context(), testID, "", onlyModel)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "onnx/model.onnx")
+	require.NoFileExists(t, blob)
+
+	require.NoError(t, os.Remove(blob+".incomplete"))
+	s, err := c.Snapshot(t.Context(), testID, "", onlyModel)
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join(s.Dir, "onnx", "model.onnx"))
+	require.NoError(t, err)
+	require.Equal(t, h.files["onnx/model.onnx"], data)
+}
+
+// A cache that cannot be written serves what it has, whatever the hub says a revision is by now; what it lacks is an error.
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	h := newFakeHub(t)
+	c := h.client()
+	_, err := c.Snapshot(t.Context(), testID, "", onlyModel)
+	require.NoError(t, err)
+	// Whoever runs the test may be root, who may write anywhere: files stand where folders would be.
+	dir := filepath.Join(c.Cache, "models--acme--tiny")
+	for _, name := range []string{"refs", "blobs"} {
+		require.NoError(t, os.Rename(filepath.Join(dir, name), filepath.Join(dir, name+".old")))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o444))
+	}
+	snapshot := filepath.Join(dir, "snapshots", testCommit, "onnx")
+	require.NoError(t, os.Remove(filepath.Join(snapshot, "model.onnx")))
+	require.NoError(t, os.WriteFile(filepath.Join(snapshot, "model.onnx"), h.files["onnx/model.onnx"], 0o444))
+	path, err := c.File(t.Context(), testID, "main", "onnx/model.onnx")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(snapshot, "model.onnx"), path)
+
+	_, err = c.File(t.Context(), testID, "main", "config.json")
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.ErrorContains(t, err, c.Cache)
+
+	c.Cache = filepath.Join(dir, "refs", "cache") // below a file
+	_, err = c.Snapshot(t.Context(), testID, "", onlyModel)
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.ErrorContains(t, err, filepath.Join(dir, "refs"))
+}
