@@ -285,8 +285,9 @@ func (s *scheduler) form() ([]*row, error) {
 		s.take(seed)
 		return []*row{seed}, err
 	}
-	// What waits is shared out among the workers that have nothing to do.
-	share := max(small, s.tokens/max(1, s.workers-s.busy))
+	// What waits is shared out among all workers, whichever are busy: so the batches of a call that comes alone are the same each time,
+	// and its results to the last bit.
+	share := max(small, s.tokens/s.workers)
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*row{seed}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -20,12 +21,12 @@ import (
 // nothing stopped.
 func TestInterrupted(t *testing.T) {
 	var lines strings.Builder
-	for i := range itemsAtOnce + 500 {
+	for i := range 2*itemsAtOnce + 500 {
 		fmt.Fprintf(&lines, "text number %d %s\n", i, strings.Repeat("word ", i%7))
 	}
 	model, err := filepath.Abs("../../pipeline/testdata/minilm")
 	require.NoError(t, err)
-	for _, ending := range []string{"npy", "jsonl"} {
+	for ending, wide := range map[string]int64{"npy": 4 * 32, "jsonl": 500} { // about how many bytes a result is
 		t.Run(ending, func(t *testing.T) {
 			dir := t.TempDir()
 			start := func(in io.Reader) *exec.Cmd {
@@ -45,8 +46,9 @@ func TestInterrupted(t *testing.T) {
 				go io.WriteString(feed, lines.String())
 				require.Eventually(t, func() bool {
 					info, err := os.Stat(part)
-					return err == nil && info.Size() > 1<<16
+					return err == nil && info.Size() > itemsAtOnce*wide
 				}, time.Minute, time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // into the next round
 				require.NoError(t, c.Process.Signal(signal))
 				state, err := c.Process.Wait()
 				require.NoError(t, err)
@@ -64,10 +66,10 @@ func TestInterrupted(t *testing.T) {
 				var told strings.Builder
 				again.Stderr = &told
 				require.NoError(t, again.Run(), told.String())
-				require.Contains(t, told.String(), "results: going on")
+				require.Contains(t, told.String(), "results: going on after them")
 				got, err := os.ReadFile(out)
 				require.NoError(t, err)
-				require.Equal(t, want, got)
+				require.True(t, bytes.Equal(want, got))
 				require.NoFileExists(t, part)
 			}
 		})

@@ -58,7 +58,8 @@ func seek(f *os.File, at int64) error {
 	return err
 }
 
-// count finds the results that are whole, and cuts off what follows them.
+// count finds the results of whole rounds of itemsAtOnce, and cuts off what follows them: texts of a round share batches, and would have
+// other last bits in others.
 func (r *results) count() error {
 	end := int64(r.head)
 	if r.size > 0 {
@@ -66,17 +67,17 @@ func (r *results) count() error {
 		if err != nil {
 			return err
 		}
-		r.done = int((info.Size() - end) / int64(4*r.size))
+		r.done = int((info.Size()-end)/int64(4*r.size)) / itemsAtOnce * itemsAtOnce
 		end += int64(r.done) * int64(4*r.size)
 	} else {
 		in := bufio.NewReaderSize(r.part, 1<<20)
-		for length := int64(0); ; {
+		for lines, at := 0, end; ; {
 			part, err := in.ReadSlice('\n')
-			length += int64(len(part))
+			at += int64(len(part))
 			if err == nil {
-				r.done++
-				end += length
-				length = 0
+				if lines++; lines%itemsAtOnce == 0 {
+					r.done, end = lines, at
+				}
 			} else if err == io.EOF {
 				break
 			} else if err != bufio.ErrBufferFull {

@@ -116,7 +116,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 	skip, bad, total := 0, 0, 0
 	if file != nil {
 		if skip = file.done; skip > 0 {
-			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on behind them\n", t.output, skip)
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
 		}
 	}
 	bar, begun := progress(c, -1, "texts"), time.Now()
