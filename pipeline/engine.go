@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -441,4 +442,13 @@ func namesOf(infos []rlxc.ValueInfo) string {
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
 	return kindError{fmt.Errorf("pipeline: %s cannot %s: it gives %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task), ErrTask}
+}
+
+// pickled is an error if a head that the model has no output for lies beside it as a file of PyTorch's.
+func (m *Model) pickled(file, output string) error {
+	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
+		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its output: "+
+			"export the model with the head as the output %q (docs/pipeline.md shows how)", path, m.Description.Model, output), ErrTask}
+	}
+	return nil
 }

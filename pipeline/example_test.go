@@ -2,12 +2,17 @@ package pipeline_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -60,6 +65,45 @@ func notes() (string, error) {
 	}
 	text := "The cat sits on the mat.\n\nStock prices fell today after the central bank raised interest rates.\n\nPhotosynthesis needs light.\n"
 	return folder, os.WriteFile(filepath.Join(folder, "notes.txt"), []byte(text), 0o600)
+}
+
+// A service: an HTTP handler that takes a JSON list of texts and answers with a list of vectors. Requests that come at a time share
+// batches and the memory of the model; package server has a whole one, with the protocols of others.
+func Example_service() {
+	m, err := pipeline.Open(context.Background(), "testdata/minilm", pipeline.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var texts []string
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&texts); err != nil || len(texts) == 0 {
+			http.Error(w, "want a JSON list of texts", http.StatusBadRequest)
+			return
+		}
+		vectors, err := m.Embed(r.Context(), texts, pipeline.EmbedOptions{}) // ends early if the client goes away
+		switch {
+		case errors.Is(err, rlxc.ErrMemory):
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			json.NewEncoder(w).Encode(vectors)
+		}
+	}))
+	defer server.Close()
+
+	answer, err := http.Post(server.URL, "application/json", strings.NewReader(`["the quick brown fox", "the fox"]`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var vectors [][]float32
+	if err := json.NewDecoder(answer.Body).Decode(&vectors); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Status, len(vectors), "vectors of", len(vectors[0]))
+	// Output: 200 OK 2 vectors of 32
 }
 
 // A redactor takes names out of a text.

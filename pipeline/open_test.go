@@ -137,6 +137,25 @@ func TestWrongTask(t *testing.T) {
 	require.InDeltaSlice(t, v[0], into[32:], 1e-6)
 }
 
+// TestPickledHeads holds that heads that are no outputs of the model are not passed over: hidden states would be wrong answers.
+func TestPickledHeads(t *testing.T) {
+	dir := copyModel(t, "minilm")
+	for _, file := range []string{"sparse_linear.pt", "colbert_linear.pt"} {
+		write(t, filepath.Join(dir, file), "PK")
+	}
+	m, err := Open(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	_, err = m.EmbedSparse(t.Context(), []string{"a"}, EmbedOptions{})
+	require.ErrorIs(t, err, ErrTask)
+	require.ErrorContains(t, err, `sparse_linear.pt holds this head as a pickle`)
+	require.ErrorContains(t, err, `export the model with the head as the output "sparse_vecs"`)
+	_, err = m.EmbedTokens(t.Context(), []string{"a"}, EmbedOptions{})
+	require.ErrorContains(t, err, `colbert_linear.pt holds this head as a pickle`)
+	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{})
+	require.NoError(t, err, "vectors of texts need no head")
+}
+
 // What is cut is said, with the number of tokens.
 func TestTruncated(t *testing.T) {
 	m := openModel(t, "minilm", Options{})

@@ -54,6 +54,9 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 	}
 	weigh := func(b *batch, at int, e tokenizer.Encoding) (SparseVector, error) { return m.weighTokens(b, at, e) }
 	if m.heads.sparse == "" {
+		if err := m.pickled("sparse_linear.pt", "sparse_vecs"); err != nil {
+			return nil, err
+		}
 		name := m.heads.logits
 		if name == "" {
 			return nil, m.lacks("embed sparsely")
@@ -161,6 +164,9 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 	var layers []layer
 	keep := func(int64) bool { return true }
 	if name == "" {
+		if err := m.pickled("colbert_linear.pt", "colbert_vecs"); err != nil {
+			return nil, err
+		}
 		if name = m.heads.hidden; name == "" {
 			return nil, m.lacks("embed tokens")
 		}

@@ -78,7 +78,7 @@ func BenchmarkOpenLarge(b *testing.B) {
 }
 
 // processorTime is that of this process, in seconds.
-func processorTime(b *testing.B) float64 {
+func processorTime(b testing.TB) float64 {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
