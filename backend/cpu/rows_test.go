@@ -75,6 +75,12 @@ var rowCases = map[string]string{
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %3: bool[1,1,s,s] = cast(%2) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
+	"attention rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,24]) { const %9: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9] %1 = slice(%0) {starts=[0,0,0], sizes=[1,s+9,8], steps=[1,1,1]}
+		%2 = slice(%0) {starts=[0,0,8], sizes=[1,s+9,8], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,16], sizes=[1,s+9,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[1,s+9,2,4]}
+		%5 = reshape(%2) {shape=[1,s+9,2,4]} %6 = reshape(%3) {shape=[1,s+9,2,4]} %7 = attention(%4, %5, %6, _, %9) {scale=0.5} return %7 as "y" }`,
+	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9] %1 = sum_rows(%0, %9) return %1 as "y" }`,
+	"qmatmul rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,13]) { const %1: i8[13,20] = data const %2: f32[20] = data const %3: f32[20] = data const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
+		%4 = onnx.QMatMul(%0, %1, _, _, _, %2, %3, _, _, _, %9) %5 = slice(%4) {starts=[0,0,0], sizes=[1,9,20], steps=[1,1,1]} return %5 as "y" }`,
 	"lstm": `(%0 "x": f32[5,s,7]) { const %1: f32[1,68,7] = data const %2: f32[1,68,17] = data const %3: f32[1,136] = data
 		%4: f32[5,1,s,17], %5: f32[1,s,17], %6: f32[1,s,17] = onnx.LSTM(%0, %1, %2, %3) {hidden=17} return %4 as "y", %5 as "h", %6 as "c" }`,
 	"lstm reverse": `(%0 "x": f32[s,2,3], %1 "h": f32[1,2,33]) { const %2: f32[1,132,3] = data const %3: f32[1,132,33] = data
