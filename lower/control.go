@@ -24,6 +24,10 @@ var controlRows = []row{
 // maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
 const maxUnrolled, maxUnrolledNodes = 16, 512
 
+// maxUnrolledInAll bounds the nodes of all loops that are unrolled, those in others with them: ten loops of ten trips, one in the
+// other, are 10^10.
+const maxUnrolledInAll = 1 << 14
+
 func lowerIf(c *Context) []*ir.Value {
 	cond := c.In(0)
 	branches := []*region{c.attrRegion("then_branch", 0), c.attrRegion("else_branch", 0)}
@@ -150,7 +154,11 @@ func (c *Context) unroll(r *region, trips, carried, from int, state []*ir.Value,
 		return nil, nil, false
 	}
 	stacked = make([][]*ir.Value, len(r.g.GetOutput())-from-carried)
+	nodes := countNodes(r.g)
 	for i := range trips {
+		if c.b.unrolled += nodes; c.b.unrolled > maxUnrolledInAll {
+			return drop()
+		}
 		out := c.inline(r, args(i, state))
 		if len(c.b.problems) > len(problems) || slices.Contains(out, nil) {
 			return drop()

@@ -131,6 +131,7 @@ type builder struct {
 	deferred int // nodes that were left to the run
 	taps     int // nodes that convolutions and pools became: see affords
 	listed   int // elements that lists holds
+	unrolled int // nodes of unrolled loops
 	sparse   int // bytes of the dense tensors that sparse ones stand for
 
 	problems []error

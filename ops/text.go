@@ -279,9 +279,11 @@ func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
 func (v TfIdfVectorizer) count(env *ir.Env, words []string, y []float32) {
 	weight := make([]float32, len(y))
 	for n := v.Shortest; n <= min(v.Longest, len(words)); n++ {
-		for skip := 0; skip <= v.Skips && (skip == 0 || n > 1); skip++ {
-			gram := make([]string, n)
+		gram := make([]string, n)
+		// The last skip leaves room for one n-gram.
+		for skip := 0; skip <= v.Skips && (skip == 0 || n > 1) && (n-1)*(skip+1) < len(words); skip++ {
 			for i := 0; i+(n-1)*(skip+1) < len(words); i++ {
+				env.Work(4 * n)
 				for k := range gram {
 					gram[k] = words[i+k*(skip+1)]
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc"
@@ -68,8 +69,21 @@ func hungryNode(op string, out tensor.DType) *onnxpb.ModelProto {
 	return hungryGraph(node(op, names("x"), names("y")))
 }
 
+// shaped makes r of x; hungryGraph puts the shape in front of it.
+func shaped(shape ...int64) *onnxpb.NodeProto {
+	return node("Reshape", names("x"), names("r"), attribute("shape", shape))
+}
+
 // hungryGraph is a model of the inputs that its nodes read.
 func hungryGraph(nodes ...*onnxpb.NodeProto) *onnxpb.ModelProto {
+	for i, n := range nodes {
+		if n.OpType == "Reshape" && len(n.Input) == 1 {
+			shape := constant("shape of r", ints(n.Attribute[0].Ints...))
+			n.Input, n.Attribute = append(n.Input, "shape of r"), nil
+			nodes = slices.Insert(nodes, i, shape)
+			break
+		}
+	}
 	types := map[string]*onnxpb.ValueInfoProto{"x": value("x", f32, "n"), "b": value("b", boolean, 16, 16, "n"), "t": value("t", tensor.String, "n"), "z": value("z", f32, "n", 0)}
 	var inputs infos
 	read := func(name string) {
