@@ -232,6 +232,9 @@ func (c *Context) Ints(i int) []int {
 // Dims is the content of an integer operand as sizes, in symbols where need be.
 func (c *Context) Dims(i int) []ir.Dim {
 	v := c.In(i)
+	if Rank(v) > 1 {
+		c.Failf("operand %d is %v: sizes are a vector", i, v.Type)
+	}
 	if v.Dims != nil {
 		return v.Dims
 	}

@@ -133,6 +133,12 @@ func lowerOneHot(c *Context) []*ir.Value {
 	if !ok {
 		depth = ir.N(int(c.number(1)))
 	}
+	if ir.Same(c.In(1).Type.Shape.Elements(), ir.N(1)) == ir.No {
+		c.Failf("depth %v is not one number", c.In(1).Type)
+	}
+	if ir.LessEqual(ir.N(1), depth) == ir.No {
+		c.Failf("depth %v is not positive", depth)
+	}
 	if t := index.Type.DType; c.Version() < 11 && !t.IsUnsigned() { // negative indices do not count from the end yet
 		none := c.Emit(ir.Cast{To: t}, c.sizeScalar(depth))
 		index = c.Emit(ir.Where{}, c.binary(ir.Less, index, c.Scalar(t, 0)), none, index)

@@ -210,6 +210,9 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), t)
 	}
 	b.body(g.GetNode(), s)
+	if len(g.GetOutput()) == 0 && s.outer == nil {
+		b.problem(fmt.Errorf("%w: the graph has no outputs", ErrInvalid))
+	}
 	for _, o := range g.GetOutput() {
 		v, ok := s.find(o.GetName())
 		if !ok {

@@ -28,7 +28,9 @@ type scaling struct {
 // whatever its rank.
 func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 	s := scaling{scale: c.scalar(c.In(scale)), zero: c.scalar(c.Opt(zero))}
-	c.checkScale(scale)
+	if d := c.In(scale).Type.DType; !d.IsFloat() {
+		c.Failf("operand %d: scales of %s", scale, d.ONNX())
+	}
 	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
 	}
@@ -48,7 +50,7 @@ func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 	return s
 }
 
-// checkScale refuses scales that are none, as far as they are known.
+// checkScale refuses scales by which nothing can be divided, as far as they are known.
 func (c *Context) checkScale(i int) {
 	v := c.In(i)
 	if !v.Type.DType.IsFloat() {
@@ -95,6 +97,7 @@ func (c *Context) attrDType(name string) tensor.DType {
 func lowerQuantize(c *Context) []*ir.Value {
 	x := c.In(0)
 	s := c.scaling(x.Type, 1, 2)
+	c.checkScale(1)
 	c.IgnoreAttr("precision") // the division is float32's or better
 	to := c.attrDType("output_dtype")
 	switch {

@@ -28,8 +28,8 @@ func lowerScan(c *Context) []*ir.Value {
 	if s.outputs < 0 || s.states+s.outputs != c.NumOutputs() {
 		c.Failf("the body gives %d values, with %d states and %d outputs of the node", len(r.g.GetOutput()), s.states, c.NumOutputs())
 	}
-	s.inAxes, s.inBack = c.scanList("scan_input_axes", s.inputs), c.scanList("scan_input_directions", s.inputs)
-	s.outAxes, s.outBack = c.scanList("scan_output_axes", s.outputs), c.scanList("scan_output_directions", s.outputs)
+	s.inAxes, s.inBack = c.scanList("scan_input_axes", s.inputs), c.scanDirections("scan_input_directions", s.inputs)
+	s.outAxes, s.outBack = c.scanList("scan_output_axes", s.outputs), c.scanDirections("scan_output_directions", s.outputs)
 	var length ir.Dim
 	var elements []ir.Type
 	for i, v := range in[s.states:] {
@@ -76,6 +76,17 @@ func (c *Context) scanList(name string, n int) []int {
 	}
 	if len(list) != n {
 		c.Failf("%s has %d elements for %d values", name, len(list), n)
+	}
+	return list
+}
+
+// scanDirections is scanList of directions: 0 is forward, 1 backward.
+func (c *Context) scanDirections(name string, n int) []int {
+	list := c.scanList(name, n)
+	for i, d := range list {
+		if d != 0 && d != 1 {
+			c.Failf("%s[%d] = %d is neither 0 nor 1", name, i, d)
+		}
 	}
 	return list
 }
@@ -134,7 +145,7 @@ func lowerScanBatch(c *Context) []*ir.Value {
 	if s.inputs < 1 || s.states < 0 || s.outputs < 0 {
 		c.Failf("%d scanned inputs of %d inputs, %d outputs of the body", s.inputs, len(in), len(r.g.GetOutput()))
 	}
-	s.inAxes, s.inBack = make([]int, s.inputs), c.scanList("directions", s.inputs)
+	s.inAxes, s.inBack = make([]int, s.inputs), c.scanDirections("directions", s.inputs)
 	s.outAxes, s.outBack = make([]int, s.outputs), make([]int, s.outputs)
 	elements := slices.Clone(row[s.states:])
 	for i, t := range elements {

@@ -79,6 +79,9 @@ func lowerConstant(c *Context) []*ir.Value {
 }
 
 func lowerConstantOfShape(c *Context) []*ir.Value {
+	if v := c.In(0); !v.Type.Unranked && Rank(v) != 1 {
+		c.Failf("operand 0 is %v: a shape is a vector", v.Type)
+	}
 	shape := c.Dims(0)
 	value, ok := c.AttrTensor("value")
 	if !ok {

@@ -208,7 +208,7 @@ func (o STFT) bins() int {
 // Infer implements ir.Op.
 func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
-	if len(x.Shape) != 3 || o.Step < 1 || o.Step > MaxSize {
+	if len(x.Shape) != 3 || ir.LessEqual(ir.N(1), x.Shape[2]) == ir.No || ir.LessEqual(x.Shape[2], ir.N(2)) == ir.No || o.Step < 1 || o.Step > MaxSize {
 		return nil, fmt.Errorf("signal %v, a step of %d", x, o.Step)
 	}
 	length := ir.N(o.Length)
