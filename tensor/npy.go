@@ -241,7 +241,10 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 		letters, data = utf32(t.strs)
 		descr = fmt.Sprintf("<U%d", letters)
 	}
-	if descr == "" {
+	switch {
+	case t.IsSequence():
+		return fmt.Errorf("a sequence is no array: JSON can hold it")
+	case descr == "":
 		return fmt.Errorf("NumPy has no type for %s", t.dtype)
 	}
 	var sizes strings.Builder

@@ -42,6 +42,14 @@ type difference struct {
 	OK      bool   `json:"ok"`
 }
 
+// typeText is the type of what was compared.
+func (d difference) typeText() string {
+	if !d.DType.Valid() {
+		return fmt.Sprintf("sequence of %d", d.Shape[0])
+	}
+	return fmt.Sprint(d.DType, d.Shape)
+}
+
 // compare measures got against want.
 func compare(name string, got, want *tensor.Tensor, tol tolerance) difference {
 	d := difference{Name: name, DType: want.DType(), Shape: want.Shape(), Cosine: 1}

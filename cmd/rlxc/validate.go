@@ -181,7 +181,7 @@ func (r *validationReport) text(out io.Writer) error {
 			verdict = "FAIL"
 			failed = append(failed, fmt.Sprintf("%s: %q %s", run, d.Name, d.Problem))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%v%v\t%.2e\t%.2e\t%.10f\t%s\n", run, shown(d.Name), d.DType, d.Shape, d.MaxAbs, d.MaxRel, d.Cosine, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2e\t%.2e\t%.10f\t%s\n", run, shown(d.Name), d.typeText(), d.MaxAbs, d.MaxRel, d.Cosine, verdict)
 	}
 	taps := 0
 	for _, c := range r.Runs {
