@@ -47,7 +47,7 @@ func (d difference) typeText() string {
 	if !d.DType.Valid() {
 		return fmt.Sprintf("sequence of %d", d.Shape[0])
 	}
-	return fmt.Sprint(d.DType, d.Shape)
+	return fmt.Sprintf("%v%v", d.DType, d.Shape)
 }
 
 // compare measures got against want.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -356,9 +357,12 @@ func attackChild(name string) {
 }
 
 func TestAttacks(t *testing.T) {
+	gate := make(chan struct{}, runtime.NumCPU()) // children share the processor with few others
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			gate <- struct{}{}
+			defer func() { <-gate }()
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			c := exec.CommandContext(ctx, os.Args[0])
