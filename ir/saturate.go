@@ -9,9 +9,6 @@ import (
 
 // satMul is a · b, or the bound that it passes.
 func satMul(a, b int64) int64 {
-	if a == 0 || b == 0 {
-		return 0
-	}
 	neg := (a < 0) != (b < 0)
 	h, l := bits.Mul64(absU(a), absU(b))
 	if h != 0 || l > math.MaxInt64 {

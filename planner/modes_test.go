@@ -199,6 +199,7 @@ func TestProblemErrors(t *testing.T) {
 		"buffer 1 (b): the sizes up to here sum to more than":                 {{Name: "a", Size: maxBytes, Last: 1}, {ID: 1, Name: "b", Size: 1, Last: 1}},
 		"buffers 0 (a) and 1 (b) of group 1 lie on different lanes":           {{Name: "a", Last: 1, Group: 1}, {ID: 1, Name: "b", Last: 1, Group: 1, Lane: Lane{Device: 1}}},
 		"of group 1 are fixed at different offsets, 0 and 8":                  {{Name: "a", Last: 1, Group: 1, Fixed: true}, {ID: 1, Name: "b", Last: 1, Group: 1, Fixed: true, Offset: 8}},
+		"buffers 1 (b) and 2 (c) of group 1 are fixed at different offsets":   {{Name: "a", Last: 1, Group: 1}, {ID: 1, Name: "b", Last: 1, Group: 1, Fixed: true}, {ID: 2, Name: "c", Last: 1, Group: 1, Fixed: true, Offset: 8}},
 		"buffer 0 (a) and buffer 1 (b) are fixed in the same memory and live": {{Name: "a", Size: 9, Last: 1, Fixed: true}, {ID: 1, Name: "b", Size: 9, Last: 1, Fixed: true, Offset: 8}},
 		"buffer 0 (a) is fixed at offset 4, which its alignment 8":            {{Name: "a", Size: 9, Last: 1, Fixed: true, Align: 8, Offset: 4}},
 	} {

@@ -64,6 +64,7 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"binary.reshape_a", "an axis that the reshape leaves alone", `graph "" (%0: f32[n,6], %1: f32[3]) { %2 = reshape(%0) {shape=[n,2,3]} %3 = add(%2, %1) return %3 }`},
 	{"binary.reshape_a", "axes", `graph "" (%0: f32[1], %1: f32[3]) { %2 = reshape(%0) {shape=[]} %3 = add(%2, %1) return %3 }`},
 	{"binary.reshapes", "the same shapes in front", `graph "" (%0: f32[6], %1: f32[2,3]) { %2 = reshape(%0) {shape=[3,2]} %3 = reshape(%1) {shape=[3,2]} %4 = add(%2, %3) return %4 }`},
+	{"binary.reshapes", "the same shapes behind", `graph "" (%0: f32[6], %1: f32[6]) { %2 = reshape(%0) {shape=[6,1]} %3 = reshape(%1) {shape=[1,6]} %4 = add(%2, %3) return %4 }`},
 	{"binary.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = add(%2, %3) return %4 }`},
 	{"binary.transpose_a", "a vector", `graph "" (%0: f32[2,2]) { const %1: f32[2,2] = [1,2,3,4] %2 = transpose(%0) {perm=[1,0]} %4 = add(%2, %1) return %4 }`},
 	{"reduce.transpose", "axes that stay", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = reduce_sum(%2) {axes=[0]} return %4 }`},
@@ -91,6 +92,8 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"embedding", "whole rows", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[6,5] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[1,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
 	{"embedding", "rows one after the other", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[12,4] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[2,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
 
+	{"embedding", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
+	{"embedding.quantized", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
 	{"quantize.pair", "one zero point", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %1, %3) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.pair", "one scale", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %3, %2) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.again", "one scale", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %3, %2) {to=u8} return %5 }`},
@@ -105,6 +108,7 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"slice.whole", "steps of 1", `graph "" (%0: f32[1,4]) { %1 = slice(%0) {starts=[0,0], sizes=[1,2], steps=[1,2]} return %1 }`},
 	{"compare.positions", "positions of one axis", `graph "" (%0: f32[n]) { const %3: i64[] = [3] %1 = range() {step=1, len=n, dtype=i64} %2 = mul(%1, %1) %4 = less_or_equal(%2, %3) return %4 }`},
 	{"compare.positions", "numbers that fit their type", `graph "" (%0: f32[n,100]) { const %3: u8[] = [200] const %5: u8[] = [199] %1 = range() {step=1, len=100, dtype=u8} %2 = add(%1, %3) %4 = greater_or_equal(%2, %5) return %4 }`},
+	{"compare.positions", "numbers above 0 where there are none below", `graph "" (%0: f32[n,5]) { const %3: u8[] = [3] const %5: u8[] = [200] %1 = range() {step=1, len=5, dtype=u8} %2 = sub(%1, %3) %4 = greater_or_equal(%2, %5) return %4 }`},
 	{"compare.positions", "the start of a slice", `graph "" (%0: f32[n]) { const %3: i64[] = [2] %1 = range() {step=1, len=5, dtype=i64} %2 = slice(%1) {starts=[2], sizes=[2], steps=[1]} %4 = less_or_equal(%2, %3) return %4 }`},
 	{"expand.same", "one size", `graph "" (%0: f32[n,1]) { %1 = expand(%0) {shape=[n,3]} return %1 }`},
 	{"relu", "the number 0", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.1] %2 = max(%0, %1) return %2 }`},
@@ -129,12 +133,15 @@ func TestConditions(t *testing.T) {
 
 // TestHolds tries the extremes of every type in every other.
 func TestHolds(t *testing.T) {
-	types := []tensor.DType{tensor.Bool, tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64, tensor.I64, tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
+	types := []tensor.DType{tensor.String, tensor.C64, tensor.Bool, tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64, tensor.I64, tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
 	digits := map[tensor.DType]int{tensor.F16: 11, tensor.BF16: 8, tensor.F32: 24, tensor.F64: 53}
 	for _, large := range types {
 		for _, small := range types {
 			var want bool
 			switch bits := small.Bits(); {
+			case large == small:
+				want = true
+			case large == tensor.String || small == tensor.String || large == tensor.C64 || small == tensor.C64:
 			case small == tensor.Bool:
 				want = large != tensor.Bool
 			case large == tensor.Bool, small.IsFloat() && large.IsInt():
@@ -170,4 +177,35 @@ func TestOtherResultsStay(t *testing.T) {
 	before := g.String()
 	apply(g, nil, index([]*Rule{r}), how{})
 	require.Equal(t, before, g.String())
+}
+
+// TestSameScalar: what two quantisers share is one value, or equal numbers of one type.
+func TestSameScalar(t *testing.T) {
+	g := ir.NewGraph("")
+	number := func(d tensor.DType, x float64) *ir.Value {
+		c := tensor.New(d)
+		c.SetFloat64(0, x)
+		return g.NewConst("", c)
+	}
+	a := number(tensor.F32, 0.5)
+	require.True(t, sameScalar(a, a))
+	require.True(t, sameScalar(a, number(tensor.F32, 0.5)))
+	require.False(t, sameScalar(a, number(tensor.F32, 0.25)))
+	require.False(t, sameScalar(a, number(tensor.F16, 0.5)))
+	x := g.AddInput("x", ir.TensorOf(tensor.F32))
+	require.True(t, sameScalar(x, x))
+	require.False(t, sameScalar(x, a))
+	require.False(t, sameScalar(a, nil))
+}
+
+// TestPerTensor: codes of one scale, and not of one for each row.
+func TestPerTensor(t *testing.T) {
+	g := parse(t, `graph "" (%0: u8[3,n]) { const %1: f32[] = [0.5] const %2: f32[3] = [0.5,1,2]
+		%3 = dequantize(%0, %1) {to=f32} %4 = dequantize(%0, %2) {to=f32} %5 = neg(%4) return %3, %5 }`)
+	require.True(t, perTensor[ir.Dequantize](g.Nodes[0].Outputs[0]))
+	require.False(t, perTensor[ir.Quantize](g.Nodes[0].Outputs[0]))
+	require.False(t, perTensor[ir.Dequantize](g.Nodes[1].Outputs[0]))
+	require.False(t, perTensor[ir.Dequantize](g.Nodes[2].Outputs[0]))
+	require.False(t, perTensor[ir.Dequantize](g.Inputs[0]))
+	require.False(t, perTensor[ir.Dequantize](nil))
 }

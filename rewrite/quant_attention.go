@@ -26,8 +26,8 @@ func quantAttentionRules() []*Rule {
 	return []*Rule{{Name: "qattention", changes: Rounding, pattern: out, near: 3, build: func(m *match) *ir.Value {
 		first, second := opOf[ir.QMatMul](m, scores), opOf[ir.QMatMul](m, out)
 		shape := m.get(scores).Type.Shape
-		if len(shape) != 4 || !m.get(softmax).Type.Shape.Equal(shape) {
-			return m.refuse("scores %v of a mask that stretches them or without heads", shape)
+		if !m.get(softmax).Type.Shape.Equal(shape) {
+			return m.refuse("scores %v of a mask that stretches them", shape)
 		}
 		for _, x := range []*pattern{q, k, v} {
 			if s := m.get(x).Type.Shape; !s[:len(s)-2].Equal(shape[:2]) {

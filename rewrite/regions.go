@@ -70,7 +70,7 @@ func (r *region) joins(n *ir.Node, x *ir.Value) *ir.Node {
 	single := func(v *ir.Value) bool { // read by one node only, perhaps twice
 		return !r.m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return u.Node != v.Uses[0].Node })
 	}
-	if x == nil || x.Def == nil || !single(x) {
+	if x.Def == nil || !single(x) {
 		return nil
 	}
 	d := x.Def

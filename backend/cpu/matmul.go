@@ -142,12 +142,9 @@ func bindPacked(b *binder, n *ir.Node) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
-	rows, cols, k := packedSizes(n)
+	_, cols, k := packedSizes(n)
 	if want, _ := formats[f].layout(b.d.set, k, cols); w.Layout != want {
 		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", w.Layout, want)
-	}
-	if rows == 0 || cols == 0 {
-		return step{}, nil
 	}
 	return formats[f].bind(b, n)
 }

@@ -166,6 +166,9 @@ func TestCodesPackedForAnotherLevel(t *testing.T) {
 		require.Positive(t, count, name)
 		_, err = d.Prepare(g)
 		require.NoError(t, err, name)
+		again, err := d.Prepare(g)
+		require.NoError(t, err, name)
+		require.Zero(t, again, "%s: what this device packed stays", name)
 		got := run(t, d, g, b, inputs)
 		for i := range want {
 			backendtest.Agree(t, fmt.Sprintf("%s: result %d", name, i), got[i], want[i], 2e-5, 2e-5)
