@@ -33,7 +33,7 @@ var nearest = map[string][]stage{
 	"backend/cpu":     {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}, {"conformance", "Nodes", ""}},
 	"artifact":        {{"artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
 	"quantize":        {{"quantize", "", ""}, {".", "TestQuantize", ""}},
-	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Int4|Dequantised|Fixtures|Docs|Links|Imports|Exports"}},
+	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Int4|Dequantised|Fixtures|Docs|Links|Imports|Exports"}, {"conformance", "Nodes", ""}},
 }
 
 // models are the tests of the root package that run whole models.
