@@ -40,6 +40,9 @@ type lengthsWay struct {
 	Padded  float64 `json:"padded"`            // places for each token
 	Rate    float64 `json:"tokens_per_second"` // with the fastest time of each batch
 	Ratio   float64 `json:"ratio,omitempty"`   // of rlxc's rate to this one
+	// The same by the time that processors were used, which other work on the machine does not lengthen. Waiting threads use some, too.
+	ProcessorRate  float64 `json:"tokens_per_processor_second,omitempty"`
+	ProcessorRatio float64 `json:"processor_ratio,omitempty"`
 }
 
 // A prepared batch is ready to be run again and again.
@@ -47,7 +50,7 @@ type prepared struct {
 	tokens, places int
 	run            func() error
 	done           func()
-	best           time.Duration
+	best, used     time.Duration // on the clock, and of processors
 }
 
 // lengths measures a model on texts of the lengths that a file lists, in batches as they come, and the reference on the same
@@ -152,11 +155,11 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 		for _, batches := range ready {
 			time.Sleep(5 * time.Millisecond) // the other side's threads go to sleep
 			for _, p := range batches {
-				begin := time.Now()
+				begin, used := time.Now(), processorTime()
 				if err := p.run(); err != nil {
 					return nil, err
 				}
-				p.best = min(p.best, time.Since(begin))
+				p.best, p.used = min(p.best, time.Since(begin)), min(p.used, processorTime()-used)
 			}
 		}
 	}
@@ -165,25 +168,31 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 		if w.engine != own {
 			way.Engine = onnxRuntime
 		}
-		var took time.Duration
+		var took, used time.Duration
 		places := 0
 		for _, p := range ready[i] {
-			took += p.best
+			took, used = took+p.best, used+p.used
 			way.Tokens += p.tokens
 			places += p.places
 		}
 		way.Rate, way.Padded = float64(way.Tokens)/took.Seconds(), float64(places)/float64(way.Tokens)
-		cell.Ways = append(cell.Ways, way)
-		if i > 0 {
-			cell.Ways[i].Ratio = cell.Ways[0].Rate / way.Rate
+		if used > 0 {
+			way.ProcessorRate = float64(way.Tokens) / used.Seconds()
 		}
+		if i > 0 {
+			way.Ratio = cell.Ways[0].Rate / way.Rate
+			if used > 0 {
+				way.ProcessorRatio = cell.Ways[0].ProcessorRate / way.ProcessorRate
+			}
+		}
+		cell.Ways = append(cell.Ways, way)
 	}
 	return cell, nil
 }
 
 // prepare makes the inputs of texts of these lengths, padded behind, and runs them once.
 func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
-	p := &prepared{places: len(lengths) * slices.Max(lengths), done: func() {}, best: math.MaxInt64}
+	p := &prepared{places: len(lengths) * slices.Max(lengths), done: func() {}, best: math.MaxInt64, used: math.MaxInt64}
 	in := rlxc.Tensors{}
 	for _, v := range e.Inputs() {
 		x := tensor.New(v.DType, len(lengths), slices.Max(lengths))
@@ -220,14 +229,17 @@ func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
 
 func (r *lengthsReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPLACES/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\t")
+	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPLACES/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\tTOKENS/PROCESSOR S\tFASTER BY\t")
+	ratio := func(x float64) string {
+		if x == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.2f", x)
+	}
 	for _, cell := range r.Cells {
 		for _, way := range cell.Ways {
-			ratio := ""
-			if way.Ratio > 0 {
-				ratio = fmt.Sprintf("%.2f", way.Ratio)
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.2f\t%.0f\t%s\t\n", cell.Threads, way.Engine, way.Batches, way.Tokens, way.Padded, way.Rate, ratio)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.2f\t%.0f\t%s\t%.0f\t%s\t\n", cell.Threads, way.Engine, way.Batches, way.Tokens, way.Padded,
+				way.Rate, ratio(way.Ratio), way.ProcessorRate, ratio(way.ProcessorRatio))
 		}
 	}
 	return w.Flush()
