@@ -78,7 +78,7 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the attention mask is %v: want [batch, tokens]", mask)
 	}
 	for _, x := range in[1:] {
-		if x.Rank() < 2 || !x.Shape()[:2].Equal(mask.Shape()) || x.DType() == tensor.String {
+		if x == nil || x.Rank() < 2 || !x.Shape()[:2].Equal(mask.Shape()) || x.DType() == tensor.String {
 			return nil, fmt.Errorf("%v beside a mask of %v", x, mask.Shape())
 		}
 	}
@@ -216,12 +216,12 @@ func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 // Eval implements Op.
 func (o Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
+	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] || mask.Rank() != 2 {
+		return nil, fmt.Errorf("%v at places %v of %v", x, places, mask)
+	}
 	y := env.New(x.DType(), append(mask.Shape().Clone(), x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
-	if places.Len() != x.Shape()[1] {
-		return nil, fmt.Errorf("%d places for %v", places.Len(), x)
-	}
 	for i := range places.Len() {
 		if p := places.Int64(i); p < -1 || p >= int64(mask.Len()) {
 			return nil, fmt.Errorf("place %d of %d", p, mask.Len())

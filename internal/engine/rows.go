@@ -23,8 +23,9 @@ type packing struct {
 func findPacking(stages []stage) *packing {
 	for i, s := range stages {
 		for _, n := range s.dynamic {
-			if _, ok := n.Op.(ir.Pack); !ok || i+1 == len(stages) {
-				continue
+			if _, ok := n.Op.(ir.Pack); !ok || i+1 == len(stages) || len(n.Outputs) < ir.PackValues || len(n.Inputs[0].Type.Shape) != 2 ||
+				len(n.Outputs[ir.PackPositions].Type.Shape) != 2 {
+				continue // a file may say so
 			}
 			mask, positions := n.Inputs[0].Type.Shape, n.Outputs[ir.PackPositions].Type.Shape
 			p := &packing{node: n, stage: i + 1}

@@ -1,0 +1,50 @@
+package ir
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestPack packs two texts, one of which has its padding in front, and puts them back.
+func TestPack(t *testing.T) {
+	mask := tensor.FromSlice([]int64{1, 1, 0, 0, 1, 0}, 2, 3)
+	ids := tensor.FromSlice([]int64{7, 8, 9, 4, 5, 6}, 2, 3)
+	out, err := Pack{}.Eval(nil, []*tensor.Tensor{mask, ids})
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 2, 0, 2, 2, 4, 3, 4}, tensor.Of[int32](out[PackRows]))
+	require.Equal(t, []int32{0, 2}, tensor.Of[int32](out[PackFirst]))
+	require.Equal(t, []int32{0, 1, 0, 2, 1, 2, 3, 4}, tensor.Of[int32](out[PackFirstRows]))
+	require.Equal(t, []int32{0, 1, 0, 1, 1, 2, 1, 2}, tensor.Of[int32](out[PackTexts]))
+	require.Equal(t, []int32{0, 1, -1, 4, -1, -1}, tensor.Of[int32](out[PackPlaces]))
+	require.Equal(t, []int64{0, 1, 0, 1, 0, 0}, tensor.Of[int64](out[PackPositions]))
+	require.Equal(t, []int64{7, 8, 4, 5, 0, 0}, tensor.Of[int64](out[PackValues]))
+	back, err := Unpack{}.Eval(nil, []*tensor.Tensor{out[PackValues], out[PackPlaces], mask})
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 8, 0, 0, 5, 0}, tensor.Of[int64](back[0]))
+
+	for _, in := range [][]*tensor.Tensor{{ids}, {tensor.New(tensor.I64, 3)}, {mask, tensor.New(tensor.I64, 2)}, {mask, nil}} {
+		_, err := Pack{}.Eval(nil, in)
+		require.Error(t, err)
+	}
+	places := tensor.FromSlice([]int32{9, 0}, 2)
+	for _, in := range [][]*tensor.Tensor{{ids, places, mask}, {tensor.New(tensor.F32, 1, 2), places, mask}, {tensor.New(tensor.F32, 2), places, mask},
+		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I64, 2), mask}, {tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I32, 2), places}} {
+		_, err := Unpack{}.Eval(nil, in)
+		require.Error(t, err)
+	}
+}
+
+// TestRoundTokens: few numbers stand for many, and none for much less.
+func TestRoundTokens(t *testing.T) {
+	seen := map[int]bool{}
+	for n := range 20_000 {
+		r := RoundTokens(n)
+		require.GreaterOrEqual(t, r, n)
+		require.Less(t, r-n, max(8, n/16))
+		seen[r] = true
+	}
+	require.Less(t, len(seen), 400)
+}
