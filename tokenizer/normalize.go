@@ -249,8 +249,9 @@ func (e *edit) prepend(s string, i int) {
 		e.out = append(e.out, s...)
 		return
 	}
+	origin := e.t.origin(i)
 	for _, r := range s {
-		e.emit(r, e.t.origin(i))
+		e.emit(r, origin)
 	}
 }
 

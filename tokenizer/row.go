@@ -61,14 +61,13 @@ func Pad(side Side, multiple int) RowOption {
 func Spans() RowOption { return func(o *rowOptions) { o.spans = true } }
 
 func (t *Tokenizer) options(options []RowOption) rowOptions {
-	if len(options) == 0 {
-		return rowOptions{side: t.cutSide, padSide: t.padSide} // and not o, which what is called may keep: no memory
-	}
-	o := rowOptions{side: t.cutSide, padSide: t.padSide}
+	s := t.scratch.Get().(*scratch) // whose memory options may point to without more being allocated
+	defer t.scratch.Put(s)
+	s.options = rowOptions{side: t.cutSide, padSide: t.padSide}
 	for _, option := range options {
-		option(&o)
+		option(&s.options)
 	}
-	return o
+	return s.options
 }
 
 // A Span is a range of a text, from Start to before End.
@@ -81,7 +80,7 @@ type Encoding struct {
 	AttentionMask []int64 // 1
 
 	Offsets     []Span // in bytes of the text that the token came from; 0 to 0 for a special token
-	CharOffsets []Span // the same in characters: code points, and bytes that are not UTF-8
+	CharOffsets []Span // the same in characters: code points, and bytes that are not UTF-8; of ASCII it is the slice Offsets
 	Words       []int  // the number of the word in its text, as the tokenizer splits words; -1 for a special token
 	Sequences   []int  // 0 for the first text, 1 for its pair, -1 for a special token
 	Special     []bool // whether the token was put there by the template
@@ -284,7 +283,8 @@ func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 // assemble makes a row of windows of its texts.
 func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
 	length := row.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
-	e := newEncoding(length, spans)
+	ascii := isASCII(input.texts[0]) && isASCII(input.texts[1])
+	e := newEncoding(length, spans, ascii)
 	for _, slot := range row {
 		at := len(e.InputIDs)
 		if slot.text == special {
@@ -297,6 +297,9 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 			e.InputIDs = append(e.InputIDs, text.ids[w.start:w.end]...)
 			if spans {
 				t.place(&e, at, text, w, input.texts[slot.text], slot.text)
+				if !ascii {
+					e.countCharacters(at, input.texts[slot.text])
+				}
 			}
 		}
 		segment := slot.segment
@@ -311,11 +314,15 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 	return e
 }
 
-// newEncoding returns a row with room for so many tokens, all of whose memory is allocated at once: it has no pointers.
-func newEncoding(length int, spans bool) Encoding {
+// newEncoding returns a row with room for so many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
+// ASCII the offsets in characters are those in bytes.
+func newEncoding(length int, spans, ascii bool) Encoding {
 	n := 3 * length
 	if spans {
-		n += 6*length + length/8 + 1
+		n += 4*length + length/8 + 1
+	}
+	if spans && !ascii {
+		n += 2 * length
 	}
 	numbers := make([]int64, n)
 	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length], AttentionMask: numbers[2*length : 3*length : 3*length]}
@@ -327,10 +334,15 @@ func newEncoding(length int, spans bool) Encoding {
 	}
 	rest := numbers[3*length:] // an int is no longer than an int64
 	e.Offsets = unsafe.Slice((*Span)(unsafe.Pointer(&rest[0])), length)
-	e.CharOffsets = unsafe.Slice((*Span)(unsafe.Pointer(&rest[2*length])), length)
-	e.Words = unsafe.Slice((*int)(unsafe.Pointer(&rest[4*length])), length)
-	e.Sequences = unsafe.Slice((*int)(unsafe.Pointer(&rest[5*length])), length)
-	e.Special = unsafe.Slice((*bool)(unsafe.Pointer(&rest[6*length])), length)
+	e.Words = unsafe.Slice((*int)(unsafe.Pointer(&rest[2*length])), length)
+	e.Sequences = unsafe.Slice((*int)(unsafe.Pointer(&rest[3*length])), length)
+	rest = rest[4*length:]
+	e.CharOffsets = e.Offsets
+	if !ascii {
+		e.CharOffsets = unsafe.Slice((*Span)(unsafe.Pointer(&rest[0])), length)
+		rest = rest[2*length:]
+	}
+	e.Special = unsafe.Slice((*bool)(unsafe.Pointer(&rest[0])), length)
 	return e
 }
 
@@ -349,14 +361,13 @@ func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, text stri
 		}
 		offsets[i], numbers[i], sequences[i] = Span{int(place.start), int(place.end)}, int(word), sequence
 	}
-	characters := e.CharOffsets[at : at+len(spans)]
-	if isASCII(text) {
-		copy(characters, offsets)
-		return
-	}
+}
+
+// countCharacters writes the offsets in characters of the tokens from the at-th on, which are of a text.
+func (e *Encoding) countCharacters(at int, text string) {
 	c := cursor{text: text}
-	for i, o := range offsets {
-		characters[i] = Span{c.chars(o.Start), c.chars(o.End)}
+	for i, o := range e.Offsets[at:len(e.InputIDs)] {
+		e.CharOffsets[at+i] = Span{c.chars(o.Start), c.chars(o.End)}
 	}
 }
 

@@ -48,6 +48,7 @@ type scratch struct {
 	texts   [2]tokens
 	words   []piece
 	windows [2][]window
+	options rowOptions
 }
 
 // tokens are those of one text.
