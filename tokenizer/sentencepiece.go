@@ -37,6 +37,7 @@ const (
 // readSPM reads a SentencePiece file.
 func readSPM(data []byte) (*spmModel, error) {
 	m := &spmModel{kind: spmUnigram, unknownText: "<unk>"}
+	whole := false // SentencePiece writes what the model is after its pieces
 	err := eachField(data, func(number protowire.Number, value uint64, content []byte) error {
 		switch number {
 		case 1:
@@ -60,6 +61,7 @@ func readSPM(data []byte) (*spmModel, error) {
 			}
 			return err
 		case 2:
+			whole = true
 			return eachField(content, func(number protowire.Number, value uint64, content []byte) error {
 				switch number {
 				case 3:
@@ -86,6 +88,8 @@ func readSPM(data []byte) (*spmModel, error) {
 		return nil, fmt.Errorf(spmNotProtobuf, err)
 	case len(m.pieces) == 0:
 		return nil, fmt.Errorf(spmNotProtobuf, errors.New("it has no pieces"))
+	case !whole:
+		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces, and does not say what the model is: was it cut off?", len(m.pieces)))
 	case m.kind != spmUnigram && m.kind != spmBPE:
 		return nil, fmt.Errorf("its model has the type %d; known are 1 (Unigram) and 2 (BPE)", m.kind)
 	}
