@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -49,18 +51,23 @@ func (o *textOptions) check(c *cobra.Command) error {
 	return nil
 }
 
-// open opens the tokenizer of a model, and finds how long a row may be.
+// open opens the tokenizer of a model, and finds how long a row may be: as package pipeline reads the model's folder.
 func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) {
 	path := o.tokenizer
-	if path == "" {
-		if src.path == "" {
-			return nil, usagef("--text requires --tokenizer for a built-in model")
+	if path == "" && src.path == "" {
+		return nil, usagef("--text requires --tokenizer for a built-in model")
+	}
+	limit := 0
+	if src.path != "" {
+		d, err := pipeline.Describe(src.path, pipeline.Options{Tokenizer: path, MaxLength: o.maxLength})
+		if err != nil {
+			return nil, err
 		}
-		path = src.dir()
+		path, limit = d.Tokenizer, d.MaxLength
 	}
 	tok, err := tokenizer.Open(path)
 	if err == nil && o.maxLength == 0 {
-		o.maxLength = longest(tok.MaxLength(), e)
+		o.maxLength = longest(cmp.Or(limit, tok.MaxLength()), e)
 	}
 	return tok, err
 }
