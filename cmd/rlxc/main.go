@@ -136,7 +136,7 @@ is, and 130 or 143 after an interrupt.`,
 	})
 	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), serveCommand(), pullCommand(), cacheCommand(),
 		runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand())
+		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand(), versionCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE
@@ -147,15 +147,6 @@ is, and 130 or 143 after an interrupt.`,
 		}
 	}
 	return root, started
-}
-
-// version is that of the module, or the commit that it was built at.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }
 
 // fault makes an error of a panic that comes of reading a model's file which somebody has cut. Its contents are read by whoever
