@@ -16,6 +16,7 @@ from rlxc_spark import embed, rerank, tag
 binary, folder = sys.argv[1:]
 rows = int(os.environ.get("ROWS", 100_000))
 here = os.path.dirname(os.path.abspath(__file__))
+os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers run what runs this
 spark = (SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").config("spark.driver.bindAddress", "127.0.0.1")
          .config("spark.driver.host", "127.0.0.1").config("spark.sql.execution.arrow.maxRecordsPerBatch", "1000").getOrCreate())
 spark.sparkContext.addPyFile(os.path.join(here, "rlxc_spark.py"))
