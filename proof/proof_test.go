@@ -206,3 +206,32 @@ func TestWrongLayouts(t *testing.T) {
 		require.ErrorContains(t, proof.Verify(claim(name, func(l *ir.Layout) { l.Root = g.Inputs[1] })), "not of its operand's root")
 	}
 }
+
+// TestInPlaceOverViews: a result may lie over an operand only where that is the same bytes in the same order.
+func TestInPlaceOverViews(t *testing.T) {
+	for _, c := range []struct {
+		view string
+		at   int64 // of the result; x lies at 0
+		want string
+	}{
+		{"reshape(%0) {shape=[6,4]}", 0, ""},
+		{"transpose(%0) {perm=[1,0]}", 0, "which it still reads"},
+		{"reshape(%0) {shape=[6,4]}", 32, "which it still reads"},
+		{"reshape(%0) {shape=[6,4]}", 96, ""},
+	} {
+		g, err := ir.Parse(`graph "" (%0 "x": f32[4,6]) { %1 "v" = ` + c.view + ` %2 "r" = relu(%1) return %2 }`)
+		require.NoError(t, err)
+		err = proof.Verify(proof.Claim{
+			Graph: g, Steps: g.Nodes[1:], Arenas: []int64{1024}, Align: 32, Layout: layout,
+			Place: func(v *ir.Value) (proof.Place, bool) {
+				return proof.Place{Offset: map[string]int64{"r": c.at}[v.Name], Size: 96}, true
+			},
+			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return true }, LateReads: func(*ir.Node) int { return 0 },
+		})
+		if c.want == "" {
+			require.NoError(t, err, c.view)
+		} else {
+			require.ErrorContains(t, err, c.want, c.view)
+		}
+	}
+}
