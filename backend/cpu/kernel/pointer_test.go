@@ -1,11 +1,32 @@
 package kernel
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestNoescapePragmas: without them a check of pointers may come between the two lines of noescape, and move the stack. Whether a
+// compiler puts one there depends on what it inlines: TestStackMayMove passes with some and not with others.
+func TestNoescapePragmas(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "pointer.go", nil, parser.ParseComments|parser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "noescape" {
+			var lines []string
+			for _, c := range f.Doc.List {
+				lines = append(lines, c.Text)
+			}
+			require.Subset(t, lines, []string{"//go:nosplit", "//go:nocheckptr"})
+			return
+		}
+	}
+	t.Fatal("pointer.go has no noescape")
+}
 
 // TestStackMayMove packs a matrix on new stacks of every fill, so that somewhere inside the packing, which hides the address of
 // a local variable, the stack is moved. With the race detector, noescape would once have read the address of the old one.
