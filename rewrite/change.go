@@ -58,8 +58,7 @@ var flows = [ir.NumKinds]flow{
 // keptFlows has the operators that are kept as the model has them and have no step in them. All others may have one.
 var keptFlows = map[string]flow{
 	"onnx.LSTM": absorbs, "onnx.GRU": absorbs, "onnx.RNN": absorbs, "onnx.Conv": absorbs, "onnx.ConvTranspose": absorbs,
-	"onnx.Resize": carries, "onnx.Identity": carries, "onnx.Expand": carries, "onnx.Reshape": carries, "onnx.Slice": carries,
-	"onnx.Gather": carries, "onnx.Tile": carries, "onnx.Pad": carries,
+	"onnx.Resize": carries, "onnx.Identity": carries,
 }
 
 var (
