@@ -123,9 +123,9 @@ func quantExpandRules() []*Rule {
 	}}}
 }
 
-// roundingRules run when products have taken their codes: what is rounded to codes and back between them only loses
+// qdqPairRules run when products have taken their codes: what is rounded to codes and back between them only loses
 // precision, as long as nobody reads the codes.
-func roundingRules() []*Rule {
+func qdqPairRules() []*Rule {
 	rounded := value().when("codes that are no result of the graph", func(m *match, v *ir.Value) bool {
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})

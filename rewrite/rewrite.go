@@ -53,7 +53,7 @@ var passes = []pass{
 
 	// Products of quantized values are written in many ways.
 	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), blockRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
-	{name: "roundings", level: O2, rules: slices.Concat(roundingRules(), identityRules)},
+	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), quantExpandRules(), foldRules, identityRules)},
@@ -71,7 +71,7 @@ var passes = []pass{
 	{name: "late dce", level: O2, run: dce},
 	// After all fusions, so that it meets few ops, and before regions, which it does not look into.
 	{name: "unpad", level: O2, prove: unpad},
-	{name: "regions", level: O2, rules: regionRules()},
+	{name: "fused elementwise", level: O2, rules: elementwiseRules()},
 	{name: "order", level: O2, run: order},
 }
 

@@ -6,25 +6,25 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// maxRegion bounds the instructions of one region: beyond it compiling and kernels' registers cost more than is saved.
-const maxRegion = 16
+// maxMap bounds the instructions of one map: beyond it compiling and kernels' registers cost more than is saved.
+const maxMap = 16
 
-// regionRules join elementwise ops that read one another into ir.Map, which passes over memory once. The op that is read
+// elementwiseRules join elementwise ops that read one another into ir.Map, which passes over memory once. The op that is read
 // must have the shape of the one that reads it, or it would be computed more often; reshapes in between move in front.
-// Where the target has no region that takes in all operands, it may have one that takes in one of them.
-func regionRules() []*Rule {
-	return []*Rule{regionRule("region", -1), regionRule("region.a", 0), regionRule("region.b", 1), regionRule("region.c", 2)}
+// Where the target has no map that takes in all operands, it may have one that takes in one of them.
+func elementwiseRules() []*Rule {
+	return []*Rule{mapRule("map", -1), mapRule("map.a", 0), mapRule("map.b", 1), mapRule("map.c", 2)}
 }
 
-// regionRule takes in operand only of the root, or all of them for −1.
-func regionRule(name string, only int) *Rule {
+// mapRule takes in operand only of the root, or all of them for −1.
+func mapRule(name string, only int) *Rule {
 	least := 1
 	if only >= 0 {
 		least = 2 // of one, all is that one
 	}
 	behind := func(m *match, _ *ir.Value) bool { return joinable(m) >= least }
 	return &Rule{Name: name, pattern: anyNode().when("an elementwise op behind another", behind), build: func(m *match) *ir.Value {
-		r := region{m: m, only: only}
+		r := mapBuilder{m: m, only: only}
 		e, ok := r.expr(m.root)
 		if !ok {
 			return nil
@@ -37,12 +37,12 @@ func regionRule(name string, only int) *Rule {
 	}}
 }
 
-// joinable counts the operands of the root that a region can take in.
+// joinable counts the operands of the root that a map can take in.
 func joinable(m *match) (n int) {
 	if !inRegion(m.root) {
 		return 0
 	}
-	r := region{m: m}
+	r := mapBuilder{m: m}
 	for _, x := range m.root.Inputs {
 		if r.joins(m.root, x) != nil {
 			n++
@@ -56,8 +56,8 @@ func inRegion(n *ir.Node) bool {
 	return n.Op.Kind().Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
 }
 
-// region collects the expression of the root and of the ops that only it reads.
-type region struct {
+// mapBuilder collects the expression of the root and of the ops that only it reads.
+type mapBuilder struct {
 	m        *match
 	only     int
 	in       []*ir.Value
@@ -65,7 +65,7 @@ type region struct {
 }
 
 // joins gives the node that computes x if n can take it over.
-func (r *region) joins(n *ir.Node, x *ir.Value) *ir.Node {
+func (r *mapBuilder) joins(n *ir.Node, x *ir.Value) *ir.Node {
 	to := n.Outputs[0].Type.Shape
 	single := func(v *ir.Value) bool { // read by one node only, perhaps twice
 		return !r.m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return u.Node != v.Uses[0].Node })
@@ -99,7 +99,7 @@ func scalarConst(v *ir.Value) bool {
 }
 
 // expr gives n's instructions, the operands' first, and notes what they read.
-func (r *region) expr(n *ir.Node) (e ir.Expr, ok bool) {
+func (r *mapBuilder) expr(n *ir.Node) (e ir.Expr, ok bool) {
 	args := make([]int, len(n.Inputs))
 	taken := map[*ir.Value]int{} // a value that is read twice is computed once
 	for i, x := range n.Inputs {
@@ -133,11 +133,11 @@ func (r *region) expr(n *ir.Node) (e ir.Expr, ok bool) {
 		return nil, false
 	}
 	e = append(e, renumber(instructions(n), args, len(e))...)
-	return e, len(e) <= maxRegion
+	return e, len(e) <= maxMap
 }
 
-// operand is the number of v among the operands of the region.
-func (r *region) operand(v *ir.Value) int {
+// operand is the number of v among the operands of the map.
+func (r *mapBuilder) operand(v *ir.Value) int {
 	if i := slices.Index(r.in, v); i >= 0 {
 		return i
 	}
@@ -145,7 +145,7 @@ func (r *region) operand(v *ir.Value) int {
 	return len(r.in) - 1
 }
 
-// instructions sees a node as a region of its own.
+// instructions sees a node as a map of its own.
 func instructions(n *ir.Node) ir.Expr {
 	if o, ok := n.Op.(ir.Map); ok {
 		return o.Expr
