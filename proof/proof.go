@@ -36,7 +36,7 @@ type Claim struct {
 	Layout func(v *ir.Value) ir.Layout
 	// Place is where a value with memory of its own lies; false for one that was not planned.
 	Place func(v *ir.Value) (Place, bool)
-	// Scratch gives the places of a step's scratch memory.
+	// Scratch returns the places of a step's scratch memory.
 	Scratch func(step int) []Place
 	// InPlace reports whether the kernel of n may write its result 0 over operand i.
 	InPlace func(n *ir.Node, i int) bool
@@ -120,7 +120,7 @@ func (s *state) write(v *ir.Value, by string) error {
 	return nil
 }
 
-// placeOf gives the bytes that v takes, and checks them.
+// placeOf returns the bytes that v takes, and checks them.
 func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 	p, ok := s.Place(v)
 	if !ok {

@@ -236,7 +236,7 @@ func affineConst(t *tensor.Tensor) (a affine, ok bool) {
 	return a, true
 }
 
-// bounds gives the smallest and the largest element of an affine tensor of that shape, if the signs of the steps are known.
+// bounds returns the smallest and the largest element of an affine tensor of that shape, if the signs of the steps are known.
 func (a affine) bounds(s ir.Shape) (lo, hi ir.Dim, ok bool) {
 	lo, hi = a.off, a.off
 	for k, d := range a.at {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// broadcastRules move stretching behind the ops that broadcast anyway: computing comes first, on the small tensor, and most
+// broadcastRules move stretching after the ops that broadcast anyway: computing comes first, on the small tensor, and most
 // expands end at an op that needs none.
 func broadcastRules() []*Rule {
 	elementwise := anyNode().when("an elementwise op on a stretched operand", func(m *match, v *ir.Value) bool {

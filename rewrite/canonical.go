@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// canonicalRules leave one spelling of what exporters write in several, so that the patterns behind them need only know
+// canonicalRules leave one spelling of what exporters write in several, so that the patterns after them need only know
 // that one: squares and cubes are products, roots are sqrt, x · 1/y is x / y, division by a constant is a product, and
 // clipping is max and min.
 func canonicalRules() []*Rule {

@@ -81,7 +81,7 @@ func conjuncts(v *ir.Value) []*ir.Value {
 	return all
 }
 
-// A band says which keys a query sees by their positions alone: with causal none behind it, with window > 0 none so far
+// A band says which keys a query sees by their positions alone: with causal none after it, with window > 0 none so far
 // away or further; past is the position of the first query among the keys.
 type band struct {
 	causal bool
@@ -118,7 +118,7 @@ func bandOf(all []*ir.Value, S, T ir.Dim) (b band, rest []*ir.Value) {
 	return b, rest
 }
 
-// distance gives d where v compares the position t of a key with s of a query: t ≤ s + d for sign 1, t ≥ s + d for −1.
+// distance returns d where v compares the position t of a key with s of a query: t ≤ s + d for sign 1, t ≥ s + d for −1.
 func distance(v *ir.Value, S, T ir.Dim, sign int) (d ir.Dim, ok bool) {
 	if v.Def == nil {
 		return d, false
@@ -130,7 +130,7 @@ func distance(v *ir.Value, S, T ir.Dim, sign int) (d ir.Dim, ok bool) {
 	return a.off.Mul(ir.N(-sign)), true
 }
 
-// bothSides gives the window of v, which compares the distance |t − s − past| with a number.
+// bothSides returns the window of v, which compares the distance |t − s − past| with a number.
 func bothSides(v *ir.Value, S, T ir.Dim) (window int, past ir.Dim, ok bool) {
 	if v.Def == nil {
 		return 0, past, false

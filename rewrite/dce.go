@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// dce drops the nodes whose results nobody reads and gives their number. A dynamic node also lives for its sizes: it
+// dce drops the nodes whose results nobody reads and returns their number. A dynamic node also lives for its sizes: it
 // gives the symbols in its results' types their numbers, which later types and parameters may hold without reading it.
 func dce(g *ir.Graph) int {
 	outputs, symbols := map[*ir.Value]bool{}, map[string]bool{}

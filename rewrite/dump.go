@@ -35,7 +35,7 @@ func newDumper(folder string, g *ir.Graph) *dumper {
 	return d
 }
 
-// pass records the graph behind pass number i of the list.
+// pass records the graph after pass number i of the list.
 func (d *dumper) pass(i int, name string, g *ir.Graph) error {
 	if d.folder == "" {
 		return nil

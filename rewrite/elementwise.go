@@ -64,7 +64,7 @@ type mapBuilder struct {
 	absorbed []*ir.Node
 }
 
-// joins gives the node that computes x if n can take it over.
+// joins returns the node that computes x if n can take it over.
 func (r *mapBuilder) joins(n *ir.Node, x *ir.Value) *ir.Node {
 	to := n.Outputs[0].Type.Shape
 	single := func(v *ir.Value) bool { // read by one node only, perhaps twice
@@ -98,7 +98,7 @@ func scalarConst(v *ir.Value) bool {
 	return ok && len(v.Type.Shape) <= 1
 }
 
-// expr gives n's instructions, the operands' first, and notes what they read.
+// expr returns n's instructions, the operands' first, and notes what they read.
 func (r *mapBuilder) expr(n *ir.Node) (e ir.Expr, ok bool) {
 	args := make([]int, len(n.Inputs))
 	taken := map[*ir.Value]int{} // a value that is read twice is computed once
@@ -157,7 +157,7 @@ func instructions(n *ir.Node) ir.Expr {
 	return ir.Expr{x}
 }
 
-// renumber gives an expression other operands and puts it behind so many instructions.
+// renumber gives an expression other operands and puts it after so many instructions.
 func renumber(e ir.Expr, operands []int, behind int) ir.Expr {
 	out := make(ir.Expr, len(e))
 	for i, x := range e {

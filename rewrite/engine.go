@@ -16,7 +16,7 @@ type Rule struct {
 	changes Change
 	assumes string // of a rule that changes more than roundings: what makes that right
 	pattern *pattern
-	// build gives the value that replaces the root's first result: one that exists or one that match.emit made. nil means
+	// build returns the value that replaces the root's first result: one that exists or one that match.emit made. nil means
 	// that the rule does not apply after all (match.refuse says why).
 	build func(m *match) *ir.Value
 	// near is the number of matched nodes from which on a failure is worth reporting as a near miss; 0 for never.
@@ -141,7 +141,7 @@ func (e *engine) busiest() string {
 	return fmt.Sprintf("%s was applied %d times", name, most)
 }
 
-// try applies the first rule that fits n and gives the nodes that it made.
+// try applies the first rule that fits n and returns the nodes that it made.
 func (e *engine) try(n *ir.Node) (made []*ir.Node, ok bool) {
 	if e.endless() || e.unread(n) {
 		return nil, false
@@ -304,7 +304,7 @@ func (m *match) check() error {
 			if i := slices.Index(m.nodes, u.Node); i >= 0 && !m.stays[i] {
 				continue
 			}
-			// The new nodes stand where the root stands, and everything that reads its result stands behind.
+			// The new nodes stand where the root stands, and everything that reads its result stands after.
 			if at, ok := m.e.at[u.Node]; r.old.Def != m.root && (!ok || at <= m.e.at[m.root]) {
 				return fmt.Errorf("node %s (%s) reads %s before", u.Node.Label(), ir.OpName(u.Node.Op), describe(r.old))
 			}

@@ -115,7 +115,7 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 	}
 }
 
-// TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands behind the new node.
+// TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands after the new node.
 func TestGivenValues(t *testing.T) {
 	x, y := value(), value()
 	add := binary(ir.Add, x, y).given()
@@ -182,7 +182,7 @@ func TestRunReportsNearMisses(t *testing.T) {
 	require.Contains(t, s.Rules, RuleCount{"attention", "attention", 1})
 }
 
-// longChain is a graph of n nodes of every sort that O1 knows, one behind the other.
+// longChain is a graph of n nodes of every sort that O1 knows, one after the other.
 func longChain(n int) *ir.Graph {
 	g := ir.NewGraph("chain")
 	v := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n"), ir.N(4)))

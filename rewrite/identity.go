@@ -86,7 +86,7 @@ func viewRules() []*Rule {
 	}
 }
 
-// sameType gives x where the root's result has its type.
+// sameType returns x where the root's result has its type.
 func sameType(x *pattern) func(m *match) *ir.Value {
 	return func(m *match) *ir.Value {
 		if v := m.get(x); v.Type.Equal(m.root.Outputs[0].Type) {

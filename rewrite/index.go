@@ -102,7 +102,7 @@ func inTable(n *ir.Node) ir.Tri {
 	return ir.Unknown
 }
 
-// expand stretches v to a shape, or gives v itself where it has it.
+// expand stretches v to a shape, or returns v itself where it has it.
 func (m *match) expand(v *ir.Value, s ir.Shape) *ir.Value {
 	if v.Type.Shape.Equal(s) {
 		return v
@@ -127,7 +127,7 @@ func compares(n *ir.Node) (holds int64, known bool) {
 	return 0, false
 }
 
-// comparison gives what a comparison of positions demands to be at most 0.
+// comparison returns what a comparison of positions demands to be at most 0.
 func comparison(n *ir.Node) (d affine, ok bool) {
 	o, ok := n.Op.(ir.Binary)
 	if !ok || o.Fn != ir.Less && o.Fn != ir.LessOrEqual && o.Fn != ir.Greater && o.Fn != ir.GreaterOrEqual {
@@ -175,9 +175,9 @@ func tupleParts(index *ir.Value) (parts []affine, ok bool) {
 	return parts, true
 }
 
-// indexView gives out[before…, i…, behind…] = x[before…, parts[0](i), parts[1](i)…, behind…] as views, where i runs over
+// indexView returns out[before…, i…, after…] = x[before…, parts[0](i), parts[1](i)…, after…] as views, where i runs over
 // the shape s and axis is the first that the parts address. Every part must count through axes of s of its own in
-// row-major order; axes that no part counts through are stretched. It gives nil where that is not so.
+// row-major order; axes that no part counts through are stretched. It returns nil where that is not so.
 func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir.Value {
 	var order []int // axes of s in the order in which x has them
 	split := slices.Clone(x.Type.Shape[:axis])
@@ -235,7 +235,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 	}
 	v := m.reshape(m.emit(o, x), split)
 
-	// Now the axes of s that x has come one behind the other; bring them in the order of s.
+	// Now the axes of s that x has come one after the other; bring them in the order of s.
 	sorted := slices.Sorted(slices.Values(order))
 	var perm []int
 	for k := range axis {
@@ -260,7 +260,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 	return m.expand(m.reshape(v, full), m.root.Outputs[0].Type.Shape)
 }
 
-// uniformOf gives the element that v has everywhere, as a tensor of rank 0.
+// uniformOf returns the element that v has everywhere, as a tensor of rank 0.
 func uniformOf(v *ir.Value, depth int) *tensor.Tensor {
 	if depth == 0 || v == nil {
 		return nil

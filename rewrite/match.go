@@ -34,7 +34,7 @@ type binding struct {
 
 type replacement struct{ old, by *ir.Value }
 
-// get gives the value that a pattern stands for, nil for an operand that is left out.
+// get returns the value that a pattern stands for, nil for an operand that is left out.
 func (m *match) get(p *pattern) *ir.Value {
 	for i := len(m.bound) - 1; i >= 0; i-- {
 		if m.bound[i].p == p {
@@ -49,13 +49,13 @@ func (m *match) has(p *pattern) bool {
 	return slices.ContainsFunc(m.bound, func(b binding) bool { return b.p == p })
 }
 
-// number gives the only element of the constant that p stands for.
+// number returns the only element of the constant that p stands for.
 func (m *match) number(p *pattern) float64 {
 	x, _ := numberOf(m.get(p))
 	return x
 }
 
-// opOf gives the op of the node that computes what p stands for.
+// opOf returns the op of the node that computes what p stands for.
 func opOf[T ir.Op](m *match, p *pattern) T { return m.get(p).Def.Op.(T) }
 
 // match binds p to v and goes on with then; it undoes the binding when that fails. Alternatives are tried in order, so
@@ -93,7 +93,7 @@ func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
 	return false
 }
 
-// find gives the place of p among what is bound, −1 when it is not.
+// find returns the place of p among what is bound, −1 when it is not.
 func (m *match) find(p *pattern) int {
 	return slices.IndexFunc(m.bound, func(b binding) bool { return b.p == p })
 }

@@ -34,7 +34,7 @@ func linear(p *pattern) *pattern {
 	return with(p, func(o ir.MatMul) bool { return o.Act == ir.NoUnary })
 }
 
-// parameter gives a factor as ops have it, a float32 that is not 0 (which is none), if that is exact enough for the root's type.
+// parameter returns a factor as ops have it, a float32 that is not 0 (which is none), if that is exact enough for the root's type.
 func (m *match) parameter(x float64) (float32, bool) {
 	p, d := float32(x), m.root.Outputs[0].Type.DType
 	if !normal(x, tensor.F32) || d == tensor.F64 && float64(p) != x {
@@ -45,7 +45,7 @@ func (m *match) parameter(x float64) (float32, bool) {
 }
 
 // matmulRules bring products into one form: transposes of B in TransB, scales in Alpha, the bias in the epilogue, and
-// reshapes of rows behind the product.
+// reshapes of rows after the product.
 func matmulRules() []*Rule {
 	a, b, bias, c := value(), value(), value(), scalar()
 	transposed := node[ir.Transpose](b)

@@ -25,7 +25,7 @@ func lastAxes(n *ir.Node) int {
 // cast is p, or p in another type.
 func cast(p *pattern) *pattern { return either(p, node[ir.Cast](p)) }
 
-// normRules find LayerNorm and RMSNorm that are written out, and put scale and bias into them. RMSNorm stands behind
+// normRules find LayerNorm and RMSNorm that are written out, and put scale and bias into them. RMSNorm stands after
 // LayerNorm, which holds its pattern.
 func normRules() []*Rule {
 	x, eps := value(), scalar()
@@ -101,7 +101,7 @@ func normRules() []*Rule {
 	}
 }
 
-// epsilon gives the number that a norm adds, which may be 0.
+// epsilon returns the number that a norm adds, which may be 0.
 func (m *match) epsilon(p *pattern) (float32, bool) {
 	if m.number(p) == 0 {
 		return 0, true
@@ -109,7 +109,7 @@ func (m *match) epsilon(p *pattern) (float32, bool) {
 	return m.parameter(m.number(p))
 }
 
-// alongAxes gives v in the rank of the axes that norm normalises, nil where v has more axes than those.
+// alongAxes returns v in the rank of the axes that norm normalises, nil where v has more axes than those.
 func (m *match) alongAxes(v, norm *ir.Value) *ir.Value {
 	axes := norm.Def.Op.(ir.LayerNorm).Axes
 	s := v.Type.Shape
@@ -133,7 +133,7 @@ func (m *match) reshape(v *ir.Value, s ir.Shape) *ir.Value {
 	return m.emit(ir.Reshape{Shape: s}, v)
 }
 
-// transpose permutes the axes of v, or gives v itself where nothing moves.
+// transpose permutes the axes of v, or returns v itself where nothing moves.
 func (m *match) transpose(v *ir.Value, perm ...int) *ir.Value {
 	for i, p := range perm {
 		if i != p {

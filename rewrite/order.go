@@ -7,7 +7,7 @@ import (
 )
 
 // order sorts the nodes by how the outputs depend on them, operands in order, so that the program does not depend on the
-// order in which an exporter happened to write it. It gives the number of nodes that moved. Graphs with dynamic nodes stay
+// order in which an exporter happened to write it. It returns the number of nodes that moved. Graphs with dynamic nodes stay
 // as they are: sizes order their nodes, too.
 func order(g *ir.Graph) int {
 	old := make(map[*ir.Node]int, len(g.Nodes))

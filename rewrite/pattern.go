@@ -17,7 +17,7 @@ type pattern struct {
 	kinds    []ir.Kind
 	test     func(op ir.Op) bool // of a node's op
 	args     []*pattern
-	open     bool        // operands behind args may be there
+	open     bool        // operands after args may be there
 	commutes bool        // two operands in either order
 	also     bool        // Build replaces this value, too: others may read it
 	fn       ir.BinaryFn // of a chain
@@ -62,7 +62,7 @@ func either(ps ...*pattern) *pattern {
 	return &pattern{sort: oneOf, text: text, args: ps}
 }
 
-// node is the first result of an op of type T with these operands; operands behind them must be absent.
+// node is the first result of an op of type T with these operands; operands after them must be absent.
 func node[T ir.Op](args ...*pattern) *pattern {
 	var op T
 	return &pattern{sort: aNode, text: op.Kind().String(), kinds: []ir.Kind{op.Kind()}, args: args}
@@ -145,7 +145,7 @@ func (p *pattern) when(why string, hold func(m *match, v *ir.Value) bool) *patte
 	return p
 }
 
-// rest lets the node have operands behind those of the pattern.
+// rest lets the node have operands after those of the pattern.
 func (p *pattern) rest() *pattern { p.open = true; return p }
 
 // given says that Build replaces this value as well (match.replace), so that others may read it.

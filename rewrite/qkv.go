@@ -49,7 +49,7 @@ func qkvRules() []*Rule {
 	}
 }
 
-// parallel gives the products that one attention makes of the same operand as the root's, which together become one: the root
+// parallel returns the products that one attention makes of the same operand as the root's, which together become one: the root
 // first. There are none if it is alone.
 func parallel(m *match, operand int, packs func(a, b *ir.Node) bool) []*ir.Node {
 	reader := attentionOf(m.root)
@@ -70,7 +70,7 @@ func parallel(m *match, operand int, packs func(a, b *ir.Node) bool) []*ir.Node 
 	return parts
 }
 
-// apart puts slices of y, along its last axis, for the results of the parts that it was packed of, and gives the first.
+// apart puts slices of y, along its last axis, for the results of the parts that it was packed of, and returns the first.
 func apart(m *match, y *ir.Value, parts []*ir.Node) (first *ir.Value) {
 	last, offset := len(y.Type.Shape)-1, 0
 	for i, n := range parts {
@@ -86,7 +86,7 @@ func apart(m *match, y *ir.Value, parts []*ir.Node) (first *ir.Value) {
 	return first
 }
 
-// attentionOf gives the attention that n's result is an operand of, seen through what keeps heads apart.
+// attentionOf returns the attention that n's result is an operand of, seen through what keeps heads apart.
 func attentionOf(n *ir.Node) *ir.Node {
 	for {
 		v := n.Outputs[0]

@@ -30,7 +30,7 @@ func sum32(rest ...*pattern) *pattern {
 	return p.rest().when("bare sums", func(_ *match, v *ir.Value) bool { return v.Type.DType == tensor.I32 })
 }
 
-// at gives operand i of the node that makes v.
+// at returns operand i of the node that makes v.
 func at(v *ir.Value, i int) *ir.Value { return ir.Operand(v.Def.Inputs, i) }
 
 // qOperands copies a product's operands into all ten places.
@@ -399,7 +399,7 @@ func packsCodes(a, b *ir.Node) bool {
 	return true
 }
 
-// repeated gives n elements: those of t, or its only one n times.
+// repeated returns n elements: those of t, or its only one n times.
 func repeated(t *tensor.Tensor, n int) *tensor.Tensor {
 	if t.Len() == n && t.Rank() == 1 {
 		return t

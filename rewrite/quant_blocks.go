@@ -79,7 +79,7 @@ func gathered(m *match, a *ir.Value, order []int64) *ir.Value {
 	return m.emit(op, a, m.e.g.NewConst("", tensor.FromSlice(order)))
 }
 
-// sortedBy gives the places of the numbers of t by their size, equal ones as they lie.
+// sortedBy returns the places of the numbers of t by their size, equal ones as they lie.
 func sortedBy(t *tensor.Tensor) []int64 {
 	order := make([]int64, t.Len())
 	for i := range order {

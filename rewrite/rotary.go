@@ -45,7 +45,7 @@ func isHalf(v *ir.Value, at, n int) bool {
 	return last(o.Starts).Is(at) && last(o.Sizes).Is(n) && o.Steps[len(o.Steps)-1] == 1
 }
 
-// angles gives the cosines or sines of x as ir.Rotary takes them, [B or 1, S, R/2], and the axis of x that holds the heads;
+// angles returns the cosines or sines of x as ir.Rotary takes them, [B or 1, S, R/2], and the axis of x that holds the heads;
 // nil where heads or halves have angles of their own.
 func (m *match) angles(v *ir.Value, x ir.Shape) (half *ir.Value, heads int) {
 	s := v.Type.Shape
@@ -68,7 +68,7 @@ func (m *match) angles(v *ir.Value, x ir.Shape) (half *ir.Value, heads int) {
 	return m.reshape(half, ir.Shape{s[0], s[3-heads], last(half.Type.Shape)}), heads
 }
 
-// half gives h where v is h beside itself along the last axis, computed anew without the second half.
+// half returns h where v is h beside itself along the last axis, computed anew without the second half.
 func (m *match) half(v *ir.Value, depth int) *ir.Value {
 	if depth == 0 || len(v.Type.Shape) == 0 {
 		return nil

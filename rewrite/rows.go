@@ -112,7 +112,7 @@ func kept(from, to ir.Shape) (axes []int, ok bool) {
 }
 
 // rows slices an operand of a broadcasting op as the root slices its result; axes that it does not have, or of which it
-// has one element for all, stay. It gives nil where that is not known.
+// has one element for all, stay. It returns nil where that is not known.
 func (m *match) rows(v, result *ir.Value) *ir.Value {
 	s, from, own := m.root.Op.(ir.Slice), result.Type.Shape, v.Type.Shape
 	skip := len(from) - len(own)

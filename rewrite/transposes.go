@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// transposeRules move transposes behind the ops that do not care, as sinkRules do with reshapes: a convolution leaves its
+// transposeRules move transposes after the ops that do not care, as sinkRules do with reshapes: a convolution leaves its
 // channels last and the next one wants them there, so what stands between two of them meets and cancels.
 func transposeRules() []*Rule {
 	x, y, c := value(), value(), value()
@@ -78,7 +78,7 @@ func transposeRules() []*Rule {
 	}
 }
 
-// before gives a constant that varies along one axis at most as it must be combined with what perm transposes afterwards;
+// before returns a constant that varies along one axis at most as it must be combined with what perm transposes afterwards;
 // nil for any other value, and for scalar factors, which go the other way.
 func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	s := v.Type.Shape

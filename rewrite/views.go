@@ -6,11 +6,11 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// sinkRules move reshapes behind the ops that do not care, where they meet other reshapes and vanish, and so do not stand
+// sinkRules move reshapes after the ops that do not care, where they meet other reshapes and vanish, and so do not stand
 // between the ops that fuse.
 func sinkRules() []*Rule { return slices.Concat(sinkElements(), sinkRows(), sinkMatrices()) }
 
-// behind gives v, computed without the reshape, the shape of the root.
+// after gives v, computed without the reshape, the shape of the root.
 func (m *match) behind(v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
 
 // sinkElements are the rules of ops that look at elements.
@@ -157,7 +157,7 @@ func merged(from, to ir.Shape) (groups [][]int, ok bool) {
 	return groups, true
 }
 
-// take gives size elements of an axis.
+// take returns size elements of an axis.
 func (m *match) take(v *ir.Value, axis int, start, size ir.Dim) *ir.Value {
 	s := v.Type.Shape
 	o := ir.Slice{Starts: make([]ir.Dim, len(s)), Sizes: slices.Clone(s), Steps: slices.Repeat([]int{1}, len(s))}
