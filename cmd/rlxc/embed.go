@@ -38,7 +38,7 @@ file, or the id of a model of the hub, which is downloaded unless the cache has 
 
 Texts are arguments, the lines of --input FILE (.jsonl and .csv by --field), or the standard input (-). Without -o a table is printed,
 or with --json a line of JSON for each text. -o FILE.jsonl, .npy or .npz writes a file in the order of the input; what an
-interrupted run has done stays in FILE.part, and the same command goes on behind it.`,
+interrupted run has done stays in FILE.part, and the same command continues after it.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl --field body --side document --precision int8 -o notes.npz`,
