@@ -8,8 +8,8 @@ import (
 )
 
 // MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements
-// along K: w[n,k] = (code − zero)·scale. Operands: a [..,K] of floats; codes u8 [N, blocks, Block·Bits/8], the first code of
-// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the codes with a whole number of bytes a row,
+// along K: w[n,k] = (code − zero)·scale. Operands: a [..,K] of floats; quantized values u8 [N, blocks, Block·Bits/8], the first code of
+// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantized values with a whole number of bytes a row,
 // u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
 // k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
 // rounded first: to 127ths of its largest magnitude, ties to even.
@@ -77,7 +77,7 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, out...)}, nil
 }
 
-// Weight gives the weights that the codes stand for, [N,K] of the scales' type.
+// Weight gives the weights that the quantized values stand for, [N,K] of the scales' type.
 func (o MatMulNBits) Weight(env *Env, codes, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
 	w := env.New(scales.DType(), o.N, o.K)
 	blocks, per := o.Blocks(), 8/o.Bits

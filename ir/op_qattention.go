@@ -6,11 +6,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QAttention is attention of codes: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
+// QAttention is attention of quantized values: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
 // v. Both products have exact int32 sums, as those of QMatMul, which it stands for twice.
 //
 // Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T],
-// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to codes
+// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantized values
 // and back between mask and softmax where they are given; of the probabilities; and of the result [B,S,H,E], which is f32
 // without them. A factor of the scores is part of q's scale.
 type QAttention struct{}
@@ -83,7 +83,7 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 	return types, nil
 }
 
-// ProbType is the type of the probabilities' codes.
+// ProbType is the type of the probabilities' quantized values.
 func (QAttention) ProbType(in []*Value) tensor.DType {
 	if zero := Operand(in, QAttentionProbZero); zero != nil {
 		return zero.Type.DType

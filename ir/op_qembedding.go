@@ -6,9 +6,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QEmbedding is an Embedding whose tables may be codes: rows are taken as codes, and dequantised. Operands: scale and bias of
+// QEmbedding is an Embedding whose tables may be quantized: rows are gathered, then dequantised. Operands: scale and bias of
 // the norm, or nil, and then in fours a table, f32 or u8 or i8, and its index, as those of Embedding; the scale of a table of
-// codes, f32, one number or one for each column, and its zero point of the same shape, or nil for 0.
+// quantized values, f32, one number or one for each column, and its zero point of the same shape, or nil for 0.
 type QEmbedding struct {
 	Eps float32
 	RMS bool

@@ -6,9 +6,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be codes. Operands: those of LayerNorm,
+// QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be quantized values. Operands: those of LayerNorm,
 // the residual as f32, or as u8 or i8 with its scale and zero point after it; then scale and zero point of the result. Scales
-// are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the codes. Result 0 is the codes;
+// are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the result. Result 0 is the quantized values;
 // with Float the second is what they were rounded from.
 type QLayerNorm struct {
 	Axes  int

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Quantize rounds x to codes: saturate(round(x/scale) + zero) for integers, ties to even, and the cast of x/scale for
+// Quantize rounds x to quantized values: saturate(round(x/scale) + zero) for integers, ties to even, and the cast of x/scale for
 // floats of at most 8 bits, which saturates unless Wrap. Operands: x, scale, zero of type To or nil for 0.
 //
 // One scale serves the whole tensor (rank 0), or each position along Axis has its own (rank 1), or each run of Block
@@ -147,7 +147,7 @@ func codeRange(d tensor.DType) (lo, hi int64) {
 	return -1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1
 }
 
-// Dequantize returns the values that codes stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
+// Dequantize returns the values that quantized values stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
 // laid out as Quantize's. Products are float32's, rounded once more where To is narrower.
 type Dequantize struct {
 	To    tensor.DType
@@ -201,7 +201,7 @@ func codeAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 	return float64(v)
 }
 
-// DynamicQuantize is ONNX's DynamicQuantizeLinear: x in float32 becomes u8 codes with one scale and zero point, the second
+// DynamicQuantize is ONNX's DynamicQuantizeLinear: x in float32 becomes u8 quantized values with one scale and zero point, the second
 // and third results, that follow from x: the range from min(x) to max(x), widened to hold 0, is cut into 255 steps. A
 // tensor of zeros has scale 1, as in onnxruntime.
 type DynamicQuantize struct{}

@@ -118,7 +118,7 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 // TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands after the new node.
 func TestGivenValues(t *testing.T) {
 	x, y := value(), value()
-	add := binary(ir.Add, x, y).given()
+	add := binary(ir.Add, x, y).replaced()
 	norm := with(node[ir.LayerNorm](add), func(o ir.LayerNorm) bool { return !o.Sum })
 	r := &Rule{Name: "test", pattern: norm, near: 1, build: func(m *match) *ir.Value {
 		o := opOf[ir.LayerNorm](m, norm)

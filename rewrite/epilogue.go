@@ -13,7 +13,7 @@ func epilogueRules() []*Rule {
 	activated := node[ir.Unary](unactivated)
 	alone := byWeight(matmul(a, b, optional(bias), nil))
 	x, y, scale, shift := value(), value(), value(), value()
-	add := binary(ir.Add, x, y).given()
+	add := binary(ir.Add, x, y).replaced()
 	norm := with(node[ir.LayerNorm](add, optional(scale), optional(shift), none()), func(o ir.LayerNorm) bool { return !o.Sum })
 	return []*Rule{
 		{Name: "matmul.alpha", changes: Rounding, pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {

@@ -148,8 +148,8 @@ func (p *pattern) when(why string, hold func(m *match, v *ir.Value) bool) *patte
 // rest lets the node have operands after those of the pattern.
 func (p *pattern) rest() *pattern { p.open = true; return p }
 
-// given says that Build replaces this value as well (match.replace), so that others may read it.
-func (p *pattern) given() *pattern { p.also = true; return p }
+// replaced says that Build replaces this value as well (match.replace), so that others may read it.
+func (p *pattern) replaced() *pattern { p.also = true; return p }
 
 // numberOf is the only element of a constant of any rank.
 func numberOf(v *ir.Value) (float64, bool) {

@@ -10,7 +10,7 @@ import (
 // quantNormRules let norms give codes, and add codes. They run when norms have taken their residuals.
 func quantNormRules() []*Rule {
 	x, scale, bias, residual, by, zero := value(), value(), value(), value(), value(), value()
-	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), optional(residual)), func(o ir.LayerNorm) bool { return !o.Sum }).given()
+	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), optional(residual)), func(o ir.LayerNorm) bool { return !o.Sum }).replaced()
 	quantised := node[ir.Quantize](norm, by, optional(zero))
 	toCodes := node[ir.QLayerNorm](x, optional(scale), optional(bias), residual).rest().when("a residual that may be codes", func(_ *match, v *ir.Value) bool {
 		return at(v, ir.QLayerNormResidualScale) == nil
