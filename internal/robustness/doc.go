@@ -24,5 +24,7 @@
 // FuzzRun for 10 more on the last state, without a finding. Before, FuzzRun found Split without results, the transforms, and a
 // pool over 5 million elements that took longer than the fuzzer waits (when run alone it passes; models in fuzzing are smaller
 // since).
-// .ci/run fuzzes the readers, and loading and running, for minutes.
+// .ci/run fuzzes the readers, and loading and running, for minutes; .ci/fuzz all targets, for as long as one likes. Since steps of
+// the host ask for memory and count their work, 15 seconds of each on a busy machine gave no finding in the targets of artifact
+// (75,645 inputs), packed (161,127), this package (9,101), ir (135,720), liveness (4,272), onnx (113,718) and pipeline (50,390).
 package robustness
