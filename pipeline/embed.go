@@ -147,7 +147,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 		}
 	} else if pool == nil {
-		return fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose a pooling of %s",
+		return fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose one (Options.Pooling, --pool) of %s",
 			m.Description.Model, strings.Join(Poolings(), ", "))
 	}
 	if o.Normalize != nil {
