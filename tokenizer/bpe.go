@@ -215,13 +215,15 @@ func (m *bpe) joins(text []byte) bool {
 
 // wordPieces appends the pieces of a word that begins at byte base.
 func (m *bpe) wordPieces(dst []piece, word []byte, base int, mem *memory) []piece {
-	before := len(dst)
 	if known := mem.words.find(word); known != nil {
-		dst = append(dst, known...)
-	} else {
-		dst = m.newPieces(dst, word, mem)
-		mem.words.put(word, dst[before:])
+		for _, p := range known {
+			dst = append(dst, piece{p.id, p.start + int32(base), p.end + int32(base)})
+		}
+		return dst
 	}
+	before := len(dst)
+	dst = m.newPieces(dst, word, mem)
+	mem.words.put(word, dst[before:])
 	if base > 0 {
 		added := dst[before:]
 		for i := range added {

@@ -196,6 +196,9 @@ func (d *definition) build() (*Tokenizer, error) {
 			return nil, err
 		}
 	}
+	if s, ok := d.normalizer.(sequence); ok {
+		d.normalizer = s.fused()
+	}
 	t := &Tokenizer{
 		normalizer: d.normalizer, pre: d.pre, post: d.post, decoder: d.decoder, vocab: d.vocab, roles: d.roles,
 		maxLength: d.maxLength, cutSide: cmp.Or(d.cutSide, Right), padSide: cmp.Or(d.padSide, Right),

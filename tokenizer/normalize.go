@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -323,6 +324,10 @@ func (n replace) replaceAll(t *text, old string) {
 	if at < 0 || old == "" {
 		return
 	}
+	if len(old) == 1 && t.byByte() {
+		t.replaceByte("", old[0], n.content)
+		return
+	}
 	e := t.edit()
 	done := 0
 	for at >= 0 {
@@ -333,6 +338,84 @@ func (n replace) replaceAll(t *text, old string) {
 	}
 	e.copy(done, len(whole))
 	e.done()
+}
+
+// byByte tells whether replaceByte knows the origin of each byte.
+func (t *text) byByte() bool { return !t.track || t.from != nil || t.ascii }
+
+// replaceByte puts a string before a text that is not empty, and another one in place of each character of ASCII that is old. It does in
+// one pass what prepend and replaceAll do, for a text that is byByte.
+func (t *text) replaceByte(before string, old byte, content string) {
+	e := t.edit()
+	e.kept = false
+	e.prepend(before, 0)
+	at := len(e.out)
+	size := at + len(t.bytes) + bytes.Count(t.bytes, []byte{old})*(len(content)-1)
+	e.out = slices.Grow(e.out, size-at)[:size]
+	if !t.track {
+		for _, c := range t.bytes {
+			if c == old {
+				at += copy(e.out[at:], content)
+			} else {
+				e.out[at] = c
+				at++
+			}
+		}
+		e.done()
+		return
+	}
+	e.from = slices.Grow(e.from, size-at)[:size]
+	out, from := e.out, e.from
+	for i, c := range t.bytes {
+		origin := span{t.base + int32(i), t.base + int32(i) + 1}
+		if t.from != nil {
+			origin = t.from[i]
+		}
+		if c != old {
+			out[at], from[at] = c, origin
+			at++
+			continue
+		}
+		for range copy(out[at:], content) {
+			from[at] = origin
+			at++
+		}
+	}
+	e.done()
+}
+
+// A prependReplace is a prepend and a replace of a character of ASCII, which the prepended string does not hold.
+type prependReplace struct {
+	prepend prepend
+	replace replace
+}
+
+// fused returns a sequence in which such neighbours are one.
+func (s sequence) fused() sequence {
+	var out sequence
+	for _, n := range s {
+		if r, ok := n.(replace); ok && len(out) > 0 {
+			p, after := out[len(out)-1].(prepend)
+			l, found := r.pattern.(literal)
+			if after && p != "" && found && len(l) == 1 && l[0] < utf8.RuneSelf && !strings.Contains(string(p), string(l)) {
+				out[len(out)-1] = prependReplace{p, r}
+				continue
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func (n prependReplace) normalize(t *text) error {
+	if len(t.bytes) > 0 && t.byByte() {
+		t.replaceByte(string(n.prepend), string(n.replace.pattern.(literal))[0], n.replace.content)
+		return nil
+	}
+	if err := n.prepend.normalize(t); err != nil {
+		return err
+	}
+	return n.replace.normalize(t)
 }
 
 // insert adds a string that has the origin of what ends at byte i.

@@ -1,9 +1,9 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -204,6 +204,9 @@ func readDelimiter(raw json.RawMessage, _ int) (preTokenizer, error) {
 }
 
 func (s splitter) split(w *work) error {
+	if l, ok := s.pattern.(literal); ok && !s.invert && !strings.Contains(w.string(), string(l)) {
+		return nil
+	}
 	return w.each(func(p part, out []part) ([]part, error) {
 		text := w.bytes[p.start:p.end]
 		if scan, ok := s.pattern.(scanner); ok && s.behavior == isolated {
@@ -217,9 +220,6 @@ func (s splitter) split(w *work) error {
 				done = end
 			})
 			return appendPart(out, p, done, len(text)), err
-		}
-		if l, ok := s.pattern.(literal); ok && !s.invert && !bytes.Contains(text, []byte(l)) {
-			return appendPart(out, p, 0, len(text)), nil
 		}
 		found, done := w.found[:0], 0
 		err := s.pattern.matches(text, func(start, end int) {

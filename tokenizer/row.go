@@ -61,6 +61,9 @@ func Pad(side Side, multiple int) RowOption {
 func Spans() RowOption { return func(o *rowOptions) { o.spans = true } }
 
 func (t *Tokenizer) options(options []RowOption) rowOptions {
+	if len(options) == 0 {
+		return rowOptions{side: t.cutSide, padSide: t.padSide}
+	}
 	s := t.scratch.Get().(*scratch) // whose memory options may point to without more being allocated
 	defer t.scratch.Put(s)
 	s.options = rowOptions{side: t.cutSide, padSide: t.padSide}
