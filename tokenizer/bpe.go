@@ -193,9 +193,12 @@ func (m *bpe) cutAt(space rune) {
 }
 
 func (m *bpe) pieces(dst []piece, word []byte, mem *memory) ([]piece, error) {
-	start := 0
-	for i := 1; m.cuts && i+len(m.space) <= len(word); i++ {
-		if word[i] != m.space[0] || string(word[i:i+len(m.space)]) != string(m.space) || m.joins(word[:i]) {
+	if !m.cuts {
+		return m.wordPieces(dst, word, 0, mem), nil
+	}
+	start, first := 0, m.space[0]
+	for i := 1; i+len(m.space) <= len(word); i++ {
+		if word[i] != first || string(word[i:i+len(m.space)]) != string(m.space) || m.joins(word[:i]) {
 			continue
 		}
 		dst = m.wordPieces(dst, word[start:i], start, mem)

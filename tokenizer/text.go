@@ -83,16 +83,11 @@ func (t *text) origin(i int) span {
 
 // spanOf returns where the bytes from start to end came from: from the beginning of the first one's origin to the end of the last one's.
 func (t *text) spanOf(start, end int) span {
-	if start < end && end <= len(t.from) { // short enough for the compiler to inline
-		return span{t.from[start].start, t.from[end-1].end}
-	}
-	return t.untracked(start, end)
-}
-
-// untracked is spanOf where from does not say.
-func (t *text) untracked(start, end int) span {
 	if start >= end || end > len(t.bytes) {
 		return span{t.base + int32(start), t.base + int32(end)} // tokenizers' answer for what has no origin
+	}
+	if t.from != nil {
+		return span{t.from[start].start, t.from[end-1].end}
 	}
 	for start > 0 && !utf8.RuneStart(t.bytes[start]) {
 		start--

@@ -246,8 +246,14 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 				places, words = append(places, span{start + piece.start, start + piece.end}), append(words, word)
 			}
 		default:
+			from := w.from
 			for _, piece := range pieces {
-				places = append(places, w.spanOf(int(p.start+piece.start), int(p.start+piece.end)))
+				start, end := int(p.start+piece.start), int(p.start+piece.end)
+				if start < end && end <= len(from) { // spanOf's usual case, in line
+					places = append(places, span{from[start].start, from[end-1].end})
+				} else {
+					places = append(places, w.spanOf(start, end))
+				}
 				words = append(words, word)
 			}
 		}
