@@ -51,7 +51,7 @@ func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Va
 	}
 	b.body(f.GetNode(), inner)
 	for i, o := range n.GetOutput() {
-		if o == "" || i >= len(f.GetOutput()) {
+		if o == "" {
 			continue
 		}
 		if v, ok := inner.find(f.GetOutput()[i]); ok {

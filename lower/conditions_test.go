@@ -1,0 +1,121 @@
+package lower
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// strideless is an operator that Prepare takes as it is and Infer refuses.
+type strideless struct{ ops.MaxPool }
+
+func (o strideless) Prepare() (ir.Op, error) { return o.MaxPool, nil }
+
+// TestConditions: each case fails without one condition that the tests of the operators let through.
+func TestConditions(t *testing.T) {
+	codes := func(s *sketch, v ...uint8) string { return s.constant(tensor.FromSlice(v, 2, 2)) }
+	byte1 := func(s *sketch, v ...uint8) string { return s.constant(tensor.FromSlice(v, len(v))) }
+	scalar := func(s *sketch, v uint8) string { return s.constant(tensor.Scalar(v)) }
+	seven := func(s *sketch) string { return s.reals([]int{1, 1, 7}, 1, 2, 3, 4, 5, 6, 7) }
+	mel := func(bands, length, rate int64, low, high float32, attrs ...any) func(*sketch) string {
+		return func(s *sketch) string {
+			whole := func(v int64) string { return s.constant(tensor.Scalar(v)) }
+			args := []any{whole(bands), whole(length), whole(rate), s.reals(nil, low), s.reals(nil, high)}
+			return s.node("MelWeightMatrix", append(args, attrs...)...)
+		}
+	}
+	runValues(t, []valueCase{
+		{"a scale for each row", 21, func(s *sketch) string { // [1 2; 3 4]·diag(1, 10) by rows, times the unit matrix
+			return s.node("QLinearMatMul", codes(s, 1, 2, 3, 4), s.reals([]int{2}, 1, 10), byte1(s, 0, 0), codes(s, 1, 0, 0, 1),
+				s.reals(nil, 1), scalar(s, 0), s.reals(nil, 1), scalar(s, 0))
+		}, "u8[2,2]", []float64{1, 2, 30, 40}, ""},
+		{"a scale for each row of the result", 21, func(s *sketch) string {
+			return s.node("QLinearMatMul", codes(s, 10, 20, 30, 40), s.reals(nil, 1), scalar(s, 0), codes(s, 1, 0, 0, 1),
+				s.reals(nil, 1), scalar(s, 0), s.reals([]int{2}, 1, 10), byte1(s, 0, 0))
+		}, "u8[2,2]", []float64{10, 20, 3, 4}, ""},
+		{"rounded up since opset 10", 10, func(s *sketch) string {
+			return s.node("AveragePool", seven(s), intsAttr("kernel_shape", 2), intsAttr("strides", 2), intAttr("ceil_mode", 1))
+		}, "f32[1,1,4]", []float64{1.5, 3.5, 5.5, 7}, ""},
+		{"rounded up before", 9, func(s *sketch) string {
+			return s.node("AveragePool", seven(s), intsAttr("kernel_shape", 2), intsAttr("strides", 2), intAttr("ceil_mode", 1))
+		}, "", nil, "attribute ceil_mode is unknown to opset 9"},
+		{"an ellipsis without a result", 13, func(s *sketch) string { // the axes of the ellipsis stand first, once
+			return s.node("Einsum", s.reals([]int{2, 1, 2}, 1, 2, 3, 4), stringAttr("equation", "...ba"))
+		}, "f32[2,2,1]", []float64{1, 2, 3, 4}, ""},
+		{"a band", 17, mel(1, 8, 16, 0, 8), "f32[5,1]", []float64{0, 1, 0, 0, 0}, ""},
+		{"no band", 17, mel(0, 8, 16, 0, 8), "", nil, "0 bands of 8 bins"},
+		{"no bin", 17, mel(1, 0, 16, 0, 8), "", nil, "1 bands of 0 bins"},
+		{"more than memory has", 17, mel(1<<20, 1<<20, 16, 0, 8), "", nil, "1048576 bands of 1048576 bins"},
+		{"no rate", 17, mel(1, 8, 0, 0, 8), "", nil, "at 0 Hz"},
+		{"below 0", 17, mel(1, 8, 16, -1, 8), "", nil, "from -1 to 8"},
+		{"backwards", 17, mel(1, 8, 16, 4, 2), "", nil, "from 4 to 2"},
+	})
+}
+
+// TestConditionsOfStructure is TestConditions where only the graph or the error shows the difference.
+func TestConditionsOfStructure(t *testing.T) {
+	t.Run("a dilated window", func(t *testing.T) {
+		s := &sketch{}
+		pool := s.node("MaxPool", s.input("x", tensor.F32, 1, 1, 4), intsAttr("kernel_shape", 2), intsAttr("dilations", 2))
+		s.g.Node[0].Output = s.g.Node[0].Output[:1]
+		g, err := s.lower(13, pool)
+		require.NoError(t, err)
+		require.Equal(t, []string{"onnx.MaxPool"}, kinds(g))
+	})
+	t.Run("operands of a prepared operator", func(t *testing.T) {
+		x := ir.NewGraph("").AddInput("x", ir.TensorOf(tensor.F32, ir.N(2)))
+		require.Error(t, checked(strideless{}, []*ir.Value{x}))
+	})
+	t.Run("values of TopK over any rank", func(t *testing.T) {
+		for i, want := range []tensor.DType{tensor.F32, tensor.I64} {
+			s := &sketch{}
+			x := s.node("Reshape", s.input("x", tensor.F32, "n"), s.input("shape", tensor.I64, "rank"))
+			s.node("TopK", x, s.ints(1))
+			g, err := s.lower(21, s.g.Node[len(s.g.Node)-1].Output[i])
+			require.NoError(t, err)
+			require.True(t, g.Outputs[0].Type.Unranked)
+			require.Equal(t, want, g.Outputs[0].Type.DType)
+		}
+	})
+	t.Run("weights with three axes", func(t *testing.T) {
+		s := &sketch{}
+		y := s.node("Attention", s.input("x", tensor.F32, 1, 2, 4), s.input("w", tensor.F32, 1, 4, 12), intAttr("num_heads", 2))
+		s.g.Node[0].Domain = "com.microsoft"
+		s.g.Output = []*onnxpb.ValueInfoProto{{Name: y}}
+		_, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}, {Domain: "com.microsoft", Version: 1}}})
+		require.ErrorContains(t, err, "input f32[1,2,4] and weights f32[1,4,12]")
+	})
+	t.Run("a known sequence joined", func(t *testing.T) {
+		s := &sketch{}
+		parts := s.node("SplitToSequence", s.input("x", tensor.F32, "n", 6), s.constant(tensor.Scalar(int64(2))), intAttr("axis", 1))
+		g, err := s.lower(21, s.node("ConcatFromSequence", parts, intAttr("axis", 1)))
+		require.NoError(t, err)
+		require.Equal(t, "concat", ir.OpName(g.Outputs[0].Def.Op))
+	})
+	t.Run("a size that only the body knows", func(t *testing.T) {
+		s := &sketch{}
+		s.input("x", tensor.F32, "n")
+		body := subgraph([]string{"i", "c", "v"}, []string{"c", "v", "at"}, operation("NonZero", []string{"v"}, "at"))
+		n := &onnxpb.NodeProto{OpType: "Loop", Input: []string{s.input("m", tensor.I64), "", "x"}, Output: []string{"", "all"},
+			Attribute: []*onnxpb.AttributeProto{graphAttr("body", body)}}
+		s.g.Node = append(s.g.Node, n)
+		g, err := s.lower(21, "all")
+		require.NoError(t, err)
+		inside := map[string]bool{}
+		for _, v := range g.Outputs[0].Def.Regions[0].Outputs {
+			for _, d := range v.Type.Shape {
+				d.Symbols(inside)
+			}
+		}
+		for _, d := range g.Outputs[0].Type.Shape {
+			if name, bare := d.Symbol(); bare && name != "n" {
+				require.NotContains(t, inside, name)
+			}
+		}
+	})
+}
