@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A sketch is a graph in the making.
+type sketch struct {
+	*ir.Graph
+	t *testing.T
+}
+
+func (s sketch) add(op ir.Op, in ...*ir.Value) *ir.Value {
+	out, err := s.Append(op, in)
+	require.NoError(s.t, err)
+	return out[0]
+}
+
+// found is a NonZero of a vector: i64[1,name].
+func (s sketch) found(x *ir.Value, name string) *ir.Value {
+	return s.add(ops.NonZero{Dynamic: ops.Dynamic{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.N(1), ir.Sym(name))}}}, x)
+}
+
+// TestStages: where a graph is cut, and what a stage reads last.
+func TestStages(t *testing.T) {
+	s := sketch{ir.NewGraph(""), t}
+	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(4)))
+	a := s.found(x, "k")
+	b := s.found(x, "k") // of a size that a's run tells: that alone must not put it off
+	sum := s.add(ir.Binary{Fn: ir.Add}, a, b)
+	c := s.found(s.add(ir.Reshape{Shape: []ir.Dim{ir.Sym("k")}}, sum), "m")
+	s.Outputs = []*ir.Value{c}
+	stages := split(s.Graph)
+	require.Len(t, stages, 2)
+	require.Equal(t, []*ir.Node{a.Def, b.Def}, stages[0].dynamic)
+	require.Equal(t, []*ir.Node{c.Def}, stages[1].dynamic)
+	require.Empty(t, stages[0].dead)
+	require.Equal(t, []*ir.Value{a, b}, stages[1].dead, "the result of the graph lives on")
+}
+
+// TestAbsentOperand: an operator whose sizes are all known and that lacks an operand ends no stage.
+func TestAbsentOperand(t *testing.T) {
+	s := sketch{ir.NewGraph(""), t}
+	boxes := s.AddInput("boxes", ir.TensorOf(tensor.F32, ir.Dims(1, 2, 4)...))
+	scores := s.AddInput("scores", ir.TensorOf(tensor.F32, ir.Dims(1, 1, 2)...))
+	most := s.AddInput("most", ir.TensorOf(tensor.I64))
+	op := ops.NonMaxSuppression{Dynamic: ops.Dynamic{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
+	s.Outputs = []*ir.Value{s.add(op, boxes, scores, most, nil, s.NewConst("", tensor.Scalar(float32(0))))}
+	require.Len(t, split(s.Graph), 1)
+}
+
+// TestExplainedViews: of views a report has those in planned memory. A view of a constant lies in none.
+func TestExplainedViews(t *testing.T) {
+	s := sketch{ir.NewGraph(""), t}
+	whole := ir.Reshape{Shape: ir.Dims(4)}
+	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(2), ir.N(2)))
+	w := s.NewConst("w", tensor.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
+	shown, hidden := s.add(whole, x), s.add(whole, w)
+	shown.Name, hidden.Name = "shown", "hidden"
+	layouts, buffers := make([]ir.Layout, s.NumValues()), make([]int, s.NumValues())
+	for i := range buffers {
+		buffers[i] = -1
+	}
+	layouts[x.ID], buffers[x.ID] = ir.OwnLayout(x), 0
+	layouts[shown.ID] = ir.Layout{Root: x, Strides: []int{1}}
+	layouts[hidden.ID] = ir.Layout{Root: w, Strides: []int{1}}
+	b := Binding{Planned: &backend.Planned{Graph: s.Graph, Layouts: layouts, Buffers: buffers,
+		Problem: &planner.Problem{Buffers: []planner.Buffer{{Size: 16}}}, Plan: &planner.Plan{Slots: []planner.Slot{{Size: 16}}}}}
+	p, _ := b.Explained()
+	require.Len(t, p.Views, 1)
+	require.Equal(t, "shown", p.Views[0].Name)
+}
+
+// TestClaimOfUnplanned: what a device's segments do not take has memory of its own; without segments nothing is left over that lies
+// anywhere.
+func TestClaimOfUnplanned(t *testing.T) {
+	g := ir.NewGraph("")
+	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.N(4)))
+	p := &backend.Planned{Graph: g, Buffers: []int{0}, Layouts: []ir.Layout{ir.OwnLayout(x)},
+		Problem: &planner.Problem{Buffers: []planner.Buffer{{Size: 16}}},
+		Plan:    &planner.Plan{Slots: []planner.Slot{{Arena: planner.NoArena}}, Unplanned: []planner.Unplanned{{Buffer: 0}}}}
+	for segment, want := range map[int64]bool{0: false, 8: true} {
+		c := claim(p, &target.Target{Segment: segment}, nil)
+		place, placed := c.Place(x)
+		require.Equal(t, want, placed)
+		if placed {
+			require.Equal(t, []int64{16}, c.Arenas)
+			require.Equal(t, int64(16), place.Size)
+		}
+	}
+}
