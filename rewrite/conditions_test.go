@@ -94,6 +94,10 @@ var conditions = []struct{ rule, lacks, text string }{
 
 	{"embedding", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
 	{"embedding.quantized", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
+	{"qlayernorm", "a norm of float32", `graph "" (%0: f16[n,4]) { const %1: f32[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8} return %3 }`},
+	{"qlayernorm", "a scale of float32", `graph "" (%0: f32[n,4]) { const %1: f16[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8} return %3 }`},
+	{"qlayernorm", "codes of a byte", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=i16} return %3 }`},
+	{"qlayernorm", "one scale", `graph "" (%0: f32[n,4]) { const %1: f32[4] = [0.05,0.1,0.2,0.4] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8, axis=1} return %3 }`},
 	{"quantize.pair", "one zero point", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %1, %3) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.pair", "one scale", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %3, %2) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.again", "one scale", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %3, %2) {to=u8} return %5 }`},

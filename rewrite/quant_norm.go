@@ -18,11 +18,8 @@ func quantNormRules() []*Rule {
 	return []*Rule{
 		{Name: "qlayernorm", changes: Rounding, pattern: quantised, near: 2, build: func(m *match) *ir.Value {
 			codes := m.root.Outputs[0].Type.DType
-			switch {
-			case !perTensor[ir.Quantize](m.root.Outputs[0]) || !byteCodes(codes):
+			if !perTensor[ir.Quantize](m.root.Outputs[0]) || !byteCodes(codes) {
 				return m.refuse("its codes are %s, or have many scales", codes)
-			case m.get(x).Type.DType != tensor.F32 || m.get(by).Type.DType != tensor.F32:
-				return m.refuse("it is a norm of %s", m.get(x).Type.DType)
 			}
 			yZero := m.get(zero)
 			if yZero == nil {
