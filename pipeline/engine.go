@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // A layout is what the inputs of a model are: how rows become tensors.
@@ -37,9 +38,12 @@ const (
 // A filler writes a row's elements of an input; what it leaves is padding.
 type filler func(l *layout, t *tensor.Tensor, at int, r *row)
 
+// idsName is the input that every model of text has.
+const idsName = "input_ids"
+
 // fillers are the inputs of a row's tokens, by the names that exporters give them.
 var fillers = map[string]filler{
-	"input_ids":      func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) },
+	idsName:          func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) },
 	"token_type_ids": func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.types) },
 	"attention_mask": func(_ *layout, t *tensor.Tensor, at int, r *row) {
 		for i := range r.ids {
@@ -78,28 +82,51 @@ var extras = map[string]func(t *tensor.Tensor){
 	},
 }
 
-func layoutOf(m *rlxc.Model, first int) (*layout, error) {
-	l := &layout{inputs: m.Inputs(), names: m.Dims(), first: first, dims: map[string]axis{}}
+// Tensors makes the inputs of a model from texts that a tokenizer has made rows of and padded: for programs that run the model
+// themselves. Inputs and their free sizes are those of rlxc.Model.Inputs and Dims. It fails with ErrNotText if the model takes an input
+// that is not made of text.
+func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.Batch) (rlxc.Tensors, error) {
+	l, err := layoutOf(model, inputs, dims, 0)
+	if err != nil {
+		return nil, err
+	}
+	return l.make(b.Rows, b.Length, func(name string, fill filler, t *tensor.Tensor) {
+		if name == idsName {
+			setAll(t, 0, b.InputIDs) // with the tokenizer's padding
+			return
+		}
+		for i, e := range b.Encodings {
+			fill(l, t, i*b.Length+b.Start[i], &row{ids: e.InputIDs, types: e.TokenTypeIDs})
+		}
+	})
+}
+
+// layoutOf reads the inputs of a model, whose free sizes have these names.
+func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first int) (*layout, error) {
+	l := &layout{inputs: inputs, names: dims, first: first, dims: map[string]axis{}}
 	tokens := false
 	for _, v := range l.inputs {
 		_, extra := extras[v.Name]
 		switch {
 		case fillers[v.Name] != nil:
-			tokens = tokens || v.Name == "input_ids"
+			tokens = tokens || v.Name == idsName
 			if len(v.Shape) != 2 {
-				return nil, fmt.Errorf("%s: input %q is of shape %v: want [batch, tokens]", m.Name(), v.Name, v.Shape)
+				return nil, fmt.Errorf("%s: input %q is of shape %v: want [batch, tokens]", model, v.Name, v.Shape)
+			}
+			if !v.DType.IsInt() && !v.DType.IsFloat() {
+				return nil, fmt.Errorf("%s: input %q is of %s: a tokenizer makes numbers", model, v.Name, v.DType)
 			}
 			if err := errors.Join(l.axis(v.Shape[0], batchAxis, &l.batch), l.axis(v.Shape[1], lengthAxis, &l.length)); err != nil {
-				return nil, fmt.Errorf("%s: input %q: %w", m.Name(), v.Name, err)
+				return nil, fmt.Errorf("%s: input %q: %w", model, v.Name, err)
 			}
 		case isPast(v.Name), extra:
 		default:
-			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", m.Name(), v.Name,
+			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", model, v.Name,
 				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", ")), ErrNotText}
 		}
 	}
 	if !tokens {
-		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", m.Name()), ErrNotText}
+		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", model), ErrNotText}
 	}
 	for _, name := range l.names { // the rest is of the memory
 		if _, ok := l.dims[name]; !ok {
@@ -139,19 +166,26 @@ func (l *layout) sizes(rows, length int) map[string]int {
 
 // tensors makes the inputs of a batch: rows × length, short ones padded at their ends.
 func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
+	return l.make(count, length, func(name string, fill filler, t *tensor.Tensor) {
+		if name == idsName && l.pad != 0 {
+			for i := range t.Len() {
+				t.SetInt64(i, l.pad)
+			}
+		}
+		for i := range count {
+			fill(l, t, i*length, rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
+		}
+	})
+}
+
+// make makes the inputs of rows × length; write writes those of tokens.
+func (l *layout) make(count, length int, write func(name string, fill filler, t *tensor.Tensor)) (rlxc.Tensors, error) {
 	in := rlxc.Tensors{}
 	sizes := l.sizes(count, length)
 	for _, v := range l.inputs {
 		if fill := fillers[v.Name]; fill != nil {
 			t := tensor.New(v.DType, count, length)
-			if v.Name == "input_ids" && l.pad != 0 {
-				for i := range t.Len() {
-					t.SetInt64(i, l.pad)
-				}
-			}
-			for i := range count {
-				fill(l, t, i*length, rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
-			}
+			write(v.Name, fill, t)
 			in[v.Name] = t
 			continue
 		}

@@ -107,7 +107,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.heads, err = m.findOutputs(); err != nil {
 		return m, err
 	}
-	shape, err := layoutOf(m.model, m.config.firstPosition())
+	shape, err := layoutOf(m.model.Name(), m.model.Inputs(), m.model.Dims(), m.config.firstPosition())
 	if err != nil {
 		return m, err
 	}

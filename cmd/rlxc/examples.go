@@ -67,7 +67,7 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 			continue
 		}
 		q.text.texts = []string{line}
-		in, err := q.text.tokenize(c, tok, e)
+		in, err := q.text.tokenize(c, tok, src, e)
 		if err != nil {
 			return nil, err
 		}

@@ -120,7 +120,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		if err != nil {
 			return nil, err
 		}
-		return r.text.tokenize(c, tok, e)
+		return r.text.tokenize(c, tok, src, e)
 	}
 	in, err := readInputs(r.inputs, e.Inputs(), int64(r.memoryLimit))
 	if err != nil || !r.zeros && !r.random {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/pipeline"
-	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -28,13 +27,6 @@ func (o *textOptions) register(c *cobra.Command) {
 	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a row, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
 	f.IntVar(&o.maxLength, "max-length", 0, "largest number of tokens in a row (default the smaller of the tokenizer's and the model's)")
-}
-
-// tokenInputs are the inputs that a tokenizer makes, by the names that the models' exporters give them.
-var tokenInputs = map[string]func(*tokenizer.Batch) []int64{
-	"input_ids":      func(b *tokenizer.Batch) []int64 { return b.InputIDs },
-	"attention_mask": func(b *tokenizer.Batch) []int64 { return b.AttentionMask },
-	"token_type_ids": func(b *tokenizer.Batch) []int64 { return b.TokenTypeIDs },
 }
 
 // check finds flags that would do nothing.
@@ -73,7 +65,7 @@ func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) 
 }
 
 // tokenize makes the model's inputs.
-func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e engine) (rlxc.Tensors, error) {
+func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, src *source, e engine) (rlxc.Tensors, error) {
 	rows := tokenizer.Texts(o.texts...)
 	for i, second := range o.pairs {
 		rows[i] = tokenizer.Pair(o.texts[i], second)
@@ -85,29 +77,25 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, e eng
 	if o.truncated = batch.Truncated; o.truncated > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were truncated to %d tokens\n", batch.Truncated, batch.Rows, o.maxLength)
 	}
-	limits := map[string]int{}
-	if o, ok := e.(*own); ok {
-		if limits, err = modelLimits(o.model); err != nil {
-			return nil, err
-		}
+	in, err := pipeline.Tensors(src.name, e.Inputs(), freeDims(e.Inputs()), batch)
+	if err != nil {
+		return nil, err
 	}
-	in := rlxc.Tensors{}
-	for _, v := range e.Inputs() {
-		make := tokenInputs[v.Name]
-		if make == nil {
-			return nil, fmt.Errorf("the model has an input %q that the tokenizer does not produce", v.Name)
-		}
-		if !v.DType.IsInt() && !v.DType.IsFloat() {
-			return nil, fmt.Errorf("the model takes %s, and a tokenizer makes numbers", infoText(v))
-		}
-		t := tensor.New(v.DType, batch.Rows, batch.Length)
-		for i, id := range make(batch) {
-			if n, known := limits[v.Name]; known && id >= int64(n) {
-				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows", v.Name, id, n)
+	self, ok := e.(*own)
+	if !ok {
+		return in, nil
+	}
+	limits, err := modelLimits(self.model)
+	if err != nil {
+		return nil, err
+	}
+	for name, t := range in {
+		n, known := limits[name]
+		for i := range t.Len() {
+			if id := t.Int64(i); known && id >= int64(n) {
+				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows", name, id, n)
 			}
-			t.SetInt64(i, id)
 		}
-		in[v.Name] = t
 	}
 	return in, nil
 }
