@@ -60,9 +60,6 @@ func fileSource(file string) *source {
 	return &source{name: file, path: file, folder: os.DirFS(filepath.Dir(file)), file: filepath.Base(file)}
 }
 
-// dir is the folder of a model that is a file.
-func (s *source) dir() string { return filepath.Dir(s.path) }
-
 // open reads the model and lowers it.
 func (s *source) open() (*rlxc.Model, error) {
 	boundHeap()
