@@ -38,6 +38,12 @@ func TestConditions(t *testing.T) {
 			return s.node("QLinearMatMul", codes(s, 10, 20, 30, 40), s.reals(nil, 1), scalar(s, 0), codes(s, 1, 0, 0, 1),
 				s.reals(nil, 1), scalar(s, 0), s.reals([]int{2}, 1, 10), byte1(s, 0, 0))
 		}, "u8[2,2]", []float64{10, 20, 3, 4}, ""},
+		{"part of a bias", 13, func(s *sketch) string {
+			return s.node("Gemm", s.reals([]int{1, 1}, 3), s.reals([]int{1, 2}, 1, 2), s.reals([]int{2}, 10, 20), floatAttr("beta", 0.5))
+		}, "f32[1,2]", []float64{8, 16}, ""},
+		{"codes without a zero point", 21, func(s *sketch) string {
+			return s.node("QuantizeLinear", s.reals([]int{3}, -1, 100, 200), s.reals(nil, 1))
+		}, "u8[3]", []float64{0, 100, 200}, ""},
 		{"rounded up since opset 10", 10, func(s *sketch) string {
 			return s.node("AveragePool", seven(s), intsAttr("kernel_shape", 2), intsAttr("strides", 2), intAttr("ceil_mode", 1))
 		}, "f32[1,1,4]", []float64{1.5, 3.5, 5.5, 7}, ""},
