@@ -79,3 +79,11 @@ func TestPieceNotUTF8(t *testing.T) {
 	_, err = readSPM(file("a", "\xff"))
 	require.ErrorContains(t, err, "piece 1 is not UTF-8")
 }
+
+// TestChunkLen: a long text is cut at a space between two letters or digits, and at no other.
+func TestChunkLen(t *testing.T) {
+	before := strings.Repeat("a", chunk)
+	for after, want := range map[string]int{" b c": chunk, "- b c": chunk + 3, " -b c": chunk + 3, "bb": chunk + 2} {
+		require.Equal(t, want, chunkLen(before+after), after)
+	}
+}

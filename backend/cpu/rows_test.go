@@ -19,6 +19,7 @@ import (
 // through views where the kernel says that it takes strides. s is a size that the test varies.
 var rowCases = map[string]string{
 	"unary":               `(%0 "x": f32[3,s]) { %1 = gelu(%0)  %2 = tanh(%1) return %2 as "y" }`,
+	"part of a constant":  `(%0 "x": f32[3,s]) { const %1: f32[3,2] = [1,2,3,4,5,6] %2 = slice(%1) {starts=[1,1], sizes=[2,1], steps=[1,1]} %3 = slice(%2) {starts=[1,0], sizes=[1,1], steps=[1,1]} %4 = add(%0, %3) return %4 as "y" }`,
 	"unary strided":       `(%0 "x": f32[s,5]) { %1 = transpose(%0) {perm=[1,0]} %2 = exp(%1) return %2 as "y" }`,
 	"unary loops":         `(%0 "x": f32[3,s], %1 "i": i64[s]) { %2 = abs(%0) %3 = log(%2) %4 = hard_swish(%0) %5 = neg(%1) %6 = abs(%5) %7: i64[3,s] = cast(%4) {to=i64} %8 = min(%7, %6) return %3 as "y", %4 as "z", %8 as "w" }`,
 	"map loops":           `(%0 "x": f32[3,s], %1 "i": i64[s]) { const %2: f32[] = [1e30] %3 = map(%0, %1, %2) {expr=[leaky_relu(in0) {alpha=0.1}, mul(x0, in2), cast(x1) {to=i64}, max(x2, in1), cast(x3) {to=i32}, abs(x4), cast(x5) {to=f32}]} return %3 as "y" }`,
