@@ -254,7 +254,7 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 	}
 	y := env.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
 	part := func(x *tensor.Tensor, from, to int) *tensor.Tensor {
-		return gatherStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
+		return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 	}
 	for _, r := range texts {
 		if r[2] == r[3] {

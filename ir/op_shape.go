@@ -85,12 +85,17 @@ func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	for i, p := range o.Perm {
 		shape[i], strides[i] = x.Shape()[p], st[p]
 	}
-	return []*tensor.Tensor{gatherStrided(env, x, shape, strides, 0)}, nil
+	return []*tensor.Tensor{CopyStrided(env, x, shape, strides, 0)}, nil
 }
 
-// gatherStrided reads x at off + Σ index·stride into a new row-major tensor.
-func gatherStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
+// CopyStrided reads x at off + Σ index·stride, in elements, into a new row-major tensor.
+func CopyStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
 	y := env.New(x.DType(), shape...)
+	if y.Len() > 0 && (Layout{Strides: strides}).Contiguous(shape) {
+		env.Work(y.Len())
+		copyRun(y, 0, x, off, y.Len())
+		return y
+	}
 	idx := make([]int, len(shape))
 	for i := range env.Range(y.Len()) {
 		copyElement(y, i, x, off)
@@ -173,7 +178,7 @@ func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		off += o.Starts[i].Int() * strides[i]
 		strides[i] *= o.Steps[i]
 	}
-	return []*tensor.Tensor{gatherStrided(env, x, sizes(o.Sizes), strides, off)}, nil
+	return []*tensor.Tensor{CopyStrided(env, x, sizes(o.Sizes), strides, off)}, nil
 }
 
 // Content implements contenter.
@@ -233,7 +238,7 @@ func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%v does not expand to %v", x.Shape(), shape)
 		}
 	}
-	return []*tensor.Tensor{gatherStrided(env, x, shape, strides, 0)}, nil
+	return []*tensor.Tensor{CopyStrided(env, x, shape, strides, 0)}, nil
 }
 
 // Content implements contenter.

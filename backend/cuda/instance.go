@@ -225,27 +225,7 @@ func (o *operand) tensor(values []*tensor.Tensor) *tensor.Tensor {
 	if o.width == 0 { // strings and types below a byte have no views with an offset
 		return t.Reshape(o.shape...)
 	}
-	n := o.elements()
-	y := tensor.New(o.dtype, o.shape...)
-	src, dst := t.Bytes()[min(o.off, len(t.Bytes())):], y.Bytes()
-	if o.contiguous() {
-		copy(dst, src[:n*o.width])
-		return y
-	}
-	index := make([]int, len(o.shape))
-	for i, at := 0, 0; i < n; i++ {
-		copy(dst[i*o.width:][:o.width], src[at*o.width:])
-		for k := len(index) - 1; k >= 0; k-- {
-			index[k]++
-			at += o.strides[k]
-			if index[k] < o.shape[k] {
-				break
-			}
-			at -= o.strides[k] * o.shape[k]
-			index[k] = 0
-		}
-	}
-	return y
+	return ir.CopyStrided(nil, t, o.shape, o.strides, o.off/o.width)
 }
 
 // results shows the outputs: those of the device in pinned memory.
