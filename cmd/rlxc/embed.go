@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -43,7 +44,7 @@ interrupted run has done stays in FILE.part, and the same command continues afte
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl --field body --side document --precision int8 -o notes.npz`,
 		Args: modelAndTexts,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			if c.Flags().Changed("prompt-text") {
 				o.Prompt = &prompt
 			}
@@ -51,15 +52,11 @@ interrupted run has done stays in FILE.part, and the same command continues afte
 				t.open.Normalize = &normalize
 			}
 			o.Side, t.open.Pooling = pipeline.Side(side.value), pool.value
-			in, err := t.lines(c, args[1:])
+			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
-			m, err := t.model(c, args[0])
-			if err != nil {
-				return err
-			}
-			defer m.Close()
+			defer func() { err = errors.Join(err, end()) }()
 			what := kind.value
 			if what == "auto" {
 				what = map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task]

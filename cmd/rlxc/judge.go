@@ -46,16 +46,12 @@ inference.`,
   rlxc classify path/to/nli --label politics --label sports "The match ended in a draw."
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
 		Args: modelAndTexts,
-		RunE: func(c *cobra.Command, args []string) error {
-			in, err := t.lines(c, args[1:])
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
-			m, err := t.model(c, args[0])
-			if err != nil {
-				return err
-			}
-			defer m.Close()
+			defer func() { err = errors.Join(err, end()) }()
 			o.Function = function.value
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				var values [][]pipeline.Score
@@ -114,20 +110,15 @@ pairs instead, in the order of the input.`,
 			if query != "" && t.output != "" {
 				return usagef("-o goes with --second-field: --query needs all documents to sort them")
 			}
-			in, err := t.lines(c, args[1:])
+			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
-			m, err := t.model(c, args[0])
-			if err != nil {
-				return err
-			}
-			defer m.Close()
+			defer func() { err = errors.Join(err, end()) }()
 			o.Function = function.value
 			if query == "" {
 				return t.do(c, m, in, pairScores(m, o))
 			}
-			defer func() { err = errors.Join(err, in.close()) }()
 			var items []item
 			for {
 				it, err := in.next()
@@ -206,16 +197,12 @@ read by windows that overlap.`,
 		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
 		Args: modelAndTexts,
-		RunE: func(c *cobra.Command, args []string) error {
-			in, err := t.lines(c, args[1:])
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
-			m, err := t.model(c, args[0])
-			if err != nil {
-				return err
-			}
-			defer m.Close()
+			defer func() { err = errors.Join(err, end()) }()
 			o.Aggregation = how.value
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
@@ -259,19 +246,15 @@ and its context in that field. Long contexts are read by windows that overlap.`,
 		Example: `  rlxc answer path/to/squad --question "Where does the train leave?" "The train leaves from platform 12."
   rlxc answer path/to/squad --input asked.jsonl --field question --second-field context -o answers.jsonl`,
 		Args: modelAndTexts,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			if (question == "") == (t.second == "") {
 				return usagef("give one of --question and --second-field")
 			}
-			in, err := t.lines(c, args[1:])
+			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
-			m, err := t.model(c, args[0])
-			if err != nil {
-				return err
-			}
-			defer m.Close()
+			defer func() { err = errors.Join(err, end()) }()
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
 				questions := make([]pipeline.Question, len(items))
 				for i, it := range items {

@@ -76,6 +76,20 @@ func (t *texting) lines(c *cobra.Command, args []string) (*lineReader, error) {
 	return textArguments(args), nil
 }
 
+// start opens the texts and the model of a command line, which end closes.
+func (t *texting) start(c *cobra.Command, args []string) (in *lineReader, m *pipeline.Model, end func() error, err error) {
+	if in, err = t.lines(c, args[1:]); err != nil {
+		return nil, nil, nil, err
+	}
+	if m, err = t.model(c, args[0]); err != nil {
+		return nil, nil, nil, errors.Join(err, in.close())
+	}
+	return in, m, func() error {
+		m.Close()
+		return in.close()
+	}, nil
+}
+
 // toldCuts is how many texts are named that are too long; the rest is counted.
 const toldCuts = 5
 
@@ -103,7 +117,6 @@ const itemsAtOnce = 4096
 
 // do runs a task on all texts.
 func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task) (err error) {
-	defer func() { err = errors.Join(err, in.close()) }()
 	var file *results
 	if t.output != "" {
 		if file, err = t.openOutput(c, k); err != nil {
