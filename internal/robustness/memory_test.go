@@ -109,17 +109,7 @@ func hungryGraph(nodes ...*onnxpb.NodeProto) *onnxpb.ModelProto {
 
 // starve runs a model within the tight limit. It may fail for want of memory alone.
 func starve(p *onnxpb.ModelProto, inputs func() rlxc.Tensors) error {
-	m, err := rlxc.FromProto(p, "hungry")
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	program, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: tightLimit})
-	if err != nil {
-		return err
-	}
-	defer program.Close()
-	s, err := program.NewSession()
+	s, err := opened(p, rlxc.CompileOptions{Threads: 1, MemoryLimit: tightLimit})
 	if err != nil {
 		return err
 	}
@@ -128,8 +118,8 @@ func starve(p *onnxpb.ModelProto, inputs func() rlxc.Tensors) error {
 	if inputs != nil {
 		in = inputs()
 	}
-	for _, v := range m.Inputs() {
-		if v.Name == "x" {
+	for _, v := range p.GetGraph().GetInput() {
+		if v.GetName() == "x" {
 			in["x"] = tensor.New(f32, 4<<20)
 		}
 	}

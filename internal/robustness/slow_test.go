@@ -71,38 +71,20 @@ const slowDeadline, slowPatience = 300 * time.Millisecond, 1200 * time.Milliseco
 
 // outlast runs a model for as long as the deadline allows.
 func outlast(p *onnxpb.ModelProto, inputs func() rlxc.Tensors) error {
-	m, err := rlxc.FromProto(p, "slow")
-	if err != nil {
-		return err
-	}
-	defer m.Close()
 	begin := time.Now()
-	program, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: 4 << 30})
-	if err != nil {
-		return err
-	}
-	if took := time.Since(begin); took > slowPatience {
-		return fmt.Errorf("compiling takes %v", took)
-	}
-	defer program.Close()
-	s, err := program.NewSession()
+	s, err := opened(p, rlxc.CompileOptions{Threads: 1, MemoryLimit: 4 << 30})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if took := time.Since(begin); took > slowPatience {
+		return fmt.Errorf("compiling takes %v", took)
+	}
 	in := rlxc.Tensors{"x": tensor.New(f32, 4<<20)}
 	if inputs != nil {
 		in = inputs()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), slowDeadline)
-	defer cancel()
-	before := cpuTime()
-	_, err = s.Run(ctx, in)
-	took := cpuTime() - before
-	switch {
-	case took > slowDeadline+slowPatience:
-		return fmt.Errorf("it ends after %v: %w", took, err)
-	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+	if err := endsBy(slowDeadline, slowPatience, s, in); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("not for want of time: %w", err)
 	}
 	return nil
@@ -110,17 +92,7 @@ func outlast(p *onnxpb.ModelProto, inputs func() rlxc.Tensors) error {
 
 func init() {
 	attacks["a sequence of 100,000 numbers, one a trip"] = attack{run: func(string) error {
-		m, err := rlxc.FromProto(slow["a loop that fills a sequence"].model, "slow")
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		program, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
-		if err != nil {
-			return err
-		}
-		defer program.Close()
-		s, err := program.NewSession()
+		s, err := opened(slow["a loop that fills a sequence"].model, rlxc.CompileOptions{Threads: 1})
 		if err != nil {
 			return err
 		}
