@@ -31,9 +31,6 @@ func (o *operand) elements() int { return o.shape.Elements() }
 // first is the number of the operand's first element in its memory.
 func (o *operand) first() int { return o.off / o.width }
 
-// contiguous reports whether the elements lie row-major without gaps.
-func (o *operand) contiguous() bool { return ir.Layout{Strides: o.strides}.Contiguous(o.shape) }
-
 // binder resolves the operands of one program's steps.
 type binder struct {
 	d       *Device
