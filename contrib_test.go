@@ -50,7 +50,7 @@ func decode(t *testing.T, data []byte) *tensor.Tensor {
 	return x.Aligned()
 }
 
-// TestContribOperators runs every recorded operator at both ends of the levels. Codes may differ by one where the result
+// TestContribOperators runs every recorded operator at both ends of the levels. Quantised values may differ by one where the result
 // lies in the middle between two of them.
 func TestContribOperators(t *testing.T) {
 	cases := contribCases(t)
@@ -93,7 +93,7 @@ func requireNear(t *testing.T, name string, want, got *tensor.Tensor) {
 	}
 	for i := range want.Len() {
 		w, g := want.Float64(i), got.Float64(i)
-		require.True(t, math.Abs(w-g) <= atol+rtol*math.Abs(w), "%s[%d] = %v, onnxruntime gives %v", name, i, g, w)
+		require.True(t, math.Abs(w-g) <= atol+rtol*math.Abs(w), "%s[%d] = %v, onnxruntime computes %v", name, i, g, w)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestContribErrors(t *testing.T) {
 		{"scales of the wrong length", "dynamic_quantize_matmul_i8_columns", weight(2, tensor.FromSlice([]float32{1, 2, 3})), "operand 2 is f32[3] for 7 columns"},
 		{"zero point of another type", "dynamic_quantize_matmul_i8", weight(3, tensor.Scalar(uint8(1))), "uint8"},
 		{"block_size that is no power of two", "matmul_nbits_4_0", attribute("block_size", 24), "block_size = 24"},
-		{"codes that do not fit", "matmul_nbits_4_0", attribute("block_size", 32), "operand 1, B, has"},
+		{"quantised values that do not fit", "matmul_nbits_4_0", attribute("block_size", 32), "operand 1, B, has"},
 		{"bits", "matmul_nbits_4_0", attribute("bits", 3), "bits = 3"},
 		{"K", "matmul_nbits_4_0", attribute("K", 0), "K = 0"},
 		{"gathered blocks", "gather_block_quantized", attribute("block_size", 64), "block_size = 64"},

@@ -53,12 +53,14 @@ var imports = map[string][]string{
 	"quantize":             {"onnx", "onnx/onnxpb", "tensor"},
 	"models":               {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"conformance":          {"*"},
-	"internal/backendtest": {"backend", "ir", "legalize", "liveness", "planner", "schedule", "target", "tensor"}, // for tests alone
+	"internal/backendtest": {"backend", "internal/memory", "ir", "legalize", "liveness", "planner", "schedule", "target", "tensor"}, // for tests alone
+	"internal/modeltest":   {"", "internal/backendtest", "models", "tensor"},                                                        // for tests alone
 	"internal/memory":      {},
 	"internal/fixtures":    {"models", "tensor"}, // for tests alone
 	"internal/robustness":  {"*"},
 	"internal/mutate":      {},
 	"internal/fuzzgraph":   {"ir", "tensor"}, // for tests alone
+	"internal/programs":    {"ir", "lower", "ops", "onnx", "onnx/onnxpb", "tensor"},
 	"cmd/rlxc":             {"*"},
 	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},
@@ -130,6 +132,18 @@ func TestServerAlone(t *testing.T) {
 			require.NotContains(t, allowed, "server", folder)
 		}
 	}
+}
+
+// TestNoTemplates holds that nothing imports a template package: their calls of methods by name make the linker keep every exported
+// method of everything in the program, an eighth of it.
+func TestNoTemplates(t *testing.T) {
+	walkSource(t, func(_, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			require.NotContains(t, []string{`"text/template"`, `"html/template"`}, spec.Path.Value, file)
+		}
+	})
 }
 
 // walkSource visits the files of the module that are no tests. The root's folder is "".

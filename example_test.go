@@ -58,7 +58,7 @@ func Example() {
 	// 128
 }
 
-// meanVectors gives each row the mean of its tokens' vectors, in hidden [rows, length, size], without the padding.
+// meanVectors returns, for each row, the mean of its tokens' vectors, in hidden [rows, length, size], without the padding.
 func meanVectors(hidden *rlxc.Tensor, batch *tokenizer.Batch) [][]float32 {
 	values, size := tensor.Of[float32](hidden), hidden.Shape()[2]
 	vectors := make([][]float32, batch.Rows)

@@ -63,13 +63,13 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// requireClose holds an output to what onnxruntime gives.
+// requireClose holds an output to what onnxruntime computes.
 func requireClose(t *testing.T) func(set, output string, got, want *tensor.Tensor) {
 	return func(set, output string, got, want *tensor.Tensor) {
 		for i := range want.Len() {
 			g, w := got.Float64(i), want.Float64(i)
 			if !(math.Abs(g-w) <= 1e-5+1e-4*math.Abs(w)) {
-				t.Fatalf("%s %s[%d] = %v, onnxruntime gives %v", set, output, i, g, w)
+				t.Fatalf("%s %s[%d] = %v, onnxruntime computes %v", set, output, i, g, w)
 			}
 		}
 	}

@@ -18,8 +18,9 @@ import (
 )
 
 // TestInt4IsAsExactAsTheReference compares rlxc, and what onnxruntime recorded, with the same model in float64. Its activations
-// are rounded to 8 bits (accuracy_level 4): where one lies within float32's error of the middle between two codes it falls to
-// either side, and what follows departs a thousand times further than that error. In sum rlxc may not be further from float64.
+// are rounded to 8 bits (accuracy_level 4): where one lies within float32's error of the middle between two quantised values
+// it falls to either side, and what follows departs a thousand times further than that error. In sum rlxc may not be further
+// from float64.
 func TestInt4IsAsExactAsTheReference(t *testing.T) {
 	const name = "bert-tiny-int4"
 	file, err := os.ReadFile(fixtures.Model(t, name))
@@ -65,7 +66,7 @@ func TestInt4IsAsExactAsTheReference(t *testing.T) {
 	}
 }
 
-// inFloat64 makes float64 of what m has in float32, and of a MatMulNBits a MatMul of the weights that its codes stand for. The
+// inFloat64 makes float64 of what m has in float32, and of a MatMulNBits a MatMul of its dequantised weights. The
 // rounding of its activations is written out, in float32 as it is defined.
 func inFloat64(t *testing.T, m *onnxpb.ModelProto) {
 	const float, double, block = int32(onnxpb.TensorProto_FLOAT), int32(onnxpb.TensorProto_DOUBLE), 32
@@ -100,12 +101,12 @@ func inFloat64(t *testing.T, m *onnxpb.ModelProto) {
 			nodes = append(nodes, n)
 			continue
 		}
-		codes, scales := weights[n.Input[1]], weights[n.Input[2]].Float64s()
-		columns, k := codes.Shape()[0], codes.Shape()[1]*block
+		quantized, scales := weights[n.Input[1]], weights[n.Input[2]].Float64s()
+		columns, k := quantized.Shape()[0], quantized.Shape()[1]*block
 		w := tensor.New(tensor.F64, k, columns)
 		for i := range columns * k {
-			code := codes.Bytes()[i/2] >> (4 * (i % 2)) & 15
-			w.SetFloat64(i%k*columns+i/k, (float64(code)-8)*scales[i/block])
+			q := quantized.Bytes()[i/2] >> (4 * (i % 2)) & 15
+			w.SetFloat64(i%k*columns+i/k, (float64(q)-8)*scales[i/block])
 		}
 		name := func(s string) string { return n.Output[0] + " " + s }
 		constant(name("weight"), w)
@@ -123,11 +124,11 @@ func inFloat64(t *testing.T, m *onnxpb.ModelProto) {
 		op(name("largest"), "ReduceMax", name("sizes")).Attribute = []*onnxpb.AttributeProto{{Name: "axes", Type: onnxpb.AttributeProto_INTS, Ints: []int64{-1}}}
 		op(name("inverse"), "Div", "127", name("largest"))
 		op(name("quotients"), "Mul", name("blocks"), name("inverse"))
-		op(name("codes"), "Round", name("quotients"))
+		op(name("rounded"), "Round", name("quotients"))
 		op(name("scale"), "Div", name("largest"), "127")
-		op(name("wide codes"), "Cast", name("codes")).Attribute = []*onnxpb.AttributeProto{number("to", double)}
+		op(name("wide rounded"), "Cast", name("rounded")).Attribute = []*onnxpb.AttributeProto{number("to", double)}
 		op(name("wide scale"), "Cast", name("scale")).Attribute = []*onnxpb.AttributeProto{number("to", double)}
-		op(name("values"), "Mul", name("wide codes"), name("wide scale"))
+		op(name("values"), "Mul", name("wide rounded"), name("wide scale"))
 		op(name("rows"), "Reshape", name("values"), name("in rows"))
 		op(n.Output[0], "MatMul", name("rows"), name("weight"))
 	}

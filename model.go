@@ -42,10 +42,11 @@ type Model struct {
 	file            engine.Source
 	inputs, outputs []ValueInfo
 	dims            []string
+	warnings        []string
 
 	mu      sync.Mutex
 	lowered *ir.Graph // what opening made, with everything that level 0 runs, until a program is made of it
-	shown   *ir.Graph // what Graph gave
+	shown   *ir.Graph // what Graph returned
 
 	closed bool // mu guards it
 }
@@ -69,12 +70,9 @@ type Op = ir.OpDef
 // WithOp defines an operator for the model that is opened. Nodes of its name run its kernel, even if rlxc has an operator of that
 // name. Opening fails with ErrUnsupportedOp if two operators have one name, or if one lacks a name, a shape rule or a kernel.
 func WithOp(op Op) Option {
-	return func(o *options) error {
-		if slices.ContainsFunc(o.ops, func(d *ir.OpDef) bool { return d.Name == op.Name }) {
-			return fmt.Errorf("a duplicate custom operator %s", op.Name)
-		}
-		o.ops = append(o.ops, &op)
-		return op.Check()
+	return func(o *options) (err error) {
+		o.ops, err = ir.AddOp(o.ops, op)
+		return err
 	}
 }
 
@@ -129,7 +127,7 @@ func open(opts []Option, file func([]*ir.OpDef) (engine.Source, error)) (*Model,
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return &Model{file: f, lowered: g, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
+	return &Model{file: f, lowered: g, warnings: g.Warnings, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
 }
 
 // graph returns the lowered model for the caller to change.
@@ -191,6 +189,10 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 
 // Dims returns the symbolic dimensions of the inputs, in order of appearance.
 func (m *Model) Dims() []string { return slices.Clone(m.dims) }
+
+// Warnings returns what the model states of the types of its values and its nodes contradict. The nodes decide: a run returns what
+// they compute. Of many, the first hundred are kept.
+func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
 // Graph returns the lowered model, for inspection: it must not be changed. It fails with ErrClosed, or as Open does if the model
 // has to be read again.

@@ -147,3 +147,24 @@ func TestWithOpErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestOpName: ONNX's own domain has one spelling, however a definition spells it.
+func TestOpName(t *testing.T) {
+	for _, name := range []string{"ClipCount", "onnx.ClipCount", "ai.onnx.ClipCount"} {
+		op, model := clipped, clipModel(&onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 1})
+		op.Name = name
+		for _, n := range model.Graph.Node {
+			if n.OpType == "ClipCount" {
+				n.Domain = ""
+			}
+		}
+		m, err := rlxc.FromProto(model, "test", rlxc.WithOp(op))
+		require.NoError(t, err, name)
+		g, err := m.Graph()
+		require.NoError(t, err)
+		require.Contains(t, g.String(), "onnx.ClipCount(")
+		_, err = rlxc.FromProto(model, "test", rlxc.WithOp(op), rlxc.WithOp(rlxc.Op{Name: "ClipCount", Infer: op.Infer, Eval: op.Eval}))
+		require.ErrorIs(t, err, rlxc.ErrUnsupportedOp)
+		require.ErrorContains(t, err, "a duplicate custom operator onnx.ClipCount")
+	}
+}

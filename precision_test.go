@@ -21,7 +21,7 @@ var lowerPrecisions = map[string]struct {
 	"int8": {CompileOptions{Weights: tensor.I8}, 0.995},
 }
 
-// TestLowerPrecisionRuns gives the same bits for one worker and two, from the model and from a compiled file, and allocates
+// TestLowerPrecisionRuns computes the same bits for one worker and two, from the model and from a compiled file, and allocates
 // nothing.
 func TestLowerPrecisionRuns(t *testing.T) {
 	in, ctx := encoderInputs(3, 37), context.Background()
@@ -86,7 +86,7 @@ func cosine(a, b []float32) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// TestLowerPrecisionSentences compares the embeddings of sentences with those that float32 gives.
+// TestLowerPrecisionSentences compares the embeddings of sentences with those of float32.
 func TestLowerPrecisionSentences(t *testing.T) {
 	sentences := fixtures.Sentences(t)
 	words, err := tokenizer.Open(fixtures.Dir(t, "tokenizer"))
@@ -94,7 +94,7 @@ func TestLowerPrecisionSentences(t *testing.T) {
 	m, err := Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
 	defer m.Close()
-	// embed gives the mean of the last hidden states, a row a sentence.
+	// embed returns the mean of the last hidden states, a row a sentence.
 	embed := func(o CompileOptions) (rows [][]float32) {
 		p, err := m.Compile(context.Background(), o)
 		require.NoError(t, err)

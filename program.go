@@ -42,10 +42,10 @@ type CompileOptions struct {
 	// mask keeps, and outputs are 0 where it keeps none. Which models allow it, and what becomes of the others: docs/unpad.md. A compiled
 	// file is as it was compiled.
 	Unpad bool
-	// Threads is the number of threads of the host. 0 means GOMAXPROCS.
+	// Threads is the number of threads of the host. 0 means GOMAXPROCS, on Apple silicon at most the number of performance cores.
 	Threads int
-	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda) or
-	// tensor.F16 (wgpu, cuda). Sums stay float32.
+	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
+	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.
 	Precision DType
 	// Weights is the type in which such weights are stored. With tensor.I8, weights have a scale per column, and activations are
 	// quantised by row in each run.

@@ -37,8 +37,8 @@ func TestQuantisedFixtures(t *testing.T) {
 	}{
 		{"bert-tiny-fp16", 3 * 6e-3, 3 * 3e-7, 22},
 		// Five quarters of what the recording itself departs from float64, see TestInt4IsAsExactAsTheReference: of 960,000
-		// codes four fall to the other side than in the recording, within 2e-5 of a code from the middle, where float64 agrees
-		// with rlxc. onnxruntime for AVX2 departs from the recording, made with AVX-512, by 6.6e-4 and 2.5e-10.
+		// quantised values four fall to the other side than in the recording, within 2e-5 of a step from the middle, where
+		// float64 agrees with rlxc. onnxruntime for AVX2 departs from the recording, made with AVX-512, by 6.6e-4 and 2.5e-10.
 		{"bert-tiny-int4", 1.25 * 1.2e-3, 1.25 * 1.2e-8, 17},
 		{"bert-tiny-int8-dynamic", 3 * 1.1e-4, 3 * 1.4e-10, 23},
 		{"bert-tiny-int8-dynamic-ortsaved", 3 * 1.1e-4, 3 * 1.4e-10, 23},
@@ -66,7 +66,7 @@ func TestQuantisedFixtures(t *testing.T) {
 	}
 }
 
-// TestTaps compares the codes of every quantised tensor of a model. Fused products round once where the model rounds
+// TestTaps compares the quantised values of every quantised tensor of a model. Fused products round once where the model rounds
 // between, as onnxruntime's do.
 func TestTaps(t *testing.T) {
 	for _, f := range []struct {
@@ -93,7 +93,7 @@ func TestTaps(t *testing.T) {
 			require.Greater(t, all, 0)
 			share := float64(same) / float64(all)
 			require.GreaterOrEqual(t, share, f.equal)
-			t.Logf("%.4f of %d codes equal", share, all)
+			t.Logf("%.4f of %d quantised values are equal", share, all)
 		})
 	}
 }

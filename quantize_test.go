@@ -58,7 +58,7 @@ func tiny(t *testing.T) *rlxc.Model {
 // tinyOperators are those of bert-tiny that are quantised.
 var tinyOperators = []quantize.Count{{Op: "Gather", Count: 2}, {Op: "MatMul", Count: 12}, {Op: "Gemm", Count: 1}}
 
-// results runs a model and gives copies of one output.
+// results runs a model and returns copies of one output.
 func results(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions, inputs []rlxc.Tensors, output string) (list []*tensor.Tensor) {
 	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestQuantizePassedOn(t *testing.T) {
 	}
 }
 
-// TestQuantizedSentences compares the embeddings of sentences with those that float32 gives, and on the same file rlxc must
+// TestQuantizedSentences compares the embeddings of sentences with those of float32, and on the same file rlxc must
 // not be further from them than onnxruntime is.
 func TestQuantizedSentences(t *testing.T) {
 	inputs := sentences(t)

@@ -2,9 +2,10 @@ package rlxc
 
 import (
 	"fmt"
+	"maps"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
-	"maps"
 )
 
 // A Report is a memory plan: where every buffer of a program lies at given sizes.
@@ -24,8 +25,21 @@ type Report struct {
 	// memory outside of the arena.
 	Host []HostStep `json:"host,omitempty"`
 	// Cuts names the operators that split the program into stages, because the sizes of their results depend on data or because
-	// they are control flow. They run on the host. The plan is that of the first stage; later stages are planned during the run.
+	// they are control flow. They run on the host.
 	Cuts []string `json:"cuts,omitempty"`
+	// Stages are the other stages of a program that is split, each with an arena of its own. The plan above is that of the first
+	// stage, or of the main one of a program without padding.
+	Stages []StagePlan `json:"stages,omitempty"`
+}
+
+// A StagePlan is the memory plan of a stage that does not come first.
+type StagePlan struct {
+	After []string `json:"after,omitempty"` // the operators that run on the host before the stage
+	// Most holds the sizes that depend on data, as large as the operators allow. The plan of a run is for the actual sizes.
+	Most    map[string]int   `json:"most,omitempty"`
+	Problem *planner.Problem `json:"problem,omitempty"`
+	Plan    *planner.Plan    `json:"plan,omitempty"` // nil if Unknown says why there is none before a run
+	Unknown string           `json:"unknown,omitempty"`
 }
 
 // A HostStep is a step that runs on the host. With backend wgpu the device waits for it, and data moves.
@@ -48,8 +62,8 @@ type ResidentParts struct {
 	Runtime int64 `json:"runtime"`
 }
 
-// Plan binds the program to sizes, one for each symbolic dimension of its inputs, and returns the memory plan. If sizes depend on
-// data, the plan is that of the first stage.
+// Plan binds the program to sizes, one for each symbolic dimension of its inputs, and returns the memory plan. A program
+// whose sizes depend on data has several stages: the other ones are in Report.Stages.
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
@@ -73,8 +87,27 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	if b.Resident != nil {
 		r.Resident, r.ResidentParts = b.Resident.Sum(), (*ResidentParts)(b.Resident)
 	}
-	for _, n := range p.engine.Cuts() {
-		r.Cuts = append(r.Cuts, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
+	r.Cuts = labels(p.engine.Cuts())
+	others, err := p.engine.Others(dims)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range others {
+		s := StagePlan{After: labels(o.After), Most: o.Most}
+		if o.Err != nil {
+			s.Unknown = o.Err.Error()
+		} else {
+			s.Problem, s.Plan = o.Binding.Explained()
+		}
+		r.Stages = append(r.Stages, s)
 	}
 	return r, nil
+}
+
+// labels names nodes with their operators.
+func labels(nodes []*ir.Node) (list []string) {
+	for _, n := range nodes {
+		list = append(list, fmt.Sprintf("%s (%s)", n.Label(), ir.OpName(n.Op)))
+	}
+	return list
 }

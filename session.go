@@ -19,9 +19,9 @@ func (p *Program) NewSession() (*Session, error) {
 	return &Session{s}, nil
 }
 
-// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. A run at the shapes
-// of the last one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session
-// can be used again.
+// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. Tensors that it returned
+// last may be inputs of the next Run, which copies them first; Session.Feed does without. Otherwise a run at the shapes of the last
+// one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session can be used again.
 //
 // It fails with ErrInput, ErrShape, ErrMemory, ErrBusy, ErrClosed, or the error of ctx.
 func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
@@ -30,7 +30,7 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 
 // Rows are texts of any lengths that lie one after the other, without padding.
 type Rows struct {
-	// Starts has the first token of each text, and the number of all tokens behind: text i is the tokens from Starts[i] to
+	// Starts has the first token of each text, and at the end the number of all tokens: text i is the tokens from Starts[i] to
 	// Starts[i+1]. Every text has a token.
 	Starts []int
 	// Inputs are those of the model but for the attention mask, without the axis of texts: [tokens,…] in place of [batch,tokens,…].

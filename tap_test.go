@@ -30,7 +30,7 @@ func TestTaps(t *testing.T) {
 	require.Greater(t, tapped, 50)
 }
 
-// evalAll gives every named value of a model.
+// evalAll returns every named value of a model.
 func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
 	g, err := m.graph()
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
 	return all
 }
 
-// TestTapsTogether taps two values of a fused region, an output, and one name twice, beside marks.
+// TestTapsTogether taps two values of a fused elementwise step, an output, and one name twice, beside marks.
 func TestTapsTogether(t *testing.T) {
 	const softmax, gelu = "/encoder/layer.0/attention/self/Softmax_output_0", "/encoder/layer.1/intermediate/intermediate_act_fn/Mul_1_output_0"
 	in := encoderInputs(1, 9)

@@ -18,12 +18,13 @@ type Arena struct {
 // needs it again pays the page faults, which take a hundredth of the time that it computes.
 const Slack = 8 << 20
 
-// Fit makes room for a layout, and gives back what a larger one has used. What the arena holds is lost if it moves.
+// Fit makes room for a layout, and releases what a larger one has used. What the arena holds is lost if it moves.
 func (a *Arena) Fit(l *Layout) {
 	switch {
 	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
 		// Twice as much, so that growing shapes do not leave a row of arenas to the garbage collector. Pages that nobody touches
 		// take no memory.
+		tensor.ReleasePages(a.memory) // what a row of growing shapes leaves must not wait for the garbage collector
 		a.memory = allocate(max(l.size, 2*int64(len(a.memory))), l.align)
 		a.used = l.size
 	case a.used > l.size+Slack:

@@ -135,3 +135,18 @@ func TestWatchFindsStrayAccesses(t *testing.T) {
 	})
 	require.EqualError(t, err, "step 3 wrote 5 bytes past the end of buffer 2 (y)")
 }
+
+// TestOutgrown: what a larger layout replaces takes no memory, however long the collector waits.
+func TestOutgrown(t *testing.T) {
+	a := Arena{}
+	a.Fit(&Layout{size: 1 << 20, align: 64})
+	old := a.memory
+	for i := range old {
+		old[i] = 1
+	}
+	a.Fit(&Layout{size: 4 << 20, align: 64})
+	if runtime.GOOS == "linux" { // elsewhere the system takes pages back when it likes
+		require.Zero(t, old[len(old)/2])
+	}
+	runtime.KeepAlive(old)
+}

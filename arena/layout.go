@@ -1,4 +1,4 @@
-// Package arena gives a plan its memory: where the buffers lie in one allocation a session, that allocation, and what finds
+// Package arena allocates the memory of a plan: where the buffers lie in one allocation a session, that allocation, and what finds
 // stray reads and writes.
 //
 // This package is not part of rlxc's public API and may change without notice.

@@ -136,7 +136,7 @@ type content struct {
 	table bool
 }
 
-// layOut gives the sections their offsets and encodes the header. Offsets are varints: a header that grows moves them, so
+// layOut assigns the sections their offsets and encodes the header. Offsets are varints: a header that grows moves them, so
 // it is repeated until nothing moves.
 func layOut(h *Header) (header []byte, size uint64, err error) {
 	marshal := proto.MarshalOptions{Deterministic: true}
@@ -215,7 +215,7 @@ func read(data []byte) (*File, error) {
 	return f, nil
 }
 
-// Graph decodes the program anew: the caller may change it. rule gives the custom operators their meaning.
+// Graph decodes the program anew: the caller may change it. rule finds the custom operators.
 func (f *File) Graph() (*ir.Graph, error) {
 	g, err := ir.Decode(f.header.Ir, f.section)
 	if err != nil {

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,21 +82,6 @@ func TestOtherVersion(t *testing.T) {
 	_, err := Read(data, "small.rlxc")
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "small.rlxc: invalid compiled model: it has version 2 of the format, this rlxc reads version 1")
-}
-
-// TestFresh makes the Go code of artifact.proto anew and compares.
-func TestFresh(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "artifact.pb.go")
-	here, err := filepath.Abs("artifact.proto")
-	require.NoError(t, err)
-	cmd := exec.Command("go", "run", "-C", "../onnx/_gen", ".", here, out)
-	text, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(text))
-	want, err := os.ReadFile(out)
-	require.NoError(t, err)
-	got, err := os.ReadFile("artifact.pb.go")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "go generate ./artifact")
 }
 
 // FuzzRead: whatever the bytes are, reading ends with a program that verifies or with an error.

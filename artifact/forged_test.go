@@ -18,7 +18,7 @@ func forge(t *testing.T, change func(h *Header)) []byte {
 	data := written(t)
 	f, err := Read(data, "")
 	require.NoError(t, err)
-	// Sections lie behind the header at multiples of 64: those stay where they are, however long the header gets.
+	// Sections follow the header at multiples of 64: those stay where they are, however long the header gets.
 	first := f.header.Sections[0].Offset
 	change(f.header)
 	header, err := proto.Marshal(f.header)

@@ -68,6 +68,8 @@ type Program interface {
 	// Attach makes the program ready to run on m. One instance at a time runs on a memory. Steps of
 	// the host run within env, which may be nil.
 	Attach(m Memory, env *ir.Env) (Instance, error)
+	// Growth is the number of bytes that m grows by before the program runs on it.
+	Growth(m Memory) int64
 	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
 	HostSteps() []HostStep
 }
@@ -81,7 +83,7 @@ type HostStep struct {
 
 // A Memory is the arena of one session.
 type Memory interface {
-	// Size is the number of bytes held.
+	// Size is the number of bytes held, in the arena and on the host for it.
 	Size() int64
 	// Close releases the memory. The outputs of the last run on it end with it.
 	Close()
@@ -92,6 +94,30 @@ type Instance interface {
 	// Run executes all steps. Inputs are in the graph's order and have the shapes of the binding; the outputs belong to the
 	// memory and hold until the next run on it. After the first run it allocates nothing.
 	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// A Buffer is memory of a device that lasts between runs. One goroutine at a time uses it.
+type Buffer interface {
+	Size() int64
+	// ReadAt and WriteAt copy bytes from and to the device. They fail beyond the buffer's end.
+	ReadAt(p []byte, off int64) error
+	WriteAt(p []byte, off int64) error
+	Close()
+}
+
+// A Keeper is a Device whose memory is not the host's: its instances are Carriers.
+type Keeper interface {
+	NewBuffer(size int64) (Buffer, error)
+	// Takes reports whether the device's instances can use a Buffer, which another Keeper may have made.
+	Takes(b Buffer) bool
+}
+
+// A Carrier is an Instance that reads inputs from Buffers and writes outputs to Buffers.
+type Carrier interface {
+	// Carry fixes them for the next runs, by place in the graph's inputs and outputs. Where there is nil, or no list, the value comes
+	// from the host or goes there. In place of an input that comes from a Buffer, Run is given nil, and it returns nil in place
+	// of an output that goes to one.
+	Carry(inputs, outputs []Buffer)
 }
 
 // A Profiler is an instance that knows how long the steps of its last run took.

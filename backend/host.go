@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Eval runs a bound node on the host, by its op's Eval, within env, and holds what that gives to the types that the graph has. Operands
+// Eval runs a bound node on the host, by its op's Eval, within env, and checks its results against the types of the graph. Operands
 // are in order, nil where they are absent.
 func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	results, err := ir.EvalOp(env, n.Op, operands)
@@ -28,4 +28,17 @@ func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor,
 // OutOfRange is the error of kernels about an index that lies outside of an axis.
 func OutOfRange(index int64, axis, size int) error {
 	return fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, size)
+}
+
+// As sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its place.
+func As(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+	if t.DType() == d {
+		return t
+	}
+	n := len(t.Bytes()) / d.Size()
+	x, err := tensor.FromBytes(d, tensor.Shape{n}, t.Bytes()[:n*d.Size()])
+	if err != nil {
+		panic(err) // the planner puts no value where its bytes do not fit
+	}
+	return x
 }

@@ -73,10 +73,10 @@ func Open(ctx context.Context, path string, o Options) (*Program, error) {
 	}
 	var ops []*ir.OpDef
 	for _, op := range o.Ops {
-		if err := op.Check(); err != nil {
+		var err error
+		if ops, err = ir.AddOp(ops, op); err != nil {
 			return nil, engine.WithKind(ErrUnsupportedOp, err)
 		}
-		ops = append(ops, &op)
 	}
 	f, err := source.Open(path, ops, nil)
 	if errors.Is(err, source.ErrNotCompiled) {

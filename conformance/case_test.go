@@ -23,7 +23,7 @@ import (
 // them: a folder a test, with model.onnx and test_data_set_0/{input_i,output_i}.pb.
 const archive = "testdata/onnx-node-1.23.2.tar.zst"
 
-// A testCase is one node test: a model of one node, mostly, with inputs and the outputs that the reference gives.
+// A testCase is one node test: a model of one node, mostly, with inputs and the outputs of the reference.
 type testCase struct {
 	name  string
 	model []byte

@@ -16,7 +16,7 @@ const (
 	atol     = 1e-5
 )
 
-// compare reports the first difference between a result and what the reference gives.
+// compare reports the first difference between a result and the reference's.
 func compare(got, want *tensor.Tensor) error {
 	if got.IsSequence() && want.IsSequence() && got.Len() == want.Len() {
 		for i, w := range want.Elems() {

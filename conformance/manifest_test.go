@@ -44,14 +44,14 @@ func readManifest(file string) (manifest, error) {
 	return m, nil
 }
 
-// check compares what a run gave with the test's line.
+// check compares the outcome of a run with the test's line.
 func (m manifest) check(t *testing.T, name string, err error) {
 	verdict, ok := m[name]
 	switch {
 	case errors.As(err, new(crash)):
 		t.Error(err)
 	case !ok:
-		t.Errorf("no list has a line for it; its run gave: %v", err)
+		t.Errorf("no list has a line for it; the outcome of its run is: %v", err)
 	case verdict == passes && err != nil:
 		t.Errorf("is listed as passing: %v", err)
 	case verdict != passes && err == nil:
@@ -59,7 +59,7 @@ func (m manifest) check(t *testing.T, name string, err error) {
 	}
 }
 
-// update writes what a backend gave: as the manifest, which was listed, or as a list of exceptions from it.
+// update writes the outcomes of a backend: as the manifest, which was listed, or as a list of exceptions from it.
 func (m manifest) update(listed manifest, backend string) error {
 	if backend != backends[0] {
 		maps.DeleteFunc(m, func(name, verdict string) bool { return listed[name] != passes || verdict == passes })

@@ -8,7 +8,7 @@ import (
 
 const mlArchive = "testdata/ml-onnxruntime-1.31.1.tar.zst"
 
-// TestMachineLearning: models of ai.onnx.ml's operators with random parameters give what onnxruntime 1.31.1 gave for them,
+// TestMachineLearning: models of ai.onnx.ml's operators with random parameters compute what onnxruntime 1.31.1 computed for them,
 // as testdata/ml.py recorded it.
 func TestMachineLearning(t *testing.T) {
 	cases, err := readCases(mlArchive)

@@ -134,14 +134,14 @@ func operatorsText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Operators
 
-What rlxc understands, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator set from which a
-meaning of its own is known; each holds up to the next. "Types" are those that ONNX allows for the first operand in the
-newest version; what is not implemented for one of them is an error that names it. The last columns say what runs the operator in
-its tests: kernels of the backend, the host, or one or the other by attributes and types; nothing where control of the host is
-all there is, or no test. (integers: all of 8 to 64 bits; floats:
+The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator set that define the
+operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the first operand in the
+newest version; a type that is not implemented causes an error that names it. The last columns show what runs the operator in
+its tests: kernels of the backend, the host, or either, depending on attributes and types. A column is empty if the operator only
+controls what runs, or has no test. (integers: all of 8 to 64 bits; floats:
 float, float16, double, bfloat16; float8: its four kinds.) `+"`rlxc inspect --ops`"+` prints the same.
 
-Written by `+"`go test ./conformance -update`"+`, run twice; a test keeps it fresh.
+`+"`go test ./conformance -update`"+`, run twice, writes this page; a test checks that it is current.
 `, lower.MinOpset, lower.MaxOpset)
 	ops := lower.Operators()
 	for i := 0; i < len(ops); {
@@ -155,6 +155,11 @@ Written by `+"`go test ./conformance -update`"+`, run twice; a test keeps it fre
 			since, last = append(since, fmt.Sprint(ops[i].Since)), ops[i]
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", first.Name, strings.Join(since, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"])
+	}
+	why := lower.LeftOut()
+	b.WriteString("\n## Left out\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom operator can replace any of them.\n\n| operator | why |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(why)) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, why[name])
 	}
 	return b.String()
 }

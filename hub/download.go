@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// File returns the path of one file of a model at a revision, which it downloads unless the cache has it. A hub that does not
-// answer leaves what the cache has.
+// File returns the path of one file of a model at a revision, which it downloads unless the cache has it. A hub that does
+// not answer leaves what the cache has. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the
+// file system, or that of ctx.
 func (c *Client) File(ctx context.Context, id, revision, name string) (string, error) {
 	r, err := c.repo(id)
 	if err == nil {
@@ -251,7 +252,7 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 	}
 }
 
-// errStalled is a transfer that gives no more bytes. It counts as broken off.
+// errStalled is a transfer that delivers no more bytes. It counts as broken off.
 var errStalled = errors.New("the hub sends no more")
 
 // verify compares a whole file with the checksum that names it.

@@ -16,7 +16,7 @@ func lock(ctx context.Context, path string, do func() error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // which gives the lock back
+	defer f.Close() // which releases the lock
 	for !tryLock(f) {
 		select {
 		case <-ctx.Done():

@@ -26,8 +26,10 @@ type Snapshot struct {
 // parallel is how many files arrive at a time.
 const parallel = 4
 
-// Snapshot returns the files of a model at a revision ("" for main) that want chooses by their paths, nil for all; it downloads what the
-// cache lacks. A hub that does not answer, or Offline, leaves what the cache has; it is an error that names the file if that lacks one.
+// Snapshot returns the files of a model at a revision ("" for main) that want chooses by their paths, nil for all; it
+// downloads what the cache lacks. A hub that does not answer, or Offline, leaves what the cache has; it is an error that
+// names the file if that lacks one. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the file
+// system, or that of ctx.
 func (c *Client) Snapshot(ctx context.Context, id, revision string, want func(paths []string) []string) (*Snapshot, error) {
 	if revision == "" {
 		revision = "main"

@@ -86,7 +86,9 @@ type ShapeError struct {
 }
 
 // Error implements error.
-func (e *ShapeError) Error() string { return fmt.Sprintf("node %s (%s): %v", e.Node, e.Op, e.Err) }
+func (e *ShapeError) Error() string {
+	return fmt.Sprintf("node %s (%s): %s", e.Node, e.Op, tensor.Cut(e.Err.Error()))
+}
 
 // Unwrap returns the cause.
 func (e *ShapeError) Unwrap() error { return e.Err }
@@ -111,7 +113,7 @@ const bindFold = 1 << 14
 // Bind returns a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
 // whatever compilation could not decide is checked here, with the node's name. Small results that depend on sizes alone
 // (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
-// Constants are shared with g. The copy numbers its values anew, without gaps: a region, or a stage of a long program, has
+// Constants are shared with g. The copy numbers its values anew, without gaps: a subgraph, or a stage of a long program, has
 // few of all values, and what is planned for it must not be as large as tables of all.
 func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 	most := g.most()
@@ -145,7 +147,7 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 		if err != nil {
 			return nil, n.Fail(err)
 		}
-		c := &Node{Op: op, Origins: n.Origins, Regions: n.Regions, Inputs: make([]*Value, len(n.Inputs))}
+		c := &Node{Op: op, Origins: n.Origins, Subgraphs: n.Subgraphs, Inputs: make([]*Value, len(n.Inputs))}
 		for i, v := range n.Inputs {
 			c.Inputs[i] = get(v)
 		}
@@ -220,7 +222,7 @@ func (c *copies) set(v, copied *Value) {
 // becomeConst computes the results of a bound node whose operands are all constants, if they are small: the results become
 // constants and the node is not needed.
 func (n *Node) becomeConst() (bool, error) {
-	if n.Op.Kind().Has(KeepsCustom) || len(n.Regions) > 0 {
+	if n.Op.Kind().Has(KeepsCustom) || len(n.Subgraphs) > 0 {
 		return false, nil
 	}
 	in := make([]*tensor.Tensor, len(n.Inputs))
@@ -363,7 +365,7 @@ func (g *Graph) Subst(m map[string]Dim) error {
 		v.Type, _ = MapType(v.Type, f)
 	}
 	for _, n := range g.Nodes {
-		for _, r := range n.Regions {
+		for _, r := range n.Subgraphs {
 			if err := r.Subst(m); err != nil {
 				return err
 			}

@@ -68,7 +68,7 @@ func (d Dim) Mul(e Dim) Dim {
 	return normal(k, terms)
 }
 
-// Div is d / e rounded down. Division by the constant 0 gives 0, so that a hostile shape cannot stop the compiler.
+// Div is d / e rounded down. Division by the constant 0 is 0, so that a hostile shape cannot stop the compiler.
 func (d Dim) Div(e Dim) Dim {
 	if e.Is(1) {
 		return d

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// A Binding gives numbers to symbols.
+// A Binding assigns numbers to symbols.
 type Binding map[string]int
 
 // Eval puts numbers to the symbols. A symbol without a number, an overflow, and sizes that do not broadcast are errors.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table cut to seq rows broadcasts against seq without a trace, and what BroadcastDim says is what NumPy's rule gives
-// wherever that gives anything.
+// A table cut to seq rows broadcasts against seq without a trace, and BroadcastDim agrees with NumPy's rule
+// wherever that has a result.
 func TestBroadcastOfCutSizes(t *testing.T) {
 	seq, cut := Sym("seq"), Min(Sym("seq"), N(3))
 	for _, pair := range [][2]Dim{{seq, cut}, {cut, seq}} {

@@ -1,5 +1,5 @@
 // Package ir is the program between ONNX and the kernels: SSA values with symbolic sizes (Dim), nodes whose operators (Op) are
-// structs, and graphs of them, which the bodies of If, Loop and Scan are too (regions).
+// structs, and graphs of them, which the bodies of If, Loop and Scan are too (subgraphs).
 //
 // Every operator has a shape rule (Infer), which serves symbolic and bound sizes alike, and a slow, plain meaning (Eval), which
 // folds constants, runs what a backend lacks, and is what kernels are tested against. The table in op.go has a row for each.

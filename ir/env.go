@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An Env is what a run gives Eval: whom to ask for memory, when to end, and the regions of the node. Eval allocates by its methods
+// An Env is what a run passes to Eval: whom to ask for memory, when to end, and the subgraphs of the node. Eval allocates by its methods
 // whatever is as large as operands say, and counts its work. What it may not have ends it, without an error that Eval would have
 // to pass on; EvalOp returns that. A nil Env bounds nothing.
 type Env struct {
@@ -19,9 +19,9 @@ type Env struct {
 	Context context.Context
 	// Memory is asked for results and for working memory, all of which is given back when Eval ends.
 	Memory *memory.Account
-	// Call runs one of the node's regions; nil where the node has none. The results are the caller's to keep, and are taken from
-	// Memory. Regions are closed: what they read of the values around them, constants apart, stands among the node's operands.
-	Call func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// Call runs one of the node's subgraphs; nil where the node has none. The results are the caller's to keep, and are taken from
+	// Memory. Subgraphs are closed: what they read of the values around them, constants apart, stands among the node's operands.
+	Call func(subgraph int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	work int // since Context was looked at
 }
@@ -29,19 +29,27 @@ type Env struct {
 // ended is the panic that ends an Eval.
 type ended struct{ err error }
 
-// EvalOp runs op by its Eval.
+// EvalOp runs op by its Eval. Whoever gets the results answers for them.
 func EvalOp(env *Env, op Op, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
-	if env != nil && env.Memory != nil {
-		used := env.Memory.Used
-		defer func() {
-			results := int64(0)
-			for _, t := range out {
-				results += t.Size()
-			}
-			env.Memory.Pass(min(results, env.Memory.Used-used))
-			env.Memory.Give(env.Memory.Used - used)
-		}()
-	}
+	before := env.used()
+	err = env.Within(func() (err error) {
+		if out, err = op.Eval(env, in); env == nil || err != nil {
+			return err
+		}
+		results := int64(0)
+		for _, t := range out {
+			results += t.Size()
+		}
+		env.Memory.Pass(min(results, env.used()-before))
+		return nil
+	})
+	return out, err
+}
+
+// Within runs f, which takes memory and counts work as an Eval does. What it has taken is given back at its end.
+func (e *Env) Within(f func() error) (err error) {
+	before := e.used()
+	defer func() { e.Give(e.used() - before) }()
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -51,7 +59,23 @@ func EvalOp(env *Env, op Op, in []*tensor.Tensor) (out []*tensor.Tensor, err err
 			panic(r)
 		}
 	}()
-	return op.Eval(env, in)
+	return f()
+}
+
+// used is what the account has taken.
+func (e *Env) used() int64 {
+	if e == nil || e.Memory == nil {
+		return 0
+	}
+	return e.Memory.Used
+}
+
+// Hold asks for memory that outlives what takes it, until somebody gives it back.
+func (e *Env) Hold(bytes int64) error {
+	if e == nil {
+		return nil
+	}
+	return e.Memory.Take(bytes)
 }
 
 // Take asks for memory that Eval is about to allocate.
@@ -71,7 +95,7 @@ func (e *Env) Give(bytes int64) {
 	}
 }
 
-// Release gives back what a region returned. Sequences share their elements with others.
+// Release releases what a subgraph returned. Sequences share their elements with others.
 func (e *Env) Release(ts ...*tensor.Tensor) {
 	for _, t := range ts {
 		switch {
@@ -147,12 +171,12 @@ func (e *Env) Range(n int) iter.Seq[int] {
 	}
 }
 
-// Region runs one of the node's regions, by Call.
-func (e *Env) Region(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// Subgraph runs one of the node's subgraphs, by Call.
+func (e *Env) Subgraph(subgraph int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if e == nil || e.Call == nil {
-		return nil, errors.New("it has regions and cannot be computed from its operands alone")
+		return nil, errors.New("it has subgraphs and cannot be computed from its operands alone")
 	}
-	return e.Call(region, in)
+	return e.Call(subgraph, in)
 }
 
 // Evaluator runs graphs within the Env.

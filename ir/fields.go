@@ -23,7 +23,7 @@ var described = map[reflect.Type]opFields{}
 func fieldsOf(op Op) opFields { return described[reflect.TypeOf(op)] }
 
 // describe looks at an op's struct once. Exported fields print as parameters: the field's name in lower case, unless the tag
-// `ir:"…"` gives another. `ir:"name"` is told by the op's name, and `ir:"-"` does not print.
+// `ir:"…"` sets another. `ir:"name"` is told by the op's name, and `ir:"-"` does not print.
 func describe(op Op) {
 	t := reflect.TypeOf(op)
 	if t.Kind() != reflect.Struct {

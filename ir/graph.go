@@ -17,13 +17,15 @@ type Graph struct {
 	Nodes   []*Node
 	// OutputNames are the names that callers know the outputs by: one value may be given under several.
 	OutputNames []string
+	// Warnings are what the model states of its values and its nodes contradict.
+	Warnings []string
 
 	nextID int
 }
 
 // A Value is the result of a node, an input of the graph, or a constant.
 type Value struct {
-	ID   int    // unique in its graph and its regions, dense
+	ID   int    // unique in its graph and its subgraphs, dense
 	Name string // the ONNX name, for errors, taps and reports; may be empty
 	Type Type
 
@@ -52,10 +54,10 @@ type Packed struct {
 
 // A Node applies an operation to values. A nil input is an operand that the model left out.
 type Node struct {
-	Op      Op
-	Inputs  []*Value
-	Outputs []*Value
-	Regions []*Graph
+	Op        Op
+	Inputs    []*Value
+	Outputs   []*Value
+	Subgraphs []*Graph
 	// Origins are the names of the ONNX nodes that this node stands for, through every rewrite; of very many, the first
 	// MaxOrigins.
 	Origins []string
@@ -128,14 +130,14 @@ func Dims(sizes ...int) Shape {
 // NewGraph makes an empty graph.
 func NewGraph(name string) *Graph { return &Graph{Name: name} }
 
-// NewRegion makes an empty graph that will be a region of a node of g. Its values' numbers go on where g's end, so g makes
-// none until EndRegion.
-func (g *Graph) NewRegion(name string) *Graph { return &Graph{Name: name, nextID: g.nextID} }
+// NewSubgraph makes an empty graph that will be a subgraph of a node of g. Its values' numbers go on where g's end, so g makes
+// none until EndSubgraph.
+func (g *Graph) NewSubgraph(name string) *Graph { return &Graph{Name: name, nextID: g.nextID} }
 
-// EndRegion lets g go on with numbers that r, a region of it or a graph around it, does not use.
-func (g *Graph) EndRegion(r *Graph) { g.nextID = r.nextID }
+// EndSubgraph lets g go on with numbers that r, a subgraph of it or a graph around it, does not use.
+func (g *Graph) EndSubgraph(r *Graph) { g.nextID = r.nextID }
 
-// Isolate gives a region constants of its own in place of those that it shares with graphs around it, so that it can be
+// Isolate gives a subgraph constants of its own in place of those that it shares with graphs around it, so that it can be
 // rewritten by itself.
 func (g *Graph) Isolate() {
 	own := map[*Value]*Value{}
@@ -158,7 +160,7 @@ func (g *Graph) Isolate() {
 					n.SetInput(i, c)
 				}
 			}
-			for _, x := range n.Regions {
+			for _, x := range n.Subgraphs {
 				walk(x)
 			}
 		}
@@ -304,10 +306,10 @@ func (n *Node) Detach() {
 	n.Inputs = nil
 }
 
-// IsOutput reports whether the graph gives v to its caller.
+// IsOutput reports whether v is an output of the graph.
 func (g *Graph) IsOutput(v *Value) bool { return slices.Contains(g.Outputs, v) }
 
-// Consts lists the constants that the nodes and outputs read, in order of first use, each once; regions are included.
+// Consts lists the constants that the nodes and outputs read, in order of first use, each once; subgraphs are included.
 func (g *Graph) Consts() []*Value {
 	var out []*Value
 	seen := map[*Value]bool{}
@@ -323,7 +325,7 @@ func (g *Graph) Consts() []*Value {
 			for _, v := range n.Inputs {
 				add(v)
 			}
-			for _, r := range n.Regions {
+			for _, r := range n.Subgraphs {
 				walk(r)
 			}
 		}

@@ -15,8 +15,8 @@ type Evaluator struct {
 	Context context.Context
 	// Memory is asked for results and working memory; nil stands for one of 16 GiB.
 	Memory *memory.Account
-	// Call runs a region of n in place of the Evaluator itself; b holds the sizes known around n, and is not to be changed.
-	Call func(n *Node, region int, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
+	// Call runs a subgraph of n in place of the Evaluator itself; b holds the sizes known around n, and is not to be changed.
+	Call func(n *Node, subgraph int, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 }
 
 // defaultMemory is the limit of Evaluators without an account.
@@ -41,7 +41,7 @@ func (e *Evaluator) account() *memory.Account {
 	return e.Memory
 }
 
-// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a region, and gets all others. The results
+// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a subgraph, and gets all others. The results
 // stay taken from Memory.
 func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	if err := g.BindTensors(inputs, b); err != nil {
@@ -89,7 +89,7 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 	return out, nil
 }
 
-// Node runs one node by Eval with the sizes of b, and gives b the sizes that only this run could tell (those of
+// Node runs one node by Eval with the sizes of b, and adds to b the sizes that only this run could tell (those of
 // data-dependent results).
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	op, err := BindOp(n.Op, b)
@@ -114,14 +114,14 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	if empty {
 		return emptyResults(n, b)
 	}
-	out, err := EvalOp(&Env{Context: e.Context, Memory: account, Call: func(region int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if region >= len(n.Regions) {
-			return nil, fmt.Errorf("it has no region %d", region)
+	out, err := EvalOp(&Env{Context: e.Context, Memory: account, Call: func(subgraph int, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if subgraph >= len(n.Subgraphs) {
+			return nil, fmt.Errorf("it has no subgraph %d", subgraph)
 		}
 		if e.Call != nil {
-			return e.Call(n, region, in, b)
+			return e.Call(n, subgraph, in, b)
 		}
-		return e.Graph(n.Regions[region], in, maps.Clone(b))
+		return e.Graph(n.Subgraphs[subgraph], in, maps.Clone(b))
 	}}, op, in)
 	if err != nil {
 		return nil, n.Fail(err)
@@ -273,7 +273,7 @@ func Fold(v *Value, limit int, memo *Memo) (*tensor.Tensor, bool) {
 		return nil, false
 	}
 	memo.known[v] = nil
-	if n.Op.Kind().Has(Dynamic) || len(n.Regions) > 0 {
+	if n.Op.Kind().Has(Dynamic) || len(n.Subgraphs) > 0 {
 		return nil, false
 	}
 	need := 0

@@ -13,12 +13,20 @@ type Op interface {
 	// Kind is the op's row in the table and in every backend's table of kernels.
 	Kind() Kind
 	// Infer is the shape rule. It sees symbolic or bound shapes alike, so that Bind checks with it what compilation
-	// could not decide.
+	// could not decide. It fails if the types or shapes are none that the op takes.
 	Infer(in []*Value) ([]Type, error)
 	// Eval is the meaning of the op: slow and plainly right. It folds constants, is the oracle of every kernel's tests,
 	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands, those of
-	// ops of KindDynamic apart. Call it by EvalOp: see Env.
+	// ops of KindDynamic apart. Call it by EvalOp: see Env. It fails if the sizes or contents are none that the op takes, or if Env
+	// refuses the memory or the work.
 	Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// A Bounded op has results whose sizes depend on data and are never above what the sizes of the operands allow.
+type Bounded interface {
+	Op
+	// Most returns the largest shapes of the results, for operands of these shapes. An absent operand has none.
+	Most(in [][]int) [][]int
 }
 
 // Kind numbers the ops, so that tables over them are arrays.
@@ -62,6 +70,7 @@ const (
 	KindRange
 	// products and what transformers are made of
 	KindMatMul
+	KindConv
 	KindLayerNorm
 	KindAttention
 	KindRotary
@@ -151,8 +160,9 @@ var table = [NumKinds]Def{
 	KindRange: {"range", Range{}, 0, 0, 0, NoFlops, NoRows},
 
 	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0, matMulFlops, NoRows},
+	KindConv:      {"conv", Conv{}, 2, 4, 0, convFlops, NoRows},
 	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0, NoFlops, NoRows},
-	KindAttention: {"attention", Attention{}, 3, 5, 0, attentionFlops, NoRows},
+	KindAttention: {"attention", Attention{}, 3, 6, 0, attentionFlops, NoRows},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0, NoFlops, NoRows},
 	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0, NoFlops, embeddingRows(2)},
 	KindSumRows:   {"sum_rows", SumRows{}, 2, 2, 0, NoFlops, NoRows},
@@ -161,7 +171,7 @@ var table = [NumKinds]Def{
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},
 	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, NoFlops, NoRows},
 	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 11, KeepsCustom, matMulFlops, NoRows},
-	KindQAttention:      {"qattention", QAttention{}, 3, 16, 0, attentionFlops, NoRows},
+	KindQAttention:      {"qattention", QAttention{}, 3, 17, 0, attentionFlops, NoRows},
 	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0, NoFlops, NoRows},
 	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0, NoFlops, embeddingRows(4)},
 	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0, nBitsFlops, NoRows},

@@ -25,7 +25,7 @@ func lines(env *Env, s tensor.Shape, axis int, f func(start, step int)) {
 	}
 }
 
-// Softmax is exp(x − max) / Σ exp(x − max) along Axis, or its logarithm when Log. A line that holds nothing but −∞ gives
+// Softmax is exp(x − max) / Σ exp(x − max) along Axis, or its logarithm when Log. A line that holds nothing but −∞ becomes
 // NaN.
 type Softmax struct {
 	Axis int

@@ -46,7 +46,7 @@ type binaryRow struct {
 	real  func(x, y float64) float64
 	whole func(x, y int64) int64
 	wide  func(x, y uint64) uint64 // for unsigned 64 bits, where whole would misread the top bit; nil: whole will do
-	test  bool                     // gives bool
+	test  bool                     // returns bool
 	bools bool                     // takes bool; rows without a meaning on real numbers then take no integers
 	dims  func(x, y Dim) (Dim, bool)
 }
@@ -139,7 +139,7 @@ func sameDimOr(no, yes int) func(x, y Dim) (Dim, bool) {
 	}
 }
 
-// divInt truncates; a division by zero gives 0 and MIN / −1 gives MIN, so that no model can stop the process.
+// divInt truncates; a division by zero is 0 and MIN / −1 is MIN, so that no model can stop the process.
 func divInt(x, y int64) int64 {
 	if y == 0 {
 		return 0

@@ -1,14 +1,18 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // An OpDef defines a user's operator.
 type OpDef struct {
-	// Name is the operator's ONNX name, with its domain in front where it is not ai.onnx: "com.example.Normalise".
+	// Name is the operator's ONNX name after its domain: "com.example.Normalise". ONNX's own domain is spelled onnx, as in
+	// "onnx.Scale", and may be left out.
 	Name string
 	// Infer returns the types of the results. Sizes may be symbolic.
 	Infer func(in []Type, attrs Attrs) ([]Type, error)
@@ -27,17 +31,34 @@ type OpDef struct {
 	LateReads int
 }
 
-// Check reports a definition that lacks a part.
-func (d *OpDef) Check() error {
+// AddOp adds a definition to a list, under the one spelling of its name. It is an error if the definition lacks a part, or if the
+// list has one of its name.
+func AddOp(list []*OpDef, d OpDef) ([]*OpDef, error) {
 	switch {
 	case d.Name == "":
-		return fmt.Errorf("a custom operator needs a name")
+		return nil, errors.New("a custom operator needs a name")
 	case d.Infer == nil || d.Eval == nil:
-		return fmt.Errorf("custom operator %s needs a shape rule (Infer) and a kernel (Eval)", d.Name)
+		return nil, fmt.Errorf("custom operator %s needs a shape rule (Infer) and a kernel (Eval)", d.Name)
 	case d.LateReads < 0:
-		return fmt.Errorf("custom operator %s reads its operands %d steps after its own: want 0 or more", d.Name, d.LateReads)
+		return nil, fmt.Errorf("custom operator %s reads its operands %d steps after its own: want 0 or more", d.Name, d.LateReads)
 	}
-	return nil
+	if dot := strings.LastIndexByte(d.Name, '.'); dot < 0 {
+		d.Name = QualifiedName("ai.onnx", d.Name)
+	} else {
+		d.Name = QualifiedName(d.Name[:dot], d.Name[dot+1:])
+	}
+	if slices.ContainsFunc(list, func(e *OpDef) bool { return e.Name == d.Name }) {
+		return nil, fmt.Errorf("a duplicate custom operator %s", d.Name)
+	}
+	return append(list, &d), nil
+}
+
+// QualifiedName is the one spelling of an ONNX operator's name with its domain: ai.onnx is short onnx.
+func QualifiedName(domain, name string) string {
+	if domain == "" || domain == "ai.onnx" {
+		domain = "onnx"
+	}
+	return domain + "." + name
 }
 
 // Custom is a user's operator at a node. Its result types are those that its shape rule returned when the node was made.

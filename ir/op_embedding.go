@@ -8,7 +8,7 @@ import (
 
 // Embedding is the normalised sum of table rows: y[b…,s] = LayerNorm(Σ tableᵢ[indexᵢ[b…,s]]) over the last axis, or RMSNorm.
 // Operands: scale [H] and bias [H] of the norm, or nil, and then pairs of a table [V,H] and its index (i32 or i64, all of
-// one shape [B…,S]; negative indices count from the end). A table without an index gives row s to position s, or its only
+// one shape [B…,S]; negative indices count from the end). A table without an index adds row s at position s, or its only
 // row to all. The first table has an index. An index outside is a run-time error.
 type Embedding struct {
 	Eps float32

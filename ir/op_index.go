@@ -235,7 +235,7 @@ func tuplePlace(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
 	return at, nil
 }
 
-// OneHot gives a new axis of size Depth at Axis, which holds values[1] at the index and values[0] elsewhere. Operands:
+// OneHot adds a new axis of size Depth at Axis, which holds values[1] at the index and values[0] elsewhere. Operands:
 // indices (any number type), values [2]. Negative indices count from the end; indices outside give a row without a hit.
 type OneHot struct {
 	Axis  int

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An evalCase is an op on operands with the result that its definition gives by hand, or the error.
+// An evalCase is an op on operands with the result of its definition, computed by hand, or the error.
 type evalCase struct {
 	name string
 	op   Op

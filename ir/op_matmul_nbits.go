@@ -8,8 +8,8 @@ import (
 )
 
 // MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements
-// along K: w[n,k] = (code − zero)·scale. Operands: a [..,K] of floats; quantized values u8 [N, blocks, Block·Bits/8], the first code of
-// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantized values with a whole number of bytes a row,
+// along K: w[n,k] = (q − zero)·scale. Operands: a [..,K] of floats; quantised values u8 [N, blocks, Block·Bits/8], the first one of
+// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantised values with a whole number of bytes a row,
 // u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
 // k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
 // rounded first: to 127ths of its largest magnitude, ties to even.
@@ -22,7 +22,7 @@ type MatMulNBits struct {
 // The operand positions of MatMulNBits.
 const (
 	NBitsA = iota
-	NBitsCodes
+	NBitsWeights
 	NBitsScales
 	NBitsZeros
 	NBitsGroups
@@ -63,7 +63,7 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 		zeros, zeroType = o.N*((o.Blocks()*o.Bits+7)/8), tensor.U8
 	}
 	for _, err := range []error{
-		want(NBitsCodes, tensor.U8, o.N*o.Blocks()*o.Block*o.Bits/8), want(NBitsScales, a.DType, o.N*o.Blocks()),
+		want(NBitsWeights, tensor.U8, o.N*o.Blocks()*o.Block*o.Bits/8), want(NBitsScales, a.DType, o.N*o.Blocks()),
 		want(NBitsZeros, zeroType, zeros), want(NBitsGroups, tensor.I32, o.K), want(NBitsBias, a.DType, o.N),
 	} {
 		if err != nil {
@@ -77,8 +77,8 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, out...)}, nil
 }
 
-// Weight gives the weights that the quantized values stand for, [N,K] of the scales' type.
-func (o MatMulNBits) Weight(env *Env, codes, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
+// Weight returns the weights that the quantised values stand for, [N,K] of the scales' type.
+func (o MatMulNBits) Weight(env *Env, quantized, scales, zeros, groups *tensor.Tensor) (*tensor.Tensor, error) {
 	w := env.New(scales.DType(), o.N, o.K)
 	blocks, per := o.Blocks(), 8/o.Bits
 	bitsOf := func(t *tensor.Tensor, row, rowBytes, i int) float64 {
@@ -100,7 +100,7 @@ func (o MatMulNBits) Weight(env *Env, codes, scales, zeros, groups *tensor.Tenso
 			default:
 				zero = zeros.Float64(n*blocks + block)
 			}
-			w.SetFloat64(n*o.K+k, (bitsOf(codes, n, blocks*o.Block/per, k)-zero)*scales.Float64(n*blocks+block))
+			w.SetFloat64(n*o.K+k, (bitsOf(quantized, n, blocks*o.Block/per, k)-zero)*scales.Float64(n*blocks+block))
 		}
 	}
 	return w, nil
@@ -108,7 +108,7 @@ func (o MatMulNBits) Weight(env *Env, codes, scales, zeros, groups *tensor.Tenso
 
 // Eval implements Op.
 func (o MatMulNBits) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	w, err := o.Weight(env, in[NBitsCodes], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
+	w, err := o.Weight(env, in[NBitsWeights], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
 	if err != nil {
 		return nil, err
 	}

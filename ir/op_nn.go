@@ -122,12 +122,14 @@ func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // bool false excludes the key. Causal excludes keys after position s + T − S when Offset is set, and after s otherwise;
 // Window > 0 excludes keys Window or further away from that position, on either side.
 //
-// A row all of whose keys carry a finite mask value gives what the sums give, an average. A row whose keys are all
-// excluded (score −∞) gives NaN, as softmax does, or 0 when NaNGuard.
+// A row all of whose keys carry a finite mask value becomes what the sums are, an average. A row whose keys are all
+// excluded (score −∞) becomes NaN, as softmax does, or 0 when NaNGuard.
 //
 // Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and
-// the keys of each, as first and end. The queries of row r see the keys of row r; those of no row, and of rows without keys, give 0. Neither a mask
-// nor bounds by position stand beside it.
+// the keys of each, as first and end. The queries of row r see the keys of row r; those that see no key, or are of no row, give 0. Operand 5 is
+// the position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3 broadcasts to
+// [1,H,P,P]: what it has for two positions counts for a query and a key there. Where queries differ by their positions S is T, and the
+// positions are those of the queries as well.
 type Attention struct {
 	Scale    float32
 	Softcap  float32
@@ -144,6 +146,7 @@ const (
 	AttentionV
 	AttentionMask
 	AttentionRows
+	AttentionPositions
 )
 
 // Kind implements Op.
@@ -176,17 +179,17 @@ func (o Attention) Infer(in []*Value) ([]Type, error) {
 		if m.Type.DType != q.DType && m.Type.DType != tensor.Bool {
 			return nil, fmt.Errorf("mask %v is neither bool nor %s", m.Type, q.DType)
 		}
-		if err := broadcastsTo(m.Type.Shape, Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}); err != nil {
+		to := Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
+		if s := m.Type.Shape; Operand(in, AttentionRows) != nil {
+			copy(to[4-min(2, len(s)):], s[max(0, len(s)-2):])
+		}
+		if err := broadcastsTo(m.Type.Shape, to); err != nil {
 			return nil, fmt.Errorf("mask: %w", err)
 		}
 	}
-	if rows := Operand(in, AttentionRows); rows != nil {
-		t := rows.Type
-		if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(RowFields)) == No || Same(q.Shape[0], N(1)) == No {
-			return nil, fmt.Errorf("rows %v for attention of %v: i32[R,4] is needed, and one batch", t, q)
-		}
-		if Operand(in, AttentionMask) != nil || o.Causal || o.Offset || o.Window != 0 {
-			return nil, fmt.Errorf("attention by rows takes no mask and no bounds")
+	if Operand(in, AttentionRows) != nil {
+		if err := o.inferRows(in); err != nil {
+			return nil, err
 		}
 	}
 	return []Type{TensorOf(q.DType, q.Shape[0], q.Shape[1], q.Shape[2], v.Shape[3])}, nil

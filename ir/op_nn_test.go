@@ -47,7 +47,7 @@ func TestAttention(t *testing.T) {
 		{"window", Attention{Scale: 1, Window: 2}, three, "f32[1,3,1,1] 4.5 7 9"},
 		{"causal window", Attention{Scale: 1, Window: 2, Causal: true}, three, "f32[1,3,1,1] 3 4.5 9"},
 		{"causal from the start", Attention{Scale: 1, Causal: true}, attend(1, 1, 2, 1, 2, 4), "f32[1,1,1,1] 2"},
-		{"causal behind a cache", Attention{Scale: 1, Causal: true, Offset: true}, attend(1, 1, 2, 1, 2, 4), "f32[1,1,1,1] 3"},
+		{"causal after a cache", Attention{Scale: 1, Causal: true, Offset: true}, attend(1, 1, 2, 1, 2, 4), "f32[1,1,1,1] 3"},
 		{"more queries than keys", Attention{Scale: 1, Causal: true, Offset: true, NaNGuard: true}, attend(2, 1, 1, 1, 5), "f32[1,2,1,1] 0 5"},
 		{"grouped heads", Attention{Scale: 1}, attend(1, 4, 1, 2, 5, 7), "f32[1,1,4,1] 5 5 7 7"},
 		{"bool mask", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), bools(tensor.Shape{2}, false, true)), "f32[1,1,1,1] 4"},

@@ -14,7 +14,7 @@ func init() {
 // Pack leaves the padding of texts out: their tokens lie one after the other, text by text. Operands: the attention mask [B,S],
 // 1 for a token and 0 for padding, and values [B,S,…] that are packed. Of a text it keeps what the mask keeps and the first position, which
 // heads read whatever the mask says; where the mask hides that one it is no key. The number of tokens is only known in a run. It
-// is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens behind the last are zeros.
+// is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens after the last are zeros.
 //
 // It runs on the host, between two stages. Its results are
 //
@@ -24,7 +24,7 @@ func init() {
 //	PackTexts      i32[B,4]      like PackRows, where a text is one query and one key: of values that have one row for each
 //	PackPlaces     i32[T]        the place b·S + s of each token; −1 for one that the mask hides
 //	PackPositions  i64[1,T]      its position s
-//	PackValues…    [1,T,…]       the operands behind the mask
+//	PackValues…    [1,T,…]       the operands after the mask
 type Pack struct {
 	// Positions is the number of positions that the model has vectors for, 0 for any: a token beyond is an error.
 	Positions int
@@ -190,7 +190,7 @@ func eachRun(places []int32, f func(t, place, n int)) {
 }
 
 // Unpack puts packed values [1,T,…] where they were, [B,S,…], with zeros between them. Operands: the values, PackPlaces, and
-// the mask, of which it needs the shape. It runs on the host, behind the last stage.
+// the mask, of which it needs the shape. It runs on the host, after the last stage.
 type Unpack struct {
 	Types []Type `ir:"-"`
 }
@@ -245,31 +245,7 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 	return out, nil
 }
 
-// evalRows is attention within each row.
-func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
-	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
-	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
-	if err != nil {
-		return nil, err
-	}
-	y := env.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
-	part := func(x *tensor.Tensor, from, to int) *tensor.Tensor {
-		return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
-	}
-	for _, r := range texts {
-		if r[2] == r[3] {
-			continue
-		}
-		one, err := o.Eval(env, []*tensor.Tensor{part(q, r[0], r[1]), part(k, r[2], r[3]), part(v, r[2], r[3])})
-		if err != nil {
-			return nil, err
-		}
-		copyRun(y, r[0]*y.Shape()[2:].Elements(), one[0], 0, one[0].Len())
-	}
-	return []*tensor.Tensor{y}, nil
-}
-
-// SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which PackRows gives as operand 1. It
+// SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which operand 1, a result of PackRows, lists. It
 // is what a pooling over the tokens of a text becomes.
 type SumRows struct{}
 

@@ -6,13 +6,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QAttention is attention of quantized values: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
+// QAttention is attention of quantised values: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
 // v. Both products have exact int32 sums, as those of QMatMul, which it stands for twice.
 //
 // Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T],
-// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantized values
+// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantised values
 // and back between mask and softmax where they are given; of the probabilities; and of the result [B,S,H,E], which is f32
-// without them. A factor of the scores is part of q's scale.
+// without them. A factor of the scores is part of q's scale. Operand QAttentionRows is that of Attention by rows, beside which there is no mask.
 type QAttention struct{}
 
 // The operand positions of QAttention. A zero point follows its scale.
@@ -33,6 +33,7 @@ const (
 	QAttentionProbZero
 	QAttentionYScale
 	QAttentionYZero
+	QAttentionRows
 )
 
 // Kind implements Op.
@@ -50,6 +51,12 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("quantised attention with operand %d of %s", i, v.Type.DType)
 		}
 		floating[i] = &Value{Type: TensorOf(tensor.F32, v.Type.Shape...)}
+	}
+	if rows := Operand(in, QAttentionRows); rows != nil {
+		if floating[QAttentionMask] != nil {
+			return nil, fmt.Errorf("quantised attention by rows takes no mask")
+		}
+		floating = append(floating, rows)
 	}
 	types, err := Attention{}.Infer(floating)
 	if err != nil {
@@ -71,10 +78,10 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 			continue
 		}
 		if !is8Bit(zero.Type.DType) || len(zero.Type.Shape) != 0 {
-			return nil, fmt.Errorf("zero point %v where one code is needed", zero.Type)
+			return nil, fmt.Errorf("zero point %v where one quantised value is needed", zero.Type)
 		}
 		if of := (i - QAttentionQScale) / 2; of <= QAttentionV && zero.Type.DType != in[of].Type.DType {
-			return nil, fmt.Errorf("zero point %v for codes %v", zero.Type, in[of].Type)
+			return nil, fmt.Errorf("zero point %v for quantised values %v", zero.Type, in[of].Type)
 		}
 	}
 	if y := Operand(in, QAttentionYZero); y != nil {
@@ -83,7 +90,7 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 	return types, nil
 }
 
-// ProbType is the type of the probabilities' quantized values.
+// ProbType is the type of the probabilities' quantised values.
 func (QAttention) ProbType(in []*Value) tensor.DType {
 	if zero := Operand(in, QAttentionProbZero); zero != nil {
 		return zero.Type.DType
@@ -92,7 +99,10 @@ func (QAttention) ProbType(in []*Value) tensor.DType {
 }
 
 // Eval implements Op: it is the chain of ops that it stands for.
-func (QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if rows := Operand(in, QAttentionRows); rows != nil {
+		return o.evalRows(env, in, rows)
+	}
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QAttentionYZero+1-len(in))...)
 	var failed error
 	eval := func(op Op, args ...*tensor.Tensor) *tensor.Tensor {
@@ -123,4 +133,33 @@ func (QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	probs := rounded(eval(Softmax{Axis: 3}, scores), QAttentionProbScale)
 	y := eval(QMatMul{}, probs, heads(in[QAttentionV]), in[QAttentionProbZero], in[QAttentionVZero], in[QAttentionProbScale], in[QAttentionVScale], nil, nil, in[QAttentionYScale], in[QAttentionYZero])
 	return []*tensor.Tensor{heads(y)}, failed
+}
+
+// evalRows is attention within each row; queries without keys give 0.
+func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+	q, k, v := in[QAttentionQ], in[QAttentionK], in[QAttentionV]
+	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
+	if err != nil {
+		return nil, err
+	}
+	y := env.New(tensor.F32, append(q.Shape()[:3].Clone(), v.Shape()[3])...)
+	if zero := in[QAttentionYZero]; zero != nil {
+		y = env.New(zero.DType(), y.Shape()...)
+		for i := range y.Len() {
+			y.SetInt64(i, zero.Int64(0))
+		}
+	}
+	for _, text := range texts {
+		if text[0] == text[1] || text[2] == text[3] {
+			continue
+		}
+		args := append([]*tensor.Tensor{}, in[:QAttentionRows]...)
+		args[QAttentionQ], args[QAttentionK], args[QAttentionV] = tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]), tokensOf(env, v, text[2], text[3])
+		one, err := o.Eval(env, args)
+		if err != nil {
+			return nil, err
+		}
+		copyRun(y, text[0]*y.Shape()[2:].Elements(), one[0], 0, one[0].Len())
+	}
+	return []*tensor.Tensor{y}, nil
 }

@@ -8,7 +8,7 @@ import (
 
 // QEmbedding is an Embedding whose tables may be quantized: rows are gathered, then dequantised. Operands: scale and bias of
 // the norm, or nil, and then in fours a table, f32 or u8 or i8, and its index, as those of Embedding; the scale of a table of
-// quantized values, f32, one number or one for each column, and its zero point of the same shape, or nil for 0.
+// quantised values, f32, one number or one for each column, and its zero point of the same shape, or nil for 0.
 type QEmbedding struct {
 	Eps float32
 	RMS bool
@@ -28,11 +28,11 @@ func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 		if table == nil {
 			return nil, fmt.Errorf("operand %d is no table", i)
 		}
-		codes := is8Bit(table.Type.DType)
-		if codes != (scale != nil) || scale == nil && zero != nil {
-			return nil, fmt.Errorf("table %v: codes have a scale, floats have none", table.Type)
+		quantized := is8Bit(table.Type.DType)
+		if quantized != (scale != nil) || scale == nil && zero != nil {
+			return nil, fmt.Errorf("table %v: quantised values have a scale, floats have none", table.Type)
 		}
-		if codes {
+		if quantized {
 			d := Dequantize{To: tensor.F32, Axis: 1}
 			types, err := d.Infer([]*Value{table, scale, zero})
 			if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be quantized values. Operands: those of LayerNorm,
+// QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be quantised values. Operands: those of LayerNorm,
 // the residual as f32, or as u8 or i8 with its scale and zero point after it; then scale and zero point of the result. Scales
-// are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the result. Result 0 is the quantized values;
+// are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the result. Result 0 is the quantised values;
 // with Float the second is what they were rounded from.
 type QLayerNorm struct {
 	Axes  int
@@ -38,14 +38,14 @@ func (o QLayerNorm) Infer(in []*Value) ([]Type, error) {
 	if in[LayerNormX].Type.DType != tensor.F32 || Operand(in, QLayerNormYScale) == nil || yZero == nil || !is8Bit(yZero.Type.DType) {
 		return nil, fmt.Errorf("a quantised norm of %v needs f32, a scale and a zero point of u8 or i8", in[LayerNormX].Type)
 	}
-	codes := residual != nil && is8Bit(residual.Type.DType)
-	if codes != (in[QLayerNormResidualScale] != nil) || !codes && in[QLayerNormResidualZero] != nil {
-		return nil, fmt.Errorf("a residual of codes has a scale, one of floats has none")
+	quantized := residual != nil && is8Bit(residual.Type.DType)
+	if quantized != (in[QLayerNormResidualScale] != nil) || !quantized && in[QLayerNormResidualZero] != nil {
+		return nil, fmt.Errorf("a quantised residual has a scale, one of floats has none")
 	}
-	if codes {
+	if quantized {
 		floating[LayerNormResidual] = &Value{Type: TensorOf(tensor.F32, residual.Type.Shape...)}
 		if z := in[QLayerNormResidualZero]; z != nil && (len(z.Type.Shape) != 0 || z.Type.DType != residual.Type.DType) {
-			return nil, fmt.Errorf("zero point %v for codes %v", z.Type, residual.Type)
+			return nil, fmt.Errorf("zero point %v for quantised values %v", z.Type, residual.Type)
 		}
 	}
 	for _, i := range []int{QLayerNormResidualScale, QLayerNormYScale, QLayerNormYZero} {
@@ -78,9 +78,9 @@ func (o QLayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	codes, err := Quantize{To: in[QLayerNormYZero].DType()}.Eval(env, []*tensor.Tensor{y[0], in[QLayerNormYScale], in[QLayerNormYZero]})
+	quantized, err := Quantize{To: in[QLayerNormYZero].DType()}.Eval(env, []*tensor.Tensor{y[0], in[QLayerNormYScale], in[QLayerNormYZero]})
 	if err != nil || !o.Float {
-		return codes, err
+		return quantized, err
 	}
-	return []*tensor.Tensor{codes[0], y[0]}, nil
+	return []*tensor.Tensor{quantized[0], y[0]}, nil
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QMatMul is a product of 8-bit quantized values: exact int32 sums of (a − aZero)·(b − bZero), times aScale·bScale, plus bias, through
+// QMatMul is a product of 8-bit quantised values: exact int32 sums of (a − aZero)·(b − bZero), times aScale·bScale, plus bias, through
 // Act, plus residual, quantised again where yScale is given. It stands for what ONNX writes as MatMulInteger, QLinearMatMul,
 // QGemm and products between DequantizeLinear and QuantizeLinear. It prints as onnx.QMatMul.
 //
-// Operands: a [..,M,K] u8 or i8 quantized values, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are
-// then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantized values' types,
+// Operands: a [..,M,K] u8 or i8 quantised values, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are
+// then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types,
 // nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales;
 // residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
-// quantized values of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack
+// quantised values of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack
 // makes them of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were
 // multiplied alone; the results of rows of no text are of no use. All arithmetic after the sums is float32's.
 type QMatMul struct {
@@ -215,7 +215,7 @@ func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		if yScale != nil {
 			k := i % n % yScale.Len()
-			setCode(y, i, v/float32(yScale.Float64(k)), in[QMatMulYZero], k, false)
+			setQuantized(y, i, v/float32(yScale.Float64(k)), in[QMatMulYZero], k, false)
 		} else {
 			y.SetFloat64(i, float64(v))
 		}
@@ -261,11 +261,11 @@ func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	for _, r := range append(texts, [RowFields]int{}) { // the last for the type alone
 		scale, zero := dynamicRange(tensor.Of[float32](part(a, k, r[2], r[3])))
 		own := append([]*tensor.Tensor{}, in...)
-		codes := env.New(tensor.U8, r[1]-r[0], k)
+		quantized := env.New(tensor.U8, r[1]-r[0], k)
 		for i, v := range tensor.Of[float32](part(a, k, r[0], r[1])) {
-			codes.Bytes()[i] = dynamicCode(v, scale, zero)
+			quantized.Bytes()[i] = quantizeDynamic(v, scale, zero)
 		}
-		own[QMatMulA], own[QMatMulAScale], own[QMatMulAZero], own[QMatMulRows] = codes, tensor.Scalar(scale), tensor.Scalar(zero), nil
+		own[QMatMulA], own[QMatMulAScale], own[QMatMulAZero], own[QMatMulRows] = quantized, tensor.Scalar(scale), tensor.Scalar(zero), nil
 		n := in[QMatMulB].Shape()[1]
 		if o.TransB {
 			n = in[QMatMulB].Shape()[0]

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Quantize rounds x to quantized values: saturate(round(x/scale) + zero) for integers, ties to even, and the cast of x/scale for
+// Quantize rounds x to quantised values: saturate(round(x/scale) + zero) for integers, ties to even, and the cast of x/scale for
 // floats of at most 8 bits, which saturates unless Wrap. Operands: x, scale, zero of type To or nil for 0.
 //
 // One scale serves the whole tensor (rank 0), or each position along Axis has its own (rank 1), or each run of Block
@@ -25,7 +25,7 @@ func (Quantize) Kind() Kind { return KindQuantize }
 // Infer implements Op.
 func (o Quantize) Infer(in []*Value) ([]Type, error) {
 	x, scale, zero := in[0].Type, in[1].Type, Operand(in, 2)
-	if !isCode(o.To) {
+	if !isQuantized(o.To) {
 		return nil, fmt.Errorf("nothing is quantised to %s", o.To)
 	}
 	if !x.DType.IsFloat() && x.DType != tensor.I32 || !scale.DType.IsFloat() {
@@ -40,8 +40,10 @@ func (o Quantize) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(o.To, x.Shape...)}, nil
 }
 
-// isCode reports whether values are quantised to d.
-func isCode(d tensor.DType) bool { return d.IsInt() && d.Bits() <= 16 || d.IsFloat() && d.Bits() <= 8 }
+// isQuantized reports whether values are quantised to d.
+func isQuantized(d tensor.DType) bool {
+	return d.IsInt() && d.Bits() <= 16 || d.IsFloat() && d.Bits() <= 8
+}
 
 // fitScales checks the shapes of scales and zero points for a tensor of shape s.
 func fitScales(s Shape, scale, zero *Value, axis, block int) error {
@@ -106,7 +108,7 @@ func (o Quantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	}
 	for i := range env.Range(x.Len()) {
 		k := at(i)
-		setCode(y, i, float32(x.Float64(i))/float32(scale.Float64(k)), zero, k, o.Wrap)
+		setQuantized(y, i, float32(x.Float64(i))/float32(scale.Float64(k)), zero, k, o.Wrap)
 	}
 	return []*tensor.Tensor{y}, nil
 }
@@ -121,13 +123,13 @@ func checkScales(scale *tensor.Tensor) error {
 	return nil
 }
 
-// setCode writes v, which is in units of the scale, as the code of element i; zero may be nil.
-func setCode(y *tensor.Tensor, i int, v float32, zero *tensor.Tensor, k int, wrap bool) {
+// setQuantized writes v, which is in units of the scale, as the quantised value of element i; zero may be nil.
+func setQuantized(y *tensor.Tensor, i int, v float32, zero *tensor.Tensor, k int, wrap bool) {
 	if y.DType().IsFloat() {
 		Cast{To: y.DType(), Wrap: wrap}.setReal(y, i, float64(v))
 		return
 	}
-	lo, hi := codeRange(y.DType())
+	lo, hi := quantizedRange(y.DType())
 	z := 0.0
 	if zero != nil {
 		z = float64(zero.Int64(k))
@@ -139,15 +141,15 @@ func setCode(y *tensor.Tensor, i int, v float32, zero *tensor.Tensor, k int, wra
 	y.SetInt64(i, int64(max(float64(lo), min(r, float64(hi)))))
 }
 
-// codeRange is the smallest and largest value of an integer type of at most 32 bits.
-func codeRange(d tensor.DType) (lo, hi int64) {
+// quantizedRange is the smallest and largest value of an integer type of at most 32 bits.
+func quantizedRange(d tensor.DType) (lo, hi int64) {
 	if d.IsUnsigned() {
 		return 0, 1<<d.Bits() - 1
 	}
 	return -1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1
 }
 
-// Dequantize returns the values that quantized values stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
+// Dequantize returns the values that quantised values stand for: (x − zero)·scale. Operands: x, scale, zero of x's type or nil for 0,
 // laid out as Quantize's. Products are float32's, rounded once more where To is narrower.
 type Dequantize struct {
 	To    tensor.DType
@@ -161,11 +163,11 @@ func (Dequantize) Kind() Kind { return KindDequantize }
 // Infer implements Op.
 func (o Dequantize) Infer(in []*Value) ([]Type, error) {
 	x, scale, zero := in[0].Type, in[1].Type, Operand(in, 2)
-	if !isCode(x.DType) && x.DType != tensor.I32 || !scale.DType.IsFloat() || !o.To.IsFloat() {
-		return nil, fmt.Errorf("%s with scales of %s are no codes of %s", x.DType, scale.DType, o.To)
+	if !isQuantized(x.DType) && x.DType != tensor.I32 || !scale.DType.IsFloat() || !o.To.IsFloat() {
+		return nil, fmt.Errorf("%s with scales of %s are no quantised values of %s", x.DType, scale.DType, o.To)
 	}
 	if zero != nil && zero.Type.DType != x.DType {
-		return nil, fmt.Errorf("the zero point is %s, the codes are %s", zero.Type.DType, x.DType)
+		return nil, fmt.Errorf("the zero point is %s, the quantised values are %s", zero.Type.DType, x.DType)
 	}
 	if err := fitScales(x.Shape, in[1], zero, o.Axis, o.Block); err != nil {
 		return nil, err
@@ -180,13 +182,13 @@ func (o Dequantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	at := scaleIndex(x.Shape(), scale.Shape(), o.Axis, o.Block)
 	for i := range env.Range(x.Len()) {
 		k := at(i)
-		y.SetFloat64(i, float64(float32(codeAt(x, i, zero, k))*float32(scale.Float64(k))))
+		y.SetFloat64(i, float64(float32(quantizedAt(x, i, zero, k))*float32(scale.Float64(k))))
 	}
 	return []*tensor.Tensor{y}, nil
 }
 
-// codeAt is x[i] − zero[k]; integers are subtracted as such.
-func codeAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
+// quantizedAt is x[i] − zero[k]; integers are subtracted as such.
+func quantizedAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 	if x.DType().IsFloat() {
 		v := x.Float64(i)
 		if zero != nil {
@@ -201,7 +203,7 @@ func codeAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 	return float64(v)
 }
 
-// DynamicQuantize is ONNX's DynamicQuantizeLinear: x in float32 becomes u8 quantized values with one scale and zero point, the second
+// DynamicQuantize is ONNX's DynamicQuantizeLinear: x in float32 becomes u8 quantised values with one scale and zero point, the second
 // and third results, that follow from x: the range from min(x) to max(x), widened to hold 0, is cut into 255 steps. A
 // tensor of zeros has scale 1, as in onnxruntime.
 type DynamicQuantize struct{}
@@ -225,12 +227,12 @@ func (DynamicQuantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	y := env.New(tensor.U8, in[0].Shape()...)
 	env.Work(2 * len(x))
 	for i, v := range x {
-		y.Bytes()[i] = dynamicCode(v, scale, zero)
+		y.Bytes()[i] = quantizeDynamic(v, scale, zero)
 	}
 	return []*tensor.Tensor{y, tensor.Scalar(scale), tensor.Scalar(zero)}, nil
 }
 
-// dynamicRange is the scale and zero point that DynamicQuantizeLinear gives x.
+// dynamicRange is the scale and zero point that DynamicQuantizeLinear computes for x.
 func dynamicRange(x []float32) (scale float32, zero uint8) {
 	var lo, hi float32
 	for _, v := range x {
@@ -242,7 +244,19 @@ func dynamicRange(x []float32) (scale float32, zero uint8) {
 	return scale, uint8(math.RoundToEven(float64(max(0, min(-lo/scale, 255)))))
 }
 
-func dynamicCode(v, scale float32, zero uint8) uint8 {
+// RoundDynamic rounds x, which holds float32 values, to what remains of it after DynamicQuantize.
+func RoundDynamic(x []float64) {
+	narrow := make([]float32, len(x))
+	for i, v := range x {
+		narrow[i] = float32(v)
+	}
+	scale, zero := dynamicRange(narrow)
+	for i, v := range narrow {
+		x[i] = (float64(quantizeDynamic(v, scale, zero)) - float64(zero)) * float64(scale)
+	}
+}
+
+func quantizeDynamic(v, scale float32, zero uint8) uint8 {
 	r := math.RoundToEven(float64(v/scale)) + float64(zero)
 	if math.IsNaN(r) {
 		return zero

@@ -66,7 +66,7 @@ type unaryRow struct {
 	real  func(x float64, o Unary) float64
 	whole func(x int64, o Unary) int64
 	wide  func(x uint64, o Unary) uint64 // for unsigned 64 bits, where whole would misread the top bit; nil: whole will do
-	test  bool                           // gives bool
+	test  bool                           // returns bool
 	bools bool                           // takes bool, and no integers
 	dims  func(x Dim) (Dim, bool)
 	// step: the result jumps, so that where it does depends on the last place of the operand.
@@ -136,7 +136,12 @@ var unaryTable = [NumUnary]unaryRow{
 			return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
 		}},
 	HardSwish: {name: "hard_swish", onnx: operator("HardSwish", 14), real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
-	Gelu:      {name: "gelu", real: func(x float64, _ Unary) float64 { return 0.5 * x * math.Erfc(-x*invSqrt2) }, epilogue: true},
+	Gelu: {name: "gelu", real: func(x float64, _ Unary) float64 {
+		if math.IsInf(x, -1) {
+			return 0 // the limit, as kernels have it
+		}
+		return 0.5 * x * math.Erfc(-x*invSqrt2)
+	}, epilogue: true},
 	GeluTanh: {name: "gelu_tanh", real: func(x float64, _ Unary) float64 {
 		return 0.5 * x * (1 + math.Tanh(sqrt2OnPi*(x+geluCubed*x*x*x)))
 	}, epilogue: true},
@@ -173,9 +178,9 @@ var unaryTable = [NumUnary]unaryRow{
 	}, whole: func(x int64, o Unary) int64 {
 		switch a, b := float64(o.Alpha), float64(o.Beta); {
 		case float64(x) < -a:
-			return x + int64(b)
+			return plus(x, b)
 		case float64(x) > a:
-			return x - int64(b)
+			return plus(x, -b)
 		}
 		return 0
 	}},
@@ -287,6 +292,18 @@ func (f *UnaryFn) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("%q is none of %v", text, names)
+}
+
+// plus is x + b towards zero.
+func plus(x int64, b float64) int64 {
+	whole, part := math.Modf(b)
+	switch x += int64(whole); {
+	case x > 0 && part < 0:
+		return x - 1
+	case x < 0 && part > 0:
+		return x + 1
+	}
+	return x
 }
 
 // HasStep reports whether the result jumps somewhere: a rounding of the operand may then change it by any amount.

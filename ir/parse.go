@@ -17,7 +17,7 @@ const (
 // it accepts is not verified: see Verify. Errors name line and column.
 func Parse(text string) (g *Graph, err error) { return Decode(text, nil) }
 
-// Decode reads what Graph.Encode prints. section gives the content of a constant by its number: a tensor of type t, or, where
+// Decode reads what Graph.Encode prints. section returns the content of a constant by its number: a tensor of type t, or, where
 // layout is not its zero value, the data of a weight in that packed layout.
 func Decode(text string, section func(number int, t Type, layout packed.Layout) (*tensor.Tensor, error)) (g *Graph, err error) {
 	p := &parser{lexer: lexer{src: text}, visible: map[int]*Value{}, taken: map[int]bool{}, section: section}
@@ -87,7 +87,7 @@ func (p *parser) graph(depth int) *Graph {
 			x.nextID = p.lastID
 		}
 	} else {
-		for _, id := range p.order[begin:] { // constants stand in the outermost graph, so nothing of a region is seen outside
+		for _, id := range p.order[begin:] { // constants stand in the outermost graph, so nothing of a subgraph is seen outside
 			delete(p.visible, id)
 		}
 		p.order = p.order[:begin]
@@ -215,7 +215,7 @@ func (p *parser) node(g *Graph, depth int) {
 	if p.skip("do") {
 		p.expect("{")
 		for !p.skip("}") {
-			n.Regions = append(n.Regions, p.graph(depth+1))
+			n.Subgraphs = append(n.Subgraphs, p.graph(depth+1))
 		}
 	}
 	g.Nodes = append(g.Nodes, n)

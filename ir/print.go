@@ -35,7 +35,7 @@ func (g *Graph) Encode(section func(v *Value) int) string {
 	return p.String()
 }
 
-// String prints the node as the graph does, without its regions.
+// String prints the node as the graph does, without its subgraphs.
 func (n *Node) String() string {
 	p := printer{}
 	p.node(n)
@@ -65,7 +65,7 @@ func (p *printer) graph(g *Graph, withConsts bool) {
 	p.WriteString(") {\n")
 	outer := p.indent
 	p.indent += "  "
-	if withConsts { // a region's constants stand in the outermost graph
+	if withConsts { // a subgraph's constants stand in the outermost graph
 		for _, v := range g.Consts() {
 			p.WriteString(p.indent)
 			p.constant(v)
@@ -75,7 +75,7 @@ func (p *printer) graph(g *Graph, withConsts bool) {
 	for _, n := range g.Nodes {
 		p.WriteString(p.indent)
 		p.node(n)
-		p.regions(n)
+		p.subgraphs(n)
 		p.WriteByte('\n')
 	}
 	p.printf("%sreturn", p.indent)
@@ -93,14 +93,14 @@ func (p *printer) graph(g *Graph, withConsts bool) {
 	p.printf("\n%s}\n", p.indent)
 }
 
-func (p *printer) regions(n *Node) {
-	if len(n.Regions) == 0 {
+func (p *printer) subgraphs(n *Node) {
+	if len(n.Subgraphs) == 0 {
 		return
 	}
 	p.WriteString(" do {\n")
 	outer := p.indent
 	p.indent += "  "
-	for _, r := range n.Regions {
+	for _, r := range n.Subgraphs {
 		p.graph(r, false)
 	}
 	p.indent = outer

@@ -20,7 +20,7 @@ func (g *Graph) Renumber() {
 		}
 		for _, n := range r.Nodes {
 			number(n.Outputs)
-			for _, x := range n.Regions {
+			for _, x := range n.Subgraphs {
 				walk(x)
 			}
 		}

@@ -26,8 +26,8 @@ func TestIsTable(t *testing.T) {
 		require.Equal(t, want, v.IsTable(), v.ID)
 	}
 	require.Equal(t, index, words.Uses[0].Rows())
-	codes, floats := g.NewConst("", tensor.New(tensor.U8, 8, 4)), table()
-	add(QEmbedding{}, nil, nil, codes, index, g.NewConst("", tensor.New(tensor.F32)), nil, floats, index)
-	require.True(t, codes.IsTable())
+	quantized, floats := g.NewConst("", tensor.New(tensor.U8, 8, 4)), table()
+	add(QEmbedding{}, nil, nil, quantized, index, g.NewConst("", tensor.New(tensor.F32)), nil, floats, index)
+	require.True(t, quantized.IsTable())
 	require.True(t, floats.IsTable())
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Verify checks everything that the rest of the compiler takes for granted: every value is defined once and before it is
-// used, regions see what stands before their node and keep what is theirs, the lists of uses are exact, the types are
+// used, subgraphs see what stands before their node and keep what is theirs, the lists of uses are exact, the types are
 // those that the shape rules give (of dynamic results: the element type and rank), and outputs exist. All violations are
 // reported, each with its node.
 func Verify(g *Graph) error {
@@ -72,7 +72,7 @@ func (v *verifier) graph(g *Graph) {
 				v.failf("node %s (%s): operand %d, %%%d, is packed, which this op cannot read", n.Label(), OpName(n.Op), i, x.ID)
 			}
 		}
-		for _, r := range n.Regions {
+		for _, r := range n.Subgraphs {
 			v.graph(r)
 		}
 		v.types(n)
@@ -103,10 +103,12 @@ func takesPacked(op Op, operand int) bool {
 	switch op.(type) {
 	case MatMul:
 		return operand == MatMulB
+	case Conv:
+		return operand == ConvW
 	case QMatMul:
 		return operand == QMatMulB
 	case MatMulNBits:
-		return operand == NBitsCodes
+		return operand == NBitsWeights
 	case Custom: // recurrent ones: X, W, R
 		return operand == 1 || operand == 2
 	}
@@ -153,7 +155,7 @@ func (v *verifier) types(n *Node) {
 		return
 	}
 	if len(types) != len(n.Outputs) {
-		v.failf("node %s (%s) has %d results where its op gives %d", n.Label(), OpName(n.Op), len(n.Outputs), len(types))
+		v.failf("node %s (%s) has %d results where its op has %d", n.Label(), OpName(n.Op), len(n.Outputs), len(types))
 		return
 	}
 	for i, t := range types {
@@ -163,7 +165,7 @@ func (v *verifier) types(n *Node) {
 			same = t.Kind == have.Kind && t.DType == have.DType && t.Unranked == have.Unranked && len(t.Shape) == len(have.Shape)
 		}
 		if !same {
-			v.failf("node %s (%s): result %%%d is %v where the shape rule gives %v", n.Label(), OpName(n.Op), n.Outputs[i].ID, have, t)
+			v.failf("node %s (%s): result %%%d is %v where the shape rule returns %v", n.Label(), OpName(n.Op), n.Outputs[i].ID, have, t)
 		}
 	}
 }

@@ -34,18 +34,18 @@ func TestVerify(t *testing.T) {
 		{`node "/b" (relu), operand 0: %3 is not defined`, func(g *ir.Graph) { g.Nodes = g.Nodes[1:] }},
 		{"lists a use by node \"/a\" (add), operand 0, that is not in the graph", func(g *ir.Graph) { g.Nodes = g.Nodes[1:] }},
 		{"%0: its use by node \"/a\", operand 0, is not listed", func(g *ir.Graph) { g.Inputs[0].Uses = nil }},
-		{"result %4 is f32[4,4] where the shape rule gives f32[n,4]", func(g *ir.Graph) { g.Nodes[1].Outputs[0].Type = ir.TensorOf(tensor.F32, ir.N(4), ir.N(4)) }},
+		{"result %4 is f32[4,4] where the shape rule returns f32[n,4]", func(g *ir.Graph) { g.Nodes[1].Outputs[0].Type = ir.TensorOf(tensor.F32, ir.N(4), ir.N(4)) }},
 		{`node "/b" (add): add has 1 operands`, func(g *ir.Graph) { g.Nodes[1].Op = ir.Binary{Fn: ir.Add} }},
 		{"%3 is defined twice", func(g *ir.Graph) { g.Nodes[1].Outputs = g.Nodes[0].Outputs }},
 		{"two values are %3", func(g *ir.Graph) { g.Nodes[1].Outputs[0].ID = 3 }},
 		{"the graph's numbers end before", func(g *ir.Graph) { g.Nodes[1].Outputs[0].ID = 99 }},
 		{"%3: its node is not the one that defines it", func(g *ir.Graph) { g.Nodes[0].Outputs[0].Def = g.Nodes[1] }},
-		{"output 0: %6 is not defined", func(g *ir.Graph) { g.Outputs[0] = g.Nodes[2].Regions[0].Outputs[0] }},
+		{"output 0: %6 is not defined", func(g *ir.Graph) { g.Outputs[0] = g.Nodes[2].Subgraphs[0].Outputs[0] }},
 		{"constant %2 is f32[4] where its type says f32[2,2]", func(g *ir.Graph) {
 			g.Nodes[0].Inputs[1].Type = ir.TensorOf(tensor.F32, ir.N(2), ir.N(2))
 		}},
 		{"has a content of 3 sizes", func(g *ir.Graph) { g.Nodes[0].Inputs[1].Dims = make([]ir.Dim, 3) }},
-		{"result %5 is f32[n,4] where the shape rule gives i64[*]", func(g *ir.Graph) {
+		{"result %5 is f32[n,4] where the shape rule returns i64[*]", func(g *ir.Graph) {
 			op := g.Nodes[2].Op.(ir.Custom)
 			op.Types = []ir.Type{{DType: tensor.I64, Unranked: true}}
 			g.Nodes[2].Op = op

@@ -96,7 +96,7 @@ func (l *legalizer) emit(n *ir.Node) {
 	l.out = append(l.out, n)
 }
 
-// view gives a view its layout. Where strides cannot express it, it shows a row-major copy of its operand; where not even
+// view lays a view out. Where strides cannot express it, it shows a row-major copy of its operand; where not even
 // that helps, because it walks backwards or its elements do not start at bytes, it becomes a step that computes it.
 func (l *legalizer) view(n *ir.Node) error {
 	x := n.Inputs[0]

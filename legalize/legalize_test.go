@@ -168,7 +168,7 @@ func TestHostStepsGetRows(t *testing.T) {
 }
 
 // TestLayoutsShowTheValues draws chains of views and steps, and demands that what each layout shows of its root is what Eval
-// gives, and that kernels get only the strides that they take.
+// writes, and that kernels get only the strides that they take.
 func TestLayoutsShowTheValues(t *testing.T) {
 	d := device(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -287,8 +287,8 @@ func TestPinnedAncestors(t *testing.T) {
 	}
 }
 
-// TestSumsInsideRegions: of a region's operands those that reach an Add are kept, and its result only if it is the Add's.
-func TestSumsInsideRegions(t *testing.T) {
+// TestSumsInsideSubgraphs: of a subgraph's operands those that reach an Add are kept, and its result only if it is the Add's.
+func TestSumsInsideSubgraphs(t *testing.T) {
 	for expr, want := range map[string][]string{
 		"[tanh(in0), add(x0, in1), mul(x1, in2)]": {"x", "a", "b"},
 		"[mul(in0, in1), add(x0, in2)]":           {"x", "a", "b", "c", "m"},

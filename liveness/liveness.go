@@ -19,9 +19,9 @@ type Result struct {
 	Steps []*ir.Node
 	// Layouts are the values' layouts, by ID, after in-place reuse: the result of an in-place step has its operand's root.
 	Layouts []ir.Layout
-	// Buffers gives, by the ID of a root, the index of its buffer in Problem.Buffers; −1 for constants.
+	// Buffers holds, by the ID of a root, the index of its buffer in Problem.Buffers; −1 for constants.
 	Buffers []int
-	// Scratch gives, for every step, the buffers of its kernel's scratch memory.
+	// Scratch holds, for every step, the buffers of its kernel's scratch memory.
 	Scratch [][]int
 	// Held are the values that an extension keeps past the last step.
 	Held []*ir.Value

@@ -100,7 +100,7 @@ func TestInPlace(t *testing.T) {
 			%3 "c" = tanh(%2)
 			return %3 }`,
 			lines("x [0,1) 16 input", "a [0,4) 16 output")},
-		{"an input stays as the caller gave it", `(%0 "x": f32[4]) {
+		{"an input stays as the caller passed it", `(%0 "x": f32[4]) {
 			%1 "a" = relu(%0)
 			return %1 }`,
 			lines("x [0,1) 16 input", "a [0,2) 16 output")},

@@ -185,7 +185,7 @@ func inOrder(v *ir.Value) bool {
 	return true
 }
 
-// attended gives, for every packed parent, its attention step: the test's graphs have q, k and v after one product.
+// attended returns, for every packed parent, its attention step: the test's graphs have q, k and v after one product.
 func attended(g *ir.Graph, steps []*ir.Node) map[*ir.Value]int {
 	until := map[*ir.Value]int{}
 	for i, n := range steps {

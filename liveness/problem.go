@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// hosts lets results take over operands that die at their step. It gives, by buffer, the one whose memory it lies in, which is
+// hosts lets results take over operands that die at their step. It returns, by buffer, the one whose memory it lies in, which is
 // itself for most, and the last position of all that lies there.
 func (l *lives) hosts() (host []int32, last []int) {
 	host, last = make([]int32, len(l.values)), slices.Clone(l.last)
@@ -72,7 +72,7 @@ func (l *lives) state(r *Result) {
 	}
 }
 
-// levels gives, by buffer, the deepest level of the steps that use what lies in its memory. Steps of one level may run in any
+// levels returns, by buffer, the deepest level of the steps that use what lies in its memory. Steps of one level may run in any
 // order, so that what is kept beyond its readers is kept from all levels up to there.
 func (l *lives) levels(host []int32) []int {
 	deepest := make([]int, len(l.values))

@@ -35,7 +35,7 @@ type attention struct {
 	past        ir.Dim // keys of the cache
 	cached      bool
 	valid       *ir.Value    // [B,1,1,1] i64: keys that count, or nil
-	mask        *ir.Value    // as the model gives it, padded to T, or nil
+	mask        *ir.Value    // as the model has it, padded to T, or nil
 	present     [2]*ir.Value // the cache with this call's keys and values, [B,G,T,·]
 }
 

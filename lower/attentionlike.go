@@ -106,7 +106,7 @@ func lowerFlexAttention(c *Context) []*ir.Value {
 		if !c.HasAttr(name) {
 			return x
 		}
-		out := c.inline(c.attrRegion(name, 1), []*ir.Value{x})
+		out := c.inline(c.attrSubgraph(name, 1), []*ir.Value{x})
 		if len(out) != 1 || out[0] == nil || Rank(out[0]) != 4 {
 			c.Failf("%s does not give scores", name)
 		}
@@ -116,7 +116,7 @@ func lowerFlexAttention(c *Context) []*ir.Value {
 	return []*ir.Value{c.cast(c.Emit(ir.MatMul{}, scores, c.cast(v, wide)), v.Type.DType)}
 }
 
-// repeatHeads gives every head of x to as many heads in a row as make up heads.
+// repeatHeads repeats every head of x, in a row, until there are heads of them.
 func (c *Context) repeatHeads(x *ir.Value, heads ir.Dim) *ir.Value {
 	s := x.Type.Shape
 	if ir.Same(s[1], heads) == ir.Yes {

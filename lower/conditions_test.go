@@ -18,7 +18,7 @@ func (o strideless) Prepare() (ir.Op, error) { return o.MaxPool, nil }
 
 // TestConditions: each case fails without one condition that the tests of the operators let through.
 func TestConditions(t *testing.T) {
-	codes := func(s *sketch, v ...uint8) string { return s.constant(tensor.FromSlice(v, 2, 2)) }
+	quantized := func(s *sketch, v ...uint8) string { return s.constant(tensor.FromSlice(v, 2, 2)) }
 	byte1 := func(s *sketch, v ...uint8) string { return s.constant(tensor.FromSlice(v, len(v))) }
 	scalar := func(s *sketch, v uint8) string { return s.constant(tensor.Scalar(v)) }
 	seven := func(s *sketch) string { return s.reals([]int{1, 1, 7}, 1, 2, 3, 4, 5, 6, 7) }
@@ -31,17 +31,17 @@ func TestConditions(t *testing.T) {
 	}
 	runValues(t, []valueCase{
 		{"a scale for each row", 21, func(s *sketch) string { // [1 2; 3 4]·diag(1, 10) by rows, times the unit matrix
-			return s.node("QLinearMatMul", codes(s, 1, 2, 3, 4), s.reals([]int{2}, 1, 10), byte1(s, 0, 0), codes(s, 1, 0, 0, 1),
+			return s.node("QLinearMatMul", quantized(s, 1, 2, 3, 4), s.reals([]int{2}, 1, 10), byte1(s, 0, 0), quantized(s, 1, 0, 0, 1),
 				s.reals(nil, 1), scalar(s, 0), s.reals(nil, 1), scalar(s, 0))
 		}, "u8[2,2]", []float64{1, 2, 30, 40}, ""},
 		{"a scale for each row of the result", 21, func(s *sketch) string {
-			return s.node("QLinearMatMul", codes(s, 10, 20, 30, 40), s.reals(nil, 1), scalar(s, 0), codes(s, 1, 0, 0, 1),
+			return s.node("QLinearMatMul", quantized(s, 10, 20, 30, 40), s.reals(nil, 1), scalar(s, 0), quantized(s, 1, 0, 0, 1),
 				s.reals(nil, 1), scalar(s, 0), s.reals([]int{2}, 1, 10), byte1(s, 0, 0))
 		}, "u8[2,2]", []float64{10, 20, 3, 4}, ""},
 		{"part of a bias", 13, func(s *sketch) string {
 			return s.node("Gemm", s.reals([]int{1, 1}, 3), s.reals([]int{1, 2}, 1, 2), s.reals([]int{2}, 10, 20), floatAttr("beta", 0.5))
 		}, "f32[1,2]", []float64{8, 16}, ""},
-		{"codes without a zero point", 21, func(s *sketch) string {
+		{"quantised values without a zero point", 21, func(s *sketch) string {
 			return s.node("QuantizeLinear", s.reals([]int{3}, -1, 100, 200), s.reals(nil, 1))
 		}, "u8[3]", []float64{0, 100, 200}, ""},
 		{"rounded up since opset 10", 10, func(s *sketch) string {
@@ -53,6 +53,9 @@ func TestConditions(t *testing.T) {
 		{"an ellipsis without a result", 13, func(s *sketch) string { // the axes of the ellipsis stand first, once
 			return s.node("Einsum", s.reals([]int{2, 1, 2}, 1, 2, 3, 4), stringAttr("equation", "...ba"))
 		}, "f32[2,2,1]", []float64{1, 2, 3, 4}, ""},
+		{"a causal convolution of four axes", 27, func(s *sketch) string {
+			return s.node("CausalConvWithState", s.reals([]int{1, 1, 2, 1}, 1, 2), s.reals([]int{1, 1, 1}, 1))
+		}, "", nil, "weights f32[1,1,1] for f32[1,1,2,1]"},
 		{"a band", 17, mel(1, 8, 16, 0, 8), "f32[5,1]", []float64{0, 1, 0, 0, 0}, ""},
 		{"no band", 17, mel(0, 8, 16, 0, 8), "", nil, "0 bands of 8 bins"},
 		{"no bin", 17, mel(1, 0, 16, 0, 8), "", nil, "1 bands of 0 bins"},
@@ -106,14 +109,14 @@ func TestConditionsOfStructure(t *testing.T) {
 	t.Run("a size that only the body knows", func(t *testing.T) {
 		s := &sketch{}
 		s.input("x", tensor.F32, "n")
-		body := subgraph([]string{"i", "c", "v"}, []string{"c", "v", "at"}, operation("NonZero", []string{"v"}, "at"))
+		body := bodyProto([]string{"i", "c", "v"}, []string{"c", "v", "at"}, operation("NonZero", []string{"v"}, "at"))
 		n := &onnxpb.NodeProto{OpType: "Loop", Input: []string{s.input("m", tensor.I64), "", "x"}, Output: []string{"", "all"},
 			Attribute: []*onnxpb.AttributeProto{graphAttr("body", body)}}
 		s.g.Node = append(s.g.Node, n)
 		g, err := s.lower(21, "all")
 		require.NoError(t, err)
 		inside := map[string]bool{}
-		for _, v := range g.Outputs[0].Def.Regions[0].Outputs {
+		for _, v := range g.Outputs[0].Def.Subgraphs[0].Outputs {
 			for _, d := range v.Type.Shape {
 				d.Symbols(inside)
 			}

@@ -103,6 +103,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 	if err != nil {
 		return nil, err
 	}
+	in = slices.Clone(in)
 	c := &Context{operator: op, b: b, in: in, readIn: make([]bool, len(in)), readAtt: map[string]bool{}}
 	for i, v := range in {
 		if v == nil || takesAny[op.name] {
@@ -111,9 +112,14 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 		if v.Type.Kind != ir.TensorType {
 			return nil, fmt.Errorf("%w: operand %d is %v where a tensor is needed", ErrInvalid, i, v.Type)
 		}
-		if v.Type.Unranked {
+		if !v.Type.Unranked {
+			continue
+		}
+		rank := requiredRank(op.name, in, i)
+		if rank < 0 {
 			return c.keepDynamic()
 		}
+		in[i] = c.ranked(v, rank)
 	}
 	before := len(b.g.Nodes)
 	defer func() {
@@ -162,7 +168,7 @@ func (c *Context) Unsupportedf(format string, args ...any) {
 	panic(failure{fmt.Errorf("%w: "+format, append([]any{ErrUnsupported}, args...)...)})
 }
 
-// Version is the opset version that gives the node its meaning.
+// Version is the opset version that defines the node.
 func (c *Context) Version() int { return c.version }
 
 // NumInputs is the number of operand positions that the node lists.
@@ -257,7 +263,7 @@ func attr[T any](c *Context, name string) (v T, ok bool) {
 	return v, true
 }
 
-// HasAttr reports whether the node gives the attribute.
+// HasAttr reports whether the node has the attribute.
 func (c *Context) HasAttr(name string) bool { _, ok := c.attrs.Get(name); return ok }
 
 // AttrInt reads an attribute, or returns its default.
@@ -387,5 +393,5 @@ func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 	return out, nil
 }
 
-// fresh marks, in the types that dynamicTypes gives, an axis that needs a new symbol.
+// fresh marks, in the types that dynamicTypes returns, an axis that needs a new symbol.
 const fresh = "?"

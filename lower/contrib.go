@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -40,7 +41,11 @@ var contribRows = []row{
 	{"FusedGemm", 1, lowerFusedGemm},
 	{"GemmFastGelu", 1, lowerGemmFastGelu},
 
+	{"FusedConv", 1, lowerFusedConv},
+	{"NhwcMaxPool", 1, lowerNhwcMaxPool},
+
 	{"ExpandDims", 1, lowerExpandDims},
+	{"GridSample", 1, lowerGridSample},
 	{"Trilu", 1, asStandard("Trilu")},
 	{"GatherND", 1, asStandard("GatherND")},
 	{"Pad", 1, asStandard("Pad")},
@@ -89,8 +94,8 @@ func lastAxes(rank, n int) (axes []int) {
 	return axes
 }
 
-// lowerSkipNormalization normalises input + skip + bias over the last axis. The fourth result is that sum; the two between
-// are for training and onnxruntime computes neither.
+// lowerSkipNormalization normalises input + skip + bias over the last axis. The results after it are the mean and the reciprocal
+// of the deviation, and that sum.
 func lowerSkipNormalization(rms bool) func(*Context) []*ir.Value {
 	return func(c *Context) []*ir.Value {
 		x, skip, scale := c.In(0), c.In(1), c.In(2)
@@ -98,23 +103,31 @@ func lowerSkipNormalization(rms bool) func(*Context) []*ir.Value {
 		if rms {
 			shift, bias = nil, 3
 		}
-		if c.Wants(1) || c.Wants(2) {
-			c.Unsupportedf("mean and deviation as results")
-		}
 		if Rank(x) < 2 || Rank(skip) > Rank(x) {
 			c.Failf("input %v and skip %v", x.Type, skip.Type)
 		}
 		x = c.biased(0, bias)
-		op := ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12), RMS: rms, Sum: c.Wants(3)}
-		in := []*ir.Value{x, scale, shift, skip}
-		if !skip.Type.Shape.Equal(x.Type.Shape) {
-			in = []*ir.Value{c.within(x, c.binary(ir.Add, x, skip)), scale, shift}
+		op := ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12), RMS: rms}
+		if skip.Type.Shape.Equal(x.Type.Shape) && !c.Wants(1) && !c.Wants(2) {
+			op.Sum = c.Wants(3)
+			out := c.EmitAll(op, x, scale, shift, skip)
+			return []*ir.Value{out[0], nil, nil, out[len(out)-1]}
 		}
-		out := c.EmitAll(op, in...)
-		if !op.Sum {
-			return out
+		sum := c.within(x, c.binary(ir.Add, x, skip))
+		out := []*ir.Value{c.Emit(op, sum, scale, shift), nil, nil, sum}
+		if c.Wants(1) || c.Wants(2) {
+			mean := func(v *ir.Value) *ir.Value {
+				return c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(Rank(x), 1)}, v)
+			}
+			wide := c.cast(sum, tensor.F32)
+			out[1] = mean(wide)
+			if !rms {
+				wide = c.binary(ir.Sub, wide, out[1])
+			}
+			variance := mean(c.binary(ir.Mul, wide, wide))
+			out[2] = c.unary(ir.Reciprocal, c.unary(ir.Sqrt, c.binary(ir.Add, variance, c.like(variance, float64(op.Eps)))))
 		}
-		return []*ir.Value{out[0], nil, nil, out[1]}
+		return out
 	}
 }
 
@@ -323,4 +336,49 @@ func lowerCDist(c *Context) []*ir.Value {
 		d = c.unary(ir.Sqrt, d)
 	}
 	return []*ir.Value{d}
+}
+
+// lowerFusedConv is Conv, to which operand 3 is added where there is one, and an activation.
+func lowerFusedConv(c *Context) []*ir.Value {
+	z := c.Opt(3)
+	c.in = c.in[:min(len(c.in), 3)] // Conv's
+	y := lowerConv(c)[0]
+	if z != nil {
+		y = c.within(y, c.binary(ir.Add, y, z))
+	}
+	name, params := c.AttrString("activation", ""), []float32{}
+	if v, ok := c.AttrFloats("activation_params"); ok {
+		params = v
+	}
+	param := func(i int, def float32) float32 {
+		if i < len(params) {
+			return params[i]
+		}
+		return def
+	}
+	if name == "Clip" {
+		bound := func(i int, def float32) *ir.Value { return c.like(y, float64(param(i, def))) }
+		return []*ir.Value{c.Emit(ir.Clip{}, y, bound(0, -math.MaxFloat32), bound(1, math.MaxFloat32))}
+	}
+	op, ok := contribActivations[name]
+	switch {
+	case name == "":
+		return []*ir.Value{y}
+	case !ok:
+		c.Unsupportedf("activation %q", name)
+	}
+	op.Alpha, op.Beta = param(0, op.Alpha), param(1, op.Beta)
+	return []*ir.Value{c.Emit(op, y)}
+}
+
+// lowerNhwcMaxPool is MaxPool with the channels last.
+func lowerNhwcMaxPool(c *Context) []*ir.Value {
+	x := c.In(0)
+	if Rank(x) < 3 {
+		c.Failf("%v has no spatial axes: [N,…,C] is needed", x.Type)
+	}
+	first := firstAxes(Rank(x))
+	copy(first[2:], first[1:])
+	first[1] = Rank(x) - 1
+	return []*ir.Value{c.channelsLast(c.standard("MaxPool", c.Emit(ir.Transpose{Perm: first}, x)))}
 }

@@ -238,7 +238,7 @@ func (c *Context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) [
 	return out
 }
 
-// lowerQAttention is Attention with its input and weights in codes.
+// lowerQAttention is Attention with its input and weights quantised.
 func lowerQAttention(c *Context) []*ir.Value {
 	c.refuse("do_rotary", "past_present_share_buffer")
 	x, w := c.In(0), c.In(1)

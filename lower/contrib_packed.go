@@ -85,12 +85,37 @@ func (h *heads) addLengths(sums *ir.Value) {
 	h.hide(h.binary(ir.Less, h.count(h.T(), 3, 4), length))
 }
 
+// rowsOf lists the texts as ir.Pack does, given the sums of the lengths, [B+1].
+func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
+	if Rank(sums) != 1 {
+		c.Failf("cumulative_sequence_length %v", sums.Type)
+	}
+	one := ir.N(1)
+	batch := sums.Type.Shape[0].Sub(one)
+	part := func(from ir.Dim) *ir.Value { return c.reshape(c.slice(sums, 0, from, batch), ir.Shape{batch, one}) }
+	first, end := part(ir.N(0)), part(one)
+	return c.Emit(ir.Concat{Axis: 1}, first, end, first, end)
+}
+
+// attendRows is attention of tokens [1,n,H,D] within their texts.
+func (h *heads) attendRows(sums *ir.Value) []*ir.Value {
+	y := h.Emit(ir.Attention{Scale: h.scale()}, h.q, h.k, h.v, nil, h.rowsOf(sums))
+	s := y.Type.Shape
+	return []*ir.Value{h.reshape(y, ir.Shape{s[1], s[2].Mul(s[3])})}
+}
+
+// lowerPackedAttention is attention by rows. A bias has a place for each pair of tokens of a padded text: with one, the texts are padded.
 func lowerPackedAttention(c *Context) []*ir.Value {
 	x, offset := c.In(0), c.In(3)
 	if Rank(x) != 2 || Rank(c.In(1)) != 2 {
 		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
 	}
 	h := c.newHeads()
+	if c.Opt(5) == nil {
+		y := c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
+		h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
+		return h.attendRows(c.In(4))
+	}
 	h.parts(c.restore(c.Emit(ir.MatMul{}, x, c.In(1), c.In(2)), offset), c.numHeads("num_heads"))
 	h.addLengths(c.In(4))
 	h.addBias(c.Opt(5))
@@ -101,6 +126,16 @@ func lowerPackedMultiHeadAttention(c *Context) []*ir.Value {
 	q, offset := c.In(0), c.In(4)
 	n := q.Type.Shape[0]
 	h, count := c.newHeads(), c.numHeads("num_heads")
+	if c.Opt(6) == nil {
+		tokens := func(x *ir.Value) *ir.Value {
+			if x == nil {
+				return nil
+			}
+			return c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
+		}
+		h.operands(tokens(q), tokens(c.Opt(1)), tokens(c.Opt(2)), c.Opt(3), count)
+		return h.attendRows(c.In(5))
+	}
 	padded := func(x *ir.Value) *ir.Value {
 		if x == nil {
 			return nil

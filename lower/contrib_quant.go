@@ -2,6 +2,7 @@ package lower
 
 import (
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -28,6 +29,8 @@ var contribQuantRows = []row{
 	{"QLinearConcat", 1, lowerQLinearConcat},
 	{"QLinearAveragePool", 1, lowerQLinearAveragePool},
 	{"QLinearGlobalAveragePool", 1, lowerQLinearGlobalAveragePool},
+
+	{"DynamicQuantizeLSTM", 1, lowerDynamicQuantizeLSTM},
 
 	{"MatMulNBits", 1, lowerMatMulNBits},
 	{"GatherBlockQuantized", 1, lowerGatherBlockQuantized},
@@ -127,7 +130,7 @@ func (c *Context) reduceAxes(rank int) []int {
 	return out
 }
 
-// lowerQGemm is alpha·a·b + c of codes; c is in units of alpha·aScale·bScale.
+// lowerQGemm is alpha·a·b + c of quantised values; c is in units of alpha·aScale·bScale.
 func lowerQGemm(c *Context) []*ir.Value {
 	a, b := c.In(0), c.In(3)
 	if Rank(a) != 2 || Rank(b) != 2 {
@@ -152,7 +155,7 @@ func lowerQGemm(c *Context) []*ir.Value {
 	if yScale != nil {
 		c.checkScale(7)
 	}
-	if yScale == nil || yZero == nil { // the result is in floats, or, without a zero point, in codes around 0
+	if yScale == nil || yZero == nil { // the result is in floats, or, without a zero point, quantised around 0
 		if yScale != nil {
 			yZero = c.Scalar(tensor.U8, 0)
 		} else {
@@ -185,14 +188,15 @@ func lowerQGemm(c *Context) []*ir.Value {
 	return []*ir.Value{c.quantize(y, scaling{scale: yScale, zero: yZero}, yZero.Type.DType)}
 }
 
-// codes reads a quantised operand as floats: x, its scale and its zero point.
-func (c *Context) codes(x, scale, zero int) *ir.Value {
+// quantized reads a quantised operand as floats: x, its scale and its zero point.
+func (c *Context) quantized(x, scale, zero int) *ir.Value {
 	c.checkScale(scale)
 	return c.dequantize(c.In(x), scaling{scale: c.one(scale), zero: c.one(zero)}, tensor.F32)
 }
 
-// recode quantises a result by the scale and zero point that two operands give; without a zero point codes are of type d.
-func (c *Context) recode(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Value {
+// requantize quantises a result by the scale and zero point that two operands give; without a zero point quantised values
+// are of type d.
+func (c *Context) requantize(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Value {
 	c.checkScale(scale)
 	s := scaling{scale: c.one(scale), zero: c.one(zero)}
 	if s.zero != nil {
@@ -203,7 +207,7 @@ func (c *Context) recode(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Val
 
 func lowerQLinearBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
 	return func(c *Context) []*ir.Value {
-		return c.recode(c.binary(fn, c.codes(0, 1, 2), c.codes(3, 4, 5)), 6, 7, c.In(0).Type.DType)
+		return c.requantize(c.binary(fn, c.quantized(0, 1, 2), c.quantized(3, 4, 5)), 6, 7, c.In(0).Type.DType)
 	}
 }
 
@@ -213,13 +217,13 @@ func lowerQLinearUnary(op ir.Unary, alpha bool) func(*Context) []*ir.Value {
 		if alpha {
 			op.Alpha = c.AttrFloat("alpha", op.Alpha)
 		}
-		return c.recode(c.Emit(op, c.codes(0, 1, 2)), 3, 4, c.In(0).Type.DType)
+		return c.requantize(c.Emit(op, c.quantized(0, 1, 2)), 3, 4, c.In(0).Type.DType)
 	}
 }
 
 // lowerQLinearSoftmax is the softmax of the opset that an attribute names: before 13 over all axes from axis on.
 func lowerQLinearSoftmax(c *Context) []*ir.Value {
-	x := c.codes(0, 1, 2)
+	x := c.quantized(0, 1, 2)
 	s, def := x.Type.Shape, -1
 	old := c.AttrInt("opset", MaxOpset) < 13
 	if old {
@@ -233,18 +237,18 @@ func lowerQLinearSoftmax(c *Context) []*ir.Value {
 	} else {
 		y = c.softmax(x, axis)
 	}
-	return c.recode(y, 3, 4, c.In(0).Type.DType)
+	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
 func lowerQLinearReduceMean(c *Context) []*ir.Value {
-	x := c.codes(0, 1, 2)
+	x := c.quantized(0, 1, 2)
 	op := ir.Reduce{Fn: ir.Mean, Axes: c.reduceAxes(Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
-	return c.recode(c.Emit(op, x), 3, 4, c.In(0).Type.DType)
+	return c.requantize(c.Emit(op, x), 3, 4, c.In(0).Type.DType)
 }
 
 func lowerQLinearWhere(c *Context) []*ir.Value {
-	y := c.Emit(ir.Where{}, c.In(0), c.codes(1, 2, 3), c.codes(4, 5, 6))
-	return c.recode(y, 7, 8, c.In(1).Type.DType)
+	y := c.Emit(ir.Where{}, c.In(0), c.quantized(1, 2, 3), c.quantized(4, 5, 6))
+	return c.requantize(y, 7, 8, c.In(1).Type.DType)
 }
 
 func lowerQLinearConcat(c *Context) []*ir.Value {
@@ -253,20 +257,21 @@ func lowerQLinearConcat(c *Context) []*ir.Value {
 	}
 	var in []*ir.Value
 	for i := 2; i < c.NumInputs(); i += 3 {
-		in = append(in, c.codes(i, i+1, i+2))
+		in = append(in, c.quantized(i, i+1, i+2))
 	}
 	y := c.Emit(ir.Concat{Axis: c.Axis(c.AttrInt("axis", 0), Rank(in[0]))}, in...)
-	return c.recode(y, 0, 1, c.In(2).Type.DType)
+	return c.requantize(y, 0, 1, c.In(2).Type.DType)
 }
 
-// lowerQLinearAveragePool is ONNX's AveragePool between codes, with the channels in front of the spatial axes or after them.
+// lowerQLinearAveragePool is ONNX's AveragePool between quantised values, with the channels in front of the spatial axes or
+// after them.
 func lowerQLinearAveragePool(c *Context) []*ir.Value {
-	x, behind := c.codes(0, 1, 2), c.AttrBool("channels_last", false)
+	x, last := c.quantized(0, 1, 2), c.AttrBool("channels_last", false)
 	rank := Rank(x)
 	if rank < 3 {
 		c.Failf("%v has no spatial axes", x.Type)
 	}
-	if behind {
+	if last {
 		x = c.Emit(ir.Transpose{Perm: append([]int{0, rank - 1}, lastAxes(rank-1, rank-2)...)}, x)
 	}
 	pool := c.operator
@@ -282,16 +287,16 @@ func lowerQLinearAveragePool(c *Context) []*ir.Value {
 		panic(failure{err})
 	}
 	y := out[0]
-	if behind {
+	if last {
 		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(rank, rank-2)...), 1)}, y)
 	}
-	return c.recode(y, 3, 4, c.In(0).Type.DType)
+	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
 func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {
-	x := c.codes(0, 1, 2)
+	x := c.quantized(0, 1, 2)
 	if Rank(x) < 3 {
-		c.Failf("%v has no axes behind the channels", x.Type)
+		c.Failf("%v has no axes after the channels", x.Type)
 	}
 	axes := lastAxes(Rank(x), Rank(x)-2)
 	if c.AttrBool("channels_last", false) {
@@ -300,7 +305,7 @@ func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {
 		}
 	}
 	y := c.Emit(ir.Reduce{Fn: ir.Mean, Axes: axes, KeepDims: true}, x)
-	return c.recode(y, 3, 4, c.In(0).Type.DType)
+	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
 func lowerQEmbedNormalization(c *Context) []*ir.Value {
@@ -308,7 +313,7 @@ func lowerQEmbedNormalization(c *Context) []*ir.Value {
 		if c.Opt(x) == nil {
 			return nil
 		}
-		return c.codes(x, scale, zero)
+		return c.quantized(x, scale, zero)
 	}
 	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), places: table(3, 9, 14), kinds: table(4, 10, 15),
 		scale: table(5, 11, 16), shift: table(6, 12, 17), mask: c.Opt(7)})
@@ -346,8 +351,8 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, a, b, c.In(2), zeros, groups, c.Opt(5))}
 }
 
-// lowerGatherBlockQuantized gathers codes and their scales and dequantises what was gathered. Several codes in a byte lie
-// along the last axis.
+// lowerGatherBlockQuantized gathers quantised values and their scales and dequantises what was gathered. Several of them in
+// a byte lie along the last axis.
 func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 	data, ids, scale, zero := c.In(0), c.In(1), c.In(2), c.Opt(3)
 	bits, block := c.AttrInt("bits", 4), c.AttrInt("block_size", 128)
@@ -363,7 +368,7 @@ func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 		data = c.unpack(data, bits, ir.Dim{})
 		if zero != nil {
 			zero = c.unpack(zero, bits, scale.Type.Shape[Rank(scale)-1])
-		} else { // codes are centred
+		} else { // quantised values are centred
 			mid := tensor.New(data.Type.DType)
 			mid.SetInt64(0, 1<<(bits-1))
 			zero = c.expand(c.Constant(mid), scale.Type.Shape)
@@ -384,8 +389,8 @@ func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
 }
 
-// unpack sees bytes, which must be constant, as the codes of fewer bits that they hold along the last axis: length of them,
-// where that is not all.
+// unpack sees bytes, which must be constant, as the quantised values of fewer bits that they hold along the last axis:
+// length of them, where that is not all.
 func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	to, ok := map[int]tensor.DType{2: tensor.U2, 4: tensor.U4, 8: tensor.U8}[bits]
 	if !ok {
@@ -395,7 +400,7 @@ func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 		return v
 	}
 	if v.Const == nil {
-		c.Unsupportedf("packed codes that are computed")
+		c.Unsupportedf("packed values that are computed")
 	}
 	shape := v.Const.Shape().Clone()
 	shape[len(shape)-1] *= 8 / bits
@@ -408,4 +413,40 @@ func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 		w = c.slice(w, len(shape)-1, ir.N(0), length)
 	}
 	return w
+}
+
+// lowerDynamicQuantizeLSTM is an LSTM with weights of 8 bits, [D, I, 4H] and [D, H, 4H], which are transposed to those of LSTM. Their
+// scales and zero points, operands 8 to 11, are one for each direction or for each of its columns.
+func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
+	weight := func(i int) *ir.Value {
+		w, scale, zero := c.In(ops.RecurrentW+i), c.In(8+2*i), c.In(9+2*i)
+		spread := func(v *ir.Value) *ir.Value {
+			s := ir.Shape{w.Type.Shape[0], ir.N(1), ir.N(1)}
+			if Rank(v) == 2 {
+				s[2] = v.Type.Shape[1]
+			} else if Rank(v) != 1 {
+				c.Failf("scales and zero points %v and %v of weights %v", scale.Type, zero.Type, w.Type)
+			}
+			return c.cast(c.reshape(v, s), tensor.F32)
+		}
+		if Rank(w) != 3 {
+			c.Failf("weights %v", w.Type)
+		}
+		plain := c.binary(ir.Mul, c.binary(ir.Sub, c.cast(w, tensor.F32), spread(zero)), spread(scale))
+		plain = c.Emit(ir.Transpose{Perm: []int{0, 2, 1}}, plain)
+		if n, ok := w.Type.Shape.Elements().Const(); ok && w.IsConst() { // the file bounds it
+			if t, ok := ir.Fold(plain, n, ir.NewMemo(8*n)); ok {
+				return c.Constant(t)
+			}
+		}
+		return plain
+	}
+	in := make([]*ir.Value, ops.RecurrentP+1)
+	for i := range in {
+		in[i] = c.Opt(i)
+	}
+	in[ops.RecurrentW], in[ops.RecurrentR] = weight(0), weight(1)
+	r := c.recurrentOf(in[ops.RecurrentR].Type)
+	r.Quantized = true
+	return c.keep(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Control flow. A condition that folds is inlined, and so are the trips of a loop whose number is known and small; all
-// others become custom nodes with the subgraphs as regions, which the host drives.
+// others become nodes that hold the subgraphs, which the host drives.
 var controlRows = []row{
 	{"If", 1, lowerIf},
 	{"Loop", 1, lowerLoop},
@@ -30,7 +30,7 @@ const maxUnrolledInAll = 1 << 14
 
 func lowerIf(c *Context) []*ir.Value {
 	cond := c.In(0)
-	branches := []*region{c.attrRegion("then_branch", 0), c.attrRegion("else_branch", 0)}
+	branches := []*subgraph{c.attrSubgraph("then_branch", 0), c.attrSubgraph("else_branch", 0)}
 	for _, r := range branches {
 		if n := len(r.g.GetOutput()); n != c.NumOutputs() {
 			c.Failf("a branch has %d outputs, the node %d", n, c.NumOutputs())
@@ -54,7 +54,7 @@ func lowerIf(c *Context) []*ir.Value {
 		if err != nil {
 			errs = append(errs, err)
 			*[]*string{&op.ThenError, &op.ElseError}[i] = err.Error()
-			body.Graph, body.captures = c.b.g.NewRegion(r.g.GetName()), nil
+			body.Graph, body.captures = c.b.g.NewSubgraph(r.g.GetName()), nil
 		}
 		for k, v := range body.Outputs {
 			t := body.outside(v.Type)
@@ -73,10 +73,10 @@ func lowerIf(c *Context) []*ir.Value {
 	return c.control(op, types, in, graphs)
 }
 
-// A loopBody is a region that a loop repeats: its inputs are first, then what one trip hands to the next, then last;
+// A loopBody is a subgraph that a loop repeats: its inputs are first, then what one trip hands to the next, then last;
 // carried values begin at output from.
 type loopBody struct {
-	*region
+	*subgraph
 	first, carried, last []ir.Type
 	from                 int
 }
@@ -84,7 +84,7 @@ type loopBody struct {
 // settle lowers the body with the most that is known of the carried values in every trip, and returns their types.
 func (l loopBody) settle(c *Context) (*body, []ir.Type) {
 	for pass := 0; ; pass++ {
-		body, err := c.body(l.region, slices.Concat(l.first, l.carried, l.last))
+		body, err := c.body(l.subgraph, slices.Concat(l.first, l.carried, l.last))
 		if err != nil {
 			panic(failure{err})
 		}
@@ -137,13 +137,13 @@ func countNodes(g *onnxpb.GraphProto) int {
 	return n
 }
 
-func unrollable(r *region, trips int) bool {
+func unrollable(r *subgraph, trips int) bool {
 	return trips >= 1 && trips <= maxUnrolled && countNodes(r.g)*trips <= maxUnrolledNodes
 }
 
-// unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args gives
+// unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
 // the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
-func (c *Context) unroll(r *region, trips, carried, from int, state []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
+func (c *Context) unroll(r *subgraph, trips, carried, from int, state []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {
 		return nil, nil, false
 	}
@@ -197,9 +197,9 @@ func lowerLoop(c *Context) []*ir.Value {
 		initial = append(initial, c.In(i))
 	}
 	carried := len(initial)
-	r := c.attrRegion("body", 2+carried)
+	r := c.attrSubgraph("body", 2+carried)
 	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
-		c.Failf("the body gives %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n, carried, c.NumOutputs())
+		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n, carried, c.NumOutputs())
 	}
 	trips, tripsKnown := int64(math.MaxInt64), limit == nil
 	if limit != nil {
@@ -228,7 +228,7 @@ func lowerLoop(c *Context) []*ir.Value {
 			return final
 		}
 	}
-	l := loopBody{region: r, first: []ir.Type{ir.TensorOf(tensor.I64), ir.TensorOf(tensor.Bool)}, carried: typesOf(initial), from: 1}
+	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64), ir.TensorOf(tensor.Bool)}, carried: typesOf(initial), from: 1}
 	body, types := l.settle(c)
 	goesOn := body.Outputs[0] == body.Inputs[1]
 	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {

@@ -15,8 +15,8 @@ func graphAttr(name string, g *onnxpb.GraphProto) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_GRAPH, G: g}
 }
 
-// subgraph is a body of named inputs, nodes and outputs; its nodes may name values around it.
-func subgraph(in, out []string, nodes ...*onnxpb.NodeProto) *onnxpb.GraphProto {
+// bodyProto is a body of named inputs, nodes and outputs; its nodes may name values around it.
+func bodyProto(in, out []string, nodes ...*onnxpb.NodeProto) *onnxpb.GraphProto {
 	g := &onnxpb.GraphProto{Name: "body", Node: nodes}
 	for _, name := range in {
 		g.Input = append(g.Input, &onnxpb.ValueInfoProto{Name: name})
@@ -41,10 +41,10 @@ func opNames(g *ir.Graph) (names []string) {
 
 func TestControlFlowDisappears(t *testing.T) {
 	branches := func() []any {
-		return []any{graphAttr("then_branch", subgraph(nil, []string{"t"}, operation("Relu", []string{"x"}, "t"))),
-			graphAttr("else_branch", subgraph(nil, []string{"e"}, operation("Abs", []string{"x"}, "e")))}
+		return []any{graphAttr("then_branch", bodyProto(nil, []string{"t"}, operation("Relu", []string{"x"}, "t"))),
+			graphAttr("else_branch", bodyProto(nil, []string{"e"}, operation("Abs", []string{"x"}, "e")))}
 	}
-	twice := subgraph([]string{"i", "c", "v"}, []string{"c", "w"}, operation("Add", []string{"v", "x"}, "w"))
+	twice := bodyProto([]string{"i", "c", "v"}, []string{"c", "w"}, operation("Add", []string{"v", "x"}, "w"))
 	for _, c := range []struct {
 		name  string
 		build func(s *sketch) string
@@ -95,7 +95,7 @@ func TestCarriedSizes(t *testing.T) {
 		}
 		s := &sketch{}
 		s.input("x", tensor.F32, "n", 4)
-		g, err := s.lower(21, s.node("Loop", s.input("m", tensor.I64), "", "x", graphAttr("body", subgraph([]string{"i", "c", "v"}, []string{"c", "w"}, n))))
+		g, err := s.lower(21, s.node("Loop", s.input("m", tensor.I64), "", "x", graphAttr("body", bodyProto([]string{"i", "c", "v"}, []string{"c", "w"}, n))))
 		require.NoError(t, err)
 		require.NoError(t, ir.Verify(g))
 		got := g.Outputs[0].Type
@@ -159,4 +159,63 @@ func TestRandomNumbers(t *testing.T) {
 		ones += v
 	}
 	require.InDelta(t, 0.25, ones/n, 0.02)
+}
+
+// TestBranchesOfTwoRanks: a value whose rank depends on data goes into an operator that takes one rank alone, which is lowered as it
+// would be with any operand; a branch inside a branch reads what the branch around it makes.
+func TestBranchesOfTwoRanks(t *testing.T) {
+	s := &sketch{}
+	s.input("x", tensor.F32, "n", 4)
+	s.input("outer", tensor.Bool)
+	s.input("inner", tensor.Bool)
+	s.constant(tensor.FromSlice([]int64{0})) // c1
+	cell := operation("LSTM", []string{"x3", s.constant(tensor.New(tensor.F32, 1, 12, 4)), s.constant(tensor.New(tensor.F32, 1, 12, 3))}, "all")
+	cell.Output = append(cell.Output, "last")
+	deep := operation("If", []string{"inner"}, "h")
+	deep.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch", bodyProto(nil, []string{"t"}, operation("Squeeze", []string{"last", "c1"}, "t"))),
+		graphAttr("else_branch", bodyProto(nil, []string{"e"}, operation("Identity", []string{"last"}, "e")))}
+	wide := operation("If", []string{"inner"}, "x3")
+	wide.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch", bodyProto(nil, []string{"u"}, operation("Unsqueeze", []string{"x", "c1"}, "u"))),
+		graphAttr("else_branch", bodyProto(nil, []string{"i"}, operation("Identity", []string{"x"}, "i")))}
+	g, err := s.lower(21, s.node("If", "outer", graphAttr("then_branch", bodyProto(nil, []string{"h"}, wide, cell, deep)),
+		graphAttr("else_branch", bodyProto(nil, []string{"o"}, operation("Identity", []string{"x"}, "o")))))
+	require.NoError(t, err)
+	require.NoError(t, ir.Verify(g))
+	require.True(t, g.Outputs[0].Type.Unranked)
+	var branch *ir.Graph
+	for _, n := range g.Nodes {
+		if len(n.Subgraphs) > 0 {
+			branch = n.Subgraphs[0]
+		}
+	}
+	require.Equal(t, []string{"onnx.If", "onnx.Identity", "onnx.LSTM", "onnx.If"}, opNames(branch))
+}
+
+// TestWarnings: what a model states of a value and its node contradicts changes nothing but the warnings.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		dtype tensor.DType
+		sizes []int64
+		want  int
+	}{
+		{"as the node gives it", tensor.F32, []int64{2, 3}, 0},
+		{"another type", tensor.I64, []int64{2, 3}, 1},
+		{"another rank", tensor.F32, []int64{2}, 1},
+		{"another size", tensor.F32, []int64{2, 4}, 1},
+	} {
+		s := &sketch{}
+		s.input("x", tensor.F32, 2, 3)
+		y := s.node("Relu", "x")
+		shape := &onnxpb.TensorShapeProto{}
+		for _, n := range c.sizes {
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+		}
+		s.g.ValueInfo = append(s.g.ValueInfo, &onnxpb.ValueInfoProto{Name: y, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(c.dtype), Shape: shape}}}})
+		g, err := s.lower(21, s.node("Neg", y))
+		require.NoError(t, err, c.name)
+		require.Len(t, g.Warnings, c.want, c.name)
+		require.Equal(t, "f32[2,3]", g.Outputs[0].Type.String(), c.name)
+	}
 }

@@ -24,13 +24,7 @@ func (c *Context) weightsKernel() ir.Shape {
 }
 
 func lowerConv(c *Context) []*ir.Value {
-	op := ops.Conv{Window: c.window(c.weightsKernel(), true), Group: c.AttrInt("group", 1)}
-	c.Opt(2)
-	c.check(op)
-	if y := c.convProduct(op.Window, op.Group); y != nil {
-		return y
-	}
-	return c.keep(op)
+	return []*ir.Value{c.conv(c.window(c.weightsKernel(), true), c.AttrInt("group", 1))}
 }
 
 func lowerConvTranspose(c *Context) []*ir.Value {
@@ -46,6 +40,11 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 		want = want[2:] // as PyTorch's exporter once wrote it
 	}
 	op.OutputPadding, op.OutputShape = extra, want
+	x, w := c.In(0).Type, c.In(1).Type
+	padded := slices.ContainsFunc(extra, func(n int) bool { return n != 0 })
+	if op.Group == 1 && op.Tiles() && op.Taps() <= maxTaps && !padded && len(want) == 0 && len(x.Shape) == axes+2 && ir.Same(x.Shape[1], w.Shape[0]) == ir.Yes {
+		return []*ir.Value{c.untiled(op.Window)}
+	}
 	return c.keep(op)
 }
 

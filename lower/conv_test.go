@@ -1,12 +1,15 @@
 package lower
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -51,6 +54,39 @@ func TestWindowsOverSymbols(t *testing.T) {
 	}
 }
 
+// TestTransposedTiles: a ConvTranspose whose windows lie side by side is a product, and means what the operator does.
+func TestTransposedTiles(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func(shape ...int) *tensor.Tensor {
+		x := tensor.New(tensor.F32, shape...)
+		for i := range x.Len() {
+			x.SetFloat64(i, r.Float64()-0.5)
+		}
+		return x
+	}
+	for _, kernel := range [][]int{{2, 2}, {3, 1}, {4}, {2, 1, 2}} {
+		image, sizes, strides := []int{2, 3}, []any{"n", 3}, []int64(nil)
+		for i, k := range kernel {
+			image, sizes, strides = append(image, 4+i), append(sizes, string(rune('a'+i))), append(strides, int64(k))
+		}
+		x, w, bias := draw(image...), draw(append([]int{3, 5}, kernel...)...), draw(5)
+		s := &sketch{}
+		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, sizes...), s.constant(w), s.constant(bias), intsAttr("strides", strides...)))
+		require.NoError(t, err)
+		for _, n := range g.Nodes {
+			require.NotEqual(t, "onnx.ConvTranspose", ir.OpName(n.Op))
+		}
+		got, err := ir.Interpret(g, []*tensor.Tensor{x})
+		require.NoError(t, err)
+		op := ops.ConvTranspose{Group: 1, OutputPadding: make([]int, len(kernel)), Window: ir.Window{Kernel: kernel, Strides: kernel,
+			Dilations: slices.Repeat([]int{1}, len(kernel)), Pads: make([]int, 2*len(kernel)), Auto: "NOTSET"}}
+		want, err := ir.EvalOp(nil, op, []*tensor.Tensor{x, w, bias})
+		require.NoError(t, err)
+		require.Equal(t, want[0].Shape(), got[0].Shape())
+		require.InDeltaSlice(t, tensor.Of[float32](want[0]), tensor.Of[float32](got[0]), 1e-6)
+	}
+}
+
 func TestConvErrors(t *testing.T) {
 	for _, c := range []struct {
 		build func(s *sketch, w string) string
@@ -76,15 +112,15 @@ func TestConvErrors(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 
-	// What symbols left open is checked at Bind, or by the kernel of a convolution in groups.
+	// What symbols left open is checked at Bind.
 	s := &sketch{}
 	g, err := s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 5, 3, 2, 2))))
 	require.NoError(t, err)
 	_, err = g.Bind(ir.Binding{"channels": 4}, true)
-	require.ErrorContains(t, err, "16 and 12")
+	require.ErrorContains(t, err, "weights f32[2,2,3,5] in 1 groups for f32[1,8,8,4]")
 	s = &sketch{}
 	g, err = s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 6, 3, 2, 2)), intAttr("group", 2)))
 	require.NoError(t, err)
 	_, err = ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 1, 4, 8, 8)})
-	require.ErrorContains(t, err, "has 4 channels")
+	require.ErrorContains(t, err, "f32[1,8,8,4] with f32[2,2,3,6] in 2 groups")
 }

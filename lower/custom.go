@@ -8,9 +8,7 @@ import (
 
 // findCustom finds the user's operator of that domain and name, nil where there is none.
 func findCustom(list []*ir.OpDef, domain, name string) *ir.OpDef {
-	if domain != "ai.onnx" {
-		name = domain + "." + name
-	}
+	name = ir.QualifiedName(domain, name)
 	for _, d := range list {
 		if d.Name == name {
 			return d

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -56,7 +57,7 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
 		case name == "":
 			t.Shape = append(t.Shape, ir.Sym(fresh))
-		case dim.GetDimParam() != "":
+		case named(dim.GetDimParam()):
 			t.Shape = append(t.Shape, ir.Sym(symbolName(dim.GetDimParam())))
 		default:
 			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", symbolName(name), i)))
@@ -89,20 +90,25 @@ func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 	}
 	tt := declared.GetTensorType()
 	if d := tensor.DType(tt.GetElemType()); d != t.DType && d.Valid() {
-		return fmt.Errorf("declared %s, but its node gives %s", d.ONNX(), t.DType.ONNX())
+		return fmt.Errorf("declared %s, but its node returns %s", d.ONNX(), t.DType.ONNX())
 	}
 	if tt.GetShape() == nil || t.Unranked {
 		return nil
 	}
 	if len(tt.GetShape().GetDim()) != len(t.Shape) {
-		return fmt.Errorf("declared with %d axes, but its node gives %v", len(tt.GetShape().GetDim()), t.Shape)
+		return fmt.Errorf("declared with %d axes, but its node returns %v", len(tt.GetShape().GetDim()), t.Shape)
 	}
 	for i, dim := range tt.GetShape().GetDim() {
 		if dim.GetDimParam() == "" && dim.GetValue() != nil && ir.Same(ir.N(int(dim.GetDimValue())), t.Shape[i]) == ir.No {
-			return fmt.Errorf("axis %d is declared as %d, but its node gives %v", i, dim.GetDimValue(), t.Shape)
+			return fmt.Errorf("axis %d is declared as %d, but its node returns %v", i, dim.GetDimValue(), t.Shape)
 		}
 	}
 	return nil
+}
+
+// named reports whether a size has a name. One such as "?", which exporters give to every size that they do not know, is none.
+func named(size string) bool {
+	return strings.ContainsFunc(size, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
 // symbolName is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.

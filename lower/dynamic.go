@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -95,26 +96,41 @@ func (c *Context) dynamicTypes() ([]ir.Type, error) {
 	return types, nil
 }
 
-// sourceDType returns the element type of results that is not operand 0's.
+// requiredRanks are the ranks that operators demand of their operands, whatever the data are; −1 for any.
+var requiredRanks = map[string]func(in []*ir.Value) []int{
+	"LSTM": recurrentRanks, "GRU": recurrentRanks, "RNN": recurrentRanks, "DynamicQuantizeLSTM": recurrentRanks,
+	"Conv": windowRanks, "ConvTranspose": windowRanks, "ConvInteger": windowRanks,
+	"Gemm": func([]*ir.Value) []int { return []int{2, 2} },
+}
+
+func recurrentRanks([]*ir.Value) []int { return []int{3, 3, 3, 2, 1, 3, 3, 2} }
+
+func windowRanks(in []*ir.Value) []int { return []int{rankOf(in, 1), rankOf(in, 0)} }
+
+// requiredRank is the rank that operand i must have, −1 where the operator takes several.
+func requiredRank(operator string, in []*ir.Value, i int) int {
+	if f, ok := requiredRanks[operator]; ok {
+		if ranks := f(in); i < len(ranks) {
+			return ranks[i]
+		}
+	}
+	return -1
+}
+
+// ranked is a value of unknown rank as an operator reads it that takes one rank only. A run compares: see ops.Identity.
+func (c *Context) ranked(v *ir.Value, rank int) *ir.Value {
+	types := []ir.Type{ir.TensorOf(v.Type.DType, slices.Repeat(ir.Shape{ir.Sym(fresh)}, rank)...)}
+	out := c.EmitAll(ops.Identity{Dynamic: dynamic(types...)}, v)
+	settle(out, types)
+	return out[0]
+}
+
+// sourceDType returns the element types of results that neither the model nor the operator's schema tells.
 var sourceDType = map[string]func(c *Context) tensor.DType{
-	"Shape":           func(*Context) tensor.DType { return tensor.I64 },
-	"Size":            func(*Context) tensor.DType { return tensor.I64 },
-	"OneHot":          func(c *Context) tensor.DType { return c.In(2).Type.DType },
-	"Where":           func(c *Context) tensor.DType { return c.In(1).Type.DType },
-	"CastLike":        func(c *Context) tensor.DType { return c.In(1).Type.DType },
-	"ArgMax":          func(*Context) tensor.DType { return tensor.I64 },
-	"ArgMin":          func(*Context) tensor.DType { return tensor.I64 },
-	"NonZero":         func(*Context) tensor.DType { return tensor.I64 },
-	"MatMulInteger":   func(*Context) tensor.DType { return tensor.I32 },
-	"ConvInteger":     func(*Context) tensor.DType { return tensor.I32 },
 	"Cast":            func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
 	"ConstantOfShape": constantOfShapeDType,
 	"MelWeightMatrix": func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("output_datatype", int(tensor.F32))) },
-	"Equal":           boolDType, "Less": boolDType, "Greater": boolDType, "LessOrEqual": boolDType, "GreaterOrEqual": boolDType,
-	"And": boolDType, "Or": boolDType, "Xor": boolDType, "Not": boolDType, "IsNaN": boolDType, "IsInf": boolDType,
 }
-
-func boolDType(*Context) tensor.DType { return tensor.Bool }
 
 func constantOfShapeDType(c *Context) tensor.DType {
 	if t, ok := c.AttrTensor("value"); ok {
@@ -130,11 +146,8 @@ func (c *Context) dynamicDType(i int, name string) tensor.DType {
 	if f, ok := sourceDType[c.name]; ok {
 		return f(c)
 	}
-	if i > 0 && c.name == "TopK" {
-		return tensor.I64
-	}
-	if (i == 0 || c.name == "Split") && len(c.in) > 0 && c.in[0] != nil {
-		return c.in[0].Type.DType
+	if schema := findSchema(c.domain, c.name, c.version); schema != nil {
+		return schema.result(i, c.in)
 	}
 	return tensor.Invalid
 }

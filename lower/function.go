@@ -23,11 +23,11 @@ func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Va
 	}
 	attrs, err := b.attrs(n, s)
 	if err != nil {
-		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		b.problem(&nodeError{name, n.GetOpType(), err})
 		return
 	}
 	if err := checkCall(f, n, attrs); err != nil {
-		b.problem(fmt.Errorf("%w: node %s (%s): %w", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		b.problem(fmt.Errorf("%w: %w", ErrInvalid, &nodeError{name, n.GetOpType(), err}))
 		return
 	}
 	inner := &scope{vals: map[string]*ir.Value{}, opsets: ops, attrs: map[string]ir.Attr{}, prefix: name + "/", depth: s.depth + 1}
@@ -60,13 +60,13 @@ func (b *builder) call(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, in []*ir.Va
 	}
 }
 
-// checkCall compares a call with what the function takes and gives.
+// checkCall compares a call with the operands and results of the function.
 func checkCall(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, attrs ir.Attrs) error {
 	if have, most := len(n.GetInput()), len(f.GetInput()); have > most {
 		return fmt.Errorf("it has %d operands, the function takes %d", have, most)
 	}
 	if have, most := len(n.GetOutput()), len(f.GetOutput()); have > most {
-		return fmt.Errorf("it has %d results, the function gives %d", have, most)
+		return fmt.Errorf("it has %d results, the function returns %d", have, most)
 	}
 	for _, a := range attrs {
 		if !slices.Contains(f.GetAttribute(), a.Name) && !slices.ContainsFunc(f.GetAttributeProto(), func(d *onnxpb.AttributeProto) bool { return d.GetName() == a.Name }) {

@@ -62,6 +62,20 @@ var ErrUnsupported = errors.New("unsupported")
 // ErrInvalid marks models that contradict themselves or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
 
+// A nodeError names the node that an error is of.
+type nodeError struct {
+	name, op string
+	err      error
+}
+
+// Error implements error.
+func (e *nodeError) Error() string {
+	return fmt.Sprintf("node %s (%s): %s", onnx.Quote(e.name), tensor.Plain(e.op), tensor.Cut(e.err.Error()))
+}
+
+// Unwrap returns the cause.
+func (e *nodeError) Unwrap() error { return e.err }
+
 // Model lowers the main graph of a checked model (see package onnx), with the operators that the user brings. All problems
 // are reported together.
 func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
@@ -90,6 +104,7 @@ func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
 	if err := b.report(); err != nil {
 		return nil, err
 	}
+	b.g.Warnings = b.warnings
 	return b.g, nil
 }
 
@@ -129,12 +144,13 @@ type builder struct {
 
 	maxFold  int // the size up to which an operand that must be known is evaluated
 	deferred int // nodes that were left to the run
-	taps     int // nodes that convolutions and pools became: see affords
+	taps     int // nodes that pools became: see affords
 	listed   int // elements that lists holds
 	unrolled int // nodes of unrolled loops
 	sparse   int // bytes of the dense tensors that sparse ones stand for
 
 	problems []error
+	warnings []string            // without those that were given before
 	unknown  map[string][]string // operator → nodes
 }
 
@@ -148,7 +164,7 @@ type scope struct {
 	depth  int
 	// declared are the types that the graph states of the values that nodes make: see checkDeclared.
 	declared map[string]*onnxpb.TypeProto
-	// capture makes a value of the scopes around this one a value of a region's own graph.
+	// capture makes a value of the scopes around this one a value of a subgraph's own graph.
 	capture func(*ir.Value) *ir.Value
 }
 
@@ -165,6 +181,16 @@ func (s *scope) find(name string) (*ir.Value, bool) {
 }
 
 func (b *builder) problem(err error) { b.problems = append(b.problems, err) }
+
+// maxWarnings bounds the warnings that are kept: a model may have a million nodes.
+const maxWarnings = 100
+
+// warn keeps what the model says and its nodes contradict, where the nodes alone decide. Bodies are lowered more than once.
+func (b *builder) warn(format string, args ...any) {
+	if w := fmt.Sprintf(format, args...); len(b.warnings) < maxWarnings && !slices.Contains(b.warnings, w) {
+		b.warnings = append(b.warnings, w)
+	}
+}
 
 // report joins everything that went wrong: unknown operators first, each with its nodes.
 func (b *builder) report() error {

@@ -24,7 +24,7 @@ func (s *sketch) reals(shape []int, v ...float32) string {
 	return s.constant(tensor.FromSlice(v, append([]int{}, shape...)...))
 }
 
-// output gives the node made last one output more.
+// output adds one output to the node made last.
 func (s *sketch) output(name string) string {
 	n := s.g.Node[len(s.g.Node)-1]
 	n.Output = append(n.Output, name)
@@ -105,6 +105,13 @@ func TestElementwiseByVersion(t *testing.T) {
 			return s.node("Mean", s.reals(vector, 1, 2), s.reals([]int{1}, 4), s.reals(vector, 1, 0))
 		}, "f32[2]", []float64{2, 2}, ""},
 		{"sum of one", 8, func(s *sketch) string { return s.node("Sum", s.reals(vector, 1, 2)) }, "f32[2]", []float64{1, 2}, ""},
+		{"shrink of large whole numbers", 9, func(s *sketch) string {
+			large := s.constant(tensor.FromSlice([]int64{1<<62 + 1, -1<<62 - 1}))
+			return s.node("Sub", s.node("Shrink", large, floatAttr("bias", 1.5)), s.constant(tensor.FromSlice([]int64{1 << 62, -1 << 62})))
+		}, "i64[2]", []float64{-1, 1}, ""},
+		{"shrink of whole numbers", 9, func(s *sketch) string {
+			return s.node("Shrink", s.constant(tensor.FromSlice([]int32{-3, 0, 1, 3})), floatAttr("lambd", 0.5), floatAttr("bias", 0.25))
+		}, "i32[4]", []float64{-2, 0, 0, 2}, ""},
 		{"shrink", 9, func(s *sketch) string {
 			return s.node("Shrink", s.reals([]int{3}, -2, 0.5, 2), floatAttr("lambd", 1), floatAttr("bias", 0.25))
 		}, "f32[3]", []float64{-1.75, 0, 1.75}, ""},

@@ -195,7 +195,7 @@ func (c *Context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
 	return c.keep(ops.NewLabelEncoder(keys, values, other), c.In(0))
 }
 
-// attrList reads a list that the attribute's name gives the kind of.
+// attrList reads a list whose kind follows from the attribute's name.
 func (c *Context) attrList(prefix string) (*tensor.Tensor, string) {
 	if v, ok := c.AttrStrings(prefix + "strings"); ok {
 		return tensor.FromStrings(v), "strings"

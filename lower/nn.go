@@ -20,7 +20,7 @@ func lowerMatMul(c *Context) []*ir.Value {
 	return []*ir.Value{c.matrices(c.In(0), c.In(1), func(a, b *ir.Value) *ir.Value { return c.Emit(ir.MatMul{}, a, b) })}
 }
 
-// matrices gives vectors a second axis, which the product loses again (numpy.matmul).
+// matrices adds a second axis to vectors, which the product loses again (numpy.matmul).
 func (c *Context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Value) *ir.Value {
 	if Rank(a) == 0 || Rank(b) == 0 {
 		c.Failf("the product of %v and %v: scalars have none", a.Type, b.Type)
@@ -141,7 +141,7 @@ func (c *Context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
 	return c.within(x, y)
 }
 
-// lowerRMSNormalization gives a result of the scale's type.
+// lowerRMSNormalization has a result of the scale's type.
 func lowerRMSNormalization(c *Context) []*ir.Value {
 	x := c.In(0)
 	op, _ := c.normalized(x)
@@ -149,7 +149,7 @@ func lowerRMSNormalization(c *Context) []*ir.Value {
 	return []*ir.Value{c.norm(op, x, c.In(1), nil)}
 }
 
-// perChannel gives a vector of one number a channel the shape that broadcasts over [N,C,…].
+// perChannel reshapes a vector of one number a channel so that it broadcasts over [N,C,…].
 func (c *Context) perChannel(v *ir.Value, rank int) *ir.Value {
 	if Rank(v) != 1 {
 		c.Failf("%v is not one number a channel", v.Type)
@@ -185,7 +185,7 @@ func lowerGroupNormalization(c *Context) []*ir.Value {
 func lowerInstanceNormalization(c *Context) []*ir.Value {
 	x := c.In(0)
 	if Rank(x) < 3 {
-		c.Failf("%v has no axes behind the channels", x.Type)
+		c.Failf("%v has no axes after the channels", x.Type)
 	}
 	y := c.Emit(ir.LayerNorm{Axes: Rank(x) - 2, Eps: c.AttrFloat("epsilon", 1e-5)}, x)
 	y = c.binary(ir.Mul, y, c.perChannel(c.In(1), Rank(x)))

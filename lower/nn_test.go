@@ -137,7 +137,7 @@ func TestAttention(t *testing.T) {
 		{"plain", 23, func(s *sketch) string { return attend(s, 1, v4) }, "f32[1,1,1,1]", []float64{3.75}, ""},
 		{"causal", 23, func(s *sketch) string { return attend(s, 4, v4, causal) }, "f32[1,1,4,1]", []float64{1, 1.5, 7. / 3, 3.75}, ""},
 		{"queries at the end of the cache", 23, func(s *sketch) string { return cached(s, 2, causal) }, "f32[1,1,2,1]", []float64{9, 7}, ""},
-		{"queries right behind the cache", 23, func(s *sketch) string { return cached(s, 1, causal) }, "f32[1,1,1,1]", []float64{9}, ""},
+		{"queries right after the cache", 23, func(s *sketch) string { return cached(s, 1, causal) }, "f32[1,1,1,1]", []float64{9}, ""},
 		{"the cache grows", 23, func(s *sketch) string {
 			cached(s, 1)
 			s.output("")

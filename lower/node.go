@@ -45,7 +45,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	}
 	attrs, err := b.attrs(n, s)
 	if err != nil {
-		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		b.problem(&nodeError{name, n.GetOpType(), err})
 		return
 	}
 	op := operator{domain(n.GetDomain()), n.GetOpType(), version, attrs, name, n.GetOutput(), s.declared}
@@ -54,13 +54,13 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
 	} else if s := findSchema(op.domain, op.name, version); s != nil {
 		if err := s.check(n, in, attrs, version); err != nil {
-			b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+			b.problem(&nodeError{name, n.GetOpType(), err})
 			return
 		}
 	}
 	out, err := lower(op, in)
 	if err != nil {
-		b.problem(fmt.Errorf("node %s (%s): %w", onnx.Quote(name), tensor.Plain(n.GetOpType()), err))
+		b.problem(&nodeError{name, n.GetOpType(), err})
 		return
 	}
 	for i, o := range n.GetOutput() {
@@ -71,7 +71,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 			out[i].Name = o
 		}
 		if err := checkDeclared(out[i].Type, s.declared[o]); err != nil {
-			b.problem(fmt.Errorf("%w: node %s (%s): result %s: %w", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err))
+			b.warn("node %s (%s): result %s: %v", onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err)
 		}
 		s.vals[o] = out[i]
 	}
@@ -155,7 +155,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 		}
 		v.Value = t
 	case onnxpb.AttributeProto_GRAPH:
-		v.Value = &region{a.GetG(), s}
+		v.Value = &subgraph{a.GetG(), s}
 	case onnxpb.AttributeProto_SPARSE_TENSOR:
 		v.Value = a.GetSparseTensor()
 	case onnxpb.AttributeProto_TYPE_PROTO:

@@ -3,6 +3,7 @@ package lower
 import (
 	"cmp"
 	_ "embed"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +28,49 @@ var leftOut = map[string]string{
 	"ai.onnx.ml.CastMap":        noMaps,
 	"ai.onnx.ml.DictVectorizer": noMaps,
 	"ai.onnx.ml.ZipMap":         noMaps + "; skl2onnx leaves it out with options={'zipmap': False}",
+
+	// What onnxruntime's CPU provider has besides, in its own domain.
+	"com.microsoft.BeamSearch":                      noSearch,
+	"com.microsoft.GreedySearch":                    noSearch,
+	"com.microsoft.Sampling":                        noSearch,
+	"com.microsoft.WhisperBeamSearch":               noSearch,
+	"com.microsoft.NGramRepeatBlock":                noSearch,
+	"com.microsoft.BifurcationDetector":             noSearch,
+	"com.microsoft.DecoderMaskedMultiHeadAttention": noSearch,
+	"com.microsoft.SparseAttention":                 "attention over blocks of a sparse pattern has no definition in ONNX; export the model with Attention or GroupQueryAttention",
+	"com.microsoft.MatMulBnb4":                      "weights in bitsandbytes' FP4 and NF4; quantise the original with rlxc quantize --int4",
+	"com.microsoft.MatMulFpQ4":                      "its layout of 4-bit weights is private to onnxruntime; MatMulNBits replaced it",
+	"com.microsoft.SparseToDenseMatMul":             "weights in sparse tensors; store them as dense ones",
+	"com.microsoft.AttnLSTM":                        noExporter,
+	"com.microsoft.WordConvEmbedding":               noExporter,
+	"com.microsoft.ConvTransposeWithDynamicPads":    noExporter,
+	"com.microsoft.CropAndResize":                   noExporter,
+	"com.microsoft.MaxpoolWithMask":                 noExporter,
+	"com.microsoft.MurmurHash3":                     noExporter,
+	"com.microsoft.UnfoldTensor":                    noExporter,
+	"com.microsoft.DynamicTimeWarping":              noExporter,
+	"com.microsoft.Inverse":                         noExporter,
+	"com.microsoft.Unique":                          noExporter + "; use ai.onnx's",
+	"com.microsoft.Tokenizer":                       "texts are cut into tokens before the model runs: see package tokenizer",
+	"com.microsoft.SampleOp":                        "it is an example of onnxruntime's",
+	"com.microsoft.nchwc.Conv":                      noBlocked,
+	"com.microsoft.nchwc.MaxPool":                   noBlocked,
+	"com.microsoft.nchwc.AveragePool":               noBlocked,
+	"com.microsoft.nchwc.GlobalMaxPool":             noBlocked,
+	"com.microsoft.nchwc.GlobalAveragePool":         noBlocked,
+	"com.microsoft.nchwc.Upsample":                  noBlocked,
+	"com.microsoft.nchwc.ReorderInput":              noBlocked,
+	"com.microsoft.nchwc.ReorderOutput":             noBlocked,
 }
+
+// LeftOut lists the operators that are left out for good, each with the reason.
+func LeftOut() map[string]string { return maps.Clone(leftOut) }
+
+const (
+	noSearch   = "it generates a whole text in one node; run the decoder step by step"
+	noExporter = "no exporter writes it, and neither does onnxruntime's optimiser"
+	noBlocked  = "a layout for one machine, which onnxruntime writes at its highest level only; save the model at level \"extended\""
+)
 
 const noMaps = "values are tensors, sequences and optionals of tensors, not maps"
 

@@ -29,7 +29,7 @@ func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
 }
 
 // poolWindow reads a pool's window; ceil and dilated are the versions that know ceil_mode and dilations.
-func (c *Context) poolWindow(ceil, dilated int) ops.Window {
+func (c *Context) poolWindow(ceil, dilated int) ir.Window {
 	w := c.window(nil, c.Version() >= dilated)
 	if c.Version() >= ceil {
 		w.Ceil = c.AttrBool("ceil_mode", false)

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Quantised values and the products of their codes.
+// Quantised values and their products.
 var quantRows = []row{
 	{"QuantizeLinear", 10, lowerQuantize},
 	{"DequantizeLinear", 10, lowerDequantize},
@@ -18,7 +18,7 @@ var quantRows = []row{
 	{"QLinearConv", 10, lowerQLinearConv},
 }
 
-// A scaling is how the codes of one tensor are scaled: values are (code − zero)·scale.
+// A scaling is how the quantised values of one tensor are scaled: values are (q − zero)·scale.
 type scaling struct {
 	scale, zero *ir.Value // zero may be nil
 	axis, block int
@@ -67,7 +67,7 @@ func (c *Context) checkScale(i int) {
 	}
 }
 
-// scalar gives a value of one element rank 0; other values and nil pass.
+// scalar makes a value of one element a scalar; other values and nil pass.
 func (c *Context) scalar(v *ir.Value) *ir.Value {
 	switch {
 	case v == nil || Rank(v) == 0 || !v.Type.Shape.Elements().Is(1):
@@ -160,7 +160,7 @@ func (c *Context) difference(x, zero *ir.Value) *ir.Value {
 	return c.within(x, c.binary(ir.Sub, x, c.cast(zero, tensor.I32)))
 }
 
-// quantised is an operand in codes with its scaling.
+// quantised is a quantised operand with its scaling.
 type quantised struct {
 	x     *ir.Value
 	scale *ir.Value

@@ -28,11 +28,15 @@ func (c *Context) recurrent() ops.Recurrent {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
+	return c.recurrentOf(c.In(ops.RecurrentR).Type)
+}
+
+// recurrentOf is recurrent for recurrent weights of type w.
+func (c *Context) recurrentOf(w ir.Type) ops.Recurrent {
 	direction := c.AttrString("direction", "forward")
 	if !slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
 		c.Failf("direction %q is none of forward, reverse and bidirectional", direction)
 	}
-	w := c.In(ops.RecurrentR).Type
 	if len(w.Shape) != 3 {
 		c.Failf("recurrent weights %v", w)
 	}

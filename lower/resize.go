@@ -139,7 +139,49 @@ func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		}
 	}
 	r.Shape = shape
+	if times := repeats(r, x.Type.Shape); times != nil {
+		return []*ir.Value{c.repeat(x, times)}
+	}
 	return c.keep(r, x)
+}
+
+// maxRepeats bounds the times that an element is repeated for sizes alone to tell.
+const maxRepeats = 8
+
+// repeats is how many times each spatial axis of [N,C,…] repeats its elements, nil where the resizing does something else.
+func repeats(r ops.Resize, from ir.Shape) (times []int) {
+	floor := r.Coordinates == "asymmetric" && r.Nearest == "floor" ||
+		r.Coordinates == "half_pixel" && (r.Nearest == "round_prefer_floor" || r.Nearest == "round_prefer_ceil")
+	if r.Mode != "nearest" || !floor || r.Antialias || len(from) < 3 {
+		return nil
+	}
+	for i, d := range from {
+		k := 1
+		for k <= maxRepeats && !(r.Scales[i] == float64(k) || r.Scales[i] == 0 && r.Shape[i].Equal(d.Mul(ir.N(k)))) {
+			k++
+		}
+		if k > maxRepeats || i < 2 && k > 1 {
+			return nil
+		}
+		if i >= 2 {
+			times = append(times, k)
+		}
+	}
+	return times
+}
+
+// repeat puts every element of the spatial axes of [N,C,…] so many times beside itself, with the channels last meanwhile.
+func (c *Context) repeat(x *ir.Value, times []int) *ir.Value {
+	x = c.channelsLast(x)
+	s := x.Type.Shape
+	split, wide, joined := ir.Shape{s[0]}, ir.Shape{s[0]}, ir.Shape{s[0]}
+	for i, k := range times {
+		d := s[1+i]
+		split, wide, joined = append(split, d, ir.N(1)), append(wide, d, ir.N(k)), append(joined, d.Mul(ir.N(k)))
+	}
+	channels := s[len(s)-1]
+	y := c.expand(c.reshape(x, append(split, channels)), append(wide, channels))
+	return c.channelsFirst(c.reshape(y, append(joined, channels)))
 }
 
 // scaled is ⌊d·scale⌋; a symbol times a fraction is left to the run.

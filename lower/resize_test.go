@@ -1,12 +1,14 @@
 package lower
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -58,5 +60,46 @@ func TestResizeAtRun(t *testing.T) {
 		got, err := ir.Interpret(g, []*tensor.Tensor{c.x})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got[0].Float64s())
+	}
+}
+
+// TestRepeats: resizing to a multiple that only repeats elements is views and a copy, and computes what the operator does.
+func TestRepeats(t *testing.T) {
+	for _, c := range []struct {
+		coordinates, nearest string
+		scales               []float32
+		views                bool
+	}{
+		{"asymmetric", "floor", []float32{1, 1, 2, 3}, true},
+		{"half_pixel", "round_prefer_floor", []float32{1, 1, 4, 2}, true},
+		{"half_pixel", "round_prefer_ceil", []float32{1, 1, 5, 1}, true},
+		{"asymmetric", "ceil", []float32{1, 1, 2, 2}, false},
+		{"half_pixel", "floor", []float32{1, 1, 2, 2}, false},
+		{"align_corners", "round_prefer_floor", []float32{1, 1, 2, 2}, false},
+		{"asymmetric", "floor", []float32{1, 2, 2, 2}, false},
+		{"asymmetric", "floor", []float32{1, 1, 1.5, 2}, false},
+	} {
+		x := tensor.New(tensor.F32, 2, 3, 4, 6)
+		for i := range x.Len() {
+			x.SetFloat64(i, float64(i))
+		}
+		s := &sketch{}
+		text := func(name, value string) *onnxpb.AttributeProto {
+			return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_STRING, S: []byte(value)}
+		}
+		g, err := s.lower(19, s.node("Resize", s.input("x", tensor.F32, "n", 3, 4, 6), "", s.constant(tensor.FromSlice(c.scales)), text("mode", "nearest"),
+			text("coordinate_transformation_mode", c.coordinates), text("nearest_mode", c.nearest)))
+		require.NoError(t, err)
+		require.Equal(t, c.views, !slices.Contains(opNames(g), "onnx.Resize"), "%+v", c)
+		got, err := ir.Interpret(g, []*tensor.Tensor{x})
+		require.NoError(t, err)
+		op := ops.Resize{Scales: tensor.FromSlice(c.scales).Float64s(), Mode: "nearest", Coordinates: c.coordinates, Nearest: c.nearest}
+		for i, d := range x.Shape() {
+			op.Shape = append(op.Shape, ir.N(int(float32(d)*c.scales[i])))
+		}
+		want, err := op.Eval(nil, []*tensor.Tensor{x})
+		require.NoError(t, err)
+		require.Equal(t, want[0].String(), got[0].String())
+		require.Equal(t, want[0].Bytes(), got[0].Bytes(), "%+v", c)
 	}
 }

@@ -23,10 +23,10 @@ func lowerScan(c *Context) []*ir.Value {
 	if s.inputs < 1 || s.states < 0 {
 		c.Failf("%d scanned inputs of %d inputs", s.inputs, len(in))
 	}
-	r := c.attrRegion("body", len(in))
+	r := c.attrSubgraph("body", len(in))
 	s.outputs = len(r.g.GetOutput()) - s.states
 	if s.outputs < 0 || s.states+s.outputs != c.NumOutputs() {
-		c.Failf("the body gives %d values, with %d states and %d outputs of the node", len(r.g.GetOutput()), s.states, c.NumOutputs())
+		c.Failf("the body returns %d values, with %d states and %d outputs of the node", len(r.g.GetOutput()), s.states, c.NumOutputs())
 	}
 	s.inAxes, s.inBack = c.scanList("scan_input_axes", s.inputs), c.scanDirections("scan_input_directions", s.inputs)
 	s.outAxes, s.outBack = c.scanList("scan_output_axes", s.outputs), c.scanDirections("scan_output_directions", s.outputs)
@@ -56,7 +56,7 @@ func lowerScan(c *Context) []*ir.Value {
 			return out
 		}
 	}
-	l := loopBody{region: r, carried: typesOf(in[:s.states]), last: elements}
+	l := loopBody{subgraph: r, carried: typesOf(in[:s.states]), last: elements}
 	body, types := l.settle(c)
 	for i, v := range body.Outputs[s.states:] {
 		t := body.outside(v.Type)
@@ -91,7 +91,7 @@ func (c *Context) scanDirections(name string, n int) []int {
 	return list
 }
 
-func (c *Context) unrollScan(r *region, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
+func (c *Context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
 	element := func(k, i int) *ir.Value {
 		x := in[s.states+k]
 		if s.inBack[k] == 1 {
@@ -140,7 +140,7 @@ func lowerScanBatch(c *Context) []*ir.Value {
 	}
 	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}
 	s.states = len(in) - s.inputs
-	r := c.attrRegion("body", len(in))
+	r := c.attrSubgraph("body", len(in))
 	s.outputs = len(r.g.GetOutput()) - s.states
 	if s.inputs < 1 || s.states < 0 || s.outputs < 0 {
 		c.Failf("%d scanned inputs of %d inputs, %d outputs of the body", s.inputs, len(in), len(r.g.GetOutput()))
@@ -155,7 +155,7 @@ func lowerScanBatch(c *Context) []*ir.Value {
 		elements[i].Shape = t.Shape[1:]
 	}
 	batch, length := in[0].Type.Shape[0], row[s.states].Shape[0]
-	l := loopBody{region: r, carried: slices.Clone(row[:s.states]), last: elements}
+	l := loopBody{subgraph: r, carried: slices.Clone(row[:s.states]), last: elements}
 	body, types := l.settle(c)
 	for _, v := range body.Outputs[s.states:] {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))

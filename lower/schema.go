@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 //go:embed schemas.txt
 var schemaText string
 
-// A schema is what a version of an operator takes and gives.
+// A schema is the operands, results and attributes of a version of an operator.
 type schema struct {
 	since           int
 	deprecated      bool
@@ -221,6 +222,23 @@ func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, vers
 	return s.checkAttributes(attrs, version)
 }
 
+// result is the element type of a tensor result, where the operands or the schema alone tell it.
+func (s *schema) result(i int, in []*ir.Value) tensor.DType {
+	if len(s.outputs) == 0 {
+		return tensor.Invalid
+	}
+	f := &s.outputs[min(i, len(s.outputs)-1)]
+	for k, v := range in {
+		if x := &s.inputs[min(k, len(s.inputs)-1)]; v != nil && f.bound && !f.heterogeneous && x.variable == f.variable && v.Type.Kind == ir.TensorType {
+			return v.Type.DType
+		}
+	}
+	if f.types.tensors != 0 && f.types.tensors&(f.types.tensors-1) == 0 {
+		return tensor.DType(bits.TrailingZeros32(f.types.tensors))
+	}
+	return tensor.Invalid
+}
+
 func countWithin(what string, have, least int, formals []formal) error {
 	most := len(formals)
 	if most > 0 && formals[most-1].variadic {
@@ -279,7 +297,7 @@ func attributeKind(v any) string {
 		return "strings"
 	case *tensor.Tensor:
 		return "tensor"
-	case *region:
+	case *subgraph:
 		return "graph"
 	case *onnxpb.SparseTensorProto:
 		return "sparse"

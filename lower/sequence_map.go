@@ -9,7 +9,7 @@ import (
 // length, or tensors, which every run gets whole.
 func lowerSequenceMap(c *Context) []*ir.Value {
 	in := c.All()
-	r := c.attrRegion("body", len(in))
+	r := c.attrSubgraph("body", len(in))
 	c.sequence(0)
 	params := make([]ir.Type, len(in))
 	for i, v := range in {
@@ -22,7 +22,7 @@ func lowerSequenceMap(c *Context) []*ir.Value {
 		panic(failure{err})
 	}
 	if len(body.Outputs) != c.NumOutputs() {
-		c.Failf("the body gives %d values, the node %d", len(body.Outputs), c.NumOutputs())
+		c.Failf("the body returns %d values, the node %d", len(body.Outputs), c.NumOutputs())
 	}
 	var types []ir.Type
 	for _, v := range body.Outputs {

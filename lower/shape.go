@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Constants, shapes, and what gives elements another shape. The operators that move elements are in move.go.
+// Constants, shapes, and operators that change a shape. The operators that move elements are in move.go.
 var shapeRows = []row{
 	{"Constant", 1, lowerConstant},
 	{"ConstantOfShape", 9, lowerConstantOfShape},

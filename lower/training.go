@@ -12,7 +12,7 @@ var trainingRows = []row{
 	{"Momentum", 1, lowerMomentum},
 }
 
-// optimiser gives each tensor its operands (itself, gradient, states…) and collects what step makes of them, kind by kind.
+// optimiser passes each tensor its operands (itself, gradient, states…) and collects what step makes of them, kind by kind.
 func (c *Context) optimiser(kinds int, step func(r, t *ir.Value, x []*ir.Value) []*ir.Value) []*ir.Value {
 	in := c.All()
 	if len(in) < 2+kinds || (len(in)-2)%kinds != 0 {

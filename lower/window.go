@@ -4,16 +4,15 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
 )
 
 // window reads the attributes of an operator over operand 0; kernel is that of the weights, or nil for an operator that
 // names it itself, and dilated whether the operator has dilations.
-func (c *Context) window(kernel ir.Shape, dilated bool) ops.Window {
+func (c *Context) window(kernel ir.Shape, dilated bool) ir.Window {
 	return c.windowOf(Rank(c.In(0))-2, kernel, dilated)
 }
 
-func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) ops.Window {
+func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) ir.Window {
 	if axes < 1 {
 		c.Failf("%v has no spatial axes: [N,C,…] is needed", c.In(0).Type)
 	}
@@ -27,7 +26,7 @@ func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) ops.Window {
 		}
 		return v
 	}
-	w := ops.Window{Kernel: list("kernel_shape", axes, 0), Strides: list("strides", axes, 1), Dilations: slices.Repeat([]int{1}, axes),
+	w := ir.Window{Kernel: list("kernel_shape", axes, 0), Strides: list("strides", axes, 1), Dilations: slices.Repeat([]int{1}, axes),
 		Pads: list("pads", 2*axes, 0), Auto: c.AttrString("auto_pad", "NOTSET")}
 	if dilated {
 		w.Dilations = list("dilations", axes, 1)

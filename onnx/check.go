@@ -11,7 +11,7 @@ import (
 // maxIRVersion is the newest version of the file format that onnx.proto describes.
 const maxIRVersion = 14
 
-// Check finds what is wrong with a model and returns it as a CheckError, many problems at once. It takes time linear in the
+// Check finds what is wrong with a model and fails with a *CheckError (an ErrInvalid), many problems at once. It takes time linear in the
 // size of the model.
 //
 // Two things that ONNX rules out and other runtimes accept are put right. Nodes that are not in order are put in order: each

@@ -78,7 +78,8 @@ func entries(d tensor.DType, n int) int {
 	return n
 }
 
-// DType is the element type that ONNX writes as code (TensorProto.DataType).
+// DType is the element type that ONNX writes as code (TensorProto.DataType). It fails if ONNX has no such type, or rlxc does
+// not support it.
 func DType(code int32) (tensor.DType, error) {
 	if code > 0 && code < int32(tensor.NumDTypes) {
 		return tensor.DType(code), nil
@@ -151,7 +152,7 @@ func describe(tp *onnxpb.TensorProto) (d tensor.DType, shape tensor.Shape, err e
 
 // Tensor reads the elements of a tensor, wherever the message keeps them. raw_data and the typed fields of the same layout
 // are seen and not copied, so that the tensor of a mapped model is a view of the file; it may start at any address
-// (tensor.Tensor.Aligned). Data in another file must have been loaded, which Open does.
+// (tensor.Tensor.Aligned). Data in another file must have been loaded, which Open does. It fails with ErrInvalid.
 func Tensor(tp *onnxpb.TensorProto) (*tensor.Tensor, error) {
 	d, shape, err := describe(tp)
 	if err == nil {

@@ -59,7 +59,7 @@ func parseExternal(entries []*onnxpb.StringStringEntryProto) (e external, err er
 	seen := map[string]bool{}
 	for _, entry := range entries {
 		if seen[entry.Key] {
-			return e, fmt.Errorf("external data gives %s twice", Quote(entry.Key))
+			return e, fmt.Errorf("external data sets %s twice", Quote(entry.Key))
 		}
 		seen[entry.Key] = true
 		switch entry.Key {

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// FuzzRead gives the reader any bytes: it must end in an error or in a model that is written and read again the same, and
+// FuzzRead: any bytes must end in an error or in a model that is written and read again the same, and
 // its decoder must agree with the protobuf library.
 func FuzzRead(f *testing.F) {
 	for _, m := range []*onnxpb.ModelProto{

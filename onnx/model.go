@@ -2,7 +2,7 @@
 //
 // Open maps a file, so that weights are slices of it and not copies, loads external data, and checks the model: what it
 // returns has sorted nodes, defined names and tensors of the right size. The messages themselves are those of package
-// onnxpb, and Tensor gives their elements.
+// onnxpb, and Tensor returns their elements.
 package onnx
 
 import (
@@ -32,7 +32,7 @@ type Model struct {
 }
 
 // Open reads the model in a file. External data is looked for in the file's folder and nowhere else: beneath it, links out
-// of it not followed, regular files only.
+// of it not followed, regular files only. It fails with ErrInvalid, or with an error of the file system.
 func Open(path string) (*Model, error) {
 	// Before anything is opened: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
@@ -57,7 +57,7 @@ func Open(path string) (*Model, error) {
 }
 
 // OpenFS reads the model in a file of a file system, external data beside it. Files of the operating system (os.DirFS,
-// os.Root.FS) are mapped, others read into memory.
+// os.Root.FS) are mapped, others read into memory. It fails as Open does.
 func OpenFS(fsys fs.FS, name string) (*Model, error) {
 	m, err := mapFS(fsys, name)
 	if err != nil {
@@ -67,6 +67,7 @@ func OpenFS(fsys fs.FS, name string) (*Model, error) {
 }
 
 // Read reads a model of the given size in bytes into memory. It cannot have external data; name stands for it in messages.
+// It fails with ErrInvalid, or with the error of r.
 func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if size < 0 || size > math.MaxInt {
 		return nil, fmt.Errorf("%s: a model of %d bytes", name, size)
@@ -97,7 +98,7 @@ func readAll(r io.ReaderAt, size int) (data []byte, err error) {
 	return data, nil
 }
 
-// New checks a model that was built in memory and takes it over. It cannot have external data.
+// New checks a model that was built in memory and takes it over. It cannot have external data. It fails with ErrInvalid.
 func New(p *onnxpb.ModelProto, name string) (*Model, error) {
 	if p == nil {
 		return nil, invalid(fmt.Errorf("%s: nil is no model", name))
@@ -190,7 +191,7 @@ func (m *Model) EvictPart(part []byte) bool {
 	return slices.ContainsFunc(m.files, func(f *tensor.Mapping) bool { return f.Evict(part) })
 }
 
-// Close ends one use; the last one unmaps the files.
+// Close ends one use; the last one unmaps the files. It fails with an error of unmapping.
 func (m *Model) Close() error {
 	if m.users.Add(-1) != 0 {
 		return nil

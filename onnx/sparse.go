@@ -15,8 +15,8 @@ type sparseTensor struct {
 	linear []int
 }
 
-// Dense reads a sparse tensor as the dense tensor that it stands for, which must not need more than limit bytes: a few
-// bytes of a file can ask for any amount.
+// Dense reads a sparse tensor as the dense tensor that it stands for, which must not need more than limit bytes: a few bytes
+// of a file can ask for any amount. It fails with ErrInvalid, or if the limit is too low.
 func Dense(sp *onnxpb.SparseTensorProto, limit int) (*tensor.Tensor, error) {
 	s, err := readSparse(sp)
 	if err != nil {
@@ -74,7 +74,7 @@ func readSparse(sp *onnxpb.SparseTensorProto) (*sparseTensor, error) {
 }
 
 // linearIndices returns row-major positions for both forms of indices: [n], and [n, rank] with coordinates. A coordinate
-// outside of its axis gives −1.
+// outside of its axis is −1.
 func linearIndices(indices *tensor.Tensor, n int, shape tensor.Shape) ([]int, error) {
 	all := indices.Aligned().Int64s()
 	linear := make([]int, n)

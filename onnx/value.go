@@ -39,7 +39,7 @@ const (
 	OptionalKind
 )
 
-// ReadTensor reads a file that holds one TensorProto.
+// ReadTensor reads a file that holds one TensorProto. It fails as ReadValue does.
 func ReadTensor(path string) (*tensor.Tensor, error) {
 	v, err := ReadValue(path, nil)
 	if err != nil {
@@ -49,7 +49,8 @@ func ReadTensor(path string) (*tensor.Tensor, error) {
 }
 
 // ReadValue reads a file that holds one value of type t, such as the type of the graph's input that it is for. The file does
-// not say what it holds itself; without a type it is a tensor.
+// not say what it holds itself; without a type it is a tensor. It fails with ErrInvalid, with an error of the file system,
+// or if t is a type that no file holds.
 func ReadValue(path string, t *onnxpb.TypeProto) (*Value, error) {
 	data, err := tensor.ReadFile(path, int64(maxFile))
 	if err != nil {
@@ -62,7 +63,8 @@ func ReadValue(path string, t *onnxpb.TypeProto) (*Value, error) {
 	return v, nil
 }
 
-// ParseValue reads the contents of a file as ReadValue does. Tensors may be views of data.
+// ParseValue reads the contents of a file as ReadValue does. Tensors may be views of data. It fails with ErrInvalid, or if t
+// is a type that no file holds.
 func ParseValue(data []byte, t *onnxpb.TypeProto) (*Value, error) {
 	switch t.GetValue().(type) {
 	case nil, *onnxpb.TypeProto_TensorType:

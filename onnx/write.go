@@ -28,7 +28,8 @@ func Marshal(p proto.Message) ([]byte, error) {
 }
 
 // Save writes a model to a file. A model above 2 GiB has its weights in a second file beside it, "F.data". Files appear when
-// they are complete: tensor.ReplaceFile.
+// they are complete: tensor.ReplaceFile. It fails with an error of the file system, or if the model without its weights is
+// above 2 GiB.
 func Save(path string, p *onnxpb.ModelProto) error {
 	if proto.Size(p) > maxFile {
 		var err error

@@ -13,8 +13,8 @@ import (
 // MaxTrips bounds a loop: models are untrusted.
 const MaxTrips = 1 << 18
 
-// If runs the first of its two regions where operand 0 is true and the second one otherwise. The other operands are what the
-// regions read, those of the first one in front.
+// If runs the first of its two subgraphs where operand 0 is true and the second one otherwise. The other operands are what the
+// subgraphs read, those of the first one in front.
 type If struct {
 	Dynamic
 	ThenInputs int    `ir:"then_inputs"`
@@ -36,18 +36,18 @@ func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
 	}
 	split := 1 + o.ThenInputs
-	region, args, problem := 0, in[1:split], o.ThenError
+	subgraph, args, problem := 0, in[1:split], o.ThenError
 	if in[0].Int64(0) == 0 {
-		region, args, problem = 1, in[split:], o.ElseError
+		subgraph, args, problem = 1, in[split:], o.ElseError
 	}
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
-	return env.Region(region, args)
+	return env.Subgraph(subgraph, args)
 }
 
-// Loop repeats its region. The operands are the number of trips and the condition, each of which may be absent, then what trips
-// hand on, then what the region reads of the values around it.
+// Loop repeats its subgraph. The operands are the number of trips and the condition, each of which may be absent, then what trips
+// hand on, then what the subgraph reads of the values around it.
 type Loop struct {
 	Dynamic
 	Carried int
@@ -86,7 +86,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if i == MaxTrips {
 			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
 		}
-		out, err := env.Region(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
+		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
 		if err != nil {
 			return nil, err
 		}

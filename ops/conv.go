@@ -7,15 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Conv is the convolution of x [N,C,…] with weights [M,C/group,…] and perhaps a bias [M].
-type Conv struct {
-	Kept
-	Window
-	Group int
-}
-
 // checkConv checks the operands of a convolution, of whose weights axis 0 is divided into groups.
-func checkConv(in []*ir.Value, w Window, group int) error {
+func checkConv(in []*ir.Value, w ir.Window, group int) error {
 	x, weights := in[0].Type, in[1].Type
 	if len(x.Shape) < 3 || len(weights.Shape) != len(x.Shape) || weights.DType != x.DType || !x.DType.IsFloat() {
 		return fmt.Errorf("weights %v for %v", weights, x)
@@ -26,7 +19,7 @@ func checkConv(in []*ir.Value, w Window, group int) error {
 	if b := ir.Operand(in, 2); b != nil && (rank(b) != 1 || b.Type.DType != x.DType) {
 		return fmt.Errorf("bias %v", b.Type)
 	}
-	return w.covers(weights.Shape[2:])
+	return w.Covers(weights.Shape[2:])
 }
 
 // checkChannels checks at run time what symbols left open: the channels of operand 0, and the length of the bias.
@@ -40,62 +33,10 @@ func checkChannels(in []*tensor.Tensor, inputs, outputs int) error {
 	return nil
 }
 
-// Infer implements ir.Op.
-func (o Conv) Infer(in []*ir.Value) ([]ir.Type, error) {
-	if err := checkConv(in, o.Window, o.Group); err != nil {
-		return nil, err
-	}
-	x, w := in[0].Type, in[1].Type
-	if ir.Same(w.Shape[1].Mul(ir.N(o.Group)), x.Shape[1]) == ir.No {
-		return nil, fmt.Errorf("weights %v in %d groups for %v", w, o.Group, x)
-	}
-	if err := o.fit(x.Shape); err != nil {
-		return nil, err
-	}
-	return []ir.Type{ir.TensorOf(x.DType, o.Result(x.Shape, w.Shape[0])...)}, nil
-}
-
-// Eval implements ir.Op: y[n,m] = b[m] + Σ over the channels of m's group and the taps of w[m,c,k]·x[n,c,at].
-func (o Conv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if err := checkChannels(in, in[1].Shape()[1]*o.Group, in[1].Shape()[0]); err != nil {
-		return nil, err
-	}
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
-	before, after := o.padding(in[0].Shape()[2:])
-	x, w := env.Float64s(in[0]), env.Float64s(in[1])
-	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
-	batch, outputs, inputs := sx[0], sw[0], sw[1]
-	size, kernel, places := sx[2:].Elements(), sw[2:].Elements(), sy[2:].Elements()
-	o.walk(env, sx[2:], sy[2:], before, after, func(place int, taps []tap) {
-		for n := range batch {
-			for m := range outputs {
-				first := n*sx[1] + m/(outputs/o.Group)*inputs
-				sum := 0.0
-				if b := ir.Operand(in, 2); b != nil {
-					sum = b.Float64(m)
-				}
-				for ch := range inputs {
-					env.Work(len(taps))
-					for _, t := range taps {
-						if t.at >= 0 {
-							sum += w[(m*inputs+ch)*kernel+t.kernel] * x[(first+ch)*size+t.at]
-						}
-					}
-				}
-				y.SetFloat64((n*outputs+m)*places+place, sum)
-			}
-		}
-	})
-	return []*tensor.Tensor{y}, nil
-}
-
 // ConvTranspose is the gradient of a convolution: x [N,C,…] with weights [C,M/group,…] and perhaps a bias [M].
 type ConvTranspose struct {
 	Kept
-	Window
+	ir.Window
 	Group         int
 	OutputPadding []int `ir:"output_padding"`
 	OutputShape   []int `ir:"output_shape"` // of the spatial axes; empty where the window says it
@@ -179,15 +120,15 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 			sum[i] = b.Float64(i / size % sy[1])
 		}
 	}
-	o.walk(env, sy[2:], sx[2:], before, after, func(place int, taps []tap) {
+	o.Walk(env, sy[2:], sx[2:], before, after, func(place int, taps []ir.Tap) {
 		for n := range batch {
 			for ch := range sx[1] {
 				v, first := x[(n*sx[1]+ch)*places+place], n*sy[1]+ch/inputs*outputs
 				for m := range outputs {
 					env.Work(len(taps))
 					for _, t := range taps {
-						if t.at >= 0 {
-							sum[(first+m)*size+t.at] += w[(ch*outputs+m)*kernel+t.kernel] * v
+						if t.At >= 0 {
+							sum[(first+m)*size+t.At] += w[(ch*outputs+m)*kernel+t.Kernel] * v
 						}
 					}
 				}
@@ -203,7 +144,7 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 // Col2Im adds up the blocks [N, C·k, places] of a window of k elements where it took them from an image.
 type Col2Im struct {
 	Kept
-	Window
+	ir.Window
 	Image []int
 }
 
@@ -243,15 +184,15 @@ func (o Col2Im) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return nil, err
 	}
 	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
-	before, after := o.padding(image)
+	before, after := o.Padding(image)
 	size, count := image.Elements(), places.Elements()
 	sum, values := ir.Make[float64](env, y.Len()), env.Float64s(in[0])
-	o.walk(env, image, places, before, after, func(place int, taps []tap) {
+	o.Walk(env, image, places, before, after, func(place int, taps []ir.Tap) {
 		for ch := range env.Range(y.Shape()[:2].Elements()) {
 			env.Work(len(taps))
 			for _, t := range taps {
-				if t.at >= 0 {
-					sum[ch*size+t.at] += values[(ch*k+t.kernel)*count+place]
+				if t.At >= 0 {
+					sum[ch*size+t.At] += values[(ch*k+t.Kernel)*count+place]
 				}
 			}
 		}

@@ -17,7 +17,7 @@ type Deferred struct {
 	Dynamic
 	Domain   string
 	Operator string
-	Version  int // the opset version that gives the operator its meaning
+	Version  int // the opset version that defines the operator
 	Attrs    ir.Attrs
 	// Lowering translates and computes the node. It is nil in a graph that was read by a program that runs compiled files only.
 	Lowering Lowering `ir:"-"`
@@ -26,13 +26,8 @@ type Deferred struct {
 // A Lowering computes a Deferred from its operands: package lower has one.
 type Lowering func(env *ir.Env, o Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-// String is the operator's name: "onnx.<Name>", or the domain in front where it is not ONNX's own.
-func (o Deferred) String() string {
-	if o.Domain == "ai.onnx" {
-		return "onnx." + o.Operator
-	}
-	return o.Domain + "." + o.Operator
-}
+// String is the operator's name after its domain, such as "onnx.Reshape".
+func (o Deferred) String() string { return ir.QualifiedName(o.Domain, o.Operator) }
 
 // Infer returns the types that were known when the node was made.
 func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }

@@ -47,6 +47,11 @@ func (o NonMaxSuppression) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Ten
 	return []*tensor.Tensor{tensor.FromSlice(picked, len(picked)/3, 3)}, nil
 }
 
+// Most implements ir.Bounded: every box is picked for every class.
+func (o NonMaxSuppression) Most(in [][]int) [][]int {
+	return [][]int{{tensor.Shape(in[1]).Elements(), 3}}
+}
+
 // suppress returns (image, class, box) triples. The arithmetic is that of onnxruntime, in 32 bits: thresholds are met or
 // missed by the last of them.
 func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
@@ -64,8 +69,11 @@ func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap,
 		corners[i] = [4]float32{min(p[0], p[2]), min(p[1], p[3]), max(p[0], p[2]), max(p[1], p[3])}
 	}
 	out := []int64{}
+	if n == 0 {
+		return out
+	}
 	for image := range boxes.Shape()[0] {
-		for class := range classes {
+		for class := range env.Range(classes) {
 			score := func(i int) float32 { return float32(scores.Float64((image*classes+class)*n + i)) }
 			order, kept = order[:0], kept[:0]
 			for i := range env.Range(n) {
@@ -217,7 +225,7 @@ func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest floa
 // DeformConv is a convolution whose taps are moved by offsets and weighted by a mask (Dai et al. 2017; Zhu et al. 2019).
 type DeformConv struct {
 	Kept
-	Window
+	ir.Window
 	Group       int
 	OffsetGroup int `ir:"offset_group"`
 }
@@ -228,10 +236,10 @@ func (o DeformConv) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if len(x.Shape) != 4 || len(w.Shape) != 4 || o.Group < 1 || o.Group > MaxSize {
 		return nil, fmt.Errorf("images %v, weights %v in %d groups: two spatial axes are needed", x, w, o.Group)
 	}
-	if err := o.fit(x.Shape); err != nil {
+	if err := o.Fit(x.Shape); err != nil {
 		return nil, err
 	}
-	if err := o.covers(w.Shape[2:]); err != nil {
+	if err := o.Covers(w.Shape[2:]); err != nil {
 		return nil, err
 	}
 	if len(offset.Shape) != 4 || o.OffsetGroup < 1 {
@@ -257,7 +265,7 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 		mask != nil && !mask.Shape().Equal(tensor.Shape{s[0], offsetGroups * taps, out[2], out[3]}) || bias != nil && bias.Len() != k[0] {
 		return nil, fmt.Errorf("offsets %v, mask %v, bias %v for the result %v", offset, mask, bias, y)
 	}
-	before, _ := o.padding(s[2:])
+	before, _ := o.Padding(s[2:])
 	for n := range s[0] {
 		for oc := range k[0] {
 			group := oc / (k[0] / groups)

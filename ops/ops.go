@@ -1,9 +1,9 @@
 // Package ops has the ONNX operators that a program keeps as the model has them, for want of an op of their own in the IR: each
 // is a type with a shape rule and a meaning, and prints its parameters as ops of the IR do. Operators whose results have sizes
-// that follow from those of the operands are of ir.KindKept; the others, and those that draw random numbers, drive regions or
+// that follow from those of the operands are of ir.KindKept; the others, and those that draw random numbers, drive subgraphs or
 // handle sequences, are of ir.KindDynamic and carry the types of their results.
 //
-// A kernel for one of them is a row of a backend's table that claims nodes by their op's type.
+// A kernel for one of them is a row of a backend's table that supports nodes by their op's type.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package ops
@@ -17,7 +17,6 @@ import (
 
 func init() {
 	ir.Register(
-		ir.Define("onnx.Conv", Conv{}, 2, 3, convFlops, ir.NoRows),
 		ir.Define("onnx.ConvTranspose", ConvTranspose{}, 2, 3, convTransposeFlops, ir.NoRows),
 		ir.Define("onnx.Col2Im", Col2Im{}, 1, 1, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.DeformConv", DeformConv{}, 3, 5, convFlops, ir.NoRows),
@@ -102,7 +101,7 @@ func (Dynamic) Kind() ir.Kind { return ir.KindDynamic }
 func (d Dynamic) Infer([]*ir.Value) ([]ir.Type, error) { return d.Types, nil }
 
 // MaxSize bounds what attributes may say of sizes, so that no product of a few of them overflows.
-const MaxSize = 1 << 24
+const MaxSize = ir.MaxSize
 
 // results makes the tensors of what op returns for these operands.
 func results(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

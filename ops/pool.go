@@ -9,9 +9,9 @@ import (
 )
 
 // pooled are the types of what a pool returns: its values, and their places.
-func (w Window) pooled(in []*ir.Value) (values, places ir.Type, err error) {
+func pooled(w ir.Window, in []*ir.Value) (values, places ir.Type, err error) {
 	x := in[0].Type
-	if err := w.fit(x.Shape); err != nil {
+	if err := w.Fit(x.Shape); err != nil {
 		return values, places, err
 	}
 	shape := w.Result(x.Shape, x.Shape[1])
@@ -19,12 +19,12 @@ func (w Window) pooled(in []*ir.Value) (values, places ir.Type, err error) {
 }
 
 // pool fills y, at each place of the window, with f of the taps on one channel, which begins at from.
-func (w Window) pool(env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from int, taps []tap) float64) {
+func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from int, taps []ir.Tap) float64) {
 	values := env.Float64s(x)
 	s, out := x.Shape()[2:], y.Shape()[2:]
-	before, after := w.padding(s)
+	before, after := w.Padding(s)
 	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
-	w.walk(env, s, out, before, after, func(place int, taps []tap) {
+	w.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
 		for ch := range channels {
 			env.Work(len(taps))
 			y.SetFloat64(ch*places+place, f(values, ch*size, taps))
@@ -35,13 +35,13 @@ func (w Window) pool(env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from 
 // AveragePool is the mean under a window.
 type AveragePool struct {
 	Kept
-	Window
+	ir.Window
 	CountIncludePad bool `ir:"count_include_pad"`
 }
 
 // Infer implements ir.Op.
 func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
-	t, _, err := o.pooled(in)
+	t, _, err := pooled(o.Window, in)
 	return []ir.Type{t}, err
 }
 
@@ -51,13 +51,13 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	o.pool(env, in[0], y, func(x []float64, from int, taps []tap) float64 {
+	pool(o.Window, env, in[0], y, func(x []float64, from int, taps []ir.Tap) float64 {
 		sum, n := 0.0, 0
 		for _, t := range taps {
-			if t.at >= 0 {
-				sum += x[from+t.at]
+			if t.At >= 0 {
+				sum += x[from+t.At]
 			}
-			if t.at >= 0 || o.CountIncludePad {
+			if t.At >= 0 || o.CountIncludePad {
 				n++
 			}
 		}
@@ -69,7 +69,7 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 // LpPool is the p-norm of what lies under a window.
 type LpPool struct {
 	Kept
-	Window
+	ir.Window
 	P int
 }
 
@@ -78,7 +78,7 @@ func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.P < 1 {
 		return nil, fmt.Errorf("p = %d is below 1", o.P)
 	}
-	t, _, err := o.pooled(in)
+	t, _, err := pooled(o.Window, in)
 	return []ir.Type{t}, err
 }
 
@@ -89,11 +89,11 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return nil, err
 	}
 	p := float64(o.P)
-	o.pool(env, in[0], y, func(x []float64, from int, taps []tap) float64 {
+	pool(o.Window, env, in[0], y, func(x []float64, from int, taps []ir.Tap) float64 {
 		sum := 0.0
 		for _, t := range taps {
-			if t.at >= 0 {
-				sum += math.Pow(math.Abs(x[from+t.at]), p)
+			if t.At >= 0 {
+				sum += math.Pow(math.Abs(x[from+t.At]), p)
 			}
 		}
 		return math.Pow(sum, 1/p)
@@ -104,14 +104,14 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // MaxPool is the largest element under a window, and where it stands in x.
 type MaxPool struct {
 	Kept
-	Window
+	ir.Window
 	ColumnMajor bool `ir:"storage_order"` // of the places: the first spatial axis runs fastest
 	Results     int
 }
 
 // Infer implements ir.Op.
 func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
-	values, places, err := o.pooled(in)
+	values, places, err := pooled(o.Window, in)
 	return first(o.Results, values, places), err
 }
 
@@ -127,15 +127,15 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if o.ColumnMajor {
 		number = func(at int) int { return columnMajor(s, at) }
 	}
-	before, after := o.padding(s)
+	before, after := o.Padding(s)
 	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
-	o.walk(env, s, out, before, after, func(place int, taps []tap) {
+	o.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
 		for ch := range channels {
 			env.Work(len(taps))
 			best := -1
 			for _, t := range taps {
-				if t.at >= 0 && (best < 0 || compareElements(x, ch*size+t.at, ch*size+best) > 0) {
-					best = t.at
+				if t.At >= 0 && (best < 0 || compareElements(x, ch*size+t.At, ch*size+best) > 0) {
+					best = t.At
 				}
 			}
 			if best >= 0 {

@@ -36,7 +36,10 @@ type Recurrent struct {
 	Alpha       []float32 `ir:"activation_alpha"`
 	Beta        []float32 `ir:"activation_beta"`
 	Clip        float32   // of what activations take; 0: none
-	Results     int
+	// Quantized rounds the inputs, all steps and sequences together, and the states of each step to 8 bits as DynamicQuantizeLinear
+	// does, before products take them.
+	Quantized bool
+	Results   int
 }
 
 // Directions is 2 for a bidirectional operator and 1 otherwise.
@@ -113,9 +116,9 @@ func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget)
 }
 
-// Usual reports whether the activations are ONNX's defaults, without clip and coupled gates.
+// Usual reports whether the activations are ONNX's defaults, without clip, coupled gates and quantisation.
 func (o LSTM) Usual() bool {
-	return o.Clip == 0 && !o.InputForget &&
+	return o.Clip == 0 && !o.InputForget && !o.Quantized &&
 		(len(o.Activations) == 0 || slices.Equal(o.Activations, slices.Repeat(lstmDefaults, o.Directions())))
 }
 
@@ -245,7 +248,7 @@ func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error)
 	return out, nil
 }
 
-// eval runs op, a sequence after the other.
+// eval runs op, a step of all sequences after the other.
 func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget bool) ([]*tensor.Tensor, error) {
 	hidden, directions := r.Hidden, r.Directions()
 	x := in[RecurrentX]
@@ -284,33 +287,54 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 	if err != nil {
 		return nil, err
 	}
+	if r.Quantized {
+		ir.RoundDynamic(values[RecurrentX])
+	}
+	lengths := slices.Repeat([]int{steps}, batch)
+	if in := ir.Operand(in, RecurrentLengths); in != nil {
+		for b := range lengths {
+			if lengths[b] = int(in.Int64(b)); lengths[b] < 0 || lengths[b] > steps {
+				return nil, fmt.Errorf("sequence_lens: %d of %d steps", lengths[b], steps)
+			}
+		}
+	}
 	for d := range directions {
 		weights := func(i, n int) []float64 { return values[i][d*n : (d+1)*n] }
 		w, wb, rb := weights(RecurrentW, rows*width), weights(RecurrentB, 2*rows)[:rows], weights(RecurrentB, 2*rows)[rows:]
 		perDirection := len(functions) / directions
-		for b := range batch {
+		states := make([]*recurrence, batch)
+		products := ir.Make[float64](env, batch*hidden) // what of the states the products take
+		for b := range states {
 			at := d*directionH + b*batchH
-			s := &recurrence{hidden: hidden, activations: functions[d*perDirection:], inputForget: inputForget,
+			states[b] = &recurrence{hidden: hidden, activations: functions[d*perDirection:], inputForget: inputForget,
 				linearBeforeReset: linearBeforeReset, r: weights(RecurrentR, rows*hidden), rb: rb, p: weights(RecurrentP, 3*hidden),
 				h: slices.Clone(values[RecurrentH][at : at+hidden]), c: slices.Clone(values[RecurrentC][at : at+hidden])}
-			length := steps
-			if in := ir.Operand(in, RecurrentLengths); in != nil {
-				if length = int(in.Int64(b)); length < 0 || length > steps {
-					return nil, fmt.Errorf("sequence_lens: %d of %d steps", length, steps)
-				}
+		}
+		for k := range steps {
+			for b, s := range states {
+				copy(products[b*hidden:], s.h)
 			}
-			for k := range length { // what lies beyond the length stays zero
+			if r.Quantized {
+				ir.RoundDynamic(products)
+			}
+			for b, s := range states {
+				if k >= lengths[b] {
+					continue // what lies beyond the length stays zero
+				}
 				t := k
 				if r.Reverse || d == 1 {
-					t = length - 1 - k
+					t = lengths[b] - 1 - k
 				}
 				env.Work(rows * (width + hidden))
 				from := t*stepX + b*batchX
-				next(s, affine(w, values[RecurrentX][from:from+width], wb), affine(s.r, s.h, rb))
+				next(s, affine(w, values[RecurrentX][from:from+width], wb), affine(s.r, products[b*hidden:][:hidden], rb))
 				for j, v := range s.h {
 					out[0].SetFloat64(t*stepY+d*directionY+b*batchY+j, v)
 				}
 			}
+		}
+		for b, s := range states {
+			at := d*directionH + b*batchH
 			for i, final := range [][]float64{s.h, s.c} {
 				for j := range final {
 					if i+1 < len(out) {

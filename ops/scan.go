@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Scan runs its region for every element of some operands along an axis. The operands are states, then the sequences, then what
-// the region reads of the values around it; a batched one (opset 8) has the lengths of its rows in front.
+// Scan runs its subgraph for every element of some operands along an axis. The operands are states, then the sequences, then what
+// the subgraph reads of the values around it; a batched one (opset 8) has the lengths of its rows in front.
 type Scan struct {
 	Dynamic
 	States           int
@@ -70,7 +70,7 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 			}
 			args = append(args, e)
 		}
-		out, err := env.Region(0, append(args, captures...))
+		out, err := env.Subgraph(0, append(args, captures...))
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -135,6 +136,11 @@ func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	return []*tensor.Tensor{y}, nil
 }
 
+// Most implements ir.Bounded: every element is a place.
+func (NonZero) Most(in [][]int) [][]int {
+	return [][]int{{max(1, len(in[0])), tensor.Shape(in[0]).Elements()}}
+}
+
 // Compress keeps the slices along an axis for which a vector of bools is true.
 type Compress struct {
 	Dynamic
@@ -152,6 +158,23 @@ func (o Compress) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 		return nil, fmt.Errorf("axis %d of %v", axis, x)
 	}
 	return ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, Places(env, in[1])})
+}
+
+// Most implements ir.Bounded: every slice that the condition speaks of is kept.
+func (o Compress) Most(in [][]int) [][]int {
+	return [][]int{shortened(in[0], o.Axis, o.Flat, tensor.Shape(in[1]).Elements())}
+}
+
+// shortened is a shape of which at most n slices along an axis are left; of its elements in order if it is flat.
+func shortened(shape []int, axis int, flat bool, n int) []int {
+	if flat {
+		return []int{min(n, tensor.Shape(shape).Elements())}
+	}
+	shape = slices.Clone(shape)
+	if axis >= 0 && axis < len(shape) {
+		shape[axis] = min(n, shape[axis])
+	}
+	return shape
 }
 
 // Places is a vector of the places where a condition holds.
@@ -196,6 +219,16 @@ func (o Unique) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	}
 	out := []*tensor.Tensor{y[0], places, tensor.FromSlice(inverse), tensor.FromSlice(counts)}
 	return out[:max(1, min(len(o.Types), len(out)))], nil
+}
+
+// Most implements ir.Bounded: all slices differ.
+func (o Unique) Most(in [][]int) [][]int {
+	y := shortened(in[0], o.Axis, o.Flat, math.MaxInt)
+	n := y[0]
+	if !o.Flat && o.Axis >= 0 && o.Axis < len(y) {
+		n = y[o.Axis]
+	}
+	return [][]int{y, {n}, {n}, {n}}
 }
 
 // uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their

@@ -240,7 +240,7 @@ func (o ConcatFromSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Te
 	return ir.Concat{Axis: axis}.Eval(env, elems)
 }
 
-// SequenceMap runs its region for every element of operand 0; of the other operands, sequences hand over an element each, tensors
+// SequenceMap runs its subgraph for every element of operand 0; of the other operands, sequences hand over an element each, tensors
 // the whole.
 type SequenceMap struct {
 	Dynamic
@@ -269,7 +269,7 @@ func (o SequenceMap) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 				args[k] = x.Elems()[i]
 			}
 		}
-		out, err := env.Region(0, args)
+		out, err := env.Subgraph(0, args)
 		if err != nil {
 			return nil, err
 		}

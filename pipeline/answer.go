@@ -34,8 +34,9 @@ type AnswerOptions struct {
 	Stride    int  // tokens that the windows over a long context have in common; 0 for half a row, at most 128
 }
 
-// Answer finds answers in contexts, the likeliest first, as transformers' QuestionAnsweringPipeline does: the product of the probabilities
-// of its first and its last token, over windows of a long context, for whole words.
+// Answer finds answers in contexts, the likeliest first, as transformers' QuestionAnsweringPipeline does: the product of the
+// probabilities of its first and its last token, over windows of a long context, for whole words. It fails as Embed does,
+// and if a question or its context is empty.
 func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOptions) ([][]Answer, error) {
 	if m.heads.start == "" || m.heads.end == "" {
 		return nil, m.lacks("answer")
@@ -71,7 +72,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			}
 			n := len(e.InputIDs)
 			if len(starts) < n || len(ends) < n {
-				return fmt.Errorf("pipeline: the model gives %d and %d logits for %d tokens", len(starts), len(ends), n)
+				return fmt.Errorf("pipeline: the model returns %d and %d logits for %d tokens", len(starts), len(ends), n)
 			}
 			candidate := make([]bool, n)
 			for t := range n {

@@ -93,7 +93,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 				return err
 			}
 			if n := len(m.config.labels); n > 0 && n != len(v) {
-				return fmt.Errorf("pipeline: the model gives %d logits, and id2label in config.json has %d labels", len(v), n)
+				return fmt.Errorf("pipeline: the model returns %d logits, and id2label in config.json has %d labels", len(v), n)
 			}
 			out[i] = wide(v)
 			return nil
@@ -137,7 +137,8 @@ func (m *Model) function(asked string, labels int) (func([]float64), error) {
 	return f, nil
 }
 
-// Classify returns the labels of each text or pair, the likeliest first.
+// Classify returns the labels of each text or pair, the likeliest first. It fails as Embed does, and if Options name no
+// known function.
 func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) ([][]Score, error) {
 	logits, err := m.logits(ctx, pairs, "classify", o.Truncated, o.Rows...)
 	if err != nil {
@@ -190,7 +191,7 @@ type RerankOptions struct {
 	Truncated Truncated
 }
 
-// Rerank returns documents by how well they answer a query, the best first.
+// Rerank returns documents by how well they answer a query, the best first. It fails as ScorePairs does.
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
 	pairs := make([]Pair, len(documents))
 	for i := range documents {
@@ -211,7 +212,8 @@ func (m *Model) Rerank(ctx context.Context, query string, documents []string, o 
 	return out, nil
 }
 
-// ScorePairs returns a cross-encoder's score for each pair.
+// ScorePairs returns a cross-encoder's score for each pair. It fails as Embed does, and if the model has more than two
+// logits.
 func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) ([]float64, error) {
 	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated, o.Rows...)
 	if err != nil {
@@ -261,8 +263,10 @@ type ZeroShotOptions struct {
 	Truncated  Truncated
 }
 
-// ZeroShot returns how much labels apply to each text, the likeliest first, by a model of natural language inference: whether the text
-// entails a sentence that says so (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification, 2019).
+// ZeroShot returns how much labels apply to each text, the likeliest first, by a model of natural language inference:
+// whether the text entails a sentence that says so (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
+// 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for
+// entailment.
 func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShotOptions) ([][]Score, error) {
 	template := o.Template
 	if template == "" {

@@ -127,7 +127,8 @@ func readJSON(dir, name string, to any) (found bool, err error) {
 	return true, nil
 }
 
-// Describe reads what the files of a model say: a folder, or a model file in it. Nothing is loaded. Options override what is found.
+// Describe reads what the files of a model say: a folder, or a model file in it. Nothing is loaded. Options override what is
+// found. It fails with an error of the file system, or with one that names the file that is wrong.
 func Describe(path string, o Options) (*Description, error) {
 	d := &Description{}
 	if err := d.locate(path, o.Variant); err != nil {
@@ -183,7 +184,8 @@ func (d *Description) locate(where, variant string) error {
 	return nil
 }
 
-// ModelFile returns the path of a variant's model file in a folder: that which Open opens.
+// ModelFile returns the path of a variant's model file in a folder: that which Open opens. It fails with an error of the
+// file system, or if the folder has no such model file.
 func ModelFile(folder, variant string) (string, error) {
 	d := &Description{}
 	err := d.locate(folder, variant)

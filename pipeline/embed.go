@@ -89,7 +89,8 @@ func (m *Model) rows(texts []string, prompt string, length int, cut Truncated, o
 	return m.encode(inputs, length, cut, options...)
 }
 
-// Embed returns a vector for each text.
+// Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrQueueFull or
+// ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	err := m.embed(ctx, texts, o, func(i int, v []float32) error {
@@ -102,7 +103,8 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 	return out, nil
 }
 
-// EmbedInto writes the vectors of texts one after the other, size numbers each, into dst, which has room for as many.
+// EmbedInto writes the vectors of texts one after the other, size numbers each, into dst, which has room for as many. It
+// fails as Embed does, and if dst has another size.
 func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) error {
 	if len(texts) == 0 {
 		return nil

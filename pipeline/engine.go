@@ -224,7 +224,7 @@ type row struct {
 	taken bool
 }
 
-// A batch is what a session gave for some rows.
+// A batch is what a session returned for some rows.
 type batch struct {
 	out    rlxc.Tensors
 	rows   []*row
@@ -460,7 +460,7 @@ func (m *Model) findOutputs() (outputs, error) {
 		}
 	}
 	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != "pooler_output" {
-		return o, fmt.Errorf("%s gives %s: want vectors, logits or start and end logits", m.model.Name(), namesOf(infos))
+		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", m.model.Name(), namesOf(infos))
 	}
 	return o, nil
 }
@@ -475,7 +475,7 @@ func namesOf(infos []rlxc.ValueInfo) string {
 
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
-	return kindError{fmt.Errorf("pipeline: %s cannot %s: it gives %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task), ErrTask}
+	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task), ErrTask}
 }
 
 // pickled is an error if a head that the model has no output for lies beside it as a file of PyTorch's.

@@ -27,7 +27,8 @@ func (m *Model) Mask() string {
 	return token
 }
 
-// Fill returns the words that fit best for each mask of each text, the likeliest first.
+// Fill returns the words that fit best for each mask of each text, the likeliest first. It fails as Embed does, and if a
+// text has no mask.
 func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]Filled, error) {
 	word, mask, ok := m.tok.Role("mask")
 	if m.heads.logits == "" || !ok {
@@ -55,7 +56,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 				return err
 			}
 			if tokens != len(e.InputIDs) {
-				return fmt.Errorf("pipeline: the model gives logits for %d of %d tokens", tokens, len(e.InputIDs))
+				return fmt.Errorf("pipeline: the model returns logits for %d of %d tokens", tokens, len(e.InputIDs))
 			}
 			for _, place := range places {
 				p := wide(data[place*size : (place+1)*size])

@@ -115,14 +115,14 @@ func TestBadFolders(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	_, err = m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "the model gives 3 logits, and id2label in config.json has 2 labels")
+	require.ErrorContains(t, err, "the model returns 3 logits, and id2label in config.json has 2 labels")
 }
 
 // A task that the model has no output for says what the model was made for.
 func TestWrongTask(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	_, err := m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "cannot classify: it gives last_hidden_state, and was made to embed")
+	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was made to embed")
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})

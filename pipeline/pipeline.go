@@ -19,6 +19,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -71,8 +72,9 @@ type Model struct {
 	hasMarks bool // see wordPieces
 }
 
-// Open opens a model: a folder, a model file, or an id of the hub, with "@REVISION" at will, which is downloaded unless the cache has it.
-// What exists as a path is one.
+// Open opens a model: a folder, a model file, or an id of the hub, with "@REVISION" at will, which is downloaded unless the
+// cache has it. What exists as a path is one. It fails with ErrNotText if there is no tokenizer or the model takes other
+// inputs than tokens, with the errors of package hub for an id, and with those of rlxc.Open and rlxc.Model.Compile.
 func Open(ctx context.Context, what string, o Options) (*Model, error) {
 	m, err := open(ctx, what, o)
 	if err != nil {
@@ -98,6 +100,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
+	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while somebody writes it
 	if m.tok, err = m.openTokenizer(); err != nil {
 		return m, err
 	}
@@ -225,7 +228,8 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
-// TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long.
+// TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long. It fails as
+// tokenizer.Tokenizer.Count does.
 func (m *Model) TokenCount(text string) (int, error) { return m.tok.Count(tokenizer.Text(text)) }
 
 // Tokens returns how many tokens have run so far, padding not among them.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,10 +40,11 @@ type scheduler struct {
 // A request is the rows of one call.
 type request struct {
 	ctx     context.Context
-	rows    []*row    // that wait, longest first; taken ones are among them
-	served  int       // tokens
-	open    int       // rows that wait or run
-	feeding bool      // more rows come
+	rows    []*row // that wait, longest first; taken ones are among them
+	served  int    // tokens
+	open    int    // rows that wait or run
+	feeding bool   // more rows come
+	asked   time.Time
 	begun   time.Time // when the first row ran
 	err     error
 	done    chan struct{}
@@ -79,7 +81,7 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 	if len(rows) == 0 {
 		return ctx.Err()
 	}
-	r := &request{ctx: ctx, done: make(chan struct{}), feeding: true}
+	r := &request{ctx: ctx, done: make(chan struct{}), feeding: true, asked: time.Now()}
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -101,12 +103,11 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 		}
 		return fmt.Errorf("pipeline: %w: %d tokens wait, and %d may", ErrQueueFull, s.tokens, s.capacity)
 	}
-	asked := time.Now()
 	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
 		defer func() { // after the lock is released
 			u.Rows, u.Tokens = u.Rows+count, u.Tokens+all
 			if !r.begun.IsZero() {
-				u.Queued += r.begun.Sub(asked)
+				u.Queued += r.begun.Sub(r.asked)
 			}
 		}()
 	}
@@ -220,7 +221,7 @@ func (s *scheduler) work() {
 		}
 		s.mu.Unlock()
 		if err == nil {
-			err = s.engine.run(s.context(rows), rows)
+			err = s.try(rows)
 		}
 		if s.report != nil {
 			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
@@ -238,6 +239,12 @@ func (s *scheduler) work() {
 			s.finish(r)
 		}
 	}
+}
+
+// try runs a batch. What becomes of its outputs lies outside of the session's own guard.
+func (s *scheduler) try(rows []*row) (err error) {
+	defer guard(&err, debug.SetPanicOnFault(true))
+	return s.engine.run(s.context(rows), rows)
 }
 
 // reportOf is what a batch was, whose rows are padded to the longest, or not at all.

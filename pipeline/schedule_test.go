@@ -173,5 +173,9 @@ func TestSchedulerErrors(t *testing.T) {
 	}}, 2, 1000)
 	require.ErrorIs(t, s.run(t.Context(), rowsOf(5, 50, 5)), broken)
 	require.NoError(t, s.run(t.Context(), rowsOf(5, 5, 5, 5, 5, 5)))
+	faulty := rowsOf(1)
+	faulty[0].take = func(*batch, int) error { panic("fault") }
+	require.ErrorContains(t, s.run(t.Context(), faulty), "internal error: fault")
+	require.NoError(t, s.run(t.Context(), rowsOf(5)))
 	s.close()
 }

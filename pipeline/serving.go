@@ -3,9 +3,12 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -48,11 +51,12 @@ type BatchReport struct {
 type State struct {
 	WaitingCalls  int
 	WaitingTokens int
-	QueueTokens   int   // that may wait
-	Running       int   // batches
-	Sessions      int   // batches that may run
-	Held          int64 // bytes of the sessions' arenas, as of their last runs
-	Planned       int64 // bytes that they may come to with what was planned so far
+	Waited        time.Duration // of the call that waits longest, none of whose rows has run
+	QueueTokens   int           // that may wait
+	Running       int           // batches
+	Sessions      int           // batches that may run
+	Held          int64         // bytes of the sessions' arenas, as of their last runs
+	Planned       int64         // bytes that they may come to with what was planned so far
 }
 
 // State returns what the model does now.
@@ -60,6 +64,11 @@ func (m *Model) State() State {
 	s := m.schedule
 	s.mu.Lock()
 	state := State{WaitingCalls: len(s.requests), WaitingTokens: s.tokens, QueueTokens: s.capacity, Running: s.busy, Sessions: s.workers}
+	for _, r := range s.requests {
+		if r.begun.IsZero() {
+			state.Waited = max(state.Waited, time.Since(r.asked))
+		}
+	}
 	s.mu.Unlock()
 	e := m.engine
 	e.mu.Lock()
@@ -78,6 +87,19 @@ type kindError struct {
 }
 
 func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
+
+// guard turns a panic, one of reading a file that somebody has cut too, into an error: the process lives on. It is deferred with what
+// debug.SetPanicOnFault(true) returned.
+func guard(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if *err = tensor.FaultError(fault); *err == nil {
+		*err = fmt.Errorf("pipeline: internal error: %v", fault)
+	}
+}
 
 // Encoder returns the tokenizer of the model.
 func (m *Model) Encoder() *tokenizer.Tokenizer { return m.tok }

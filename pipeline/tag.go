@@ -46,7 +46,7 @@ type piece struct {
 	continuing bool // goes on with the word of the token before
 }
 
-// Tag returns the entities of each text, in order.
+// Tag returns the entities of each text, in order. It fails as Embed does, and if the aggregation is none of Aggregations.
 func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Entity, error) {
 	if m.heads.logits == "" {
 		return nil, m.lacks("tag")
@@ -77,7 +77,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 				return err
 			}
 			if n := len(m.config.labels); n > 0 && n != labels || tokens != len(e.InputIDs) {
-				return fmt.Errorf("pipeline: the model gives %d logits for each of %d tokens, and id2label in config.json has %d labels", labels, tokens, n)
+				return fmt.Errorf("pipeline: the model returns %d logits for each of %d tokens, and id2label in config.json has %d labels", labels, tokens, n)
 			}
 			found[i] = m.entities(texts[e.Input], m.pieces(texts[e.Input], e, data, labels, how), how, ignore)
 			return nil
@@ -199,7 +199,7 @@ func (m *Model) entities(text string, pieces []piece, how string, ignore []strin
 	return out
 }
 
-// decide gives a piece its likeliest label.
+// decide labels a piece with its likeliest label.
 func (m *Model) decide(p *piece) {
 	best := 0
 	for i, s := range p.scores {

@@ -39,8 +39,8 @@ func (m *Model) Word(index int32) string {
 	return token
 }
 
-// EmbedSparse returns a sparse vector for each text: of a SPLADE model, whose logits for each token say which words are meant, or of
-// one that weighs its tokens, such as BGE-M3.
+// EmbedSparse returns a sparse vector for each text: of a SPLADE model, whose logits for each token say which words are
+// meant, or of one that weighs its tokens, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions) ([]SparseVector, error) {
 	prompt, err := m.promptOf(o)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) 
 	return v, nil
 }
 
-// weighTokens makes a sparse vector of a row's tokens and the weight that the model gives each: the largest of a word's, special tokens
+// weighTokens makes a sparse vector of a row's tokens and the weight of each: the largest of a word's, special tokens
 // left out.
 func (m *Model) weighTokens(b *batch, at int, e tokenizer.Encoding) (v SparseVector, err error) {
 	weights, tokens, size, err := b.vectors(m.heads.sparse, at)
@@ -153,8 +153,8 @@ func (m *Model) specialIDs() []int64 {
 	return ids
 }
 
-// EmbedTokens returns a vector for each token of each text, for comparison by MaxSim: of a ColBERT model, whose queries and documents
-// differ (Options.Side), or of one with such a head, such as BGE-M3.
+// EmbedTokens returns a vector for each token of each text, for comparison by MaxSim: of a ColBERT model, whose queries and
+// documents differ (Options.Side), or of one with such a head, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions) ([][][]float32, error) {
 	prompt, err := m.promptOf(o)
 	if err != nil {

@@ -148,9 +148,10 @@ func RangesOf(vectors [][]float32) *Ranges {
 	return r
 }
 
-// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does: float32, float16, int8 and
-// uint8 (256 steps over the ranges at each place; nil for those of the vectors themselves), binary and ubinary (a bit for each number
-// that is above 0, eight in a byte, the first one highest). The tensor is [vectors, size], or [vectors, ⌈size/8⌉].
+// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does: float32, float16,
+// int8 and uint8 (256 steps over the ranges at each place; nil for those of the vectors themselves), binary and ubinary (a
+// bit for each number that is above 0, eight in a byte, the first one highest). The tensor is [vectors, size], or [vectors,
+// ⌈size/8⌉]. It fails if the precision is none of Precisions.
 func Quantize(vectors [][]float32, precision string, ranges *Ranges) (*tensor.Tensor, error) {
 	make := precisions[precision]
 	if make == nil {

@@ -30,7 +30,7 @@ func solve(t *testing.T, p *planner.Problem, o planner.Options) *planner.Plan {
 	return plan
 }
 
-// TestNeverWorseThanItsParts gives the search of large problems nothing, a little and more: it is never above a mode that it
+// TestNeverWorseThanItsParts lets the search of large problems do nothing, a little and more: it is never above a mode that it
 // tries itself, and more budget is never worse.
 func TestNeverWorseThanItsParts(t *testing.T) {
 	for name, p := range large() {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the
-// live sizes rounded up to their alignment, summed over the devices.
+// LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes rounded up to
+// their alignment, summed over the devices. It fails as Problem.Validate does, and if o is invalid.
 func LowerBound(p *Problem, o Options) (int64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off
-// its alignment or fixed offset, an arena above the segment limit, a group torn apart, or two
-// buffers that share bytes at the same time (at the same execution level in the arena mode; at all
-// where the options forbid reuse). It shares no code with the modes.
+// Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off its alignment or fixed
+// offset, an arena above the segment limit, a group torn apart, or two buffers that share bytes at the same time (at the
+// same execution level in the arena mode; at all where the options forbid reuse). It shares no code with the modes. The
+// error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func checkArenas(plan *Plan) error {
 	return nil
 }
 
-// tenant is a buffer, or all buffers of a group, in the memory that the plan gives it.
+// tenant is a buffer, or all buffers of a group, in the memory that the plan assigns.
 type tenant struct {
 	buffer      int // index in Problem.Buffers; of a group its first member
 	arena       int

@@ -19,7 +19,7 @@ var breaks = map[string]func(p *Problem, plan *Plan, i, j int){
 	},
 	"misalign":      func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset++ },
 	"below":         func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset = -64 },
-	"behind":        func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset += plan.Committed + 1 },
+	"after":         func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset += plan.Committed + 1 },
 	"smaller arena": func(_ *Problem, plan *Plan, i, _ int) { plan.Arenas[0].Size--; plan.Committed-- },
 	"other arena":   func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Arena++ },
 	"no arena":      func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Arena = NoArena },

@@ -15,8 +15,8 @@ import (
 // [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device
 // where there are several: `copy`, `1`, `1 copy`. Lines that start with # are comments.
 //
-// Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a
-// plan does not depend on the order of the rows.
+// Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a plan does not depend on
+// the order of the rows. It fails with the error of r, or with one that names the row that is wrong.
 func ReadCSV(r io.Reader) (*Problem, error) {
 	rows := csv.NewReader(r)
 	rows.Comment = '#'

@@ -73,7 +73,7 @@ func FuzzReadFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := (&File{p, plan}).WriteJSON(&out); err != nil {
+	if err := (&File{Problem: p, Plan: plan}).WriteJSON(&out); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())

@@ -13,9 +13,10 @@ import (
 type File struct {
 	Problem *Problem `json:"problem"`
 	Plan    *Plan    `json:"plan"`
+	Stages  []*File  `json:"stages,omitempty"` // of a program that is split, those beside this one that are planned
 }
 
-// WriteJSON writes the file, indented.
+// WriteJSON writes the file, indented. It fails with the error of w.
 func (f *File) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -30,18 +31,29 @@ func ReadFile(r io.Reader) (*File, error) {
 		return nil, err
 	}
 	text := jsonText{data, 0}
+	f, err := text.plan()
+	if err != nil {
+		return nil, err
+	}
 	fields, err := text.fields()
+	if list, ok := fields["stages"]; ok && err == nil {
+		f.Stages, err = list.stages()
+	}
+	return f, err
+}
+
+// plan reads a plan with its problem.
+func (t jsonText) plan() (*File, error) {
+	fields, err := t.fields()
 	if err != nil {
 		return nil, fmt.Errorf("not a plan file: %w", err)
 	}
-	problem, hasProblem := fields["problem"]
-	plan, hasPlan := fields["plan"]
-	if !hasProblem || !hasPlan {
-		return nil, errors.New("not a plan file: it needs a problem and a plan")
-	}
 	f := &File{}
-	if err := errors.Join(problem.decode(&f.Problem), plan.decode(&f.Plan)); err != nil {
-		return nil, fmt.Errorf("not a plan file: %w", err)
+	problem, hasProblem := fields["problem"]
+	if plan, hasPlan := fields["plan"]; hasPlan && hasProblem {
+		if err := errors.Join(problem.decode(&f.Problem), plan.decode(&f.Plan)); err != nil {
+			return nil, fmt.Errorf("not a plan file: %w", err)
+		}
 	}
 	if f.Problem == nil || f.Plan == nil {
 		return nil, errors.New("not a plan file: it needs a problem and a plan")
@@ -51,6 +63,27 @@ func ReadFile(r io.Reader) (*File, error) {
 		return nil, fmt.Errorf("line %d: %w", problem.lineOfBuffer(wrong.at), err)
 	}
 	return f, err
+}
+
+// stages reads a list of stages. It leaves out those that say why they have no plan.
+func (t jsonText) stages() ([]*File, error) {
+	list, err := t.elements()
+	if err != nil {
+		return nil, fmt.Errorf("not a plan file: %w", err)
+	}
+	var files []*File
+	for i, stage := range list {
+		fields, err := stage.fields()
+		if _, unknown := fields["unknown"]; unknown && err == nil {
+			continue
+		}
+		f, err := stage.plan()
+		if err != nil {
+			return nil, fmt.Errorf("stage %d: %w", i+1, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // A jsonText is a part of a file, so that errors can name its lines.
@@ -105,19 +138,32 @@ func (t jsonText) fields() (map[string]jsonText, error) {
 	return fields, nil
 }
 
+// elements finds the elements of the list that the part is.
+func (t jsonText) elements() (list []jsonText, err error) {
+	d := t.decoder()
+	for err = wantToken(d, json.Delim('[')); err == nil && d.More(); {
+		var value json.RawMessage
+		if err = d.Decode(&value); err == nil {
+			list = append(list, jsonText{t.file, t.at + d.InputOffset() - int64(len(value))})
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", t.line(d.InputOffset()), err)
+	}
+	return list, nil
+}
+
 // lineOfBuffer is where element i of the field buffers begins, in a part that was decoded.
 func (t jsonText) lineOfBuffer(i int) int {
 	fields, err := t.fields()
 	if err != nil {
 		return t.line(0)
 	}
-	list := fields["buffers"]
-	d := list.decoder()
-	var value json.RawMessage
-	for err = wantToken(d, json.Delim('[')); err == nil && i >= 0; i-- {
-		err = d.Decode(&value)
+	list, err := fields["buffers"].elements()
+	if err != nil || i >= len(list) {
+		return t.line(0)
 	}
-	return list.line(d.InputOffset() - int64(len(value)))
+	return list[i].line(0)
 }
 
 func wantToken(d *json.Decoder, want json.Token) error {
@@ -128,7 +174,7 @@ func wantToken(d *json.Decoder, want json.Token) error {
 	return err
 }
 
-// MarshalText writes the word of the boundary kind.
+// MarshalText writes the word of the boundary kind. It fails if there is no such kind.
 func (b Boundary) MarshalText() ([]byte, error) {
 	if int(b) >= len(boundaryNames) {
 		return nil, fmt.Errorf("unknown boundary kind %d", b)
@@ -136,7 +182,7 @@ func (b Boundary) MarshalText() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// UnmarshalText reads the word of a boundary kind.
+// UnmarshalText reads the word of a boundary kind. It fails if there is no such kind.
 func (b *Boundary) UnmarshalText(text []byte) error {
 	i := slices.Index(boundaryNames[:], string(text))
 	if i < 0 {

@@ -174,7 +174,7 @@ func (sp *space) profile() *profile {
 	return pr
 }
 
-// maxTree answers for the largest value of a range: a binary tree in an array, leaves behind.
+// maxTree answers for the largest value of a range: a binary tree in an array, leaves last.
 type maxTree []int64
 
 func newMaxTree(values []int64) maxTree {

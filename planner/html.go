@@ -1,19 +1,18 @@
 package planner
 
 import (
+	"bufio"
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"math"
 	"slices"
 )
 
-//go:embed plan.html
-var pageText string
-
-var page = template.Must(template.New("plan").Parse(pageText))
+//go:embed plan.css
+var style string
 
 // Sizes of the picture, in SVG units.
 const (
@@ -47,17 +46,17 @@ type panel struct {
 // box is a buffer: time across, address up.
 type box struct {
 	X, Y, W, H float64
-	Fill       template.CSS
+	Fill       string
 	Hover      string
 }
 
 type legend struct {
 	Kind string
-	Fill template.CSS
+	Fill string
 }
 
-// WriteHTML writes the plan as one self-contained page: for each device the live bytes over time
-// below the lower bound, for each arena the buffers, coloured by kind, with what they are on hover.
+// WriteHTML writes the plan as one self-contained page: for each device the live bytes over time below the lower bound, for
+// each arena the buffers, coloured by kind, with what they are on hover. It fails with the error of w.
 func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
 	pic := &picture{Title: title, Plan: plan, Ratio: fmt.Sprintf("%.4f", plan.Ratio()), Width: pictureWidth}
 	if len(p.Buffers) > 0 {
@@ -79,7 +78,56 @@ func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
 	for _, u := range plan.unplanned(p) {
 		pic.Notes = append(pic.Notes, fmt.Sprintf("not planned: %s (%d bytes): %s", u.names, u.size, u.reason))
 	}
-	return page.Execute(w, pic)
+	return pic.write(w)
+}
+
+// write writes the page. It is no html/template: calls of methods by name, which templates make, keep every exported method of
+// everything in a program that links them.
+func (pic *picture) write(to io.Writer) error {
+	w := bufio.NewWriter(to)
+	put := func(format string, values ...any) {
+		for i, v := range values {
+			if text, ok := v.(string); ok {
+				values[i] = html.EscapeString(text)
+			}
+		}
+		fmt.Fprintf(w, format, values...) // w keeps the error
+	}
+	put("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n", pic.Title)
+	w.WriteString(style)
+	put("</style>\n<h1>%s</h1>\n<table>\n", pic.Title)
+	p := pic.Plan
+	put(" <tr><td>mode</td><td>%v</td><td>arena size</td><td>%d bytes</td><td>lower bound</td><td>%d</td><td>ratio</td><td>%s</td></tr>\n",
+		p.Options.Mode, p.Committed, p.LowerBound, pic.Ratio)
+	put(" <tr><td>logical</td><td>%d</td><td>without sharing</td><td>%d</td><td>padding</td><td>%d</td><td>reused</td><td>%d</td></tr>\n</table>\n",
+		p.Logical, p.Rounded, p.Padding, p.Reused)
+	put("<p>Time runs across, step by step; addresses run up.")
+	if pic.Omitted > 0 {
+		put(" The %d smallest buffers are not drawn.", pic.Omitted)
+	}
+	put("</p>\n<p>")
+	for _, l := range pic.Legend {
+		if l.Kind != "" {
+			put(`<span class="kind"><i style="background:%s"></i>%s</span>`, l.Fill, l.Kind)
+		}
+	}
+	put("</p>\n")
+	for _, panel := range pic.Panels {
+		put("<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" height=\"%d\">\n", panel.Caption, pic.Width,
+			panel.Height, panel.Height)
+		if panel.Curve != "" {
+			put("<polyline points=\"%s\"/><line x1=\"0\" x2=\"%d\" y1=\"%g\" y2=\"%g\"/>\n", panel.Curve, pic.Width, panel.Bound, panel.Bound)
+		}
+		for _, b := range panel.Boxes {
+			put("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"><title>%s</title></rect>\n", b.X, b.Y, b.W, b.H, b.Fill, b.Hover)
+		}
+		put("</svg></figure>\n")
+	}
+	for _, note := range pic.Notes {
+		put("<p>%s</p>\n", note)
+	}
+	put("</html>\n")
+	return w.Flush()
 }
 
 // drawCurves adds a panel a device with its live bytes.
@@ -136,7 +184,7 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 	}
 	pic.Legend = kindColours(p)
 	views := p.viewsOf()
-	fills := map[string]template.CSS{}
+	fills := map[string]string{}
 	for _, l := range pic.Legend {
 		fills[l.Kind] = l.Fill
 	}
@@ -156,7 +204,7 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 	pic.Panels = append(pic.Panels, panels...)
 }
 
-// kindColours gives each kind a hue, neighbours in the alphabet far apart.
+// kindColours assigns each kind a hue, neighbours in the alphabet far apart.
 func kindColours(p *Problem) []legend {
 	var kinds []string
 	for i := range p.Buffers {
@@ -168,7 +216,7 @@ func kindColours(p *Problem) []legend {
 	list := make([]legend, len(kinds))
 	for n, kind := range kinds {
 		const goldenAngle = 137.508
-		list[n] = legend{kind, template.CSS(fmt.Sprintf("hsl(%.0f 60%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 60+n/8%3*8))}
+		list[n] = legend{kind, fmt.Sprintf("hsl(%.0f 60%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 60+n/8%3*8)}
 	}
 	return list
 }

@@ -45,7 +45,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", m)
 }
 
-// ParseMode returns the mode of a name or alias; the empty text means Auto.
+// ParseMode returns the mode of a name or alias; the empty text means Auto. It fails if there is no such mode.
 func ParseMode(text string) (Mode, error) {
 	if text == "" {
 		return Auto, nil
@@ -62,7 +62,7 @@ func ParseMode(text string) (Mode, error) {
 	return 0, fmt.Errorf("unknown planner mode %q: use one of %s", text, strings.Join(names, ", "))
 }
 
-// MarshalText writes the name of the mode.
+// MarshalText writes the name of the mode. It fails if there is no such mode.
 func (m Mode) MarshalText() ([]byte, error) {
 	if m >= numModes {
 		return nil, fmt.Errorf("unknown planner mode %d", m)
@@ -70,7 +70,7 @@ func (m Mode) MarshalText() ([]byte, error) {
 	return []byte(m.String()), nil
 }
 
-// UnmarshalText is ParseMode.
+// UnmarshalText is ParseMode. It fails if there is no such mode.
 func (m *Mode) UnmarshalText(text []byte) error {
 	parsed, err := ParseMode(string(text))
 	*m = parsed
@@ -83,9 +83,9 @@ const (
 	EnvNoReuse = "RLX_ARENA_NO_REUSE"
 )
 
-// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (true or 1: no
-// buffer shares memory with another; unset, empty, false or 0: as o says) ask for. Solve reads no environment:
-// a caller who wants it calls this.
+// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (true or 1: no buffer shares memory with
+// another; unset, empty, false or 0: as o says) ask for. Solve reads no environment: a caller who wants it calls this. It
+// fails if a variable has another value.
 func FromEnv(o Options) (Options, error) {
 	if text, ok := os.LookupEnv(EnvMode); ok && text != "" {
 		mode, err := ParseMode(text)

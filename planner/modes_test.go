@@ -161,7 +161,7 @@ func TestOptionsShapeThePlan(t *testing.T) {
 	require.EqualValues(t, 100, plan.Slots[0].Size, "no element count: the size stands")
 
 	plan = solve(t, p, Options{AllocateInputs: true, TailGuard: true, Alignment: 256})
-	require.EqualValues(t, 512+256+512, plan.Rounded, "a guard as large as the alignment behind boundary values")
+	require.EqualValues(t, 512+256+512, plan.Rounded, "a guard as large as the alignment after boundary values")
 	plan = solve(t, p, Options{AllocateInputs: true, TailGuard: true, Alignment: 4})
 	require.EqualValues(t, 228+100+228, plan.Rounded, "a guard of 128 bytes at least")
 

@@ -107,7 +107,7 @@ type Extension struct {
 // maxBytes bounds every sum that the planner forms, so that none of them can wrap.
 const maxBytes = math.MaxInt64 / 4
 
-// Validate reports the first buffer that no plan can be made for. Solve calls it.
+// Validate reports the first buffer that no plan can be made for. Solve calls it. The error names the buffer.
 func (p *Problem) Validate() error {
 	var total int64
 	seen := newIDSet(len(p.Buffers))

@@ -182,7 +182,7 @@ func TestMoreRoomNeverFails(t *testing.T) {
 	}
 }
 
-// TestBudgetsOnlyImprove gives the search more and more work.
+// TestBudgetsOnlyImprove lets the search do more and more work.
 func TestBudgetsOnlyImprove(t *testing.T) {
 	p := puzzle(100, 200, 400, 1)
 	last := solve(t, p, Options{Mode: BestFit}).Committed

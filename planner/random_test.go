@@ -162,7 +162,7 @@ func checkSlowly(p *Problem, plan *Plan) error {
 }
 
 // smallest finds the size of the smallest arena for blocks on one device by trying all orders:
-// from any arrangement, placing the blocks by offset, each as low as it goes, gives one that is no
+// from any arrangement, placing the blocks by offset, each as low as it goes, makes one that is no
 // larger.
 func smallest(sp *space, best int64) int64 {
 	placed := make([]int, 0, len(sp.blocks))

@@ -70,7 +70,7 @@ func TestPlacingIsTakenBack(t *testing.T) {
 		s.undo(marks[n])
 		i := slices.IndexFunc(s.alive[at], func(i int32) bool { return s.base[i] == s.floor[at] })
 		require.True(t, s.place(s.alive[at][i]))
-		for section := range s.floor { // what place keeps up to date is what a look at all blocks gives
+		for section := range s.floor { // what place keeps up to date is what a look at all blocks finds
 			if floor, ready := s.lowest(int32(section)); s.load[section] > 0 {
 				require.Equal(t, floor, s.floor[section])
 				require.Equal(t, ready, s.ready[section])

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -110,15 +111,35 @@ func TestTextReport(t *testing.T) {
 `, out.String())
 }
 
+// TestFileStages: a file's other stages are read with it; those that have no plan are left out, and errors say which one is wrong.
+func TestFileStages(t *testing.T) {
+	p := chain(5, 100)
+	whole, err := json.Marshal(&File{Problem: p, Plan: solve(t, p, Activations())})
+	require.NoError(t, err)
+	stages := func(list string) string {
+		return strings.TrimSuffix(string(whole), "}") + `,"stages":[` + list + "]}"
+	}
+	f, err := ReadFile(strings.NewReader(stages(`{"unknown": "the size k"},` + string(whole))))
+	require.NoError(t, err)
+	require.Len(t, f.Stages, 1)
+	require.Equal(t, f.Plan, f.Stages[0].Plan)
+	_, err = ReadFile(strings.NewReader(stages(`{"problem": null}`)))
+	require.ErrorContains(t, err, "stage 1: not a plan file")
+	_, err = ReadFile(strings.NewReader(stages("\n" + strings.Replace(string(whole), `"id":1`, `"id":0`, 1))))
+	require.ErrorContains(t, err, "stage 1: line 2: ")
+	_, err = ReadFile(strings.NewReader(strings.TrimSuffix(string(whole), "}") + `,"stages":7}`))
+	require.ErrorContains(t, err, "not a plan file: line 1: ")
+}
+
 func TestFileRoundTrip(t *testing.T) {
 	p := chain(5, 100)
 	p.Buffers[1].Boundary, p.Buffers[2].Lane = Output, Lane{Device: 1, Copy: true}
 	plan := solve(t, p, Activations())
 	var out bytes.Buffer
-	require.NoError(t, (&File{p, plan}).WriteJSON(&out))
+	require.NoError(t, (&File{Problem: p, Plan: plan}).WriteJSON(&out))
 	f, err := ReadFile(bytes.NewReader(out.Bytes()))
 	require.NoError(t, err)
-	require.Equal(t, &File{p, plan}, f)
+	require.Equal(t, &File{Problem: p, Plan: plan}, f)
 	require.NoError(t, Check(f.Problem, f.Plan))
 	_, err = ReadFile(bytes.NewReader(out.Bytes()[:out.Len()/2]))
 	require.ErrorContains(t, err, "not a plan file")

@@ -196,7 +196,7 @@ func (sp *space) checkFixed() error {
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.fixed {
 			if sp.segment > 0 && k.offset/sp.segment > maxSegments {
-				return fmt.Errorf("%s is fixed at offset %d, behind more than %d segments of %d bytes", sp.describe(k), k.offset, maxSegments, sp.segment)
+				return fmt.Errorf("%s is fixed at offset %d, after more than %d segments of %d bytes", sp.describe(k), k.offset, maxSegments, sp.segment)
 			}
 			if sp.fit(k.offset, k.size, k.align) != k.offset {
 				return fmt.Errorf("%s is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", sp.describe(k), k.offset, k.align, sp.segment)

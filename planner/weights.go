@@ -58,9 +58,9 @@ func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout
 	return w, nil
 }
 
-// FromForward returns the layout in which a forward plan holds its parameters, so that the
-// backward half of the pair finds them there. The forward plan must have allocated them, all in
-// one arena.
+// FromForward returns the layout in which a forward plan holds its parameters, so that the backward half of the pair finds
+// them there. The forward plan must have allocated them, all in one arena. It fails if it has not, or if two parameters of
+// one name differ.
 func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 	w := &SharedWeightLayout{}
 	arena := NoArena
@@ -114,8 +114,9 @@ func (w *SharedWeightLayout) Slot(name string) (WeightSlot, bool) {
 	return w.Slots[at], true
 }
 
-// Apply gives the parameters of a plan, which must have left them unplanned, their slots in the
-// segment: an arena more, marked Weights and not counted in the figures.
+// Apply assigns the parameters of a plan, which must have left them unplanned, their slots in the segment: an arena more,
+// marked Weights and not counted in the figures. It fails if the plan holds a parameter itself, if the layout lacks one or
+// has it in another size or alignment, or if parameters are on several devices.
 func (w *SharedWeightLayout) Apply(p *Problem, plan *Plan) error {
 	params := map[int]WeightSlot{}
 	var lane Lane

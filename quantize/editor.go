@@ -63,12 +63,12 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 		}
 	}
 	if quantised > 0 {
-		return nil, fmt.Errorf("the model is quantised already (%d operators on codes): start from the float32 model", quantised)
+		return nil, fmt.Errorf("the model is quantised already (it has %d operators on quantised values): start from the float32 model", quantised)
 	}
 	return e, nil
 }
 
-// quantisedOps read codes or make them, whatever their domain.
+// quantisedOps read quantised values or make them, whatever their domain.
 var quantisedOps = map[string]bool{
 	"QuantizeLinear": true, "DequantizeLinear": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearMatMul": true, "QGemm": true,
 	"MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true, "MatMulNBits": true, "GatherBlockQuantized": true, "QAttention": true,

@@ -72,7 +72,8 @@ type Item struct {
 var ErrNothing = errors.New("nothing to quantise")
 
 // Model writes a checked model (see onnx.Open) in another form. Weights that stay are shared with m, which is not changed.
-// ranges are needed for QDQ alone; a product whose activation has none is kept.
+// ranges are needed for QDQ alone; a product whose activation has none is kept. It fails with ErrNothing, or if the form is
+// unknown or the opset is too old for it.
 func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, *Report, error) {
 	w, ok := writers[form]
 	if !ok {
@@ -106,7 +107,8 @@ func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, 
 	return out, &e.report, nil
 }
 
-// Activations lists the values whose ranges QDQ needs, in the order of the graph.
+// Activations lists the values whose ranges QDQ needs, in the order of the graph. It fails with ErrNothing if the model uses
+// no operators of ai.onnx.
 func Activations(m *onnxpb.ModelProto) ([]string, error) {
 	e, err := newEditor(m)
 	if err != nil {

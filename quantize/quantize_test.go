@@ -312,15 +312,15 @@ func TestRefused(t *testing.T) {
 		model *onnxpb.ModelProto
 		form  quantize.Form
 	}{
-		`there is no form "int2" of quantised models; there are [dynamic int4 qdq]`:     {product(17), "int2"},
-		"the model is of opset 10, form dynamic needs 11":                               {product(10), quantize.Dynamic},
-		"the model is of opset 12, form qdq needs 13":                                   {product(12), quantize.QDQ},
-		"the model is of opset 8, form int4 needs 9":                                    {product(8), quantize.Int4},
-		"the model is quantised already (1 operators on codes): start from the float32": {product(17, "q = MatMulNBits(x, w)"), quantize.Int4},
-		"nothing to quantise in the model: it has no product with a constant weight":    {none.outputs("y"), quantize.Dynamic},
-		"nothing to quantise in the model: 1 × MatMul, its weight is too small":         {tiny.outputs("y"), quantize.Dynamic},
-		"nothing to quantise in the model: 1 × MatMul, the range of its activation":     {product(17), quantize.QDQ},
-		"nothing to quantise in the model: it uses no operators of ai.onnx":             {foreign, quantize.Dynamic},
+		`there is no form "int2" of quantised models; there are [dynamic int4 qdq]`:                       {product(17), "int2"},
+		"the model is of opset 10, form dynamic needs 11":                                                 {product(10), quantize.Dynamic},
+		"the model is of opset 12, form qdq needs 13":                                                     {product(12), quantize.QDQ},
+		"the model is of opset 8, form int4 needs 9":                                                      {product(8), quantize.Int4},
+		"the model is quantised already (it has 1 operators on quantised values): start from the float32": {product(17, "q = MatMulNBits(x, w)"), quantize.Int4},
+		"nothing to quantise in the model: it has no product with a constant weight":                      {none.outputs("y"), quantize.Dynamic},
+		"nothing to quantise in the model: 1 × MatMul, its weight is too small":                           {tiny.outputs("y"), quantize.Dynamic},
+		"nothing to quantise in the model: 1 × MatMul, the range of its activation":                       {product(17), quantize.QDQ},
+		"nothing to quantise in the model: it uses no operators of ai.onnx":                               {foreign, quantize.Dynamic},
 	} {
 		_, _, err := quantize.Model(c.model, c.form, nil)
 		require.ErrorContains(t, err, want)
@@ -397,7 +397,7 @@ func TestCalibrator(t *testing.T) {
 	var c quantize.Calibrator
 	require.NoError(t, c.Add("a", tensor.FromSlice([]float32{1, 2})))
 	require.NoError(t, c.Add("a", tensor.FromSlice([]float32{-3, 1})))
-	require.NoError(t, c.Add("codes", tensor.FromSlice([]int64{9})))
+	require.NoError(t, c.Add("quantised", tensor.FromSlice([]int64{9})))
 	require.Equal(t, quantize.Ranges{"a": {-3, 2}}, c.Ranges())
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		require.ErrorContains(t, c.Add("b", tensor.FromSlice([]float32{0, bad})), `value "b" holds `)

@@ -13,7 +13,7 @@ type Range struct{ Low, High float32 }
 // Ranges are those of values by name.
 type Ranges map[string]Range
 
-// scaling is the scale and zero point of uint8 codes for a range. The range of ONNX's quantisation includes 0.
+// scaling is the scale and zero point of uint8 values for a range. The range of ONNX's quantisation includes 0.
 func (r Range) scaling() (scale float32, zero uint8) {
 	low, high := min(float64(r.Low), 0), max(float64(r.High), 0)
 	s := float32((high - low) / 255)

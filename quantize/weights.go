@@ -11,13 +11,13 @@ import (
 // smallestNormal is the smallest float32 of full precision.
 const smallestNormal = 0x1p-126
 
-// roundInt8 rounds a matrix [R,C] of float32 to codes in −127…127 with one scale for each index along the axis: codes i8
-// [R,C] and scales f32 of that axis, so that w ≈ code·scale. A scale is the largest magnitude over 127. Rows or columns of
+// roundInt8 rounds a matrix [R,C] of float32 to quantised values in −127…127 with one scale for each index along the axis: i8
+// [R,C] and scales f32 of that axis, so that w ≈ q·scale. A scale is the largest magnitude over 127. Rows or columns of
 // zeros have the scale 1.
-func roundInt8(w *tensor.Tensor, axis int) (codes, scales *tensor.Tensor) {
+func roundInt8(w *tensor.Tensor, axis int) (quantized, scales *tensor.Tensor) {
 	rows, columns := w.Shape()[0], w.Shape()[1]
-	codes, scales = tensor.New(tensor.I8, rows, columns), tensor.New(tensor.F32, w.Shape()[axis])
-	from, to, s := tensor.Of[float32](w), tensor.Of[int8](codes), tensor.Of[float32](scales)
+	quantized, scales = tensor.New(tensor.I8, rows, columns), tensor.New(tensor.F32, w.Shape()[axis])
+	from, to, s := tensor.Of[float32](w), tensor.Of[int8](quantized), tensor.Of[float32](scales)
 	at := func(r, c int) int { return [2]int{r, c}[axis] }
 	for r := range rows {
 		for c := range columns {
@@ -34,7 +34,7 @@ func roundInt8(w *tensor.Tensor, axis int) (codes, scales *tensor.Tensor) {
 			to[r*columns+c] = int8(math.RoundToEven(float64(from[r*columns+c]) / float64(s[at(r, c)])))
 		}
 	}
-	return codes, scales
+	return quantized, scales
 }
 
 // transpose returns [C,R] of a float32 matrix [R,C].
@@ -54,17 +54,17 @@ func transpose(w *tensor.Tensor) *tensor.Tensor {
 const blockSize = 32
 
 // roundInt4 rounds w to 4 bits in blocks of blockSize along K. w is f32 with N along the axis and K along the other: [N,K] or
-// [K,N]. The results are as MatMulNBits of onnxruntime wants them: codes u8 [N,blocks,16], two in a byte, the first in the
-// low bits; scales f32 [N·blocks]; zero points u8 [N·⌈blocks/2⌉], packed like the codes. The last block of a row may be
-// short; its rest is zeros.
-func roundInt4(w *tensor.Tensor, axis int) (codes, scales, zeros *tensor.Tensor) {
+// [K,N]. The results are as MatMulNBits of onnxruntime wants them: quantised values u8 [N,blocks,16], two in a byte, the
+// first in the low bits; scales f32 [N·blocks]; zero points u8 [N·⌈blocks/2⌉], packed like the quantised values. The last
+// block of a row may be short; its rest is zeros.
+func roundInt4(w *tensor.Tensor, axis int) (quantized, scales, zeros *tensor.Tensor) {
 	n, k := w.Shape()[axis], w.Shape()[1-axis]
 	strideN, strideK := k, 1
 	if axis == 1 {
 		strideN, strideK = 1, n
 	}
 	blocks := (k + blockSize - 1) / blockSize
-	codes, scales = tensor.New(tensor.U8, n, blocks, blockSize/2), tensor.New(tensor.F32, n*blocks)
+	quantized, scales = tensor.New(tensor.U8, n, blocks, blockSize/2), tensor.New(tensor.F32, n*blocks)
 	zeros = tensor.New(tensor.U8, n*((blocks+1)/2))
 	row := func(i int) {
 		var buffer [blockSize]float32
@@ -74,7 +74,7 @@ func roundInt4(w *tensor.Tensor, axis int) (codes, scales, zeros *tensor.Tensor)
 				block[j] = tensor.Of[float32](w)[i*strideN+(b*blockSize+j)*strideK]
 			}
 			q, scale, zero := roundBlock(block)
-			to := codes.Bytes()[(i*blocks+b)*blockSize/2:]
+			to := quantized.Bytes()[(i*blocks+b)*blockSize/2:]
 			for j := range blockSize {
 				c := zero
 				if j < len(block) {
@@ -97,20 +97,20 @@ func roundInt4(w *tensor.Tensor, axis int) (codes, scales, zeros *tensor.Tensor)
 		})
 	}
 	wait.Wait()
-	return codes, scales, zeros
+	return quantized, scales, zeros
 }
 
-// roundBlock finds codes 0…15, a scale and a zero point with a small squared error of (code − zero)·scale. It tries the
-// range from the smallest to the largest number and ranges that cut off a little at both ends, and gives each the scale
-// that fits its codes best.
-func roundBlock(v []float32) (codes [blockSize]uint8, scale float32, zero uint8) {
+// roundBlock finds quantised values 0…15, a scale and a zero point with a small squared error of (q − zero)·scale. It tries the
+// range from the smallest to the largest number and ranges that cut off a little at both ends, and takes for each the scale
+// that fits its quantised values best.
+func roundBlock(v []float32) (quantized [blockSize]uint8, scale float32, zero uint8) {
 	const top, steps, step = 15, 14, 0.025
 	var low, high float64
 	for _, x := range v {
 		low, high = min(low, float64(x)), max(high, float64(x))
 	}
 	if !(high-low > 1e-30) {
-		return codes, 1, 0
+		return quantized, 1, 0
 	}
 	best := math.Inf(1)
 	for i := range steps {
@@ -128,8 +128,8 @@ func roundBlock(v []float32) (codes [blockSize]uint8, scale float32, zero uint8)
 		}
 		// The least squares: with the scale vq/qq the error is vv − vq²/qq.
 		if e := vv - vq*vq/qq; e < best {
-			best, codes, scale, zero = e, q, float32(vq/qq), uint8(z)
+			best, quantized, scale, zero = e, q, float32(vq/qq), uint8(z)
 		}
 	}
-	return codes, scale, zero
+	return quantized, scale, zero
 }

@@ -28,12 +28,12 @@ func TestRoundInt8(t *testing.T) {
 	}
 	w.SetFloat64(4, -1e30)
 	for axis := range 2 {
-		codes, scales := roundInt8(w, axis)
+		quantized, scales := roundInt8(w, axis)
 		require.Equal(t, w.Shape()[axis], scales.Len())
 		largest := make([]int64, scales.Len())
 		for i := range w.Len() {
 			of := []int{i / 6, i % 6}[axis]
-			s, c := scales.Float64(of), codes.Int64(i)
+			s, c := scales.Float64(of), quantized.Int64(i)
 			require.LessOrEqual(t, math.Abs(float64(c)*s-w.Float64(i)), s*0.50001, "element %d", i)
 			largest[of] = max(largest[of], c, -c)
 		}
@@ -42,13 +42,13 @@ func TestRoundInt8(t *testing.T) {
 				require.Zero(t, c)
 				require.Equal(t, 1.0, scales.Float64(i))
 			} else {
-				require.EqualValues(t, 127, c, "the largest number of %d has the largest code", i)
+				require.EqualValues(t, 127, c, "the largest number of %d has the largest quantised value", i)
 			}
 		}
 	}
 }
 
-// TestRoundInt4 reads the codes by MatMulNBits' own rule. No block may be worse than plain rounding of its range is, and
+// TestRoundInt4 reads the quantised values by MatMulNBits' own rule. No block may be worse than plain rounding of its range is, and
 // together they must be better.
 func TestRoundInt4(t *testing.T) {
 	const n, k = 7, 3*blockSize + 5
@@ -59,13 +59,13 @@ func TestRoundInt4(t *testing.T) {
 		w.SetFloat64(k+j, math.Abs(w.Float64(k+j))) // of positive numbers,
 	}
 	w.SetFloat64(2*k+3, 100) // and one with an outlier
-	codes, scales, zeros := roundInt4(w, 0)
+	quantized, scales, zeros := roundInt4(w, 0)
 	turned, same, alike := roundInt4(transpose(w), 1)
-	require.Equal(t, codes.Bytes(), turned.Bytes())
+	require.Equal(t, quantized.Bytes(), turned.Bytes())
 	require.Equal(t, scales.Bytes(), same.Bytes())
 	require.Equal(t, zeros.Bytes(), alike.Bytes())
 	o := ir.MatMulNBits{K: k, N: n, Bits: 4, Block: blockSize}
-	got, err := o.Weight(nil, codes, scales, zeros, nil)
+	got, err := o.Weight(nil, quantized, scales, zeros, nil)
 	require.NoError(t, err)
 	var ratios []float64
 	for r := range n {
@@ -99,11 +99,11 @@ func TestRoundInt4(t *testing.T) {
 	require.InDelta(t, 0.3, got.Float64(blockSize), 1e-6)
 	require.Zero(t, got.Float64(3))
 	o.K = 4 * blockSize
-	whole, err := o.Weight(nil, codes, scales, zeros, nil)
+	whole, err := o.Weight(nil, quantized, scales, zeros, nil)
 	require.NoError(t, err)
 	for r := range n {
 		for j := k; j < o.K; j++ {
-			require.Zero(t, whole.Float64(r*o.K+j), "behind the end of row %d", r)
+			require.Zero(t, whole.Float64(r*o.K+j), "after the end of row %d", r)
 		}
 	}
 }

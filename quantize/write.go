@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// table finds out whether a Gather reads rows of a large table, and writes it anew: rows of codes, then a DequantizeLinear
-// of what was gathered. The reason is empty for Gathers of something else.
+// table finds out whether a Gather reads rows of a large table, and writes it anew: rows of quantised values, then a
+// DequantizeLinear of what was gathered. The reason is empty for Gathers of something else.
 func (e *editor) table(n *onnxpb.NodeProto) (rewritten bool, reason string) {
 	const perColumn = 13 // the opset from which on DequantizeLinear takes a scale for each column
 	if !isWhole(n) {
@@ -26,15 +26,15 @@ func (e *editor) table(n *onnxpb.NodeProto) (rewritten bool, reason string) {
 	if e.opset < perColumn {
 		return false, fmt.Sprintf("DequantizeLinear takes a scale for each column from opset %d on", perColumn)
 	}
-	codes, scales := e.int8(matrix{w, name}, 1)
-	rows := e.op(gather, label(n)+"_quant", []string{codes, n.Input[1]})
+	quantized, scales := e.int8(matrix{w, name}, 1)
+	rows := e.op(gather, label(n)+"_quant", []string{quantized, n.Input[1]})
 	e.op("DequantizeLinear", label(n)+"_DequantizeLinear", []string{rows, scales}, integer("axis", -1))
 	e.last(n.Output[0])
 	return true, ""
 }
 
-// int8 writes a matrix as codes with one scale for each index along the axis, and each matrix once.
-func (e *editor) int8(m matrix, axis int) (codes, scales string) {
+// int8 writes a matrix as int8 with one scale for each index along the axis, and each matrix once.
+func (e *editor) int8(m matrix, axis int) (quantized, scales string) {
 	out := e.once(fmt.Sprintf("int8 %d %s", axis, m.name), func() []string {
 		c, s := roundInt8(m.Tensor, axis)
 		return []string{e.constant(m.name+"_quantized", c), e.constant(m.name+"_scale", s)}
@@ -77,9 +77,9 @@ func (e *editor) qdqProduct(p *product) {
 		return []string{e.op("DequantizeLinear", p.a+"_DequantizeLinear", []string{q, s, z})}
 	})
 	axis := p.columns()
-	codes, scales := e.int8(p.weight, axis)
-	w := e.once("dequantised "+codes, func() []string {
-		return []string{e.op("DequantizeLinear", p.weight.name+"_DequantizeLinear", []string{codes, scales, e.zeros(tensor.I8, p)}, integer("axis", int64(axis)))}
+	quantized, scales := e.int8(p.weight, axis)
+	w := e.once("dequantised "+quantized, func() []string {
+		return []string{e.op("DequantizeLinear", p.weight.name+"_DequantizeLinear", []string{quantized, scales, e.zeros(tensor.I8, p)}, integer("axis", int64(axis)))}
 	})
 	inputs := []string{a[0], w[0]}
 	if p.bias != "" {
@@ -96,23 +96,23 @@ func (e *editor) zeros(d tensor.DType, p *product) string {
 	return e.once(name, func() []string { return []string{e.constant(name, tensor.New(d, n))} })[0]
 }
 
-// bias writes the bias of a Gemm as int32 in units of a sum of codes: the activation's scale times that of the column.
+// bias writes the bias of a Gemm as int32 in units of a sum of quantised values: the activation's scale times that of the column.
 // Biases that are no constant for each column, or do not fit, stay as they are.
 func (e *editor) bias(p *product, scale float32, scales *tensor.Tensor) string {
 	b, name, err := e.value(p.bias)
 	if err != nil || b.DType() != tensor.F32 || !b.Shape().Equal(scales.Shape()) {
 		return p.bias
 	}
-	codes, units := tensor.New(tensor.I32, b.Len()), tensor.New(tensor.F32, b.Len())
+	quantized, units := tensor.New(tensor.I32, b.Len()), tensor.New(tensor.F32, b.Len())
 	for i, v := range tensor.Of[float32](b.Aligned()) {
 		unit := scale * tensor.Of[float32](scales)[i]
 		c := math.RoundToEven(float64(v) / float64(unit))
 		if !(math.Abs(c) <= math.MaxInt32) || unit < smallestNormal {
 			return p.bias
 		}
-		tensor.Of[int32](codes)[i], tensor.Of[float32](units)[i] = int32(c), unit
+		tensor.Of[int32](quantized)[i], tensor.Of[float32](units)[i] = int32(c), unit
 	}
-	inputs := []string{e.constant(name+"_quantized", codes), e.constant(name+"_quantized_scale", units), e.zeros(tensor.I32, p)}
+	inputs := []string{e.constant(name+"_quantized", quantized), e.constant(name+"_quantized_scale", units), e.zeros(tensor.I32, p)}
 	return e.op("DequantizeLinear", name+"_DequantizeLinear", inputs, integer("axis", 0))
 }
 
@@ -120,9 +120,9 @@ func (e *editor) bias(p *product, scale float32, scales *tensor.Tensor) string {
 func (e *editor) int4Product(p *product) {
 	k, n := p.sizes()
 	w := e.once(fmt.Sprintf("int4 %d %s", p.columns(), p.weight.name), func() []string {
-		codes, scales, zeros := roundInt4(p.weight.Tensor, p.columns())
+		quantized, scales, zeros := roundInt4(p.weight.Tensor, p.columns())
 		name := p.weight.name
-		return []string{e.constant(name+"_Q4", codes), e.constant(name+"_scales", scales), e.constant(name+"_zero_points", zeros)}
+		return []string{e.constant(name+"_Q4", quantized), e.constant(name+"_scales", scales), e.constant(name+"_zero_points", zeros)}
 	})
 	y := e.op("MatMulNBits", label(p.node)+"_Q4", append([]string{p.a}, w...), integer("K", int64(k)), integer("N", int64(n)),
 		integer("bits", 4), integer("block_size", blockSize), integer("accuracy_level", 4))

@@ -181,7 +181,7 @@ func (a affine) reshape(from, to ir.Shape) (affine, bool) {
 	return affine{a.off, at}, true
 }
 
-// sameAxes gives, for a reshape that only adds and drops axes of size 1, the axis of from that each axis of to is, −1 for
+// sameAxes returns, for a reshape that only adds and drops axes of size 1, the axis of from that each axis of to is, −1 for
 // those that it adds.
 func sameAxes(from, to ir.Shape) ([]int, bool) {
 	axes := make([]int, len(to))

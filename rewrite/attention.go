@@ -157,7 +157,7 @@ func (p *attentionPattern) fits(m *match) bool {
 	return true
 }
 
-// maskOf gives the mask as ir.Attention takes it.
+// maskOf returns the mask as ir.Attention takes it.
 func (p *attentionPattern) maskOf(m *match) (*ir.Value, bool) {
 	x := attentionMask{m: m, shape: m.get(p.scores).Type.Shape, dtype: m.get(p.q).Type.DType,
 		add: m.get(p.mask), keep: m.get(p.keep), drop: m.get(p.drop), excludes: m.has(p.zeroed) || m.has(p.post), gone: p.gone}
@@ -195,7 +195,7 @@ func (m *match) ungrouped(x *ir.Value) *ir.Value {
 	return m.reshape(one, ir.Shape{s[0], s[1], s[2], s[4]})
 }
 
-// heads gives x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.
+// heads returns x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.
 func (m *match) heads(x *ir.Value, turned bool) *ir.Value {
 	if s := x.Type.Shape; len(s) == 3 {
 		x = m.reshape(x, ir.Shape{s[0], ir.N(1), s[1], s[2]})

@@ -19,24 +19,24 @@ type attentionMask struct {
 	gone            fills
 }
 
-// fills says which numbers a mask may put or add for the key to count as gone: exp(fill − max) is 0 in float32 for every score
+// fills says which numbers a mask may set or add to exclude a key: exp(fill − max) is 0 in float32 for every score
 // above fill + 104, and a row that is masked whole is an average, the same as with any other such number. A NaN never is one.
 type fills func(d tensor.DType, fill float64) bool
 
 // lowestFills are those below which no score of the type lies.
 func lowestFills(d tensor.DType, fill float64) bool { return fill <= 0.9*lowest(d) }
 
-// weakFills are those that old models have, which are lower than any score that they know.
+// weakFills are those of old models, which are lower than any score that occurs in them.
 func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
 
 const weakMasks = "scores lie above −9,800, so that keys are gone whose scores were set to −10,000 or lower, or lowered by so much"
 
-// operand gives the mask as ir.Attention takes it.
+// operand returns the mask as ir.Attention takes it.
 func (x *attentionMask) operand() (*ir.Value, bool) {
 	m := x.m
 	if x.keep == nil && x.drop == nil {
 		if x.excludes {
-			m.refuse("a mask behind the softmax only")
+			m.refuse("a mask after the softmax only")
 			return nil, false
 		}
 		return x.shaped(x.add), true
@@ -63,7 +63,7 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 	return x.shaped(m.emit(ir.Where{}, keep, other, m.e.g.NewConst("", scalarOf(x.dtype, rest)))), true
 }
 
-// shaped gives a mask of fewer axes those of the scores, four in the end.
+// shaped adds to a mask of fewer axes those of the scores, four in the end.
 func (x *attentionMask) shaped(v *ir.Value) *ir.Value {
 	if v == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// causalRules find the masks that only compare positions, which attention has as a flag: with it the mask of all pairs of
+// causalRules find masks that only compare positions, for which attention has a flag: with it, the mask of all pairs of
 // queries and keys is never made.
 func causalRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
@@ -28,7 +28,7 @@ func causalRules() []*Rule {
 				return m.refuse("position %v of the keys is that of the first query, neither 0 nor %v", b.past, T.Sub(S))
 			}
 			o.Causal, o.Window, o.Offset = b.causal, b.window, !b.past.Is(0)
-			// Where a query sees no key, a finite fill gives an average over all of them.
+			// Where a query sees no key, a finite fill computes an average over all of them.
 			sees := len(rest) == 0 && (b.window == 0 || ir.LessEqual(S, T) == ir.Yes)
 			if !sees && !math.IsInf(fill, -1) {
 				return m.refuse("a query may see no key, and the mask of the others is %g", fill)
@@ -49,7 +49,7 @@ func causalRules() []*Rule {
 	}
 }
 
-// exclusion gives, for a mask of attention, the bools that keep keys, and the number that is added for all others; nil for
+// exclusion returns, for a mask of attention, the bools that keep keys, and the number that is added for all others; nil for
 // a mask that adds other numbers.
 func exclusion(mask *ir.Value, gone fills) (keep *ir.Value, fill float64) {
 	if mask.Type.DType == tensor.Bool {

@@ -37,7 +37,7 @@ const (
 	decides flow = iota // it may flip an integer, a truth or a place: the op has a step in it; the zero value, for what is not known
 	carries             // it stays one
 	absorbs             // the result has roundings of its own that nothing prescribes, such as those of a sum of products
-	encodes             // it may move a code by one
+	encodes             // it may move a quantised value by one
 )
 
 // flows has the ops by kind; those of several functions and those with operands of several sorts have more to say in flowOf.
@@ -49,7 +49,7 @@ var flows = [ir.NumKinds]flow{
 	ir.KindScatterND: carries, ir.KindOneHot: carries, ir.KindReduce: carries, ir.KindArgReduce: decides, ir.KindCumSum: carries,
 	ir.KindDims: carries, ir.KindRange: carries, ir.KindRotary: carries, ir.KindDequantize: carries,
 
-	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs, ir.KindSumRows: absorbs,
+	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindConv: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs, ir.KindSumRows: absorbs,
 	ir.KindQAttention: absorbs, ir.KindQLayerNorm: absorbs, ir.KindQEmbedding: absorbs,
 
 	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,
@@ -57,7 +57,7 @@ var flows = [ir.NumKinds]flow{
 
 // keptFlows has the operators that are kept as the model has them and have no step in them. All others may have one.
 var keptFlows = map[string]flow{
-	"onnx.LSTM": absorbs, "onnx.GRU": absorbs, "onnx.RNN": absorbs, "onnx.Conv": absorbs, "onnx.ConvTranspose": absorbs,
+	"onnx.LSTM": absorbs, "onnx.GRU": absorbs, "onnx.RNN": absorbs, "onnx.ConvTranspose": absorbs,
 	"onnx.Resize": carries, "onnx.Identity": carries,
 }
 
@@ -114,26 +114,26 @@ func opFlow(op ir.Op, d tensor.DType) flow {
 }
 
 // steps are the values of a graph whose last place may decide something larger: they lead, through ops that carry differences
-// on, to a rounding, a comparison, an index or the like (sharp), or to a quantiser (codes).
+// on, to a rounding, a comparison, an index or the like (sharp), or to a quantiser (quantized).
 //
 // A quantiser counts only where the value has the same bits in every engine, because nothing on its way from the inputs adds
-// products up. Where something does (loose), codes of values between two of them fall to either side anyway, and holding
+// products up. Where something does (loose), values between two quantised ones fall to either side anyway, and holding
 // every rule back from quantisers would leave quantised models without any.
-type steps struct{ sharp, codes, loose map[*ir.Value]bool }
+type steps struct{ sharp, quantized, loose map[*ir.Value]bool }
 
-// findSteps looks through a whole graph once. What becomes of the results of a region nobody knows.
-func findSteps(g *ir.Graph, region bool) *steps {
+// findSteps looks through a whole graph once. What becomes of the results of a subgraph nobody knows.
+func findSteps(g *ir.Graph, subgraph bool) *steps {
 	s := &steps{map[*ir.Value]bool{}, map[*ir.Value]bool{}, map[*ir.Value]bool{}}
-	if region {
+	if subgraph {
 		for _, v := range g.Outputs {
 			s.sharp[v] = true
 		}
 	}
 	for k := len(g.Nodes) - 1; k >= 0; k-- {
 		n := g.Nodes[k]
-		sharp, codes := false, false
+		sharp, quantized := false, false
 		for _, v := range n.Outputs {
-			sharp, codes = sharp || s.sharp[v], codes || s.codes[v]
+			sharp, quantized = sharp || s.sharp[v], quantized || s.quantized[v]
 		}
 		for i, v := range n.Inputs {
 			if v == nil || !v.Type.DType.IsFloat() {
@@ -143,13 +143,13 @@ func findSteps(g *ir.Graph, region bool) *steps {
 			case decides:
 				s.sharp[v] = true
 			case encodes:
-				s.codes[v] = true
+				s.quantized[v] = true
 			case carries:
 				if sharp {
 					s.sharp[v] = true
 				}
-				if codes {
-					s.codes[v] = true
+				if quantized {
+					s.quantized[v] = true
 				}
 			}
 		}
@@ -189,23 +189,23 @@ func (s *steps) allow(c Change, v *ir.Value) error {
 	switch {
 	case c != Rounding && c != Meaning || !v.Type.DType.IsFloat():
 	case s.sharp[v]:
-		return fmt.Errorf("the last place of its result decides a step behind it")
-	case c == Rounding && s.codes[v] && !s.loose[v]:
-		return fmt.Errorf("the last place of its result decides a code behind it")
+		return fmt.Errorf("the last place of its result decides a step after it")
+	case c == Rounding && s.quantized[v] && !s.loose[v]:
+		return fmt.Errorf("the last place of its result decides a quantised value after it")
 	}
 	return nil
 }
 
 // follow lets what was made in place of old values be where they were.
 func (s *steps) follow(made []*ir.Node, replaced []replacement) {
-	var sharp, codes bool
+	var sharp, quantized bool
 	for _, r := range replaced {
-		sharp, codes = sharp || s.sharp[r.old], codes || s.codes[r.old]
+		sharp, quantized = sharp || s.sharp[r.old], quantized || s.quantized[r.old]
 		if s.sharp[r.old] {
 			s.sharp[r.by] = true
 		}
-		if s.codes[r.old] {
-			s.codes[r.by] = true
+		if s.quantized[r.old] {
+			s.quantized[r.by] = true
 		}
 	}
 	for _, n := range made {
@@ -213,8 +213,8 @@ func (s *steps) follow(made []*ir.Node, replaced []replacement) {
 			if sharp {
 				s.sharp[v] = true
 			}
-			if codes {
-				s.codes[v] = true
+			if quantized {
+				s.quantized[v] = true
 			}
 		}
 		s.loosen(n)

@@ -53,6 +53,31 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"softmax.reshape", "rows that stay", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = softmax(%1) {axis=2} return %2 }`},
 	{"softmax.reshape", "the last axis", `graph "" (%0: f32[n,4]) { %1 = reshape(%0) {shape=[n,1,4]} %2 = softmax(%1) {axis=0} return %2 }`},
 
+	{"conv.scale", "a factor of each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "a factor that is known", `graph "" (%0: f32[n,4,3], %2: f32[4]) { const %1: f32[3,3,4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "weights that are known", `graph "" (%0: f32[n,4,3], %1: f32[3,3,4]) { const %2: f32[4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "no bias before the factor", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "no activation before the factor", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = mul(%3, %2) return %4 }`},
+	{"conv.bias", "a number for each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %2) return %4 }`},
+	{"conv.bias", "no activation before the bias", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = add(%3, %2) return %4 }`},
+	{"conv.activation", "no activation before it", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = tanh(%3) return %4 }`},
+	{"conv.activation", "no residual before it", `graph "" (%0: f32[n,4,3], %5: f32[n,4,4]) { const %1: f32[3,3,4] = data
+		%3 = conv(%0, %1, _, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = relu(%3) return %4 }`},
+	{"conv.residual", "a residual of the same shape", `graph "" (%0: f32[n,4,3], %5: f32[n,4,1]) { const %1: f32[3,3,4] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %5) return %4 }`},
+	{"conv.products", "a window of few taps", `graph "" (%0: f32[n,200,3]) { const %1: f32[129,3,4] = data
+		%3 = conv(%0, %1) {kernel=[129], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %3 }`},
+	{"conv.products", "few groups", `graph "" (%0: f32[n,4,66]) { const %1: f32[2,2,33] = data
+		%3 = conv(%0, %1) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=33} return %3 }`},
+
 	{"matmul.residual", "a residual of the same shape", `graph "" (%0: f32[n,3], %1: f32[n,1]) { const %2: f32[3,2] = [1,2,3,4,5,6] %3 = matmul(%0, %2) %4 = add(%3, %1) return %4 }`},
 	{"matmul.bias", "a bias for columns", `graph "" (%0: f32[n,3], %1: f32[n,1]) { const %2: f32[3,2] = [1,2,3,4,5,6] %3 = matmul(%0, %2) %4 = add(%3, %1) return %4 }`},
 	{"matmul.scale", "a factor that is not 0", `graph "" (%0: f32[b,2,3], %1: f32[b,3,2]) { const %2: f32[] = [0] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
@@ -64,7 +89,7 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"binary.reshape_a", "an axis that the reshape leaves alone", `graph "" (%0: f32[n,6], %1: f32[3]) { %2 = reshape(%0) {shape=[n,2,3]} %3 = add(%2, %1) return %3 }`},
 	{"binary.reshape_a", "axes", `graph "" (%0: f32[1], %1: f32[3]) { %2 = reshape(%0) {shape=[]} %3 = add(%2, %1) return %3 }`},
 	{"binary.reshapes", "the same shapes in front", `graph "" (%0: f32[6], %1: f32[2,3]) { %2 = reshape(%0) {shape=[3,2]} %3 = reshape(%1) {shape=[3,2]} %4 = add(%2, %3) return %4 }`},
-	{"binary.reshapes", "the same shapes behind", `graph "" (%0: f32[6], %1: f32[6]) { %2 = reshape(%0) {shape=[6,1]} %3 = reshape(%1) {shape=[1,6]} %4 = add(%2, %3) return %4 }`},
+	{"binary.reshapes", "the same shapes after", `graph "" (%0: f32[6], %1: f32[6]) { %2 = reshape(%0) {shape=[6,1]} %3 = reshape(%1) {shape=[1,6]} %4 = add(%2, %3) return %4 }`},
 	{"binary.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = add(%2, %3) return %4 }`},
 	{"binary.transpose_a", "a vector", `graph "" (%0: f32[2,2]) { const %1: f32[2,2] = [1,2,3,4] %2 = transpose(%0) {perm=[1,0]} %4 = add(%2, %1) return %4 }`},
 	{"reduce.transpose", "axes that stay", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = reduce_sum(%2) {axes=[0]} return %4 }`},
@@ -85,6 +110,8 @@ var conditions = []struct{ rule, lacks, text string }{
 		%6 = attention(%0, %1, %5) {scale=1} return %6 }`},
 	{"attention.groups", "values that are repeated", `graph "" (%0: f32[b,3,4,2], %1: f32[b,3,4,2], %2: f32[b,3,2,2]) { %3 = reshape(%2) {shape=[b,3,2,1,2]} %4 = expand(%3) {shape=[b,3,2,2,2]} %5 = reshape(%4) {shape=[b,3,4,2]}
 		%6 = attention(%0, %5, %1) {scale=1} return %6 }`},
+	{"attention.groups", "heads that are joined, and not tokens", `graph "" (%0: f32[b,3,2,2], %1: f32[b,3,2,2]) { %3 = reshape(%1) {shape=[b,3,2,1,2]} %4 = expand(%3) {shape=[b,3,2,2,2]} %5 = reshape(%4) {shape=[b,6,2,2]}
+		%6 = attention(%0, %5, %5) {scale=1} return %6 }`},
 	{"attention.causal", "keys up to the query", `graph "" (%0: f32[b,s,2,3]) { %1 = range() {step=1, len=s, dtype=i64} %2 = reshape(%1) {shape=[s,1]} %3 = greater_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
 	{"attention.causal", "positions that go by ones", `graph "" (%0: f32[b,s,2,3]) { %1 = range() {step=2, len=s, dtype=i64} %5 = range() {step=1, len=s, dtype=i64} %2 = reshape(%5) {shape=[s,1]} %3 = less_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
 	{"attention.causal", "the first query at the first key", `graph "" (%0: f32[b,s,2,3]) { const %6: i64[] = [1] %1 = range() {step=1, len=s, dtype=i64} %7 = add(%1, %6) %2 = reshape(%7) {shape=[s,1]} %3 = less_or_equal(%1, %2) %4 = attention(%0, %0, %0, %3) {scale=1} return %4 }`},
@@ -92,11 +119,11 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"embedding", "whole rows", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[6,5] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[1,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
 	{"embedding", "rows one after the other", `graph "" (%0: i64[b,s]) { const %1: f32[5,4] = data const %2: f32[12,4] = data %3 = slice(%2) {starts=[0,0], sizes=[s,4], steps=[2,1]} %4 = gather(%1, %0) %5 = add(%4, %3) %6 = layernorm(%5) {axes=1} return %6 }`},
 
-	{"embedding", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
-	{"embedding.quantized", "codes of a byte", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
+	{"embedding", "8-bit values", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
+	{"embedding.quantized", "8-bit values", `graph "" (%0: i64[b,s]) { const %1: i32[5,4] = data const %2: f32[] = [0.05] %3 = gather(%1, %0) %4 = dequantize(%3, %2) {to=f32} %6 = layernorm(%4) {axes=1} return %6 }`},
 	{"qlayernorm", "a norm of float32", `graph "" (%0: f16[n,4]) { const %1: f32[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8} return %3 }`},
 	{"qlayernorm", "a scale of float32", `graph "" (%0: f32[n,4]) { const %1: f16[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8} return %3 }`},
-	{"qlayernorm", "codes of a byte", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=i16} return %3 }`},
+	{"qlayernorm", "8-bit values", `graph "" (%0: f32[n,4]) { const %1: f32[] = [0.05] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=i16} return %3 }`},
 	{"qlayernorm", "one scale", `graph "" (%0: f32[n,4]) { const %1: f32[4] = [0.05,0.1,0.2,0.4] %2 = layernorm(%0) {axes=1} %3 = quantize(%2, %1) {to=u8, axis=1} return %3 }`},
 	{"div.constant", "a reciprocal that keeps its precision", `graph "" (%0: f32[n]) { const %1: f32[] = [3e+38] %2 = div(%0, %1) return %2 }`},
 	{"div.constant", "a divisor that keeps its precision", `graph "" (%0: f32[n]) { const %1: f32[] = [8e-39] %2 = div(%0, %1) return %2 }`},
@@ -106,7 +133,7 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"quantize.pair", "one scale", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %3, %2) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.again", "one scale", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %3, %2) {to=u8} return %5 }`},
 	{"quantize.again", "one zero point", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %1, %3) {to=u8} return %5 }`},
-	{"quantize.again", "codes of one type", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] %6 = dequantize(%0, %1) {to=f32} %5 = quantize(%6, %1) {to=i8} return %5 }`},
+	{"quantize.again", "quantised values of one type", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] %6 = dequantize(%0, %1) {to=f32} %5 = quantize(%6, %1) {to=i8} return %5 }`},
 	{"qmatmul.dequantized", "scales for columns", `graph "" (%0: u8[n,3]) { const %1: f32[] = [0.05] const %2: i8[3,3] = [1,2,3,4,5,6,7,8,9] const %3: f32[3] = [0.1,0.2,0.3] %4 = dequantize(%0, %1) {to=f32} %5 = dequantize(%2, %3) {to=f32, axis=0} %6 = matmul(%4, %5) return %6 }`},
 	{"qmatmul.dequantized", "one scale for the left operand", `graph "" (%0: u8[3,3]) { const %1: f32[3] = [0.05,0.1,0.2] const %2: i8[3,3] = [1,2,3,4,5,6,7,8,9] const %3: f32[3] = [0.1,0.2,0.3] %4 = dequantize(%0, %1) {to=f32, axis=1} %5 = dequantize(%2, %3) {to=f32, axis=1} %6 = matmul(%4, %5) return %6 }`},
 
@@ -206,7 +233,7 @@ func TestSameScalar(t *testing.T) {
 	require.False(t, sameScalar(a, nil))
 }
 
-// TestPerTensor: codes of one scale, and not of one for each row.
+// TestPerTensor: quantised values of one scale, and not of one for each row.
 func TestPerTensor(t *testing.T) {
 	g := parse(t, `graph "" (%0: u8[3,n]) { const %1: f32[] = [0.5] const %2: f32[3] = [0.5,1,2]
 		%3 = dequantize(%0, %1) {to=f32} %4 = dequantize(%0, %2) {to=f32} %5 = neg(%4) return %3, %5 }`)

@@ -10,14 +10,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cse merges nodes that compute the same, and constants that are the same, and gives the number of nodes that went away.
+// cse merges nodes that compute the same, and constants that are the same, and returns the number of nodes that went away.
 // Custom operators stay: nobody knows what a user's kernel does besides computing.
 func cse(g *ir.Graph) int {
 	mergeConstants(g)
 	seen := map[string]*ir.Node{}
 	dead := map[*ir.Node]bool{}
 	for _, n := range g.Nodes {
-		if n.Op.Kind().Has(ir.Dynamic) || len(n.Regions) > 0 {
+		if n.Op.Kind().Has(ir.Dynamic) || len(n.Subgraphs) > 0 {
 			continue
 		}
 		key := nodeKey(n)

@@ -7,7 +7,7 @@ import (
 )
 
 // dce drops the nodes whose results nobody reads and returns their number. A dynamic node also lives for its sizes: it
-// gives the symbols in its results' types their numbers, which later types and parameters may hold without reading it.
+// defines the symbols in its results' types, which later types and parameters may hold without reading it.
 func dce(g *ir.Graph) int {
 	outputs, symbols := map[*ir.Value]bool{}, map[string]bool{}
 	needs := func(d ir.Dim) (ir.Dim, error) {
@@ -40,7 +40,7 @@ func dce(g *ir.Graph) int {
 			continue
 		}
 		if n.Op.Kind().Has(ir.Dynamic) {
-			continue // its own types are what it gives, not what it needs
+			continue // its own types are what it defines, not what it needs
 		}
 		ir.MapDims(n.Op, needs)
 		for _, v := range n.Outputs {

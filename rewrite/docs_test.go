@@ -20,9 +20,11 @@ beforehand may be rounded otherwise.
   rewrite is left out where the last place of its result decides something larger: where it leads, through operators that pass
   elements on, to Floor, Ceil, Round, Sign, a cast to integers, a comparison, Mod, ArgMax, TopK or an operator that rlxc does not
   know. It is left out in front of a quantiser, too, as long as nothing on the way from the inputs adds products up: such values
-  are the same in every engine, and their codes should be.
+  are the same in every engine, and quantised ones should be.
 - **meaning**: another function, as good under the assumption that the table states.
 - **errors**: an error that a run would find is not found.
+
+A node whose result nothing needs any more goes from -O 1 on, and with it an error of its sizes.
 
 ` + "`--exact` (`CompileOptions.Exact`)" + ` leaves out the rewrites of the last two sorts, which are these:
 

@@ -22,8 +22,8 @@ func mapRule(name string, only int) *Rule {
 	if only >= 0 {
 		least = 2 // of one, all is that one
 	}
-	behind := func(m *match, _ *ir.Value) bool { return joinable(m) >= least }
-	return &Rule{Name: name, pattern: anyNode().when("an elementwise op behind another", behind), build: func(m *match) *ir.Value {
+	joins := func(m *match, _ *ir.Value) bool { return joinable(m) >= least }
+	return &Rule{Name: name, pattern: anyNode().when("an elementwise op after another", joins), build: func(m *match) *ir.Value {
 		r := mapBuilder{m: m, only: only}
 		e, ok := r.expr(m.root)
 		if !ok {
@@ -39,7 +39,7 @@ func mapRule(name string, only int) *Rule {
 
 // joinable counts the operands of the root that a map can take in.
 func joinable(m *match) (n int) {
-	if !inRegion(m.root) {
+	if !fusible(m.root) {
 		return 0
 	}
 	r := mapBuilder{m: m}
@@ -51,8 +51,8 @@ func joinable(m *match) (n int) {
 	return n
 }
 
-// inRegion reports whether a node can be an instruction.
-func inRegion(n *ir.Node) bool {
+// fusible reports whether a node can be an instruction.
+func fusible(n *ir.Node) bool {
 	return n.Op.Kind().Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
 }
 
@@ -87,7 +87,7 @@ func (r *mapBuilder) joins(n *ir.Node, x *ir.Value) *ir.Node {
 	} else if !x.Type.Shape.Equal(to) {
 		return nil
 	}
-	if !inRegion(d) {
+	if !fusible(d) {
 		return nil
 	}
 	return d
@@ -157,8 +157,8 @@ func instructions(n *ir.Node) ir.Expr {
 	return ir.Expr{x}
 }
 
-// renumber gives an expression other operands and puts it after so many instructions.
-func renumber(e ir.Expr, operands []int, behind int) ir.Expr {
+// renumber changes the operands of an expression and puts it after so many instructions.
+func renumber(e ir.Expr, operands []int, after int) ir.Expr {
 	out := make(ir.Expr, len(e))
 	for i, x := range e {
 		out[i] = ir.Instr{Op: x.Op, Args: make([]int, len(x.Args))}
@@ -166,7 +166,7 @@ func renumber(e ir.Expr, operands []int, behind int) ir.Expr {
 			if a >= 0 {
 				out[i].Args[k] = operands[a]
 			} else {
-				out[i].Args[k] = a - behind
+				out[i].Args[k] = a - after
 			}
 		}
 	}

@@ -22,6 +22,12 @@ func embeddingRules() []*Rule {
 				return nil // one of them may be stretched
 			}
 		}
+		width := e.gathered[0].table.Type.Shape[1]
+		for _, v := range []*ir.Value{m.get(scale), m.get(bias)} {
+			if v != nil && (len(v.Type.Shape) != 1 || ir.Same(v.Type.Shape[0], width) != ir.Yes) {
+				return nil // it may be stretched
+			}
+		}
 		o := opOf[ir.LayerNorm](m, norm)
 		if m.include(e.nodes...); !m.safe() {
 			return nil
@@ -41,7 +47,7 @@ func embeddingRules() []*Rule {
 	}}}
 }
 
-// tableRows are rows of a table: by index, or by position, or one for all. A table of codes has a scale.
+// tableRows are rows of a table: by index, or by position, or one for all. A quantised table has a scale.
 type tableRows struct{ table, index, scale, zero *ir.Value }
 
 // embedding collects the terms of a sum of table rows.
@@ -52,7 +58,7 @@ type embedding struct {
 	fixed    []tableRows // the others
 }
 
-// term takes v apart; false where it is no sum of table rows. The rows are codes where q dequantises them.
+// term takes v apart; false where it is no sum of table rows. The rows are quantised where q dequantises them.
 func (e *embedding) term(v *ir.Value, q *ir.Node) bool {
 	if v.Const != nil {
 		return e.table(v, q)
@@ -67,7 +73,7 @@ func (e *embedding) term(v *ir.Value, q *ir.Node) bool {
 		return q == nil && op.Fn == ir.Add && e.term(n.Inputs[0], nil) && e.term(n.Inputs[1], nil)
 	case ir.Dequantize:
 		e.nodes = append(e.nodes, n)
-		return q == nil && op.To == tensor.F32 && byteCodes(n.Inputs[0].Type.DType) && op.Block == 0 &&
+		return q == nil && op.To == tensor.F32 && is8Bit(n.Inputs[0].Type.DType) && op.Block == 0 &&
 			(len(n.Inputs[1].Type.Shape) == 0 || op.Axis == len(v.Type.Shape)-1) && e.term(n.Inputs[0], n)
 	case ir.Gather:
 		if op.Axis != 0 || n.Inputs[0].Const == nil || len(n.Inputs[0].Type.Shape) != 2 {

@@ -68,9 +68,9 @@ const maxSweeps = 16
 
 // how says in which way rules are applied.
 type how struct {
-	merge  bool // what they made twice becomes one value in between
-	exact  bool // only those that change no more than roundings
-	region bool // the graph is the region of a node
+	merge    bool // what they made twice becomes one value in between
+	exact    bool // only those that change no more than roundings
+	subgraph bool // the graph is the subgraph of a node
 }
 
 // apply runs rules over the graph until none applies, or until they were applied so often that they will not come to an end
@@ -93,7 +93,7 @@ func (e *engine) endless() bool { return e.fuel <= 0 }
 
 // sweep walks the graph once. What a rule makes is tried at once, before the walk goes on.
 func (e *engine) sweep() (changed bool) {
-	e.steps = findSteps(e.g, e.how.region)
+	e.steps = findSteps(e.g, e.how.subgraph)
 	nodes := e.g.Nodes
 	e.at, e.dead = make(map[*ir.Node]int, len(nodes)), map[*ir.Node]bool{}
 	for i, n := range nodes {

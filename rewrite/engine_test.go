@@ -256,7 +256,7 @@ func TestCustomOpsAreNotMerged(t *testing.T) {
 	require.Len(t, g.Nodes, 2)
 }
 
-// TestSizesKeepTheirSource: a dynamic node whose result is only measured must stay, since it gives the symbol its number.
+// TestSizesKeepTheirSource: a dynamic node whose result is only measured must stay, since it defines the symbol.
 func TestSizesKeepTheirSource(t *testing.T) {
 	g := parse(t, `graph "" (%0: f32[n]) {
 		%1: i64[1,u1.1] = onnx.NonZero(%0)

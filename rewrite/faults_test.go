@@ -32,7 +32,7 @@ func TestMeaningIsKept(t *testing.T) {
 			[]*tensor.Tensor{floats(41, 0)}},
 		{"factors that are joined", `graph "" (%0: f32[n]) { const %1: f32[] = [0.1] const %2: f32[] = [30] %3 = mul(%0, %1) %4 = mul(%3, %2) %5 = ceil(%4) return %5 }`,
 			[]*tensor.Tensor{floats(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 19, 23)}},
-		{"a code of a quotient", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %5: f32[] = [1] const %6: u8[] = [0] const %7: f32[] = [0.5]
+		{"a quantised value of a quotient", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %5: f32[] = [1] const %6: u8[] = [0] const %7: f32[] = [0.5]
 			%2 = div(%0, %1) %3 = sub(%2, %7) %4 = quantize(%3, %5, %6) {axis=0, to=u8} return %4 }`, []*tensor.Tensor{floats(41, 82, 164)}},
 		{"positions of an axis that may be stretched", `graph "" (%0: f32[n], %1: f32[m]) { %2 = range() {step=1, len=n, dtype=i64} %3 = range() {step=1, len=m, dtype=i64}
 			%4 = greater_or_equal(%2, %3) return %4 }`, []*tensor.Tensor{floats(1), floats(1, 2, 3, 4, 5)}},

@@ -20,7 +20,7 @@ var foldRules = []*Rule{
 	{Name: "constants.rounded", changes: Rounding, pattern: anyNode().when("constant operands", foldable), build: foldConstants},
 }
 
-// prescribed reports whether every kernel gives the same bits for n as its Eval: where nothing is rounded, or as IEEE 754 says.
+// prescribed reports whether every kernel computes the same bits for n as its Eval: where nothing is rounded, or as IEEE 754 says.
 func prescribed(n *ir.Node) bool {
 	if !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.DType.IsFloat() }) {
 		return true
@@ -61,7 +61,7 @@ func foldSizes(m *match) *ir.Value {
 // narrow weight, and so does what only a registered kernel knows to run, such as onnx.DequantizeLinear.
 func foldable(m *match, v *ir.Value) bool {
 	n := m.root
-	if k := n.Op.Kind(); k.Has(ir.Dynamic) || k.Has(ir.KeepsCustom) || len(n.Regions) > 0 || len(n.Inputs) == 0 {
+	if k := n.Op.Kind(); k.Has(ir.Dynamic) || k.Has(ir.KeepsCustom) || len(n.Subgraphs) > 0 || len(n.Inputs) == 0 {
 		return false
 	}
 	before := 0

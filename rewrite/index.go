@@ -223,8 +223,8 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		}
 		cuts = append(cuts, cut{start, size, step})
 	}
-	behind := x.Type.Shape[axis+len(parts):]
-	split = append(split, behind...)
+	after := x.Type.Shape[axis+len(parts):]
+	split = append(split, after...)
 
 	o := ir.Slice{Sizes: slices.Clone(x.Type.Shape)}
 	for range x.Type.Shape {
@@ -244,7 +244,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 	for _, k := range sorted {
 		perm = append(perm, axis+slices.Index(order, k))
 	}
-	for k := range behind {
+	for k := range after {
 		perm = append(perm, axis+len(order)+k)
 	}
 	v = m.transpose(v, perm...)
@@ -256,7 +256,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		}
 		full = append(full, d)
 	}
-	full = append(full, behind...)
+	full = append(full, after...)
 	return m.expand(m.reshape(v, full), m.root.Outputs[0].Type.Shape)
 }
 

@@ -285,5 +285,5 @@ func (m *match) emit(op ir.Op, in ...*ir.Value) *ir.Value {
 
 type refusal struct{ err error }
 
-// replace gives a value for one that the rule replaces besides its root's first result.
+// replace sets the value for one that the rule replaces besides its root's first result.
 func (m *match) replace(old, by *ir.Value) { m.replaced = append(m.replaced, replacement{old, by}) }

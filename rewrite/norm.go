@@ -122,7 +122,7 @@ func (m *match) alongAxes(v, norm *ir.Value) *ir.Value {
 	return m.reshape(v, s)
 }
 
-// reshape gives v another shape, or v itself where it has it.
+// reshape returns v in another shape, or v itself if it has that shape.
 func (m *match) reshape(v *ir.Value, s ir.Shape) *ir.Value {
 	if v.Type.Shape.Equal(s) {
 		return v

@@ -12,7 +12,7 @@ import (
 func order(g *ir.Graph) int {
 	old := make(map[*ir.Node]int, len(g.Nodes))
 	for i, n := range g.Nodes {
-		if n.Op.Kind().Has(ir.Dynamic) || len(n.Regions) > 0 {
+		if n.Op.Kind().Has(ir.Dynamic) || len(n.Subgraphs) > 0 {
 			return 0
 		}
 		old[n] = i

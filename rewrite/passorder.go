@@ -13,8 +13,10 @@ var passOrder = []precedence{
 	{"cse", "fused elementwise", "two copies of a node join two maps, which are no longer equal"},
 	{"quantised", "qdq pairs", "a rounding that a product reads is part of that product, not a loss to undo"},
 	{"quantised", "positions", "a rounding moves in front of an expand, away from the dequantize that it cancels out with"},
-	{"quantised", "rows", "a slice moves into the nodes that spell a product of quantized values, which is then not found"},
-	{"quantised", "epilogues", "a product with an epilogue is not recognised as one of quantized values"},
+	{"quantised", "rows", "a slice moves into the nodes that spell a product of quantised values, which is then not found"},
+	{"quantised", "epilogues", "a product with an epilogue is not recognised as one of quantised values"},
+	{"qdq pairs", "positions", "a gather of one row becomes a view, through which a product reads the quantised values of all rows"},
+	{"qdq pairs", "primitives", "a pair stands between the ops that spell a norm or activation"},
 	{"canonical", "primitives", "norms and activations are matched in one spelling"},
 	{"canonical", "late cse", "two spellings of one value are not equal"},
 	{"canonical", "fused elementwise", "a map keeps the spelling that it was made of"},
@@ -34,7 +36,7 @@ var passOrder = []precedence{
 	{"rows", "epilogues", "a slice moves through a bare product, not through one with an epilogue"},
 	{"embeddings", "epilogues", "the norm after the tables would take their sum as its residual"},
 	{"embeddings", "fused elementwise", "the sum of the tables' rows would become a map"},
-	{"epilogues", "quantised blocks", "a norm takes its residual first, and then returns codes"},
+	{"epilogues", "quantised blocks", "a norm takes its residual first, and then returns quantised values"},
 	{"qkv", "order", "the nodes that it makes must find their places"},
 }
 

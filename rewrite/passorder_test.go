@@ -17,13 +17,21 @@ import (
 // orderWitness names for each precedence a program that shows it: "file/case" of testdata, "model head form" of package models, or a
 // program itself.
 var orderWitness = map[string]string{
-	"fold < fused elementwise":       "identity/neutral",
-	"cse < quantised":                "quantised/groups of rows",
-	"cse < fused elementwise":        "cse/nodes",
-	"quantised < qdq pairs":          "model encoder qdq",
-	"quantised < positions":          "quantised/what is stretched is rounded small",
-	"quantised < rows":               "model classifier int8",
-	"quantised < epilogues":          "quantised/dequantised",
+	"fold < fused elementwise": "identity/neutral",
+	"cse < quantised":          "quantised/groups of rows",
+	"cse < fused elementwise":  "cse/nodes",
+	"quantised < qdq pairs":    "model encoder qdq",
+	"quantised < positions":    "quantised/what is stretched is rounded small",
+	"quantised < rows":         "model classifier int8",
+	"quantised < epilogues":    "quantised/dequantised",
+	"qdq pairs < positions": `graph "" (%0: f32[b,s,8]) {
+		const %1: i8[8,8] = data const %2: i64[] = [0] const %3: f32[] = [0.05] const %4: u8[] = [100] const %5: i8[] = [0]
+		%6 = softmax(%0) {axis=2} %7 = quantize(%6, %3, %4) {to=u8} %8 = dequantize(%7, %3, %4) {to=f32} %9 = gather(%8, %2) {axis=1}
+		%10 = dequantize(%1, %3, %5) {to=f32} %11 = matmul(%9, %10) return %8, %11 }`,
+	"qdq pairs < primitives": `graph "" (%0: f32[n,8]) {
+		const %1: f32[] = [2] const %2: f32[] = [1e-05] const %3: f32[] = [0.05] const %4: i8[] = [0]
+		%5 = reduce_mean(%0) {axes=[1], keepdims=true} %6 = sub(%0, %5) %7 = quantize(%6, %3, %4) {to=i8} %8 = dequantize(%7, %3, %4) {to=f32}
+		%9 = pow(%8, %1) %10 = reduce_mean(%9) {axes=[1], keepdims=true} %11 = add(%10, %2) %12 = sqrt(%11) %13 = div(%8, %12) return %13 }`,
 	"canonical < primitives":         "norms/layernorm",
 	"canonical < late cse":           "canonical/spellings",
 	"canonical < fused elementwise":  "canonical/position ids",

@@ -16,15 +16,15 @@ func perTensor[T ir.Op](v *ir.Value) bool {
 	return ok && len(v.Def.Inputs[1].Type.Shape) == 0
 }
 
-func byteCodes(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
+func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
-// dequantized is any value that stands for codes. It is no node of the pattern: others may read it, and it costs nothing
+// dequantized is any value that stands for quantised values. It is no node of the pattern: others may read it, and it costs nothing
 // to compute it twice.
 func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
 }
 
-// sum32 is the bare int32 sums of a product of codes.
+// sum32 is the bare int32 sums of a quantised product.
 func sum32(rest ...*pattern) *pattern {
 	p := node[ir.QMatMul](rest...)
 	return p.rest().when("bare sums", func(_ *match, v *ir.Value) bool { return v.Type.DType == tensor.I32 })
@@ -41,7 +41,7 @@ func qOperands(v *ir.Value) []*ir.Value {
 // isOne reports whether v holds one element.
 func single(v *ir.Value) bool { return v.Type.Shape.Elements().Is(1) }
 
-// quantRules bring every spelling of a product of codes into QMatMul, and codes to where products read them. They stand
+// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
 // before everything that would take the patterns apart.
 func quantRules() []*Rule {
 	s, t := value(), value()
@@ -67,11 +67,11 @@ func quantRules() []*Rule {
 		return m.emit(q.Def.Op, in...)
 	}
 
-	codes := dequantized()
-	viewed := either(node[ir.Reshape](codes), node[ir.Transpose](codes), node[ir.Slice](codes), node[ir.Expand](codes))
+	quantized := dequantized()
+	viewed := either(node[ir.Reshape](quantized), node[ir.Transpose](quantized), node[ir.Slice](quantized), node[ir.Expand](quantized))
 	index := value()
-	gathered := node[ir.Gather](codes, index)
-	again := node[ir.Quantize](codes).rest()
+	gathered := node[ir.Gather](quantized, index)
+	again := node[ir.Quantize](quantized).rest()
 	floating := node[ir.MatMul]().rest().when("a product of dequantised values", func(_ *match, v *ir.Value) bool {
 		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
 	})
@@ -81,15 +81,15 @@ func quantRules() []*Rule {
 			return finish(m, m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))))
 		}},
 		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
-			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0]))
+			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0]))
 		}},
 		quantViewRule(),
 		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value {
-			return m.dequantize(m.get(codes), m.emit(m.root.Op, m.get(codes).Def.Inputs[0], m.get(index)))
+			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0], m.get(index)))
 		}},
-		// Codes of a value that the same scale gave codes already.
+		// Quantising what was dequantised by the same scale.
 		{Name: "quantize.again", pattern: again, build: func(m *match) *ir.Value {
-			from := m.get(codes).Def
+			from := m.get(quantized).Def
 			if m.root.Outputs[0].Type.DType != from.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], from.Inputs[1]) ||
 				!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(from.Inputs, 2)) {
 				return nil
@@ -111,7 +111,7 @@ func quantViewRule() *Rule {
 	}}
 }
 
-// quantExpandRules round what is stretched while it is small. Products have taken their codes when they run.
+// quantExpandRules round what is stretched while it is small. Products have taken their quantised values when they run.
 func quantExpandRules() []*Rule {
 	x := value()
 	expanded := node[ir.Expand](x)
@@ -123,32 +123,32 @@ func quantExpandRules() []*Rule {
 	}}}
 }
 
-// qdqPairRules run when products have taken their codes: what is rounded to codes and back between them only loses
-// precision, as long as nobody reads the codes.
+// qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them only loses
+// precision, as long as nobody reads the quantised values.
 func qdqPairRules() []*Rule {
-	rounded := value().when("codes that are no result of the graph", func(m *match, v *ir.Value) bool {
+	rounded := value().when("quantised values that are no result of the graph", func(m *match, v *ir.Value) bool {
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})
 	pair := node[ir.Dequantize](rounded).rest()
-	// A vector of codes, such as a bias, is small enough to hold its values.
+	// A vector of quantised values, such as a bias, is small enough to hold its values.
 	vector := node[ir.Dequantize](constant()).rest().when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
-	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a rounding to codes loses, and what it cuts off beyond their range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
+	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
 		q := m.get(rounded).Def
 		if !m.root.Outputs[0].Type.Equal(q.Inputs[0].Type) || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
 			return nil
 		}
-		if codesAreRead(q.Outputs[0]) {
-			return m.refuse("a product reads the codes, too")
+		if productReads(q.Outputs[0]) {
+			return m.refuse("a product reads the quantised values, too")
 		}
 		return q.Inputs[0]
 	}}}
 }
 
-// codesAreRead reports whether a product reads codes, as they are or through views.
-func codesAreRead(v *ir.Value) bool {
+// productReads reports whether a product reads quantised values, as they are or through views.
+func productReads(v *ir.Value) bool {
 	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
-		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind().Has(ir.View) && codesAreRead(u.Node.Outputs[0])
+		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind().Has(ir.View) && productReads(u.Node.Outputs[0])
 	})
 }
 
@@ -190,12 +190,12 @@ func sameScalar(a, b *ir.Value) bool {
 	return ok && ok2 && p == q && a.Type.DType == b.Type.DType
 }
 
-// dequantize makes the values of other codes with the scale of old.
-func (m *match) dequantize(old, codes *ir.Value) *ir.Value {
-	return m.emit(old.Def.Op, append([]*ir.Value{codes}, old.Def.Inputs[1:]...)...)
+// dequantize dequantises other values by the scale of old.
+func (m *match) dequantize(old, quantized *ir.Value) *ir.Value {
+	return m.emit(old.Def.Op, append([]*ir.Value{quantized}, old.Def.Inputs[1:]...)...)
 }
 
-// buildDequantized makes a product of dequantised values a product of their codes.
+// buildDequantized makes a product of dequantised values a quantised product.
 func buildDequantized(m *match) *ir.Value {
 	n := m.root
 	op := n.Op.(ir.MatMul)
@@ -217,8 +217,8 @@ func buildDequantized(m *match) *ir.Value {
 		return m.refuse("the scales of operand 1 are not for its columns")
 	}
 	for i, v := range []*ir.Value{a, b} {
-		if d := at(v, 0).Type.DType; !byteCodes(d) {
-			return m.refuse("operand %d has codes of %s", i, d)
+		if d := at(v, 0).Type.DType; !is8Bit(d) {
+			return m.refuse("operand %d has quantised values of %s", i, d)
 		}
 	}
 	scale := at(a, 1)
@@ -233,9 +233,9 @@ func buildDequantized(m *match) *ir.Value {
 		ir.Operand(n.Inputs, ir.MatMulBias), ir.Operand(n.Inputs, ir.MatMulResidual))
 }
 
-// floats is a product of codes whose result is in floats, as far as it got.
+// floats is a quantised product whose result is in floats, as far as it got.
 func qFloats(upTo int) *pattern {
-	return node[ir.QMatMul]().rest().when("a product of codes in floats", func(_ *match, v *ir.Value) bool {
+	return node[ir.QMatMul]().rest().when("a quantised product in floats", func(_ *match, v *ir.Value) bool {
 		if v.Type.DType != tensor.F32 {
 			return false
 		}
@@ -248,7 +248,7 @@ func qFloats(upTo int) *pattern {
 	})
 }
 
-// quantEpilogueRules put what follows a product of codes into it, in the order in which it runs there.
+// quantEpilogueRules put what follows a quantised product into it, in the order in which it runs there.
 func quantEpilogueRules() []*Rule {
 	bias, residual, factor := value(), value(), scalar()
 	bare, biased := qFloats(ir.QMatMulBias), qFloats(ir.QMatMulResidual)
@@ -294,7 +294,7 @@ func quantEpilogueRules() []*Rule {
 			}
 			sum := m.root.Outputs[0]
 			if isDequantized(m.get(residual)) && len(sum.Uses) == 1 && sum.Uses[0].Node.Op.Kind() == ir.KindLayerNorm {
-				return nil // the norm adds codes as they are
+				return nil // the norm adds quantised values as they are
 			}
 			return m.withOperands(m.get(noResidual), map[int]*ir.Value{ir.QMatMulResidual: m.get(residual)})
 		}},
@@ -310,8 +310,8 @@ func (m *match) withOperands(product *ir.Value, more map[int]*ir.Value) *ir.Valu
 	return m.emit(product.Def.Op, in...)
 }
 
-// quantLateRules run when products have been packed and roundings left out: a product that alone reads a value's codes
-// quantises it on the way, and one of which only codes are wanted gives codes.
+// quantLateRules run when products have been packed and roundings left out: a product that alone reads a value's quantised values
+// quantises it on the way, and one of which only quantised values are wanted returns those.
 func quantLateRules() []*Rule {
 	x, any := value(), qFloats(ir.QMatMulYScale)
 	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
@@ -319,7 +319,7 @@ func quantLateRules() []*Rule {
 	return []*Rule{
 		{Name: "qmatmul.quantize", changes: Rounding, pattern: quantised, build: func(m *match) *ir.Value {
 			zero := ir.Operand(m.root.Inputs, 2)
-			if d := m.root.Outputs[0].Type.DType; !byteCodes(d) {
+			if d := m.root.Outputs[0].Type.DType; !is8Bit(d) {
 				return m.refuse("its result is quantised to %s", d)
 			} else if zero == nil {
 				zero = m.e.g.NewConst("", tensor.New(d))
@@ -338,13 +338,13 @@ func quantLateRules() []*Rule {
 	}
 }
 
-// quantQKVRule packs the products that one attention makes of the same codes, as qkvRules do for floats.
+// quantQKVRule packs the products that one attention makes of the same quantised values, as qkvRules do for floats.
 func quantQKVRule() *Rule {
 	first := node[ir.QMatMul]().rest().when("a product without residual", func(_ *match, v *ir.Value) bool {
 		return v.Type.DType != tensor.I32 && at(v, ir.QMatMulResidual) == nil
 	})
 	return &Rule{Name: "qmatmul.packed", pattern: first, build: func(m *match) *ir.Value {
-		parts := parallel(m, ir.QMatMulA, packsCodes)
+		parts := parallel(m, ir.QMatMulA, packsQuantized)
 		if parts == nil {
 			return nil
 		}
@@ -375,8 +375,8 @@ func quantQKVRule() *Rule {
 	}}
 }
 
-// packsCodes reports whether two products of the same codes can become one.
-func packsCodes(a, b *ir.Node) bool {
+// packsQuantized reports whether two products of the same quantised values can become one.
+func packsQuantized(a, b *ir.Node) bool {
 	if a.Op != b.Op {
 		return false
 	}

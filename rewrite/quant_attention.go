@@ -5,7 +5,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// quantAttentionRules find attention between products of codes. They run when the second product has taken the rounding of its
+// quantAttentionRules find attention between quantised products. They run when the second product has taken the rounding of its
 // result.
 func quantAttentionRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
@@ -46,21 +46,21 @@ func quantAttentionRules() []*Rule {
 			return sameScalar(at(n, 1), m.get(scale)) && sameScalar(at(n, 2), m.get(zero))
 		}
 		if m.has(again) && !same(m.get(again), roundScale, roundZero) || !same(m.get(probs), probScale, probZero) {
-			return m.refuse("codes that are read by another scale than they were written with")
+			return m.refuse("quantised values that are read by another scale than they were written with")
 		}
-		codes := func(p *pattern) *ir.Value {
+		quantized := func(p *pattern) *ir.Value {
 			if scale := m.get(p); scale == nil || m.get(roundZero) != nil {
 				return m.get(roundZero)
 			}
 			return m.e.g.NewConst("", tensor.New(m.get(rounded).Type.DType))
 		}
 		for _, p := range []*pattern{rounded, probs} {
-			if x := m.get(p); x != nil && !byteCodes(x.Type.DType) {
-				return m.refuse("codes of %s", x.Type.DType)
+			if x := m.get(p); x != nil && !is8Bit(x.Type.DType) {
+				return m.refuse("quantised values of %s", x.Type.DType)
 			}
 		}
 		y := m.emit(ir.QAttention{}, m.heads(m.get(q), false), m.heads(m.get(k), !first.TransB), m.heads(m.get(v), second.TransB), m.get(mask),
-			m.get(qScale), m.get(qZero), m.get(kScale), m.get(kZero), m.get(vScale), m.get(vZero), m.get(roundScale), codes(roundScale),
+			m.get(qScale), m.get(qZero), m.get(kScale), m.get(kZero), m.get(vScale), m.get(vZero), m.get(roundScale), quantized(roundScale),
 			m.get(probScale), m.get(probZero), m.get(yScale), m.get(yZero))
 		return m.transpose(y, 0, 2, 1, 3)
 	}}}

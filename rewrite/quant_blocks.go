@@ -29,26 +29,26 @@ func blockRules() []*Rule {
 		if op.TransB {
 			along = 1
 		}
-		codes := q.Inputs[0].Const
-		d := codes.DType()
+		quantized := q.Inputs[0].Const
+		d := quantized.DType()
 		if o.Block*d.Bits()%8 != 0 {
 			return m.refuse("its blocks are no whole bytes")
 		}
 		if !d.IsInt() || d.Bits() > 8 || o.Axis != along || op.Scale() != 1 {
 			return m.refuse("its weights are not integers in blocks along what is summed")
 		}
-		s := codes.Shape()
+		s := quantized.Shape()
 		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
-		packed, zeros := blockCodes(nb, codes, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
+		packed, zeros := blockWeights(nb, quantized, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
 		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()
 		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from)) })
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
 		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
 	}}, {Name: "matmul_nbits.groups", pattern: grouped, near: 1, build: func(m *match) *ir.Value {
 		op, in := m.root.Op.(ir.MatMulNBits), slices.Clone(m.root.Inputs)
-		groups, codes := in[ir.NBitsGroups].Const, in[ir.NBitsCodes].Const
-		if groups == nil || codes == nil || op.Int8 {
-			return m.refuse("its groups or codes are not known")
+		groups, quantized := in[ir.NBitsGroups].Const, in[ir.NBitsWeights].Const
+		if groups == nil || quantized == nil || op.Int8 {
+			return m.refuse("its groups or quantised values are not known")
 		}
 		groups = groups.Aligned()
 		order := sortedBy(groups)
@@ -60,7 +60,7 @@ func blockRules() []*Rule {
 		in[ir.NBitsGroups] = nil
 		if !slices.IsSorted(order) {
 			in[ir.NBitsA] = gathered(m, in[ir.NBitsA], order)
-			in[ir.NBitsCodes] = m.e.g.NewConst(in[ir.NBitsCodes].Name, reordered(op, codes, order))
+			in[ir.NBitsWeights] = m.e.g.NewConst(in[ir.NBitsWeights].Name, reordered(op, quantized, order))
 		}
 		return m.emit(op, in...)
 	}}}
@@ -89,15 +89,15 @@ func sortedBy(t *tensor.Tensor) []int64 {
 	return order
 }
 
-// reordered puts the code of order[k] at each k.
-func reordered(o ir.MatMulNBits, codes *tensor.Tensor, order []int64) *tensor.Tensor {
-	t := tensor.New(tensor.U8, codes.Shape()...)
+// reordered puts the quantised value of order[k] at each k.
+func reordered(o ir.MatMulNBits, quantized *tensor.Tensor, order []int64) *tensor.Tensor {
+	t := tensor.New(tensor.U8, quantized.Shape()...)
 	per, row := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8
 	for n := range o.N {
-		from, to := codes.Bytes()[n*row:][:row], t.Bytes()[n*row:][:row]
+		from, to := quantized.Bytes()[n*row:][:row], t.Bytes()[n*row:][:row]
 		for k, i := range order {
-			code := from[int(i)/per] >> (int(i) % per * o.Bits) & (1<<o.Bits - 1)
-			to[k/per] |= code << (k % per * o.Bits)
+			q := from[int(i)/per] >> (int(i) % per * o.Bits) & (1<<o.Bits - 1)
+			to[k/per] |= q << (k % per * o.Bits)
 		}
 	}
 	return t
@@ -136,7 +136,7 @@ func packsBlocks(a, b *ir.Node) bool {
 	if p.N = o.N; !ok || o != p || o.Act != ir.NoUnary {
 		return false
 	}
-	for i := ir.NBitsCodes; i <= ir.NBitsResidual; i++ {
+	for i := ir.NBitsWeights; i <= ir.NBitsResidual; i++ {
 		v, w := ir.Operand(a.Inputs, i), ir.Operand(b.Inputs, i)
 		switch {
 		case (v == nil) != (w == nil):
@@ -161,8 +161,8 @@ func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
 	}
 }
 
-// unsignedCode is code i of t with the smallest number of its type as 0.
-func unsignedCode(t *tensor.Tensor, i int) byte {
+// unsignedValue is quantised value i of t with the smallest number of its type as 0.
+func unsignedValue(t *tensor.Tensor, i int) byte {
 	v := t.Int64(i)
 	if t.DType().IsSigned() {
 		v += 1 << (t.DType().Bits() - 1)
@@ -170,11 +170,11 @@ func unsignedCode(t *tensor.Tensor, i int) byte {
 	return byte(v)
 }
 
-// blockCodes lays codes out as MatMulNBits has them.
-func blockCodes(o ir.MatMulNBits, codes *tensor.Tensor, along int) *tensor.Tensor {
+// blockWeights lays quantised values out as MatMulNBits has them.
+func blockWeights(o ir.MatMulNBits, quantized *tensor.Tensor, along int) *tensor.Tensor {
 	per, row := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8
 	t := tensor.New(tensor.U8, o.N, o.Blocks(), o.Block*o.Bits/8)
-	each(o, o.K, along, func(n, k, from int) { t.Bytes()[n*row+k/per] |= unsignedCode(codes, from) << (k % per * o.Bits) })
+	each(o, o.K, along, func(n, k, from int) { t.Bytes()[n*row+k/per] |= unsignedValue(quantized, from) << (k % per * o.Bits) })
 	return t
 }
 
@@ -188,6 +188,6 @@ func blockZeros(o ir.MatMulNBits, zero *ir.Value, d tensor.DType, along int) *te
 		source = tensor.New(d, o.N*o.Blocks())
 	}
 	t := tensor.New(tensor.U8, o.N, row)
-	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= unsignedCode(source, from) << (b % per * o.Bits) })
+	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= unsignedValue(source, from) << (b % per * o.Bits) })
 	return t
 }

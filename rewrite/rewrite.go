@@ -23,7 +23,7 @@ const (
 	O2        // all fusions
 )
 
-// A pass is a row of the list. It has either rules or a function, which gives the number of times that it changed
+// A pass is a row of the list. It has either rules or a function, which returns the number of times that it changed
 // something.
 type pass struct {
 	name  string
@@ -33,7 +33,7 @@ type pass struct {
 	run   func(g *ir.Graph) int
 	// prove, where Options.Unpad asks for it, changes the graph or says what is in the way.
 	prove func(g *ir.Graph, t *target.Target, exact bool) (int, *NearMiss)
-	index *byKind // of the rules: regions are graphs, too, and a model may have 100,000
+	index *byKind // of the rules: subgraphs are graphs, too, and a model may have 100,000
 }
 
 func init() {
@@ -51,7 +51,10 @@ var passes = []pass{
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
 	{name: "cse", level: O1, run: cse},
 
-	// Products of quantized values are written in many ways.
+	// What the target cannot convolve it multiplies.
+	{name: "convolutions", level: O2, rules: convRules()},
+
+	// Products of quantised values are written in many ways.
 	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), blockRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
 	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
@@ -65,11 +68,11 @@ var passes = []pass{
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Activations and residuals go into products and norms.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), convEpilogueRules(), identityRules)},
 	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
-	// After all fusions, so that it meets few ops, and before regions, which it does not look into.
+	// After all fusions, so that it meets few ops, and before subgraphs, which it does not look into.
 	{name: "unpad", level: O2, prove: unpad},
 	{name: "fused elementwise", level: O2, rules: elementwiseRules()},
 	{name: "order", level: O2, run: order},
@@ -77,11 +80,11 @@ var passes = []pass{
 
 // Options are what Run does besides rewriting.
 type Options struct {
-	Verify bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
-	Exact  bool   // only rules that change no more than roundings
-	Region bool   // the graph is the region of a node
-	Unpad  bool   // take the padding of texts out, where that is proved to be right
-	Dump   string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
+	Verify   bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
+	Exact    bool   // only rules that change no more than roundings
+	Subgraph bool   // the graph is the subgraph of a node
+	Unpad    bool   // take the padding of texts out, where that is proved to be right
+	Dump     string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
 	// Stop, if not nil, is asked before each pass: its error ends the run.
 	Stop func() error
 }
@@ -119,7 +122,7 @@ func (n NearMiss) String() string {
 	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
 }
 
-// Run rewrites g in place, up to a level, for a target; a nil target takes everything. Values are numbered anew.
+// Run rewrites g in place, up to a level, for a target; a nil target takes everything but convolutions. Values are numbered anew.
 func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 	s := &Stats{Before: len(g.Nodes)}
 	if o.Dump == "" {
@@ -136,10 +139,10 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 				return nil, err
 			}
 		}
-		if p.prove != nil && (!o.Unpad || o.Region) {
+		if p.prove != nil && (!o.Unpad || o.Subgraph) {
 			continue
 		}
-		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, region: o.Region}, misses)
+		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: o.Subgraph}, misses)
 		s.Rules = append(s.Rules, counts...)
 		if endless != "" {
 			s.Endless = append(s.Endless, p.name+": "+endless)

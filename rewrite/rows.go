@@ -90,7 +90,7 @@ func rowRules() []*Rule {
 	}
 }
 
-// kept gives, for a reshape that only joins or only splits neighbouring axes, the axis of from that each axis of to is, −1
+// kept returns, for a reshape that only joins or only splits neighbouring axes, the axis of from that each axis of to is, −1
 // for the others.
 func kept(from, to ir.Shape) (axes []int, ok bool) {
 	axes = slices.Repeat([]int{-1}, len(to))

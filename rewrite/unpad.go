@@ -9,20 +9,23 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unpad takes the padding of texts out of a graph: what is computed for every place of [batch,seq,…] is computed for the tokens
+// unpad removes the padding of texts from a graph: what was computed for every position of [batch,seq,…] is computed for the tokens
 // [1,tokens,…] that the attention mask keeps. It is right where tokens meet nowhere but in attention that the mask keeps from
 // seeing padding, in sums over tokens that the mask has made 0 there, and not at all where a head reads the first token.
 //
 // The proof goes through the graph once and notes what becomes of every node that a packed value reaches (plan). Only when all of them
-// have a rule, and every output is one that can be given, the graph changes: before that it is as it was, and the miss names the
+// have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and the miss names the
 // node in the way.
 func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, miss *NearMiss) {
 	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
-		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, made: map[*ir.Value]*ir.Value{}}
+		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, kept: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
 	if exact {
 		u.gone = lowestFills
 	}
 	if miss := u.prove(); miss != nil {
+		for _, n := range slices.Backward(u.drafts) {
+			n.Detach()
+		}
 		return 0, miss
 	}
 	u.commit()
@@ -45,7 +48,9 @@ type unpadding struct {
 	late   map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
 	zero   map[*ir.Value]bool    // packed values that are 0 where the mask is
 	masks  map[*ir.Value]*maskValue
-	packed []*ir.Value // operands of Pack behind the mask
+	kept   map[*ir.Value]*ir.Value // what masks are where all tokens are kept
+	drafts []*ir.Node              // that compute it
+	packed []*ir.Value             // operands of Pack after the mask
 
 	pack *ir.Node
 	list []*ir.Node
@@ -63,14 +68,13 @@ const (
 	asFirstBatch                // one for each text, [batch,1,…], as [1,batch,…]
 )
 
-// A packedNode is a node as it will be: with operands read so, and sizes put in.
+// A packedNode is a node as it will be: how it reads its operands, and its sizes.
 type packedNode struct {
 	n        *ir.Node
 	op       ir.Op
 	readings []reading
-	// rows is the result of Pack that goes in as operand at, if at > 0; operand without goes out.
-	at, rows int
-	without  int
+	packs    map[int]int       // results of Pack that go in, by operand
+	swaps    map[int]*ir.Value // operands that others take the place of; nil for none
 	// pulled: the node stays beside it, for readers that are not packed.
 	pulled bool
 	// restores: the result is no packed value but what it was, one for each text, after a reshape.
@@ -82,7 +86,7 @@ func (u *unpadding) prove() *NearMiss {
 	missing := func(why string) *NearMiss {
 		return &NearMiss{Rule: "unpad", Node: "(the graph)", At: "attention", Why: why}
 	}
-	at := slices.IndexFunc(u.g.Nodes, func(n *ir.Node) bool { return n.Op.Kind() == ir.KindAttention })
+	at := slices.IndexFunc(u.g.Nodes, isAttention)
 	if at < 0 {
 		return missing("there is none")
 	}
@@ -110,7 +114,7 @@ func (u *unpadding) prove() *NearMiss {
 		}
 	}
 	for n, p := range u.plans {
-		if n.Op.Kind() == ir.KindAttention && p.at > 0 {
+		if isAttention(n) && p.packs != nil {
 			return nil
 		}
 	}
@@ -134,7 +138,7 @@ func (u *unpadding) planned(n *ir.Node) bool { return u.plans[n] != nil && !u.pl
 // isFlat reports whether packed values have one axis of tokens, [tokens,…], in place of [1,tokens,…].
 func (u *unpadding) isFlat(t ir.Type) bool { return t.Shape[0].Equal(u.tokens) }
 
-// lead is the number of axes that are texts and tokens, 2 for [batch,seq,…] and 1 for [batch·seq,…]; 0 for neither.
+// lead is the number of leading axes for texts and tokens: 2 for [batch,seq,…], 1 for [batch·seq,…], 0 for neither.
 func (u *unpadding) lead(s ir.Shape) int {
 	switch {
 	case len(s) > 1 && s[0].Equal(u.batch) && s[1].Equal(u.seq) && u.free(s[2:]):
@@ -145,7 +149,7 @@ func (u *unpadding) lead(s ir.Shape) int {
 	return 0
 }
 
-// free reports whether sizes have nothing to do with texts and tokens.
+// free reports whether sizes are independent of texts and tokens.
 func (u *unpadding) free(s ir.Shape) bool {
 	set := map[string]bool{}
 	for _, d := range s {
@@ -163,10 +167,10 @@ func (u *unpadding) put(d ir.Dim) (ir.Dim, error) {
 	return d.Subst(map[string]ir.Dim{b: ir.N(1), q: u.tokens}), nil
 }
 
-// findMask finds the input that is the mask of all attention, and the symbols of its sizes.
+// findMask finds the input that masks all attention, and the symbols of its sizes.
 func (u *unpadding) findMask() (why string) {
 	for _, n := range u.g.Nodes {
-		if n.Op.Kind() != ir.KindAttention {
+		if !isAttention(n) {
 			continue
 		}
 		v := ir.Operand(n.Inputs, ir.AttentionMask)
@@ -175,7 +179,11 @@ func (u *unpadding) findMask() (why string) {
 		}
 		m := u.maskOf(v)
 		if m == nil || m.input == nil {
-			return describe(v) + " does not follow from an input [batch,seq] alone"
+			why := describe(v) + " does not follow from an input [batch,seq] alone"
+			if sum := counted(v); sum != nil {
+				why += ", token by token: " + describe(sum) + " counts tokens, and which of a text they are is lost"
+			}
+			return why
 		}
 		if u.mask != nil && u.mask != m.input {
 			return fmt.Sprintf("inputs %q and %q are both masks", u.mask.Name, m.input.Name)
@@ -190,11 +198,27 @@ func (u *unpadding) findMask() (why string) {
 	}
 	u.batch, u.seq, u.tokens = s[0], s[1], ir.Sym(u.freshSymbol())
 	for _, n := range u.g.Nodes {
-		if n.Op.Kind() == ir.KindAttention && !u.hidesPadding(n.Inputs[ir.AttentionMask]) {
+		if isAttention(n) && !u.hidesPadding(n.Inputs[ir.AttentionMask]) {
 			return describe(n.Inputs[ir.AttentionMask]) + " is not known to hide padding and nothing else"
 		}
 	}
 	return ""
+}
+
+// counted finds a sum among the values that one follows from; nil where there is none.
+func counted(v *ir.Value) *ir.Value {
+	seen := map[*ir.Value]bool{}
+	for work := []*ir.Value{v}; len(work) > 0; {
+		v, work = work[len(work)-1], work[:len(work)-1]
+		if v == nil || seen[v] || v.Def == nil {
+			continue
+		}
+		if seen[v] = true; v.Def.Op.Kind() == ir.KindReduce {
+			return v
+		}
+		work = append(work, v.Def.Inputs...)
+	}
+	return nil
 }
 
 // freshSymbol is a name for the number of tokens that no size of the graph has.
@@ -230,7 +254,7 @@ func (u *unpadding) commit() {
 			early = append(early, n)
 		}
 	}
-	u.list = early
+	u.list = append(early, u.drafts...)
 	pack := ir.NewPack(u.mask, u.packed, u.tokens, u.positions)
 	u.pack = u.emit(pack, append([]*ir.Value{u.mask}, u.packed...))
 	for i, v := range u.packed {
@@ -279,15 +303,15 @@ func (u *unpadding) emit(op ir.Op, in []*ir.Value, origins ...string) *ir.Node {
 func (u *unpadding) node(p *packedNode) {
 	in := make([]*ir.Value, len(p.n.Inputs))
 	for i, v := range p.n.Inputs {
-		if v != nil && (p.without == 0 || i != p.without) {
+		if other, ok := p.swaps[i]; ok {
+			in[i] = other
+		} else if v != nil {
 			in[i] = u.read(v, p.readings[i])
 		}
 	}
-	if p.at > 0 {
-		for len(in) <= p.at {
-			in = append(in, nil)
-		}
-		in[p.at] = u.pack.Outputs[p.rows]
+	for at, result := range p.packs {
+		in = append(in, make([]*ir.Value, max(0, at+1-len(in)))...)
+		in[at] = u.pack.Outputs[result]
 	}
 	n := u.emit(p.op, in, p.n.Origins...)
 	for i, v := range p.n.Outputs {
@@ -304,7 +328,7 @@ func (u *unpadding) node(p *packedNode) {
 	}
 }
 
-// read gives an operand as it is read.
+// read returns an operand as it is read.
 func (u *unpadding) read(v *ir.Value, r reading) *ir.Value {
 	one := func(op ir.Op, in ...*ir.Value) *ir.Value { return u.emit(op, in).Outputs[0] }
 	s := v.Type.Shape

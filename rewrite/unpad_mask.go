@@ -7,21 +7,22 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A maskValue says of a value that its elements follow from the mask alone: each from that of one text, batch, and of one or two
-// tokens of it. values has what it is where these tokens are padding (0) or kept (1), by axes: of the first of seqs in bit 0.
+// A maskValue describes a value whose elements follow only from the mask and from their positions: each from the mask of one text
+// (axis batch) and of one or two of its tokens (axes seqs). values holds the element for each case: bit i of the index is 1 if the token
+// along seqs[i] is kept, 0 if it is padding. nil means that the element depends on positions.
 type maskValue struct {
-	input  *ir.Value // nil for a number
+	input  *ir.Value // nil for what the mask has no part in
 	batch  int       // axis; −1 where there is none
 	seqs   []int     // axes
 	values []*tensor.Tensor
 }
 
-// maskOf finds out whether a value is one; nil where not.
+// maskOf returns the description of a value, or nil if it is no mask value.
 func (u *unpadding) maskOf(v *ir.Value) *maskValue {
 	if m, ok := u.masks[v]; ok {
 		return m
 	}
-	u.masks[v] = nil // of what depends on itself: nothing does
+	u.masks[v] = nil // a value never depends on itself
 	u.masks[v] = u.findMaskValue(v)
 	return u.masks[v]
 }
@@ -36,6 +37,8 @@ func (u *unpadding) findMaskValue(v *ir.Value) *maskValue {
 		kept := tensor.New(d)
 		kept.SetInt64(0, 1)
 		return &maskValue{input: v, batch: 0, seqs: []int{1}, values: []*tensor.Tensor{tensor.New(d), kept}}
+	case fixed(v, map[*ir.Value]bool{}):
+		return &maskValue{batch: -1, values: []*tensor.Tensor{nil}}
 	case n == nil || len(n.Outputs) != 1:
 		return nil
 	}
@@ -59,13 +62,28 @@ func (u *unpadding) findMaskValue(v *ir.Value) *maskValue {
 			return axes
 		})
 	}
-	if !n.Op.Kind().Has(ir.Elementwise) {
+	if k := n.Op.Kind(); !k.Has(ir.Elementwise) && k != ir.KindQuantize && k != ir.KindDequantize { // only those with one scale, which is a number
 		return nil
 	}
 	return u.combined(n)
 }
 
-// squeezed gives for each axis of from the one of to that it becomes in a reshape that only puts in and takes out axes of size 1.
+// fixed reports whether a value follows from constants and sizes alone.
+func fixed(v *ir.Value, seen map[*ir.Value]bool) bool {
+	switch {
+	case v.IsConst() || seen[v]:
+		return true
+	case v.Def == nil || v.Def.Op.Kind().Has(ir.Dynamic):
+		return false
+	}
+	seen[v] = true
+	return !slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return x != nil && !fixed(x, seen) })
+}
+
+// kept returns the element if all tokens are kept, or nil if it depends on positions.
+func (m *maskValue) kept() *tensor.Tensor { return m.values[len(m.values)-1] }
+
+// squeezed returns, for each axis of from, the axis of to that it becomes in a reshape that only inserts and removes axes of size 1.
 func squeezed(from, to ir.Shape) []int {
 	axes, k := make([]int, len(from)), 0
 	for i, d := range from {
@@ -90,7 +108,7 @@ func squeezed(from, to ir.Shape) []int {
 	return axes
 }
 
-// moved is a view of a mask whose axes are others.
+// moved returns a view of a mask with other axes.
 func (u *unpadding) moved(n *ir.Node, axes func(from ir.Shape) []int) *maskValue {
 	m := u.maskOf(n.Inputs[0])
 	if m == nil || m.input == nil {
@@ -154,17 +172,110 @@ func (u *unpadding) combined(n *ir.Node) *maskValue {
 			}
 			operands[i] = m.values[own]
 		}
-		y, err := n.Op.Eval(nil, operands)
-		if err != nil || len(y) != 1 || y[0].Len() != 1 {
+		y, ok := u.caseOf(n, operands)
+		if !ok {
 			return nil
 		}
-		out.values = append(out.values, y[0])
+		out.values = append(out.values, y)
 	}
 	return out
 }
 
-// hidesPadding reports whether a mask of attention, which broadcasts to [batch,heads,queries,keys], leaves a kept query its kept
-// keys as they are and takes it the others.
+// caseOf computes an elementwise op for one case. Operands that depend on positions are nil.
+func (u *unpadding) caseOf(n *ir.Node, in []*tensor.Tensor) (y *tensor.Tensor, ok bool) {
+	known := func(i int) bool { return in[i] != nil || n.Inputs[i] == nil }
+	all := true
+	for i := range in {
+		all = all && known(i)
+	}
+	if all {
+		y, err := n.Op.Eval(nil, in)
+		return valueOf(y), err == nil && valueOf(y) != nil
+	}
+	switch op := n.Op.(type) {
+	case ir.Where:
+		if known(0) {
+			return in[2-int(in[0].Float64(0))], true
+		}
+	case ir.Binary:
+		x := in[0]
+		if x == nil {
+			x = in[1]
+		}
+		switch d := n.Outputs[0].Type.DType; {
+		case x == nil:
+		case op.Fn == ir.And && x.Float64(0) == 0, op.Fn == ir.Or && x.Float64(0) == 1, op.Fn == ir.Add && d.IsFloat() && u.gone(d, x.Float64(0)):
+			return x, true
+		}
+	}
+	return nil, true
+}
+
+// valueOf returns the result of an op if it is one, of one element, and nil otherwise.
+func valueOf(y []*tensor.Tensor) *tensor.Tensor {
+	if len(y) != 1 || y[0].Len() != 1 {
+		return nil
+	}
+	return y[0]
+}
+
+// keptMask makes the value for the case in which all tokens are kept, if it depends on positions: with one text in place of the batch.
+func (u *unpadding) keptMask(v *ir.Value) *ir.Value {
+	m := u.maskOf(v)
+	if m.input == nil {
+		return v
+	}
+	if y := u.kept[v]; y != nil {
+		return y
+	}
+	if x := m.kept(); x != nil {
+		u.kept[v] = u.g.NewConst("", x)
+		return u.kept[v]
+	}
+	n := v.Def
+	in := make([]*ir.Value, len(n.Inputs))
+	for i, x := range n.Inputs {
+		if x != nil {
+			in[i] = u.keptMask(x)
+		}
+	}
+	y := u.without(n, in)
+	if y == nil {
+		b, _ := u.batch.Symbol()
+		op, err := ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) { return d.Subst(map[string]ir.Dim{b: ir.N(1)}), nil })
+		if err != nil {
+			refuse(v, "%v", err)
+		}
+		made, err := u.g.NewNode(op, in, n.Origins...)
+		if err != nil {
+			refuse(v, "without the mask it is invalid: %v", err)
+		}
+		u.drafts = append(u.drafts, made)
+		y = made.Outputs[0]
+	}
+	u.kept[v] = y
+	return y
+}
+
+// without returns the operand that an op with a number as its other operand passes on, or nil if there is none.
+func (u *unpadding) without(n *ir.Node, in []*ir.Value) *ir.Value {
+	switch op := n.Op.(type) {
+	case ir.Where:
+		if x, ok := numberOf(in[0]); ok {
+			return in[2-int(x)]
+		}
+	case ir.Binary:
+		for i, other := range []int{1, 0} {
+			if x, ok := numberOf(in[i]); ok && (op.Fn == ir.And && x == 1 || op.Fn == ir.Or && x == 0 || op.Fn == ir.Add && x == 0) {
+				return in[other]
+			}
+		}
+	}
+	return nil
+}
+
+// hidesPadding reports whether a mask of attention, which broadcasts to [batch,heads,queries,keys], does not change the scores of a
+// kept query with kept keys, and hides all other keys from it.
 func (u *unpadding) hidesPadding(v *ir.Value) bool {
 	m, rank := u.maskOf(v), len(v.Type.Shape)
 	if m == nil || m.input != u.mask || m.batch != rank-4 || !v.Type.Shape[rank-1].Equal(u.seq) {
@@ -180,9 +291,16 @@ func (u *unpadding) hidesPadding(v *ir.Value) bool {
 		}
 		if query := slices.Index(m.seqs, rank-2); query >= 0 && which>>query&1 == 0 {
 			u.hidesQueries = true
-			continue // what a hidden query sees does not matter
+			continue // the result of a padding query does not matter
 		}
-		kept, number := which>>key&1 == 1, x.Float64(0)
+		kept := which>>key&1 == 1
+		if x == nil {
+			if !kept {
+				return false
+			}
+			continue
+		}
+		number := x.Float64(0)
 		switch {
 		case x.DType() == tensor.Bool && (number == 1) != kept:
 			return false
@@ -198,5 +316,5 @@ func (u *unpadding) hidesPadding(v *ir.Value) bool {
 // isZero reports whether a value [batch,seq,…] is 0 where the mask is.
 func (u *unpadding) isZero(v *ir.Value) bool {
 	m := u.maskOf(v)
-	return m != nil && m.input == u.mask && m.batch == 0 && len(m.seqs) == 1 && m.seqs[0] == 1 && m.values[0].DType() != tensor.Bool && m.values[0].Float64(0) == 0
+	return m != nil && m.input == u.mask && m.batch == 0 && len(m.seqs) == 1 && m.seqs[0] == 1 && m.values[0] != nil && m.values[0].DType() != tensor.Bool && m.values[0].Float64(0) == 0
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -54,8 +53,8 @@ func refuse(at *ir.Value, format string, args ...any) {
 	panic(obstacle{at, fmt.Sprintf(format, args...)})
 }
 
-// byToken has, of the ops that compute every token by itself whatever their parameters, what they need of their operands; of those
-// that are not listed all are free.
+// byToken lists the ops that compute every token on its own whatever their parameters are, with what they need of their operands.
+// Operands that are not listed may be anything.
 var byToken = [ir.NumKinds]map[int]need{
 	ir.KindClip:        {0: tokens},
 	ir.KindActCopy:     {0: tokens},
@@ -87,8 +86,8 @@ func (u *unpadding) rule(n *ir.Node) {
 			u.lateProduct(n)
 			return
 		}
-	case ir.Attention:
-		u.attention(n, op)
+	case ir.Attention, ir.QAttention:
+		u.attention(n)
 		return
 	case ir.Embedding, ir.QEmbedding:
 		u.embedding(n)
@@ -126,7 +125,7 @@ func (u *unpadding) rule(n *ir.Node) {
 	u.tokenwise(n, needs)
 }
 
-// alone holds an op to parameters with which it computes every token by itself.
+// alone requires parameters with which an op computes every token on its own.
 func (u *unpadding) alone(n *ir.Node) {
 	s := n.Inputs[0].Type.Shape
 	lead := u.lead(s)
@@ -139,7 +138,7 @@ func (u *unpadding) alone(n *ir.Node) {
 	}
 	switch op := n.Op.(type) {
 	case ir.DynamicQuantize:
-		refuse(n.Inputs[0], "its codes follow from the range of all tokens of the batch")
+		refuse(n.Inputs[0], "its scale follows from the range of all tokens of the batch")
 	case ir.MatMul:
 		u.product(n, lead, len(n.Inputs[ir.MatMulB].Type.Shape))
 	case ir.QMatMul:
@@ -189,14 +188,14 @@ func (u *unpadding) alone(n *ir.Node) {
 	}
 }
 
-// product holds a product to one matrix for all tokens.
+// product requires one matrix for all tokens.
 func (u *unpadding) product(n *ir.Node, lead, rank int) {
 	if rank != 2 || len(n.Inputs[0].Type.Shape) <= lead {
 		refuse(n.Inputs[1], "it is multiplied with what is no single matrix: tokens may meet there")
 	}
 }
 
-// scales holds those of codes to one for all tokens.
+// scales requires one scale for all tokens.
 func (u *unpadding) scales(n *ir.Node, axis, lead int) {
 	if rank := len(n.Inputs[1].Type.Shape); rank > 1 || rank == 1 && axis < lead {
 		refuse(n.Inputs[1], "it has scales of its own along the tokens")
@@ -212,8 +211,8 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	}
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
-	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as it is by itself
-		p.at, p.rows = ir.QMatMulRows, ir.PackRows
+	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as if it ran alone
+		p.packs = map[int]int{ir.QMatMulRows: ir.PackRows}
 		in = append(in, make([]*ir.Value, ir.QMatMulRows+1-len(in))...)
 		in[ir.QMatMulRows] = u.rows()
 	}
@@ -227,7 +226,11 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 		case tokens:
 			p.readings[i], t = u.token(v)
 		case aligned:
-			p.readings[i], t = u.align(v, len(y), lead)
+			rank := len(y)
+			if n.Op.Kind() == ir.KindRotary { // angles are those of all heads
+				rank--
+			}
+			p.readings[i], t = u.align(v, rank, lead)
 		default:
 			if u.isPacked(v) || !u.free(v.Type.Shape) {
 				refuse(v, "operand %d is %v: it must be the same for all tokens", i, v.Type)
@@ -257,7 +260,7 @@ func keepsZero(op ir.Op) bool {
 	return false
 }
 
-// typed is a value as it would be with another type, for shape rules.
+// typed returns a stand-in for a value with another type, for shape rules.
 func typed(v *ir.Value, t ir.Type) *ir.Value {
 	c := *v
 	c.Type = t
@@ -293,92 +296,8 @@ func (u *unpadding) finish(p *packedNode, in []*ir.Value) {
 	u.plans[p.n] = p
 }
 
-// token reads an operand of the tokens: what is packed, or can be.
-func (u *unpadding) token(v *ir.Value) (reading, ir.Type) {
-	if u.isPacked(v) {
-		return asTokens, u.types[v]
-	}
-	if u.late[v] || u.lead(v.Type.Shape) != 2 {
-		refuse(v, "it is %v, which has no tokens of texts in front", v.Type)
-	}
-	u.pull(v)
-	return asTokens, u.types[v]
-}
-
-// align reads an operand that broadcasts to a result of so many axes, of which lead are tokens.
-func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
-	s := v.Type.Shape
-	off := rank - len(s) // of its first axis in the result
-	if u.isPacked(v) {
-		if off != 0 || u.lead(s) != lead {
-			refuse(v, "its tokens %v do not lie along those of the result", v.Type)
-		}
-		return asTokens, u.types[v]
-	}
-	alone := true // along the axes of tokens
-	for k := range max(lead-off, 0) {
-		alone = alone && k < len(s) && s[k].Is(1)
-	}
-	rest := s[max(0, min(2-off, len(s))):]
-	switch {
-	case alone && u.free(s):
-		return asItIs, v.Type
-	case lead == 2 && off < 2 && u.tableOf(v, 1-off) != nil:
-		if rows := u.tableOf(v, 1-off).rows; u.positions == 0 || rows < u.positions {
-			u.positions = rows
-		}
-		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
-	case lead != 2 || u.late[v]:
-	case off == 0 && u.lead(s) == 2:
-		return u.token(v)
-	case off == 0 && s[0].Is(1) && s[1].Equal(u.seq) && u.free(s[2:]), off == 1 && s[0].Equal(u.seq) && u.free(s[1:]):
-		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
-	}
-	refuse(v, "it is %v, which cannot be told apart by token", v.Type)
-	return 0, ir.Type{}
-}
-
-// A positionTable is a constant that holds what a value holds for each position, and more: those from start on.
-type positionTable struct {
-	table             *ir.Value
-	axis, start, rows int
-}
-
-// tableOf finds it for a value that takes as many positions of a constant as texts have places, along an axis that only axes of size 1 stand
-// in front of.
-func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
-	seen := v.Type.Shape
-	if v.Def != nil && v.Def.Op.Kind() == ir.KindReshape {
-		v = v.Def.Inputs[0]
-		axes := squeezed(v.Type.Shape, seen)
-		if axis = slices.Index(axes, axis); axis < 0 {
-			return nil
-		}
-	}
-	if v.Def == nil {
-		return nil
-	}
-	o, ok := v.Def.Op.(ir.Slice)
-	table := v.Def.Inputs[0]
-	if !ok || table.Const == nil {
-		return nil
-	}
-	for k, d := range table.Type.Shape {
-		if k != axis && !(o.Starts[k].Is(0) && o.Sizes[k].Equal(d) && o.Steps[k] == 1) || k < axis && !d.Is(1) {
-			return nil
-		}
-	}
-	start, ok := o.Starts[axis].Const()
-	rows := table.Type.Shape[axis].Int() - start
-	size := o.Sizes[axis]
-	if !ok || o.Steps[axis] != 1 || !size.Equal(u.seq) && !size.Equal(ir.Min(ir.N(rows), u.seq)) {
-		return nil
-	}
-	return &positionTable{table, axis, start, rows}
-}
-
-// pull makes the packed form of a value [batch,seq,…] that is not packed itself: of what it is computed from where that is done token
-// by token, so that less is packed, and what is packed are inputs.
+// pull makes the packed form of a value [batch,seq,…] that is not packed yet. If the value is computed token by token, pull packs its
+// operands instead, so that only inputs are packed.
 func (u *unpadding) pull(v *ir.Value) {
 	if _, ok := u.types[v]; ok {
 		return
@@ -403,7 +322,7 @@ func (u *unpadding) takesFirst(s ir.Shape, o ir.Slice) bool {
 	return u.lead(s) == 2 && len(s) > 2 && o.Starts[0].Is(0) && o.Sizes[0].Equal(u.batch) && o.Steps[0] == 1 && o.Starts[1].Is(0) && o.Sizes[1].Is(1)
 }
 
-// firstTokens plans a node that reads nothing but the first tokens: it is given these, [batch,1,…], and stays what it is.
+// firstTokens plans a node that reads only the first tokens: it gets these, [batch,1,…], and does not change.
 func (u *unpadding) firstTokens(n *ir.Node) {
 	if u.hidesQueries {
 		refuse(n.Inputs[0], "it reads the first token, of which attention is undefined where the mask hides it")
@@ -420,7 +339,7 @@ func (u *unpadding) firstTokens(n *ir.Node) {
 	u.restore(n)
 }
 
-// restore notes that the result of a planned node is what it was.
+// restore records that the result of a planned node is not packed.
 func (u *unpadding) restore(n *ir.Node) {
 	for _, v := range n.Outputs {
 		if !u.types[v].Shape.Elements().Equal(v.Type.Shape.Elements()) {
@@ -453,7 +372,7 @@ func (u *unpadding) gather(n *ir.Node, op ir.Gather) {
 	u.tokenwise(n, map[int]need{0: tokens})
 }
 
-// embedding plans an embedding: by indices of the tokens, and by their positions where a table has a row for each.
+// embedding plans an embedding by the indices of the tokens, and by their positions if a table has a row for each position.
 func (u *unpadding) embedding(n *ir.Node) {
 	step := 2
 	if n.Op.Kind() == ir.KindQEmbedding {
@@ -471,10 +390,10 @@ func (u *unpadding) embedding(n *ir.Node) {
 			in[i+1] = typed(in[i+1], t)
 		case !table[0].Is(1):
 			rows, ok := table[0].Const()
-			if p.at > 0 || !ok || first.Type.DType != tensor.I64 {
+			if p.packs != nil || !ok || first.Type.DType != tensor.I64 {
 				refuse(in[i], "its rows are taken by position beside indices of %s", first.Type.DType)
 			}
-			p.at, p.rows = i+1, ir.PackPositions
+			p.packs = map[int]int{i + 1: ir.PackPositions}
 			in[i+1] = &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1), u.tokens)}
 			if u.positions == 0 || rows < u.positions {
 				u.positions = rows
@@ -492,7 +411,7 @@ func (u *unpadding) embedding(n *ir.Node) {
 	}
 }
 
-// sum plans a sum over the tokens of each text, which must be 0 where there is padding.
+// sum plans a sum over the tokens of each text. Its operand must be 0 at padding.
 func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	x := n.Inputs[0]
 	_, t := u.token(x)
@@ -502,57 +421,26 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	case !u.zero[x]:
 		refuse(x, "padding goes into the sum: nothing makes it 0")
 	}
-	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, at: 1, rows: ir.PackRows, restores: true}
+	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackRows}, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
 	u.restore(n)
 }
 
-// lateProduct plans a product of values that there is one of for each text, whose codes follow from the range of the whole batch: as those of
-// the tokens, they follow from the text's own.
+// lateProduct plans a product of values of which each text has one, and whose scale follows from the range of the whole batch: the
+// scale then follows from the text's own range, as those of the tokens do.
 func (u *unpadding) lateProduct(n *ir.Node) {
 	a := n.Inputs[ir.QMatMulA].Type.Shape
 	if lead := a[:len(a)-1]; len(lead) == 0 || !lead[0].Equal(u.batch) || !lead.Elements().Equal(u.batch) || len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
-		refuse(n.Inputs[ir.QMatMulA], "its codes follow from the range of all texts of the batch")
+		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all texts of the batch")
 	}
-	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), at: ir.QMatMulRows, rows: ir.PackTexts, restores: true}
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts}, restores: true}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
 	in[ir.QMatMulRows] = u.rows()
 	u.finish(p, in)
 	u.restore(n)
 }
 
-// rows stands for what Pack says of the texts.
+// rows is the result of Pack that describes the texts.
 func (u *unpadding) rows() *ir.Value {
 	return &ir.Value{Type: ir.TensorOf(tensor.I32, u.batch, ir.N(ir.RowFields))}
-}
-
-// attention plans attention within the texts.
-func (u *unpadding) attention(n *ir.Node, op ir.Attention) {
-	if op.Causal || op.Window > 0 || op.Offset {
-		refuse(n.Inputs[ir.AttentionQ], "attention with bounds by position")
-	}
-	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), at: ir.AttentionRows, rows: ir.PackRows, without: ir.AttentionMask}
-	in := slices.Clone(n.Inputs)
-	for _, i := range []int{ir.AttentionQ, ir.AttentionK, ir.AttentionV} {
-		v := in[i]
-		switch s := v.Type.Shape; {
-		case u.isPacked(v) && u.lead(s) == 2:
-			p.readings[i] = asTokens
-			in[i] = typed(v, u.types[v])
-		case i == ir.AttentionQ && u.late[v] && s[0].Equal(u.batch) && s[1].Is(1) && u.free(s[1:]):
-			p.readings[i], p.rows, p.restores = asFirstBatch, ir.PackFirstRows, true
-			in[i] = typed(v, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.batch}, s[2:]...)...))
-		default:
-			refuse(v, "operand %d is %v and has no tokens of texts in front", i, v.Type)
-		}
-	}
-	in = append(slices.Clone(in[:ir.AttentionMask]), nil, u.rows())
-	packed := &ir.Node{Op: op, Inputs: in, Outputs: n.Outputs}
-	u.finish(p, in)
-	if u.t != nil && u.t.Where(n) == target.OnKernel && u.t.Where(packed) != target.OnKernel {
-		refuse(n.Inputs[0], "backend %s has no kernel for attention over texts of their own lengths", u.t.Name)
-	}
-	if p.restores {
-		u.restore(n)
-	}
 }

@@ -10,8 +10,8 @@ import (
 // between the ops that fuse.
 func sinkRules() []*Rule { return slices.Concat(sinkElements(), sinkRows(), sinkMatrices()) }
 
-// after gives v, computed without the reshape, the shape of the root.
-func (m *match) behind(v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
+// asRoot returns v, computed without the reshape, in the shape of the root.
+func (m *match) asRoot(v *ir.Value) *ir.Value { return m.reshape(v, m.root.Outputs[0].Type.Shape) }
 
 // sinkElements are the rules of ops that look at elements.
 func sinkElements() []*Rule {
@@ -21,25 +21,25 @@ func sinkElements() []*Rule {
 	back := node[ir.Reshape](either(inA, inB))
 	return []*Rule{
 		{Name: "unary.reshape", pattern: either(node[ir.Unary](left), node[ir.Cast](left)), build: func(m *match) *ir.Value {
-			return m.behind(m.emit(m.root.Op, m.get(x)))
+			return m.asRoot(m.emit(m.root.Op, m.get(x)))
 		}},
 		{Name: "binary.reshapes", pattern: binary2(left, right), build: func(m *match) *ir.Value {
 			if !m.get(x).Type.Shape.Equal(m.get(y).Type.Shape) || !m.get(left).Type.Shape.Equal(m.get(right).Type.Shape) {
 				return nil
 			}
-			return m.behind(m.emit(m.root.Op, m.get(x), m.get(y)))
+			return m.asRoot(m.emit(m.root.Op, m.get(x), m.get(y)))
 		}},
 		{Name: "binary.reshape_a", pattern: binary2(left, c), build: func(m *match) *ir.Value {
 			if !keepsVector(m.root.Op, m.get(x), m.get(c), m.get(left)) {
 				return nil
 			}
-			return m.behind(m.emit(m.root.Op, m.get(x), m.get(c)))
+			return m.asRoot(m.emit(m.root.Op, m.get(x), m.get(c)))
 		}},
 		{Name: "binary.reshape_b", pattern: binary2(c, right), build: func(m *match) *ir.Value {
 			if !keepsVector(m.root.Op, m.get(y), m.get(c), m.get(right)) {
 				return nil
 			}
-			return m.behind(m.emit(m.root.Op, m.get(c), m.get(y)))
+			return m.asRoot(m.emit(m.root.Op, m.get(c), m.get(y)))
 		}},
 		{Name: "reshape.binary", pattern: back, build: func(m *match) *ir.Value {
 			to := m.get(back).Type.Shape // the op needed another shape only for its other operand
@@ -82,7 +82,7 @@ func sinkRows() []*Rule {
 			if o.Sum || len(from) <= o.Axes || !from[len(from)-o.Axes:].Equal(to[len(to)-o.Axes:]) {
 				return nil
 			}
-			return m.behind(m.emit(o, m.get(x), m.get(c), m.get(y)))
+			return m.asRoot(m.emit(o, m.get(x), m.get(c), m.get(y)))
 		}},
 		{Name: "softmax.reshape", pattern: softmax, build: func(m *match) *ir.Value {
 			o := opOf[ir.Softmax](m, softmax)
@@ -91,7 +91,7 @@ func sinkRows() []*Rule {
 				return nil
 			}
 			o.Axis = len(from) - 1
-			return m.behind(m.emit(o, m.get(x)))
+			return m.asRoot(m.emit(o, m.get(x)))
 		}},
 	}
 }
@@ -108,7 +108,7 @@ func sinkMatrices() []*Rule {
 				!keepsLast(a, m.get(left).Type.Shape, 2) || !keepsLast(b, m.get(right).Type.Shape, 2) {
 				return nil
 			}
-			return m.behind(m.emit(m.root.Op, m.get(x), m.get(y)))
+			return m.asRoot(m.emit(m.root.Op, m.get(x), m.get(y)))
 		}},
 		{Name: "transpose.merged", pattern: transposed, build: func(m *match) *ir.Value {
 			groups, ok := merged(m.get(x).Type.Shape, m.get(left).Type.Shape)
@@ -119,7 +119,7 @@ func sinkMatrices() []*Rule {
 			for _, p := range opOf[ir.Transpose](m, transposed).Perm {
 				perm = append(perm, groups[p]...)
 			}
-			return m.behind(m.transpose(m.get(x), perm...))
+			return m.asRoot(m.transpose(m.get(x), perm...))
 		}},
 	}
 }
@@ -133,7 +133,7 @@ func keepsLast(a, b ir.Shape, n int) bool {
 // binary2 is any binary op with these operands in this order.
 func binary2(a, b *pattern) *pattern { return node[ir.Binary](a, b) }
 
-// merged gives, for a reshape that only joins neighbouring axes, the axes of from that each axis of to joins.
+// merged returns, for a reshape that only joins neighbouring axes, the axes of from that each axis of to joins.
 func merged(from, to ir.Shape) (groups [][]int, ok bool) {
 	i := 0
 	for _, d := range to {

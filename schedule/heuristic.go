@@ -38,11 +38,11 @@ func (s *scheduler) lower(g segment) bool {
 	peak := s.highest(g)
 	for i := g.from; i < g.to; i++ {
 		for k := 0; s.need[i] == peak; k++ {
-			behind := [...]int{maxWindow / 2, maxWindow / 8, maxWindow * 7 / 8} // the peak in the middle, early, late
-			if k == len(behind) {
+			before := [...]int{maxWindow / 2, maxWindow / 8, maxWindow * 7 / 8} // the peak in the middle, early, late
+			if k == len(before) {
 				return false
 			}
-			from := max(g.from, i-behind[k])
+			from := max(g.from, i-before[k])
 			s.exact(segment{from, min(g.to, from+maxWindow)}, budgetWindow)
 		}
 	}

@@ -152,18 +152,18 @@ func (s *scheduler) index() {
 // then reads something that it or a later step wrote, and what every step before it wrote is read at or before it.
 func (s *scheduler) cut() {
 	n := len(s.order)
-	behind := make([]int, n+1) // the earliest of the last writers that the steps from here on wait for
-	behind[n] = n
+	waits := make([]int, n+1) // the earliest of the last writers that the steps from here on wait for
+	waits[n] = n
 	for i := n - 1; i >= 0; i-- {
 		latest := -1
 		for _, b := range s.Reads[i] {
 			latest = max(latest, int(s.writer[b]))
 		}
-		behind[i] = min(behind[i+1], latest)
+		waits[i] = min(waits[i+1], latest)
 	}
 	start, before := 0, -1 // before: the latest of the first readers of the steps up to here
 	for i := range n {
-		if before <= i && behind[i+1] >= i {
+		if before <= i && waits[i+1] >= i {
 			if start < i {
 				s.segments = append(s.segments, segment{start, i})
 			}

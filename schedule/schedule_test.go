@@ -164,7 +164,7 @@ func requireSound(t *testing.T, p *Program, order []int) {
 	require.Equal(t, identity(len(p.Reads)), slices.Sorted(slices.Values(order)))
 	require.Equal(t, -1, firstTooEarly(p, order))
 	require.LessOrEqual(t, peak(p, order), peak(p, identity(len(p.Reads))))
-	require.Equal(t, order, Order(p), "the same program gives the same order")
+	require.Equal(t, order, Order(p), "the same program has the same order")
 }
 
 func TestOrderOfLargeProgramsRunsAndIsNeverWorse(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// readBody reads a body within the limits. What all bodies hold together is bounded too: release gives it back.
+// readBody reads a body within the limits. What all bodies hold together is bounded too: release returns the bytes.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (data []byte, release func(), err error) {
 	most := s.options.MaxBody
 	if r.ContentLength > most {

@@ -33,6 +33,7 @@ type opened struct {
 	text    *pipeline.Model // nil for a model that takes tensors alone
 	tensors *tensors
 	file    *rlxc.Model // of a model that takes tensors alone
+	stamps  []stamp     // of the files
 	before  *opened     // the one that it replaced, whose memory it gets
 
 	users   int  // entry.mu guards it
@@ -62,6 +63,7 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 	case err == nil:
 		m.text = text
 		m.tensors = newTensors(text.Program())
+		m.stamps = stampsOf(text.Description.Model)
 	case errors.Is(err, pipeline.ErrNotText):
 		d, missing := pipeline.Describe(e.Path, o)
 		if missing != nil {
@@ -75,6 +77,7 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 			return nil, errors.Join(err, m.file.Close())
 		}
 		m.tensors = newTensors(program)
+		m.stamps = stampsOf(d.Model)
 	default:
 		return nil, err
 	}

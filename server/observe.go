@@ -47,6 +47,7 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 	h.Set("X-Request-Id", rec.id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	out := &statusWriter{ResponseWriter: w, record: rec}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that somebody has cut
 	defer func() {
 		if fault := recover(); fault != nil {
 			if fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it

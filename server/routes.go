@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A route is what is done at a path. The table of routes is what is served, and what /openapi.json is made of.
+// A route handles requests at a path. The table of routes is what is served, and /openapi.json is generated from it.
 type route struct {
 	method, path string
 	about        string
@@ -22,7 +22,7 @@ type route struct {
 	open         bool   // to those without a key too
 	has          string // a field that tells the route from others at its path; the last one needs none
 
-	// A route that takes and gives JSON.
+	// A route that reads and writes JSON.
 	request, answer reflect.Type // request is nil for GET
 	do              func(c *call, body []byte) (any, error)
 	// Any other.
@@ -30,7 +30,7 @@ type route struct {
 	media string // of its answer
 }
 
-// post is a route that takes a Q and gives an A.
+// post is a route that reads a Q and writes an A.
 func post[Q, A any](path string, p *protocol, about string, do func(c *call, q *Q) (A, error)) route {
 	return route{method: http.MethodPost, path: path, about: about, protocol: p, request: reflect.TypeFor[Q](), answer: reflect.TypeFor[A](),
 		do: func(c *call, body []byte) (any, error) {
@@ -42,7 +42,7 @@ func post[Q, A any](path string, p *protocol, about string, do func(c *call, q *
 		}}
 }
 
-// get is a route that gives an A.
+// get is a route that writes an A.
 func get[A any](path string, p *protocol, about string, do func(c *call) (A, error)) route {
 	return route{method: http.MethodGet, path: path, about: about, protocol: p, answer: reflect.TypeFor[A](),
 		do: func(c *call, _ []byte) (any, error) { return do(c) }}
@@ -57,7 +57,7 @@ func infer(path string) route {
 // when makes a route one for bodies with a field.
 func (r route) when(field string) route { r.has = field; return r }
 
-// public opens a route to everybody.
+// public makes a route accessible without a key.
 func (r route) public() route { r.open = true; return r }
 
 // table lists all routes.
@@ -87,8 +87,8 @@ func (s *Server) table() []route {
 		get("/v2", oip, "The server.", (*call).oipServer),
 		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
 		get("/v2/health/ready", oip, "Whether requests should be sent here.", (*call).oipReady).public(),
-		get("/v2/models/{model}", oip, "What a model takes and gives.", (*call).oipModel),
-		get("/v2/models/{model}/versions/{version}", oip, "What a model takes and gives.", (*call).oipModel),
+		get("/v2/models/{model}", oip, "The inputs and outputs of a model.", (*call).oipModel),
+		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
 		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
 		infer("/v2/models/{model}/infer"),
@@ -124,7 +124,7 @@ func (s *Server) newMux() *http.ServeMux {
 
 type modelKey struct{}
 
-// of answers a request to /models/{model}/….
+// of handles a request to /models/{model}/….
 func (s *Server) of(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	to := r.Clone(context.WithValue(r.Context(), modelKey{}, r.PathValue("model")))
 	to.URL.Path, to.URL.RawPath = "/"+r.PathValue("rest"), ""
@@ -205,6 +205,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		}
 	}
 	answer, err := to.do(c, body)
+	if changed := c.intact(); changed != nil {
+		err = errors.Join(err, changed)
+	}
 	if err != nil {
 		return err
 	}
@@ -245,7 +248,18 @@ type call struct {
 	request *http.Request
 	ctx     context.Context
 	record  *record
+	used    []*opened
 	dones   []func()
+}
+
+// intact is an error if a model that was used is not what was opened.
+func (c *call) intact() error {
+	for _, m := range c.used {
+		if err := m.intact(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *call) end() {
@@ -267,7 +281,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c.dones = append(c.dones, done)
+	c.dones, c.used = append(c.dones, done), append(c.used, m)
 	c.record.model = e.Name
 	return e, m, nil
 }
@@ -284,7 +298,7 @@ func (c *call) text(name string, tasks ...pipeline.Task) (*pipeline.Model, error
 	return m.text, nil
 }
 
-// explain makes errors of the model's those of the request.
+// explain turns errors of the model into errors of the request.
 func (c *call) explain(err error, m *pipeline.Model) error {
 	if f, ok := context.Cause(c.ctx).(*failure); ok && err != nil { // a text is too long
 		return f
@@ -337,7 +351,7 @@ func decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpecial bool) (
 	return m.Encoder().Decode(ids, skipSpecial)
 }
 
-// lengths says what becomes of texts that are too long: they are cut, or the request fails.
+// lengths decides how to handle texts that are too long: they are truncated, or the request fails.
 func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption, error) {
 	var rows []tokenizer.RowOption
 	switch strings.ToLower(direction) {
@@ -366,8 +380,5 @@ func prompt(m *pipeline.Model, name string) (string, error) {
 	return name, nil
 }
 
-// Method, Path, Protocol and About are for the page.
-func (r route) Method() string   { return r.method }
-func (r route) Path() string     { return strings.TrimSuffix(r.path, "{$}") }
-func (r route) Protocol() string { return r.protocol.name }
-func (r route) About() string    { return r.about }
+// Path is the path, as people write it.
+func (r route) Path() string { return strings.TrimSuffix(r.path, "{$}") }

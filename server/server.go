@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Server has models open and answers requests. It is an http.Handler.
+// A Server holds open models and answers requests. It is an http.Handler.
 type Server struct {
 	options Options
 	models  []*entry
@@ -90,7 +90,8 @@ type Server struct {
 	begun     time.Time
 }
 
-// New opens models.
+// New opens models. It fails if there are no models or a name is invalid or a duplicate, and as pipeline.Open and rlxc.Open
+// do.
 func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	if len(models) == 0 {
 		return nil, errors.New("server: there are no models to serve")
@@ -117,10 +118,11 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Drain makes Ready false, so that whoever shares requests out sends no more of them here. Those that come are answered.
+// Drain makes Ready false, so that a load balancer sends no more requests. Requests that arrive are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Close waits for the requests that run and closes the models. Requests that come are turned away.
+// Close waits for running requests and closes the models. New requests are refused. It fails with the errors of closing
+// them.
 func (s *Server) Close() error {
 	s.Drain()
 	s.reloading.Lock()

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -310,7 +311,7 @@ func TestTokens(t *testing.T) {
 	ask(t, "GET", h.URL+"/v1/models/minilm", "", &models.Data[0])
 }
 
-// TestOpenAPI holds requests and answers, right and wrong ones, to the description that the server gives of itself.
+// TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
 	s, h := start(t, Options{NoTruncate: true}, served("minilm", "rerank", "classify", "splade")...)
 	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
@@ -455,6 +456,9 @@ func TestPage(t *testing.T) {
 		`rlxc_queue_tokens{model="rerank"} 0`, `rlxc_queue_duration_seconds_count{model="minilm"} 1`} {
 		require.Contains(t, numbers, want)
 	}
+	scaling, err := os.ReadFile("../deploy/kubernetes/hpa.yaml")
+	require.NoError(t, err)
+	require.Contains(t, numbers, "\n"+regexp.MustCompile(`name: (rlxc_\w+)`).FindStringSubmatch(string(scaling))[1]+`{model="minilm"} 0`)
 }
 
 // A bad model is an error that names it, and what was opened before is closed.

@@ -4,27 +4,40 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
+	"html"
 	"net/http"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 )
 
+// statusHead is what stands before the page's own text. The rest is written by code and not by html/template: calls of methods by name,
+// which templates make, keep every exported method of everything in the program.
+//
 //go:embed status.html
-var statusText string
+var statusHead string
 
-var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{"bytes": bytesText, "seconds": secondsText}).Parse(statusText))
+// A table writes rows of cells, with whatever they hold escaped.
+type table struct{ *bytes.Buffer }
 
-// A statusModel is a model on the page.
-type statusModel struct {
-	Name, Task            string
-	State                 modelState
-	Limit                 int64
-	Batches               uint64
-	Rows, Tokens, Padding float64 // of a batch
-	Batch, Queue          [2]float64
+func (t table) begin(id string, heads ...string) {
+	fmt.Fprintf(t, "<table id=%q>\n<tr>", id)
+	for _, head := range heads {
+		fmt.Fprintf(t, "<th>%s</th>", html.EscapeString(head))
+	}
+	t.WriteString("</tr>\n")
 }
+
+func (t table) row(cells ...string) {
+	t.WriteString("<tr>")
+	for _, cell := range cells {
+		fmt.Fprintf(t, "<td>%s</td>", html.EscapeString(cell))
+	}
+	t.WriteString("</tr>\n")
+}
+
+func (t table) end() { t.WriteString("</table>\n") }
 
 // status writes a page for people: models, queue, batch sizes, latencies, memory against the plan.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
@@ -37,36 +50,34 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	for _, f := range all {
 		families[f.GetName()] = f
 	}
-	page := struct {
-		Version  string
-		Up       time.Duration
-		Requests int
-		Most     int
-		Models   []statusModel
-		Routes   []route
-	}{Version: s.options.Version, Up: time.Since(s.begun).Round(time.Second), Requests: len(s.requests), Most: cap(s.requests), Routes: s.routes}
+	var out bytes.Buffer
+	out.WriteString(statusHead)
+	fmt.Fprintf(&out, "<h1>rlxc %s</h1>\n<p>Up for %v; %d of at most %d requests are being answered.</p>\n<h2>Models</h2>\n", html.EscapeString(s.options.Version),
+		time.Since(s.begun).Round(time.Second), len(s.requests), cap(s.requests))
+	t := table{&out}
+	t.begin("models", "model", "made to", "tokens waiting", "batches", "texts a batch", "tokens a batch", "padding a batch", "waiting, median, p99",
+		"batch, median, p99", "memory held", "planned", "limit")
 	for _, e := range s.models {
 		state, ok := e.state()
 		if !ok {
 			continue
 		}
-		m := statusModel{Name: e.Name, Task: state.task, State: state, Limit: e.Options.MemoryLimit}
-		if h := histogram(families["rlxc_batch_rows"], e.Name); h != nil {
-			m.Batches, m.Rows = h.GetSampleCount(), h.GetSampleSum()/max(1, float64(h.GetSampleCount()))
-		}
-		per := func(name string) float64 {
-			return sample(families[name], e.Name).GetCounter().GetValue() / max(1, float64(m.Batches))
-		}
-		m.Tokens, m.Padding = per("rlxc_tokens_total"), per("rlxc_padding_tokens_total")
-		m.Batch = quantiles(histogram(families["rlxc_batch_duration_seconds"], e.Name))
-		m.Queue = quantiles(histogram(families["rlxc_queue_duration_seconds"], e.Name))
-		page.Models = append(page.Models, m)
+		rows := histogram(families["rlxc_batch_rows"], e.Name)
+		batches := max(1, float64(rows.GetSampleCount()))
+		per := func(name string) float64 { return sample(families[name], e.Name).GetCounter().GetValue() / batches }
+		t.row(e.Name, state.task, fmt.Sprintf("%d of %d", state.WaitingTokens, state.QueueTokens), fmt.Sprint(rows.GetSampleCount()),
+			fmt.Sprintf("%.1f", rows.GetSampleSum()/batches), fmt.Sprintf("%.0f", per("rlxc_tokens_total")), fmt.Sprintf("%.1f", per("rlxc_padding_tokens_total")),
+			quantiles(histogram(families["rlxc_queue_duration_seconds"], e.Name)), quantiles(histogram(families["rlxc_batch_duration_seconds"], e.Name)),
+			bytesText(state.Held), bytesText(state.Planned), bytesText(e.Options.MemoryLimit))
 	}
-	var out bytes.Buffer
-	if err := statusPage.Execute(&out, page); err != nil {
-		own.fail(w, failureOf(err))
-		return
+	t.end()
+	out.WriteString("<h2>Routes</h2>\n")
+	t.begin("routes", "route", "protocol", "what it returns")
+	for _, r := range s.routes {
+		t.row(r.method+" "+r.Path(), r.protocol.name, r.about)
 	}
+	t.end()
+	out.WriteString("<p><a href=\"openapi.json\">openapi.json</a> · <a href=\"metrics\">metrics</a></p>\n</body>\n</html>\n")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	w.Header().Set("Cache-Control", "no-store")
 	writeBytes(w, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
@@ -89,16 +100,19 @@ func histogram(f *dto.MetricFamily, model string) *dto.Histogram {
 }
 
 // quantiles are upper bounds of the median and of the 99th percentile, as exact as the buckets.
-func quantiles(h *dto.Histogram) (out [2]float64) {
-	for i, q := range []float64{0.5, 0.99} {
+func quantiles(h *dto.Histogram) string {
+	var out []string
+	for _, q := range []float64{0.5, 0.99} {
+		bound := 0.0
 		for _, b := range h.GetBucket() {
 			if float64(b.GetCumulativeCount()) >= q*float64(h.GetSampleCount()) {
-				out[i] = b.GetUpperBound()
+				bound = b.GetUpperBound()
 				break
 			}
 		}
+		out = append(out, secondsText(bound))
 	}
-	return out
+	return strings.Join(out, ", ")
 }
 
 func bytesText(n int64) string {

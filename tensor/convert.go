@@ -154,7 +154,7 @@ func (t *Tensor) Float64s() []float64 {
 func F16Bits(v float64) uint16 { return float16.Fromfloat32(roundToOdd(v)).Bits() }
 
 // roundToOdd is v as a float32 whose last bit is sticky: set when anything was cut off. Rounding that to a narrower type
-// then returns what rounding v once gives (Boldo and Melquiond 2008).
+// then returns the same as rounding v once (Boldo and Melquiond 2008).
 func roundToOdd(v float64) float32 {
 	f := float32(v)
 	d := float64(f)

@@ -40,6 +40,10 @@ const (
 	NumDTypes
 )
 
+// TF32 is no type of elements: it is the precision of products whose operands are float32, rounded to the ten bits of mantissa that
+// the matrix units of GPUs multiply.
+const TF32 DType = 0x80
+
 // A class says how the elements of a type compare and compute.
 type class uint8
 
@@ -97,7 +101,12 @@ func (d DType) row() int {
 }
 
 // String returns the short name that the IR prints, such as "f32".
-func (d DType) String() string { return dtypes[d.row()].name }
+func (d DType) String() string {
+	if d == TF32 {
+		return "tf32"
+	}
+	return dtypes[d.row()].name
+}
 
 // ONNX returns ONNX's own name, such as "float16", for messages about models.
 func (d DType) ONNX() string { return dtypes[d.row()].onnx }
@@ -129,7 +138,7 @@ func (d DType) IsComplex() bool { return dtypes[d.row()].class == complexNumber 
 // Bytes is the memory that n elements need, sub-byte types packed; strings need none of a tensor's byte storage.
 func (d DType) Bytes(n int) int { return (n*d.Bits() + 7) / 8 }
 
-// ParseDType reads the short name that String prints.
+// ParseDType reads the short name that String prints. It fails if there is no type of that name.
 func ParseDType(s string) (DType, error) {
 	for d := F32; d < NumDTypes; d++ {
 		if dtypes[d].name == s {
@@ -139,10 +148,10 @@ func ParseDType(s string) (DType, error) {
 	return Invalid, fmt.Errorf("unknown element type %q", s)
 }
 
-// MarshalText and UnmarshalText make a DType print by name in the IR and in JSON.
+// MarshalText and UnmarshalText make a DType print by name in the IR and in JSON. It never fails.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads what MarshalText wrote. It fails if there is no type of that name.
 func (d *DType) UnmarshalText(b []byte) error {
 	v, err := ParseDType(string(b))
 	*d = v

@@ -22,14 +22,15 @@ type jsonTensor struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// MarshalJSON writes the dtype, the shape, and the elements in nested lists.
+// MarshalJSON writes the dtype, the shape, and the elements in nested lists. It fails if an element cannot be written.
 func (t *Tensor) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	err := t.WriteJSON(&b)
 	return b.Bytes(), err
 }
 
-// WriteJSON writes what MarshalJSON gives, a piece at a time: the text of a tensor takes several times its memory.
+// WriteJSON writes what MarshalJSON returns, a piece at a time: the text of a tensor takes several times its memory. It
+// fails with the error of w.
 func (t *Tensor) WriteJSON(w io.Writer) error {
 	out := &jsonWriter{to: w}
 	out.value(t)
@@ -125,7 +126,7 @@ func (t *Tensor) appendElement(b []byte, i int) []byte {
 	}
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads what MarshalJSON writes. It fails if the text is not of that form.
 func (t *Tensor) UnmarshalJSON(b []byte) error {
 	read, err := ParseJSON(b, Invalid)
 	if err == nil {

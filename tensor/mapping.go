@@ -18,7 +18,8 @@ type Mapping struct {
 	users atomic.Int32
 }
 
-// Map maps a regular file from its beginning to its end. The file may be closed afterwards.
+// Map maps a regular file from its beginning to its end. The file may be closed afterwards. It fails with an error of the
+// file system.
 func Map(f *os.File) (*Mapping, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -93,7 +94,7 @@ func (m *Mapping) Retain() *Mapping {
 	return m
 }
 
-// Close ends one use; the last one unmaps.
+// Close ends one use; the last one unmaps. It fails with an error of unmapping.
 func (m *Mapping) Close() error {
 	switch users := m.users.Add(-1); {
 	case users > 0:

@@ -55,7 +55,7 @@ func (t *Tensor) memory() int64 {
 	return n
 }
 
-// WriteNPZ writes an archive as numpy.savez does: uncompressed. Equal tensors give equal bytes.
+// WriteNPZ writes an archive as numpy.savez does: uncompressed. Equal tensors give equal bytes. It fails as WriteNPY does.
 func WriteNPZ(w io.Writer, tensors []Named) error {
 	archive := zip.NewWriter(w)
 	for _, named := range tensors {

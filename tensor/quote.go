@@ -16,11 +16,27 @@ func Quote(name string) string {
 	if len(name) <= maxQuoted {
 		return strconv.Quote(name)
 	}
-	cut := maxQuoted
-	for cut > maxQuoted-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
+	return strconv.Quote(start(name, maxQuoted)+"…") + " (" + strconv.Itoa(len(name)) + " bytes)"
+}
+
+// start returns at most the first n bytes, in whole characters.
+func start(s string, n int) string {
+	cut := n
+	for cut > n-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
-	return strconv.Quote(name[:cut]+"…") + " (" + strconv.Itoa(len(name)) + " bytes)"
+	return s[:cut]
+}
+
+// maxMessage is the largest error that repeats what a model says, in bytes.
+const maxMessage = 4 << 10
+
+// Cut ends a message that is too long: a model's lists and texts may have millions of elements.
+func Cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return start(message, maxMessage) + "… (" + strconv.Itoa(len(message)) + " bytes)"
 }
 
 // Plain prints a name without quotes where it is an identifier, as those of operators and attributes are; otherwise it is

@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// ReadFile reads a file whole that nobody vouches for: a regular one, since a pipe would wait for a writer and a device may never
-// end, and one of at most limit bytes.
+// ReadFile reads a file whole that nobody vouches for: a regular one, since a pipe would wait for a writer and a device may
+// never end, and one of at most limit bytes. It fails if the file is another, or with an error of the file system.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	return readFile(path, limit, os.Stat, func(path string) (fs.File, error) { return os.Open(path) })
 }
 
-// ReadFileFS is ReadFile for a file of a file system.
+// ReadFileFS is ReadFile for a file of a file system. It fails as ReadFile does.
 func ReadFileFS(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return readFile(name, limit, func(name string) (fs.FileInfo, error) { return fs.Stat(fsys, name) }, fsys.Open)
 }

@@ -19,7 +19,8 @@ import (
 // and no regular file, such as a pipe, is written to.
 //
 // Until it is complete the file has no name, where the system can do that; elsewhere its name begins with a dot and ends in
-// ".rlxc-tmp". DiscardDrafts removes such files.
+// ".rlxc-tmp". DiscardDrafts removes such files. It fails with the error of write, or with one of the file system; the old
+// file stays then.
 func ReplaceFile(path string, write func(io.Writer) error) error {
 	if err := replaceFile(path, write); err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, cause(err))

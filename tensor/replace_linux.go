@@ -23,7 +23,7 @@ func openDraft(path string) (*draft, error) {
 	return d, nil
 }
 
-// procName is the name that Linux gives an open file.
+// procName is Linux's name of an open file.
 func (d *draft) procName() string { return "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) }
 
 // link gives a file without a name the name path, or, where path is taken, a name of a draft, which can be renamed.

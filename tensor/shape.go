@@ -97,7 +97,8 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Broadcast returns the shape that a and b broadcast to by NumPy's rules, which are ONNX's (Broadcasting.md).
+// Broadcast returns the shape that a and b broadcast to by NumPy's rules, which are ONNX's (Broadcasting.md). It fails if
+// they do not broadcast.
 func Broadcast(a, b Shape) (Shape, error) {
 	if len(a) < len(b) {
 		a, b = b, a

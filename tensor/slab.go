@@ -62,13 +62,13 @@ func (s *Slab) Tensor(d DType, shape ...int) *Tensor {
 	return &Tensor{dtype: d, shape: Shape(shape).Clone(), data: s.Take(d.Bytes(Shape(shape).Elements()))}
 }
 
-// Trim gives back to the system what no buffer has taken: a large page reaches beyond the last one.
+// Trim returns to the system what no buffer has taken: a large page reaches beyond the last one.
 func (s *Slab) Trim() {
 	ReleasePages(s.free)
 	s.free, s.before = nil, nil
 }
 
-// Close releases all buffers: they must not be touched any more.
+// Close releases all buffers: they must not be touched any more. It fails with an error of unmapping.
 func (s *Slab) Close() error {
 	var errs []error
 	for _, c := range s.chunks {

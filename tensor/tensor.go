@@ -87,7 +87,8 @@ func AlignedBytes(n int) []byte {
 	return raw[off : off+n : off+n]
 }
 
-// FromBytes sees data as a tensor without copying. The length must be exactly what shape and dtype need.
+// FromBytes sees data as a tensor without copying. The length must be exactly what shape and dtype need. It fails if the
+// length is another.
 func FromBytes(d DType, shape Shape, data []byte) (*Tensor, error) {
 	if !d.Valid() || d == String {
 		return nil, fmt.Errorf("a tensor of %s cannot be made from bytes", d)

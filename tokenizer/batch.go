@@ -12,7 +12,7 @@ type Batch struct {
 	Start     []int      // by row: the column of its first token; 0 unless padding is at the left
 }
 
-// Batch encodes inputs as Encodings does and pads the rows to the longest.
+// Batch encodes inputs as Encodings does and pads the rows to the longest. It fails as Encode does.
 func (t *Tokenizer) Batch(inputs []Input, maxLength int, options ...RowOption) (*Batch, error) {
 	rows, err := t.Encodings(inputs, maxLength, options...)
 	if err != nil {

@@ -333,7 +333,7 @@ func (d *definition) addSpecial(a addedToken) {
 	}
 }
 
-// number gives the added tokens their ids: that of the vocabulary, or the next one.
+// number assigns the added tokens their ids: that of the vocabulary, or the next one.
 func (d *definition) number() map[string]int32 {
 	ids := make(map[string]int32, len(d.model.entries))
 	next := int32(0)

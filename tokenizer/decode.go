@@ -15,6 +15,7 @@ type decoder interface {
 }
 
 // Decode returns the text of ids. Special tokens are left out if skipSpecial is set; ids that stand for no token always are.
+// It fails with the error of the tokenizer's decoder.
 func (t *Tokenizer) Decode(ids []int64, skipSpecial bool) (string, error) {
 	var tokens []string
 	for _, id := range ids {

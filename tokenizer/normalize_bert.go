@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A bertNormalizer does these steps, each behind a switch, in this order: clean the text (drop what cannot be seen, make all white space
+// A bertNormalizer does these steps, each optional, in this order: clean the text (drop what cannot be seen, make all white space
 // spaces), put Chinese characters between spaces, decompose and drop the accents, lower-case. But for canonical ordering each step looks
 // at one character alone, so that one pass does them all.
 type bertNormalizer struct {

@@ -36,7 +36,7 @@ func LowercaseFirst() Option {
 // Open reads a tokenizer.json, or a vocab.txt (any file not named .json, a token a line), or what a folder holds of them, the former
 // first. Text is normalised as tokenizer.json says, or for vocab.txt as uncased BERT does it. A tokenizer_config.json in the same
 // folder has the last word where it names a setting (do_lower_case, strip_accents, tokenize_chinese_chars), as in transformers; it also
-// gives the maximum length of the model, the name of the padding token and, for vocab.txt, the other special tokens. Truncation and padding
+// sets the maximum length of the model, the name of the padding token and, for vocab.txt, the other special tokens. Truncation and padding
 // that tokenizer.json asks for are not followed: both are the caller's choice.
 //
 // An error names the file, and says what is supported if the file is a tokenizer of another kind.

@@ -67,7 +67,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNames gives the special tokens other names and adds tokens.
+// TestNames renames the special tokens and adds tokens.
 func TestNames(t *testing.T) {
 	const names = `"pad_token": "world", "unk_token": {"content": "fox"}, "cls_token": "i", "sep_token": "ma", "mask_token": null`
 	tok, err := openBeside(t, "vocab.txt", `{`+names+`, "added_tokens_decoder": {"1000": {"content": "<x>", "lstrip": true}}}`)

@@ -112,7 +112,7 @@ func readPostProcessors(raw json.RawMessage, depth int) (func(*postProcessor) er
 	}, nil
 }
 
-// setTemplates gives rows their special tokens, which only one component may do.
+// setTemplates adds special tokens to rows, which only one component may do.
 func (p *postProcessor) setTemplates(single, pair template) error {
 	if p.single.specials() > 0 || p.pair.specials() > 0 {
 		return errors.New("post_processor Sequence: two of its components add special tokens")

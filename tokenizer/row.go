@@ -107,7 +107,7 @@ func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (En
 	return rows[0], nil
 }
 
-// Encodings returns the rows of inputs, in their order: one each, or with Windows one or more each.
+// Encodings returns the rows of inputs, in their order: one each, or with Windows one or more each. It fails as Encode does.
 func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...RowOption) ([]Encoding, error) {
 	o := t.options(options)
 	rows := make([]Encoding, 0, len(inputs))

@@ -256,7 +256,7 @@ func scanUpperLower(text []byte, i int) int {
 	switch {
 	case end > j:
 		return end
-	case last >= 0: // the first run gives back
+	case last >= 0: // the first run returns to it
 		return last
 	}
 	return i

@@ -2,7 +2,7 @@
 // returns, id for id and offset for offset, what Hugging Face's tokenizers returns.
 //
 // It departs from tokenizers in four places. An added token that is looked for in normal text, and whose own normal form is empty, is
-// not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file gives
+// not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file states
 // it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. A vocabulary without
 // the unknown token is an error of Open, not of the first unknown word, and so are two tokens with one id. And a regular expression that
 // no scanner stands for goes by Go's tables of Unicode.
@@ -130,7 +130,8 @@ func Texts(texts ...string) []Input {
 	return inputs
 }
 
-// Count returns how many tokens the row of an input has, special ones among them, without making the row.
+// Count returns how many tokens the row of an input has, special ones among them, without making the row. It fails if the
+// tokenizer has no token for a part of the text, nor an unknown token, or if a pattern takes too long.
 func (t *Tokenizer) Count(input Input) (int, error) {
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)

@@ -24,7 +24,7 @@ func (d *Device) attentionRow() row {
 			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
 			// any strides.
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				if i == ir.AttentionRows {
+				if i == ir.AttentionRows || i == ir.AttentionPositions {
 					return false
 				}
 				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
@@ -68,19 +68,7 @@ func bindAttention(b *binder, n *ir.Node) (step, error) {
 		QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
 	}
-	if op.Causal || op.Window > 0 {
-		w := kernel.Window{Left: -1, Right: -1}
-		if op.Window > 0 {
-			w.Left, w.Right = op.Window-1, op.Window-1
-		}
-		if op.Causal {
-			w.Right = 0
-		}
-		if op.Offset {
-			w.Offset = a.Keys - a.Queries
-		}
-		args.Window = &w
-	}
+	args.Window = windowOf(op, a.Queries, a.Keys)
 	var mask operand
 	if n.HasOperand(ir.AttentionMask) {
 		mask = in[ir.AttentionMask]
@@ -91,13 +79,36 @@ func bindAttention(b *binder, n *ir.Node) (step, error) {
 	return step{parts: a.Parts(), run: func(m *machine, part, worker int) {
 		own := args
 		own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
-		if mask.dtype == tensor.Bool {
-			own.Mask = mask.bytes(m)
-		} else {
-			own.Bias = mask.f32(m)
-		}
+		setMask(&own, m, &mask)
 		a.Run(part, &own, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
+}
+
+// setMask sets what is added to the scores; a mask of no type is none.
+func setMask(args *kernel.AttentionArgs, m *machine, mask *operand) {
+	if mask.dtype == tensor.Bool {
+		args.Mask = mask.bytes(m)
+	} else {
+		args.Bias = mask.f32(m)
+	}
+}
+
+// windowOf is the band of the scores of so many queries and keys that bounds by position leave; nil without bounds.
+func windowOf(op ir.Attention, queries, keys int) *kernel.Window {
+	if !op.Causal && op.Window == 0 {
+		return nil
+	}
+	w := &kernel.Window{Left: -1, Right: -1}
+	if op.Window > 0 {
+		w.Left, w.Right = op.Window-1, op.Window-1
+	}
+	if op.Causal {
+		w.Right = 0
+	}
+	if op.Offset {
+		w.Offset = keys - queries
+	}
+	return w
 }
 
 // headStride is the strides of a [B,S,H,D] operand.

@@ -33,16 +33,40 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
 	a := b.d.rowsAttention(n)
 	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y), Scale: op.Scale, Softcap: op.Softcap}
+	var mask, positions operand
+	var below [2]int
+	if n.HasOperand(ir.AttentionMask) {
+		mask = in[ir.AttentionMask]
+		st := maskStride(&mask)
+		args.BiasStride, args.MaskStride = st, st
+		for i, d := range mask.shape[max(0, len(mask.shape)-2):] {
+			if d > 1 {
+				below[i+2-min(2, len(mask.shape))] = d
+			}
+		}
+	}
+	byPosition := n.HasOperand(ir.AttentionPositions)
+	if byPosition {
+		positions, args.Window = in[ir.AttentionPositions], windowOf(op, a.Queries, a.Keys)
+	}
 	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
 	return inTurn(
 		step{parts: 1, run: func(m *machine, _, _ int) {
-			if err := a.Plan(elements[int32](m, &texts), plan.bytes(m)); err != nil {
+			err := a.Plan(elements[int32](m, &texts), plan.bytes(m))
+			if err == nil && byPosition {
+				err = a.Positions(elements[int32](m, &texts), elements[int64](m, &positions), below[0], below[1])
+			}
+			if err != nil {
 				m.fail(n, err)
 			}
 		}},
 		step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
 			own := args
 			own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
+			setMask(&own, m, &mask)
+			if byPosition {
+				own.KeyAt = elements[int64](m, &positions)
+			}
 			a.Run(elements[int32](m, &texts), &own, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
 		}},
 	)

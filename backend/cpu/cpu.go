@@ -37,6 +37,7 @@ type Device struct {
 	release func(weight []byte) // backend.Options.Release
 	weights weights             // as Prepare has packed them
 	target  *target.Target
+	qPlans  kernel.QPlans
 	rows    [ir.NumKinds]row
 }
 
@@ -48,7 +49,7 @@ func Open(o backend.Options) (*Device, error) {
 	threads := o.Threads
 	switch {
 	case threads == 0:
-		threads = runtime.GOMAXPROCS(0)
+		threads = kernel.DefaultThreads()
 	case threads < 0 || threads > runtime.NumCPU():
 		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
 	}

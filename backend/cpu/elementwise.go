@@ -35,7 +35,7 @@ func unaryKernel(o ir.Unary) (kernel.Unary, bool) {
 	return kernel.Unary{Op: op, Alpha: o.Alpha, Beta: o.Beta}, op != kernel.NoUnary && defined
 }
 
-// A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a region.
+// A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a fused elementwise step.
 type loop struct {
 	step  func(y, x *operand) step
 	block blockFunc

@@ -39,7 +39,7 @@ var embeddingRow = row{
 // An embeddingTable is one of the tables whose rows are added.
 type embeddingTable struct {
 	rows, index operand   // no index: by position, or one row for all
-	scale, zero []float32 // of codes: one for all, or one for each column
+	scale, zero []float32 // of quantised values: one for all, or one for each column
 }
 
 // read writes row i to dst, or adds it.
@@ -57,11 +57,11 @@ func (t *embeddingTable) read(m *machine, set *kernel.Set, dst, scratch []float3
 	if add {
 		to = scratch[:width]
 	}
-	codes := t.rows.bytes(m)[i*width:][:width]
+	quantized := t.rows.bytes(m)[i*width:][:width]
 	if len(t.scale) == 1 {
-		dequantizeCodes(set, t.rows.dtype, to, codes, t.scale[0], int32(t.zero[0]))
+		dequantizeValues(set, t.rows.dtype, to, quantized, t.scale[0], int32(t.zero[0]))
 	} else {
-		dequantizeCodes(set, t.rows.dtype, to, codes, 1, 0)
+		dequantizeValues(set, t.rows.dtype, to, quantized, 1, 0)
 		set.Binary(kernel.Sub, to, to, t.zero)
 		set.Binary(kernel.Mul, to, to, t.scale)
 	}

@@ -62,15 +62,15 @@ func matMulStrided(n *ir.Node, i int, strides []int) bool {
 // mergesRows reports whether all axes but the last are evenly strided, so that the tensor is one matrix. Strides of axes of
 // size 1 do not matter.
 func mergesRows(s tensor.Shape, strides []int) bool {
-	want := 0 // the stride that the next axis outwards must have; 0: any
+	inner := -1 // the next axis inwards that is longer than 1
 	for i := len(s) - 2; i >= 0; i-- {
 		if s[i] == 1 {
 			continue
 		}
-		if want != 0 && strides[i] != want {
+		if inner >= 0 && strides[i] != s[inner]*strides[inner] {
 			return false
 		}
-		want = s[i] * strides[i]
+		inner = i
 	}
 	return true
 }
@@ -120,7 +120,7 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 	}}, nil
 }
 
-// offsets gives, for every product of a batch, the operand's first element; the operand's leading axes broadcast.
+// offsets returns, for every product of a batch, the operand's first element; the operand's leading axes broadcast.
 func offsets(lead tensor.Shape, o *operand) []int {
 	out := make([]int, lead.Elements())
 	st := lead.Strides()

@@ -26,7 +26,11 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	count += blocks + recurrent
+	convolutions, err := d.packConv(g)
+	if err != nil {
+		return 0, err
+	}
+	count += blocks + recurrent + convolutions
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

@@ -105,6 +105,9 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	return prog, nil
 }
 
+// Growth implements backend.Program.
+func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Committed-m.Size(), 0) }
+
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
 	mem, ok := m.(*memory)

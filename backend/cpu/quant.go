@@ -15,7 +15,7 @@ func perTensor(n *ir.Node) bool {
 	return len(n.Inputs[1].Type.Shape) == 0
 }
 
-func byteCode(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
+func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
 // spread cuts a flat range into parts.
 func spread(n int) (parts int, cut func(part int) (lo, hi int)) {
@@ -40,8 +40,8 @@ func signed(b []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
 }
 
-// quantizeCodes writes the codes of src to dst, of type d.
-func quantizeCodes(set *kernel.Set, d tensor.DType, dst []byte, src []float32, scale float32, zero int32) {
+// quantizeValues writes the quantised values of src to dst, of type d.
+func quantizeValues(set *kernel.Set, d tensor.DType, dst []byte, src []float32, scale float32, zero int32) {
 	if d == tensor.I8 {
 		set.QuantizeS8(signed(dst), src, scale, int8(zero))
 	} else {
@@ -49,8 +49,8 @@ func quantizeCodes(set *kernel.Set, d tensor.DType, dst []byte, src []float32, s
 	}
 }
 
-// dequantizeCodes writes what codes of type d stand for to dst.
-func dequantizeCodes(set *kernel.Set, d tensor.DType, dst []float32, src []byte, scale float32, zero int32) {
+// dequantizeValues writes to dst what quantised values of type d stand for.
+func dequantizeValues(set *kernel.Set, d tensor.DType, dst []float32, src []byte, scale float32, zero int32) {
 	if d == tensor.I8 {
 		set.DequantizeS8(dst, signed(src), scale, int8(zero))
 	} else {
@@ -62,7 +62,7 @@ var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return perTensor(n) && byteCode(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -81,7 +81,7 @@ var quantizeRow = row{
 				return
 			}
 			lo, hi := cut(part)
-			quantizeCodes(set, y.dtype, y.bytes(m)[lo:hi], x.f32(m)[lo:hi], s, byteAt(&zero, m))
+			quantizeValues(set, y.dtype, y.bytes(m)[lo:hi], x.f32(m)[lo:hi], s, byteAt(&zero, m))
 		}}, nil
 	},
 }
@@ -91,7 +91,7 @@ var dequantizeRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			o := n.Op.(ir.Dequantize)
-			return o.Block == 0 && byteCode(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			return o.Block == 0 && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -102,7 +102,7 @@ var dequantizeRow = row{
 			zero = in[2]
 		}
 		set := b.d.set
-		decode := func(dst []float32, src []byte, s float32, z int32) { dequantizeCodes(set, x.dtype, dst, src, s, z) }
+		decode := func(dst []float32, src []byte, s float32, z int32) { dequantizeValues(set, x.dtype, dst, src, s, z) }
 		if perTensor(n) {
 			parts, cut := spread(y.len())
 			return step{parts: parts, run: func(m *machine, part, _ int) {

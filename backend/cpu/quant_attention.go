@@ -27,6 +27,10 @@ func (d *Device) qAttentionRow() row {
 				return i == ir.QAttentionMask
 			},
 			Scratch: func(n *ir.Node) []int64 {
+				if n.HasOperand(ir.QAttentionRows) {
+					a := d.qRowsAttention(n)
+					return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
+				}
 				return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
 			},
 		},
@@ -42,50 +46,77 @@ func (d *Device) qAttention(n *ir.Node) *kernel.QAttention {
 
 func bindQAttention(b *binder, n *ir.Node) (step, error) {
 	in, out := b.operands(n)
-	in = append(in, make([]operand, ir.QAttentionYZero+1-len(in))...)
+	in = append(in, make([]operand, ir.QAttentionRows+1-len(in))...)
 	y := out[0]
 	if y.len() == 0 {
 		return step{}, nil
 	}
+	if n.HasOperand(ir.QAttentionRows) {
+		a, texts := b.d.qRowsAttention(n), in[ir.QAttentionRows]
+		plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
+		return inTurn(
+			step{parts: 1, run: func(m *machine, _, _ int) {
+				if err := a.Plan(elements[int32](m, &texts), plan.bytes(m)); err != nil {
+					m.fail(n, err)
+				}
+			}},
+			step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
+				if args, ok := qAttentionArgs(m, n, in, &y); ok {
+					a.Run(elements[int32](m, &texts), &args, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
+				}
+			}},
+		), nil
+	}
 	a := b.d.qAttention(n)
-	mask := in[ir.QAttentionMask]
 	scratch, each := b.scratchBytes(0), align(a.ScratchBytes())
-	probs := n.Op.(ir.QAttention).ProbType(n.Inputs)
 	return step{parts: a.Parts(), run: func(m *machine, part, worker int) {
-		heads := func(i int) kernel.CodeHeads {
-			zero := &in[ir.QAttentionQZero+2*i]
-			return kernel.CodeHeads{Codes: in[i].bytes(m), Stride: headStride(&in[i]), Zero: byteAt(zero, m), Signed: in[i].dtype == tensor.I8}
-		}
-		valid := true
-		// codes reads how something is rounded; no scale leaves it as it is.
-		codes := func(i int, signed bool) (c kernel.Codes) {
-			if in[i].span == 0 {
-				return c
-			}
-			c = kernel.Codes{Scale: in[i].f32(m)[0], Zero: byteAt(&in[i+1], m), Signed: signed}
-			if c.Scale == 0 || c.Scale != c.Scale {
-				m.fail(n, fmt.Errorf("a scale is %v: quantising divides by it", c.Scale))
-				valid = false
-			}
-			return c
-		}
-		args := kernel.QAttentionArgs{
-			Q: heads(ir.QAttentionQ), K: heads(ir.QAttentionK), V: heads(ir.QAttentionV),
-			Scale: in[ir.QAttentionQScale].f32(m)[0] * in[ir.QAttentionKScale].f32(m)[0], VScale: in[ir.QAttentionVScale].f32(m)[0],
-			Mask: mask.f32(m), Scores: codes(ir.QAttentionScoreScale, in[ir.QAttentionScoreZero].dtype == tensor.I8),
-			Probs: codes(ir.QAttentionProbScale, probs == tensor.I8), OutStride: headStride(&y),
-		}
-		if mask.span > 0 {
-			args.MaskStride = maskStride(&mask)
-		}
-		if y.dtype == tensor.F32 {
-			args.Out = y.f32(m)
-		} else {
-			args.Codes = codes(ir.QAttentionYScale, y.dtype == tensor.I8)
-			args.Codes.Dst = y.bytes(m)
-		}
-		if valid {
+		if args, ok := qAttentionArgs(m, n, in, &y); ok {
 			a.Run(part, &args, scratch.bytes(m)[worker*each:][:each])
 		}
 	}}, nil
+}
+
+// qRowsAttention plans the kernel of an attention by rows.
+func (d *Device) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
+	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
+	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
+	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1], ValueSize: v[3]}, &d.qPlans)
+}
+
+// qAttentionArgs reads the operands of a run; a scale that cannot be is its error.
+func qAttentionArgs(m *machine, n *ir.Node, in []operand, y *operand) (args kernel.QAttentionArgs, valid bool) {
+	heads := func(i int) kernel.QuantizedHeads {
+		zero := &in[ir.QAttentionQZero+2*i]
+		return kernel.QuantizedHeads{Quantized: in[i].bytes(m), Stride: headStride(&in[i]), Zero: byteAt(zero, m), Signed: in[i].dtype == tensor.I8}
+	}
+	valid = true
+	// quantized reads how something is rounded; no scale leaves it as it is.
+	quantized := func(i int, signed bool) (c kernel.Quantized) {
+		if in[i].span == 0 {
+			return c
+		}
+		c = kernel.Quantized{Scale: in[i].f32(m)[0], Zero: byteAt(&in[i+1], m), Signed: signed}
+		if c.Scale == 0 || c.Scale != c.Scale {
+			m.fail(n, fmt.Errorf("a scale is %v: quantising divides by it", c.Scale))
+			valid = false
+		}
+		return c
+	}
+	mask, probs := in[ir.QAttentionMask], n.Op.(ir.QAttention).ProbType(n.Inputs)
+	args = kernel.QAttentionArgs{
+		Q: heads(ir.QAttentionQ), K: heads(ir.QAttentionK), V: heads(ir.QAttentionV),
+		Scale: in[ir.QAttentionQScale].f32(m)[0] * in[ir.QAttentionKScale].f32(m)[0], VScale: in[ir.QAttentionVScale].f32(m)[0],
+		Mask: mask.f32(m), Scores: quantized(ir.QAttentionScoreScale, in[ir.QAttentionScoreZero].dtype == tensor.I8),
+		Probs: quantized(ir.QAttentionProbScale, probs == tensor.I8), OutStride: headStride(y),
+	}
+	if mask.span > 0 {
+		args.MaskStride = maskStride(&mask)
+	}
+	if y.dtype == tensor.F32 {
+		args.Out = y.f32(m)
+	} else {
+		args.Quantized = quantized(ir.QAttentionYScale, y.dtype == tensor.I8)
+		args.Quantized.Dst = y.bytes(m)
+	}
+	return args, valid
 }

@@ -29,7 +29,7 @@ func (d *Device) qEmbeddingRow() row {
 				return []int64{int64(d.Threads() * align(4*s[len(s)-1]))}
 			},
 		},
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.EmbeddingTable || byteCode(n.Inputs[i].Type.DType) },
+		anyAddress: func(n *ir.Node, i int) bool { return i == ir.EmbeddingTable || is8Bit(n.Inputs[i].Type.DType) },
 		bind: func(b *binder, n *ir.Node) (step, error) {
 			op := n.Op.(ir.QEmbedding)
 			in, _ := b.operands(n)

@@ -49,7 +49,7 @@ func isWeight(b *ir.Value) bool {
 
 func claimsQMatMul(n *ir.Node) bool {
 	out := n.Outputs[0].Type.DType
-	if out != tensor.F32 && out != tensor.I32 && !byteCode(out) {
+	if out != tensor.F32 && out != tensor.I32 && !is8Bit(out) {
 		return false
 	}
 	scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
@@ -95,22 +95,22 @@ func qMatMulStrided(n *ir.Node, i int, strides []int) bool {
 
 // qPlan is how a bound product runs.
 type qPlan struct {
-	g       *kernel.GemmS8
-	batch   int // products, of g's sizes each
-	weight  bool
-	dynamic bool
-	byText  bool // a text of a has a scale and a zero point of its own
-	codes   bool // the result is quantised
-	elems   int  // of a
-	workers int
-	pack    *kernel.PackS8 // of a b that is no weight
+	g         *kernel.GemmS8
+	batch     int // products, of g's sizes each
+	weight    bool
+	dynamic   bool
+	byText    bool // a text of a has a scale and a zero point of its own
+	quantized bool // the result is quantised
+	elems     int  // of a
+	workers   int
+	pack      *kernel.PackS8 // of a b that is no weight
 }
 
 func (d *Device) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(), workers: d.Threads()}
 	p.byText = n.HasOperand(ir.QMatMulRows)
-	p.codes = byteCode(n.Outputs[0].Type.DType)
+	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
 	if !p.weight {
 		p.batch = out[:len(out)-2].Elements()
@@ -172,7 +172,7 @@ type qProduct struct {
 	args    kernel.GemmS8Args // what is known now
 	columns columns
 
-	a             operand // codes
+	a             operand // quantised values
 	aAt           []int   // where those of each product begin
 	aScale, aZero operand
 
@@ -238,10 +238,10 @@ func (q *qProduct) multiply() step {
 		switch {
 		case sums:
 			g.Sums = elements[int32](m, &q.y)[t*count:]
-		case q.codes:
-			g.Codes = kernel.Codes{Dst: q.y.bytes(m)[t*count:], Row: q.g.N, Zero: byteAt(&yZero, m), Signed: q.y.dtype == tensor.I8, Scales: q.columns.yScale, Zeros: q.columns.yZero}
+		case q.quantized:
+			g.Quantized = kernel.Quantized{Dst: q.y.bytes(m)[t*count:], Row: q.g.N, Zero: byteAt(&yZero, m), Signed: q.y.dtype == tensor.I8, Scales: q.columns.yScale, Zeros: q.columns.yZero}
 			for _, s := range yScale.f32(m) {
-				if g.Codes.Scale = s; s == 0 || s != s {
+				if g.Quantized.Scale = s; s == 0 || s != s {
 					m.fail(q.node, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
 					return
 				}

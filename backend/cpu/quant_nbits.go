@@ -11,9 +11,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// nBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
+// matMulNBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
 // block, that comes first, and the sums of a block are exact.
-func (d *Device) nBitsRow() row {
+func (d *Device) matMulNBitsRow() row {
 	return withHalf(row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -29,7 +29,7 @@ func (d *Device) nBitsRow() row {
 					return []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
 				}
 				g := d.newGemmBlocksS8(n, rows)
-				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowCodes()), int64(4 * rows * g.RowScales())}
+				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
 			},
 		},
 		bind: bindNBits,
@@ -47,11 +47,11 @@ func (d *Device) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 
 // nBitsPackable reports whether the weights of n are in a form that Prepare packs, or packed.
 func nBitsPackable(n *ir.Node) bool {
-	codes, scales, zeros := n.Inputs[ir.NBitsCodes], n.Inputs[ir.NBitsScales], ir.Operand(n.Inputs, ir.NBitsZeros)
-	if codes.Packed != nil {
+	quantized, scales, zeros := n.Inputs[ir.NBitsWeights], n.Inputs[ir.NBitsScales], ir.Operand(n.Inputs, ir.NBitsZeros)
+	if quantized.Packed != nil {
 		return true
 	}
-	return codes.Const != nil && scales.Const != nil && ir.Operand(n.Inputs, ir.NBitsGroups) == nil &&
+	return quantized.Const != nil && scales.Const != nil && ir.Operand(n.Inputs, ir.NBitsGroups) == nil &&
 		(zeros == nil || zeros.Const != nil && (zeros.Type.DType == tensor.U8 || !n.Op.(ir.MatMulNBits).Int8))
 }
 
@@ -63,7 +63,7 @@ func (d *Device) packNBits(g *ir.Graph) (count int, err error) {
 		if !ok || d.target.Where(n) != target.OnKernel {
 			continue
 		}
-		w, p := n.Inputs[ir.NBitsCodes], d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op))
+		w, p := n.Inputs[ir.NBitsWeights], d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op))
 		var src []byte
 		switch {
 		case w.Packed == nil && op.Bits == 2:
@@ -83,14 +83,14 @@ func (d *Device) packNBits(g *ir.Graph) (count int, err error) {
 		d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, data.Bytes(), src, scales, zeros) })
 		v := g.NewValue(w.Name, w.Type)
 		v.Packed = d.weights.keep(p.Layout(), data)
-		d.replace(g, n, ir.NBitsCodes, v)
+		d.replace(g, n, ir.NBitsWeights, v)
 		count++
 	}
 	return count, nil
 }
 
-// unpackBlocks returns the codes of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits as 4, whatever level
-// it was packed for.
+// unpackBlocks returns the quantised values of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits
+// as 4, whatever level it was packed for.
 func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	bits := packedBits(op)
 	form := packed.Q4
@@ -107,12 +107,12 @@ func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 		cols := min(p.Layout.Panel, op.N-first)
 		row := p.Layout.Columns(cols)
 		for b := range blocks {
-			codes := src[first*blocks*(8+size)+b*row*(8+size)+8*row:]
+			quantized := src[first*blocks*(8+size)+b*row*(8+size)+8*row:]
 			for i := range size / 4 {
 				for c := range cols {
-					word := binary.LittleEndian.Uint32(codes[4*(i*row+c):])
+					word := binary.LittleEndian.Uint32(quantized[4*(i*row+c):])
 					if bits == 4 {
-						word = kernel.Q4Codes(word)
+						word = kernel.Q4InOrder(word)
 					}
 					binary.LittleEndian.PutUint32(out[((first+c)*blocks+b)*size+4*i:], word)
 				}
@@ -130,11 +130,11 @@ func floatsOf(set *kernel.Set, t *tensor.Tensor) []float32 {
 	return tensor.Of[float32](t.Aligned())
 }
 
-// fourBits writes codes of 2 bits in 4.
-func fourBits(codes []byte) []byte {
-	wide := make([]byte, 2*len(codes))
+// fourBits writes 2-bit values in 4.
+func fourBits(quantized []byte) []byte {
+	wide := make([]byte, 2*len(quantized))
 	for i := range wide {
-		pair := codes[i/2] >> (4 * (i % 2))
+		pair := quantized[i/2] >> (4 * (i % 2))
 		wide[i] = pair&3 | pair>>2&3<<4
 	}
 	return wide
@@ -165,7 +165,7 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	in = append(in, make([]operand, ir.NBitsResidual+1-len(in))...)
 	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
 	rows := y.len() / op.N
-	w := n.Inputs[ir.NBitsCodes].Packed
+	w := n.Inputs[ir.NBitsWeights].Packed
 	if want := b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).Layout(); w == nil || w.Layout != want {
 		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
 	}
@@ -186,13 +186,13 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 	}
 	g := b.d.newGemmBlocksS8(n, rows)
 	each := align(g.ScratchBytes())
-	codes, scales := b.scratchBytes(1).part(0, rows*g.RowCodes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
+	quantized, scales := b.scratchBytes(1).part(0, rows*g.RowBytes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
 	parts, perPart := rowParts(rows, op.K)
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
-		g.QuantizeBlocks(codes.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
+		g.QuantizeBlocks(quantized.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
 	}}
 	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-		args := kernel.GemmBlocksS8Args{Codes: codes.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
+		args := kernel.GemmBlocksS8Args{Quantized: quantized.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
 }

@@ -42,7 +42,7 @@ func bindQLayerNorm(b *binder, n *ir.Node) (step, error) {
 		return step{}, nil
 	}
 	ones := slices.Repeat([]float32{1}, cols)
-	set, codes := b.d.set, byteCode(residual.dtype)
+	set, quantized := b.d.set, is8Bit(residual.dtype)
 	block := qNormRows(cols)
 	scratch, each := b.scratchBytes(0), align(4*block*cols)
 	parts, perPart := rowParts(rows, cols)
@@ -58,9 +58,9 @@ func bindQLayerNorm(b *binder, n *ir.Node) (step, error) {
 			rounded := own.f32(m)[:(hi-lo)*cols]
 			args := kernel.NormArgs{Dst: rounded, DstRow: cols, X: x.f32(m)[lo*cols:], XRow: cols, ResRow: cols, Scale: ones, Bias: in[ir.LayerNormBias].f32(m), Epsilon: op.Eps}
 			switch {
-			case codes:
+			case quantized:
 				args.Residual = rounded
-				dequantizeCodes(set, residual.dtype, rounded, residual.bytes(m)[lo*cols:hi*cols], in[ir.QLayerNormResidualScale].f32(m)[0], byteAt(&in[ir.QLayerNormResidualZero], m))
+				dequantizeValues(set, residual.dtype, rounded, residual.bytes(m)[lo*cols:hi*cols], in[ir.QLayerNormResidualScale].f32(m)[0], byteAt(&in[ir.QLayerNormResidualZero], m))
 			case residual.span > 0:
 				args.Residual = residual.f32(m)[lo*cols:]
 			}
@@ -76,7 +76,7 @@ func bindQLayerNorm(b *binder, n *ir.Node) (step, error) {
 			} else {
 				set.LayerNorm(&args, 0, hi-lo, cols)
 			}
-			quantizeCodes(set, y.dtype, y.bytes(m)[lo*cols:hi*cols], rounded, yScale, yZero)
+			quantizeValues(set, y.dtype, y.bytes(m)[lo*cols:hi*cols], rounded, yScale, yZero)
 		}
 	}}, nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// How the operands of a product of codes come to its kernel: steps that run before it, and numbers that are known when the
+// How the operands of a quantised product come to its kernel: steps that run before it, and numbers that are known when the
 // program is bound.
 
-// bindA returns the steps that make codes of a as the kernel takes them: none but for their zero point, where unsigned codes
+// bindA returns the steps that quantise a as the kernel takes them: none but for their zero point, where unsigned values
 // lie in rows of whole words.
 func (q *qProduct) bindA(b *binder) []step {
 	x, zero := q.in[ir.QMatMulA], q.in[ir.QMatMulAZero]
@@ -59,7 +59,7 @@ func zeroPhase(from, to operand, turned int32) step {
 	return step{parts: 1, run: func(m *machine, _, _ int) { elements[int32](m, &to)[0] = byteAt(&from, m) + turned }}
 }
 
-// quantize makes codes of a dynamic a, by its own range.
+// quantize quantises a dynamic a, by its own range.
 func (q *qProduct) quantize(b *binder, x operand) []step {
 	r := newRanges(b, x, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8))
 	rows, k, row := q.elems/max(q.g.K, 1), q.g.K, q.args.ARow
@@ -83,7 +83,7 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 	return []step{r.step(), quantize}
 }
 
-// quantizeTexts makes codes of a dynamic a text by text, by the range of the text's own keys. Every row has its text's scale.
+// quantizeTexts quantises a dynamic a text by text, by the range of the text's own keys. Every row has its text's scale.
 func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
@@ -91,7 +91,7 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 	return step{parts: texts.shape[0] + 1, run: func(m *machine, part, _ int) {
 		all := elements[int32](m, &texts)
 		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
-		if part == texts.shape[0] { // behind the last text
+		if part == texts.shape[0] { // after the last text
 			end := 0
 			if part > 0 {
 				end = int(all[(part-1)*kernel.TextFields+1])
@@ -120,7 +120,7 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 	}}
 }
 
-// copyRows brings codes to rows of whole words, turned where they are signed.
+// copyRows brings quantised values to rows of whole words, turned where they are signed.
 func (q *qProduct) copyRows(x operand, stride int, flip byte) step {
 	dst, row, k := q.a, q.args.ARow, q.g.K
 	rows := q.batch * q.g.M
@@ -183,7 +183,7 @@ func (q *qProduct) packB() step {
 	}}
 }
 
-// turnedBy is what turning takes off b's codes, and so off their zero point.
+// turnedBy is what turning takes off b's values, and so off their zero point.
 func turnedBy(d tensor.DType) int32 {
 	if d == tensor.U8 {
 		return 128
@@ -230,7 +230,7 @@ func (p *qPlan) columnsOf(n *ir.Node) (c columns) {
 	return c
 }
 
-// zerosOf returns the zero points of a weight's columns, as turned codes have them.
+// zerosOf returns the zero points of a weight's columns, as turned values have them.
 func (p *qPlan) zerosOf(n *ir.Node) []int32 {
 	zero, turned := ir.Operand(n.Inputs, ir.QMatMulBZero), turnedBy(n.Inputs[ir.QMatMulB].Type.DType)
 	zeros := make([]int32, p.g.N)

@@ -18,7 +18,7 @@ import (
 
 func init() { maps.Copy(rowCases, quantCases) }
 
-// quantCases are the programs around kernels of codes and 16-bit floats; see rowCases.
+// quantCases are the programs around quantised kernels and 16-bit floats; see rowCases.
 var quantCases = map[string]string{
 	"quantize": `(%0 "x": f32[3,s]) { const %1: f32[] = [0.013] const %2: u8[] = [120] const %3: i8[] = [-3]
 		%4 = quantize(%0, %1, %2) {to=u8} %5 = quantize(%0, %1, %3) {to=i8} %6 = quantize(%0, %1) {to=u8} return %4 as "a", %5 as "b", %6 as "c" }`,
@@ -26,34 +26,38 @@ var quantCases = map[string]string{
 		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %2, %4) {to=f32} return %5 as "a", %6 as "b" }`,
 	"dequantize axis": `(%0 "x": u8[3,s,2], %1 "y": i8[s,7]) { const %2: f32[3] = data const %3: u8[3] = data const %4: f32[7] = data
 		%5 = dequantize(%0, %2, %3) {to=f32} %6 = dequantize(%1, %4) {to=f32, axis=1} return %5 as "a", %6 as "b" }`,
-	"dynamic quantize": `(%0 "x": f32[5,s]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 as "codes", %2 as "scale", %3 as "zero" }`,
-	"codes u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2) return %3 as "y" }`,
-	"codes s8 u8 sums": `(%0 "a": i8[2,s,21]) { const %1: u8[21,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
-	"codes length":     `(%0 "a": u8[3,s], %1 "b": i8[s,9], %2 "z": u8[], %3 "w": i8[]) { %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
-	"codes epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
+	"dynamic quantize":     `(%0 "x": f32[5,s]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 as "quantised", %2 as "scale", %3 as "zero" }`,
+	"quantised u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2) return %3 as "y" }`,
+	"quantised s8 u8 sums": `(%0 "a": i8[2,s,21]) { const %1: u8[21,50] = data const %2: i8[] = [-7] const %3: u8[50] = data %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
+	"quantised length":     `(%0 "a": u8[3,s], %1 "b": i8[s,9], %2 "z": u8[], %3 "w": i8[]) { %4 = onnx.QMatMul(%0, %1, %2, %3) return %4 as "y" }`,
+	"quantised epilogue": `(%0 "a": u8[s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[s,33]) { const %3: i8[33,36] = data const %4: f32[33] = data const %5: f32[33] = data
 		%6 = onnx.QMatMul(%0, %3, %1, _, %2, %4, %5, %9) {transb=true, act=relu} return %6 as "y" }`,
-	"codes over residual": `(%0 "a": u8[2,s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,33]) { const %3: u8[36,33] = data const %4: f32[33] = data const %5: f32[33] = data const %8: u8[33] = data
+	"quantised over residual": `(%0 "a": u8[2,s,36], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,33]) { const %3: u8[36,33] = data const %4: f32[33] = data const %5: f32[33] = data const %8: u8[33] = data
 		%7 = neg(%9) %6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %7) {act=gelu} return %6 as "y" }`,
-	"codes to codes": `(%0 "a": u8[2,s,16]) { const %1: i8[16,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data
+	"quantised to quantised": `(%0 "a": u8[2,s,16]) { const %1: i8[16,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data
 		%6 = onnx.QMatMul(%0, %1, _, _, %2, %3, %5, _, %3, %4) return %6 as "y" }`,
-	"codes to codes by columns": `(%0 "a": u8[2,s,16]) { const %1: i8[16,5] = data const %2: f32[] = [0.11] const %3: f32[5] = [0.07, 0.07, 0.5, 0.5, 0.02] const %4: i8[5] = [3, 3, 3, -3, 0]
+	"quantised to quantised by columns": `(%0 "a": u8[2,s,16]) { const %1: i8[16,5] = data const %2: f32[] = [0.11] const %3: f32[5] = [0.07, 0.07, 0.5, 0.5, 0.02] const %4: i8[5] = [3, 3, 3, -3, 0]
 		%6 = onnx.QMatMul(%0, %1, _, _, %2, %2, _, _, %3, %4) return %6 as "y" }`,
-	"codes dynamic": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
+	"quantised dynamic": `(%0 "x": f32[2,s,22]) { const %1: u8[22,40] = data const %2: u8[] = [101] const %3: f32[] = [0.05] const %4: f32[40] = data
 		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4) {act=tanh} return %5 as "y" }`,
-	"codes heads": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,s,2,8], %2 "z": u8[], %3 "f": f32[]) { %4 = transpose(%0) {perm=[0,2,1,3]} %5 = transpose(%1) {perm=[0,2,3,1]}
+	"quantised heads": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,s,2,8], %2 "z": u8[], %3 "f": f32[]) { %4 = transpose(%0) {perm=[0,2,1,3]} %5 = transpose(%1) {perm=[0,2,3,1]}
 		%6 = onnx.QMatMul(%4, %5, %2, %2, %3, %3) return %6 as "y" }`,
-	"codes weighted heads": `(%0 "p": u8[2,3,s,s], %1 "v": i8[2,s,3,8], %2 "f": f32[]) { %3 = transpose(%1) {perm=[0,2,1,3]}
+	"quantised weighted heads": `(%0 "p": u8[2,3,s,s], %1 "v": i8[2,s,3,8], %2 "f": f32[]) { %3 = transpose(%1) {perm=[0,2,1,3]}
 		const %4: u8[] = [3] const %5: f32[] = [0.5] %6 = onnx.QMatMul(%0, %3, _, _, %2, %2, _, _, %5, %4) return %6 as "y" }`,
-	"codes attention": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,9,2,8], %2 "v": i8[2,9,2,6], %3 "m": f32[2,1,1,9]) { const %4: f32[] = [0.01] const %5: u8[] = [3] const %6: f32[] = [0.01] const %7: u8[] = [0] const %8: i8[] = [-2] const %9: f32[] = [0.003921569]
+	"quantised attention": `(%0 "q": u8[2,s,2,8], %1 "k": u8[2,9,2,8], %2 "v": i8[2,9,2,6], %3 "m": f32[2,1,1,9]) { const %4: f32[] = [0.01] const %5: u8[] = [3] const %6: f32[] = [0.01] const %7: u8[] = [0] const %8: i8[] = [-2] const %9: f32[] = [0.003921569]
 		%10 = qattention(%0, %1, %2, %3, %4, %5, %6, %7, %4, %8, %4, %5, %9, %7) return %10 as "y" }`,
-	"codes attention packed": `(%0 "x": u8[1,s,48]) { %1 = slice(%0) {starts=[0,0,0], sizes=[1,s,16], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,16], sizes=[1,s,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s,16], steps=[1,1,1]}
+	"quantised attention packed": `(%0 "x": u8[1,s,48]) { %1 = slice(%0) {starts=[0,0,0], sizes=[1,s,16], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,16], sizes=[1,s,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s,16], steps=[1,1,1]}
 		%4 = reshape(%1) {shape=[1,s,2,8]} %5 = reshape(%2) {shape=[1,s,2,8]} %6 = reshape(%3) {shape=[1,s,2,8]} const %7: f32[] = [0.01] const %8: f32[] = [0.5] const %9: i8[] = [2]
 		%10 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, %8, %9) return %10 as "y" }`,
-	"codes embedding": `(%0 "i": i64[2,s], %1 "i": i64[2,s], %2 "w": f32[7], %3 "b": f32[7]) { const %4: u8[400,7] = data const %5: f32[400,7] = data const %6: i8[63,7] = data const %7: f32[] = [0.01] const %8: u8[] = [90] const %9: f32[7] = data const %10: i8[7] = data
+	"quantised attention rows": `(%0 "x": u8[1,s+9,48], %20 "n": f32[s]) { const %19: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9] %1 = slice(%0) {starts=[0,0,0], sizes=[1,s+9,16], steps=[1,1,1]}
+		%2 = slice(%0) {starts=[0,0,16], sizes=[1,s+9,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s+9,16], steps=[1,1,1]}
+		%4 = reshape(%1) {shape=[1,s+9,2,8]} %5 = reshape(%2) {shape=[1,s+9,2,8]} %6 = reshape(%3) {shape=[1,s+9,2,8]} const %7: f32[] = [0.01] const %8: f32[] = [0.5] const %9: i8[] = [2]
+		%10 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, %8, %9, %19) %11 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, _, _, %19) return %10 as "y", %11 as "z" }`,
+	"quantised embedding": `(%0 "i": i64[2,s], %1 "i": i64[2,s], %2 "w": f32[7], %3 "b": f32[7]) { const %4: u8[400,7] = data const %5: f32[400,7] = data const %6: i8[63,7] = data const %7: f32[] = [0.01] const %8: u8[] = [90] const %9: f32[7] = data const %10: i8[7] = data
 		%11 = qembedding(%2, %3, %4, %0, %7, %8, %5, %1, _, _, %6, _, %9, %10) {eps=1e-05} return %11 as "y" }`,
-	"codes norm": `(%0 "x": f32[s,40], %1 "r": u8[s,40]) { const %2: f32[40] = data const %3: f32[40] = data const %4: f32[] = [0.1] const %5: u8[] = [2] const %6: f32[] = [0.04] const %7: i8[] = [3]
+	"quantised norm": `(%0 "x": f32[s,40], %1 "r": u8[s,40]) { const %2: f32[40] = data const %3: f32[40] = data const %4: f32[] = [0.1] const %5: u8[] = [2] const %6: f32[] = [0.04] const %7: i8[] = [3]
 		%8 = qlayernorm(%0, %2, %3, %1, %4, %5, %6, %7) {axes=1, eps=1e-05} return %8 as "y" }`,
-	"codes norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]
+	"quantised norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]
 		%8, %9 = qlayernorm(%0, _, _, %1, _, _, %6, %7) {axes=1, eps=1e-05, float=true} %10 = qlayernorm(%9, _, _, _, _, _, %6, %7) {axes=1, eps=1e-05, rms=true} return %8 as "y", %9 as "z", %10 as "w" }`,
 	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
@@ -146,15 +150,15 @@ func TestHalfWeightsInBF16(t *testing.T) {
 	}
 }
 
-// TestCodesPackedForAnotherLevel packs weights in plain Go's layout first, as a compiled file may have them.
-func TestCodesPackedForAnotherLevel(t *testing.T) {
+// TestQuantizedPackedForAnotherLevel packs weights in plain Go's layout first, as a compiled file may have them.
+func TestQuantizedPackedForAnotherLevel(t *testing.T) {
 	generic, err := cpu.Open(backend.Options{Level: "generic"})
 	require.NoError(t, err)
 	defer generic.Close()
 	d, err := cpu.Open(backend.Options{})
 	require.NoError(t, err)
 	defer d.Close()
-	for _, name := range []string{"2 bits", "4 bits", "8 bits", "8 bits of rounded ragged", "4 bits by float zero points", "codes epilogue", "codes to codes by columns"} {
+	for _, name := range []string{"2 bits", "4 bits", "8 bits", "8 bits of rounded ragged", "4 bits by float zero points", "quantised epilogue", "quantised to quantised by columns"} {
 		g, err := ir.Parse(`graph "case" ` + quantCases[name])
 		require.NoError(t, err)
 		b := ir.Binding{"s": 9}

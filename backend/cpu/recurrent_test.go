@@ -43,7 +43,7 @@ func TestLSTMThreads(t *testing.T) {
 	}
 }
 
-// TestLSTMOfAnotherLevel gives a graph that one level has packed to another, as a compiled file does.
+// TestLSTMOfAnotherLevel runs a graph that one level has packed on another, as a compiled file does.
 func TestLSTMOfAnotherLevel(t *testing.T) {
 	first, err := cpu.Open(backend.Options{Level: "generic", Threads: 1})
 	require.NoError(t, err)

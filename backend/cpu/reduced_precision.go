@@ -44,15 +44,15 @@ func bindBF16(b *binder, n *ir.Node) (step, error) {
 
 // The scratch buffers of a product with an int8 weight.
 const (
-	s8Codes  = iota // of a, in rows of whole words
-	s8Rows          // scales, then zero points, of a's rows
-	s8Worker        // the kernel's, by worker
+	s8Quantized = iota // of a, in rows of whole words
+	s8Rows             // scales, then zero points, of a's rows
+	s8Worker           // the kernel's, by worker
 )
 
 func scratchS8(d *Device, n *ir.Node) []int64 {
 	rows, cols, k := packedSizes(n)
 	own := align(d.set.NewGemmS8(rows, cols, k).ScratchBytes())
-	return []int64{s8Codes: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
+	return []int64{s8Quantized: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
 }
 
 func bindS8(b *binder, n *ir.Node) (step, error) {
@@ -69,18 +69,18 @@ func bindS8(b *binder, n *ir.Node) (step, error) {
 		columns = scaled
 	}
 	weight := data.Bytes()[:data.Len()-4*cols]
-	codes, x, from := b.scratchBytes(s8Codes).part(0, rows*row, tensor.U8), e.x, rowStride(&e.x)
+	quantized, x, from := b.scratchBytes(s8Quantized).part(0, rows*row, tensor.U8), e.x, rowStride(&e.x)
 	scales, zeros := b.scratchBytes(s8Rows).part(0, rows, tensor.F32), b.scratchBytes(s8Rows).part(4*rows, rows, tensor.I32)
 	parts, perPart := rowParts(rows, max(k, 1))
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
-		set.QuantizeRows(codes.bytes(m), row, x.f32(m), from, scales.f32(m), elements[int32](m, &zeros), part*perPart, min((part+1)*perPart, rows), k)
+		set.QuantizeRows(quantized.bytes(m), row, x.f32(m), from, scales.f32(m), elements[int32](m, &zeros), part*perPart, min((part+1)*perPart, rows), k)
 	}}
 	worker, own := b.scratchBytes(s8Worker), align(g.ScratchBytes())
 	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, id int) {
 		var f kernel.GemmArgs
 		e.resolve(m, &f)
 		a := kernel.GemmS8Args{
-			A: codes.bytes(m), ARow: row, Scale: scales.f32(m), Zero: elements[int32](m, &zeros),
+			A: quantized.bytes(m), ARow: row, Scale: scales.f32(m), Zero: elements[int32](m, &zeros),
 			B: weight, BScale: columns, Bias: f.Bias,
 			C: f.C, CRow: cols, Act: e.args.Act, Residual: f.Residual, ResRow: cols,
 		}

@@ -61,6 +61,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRange: onHost,
 
 		ir.KindMatMul:    d.halfMatMulRow(d.matMulRow()),
+		ir.KindConv:      d.convRow(),
 		ir.KindLayerNorm: withHalf(layerNormRow),
 		ir.KindAttention: withHalf(d.attentionRow()),
 		ir.KindRotary:    rotaryRow,
@@ -74,7 +75,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindQAttention:      d.qAttentionRow(),
 		ir.KindQLayerNorm:      d.qLayerNormRow(),
 		ir.KindQEmbedding:      d.qEmbeddingRow(),
-		ir.KindMatMulNBits:     d.nBitsRow(),
+		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
 		ir.KindKept:    lstmRow,

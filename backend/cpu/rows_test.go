@@ -71,9 +71,10 @@ var rowCases = map[string]string{
 	"matmul over residual": `(%0 "x": f32[s,120], %1 "r": f32[s,17], %5 "z": f32[2,s,3], %6 "q": f32[2,s,17]) { const %2: f32[120,17] = data const %3: f32[17] = data
 		%4 = neg(%1) %7 = matmul(%0, %2, %3, %4) %8 = neg(%6) %10 = slice(%0) {starts=[0,0],sizes=[s,51],steps=[1,1]} %11 = reshape(%10) {shape=[s,3,17]} %12 = transpose(%11) {perm=[1,0,2]}
 		%13 = slice(%12) {starts=[0,0,0],sizes=[2,1,17],steps=[1,1,1]} %14 = expand(%13) {shape=[2,3,17]} %9 = matmul(%5, %14, _, %8) return %7 as "y", %9 as "w" }`,
-	"matmul first":      `(%0 "x": f32[3,s,9]) { const %1: f32[9,8] = data %2 = slice(%0) {starts=[0,0,0], sizes=[3,1,9], steps=[1,1,1]} %3 = reshape(%2) {shape=[3,9]} %4 = matmul(%3, %1) return %4 as "y" }`,
-	"matmul first kept": `(%0 "x": f32[3,s,9]) { const %1: f32[9,8] = data %2 = slice(%0) {starts=[0,0,0], sizes=[3,1,9], steps=[1,1,1]} %4 = matmul(%2, %1) return %4 as "y" }`,
-	"attention":         `(%0 "q": f32[2,s,3,4], %1 "k": f32[2,9,3,4], %2 "v": f32[2,9,3,4], %3 "m": f32[2,1,1,9]) { %4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
+	"matmul of rows that repeat": `(%0 "x": f32[s,1,6]) { const %2: f32[6,3] = data %1 = expand(%0) {shape=[s,3,6]} %3 = matmul(%1, %2) return %3 as "y" }`,
+	"matmul first":               `(%0 "x": f32[3,s,9]) { const %1: f32[9,8] = data %2 = slice(%0) {starts=[0,0,0], sizes=[3,1,9], steps=[1,1,1]} %3 = reshape(%2) {shape=[3,9]} %4 = matmul(%3, %1) return %4 as "y" }`,
+	"matmul first kept":          `(%0 "x": f32[3,s,9]) { const %1: f32[9,8] = data %2 = slice(%0) {starts=[0,0,0], sizes=[3,1,9], steps=[1,1,1]} %4 = matmul(%2, %1) return %4 as "y" }`,
+	"attention":                  `(%0 "q": f32[2,s,3,4], %1 "k": f32[2,9,3,4], %2 "v": f32[2,9,3,4], %3 "m": f32[2,1,1,9]) { %4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
 	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,

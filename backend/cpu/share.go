@@ -79,7 +79,7 @@ func (w *weights) keep(l packed.Layout, data *tensor.Tensor) *ir.Packed {
 	return &ir.Packed{Layout: l, Data: data}
 }
 
-// trim gives back what packing did not need.
+// trim releases what packing did not need.
 func (w *weights) trim() {
 	if w.own != nil {
 		w.own.slab.Trim()

@@ -70,8 +70,8 @@ var formats = [numFormats]struct {
 		},
 		pack: packS8,
 		unpack: func(dst []float32, src *ir.Packed, k, n int) {
-			codes, scales := signed(src.Data.Bytes()), columnScales(src.Data, n)
-			unpackWords(src.Layout, codes, 4, k, n, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
+			quantized, scales := signed(src.Data.Bytes()), columnScales(src.Data, n)
+			unpackWords(src.Layout, quantized, 4, k, n, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
 		},
 		scratch: scratchS8,
 		bind:    bindS8,
@@ -224,7 +224,7 @@ func columnScales(data *tensor.Tensor, n int) []float32 {
 
 func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	const strip = 64 // columns of a part
-	codes, scales := make([]byte, k*n), columnScales(dst, n)
+	quantized, scales := make([]byte, k*n), columnScales(dst, n)
 	d.pool.Run((n+strip-1)/strip, func(part, _ int) {
 		lo, hi := part*strip, min((part+1)*strip, n)
 		for i := range k {
@@ -238,11 +238,11 @@ func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 		for i := range k {
 			for c := lo; c < hi; c++ {
 				if scales[c] > 0 { // which is inexact where it is subnormal
-					codes[i*n+c] = byte(int8(min(max(math.RoundToEven(float64(w[i*row+c*col]/scales[c])), -127), 127)))
+					quantized[i*n+c] = byte(int8(min(max(math.RoundToEven(float64(w[i*row+c*col]/scales[c])), -127), 127)))
 				}
 			}
 		}
 	})
 	p := d.set.NewPackS8(k, n)
-	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes()[:p.Bytes()], codes, n, 1, false) })
+	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes()[:p.Bytes()], quantized, n, 1, false) })
 }

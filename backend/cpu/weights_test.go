@@ -39,9 +39,9 @@ var roundings = map[string]struct {
 		backend.Options{Weights: tensor.I8},
 		func(set *kernel.Set, row []float32) {
 			scale, zero := kernel.DynamicScale(set.MinMax(row))
-			codes := make([]uint8, len(row))
-			set.QuantizeU8(codes, row, scale, zero)
-			set.DequantizeU8(row, codes, scale, zero)
+			quantized := make([]uint8, len(row))
+			set.QuantizeU8(quantized, row, scale, zero)
+			set.DequantizeU8(row, quantized, scale, zero)
 		},
 		func(column []float32) {
 			var largest float32

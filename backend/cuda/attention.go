@@ -25,20 +25,39 @@ const (
 	attentionKeys = 32
 )
 
-// flashRows is the number of queries, and of keys at a time, of a block of the kernels on matrix units.
+// flashRows is the number of queries, and of keys at a time, of a block of the kernels for heads of certain sizes.
 const flashRows = 64
 
-// flashes reports whether the kernels on matrix units take these operands: heads of a size that they were made for, whose
-// elements lie together.
+// flashes reports whether the kernels for heads of certain sizes take these operands: their elements lie together.
 func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
-	ok := d.ctx.Capability() >= 80 && p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
+	ok := p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
 	for _, o := range operands {
-		ok = ok && target.IsHalf(o.dtype) && o.strides[3] == 1 && o.aligned(16)
+		ok = ok && (o.dtype == tensor.F32 || d.ctx.Capability() >= 80) && o.strides[3] == 1 && o.aligned(16)
 		for _, s := range o.strides[:3] {
-			ok = ok && s%8 == 0
+			ok = ok && s*o.width%16 == 0
 		}
 	}
-	return ok
+	return ok && flashShared(d.attentionUnit(operands[0]), int(p.size)) <= d.ctx.SharedPerBlock
+}
+
+// attentionUnit is what names of kernels have for the type in which attention computes. Heads of 128 leave tf32 too few registers.
+func (d *Device) attentionUnit(q *operand) string {
+	if q.dtype == tensor.F32 && d.precision == tensor.TF32 && q.shape[3] < 128 {
+		return unitTF32
+	}
+	return floats[q.dtype]
+}
+
+// flashShared is the shared memory of a block of these kernels, in bytes: queries and two tiles each of keys and values, or in
+// float32 queries, keys and weights, by columns of four more than their rows, and values.
+func flashShared(unit string, size int) int {
+	switch unit {
+	case "f32":
+		return 4 * ((2*size+flashRows)*(flashRows+4) + flashRows*size)
+	case unitTF32:
+		return 5 * flashRows * size * 4
+	}
+	return 5 * flashRows * size * 2
 }
 
 // attentionShared is the shared memory of a block, in bytes.
@@ -93,12 +112,13 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 		return nil, errOnHost
 	}
 	if b.d.flashes(&p, q, k, v) {
-		name := fmt.Sprintf("flash_%s_%d", floats[q.dtype], p.size)
+		unit := b.d.attentionUnit(q)
+		name := fmt.Sprintf("flash_%s_%d", unit, p.size)
 		if p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0 {
 			name += "_general"
 		}
 		grid := [3]int{ceil(q.shape[1], flashRows), q.shape[0] * q.shape[2], 1}
-		return []*launch{newLaunch(name, p, grid, 128, 5*flashRows*q.shape[3]*q.width)}, nil
+		return []*launch{newLaunch(name, p, grid, 128, flashShared(unit, q.shape[3]))}, nil
 	}
 	grid := [3]int{ceil(q.shape[1], attentionRows), q.shape[0] * q.shape[2], 1}
 	return []*launch{newLaunch("attention_"+floats[q.dtype], p, grid, 128, attentionShared(q.shape[3], v.shape[3]))}, nil

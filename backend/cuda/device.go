@@ -20,7 +20,7 @@ import (
 
 func init() {
 	backend.Register(backend.Backend{Name: "cuda", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
-		Precisions: []tensor.DType{tensor.F16, tensor.BF16}})
+		Precisions: []tensor.DType{tensor.TF32, tensor.F16, tensor.BF16}})
 }
 
 // A Device is a GPU.
@@ -30,7 +30,7 @@ type Device struct {
 	rows      [ir.NumKinds]row
 	modules   modules
 	profile   bool
-	precision tensor.DType // of the values inside a model, Invalid for its own
+	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
 	identity  string       // names the device and its driver
 
 	mu      sync.Mutex
@@ -87,10 +87,10 @@ func Open(o backend.Options) (*Device, error) {
 	if info.Capability() < oldestCapability {
 		return nil, fmt.Errorf("%s has compute capability %d.%d: %d.%d is needed", info.Name, info.Major, info.Minor, oldestCapability/10, oldestCapability%10)
 	}
-	if o.Precision == tensor.BF16 && info.Capability() < 80 {
-		return nil, fmt.Errorf("%s has no products of bf16: use f16", info.Name)
+	if (o.Precision == tensor.BF16 || o.Precision == tensor.TF32) && info.Capability() < 80 {
+		return nil, fmt.Errorf("%s has no products of %s: use f16", info.Name, o.Precision)
 	}
-	d := &Device{profile: o.Profile, precision: o.Precision, model: map[*tensor.Tensor]bool{}, weights: weights{}, owned: map[owned]bool{}}
+	d := &Device{profile: o.Profile, precision: o.Precision, model: map[*tensor.Tensor]bool{}, owned: map[owned]bool{}}
 	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor, info.Driver/1000, info.Driver%1000/10)
 	if d.ctx, err = lib.NewContext(info); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (d *Device) Target() *target.Target { return d.target }
 // Prepare implements backend.Device: it narrows the model's inner values to the precision that was asked for, and notes the
 // constants, which are uploaded once, when a program first needs them.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
-	if d.precision != tensor.Invalid {
+	if target.IsHalf(d.precision) {
 		if err := narrow(g, d.precision); err != nil {
 			return 0, err
 		}
@@ -128,7 +128,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	return 0, nil
 }
 
-// Close implements backend.Device: it gives back the device with all that was made on it.
+// Close implements backend.Device: it releases the device and all that was made on it.
 func (d *Device) Close() error {
 	leave, err := d.ctx.Enter()
 	if err != nil { // a lost device has nothing to give back
@@ -146,7 +146,7 @@ func (d *Device) Close() error {
 	return d.ctx.Close()
 }
 
-// errOnHost is what a row's bind gives when its kernel does not take these sizes: the node then runs on the host.
+// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
 var errOnHost = errors.New("these sizes run on the host")
 
 func ceil(a, b int) int { return (a + b - 1) / b }

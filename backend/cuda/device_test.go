@@ -90,3 +90,5 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	}
 	return kept
 }
+
+func TestEmptyOnDevice(t *testing.T) { backendtest.Empty(t, open(t, backend.Options{}), true) }

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"slices"
-
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -168,35 +166,6 @@ func castOf(from, to tensor.DType) (string, bool) {
 	return "", false
 }
 
-// addMap appends the instructions of a map.
-func (e *expression) addMap(m ir.Map, args []term) (term, bool) {
-	var values []*ir.Value
-	for _, a := range args {
-		values = append(values, &ir.Value{Type: ir.TensorOf(a.dtype)})
-	}
-	types, err := m.Expr.Types(values)
-	if err != nil {
-		return term{}, false
-	}
-	var results []term
-	for i, x := range m.Expr {
-		list := make([]term, len(x.Args))
-		for k, a := range x.Args {
-			if a >= 0 {
-				list[k] = args[a]
-			} else {
-				list[k] = results[-1-a]
-			}
-		}
-		y, ok := e.add(x.Op, list, types[i].DType)
-		if !ok {
-			return term{}, false
-		}
-		results = append(results, y)
-	}
-	return results[len(results)-1], true
-}
-
 // expressionOf makes the program of an elementwise node.
 func expressionOf(n *ir.Node) (*expression, bool) {
 	if len(n.Inputs) > mostOperands {
@@ -282,104 +251,3 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 
 // groupSize is the number of threads of blocks that go element by element.
 const groupSize = 256
-
-// moveParams is Move in _gen/each.cu.
-type moveParams struct {
-	count, rank int32
-	size        [maxRank]int32
-	y, x        walk
-}
-
-// move copies elements of any type between any strides; runs of 16 bytes, where there are such on both sides, at a time.
-func move(y, x *operand) (*launch, error) {
-	nest, err := newNest(y.shape, y, x)
-	if err != nil {
-		return nil, err
-	}
-	width, count := y.width, y.elements()
-	to, from, last := &nest.walks[0], &nest.walks[1], int(nest.rank)-1
-	if last >= 0 && to.stride[last] == 1 && from.stride[last] == 1 && y.aligned(16) && x.aligned(16) {
-		per, whole := 16/width, true
-		for k := range last {
-			whole = whole && to.stride[k]%int64(per) == 0 && from.stride[k]%int64(per) == 0
-		}
-		if whole && nest.size[last]%int32(per) == 0 {
-			nest.size[last] /= int32(per)
-			for k := range last {
-				to.stride[k] /= int64(per)
-				from.stride[k] /= int64(per)
-			}
-			width, count = 16, count/per
-		}
-	}
-	to.kind, from.kind = int32(width), int32(width)
-	p := moveParams{int32(count), nest.rank, nest.size, *to, *from}
-	return newLaunch("move", p, spread(ceil(count, groupSize)), groupSize, 0), nil
-}
-
-var copyRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, err := move(out[0], in[0])
-		return []*launch{x}, err
-	},
-}
-
-var concatRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		axis, at := n.Op.(ir.Concat).Axis, 0
-		var launches []*launch
-		for _, x := range in {
-			piece := *out[0] // the part of the result that the operand fills
-			piece.shape = x.shape
-			piece.at += address(at * piece.strides[axis] * piece.width)
-			at += x.shape[axis]
-			if piece.elements() == 0 {
-				continue
-			}
-			l, err := move(&piece, x)
-			if err != nil {
-				return nil, err
-			}
-			launches = append(launches, l)
-		}
-		return launches, nil
-	},
-}
-
-// tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
-var tileRow = row{
-	Row: copyRow.Row,
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y := *in[0], *out[0]
-		x.shape, x.strides, y.shape = nil, nil, nil
-		for i, d := range in[0].shape {
-			x.shape, x.strides = append(x.shape, 1, d), append(x.strides, 0, in[0].strides[i])
-			y.shape = append(y.shape, out[0].shape[i]/d, d)
-		}
-		y.strides = slices.Clone(y.shape.Strides())
-		l, err := move(&y, &x)
-		return []*launch{l}, err
-	},
-}

@@ -2,41 +2,20 @@ package cuda_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	_ "github.com/rlxc/rlxc/backend/cuda"
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cuda"
 	"github.com/rlxc/rlxc/backend/cuda/drivertest"
-	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// These tests run the host's side against a driver in Go, which holds it to the rules of the real one. Kernels do nothing there.
-
-func builtIn(t testing.TB, name string) *rlxc.Model {
-	fsys, err := models.FS(name)
-	require.NoError(t, err)
-	m, err := rlxc.OpenFS(fsys, "model.onnx")
-	require.NoError(t, err)
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
-// ids makes inputs of a BERT model.
-func ids(batch, seq int, r *rand.Rand) rlxc.Tensors {
-	word, mask, kind := tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq)
-	for i := range batch * seq {
-		word.SetInt64(i, int64(r.IntN(1000)))
-		if i%seq == 0 || r.IntN(5) > 0 {
-			mask.SetInt64(i, 1)
-		}
-		kind.SetInt64(i, int64(r.IntN(2)))
-	}
-	return rlxc.Tensors{"input_ids": word, "attention_mask": mask, "token_type_ids": kind}
-}
 
 // TestHostSide runs a model at several shapes in every precision: one graph a run, all given back at the end.
 func TestHostSide(t *testing.T) {
@@ -46,22 +25,24 @@ func TestHostSide(t *testing.T) {
 		has        []string // kernels that must have been used
 		hasNot     string
 	}{
-		{90, tensor.F32, []string{"product_f32_32x64", "attention_f32", "norm_f32", "embed_f32", "each"}, "mma_f16_32x32"},
+		{90, tensor.F32, []string{"simt_f32_32x64", "flash_f32_64", "norm_f32", "embed_f32", "each"}, "mma_f16_32x32"},
+		{75, tensor.F32, []string{"product_f32_32x64", "norm_f32", "embed_f32", "each"}, "simt_f32_32x64"},
+		{90, tensor.TF32, []string{"mma_tf32_32x32", "wgmma_tf32_128x64", "flash_tf32_64", "norm_f32"}, "mma_f16_32x32"},
 		{90, tensor.F16, []string{"flash_f16_64", "norm_f16", "embed_f16", "widen_f16", "wgmma_f16_128x64"}, "attention_f16"},
 		{80, tensor.BF16, []string{"flash_bf16_64", "norm_bf16", "mma_bf16_32x32_gelu"}, "wgmma_bf16_128x64"},
 		{75, tensor.F16, []string{"product_f16_any", "attention_f16"}, "flash_f16_64"},
 	} {
-		t.Run(c.precision.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.precision, c.capability), func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			d := drivertest.New(t)
 			d.Capability = c.capability
-			p, err := builtIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
+			p, err := modeltest.BuiltIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
 			require.NoError(t, err)
 			s, err := p.NewSession()
 			require.NoError(t, err)
 			r, ctx := rand.New(rand.NewPCG(1, 2)), context.Background()
 			for _, shape := range [][2]int{{1, 8}, {4, 128}, {1, 8}} {
-				in := ids(shape[0], shape[1], r)
+				in := modeltest.BERT(shape[0], shape[1], r)
 				_, err := s.Run(ctx, in)
 				require.NoError(t, err)
 				d.Log = nil
@@ -74,6 +55,25 @@ func TestHostSide(t *testing.T) {
 				require.NotZero(t, d.Kernels[k], "%s of %v", k, d.Kernels)
 			}
 			require.Zero(t, d.Kernels[c.hasNot])
+			require.Equal(t, c.capability >= 90, d.Early > 0)
+			require.NoError(t, s.Close())
+			require.NoError(t, p.Close())
+		})
+	}
+}
+
+// TestHostSteps runs a quantised model, whose steps of the host read values that kernels computed in place of others of another type.
+func TestHostSteps(t *testing.T) {
+	for _, name := range []string{"bert-tiny-int8", "bert-tiny-qdq", "bert-tiny-int4"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			drivertest.New(t)
+			p, err := modeltest.BuiltIn(t, name).Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Level: rlxc.O0, Verify: true})
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			_, err = s.Run(context.Background(), modeltest.BERT(2, 8, rand.New(rand.NewPCG(1, 2))))
+			require.NoError(t, err)
 			require.NoError(t, s.Close())
 			require.NoError(t, p.Close())
 		})
@@ -86,11 +86,11 @@ func TestCache(t *testing.T) {
 	d := drivertest.New(t)
 	compiled := func() int {
 		before := d.Calls["cuLinkComplete"]
-		p, err := builtIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda"})
+		p, err := modeltest.BuiltIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda"})
 		require.NoError(t, err)
 		s, err := p.NewSession()
 		require.NoError(t, err)
-		_, err = s.Run(context.Background(), ids(1, 8, rand.New(rand.NewPCG(1, 2))))
+		_, err = s.Run(context.Background(), modeltest.BERT(1, 8, rand.New(rand.NewPCG(1, 2))))
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		require.NoError(t, p.Close())
@@ -103,7 +103,7 @@ func TestCache(t *testing.T) {
 // TestErrors are one sentence each, and the process lives on.
 func TestErrors(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	m := builtIn(t, "bert-tiny")
+	m := modeltest.BuiltIn(t, "bert-tiny")
 	run := func(o rlxc.CompileOptions) error {
 		o.Backend = "cuda"
 		p, err := m.Compile(context.Background(), o)
@@ -117,7 +117,7 @@ func TestErrors(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		_, err = s.Run(context.Background(), ids(1, 8, rand.New(rand.NewPCG(1, 2))))
+		_, err = s.Run(context.Background(), modeltest.BERT(1, 8, rand.New(rand.NewPCG(1, 2))))
 		return err
 	}
 	t.Run("no library", func(t *testing.T) {
@@ -155,4 +155,18 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(rlxc.CompileOptions{CPU: "avx2"}), "no CPU level")
 	d.Capability = 61
 	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
+}
+
+func TestHostMemory(t *testing.T) { backendtest.HostMemory(t, fake(t)) }
+
+func TestEmpty(t *testing.T) { backendtest.Empty(t, fake(t), false) }
+
+// fake opens the device of a driver in Go.
+func fake(t *testing.T) *cuda.Device {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.New(t)
+	d, err := cuda.Open(backend.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
 }

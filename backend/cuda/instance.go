@@ -81,6 +81,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	if err := in.ready(); err != nil {
 		return nil, err
 	}
+	in.env.Give(in.memory.shown)
+	in.memory.shown = 0
+	clear(in.values)
 	for i, v := range in.planned.Graph.Inputs {
 		in.values[v.ID] = inputs[i]
 	}
@@ -97,16 +100,29 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		}
 	}
 	in.profile.start()
+	if err := in.env.Within(func() error { return in.act(ctx) }); err != nil {
+		return nil, err
+	}
+	for i := range in.outputs {
+		if in.outputs[i].onHost {
+			in.memory.shown += in.out[i].Size()
+		}
+	}
+	return in.out, in.env.Hold(in.memory.shown)
+}
+
+// act executes the sections.
+func (in *instance) act(ctx context.Context) error {
 	for i := range in.sections {
 		if err := in.section(i); err != nil {
-			return nil, err
+			return err
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 	if err := in.check(); err != nil {
-		return nil, err
+		return err
 	}
 	return in.results()
 }
@@ -160,6 +176,7 @@ func (in *instance) section(i int) error {
 	for _, x := range s.items {
 		if t := x.copy; t != nil && t.down {
 			root := in.root(t.root)
+			in.env.Take(t.size)
 			v, err := tensor.FromBytes(root.Type.DType, root.Type.Sizes(), append([]byte(nil), pinned[t.pinned:][:t.size]...))
 			if err != nil {
 				return err
@@ -172,19 +189,24 @@ func (in *instance) section(i int) error {
 
 // eval runs a step of the host.
 func (in *instance) eval(h *host) error {
-	args := make([]*tensor.Tensor, len(h.in))
-	for i, o := range h.in {
-		if o != nil {
-			args[i] = o.tensor(in.values)
-		}
-	}
 	began := in.profile.now()
-	results, err := backend.Eval(in.env, h.node, args)
+	var results []*tensor.Tensor
+	err := in.env.Within(func() (err error) {
+		args := make([]*tensor.Tensor, len(h.in))
+		for i, o := range h.in {
+			if o != nil {
+				args[i] = o.tensor(in.env, in.values)
+			}
+		}
+		results, err = backend.Eval(in.env, h.node, args)
+		return err
+	})
 	in.profile.host(h.node, began)
 	if err != nil {
 		return h.node.Fail(err)
 	}
 	for i, t := range results {
+		in.env.Take(t.Size())
 		in.values[h.out[i].root] = t
 	}
 	return nil
@@ -217,19 +239,22 @@ func (in *instance) root(id int) *ir.Value {
 }
 
 // tensor shows an operand in the host's copy of its root; what strides scatter is brought together.
-func (o *operand) tensor(values []*tensor.Tensor) *tensor.Tensor {
+func (o *operand) tensor(env *ir.Env, values []*tensor.Tensor) *tensor.Tensor {
 	t := o.constant
 	if t == nil {
 		t = values[o.root]
 	}
+	if t == nil { // what has no elements is nowhere
+		return env.New(o.dtype, o.shape...)
+	}
 	if o.width == 0 { // strings and types below a byte have no views with an offset
 		return t.Reshape(o.shape...)
 	}
-	return ir.CopyStrided(nil, t, o.shape, o.strides, o.off/o.width)
+	return ir.CopyStrided(env, backend.As(t, o.dtype), o.shape, o.strides, o.off/o.width)
 }
 
 // results shows the outputs: those of the device in pinned memory.
-func (in *instance) results() ([]*tensor.Tensor, error) {
+func (in *instance) results() error {
 	pinned := in.memory.pinned.Bytes()
 	same := in.shown == &pinned[0]
 	for i := range in.outputs {
@@ -237,17 +262,17 @@ func (in *instance) results() ([]*tensor.Tensor, error) {
 		n := o.elements() * o.width
 		switch {
 		case o.onHost:
-			in.out[i] = o.tensor(in.values)
+			in.out[i] = o.tensor(in.env, in.values)
 		case n == 0:
 			in.out[i] = tensor.New(o.dtype, o.shape...)
 		case !same || in.out[i] == nil:
 			t, err := tensor.FromBytes(o.dtype, o.shape, pinned[o.pinned+int64(o.off):][:n])
 			if err != nil {
-				return nil, err
+				return err
 			}
 			in.out[i] = t
 		}
 	}
 	in.shown = &pinned[0]
-	return in.out, nil
+	return nil
 }

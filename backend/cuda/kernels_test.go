@@ -46,7 +46,7 @@ func TestKernelsAreFresh(t *testing.T) {
 var resource = regexp.MustCompile(`^(\w+) sm_(\w+) registers (\d+) spilled (\d+) shared (\d+)$`)
 
 // maySpill are the kernels that keep some bytes of a thread in memory: what a second block on a multiprocessor brings is more.
-var maySpill = map[string]string{"product_f32_128x128": "84", "attention_f16": "8"}
+var maySpill = map[string]string{"product_f32_128x128": "40", "attention_f16": "8"}
 
 // TestResources holds the kernels to the registers that their blocks can have, and to no spills.
 func TestResources(t *testing.T) {
@@ -73,28 +73,52 @@ func TestTablesNameKernels(t *testing.T) {
 		_, err := ptxText(name)
 		require.NoError(t, err)
 	}
-	for _, c := range plain {
+	for _, c := range slices.Concat(plain, simt) {
 		has(c.kernel)
 	}
 	for _, d := range floats {
 		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "norm_%s", "embed_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
-		if d == "f32" {
-			continue
-		}
-		has("widen_" + d)
 		for _, size := range []int{32, 64, 128} {
 			has(fmt.Sprintf("flash_%s_%d", d, size))
 			has(fmt.Sprintf("flash_%s_%d_general", d, size))
+			if size < 128 {
+				has(fmt.Sprintf("flash_%s_%d", unitTF32, size))
+				has(fmt.Sprintf("flash_%s_%d_general", unitTF32, size))
+			}
 		}
-		for _, c := range halfTilings {
+		if d == "f32" {
+			d = unitTF32
+		} else {
+			has("widen_" + d)
+		}
+		for _, c := range unitTilings {
+			if d == unitTF32 && notTF32[c.kernel] {
+				continue
+			}
 			has(fmt.Sprintf(c.kernel, d))
 			has(fmt.Sprintf(c.kernel, d) + "_gelu")
 			if !c.mapped {
 				has(fmt.Sprintf(c.kernel, d) + "_act")
 			}
 		}
+	}
+}
+
+// TestMarks: every kernel says where it waits for those ahead of it.
+func TestMarks(t *testing.T) {
+	z, err := openArchive()
+	require.NoError(t, err)
+	for _, f := range z.File {
+		text, err := ptxText(strings.TrimSuffix(f.Name, ".ptx"))
+		require.NoError(t, err)
+		early := earlyMarks.Replace(text)
+		require.Contains(t, early, "griddepcontrol.wait;", f.Name)
+		require.Contains(t, early, "griddepcontrol.launch_dependents;", f.Name)
+		require.Regexp(t, `(?m)^\.target sm_90a?$`, early)
+		require.NotContains(t, early, "wait for last")
+		require.NotContains(t, noMarks.Replace(text), "start next")
 	}
 }
 

@@ -57,8 +57,8 @@ func addresses(t reflect.Type, at int, list []int) []int {
 	return list
 }
 
-// record launches the kernel on a stream, in a session's memory.
-func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena) error {
+// record launches the kernel on a stream, in a session's memory. Where it follows a kernel, it may start early.
+func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena, follows bool) error {
 	params := append([]byte(nil), l.params...)
 	for _, at := range l.places {
 		a := address(binary.NativeEndian.Uint64(params[at:]))
@@ -71,7 +71,7 @@ func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena) error {
 		}
 		copy(params[x.field:], t[:])
 	}
-	return s.Launch(l.f, l.grid, params)
+	return s.Launch(l.f, l.grid, params, follows && startsEarly(&c.Info))
 }
 
 // spread is a grid of so many blocks of kernels that go on by the grid's size.

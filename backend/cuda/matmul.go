@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -13,7 +14,8 @@ type product struct {
 	lead    tensor.Shape // of the batch
 	m, n, k int
 	dtype   tensor.DType
-	turn    bool // the right operand is a constant [N,K] that is turned
+	arrange string // how the right operand, a constant, is arranged: a key of arrangements, empty for as it is
+	unit    string // what the matrix units take, empty for none
 	act     ir.UnaryFn
 	tiling
 }
@@ -32,7 +34,25 @@ type tiling struct {
 	splits     int
 }
 
-// plain are the tilings of products in float32, the best first where there are enough blocks.
+// name names a tiling in the file of choices.
+func (c *tiling) name() string {
+	if c.splits > 1 {
+		return fmt.Sprintf("%s/%d", c.kernel, c.splits)
+	}
+	return c.kernel
+}
+
+// unitTF32 is the unit of products of float32 as tf32.
+const unitTF32 = "tf32"
+
+// simt are the tilings of products in float32 on the ordinary cores, the best first where there are enough blocks: of Ampere and
+// newer, and of all devices.
+var simt = []tiling{
+	{kernel: "simt_f32_128x128", rows: 128, cols: 128, threads: 128, shared: 3 * 4 * 16 * (136 + 128)},
+	{kernel: "simt_f32_64x128", rows: 64, cols: 128, threads: 128, shared: 3 * 4 * 16 * (72 + 128)},
+	{kernel: "simt_f32_64x64", rows: 64, cols: 64, threads: 128, shared: 4 * 4 * 16 * (72 + 64)},
+	{kernel: "simt_f32_32x64", rows: 32, cols: 64, threads: 128, shared: 4 * 4 * 16 * (40 + 64)},
+}
 var plain = []tiling{
 	{kernel: "product_f32_128x128", rows: 128, cols: 128, threads: 256},
 	{kernel: "product_f32_64x64", rows: 64, cols: 64, threads: 256},
@@ -57,7 +77,20 @@ func (d *Device) plan(n *ir.Node) product {
 	if b := w.Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
 		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
 	}
-	p.turn = w.Const != nil && w.Const.Rank() == 2 && p.lead == nil && n.Op.(ir.MatMul).TransB
+	if w.Const != nil && w.Const.Rank() == 2 && p.lead == nil {
+		switch trans := n.Op.(ir.MatMul).TransB; {
+		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
+			p.unit, p.arrange = unitTF32, rounded
+			if !trans {
+				p.arrange = roundedTurned
+			}
+		case trans:
+			p.arrange = turned
+		}
+	}
+	if target.IsHalf(p.dtype) && p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80 {
+		p.unit = floats[p.dtype]
+	}
 	d.chooseTiling(&p)
 	return p
 }
@@ -71,31 +104,44 @@ func (p *product) blocks(c tiling) int {
 func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), depth) * depth }
 
 // split is the number of splits that have something to do, of so many.
-func (p *product) split(splits int) int { return max(1, ceil(p.k, p.part(splits))) }
+func (p *product) split(splits int) int { return max(1, ceil(p.k, max(1, p.part(splits)))) }
 
-// usual is the tiling of a product in float32: the largest tile that keeps the device busy, with splits where only few blocks are.
-func (d *Device) usual(p *product) tiling {
-	busy := d.ctx.Processors
-	for i, c := range plain {
+// width is the size of an element in bytes.
+func (p *product) width() int { return p.dtype.Size() }
+
+// floatTilings are the tilings of a product in float32: those that keep the device busy by splits first, the larger before the
+// smaller, as long as there are enough blocks.
+func (d *Device) floatTilings(p *product) (list []tiling) {
+	all, busy := plain, d.ctx.Processors
+	if d.ctx.Capability() >= 80 {
+		all = simt
+	}
+	for i, c := range all {
 		c.splits = 1
 		blocks := p.blocks(c)
 		if p.lead.Elements() == 1 && blocks < 2*busy {
 			c.splits = p.split(max(1, min(ceil(2*busy, max(1, blocks)), p.k/splitDepth)))
 		}
-		if i == len(plain)-1 || blocks*min(c.splits, 1+i) >= busy {
-			return c
+		if i == len(all)-1 || blocks*min(c.splits, 1+i) >= busy {
+			list = append(list, c)
+		}
+		if c.splits > 1 && len(list) > 0 {
+			c.splits = 1
+			list = append(list, c)
 		}
 	}
-	panic("unreachable")
+	return list
 }
 
 // chooseTiling chooses how a product is split up.
 func (d *Device) chooseTiling(p *product) {
 	switch {
+	case p.unit != "":
+		p.tiling = d.choose(p, d.unitTilingsOf)
+	case p.dtype == tensor.F32 && p.lead == nil && p.k%4 == 0 && p.n%4 == 0:
+		p.tiling = d.choose(p, d.floatTilings)
 	case p.dtype == tensor.F32:
-		p.tiling = d.usual(p)
-	case p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
-		p.tiling = d.choose(p)
+		p.tiling = d.floatTilings(p)[0]
 	default:
 		p.tiling = anyTiling
 	}
@@ -193,22 +239,25 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	if p.k == 0 || len(p.lead) > mostLead {
 		return nil, errOnHost
 	}
-	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.turn })
+	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.arrange != "" })
 	if err != nil {
 		return nil, err
 	}
 	w := in[ir.MatMulB]
-	if p.turn {
-		if w.at, err = b.turned(w.constant); err != nil {
+	if p.arrange != "" {
+		if w.at, err = b.arranged(w.constant, p.arrange); err != nil {
 			return nil, err
 		}
 		w.shape, op.TransB = tensor.Shape{p.k, p.n}, false
+		if p.unit == unitTF32 {
+			w.shape, op.TransB = tensor.Shape{p.n, p.k}, true
+		}
 		w.strides = w.shape.Strides()
 	}
 	x, err := p.matrices(in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
 		r := len(out[0].shape)
-		p.lead, p.m, p.tiling = out[0].shape[:r-2], out[0].shape[r-2], anyTiling
+		p.lead, p.m, p.tiling, p.unit = out[0].shape[:r-2], out[0].shape[r-2], anyTiling, ""
 		if len(p.lead) > mostLead {
 			return nil, errOnHost
 		}
@@ -231,26 +280,37 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	return b.product(&p, &x, &y, q)
 }
 
-// product is the launches of a product: one, or one for the parts and one for their sum.
+// product is the launches of a product.
 func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, error) {
-	c := p.tiling
-	if p.dtype != tensor.F32 && c.kernel != "" && x.vector(8) && y.vector(8) && y.row == p.n {
-		return []*launch{b.d.halfLaunch(p, q)}, nil
+	c, chunk := p.tiling, 16/p.width()
+	if p.unit == unitTF32 && x.vector(chunk) || p.unit != "" && x.vector(chunk) && y.vector(chunk) && y.row == p.n {
+		return []*launch{b.d.unitLaunch(p, q, y.constant != nil)}, nil
+	}
+	if p.unit != "" {
+		c = anyTiling
 	}
 	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
 		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols, anyTiling.threads, 0
 	}
-	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
+	r := *p
+	r.tiling = c
 	if c.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	grid := [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}
-	if grid[1] > 65535 || grid[2] > 65535 {
+	launches := b.d.floatLaunches(&r, q)
+	if y, z := launches[0].grid.Blocks[1], launches[0].grid.Blocks[2]; y > 65535 || z > 65535 {
 		return nil, errOnHost
 	}
-	launches := []*launch{newLaunch(c.kernel, q, grid, c.threads, c.shared)}
+	return launches, nil
+}
+
+// floatLaunches are the launches of a product in float32 arithmetic: one, or one for the parts and one for their sum.
+func (d *Device) floatLaunches(p *product, q productParams) []*launch {
+	c := p.tiling
+	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
+	launches := []*launch{newLaunch(c.kernel, q, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}, c.threads, c.shared)}
 	if c.splits > 1 {
 		launches = append(launches, newLaunch("sum_parts_"+floats[p.dtype], q, spread(ceil(p.m*p.n, groupSize)), groupSize, 0))
 	}
-	return launches, nil
+	return launches
 }

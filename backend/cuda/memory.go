@@ -20,19 +20,40 @@ type arena struct {
 	segments []buffer
 	status   buffer
 	pinned   *driver.Pinned
-	moved    int  // counts the times that one of them was made anew
-	poison   byte // what the arena is filled with before every run, where it is not 0; for tests
+	shown    int64 // bytes of the last run's outputs that are on the host
+	moved    int   // counts the times that one of them was made anew
+	poison   byte  // what the arena is filled with before every run, where it is not 0; for tests
 }
 
 // NewMemory implements backend.Device.
 func (d *Device) NewMemory() backend.Memory { return &arena{d: d} }
 
 // Size implements backend.Memory.
-func (m *arena) Size() (n int64) {
+func (m *arena) Size() int64 {
+	n := m.shown
+	if m.pinned != nil {
+		n += int64(len(m.pinned.Bytes()))
+	}
 	for _, b := range m.segments {
 		n += b.size
 	}
 	return n
+}
+
+// Growth implements backend.Program.
+func (p *program) Growth(of backend.Memory) (n int64) {
+	m := of.(*arena)
+	for i, size := range p.arenas {
+		if i < len(m.segments) {
+			size -= m.segments[i].size
+		}
+		n += max(size, 0)
+	}
+	pinned := p.pinned
+	if m.pinned != nil {
+		pinned -= int64(len(m.pinned.Bytes()))
+	}
+	return n + max(pinned, 0)
 }
 
 // Close implements backend.Memory.

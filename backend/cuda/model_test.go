@@ -21,68 +21,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/backend/cuda/driver"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func session(t testing.TB, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
-	p, err := m.Compile(context.Background(), o)
-	require.NoError(t, err)
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, s.Close())
-		require.NoError(t, p.Close())
-	})
-	return s
-}
-
-// cosine is the cosine of the angle between two tensors.
-func cosine(x, y *tensor.Tensor) float64 {
-	var xy, xx, yy float64
-	for i := range x.Len() {
-		a, b := x.Float64(i), y.Float64(i)
-		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
-	}
-	return xy / math.Sqrt(xx*yy)
-}
-
 func TestBertTiny(t *testing.T) {
-	m := builtIn(t, "bert-tiny")
-	for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
-		gpu := session(t, m, rlxc.CompileOptions{Backend: "cuda", Level: level, Verify: true})
-		cpu := session(t, m, rlxc.CompileOptions{Level: level})
-		r := rand.New(rand.NewPCG(1, 2))
-		for _, shape := range [][2]int{{1, 1}, {2, 7}, {1, 33}, {3, 16}, {2, 7}} {
-			in := ids(shape[0], shape[1], r)
-			want, err := cpu.Run(context.Background(), in)
-			require.NoError(t, err)
-			got, err := gpu.Run(context.Background(), in)
-			require.NoError(t, err)
-			for name := range want {
-				backendtest.Agree(t, fmt.Sprint(name, " ", shape, " O", level), got[name], want[name], 2e-5, 1e-4)
-			}
-		}
-	}
+	modeltest.AgreesWithCPU(t, "cuda", "bert-tiny")
 }
 
 // TestHalf runs in 16-bit floats: how far results turn stays within a few of the type's roundings.
 func TestHalf(t *testing.T) {
 	for _, name := range []string{"bert-tiny", "bert-mini", "minilm-like"} {
-		m := builtIn(t, name)
-		cpu := session(t, m, rlxc.CompileOptions{})
-		for precision, least := range map[tensor.DType]float64{tensor.F16: 0.99999, tensor.BF16: 0.9995} {
-			gpu := session(t, m, rlxc.CompileOptions{Backend: "cuda", Precision: precision, Verify: true})
+		m := modeltest.BuiltIn(t, name)
+		cpu := modeltest.Session(t, m, rlxc.CompileOptions{})
+		for precision, least := range map[tensor.DType]float64{tensor.F16: 0.99999, tensor.BF16: 0.9995, tensor.TF32: 0.999999} {
+			gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Precision: precision, Verify: true})
 			for _, shape := range [][2]int{{1, 1}, {3, 17}, {2, 128}, {5, 70}} {
-				in := ids(shape[0], shape[1], rand.New(rand.NewPCG(1, 2)))
+				in := modeltest.BERT(shape[0], shape[1], rand.New(rand.NewPCG(1, 2)))
 				want, err := cpu.Run(context.Background(), in)
 				require.NoError(t, err)
 				got, err := gpu.Run(context.Background(), in)
 				require.NoError(t, err)
 				for output := range want {
 					require.Equal(t, want[output].String(), got[output].String())
-					c := cosine(got[output], want[output])
+					c := modeltest.Cosine(got[output], want[output])
 					require.Greater(t, c, least, "%s %s %v %s", name, precision, shape, output)
 					require.Less(t, c, 1.0, "%s was computed in float32", name)
 				}
@@ -93,8 +58,8 @@ func TestHalf(t *testing.T) {
 
 // TestBadIndex reads past a table: an error that names the node, and the session works on.
 func TestBadIndex(t *testing.T) {
-	gpu := session(t, builtIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "cuda"})
-	in := ids(1, 4, rand.New(rand.NewPCG(1, 1)))
+	gpu := modeltest.Session(t, modeltest.BuiltIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "cuda"})
+	in := modeltest.BERT(1, 4, rand.New(rand.NewPCG(1, 1)))
 	for _, bad := range []int64{1000, -1001, 1 << 40, -1 << 33} {
 		in["input_ids"].SetInt64(2, bad)
 		_, err := gpu.Run(context.Background(), in)
@@ -158,13 +123,13 @@ func TestFixtures(t *testing.T) {
 					for i := range want.Len() {
 						worst = max(worst, math.Abs(got.Float64(i)-want.Float64(i)))
 					}
-					least = min(least, cosine(got, want))
+					least = min(least, modeltest.Cosine(got, want))
 					if f.largest == 0 {
 						backendtest.Agree(t, set+" "+output, got, want, 2e-5, 1e-4)
 						return
 					}
 					backendtest.Agree(t, set+" "+output, got, want, f.largest, 0)
-					require.LessOrEqual(t, 1-cosine(got, want), f.angle, set+" "+output)
+					require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, set+" "+output)
 				})
 				dims := map[string]int{}
 				for _, d := range m.Dims() {
@@ -199,14 +164,12 @@ func TestSpeed(t *testing.T) {
 		if name == "" {
 			continue
 		}
-		d, err := tensor.ParseDType(precision)
-		require.NoError(t, err)
-		t.Run(what, func(t *testing.T) { speed(t, name, d) })
+		t.Run(what, func(t *testing.T) { speed(t, name, parsePrecision(t, precision)) })
 	}
 }
 
 func speed(t *testing.T, name string, precision tensor.DType) {
-	m := builtIn(t, name)
+	m := modeltest.BuiltIn(t, name)
 	start := time.Now()
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: precision})
 	require.NoError(t, err)
@@ -219,7 +182,7 @@ func speed(t *testing.T, name string, precision tensor.DType) {
 	for _, shape := range shapes {
 		s, err := p.NewSession()
 		require.NoError(t, err)
-		in := ids(shape[0], shape[1], r)
+		in := modeltest.BERT(shape[0], shape[1], r)
 		start := time.Now()
 		_, err = s.Run(ctx, in)
 		require.NoError(t, err)
@@ -260,4 +223,67 @@ func speed(t *testing.T, name string, precision tensor.DType) {
 		}
 		fmt.Printf("%s %s %3dx%-3d median %.3f ms, least %.3f, first %v |%s\n", name, precision, shape[0], shape[1], times[30].Seconds()*1e3, times[0].Seconds()*1e3, first.Round(time.Millisecond), line)
 	}
+}
+
+// TestFirst prints what the first run of a process takes, the model being open, and the device's memory that a program has; it
+// asserts nothing. RLXC_SPEED names models and precisions as for TestSpeed.
+func TestFirst(t *testing.T) {
+	for _, what := range strings.Split(os.Getenv("RLXC_SPEED"), ",") {
+		name, precision, _ := strings.Cut(what, ":")
+		if name == "" {
+			continue
+		}
+		m := modeltest.BuiltIn(t, name)
+		in := modeltest.BERT(8, 128, rand.New(rand.NewPCG(1, 1)))
+		run := func(before func()) *rlxc.Program {
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: parsePrecision(t, precision)})
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			_, err = s.Run(context.Background(), in)
+			require.NoError(t, err)
+			before()
+			require.NoError(t, s.Close())
+			return p
+		}
+		start := time.Now()
+		p := run(func() { fmt.Printf("%s first run 8x128 %v\n", what, time.Since(start).Round(time.Millisecond)) })
+		require.NoError(t, p.Close())
+		lib, err := driver.Open("")
+		require.NoError(t, err)
+		list, err := lib.Devices()
+		require.NoError(t, err)
+		c, err := lib.NewContext(list[0])
+		require.NoError(t, err)
+		free := func() int64 {
+			leave, err := c.Enter()
+			require.NoError(t, err)
+			defer leave()
+			n, err := c.Free()
+			require.NoError(t, err)
+			return n
+		}
+		before, after := free(), int64(0)
+		p = run(func() { after = free() })
+		report, err := p.Plan(map[string]int{"batch": 8, "seq": 128})
+		require.NoError(t, err)
+		plan := int64(0)
+		for _, a := range report.Plan.Arenas {
+			plan += a.Size
+		}
+		fmt.Printf("%s device memory %.1f MB for %.1f MB of the model's weights and a plan of %.1f MB\n", what, float64(before-after)/1e6, float64(report.Weights)/1e6,
+			float64(plan)/1e6)
+		require.NoError(t, p.Close())
+		require.NoError(t, c.Close())
+	}
+}
+
+// parsePrecision reads a precision.
+func parsePrecision(t *testing.T, name string) tensor.DType {
+	if name == tensor.TF32.String() {
+		return tensor.TF32
+	}
+	d, err := tensor.ParseDType(name)
+	require.NoError(t, err)
+	return d
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/rlxc/rlxc/backend/cuda/driver"
@@ -120,11 +121,26 @@ func (m *modules) ready(launches []*launch) error {
 // usualShared is the dynamic shared memory that every kernel may have.
 const usualShared = 48 << 10
 
+// startsEarly reports whether a device can start a kernel before the one ahead of it has ended, in graphs too.
+func startsEarly(i *driver.Info) bool { return i.Capability() >= 90 && i.Driver >= 12030 }
+
+// marks are what the generator and common.cuh put where a kernel lets the next one start and where it waits for the last.
+var (
+	earlyMarks = strings.NewReplacer(`.pragma "start next";`, "griddepcontrol.launch_dependents;", `.pragma "wait for last";`, "griddepcontrol.wait;",
+		".target sm_75\n", ".target sm_90\n", ".target sm_80\n", ".target sm_90\n")
+	noMarks = strings.NewReplacer(`.pragma "start next";`, "", `.pragma "wait for last";`, "")
+)
+
 // code returns the machine code of a kernel.
 func (m *modules) code(name string) ([]byte, error) {
 	text, err := ptxText(name)
 	if err != nil {
 		return nil, err
+	}
+	if startsEarly(&m.ctx.Info) {
+		text = earlyMarks.Replace(text)
+	} else {
+		text = noMarks.Replace(text)
 	}
 	sum := sha256.Sum256([]byte(text))
 	path := filepath.Join(m.folder, name+"-"+hex.EncodeToString(sum[:8]))

@@ -96,7 +96,7 @@ func (b *binder) layout(v *ir.Value) ir.Layout {
 	return ir.OwnLayout(v)
 }
 
-// slot finds the memory that the plan gave to a root, if it gave any.
+// slot finds the memory that the plan assigned to a root, if any.
 func (b *binder) slot(root *ir.Value) (planner.Slot, bool) {
 	i := b.p.Buffers[root.ID]
 	if i < 0 {
@@ -188,44 +188,6 @@ func option(in []*operand, i int) *operand {
 func (b *binder) scratchAt(i int) address {
 	s := b.p.Plan.Slots[b.scratch[i]]
 	return inArena | address(s.Arena)<<arenaShift | address(s.Offset)
-}
-
-// maxRank is the rank of what kernels walk over, after axes were merged.
-const maxRank = 8
-
-// A walk is an operand of kernels that go element by element: Operand in _gen/common.cuh.
-type walk struct {
-	at     address
-	kind   int32
-	_      int32
-	stride [maxRank]int64
-}
-
-// nest is the loop nest of kernels that go element by element over operands that broadcast to a shape.
-type nest struct {
-	rank  int32
-	size  [maxRank]int32
-	walks []walk
-}
-
-// newNest fails where the operands take more axes than kernels have.
-func newNest(shape tensor.Shape, operands ...*operand) (n nest, err error) {
-	merged := backend.NewNest(shape, operands...)
-	if len(merged.Shape) > maxRank || shape.Elements() > 1<<31-1 {
-		return n, errOnHost
-	}
-	n.rank = int32(len(merged.Shape))
-	for i, s := range merged.Shape {
-		n.size[i] = int32(s)
-	}
-	for j, o := range operands {
-		w := walk{at: o.at, kind: kinds[o.dtype]}
-		for i, s := range merged.Strides[j] {
-			w.stride[i] = int64(s)
-		}
-		n.walks = append(n.walks, w)
-	}
-	return n, nil
 }
 
 func (o *operand) String() string { return fmt.Sprintf("%s%v", o.dtype, o.shape) }

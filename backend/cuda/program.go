@@ -69,7 +69,7 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	}
 	defer leave()
 	l := &loader{
-		binder:  &binder{d: d, p: p, own: weights{}},
+		binder:  &binder{d: d, p: p},
 		prog:    &program{d: d, planned: p, sections: make([]section, 1)},
 		fresh:   make([]bool, p.Graph.NumValues()),
 		present: make([]bool, p.Graph.NumValues()),
@@ -78,7 +78,7 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 		l.own.free(d.ctx)
 		return nil, err
 	}
-	if len(l.own) > 0 {
+	if len(l.own.slabs) > 0 {
 		own(d, l.prog, &l.own)
 	}
 	return l.prog, nil
@@ -309,7 +309,7 @@ func (in *instance) capture(i int) (*driver.Graph, error) {
 			var err error
 			switch {
 			case x.launch != nil:
-				if err = x.record(ctx, in.stream, m); err == nil && in.profile != nil {
+				if err = x.record(ctx, in.stream, m, in.profile == nil && k > 0 && s.items[k-1].launch != nil); err == nil && in.profile != nil {
 					err = in.stream.RecordInGraph(in.profile.event(i, k))
 				}
 			case x.copy.down:

@@ -7,47 +7,6 @@ import (
 	"github.com/rlxc/rlxc/target"
 )
 
-// lineParams is Line in _gen/rows.cu.
-type lineParams struct {
-	x, y                                             address
-	rows, step                                       int64
-	size, kind, exclusive, reverse, smallest, latest int32
-}
-
-func newLine(x, y *operand, axis int) lineParams {
-	return lineParams{x: x.at, y: y.at, rows: int64(x.elements() / x.shape[axis]), step: int64(x.shape[axis+1:].Elements()), size: int32(x.shape[axis]), kind: kinds[x.dtype]}
-}
-
-func counted(n *ir.Node) bool { return isCounted(n.Inputs[0].Type.DType) }
-
-var cumSumRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: counted},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op := n.Op.(ir.CumSum)
-		p := newLine(in[0], out[0], op.Axis)
-		p.exclusive, p.reverse = boolean(op.Exclusive), boolean(op.Reverse)
-		return []*launch{newLaunch("cumsum", p, line(ceil(int(p.rows), 128)), 128, 0)}, nil
-	},
-}
-
-var argReduceRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: counted},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op := n.Op.(ir.ArgReduce)
-		p := newLine(in[0], out[0], op.Axis)
-		p.smallest, p.latest = boolean(op.Min), boolean(op.Last)
-		return []*launch{newLaunch("argmax", p, line(ceil(int(p.rows), 128)), 128, 0)}, nil
-	},
-}
-
 // reduceParams is Reduce in _gen/rows.cu.
 type reduceParams struct {
 	x, y                   address
@@ -121,36 +80,5 @@ var softmaxRow = row{
 		p := softmaxParams{x: x.at, y: out[0].at, rows: int64(x.elements() / x.shape[op.Axis]), step: int64(x.shape[op.Axis+1:].Elements()), size: int32(x.shape[op.Axis]),
 			kind: kinds[x.dtype], log: boolean(op.Log)}
 		return []*launch{newLaunch("softmax", p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
-	},
-}
-
-// rotaryParams is Rotary in _gen/rows.cu.
-type rotaryParams struct {
-	x, cosine, sine, y                           address
-	total                                        int64
-	stride                                       [4]int64
-	angles                                       int64
-	length, heads, size, half, interleaved, kind int32
-}
-
-// rotaryRow turns pairs of a head's elements.
-var rotaryRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
-		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, cos, sin, y := in[0], in[1], in[2], out[0]
-		p := rotaryParams{x: x.at, cosine: cos.at, sine: sin.at, y: y.at, total: int64(y.elements()), angles: int64(cos.shape[0] * cos.shape[1]), length: int32(x.shape[1]),
-			heads: int32(x.shape[2]), size: int32(x.shape[3]), half: int32(cos.shape[2]), interleaved: boolean(n.Op.(ir.Rotary).Interleaved), kind: kinds[x.dtype]}
-		for i, s := range x.strides {
-			p.stride[i] = int64(s)
-		}
-		return []*launch{newLaunch("rotary", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
 }

@@ -59,6 +59,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
 		ir.KindSumRows:   onHost,
+		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
 
 		ir.KindQuantize:        onHost,
 		ir.KindDequantize:      onHost,

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -74,26 +75,26 @@ func (c *tuningCache) keep(class, kernel string) {
 
 // choose returns the tiling of a product: the fastest of its class on this device. Where they cannot be timed, it is the
 // first.
-func (d *Device) choose(p *product) tiling {
-	tilings := d.halfTilingsOf(p)
+func (d *Device) choose(p *product, tilingsOf func(*product) []tiling) tiling {
+	tilings := tilingsOf(p)
 	if 2*p.m*p.n*p.k < worthTuning {
 		return tilings[0]
 	}
 	q := *p
 	q.m = 1 << bits.Len(uint(p.m-1)) // rows are rounded up to powers of two
-	class := fmt.Sprintf("%s %dx%dx%d %v", p.dtype, q.m, q.n, q.k, p.act)
+	class := fmt.Sprintf("%s %dx%dx%d %v", cmp.Or(p.unit, "f32"), q.m, q.n, q.k, p.act)
 	c := tuningCacheOf(d.identity, d.modules.folder)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tilings = d.halfTilingsOf(&q)
-	if i := slices.IndexFunc(tilings, func(x tiling) bool { return x.kernel == c.chosen[class] }); i >= 0 {
+	tilings = tilingsOf(&q)
+	if i := slices.IndexFunc(tilings, func(x tiling) bool { return x.name() == c.chosen[class] }); i >= 0 {
 		return tilings[i]
 	}
 	best, err := d.fastest(&q, tilings)
 	if err != nil {
 		return tilings[0]
 	}
-	c.keep(class, best.kernel)
+	c.keep(class, best.name())
 	return best
 }
 
@@ -118,18 +119,29 @@ func (d *Device) fastest(p *product, tilings []tiling) (tiling, error) {
 	for p.m > 1 && p.m*max(p.n, p.k) > sampleValues {
 		p.m /= 2
 	}
-	copies := max(1, min(mostCopies, weightBytes/(2*p.n*p.k), trialFlops/(2*p.m*p.n*p.k)))
+	width := p.width()
+	copies := max(1, min(mostCopies, weightBytes/(width*p.n*p.k), trialFlops/(2*p.m*p.n*p.k)))
 	l := tuner{d: d}
 	defer l.close()
-	a, b, y := l.zeros(2*p.m*p.k), l.zeros(2*p.n*p.k*copies), l.zeros(2*p.m*p.n)
-	bias := l.zeros(2 * p.n)
+	most := 1
+	for _, c := range tilings {
+		most = max(most, c.splits)
+	}
+	a, b, y := l.zeros(width*p.m*p.k), l.zeros(width*p.n*p.k*copies), l.zeros(width*p.m*p.n)
+	bias, parts := l.zeros(width*p.n), l.zeros(4*most*p.m*p.n)
 	runs := make([][]*launch, len(tilings))
 	for i, c := range tilings {
 		q := *p
 		q.tiling = c
 		for k := range copies {
-			runs[i] = append(runs[i], d.halfLaunch(&q, productParams{a: a, b: b + address(2*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), m: int32(p.m), n: int32(p.n),
-				k: int32(p.k), act: epilogues[p.act], alpha: 1}))
+			r := productParams{a: a, b: b + address(width*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), acol: 1, brow: int64(p.n), bcol: 1, m: int32(p.m), n: int32(p.n),
+				k: int32(p.k), act: epilogues[p.act], alpha: 1}
+			if p.unit != "" {
+				runs[i] = append(runs[i], d.unitLaunch(&q, r, true))
+				continue
+			}
+			r.parts = parts
+			runs[i] = append(runs[i], d.floatLaunches(&q, r)...)
 		}
 	}
 	times, err := l.race(runs)
@@ -206,8 +218,8 @@ func (l *tuner) race(runs [][]*launch) ([]float64, error) {
 	}
 	for _, run := range runs {
 		g, err := l.stream.Capture(func() error {
-			for _, x := range run {
-				if err := x.record(d.ctx, l.stream, nil); err != nil {
+			for i, x := range run {
+				if err := x.record(d.ctx, l.stream, nil, i > 0); err != nil {
 					return err
 				}
 			}

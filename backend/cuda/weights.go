@@ -8,19 +8,54 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// weights are constants on the device, as they are or arranged for a kernel.
-type weights map[weightKey]driver.Pointer
+// weights are constants on the device, as they are or arranged for a kernel. They share slabs of memory, since the driver rounds
+// each allocation up to 2 MiB.
+type weights struct {
+	at    map[weightKey]driver.Pointer
+	slabs []driver.Pointer
+	total int64    // of the slabs
+	rests []buffer // of the slabs
+}
 
 type weightKey struct {
 	*tensor.Tensor
 	how string // arranged, empty for as it is
 }
 
+// The sizes of slabs, which grow with what there is; what is larger than half of one has memory of its own.
+const (
+	smallestSlab = 2 << 20
+	largestSlab  = 16 << 20
+)
+
+// alloc takes memory for a constant.
+func (m *weights) alloc(c *driver.Context, size int64) (driver.Pointer, error) {
+	size = max(1, (size+alignment-1)/alignment) * alignment
+	for i := range m.rests {
+		if r := &m.rests[i]; size <= r.size {
+			p := r.at
+			r.at, r.size = p+driver.Pointer(size), r.size-size
+			return p, nil
+		}
+	}
+	slab := min(max(smallestSlab, m.total), largestSlab)
+	if size > slab/2 {
+		slab = size
+	}
+	p, err := c.Alloc("weights", slab)
+	if err != nil {
+		return 0, err
+	}
+	m.slabs, m.total = append(m.slabs, p), m.total+slab
+	m.rests = append(m.rests, buffer{p + driver.Pointer(size), slab - size})
+	return p, nil
+}
+
 func (m *weights) free(c *driver.Context) {
-	for _, p := range *m {
+	for _, p := range m.slabs {
 		c.FreeMemory(p)
 	}
-	clear(*m)
+	*m = weights{}
 }
 
 // weight finds a constant on the device, or uploads what arrange makes of it: the model's are shared by all programs, others
@@ -29,26 +64,28 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 	d, key := b.d, weightKey{t, how}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := b.own
+	kept := &b.own
 	if d.model[t] {
-		kept = d.weights
+		kept = &d.weights
 	}
-	if p, ok := kept[key]; ok {
+	if p, ok := kept.at[key]; ok {
 		return address(p), nil
 	}
 	data, err := arrange()
 	if err != nil {
 		return 0, err
 	}
-	p, err := d.ctx.Alloc("a weight", int64(len(data)))
+	p, err := kept.alloc(d.ctx, int64(len(data)))
 	if err != nil {
 		return 0, err
 	}
 	if err := d.ctx.Write(p, data); err != nil {
-		d.ctx.FreeMemory(p)
 		return 0, err
 	}
-	kept[key] = p
+	if kept.at == nil {
+		kept.at = map[weightKey]driver.Pointer{}
+	}
+	kept.at[key] = p
 	return address(p), nil
 }
 
@@ -57,21 +94,52 @@ func (b *binder) constant(t *tensor.Tensor) (address, error) {
 	return b.weight(t, "", func() ([]byte, error) { return t.Bytes(), nil })
 }
 
-// turned is a constant matrix [N,K] as [K,N].
-func (b *binder) turned(t *tensor.Tensor) (address, error) {
-	return b.weight(t, "turned", func() ([]byte, error) {
-		rows, cols, t := t.Shape()[0], t.Shape()[1], t.Aligned()
-		y := tensor.New(t.DType(), cols, rows)
+// The ways to arrange a constant matrix.
+const (
+	turned        = "turned"
+	rounded       = "rounded to tf32"
+	roundedTurned = "turned and rounded to tf32"
+)
+
+// arranged is a constant matrix, arranged.
+func (b *binder) arranged(t *tensor.Tensor, how string) (address, error) {
+	return b.weight(t, how, func() ([]byte, error) {
+		rows, cols, y := t.Shape()[0], t.Shape()[1], t.Aligned()
+		if how == rounded || how == roundedTurned {
+			y = roundTF32(y)
+		}
+		if how == rounded {
+			return y.Bytes(), nil
+		}
+		x := y
+		y = tensor.New(t.DType(), cols, rows)
 		switch t.DType().Size() {
 		case 4:
-			transpose(tensor.Of[uint32](y.Bitcast(tensor.U32)), tensor.Of[uint32](t.Bitcast(tensor.U32)), rows, cols)
+			transpose(tensor.Of[uint32](y.Bitcast(tensor.U32)), tensor.Of[uint32](x.Bitcast(tensor.U32)), rows, cols)
 		case 2:
-			transpose(tensor.Of[uint16](y.Bitcast(tensor.U16)), tensor.Of[uint16](t.Bitcast(tensor.U16)), rows, cols)
+			transpose(tensor.Of[uint16](y.Bitcast(tensor.U16)), tensor.Of[uint16](x.Bitcast(tensor.U16)), rows, cols)
 		default:
 			return nil, errOnHost
 		}
 		return y.Bytes(), nil
 	})
+}
+
+// roundTF32 rounds to the ten bits of mantissa that tf32 has, to nearest, ties to even. NaN and infinities stay.
+func roundTF32(t *tensor.Tensor) *tensor.Tensor {
+	y := tensor.New(tensor.F32, t.Shape()...)
+	src, dst := tensor.Of[uint32](t.Bitcast(tensor.U32)), tensor.Of[uint32](y.Bitcast(tensor.U32))
+	const block = 1 << 14
+	inParallel(ceil(len(src), block), func(b int) {
+		for i := b * block; i < min(len(src), (b+1)*block); i++ {
+			x := src[i]
+			if x&0x7f800000 != 0x7f800000 {
+				x = (x + 0xfff + x>>13&1) &^ 0x1fff
+			}
+			dst[i] = x
+		}
+	})
+	return y
 }
 
 // transpose turns a matrix, by blocks that the cache holds, on all processors.

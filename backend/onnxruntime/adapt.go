@@ -35,7 +35,7 @@ var carriers = map[tensor.DType]tensor.DType{
 	tensor.U4: tensor.U8, tensor.I4: tensor.I8,
 }
 
-// ports describes what a run of the model takes and gives.
+// ports describes the inputs and outputs of a run.
 func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []port, err error) {
 	defaults := map[string]bool{}
 	for _, t := range p.Graph.Initializer {
@@ -116,7 +116,7 @@ func valueInfo(v *onnxpb.ValueInfoProto) (ValueInfo, error) {
 // placeholder is the input that a model without inputs gets, since the binding cannot run it otherwise.
 const placeholder = "rlxc.none"
 
-// adapt makes the changed copy that gives out; it is nil where the model does so as it is. Weights are shared with p.
+// adapt makes the changed copy whose outputs are out; it is nil where the model does so as it is. Weights are shared with p.
 func adapt(p *onnxpb.ModelProto, in, out []port) *onnxpb.ModelProto {
 	if len(in) > 0 && !slices.ContainsFunc(out, func(o port) bool { return o.shape != "" }) {
 		return nil

@@ -40,7 +40,7 @@ func numbers[T interface {
 		out: func(v ort.Value) (*tensor.Tensor, error) {
 			t, ok := v.(*ort.Tensor[T])
 			if !ok {
-				return nil, fmt.Errorf("onnxruntime gave a %T", v)
+				return nil, fmt.Errorf("onnxruntime returned a %T", v)
 			}
 			return tensor.FromSlice(t.GetData(), narrow(t.GetShape())...), nil
 		},
@@ -65,7 +65,7 @@ func stringsIn(t *tensor.Tensor) (ort.Value, error) {
 func stringsOut(v ort.Value) (*tensor.Tensor, error) {
 	t, ok := v.(*ort.StringTensor)
 	if !ok {
-		return nil, fmt.Errorf("onnxruntime gave a %T", v)
+		return nil, fmt.Errorf("onnxruntime returned a %T", v)
 	}
 	text, err := t.GetContents()
 	if err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	Taps    []Tap // intermediate values to output too
 }
 
-// A Tap names an intermediate value that becomes an output. onnxruntime gives such a value without its type, which
+// A Tap names an intermediate value that becomes an output. onnxruntime describes such a value without its type, which
 // reading it needs.
 type Tap struct {
 	Name  string

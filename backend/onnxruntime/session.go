@@ -180,7 +180,7 @@ func (s *Session) LoadTime() time.Duration { return s.loadTime }
 // Inputs describes what a run takes, in the model's order.
 func (s *Session) Inputs() []ValueInfo { return infos(s.in) }
 
-// Outputs describes what a run gives, in the model's order, marks last.
+// Outputs describes what a run returns, in the model's order, marks last.
 func (s *Session) Outputs() []ValueInfo { return infos(s.out) }
 
 func infos(ports []port) []ValueInfo {

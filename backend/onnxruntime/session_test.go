@@ -102,7 +102,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, x.Strings(), got["y"].Strings())
 }
 
-// TestMarks gives an intermediate value beside the output and leaves the model that it was made from alone.
+// TestMarks returns an intermediate value beside the output, and leaves the model that it was made from alone.
 func TestMarks(t *testing.T) {
 	need(t)
 	p := model([][3]string{{"Neg", "x", "a"}, {"Exp", "a", "b"}, {"Neg", "b", "y"}},

@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// ErrNoCgo is what every entry gives in a build without cgo.
+// ErrNoCgo is what every function returns in a build without cgo.
 var ErrNoCgo = errors.New("this rlxc was built without cgo, which running onnxruntime needs: build it with CGO_ENABLED=1 and a C compiler")
 
 // Available reports whether this build can run onnxruntime.
@@ -35,7 +35,7 @@ func (*Session) LoadTime() time.Duration { return 0 }
 // Inputs describes what a run takes, in the model's order.
 func (*Session) Inputs() []ValueInfo { return nil }
 
-// Outputs describes what a run gives, in the model's order, marks last.
+// Outputs describes what a run returns, in the model's order, marks last.
 func (*Session) Outputs() []ValueInfo { return nil }
 
 // Run runs the model.

@@ -24,8 +24,9 @@ type accelerator struct {
 	compiling sync.Mutex
 	pipelines map[string]*native.Pipeline // by text
 
-	mu      sync.Mutex
-	weights weights // of the models, those that a program has needed
+	mu        sync.Mutex
+	constants constants // of the models
+	weights   weights   // those of them that a program has needed
 }
 
 // adapterKey names an adapter of this process.
@@ -76,7 +77,7 @@ func newAccelerator(lib *native.Library, adapters []*native.Adapter, a *native.A
 		return nil, err
 	}
 	x := &accelerator{
-		gpu: gpu, adapters: adapters, users: 1, pipelines: map[string]*native.Pipeline{}, weights: weights{},
+		gpu: gpu, adapters: adapters, users: 1, pipelines: map[string]*native.Pipeline{}, weights: weights{}, constants: constants{},
 		binding:        int64(min(a.Limits.MaxStorageBufferBindingSize, a.Limits.MaxBufferSize)) &^ (alignment - 1),
 		workgroupBytes: int(a.Limits.MaxComputeWorkgroupStorageSize),
 		subgroups:      a.Has(native.Subgroup),
@@ -89,7 +90,7 @@ func newAccelerator(lib *native.Library, adapters []*native.Adapter, a *native.A
 	return x, nil
 }
 
-// leave ends the use by one Device. The last one gives back all that was made.
+// leave ends the use by one Device. The last one releases all that was made.
 func (x *accelerator) leave() {
 	accelerators.Lock()
 	defer accelerators.Unlock()

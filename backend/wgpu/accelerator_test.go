@@ -2,6 +2,8 @@ package wgpu
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +15,7 @@ import (
 )
 
 // TestDevicesShareAnAccelerator opens Devices of several precisions: they have one GPU device, the pipelines and the weights in
-// common, and the last one that closes gives them back.
+// common, and the last one that closes releases them.
 func TestDevicesShareAnAccelerator(t *testing.T) {
 	open(t, 0) // skips without the library
 	const text = `graph "g" (%0 "x": f32[s,16]) { const %1: f32[16,16] = data %2 = matmul(%0, %1) return %2 as "y" }`
@@ -28,10 +30,18 @@ func TestDevicesShareAnAccelerator(t *testing.T) {
 
 	g, err := ir.Parse(text)
 	require.NoError(t, err)
-	for _, d := range []*Device{d, same} {
-		_, err := d.Prepare(g)
-		require.NoError(t, err)
-	}
+	_, err = d.Prepare(g)
+	require.NoError(t, err)
+	again, err := ir.Parse(text) // whose constants are other tensors of the same bytes
+	require.NoError(t, err)
+	_, err = same.Prepare(again)
+	require.NoError(t, err)
+	nearly, err := ir.Parse(text)
+	require.NoError(t, err)
+	tensor.Of[float32](nearly.Consts()[0].Const)[255]++
+	_, err = half.Prepare(nearly)
+	require.NoError(t, err)
+	require.Len(t, slices.Concat(slices.Collect(maps.Values(d.constants))...), 2)
 	memories := []backend.Memory{d.NewMemory(), same.NewMemory()}
 	in, inputs := attach(t, d, memories[0], g, 3)
 	want, err := in.Run(context.Background(), inputs)
@@ -40,7 +50,7 @@ func TestDevicesShareAnAccelerator(t *testing.T) {
 	require.Len(t, d.weights, 1)
 	pipelines := len(d.pipelines)
 
-	other, inputs := attach(t, same, memories[1], g, 3)
+	other, inputs := attach(t, same, memories[1], again, 3)
 	require.Len(t, d.weights, 1, "one upload for two Devices")
 	require.Len(t, d.pipelines, pipelines)
 	memories[0].Close()
@@ -52,6 +62,7 @@ func TestDevicesShareAnAccelerator(t *testing.T) {
 	memories[1].Close()
 	require.NoError(t, same.Close())
 	require.Empty(t, half.weights, "nobody uses the weight any more")
+	require.Len(t, slices.Concat(slices.Collect(maps.Values(d.constants))...), 1)
 
 	half.gpu.Lose()
 	_, err = half.gpu.Buffer("late", 64, native.ForStorage)

@@ -35,9 +35,6 @@ func (d *Device) attentionRow() row {
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
-				if n.HasOperand(ir.AttentionRows) {
-					return false
-				}
 				if n.HasOperand(ir.AttentionMask) {
 					if t := n.Inputs[ir.AttentionMask].Type.DType; t != tensor.F32 && t != tensor.Bool {
 						return false
@@ -47,7 +44,9 @@ func (d *Device) attentionRow() row {
 				value, ok2 := v.Shape[3].Const()
 				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
-			Strided: target.AllStrides,
+			Strided: func(n *ir.Node, i int, strides []int) bool {
+				return i != ir.AttentionRows && i != ir.AttentionPositions && target.AllStrides(n, i, strides)
+			},
 		},
 		bind: bindAttention,
 	}
@@ -67,11 +66,16 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, errOnHost
 	}
 	a := newAttention(n.Op.(ir.Attention), q, k, &in[ir.AttentionV], option(n, in, ir.AttentionMask), &out[0])
+	first, end := "0u", a.length
+	if n.HasOperand(ir.AttentionRows) {
+		a.texts(&in[ir.AttentionRows], option(n, in, ir.AttentionPositions))
+		first, end = "span.x", "span.y"
+	}
 	a.loadQueries()
 	a.startValues()
 	a.startRows()
-	a.fetchKeys("0u")
-	a.put("for (var t0 = 0u; t0 < %s; t0 += %du) {", a.length, attentionBlock)
+	a.fetchKeys(first)
+	a.put("for (var t0 = %s; t0 < %s; t0 += %du) {", first, end, attentionBlock)
 	a.turn("kv", "fk")
 	a.put("workgroupBarrier();")
 	a.fetchValues()
@@ -79,7 +83,7 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	a.hide()
 	a.softmax()
 	a.placeValues()
-	a.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", attentionBlock, a.length)
+	a.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", attentionBlock, end)
 	a.fetchKeys("next")
 	a.put("}")
 	a.weigh()
@@ -99,6 +103,8 @@ type attention struct {
 	mask       *operand // or nil
 	vector     bool     // rows are read and written by vec4
 	offset     int      // of the first query among the keys
+	byText     bool     // queries see the keys of their text
+	positions  *operand // of the keys in their texts, or nil
 
 	queries, length string // texts of the number of queries, and of keys
 

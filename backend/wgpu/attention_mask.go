@@ -8,6 +8,12 @@ import (
 
 // hide adds the mask to the scores x0 to x3 and takes out the keys that a query does not see.
 func (a *attention) hide() {
+	if a.positions != nil {
+		at := a.positionOf()
+		for c := range 4 {
+			a.put("let there%d = %s;", c, at(fmt.Sprintf("min(t0 + tx * 4u + %du, %s - 1u)", c, a.length)))
+		}
+	}
 	var masked func(r, c int) string
 	if a.mask != nil {
 		masked = a.masked()
@@ -19,14 +25,21 @@ func (a *attention) hide() {
 	for r := range 4 {
 		for c, lane := range "xyzw" {
 			a.put("{ let t = t0 + tx * 4u + %du;\nvar seen = t < %s;", c, a.length)
-			if shift != "" {
+			there := "i32(t)"
+			if a.byText {
+				a.put("seen = seen && t >= lo.%[1]c && t < hi.%[1]c;", "xyzw"[r])
+			}
+			if a.positions != nil {
+				there = fmt.Sprintf("there%d", c)
+				a.put("let here = here%d;", r)
+			} else if shift != "" {
 				a.put("let here = i32(s0 + ty * 4u + %du) + bitcast<i32>(%s);", r, shift)
 			}
 			if a.op.Causal {
-				a.put("seen = seen && i32(t) <= here;")
+				a.put("seen = seen && %s <= here;", there)
 			}
 			if a.op.Window > 0 {
-				a.put("seen = seen && abs(i32(t) - here) < i32(%s);", window)
+				a.put("seen = seen && abs(%s - here) < i32(%s);", there, window)
 			}
 			value := fmt.Sprintf("x%d.%c", r, lane)
 			switch {
@@ -51,10 +64,23 @@ func (a *attention) masked() func(r, c int) string {
 	}
 	a.put("let mb = %s + batch * %s + head * %s;", a.u(a.mask.first()), a.u(st[0]), a.u(st[1]))
 	byQuery, byKey := a.u(st[2]), a.u(st[3])
+	query := func(i int) string { return fmt.Sprintf("min(s0 + ty * 4u + %du, %s - 1u)", i, a.queries) }
+	key := func(i int) string { return fmt.Sprintf("min(t0 + tx * 4u + %du, %s - 1u)", i, a.length) }
+	if a.positions != nil {
+		last := func(axis int) string { // of the mask's own places
+			if axis > len(a.mask.shape) {
+				return "0u"
+			}
+			return a.u(a.mask.shape[len(a.mask.shape)-axis] - 1)
+		}
+		lastQuery, lastKey := last(2), last(1)
+		query = func(i int) string { return fmt.Sprintf("min(u32(here%d), %s)", i, lastQuery) }
+		key = func(i int) string { return fmt.Sprintf("min(u32(there%d), %s)", i, lastKey) }
+	}
 	for i := range 4 {
-		a.put("let mk%d = mb + min(t0 + tx * 4u + %du, %s - 1u) * %s;", i, i, a.length, byKey)
+		a.put("let mk%d = mb + %s * %s;", i, key(i), byKey)
 		if st[2] != 0 {
-			a.put("let mq%d = min(s0 + ty * 4u + %du, %s - 1u) * %s;", i, i, a.queries, byQuery)
+			a.put("let mq%d = %s * %s;", i, query(i), byQuery)
 		}
 	}
 	if st[2] == 0 { // one mask for all queries

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/wgpu"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -49,7 +50,7 @@ func benchmarkBert(b *testing.B, m *rlxc.Model, precision tensor.DType) {
 	for _, shape := range [][2]int{{1, 32}, {1, 128}, {1, 512}, {8, 128}, {32, 128}} {
 		s, err := p.NewSession()
 		require.NoError(b, err)
-		in := ids(shape[0], shape[1], r)
+		in := modeltest.BERT(shape[0], shape[1], r)
 		ctx := context.Background()
 		start := time.Now()
 		_, err = s.Run(ctx, in)
@@ -97,7 +98,7 @@ func BenchmarkFirstSubmit(b *testing.B) {
 	require.NoError(b, err)
 	defer s.Close()
 	for _, seq := range []int{32, 128} {
-		in := ids(1, seq, rand.New(rand.NewPCG(1, 1)))
+		in := modeltest.BERT(1, seq, rand.New(rand.NewPCG(1, 1)))
 		for _, n := range []int{0, 4, 8, 16, 32} {
 			b.Run(fmt.Sprintf("1x%d/%d", seq, n), func(b *testing.B) {
 				defer wgpu.SetFirstSubmit(wgpu.SetFirstSubmit(n))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -107,7 +108,7 @@ func TestCustomOp(t *testing.T) {
 	require.NoError(t, err)
 	defer saved.Close()
 	for _, m := range []*rlxc.Model{m, saved} {
-		s := session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
+		s := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
 		for _, columns := range []int{2, 3, 300} {
 			x := tensor.New(tensor.F32, 2, columns)
 			for i := range x.Len() {
@@ -132,7 +133,7 @@ func TestCustomOp(t *testing.T) {
 	}
 }
 
-// TestCustomOpErrors gives WGSL that does not compile, and operands that WGSL does not see.
+// TestCustomOpErrors: WGSL that does not compile, and operands that WGSL does not see.
 func TestCustomOpErrors(t *testing.T) {
 	needLibrary(t)
 	in := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 2), "offset": tensor.Scalar(int64(3))}
@@ -141,7 +142,7 @@ func TestCustomOpErrors(t *testing.T) {
 	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(broken))
 	require.NoError(t, err)
 	defer m.Close()
-	s := session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
+	s := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
 	_, err = s.Run(context.Background(), in)
 	require.ErrorContains(t, err, `"clip"`)
 	require.ErrorContains(t, err, "shader com.example.ClipCount")
@@ -150,7 +151,7 @@ func TestCustomOpErrors(t *testing.T) {
 	m, err = rlxc.FromProto(clipModel(tensor.F64), "clip", rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer m.Close()
-	s = session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
+	s = modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
 	in["x"] = tensor.New(tensor.F64, 2, 2)
 	_, err = s.Run(context.Background(), in)
 	require.ErrorContains(t, err, "not on the host")

@@ -34,8 +34,8 @@ type Device struct {
 	half    bool // products with constant matrices take their operands in float16
 
 	// Guarded by the accelerator's mu.
-	model map[*tensor.Tensor]bool // the constants that all programs share
-	held  map[weightKey]bool      // the accelerator's weights that this Device uses
+	model map[*tensor.Tensor]*constant // the constants that all programs share
+	held  map[weightKey]bool           // the accelerator's weights that this Device uses
 }
 
 // alignment of the arena's buffers: whole vec4, and a cache line.
@@ -58,7 +58,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	a := x.gpu.Adapter
 	d := &Device{
 		accelerator: x, profile: o.Profile, half: o.Precision == tensor.F16,
-		model: map[*tensor.Tensor]bool{}, held: map[weightKey]bool{},
+		model: map[*tensor.Tensor]*constant{}, held: map[weightKey]bool{},
 	}
 	if d.half && !a.Has(native.ShaderF16) {
 		d.Close()
@@ -86,14 +86,14 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, v := range g.Consts() {
-		if v.Const != nil {
-			d.model[v.Const] = true
+		if v.Const != nil && v.Const.DType() != tensor.String && d.model[v.Const] == nil {
+			d.model[v.Const] = d.constants.find(d, v.Const)
 		}
 	}
 	return 0, nil
 }
 
-// Close implements backend.Device: it gives back what no other Device uses.
+// Close implements backend.Device: it releases what no other Device uses.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	for k := range d.held {
@@ -104,7 +104,10 @@ func (d *Device) Close() error {
 			w.users--
 		}
 	}
-	d.held = nil
+	for _, c := range d.model {
+		d.constants.leave(d, c)
+	}
+	d.held, d.model = nil, nil
 	d.mu.Unlock()
 	d.leave()
 	return nil
@@ -146,7 +149,7 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	return out, nil
 }
 
-// errOnHost is what a row's bind gives when its kernel does not take these sizes: the node then runs on the host.
+// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
 var errOnHost = errors.New("these sizes run on the host")
 
 // A weight is a constant on the device: one buffer, or, above the largest binding, several of so many rows each.
@@ -166,9 +169,9 @@ func (w *weight) release() {
 type weights map[weightKey]*weight
 
 type weightKey struct {
-	*tensor.Tensor
-	how  string         // arranged, empty for as it is
-	with *tensor.Tensor // what else the arrangement comes from, or nil
+	of   any    // a *constant, or the *tensor.Tensor of a binding's own
+	how  string // arranged, empty for as it is
+	with any    // what else the arrangement comes from, or nil
 }
 
 func (m weights) release() {
@@ -215,9 +218,9 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 		rows = t.Shape()[0]
 	}
 	if wide && target.IsHalf(t.DType()) {
-		return b.shared(weightKey{Tensor: t, how: "wide"}, func() (*weight, error) { return b.d.upload(floats(t).Bytes(), rows) })
+		return b.shared(t, "wide", nil, func() (*weight, error) { return b.d.upload(floats(t).Bytes(), rows) })
 	}
-	return b.shared(weightKey{Tensor: t}, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
+	return b.shared(t, "", nil, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
 }
 
 // arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
@@ -226,7 +229,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	if turned {
 		o.shape = tensor.Shape{cols, rows}
 	}
-	w, err := b.shared(weightKey{Tensor: t, how: fmt.Sprintf("matrix, turned: %t, half: %t", turned, half)}, func() (*weight, error) {
+	w, err := b.shared(t, fmt.Sprintf("matrix, turned: %t, half: %t", turned, half), nil, func() (*weight, error) {
 		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
 			y := tensor.New(tensor.F16, o.shape...)
@@ -270,14 +273,17 @@ func arrangeRows[T any](dst []T, src []float32, rows, cols int, turned bool, con
 	wg.Wait()
 }
 
-// shared finds a constant on the device, or what make returns for it: the model's are kept for all programs.
-func (b *binder) shared(k weightKey, make func() (*weight, error)) (*weight, error) {
+// shared finds a constant on the device, arranged somehow, with another one if not nil, or what make returns for it: the model's are kept
+// for all programs.
+func (b *binder) shared(t *tensor.Tensor, how string, with *tensor.Tensor, make func() (*weight, error)) (*weight, error) {
 	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.model[k.Tensor] {
-		return b.own.find(k, make)
+	of, second := d.model[t], d.model[with]
+	if of == nil || with != nil && second == nil {
+		return b.own.find(weightKey{t, how, with}, make)
 	}
+	k := weightKey{of, how, second}
 	w, err := d.weights.find(k, make)
 	if err == nil && !d.held[k] {
 		d.held[k] = true

@@ -14,7 +14,7 @@ import (
 // groupSize is the workgroup of kernels that go element by element or row by row.
 const groupSize = 256
 
-// An expression gives the text of a result from the texts of its operands.
+// An expression builds the text of a result from the texts of its operands.
 type expression struct {
 	text  string // with $1, $2, … for the operands; lines before the last are computed first, as v0, v1, …
 	needs []string
@@ -160,36 +160,6 @@ func elementText(op ir.Op, in []tensor.DType) (expression, bool) {
 		return expression{}, false
 	}
 	return f(op, in)
-}
-
-// mapText makes a line of each instruction.
-func mapText(m ir.Map, in []tensor.DType) (expression, bool) {
-	var values []*ir.Value
-	for _, d := range in {
-		values = append(values, &ir.Value{Type: ir.TensorOf(d)})
-	}
-	types, err := m.Expr.Types(values)
-	if err != nil {
-		return expression{}, false
-	}
-	var needs, lines []string
-	for _, x := range m.Expr {
-		var args []string
-		var dtypes []tensor.DType
-		for _, a := range x.Args {
-			if a >= 0 {
-				args, dtypes = append(args, fmt.Sprintf("$%d", a+1)), append(dtypes, in[a])
-			} else {
-				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, types[-1-a].DType)
-			}
-		}
-		e, ok := elementTexts[x.Op.Kind()](x.Op, dtypes)
-		if !ok {
-			return expression{}, false
-		}
-		needs, lines = append(needs, e.needs...), append(lines, e.of(args...))
-	}
-	return expression{strings.Join(lines, "\n"), needs}, true
 }
 
 // dtypesOf lists the types that the operands are computed with in, Invalid for absent ones.

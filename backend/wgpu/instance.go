@@ -65,6 +65,7 @@ type instance struct {
 	poison    *poisoner
 	profile   *profiler // nil where times are not kept
 	env       *ir.Env   // of the steps of the host
+	carried   carried
 }
 
 // Run implements backend.Instance.
@@ -74,8 +75,14 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	}
 	in.profile.start()
 	in.recorded = 0
+	in.env.Give(in.memory.shown)
+	in.memory.shown = 0
+	clear(in.values)
 	for i, v := range in.planned.Graph.Inputs {
 		in.values[v.ID] = inputs[i]
+	}
+	if err := in.fetchCarried(); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if r := recover(); r != nil { // of an op's Eval: the process lives on
@@ -91,19 +98,35 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 			return nil, err
 		}
 	}
+	if err := in.env.Within(func() error { return in.act(ctx) }); err != nil {
+		return nil, err
+	}
+	for i := range in.outputs {
+		if in.outputs[i].onHost && in.out[i] != nil {
+			in.memory.shown += in.out[i].Size()
+		}
+	}
+	return in.out, in.env.Hold(in.memory.shown)
+}
+
+// act executes the actions.
+func (in *instance) act(ctx context.Context) error {
 	for _, a := range in.actions {
 		if err := a.run(in); err != nil {
-			return nil, err
+			return err
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	if err := in.submit(); err != nil { // nothing reads what is left, but it must not stay behind
-		return nil, err
+	if err := in.carryOut(); err != nil {
+		return err
+	}
+	if err := in.submit(); err != nil { // nothing reads what is left, but it must not stay
+		return err
 	}
 	if err := in.profile.finish(in.encoder); err != nil {
-		return nil, err
+		return err
 	}
 	return in.results()
 }
@@ -199,6 +222,13 @@ var firstSubmit = 32
 
 // run writes the host's bytes. What was recorded goes first: it may still use the memory.
 func (u *upload) run(in *instance) error {
+	if b := in.carried.input(u.root); b != nil {
+		if err := in.record(); err != nil {
+			return err
+		}
+		in.encoder.Copy(in.memory.segments[u.arena], u.off, b.Buffer, 0, u.size)
+		return nil
+	}
 	if err := in.submit(); err != nil {
 		return err
 	}
@@ -210,10 +240,17 @@ func (d *download) run(in *instance) error {
 	if err := in.fetched(); err != nil { // a mapped buffer cannot be written
 		return err
 	}
+	leave := func(p place) bool { return d == in.final && in.carried.skipped[p.root] }
+	if in.statusBytes() == 0 && !slices.ContainsFunc(d.places, func(p place) bool { return !leave(p) }) {
+		return nil
+	}
 	if err := in.record(); err != nil {
 		return err
 	}
 	for i, p := range d.places {
+		if leave(p) {
+			continue
+		}
 		in.encoder.Copy(in.memory.staging, d.at[i], in.memory.segments[p.arena], p.off, p.size)
 	}
 	if status := in.statusBytes(); status > 0 {
@@ -253,6 +290,7 @@ func (in *instance) fetched() error {
 	}
 	for i, p := range in.last.places {
 		root := in.root(p.root)
+		in.env.Take(p.size)
 		t, err := tensor.FromBytes(root.Type.DType, root.Type.Sizes(), slices.Clone(in.mapped[in.last.at[i]:][:p.size]))
 		if err != nil {
 			return err
@@ -278,57 +316,74 @@ func (h *host) run(in *instance) error {
 	if err := in.fetched(); err != nil {
 		return err
 	}
-	args := make([]*tensor.Tensor, len(h.in))
-	for i := range h.in {
-		if h.node.Inputs[i] != nil {
-			args[i] = h.in[i].tensor(in.values)
-		}
-	}
 	began := in.profile.now()
-	results, err := backend.Eval(in.env, h.node, args)
+	var results []*tensor.Tensor
+	err := in.env.Within(func() (err error) {
+		args := make([]*tensor.Tensor, len(h.in))
+		for i := range h.in {
+			if h.node.Inputs[i] != nil {
+				args[i] = h.in[i].tensor(in.env, in.values)
+			}
+		}
+		results, err = backend.Eval(in.env, h.node, args)
+		return err
+	})
 	in.profile.host(h.node, began)
 	if err != nil {
 		return h.node.Fail(err)
 	}
 	for i, t := range results {
+		in.env.Take(t.Size())
 		in.values[h.out[i].root] = t
 	}
 	return in.pass(h.step)
 }
 
 // tensor shows an operand in the host's copy of its root; what strides scatter is brought together.
-func (o *operand) tensor(values []*tensor.Tensor) *tensor.Tensor {
+func (o *operand) tensor(env *ir.Env, values []*tensor.Tensor) *tensor.Tensor {
 	t := o.constant
 	if t == nil {
 		t = values[o.root]
 	}
+	if t == nil { // what has no elements is nowhere
+		return env.New(o.dtype, o.shape...)
+	}
 	if o.width == 0 { // strings and types below a byte have no views with an offset
 		return t.Reshape(o.shape...)
 	}
-	return ir.CopyStrided(nil, t, o.shape, o.strides, o.off/o.width)
+	return ir.CopyStrided(env, backend.As(t, o.dtype), o.shape, o.strides, o.off/o.width)
 }
 
 // results shows the outputs: those of the device in the staging buffer, which stays mapped until the next run.
-func (in *instance) results() ([]*tensor.Tensor, error) {
+func (in *instance) results() error {
 	same := in.mapped != nil && in.shown == &in.mapped[0]
 	for i := range in.outputs {
 		o := &in.outputs[i]
 		n := o.elements() * o.width
+		if in.carried.output(i) != nil && in.copies(o) {
+			in.out[i] = nil
+			continue
+		}
 		switch {
 		case o.onHost:
-			in.out[i] = o.tensor(in.values)
+			in.out[i] = o.tensor(in.env, in.values)
 		case n == 0:
 			in.out[i] = tensor.New(o.dtype, o.shape...)
 		case !same || in.out[i] == nil:
 			t, err := tensor.FromBytes(o.dtype, o.shape, in.mapped[in.last.at[o.staged]+int64(o.off):][:n])
 			if err != nil {
-				return nil, err
+				return err
 			}
 			in.out[i] = t
+		}
+		if in.carried.output(i) != nil {
+			if err := in.giveOut(i); err != nil {
+				return err
+			}
 		}
 	}
 	if in.mapped != nil {
 		in.shown = &in.mapped[0]
 	}
-	return in.out, nil
+	return nil
 }

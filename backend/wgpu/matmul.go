@@ -76,11 +76,11 @@ func (p *product) usual() (c tiling) {
 	return c
 }
 
-// part is the length along k of each of so many splits but the last.
-func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), halfDepth) * halfDepth }
+// part is the length along k of each of so many splits but the last; of a k of 0, that of one.
+func (p *product) part(splits int) int { return ceil(max(1, ceil(p.k, splits)), halfDepth) * halfDepth }
 
-// split is the number of splits that have something to do, of so many.
-func (p *product) split(splits int) int { return ceil(p.k, p.part(splits)) }
+// split is the number of splits that have something to do, of so many, and 1 if there is nothing.
+func (p *product) split(splits int) int { return max(1, ceil(p.k, p.part(splits))) }
 
 // scratch is the memory that the splits need.
 func (p *product) scratch() []int64 {

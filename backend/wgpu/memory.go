@@ -15,6 +15,7 @@ type arena struct {
 	staging  *native.Buffer // shows the last run's outputs until the next run
 	moved    int            // counts the times that a buffer was made anew
 	idle     int            // runs one after the other that needed much less
+	shown    int64          // bytes of the last run's outputs that are on the host
 	poison   byte           // 0 for none
 }
 
@@ -23,7 +24,10 @@ func (d *Device) NewMemory() backend.Memory { return &arena{d: d} }
 
 // Size implements backend.Memory.
 func (m *arena) Size() int64 {
-	var n int64
+	n := m.shown
+	if m.staging != nil {
+		n += m.staging.Size
+	}
 	for _, b := range m.segments {
 		if b != nil {
 			n += b.Size
@@ -32,12 +36,28 @@ func (m *arena) Size() int64 {
 	return n
 }
 
+// Growth implements backend.Program.
+func (p *program) Growth(of backend.Memory) (n int64) {
+	m := of.(*arena)
+	for i, size := range p.arenas {
+		if i < len(m.segments) && m.segments[i] != nil {
+			size -= m.segments[i].Size
+		}
+		n += max(size, 0)
+	}
+	staging := p.stagingBytes()
+	if m.staging != nil {
+		staging -= m.staging.Size
+	}
+	return n + max(staging, 0)
+}
+
 // Close implements backend.Memory.
 func (m *arena) Close() {
 	m.release(0)
 }
 
-// release gives back the buffers that are larger than so many bytes.
+// release frees the buffers that are larger than so many bytes.
 func (m *arena) release(most int64) {
 	places := []**native.Buffer{&m.status, &m.staging}
 	for i := range m.segments {
@@ -52,14 +72,14 @@ func (m *arena) release(most int64) {
 	}
 }
 
-// A memory gives back what a larger shape needed after so many runs one after the other that left more than memorySlack of a buffer
+// A memory releases what a larger shape needed after so many runs one after the other that left more than memorySlack of a buffer
 // unused. The CPU's arena does so at once, since its pages come back one by one; here a buffer is made anew and bound anew.
 const (
 	idleRuns    = 16
 	memorySlack = 8 << 20
 )
 
-// shrink gives back what has been of no use for some time.
+// shrink releases what has been of no use for some time.
 func (m *arena) shrink(p *program) {
 	wasted := m.staging != nil && m.staging.Size > p.stagingBytes()+memorySlack
 	for i, b := range m.segments {

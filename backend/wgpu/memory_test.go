@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -54,3 +55,5 @@ func TestMemoryGivesBack(t *testing.T) {
 	run(large)
 	require.Equal(t, most, m.Size())
 }
+
+func TestHostMemory(t *testing.T) { backendtest.HostMemory(t, open(t, 0)) }

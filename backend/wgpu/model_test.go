@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,7 +18,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/wgpu"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/fixtures"
-	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
@@ -31,75 +30,26 @@ func needLibrary(t *testing.T) {
 	}
 }
 
-func builtIn(t *testing.T, name string) *rlxc.Model {
-	fsys, err := models.FS(name)
-	require.NoError(t, err)
-	m, err := rlxc.OpenFS(fsys, "model.onnx")
-	require.NoError(t, err)
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
-// ids makes inputs of a BERT model.
-func ids(batch, seq int, r *rand.Rand) rlxc.Tensors {
-	word, mask, kind := tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq), tensor.New(tensor.I64, batch, seq)
-	for i := range batch * seq {
-		word.SetInt64(i, int64(r.IntN(1000)))
-		if i%seq == 0 || r.IntN(5) > 0 {
-			mask.SetInt64(i, 1)
-		}
-		kind.SetInt64(i, int64(r.IntN(2)))
-	}
-	return rlxc.Tensors{"input_ids": word, "attention_mask": mask, "token_type_ids": kind}
-}
-
-func session(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions) *rlxc.Session {
-	p, err := m.Compile(context.Background(), o)
-	require.NoError(t, err)
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, s.Close())
-		require.NoError(t, p.Close())
-	})
-	return s
-}
-
 func TestBertTiny(t *testing.T) {
 	needLibrary(t)
-	m := builtIn(t, "bert-tiny")
-	for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
-		gpu := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
-		cpu := session(t, m, rlxc.CompileOptions{Level: level})
-		r := rand.New(rand.NewPCG(1, 2))
-		for _, shape := range [][2]int{{1, 1}, {2, 7}, {1, 33}, {3, 16}, {2, 7}} {
-			in := ids(shape[0], shape[1], r)
-			want, err := cpu.Run(context.Background(), in)
-			require.NoError(t, err)
-			got, err := gpu.Run(context.Background(), in)
-			require.NoError(t, err)
-			for name := range want {
-				backendtest.Agree(t, fmt.Sprint(name, " ", shape, " O", level), got[name], want[name], 2e-5, 1e-4)
-			}
-		}
-	}
+	modeltest.AgreesWithCPU(t, "wgpu", "bert-tiny")
 }
 
 // TestHalf computes products in float16: what that costs in accuracy stays within a few of its roundings.
 func TestHalf(t *testing.T) {
 	needLibrary(t)
-	m := builtIn(t, "bert-tiny")
-	gpu := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Precision: tensor.F16})
-	cpu := session(t, m, rlxc.CompileOptions{})
-	in := ids(3, 17, rand.New(rand.NewPCG(1, 2)))
+	m := modeltest.BuiltIn(t, "bert-tiny")
+	gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu", Precision: tensor.F16})
+	cpu := modeltest.Session(t, m, rlxc.CompileOptions{})
+	in := modeltest.BERT(3, 17, rand.New(rand.NewPCG(1, 2)))
 	want, err := cpu.Run(context.Background(), in)
 	require.NoError(t, err)
 	got, err := gpu.Run(context.Background(), in)
 	require.NoError(t, err)
 	for name := range want {
 		backendtest.Agree(t, name, got[name], want[name], 1e-2, 0)
-		require.Less(t, cosine(got[name], want[name]), 1.0, "%s was computed in float32", name)
-		require.Greater(t, cosine(got[name], want[name]), 0.99999, name)
+		require.Less(t, modeltest.Cosine(got[name], want[name]), 1.0, "%s was computed in float32", name)
+		require.Greater(t, modeltest.Cosine(got[name], want[name]), 0.99999, name)
 	}
 }
 
@@ -131,7 +81,7 @@ func TestSentences(t *testing.T) {
 				mask.SetInt64(row*longest+i, 1)
 			}
 		}
-		s := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Precision: c.precision})
+		s := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu", Precision: c.precision})
 		out, err := s.Run(context.Background(), rlxc.Tensors{"input_ids": word, "attention_mask": mask, "token_type_ids": kind})
 		require.NoError(t, err)
 		hidden := tensor.Of[float32](out["last_hidden_state"])
@@ -141,34 +91,24 @@ func TestSentences(t *testing.T) {
 			for i, x := range hidden[row*longest*width:][:len(list[row])*width] {
 				mean[i%width] += x
 			}
-			require.Greater(t, cosine(tensor.FromSlice(mean), tensor.FromSlice(sentence.Embedding)), c.least, "%s: %s", c.precision, sentence.Text)
+			require.Greater(t, modeltest.Cosine(tensor.FromSlice(mean), tensor.FromSlice(sentence.Embedding)), c.least, "%s: %s", c.precision, sentence.Text)
 		}
 	}
-}
-
-// cosine is the cosine of the angle between two tensors.
-func cosine(x, y *tensor.Tensor) float64 {
-	var xy, xx, yy float64
-	for i := range x.Len() {
-		a, b := x.Float64(i), y.Float64(i)
-		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
-	}
-	return xy / math.Sqrt(xx*yy)
 }
 
 // TestManySessions runs sessions of one program at once.
 func TestManySessions(t *testing.T) {
 	needLibrary(t)
-	m := builtIn(t, "bert-tiny")
+	m := modeltest.BuiltIn(t, "bert-tiny")
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.NoError(t, err)
 	defer p.Close()
-	cpu := session(t, m, rlxc.CompileOptions{})
+	cpu := modeltest.Session(t, m, rlxc.CompileOptions{})
 	const sessions = 8
 	var in [sessions]rlxc.Tensors
 	var want [sessions]map[string]*tensor.Tensor
 	for i := range in {
-		in[i] = ids(1+i%3, 4+i, rand.New(rand.NewPCG(uint64(i), 0)))
+		in[i] = modeltest.BERT(1+i%3, 4+i, rand.New(rand.NewPCG(uint64(i), 0)))
 		out, err := cpu.Run(context.Background(), in[i])
 		require.NoError(t, err)
 		want[i] = map[string]*tensor.Tensor{}
@@ -203,8 +143,8 @@ func TestManySessions(t *testing.T) {
 // TestBadIndex reads past a table: an error that names the node, and the session works on.
 func TestBadIndex(t *testing.T) {
 	needLibrary(t)
-	gpu := session(t, builtIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "wgpu"})
-	in := ids(1, 4, rand.New(rand.NewPCG(1, 1)))
+	gpu := modeltest.Session(t, modeltest.BuiltIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "wgpu"})
+	in := modeltest.BERT(1, 4, rand.New(rand.NewPCG(1, 1)))
 	for _, bad := range []int64{1000, -1001, 1 << 40, -1 << 33} {
 		in["input_ids"].SetInt64(2, bad)
 		_, err := gpu.Run(context.Background(), in)
@@ -241,7 +181,7 @@ func TestLargeValue(t *testing.T) {
 		x.SetFloat64((i+1)%n*n+i, 5)
 		x.SetFloat64((i+7)%n*n+i, -5)
 	}
-	out, err := session(t, m, rlxc.CompileOptions{Backend: "wgpu", Verify: true}).Run(context.Background(), rlxc.Tensors{"x": x, "row": row})
+	out, err := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu", Verify: true}).Run(context.Background(), rlxc.Tensors{"x": x, "row": row})
 	require.NoError(t, err)
 	for i := range n {
 		require.EqualValues(t, (i+1+i%2*6)%n, out["column"].Int64(i), "column %d", i)
@@ -249,7 +189,7 @@ func TestLargeValue(t *testing.T) {
 }
 
 func TestNoDevice(t *testing.T) {
-	m := builtIn(t, "bert-tiny")
+	m := modeltest.BuiltIn(t, "bert-tiny")
 	t.Setenv("RLXC_WGPU", filepath.Join(t.TempDir(), "none.so"))
 	_, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
 	require.ErrorIs(t, err, rlxc.ErrNoDevice)
@@ -299,7 +239,7 @@ func TestFixtures(t *testing.T) {
 						return
 					}
 					backendtest.Agree(t, name, got, want, f.largest, 0)
-					require.LessOrEqual(t, 1-cosine(got, want), f.angle, name)
+					require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, name)
 				})
 				if level == rlxc.O2 {
 					require.Empty(t, host)

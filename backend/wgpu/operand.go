@@ -50,7 +50,7 @@ func (b *binder) layout(v *ir.Value) ir.Layout {
 	return ir.OwnLayout(v)
 }
 
-// slot finds the memory that the plan gave to a root, if it gave any.
+// slot finds the memory that the plan assigned to a root, if any.
 func (b *binder) slot(root *ir.Value) (planner.Slot, bool) {
 	i := b.p.Buffers[root.ID]
 	if i < 0 {

@@ -19,6 +19,9 @@ type program struct {
 	arenas  []int64 // sizes
 	staging int64   // bytes that the largest download needs
 	outputs []output
+	final   *download // of the outputs, the last action if it has anything to do
+	// hostReads are the roots, by ID, that the host reads in steps of its own or as outputs.
+	hostReads map[int]bool
 
 	params  *native.Buffer // of all dispatches, paramBytes each
 	reports []report       // of the status memory
@@ -136,7 +139,7 @@ func (l *loader) load() error {
 	return l.prog.params.Write(0, l.params)
 }
 
-// compile gives the dispatches their pipelines.
+// compile makes the pipelines of the dispatches.
 func (l *loader) compile() error {
 	pipelines, err := l.d.compile(l.shaders)
 	if err == nil {
@@ -318,6 +321,18 @@ func (l *loader) results() {
 			out.staged = k
 		}
 		l.prog.outputs = append(l.prog.outputs, out)
+	}
+	l.prog.final = down
+	l.prog.hostReads = map[int]bool{}
+	for _, a := range l.prog.actions {
+		if h, ok := a.(*host); ok {
+			for _, o := range h.in {
+				l.prog.hostReads[o.root] = true
+			}
+		}
+	}
+	for _, o := range l.prog.outputs {
+		l.prog.hostReads[o.root] = l.prog.hostReads[o.root] || o.onHost
 	}
 	if len(down.places) > 0 || len(l.reports) > 0 {
 		l.prog.actions = append(l.prog.actions, down)

@@ -10,11 +10,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// is8Bit reports whether kernels take codes of a type.
+// is8Bit reports whether kernels take quantised values of a type.
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
-// codeText returns the expression of the code of $1 / $2 with zero point $3, which may be absent: ties to even, saturated.
-func codeText(d tensor.DType, zero bool) expression {
+// quantizeText returns the expression of the quantised value of $1 / $2 with zero point $3, which may be absent: ties to
+// even, saturated.
+func quantizeText(d tensor.DType, zero bool) expression {
 	low, high, to, z := 0, 255, "u32", "0.0"
 	if d == tensor.I8 {
 		low, high, to = -128, 127, "i32"
@@ -47,8 +48,8 @@ func (o operand) split(axis, block int) operand {
 	return o
 }
 
-// byScale is the launch of a conversion between floats and codes: operands x, scale and, where given, zero. These are for
-// blocks along the axis where block is not 0.
+// byScale is the launch of a conversion between floats and quantised values: operands x, scale and, where given, zero. These
+// are for blocks along the axis where block is not 0.
 func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, error) {
 	in, out, err := b.operands(n)
 	if err != nil {
@@ -91,7 +92,7 @@ var quantizeRow = row{
 	},
 	bind: func(b *binder, n *ir.Node) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
-		return byScale(b, n, o.Axis, o.Block, codeText(o.To, n.HasOperand(2)))
+		return byScale(b, n, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
 	},
 }
 
@@ -127,8 +128,8 @@ var dequantizeRow = row{
 	},
 }
 
-// A quantising is DynamicQuantizeLinear in the making: x becomes codes with one scale and zero point.
-type quantising struct{ x, codes, scale, zero, ranges *operand }
+// A quantising is DynamicQuantizeLinear in the making: x is quantised with one scale and zero point.
+type quantising struct{ x, quantized, scale, zero, ranges *operand }
 
 // rangeGroups is the number of workgroups that look for the smallest and the largest of n elements.
 func rangeGroups(n int) int { return min(ceil(n, 16*groupSize), groupSize) }
@@ -136,7 +137,7 @@ func rangeGroups(n int) int { return min(ceil(n, 16*groupSize), groupSize) }
 // rangeBytes is the scratch that the range of n elements takes.
 func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
 
-// launches are three: the ranges of parts of x, scale and zero point from them, and the codes.
+// launches are three: the ranges of parts of x, scale and zero point from them, and the quantised values.
 func (q *quantising) launches(d *Device) []launch {
 	n := q.x.elements()
 	groups := rangeGroups(n)
@@ -159,8 +160,8 @@ func (q *quantising) launches(d *Device) []launch {
 		second.bind(q.scale.memory), second.u(q.scale.first()), second.bind(q.zero.memory), second.u(q.zero.off/4))
 
 	u8, f32 := elements[tensor.U8], elements[tensor.F32]
-	codes := each("codes", q.codes, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8}, codeText(tensor.U8, true))
-	return []launch{{first, spread(groups)}, {second, spread(1)}, codes}
+	quantized := each("quantised", q.quantized, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8}, quantizeText(tensor.U8, true))
+	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 
 // rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.

@@ -10,11 +10,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// codeTiles are the tiles of products of codes; depth counts words of four codes.
-var codeTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
+// quantizedTiles are the tiles of quantised products; depth counts words of four quantised values.
+var quantizedTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
 
-// qMatMulRow multiplies codes. Both operands count as signed, unsigned ones 128 less, four to a word along k; sums are exact
-// in int32. A constant matrix is arranged so once, another right operand in every run.
+// qMatMulRow multiplies quantised values. Both operands count as signed, unsigned ones 128 less, four to a word along k;
+// sums are exact in int32. A constant matrix is arranged so once, another right operand in every run.
 var qMatMulRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
@@ -23,7 +23,7 @@ var qMatMulRow = row{
 			if n.HasOperand(ir.QMatMulRows) {
 				return false
 			}
-			if constantCodes(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
+			if constantRight(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
 			return !n.HasOperand(ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
@@ -34,7 +34,7 @@ var qMatMulRow = row{
 			if x.DType == tensor.F32 {
 				sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
 			}
-			if !constantCodes(n) {
+			if !constantRight(n) {
 				sizes = append(sizes, turnedBytes(n)...)
 			}
 			if sharesWords(y) {
@@ -46,20 +46,20 @@ var qMatMulRow = row{
 	bind: bindQMatMul,
 }
 
-// constantCodes reports whether the right operand is a constant matrix.
-func constantCodes(n *ir.Node) bool {
+// constantRight reports whether the right operand is a constant matrix.
+func constantRight(n *ir.Node) bool {
 	w := n.Inputs[ir.QMatMulB]
 	return w.Const != nil && w.Const.Rank() == 2
 }
 
-// sharesWords reports whether codes of neighbouring rows lie in one word.
+// sharesWords reports whether quantised values of neighbouring rows lie in one word.
 func sharesWords(t ir.Type) bool {
 	s := t.Sizes()
 	return is8Bit(t.DType) && s[len(s)-1]%4 != 0
 }
 
 func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
-	op, constant := n.Op.(ir.QMatMul), constantCodes(n)
+	op, constant := n.Op.(ir.QMatMul), constantRight(n)
 	in := make([]*operand, ir.QMatMulYZero+1)
 	for i, v := range n.Inputs {
 		if v == nil || constant && (i == ir.QMatMulB || i == ir.QMatMulBZero) {
@@ -83,20 +83,20 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	}
 	var launches []launch
 	if x := in[ir.QMatMulA]; x.dtype == tensor.F32 { // quantised on the way
-		codes, scale, ranges := scratch(), scratch(), scratch()
-		codes.dtype, codes.width, codes.shape, codes.strides = tensor.U8, 1, x.shape, x.strides
+		quantized, scale, ranges := scratch(), scratch(), scratch()
+		quantized.dtype, quantized.width, quantized.shape, quantized.strides = tensor.U8, 1, x.shape, x.strides
 		scale.shape, scale.strides = tensor.Shape{}, nil
 		zero := *scale
 		zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
-		launches = (&quantising{x, codes, scale, &zero, ranges}).launches(b.d)
-		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = codes, scale, &zero
+		launches = (&quantising{x, quantized, scale, &zero, ranges}).launches(b.d)
+		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = quantized, scale, &zero
 	}
-	var w codes
+	var w quantized
 	if constant {
-		w, err = b.codes(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
+		w, err = b.quantized(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
 	} else {
 		var turn launch
-		w, turn, err = turnedCodes(op, in, scratch(), scratch())
+		w, turn, err = turnedQuantized(op, in, scratch(), scratch())
 		launches = append(launches, turn)
 	}
 	if err != nil {
@@ -111,32 +111,32 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, errOnHost
 	}
 	if !sharesWords(n.Outputs[0].Type) {
-		return append(launches, codeProduct(op, c.tile, m, w, in, &y)), nil
+		return append(launches, quantizedProduct(op, c.tile, m, w, in, &y)), nil
 	}
 	apart := *scratch() // a word each
 	apart.shape, apart.strides = y.shape, y.strides
 	words, bytes := elements[tensor.U32], elements[tensor.U8]
-	return append(launches, codeProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words}, expression{text: "$1"})), nil
+	return append(launches, quantizedProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words}, expression{text: "$1"})), nil
 }
 
-// tileQuantized chooses how a product of quantized values is split up.
+// tileQuantized chooses how a product of quantised values is split up.
 func (d *Device) tileQuantized(m, n, k int) tiling {
 	p := product{m: m, n: n, k: k}
 	if p.flops() < d.tuneFrom {
 		return quantizedCandidates(m, n, k).tilings[0]
 	}
 	p = p.class()
-	return d.choose(fmt.Sprintf("codes: %dx%dx%d", p.m, n, k), func() candidates { return quantizedCandidates(p.m, n, k) })
+	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.m, n, k), func() candidates { return quantizedCandidates(p.m, n, k) })
 }
 
-// quantizedCandidates are the tiles for products of quantized values: a large one where it makes enough workgroups is the usual choice.
+// quantizedCandidates are the tiles for products of quantised values: a large one where it makes enough workgroups is the usual choice.
 func quantizedCandidates(m, n, k int) candidates {
 	p := product{m: m, n: n, k: k}
 	var c candidates
-	for _, t := range codeTiles {
+	for _, t := range quantizedTiles {
 		c.tilings = append(c.tilings, tiling{t, 1})
 	}
-	if p.groups(codeTiles[0]) < wantedGroups {
+	if p.groups(quantizedTiles[0]) < wantedGroups {
 		slices.Reverse(c.tilings)
 	}
 	p = p.sample()
@@ -144,17 +144,18 @@ func quantizedCandidates(m, n, k int) candidates {
 	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulYZero+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
-		w, y := codes{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
-		return func(c tiling) []launch { return []launch{codeProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
+		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
+		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
 	}
 	return c
 }
 
-// codes are a constant matrix of codes on the device.
-type codes struct {
+// quantized is a constant quantised matrix on the device.
+type quantized struct {
 	n, k int
-	// words has a row for each column, of its codes as signed bytes, filled up with zeros to whole words; sums has for each
-	// column the sum of its codes less k times the zero point, and then the zero points, which are all 0 where plain says so.
+	// words has a row for each column, of its quantised values as signed bytes, filled up with zeros to whole words; sums
+	// has for each column the sum of its quantised values less k times the zero point, and then the zero points, which are
+	// all 0 where plain says so.
 	words, sums memory
 	plain       bool
 	// Of a matrix that a run computes: where words and sums begin, in words, and the number of matrices, one after another.
@@ -162,14 +163,14 @@ type codes struct {
 }
 
 // before is the text of rows of all matrices before an invocation's own.
-func (w *codes) before(rows string) string {
+func (w *quantized) before(rows string) string {
 	if w.lead == 0 {
 		return ""
 	}
 	return fmt.Sprintf("wg.z * %s + ", rows)
 }
 
-// offset is what makes codes of a type signed.
+// offset is what quantises a type signed.
 func offset(d tensor.DType) int64 {
 	if d == tensor.U8 {
 		return 128
@@ -177,8 +178,8 @@ func offset(d tensor.DType) int64 {
 	return 0
 }
 
-func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, error) {
-	c := codes{n: t.Shape()[1], k: t.Shape()[0], plain: true}
+func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (quantized, error) {
+	c := quantized{n: t.Shape()[1], k: t.Shape()[0], plain: true}
 	row, col := c.n, 1
 	if turned {
 		c.n, c.k, row, col = c.k, c.n, 1, c.n
@@ -197,7 +198,7 @@ func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, er
 	for j := range c.n {
 		c.plain = c.plain && zeroAt(j) == 0
 	}
-	words, err := b.shared(weightKey{Tensor: t, how: fmt.Sprint("codes ", turned)}, func() (*weight, error) {
+	words, err := b.shared(t, fmt.Sprint("quantised ", turned), nil, func() (*weight, error) {
 		pitch := pad(c.k, 4)
 		dst := make([]byte, c.n*pitch)
 		for j := range c.n {
@@ -210,7 +211,7 @@ func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, er
 	if err != nil {
 		return c, err
 	}
-	sums, err := b.shared(weightKey{Tensor: t, how: fmt.Sprint("sums ", turned), with: zeros}, func() (*weight, error) {
+	sums, err := b.shared(t, fmt.Sprint("sums ", turned), zeros, func() (*weight, error) {
 		dst := make([]byte, 8*c.n)
 		for j := range c.n {
 			sum := -int64(c.k) * zeroAt(j)
@@ -229,9 +230,9 @@ func (b *binder) codes(t *tensor.Tensor, zero *ir.Value, turned bool) (codes, er
 	return c, nil
 }
 
-// codeProduct is the kernel. With a and w signed and their zero points p and q, the sum of (a−p)·(w−q) is that of a·w, less
+// quantizedProduct is the kernel. With a and w signed and their zero points p and q, the sum of (a−p)·(w−q) is that of a·w, less
 // p times the column's sum of w−q, less q times the row's sum of a.
-func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operand) launch {
+func quantizedProduct(op ir.QMatMul, t tile, m int, w quantized, in []*operand, y *operand) launch {
 	s := newShader(fmt.Sprintf("qmatmul_%dx%d", t.rows, t.cols), "u32", t.size())
 	across := t.cols / t.wide
 	pitchA, pitchB := t.rows/4+1, t.cols/4+1
@@ -281,7 +282,7 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 		s.put("total += vec4<i32>(dot4I8Packed(a.x, %[1]s), dot4I8Packed(a.y, %[1]s), dot4I8Packed(a.z, %[1]s), dot4I8Packed(a.w, %[1]s));", ones)
 	}
 	s.put("}\nworkgroupBarrier();\n}")
-	e := codeEpilogue{shader: s, op: op, in: in, w: w, y: y, cols: cols}
+	e := quantizedEpilogue{shader: s, op: op, in: in, w: w, y: y, cols: cols}
 	e.begin()
 	for i, lane := range "xyzw" {
 		s.put("{ let r = m0 + ty * 4u + %du;\nif (r < %s) {\nlet line = %sr;\nvar packed = 0u;", i, rows, w.before(rows))
@@ -294,18 +295,18 @@ func codeProduct(op ir.QMatMul, t tile, m int, w codes, in []*operand, y *operan
 	return launch{s, [3]uint32{uint32(ceil(w.n, t.cols)), uint32(ceil(m, t.rows)), uint32(max(w.lead, 1))}}
 }
 
-// A codeEpilogue is what happens to the sums of a product of codes before they are stored.
-type codeEpilogue struct {
+// A quantizedEpilogue is what happens to the sums of a quantised product before they are stored.
+type quantizedEpilogue struct {
 	*shader
 	op   ir.QMatMul
 	in   []*operand
-	w    codes
+	w    quantized
 	y    *operand
 	cols string
 }
 
 // load is the text of element number at of operand i.
-func (e *codeEpilogue) load(i int, at string) string {
+func (e *quantizedEpilogue) load(i int, at string) string {
 	o := e.in[i]
 	if o.elements() == 1 {
 		at = "0u"
@@ -314,7 +315,7 @@ func (e *codeEpilogue) load(i int, at string) string {
 }
 
 // begin puts what all results need.
-func (e *codeEpilogue) begin() {
+func (e *quantizedEpilogue) begin() {
 	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].dtype))
 	if e.in[ir.QMatMulAZero] != nil {
 		zero = fmt.Sprintf("i32(%s) + %s", e.load(ir.QMatMulAZero, "0u"), zero)
@@ -327,7 +328,7 @@ func (e *codeEpilogue) begin() {
 }
 
 // write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
-func (e *codeEpilogue) write(v, total string) {
+func (e *quantizedEpilogue) write(v, total string) {
 	sums := e.bind(e.w.sums) + "["
 	if e.w.lead > 0 {
 		sums += fmt.Sprintf("%s + wg.z * 2u * %s + ", e.u(e.w.firstSum), e.cols)
@@ -359,9 +360,9 @@ func (e *codeEpilogue) write(v, total string) {
 		e.put("%s = bitcast<u32>(z);", out)
 		return
 	}
-	code := codeText(e.in[ir.QMatMulYZero].dtype, true)
-	e.use(code.needs...)
-	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", code.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
+	q := quantizeText(e.in[ir.QMatMulYZero].dtype, true)
+	e.use(q.needs...)
+	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", q.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
 	if e.y.width == 4 {
 		e.put("%s = %s;", out, value)
 	} else {
@@ -369,8 +370,8 @@ func (e *codeEpilogue) write(v, total string) {
 	}
 }
 
-// end puts the line that stores a row's four codes, where results are codes in one word.
-func (e *codeEpilogue) end() {
+// end puts the line that stores a row's four quantised values, where results are quantised in one word.
+func (e *quantizedEpilogue) end() {
 	if e.y.width == 1 {
 		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (line * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory), e.u(e.y.off/4))
 	}

@@ -16,7 +16,7 @@ func (d *Device) nBits(n *ir.Node) product {
 	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
 	w := bitMatrix{MatMulNBits: o}
 	d.chooseTiling(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *tuner, q *product, _ bool) right {
-		w.codes, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
+		w.quantized, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
 		return w.right(q)
 	})
 	return p
@@ -29,7 +29,7 @@ func (d *Device) matMulNBitsRow() row {
 		Row: target.Row{
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
-				for _, i := range []int{ir.NBitsCodes, ir.NBitsScales, ir.NBitsZeros} {
+				for _, i := range []int{ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros} {
 					if n.HasOperand(i) && !n.Inputs[i].IsConst() {
 						return false
 					}
@@ -85,37 +85,37 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	return append(launches, b.product(&p, &x, w.right(&p), &e, vector)...), nil
 }
 
-// A bitMatrix is a matrix of codes: row k has the codes of all columns, four of which are a vec4 of the product, with scales
-// and perhaps zero points by blocks of rows. Columns are padded to whole words.
+// A bitMatrix is a quantised matrix: row k has the quantised values of all columns, four of which are a vec4 of the product,
+// with scales and perhaps zero points by blocks of rows. Columns are padded to whole words.
 type bitMatrix struct {
 	ir.MatMulNBits
-	codes, scales, zeros memory
+	quantized, scales, zeros memory
 }
 
 func (w *bitMatrix) perByte() int { return 8 / w.Bits }
 
 func (w *bitMatrix) cols() int { return pad(w.N, 4*w.perByte()) }
 
-// bits brings a node's matrix of codes to the device.
+// bits brings a node's quantised matrix to the device.
 func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 	w.MatMulNBits = o
 	perByte, blocks, cols, mask := w.perByte(), o.Blocks(), w.cols(), byte(1<<o.Bits-1)
 	arranged := func(i int, word string, make func(t *tensor.Tensor) []byte) (memory, error) {
 		t := n.Inputs[i].Const
-		w, err := b.shared(weightKey{Tensor: t, how: "bits"}, func() (*weight, error) { return b.d.upload(make(t.Aligned()), 1) })
+		w, err := b.shared(t, "bits", nil, func() (*weight, error) { return b.d.upload(make(t.Aligned()), 1) })
 		if err != nil {
 			return memory{}, err
 		}
 		return memory{constant: w.pieces[0], word: word}, nil
 	}
-	// code returns code i of a row of packed codes.
-	code := func(row []byte, i int) byte { return row[i/perByte] >> (i % perByte * o.Bits) & mask }
-	w.codes, err = arranged(ir.NBitsCodes, "u32", func(t *tensor.Tensor) []byte {
+	// q returns quantised value i of a row of packed ones.
+	q := func(row []byte, i int) byte { return row[i/perByte] >> (i % perByte * o.Bits) & mask }
+	w.quantized, err = arranged(ir.NBitsWeights, "u32", func(t *tensor.Tensor) []byte {
 		src, dst, width := t.Bytes(), make([]byte, o.K*cols/perByte), blocks*o.Block/perByte
 		for j := range o.N {
 			row := src[j*width:][:width]
 			for k := range o.K {
-				dst[(k*cols+j)/perByte] |= code(row, k) << (j % perByte * o.Bits)
+				dst[(k*cols+j)/perByte] |= q(row, k) << (j % perByte * o.Bits)
 			}
 		}
 		return dst
@@ -139,7 +139,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 	if err == nil && n.HasOperand(ir.NBitsZeros) {
 		w.zeros, err = byBlock(ir.NBitsZeros, func(t *tensor.Tensor, j, block int) float64 {
 			if t.DType() == tensor.U8 {
-				return float64(code(t.Bytes()[j*ceil(blocks, perByte):], block))
+				return float64(q(t.Bytes()[j*ceil(blocks, perByte):], block))
 			}
 			return t.Float64(j*blocks + block)
 		})
@@ -151,7 +151,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 func (w *bitMatrix) right(p *product) right {
 	perByte, bits := w.perByte(), w.Bits
 	return right{begin: func(s *shader, loads int) func(int, string) string {
-		m, scales, width, across := s.bind(w.codes), s.bind(w.scales), s.u(w.cols()/perByte/4), s.u(w.cols()/4)
+		m, scales, width, across := s.bind(w.quantized), s.bind(w.scales), s.u(w.cols()/perByte/4), s.u(w.cols()/4)
 		for l := range loads {
 			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, across)
 		}

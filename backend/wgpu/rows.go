@@ -61,6 +61,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRotary:    withHalf(rotaryRow),
 		ir.KindEmbedding: withHalf(embeddingRow),
 		ir.KindSumRows:   onHost,
+		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
 
 		ir.KindQuantize:        quantizeRow,
 		ir.KindDequantize:      dequantizeRow,

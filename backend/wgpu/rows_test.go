@@ -187,3 +187,5 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	}
 	return kept
 }
+
+func TestEmpty(t *testing.T) { backendtest.Empty(t, open(t, 0), true) }

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Scattering is turned around, so that it gives the same bits in whatever order the device works: first every slice of the
+// Scattering is turned around, so that it yields the same bits in whatever order the device works: first every slice of the
 // result learns the last update that goes to it, by the maximum of their numbers, then the result is gathered from the
 // operand and the updates. Where several updates go to one place the last stands, as Eval has it. Sums of floats would depend
 // on the order: what combines updates is left to Eval.

@@ -206,7 +206,7 @@ type right struct {
 	first int   // where it starts,
 	lead  []int // and the strides of the batch, in whatever read counts in from the variable b
 	// begin puts what an invocation needs before it brings in vec4 number n0 + bn<l> of rows, for each of its loads l, and
-	// gives the text that reads row k of it.
+	// returns the text that reads row k of it.
 	begin func(s *shader, loads int) (read func(l int, k string) string)
 }
 

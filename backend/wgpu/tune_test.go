@@ -18,9 +18,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestCuts runs products by every tile, whole and in splits, at sizes around its edges: results are right, nothing is written
+// TestSplits runs products by every tile, whole and in splits, at sizes around its edges: results are right, nothing is written
 // beside them, and they are equal to the bit whatever the tile.
-func TestCuts(t *testing.T) {
+func TestSplits(t *testing.T) {
 	d := openBy(t, backend.Options{Precision: tensor.F16})
 	for _, half := range []bool{false, true} {
 		for _, c := range []struct{ n, k, splits int }{{132, 96, 1}, {132, 96, 3}, {132, 100, 3}, {70, 37, 1}} { // the last is not of vec4
@@ -246,8 +246,8 @@ func newProcess() {
 	allKinds = map[string]*tuningCache{}
 }
 
-// TestBrokenChoices starts with files that are no good: they do not matter, and are replaced where that is possible.
-func TestBrokenChoices(t *testing.T) {
+// TestBrokenTuningCache starts with files that are no good: they do not matter, and are replaced where that is possible.
+func TestBrokenTuningCache(t *testing.T) {
 	const identity, class = "a device", "f32 by f32: 1 of 32x132x36"
 	usual, won := tiling{tiles[0].tile, 1}, tiling{tiles[1].tile, 2}
 	// held is how many searches it takes to choose in a new process.
@@ -310,13 +310,13 @@ func TestBrokenChoices(t *testing.T) {
 	}
 }
 
-// TestChoicesFile holds that the file is bounded, and whole whoever writes it at once.
-func TestChoicesFile(t *testing.T) {
+// TestTuningCacheFile holds that the file is bounded, and whole whoever writes it at once.
+func TestTuningCacheFile(t *testing.T) {
 	cacheIn(t, t.TempDir())
 	for i := range mostDevices + 5 {
-		writeChoice(fmt.Sprint("device ", i), "class", "tiling")
+		writeTiling(fmt.Sprint("device ", i), "class", "tiling")
 	}
-	list := readChoices()
+	list := readTilings()
 	require.Len(t, list, mostDevices)
 	require.Equal(t, fmt.Sprint("device ", mostDevices+4), list[0].Device)
 	full := record{"full", map[string]string{}}
@@ -326,15 +326,15 @@ func TestChoicesFile(t *testing.T) {
 	data, err := json.Marshal([]record{full})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(choicesFile(), data, 0o644))
-	writeChoice("full", "one more", "tiling")
-	require.Len(t, readChoices()[0].Tilings, 1)
+	writeTiling("full", "one more", "tiling")
+	require.Len(t, readTilings()[0].Tilings, 1)
 
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 20 {
-				writeChoice(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "tiling")
-				if len(readChoices()) == 0 {
+				writeTiling(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "tiling")
+				if len(readTilings()) == 0 {
 					t.Error("the file is broken")
 				}
 			}
@@ -353,7 +353,7 @@ func TestTrialFails(t *testing.T) {
 	q := p.class()
 	require.Equal(t, q.usual(), p.tiling)
 	require.Equal(t, 1, heldBy(d))
-	require.Empty(t, readChoices())
+	require.Empty(t, readTilings())
 }
 
 // TestClasses holds that what stands for a class is small enough to be tried out, and split up as the products of the class are.

@@ -37,7 +37,7 @@ func tuningCacheOf(identity string) *tuningCache {
 	c := allKinds[kind]
 	if c == nil {
 		c = &tuningCache{kind: kind, tilings: map[string]tiling{}}
-		for _, r := range readChoices() {
+		for _, r := range readTilings() {
 			if r.Device == kind {
 				c.file = r.Tilings
 			}
@@ -64,7 +64,7 @@ func (c *tuningCache) choose(class string, between func() candidates, hold func(
 	if err != nil {
 		x = t.tilings[0]
 	} else {
-		writeChoice(c.kind, class, x.String())
+		writeTiling(c.kind, class, x.String())
 	}
 	c.tilings[class] = x
 	return x
@@ -73,7 +73,7 @@ func (c *tuningCache) choose(class string, between func() candidates, hold func(
 // kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the text for one of each table.
 var kernels = sync.OnceValue(func() string {
 	h := sha256.New()
-	fmt.Fprint(h, tiles, halfTiles, codeTiles)
+	fmt.Fprint(h, tiles, halfTiles, quantizedTiles)
 	sets := []candidates{quantizedCandidates(64, 64, 64)}
 	for _, half := range []bool{false, true} {
 		p := product{m: 64, n: 64, k: 64, half: half, narrow: half}
@@ -92,7 +92,7 @@ var kernels = sync.OnceValue(func() string {
 })
 
 // The file of the tuning cache is a list of records, the one that was written last first. Whatever is wrong with it, there are none:
-// the file is a help and never an error. Processes that write at once may lose choices of each other, which are made again.
+// the file is a help and never an error. Processes that write at once may lose tilings of each other, which are tuned again.
 
 const (
 	mostDevices = 8    // in the file
@@ -114,7 +114,7 @@ func choicesFile() string {
 	return filepath.Join(dir, "rlxc", "wgpu-tiles.json")
 }
 
-func readChoices() []record {
+func readTilings() []record {
 	info, err := os.Stat(choicesFile())
 	if err != nil || !info.Mode().IsRegular() || info.Size() > mostBytes {
 		return nil
@@ -127,13 +127,13 @@ func readChoices() []record {
 	return list
 }
 
-// writeChoice adds a choice to the file.
-func writeChoice(device, class, tiling string) {
+// writeTiling adds a tiling to the file.
+func writeTiling(device, class, tiling string) {
 	path := choicesFile()
 	if info, err := os.Stat(path); path == "" || err == nil && !info.Mode().IsRegular() {
 		return
 	}
-	list := readChoices()
+	list := readTilings()
 	r := record{device, map[string]string{}}
 	if i := slices.IndexFunc(list, func(r record) bool { return r.Device == device }); i >= 0 {
 		if list[i].Tilings != nil && len(list[i].Tilings) < mostClasses {

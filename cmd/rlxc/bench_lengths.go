@@ -190,7 +190,7 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 	return cell, nil
 }
 
-// prepare makes the inputs of texts of these lengths, padded behind, and runs them once.
+// prepare makes the inputs of texts of these lengths, padded at the end, and runs them once.
 func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
 	p := &prepared{places: len(lengths) * slices.Max(lengths), done: func() {}, best: math.MaxInt64, used: math.MaxInt64}
 	in := rlxc.Tensors{}

@@ -36,6 +36,7 @@ for a GPU requires --backend wgpu.`,
 		ValidArgsFunction: completeModel,
 	}
 	o.registerCompile(c)
+	o.registerStrict(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
 	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -48,6 +49,9 @@ for a GPU requires --backend wgpu.`,
 			return err
 		}
 		defer e.Close()
+		if err := o.heed(e.model); err != nil {
+			return err
+		}
 		report := newCompileReport(src, e, why)
 		if output != "" {
 			if err := e.program.Save(output); err != nil {
@@ -76,7 +80,8 @@ type compileReport struct {
 	Custom    map[string]int `json:"custom"` // operators kept as the model has them
 	StepList  []stepRow      `json:"step_list"`
 	Why       []string       `json:"near_misses,omitempty"`
-	File      string         `json:"file,omitempty"` // that was written
+	Warnings  []string       `json:"warnings,omitempty"` // see rlxc.Model.Warnings
+	File      string         `json:"file,omitempty"`     // that was written
 	Bytes     int64          `json:"bytes,omitempty"`
 }
 
@@ -97,7 +102,7 @@ type stepRow struct {
 func newCompileReport(src *source, e *own, why bool) *compileReport {
 	stats := e.program.Stats()
 	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
-		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}}
+		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}, Warnings: e.model.Warnings()}
 	for _, rule := range stats.Rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
 	}
@@ -146,6 +151,7 @@ func (r *compileReport) text(out io.Writer) error {
 	for _, miss := range r.Why {
 		fmt.Fprintf(out, "near miss: %s\n", miss)
 	}
+	printWarnings(out, r.Warnings)
 	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps, r.Level, r.Packed)
 	if r.File != "" {
 		fmt.Fprintf(out, "%s: %s\n", r.File, bytesText(r.Bytes))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ type options struct {
 	library     string
 	level       choice
 	exact       bool
+	strict      bool
 	unpad       bool
 	precision   choice
 	weights     choice
@@ -43,7 +45,7 @@ const defaultLimit = 8 << 30
 
 func newOptions() *options {
 	return &options{backend: choice{"cpu", []string{"cpu", "cuda", "wgpu"}}, level: choice{"2", []string{"0", "1", "2"}}, dims: dims{},
-		precision: choice{"fp32", []string{"fp32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
+		precision: choice{"fp32", []string{"fp32", "tf32", "bf16", "f16"}}, weights: choice{"model", []string{"model", "int8"}},
 		memoryLimit: size(min(defaultLimit, memory.Limit(0))), liveness: choice{liveness.Exact.String(), liveness.Policies()}}
 }
 
@@ -85,6 +87,24 @@ func (o *options) registerLevel(c *cobra.Command) {
 	enum(c, &o.level, "optimize", "O", "optimization level: 0 none, 1 folding, 2 all fusions")
 	c.Flags().BoolVar(&o.exact, "exact", false, "leave out the fusions that change more than rounding, such as dropping QDQ pairs, or that drop an error")
 	c.Flags().BoolVar(&o.unpad, "unpad", false, "compute the tokens that the attention mask keeps, and no padding, if the model allows it")
+}
+
+func (o *options) registerStrict(c *cobra.Command) {
+	c.Flags().BoolVar(&o.strict, "strict", false, "fail if the model states types or shapes that its nodes contradict, instead of warning")
+}
+
+// heed fails for a model with warnings, if --strict is given.
+func (o *options) heed(m *rlxc.Model) error {
+	if w := m.Warnings(); o.strict && len(w) > 0 {
+		return fmt.Errorf("%s: %w: %s", m.Name(), rlxc.ErrInvalidModel, strings.Join(w, "\n"))
+	}
+	return nil
+}
+
+func printWarnings(out io.Writer, warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintf(out, "warning: %s\n", w)
+	}
 }
 
 func (o *options) registerPrecision(c *cobra.Command) {
@@ -141,7 +161,7 @@ func join[T any](list []T) string {
 var referenceLevels = map[string]onnxruntime.Level{"0": onnxruntime.None, "1": onnxruntime.Basic, "2": onnxruntime.All}
 
 // dtypes are the settings of --precision and --weights.
-var dtypes = map[string]rlxc.DType{"fp32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16, "model": tensor.F32, "int8": tensor.I8}
+var dtypes = map[string]rlxc.DType{"fp32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16, "tf32": tensor.TF32, "model": tensor.F32, "int8": tensor.I8}
 
 // compileOptions returns the flags as options of the library.
 func (o *options) compileOptions() (rlxc.CompileOptions, error) {

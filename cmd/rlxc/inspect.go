@@ -24,7 +24,7 @@ func inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect [M]",
 		Short: "describe a model",
-		Long: `inspect prints a model's inputs, outputs, operators (and which of them are supported), weights and arithmetic. If --dim gives a
+		Long: `inspect prints a model's inputs, outputs, operators (and which of them are supported), weights and arithmetic. If --dim sets a
 size for every free dimension, it also prints the memory of a run. For a compiled file it prints the target and the operations of
 the program.
 
@@ -44,6 +44,7 @@ The exit code is 1 if the model uses an unsupported operator.`,
 	i.registerBackend(c)
 	i.registerLevel(c)
 	i.registerDims(c)
+	i.registerStrict(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
 	c.Flags().BoolVar(&i.ops, "ops", false, "print the supported operators")
 	c.Flags().BoolVar(&i.values, "values", false, "print every value of the model with its type and symbolic shape")

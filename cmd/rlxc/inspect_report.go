@@ -36,6 +36,7 @@ type inspectReport struct {
 	Weights   map[string]weight `json:"weights"` // by type
 	Flops     string            `json:"flops"`   // of products, in symbols
 	Problem   string            `json:"problem,omitempty"`
+	Warnings  []string          `json:"warnings,omitempty"` // see rlxc.Model.Warnings
 	// Meant is what the files beside the model say of how it is meant.
 	Meant  []pipeline.Finding `json:"meant,omitempty"`
 	Memory *memoryNeed        `json:"memory,omitempty"` // at the sizes of --dim
@@ -84,6 +85,10 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 		return nil, err
 	}
 	defer m.Close()
+	if err := i.heed(m); err != nil {
+		return nil, err
+	}
+	r.Warnings = m.Warnings()
 	g, err := m.Graph()
 	if err != nil {
 		return nil, err
@@ -309,6 +314,7 @@ func (r *inspectReport) text(out io.Writer) error {
 	if r.Problem != "" {
 		fmt.Fprintf(out, "\n%s\n", r.Problem)
 	}
+	printWarnings(out, r.Warnings)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func classifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "classify M [TEXT…]",
 		Short: "label texts",
-		Long: `classify gives each text, or pair of texts (--second-field), the labels of the model and how much they apply, as its files say: one
+		Long: `classify prints, for each text or pair of texts (--second-field), the labels of the model and their scores, as its files say: one
 of several, several at once, or a number. With --label it tries labels that the model does not know, by a model of natural language
 inference.`,
 		Example: `  rlxc classify path/to/sentiment "I love it" "Never again"

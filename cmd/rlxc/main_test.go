@@ -107,11 +107,13 @@ func makeModels(dir string) error {
 	for i := range noise {
 		noise[i] ^= byte(i * 37)
 	}
+	wrong := new(onnxpb.ModelProto)
 	return errors.Join(
 		write("tiny.onnx", func(*onnxpb.ModelProto) {}),
 		write("unknown.onnx", func(p *onnxpb.ModelProto) {
 			p.Graph.Node[3].OpType, p.Graph.Node[5].OpType = "Frobnicate", "Frobnicate"
 		}),
+		onnx.Save(filepath.Join(dir, "wrong.onnx"), must(wrong, prototext.Unmarshal([]byte(wrongModel), wrong))),
 		write("escapes.onnx", func(p *onnxpb.ModelProto) {
 			for _, n := range p.Graph.Node {
 				n.Name = strings.Replace(n.Name, "/encoder", "/encoder\x1b[2J", 1)
@@ -147,6 +149,12 @@ func makeModels(dir string) error {
 	)
 }
 
+// wrongModel states another size of its result than its node returns.
+const wrongModel = `ir_version: 8 opset_import: {version: 17} graph: {name: "wrong"
+	node: {op_type: "Relu" input: "x" output: "y"}
+	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_value: 2}}}}}
+	output: {name: "y" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_value: 3}}}}}}`
+
 // cutModel has an operator without a kernel between two that have one, and one whose result has a size that depends on data.
 const cutModel = `
 ir_version: 8 opset_import: {version: 17} graph: {
@@ -155,7 +163,7 @@ ir_version: 8 opset_import: {version: 17} graph: {
 	initializer: {name: "all" dims: 1 data_type: 7 int64_data: 4}
 	node: {name: "before" op_type: "Sin" input: "x" output: "a"}
 	node: {name: "sort" op_type: "TopK" input: ["a", "all"] output: ["b", "order"]}
-	node: {name: "behind" op_type: "Sin" input: "b" output: "y"}
+	node: {name: "after" op_type: "Sin" input: "b" output: "y"}
 	node: {name: "search" op_type: "NonZero" input: "y" output: "places"}
 	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
 	output: {name: "places" type: {tensor_type: {elem_type: 7}}}

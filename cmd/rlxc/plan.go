@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -36,8 +37,8 @@ func planCommand() *cobra.Command {
 and the Go program itself.
 
 Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device before it and to the device
-after it. Operators whose result sizes depend on data split the program into stages. The plan is that of the first stage, and a
-line "cut" names each such operator.
+after it. Operators whose result sizes depend on data split the program into stages. A line "cut" names each such operator. The
+plan of the first stage is followed by those of the others, in which sizes that depend on data are as large as they can be.
 
 With --unpad, --dim tokens=N is the number of tokens that are no padding, in place of the longest text's length.
 
@@ -197,7 +198,32 @@ func (r *planReport) text(out io.Writer) error {
 	for _, m := range r.Modes {
 		fmt.Fprintf(w, "# %v\t%d\t%.4f\t%.2f ms\n", m.Mode, m.Arena, m.Ratio, m.Seconds*1e3)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range r.Stages {
+		if err := stageText(out, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageText prints the plan of another stage, after a line that says where it comes and for which sizes.
+func stageText(out io.Writer, s rlxc.StagePlan) error {
+	line := "# stage"
+	if len(s.After) > 0 {
+		line += " after " + strings.Join(s.After, ", ")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Most)) {
+		line += fmt.Sprintf(" %s<=%d", name, s.Most[name])
+	}
+	if s.Plan == nil {
+		_, err := fmt.Fprintf(out, "%s: not planned: %s\n", line, s.Unknown)
+		return err
+	}
+	fmt.Fprintln(out, line)
+	return s.Plan.WriteText(out, s.Problem)
 }
 
 // maxPoints bounds how many bindings of a range are planned.

@@ -95,7 +95,7 @@ func (p *planning) checkFile(c *cobra.Command) error {
 		Problem   string `json:"why,omitempty"`
 		ArenaSize int64  `json:"arena_size"`
 	}{OK: true, ArenaSize: file.Plan.Committed}
-	if err := planner.Check(file.Problem, file.Plan); err != nil {
+	if err := checkPlans(file); err != nil {
 		report.OK, report.Problem = false, err.Error()
 	}
 	err = emit(c, report, func(out io.Writer) error {
@@ -103,11 +103,26 @@ func (p *planning) checkFile(c *cobra.Command) error {
 			_, err := fmt.Fprintf(out, "wrong: %s\n", report.Problem)
 			return err
 		}
-		_, err := fmt.Fprintf(out, "ok: %d buffers in an arena of %d bytes\n", len(file.Problem.Buffers), report.ArenaSize)
-		return err
+		for _, f := range append([]*planner.File{file}, file.Stages...) {
+			fmt.Fprintf(out, "ok: %d buffers in an arena of %d bytes\n", len(f.Problem.Buffers), f.Plan.Committed)
+		}
+		return nil
 	})
 	if err == nil && !report.OK {
 		return errCheck
 	}
 	return err
+}
+
+// checkPlans verifies a plan, and those of the other stages of its program.
+func checkPlans(f *planner.File) error {
+	if err := planner.Check(f.Problem, f.Plan); err != nil {
+		return err
+	}
+	for i, stage := range f.Stages {
+		if err := planner.Check(stage.Problem, stage.Plan); err != nil {
+			return fmt.Errorf("stage %d: %w", i+1, err)
+		}
+	}
+	return nil
 }

@@ -107,7 +107,7 @@ type reference struct {
 	close func() error
 }
 
-// loadReferenceOf gets the reference ready. With taps, it returns the intermediate values that the tested program gives, as far
+// loadReferenceOf gets the reference ready. With taps, it returns the intermediate values that the tested program returns, as far
 // as it knows them.
 func (v *validation) loadReferenceOf(src *source, e engine, taps bool) (*reference, error) {
 	r := &reference{close: func() error { return nil }}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -23,13 +22,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -106,6 +101,7 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
+	f.BoolVar(&s.open.Compile.Unpad, "unpad", true, "run texts of any lengths together, without padding, if the model allows it")
 	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
 	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "texts of a request")
@@ -296,23 +292,6 @@ func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config
 			w.Close()
 		}
 		return err
-	}}
-}
-
-// tensors answers the Open Inference Protocol over gRPC.
-func (s *serving) tensors(handler *server.Server, o server.Options, secure *tls.Config) end {
-	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(int(s.maxBody)), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(64),
-		grpc.ConnectionTimeout(s.read), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute})}
-	if secure != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
-	}
-	g := grpc.NewServer(options...)
-	oipgrpc.Register(g, handler, o.Version)
-	return end{g.Serve, func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, g.Stop)
-		defer stop()
-		g.GracefulStop()
-		return ctx.Err()
 	}}
 }
 

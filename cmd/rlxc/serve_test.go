@@ -26,7 +26,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
 )
@@ -194,6 +196,37 @@ func TestServeGRPC(t *testing.T) {
 	client.CloseIdleConnections()
 	require.Equal(t, exitDone, stop(), "%s", log)
 	require.Equal(t, "POST /v1/traces", <-got)
+}
+
+// Clients of gRPC that send no message, or none of gRPC's, take nothing with them; more calls than there may be are refused.
+func TestServeGRPCBadClients(t *testing.T) {
+	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "700ms", "--timeout", "300ms")
+	address := log.await(t, `grpc=(\S+)`)[1]
+	garbage, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	io.WriteString(garbage, "POST / HTTP/1.1\r\n\r\n")
+	garbage.Close()
+	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer c.Close()
+	var silent []grpc.ClientStream
+	for range mostCalls {
+		s, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+		require.NoError(t, err)
+		silent = append(silent, s)
+	}
+	other, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer other.Close()
+	live := func() error {
+		return other.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{}, new(oippb.ServerLiveResponse))
+	}
+	require.Eventually(t, func() bool { return status.Code(live()) == codes.ResourceExhausted }, 900*time.Millisecond, time.Millisecond)
+	for _, s := range silent {
+		require.Equal(t, codes.DeadlineExceeded, status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
+	}
+	require.NoError(t, live())
+	require.Equal(t, exitDone, stop(), "%s", log)
 }
 
 func TestBenchServe(t *testing.T) {

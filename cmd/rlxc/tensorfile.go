@@ -15,7 +15,7 @@ import (
 )
 
 // readers read the tensors of a file by the ending of its name; format says what the endings mean. want is the type of bare
-// JSON lists, which do not say theirs. A file of one tensor gives it under the empty name.
+// JSON lists, which do not say theirs. A file of one tensor has the empty name for it.
 var readers = map[string]func(data []byte, want tensor.DType, limit int64) (rlxc.Tensors, error){
 	".npy": func(data []byte, _ tensor.DType, limit int64) (rlxc.Tensors, error) {
 		t, err := tensor.ReadNPY(bytes.NewReader(data), limit)

@@ -50,14 +50,14 @@ type precision struct {
 
 // precisions are in the order of their cosines: the first that a model uses decides.
 var precisions = []precision{
-	{"int8 codes of activations", 0.98, func(n *ir.Node) bool {
+	{"int8 activations", 0.98, func(n *ir.Node) bool {
 		switch n.Op.Kind() {
 		case ir.KindQuantize, ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
 			return true
 		}
 		return false
 	}},
-	{"int4 weights with int8 codes of activations", 0.9999, func(n *ir.Node) bool {
+	{"int4 weights with int8 activations", 0.9999, func(n *ir.Node) bool {
 		op, ok := n.Op.(ir.MatMulNBits)
 		return ok && op.Int8
 	}},

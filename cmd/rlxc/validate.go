@@ -41,7 +41,7 @@ numbers around 0.
 
 An output passes if |d| <= atol + rtol*|ref| for all elements (integers: |d| <= atol; NaN equals NaN) and its cosine to the reference
 is at least --cosine. If only --cosine is given, elements are not compared. If neither is given, the tolerance follows from what the
-model computes with, and from --precision and --weights: of 16-bit numbers and of codes only the cosine is compared, since no two
+model computes with, and from --precision and --weights: of 16-bit numbers and quantised values only the cosine is compared, since no two
 ways of computing them give the same elements. The last line says which tolerance was taken.
 
 --taps all also compares the intermediate values that -O leaves; for recorded outputs their reference is eval. For these, --atol is

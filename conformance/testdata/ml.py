@@ -1,4 +1,4 @@
-"""Writes models of ai.onnx.ml's operators with random parameters, and what onnxruntime gives for them, into one compressed
+"""Writes models of ai.onnx.ml's operators with random parameters, and what onnxruntime computes for them, into one compressed
 archive of the layout that generate.py describes.
 
     pip install onnx==1.23.2 onnxruntime==1.31.1 zstandard

@@ -1,5 +1,5 @@
 // Package backendtest is what the tests of the backends share: small graphs planned without the public API, inputs for them,
-// and the comparison with what the ops' own Eval gives.
+// and the comparison with the results of the ops' own Eval.
 package backendtest
 
 import (
@@ -52,7 +52,7 @@ func Inputs(t testing.TB, g *ir.Graph, b ir.Binding) []*tensor.Tensor {
 			case x.DType().IsFloat():
 				x.SetFloat64(i, r.Float64()*4-2)
 			case v.Name == "i":
-				x.SetInt64(i, -int64(r.IntN(b["s"]))%int64(b["s"]))
+				x.SetInt64(i, -int64(r.IntN(max(b["s"], 1))))
 			default:
 				x.SetInt64(i, int64(r.IntN(5))-2)
 			}

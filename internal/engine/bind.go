@@ -64,30 +64,40 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 		return nil, err
 	}
 	defer p.leave()
-	b, names, stage := ir.Binding{}, p.graph.FreeSymbols(), 0
+	b, main, err := p.sizes(dims)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.bind(&p.stages[main], b)
+	return e.binding, err
+}
+
+// sizes returns the sizes that are known before a run, and the stage that a plan is of.
+func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error) {
+	b = ir.Binding{}
+	names := p.graph.FreeSymbols()
 	if k := p.packing; k != nil {
 		if most := k.node.Op.(ir.Pack).Positions; most > 0 && dims[k.seq] > most {
-			return nil, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, dims[k.seq], most))
+			return nil, 0, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, dims[k.seq], most))
 		}
-		dims, names, stage = k.sizes(dims), append(names, k.tokens), k.stage
+		dims, names, main = k.sizes(dims), append(names, k.tokens), k.stage
 	}
 	for _, name := range names {
 		n, ok := dims[name]
 		if !ok {
-			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(names, ", ")))
+			return nil, 0, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(names, ", ")))
 		}
 		if n < 0 {
-			return nil, WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
+			return nil, 0, WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
 		}
 		b[name] = n
 	}
 	for name := range dims {
 		if _, ok := b[name]; !ok {
-			return nil, WithKind(ErrInput, noDimension(name, names))
+			return nil, 0, WithKind(ErrInput, noDimension(name, names))
 		}
 	}
-	e, err := p.bind(&p.stages[stage], b)
-	return e.binding, err
+	return b, main, nil
 }
 
 // Cuts lists the nodes that run between two stages, on the host.

@@ -68,12 +68,12 @@ type Program struct {
 	stages []stage
 	// packing is where padding is left out, nil where it is not.
 	packing *packing
-	cache   *cache // of its bindings, and of its regions'
-	// regions are the bodies of If, Loop and Scan: programs of their own, on the same device.
-	regions map[*ir.Graph]*Program
-	symbols []string // of a region: the sizes around it that it needs
-	stats   Stats
-	tables  [][]byte // large constants that runs look rows up in
+	cache   *cache // of its bindings, and of its subgraphs'
+	// subgraphs are the bodies of If, Loop and Scan: programs of their own, on the same device.
+	subgraphs map[*ir.Graph]*Program
+	symbols   []string // of a subgraph: the sizes around it that it needs
+	stats     Stats
+	tables    [][]byte // large constants that runs look rows up in
 
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
@@ -139,14 +139,14 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
 		return nil, err
 	}
-	if err := p.compileRegions(ctx, level); err != nil {
+	if err := p.compileSubgraphs(ctx, level); err != nil {
 		return nil, err
 	}
 	if p.stats.Packed > 0 {
 		p.stats.Prepared, p.stats.PackedFor = 1, packedFor
 	}
-	if len(p.regions) > 0 {
-		g.Renumber() // each region was numbered by itself
+	if len(p.subgraphs) > 0 {
+		g.Renumber() // each subgraph was numbered by itself
 	}
 	p.cut()
 	p.packing = findPacking(p.stages)
@@ -234,7 +234,7 @@ func (p *Program) use() error {
 	return nil
 }
 
-// leave ends one use; the last one gives all back.
+// leave ends one use; the last one releases everything.
 func (p *Program) leave() error {
 	p.mu.Lock()
 	p.users--

@@ -86,7 +86,7 @@ func releaser(file Source) func(weight []byte) {
 }
 
 // copySmall makes copies of the small constants of an ONNX file, so that packing and running do not bring the pages around each,
-// and gives back what lowering and rewriting have looked at. A compiled file has them among what each run reads.
+// and releases what lowering and rewriting have looked at. A compiled file has them among what each run reads.
 func copySmall(file Source, g *ir.Graph) {
 	if file.Compiled() != nil {
 		return
@@ -99,7 +99,7 @@ func copySmall(file Source, g *ir.Graph) {
 	}
 }
 
-// tidy gives back what compiling took and no run needs: the file's pages, which packing has read, and weights on their way to
+// tidy releases what compiling took and no run needs: the file's pages, which packing has read, and weights on their way to
 // their packed form.
 func (p *Program) tidy() {
 	packed := 0

@@ -71,6 +71,9 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	case s.p.packing == nil:
 		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say of that"))
 	}
+	if !s.carried.none() {
+		return nil, WithKind(ErrInput, errors.New("kept tensors are for Run, not for rows"))
+	}
 	texts, err := s.texts(starts, inputs)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
@@ -156,7 +159,7 @@ func (s *Session) direct() bool {
 		!slices.ContainsFunc(k.node.Inputs, func(v *ir.Value) bool { return !isInput(v) })
 }
 
-// packRows gives the main part rows as they are.
+// packRows passes rows to the main part as they are.
 func (s *Session) packRows(run *stageRun, rows texts, inputs map[string]*tensor.Tensor) error {
 	n := s.p.packing.node
 	values := make([]*tensor.Tensor, 0, len(n.Inputs))

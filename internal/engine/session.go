@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/internal/memory"
@@ -23,10 +24,10 @@ type Session struct {
 	p      *Program
 	memory []backend.Memory // by stage
 
-	regions map[*ir.Graph]*Session // of the program's regions that have run
-	root    *Session               // the session whose regions, or theirs, this one runs; itself elsewhere
-	use     usage                  // of the root
-	env     ir.Env                 // of the root: what steps of the host run within
+	subgraphs map[*ir.Graph]*Session // of the program's subgraphs that have run
+	root      *Session               // the session whose subgraphs, or theirs, this one runs; itself elsewhere
+	use       usage                  // of the root
+	env       ir.Env                 // of the root: what steps of the host run within
 
 	in    []*tensor.Tensor // in the graph's order
 	out   map[string]*tensor.Tensor
@@ -34,6 +35,8 @@ type Session struct {
 	bound *Binding         // of last
 	seen  []tensor.Shape
 	held  int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+
+	carried *carried // nil if nothing is kept
 
 	closed bool
 	busy   atomic.Bool // a Run or Close is under way
@@ -64,7 +67,7 @@ func (s *Session) enter() error {
 	return nil
 }
 
-// Close ends the use of the session and of the tensors that it gave. It is an error while the session runs.
+// Close ends the use of the session and of the tensors that it returned. It is an error while the session runs.
 func (s *Session) Close() error {
 	if err := s.enter(); err != nil {
 		return err
@@ -79,12 +82,12 @@ func (s *Session) Close() error {
 	return s.p.leave()
 }
 
-// release releases the memory, that of the regions too.
+// release releases the memory, that of the subgraphs too.
 func (s *Session) release() {
 	for _, m := range s.memory {
 		m.Close()
 	}
-	for _, r := range s.regions {
+	for _, r := range s.subgraphs {
 		r.release()
 	}
 }
@@ -109,15 +112,15 @@ func (s *Session) MemoryBytes() int64 {
 	for _, m := range s.memory {
 		n += m.Size()
 	}
-	for _, r := range s.regions {
+	for _, r := range s.subgraphs {
 		n += r.MemoryBytes()
 	}
 	return n
 }
 
-// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. A run at the shapes
-// of the last one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session
-// can be used again.
+// Run executes the program. The session owns the returned map and tensors; they are valid until its next Run, which may have them as
+// inputs: it copies them first. A run at the shapes of the last one allocates nothing else. When ctx ends, Run returns its error
+// after the current step. After an error the session can be used again.
 func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -132,6 +135,14 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if err := s.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
+	s.detach()
+	if err := s.carried.begin(); err != nil {
+		return nil, err
+	}
+	defer s.carried.end()
+	if err := s.feed(); err != nil {
+		return nil, err
+	}
 	s.env.Context = ctx
 	defer func() { s.env.Context = nil }()
 	if s.p.stages[0].graph != s.p.graph { // in stages
@@ -141,6 +152,9 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 			return nil, bindError(err)
 		}
 		out, err := s.runStages(ctx, s.in, b)
+		if err == nil {
+			err = s.keep(out)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -155,16 +169,29 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if err := s.work(ctx, s.bound); err != nil {
 		return nil, err
 	}
-	out, err := s.last.Run(ctx, s.in)
+	out, err := s.execute(ctx)
+	if err == nil {
+		err = s.keep(out)
+	}
 	if err != nil {
 		return nil, runError(err)
 	}
 	return s.name(out), nil
 }
 
+// execute runs the bound program of one stage.
+func (s *Session) execute(ctx context.Context) ([]*tensor.Tensor, error) {
+	if s.carried != nil {
+		return s.runKept(ctx)
+	}
+	return s.last.Run(ctx, s.in)
+}
+
 func (s *Session) name(out []*tensor.Tensor) map[string]*tensor.Tensor {
 	for i, name := range s.p.graph.OutputNames {
-		s.out[name] = out[i]
+		if s.carried == nil || s.carried.to[i] == nil {
+			s.out[name] = out[i]
+		}
 	}
 	return s.out
 }
@@ -187,6 +214,12 @@ func (s *Session) order(inputs map[string]*tensor.Tensor) error {
 	found := 0
 	for i, v := range s.p.graph.Inputs {
 		t, ok := inputs[v.Name]
+		if s.carried != nil && s.carried.from[i] != nil {
+			if ok {
+				return fmt.Errorf("input %s comes from a kept tensor: leave it out", tensor.Quote(v.Name))
+			}
+			continue
+		}
 		if !ok || t == nil {
 			return fmt.Errorf("input %s is missing: the model takes %s", tensor.Quote(v.Name), s.signature())
 		}
@@ -203,6 +236,27 @@ func (s *Session) order(inputs map[string]*tensor.Tensor) error {
 	return nil
 }
 
+// detach copies inputs that lie in the results of the last run, whose memory the run takes again.
+func (s *Session) detach() {
+	for i, t := range s.in {
+		if t == nil || t.IsSequence() {
+			continue
+		}
+		for _, result := range s.out {
+			if result != nil && !result.IsSequence() && overlap(t.Bytes(), result.Bytes()) {
+				s.in[i] = t.Clone()
+				break
+			}
+		}
+	}
+}
+
+// overlap reports whether two slices have a byte in common.
+func overlap(a, b []byte) bool {
+	from := func(s []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
+	return len(a) > 0 && len(b) > 0 && from(a) < from(b)+uintptr(len(b)) && from(b) < from(a)+uintptr(len(a))
+}
+
 func (s *Session) signature() string {
 	const most = 16
 	var parts []string
@@ -217,18 +271,36 @@ func (s *Session) signature() string {
 }
 
 func (s *Session) sameShapes() bool {
-	for i, t := range s.in {
-		if !t.Shape().Equal(s.seen[i]) || t.DType() != s.p.graph.Inputs[i].Type.DType {
+	for i := range s.in {
+		if d, shape := s.input(i); !shape.Equal(s.seen[i]) || d != s.p.graph.Inputs[i].Type.DType {
 			return false
 		}
 	}
 	return true
 }
 
+// input is the type of an input of the run.
+func (s *Session) input(i int) (tensor.DType, tensor.Shape) {
+	if t := s.in[i]; t != nil {
+		return t.DType(), t.Shape()
+	}
+	k := s.carried.from[i]
+	return k.dtype, k.shape
+}
+
 func (s *Session) bindInputs() (err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	b := ir.Binding{}
-	if err := s.p.graph.BindTensors(s.in, b); err != nil {
+	if s.carried.none() {
+		err = s.p.graph.BindTensors(s.in, b)
+	} else {
+		dtypes, shapes := make([]tensor.DType, len(s.in)), make([]tensor.Shape, len(s.in))
+		for i := range s.in {
+			dtypes[i], shapes[i] = s.input(i)
+		}
+		err = s.p.graph.BindInputs(dtypes, shapes, b)
+	}
+	if err != nil {
 		return bindError(err)
 	}
 	s.use = s.usage()
@@ -238,8 +310,9 @@ func (s *Session) bindInputs() (err error) {
 	}
 	s.settle(bound.Resident)
 	s.last, s.bound = inst, bound
-	for i, t := range s.in {
-		s.seen[i] = t.Shape().Clone()
+	for i := range s.in {
+		_, shape := s.input(i)
+		s.seen[i] = shape.Clone()
 	}
 	return nil
 }
@@ -251,7 +324,7 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding,
 		return nil, nil, err
 	}
 	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
-		account, grows := &s.root.use.memory, max(e.binding.Planned.Plan.Committed-s.memory[stage].Size(), 0)
+		account, grows := &s.root.use.memory, e.binding.program.Growth(s.memory[stage])
 		err := account.Fits(grows + e.binding.host)
 		if err == nil {
 			err = account.Take(grows)
@@ -264,10 +337,10 @@ func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding,
 	return inst, e.binding, err
 }
 
-// A usage is what a run has used so far, its regions with it.
+// A usage is what a run has used so far, its subgraphs with it.
 type usage struct {
 	memory memory.Account // of arenas, of results that are in none, and of what the steps of the host work with
-	calls  int            // of regions
+	calls  int            // of subgraphs
 	flops  int64          // of the stages that have run
 }
 
@@ -293,10 +366,10 @@ func (s *Session) work(ctx context.Context, b *Binding) error {
 	return nil
 }
 
-// maxCalls bounds the calls of regions in a run, that is the trips of all its loops: models are untrusted.
+// maxCalls bounds the calls of subgraphs in a run, that is the trips of all its loops: models are untrusted.
 const maxCalls = 1 << 17
 
-// runStages runs a program some of whose sizes depend on data, or that has regions. b holds the sizes of the inputs, and
+// runStages runs a program some of whose sizes depend on data, or that has subgraphs. b holds the sizes of the inputs, and
 // gets the others.
 func (s *Session) runStages(ctx context.Context, inputs []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
 	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: b, tokens: padded}
@@ -321,8 +394,8 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, env, b := s.p.graph, run.env, run.sizes
 	account := &s.root.use.memory
-	host := ir.Evaluator{Context: ctx, Memory: account, Call: func(n *ir.Node, region int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
-		return s.callRegion(ctx, n, region, in, b)
+	host := ir.Evaluator{Context: ctx, Memory: account, Call: func(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+		return s.callSubgraph(ctx, n, subgraph, in, b)
 	}}
 	value := func(v *ir.Value) *tensor.Tensor {
 		switch {

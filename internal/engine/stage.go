@@ -95,8 +95,8 @@ func (c *cutter) level(n *ir.Node) int {
 			l = max(l, c.symbol[name])
 		}
 	}
-	for _, r := range n.Regions {
-		l = max(l, c.regionLevel(r))
+	for _, r := range n.Subgraphs {
+		l = max(l, c.subgraphLevel(r))
 	}
 	if n.Op.Kind().Has(ir.Dynamic) {
 		return l // its fields hold the types of its results
@@ -110,9 +110,9 @@ func (c *cutter) level(n *ir.Node) int {
 	return l
 }
 
-// regionLevel is the stage that knows all sizes of the values around a region that it mentions. What it defines itself
+// subgraphLevel is the stage that knows all sizes of the values around a subgraph that it mentions. What it defines itself
 // has no level.
-func (c *cutter) regionLevel(g *ir.Graph) int {
+func (c *cutter) subgraphLevel(g *ir.Graph) int {
 	l := 0
 	known := func(d ir.Dim) (ir.Dim, error) {
 		for name := range symbolsIn([]ir.Dim{d}) {
@@ -125,8 +125,8 @@ func (c *cutter) regionLevel(g *ir.Graph) int {
 	}
 	for _, n := range g.Nodes {
 		ir.MapDims(n.Op, known)
-		for _, r := range n.Regions {
-			l = max(l, c.regionLevel(r))
+		for _, r := range n.Subgraphs {
+			l = max(l, c.subgraphLevel(r))
 		}
 	}
 	return l
@@ -138,7 +138,7 @@ func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 	if !n.Op.Kind().Has(ir.Dynamic) {
 		return false
 	}
-	if len(n.Regions) > 0 {
+	if len(n.Subgraphs) > 0 {
 		return true // the host drives it
 	}
 	if _, ok := n.Op.(ir.Unpack); ok {
@@ -243,7 +243,7 @@ func bury(g *ir.Graph, stages []stage) {
 }
 
 // restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
-// regions needs.
+// subgraphs needs.
 func restrict(b ir.Binding, symbols []string) ir.Binding {
 	part := make(ir.Binding, len(symbols))
 	for _, name := range symbols {
@@ -254,7 +254,7 @@ func restrict(b ir.Binding, symbols []string) ir.Binding {
 	return part
 }
 
-// symbolsOf lists the symbols that a binding of g and of the regions in it needs, sorted.
+// symbolsOf lists the symbols that a binding of g and of the subgraphs in it needs, sorted.
 func symbolsOf(g *ir.Graph) []string {
 	set := map[string]bool{}
 	add := func(d ir.Dim) (ir.Dim, error) {
@@ -266,7 +266,7 @@ func symbolsOf(g *ir.Graph) []string {
 	}
 	for _, n := range g.Nodes {
 		ir.MapDims(n.Op, add)
-		for _, r := range n.Regions {
+		for _, r := range n.Subgraphs {
 			for _, name := range symbolsOf(r) {
 				set[name] = true
 			}

@@ -180,7 +180,7 @@ func (n *Generator) changeNode(h *ir.Graph, op ir.Op, in, all []*ir.Value) (ir.O
 	return op, in
 }
 
-// changeConst gives other numbers: one, or all of them by a factor.
+// changeConst changes numbers: one, or all of them by a factor.
 func (n *Generator) changeConst(c *tensor.Tensor) *tensor.Tensor {
 	t := c.Aligned().Clone()
 	x := oddNumbers[n.r.IntN(len(oddNumbers))]

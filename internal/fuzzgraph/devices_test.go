@@ -137,7 +137,7 @@ func runs(p *engine.Program, every *ir.Graph, inputs [][]*tensor.Tensor) string 
 	return ""
 }
 
-// named gives inputs and outputs names.
+// named names inputs and outputs.
 func named(g *ir.Graph) string {
 	for i, v := range g.Inputs {
 		v.Name = fmt.Sprintf("x%d", i)

@@ -1,5 +1,5 @@
-// Command mutate changes one condition of the code at a time and runs the tests that reach it: a change that no test notices is a
-// condition that nothing proves. It prints what survives, and a table by package.
+// Command mutate changes one condition of the code at a time and runs the tests that reach it. A change that no test notices is a
+// condition that no test proves. It prints the changes that survive, and a table by package.
 //
 //	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner
 //
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// nearest are the packages whose tests run against a package, nearest first. One that is not here has its own.
+// nearest lists the packages whose tests run for a package, nearest first. A package that is not listed has only its own tests.
 var nearest = map[string][]stage{
 	"rewrite":         {{"rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}},
 	"lower":           {{"lower", "", ""}, {"conformance", "Nodes|Machine", ""}, {".", models, ""}},

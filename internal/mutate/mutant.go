@@ -20,13 +20,13 @@ type Mutant struct {
 	condition int // the number of the condition's first mutant
 }
 
-// String is one line for people.
+// String describes the mutant in one line.
 func (m Mutant) String() string {
 	short := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	return fmt.Sprintf("%s:%d: %s -> %s", m.File, m.Line, short(m.Old), short(m.New))
 }
 
-// neighbours are comparisons put for others: what is a bound, and on which side of it equality lies.
+// neighbours are the comparisons that replace a comparison: they move the bound, or equality to its other side.
 var neighbours = map[token.Token][]string{
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 }
@@ -64,10 +64,10 @@ func reachMutant(k int) {
 }
 `
 
-// EnvTrace names a file for the conditions that a run comes to.
+// EnvTrace names a file for the conditions that a run reaches.
 const EnvTrace = "MUTATE_TRACE"
 
-// traced selects no mutant but takes down which conditions a run comes to.
+// traced selects no mutant but records which conditions a run reaches.
 const traced = -1
 
 // EnvMutant selects a mutant of the package under test; 0 is the code as it is.
@@ -175,7 +175,7 @@ func (p *mutable) add(file, text string) error {
 	for _, c := range changes {
 		start, end := shift(c.start, false), shift(c.end, true)
 		head := "func() bool { switch selectedMutant {\n" + strings.Join(c.cases, "") + "}\nreturn "
-		// Go keeps the lines of what stands behind in place by itself: nobody reads them.
+		// Go keeps the lines of what follows in place by itself: nobody reads them.
 		text = text[:start] + head + text[start:end] + " }()" + text[end:]
 		done = append(done, edit{c.start, len(head)}, edit{c.end, len(" }()")})
 	}

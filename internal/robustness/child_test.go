@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		attackChild(name)
 		return
 	}
-	flag.Set("rapid.checks", "1000") // unless the command line says otherwise, which is parsed behind this
+	flag.Set("rapid.checks", "1000") // unless the command line says otherwise, which is parsed after this
 	os.Exit(m.Run())
 }
 
@@ -56,7 +56,7 @@ type outcome struct {
 	Stage   string   // "open", "compile", "run": where it was refused; "done"
 	Error   string   // of the refusal
 	Outputs []string // of the first run at -O 2
-	Differ  string   // what -O 0 gives otherwise
+	Differ  string   // what -O 0 returns otherwise
 	CPU     time.Duration
 }
 
@@ -92,7 +92,7 @@ func child(path string) (o outcome) {
 		if level == rlxc.O2 {
 			o.Outputs = shown
 		} else if a, b := strings.Join(o.Outputs, " "), strings.Join(shown, " "); a != b {
-			o.Differ = fmt.Sprintf("-O 2 gives %s, -O 0 %s", a, b)
+			o.Differ = fmt.Sprintf("-O 2 returns %s, -O 0 %s", a, b)
 		}
 		s.Close()
 		p.Close()
@@ -134,7 +134,7 @@ func show(t *tensor.Tensor) string {
 	return b.String()
 }
 
-// childInputs reads the inputs that a case gives, and makes zeros of all others, with 2 for every symbol.
+// childInputs reads the inputs of a case, and makes zeros of all others, with 2 for every symbol.
 func childInputs(m *rlxc.Model, file string) (rlxc.Tensors, error) {
 	given := map[string][]int64{}
 	if data, err := os.ReadFile(file); err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -141,24 +142,24 @@ func forgeries() map[string]attack {
 		fmt.Fprintf(&sum, " + n%d", i)
 	}
 	add("a size of 100000 terms", "beyond what can be followed", `graph "g" (%0 "x": f32[n`+sum.String()+`]) { %1 = relu(%0) return %1 as "y" }`)
-	var regions strings.Builder
-	regions.WriteString(`graph "g" (%0 "c": bool[], %1 "x": f32[2]) {`)
+	var subgraphs strings.Builder
+	subgraphs.WriteString(`graph "g" (%0 "c": bool[], %1 "x": f32[2]) {`)
 	id := 2
 	for range 5000 {
-		fmt.Fprintf(&regions, " %%%d = relu(%%1)", id)
+		fmt.Fprintf(&subgraphs, " %%%d = relu(%%1)", id)
 		id++
 	}
 	last := 1
 	for range 2000 {
-		fmt.Fprintf(&regions, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {then_inputs=1} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
+		fmt.Fprintf(&subgraphs, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {then_inputs=1} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
 		last, id = id, id+3
 	}
-	add("2000 regions beside 5000 values", "", regions.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
+	add("2000 subgraphs beside 5000 values", "", subgraphs.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
 	for name, op := range map[string]string{
 		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0)`,
 		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0)`,
 		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
-		"Conv without weights":        `%2: c64[1,1,2,2] = onnx.Conv(%0)`,
+		"Conv without weights":        `%2: c64[1,1,2,2] = conv(%0)`,
 		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
 		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
 		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
@@ -306,5 +307,44 @@ func empties() (out []hostile) {
 	f("Trilu", names("x"), names("y"))
 	f("EyeLike", names("x"), names("y"))
 	f("OneHot", names("x", "one", "one"), names("y"))
+	const wide = 1 << 30
+	several := func(op string, result tensor.DType, operands infos, attributes ...*onnxpb.AttributeProto) {
+		var in []string
+		for _, v := range operands {
+			in = append(in, v.Name)
+		}
+		m := model(graph(operands, infos{unranked("y", result)}, node(op, in, names("y"), attributes...)))
+		out = append(out, of(fmt.Sprintf("%s of several, case %d", op, len(out)), "either", m))
+	}
+	a := func(shape ...any) *onnxpb.ValueInfoProto { return value("a", f32, shape...) }
+	b := func(shape ...any) *onnxpb.ValueInfoProto { return value("b", f32, shape...) }
+	c := func(shape ...any) *onnxpb.ValueInfoProto { return value("c", f32, shape...) }
+	index := func(shape ...any) *onnxpb.ValueInfoProto { return value("i", i64, shape...) }
+	several("NonMaxSuppression", i64, infos{a(wide, 0, 4), b(wide, 1, 0), value("k", i64)})
+	several("NonMaxSuppression", i64, infos{a(1, 0, 4), b(1, wide, 0), value("k", i64)})
+	several("ScatterND", f32, infos{a(0, wide), index(0, 2), b(0)})
+	several("ScatterND", f32, infos{a(wide, 0), index(wide, 0, 1), b(wide, 0, 0)})
+	several("ScatterND", f32, infos{a(wide, 0), index(0, wide, 1), b(0, wide, 0)})
+	several("ScatterElements", f32, infos{a(0, wide), index(0, wide), b(0, wide)}, attribute("axis", 1))
+	several("GatherElements", f32, infos{a(0, wide), index(0, wide)}, attribute("axis", 1))
+	several("GatherND", f32, infos{a(0, wide), index(wide, 0, 1)})
+	several("MatMul", f32, infos{a(0, wide), b(wide, 0)})
+	several("MatMul", f32, infos{a(wide, 3, 0), b(wide, 0, 0)})
+	several("Conv", f32, infos{a(0, 1, wide), b(1, 1, 1)})
+	several("ConvTranspose", f32, infos{a(0, 1, wide), b(1, 1, 1)})
+	several("InstanceNormalization", f32, infos{a(wide, 0, 3), b(0), c(0)})
+	several("GroupNormalization", f32, infos{a(0, 3, wide), b(3), c(3)}, attribute("num_groups", 1))
+	several("LSTM", f32, infos{a(wide, 0, 1), b(1, 4, 1), c(1, 4, 1)}, attribute("hidden_size", 1))
+	several("GRU", f32, infos{a(wide, 0, 1), b(1, 3, 1), c(1, 3, 1)}, attribute("hidden_size", 1))
+	several("ReverseSequence", f32, infos{a(0, wide), index(0)}, attribute("time_axis", 1), attribute("batch_axis", 0))
+	several("DequantizeLinear", f32, infos{value("q", tensor.I8, 0, wide), b(0, wide/2)}, attribute("axis", 1), attribute("block_size", 2))
+	several("MaxPool", f32, infos{a(wide, 0, wide)}, attribute("kernel_shape", []int64{1}))
+	several("LRN", f32, infos{a(wide, 1, 0)}, attribute("size", 3))
+	several("DepthToSpace", f32, infos{a(wide, 4, 0, 1)}, attribute("blocksize", 2))
+	several("Multinomial", tensor.I32, infos{a(0, wide)}, attribute("sample_size", 2))
+	several("StringConcat", tensor.String, infos{value("s", tensor.String, 0, wide), value("u", tensor.String, 0, wide)})
+	several("Det", f32, infos{a(0, wide, 3, 3)})
+	several("RoiAlign", f32, infos{a(1, wide, 0, 0), b(0, 4), index(0)})
+	several("GridSample", f32, infos{a(0, 1, wide, 1), b(0, wide, 1, 2)})
 	return out
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// everywhere runs a model at both ends of optimisation, and from a file that it was saved to, and gives what all agree on.
+// everywhere runs a model at both ends of optimisation, and from a file that it was saved to, and returns what all agree on.
 func everywhere(t *testing.T, m *onnxpb.ModelProto, in rlxc.Tensors) rlxc.Tensors {
 	t.Helper()
 	data := encode(m)
@@ -37,7 +37,7 @@ func everywhere(t *testing.T, m *onnxpb.ModelProto, in rlxc.Tensors) rlxc.Tensor
 			s, err := program.NewSession()
 			require.NoError(t, err)
 			defer s.Close()
-			for range 2 { // the second run meets regions that are planned
+			for range 2 { // the second run meets subgraphs that are planned
 				out, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
 				if first == nil {

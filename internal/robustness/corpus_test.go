@@ -22,7 +22,7 @@ import (
 type hostile struct {
 	name  string
 	model []byte
-	// want is what the child must say: "refused TEXT" with TEXT in the error, whichever stage refuses; "gives TEXT" with
+	// want is what the child must say: "refused TEXT" with TEXT in the error, whichever stage refuses; "returns TEXT" with
 	// TEXT in the outputs; "either" where the file is accepted or refused, but in good order.
 	want   string
 	inputs map[string][]int64
@@ -86,7 +86,7 @@ func TestCorpus(t *testing.T) {
 				if len(list) == 0 {
 					return
 				}
-				t.Run(list[0].name, func(t *testing.T) { // and those behind it
+				t.Run(list[0].name, func(t *testing.T) { // and those after it
 					t.Parallel()
 					gate <- struct{}{}
 					defer func() { <-gate }()
@@ -164,7 +164,7 @@ func (c hostile) judge(t *testing.T, r report) {
 	case "refused":
 		assert.False(t, accepted, said)
 		assert.Contains(t, r.Error, text, said)
-	case "gives":
+	case "returns":
 		assert.True(t, accepted, said)
 		assert.Contains(t, strings.Join(r.Outputs, " "), text, said)
 	case "either":

@@ -116,9 +116,9 @@ func externalData() (out []hostile) {
 	}
 	weights := map[string][]byte{"w.bin": make([]byte, 64), "big.bin": make([]byte, 1<<16)}
 	location := func(l string) map[string]string { return map[string]string{"location": l} }
-	at("in order", "gives f32[2,4]", location("w.bin"), weights, nil)
+	at("in order", "returns f32[2,4]", location("w.bin"), weights, nil)
 	at("no location", "refused ", nil, weights, nil)
-	at("with a checksum", "gives f32[2,4]", map[string]string{"location": "w.bin", "checksum": "00"}, weights, nil)
+	at("with a checksum", "returns f32[2,4]", map[string]string{"location": "w.bin", "checksum": "00"}, weights, nil)
 	at("unknown key", "refused basepath", map[string]string{"location": "w.bin", "basepath": "../outside"}, weights, nil)
 	at("key twice in two cases", "refused Location", map[string]string{"location": "w.bin", "Location": "../outside/secret"}, weights, nil)
 	for name, l := range map[string]string{

@@ -26,9 +26,9 @@ func structure() (out []hostile) {
 	add("input made again", "refused ", model(graph(x, x, node("Relu", names("x"), names("x")))))
 	add("input twice", "refused ", model(graph(append(x, x...), y, node("Relu", names("x"), names("y")))))
 	add("no outputs", "either", model(graph(x, nil, node("Relu", names("x"), names("y")))))
-	add("no nodes", "gives f32[2]", model(graph(x, x)))
-	add("no nodes, unknown rank", "gives f32[2]", model(graph(infos{unranked("x", f32)}, infos{unranked("x", f32)})))
-	add("unused input of unknown rank", "gives f32[2]", model(graph(append(infos{unranked("u", f32)}, x...), y, node("Relu", names("x"), names("y")))))
+	add("no nodes", "returns f32[2]", model(graph(x, x)))
+	add("no nodes, unknown rank", "returns f32[2]", model(graph(infos{unranked("x", f32)}, infos{unranked("x", f32)})))
+	add("unused input of unknown rank", "returns f32[2]", model(graph(append(infos{unranked("u", f32)}, x...), y, node("Relu", names("x"), names("y")))))
 	add("operator without a name", "refused ", model(graph(x, y, node("", names("x"), names("y")))))
 	add("unknown operator", "refused Frobnicate", model(graph(x, y, node("Frobnicate", names("x"), names("y")))))
 	foreign := node("Relu", names("x"), names("y"))
@@ -39,9 +39,9 @@ func structure() (out []hostile) {
 	add("operand left out", "refused ", model(graph(x, y, node("Add", names("x", ""), names("y")))))
 	add("no operands", "refused ", model(graph(x, y, node("Add", nil, names("y")))))
 	add("too many outputs", "refused ", model(graph(x, infos{unranked("z", f32)}, node("Relu", names("x"), names("y", "z")))))
-	add("declared type differs", "refused ", model(graph(x, infos{value("y", i64, 2)}, node("Relu", names("x"), names("y")))))
-	add("declared rank differs", "refused ", model(graph(x, infos{value("y", f32, 2, 1)}, node("Relu", names("x"), names("y")))))
-	add("declared size differs", "refused ", model(graph(x, infos{value("y", f32, 3)}, node("Relu", names("x"), names("y")))))
+	add("declared type differs", "returns f32[2]", model(graph(x, infos{value("y", i64, 2)}, node("Relu", names("x"), names("y")))))
+	add("declared rank differs", "returns f32[2]", model(graph(x, infos{value("y", f32, 2, 1)}, node("Relu", names("x"), names("y")))))
+	add("declared size differs", "returns f32[2]", model(graph(x, infos{value("y", f32, 3)}, node("Relu", names("x"), names("y")))))
 	add("types differ", "refused ", model(graph(append(x, value("k", i64, 2)), y, node("Add", names("x", "k"), names("y")))))
 	add("shapes differ", "refused ", model(graph(append(x, value("k", f32, 3)), y, node("Add", names("x", "k"), names("y")))))
 	add("inner sizes differ", "refused ", model(graph(infos{value("x", f32, 2, 3), value("w", f32, 4, 5)}, infos{unranked("y", f32)}, node("MatMul", names("x", "w"), names("y")))))
@@ -79,7 +79,7 @@ func functions() (out []hostile) {
 		}
 		return append(fs, function(fmt.Sprint("f", n), node("Relu", names("a"), names("b"))))
 	}
-	add("chain of 60", "gives f32[2]", "f0", chain(60)...)
+	add("chain of 60", "returns f32[2]", "f0", chain(60)...)
 	add("chain of 70", "refused ", "f0", chain(70)...)
 	add("chain of 5000", "refused ", "f0", chain(5000)...)
 	laughs := func(levels, width int) (fs []*onnxpb.FunctionProto) {
@@ -101,7 +101,7 @@ func functions() (out []hostile) {
 	for _, l := range [][2]int{{10, 10}, {30, 2}, {60, 3}, {5, 100}, {2, 2000}} {
 		add(fmt.Sprintf("laughs: %d levels of %d", l[0], l[1]), "refused ", "f0", laughs(l[0], l[1])...)
 	}
-	add("laughs: a few", "gives f32[2]", "f0", laughs(3, 4)...)
+	add("laughs: a few", "returns f32[2]", "f0", laughs(3, 4)...)
 	add("without an operand", "either", "f", function("f", node("Add", names("a", "missing"), names("b"))))
 	add("output that nothing makes", "refused ", "f", function("f", node("Relu", names("a"), names("c"))))
 	add("twice", "refused ", "f", function("f", node("Relu", names("a"), names("b"))), function("f", node("Abs", names("a"), names("b"))))
@@ -129,8 +129,8 @@ func controlFlow() (out []hostile) {
 	branch := func(cond string, then, other *onnxpb.GraphProto) *onnxpb.NodeProto {
 		return node("If", names(cond), names("y"), attribute("then_branch", then), attribute("else_branch", other))
 	}
-	add("if", "gives f32[2]", model(graph(flags, y, branch("c", relu(), abs()))))
-	add("if: constant", "gives f32[2]", model(graph(x, y, constant("c", tensor.Scalar(true)), branch("c", relu(), abs()))))
+	add("if", "returns f32[2]", model(graph(flags, y, branch("c", relu(), abs()))))
+	add("if: constant", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(true)), branch("c", relu(), abs()))))
 	add("if: empty condition", "refused condition", model(graph(x, y, constant("c", tensor.New(boolean, 0)), branch("c", relu(), abs()))))
 	add("if: condition of two", "refused condition", model(graph(append(infos{value("c", boolean, 2)}, x...), y, branch("c", relu(), abs()))))
 	add("if: condition of unknown size", "refused condition", model(graph(append(infos{value("c", boolean, "n")}, x...), y, branch("c", relu(), abs()))))
@@ -138,10 +138,10 @@ func controlFlow() (out []hostile) {
 	add("if: no else", "refused else_branch", model(graph(flags, y, node("If", names("c"), names("y"), attribute("then_branch", relu())))))
 	add("if: no operands", "refused ", model(graph(flags, y, node("If", nil, names("y"), attribute("then_branch", relu()), attribute("else_branch", abs())))))
 	add("if: types differ", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("e"), node("Cast", names("x"), names("e"), attribute("to", 7)))))))
-	add("if: ranks differ", "gives ", model(graph(flags, y, branch("c", relu(), body(nil, names("e"), node("ReduceSum", names("x"), names("e"), attribute("keepdims", 0)))))))
+	add("if: ranks differ", "returns ", model(graph(flags, y, branch("c", relu(), body(nil, names("e"), node("ReduceSum", names("x"), names("e"), attribute("keepdims", 0)))))))
 	add("if: numbers of outputs differ", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("e", "x"), node("Abs", names("x"), names("e")))))))
 	add("if: output that nothing makes", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("ghost"))))))
-	add("if: a branch that does not fit is not taken", "gives f32[2]", model(graph(flags, y, branch("c", body(nil, names("t"), constant("p", ints(3, 3)), node("Reshape", names("x", "p"), names("t"))), abs()))))
+	add("if: a branch that does not fit is not taken", "returns f32[2]", model(graph(flags, y, branch("c", body(nil, names("t"), constant("p", ints(3, 3)), node("Reshape", names("x", "p"), names("t"))), abs()))))
 	for _, depth := range []int{5, 30} {
 		g := abs()
 		for i := range depth {
@@ -161,10 +161,10 @@ func controlFlow() (out []hostile) {
 		add(fmt.Sprintf("loop: %d trips", trips), "refused limit", model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
 	}
 	for _, trips := range []int64{0, -1, -1 << 63, 1, 3, 100} {
-		add(fmt.Sprintf("loop: %d trips", trips), "gives f32[2]", model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
+		add(fmt.Sprintf("loop: %d trips", trips), "returns f32[2]", model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
 	}
 	add("loop: for ever", "refused limit", model(graph(x, y, loop("", "", steady()))))
-	add("loop: false at once", "gives f32[2]", model(graph(x, y, constant("c", tensor.Scalar(false)), loop("", "c", steady()))))
+	add("loop: false at once", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(false)), loop("", "c", steady()))))
 	add("loop: trips of two", "refused trips", model(graph(x, y, constant("m", ints(1, 2)), loop("m", "", steady()))))
 	add("loop: no trips", "refused ", model(graph(x, y, constant("m", ints()), loop("m", "", steady()))))
 	add("loop: trips a float", "refused ", model(graph(x, y, constant("m", tensor.Scalar(float32(2))), loop("m", "", steady()))))
@@ -175,7 +175,7 @@ func controlFlow() (out []hostile) {
 		node("Cast", names("v"), names("w"), attribute("to", 7)))))))
 	grow := body(names("i", "c_in", "v"), names("c_in", "w"), node("Concat", names("v", "v"), names("w"), attribute("axis", 0)))
 	add("loop: doubles 100 times", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(100))), loop("m", "", grow))))
-	add("loop: doubles 12 times", "gives f32[8192]", model(graph(x, y, constant("m", tensor.Scalar(int64(12))), loop("m", "", grow))))
+	add("loop: doubles 12 times", "returns f32[8192]", model(graph(x, y, constant("m", tensor.Scalar(int64(12))), loop("m", "", grow))))
 	stack := body(names("i", "c_in"), names("c_in", "e"), node("Expand", names("x", "shape"), names("e")))
 	add("loop: stacks more than memory", "refused ", model(graph(x, y, constant("shape", ints(1<<20, 2)), constant("m", tensor.Scalar(int64(1000))),
 		node("Loop", names("m", ""), names("y"), attribute("body", stack)))))
@@ -183,7 +183,7 @@ func controlFlow() (out []hostile) {
 		return node("Scan", names("x"), names("y"), attribute("num_scan_inputs", 1), attribute("scan_input_axes", []int64{int64(axis)}), attribute("body", g))
 	}
 	element := body(names("e"), names("o"), node("Neg", names("e"), names("o")))
-	add("scan", "gives f32[2]", model(graph(x, y, scanned(0, element))))
+	add("scan", "returns f32[2]", model(graph(x, y, scanned(0, element))))
 	for _, axis := range []int{1, -2, 1 << 40} {
 		add(fmt.Sprintf("scan: axis %d", axis), "refused axis", model(graph(x, y, scanned(axis, element))))
 	}
@@ -235,26 +235,26 @@ func large() (out []hostile) {
 		}
 		return model(g)
 	}
-	out = append(out, of("chain of 20000 nodes", "gives f32[4]", chain(20_000)))
+	out = append(out, of("chain of 20000 nodes", "returns f32[4]", chain(20_000)))
 	wide := graph(infos{value("x", f32, 4)}, infos{unranked("y", f32)}, node("Relu", names("x"), names("y")))
 	for i := range 50_000 {
 		wide.Initializer = append(wide.Initializer, onnx.FromTensor(fmt.Sprint("w", i), tensor.Scalar(float32(i))))
 	}
-	out = append(out, of("50000 initializers that nothing reads", "gives f32[4]", model(wide)))
+	out = append(out, of("50000 initializers that nothing reads", "returns f32[4]", model(wide)))
 	many := node("Concat", nil, names("y"), attribute("axis", 0))
 	for range 20_000 {
 		many.Input = append(many.Input, "x")
 	}
-	out = append(out, of("concat of 20000", "gives f32[40000]", one(f32, f32, []any{2}, many)))
+	out = append(out, of("concat of 20000", "returns f32[40000]", one(f32, f32, []any{2}, many)))
 	many = node("Sum", nil, names("y"))
 	for range 5_000 {
 		many.Input = append(many.Input, "x")
 	}
-	out = append(out, of("sum of 5000", "gives f32[2]", one(f32, f32, []any{2}, many)))
+	out = append(out, of("sum of 5000", "returns f32[2]", one(f32, f32, []any{2}, many)))
 	inputs := graph(nil, infos{unranked("y", f32)}, node("Relu", names("i7"), names("y")))
 	for i := range 10_000 {
 		inputs.Input = append(inputs.Input, value(fmt.Sprint("i", i), f32, fmt.Sprint("n", i)))
 	}
-	out = append(out, of("10000 inputs and symbols", "gives f32[2]", model(inputs)))
+	out = append(out, of("10000 inputs and symbols", "returns f32[2]", model(inputs)))
 	return out
 }

@@ -87,7 +87,7 @@ func TestBadInputs(t *testing.T) {
 		again, err := s.Run(context.Background(), good())
 		require.NoError(t, err, name)
 		for output, v := range want {
-			require.Equal(t, v.Bytes(), again[output].Bytes(), "%s: the run behind it", name)
+			require.Equal(t, v.Bytes(), again[output].Bytes(), "%s: the run after it", name)
 		}
 	}
 	for _, shape := range [][]int{{0, 4}, {2, 0}, {0, 0}} { // nothing, or an error: in good order

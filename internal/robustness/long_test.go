@@ -24,16 +24,16 @@ func long() (out []hostile) {
 		return model(g)
 	}
 	shapes := []string{"a", "b"}
-	out = append(out, of("20000 reshapes become one", "gives f32[2,4]", chain(20_000, func(i int, from, to string) *onnxpb.NodeProto {
+	out = append(out, of("20000 reshapes become one", "returns f32[2,4]", chain(20_000, func(i int, from, to string) *onnxpb.NodeProto {
 		return node("Reshape", names(from, shapes[i%2]), names(to))
 	}, x, constant("a", ints(-1, 2, 2)), constant("b", ints(-1, 4)))))
-	out = append(out, of("20000 slices become one", "gives f32[5]", chain(20_000, func(_ int, from, to string) *onnxpb.NodeProto {
+	out = append(out, of("20000 slices become one", "returns f32[5]", chain(20_000, func(_ int, from, to string) *onnxpb.NodeProto {
 		return node("Slice", names(from, "one", "end", "axis"), names(to))
 	}, infos{value("x", f32, 20_005)}, constant("one", ints(1)), constant("end", ints(math.MaxInt64)), constant("axis", ints(0)))))
 	branch := func(op, from, to string) *onnxpb.GraphProto {
 		return body(nil, names(to), node(op, names(from), names(to)))
 	}
-	out = append(out, of("4000 conditions one behind the other", "gives f32[2,4]", chain(4000, func(i int, from, to string) *onnxpb.NodeProto {
+	out = append(out, of("4000 conditions one after the other", "returns f32[2,4]", chain(4000, func(i int, from, to string) *onnxpb.NodeProto {
 		return node("If", names("c"), names(to), attribute("then_branch", branch("Neg", from, fmt.Sprint("t", i))), attribute("else_branch", branch("Abs", from, fmt.Sprint("e", i))))
 	}, append(infos{value("c", boolean)}, x...))))
 
@@ -45,7 +45,7 @@ func long() (out []hostile) {
 		last = next
 	}
 	stages.Node = append(stages.Node, node("Shape", names(last), names("y")))
-	out = append(out, of("6000 sizes that depend on data", "gives i64[2]", model(stages)))
+	out = append(out, of("6000 sizes that depend on data", "returns i64[2]", model(stages)))
 	return out
 }
 
@@ -55,7 +55,7 @@ func edges() (out []hostile) {
 	plane := []any{1, 1, 4, 4}
 	kernel := func(n int) *onnxpb.NodeProto { return constant("w", tensor.New(f32, 1, 1, n, n)) }
 	add("a kernel larger than the image", "refused does not fit", one(f32, f32, plane, kernel(9), node("Conv", names("x", "w"), names("y"))))
-	add("a kernel that fits with its padding", "gives f32[1,1,1,1]", one(f32, f32, plane, kernel(6), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}))))
+	add("a kernel that fits with its padding", "returns f32[1,1,1,1]", one(f32, f32, plane, kernel(6), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}))))
 	add("a pool larger than the image", "refused does not fit", one(f32, f32, plane, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{5, 1}))))
 	add("pads and auto_pad", "refused contradict", one(f32, f32, plane, kernel(2), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}), attribute("auto_pad", "VALID"))))
 	add("resize with an axis twice", "refused twice", one(f32, f32, plane, constant("s", ints(8, 8)), node("Resize", names("x", "", "", "s"), names("y"), attribute("axes", []int64{2, -2}))))
@@ -72,11 +72,11 @@ func edges() (out []hostile) {
 		from, to, by int64
 		want         string
 	}{
-		"to the largest in one step":    {0, math.MaxInt64, math.MaxInt64, "gives i64[1]=0"},
-		"of the last two":               {math.MaxInt64 - 1, math.MaxInt64, 2, "gives i64[1]=9223372036854775806"},
-		"from the least in three":       {math.MinInt64, math.MaxInt64, math.MaxInt64, "gives i64[3]=-9223372036854775808,-1,9223372036854775806"},
-		"down to the least in two":      {0, math.MinInt64, math.MinInt64 + 1, "gives i64[2]=0,-9223372036854775807"},
-		"down by the least":             {0, math.MinInt64, math.MinInt64, "gives i64[1]=0"},
+		"to the largest in one step":    {0, math.MaxInt64, math.MaxInt64, "returns i64[1]=0"},
+		"of the last two":               {math.MaxInt64 - 1, math.MaxInt64, 2, "returns i64[1]=9223372036854775806"},
+		"from the least in three":       {math.MinInt64, math.MaxInt64, math.MaxInt64, "returns i64[3]=-9223372036854775808,-1,9223372036854775806"},
+		"down to the least in two":      {0, math.MinInt64, math.MinInt64 + 1, "returns i64[2]=0,-9223372036854775807"},
+		"down by the least":             {0, math.MinInt64, math.MinInt64, "returns i64[1]=0"},
 		"from the least to the largest": {math.MinInt64, math.MaxInt64, 1, "refused "},
 	} {
 		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", i64)}, constant("a", tensor.Scalar(c.from)), constant("b", tensor.Scalar(c.to)), constant("c", tensor.Scalar(c.by)), node("Range", names("a", "b", "c"), names("y")))

@@ -45,6 +45,8 @@ var hungry = map[string]struct {
 		node("Scan", names("r"), names("y"), attribute("num_scan_inputs", 1), attribute("body", body(names("a"), names("b"), constant("h", ints(64, 1)), node("Expand", names("a", "h"), names("b"))))))},
 	"parts of nothing": {model: hungryGraph(node("SplitToSequence", names("z"), names("s"), attribute("axis", 0)), node("SequenceLength", names("s"), names("y"))),
 		inputs: func() rlxc.Tensors { return rlxc.Tensors{"z": tensor.New(f32, 1<<40, 0)} }},
+	"AveragePool of SAME": {model: hungryGraph(constant("one", ints(1)), node("TopK", names("x", "one"), names("v", "i")), constant("s", ints(1, 1, 1, 1)), node("Reshape", names("v", "s"), names("r")),
+		node("AveragePool", names("r"), names("y"), attribute("auto_pad", "SAME_UPPER"), attribute("kernel_shape", []int64{1 << 24, 1 << 24})))},
 	"Compress": {model: hungryGraph(node("Equal", names("x", "x"), names("c")), node("Compress", names("x", "c"), names("y")))},
 	"StringSplit": {model: hungryGraph(node("StringSplit", names("t"), names("y", "n"), attribute("delimiter", "a"))), inputs: func() rlxc.Tensors {
 		return rlxc.Tensors{"t": tensor.FromStrings([]string{strings.Repeat("a", 4<<20)})}

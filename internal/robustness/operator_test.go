@@ -259,17 +259,17 @@ func integerCorners() (out []hostile) {
 			folded := one(d, d, []any{1}, constant("a", number(a)), constant("b", number(b)), node(op, names("a", "b"), names("q"), attrs...), node("Add", names("q", "x"), names("y")))
 			out = append(out, of(fmt.Sprintf("%v: %s, folded", d, name), "either", folded))
 		}
-		pair("MIN / −1", fmt.Sprintf("gives %v[1]=%d", d, low), "Div", low, -1)
+		pair("MIN / −1", fmt.Sprintf("returns %v[1]=%d", d, low), "Div", low, -1)
 		pair("1 / 0", "either", "Div", 1, 0)
-		pair("MIN % −1", fmt.Sprintf("gives %v[1]=0", d), "Mod", low, -1)
+		pair("MIN % −1", fmt.Sprintf("returns %v[1]=0", d), "Mod", low, -1)
 		pair("1 % 0", "either", "Mod", 1, 0)
-		pair("MIN fmod −1", fmt.Sprintf("gives %v[1]=0", d), "Mod", low, -1, attribute("fmod", 1))
+		pair("MIN fmod −1", fmt.Sprintf("returns %v[1]=0", d), "Mod", low, -1, attribute("fmod", 1))
 		if d != tensor.I8 && d != tensor.I16 {
 			pair("2 ^ −1", "either", "Pow", 2, -1)
 			pair("MIN ^ MIN", "either", "Pow", low, low)
 		}
 		for _, op := range []string{"Neg", "Abs"} {
-			c := of(fmt.Sprintf("%v: %s MIN", d, op), fmt.Sprintf("gives %v[1]=%d", d, low), one(d, d, []any{1}, node(op, names("x"), names("y"))))
+			c := of(fmt.Sprintf("%v: %s MIN", d, op), fmt.Sprintf("returns %v[1]=%d", d, low), one(d, d, []any{1}, node(op, names("x"), names("y"))))
 			c.inputs = map[string][]int64{"x": {low}}
 			out = append(out, c)
 		}

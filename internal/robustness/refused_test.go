@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// meanings: models that say what ONNX gives no meaning, and neighbours of theirs that have one.
+// meanings: models that say what ONNX does not define, and neighbours of theirs that have one.
 func meanings() (out []hostile) {
 	y := names("y")
 	add := func(name, want string, m *onnxpb.ModelProto) { out = append(out, of(name, want, m)) }
@@ -19,18 +19,18 @@ func meanings() (out []hostile) {
 	dequantize := func(scale ...float32) *onnxpb.ModelProto {
 		return one(value("x", tensor.U8, 2, len(scale)), f32, constant("s", tensor.FromSlice(scale)), node("DequantizeLinear", names("x", "s"), y, attribute("axis", 1)))
 	}
-	add("one scale of 0", "gives f32[2,2]=0,0,0,0", dequantize(0, 1))
-	add("all scales 0", "gives f32[2,2]=0,0,0,0", dequantize(0, 0))
-	add("a table quantised with a scale of 0", "gives f32[2,2]", one(value("x", i64, 2), f32, constant("t", tensor.New(tensor.I8, 3, 2)), constant("s", tensor.FromSlice([]float32{0, 1})),
+	add("one scale of 0", "returns f32[2,2]=0,0,0,0", dequantize(0, 1))
+	add("all scales 0", "returns f32[2,2]=0,0,0,0", dequantize(0, 0))
+	add("a table quantised with a scale of 0", "returns f32[2,2]", one(value("x", i64, 2), f32, constant("t", tensor.New(tensor.I8, 3, 2)), constant("s", tensor.FromSlice([]float32{0, 1})),
 		node("DequantizeLinear", names("t", "s"), names("d"), attribute("axis", 1)), node("Gather", names("d", "x"), y)))
-	add("weights quantised with a scale of 0", "gives f32[2,2]", one(x(2, 3), f32, constant("t", tensor.New(tensor.I8, 3, 2)), constant("s", tensor.FromSlice([]float32{0, 1})),
+	add("weights quantised with a scale of 0", "returns f32[2,2]", one(x(2, 3), f32, constant("t", tensor.New(tensor.I8, 3, 2)), constant("s", tensor.FromSlice([]float32{0, 1})),
 		node("DequantizeLinear", names("t", "s"), names("d"), attribute("axis", 1)), node("MatMul", names("x", "d"), y)))
 
 	branches := func(then, other *onnxpb.GraphProto) *onnxpb.ModelProto {
 		return model(graph(infos{value("c", boolean), x(2)}, infos{{Name: "y"}}, node("If", names("c"), y, attribute("then_branch", then), attribute("else_branch", other))))
 	}
 	neg := body(nil, names("a"), node("Neg", names("x"), names("a")))
-	add("branches of one type", "gives f32[2]", branches(neg, body(nil, names("b"), node("Abs", names("x"), names("b")))))
+	add("branches of one type", "returns f32[2]", branches(neg, body(nil, names("b"), node("Abs", names("x"), names("b")))))
 	add("branches of two element types", "refused ", branches(neg, body(nil, names("b"), node("Cast", names("x"), names("b"), attribute("to", 7)))))
 	add("branches of a tensor and a sequence", "refused ", branches(neg, body(nil, names("b"), node("SequenceConstruct", names("x"), names("b")))))
 	add("branches of sequences of two types", "refused ", branches(body(nil, names("a"), node("SequenceConstruct", names("x"), names("a"))),
@@ -40,8 +40,8 @@ func meanings() (out []hostile) {
 		step := body(names("a"), names("b"), node("Neg", names("a"), names("b")))
 		return one(x(3, 2), f32, node("Scan", names("x"), y, append(attributes, attribute("num_scan_inputs", 1), attribute("body", step))...))
 	}
-	add("a scan", "gives f32[3,2]", scan())
-	add("a scan backwards", "gives f32[3,2]", scan(attribute("scan_input_directions", []int64{1})))
+	add("a scan", "returns f32[3,2]", scan())
+	add("a scan backwards", "returns f32[3,2]", scan(attribute("scan_input_directions", []int64{1})))
 	add("a scan whose input goes in direction 7", "refused ", scan(attribute("scan_input_directions", []int64{7})))
 	add("a scan whose output goes in direction 7", "refused ", scan(attribute("scan_output_directions", []int64{7})))
 	add("a scan whose output goes in direction -1", "refused ", scan(attribute("scan_output_directions", []int64{-1})))
@@ -53,15 +53,15 @@ func meanings() (out []hostile) {
 	pad := func(mode string, before, after int64) *onnxpb.ModelProto {
 		return one(x(3), f32, constant("p", ints(before, after)), node("Pad", names("x", "p"), y, attribute("mode", mode)))
 	}
-	add("reflected within the axis", "gives f32[7]", pad("reflect", 2, 2))
+	add("reflected within the axis", "returns f32[7]", pad("reflect", 2, 2))
 	add("reflected beyond the axis", "refused ", pad("reflect", 3, 0))
-	add("reflected beyond the axis, behind", "refused ", pad("reflect", 0, 3))
-	add("wrapped beyond the axis", "gives f32[11]", pad("wrap", 4, 4))
+	add("reflected beyond the axis, at the end", "refused ", pad("reflect", 0, 3))
+	add("wrapped beyond the axis", "returns f32[11]", pad("wrap", 4, 4))
 
 	oneHot := func(depth *tensor.Tensor) *onnxpb.ModelProto {
 		return one(value("x", i64, 2), f32, constant("d", depth), constant("v", tensor.FromSlice([]float32{0, 1})), node("OneHot", names("x", "d", "v"), y))
 	}
-	add("OneHot of depth 1", "gives f32[2,1]", oneHot(tensor.Scalar(int64(1))))
+	add("OneHot of depth 1", "returns f32[2,1]", oneHot(tensor.Scalar(int64(1))))
 	add("OneHot of depth 0", "refused ", oneHot(tensor.Scalar(int64(0))))
 	add("OneHot of depth -1", "refused ", oneHot(tensor.Scalar(int64(-1))))
 	add("OneHot of two depths", "refused ", oneHot(ints(1, 2)))
@@ -69,7 +69,7 @@ func meanings() (out []hostile) {
 	shape := func(s *tensor.Tensor) *onnxpb.ModelProto {
 		return one(x(2), f32, constant("s", s), node("ConstantOfShape", names("s"), names("k")), node("ReduceSum", names("k"), names("r"), attribute("keepdims", 0)), node("Add", names("x", "r"), y))
 	}
-	add("a shape", "gives f32[2]", shape(ints(2, 1)))
+	add("a shape", "returns f32[2]", shape(ints(2, 1)))
 	add("a shape of rank 2", "refused ", shape(tensor.FromSlice([]int64{2, 1}, 1, 2)))
 	add("a shape of rank 0", "refused ", shape(tensor.Scalar(int64(2))))
 	add("a shape of rank 2 as an input", "refused ", model(graph(infos{value("x", i64, 1, 2)}, infos{unranked("y", f32)}, node("ConstantOfShape", names("x"), y))))
@@ -83,7 +83,7 @@ func meanings() (out []hostile) {
 		return one(x(1, 16, 1), f32, constant("step", step), constant("w", window), constant("l", length), node("STFT", names("x", "step", "w", "l"), y))
 	}
 	s4 := tensor.Scalar(int64(4))
-	add("frames", "gives f32[1,4,3,2]", stft(tensor.New(f32, 4), s4, s4))
+	add("frames", "returns f32[1,4,3,2]", stft(tensor.New(f32, 4), s4, s4))
 	add("a window that is a number", "refused ", stft(tensor.Scalar(float32(1)), s4, s4))
 	add("a window of rank 2", "refused ", stft(tensor.New(f32, 1, 4), s4, s4))
 	add("a window of another length", "refused ", stft(tensor.New(f32, 5), s4, s4))
@@ -95,7 +95,7 @@ func meanings() (out []hostile) {
 	}
 	corners := func(v ...float32) *tensor.Tensor { return tensor.FromSlice(v, len(v)/4, 4) }
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	add("regions", "gives f32[1,1,1,1]", roi([]any{1, 1, 4, 4}, corners(0, 0, 2, 2), ints(0)))
+	add("regions", "returns f32[1,1,1,1]", roi([]any{1, 1, 4, 4}, corners(0, 0, 2, 2), ints(0)))
 	add("regions of a plane without rows", "either", roi([]any{1, 1, 0, 4}, corners(0, 0, 2, 2), ints(0)))
 	add("regions of no images", "refused ", roi([]any{0, 1, 4, 4}, corners(0, 0, 2, 2), ints(0)))
 	add("a region of NaN", "either", roi([]any{1, 1, 4, 4}, corners(nan, nan, nan, nan), ints(0)))
@@ -106,11 +106,11 @@ func meanings() (out []hostile) {
 	add("regions of an image that is not there", "refused ", roi([]any{1, 1, 4, 4}, corners(0, 0, 2, 2), ints(1)))
 	add("a region of image -1", "refused ", roi([]any{1, 1, 4, 4}, corners(0, 0, 2, 2), ints(-1)))
 
-	add("a product over nothing", "gives f32[2,3]=0,0,0,0,0,0", model(graph(infos{x(2, 0), value("w", f32, 0, 3)}, infos{unranked("y", f32)}, node("MatMul", names("x", "w"), y))))
+	add("a product over nothing", "returns f32[2,3]=0,0,0,0,0,0", model(graph(infos{x(2, 0), value("w", f32, 0, 3)}, infos{unranked("y", f32)}, node("MatMul", names("x", "w"), y))))
 	unpool := func(d tensor.DType) *onnxpb.ModelProto {
 		return one(value("x", d, 1, 1, 2, 2), d, constant("i", tensor.FromSlice([]int64{0, 2, 8, 10}, 1, 1, 2, 2)), node("MaxUnpool", names("x", "i"), y, attribute("kernel_shape", []int64{2, 2}), attribute("strides", []int64{2, 2})))
 	}
-	add("MaxUnpool", "gives f32[1,1,4,4]", unpool(f32))
+	add("MaxUnpool", "returns f32[1,1,4,4]", unpool(f32))
 	add("MaxUnpool of complex numbers", "refused ", unpool(tensor.C64))
 
 	// Numbers that lead far outside.
@@ -120,7 +120,7 @@ func meanings() (out []hostile) {
 	for _, mode := range []string{"linear", "nearest", "cubic"} {
 		for _, padding := range []string{"zeros", "border", "reflection"} {
 			for _, at := range []float32{nan, inf, -inf, 1e30, -1e30} {
-				add("a grid, "+mode+", "+padding, "gives f32[1,1,1,1]", grid(mode, padding, at))
+				add("a grid, "+mode+", "+padding, "returns f32[1,1,1,1]", grid(mode, padding, at))
 			}
 		}
 	}

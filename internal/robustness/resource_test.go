@@ -80,7 +80,7 @@ func resources() (out []hostile) {
 		short.Node = append(short.Node, node("SequenceInsert", names(fmt.Sprint("s", i), "x"), names(fmt.Sprint("s", i+1))))
 	}
 	short.Node = append(short.Node, node("SequenceLength", names("s2000"), names("y")))
-	add("2000 inserts into a sequence", "gives i64[]=2001", model(short), nil)
+	add("2000 inserts into a sequence", "returns i64[]=2001", model(short), nil)
 	grown := body(names("i", "c", "s"), names("c", "t"), node("SequenceInsert", names("s", "x"), names("t")))
 	add("a loop that fills a sequence", "refused ", model(graph(infos{value("x", f32, 1<<14)}, infos{unranked("y", i64)}, node("SequenceConstruct", names("x"), names("s")), constant("m", scalar(100_000)),
 		node("Loop", names("m", "", "s"), names("t"), attribute("body", grown)), node("SequenceLength", names("t"), names("y")))), nil)
@@ -110,7 +110,7 @@ func resources() (out []hostile) {
 		g.Node = append(g.Node, node("Abs", names("w0"), names("y")))
 		return model(g)
 	}
-	add("3 loops of 20 trips, nested", "gives f32[2]", nest(3, 20), nil)
+	add("3 loops of 20 trips, nested", "returns f32[2]", nest(3, 20), nil)
 	add("2 loops of 10000 trips, nested", "refused trips", nest(2, 10_000), nil)
 	add("5 loops of 1000 trips, nested", "refused trips", nest(5, 1000), nil)
 	add("40 loops of 16 trips, nested", "refused ", nest(40, 16), nil)

@@ -132,6 +132,9 @@ func floats() (out []hostile) {
 func lists() (out []hostile) {
 	image, plane, y := []any{1, 4, 4, 4}, []any{2, 3}, names("y")
 	at := func(opset int64, m *onnxpb.ModelProto) *onnxpb.ModelProto { m.OpsetImport[0].Version = opset; return m }
+	// What a message repeats of a model has a bound.
+	out = append(out, of("a permutation of 200,000 axes", "refused", one(f32, f32, plane, node("Transpose", names("x"), y, attribute("perm", make([]int64, 200_000))))),
+		of("an equation of 100,000 letters", "refused", one(f32, f32, plane, node("Einsum", names("x"), y, attribute("equation", string(make([]byte, 100_000)))))))
 	scalar := func(v int64) *tensor.Tensor { return tensor.Scalar(v) }
 	for what, m := range map[string]func(v int64) *onnxpb.ModelProto{
 		"DFT length": func(v int64) *onnxpb.ModelProto {

@@ -96,7 +96,7 @@ func trees() (out []hostile) {
 		out = append(out, of(name, want, m))
 	}
 	set := func(key string, v any) func(map[string]any) { return func(a map[string]any) { a[key] = v } }
-	regressor("in order", "gives f32[2,1]=3,3", func(map[string]any) {})
+	regressor("in order", "returns f32[2,1]=3,3", func(map[string]any) {})
 	regressor("circle", "refused ways", set("nodes_truenodeids", []int64{0, 0, 0}))
 	regressor("longer circle", "refused ways", func(a map[string]any) {
 		a["target_nodeids"] = []int64{2, 2}
@@ -135,17 +135,17 @@ func declarations() (out []hostile) {
 		m.Graph.ValueInfo = infos{v}
 		return m
 	}
-	add("intermediate value, right", "gives f32[2,3]", between(value("h", f32, 2, 3)))
-	add("intermediate value, symbols", "gives f32[2,3]", between(value("h", f32, "a", "b")))
-	add("intermediate value, unknown", "gives f32[2,3]", between(value("h", f32, -1, 3)))
-	add("intermediate value of another type", "refused h", between(value("h", i64, 2, 3)))
-	add("intermediate value of another rank", "refused h", between(value("h", f32, 2, 3, 1)))
-	add("intermediate value of another size", "refused h", between(value("h", f32, 2, 4)))
-	add("intermediate value that is a sequence", "refused h", between(sequenceOf("h", f32)))
-	add("value that is not there", "gives f32[2,3]", between(value("ghost", i64, 7)))
-	add("output said to be a sequence", "refused y", model(graph(x, infos{sequenceOf("y", f32)}, relu)))
-	add("output said to be a tensor", "refused y", model(graph(x, y, node("SequenceConstruct", names("x"), names("y")))))
-	add("sequence of another type", "refused y", model(graph(x, infos{sequenceOf("y", i64)}, node("SequenceConstruct", names("x"), names("y")))))
+	add("intermediate value, right", "returns f32[2,3]", between(value("h", f32, 2, 3)))
+	add("intermediate value, symbols", "returns f32[2,3]", between(value("h", f32, "a", "b")))
+	add("intermediate value, unknown", "returns f32[2,3]", between(value("h", f32, -1, 3)))
+	add("intermediate value of another type", "returns f32[2,3]", between(value("h", i64, 2, 3)))
+	add("intermediate value of another rank", "returns f32[2,3]", between(value("h", f32, 2, 3, 1)))
+	add("intermediate value of another size", "returns f32[2,3]", between(value("h", f32, 2, 4)))
+	add("intermediate value that is a sequence", "returns f32[2,3]", between(sequenceOf("h", f32)))
+	add("value that is not there", "returns f32[2,3]", between(value("ghost", i64, 7)))
+	add("output said to be a sequence", "returns f32[2,3]", model(graph(x, infos{sequenceOf("y", f32)}, relu)))
+	add("output said to be a tensor", "either", model(graph(x, y, node("SequenceConstruct", names("x"), names("y")))))
+	add("sequence of another type", "either", model(graph(x, infos{sequenceOf("y", i64)}, node("SequenceConstruct", names("x"), names("y")))))
 	add("output twice", "either", model(graph(x, append(infos{unranked("y", f32)}, y...), relu)))
 	add("output without a name", "refused ", model(graph(x, infos{unranked("", f32)}, relu)))
 	add("input without a name", "refused ", model(graph(append(infos{value("", f32, 2)}, x...), y, relu)))
@@ -163,7 +163,7 @@ func declarations() (out []hostile) {
 		m.Graph.Initializer = []*onnxpb.TensorProto{onnx.FromTensor("w", tensor.New(f32, 3))}
 		return m
 	}
-	add("weight that is an input", "gives f32[2,3]", weighted(value("w", f32, 3)))
+	add("weight that is an input", "returns f32[2,3]", weighted(value("w", f32, 3)))
 	add("weight that is an input of another type", "refused w", weighted(value("w", i64, 3)))
 	add("weight that is an input of another size", "refused w", weighted(value("w", f32, 4)))
 	add("weight that is an input of another rank", "refused w", weighted(value("w", f32, 3, 1)))
@@ -185,7 +185,7 @@ func declarations() (out []hostile) {
 		c := node("Constant", nil, names("w"), &onnxpb.AttributeProto{Name: "sparse_value", Type: onnxpb.AttributeProto_SPARSE_TENSOR, SparseTensor: sp})
 		add("sparse constant: "+name, strings.Replace(want, " w", " sparse", 1), model(graph(x, y, c, node("Add", names("x", "w"), names("y")))))
 	}
-	sparse("gives f32[2,3]=5,0,6,5,0,6", "in order", func(*onnxpb.SparseTensorProto) {})
+	sparse("returns f32[2,3]=5,0,6,5,0,6", "in order", func(*onnxpb.SparseTensorProto) {})
 	sparse("refused w", "index beyond", func(s *onnxpb.SparseTensorProto) { s.Indices = onnx.FromTensor("", ints(0, 3)) })
 	sparse("refused w", "negative index", func(s *onnxpb.SparseTensorProto) { s.Indices = onnx.FromTensor("", ints(-1, 2)) })
 	sparse("refused w", "MIN", func(s *onnxpb.SparseTensorProto) { s.Indices = onnx.FromTensor("", ints(math.MinInt64, 2)) })
@@ -225,7 +225,7 @@ func weightData() (out []hostile) {
 			m.Graph.Initializer = []*onnxpb.TensorProto{t}
 			expected := want
 			if place == "unread" && want != "refused w" {
-				expected = "gives f32[1]"
+				expected = "returns f32[1]"
 			}
 			out = append(out, of(place+": "+name, expected, m))
 		}
@@ -233,11 +233,11 @@ func weightData() (out []hostile) {
 	in32 := func(d tensor.DType, v ...int32) *onnxpb.TensorProto {
 		return &onnxpb.TensorProto{Dims: []int64{int64(len(v))}, DataType: int32(d), Int32Data: v}
 	}
-	weight("int8 of −128 and 127", "gives f32[2]=-128,127", in32(tensor.I8, -128, 127))
-	weight("uint8 of 255", "gives f32[1]=255", in32(tensor.U8, 255))
-	weight("int16 of −32767", "gives f32[1]=-3.277e+04", in32(tensor.I16, -32767))
-	weight("bool of 0 and 1", "gives f32[2]=0,1", in32(boolean, 0, 1))
-	weight("float16 of 1", "gives f32[1]=1", in32(tensor.F16, 0x3c00))
+	weight("int8 of −128 and 127", "returns f32[2]=-128,127", in32(tensor.I8, -128, 127))
+	weight("uint8 of 255", "returns f32[1]=255", in32(tensor.U8, 255))
+	weight("int16 of −32767", "returns f32[1]=-3.277e+04", in32(tensor.I16, -32767))
+	weight("bool of 0 and 1", "returns f32[2]=0,1", in32(boolean, 0, 1))
+	weight("float16 of 1", "returns f32[1]=1", in32(tensor.F16, 0x3c00))
 	for d, v := range map[tensor.DType][]int32{tensor.I8: {128, 200, 300, -129, 1 << 30}, tensor.U8: {-1, 256, math.MinInt32}, tensor.I16: {32768, -32769, 65535},
 		tensor.U16: {-1, 65536}, tensor.F16: {65536}, tensor.BF16: {1 << 20}, tensor.F8E4M3FN: {256}, tensor.I4: {256}, tensor.U4: {-129}} {
 		for _, n := range v {

@@ -22,7 +22,7 @@ func watchFolder(dir string) (*watch, error) {
 	return &watch{fd}, err
 }
 
-// opened gives the names of the files that were opened since the last call.
+// opened returns the names of the files that were opened since the last call.
 func (w *watch) opened() (names []string) {
 	buf := make([]byte, 64<<10)
 	for {

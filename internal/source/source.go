@@ -49,7 +49,7 @@ func (s *Compiled) Verify() (err error) {
 	return nil
 }
 
-// Graph implements engine.Source: it decodes the program, and gives users' operators and those that are translated late what they
+// Graph implements engine.Source: it decodes the program, and supplies users' operators and those that are translated late with what they
 // stand for.
 func (s *Compiled) Graph() (*ir.Graph, error) {
 	g, err := s.file.Graph()
@@ -77,7 +77,7 @@ func (s *Compiled) restore(g *ir.Graph) error {
 			op.Lowering = s.lowering
 			n.Op = op
 		}
-		for _, r := range n.Regions {
+		for _, r := range n.Subgraphs {
 			if err := s.restore(r); err != nil {
 				return err
 			}

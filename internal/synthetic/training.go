@@ -2,7 +2,7 @@ package synthetic
 
 import "github.com/rlxc/rlxc/planner"
 
-// Training describes one step of training: a forward pass, which leaves behind what the backward pass reads in the opposite
+// Training describes one step of training: a forward pass, which leaves what the backward pass reads in the opposite
 // order, the gradients, and an optimizer with state that lives all the time.
 type Training struct {
 	Name       string
@@ -12,7 +12,7 @@ type Training struct {
 	Heads      int64
 	Batches    int  // that one update sums the gradients of; 0 is 1
 	Recompute  int  // only what enters every so many layers is kept; the backward pass computes the rest again
-	LateUpdate bool // all gradients wait for the optimizer behind the backward pass
+	LateUpdate bool // all gradients wait for the optimizer after the backward pass
 	Convolve   bool // layers of a convolutional U: sizes fall and rise, and long connections reach across
 	Ragged     bool // each layer has sizes of its own, as with experts or images of many sizes
 	Shuffle    int  // lives begin and end so many steps off, as in another order of the steps

@@ -169,6 +169,31 @@ def suppress_dynamo(boxes, scores):
     return op.NonMaxSuppression(boxes, scores, op.Constant(value_ints=[most]), op.Constant(value_floats=[overlap]), op.Constant(value_floats=[least]))
 
 
+class ALiBi(torch.nn.Module):
+    """An encoder whose attention knows positions by a bias alone, which falls with the distance (arXiv 2108.12409)."""
+
+    def __init__(self, vocabulary=100, hidden=32, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.embedding = torch.nn.Embedding(vocabulary, hidden)
+        self.qkv, self.out = torch.nn.Linear(hidden, 3 * hidden), torch.nn.Linear(hidden, hidden)
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden) for _ in range(2))
+        self.enter, self.leave = torch.nn.Linear(hidden, 2 * hidden), torch.nn.Linear(2 * hidden, hidden)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.embedding(input_ids)
+        places = torch.arange(input_ids.shape[1])
+        distance = (places[None, :] - places[:, None]).abs().float()
+        slopes = 2.0 ** -(8.0 / self.heads * torch.arange(1, self.heads + 1))
+        hidden = (1 - attention_mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
+        bias = -distance[None, None] * slopes[None, :, None, None] + hidden
+        batch, seq, width = x.shape
+        q, k, v = (t.view(batch, seq, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(2, 3) / (width // self.heads) ** 0.5 + bias
+        x = self.norms[0](x + self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, seq, width)))
+        return (self.norms[1](x + self.leave(torch.nn.functional.gelu(self.enter(x)))),)
+
+
 # ---- what is exported: a module, its inputs with their free axes, its outputs, and the inputs of the recorded runs
 
 
@@ -253,6 +278,39 @@ def t5():
                 {"last_hidden_state": {0: "batch", 1: "seq"}})
 
 
+def encoder(module):
+    free = {0: BATCH, 1: SEQ}
+    return Case(module, {n: free for n in ("input_ids", "attention_mask")}, ["last_hidden_state"],
+                [{"input_ids": ids(100, b, s), "attention_mask": padding(b, s)} for b, s in ((2, 7), (1, 1), (3, 30))],
+                {"last_hidden_state": {0: "batch", 1: "seq"}})
+
+
+def alibi():
+    return encoder(ALiBi())
+
+
+def hugging_encoder(model, config, attention="sdpa"):
+    return encoder(hugging_face(model, config, ["input_ids", "attention_mask"], ["last_hidden_state"], attention))
+
+
+def modernbert():
+    config = transformers.ModernBertConfig(**SMALL, vocab_size=100, max_position_embeddings=160, local_attention=16, global_attn_every_n_layers=2,
+                                           pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+    return hugging_encoder(transformers.ModernBertModel, config)
+
+
+def mpnet():
+    config = transformers.MPNetConfig(**SMALL, vocab_size=100, max_position_embeddings=160, pad_token_id=0)
+    return hugging_encoder(transformers.MPNetModel, config, attention="eager")
+
+
+def deberta():
+    config = transformers.DebertaV2Config(**SMALL, vocab_size=100, max_position_embeddings=160, relative_attention=True, position_buckets=8,
+                                          pos_att_type=["p2c", "c2p"], share_att_key=True, norm_rel_ebd="layer_norm", position_biased_input=False,
+                                          max_relative_positions=-1)
+    return hugging_encoder(transformers.DebertaV2Model, config, attention="eager")
+
+
 def gpt2():
     config = transformers.GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2)
     config._attn_implementation = "sdpa"
@@ -299,6 +357,10 @@ MODELS = {
     "clip-text": (clip_text, [20, 23]),
     "whisper": (whisper, [20, 23]),
     "t5": (t5, [20, 23]),
+    "alibi": (alibi, [20]),
+    "modernbert": (modernbert, [20]),
+    "mpnet": (mpnet, [20]),
+    "deberta": (deberta, [20]),
     "gpt2": (gpt2, [20, 23]),
     "resnet": (resnet, [18]),
     "yolo": (yolo, [20]),

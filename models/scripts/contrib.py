@@ -333,8 +333,46 @@ def rounded_products():
              K=k, N=n, bits=bits, block_size=block, accuracy_level=int(name[2]))
 
 
+def more_norms():
+    x, gamma, beta, bias = f32(2, 3, 8), f32(8), f32(8), f32(8)
+    case("skip_layer_norm_broadcast_sum", "SkipLayerNormalization", [x, f32(3, 8), gamma, beta, bias], ["y", "", "", "sum"], epsilon=1e-5)
+    case("skip_rms_norm_broadcast_sum", "SkipSimplifiedLayerNormalization", [x, f32(1, 3, 8), gamma], ["y", "", "", "sum"], epsilon=1e-5)
+
+    def results(x, skip, gamma, beta, epsilon):  # onnxruntime leaves the second and the third alone on the CPU
+        s = x + skip
+        mean, deviation = s.mean(-1, keepdims=True), 1 / np.sqrt(s.var(-1, keepdims=True) + epsilon)
+        return [(s - mean) * deviation * gamma + beta, mean, deviation, s]
+
+    case("skip_layer_norm_all", "SkipLayerNormalization", [x, f32(2, 3, 8), gamma, beta], 4, reference=results, epsilon=1e-5)
+
+
+def windows():
+    x, w, b = f32(2, 4, 7, 6), f32(6, 4, 3, 3), f32(6)
+    case("fused_conv", "FusedConv", [x, w, b], weights=(1, 2), activation="Relu", pads=[1, 1, 1, 1])
+    case("fused_conv_sum", "FusedConv", [x, w, b, f32(2, 6, 5, 4)], weights=(1, 2), activation="Relu")
+    case("fused_conv_leaky", "FusedConv", [x, f32(6, 2, 3, 3), b], weights=(1, 2), activation="LeakyRelu", activation_params=[0.2], group=2, strides=[2, 1])
+    case("fused_conv_clip", "FusedConv", [x, w], weights=(1,), activation="Clip", activation_params=[-0.5, 1.5])
+    case("nhwc_max_pool", "NhwcMaxPool", [u8(2, 7, 6, 3)], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+    case("grid_sample", "GridSample", [f32(2, 3, 5, 4), f32(2, 3, 6, 2, scale=0.6)], mode="bilinear", padding_mode="border", align_corners=1)
+
+
+def recurrences():
+    """Weights of 8 bits, by direction and by column, of one direction and two; signed ones of 7, since products of more saturate in
+    onnxruntime on processors without VNNI."""
+    s7 = lambda *shape: i8(*shape) // 2
+    steps, batch, width, hidden = 5, 2, 6, 4
+    x = f32(steps, batch, width)
+    for name, kind, direction, columns in (("u8", u8, "forward", False), ("s8", s7, "bidirectional", False), ("s8_columns", s7, "reverse", True)):
+        d = 2 if direction == "bidirectional" else 1
+        zero = np.zeros((d, 4 * hidden) if columns else d, np.int8) if kind is s7 else np.full(d, 120, np.uint8)
+        scale = lambda: np.abs(f32(*zero.shape, scale=0.002)) + np.float32(0.002)
+        case(f"dynamic_quantize_lstm_{name}", "DynamicQuantizeLSTM",
+             [x, kind(d, width, 4 * hidden), kind(d, hidden, 4 * hidden), f32(d, 8 * hidden), None, f32(d, batch, hidden), f32(d, batch, hidden), None,
+              scale(), zero, scale(), zero], 3, weights=(1, 2, 3, 8, 9, 10, 11), hidden_size=hidden, direction=direction)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):

@@ -27,7 +27,7 @@ SHAPES = [(1, 1), (1, 8), (2, 16), (3, 37), (1, 128), (4, 64), (3, 12)]
 
 
 def inputs_for(model, batch, seq, rng, vocabulary, masked_row):
-    """The inputs of an encoder by name: ids of the vocabulary, a mask that is 0 behind a random length, two segments."""
+    """The inputs of an encoder by name: ids of the vocabulary, a mask that is 0 after a random length, two segments."""
     lengths = rng.integers(1, seq + 1, batch)
     lengths[0] = seq
     mask = (np.arange(seq) < lengths[:, None]).astype(np.int64)
@@ -55,11 +55,13 @@ def record_inputs(folder, runs):
     folder = pathlib.Path(folder)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = ort.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     for old in folder.glob("test_data_set_*"):
         shutil.rmtree(old)
     for i, inputs in enumerate(runs):
+        inputs = {x.name: inputs[x.name] for x in session.get_inputs()}  # the files are numbered in the model's order
         outputs = session.run(None, inputs)
         target = folder / f"test_data_set_{i}"
         target.mkdir()

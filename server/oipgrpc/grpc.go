@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -55,7 +56,13 @@ func method[Q, A any](name string, open bool, do func(s *service, ctx context.Co
 		if err := read(q); err != nil {
 			return nil, err
 		}
-		run := func(ctx context.Context, q any) (any, error) {
+		run := func(ctx context.Context, q any) (answer any, err error) {
+			defer func(before bool) {
+				debug.SetPanicOnFault(before)
+				if fault := recover(); fault != nil { // which grpc lets end the process
+					answer, err = nil, statusOf(s.server.Fault(fault))
+				}
+			}(debug.SetPanicOnFault(true))
 			if !open {
 				if err := s.server.CheckKey(keyOf(ctx)); err != nil {
 					return nil, statusOf(err)

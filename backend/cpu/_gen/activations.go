@@ -1,59 +1,81 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
 
-// A unaryKernel is a function of one float: emit replaces x by it. a and b hold its parameters, of which there are so many, in
-// every lane.
+// A unaryKernel is the vector code of a function of one float, for both architectures. a and b hold the function's parameters, if
+// it has any, in every lane.
 type unaryKernel struct {
 	op     string // its name in kernel/unary.go
 	params int
-	emit   func(x, a, b reg.Register)
+	amd64  func(v *simd, x, a, b reg.Register) // replaces x by the result
+	arm64  func(v *neon, x, a, b vreg) vreg    // returns the result
 }
 
-func (v *simd) unaryKernels() []unaryKernel {
-	return []unaryKernel{
-		{"NoUnary", 0, func(x, _, _ reg.Register) {}},
-		{"Relu", 0, plain(v.relu)},
-		{"Exp", 0, plain(v.exp)},
-		{"Erf", 0, plain(v.erf)},
-		{"Gelu", 0, plain(v.gelu)},
-		{"GeluTanh", 0, plain(v.geluTanh)},
-		{"Tanh", 0, plain(v.tanh)},
-		{"Sigmoid", 0, plain(v.sigmoid)},
-		{"Silu", 1, v.silu},
-		{"Softplus", 0, plain(v.softplus)},
-		{"Softsign", 0, plain(v.softsign)},
-		{"Mish", 0, plain(v.mish)},
-		{"LeakyRelu", 1, v.leakyRelu},
-		{"ThresholdedRelu", 1, v.thresholdedRelu},
-		{"Shrink", 2, v.shrink},
-		{"Elu", 1, v.elu},
-		{"Selu", 2, v.selu},
-		{"Celu", 1, v.celu},
-		{"HardSigmoid", 2, v.hardSigmoid},
-		{"HardSwish", 0, plain(v.hardSwish)},
-		{"Neg", 0, plain(func(x reg.Register) { v.VXORPS(v.bits(signBit), x, x) })},
-		{"Abs", 0, plain(func(x reg.Register) { v.VANDPS(v.bits(absMask), x, x) })},
-		{"Sign", 0, plain(v.sign)},
-		{"Floor", 0, plain(v.round(down))},
-		{"Ceil", 0, plain(v.round(up))},
-		{"Round", 0, plain(v.round(nearest))},
-		{"Sqrt", 0, plain(func(x reg.Register) { v.VSQRTPS(x, x) })},
-		{"Reciprocal", 0, plain(func(x reg.Register) {
-			one := v.constant(1)
-			v.VDIVPS(x, one, x)
-		})},
+// checkUnary reports a row that lacks its code for an architecture.
+func checkUnary(rows []unaryKernel) error {
+	for _, k := range rows {
+		switch {
+		case k.amd64 == nil:
+			return fmt.Errorf("activations.go: %s has no code for amd64", k.op)
+		case k.arm64 == nil:
+			return fmt.Errorf("activations.go: %s has no code for arm64", k.op)
+		}
 	}
+	return nil
 }
 
-// plain is a function without parameters.
-func plain(emit func(x reg.Register)) func(x, a, b reg.Register) {
-	return func(x, _, _ reg.Register) { emit(x) }
+var unaryTable = []unaryKernel{
+	{"NoUnary", 0, func(*simd, reg.Register, reg.Register, reg.Register) {}, func(_ *neon, x, _, _ vreg) vreg { return x }},
+	{"Relu", 0, amd64Of((*simd).relu), arm64Of((*neon).relu)},
+	{"Exp", 0, amd64Of((*simd).exp), arm64Of((*neon).exp)},
+	{"Erf", 0, amd64Of((*simd).erf), arm64Of((*neon).erf)},
+	{"Gelu", 0, amd64Of((*simd).gelu), arm64Of((*neon).gelu)},
+	{"GeluTanh", 0, amd64Of((*simd).geluTanh), arm64Of((*neon).geluTanh)},
+	{"Tanh", 0, amd64Of((*simd).tanh), arm64Of((*neon).tanh)},
+	{"Sigmoid", 0, amd64Of((*simd).sigmoid), arm64Of((*neon).sigmoid)},
+	{"Silu", 1, (*simd).silu, (*neon).silu},
+	{"Softplus", 0, amd64Of((*simd).softplus), arm64Of((*neon).softplus)},
+	{"Softsign", 0, amd64Of((*simd).softsign), arm64Of((*neon).softsign)},
+	{"Mish", 0, amd64Of((*simd).mish), arm64Of((*neon).mish)},
+	{"LeakyRelu", 1, (*simd).leakyRelu, (*neon).leakyRelu},
+	{"ThresholdedRelu", 1, (*simd).thresholdedRelu, (*neon).thresholdedRelu},
+	{"Shrink", 2, (*simd).shrink, (*neon).shrink},
+	{"Elu", 1, (*simd).elu, (*neon).elu},
+	{"Selu", 2, (*simd).selu, (*neon).selu},
+	{"Celu", 1, (*simd).celu, (*neon).celu},
+	{"HardSigmoid", 2, (*simd).hardSigmoid, (*neon).hardSigmoid},
+	{"HardSwish", 0, amd64Of((*simd).hardSwish), arm64Of((*neon).hardSwish)},
+	{"Neg", 0, amd64Of(func(v *simd, x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }), arm64Op(a64.FNEG)},
+	{"Abs", 0, amd64Of(func(v *simd, x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }), arm64Op(a64.FABS)},
+	{"Sign", 0, amd64Of((*simd).sign), arm64Of((*neon).sign)},
+	{"Floor", 0, rounded(down), arm64Op(a64.FRINTM)},
+	{"Ceil", 0, rounded(up), arm64Op(a64.FRINTP)},
+	{"Round", 0, rounded(nearest), arm64Op(a64.FRINTN)},
+	{"Sqrt", 0, amd64Of(func(v *simd, x reg.Register) { v.VSQRTPS(x, x) }), arm64Op(a64.FSQRT)},
+	{"Reciprocal", 0, amd64Of((*simd).reciprocal), arm64Of((*neon).reciprocal)},
+}
+
+// amd64Of is the code of a function without parameters.
+func amd64Of(f func(v *simd, x reg.Register)) func(v *simd, x, a, b reg.Register) {
+	return func(v *simd, x, _, _ reg.Register) { f(v, x) }
+}
+
+// arm64Of is the code of a function without parameters.
+func arm64Of(f func(v *neon, x vreg) vreg) func(v *neon, x, a, b vreg) vreg {
+	return func(v *neon, x, _, _ vreg) vreg { return f(v, x) }
+}
+
+// arm64Op is the code of a function that is one instruction.
+func arm64Op(op a64.Op) func(v *neon, x, a, b vreg) vreg {
+	return func(v *neon, x, _, _ vreg) vreg { return v.of(op, x) }
 }
 
 // log1pPoly is (ln(1+t)/t − 1)/t on 0 ≤ t ≤ 1, relative error of the logarithm 1e-7.
@@ -126,12 +148,19 @@ func (v *simd) softplus(x reg.Register) {
 	v.VFMADD231PS(p, t, x)
 }
 
+func (v *neon) softplus(x vreg) vreg {
+	t := v.expFalling(v.of(a64.FNEG, v.of(a64.FABS, x)))
+	return v.fma(v.relu(x), v.poly(append([]float64{1}, log1pPoly...), t), t)
+}
+
 // softsign replaces x by x/(1 + |x|).
 func (v *simd) softsign(x reg.Register) {
 	size := v.abs(x)
 	v.VADDPS(v.f32(1), size, size)
 	v.VDIVPS(size, x, x)
 }
+
+func (v *neon) softsign(x vreg) vreg { return v.div(x, v.add(v.of(a64.FABS, x), v.num(1))) }
 
 // mish replaces x by x·tanh(ln(1+e^x)) = x·n/(n + 2), n = e^x·(e^x + 2). Beyond 20 the quotient is 1.
 func (v *simd) mish(x reg.Register) {
@@ -145,6 +174,12 @@ func (v *simd) mish(x reg.Register) {
 	v.VMULPS(n, x, x)
 }
 
+func (v *neon) mish(x vreg) vreg {
+	e := v.exp(v.atMost(20, x))
+	n := v.mul(e, v.add(e, v.num(2)))
+	return v.mul(x, v.div(n, v.add(n, v.num(2))))
+}
+
 // leakyRelu replaces x by a·x where it is below 0.
 func (v *simd) leakyRelu(x, a, _ reg.Register) {
 	y := v.vec()
@@ -152,11 +187,17 @@ func (v *simd) leakyRelu(x, a, _ reg.Register) {
 	v.choose(less, x, v.zeros(), y, x)
 }
 
+func (v *neon) leakyRelu(x, a, _ vreg) vreg { return v.choose(v.isNegative(x), v.mul(x, a), x) }
+
 // thresholdedRelu replaces x by 0 where it is not above a.
 func (v *simd) thresholdedRelu(x, a, _ reg.Register) {
 	y := v.zeros()
 	v.choose(greater, x, a, x, y)
 	v.VMOVAPS(y, x)
+}
+
+func (v *neon) thresholdedRelu(x, a, _ vreg) vreg {
+	return v.of(a64.AND, x, v.of(a64.FCMGT, x, a))
 }
 
 // shrink replaces x by x + b below −a, by x − b above a, and by 0 between them.
@@ -170,12 +211,21 @@ func (v *simd) shrink(x, a, b reg.Register) {
 	v.VMOVAPS(y, x)
 }
 
+func (v *neon) shrink(x, a, b vreg) vreg {
+	above := v.of(a64.AND, v.sub(x, b), v.of(a64.FCMGT, x, a))
+	return v.choose(v.of(a64.FCMGT, v.of(a64.FNEG, a), x), v.add(x, b), above)
+}
+
 // elu replaces x by a·(e^x − 1) where it is below 0.
 func (v *simd) elu(x, a, _ reg.Register) {
 	y := v.negative(x)
 	v.expm1Falling(y)
 	v.VMULPS(a, y, y)
 	v.choose(less, x, v.zeros(), y, x)
+}
+
+func (v *neon) elu(x, a, _ vreg) vreg {
+	return v.choose(v.isNegative(x), v.mul(v.expm1Falling(v.negative(x)), a), x)
 }
 
 // selu replaces x by b·x, and by b·a·(e^x − 1) where it is not above 0.
@@ -187,6 +237,11 @@ func (v *simd) selu(x, a, b reg.Register) {
 	v.VMULPS(b, x, x)
 }
 
+func (v *neon) selu(x, a, b vreg) vreg {
+	y := v.mul(v.expm1Falling(v.negative(x)), a)
+	return v.mul(v.choose(v.of(a64.FCMGE, v.num(0), x), y, x), b)
+}
+
 // celu replaces x by a·(e^(x/a) − 1) where it is below 0, for a above 0.
 func (v *simd) celu(x, a, _ reg.Register) {
 	y := v.negative(x)
@@ -196,11 +251,20 @@ func (v *simd) celu(x, a, _ reg.Register) {
 	v.choose(less, x, v.zeros(), y, x)
 }
 
+func (v *neon) celu(x, a, _ vreg) vreg {
+	y := v.mul(v.expm1Falling(v.div(v.negative(x), a)), a)
+	return v.choose(v.isNegative(x), y, x)
+}
+
 // hardSigmoid replaces x by a·x + b between 0 and 1.
 func (v *simd) hardSigmoid(x, a, b reg.Register) {
 	v.VFMADD213PS(b, a, x)
 	v.atMost(1, x)
 	v.atLeast(0, x)
+}
+
+func (v *neon) hardSigmoid(x, a, b vreg) vreg {
+	return v.atLeast(0, v.atMost(1, v.fma(v.copy(b), x, a)))
 }
 
 // hardSwish replaces x by x·(x + 3)/6, with x + 3 between 0 and 6.
@@ -213,6 +277,11 @@ func (v *simd) hardSwish(x reg.Register) {
 	v.VMULPS(y, x, x)
 }
 
+func (v *neon) hardSwish(x vreg) vreg {
+	y := v.atLeast(0, v.atMost(6, v.add(x, v.num(3))))
+	return v.mul(x, v.mul(y, v.num(1.0/6)))
+}
+
 // sign replaces x by 1 of its sign; zeros and NaN stay.
 func (v *simd) sign(x reg.Register) {
 	y := v.constant(1)
@@ -220,20 +289,33 @@ func (v *simd) sign(x reg.Register) {
 	v.choose(unequal, x, v.zeros(), y, x)
 }
 
-// The directions of round.
+func (v *neon) sign(x vreg) vreg {
+	one := v.copySign(x, v.num(1))
+	return v.choose(v.of(a64.FCMGT, v.of(a64.FABS, x), v.num(0)), one, x)
+}
+
+// The directions of rounded.
 const (
 	nearest = 0 // halves to even
 	down    = 1
 	up      = 2
 )
 
-// round is a function that replaces x by a whole number.
-func (v *simd) round(direction uint8) func(x reg.Register) {
-	return func(x reg.Register) {
+// rounded is the code that replaces x by a whole number.
+func rounded(direction uint8) func(v *simd, x, a, b reg.Register) {
+	return amd64Of(func(v *simd, x reg.Register) {
 		if v.wide {
 			v.VRNDSCALEPS(operand.U8(direction), x, x)
 		} else {
 			v.VROUNDPS(operand.U8(direction), x, x)
 		}
-	}
+	})
 }
+
+// reciprocal replaces x by 1/x.
+func (v *simd) reciprocal(x reg.Register) {
+	one := v.constant(1)
+	v.VDIVPS(x, one, x)
+}
+
+func (v *neon) reciprocal(x vreg) vreg { return v.div(v.num(1), x) }

@@ -77,9 +77,9 @@ func elementwise(v *simd) {
 // unaryKernels writes the functions of one float and their table.
 func unaryKernels(v *simd) {
 	const signature = "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int"
-	write := func(name, signature, doc string, params int, emit func(x, a, b reg.Register)) {
+	write := func(name, signature, doc string, params int, emit func(v *simd, x, a, b reg.Register)) {
 		v.fn(name, signature, doc, name)
-		v.preload(func() { emit(v.vec(), v.vec(), v.vec()) })
+		v.preload(func() { emit(v, v.vec(), v.vec(), v.vec()) })
 		var with [2]reg.Register
 		for i, param := range []string{"alpha", "beta"}[:params] {
 			with[i] = v.vec()
@@ -88,17 +88,17 @@ func unaryKernels(v *simd) {
 		v.eachVector([]matrix{v.matrix("dst"), v.matrix("src")}, nil, func(at []operand.Mem, m *mask) {
 			x := v.vec()
 			v.load(at[1], x, m)
-			emit(x, with[0], with[1])
+			emit(v, x, with[0], with[1])
 			v.store(x, at[0], m)
 		})
 		v.VZEROUPPER()
 		v.RET()
 	}
-	write("copyRows"+v.name, signature+")", "%s is the rowsFunc of copying.", 0, func(x, _, _ reg.Register) {})
+	write("copyRows"+v.name, signature+")", "%s is the rowsFunc of copying.", 0, unaryTable[0].amd64)
 	fmt.Fprintf(&v.extra, "\nvar unary%s = [NumUnary]unaryFunc{\n", v.name)
-	for _, k := range v.unaryKernels() {
+	for _, k := range unaryTable {
 		name := "unary" + v.name + "_" + k.op
-		write(name, signature+", alpha, beta float32)", "%s is the unaryFunc of "+k.op+".", k.params, k.emit)
+		write(name, signature+", alpha, beta float32)", "%s is the unaryFunc of "+k.op+".", k.params, k.amd64)
 		fmt.Fprintf(&v.extra, "%s: %s,\n", k.op, name)
 	}
 	fmt.Fprintf(&v.extra, "}\n")
@@ -157,7 +157,7 @@ func binaryKernels(v *simd) {
 	fmt.Fprintf(&v.extra, "}\n")
 }
 
-// extreme writes a minimum or maximum that is NaN if either operand is: the instruction gives its second source
+// extreme writes a minimum or maximum that is NaN if either operand is: the instruction returns its second source
 // where one is NaN, so a NaN in the first is put back.
 func (v *simd) extreme(op func(ops ...operand.Op), x, y, to reg.Register) {
 	const unordered = 3

@@ -235,12 +235,12 @@ func quantizeBlocksKernel(v *simd) {
 	v.zero(total)
 	v.XORQ(i, i)
 	v.Label("round")
-	code := v.vec()
-	v.VMULPS(operand.Mem{Base: src, Index: i, Scale: 4}, factor, code)
-	v.VCVTPS2DQ(code, code)
-	v.VPADDD(code, total, total)
-	v.VPADDD(offset, code, code)
-	v.storeLowBytes(code, operand.Mem{Base: dst, Index: i, Scale: 1})
+	q := v.vec()
+	v.VMULPS(operand.Mem{Base: src, Index: i, Scale: 4}, factor, q)
+	v.VCVTPS2DQ(q, q)
+	v.VPADDD(q, total, total)
+	v.VPADDD(offset, q, q)
+	v.storeLowBytes(q, operand.Mem{Base: dst, Index: i, Scale: 1})
 	v.ADDQ(operand.U8(v.lanes), i)
 	v.CMPQ(i, block)
 	v.JB(operand.LabelRef("round"))
@@ -258,7 +258,7 @@ func quantizeBlocksKernel(v *simd) {
 
 const blocksSignature = "func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
-// tiles writes the tiles of products of codes whose sums are scaled block by block: as many vectors as a tile of floats has, and
+// tiles writes the tiles of quantised products whose sums are scaled block by block: as many vectors as a tile of floats has, and
 // as many rows as leave room for sums both of integers and of floats.
 func (d byteDots) tiles() {
 	v, rows := d.simd, 2

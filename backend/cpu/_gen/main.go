@@ -51,6 +51,8 @@ var units = []struct {
 	{"attention_avx512", func(g *gen) { attentionKernels(avx512(g)) }},
 	{"attention_bf16", func(g *gen) { operandsBF16(avx512(g)) }},
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
+	{"depthwise_avx2", func(g *gen) { depthwise(avx2(g)) }},
+	{"depthwise_avx512", func(g *gen) { depthwise(avx512(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},
 }
 
@@ -73,6 +75,9 @@ func main() {
 
 // generate writes all units to a folder.
 func generate(folder string) error {
+	if err := checkUnary(unaryTable); err != nil {
+		return err
+	}
 	for _, unit := range units {
 		g := &gen{Context: build.NewContext(), constants: map[string]operand.Mem{}}
 		g.ConstraintExpr("amd64,!noasm")
@@ -81,7 +86,7 @@ func generate(folder string) error {
 			return fmt.Errorf("%s: %w", unit.name, err)
 		}
 	}
-	return nil
+	return generateNEON(folder)
 }
 
 func (g *gen) write(path string) error {

@@ -51,6 +51,19 @@ func TestFresh(t *testing.T) {
 	}
 }
 
+// TestUnaryTable: a row that lacks the code of either architecture stops the generator.
+func TestUnaryTable(t *testing.T) {
+	whole := unaryTable[1]
+	for _, lacks := range []unaryKernel{{op: "Relu", amd64: whole.amd64}, {op: "Relu", arm64: whole.arm64}} {
+		if checkUnary([]unaryKernel{whole, lacks}) == nil {
+			t.Errorf("a row without code for amd64: %v, for arm64: %v, is accepted", lacks.amd64 == nil, lacks.arm64 == nil)
+		}
+	}
+	if err := checkUnary(unaryTable); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEncode compares the bytes of instructions that Go's assembler does not know with those of another assembler.
 func TestEncode(t *testing.T) {
 	vectors := [][]operand.Op{{reg.Z0, reg.Z1, reg.Z2}, {reg.Z31, reg.Z30, reg.Z29}, {reg.Z8, reg.Z16, reg.Z24}, {reg.Z16, reg.Z8, reg.Z7}}

@@ -45,7 +45,10 @@ type AttentionArgs struct {
 	MaskStride MaskStride
 	// Window leaves query i the keys i+Offset−Left … i+Offset+Right; the others get a score of -∞.
 	Window *Window
-	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else.
+	// QueryAt and KeyAt are the places of queries and keys along the axes of bias, mask and window, ascending; nil where they follow each
+	// other from 0 on.
+	QueryAt, KeyAt []int64
+	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else. Of no keys, it is zero.
 	NaNGuard bool
 }
 
@@ -258,7 +261,7 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		blockLo, blockHi := p.args.Window.keys(b.first, b.queries, p.Keys)
+		blockLo, blockHi := p.args.visible(b.first, b.queries, p.Keys)
 		if first >= blockHi || first+n <= blockLo {
 			continue
 		}
@@ -287,7 +290,7 @@ func (b *attentionBlock) score(keys []float32, keyRow, n int) {
 // average adds the values of n keys, weighted by the scores, to the result: out = out·scale + scoresᵀ·V. After the last ones it
 // divides by the sums.
 func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
-	if last && b.args.NaNGuard {
+	if last && (b.args.NaNGuard || b.Keys == 0) {
 		for q, sum := range b.sum {
 			if sum == 0 {
 				b.inverse[q] = 0

@@ -19,9 +19,25 @@ func (w *Window) keys(first, n, keys int) (lo, hi int) {
 	return lo, hi
 }
 
+// visible is the range of keys that n queries from first on may see, of so many keys.
+func (args *AttentionArgs) visible(first, n, keys int) (lo, hi int) {
+	w := args.Window
+	if w == nil || args.KeyAt == nil {
+		return w.keys(first, n, keys)
+	}
+	lo, hi = 0, keys
+	if w.Left >= 0 {
+		lo, _ = slices.BinarySearch(args.KeyAt, args.QueryAt[first]+int64(w.Offset-w.Left))
+	}
+	if w.Right >= 0 {
+		hi, _ = slices.BinarySearch(args.KeyAt, args.QueryAt[first+n-1]+int64(w.Offset+w.Right)+1)
+	}
+	return lo, hi
+}
+
 // keyRange gathers the bias that all queries share and returns the range of keys that count.
 func (p *attentionPart) keyRange() (lo, hi int) {
-	lo, hi = p.args.Window.keys(p.first, p.queries, p.Keys)
+	lo, hi = p.args.visible(p.first, p.queries, p.Keys)
 	if lo >= hi {
 		return lo, hi
 	}
@@ -46,7 +62,7 @@ func (p *attentionPart) shareBias() {
 	if args.Bias != nil && args.BiasStride.Query == 0 {
 		bias, stride := args.Bias[p.at(args.BiasStride, 0, 0):], args.BiasStride.Key
 		for k := range gathered {
-			gathered[k] = bias[k*stride]
+			gathered[k] = bias[args.keyAt(k)*stride]
 			if gathered[k] != 0 {
 				p.keyBias = gathered
 			}
@@ -58,12 +74,20 @@ func (p *attentionPart) shareBias() {
 		}
 		mask, stride := args.Mask[p.at(args.MaskStride, 0, 0):], args.MaskStride.Key
 		for k := range gathered {
-			if mask[k*stride] == 0 {
+			if mask[args.keyAt(k)*stride] == 0 {
 				gathered[k] = negInf
 				p.keyBias = gathered
 			}
 		}
 	}
+}
+
+// keyAt is the place of key k along the axes of bias and mask.
+func (args *AttentionArgs) keyAt(k int) int {
+	if args.KeyAt == nil {
+		return k
+	}
+	return int(args.KeyAt[k])
 }
 
 // trim leaves out masked keys at both ends whose weight is zero in float32 whatever the query says: those whose bias is
@@ -89,8 +113,8 @@ func (p *attentionPart) trim() (lo, hi int) {
 	// Zero times a value that is not finite is NaN: such values count.
 	stride := p.args.VStride.Seq
 	before := p.largest(p.v, stride, lo, p.ValueSize)
-	behind := p.largest(p.v[min(len(p.v), hi*stride):], stride, p.Keys-hi, p.ValueSize)
-	if math.IsInf(before+behind, 0) {
+	after := p.largest(p.v[min(len(p.v), hi*stride):], stride, p.Keys-hi, p.ValueSize)
+	if math.IsInf(before+after, 0) {
 		return 0, p.Keys
 	}
 	return lo, hi
@@ -124,16 +148,26 @@ func (b *attentionBlock) mask(first, n int) {
 		}
 	}
 	if args.Bias != nil && args.BiasStride.Query != 0 {
-		at, stride := b.at(args.BiasStride, b.first, first), args.BiasStride
-		b.set.copy2D(b.extra, b.columns, 1, args.Bias[at:], stride.Key, stride.Query, n, b.queries)
+		at, stride := b.at(args.BiasStride, 0, 0), args.BiasStride
+		if args.KeyAt == nil {
+			at += b.first*stride.Query + first*stride.Key
+			b.set.copy2D(b.extra, b.columns, 1, args.Bias[at:], stride.Key, stride.Query, n, b.queries)
+		} else {
+			for k, key := range args.KeyAt[first:][:n] {
+				row, bias := b.extra[k*b.columns:][:b.queries], args.Bias[at+int(key)*stride.Key:]
+				for q, query := range args.QueryAt[b.first:][:b.queries] {
+					row[q] = bias[int(query)*stride.Query]
+				}
+			}
+		}
 		b.set.BinaryRows(Add, b.scores, b.columns, Rows{b.scores, b.columns, 1}, Rows{b.extra, b.columns, 1}, n, b.queries)
 	}
 	if args.Mask != nil && args.MaskStride.Query != 0 {
-		at, stride := b.at(args.MaskStride, b.first, first), args.MaskStride
+		at, stride := b.at(args.MaskStride, 0, 0), args.MaskStride
 		for k := range n {
-			row := b.scores[k*b.columns:][:b.queries]
+			row, mask := b.scores[k*b.columns:][:b.queries], args.Mask[at+args.keyAt(first+k)*stride.Key:]
 			for q := range row {
-				if args.Mask[at+k*stride.Key+q*stride.Query] == 0 {
+				if mask[args.queryAt(b.first+q)*stride.Query] == 0 {
 					row[q] = negInf
 				}
 			}
@@ -142,6 +176,14 @@ func (b *attentionBlock) mask(first, n int) {
 	if args.Window != nil {
 		b.window(first, n)
 	}
+}
+
+// queryAt is the place of query q along the axes of bias and mask.
+func (args *AttentionArgs) queryAt(q int) int {
+	if args.QueryAt == nil {
+		return q
+	}
+	return int(args.QueryAt[q])
 }
 
 // at is the place of a query and a key in a bias or mask.
@@ -153,6 +195,10 @@ func (p *attentionPart) at(stride MaskStride, query, key int) int {
 // it lies.
 func (b *attentionBlock) window(first, n int) {
 	w := b.args.Window
+	if b.args.KeyAt != nil {
+		b.windowAt(first, n)
+		return
+	}
 	for k := range n {
 		row := b.scores[k*b.columns:][:b.queries]
 		diagonal := first + k - w.Offset - b.first
@@ -165,6 +211,19 @@ func (b *attentionBlock) window(first, n int) {
 		}
 		for q := range row {
 			if q < lo || q >= hi {
+				row[q] = negInf
+			}
+		}
+	}
+}
+
+// windowAt does so for queries and keys at places of their own.
+func (b *attentionBlock) windowAt(first, n int) {
+	w := b.args.Window
+	for k, key := range b.args.KeyAt[first:][:n] {
+		row := b.scores[k*b.columns:][:b.queries]
+		for q, query := range b.args.QueryAt[b.first:][:b.queries] {
+			if ahead := int(key-query) - w.Offset; w.Right >= 0 && ahead > w.Right || w.Left >= 0 && -ahead > w.Left {
 				row[q] = negInf
 			}
 		}

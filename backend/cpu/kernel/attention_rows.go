@@ -50,14 +50,14 @@ func (a *RowsAttention) one(queries, keys int) Attention {
 // Plan cuts texts, TextFields numbers each, into pieces. Their queries must follow each other from 0 on.
 func (a *RowsAttention) Plan(texts []int32, plan []byte) error {
 	words := elementsOf[int64](plan)
-	pieces, end := words[firstPiece:firstPiece], 0
+	pieces := words[firstPiece:firstPiece]
 	words[piecesTaken], words[piecesMade] = 0, 0
+	end, err := checkTexts(texts[:a.Batch*TextFields], a.Queries, a.Keys)
+	if err != nil {
+		return err
+	}
 	for r := range a.Batch {
-		q, last, k, keys := a.text(texts, r)
-		if q != end || last < q || last > a.Queries || k < 0 || keys < k || keys > a.Keys || a.own() && keys-k > last-q {
-			return fmt.Errorf("row %d is %v: of %d queries and %d keys, and behind %d", r, texts[r*TextFields:][:TextFields], a.Queries, a.Keys, end)
-		}
-		end = last
+		q, last, k, keys := textAt(texts, r)
 		if last == q {
 			continue
 		}
@@ -73,7 +73,19 @@ func (a *RowsAttention) Plan(texts []int32, plan []byte) error {
 	return nil
 }
 
-func (a *RowsAttention) text(texts []int32, r int) (q, qEnd, k, kEnd int) {
+// checkTexts holds texts to so many queries and keys, and returns the end of the last one's queries.
+func checkTexts(texts []int32, queries, keys int) (end int, err error) {
+	for r := range len(texts) / TextFields {
+		q, qEnd, k, kEnd := textAt(texts, r)
+		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
+			return 0, fmt.Errorf("row %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys, end)
+		}
+		end = qEnd
+	}
+	return end, nil
+}
+
+func textAt(texts []int32, r int) (q, qEnd, k, kEnd int) {
 	x := texts[r*TextFields:][:TextFields]
 	return int(x[0]), int(x[1]), int(x[2]), int(x[3])
 }
@@ -99,7 +111,8 @@ func (a *RowsAttention) ScratchBytes() int {
 func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
 
 // Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of
-// args have no batch; a bias, mask or window it has none.
+// args have no batch. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all queries if there are as many: bias, mask and
+// window go by them. QueryAt is nil.
 func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[piecesTaken]))
@@ -113,7 +126,7 @@ func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []
 			a.clear(args, head, int(piece[1]), a.Queries)
 			continue
 		}
-		q, qEnd, k, kEnd := a.text(texts, int(piece[0]))
+		q, qEnd, k, kEnd := textAt(texts, int(piece[0]))
 		one := a.one(qEnd-q, kEnd-k)
 		if kEnd == k {
 			size := one.partBlocks * one.queryBlock
@@ -124,8 +137,66 @@ func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []
 		own := *args
 		own.Q, own.Out = from(args.Q, q*args.QStride.Seq), from(args.Out, q*args.OutStride.Seq)
 		own.K, own.V = from(args.K, k*args.KStride.Seq), from(args.V, k*args.VStride.Seq)
+		own.NaNGuard = true
+		var window Window
+		if args.Window != nil {
+			window = *args.Window
+			own.Window = &window
+		}
+		if args.KeyAt != nil {
+			own.KeyAt = args.KeyAt[k:kEnd]
+			if a.own() {
+				own.QueryAt = args.KeyAt[q:qEnd]
+			}
+			own.follow()
+		}
 		one.Run(head*one.partsInHead+int(piece[1]), &own, scratch)
 	}
+}
+
+// follow moves bias, mask and window to where the queries and keys are, if they follow each other: then they have no places of their own.
+func (args *AttentionArgs) follow() {
+	last := len(args.KeyAt) - 1
+	key, query := int(args.KeyAt[0]), 0
+	if int(args.KeyAt[last]) != key+last {
+		return
+	}
+	if n := len(args.QueryAt); n > 0 {
+		if query = int(args.QueryAt[0]); int(args.QueryAt[n-1]) != query+n-1 {
+			return
+		}
+	}
+	args.KeyAt, args.QueryAt = nil, nil
+	if args.Bias != nil {
+		args.Bias = args.Bias[query*args.BiasStride.Query+key*args.BiasStride.Key:]
+	}
+	if args.Mask != nil {
+		args.Mask = args.Mask[query*args.MaskStride.Query+key*args.MaskStride.Key:]
+	}
+	if args.Window != nil {
+		args.Window.Offset += query - key
+	}
+}
+
+// Positions checks positions as KeyAt in Run, below queries and keys where a bias or mask has axes of these lengths; 0 for any.
+func (a *RowsAttention) Positions(texts []int32, at []int64, queries, keys int) error {
+	for r := range a.Batch {
+		q, qEnd, k, kEnd := textAt(texts, r)
+		if !a.own() {
+			q, qEnd = 0, 0
+		}
+		for _, check := range []struct {
+			at    []int64
+			below int
+		}{{at[q:qEnd], queries}, {at[k:kEnd], keys}} {
+			for i, p := range check.at {
+				if p < 0 || i > 0 && p <= check.at[i-1] || check.below > 0 && p >= int64(check.below) {
+					return fmt.Errorf("row %d has a token at position %d, of a mask for %d", r, p, check.below)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // clear makes the results of queries without keys 0.

@@ -2,29 +2,33 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // TestRowsAttention holds attention over texts that lie one after the other to that of each text alone, at lengths around the sizes
-// of blocks, with canaries behind the results and scratch memory of exactly the size that is asked for.
+// of blocks, with canaries after the results and scratch memory of exactly the size that is asked for.
 func TestRowsAttention(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		for _, lengths := range [][]int{{1}, {}, {3, 1, 17, 64}, {16, 15, 33}, {0, 5, 0}, {300, 7}} {
 			for _, size := range []int{32, 20} {
 				for _, hidden := range []int{0, 1} { // whether the first query is no key
-					t.Run(fmt.Sprintf("%v/%d/%d", lengths, size, hidden), func(t *testing.T) {
-						requireRowsAttention(t, set, lengths, size, hidden, 5)
-					})
+					for _, bf16From := range []int{0, 16} { // tokens of texts whose products round
+						t.Run(fmt.Sprintf("%v/%d/%d/%d", lengths, size, hidden, bf16From), func(t *testing.T) {
+							requireRowsAttention(t, set, lengths, size, hidden, 5, bf16From)
+						})
+					}
 				}
 			}
 		}
 	})
 }
 
-func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, tail int) {
+func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, tail, bf16From int) {
 	const heads = 3
 	r := rand.New(rand.NewPCG(1, 1))
 	var texts []int32
@@ -45,13 +49,13 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	stride := AttentionStride{Head: size, Seq: 3 * heads * size}
 	args := AttentionArgs{Q: packed, K: packed[heads*size:], V: packed[2*heads*size:], Out: out, QStride: stride, KStride: stride, VStride: stride,
 		OutStride: AttentionStride{Head: size, Seq: heads * size}, Scale: 0.3}
-	a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, 0)
+	a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, bf16From)
 	plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
 	require.NoError(t, a.Plan(texts, plan))
 	a.Run(texts, &args, plan, scratch)
 	require.EqualValues(t, 7, out[len(out)-1], "the canary")
 	for i := range lengths {
-		q, end, k, kEnd := a.text(texts, i)
+		q, end, k, kEnd := textAt(texts, i)
 		if end == q {
 			continue
 		}
@@ -59,7 +63,11 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 		if kEnd > k {
 			one := args
 			one.Q, one.K, one.V, one.Out = args.Q[q*stride.Seq:], args.K[k*stride.Seq:], args.V[k*stride.Seq:], want
-			alone := set.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: end - q, Keys: kEnd - k, Size: size, ValueSize: size})
+			shape := AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: end - q, Keys: kEnd - k, Size: size, ValueSize: size}
+			alone := set.NewAttention(shape)
+			if bf16From > 0 && min(end-q, kEnd-k) >= bf16From {
+				alone = set.NewAttentionBF16(shape)
+			}
 			own := make([]byte, alone.ScratchBytes())
 			for part := range alone.Parts() {
 				alone.Run(part, &one, own)
@@ -74,12 +82,107 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	}
 }
 
+// TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other and
+// where some are left out.
+func TestRowsAttentionPositions(t *testing.T) {
+	const heads, size = 3, 20
+	lengths := []int{3, 1, 17, 64, 130}
+	eachLevel(t, func(t *testing.T, set *Set) {
+		for _, step := range []int{1, 3} {
+			for name, window := range map[string]*Window{"all": nil, "causal": {Left: -1}, "window": {Left: 5, Right: 5}, "both": {Left: 40}} {
+				for _, what := range []string{"nothing", "bias", "bias of keys", "mask"} {
+					for _, hidden := range []int{0, 2} {
+						t.Run(fmt.Sprintf("step %d/%s/%s/%d", step, name, what, hidden), func(t *testing.T) {
+							r := rand.New(rand.NewPCG(2, 2))
+							var texts []int32
+							var at []int64
+							for _, n := range lengths {
+								first, place := int32(len(at)), int64(r.IntN(3))
+								for range n {
+									at = append(at, place)
+									place += 1 + int64(r.IntN(step))
+								}
+								texts = append(texts, first, int32(len(at)), first+int32(min(hidden, n)), int32(len(at)))
+							}
+							tokens, places := len(at), 1+3*slices.Max(lengths)
+							x := make([]float32, 3*tokens*heads*size)
+							for i := range x {
+								x[i] = r.Float32()*2 - 1
+							}
+							stride := AttentionStride{Head: size, Seq: heads * size}
+							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:], Out: make([]float32, tokens*heads*size),
+								QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, Window: window, KeyAt: at}
+							bias, mask := make([]float32, heads*places*places), make([]byte, places*places)
+							for i := range bias {
+								bias[i] = r.Float32()*4 - 2
+							}
+							for i := range mask {
+								mask[i] = byte(r.IntN(2))
+							}
+							add := func(head, query, key int) float32 { return 0 }
+							switch what {
+							case "bias":
+								args.Bias, args.BiasStride = bias, MaskStride{Head: places * places, Query: places, Key: 1}
+								add = func(head, query, key int) float32 { return bias[(head*places+query)*places+key] }
+							case "bias of keys":
+								args.Bias, args.BiasStride = bias, MaskStride{Head: places, Key: 1}
+								add = func(head, query, key int) float32 { return bias[head*places+key] }
+							case "mask":
+								args.Mask, args.MaskStride = mask, MaskStride{Query: places, Key: 1}
+								add = func(head, query, key int) float32 { return float32(math.Log(float64(mask[query*places+key]))) }
+							}
+							a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, 0)
+							plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
+							require.NoError(t, a.Plan(texts, plan))
+							require.NoError(t, a.Positions(texts, at, places, places))
+							a.Run(texts, &args, plan, scratch)
+							for i := range lengths {
+								q, end, k, kEnd := textAt(texts, i)
+								want := make([]float32, (end-q)*heads*size)
+								one := AttentionArgs{Q: args.Q[q*stride.Seq:], K: from(args.K, k*stride.Seq), V: from(args.V, k*stride.Seq), Out: want,
+									QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, NaNGuard: true}
+								for head := range heads {
+									for _, query := range at[q:end] {
+										for _, key := range at[k:kEnd] {
+											x := add(head, int(query), int(key))
+											if d := int(key - query); window != nil && (window.Left >= 0 && -d > window.Left || window.Right >= 0 && d > window.Right) {
+												x = negInf
+											}
+											one.Bias = append(one.Bias, x)
+										}
+									}
+								}
+								one.BiasStride = MaskStride{Head: (end - q) * (kEnd - k), Query: kEnd - k, Key: 1}
+								if kEnd > k {
+									alone := set.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: end - q, Keys: kEnd - k, Size: size, ValueSize: size})
+									own := make([]byte, alone.ScratchBytes())
+									for part := range alone.Parts() {
+										alone.Run(part, &one, own)
+									}
+								}
+								for j, w := range want {
+									require.InDelta(t, w, args.Out[q*heads*size+j], 2e-6, "text %d element %d", i, j)
+								}
+							}
+						})
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestRowsAttentionErrors(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		a := set.NewRowsAttention(AttentionShape{Batch: 2, Heads: 1, KVHeads: 1, Queries: 8, Keys: 8, Size: 4, ValueSize: 4}, 0)
 		plan := make([]byte, a.PlanBytes())
 		for _, texts := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9}, {0, 4, 0, 4, 4, 8, 8, 4}, {0, 4, -1, 4, 4, 8, 4, 8}, {0, 4, 0, 8, 4, 8, 4, 8}} {
 			require.Error(t, a.Plan(texts, plan), "%v", texts)
+		}
+		texts := []int32{0, 4, 1, 4, 4, 8, 4, 8}
+		require.NoError(t, a.Positions(texts, []int64{0, 2, 3, 4, 0, 1, 2, 9}, 10, 0))
+		for _, at := range [][]int64{{0, 2, 2, 4, 0, 1, 2, 9}, {0, 2, 3, 4, 0, 1, 2, 10}, {-1, 2, 3, 4, 0, 1, 2, 9}} {
+			require.ErrorContains(t, a.Positions(texts, at, 10, 10), "has a token at position")
 		}
 	})
 }

@@ -10,7 +10,7 @@ const (
 	unitElement = "ns/element"
 )
 
-// benchmark is one row of the table of Benchmark. prepare gives what is measured and how much work it does: operations,
+// benchmark is one row of the table of Benchmark. prepare returns what is measured and how much work it does: operations,
 // bytes, or elements.
 type benchmark struct {
 	name    string

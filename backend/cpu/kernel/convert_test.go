@@ -63,11 +63,11 @@ func TestConvertNarrowing(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		for _, f := range shortFloats {
 			// The value that infinity stands for in rounding is the power of two after the largest number.
-			behind := math.Ldexp(1, 1<<(f.exponentBits-1))
+			beyond := math.Ldexp(1, 1<<(f.exponentBits-1))
 			size := func(bits uint16) float64 {
 				v := float64(f.value(bits))
 				if math.IsInf(v, 1) {
-					return behind
+					return beyond
 				}
 				return v
 			}

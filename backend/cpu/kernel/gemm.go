@@ -25,7 +25,9 @@ type GemmArgs struct {
 	CRow     int
 	Alpha    float32
 	Bias     []float32 // [N], or nil
-	Act      UnaryOp   // applied after the bias; a function without parameters
+	Act      UnaryOp   // applied after the bias
+	ActAlpha float32   // its parameters
+	ActBeta  float32
 	Residual []float32 // element (m, n) at m·ResRow + n, or nil; added after the activation
 	ResRow   int
 }
@@ -68,6 +70,11 @@ func (args *GemmArgs) check(m, n, k int) {
 	if k > 0 {
 		demand(args.A, (m-1)*args.ARow+(k-1)*args.ACol+1)
 	}
+	args.checkResult(m, n)
+}
+
+// checkResult is check of what has the result's shape, and of the bias.
+func (args *GemmArgs) checkResult(m, n int) {
 	demand(args.C, (m-1)*args.CRow+n)
 	if args.Bias != nil {
 		demand(args.Bias, n)
@@ -77,11 +84,13 @@ func (args *GemmArgs) check(m, n, k int) {
 	}
 }
 
-// gemmPanel is the part of a product that one panel of B gives: rows [rowLo, rowHi) of the cols columns from col on.
+// gemmPanel is the part of a product that one panel of B contributes: rows [rowLo, rowHi) of the cols columns from col on.
 type gemmPanel struct {
 	rowLo, rowHi int
 	col, cols    int
 	k, kBlock    int
+	from         int  // the first step, at which A begins
+	alone        bool // the block of K at from is all
 	b            *float32
 	bRow         int
 	followed     bool        // the next panel lies after this one in memory
@@ -93,7 +102,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	tiles := ceilDiv(p.rowHi-p.rowLo, tile.rows)
 	bias := pointerAt(args.Bias, p.col)
 	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
-	for kLo := 0; ; kLo += p.kBlock {
+	for kLo := p.from; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
 		flags, last := 0, kLo+kLen >= p.k
 		if kLo > 0 || over {
@@ -126,14 +135,14 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			if last && !separate && !over {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
-			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+kLo*args.ACol), args.ARow, args.ACol,
+			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
 				bBlock, p.bRow, next.tile(t), next.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}
 			row, t = row+run*rows, t+run
 		}
-		if last {
+		if last || p.alone {
 			return
 		}
 	}
@@ -143,7 +152,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 func (s *Set) activate(args *GemmArgs, row, rows, col, cols int) {
 	c := pointerAt(args.C, row*args.CRow+col)
 	if args.Act != NoUnary {
-		s.unary[args.Act](c, args.CRow, c, args.CRow, rows, cols, 0, 0)
+		s.unary[args.Act](c, args.CRow, c, args.CRow, rows, cols, args.ActAlpha, args.ActBeta)
 	}
 	if args.Residual != nil {
 		r := pointerAt(args.Residual, row*args.ResRow+col)

@@ -73,8 +73,8 @@ func q4Word(x uint32) uint32 {
 	return spread(x&0xffff) | spread(x>>16)<<4
 }
 
-// Q4Codes undoes what packing does to the order of eight numbers in a word.
-func Q4Codes(word uint32) uint32 {
+// Q4InOrder undoes what packing does to the order of eight numbers in a word.
+func Q4InOrder(word uint32) uint32 {
 	join := func(x uint32) uint32 {
 		x &= 0x0f0f0f0f
 		x = (x | x>>4) & 0x00ff00ff
@@ -109,9 +109,9 @@ type decodeFunc func(dst *float32, src *uint8, scale, zero *float32, groups, col
 func decodeQ4Generic(dst *float32, src *uint8, scale, zero *float32, groups, cols int) {
 	for i := range groups {
 		for c := range cols {
-			codes := Q4Codes(*(*uint32)(unsafe.Pointer(offset(src, 4*(i*cols+c)))))
+			quantized := Q4InOrder(*(*uint32)(unsafe.Pointer(offset(src, 4*(i*cols+c)))))
 			for k := range 8 {
-				*offset(dst, (8*i+k)*cols+c) = (float32(codes>>(4*k)&15) - *offset(zero, c)) * *offset(scale, c)
+				*offset(dst, (8*i+k)*cols+c) = (float32(quantized>>(4*k)&15) - *offset(zero, c)) * *offset(scale, c)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// GemmBlocksS8 is a [Gemm] whose B was packed by [Set.NewPackBlocks] and whose A is codes of 8 bits, in blocks as long as those
+// GemmBlocksS8 is a [Gemm] whose B was packed by [Set.NewPackBlocks] and whose A is 8-bit values, in blocks as long as those
 // of B: exact sums for each block, which are scaled and added up as float32. A panel of B becomes signed bytes in scratch memory,
 // and is used for all rows of the part while it is in cache.
 type GemmBlocksS8 struct {
@@ -19,9 +19,9 @@ type GemmBlocksS8 struct {
 
 // GemmBlocksS8Args are the operands of one [GemmBlocksS8].
 type GemmBlocksS8Args struct {
-	// Codes are those that QuantizeBlocks writes, a row of RowCodes() after the other, Scales its other result.
-	Codes  []uint8
-	Scales []float32
+	// Quantized is what QuantizeBlocks writes, a row of RowBytes() after the other, Scales its other result.
+	Quantized []uint8
+	Scales    []float32
 	// GemmArgs are the others; A is not read, Alpha is 1.
 	GemmArgs
 }
@@ -39,28 +39,29 @@ type blockTile struct {
 type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
-// of 8 bits less 128; and −128 times the sum of each column of a block, because codes of A stand 128 too high.
+// of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A stand 128 too high.
 type unpackFunc func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
 // quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds 128. For each block it writes the
-// scale and the sum of the codes less 128, which may be any number where the scale is 0. The length of a block is a multiple of 16.
+// scale and the sum of the quantised values less 128, which may be any number where the scale is 0. The length of a block is
+// a multiple of 16.
 type quantizeBlocksFunc func(dst *uint8, scale *float32, src *float32, blocks, block int)
 
 // NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length. Without zeros, all zero
 // points of B are in the middle.
 func (s *Set) NewGemmBlocksS8(m, n, k, block, bits int, zeros bool) *GemmBlocksS8 {
 	g := &GemmBlocksS8{M: m, N: n, K: k, set: s, pack: s.NewPackBlocks(k, n, block, bits), zeros: zeros && bits == 8}
-	g.blocking = s.newBlocking(&s.gemm, m, n, g.RowCodes()/4, blockRows)
+	g.blocking = s.newBlocking(&s.gemm, m, n, g.RowBytes()/4, blockRows)
 	return g
 }
 
-// RowCodes is the length of a row of A: whole blocks.
-func (g *GemmBlocksS8) RowCodes() int { return roundUp(g.K, g.pack.Block) }
+// RowBytes is the length of a row of A: whole blocks.
+func (g *GemmBlocksS8) RowBytes() int { return roundUp(g.K, g.pack.Block) }
 
 // blocks is the number of blocks of a row of A.
-func (g *GemmBlocksS8) blocks() int { return g.RowCodes() / g.pack.Block }
+func (g *GemmBlocksS8) blocks() int { return g.RowBytes() / g.pack.Block }
 
-// RowScales is the number of floats that belong to the codes of a row: for each block its scale, and the sum of its codes.
+// RowScales is the number of floats that belong to the quantised values of a row: for each block its scale and its sum.
 func (g *GemmBlocksS8) RowScales() int { return 2 * g.blocks() }
 
 // Parts is the number of independent pieces.
@@ -68,20 +69,20 @@ func (g *GemmBlocksS8) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs: a panel, and the sums of its columns.
 func (g *GemmBlocksS8) ScratchBytes() int {
-	return g.blocking.tile.cols() * (g.RowCodes() + 4*g.blocks())
+	return g.blocking.tile.cols() * (g.RowBytes() + 4*g.blocks())
 }
 
-// QuantizeBlocks writes the codes of rows lo ≤ row < hi of K elements, and what belongs to them.
-func (g *GemmBlocksS8) QuantizeBlocks(codes []uint8, scales, src []float32, srcRow, lo, hi int) {
-	block, blocks, row := g.pack.Block, g.blocks(), g.RowCodes()
-	_, _, _ = codes[hi*row-1], scales[2*hi*blocks-1], src[(hi-1)*srcRow+g.K-1]
+// QuantizeBlocks writes the quantised values of rows lo ≤ row < hi of K elements, and what belongs to them.
+func (g *GemmBlocksS8) QuantizeBlocks(quantized []uint8, scales, src []float32, srcRow, lo, hi int) {
+	block, blocks, row := g.pack.Block, g.blocks(), g.RowBytes()
+	_, _, _ = quantized[hi*row-1], scales[2*hi*blocks-1], src[(hi-1)*srcRow+g.K-1]
 	whole := g.K / block
 	for r := lo; r < hi; r++ {
 		if whole > 0 {
-			g.set.quantizeBlocks(pointerAt(codes, r*row), pointerAt(scales, 2*r*blocks), pointerAt(src, r*srcRow), whole, block)
+			g.set.quantizeBlocks(pointerAt(quantized, r*row), pointerAt(scales, 2*r*blocks), pointerAt(src, r*srcRow), whole, block)
 		}
 		if whole < blocks { // the rest is 0
-			rest := codes[r*row+whole*block:][:block]
+			rest := quantized[r*row+whole*block:][:block]
 			for i := range rest {
 				rest[i] = 128
 			}
@@ -93,14 +94,14 @@ func (g *GemmBlocksS8) QuantizeBlocks(codes []uint8, scales, src []float32, srcR
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []byte) {
 	args.check(g.M, g.N, 0)
-	demand(args.Codes, g.M*g.RowCodes())
+	demand(args.Quantized, g.M*g.RowBytes())
 	demand(args.Scales, g.M*g.RowScales())
 	tile := g.blocking.tile
 	funcs := g.set.blocks(g.pack.Bits)
 	rows := gemmTile{rows: funcs.tile.rows}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	words := elementsOf[uint32](scratch[:g.ScratchBytes()])
-	sums := elementsOf[int32](bytesOfWords(words[tile.cols()*g.RowCodes()/4:]))
+	sums := elementsOf[int32](bytesOfWords(words[tile.cols()*g.RowBytes()/4:]))
 	blocks, block := g.blocks(), g.pack.Block
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := tile.panelCols(p, g.N)
@@ -118,8 +119,8 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 			res = nil // after the activation
 		}
 		for row, tiles := rowLo, ceilDiv(rowHi-rowLo, rows.rows); row < rowHi; {
-			height, run := rows.run(rowHi-row, tiles, g.RowCodes()/4)
-			funcs.tile.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Codes, row*g.RowCodes()))), g.RowCodes()/4,
+			height, run := rows.run(rowHi-row, tiles, g.RowBytes()/4)
+			funcs.tile.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Quantized, row*g.RowBytes()))), g.RowBytes()/4,
 				pointerAt(args.Scales, 2*row*blocks), 2*blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel), g.pack.blockBytes(packedCols)/4, pointer(sums),
 				pointerAt(args.C, row*args.CRow+col), args.CRow, cols-(vecs-1)*tile.vec, 1, pointerAt(args.Bias, col), pointerAt(res, row*args.ResRow+col), args.ResRow, flags)
 			if args.Act > Relu {
@@ -226,12 +227,12 @@ func quantizeBlocksGeneric(dst *uint8, scale *float32, src *float32, blocks, blo
 		inverse, total := 127/largest, float32(0)
 		*offset(scale, 2*b) = largest / 127
 		for i := range block {
-			code := uint8(128)
+			q := uint8(128)
 			if x := *offset(src, b*block+i) * inverse; x == x {
-				code += uint8(int8(math.RoundToEven(float64(x))))
+				q += uint8(int8(math.RoundToEven(float64(x))))
 			}
-			*offset(dst, b*block+i) = code
-			total += float32(code) - 128
+			*offset(dst, b*block+i) = q
+			total += float32(q) - 128
 		}
 		*offset(scale, 2*b+1) = total
 	}

@@ -68,7 +68,7 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
 }
 
-// testGemmBlocksS8 multiplies the same B by codes of A: the result is that of the values which the codes stand for.
+// testGemmBlocksS8 multiplies the same B by quantised values of A: the result is that of the values that they stand for.
 func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *guarded, block, bits int, zeros bool, what string) {
 	t.Helper()
 	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block, bits, zeros)
@@ -76,13 +76,13 @@ func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *g
 	g.a = random(r, g.m*g.args.ARow)
 	clear(g.a.inner[:min(block, g.k)]) // a block of zeros
 	g.args.A = g.a.inner
-	codes, scales := newGuarded(g.m*plan.RowCodes()/4, 0), newGuarded(g.m*plan.RowScales(), 0)
-	args := GemmBlocksS8Args{Codes: bytesOfFloats(codes.inner), Scales: scales.inner, GemmArgs: g.args}
-	plan.QuantizeBlocks(args.Codes, args.Scales, g.args.A, g.args.ARow, 0, g.m)
-	codes.check(t, "codes "+what)
+	quantized, scales := newGuarded(g.m*plan.RowBytes()/4, 0), newGuarded(g.m*plan.RowScales(), 0)
+	args := GemmBlocksS8Args{Quantized: bytesOfFloats(quantized.inner), Scales: scales.inner, GemmArgs: g.args}
+	plan.QuantizeBlocks(args.Quantized, args.Scales, g.args.A, g.args.ARow, 0, g.m)
+	quantized.check(t, "quantised "+what)
 	scales.check(t, "scales "+what)
 	for i := range g.m {
-		for k := range plan.RowCodes() {
+		for k := range plan.RowBytes() {
 			x, at := float32(0), i*g.args.ARow+k
 			if k < g.k {
 				x = g.args.A[at]
@@ -94,13 +94,13 @@ func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *g
 			if largest == 0 {
 				largest, x = 1, 0
 			}
-			code := math.RoundToEven(float64(x * (127 / largest)))
-			require.EqualValues(t, 128+code, args.Codes[i*plan.RowCodes()+k], "%s: code %d of row %d", what, k, i)
+			q := math.RoundToEven(float64(x * (127 / largest)))
+			require.EqualValues(t, 128+q, args.Quantized[i*plan.RowBytes()+k], "%s: quantised value %d of row %d", what, k, i)
 		}
 	}
 	for i := range g.m { // after the check, which reads whole blocks
 		for k := range g.k {
-			g.args.A[i*g.args.ARow+k] = float32(int(args.Codes[i*plan.RowCodes()+k])-128) * args.Scales[i*plan.RowScales()+2*(k/block)]
+			g.args.A[i*g.args.ARow+k] = float32(int(args.Quantized[i*plan.RowBytes()+k])-128) * args.Scales[i*plan.RowScales()+2*(k/block)]
 		}
 	}
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)

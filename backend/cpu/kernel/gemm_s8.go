@@ -104,7 +104,7 @@ func words4(line []uint32, src []byte, row, col, n int, flip uint32) {
 }
 
 // GemmS8 is a planned product of bytes: exact sums of unsigned A[M,K] times signed B[K,N] packed by [Set.NewPackS8], from
-// which follow C = act((sums − zero points)·scales + bias) + residual, or codes of it.
+// which follow C = act((sums − zero points)·scales + bias) + residual, or quantised values of it.
 type GemmS8 struct {
 	M, N, K int
 
@@ -134,8 +134,8 @@ type GemmS8Args struct {
 
 	// Sums, if not nil, receives the exact sums of (A − Zero)·(B − BZero) in place of C: element (m, n) at m·CRow + n.
 	Sums []int32
-	// Codes, if their Dst is not nil, receives C quantised, in place of C.
-	Codes Codes
+	// Quantized, if its Dst is not nil, receives C quantised, in place of C.
+	Quantized Quantized
 }
 
 // NewGemmS8 plans a product of bytes.
@@ -147,7 +147,10 @@ func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
 func (g *GemmS8) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, and a block of C.
-func (g *GemmS8) ScratchBytes() int { return 4*blockRows + 4*blockRows*g.blocking.tile.cols() }
+func (g *GemmS8) ScratchBytes() int { return 4 * g.partRows() * (1 + g.blocking.tile.cols()) }
+
+// partRows is the most rows of a part: blocks of rows end where tiles do.
+func (g *GemmS8) partRows() int { return roundUp(blockRows, g.blocking.tile.rows) }
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
@@ -159,16 +162,16 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	switch {
 	case args.Sums != nil:
 		demand(args.Sums, last+1)
-	case args.Codes.Dst != nil:
-		demand(args.Codes.Dst, (g.M-1)*args.Codes.Row+g.N)
+	case args.Quantized.Dst != nil:
+		demand(args.Quantized.Dst, (g.M-1)*args.Quantized.Row+g.N)
 	default:
 		demand(args.C, last+1)
 	}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	scratch = scratch[:g.ScratchBytes()]
-	totals := elementsOf[int32](scratch[:4*blockRows])
+	totals := elementsOf[int32](scratch[:4*g.partRows()])
 	g.rowTotals(args, rowLo, rowHi, totals)
-	scratch = scratch[4*blockRows:]
+	scratch = scratch[4*g.partRows():]
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		col := p * g.blocking.tile.cols()

@@ -2,9 +2,9 @@ package kernel
 
 import "unsafe"
 
-// Codes are where and how a result is quantised: element (m, n) at m·Row + n of Dst becomes the low byte of
+// Quantized is where and how a result is quantised: element (m, n) at m·Row + n of Dst becomes the low byte of
 // clamp(round(x/Scale) + Zero), to −128…127 where Signed is set and to 0…255 otherwise; ties round to even.
-type Codes struct {
+type Quantized struct {
 	Dst    []uint8
 	Row    int
 	Scale  float32
@@ -16,7 +16,7 @@ type Codes struct {
 	Zeros  []int32
 }
 
-// rowTotals gives, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
+// rowTotals computes, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
 // zero point of all columns if there is only one.
 func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
 	if args.BZero == nil {
@@ -42,7 +42,7 @@ func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
 }
 
 // finish takes the sums of some rows, cols side by side, to their place. The zero points of both sides come out of them:
-// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is what rowTotals gives.
+// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is the result of rowTotals.
 func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums []int32) {
 	step := 1
 	if len(args.Scale) == 1 || len(args.Zero) == 1 {
@@ -74,7 +74,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	// What is not finished by the first step waits as floats where the sums were.
 	c, cRow := (*float32)(unsafe.Pointer(pointer(sums))), cols
 	to, toRow := c, cRow
-	if args.Codes.Dst == nil {
+	if args.Quantized.Dst == nil {
 		to, toRow = pointerAt(args.C, row*args.CRow+col), args.CRow
 	}
 	if args.Residual == nil {
@@ -88,10 +88,10 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	if args.Residual != nil {
 		g.set.binary[Add][elementwise](to, toRow, c, cRow, pointerAt(args.Residual, row*args.ResRow+col), args.ResRow, rows, cols)
 	}
-	if out := args.Codes; out.Dst != nil {
+	if out := args.Quantized; out.Dst != nil {
 		out.Dst = out.Dst[row*out.Row+col:]
 		if out.Scales == nil {
-			g.set.quantizeCodes(out, to, toRow, rows, cols)
+			g.set.quantizeValues(out, to, toRow, rows, cols)
 			return
 		}
 		scales, zeros := out.Scales[col:][:cols], out.Zeros[col:][:cols]
@@ -100,7 +100,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 			for hi = lo + 1; hi < cols && scales[hi] == out.Scale && zeros[hi] == out.Zero; {
 				hi++
 			}
-			g.set.quantizeCodes(out, offset(to, lo), toRow, rows, hi-lo)
+			g.set.quantizeValues(out, offset(to, lo), toRow, rows, hi-lo)
 			out.Dst = out.Dst[hi-lo:]
 		}
 	}

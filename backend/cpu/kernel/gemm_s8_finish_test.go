@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGemmS8Codes quantises products on the way: the codes are those of the same product in floats.
-func TestGemmS8Codes(t *testing.T) {
+// TestGemmS8Quantized quantises products on the way: the quantised values are those of the same product in floats.
+func TestGemmS8Quantized(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
 		for _, m := range []int{1, s.gemmS8.rows + 1, 2*blockRows + 3} {
@@ -33,29 +33,29 @@ func TestGemmS8Codes(t *testing.T) {
 					floats := args.C
 					const gap = 3
 					args.C, args.CRow = nil, n+gap
-					args.Codes = Codes{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
+					args.Quantized = Quantized{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
 					scale, zero := slices.Repeat([]float32{0.01}, n), slices.Repeat([]int32{40}, n)
 					if r.IntN(2) == 0 {
 						for i := n / 3; i < n; i++ {
 							scale[i], zero[i] = 0.03, 40+int32(3*i/n)
 						}
-						args.Codes.Scales, args.Codes.Zeros = scale, zero
+						args.Quantized.Scales, args.Quantized.Zeros = scale, zero
 					}
-					for i := range args.Codes.Dst {
-						args.Codes.Dst[i] = 0xa5
+					for i := range args.Quantized.Dst {
+						args.Quantized.Dst[i] = 0xa5
 					}
 					run()
 					lo, hi := 0.0, 255.0
-					if args.Codes.Signed {
+					if args.Quantized.Signed {
 						lo, hi = -128, 127
 					}
 					fRow := len(floats) / m
-					for i, code := range args.Codes.Dst {
+					for i, q := range args.Quantized.Dst {
 						want := byte(0xa5)
 						if c := i % args.CRow; c < n {
 							want = byte(quantizeFloat64(floats[i/args.CRow*fRow+c], scale[c], lo, hi, float64(zero[c])))
 						}
-						require.Equal(t, want, code, "%d×%d×%d at %d", m, n, k, i)
+						require.Equal(t, want, q, "%d×%d×%d at %d", m, n, k, i)
 					}
 				}
 			}

@@ -145,6 +145,7 @@ func TestGemmS8(t *testing.T) {
 			}
 		}
 		newGemmS8Case(r, 300, 70, 10).test(t, s)
+		newGemmS8Case(r, 2*blockRows, 20, 10).test(t, s) // not a multiple of every tile
 		newGemmS8Case(r, 3, 20, 3072).test(t, s)
 	})
 }

@@ -6,20 +6,12 @@ import (
 	"sync"
 )
 
-// Level names what a CPU offers. Levels are ordered: a machine of one level runs the kernels of all levels below it.
+// Level names what a CPU offers: a row of the architecture's levelNames. Levels are ordered: a machine of one level runs the
+// kernels of all levels below it.
 type Level uint8
 
-const (
-	Generic    Level = iota // plain Go
-	AVX2                    // AVX2, FMA, F16C
-	AVX512                  // AVX-512 F, BW, DQ, VL
-	AVX512VNNI              // 8-bit dot products
-	AVX512BF16              // bfloat16 dot products
-	AMX                     // tiles of bfloat16 and of 8-bit integers
-	numLevels
-)
-
-var levelNames = [numLevels]string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"}
+// Generic is plain Go, the lowest level everywhere.
+const Generic Level = 0
 
 // String returns the name that [Select] takes.
 func (l Level) String() string {
@@ -67,7 +59,7 @@ func Select(name string) (*Set, error) {
 	return nil, fmt.Errorf("unknown CPU level %q: want one of %s", name, strings.Join(levelNames[:], ", "))
 }
 
-// Set is the kernels of one level. The zero value is of no use; [Select] gives one.
+// Set is the kernels of one level. The zero value is of no use; [Select] returns one.
 type Set struct {
 	Level Level
 
@@ -89,6 +81,7 @@ type Set struct {
 	softmax   rowsFunc
 	layerNorm normFunc
 	rmsNorm   normFunc
+	depthwise depthwiseFunc
 
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
@@ -114,6 +107,7 @@ func genericVariants(s *Set) {
 	s.gemmBF16 = tileGeneric(sumsBF16)
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
+	s.depthwise = depthwiseGeneric
 	s.roundBF16 = convertGeneric.toBF16
 	s.q4 = blockFuncs{decodeQ4Generic, unpackQ4Generic, blocksGeneric()}
 	s.q8 = blockFuncs{decodeQ8Generic, unpackQ8Generic, blocksGeneric()}

@@ -46,6 +46,7 @@ func init() {
 		s.softmaxStep = softmaxStepAVX2
 		s.layerNorm = layerNormAVX2
 		s.rmsNorm = rmsNormAVX2
+		s.depthwise = depthwiseAVX2
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
@@ -68,6 +69,7 @@ func init() {
 		s.softmaxStep = softmaxStepAVX512
 		s.layerNorm = layerNormAVX512
 		s.rmsNorm = rmsNormAVX512
+		s.depthwise = depthwiseAVX512
 	}
 	variants[AVX512VNNI] = func(s *Set) {
 		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI
@@ -82,7 +84,7 @@ func init() {
 		s.peaks[PeakBF16] = peakLoop{peakBF16, 24 * 2 * 32}
 	}
 	variants[AMX] = func(s *Set) {
-		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory gives it
+		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
 		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
 		s.peaks[PeakBF16] = amxPeak(peakAMXBF16, 32)

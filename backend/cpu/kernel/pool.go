@@ -50,6 +50,10 @@ func NewPool(threads int) *Pool {
 	return p
 }
 
+// DefaultThreads is the number of threads where nobody asks for another: GOMAXPROCS, but no more than there are performance cores
+// where a system tells them apart.
+func DefaultThreads() int { return min(runtime.GOMAXPROCS(0), fastCores()) }
+
 // Threads is the number of workers, the caller of Run included.
 func (p *Pool) Threads() int { return len(p.workers) }
 

@@ -2,14 +2,14 @@ package kernel
 
 import "slices"
 
-// QAttentionShape describes attention of codes: softmax(q·kᵀ + mask)·v with the probabilities as codes.
+// QAttentionShape describes quantised attention: softmax(q·kᵀ + mask)·v with quantised probabilities.
 type QAttentionShape struct {
 	Batch, Heads    int
 	Queries, Keys   int // lengths of the sequences
 	Size, ValueSize int // length of a query and key, a multiple of 4, and of a value
 }
 
-// QAttention is a planned attention of codes. One part is some queries of one head: keys and values are packed, and then
+// QAttention is a planned quantised attention. One part is some queries of one head: keys and values are packed, and then
 // for each block of queries both products run with the softmax between them. The scores of a block stay in the L2 cache; the
 // matrix of all scores never exists.
 type QAttention struct {
@@ -26,37 +26,37 @@ type QAttention struct {
 // qAttentionBlock is the products of a block of queries.
 type qAttentionBlock struct{ scores, values *GemmS8 }
 
-// CodeHeads are codes [batch, sequence, head, size] in memory, with their zero point. Strides count bytes; the last axis is
-// contiguous.
-type CodeHeads struct {
-	Codes  []byte
-	Stride AttentionStride
-	Zero   int32
-	Signed bool
+// QuantizedHeads are quantised values [batch, sequence, head, size] in memory, with their zero point. Strides count bytes;
+// the last axis is contiguous.
+type QuantizedHeads struct {
+	Quantized []byte
+	Stride    AttentionStride
+	Zero      int32
+	Signed    bool
 }
 
 // QAttentionArgs are the operands of one [QAttention].
 type QAttentionArgs struct {
-	Q, K, V CodeHeads // the rows of Q start at multiples of 4 bytes
-	Scale   float32   // of q·k
+	Q, K, V QuantizedHeads // the rows of Q start at multiples of 4 bytes
+	Scale   float32        // of q·k
 
 	// Mask is added to the scores; its strides are 0 along the axes that it is broadcast over. nil: nothing is added.
 	Mask       []float32
 	MaskStride MaskStride
-	// Scores, if its scale is not 0, is how scores are rounded to codes and back in front of the softmax.
-	Scores Codes
-	Probs  Codes   // how probabilities become codes
-	VScale float32 // of v
+	// Scores, if its scale is not 0, is how scores are quantised and dequantised before the softmax.
+	Scores Quantized
+	Probs  Quantized // how probabilities are quantised
+	VScale float32   // of v
 
-	// The result is floats, or codes where Codes.Dst is not nil. The last axis is contiguous.
+	// The result is floats, or quantised values where Quantized.Dst is not nil. The last axis is contiguous.
 	Out       []float32
 	OutStride AttentionStride
-	Codes     Codes // with the strides of OutStride
+	Quantized Quantized // with the strides of OutStride
 }
 
-// NewQAttention plans an attention of codes.
+// NewQAttention plans a quantised attention.
 func (s *Set) NewQAttention(shape QAttentionShape) *QAttention {
-	// The scores of a block take a quarter of the L2 cache, so that its codes and the packed values fit beside them.
+	// The scores of a block take a quarter of the L2 cache, so that its quantised values and the packed values fit beside them.
 	block := max(s.gemmS8.rows, s.caches.l2/4/(4*max(1, shape.Keys))/s.gemmS8.rows*s.gemmS8.rows)
 	block = max(1, min(block, blockRows, shape.Queries))
 	a := &QAttention{QAttentionShape: shape, set: s, block: block, packK: s.NewPackS8(shape.Size, shape.Keys), packV: s.NewPackS8(shape.Keys, shape.ValueSize)}
@@ -77,14 +77,14 @@ func (a *QAttention) Parts() int { return a.Batch * a.Heads * a.partsInHead }
 type qAttentionScratch struct {
 	k, v   []byte    // packed
 	q      []byte    // the queries of a block, where they are signed
-	probs  []byte    // the codes of a block
+	probs  []byte    // the quantised values of a block
 	gemm   []byte    // the products'
 	scores []float32 // of a block
 	scale  []float32 // of a product
 	zeros  []int32   // of its two sides
 }
 
-// scratch lays memory out, and gives the number of bytes that it takes; memory may be nil to learn that.
+// scratch lays memory out, and returns the number of bytes that it takes; memory may be nil to learn that.
 func (a *QAttention) scratch(memory []byte) (s qAttentionScratch, size int) {
 	take := func(n int) []byte {
 		from := size
@@ -108,9 +108,9 @@ func (a *QAttention) ScratchBytes() int {
 	return size
 }
 
-// at returns the codes of a head from a position on.
-func (h *CodeHeads) at(batch, head, position int) []byte {
-	return h.Codes[min(len(h.Codes), batch*h.Stride.Batch+head*h.Stride.Head+position*h.Stride.Seq):]
+// at returns the quantised values of a head from a position on.
+func (h *QuantizedHeads) at(batch, head, position int) []byte {
+	return h.Quantized[min(len(h.Quantized), batch*h.Stride.Batch+head*h.Stride.Head+position*h.Stride.Seq):]
 }
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
@@ -165,11 +165,11 @@ func (a *QAttention) scoresOf(args *QAttentionArgs, g *GemmS8, batch, head, firs
 	}
 }
 
-// valuesOf turns the scores of a block of queries into codes of probabilities, and those into the result.
+// valuesOf turns the scores of a block of queries into quantised values of probabilities, and those into the result.
 func (a *QAttention) valuesOf(args *QAttentionArgs, g *GemmS8, batch, head, first int, s *qAttentionScratch) {
 	row := roundUp(a.Keys, 4)
-	// Codes that only the kernel sees are unsigned.
-	inside := func(c Codes) Codes {
+	// Quantised values that only the kernel sees are unsigned.
+	inside := func(c Quantized) Quantized {
 		c.Dst, c.Row = s.probs, row
 		if c.Signed {
 			c.Zero, c.Signed = c.Zero+128, false
@@ -179,28 +179,28 @@ func (a *QAttention) valuesOf(args *QAttentionArgs, g *GemmS8, batch, head, firs
 	probs := inside(args.Probs)
 	if a.Keys > 0 {
 		if args.Scores.Scale != 0 {
-			codes := inside(args.Scores)
-			a.set.quantizeCodes(codes, pointer(s.scores), a.Keys, g.M, a.Keys)
+			quantized := inside(args.Scores)
+			a.set.quantizeValues(quantized, pointer(s.scores), a.Keys, g.M, a.Keys)
 			for r := range g.M {
-				a.set.DequantizeU8(s.scores[r*a.Keys:][:a.Keys], s.probs[r*row:][:a.Keys], codes.Scale, uint8(codes.Zero))
+				a.set.DequantizeU8(s.scores[r*a.Keys:][:a.Keys], s.probs[r*row:][:a.Keys], quantized.Scale, uint8(quantized.Zero))
 			}
 		}
 		a.set.Softmax(s.scores, a.Keys, s.scores, a.Keys, g.M, a.Keys)
-		a.set.quantizeCodes(probs, pointer(s.scores), a.Keys, g.M, a.Keys)
+		a.set.quantizeValues(probs, pointer(s.scores), a.Keys, g.M, a.Keys)
 	}
 	at := batch*args.OutStride.Batch + head*args.OutStride.Head + first*args.OutStride.Seq
 	gemm := GemmS8Args{A: s.probs, ARow: row, B: s.v, CRow: args.OutStride.Seq}
-	if args.Codes.Dst != nil {
-		gemm.Codes = args.Codes
-		gemm.Codes.Dst, gemm.Codes.Row = args.Codes.Dst[at:], args.OutStride.Seq
+	if args.Quantized.Dst != nil {
+		gemm.Quantized = args.Quantized
+		gemm.Quantized.Dst, gemm.Quantized.Row = args.Quantized.Dst[at:], args.OutStride.Seq
 	} else {
 		gemm.C = args.Out[at:]
 	}
-	a.multiply(g, &gemm, probs.Scale*args.VScale, CodeHeads{Zero: probs.Zero}, args.V, s)
+	a.multiply(g, &gemm, probs.Scale*args.VScale, QuantizedHeads{Zero: probs.Zero}, args.V, s)
 }
 
 // multiply runs a product whose operands have one scale and zero point each.
-func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, right CodeHeads, s *qAttentionScratch) {
+func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, right QuantizedHeads, s *qAttentionScratch) {
 	if left.Signed {
 		left.Zero += 128
 	}
@@ -217,7 +217,7 @@ func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, 
 	}
 }
 
-// turnRows brings signed codes to rows that lie side by side, as unsigned ones.
+// turnRows brings signed values to rows that lie side by side, as unsigned ones.
 func turnRows(dst, src []byte, srcRow, rows, cols int) {
 	for r := range rows {
 		for i, b := range src[r*srcRow:][:cols] {

@@ -9,35 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// qAttentionCase is one attention of codes with all its operands.
+// qAttentionCase is one quantised attention with all its operands.
 type qAttentionCase struct {
 	QAttentionShape
 	args    QAttentionArgs
 	out     *guarded
 	what    string
 	outRow  int
-	perByte bool // the result is codes
+	perByte bool // the result is quantised
 }
 
 func newQAttentionCase(r *rand.Rand, shape QAttentionShape) *qAttentionCase {
 	c := &qAttentionCase{QAttentionShape: shape, perByte: r.IntN(2) == 0}
-	heads := func(length, size int) CodeHeads {
-		h := CodeHeads{Zero: r.Int32N(40) + 100, Signed: r.IntN(2) == 0}
+	heads := func(length, size int) QuantizedHeads {
+		h := QuantizedHeads{Zero: r.Int32N(40) + 100, Signed: r.IntN(2) == 0}
 		row := shape.Heads*size + 4*r.IntN(2)
 		h.Stride = AttentionStride{Batch: length * row, Head: size, Seq: row}
-		h.Codes = make([]byte, max(0, (shape.Batch*length-1)*row+shape.Heads*size))
+		h.Quantized = make([]byte, max(0, (shape.Batch*length-1)*row+shape.Heads*size))
 		if h.Signed {
 			h.Zero -= 128
 		}
-		for i := range h.Codes {
-			h.Codes[i] = byte(r.Uint32())
+		for i := range h.Quantized {
+			h.Quantized[i] = byte(r.Uint32())
 		}
 		return h
 	}
 	a := &c.args
 	a.Q, a.K, a.V = heads(shape.Queries, shape.Size), heads(shape.Keys, shape.Size), heads(shape.Keys, shape.ValueSize)
 	a.Scale, a.VScale = 4/(128*128*float32(shape.Size)), 1.0/128
-	a.Probs = Codes{Scale: 1.0 / 255, Zero: r.Int32N(2)}
+	a.Probs = Quantized{Scale: 1.0 / 255, Zero: r.Int32N(2)}
 	switch r.IntN(3) {
 	case 0:
 		a.MaskStride = MaskStride{Batch: shape.Keys, Key: 1}
@@ -47,21 +47,21 @@ func newQAttentionCase(r *rand.Rand, shape QAttentionShape) *qAttentionCase {
 		a.Mask = random(r, shape.Heads*shape.Queries*shape.Keys).inner
 	}
 	if r.IntN(2) == 0 {
-		a.Scores = Codes{Scale: 0.05, Zero: 100, Signed: r.IntN(2) == 0}
+		a.Scores = Quantized{Scale: 0.05, Zero: 100, Signed: r.IntN(2) == 0}
 	}
 	c.outRow = shape.Heads*shape.ValueSize + 3
 	a.OutStride = AttentionStride{Batch: shape.Queries * c.outRow, Head: shape.ValueSize, Seq: c.outRow}
 	c.out = newGuarded(shape.Batch*shape.Queries*c.outRow, r.IntN(16))
 	a.Out = c.out.inner
 	if c.perByte {
-		a.Codes = Codes{Dst: bytesOfFloats(c.out.inner), Scale: 1.0 / 128, Zero: 0, Signed: true}
+		a.Quantized = Quantized{Dst: bytesOfFloats(c.out.inner), Scale: 1.0 / 128, Zero: 0, Signed: true}
 	}
-	c.what = fmt.Sprintf("%+v, q %v, k %v, v %v, mask %v, scores %v, codes %v", shape, a.Q.Signed, a.K.Signed, a.V.Signed, a.MaskStride, a.Scores, c.perByte)
+	c.what = fmt.Sprintf("%+v, q %v, k %v, v %v, mask %v, scores %v, quantised values %v", shape, a.Q.Signed, a.K.Signed, a.V.Signed, a.MaskStride, a.Scores, c.perByte)
 	return c
 }
 
-// code reads an element of a head as the number without its zero point.
-func (h *CodeHeads) code(batch, head, position, i int) float64 {
+// q reads an element of a head as the number without its zero point.
+func (h *QuantizedHeads) q(batch, head, position, i int) float64 {
 	b := h.at(batch, head, position)[i]
 	if h.Signed {
 		return float64(int8(b)) - float64(h.Zero)
@@ -76,7 +76,7 @@ func (c *qAttentionCase) want(batch, head, query int) []float64 {
 	highest := math.Inf(-1)
 	for t := range scores {
 		for i := range c.Size {
-			scores[t] += a.Q.code(batch, head, query, i) * a.K.code(batch, head, t, i)
+			scores[t] += a.Q.q(batch, head, query, i) * a.K.q(batch, head, t, i)
 		}
 		scores[t] *= float64(a.Scale)
 		if a.Mask != nil {
@@ -87,8 +87,8 @@ func (c *qAttentionCase) want(batch, head, query int) []float64 {
 			if s.Signed {
 				lo, hi = -128, 127
 			}
-			code := quantizeFloat64(float32(scores[t]), s.Scale, lo, hi, float64(s.Zero))
-			scores[t] = float64(float32(code-int(s.Zero)) * s.Scale)
+			q := quantizeFloat64(float32(scores[t]), s.Scale, lo, hi, float64(s.Zero))
+			scores[t] = float64(float32(q-int(s.Zero)) * s.Scale)
 		}
 		highest = max(highest, scores[t])
 	}
@@ -101,14 +101,14 @@ func (c *qAttentionCase) want(batch, head, query int) []float64 {
 	for t, e := range scores {
 		p := min(max(math.RoundToEven(e/sum/float64(a.Probs.Scale))+float64(a.Probs.Zero), 0), 255) - float64(a.Probs.Zero)
 		for i := range out {
-			out[i] += p * a.V.code(batch, head, t, i) * float64(a.Probs.Scale*a.VScale)
+			out[i] += p * a.V.q(batch, head, t, i) * float64(a.Probs.Scale*a.VScale)
 		}
 	}
 	return out
 }
 
-// TestQAttention compares with the formula. A score or a probability that lies next to the middle between two codes may fall
-// to either side, which moves a result by a code of one key: few results may do so.
+// TestQAttention compares with the formula. A score or a probability that lies next to the middle between two quantised
+// values may fall to either side, which moves a result by a step of one key: few results may do so.
 func TestQAttention(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
@@ -131,7 +131,7 @@ func TestQAttention(t *testing.T) {
 									at := (batch*queries+query)*c.outRow + head*c.ValueSize + i
 									got, near := float64(c.args.Out[min(at, len(c.args.Out)-1)]), 1e-5
 									if c.perByte {
-										got, near = float64(int8(c.args.Codes.Dst[at]))/128, 0.5/128+1e-5
+										got, near = float64(int8(c.args.Quantized.Dst[at]))/128, 0.5/128+1e-5
 										want = min(max(want, -1), 127.0/128)
 									}
 									all++

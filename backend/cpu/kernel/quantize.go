@@ -88,8 +88,8 @@ func (s *Set) quantizeMatrix(dst []uint8, dstRow int, src *float32, srcRow int, 
 	}
 }
 
-// quantizeCodes writes a matrix of floats as codes.
-func (s *Set) quantizeCodes(to Codes, src *float32, srcRow, rows, cols int) {
+// quantizeValues quantises a matrix of floats.
+func (s *Set) quantizeValues(to Quantized, src *float32, srcRow, rows, cols int) {
 	lo, hi := float32(0), float32(255)
 	if to.Signed {
 		lo, hi = -128, 127

@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 // Softmax writes e^(x − max)/Σe^(x − max) over each row of a rows × cols matrix. dst may be src. A row of -∞ alone
-// gives NaN, as the formula does.
+// yields NaN, as the formula does.
 func (s *Set) Softmax(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
 	callRows(s.softmax, dst, dstRow, src, srcRow, rows, cols)
 }

@@ -1,24 +1,26 @@
-// Attention in one pass by mma.sync, of 16-bit floats, for heads of 32, 64 and 128 elements that lie together.
+// Attention in one pass by mma.sync, of 16-bit floats and of float32 as tf32, for heads of 32, 64 and 128 elements that lie together.
+#include "attention.cuh"
 #include "half.cuh"
-
-struct Attention { // as in attention.cu
-  void *q, *k, *v, *mask, *y;
-  i64 qs[3], ks[3], vs[3], qd, kd, vd, ms[4];
-  int batch, queries, keys, heads, groups, size, values;
-  int mask_kind, kind, causal, offset, window, guard;
-  float scale, cap;
-};
 
 template <class T> DI float mask_at(const Attention& p, i64 at) {
   return p.mask_kind == BOOL ? ((const uint8_t*)p.mask)[at] ? 0.f : -INFINITY : to_float(((const T*)p.mask)[at]);
 }
 
+template <class T> DI void round4(uint32_t (&r)[4]) {
+  if (sizeof(T) == 4)
+#pragma unroll
+    for (int e = 0; e < 4; e++) r[e] = round_tf32(r[e]);
+}
+
 // A block has 64 queries of a head, 16 a warp, and 64 keys at a time. GENERAL: masks that depend on the query, windows, caps;
 // otherwise at most a mask by keys. Scores are in powers of two.
 template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
-  constexpr int ROW = D * 2, TILE = 64 * ROW, C = D / 8;
+  constexpr bool TF32 = sizeof(T) == 4;
+  constexpr int E = 16 / sizeof(T), K = 2 * E; // elements of a chunk, and of the inner axis of a multiplication
+  constexpr int ROW = D * sizeof(T), TILE = 64 * ROW, C = D / E;
   const float LOG2E = 1.44269504f, LOWEST = -1e30f;
   extern __shared__ __align__(128) char sm[];
+  __shared__ float by_key[2][64]; // what is added to the scores of a key
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   const int head = blockIdx.y % p.heads, group = head / (p.heads / p.groups);
   const i64 bat = blockIdx.y / p.heads;
@@ -29,7 +31,7 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     for (int i = 0; i < 64 * C / 128; i++) {
       int v = i * 128 + t, r = v / C, c = v % C;
       bool there = r0 + r < rows;
-      copy16(to + r * ROW + turn(r, c) * 16, there ? from + (r0 + r) * step + c * 8 : from, there);
+      copy16(to + r * ROW + turn(r, c) * 16, there ? from + (r0 + r) * step + c * E : from, there);
     }
   };
   const T* q = (const T*)p.q + bat * p.qs[0] + head * p.qs[2];
@@ -41,23 +43,21 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
   tile(sq + 3 * TILE, v, p.vs[1], 0, p.keys);
   commit();
   float o[D / 8][4] = {}, top[2] = {LOWEST, LOWEST}, sum[2] = {0.f, 0.f};
-  uint32_t fq[D / 16][4];
+  uint32_t fq[D / K][4];
   const i64 mask0 = bat * p.ms[0] + head * p.ms[1];
   const float scale = p.scale * LOG2E;
+  // added is what a thread of the first 64 adds to the scores of its key of tile j.
+  auto ask = [&](int j) {
+    int key = j * 64 + t;
+    return t >= 64 || key >= p.keys ? -INFINITY : !GENERAL && p.mask ? mask_at<T>(p, mask0 + key * p.ms[3]) * LOG2E : 0.f;
+  };
+  float added = ask(0);
   for (int j = 0; j < tiles; j++) {
-    float by_key[8][2]; // what is added to the scores of a key, asked for before the keys are there
-    if (!GENERAL) {
-#pragma unroll
-      for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          int key = j * 64 + n * 8 + lane % 4 * 2 + e;
-          by_key[n][e] = key >= p.keys ? -INFINITY : p.mask ? mask_at<T>(p, mask0 + key * p.ms[3]) * LOG2E : 0.f;
-        }
-    }
+    if (t < 64) by_key[j & 1][t] = added;
     uint32_t sk = sq + TILE * (1 + (j & 1)), sv = sq + TILE * (3 + (j & 1));
     wait_copies<0>();
     __syncthreads();
+    added = ask(j + 1);
     if (j + 1 < tiles) {
       tile(sq + TILE * (1 + (j + 1 & 1)), k, p.ks[1], (j + 1) * 64, p.keys);
       tile(sq + TILE * (3 + (j + 1 & 1)), v, p.vs[1], (j + 1) * 64, p.keys);
@@ -65,19 +65,21 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     }
     if (j == 0) {
 #pragma unroll
-      for (int d = 0; d < D / 16; d++) {
+      for (int d = 0; d < D / K; d++) {
         int r = warp * 16 + (lane & 15), c = d * 2 + (lane >> 4);
         matrices(fq[d], sq + r * ROW + turn(r, c) * 16);
+        round4<T>(fq[d]);
       }
     }
     float s[8][4] = {};
 #pragma unroll
     for (int n = 0; n < 4; n++)
 #pragma unroll
-      for (int d = 0; d < D / 16; d++) {
+      for (int d = 0; d < D / K; d++) {
         uint32_t b[4];
         int r = n * 16 + (lane & 7) + (lane >> 4) * 8, c = d * 2 + (lane >> 3 & 1);
         matrices(b, sk + r * ROW + turn(r, c) * 16);
+        round4<T>(b);
         mma<T>(s[n * 2], fq[d], b[0], b[1]);
         mma<T>(s[n * 2 + 1], fq[d], b[2], b[3]);
       }
@@ -95,7 +97,7 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
           if (p.causal && key > place || p.window > 0 && abs(key - place) >= p.window) x = -INFINITY;
           s[n][e] = key < p.keys ? x * LOG2E : -INFINITY;
         } else {
-          s[n][e] = fmaf(s[n][e], scale, by_key[n][e & 1]);
+          s[n][e] = fmaf(s[n][e], scale, by_key[j & 1][n * 8 + lane % 4 * 2 + (e & 1)]);
         }
         m[e >> 1] = fmaxf(m[e >> 1], s[n][e]);
       }
@@ -103,29 +105,52 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     for (int h = 0; h < 2; h++) {
       m[h] = fmaxf(m[h], __shfl_xor_sync(~0u, m[h], 1));
       m[h] = fmaxf(m[h], __shfl_xor_sync(~0u, m[h], 2));
-      float f = exp2f(top[h] - m[h]);
+      float f = power2(top[h] - m[h]);
       top[h] = m[h];
       sum[h] *= f;
 #pragma unroll
       for (int n = 0; n < D / 8; n++) o[n][h * 2] *= f, o[n][h * 2 + 1] *= f;
     }
-    uint32_t w[4][4];
 #pragma unroll
     for (int n = 0; n < 8; n++) {
-      float e0 = exp2f(s[n][0] - top[0]), e1 = exp2f(s[n][1] - top[0]), e2 = exp2f(s[n][2] - top[1]), e3 = exp2f(s[n][3] - top[1]);
-      sum[0] += e0 + e1, sum[1] += e2 + e3;
-      w[n / 2][n % 2 * 2] = pack2<T>(e0, e1), w[n / 2][n % 2 * 2 + 1] = pack2<T>(e2, e3);
-    }
 #pragma unroll
-    for (int d = 0; d < 4; d++)
-#pragma unroll
-      for (int n = 0; n < D / 16; n++) {
-        uint32_t b[4];
-        int r = d * 16 + (lane & 15), c = n * 2 + (lane >> 4);
-        matrices_turned(b, sv + r * ROW + turn(r, c) * 16);
-        mma<T>(o[n * 2], w[d], b[0], b[1]);
-        mma<T>(o[n * 2 + 1], w[d], b[2], b[3]);
+      for (int e = 0; e < 4; e++) {
+        s[n][e] = power2(s[n][e] - top[e >> 1]);
+        sum[e >> 1] += s[n][e];
       }
+    }
+    if constexpr (TF32) {
+      // A lane's weights are those of keys 2i and 2i + 1 of eight: they take the places i and i + 4 of the inner axis.
+      auto value = [&](int r, int c) {
+        uint32_t x;
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(sv + r * ROW + turn(r, c / 4) * 16 + c % 4 * 4));
+        return round_tf32(x);
+      };
+#pragma unroll
+      for (int n = 0; n < 8; n++) {
+        uint32_t w[4] = {__float_as_uint(s[n][0]), __float_as_uint(s[n][2]), __float_as_uint(s[n][1]), __float_as_uint(s[n][3])};
+        round4<T>(w);
+#pragma unroll
+        for (int d = 0; d < D / 8; d++) {
+          int r = n * 8 + lane % 4 * 2, c = d * 8 + lane / 4;
+          mma<T>(o[d], w, value(r, c), value(r + 1, c));
+        }
+      }
+    } else {
+      uint32_t w[4][4];
+#pragma unroll
+      for (int n = 0; n < 8; n++) w[n / 2][n % 2 * 2] = pack2<T>(s[n][0], s[n][1]), w[n / 2][n % 2 * 2 + 1] = pack2<T>(s[n][2], s[n][3]);
+#pragma unroll
+      for (int d = 0; d < 4; d++)
+#pragma unroll
+        for (int n = 0; n < D / 16; n++) {
+          uint32_t b[4];
+          int r = d * 16 + (lane & 15), c = n * 2 + (lane >> 4);
+          matrices_turned(b, sv + r * ROW + turn(r, c) * 16);
+          mma<T>(o[n * 2], w[d], b[0], b[1]);
+          mma<T>(o[n * 2 + 1], w[d], b[2], b[3]);
+        }
+    }
   }
 #pragma unroll
   for (int h = 0; h < 2; h++) {
@@ -136,14 +161,17 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     if (r >= p.queries) continue;
     T* y = (T*)p.y + ((bat * p.queries + r) * p.heads + head) * (i64)D;
 #pragma unroll
-    for (int n = 0; n < D / 8; n++) *(uint32_t*)(y + n * 8 + lane % 4 * 2) = pack2<T>(o[n][h * 2] * f, o[n][h * 2 + 1] * f);
+    for (int n = 0; n < D / 8; n++) store2<T>(y, n * 8 + lane % 4 * 2, o[n][h * 2] * f, o[n][h * 2 + 1] * f);
   }
 }
-#define FLASH(D)                                                                                                                         \
-  KERNEL __launch_bounds__(128) void flash_f16_##D(const __grid_constant__ Attention p) { attend<__half, D, false>(p); }                 \
-  KERNEL __launch_bounds__(128) void flash_f16_##D##_general(const __grid_constant__ Attention p) { attend<__half, D, true>(p); }        \
-  KERNEL __launch_bounds__(128) void flash_bf16_##D(const __grid_constant__ Attention p) { attend<__nv_bfloat16, D, false>(p); }         \
-  KERNEL __launch_bounds__(128) void flash_bf16_##D##_general(const __grid_constant__ Attention p) { attend<__nv_bfloat16, D, true>(p); }
-FLASH(32)
-FLASH(64)
-FLASH(128)
+#define FLASH(D, name, T, OCCUPANCY)                                                                                                       \
+  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name##_##D(const __grid_constant__ Attention p) { attend<T, D, false>(p); }        \
+  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name##_##D##_general(const __grid_constant__ Attention p) { attend<T, D, true>(p); }
+FLASH(32, f16, __half, 4)
+FLASH(64, f16, __half, 3)
+FLASH(128, f16, __half, 1)
+FLASH(32, bf16, __nv_bfloat16, 4)
+FLASH(64, bf16, __nv_bfloat16, 3)
+FLASH(128, bf16, __nv_bfloat16, 1)
+FLASH(32, tf32, float, 2)
+FLASH(64, tf32, float, 2)

@@ -1,4 +1,4 @@
-// What the kernels for matrix units share, in both types of 16-bit floats.
+// What the kernels for matrix units share: 16-bit floats, and float32 as tf32, whose mantissa has 10 bits.
 #pragma once
 #include "common.cuh"
 
@@ -25,7 +25,18 @@ template <> DI void mma<__nv_bfloat16>(float (&c)[4], const uint32_t (&a)[4], ui
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Pairs of 16-bit floats.
+template <> DI void mma<float>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) { // eight of the inner axis
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// round_tf32 rounds to nearest, where the matrix units would cut off.
+DI uint32_t round_tf32(uint32_t x) {
+  uint32_t y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
+  return y;
+}
+
+// Pairs of floats.
 template <class T> DI uint32_t pack2(float x, float y);
 template <> DI uint32_t pack2<__half>(float x, float y) {
   __half2 h = __floats2half2_rn(x, y);
@@ -38,30 +49,49 @@ template <> DI uint32_t pack2<__nv_bfloat16>(float x, float y) {
 template <class T> DI float2 unpack2(uint32_t v);
 template <> DI float2 unpack2<__half>(uint32_t v) { return __half22float2(*(__half2*)&v); }
 template <> DI float2 unpack2<__nv_bfloat16>(uint32_t v) { return __bfloat1622float2(*(__nv_bfloat162*)&v); }
-template <class T> DI float2 load2(const void* p, i64 i) { return unpack2<T>(*(const uint32_t*)((const T*)p + i)); }
+template <class T> struct Pair { typedef uint32_t Raw; };
+template <> struct Pair<float> { typedef float2 Raw; };
+template <class T> DI typename Pair<T>::Raw ask2(const void* p, i64 i) { return *(const typename Pair<T>::Raw*)((const T*)p + i); }
+template <class T> DI float2 get2(typename Pair<T>::Raw v) { return unpack2<T>(v); }
+template <> DI float2 get2<float>(float2 v) { return v; }
+template <class T> DI void store2(void* p, i64 i, float x, float y) { *(uint32_t*)((T*)p + i) = pack2<T>(x, y); }
+template <> DI void store2<float>(void* p, i64 i, float x, float y) { *(float2*)((float*)p + i) = make_float2(x, y); }
 
 // ANY is an activation that the parameters name; the others are known to the compiler, which is what makes them quick.
 const int ANY = -1;
 
-// quick is activate to more digits than 16-bit floats have. erf is Abramowitz and Stegun's 7.1.26.
+// Approximations by one instruction each, good to 22 bits: the library's have branches, which keep the compiler from computing
+// several elements at once.
+DI float power2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DI float inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// quick is activate to more digits than 16-bit floats and tf32 have. erf is Abramowitz and Stegun's 7.1.26.
 DI float quick(int act, float x) {
   if (act == ACT_GELU) {
-    float z = fabsf(x) * 0.70710678f, t = __frcp_rn(fmaf(0.3275911f, z, 1.f));
-    float e = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f) * t * exp2f(-1.44269504f * z * z);
+    float z = fabsf(x) * 0.70710678f, t = inverse(fmaf(0.3275911f, z, 1.f));
+    float e = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f) * t * power2(-1.44269504f * z * z);
     return 0.5f * x * (1.f + copysignf(1.f - e, x));
   }
   if (act == ACT_RELU) return relu(x);
   float z = act == ACT_TANH ? x : 0.79788456f * fmaf(0.044715f * x * x, x, x);
-  float t = 1.f - 2.f / (1.f + exp2f(2.88539008f * z));
+  float t = 1.f - 2.f * inverse(1.f + power2(2.88539008f * z));
   return act == ACT_TANH ? t : 0.5f * x * (1.f + t);
 }
 
-// y[m,n] = act(alpha·a·b + bias) + residual, a [m,k] with rows arow apart, b [k,n]; k and n are multiples of 8, rows are
-// aligned to 16 bytes. Sums are float32.
+// y[m,n] = act(alpha·a·b + bias) + residual, a [m,k] with rows arow apart, b [k,n], or [n,k] of float32; k and n are multiples of
+// 8, rows are aligned to 16 bytes. Sums are float32.
 struct HalfProduct {
   void *a, *b, *bias, *residual, *y; // bias and residual may be null
   i64 arow;
   int m, n, k, act;
   float alpha;
-  int pad;
+  int fixed; // b and bias are weights, which no kernel writes
 };

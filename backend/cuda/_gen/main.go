@@ -3,7 +3,7 @@
 //
 //	go run . -nvcc PATH          writes both
 //	go run . -nvcc PATH -only A,B compiles these sources, and keeps the kernels of the others
-//	go run . -nvcc PATH -check   fails where they are not what it would write
+//	go run . -nvcc PATH -check   fails if they are not what it would write
 //
 // nvcc and ptxas come from PyPI: pip install nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt.
 package main
@@ -32,12 +32,18 @@ type source struct{ file, arch string }
 // sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
-	{"mma.cu", "80"}, {"flash.cu", "80"}, {"wgmma.cu", "90a"},
+	{"flash32.cu", "75"}, {"mma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"wgmma.cu", "90a"},
 }
 
 // version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
 // nothing in them needs it is what ptxas checks.
 const version = ".version 8.0"
+
+// What the generator writes.
+const (
+	archivePath = "../kernels.zip"
+	tablePath   = "resources.txt"
+)
 
 // A kernel is one entry of a source.
 type kernel struct{ name, arch, text string }
@@ -46,7 +52,7 @@ func main() {
 	log.SetFlags(0)
 	nvcc := flag.String("nvcc", "nvcc", "the compiler; ptxas stands beside it")
 	only := flag.String("only", "", "compile these sources, and keep the kernels of the others")
-	check := flag.Bool("check", false, "write nothing, and fail where the files differ")
+	check := flag.Bool("check", false, "write neither, and fail if they are not what would be written")
 	flag.Parse()
 	if err := os.WriteFile("wgmma.cuh", wgmmaHeader(), 0o644); err != nil {
 		log.Fatal(err)
@@ -54,11 +60,19 @@ func main() {
 	if *only != "" {
 		sources = slices.DeleteFunc(sources, func(s source) bool { return !slices.Contains(strings.Split(*only, ","), s.file) })
 	}
-	kernels, err := compile(*nvcc)
+	ptxas := filepath.Join(filepath.Dir(*nvcc), "ptxas")
+	if *check {
+		if err := verify(*nvcc, ptxas); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	lists, err := compile(*nvcc, sources)
 	if err != nil {
 		log.Fatal(err)
 	}
-	table, err := resources(filepath.Join(filepath.Dir(*nvcc), "ptxas"), kernels)
+	kernels := sorted(slices.Concat(lists...))
+	table, err := resources(ptxas, kernels)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,22 +89,66 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for path, data := range map[string][]byte{filepath.Join("..", "kernels.zip"): archive, "resources.txt": table} {
-		if *check {
-			old, err := os.ReadFile(path)
-			if err != nil || !bytes.Equal(old, data) {
-				log.Fatalf("%s is not what the generator writes: run it without -check", path)
-			}
-			continue
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			log.Fatal(err)
-		}
+	if err := errors.Join(os.WriteFile(archivePath, archive, 0o644), os.WriteFile(tablePath, table, 0o644)); err != nil {
+		log.Fatal(err)
 	}
 }
 
-// compile compiles the sources, two at a time, and cuts what comes out into kernels.
-func compile(nvcc string) ([]kernel, error) {
+// attempts is how often verify compiles a source whose text differs. nvcc 13.5 allocates the registers of simt.cu in one of two
+// ways, one in three runs in the other: the addresses that the system gives it decide.
+const attempts = 12
+
+// verify compiles the sources, and returns an error if the archive or the table is not what came out.
+func verify(nvcc, ptxas string) error {
+	stale := func(path string) error {
+		return fmt.Errorf("%s is not what the generator writes: run it without -check", path)
+	}
+	archive, comment, err := archived()
+	if err != nil {
+		return err
+	}
+	if sum, err := sumOfSources(); err != nil || sum != comment {
+		return errors.Join(err, stale(archivePath))
+	}
+	var matched []kernel
+	for left, n := sources, 0; len(left) > 0; n++ {
+		if n == attempts {
+			return fmt.Errorf("%w (%d attempts at %s)", stale(archivePath), n, left[0].file)
+		}
+		var again []source
+		lists, err := compile(nvcc, left)
+		if err != nil {
+			return err
+		}
+		for i, kernels := range lists {
+			if slices.ContainsFunc(kernels, func(k kernel) bool { return archive[k.name] != k.text }) {
+				again = append(again, left[i])
+				continue
+			}
+			matched = append(matched, kernels...)
+		}
+		left = again
+	}
+	if len(matched) != len(archive) {
+		return stale(archivePath)
+	}
+	table, err := resources(ptxas, matched)
+	if err != nil {
+		return err
+	}
+	if old, err := os.ReadFile(tablePath); err != nil || !bytes.Equal(old, table) {
+		return errors.Join(err, stale(tablePath))
+	}
+	return nil
+}
+
+func sorted(kernels []kernel) []kernel {
+	slices.SortFunc(kernels, func(a, b kernel) int { return strings.Compare(a.name, b.name) })
+	return kernels
+}
+
+// compile compiles sources, two at a time, and cuts what comes out of each into kernels.
+func compile(nvcc string, sources []source) ([][]kernel, error) {
 	dir, err := os.MkdirTemp("", "ptx")
 	if err != nil {
 		return nil, err
@@ -118,9 +176,7 @@ func compile(nvcc string) ([]kernel, error) {
 		})
 	}
 	wg.Wait()
-	all := slices.Concat(lists...)
-	slices.SortFunc(all, func(a, b kernel) int { return strings.Compare(a.name, b.name) })
-	return all, errors.Join(errs...)
+	return lists, errors.Join(errs...)
 }
 
 var entry = regexp.MustCompile(`^\.visible \.entry (\w+)\(`)
@@ -163,10 +219,25 @@ func split(text, arch string) ([]kernel, error) {
 				list = append(list, d[0])
 			}
 		}
-		kernels[i].text = strings.Join(append(list, k.text), "\n") + "\n"
+		kernels[i].text = strings.Join(append(list, mark(k.text)), "\n") + "\n"
 	}
 	return kernels, nil
 }
+
+// mark puts the marks of common.cuh at the start of a kernel that has none.
+func mark(text string) string {
+	if strings.Contains(text, marks[1]) {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	open := slices.Index(lines, "{") + 1
+	for strings.HasPrefix(lines[open], ".") {
+		open++
+	}
+	return strings.Join(slices.Insert(lines, open, marks...), "\n")
+}
+
+var marks = []string{`.pragma "start next";`, `.pragma "wait for last";`}
 
 // declaredName is the name in a declaration of memory.
 var declaredName = regexp.MustCompile(`\.b\d+ (\w+)\[`)
@@ -181,12 +252,11 @@ func depthOf(lines []string) (n int) {
 
 // merge adds the kernels that the archive has besides those that were compiled, and their lines of the table.
 func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
-	z, err := zip.OpenReader(filepath.Join("..", "kernels.zip"))
+	archive, _, err := archived()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer z.Close()
-	old, err := os.ReadFile("resources.txt")
+	old, err := os.ReadFile(tablePath)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,20 +264,10 @@ func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
 	for _, k := range kernels {
 		compiled[k.name] = true
 	}
-	for _, f := range z.File {
-		name := strings.TrimSuffix(f.Name, ".ptx")
-		if compiled[name] {
-			continue
+	for name, text := range archive {
+		if !compiled[name] {
+			kernels = append(kernels, kernel{name: name, text: text})
 		}
-		r, err := f.Open()
-		if err != nil {
-			return nil, nil, err
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			return nil, nil, err
-		}
-		kernels = append(kernels, kernel{name: name, text: string(text)})
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(string(table), "\n"), "\n")
 	for _, line := range strings.SplitAfter(string(old), "\n") {
@@ -220,8 +280,29 @@ func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
 	}
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "\n" })
 	slices.Sort(lines)
-	slices.SortFunc(kernels, func(a, b kernel) int { return strings.Compare(a.name, b.name) })
-	return kernels, []byte(strings.Join(lines, "")), nil
+	return sorted(kernels), []byte(strings.Join(lines, "")), nil
+}
+
+// archived returns the texts of the archive by the names of their kernels, and its comment.
+func archived() (texts map[string]string, comment string, err error) {
+	z, err := zip.OpenReader(archivePath)
+	if err != nil {
+		return nil, "", err
+	}
+	defer z.Close()
+	texts = map[string]string{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			return nil, "", err
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return nil, "", err
+		}
+		texts[strings.TrimSuffix(f.Name, ".ptx")] = string(text)
+	}
+	return texts, z.Comment, nil
 }
 
 // sumOfSources is a fingerprint of the sources; the archive has it as its comment.

@@ -1,29 +1,6 @@
 // Products in float32 arithmetic on the ordinary cores: exact to float32's rounding of each step, of operands of any strides
 // and of float32 or 16-bit floats.
-#include "common.cuh"
-
-const int MAX_LEAD = 4;
-
-// y = act(alpha·a·b + bias) + residual for each matrix of a batch. With more than one split, part s of the inner axis is
-// summed up into parts[s], and sum_parts finishes.
-struct Product {
-  void *a, *b, *bias, *residual, *y; // bias and residual may be null; y and residual are row-major
-  float* parts;                      // null where there is one split
-  i64 arow, acol, brow, bcol;        // strides in elements
-  int m, n, k, part, splits, act;    // part: of the inner axis, a split
-  float alpha;
-  int lead, lead_size[MAX_LEAD];
-  i64 alead[MAX_LEAD], blead[MAX_LEAD];
-};
-
-template <class T> DI void finish(const Product& p, i64 batch, int row, int col, float v) {
-  i64 at = (batch * p.m + row) * p.n + col;
-  v *= p.alpha;
-  if (p.bias) v += to_float(((const T*)p.bias)[col]);
-  v = activate(p.act, v);
-  if (p.residual) v += to_float(((const T*)p.residual)[at]);
-  ((T*)p.y)[at] = from_float<T>(v);
-}
+#include "product.cuh"
 
 // A block computes BM × BN results, BK of the inner axis at a time, each of its 256 threads TM × TN of them. VECTOR: a is
 // row-major and b too, both of whole fours, aligned.
@@ -121,14 +98,20 @@ template <class T, int BM, int BN, int BK, int TM, int TN, bool VECTOR> DI void 
     if (k + BK < k1) put(s ^ 1);
     __syncthreads();
   }
+  auto row = [&](int i) { return row0 + i / 4 * (BM / RUNS) + ty * 4 + i % 4; };
+  auto col = [&](int j) { return col0 + j / 4 * (BN / COLS) + tx * 4 + j % 4; };
+  if (p.splits == 1) complete<T, TM, TN, THREADS>(p, acc, &as[0][0][0], col);
 #pragma unroll
   for (int i = 0; i < TM; i++)
 #pragma unroll
     for (int j = 0; j < TN; j++) {
-      int r = row0 + i / 4 * (BM / RUNS) + ty * 4 + i % 4, c = col0 + j / 4 * (BN / COLS) + tx * 4 + j % 4;
-      if (r >= p.m || c >= p.n) continue;
-      if (p.splits > 1) p.parts[((batch * p.splits + split) * p.m + r) * p.n + c] = acc[i][j];
-      else finish<T>(p, batch, r, c, acc[i][j]);
+      if (row(i) >= p.m || col(j) >= p.n) continue;
+      if (p.splits > 1) {
+        p.parts[((batch * p.splits + split) * p.m + row(i)) * p.n + col(j)] = acc[i][j];
+        continue;
+      }
+      i64 at = (batch * p.m + row(i)) * p.n + col(j);
+      ((T*)p.y)[at] = from_float<T>(acc[i][j] + (p.residual ? to_float(((const T*)p.residual)[at]) : 0.f));
     }
 }
 

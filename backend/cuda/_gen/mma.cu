@@ -1,59 +1,101 @@
-// Products of 16-bit floats by mma.sync: for Ampere and newer, and for few rows on every device.
+// Products by mma.sync, of 16-bit floats and of float32 as tf32: for Ampere and newer, and for few rows on every device.
 #include "half.cuh"
 
-// A block has BM × BN results, its warps WM × WN each; ST stages of BK of the inner axis are on their way.
-template <class T, int BM, int BN, int BK, int WM, int WN, int ST, int ACT> DI void product(const HalfProduct& p) {
+// A block has BM × BN results, a warp WM × WN of them. Of the inner axis, ROW bytes are a step and ST steps are on their way. Where
+// a product has few blocks, G groups of warps share the steps of one, group g every one that leaves g, and their sums are added up
+// in order.
+template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int ACT> DI void product(const HalfProduct& p) {
   extern __shared__ __align__(128) char sm[];
-  constexpr int THREADS = BM / WM * (BN / WN) * 32, SA = BM * BK * 2, SB = BK * BN * 2;
-  constexpr int CA = BK / 8, CB = BN / 8; // 16-byte chunks of a row
-  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  constexpr bool TF32 = sizeof(T) == 4;
+  constexpr int E = 16 / sizeof(T), BK = ROW / sizeof(T);            // elements of a chunk of 16 bytes, and of a step
+  constexpr int THREADS = BM / WM * (BN / WN) * 32, SA = BM * ROW, SB = BN * ROW;
+  constexpr int CA = ROW / 16, CB = TF32 ? CA : BN / E, PB = 16 * CB; // chunks of a row, and bytes of a row of b
+  const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS, warp = t / 32, lane = t % 32;
   const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  const uint32_t base = shared_at(sm);
+  const uint32_t base = shared_at(sm) + group * ST * (SA + SB);
   const T *A = (const T*)p.a, *B = (const T*)p.b;
   // Chunks are turned by their row, so that ldmatrix meets no bank twice.
   auto turn_a = [](int r, int c) { return CA == 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
   auto turn_b = [](int r, int c) { return CB >= 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
-  auto load = [&](int s, int k) {
-    uint32_t a = base + s * (SA + SB), b = a + SA;
+  auto load_a = [&](int s, int k) {
+    uint32_t a = base + s * (SA + SB);
 #pragma unroll
     for (int i = 0; i < BM * CA / THREADS; i++) {
       int v = i * THREADS + t, r = v / CA, c = v % CA;
-      bool there = m0 + r < p.m && k + c * 8 < p.k;
-      copy16(a + r * BK * 2 + turn_a(r, c) * 16, there ? A + (m0 + r) * p.arow + k + c * 8 : A, there);
-    }
-#pragma unroll
-    for (int i = 0; i < BK * CB / THREADS; i++) {
-      int v = i * THREADS + t, r = v / CB, c = v % CB;
-      bool there = k + r < p.k && n0 + c * 8 < p.n;
-      copy16(b + r * BN * 2 + turn_b(r, c) * 16, there ? B + (i64)(k + r) * p.n + n0 + c * 8 : B, there);
+      bool there = m0 + r < p.m && k + c * E < p.k;
+      copy16(a + r * ROW + turn_a(r, c) * 16, there ? A + (m0 + r) * p.arow + k + c * E : A, there);
     }
   };
+  auto load_b = [&](int s, int k) {
+    uint32_t b = base + s * (SA + SB) + SA;
+#pragma unroll
+    for (int i = 0; i < SB / 16 / THREADS; i++) {
+      int v = i * THREADS + t, r = v / CB, c = v % CB;
+      bool there = TF32 ? n0 + r < p.n && k + c * E < p.k : k + r < p.k && n0 + c * E < p.n;
+      const T* from = TF32 ? B + (i64)(n0 + r) * p.k + k + c * E : B + (i64)(k + r) * p.n + n0 + c * E;
+      copy16(b + r * PB + turn_b(r, c) * 16, there ? from : B, there);
+    }
+  };
+  // What the sums are added to is asked for before they are there; of large tiles, column by column, for want of registers.
+  constexpr bool EARLY = WM * WN <= 1024;
+  typename Pair<T>::Raw raw_bias[WN / 8], residual[WN / 8][WM / 16][2];
+  auto row_of = [&](int x, int h) { return m0 + wm + x * 16 + lane / 4 + h * 8; };
+  auto ask = [&](int y) {
+    int c = n0 + wn + y * 8 + lane % 4 * 2;
+    if (c >= p.n) return;
+    if (p.bias) raw_bias[y] = ask2<T>(p.bias, c);
+#pragma unroll
+    for (int x = 0; x < WM / 16; x++)
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+        if (p.residual && row_of(x, h) < p.m) residual[y][x][h] = ask2<T>(p.residual, (i64)row_of(x, h) * p.n + c);
+  };
   float acc[WM / 16][WN / 8][4] = {};
-  const int steps = (p.k + BK - 1) / BK;
+  const int steps = (p.k + BK * G - 1) / (BK * G); // of each group; what lies beyond the end is zeros
+  auto at = [&](int i) { return (i * G + group) * BK; };
+  start_next();
+  if (!p.fixed) wait_for_last();
+#pragma unroll
+  for (int s = 0; s < ST - 1; s++)
+    if (s < steps) load_b(s, at(s));
+  if (p.fixed) wait_for_last();
 #pragma unroll
   for (int s = 0; s < ST - 1; s++) {
-    if (s < steps) load(s, s * BK);
+    if (s < steps) load_a(s, at(s));
     commit();
+  }
+  if (EARLY && group == 0) {
+#pragma unroll
+    for (int y = 0; y < WN / 8; y++) ask(y);
   }
   for (int i = 0; i < steps; i++) {
     wait_copies<ST - 2>();
     __syncthreads();
-    if (i + ST - 1 < steps) load((i + ST - 1) % ST, (i + ST - 1) * BK);
+    if (i + ST - 1 < steps) load_a((i + ST - 1) % ST, at(i + ST - 1)), load_b((i + ST - 1) % ST, at(i + ST - 1));
     commit();
     uint32_t a = base + i % ST * (SA + SB), b = a + SA;
 #pragma unroll
-    for (int kk = 0; kk < BK; kk += 16) {
+    for (int kk = 0; kk < CA; kk += 2) {
       uint32_t fa[WM / 16][4], fb[WN / 16][4];
 #pragma unroll
       for (int x = 0; x < WM / 16; x++) {
-        int r = wm + x * 16 + (lane & 15), c = kk / 8 + (lane >> 4);
-        matrices(fa[x], a + r * BK * 2 + turn_a(r, c) * 16);
+        int r = wm + x * 16 + (lane & 15), c = kk + (lane >> 4);
+        matrices(fa[x], a + r * ROW + turn_a(r, c) * 16);
+        if (TF32) {
+#pragma unroll
+          for (int e = 0; e < 4; e++) fa[x][e] = round_tf32(fa[x][e]);
+        }
       }
 #pragma unroll
       for (int y = 0; y < WN / 16; y++) {
-        int r = kk + (lane & 15), c = (wn + y * 16) / 8 + (lane >> 4);
-        matrices_turned(fb[y], b + r * BN * 2 + turn_b(r, c) * 16);
+        if (TF32) {
+          int r = wn + y * 16 + (lane & 7) + (lane >> 4) * 8, c = kk + (lane >> 3 & 1);
+          matrices(fb[y], b + r * PB + turn_b(r, c) * 16);
+        } else {
+          int r = kk * E + (lane & 15), c = (wn + y * 16) / E + (lane >> 4);
+          matrices_turned(fb[y], b + r * PB + turn_b(r, c) * 16);
+        }
       }
 #pragma unroll
       for (int x = 0; x < WM / 16; x++)
@@ -61,41 +103,67 @@ template <class T, int BM, int BN, int BK, int WM, int WN, int ST, int ACT> DI v
         for (int y = 0; y < WN / 8; y++) mma<T>(acc[x][y], fa[x], fb[y / 2][y % 2 * 2], fb[y / 2][y % 2 * 2 + 1]);
     }
   }
+  if (G > 1) {
+    wait_copies<0>();
+    __syncthreads();
+    float* others = (float*)sm + t;
+    if (group > 0) {
+#pragma unroll
+      for (int x = 0; x < WM / 16; x++)
+#pragma unroll
+        for (int y = 0; y < WN / 8; y++)
+#pragma unroll
+          for (int e = 0; e < 4; e++) others[(((group - 1) * (WM / 16) + x) * (WN / 8) + y) * 4 * THREADS + e * THREADS] = acc[x][y][e];
+    }
+    __syncthreads();
+    if (group > 0) return;
+#pragma unroll
+    for (int g = 0; g < G - 1; g++)
+#pragma unroll
+      for (int x = 0; x < WM / 16; x++)
+#pragma unroll
+        for (int y = 0; y < WN / 8; y++)
+#pragma unroll
+          for (int e = 0; e < 4; e++) acc[x][y][e] += others[((g * (WM / 16) + x) * (WN / 8) + y) * 4 * THREADS + e * THREADS];
+  }
 #pragma unroll
   for (int y = 0; y < WN / 8; y++) {
     int c = n0 + wn + y * 8 + lane % 4 * 2;
     if (c >= p.n) continue;
-    float2 bias = p.bias ? load2<T>(p.bias, c) : make_float2(0.f, 0.f);
+    if (!EARLY) ask(y);
+    float2 bias = p.bias ? get2<T>(raw_bias[y]) : make_float2(0.f, 0.f);
 #pragma unroll
     for (int x = 0; x < WM / 16; x++)
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        int r = m0 + wm + x * 16 + lane / 4 + h * 8;
+        int r = row_of(x, h);
         if (r >= p.m) continue;
-        i64 at = (i64)r * p.n + c;
         float u = fmaf(acc[x][y][h * 2], p.alpha, bias.x), v = fmaf(acc[x][y][h * 2 + 1], p.alpha, bias.y);
         if (ACT) u = quick(ACT == ANY ? p.act : ACT, u), v = quick(ACT == ANY ? p.act : ACT, v);
         if (p.residual) {
-          float2 q = load2<T>(p.residual, at);
+          float2 q = get2<T>(residual[y][x][h]);
           u += q.x, v += q.y;
         }
-        *(uint32_t*)((T*)p.y + at) = pack2<T>(u, v);
+        store2<T>(p.y, (i64)r * p.n + c, u, v);
       }
   }
 }
 
-#define MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, name, T, ACT)                                                                   \
-  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32, OCCUPANCY) void mma_##name(const __grid_constant__ HalfProduct p) {          \
-    product<T, BM, BN, BK, WM, WN, ST, ACT>(p);                                                                                   \
+#define MMA_AS(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, name, T, ACT)                                                               \
+  KERNEL __launch_bounds__(BM / WM * (BN / WN) * 32 * G, OCCUPANCY) void mma_##name(const __grid_constant__ HalfProduct p) {      \
+    product<T, BM, BN, ROW, WM, WN, ST, G, ACT>(p);                                                                               \
   }
-#define MMA(BM, BN, BK, WM, WN, ST, OCCUPANCY)                                                                                    \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN, __half, ACT_NONE)                                                    \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN##_gelu, __half, ACT_GELU)                                             \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, f16_##BM##x##BN##_act, __half, ANY)                                                   \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN, __nv_bfloat16, ACT_NONE)                                            \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN##_gelu, __nv_bfloat16, ACT_GELU)                                     \
-  MMA_AS(BM, BN, BK, WM, WN, ST, OCCUPANCY, bf16_##BM##x##BN##_act, __nv_bfloat16, ANY)
-MMA(128, 128, 32, 64, 64, 4, 2)
-MMA(64, 64, 64, 32, 32, 4, 3)
-MMA(32, 64, 64, 16, 32, 4, 4)
-MMA(32, 32, 64, 16, 16, 6, 4)
+#define MMA_OF(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, name, T)                                                                    \
+  MMA_AS(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, name, T, ACT_NONE)                                                                \
+  MMA_AS(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, name##_gelu, T, ACT_GELU)                                                         \
+  MMA_AS(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, name##_act, T, ANY)
+#define MMA(size, BM, BN, ROW, WM, WN, ST, G, OCCUPANCY)                                                                          \
+  MMA_OF(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, f16_##size, __half)                                                               \
+  MMA_OF(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, bf16_##size, __nv_bfloat16)                                                       \
+  MMA_OF(BM, BN, ROW, WM, WN, ST, G, OCCUPANCY, tf32_##size, float)
+MMA(128x128, 128, 128, 64, 64, 64, 4, 1, 2)
+MMA(64x64, 64, 64, 128, 32, 32, 4, 1, 3)
+MMA(32x64, 32, 64, 128, 16, 32, 4, 1, 4)
+MMA(32x32, 32, 32, 128, 16, 16, 6, 1, 4)
+MMA(64x64_by2, 64, 64, 128, 32, 32, 4, 2, 1)
+MMA(32x32_by4, 32, 32, 128, 16, 16, 6, 4, 1)

@@ -64,7 +64,7 @@ template <class T> DI void norm_held(float (&v)[HELD / 128][4], T* y, const T* s
   }
 }
 
-// norm_long normalises a row of any length, element by element, by three passes over what fetch(i) gives.
+// norm_long normalises a row of any length, element by element, by three passes over what fetch(i) returns.
 template <class T, class Fetch> DI void norm_long(Fetch fetch, T* y, const T* scale, const T* bias, int cols, bool rms, float eps, int lane) {
   float s = 0.f, q = 0.f;
   if (!rms)

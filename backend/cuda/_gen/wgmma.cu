@@ -1,17 +1,18 @@
-// Products of 16-bit floats by wgmma, operands brought by the copy engine (TMA): for Hopper. One group of warps starts copies,
-// two multiply; blocks stay and take tile after tile.
+// Products of 16-bit floats, and of float32 as tf32, by wgmma, operands brought by the copy engine (TMA): for Hopper. One group of
+// warps starts copies, two multiply; blocks stay and take tile after tile.
 #include "half.cuh"
 #include "wgmma.cuh" // written by the generator: wgmma<T, N>(sums, a, b)
 
 struct __align__(64) Map { char bytes[128]; };
 
-// HalfProduct with maps of a, b and y, in boxes of 128 × 64, 64 × 64 and 64 × 64.
+// HalfProduct with maps of a, b and y, in boxes of 128 × 64, 64 × 64 and 64 × 64. For tf32, b is [n,k], boxes are 128 × 32 of a and
+// BN × 32 of b, and y is written without a map.
 struct MappedProduct {
-  Map a, b, y;
-  void *bias, *residual;
+  Map a, b, map_y;
+  void *bias, *residual, *y;
   int m, n, k, act;
   float alpha;
-  int pad[3];
+  int fixed; // as in HalfProduct
 };
 
 DI void barrier_init(uint32_t b, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(n)); }
@@ -35,7 +36,8 @@ DI void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "me
 template <int N> DI void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 DI void sync_group(int barrier) { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
 
-const int BM = 128, BK = 64, SA = BM * BK * 2;
+const int BM = 128, SA = BM * 128; // steps along the inner axis are of 128 bytes
+template <class T> struct Step { static const int K = 128 / sizeof(T); };
 
 // Tiles go in groups of eight rows, so that neighbours share operands in the cache.
 DI void place(int tile, int rows, int cols, int& row, int& col) {
@@ -43,53 +45,97 @@ DI void place(int tile, int rows, int cols, int& row, int& col) {
   row = group * 8 + tile % (8 * cols) % high, col = tile % (8 * cols) / high;
 }
 
-// produce brings the stages of all tiles of a block, one after the other.
-template <int BN, int ST> DI void produce(const MappedProduct& p, uint32_t base, uint32_t full, uint32_t empty) {
-  constexpr int SB = BK * BN * 2;
+// produce brings the stages of all tiles of a block, one after the other. Weights of the first stages are on their way while
+// earlier kernels still run.
+template <class T, int BN, int ST> DI void produce(const MappedProduct& p, uint32_t base, uint32_t full, uint32_t empty) {
+  constexpr int BK = Step<T>::K, SB = BN * 128;
   const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK;
+  auto bring_b = [&](int s, int k, int col) {
+    uint32_t to = base + s * (SA + SB) + SA;
+    if (sizeof(T) == 4) {
+      copy_in(to, &p.b, k * BK, col * BN, full + 8 * s);
+    } else {
+#pragma unroll
+      for (int j = 0; j < BN / 64; j++) copy_in(to + j * BK * 128, &p.b, col * BN + j * 64, k * BK, full + 8 * s);
+    }
+  };
+  int ahead = 0; // stages whose b was asked for before
+  if (p.fixed && blockIdx.x < rows * cols) {
+    int row, col;
+    place(blockIdx.x, rows, cols, row, col);
+    for (; ahead < min(ST, steps); ahead++) {
+      barrier_expect(full + 8 * ahead, SA + SB);
+      bring_b(ahead, ahead, col);
+    }
+  }
+  wait_for_last();
   int it = 0;
   for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
     int row, col;
     place(tile, rows, cols, row, col);
     for (int k = 0; k < steps; k++, it++) {
       int s = it % ST;
-      barrier_wait(empty + 8 * s, (it / ST & 1) ^ 1);
-      barrier_expect(full + 8 * s, SA + SB);
+      if (it >= ahead) {
+        barrier_wait(empty + 8 * s, (it / ST & 1) ^ 1);
+        barrier_expect(full + 8 * s, SA + SB);
+        bring_b(s, k, col);
+      }
       copy_in(base + s * (SA + SB), &p.a, k * BK, row * BM, full + 8 * s);
-#pragma unroll
-      for (int j = 0; j < BN / 64; j++) copy_in(base + s * (SA + SB) + SA + j * BK * 128, &p.b, col * BN + j * 64, k * BK, full + 8 * s);
     }
   }
 }
 
-// finish stores 64 × BN sums of a group of warps: they go to shared memory as the copy engine reads it, rows of 64 elements
-// whose chunks are turned by the row.
-template <class T, int BN, int ACT> DI void finish(float (&acc)[BN / 2], uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
+// Ends are the residuals of 64 × BN sums of a group of warps, asked for before the sums are there.
+template <class T, int BN> struct Ends {
+  typename Pair<T>::Raw residual[BN / 8][2];
+  DI void ask(const MappedProduct& p, int row0, int col0, int x) { // of columns 64x to 64x + 63
+    const int lane = threadIdx.x % 32, r = row0 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 8 * x; j < 8 * x + 8; j++) {
+      int c = col0 + j * 8 + lane % 4 * 2;
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+        if (p.residual && c < p.n && r + h * 8 < p.m) residual[j][h] = ask2<T>(p.residual, (i64)(r + h * 8) * p.n + c);
+    }
+  }
+};
+
+// finish stores 64 × BN sums of a group of warps. 16-bit floats go to shared memory as the copy engine reads it, rows of 64 elements
+// whose chunks are turned by the row. ASKED: the residuals are on their way.
+template <class T, int BN, int ACT, bool ASKED>
+DI void finish(float (&acc)[BN / 2], Ends<T, BN>& ends, uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
   const int t = threadIdx.x, warp = t / 32 % 4, lane = t % 32, r = warp * 16 + lane / 4;
-  if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the copy before has read the stage
-  sync_group(barrier);
+  if (sizeof(T) == 2) {
+    if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the copy before has read the stage
+    sync_group(barrier);
+  }
 #pragma unroll
   for (int j = 0; j < BN / 8; j++) {
+    if (!ASKED && j % 8 == 0) ends.ask(p, row0, col0, j / 8);
     int c = col0 + j * 8 + lane % 4 * 2;
-    bool there = c < p.n;
-    float2 bias = p.bias && there ? load2<T>(p.bias, c) : make_float2(0.f, 0.f);
+    float2 bias = p.bias && c < p.n ? get2<T>(ask2<T>(p.bias, c)) : make_float2(0.f, 0.f);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       int rr = r + h * 8;
       float u = fmaf(acc[j * 4 + h * 2], p.alpha, bias.x), v = fmaf(acc[j * 4 + h * 2 + 1], p.alpha, bias.y);
       if (ACT) u = quick(ACT, u), v = quick(ACT, v);
-      if (p.residual && there && row0 + rr < p.m) {
-        float2 q = load2<T>(p.residual, (i64)(row0 + rr) * p.n + c);
+      if (p.residual) {
+        float2 q = get2<T>(ends.residual[j][h]);
         u += q.x, v += q.y;
       }
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(stage + j / 8 * 8192 + rr * 128 + ((j % 8 ^ (rr & 7)) << 4) + lane % 4 * 4), "r"(pack2<T>(u, v)) : "memory");
+      if constexpr (sizeof(T) == 4) {
+        if (c < p.n && row0 + rr < p.m) store2<T>(p.y, (i64)(row0 + rr) * p.n + c, u, v);
+      } else {
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(stage + j / 8 * 8192 + rr * 128 + ((j % 8 ^ (rr & 7)) << 4) + lane % 4 * 4), "r"(pack2<T>(u, v)));
+      }
     }
   }
+  if (sizeof(T) == 4) return;
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   sync_group(barrier);
   if (t % 128 == 0) {
 #pragma unroll
-    for (int x = 0; x < BN / 64; x++) copy_out(&p.y, stage + x * 8192, col0 + x * 64, row0);
+    for (int x = 0; x < BN / 64; x++) copy_out(&p.map_y, stage + x * 8192, col0 + x * 64, row0);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
 }
@@ -97,7 +143,7 @@ template <class T, int BN, int ACT> DI void finish(float (&acc)[BN / 2], uint32_
 template <int BN, int ST> struct Shared {
   uint32_t base, full, empty, stage;
   DI Shared(char* sm, uint64_t* bars, int users) {
-    base = (shared_at(sm) + 1023) & ~1023, full = shared_at(bars), empty = full + 8 * ST, stage = base + ST * (SA + BK * BN * 2);
+    base = (shared_at(sm) + 1023) & ~1023, full = shared_at(bars), empty = full + 8 * ST, stage = base + ST * (SA + BN * 128);
     if (threadIdx.x == 0) {
       for (int i = 0; i < ST; i++) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, users);
       asm volatile("fence.mbarrier_init.release.cluster;");
@@ -106,19 +152,27 @@ template <int BN, int ST> struct Shared {
   }
 };
 
+// multiply adds the product of a stage to 64 × BN sums.
+template <class T, int BN> DI void multiply(float (&acc)[BN / 2], uint32_t a, uint32_t b, int kk) {
+  if constexpr (sizeof(T) == 4) wgmma<T>(acc, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 32, 16, 1024));
+  else wgmma<T>(acc, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 2048, Step<T>::K * 128, 1024));
+}
+
 // Both groups work on one tile, 64 rows each.
 template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
   __shared__ __align__(8) uint64_t bars[2 * ST];
-  constexpr int SB = BK * BN * 2;
+  constexpr int BK = Step<T>::K, SB = BN * 128;
   const int t = threadIdx.x, group = t / 128;
+  start_next();
   Shared<BN, ST> x(sm, bars, 2);
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (t == 0) produce<BN, ST>(p, x.base, x.full, x.empty);
+    if (t == 0) produce<T, BN, ST>(p, x.base, x.full, x.empty);
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  wait_for_last();
   const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1;
   int it = 0;
   for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
@@ -133,14 +187,17 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
       uint32_t a = x.base + s * (SA + SB) + w * 64 * 128, b = x.base + s * (SA + SB) + SA;
       wgmma_fence();
 #pragma unroll
-      for (int kk = 0; kk < 4; kk++) wgmma<T>(acc, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
+      for (int kk = 0; kk < 4; kk++) multiply<T, BN>(acc, a, b, kk);
       wgmma_commit();
       wgmma_wait<1>();
       if (k > 0 && t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
     }
+    Ends<T, BN> ends;
+#pragma unroll
+    for (int x = 0; x < BN / 64; x++) ends.ask(p, row * BM + w * 64, col * BN, x);
     wgmma_wait<0>();
     if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
-    finish<T, BN, ACT>(acc, x.stage + w * BN * 128, p, row * BM + w * 64, col * BN, group);
+    finish<T, BN, ACT, true>(acc, ends, x.stage + w * BN * 128, p, row * BM + w * 64, col * BN, group);
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -149,15 +206,17 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
 template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
   __shared__ __align__(8) uint64_t bars[2 * ST];
-  constexpr int SB = BK * BN * 2;
+  constexpr int BK = Step<T>::K, SB = BN * 128;
   const int t = threadIdx.x, group = t / 128;
+  start_next();
   Shared<BN, ST> x(sm, bars, 1);
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (t == 0) produce<BN, ST>(p, x.base, x.full, x.empty);
+    if (t == 0) produce<T, BN, ST>(p, x.base, x.full, x.empty);
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  wait_for_last();
   const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1, tiles = rows * cols;
   int it = w * steps;
   for (int tile = blockIdx.x + w * gridDim.x; tile < tiles; tile += 2 * gridDim.x, it += steps) {
@@ -176,8 +235,8 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
       wgmma_fence();
 #pragma unroll
       for (int kk = 0; kk < 4; kk++) {
-        wgmma<T>(top, descriptor(a + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
-        wgmma<T>(low, descriptor(a + 8192 + kk * 32, 16, 1024), descriptor(b + kk * 2048, BK * 128, 1024));
+        multiply<T, BN>(top, a, b, kk);
+        multiply<T, BN>(low, a + 8192, b, kk);
       }
       wgmma_commit();
       wgmma_wait<1>();
@@ -189,18 +248,22 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
       if (w == 0) asm volatile("bar.arrive 4, 256;" ::: "memory");
       else asm volatile("bar.arrive 3, 256;" ::: "memory");
     }
-    finish<T, BN, ACT>(top, x.stage + w * BN * 128, p, row * BM, col * BN, group);
-    finish<T, BN, ACT>(low, x.stage + w * BN * 128, p, row * BM + 64, col * BN, group);
+    Ends<T, BN> ends;
+    finish<T, BN, ACT, false>(top, ends, x.stage + w * BN * 128, p, row * BM, col * BN, group);
+    finish<T, BN, ACT, false>(low, ends, x.stage + w * BN * 128, p, row * BM + 64, col * BN, group);
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-#define WGMMA(how, name, BN, ST)                                                                                                           \
-  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, ACT_NONE>(p); }       \
-  KERNEL __launch_bounds__(384, 1) void wgmma_f16_##name##_gelu(const __grid_constant__ MappedProduct p) { how<__half, BN, ST, ACT_GELU>(p); }  \
-  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, ACT_NONE>(p); } \
-  KERNEL __launch_bounds__(384, 1) void wgmma_bf16_##name##_gelu(const __grid_constant__ MappedProduct p) { how<__nv_bfloat16, BN, ST, ACT_GELU>(p); }
+#define WGMMA_OF(how, name, T, BN, ST)                                                                                                 \
+  KERNEL __launch_bounds__(384, 1) void wgmma_##name(const __grid_constant__ MappedProduct p) { how<T, BN, ST, ACT_NONE>(p); }           \
+  KERNEL __launch_bounds__(384, 1) void wgmma_##name##_gelu(const __grid_constant__ MappedProduct p) { how<T, BN, ST, ACT_GELU>(p); }
+#define WGMMA(how, name, BN, ST)            \
+  WGMMA_OF(how, f16_##name, __half, BN, ST) \
+  WGMMA_OF(how, bf16_##name, __nv_bfloat16, BN, ST)
 WGMMA(together, 128x64, 64, 6)
 WGMMA(together, 128x128, 128, 5)
 WGMMA(together, 128x192, 192, 4)
 WGMMA(in_turn, 128x128_turns, 128, 5)
+WGMMA_OF(together, tf32_128x64, float, 64, 6)
+WGMMA_OF(together, tf32_128x128, float, 128, 5)

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// EnvLibrary names the environment variable that gives the path of the library; a path that does not open is an error.
+// EnvLibrary names the environment variable that holds the path of the library; a path that does not open is an error.
 const EnvLibrary = "RLXC_CUDA"
 
 // oldest is the version of the driver's API that the kernels' PTX needs.
@@ -31,7 +31,7 @@ type procs struct {
 	MemAlloc_v2, MemFree_v2, MemHostAlloc, MemFreeHost                                                  proc
 	MemcpyHtoD_v2, MemcpyDtoH_v2, MemcpyHtoDAsync_v2, MemcpyDtoHAsync_v2, MemsetD8_v2                   proc
 	LinkCreate_v2, LinkAddData_v2, LinkComplete, LinkDestroy                                            proc
-	ModuleLoadData, ModuleUnload, ModuleGetFunction, FuncSetAttribute, LaunchKernel                     proc
+	ModuleLoadData, ModuleUnload, ModuleGetFunction, FuncSetAttribute, LaunchKernelEx                   proc
 	StreamCreate, StreamDestroy_v2, StreamSynchronize                                                   proc
 	StreamBeginCapture_v2, StreamEndCapture                                                             proc
 	GraphInstantiateWithFlags, GraphLaunch, GraphExecDestroy, GraphDestroy                              proc

@@ -54,11 +54,38 @@ type Grid struct {
 	Shared  int
 }
 
-// Launch runs a kernel whose only parameter is a struct of these bytes, aligned to 64.
-func (s *Stream) Launch(f Function, g Grid, params []byte) error {
+// launchConfig is CUlaunchConfig with room for one CUlaunchAttribute.
+type launchConfig struct {
+	blocks     [3]uint32
+	threads    [3]uint32
+	shared     uint32
+	stream     uintptr
+	attributes uintptr
+	count      uint32
+}
+
+type launchAttribute struct {
+	id, _ uint32
+	value [64]byte
+}
+
+// overlap is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+const overlap = 6
+
+// Launch runs a kernel whose only parameter is a struct of these bytes, aligned to 64. A kernel that is early may start before the
+// kernel ahead of it on the stream has ended: it waits by itself.
+func (s *Stream) Launch(f Function, g Grid, params []byte, early bool) error {
 	list := []unsafe.Pointer{unsafe.Pointer(&params[0])}
-	err := s.c.l.check(s.c.l.c.LaunchKernel, "cuLaunchKernel", uintptr(f), uintptr(g.Blocks[0]), uintptr(g.Blocks[1]), uintptr(g.Blocks[2]),
-		uintptr(g.Threads), 1, 1, uintptr(g.Shared), s.handle, uintptr(unsafe.Pointer(&list[0])), 0)
+	c := &launchConfig{blocks: [3]uint32{uint32(g.Blocks[0]), uint32(g.Blocks[1]), uint32(g.Blocks[2])}, threads: [3]uint32{uint32(g.Threads), 1, 1},
+		shared: uint32(g.Shared), stream: s.handle}
+	a := &launchAttribute{id: overlap}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	if early {
+		pin.Pin(a)
+		a.value[0], c.attributes, c.count = 1, uintptr(unsafe.Pointer(a)), 1
+	}
+	err := s.c.l.check(s.c.l.c.LaunchKernelEx, "cuLaunchKernelEx", uintptr(unsafe.Pointer(c)), uintptr(f), uintptr(unsafe.Pointer(&list[0])), 0)
 	runtime.KeepAlive(list)
 	return err
 }
@@ -160,16 +187,21 @@ type TensorMap [128]byte
 const (
 	TensorHalf     = 6
 	TensorBFloat16 = 9
+	TensorTF32     = 11 // float32, which the copy rounds to tf32
 	swizzle128     = 3
 	promote128     = 2
 )
 
-// MapMatrix describes a row-major matrix of 16-bit floats whose rows lie so many elements apart, of which boxes of rows × cols are copied; a box's row has at most 128 bytes,
-// which are swizzled.
+// MapMatrix describes a row-major matrix whose rows lie so many elements apart, of which boxes of rows × cols are copied; a box's
+// row has at most 128 bytes, which are swizzled.
 func (c *Context) MapMatrix(kind int, p Pointer, rows, cols, pitch, boxRows, boxCols int) (*TensorMap, error) {
 	raw := make([]byte, 192)
 	at := (64 - uintptr(unsafe.Pointer(&raw[0]))%64) % 64
-	size, step := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * pitch)}
+	width := 2
+	if kind == TensorTF32 {
+		width = 4
+	}
+	size, step := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(width * pitch)}
 	box, one := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
 	if err := c.l.check(c.l.c.TensorMapEncodeTiled, "cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(&raw[at])), uintptr(kind), 2, uintptr(p), uintptr(unsafe.Pointer(&size[0])),
 		uintptr(unsafe.Pointer(&step[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&one[0])), 0, swizzle128, promote128, 0); err != nil {

@@ -26,6 +26,7 @@ type Driver struct {
 	Fail        map[string]int // codes that functions return, by C name
 	Calls       map[string]int // how often functions were called
 	Kernels     map[string]int // how often kernels were recorded, by name
+	Early       int            // how many of them may start before the kernel ahead of them has ended
 	Log         []string       // names of the calls that run, copy or wait, in order
 	mu          sync.Mutex
 	problems    []string
@@ -38,7 +39,8 @@ type Driver struct {
 	allowed     map[uintptr]uintptr // dynamic shared memory
 	live        map[uintptr]string  // modules, streams, graphs, events: what they are
 	capturing   uintptr             // the stream
-	names       [][]byte            // strings that calls gave away
+	last        string              // what was recorded last
+	names       [][]byte            // strings that calls returned
 	codes       [][]byte
 }
 
@@ -178,7 +180,7 @@ func text(p uintptr) string {
 	return string(unsafe.Slice(at[byte](p), n))
 }
 
-// name gives a string away.
+// name returns a string to the caller.
 func (d *Driver) name(s string, to uintptr) uintptr {
 	b := append([]byte(s), 0)
 	d.names = append(d.names, b)

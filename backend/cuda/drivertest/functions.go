@@ -5,6 +5,14 @@ import (
 	"unsafe"
 )
 
+// launchConfig is CUlaunchConfig.
+type launchConfig struct {
+	blocks, threads    [3]uint32
+	shared             uint32
+	stream, attributes uintptr
+	count              uint32
+}
+
 // functions are the library's, by C name; arguments are as in cuda.h.
 var functions = map[string]any{
 	"cuInit": func(d *Driver, flags uintptr) uintptr {
@@ -134,23 +142,31 @@ var functions = map[string]any{
 		d.allowed[f] = v
 		return 0
 	},
-	"cuLaunchKernel": func(d *Driver, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra uintptr) uintptr {
+	"cuLaunchKernelEx": func(d *Driver, config, f, params, extra uintptr) uintptr {
+		c := *at[launchConfig](config)
 		name := d.functions[f]
-		if name == "" || !d.is("stream", stream) || d.capturing != stream {
+		if name == "" || !d.is("stream", c.stream) || d.capturing != c.stream {
 			return d.problem("a launch of %q outside of a graph, or of nothing", name)
 		}
-		if gx-1 >= 1<<31-1 || gy-1 >= 65535 || gz-1 >= 65535 || bx == 0 || bx > 1024 || by != 1 || bz != 1 || shared > max(48<<10, d.allowed[f]) || *at[uintptr](params) == 0 {
-			return d.problem("%s: grid %d×%d×%d of %d×%d×%d threads, %d bytes of shared memory", name, gx, gy, gz, bx, by, bz, shared)
+		if c.blocks[0]-1 >= 1<<31-1 || c.blocks[1]-1 >= 65535 || c.blocks[2]-1 >= 65535 || c.threads[0] == 0 || c.threads[0] > 1024 || c.threads[1] != 1 || c.threads[2] != 1 ||
+			uintptr(c.shared) > max(48<<10, d.allowed[f]) || *at[uintptr](params) == 0 || extra != 0 {
+			return d.problem("%s: grid %v of %v threads, %d bytes of shared memory", name, c.blocks, c.threads, c.shared)
+		}
+		if c.count > 1 || c.count == 1 && (*at[uint32](c.attributes) != 6 || *at[uint32](c.attributes + 8) != 1 || d.Capability < 90 || d.last != "launch") {
+			return d.problem("%s starts early on a device of capability %d after %q", name, d.Capability, d.last)
 		}
 		d.Kernels[name]++
+		d.last = "launch"
+		d.Early += int(c.count)
 		return 0
 	},
 	"cuTensorMapEncodeTiled": func(d *Driver, to, kind, rank, p, size, step, box, one, interleave, swizzle, promote, fill uintptr) uintptr {
 		s, b := unsafe.Slice(at[uint64](size), 2), unsafe.Slice(at[uint32](box), 2)
-		if to%64 != 0 || rank != 2 || p%16 != 0 || *at[uint64](step)%16 != 0 || b[0]*2 > 128 || b[1] > 256 || s[0] == 0 || s[1] == 0 || kind != 6 && kind != 9 {
+		width := map[uintptr]uint64{6: 2, 9: 2, 11: 4}[kind]
+		if to%64 != 0 || rank != 2 || p%16 != 0 || *at[uint64](step)%16 != 0 || *at[uint64](step) < width*s[0] || uint64(b[0])*width > 128 || b[1] > 256 || s[0] == 0 || s[1] == 0 || width == 0 {
 			return d.problem("a tensor map at %#x of %v at %#x, rows %d bytes apart, boxes %v", to, s, p, *at[uint64](step), b)
 		}
-		d.within("a tensor map", d.memory, p, uintptr((s[1]-1)**at[uint64](step)+2*s[0]))
+		d.within("a tensor map", d.memory, p, uintptr((s[1]-1)**at[uint64](step)+width*s[0]))
 		return 0
 	},
 
@@ -161,7 +177,7 @@ var functions = map[string]any{
 		if !d.is("stream", s) || d.capturing != 0 || mode != 1 {
 			return d.problem("a capture inside of another, or of mode %d", mode)
 		}
-		d.capturing = s
+		d.capturing, d.last = s, ""
 		return 0
 	},
 	"cuStreamEndCapture": func(d *Driver, s, to uintptr) uintptr {
@@ -187,7 +203,7 @@ var functions = map[string]any{
 	"cuEventCreate":          func(d *Driver, to, flags uintptr) uintptr { return d.handle("event", to) },
 	"cuEventDestroy_v2":      func(d *Driver, e uintptr) uintptr { return d.drop("event", e) },
 	"cuEventRecord":          func(d *Driver, e, s uintptr) uintptr { d.is("event", e); return 0 },
-	"cuEventRecordWithFlags": func(d *Driver, e, s, flags uintptr) uintptr { d.is("event", e); return 0 },
+	"cuEventRecordWithFlags": func(d *Driver, e, s, flags uintptr) uintptr { d.is("event", e); d.last = "event"; return 0 },
 	"cuEventSynchronize":     func(d *Driver, e uintptr) uintptr { d.is("event", e); return 0 },
 	"cuEventElapsedTime": func(d *Driver, to, from, e uintptr) uintptr {
 		if d.is("event", from) && d.is("event", e) {
@@ -204,6 +220,6 @@ func (d *Driver) queued(way string, device, host, n, stream uintptr) uintptr {
 	}
 	d.within("a copy "+way+" on the device", d.memory, device, n)
 	d.within("a copy "+way+" on the host", d.pinned, host, n)
-	d.Log = append(d.Log, way)
+	d.Log, d.last = append(d.Log, way), way
 	return 0
 }

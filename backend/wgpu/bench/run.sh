@@ -26,7 +26,7 @@ if [ "${1:-}" = build ]; then
 fi
 export RLXC_WGPU="$here/libwgpu_native.so"
 if [ "${1:-}" = Test ]; then
-	exec "$here/wgpu.test" -test.run 'Rows|Reductions|Tiles|Cuts|Tun|Choices|Half|Attention|Codes|Bits|Narrow|BertTiny|Custom' -test.v
+	exec "$here/wgpu.test" -test.run 'Rows|Reductions|Tiles|Splits|Tun|Half|Attention|Quantized|Bits|Narrow|BertTiny|Custom' -test.v
 fi
 for pattern in ${1:-Record Bert FirstSubmit MatMul/f../4096x4096x4096}; do
 	"$here/wgpu.test" -test.run '^$' -test.bench "$pattern" -test.benchtime "${BENCHTIME:-100x}" -test.v

@@ -69,7 +69,7 @@ func replyOf(id uintptr) *reply {
 	return &reply{}
 }
 
-// goString copies a WGPUStringView. Its data is no Go pointer until it is known to be one: the library gives 1 for strings
+// goString copies a WGPUStringView. Its data is no Go pointer until it is known to be one: the library passes 1 for strings
 // without bytes, and a Go pointer of that value on a stack ends the process when the stack grows.
 func goString(data, n uintptr) string {
 	if data == 0 || n == 0 {

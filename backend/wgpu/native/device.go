@@ -105,7 +105,7 @@ func (d *Device) reported(what string, kind uintptr, message string) error {
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	if s == "" {
-		return "the library gave no reason"
+		return "the library named no reason"
 	}
 	return s
 }
@@ -132,7 +132,7 @@ func (d *Device) poll(c *caller) error {
 	return nil
 }
 
-// timestampPeriod is the nanoseconds of a tick. The C function gives a float, which comes in a register of its own kind.
+// timestampPeriod is the nanoseconds of a tick. The C function returns a float, which comes in a register of its own kind.
 func (d *Device) timestampPeriod() float32 {
 	var period func(uintptr) float32
 	purego.RegisterFunc(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))

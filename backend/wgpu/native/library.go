@@ -1,4 +1,4 @@
-// Package native opens wgpu-native at run time, without cgo, and gives the part of webgpu.h that compute needs as Go calls
+// Package native opens wgpu-native at run time, without cgo, and provides the part of webgpu.h that compute needs as Go calls
 // that cannot abort the process: what the library would panic on is checked first, and what it reports becomes an error.
 //
 // This package is not part of rlxc's public API and may change without notice.
@@ -16,7 +16,7 @@ import (
 	"unsafe"
 )
 
-// EnvLibrary names the environment variable that gives the path of the library; a path that does not open is an error.
+// EnvLibrary names the environment variable that holds the path of the library; a path that does not open is an error.
 const EnvLibrary = "RLXC_WGPU"
 
 // version is the major version of wgpu-native whose structs this package mirrors.
@@ -142,7 +142,7 @@ func open(path string) (*Library, error) {
 	l.cb = newCallbacks()
 	extras := &instanceExtras{chained: chained{sType: sTypeInstanceExtras}, backends: realBackends}
 	if l.instance = l.c.CreateInstance.call(uintptr(unsafe.Pointer(&instanceDescriptor{next: unsafe.Pointer(extras)}))); l.instance == 0 {
-		return nil, fmt.Errorf("%s gives no WebGPU instance", path)
+		return nil, fmt.Errorf("%s creates no WebGPU instance", path)
 	}
 	libraries[path] = l
 	return l, nil

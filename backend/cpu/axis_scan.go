@@ -1,0 +1,54 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// cumSumRow is what RoBERTa's relatives count their positions with.
+var cumSumRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[0].Type.DType
+			return d == tensor.I64 || d == tensor.I32
+		},
+		InPlace: func(*ir.Node, int) bool { return true },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		if in[0].dtype == tensor.I32 {
+			return cumSumStep[int32](n.Op.(ir.CumSum), &out[0], &in[0]), nil
+		}
+		return cumSumStep[int64](n.Op.(ir.CumSum), &out[0], &in[0]), nil
+	},
+}
+
+func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
+	dst, src := *y, *x
+	size, inner := src.shape[op.Axis], src.shape[op.Axis+1:].Elements()
+	lines := src.shape[:op.Axis].Elements() * inner
+	parts, perPart := rowParts(lines, size)
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		d, s := elements[T](m, &dst), elements[T](m, &src)
+		for line := part * perPart; line < min((part+1)*perPart, lines); line++ {
+			at, by := line/inner*size*inner+line%inner, inner
+			if op.Reverse {
+				at, by = at+(size-1)*inner, -inner
+			}
+			var sum T
+			for range size {
+				v := s[at]
+				if op.Exclusive {
+					d[at] = sum
+				}
+				sum += v
+				if !op.Exclusive {
+					d[at] = sum
+				}
+				at += by
+			}
+		}
+	}}
+}

@@ -1,0 +1,125 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
+var gatherElementsRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
+			return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
+		},
+		Strided: target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, index, y := in[0], in[1], out[0]
+		switch {
+		case x.width == 4 && index.dtype == tensor.I32:
+			return gatherElementsStep[uint32, int32](n, &y, &x, &index), nil
+		case x.width == 4:
+			return gatherElementsStep[uint32, int64](n, &y, &x, &index), nil
+		case index.dtype == tensor.I32:
+			return gatherElementsStep[uint64, int32](n, &y, &x, &index), nil
+		}
+		return gatherElementsStep[uint64, int64](n, &y, &x, &index), nil
+	},
+}
+
+func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, index *operand) step {
+	dst, src, idx := *y, *x, *index
+	axis := n.Op.(ir.GatherElements).Axis
+	size, step1 := src.shape[axis], src.strides[axis]
+	// Along the axis the index chooses; along the others the operand is walked in step with the result.
+	walked := src
+	walked.shape = dst.shape
+	walked.strides = append([]int{}, src.strides...)
+	walked.strides[axis] = 0
+	loops := newNest(dst.shape, &dst, &walked, &idx)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s, ids := elements[T](m, &dst), elements[T](m, &src), elements[I](m, &idx)
+		loops.blocks(part, func(rows int, at [maxOperands]int) {
+			for r := range rows {
+				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
+				for c := range loops.cols {
+					i := int(ids[q+c*loops.col(2)])
+					if i < 0 {
+						i += size
+					}
+					if i < 0 || i >= size {
+						m.fail(n, backend.OutOfRange(int64(ids[q+c*loops.col(2)]), axis, size))
+						return
+					}
+					d[o+c*loops.col(0)] = s[p+c*loops.col(1)+i*step1]
+				}
+			}
+		})
+	}}
+}
+
+var gatherRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
+		},
+	},
+	anyAddress: func(_ *ir.Node, i int) bool { return i == 0 },
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		if in[1].dtype == tensor.I32 {
+			return gatherStep[int32](n, &out[0], &in[0], &in[1]), nil
+		}
+		return gatherStep[int64](n, &out[0], &in[0], &in[1]), nil
+	},
+}
+
+// gatherStep copies slices of x, which are runs of bytes, by index; single words as such.
+func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
+	dst, src, idx := *y, *x, *index
+	axis := n.Op.(ir.Gather).Axis
+	size := src.shape[axis]
+	inner := src.shape[axis+1:].Elements() * src.width // bytes of a slice
+	outer, count := src.shape[:axis].Elements(), idx.len()
+	perPart := max(1, partElements*4/max(inner, 1))
+	rows := outer * count
+	if inner == 0 {
+		rows = 0
+	}
+	words := inner == 4 && src.width == 4
+	return step{parts: (rows + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+		ids := elements[I](m, &idx)
+		var d, s []byte
+		var dw, sw []uint32
+		if words {
+			dw, sw = elements[uint32](m, &dst), elements[uint32](m, &src)
+		} else {
+			d, s = dst.bytes(m), src.bytes(m)
+		}
+		for r, end := part*perPart, min((part+1)*perPart, rows); r < end; {
+			line, first := ids[r%count:], r/count*size
+			for _, id := range line[:min(len(line), end-r)] {
+				i := int(id)
+				if i < 0 {
+					i += size
+				}
+				if i < 0 || i >= size {
+					m.fail(n, backend.OutOfRange(int64(id), axis, size))
+					return
+				}
+				if words {
+					dw[r] = sw[first+i]
+				} else {
+					copy(d[r*inner:][:inner], s[(first+i)*inner:])
+				}
+				r++
+			}
+		}
+	}}
+}

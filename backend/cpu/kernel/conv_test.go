@@ -1,0 +1,182 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// convCase is one convolution of a test with all its operands. The weights are [taps·channels, outputs], of a depthwise one
+// [taps, channels].
+type convCase struct {
+	ConvShape
+	depthwise bool
+	x, w, c   *guarded
+	bias, res *guarded
+	args      ConvArgs
+}
+
+func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase {
+	n := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
+	s := ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: n(1, 4), KernelWidth: n(1, 5), StrideHigh: n(1, 3), StrideWide: n(1, 3),
+		DilationHigh: n(1, 2), DilationWide: n(1, 2), Top: n(0, 2), Left: n(0, 3), Height: n(1, 9), Width: n(1, 24)}
+	switch r.IntN(12) { // images of padding alone
+	case 0:
+		s.Height = 0
+	case 1:
+		s.Width = 0
+	}
+	places := func(size, front, kernel, stride, dilation int) int {
+		return max(0, size+front+n(0, 2)-(kernel-1)*dilation-1)/stride + 1 // at least one, whatever it meets
+	}
+	s.PlacesHigh = places(s.Height, s.Top, s.KernelHeight, s.StrideHigh, s.DilationHigh)
+	s.PlacesWide = places(s.Width, s.Left, s.KernelWidth, s.StrideWide, s.DilationWide)
+	g := &convCase{ConvShape: s, depthwise: depthwise}
+	a := &g.args
+	a.XColumn = channels + n(0, 1)*3
+	a.XRow = s.Width*a.XColumn + n(0, 2)
+	a.XImage = s.Height*a.XRow + n(0, 2)
+	elements := 0
+	if s.Height*s.Width > 0 {
+		elements = (s.Images-1)*a.XImage + (s.Height-1)*a.XRow + (s.Width-1)*a.XColumn + channels
+	}
+	g.x = random(r, elements)
+	a.X = g.x.inner
+	rows := s.Images * s.PlacesHigh * s.PlacesWide
+	a.CRow, a.Alpha, a.Act = outputs+n(0, 2), 1, epilogues[r.IntN(len(epilogues))]
+	g.c = newGuarded(rows*a.CRow, r.IntN(16))
+	a.C = g.c.inner
+	taps := s.KernelHeight * s.KernelWidth
+	if depthwise {
+		g.w = random(r, taps*channels)
+	} else {
+		g.w = random(r, taps*channels*outputs)
+	}
+	if r.IntN(2) == 0 {
+		g.bias = random(r, outputs)
+		a.Bias = g.bias.inner
+	}
+	if r.IntN(2) == 0 {
+		a.ResRow = outputs + n(0, 2)
+		g.res = random(r, rows*a.ResRow)
+		a.Residual = g.res.inner
+	}
+	return g
+}
+
+func (g *convCase) String() string {
+	return fmt.Sprintf("%+v depthwise=%v bias=%v act=%d residual=%v", g.ConvShape, g.depthwise, g.bias != nil, g.args.Act, g.res != nil)
+}
+
+// check compares the result with the sums in float64.
+func (g *convCase) check(t *testing.T) {
+	t.Helper()
+	a := &g.args
+	g.c.checkGaps(t, g.String(), a.CRow, g.Outputs)
+	for row := range g.Images * g.PlacesHigh * g.PlacesWide {
+		image, high, wide := row/(g.PlacesHigh*g.PlacesWide), row/g.PlacesWide%g.PlacesHigh, row%g.PlacesWide
+		for m := range g.Outputs {
+			var want, size float64
+			for tap := range g.KernelHeight * g.KernelWidth {
+				y := high*g.StrideHigh - g.Top + tap/g.KernelWidth*g.DilationHigh
+				x := wide*g.StrideWide - g.Left + tap%g.KernelWidth*g.DilationWide
+				if y < 0 || y >= g.Height || x < 0 || x >= g.Width {
+					continue
+				}
+				pixel := a.X[image*a.XImage+y*a.XRow+x*a.XColumn:]
+				for ch := range g.Channels {
+					w := 0.0
+					switch {
+					case !g.depthwise:
+						w = float64(g.w.inner[(tap*g.Channels+ch)*g.Outputs+m])
+					case ch == m:
+						w = float64(g.w.inner[tap*g.Channels+ch])
+					}
+					p := w * float64(pixel[ch])
+					want, size = want+p, size+math.Abs(p)
+				}
+			}
+			if a.Bias != nil {
+				want += float64(a.Bias[m])
+			}
+			want = activateFloat64(a.Act, want)
+			if a.Residual != nil {
+				want += float64(a.Residual[row*a.ResRow+m])
+			}
+			if got := float64(a.C[row*a.CRow+m]); !(math.Abs(got-want) <= 1e-6*(2+size)) {
+				t.Fatalf("%v: place %d,%d of image %d, channel %d: %v, want %v", g, high, wide, image, m, got, want)
+			}
+		}
+	}
+}
+
+func TestConv(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, outputs := range edges(s.gemm.vec, s.gemm.cols()) {
+			for _, channels := range []int{1, 2, 3, 4, 17, 64} {
+				g := newConvCase(r, channels, outputs, false)
+				pack := s.NewPackB(g.KernelHeight*g.KernelWidth*channels, outputs)
+				packed := newGuarded(pack.Len(), 0)
+				for p := range pack.Parts() {
+					pack.Run(p, packed.inner, g.w.inner, outputs, 1)
+				}
+				g.args.B = packed.inner
+				plan := s.NewConv(g.ConvShape)
+				scratch := newGuarded(plan.ScratchBytes()/4, 0)
+				for part := range plan.Parts() {
+					plan.Run(part, &g.args, bytesOfFloats(scratch.inner))
+				}
+				scratch.check(t, "scratch of "+g.String())
+				g.check(t)
+			}
+		}
+	})
+}
+
+// TestConvOverItsResidual: where there is no activation the sums may start from a residual that is the result.
+func TestConvOverItsResidual(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		g := newConvCase(newRand(), 40, 20, false)
+		g.KernelHeight, g.KernelWidth, g.Height, g.Width = 3, 5, 9, 24 // several blocks of K
+		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PlacesHigh, g.PlacesWide, g.Images = 1, 2, 1, 1, 1, 1, 9, 24, 1
+		a := &g.args
+		a.XColumn, a.XRow, a.XImage, a.CRow, a.ResRow, a.Act = 40, 40*24, 0, 20, 20, NoUnary
+		r := newRand()
+		g.x, g.w, g.c, g.res = random(r, 9*24*40), random(r, 15*40*20), newGuarded(9*24*20, 0), random(r, 9*24*20)
+		copy(g.c.inner, g.res.inner)
+		a.X, a.C, a.Residual = g.x.inner, g.c.inner, g.c.inner
+		pack := s.NewPackB(15*40, 20)
+		a.B = make([]float32, pack.Len())
+		for p := range pack.Parts() {
+			pack.Run(p, a.B, g.w.inner, 20, 1)
+		}
+		plan := s.NewConv(g.ConvShape)
+		scratch := make([]float32, plan.ScratchBytes()/4)
+		for part := range plan.Parts() {
+			plan.Run(part, a, bytesOfFloats(scratch))
+		}
+		a.Residual = g.res.inner
+		g.check(t)
+	})
+}
+
+func TestDepthwise(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, channels := range edges(s.gemm.vec, 3*s.gemm.vec) {
+			for range 12 {
+				g := newConvCase(r, channels, channels, true)
+				g.args.B = g.w.inner
+				plan := s.NewDepthwise(g.ConvShape)
+				scratch := newGuarded((plan.ScratchBytes()+3)/4, 0)
+				for part := range plan.Parts() {
+					plan.Run(part, &g.args, bytesOfFloats(scratch.inner))
+				}
+				scratch.check(t, "scratch of "+g.String())
+				g.check(t)
+			}
+		}
+	})
+}

@@ -1,0 +1,8 @@
+//go:build !(darwin && arm64)
+
+package kernel
+
+import "math"
+
+// fastCores is no bound where all cores are alike, or the system does not tell.
+func fastCores() int { return math.MaxInt }

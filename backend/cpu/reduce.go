@@ -1,0 +1,87 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// rowParts cuts rows of cols elements into parts of about equal size.
+func rowParts(rows, cols int) (parts, perPart int) {
+	if rows == 0 || cols == 0 {
+		return 0, 1
+	}
+	most := max(1, partElements/cols)
+	parts = (rows + most - 1) / most
+	return parts, (rows + parts - 1) / parts
+}
+
+var softmaxRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			t, op := n.Inputs[0].Type, n.Op.(ir.Softmax)
+			return t.DType == tensor.F32 && !op.Log && op.Axis == len(t.Shape)-1
+		},
+		InPlace: func(*ir.Node, int) bool { return true },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, y := in[0], out[0]
+		cols := x.shape[len(x.shape)-1]
+		rows := x.shape[:len(x.shape)-1].Elements()
+		parts, perPart := rowParts(rows, cols)
+		set := b.d.set
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			lo, hi := part*perPart, min((part+1)*perPart, rows)
+			set.Softmax(y.f32(m)[lo*cols:], cols, x.f32(m)[lo*cols:], cols, hi-lo, cols)
+		}}, nil
+	},
+}
+
+// reduceKernels says which kernel combines the elements of a row.
+var reduceKernels = map[ir.Reduction]kernel.ReduceOp{
+	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
+}
+
+var reduceRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			t, op := n.Inputs[0].Type, n.Op.(ir.Reduce)
+			if _, ok := reduceKernels[op.Fn]; !ok || t.DType != tensor.F32 || len(op.Axes) == 0 {
+				return false
+			}
+			for i, axis := range op.Axes { // the last axes
+				if axis != len(t.Shape)-len(op.Axes)+i {
+					return false
+				}
+			}
+			return true
+		},
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		op := n.Op.(ir.Reduce)
+		in, out := b.operands(n)
+		x, y := in[0], out[0]
+		outer := len(x.shape) - len(op.Axes)
+		rows, cols := x.shape[:outer].Elements(), x.shape[outer:].Elements()
+		parts, perPart := rowParts(rows, max(cols, 1))
+		set, fn := b.d.set, reduceKernels[op.Fn]
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			lo, hi := part*perPart, min((part+1)*perPart, rows)
+			dst := y.f32(m)[lo:hi]
+			if cols == 0 {
+				set.ReduceRows(fn, dst, nil, 0, hi-lo, 0)
+			} else {
+				set.ReduceRows(fn, dst, x.f32(m)[lo*cols:], cols, hi-lo, cols)
+			}
+			if op.Fn == ir.Mean {
+				for i := range dst {
+					dst[i] /= float32(cols)
+				}
+			}
+		}}, nil
+	},
+}

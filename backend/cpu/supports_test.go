@@ -1,0 +1,86 @@
+package cpu_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestClaims: which element types have kernels; those of others run by Eval, and slower.
+func TestClaims(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	for text, want := range map[string]target.Runs{
+		`(%0: f32[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
+		`(%0: i64[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
+		`(%0: f16[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
+		`(%0: u8[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:   target.OnKernel,
+		`(%0: c128[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`: target.OnHost,
+		`(%0: i64[n]) { %1 = neg(%0) return %1 }`:                         target.OnKernel,
+		`(%0: i32[n]) { %1 = neg(%0) return %1 }`:                         target.OnKernel,
+		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                         target.OnHost,
+		`(%0: i64[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnKernel,
+		`(%0: i32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnKernel,
+		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnHost,
+	} {
+		g, err := ir.Parse(`graph "" ` + text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, d.Target().Where(g.Nodes[0]), text)
+	}
+}
+
+// TestPlainWeightsGo: a weight that only a packed product reads is held once.
+func TestPlainWeightsGo(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	for text, held := range map[string]bool{
+		`(%0: f32[n,8]) { const %1: f32[8,9] = data %2 = matmul(%0, %1) return %2 }`:                  false,
+		`(%0: f32[n,8]) { const %1: f32[8,9] = data %2 = matmul(%0, %1) %3 = exp(%1) return %2, %3 }`: true,
+		`(%0: f32[n,8]) { const %1: f32[8,9] = data %2 = matmul(%0, %1) return %2, %1 }`:              true,
+	} {
+		g, err := ir.Parse(`graph "" ` + text)
+		require.NoError(t, err, text)
+		w := g.Nodes[0].Inputs[ir.MatMulB]
+		_, err = d.Prepare(g)
+		require.NoError(t, err)
+		require.Equal(t, held, w.Const != nil, text)
+	}
+}
+
+// TestScaleThatIsNoNumber of a norm's quantised values is an error, as 0 is.
+func TestScaleThatIsNoNumber(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	for _, scale := range []float32{0.5, 0, float32(math.NaN())} {
+		g, err := ir.Parse(`graph "" (%0: f32[3,8], %1: f32[]) { const %2: u8[] = [100] %3 = qlayernorm(%0, _, _, _, _, _, %1, %2) {axes=1, eps=1e-05} return %3 }`)
+		require.NoError(t, err)
+		bound, err := g.Bind(ir.Binding{}, false)
+		require.NoError(t, err)
+		program, err := d.Load(backendtest.Plan(t, bound, d.Target()))
+		require.NoError(t, err)
+		instance, err := program.Attach(d.NewMemory(), nil)
+		require.NoError(t, err)
+		x := tensor.New(tensor.F32, 3, 8)
+		for i := range x.Len() {
+			x.SetFloat64(i, float64(i*i%7))
+		}
+		_, err = instance.Run(context.Background(), []*tensor.Tensor{x, tensor.Scalar(scale)})
+		if scale == 0.5 {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "the scale of the result is")
+		}
+	}
+}

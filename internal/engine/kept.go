@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Kept is a tensor that stays where the device's memory is, between runs: outputs go to it, inputs come from it. It has two
+// buffers, so that a run may read one state and write the next, and leaves the tensor as it was if it fails.
+type Kept struct {
+	p      *Program
+	busy   atomic.Bool
+	closed bool
+
+	dtype tensor.DType
+	shape tensor.Shape
+	now   backend.Buffer
+	next  backend.Buffer // of the run that is under way; kept for the next one
+}
+
+// Keep makes a tensor that stays with the program's device. Its content is t's.
+func (p *Program) Keep(t *tensor.Tensor) (*Kept, error) {
+	if t == nil || t.DType() == tensor.String || t.IsSequence() {
+		return nil, WithKind(ErrInput, errors.New("only a tensor of numbers can be kept"))
+	}
+	if err := p.use(); err != nil {
+		return nil, err
+	}
+	k := &Kept{p: p}
+	if err := k.store(t); err != nil {
+		p.leave()
+		return nil, err
+	}
+	return k, nil
+}
+
+// enter begins a use, which leave ends.
+func (k *Kept) enter() error {
+	if !k.busy.CompareAndSwap(false, true) {
+		return WithKind(ErrBusy, errors.New("another goroutine uses the kept tensor"))
+	}
+	if k.closed {
+		k.leave()
+		return ClosedError("kept tensor")
+	}
+	return nil
+}
+
+func (k *Kept) leave() { k.busy.Store(false) }
+
+// room makes room for the next content. The current one stays.
+func (k *Kept) room(bytes int64) error {
+	if k.next != nil && k.next.Size() >= bytes {
+		return nil
+	}
+	if limit := k.p.opts.MemoryLimit; bytes > limit {
+		return WithKind(ErrMemory, fmt.Errorf("a kept tensor needs %d bytes, the memory limit is %d", bytes, limit))
+	}
+	if k.next != nil {
+		k.next.Close()
+		k.next = nil
+	}
+	bytes += bytes / 4 // what grows with each run moves seldom
+	if d, ok := k.p.device.(backend.Keeper); ok {
+		next, err := d.NewBuffer(bytes)
+		if err != nil {
+			return WithKind(ErrMemory, err)
+		}
+		k.next = next
+		return nil
+	}
+	k.next = hostBuffer{tensor.New(tensor.U8, int(bytes))}
+	return nil
+}
+
+// turn makes the next content the current one.
+func (k *Kept) turn(d tensor.DType, shape tensor.Shape) {
+	k.now, k.next = k.next, k.now
+	k.dtype, k.shape = d, shape.Clone()
+}
+
+// store replaces the content from the host.
+func (k *Kept) store(t *tensor.Tensor) error {
+	if err := k.room(int64(len(t.Bytes()))); err != nil {
+		return err
+	}
+	if err := k.next.WriteAt(t.Bytes(), 0); err != nil {
+		return err
+	}
+	k.turn(t.DType(), t.Shape())
+	return nil
+}
+
+// bytes is the size of the content.
+func (k *Kept) bytes() int64 { return int64(k.dtype.Bytes(k.shape.Elements())) }
+
+// host shows the content on the host: itself where it lies there, a copy elsewhere.
+func (k *Kept) host() (*tensor.Tensor, error) {
+	data := make([]byte, 0)
+	if h, ok := k.now.(hostBuffer); ok {
+		data = h.data.Bytes()[:k.bytes()]
+	} else if n := k.bytes(); n > 0 {
+		data = tensor.New(tensor.U8, int(n)).Bytes()
+		if err := k.now.ReadAt(data, 0); err != nil {
+			return nil, err
+		}
+	}
+	return tensor.FromBytes(k.dtype, k.shape, data)
+}
+
+// Tensor copies the content to the host.
+func (k *Kept) Tensor() (*tensor.Tensor, error) {
+	if err := k.enter(); err != nil {
+		return nil, err
+	}
+	defer k.leave()
+	t, err := k.host()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := k.now.(hostBuffer); ok {
+		t = t.Clone()
+	}
+	return t, nil
+}
+
+// Type is the element type and shape of the content.
+func (k *Kept) Type() (tensor.DType, tensor.Shape, error) {
+	if err := k.enter(); err != nil {
+		return tensor.Invalid, nil, err
+	}
+	defer k.leave()
+	return k.dtype, k.shape.Clone(), nil
+}
+
+// ReadAt implements io.ReaderAt over the bytes of the content.
+func (k *Kept) ReadAt(p []byte, off int64) (int, error) {
+	return k.at(p, off, func(b backend.Buffer, p []byte) error { return b.ReadAt(p, off) })
+}
+
+// WriteAt implements io.WriterAt over the bytes of the content, which does not grow.
+func (k *Kept) WriteAt(p []byte, off int64) (int, error) {
+	n, err := k.at(p, off, func(b backend.Buffer, p []byte) error { return b.WriteAt(p, off) })
+	if err == io.EOF {
+		err = WithKind(ErrInput, fmt.Errorf("%d bytes at %d do not fit into the kept tensor", len(p), off))
+	}
+	return n, err
+}
+
+// at moves the part of p that the content has.
+func (k *Kept) at(p []byte, off int64, move func(b backend.Buffer, p []byte) error) (int, error) {
+	if err := k.enter(); err != nil {
+		return 0, err
+	}
+	defer k.leave()
+	if off < 0 {
+		return 0, WithKind(ErrInput, fmt.Errorf("offset %d is negative", off))
+	}
+	n := min(int64(len(p)), max(k.bytes()-off, 0))
+	if n > 0 {
+		if err := move(k.now, p[:n]); err != nil {
+			return 0, err
+		}
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// Close releases the memory.
+func (k *Kept) Close() error {
+	if err := k.enter(); err != nil {
+		return err
+	}
+	defer k.leave()
+	k.closed = true
+	for _, b := range []backend.Buffer{k.now, k.next} {
+		if b != nil {
+			b.Close()
+		}
+	}
+	return k.p.leave()
+}
+
+// A hostBuffer is a Buffer of a device that works in the host's memory.
+type hostBuffer struct{ data *tensor.Tensor }
+
+func (h hostBuffer) Size() int64 { return int64(len(h.data.Bytes())) }
+
+func (h hostBuffer) ReadAt(p []byte, off int64) error {
+	copy(p, h.data.Bytes()[off:])
+	return nil
+}
+
+func (h hostBuffer) WriteAt(p []byte, off int64) error {
+	copy(h.data.Bytes()[off:], p)
+	return nil
+}
+
+func (h hostBuffer) Close() {}
+
+// carried are the kept tensors of a session, by place in the graph's inputs and outputs.
+type carried struct {
+	from, to []*Kept
+	used     []*Kept // each once
+	buffers  struct{ from, to []backend.Buffer }
+}
+
+// Feed makes an input come from a kept tensor in the runs that follow; nil ends that.
+func (s *Session) Feed(input string, k *Kept) error {
+	place := slices.IndexFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == input })
+	if place < 0 {
+		return WithKind(ErrInput, fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(input), s.signature()))
+	}
+	return s.carry(k, func(c *carried) { c.from[place] = k })
+}
+
+// Keep makes an output go to a kept tensor in the runs that follow, not to the map that Run returns; nil ends that.
+func (s *Session) Keep(output string, k *Kept) error {
+	place := slices.Index(s.p.graph.OutputNames, output)
+	if place < 0 {
+		return WithKind(ErrInput, fmt.Errorf("the model has no output %s", tensor.Quote(output)))
+	}
+	return s.carry(k, func(c *carried) {
+		c.to[place] = k
+		delete(s.out, output)
+	})
+}
+
+func (s *Session) carry(k *Kept, set func(*carried)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.busy.Store(false)
+	if s.closed {
+		return ClosedError("session")
+	}
+	if s.carried == nil {
+		in, out := len(s.p.graph.Inputs), len(s.p.graph.Outputs)
+		s.carried = &carried{from: make([]*Kept, in), to: make([]*Kept, out)}
+		s.carried.buffers.from, s.carried.buffers.to = make([]backend.Buffer, in), make([]backend.Buffer, out)
+	}
+	set(s.carried)
+	return nil
+}
+
+// none reports whether all values come from the host and go there.
+func (c *carried) none() bool {
+	kept := func(k *Kept) bool { return k != nil }
+	return c == nil || !slices.ContainsFunc(c.from, kept) && !slices.ContainsFunc(c.to, kept)
+}
+
+// begin makes the kept tensors those of the run that follows; end ends that.
+func (c *carried) begin() error {
+	if c == nil {
+		return nil
+	}
+	c.used = c.used[:0]
+	for _, k := range slices.Concat(c.from, c.to) {
+		if k == nil || slices.Contains(c.used, k) {
+			continue
+		}
+		if err := k.enter(); err != nil {
+			c.end()
+			return err
+		}
+		c.used = append(c.used, k)
+	}
+	for i, k := range c.to {
+		if k != nil && slices.Contains(c.to[:i], k) {
+			c.end()
+			return WithKind(ErrInput, errors.New("two outputs go to one kept tensor"))
+		}
+	}
+	return nil
+}
+
+func (c *carried) end() {
+	if c != nil {
+		for _, k := range c.used {
+			k.leave()
+		}
+	}
+}
+
+// stays reports whether a run uses the tensor's memory on the device as it is.
+func (s *Session) stays(k *Kept) bool {
+	d, ok := s.p.device.(backend.Keeper)
+	return ok && s.p.stages[0].graph == s.p.graph && d.Takes(k.now)
+}
+
+// feed brings the inputs that are kept to where the run reads them.
+func (s *Session) feed() error {
+	if s.carried == nil {
+		return nil
+	}
+	for i, k := range s.carried.from {
+		if s.carried.buffers.from[i] = nil; k == nil {
+			continue
+		}
+		if s.stays(k) {
+			s.in[i], s.carried.buffers.from[i] = nil, k.now
+			continue
+		}
+		t, err := k.host()
+		if err != nil {
+			return err
+		}
+		s.in[i] = t
+	}
+	return nil
+}
+
+// runKept is a run of a bound program of one stage with kept tensors.
+func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
+	c, outputs := s.carried, s.bound.Planned.Graph.Outputs
+	for i, k := range c.to {
+		if c.buffers.to[i] = nil; k == nil || !s.stays(k) {
+			continue
+		}
+		t := outputs[i].Type
+		if err := k.room(int64(t.DType.Bytes(t.Sizes().Elements()))); err != nil {
+			return nil, err
+		}
+		c.buffers.to[i] = k.next
+	}
+	if carrier, ok := s.last.(backend.Carrier); ok {
+		carrier.Carry(c.buffers.from, c.buffers.to)
+	}
+	out, err := s.last.Run(ctx, s.in)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range c.to {
+		if k != nil && c.buffers.to[i] != nil {
+			k.turn(outputs[i].Type.DType, outputs[i].Type.Sizes())
+		}
+	}
+	return out, nil
+}
+
+// keep stores the outputs that are kept and that the run left on the host.
+func (s *Session) keep(out []*tensor.Tensor) error {
+	if s.carried == nil {
+		return nil
+	}
+	for i, k := range s.carried.to {
+		if k == nil || out[i] == nil {
+			continue
+		}
+		if t := out[i]; t.DType() == tensor.String || t.IsSequence() {
+			return WithKind(ErrInput, fmt.Errorf("output %s cannot be kept: it is not a tensor of numbers", tensor.Quote(s.p.graph.OutputNames[i])))
+		}
+		if err := k.store(out[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A StageBinding is a stage that another one comes before or after, bound as far as that can be done before a run.
+type StageBinding struct {
+	After   []*ir.Node     // that run on the host between the stage before and this one
+	Most    map[string]int // the sizes that depend on data, as large as they can be
+	Binding *Binding       // nil if Err is not
+	Err     error          // why the stage cannot be planned before a run
+}
+
+// Others plans the stages that Bind does not. A size that depends on data is the most that it can be.
+func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
+	if err := p.use(); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	known, main, err := p.sizes(dims)
+	if err != nil {
+		return nil, err
+	}
+	sizes := maps.Clone(known)
+	var list []StageBinding
+	var after []*ir.Node
+	for i := range p.stages {
+		s := &p.stages[i]
+		if i != main && len(s.graph.Nodes) > 0 {
+			o := StageBinding{After: after, Most: map[string]int{}}
+			o.Binding, o.Err = p.boundStage(s, sizes)
+			for _, name := range s.symbols {
+				if _, ok := known[name]; !ok && o.Err == nil {
+					o.Most[name] = sizes[name]
+				}
+			}
+			list = append(list, o)
+		}
+		for _, n := range s.dynamic {
+			grow(sizes, n)
+		}
+		after = s.dynamic
+	}
+	return list, nil
+}
+
+// boundStage plans a stage if its sizes are known.
+func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
+	for _, name := range s.symbols {
+		if _, ok := sizes[name]; !ok {
+			return nil, fmt.Errorf("the size %s is known when the stage before it has run", name)
+		}
+	}
+	for _, v := range s.graph.Inputs {
+		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
+			return nil, errors.New("the shape of a value is known when the stage before it has run")
+		}
+	}
+	e, err := p.bind(s, sizes)
+	if err != nil {
+		return nil, err
+	}
+	return e.binding, nil
+}
+
+// grow adds the most that the sizes of n's results can be, where n's op knows it.
+func grow(sizes ir.Binding, n *ir.Node) {
+	op, ok := n.Op.(ir.Bounded)
+	if !ok {
+		return
+	}
+	shapes := make([][]int, len(n.Inputs))
+	for i, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
+			return
+		}
+		for _, d := range v.Type.Shape {
+			size, err := d.Eval(sizes)
+			if err != nil {
+				return
+			}
+			shapes[i] = append(shapes[i], size)
+		}
+	}
+	most := op.Most(shapes)
+	for i, v := range n.Outputs[:min(len(most), len(n.Outputs))] {
+		if v.Type.Unranked || len(v.Type.Shape) != len(most[i]) {
+			continue
+		}
+		for axis, d := range v.Type.Shape {
+			if name, ok := d.Symbol(); ok {
+				if _, known := sizes[name]; !known {
+					sizes[name] = most[i][axis]
+				}
+			}
+		}
+	}
+}

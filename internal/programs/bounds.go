@@ -1,0 +1,576 @@
+package programs
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// How far may a correct engine depart? This is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 3.3):
+// each node adds the rounding errors that its arithmetic allows to what becomes of the errors of its operands. What becomes of them
+// follows from the node's own definition, evaluated in float64 at the ends of the operands' errors.
+//
+// Every value has two bounds. The strict one holds for engines that round where the model rounds: +, −, ×, ÷ and √ are then the same
+// bits everywhere, and so are sums that no order can round. The loose one holds where roundings may move, as -O 2 moves them. What has a
+// step in it, such as Floor or a comparison, sees the strict one, since no rewrite may move roundings in front of a step.
+
+// An Arithmetic is the accuracy of an engine's functions that are not rounded correctly, such as exp.
+type Arithmetic struct {
+	Ulps float64 // roundings that a function may take
+	Abs  float64 // and how far it may be off besides
+	// Forms is how many times the bounds of a formula hold for another form of it: engines compute a model's operators by formulas of
+	// their own.
+	Forms float64
+	// Moves says that the engine does not round where the model does.
+	Moves bool
+}
+
+// A Result is a value and how far each element may lie from it: +Inf for anything.
+type Result struct {
+	*tensor.Tensor
+	Off []float64
+}
+
+// An Analysis has the outputs of a program in their order.
+type Analysis struct {
+	Outputs []Result
+	// Extreme says that some value on the way is no finite number or close to the ends of its type, where roundings that move may
+	// become anything.
+	Extreme bool
+	// Unread is an error of what no output reads, which need not be found.
+	Unread error
+	// Empty says that some value has no elements.
+	Empty bool
+	// Undefined says that a number was cast to a type of integers that does not hold it, or that integers were computed which
+	// onnxruntime computes in floating point, without the places for them.
+	Undefined bool
+}
+
+// known is a value with its bounds, nil for 0.
+type known struct {
+	t             *tensor.Tensor
+	strict, loose []float64
+	sums          bool // it is a sum, or made of one: its last place depends on an order
+}
+
+type analyst struct {
+	Arithmetic
+	*Analysis
+	b ir.Binding
+}
+
+// Analyse evaluates the program for its inputs k, with bounds.
+func (p *Program) Analyse(k int, engine Arithmetic) (*Analysis, error) {
+	a := &analyst{engine, &Analysis{}, ir.Binding{}}
+	err := a.run(p, k)
+	if err != nil && a.Unread == ErrData {
+		return nil, errors.Join(ErrData, err)
+	}
+	return a.Analysis, err
+}
+
+func (a *analyst) run(p *Program, k int) (err error) {
+	defer caught(&err)
+	g, err := p.Graph()
+	if err != nil {
+		return err
+	}
+	in := p.ordered(g, k)
+	if err := g.BindTensors(in, a.b); err != nil {
+		return err
+	}
+	if closed(g, a.b) {
+		_, err := g.Bind(a.b, false)
+		if err == nil {
+			_, err = ir.Interpret(g, in)
+		}
+		if prune(g); err != nil {
+			a.Unread = err
+			if _, err := g.Bind(a.b, false); err != nil {
+				return err
+			}
+		}
+	} else {
+		a.Unread = ErrData
+	}
+	values := map[*ir.Value]*known{}
+	for i, v := range g.Inputs {
+		values[v] = &known{t: in[i]}
+		a.look(in[i])
+	}
+	value := func(v *ir.Value) *known {
+		if v != nil && v.Const != nil && values[v] == nil {
+			values[v] = &known{t: v.Const.Aligned()}
+			a.look(values[v].t)
+		}
+		return values[v]
+	}
+	for _, n := range g.Nodes {
+		operands := make([]*known, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v != nil {
+				operands[i] = value(v)
+			}
+		}
+		out, err := ir.EvalNode(n, tensors(operands), a.b)
+		if err != nil {
+			return err
+		}
+		results := a.node(n, operands, out)
+		for i, v := range n.Outputs {
+			values[v] = results[i]
+			a.look(out[i])
+		}
+	}
+	if a.Empty && a.Unread == nil {
+		a.Unread = errEmpty
+	}
+	for _, v := range g.Outputs {
+		x := value(v)
+		off := slices.Clone(x.loose)
+		for i := range off {
+			off[i] *= a.Forms
+		}
+		a.Outputs = append(a.Outputs, Result{x.t, off})
+	}
+	return nil
+}
+
+// ErrData marks errors of programs whose sizes depend on data: what is found depends on the order of things.
+var ErrData = errors.New("sizes depend on data")
+
+var errEmpty = errors.New("what has no elements is not computed, and errors of its operands may be found or not")
+
+// closed reports whether all sizes of a graph follow from those of its inputs.
+func closed(g *ir.Graph, b ir.Binding) bool {
+	symbols := map[string]bool{}
+	for _, n := range g.Nodes {
+		for _, v := range n.Outputs {
+			if v.Type.Unranked {
+				return false
+			}
+			for _, d := range v.Type.Shape {
+				d.Symbols(symbols)
+			}
+		}
+	}
+	for s := range symbols {
+		if _, ok := b[s]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// prune drops the nodes that no output needs.
+func prune(g *ir.Graph) {
+	for i, n := range slices.Backward(g.Nodes) {
+		if !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return len(v.Uses) > 0 || g.IsOutput(v) }) {
+			n.Detach()
+			g.Nodes = slices.Delete(g.Nodes, i, i+1)
+		}
+	}
+}
+
+func tensors(in []*known) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(in))
+	for i, x := range in {
+		if x != nil {
+			out[i] = x.t
+		}
+	}
+	return out
+}
+
+// look notes numbers at which other roundings may become anything.
+func (a *analyst) look(t *tensor.Tensor) {
+	a.Empty = a.Empty || t.Len() == 0
+	if !t.DType().IsFloat() {
+		return
+	}
+	most, least := 1e30, 1e-30
+	if t.DType() == tensor.F16 {
+		most, least = 3e4, 1e-4
+	}
+	for i := range t.Len() {
+		if x := math.Abs(t.Float64(i)); !(x < most) || x != 0 && x < least {
+			a.Extreme = true
+		}
+	}
+}
+
+// roundoff is the unit roundoff of a type.
+func roundoff(d tensor.DType) float64 {
+	switch d {
+	case tensor.F32:
+		return 0x1p-24
+	case tensor.F16:
+		return 0x1p-11
+	case tensor.BF16:
+		return 0x1p-8
+	}
+	return 0x1p-53
+}
+
+// moves are the ops that only pass elements on, with the operands that are elements: the others say where to.
+var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.KindSlice: {0}, ir.KindExpand: {0}, ir.KindCopy: {0}, ir.KindMaterialize: {0},
+	ir.KindConcat: nil, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0}, ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
+
+// absorbing ops have roundings of their own that nothing prescribes: in front of them roundings may move.
+var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true, ir.KindAttention: true, ir.KindKept: true,
+	ir.KindRotary: true, ir.KindEmbedding: true}
+
+// node gives the results of a node their bounds.
+func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
+	op, err := ir.BindOp(n.Op, a.b)
+	if err != nil {
+		op = n.Op
+	}
+	results := make([]*known, len(out))
+	for i := range out {
+		results[i] = &known{t: out[i], sums: addsUp(n)}
+		for _, x := range in {
+			results[i].sums = results[i].sums || x != nil && x.sums
+		}
+	}
+	if data, ok := moves[op.Kind()]; ok {
+		results[0].strict = move(op, data, in, out[0], func(x *known) []float64 { return x.strict })
+		results[0].loose = move(op, data, in, out[0], func(x *known) []float64 { return x.loose })
+		return results
+	}
+	if results[0].sums && slices.ContainsFunc(in, overflows) {
+		for _, r := range results {
+			r.strict = everywhere(r.t.Len(), math.Inf(1))
+			r.loose = r.strict
+		}
+		return results
+	}
+	strictly := func(x *known) []float64 { return x.strict }
+	loosely := func(x *known) []float64 { return x.loose }
+	if a.Moves || absorbing[op.Kind()] || op.Kind() == ir.KindQuantize && in[0].sums || op.Kind() == ir.KindDynamicQuantize && in[0].sums {
+		strictly = loosely
+	}
+	if hasStep(op, in) {
+		loosely = strictly
+	}
+	e := &evaluation{op: op, in: in, out: out}
+	strictOwn, looseOwn := a.own(e)
+	if a.Moves {
+		strictOwn = looseOwn
+	}
+	strict, loose := e.carried(strictly), e.carried(loosely)
+	for i, r := range results {
+		r.strict, r.loose = sum(strict[i], strictOwn[i]), sum(loose[i], looseOwn[i])
+		if e.whole(r.t) && e.choosesPlaces() && r.strict != nil { // another place may be any
+			for k, x := range r.strict {
+				if x > 0 {
+					r.strict[k] = math.Inf(1)
+				}
+			}
+			r.loose = r.strict
+		}
+	}
+	a.Undefined = a.Undefined || e.undefined()
+	return results
+}
+
+// overflows reports whether sums of a value's elements may overflow in one order and not in another.
+func overflows(x *known) bool {
+	if x == nil || !x.t.DType().IsFloat() {
+		return false
+	}
+	most := 1e15
+	if x.t.DType() == tensor.F16 {
+		most = 100
+	}
+	for i := range x.t.Len() {
+		if !(math.Abs(x.t.Float64(i)) < most) {
+			return true
+		}
+	}
+	return false
+}
+
+// addsUp reports whether the results of a node are sums.
+func addsUp(n *ir.Node) bool {
+	switch op := n.Op.(type) {
+	case ir.Reduce:
+		return op.Fn != ir.MaxOf && op.Fn != ir.MinOf && n.Outputs[0].Type.DType.IsFloat()
+	}
+	return absorbing[n.Op.Kind()] || n.Op.Kind() == ir.KindDynamicQuantize
+}
+
+// hasStep reports whether the result of an op jumps.
+func hasStep(op ir.Op, in []*known) bool {
+	switch o := op.(type) {
+	case ir.Unary:
+		return o.Fn.HasStep()
+	case ir.Binary:
+		return o.Fn == ir.Mod || o.Fn == ir.FMod || o.Fn >= ir.Equal && o.Fn <= ir.GreaterOrEqual
+	case ir.Cast:
+		return in[0].t.DType().IsFloat() && !o.To.IsFloat()
+	}
+	return op.Kind() == ir.KindArgReduce || op.Kind() == ir.KindDynamic || op.Kind() == ir.KindKept && !sameTypes(in)
+}
+
+func sameTypes(in []*known) bool { return in[0] != nil && in[0].t.DType().IsFloat() }
+
+// move runs an op that passes elements on, on the bounds in place of the elements.
+func move(op ir.Op, data []int, in []*known, out *tensor.Tensor, bound func(*known) []float64) []float64 {
+	operands, some := make([]*tensor.Tensor, len(in)), false
+	for i, x := range in {
+		switch {
+		case x == nil:
+		case data == nil || slices.Contains(data, i):
+			b := bound(x)
+			some = some || b != nil
+			operands[i] = floatsOf(b, x.t.Shape())
+		default:
+			if b := bound(x); anyIn(b) {
+				return everywhere(out.Len(), math.Inf(1))
+			}
+			operands[i] = x.t
+		}
+	}
+	if !some {
+		return nil
+	}
+	moved, err := ir.EvalOp(nil, op, operands)
+	if err != nil {
+		return everywhere(out.Len(), math.Inf(1))
+	}
+	return slices.Clone(tensor.Of[float64](moved[0]))
+}
+
+func floatsOf(b []float64, shape []int) *tensor.Tensor {
+	t := tensor.New(tensor.F64, shape...)
+	copy(tensor.Of[float64](t), b)
+	return t
+}
+
+func anyIn(b []float64) bool { return slices.ContainsFunc(b, func(x float64) bool { return x != 0 }) }
+
+func everywhere(n int, x float64) []float64 { return slices.Repeat([]float64{x}, n) }
+
+func sum(x, y []float64) []float64 {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	s := slices.Clone(x)
+	for i := range s {
+		s[i] += y[i]
+	}
+	return s
+}
+
+// An evaluation runs one op at other operands, in float64 where its definition takes that.
+type evaluation struct {
+	op   ir.Op
+	in   []*known
+	out  []*tensor.Tensor
+	base []*tensor.Tensor
+	wide bool
+}
+
+func (e *evaluation) whole(t *tensor.Tensor) bool { return !t.DType().IsFloat() }
+
+// choosesPlaces reports whether whole numbers that the op returns are places, and not quantised values or counts.
+func (e *evaluation) choosesPlaces() bool {
+	return e.op.Kind() == ir.KindArgReduce || e.op.Kind() == ir.KindKept || e.op.Kind() == ir.KindDynamic || e.out[0].DType() == tensor.Bool
+}
+
+// at runs the op with operands that change has changed, nil if it cannot.
+func (e *evaluation) at(change func(i int, x *tensor.Tensor)) (out []*tensor.Tensor) {
+	defer func() {
+		if recover() != nil {
+			out = nil
+		}
+	}()
+	in := make([]*tensor.Tensor, len(e.in))
+	for i, x := range e.in {
+		if x == nil {
+			continue
+		}
+		if in[i] = x.t.Clone(); e.wide && x.t.DType().IsFloat() {
+			in[i] = floatsOf(x.t.Float64s(), x.t.Shape())
+		}
+		if change != nil {
+			change(i, in[i])
+		}
+	}
+	out, err := ir.EvalOp(nil, e.op, in)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// start evaluates the op at its operands.
+func (e *evaluation) start() {
+	if e.base != nil {
+		return
+	}
+	e.wide = true
+	if e.base = e.at(nil); e.base == nil {
+		e.wide = false
+		e.base = e.out
+	}
+}
+
+// differences raises bounds to how far results lie from those at the operands.
+func (e *evaluation) differences(got []*tensor.Tensor, bounds [][]float64) {
+	for k := range e.out {
+		if bounds[k] == nil {
+			bounds[k] = make([]float64, e.out[k].Len())
+		}
+		if got == nil || !got[k].Shape().Equal(e.base[k].Shape()) {
+			bounds[k] = everywhere(e.out[k].Len(), math.Inf(1))
+			continue
+		}
+		for i := range bounds[k] {
+			x, y := number(got[k], i), number(e.base[k], i)
+			d := math.Abs(x - y)
+			if x == y || math.IsNaN(x) && math.IsNaN(y) {
+				d = 0
+			}
+			if math.IsNaN(d) {
+				d = math.Inf(1)
+			}
+			bounds[k][i] = max(bounds[k][i], d)
+		}
+	}
+}
+
+func number(t *tensor.Tensor, i int) float64 {
+	if t.DType().IsFloat() {
+		return t.Float64(i)
+	}
+	return float64(t.Int64(i))
+}
+
+// directions is the number of combinations of the ends of the operands' errors that are looked at: each operand up or down as a whole,
+// and where elements of several places meet, some at random.
+func (e *evaluation) directions() int {
+	corners := 1 << min(len(e.in), maxCorners)
+	if e.op.Kind().Has(ir.Elementwise) {
+		return corners
+	}
+	return corners + 6
+}
+
+const maxCorners = 3
+
+func (e *evaluation) sign(direction, operand, i int) float64 {
+	bit := uint64(direction) >> min(operand, maxCorners-1)
+	if corner := direction - 1<<min(len(e.in), maxCorners); corner >= 0 { // SplitMix64
+		bit = uint64(corner)<<40 + uint64(operand)<<32 + uint64(i) + 0x9e3779b97f4a7c15
+		bit = (bit ^ bit>>30) * 0xbf58476d1ce4e5b9
+		bit = (bit ^ bit>>27) * 0x94d049bb133111eb
+		bit ^= bit >> 31
+	}
+	return 1 - 2*float64(bit&1)
+}
+
+// carried is what becomes of the operands' errors.
+func (e *evaluation) carried(bound func(*known) []float64) [][]float64 {
+	bounds := make([][]float64, len(e.out))
+	if !slices.ContainsFunc(e.in, func(x *known) bool { return x != nil && anyIn(bound(x)) }) {
+		return bounds
+	}
+	e.start()
+	if linear := e.linear(bound); linear != nil {
+		return linear
+	}
+	if axis, ok := e.ordered(); ok {
+		return e.ranked(axis, bound)
+	}
+	lost := false
+	for _, x := range e.in {
+		if x != nil && slices.ContainsFunc(bound(x), func(b float64) bool { return math.IsInf(b, 1) }) {
+			lost = true
+		}
+	}
+	if lost {
+		for k := range bounds {
+			bounds[k] = everywhere(e.out[k].Len(), math.Inf(1))
+		}
+		if e.op.Kind().Has(ir.Elementwise) {
+			e.spread(bound, bounds)
+		}
+		return bounds
+	}
+	for d := range e.directions() {
+		e.differences(e.at(func(operand int, t *tensor.Tensor) {
+			b := bound(e.in[operand])
+			for i := range b {
+				nudge(t, i, b[i]*e.sign(d, operand, i))
+			}
+		}), bounds)
+	}
+	if e.op.Kind().Has(ir.Elementwise) {
+		return bounds
+	}
+	for k := range bounds { // the worst direction of many elements is none of these
+		for i := range bounds[k] {
+			bounds[k][i] *= 4
+		}
+	}
+	return bounds
+}
+
+// spread leaves bounds of elements that depend on no unknown one finite: anything may be only where an operand may.
+func (e *evaluation) spread(bound func(*known) []float64, bounds [][]float64) {
+	shape := e.out[0].Shape()
+	for i := range bounds[0] {
+		lost, some := false, false
+		for _, x := range e.in {
+			if b := boundAt(x, bound, shape, i); math.IsInf(b, 1) {
+				lost = true
+			} else if b != 0 {
+				some = true
+			}
+		}
+		if !lost && !some {
+			bounds[0][i] = 0
+		}
+	}
+}
+
+// boundAt is the bound of the element of an operand that broadcasts to element i of a shape.
+func boundAt(x *known, bound func(*known) []float64, shape []int, i int) float64 {
+	if x == nil || bound(x) == nil {
+		return 0
+	}
+	s, at, stride := x.t.Shape(), 0, 1
+	for a := len(shape) - 1; a >= 0; a-- {
+		k := i % shape[a]
+		i /= shape[a]
+		if own := a - len(shape) + len(s); own >= 0 {
+			if s[own] > 1 {
+				at += k * stride
+			}
+			stride *= s[own]
+		}
+	}
+	return bound(x)[at]
+}
+
+func nudge(t *tensor.Tensor, i int, by float64) {
+	switch {
+	case by == 0:
+	case t.DType() == tensor.Bool:
+		if by > 0 {
+			t.SetInt64(i, 1-t.Int64(i))
+		}
+	case t.DType().IsFloat():
+		t.SetFloat64(i, t.Float64(i)+by)
+	default:
+		t.SetInt64(i, t.Int64(i)+int64(math.Round(by)))
+	}
+}

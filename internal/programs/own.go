@@ -1,0 +1,287 @@
+package programs
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// own is the rounding errors that an op adds: strictly, and where roundings may move.
+func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
+	strict, loose = make([][]float64, len(e.out)), make([][]float64, len(e.out))
+	y := e.out[0]
+	u := roundoff(y.DType())
+	both := func(b []float64) { strict[0], loose[0] = b, b }
+	switch op := e.op.(type) {
+	case ir.Unary:
+		switch op.Fn {
+		case ir.Neg, ir.Abs, ir.Relu, ir.Floor, ir.Ceil, ir.Round, ir.Sign, ir.Not, ir.BitwiseNot, ir.IsNaN, ir.IsInf:
+		case ir.Sqrt, ir.Reciprocal, ir.LeakyRelu, ir.ThresholdedRelu, ir.Shrink:
+			loose[0] = relative(y, 4*u)
+		case ir.Gelu, ir.GeluTanh, ir.Silu: // x/2·(1+erf(x/√2)) and the like lose their last places where the sum is small
+			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0], sum(relative(e.in[0].t, 4*roundoff(tensor.F32)), everywhere(y.Len(), a.Abs)))))
+		default:
+			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0], everywhere(y.Len(), a.Abs))))
+		}
+	case ir.Binary:
+		switch {
+		case !y.DType().IsFloat():
+		case op.Fn == ir.Add || op.Fn == ir.Sub:
+			loose[0] = e.magnitude(ir.Binary{Fn: ir.Add}, 4*u)
+		case op.Fn == ir.Mul || op.Fn == ir.Div || op.Fn == ir.PRelu:
+			loose[0] = relative(y, 4*u)
+		case op.Fn == ir.Pow:
+			both(sum(relative(y, a.Ulps*u), e.sensitivity(4 * u)[0]))
+		}
+	case ir.Cast:
+		if op.To.IsFloat() && e.in[0].t.DType() != op.To {
+			loose[0] = relative(y, 2*u)
+		}
+	case ir.Where, ir.Clip, ir.OneHot, ir.ScatterElements, ir.ScatterND, ir.ArgReduce, ir.DimsOp, ir.Range:
+		if op, ok := op.(ir.ScatterElements); ok && op.Reduce != ir.NoReduction && y.DType().IsFloat() {
+			loose[0] = relative(y, 4*u)
+		}
+	case ir.Reduce:
+		strict[0], loose[0] = a.reduced(op, e)
+	case ir.CumSum:
+		if y.DType().IsFloat() {
+			b := e.magnitude(op, float64(axisSize(e.in[0].t, op.Axis))*u)
+			loose[0] = b
+			if !e.exactSum(e.magnitude(op, 1)) {
+				strict[0] = b
+			}
+		}
+	case ir.Softmax:
+		n := float64(axisSize(e.in[0].t, op.Axis))
+		b := sum(relative(y, (n+a.Ulps+8)*u), e.sensitivityBy(4 * u * largest(e.in[0].t))[0])
+		if op.Log {
+			b = sum(b, everywhere(y.Len(), (n+8)*u))
+		}
+		both(sum(b, everywhere(y.Len(), a.Abs)))
+	case ir.MatMul:
+		if y.DType().IsFloat() {
+			k := float64(axisSize(e.in[0].t, e.in[0].t.Rank()-1))
+			b := sum(e.magnitude(op, (k+4)*u), relative(y, 4*u))
+			loose[0], strict[0] = b, b
+			if op.Alpha == 0 && len(e.in) == 2 && e.exactSum(e.magnitude(op, 1)) {
+				strict[0] = nil
+			}
+		}
+	case ir.Quantize, ir.Dequantize, ir.DynamicQuantize:
+		for k := range e.out {
+			if e.out[k].DType().IsFloat() {
+				loose[k] = relative(e.out[k], 4*u)
+			}
+		}
+	default: // as many roundings as the largest operand has elements in all but its first axis
+		n := 8.0
+		for _, x := range e.in {
+			if x != nil && x.t.Rank() > 0 && x.t.Len() > 0 {
+				n = max(n, float64(x.t.Len()/x.t.Shape()[0]+8))
+			}
+		}
+		scale := 0.0
+		for _, x := range e.in {
+			if x != nil && x.t.DType().IsFloat() {
+				u = max(u, roundoff(x.t.DType()))
+				scale = max(scale, largest(x.t))
+			}
+		}
+		sensitive := e.sensitivityBy(n * u * scale)
+		for k, y := range e.out {
+			b := sensitive[k]
+			if y.DType().IsFloat() {
+				b = sum(b, everywhere(y.Len(), n*u*largest(y)+a.Abs*largest(y)))
+			}
+			strict[k], loose[k] = b, b
+		}
+		if e.op.Kind() == ir.KindKept && y.DType().IsFloat() && len(e.out) == 2 { // TopK passes elements on
+			strict, loose = make([][]float64, 2), make([][]float64, 2)
+		}
+	}
+	return strict, loose
+}
+
+// reduced is own of a reduction.
+func (a *analyst) reduced(op ir.Reduce, e *evaluation) (strict, loose []float64) {
+	x, y := e.in[0].t, e.out[0]
+	if !y.DType().IsFloat() || op.Fn == ir.MaxOf || op.Fn == ir.MinOf || y.Len() == 0 {
+		return nil, nil
+	}
+	u := roundoff(y.DType())
+	n := float64(x.Len()/y.Len() + 4)
+	switch op.Fn {
+	case ir.Sum, ir.Mean, ir.L1:
+		b := sum(e.magnitude(op, n*u), relative(y, 4*u))
+		total := op
+		if op.Fn == ir.Mean {
+			total.Fn = ir.Sum
+		}
+		if e.exactSum(e.magnitude(total, 1)) {
+			if op.Fn == ir.Mean { // by a quotient or by a product
+				return relative(y, 4*u), b
+			}
+			return nil, b
+		}
+		return b, b
+	case ir.LogSum, ir.LogSumExp:
+		b := sum(relative(y, (n+a.Ulps)*u), sum(e.sensitivity((n + 4) * u)[0], everywhere(y.Len(), n*u+a.Abs)))
+		return b, b
+	}
+	b := relative(y, (n+a.Ulps)*u)
+	return b, b
+}
+
+func relative(t *tensor.Tensor, by float64) []float64 {
+	b := make([]float64, t.Len())
+	for i := range b {
+		if x := math.Abs(t.Float64(i)); !math.IsInf(x, 0) && !math.IsNaN(x) {
+			b[i] = by * x
+		}
+	}
+	return b
+}
+
+func largest(t *tensor.Tensor) (most float64) {
+	for i := range t.Len() {
+		if x := math.Abs(t.Float64(i)); !math.IsInf(x, 0) && !math.IsNaN(x) {
+			most = max(most, x)
+		}
+	}
+	return most
+}
+
+func axisSize(t *tensor.Tensor, axis int) int {
+	if axis < 0 || axis >= t.Rank() {
+		return 1
+	}
+	return t.Shape()[axis]
+}
+
+// sensitivity is how far results move if operands are a fraction off.
+func (e *evaluation) sensitivity(by float64) [][]float64 {
+	return e.moved(func(x float64) float64 { return by * math.Abs(x) })
+}
+
+// sensitivityBy is how far they move if operands are so far off.
+func (e *evaluation) sensitivityBy(by float64) [][]float64 {
+	return e.moved(func(float64) float64 { return by })
+}
+
+func (e *evaluation) moved(by func(float64) float64) [][]float64 {
+	e.start()
+	bounds := make([][]float64, len(e.out))
+	for d := range e.directions() {
+		e.differences(e.at(func(operand int, t *tensor.Tensor) {
+			if e.in[operand].t.DType().IsFloat() {
+				for i := range t.Len() {
+					if x := t.Float64(i); !math.IsInf(x, 0) && !math.IsNaN(x) {
+						t.SetFloat64(i, x+by(x)*e.sign(d, operand, i))
+					}
+				}
+			}
+		}), bounds)
+	}
+	return bounds
+}
+
+// magnitude is an op of sums on the magnitudes of its operands, times a factor.
+func (e *evaluation) magnitude(op ir.Op, by float64) []float64 {
+	wide := &evaluation{op: op, in: e.in, out: e.out, wide: true}
+	out := wide.at(func(_ int, t *tensor.Tensor) {
+		if t.DType().IsFloat() {
+			for i := range t.Len() {
+				t.SetFloat64(i, math.Abs(t.Float64(i)))
+			}
+		}
+	})
+	if out == nil {
+		return everywhere(e.out[0].Len(), math.Inf(1))
+	}
+	b := out[0].Float64s()
+	for i, x := range b {
+		b[i] = by * x
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			b[i] = 0 // so is the result
+		}
+	}
+	return b
+}
+
+// exactSum reports whether sums of products of the operands are exact in every order: all terms are multiples of a power of two, and
+// no sum of their magnitudes has more places than the type.
+func (e *evaluation) exactSum(magnitudes []float64) bool {
+	unit := 1.0
+	for _, x := range e.in {
+		if x != nil {
+			unit *= lowestBit(x.t)
+		}
+	}
+	places := 1 / roundoff(e.out[0].DType())
+	for _, m := range magnitudes {
+		if !(m <= unit*places) {
+			return false
+		}
+	}
+	return true
+}
+
+// lowestBit is the largest power of two, up to 1, of which all elements are multiples.
+func lowestBit(t *tensor.Tensor) float64 {
+	unit := 1.0
+	for i := range t.Len() {
+		for x := t.Float64(i); unit > 0x1p-60 && x/unit != math.Floor(x/unit); {
+			unit /= 2
+		}
+	}
+	return unit
+}
+
+// linear is carried of sums, which is a sum itself; nil for other ops.
+func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
+	with := func(op ir.Op, pick func(i int) *tensor.Tensor) []float64 {
+		in := make([]*tensor.Tensor, len(e.in))
+		for i := range in {
+			in[i] = pick(i)
+		}
+		out, err := ir.EvalOp(nil, op, in)
+		if err != nil {
+			return everywhere(e.out[0].Len(), math.Inf(1))
+		}
+		b := out[0].Float64s()
+		for i, x := range b {
+			if math.IsNaN(x) {
+				b[i] = math.Inf(1)
+			}
+		}
+		return b
+	}
+	errors := func(i int) *tensor.Tensor { return floatsOf(bound(e.in[i]), e.in[i].t.Shape()) }
+	sizes := func(i int) *tensor.Tensor {
+		t := floatsOf(nil, e.in[i].t.Shape())
+		for k, x := range tensor.Of[float64](t) {
+			t.SetFloat64(k, math.Abs(x+number(e.in[i].t, k)))
+		}
+		return t
+	}
+	switch op := e.op.(type) {
+	case ir.Reduce:
+		if op.Fn == ir.Sum || op.Fn == ir.Mean || op.Fn == ir.L1 || op.Fn == ir.MaxOf || op.Fn == ir.MinOf {
+			if op.Fn == ir.MinOf {
+				op.Fn = ir.MaxOf
+			}
+			return [][]float64{with(op, errors)}
+		}
+	case ir.CumSum:
+		return [][]float64{with(op, errors)}
+	case ir.MatMul:
+		if len(e.in) != 2 || !e.out[0].DType().IsFloat() {
+			return nil
+		}
+		left := with(op, func(i int) *tensor.Tensor { return []func(int) *tensor.Tensor{errors, sizes}[i](i) })
+		right := with(op, func(i int) *tensor.Tensor { return []func(int) *tensor.Tensor{sizes, errors}[i](i) })
+		return [][]float64{sum(sum(left, right), with(op, errors))}
+	}
+	return nil
+}

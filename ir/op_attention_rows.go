@@ -1,0 +1,123 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// inferRows checks the operands of attention by rows.
+func (o Attention) inferRows(in []*Value) error {
+	q, k := in[AttentionQ].Type, in[AttentionK].Type
+	t := in[AttentionRows].Type
+	if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(RowFields)) == No || Same(q.Shape[0], N(1)) == No {
+		return fmt.Errorf("rows %v for attention of %v: i32[R,4] is needed, and one batch", t, q)
+	}
+	mask, positions := Operand(in, AttentionMask), Operand(in, AttentionPositions)
+	if p := positions; p != nil && (p.Type.DType != tensor.I64 || len(p.Type.Shape) != 2 || Same(p.Type.Shape[0], N(1)) == No || Same(p.Type.Shape[1], k.Shape[1]) == No) {
+		return fmt.Errorf("positions %v for keys %v: i64[1,T] is needed", p.Type, k)
+	}
+	switch {
+	case o.Offset:
+		return fmt.Errorf("attention by rows takes no offset")
+	case positions == nil && (mask != nil || o.Causal || o.Window != 0):
+		return fmt.Errorf("attention by rows needs positions for a mask and bounds")
+	case o.ByQuery(mask) && Same(q.Shape[1], k.Shape[1]) == No:
+		return fmt.Errorf("%v queries have no positions beside %v keys", q.Shape[1], k.Shape[1])
+	}
+	return nil
+}
+
+// ByQuery reports whether bounds or a mask tell queries apart.
+func (o Attention) ByQuery(mask *Value) bool {
+	if o.Causal || o.Window != 0 {
+		return true
+	}
+	if mask == nil {
+		return false
+	}
+	s := mask.Type.Shape
+	return len(s) > 1 && !s[len(s)-2].Is(1)
+}
+
+// evalRows is attention within each row.
+func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
+	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
+	if err != nil {
+		return nil, err
+	}
+	y := env.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
+	one := o // bounds go into the mask
+	one.NaNGuard, one.Causal, one.Window = true, false, 0
+	for r, text := range texts {
+		if text[2] == text[3] {
+			continue
+		}
+		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]), tokensOf(env, v, text[2], text[3]), nil}
+		if Operand(in, AttentionPositions) != nil {
+			if args[AttentionMask], err = o.maskOfRow(env, in, text); err != nil {
+				return nil, fmt.Errorf("row %d: %w", r, err)
+			}
+		}
+		result, err := one.Eval(env, args)
+		if err != nil {
+			return nil, err
+		}
+		copyRun(y, text[0]*y.Shape()[2:].Elements(), result[0], 0, result[0].Len())
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// tokensOf are some tokens of x [1,T,…].
+func tokensOf(env *Env, x *tensor.Tensor, from, to int) *tensor.Tensor {
+	return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
+}
+
+// maskOfRow is what mask and bounds add to the scores [1,H,queries,keys] of a text.
+func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, text [RowFields]int) (*tensor.Tensor, error) {
+	mask, positions, heads := Operand(in, AttentionMask), in[AttentionPositions], in[AttentionQ].Shape()[2]
+	queries, keys := text[1]-text[0], text[3]-text[2]
+	y := env.New(tensor.F32, 1, heads, queries, keys)
+	var at func(int) int
+	var shape tensor.Shape
+	if mask != nil {
+		shape = tensor.Shape{1, heads, 1, 1}
+		copy(shape[4-min(2, mask.Rank()):], mask.Shape()[max(0, mask.Rank()-2):])
+		at = broadcastIndex(mask.Shape(), shape)
+	}
+	for i := range queries {
+		for j := range keys {
+			s, t := 0, int(positions.Int64(text[2]+j))
+			if in[AttentionQ].Shape()[1] == in[AttentionK].Shape()[1] {
+				s = int(positions.Int64(text[0] + i))
+			}
+			for h := range heads {
+				x := 0.0
+				if !o.sees(s, t, 0, 0) {
+					x = math.Inf(-1)
+				}
+				if mask != nil {
+					a, b := s, t
+					if shape[2] == 1 {
+						a = 0
+					}
+					if shape[3] == 1 {
+						b = 0
+					}
+					if a < 0 || a >= shape[2] || b < 0 || b >= shape[3] {
+						return nil, fmt.Errorf("positions %d and %d of a mask %v", s, t, mask.Shape())
+					}
+					m := mask.Float64(at((h*shape[2]+a)*shape[3] + b))
+					if mask.DType() == tensor.Bool {
+						m = math.Log(m) // 0 or −∞
+					}
+					x += m
+				}
+				y.SetFloat64((h*queries+i)*keys+j, x)
+			}
+		}
+	}
+	return y, nil
+}

@@ -1,0 +1,139 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Conv is act(x ∗ w + bias) + residual, a convolution with the channels last, with sums in float64 (Eval) or float32 and better
+// (kernels). Operands: x [N,…,C], w […,C/Group,M] with the window's kernel in front, bias [M] or nil, residual of the result's
+// shape or nil. The result is [N,places…,M]. Channel m belongs to group m·Group/M, which sees C/Group channels of x.
+type Conv struct {
+	Window
+	Group       int
+	Act         UnaryFn
+	Alpha, Beta float32 // Act's parameters, where it has some
+}
+
+// Activation is act.
+func (o Conv) Activation() Unary { return Unary{Fn: o.Act, Alpha: o.Alpha, Beta: o.Beta} }
+
+// The operand positions of Conv.
+const (
+	ConvX = iota
+	ConvW
+	ConvBias
+	ConvResidual
+)
+
+// Kind implements Op.
+func (Conv) Kind() Kind { return KindConv }
+
+// channelsSecond is a shape [N,…,C] as [N,C,…], which windows speak of.
+func channelsSecond(s Shape) Shape {
+	n := len(s) - 1
+	return append(Shape{s[0], s[n]}, s[1:n]...)
+}
+
+// Infer implements Op.
+func (o Conv) Infer(in []*Value) ([]Type, error) {
+	x, w := in[ConvX].Type, in[ConvW].Type
+	n := len(x.Shape)
+	if n < 3 || len(w.Shape) != n || w.DType != x.DType || !x.DType.IsFloat() {
+		return nil, fmt.Errorf("a convolution of %v with %v", x, w)
+	}
+	inputs, outputs := w.Shape[n-2], w.Shape[n-1]
+	if o.Group < 1 || o.Group > MaxSize || Same(outputs.Mod(N(o.Group)), N(0)) == No {
+		return nil, fmt.Errorf("%d groups of %v channels", o.Group, outputs)
+	}
+	if Same(inputs.Mul(N(o.Group)), x.Shape[n-1]) == No {
+		return nil, fmt.Errorf("weights %v in %d groups for %v", w, o.Group, x)
+	}
+	first := channelsSecond(x.Shape)
+	if err := o.Fit(first); err != nil {
+		return nil, err
+	}
+	if err := o.Covers(w.Shape[:n-2]); err != nil {
+		return nil, err
+	}
+	y := o.Result(first, outputs)
+	shape := append(append(Shape{y[0]}, y[2:]...), outputs)
+	if b := Operand(in, ConvBias); b != nil && (b.Type.DType != x.DType || len(b.Type.Shape) != 1 || Same(b.Type.Shape[0], outputs) == No) {
+		return nil, fmt.Errorf("bias %v for %v channels", b.Type, outputs)
+	}
+	if r := Operand(in, ConvResidual); r != nil {
+		if r.Type.DType != x.DType || len(r.Type.Shape) != n {
+			return nil, fmt.Errorf("residual %v for %v", r.Type, shape)
+		}
+		for i, d := range r.Type.Shape {
+			if Same(d, shape[i]) == No {
+				return nil, fmt.Errorf("residual %v for %v", r.Type, shape)
+			}
+		}
+	}
+	return []Type{TensorOf(x.DType, shape...)}, nil
+}
+
+// Eval implements Op.
+func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	bias, residual := Operand(in, ConvBias), Operand(in, ConvResidual)
+	sx, sw := in[ConvX].Shape(), in[ConvW].Shape()
+	n := len(sx)
+	inputs, outputs := sw[n-2], sw[n-1]
+	if sx[n-1] != inputs*o.Group || outputs%o.Group != 0 || bias != nil && bias.Len() != outputs {
+		return nil, fmt.Errorf("%v with %v in %d groups", in[ConvX], in[ConvW], o.Group)
+	}
+	spatial := sx[1 : n-1]
+	places := make(tensor.Shape, len(spatial))
+	for i, d := range spatial {
+		size, _, _ := o.Places(i, N(d))
+		places[i] = size.Int()
+	}
+	y := env.New(in[ConvX].DType(), append(append(tensor.Shape{sx[0]}, places...), outputs)...)
+	x, w := env.Float64s(in[ConvX]), env.Float64s(in[ConvW])
+	before, after := o.Padding(spatial)
+	act := func(x float64) float64 { return x }
+	if fn := o.Act; fn != NoUnary {
+		act = func(x float64) float64 { return unaryTable[fn].real(x, o.Activation()) }
+	}
+	image, count := spatial.Elements(), places.Elements()
+	row := Make[float64](env, outputs)
+	padding := Make[float64](env, sx[n-1]) // zeros count: times an infinite weight they are no number
+	o.Walk(env, spatial, places, before, after, func(place int, taps []Tap) {
+		for b := range sx[0] {
+			clear(row)
+			for _, t := range taps {
+				pixel := padding
+				if t.At >= 0 {
+					pixel = x[(b*image+t.At)*sx[n-1]:][:sx[n-1]]
+				}
+				env.Work(inputs * outputs)
+				for m := range outputs {
+					first := m * o.Group / outputs * inputs
+					for c, v := range pixel[first : first+inputs] {
+						row[m] += w[(t.Kernel*inputs+c)*outputs+m] * v
+					}
+				}
+			}
+			at := (b*count + place) * outputs
+			for m, s := range row {
+				if bias != nil {
+					s += bias.Float64(m)
+				}
+				s = act(s)
+				if residual != nil {
+					s += residual.Float64(at + m)
+				}
+				y.SetFloat64(at+m, s)
+			}
+		}
+	})
+	return []*tensor.Tensor{y}, nil
+}
+
+// convFlops: every element of the result is a sum over the taps and the channels of its group.
+func convFlops(n *Node) Dim {
+	w := n.Inputs[ConvW].Type.Shape
+	return n.Outputs[0].Type.Shape.Elements().Mul(w[:len(w)-1].Elements()).Mul(N(2))
+}

@@ -1,0 +1,56 @@
+package rlxc
+
+import "github.com/rlxc/rlxc/internal/engine"
+
+// A Kept is a tensor that stays with a program's device between runs: Session.Keep sends outputs to it, Session.Feed takes inputs from
+// it. On a GPU its content does not pass through the host; with backends cpu and cuda it lies
+// in the host's memory. Sessions of several programs may use it, one run at a time; programs on
+// another device take its content through the host. A run that fails leaves the content as it was.
+type Kept struct{ engine *engine.Kept }
+
+// Keep returns a kept tensor with t's content, of any element type but strings.
+//
+// It fails with ErrInput, ErrMemory or ErrClosed.
+func (p *Program) Keep(t *Tensor) (*Kept, error) {
+	k, err := p.engine.Keep(t)
+	if err != nil {
+		return nil, err
+	}
+	return &Kept{k}, nil
+}
+
+// Keep sends an output to k in the runs that follow. It is missing from the map that Run returns. k takes the type and shape of
+// each run's output. A nil k ends that.
+//
+// It fails with ErrInput if the model has no such output, with ErrBusy or with ErrClosed.
+func (s *Session) Keep(output string, k *Kept) error { return s.engine.Keep(output, k.inner()) }
+
+// Feed takes an input from k in the runs that follow. It must be missing from the inputs of Run, which checks k's type and shape as
+// that of any input. The run may send an output to the same k: it reads the old content and writes the new one. A nil k ends that.
+//
+// It fails with ErrInput if the model has no such input, with ErrBusy or with ErrClosed.
+func (s *Session) Feed(input string, k *Kept) error { return s.engine.Feed(input, k.inner()) }
+
+func (k *Kept) inner() *engine.Kept {
+	if k == nil {
+		return nil
+	}
+	return k.engine
+}
+
+// Tensor returns a copy of the content on the host. It fails with ErrBusy, ErrClosed, or an error of the device.
+func (k *Kept) Tensor() (*Tensor, error) { return k.engine.Tensor() }
+
+// Type returns the element type and shape of the content. It fails with ErrBusy or ErrClosed.
+func (k *Kept) Type() (DType, []int, error) { return k.engine.Type() }
+
+// ReadAt implements io.ReaderAt over the bytes of the content, row-major and little-endian. It fails with io.EOF at the end, ErrInput
+// for a negative offset, ErrBusy, ErrClosed, or an error of the device.
+func (k *Kept) ReadAt(p []byte, off int64) (int, error) { return k.engine.ReadAt(p, off) }
+
+// WriteAt implements io.WriterAt over the bytes of the content. Type and shape stay. It fails with ErrInput if the bytes lie outside,
+// ErrBusy, ErrClosed, or an error of the device.
+func (k *Kept) WriteAt(p []byte, off int64) (int, error) { return k.engine.WriteAt(p, off) }
+
+// Close releases the memory. Sessions must not use k afterwards: their runs fail with ErrClosed. It fails with ErrBusy or ErrClosed.
+func (k *Kept) Close() error { return k.engine.Close() }

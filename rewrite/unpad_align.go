@@ -1,0 +1,91 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// token reads an operand of the tokens, which is packed or can be.
+func (u *unpadding) token(v *ir.Value) (reading, ir.Type) {
+	if u.isPacked(v) {
+		return asTokens, u.types[v]
+	}
+	if u.late[v] || u.lead(v.Type.Shape) != 2 {
+		refuse(v, "it is %v, which has no tokens of texts in front", v.Type)
+	}
+	u.pull(v)
+	return asTokens, u.types[v]
+}
+
+// align reads an operand that broadcasts to a result of so many axes, of which lead are tokens.
+func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
+	s := v.Type.Shape
+	off := rank - len(s) // of its first axis in the result
+	if u.isPacked(v) {
+		if off != 0 || u.lead(s) != lead {
+			refuse(v, "its tokens %v do not lie along those of the result", v.Type)
+		}
+		return asTokens, u.types[v]
+	}
+	alone := true // along the axes of tokens
+	for k := range max(lead-off, 0) {
+		alone = alone && k < len(s) && s[k].Is(1)
+	}
+	rest := s[max(0, min(2-off, len(s))):]
+	switch {
+	case alone && u.free(s):
+		return asItIs, v.Type
+	case lead == 2 && off < 2 && u.tableOf(v, 1-off) != nil:
+		if rows := u.tableOf(v, 1-off).rows; u.positions == 0 || rows < u.positions {
+			u.positions = rows
+		}
+		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
+	case lead != 2 || u.late[v]:
+	case off == 0 && u.lead(s) == 2:
+		return u.token(v)
+	case off == 0 && s[0].Is(1) && s[1].Equal(u.seq) && u.free(s[2:]), off == 1 && s[0].Equal(u.seq) && u.free(s[1:]):
+		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
+	}
+	refuse(v, "it is %v, which cannot be told apart by token", v.Type)
+	return 0, ir.Type{}
+}
+
+// A positionTable is a constant that holds what a value holds for each position, and more: those from start on.
+type positionTable struct {
+	table             *ir.Value
+	axis, start, rows int
+}
+
+// tableOf returns the table of a value that takes as many positions of a constant as texts have, along an axis before which all axes
+// have size 1.
+func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
+	seen := v.Type.Shape
+	if v.Def != nil && v.Def.Op.Kind() == ir.KindReshape {
+		v = v.Def.Inputs[0]
+		axes := squeezed(v.Type.Shape, seen)
+		if axis = slices.Index(axes, axis); axis < 0 {
+			return nil
+		}
+	}
+	if v.Def == nil {
+		return nil
+	}
+	o, ok := v.Def.Op.(ir.Slice)
+	table := v.Def.Inputs[0]
+	if !ok || table.Const == nil {
+		return nil
+	}
+	for k, d := range table.Type.Shape {
+		if k != axis && !(o.Starts[k].Is(0) && o.Sizes[k].Equal(d) && o.Steps[k] == 1) || k < axis && !d.Is(1) {
+			return nil
+		}
+	}
+	start, ok := o.Starts[axis].Const()
+	rows := table.Type.Shape[axis].Int() - start
+	size := o.Sizes[axis]
+	if !ok || o.Steps[axis] != 1 || !size.Equal(u.seq) && !size.Equal(ir.Min(ir.N(rows), u.seq)) {
+		return nil
+	}
+	return &positionTable{table, axis, start, rows}
+}

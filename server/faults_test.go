@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// copied serves a copy of a model that a test may spoil. file is its ONNX file.
+func copied(t *testing.T, name string) (dir, file string) {
+	dir = filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(testdata, name))))
+	return dir, filepath.Join(dir, "onnx", "model.onnx")
+}
+
+// A model's file that is cut or written to while it is served fails requests for this model, says nothing of where it lies, and ends
+// nothing else. Opened anew, the model is as before. One that is deleted, or that another is renamed to, goes on.
+func TestFileChanged(t *testing.T) {
+	dir, file := copied(t, "minilm")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, h := start(t, Options{}, Model{Name: "m", Path: dir}, served("rerank")[0])
+	tensors := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", "shape": [1, 2],
+		"datatype": "INT64", "data": [1, 1]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
+	var before, after [][]float32
+	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &before)
+	garbage := []byte(strings.Repeat("x", len(good)))
+	for name, spoil := range map[string]func(){
+		"cut":     func() { require.NoError(t, os.Truncate(file, 0)) },
+		"written": func() { require.NoError(t, os.WriteFile(file, garbage, 0o666)) },
+		"in part": func() { require.NoError(t, os.WriteFile(file, garbage[:len(good)/2], 0o666)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			time.Sleep(10 * time.Millisecond) // file systems tell times by their clock's ticks
+			spoil()
+			for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`, "/models/m/embed_all": `{"inputs": "a dog"}`,
+				"/v1/embeddings": `{"model": "m", "input": ["a", "b"]}`, "/v2/models/m/infer": tensors} {
+				status, text := ask(t, "POST", h.URL+path, body, nil)
+				require.Equal(t, 503, status, "%s: %s", path, text)
+				require.NotContains(t, text, dir)
+			}
+			status, text := ask(t, "POST", h.URL+"/rerank", `{"query": "a", "texts": ["b"]}`, nil)
+			require.Equal(t, 200, status, text)
+			require.Error(t, s.Reload(t.Context()))
+			require.NoError(t, os.WriteFile(file, good, 0o666))
+			require.NoError(t, s.Reload(t.Context()))
+			ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
+			require.Equal(t, before, after)
+		})
+	}
+	other, err := os.ReadFile(filepath.Join(testdata, "prompts", "onnx", "model.onnx"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file+".new", other, 0o666))
+	require.NoError(t, os.Rename(file+".new", file))
+	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
+	require.Equal(t, before, after)
+	require.NoError(t, os.Remove(file))
+	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
+	require.Equal(t, before, after)
+}
+
+// What reads a model's file where it has been cut fails, and no other process or request with it: under load, while requests run.
+func TestFileCutUnderLoad(t *testing.T) {
+	dir, file := copied(t, "minilm")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, h := start(t, Options{}, Model{Name: "m", Path: dir, Options: pipeline.Options{Sessions: 2}})
+	var wg sync.WaitGroup
+	var answered, refused atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				a, err := client.Post(h.URL+"/embed", "application/json", strings.NewReader(longBody(8)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a.Body.Close()
+				switch a.StatusCode {
+				case http.StatusOK:
+					answered.Add(1)
+				case http.StatusServiceUnavailable:
+					refused.Add(1)
+				default:
+					t.Error(a.Status)
+				}
+			}
+		})
+	}
+	for range 5 {
+		n := answered.Load()
+		require.Eventually(t, func() bool { return answered.Load() > n+5 }, 20*time.Second, time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
+		require.NoError(t, os.Truncate(file, 0))
+		n = refused.Load()
+		require.Eventually(t, func() bool { return refused.Load() > n+5 }, 20*time.Second, time.Millisecond)
+		require.NoError(t, os.WriteFile(file, good, 0o666))
+		require.NoError(t, s.Reload(t.Context()))
+	}
+	cancel()
+	wg.Wait()
+}
+
+// A server that is closed under load answers each request once: with vectors, or with 503.
+func TestCloseUnderLoad(t *testing.T) {
+	s, err := New(t.Context(), served("minilm"), Options{})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var answered, late atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for late.Load() < 20 {
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/embed", strings.NewReader(longBody(4))))
+				switch w.Code {
+				case http.StatusOK:
+					answered.Add(1)
+				case http.StatusServiceUnavailable:
+					late.Add(1)
+				default:
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return answered.Load() > 20 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, s.Close())
+	wg.Wait()
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A stamp is what a file was when its model was opened.
+type stamp struct {
+	path string
+	info os.FileInfo
+}
+
+// stampsOf are those of a model's file and of its external data, whose names begin with the file's.
+func stampsOf(model string) []stamp {
+	var list []stamp
+	dir, name := filepath.Split(model)
+	files, _ := os.ReadDir(filepath.Clean(dir)) // a folder that cannot be listed has no stamps
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if info, err := os.Stat(path); err == nil && strings.HasPrefix(f.Name(), name) {
+			list = append(list, stamp{path, info})
+		}
+	}
+	return list
+}
+
+var errChanged = errors.New("replace a model's file by renaming another to its name, and send SIGHUP")
+
+// intact is an error if the model's files were written to where they lie: weights are read from there, so what was computed meanwhile
+// may be of no model. Files that others have been renamed to, or that are gone, are as they were to who has them open.
+func (m *opened) intact() error {
+	for _, s := range m.stamps {
+		now, err := os.Stat(s.path)
+		if err == nil && os.SameFile(s.info, now) && (now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())) {
+			return &failure{status: http.StatusServiceUnavailable, text: "the model's files were changed while they were in use: it has to be opened anew",
+				cause: errChanged}
+		}
+	}
+	return nil
+}

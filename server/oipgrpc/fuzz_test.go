@@ -1,0 +1,54 @@
+package oipgrpc
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/server"
+	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+)
+
+// FuzzCalls sends any message to any method: what is wrong is the message, and the server is there afterwards.
+func FuzzCalls(f *testing.F) {
+	s, err := server.New(f.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, server.Options{})
+	require.NoError(f, err)
+	for i := range description.Methods {
+		for _, q := range []proto.Message{request(true), request(false), &oippb.ModelMetadataRequest{Name: "minilm"}} {
+			data, err := proto.Marshal(q)
+			require.NoError(f, err)
+			f.Add(uint8(i), data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, method uint8, data []byte) {
+		m := description.Methods[int(method)%len(description.Methods)]
+		_, err := m.Handler(&service{s, "1"}, t.Context(), func(q any) error {
+			if proto.Unmarshal(data, q.(proto.Message)) != nil {
+				return status.Error(codes.InvalidArgument, "no message")
+			}
+			return nil
+		}, nil)
+		switch status.Code(err) {
+		case codes.OK, codes.InvalidArgument, codes.NotFound:
+		default:
+			t.Fatalf("%s: %v", m.MethodName, err)
+		}
+	})
+}
+
+// A panic in a method is an answer, and the process lives on.
+func TestFault(t *testing.T) {
+	s, err := server.New(t.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, server.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	m := method("Broken", true, func(*service, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
+		panic("a fault of this server")
+	})
+	_, err = m.Handler(&service{s, "1"}, t.Context(), func(any) error { return nil }, nil)
+	require.Equal(t, codes.Internal, status.Code(err))
+	require.NotContains(t, err.Error(), "a fault")
+}
