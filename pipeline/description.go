@@ -310,7 +310,7 @@ func (d *Description) read(o Options) error {
 			}
 		}
 	} else {
-		d.note("tokenizer", "option", "%s", d.Tokenizer)
+		d.note("tokenizer", optionFile, "%s", d.Tokenizer)
 	}
 	return d.findLength(o)
 }
@@ -365,7 +365,7 @@ func (d *Description) findTask() {
 	case slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "MultiVectorMask" }), d.prompts.Kind == "MultiVectorEncoder",
 		len(d.modules) > 0 && !slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "Pooling" }):
 		d.Task = MultiVector
-	case len(d.modules) > 0:
+	case slices.ContainsFunc(d.modules, func(m module) bool { return m.where != optionFile }):
 	default:
 		where = "config.json"
 		if len(d.config.Architectures) == 0 {
@@ -375,6 +375,9 @@ func (d *Description) findTask() {
 			if slices.ContainsFunc(d.config.Architectures, func(a string) bool { return strings.HasSuffix(a, head.ending) }) {
 				d.Task = head.task
 			}
+		}
+		if d.Task == Filling && len(d.modules) > 0 { // Options.Pooling asks for vectors; models with other heads have none
+			where, d.Task = optionFile, Embedding
 		}
 		if d.Task == Classifying && len(d.config.labels) <= 1 && d.config.ProblemType != "regression" {
 			d.Task = Reranking
@@ -417,7 +420,7 @@ func (d *Description) findLength(o Options) error {
 	switch tokens := limits.tokens(); {
 	case o.MaxLength > 0:
 		d.MaxLength = o.MaxLength
-		d.note("length", "option", "%d tokens", d.MaxLength)
+		d.note("length", optionFile, "%d tokens", d.MaxLength)
 	case d.sbert.MaxLength > 0:
 		d.MaxLength = d.sbert.MaxLength
 		d.note("length", "sentence_bert_config.json", "%d tokens", d.MaxLength)

@@ -89,8 +89,8 @@ func (m *Model) rows(texts []string, prompt string, length int, cut Truncated, o
 	return m.encode(inputs, length, cut, options...)
 }
 
-// Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrQueueFull or
-// ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the error of ctx.
+// Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if nothing says
+// how one vector is made of the tokens', with ErrQueueFull or ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	err := m.embed(ctx, texts, o, func(i int, v []float32) error {
@@ -149,8 +149,8 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 		}
 	} else if pool == nil {
-		return fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose one (Options.Pooling, --pool) of %s",
-			m.Description.Model, strings.Join(Poolings(), ", "))
+		return kindError{fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose one (Options.Pooling, --pool) of %s",
+			m.Description.Model, strings.Join(Poolings(), ", ")), ErrPooling}
 	}
 	if o.Normalize != nil {
 		layers = slices.DeleteFunc(layers, func(l layer) bool { _, is := l.(normalize); return is })

@@ -110,13 +110,16 @@ func (d *Description) readModules(o Options) error {
 	return d.overrideModules(o)
 }
 
+// optionFile is named in place of a file for what an option says.
+const optionFile = "option"
+
 // overrideModules applies the options.
 func (d *Description) overrideModules(o Options) error {
 	if o.Pooling != "" {
 		if !slices.Contains(Poolings(), o.Pooling) {
 			return fmt.Errorf("invalid pooling %q: want one of %s", o.Pooling, strings.Join(Poolings(), ", "))
 		}
-		m := module{kind: "Pooling", where: "option", what: "pooling " + o.Pooling, pooling: pooling{[]string{o.Pooling}, true}}
+		m := module{kind: "Pooling", where: optionFile, what: "pooling " + o.Pooling, pooling: pooling{[]string{o.Pooling}, true}}
 		if i := slices.IndexFunc(d.modules, func(m module) bool { return m.kind == "Pooling" }); i >= 0 {
 			d.modules[i] = m
 		} else {
@@ -126,7 +129,7 @@ func (d *Description) overrideModules(o Options) error {
 	if o.Normalize != nil {
 		d.modules = slices.DeleteFunc(d.modules, func(m module) bool { return m.kind == "Normalize" })
 		if *o.Normalize {
-			d.modules = append(d.modules, module{kind: "Normalize", where: "option", what: "normalize", layer: normalize{}})
+			d.modules = append(d.modules, module{kind: "Normalize", where: optionFile, what: "normalize", layer: normalize{}})
 		}
 	}
 	return nil

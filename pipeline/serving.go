@@ -20,6 +20,8 @@ var (
 	ErrTooLarge = errors.New("more tokens than the queue takes")
 	// ErrTask: the model was made for something else.
 	ErrTask = errors.New("the model was made for another task")
+	// ErrPooling: neither the model's files nor Options.Pooling say how one vector is made of the tokens'.
+	ErrPooling = errors.New("the pooling is not known")
 	// ErrNotText: the model takes other inputs than tokens, or nothing beside it makes tokens of text.
 	ErrNotText = errors.New("the model takes no text")
 )

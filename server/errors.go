@@ -42,6 +42,7 @@ var causes = []struct {
 }{
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge, "the request has more tokens than the server queues: send fewer texts at a time"},
+	{pipeline.ErrPooling, http.StatusNotImplemented, "nothing tells the server how one vector is made of this model's tokens: it must be started with a pooling"},
 	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge, "the request needs more memory than the server may take: send less at a time, or shorter texts"},
 	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request is more work than the server does for one"},
 	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the model cannot take these inputs"},

@@ -64,6 +64,11 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 		m.text = text
 		m.tensors = newTensors(text.Program())
 		m.stamps = stampsOf(text.Description.Model)
+		if text.Task == pipeline.Embedding {
+			if _, err := text.Embed(ctx, nil, pipeline.EmbedOptions{}); err != nil { // no texts: this looks at the files alone
+				s.options.Log.Warn("requests for vectors will fail", "model", e.Name, "error", err)
+			}
+		}
 	case errors.Is(err, pipeline.ErrNotText):
 		d, missing := pipeline.Describe(e.Path, o)
 		if missing != nil {

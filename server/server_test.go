@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -487,4 +488,30 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", span.SpanContext().TraceID().String())
 	require.Equal(t, "b7ad6b7169203331", span.Parent().SpanID().String())
 	require.Contains(t, span.Attributes(), attribute.Int("rlxc.texts", 2))
+}
+
+// A folder that does not say how one vector is made of the tokens' is served, with a warning: its other routes work.
+func TestNoPooling(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.CopyFS(folder, os.DirFS(filepath.Join(testdata, "minilm"))))
+	require.NoError(t, os.Remove(filepath.Join(folder, "modules.json")))
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "1_Pooling")))
+	var log bytes.Buffer
+	_, h := start(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, Model{Name: "m", Path: folder})
+	require.Contains(t, log.String(), "requests for vectors will fail")
+	status, body := ask(t, "POST", h.URL+"/v1/embeddings", `{"input":"a"}`, nil)
+	require.Equal(t, http.StatusNotImplemented, status)
+	require.Contains(t, body, "must be started with a pooling")
+	ask(t, "POST", h.URL+"/tokenize", `{"inputs":"a"}`, &[]any{})
+
+	log.Reset()
+	mean := pipeline.Options{Pooling: "mean"}
+	_, h = start(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, Model{"rank", filepath.Join(testdata, "rerank"), mean}, Model{"m", folder, mean})
+	require.Empty(t, log.String())
+	ask(t, "POST", h.URL+"/rerank", `{"query":"a","texts":["b"]}`, &[]any{})
+	var got [][]float32
+	ask(t, "POST", h.URL+"/embed", `{"inputs":["a fine day"]}`, &got)
+	want, err := library(t, "minilm").Embed(t.Context(), []string{"a fine day"}, pipeline.EmbedOptions{})
+	require.NoError(t, err)
+	near(t, want, got)
 }

@@ -42,6 +42,7 @@ type serving struct {
 	truncate  bool
 	read      time.Duration
 	drain     time.Duration
+	pool      choice
 	format    choice
 	level     choice
 }
@@ -55,7 +56,7 @@ func envName(flag string) string {
 }
 
 func serveCommand() *cobra.Command {
-	s := &serving{maxBody: 32 << 20, format: choice{"text", []string{"text", "json"}}, level: choice{"info", []string{"debug", "info", "warn", "error"}}}
+	s := &serving{maxBody: 32 << 20, pool: choice{"", pipeline.Poolings()}, format: choice{"text", []string{"text", "json"}}, level: choice{"info", []string{"debug", "info", "warn", "error"}}}
 	c := &cobra.Command{
 		Use:   "serve M [M…]",
 		Short: "answer HTTP requests with models of text",
@@ -101,6 +102,7 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
+	enum(c, &s.pool, "pool", "", "how embedding models make one vector of the tokens', whatever their files say")
 	f.BoolVar(&s.open.Compile.Unpad, "unpad", true, "run texts of any lengths together, without padding, if the model allows it")
 	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
@@ -138,6 +140,7 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
+	o.Pooling = s.pool.value
 	o.MemoryLimit = int64(s.memory) / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
