@@ -63,6 +63,34 @@ type Planned struct {
 	Plan    *planner.Plan
 }
 
+// Layout returns the layout of a value. Constants that no step looks at by strides have none in Layouts: they lie row-major.
+func (p *Planned) Layout(v *ir.Value) ir.Layout {
+	if l := p.Layouts[v.ID]; l.Root != nil {
+		return l
+	}
+	return ir.OwnLayout(v)
+}
+
+// Slot returns the memory that the plan assigned to a root; ok is false if it has none.
+func (p *Planned) Slot(root *ir.Value) (s planner.Slot, ok bool) {
+	i := p.Buffers[root.ID]
+	if i < 0 {
+		return planner.Slot{}, false
+	}
+	s = p.Plan.Slots[i]
+	return s, s.Arena != planner.NoArena
+}
+
+// Root returns the root with an ID that one of the layouts has.
+func (p *Planned) Root(id int) *ir.Value {
+	for _, l := range p.Layouts {
+		if l.Root != nil && l.Root.ID == id {
+			return l.Root
+		}
+	}
+	panic("backend: no such root")
+}
+
 // A Program is a planned graph that is ready to run; it owns no memory and may be shared.
 type Program interface {
 	// Attach makes the program ready to run on m. One instance at a time runs on a memory. Steps of

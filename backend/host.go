@@ -30,8 +30,20 @@ func OutOfRange(index int64, axis, size int) error {
 	return fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, size)
 }
 
-// As sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its place.
-func As(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+// View returns a tensor of type d on the host as a step of the host reads it: shape and strides in elements, off elements from the
+// start of t, which holds the view's root. What strides scatter is copied, within env. A nil t stands for a root without elements.
+func View(env *ir.Env, t *tensor.Tensor, d tensor.DType, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
+	if t == nil {
+		return env.New(d, shape...)
+	}
+	if d.Size() == 0 { // strings and types below a byte have no views with an offset
+		return t.Reshape(shape...)
+	}
+	return ir.CopyStrided(env, as(t, d), shape, strides, off)
+}
+
+// as sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its place.
+func as(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if t.DType() == d {
 		return t
 	}

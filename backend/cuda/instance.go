@@ -175,7 +175,7 @@ func (in *instance) section(i int) error {
 	}
 	for _, x := range s.items {
 		if t := x.copy; t != nil && t.down {
-			root := in.root(t.root)
+			root := in.planned.Root(t.root)
 			in.env.Take(t.size)
 			v, err := tensor.FromBytes(root.Type.DType, root.Type.Sizes(), append([]byte(nil), pinned[t.pinned:][:t.size]...))
 			if err != nil {
@@ -228,29 +228,17 @@ func (in *instance) check() error {
 	return nil
 }
 
-// root finds a value of the graph that has memory of its own.
-func (in *instance) root(id int) *ir.Value {
-	for _, l := range in.planned.Layouts {
-		if l.Root != nil && l.Root.ID == id {
-			return l.Root
-		}
-	}
-	panic("cuda: no such root") // its place came from it
-}
-
-// tensor shows an operand in the host's copy of its root; what strides scatter is brought together.
+// tensor shows an operand in the host's copy of its root.
 func (o *operand) tensor(env *ir.Env, values []*tensor.Tensor) *tensor.Tensor {
 	t := o.constant
 	if t == nil {
 		t = values[o.root]
 	}
-	if t == nil { // what has no elements is nowhere
-		return env.New(o.dtype, o.shape...)
+	off := 0
+	if o.width > 0 {
+		off = o.off / o.width
 	}
-	if o.width == 0 { // strings and types below a byte have no views with an offset
-		return t.Reshape(o.shape...)
-	}
-	return ir.CopyStrided(env, backend.As(t, o.dtype), o.shape, o.strides, o.off/o.width)
+	return backend.View(env, t, o.dtype, o.shape, o.strides, off)
 }
 
 // results shows the outputs: those of the device in pinned memory.

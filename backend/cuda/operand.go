@@ -6,7 +6,6 @@ import (
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cuda/driver"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -88,43 +87,25 @@ func (b *binder) report(axis, size int) address {
 	return inStatus | address(statusBytes*(len(b.reports)-1))
 }
 
-// layout returns the layout of a value; constants that no step looks at by strides have none of their own.
-func (b *binder) layout(v *ir.Value) ir.Layout {
-	if l := b.p.Layouts[v.ID]; l.Root != nil {
-		return l
-	}
-	return ir.OwnLayout(v)
-}
-
-// slot finds the memory that the plan assigned to a root, if any.
-func (b *binder) slot(root *ir.Value) (planner.Slot, bool) {
-	i := b.p.Buffers[root.ID]
-	if i < 0 {
-		return planner.Slot{}, false
-	}
-	s := b.p.Plan.Slots[i]
-	return s, s.Arena != planner.NoArena
-}
-
 // onDevice reports whether kernels can read and write a value: a tensor whose memory was planned, or a constant.
 func (b *binder) onDevice(v *ir.Value) bool {
 	if v.Type.Kind != ir.TensorType || v.Type.DType.Size() == 0 {
 		return false
 	}
-	root := b.layout(v).Root
+	root := b.p.Layout(v).Root
 	if root.IsConst() {
 		return root.Const != nil
 	}
 	if v.Type.Sizes().Elements() == 0 {
 		return true
 	}
-	_, ok := b.slot(root)
+	_, ok := b.p.Slot(root)
 	return ok
 }
 
 // place finds where a value lies, but for constants, which may not be on the device yet.
 func (b *binder) place(v *ir.Value) operand {
-	l := b.layout(v)
+	l := b.p.Layout(v)
 	o := operand{dtype: v.Type.DType, width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
 	if v.Type.Kind == ir.TensorType {
 		o.shape = v.Type.Sizes()
@@ -132,7 +113,7 @@ func (b *binder) place(v *ir.Value) operand {
 	o.off = l.Offset * o.width
 	if l.Root.IsConst() {
 		o.constant = l.Root.Const
-	} else if s, ok := b.slot(l.Root); ok {
+	} else if s, ok := b.p.Slot(l.Root); ok {
 		o.at = inArena | address(s.Arena)<<arenaShift | address(s.Offset+int64(o.off))
 	}
 	return o

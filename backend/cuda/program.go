@@ -188,10 +188,10 @@ func empty(n *ir.Node) bool {
 // launches appends the launches of a step, after the uploads that they need.
 func (l *loader) launches(n *ir.Node, launches []*launch) {
 	for _, v := range n.Inputs {
-		if v == nil || l.layout(v).Root.IsConst() {
+		if v == nil || l.p.Layout(v).Root.IsConst() {
 			continue
 		}
-		if root := l.layout(v).Root; !l.fresh[root.ID] {
+		if root := l.p.Layout(v).Root; !l.fresh[root.ID] {
 			l.fresh[root.ID] = true
 			l.transfer(root, false)
 		}
@@ -201,7 +201,7 @@ func (l *loader) launches(n *ir.Node, launches []*launch) {
 		s.items = append(s.items, item{launch: x, node: n})
 	}
 	for _, v := range n.Outputs {
-		id := l.layout(v).Root.ID
+		id := l.p.Layout(v).Root.ID
 		l.fresh[id], l.present[id] = true, false
 	}
 }
@@ -209,7 +209,7 @@ func (l *loader) launches(n *ir.Node, launches []*launch) {
 // transfer appends a copy of a root; roots without elements lie nowhere.
 func (l *loader) transfer(root *ir.Value, down bool) *transfer {
 	o := l.place(root)
-	if _, ok := l.slot(root); !ok || root.Type.Kind != ir.TensorType || o.elements() == 0 {
+	if _, ok := l.p.Slot(root); !ok || root.Type.Kind != ir.TensorType || o.elements() == 0 {
 		return nil
 	}
 	t := &transfer{root: root.ID, at: o.at, size: int64(o.width * o.elements()), down: down}
@@ -229,14 +229,14 @@ func (l *loader) onHost(n *ir.Node) {
 		}
 		o := l.place(v)
 		h.in = append(h.in, &o)
-		if root := l.layout(v).Root; !root.IsConst() && !l.present[root.ID] {
+		if root := l.p.Layout(v).Root; !root.IsConst() && !l.present[root.ID] {
 			l.present[root.ID] = true
 			l.transfer(root, true)
 		}
 	}
 	for _, v := range n.Outputs {
 		h.out = append(h.out, l.place(v))
-		id := l.layout(v).Root.ID
+		id := l.p.Layout(v).Root.ID
 		l.fresh[id], l.present[id] = false, true
 	}
 	l.last().host = h
@@ -247,7 +247,7 @@ func (l *loader) onHost(n *ir.Node) {
 func (l *loader) results() {
 	pinned := map[int]int64{}
 	for _, v := range l.p.Graph.Outputs {
-		root := l.layout(v).Root
+		root := l.p.Layout(v).Root
 		out := output{operand: l.place(v), onHost: l.present[root.ID] || root.IsConst()}
 		if !out.onHost {
 			at, known := pinned[root.ID]

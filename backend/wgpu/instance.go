@@ -289,7 +289,7 @@ func (in *instance) fetched() error {
 		return nil
 	}
 	for i, p := range in.last.places {
-		root := in.root(p.root)
+		root := in.planned.Root(p.root)
 		in.env.Take(p.size)
 		t, err := tensor.FromBytes(root.Type.DType, root.Type.Sizes(), slices.Clone(in.mapped[in.last.at[i]:][:p.size]))
 		if err != nil {
@@ -300,16 +300,6 @@ func (in *instance) fetched() error {
 	in.memory.staging.Unmap()
 	in.mapped, in.last = nil, nil
 	return nil
-}
-
-// root finds a value of the graph that has memory of its own.
-func (in *instance) root(id int) *ir.Value {
-	for _, l := range in.planned.Layouts {
-		if l.Root != nil && l.Root.ID == id {
-			return l.Root
-		}
-	}
-	panic("wgpu: no such root") // its place came from it
 }
 
 func (h *host) run(in *instance) error {
@@ -339,19 +329,17 @@ func (h *host) run(in *instance) error {
 	return in.pass(h.step)
 }
 
-// tensor shows an operand in the host's copy of its root; what strides scatter is brought together.
+// tensor shows an operand in the host's copy of its root.
 func (o *operand) tensor(env *ir.Env, values []*tensor.Tensor) *tensor.Tensor {
 	t := o.constant
 	if t == nil {
 		t = values[o.root]
 	}
-	if t == nil { // what has no elements is nowhere
-		return env.New(o.dtype, o.shape...)
+	off := 0
+	if o.width > 0 {
+		off = o.off / o.width
 	}
-	if o.width == 0 { // strings and types below a byte have no views with an offset
-		return t.Reshape(o.shape...)
-	}
-	return ir.CopyStrided(env, backend.As(t, o.dtype), o.shape, o.strides, o.off/o.width)
+	return backend.View(env, t, o.dtype, o.shape, o.strides, off)
 }
 
 // results shows the outputs: those of the device in the staging buffer, which stays mapped until the next run.

@@ -88,7 +88,7 @@ func (o *operand) pieces() int {
 
 // whole reports whether the bindings of a constant can be told apart by row: it is one, or no view.
 func (b *binder) whole(v *ir.Value, o *operand) bool {
-	return o.pieces() == 1 || b.layout(v).Root == v
+	return o.pieces() == 1 || b.p.Layout(v).Root == v
 }
 
 // tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.

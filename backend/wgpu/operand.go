@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -42,24 +41,6 @@ type binder struct {
 	reports []report
 }
 
-// layout returns the layout of a value; constants that no step looks at by strides have none of their own.
-func (b *binder) layout(v *ir.Value) ir.Layout {
-	if l := b.p.Layouts[v.ID]; l.Root != nil {
-		return l
-	}
-	return ir.OwnLayout(v)
-}
-
-// slot finds the memory that the plan assigned to a root, if any.
-func (b *binder) slot(root *ir.Value) (planner.Slot, bool) {
-	i := b.p.Buffers[root.ID]
-	if i < 0 {
-		return planner.Slot{}, false
-	}
-	s := b.p.Plan.Slots[i]
-	return s, s.Arena != planner.NoArena
-}
-
 // pieces reports whether v may be a constant above the largest binding at all its places among the operands of n.
 func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
 	may := b.d.rows[n.Op.Kind()].pieces
@@ -77,14 +58,14 @@ func (b *binder) onDevice(v *ir.Value, pieces bool) bool {
 	if v.Type.Kind != ir.TensorType || v.Type.DType.Size() == 0 {
 		return false
 	}
-	root := b.layout(v).Root
+	root := b.p.Layout(v).Root
 	if root.IsConst() {
 		return root.Const != nil && (pieces || int64(len(root.Const.Bytes())) <= b.d.binding)
 	}
 	if v.Type.Sizes().Elements() == 0 {
 		return true
 	}
-	_, ok := b.slot(root)
+	_, ok := b.p.Slot(root)
 	return ok
 }
 
@@ -98,13 +79,13 @@ func (b *binder) operand(v *ir.Value) (operand, error) {
 
 // place finds where a value lies, but for constants, which may not be on the device yet.
 func (b *binder) place(v *ir.Value) operand {
-	l := b.layout(v)
+	l := b.p.Layout(v)
 	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
 	o.off = l.Offset * o.width
 	if l.Root.IsConst() {
 		return o
 	}
-	if s, ok := b.slot(l.Root); ok {
+	if s, ok := b.p.Slot(l.Root); ok {
 		o.off += int(s.Offset)
 		o.memory.arena = s.Arena
 	}
@@ -113,7 +94,7 @@ func (b *binder) place(v *ir.Value) operand {
 
 // resolve is place with constants. One of 16-bit floats that is asked for as float32 is a constant of its own.
 func (b *binder) resolve(v *ir.Value) (operand, error) {
-	o, root := b.place(v), b.layout(v).Root
+	o, root := b.place(v), b.p.Layout(v).Root
 	if !root.IsConst() {
 		return o, nil
 	}

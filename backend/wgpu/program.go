@@ -224,8 +224,8 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 		params = append(params, x.shader.block()...)
 	}
 	for _, v := range n.Inputs {
-		if v != nil && !l.layout(v).Root.IsConst() {
-			l.bringUp(l.layout(v).Root)
+		if v != nil && !l.p.Layout(v).Root.IsConst() {
+			l.bringUp(l.p.Layout(v).Root)
 		}
 	}
 	l.params = params
@@ -234,7 +234,7 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 		l.shaders = append(l.shaders, launches[k].shader)
 	}
 	for _, v := range n.Outputs {
-		id := l.layout(v).Root.ID
+		id := l.p.Layout(v).Root.ID
 		l.fresh[id], l.present[id] = true, false
 	}
 	return nil
@@ -242,7 +242,7 @@ func (l *loader) launches(i int, n *ir.Node, launches []launch) error {
 
 // place is where a root lies; roots without elements lie nowhere.
 func (l *loader) place(root *ir.Value) (place, bool) {
-	s, ok := l.slot(root)
+	s, ok := l.p.Slot(root)
 	if !ok || root.Type.Kind != ir.TensorType {
 		return place{}, false
 	}
@@ -270,7 +270,7 @@ func (l *loader) onHost(i int, n *ir.Node) error {
 			continue
 		}
 		h.in = append(h.in, l.hostOperand(v))
-		if root := l.layout(v).Root; !root.IsConst() && !l.present[root.ID] {
+		if root := l.p.Layout(v).Root; !root.IsConst() && !l.present[root.ID] {
 			l.present[root.ID] = true
 			if p, ok := l.place(root); ok {
 				down.add(p)
@@ -283,7 +283,7 @@ func (l *loader) onHost(i int, n *ir.Node) error {
 	}
 	for _, v := range n.Outputs {
 		h.out = append(h.out, l.hostOperand(v))
-		id := l.layout(v).Root.ID
+		id := l.p.Layout(v).Root.ID
 		l.fresh[id], l.present[id] = false, true
 	}
 	l.prog.actions = append(l.prog.actions, h)
@@ -292,7 +292,7 @@ func (l *loader) onHost(i int, n *ir.Node) error {
 
 // hostOperand resolves a value for the host: offsets count from the root's own first byte.
 func (l *loader) hostOperand(v *ir.Value) operand {
-	lay := l.layout(v)
+	lay := l.p.Layout(v)
 	o := operand{dtype: v.Type.DType, root: lay.Root.ID, strides: lay.Strides, width: v.Type.DType.Size()}
 	if v.Type.Kind == ir.TensorType {
 		o.shape = v.Type.Sizes()
@@ -309,7 +309,7 @@ func (l *loader) results() {
 	down := &download{}
 	index := map[int]int{}
 	for _, v := range l.p.Graph.Outputs {
-		root := l.layout(v).Root
+		root := l.p.Layout(v).Root
 		out := output{operand: l.hostOperand(v), onHost: l.present[root.ID]}
 		if p, ok := l.place(root); ok && !out.onHost {
 			k, known := index[root.ID]
