@@ -229,7 +229,7 @@ func TestUnpadFixtures(t *testing.T) {
 
 // TestUnpadExports does so for encoders that know positions by distances, windows and angles.
 func TestUnpadExports(t *testing.T) {
-	for _, model := range []string{"alibi", "modernbert", "mpnet", "t5"} {
+	for _, model := range []string{"alibi", "deberta", "modernbert", "mpnet", "t5"} {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
 			t.Run(model+"-"+exporter, func(t *testing.T) {
 				z, err := zip.OpenReader("testdata/exports/" + model + "-" + exporter + ".zip")
@@ -262,7 +262,7 @@ func TestUnpadProperties(t *testing.T) {
 	models := map[string]func(t *testing.T) (*Model, error){
 		"bert-tiny": func(t *testing.T) (*Model, error) { return Open(fixtures.Model(t, "bert-tiny")) },
 	}
-	for _, name := range []string{"alibi-dynamo-20", "modernbert-legacy-17", "mpnet-dynamo-20", "t5-legacy-17"} {
+	for _, name := range []string{"alibi-dynamo-20", "deberta-legacy-17", "modernbert-legacy-17", "mpnet-dynamo-20", "t5-legacy-17"} {
 		models[name] = func(t *testing.T) (*Model, error) {
 			z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
 			require.NoError(t, err)

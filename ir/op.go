@@ -162,7 +162,7 @@ var table = [NumKinds]Def{
 	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0, matMulFlops, NoRows},
 	KindConv:      {"conv", Conv{}, 2, 4, 0, convFlops, NoRows},
 	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0, NoFlops, NoRows},
-	KindAttention: {"attention", Attention{}, 3, 6, 0, attentionFlops, NoRows},
+	KindAttention: {"attention", Attention{}, 3, 10, 0, attentionFlops, NoRows},
 	KindRotary:    {"rotary", Rotary{}, 3, 3, 0, NoFlops, NoRows},
 	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0, NoFlops, embeddingRows(2)},
 	KindSumRows:   {"sum_rows", SumRows{}, 2, 2, 0, NoFlops, NoRows},

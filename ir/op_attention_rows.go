@@ -18,27 +18,73 @@ func (o Attention) inferRows(in []*Value) error {
 	if p := positions; p != nil && (p.Type.DType != tensor.I64 || len(p.Type.Shape) != 2 || Same(p.Type.Shape[0], N(1)) == No || Same(p.Type.Shape[1], k.Shape[1]) == No) {
 		return fmt.Errorf("positions %v for keys %v: i64[1,T] is needed", p.Type, k)
 	}
+	for at := AttentionQueryScores; at <= AttentionKeyScores; at += 2 {
+		if err := inferRelative(in, at); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.Offset:
 		return fmt.Errorf("attention by rows takes no offset")
-	case positions == nil && (mask != nil || o.Causal || o.Window != 0):
+	case positions == nil && (mask != nil || o.ByQuery(in)):
 		return fmt.Errorf("attention by rows needs positions for a mask and bounds")
-	case o.ByQuery(mask) && Same(q.Shape[1], k.Shape[1]) == No:
+	case o.ByQuery(in) && Same(q.Shape[1], k.Shape[1]) == No:
 		return fmt.Errorf("%v queries have no positions beside %v keys", q.Shape[1], k.Shape[1])
 	}
 	return nil
 }
 
-// ByQuery reports whether bounds or a mask tell queries apart.
-func (o Attention) ByQuery(mask *Value) bool {
-	if o.Causal || o.Window != 0 {
+// inferRelative checks the scores by relative position that operand at begins.
+func inferRelative(in []*Value, at int) error {
+	scores, index, q := Operand(in, at), Operand(in, at+1), in[AttentionQ].Type
+	if scores == nil && index == nil {
+		return nil
+	}
+	if scores == nil || index == nil {
+		return fmt.Errorf("operands %d and %d: one of scores and indices", at, at+1)
+	}
+	s, i := scores.Type, index.Type
+	if s.DType != q.DType || len(s.Shape) != 4 || Same(s.Shape[0], N(1)) == No || Same(s.Shape[1], q.Shape[2]) == No || Same(s.Shape[2], q.Shape[1]) == No {
+		return fmt.Errorf("scores %v by relative position for queries %v: [1,H,S,N] is needed", s, q)
+	}
+	if i.DType != tensor.I64 || len(i.Shape) != 2 || Same(i.Shape[0], i.Shape[1]) == No {
+		return fmt.Errorf("indices %v of relative positions: i64[P,P] is needed", i)
+	}
+	return nil
+}
+
+// ByQuery reports whether bounds, a mask or scores by relative position tell the queries of attention by rows apart.
+func (o Attention) ByQuery(in []*Value) bool {
+	if o.Causal || o.Window != 0 || Operand(in, AttentionQueryScores) != nil || Operand(in, AttentionKeyScores) != nil {
 		return true
 	}
+	mask := Operand(in, AttentionMask)
 	if mask == nil {
 		return false
 	}
 	s := mask.Type.Shape
 	return len(s) > 1 && !s[len(s)-2].Is(1)
+}
+
+// relativeScore is what the scores by relative position that operand at begins add for a head, the token that has the scores, at its position, and
+// another position.
+func relativeScore(in []*tensor.Tensor, at, head, token, own, other int) (float64, error) {
+	scores, index := Operand(in, at), Operand(in, at+1)
+	if scores == nil {
+		return 0, nil
+	}
+	if size := index.Shape()[0]; own < 0 || own >= size || other < 0 || other >= size {
+		return 0, fmt.Errorf("positions %d and %d of indices %v", own, other, index.Shape())
+	}
+	n := scores.Shape()[3]
+	i := int(index.Int64(own*index.Shape()[0] + other))
+	if i < -n || i >= n {
+		return 0, fmt.Errorf("index %d of %d scores by relative position", i, n)
+	}
+	if i < 0 {
+		i += n
+	}
+	return scores.Float64((head*scores.Shape()[2]+token)*n + i), nil
 }
 
 // evalRows is attention within each row.
@@ -75,7 +121,7 @@ func tokensOf(env *Env, x *tensor.Tensor, from, to int) *tensor.Tensor {
 	return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 }
 
-// maskOfRow is what mask and bounds add to the scores [1,H,queries,keys] of a text.
+// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of a text.
 func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, text [RowFields]int) (*tensor.Tensor, error) {
 	mask, positions, heads := Operand(in, AttentionMask), in[AttentionPositions], in[AttentionQ].Shape()[2]
 	queries, keys := text[1]-text[0], text[3]-text[2]
@@ -115,6 +161,15 @@ func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, text [RowFields]int)
 					}
 					x += m
 				}
+				byQuery, err := relativeScore(in, AttentionQueryScores, h, text[0]+i, s, t)
+				if err != nil {
+					return nil, err
+				}
+				byKey, err := relativeScore(in, AttentionKeyScores, h, text[2]+j, t, s)
+				if err != nil {
+					return nil, err
+				}
+				x += byQuery + byKey
 				y.SetFloat64((h*queries+i)*keys+j, x)
 			}
 		}

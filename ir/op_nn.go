@@ -130,6 +130,10 @@ func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // the position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3 broadcasts to
 // [1,H,P,P]: what it has for two positions counts for a query and a key there. Where queries differ by their positions S is T, and the
 // positions are those of the queries as well.
+//
+// Operands 6 to 9, which need positions, are scores by relative position (DeBERTa, arXiv 2006.03654): [1,H,S,N] of the type of q and i64 [P,P],
+// in pairs. To the scaled scores of the query at position s and the key at t, the first pair adds element [s,t] of its indices of the query's N scores, and the second
+// element [t,s] of its indices of the key's. Negative indices count from the end.
 type Attention struct {
 	Scale    float32
 	Softcap  float32
@@ -147,6 +151,10 @@ const (
 	AttentionMask
 	AttentionRows
 	AttentionPositions
+	AttentionQueryScores
+	AttentionQueryIndex
+	AttentionKeyScores
+	AttentionKeyIndex
 )
 
 // Kind implements Op.

@@ -17,7 +17,7 @@ import (
 // have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and the miss names the
 // node in the way.
 func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, miss *NearMiss) {
-	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
+	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{}, types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
 		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, kept: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
 	if exact {
 		u.gone = lowestFills
@@ -43,14 +43,15 @@ type unpadding struct {
 	batch, seq, tokens ir.Dim
 	positions          int // that there are vectors for; 0 for any number
 
-	plans  map[*ir.Node]*packedNode
-	types  map[*ir.Value]ir.Type // of packed values, once packed
-	late   map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
-	zero   map[*ir.Value]bool    // packed values that are 0 where the mask is
-	masks  map[*ir.Value]*maskValue
-	kept   map[*ir.Value]*ir.Value // what masks are where all tokens are kept
-	drafts []*ir.Node              // that compute it
-	packed []*ir.Value             // operands of Pack after the mask
+	plans   map[*ir.Node]*packedNode
+	dropped map[*ir.Node]bool     // whose results attention makes itself
+	types   map[*ir.Value]ir.Type // of packed values, once packed
+	late    map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
+	zero    map[*ir.Value]bool    // packed values that are 0 where the mask is
+	masks   map[*ir.Value]*maskValue
+	kept    map[*ir.Value]*ir.Value // what masks are where all tokens are kept
+	drafts  []*ir.Node              // that compute it
+	packed  []*ir.Value             // operands of Pack after the mask
 
 	pack *ir.Node
 	list []*ir.Node
@@ -75,6 +76,7 @@ type packedNode struct {
 	readings []reading
 	packs    map[int]int       // results of Pack that go in, by operand
 	swaps    map[int]*ir.Value // operands that others take the place of; nil for none
+	relative []relativeScores  // that attention adds
 	// pulled: the node stays beside it, for readers that are not packed.
 	pulled bool
 	// restores: the result is no packed value but what it was, one for each text, after a reshape.
@@ -93,8 +95,13 @@ func (u *unpadding) prove() *NearMiss {
 	if why := u.findMask(); why != "" {
 		return &NearMiss{Rule: "unpad", Node: u.g.Nodes[at].Label(), At: "its mask", Why: why}
 	}
+	inner := u.relativeNodes()
 	for _, n := range u.g.Nodes {
-		reached := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v]) })
+		reached := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v] || u.dropped[v.Def]) })
+		if reached && inner[n] {
+			u.dropped[n] = true
+			continue
+		}
 		packs := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && u.isPacked(v) })
 		if reached && !packs && !ranges(n) {
 			for _, v := range n.Outputs {
@@ -248,7 +255,7 @@ func (u *unpadding) commit() {
 	old := u.g.Nodes
 	var early, rest []*ir.Node
 	for _, n := range old {
-		if u.planned(n) || slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return u.late[v] }) {
+		if u.planned(n) || u.dropped[n] || slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return u.late[v] }) {
 			rest = append(rest, n)
 		} else {
 			early = append(early, n)
@@ -263,7 +270,7 @@ func (u *unpadding) commit() {
 	for _, n := range rest {
 		if u.planned(n) {
 			u.node(u.plans[n])
-		} else {
+		} else if !u.dropped[n] {
 			u.list = append(u.list, n)
 		}
 	}
@@ -272,8 +279,8 @@ func (u *unpadding) commit() {
 			u.g.Outputs[i] = u.unpacked(v, u.made[v])
 		}
 	}
-	// What was packed has no readers left but itself.
-	u.g.Nodes = append(u.list, slices.DeleteFunc(rest, func(n *ir.Node) bool { return !u.planned(n) })...)
+	// What was packed or dropped has no readers left but itself.
+	u.g.Nodes = append(u.list, slices.DeleteFunc(rest, func(n *ir.Node) bool { return !u.planned(n) && !u.dropped[n] })...)
 	dce(u.g)
 }
 
@@ -312,6 +319,9 @@ func (u *unpadding) node(p *packedNode) {
 	for at, result := range p.packs {
 		in = append(in, make([]*ir.Value, max(0, at+1-len(in)))...)
 		in[at] = u.pack.Outputs[result]
+	}
+	for _, r := range p.relative {
+		in = r.emit(u, in, p.n.Origins)
 	}
 	n := u.emit(p.op, in, p.n.Origins...)
 	for i, v := range p.n.Outputs {

@@ -17,14 +17,15 @@ func isAttention(n *ir.Node) bool {
 func (u *unpadding) attention(n *ir.Node) {
 	op, rowsAt, packs := n.Op, ir.AttentionRows, map[int]int{}
 	var mask *ir.Value
+	var relative []relativeScores
 	byQuery := false
 	switch o := n.Op.(type) {
 	case ir.Attention:
 		if o.Offset {
 			refuse(n.Inputs[ir.AttentionQ], "attention with bounds that count from the last key")
 		}
-		o, mask = u.byPosition(n, o)
-		op, byQuery = o, o.ByQuery(mask)
+		o, mask, relative = u.byPosition(n, o)
+		op, byQuery = o, o.ByQuery([]*ir.Value{ir.AttentionMask: mask}) || len(relative) > 0
 		if mask != nil || byQuery {
 			packs[ir.AttentionPositions] = ir.PackPositions
 		}
@@ -38,7 +39,7 @@ func (u *unpadding) attention(n *ir.Node) {
 		}
 	}
 	packs[rowsAt] = ir.PackRows
-	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs, swaps: map[int]*ir.Value{ir.AttentionMask: mask}}
+	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs, swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, max(0, rowsAt+1-len(n.Inputs)))...)
 	in[ir.AttentionMask], in[rowsAt] = mask, u.rows()
 	if _, ok := packs[ir.AttentionPositions]; ok && rowsAt == ir.AttentionRows {
@@ -58,6 +59,9 @@ func (u *unpadding) attention(n *ir.Node) {
 			refuse(v, "operand %d is %v and has no tokens of texts in front", i, v.Type)
 		}
 	}
+	for _, r := range relative {
+		in = r.operands(u, in)
+	}
 	packed := &ir.Node{Op: op, Inputs: in, Outputs: n.Outputs}
 	u.finish(p, in)
 	if u.t != nil && u.t.Where(n) == target.OnKernel && u.t.Where(packed) != target.OnKernel {
@@ -68,14 +72,17 @@ func (u *unpadding) attention(n *ir.Node) {
 	}
 }
 
-// byPosition divides the mask of an attention, which hides padding, into bounds of op and what else follows from the positions of a query
-// and a key: a bias [1,heads,seq,seq], nil for none.
-func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value) {
+// byPosition divides the mask of an attention, which hides padding, into bounds of op, scores by relative position, and what else follows from the
+// positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
+func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value, []relativeScores) {
 	mask := n.Inputs[ir.AttentionMask]
 	if u.maskOf(mask).kept() != nil {
-		return op, nil // nothing
+		return op, nil, nil // nothing
 	}
 	bias := u.keptMask(mask)
+	if r := relativeOf(bias); r != nil {
+		return op, nil, r
+	}
 	for bias.Def != nil && bias.Def.Op.Kind() == ir.KindExpand && len(bias.Def.Inputs[0].Type.Shape) == len(bias.Type.Shape) {
 		bias = bias.Def.Inputs[0] // attention stretches it by itself
 	}
@@ -85,7 +92,7 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 		}
 	}
 	if bias == nil {
-		return op, nil
+		return op, nil, nil
 	}
 	if bias.Type.DType == tensor.Bool || hides(bias, u.gone, map[*ir.Value]bool{}) {
 		refuse(mask, "it hides keys by their position, which may leave a token none")
@@ -96,7 +103,7 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 			refuse(mask, "%v follows from the places of tokens, and has not one for each", bias.Type)
 		}
 	}
-	return op, bias
+	return op, bias, nil
 }
 
 // hiding takes a mask apart that hides keys by their position: those are kept where keep is true, and have rest added, nil for nothing.

@@ -37,7 +37,7 @@ func (u *unpadding) findMaskValue(v *ir.Value) *maskValue {
 		kept := tensor.New(d)
 		kept.SetInt64(0, 1)
 		return &maskValue{input: v, batch: 0, seqs: []int{1}, values: []*tensor.Tensor{tensor.New(d), kept}}
-	case fixed(v, map[*ir.Value]bool{}):
+	case fixed(v, map[*ir.Value]bool{}), relativeOf(v) != nil:
 		return &maskValue{batch: -1, values: []*tensor.Tensor{nil}}
 	case n == nil || len(n.Outputs) != 1:
 		return nil

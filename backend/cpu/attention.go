@@ -24,7 +24,7 @@ func (d *Device) attentionRow() row {
 			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
 			// any strides.
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				if i == ir.AttentionRows || i == ir.AttentionPositions {
+				if i >= ir.AttentionRows {
 					return false
 				}
 				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)

@@ -45,6 +45,24 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 			}
 		}
 	}
+	var scores, index [2]operand // of queries and of keys
+	relative := func(m *machine, i int) kernel.RelativeScores {
+		s, x := &scores[i], &index[i]
+		if s.shape == nil {
+			return kernel.RelativeScores{}
+		}
+		return kernel.RelativeScores{Scores: s.f32(m), Head: s.shape[2] * s.shape[3], N: s.shape[3], Index: elements[int64](m, x), IndexRow: x.shape[1]}
+	}
+	for i, at := range []int{ir.AttentionQueryScores, ir.AttentionKeyScores} {
+		if n.HasOperand(at) {
+			scores[i], index[i] = in[at], in[at+1]
+			for axis, p := range below {
+				if places := index[i].shape[0]; p == 0 || places < p {
+					below[axis] = places
+				}
+			}
+		}
+	}
 	byPosition := n.HasOperand(ir.AttentionPositions)
 	if byPosition {
 		positions, args.Window = in[ir.AttentionPositions], windowOf(op, a.Queries, a.Keys)
@@ -55,6 +73,12 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 			err := a.Plan(elements[int32](m, &texts), plan.bytes(m))
 			if err == nil && byPosition {
 				err = a.Positions(elements[int32](m, &texts), elements[int64](m, &positions), below[0], below[1])
+			}
+			for i := range scores {
+				r := relative(m, i)
+				if err == nil {
+					err = r.Indices()
+				}
 			}
 			if err != nil {
 				m.fail(n, err)
@@ -67,6 +91,7 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 			if byPosition {
 				own.KeyAt = elements[int64](m, &positions)
 			}
+			own.ByQuery, own.ByKey = relative(m, 0), relative(m, 1)
 			a.Run(elements[int32](m, &texts), &own, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
 		}},
 	)

@@ -40,12 +40,15 @@ func (d *Device) attentionRow() row {
 						return false
 					}
 				}
+				if n.HasOperand(ir.AttentionQueryScores) || n.HasOperand(ir.AttentionKeyScores) {
+					return false
+				}
 				size, ok1 := q.Shape[3].Const()
 				value, ok2 := v.Shape[3].Const()
 				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return i != ir.AttentionRows && i != ir.AttentionPositions && target.AllStrides(n, i, strides)
+				return i < ir.AttentionRows && target.AllStrides(n, i, strides)
 			},
 		},
 		bind: bindAttention,

@@ -48,12 +48,23 @@ type AttentionArgs struct {
 	// QueryAt and KeyAt are the places of queries and keys along the axes of bias, mask and window, ascending; nil where they follow each
 	// other from 0 on.
 	QueryAt, KeyAt []int64
+	// ByQuery and ByKey add scores by relative position, chosen by the places of a query and a key.
+	ByQuery, ByKey RelativeScores
 	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else. Of no keys, it is zero.
 	NaNGuard bool
 }
 
 // AttentionStride is the distance of neighbours along the batch, head and sequence axes, in elements.
 type AttentionStride struct{ Batch, Head, Seq int }
+
+// RelativeScores are N scores of each token for each head, of which Index chooses by the place of the token (of the query in ByQuery, of the
+// key in ByKey) and of the other one. Indices are from −N up. Nil Scores add nothing.
+type RelativeScores struct {
+	Scores   []float32 // [heads, tokens, N]
+	Head, N  int       // distance of heads
+	Index    []int64   // [places, places]
+	IndexRow int
+}
 
 // MaskStride is the distance of neighbours along the axes of the scores, in elements.
 type MaskStride struct{ Batch, Head, Query, Key int }

@@ -48,10 +48,10 @@ func (p *attentionPart) keyRange() (lo, hi int) {
 	return p.trim()
 }
 
-// perQuery reports whether bias or mask tell queries apart.
+// perQuery reports whether bias, mask or relative positions tell queries apart.
 func (p *attentionPart) perQuery() bool {
 	args := p.args
-	return args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil && args.BiasStride.Query != 0
+	return args.ByQuery.Scores != nil || args.ByKey.Scores != nil || args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil && args.BiasStride.Query != 0
 }
 
 // shareBias gathers what bias and mask add to the scores of all queries alike: what has no stride along the queries. Where
@@ -162,6 +162,9 @@ func (b *attentionBlock) mask(first, n int) {
 		}
 		b.set.BinaryRows(Add, b.scores, b.columns, Rows{b.scores, b.columns, 1}, Rows{b.extra, b.columns, 1}, n, b.queries)
 	}
+	if args.ByQuery.Scores != nil || args.ByKey.Scores != nil {
+		b.relative(first, n)
+	}
 	if args.Mask != nil && args.MaskStride.Query != 0 {
 		at, stride := b.at(args.MaskStride, 0, 0), args.MaskStride
 		for k := range n {
@@ -176,6 +179,39 @@ func (b *attentionBlock) mask(first, n int) {
 	if args.Window != nil {
 		b.window(first, n)
 	}
+}
+
+// relative adds the scores by relative position of n keys.
+func (b *attentionBlock) relative(first, n int) {
+	args := b.args
+	for k := first; k < first+n; k++ {
+		row, key := b.scores[(k-first)*b.columns:][:b.queries], args.keyAt(k)
+		if r := &args.ByQuery; r.Scores != nil {
+			for q := range row {
+				row[q] += r.of(b.head, b.first+q)[r.at(args.queryAt(b.first+q), key)]
+			}
+		}
+		if r := &args.ByKey; r.Scores != nil {
+			own := r.of(b.head, k)
+			for q := range row {
+				row[q] += own[r.at(key, args.queryAt(b.first+q))]
+			}
+		}
+	}
+}
+
+// of are the scores of a token.
+func (r *RelativeScores) of(head, token int) []float32 {
+	return r.Scores[head*r.Head+token*r.N:][:r.N]
+}
+
+// at is the score for the place of a token and another place.
+func (r *RelativeScores) at(own, other int) int {
+	i := int(r.Index[own*r.IndexRow+other])
+	if i < 0 {
+		i += r.N
+	}
+	return i
 }
 
 // queryAt is the place of query q along the axes of bias and mask.

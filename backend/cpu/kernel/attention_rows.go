@@ -143,6 +143,8 @@ func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []
 			window = *args.Window
 			own.Window = &window
 		}
+		own.ByQuery.Scores = from(args.ByQuery.Scores, q*args.ByQuery.N)
+		own.ByKey.Scores = from(args.ByKey.Scores, k*args.ByKey.N)
 		if args.KeyAt != nil {
 			own.KeyAt = args.KeyAt[k:kEnd]
 			if a.own() {
@@ -176,6 +178,8 @@ func (args *AttentionArgs) follow() {
 	if args.Window != nil {
 		args.Window.Offset += query - key
 	}
+	args.ByQuery.Index = args.ByQuery.Index[min(len(args.ByQuery.Index), query*args.ByQuery.IndexRow+key):]
+	args.ByKey.Index = args.ByKey.Index[min(len(args.ByKey.Index), key*args.ByKey.IndexRow+query):]
 }
 
 // Positions checks positions as KeyAt in Run, below queries and keys where a bias or mask has axes of these lengths; 0 for any.
@@ -194,6 +198,16 @@ func (a *RowsAttention) Positions(texts []int32, at []int64, queries, keys int) 
 					return fmt.Errorf("row %d has a token at position %d, of a mask for %d", r, p, check.below)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// Indices checks that all indices of scores by relative position are within them.
+func (r *RelativeScores) Indices() error {
+	for _, i := range r.Index {
+		if i < -int64(r.N) || i >= int64(r.N) {
+			return fmt.Errorf("index %d of %d scores by relative position", i, r.N)
 		}
 	}
 	return nil

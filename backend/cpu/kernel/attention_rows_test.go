@@ -90,7 +90,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		for _, step := range []int{1, 3} {
 			for name, window := range map[string]*Window{"all": nil, "causal": {Left: -1}, "window": {Left: 5, Right: 5}, "both": {Left: 40}} {
-				for _, what := range []string{"nothing", "bias", "bias of keys", "mask"} {
+				for _, what := range []string{"nothing", "bias", "bias of keys", "mask", "relative"} {
 					for _, hidden := range []int{0, 2} {
 						t.Run(fmt.Sprintf("step %d/%s/%s/%d", step, name, what, hidden), func(t *testing.T) {
 							r := rand.New(rand.NewPCG(2, 2))
@@ -119,17 +119,37 @@ func TestRowsAttentionPositions(t *testing.T) {
 							for i := range mask {
 								mask[i] = byte(r.IntN(2))
 							}
-							add := func(head, query, key int) float32 { return 0 }
+							add := func(head, query, key int) float32 { return 0 } // of tokens
 							switch what {
 							case "bias":
 								args.Bias, args.BiasStride = bias, MaskStride{Head: places * places, Query: places, Key: 1}
-								add = func(head, query, key int) float32 { return bias[(head*places+query)*places+key] }
+								add = func(head, query, key int) float32 { return bias[(head*places+int(at[query]))*places+int(at[key])] }
 							case "bias of keys":
 								args.Bias, args.BiasStride = bias, MaskStride{Head: places, Key: 1}
-								add = func(head, query, key int) float32 { return bias[head*places+key] }
+								add = func(head, query, key int) float32 { return bias[head*places+int(at[key])] }
 							case "mask":
 								args.Mask, args.MaskStride = mask, MaskStride{Query: places, Key: 1}
-								add = func(head, query, key int) float32 { return float32(math.Log(float64(mask[query*places+key]))) }
+								add = func(head, query, key int) float32 { return float32(math.Log(float64(mask[int(at[query])*places+int(at[key])]))) }
+							case "relative":
+								const n = 5
+								relative := func() (r2 RelativeScores) {
+									r2 = RelativeScores{Scores: make([]float32, heads*tokens*n), Head: tokens * n, N: n, Index: make([]int64, places*places), IndexRow: places}
+									for i := range r2.Scores {
+										r2.Scores[i] = r.Float32()*4 - 2
+									}
+									for i := range r2.Index {
+										r2.Index[i] = r.Int64N(2*n) - n
+									}
+									return r2
+								}
+								args.ByQuery, args.ByKey = relative(), relative()
+								require.NoError(t, args.ByKey.Indices())
+								of := func(x *RelativeScores, head, own, other int) float32 {
+									return x.Scores[(head*tokens+own)*n+int(x.Index[int(at[own])*places+int(at[other])]+n)%n]
+								}
+								add = func(head, query, key int) float32 {
+									return of(&args.ByQuery, head, query, key) + of(&args.ByKey, head, key, query)
+								}
 							}
 							a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, 0)
 							plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
@@ -142,10 +162,10 @@ func TestRowsAttentionPositions(t *testing.T) {
 								one := AttentionArgs{Q: args.Q[q*stride.Seq:], K: from(args.K, k*stride.Seq), V: from(args.V, k*stride.Seq), Out: want,
 									QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, NaNGuard: true}
 								for head := range heads {
-									for _, query := range at[q:end] {
-										for _, key := range at[k:kEnd] {
-											x := add(head, int(query), int(key))
-											if d := int(key - query); window != nil && (window.Left >= 0 && -d > window.Left || window.Right >= 0 && d > window.Right) {
+									for query := q; query < end; query++ {
+										for key := k; key < kEnd; key++ {
+											x := add(head, query, key)
+											if d := int(at[key] - at[query]); window != nil && (window.Left >= 0 && -d > window.Left || window.Right >= 0 && d > window.Right) {
 												x = negInf
 											}
 											one.Bias = append(one.Bias, x)
@@ -183,6 +203,9 @@ func TestRowsAttentionErrors(t *testing.T) {
 		require.NoError(t, a.Positions(texts, []int64{0, 2, 3, 4, 0, 1, 2, 9}, 10, 0))
 		for _, at := range [][]int64{{0, 2, 2, 4, 0, 1, 2, 9}, {0, 2, 3, 4, 0, 1, 2, 10}, {-1, 2, 3, 4, 0, 1, 2, 9}} {
 			require.ErrorContains(t, a.Positions(texts, at, 10, 10), "has a token at position")
+		}
+		for _, i := range []int64{-4, 3} {
+			require.ErrorContains(t, (&RelativeScores{N: 3, Index: []int64{0, i}}).Indices(), "of 3 scores by relative position")
 		}
 	})
 }
