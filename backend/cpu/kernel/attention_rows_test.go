@@ -129,7 +129,9 @@ func TestRowsAttentionPositions(t *testing.T) {
 								add = func(head, query, key int) float32 { return bias[head*places+int(at[key])] }
 							case "mask":
 								args.Mask, args.MaskStride = mask, MaskStride{Query: places, Key: 1}
-								add = func(head, query, key int) float32 { return float32(math.Log(float64(mask[int(at[query])*places+int(at[key])]))) }
+								add = func(head, query, key int) float32 {
+									return float32(math.Log(float64(mask[int(at[query])*places+int(at[key])])))
+								}
 							case "relative":
 								const n = 5
 								relative := func() (r2 RelativeScores) {
