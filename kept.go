@@ -3,8 +3,9 @@ package rlxc
 import "github.com/rlxc/rlxc/internal/engine"
 
 // A Kept is a tensor that stays with a program's device between runs: Session.Keep sends outputs to it, Session.Feed takes inputs from
-// it. On a GPU its content does not pass through the host; with backends cpu and cuda it lies
-// in the host's memory. Sessions of several programs may use it, one run at a time; programs on
+// it. On a GPU its content does not pass through the host. With backend cpu the kernels read and write its memory, so that nothing
+// is copied unless the program runs in stages, or the output is a part of a value or an input too. With backend cuda it lies in the host's
+// memory and is copied. Sessions of several programs may use it, one run at a time; programs on
 // another device take its content through the host. A run that fails leaves the content as it was.
 type Kept struct{ engine *engine.Kept }
 

@@ -78,7 +78,7 @@ func TestFit(t *testing.T) {
 	require.EqualValues(t, 64<<20, a.Size())
 	base := &a.Memory()[0]
 	require.Zero(t, uintptr(unsafe.Pointer(base))%4096)
-	fillBytes(a.Memory(), 1)
+	Fill(a.Memory(), 1)
 	a.Fit(small)
 	require.Same(t, base, &a.Memory()[0])
 	require.EqualValues(t, 1<<20, a.Size(), "the rest goes back")

@@ -14,7 +14,8 @@ const (
 	ByteFill = 0xa5
 )
 
-func fillBytes(b []byte, fill byte) {
+// Fill sets all bytes.
+func Fill(b []byte, fill byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -39,7 +40,7 @@ type Watch struct {
 // NewWatch poisons the arena and watches a run on it.
 func NewWatch(a *Arena, fill byte) *Watch {
 	l := a.layout
-	fillBytes(a.Memory(), fill)
+	Fill(a.Memory(), fill)
 	w := &Watch{arena: a, fill: fill, guard: l.plan.Options.Guard(), starts: map[int][]int{}, ends: map[int][]int{}}
 	last := map[int]int{} // of a group
 	for i := range l.problem.Buffers {
@@ -70,7 +71,7 @@ func (w *Watch) guardOf(buffer int) []byte {
 func (w *Watch) Before(step int) {
 	for _, i := range w.starts[step] {
 		if w.arena.layout.problem.Buffers[i].Boundary != planner.None {
-			fillBytes(w.guardOf(i), ByteFill)
+			Fill(w.guardOf(i), ByteFill)
 			w.armed = append(w.armed, i)
 		}
 	}
@@ -88,7 +89,7 @@ func (w *Watch) After(step int) error {
 	for _, i := range w.ends[step+1] {
 		w.armed = slices.DeleteFunc(w.armed, func(j int) bool { return j == i })
 		offset, _ := w.arena.layout.Offset(i)
-		fillBytes(w.arena.memory[offset:offset+w.arena.layout.Capacity(i)], w.fill)
+		Fill(w.arena.memory[offset:offset+w.arena.layout.Capacity(i)], w.fill)
 	}
 	return nil
 }

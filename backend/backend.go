@@ -133,7 +133,34 @@ type Buffer interface {
 	Close()
 }
 
-// A Keeper is a Device whose memory is not the host's: its instances are Carriers.
+// A HostBuffer is a Buffer in the host's memory.
+type HostBuffer struct{ data []byte }
+
+// NewHostBuffer makes a buffer of so many bytes.
+func NewHostBuffer(size int64) *HostBuffer { return &HostBuffer{tensor.AlignedBytes(int(size))} }
+
+// Bytes is the memory itself.
+func (b *HostBuffer) Bytes() []byte { return b.data }
+
+// Size implements Buffer.
+func (b *HostBuffer) Size() int64 { return int64(len(b.data)) }
+
+// ReadAt implements Buffer.
+func (b *HostBuffer) ReadAt(p []byte, off int64) error {
+	copy(p, b.data[off:])
+	return nil
+}
+
+// WriteAt implements Buffer.
+func (b *HostBuffer) WriteAt(p []byte, off int64) error {
+	copy(b.data[off:], p)
+	return nil
+}
+
+// Close implements Buffer.
+func (b *HostBuffer) Close() { b.data = nil }
+
+// A Keeper is a Device whose instances are Carriers.
 type Keeper interface {
 	NewBuffer(size int64) (Buffer, error)
 	// Takes reports whether the device's instances can use a Buffer, which another Keeper may have made.
@@ -144,7 +171,7 @@ type Keeper interface {
 type Carrier interface {
 	// Carry fixes them for the next runs, by place in the graph's inputs and outputs. Where there is nil, or no list, the value comes
 	// from the host or goes there. In place of an input that comes from a Buffer, Run is given nil, and it returns nil in place
-	// of an output that goes to one.
+	// of an output that goes to one. If the target has Outside, Buffers are given for the values that are planner.Kept, and for no others.
 	Carry(inputs, outputs []Buffer)
 }
 

@@ -41,6 +41,7 @@ type Memory struct {
 	scratch [][]int64   // by step: bytes of each
 	late    []int       // by step: see target.Row.LateReads
 	level   []int       // by step: the longest path of steps to it
+	kept    []bool      // by buffer: it lies outside of the arena
 
 	extensions []extension
 }
@@ -63,6 +64,7 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 		}
 	}
 	m.steps()
+	m.outside(o.Kept)
 	m.Held = make([]bool, len(m.values))
 	for _, v := range g.Outputs {
 		m.Held[m.of(v)] = true

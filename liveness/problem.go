@@ -47,8 +47,14 @@ func (l *lives) state(r *Result) {
 			First: first, Last: max(last[b], first) + 1, LastLevel: levels[b],
 		}
 	}
+	boundary := func(b int32, otherwise planner.Boundary) planner.Boundary {
+		if l.kept[b] {
+			return planner.Kept
+		}
+		return otherwise
+	}
 	for b := range l.g.Inputs {
-		r.Buffers[l.values[b].ID] = add(value(int32(b), 0, planner.Input, "input"))
+		r.Buffers[l.values[b].ID] = add(value(int32(b), 0, boundary(int32(b), planner.Input), "input"))
 	}
 	for i, s := range l.order {
 		n := l.Steps[s]
@@ -68,7 +74,8 @@ func (l *lives) state(r *Result) {
 		}
 	}
 	for _, v := range l.g.Outputs {
-		r.Problem.Buffers[r.Buffers[l.values[host[l.of(v)]].ID]].Boundary = planner.Output
+		b := host[l.of(v)]
+		r.Problem.Buffers[r.Buffers[l.values[b].ID]].Boundary = boundary(b, planner.Output)
 	}
 }
 

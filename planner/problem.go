@@ -20,9 +20,10 @@ const (
 	Output                   // read by the caller after a run
 	Param                    // a weight
 	Constant                 // a constant that is not a weight
+	Kept                     // an input or output in memory of its own, which lasts between runs: never planned
 )
 
-var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant"}
+var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant", Kept: "kept"}
 
 // String returns the word that reports and plan files use.
 func (b Boundary) String() string {

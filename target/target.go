@@ -17,6 +17,8 @@ type Target struct {
 	Align int64
 	// Segment is the largest binding in bytes; 0 means no limit.
 	Segment int64
+	// Outside reports whether kernels read and write buffers that lie outside of the arena.
+	Outside bool
 	// Rows says for every op how the device runs it.
 	Rows [ir.NumKinds]Row
 }

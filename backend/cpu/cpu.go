@@ -66,7 +66,7 @@ func Open(o backend.Options) (*Device, error) {
 		d.release = func([]byte) {}
 	}
 	d.rows = d.table()
-	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine}
+	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true}
 	for k := range d.rows {
 		t.Rows[k] = d.rows[k].Row
 	}

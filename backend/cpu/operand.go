@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/arena"
@@ -9,12 +10,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An operand is where a value of a bound graph lies: at a byte offset of the arena, or in a constant.
+// An operand is where a value of a bound graph lies: at a byte offset of the arena, of a kept tensor, or in a constant.
 type operand struct {
 	dtype   tensor.DType
 	shape   tensor.Shape
 	strides []int // in elements
-	off     int   // in bytes, from the arena's base or the constant's
+	base    int   // index in machine.bases
+	off     int   // in bytes, from that base or the constant's
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
@@ -31,7 +33,7 @@ func (o *operand) bytes(m *machine) []byte {
 	if o.isConst {
 		return o.data[o.off:][:n]
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(m.base, o.off)), n)
+	return unsafe.Slice((*byte)(unsafe.Add(m.bases[o.base], o.off)), n)
 }
 
 // elements sees the operand's memory, from its first element to its last, as elements of T.
@@ -42,7 +44,7 @@ func elements[T tensor.Element](m *machine, o *operand) []T {
 	if o.isConst {
 		return unsafe.Slice((*T)(unsafe.Pointer(&o.data[o.off])), o.span)
 	}
-	return unsafe.Slice((*T)(unsafe.Add(m.base, o.off)), o.span)
+	return unsafe.Slice((*T)(unsafe.Add(m.bases[o.base], o.off)), o.span)
 }
 
 func (o *operand) f32(m *machine) []float32 { return elements[float32](m, o) }
@@ -72,15 +74,19 @@ type binder struct {
 	layout  *arena.Layout
 	scratch []int           // the buffers of the current step's scratch
 	wide    map[int]operand // by ID, values that the current step sees in float32
+	kept    []int           // the buffers that lie outside of the arena, in the order of their bases
 }
 
-// at is the byte of the arena at which a buffer starts.
-func (b *binder) at(buffer int) int {
+// at is where a buffer starts: the base, and the byte from there.
+func (b *binder) at(buffer int) (base, offset int) {
+	if k := slices.Index(b.kept, buffer); k >= 0 {
+		return 1 + k, 0
+	}
 	off, err := b.layout.Offset(buffer)
 	if err != nil {
 		panic(err) // the plan gave every buffer of a step its place
 	}
-	return int(off)
+	return 0, int(off)
 }
 
 // operand resolves a value.
@@ -106,7 +112,8 @@ func (b *binder) operand(v *ir.Value) operand {
 		}
 		return o
 	}
-	o.off = b.at(b.p.Buffers[l.Root.ID]) + l.Offset*o.width
+	o.base, o.off = b.at(b.p.Buffers[l.Root.ID])
+	o.off += l.Offset * o.width
 	return o
 }
 
@@ -127,5 +134,6 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 
 // scratchBytes resolves scratch buffer i of the current step.
 func (b *binder) scratchBytes(i int) operand {
-	return operand{off: b.at(b.scratch[i]), span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
+	_, off := b.at(b.scratch[i])
+	return operand{off: off, span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
 }

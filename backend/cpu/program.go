@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -11,6 +12,7 @@ import (
 	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -28,9 +30,9 @@ func (m *memory) Poison(with byte) { m.poison = with }
 // Close implements backend.Memory.
 func (m *memory) Close() { m.Free() }
 
-// A machine is what a step runs on: the arena, and the place for the first error.
+// A machine is what a step runs on: the arena, kept tensors, and the place for the first error.
 type machine struct {
-	base unsafe.Pointer
+	bases []unsafe.Pointer // of the arena, and of what lies outside of it
 	// objects holds, by the ID of a root, values that are not bytes: strings.
 	objects []*tensor.Tensor
 
@@ -84,6 +86,11 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 		return nil, err
 	}
 	b := &binder{d: d, p: p, layout: layout}
+	for i := range p.Problem.Buffers {
+		if p.Problem.Buffers[i].Boundary == planner.Kept {
+			b.kept = append(b.kept, i)
+		}
+	}
 	prog := &program{d: d, planned: p, layout: layout}
 	for _, v := range p.Graph.Inputs {
 		prog.inputs = append(prog.inputs, b.operand(v))
@@ -116,6 +123,11 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.env = env
+	kept := 0
+	for _, o := range slices.Concat(p.inputs, p.outputs) {
+		kept = max(kept, o.base)
+	}
+	in.machine.bases = make([]unsafe.Pointer, 1+kept)
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
 	for _, v := range p.planned.Graph.Consts() {
 		if v.Type.DType == tensor.String {
@@ -165,7 +177,7 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	in.memory.Fit(in.layout)
-	if in.machine.base = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.base {
+	if in.machine.bases[0] = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.bases[0] {
 		in.show()
 	}
 	in.machine.err = nil
@@ -173,11 +185,17 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	var watch *arena.Watch
 	if in.memory.poison != 0 {
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
+		for i := range in.outputs {
+			if o := &in.outputs[i]; o.base > 0 {
+				arena.Fill(o.bytes(&in.machine), in.memory.poison)
+			}
+		}
 	}
 	for i := range in.inputs {
-		if o := &in.inputs[i]; o.dtype == tensor.String {
+		switch o := &in.inputs[i]; {
+		case o.dtype == tensor.String:
 			in.machine.objects[o.root] = inputs[i]
-		} else {
+		case o.base == 0:
 			copy(o.bytes(&in.machine), inputs[i].Bytes())
 		}
 	}
@@ -237,7 +255,7 @@ func (in *instance) recover(err *error, before bool) {
 func (in *instance) show() {
 	for i := range in.outputs {
 		o := &in.outputs[i]
-		if o.dtype == tensor.String {
+		if o.dtype == tensor.String || o.base > 0 {
 			continue
 		}
 		t, err := tensor.FromBytes(o.dtype, o.shape, o.bytes(&in.machine))
@@ -246,5 +264,5 @@ func (in *instance) show() {
 		}
 		in.out[i] = t
 	}
-	in.base = in.machine.base
+	in.base = in.machine.bases[0]
 }

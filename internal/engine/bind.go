@@ -26,6 +26,7 @@ type Binding struct {
 	Host     []backend.HostStep // the steps that run on the host
 	Resident *Resident          // only backend cpu has it
 
+	outside places // what lies outside of the arena
 	program backend.Program
 	flops   int64 // of a run's products
 	host    int64 // bytes that the hungriest step on the host takes beside the arena
@@ -68,7 +69,7 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.bind(&p.stages[main], b)
+	e, err := p.bind(&p.stages[main], b, "")
 	return e.binding, err
 }
 
@@ -109,12 +110,12 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 }
 
 // bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *stage, b ir.Binding) (*entry, error) {
-	return p.cache.bind(keyOf(s, b), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols)) })
+func (p *Program) bind(s *stage, b ir.Binding, kept places) (*entry, error) {
+	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept) })
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
-func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
+func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
 	bound, err := g.Bind(b, p.opts.Level != rewrite.O0)
@@ -125,7 +126,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness})
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, Kept: kept.of(bound)})
+	outside := kept.only(bound, memory.Kept)
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options, err := planner.FromEnv(planner.Activations())
 	if err != nil {
@@ -161,7 +163,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 		if err := planner.Check(&lives.Problem, plan); err != nil {
 			return nil, fmt.Errorf("the plan is wrong: %w", err)
 		}
-		if err := proof.Verify(claim(planned, t, lives.Held)); err != nil {
+		intact := append(lives.Held, outside.of(bound)...) // what feeds a run is there after it
+		if err := proof.Verify(claim(planned, t, intact)); err != nil {
 			return nil, fmt.Errorf("the plan is not safe: %w", err)
 		}
 	}
@@ -169,7 +172,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding) (_ *Binding, err error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
-	made := &Binding{Dims: b, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
+	made := &Binding{Dims: b, outside: outside, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
 	if p.opts.Backend == "cpu" {
 		parts := p.resident(bound, plan.Committed)
 		made.Resident = &parts
@@ -231,13 +234,11 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
-	alone := map[int]proof.Place{} // what no segment takes lies on the host, in memory of its own
-	if t.Segment > 0 {
-		for _, u := range p.Plan.Unplanned {
-			size := p.Problem.Buffers[u.Buffer].Size
-			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: size}
-			c.Arenas = append(c.Arenas, size)
-		}
+	alone := map[int]proof.Place{} // what no segment takes, and what is kept, lies in memory of its own
+	for _, u := range p.Plan.Unplanned {
+		size := p.Problem.Buffers[u.Buffer].Size
+		alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: size}
+		c.Arenas = append(c.Arenas, size)
 	}
 	place := func(buffer int) (proof.Place, bool) {
 		if own, ok := alone[buffer]; ok {

@@ -26,10 +26,11 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a stage and the numbers of its symbols, in their order.
+// A cacheKey is a stage, the numbers of its symbols, in their order, and what is kept of its inputs and outputs.
 type cacheKey struct {
 	stage *stage
 	sizes string
+	kept  places
 }
 
 type entry struct {
@@ -55,12 +56,12 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func keyOf(s *stage, b ir.Binding) cacheKey {
+func keyOf(s *stage, b ir.Binding, kept places) cacheKey {
 	var sizes []byte
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{s, string(sizes)}
+	return cacheKey{s, string(sizes), kept}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:

@@ -16,7 +16,7 @@ func TestCache(t *testing.T) {
 	c := newCache(3 * entryBytes)
 	at, planned := &stage{symbols: []string{"a", "b"}}, 0
 	get := func(a int) *entry {
-		e, err := c.bind(keyOf(at, ir.Binding{"a": a, "b": 1}), func() (*Binding, error) { planned++; return binding, nil })
+		e, err := c.bind(keyOf(at, ir.Binding{"a": a, "b": 1}, ""), func() (*Binding, error) { planned++; return binding, nil })
 		require.NoError(t, err)
 		return e
 	}
@@ -46,7 +46,7 @@ func TestCache(t *testing.T) {
 func TestCacheOfFailures(t *testing.T) {
 	c, planned := newCache(1), 0
 	for range 3 {
-		_, err := c.bind(cacheKey{nil, "1,"}, func() (*Binding, error) { planned++; return nil, errors.New("too large") })
+		_, err := c.bind(cacheKey{sizes: "1,"}, func() (*Binding, error) { planned++; return nil, errors.New("too large") })
 		require.EqualError(t, err, "too large")
 	}
 	require.Equal(t, 1, planned)
@@ -57,7 +57,7 @@ func TestCacheLimitHoldsWhatPasses(t *testing.T) {
 	binding := &Binding{Planned: &backend.Planned{Graph: ir.NewGraph("empty")}} // of entryBytes
 	c := newCache(2 * entryBytes)
 	get := func(sizes string, meanwhile func()) {
-		_, err := c.bind(cacheKey{nil, sizes}, func() (*Binding, error) { meanwhile(); return binding, nil })
+		_, err := c.bind(cacheKey{sizes: sizes}, func() (*Binding, error) { meanwhile(); return binding, nil })
 		require.NoError(t, err)
 	}
 	get("slow", func() {
@@ -69,8 +69,9 @@ func TestCacheLimitHoldsWhatPasses(t *testing.T) {
 
 func TestKeyOf(t *testing.T) {
 	s := &stage{symbols: []string{"a", "b"}}
-	one := keyOf(s, ir.Binding{"a": 1, "b": 23})
-	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}))
-	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}))
-	require.False(t, one == keyOf(&stage{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}))
+	one := keyOf(s, ir.Binding{"a": 1, "b": 23}, "")
+	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}, ""))
+	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}, ""))
+	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, "10"))
+	require.False(t, one == keyOf(&stage{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, ""))
 }

@@ -69,15 +69,16 @@ func (k *Kept) room(bytes int64) error {
 		k.next = nil
 	}
 	bytes += bytes / 4 // what grows with each run moves seldom
-	if d, ok := k.p.device.(backend.Keeper); ok {
-		next, err := d.NewBuffer(bytes)
-		if err != nil {
-			return WithKind(ErrMemory, err)
-		}
-		k.next = next
+	d, ok := k.p.device.(backend.Keeper)
+	if !ok {
+		k.next = backend.NewHostBuffer(bytes)
 		return nil
 	}
-	k.next = hostBuffer{tensor.New(tensor.U8, int(bytes))}
+	next, err := d.NewBuffer(bytes)
+	if err != nil {
+		return WithKind(ErrMemory, err)
+	}
+	k.next = next
 	return nil
 }
 
@@ -105,8 +106,8 @@ func (k *Kept) bytes() int64 { return int64(k.dtype.Bytes(k.shape.Elements())) }
 // host shows the content on the host: itself where it lies there, a copy elsewhere.
 func (k *Kept) host() (*tensor.Tensor, error) {
 	data := make([]byte, 0)
-	if h, ok := k.now.(hostBuffer); ok {
-		data = h.data.Bytes()[:k.bytes()]
+	if h, ok := k.now.(*backend.HostBuffer); ok {
+		data = h.Bytes()[:k.bytes()]
 	} else if n := k.bytes(); n > 0 {
 		data = tensor.New(tensor.U8, int(n)).Bytes()
 		if err := k.now.ReadAt(data, 0); err != nil {
@@ -126,7 +127,7 @@ func (k *Kept) Tensor() (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := k.now.(hostBuffer); ok {
+	if _, ok := k.now.(*backend.HostBuffer); ok {
 		t = t.Clone()
 	}
 	return t, nil
@@ -191,28 +192,53 @@ func (k *Kept) Close() error {
 	return k.p.leave()
 }
 
-// A hostBuffer is a Buffer of a device that works in the host's memory.
-type hostBuffer struct{ data *tensor.Tensor }
-
-func (h hostBuffer) Size() int64 { return int64(len(h.data.Bytes())) }
-
-func (h hostBuffer) ReadAt(p []byte, off int64) error {
-	copy(p, h.data.Bytes()[off:])
-	return nil
-}
-
-func (h hostBuffer) WriteAt(p []byte, off int64) error {
-	copy(h.data.Bytes()[off:], p)
-	return nil
-}
-
-func (h hostBuffer) Close() {}
-
 // carried are the kept tensors of a session, by place in the graph's inputs and outputs.
 type carried struct {
 	from, to []*Kept
 	used     []*Kept // each once
 	buffers  struct{ from, to []backend.Buffer }
+	outside  places // where the kernels may work on a kept tensor's own memory
+}
+
+// places are some of a graph's inputs and outputs: a byte for each input, then for each output, '1' for those that are meant. "" is none.
+type places string
+
+// of returns the values at the places.
+func (p places) of(g *ir.Graph) (values []*ir.Value) {
+	if p == "" {
+		return nil
+	}
+	for i, v := range slices.Concat(g.Inputs, g.Outputs) {
+		if p.has(i) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// has reports whether a place is meant.
+func (p places) has(i int) bool { return p != "" && p[i] == '1' }
+
+// only leaves the places whose values are among some.
+func (p places) only(g *ir.Graph, among func(*ir.Value) bool) places {
+	if p == "" {
+		return ""
+	}
+	left := []byte(p)
+	for i, v := range slices.Concat(g.Inputs, g.Outputs) {
+		if p.has(i) && !among(v) {
+			left[i] = '0'
+		}
+	}
+	return places(left)
+}
+
+// places are those of the kept tensors on whose own memory the kernels may work.
+func (c *carried) places() places {
+	if c == nil {
+		return ""
+	}
+	return c.outside
 }
 
 // Feed makes an input come from a kept tensor in the runs that follow; nil ends that.
@@ -298,17 +324,17 @@ func (s *Session) stays(k *Kept) bool {
 	return ok && s.p.stages[0].graph == s.p.graph && d.Takes(k.now)
 }
 
-// feed brings the inputs that are kept to where the run reads them.
+// feed brings the kept inputs that a run cannot read where they are to the host, and finds what it may work on in place.
 func (s *Session) feed() error {
-	if s.carried == nil {
+	c := s.carried
+	if c == nil {
 		return nil
 	}
-	for i, k := range s.carried.from {
-		if s.carried.buffers.from[i] = nil; k == nil {
+	for i, k := range c.from {
+		if k == nil {
 			continue
 		}
-		if s.stays(k) {
-			s.in[i], s.carried.buffers.from[i] = nil, k.now
+		if s.in[i] = nil; s.stays(k) {
 			continue
 		}
 		t, err := k.host()
@@ -317,14 +343,42 @@ func (s *Session) feed() error {
 		}
 		s.in[i] = t
 	}
+	var outside places
+	if !c.none() && s.p.device.Target().Outside {
+		at := make([]byte, 0, len(c.from)+len(c.to))
+		for _, k := range slices.Concat(c.from, c.to) {
+			if at = append(at, '0'); k != nil && s.stays(k) {
+				at[len(at)-1] = '1'
+			}
+		}
+		outside = places(at)
+	}
+	if outside != c.outside {
+		c.outside, s.last = outside, nil
+	}
 	return nil
 }
 
 // runKept is a run of a bound program of one stage with kept tensors.
 func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
 	c, outputs := s.carried, s.bound.Planned.Graph.Outputs
+	anywhere := !s.p.device.Target().Outside
+	for i, k := range c.from {
+		if c.buffers.from[i] = nil; k == nil || s.in[i] != nil {
+			continue
+		}
+		if anywhere || s.bound.outside.has(i) {
+			c.buffers.from[i] = k.now
+			continue
+		}
+		t, err := k.host()
+		if err != nil {
+			return nil, err
+		}
+		s.in[i] = t
+	}
 	for i, k := range c.to {
-		if c.buffers.to[i] = nil; k == nil || !s.stays(k) {
+		if c.buffers.to[i] = nil; k == nil || !s.stays(k) || !anywhere && !s.bound.outside.has(len(c.from)+i) {
 			continue
 		}
 		t := outputs[i].Type

@@ -61,7 +61,7 @@ func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 			return nil, errors.New("the shape of a value is known when the stage before it has run")
 		}
 	}
-	e, err := p.bind(s, sizes)
+	e, err := p.bind(s, sizes, "")
 	if err != nil {
 		return nil, err
 	}

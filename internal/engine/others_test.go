@@ -34,7 +34,7 @@ func TestOthers(t *testing.T) {
 	require.Equal(t, map[string]int{"k": 100}, others[0].Most)
 	most := others[0].Binding.Planned.Plan.Committed
 	require.GreaterOrEqual(t, most, int64(100*8))
-	e, err := p.bind(&p.stages[1], ir.Binding{"n": 100, "k": 7})
+	e, err := p.bind(&p.stages[1], ir.Binding{"n": 100, "k": 7}, "")
 	require.NoError(t, err)
 	require.Less(t, e.binding.Planned.Plan.Committed, most)
 	require.ErrorContains(t, others[1].Err, "the size m is known when the stage before it has run")

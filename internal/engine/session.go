@@ -304,7 +304,7 @@ func (s *Session) bindInputs() (err error) {
 		return bindError(err)
 	}
 	s.use = s.usage()
-	inst, bound, err := s.instance(0, b)
+	inst, bound, err := s.instance(0, b, s.carried.places())
 	if err != nil {
 		return err
 	}
@@ -318,8 +318,8 @@ func (s *Session) bindInputs() (err error) {
 }
 
 // instance returns the stage's program for these sizes on the session's memory, and its binding.
-func (s *Session) instance(stage int, b ir.Binding) (backend.Instance, *Binding, error) {
-	e, err := s.p.bind(&s.p.stages[stage], b)
+func (s *Session) instance(stage int, b ir.Binding, kept places) (backend.Instance, *Binding, error) {
+	e, err := s.p.bind(&s.p.stages[stage], b, kept)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -417,7 +417,7 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			continue
 		}
 		if len(st.graph.Nodes) > 0 {
-			inst, bound, err := s.instance(i, b)
+			inst, bound, err := s.instance(i, b, "")
 			if err == nil {
 				err = s.work(ctx, bound)
 			}
