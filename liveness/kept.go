@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // outside takes the buffers of kept values out of the arena, if a value is all of its buffer and the only one that shows it at the
@@ -20,7 +19,7 @@ func (m *Memory) outside(values []*ir.Value) {
 	}
 	for _, v := range values {
 		b := m.of(v)
-		if b < 0 || shown[b] != 1 || v.Type.DType == tensor.String {
+		if b < 0 || shown[b] != 1 || v.Type.DType.Size() == 0 { // strings are no bytes
 			continue
 		}
 		if r := m.values[b]; m.whole(v, r) && v.Type.DType == r.Type.DType {

@@ -236,9 +236,10 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	}
 	alone := map[int]proof.Place{} // what no segment takes, and what is kept, lies in memory of its own
 	for _, u := range p.Plan.Unplanned {
-		size := p.Problem.Buffers[u.Buffer].Size
-		alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: size}
-		c.Arenas = append(c.Arenas, size)
+		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.Kept {
+			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: b.Size}
+			c.Arenas = append(c.Arenas, b.Size)
+		}
 	}
 	place := func(buffer int) (proof.Place, bool) {
 		if own, ok := alone[buffer]; ok {
