@@ -225,8 +225,8 @@ func (c *Context) IsConst(i int) bool {
 // Ints is Const as integers.
 func (c *Context) Ints(i int) []int {
 	t := c.Const(i)
-	if !t.DType().IsInt() {
-		c.Failf("operand %d is %s where integers are needed", i, t.DType().ONNX())
+	if !t.DType().IsInt() || t.Rank() > 1 {
+		c.Failf("operand %d is %v where a list of integers is needed", i, t)
 	}
 	out := make([]int, t.Len())
 	for k := range out {

@@ -37,13 +37,14 @@ func lowerIf(c *Context) []*ir.Value {
 		}
 	}
 	if value, known := c.condition(cond); known {
-		if value {
-			return c.inline(branches[0], nil)
+		if !value {
+			slices.Reverse(branches)
 		}
-		return c.inline(branches[1], nil)
+		c.b.dropped(branches[1].g, c.inside(branches[1]))
+		return c.inline(branches[0], nil)
 	}
 	// A branch that cannot be lowered for these shapes (exporters write such: squeeze if the axis is 1) fails when a run
-	// takes it.
+	// takes it. One that no shape would mend fails here.
 	in := []*ir.Value{cond}
 	var graphs []*ir.Graph
 	op := ops.If{}
@@ -52,6 +53,9 @@ func lowerIf(c *Context) []*ir.Value {
 	for i, r := range branches {
 		body, err := c.body(r, nil)
 		if err != nil {
+			if errors.As(err, new(schemaError)) {
+				panic(failure{err})
+			}
 			errs = append(errs, err)
 			*[]*string{&op.ThenError, &op.ElseError}[i] = err.Error()
 			body.Graph, body.captures = c.b.g.NewSubgraph(r.g.GetName()), nil
@@ -71,6 +75,37 @@ func lowerIf(c *Context) []*ir.Value {
 	}
 	op.ThenInputs, op.Types = len(graphs[0].Inputs), types
 	return c.control(op, types, in, graphs)
+}
+
+// dropped checks a branch that no run takes as far as its nodes alone tell: the operators are known and have the form that their
+// schemas give.
+func (b *builder) dropped(g *onnxpb.GraphProto, s *scope) {
+	for i, n := range g.GetNode() {
+		name, from := nodeName(n, s, i), domain(n.GetDomain())
+		version, imported := s.opsets[from]
+		_, isCall := b.fns[fnKey{from, n.GetOpType(), n.GetOverload()}]
+		if isCall || imported && findCustom(b.custom, from, n.GetOpType()) != nil {
+			continue
+		}
+		schema := findSchema(from, n.GetOpType(), version)
+		if _, err := findRow(from, n.GetOpType(), version); !imported || err != nil && schema == nil {
+			b.unknownOperator(n, name)
+			continue
+		}
+		attrs, err := b.attrs(n, s)
+		if err == nil && schema != nil {
+			err = schema.form(len(n.GetInput()), len(n.GetOutput()), attrs, version)
+		}
+		if err != nil {
+			b.problem(&nodeError{name, n.GetOpType(), err})
+			continue
+		}
+		for _, a := range attrs {
+			if r, ok := a.Value.(*subgraph); ok {
+				b.dropped(r.g, s)
+			}
+		}
+	}
 }
 
 // A loopBody is a subgraph that a loop repeats: its inputs are first, then what one trip hands to the next, then last;

@@ -36,9 +36,6 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 		extra = slices.Repeat([]int{0}, axes)
 	}
 	want, _ := c.AttrInts("output_shape")
-	if len(want) == axes+2 {
-		want = want[2:] // as PyTorch's exporter once wrote it
-	}
 	op.OutputPadding, op.OutputShape = extra, want
 	x, w := c.In(0).Type, c.In(1).Type
 	padded := slices.ContainsFunc(extra, func(n int) bool { return n != 0 })

@@ -50,6 +50,9 @@ func lowerEinsum(c *Context) []*ir.Value {
 	}
 	var out []rune
 	if explicit {
+		if dots > 0 && !strings.Contains(right, "...") {
+			c.Failf("equation %q: the axes of ... are missing from its result", equation)
+		}
 		out = c.labels(right, dots)
 	} else {
 		out = ellipsis(dots)

@@ -160,6 +160,9 @@ func lowerReverseSequence(c *Context) []*ir.Value {
 	if rank < 2 || batch+time != 1 || batch*time != 0 || Rank(lengths) != 1 {
 		c.Failf("%v along batch axis %d and time axis %d: they are 0 and 1 or 1 and 0", x.Type, batch, time)
 	}
+	if ir.Same(lengths.Type.Shape[0], x.Type.Shape[batch]) == ir.No {
+		c.Failf("%v lengths for a batch of %v", lengths.Type.Shape[0], x.Type.Shape[batch])
+	}
 	at := c.count(x.Type.Shape[time], time, rank)
 	length := c.along(c.nonNegative(lengths), batch, rank)
 	mirrored := c.binary(ir.Sub, c.binary(ir.Sub, length, c.Constant(tensor.Scalar(int64(1)))), at)
@@ -178,10 +181,10 @@ func lowerTopK(c *Context) []*ir.Value {
 	var k ir.Dim
 	if c.Version() < 10 {
 		k = ir.N(c.AttrInt("k", -1))
-	} else if list := c.Dims(1); len(list) == 1 {
+	} else if list := c.Dims(1); len(list) == 1 && Rank(c.In(1)) == 1 {
 		k = list[0]
 	} else {
-		c.Failf("K has %d elements, not one", len(list))
+		c.Failf("K is %v: a vector of one element is needed", c.In(1).Type)
 	}
 	return c.keep(ops.TopK{Axis: axis, K: k, Smallest: !largest}, x)
 }

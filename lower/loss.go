@@ -26,7 +26,7 @@ func lowerSoftmaxCrossEntropyLoss(c *Context) []*ir.Value {
 // the probabilities [N,C,…].
 func (c *Context) loss(logp *ir.Value) *ir.Value {
 	target, rank := c.In(1), Rank(logp)
-	if rank < 2 || Rank(target) != rank-1 {
+	if rank < 2 || Rank(target) != rank-1 || ir.Same(target.Type.Shape[0], logp.Type.Shape[0]) == ir.No {
 		c.Failf("targets %v for classes %v", target.Type, logp.Type)
 	}
 	var ignored *ir.Value

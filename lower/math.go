@@ -111,7 +111,7 @@ func lowerPRelu(c *Context) []*ir.Value {
 
 func lowerMod(c *Context) []*ir.Value {
 	x, fn := c.In(0), ir.Mod
-	if c.AttrBool("fmod", false) {
+	if c.choice("fmod", 2) == 1 {
 		fn = ir.FMod
 	} else if x.Type.DType.IsFloat() && c.Version() < 28 {
 		c.Failf("fmod must be 1 for %s", x.Type.DType.ONNX())

@@ -41,7 +41,10 @@ func lowerArrayFeatureExtractor(c *Context) []*ir.Value {
 	if Rank(x) < 1 {
 		c.Failf("%v has no axis to pick from", x.Type)
 	}
-	y := c.Emit(ir.Gather{Axis: Rank(x) - 1}, x, c.reshape(index, ir.Shape{index.Type.Shape.Elements()}))
+	if index.Type.Shape.Elements().Is(0) {
+		c.Failf("operand 1 is %v: it picks nothing", index.Type)
+	}
+	y := c.Emit(ir.Gather{Axis: Rank(x) - 1}, x, c.reshape(c.nonNegative(index), ir.Shape{index.Type.Shape.Elements()}))
 	if Rank(y) == 1 {
 		y = c.reshape(y, ir.Shape{ir.N(1), y.Type.Shape[0]})
 	}
@@ -50,11 +53,16 @@ func lowerArrayFeatureExtractor(c *Context) []*ir.Value {
 
 func lowerScaler(c *Context) []*ir.Value {
 	x := c.cast(c.In(0), tensor.F32)
-	if v, ok := c.AttrFloats("offset"); ok {
-		x = c.binary(ir.Sub, x, c.Constant(tensor.FromSlice(v)))
+	offset, shifted := c.AttrFloats("offset")
+	scale, scaled := c.AttrFloats("scale")
+	if shifted && scaled && len(offset) != len(scale) {
+		c.Failf("%d offsets and %d scales", len(offset), len(scale))
 	}
-	if v, ok := c.AttrFloats("scale"); ok {
-		x = c.binary(ir.Mul, x, c.Constant(tensor.FromSlice(v)))
+	if shifted {
+		x = c.binary(ir.Sub, x, c.Constant(tensor.FromSlice(offset)))
+	}
+	if scaled {
+		x = c.binary(ir.Mul, x, c.Constant(tensor.FromSlice(scale)))
 	}
 	return []*ir.Value{x}
 }

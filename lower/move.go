@@ -71,6 +71,9 @@ func (c *Context) splitSizes(d ir.Dim) []ir.Dim {
 	} else if ir.Same(d.Mod(ir.N(n)), ir.N(0)) == ir.No {
 		c.Failf("an axis of size %v in %d equal parts", d, n)
 	}
+	if ir.LessEqual(ir.N(n), d) == ir.No {
+		c.Failf("an axis of size %v in %d parts", d, n)
+	}
 	part := d.CeilDiv(ir.N(n))
 	sizes := slices.Repeat([]ir.Dim{part}, n)
 	sizes[n-1] = d.Sub(part.Mul(ir.N(n - 1))) // the last one takes what is left
@@ -113,6 +116,11 @@ func lowerSliceAttr(c *Context) []*ir.Value {
 }
 
 func lowerSlice(c *Context) []*ir.Value {
+	for i := 1; i < c.NumInputs(); i++ {
+		if v := c.Opt(i); v != nil && !v.Type.Unranked && Rank(v) != 1 {
+			c.Failf("operand %d is %v: a vector is needed", i, v.Type)
+		}
+	}
 	x, starts, ends := c.In(0), c.Dims(1), c.Dims(2)
 	axes, steps := firstAxes(len(starts)), slices.Repeat([]int{1}, len(starts))
 	if c.Opt(3) != nil {

@@ -150,12 +150,12 @@ func lowerRMSNormalization(c *Context) []*ir.Value {
 }
 
 // perChannel reshapes a vector of one number a channel so that it broadcasts over [N,C,…].
-func (c *Context) perChannel(v *ir.Value, rank int) *ir.Value {
-	if Rank(v) != 1 {
-		c.Failf("%v is not one number a channel", v.Type)
+func (c *Context) perChannel(v, x *ir.Value) *ir.Value {
+	if Rank(v) != 1 || ir.Same(v.Type.Shape[0], x.Type.Shape[1]) == ir.No {
+		c.Failf("%v is not one number for each channel of %v", v.Type, x.Type)
 	}
 	s := ir.Shape{v.Type.Shape[0]}
-	for range rank - 2 {
+	for range Rank(x) - 2 {
 		s = append(s, ir.N(1))
 	}
 	return c.reshape(v, s)
@@ -173,7 +173,7 @@ func lowerGroupNormalization(c *Context) []*ir.Value {
 	}
 	y := c.Emit(op, c.reshape(x, ir.Shape{s[0], ir.N(groups), s[1:].Elements().Div(ir.N(groups))}))
 	apply := func(y *ir.Value) *ir.Value {
-		return c.binary(ir.Add, c.binary(ir.Mul, y, c.perChannel(scale, Rank(y))), c.perChannel(bias, Rank(y)))
+		return c.binary(ir.Add, c.binary(ir.Mul, y, c.perChannel(scale, y)), c.perChannel(bias, y))
 	}
 	if c.Version() < 21 {
 		return []*ir.Value{c.reshape(c.within(y, apply(y)), s)}
@@ -188,8 +188,8 @@ func lowerInstanceNormalization(c *Context) []*ir.Value {
 		c.Failf("%v has no axes after the channels", x.Type)
 	}
 	y := c.Emit(ir.LayerNorm{Axes: Rank(x) - 2, Eps: c.AttrFloat("epsilon", 1e-5)}, x)
-	y = c.binary(ir.Mul, y, c.perChannel(c.In(1), Rank(x)))
-	return []*ir.Value{c.within(x, c.binary(ir.Add, y, c.perChannel(c.In(2), Rank(x))))}
+	y = c.binary(ir.Mul, y, c.perChannel(c.In(1), x))
+	return []*ir.Value{c.within(x, c.binary(ir.Add, y, c.perChannel(c.In(2), x)))}
 }
 
 // lowerBatchNormalization is (x − mean) / sqrt(var + epsilon) · scale + bias, in the widest of the operands' types. In
@@ -203,7 +203,7 @@ func lowerBatchNormalization(c *Context) []*ir.Value {
 	if c.Version() < 9 && !c.AttrBool("spatial", true) {
 		c.Unsupportedf("statistics for every position (spatial = 0)")
 	}
-	training := c.Version() >= 14 && c.AttrBool("training_mode", false)
+	training := c.Version() >= 14 && c.choice("training_mode", 2) == 1
 	if !training && c.NumOutputs() > 1 {
 		c.Unsupportedf("statistics of the batch are results of training")
 	}
@@ -213,7 +213,7 @@ func lowerBatchNormalization(c *Context) []*ir.Value {
 			wide = v.Type.DType
 		}
 	}
-	param := func(i int) *ir.Value { return c.cast(c.perChannel(c.In(i), Rank(x)), wide) }
+	param := func(i int) *ir.Value { return c.cast(c.perChannel(c.In(i), x), wide) }
 	scale, bias, mean, variance := param(1), param(2), param(3), param(4)
 	from := c.cast(x, wide)
 	out := []*ir.Value{nil}

@@ -54,7 +54,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		lower = func(op operator, in []*ir.Value) ([]*ir.Value, error) { return b.lowerCustom(own, op, in) }
 	} else if s := findSchema(op.domain, op.name, version); s != nil {
 		if err := s.check(n, in, attrs, version); err != nil {
-			b.problem(&nodeError{name, n.GetOpType(), err})
+			b.problem(&nodeError{name, n.GetOpType(), schemaError{err}})
 			return
 		}
 	}

@@ -24,6 +24,9 @@ func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
 		if Rank(x) < 3 {
 			c.Failf("%v has no spatial axes: [N,C,…] is needed", x.Type)
 		}
+		if ir.Same(x.Type.Shape[2:].Elements(), ir.N(0)) == ir.Yes {
+			c.Failf("%v: there is nothing to pool", x.Type)
+		}
 		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(Rank(x))[2:], KeepDims: true}, x)}
 	}
 }
@@ -33,6 +36,11 @@ func (c *Context) poolWindow(ceil, dilated int) ir.Window {
 	w := c.window(nil, c.Version() >= dilated)
 	if c.Version() >= ceil {
 		w.Ceil = c.AttrBool("ceil_mode", false)
+	}
+	for i, k := range w.Kernel {
+		if pads := []int{w.Pads[i], w.Pads[len(w.Kernel)+i]}; max(pads[0], pads[1]) >= k {
+			c.Failf("axis %d: pads %v for a kernel of %d: a window could lie in the padding alone", i, pads, k)
+		}
 	}
 	return w
 }
@@ -56,7 +64,7 @@ func lowerLpPool(c *Context) []*ir.Value {
 }
 
 func lowerMaxPool(c *Context) []*ir.Value {
-	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.AttrBool("storage_order", false), Results: c.NumOutputs()}
+	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1, Results: c.NumOutputs()}
 	c.check(op)
 	if !c.Wants(1) && c.tapped(op.Window) {
 		return []*ir.Value{c.poolTaps(op.Window, ir.MaxFn, math.Inf(-1))}

@@ -24,29 +24,30 @@ type scaling struct {
 	axis, block int
 }
 
-// scaling reads the operands of scale and zero point for a tensor of type t. One element stands for the whole tensor
-// whatever its rank.
+// scaling reads the operands of scale and zero point for a tensor of type t: a scalar or a vector of one element for the whole tensor,
+// a vector along an axis, or, with a block size, a scale for each block of the axis.
 func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
-	s := scaling{scale: c.scalar(c.In(scale)), zero: c.scalar(c.Opt(zero))}
-	if d := c.In(scale).Type.DType; !d.IsFloat() {
-		c.Failf("operand %d: scales of %s", scale, d.ONNX())
+	s := scaling{scale: c.In(scale), zero: c.Opt(zero), block: c.AttrInt("block_size", 0)}
+	given := s.scale.Type
+	if !given.DType.IsFloat() {
+		c.Failf("operand %d: scales of %s", scale, given.DType.ONNX())
+	}
+	axis := c.AttrInt("axis", 1)
+	switch rank := len(given.Shape); {
+	case s.block < 0:
+		c.Failf("block_size is %d", s.block)
+	case s.block == 0 && rank <= 1:
+		s.scale, s.zero = c.scalar(s.scale), c.scalar(s.zero)
+	case s.block > 0 && rank > 0 && rank == len(t.Shape):
+	default:
+		c.Failf("operand %d: scales %v for %v with block_size %d", scale, given, t, s.block)
 	}
 	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
 	}
-	axis := c.AttrInt("axis", 1)
-	s.block = c.AttrInt("block_size", 0)
-	switch {
-	case Rank(s.scale) == 0:
-		s.block = 0
-		return s
-	case s.block < 0:
-		c.Failf("block_size is %d", s.block)
-	case Rank(s.scale) == 1 && s.block == 0, s.block > 0 && Rank(s.scale) == len(t.Shape):
-	default:
-		c.Failf("operand %d: scales %v for %v with block_size %d", scale, s.scale.Type, t, s.block)
+	if Rank(s.scale) > 0 {
+		s.axis = c.Axis(axis, len(t.Shape))
 	}
-	s.axis = c.Axis(axis, len(t.Shape))
 	return s
 }
 

@@ -98,6 +98,9 @@ func (c *Context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape
 	shape := slices.Clone(x)
 	if policy == "stretch" {
 		for i, a := range axes {
+			if sizes[i].Is(0) && !x[a].Is(0) {
+				c.Failf("axis %d is to have size 0", a)
+			}
 			shape[a], r.Scales[a] = sizes[i], 0
 		}
 		return shape

@@ -29,7 +29,7 @@ func lowerAffineGrid(c *Context) []*ir.Value {
 	}
 	size := c.Dims(1)
 	r := len(size) - 2
-	if r < 1 || Rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No {
+	if r < 1 || Rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No || ir.Same(theta.Type.Shape[0], size[0]) == ir.No {
 		c.Failf("theta %v for images %v", theta.Type, ir.Shape(size))
 	}
 	spatial := ir.Shape(size[2:])

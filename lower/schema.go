@@ -186,15 +186,28 @@ func typeText(t ir.Type) string {
 	return t.DType.ONNX()
 }
 
-// check compares a node with the schema: the number and types of its operands, the number of its results, its attributes.
-func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, version int) error {
+// A schemaError is that a node is not what the schema of its operator allows, whatever the sizes of its operands.
+type schemaError struct{ error }
+
+func (e schemaError) Unwrap() error { return e.error }
+
+// form compares a node with the schema as far as the node alone tells: the number of its operands and results, its attributes.
+func (s *schema) form(operands, results int, attrs ir.Attrs, version int) error {
 	if s.deprecated {
 		return fmt.Errorf("%w: the operator left ONNX with opset %d; the model uses opset %d", ErrInvalid, s.since, version)
 	}
-	if err := countWithin("operand", len(in), s.least, s.inputs); err != nil {
+	if err := countWithin("operand", operands, s.least, s.inputs); err != nil {
 		return err
 	}
-	if err := countWithin("result", len(n.GetOutput()), s.outs, s.outputs); err != nil {
+	if err := countWithin("result", results, s.outs, s.outputs); err != nil {
+		return err
+	}
+	return s.checkAttributes(attrs, version)
+}
+
+// check is form, and compares the types of the operands.
+func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, version int) error {
+	if err := s.form(len(in), len(n.GetOutput()), attrs, version); err != nil {
 		return err
 	}
 	bound := map[string]int{} // the operand that gave a type variable its type
@@ -219,7 +232,7 @@ func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, vers
 				ErrInvalid, k, s.inputs[min(k, len(s.inputs)-1)].name, a, i, f.name, b)
 		}
 	}
-	return s.checkAttributes(attrs, version)
+	return nil
 }
 
 // result is the element type of a tensor result, where the operands or the schema alone tell it.

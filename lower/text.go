@@ -3,6 +3,9 @@ package lower
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
@@ -21,6 +24,9 @@ var textRows = []row{
 func lowerStringConcat(c *Context) []*ir.Value { return c.keep(ops.StringConcat{}, c.In(0), c.In(1)) }
 
 func lowerRegexFullMatch(c *Context) []*ir.Value {
+	if !c.HasAttr("pattern") {
+		c.Failf("attribute pattern is missing")
+	}
 	return c.keep(ops.RegexFullMatch{Pattern: c.AttrString("pattern", "")}, c.In(0))
 }
 
@@ -38,7 +44,13 @@ func lowerStringNormalizer(c *Context) []*ir.Value {
 	if len(shape) > 0 {
 		shape[len(shape)-1] = c.Fresh(0)
 	}
-	c.IgnoreAttr("locale")
+	name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), ".")
+	locale, err := language.Parse(name)
+	if base, _ := locale.Base(); err != nil {
+		c.Failf("locale %q is not known", name)
+	} else if slices.Contains([]string{"tr", "az", "lt"}, base.String()) {
+		c.Unsupportedf("locale %q: its cases are not Unicode's default ones", name)
+	}
 	stop, _ := c.AttrStrings("stopwords")
 	return c.compute(ops.StringNormalizer{Dynamic: dynamic(ir.TensorOf(tensor.String, shape...)), Case: c.AttrString("case_change_action", "NONE"),
 		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop}, x)

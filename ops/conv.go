@@ -79,16 +79,22 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if len(o.OutputPadding) != axes || len(o.OutputShape) > 0 && len(o.OutputShape) != axes {
 		return nil, fmt.Errorf("%d output_padding and %d output_shape for %d axes", len(o.OutputPadding), len(o.OutputShape), axes)
 	}
-	for _, list := range [][]int{o.OutputPadding, o.OutputShape} {
-		for _, n := range list {
-			if n < 0 || n > MaxSize {
-				return nil, fmt.Errorf("output_padding %v and output_shape %v: sizes are from 0 to %d", o.OutputPadding, o.OutputShape, MaxSize)
-			}
+	for i, n := range o.OutputPadding {
+		if n < 0 || n >= max(o.Strides[i], o.Dilations[i]) {
+			return nil, fmt.Errorf("output_padding %v: it is below stride %d or dilation %d along axis %d", o.OutputPadding, o.Strides[i], o.Dilations[i], i)
+		}
+	}
+	for _, n := range o.OutputShape {
+		if n < 1 || n > MaxSize {
+			return nil, fmt.Errorf("output_shape %v: sizes are from 1 to %d", o.OutputShape, MaxSize)
 		}
 	}
 	shape := ir.Shape{x.Shape[0], w.Shape[1].Mul(ir.N(o.Group))}
 	for i, d := range x.Shape[2:] {
 		size, _ := o.spread(i, d)
+		if ir.LessEqual(size, ir.N(0)) == ir.Yes && ir.LessEqual(d, ir.N(0)) == ir.No {
+			return nil, fmt.Errorf("axis %d of size %v: pads %v leave nothing of the result", i, d, o.Pads)
+		}
 		shape = append(shape, ir.Max(size, ir.N(0)))
 	}
 	return []ir.Type{ir.TensorOf(x.DType, shape...)}, nil

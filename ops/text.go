@@ -213,8 +213,13 @@ func (v TfIdfVectorizer) Prepare() (ir.Op, error) {
 	if v.Shortest < 1 || v.Longest < v.Shortest || v.Skips < 0 {
 		return nil, fmt.Errorf("n-grams of %d to %d words with %d skipped", v.Shortest, v.Longest, v.Skips)
 	}
-	err := v.learn(v.Pool, v.Starts)
-	return v, err
+	if err := v.learn(v.Pool, v.Starts); err != nil {
+		return nil, err
+	}
+	if v.Longest > len(v.Starts) {
+		return nil, fmt.Errorf("n-grams of up to %d words of a pool that has %d lengths", v.Longest, len(v.Starts))
+	}
+	return v, nil
 }
 
 // width is the number of columns.

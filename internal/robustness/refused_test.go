@@ -1,7 +1,11 @@
 package robustness
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -112,6 +116,79 @@ func meanings() (out []hostile) {
 	}
 	add("MaxUnpool", "returns f32[1,1,4,4]", unpool(f32))
 	add("MaxUnpool of complex numbers", "refused ", unpool(tensor.C64))
+
+	// What onnxruntime refuses as well: see models/scripts/hostile.py.
+	each := func(op string, in []any, out int, operands []*tensor.Tensor, cases map[string]any, attributes ...*onnxpb.AttributeProto) {
+		for name, change := range cases {
+			list, attrs, at := slices.Clone(operands), slices.Clone(attributes), name
+			if n, err := strconv.Atoi(name); err == nil {
+				list[n-1] = change.(*tensor.Tensor)
+			} else {
+				at, _, _ = strings.Cut(name, " ")
+				attrs = append(slices.DeleteFunc(attrs, func(a *onnxpb.AttributeProto) bool { return a.Name == at }), attribute(at, change))
+			}
+			inputs, nodes := names("x"), []*onnxpb.NodeProto{}
+			for i, t := range list {
+				inputs = append(inputs, fmt.Sprint("w", i+1))
+				nodes = append(nodes, constant(inputs[i+1], t))
+			}
+			results := names("y", "r1", "r2")[:out]
+			nodes = append(nodes, node(op, inputs, results, attrs...))
+			add(op+" with another "+at, "refused "+op, model(graph(infos{x(in...)}, infos{{Name: "y"}}, nodes...)))
+		}
+	}
+	square, list := []int64{2, 2}, func(n ...int64) []int64 { return n }
+	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
+		each(op, []any{1, 1, 5, 5}, 1, nil, map[string]any{"pads": list(2, 2, 2, 2), "pads at the end": list(0, 0, 2, 0)}, attribute("kernel_shape", square))
+		add(op+" in order", "returns f32[1,1,6,6]", one(x(1, 1, 5, 5), f32, node(op, names("x"), y, attribute("kernel_shape", square), attribute("pads", list(1, 1, 1, 1)))))
+	}
+	each("MaxPool", []any{1, 1, 5, 5}, 1, nil, map[string]any{"storage_order": 2}, attribute("kernel_shape", square))
+	each("ConvTranspose", []any{1, 1, 5, 5}, 1, []*tensor.Tensor{tensor.New(f32, 1, 1, 3, 3)}, map[string]any{"output_padding": list(1, 1), "pads": list(5, 5, 5, 5), "output_shape": list(1, 1, 7, 7), "output_shape of nothing": list(0, 0)})
+	add("a mean of nothing", "refused nothing to pool", one(x(1, 2, 0), f32, node("GlobalAveragePool", names("x"), y)))
+	half := tensor.Scalar(float32(0.5))
+	for _, op := range []string{"QuantizeLinear", "DequantizeLinear"} {
+		in := value("x", map[string]tensor.DType{"QuantizeLinear": f32, "DequantizeLinear": tensor.U8}[op], 4, 4)
+		for name, s := range map[string]*tensor.Tensor{"a scale of rank 2": half.Reshape(1, 1), "blocks of a scalar": half, "blocks of a vector": half.Reshape(1)} {
+			n := node(op, names("x", "s"), y)
+			if strings.HasPrefix(name, "blocks") {
+				n.Attribute = append(n.Attribute, attribute("block_size", 2))
+			}
+			add(op+" with "+name, "refused block_size", model(graph(infos{in}, infos{{Name: "y"}}, constant("s", s), n)))
+		}
+		n := node(op, names("x", "s"), y, attribute("block_size", 2), attribute("axis", 0))
+		add(op+" by blocks", "returns [4,4]", model(graph(infos{in}, infos{{Name: "y"}}, constant("s", tensor.FromSlice(slices.Repeat([]float32{0.5}, 8), 2, 4)), n)))
+	}
+	each("ReduceSum", []any{2, 3}, 1, []*tensor.Tensor{ints(0)}, map[string]any{"1": tensor.FromSlice([]int64{0}, 1, 1)})
+	each("Slice", []any{2, 3}, 1, []*tensor.Tensor{ints(0), ints(1)}, map[string]any{"1": tensor.Scalar(int64(0))})
+	each("TopK", []any{2, 3}, 2, []*tensor.Tensor{ints(1)}, map[string]any{"1": tensor.Scalar(int64(1))})
+	each("ReverseSequence", []any{3, 2}, 1, []*tensor.Tensor{ints(1, 2)}, map[string]any{"1": ints(1)})
+	each("Split", []any{2, 2}, 3, nil, map[string]any{"num_outputs": 3})
+	each("Einsum", []any{2, 3}, 1, []*tensor.Tensor{tensor.New(f32, 3, 2)}, map[string]any{"equation": "i...,jk->i"})
+	each("Mod", []any{2}, 1, []*tensor.Tensor{tensor.New(f32, 2)}, map[string]any{"fmod": 2})
+	each("InstanceNormalization", []any{1, 2, 5}, 1, []*tensor.Tensor{tensor.New(f32, 2), tensor.New(f32, 2)}, map[string]any{"1": tensor.New(f32, 1)})
+	each("AffineGrid", []any{1, 2, 3}, 1, []*tensor.Tensor{ints(1, 1, 4, 4)}, map[string]any{"1": ints(2, 1, 4, 4)})
+	each("Resize", []any{1, 1, 2, 2}, 1, []*tensor.Tensor{tensor.New(f32, 0), tensor.New(f32, 0), ints(1, 1, 4, 4)}, map[string]any{"3": ints(1, 1, 0, 4)})
+	each("NegativeLogLikelihoodLoss", []any{2, 3}, 1, []*tensor.Tensor{ints(0, 1)}, map[string]any{"1": ints(0)})
+	normalize := func(locale string) *onnxpb.ModelProto {
+		return model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("StringNormalizer", names("x"), y, attribute("locale", locale))))
+	}
+	add("strings of a locale", "returns str[2]", normalize("de_DE.UTF-8"))
+	add("strings of an unknown locale", "refused locale", normalize("xx_YY"))
+	add("strings of a locale with cases of its own", "refused locale", normalize("tr_TR"))
+	add("a pattern that is missing", "refused pattern", model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("RegexFullMatch", names("x"), y))))
+	for name, bad := range map[string]*onnxpb.NodeProto{"an unknown operator": node("Frobnicate", names("x"), names("b")), "an unknown attribute": node("Abs", names("x"), names("b"), attribute("odd", 1)),
+		"an operand too many": node("Abs", names("x", "x"), names("b"))} {
+		m := branches(neg, body(nil, names("b"), bad))
+		add("a branch with "+name, "refused "+bad.OpType, m)
+		dropped := branches(neg, body(nil, names("b"), bad))
+		dropped.Graph.Input, dropped.Graph.Node = dropped.Graph.Input[1:], append([]*onnxpb.NodeProto{constant("c", tensor.Scalar(true))}, dropped.Graph.Node...)
+		add("a branch that is never taken, with "+name, "refused "+bad.OpType, dropped)
+	}
+	add("a branch with an operand of another type", "refused Not", branches(neg, body(nil, names("b"), node("Not", names("x"), names("b")))))
+	for _, bands := range []int64{1 << 21, 1 << 26} {
+		add(fmt.Sprintf("%d bands", bands), "refused bands", model(graph(infos{x(2)}, infos{{Name: "y"}}, constant("n", tensor.Scalar(bands)), constant("l", tensor.Scalar(int64(8))), constant("r", tensor.Scalar(int64(8192))),
+			constant("f", tensor.Scalar(float32(1))), node("MelWeightMatrix", names("n", "l", "r", "f", "f"), y))))
+	}
 
 	// Numbers that lead far outside.
 	grid := func(mode, padding string, at float32) *onnxpb.ModelProto {
