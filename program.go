@@ -172,7 +172,7 @@ func (p *Program) Inputs() []ValueInfo { return inputInfo(p.Graph()) }
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.Graph()) }
 
 // Unpadded reports whether runs leave out the padding of texts: CompileOptions.Unpad asked for it, and the model allows it. Then Plan takes
-// a size for "tokens" too, the number of tokens that are no padding.
+// a size for "tokens" too, the number of tokens that are no padding; without the length of the longest text, the texts are then as long as each other.
 func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 
 // Graph returns the rewritten program, for inspection: it must not be changed.

@@ -232,12 +232,7 @@ func TestUnpadExports(t *testing.T) {
 	for _, model := range []string{"alibi", "deberta", "modernbert", "mpnet", "t5"} {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
 			t.Run(model+"-"+exporter, func(t *testing.T) {
-				z, err := zip.OpenReader("testdata/exports/" + model + "-" + exporter + ".zip")
-				require.NoError(t, err)
-				defer z.Close()
-				m, err := OpenFS(z, "model.onnx")
-				require.NoError(t, err)
-				defer m.Close()
+				m := exported(t, model+"-"+exporter)
 				alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
 				for i, kind := range maskKinds {
 					r := rand.New(rand.NewPCG(3, uint64(i)))
@@ -259,22 +254,18 @@ func TestUnpadExports(t *testing.T) {
 // TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all, and holds
 // them to their rows run alone, for one encoder of each kind of position.
 func TestUnpadProperties(t *testing.T) {
-	models := map[string]func(t *testing.T) (*Model, error){
-		"bert-tiny": func(t *testing.T) (*Model, error) { return Open(fixtures.Model(t, "bert-tiny")) },
-	}
+	models := map[string]func(t *testing.T) *Model{"bert-tiny": func(t *testing.T) *Model {
+		m, err := Open(fixtures.Model(t, "bert-tiny"))
+		require.NoError(t, err)
+		t.Cleanup(func() { m.Close() })
+		return m
+	}}
 	for _, name := range []string{"alibi-dynamo-20", "deberta-legacy-17", "modernbert-legacy-17", "mpnet-dynamo-20", "t5-legacy-17"} {
-		models[name] = func(t *testing.T) (*Model, error) {
-			z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
-			require.NoError(t, err)
-			t.Cleanup(func() { z.Close() })
-			return OpenFS(z, "model.onnx")
-		}
+		models[name] = func(t *testing.T) *Model { return exported(t, name) }
 	}
 	for name, open := range models {
 		t.Run(name, func(t *testing.T) {
-			m, err := open(t)
-			require.NoError(t, err)
-			defer m.Close()
+			m := open(t)
 			alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
 			longest := 512
 			if name == "mpnet-dynamo-20" {
@@ -308,6 +299,42 @@ func TestUnpadProperties(t *testing.T) {
 	}
 }
 
+// TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the program makes
+// something for each pair of positions.
+func TestUnpadPlan(t *testing.T) {
+	m := exported(t, "mpnet-dynamo-20")
+	p, err := m.Compile(context.Background(), CompileOptions{Unpad: true})
+	require.NoError(t, err)
+	defer p.Close()
+	arena := func(dims map[string]int) int64 {
+		r, err := p.Plan(dims)
+		require.NoError(t, err)
+		return r.Plan.Committed
+	}
+	require.Equal(t, arena(map[string]int{"batch": 4, "tokens": 94, "seq": 24}), arena(map[string]int{"batch": 4, "tokens": 94}))
+	require.Less(t, arena(map[string]int{"batch": 4, "tokens": 94}), arena(map[string]int{"batch": 4, "tokens": 94, "seq": 94}))
+	require.Equal(t, arena(map[string]int{"batch": 4, "seq": 24}), arena(map[string]int{"batch": 4, "tokens": 96}))
+	for why, dims := range map[string]map[string]int{
+		"tokens = 97 is more than 4 texts of 24 tokens have": {"batch": 4, "seq": 24, "tokens": 97},
+		"dimension tokens = -1 is negative":                  {"batch": 4, "tokens": -1},
+		"tokens = 5 is more than 0 texts of 0 tokens have":   {"batch": 0, "tokens": 5},
+	} {
+		_, err := p.Plan(dims)
+		require.ErrorContains(t, err, why)
+	}
+}
+
+// exported opens a model of testdata/exports.
+func exported(t *testing.T, name string) *Model {
+	z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
+	require.NoError(t, err)
+	t.Cleanup(func() { z.Close() })
+	m, err := OpenFS(z, "model.onnx")
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
 // TestUnpadErrors holds bad masks, and texts that are too long, to errors that name the row.
 func TestUnpadErrors(t *testing.T) {
 	m := builtin(t)
@@ -326,6 +353,62 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has a token at position 512: the model has 512 positions")
 	require.NoError(t, run(func(mask []int64) { fill(mask, 0) }, 2, 5))
+
+	in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, tensor.New(tensor.I64, 2, 5))
+	in["attention_mask"] = tensor.New(tensor.I64, 2, 4)
+	_, err = s.Run(context.Background(), in)
+	_, padded := sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
+	require.ErrorIs(t, err, ErrInput)
+	require.EqualError(t, err, padded.Error())
+
+	_, err = s.RunRows(context.Background(), Rows{Starts: []int{0, 3, 603}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
+
+	// The tokens take memory, not the places.
+	mask := tensor.New(tensor.I64, 4, 100)
+	for b := range 4 {
+		fill(tensor.Of[int64](mask)[b*100:][:10], 1)
+	}
+	in = paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
+	small := CompileOptions{MemoryLimit: 600_000}
+	_, err = unpadded(t, m, small).Run(context.Background(), in)
+	require.NoError(t, err)
+	_, err = sessionOf(t, m, small).Run(context.Background(), in)
+	require.ErrorIs(t, err, ErrMemory)
+	fill(tensor.Of[int64](mask), 1)
+	_, err = unpadded(t, m, small).Run(context.Background(), paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask))
+	require.ErrorIs(t, err, ErrMemory)
+	require.ErrorContains(t, err, "at batch=4 tokens=400 the arena needs")
+}
+
+// TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with padding.
+func TestUnpadPositions(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) *Model{
+		"roberta": func(t *testing.T) *Model {
+			m, err := Open(fixtures.Model(t, "roberta"))
+			require.NoError(t, err)
+			return m
+		},
+		"mpnet": func(t *testing.T) *Model { return exported(t, "mpnet-dynamo-20") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := open(t)
+			mask := tensor.New(tensor.I64, 2, 1000)
+			fill(tensor.Of[int64](mask)[:3], 1)
+			fill(tensor.Of[int64](mask)[1000:], 1)
+			in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
+			for i := range in["input_ids"].Len() {
+				in["input_ids"].SetInt64(i, 3+in["input_ids"].Int64(i)%90)
+			}
+			_, err := unpadded(t, m, CompileOptions{}).Run(context.Background(), in)
+			require.ErrorIs(t, err, ErrInput)
+			_, padded := sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
+			for _, err := range []error{err, padded} {
+				require.ErrorContains(t, err, "is out of range: axis 0 has size")
+			}
+		})
+	}
 }
 
 // TestUnpadNames holds --why to the node in the way.

@@ -40,7 +40,8 @@ Steps without a kernel run on the host. A line "host" names each, with the bytes
 after it. Operators whose result sizes depend on data split the program into stages. A line "cut" names each such operator. The
 plan of the first stage is followed by those of the others, in which sizes that depend on data are as large as they can be.
 
-With --unpad, --dim tokens=N is the number of tokens that are no padding, in place of the longest text's length.
+With --unpad, --dim tokens=N is the number of tokens that are no padding. Unless the length of the longest text is given as well, all
+texts are as long as each other.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 

@@ -82,11 +82,16 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	given := r.dims
+	if r.unpad {
+		r.dims = nil // of the inputs only: a program of fixed sizes leaves no padding out
+	}
 	e, err := r.load(c.Context(), src)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
+	r.dims = given
 	in, err := r.gather(c, src, e)
 	if err != nil {
 		return err

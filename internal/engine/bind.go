@@ -78,10 +78,10 @@ func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error)
 	b = ir.Binding{}
 	names := p.graph.FreeSymbols()
 	if k := p.packing; k != nil {
-		if most := k.node.Op.(ir.Pack).Positions; most > 0 && dims[k.seq] > most {
-			return nil, 0, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, dims[k.seq], most))
+		if dims, err = k.sizes(dims); err != nil {
+			return nil, 0, err
 		}
-		dims, names, main = k.sizes(dims), append(names, k.tokens), k.stage
+		names, main = append(names, k.tokens), k.stage
 	}
 	for _, name := range names {
 		n, ok := dims[name]

@@ -44,16 +44,24 @@ func findPacking(stages []stage) *packing {
 // Unpadded reports whether the program leaves padding out.
 func (p *Program) Unpadded() bool { return p.packing != nil }
 
-// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding.
-func (k *packing) sizes(dims map[string]int) map[string]int {
+// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding; without the length of the
+// longest text, all texts are as long as each other.
+func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	dims = maps.Clone(dims)
-	batch, seq := dims[k.batch], dims[k.seq]
-	if tokens, ok := dims[k.tokens]; !ok {
-		dims[k.tokens] = batch * seq
-	} else if _, ok := dims[k.seq]; !ok {
-		dims[k.seq] = tokens // of one text that has them all
+	batch, tokens := dims[k.batch], dims[k.tokens]
+	if _, ok := dims[k.seq]; !ok && batch > 0 {
+		dims[k.seq] = (max(0, tokens) + batch - 1) / batch
 	}
-	return dims
+	seq := dims[k.seq]
+	if most := k.node.Op.(ir.Pack).Positions; most > 0 && seq > most {
+		return nil, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, seq, most))
+	}
+	if _, ok := dims[k.tokens]; !ok {
+		dims[k.tokens] = batch * seq
+	} else if batch >= 0 && tokens > batch*seq {
+		return nil, WithKind(ErrShape, fmt.Errorf("%s = %d is more than %d texts of %d tokens have", k.tokens, tokens, batch, seq))
+	}
+	return dims, nil
 }
 
 // RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
