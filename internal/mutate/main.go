@@ -1,7 +1,9 @@
 // Command mutate changes one condition of the code at a time and runs the tests that reach it. A change that no test notices is a
 // condition that no test proves. It prints the changes that survive, and a table by package.
 //
-//	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner
+//	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner ir/op_conv.go
+//
+// An argument is a package or one file of a package.
 //
 // All mutants of a package are compiled into its test binaries at once, by go test -overlay: nothing is written into the tree. A
 // mutant is then a run of these binaries with EnvMutant set. Each test is first run alone to see which conditions it reaches; of a
@@ -15,7 +17,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -40,7 +41,7 @@ var nearest = map[string][]stage{
 const models = "Exports|Contrib|Session|Poison|LateReads|FixedDims"
 
 func main() {
-	each := flag.Int("each", 32, "mutants to try of each package")
+	each := flag.Int("each", 32, "mutants to try of each argument")
 	seed := flag.Uint64("seed", 1, "of the choice of mutants")
 	log := flag.String("log", "mutants.txt", "a file that outcomes are added to; mutants that it has are not tried again")
 	limit := flag.Duration("limit", time.Hour, "stop trying after so long; the next call goes on")
@@ -51,9 +52,9 @@ func main() {
 	}
 }
 
-func run(dirs []string, each int, seed uint64, log string, limit time.Duration) error {
-	if len(dirs) == 0 {
-		return errors.New("name packages, such as rewrite or backend/cpu")
+func run(places []string, each int, seed uint64, log string, limit time.Duration) error {
+	if len(places) == 0 {
+		return errors.New("name packages or files, such as rewrite or backend/cpu/rows.go")
 	}
 	known, err := readLog(log)
 	if err != nil {
@@ -69,12 +70,19 @@ func run(dirs []string, each int, seed uint64, log string, limit time.Duration) 
 	fmt.Fprintln(w, "PACKAGE\tMUTANTS\tTRIED\tKILLED\tSURVIVED")
 	var survivors []string
 	total, tried := 0, 0
-	for _, dir := range dirs {
-		p, err := mutablePackage(filepath.Clean(dir))
+	for _, place := range places {
+		p, err := mutablePackage(folder(place))
 		if err != nil {
 			return err
 		}
-		sample := rand.New(rand.NewPCG(seed, 0)).Perm(len(p.mutants))[:min(each, len(p.mutants))]
+		mutants := p.of(place)
+		if len(mutants) == 0 {
+			return fmt.Errorf("%s has no conditions: name a package's folder or one of its files", place)
+		}
+		sample := rand.New(rand.NewPCG(seed, 0)).Perm(len(mutants))[:min(each, len(mutants))]
+		for i, k := range sample {
+			sample[i] = mutants[k]
+		}
 		left := slices.DeleteFunc(slices.Clone(sample), func(k int) bool { return known[p.mutants[k].String()] != "" })
 		if len(left) > 0 && time.Now().Before(end) {
 			err = p.try(left, end, func(m Mutant, by string) error {
@@ -100,8 +108,8 @@ func run(dirs []string, each int, seed uint64, log string, limit time.Duration) 
 				n++
 			}
 		}
-		total, tried = total+len(p.mutants), tried+n
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", p.dir, len(p.mutants), n, n-alive, alive)
+		total, tried = total+len(mutants), tried+n
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", place, len(mutants), n, n-alive, alive)
 	}
 	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\n", total, tried, tried-len(survivors), len(survivors))
 	w.Flush()

@@ -93,11 +93,27 @@ func mutablePackage(dir string) (*mutable, error) {
 			return nil, err
 		}
 	}
-	if len(p.mutants) == 0 {
-		return nil, fmt.Errorf("%s has no conditions: name a package's folder", dir)
-	}
 	p.files[filepath.Join(dir, "mutate_selected.go")] = fmt.Sprintf(selector, p.name, EnvMutant, EnvTrace)
 	return p, nil
+}
+
+// folder is the package of an argument, which is itself or one of its files.
+func folder(place string) string {
+	if strings.HasSuffix(place, ".go") {
+		return filepath.Dir(place)
+	}
+	return filepath.Clean(place)
+}
+
+// of lists the mutants, by their indices, that an argument names.
+func (p *mutable) of(place string) (mutants []int) {
+	place = filepath.ToSlash(filepath.Clean(place))
+	for k, m := range p.mutants {
+		if !strings.HasSuffix(place, ".go") || m.File == place {
+			mutants = append(mutants, k)
+		}
+	}
+	return mutants
 }
 
 // add takes a file's conditions: every comparison becomes its neighbours, every conjunction and disjunction loses a side, every

@@ -30,3 +30,18 @@ func f(a, b int, ok bool) bool {
 		"x.go:6: a == b -> a != b",
 	}, lines)
 }
+
+func TestPlaces(t *testing.T) {
+	p := &mutable{mutants: []Mutant{{File: "a/x.go"}, {File: "a/y.go"}, {File: "a/x.go"}}}
+	for _, c := range []struct {
+		place, folder string
+		mutants       []int
+	}{
+		{"./a/", "a", []int{0, 1, 2}},
+		{"a/x.go", "a", []int{0, 2}},
+		{"a/none.go", "a", nil},
+	} {
+		require.Equal(t, c.folder, folder(c.place), c.place)
+		require.Equal(t, c.mutants, p.of(c.place), c.place)
+	}
+}
