@@ -1,9 +1,9 @@
 // Command mutate changes one condition of the code at a time and runs the tests that reach it. A change that no test notices is a
 // condition that no test proves. It prints the changes that survive, and a table by package.
 //
-//	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner ir/op_conv.go
+//	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner 'ir/op_*.go'
 //
-// An argument is a package or one file of a package.
+// An argument is a package or a pattern of files of one package.
 //
 // All mutants of a package are compiled into its test binaries at once, by go test -overlay: nothing is written into the tree. A
 // mutant is then a run of these binaries with EnvMutant set. Each test is first run alone to see which conditions it reaches; of a

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func mutablePackage(dir string) (*mutable, error) {
 	return p, nil
 }
 
-// folder is the package of an argument, which is itself or one of its files.
+// folder is the package of an argument, which is itself or a pattern of its files.
 func folder(place string) string {
 	if strings.HasSuffix(place, ".go") {
 		return filepath.Dir(place)
@@ -109,7 +110,7 @@ func folder(place string) string {
 func (p *mutable) of(place string) (mutants []int) {
 	place = filepath.ToSlash(filepath.Clean(place))
 	for k, m := range p.mutants {
-		if !strings.HasSuffix(place, ".go") || m.File == place {
+		if ok, err := path.Match(place, m.File); !strings.HasSuffix(place, ".go") || ok && err == nil {
 			mutants = append(mutants, k)
 		}
 	}

@@ -39,6 +39,8 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"./a/", "a", []int{0, 1, 2}},
 		{"a/x.go", "a", []int{0, 2}},
+		{"a/[xz].go", "a", []int{0, 2}},
+		{"a/?.go", "a", []int{0, 1, 2}},
 		{"a/none.go", "a", nil},
 	} {
 		require.Equal(t, c.folder, folder(c.place), c.place)

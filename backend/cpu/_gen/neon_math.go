@@ -56,7 +56,8 @@ func (v *neon) exp(x vreg) vreg { return v.expFalling(v.atMost(89, x)) }
 // expFalling is exp for x ≤ 89.
 func (v *neon) expFalling(x vreg) vreg { return v.expBounded(v.atLeast(-104, x)) }
 
-// expBounded is exp for −104 ≤ x ≤ 89: 2ⁿ in two factors, since n leaves the range of exponents at both ends.
+// expBounded is exp for −176 ≤ x ≤ 89: 2ⁿ in two factors, since n leaves the range of exponents at both ends. A factor is 0 in place
+// of 2⁻¹²⁷.
 func (v *neon) expBounded(x vreg) vreg {
 	r, shifted, _ := v.lnReduce(x)
 	e := v.add(v.expm1Reduced(r), v.num(1))

@@ -23,8 +23,9 @@ var (
 	// function, so that its exponential goes to zero as it should.
 	logErfcPoly = []float64{-0.797886491, -0.318291068, -0.0363983773, 0.00488324696, -5.14432395e-05,
 		-0.000171312175, 4.71648855e-05, -6.73251634e-06, 5.27282282e-07, -1.78767436e-08}
-	// The argument up to which logErfcPoly is evaluated: its exponential is 2e-25 there.
-	logErfcMax = 10.0
+	// The argument up to which logErfcPoly is evaluated: its exponential is exactly 0 there, so that gelu(−∞) is. The polynomial is
+	// −175.7 = −253.5·ln2, in the middle of the arguments for which a factor of expBounded is 0.
+	logErfcMax = 12.455
 
 	// erf(x)/x − 1 in powers of x² on |x| ≤ 0.8, relative error of erf 3e-9.
 	erfPoly  = []float64{0.128379166, -0.376126021, 0.112831123, -0.026820777, 0.00508508645, -0.000653499796}
@@ -82,7 +83,7 @@ func (v *simd) expFalling(x reg.Register) {
 	v.expBounded(x)
 }
 
-// expBounded is exp for −104 ≤ x ≤ 89: x = n·ln2 + r, e^x = 2ⁿ·e^r.
+// expBounded is exp for −176 ≤ x ≤ 89: x = n·ln2 + r, e^x = 2ⁿ·e^r.
 func (v *simd) expBounded(x reg.Register) {
 	shifted, n := v.constant(math.Log2E), v.vec()
 	v.VFMADD213PS(v.f32(roundInt), x, shifted)
@@ -99,7 +100,7 @@ func (v *simd) expBounded(x reg.Register) {
 		v.VSCALEFPS(n, p, x)
 		return
 	}
-	// 2ⁿ in two factors, since n leaves the range of exponents at both ends.
+	// 2ⁿ in two factors, since n leaves the range of exponents at both ends. A factor is 0 in place of 2⁻¹²⁷.
 	half := v.vec()
 	v.VPSLLD(operand.U8(10), shifted, shifted) // sign-extend n from its 22 bits
 	v.VPSRAD(operand.U8(10), shifted, shifted)

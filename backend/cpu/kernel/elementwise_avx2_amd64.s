@@ -403,7 +403,7 @@ vector:
 	VMOVUPS      (CX)(SI*1), Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMULPS       lanes3fb504f3<>+0(SB), Y2, Y4
-	VMOVUPS      lanes41200000<>+0(SB), Y3
+	VMOVUPS      lanes414747ae<>+0(SB), Y3
 	VMINPS       Y4, Y3, Y4
 	VMOVUPS      lanesb2998f60<>+0(SB), Y3
 	VFMADD213PS  lanes350d8a90<>+0(SB), Y4, Y3
@@ -466,7 +466,7 @@ tail:
 	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMULPS       lanes3fb504f3<>+0(SB), Y2, Y4
-	VMOVUPS      lanes41200000<>+0(SB), Y3
+	VMOVUPS      lanes414747ae<>+0(SB), Y3
 	VMINPS       Y4, Y3, Y4
 	VMOVUPS      lanesb2998f60<>+0(SB), Y3
 	VFMADD213PS  lanes350d8a90<>+0(SB), Y4, Y3
@@ -552,15 +552,15 @@ DATA lanes3fb504f3<>+24(SB)/4, $0x3fb504f3
 DATA lanes3fb504f3<>+28(SB)/4, $0x3fb504f3
 GLOBL lanes3fb504f3<>(SB), RODATA|NOPTR, $32
 
-DATA lanes41200000<>+0(SB)/4, $0x41200000
-DATA lanes41200000<>+4(SB)/4, $0x41200000
-DATA lanes41200000<>+8(SB)/4, $0x41200000
-DATA lanes41200000<>+12(SB)/4, $0x41200000
-DATA lanes41200000<>+16(SB)/4, $0x41200000
-DATA lanes41200000<>+20(SB)/4, $0x41200000
-DATA lanes41200000<>+24(SB)/4, $0x41200000
-DATA lanes41200000<>+28(SB)/4, $0x41200000
-GLOBL lanes41200000<>(SB), RODATA|NOPTR, $32
+DATA lanes414747ae<>+0(SB)/4, $0x414747ae
+DATA lanes414747ae<>+4(SB)/4, $0x414747ae
+DATA lanes414747ae<>+8(SB)/4, $0x414747ae
+DATA lanes414747ae<>+12(SB)/4, $0x414747ae
+DATA lanes414747ae<>+16(SB)/4, $0x414747ae
+DATA lanes414747ae<>+20(SB)/4, $0x414747ae
+DATA lanes414747ae<>+24(SB)/4, $0x414747ae
+DATA lanes414747ae<>+28(SB)/4, $0x414747ae
+GLOBL lanes414747ae<>(SB), RODATA|NOPTR, $32
 
 DATA lanesb2998f60<>+0(SB)/4, $0xb2998f60
 DATA lanesb2998f60<>+4(SB)/4, $0xb2998f60
@@ -766,7 +766,7 @@ row:
 vector:
 	VMOVUPS      (CX)(SI*1), Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
-	VMOVUPS      lanes41200000<>+0(SB), Y3
+	VMOVUPS      lanes414747ae<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanesb2998f60<>+0(SB), Y3
 	VFMADD213PS  lanes350d8a90<>+0(SB), Y2, Y3
@@ -817,7 +817,7 @@ tail:
 	JZ           next
 	VMASKMOVPS   (CX)(SI*1), Y0, Y1
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
-	VMOVUPS      lanes41200000<>+0(SB), Y3
+	VMOVUPS      lanes414747ae<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanesb2998f60<>+0(SB), Y3
 	VFMADD213PS  lanes350d8a90<>+0(SB), Y2, Y3

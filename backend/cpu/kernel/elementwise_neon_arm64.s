@@ -7707,8 +7707,8 @@ DATA constants_elementwise_neon<>+216(SB)/8, $0x3f8000003f800000
 DATA constants_elementwise_neon<>+224(SB)/8, $0x3fb504f33fb504f3
 DATA constants_elementwise_neon<>+232(SB)/8, $0x3fb504f33fb504f3
 
-DATA constants_elementwise_neon<>+240(SB)/8, $0x4120000041200000
-DATA constants_elementwise_neon<>+248(SB)/8, $0x4120000041200000
+DATA constants_elementwise_neon<>+240(SB)/8, $0x414747ae414747ae
+DATA constants_elementwise_neon<>+248(SB)/8, $0x414747ae414747ae
 
 DATA constants_elementwise_neon<>+256(SB)/8, $0xb2998f60b2998f60
 DATA constants_elementwise_neon<>+264(SB)/8, $0xb2998f60b2998f60
