@@ -120,6 +120,32 @@ func TestRowsAgreeWithEval(t *testing.T) {
 	}
 }
 
+// TestAttentionOfNothing runs attention without keys, with all keys masked, and without queries.
+func TestAttentionOfNothing(t *testing.T) {
+	cases := map[string]string{
+		"keys":    backendtest.RowCases["attention keys"],
+		"masked":  backendtest.RowCases["attention masked"],
+		"causal":  `(%0 "q": f32[2,3,2,4], %1 "k": f32[2,s,1,4], %2 "v": f32[2,s,1,5]) { %3 = attention(%0, %1, %2) {causal=true} %4 = attention(%0, %1, %2) {nanguard=true, window=2} return %3 as "a", %4 as "b" }`,
+		"queries": backendtest.RowCases["attention"],
+		"f16":     `(%0 "q": f16[2,3,3,4], %1 "k": f16[2,s,3,4], %2 "v": f16[2,s,3,4]) { %4 = attention(%0, %1, %2) return %4 as "y" }`,
+		"quantised": `(%0 "q": u8[2,3,2,8], %1 "k": u8[2,s,2,8], %2 "v": i8[2,s,2,6], %3 "m": f32[2,1,1,s]) { const %4: f32[] = [0.01] const %5: u8[] = [3] const %7: u8[] = [0] const %8: i8[] = [-2] const %9: f32[] = [0.003921569]
+		%10 = qattention(%0, %1, %2, %3, %4, %5, %4, %7, %4, %8, _, _, %9, %7) %11 = qattention(%0, %1, %2, _, %4, %5, %4, %7, %4, %8, %4, %5, %9, %7, %4, %5) return %10 as "y", %11 as "z" }`,
+	}
+	for _, level := range []string{"generic", "avx2", "avx512", ""} {
+		if _, err := kernel.Select(level); err != nil {
+			continue // this machine, or this build, has no such instructions
+		}
+		d, err := cpu.Open(backend.Options{Level: level, Threads: 2})
+		require.NoError(t, err)
+		for name, text := range cases {
+			for _, s := range []int{0, 1, 17} {
+				check(t, d, fmt.Sprintf("%s, s=%d, level %q", name, s, level), text, s)
+			}
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
 func check(t *testing.T, d *cpu.Device, name, text string, s int) {
 	t.Helper()
 	g, err := ir.Parse(`graph "case" ` + text)

@@ -157,16 +157,27 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
 }
 
-func TestHostMemory(t *testing.T) { backendtest.HostMemory(t, fake(t)) }
+func TestHostMemory(t *testing.T) {
+	_, d := fake(t)
+	backendtest.HostMemory(t, d)
+}
 
-func TestEmpty(t *testing.T) { backendtest.Empty(t, fake(t), false) }
+// TestEmpty holds that attention without keys is no kernel's, which would divide by the sum of no weights.
+func TestEmpty(t *testing.T) {
+	driver, d := fake(t)
+	backendtest.Empty(t, d, false)
+	for name := range driver.Kernels {
+		require.NotContains(t, name, "flash")
+		require.NotContains(t, name, "attention")
+	}
+}
 
 // fake opens the device of a driver in Go.
-func fake(t *testing.T) *cuda.Device {
+func fake(t *testing.T) (*drivertest.Driver, *cuda.Device) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	drivertest.New(t)
+	driver := drivertest.New(t)
 	d, err := cuda.Open(backend.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	return d
+	return driver, d
 }

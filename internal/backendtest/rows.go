@@ -70,7 +70,9 @@ var RowCases = map[string]string{
 	"matmul rows":      `(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
 	"attention":        `(%0 "q": f32[2,s,3,4], %1 "k": f32[2,9,3,4], %2 "v": f32[2,9,3,4], %3 "m": f32[2,1,1,9]) { %4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
 	"attention keys":   `(%0 "q": f32[2,3,2,32], %1 "k": f32[2,s,2,32], %2 "v": f32[2,s,2,40], %3 "m": f32[2,3,s]) { %5 = reshape(%3) {shape=[2,1,3,s]} %4 = attention(%0, %1, %2, %5) {scale=0.5, softcap=3} return %4 as "y" }`,
-	"attention odd":    `(%0 "q": f32[1,s,2,5], %1 "k": f32[1,s,1,5], %2 "v": f32[1,s,1,7]) { %4 = attention(%0, %1, %2) {scale=0.5, causal=true, window=4} return %4 as "y" }`,
+	"attention masked": `(%0 "q": f32[2,3,2,4], %1 "k": f32[2,s,2,4], %2 "v": f32[2,s,2,4], %3 "m": f32[2,1,1,s]) { %4 = less(%3, %3) %5 = sub(%3, %3) %6 = log(%5) %7 = attention(%0, %1, %2, %4) %8 = attention(%0, %1, %2, %4) {nanguard=true}
+		%9 = attention(%0, %1, %2, %6) %10 = attention(%0, %1, %2, %6) {nanguard=true} return %7 as "a", %8 as "b", %9 as "c", %10 as "d" }`,
+	"attention odd": `(%0 "q": f32[1,s,2,5], %1 "k": f32[1,s,1,5], %2 "v": f32[1,s,1,7]) { %4 = attention(%0, %1, %2) {scale=0.5, causal=true, window=4} return %4 as "y" }`,
 	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]} %2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]} %6 = reshape(%3) {shape=[2,s,2,4]}
 		%7 = attention(%4, %5, %6) {scale=0.5, causal=true} return %7 as "y" }`,

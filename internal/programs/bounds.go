@@ -26,6 +26,8 @@ type Arithmetic struct {
 	Forms float64
 	// Moves says that the engine does not round where the model does.
 	Moves bool
+	// Pairs says that the engine may leave out a quantiser and the dequantiser that follows it.
+	Pairs bool
 }
 
 // A Result is a value and how far each element may lie from it: +Inf for anything.
@@ -40,6 +42,8 @@ type Analysis struct {
 	// Extreme says that some value on the way is no finite number or close to the ends of its type, where roundings that move may
 	// become anything.
 	Extreme bool
+	// Low says that a mask sets scores to −10,000 or so beside others that are as low, which it may not exclude.
+	Low bool
 	// Unread is an error of what no output reads, which need not be found.
 	Unread error
 	// Empty says that some value has no elements.
@@ -53,7 +57,8 @@ type Analysis struct {
 type known struct {
 	t             *tensor.Tensor
 	strict, loose []float64
-	sums          bool // it is a sum, or made of one: its last place depends on an order
+	sums          bool      // it is a sum, or made of one: its last place depends on an order
+	lost          []float64 // of quantised values: how far what they stand for may lie from what was quantised
 }
 
 type analyst struct {
@@ -239,6 +244,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	if data, ok := moves[op.Kind()]; ok {
 		results[0].strict = move(op, data, in, out[0], func(x *known) []float64 { return x.strict })
 		results[0].loose = move(op, data, in, out[0], func(x *known) []float64 { return x.loose })
+		results[0].lost = move(op, data, in, out[0], func(x *known) []float64 { return x.lost })
 		return results
 	}
 	if results[0].sums && slices.ContainsFunc(in, overflows) {
@@ -261,7 +267,27 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	if a.Moves {
 		strictOwn = looseOwn
 	}
+	if a.Pairs {
+		a.pair(e, results[0], looseOwn)
+	}
+	a.Low = a.Low || lowScores(op, in)
 	strict, loose := e.carried(strictly), e.carried(loosely)
+	for i, own := range looseOwn {
+		if own != nil && strictOwn[i] == nil && strict[i] != nil { // the model and the engine both round, operands that differ
+			strictOwn[i] = relative(out[i], 2*roundoff(out[i].DType()))
+		}
+		for _, b := range [][]float64{strict[i], loose[i]} { // results at the ends are rounded, too
+			for k := range b {
+				b[k] *= 1 + a.Ulps*roundoff(out[i].DType())
+			}
+		}
+	}
+	if b, ok := op.(ir.Binary); ok && (b.Fn == ir.Mod || b.Fn == ir.FMod) { // which falls between the ends, and farther than from them
+		for k := range strict[0] {
+			strict[0][k] += boundAt(in[0], strictly, out[0].Shape(), k)
+		}
+		loose = strict
+	}
 	for i, r := range results {
 		r.strict, r.loose = sum(strict[i], strictOwn[i]), sum(loose[i], looseOwn[i])
 		if e.whole(r.t) && e.choosesPlaces() && r.strict != nil { // another place may be any
@@ -275,6 +301,44 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	}
 	a.Undefined = a.Undefined || e.undefined()
 	return results
+}
+
+// pair follows what a quantiser loses to the dequantiser: where the engine leaves both out, the result is off by so much.
+func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
+	switch op := e.op.(type) {
+	case ir.Quantize:
+		x := e.in[0].t
+		back, err := ir.EvalOp(nil, ir.Dequantize{To: x.DType(), Axis: op.Axis, Block: op.Block}, append([]*tensor.Tensor{result.t}, tensors(e.in[1:])...))
+		if err != nil { // x is no float
+			return
+		}
+		lost := make([]float64, x.Len())
+		for i := range lost {
+			lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i))
+		}
+		result.lost = sum(lost, e.in[0].loose)
+	case ir.Dequantize:
+		own[0] = sum(own[0], e.in[0].lost)
+	}
+}
+
+// lowScores reports whether an op puts a number by which weak masks exclude keys in the place of some elements while others, which may
+// be scores, are hardly above it.
+func lowScores(op ir.Op, in []*known) bool {
+	if op.Kind() != ir.KindWhere {
+		return false
+	}
+	const fill, low = -1e4, -9800
+	for i, x := range in[1:] {
+		other := in[2-i].t
+		if x.t.Len() != 1 || !x.t.DType().IsFloat() || x.t.Float64(0) > fill {
+			continue
+		}
+		if slices.ContainsFunc(other.Float64s(), func(y float64) bool { return !(y > low) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // overflows reports whether sums of a value's elements may overflow in one order and not in another.
