@@ -25,7 +25,7 @@ import (
 
 // nearest lists the packages whose tests run for a package, nearest first. A package that is not listed has only its own tests.
 var nearest = map[string][]stage{
-	"rewrite":         {{"rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}},
+	"rewrite":         {{"rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}, {".", "Unpad", ""}},
 	"lower":           {{"lower", "", ""}, {"conformance", "Nodes|Machine", ""}, {".", models, ""}},
 	"ir":              {{"ir", "", ""}, {"rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"legalize", "", ""}, {"conformance", "Nodes|Machine", ""}},
 	"legalize":        {{"legalize", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}},
