@@ -8,7 +8,7 @@ import (
 
 // MatMul is act(Alpha·a·b + bias) + residual, the product of numpy.matmul over the last two axes with the leading ones
 // broadcast, b taken transposed when TransB, in one element type with sums in float64 (Eval) or float32 and better
-// (kernels). Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape or
+// (kernels). A b of 16-bit floats stands for the same numbers in an a's f32. Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape or
 // nil. Alpha 0 means 1. Integer operands give the exact wrapped sum, and have neither Alpha nor Act.
 type MatMul struct {
 	TransB bool
@@ -38,7 +38,7 @@ func (o MatMul) Scale() float32 {
 // Infer implements Op.
 func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	a, b := in[MatMulA].Type, in[MatMulB].Type
-	if a.DType != b.DType {
+	if half := b.DType == tensor.F16 || b.DType == tensor.BF16; a.DType != b.DType && !(half && a.DType == tensor.F32) {
 		return nil, fmt.Errorf("matmul of %s and %s", a.DType, b.DType)
 	}
 	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoUnary) {

@@ -8,7 +8,7 @@ import (
 )
 
 // MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements
-// along K: w[n,k] = (q − zero)·scale. Operands: a [..,K] of floats; quantised values u8 [N, blocks, Block·Bits/8], the first one of
+// along K, of which a whole column may be one: w[n,k] = (q − zero)·scale. Operands: a [..,K] of floats; quantised values u8 [N, blocks, Block·Bits/8], the first one of
 // a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantised values with a whole number of bytes a row,
 // u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
 // k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
@@ -42,8 +42,8 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 	if o.Bits != 2 && o.Bits != 4 && o.Bits != 8 {
 		return nil, fmt.Errorf("weights of %d bits: 2, 4 and 8 are known", o.Bits)
 	}
-	if o.Block < 16 || o.Block&(o.Block-1) != 0 {
-		return nil, fmt.Errorf("blocks of %d: a power of two from 16 on is needed", o.Block)
+	if o.Block < 16 || o.Block%8 != 0 || o.Int8 && o.Block&(o.Block-1) != 0 {
+		return nil, fmt.Errorf("blocks of %d: a multiple of 8 from 16 on is needed, a power of two where activations are rounded", o.Block)
 	}
 	if o.K < 1 || o.N < 1 || !a.DType.IsFloat() || len(a.Shape) < 1 || Same(a.Shape[len(a.Shape)-1], N(o.K)) == No {
 		return nil, fmt.Errorf("a product of %v and [%d,%d]", a, o.K, o.N)

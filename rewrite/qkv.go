@@ -39,7 +39,7 @@ func qkvRules() []*Rule {
 			if slices.ContainsFunc(biases, func(b *tensor.Tensor) bool { return b != nil }) {
 				for i, n := range parts {
 					if biases[i] == nil { // Whisper's keys have none
-						biases[i] = tensor.New(weights[i].DType(), last(n.Outputs[0].Type.Shape).Int())
+						biases[i] = tensor.New(n.Outputs[0].Type.DType, last(n.Outputs[0].Type.Shape).Int())
 					}
 				}
 				in = append(in, m.e.g.NewConst("", join(0, biases...)))
@@ -126,7 +126,7 @@ func packs(a, b *ir.Node) bool {
 	d := a.Inputs[ir.MatMulB].Type.DType
 	for _, n := range []*ir.Node{a, b} {
 		w, bias := n.Inputs[ir.MatMulB], ir.Operand(n.Inputs, ir.MatMulBias)
-		if w.Const == nil || w.Type.DType != d || len(w.Type.Shape) != 2 || bias != nil && (bias.Const == nil || bias.Type.DType != d) {
+		if w.Const == nil || w.Type.DType != d || len(w.Type.Shape) != 2 || bias != nil && bias.Const == nil {
 			return false
 		}
 	}

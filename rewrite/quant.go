@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -70,7 +71,11 @@ func quantRules() []*Rule {
 	quantized := dequantized()
 	viewed := either(node[ir.Reshape](quantized), node[ir.Transpose](quantized), node[ir.Slice](quantized), node[ir.Expand](quantized))
 	index := value()
-	gathered := node[ir.Gather](quantized, index)
+	table := value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return isDequantized(v) })
+	gathered := node[ir.Gather](table, index)
+	widened := value().when("a constant of another type", func(_ *match, v *ir.Value) bool {
+		return v.Def != nil && v.Def.Op.Kind() == ir.KindCast && foldInputs(v.Def)
+	})
 	again := node[ir.Quantize](quantized).rest()
 	floating := node[ir.MatMul]().rest().when("a product of dequantised values", func(_ *match, v *ir.Value) bool {
 		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
@@ -84,8 +89,10 @@ func quantRules() []*Rule {
 			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0]))
 		}},
 		quantViewRule(),
-		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value {
-			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0], m.get(index)))
+		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value { return buildGathered(m, m.get(table), m.get(index)) }},
+		{Name: "cast.gather", pattern: node[ir.Gather](widened, index), build: func(m *match) *ir.Value {
+			cast := m.get(widened).Def
+			return m.emit(cast.Op, m.emit(m.root.Op, cast.Inputs[0], m.get(index)))
 		}},
 		// Quantising what was dequantised by the same scale.
 		{Name: "quantize.again", pattern: again, build: func(m *match) *ir.Value {
@@ -98,6 +105,42 @@ func quantRules() []*Rule {
 		}},
 		{Name: "qmatmul.dequantized", changes: Rounding, pattern: floating, near: 2, build: buildDequantized},
 	}
+}
+
+// buildGathered gathers quantised values, and their scales where each has its own, and dequantises what was gathered.
+func buildGathered(m *match, table, index *ir.Value) *ir.Value {
+	op, o := m.root.Op.(ir.Gather), table.Def.Op.(ir.Dequantize)
+	take := func(v *ir.Value) *ir.Value {
+		if v == nil {
+			return nil
+		}
+		return m.emit(op, v, index)
+	}
+	quantized, scale, zero := at(table, 0), at(table, 1), at(table, 2)
+	s := quantized.Type.Shape
+	width, known := last(s).Const()
+	switch {
+	case perTensor[ir.Dequantize](table):
+	case o.Axis != op.Axis:
+		if o.Block > 0 {
+			scale, zero = take(scale), take(zero)
+		}
+		if o.Axis > op.Axis {
+			o.Axis += len(index.Type.Shape) - 1
+		}
+	case o.Block == 0 && o.Axis == 0 && len(s) == 2 && known && width > 0: // a row is a block
+		column := func(v *ir.Value) *ir.Value {
+			if v == nil {
+				return nil
+			}
+			return take(m.reshape(v, ir.Shape{s[0], ir.N(1)}))
+		}
+		scale, zero = column(scale), column(zero)
+		o.Axis, o.Block = len(index.Type.Shape), width
+	default:
+		return m.refuse("its scales lie along the axis of the indices")
+	}
+	return m.emit(o, take(quantized), scale, zero)
 }
 
 // quantViewRule moves a rounding in front of a view.
@@ -130,9 +173,10 @@ func qdqPairRules() []*Rule {
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})
 	pair := node[ir.Dequantize](rounded).rest()
-	// A vector of quantised values, such as a bias, is small enough to hold its values.
-	vector := node[ir.Dequantize](constant()).rest().when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
-	return []*Rule{{Name: "dequantize.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
+	// A vector of quantised values or narrow floats, such as a bias, is small enough to hold its values.
+	vector := either(node[ir.Dequantize](constant()).rest(), node[ir.Cast](constant())).
+		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
+	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
 		q := m.get(rounded).Def
 		if !m.root.Outputs[0].Type.Equal(q.Inputs[0].Type) || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
@@ -143,6 +187,18 @@ func qdqPairRules() []*Rule {
 		}
 		return q.Inputs[0]
 	}}}
+}
+
+// widenRule widens the stored weights that nothing took as they are, once and for all.
+func widenRule() *Rule {
+	stored := constant().when("quantised values or narrow floats", func(_ *match, v *ir.Value) bool {
+		d := v.Type.DType
+		return target.IsHalf(d) || d.IsInt() && d.Bits() <= 8
+	})
+	wide := either(node[ir.Dequantize](stored).rest(), node[ir.Cast](stored)).when("constants that become floats", func(m *match, v *ir.Value) bool {
+		return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v]
+	})
+	return &Rule{Name: "widen", pattern: wide, build: foldConstants}
 }
 
 // productReads reports whether a product reads quantised values, as they are or through views.

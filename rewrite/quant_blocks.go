@@ -6,44 +6,101 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// blockRules make products with weights that DequantizeLinear expands in blocks, as onnxruntime's 4-bit quantiser writes
-// them for ONNX alone, the products with weights in blocks that they are; and bring groups that are scattered over the rows, as
-// GPTQ has them, together: rows of weights when the model is compiled, columns of activations in each run.
-func blockRules() []*Rule {
-	a, bias, residual := value(), value(), value()
-	w := value().when("a constant dequantised in blocks along its rows", func(_ *match, v *ir.Value) bool {
-		if !isDequantized(v) || len(v.Type.Shape) != 2 || !foldInputs(v.Def) {
-			return false
+// A storedWeight is a constant matrix of a product in the smaller form that a model stores it in: widened by a Dequantize or a Cast, with
+// transposes before or after that, which packing a weight does as well.
+type storedWeight struct {
+	wide       *ir.Node
+	stored     *ir.Value
+	before     bool // it is transposed before it is widened
+	transposed bool // in all
+}
+
+// storedWeightOf takes v apart; false where it is none.
+func storedWeightOf(v *ir.Value) (w storedWeight, ok bool) {
+	for v.Def != nil {
+		switch op := v.Def.Op.(type) {
+		case ir.Transpose:
+			if !slices.Equal(op.Perm, []int{1, 0}) {
+				return w, false
+			}
+			w.transposed = !w.transposed
+			w.before = w.before != (w.wide != nil)
+		case ir.Dequantize, ir.Cast:
+			if w.wide != nil {
+				return w, false
+			}
+			w.wide = v.Def
+			for _, x := range v.Def.Inputs[1:] {
+				if x != nil && x.Const == nil {
+					return w, false
+				}
+			}
+		default:
+			return w, false
 		}
-		return v.Def.Op.(ir.Dequantize).Block > 0
+		v = v.Def.Inputs[0]
+	}
+	w.stored = v
+	return w, w.wide != nil && v.Const != nil && len(v.Type.Shape) == 2
+}
+
+// weightRules make products with weights that DequantizeLinear expands, in one scale, by columns or in blocks as onnxruntime's 4-bit
+// quantiser writes them for ONNX alone, the products with weights in blocks that they are, and those with weights that a Cast widens
+// products with the narrow ones; and bring groups that are scattered over the rows, as GPTQ has them, together: rows of weights when
+// the model is compiled, columns of activations in each run.
+func weightRules() []*Rule {
+	a, bias, residual := value(), value(), value()
+	widened := func(why string, is func(w storedWeight) bool) *pattern {
+		return value().when(why, func(_ *match, v *ir.Value) bool {
+			w, ok := storedWeightOf(v)
+			return ok && is(w)
+		})
+	}
+	w := widened("a constant matrix that is dequantised", func(w storedWeight) bool { return w.wide.Op.Kind() == ir.KindDequantize })
+	half := widened("a constant matrix of 16-bit floats that is widened", func(w storedWeight) bool {
+		return w.wide.Op.Kind() == ir.KindCast && target.IsHalf(w.stored.Type.DType) && w.wide.Outputs[0].Type.DType == tensor.F32
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
+	byHalf := node[ir.MatMul](a, half, optional(bias), optional(residual))
 	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own", func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
 	return []*Rule{{Name: "matmul_nbits.dequantized", changes: Rounding, pattern: product, near: 2, build: func(m *match) *ir.Value {
-		op, q := opOf[ir.MatMul](m, product), m.get(w).Def
-		o := q.Op.(ir.Dequantize)
-		along := 0
-		if op.TransB {
+		op := opOf[ir.MatMul](m, product)
+		weight, _ := storedWeightOf(m.get(w))
+		q, quantized := weight.wide, weight.stored.Const
+		o, along := q.Op.(ir.Dequantize), 0 // axes of what is stored
+		if op.TransB != weight.transposed {
 			along = 1
 		}
-		quantized := q.Inputs[0].Const
-		d := quantized.DType()
-		if o.Block*d.Bits()%8 != 0 {
+		axis, d, s := o.Axis, quantized.DType(), quantized.Shape()
+		if weight.before {
+			axis = 1 - axis
+		}
+		if !d.IsInt() || d.Bits() > 8 || op.Scale() != 1 {
+			return m.refuse("its weights are not integers of 8 bits and less")
+		}
+		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
+		switch single := len(q.Inputs[1].Type.Shape) == 0; {
+		case single || o.Block == 0 && axis != along:
+			nb.Block = max(16, (nb.K+7)&^7)
+		case o.Block == 0 || axis != along || weight.before:
+			return m.refuse("its scales are not for columns or blocks of them")
+		case o.Block*d.Bits()%8 != 0:
 			return m.refuse("its blocks are no whole bytes")
 		}
-		if !d.IsInt() || d.Bits() > 8 || o.Axis != along || op.Scale() != 1 {
-			return m.refuse("its weights are not integers in blocks along what is summed")
-		}
-		s := quantized.Shape()
-		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
 		packed, zeros := blockWeights(nb, quantized, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
 		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()
-		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from)) })
+		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from%given.Len())) })
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
-		return m.emit(nb, m.get(a), constant(q.Inputs[0].Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
+		return m.emit(nb, m.get(a), constant(weight.stored.Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
+	}}, {Name: "matmul.half", pattern: byHalf, build: func(m *match) *ir.Value {
+		weight, _ := storedWeightOf(m.get(half))
+		op := opOf[ir.MatMul](m, byHalf)
+		op.TransB = op.TransB != weight.transposed
+		return m.emit(op, m.get(a), weight.stored, m.get(bias), m.get(residual))
 	}}, {Name: "matmul_nbits.groups", pattern: grouped, near: 1, build: func(m *match) *ir.Value {
 		op, in := m.root.Op.(ir.MatMulNBits), slices.Clone(m.root.Inputs)
 		groups, quantized := in[ir.NBitsGroups].Const, in[ir.NBitsWeights].Const
@@ -150,44 +207,47 @@ func packsBlocks(a, b *ir.Node) bool {
 
 // each visits the numbers of a matrix [N,count] that lies as [count,N] when along is 0, with where each of them lies.
 func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
-	for n := range o.N {
+	perN, perI := count, 1
+	if along == 0 {
+		perN, perI = 1, o.N
+	}
+	const strip = 64 // of rows, which stay in the cache while columns are read across them
+	for first := 0; first < o.N; first += strip {
 		for i := range count {
-			from := n*count + i
-			if along == 0 {
-				from = i*o.N + n
+			for n := first; n < min(first+strip, o.N); n++ {
+				f(n, i, n*perN+i*perI)
 			}
-			f(n, i, from)
 		}
 	}
 }
 
-// unsignedValue is quantised value i of t with the smallest number of its type as 0.
-func unsignedValue(t *tensor.Tensor, i int) byte {
-	v := t.Int64(i)
+// bitsOf returns how integers of at most 8 bits lie in t: element i, with the smallest number of its type as 0.
+func bitsOf(t *tensor.Tensor) func(i int) byte {
+	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
 	if t.DType().IsSigned() {
-		v += 1 << (t.DType().Bits() - 1)
+		flip = 1 << (bits - 1)
 	}
-	return byte(v)
+	per, mask := 8/bits, byte(1<<bits-1)
+	return func(i int) byte { return data[i/per]>>(i%per*bits)&mask ^ flip }
 }
 
 // blockWeights lays quantised values out as MatMulNBits has them.
 func blockWeights(o ir.MatMulNBits, quantized *tensor.Tensor, along int) *tensor.Tensor {
-	per, row := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8
+	per, row, value := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8, bitsOf(quantized)
 	t := tensor.New(tensor.U8, o.N, o.Blocks(), o.Block*o.Bits/8)
-	each(o, o.K, along, func(n, k, from int) { t.Bytes()[n*row+k/per] |= unsignedValue(quantized, from) << (k % per * o.Bits) })
+	to := t.Bytes()
+	each(o, o.K, along, func(n, k, from int) { to[n*row+k/per] |= value(from) << (k % per * o.Bits) })
 	return t
 }
 
-// blockZeros lays zero points out as MatMulNBits has them; those that are left out are 0.
+// blockZeros lays zero points out as MatMulNBits has them: one for all, or for each block. Those that are left out are 0.
 func blockZeros(o ir.MatMulNBits, zero *ir.Value, d tensor.DType, along int) *tensor.Tensor {
 	per, row := 8/o.Bits, (o.Blocks()*o.Bits+7)/8
-	var source *tensor.Tensor
+	source := tensor.New(d)
 	if zero != nil {
 		source = zero.Const
-	} else {
-		source = tensor.New(d, o.N*o.Blocks())
 	}
-	t := tensor.New(tensor.U8, o.N, row)
-	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= unsignedValue(source, from) << (b % per * o.Bits) })
+	t, value := tensor.New(tensor.U8, o.N, row), bitsOf(source)
+	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= value(from%source.Len()) << (b % per * o.Bits) })
 	return t
 }

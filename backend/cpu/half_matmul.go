@@ -3,16 +3,14 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A 16-bit weight is packed like a float32 one and stays 16-bit, unless a smaller format is asked for. Each product widens it to
-// scratch memory first: that costs as much as the product itself takes for two rows or so, and the scratch is shared by all
-// products.
+// A 16-bit weight is packed like a float32 one and stays 16-bit, unless a smaller format is asked for. Products of 16-bit and of 32-bit
+// floats widen it block by block.
 
 // withForm is a layout of other elements.
 func withForm(l packed.Layout, f packed.Form) packed.Layout {
@@ -80,7 +78,8 @@ func (d *Device) halfMatMulRow(inner row) row {
 		if !isPacked(n) {
 			return plain.Scratch(n)
 		}
-		sizes := []int64{4 * int64(n.Inputs[ir.MatMulB].Packed.Data.Len())}
+		rows, cols, k := packedSizes(n)
+		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmHalf(rows, cols, k).ScratchBytes()))}
 		for _, v := range target.HalfValues(n) {
 			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
 		}
@@ -95,34 +94,19 @@ func (d *Device) halfMatMulRow(inner row) row {
 	return r
 }
 
-// bindHalfPacked is bindPacked for a weight that is widened to scratch buffer 0 first.
+// bindHalfPacked is bindF32 for a weight that is widened in scratch buffer 0.
 func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
 	return func(b *binder, n *ir.Node) (step, error) {
-		op := n.Op.(ir.MatMul)
-		in, out := b.operands(n)
-		x, y := in[ir.MatMulA], out[0]
-		k, cols := x.shape[len(x.shape)-1], y.shape[len(y.shape)-1]
-		rows := x.shape[:len(x.shape)-1].Elements()
-		w, data := b.scratchBytes(0), tensor.Of[uint16](weight.Data)
-		w = w.part(0, len(data), tensor.F32)
-		parts, cut := spread(len(data))
-		widen := step{parts: parts, run: func(m *machine, part, _ int) {
-			lo, hi := cut(part)
-			toFloats(b.d.set, weight.Data.DType(), w.f32(m)[lo:hi], data[lo:hi])
-		}}
-		g := b.d.set.NewGemm(rows, cols, k)
-		args := kernel.GemmArgs{ARow: k, ACol: 1, CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ResRow: cols}
-		var bias, residual operand
-		if n.HasOperand(ir.MatMulBias) {
-			bias = in[ir.MatMulBias]
-		}
-		if n.HasOperand(ir.MatMulResidual) {
-			residual = in[ir.MatMulResidual]
-		}
-		return inTurn(widen, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+		rows, cols, k := packedSizes(n)
+		g, data, bf16 := b.d.set.NewGemmHalf(rows, cols, k), tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16
+		e, scratch, each := b.epilogue(n), b.scratchBytes(0), align(g.ScratchBytes())
+		x, args := e.x, e.args
+		args.ARow, args.ACol = k, 1
+		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			a := args
-			a.A, a.B, a.C, a.Bias, a.Residual = x.f32(m), w.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
-			g.Run(part, &a)
-		}}), nil
+			e.resolve(m, &a)
+			a.A = x.f32(m)
+			g.Run(part, &a, data, bf16, scratch.bytes(m)[worker*each:][:each])
+		}}, nil
 	}
 }

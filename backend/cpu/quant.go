@@ -91,7 +91,8 @@ var dequantizeRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			o := n.Op.(ir.Dequantize)
-			return o.Block == 0 && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			last := len(n.Inputs[0].Type.Shape) - 1
+			return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -110,8 +111,6 @@ var dequantizeRow = row{
 				decode(y.f32(m)[lo:hi], x.bytes(m)[lo:hi], scale.f32(m)[0], byteAt(&zero, m))
 			}}, nil
 		}
-		axis := n.Op.(ir.Dequantize).Axis
-		size, inner := y.shape[axis], y.shape[axis+1:].Elements()
 		zeroAt := func(m *machine, i int) int32 {
 			z := zero
 			if z.span > 0 {
@@ -119,6 +118,22 @@ var dequantizeRow = row{
 			}
 			return byteAt(&z, m)
 		}
+		axis, block := n.Op.(ir.Dequantize).Axis, n.Op.(ir.Dequantize).Block
+		size := y.shape[axis]
+		if block > 0 { // of the last axis
+			blocks := (size + block - 1) / block
+			runs := y.shape[:axis].Elements() * blocks
+			parts, perPart := rowParts(runs, block)
+			return step{parts: parts, run: func(m *machine, part, _ int) {
+				dst, src, scales := y.f32(m), x.bytes(m), scale.f32(m)
+				for r := part * perPart; r < min((part+1)*perPart, runs); r++ {
+					row := r / blocks * size
+					lo, hi := row+r%blocks*block, row+min((r%blocks+1)*block, size)
+					decode(dst[lo:hi], src[lo:hi], scales[r], zeroAt(m, r))
+				}
+			}}, nil
+		}
+		inner := y.shape[axis+1:].Elements()
 		runs := y.shape[:axis+1].Elements() // of one scale each
 		parts, perPart := rowParts(runs, inner)
 		return step{parts: parts, run: func(m *machine, part, _ int) {

@@ -158,9 +158,12 @@ func (p *product) scratch() []int64 {
 func (d *Device) matMulRow() row {
 	return row{
 		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[ir.MatMulA].Type.DType) },
-			Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				d := n.Inputs[ir.MatMulA].Type.DType
+				return isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
+			},
+			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
 			// Each element of the residual is read where its result is written, just before.
 			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
 			Scratch: func(n *ir.Node) []int64 {

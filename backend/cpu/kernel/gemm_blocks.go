@@ -140,11 +140,7 @@ type GemmBlocks struct {
 // NewGemmBlocks plans C[m,n] = A[m,k]·B[k,n] for a B quantised in blocks of the given length.
 func (s *Set) NewGemmBlocks(m, n, k, block, bits int) *GemmBlocks {
 	g := &GemmBlocks{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows), pack: s.NewPackBlocks(k, n, block, bits)}
-	// A decoded block that few rows use stays in half of the L1 cache.
-	if m <= 2*s.gemm.rows {
-		g.blocking.kBlock = evenBlock(k, max(block, s.caches.l1/2/(4*s.gemm.cols())))
-	}
-	g.blocking.kBlock = roundUp(g.blocking.kBlock, block)
+	g.blocking.decodes(s)
 	return g
 }
 
@@ -163,7 +159,7 @@ func (g *GemmBlocks) Run(part int, args *GemmArgs, packed, scratch []byte) {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		col := p * g.blocking.tile.cols()
 		source := blockPanel{g.pack, packed[4*col*g.pack.k:][:4*packedCols*g.pack.k], packedCols, floats(scratch, g.ScratchBytes()/4)}
-		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, q4: noescape(&source), bRow: packedCols})
+		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, coded: noescape(&source), bRow: packedCols})
 	}
 }
 
@@ -175,13 +171,15 @@ type blockPanel struct {
 	decoded    []float32
 }
 
-// block decodes k rows from first on, which begins a block.
+// block implements coded.
 func (p *blockPanel) block(s *Set, first, k int) *float32 {
 	decode, group := s.blocks(p.pack.Bits).decode, 32/p.pack.Bits
-	for lo := 0; lo < k; lo += p.pack.Block {
-		size := p.pack.blockBytes(p.packedCols)
-		scale, zero, words := blockParts(p.packed[(first+lo)/p.pack.Block*size:][:size], p.packedCols)
-		decode(pointerAt(p.decoded, lo*p.packedCols), pointer(bytesOfWords(words)), pointer(scale), pointer(zero), ceilDiv(min(p.pack.Block, k-lo), group), p.packedCols)
+	size := p.pack.blockBytes(p.packedCols)
+	for lo, hi := first, 0; lo < first+k; lo = hi {
+		b, skip := lo/p.pack.Block, lo%p.pack.Block/group
+		hi = min((b+1)*p.pack.Block, first+k)
+		scale, zero, words := blockParts(p.packed[b*size:][:size], p.packedCols)
+		decode(pointerAt(p.decoded, (lo-first)*p.packedCols), pointer(bytesOfWords(words[skip*p.packedCols:])), pointer(scale), pointer(zero), ceilDiv(hi-lo, group), p.packedCols)
 	}
 	return pointer(p.decoded)
 }

@@ -16,11 +16,17 @@ func TestGemmOfBlocks(t *testing.T) {
 			for _, n := range edges(s.gemm.vec, s.gemm.cols()) {
 				for _, k := range []int{1, 16, 31, 32, 33, 100} {
 					testGemmBlocks(t, s, r, m, n, k, 16<<r.IntN(3), 4<<r.IntN(2))
+					testGemmHalf(t, s, r, m, n, k)
 				}
 			}
 		}
-		testGemmBlocks(t, s, r, 5, 100, 2001, 128, 4)
-		testGemmBlocks(t, s, r, 9, 70, 2001, 64, 8)
+		for _, m := range []int{1, 5, 40} {
+			testGemmBlocks(t, s, r, m, 100, 2001, 128, 4)
+			testGemmBlocks(t, s, r, m, 70, 2001, 64, 8)
+			testGemmBlocks(t, s, r, m, 70, 2001, 2008, 8) // columns whole
+			testGemmBlocks(t, s, r, m, 70, 1501, 1504, 4)
+			testGemmHalf(t, s, r, m, 70, 2001)
+		}
 	})
 }
 
@@ -65,7 +71,36 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	}
 	scratch.check(t, what)
 	g.check(t)
-	testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
+	if block&(block-1) == 0 {
+		testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
+	}
+}
+
+// testGemmHalf multiplies by 16-bit numbers, which float32 has exactly.
+func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
+	t.Helper()
+	g, bf16 := newGemmCase(r, m, n, k), r.IntN(2) == 0
+	narrow, widen := s.ToF16, s.FromF16
+	if bf16 {
+		narrow, widen = s.ToBF16, s.FromBF16
+	}
+	bits := make([]uint16, len(g.b.inner))
+	narrow(bits, g.b.inner)
+	widen(g.b.inner, bits)
+	pack := s.NewPackB(k, n)
+	wide := make([]float32, pack.Len())
+	for p := range pack.Parts() {
+		pack.Run(p, wide, g.b.inner, g.bRow, g.bCol)
+	}
+	packed := make([]uint16, len(wide))
+	narrow(packed, wide)
+	plan := s.NewGemmHalf(m, n, k)
+	scratch := newGuarded(plan.ScratchBytes()/4, 0)
+	for p := range plan.Parts() {
+		plan.Run(p, &g.args, packed, bf16, bytesOfFloats(scratch.inner))
+	}
+	scratch.check(t, g.String())
+	g.check(t)
 }
 
 // testGemmBlocksS8 multiplies the same B by quantised values of A: the result is that of the values that they stand for.
