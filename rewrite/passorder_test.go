@@ -20,10 +20,12 @@ var orderWitness = map[string]string{
 	"fold < fused elementwise": "identity/neutral",
 	"cse < quantised":          "quantised/groups of rows",
 	"cse < fused elementwise":  "cse/nodes",
-	"quantised < qdq pairs":    "model encoder qdq",
-	"quantised < positions":    "quantised/what is stretched is rounded small",
-	"quantised < rows":         "model classifier int8",
-	"quantised < epilogues":    "quantised/dequantised",
+	"quantised < qdq pairs": `graph "" (%0: u8[s,8], %1: u8[8,8], %2: u8[8,8]) { const %3: f32[] = [0.05] const %4: u8[] = [100]
+		%5 = dequantize(%0, %3, %4) {to=f32} %6 = dequantize(%1, %3, %4) {to=f32} %7 = matmul(%5, %6) %8 = quantize(%7, %3, %4) {to=u8}
+		%9 = dequantize(%8, %3, %4) {to=f32} %10 = dequantize(%2, %3, %4) {to=f32} %11 = matmul(%9, %10) return %11 }`,
+	"quantised < positions": "quantised/what is stretched is rounded small",
+	"quantised < rows":      "model classifier int8",
+	"quantised < epilogues": "quantised/dequantised",
 	"qdq pairs < positions": `graph "" (%0: f32[b,s,8]) {
 		const %1: i8[8,8] = data const %2: i64[] = [0] const %3: f32[] = [0.05] const %4: u8[] = [100] const %5: i8[] = [0]
 		%6 = softmax(%0) {axis=2} %7 = quantize(%6, %3, %4) {to=u8} %8 = dequantize(%7, %3, %4) {to=f32} %9 = gather(%8, %2) {axis=1}

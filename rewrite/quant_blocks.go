@@ -85,7 +85,7 @@ func weightRules() []*Rule {
 		nb := ir.MatMulNBits{K: s[along], N: s[1-along], Bits: d.Bits(), Block: o.Block}
 		switch single := len(q.Inputs[1].Type.Shape) == 0; {
 		case single || o.Block == 0 && axis != along:
-			nb.Block = max(16, (nb.K+7)&^7)
+			nb.Block = (nb.K + 15) &^ 15
 		case o.Block == 0 || axis != along || weight.before:
 			return m.refuse("its scales are not for columns or blocks of them")
 		case o.Block*d.Bits()%8 != 0:

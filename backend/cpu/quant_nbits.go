@@ -25,6 +25,10 @@ func (d *Device) matMulNBitsRow() row {
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
+				if g := d.newGemmColumns(n, rows); g != nil {
+					bytes, scales, sums := g.Split()
+					return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
+				}
 				if !op.Int8 {
 					return []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
 				}
@@ -44,6 +48,18 @@ func (d *Device) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 	op := n.Op.(ir.MatMulNBits)
 	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
 }
+
+// newGemmColumns plans the product of a node whose columns are whole; nil where there is none that is faster than by floats.
+func (d *Device) newGemmColumns(n *ir.Node, rows int) *kernel.GemmColumns {
+	op := n.Op.(ir.MatMulNBits)
+	if op.Int8 {
+		return nil
+	}
+	return d.set.NewGemmColumns(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
+}
+
+// columnsScratch is the scratch of one worker: two rows of A, or what the product needs.
+func columnsScratch(g *kernel.GemmColumns, k int) int { return align(max(8*k, g.ScratchBytes())) }
 
 // nBitsPackable reports whether the weights of n are in a form that Prepare packs, or packed.
 func nBitsPackable(n *ir.Node) bool {
@@ -176,6 +192,9 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
+	if g := b.d.newGemmColumns(n, rows); g != nil {
+		return bindColumns(b, g, op.K, x, w, operands), nil
+	}
 	if !op.Int8 {
 		g := b.d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op))
 		each := align(g.ScratchBytes())
@@ -195,4 +214,23 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		args := kernel.GemmBlocksS8Args{Quantized: quantized.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
+}
+
+// bindColumns makes the step of a product whose columns are whole.
+func bindColumns(b *binder, g *kernel.GemmColumns, k int, x operand, w *ir.Packed, operands func(m *machine) kernel.GemmArgs) step {
+	nBytes, nScales, nSums := g.Split()
+	each, scratch := columnsScratch(g, k), b.scratchBytes(0)
+	bytes, scales, sums := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32), b.scratchBytes(3).part(0, nSums, tensor.F32)
+	parts, perPart := rowParts(g.Rows(), k)
+	return inTurn(step{parts: parts, run: func(m *machine, part, worker int) {
+		work := scratch.part(worker*each, 2*k, tensor.F32)
+		for r := part * perPart; r < min((part+1)*perPart, g.Rows()); r++ {
+			g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*k:][:k], r)
+		}
+	}}, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		g.Run(part, bytes.bytes(m), scales.f32(m), sums.f32(m), w.Data.Bytes(), scratch.bytes(m)[worker*each:][:each])
+	}}, step{parts: g.FinishParts(), run: func(m *machine, part, _ int) {
+		args := operands(m)
+		g.Finish(part, sums.f32(m), &args)
+	}})
 }

@@ -71,6 +71,34 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	}
 	scratch.check(t, what)
 	g.check(t)
+	if plan := s.NewGemmColumns(m, n, k, block, bits, zeros != nil); plan != nil {
+		bytes, scales, sums := plan.Split()
+		g.args.Alpha = 1
+		quantized, floats, partial := make([]uint8, bytes), newGuarded(scales, 0), newGuarded(sums, 0)
+		work := newGuarded(max(2*k, plan.ScratchBytes()/4), 0)
+		row := make([]float32, k)
+		for r := range m {
+			for i := range row {
+				row[i] = g.args.A[r*g.args.ARow+i*g.args.ACol]
+			}
+			plan.Quantize(quantized, floats.inner, work.inner, row, r)
+		}
+		for p := range plan.Parts() {
+			plan.Run(p, quantized, floats.inner, partial.inner, bytesOfFloats(packed.inner), bytesOfFloats(work.inner))
+		}
+		for r := range m {
+			for j := range n {
+				g.args.C[r*g.args.CRow+j] = float32(math.NaN())
+			}
+		}
+		for p := range plan.FinishParts() {
+			plan.Finish(p, partial.inner, &g.args)
+		}
+		for _, x := range []*guarded{floats, partial, work} {
+			x.check(t, what)
+		}
+		g.check(t)
+	}
 	if block&(block-1) == 0 {
 		testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
 	}

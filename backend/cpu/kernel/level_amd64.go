@@ -74,6 +74,7 @@ func init() {
 	variants[AVX512VNNI] = func(s *Set) {
 		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI
 		s.q8.unpack, s.q8.tile = unpackQ8VNNI, gemmBlocksVNNI
+		s.dotsBlocks = true
 		s.gemmS8 = gemmTileVNNI
 		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}
 	}
