@@ -18,7 +18,8 @@ func (d *Device) convRow() row {
 			Runs:     target.OnKernel,
 			Supports: claimsConv,
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return i == ir.ConvX && strides[len(strides)-1] == 1
+				last := len(strides) - 1
+				return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				shape, groups, depthwise := convShape(n)
@@ -78,7 +79,7 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	x, y := in[ir.ConvX], out[0]
 	op := n.Op.(ir.Conv)
 	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act], ActAlpha: op.Alpha, ActBeta: op.Beta},
-		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2]}
+		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1]}
 	if len(x.strides) == 4 {
 		args.XRow = x.strides[1]
 	}
@@ -127,7 +128,7 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	return step{parts: groups * parts, run: func(m *machine, part, worker int) {
 		a, g := args, part/parts
 		resolve(m, &a)
-		a.X, a.B = a.X[min(g*shape.Channels, len(a.X)):], data[g*length:][:length] // of no pixels, there are no channels
+		a.X, a.B = a.X[min(g*shape.Channels*a.XChannel, len(a.X)):], data[g*length:][:length] // of no pixels, there are no channels
 		a.C, a.Bias, a.Residual = a.C[g*shape.Outputs:], from(a.Bias, g*shape.Outputs), from(a.Residual, g*shape.Outputs)
 		k.Run(part%parts, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil

@@ -19,75 +19,123 @@ type ConvShape struct {
 // the taps, and for each tap the channels, along K.
 type ConvArgs struct {
 	GemmArgs
-	X                     []float32 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c
+	X                     []float32 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
 	XImage, XRow, XColumn int
+	XChannel              int
 }
 
-// Conv is a planned convolution of all channels with all outputs: a product whose A holds, for each place, what the window meets
-// there. A is never whole in memory. A part copies the elements of some places that one block of K needs to scratch memory, which
-// stays in the cache, and multiplies them with the panels of W.
+// Conv is a planned convolution of all channels with all outputs: products without a matrix of patches. What one row of the window
+// meets at neighbouring places are rows of a matrix that overlap, where pixels lie side by side with their padding, and the rows
+// of the window are blocks of K. A part copies the pixels of its places, with zeros around them, to scratch memory, which stays in
+// the cache.
 type Conv struct {
 	ConvShape
-	set      *Set
-	blocking blocking
-	rows     int // most rows of a part
+	set        *Set
+	blocking   blocking
+	high, wide int // most places of a part
+	group      int // rows of places that a block of K goes over at a time
+	pixel      int // distance of copied pixels
+	step       int // taps that are one block of K: of a row of the window, or 1
 }
-
-// convPanels is the least number of panels in a part of many: the more share a copy, the less it costs.
-const convPanels = 8
 
 // NewConv plans a convolution.
 func (s *Set) NewConv(shape ConvShape) *Conv {
-	c := &Conv{ConvShape: shape, set: s}
-	k := shape.KernelHeight * shape.KernelWidth * shape.Channels
+	c := &Conv{ConvShape: shape, set: s, pixel: shape.Channels, step: shape.KernelWidth}
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
-	b := s.newBlocking(&s.gemm, m, shape.Outputs, k, blockRows)
-	// A block of K of the copied rows takes half of the L2 cache, whatever the rest of K.
-	most := min(blockRows, max(4*s.gemm.rows, s.caches.l2/2/(4*copiedRow(b.kBlock))))
-	b.rowBlocks = max(1, ceilDiv(m, most))
-	b.panelsPerPart = min(max(b.panelsPerPart, convPanels), s.gemm.panels(shape.Outputs))
-	b.panelGroups = ceilDiv(s.gemm.panels(shape.Outputs), max(1, b.panelsPerPart))
-	c.blocking = b
-	c.rows = min(m, ceilDiv(ceilDiv(m, s.gemm.rows), b.rowBlocks)*s.gemm.rows)
+	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
+	if far := 4 * shape.Channels * shape.StrideWide; far >= 1024 && far%1024 == 0 {
+		c.pixel, c.step = shape.Channels+16, 1 // rows of a tile must not fall on the same lines of the cache
+	}
+	if shape.DilationWide != 1 {
+		c.step = 1
+	}
+	// What is copied takes half of the L2 cache; a part has some hundred places, and there are parts for several workers.
+	fits := func(high, wide int) bool {
+		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
+	}
+	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
+	most := min(4*blockRows, max(blockRows, ceilDiv(m, 8)))
+	c.high, c.wide = 1, even(shape.PlacesWide, blockRows)
+	for c.wide > 4*s.gemm.rows && !fits(1, c.wide) {
+		c.wide = even(shape.PlacesWide, c.wide-1)
+	}
+	if shape.DilationHigh == 1 {
+		for c.high < shape.PlacesHigh && (c.high+1)*c.wide <= most && fits(c.high+1, c.wide) {
+			c.high++
+		}
+		c.high = even(shape.PlacesHigh, c.high)
+	}
+	// The sums of a group stay in the L1 cache from one block of K to the next.
+	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
 	return c
 }
 
-// copiedRow is the distance of copied rows: no power of two, whose rows would fall on the same lines of the cache.
-func copiedRow(k int) int { return roundUp(k, 16) + 16 }
+// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
+// one row of places, and only what it meets is copied.
+func (c *Conv) copiedRows(high int) int {
+	if c.DilationHigh != 1 {
+		return c.KernelHeight
+	}
+	return (high-1)*c.StrideHigh + c.KernelHeight
+}
+
+// copiedRow is the distance of copied rows.
+func (c *Conv) copiedRow(wide int) int {
+	return ((wide-1)*c.StrideWide + (c.KernelWidth-1)*c.DilationWide + 1) * c.pixel
+}
 
 // Parts is the number of independent pieces.
-func (c *Conv) Parts() int { return c.blocking.parts() }
+func (c *Conv) Parts() int {
+	if c.blocking.parts() == 0 {
+		return 0
+	}
+	return c.Images * ceilDiv(c.PlacesHigh, c.high) * ceilDiv(c.PlacesWide, c.wide) * c.blocking.panelGroups
+}
 
 // ScratchBytes is the scratch memory that one worker needs.
-func (c *Conv) ScratchBytes() int { return 4 * c.rows * copiedRow(c.blocking.kBlock) }
+func (c *Conv) ScratchBytes() int { return 4 * max(1, c.copiedRows(c.high)*c.copiedRow(c.wide)) }
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	b := &c.blocking
 	args.checkResult(b.m, b.n)
 	c.checkPixels(args)
-	rowLo, rowHi, panelLo, panelHi := b.part(part)
-	if rowLo == rowHi {
-		return
+	panelLo := part % b.panelGroups * b.panelsPerPart
+	part /= b.panelGroups
+	acrosses, downs := ceilDiv(c.PlacesWide, c.wide), ceilDiv(c.PlacesHigh, c.high)
+	left, top, image := part%acrosses*c.wide, part/acrosses%downs*c.high, part/acrosses/downs
+	wide, high := min(c.wide, c.PlacesWide-left), min(c.high, c.PlacesHigh-top)
+	row := c.copiedRow(wide)
+	pixels := floats(scratch, c.copiedRows(high)*row)
+	for r := range c.copiedRows(high) {
+		c.copyRow(pixels[r*row:][:row], args, image, top*c.StrideHigh-c.Top+r*c.DilationHigh, left*c.StrideWide-c.Left)
 	}
-	row := copiedRow(b.kBlock)
-	copied := floats(scratch, (rowHi-rowLo)*row)
 	g := args.GemmArgs
-	g.A, g.ARow, g.ACol = copied, row, 1
+	g.ARow, g.ACol = c.StrideWide*c.pixel, 1
 	over := g.Residual != nil && pointer(g.Residual) == pointer(g.C)
-	g.C = g.C[rowLo*g.CRow:]
-	if g.Residual != nil && !over {
-		g.Residual = g.Residual[rowLo*g.ResRow:]
-	} else if over {
-		g.Residual = g.C
-	}
-	for kLo := 0; kLo == 0 || kLo < b.k; kLo += b.kBlock {
-		c.copyPatches(copied, row, args, rowLo, rowHi, kLo, min(b.kBlock, b.k-kLo))
-		for p := panelLo; p < panelHi; p++ {
-			col := p * b.tile.cols()
-			cols, packedCols := b.tile.panelCols(p, b.n)
-			c.set.gemmPanel(b.tile, noescape(&g), gemmPanel{rowHi: rowHi - rowLo, col: col, cols: cols, from: kLo, alone: true, k: b.k, kBlock: b.kBlock,
-				b: pointer(args.B[col*b.k:][:packedCols*b.k]), bRow: packedCols, followed: true})
+	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
+		col := p * b.tile.cols()
+		cols, packedCols := b.tile.panelCols(p, b.n)
+		panel := gemmPanel{rowHi: wide, col: col, cols: cols, alone: true, k: b.k, b: pointer(args.B[col*b.k:][:packedCols*b.k]), bRow: packedCols, followed: true}
+		for from := 0; from < high; from += c.group {
+			for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
+				all := c.step * c.Channels
+				block := evenBlock(all, b.kBlock)
+				for k := 0; k == 0 || k < all; k += block {
+					panel.from, panel.kBlock = tap*c.Channels+k, min(block, all-k)
+					for y := from; y < min(from+c.group, high); y++ {
+						g.A = pixels[(y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*c.pixel+k:]
+						place := (image*c.PlacesHigh+top+y)*c.PlacesWide + left
+						g.C = args.C[place*g.CRow:]
+						if over {
+							g.Residual = g.C
+						} else if args.Residual != nil {
+							g.Residual = args.Residual[place*g.ResRow:]
+						}
+						c.set.gemmPanel(b.tile, noescape(&g), panel)
+					}
+				}
+			}
 		}
 	}
 }
@@ -97,55 +145,33 @@ func (c *Conv) checkPixels(args *ConvArgs) {
 	if c.Images*c.Height*c.Width == 0 {
 		return
 	}
-	demand(args.X, (c.Images-1)*args.XImage+(c.Height-1)*args.XRow+(c.Width-1)*args.XColumn+c.Channels)
+	demand(args.X, (c.Images-1)*args.XImage+(c.Height-1)*args.XRow+(c.Width-1)*args.XColumn+(c.Channels-1)*args.XChannel+1)
 }
 
-// copyPatches copies steps [kLo, kLo+kLen) of K of the rows [rowLo, rowHi).
-func (c *Conv) copyPatches(dst []float32, dstRow int, args *ConvArgs, rowLo, rowHi, kLo, kLen int) {
-	line := c.KernelWidth * c.Channels // of K, which one row of the kernel takes
-	first, last := kLo/max(line, 1), ceilDiv(kLo+kLen, max(line, 1))
-	joined := c.DilationWide == 1 && args.XColumn == c.Channels
-	image, place := rowLo/(c.PlacesHigh*c.PlacesWide), rowLo%(c.PlacesHigh*c.PlacesWide)
-	high, wide := place/c.PlacesWide, place%c.PlacesWide
-	for r := range rowHi - rowLo {
-		to := dst[r*dstRow:][:kLen]
-		left := wide*c.StrideWide - c.Left
-		for ky := first; ky < last; ky++ {
-			from, until := max(ky*line, kLo), min((ky+1)*line, kLo+kLen)
-			part := to[from-kLo : until-kLo]
-			y := high*c.StrideHigh - c.Top + ky*c.DilationHigh
-			if y < 0 || y >= c.Height {
-				clear(part)
-				continue
-			}
-			pixels := image*args.XImage + y*args.XRow
-			if joined && left >= 0 && left+c.KernelWidth <= c.Width {
-				copy(part, args.X[pixels+left*c.Channels+from-ky*line:])
-				continue
-			}
-			c.copyLine(part, args, pixels, left, from-ky*line)
-		}
-		if wide++; wide == c.PlacesWide {
-			wide = 0
-			if high++; high == c.PlacesHigh {
-				high, image = 0, image+1
-			}
-		}
+// copyRow copies what dst has room for of row y of an image, from column x on. Beyond the ends there are zeros.
+func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
+	count := len(dst) / max(1, c.pixel)
+	first, last := min(max(0, -x), count), min(count, c.Width-x)
+	if y < 0 || y >= c.Height || first >= last {
+		clear(dst)
+		return
 	}
-}
-
-// copyLine copies what a row of the kernel meets from step at of it on, pixel by pixel; beyond the ends there are zeros.
-func (c *Conv) copyLine(dst []float32, args *ConvArgs, pixels, left, at int) {
-	for len(dst) > 0 {
-		kx, channel := at/c.Channels, at%c.Channels
-		n := min(c.Channels-channel, len(dst))
-		if x := left + kx*c.DilationWide; x < 0 || x >= c.Width {
-			clear(dst[:n])
-		} else {
-			copy(dst[:n], args.X[pixels+x*args.XColumn+channel:])
-		}
-		dst, at = dst[n:], at+n
+	clear(dst[:first*c.pixel])
+	clear(dst[last*c.pixel:])
+	dst, src := dst[first*c.pixel:last*c.pixel], args.X[image*args.XImage+y*args.XRow+(x+first)*args.XColumn:]
+	if args.XChannel == 1 && args.XColumn == c.Channels && c.pixel == c.Channels {
+		copy(dst, src)
+		return
 	}
+	if c.Channels < 8 { // of an image; the transposing kernel stores whole vectors
+		for channel := range c.Channels {
+			for i := range last - first {
+				dst[i*c.pixel+channel] = src[i*args.XColumn+channel*args.XChannel]
+			}
+		}
+		return
+	}
+	c.set.copy2D(dst, c.pixel, 1, src, args.XColumn, args.XChannel, last-first, c.Channels)
 }
 
 // depthwiseFunc sums, for each of so many places, srcRow elements apart in src, and each of cols channels, bias and what the taps

@@ -34,12 +34,17 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 	s.PlacesWide = places(s.Width, s.Left, s.KernelWidth, s.StrideWide, s.DilationWide)
 	g := &convCase{ConvShape: s, depthwise: depthwise}
 	a := &g.args
-	a.XColumn = channels + n(0, 1)*3
+	a.XColumn, a.XChannel = channels+n(0, 1)*3, 1
 	a.XRow = s.Width*a.XColumn + n(0, 2)
 	a.XImage = s.Height*a.XRow + n(0, 2)
+	if !depthwise && n(0, 2) == 0 { // the channels first
+		a.XColumn, a.XRow = 1, s.Width+n(0, 2)
+		a.XChannel = s.Height*a.XRow + n(0, 2)
+		a.XImage = channels * a.XChannel
+	}
 	elements := 0
 	if s.Height*s.Width > 0 {
-		elements = (s.Images-1)*a.XImage + (s.Height-1)*a.XRow + (s.Width-1)*a.XColumn + channels
+		elements = (s.Images-1)*a.XImage + (s.Height-1)*a.XRow + (s.Width-1)*a.XColumn + (channels-1)*a.XChannel + 1
 	}
 	g.x = random(r, elements)
 	a.X = g.x.inner
@@ -93,7 +98,7 @@ func (g *convCase) check(t *testing.T) {
 					case ch == m:
 						w = float64(g.w.inner[tap*g.Channels+ch])
 					}
-					p := w * float64(pixel[ch])
+					p := w * float64(pixel[ch*a.XChannel])
 					want, size = want+p, size+math.Abs(p)
 				}
 			}
@@ -142,7 +147,7 @@ func TestConvOverItsResidual(t *testing.T) {
 		g.KernelHeight, g.KernelWidth, g.Height, g.Width = 3, 5, 9, 24 // several blocks of K
 		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PlacesHigh, g.PlacesWide, g.Images = 1, 2, 1, 1, 1, 1, 9, 24, 1
 		a := &g.args
-		a.XColumn, a.XRow, a.XImage, a.CRow, a.ResRow, a.Act = 40, 40*24, 0, 20, 20, NoUnary
+		a.XColumn, a.XChannel, a.XRow, a.XImage, a.CRow, a.ResRow, a.Act = 40, 1, 40*24, 0, 20, 20, NoUnary
 		r := newRand()
 		g.x, g.w, g.c, g.res = random(r, 9*24*40), random(r, 15*40*20), newGuarded(9*24*20, 0), random(r, 9*24*20)
 		copy(g.c.inner, g.res.inner)
