@@ -90,8 +90,11 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"binary.reshape_a", "axes", `graph "" (%0: f32[1], %1: f32[3]) { %2 = reshape(%0) {shape=[]} %3 = add(%2, %1) return %3 }`},
 	{"binary.reshapes", "the same shapes in front", `graph "" (%0: f32[6], %1: f32[2,3]) { %2 = reshape(%0) {shape=[3,2]} %3 = reshape(%1) {shape=[3,2]} %4 = add(%2, %3) return %4 }`},
 	{"binary.reshapes", "the same shapes after", `graph "" (%0: f32[6], %1: f32[6]) { %2 = reshape(%0) {shape=[6,1]} %3 = reshape(%1) {shape=[1,6]} %4 = add(%2, %3) return %4 }`},
-	{"binary.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = add(%2, %3) return %4 }`},
+	{"binary.transpose_a", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = add(%2, %3) return %4 }`},
 	{"binary.transpose_a", "a vector", `graph "" (%0: f32[2,2]) { const %1: f32[2,2] = [1,2,3,4] %2 = transpose(%0) {perm=[1,0]} %4 = add(%2, %1) return %4 }`},
+	{"binary.transpose_a", "pixels in another order", `graph "" (%0: f32[2,3,4], %1: f32[3,2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[0,2,1,3]} %5 = reshape(%3) {shape=[3,2,4]} %4 = add(%2, %5) return %4 }`},
+	{"expand.transpose", "no axes in front", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = expand(%2) {shape=[4,3,2]} return %4 }`},
+	{"softmax.axis", "another axis than the last", `graph "" (%0: f32[2,3]) { %4 = softmax(%0) {axis=1} return %4 }`},
 	{"reduce.transpose", "axes that stay", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = reduce_sum(%2) {axes=[0]} return %4 }`},
 	{"concat.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = concat(%2, %3) {axis=0} return %4 }`},
 

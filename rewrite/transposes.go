@@ -4,40 +4,36 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 )
 
 // transposeRules move transposes after the ops that do not care, as sinkRules do with reshapes: a convolution leaves its
 // channels last and the next one wants them there, so what stands between two of them meets and cancels.
 func transposeRules() []*Rule {
-	x, y, c := value(), value(), value()
-	left, right := node[ir.Transpose](x), node[ir.Transpose](y)
-	onLeft, onRight := binary2(left, c), binary2(c, right)
-	reduced, cut := node[ir.Reduce](left), node[ir.Slice](left)
+	x, c := value(), value()
+	left := node[ir.Transpose](x)
+	onLeft, onRight := binary2(left, c), binary2(c, left)
+	reduced, cut, repeated := node[ir.Reduce](left), node[ir.Slice](left), node[ir.Expand](left)
+	softmax := with(node[ir.Softmax](c), func(o ir.Softmax) bool { return !o.Log })
 	joined := with(anyNode(), func(o ir.Op) bool { return o.Kind() == ir.KindConcat })
 	perm := func(m *match, p *pattern) []int { return opOf[ir.Transpose](m, p).Perm }
 	return []*Rule{
 		{Name: "unary.transpose", pattern: either(node[ir.Unary](left), node[ir.Cast](left)), build: func(m *match) *ir.Value {
 			return m.transpose(m.emit(m.root.Op, m.get(x)), perm(m, left)...)
 		}},
-		{Name: "binary.transposes", pattern: binary2(left, right), build: func(m *match) *ir.Value {
-			if !slices.Equal(perm(m, left), perm(m, right)) {
-				return nil
-			}
-			return m.transpose(m.emit(m.root.Op, m.get(x), m.get(y)), perm(m, left)...)
-		}},
 		{Name: "binary.transpose_a", pattern: onLeft, build: func(m *match) *ir.Value {
-			v := m.before(m.get(c), perm(m, left))
+			v := m.operand(m.get(c), perm(m, left))
 			if v == nil {
 				return nil
 			}
 			return m.transpose(m.emit(m.root.Op, m.get(x), v), perm(m, left)...)
 		}},
 		{Name: "binary.transpose_b", pattern: onRight, build: func(m *match) *ir.Value {
-			v := m.before(m.get(c), perm(m, right))
+			v := m.operand(m.get(c), perm(m, left))
 			if v == nil {
 				return nil
 			}
-			return m.transpose(m.emit(m.root.Op, v, m.get(y)), perm(m, right)...)
+			return m.transpose(m.emit(m.root.Op, v, m.get(x)), perm(m, left)...)
 		}},
 		{Name: "reduce.transpose", pattern: reduced, build: func(m *match) *ir.Value {
 			o := opOf[ir.Reduce](m, reduced)
@@ -60,44 +56,117 @@ func transposeRules() []*Rule {
 			}
 			return m.transpose(m.emit(s, m.get(x)), p...)
 		}},
+		{Name: "expand.transpose", pattern: repeated, build: func(m *match) *ir.Value {
+			to, p := opOf[ir.Expand](m, repeated).Shape, perm(m, left)
+			if len(to) != len(p) {
+				return nil
+			}
+			shape := make(ir.Shape, len(p))
+			for i, k := range p {
+				shape[k] = to[i]
+			}
+			return m.transpose(m.emit(ir.Expand{Shape: shape}, m.get(x)), p...)
+		}},
+		{Name: "softmax.axis", pattern: softmax, build: func(m *match) *ir.Value {
+			axis, n := opOf[ir.Softmax](m, softmax).Axis, len(m.get(c).Type.Shape)
+			if axis == n-1 || m.e.t != nil && m.e.t.Where(m.root) == target.OnKernel {
+				return nil
+			}
+			var there []int // the axis comes last
+			back := make([]int, n)
+			for i := range n {
+				if i != axis {
+					back[i] = len(there)
+					there = append(there, i)
+				}
+			}
+			back[axis] = n - 1
+			return m.transpose(m.emit(ir.Softmax{Axis: n - 1}, m.transpose(m.get(c), append(there, axis)...)), back...)
+		}},
 		{Name: "concat.transposes", pattern: joined, build: func(m *match) *ir.Value {
-			var p []int
+			first := slices.IndexFunc(m.root.Inputs, func(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind() == ir.KindTranspose })
+			if first < 0 {
+				return nil
+			}
+			p := m.root.Inputs[first].Def.Op.(ir.Transpose).Perm
 			parts := make([]*ir.Value, len(m.root.Inputs))
 			for i, v := range m.root.Inputs {
-				if v.Def == nil {
+				if parts[i] = m.untransposed(v, p); parts[i] == nil {
 					return nil
 				}
-				o, ok := v.Def.Op.(ir.Transpose)
-				if !ok || p != nil && !slices.Equal(o.Perm, p) {
-					return nil
-				}
-				p, parts[i] = o.Perm, v.Def.Inputs[0]
 			}
 			return m.transpose(m.emit(ir.Concat{Axis: p[m.root.Op.(ir.Concat).Axis]}, parts...), p...)
 		}},
 	}
 }
 
-// before returns a constant that varies along one axis at most as it must be combined with what perm transposes afterwards;
-// nil for any other value, and for scalar factors, which go the other way.
+// operand returns v as it must be combined with what perm transposes afterwards, or nil.
+func (m *match) operand(v *ir.Value, perm []int) *ir.Value {
+	if u := m.untransposed(v, perm); u != nil {
+		return u
+	}
+	return m.before(v, perm)
+}
+
+// before returns an operand as it must be combined with what perm transposes afterwards: one whose axes longer than 1 keep their
+// order, such as what varies along one axis at most; nil for any other value, and for scalar factors, which go the other way.
 func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	s := v.Type.Shape
-	if !v.IsConst() || len(s) > len(perm) {
+	if len(s) > len(perm) {
 		return nil
 	}
 	wide := slices.Repeat(ir.Shape{ir.N(1)}, len(perm))
-	long := 0
+	last, kept := -1, true
 	for i, d := range s {
+		to := perm[len(perm)-len(s)+i]
 		if !d.Is(1) {
-			long++
+			last, kept = max(last, to), kept && to > last
 		}
-		wide[perm[len(perm)-len(s)+i]] = d
+		wide[to] = d
 	}
-	if long > 1 || long == 0 && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) {
+	switch {
+	case !kept || last < 0 && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
 		return nil
-	}
-	if long == 0 {
+	case last < 0:
 		return v
 	}
 	return m.reshape(v, wide)
+}
+
+// untransposed returns the value of which v is the transpose; nil if there is none. v may join axes afterwards, as an image does
+// that was made larger by repeating its pixels.
+func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
+	if v.Def == nil {
+		return nil
+	}
+	switch o := v.Def.Op.(type) {
+	case ir.Transpose:
+		if slices.Equal(o.Perm, perm) {
+			return v.Def.Inputs[0]
+		}
+	case ir.Reshape:
+		inner := v.Def.Inputs[0]
+		if inner.Def == nil {
+			return nil
+		}
+		t, ok := inner.Def.Op.(ir.Transpose)
+		groups, merges := merged(inner.Type.Shape, v.Type.Shape)
+		if !ok || !merges {
+			return nil
+		}
+		shape, next := make(ir.Shape, len(perm)), 0
+		for i, p := range perm {
+			shape[p] = v.Type.Shape[i]
+		}
+		for axis := range perm { // of what is looked for
+			for _, a := range groups[slices.Index(perm, axis)] {
+				if t.Perm[a] != next {
+					return nil
+				}
+				next++
+			}
+		}
+		return m.reshape(inner.Def.Inputs[0], shape)
+	}
+	return nil
 }

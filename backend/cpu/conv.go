@@ -49,8 +49,8 @@ func isDepthwise(n *ir.Node) bool {
 	return groups > 1 && w[len(w)-2] == 1 && w[len(w)-1] == groups
 }
 
-// convShape is a bound convolution over two spatial axes, of which the first has one place where there is one alone. Channels are
-// those of a group.
+// convShape is a bound convolution over two spatial axes, of which the first has one place where there is one alone: kernels
+// go along the last. Channels are those of a group.
 func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) {
 	op := n.Op.(ir.Conv)
 	x, w, y := n.Inputs[ir.ConvX].Type.Sizes(), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
@@ -60,7 +60,7 @@ func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) 
 		_, before, _ := op.Places(axis, ir.N(x[1+axis]))
 		return before.Int()
 	}
-	if len(x) == 4 {
+	if len(x) == 4 && !isColumn(n) {
 		shape.Height, shape.KernelHeight, shape.StrideHigh, shape.DilationHigh, shape.PlacesHigh = x[1], op.Kernel[0], op.Strides[0], op.Dilations[0], y[1]
 		shape.Top = front()
 		axis = 1
@@ -73,6 +73,16 @@ func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) 
 	return shape, op.Group, depthwise
 }
 
+// isColumn reports whether images and windows are one pixel wide: their column is as good as a row.
+func isColumn(n *ir.Node) bool {
+	op, x, y := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	if len(x) != 4 || x[2] != 1 || y[2] != 1 || op.Kernel[1] != 1 {
+		return false
+	}
+	_, before, _ := op.Places(1, ir.N(1))
+	return before.Is(0)
+}
+
 func bindConv(b *binder, n *ir.Node) (step, error) {
 	shape, groups, depthwise := convShape(n)
 	in, out := b.operands(n)
@@ -80,7 +90,10 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	op := n.Op.(ir.Conv)
 	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act], ActAlpha: op.Alpha, ActBeta: op.Beta},
 		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1]}
-	if len(x.strides) == 4 {
+	switch {
+	case isColumn(n):
+		args.XColumn = x.strides[1]
+	case len(x.strides) == 4:
 		args.XRow = x.strides[1]
 	}
 	var bias, residual operand

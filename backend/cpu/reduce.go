@@ -53,8 +53,8 @@ var reduceRow = row{
 			if _, ok := reduceKernels[op.Fn]; !ok || t.DType != tensor.F32 || len(op.Axes) == 0 {
 				return false
 			}
-			for i, axis := range op.Axes { // the last axes
-				if axis != len(t.Shape)-len(op.Axes)+i {
+			for i, axis := range op.Axes { // neighbours
+				if axis != op.Axes[0]+i {
 					return false
 				}
 			}
@@ -65,7 +65,10 @@ var reduceRow = row{
 		op := n.Op.(ir.Reduce)
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
-		outer := len(x.shape) - len(op.Axes)
+		outer, inner := op.Axes[0], op.Axes[0]+len(op.Axes)
+		if x.shape[inner:].Elements() != 1 {
+			return reduceColumns(b.d.set, op.Fn, x, y, x.shape[:outer].Elements(), x.shape[outer:inner].Elements(), x.shape[inner:].Elements()), nil
+		}
 		rows, cols := x.shape[:outer].Elements(), x.shape[outer:].Elements()
 		parts, perPart := rowParts(rows, max(cols, 1))
 		set, fn := b.d.set, reduceKernels[op.Fn]
@@ -84,4 +87,24 @@ var reduceRow = row{
 			}
 		}}, nil
 	},
+}
+
+// reduceColumns reduces each of so many matrices, one after the other in x, to its columns.
+func reduceColumns(set *kernel.Set, fn ir.Reduction, x, y operand, matrices, rows, cols int) step {
+	each := max(64, partElements/max(rows, 1)) // columns of a part
+	parts := (cols + each - 1) / each
+	return step{parts: matrices * parts, run: func(m *machine, part, _ int) {
+		matrix, lo := part/parts, part%parts*each
+		dst := y.f32(m)[matrix*cols+lo:][:min(each, cols-lo)]
+		var src []float32
+		if rows > 0 {
+			src = x.f32(m)[matrix*rows*cols+lo:]
+		}
+		set.ReduceColumns(reduceKernels[fn], dst, src, cols, rows, len(dst))
+		if fn == ir.Mean {
+			for i := range dst {
+				dst[i] /= float32(rows)
+			}
+		}
+	}}
 }

@@ -44,20 +44,40 @@ func (s *Set) ReduceRows(op ReduceOp, dst, src []float32, srcRow, rows, cols int
 	}
 }
 
+// columnBlock is the most columns and rows that a reduction of columns takes at a time: sums of many rows are sums of sums.
+const columnBlock = 128
+
 // ReduceColumns reduces each column of a rows × cols matrix to one element of dst, which must not overlap src.
 func (s *Set) ReduceColumns(op ReduceOp, dst, src []float32, srcRow, rows, cols int) {
+	start := reduceStart[op]
 	for c := range dst[:cols] {
-		dst[c] = reduceStart[op].zero
+		dst[c] = start.zero
 	}
-	for r := range rows {
-		row := src[r*srcRow:][:cols]
-		if op == ReduceSumSquares {
-			for c, x := range row {
-				dst[c] += x * x
+	if rows == 0 || cols == 0 {
+		return
+	}
+	_ = src[(rows-1)*srcRow+cols-1]
+	join := s.binary[start.join][elementwise]
+	var block [columnBlock]float32
+	for col := 0; col < cols; col += columnBlock {
+		to, n := dst[col:], min(columnBlock, cols-col)
+		for row := 0; row < rows; row += columnBlock {
+			part := block[:n]
+			for c := range part {
+				part[c] = start.zero
 			}
-			continue
+			count := min(columnBlock, rows-row)
+			if from := src[row*srcRow+col:]; op == ReduceSumSquares {
+				for r := range count {
+					for c, x := range from[r*srcRow:][:n] {
+						part[c] += x * x
+					}
+				}
+			} else { // all rows of the result are one, which takes up a row of src after the other
+				join(pointer(part), 0, pointer(part), 0, pointer(from), srcRow, count, n)
+			}
+			join(pointer(to), 0, pointer(to), 0, pointer(part), 0, 1, n)
 		}
-		s.Binary(reduceStart[op].join, dst[:cols], dst[:cols], row)
 	}
 }
 

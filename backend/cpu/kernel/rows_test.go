@@ -161,6 +161,29 @@ func TestReduce(t *testing.T) {
 	})
 }
 
+// TestReduceManyRows: sums of sums, more columns and rows than are taken at a time.
+func TestReduceManyRows(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for op, want := range reduceTests {
+			for _, rows := range []int{0, columnBlock - 1, columnBlock, 3*columnBlock + 1} {
+				const cols, srcRow = columnBlock + 17, columnBlock + 20
+				x, dst := random(r, rows*srcRow), newGuarded(cols, 1)
+				s.ReduceColumns(ReduceOp(op), dst.inner, x.inner, srcRow, rows, cols)
+				dst.check(t, "sums of columns")
+				for c := range cols {
+					column, size := make([]float32, rows), 1.0
+					for i := range column {
+						column[i] = x.inner[i*srcRow+c]
+						size += math.Abs(float64(column[i])) * max(1, math.Abs(float64(column[i])))
+					}
+					requireClose(t, want(column), dst.inner[c], 1e-6*size, "function %d of %d rows, column %d", op, rows, c)
+				}
+			}
+		}
+	})
+}
+
 // softmaxRows are scores that ask for care: masked, whole rows masked, far apart, not finite.
 func softmaxRow(kind int, x []float32) {
 	inf := float32(math.Inf(1))
