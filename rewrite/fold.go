@@ -15,9 +15,23 @@ const (
 )
 
 var foldRules = []*Rule{
+	reshapedConstant(),
 	{Name: "sizes", pattern: anyNode().when("a content that follows from sizes", knownSizes), build: foldSizes},
 	{Name: "constants", pattern: anyNode().when("constant operands of an exact op", func(m *match, v *ir.Value) bool { return prescribed(m.root) && foldable(m, v) }), build: foldConstants},
 	{Name: "constants.rounded", changes: Rounding, pattern: anyNode().when("constant operands", foldable), build: foldConstants},
+}
+
+// reshapedConstant folds reshapes of any size: the elements stay where they are. A weight is packed beforehand only if it is a constant.
+func reshapedConstant() *Rule {
+	x := value()
+	return &Rule{Name: "constants.reshape", pattern: node[ir.Reshape](x), build: func(m *match) *ir.Value {
+		from := m.get(x)
+		shape, ok := m.root.Outputs[0].Type.Static()
+		if !ok || from.Const == nil || from.Const.Len() != shape.Elements() {
+			return nil
+		}
+		return m.e.g.NewConst(from.Name, from.Const.Reshape(shape...))
+	}}
 }
 
 // prescribed reports whether every kernel computes the same bits for n as its Eval: where nothing is rounded, or as IEEE 754 says.
