@@ -57,7 +57,7 @@ func sending() *onnxpb.ModelProto {
 				{OpType: "Softmax", Input: []string{"x"}, Output: []string{"h"}},
 				{OpType: "Send", Domain: "com.example", Input: []string{"h"}, Output: []string{"token"}},
 				{OpType: "Add", Input: []string{"x", "token"}, Output: []string{"a"}},
-				{OpType: "Softmax", Input: []string{"a"}, Output: []string{"b"}, Attribute: []*onnxpb.AttributeProto{
+				{OpType: "LogSoftmax", Input: []string{"a"}, Output: []string{"b"}, Attribute: []*onnxpb.AttributeProto{
 					{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 0}}},
 				{OpType: "Wait", Domain: "com.example", Input: []string{"token", "b"}, Output: []string{"arrived"}},
 			},
