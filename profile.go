@@ -14,6 +14,8 @@ type StepTime struct {
 	End   time.Duration `json:"end_ns"`
 	// Flops is the number of multiplications and additions of a product; 0 for other steps.
 	Flops int `json:"flops,omitempty"`
+	// Reference is true for a step that runs by reference code (Program.ByReference).
+	Reference bool `json:"reference,omitempty"`
 }
 
 // Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile. It returns nil
@@ -28,7 +30,7 @@ func (s *Session) Profile() []StepTime {
 		if t.Node == nil {
 			return nil
 		}
-		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End}
+		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End, Reference: s.engine.ByReference(t.Node)}
 		out[i].Flops, _ = ir.Flops(t.Node).Const()
 	}
 	return out

@@ -144,6 +144,17 @@ func (o *CompileOptions) check() error {
 
 var rewriteLevels = map[Level]int{"": rewrite.O2, O0: rewrite.O0, O1: rewrite.O1, O2: rewrite.O2}
 
+// ByReference lists the nodes of Graph that run by reference code, the plain Eval of their op, because the backend has no kernel for
+// them. It is slow.
+func (p *Program) ByReference() (nodes []*ir.Node) {
+	for _, n := range p.engine.Graph().Nodes {
+		if p.engine.ByReference(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // Stats returns what Compile did.
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()

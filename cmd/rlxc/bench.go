@@ -108,6 +108,7 @@ type benchReport struct {
 	Reference string   `json:"reference,omitempty"`
 	Cells     []cell   `json:"cells"`
 	Geomean   *float64 `json:"geomean_ratio,omitempty"`
+	Slow      string   `json:"reference_code,omitempty"` // steps that run by reference code
 }
 
 // A cell is a shape at a number of threads. Ratios are of rlxc's figure to the reference's.
@@ -217,7 +218,45 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	}
 	bar.Finish()
 	report.summarize()
+	if report.Slow, err = b.byReference(c.Context(), src, bindings[len(bindings)-1]); err != nil {
+		return err
+	}
 	return emit(c, report, report.text)
+}
+
+// byReference says which steps run by reference code, and what share of a run's time they take at these sizes.
+func (b *benching) byReference(ctx context.Context, src *source, sizes map[string]int) (string, error) {
+	if b.backend.value == onnxRuntime {
+		return "", nil
+	}
+	o := *b.options
+	o.profile = true
+	e, err := o.loadOwn(ctx, src, false)
+	if err != nil {
+		return "", err
+	}
+	defer e.Close()
+	nodes := e.program.ByReference()
+	if len(nodes) == 0 {
+		return "", nil
+	}
+	maker, err := newMaker(src, e)
+	if err != nil {
+		return "", err
+	}
+	in, err := maker.random(sizes)
+	if err != nil {
+		return "", err
+	}
+	for range 2 { // the first run plans
+		if _, err := e.Run(ctx, in); err != nil {
+			return "", err
+		}
+	}
+	if steps := e.Profile(); steps != nil {
+		return referenceText(nodes, &profile{steps}), nil
+	}
+	return referenceText(nodes, nil), nil
 }
 
 // A side is one engine in a cell.
@@ -370,6 +409,9 @@ func (r *benchReport) text(out io.Writer) error {
 		}
 	}
 	w.Flush()
+	if r.Slow != "" {
+		fmt.Fprintf(out, "%s: %s\n", r.Model, r.Slow)
+	}
 	if r.Geomean != nil {
 		_, err := fmt.Fprintf(out, "%s: geometric mean of the ratios %.3f (%s)\n", r.Model, *r.Geomean, strings.Join([]string{r.Engine, r.Reference}, " to "))
 		return err

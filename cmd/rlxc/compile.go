@@ -79,6 +79,7 @@ type compileReport struct {
 	Rewrites  []rewriteRow   `json:"rewrites"`
 	Custom    map[string]int `json:"custom"` // operators kept as the model has them
 	StepList  []stepRow      `json:"step_list"`
+	Reference string         `json:"reference,omitempty"` // steps that run by reference code
 	Why       []string       `json:"near_misses,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"` // see rlxc.Model.Warnings
 	File      string         `json:"file,omitempty"`     // that was written
@@ -111,6 +112,7 @@ func newCompileReport(src *source, e *own, why bool) *compileReport {
 			r.Why = append(r.Why, miss.String())
 		}
 	}
+	r.Reference = referenceText(e.program.ByReference(), nil)
 	for _, n := range e.program.Graph().Nodes {
 		if n.Op.Kind().Has(ir.View) {
 			continue
@@ -147,6 +149,9 @@ func (r *compileReport) text(out io.Writer) error {
 	w.Flush()
 	for _, name := range slices.Sorted(maps.Keys(r.Custom)) {
 		fmt.Fprintf(out, "kept: %s, %d times\n", name, r.Custom[name])
+	}
+	if r.Reference != "" {
+		fmt.Fprintln(out, r.Reference)
 	}
 	for _, miss := range r.Why {
 		fmt.Fprintf(out, "near miss: %s\n", miss)

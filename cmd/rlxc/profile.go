@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -60,6 +63,37 @@ func (p *profile) byOp() (ops []opTime, total time.Duration) {
 	}
 	slices.SortStableFunc(ops, func(a, b opTime) int { return cmp.Compare(b.time, a.time) })
 	return ops, total
+}
+
+// referenceText names the nodes that run by reference code, and the share of the time that they take in a profile, if there is one;
+// it is empty where there are none.
+func referenceText(nodes []*ir.Node, p *profile) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	counts := map[string]int{}
+	for _, n := range nodes {
+		name, _ := keptName(n.Op)
+		counts[name]++
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > 1 {
+			name = fmt.Sprintf("%s %d×", name, counts[name])
+		}
+		names = append(names, name)
+	}
+	text := fmt.Sprintf("reference code, without kernels: %s", strings.Join(names, ", "))
+	if p != nil {
+		var slow, total time.Duration
+		for _, s := range p.Steps {
+			if total += s.End - s.Start; s.Reference {
+				slow += s.End - s.Start
+			}
+		}
+		text += fmt.Sprintf("; %.1f%% of the time", 100*slow.Seconds()/max(total.Seconds(), 1e-9))
+	}
+	return text
 }
 
 // text prints a row an op, then a row a step in the order of the run.

@@ -23,6 +23,7 @@ import (
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/rewrite"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -203,6 +204,13 @@ func (p *Program) CacheStats() CacheStats { return p.cache.read() }
 
 // Graph is the rewritten program; it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.graph }
+
+// ByReference reports whether a node runs by its op's Eval, for want of a kernel. A node with subgraphs runs those as programs, one that
+// is lowered in each run as what it becomes then, and sizes are only written.
+func (p *Program) ByReference(n *ir.Node) bool {
+	k := n.Op.Kind()
+	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && k != ir.KindDynamic && k != ir.KindDims
+}
 
 // Save writes the program as a compiled file.
 func (p *Program) Save(path string) (err error) {

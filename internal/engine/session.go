@@ -106,6 +106,9 @@ func (s *Session) Profile() []backend.StepTime {
 	return nil
 }
 
+// ByReference is the program's.
+func (s *Session) ByReference(n *ir.Node) bool { return s.p.ByReference(n) }
+
 // MemoryBytes is the size of the arenas that the session holds.
 func (s *Session) MemoryBytes() int64 {
 	var n int64
