@@ -71,10 +71,16 @@ var quantCases = map[string]string{
 	"8 bits of rounded": `(%0 "x": f32[s,64], %1 "r": f32[s,20]) { const %2: u8[20,2,32] = data const %3: f32[40] = data %4 = matmul_nbits(%0, %2, %3, _, _, _, %1) {k=64, n=20, bits=8, block=32, int8=true, act=relu} return %4 as "y" }`,
 	"8 bits of rounded ragged": `(%0 "x": f32[s,100], %1 "r": f32[s,50]) { const %2: u8[50,2,64] = data const %3: f32[100] = data const %4: u8[100] = data const %5: f32[50] = data %6 = neg(%1)
 		%7 = matmul_nbits(%0, %2, %3, %4, _, %5, %6) {k=100, n=50, bits=8, block=64, int8=true} return %7 as "y" }`,
-	"2 bits":     `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
-	"half where": `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
-	"half copy":  `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
-	"half cast":  `(%0 "x": f16[s,3], %1 "n": i64[s]) { %2: f32[s,3] = cast(%0) {to=f32} %3: bf16[s,3] = cast(%0) {to=bf16} %4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
+	"8 bits by column": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,1,48] = data const %3: f32[50] = data const %4: u8[50] = data const %5: f32[50] = data
+		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=8, block=48, act=gelu} %7 = matmul_nbits(%0, %2, %3) {k=40, n=50, bits=8, block=48} return %6 as "y", %7 as "z" }`,
+	"4 bits by column over residual": `(%0 "x": f32[s,100], %1 "r": f32[s,20]) { const %2: u8[20,1,56] = data const %3: f32[20] = data %5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=100, n=20, bits=4, block=112} return %4 as "y" }`,
+	"16-bit weights": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: f16[40,50] = data const %3: bf16[50,40] = data const %5: f32[50] = data
+		%6 = matmul(%0, %2, %5, %1) {act=gelu} %7 = matmul(%0, %3) {transb=true, alpha=0.5} return %6 as "y", %7 as "z" }`,
+	"scales of rows": `(%0 "x": u8[s,40], %1 "w": f32[s,2], %2 "z": u8[s,2]) { %3 = dequantize(%0, %1, %2) {to=f32, axis=1, block=24} return %3 as "y" }`,
+	"2 bits":         `(%0 "x": f32[s,32]) { const %1: u8[20,2,4] = data const %2: f32[40] = data const %3: u8[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=32, n=20, bits=2, block=16} return %4 as "y" }`,
+	"half where":     `(%0 "x": f16[3,s], %1 "z": f16[s]) { %2 = less(%0, %1) %3 = where(%2, %0, %1) return %3 as "y" }`,
+	"half copy":      `(%0 "x": f16[s,3]) { %1 = transpose(%0) {perm=[1,0]} %2 = neg(%1) return %2 as "y" }`,
+	"half cast":      `(%0 "x": f16[s,3], %1 "n": i64[s]) { %2: f32[s,3] = cast(%0) {to=f32} %3: bf16[s,3] = cast(%0) {to=bf16} %4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
 }
 
 // halfCases round once an operation, which Eval does, too, but from sums of its own: results may differ by a rounding.
