@@ -30,7 +30,7 @@ func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 	}
 	alone := true // along the axes of tokens
 	for k := range max(lead-off, 0) {
-		alone = alone && k < len(s) && s[k].Is(1)
+		alone = alone && s[k].Is(1)
 	}
 	rest := s[max(0, min(2-off, len(s))):]
 	switch {

@@ -236,7 +236,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 				refuse(v, "operand %d is %v: it must be the same for all tokens", i, v.Type)
 			}
 		}
-		zero = zero || u.zero[v] && p.readings[i] == asTokens && (i == 0 && !n.Op.Kind().Has(ir.Elementwise) || keepsZero(n.Op))
+		zero = zero || u.zero[v] && p.readings[i] == asTokens && keepsZero(n.Op)
 		in[i] = typed(v, t)
 	}
 	u.finish(p, in)
@@ -249,9 +249,11 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	return p
 }
 
-// keepsZero reports whether an elementwise op is 0 where any of its operands is.
+// keepsZero reports whether an op, of those that compute each token by itself, is 0 where any operand that has tokens is.
 func keepsZero(op ir.Op) bool {
 	switch o := op.(type) {
+	case ir.Reshape, ir.Transpose, ir.Slice, ir.Expand:
+		return true
 	case ir.Binary:
 		return o.Fn == ir.Mul
 	case ir.Cast:
