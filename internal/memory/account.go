@@ -2,7 +2,7 @@ package memory
 
 import (
 	"fmt"
-	"runtime"
+	"runtime/debug"
 )
 
 // An Account is what a run may take and what it has taken, in bytes. It is asked before memory is allocated. One goroutine at a
@@ -37,7 +37,7 @@ func (a *Account) Take(bytes int64) error {
 	}
 	a.Used += bytes
 	if a.Used > a.Limit-a.loose && a.loose > a.Limit/8 {
-		runtime.GC() // the limit has no room for garbage of that size
+		debug.FreeOSMemory() // the limit has no room for garbage of that size, nor for the pages that it leaves
 		a.loose = 0
 	}
 	return nil
