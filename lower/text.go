@@ -44,15 +44,17 @@ func lowerStringNormalizer(c *Context) []*ir.Value {
 	if len(shape) > 0 {
 		shape[len(shape)-1] = c.Fresh(0)
 	}
-	name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), ".")
-	locale, err := language.Parse(name)
-	if base, _ := locale.Base(); err != nil {
-		c.Failf("locale %q is not known", name)
-	} else if slices.Contains([]string{"tr", "az", "lt"}, base.String()) {
-		c.Unsupportedf("locale %q: its cases are not Unicode's default ones", name)
+	change := c.AttrString("case_change_action", "NONE")
+	if name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), "."); change != "NONE" && name != "" { // else nobody asks it
+		locale, err := language.Parse(name)
+		if base, _ := locale.Base(); err != nil {
+			c.Failf("locale %q is not known", name)
+		} else if slices.Contains([]string{"tr", "az", "lt"}, base.String()) {
+			c.Unsupportedf("locale %q: its cases are not Unicode's default ones", name)
+		}
 	}
 	stop, _ := c.AttrStrings("stopwords")
-	return c.compute(ops.StringNormalizer{Dynamic: dynamic(ir.TensorOf(tensor.String, shape...)), Case: c.AttrString("case_change_action", "NONE"),
+	return c.compute(ops.StringNormalizer{Dynamic: dynamic(ir.TensorOf(tensor.String, shape...)), Case: change,
 		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop}, x)
 }
 

@@ -170,7 +170,7 @@ func meanings() (out []hostile) {
 	each("Resize", []any{1, 1, 2, 2}, 1, []*tensor.Tensor{tensor.New(f32, 0), tensor.New(f32, 0), ints(1, 1, 4, 4)}, map[string]any{"3": ints(1, 1, 0, 4)})
 	each("NegativeLogLikelihoodLoss", []any{2, 3}, 1, []*tensor.Tensor{ints(0, 1)}, map[string]any{"1": ints(0)})
 	normalize := func(locale string) *onnxpb.ModelProto {
-		return model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("StringNormalizer", names("x"), y, attribute("locale", locale))))
+		return model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("StringNormalizer", names("x"), y, attribute("locale", locale), attribute("case_change_action", "LOWER"))))
 	}
 	add("strings of a locale", "returns str[2]", normalize("de_DE.UTF-8"))
 	add("strings of an unknown locale", "refused locale", normalize("xx_YY"))
