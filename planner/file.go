@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,10 @@ func (t jsonText) plan() (*File, error) {
 	if f.Problem == nil || f.Plan == nil {
 		return nil, errors.New("not a plan file: it needs a problem and a plan")
 	}
-	err = f.Problem.Validate()
+	err = cmp.Or(f.Problem.Validate(), f.Plan.Options.validate())
+	if err == nil {
+		_, err = newLayout(f.Problem, &f.Plan.Options)
+	}
 	if wrong := (*bufferError)(nil); errors.As(err, &wrong) {
 		return nil, fmt.Errorf("line %d: %w", problem.lineOfBuffer(wrong.at), err)
 	}

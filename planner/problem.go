@@ -159,6 +159,10 @@ func (b *Buffer) validate() error {
 		return fmt.Errorf("the life [%d, %d) leaves the steps -2^61 to 2^61", b.First, b.Last)
 	case b.Align < 0 || b.Align&(b.Align-1) != 0 || b.Align > maxAlign:
 		return fmt.Errorf("alignment %d is not a power of two up to %d", b.Align, maxAlign)
+	case b.Level < 0:
+		return fmt.Errorf("level %d is negative", b.Level)
+	case b.LastLevel > maxStep:
+		return fmt.Errorf("its last level %d is above 2^61", b.LastLevel)
 	case b.LastLevel < b.Level:
 		return fmt.Errorf("its last level %d is before its level %d", b.LastLevel, b.Level)
 	case int(b.Boundary) >= len(boundaryNames):
@@ -213,10 +217,10 @@ func (p *Problem) validateGroups() error {
 			continue
 		}
 		if a.Lane != b.Lane {
-			return fmt.Errorf("buffers %d (%s) and %d (%s) of group %d lie on different lanes", a.ID, a.Name, b.ID, b.Name, b.Group)
+			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, which is its own, lies on another lane", a.ID, a.Name, b.Group)}
 		}
 		if a.Fixed && b.Fixed && a.Offset != b.Offset {
-			return fmt.Errorf("buffers %d (%s) and %d (%s) of group %d are fixed at different offsets, %d and %d", a.ID, a.Name, b.ID, b.Name, b.Group, a.Offset, b.Offset)
+			return &bufferError{i, b, fmt.Errorf("it is fixed at offset %d, and buffer %d (%s) of group %d, which is its own, at %d", b.Offset, a.ID, a.Name, b.Group, a.Offset)}
 		}
 		if b.Fixed {
 			first[b.Group] = b

@@ -196,10 +196,10 @@ func (sp *space) checkFixed() error {
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.fixed {
 			if sp.segment > 0 && k.offset/sp.segment > maxSegments {
-				return fmt.Errorf("%s is fixed at offset %d, after more than %d segments of %d bytes", sp.describe(k), k.offset, maxSegments, sp.segment)
+				return sp.fail(k, "it is fixed at offset %d, after more than %d segments of %d bytes", k.offset, maxSegments, sp.segment)
 			}
 			if sp.fit(k.offset, k.size, k.align) != k.offset {
-				return fmt.Errorf("%s is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", sp.describe(k), k.offset, k.align, sp.segment)
+				return sp.fail(k, "it is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", k.offset, k.align, sp.segment)
 			}
 			fixed = append(fixed, k)
 		}
@@ -210,12 +210,17 @@ func (sp *space) checkFixed() error {
 		below = slices.DeleteFunc(below, func(b *block) bool { return b.offset+b.size <= k.offset })
 		for _, b := range below {
 			if b.first < k.last && k.first < b.last {
-				return fmt.Errorf("%s and %s are fixed in the same memory and live at the same time", sp.describe(b), sp.describe(k))
+				return sp.fail(k, "it is fixed in the same memory as %s, and both live at the same time", sp.describe(b))
 			}
 		}
 		below = append(below, k)
 	}
 	return nil
+}
+
+// fail is an error about a block.
+func (sp *space) fail(k *block, format string, args ...any) error {
+	return &bufferError{int(k.buffer), &sp.problem.Buffers[k.buffer], fmt.Errorf(format, args...)}
 }
 
 // describe names a block in errors.
