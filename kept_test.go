@@ -226,3 +226,37 @@ func TestKeptByThreads(t *testing.T) {
 	wait.Wait()
 	require.Equal(t, 1, p.CacheStats().Plans)
 }
+
+// BenchmarkState runs a step whose state of 8 MB is given and returned each time, or kept.
+func BenchmarkState(b *testing.B) {
+	m, err := stepModel(&watcher{at: map[string]unsafe.Pointer{}})
+	require.NoError(b, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), CompileOptions{Threads: 1})
+	require.NoError(b, err)
+	defer p.Close()
+	const rows, width = 2048, 1024
+	for _, name := range []string{"given", "kept"} {
+		b.Run(name, func(b *testing.B) {
+			s, err := p.NewSession()
+			require.NoError(b, err)
+			defer s.Close()
+			in := Tensors{"x": tensor.New(tensor.F32, rows, width), "state": tensor.New(tensor.F32, rows, width), "other": tensor.New(tensor.F32, 1)}
+			if name == "kept" {
+				k, err := p.Keep(in["state"])
+				require.NoError(b, err)
+				defer k.Close()
+				require.NoError(b, errors.Join(s.Feed("state", k), s.Keep("next", k)))
+				delete(in, "state")
+			}
+			for b.Loop() {
+				out, err := s.Run(context.Background(), in)
+				require.NoError(b, err)
+				if name == "given" {
+					in["state"] = out["next"].Clone()
+				}
+			}
+			b.ReportMetric(float64(s.MemoryBytes()), "arena-bytes")
+		})
+	}
+}
