@@ -17,9 +17,11 @@ import (
 )
 
 // builtin opens the embedded encoder.
-func builtin(t testing.TB) *Model {
+func builtin(t testing.TB) *Model { return builtinForm(t, "bert-tiny") }
+
+func builtinForm(t testing.TB, name string) *Model {
 	t.Helper()
-	files, err := models.FS("bert-tiny")
+	files, err := models.FS(name)
 	require.NoError(t, err)
 	m, err := OpenFS(files, "model.onnx")
 	require.NoError(t, err)
