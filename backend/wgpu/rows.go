@@ -60,7 +60,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: withHalf(d.attentionRow()),
 		ir.KindRotary:    withHalf(rotaryRow),
 		ir.KindEmbedding: withHalf(embeddingRow),
-		ir.KindSumRows:   onHost,
+		ir.KindSumRows:   sumRowsRow,
 		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
 
 		ir.KindQuantize:        quantizeRow,
