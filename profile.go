@@ -19,7 +19,7 @@ type StepTime struct {
 }
 
 // Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile. It returns nil
-// before the first run, and for programs whose sizes depend on data.
+// before the first run, and for programs whose sizes depend on data. A program that leaves padding out has the steps between those that pack and unpack.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
 	if times == nil {

@@ -29,12 +29,13 @@ type Session struct {
 	use       usage                  // of the root
 	env       ir.Env                 // of the root: what steps of the host run within
 
-	in    []*tensor.Tensor // in the graph's order
-	out   map[string]*tensor.Tensor
-	last  backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
-	bound *Binding         // of last
-	seen  []tensor.Shape
-	held  int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+	in     []*tensor.Tensor // in the graph's order
+	out    map[string]*tensor.Tensor
+	last   backend.Instance // of a program of one stage: what ran last, for inputs of these shapes
+	packed backend.Instance // of a program that leaves padding out: what ran last between packing and unpacking
+	bound  *Binding         // of last
+	seen   []tensor.Shape
+	held   int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	carried *carried // nil if nothing is kept
 
@@ -98,9 +99,13 @@ func (s *Session) Stages() int { return len(s.memory) }
 // Memory is the arena of a stage.
 func (s *Session) Memory(stage int) backend.Memory { return s.memory[stage] }
 
-// Profile returns the times of the last run's steps, if the device keeps them and the program is one stage.
+// Profile returns the times of the last run's steps, if the device keeps them and the program is one stage, or leaves padding out and most of it is one.
 func (s *Session) Profile() []backend.StepTime {
-	if p, ok := s.last.(backend.Profiler); ok {
+	inst := s.last
+	if s.p.packing != nil {
+		inst = s.packed
+	}
+	if p, ok := inst.(backend.Profiler); ok {
 		return p.Profile()
 	}
 	return nil
@@ -430,6 +435,9 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			in := make([]*tensor.Tensor, len(st.graph.Inputs))
 			for k, v := range st.graph.Inputs {
 				in[k] = value(v)
+			}
+			if k := s.p.packing; k != nil && i == k.stage {
+				s.packed = inst
 			}
 			out, err := inst.Run(ctx, in)
 			if err != nil {
