@@ -55,26 +55,35 @@ func ran(path string) error {
 	return err
 }
 
-// tokenizers are files of a tokenizer's folder that no tokenizer has.
-var tokenizers = map[string]map[string]string{
-	"deep lists":           {"tokenizer.json": strings.Repeat("[", 1<<20)},
-	"deep objects":         {"tokenizer.json": strings.Repeat(`{"model":`, 1<<18)},
-	"deep normalizers":     {"tokenizer.json": `{"model": {"type": "WordLevel", "vocab": {"a": 0}}, "normalizer": ` + strings.Repeat(`{"type": "Sequence", "normalizers": [`, 1<<14) + strings.Repeat("]}", 1<<14) + "}"},
-	"huge ids":             {"tokenizer.json": `{"model": {"type": "WordPiece", "vocab": {"a": 9223372036854775807, "b": 1099511627776}}}`},
-	"negative ids":         {"tokenizer.json": `{"model": {"type": "WordPiece", "vocab": {"a": -1, "[UNK]": 0}}}`},
-	"numbers beyond":       {"tokenizer.json": `{"model": {"type": "Unigram", "unk_id": 1e300, "vocab": [["a", 1e999]]}}`},
-	"huge truncation":      {"tokenizer.json": `{"truncation": {"max_length": 1e18, "stride": 1e18}, "padding": {"strategy": {"Fixed": 1099511627776}}, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}`},
-	"a pattern that grows": {"tokenizer.json": `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(((a{1000}){1000}){1000})"}, "behavior": "Isolated"}}`},
-	"a broken config":      {"tokenizer.json": `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}`, "tokenizer_config.json": strings.Repeat(`{"a":`, 1<<18)},
-	"a long vocabulary":    {"vocab.txt": strings.Repeat("a\n", 1<<20)},
-	"nothing":              {"tokenizer.json": ""},
+// tokenizers are files of a tokenizer's folder that no tokenizer has, written by the process that opens them: each attack is a
+// process, whose memory counts.
+var tokenizers = map[string]map[string]func() string{
+	"deep lists":   {"tokenizer.json": func() string { return strings.Repeat("[", 1<<20) }},
+	"deep objects": {"tokenizer.json": func() string { return strings.Repeat(`{"model":`, 1<<18) }},
+	"deep normalizers": {"tokenizer.json": func() string {
+		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}}, "normalizer": ` + strings.Repeat(`{"type": "Sequence", "normalizers": [`, 1<<14) + strings.Repeat("]}", 1<<14) + "}"
+	}},
+	"huge ids": {"tokenizer.json": func() string {
+		return `{"model": {"type": "WordPiece", "vocab": {"a": 9223372036854775807, "b": 1099511627776}}}`
+	}},
+	"negative ids":   {"tokenizer.json": func() string { return `{"model": {"type": "WordPiece", "vocab": {"a": -1, "[UNK]": 0}}}` }},
+	"numbers beyond": {"tokenizer.json": func() string { return `{"model": {"type": "Unigram", "unk_id": 1e300, "vocab": [["a", 1e999]]}}` }},
+	"huge truncation": {"tokenizer.json": func() string {
+		return `{"truncation": {"max_length": 1e18, "stride": 1e18}, "padding": {"strategy": {"Fixed": 1099511627776}}, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}`
+	}},
+	"a pattern that grows": {"tokenizer.json": func() string {
+		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(((a{1000}){1000}){1000})"}, "behavior": "Isolated"}}`
+	}},
+	"a broken config":   {"tokenizer.json": func() string { return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}` }, "tokenizer_config.json": func() string { return strings.Repeat(`{"a":`, 1<<18) }},
+	"a long vocabulary": {"vocab.txt": func() string { return strings.Repeat("a\n", 1<<20) }},
+	"nothing":           {"tokenizer.json": func() string { return "" }},
 }
 
 func init() {
 	for name, files := range tokenizers {
 		attacks["tokenizer: "+name] = attack{want: "?", run: func(dir string) error {
 			for file, text := range files {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text()), 0o644); err != nil {
 					return err
 				}
 			}
