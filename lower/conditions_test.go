@@ -57,6 +57,12 @@ func TestConditions(t *testing.T) {
 			return s.node("CausalConvWithState", s.reals([]int{1, 1, 2, 1}, 1, 2), s.reals([]int{1, 1, 1}, 1))
 		}, "", nil, "weights f32[1,1,1] for f32[1,1,2,1]"},
 		{"a band", 17, mel(1, 8, 16, 0, 8), "f32[5,1]", []float64{0, 1, 0, 0, 0}, ""},
+		{"the larger quotient of two", 19, func(s *sketch) string {
+			return s.node("Resize", s.reals([]int{1, 2}, 1, 2), "", "", s.ints(3, 4), stringAttr("keep_aspect_ratio_policy", "not_smaller"))
+		}, "f32[3,6]", []float64{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}, ""},
+		{"from a half", 13, func(s *sketch) string {
+			return s.node("Range", s.reals(nil, 0.5), s.reals(nil, 3), s.reals(nil, 1))
+		}, "f32[3]", []float64{0.5, 1.5, 2.5}, ""},
 		{"no band", 17, mel(0, 8, 16, 0, 8), "", nil, "0 bands of 8 bins"},
 		{"no bin", 17, mel(1, 0, 16, 0, 8), "", nil, "1 bands of 0 bins"},
 		{"more than memory has", 17, mel(1<<20, 1<<20, 16, 0, 8), "", nil, "1048576 bands of 1048576 bins"},

@@ -120,6 +120,9 @@ func TestSizesStaySymbols(t *testing.T) {
 		{"backwards", 13, func(s *sketch) string {
 			return s.node("Slice", s.input("x", tensor.F32, "batch", "seq"), s.ints(-1), s.ints(math.MinInt64), s.ints(1), s.ints(-1))
 		}, "f32[batch,seq]"},
+		{"backwards to the third", 13, func(s *sketch) string {
+			return s.node("Slice", s.input("x", tensor.F32, "batch", "seq"), s.ints(-1), s.ints(1), s.ints(1), s.ints(-1))
+		}, "f32[batch,-min(1,seq-1)+seq-1]"},
 		{"all but the first", 13, func(s *sketch) string {
 			return s.node("Slice", s.input("x", tensor.F32, "batch", "seq"), s.ints(1), s.ints(math.MaxInt64), s.ints(1))
 		}, "f32[batch,-min(1,seq)+seq]"},

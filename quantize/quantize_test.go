@@ -503,3 +503,17 @@ func TestSmallestTable(t *testing.T) {
 		require.Equal(t, quantised, len(report.Quantised) == 2)
 	}
 }
+
+// TestSmallestFilter: an operator that is not quantised is named if its weight was worth it.
+func TestSmallestFilter(t *testing.T) {
+	for outputs, kept := range map[int]int{1 << 12: 1, 1<<12 - 1: 0} {
+		b := newBuilder(17)
+		b.weight("w", 128, 128)
+		b.weight("filter", outputs, 2)
+		b.op("z = Conv(x, filter)")
+		b.op("y = MatMul(x, w)")
+		_, report, err := quantize.Model(b.outputs("y", "z"), quantize.Dynamic, nil)
+		require.NoError(t, err)
+		require.Len(t, report.Kept, kept)
+	}
+}
