@@ -138,6 +138,13 @@ var lateTests = []struct {
 	{"packed QKV", packed("[3,B,S,H,D]") + direct, []string{"qkv"}, ir.KindAttention, 1},
 	{"packed QKV", packed("[B,S,3·H·D]") + throughCasts, []string{"qkv"}, ir.KindCast, 1},
 	{"packed QKV", packed("[B,S,3,H,D]") + throughCasts, []string{"qkv"}, ir.KindCast, 1},
+	{"packed QKV", `(%0 "x": f32[2,8,96]) {
+		%2 = slice(%0) {starts=[0,0,0],sizes=[2,8,32],steps=[1,1,1]}
+		%3 = slice(%0) {starts=[0,0,32],sizes=[2,8,32],steps=[1,1,1]}
+		%4 = slice(%0) {starts=[0,0,64],sizes=[2,8,32],steps=[1,1,1]}
+		%5 = reshape(%2) {shape=[2,8,4,8]}
+		%6 = reshape(%3) {shape=[2,8,4,8]}
+		%7 = reshape(%4) {shape=[2,8,4,8]}` + throughCasts, []string{"x"}, ir.KindCast, 1},
 }
 
 // TestLateReadsNeedTheirExtension runs steps that really read late: without the extension the run finds other contents, and the

@@ -70,7 +70,8 @@ func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 	return roots
 }
 
-// through returns the layout of a value in the memory from which it comes by views and so many casts and copies.
+// through returns the layout of a value in the memory from which it comes by views and so many casts and copies; one fewer must
+// have led to memory that is planned.
 func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
 	l := m.layouts[v.ID]
 	if copies == 0 {
@@ -78,7 +79,7 @@ func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
 	}
 	d := v.Def
 	switch {
-	case l.Root == nil || l.Root.Def == nil || !copyKinds[l.Root.Def.Op.Kind()]:
+	case l.Root.Def == nil || !copyKinds[l.Root.Def.Op.Kind()]:
 		return l, false
 	case v == l.Root:
 		return m.through(d.Inputs[0], copies-1)

@@ -49,3 +49,38 @@ func TestStepNames(t *testing.T) {
 	p := &Problem{Steps: []string{"add", "mul"}}
 	require.Equal(t, []string{"-1", "0 (add)", "1 (mul)", "2"}, []string{p.stepName(-1), p.stepName(0), p.stepName(1), p.stepName(2)})
 }
+
+// TestCoreAround: the core around a block goes on in both directions of time, over blocks that share no step with it.
+func TestCoreAround(t *testing.T) {
+	lives := [][2]int{{0, 6}, {5, 11}, {10, 12}, {11, 16}, {15, 20}, {3, 4}, {30, 31}}
+	p := &Problem{}
+	for i, life := range lives {
+		p.Buffers = append(p.Buffers, Buffer{ID: i, Size: 8, First: life[0], Last: life[1]})
+	}
+	l, err := newLayout(p, &Options{})
+	require.NoError(t, err)
+	s := &searcher{space: &l.spaces[0]}
+	x := newTimeline(s.blocks, 1)
+	for i := range s.blocks {
+		x.add(int32(i), &s.blocks[i])
+	}
+	part, others := s.coreAround(x, 2, []bool{true, true, true, false, true, false, true})
+	require.ElementsMatch(t, []int32{0, 1, 2}, part)
+	require.ElementsMatch(t, []int32{3, 5}, others)
+	part, others = s.coreAround(x, 2, []bool{true, false, true, true, true, false, true})
+	require.ElementsMatch(t, []int32{2, 3, 4}, part)
+	require.ElementsMatch(t, []int32{1}, others)
+}
+
+// TestNoRepairAtTheGoal: a plan that is as small as was asked for stays as it is.
+func TestNoRepairAtTheGoal(t *testing.T) {
+	l, err := newLayout(&Problem{Buffers: []Buffer{{ID: 0, Size: 8, Last: 2}, {ID: 1, Size: 8, First: 1, Last: 3}}}, &Options{})
+	require.NoError(t, err)
+	sp := &l.spaces[0]
+	for above, worked := range map[int64]bool{0: false, 1: true} {
+		s := &searcher{space: sp, profile: sp.profile(), goal: 99, best: incumbent{space: sp, size: 99 + above}}
+		before := sp.work
+		s.repair(1 << 20)
+		require.Equal(t, worked, sp.work > before)
+	}
+}
