@@ -111,13 +111,22 @@ var rowCases = map[string]string{
 		return %4 as "y", %5 as "f", %6 as "k", %7 as "a" }`,
 }
 
+// sets are the kernels of every level that this machine and this build have.
+func sets() (all []*kernel.Set) {
+	for level := kernel.Generic; ; level++ {
+		set, err := kernel.Select(level.String())
+		if err != nil {
+			return all
+		}
+		all = append(all, set)
+	}
+}
+
 // TestRowsAgreeWithEval runs every case by the kernels, at every level of instructions and with one and two workers, and by
 // the ops' own Eval.
 func TestRowsAgreeWithEval(t *testing.T) {
-	for _, level := range []string{"generic", "avx2", ""} {
-		if _, err := kernel.Select(level); err != nil {
-			continue // this machine, or this build, has no such instructions
-		}
+	for _, set := range sets() {
+		level := set.Level.String()
 		for _, threads := range []int{1, 2} {
 			d, err := cpu.Open(backend.Options{Level: level, Threads: threads})
 			require.NoError(t, err)
@@ -142,10 +151,8 @@ func TestAttentionOfNothing(t *testing.T) {
 		"quantised": `(%0 "q": u8[2,3,2,8], %1 "k": u8[2,s,2,8], %2 "v": i8[2,s,2,6], %3 "m": f32[2,1,1,s]) { const %4: f32[] = [0.01] const %5: u8[] = [3] const %7: u8[] = [0] const %8: i8[] = [-2] const %9: f32[] = [0.003921569]
 		%10 = qattention(%0, %1, %2, %3, %4, %5, %4, %7, %4, %8, _, _, %9, %7) %11 = qattention(%0, %1, %2, _, %4, %5, %4, %7, %4, %8, %4, %5, %9, %7, %4, %5) return %10 as "y", %11 as "z" }`,
 	}
-	for _, level := range []string{"generic", "avx2", "avx512", ""} {
-		if _, err := kernel.Select(level); err != nil {
-			continue // this machine, or this build, has no such instructions
-		}
+	for _, set := range sets() {
+		level := set.Level.String()
 		d, err := cpu.Open(backend.Options{Level: level, Threads: 2})
 		require.NoError(t, err)
 		for name, text := range cases {

@@ -89,11 +89,8 @@ func lines(t *tensor.Tensor, last bool, f func([]float32)) {
 // the sums' own roundings, so that the tolerance is that of float32.
 func TestLowerPrecision(t *testing.T) {
 	for kind, r := range roundings {
-		for _, level := range []string{"generic", "avx2", "avx512", "avx512vnni", ""} {
-			set, err := kernel.Select(level)
-			if err != nil {
-				continue // this machine, or this build, has no such instructions
-			}
+		for _, set := range sets() {
+			level := set.Level.String()
 			for _, threads := range []int{1, 2} {
 				o := r.options
 				o.Level, o.Threads = level, threads
