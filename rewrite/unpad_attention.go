@@ -87,7 +87,7 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 		bias = bias.Def.Inputs[0] // attention stretches it by itself
 	}
 	if keep, rest := u.hiding(bias); keep != nil && !op.Causal && op.Window == 0 {
-		if b, others := bandOf(conjuncts(keep), u.seq, u.seq); len(others) == 0 && b.past.Is(0) && (b.causal || b.window > 0) {
+		if b, others := bandOf(conjuncts(keep), u.seq, u.seq); len(others) == 0 && b.past.Is(0) {
 			op.Causal, op.Window, bias = b.causal, b.window, rest
 		}
 	}

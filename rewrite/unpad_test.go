@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -89,4 +90,13 @@ func requireEqualRows(t *testing.T, before, after *ir.Graph, r *rand.Rand) {
 			}
 		}
 	}
+}
+
+// TestUnpadWithoutKernels: where Eval runs attention of padded texts, it runs that of their tokens as well.
+func TestUnpadWithoutKernels(t *testing.T) {
+	a, err := txtar.ParseFile("testdata/unpad/cases.txt")
+	require.NoError(t, err)
+	n, miss := unpad(parse(t, string(a.Files[0].Data)), &target.Target{Name: "none"}, false)
+	require.Nil(t, miss)
+	require.Positive(t, n)
 }
