@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -165,13 +166,18 @@ func saturate(v float64, lo, hi int64) int64 {
 func (o Cast) parse(y *tensor.Tensor, i int, s string) error {
 	t := strings.TrimSpace(s)
 	if o.To.IsInt() {
-		if n, err := strconv.ParseInt(t, 10, 64); err == nil {
+		n, err := strconv.ParseInt(t, 10, 64)
+		if errors.Is(err, strconv.ErrRange) && o.To == tensor.U64 && n > 0 { // from 2^63 on
+			var large uint64
+			large, err = strconv.ParseUint(t, 10, 64)
+			n = int64(large)
+		}
+		if err == nil {
 			y.SetInt64(i, n)
 			return nil
 		}
-		if n, err := strconv.ParseUint(t, 10, 64); err == nil {
-			y.SetInt64(i, int64(n))
-			return nil
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%q is beyond %s", s, o.To.ONNX())
 		}
 	}
 	bits := 64

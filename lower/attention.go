@@ -284,6 +284,7 @@ func lowerRotary(c *Context) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(1), c.In(2)
 	y := c.heads(x, "num_heads")
 	if positions := c.Opt(3); positions != nil {
+		positions = c.nonNegative(positions)
 		cos, sin = c.Emit(ir.Gather{}, cos, positions), c.Emit(ir.Gather{}, sin, positions)
 	}
 	if Rank(cos) != 3 {

@@ -40,8 +40,9 @@ func lowerIf(c *Context) []*ir.Value {
 		if !value {
 			slices.Reverse(branches)
 		}
-		c.b.dropped(branches[1].g, c.inside(branches[1]))
-		return c.inline(branches[0], nil)
+		taken := c.inline(branches[0], nil)
+		c.dropped(branches[1], taken)
+		return taken
 	}
 	// A branch that cannot be lowered for these shapes (exporters write such: squeeze if the axis is 1) fails when a run
 	// takes it. One that no shape would mend fails here.
@@ -77,33 +78,24 @@ func lowerIf(c *Context) []*ir.Value {
 	return c.control(op, types, in, graphs)
 }
 
-// dropped checks a branch that no run takes as far as its nodes alone tell: the operators are known and have the form that their
-// schemas give.
-func (b *builder) dropped(g *onnxpb.GraphProto, s *scope) {
-	for i, n := range g.GetNode() {
-		name, from := nodeName(n, s, i), domain(n.GetDomain())
-		version, imported := s.opsets[from]
-		_, isCall := b.fns[fnKey{from, n.GetOpType(), n.GetOverload()}]
-		if isCall || imported && findCustom(b.custom, from, n.GetOpType()) != nil {
+// dropped checks a branch that no run takes, as one that a run may take is checked: its nodes have the form and the operand types that
+// their schemas give, and its results are of the types of the results that stand in their place.
+func (c *Context) dropped(r *subgraph, taken []*ir.Value) {
+	warnings := c.b.warnings
+	body, err := c.body(r, nil)
+	c.b.warnings = warnings
+	if errors.As(err, new(schemaError)) {
+		panic(failure{err})
+	}
+	if err != nil {
+		return
+	}
+	for k, v := range taken {
+		if v == nil { // it failed, and is reported
 			continue
 		}
-		schema := findSchema(from, n.GetOpType(), version)
-		if _, err := findRow(from, n.GetOpType(), version); !imported || err != nil && schema == nil {
-			b.unknownOperator(n, name)
-			continue
-		}
-		attrs, err := b.attrs(n, s)
-		if err == nil && schema != nil {
-			err = schema.form(len(n.GetInput()), len(n.GetOutput()), attrs, version)
-		}
-		if err != nil {
-			b.problem(&nodeError{name, n.GetOpType(), err})
-			continue
-		}
-		for _, a := range attrs {
-			if r, ok := a.Value.(*subgraph); ok {
-				b.dropped(r.g, s)
-			}
+		if _, err := join(v.Type, body.Outputs[k].Type); err != nil {
+			c.Failf("output %d: %w", k, err)
 		}
 	}
 }
@@ -178,7 +170,7 @@ func unrollable(r *subgraph, trips int) bool {
 
 // unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
 // the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
-func (c *Context) unroll(r *subgraph, trips, carried, from int, state []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
+func (c *Context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {
 		return nil, nil, false
 	}
@@ -188,7 +180,7 @@ func (c *Context) unroll(r *subgraph, trips, carried, from int, state []*ir.Valu
 		c.b.problems = problems
 		return nil, nil, false
 	}
-	stacked = make([][]*ir.Value, len(r.g.GetOutput())-from-carried)
+	stacked, state := make([][]*ir.Value, len(r.g.GetOutput())-from-carried), initial
 	nodes := countNodes(r.g)
 	for i := range trips {
 		if c.b.unrolled += nodes; c.b.unrolled > maxUnrolledInAll {
@@ -203,6 +195,11 @@ func (c *Context) unroll(r *subgraph, trips, carried, from int, state []*ir.Valu
 			return drop()
 		}
 		state = out[from : from+carried]
+		for k, v := range state {
+			if _, err := join(initial[k].Type, v.Type); err != nil {
+				c.Failf("what trips hand on changes: value %d: %w", k, err)
+			}
+		}
 		for k, v := range out[from+carried:] {
 			if v.Type.Kind != ir.TensorType || v.Type.Unranked || i > 0 && !v.Type.Equal(stacked[k][0].Type) {
 				return drop()

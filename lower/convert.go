@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -98,20 +99,25 @@ func lowerDropoutAttr(c *Context) []*ir.Value {
 }
 
 func lowerDropout(c *Context) []*ir.Value {
-	c.IgnoreAttr("seed")
+	seed, fixed := attr[int64](c, "seed")
+	ratio := 0.5
 	if c.Opt(1) != nil && c.IsConst(1) {
 		if r := c.Const(1); r.Len() != 1 || !(r.Float64(0) >= 0 && r.Float64(0) < 1) {
 			c.Failf("the ratio %v is not one number from 0 to below 1", r)
 		}
 	}
-	if c.Opt(2) != nil && c.Const(2).Int64(0) != 0 {
-		ratio := 0.5
-		if c.Opt(1) != nil {
-			ratio = c.Const(1).Float64(0)
-		}
-		if ratio != 0 {
-			c.Unsupportedf("dropout in training mode is random")
-		}
+	if c.Opt(2) == nil || c.Const(2).Int64(0) == 0 {
+		return c.dropout(tensor.Scalar(true))
 	}
-	return c.dropout(tensor.Scalar(true))
+	if c.Opt(1) != nil {
+		ratio = c.Const(1).Float64(0)
+	}
+	if ratio == 0 {
+		return c.dropout(tensor.Scalar(true))
+	}
+	x := c.In(0)
+	drawn := c.keep(ops.RandomUniform{Dynamic: dynamic(ir.TensorOf(tensor.F32, x.Type.Shape...)), Generator: ops.Generator{Seeded: fixed, Seed: float32(seed)}, High: 1}, x)[0]
+	dropped := c.binary(ir.Less, drawn, c.Scalar(tensor.F32, ratio))
+	y := c.Emit(ir.Where{}, dropped, c.like(x, 0), c.binary(ir.Mul, x, c.like(x, 1/(1-ratio))))
+	return []*ir.Value{y, c.unary(ir.Not, dropped)}[:c.NumOutputs()]
 }

@@ -147,8 +147,13 @@ func TestElementwiseByVersion(t *testing.T) {
 			return s.node("Dropout", s.reals(vector, 1, 2), s.reals(nil, 0), s.constant(tensor.Scalar(true)))
 		}, "f32[2]", []float64{1, 2}, ""},
 		{"dropout in training", 13, func(s *sketch) string {
-			return s.node("Dropout", s.reals(vector, 1, 2), "", s.constant(tensor.Scalar(true)))
-		}, "", nil, "random"},
+			x := s.node("ConstantOfShape", s.ints(20_000)) // 0
+			y := s.node("Dropout", s.node("Exp", x), s.reals(nil, 0.75), s.constant(tensor.Scalar(true)), intAttr("seed", 1))
+			kept := s.node("Cast", s.output("mask"), intAttr("to", int64(tensor.F32)))
+			difference := s.node("ReduceMax", s.node("Abs", s.node("Sub", y, s.node("Mul", kept, s.reals(nil, 4)))))
+			share := s.node("ReduceMean", kept)
+			return s.node("Concat", difference, s.node("Round", s.node("Mul", share, s.reals(nil, 20))), intAttr("axis", 0))
+		}, "f32[2]", []float64{0, 5}, ""},
 	})
 }
 

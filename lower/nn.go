@@ -204,8 +204,11 @@ func lowerBatchNormalization(c *Context) []*ir.Value {
 		c.Unsupportedf("statistics for every position (spatial = 0)")
 	}
 	training := c.Version() >= 14 && c.choice("training_mode", 2) == 1
-	if !training && c.NumOutputs() > 1 {
+	switch n := c.NumOutputs(); {
+	case !training && n > 1:
 		c.Unsupportedf("statistics of the batch are results of training")
+	case training && n != 3:
+		c.Failf("%d results: training has three, the output and the running mean and variance", n)
 	}
 	wide := x.Type.DType
 	for _, v := range c.All() {

@@ -173,6 +173,11 @@ func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if len(x.Shape) < 3 || !x.DType.IsFloat() || o.Size < 1 || o.Size > MaxSize {
 		return nil, fmt.Errorf("%d channels of %v", o.Size, x)
 	}
+	for _, v := range []float32{o.Alpha, o.Beta, o.Bias} {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("alpha, beta and bias are %v, %v and %v: finite numbers are needed", o.Alpha, o.Beta, o.Bias)
+		}
+	}
 	return []ir.Type{x}, nil
 }
 

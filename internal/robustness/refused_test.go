@@ -158,6 +158,14 @@ func meanings() (out []hostile) {
 		n := node(op, names("x", "s"), y, attribute("block_size", 2), attribute("axis", 0))
 		add(op+" by blocks", "returns [4,4]", model(graph(infos{in}, infos{{Name: "y"}}, constant("s", tensor.FromSlice(slices.Repeat([]float32{0.5}, 8), 2, 4)), n)))
 	}
+	columns := func(op string, scale, zero *tensor.Tensor) *onnxpb.ModelProto {
+		of := []*onnxpb.NodeProto{constant("s", half), constant("z", tensor.Scalar(uint8(0))), constant("w", tensor.New(tensor.U8, 2, 2)), constant("ws", scale), constant("wz", zero)}
+		return model(graph(infos{value("x", tensor.U8, 2, 2)}, infos{{Name: "y"}}, append(of, node(op, names("x", "s", "z", "w", "ws", "wz", "s", "z"), y))...))
+	}
+	byColumn := tensor.FromSlice([]float32{0.5, 0.25})
+	add("scales and zero points of columns", "returns u8[2,2]", columns("QLinearMatMul", byColumn, tensor.New(tensor.U8, 2)))
+	add("scales of columns beside one zero point", "returns u8[2,2]", columns("QLinearMatMul", byColumn, tensor.Scalar(uint8(0))))
+	add("scales of columns beside three zero points", "refused QLinearMatMul", columns("QLinearMatMul", byColumn, tensor.New(tensor.U8, 3)))
 	each("ReduceSum", []any{2, 3}, 1, []*tensor.Tensor{ints(0)}, map[string]any{"1": tensor.FromSlice([]int64{0}, 1, 1)})
 	each("Slice", []any{2, 3}, 1, []*tensor.Tensor{ints(0), ints(1)}, map[string]any{"1": tensor.Scalar(int64(0))})
 	each("TopK", []any{2, 3}, 2, []*tensor.Tensor{ints(1)}, map[string]any{"1": tensor.Scalar(int64(1))})
@@ -169,6 +177,35 @@ func meanings() (out []hostile) {
 	each("AffineGrid", []any{1, 2, 3}, 1, []*tensor.Tensor{ints(1, 1, 4, 4)}, map[string]any{"1": ints(2, 1, 4, 4)})
 	each("Resize", []any{1, 1, 2, 2}, 1, []*tensor.Tensor{tensor.New(f32, 0), tensor.New(f32, 0), ints(1, 1, 4, 4)}, map[string]any{"3": ints(1, 1, 0, 4)})
 	each("NegativeLogLikelihoodLoss", []any{2, 3}, 1, []*tensor.Tensor{ints(0, 1)}, map[string]any{"1": ints(0)})
+	each("LRN", []any{1, 2, 2}, 1, nil, map[string]any{"alpha": math.NaN(), "bias": math.Inf(1)}, attribute("size", 3))
+	add("LRN of an even size", "returns f32[1,2,2]", one(x(1, 2, 2), f32, node("LRN", names("x"), y, attribute("size", 2)))) // as ONNX defines it
+	batch := func(results ...string) *onnxpb.ModelProto {
+		one := constant("k", tensor.FromSlice([]float32{1, 1}))
+		return model(graph(infos{x(2, 2)}, infos{{Name: "y"}}, one, node("BatchNormalization", names("x", "k", "k", "k", "k"), results, attribute("training_mode", 1))))
+	}
+	add("statistics of a batch", "returns f32[2,2]", batch("y", "mean", "variance"))
+	add("training that keeps no statistics", "refused BatchNormalization", batch("y"))
+	rotary := func(position int64) *onnxpb.ModelProto {
+		m := one(x(1, 1, 1, 2), f32, constant("c", tensor.New(f32, 4, 1)), constant("p", tensor.FromSlice([]int64{position}, 1, 1)), node("RotaryEmbedding", names("x", "c", "c", "p"), y))
+		m.OpsetImport[0].Version = 23
+		return m
+	}
+	add("the last position", "returns f32[1,1,1,2]", rotary(3))
+	add("position 4 of 4", "refused RotaryEmbedding", rotary(4))
+	add("position -1", "refused RotaryEmbedding", rotary(-1))
+	number := func(text string, to tensor.DType) *onnxpb.ModelProto {
+		return model(graph(infos{value("x", f32, 1)}, infos{{Name: "y"}}, constant("t", tensor.FromStrings([]string{text})), node("Cast", names("t"), y, attribute("to", int(to)))))
+	}
+	add("the largest int64", "returns i64[1]", number("9223372036854775807", i64))
+	add("a number beyond int64", "refused beyond", number("9223372036854775808", i64))
+	add("the largest uint64", "returns u64[1]", number("18446744073709551615", tensor.U64))
+	add("a number beyond uint64", "refused beyond", number("18446744073709551616", tensor.U64))
+	add("a number below int64", "refused beyond", number("-9223372036854775809", tensor.U64))
+	trips := func(step *onnxpb.NodeProto) *onnxpb.ModelProto {
+		return one(x(2), f32, constant("m", tensor.Scalar(int64(2))), node("Loop", names("m", "", "x"), y, attribute("body", body(names("i", "c", "v"), names("c", "w"), step))))
+	}
+	add("a loop", "returns f32[2]", trips(node("Neg", names("v"), names("w"))))
+	add("a loop whose trips change the type", "refused Loop", trips(node("Cast", names("v"), names("w"), attribute("to", 7))))
 	normalize := func(locale string) *onnxpb.ModelProto {
 		return model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("StringNormalizer", names("x"), y, attribute("locale", locale), attribute("case_change_action", "LOWER"))))
 	}
@@ -177,14 +214,19 @@ func meanings() (out []hostile) {
 	add("strings of a locale with cases of its own", "refused locale", normalize("tr_TR"))
 	add("a pattern that is missing", "refused pattern", model(graph(infos{value("x", tensor.String, 2)}, infos{{Name: "y"}}, node("RegexFullMatch", names("x"), y))))
 	for name, bad := range map[string]*onnxpb.NodeProto{"an unknown operator": node("Frobnicate", names("x"), names("b")), "an unknown attribute": node("Abs", names("x"), names("b"), attribute("odd", 1)),
-		"an operand too many": node("Abs", names("x", "x"), names("b"))} {
+		"an operand too many": node("Abs", names("x", "x"), names("b")), "an operand of another type": node("Not", names("x"), names("b"))} {
 		m := branches(neg, body(nil, names("b"), bad))
 		add("a branch with "+name, "refused "+bad.OpType, m)
 		dropped := branches(neg, body(nil, names("b"), bad))
 		dropped.Graph.Input, dropped.Graph.Node = dropped.Graph.Input[1:], append([]*onnxpb.NodeProto{constant("c", tensor.Scalar(true))}, dropped.Graph.Node...)
 		add("a branch that is never taken, with "+name, "refused "+bad.OpType, dropped)
 	}
-	add("a branch with an operand of another type", "refused Not", branches(neg, body(nil, names("b"), node("Not", names("x"), names("b")))))
+	// Exporters write branches that only other sizes can take.
+	for name, other := range map[string]*onnxpb.NodeProto{"returns": node("Softmax", names("x"), names("b"), attribute("axis", 5)), "refused If": node("Cast", names("x"), names("b"), attribute("to", 7))} {
+		m := branches(neg, body(nil, names("b"), other))
+		m.Graph.Input, m.Graph.Node = m.Graph.Input[1:], append([]*onnxpb.NodeProto{constant("c", tensor.Scalar(true))}, m.Graph.Node...)
+		add("a branch that is never taken, "+other.OpType, name, m)
+	}
 	for _, bands := range []int64{1 << 21, 1 << 26} {
 		add(fmt.Sprintf("%d bands", bands), "refused bands", model(graph(infos{x(2)}, infos{{Name: "y"}}, constant("n", tensor.Scalar(bands)), constant("l", tensor.Scalar(int64(8))), constant("r", tensor.Scalar(int64(8192))),
 			constant("f", tensor.Scalar(float32(1))), node("MelWeightMatrix", names("n", "l", "r", "f", "f"), y))))
