@@ -82,15 +82,14 @@ func lowerConstantOfShape(c *Context) []*ir.Value {
 	if v := c.In(0); !v.Type.Unranked && Rank(v) != 1 {
 		c.Failf("operand 0 is %v: a shape is a vector", v.Type)
 	}
-	shape := c.Dims(0)
-	value, ok := c.AttrTensor("value")
-	if !ok {
-		value = tensor.Scalar(float32(0))
+	value, given := c.AttrTensor("value")
+	if !given {
+		value = tensor.New(tensor.F32, 1)
 	}
-	if value.Len() != 1 {
-		c.Failf("value has %d elements, not one", value.Len())
+	if value.Rank() != 1 || value.Len() != 1 {
+		c.Failf("value is %v, not a vector of one element", value)
 	}
-	return []*ir.Value{c.expand(c.Constant(value.Reshape()), shape)}
+	return []*ir.Value{c.expand(c.Constant(value.Reshape()), c.Dims(0))}
 }
 
 func lowerShape(c *Context) []*ir.Value {

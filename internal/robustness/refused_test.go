@@ -78,6 +78,13 @@ func meanings() (out []hostile) {
 	add("a shape of rank 0", "refused ", shape(tensor.Scalar(int64(2))))
 	add("a shape of rank 2 as an input", "refused ", model(graph(infos{value("x", i64, 1, 2)}, infos{unranked("y", f32)}, node("ConstantOfShape", names("x"), y))))
 
+	filled := func(v *tensor.Tensor) *onnxpb.ModelProto {
+		return model(graph(infos{value("x", i64, 1)}, infos{{Name: "y"}}, node("ConstantOfShape", names("x"), y, attribute("value", v))))
+	}
+	add("a shape filled with a number", "returns i64[", filled(ints(7)))
+	add("a shape filled with two numbers", "refused value", filled(ints(7, 8)))
+	add("a shape filled with a value that is no vector", "refused value", filled(tensor.Scalar(int64(7))))
+
 	// What was an internal error once.
 	add("the determinant of a matrix that is not square", "refused ", one(x(2, 3), f32, node("Det", names("x"), y)))
 	add("the determinant of one that turns out not to be", "refused ", model(graph(infos{x("n", "m"), value("s", i64, 2)}, infos{unranked("y", f32)}, constant("z", ints(2, 8)), constant("l", tensor.FromSlice([]int64{1, 4})),
