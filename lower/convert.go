@@ -106,6 +106,9 @@ func lowerDropout(c *Context) []*ir.Value {
 			c.Failf("the ratio %v is not one number from 0 to below 1", r)
 		}
 	}
+	if train := c.Opt(2); train != nil && Rank(train) != 0 {
+		c.Failf("training_mode is %v, not a scalar", train.Type)
+	}
 	if c.Opt(2) == nil || c.Const(2).Int64(0) == 0 {
 		return c.dropout(tensor.Scalar(true))
 	}

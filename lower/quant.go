@@ -43,8 +43,8 @@ func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 	default:
 		c.Failf("operand %d: scales %v for %v with block_size %d", scale, given, t, s.block)
 	}
-	if s.zero != nil && Rank(s.zero) == 0 && Rank(s.scale) == 1 && strings.HasPrefix(c.name, "QLinear") {
-		s.zero = c.expand(s.zero, s.scale.Type.Shape) // as onnxruntime has it
+	if s.zero != nil && Rank(s.zero) == 0 && Rank(s.scale) == 1 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
+		s.zero = c.expand(s.zero, s.scale.Type.Shape) // of weights, as onnxruntime has it
 	}
 	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
