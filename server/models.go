@@ -70,6 +70,7 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 			}
 		}
 	case errors.Is(err, pipeline.ErrNotText):
+		s.options.Log.Info("served as tensors alone", "model", e.Name, "because", err)
 		d, missing := pipeline.Describe(e.Path, o)
 		if missing != nil {
 			return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -74,7 +73,7 @@ func readConfig(folder string) (*config, error) {
 		name string
 		to   any
 	}{{"special_tokens_map.json", c}, {"tokenizer_config.json", c}, {"added_tokens.json", &ids}} {
-		data, err := os.ReadFile(filepath.Join(folder, f.name))
+		data, err := readWhole(filepath.Join(folder, f.name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue

@@ -74,8 +74,23 @@ func locate(path string) (string, error) {
 	return "", fmt.Errorf("there is no %s in it", strings.Join(fileNames, ", no "))
 }
 
+// maxFile bounds a file, which is read whole: the largest that people use have some 40 MB.
+const maxFile = 256 << 20
+
+// readWhole reads a regular file of at most maxFile bytes. A pipe would be waited for, and a device may not end.
+func readWhole(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", filepath.Base(file), maxFile>>20)
+	}
+	return os.ReadFile(file)
+}
+
 func open(file string, options []Option) (*Tokenizer, error) {
-	data, err := os.ReadFile(file)
+	data, err := readWhole(file)
 	if err != nil {
 		return nil, err
 	}

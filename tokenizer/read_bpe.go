@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -34,7 +33,7 @@ var byteLevelClasses = map[string]byteLevelClass{
 
 // readBPE reads a vocab.json and the merges.txt beside it.
 func readBPE(file string, data []byte, c *config) (*definition, error) {
-	merges, err := os.ReadFile(filepath.Join(filepath.Dir(file), "merges.txt"))
+	merges, err := readWhole(filepath.Join(filepath.Dir(file), "merges.txt"))
 	if err != nil {
 		return nil, fmt.Errorf("the merges of a vocab.json: %w", err)
 	}

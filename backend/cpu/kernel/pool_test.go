@@ -91,6 +91,12 @@ func TestPoolCloseEndsWorkers(t *testing.T) {
 	for range 10 {
 		NewPool(4).Close()
 	}
+	for range 1000 { // a worker that has said that it ends still has to return
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
 
