@@ -34,27 +34,6 @@ func flipped(data []byte, read func([]byte) error) error {
 	return nil
 }
 
-// ran opens the file of a model and runs it.
-func ran(path string) error {
-	m, err := rlxc.Open(path)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: tightLimit})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	s, err := p.NewSession()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(f32, 2, 4)})
-	return err
-}
-
 // tokenizers are files of a tokenizer's folder that no tokenizer has, written by the process that opens them: each attack is a
 // process, whose memory counts.
 var tokenizers = map[string]map[string]func() string{
@@ -139,7 +118,7 @@ func init() {
 				if err := os.WriteFile(path, data, 0o644); err != nil {
 					return err
 				}
-				return ran(path)
+				return runFile(path, tightLimit, func(*rlxc.Model) (rlxc.Tensors, error) { return rlxc.Tensors{"x": tensor.New(f32, 2, 4)}, nil })
 			})
 		}}
 	}

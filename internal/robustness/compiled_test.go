@@ -88,12 +88,17 @@ func runForged(dir, text string, sections ...section) error {
 	if err := os.WriteFile(path, forge(target, text, sections...), 0o600); err != nil {
 		return err
 	}
+	return runFile(path, memoryLimit, func(m *rlxc.Model) (rlxc.Tensors, error) { return childInputs(m, "") })
+}
+
+// runFile opens a model's file, compiles it for one thread and a memory limit, and runs it.
+func runFile(path string, limit int64, inputs func(m *rlxc.Model) (rlxc.Tensors, error)) error {
 	m, err := rlxc.Open(path)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: memoryLimit})
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: limit})
 	if err != nil {
 		return err
 	}
@@ -103,7 +108,7 @@ func runForged(dir, text string, sections ...section) error {
 		return err
 	}
 	defer s.Close()
-	in, err := childInputs(m, "")
+	in, err := inputs(m)
 	if err != nil {
 		return err
 	}
