@@ -1,12 +1,14 @@
 package rlxc_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +56,7 @@ var imports = map[string][]string{
 	"models":               {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"conformance":          {"*"},
 	"internal/backendtest": {"backend", "internal/memory", "ir", "legalize", "liveness", "planner", "schedule", "target", "tensor"}, // for tests alone
-	"internal/modeltest":   {"", "internal/backendtest", "models", "tensor"},                                                        // for tests alone
+	"internal/modeltest":   {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},                                   // for tests alone
 	"internal/memory":      {},
 	"internal/fixtures":    {"models", "tensor"}, // for tests alone
 	"internal/robustness":  {"*"},
@@ -102,6 +104,52 @@ func TestImports(t *testing.T) {
 		}
 	})
 	require.Greater(t, checked, 50, "the walk found too few imports to have seen the module")
+}
+
+// outside is what connects and starts processes, and which folders may: "server" speaks for those beneath it. What they do not list is
+// promised in docs/security.md.
+var outside = []struct {
+	names   *regexp.Regexp // of imported packages, or of functions with their package
+	folders []string
+}{
+	{regexp.MustCompile(`^(net|net/.*|golang\.org/x/net/.*|crypto/tls)$`), []string{"cmd/rlxc", "hub", "server"}},
+	{regexp.MustCompile(`^os/exec$`), []string{"backend/onnxruntime", "cmd/rlxc", "internal/mutate"}},
+	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"cmd/rlxc", "internal/mutate"}}, // onnxruntime's folder is found next to a program
+	{regexp.MustCompile(`^(os|syscall|unix|windows)\.(StartProcess|ForkExec|Exec|CreateProcess|Socket|Connect)$`), nil},
+}
+
+// TestNothingOutside holds that the library opens no connection and starts no process.
+func TestNothingOutside(t *testing.T) {
+	found := make([]bool, len(outside))
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		names := func(yield func(string) bool) {
+			for _, spec := range f.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				yield(imported)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok {
+						yield(x.Name + "." + s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+		for name := range names {
+			for i, o := range outside {
+				if o.names.MatchString(name) {
+					found[i] = true
+					mine := slices.ContainsFunc(o.folders, func(f string) bool { return folder == f || strings.HasPrefix(folder, f+"/") })
+					require.True(t, mine, "%s uses %s", file, name)
+				}
+			}
+		}
+	})
+	require.Equal(t, []bool{true, true, true, false}, found, "the walk has seen what servers and commands use")
 }
 
 // heavy are modules that only a server needs. A program that embeds texts by package pipeline links none of them: by the table of

@@ -20,6 +20,24 @@ func (p *Program) Keep(t *Tensor) (*Kept, error) {
 	return &Kept{k}, nil
 }
 
+// KeepGrowing is Keep for a tensor that grows from run to run on an axis, such as the keys and values that a decoder has seen. Its buffer has
+// room for so many places on that axis, and stays where it is. A run that is fed with the tensor, and that keeps for it an output which joins
+// the input and what is new along the axis, writes what is new behind what there is, with backend cpu and a program of one stage; otherwise
+// the content is copied. A run whose output needs more places than there is room for fails with ErrInput.
+//
+// It fails with ErrInput, ErrMemory or ErrClosed.
+func (p *Program) KeepGrowing(t *Tensor, axis, room int) (*Kept, error) {
+	k, err := p.engine.KeepGrowing(t, axis, room)
+	if err != nil {
+		return nil, err
+	}
+	return &Kept{k}, nil
+}
+
+// Truncate leaves the first places on the axis on which the tensor grows: 0 for an empty cache, fewer to take the last tokens back. It copies
+// nothing. It fails with ErrInput if the tensor does not grow or has fewer, with ErrBusy or with ErrClosed.
+func (k *Kept) Truncate(places int) error { return k.engine.Truncate(places) }
+
 // Keep sends an output to k in the runs that follow. It is missing from the map that Run returns. k takes the type and shape of
 // each run's output. A nil k ends that.
 //

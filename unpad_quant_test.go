@@ -52,9 +52,9 @@ func TestUnpadQuantised(t *testing.T) {
 							got[output] = y.Clone()
 						}
 						if kind.name == "right" || strings.HasSuffix(name, "qdq") {
-							requireRows(t, alone, in, got, 0)
+							requireRows(t, m, alone, in, got, 0)
 						}
-						requireRows(t, s, in, got, 0)
+						requireRows(t, m, s, in, got, 0)
 					})
 				}
 			}

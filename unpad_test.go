@@ -3,18 +3,24 @@ package rlxc
 import (
 	"archive/zip"
 	"context"
+	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -103,9 +109,16 @@ func isUnpadded(p *Program) bool {
 
 // requireRows holds each row of an unpadded batch to the padded program that runs the row alone: outputs of tokens where the mask
 // keeps them, and 0 elsewhere; others as they are, of rows that have a token.
-func requireRows(t *testing.T, alone *Session, in, got Tensors, tolerance float64) {
+func requireRows(t *testing.T, m *Model, alone *Session, in, got Tensors, tolerance float64) {
 	mask := in["attention_mask"]
 	texts, length := mask.Shape()[0], mask.Shape()[1]
+	ofTokens := map[string]bool{} // those of which an axis beside that of texts has no fixed size
+	for _, v := range m.Outputs() {
+		if len(v.Shape) > 1 {
+			_, err := strconv.Atoi(v.Shape[1])
+			ofTokens[v.Name] = err != nil
+		}
+	}
 	for b := range texts {
 		kept := tensor.Of[int64](mask)[b*length:][:length]
 		one := Tensors{}
@@ -121,7 +134,7 @@ func requireRows(t *testing.T, alone *Session, in, got Tensors, tolerance float6
 		require.NoError(t, err)
 		for name, y := range want {
 			g := rowOf(got[name], b)
-			if y.Rank() < 2 || y.Shape()[1] != one["attention_mask"].Len() || got[name].Shape()[1] != length {
+			if !ofTokens[name] {
 				if slices.Contains(kept, 1) {
 					requireNear(t, g, y, 0, y.Len(), 0, tolerance, "%s of row %d", name, b)
 				}
@@ -192,111 +205,178 @@ func TestUnpad(t *testing.T) {
 					in := paddedInputs(r, m, drawMask(r, kind, size[0], size[1]))
 					got, err := s.Run(context.Background(), in)
 					require.NoError(t, err)
-					requireRows(t, alone, in, got, 1e-5)
+					requireRows(t, m, alone, in, got, 1e-5)
 				})
 			}
 		}
 	}
 }
 
-// TestUnpadFixtures does so for the encoders of the fixtures.
-func TestUnpadFixtures(t *testing.T) {
-	for name, tolerance := range map[string]float64{"bert-tiny": 1e-5, "bert-tiny-opset11": 1e-5, "bert-tiny-opset14": 1e-5, "bert-tiny-dynamo": 1e-5,
-		"bert-tiny-external": 1e-5, "bert-tiny-ner": 1e-5, "bert-tiny-qa": 1e-5, "bert-tiny-mlm": 1e-5, "distilbert": 1e-5, "roberta": 1e-5, "minilm": 1e-5,
-		"bert-tiny-ortsaved": 1e-5, "bert-tiny-int4": 1e-5, "bert-tiny-fp16": 1e-5, "bert-tiny-int8-dynamic": 1e-9, "bert-tiny-int8-dynamic-ortsaved": 1e-9, "minilm-int8-dynamic": 1e-9} {
-		t.Run(name, func(t *testing.T) {
-			m, err := Open(fixtures.Model(t, name))
-			require.NoError(t, err)
-			defer m.Close()
-			alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
-			for i, kind := range maskKinds {
-				r := rand.New(rand.NewPCG(3, uint64(i)))
-				in := paddedInputs(r, m, drawMask(r, kind, 5, 40))
-				got, err := s.Run(context.Background(), in)
-				require.NoError(t, err)
-				got = maps.Clone(got) // the session may run again
-				for output, y := range got {
-					got[output] = y.Clone()
-				}
-				if strings.Contains(name, "int8") && kind.name != "right" {
-					alone = s // padding that is not after the text goes into the ranges of the padded program
-				}
-				requireRows(t, alone, in, got, tolerance)
-			}
-		})
-	}
+var (
+	unpadPlaces = flag.Int("unpad-places", 300, "places that TestUnpadProperties draws for each model and level")
+	unpadLevels = flag.Bool("unpad-levels", false, "let TestUnpadProperties run large models, too, at all levels of instructions")
+)
+
+// An encoder is a model whose rows without padding are held to what they are alone.
+type encoder struct {
+	name      string
+	open      func(t *testing.T, name string) *Model
+	tolerance float64
+	// rounds: its activations become bytes on the way. Padding that is not behind a text goes into their ranges, and into the order of the sums that
+	// decide which way a value in the middle of two steps goes: such rows are held to the same program alone.
+	rounds  bool
+	ids     int // of the vocabulary are drawn
+	longest int
+	large   bool
 }
 
-// TestUnpadExports does so for encoders that know positions by distances, windows and angles.
-func TestUnpadExports(t *testing.T) {
+// encoders are those of the fixtures, and exports that know positions by distances, windows and angles.
+func encoders() (all []encoder) {
+	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-external", "bert-tiny-ner", "bert-tiny-qa",
+		"bert-tiny-mlm", "distilbert", "roberta", "bert-tiny-ortsaved", "bert-tiny-int4", "bert-tiny-fp16", "bert-tiny-int8-dynamic", "bert-tiny-int8-dynamic-ortsaved",
+		"minilm", "minilm-int8-dynamic"} {
+		e := encoder{name: name, open: fixtureModel, tolerance: 1e-5, ids: 900, longest: 512, large: strings.HasPrefix(name, "minilm")}
+		e.rounds = strings.Contains(name, "int")
+		switch {
+		case e.rounds:
+			e.tolerance = 0
+		case strings.Contains(name, "fp16"):
+			e.tolerance = 1.0 / 512 // every value in between rounds to 11 bits
+		}
+		all = append(all, e)
+	}
 	for _, model := range []string{"alibi", "deberta", "modernbert", "mpnet", "t5"} {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
-			t.Run(model+"-"+exporter, func(t *testing.T) {
-				m := exported(t, model+"-"+exporter)
-				alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
-				for i, kind := range maskKinds {
-					r := rand.New(rand.NewPCG(3, uint64(i)))
-					in := paddedInputs(r, m, drawMask(r, kind, 6, 40))
-					for _, x := range in { // of a small vocabulary
-						for k, id := range tensor.Of[int64](x) {
-							tensor.Of[int64](x)[k] = id % 100
-						}
-					}
-					got, err := s.Run(context.Background(), in)
-					require.NoError(t, err)
-					requireRows(t, alone, in, got, 1e-5)
-				}
-			})
+			e := encoder{name: model + "-" + exporter, open: exported, tolerance: 1e-5, ids: 90, longest: 512}
+			if model == "mpnet" {
+				e.longest = 150
+			}
+			all = append(all, e)
 		}
 	}
+	return all
 }
 
 // TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all, and holds
-// them to their rows run alone, for one encoder of each kind of position.
+// them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
+//
+//	go test . -run TestUnpadProperties -timeout 5h -unpad-places 50000 -unpad-levels
+//
+// TestUnpadRows of backend/wgpu does the same there.
 func TestUnpadProperties(t *testing.T) {
-	models := map[string]func(t *testing.T) *Model{"bert-tiny": func(t *testing.T) *Model {
-		m, err := Open(fixtures.Model(t, "bert-tiny"))
-		require.NoError(t, err)
-		t.Cleanup(func() { m.Close() })
-		return m
-	}}
-	for _, name := range []string{"alibi-dynamo-20", "deberta-legacy-17", "modernbert-legacy-17", "mpnet-dynamo-20", "t5-legacy-17"} {
-		models[name] = func(t *testing.T) *Model { return exported(t, name) }
-	}
-	for name, open := range models {
-		t.Run(name, func(t *testing.T) {
-			m := open(t)
-			alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
-			longest := 512
-			if name == "mpnet-dynamo-20" {
-				longest = 150
+	best, err := kernel.Select("")
+	require.NoError(t, err)
+	for _, e := range encoders() {
+		t.Run(e.name, func(t *testing.T) {
+			m := e.open(t, e.name)
+			for at := kernel.Generic; at <= best.Level; at++ {
+				if at == best.Level || !e.large || *unpadLevels {
+					t.Run(at.String(), func(t *testing.T) { e.check(t, m, at.String()) })
+				}
 			}
-			left := 6000 // places
-			rapid.Check(t, func(r *rapid.T) {
-				kind := rapid.SampledFrom(maskKinds).Draw(r, "kind")
-				texts := rapid.IntRange(1, 64).Draw(r, "texts")
-				length := rapid.IntRange(0, min(longest, max(1, left/4/texts))).Draw(r, "length")
-				seed := rapid.Uint64().Draw(r, "seed")
-				if left -= texts * length; left < 0 {
-					left = 0
-					return
-				}
-				random := rand.New(rand.NewPCG(seed, 0))
-				in := paddedInputs(random, m, drawMask(random, kind, texts, length))
-				for i := range in["input_ids"].Len() {
-					in["input_ids"].SetInt64(i, 3+in["input_ids"].Int64(i)%90)
-				}
-				got, err := s.Run(context.Background(), in)
-				if length == 0 { // a head that reads the first place has none
-					_, fails := alone.Run(context.Background(), in)
-					require.Equal(t, fails == nil, err == nil, "%v, padded %v", err, fails)
-					return
-				}
-				require.NoError(t, err)
-				requireRows(t, alone, in, got, 1e-5)
-			})
 		})
 	}
+}
+
+func (e *encoder) check(t *testing.T, m *Model, level string) {
+	padded, s := sessionOf(t, m, CompileOptions{CPU: level}), unpadded(t, m, CompileOptions{CPU: level})
+	run := func(kind maskKind, texts, length int, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		in := paddedInputs(random, m, drawMask(random, kind, texts, length))
+		for i := range in["input_ids"].Len() {
+			in["input_ids"].SetInt64(i, 3+in["input_ids"].Int64(i)%int64(e.ids))
+		}
+		got, err := s.Run(context.Background(), in)
+		if length == 0 { // a head that reads the first place has none
+			_, fails := padded.Run(context.Background(), in)
+			require.Equal(t, fails == nil, err == nil, "%v, padded %v", err, fails)
+			return
+		}
+		require.NoError(t, err)
+		got = maps.Clone(got) // the session may run again
+		for output, y := range got {
+			got[output] = y.Clone()
+		}
+		alone := padded
+		if e.rounds && kind.name != "right" {
+			alone = s
+		}
+		requireRows(t, m, alone, in, got, e.tolerance)
+	}
+	for i, kind := range maskKinds {
+		run(kind, 5, 40, uint64(i))
+	}
+	left := *unpadPlaces
+	rapid.Check(t, func(r *rapid.T) {
+		kind := rapid.SampledFrom(maskKinds).Draw(r, "kind")
+		texts := rapid.IntRange(1, 64).Draw(r, "texts")
+		length := rapid.IntRange(0, min(e.longest, max(1, left/2/texts))).Draw(r, "length")
+		seed := rapid.Uint64().Draw(r, "seed")
+		if left -= texts * length; left < 0 {
+			left = 0
+			return
+		}
+		run(kind, texts, length, seed)
+	})
+}
+
+// TestUnpadHead holds a head on DeBERTa that reads the first token to its rows alone. Where the mask hides that token, attention by pairs of masks
+// leaves it nothing, and the padded program reads padding: that is an error.
+func TestUnpadHead(t *testing.T) {
+	for _, name := range []string{"deberta-legacy-17", "deberta-dynamo-20"} {
+		t.Run(name, func(t *testing.T) {
+			m := withHead(t, name)
+			alone, s := sessionOf(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
+			for i, kind := range maskKinds {
+				r := rand.New(rand.NewPCG(3, uint64(i)))
+				mask := drawMask(r, kind, 6, 40)
+				in := paddedInputs(r, m, mask)
+				for k := range in["input_ids"].Len() {
+					in["input_ids"].SetInt64(k, in["input_ids"].Int64(k)%100)
+				}
+				for b := range 6 {
+					row := tensor.Of[int64](in["attention_mask"])[b*40:][:40]
+					if row[0] == 1 || !slices.Contains(row, 1) {
+						continue
+					}
+					_, err := s.Run(context.Background(), in)
+					require.ErrorIs(t, err, ErrInput)
+					require.ErrorContains(t, err, fmt.Sprintf("the attention mask of row %d hides its first token", b))
+					row[0] = 1
+				}
+				got, err := s.Run(context.Background(), in)
+				require.NoError(t, err)
+				requireRows(t, m, alone, in, got, 1e-5)
+			}
+		})
+	}
+}
+
+// withHead is an encoder of testdata/exports with a classifier of the first token in place of its output.
+func withHead(t *testing.T, name string) *Model {
+	z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
+	require.NoError(t, err)
+	defer z.Close()
+	data, err := fs.ReadFile(z, "model.onnx")
+	require.NoError(t, err)
+	var p onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(data, &p))
+	g := p.Graph
+	shape := g.Output[0].Type.GetTensorType().Shape
+	width := int(shape.Dim[2].GetDimValue())
+	w, r := tensor.New(tensor.F32, width, 3), rand.New(rand.NewPCG(1, 1))
+	for i := range w.Len() {
+		w.SetFloat64(i, r.NormFloat64())
+	}
+	g.Initializer = append(g.Initializer, onnx.FromTensor("first", tensor.Scalar(int64(0))), onnx.FromTensor("head", w))
+	g.Node = append(g.Node,
+		&onnxpb.NodeProto{OpType: "Gather", Input: []string{g.Output[0].Name, "first"}, Output: []string{"cls"}, Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}}},
+		&onnxpb.NodeProto{OpType: "MatMul", Input: []string{"cls", "head"}, Output: []string{"logits"}})
+	g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0], {Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
+	m, err := FromProto(&p, name)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the program makes
@@ -365,8 +445,20 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
 
+	// An id that the vocabulary does not have, behind padding in front.
+	mask := tensor.New(tensor.I64, 3, 5)
+	fill(tensor.Of[int64](mask)[2:5], 1)
+	fill(tensor.Of[int64](mask)[8:], 1)
+	in = paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
+	in["input_ids"].SetInt64(9, 1_000_000)
+	_, err = s.Run(context.Background(), in)
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, "row 1, token 2: ") // the first is kept, then the two of the mask
+	_, padded = sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
+	require.ErrorContains(t, err, padded.Error())
+
 	// The tokens take memory, not the places.
-	mask := tensor.New(tensor.I64, 4, 100)
+	mask = tensor.New(tensor.I64, 4, 100)
 	for b := range 4 {
 		fill(tensor.Of[int64](mask)[b*100:][:10], 1)
 	}
@@ -380,9 +472,11 @@ func TestUnpadErrors(t *testing.T) {
 	_, err = unpadded(t, m, small).Run(context.Background(), paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask))
 	require.ErrorIs(t, err, ErrMemory)
 	require.ErrorContains(t, err, "at batch=4 tokens=400 the arena needs")
+	require.ErrorContains(t, err, "; row 0 is the longest, of 100 tokens")
 }
 
-// TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with padding.
+// TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with padding,
+// and the row's number.
 func TestUnpadPositions(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Model{
 		"roberta": func(t *testing.T) *Model {
@@ -407,6 +501,10 @@ func TestUnpadPositions(t *testing.T) {
 			for _, err := range []error{err, padded} {
 				require.ErrorContains(t, err, "is out of range: axis 0 has size")
 			}
+			_, size, _ := strings.Cut(err.Error(), "axis 0 has size ")
+			positions, no := strconv.Atoi(size)
+			require.NoError(t, no)
+			require.ErrorContains(t, err, fmt.Sprintf("row 1, token %d: ", positions-2)) // both count from 2
 		})
 	}
 }

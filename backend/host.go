@@ -27,7 +27,7 @@ func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor,
 
 // OutOfRange is the error of kernels about an index that lies outside of an axis.
 func OutOfRange(index int64, axis, size int) error {
-	return fmt.Errorf("index %d is out of range: axis %d has size %d", index, axis, size)
+	return fmt.Errorf("%s is out of range: axis %d has size %d", ir.IndexText(index), axis, size)
 }
 
 // View returns a tensor of type d on the host as a step of the host reads it: shape and strides in elements, off elements from the

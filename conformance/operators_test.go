@@ -18,6 +18,8 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend"
+	_ "github.com/rlxc/rlxc/backend/cuda"
+	"github.com/rlxc/rlxc/backend/cuda/drivertest"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/target"
@@ -86,8 +88,11 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 	return out
 }
 
-// TestBackendsOfOperators keeps the table that lower has of the backends fresh. Where wgpu has no library, its column stays.
+// TestBackendsOfOperators keeps the table that lower has of the backends fresh. Where wgpu has no library, its column stays; what cuda
+// has kernels for is asked on a driver that computes nothing.
 func TestBackendsOfOperators(t *testing.T) {
+	drivertest.New(t)
+	columns := append(slices.DeleteFunc(slices.Clone(backends), func(name string) bool { return name == "cuda" }), "cuda")
 	listed := map[[2]string]map[string]string{}
 	for _, op := range lower.Operators() {
 		listed[[2]string{op.Domain, op.Name}] = maps.Clone(op.Backends)
@@ -97,7 +102,7 @@ func TestBackendsOfOperators(t *testing.T) {
 		fresh[key] = map[string]string{}
 		maps.Copy(fresh[key], on)
 	}
-	for _, name := range backends {
+	for _, name := range columns {
 		found := runsBy(t, name)
 		for key := range fresh {
 			delete(fresh[key], name)
@@ -147,14 +152,15 @@ float, float16, double, bfloat16; float8: its four kinds.) `+"`rlxc inspect --op
 	for i := 0; i < len(ops); {
 		first := ops[i]
 		if i == 0 || ops[i-1].Domain != first.Domain {
-			fmt.Fprintf(&b, "\n## %s\n\n| operator | since | types | cpu | wgpu |\n|---|---|---|---|---|\n", first.Domain)
+			fmt.Fprintf(&b, "\n## %s\n\n| operator | since | types | cpu | wgpu | cuda |\n|---|---|---|---|---|---|\n", first.Domain)
 		}
 		var since []string
 		last := first
 		for ; i < len(ops) && ops[i].Domain == first.Domain && ops[i].Name == first.Name; i++ {
 			since, last = append(since, fmt.Sprint(ops[i].Since)), ops[i]
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", first.Name, strings.Join(since, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"])
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", first.Name, strings.Join(since, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"],
+			first.Backends["cuda"])
 	}
 	why := lower.LeftOut()
 	b.WriteString("\n## Left out\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom operator can replace any of them.\n\n| operator | why |\n|---|---|\n")

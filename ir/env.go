@@ -30,17 +30,22 @@ type Env struct {
 type ended struct{ err error }
 
 // EvalOp runs op by its Eval. Whoever gets the results answers for them.
-func EvalOp(env *Env, op Op, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
-	before := env.used()
-	err = env.Within(func() (err error) {
-		if out, err = op.Eval(env, in); env == nil || err != nil {
+func EvalOp(env *Env, op Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return env.Results(func() ([]*tensor.Tensor, error) { return op.Eval(env, in) })
+}
+
+// Results is Within for an f that makes tensors. Whoever gets them answers for them.
+func (e *Env) Results(f func() ([]*tensor.Tensor, error)) (out []*tensor.Tensor, err error) {
+	before := e.used()
+	err = e.Within(func() (err error) {
+		if out, err = f(); e == nil || err != nil {
 			return err
 		}
 		results := int64(0)
 		for _, t := range out {
 			results += t.Size()
 		}
-		env.Memory.Pass(min(results, env.used()-before))
+		e.Memory.Pass(min(results, e.used()-before))
 		return nil
 	})
 	return out, err

@@ -94,8 +94,16 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	op, err := BindOp(n.Op, b)
 	switch {
-	case err != nil && n.Op.Kind().Has(Dynamic):
-		op = n.Op // it has sizes that only this run can tell
+	case err != nil && n.Op.Kind().Has(Dynamic): // it has sizes that only this run can tell
+		op, err = MapDims(n.Op, func(d Dim) (Dim, error) {
+			if known, err := b.number(d); err == nil {
+				return known, nil
+			}
+			return d, nil
+		})
+		if err != nil {
+			return nil, n.Fail(err)
+		}
 	case err != nil:
 		return nil, n.Fail(err)
 	}

@@ -103,7 +103,7 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 		}
 		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]), tokensOf(env, v, text[2], text[3]), nil}
 		if Operand(in, AttentionPositions) != nil {
-			if args[AttentionMask], err = o.maskOfRow(env, in, text); err != nil {
+			if args[AttentionMask], err = o.maskOfRow(env, in, r, text); err != nil {
 				return nil, fmt.Errorf("row %d: %w", r, err)
 			}
 		}
@@ -121,15 +121,15 @@ func tokensOf(env *Env, x *tensor.Tensor, from, to int) *tensor.Tensor {
 	return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 }
 
-// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of a text.
-func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, text [RowFields]int) (*tensor.Tensor, error) {
+// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of text r.
+func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, text [RowFields]int) (*tensor.Tensor, error) {
 	mask, positions, heads := Operand(in, AttentionMask), in[AttentionPositions], in[AttentionQ].Shape()[2]
 	queries, keys := text[1]-text[0], text[3]-text[2]
 	y := env.New(tensor.F32, 1, heads, queries, keys)
 	var at func(int) int
 	var shape tensor.Shape
 	if mask != nil {
-		shape = tensor.Shape{1, heads, 1, 1}
+		shape = tensor.Shape{in[AttentionRows].Shape()[0], heads, 1, 1}
 		copy(shape[4-min(2, mask.Rank()):], mask.Shape()[max(0, mask.Rank()-2):])
 		at = broadcastIndex(mask.Shape(), shape)
 	}
@@ -155,7 +155,7 @@ func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, text [RowFields]int)
 					if a < 0 || a >= shape[2] || b < 0 || b >= shape[3] {
 						return nil, fmt.Errorf("positions %d and %d of a mask %v", s, t, mask.Shape())
 					}
-					m := mask.Float64(at((h*shape[2]+a)*shape[3] + b))
+					m := mask.Float64(at(((r*heads+h)*shape[2]+a)*shape[3] + b))
 					if mask.DType() == tensor.Bool {
 						m = math.Log(m) // 0 or −∞
 					}

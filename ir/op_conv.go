@@ -43,6 +43,9 @@ func (o Conv) Infer(in []*Value) ([]Type, error) {
 	if n < 3 || len(w.Shape) != n || w.DType != x.DType || !x.DType.IsFloat() {
 		return nil, fmt.Errorf("a convolution of %v with %v", x, w)
 	}
+	if o.Act >= NumUnary || o.Act != NoUnary && o.Activation().Real() == nil {
+		return nil, fmt.Errorf("a convolution with %s behind it", o.Act)
+	}
 	inputs, outputs := w.Shape[n-2], w.Shape[n-1]
 	if o.Group < 1 || o.Group > MaxSize || Same(outputs.Mod(N(o.Group)), N(0)) == No {
 		return nil, fmt.Errorf("%d groups of %v channels", o.Group, outputs)
@@ -96,6 +99,9 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	act := func(x float64) float64 { return x }
 	if fn := o.Act; fn != NoUnary {
 		act = func(x float64) float64 { return unaryTable[fn].real(x, o.Activation()) }
+	}
+	if inputs*outputs == 0 {
+		o.Kernel = make([]int, len(o.Kernel)) // whose elements are without number
 	}
 	image, count := spatial.Elements(), places.Elements()
 	row := Make[float64](env, outputs)

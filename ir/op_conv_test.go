@@ -47,3 +47,18 @@ func TestConvRefuses(t *testing.T) {
 	_, err = ir.EvalOp(nil, ir.Conv{Window: ir.Window{Kernel: []int{3}, Strides: []int{1}, Dilations: []int{1}, Pads: []int{1, 1}}, Group: 1}, []*tensor.Tensor{x, w, bias})
 	require.ErrorContains(t, err, "in 1 groups")
 }
+
+// TestActivations: the text of a convolution may name every function of a number, that of a product those that kernels have.
+func TestActivations(t *testing.T) {
+	for act, ok := range map[string][2]bool{"relu": {true, true}, "silu": {true, false}, "leaky_relu": {true, false}, "is_nan": {}, "not": {}, "sine": {}} {
+		for i, text := range []string{
+			`graph "" (%0: f32[n,5,4], %1: f32[1,4,6]) { %2 = conv(%0, %1) {kernel=[1], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1, act=` + act + `, alpha=0.5} return %2 }`,
+			`graph "" (%0: f32[n,5,4], %1: f32[4,6]) { %2 = matmul(%0, %1) {act=` + act + `} return %2 }`,
+			`graph "" (%0: u8[n,4]) { const %1: i8[4,6] = data const %2: f32[] = [1] %3 = onnx.QMatMul(%0, %1, _, _, %2, %2) {act=` + act + `} return %3 }`,
+			`graph "" (%0: f32[n,16]) { const %1: u8[6,1,16] = data const %2: f32[6] = data %3 = matmul_nbits(%0, %1, %2) {k=16, n=6, bits=8, block=16, act=` + act + `} return %3 }`,
+		} {
+			_, err := ir.Parse(text)
+			require.Equal(t, ok[min(i, 1)], err == nil, "%s: %v", text, err)
+		}
+	}
+}

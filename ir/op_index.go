@@ -2,15 +2,28 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// NoIndex lies outside of every axis. Lowerings put it in place of indices that an operator does not allow, such as negative ones where
+// they do not count from the end.
+const NoIndex = math.MaxInt32
+
+// IndexText names an index in an error.
+func IndexText(index int64) string {
+	if index == NoIndex {
+		return "an index that the node does not allow, such as a negative one or a length beyond its operand,"
+	}
+	return fmt.Sprintf("index %d", index)
+}
+
 // place turns an index into an axis of n elements into a place from its start: negative indices count from the end.
 func place(index int64, n int) (int, error) {
 	if index < int64(-n) || index >= int64(n) {
-		return 0, fmt.Errorf("index %d is outside an axis of size %d", index, n)
+		return 0, fmt.Errorf("%s is outside an axis of size %d", IndexText(index), n)
 	}
 	if index < 0 {
 		index += int64(n)

@@ -44,6 +44,9 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoUnary) {
 		return nil, fmt.Errorf("this matmul is not defined for %s", a.DType)
 	}
+	if err := o.Act.checkEpilogue(); err != nil {
+		return nil, err
+	}
 	if len(a.Shape) < 2 || len(b.Shape) < 2 {
 		return nil, fmt.Errorf("matmul of %v and %v needs at least two axes each", a, b)
 	}

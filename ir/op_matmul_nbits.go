@@ -36,16 +36,35 @@ func (MatMulNBits) Kind() Kind { return KindMatMulNBits }
 // Blocks is the number of blocks of a row of weights.
 func (o MatMulNBits) Blocks() int { return (o.K + o.Block - 1) / o.Block }
 
+// maxNBits bounds K, N and Block, so that no product of what follows from them overflows.
+const maxNBits = 1 << 28
+
+// Check reports sizes that no weights have.
+func (o MatMulNBits) Check() error {
+	for _, n := range []int{o.K, o.N, o.Block} {
+		if n < 1 || n > maxNBits {
+			return fmt.Errorf("sizes K = %d, N = %d and block_size = %d: they are from 1 to %d", o.K, o.N, o.Block, maxNBits)
+		}
+	}
+	return nil
+}
+
 // Infer implements Op.
 func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	a := in[NBitsA].Type
+	if err := o.Act.checkEpilogue(); err != nil {
+		return nil, err
+	}
 	if o.Bits != 2 && o.Bits != 4 && o.Bits != 8 {
 		return nil, fmt.Errorf("weights of %d bits: 2, 4 and 8 are known", o.Bits)
 	}
 	if o.Block < 16 || o.Block%16 != 0 || o.Int8 && o.Block&(o.Block-1) != 0 {
 		return nil, fmt.Errorf("blocks of %d: a multiple of 16 is needed, a power of two where activations are rounded", o.Block)
 	}
-	if o.K < 1 || o.N < 1 || !a.DType.IsFloat() || len(a.Shape) < 1 || Same(a.Shape[len(a.Shape)-1], N(o.K)) == No {
+	if !a.DType.IsFloat() || len(a.Shape) < 1 || Same(a.Shape[len(a.Shape)-1], N(o.K)) == No {
 		return nil, fmt.Errorf("a product of %v and [%d,%d]", a, o.K, o.N)
 	}
 	want := func(i int, d tensor.DType, n int) error {

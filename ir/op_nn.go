@@ -128,7 +128,7 @@ func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and
 // the keys of each, as first and end. The queries of row r see the keys of row r; those that see no key, or are of no row, give 0. Operand 5 is
 // the position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3 broadcasts to
-// [1,H,P,P]: what it has for two positions counts for a query and a key there. Where queries differ by their positions S is T, and the
+// [R,H,P,P]: what it has for a row and two positions counts for a query and a key there. Where queries differ by their positions S is T, and the
 // positions are those of the queries as well.
 //
 // Operands 6 to 9, which need positions, are scores by relative position (DeBERTa, arXiv 2006.03654): [1,H,S,N] of the type of q and i64 [P,P],
@@ -188,7 +188,8 @@ func (o Attention) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("mask %v is neither bool nor %s", m.Type, q.DType)
 		}
 		to := Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
-		if s := m.Type.Shape; Operand(in, AttentionRows) != nil {
+		if s, rows := m.Type.Shape, Operand(in, AttentionRows); rows != nil && len(rows.Type.Shape) > 0 {
+			to[0] = rows.Type.Shape[0]
 			copy(to[4-min(2, len(s)):], s[max(0, len(s)-2):])
 		}
 		if err := broadcastsTo(m.Type.Shape, to); err != nil {

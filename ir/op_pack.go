@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/rlxc/rlxc/tensor"
@@ -14,7 +15,8 @@ func init() {
 // Pack leaves the padding of texts out: their tokens lie one after the other, text by text. Operands: the attention mask [B,S],
 // 1 for a token and 0 for padding, and values [B,S,…] that are packed. Of a text it keeps what the mask keeps and the first position, which
 // heads read whatever the mask says; where the mask hides that one it is no key. The number of tokens is only known in a run. It
-// is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens after the last are zeros.
+// is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens after the last are zeros. In place of the mask
+// may be the lengths of texts that begin at position 0, [B]: then it keeps their tokens and nothing else, and does not round.
 //
 // It runs on the host, between two stages. Its results are
 //
@@ -28,7 +30,9 @@ func init() {
 type Pack struct {
 	// Positions is the number of positions that the model has vectors for, 0 for any: a token beyond is an error.
 	Positions int
-	Types     []Type `ir:"-"`
+	// First: a text whose mask hides the first position, and not all others as well, is an error.
+	First bool
+	Types []Type `ir:"-"`
 }
 
 // The results of Pack.
@@ -45,7 +49,7 @@ const (
 // RowFields is the number of fields of a text in PackRows.
 const RowFields = 4
 
-// NewPack is the op that packs values by a mask, with the types of its results; tokens is the symbol for their number.
+// NewPack is the op that packs values by a mask or lengths, with the types of its results; tokens is the symbol for their number.
 func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 	batch := mask.Type.Shape[0]
 	types := []Type{
@@ -63,7 +67,14 @@ func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 func (Pack) Kind() Kind { return KindDynamic }
 
 // Infer implements Op.
-func (o Pack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
+func (o Pack) Infer(in []*Value) ([]Type, error) {
+	for i, v := range in { // a file may say anything
+		if v == nil || !v.Type.DType.Valid() || v.Type.DType == tensor.String || i == 0 && !v.Type.DType.IsInt() && !v.Type.DType.IsFloat() && v.Type.DType != tensor.Bool {
+			return nil, fmt.Errorf("operand %d cannot be packed", i)
+		}
+	}
+	return o.Types, nil
+}
 
 // RoundTokens is the number of tokens that n are planned as: at most 1/32 more, or up to the next multiple of 8.
 func RoundTokens(n int) int {
@@ -73,9 +84,18 @@ func RoundTokens(n int) int {
 
 // Eval implements Op.
 func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	mask := in[0]
+	mask, lengths := in[0], in[0].Rank() == 1
+	var err error
+	if lengths {
+		if mask, err = maskOfLengths(env, in); err != nil {
+			return nil, err
+		}
+	}
 	if mask.Rank() != 2 {
 		return nil, fmt.Errorf("the attention mask is %v: want [batch, tokens]", mask)
+	}
+	if mask.Len() > math.MaxInt32 {
+		return nil, fmt.Errorf("%d tokens: at most %d are packed", mask.Len(), math.MaxInt32)
 	}
 	for _, x := range in[1:] {
 		if x == nil || x.Rank() < 2 || !x.Shape()[:2].Equal(mask.Shape()) || x.DType() == tensor.String {
@@ -83,10 +103,10 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	texts, length := mask.Shape()[0], mask.Shape()[1]
-	places := make([]int32, 0, mask.Len())
+	places := Make[int32](env, mask.Len())[:0]
 	rows, first, firstRows := env.New(tensor.I32, texts, RowFields), env.New(tensor.I32, texts), env.New(tensor.I32, texts, RowFields)
 	each := env.New(tensor.I32, texts, RowFields)
-	sources := make([]int32, 0, mask.Len()) // of the tokens
+	sources := Make[int32](env, mask.Len())[:0] // of the tokens
 	for b := range texts {
 		begin, key := len(places), len(places)
 		for s := range length {
@@ -98,19 +118,26 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			case m == 1:
 			case m != 0:
 				return nil, fmt.Errorf("the attention mask of row %d is %v at position %d: want 0 or 1", b, m, s)
-			case s > 0:
+			case s > 0 || lengths:
 				continue
 			default:
 				place, key = -1, key+1
 			}
 			places, sources = append(places, place), append(sources, int32(at))
 		}
+		if o.First && key > begin && key < len(places) {
+			return nil, fmt.Errorf("the attention mask of row %d hides its first token, which the model reads and has no attention for: "+
+				"put the padding behind the text, or compile without unpad", b)
+		}
 		setRow(rows, b, begin, len(places), key, len(places))
 		setRow(firstRows, b, b, b+1, key, len(places))
 		setRow(each, b, b, b+1, b, b+1)
 		first.SetInt64(b, int64(begin))
 	}
-	total := min(RoundTokens(len(places)), mask.Len())
+	total := len(places)
+	if !lengths {
+		total = min(RoundTokens(total), mask.Len())
+	}
 	out := []*tensor.Tensor{rows, first, firstRows, each, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
 	copy(tensor.Of[int32](out[PackPlaces]), places)
 	for t := len(places); t < total; t++ {
@@ -125,14 +152,36 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
+// maskOfLengths is the mask of texts of these lengths beside values [B,S,…].
+func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
+	if len(in) < 2 || in[1] == nil || in[1].Rank() < 2 || in[1].Shape()[0] != in[0].Len() {
+		return nil, fmt.Errorf("lengths of %d texts without their values", in[0].Len())
+	}
+	texts, length := in[0].Len(), in[1].Shape()[1]
+	mask := env.New(tensor.I8, texts, length)
+	for b := range texts {
+		n := in[0].Int64(b)
+		if n < 0 || n > int64(length) {
+			return nil, fmt.Errorf("row %d has %d tokens, of %d", b, n, length)
+		}
+		for s := range int(n) {
+			mask.SetInt64(b*length+s, 1)
+		}
+	}
+	return mask, nil
+}
+
 // Rows is Eval for texts without padding that lie one after the other already: text i is the tokens from starts[i] to starts[i+1] of every value
 // [tokens,…]. PackPlaces has nowhere to lead, and is −1 throughout.
-func (o Pack) Rows(starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Pack) Rows(env *Env, starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	texts, n := len(starts)-1, starts[len(starts)-1]
+	if n > math.MaxInt32 {
+		return nil, fmt.Errorf("%d tokens: at most %d are packed", n, math.MaxInt32)
+	}
 	total := RoundTokens(n)
-	rows, first, firstRows := tensor.New(tensor.I32, texts, RowFields), tensor.New(tensor.I32, texts), tensor.New(tensor.I32, texts, RowFields)
-	each := tensor.New(tensor.I32, texts, RowFields)
-	places, positions := tensor.New(tensor.I32, total), tensor.New(tensor.I64, 1, total)
+	rows, first, firstRows := env.New(tensor.I32, texts, RowFields), env.New(tensor.I32, texts), env.New(tensor.I32, texts, RowFields)
+	each := env.New(tensor.I32, texts, RowFields)
+	places, positions := env.New(tensor.I32, total), env.New(tensor.I64, 1, total)
 	for t := range total {
 		places.SetInt64(t, -1)
 	}
@@ -152,7 +201,7 @@ func (o Pack) Rows(starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, err
 	}
 	out := []*tensor.Tensor{rows, first, firstRows, each, places, positions}
 	for _, x := range values {
-		y := tensor.New(x.DType(), append([]int{1, total}, x.Shape()[1:]...)...)
+		y := env.New(x.DType(), append([]int{1, total}, x.Shape()[1:]...)...)
 		copy(y.Bytes(), x.Bytes())
 		out = append(out, y)
 	}
@@ -190,7 +239,7 @@ func eachRun(places []int32, f func(t, place, n int)) {
 }
 
 // Unpack puts packed values [1,T,…] where they were, [B,S,…], with zeros between them. Operands: the values, PackPlaces, and
-// the mask, of which it needs the shape. It runs on the host, after the last stage.
+// the mask, or another value that begins with [B,S]: it needs their sizes. It runs on the host, after the last stage.
 type Unpack struct {
 	Types []Type `ir:"-"`
 }
@@ -204,7 +253,7 @@ const (
 
 // NewUnpack is the op that puts x back, with the type of its result.
 func NewUnpack(x, mask *Value) Unpack {
-	return Unpack{[]Type{TensorOf(x.Type.DType, append(append(Shape{}, mask.Type.Shape...), x.Type.Shape[2:]...)...)}}
+	return Unpack{[]Type{TensorOf(x.Type.DType, append(append(Shape{}, mask.Type.Shape[:2]...), x.Type.Shape[2:]...)...)}}
 }
 
 // Kind implements Op.
@@ -216,15 +265,16 @@ func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 // Eval implements Op.
 func (o Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
-	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] || mask.Rank() != 2 {
+	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] || mask.Rank() < 2 {
 		return nil, fmt.Errorf("%v at places %v of %v", x, places, mask)
 	}
-	y := env.New(x.DType(), append(mask.Shape().Clone(), x.Shape()[2:]...)...)
+	texts := mask.Shape()[:2]
+	y := env.New(x.DType(), append(texts.Clone(), x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
 	for i := range places.Len() {
-		if p := places.Int64(i); p < -1 || p >= int64(mask.Len()) {
-			return nil, fmt.Errorf("place %d of %d", p, mask.Len())
+		if p, most := places.Int64(i), int64(texts.Elements()); p < -1 || p >= most {
+			return nil, fmt.Errorf("place %d of %d", p, most)
 		}
 	}
 	eachRun(tensor.Of[int32](places), func(t, place, n int) { copy(to[place*width:][:n*width], from[t*width:][:n*width]) })

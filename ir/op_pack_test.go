@@ -29,6 +29,23 @@ func TestPack(t *testing.T) {
 		_, err := Pack{}.Eval(nil, in)
 		require.Error(t, err)
 	}
+	// Lengths in place of the mask: a text without tokens keeps none, and the number is not rounded.
+	lengths := tensor.FromSlice([]int32{0, 3, 2}, 3)
+	x := tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 3)
+	out, err = Pack{}.Eval(nil, []*tensor.Tensor{lengths, x})
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 0, 0, 0, 0, 3, 0, 3, 3, 5, 3, 5}, tensor.Of[int32](out[PackRows]))
+	require.Equal(t, []int32{3, 4, 5, 6, 7}, tensor.Of[int32](out[PackPlaces]))
+	require.Equal(t, []int64{0, 1, 2, 0, 1}, tensor.Of[int64](out[PackPositions]))
+	require.Equal(t, []int64{4, 5, 6, 7, 8}, tensor.Of[int64](out[PackValues]))
+	back, err = Unpack{}.Eval(nil, []*tensor.Tensor{out[PackValues], out[PackPlaces], x})
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 0, 0, 4, 5, 6, 7, 8, 0}, tensor.Of[int64](back[0]))
+	_, err = Pack{}.Eval(nil, []*tensor.Tensor{tensor.FromSlice([]int32{0, 3, 4}, 3), x})
+	require.ErrorContains(t, err, "row 2 has 4 tokens, of 3")
+	_, err = Pack{}.Eval(nil, []*tensor.Tensor{tensor.FromSlice([]int32{1, 1}, 2), x})
+	require.ErrorContains(t, err, "lengths of 2 texts")
+
 	places := tensor.FromSlice([]int32{9, 0}, 2)
 	for _, in := range [][]*tensor.Tensor{{ids, places, mask}, {tensor.New(tensor.F32, 1, 2), places, mask}, {tensor.New(tensor.F32, 2), places, mask},
 		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I64, 2), mask}, {tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I32, 2), places}} {

@@ -87,6 +87,9 @@ func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 	aZero, aScale, bScale := Operand(in, QMatMulAZero), Operand(in, QMatMulAScale), Operand(in, QMatMulBScale)
 	bias, residual, yScale, yZero := Operand(in, QMatMulBias), Operand(in, QMatMulResidual), Operand(in, QMatMulYScale), Operand(in, QMatMulYZero)
 	rows := Operand(in, QMatMulRows)
+	if err := o.Act.checkEpilogue(); err != nil {
+		return err
+	}
 	switch dynamic := o.Dynamic(in); {
 	case rows != nil && (!dynamic || rows.Type.DType != tensor.I32 || len(rows.Type.Shape) != 2 || Same(rows.Type.Shape[1], N(RowFields)) == No):
 		return fmt.Errorf("rows %v beside %v", rows.Type, in[QMatMulA].Type)

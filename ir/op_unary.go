@@ -278,20 +278,15 @@ func (f UnaryFn) MarshalText() ([]byte, error) {
 	return []byte(f.String()), nil
 }
 
-// UnmarshalText reads what MarshalText prints, of the functions that a product may apply to its sums.
+// UnmarshalText reads what MarshalText prints.
 func (f *UnaryFn) UnmarshalText(text []byte) error {
-	var names []string
-	for fn, row := range unaryTable {
-		if fn := UnaryFn(fn); fn == NoUnary || row.epilogue {
-			name, _ := fn.MarshalText()
-			if string(name) == string(text) {
-				*f = fn
-				return nil
-			}
-			names = append(names, string(name))
+	for fn := range NumUnary {
+		if name, _ := fn.MarshalText(); string(name) == string(text) {
+			*f = fn
+			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of %v", text, names)
+	return fmt.Errorf("%q is no function of one number", text)
 }
 
 // plus is x + b towards zero.
@@ -311,6 +306,14 @@ func (f UnaryFn) HasStep() bool { return f < NumUnary && unaryTable[f].step }
 
 // IsEpilogue reports whether a product may apply the function to its sums: NoUnary too, which leaves them.
 func (f UnaryFn) IsEpilogue() bool { return f == NoUnary || f < NumUnary && unaryTable[f].epilogue }
+
+// checkEpilogue reports a function that no product applies to its sums.
+func (f UnaryFn) checkEpilogue() error {
+	if !f.IsEpilogue() {
+		return fmt.Errorf("a product with %s behind it", f)
+	}
+	return nil
+}
 
 // Unary applies a function to every element; Alpha and Beta are the function's parameters, where it has some.
 type Unary struct {

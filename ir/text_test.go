@@ -13,7 +13,6 @@ import (
 // everything is a text that uses every part of the form, as String prints it.
 const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[*], %2: seq<opt<u8["a b",3]>>) {
   const %3 "emb.weight": f32[1000,64] = data
-  const %4 "w": i8[768,768] = packed "s8/48/16"
   const %6: f32[3] = [1.5, nan, -inf]
   const %7: str[2] = ["a\nb", ""]
   const %8: bool[] = [true]
@@ -21,6 +20,7 @@ const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[
   const %10: f16[1] = [0.33325195]
   const %11: i4[3] = [-8, 7, 0]
   const %5: i64[2] = [-1, 2]
+  const %4 "w": f32[64,64] = packed "f32/48/16"
   %12 "x": f32[batch,seq,64] = gather(%3, %0) from "/embeddings/Gather", "b"
   %13: f32[batch,seq,64], %14: f32[batch,seq,64] = layernorm(%12, _, _, %12) {axes=1, eps=1e-12, sum=true}
   %15: f32[64,batch,seq] = transpose(%13) {perm=[2,0,1]}
@@ -28,9 +28,10 @@ const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[
   %17: i64[seq] = range() {start=-batch+1, step=1, len=seq, dtype=i64}
   %18: f32[64] = reduce_mean(%14) {axes=[0,1]}
   %19: f32[batch,seq,64] = leaky_relu(%14) {alpha=0.01}
-  %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %4, %6, %7, %8, %9, %10, %11, %5) {attrs={axis=int -1, f=float 2, s=string "x", "a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2]}}
+  %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %1, %6, %7, %8, %9, %10, %11, %5) {attrs={axis=int -1, f=float 2, s=string "x", "a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2]}}
   %25: f32[64,batch,seq] = materialize(%13) {view=transpose {perm=[2,0,1]}}
   %26: f32[batch,seq,64] = map(%12, %14, %8) {expr=[leaky_relu(in0) {alpha=0.5}, mul(x0, in1), where(in2, x1, in0)]}
+  %27: f32[batch,seq,64] = matmul(%12, %4)
   %22: seq<f32[]> = "my op"(%2)
   %23: f32[batch,seq,64] = my.If(%8) from "/if" do {
     graph "then" () {

@@ -88,6 +88,9 @@ func (v *verifier) graph(g *Graph) {
 			v.failf("graph %q: output %d is absent", g.Name, i)
 			continue
 		}
+		if x.Packed != nil && x.Const == nil {
+			v.failf("graph %q: output %d, %%%d, is packed, which nobody can read", g.Name, i, x.ID)
+		}
 		v.operand(x, func() string { return fmt.Sprintf("graph %q, output %d", g.Name, i) })
 	}
 	if n := len(g.OutputNames); n != 0 && n != len(g.Outputs) {
@@ -98,9 +101,15 @@ func (v *verifier) graph(g *Graph) {
 	}
 }
 
+// A PackedReader is an op of another package with kernels that read some operands in a layout of their own.
+type PackedReader interface {
+	Op
+	ReadsPacked(operand int) bool
+}
+
 // takesPacked reports whether an op may read an operand in a layout for kernels, which no shape rule or Eval understands.
 func takesPacked(op Op, operand int) bool {
-	switch op.(type) {
+	switch op := op.(type) {
 	case MatMul:
 		return operand == MatMulB
 	case Conv:
@@ -109,8 +118,8 @@ func takesPacked(op Op, operand int) bool {
 		return operand == QMatMulB
 	case MatMulNBits:
 		return operand == NBitsWeights
-	case Custom: // recurrent ones: X, W, R
-		return operand == 1 || operand == 2
+	case PackedReader:
+		return op.ReadsPacked(operand)
 	}
 	return false
 }

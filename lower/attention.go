@@ -111,9 +111,12 @@ func (a *attention) withCache(which, operand, past int) *ir.Value {
 	return c.swapHeads(a.present[which])
 }
 
+// softcap is the bound of scores; as in onnxruntime, one that is not above 0 is none.
+func (c *Context) softcap() float32 { return max(c.AttrFloat("softcap", 0), 0) }
+
 func (a *attention) attributes() {
 	c := a.Context
-	a.op = ir.Attention{Softcap: c.AttrFloat("softcap", 0), Causal: c.AttrBool("is_causal", false), NaNGuard: true}
+	a.op = ir.Attention{Softcap: c.softcap(), Causal: c.AttrBool("is_causal", false), NaNGuard: true}
 	a.op.Scale = c.AttrFloat("scale", 0)
 	if !c.HasAttr("scale") {
 		if size, ok := a.q.Type.Shape[3].Const(); ok {

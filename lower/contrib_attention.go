@@ -350,7 +350,7 @@ func lowerContribRotary(c *Context) []*ir.Value {
 		y = c.split(x, count)
 	}
 	B, S := y.Type.Shape[0], y.Type.Shape[1]
-	positions := c.cast(c.In(1), tensor.I64)
+	positions := c.nonNegative(c.cast(c.In(1), tensor.I64))
 	if Rank(positions) == 1 {
 		positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
 	} else if Rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {

@@ -54,7 +54,7 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 	}
 	out := make([]*ir.Value, 3)
 	out[1], out[2] = g.extendCaches()
-	op := ir.Attention{Scale: g.scale(), Softcap: c.AttrFloat("softcap", 0), NaNGuard: true}
+	op := ir.Attention{Scale: g.scale(), Softcap: c.softcap(), NaNGuard: true}
 	g.see()
 	out[0] = g.attend(op)
 	return out[:min(c.NumOutputs(), 3)]
@@ -88,7 +88,7 @@ func (g *groupQuery) rotate() {
 	}
 	at := g.binary(ir.Add, g.start, g.count(g.S(), 1, 2))
 	if p := g.Opt(gqaPositions); p != nil {
-		at = g.cast(p, tensor.I64)
+		at = g.nonNegative(g.cast(p, tensor.I64))
 	}
 	cos, sin := g.Emit(ir.Gather{}, g.In(gqaCos), at), g.Emit(ir.Gather{}, g.In(gqaSin), at)
 	op := ir.Rotary{Interleaved: g.AttrBool("rotary_interleaved", false)}
@@ -96,17 +96,31 @@ func (g *groupQuery) rotate() {
 }
 
 // extendCaches puts keys and values after what the cache has of their sequence, and returns the new caches.
-func (g *groupQuery) extendCaches() (keys, values *ir.Value) {
-	past, size := g.Opt(gqaPastKey), ir.N(0)
-	if past != nil {
+func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
+	past, values, size := g.Opt(gqaPastKey), g.Opt(gqaPastValue), ir.N(0)
+	switch {
+	case (past == nil) != (values == nil):
+		g.Failf("past_key and past_value go together")
+	case past == nil:
+	case Rank(past) != 4 || Rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
+		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
+	default:
 		size = past.Type.Shape[2]
 	}
-	B, S, T, one := g.B(), g.S(), ir.Max(g.Dims(gqaTotal)[0], size), ir.N(1)
+	total := g.Dims(gqaTotal)
+	if len(total) != 1 || ir.LessEqual(ir.N(1), total[0]) == ir.No || ir.LessEqual(total[0], size.Add(g.S())) == ir.No {
+		g.Failf("total_sequence_length %v for a cache of %v and %v more", ir.Shape(total), size, g.S())
+	}
+	B, S, T, one := g.B(), g.S(), ir.Max(total[0], size), ir.N(1)
 	// Place t of the result's cache holds the old place t up to start, and this call's token t − start from there on.
 	t := g.count(T, 1, 2)
 	from := g.Emit(ir.Where{}, g.binary(ir.Less, t, g.start), t, g.binary(ir.Add, g.binary(ir.Sub, t, g.start), g.sizeScalar(size)))
 	last := g.binary(ir.Sub, g.sizeScalar(size.Add(S)), g.Constant(tensor.Scalar(int64(1))))
-	from = g.reshape(g.binary(ir.MinFn, from, last), ir.Shape{B, one, T, one})
+	// Lengths are wrong for no tokens, for more than the result has room for, and for more than the cache and this call have.
+	fits := g.binary(ir.Sub, g.length, g.Constant(tensor.Scalar(int64(1))))
+	fits = g.binary(ir.MinFn, fits, g.binary(ir.Sub, g.sizeScalar(T), g.length))
+	fits = g.binary(ir.MinFn, fits, g.binary(ir.Sub, g.sizeScalar(size), g.start))
+	from = g.reshape(g.indexIf(fits, g.binary(ir.MinFn, from, last)), ir.Shape{B, one, T, one})
 	filled := g.reshape(g.binary(ir.Less, t, g.length), ir.Shape{B, one, T, one})
 	merge := func(x, old *ir.Value) (all, present *ir.Value) {
 		y := g.swapHeads(x)
@@ -118,9 +132,9 @@ func (g *groupQuery) extendCaches() (keys, values *ir.Value) {
 		present = g.Emit(ir.Where{}, filled, present, g.like(present, 0))
 		return g.swapHeads(present), present
 	}
-	g.k, keys = merge(g.k, past)
-	g.v, values = merge(g.v, g.Opt(gqaPastValue))
-	return keys, values
+	g.k, presentKey = merge(g.k, past)
+	g.v, presentValue = merge(g.v, values)
+	return presentKey, presentValue
 }
 
 // see makes the mask: a query sees the keys of its sequence, of a decoder those up to its own position, and of these the

@@ -34,14 +34,34 @@ func (c *Context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
 	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
 }
 
-func lowerRestorePadding(c *Context) []*ir.Value {
-	if Rank(c.In(0)) != 2 {
-		c.Failf("input %v is no [tokens, hidden]", c.In(0).Type)
-	}
-	return []*ir.Value{c.restore(c.In(0), c.In(1))}
+// A removed is what RemovePadding did: where ir.Pack and ir.Unpack do the same, nobody reads token_offset and cumulated_seq_len.
+type removed struct {
+	x    *ir.Value   // [B,S,·]
+	pack []*ir.Value // results of ir.Pack
 }
 
-// lowerRemovePadding needs the lengths: how many tokens there are depends on them.
+// removedBy is the RemovePadding that a token_offset or cumulated_seq_len is of, if so many tokens are its own; nil for others.
+func (c *Context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
+	if r := c.b.removed[v]; r != nil && r.pack[ir.PackPositions].Type.Shape[1].Equal(tokens) {
+		return r
+	}
+	return nil
+}
+
+func lowerRestorePadding(c *Context) []*ir.Value {
+	x, offset := c.In(0), c.In(1)
+	if Rank(x) != 2 {
+		c.Failf("input %v is no [tokens, hidden]", x.Type)
+	}
+	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
+		x = c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
+		return c.EmitAll(ir.NewUnpack(x, r.x), x, r.pack[ir.PackPlaces], r.x)
+	}
+	return []*ir.Value{c.restore(x, offset)}
+}
+
+// lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens to
+// whoever reads them.
 func lowerRemovePadding(c *Context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
 	if Rank(x) != 3 || Rank(counts) != 1 {
@@ -49,8 +69,17 @@ func lowerRemovePadding(c *Context) []*ir.Value {
 	}
 	s := x.Type.Shape
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
+		n := c.Fresh(0)
+		pack := c.EmitAll(ir.NewPack(counts, []*ir.Value{x}, n, 0), counts, x)
 		i32 := func(shape ...ir.Dim) ir.Type { return ir.TensorOf(tensor.I32, shape...) }
-		return c.AtRun(ir.TensorOf(x.Type.DType, c.Fresh(0), s[2]), i32(s[0], s[1]), i32(s[0].Add(ir.N(1))), i32(ir.N(1)))[:c.NumOutputs()]
+		rest := c.AtRun(ir.TensorOf(x.Type.DType, c.Fresh(0), s[2]), i32(s[0], s[1]), i32(s[0].Add(ir.N(1))), i32(ir.N(1)))
+		out := append([]*ir.Value{c.reshape(pack[ir.PackValues], ir.Shape{n, s[2]})}, rest[1:]...)
+		if c.b.removed == nil {
+			c.b.removed = map[*ir.Value]*removed{}
+		}
+		r := &removed{x, pack}
+		c.b.removed[out[1]], c.b.removed[out[2]] = r, r
+		return out[:c.NumOutputs()]
 	}
 	sizes := x.Type.Sizes()
 	var tokens, padding []int32
@@ -74,17 +103,6 @@ func lowerRemovePadding(c *Context) []*ir.Value {
 	return out[:c.NumOutputs()]
 }
 
-// addLengths masks the padding, given the sums of the lengths, [B+1].
-func (h *heads) addLengths(sums *ir.Value) {
-	if Rank(sums) != 1 {
-		h.Failf("cumulative_sequence_length %v", sums.Type)
-	}
-	B, one := h.B(), ir.N(1)
-	length := h.binary(ir.Sub, h.slice(sums, 0, one, B), h.slice(sums, 0, ir.N(0), B))
-	length = h.cast(h.reshape(length, ir.Shape{B, one, one, one}), tensor.I64)
-	h.hide(h.binary(ir.Less, h.count(h.T(), 3, 4), length))
-}
-
 // rowsOf lists the texts as ir.Pack does, given the sums of the lengths, [B+1].
 func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 	if Rank(sums) != 1 {
@@ -97,57 +115,49 @@ func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 	return c.Emit(ir.Concat{Axis: 1}, first, end, first, end)
 }
 
-// attendRows is attention of tokens [1,n,H,D] within their texts.
-func (h *heads) attendRows(sums *ir.Value) []*ir.Value {
-	y := h.Emit(ir.Attention{Scale: h.scale()}, h.q, h.k, h.v, nil, h.rowsOf(sums))
+// attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of places
+// of a padded text, which are the tokens' positions.
+func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
+	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
+	r := h.removedBy(sums, n)
+	if r != nil {
+		in = append(in, r.pack[ir.PackRows])
+	} else {
+		in = append(in, h.rowsOf(sums))
+	}
+	switch {
+	case bias == nil:
+	case r != nil && r == h.removedBy(offset, n):
+		in = append(in, r.pack[ir.PackPositions])
+	default:
+		place := h.reshape(h.cast(h.places(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
+		in = append(in, h.binary(ir.Mod, place, h.sizeScalar(offset.Type.Shape[1])))
+	}
+	y := h.Emit(ir.Attention{Scale: h.scale()}, in...)
 	s := y.Type.Shape
 	return []*ir.Value{h.reshape(y, ir.Shape{s[1], s[2].Mul(s[3])})}
 }
 
-// lowerPackedAttention is attention by rows. A bias has a place for each pair of tokens of a padded text: with one, the texts are padded.
 func lowerPackedAttention(c *Context) []*ir.Value {
-	x, offset := c.In(0), c.In(3)
+	x := c.In(0)
 	if Rank(x) != 2 || Rank(c.In(1)) != 2 {
 		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
 	}
-	h := c.newHeads()
-	if c.Opt(5) == nil {
-		y := c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
-		h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
-		return h.attendRows(c.In(4))
-	}
-	h.parts(c.restore(c.Emit(ir.MatMul{}, x, c.In(1), c.In(2)), offset), c.numHeads("num_heads"))
-	h.addLengths(c.In(4))
-	h.addBias(c.Opt(5))
-	return []*ir.Value{c.remove(h.attend(ir.Attention{Scale: h.scale()}), offset, x.Type.Shape[0])}
+	h, y := c.newHeads(), c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
+	h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
+	return h.attendRows(c.In(3), c.In(4), c.Opt(5))
 }
 
 func lowerPackedMultiHeadAttention(c *Context) []*ir.Value {
-	q, offset := c.In(0), c.In(4)
-	n := q.Type.Shape[0]
-	h, count := c.newHeads(), c.numHeads("num_heads")
-	if c.Opt(6) == nil {
-		tokens := func(x *ir.Value) *ir.Value {
-			if x == nil {
-				return nil
-			}
-			return c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
-		}
-		h.operands(tokens(q), tokens(c.Opt(1)), tokens(c.Opt(2)), c.Opt(3), count)
-		return h.attendRows(c.In(5))
-	}
-	padded := func(x *ir.Value) *ir.Value {
+	tokens := func(x *ir.Value) *ir.Value {
 		if x == nil {
 			return nil
 		}
-		s := x.Type.Shape
-		y := c.restore(c.reshape(x, ir.Shape{n, s[1:].Elements()}), offset)
-		return c.reshape(y, append(ir.Shape{y.Type.Shape[0], y.Type.Shape[1]}, s[1:]...))
+		return c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
 	}
-	h.operands(padded(q), padded(c.Opt(1)), padded(c.Opt(2)), c.Opt(3), count)
-	h.addLengths(c.In(5))
-	h.addBias(c.Opt(6))
-	return []*ir.Value{c.remove(h.attend(ir.Attention{Scale: h.scale()}), offset, n)}
+	h := c.newHeads()
+	h.operands(tokens(c.In(0)), tokens(c.Opt(1)), tokens(c.Opt(2)), c.Opt(3), c.numHeads("num_heads"))
+	return h.attendRows(c.In(4), c.In(5), c.Opt(6))
 }
 
 // lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances

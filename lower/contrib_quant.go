@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
@@ -326,8 +328,8 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 	if c.AttrInt("weight_prepacked", 0) != 0 {
 		c.Unsupportedf("weight_prepacked: weights in a layout of one kind of GPU")
 	}
-	if op.K < 1 || op.N < 1 {
-		c.Failf("K = %d and N = %d are no sizes", op.K, op.N)
+	if err := op.Check(); err != nil {
+		c.Failf("%w", err)
 	}
 	if op.Bits != 2 && op.Bits != 4 && op.Bits != 8 {
 		c.Unsupportedf("bits = %d: 2, 4 and 8 are understood", op.Bits)
@@ -336,6 +338,12 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 		c.Failf("block_size = %d is no power of two from 16 on", op.Block)
 	}
 	b := c.In(1)
+	if Rank(b) < 2 || ir.Same(b.Type.Shape[0], ir.N(op.N)) == ir.No {
+		c.Failf("operand 1, B, is %v: its first axis is N = %d", b.Type, op.N)
+	}
+	if bias := c.Opt(5); bias != nil && Rank(bias) != 1 {
+		c.Failf("operand 5, the bias, is %v and not a vector", bias.Type)
+	}
 	if n, want := b.Type.Shape.Elements(), op.N*op.Blocks()*op.Block*op.Bits/8; ir.Same(n, ir.N(want)) == ir.No {
 		c.Failf("operand 1, B, has %v bytes; N = %d, K = %d, bits = %d and block_size = %d need %d", n, op.N, op.K, op.Bits, op.Block, want)
 	}
@@ -364,6 +372,15 @@ func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 		c.Unsupportedf("gather_axis and quantize_axis are both %d", gather)
 	}
 	unsigned := data.Type.DType == tensor.U8
+	if zero != nil {
+		want := slices.Clone(scale.Type.Shape)
+		if unsigned && len(want) > 0 { // they are packed like the data
+			want[len(want)-1] = want[len(want)-1].Mul(ir.N(bits)).CeilDiv(ir.N(8))
+		}
+		if !slices.EqualFunc(zero.Type.Shape, want, func(a, b ir.Dim) bool { return ir.Same(a, b) != ir.No }) {
+			c.Failf("zero points %v for scales %v", zero.Type, scale.Type)
+		}
+	}
 	if unsigned {
 		data = c.unpack(data, bits, ir.Dim{})
 		if zero != nil {
@@ -433,13 +450,7 @@ func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
 			c.Failf("weights %v", w.Type)
 		}
 		plain := c.binary(ir.Mul, c.binary(ir.Sub, c.cast(w, tensor.F32), spread(zero)), spread(scale))
-		plain = c.Emit(ir.Transpose{Perm: []int{0, 2, 1}}, plain)
-		if n, ok := w.Type.Shape.Elements().Const(); ok && w.IsConst() { // the file bounds it
-			if t, ok := ir.Fold(plain, n, ir.NewMemo(8*n)); ok {
-				return c.Constant(t)
-			}
-		}
-		return plain
+		return c.weight(c.Emit(ir.Transpose{Perm: []int{0, 2, 1}}, plain))
 	}
 	in := make([]*ir.Value, ops.RecurrentP+1)
 	for i := range in {

@@ -14,21 +14,42 @@ var convRows = []row{
 	{"Col2Im", 18, lowerCol2Im},
 }
 
-// weightsKernel is the kernel that the weights, operand 1, have.
-func (c *Context) weightsKernel() ir.Shape {
-	x, w := c.In(0).Type, c.In(1).Type
-	if len(x.Shape) < 3 || len(w.Shape) != len(x.Shape) {
-		c.Failf("weights %v for %v", w, x)
+// weightsKernel is the kernel that weights have.
+func (c *Context) weightsKernel(w *ir.Value) ir.Shape {
+	x := c.In(0).Type
+	if len(x.Shape) < 3 || Rank(w) != len(x.Shape) {
+		c.Failf("weights %v for %v", w.Type, x)
 	}
-	return w.Shape[2:]
+	return w.Type.Shape[2:]
+}
+
+// kernelAtRun leaves the node to the run where only that tells how large the kernel is; outputs are the channels of the result.
+func (c *Context) kernelAtRun(outputs func(w ir.Shape) ir.Dim) []*ir.Value {
+	kernel, x, w := c.weightsKernel(c.In(1)), c.In(0).Type, c.In(1).Type
+	shape, known := ir.Shape{x.Shape[0], outputs(w.Shape)}, true
+	for i, d := range kernel {
+		_, ok := d.Const()
+		known = known && ok
+		shape = append(shape, c.Fresh(i))
+	}
+	if known {
+		return nil
+	}
+	return c.AtRun(ir.TensorOf(x.DType, shape...))
 }
 
 func lowerConv(c *Context) []*ir.Value {
-	return []*ir.Value{c.conv(c.window(c.weightsKernel(), true), c.AttrInt("group", 1))}
+	if y := c.kernelAtRun(func(w ir.Shape) ir.Dim { return w[0] }); y != nil {
+		return y
+	}
+	return []*ir.Value{c.conv(c.window(c.weightsKernel(c.In(1)), true), c.AttrInt("group", 1))}
 }
 
 func lowerConvTranspose(c *Context) []*ir.Value {
-	op := ops.ConvTranspose{Window: c.window(c.weightsKernel(), true), Group: c.AttrInt("group", 1)}
+	if y := c.kernelAtRun(func(w ir.Shape) ir.Dim { return w[1].Mul(ir.N(c.AttrInt("group", 1))) }); y != nil {
+		return y
+	}
+	op := ops.ConvTranspose{Window: c.window(c.weightsKernel(c.In(1)), true), Group: c.AttrInt("group", 1)}
 	c.Opt(2)
 	axes := len(op.Kernel)
 	extra, ok := c.AttrInts("output_padding")

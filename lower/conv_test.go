@@ -105,6 +105,15 @@ func TestConvErrors(t *testing.T) {
 		{func(s *sketch, w string) string {
 			return s.node("MaxPool", s.input("x", tensor.F32, 1, 3, 8, 8), intAttr("ceil_mode", 1))
 		}, "kernel_shape is missing"},
+		{func(s *sketch, _ string) string {
+			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 3, 2, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)))
+		}, "a window of 3 elements does not fit"},
+		{func(s *sketch, _ string) string {
+			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 4, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)))
+		}, "4,8,8]"},
+		{func(s *sketch, _ string) string {
+			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 3, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)), intsAttr("pads", 1<<40, 0, 0, 0))
+		}, "padding 1099511627776"},
 		{func(s *sketch, w string) string { return s.node("GlobalAveragePool", s.input("x", tensor.F32, 1, 3)) }, "no spatial axes"},
 	} {
 		s := &sketch{}

@@ -1,7 +1,6 @@
 package lower
 
 import (
-	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -111,11 +110,13 @@ func lowerTensorScatter(c *Context) []*ir.Value {
 		c.Failf("update %v of %v along axis %d", update.Type, cache.Type, axis)
 	}
 	at := c.count(update.Type.Shape[axis], axis, rank)
-	if first := c.Opt(2); first != nil {
+	first := c.Opt(2)
+	if first != nil {
 		if Rank(first) != 1 {
 			c.Failf("write indices %v are not a vector", first.Type)
 		}
-		at = c.binary(ir.Add, at, c.along(first, 0, rank))
+		first = c.along(first, 0, rank)
+		at = c.binary(ir.Add, at, first)
 	}
 	switch mode := c.AttrString("mode", "linear"); mode {
 	case "linear":
@@ -123,6 +124,9 @@ func lowerTensorScatter(c *Context) []*ir.Value {
 		at = c.binary(ir.Mod, at, c.sizeScalar(cache.Type.Shape[axis]))
 	default:
 		c.Failf("mode %q is neither linear nor circular", mode)
+	}
+	if first != nil {
+		at = c.indexIf(first, at)
 	}
 	return []*ir.Value{c.Emit(ir.ScatterElements{Axis: axis}, cache, c.expand(at, update.Type.Shape), update)}
 }
@@ -148,10 +152,13 @@ func lowerOneHot(c *Context) []*ir.Value {
 }
 
 // nonNegative makes of indices below 0, which elsewhere count from the end, such as lie outside of every axis.
-func (c *Context) nonNegative(index *ir.Value) *ir.Value {
+func (c *Context) nonNegative(index *ir.Value) *ir.Value { return c.indexIf(index, index) }
+
+// indexIf is index where fits is not below 0, and elsewhere outside of every axis.
+func (c *Context) indexIf(fits, index *ir.Value) *ir.Value {
 	d := index.Type.DType
-	outside := c.Constant(intScalar(d, math.MaxInt32))
-	return c.Emit(ir.Where{}, c.binary(ir.Less, index, c.Constant(intScalar(d, 0))), outside, index)
+	outside := c.Constant(intScalar(d, ir.NoIndex))
+	return c.Emit(ir.Where{}, c.binary(ir.Less, fits, c.Constant(intScalar(fits.Type.DType, 0))), outside, index)
 }
 
 func lowerReverseSequence(c *Context) []*ir.Value {

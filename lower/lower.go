@@ -41,6 +41,9 @@ const (
 	MaxOpset = 28
 )
 
+// latest are the versions of other domains that are understood, which begin with 1.
+var latest = map[string]int{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1}
+
 // limits of function inlining: models are untrusted.
 const (
 	maxCallDepth = 64
@@ -123,6 +126,11 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 	if v, ok := out["ai.onnx"]; ok && (v < 1 || v > MaxOpset) {
 		return nil, fmt.Errorf("%w: %s", ErrUnsupported, otherOpset(v))
 	}
+	for d, v := range out {
+		if most, ok := latest[d]; ok && v > most {
+			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc understands 1 to %d", ErrUnsupported, v, d, most)
+		}
+	}
 	return out, nil
 }
 
@@ -134,13 +142,14 @@ type fnKey struct{ domain, name, overload string }
 
 // builder is the state of one lowering.
 type builder struct {
-	g      *ir.Graph
-	fns    map[fnKey]*onnxpb.FunctionProto
-	memo   *ir.Memo                  // constants evaluated on the way
-	lists  map[*ir.Value][]*ir.Value // the elements of sequences and optionals, where they are known
-	custom []*ir.OpDef
-	nodes  int
-	opset  int // of ai.onnx in the main graph
+	g       *ir.Graph
+	fns     map[fnKey]*onnxpb.FunctionProto
+	memo    *ir.Memo                  // constants evaluated on the way
+	lists   map[*ir.Value][]*ir.Value // the elements of sequences and optionals, where they are known
+	removed map[*ir.Value]*removed    // by its token_offset and cumulated_seq_len
+	custom  []*ir.OpDef
+	nodes   int
+	opset   int // of ai.onnx in the main graph
 
 	maxFold  int // the size up to which an operand that must be known is evaluated
 	deferred int // nodes that were left to the run
@@ -148,6 +157,7 @@ type builder struct {
 	listed   int // elements that lists holds
 	unrolled int // nodes of unrolled loops
 	sparse   int // bytes of the dense tensors that sparse ones stand for
+	weights  int // elements of the weights that were computed
 
 	problems []error
 	warnings []string            // without those that were given before

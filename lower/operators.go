@@ -18,7 +18,7 @@ type Operator struct {
 	// Types are those that the first operand may have, or the first result where there are no operands; in the newest version
 	// that ONNX has under this row.
 	Types []string `json:"types,omitempty"`
-	// Backends says of "cpu" and "wgpu" whether their kernels run it, or the host does: "kernels", "host", "kernels, host".
+	// Backends says of "cpu", "wgpu" and "cuda" whether their kernels run it, or the host does: "kernels", "host", "kernels, host".
 	Backends map[string]string `json:"backends,omitempty"`
 }
 

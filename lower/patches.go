@@ -36,32 +36,69 @@ func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 	if ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) == ir.No {
 		c.Failf("weights %v in %d groups for %v", w.Type, groups, x.Type)
 	}
-	last := append(firstAxes(Rank(w))[2:], 1, 0)
-	if w.Const != nil {
-		w = c.transposed(w, last)
-	} else {
-		w = c.Emit(ir.Transpose{Perm: last}, w)
-	}
-	in := []*ir.Value{c.channelsLast(x), w}
+	in := []*ir.Value{c.channelsLast(x), c.weights(w, Rank(w)-1, c.kernelFirst)}
 	if bias != nil {
 		in = append(in, bias)
 	}
 	return c.channelsFirst(c.Emit(ir.Conv{Window: win, Group: groups}, in...))
 }
 
-// transposed is a constant with its axes in another order.
-func (c *Context) transposed(x *ir.Value, perm []int) *ir.Value {
-	from := x.Const.Aligned()
-	y, err := ir.EvalOp(nil, ir.Transpose{Perm: perm}, []*tensor.Tensor{from})
+// patched is a convolution of bytes as a product: what the window meets at each place, [N,places…,taps·C], with the weights as a matrix
+// [taps·C,M]. zero is what the padding holds. It is nil for groups, and for windows of many taps.
+func (c *Context) patched(win ir.Window, groups int, x, w, zero *ir.Value, multiply func(patches, w *ir.Value) *ir.Value) *ir.Value {
+	if groups != 1 || win.Taps() > maxTaps || ir.Same(w.Type.Shape[1], x.Type.Shape[1]) == ir.No || !c.affords(win.Taps()*len(win.Kernel)) {
+		return nil
+	}
+	if err := win.Fit(x.Type.Shape); err != nil {
+		c.Failf("%w", err)
+	}
+	image, places := c.padded(win, c.channelsLast(x), zero)
+	var taps []*ir.Value
+	ir.EachIndex(nil, win.Kernel, func(_ int, at []int) {
+		tap := image
+		for axis, k := range at {
+			tap = c.tap(win, tap, axis, k, places[axis])
+		}
+		taps = append(taps, tap)
+	})
+	w = c.kernelFirst(w)
+	patches, s := taps[0], w.Type.Shape
+	if len(taps) > 1 {
+		patches = c.Emit(ir.Concat{Axis: Rank(image) - 1}, taps...)
+	}
+	return c.channelsFirst(multiply(patches, c.reshape(w, ir.Shape{s[:len(s)-1].Elements(), s[len(s)-1]})))
+}
+
+// weights returns a view of weights [M,…], of which axis 0 becomes another. Where they are dequantised with scales along it, it is a view
+// of what is, so that the codes stay in sight.
+func (c *Context) weights(w *ir.Value, to int, view func(*ir.Value) *ir.Value) *ir.Value {
+	if w.Def != nil {
+		if o, ok := w.Def.Op.(ir.Dequantize); ok && o.Block == 0 && (o.Axis == 0 || Rank(w.Def.Inputs[1]) == 0) {
+			o.Axis = to * Rank(w.Def.Inputs[1])
+			return c.Emit(o, append([]*ir.Value{view(w.Def.Inputs[0])}, w.Def.Inputs[1:]...)...)
+		}
+	}
+	return view(w)
+}
+
+// kernelFirst returns weights [M,C,…] as […,C,M].
+func (c *Context) kernelFirst(w *ir.Value) *ir.Value {
+	turn := ir.Transpose{Perm: append(firstAxes(Rank(w))[2:], 1, 0)}
+	if w.Const == nil {
+		return c.Emit(turn, w)
+	}
+	y, err := ir.EvalOp(nil, turn, []*tensor.Tensor{w.Const.Aligned()})
 	if err != nil {
 		c.Failf("%w", err)
 	}
-	return c.b.g.NewConst(x.Name, y[0])
+	return c.b.g.NewConst(w.Name, y[0])
 }
 
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
 func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
-	w = c.Emit(ir.Reshape{Shape: ir.Shape{w.Type.Shape[0], ir.Shape(w.Type.Shape[1:]).Elements()}}, w)
+	w = c.weights(w, 0, func(w *ir.Value) *ir.Value {
+		return c.Emit(ir.Reshape{Shape: ir.Shape{w.Type.Shape[0], ir.Shape(w.Type.Shape[1:]).Elements()}}, w)
+	})
 	in := []*ir.Value{rows, w}
 	if bias != nil {
 		in = append(in, bias)
@@ -127,10 +164,9 @@ func (c *Context) tap(win ir.Window, x *ir.Value, axis, k int, places ir.Dim) *i
 	return c.Emit(cut, x)
 }
 
-// poolTaps combines what the taps of a pool meet, an axis after the other, and returns [N,C,…]; fill is what the padding
+// poolTaps combines what the taps of a pool of floats meet, an axis after the other, and returns [N,C,…]; fill is what the padding
 // holds.
-func (c *Context) poolTaps(win ir.Window, fn ir.BinaryFn, fill float64) *ir.Value {
-	x := c.In(0)
+func (c *Context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill float64) *ir.Value {
 	y, places := c.padded(win, c.channelsLast(x), c.Scalar(x.Type.DType, fill))
 	for i, n := range win.Kernel {
 		all := c.tap(win, y, i, 0, places[i])
@@ -152,7 +188,7 @@ func (c *Context) tapped(w ir.Window) bool {
 			return false
 		}
 	}
-	return c.In(0).Type.DType.IsFloat() && !w.Ceil && c.affords(nodes)
+	return !w.Ceil && c.affords(nodes)
 }
 
 // tileRows returns the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 var poolRows = []row{
@@ -49,12 +50,12 @@ func lowerAveragePool(c *Context) []*ir.Value {
 	op := ops.AveragePool{Window: c.poolWindow(10, 19), CountIncludePad: c.AttrBool("count_include_pad", false)}
 	c.check(op)
 	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
-	if x := c.In(0).Type; (op.CountIncludePad || !padding) && c.tapped(op.Window) {
+	if x := c.In(0); x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
 		share := 1.0
 		for _, k := range op.Kernel {
 			share /= float64(k)
 		}
-		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(op.Window, ir.Add, 0), c.Scalar(x.DType, share))}
+		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(op.Window, x, ir.Add, 0), c.Scalar(x.Type.DType, share))}
 	}
 	return c.keep(op)
 }
@@ -66,8 +67,13 @@ func lowerLpPool(c *Context) []*ir.Value {
 func lowerMaxPool(c *Context) []*ir.Value {
 	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1, Results: c.NumOutputs()}
 	c.check(op)
-	if !c.Wants(1) && c.tapped(op.Window) {
-		return []*ir.Value{c.poolTaps(op.Window, ir.MaxFn, math.Inf(-1))}
+	if x := c.In(0); (x.Type.DType.IsFloat() || x.Type.DType.Bits() == 8) && !c.Wants(1) && c.tapped(op.Window) {
+		largest := func(x *ir.Value) *ir.Value { return c.poolTaps(op.Window, x, ir.MaxFn, math.Inf(-1)) }
+		if d := x.Type.DType; !d.IsFloat() { // bytes, which float32 has
+			one := scaling{scale: c.Scalar(tensor.F32, 1)}
+			return []*ir.Value{c.quantize(largest(c.dequantize(x, one, tensor.F32)), one, d)}
+		}
+		return []*ir.Value{largest(x)}
 	}
 	return c.keep(op)
 }

@@ -210,29 +210,48 @@ func (c *Context) standard(name string, in ...*ir.Value) *ir.Value {
 	return out[0]
 }
 
-// lowerConvInteger computes in float64, which is exact for sums of 8-bit products.
+// maxExactF32 is the most products of differences of bytes of which float32 holds the sums.
+const maxExactF32 = 1 << 24 / (255 * 255)
+
+// lowerConvInteger is a product of bytes; that of groups is computed in floats that hold its sums.
 func lowerConvInteger(c *Context) []*ir.Value {
-	wide := func(x, zero int) *ir.Value {
-		z := c.scalar(c.Opt(zero))
-		if z != nil && Rank(z) == 1 { // one for each of the weights' output channels
-			s := ir.Shape{z.Type.Shape[0]}
-			for range Rank(c.In(x)) - 1 {
-				s = append(s, ir.N(1))
-			}
-			z = c.reshape(z, s)
+	x, w := c.In(0), c.In(1)
+	win, groups := c.window(c.weightsKernel(w), true), c.AttrInt("group", 1)
+	zero, wZero := c.scalar(c.Opt(2)), c.scalar(c.Opt(3))
+	if isScalar(zero) {
+		if y := c.patched(win, groups, x, w, zero, func(patches, w *ir.Value) *ir.Value { return c.Emit(ir.QMatMul{}, patches, w, zero, wZero) }); y != nil {
+			return []*ir.Value{y}
 		}
-		return c.cast(c.difference(c.In(x), z), tensor.F64)
 	}
-	return []*ir.Value{c.cast(c.standard("Conv", wide(0, 2), wide(1, 3)), tensor.I32)}
+	wide := tensor.F64
+	if n, known := ir.Shape(w.Type.Shape[1:]).Elements().Const(); known && n <= maxExactF32 && groups > 1 { // tiles of a single group round
+		wide = tensor.F32
+	}
+	if wZero != nil && Rank(wZero) == 1 { // one for each of the weights' output channels
+		s := ir.Shape{wZero.Type.Shape[0]}
+		for range win.Kernel {
+			s = append(s, ir.N(1))
+		}
+		wZero = c.reshape(wZero, append(s, ir.N(1)))
+	}
+	return []*ir.Value{c.cast(c.standard("Conv", c.cast(c.difference(x, zero), wide), c.cast(c.difference(w, wZero), wide)), tensor.I32)}
 }
 
 func lowerQLinearConv(c *Context) []*ir.Value {
-	x, w := c.In(0), c.In(3)
+	x, w, bias := c.In(0), c.In(3), c.Opt(8)
 	xs, ws := c.scaling(x.Type, 1, 2), c.scaling(w.Type, 4, 5)
 	ws.axis = 0
 	ys := c.scaling(x.Type, 6, 7)
+	if isScalar(xs.scale) && isScalar(ys.scale) && xs.scale.Type.DType == tensor.F32 {
+		win := c.window(c.weightsKernel(w), true)
+		if y := c.patched(win, c.AttrInt("group", 1), x, w, xs.zero, func(patches, w *ir.Value) *ir.Value {
+			return c.Emit(ir.QMatMul{}, patches, w, xs.zero, ws.zero, xs.scale, ws.scale, bias, nil, ys.scale, ys.zero)
+		}); y != nil {
+			return []*ir.Value{y}
+		}
+	}
 	in := []*ir.Value{c.dequantize(x, xs, tensor.F32), c.dequantize(w, ws, tensor.F32)}
-	if bias := c.Opt(8); bias != nil { // in units of both scales
+	if bias != nil { // in units of both scales
 		in = append(in, c.binary(ir.Mul, c.cast(bias, tensor.F32), c.binary(ir.Mul, xs.scale, ws.scale)))
 	}
 	return []*ir.Value{c.quantize(c.standard("Conv", in...), ys, ys.zero.Type.DType)}

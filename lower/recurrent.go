@@ -13,22 +13,52 @@ var recurrentRows = []row{
 	{"LSTM", 7, lowerLSTM},
 }
 
-func lowerRNN(c *Context) []*ir.Value { return c.keep(ops.RNN{Recurrent: c.recurrent()}) }
+func lowerRNN(c *Context) []*ir.Value {
+	r, in := c.recurrent()
+	return c.keep(ops.RNN{Recurrent: r}, in...)
+}
 
 func lowerGRU(c *Context) []*ir.Value {
-	return c.keep(ops.GRU{Recurrent: c.recurrent(), LinearBeforeReset: c.AttrBool("linear_before_reset", false)})
+	r, in := c.recurrent()
+	return c.keep(ops.GRU{Recurrent: r, LinearBeforeReset: c.AttrBool("linear_before_reset", false)}, in...)
 }
 
 func lowerLSTM(c *Context) []*ir.Value {
-	return c.keep(ops.LSTM{Recurrent: c.recurrent(), InputForget: c.AttrBool("input_forget", false)})
+	r, in := c.recurrent()
+	return c.keep(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
 }
 
-// recurrent reads what the recurrent operators share.
-func (c *Context) recurrent() ops.Recurrent {
+// recurrent reads what the recurrent operators share. The order of gates differs between PyTorch and ONNX, and some exporters write the
+// reordering as nodes: kernels want the weights that come of it.
+func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 	for i := range c.NumInputs() {
-		c.Opt(i)
+		v := c.Opt(i)
+		if i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB {
+			v = c.weight(v)
+		}
+		in = append(in, v)
 	}
-	return c.recurrentOf(c.In(ops.RecurrentR).Type)
+	return c.recurrentOf(c.In(ops.RecurrentR).Type), in
+}
+
+// maxWeights bounds the elements of the weights of a model that weight computes.
+const maxWeights = 1 << 25
+
+// weight computes a weight that is made from constants of no more elements than it has.
+func (c *Context) weight(v *ir.Value) *ir.Value {
+	if v == nil || v.IsConst() {
+		return v
+	}
+	n, ok := v.Type.Shape.Elements().Const()
+	if !ok || n > maxWeights-c.b.weights {
+		return v
+	}
+	t, ok := ir.Fold(v, n, ir.NewMemo(8*n))
+	if !ok {
+		return v
+	}
+	c.b.weights += n
+	return c.b.g.NewConst(v.Name, t)
 }
 
 // recurrentOf is recurrent for recurrent weights of type w.
@@ -41,7 +71,10 @@ func (c *Context) recurrentOf(w ir.Type) ops.Recurrent {
 		c.Failf("recurrent weights %v", w)
 	}
 	hidden, ok := w.Shape[2].Const()
-	if !ok || c.AttrInt("hidden_size", hidden) != hidden {
+	if !ok {
+		hidden = c.AttrInt("hidden_size", 0)
+	}
+	if hidden < 1 || c.AttrInt("hidden_size", hidden) != hidden {
 		c.Failf("recurrent weights %v for hidden_size %d", w, c.AttrInt("hidden_size", 0))
 	}
 	r := ops.Recurrent{Hidden: hidden, Reverse: direction == "reverse", Bidirectional: direction == "bidirectional",

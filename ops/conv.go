@@ -90,6 +90,9 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 		}
 	}
 	shape := ir.Shape{x.Shape[0], w.Shape[1].Mul(ir.N(o.Group))}
+	if b := ir.Operand(in, 2); b != nil && ir.Same(b.Type.Shape[0], shape[1]) == ir.No {
+		return nil, fmt.Errorf("bias %v for %v channels", b.Type, shape[1])
+	}
 	for i, d := range x.Shape[2:] {
 		size, _ := o.spread(i, d)
 		if ir.LessEqual(size, ir.N(0)) == ir.Yes && ir.LessEqual(d, ir.N(0)) == ir.No {

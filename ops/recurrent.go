@@ -50,8 +50,39 @@ func (r Recurrent) Directions() int {
 	return 1
 }
 
+// Plain reports whether nothing is clipped or rounded.
+func (r Recurrent) Plain() bool { return r.Clip == 0 && !r.Quantized }
+
+// is reports whether these are the activations of each direction.
+func (r Recurrent) is(activations, defaults []string) bool {
+	names := r.Activations
+	if len(names) == 0 {
+		names = slices.Repeat(defaults, r.Directions())
+	}
+	return slices.Equal(names, slices.Repeat(activations, r.Directions()))
+}
+
+// ReadsPacked implements ir.PackedReader.
+func (Recurrent) ReadsPacked(operand int) bool { return operand == RecurrentW || operand == RecurrentR }
+
+// recurrentNames are ONNX's, by position.
+var recurrentNames = []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
+
+// shapes are those of the operands beside inputs of shape x, of an operator with that many gates.
+func (r Recurrent) shapes(x ir.Shape, gates int) []ir.Shape {
+	d, h, rows := ir.N(r.Directions()), ir.N(r.Hidden), ir.N(gates*r.Hidden)
+	batch, width := x[1], x[2]
+	state := ir.Shape{d, batch, h}
+	if r.BatchFirst {
+		batch = x[0]
+		state = ir.Shape{batch, d, h}
+	}
+	return []ir.Shape{RecurrentX: x, RecurrentW: {d, rows, width}, RecurrentR: {d, rows, h}, RecurrentB: {d, ir.N(2 * gates * r.Hidden)},
+		RecurrentLengths: {batch}, RecurrentH: state, RecurrentC: state, RecurrentP: {d, ir.N(3 * r.Hidden)}}
+}
+
 // infer is the shape rule of an operator with that many gates and results.
-func (r Recurrent) infer(in []*ir.Value, defaults []string, results int) ([]ir.Type, error) {
+func (r Recurrent) infer(in []*ir.Value, defaults []string, gates, results int) ([]ir.Type, error) {
 	x, w := in[RecurrentX].Type, in[RecurrentR]
 	if w == nil || in[RecurrentW] == nil || len(x.Shape) != 3 || rank(w) != 3 || !x.DType.IsFloat() {
 		return nil, fmt.Errorf("a recurrence over %v", x)
@@ -59,9 +90,16 @@ func (r Recurrent) infer(in []*ir.Value, defaults []string, results int) ([]ir.T
 	if ir.Same(w.Type.Shape[2], ir.N(r.Hidden)) == ir.No || r.Hidden < 1 || r.Hidden > MaxSize {
 		return nil, fmt.Errorf("recurrent weights %v for hidden_size %d", w.Type, r.Hidden)
 	}
-	for i := RecurrentW; i < len(in); i++ {
-		if v := in[i]; v != nil && i != RecurrentLengths && v.Type.DType != x.DType {
-			return nil, fmt.Errorf("operand %d is %v beside %v", i, v.Type, x)
+	for i, want := range r.shapes(x.Shape, gates) {
+		v := ir.Operand(in, i)
+		if v == nil {
+			continue
+		}
+		if i != RecurrentLengths && v.Type.DType != x.DType {
+			return nil, fmt.Errorf("operand %d, %s, is %v beside %v", i, recurrentNames[i], v.Type, x)
+		}
+		if !slices.EqualFunc(v.Type.Shape, want, func(a, b ir.Dim) bool { return ir.Same(a, b) != ir.No }) {
+			return nil, fmt.Errorf("operand %d, %s, is %v where %v is needed", i, recurrentNames[i], v.Type, want)
 		}
 	}
 	if _, err := r.functions(defaults); err != nil {
@@ -81,7 +119,10 @@ func (r Recurrent) infer(in []*ir.Value, defaults []string, results int) ([]ir.T
 type RNN struct{ Recurrent }
 
 // Infer implements ir.Op.
-func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, rnnDefaults, 2) }
+func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, rnnDefaults, 1, 2) }
+
+// Is reports whether these are the activations of each direction.
+func (o RNN) Is(activations ...string) bool { return o.is(activations, rnnDefaults) }
 
 // Eval implements ir.Op.
 func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -95,7 +136,10 @@ type GRU struct {
 }
 
 // Infer implements ir.Op.
-func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, gruDefaults, 2) }
+func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, gruDefaults, 3, 2) }
+
+// Is reports whether these are the activations of each direction.
+func (o GRU) Is(activations ...string) bool { return o.is(activations, gruDefaults) }
 
 // Eval implements ir.Op.
 func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -109,17 +153,14 @@ type LSTM struct {
 }
 
 // Infer implements ir.Op.
-func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, lstmDefaults, 3) }
+func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, lstmDefaults, 4, 3) }
+
+// Is reports whether these are the activations of each direction.
+func (o LSTM) Is(activations ...string) bool { return o.is(activations, lstmDefaults) }
 
 // Eval implements ir.Op.
 func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget)
-}
-
-// Usual reports whether the activations are ONNX's defaults, without clip, coupled gates and quantisation.
-func (o LSTM) Usual() bool {
-	return o.Clip == 0 && !o.InputForget && !o.Quantized &&
-		(len(o.Activations) == 0 || slices.Equal(o.Activations, slices.Repeat(lstmDefaults, o.Directions())))
 }
 
 var (
@@ -257,24 +298,22 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 	stepX, batchX := batch*width, width
 	stepY, batchY, directionY := directions*batch*hidden, hidden, batch*hidden
 	batchH, directionH := hidden, batch*hidden
-	state := tensor.Shape{directions, batch, hidden}
 	if r.BatchFirst {
 		steps, batch = batch, steps
 		stepX, batchX = width, steps*width
 		stepY, batchY, directionY = directions*hidden, steps*directions*hidden, hidden
 		batchH, directionH = directions*hidden, hidden
-		state = tensor.Shape{batch, directions, hidden}
 	}
 	rows := gates * hidden
-	shapes := []tensor.Shape{RecurrentX: x.Shape(), RecurrentW: {directions, rows, width}, RecurrentR: {directions, rows, hidden},
-		RecurrentB: {directions, 2 * rows}, RecurrentLengths: {batch}, RecurrentH: state, RecurrentC: state, RecurrentP: {directions, 3 * hidden}}
+	shapes := r.shapes(ir.Dims(x.Shape()...), gates)
 	values := make([][]float64, len(shapes))
-	for i, s := range shapes {
+	for i, want := range shapes {
+		s := ir.TensorOf(x.DType(), want...).Sizes()
 		switch t := ir.Operand(in, i); {
 		case t == nil:
 			values[i] = ir.Make[float64](env, s.Elements())
 		case !t.Shape().Equal(s):
-			return nil, fmt.Errorf("operand %d is %v where %v is needed", i, t, s)
+			return nil, fmt.Errorf("operand %d, %s, is %v where %v is needed", i, recurrentNames[i], t, s)
 		default:
 			values[i] = env.Float64s(t)
 		}

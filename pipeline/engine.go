@@ -299,13 +299,16 @@ type engine interface {
 
 // padded is the engine that pads rows to the longest of their batch.
 type padded struct {
-	program *rlxc.Program
+	program *rlxc.Program   // that plans say what fits
+	others  []*rlxc.Program // of further devices, which take batches as the first does
 	layout  layout
 	tokens  int   // of a batch
 	limit   int64 // bytes of one session's arena, as planned; 0 for the program's own limit
 
 	mu      sync.Mutex
 	idle    []*rlxc.Session
+	device  map[*rlxc.Session]int   // 0 for program's, or from 1 on that of others
+	busy    map[int]int             // sessions that run, by device
 	held    map[*rlxc.Session]int64 // bytes of arenas
 	planned int64                   // bytes of the largest arena
 	fits    map[int]int             // rows by length
@@ -380,21 +383,36 @@ func (e *padded) run(ctx context.Context, rows []*row) error {
 // together is 0: a batch is of rows of about one length.
 func (e *padded) together() int { return 0 }
 
+// session is an idle session, or a new one, on the device that runs the fewest.
 func (e *padded) session() (*rlxc.Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n := len(e.idle); n > 0 {
-		s := e.idle[n-1]
-		e.idle = e.idle[:n-1]
-		return s, nil
+	at := 0
+	for i := range e.others {
+		if e.busy[i+1] < e.busy[at] {
+			at = i + 1
+		}
 	}
-	return e.program.NewSession()
+	for i, s := range slices.Backward(e.idle) {
+		if e.device[s] == at {
+			e.idle = slices.Delete(e.idle, i, i+1)
+			e.busy[at]++
+			return s, nil
+		}
+	}
+	s, err := append([]*rlxc.Program{e.program}, e.others...)[at].NewSession()
+	if err == nil {
+		e.device[s] = at
+		e.busy[at]++
+	}
+	return s, err
 }
 
 func (e *padded) putBack(s *rlxc.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.idle, e.held[s] = append(e.idle, s), s.MemoryBytes()
+	e.busy[e.device[s]]--
 }
 
 func (e *padded) close() error {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	_ "github.com/rlxc/rlxc/backend/cuda"
+	"github.com/rlxc/rlxc/backend/cuda/drivertest"
 	"github.com/rlxc/rlxc/hub"
 )
 
@@ -209,6 +211,31 @@ func TestManyCallers(t *testing.T) {
 	cancel()
 	_, err = m.Embed(ctx, list, EmbedOptions{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Two devices share the batches: each goes to the one that runs the fewest, by an idle session of it if there is one.
+func TestDevices(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.New(t).Devices = 2
+	m := openModel(t, "minilm", Options{Sessions: 1, Compile: rlxc.CompileOptions{Backend: "cuda", Device: "0, 1"}})
+	require.Equal(t, 2, m.schedule.workers, "one a device at least")
+	e := m.engine
+	take := func() *rlxc.Session {
+		s, err := e.session()
+		require.NoError(t, err)
+		return s
+	}
+	first, second, third := take(), take(), take()
+	require.Equal(t, []int{0, 1, 0}, []int{e.device[first], e.device[second], e.device[third]})
+	e.putBack(third)
+	e.putBack(second)
+	require.Same(t, second, take(), "device 1 runs nothing")
+	require.Same(t, third, take())
+	for _, s := range []*rlxc.Session{first, second, third} {
+		e.putBack(s)
+	}
+	_, err := Open(t.Context(), "testdata/minilm", Options{Compile: rlxc.CompileOptions{Backend: "cuda", Device: "0,2"}})
+	require.ErrorContains(t, err, "no NVIDIA device 2: there are 2, numbered from 0")
 }
 
 // FuzzSafetensors reads weights of any bytes.

@@ -41,7 +41,8 @@ type Options struct {
 	Pooling   string // one of Poolings
 	Normalize *bool  // whether Embed scales vectors to length 1
 
-	// Compile says how the model is compiled. Threads are those of one session; 0 shares the processors out among sessions.
+	// Compile says how the model is compiled. Threads are those of one session; 0 shares the processors out among sessions. Device may name
+	// several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.
 	Compile rlxc.CompileOptions
 	// Sessions is how many batches run at a time; 0 for what the processors suggest.
 	Sessions int
@@ -64,6 +65,7 @@ type Model struct {
 	tok      *tokenizer.Tokenizer
 	model    *rlxc.Model
 	program  *rlxc.Program
+	others   []*rlxc.Program // on further devices
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
@@ -121,7 +123,8 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		m.MaxLength = shape.length
 		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
 	}
-	sessions := cmp.Or(o.Sessions, DefaultSessions())
+	devices := strings.Split(o.Compile.Device, ",")
+	sessions := max(cmp.Or(o.Sessions, DefaultSessions()), len(devices))
 	compile := o.Compile
 	if compile.Threads == 0 {
 		compile.Threads = max(1, runtime.GOMAXPROCS(0)/sessions)
@@ -129,11 +132,20 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if x := m.sbert.Expansion; x != nil && !x.Attend {
 		compile.Unpad = false // tokens that the mask hides have vectors that count
 	}
-	if m.program, err = m.model.Compile(ctx, compile); err != nil {
-		return m, err
+	for i, device := range devices {
+		compile.Device = strings.TrimSpace(device)
+		p, err := m.model.Compile(ctx, compile)
+		if err != nil {
+			return m, err
+		}
+		if i == 0 {
+			m.program = p
+		} else {
+			m.others = append(m.others, p)
+		}
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, layout: *shape, tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
+	m.engine = &padded{program: m.program, others: m.others, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape, tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
 		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
@@ -221,6 +233,9 @@ func (m *Model) Close() error {
 	}
 	if m.program != nil {
 		errs = append(errs, m.program.Close())
+	}
+	for _, p := range m.others {
+		errs = append(errs, p.Close())
 	}
 	if m.model != nil {
 		errs = append(errs, m.model.Close())

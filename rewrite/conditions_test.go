@@ -73,6 +73,64 @@ var conditions = []struct{ rule, lacks, text string }{
 		%3 = conv(%0, %1, _, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = relu(%3) return %4 }`},
 	{"conv.residual", "a residual of the same shape", `graph "" (%0: f32[n,4,3], %5: f32[n,4,1]) { const %1: f32[3,3,4] = data
 		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %5) return %4 }`},
+	{"conv.pad", "zeros around it", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[] = [1] %5 = pad(%9, %2) {before=[0,1,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "zeros that are put, not numbers that are repeated", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {mode=reflect, before=[0,1,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "a padding that does not follow the size", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,1,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[0,0], auto_pad="SAME_UPPER", group=1} return %6 }`},
+	{"conv.pad", "a known number before", `graph "" (%9: f32[n,n,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,n,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "a known number after", `graph "" (%9: f32[n,n,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,1,0], after=[0,n,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "nothing taken away before", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,-1,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "nothing taken away after", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,1,0], after=[0,-1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "no more images", `graph "" (%9: f32[n,4,3]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[1,1,0], after=[0,1,0]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"conv.pad", "no more channels", `graph "" (%9: f32[n,4,2]) { const %1: f32[3,3,4] = data %5 = pad(%9) {before=[0,1,0], after=[0,1,1]}
+		%6 = conv(%5, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %6 }`},
+	{"matmul.one_hot", "integers to compare", `graph "" (%0: f32[n,1], %9: f32[n]) { const %1: f32[3] = [0,1,2] const %2: f32[3,4] = data
+		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "one integer for each row", `graph "" (%0: i32[n,3]) { const %1: i32[3] = [0,1,2] const %2: f32[3,4] = data
+		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "steps that count", `graph "" (%0: i32[n,1]) { const %1: i32[3] = [0,2,1] const %2: f32[3,4] = data
+		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "steps along the last axis", `graph "" (%0: i32[1,1]) { const %1: i32[3,1] = [0,1,2] const %2: f32[1,4] = data
+		%3 = equal(%0, %1) %4: f32[3,1] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "a matrix", `graph "" (%0: i32[n,1]) { const %1: i32[3] = [0,1,2] const %2: f32[2,3,4] = data
+		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "as many axes as the integers", `graph "" (%0: i32[1]) { const %1: i32[1,3] = [0,1,2] const %2: f32[3,4] = data
+		%3 = equal(%0, %1) %4: f32[1,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "finite numbers", `graph "" (%0: i32[n,1]) { const %1: i32[2] = [0,1] const %2: f32[2,2] = [1,inf,2,3]
+		%3 = equal(%0, %1) %4: f32[n,2] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"quantize.transpose", "one scale", `graph "" (%0: f32[n,2,4,3], %1: f32[3]) {
+		%2 = transpose(%0) {perm=[0,3,1,2]} %3 = quantize(%2, %1) {to=u8, axis=1} return %3 }`},
+	{"quantize.transpose", "two spatial axes", `graph "" (%0: f32[n,4,3], %1: f32[]) {
+		%2 = transpose(%0) {perm=[0,2,1]} %3 = quantize(%2, %1) {to=u8} return %3 }`},
+	{"quantize.transpose", "channels that come first", `graph "" (%0: f32[n,4,2,3], %1: f32[]) {
+		%2 = transpose(%0) {perm=[0,2,1,3]} %3 = quantize(%2, %1) {to=u8} return %3 }`},
+	{"quantize.transpose", "spatial axes in order", `graph "" (%0: f32[n,4,2,3], %1: f32[]) {
+		%2 = transpose(%0) {perm=[0,3,2,1]} %3 = quantize(%2, %1) {to=u8} return %3 }`},
+	{"conv.bytes", "no activation before the scales", `graph "" (%0: u8[n,4,2], %1: f32[], %2: u8[]) { const %3: i8[2,2,3] = [1,2,3,4,5,6,7,8,9,10,11,12] const %4: f32[3] = [1,2,3]
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32} %6: f32[2,2,3] = dequantize(%3, %4) {to=f32, axis=2} %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1, act=relu} return %7 }`},
+	{"conv.bytes", "one group", `graph "" (%0: u8[n,4,2], %1: f32[], %2: u8[]) { const %3: i8[2,1,4] = [1,2,3,4,5,6,7,8] const %4: f32[4] = [1,2,3,4]
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32} %6: f32[2,1,4] = dequantize(%3, %4) {to=f32, axis=2} %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=2} return %7 }`},
+	{"conv.bytes", "bytes", `graph "" (%0: u16[n,4,2], %1: f32[], %2: u16[]) { const %3: i8[2,2,3] = [1,2,3,4,5,6,7,8,9,10,11,12] const %4: f32[3] = [1,2,3]
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32} %6: f32[2,2,3] = dequantize(%3, %4) {to=f32, axis=2} %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %7 }`},
+	{"conv.bytes", "weights of bytes", `graph "" (%0: u8[n,4,2], %1: f32[], %2: u8[]) { const %3: i16[2,2,3] = [1,2,3,4,5,6,7,8,9,10,11,12] const %4: f32[3] = [1,2,3]
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32} %6: f32[2,2,3] = dequantize(%3, %4) {to=f32, axis=2} %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %7 }`},
+	{"conv.bytes", "scales of the outputs", `graph "" (%0: u8[n,4,2], %1: f32[], %2: u8[]) { const %3: i8[2,2,3] = [1,2,3,4,5,6,7,8,9,10,11,12] const %4: f32[2] = [1,2]
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32} %6: f32[2,2,3] = dequantize(%3, %4) {to=f32, axis=1} %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %7 }`},
+	{"conv.bytes", "dequantised weights", `graph "" (%0: u8[n,4,2], %1: f32[], %2: u8[]) { const %6: f32[2,2,3] = data
+		%5: f32[n,4,2] = dequantize(%0, %1, %2) {to=f32}  %7 = conv(%5, %6) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %7 }`},
+	{"conv.bytes", "few taps", `graph "" (%0: u8[n,200,2], %1: f32[], %2: u8[]) { const %10: i8[] = [1] const %4: f32[3] = [1,2,3]
+		%5: f32[n,200,2] = dequantize(%0, %1, %2) {to=f32} %3: i8[129,2,3] = expand(%10) {shape=[129,2,3]} %6: f32[129,2,3] = dequantize(%3, %4) {to=f32, axis=2} %7 = conv(%5, %6) {kernel=[129], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %7 }`},
+	{"conv.weights", "weights that are dequantised", `graph "" (%0: f32[n,4,2]) { const %1: f32[2,2,3] = data
+		%2 = conv(%0, %1) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %2 }`},
+	{"conv.weights", "weights that are known", `graph "" (%0: f32[n,4,2], %1: i8[2,2,3]) { const %3: f32[] = [2] %4: f32[2,2,3] = dequantize(%1, %3) {to=f32}
+		%2 = conv(%0, %4) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %2 }`},
 	{"conv.products", "a window of few taps", `graph "" (%0: f32[n,200,3]) { const %1: f32[129,3,4] = data
 		%3 = conv(%0, %1) {kernel=[129], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %3 }`},
 	{"conv.products", "few groups", `graph "" (%0: f32[n,4,66]) { const %1: f32[2,2,33] = data

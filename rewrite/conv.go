@@ -29,7 +29,38 @@ const (
 func convRules() []*Rule {
 	x, w, bias := value(), value(), value()
 	bare := with(node[ir.Conv](x, w, optional(bias), none()), func(o ir.Conv) bool { return o.Act == ir.NoUnary })
+	coded := dequantized()
+	turned := node[ir.Transpose](coded)
+	ofBytes := with(node[ir.Conv](either(turned, coded), w, optional(bias), none()), func(o ir.Conv) bool {
+		return o.Act == ir.NoUnary && o.Group == 1 && o.Taps() <= maxTaps
+	})
 	return []*Rule{
+		{Name: "conv.bytes", pattern: ofBytes, build: func(m *match) *ir.Value {
+			c := patches{match: m, op: opOf[ir.Conv](m, ofBytes), w: m.get(w), bias: m.get(bias), codes: m.get(coded)}
+			matrix, bytes := c.codedMatrix(), at(c.codes, 0)
+			if matrix == nil || !is8Bit(bytes.Type.DType) {
+				return nil
+			}
+			if m.has(turned) {
+				bytes = m.transpose(bytes, opOf[ir.Transpose](m, turned).Perm...)
+			}
+			y := m.root.Outputs[0].Type.Shape
+			c.places = y[1 : len(y)-1]
+			return c.joined(1, c.product(c.padded(bytes), matrix, c.bias, c.bands(bytes))...)
+		}},
+		{Name: "conv.weights", pattern: node[ir.Conv](x, w).rest(), build: func(m *match) *ir.Value {
+			v := m.get(w)
+			if !isDequantized(v) || !foldInputs(v.Def) {
+				return nil
+			}
+			plain, err := evalConstants(v.Def)
+			if err != nil {
+				return m.refuse("%v", err)
+			}
+			in := slices.Clone(m.root.Inputs)
+			in[ir.ConvW] = m.e.g.NewConst(v.Name, plain[0])
+			return m.emit(m.root.Op, in...)
+		}},
 		{Name: "conv.products", pattern: bare, build: func(m *match) *ir.Value {
 			c := patches{match: m, op: opOf[ir.Conv](m, bare), w: m.get(w), bias: m.get(bias)}
 			if m.e.t != nil && m.e.t.Where(m.root) == target.OnKernel {
@@ -45,7 +76,22 @@ type patches struct {
 	*match
 	op      ir.Conv
 	w, bias *ir.Value
+	codes   *ir.Value // what dequantises the patches, if they are bytes
 	places  []ir.Dim
+}
+
+// codedMatrix is the weights [K,M] with their bytes in sight, or nil.
+func (c *patches) codedMatrix() *ir.Value {
+	if !isDequantized(c.w) {
+		return nil
+	}
+	o, bytes, s := c.w.Def.Op.(ir.Dequantize), at(c.w, 0), c.w.Type.Shape
+	vector := len(at(c.w, 1).Type.Shape)
+	if !is8Bit(bytes.Type.DType) || vector > 0 && (o.Block != 0 || o.Axis != len(s)-1) {
+		return nil
+	}
+	o.Axis = vector
+	return c.emit(o, c.reshape(bytes, ir.Shape{s[:len(s)-1].Elements(), last(s)}), at(c.w, 1), at(c.w, 2))
 }
 
 // products returns the result, or nil if it would take too many nodes.
@@ -104,7 +150,11 @@ func (c *patches) padded(x *ir.Value) *ir.Value {
 	if !needed {
 		return x
 	}
-	return c.emit(pad, x)
+	var zero *ir.Value
+	if c.codes != nil {
+		zero = at(c.codes, 2)
+	}
+	return c.emit(pad, x, zero)
 }
 
 // A strip is some of the places along the first spatial axis.
@@ -147,7 +197,11 @@ func (c *patches) product(x, w, bias *ir.Value, strips []strip) (parts []*ir.Val
 	for _, b := range strips {
 		var taps []*ir.Value
 		ir.EachIndex(nil, c.op.Kernel, func(_ int, at []int) { taps = append(taps, c.tap(x, at, b)) })
-		parts = append(parts, c.emit(ir.MatMul{}, c.joined(len(x.Type.Shape)-1, taps...), w, bias))
+		rows := c.joined(len(x.Type.Shape)-1, taps...)
+		if c.codes != nil {
+			rows = c.dequantize(c.codes, rows)
+		}
+		parts = append(parts, c.emit(ir.MatMul{}, rows, w, bias))
 	}
 	return parts
 }
@@ -169,6 +223,42 @@ func (c *patches) depthwise(x *ir.Value) *ir.Value {
 		y = part
 	})
 	return y
+}
+
+// convPadRule takes zeros around an operand into the padding of the window.
+func convPadRule() *Rule {
+	x, w, zero, bias, residual := value(), value(), number(0), value(), value()
+	pad := with(node[ir.Pad](x, optional(zero)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
+	turned := node[ir.Transpose](pad)
+	conv := node[ir.Conv](either(turned, pad), w, optional(bias), optional(residual))
+	return &Rule{Name: "conv.pad", pattern: conv, build: func(m *match) *ir.Value {
+		o, p, from := opOf[ir.Conv](m, conv), opOf[ir.Pad](m, pad), m.get(x)
+		if o.Auto != "NOTSET" && o.Auto != "VALID" {
+			return nil
+		}
+		o.Auto, o.Pads = "NOTSET", slices.Clone(o.Pads)
+		for i := range p.Before {
+			axis := i
+			if m.has(turned) {
+				axis = opOf[ir.Transpose](m, turned).Perm[i]
+			}
+			before, known := p.Before[axis].Const()
+			after, ends := p.After[axis].Const()
+			if !known || !ends || before < 0 || after < 0 {
+				return nil
+			}
+			if spatial := i - 1; spatial >= 0 && spatial < len(o.Kernel) {
+				o.Pads[spatial] += before
+				o.Pads[len(o.Kernel)+spatial] += after
+			} else if before+after > 0 {
+				return nil
+			}
+		}
+		if m.has(turned) {
+			from = m.transpose(from, opOf[ir.Transpose](m, turned).Perm...)
+		}
+		return m.emit(o, from, m.get(w), m.get(bias), m.get(residual))
+	}}
 }
 
 // convEpilogueRules put what follows a convolution into its epilogue: bias, activation, residual; and a factor of each channel

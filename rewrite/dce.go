@@ -7,9 +7,17 @@ import (
 )
 
 // dce drops the nodes whose results nobody reads and returns their number. A dynamic node also lives for its sizes: it
-// defines the symbols in its results' types, which later types and parameters may hold without reading it.
+// defines the symbols in its results' types that no input has, which later types and parameters may hold without reading it.
 func dce(g *ir.Graph) int {
-	outputs, symbols := map[*ir.Value]bool{}, map[string]bool{}
+	outputs, symbols, inputs := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}
+	for _, v := range g.Inputs {
+		ir.MapType(v.Type, func(d ir.Dim) (ir.Dim, error) {
+			if name, ok := d.Symbol(); ok {
+				inputs[name] = true
+			}
+			return d, nil
+		})
+	}
 	needs := func(d ir.Dim) (ir.Dim, error) {
 		d.Symbols(symbols)
 		return d, nil
@@ -25,7 +33,7 @@ func dce(g *ir.Graph) int {
 			}
 			if n.Op.Kind().Has(ir.Dynamic) && slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
 				name, ok := d.Symbol()
-				return ok && symbols[name]
+				return ok && symbols[name] && !inputs[name]
 			}) {
 				return true
 			}

@@ -244,6 +244,16 @@ func TestDump(t *testing.T) {
 	require.Contains(t, string(page), `<b class="v2">%2</b>: f32[n] = neg(<b class="v0">%0</b>)`)
 	require.NotContains(t, string(page), "<b>&", "names are escaped")
 	require.Equal(t, 2, strings.Count(string(page), "<section>"))
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("mine"), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, "01-fold.ir")))
+	if os.Symlink(other, filepath.Join(dir, "01-fold.ir")) == nil { // not everybody may, on Windows
+		_, err = Run(parse(t, `graph "" (%0 "x": f32[n]) { %1 = copy(%0) %2 = neg(%1) return %2 }`), O1, nil, Options{Dump: dir})
+		require.NoError(t, err)
+		text, err = os.ReadFile(other)
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(text), "a link is replaced and not followed")
+	}
 	t.Setenv(EnvDump, filepath.Join(dir, "rewrite.html"))
 	_, err = Run(g, O1, nil, Options{})
 	require.ErrorContains(t, err, "name a folder in RLXC_DUMP")

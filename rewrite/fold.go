@@ -101,13 +101,7 @@ func foldable(m *match, v *ir.Value) bool {
 
 func foldConstants(m *match) *ir.Value {
 	n := m.root
-	in := make([]*tensor.Tensor, len(n.Inputs))
-	for i, x := range n.Inputs {
-		if x != nil {
-			in[i] = x.Const.Aligned()
-		}
-	}
-	out, err := ir.EvalNode(n, in, ir.Binding{})
+	out, err := evalConstants(n)
 	if err != nil {
 		return m.refuse("%v", err) // the run reports it, where it belongs
 	}
@@ -116,4 +110,15 @@ func foldConstants(m *match) *ir.Value {
 		m.replace(v, m.e.g.NewConst(v.Name, out[i+1]))
 	}
 	return first
+}
+
+// evalConstants evaluates a node whose operands are constants.
+func evalConstants(n *ir.Node) ([]*tensor.Tensor, error) {
+	in := make([]*tensor.Tensor, len(n.Inputs))
+	for i, x := range n.Inputs {
+		if x != nil {
+			in[i] = x.Const.Aligned()
+		}
+	}
+	return ir.EvalNode(n, in, ir.Binding{})
 }

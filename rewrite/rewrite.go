@@ -59,10 +59,10 @@ var passes = []pass{
 	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
-	{name: "positions", level: O2, rules: slices.Concat(indexRules(), broadcastRules(), quantExpandRules(), foldRules, identityRules)},
+	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(), foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move after what does not care for them, so that products, norms and activations stand side by side.
-	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), identityRules)},
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()}, identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
 	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},

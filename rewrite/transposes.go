@@ -14,12 +14,30 @@ func transposeRules() []*Rule {
 	left := node[ir.Transpose](x)
 	onLeft, onRight := binary2(left, c), binary2(c, left)
 	reduced, cut, repeated := node[ir.Reduce](left), node[ir.Slice](left), node[ir.Expand](left)
+	padded := node[ir.Pad](left, optional(c))
+	scale, zero := value(), value()
+	coded := either(node[ir.Dequantize](left, scale, optional(zero)), node[ir.Quantize](left, scale, optional(zero)))
 	softmax := with(node[ir.Softmax](c), func(o ir.Softmax) bool { return !o.Log })
 	joined := with(anyNode(), func(o ir.Op) bool { return o.Kind() == ir.KindConcat })
 	perm := func(m *match, p *pattern) []int { return opOf[ir.Transpose](m, p).Perm }
 	return []*Rule{
 		{Name: "unary.transpose", pattern: either(node[ir.Unary](left), node[ir.Cast](left)), build: func(m *match) *ir.Value {
 			return m.transpose(m.emit(m.root.Op, m.get(x)), perm(m, left)...)
+		}},
+		{Name: "quantize.transpose", pattern: coded, build: func(m *match) *ir.Value {
+			p := perm(m, left)
+			n := len(p)
+			if len(m.get(scale).Type.Shape) > 0 || n < 4 || p[1] != n-1 || !slices.IsSorted(append(p[:1:1], p[2:]...)) {
+				return nil // heads stay where attention looks for them; so do scales along an axis
+			}
+			return m.transpose(m.emit(m.root.Op, m.get(x), m.get(scale), m.get(zero)), p...)
+		}},
+		{Name: "dynamic_quantize.transpose", pattern: node[ir.DynamicQuantize](left), build: func(m *match) *ir.Value {
+			q := m.emit(m.root.Op, m.get(x))
+			for i, old := range m.root.Outputs[1:] {
+				m.replace(old, q.Def.Outputs[1+i])
+			}
+			return m.transpose(q, perm(m, left)...)
 		}},
 		{Name: "binary.transpose_a", pattern: onLeft, build: func(m *match) *ir.Value {
 			v := m.operand(m.get(c), perm(m, left))
@@ -55,6 +73,14 @@ func transposeRules() []*Rule {
 				s.Starts[k], s.Sizes[k], s.Steps[k] = o.Starts[i], o.Sizes[i], o.Steps[i]
 			}
 			return m.transpose(m.emit(s, m.get(x)), p...)
+		}},
+		{Name: "pad.transpose", pattern: padded, build: func(m *match) *ir.Value {
+			o, p := opOf[ir.Pad](m, padded), perm(m, left)
+			pad := ir.Pad{Mode: o.Mode, Before: make([]ir.Dim, len(p)), After: make([]ir.Dim, len(p))}
+			for i, k := range p {
+				pad.Before[k], pad.After[k] = o.Before[i], o.After[i]
+			}
+			return m.transpose(m.emit(pad, m.get(x), m.get(c)), p...)
 		}},
 		{Name: "expand.transpose", pattern: repeated, build: func(m *match) *ir.Value {
 			to, p := opOf[ir.Expand](m, repeated).Shape, perm(m, left)
@@ -109,7 +135,7 @@ func (m *match) operand(v *ir.Value, perm []int) *ir.Value {
 }
 
 // before returns an operand as it must be combined with what perm transposes afterwards: one whose axes longer than 1 keep their
-// order, such as what varies along one axis at most; nil for any other value, and for scalar factors, which go the other way.
+// order, such as what varies along one axis at most; nil for any other value, and for known scalar factors, which go the other way.
 func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	s := v.Type.Shape
 	if len(s) > len(perm) {
@@ -125,7 +151,7 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 		wide[to] = d
 	}
 	switch {
-	case !kept || last < 0 && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
+	case !kept || last < 0 && v.IsConst() && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
 		return nil
 	case last < 0:
 		return v

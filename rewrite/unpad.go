@@ -40,6 +40,7 @@ type unpadding struct {
 
 	mask               *ir.Value // the input
 	hidesQueries       bool      // an attention's mask also tells what padding sees
+	readsFirst         bool      // a head reads the first token
 	batch, seq, tokens ir.Dim
 	positions          int // that there are vectors for; 0 for any number
 
@@ -263,6 +264,7 @@ func (u *unpadding) commit() {
 	}
 	u.list = append(early, u.drafts...)
 	pack := ir.NewPack(u.mask, u.packed, u.tokens, u.positions)
+	pack.First = u.hidesQueries && u.readsFirst // where the mask hides it, what it sees depends on the padding
 	u.pack = u.emit(pack, append([]*ir.Value{u.mask}, u.packed...))
 	for i, v := range u.packed {
 		u.made[v] = u.pack.Outputs[ir.PackValues+i]
@@ -357,7 +359,11 @@ func (u *unpadding) read(v *ir.Value, r reading) *ir.Value {
 				}
 				o.Starts[t.axis], o.Sizes[t.axis] = ir.N(t.start), ir.N(t.rows)
 				rows := one(ir.Reshape{Shape: o.Sizes[t.axis:]}, one(o, t.table))
-				return one(ir.Gather{}, rows, u.pack.Outputs[ir.PackPositions])
+				y := one(ir.Gather{}, rows, u.pack.Outputs[ir.PackPositions])
+				if n := t.dequantize; n != nil {
+					y = one(n.Op, append([]*ir.Value{y}, n.Inputs[1:]...)...)
+				}
+				return y
 			}
 		}
 		if len(s) > 0 && s[0].Is(1) {

@@ -55,12 +55,17 @@ func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 type positionTable struct {
 	table             *ir.Value
 	axis, start, rows int
+	dequantize        *ir.Node // by one scale, what was taken; or nil
 }
 
 // tableOf returns the table of a value that takes as many positions of a constant as texts have, along an axis before which all axes
 // have size 1.
 func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
 	seen := v.Type.Shape
+	var dequantize *ir.Node
+	if n := v.Def; n != nil && n.Op.Kind() == ir.KindDequantize && len(n.Inputs[1].Type.Shape) == 0 {
+		dequantize, v = n, n.Inputs[0]
+	}
 	if v.Def != nil && v.Def.Op.Kind() == ir.KindReshape {
 		v = v.Def.Inputs[0]
 		axes := squeezed(v.Type.Shape, seen)
@@ -87,5 +92,5 @@ func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
 	if !ok || o.Steps[axis] != 1 || !size.Equal(u.seq) && !size.Equal(ir.Min(ir.N(rows), u.seq)) {
 		return nil
 	}
-	return &positionTable{table, axis, start, rows}
+	return &positionTable{table, axis, start, rows, dequantize}
 }

@@ -15,7 +15,7 @@ func (u *unpadding) entry(n *ir.Node) bool {
 	case ir.Embedding, ir.QEmbedding:
 		return u.lead(y.Shape) == 2
 	case ir.Gather:
-		return op.Axis == 0 && y.DType.IsFloat() && u.lead(y.Shape) == 2 && len(y.Shape) > 2 && u.free(n.Inputs[0].Type.Shape)
+		return op.Axis == 0 && (y.DType.IsFloat() || y.DType.Size() == 1 && y.DType.IsInt()) && u.lead(y.Shape) == 2 && len(y.Shape) > 2 && u.free(n.Inputs[0].Type.Shape)
 	}
 	return false
 }
@@ -326,9 +326,7 @@ func (u *unpadding) takesFirst(s ir.Shape, o ir.Slice) bool {
 
 // firstTokens plans a node that reads only the first tokens: it gets these, [batch,1,…], and does not change.
 func (u *unpadding) firstTokens(n *ir.Node) {
-	if u.hidesQueries {
-		refuse(n.Inputs[0], "it reads the first token, of which attention is undefined where the mask hides it")
-	}
+	u.readsFirst = true
 	if !u.isPacked(n.Inputs[0]) {
 		refuse(n.Inputs[0], "it is not packed")
 	}

@@ -1,8 +1,10 @@
 package rewrite
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +59,11 @@ func requireEqualRows(t *testing.T, before, after *ir.Graph, r *rand.Rand) {
 		ids.SetInt64(i, r.Int64N(9))
 		mask.SetInt64(i, r.Int64N(2))
 	}
+	for _, n := range after.Nodes {
+		if op, ok := n.Op.(ir.Pack); ok && op.First {
+			requireFirst(t, after, ids, mask)
+		}
+	}
 	got, err := ir.Interpret(after, []*tensor.Tensor{ids, mask})
 	require.NoError(t, err, after.String())
 	for b := range texts {
@@ -89,6 +96,21 @@ func requireEqualRows(t *testing.T, before, after *ir.Graph, r *rand.Rand) {
 				require.InDeltaSlice(t, w.Float64s(), g.Float64s(), 1e-5)
 			}
 		}
+	}
+}
+
+// requireFirst holds masks that hide the first token, and not the whole text, to an error that names the row, and makes them keep it.
+func requireFirst(t *testing.T, g *ir.Graph, ids, mask *tensor.Tensor) {
+	t.Helper()
+	length := mask.Shape()[1]
+	for b := range mask.Shape()[0] {
+		row := tensor.Of[int64](mask)[b*length:][:length]
+		if !slices.Contains(row, 1) || row[0] == 1 {
+			continue
+		}
+		_, err := ir.Interpret(g, []*tensor.Tensor{ids, mask})
+		require.ErrorContains(t, err, fmt.Sprintf("the attention mask of row %d hides its first token", b))
+		row[0] = 1
 	}
 }
 

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -51,4 +53,44 @@ func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
 			}
 		}
 	}}
+}
+
+// argReduceRow finds where the largest or smallest element of each line is.
+var argReduceRow = row{
+	Row: target.Row{
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		op, x, y := n.Op.(ir.ArgReduce), in[0], out[0]
+		size, inner := x.shape[op.Axis], x.shape[op.Axis+1:].Elements()
+		if size == 0 {
+			return step{}, fmt.Errorf("axis %d of %v has no elements", op.Axis, x.shape)
+		}
+		lines := x.shape[:op.Axis].Elements() * inner
+		parts, perPart := rowParts(lines, size)
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			d, s := elements[int64](m, &y), x.f32(m)
+			for line := part * perPart; line < min((part+1)*perPart, lines); line++ {
+				d[line] = argReduce(op, s[line/inner*size*inner+line%inner:], size, inner)
+			}
+		}}, nil
+	},
+}
+
+// argReduce is the place of the best of size elements that lie a distance apart.
+func argReduce(op ir.ArgReduce, s []float32, size, distance int) int64 {
+	best, at := s[0], 0
+	for i := 1; i < size; i++ {
+		v := s[i*distance]
+		low, high := best, v
+		if op.Min {
+			low, high = v, best
+		}
+		if low < high || op.Last && !(high < low) {
+			best, at = v, i
+		}
+	}
+	return int64(at)
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/packed"
@@ -25,6 +26,9 @@ func (d *Device) convRow() row {
 				shape, groups, depthwise := convShape(n)
 				if depthwise {
 					return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
+				}
+				if isTiled(n) {
+					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape).ScratchBytes()))}
 				}
 				shape.Outputs /= groups
 				return []int64{int64(d.Threads() * align(d.set.NewConv(shape).ScratchBytes()))}
@@ -120,17 +124,23 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
-	shape.Outputs /= groups
-	depth := shape.KernelHeight * shape.KernelWidth * shape.Channels
-	w := n.Inputs[ir.ConvW].Packed
-	layout, length := formats[formatF32].layout(b.d.set, depth, shape.Outputs)
-	if w == nil || w.Layout != layout {
-		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
-	}
-	if err := holds(w, formatF32, groups*length); err != nil {
+	weights, err := b.d.boundConv(n)
+	if err != nil {
 		return step{}, err
 	}
-	k, data := b.d.set.NewConv(shape), tensor.Of[float32](w.Data)
+	data := tensor.Of[float32](weights)
+	if isTiled(n) {
+		k := b.d.set.NewWinograd(shape)
+		each := align(k.ScratchBytes())
+		return step{parts: k.Parts(), run: func(m *machine, part, worker int) {
+			a := args
+			resolve(m, &a)
+			a.B = data
+			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
+		}}, nil
+	}
+	shape.Outputs /= groups
+	k, length := b.d.set.NewConv(shape), len(data)/groups
 	each, parts := align(k.ScratchBytes()), k.Parts()
 	from := func(s []float32, at int) []float32 {
 		if s == nil {
@@ -147,36 +157,71 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	}}, nil
 }
 
-// packConv packs the weights of convolutions, their groups one after the other, and anew where a compiled file has them for
-// another level of instructions.
+// The fewest channels, of operand and result, and tiles of an image with which transforms cost less than they save.
+const (
+	tiledChannels = 16
+	tiledTiles    = 8
+)
+
+// isTiled reports whether a convolution is computed by tiles: its weights are packed so, or will be.
+func isTiled(n *ir.Node) bool {
+	op, w := n.Op.(ir.Conv), n.Inputs[ir.ConvW]
+	s, image := w.Type.Shape, n.Outputs[0].Type.Shape
+	if op.Group != 1 || !slices.Equal(op.Kernel, []int{3, 3}) || !slices.Equal(op.Strides, []int{1, 1}) || !slices.Equal(op.Dilations, []int{1, 1}) {
+		return false
+	}
+	if w.Packed != nil {
+		return w.Packed.Layout.Form == packed.Winograd
+	}
+	high, h := image[1].Const()
+	wide, v := image[2].Const()
+	if few := h && v && (high+3)/4*((wide+3)/4) < tiledTiles; few || s[2].Int() < tiledChannels || s[3].Int() < tiledChannels {
+		return false
+	}
+	return !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 }) // an infinite weight would be one of all taps
+}
+
+// convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.
+func (d *Device) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k, cols, length int) {
+	s := n.Inputs[ir.ConvW].Type.Sizes()
+	matrices, k, cols = n.Op.(ir.Conv).Group, s[:len(s)-1].Elements(), s[len(s)-1]
+	form := packed.F32
+	if isTiled(n) {
+		form, matrices, k = packed.Winograd, kernel.WinogradPoints, s[2]
+	} else {
+		cols /= matrices
+	}
+	layout, length = formats[formatF32].layout(d.set, k, cols)
+	return withForm(layout, form), matrices, k, cols, length
+}
+
+// packConv packs the weights of convolutions, and anew where a compiled file has them for another level of instructions.
 func (d *Device) packConv(g *ir.Graph) (count int, err error) {
 	type key struct {
-		w      *ir.Value
-		groups int
+		w        *ir.Value
+		form     packed.Form
+		matrices int
 	}
 	done := map[key]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindConv || d.target.Where(n) != target.OnKernel || isDepthwise(n) {
 			continue
 		}
-		w, groups := n.Inputs[ir.ConvW], n.Op.(ir.Conv).Group
-		s := w.Type.Sizes()
-		k, cols := s[:len(s)-1].Elements(), s[len(s)-1]/groups
-		layout, length := formats[formatF32].layout(d.set, k, cols)
+		w := n.Inputs[ir.ConvW]
+		layout, matrices, k, cols, length := d.convMatrices(n)
 		if w.Packed != nil && w.Packed.Layout == layout {
 			continue // bind checks the data
 		}
-		v := done[key{w, groups}]
+		id := key{w, layout.Form, matrices}
+		v := done[id]
 		if v == nil {
-			data := d.weights.take(tensor.F32, groups*length)
-			for i := range groups {
-				if err := d.packGroup(w, i, groups, partOf(data, i, groups)); err != nil {
-					return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
-				}
+			data := d.weights.take(tensor.F32, matrices*length)
+			if err := d.packMatrices(w, layout.Form, data, matrices, k, cols); err != nil {
+				return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 			}
 			v = g.NewValue(w.Name, w.Type)
 			v.Packed = d.weights.keep(layout, data)
-			done[key{w, groups}] = v
+			done[id] = v
 			count++
 		}
 		d.replace(g, n, ir.ConvW, v)
@@ -184,22 +229,40 @@ func (d *Device) packConv(g *ir.Graph) (count int, err error) {
 	return count, nil
 }
 
-// packGroup packs the columns of one group of w [K,M].
-func (d *Device) packGroup(w *ir.Value, group, groups int, dst *tensor.Tensor) error {
-	s := w.Type.Sizes()
-	k, all := s[:len(s)-1].Elements(), s[len(s)-1]
-	cols := all / groups
+// boundConv is the packed weights of a bound convolution. Those that only binding made a constant, and are small, are packed here.
+func (d *Device) boundConv(n *ir.Node) (*tensor.Tensor, error) {
+	w := n.Inputs[ir.ConvW]
+	layout, matrices, k, cols, length := d.convMatrices(n)
 	if w.Packed == nil {
-		packF32(d, dst, floats(w.Const)[min(group*cols, w.Const.Len()):], k, cols, all, 1)
+		data := tensor.New(tensor.F32, matrices*length)
+		return data, d.packMatrices(w, layout.Form, data, matrices, k, cols)
+	}
+	return w.Packed.Data, packedAs(w.Packed, layout, matrices*length)
+}
+
+// packMatrices packs the matrices [k,cols] of w: those of its groups, which lie beside each other, or of its points.
+func (d *Device) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tensor, matrices, k, cols int) error {
+	if p := w.Packed; p != nil {
+		if p.Data == nil || p.Data.DType() != tensor.F32 || p.Layout.Form != form {
+			return fmt.Errorf("the packed weight does not hold %s", tensor.F32)
+		}
+		for i := range matrices {
+			plain, err := unpack(&ir.Packed{Layout: withForm(p.Layout, packed.F32), Data: partOf(p.Data, i, matrices)}, k, cols)
+			if err != nil {
+				return err
+			}
+			packF32(d, partOf(dst, i, matrices), floats(plain), k, cols, cols, 1)
+		}
 		return nil
 	}
-	if w.Packed.Data == nil || w.Packed.Data.DType() != tensor.F32 || w.Packed.Layout.Form != packed.F32 {
-		return fmt.Errorf("the packed weight does not hold %s", tensor.F32)
+	src, next, row := floats(w.Const), cols, matrices*cols
+	if form == packed.Winograd {
+		points := make([]float32, matrices*k*cols)
+		kernel.WinogradWeights(points, src)
+		src, next, row = points, k*cols, cols
 	}
-	plain, err := unpack(&ir.Packed{Layout: w.Packed.Layout, Data: partOf(w.Packed.Data, group, groups)}, k, cols)
-	if err != nil {
-		return err
+	for i := range matrices {
+		packF32(d, partOf(dst, i, matrices), src[min(i*next, len(src)):], k, cols, row, 1)
 	}
-	packF32(d, dst, floats(plain), k, cols, cols, 1)
 	return nil
 }

@@ -41,14 +41,14 @@ func (d *Device) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 }
 
 // adoptHalf is adopt for 16-bit weights.
-func (d *Device) adoptHalf(w *ir.Value, inner packed.Layout, k, n int) (again bool, err error) {
+func (d *Device) adoptHalf(w *ir.Value, k, n int) (again bool, err error) {
 	t := w.Type.DType
 	if w.Packed.Data == nil || w.Packed.Data.DType() != t || w.Packed.Layout.Form != packed.Wide(t) {
 		return false, fmt.Errorf("the packed weight %q does not hold %s", w.Name, t)
 	}
 	f := d.formatFor(k)
-	if f == formatF32 && w.Packed.Layout == withForm(inner, packed.Wide(t)) {
-		return false, nil
+	if inner, length := formats[formatF32].layout(d.set, k, n); f == formatF32 && w.Packed.Layout == withForm(inner, packed.Wide(t)) {
+		return false, holds(w.Packed, t, length)
 	}
 	wide := &ir.Packed{Layout: withForm(w.Packed.Layout, packed.F32), Data: widenConst(d.set, w.Packed.Data)}
 	plain, err := unpack(wide, k, n)

@@ -81,17 +81,31 @@ var concatRow = row{
 		in, out := b.operands(n)
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var steps []step
-		for _, x := range in {
+		for i, x := range in {
 			piece := out[0].cut(axis, at, x.shape[axis]) // the part of the result that x fills
 			at += x.shape[axis]
 			st, err := copyStep(&piece, &x)
 			if err != nil {
 				return step{}, err
 			}
+			if i == 0 && x.base > 0 && out[0].base > 0 {
+				st = grows(st, out[0].base, x.base)
+			}
 			steps = append(steps, st)
 		}
 		return oneAfterAnother(steps), nil
 	},
+}
+
+// grows is a copy from the start of one kept tensor to that of another: nothing where they are the same.
+func grows(st step, to, from int) step {
+	return step{parts: min(st.parts, 1), run: func(m *machine, _, worker int) {
+		if m.bases[to] != m.bases[from] {
+			for part := range st.parts {
+				st.run(m, part, worker)
+			}
+		}
+	}}
 }
 
 // padRow writes a constant around a copy; padding with elements of the operand itself is left to Eval.
@@ -157,5 +171,55 @@ func oneAfterAnother(steps []step) step {
 			i++
 		}
 		steps[i].run(m, part-(ends[i]-steps[i].parts), worker)
+	}}
+}
+
+// tileRow copies its operand to all places at once: an axis that repeats is two, of which the operand shows one with stride 0.
+var tileRow = row{
+	Row: target.Row{
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+		Strided:  target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, y := in[0], out[0]
+		var shape tensor.Shape
+		var from, to []int
+		for i, repeats := range n.Op.(ir.Tile).Repeats {
+			shape = append(shape, repeats.Int(), x.shape[i])
+			from = append(from, 0, x.strides[i])
+			to = append(to, x.shape[i]*y.strides[i], y.strides[i])
+		}
+		x.shape, x.strides, y.shape, y.strides = shape, from, shape, to
+		return copyStep(&y, &x)
+	},
+}
+
+var rangeRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			d := n.Op.(ir.Range).DType
+			return d == tensor.I64 || d == tensor.I32
+		},
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		op, y := n.Op.(ir.Range), b.operand(n.Outputs[0])
+		if op.DType == tensor.I32 {
+			return rangeStep[int32](op, &y), nil
+		}
+		return rangeStep[int64](op, &y), nil
+	},
+}
+
+func rangeStep[T number](op ir.Range, y *operand) step {
+	dst, start, by := *y, int64(op.Start.Int()), int64(op.Step.Int())
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		next := start
+		for i, d := 0, elements[T](m, &dst); i < len(d); i++ {
+			d[i] = T(next)
+			next += by
+		}
 	}}
 }

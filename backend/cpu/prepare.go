@@ -22,7 +22,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	recurrent, err := d.packLSTM(g)
+	recurrent, err := d.packRecurrent(g)
 	if err != nil {
 		return 0, err
 	}

@@ -147,6 +147,16 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	return in, nil
 }
 
+// grown is how many bytes of an output the input has that it grows from.
+func (in *instance) grown(o *operand) int {
+	for i := range in.inputs {
+		if x := &in.inputs[i]; x.base > 0 && in.machine.bases[x.base] == in.machine.bases[o.base] {
+			return x.span * x.width
+		}
+	}
+	return 0
+}
+
 // HostSteps implements backend.Program.
 func (p *program) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep
@@ -187,7 +197,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
 		for i := range in.outputs {
 			if o := &in.outputs[i]; o.base > 0 {
-				arena.Fill(o.bytes(&in.machine), in.memory.poison)
+				arena.Fill(o.bytes(&in.machine)[in.grown(o):], in.memory.poison)
 			}
 		}
 	}

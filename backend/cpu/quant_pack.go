@@ -75,16 +75,7 @@ func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 	if d == tensor.U8 {
 		flip = 0x80
 	}
-	out, src := make([]byte, k*n), p.Data.Bytes()
-	for first := 0; first < n; first += p.Layout.Panel {
-		cols := min(p.Layout.Panel, n-first)
-		row := p.Layout.Columns(cols)
-		panel := src[4*first*words:]
-		for i := range k {
-			for c := range cols {
-				out[i*n+first+c] = panel[4*(i/4*row+c)+i%4] ^ flip
-			}
-		}
-	}
+	out := make([]byte, k*n)
+	unpackWords(p.Layout, p.Data.Bytes(), 4, k, n, func(i, _ int, x byte) { out[i] = x ^ flip })
 	return out, nil
 }

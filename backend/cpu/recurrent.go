@@ -10,30 +10,65 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The scratch buffers of an LSTM, in float32.
+// The scratch buffers of a recurrence, in float32.
 const (
-	lstmGates  = iota // [D, rows of x, 4H]: what the inputs give to the gates
-	lstmStates        // [D, batch, 6H]: h, the gates, c
+	recurrentGates  = iota // [D, rows of x, gates·H]: what the inputs give to the gates
+	recurrentStates        // [D, batch, parts·H]: what a cell has of each sequence
 )
 
-// lstmRow runs LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part takes some
-// sequences of one direction through all steps, in every one of which their states meet R in one product.
-var lstmRow = row{
+// recurrentRow runs RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
+// takes some sequences of one direction through all steps, in every one of which their states meet R in one product.
+var recurrentRow = row{
 	Row: target.Row{
 		Runs:     target.OnKernel,
-		Supports: claimsLSTM,
+		Supports: claimsRecurrent,
 		Scratch: func(n *ir.Node) []int64 {
-			p := planLSTM(n)
-			return []int64{lstmGates: int64(p.directions) * int64(p.steps*p.batch) * int64(16*p.hidden), lstmStates: int64(p.directions*p.batch) * int64(24*p.hidden)}
+			p := planRecurrent(n)
+			return []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
+				recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
 		},
 	},
-	bind: bindLSTM,
+	bind: bindRecurrent,
 }
 
-// claimsLSTM takes LSTMs of float32 with the usual activations, without clip, peepholes and coupled gates.
-func claimsLSTM(n *ir.Node) bool {
-	op, ok := n.Op.(ops.LSTM)
-	if !ok || !op.Usual() || n.HasOperand(ops.RecurrentP) || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
+// A cell is what a recurrent operator does after the products. Of each sequence it has h, the products with R of its gates, and
+// parts of its own, each as long as h.
+type cell struct {
+	gates, parts int
+	// next takes s to the next state; x is what the inputs give to the gates.
+	next func(set *kernel.Set, s, x []float32, hidden int)
+	// reset, if not nil, comes before: what it writes behind the products meets R as h does, and the products stand after it.
+	reset func(set *kernel.Set, s, x []float32, hidden int)
+	// between is the first gate whose bias of R is added to the product with R, and not to what the inputs give.
+	between int
+}
+
+// cellOf is the cell of an operator with the usual activations, without clip, coupled gates and quantisation.
+func cellOf(op ir.Op) (r ops.Recurrent, c cell, ok bool) {
+	switch op := op.(type) {
+	case ops.RNN:
+		c = cell{gates: 1, parts: 2, next: rnnCell(kernel.Tanh), between: 1}
+		if op.Is("Relu") {
+			c.next = rnnCell(kernel.Relu)
+			return op.Recurrent, c, op.Plain()
+		}
+		return op.Recurrent, c, op.Plain() && op.Is("Tanh")
+	case ops.GRU:
+		c = cell{gates: 3, parts: 4, next: gruCell, between: 2}
+		if !op.LinearBeforeReset {
+			c = cell{gates: 3, parts: 8, next: gruResetCell, reset: gruReset, between: 3}
+		}
+		return op.Recurrent, c, op.Plain() && op.Is("Sigmoid", "Tanh")
+	case ops.LSTM:
+		return op.Recurrent, cell{gates: 4, parts: 6, next: lstmCell, between: 4}, op.Plain() && !op.InputForget && op.Is("Sigmoid", "Tanh", "Tanh")
+	}
+	return r, c, false
+}
+
+// claimsRecurrent takes recurrences of float32 that have a cell, without peepholes.
+func claimsRecurrent(n *ir.Node) bool {
+	op, c, ok := cellOf(n.Op)
+	if !ok || n.HasOperand(ops.RecurrentP) || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
 		return false
 	}
 	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
@@ -46,26 +81,27 @@ func claimsLSTM(n *ir.Node) bool {
 	}
 	w, r := n.Inputs[ops.RecurrentW].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
 	hidden := r[2]
-	if !r.Equal(tensor.Shape{op.Directions(), 4 * hidden, hidden}) || !w[:2].Equal(r[:2]) {
+	if !r.Equal(tensor.Shape{op.Directions(), c.gates * hidden, hidden}) || !w[:2].Equal(r[:2]) {
 		return false
 	}
 	if n.HasOperand(ops.RecurrentB) {
 		b := n.Inputs[ops.RecurrentB]
-		return b.Const != nil && b.Const.Shape().Equal(tensor.Shape{op.Directions(), 8 * hidden})
+		return b.Const != nil && b.Const.Shape().Equal(tensor.Shape{op.Directions(), 2 * c.gates * hidden})
 	}
 	return true
 }
 
-// lstmPlan is the sizes of a bound LSTM.
-type lstmPlan struct {
+// recurrentPlan is the sizes of a bound recurrence.
+type recurrentPlan struct {
+	cell
 	steps, batch, width, hidden, directions int
 	reverse, batchFirst                     bool
 }
 
-func planLSTM(n *ir.Node) lstmPlan {
+func planRecurrent(n *ir.Node) recurrentPlan {
 	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
-	p := lstmPlan{steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0]}
-	op := n.Op.(ops.LSTM)
+	op, c, _ := cellOf(n.Op)
+	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0]}
 	if p.reverse = op.Reverse; op.BatchFirst {
 		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
 	}
@@ -73,7 +109,7 @@ func planLSTM(n *ir.Node) lstmPlan {
 }
 
 // row is where a step of a sequence lies among the rows of x.
-func (p *lstmPlan) row(step, seq int) int {
+func (p *recurrentPlan) row(step, seq int) int {
 	if p.batchFirst {
 		return seq*p.steps + step
 	}
@@ -81,7 +117,7 @@ func (p *lstmPlan) row(step, seq int) int {
 }
 
 // result is where h of a step of a sequence lies in the first result: [steps, D, batch, H], or [batch, steps, D, H].
-func (p *lstmPlan) result(step, direction, seq int) int {
+func (p *recurrentPlan) result(step, direction, seq int) int {
 	if p.batchFirst {
 		return ((seq*p.steps+step)*p.directions + direction) * p.hidden
 	}
@@ -89,43 +125,22 @@ func (p *lstmPlan) result(step, direction, seq int) int {
 }
 
 // state is where the state of a sequence lies in the operands and results that hold it.
-func (p *lstmPlan) state(direction, seq int) int {
+func (p *recurrentPlan) state(direction, seq int) int {
 	if p.batchFirst {
 		return (seq*p.directions + direction) * p.hidden
 	}
 	return (direction*p.batch + seq) * p.hidden
 }
 
-// check compares the operands' sizes, which the node's types do not tell apart.
-func (p *lstmPlan) check(n *ir.Node) error {
-	state := tensor.Shape{p.directions, p.batch, p.hidden}
-	if p.batchFirst {
-		state = tensor.Shape{p.batch, p.directions, p.hidden}
-	}
-	for i, want := range []tensor.Shape{ops.RecurrentW: {p.directions, 4 * p.hidden, p.width}, ops.RecurrentLengths: {p.batch}, ops.RecurrentH: state, ops.RecurrentC: state} {
-		if want != nil && n.HasOperand(i) && !n.Inputs[i].Type.Sizes().Equal(want) {
-			return fmt.Errorf("operand %d is %s where %s is needed", i, n.Inputs[i].Type.Sizes(), want)
-		}
-	}
-	return nil
-}
-
-func bindLSTM(b *binder, n *ir.Node) (step, error) {
-	p := planLSTM(n)
-	if err := p.check(n); err != nil {
-		return step{}, err
-	}
+func bindRecurrent(b *binder, n *ir.Node) (step, error) {
+	p := planRecurrent(n)
 	var weights [2][]float32
-	for i, k := range []int{p.width, p.hidden} {
-		v := n.Inputs[ops.RecurrentW+i]
-		layout, length := formats[formatF32].layout(b.d.set, k, 4*p.hidden)
-		if v.Packed == nil || v.Packed.Layout != layout {
-			return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
-		}
-		if err := holds(v.Packed, formatF32, p.directions*length); err != nil {
+	for i := range weights {
+		data, err := b.d.boundDirections(n.Inputs[ops.RecurrentW+i])
+		if err != nil {
 			return step{}, err
 		}
-		weights[i] = tensor.Of[float32](v.Packed.Data)
+		weights[i] = tensor.Of[float32](data)
 	}
 	if p.batch == 0 || p.hidden == 0 {
 		return step{}, nil
@@ -133,19 +148,12 @@ func bindLSTM(b *binder, n *ir.Node) (step, error) {
 	return inTurn(p.inputs(b, n, weights[0]), p.recurrence(b, n, weights[1])), nil
 }
 
-// inputs multiplies x by W for all steps, and adds both biases.
-func (p lstmPlan) inputs(b *binder, n *ir.Node, w []float32) step {
-	rows, cols := p.steps*p.batch, 4*p.hidden
-	bias := make([]float32, p.directions*cols)
-	if n.HasOperand(ops.RecurrentB) {
-		both := tensor.Of[float32](n.Inputs[ops.RecurrentB].Const.Aligned())
-		for i := range bias {
-			at := i/cols*2*cols + i%cols
-			bias[i] = both[at] + both[at+cols]
-		}
-	}
+// inputs multiplies x by W for all steps, and adds the biases that are not added between.
+func (p recurrentPlan) inputs(b *binder, n *ir.Node, w []float32) step {
+	rows, cols := p.steps*p.batch, p.gates*p.hidden
+	bias, _ := p.biases(n)
 	x := b.operand(n.Inputs[ops.RecurrentX])
-	gates := b.scratchBytes(lstmGates).part(0, p.directions*rows*cols, tensor.F32)
+	gates := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32)
 	g := b.d.set.NewGemm(rows, cols, p.width)
 	each, length := g.Parts(), len(w)/p.directions
 	return step{parts: p.directions * each, run: func(m *machine, part, _ int) {
@@ -155,18 +163,42 @@ func (p lstmPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	}}
 }
 
+// biases are what is added to the products with W and to those with R, by direction; nil for nothing.
+func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
+	cols := p.gates * p.hidden
+	inputs = make([]float32, p.directions*cols)
+	if p.between < p.gates {
+		between = make([]float32, p.directions*cols)
+	}
+	if !n.HasOperand(ops.RecurrentB) {
+		return inputs, between
+	}
+	both := tensor.Of[float32](n.Inputs[ops.RecurrentB].Const.Aligned())
+	for i := range inputs {
+		at := i/cols*2*cols + i%cols
+		if inputs[i] = both[at]; i%cols < p.between*p.hidden {
+			inputs[i] += both[at+cols]
+		} else {
+			between[i] = both[at+cols]
+		}
+	}
+	return inputs, between
+}
+
 // recurrence takes the sequences through the steps. How many of them share a part changes no result: every element of a
 // product is the same chain of sums.
-func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
+func (p recurrentPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 	in, out := b.operands(n)
 	in = append(in, make([]operand, ops.RecurrentP-min(ops.RecurrentP, len(in)))...)
 	set, hidden, length := b.d.set, p.hidden, len(r)/p.directions
-	gates := b.scratchBytes(lstmGates).part(0, p.directions*p.steps*p.batch*4*hidden, tensor.F32)
-	states := b.scratchBytes(lstmStates).part(0, p.directions*p.batch*6*hidden, tensor.F32)
+	cols, each := p.gates*hidden, p.parts*hidden
+	gates := b.scratchBytes(recurrentGates).part(0, p.directions*p.steps*p.batch*cols, tensor.F32)
+	states := b.scratchBytes(recurrentStates).part(0, p.directions*p.batch*each, tensor.F32)
+	_, between := p.biases(n)
 	blocks := min(p.batch, (b.d.Threads()+p.directions-1)/p.directions)
 	perBlock := (p.batch + blocks - 1) / blocks
 	blocks = (p.batch + perBlock - 1) / perBlock
-	whole, last := set.NewGemm(perBlock, 4*hidden, hidden), set.NewGemm(p.batch-(blocks-1)*perBlock, 4*hidden, hidden)
+	whole, last := set.NewGemm(perBlock, cols, hidden), set.NewGemm(p.batch-(blocks-1)*perBlock, cols, hidden)
 	return step{parts: p.directions * blocks, run: func(m *machine, part, _ int) {
 		d, first := part/blocks, part%blocks*perBlock
 		g := whole
@@ -174,8 +206,8 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 			g = last
 		}
 		backwards := p.reverse || d == 1
-		own := states.f32(m)[(d*p.batch+first)*6*hidden:][:g.M*6*hidden]
-		x, y := gates.f32(m)[d*p.steps*p.batch*4*hidden:], out[0].f32(m)
+		own := states.f32(m)[(d*p.batch+first)*each:][:g.M*each]
+		x, y := gates.f32(m)[d*p.steps*p.batch*cols:], out[0].f32(m)
 		longest := 0
 		for i := range g.M {
 			count := p.length(m, &in[ops.RecurrentLengths], first+i)
@@ -184,34 +216,50 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 				return
 			}
 			longest = max(longest, count)
-			at, s := p.state(d, first+i), own[i*6*hidden:][:6*hidden]
+			at, s := p.state(d, first+i), own[i*each:][:each]
 			initial(s[:hidden], in[ops.RecurrentH].f32(m), at)
-			initial(s[5*hidden:], in[ops.RecurrentC].f32(m), at)
+			if p.gates == lstmGates {
+				initial(s[5*hidden:], in[ops.RecurrentC].f32(m), at)
+			}
 			for t := count; t < p.steps; t++ { // what lies after the length is zero
 				clear(y[p.result(t, d, first+i):][:hidden])
 			}
 		}
-		args := kernel.GemmArgs{A: own, ARow: 6 * hidden, ACol: 1, B: r[d*length:][:length], C: own[hidden:], CRow: 6 * hidden, Alpha: 1}
+		args := kernel.GemmArgs{A: own, ARow: each, ACol: 1, B: r[d*length:][:length], C: own[hidden:], CRow: each, Alpha: 1}
+		if between != nil {
+			args.Bias = between[d*cols:][:cols]
+		}
+		again := args // of what a reset leaves of h
+		if p.reset != nil {
+			again.A, again.C = own[hidden+cols:], own[2*hidden+cols:]
+		}
+		// all takes the sequences that have a step k through a part of it.
+		all := func(k int, f func(set *kernel.Set, s, x []float32, hidden int)) {
+			for i := range g.M {
+				if t := p.time(m, &in[ops.RecurrentLengths], first+i, k, backwards); t >= 0 {
+					f(set, own[i*each:][:each], x[p.row(t, first+i)*cols:][:cols], hidden)
+				}
+			}
+		}
 		for k := range longest {
 			for part := range g.Parts() {
 				g.Run(part, &args)
 			}
+			if p.reset != nil {
+				all(k, p.reset)
+				for part := range g.Parts() {
+					g.Run(part, &again)
+				}
+			}
+			all(k, p.next)
 			for i := range g.M {
-				count := p.length(m, &in[ops.RecurrentLengths], first+i)
-				if k >= count {
-					continue
+				if t := p.time(m, &in[ops.RecurrentLengths], first+i, k, backwards); t >= 0 {
+					copy(y[p.result(t, d, first+i):], own[i*each:][:hidden])
 				}
-				t := k
-				if backwards {
-					t = count - 1 - k
-				}
-				s := own[i*6*hidden:][:6*hidden]
-				lstmCell(set, s, x[p.row(t, first+i)*4*hidden:][:4*hidden])
-				copy(y[p.result(t, d, first+i):], s[:hidden])
 			}
 		}
 		for i := range g.M {
-			at, s := p.state(d, first+i), own[i*6*hidden:][:6*hidden]
+			at, s := p.state(d, first+i), own[i*each:][:each]
 			if len(out) > 1 {
 				copy(out[1].f32(m)[at:], s[:hidden])
 			}
@@ -222,8 +270,19 @@ func (p lstmPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 	}}
 }
 
+// time is the step of a sequence that a direction takes as its kth, −1 after its end.
+func (p *recurrentPlan) time(m *machine, lengths *operand, seq, k int, backwards bool) int {
+	switch count := p.length(m, lengths, seq); {
+	case k >= count:
+		return -1
+	case backwards:
+		return count - 1 - k
+	}
+	return k
+}
+
 // length is the number of steps of a sequence.
-func (p *lstmPlan) length(m *machine, lengths *operand, seq int) int {
+func (p *recurrentPlan) length(m *machine, lengths *operand, seq int) int {
 	if lengths.span == 0 {
 		return p.steps
 	}
@@ -239,9 +298,11 @@ func initial(dst, src []float32, at int) {
 	copy(dst, src[at:])
 }
 
-// lstmCell takes s, which is h, the products of h with R and c, to the next state. x is what the inputs give to the gates.
-func lstmCell(set *kernel.Set, s, x []float32) {
-	hidden := len(s) / 6
+// lstmGates is the number of gates of an LSTM, which alone has a second state.
+const lstmGates = 4
+
+// lstmCell has h, the gates i, o, f, c, and the second state.
+func lstmCell(set *kernel.Set, s, x []float32, hidden int) {
 	h, gates, c := s[:hidden], s[hidden:5*hidden], s[5*hidden:]
 	set.Binary(kernel.Add, gates, gates, x)
 	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, gates[:3*hidden], gates[:3*hidden])
@@ -254,9 +315,49 @@ func lstmCell(set *kernel.Set, s, x []float32) {
 	set.Binary(kernel.Mul, h, o, g)
 }
 
-// packLSTM packs the weights of LSTMs, their directions one after the other, and anew where a compiled file has them for
+// rnnCell has h and one gate.
+func rnnCell(activation kernel.UnaryOp) func(set *kernel.Set, s, x []float32, hidden int) {
+	return func(set *kernel.Set, s, x []float32, hidden int) {
+		h, gate := s[:hidden], s[hidden:]
+		set.Binary(kernel.Add, gate, gate, x)
+		set.Unary(kernel.Unary{Op: activation}, h, gate)
+	}
+}
+
+// gruCell has h and the gates z, r, n, of which r works on the product of n.
+func gruCell(set *kernel.Set, s, x []float32, hidden int) {
+	h, z, r, n := s[:hidden], s[hidden:2*hidden], s[2*hidden:3*hidden], s[3*hidden:]
+	zr := s[hidden : 3*hidden]
+	set.Binary(kernel.Add, zr, zr, x[:2*hidden])
+	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, zr, zr)
+	set.Binary(kernel.Mul, n, n, r)
+	gruState(set, h, z, n, x[2*hidden:])
+}
+
+// gruState takes h to the next state z·h + (1−z)·tanh(n+x).
+func gruState(set *kernel.Set, h, z, n, x []float32) {
+	set.Binary(kernel.Add, n, n, x)
+	set.Unary(kernel.Unary{Op: kernel.Tanh}, n, n)
+	set.Binary(kernel.Sub, h, h, n)
+	set.Binary(kernel.Mul, h, h, z)
+	set.Binary(kernel.Add, h, h, n)
+}
+
+// gruReset has h, the gates z, r, n, of which r works on h itself, what it leaves of h, and the products of that.
+func gruReset(set *kernel.Set, s, x []float32, hidden int) {
+	zr := s[hidden : 3*hidden]
+	set.Binary(kernel.Add, zr, zr, x[:2*hidden])
+	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, zr, zr)
+	set.Binary(kernel.Mul, s[4*hidden:5*hidden], s[2*hidden:3*hidden], s[:hidden])
+}
+
+func gruResetCell(set *kernel.Set, s, x []float32, hidden int) {
+	gruState(set, s[:hidden], s[hidden:2*hidden], s[7*hidden:], x[2*hidden:])
+}
+
+// packRecurrent packs the weights of recurrences, their directions one after the other, and anew where a compiled file has them for
 // another level of instructions.
-func (d *Device) packLSTM(g *ir.Graph) (count int, err error) {
+func (d *Device) packRecurrent(g *ir.Graph) (count int, err error) {
 	done := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindKept || d.target.Where(n) != target.OnKernel {
@@ -272,10 +373,8 @@ func (d *Device) packLSTM(g *ir.Graph) (count int, err error) {
 			v := done[w]
 			if v == nil {
 				data := d.weights.take(tensor.F32, s[0]*length)
-				for k := range s[0] {
-					if err := d.packDirection(w, k, partOf(data, k, s[0])); err != nil {
-						return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
-					}
+				if err := d.packDirections(w, data); err != nil {
+					return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 				}
 				v = g.NewValue(w.Name, w.Type)
 				v.Packed = d.weights.keep(layout, data)
@@ -286,6 +385,28 @@ func (d *Device) packLSTM(g *ir.Graph) (count int, err error) {
 		}
 	}
 	return count, nil
+}
+
+// boundDirections is the packed weight w of a bound recurrence. One that only binding made a constant, and is small, is packed here.
+func (d *Device) boundDirections(w *ir.Value) (*tensor.Tensor, error) {
+	s := w.Type.Sizes()
+	layout, length := formats[formatF32].layout(d.set, s[2], s[1])
+	if w.Packed == nil {
+		data := tensor.New(tensor.F32, s[0]*length)
+		return data, d.packDirections(w, data)
+	}
+	return w.Packed.Data, packedAs(w.Packed, layout, s[0]*length)
+}
+
+// packDirections packs the matrices of all directions.
+func (d *Device) packDirections(w *ir.Value, dst *tensor.Tensor) error {
+	directions := w.Type.Sizes()[0]
+	for k := range directions {
+		if err := d.packDirection(w, k, partOf(dst, k, directions)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // packDirection packs the transpose of one of the matrices [n,k] of w.

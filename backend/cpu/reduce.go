@@ -42,7 +42,7 @@ var softmaxRow = row{
 
 // reduceKernels says which kernel combines the elements of a row.
 var reduceKernels = map[ir.Reduction]kernel.ReduceOp{
-	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
+	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.L2: kernel.ReduceSumSquares, ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
 }
 
 var reduceRow = row{
@@ -80,13 +80,21 @@ var reduceRow = row{
 			} else {
 				set.ReduceRows(fn, dst, x.f32(m)[lo*cols:], cols, hi-lo, cols)
 			}
-			if op.Fn == ir.Mean {
-				for i := range dst {
-					dst[i] /= float32(cols)
-				}
-			}
+			finish(set, op.Fn, dst, cols)
 		}}, nil
 	},
+}
+
+// finish makes results of what so many elements each came to.
+func finish(set *kernel.Set, fn ir.Reduction, y []float32, elements int) {
+	switch fn {
+	case ir.Mean:
+		for i := range y {
+			y[i] /= float32(elements)
+		}
+	case ir.L2:
+		set.Unary(kernel.Unary{Op: kernel.Sqrt}, y, y)
+	}
 }
 
 // reduceColumns reduces each of so many matrices, one after the other in x, to its columns.
@@ -101,10 +109,6 @@ func reduceColumns(set *kernel.Set, fn ir.Reduction, x, y operand, matrices, row
 			src = x.f32(m)[matrix*rows*cols+lo:]
 		}
 		set.ReduceColumns(reduceKernels[fn], dst, src, cols, rows, len(dst))
-		if fn == ir.Mean {
-			for i := range dst {
-				dst[i] /= float32(rows)
-			}
-		}
+		finish(set, fn, dst, rows)
 	}}
 }

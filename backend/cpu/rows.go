@@ -42,7 +42,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMaterialize: onHost,
 		ir.KindConcat:      concatRow,
 		ir.KindPad:         padRow,
-		ir.KindTile:        onHost,
+		ir.KindTile:        tileRow,
 		ir.KindTrilu:       onHost,
 
 		ir.KindGather:          gatherRow,
@@ -53,12 +53,12 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindOneHot:          onHost,
 
 		ir.KindReduce:    withHalf(reduceRow),
-		ir.KindArgReduce: onHost,
+		ir.KindArgReduce: argReduceRow,
 		ir.KindSoftmax:   withHalf(softmaxRow),
 		ir.KindCumSum:    cumSumRow,
 
 		ir.KindDims:  onHost,
-		ir.KindRange: onHost,
+		ir.KindRange: rangeRow,
 
 		ir.KindMatMul:    d.halfMatMulRow(d.matMulRow()),
 		ir.KindConv:      d.convRow(),
@@ -78,7 +78,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    lstmRow,
+		ir.KindKept:    recurrentRow,
 		ir.KindDynamic: onHost,
 		ir.KindCustom:  onHost,
 	}

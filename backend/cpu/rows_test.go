@@ -59,6 +59,10 @@ var rowCases = map[string]string{
 		%3 = conv(%0, %1) {kernel=[3,1], strides=[1,2], dilations=[1,1], pads=[2,1,2,0], auto_pad="NOTSET", group=1} return %3 as "y" }`,
 	"conv channels first": `(%0 "x": f32[2,3,s,4]) { const %1: f32[2,2,3,1] = [1,2,-3,4,5,-6,7,8,9,-1,2,3] %2 = transpose(%0) {perm=[0,2,3,1]}
 		%3 = conv(%2, %1) {kernel=[2,2], strides=[1,2], dilations=[1,1], pads=[1,1,0,0], auto_pad="NOTSET", group=1} return %3 as "y" }`,
+	"conv tiled": `(%0 "x": f32[2,s,7,20], %5 "r": f32[2,s,7,33]) { const %1: f32[3,3,20,33] = data const %2: f32[33] = data
+		const %6: f32[] = [0.1] %7 = mul(%0, %6) %3 = conv(%7, %1, %2, %5) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1, act=gelu} return %3 as "y" }`,
+	"conv too small for tiles": `(%0 "x": f32[s,4,4,20]) { const %1: f32[3,3,20,16] = data
+		%3 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %3 as "y" }`,
 	"conv groups": `(%0 "x": f32[2,s,4], %2 "r": f32[2,s,4]) { const %1: f32[2,2,4] = [1,2,-3,4,5,-6,7,8,9,-1,2,3,4,5,-6,7]
 		%3 = conv(%0, %1, _, %2) {kernel=[2], strides=[1], dilations=[1], pads=[1,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
 	"conv depthwise": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,1,2] = [1,2,-3,4,5,-6]
@@ -93,9 +97,20 @@ var rowCases = map[string]string{
 	"attention rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,24]) { const %9: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9] %1 = slice(%0) {starts=[0,0,0], sizes=[1,s+9,8], steps=[1,1,1]}
 		%2 = slice(%0) {starts=[0,0,8], sizes=[1,s+9,8], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,16], sizes=[1,s+9,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[1,s+9,2,4]}
 		%5 = reshape(%2) {shape=[1,s+9,2,4]} %6 = reshape(%3) {shape=[1,s+9,2,4]} %7 = attention(%4, %5, %6, _, %9) {scale=0.5} return %7 as "y" }`,
+	"attention rows bias": `(%8 "n": f32[s], %0 "x": f32[1,s+9,3,8], %2 "b": f32[4,3,9,9]) { const %9: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9]
+		const %3: i64[9] = [0, 1, 3, 8, 2, 1, 2, 3, 4] %4 = pad(%3) {before=[0], after=[s]} %5 = reshape(%4) {shape=[1,s+9]} %7 = attention(%0, %0, %0, %2, %9, %5) {scale=0.5} return %7 as "y" }`,
+	"attention rows masks": `(%8 "n": f32[s], %0 "x": f32[1,s+9,3,8], %2 "b": f32[4,1,1,9]) { const %9: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9]
+		const %3: i64[9] = [0, 1, 3, 8, 2, 1, 2, 3, 4] %4 = pad(%3) {before=[0], after=[s]} %5 = reshape(%4) {shape=[1,s+9]} %6: bool[4,1,1,9] = cast(%2) {to=bool}
+		%7 = attention(%0, %0, %0, %6, %9, %5) {scale=0.5} return %7 as "y" }`,
 	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9] %1 = sum_rows(%0, %9) return %1 as "y" }`,
 	"qmatmul rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,13]) { const %1: i8[13,20] = data const %2: f32[20] = data const %3: f32[20] = data const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
 		%4 = onnx.QMatMul(%0, %1, _, _, _, %2, %3, _, _, _, %9) %5 = slice(%4) {starts=[0,0,0], sizes=[1,9,20], steps=[1,1,1]} return %5 as "y" }`,
+	"tile": `(%0 "x": f32[s,1,3], %1 "i": i64[2,s]) { %2 = tile(%0) {repeats=[1,s,2]} %3 = tile(%1) {repeats=[3,2]} %4 = transpose(%0) {perm=[2,1,0]} %5 = tile(%4) {repeats=[2,3,1]}
+		return %2 as "y", %3 as "j", %5 as "turned" }`,
+	"range": `(%0 "x": f32[s]) { %1 = range() {step=3, start=-s, len=2*s, dtype=i64} %2 = range() {step=-1, start=5, len=s, dtype=i32} %3 = exp(%0) return %1 as "y", %2 as "z", %3 as "e" }`,
+	"argmax": `(%0 "x": f32[s,17,3]) { %9 = round(%0) %1 = argmax(%9) {axis=1, keepdims=true, last=true} %2 = argmin(%9) {axis=2} %3 = argmax(%9) {axis=0} %4 = argmin(%9) {axis=1, last=true}
+		return %1 as "y", %2 as "z", %3 as "first", %4 as "last" }`,
+	"reduce l2": `(%0 "x": f32[s,17,3]) { %1 = reduce_l2(%0) {axes=[2], keepdims=true} %2 = reduce_l2(%0) {axes=[0,1]} return %1 as "y", %2 as "z" }`,
 	"lstm": `(%0 "x": f32[5,s,7]) { const %1: f32[1,68,7] = data const %2: f32[1,68,17] = data const %3: f32[1,136] = data
 		%4: f32[5,1,s,17], %5: f32[1,s,17], %6: f32[1,s,17] = onnx.LSTM(%0, %1, %2, %3) {hidden=17} return %4 as "y", %5 as "h", %6 as "c" }`,
 	"lstm reverse": `(%0 "x": f32[s,2,3], %1 "h": f32[1,2,33]) { const %2: f32[1,132,3] = data const %3: f32[1,132,33] = data
@@ -105,6 +120,22 @@ var rowCases = map[string]string{
 		activations=["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh"]} return %8 as "y", %9 as "h", %10 as "c" }`,
 	"lstm batch first": `(%0 "x": f32[s,6,5], %2 "h": f32[s,2,4], %3 "c": f32[s,2,4]) { const %4: f32[2,16,5] = data const %5: f32[2,16,4] = data
 		%8: f32[s,6,2,4], %9: f32[s,2,4], %10: f32[s,2,4] = onnx.LSTM(%0, %4, %5, _, _, %2, %3) {hidden=4, bidirectional=true, layout=true} return %8 as "y", %9 as "h", %10 as "c" }`,
+	"gru": `(%0 "x": f32[5,s,7]) { const %1: f32[1,51,7] = data const %2: f32[1,51,17] = data const %3: f32[1,102] = data
+		%4: f32[5,1,s,17], %5: f32[1,s,17] = onnx.GRU(%0, %1, %2, %3) {hidden=17, linear_before_reset=true} return %4 as "y", %5 as "h" }`,
+	"gru reset": `(%0 "x": f32[s,2,3], %1 "h": f32[1,2,33]) { const %2: f32[1,99,3] = data const %3: f32[1,99,33] = data const %6: f32[1,198] = data
+		%4: f32[s,1,2,33], %5: f32[1,2,33] = onnx.GRU(%0, %2, %3, %6, _, %1) {hidden=33, reverse=true} return %4 as "y", %5 as "h" }`,
+	"gru both ways": `(%0 "x": f32[s,3,5], %1 "i": i32[3], %2 "h": f32[2,3,16]) { const %4: f32[2,48,5] = data const %5: f32[2,48,16] = data const %6: f32[2,96] = data %7 = abs(%1)
+		%8: f32[s,2,3,16], %9: f32[2,3,16] = onnx.GRU(%0, %4, %5, %6, %7, %2) {hidden=16, bidirectional=true, linear_before_reset=true,
+		activations=["Sigmoid", "Tanh", "Sigmoid", "Tanh"]} %10: f32[s,2,3,16] = onnx.GRU(%0, %4, %5, _, %7) {hidden=16, bidirectional=true, results=1} return %8 as "y", %9 as "h", %10 as "reset" }`,
+	"gru batch first": `(%0 "x": f32[s,6,5], %2 "h": f32[s,2,4]) { const %4: f32[2,12,5] = data const %5: f32[2,12,4] = data
+		%8: f32[s,6,2,4], %9: f32[s,2,4] = onnx.GRU(%0, %4, %5, _, _, %2) {hidden=4, bidirectional=true, layout=true} return %8 as "y", %9 as "h" }`,
+	"rnn": `(%0 "x": f32[4,s,5], %2 "h": f32[2,s,49]) { const %4: f32[2,49,5] = data const %5: f32[2,49,49] = data const %6: f32[2,98] = data
+		%8: f32[4,2,s,49], %9: f32[2,s,49] = onnx.RNN(%0, %4, %5, %6, _, %2) {hidden=49, bidirectional=true} return %8 as "y", %9 as "h" }`,
+	"rnn relu": `(%0 "x": f32[3,s,5]) { const %4: f32[1,48,5] = data const %5: f32[1,48,48] = data
+		%8: f32[3,1,s,48], %9: f32[1,s,48] = onnx.RNN(%0, %4, %5) {hidden=48, activations=["Relu"]} return %8 as "y", %9 as "h" }`,
+	"gru by Eval": `(%0 "x": f32[s,2,3]) { const %2: f32[1,12,3] = data const %3: f32[1,12,4] = data const %9: f32[2,4,3] = data const %10: f32[2,4,4] = data
+		%4: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu"]} %5: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, clip=0.1}
+		%6: f32[s,2,2,4] = onnx.RNN(%0, %9, %10) {hidden=4, bidirectional=true, results=1, activations=["Relu", "Tanh"]} return %4 as "y", %5 as "f", %6 as "k" }`,
 	"lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
 		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {hidden=4, results=1} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, input_forget=true}
 		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, clip=0.1} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu", "Tanh"]}

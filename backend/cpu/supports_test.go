@@ -21,17 +21,23 @@ func TestClaims(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for text, want := range map[string]target.Runs{
-		`(%0: f32[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
-		`(%0: i64[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
-		`(%0: f16[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:  target.OnKernel,
-		`(%0: u8[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:   target.OnKernel,
-		`(%0: c128[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`: target.OnHost,
-		`(%0: i64[n]) { %1 = neg(%0) return %1 }`:                         target.OnKernel,
-		`(%0: i32[n]) { %1 = neg(%0) return %1 }`:                         target.OnKernel,
-		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                         target.OnHost,
-		`(%0: i64[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnKernel,
-		`(%0: i32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnKernel,
-		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:             target.OnHost,
+		`(%0: f32[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,
+		`(%0: i64[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,
+		`(%0: f16[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,
+		`(%0: u8[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:      target.OnKernel,
+		`(%0: c128[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:    target.OnHost,
+		`(%0: i64[n]) { %1 = neg(%0) return %1 }`:                            target.OnKernel,
+		`(%0: i32[n]) { %1 = neg(%0) return %1 }`:                            target.OnKernel,
+		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                            target.OnHost,
+		`(%0: i64[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
+		`(%0: i32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
+		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnHost,
+		`(%0: bool[n]) { %1 = tile(%0) {repeats=[3]} return %1 }`:            target.OnKernel,
+		`(%0: f32[n]) { %1 = range() {step=1, len=n, dtype=i64} return %1 }`: target.OnKernel,
+		`(%0: f32[n]) { %1 = range() {step=1, len=n, dtype=u8} return %1 }`:  target.OnHost,
+		`(%0: f32[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnKernel,
+		`(%0: i64[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnHost,
+		`(%0: f32[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:         target.OnKernel,
 	} {
 		g, err := ir.Parse(`graph "" ` + text)
 		require.NoError(t, err, text)

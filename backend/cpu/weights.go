@@ -135,8 +135,7 @@ func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 		k, n = n, k
 	}
 	if target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide() {
-		layout, _ := formats[formatF32].layout(d.set, k, n)
-		return d.adoptHalf(w, layout, k, n)
+		return d.adoptHalf(w, k, n)
 	}
 	has, err := formatOf(w.Packed)
 	if err != nil {
@@ -150,7 +149,7 @@ func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].form, formats[f].form)
 	}
 	if layout, length := formats[f].layout(d.set, k, n); w.Packed.Layout == layout {
-		return false, holds(w.Packed, f, length)
+		return false, holds(w.Packed, formats[f].dtype, length)
 	}
 	plain, err := unpack(w.Packed, k, n)
 	if err != nil {
@@ -160,9 +159,17 @@ func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	return true, nil
 }
 
+// packedAs checks a packed weight of float32.
+func packedAs(p *ir.Packed, layout packed.Layout, length int) error {
+	if p.Layout != layout {
+		return fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
+	}
+	return holds(p, tensor.F32, length)
+}
+
 // holds checks the data of a packed weight.
-func holds(p *ir.Packed, f format, length int) error {
-	if d := formats[f].dtype; p.Data == nil || p.Data.DType() != d || p.Data.Len() != length {
+func holds(p *ir.Packed, d tensor.DType, length int) error {
+	if p.Data == nil || p.Data.DType() != d || p.Data.Len() != length {
 		return fmt.Errorf("the packed weight does not hold %d %s", length, d)
 	}
 	return nil
@@ -179,7 +186,7 @@ func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 	if f == formatS8 {
 		length += 8 * n // the sums and scales of the columns
 	}
-	if err := holds(p, f, length); err != nil {
+	if err := holds(p, formats[f].dtype, length); err != nil {
 		return nil, err
 	}
 	out := tensor.New(tensor.F32, k, n)
@@ -196,9 +203,8 @@ func unpackWords[T any](l packed.Layout, src []T, per, k, n int, to func(i, col 
 		row := l.Columns(cols)
 		panel := src[first*words*per:]
 		for r := range k {
-			line := panel[r/per*row*per+r%per:]
 			for c := range cols {
-				to(r*n+first+c, first+c, line[c*per])
+				to(r*n+first+c, first+c, panel[l.Word(r/per, c, words, row)*per+r%per])
 			}
 		}
 	}

@@ -126,6 +126,33 @@ func TestLowerPrecision(t *testing.T) {
 	}
 }
 
+// TestAdoptedConvolutions opens weights of convolutions that were packed for another level: by taps, by groups and by tiles.
+func TestAdoptedConvolutions(t *testing.T) {
+	for _, text := range []string{
+		`const %1: f32[3,3,20,33] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
+		`const %1: f32[3,3,10,34] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=2}`,
+		`const %1: f32[3,3,20,33] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
+	} {
+		b := ir.Binding{"s": 9}
+		var results [][]byte
+		for _, levels := range [][]string{{""}, {"generic", ""}} {
+			g, err := ir.Parse(`graph "case" (%0 "x": f32[2,s,7,20]) { ` + text + ` return %2 as "y" }`)
+			require.NoError(t, err)
+			inputs := backendtest.Inputs(t, g, b)
+			var d *cpu.Device
+			for _, level := range levels {
+				d, err = cpu.Open(backend.Options{Level: level})
+				require.NoError(t, err)
+				defer d.Close()
+				_, err = d.Prepare(g)
+				require.NoError(t, err)
+			}
+			results = append(results, run(t, d, g, b, inputs)[0].Bytes())
+		}
+		require.Equal(t, results[0], results[1])
+	}
+}
+
 // TestAdoptedWeights opens weights that were packed for another level, or in float32 where less is asked for: the same
 // results come out as when they are packed at once.
 func TestAdoptedWeights(t *testing.T) {

@@ -121,8 +121,9 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, v := range g.Consts() {
-		if v.Const != nil {
+		if v.Const != nil && !d.model[v.Const] {
 			d.model[v.Const] = true
+			d.weights.expected += inSlab(v.Const.Size())
 		}
 	}
 	return 0, nil

@@ -11,13 +11,13 @@ import (
 var instructionNames = []string{
 	"neg", "abs", "exp", "log", "sqrt", "reciprocal", "erf", "tanh", "sigmoid", "relu", "leaky_relu", "elu",
 	"softplus", "softsign", "hard_sigmoid", "hard_swish", "gelu", "gelu_tanh", "silu", "mish", "selu", "celu",
-	"thresholded_relu", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+	"thresholded_relu", "shrink", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
 	"floor", "ceil", "round", "sign", "is_nan", "is_inf", "add", "sub", "mul", "div", "pow", "mod", "fmod", "max",
 	"min", "equal", "less", "less_or_equal", "greater", "greater_or_equal", "prelu", "narrow", "to_int", "to_bool",
 	"int_neg", "int_abs", "int_sign", "int_relu", "int_not", "int_add", "int_sub", "int_mul", "int_div",
 	"int_mod", "int_fmod", "int_max", "int_min", "int_and", "int_or", "int_xor", "int_equal", "int_less",
 	"int_less_or_equal", "int_greater", "int_greater_or_equal", "int_to_float", "int_to_bool", "int_wrap", "not",
-	"select",
+	"select", "quantize", "dequantize",
 }
 
 var instructionNumbers = func() map[string]int32 {
@@ -31,8 +31,8 @@ var instructionNumbers = func() map[string]int32 {
 // An instruction is one of the kernel each: a function of values, which are the operands and, from mostOperands on, the results
 // of earlier instructions.
 type instruction struct {
-	op, kind, a, b, c, _ int32
-	alpha, beta          float32
+	op, kind, a, b, c, args int32
+	alpha, beta             float32
 }
 
 // The most that the kernel has room for.
@@ -61,7 +61,7 @@ type term struct {
 
 // put appends an instruction, and returns its result.
 func (e *expression) put(name string, result tensor.DType, alpha, beta float32, args ...term) term {
-	q := instruction{op: instructionNumbers[name], kind: kinds[result], alpha: alpha, beta: beta}
+	q := instruction{op: instructionNumbers[name], kind: kinds[result], args: int32(len(args)), alpha: alpha, beta: beta}
 	for i, to := range []*int32{&q.a, &q.b, &q.c} {
 		if i < len(args) {
 			*to = args[i].value

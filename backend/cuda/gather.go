@@ -76,6 +76,21 @@ var gatherElementsRow = row{
 	},
 }
 
+var gatherNDRow = row{
+	Row: target.Row{Runs: target.OnKernel, Supports: tuples},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		x, index, y, batch := in[0], in[1], out[0], n.Op.(ir.GatherND).BatchDims
+		last := len(index.shape) - 1
+		p := gatherNDParams{y: y.at, x: x.at, total: int64(y.elements()), inner: int64(x.shape[batch+index.shape[last]:].Elements()),
+			tuples: int64(index.shape[batch:last].Elements()), batch: int64(x.shape[batch:].Elements()), width: int32(y.width), tuple: b.newTuple(index, x.shape, batch, 1)}
+		return []*launch{newLaunch("gather_nd", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+	},
+}
+
 // oneHotRow compares every place along the new axis with the index there. One outside of it hits nothing.
 var oneHotRow = row{
 	Row: target.Row{

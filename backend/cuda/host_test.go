@@ -62,21 +62,27 @@ func TestHostSide(t *testing.T) {
 	}
 }
 
-// TestHostSteps runs a quantised model, whose steps of the host read values that kernels computed in place of others of another type.
-func TestHostSteps(t *testing.T) {
+// TestQuantizedModels runs quantised models as their files have them and fused, in float32 and in float16: no step is left to the host.
+func TestQuantizedModels(t *testing.T) {
 	for _, name := range []string{"bert-tiny-int8", "bert-tiny-qdq", "bert-tiny-int4"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_CACHE_HOME", t.TempDir())
-			drivertest.New(t)
-			p, err := modeltest.BuiltIn(t, name).Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Level: rlxc.O0, Verify: true})
-			require.NoError(t, err)
-			s, err := p.NewSession()
-			require.NoError(t, err)
-			_, err = s.Run(context.Background(), modeltest.BERT(2, 8, rand.New(rand.NewPCG(1, 2))))
-			require.NoError(t, err)
-			require.NoError(t, s.Close())
-			require.NoError(t, p.Close())
-		})
+		for _, o := range []rlxc.CompileOptions{{Level: rlxc.O0}, {Level: rlxc.O2}, {Level: rlxc.O2, Precision: tensor.F16}} {
+			t.Run(fmt.Sprint(name, o.Level, o.Precision), func(t *testing.T) {
+				t.Setenv("XDG_CACHE_HOME", t.TempDir())
+				drivertest.New(t)
+				o.Backend, o.Verify = "cuda", true
+				p, err := modeltest.BuiltIn(t, name).Compile(context.Background(), o)
+				require.NoError(t, err)
+				report, err := p.Plan(map[string]int{"batch": 2, "seq": 8})
+				require.NoError(t, err)
+				require.Empty(t, report.Host)
+				s, err := p.NewSession()
+				require.NoError(t, err)
+				_, err = s.Run(context.Background(), modeltest.BERT(2, 8, rand.New(rand.NewPCG(1, 2))))
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+				require.NoError(t, p.Close())
+			})
+		}
 	}
 }
 
@@ -98,6 +104,11 @@ func TestCache(t *testing.T) {
 	}
 	require.NotZero(t, compiled())
 	require.Zero(t, compiled())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d.Version = 13000
+	require.Zero(t, compiled(), "the archive has machine code for this device")
+	d.NoCode = true
+	require.NotZero(t, compiled(), "the driver takes none but its own")
 }
 
 // TestErrors are one sentence each, and the process lives on.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,13 +54,23 @@ func TestResources(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(source(t, "resources.txt")), "\n")
 	z, err := openArchive()
 	require.NoError(t, err)
-	require.Len(t, z.File, len(lines))
+	require.Len(t, z.File, 2*len(lines))
 	for _, line := range lines {
 		m := resource.FindStringSubmatch(line)
 		require.NotNil(t, m, line)
 		text, err := ptxText(m[1])
 		require.NoError(t, err)
 		require.Contains(t, text, ".entry "+m[1]+"(")
+		code, err := archived(m[1] + ".cubin")
+		require.NoError(t, err)
+		require.Equal(t, "\x7fELF", string(code[:4]))
+		static, err := strconv.Atoi(m[5])
+		require.NoError(t, err)
+		for _, c := range wholeTilings {
+			if strings.HasSuffix(m[1], strings.TrimPrefix(c.kernel, "qmma_%s")) && strings.HasPrefix(m[1], "qmma") {
+				require.True(t, c.shared > usualShared || c.shared+static <= usualShared, line)
+			}
+		}
 		if m[4] != "0" {
 			require.Equal(t, maySpill[m[1]], m[4], line)
 		}
@@ -76,10 +87,16 @@ func TestTablesNameKernels(t *testing.T) {
 	for _, c := range slices.Concat(plain, simt) {
 		has(c.kernel)
 	}
+	for _, c := range wholeTilings {
+		has(fmt.Sprintf(c.kernel, "u8"))
+		has(fmt.Sprintf(c.kernel, "i8"))
+	}
 	for _, d := range floats {
 		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "norm_%s", "embed_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
+		has(fmt.Sprintf("bits_%s_16", d))
+		has(fmt.Sprintf("bits_%s_64", d))
 		for _, size := range []int{32, 64, 128} {
 			has(fmt.Sprintf("flash_%s_%d", d, size))
 			has(fmt.Sprintf("flash_%s_%d_general", d, size))
@@ -111,6 +128,9 @@ func TestMarks(t *testing.T) {
 	z, err := openArchive()
 	require.NoError(t, err)
 	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, ".cubin") {
+			continue
+		}
 		text, err := ptxText(strings.TrimSuffix(f.Name, ".ptx"))
 		require.NoError(t, err)
 		early := earlyMarks.Replace(text)

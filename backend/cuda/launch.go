@@ -12,6 +12,7 @@ import (
 // launch is recorded.
 type launch struct {
 	kernel string
+	user   *userKernel // its text where it is none of the archive
 	grid   driver.Grid
 	params []byte
 	places []int // of addresses in params
@@ -57,7 +58,7 @@ func addresses(t reflect.Type, at int, list []int) []int {
 	return list
 }
 
-// record launches the kernel on a stream, in a session's memory. Where it follows a kernel, it may start early.
+// record launches the kernel on a stream, in a session's memory. Where it follows a kernel, it may start early; a user's does not know how.
 func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena, follows bool) error {
 	params := append([]byte(nil), l.params...)
 	for _, at := range l.places {
@@ -71,7 +72,7 @@ func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena, follows b
 		}
 		copy(params[x.field:], t[:])
 	}
-	return s.Launch(l.f, l.grid, params, follows && startsEarly(&c.Info))
+	return s.Launch(l.f, l.grid, params, follows && l.user == nil && startsEarly(&c.Info))
 }
 
 // spread is a grid of so many blocks of kernels that go on by the grid's size.

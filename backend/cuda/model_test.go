@@ -35,24 +35,26 @@ func TestBertTiny(t *testing.T) {
 // TestHalf runs in 16-bit floats: how far results turn stays within a few of the type's roundings.
 func TestHalf(t *testing.T) {
 	for _, name := range []string{"bert-tiny", "bert-mini", "minilm-like"} {
-		m := modeltest.BuiltIn(t, name)
-		cpu := modeltest.Session(t, m, rlxc.CompileOptions{})
-		for precision, least := range map[tensor.DType]float64{tensor.F16: 0.99999, tensor.BF16: 0.9995, tensor.TF32: 0.999999} {
-			gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Precision: precision, Verify: true})
-			for _, shape := range [][2]int{{1, 1}, {3, 17}, {2, 128}, {5, 70}} {
-				in := modeltest.BERT(shape[0], shape[1], rand.New(rand.NewPCG(1, 2)))
-				want, err := cpu.Run(context.Background(), in)
-				require.NoError(t, err)
-				got, err := gpu.Run(context.Background(), in)
-				require.NoError(t, err)
-				for output := range want {
-					require.Equal(t, want[output].String(), got[output].String())
-					c := modeltest.Cosine(got[output], want[output])
-					require.Greater(t, c, least, "%s %s %v %s", name, precision, shape, output)
-					require.Less(t, c, 1.0, "%s was computed in float32", name)
+		t.Run(name, func(t *testing.T) {
+			m := modeltest.BuiltIn(t, name)
+			cpu := modeltest.Session(t, m, rlxc.CompileOptions{})
+			for precision, least := range map[tensor.DType]float64{tensor.F16: 0.99999, tensor.BF16: 0.9995, tensor.TF32: 0.999999} {
+				gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Precision: precision, Verify: true})
+				for _, shape := range [][2]int{{1, 1}, {3, 17}, {2, 128}, {5, 70}} {
+					in := modeltest.BERT(shape[0], shape[1], rand.New(rand.NewPCG(1, 2)))
+					want, err := cpu.Run(context.Background(), in)
+					require.NoError(t, err)
+					got, err := gpu.Run(context.Background(), in)
+					require.NoError(t, err)
+					for output := range want {
+						require.Equal(t, want[output].String(), got[output].String())
+						c := modeltest.Cosine(got[output], want[output])
+						require.Greater(t, c, least, "%s %s %v %s", name, precision, shape, output)
+						require.Less(t, c, 1.0, "%s was computed in float32", name)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -82,7 +84,7 @@ var recorded = map[string]struct{ largest, angle float64 }{
 	"bert-tiny-int8-dynamic":          {3 * 1.1e-4, 3 * 1.4e-10},
 	"bert-tiny-int8-dynamic-ortsaved": {3 * 1.1e-4, 3 * 1.4e-10},
 	"bert-tiny-int8-qdq":              {3 * 1.9e-1, 3 * 2.8e-3},
-	"minilm-int8-dynamic":             {3 * 1.8e-1, 3 * 3.2e-3},
+	"minilm-int8-dynamic":             {3 * 1.8e-1, 1.15e-2}, // a tie decides: onnxruntime is as far from itself when its norms move in the last place (RATIONALE.md)
 }
 
 func namesOf(infos []rlxc.ValueInfo) []string {
@@ -235,9 +237,11 @@ func TestFirst(t *testing.T) {
 		}
 		m := modeltest.BuiltIn(t, name)
 		in := modeltest.BERT(8, 128, rand.New(rand.NewPCG(1, 1)))
+		var compiled time.Time
 		run := func(before func()) *rlxc.Program {
 			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: parsePrecision(t, precision)})
 			require.NoError(t, err)
+			compiled = time.Now()
 			s, err := p.NewSession()
 			require.NoError(t, err)
 			_, err = s.Run(context.Background(), in)
@@ -247,7 +251,9 @@ func TestFirst(t *testing.T) {
 			return p
 		}
 		start := time.Now()
-		p := run(func() { fmt.Printf("%s first run 8x128 %v\n", what, time.Since(start).Round(time.Millisecond)) })
+		p := run(func() {
+			fmt.Printf("%s first run 8x128 %v, compiled after %v\n", what, time.Since(start).Round(time.Millisecond), compiled.Sub(start).Round(time.Millisecond))
+		})
 		require.NoError(t, p.Close())
 		lib, err := driver.Open("")
 		require.NoError(t, err)

@@ -18,25 +18,30 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// archive holds the kernels as PTX text, a file each: NAME.ptx. The generator in _gen writes it.
+// archive holds the kernels as PTX text and as machine code for Hopper: NAME.ptx and NAME.cubin. The generator in _gen writes it.
 //
 //go:embed kernels.zip
 var archive []byte
 
 var openArchive = sync.OnceValues(func() (*zip.Reader, error) { return zip.NewReader(bytes.NewReader(archive), int64(len(archive))) })
 
-// ptxText returns the text of a kernel.
-func ptxText(name string) (string, error) {
+// archived returns a file of the archive.
+func archived(name string) ([]byte, error) {
 	z, err := openArchive()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	f, err := z.Open(name + ".ptx")
+	f, err := z.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("no kernel %s: %w", name, err)
+		return nil, fmt.Errorf("no kernel %s: %w", name, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(f)
+	return io.ReadAll(f)
+}
+
+// ptxText returns the text of a kernel.
+func ptxText(name string) (string, error) {
+	data, err := archived(name + ".ptx")
 	return string(data), err
 }
 
@@ -71,38 +76,33 @@ func (m *modules) ready(launches []*launch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	shared := map[string]int{}
-	var missing []string
+	var missing []*launch
 	for _, l := range launches {
 		if _, seen := shared[l.kernel]; !seen && m.loaded[l.kernel] == nil {
-			missing = append(missing, l.kernel)
+			missing = append(missing, l)
 		}
 		shared[l.kernel] = max(shared[l.kernel], l.grid.Shared)
 	}
-	codes, errs := make([][]byte, len(missing)), make([]error, len(missing))
+	kernels, errs := make([]*kernel, len(missing)), make([]error, len(missing))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
-	for i, name := range missing {
+	for i, l := range missing {
 		wg.Go(func() {
 			limit <- struct{}{}
-			codes[i], errs[i] = m.code(name)
+			kernels[i], errs[i] = m.load(l)
 			<-limit
 		})
 	}
 	wg.Wait()
-	for i, name := range missing {
-		if errs[i] != nil {
-			return errs[i]
+	for i, l := range missing {
+		if kernels[i] != nil {
+			m.loaded[l.kernel] = kernels[i]
 		}
-		module, err := m.ctx.Load(codes[i])
+	}
+	for _, err := range errs {
 		if err != nil {
-			return fmt.Errorf("kernel %s: %w", name, err)
-		}
-		f, err := module.Function(name)
-		if err != nil {
-			module.Unload()
 			return err
 		}
-		m.loaded[name] = &kernel{module: module, f: f}
 	}
 	for name, size := range shared {
 		if k := m.loaded[name]; size > max(k.shared, usualShared) {
@@ -131,8 +131,57 @@ var (
 	noMarks = strings.NewReplacer(`.pragma "start next";`, "", `.pragma "wait for last";`, "")
 )
 
-// code returns the machine code of a kernel.
-func (m *modules) code(name string) ([]byte, error) {
+// runsArchived reports whether a device can run the machine code of the archive: Hopper, with a driver of the compiler's generation.
+func runsArchived(i *driver.Info) bool { return i.Capability() == 90 && i.Driver >= 13000 }
+
+// load loads the kernel of a launch: the archive's machine code where the device takes it, and otherwise what the driver makes of the text.
+func (m *modules) load(l *launch) (*kernel, error) {
+	leave, err := m.ctx.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	name := l.kernel
+	if l.user != nil {
+		name, _, _ = strings.Cut(name, "\n")
+		code, err := m.kept(name, l.user.text, l.user.compile)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", name, err)
+		}
+		return m.start(userEntry, code)
+	}
+	if runsArchived(&m.ctx.Info) {
+		code, err := archived(name + ".cubin")
+		if err != nil {
+			return nil, err
+		}
+		if k, err := m.start(name, code); err == nil {
+			return k, nil
+		}
+	}
+	code, err := m.compiled(name)
+	if err != nil {
+		return nil, err
+	}
+	return m.start(name, code)
+}
+
+// start gives machine code to the driver.
+func (m *modules) start(name string, code []byte) (*kernel, error) {
+	module, err := m.ctx.Load(code)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", name, err)
+	}
+	f, err := module.Function(name)
+	if err != nil {
+		module.Unload()
+		return nil, err
+	}
+	return &kernel{module: module, f: f}, nil
+}
+
+// compiled returns the machine code that the driver makes of a kernel's text, or made of it once.
+func (m *modules) compiled(name string) ([]byte, error) {
 	text, err := ptxText(name)
 	if err != nil {
 		return nil, err
@@ -142,6 +191,11 @@ func (m *modules) code(name string) ([]byte, error) {
 	} else {
 		text = noMarks.Replace(text)
 	}
+	return m.kept(name, text, (*driver.Context).Compile)
+}
+
+// kept returns the machine code of a text, from the user's folder or new.
+func (m *modules) kept(name, text string, compile func(c *driver.Context, name, text string) ([]byte, error)) ([]byte, error) {
 	sum := sha256.Sum256([]byte(text))
 	path := filepath.Join(m.folder, name+"-"+hex.EncodeToString(sum[:8]))
 	if m.folder != "" {
@@ -149,12 +203,7 @@ func (m *modules) code(name string) ([]byte, error) {
 			return code, nil
 		}
 	}
-	leave, err := m.ctx.Enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	code, err := m.ctx.Compile(name, text)
+	code, err := compile(m.ctx, name, text)
 	if err == nil && m.folder != "" { // where it cannot be kept, the next process compiles it again
 		_ = os.MkdirAll(m.folder, 0o755)
 		_ = tensor.ReplaceFile(path, func(w io.Writer) error {

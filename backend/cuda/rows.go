@@ -40,9 +40,9 @@ func (d *Device) table() [ir.NumKinds]row {
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
-		ir.KindGatherND:        onHost,
-		ir.KindScatterElements: onHost,
-		ir.KindScatterND:       onHost,
+		ir.KindGatherND:        gatherNDRow,
+		ir.KindScatterElements: scatterElementsRow,
+		ir.KindScatterND:       scatterNDRow,
 		ir.KindOneHot:          oneHotRow,
 
 		ir.KindReduce:    reduceRow,
@@ -58,21 +58,21 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAttention: d.attentionRow(),
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
-		ir.KindSumRows:   onHost,
+		ir.KindSumRows:   sumRowsRow,
 		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
 
-		ir.KindQuantize:        onHost,
-		ir.KindDequantize:      onHost,
-		ir.KindDynamicQuantize: onHost,
-		ir.KindQMatMul:         onHost,
+		ir.KindQuantize:        quantizeRow,
+		ir.KindDequantize:      dequantizeRow,
+		ir.KindDynamicQuantize: dynamicQuantizeRow,
+		ir.KindQMatMul:         qMatMulRow,
 		ir.KindQAttention:      onHost,
 		ir.KindQLayerNorm:      onHost,
 		ir.KindQEmbedding:      onHost,
-		ir.KindMatMulNBits:     onHost,
+		ir.KindMatMulNBits:     matMulNBitsRow,
 
 		ir.KindActCopy: copyRow,
 		ir.KindKept:    onHost,
 		ir.KindDynamic: onHost,
-		ir.KindCustom:  onHost,
+		ir.KindCustom:  customRow,
 	}
 }

@@ -11,10 +11,12 @@ import (
 // weights are constants on the device, as they are or arranged for a kernel. They share slabs of memory, since the driver rounds
 // each allocation up to 2 MiB.
 type weights struct {
-	at    map[weightKey]driver.Pointer
-	slabs []driver.Pointer
-	total int64    // of the slabs
-	rests []buffer // of the slabs
+	at       map[weightKey]driver.Pointer
+	slabs    []driver.Pointer
+	total    int64    // of the slabs
+	rests    []buffer // of the slabs
+	expected int64    // bytes of all constants that are known to come, and of those that came
+	taken    int64
 }
 
 type weightKey struct {
@@ -22,15 +24,21 @@ type weightKey struct {
 	how string // arranged, empty for as it is
 }
 
-// The sizes of slabs, which grow with what there is; what is larger than half of one has memory of its own.
+// The sizes of slabs: one for all that is known to come, so that nothing is left over, or else such as grow with what there is. What is
+// larger than half of one has memory of its own.
 const (
 	smallestSlab = 2 << 20
-	largestSlab  = 16 << 20
+	ordinarySlab = 16 << 20
+	largestSlab  = 256 << 20
 )
+
+// inSlab is the memory that a constant takes.
+func inSlab(size int64) int64 { return max(1, (size+alignment-1)/alignment) * alignment }
 
 // alloc takes memory for a constant.
 func (m *weights) alloc(c *driver.Context, size int64) (driver.Pointer, error) {
-	size = max(1, (size+alignment-1)/alignment) * alignment
+	size = inSlab(size)
+	m.taken += size
 	for i := range m.rests {
 		if r := &m.rests[i]; size <= r.size {
 			p := r.at
@@ -38,7 +46,10 @@ func (m *weights) alloc(c *driver.Context, size int64) (driver.Pointer, error) {
 			return p, nil
 		}
 	}
-	slab := min(max(smallestSlab, m.total), largestSlab)
+	slab := min(max(smallestSlab, m.total), ordinarySlab)
+	if rest := m.expected - m.taken + size; rest > 0 {
+		slab = min(rest, largestSlab)
+	}
 	if size > slab/2 {
 		slab = size
 	}

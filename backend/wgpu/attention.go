@@ -40,15 +40,12 @@ func (d *Device) attentionRow() row {
 						return false
 					}
 				}
-				if n.HasOperand(ir.AttentionQueryScores) || n.HasOperand(ir.AttentionKeyScores) {
-					return false
-				}
 				size, ok1 := q.Shape[3].Const()
 				value, ok2 := v.Shape[3].Const()
 				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return i < ir.AttentionRows && target.AllStrides(n, i, strides)
+				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) && target.AllStrides(n, i, strides)
 			},
 		},
 		bind: bindAttention,
@@ -72,6 +69,8 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	first, end := "0u", a.length
 	if n.HasOperand(ir.AttentionRows) {
 		a.texts(&in[ir.AttentionRows], option(n, in, ir.AttentionPositions))
+		a.byQuery = a.relative(b, option(n, in, ir.AttentionQueryScores), option(n, in, ir.AttentionQueryScores+1))
+		a.byKey = a.relative(b, option(n, in, ir.AttentionKeyScores), option(n, in, ir.AttentionKeyScores+1))
 		first, end = "span.x", "span.y"
 	}
 	a.loadQueries()
@@ -108,6 +107,9 @@ type attention struct {
 	offset     int      // of the first query among the keys
 	byText     bool     // queries see the keys of their text
 	positions  *operand // of the keys in their texts, or nil
+
+	// The texts of the scores by relative position of a token at one position, for another; empty for none.
+	byQuery, byKey func(token, own, other string) string
 
 	queries, length string // texts of the number of queries, and of keys
 

@@ -49,19 +49,21 @@ func (a *attention) hide() {
 			default:
 				value += " + " + masked(r, c)
 			}
-			a.put("x%d.%c = select(lowest, %s, seen); }", r, lane, value)
+			a.put("x%d.%c = select(lowest, %s, seen);", r, lane, value)
+			if a.byQuery != nil {
+				a.put("if (seen) { x%d.%c += %s; }", r, lane, a.byQuery(fmt.Sprintf("s0 + ty * 4u + %du", r), "here", there))
+			}
+			if a.byKey != nil {
+				a.put("if (seen) { x%d.%c += %s; }", r, lane, a.byKey("t", there, "here"))
+			}
+			a.put("}")
 		}
 	}
 }
 
 // masked finds the mask for the invocation's queries and the block's keys: the text of what it has for query r and key c.
 func (a *attention) masked() func(r, c int) string {
-	var st [4]int // of the mask as it broadcasts to [B,H,S,T]
-	for i, d := range a.mask.shape {
-		if d != 1 {
-			st[4-len(a.mask.shape)+i] = a.mask.strides[i]
-		}
-	}
+	st := a.maskStrides()
 	a.put("let mb = %s + batch * %s + head * %s;", a.u(a.mask.first()), a.u(st[0]), a.u(st[1]))
 	byQuery, byKey := a.u(st[2]), a.u(st[3])
 	query := func(i int) string { return fmt.Sprintf("min(s0 + ty * 4u + %du, %s - 1u)", i, a.queries) }
@@ -79,11 +81,14 @@ func (a *attention) masked() func(r, c int) string {
 	}
 	for i := range 4 {
 		a.put("let mk%d = mb + %s * %s;", i, key(i), byKey)
-		if st[2] != 0 {
+		switch {
+		case a.byText && st[0] != 0:
+			a.put("let mq%d = %s * %s + text[%d] * %s;", i, query(i), byQuery, i, a.u(st[0]))
+		case st[2] != 0:
 			a.put("let mq%d = %s * %s;", i, query(i), byQuery)
 		}
 	}
-	if st[2] == 0 { // one mask for all queries
+	if st[2] == 0 && !(a.byText && st[0] != 0) { // one mask for all queries
 		for c := range 4 {
 			a.put("let masked%d = %s;", c, a.maskAt(fmt.Sprintf("mk%d", c)))
 		}
@@ -92,18 +97,28 @@ func (a *attention) masked() func(r, c int) string {
 	return func(r, c int) string { return a.maskAt(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
 }
 
+// maskStrides are those of the mask as it broadcasts to [B,H,S,T]; of attention by rows, B are the texts.
+func (a *attention) maskStrides() (st [4]int) {
+	for i, d := range a.mask.shape {
+		if d != 1 {
+			st[4-len(a.mask.shape)+i] = a.mask.strides[i]
+		}
+	}
+	return st
+}
+
 // maskAt is the text of an element of the mask, a float or a condition.
 func (a *attention) maskAt(at string) string {
-	m, i := a.bind(a.mask.memory), at
 	if a.mask.dtype == tensor.Bool {
-		i = at + " / 4u"
+		return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", a.floatAt(a.mask.memory, at+" / 4u"), at)
 	}
-	float := fmt.Sprintf("%s[%s]", m, i)
+	return a.floatAt(a.mask.memory, at)
+}
+
+// floatAt is the text of float i of a memory.
+func (a *attention) floatAt(m memory, i string) string {
 	if a.vector {
-		float = fmt.Sprintf("%s[(%s) / 4u][(%s) %% 4u]", m, i, i)
+		return fmt.Sprintf("%s[(%s) / 4u][(%s) %% 4u]", a.bind(m), i, i)
 	}
-	if a.mask.dtype == tensor.Bool {
-		return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", float, at)
-	}
-	return float
+	return fmt.Sprintf("%s[%s]", a.bind(m), i)
 }

@@ -12,18 +12,15 @@ import (
 // texts: it passes over the keys of all of them, span, and query r sees those from lo[r] to hi[r].
 func (a *attention) texts(rows, positions *operand) {
 	a.byText, a.positions, a.op.NaNGuard = true, positions, true
-	first, count := a.u(rows.first()), a.u(rows.shape[0])
-	field := func(row string, i int) string {
-		return a.wordAt(rows.memory, fmt.Sprintf("%s + %s * 4u + %du", first, row, i))
-	}
+	field := a.textOf(rows)
 	a.share("ends", "vec2<u32>", attentionSide)
 	a.declare("var<workgroup> range: vec2<u32>;\n")
-	a.put("var lo = vec4<u32>();\nvar hi = vec4<u32>();\nvar own = vec2<u32>(%s, 0u);", a.length)
-	a.put("for (var r = 0u; r < 4u; r++) {\nlet s = s0 + ty * 4u + r;\nvar row = 0u;\nvar after = %s;", count)
-	// The last text that begins at s or before.
-	a.put("while (after - row > 1u && after > 0u) {\nlet middle = (row + after) / 2u;\nif (%s <= s) { row = middle; } else { after = middle; }\n}", field("middle", 0))
-	a.put("if (%s > 0u) { if (%s <= s && s < %s) {", count, field("row", 0), field("row", 1))
-	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n} }\n}", field("row", 2), field("row", 3), a.length)
+	a.put("var lo = vec4<u32>();\nvar hi = vec4<u32>();\nvar text = vec4<u32>();\nvar own = vec2<u32>(%s, 0u);", a.length)
+	a.put("for (var r = 0u; r < 4u; r++) {\nlet row = text_of(s0 + ty * 4u + r);\nif (row != %s) {", noText)
+	if a.mask != nil && a.maskStrides()[0] != 0 {
+		a.put("text[r] = row;")
+	}
+	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n}\n}", field("row", 2), field("row", 3), a.length)
 	a.put("if (tx == 0u) { ends[ty] = own; }\nworkgroupBarrier();")
 	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = own;\n}", attentionSide)
 	a.put("let span = workgroupUniformLoad(&range);")
@@ -40,6 +37,25 @@ func (a *attention) positionOf() func(key string) string {
 	first := a.u(a.positions.first())
 	return func(key string) string {
 		return fmt.Sprintf("bitcast<i32>(%s)", a.wordAt(a.positions.memory, fmt.Sprintf("(%s + %s) * 2u", first, key)))
+	}
+}
+
+// relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and another. It
+// returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
+func (a *attention) relative(b *binder, scores, index *operand) func(token, own, other string) string {
+	if scores == nil {
+		return nil
+	}
+	name := fmt.Sprintf("relative%d", len(b.reports))
+	a.function(name+"(head: u32, token: u32, own: u32, other: u32) -> f32", func() {
+		last := a.u(index.shape[0] - 1)
+		a.index("i", index, fmt.Sprintf("min(own, %s) * %s + min(other, %s)", last, a.u(index.shape[1]), last))
+		b.inRange(a.shader, "i", 3, scores.shape[3], "return 0.0;")
+		a.put("return %s;", a.floatAt(scores.memory, fmt.Sprintf("%s + head * %s + token * %s + u32(i) * %s",
+			a.u(scores.first()), a.u(scores.strides[1]), a.u(scores.strides[2]), a.u(scores.strides[3]))))
+	})
+	return func(token, own, other string) string {
+		return fmt.Sprintf("%s(head, %s, u32(%s), u32(%s))", name, token, own, other)
 	}
 }
 

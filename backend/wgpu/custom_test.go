@@ -2,7 +2,6 @@ package wgpu_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"path/filepath"
@@ -12,22 +11,11 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/modeltest"
-	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// clipCount is the operator com.example.ClipCount: it cuts the numbers of a matrix off at an attribute, times the offset,
-// and counts for each row how many it cut.
-var clipCount = rlxc.Op{
-	Name: "com.example.ClipCount",
-	Infer: func(in []ir.Type, _ ir.Attrs) ([]ir.Type, error) {
-		if len(in) != 2 || len(in[0].Shape) != 2 {
-			return nil, errors.New("ClipCount takes a matrix and an offset")
-		}
-		return []ir.Type{in[0], ir.TensorOf(tensor.I64, in[0].Shape[0])}, nil
-	},
-	Eval: func([]*tensor.Tensor, ir.Attrs) ([]*tensor.Tensor, error) { return nil, errors.New("not on the host") },
+// clipCount is the operator of modeltest with a kernel in WGSL.
+var clipCount = modeltest.ClipCount(rlxc.Op{
 	WGSL: `
 fn compute(i: u32) {
 	let limit = attr_limit * f32(x1(0u));
@@ -39,40 +27,11 @@ fn compute(i: u32) {
 		y1(i / columns, cut);
 	}
 }`,
-}
-
-// value is a graph's input or output of symbolic sizes.
-func value(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
-	shape := &onnxpb.TensorShapeProto{}
-	for _, s := range dims {
-		shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
-	}
-	t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
-	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
-}
-
-// clipModel is Relu, ClipCount, and an addition after it, over numbers of a type.
-func clipModel(d tensor.DType) *onnxpb.ModelProto {
-	limit := &onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 0.5}
-	return &onnxpb.ModelProto{
-		IrVersion:   8,
-		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}},
-		Graph: &onnxpb.GraphProto{
-			Name: "clip",
-			Node: []*onnxpb.NodeProto{
-				{OpType: "Relu", Name: "relu", Input: []string{"x"}, Output: []string{"r"}},
-				{OpType: "ClipCount", Domain: "com.example", Name: "clip", Input: []string{"r", "offset"}, Output: []string{"c", "counts"}, Attribute: []*onnxpb.AttributeProto{limit}},
-				{OpType: "Add", Name: "double", Input: []string{"c", "c"}, Output: []string{"y"}},
-			},
-			Input:  []*onnxpb.ValueInfoProto{value("x", d, "rows", "columns"), value("offset", tensor.I64)},
-			Output: []*onnxpb.ValueInfoProto{value("y", d, "rows", "columns"), value("counts", tensor.I64, "rows")},
-		},
-	}
-}
+})
 
 // An operator of one's own as a kernel of the GPU: package target's OpDef says what its WGSL sees.
 func Example_customOp() {
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
+	m, err := rlxc.FromProto(modeltest.ClipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -96,7 +55,7 @@ func Example_customOp() {
 
 func TestCustomOp(t *testing.T) {
 	needLibrary(t)
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
+	m, err := rlxc.FromProto(modeltest.ClipModel(tensor.F32), "clip", rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer m.Close()
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu"})
@@ -139,7 +98,7 @@ func TestCustomOpErrors(t *testing.T) {
 	in := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 2), "offset": tensor.Scalar(int64(3))}
 	broken := clipCount
 	broken.WGSL = "fn compute(i: u32) { y0(i, x7(i)); }"
-	m, err := rlxc.FromProto(clipModel(tensor.F32), "clip", rlxc.WithOp(broken))
+	m, err := rlxc.FromProto(modeltest.ClipModel(tensor.F32), "clip", rlxc.WithOp(broken))
 	require.NoError(t, err)
 	defer m.Close()
 	s := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu"})
@@ -148,7 +107,7 @@ func TestCustomOpErrors(t *testing.T) {
 	require.ErrorContains(t, err, "shader com.example.ClipCount")
 	require.ErrorContains(t, err, "x7")
 
-	m, err = rlxc.FromProto(clipModel(tensor.F64), "clip", rlxc.WithOp(clipCount))
+	m, err = rlxc.FromProto(modeltest.ClipModel(tensor.F64), "clip", rlxc.WithOp(clipCount))
 	require.NoError(t, err)
 	defer m.Close()
 	s = modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu"})

@@ -150,16 +150,16 @@ var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bo
 	},
 }
 
-// elementText finds the expression of an elementwise op.
-func elementText(op ir.Op, in []tensor.DType) (expression, bool) {
-	if m, ok := op.(ir.Map); ok {
-		return mapText(m, in)
+// elementText finds the expression of an elementwise node.
+func elementText(n *ir.Node) (expression, bool) {
+	if n.Op.Kind() == ir.KindMap {
+		return mapText(n)
 	}
-	f := elementTexts[op.Kind()]
+	f := elementTexts[n.Op.Kind()]
 	if f == nil {
 		return expression{}, false
 	}
-	return f(op, in)
+	return f(n.Op, dtypesOf(n))
 }
 
 // dtypesOf lists the types that the operands are computed with in, Invalid for absent ones.
@@ -178,7 +178,7 @@ var elementwiseRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			_, ok := elementText(n.Op, dtypesOf(n))
+			_, ok := elementText(n)
 			for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
 				if v != nil {
 					_, known := elements[v.Type.DType]
@@ -195,7 +195,7 @@ var elementwiseRow = row{
 		if err != nil {
 			return nil, err
 		}
-		e, _ := elementText(n.Op, dtypesOf(n))
+		e, _ := elementText(n)
 		var xs []*operand
 		var types []element
 		for i := range in {

@@ -19,8 +19,10 @@ var wholeCases = map[string]string{
 		const %9: i32[1] = [12] %10 = bitwise_xor(%2, %9) return %8 as "a", %10 as "b" }`,
 	"buckets": `(%0 "x": i64[5,s], %1 "z": f32[s]) { const %2: i64[] = [3] %3 = map(%0, %1, %2) {expr=[neg(in0), abs(x0), div(x1, in2), mod(x0, in2), add(x2, x3), cast(x4) {to=f32}, add(x5, in1)]} return %3 as "y" }`,
 	"pow":     `(%0 "x": f32[5,s], %1 "z": i64[s], %2 "v": i32[1]) { %3 = pow(%0, %1) %4 = pow(%3, %2) return %3 as "a", %4 as "b" }`,
-	"infinite": `(%0 "x": f32[s]) { const %1: f32[3] = [inf, -inf, nan] %2 = concat(%0, %1) %3 = is_inf(%2) {alpha=1, beta=1} %4 = is_inf(%2) {alpha=1} %5 = is_inf(%2) {beta=1} %7 = celu(%2) {alpha=1.5}
-		return %3 as "a", %4 as "b", %5 as "c", %7 as "d" }`,
+	"rounded": `(%0 "x": f16[5,s], %3 "z": bf16[5,s]) { const %1: f16[] = [49] const %2: f16[1] = [4100] %4 = map(%0, %1, %2) {expr=[div(in0, in1), mul(x0, in2), floor(x1)]}
+		const %5: bf16[] = [49] const %6: bf16[1] = [4100] %7 = map(%3, %5, %6) {expr=[div(in0, in1), mul(x0, in2), floor(x1)]} return %4 as "y", %7 as "w" }`,
+	"infinite": `(%0 "x": f32[s]) { const %1: f32[3] = [inf, -inf, nan] %2 = concat(%0, %1) %3 = is_inf(%2) {alpha=1, beta=1} %4 = is_inf(%2) {alpha=1} %5 = is_inf(%2) {beta=1} %7 = celu(%2) {alpha=1.5} %8 = gelu(%2)
+		return %3 as "a", %4 as "b", %5 as "c", %7 as "d", %8 as "e" }`,
 }
 
 func TestWhole(t *testing.T) {

@@ -7,16 +7,17 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An epilogue is what happens to the sums of a product before they are stored: act(Alpha·sum + bias) + residual.
+// An epilogue is what happens to the sums of a product before they are stored: act(scale·sum + bias) + residual.
 type epilogue struct {
-	op             ir.MatMul
+	scale          float32
+	act            ir.Unary
 	y              *operand // row-major
 	bias, residual *operand // or nil
 	cols           int
 
 	// Set by begin: the texts of what the lines below are made of.
-	act                     expression
-	scale, width            string
+	activated               expression
+	scaled, width           string
 	out, biasAt, residualAt string // up to the index
 }
 
@@ -26,14 +27,17 @@ func (e *epilogue) vector() bool {
 }
 
 // activation is the expression of a function that a product applies to its sums; its text is empty for none.
-func activation(fn ir.UnaryFn) expression { return unaryTexts[tensor.F32][fn] }
+func activation(u ir.Unary) expression {
+	e := unaryTexts[tensor.F32][u.Fn]
+	return expression{e.of("$1", literal(u.Alpha), literal(u.Beta)), e.needs}
+}
 
 // begin prepares for stores to memories whose words hold so many floats.
 func (e *epilogue) begin(s *shader, lanes int) {
-	e.act = activation(e.op.Act)
-	s.use(e.act.needs...)
-	if e.op.Scale() != 1 {
-		e.scale = " * " + s.f(e.op.Scale())
+	e.activated = activation(e.act)
+	s.use(e.activated.needs...)
+	if e.scale != 1 {
+		e.scaled = " * " + s.f(e.scale)
 	}
 	at := func(o *operand) string {
 		if o == nil {
@@ -46,15 +50,15 @@ func (e *epilogue) begin(s *shader, lanes int) {
 
 // write puts the lines that store word v as word col of row r; base is what the rows start after.
 func (e *epilogue) write(s *shader, v, base, r, col string) {
-	s.put("let at = %s + %s * %s + %s;\nvar z = %s%s;", base, r, e.width, col, v, e.scale)
+	s.put("let at = %s + %s * %s + %s;\nvar z = %s%s;", base, r, e.width, col, v, e.scaled)
 	if e.bias != nil {
 		s.put("z += %s%s];", e.biasAt, col)
 	}
 	switch {
-	case e.act.text != "" && s.word == "f32":
-		s.put("z = %s;", e.act.of("z"))
-	case e.act.text != "":
-		s.put("z = vec4<f32>(%s, %s, %s, %s);", e.act.of("z.x"), e.act.of("z.y"), e.act.of("z.z"), e.act.of("z.w"))
+	case e.activated.text != "" && s.word == "f32":
+		s.put("z = %s;", e.activated.of("z"))
+	case e.activated.text != "":
+		s.put("z = vec4<f32>(%s, %s, %s, %s);", e.activated.of("z.x"), e.activated.of("z.y"), e.activated.of("z.z"), e.activated.of("z.w"))
 	}
 	if e.residual != nil {
 		s.put("z += %sat];", e.residualAt)

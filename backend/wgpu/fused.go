@@ -5,35 +5,42 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// mapText makes a line of each instruction.
-func mapText(m ir.Map, in []tensor.DType) (expression, bool) {
-	var values []*ir.Value
-	for _, d := range in {
-		values = append(values, &ir.Value{Type: ir.TensorOf(d)})
-	}
-	types, err := m.Expr.Types(values)
+// mapText makes a line of each instruction. Values in between have the precision of their type, as if they were stored.
+func mapText(n *ir.Node) (expression, bool) {
+	m, in := n.Op.(ir.Map), dtypesOf(n)
+	types, err := m.Expr.Types(n.Inputs)
 	if err != nil {
 		return expression{}, false
 	}
 	var needs, lines []string
-	for _, x := range m.Expr {
+	for i, x := range m.Expr {
 		var args []string
 		var dtypes []tensor.DType
 		for _, a := range x.Args {
 			if a >= 0 {
 				args, dtypes = append(args, fmt.Sprintf("$%d", a+1)), append(dtypes, in[a])
 			} else {
-				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, types[-1-a].DType)
+				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, target.Wide(types[-1-a].DType))
 			}
 		}
 		e, ok := elementTexts[x.Op.Kind()](x.Op, dtypes)
 		if !ok {
 			return expression{}, false
 		}
-		needs, lines = append(needs, e.needs...), append(lines, e.of(args...))
+		line := e.of(args...)
+		if i < len(m.Expr)-1 {
+			switch types[i].DType {
+			case tensor.F16:
+				line, needs = "f16_("+line+")", append(needs, "f16_")
+			case tensor.BF16:
+				line, needs = "bitcast<f32>(bf16_("+line+") << 16u)", append(needs, "bf16_")
+			}
+		}
+		needs, lines = append(needs, e.needs...), append(lines, line)
 	}
 	return expression{strings.Join(lines, "\n"), needs}, true
 }

@@ -5,6 +5,14 @@ package wgpu
 var helperText = map[string]helper{
 	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
 	"bf16_":  {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) >> 16u, 0x7fc0u, is_nan(x)); }\n"},
+	// The nearest float16, as float32. Drivers leave out unpack2x16float of pack2x16float, and quantizeToF16 may round to zero.
+	"f16_": {[]string{"is_nan"}, `fn f16_(x: f32) -> f32 {
+	if (abs(x) < 0.00006103515625) { return round(x * 16777216.0) / 16777216.0; }
+	let u = bitcast<u32>(x);
+	let near = bitcast<f32>((u + 0xfffu + ((u >> 13u) & 1u)) & 0xffffe000u);
+	return select(select(near, bitcast<f32>((u & 0x80000000u) | 0x7f800000u), abs(near) > 65504.0), x, is_nan(x));
+}
+`},
 	"is_inf": {nil, "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
 	// Max and min pass a NaN on, as ONNX's do.
 	"max_":    {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
@@ -25,10 +33,11 @@ var helperText = map[string]helper{
 }
 `},
 	// Beyond 10, tanh is ±1 in float32; drivers overflow there.
-	"tanh_":     {nil, "fn tanh_(x: f32) -> f32 { return tanh(clamp(x, -10.0, 10.0)); }\n"},
-	"sigmoid_":  {nil, "fn sigmoid_(x: f32) -> f32 { return 1.0 / (1.0 + exp(clamp(-x, -88.0, 88.0))); }\n"},
-	"relu_":     {[]string{"is_nan"}, "fn relu_(x: f32) -> f32 { return select(max(x, 0.0), x, is_nan(x)); }\n"},
-	"gelu_":     {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * x * (1.0 + erf_(x * 0.70710678118)); }\n"},
+	"tanh_":    {nil, "fn tanh_(x: f32) -> f32 { return tanh(clamp(x, -10.0, 10.0)); }\n"},
+	"sigmoid_": {nil, "fn sigmoid_(x: f32) -> f32 { return 1.0 / (1.0 + exp(clamp(-x, -88.0, 88.0))); }\n"},
+	"relu_":    {[]string{"is_nan"}, "fn relu_(x: f32) -> f32 { return select(max(x, 0.0), x, is_nan(x)); }\n"},
+	// Below -1000 the factor on the right is 0, which −∞ times is no number.
+	"gelu_":     {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * select(x, -1000.0, x < -1000.0) * (1.0 + erf_(x * 0.70710678118)); }\n"},
 	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(x: f32) -> f32 { return 0.5 * x * (1.0 + tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
 	"softplus_": {nil, "fn softplus_(x: f32) -> f32 { return max(x, 0.0) + log(1.0 + exp(-abs(x))); }\n"},
 	// The series where the difference would cancel.

@@ -3,6 +3,7 @@ package wgpu_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"testing"
 
@@ -46,16 +47,19 @@ func streamModel() *onnxpb.ModelProto {
 }
 
 // TestKept: runs whose state stays with the device compute what runs compute that are given it each time, on both backends, at sizes
-// that grow and that are no multiple of a word.
+// that grow, with room for it or without, and that are no multiple of a word.
 func TestKept(t *testing.T) {
 	needLibrary(t)
 	m, err := rlxc.FromProto(streamModel(), "stream")
 	require.NoError(t, err)
 	defer m.Close()
 	states := [][2]string{{"past", "present"}, {"sum", "total"}, {"old", "new"}, {"through", "passed"}}
-	for _, backend := range []string{"cpu", "wgpu"} {
-		t.Run(backend, func(t *testing.T) {
-			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend})
+	for _, c := range []struct {
+		backend string
+		room    int // of what grows; 0 if it is kept as anything else
+	}{{"cpu", 0}, {"cpu", 40}, {"wgpu", 0}, {"wgpu", 40}} {
+		t.Run(fmt.Sprint(c.backend, c.room), func(t *testing.T) {
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: c.backend})
 			require.NoError(t, err)
 			defer p.Close()
 			plain, err := p.NewSession()
@@ -69,6 +73,10 @@ func TestKept(t *testing.T) {
 			kept := map[string]*rlxc.Kept{}
 			for _, pair := range states {
 				k, err := p.Keep(start[pair[0]])
+				if c.room > 0 && pair[0] != "sum" {
+					require.NoError(t, k.Close())
+					k, err = p.KeepGrowing(start[pair[0]], 0, c.room)
+				}
 				require.NoError(t, err)
 				defer k.Close()
 				require.NoError(t, s.Feed(pair[0], k))

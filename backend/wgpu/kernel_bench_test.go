@@ -30,12 +30,12 @@ func BenchmarkMatMul(b *testing.B) {
 	defer d.Close()
 	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
 		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
-		for _, half := range []bool{false, true} {
-			p := product{m: s[0], n: s[1], k: s[2], half: half, narrow: half}
-			all, name := tried, "f32"
-			if half {
-				all, name = triedHalf, "f16"
+		for name, p := range map[string]product{"f32": {}, "f16": {half: true, narrow: true}, "cooperative": {half: true, narrow: true, coop: true}} {
+			if p.coop && !d.coop {
+				continue
 			}
+			p.m, p.n, p.k = s[0], s[1], s[2]
+			all := map[string][]tile{"f32": tried, "f16": triedHalf}[name]
 			for _, r := range p.rules() {
 				all = append(all, r.tile)
 			}
@@ -88,6 +88,28 @@ func benchmarkMatMul(b *testing.B, d *Device, p product, x tiling) {
 	b.ReportMetric(2*float64(p.m)*float64(p.n)*float64(p.k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
+// BenchmarkConv times the kernel alone, on layers of a ResNet-50 at batch 32 and one of its like by channels.
+func BenchmarkConv(b *testing.B) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		b.Skip(native.EnvLibrary + " is not set")
+	}
+	for _, precision := range []tensor.DType{tensor.F32, tensor.F16} {
+		d, err := Open(backend.Options{Precision: precision})
+		require.NoError(b, err)
+		for _, c := range []struct{ size, in, out, kernel, stride, groups int }{{224, 3, 64, 7, 2, 1}, {56, 64, 64, 3, 1, 1}, {28, 128, 128, 3, 1, 1}, {14, 256, 256, 3, 1, 1},
+			{7, 512, 512, 3, 1, 1}, {56, 128, 128, 3, 1, 32}, {56, 144, 144, 3, 1, 144}} {
+			b.Run(fmt.Sprintf("%s/%d_%d_%d_%dx%d_%d_%d", precision, c.size, c.in, c.out, c.kernel, c.kernel, c.stride, c.groups), func(b *testing.B) {
+				benchmarkKernel(b, d, fmt.Sprintf(`(%%0 "x": f32[32,s,s,%d]) { const %%1: f32[%d,%d,%d,%d] = data
+					%%2 = conv(%%0, %%1) {kernel=[%d,%d], strides=[%d,%d], dilations=[1,1], pads=[%d,%d,%d,%d], auto_pad="NOTSET", group=%d, act=relu} return %%2 as "y" }`,
+					c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.kernel, c.kernel, c.stride, c.stride, c.kernel/2, c.kernel/2, c.kernel/2, c.kernel/2, c.groups), ir.Binding{"s": c.size})
+				places := c.size / c.stride
+				b.ReportMetric(64*float64(places*places*c.out)*float64(c.kernel*c.kernel*c.in/c.groups)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+			})
+		}
+		require.NoError(b, d.Close())
+	}
+}
+
 // BenchmarkAttention times the kernel alone.
 func BenchmarkAttention(b *testing.B) {
 	if os.Getenv(native.EnvLibrary) == "" {
@@ -126,7 +148,7 @@ func BenchmarkLayerNorm(b *testing.B) {
 	}
 }
 
-// benchmarkKernel times the last dispatch of a program, on inputs of zeros.
+// benchmarkKernel times the dispatches of a program, on inputs of zeros.
 func benchmarkKernel(b *testing.B, d *Device, text string, at ir.Binding) {
 	g, err := ir.Parse(`graph "kernel" ` + text)
 	require.NoError(b, err)
@@ -141,17 +163,19 @@ func benchmarkKernel(b *testing.B, d *Device, text string, at ir.Binding) {
 	}
 	_, err = in.Run(b.Context(), inputs)
 	require.NoError(b, err)
-	var kernel *dispatch
+	var kernels []*dispatch
 	for _, a := range in.actions {
 		if x, ok := a.(*dispatch); ok {
-			kernel = x
+			kernels = append(kernels, x)
 		}
 	}
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= 50 {
 		require.NoError(b, in.encoder.Begin())
 		for range min(left, 50) {
-			in.encoder.Dispatch(kernel.pipeline, in.groups[kernel.number], kernel.groups)
+			for _, x := range kernels {
+				in.encoder.Dispatch(x.pipeline, in.groups[x.number], x.groups)
+			}
 		}
 		require.NoError(b, in.encoder.Submit())
 		require.NoError(b, d.gpu.Poll())

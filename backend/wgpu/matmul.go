@@ -18,7 +18,9 @@ type product struct {
 	lead    tensor.Shape // of the batch
 	m, n, k int
 	half    bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
+	coop    bool // sums are float32 throughout, by cooperative matrices
 	narrow  bool // the right operand lies in memory as float16
+	beside  bool // the batch's columns are beside each other, in one matrix of results
 	tiling
 }
 
@@ -33,7 +35,7 @@ func (d *Device) plan(n *ir.Node) product {
 		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
 	}
 	if w := n.Inputs[ir.MatMulB]; w.Const != nil && w.Const.Rank() == 2 && p.n%4 == 0 {
-		p.half = d.half
+		p.half, p.coop = d.half, d.coop && p.k%4 == 0
 		p.narrow = d.half || w.Const.DType() == tensor.F16 && d.gpu.Adapter.Has(native.ShaderF16)
 	}
 	kind := "f32"
@@ -46,7 +48,10 @@ func (d *Device) plan(n *ir.Node) product {
 
 // rules are the tiles that serve the product.
 func (p *product) rules() []rule {
-	if p.half {
+	switch {
+	case p.coop:
+		return coopTiles
+	case p.half:
 		return halfTiles
 	}
 	return tiles
@@ -112,6 +117,7 @@ type factor struct {
 	*operand
 	row, col int
 	lead     []int
+	view     *view // whose rows are windows, or nil
 }
 
 // matrices sees an operand as a batch of matrices.
@@ -187,7 +193,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if p.lead.Elements() > maxGroups || ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
-	e := epilogue{op: op, y: &out[0], cols: p.n}
+	e := epilogue{scale: op.Scale(), act: ir.Unary{Fn: op.Act}, y: &out[0], cols: p.n}
 	if n.HasOperand(ir.MatMulBias) {
 		e.bias = &in[ir.MatMulBias]
 	}
@@ -201,6 +207,10 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 // product is the launches of a product.
 func (b *binder) product(p *product, x *factor, w right, e *epilogue, vector bool) []launch {
 	var parts operand
+	if p.coop && !vector {
+		p.coop = false
+		p.tiling = tiling{p.usual().tile, 1} // without splits, which need memory
+	}
 	if p.splits > 1 {
 		parts = b.scratchOperand(0)
 	}
@@ -212,7 +222,7 @@ func (p *product) launches(x *factor, w right, e *epilogue, parts *operand, vect
 	if p.splits == 1 {
 		return []launch{p.launch(x, w, e, vector)}
 	}
-	first := p.launch(x, w, &epilogue{y: parts, cols: p.n}, vector)
+	first := p.launch(x, w, &epilogue{scale: 1, y: parts, cols: p.n}, vector)
 	return []launch{first, e.sum(parts, p.m, p.splits, vector)}
 }
 

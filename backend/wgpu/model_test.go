@@ -169,8 +169,8 @@ func TestLargeValue(t *testing.T) {
 				{OpType: "Mul", Input: []string{"x", "row"}, Output: []string{"scaled"}},
 				{OpType: "ArgMax", Input: []string{"scaled"}, Output: []string{"column"}},
 			},
-			Input:  []*onnxpb.ValueInfoProto{value("x", tensor.F32, "n", "m"), value("row", tensor.F32, "m")},
-			Output: []*onnxpb.ValueInfoProto{value("column", tensor.I64, "one", "m")},
+			Input:  []*onnxpb.ValueInfoProto{modeltest.Value("x", tensor.F32, "n", "m"), modeltest.Value("row", tensor.F32, "m")},
+			Output: []*onnxpb.ValueInfoProto{modeltest.Value("column", tensor.I64, "one", "m")},
 		},
 	}, "large")
 	require.NoError(t, err)

@@ -3,8 +3,8 @@ package wgpu
 import (
 	"fmt"
 	"math"
-	"slices"
 
+	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -26,28 +26,6 @@ func quantizeText(d tensor.DType, zero bool) expression {
 	return expression{fmt.Sprintf("%s(code_(div_($1, $2), %s, %d.0, %d.0))", to, z, low, high), []string{"code_", "div_"}}
 }
 
-// along is an operand of rank 1 as one that broadcasts along an axis; a scalar is left as it is.
-func along(o operand, axis, rank int) operand {
-	if len(o.shape) == 1 {
-		n, st := o.shape[0], o.strides[0]
-		o.shape, o.strides = make(tensor.Shape, rank), make([]int, rank)
-		for i := range o.shape {
-			o.shape[i] = 1
-		}
-		o.shape[axis], o.strides[axis] = n, st
-	}
-	return o
-}
-
-// split is an operand whose axis falls into blocks, which become an axis of their own.
-func (o operand) split(axis, block int) operand {
-	step := o.strides[axis]
-	o.shape, o.strides = slices.Insert(slices.Clone(o.shape), axis+1, block), slices.Insert(slices.Clone(o.strides), axis+1, step)
-	o.shape[axis] /= block
-	o.strides[axis] *= block
-	return o
-}
-
 // byScale is the launch of a conversion between floats and quantised values: operands x, scale and, where given, zero. These
 // are for blocks along the axis where block is not 0.
 func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, error) {
@@ -63,19 +41,22 @@ func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, er
 		if in[0].shape[axis]%block != 0 {
 			return nil, errOnHost
 		}
-		in[0], out[0] = in[0].split(axis, block), out[0].split(axis, block)
+		for _, o := range []*operand{&in[0], &out[0]} {
+			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, block)
+		}
 	}
 	var xs []*operand
 	var types []element
 	for i := range in {
+		o := &in[i]
 		switch {
-		case i == 0 || in[i].dtype == tensor.Invalid:
+		case i == 0 || o.dtype == tensor.Invalid:
 		case block > 0:
-			in[i] = in[i].split(axis, 1)
+			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, 1)
 		default:
-			in[i] = along(in[i], axis, rank)
+			o.shape, o.strides = backend.Along(o.shape, o.strides, axis, rank)
 		}
-		xs, types = append(xs, &in[i]), append(types, elements[in[i].dtype])
+		xs, types = append(xs, o), append(types, elements[o.dtype])
 	}
 	return []launch{each(ir.OpName(n.Op), &out[0], elements[out[0].dtype], xs, types, e)}, nil
 }
@@ -154,10 +135,7 @@ func (q *quantising) launches(d *Device) []launch {
 		second.put("if (lid < %s) { low = bitcast<f32>(%[2]s[%[3]s + lid * 2u]); high = bitcast<f32>(%[2]s[%[3]s + lid * 2u + 1u]); }",
 			second.u(groups), second.bind(q.ranges.memory), second.u(q.ranges.first()))
 	})
-	second.use("div_")
-	second.put("if (lid == 0u) {\nvar scale = div_(high - low, 255.0);\nif (scale == 0.0) { scale = 1.0; }")
-	second.put("%s[%s] = bitcast<u32>(scale);\n%s[%s] = u32(round(clamp(div_(-low, scale), 0.0, 255.0)));\n}",
-		second.bind(q.scale.memory), second.u(q.scale.first()), second.bind(q.zero.memory), second.u(q.zero.off/4))
+	second.scaleOf(fmt.Sprintf("%s[%s]", second.bind(q.scale.memory), second.u(q.scale.first())), fmt.Sprintf("%s[%s]", second.bind(q.zero.memory), second.u(q.zero.off/4)))
 
 	u8, f32 := elements[tensor.U8], elements[tensor.F32]
 	quantized := each("quantised", q.quantized, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8}, quantizeText(tensor.U8, true))
@@ -171,6 +149,13 @@ func (s *shader) rangeOf(gather func()) {
 	gather()
 	s.allReduce("low", minOf)
 	s.allReduce("high", maxOf)
+}
+
+// scaleOf puts the lines that make scale and zero point of the range, at places of words.
+func (s *shader) scaleOf(scale, zero string) {
+	s.use("div_")
+	s.put("if (lid == 0u) {\nvar scale = div_(high - low, 255.0);\nif (scale == 0.0) { scale = 1.0; }")
+	s.put("%s = bitcast<u32>(scale);\n%s = u32(round(clamp(div_(-low, scale), 0.0, 255.0)));\n}", scale, zero)
 }
 
 var dynamicQuantizeRow = row{

@@ -20,9 +20,6 @@ var qMatMulRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
-			if n.HasOperand(ir.QMatMulRows) {
-				return false
-			}
 			if constantRight(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
@@ -31,7 +28,10 @@ var qMatMulRow = row{
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 		Scratch: func(n *ir.Node) (sizes []int64) {
 			x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
-			if x.DType == tensor.F32 {
+			switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
+			case rows != nil:
+				sizes = append(sizes, int64(x.Sizes().Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
+			case x.DType == tensor.F32:
 				sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
 			}
 			if !constantRight(n) {
@@ -60,7 +60,7 @@ func sharesWords(t ir.Type) bool {
 
 func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	op, constant := n.Op.(ir.QMatMul), constantRight(n)
-	in := make([]*operand, ir.QMatMulYZero+1)
+	in := make([]*operand, ir.QMatMulRows+1)
 	for i, v := range n.Inputs {
 		if v == nil || constant && (i == ir.QMatMulB || i == ir.QMatMulBZero) {
 			continue
@@ -83,13 +83,19 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	}
 	var launches []launch
 	if x := in[ir.QMatMulA]; x.dtype == tensor.F32 { // quantised on the way
-		quantized, scale, ranges := scratch(), scratch(), scratch()
+		quantized, scale := scratch(), scratch()
 		quantized.dtype, quantized.width, quantized.shape, quantized.strides = tensor.U8, 1, x.shape, x.strides
-		scale.shape, scale.strides = tensor.Shape{}, nil
-		zero := *scale
-		zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
-		launches = (&quantising{x, quantized, scale, &zero, ranges}).launches(b.d)
-		in[ir.QMatMulA], in[ir.QMatMulAScale], in[ir.QMatMulAZero] = quantized, scale, &zero
+		if rows := in[ir.QMatMulRows]; rows != nil {
+			launches = (&textQuantising{x, rows, quantized, scale}).launches(b.d)
+		} else {
+			ranges := scratch()
+			scale.shape, scale.strides = tensor.Shape{}, nil
+			zero := *scale
+			zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
+			launches = (&quantising{x, quantized, scale, &zero, ranges}).launches(b.d)
+			in[ir.QMatMulAZero] = &zero
+		}
+		in[ir.QMatMulA], in[ir.QMatMulAScale] = quantized, scale
 	}
 	var w quantized
 	if constant {
@@ -142,7 +148,7 @@ func quantizedCandidates(m, n, k int) candidates {
 	p = p.sample()
 	c.flops = p.flops()
 	c.prepare = func(l *tuner) func(tiling) []launch {
-		in := make([]*operand, ir.QMatMulYZero+1)
+		in := make([]*operand, ir.QMatMulRows+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
 		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
 		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
@@ -286,6 +292,7 @@ func quantizedProduct(op ir.QMatMul, t tile, m int, w quantized, in []*operand, 
 	e.begin()
 	for i, lane := range "xyzw" {
 		s.put("{ let r = m0 + ty * 4u + %du;\nif (r < %s) {\nlet line = %sr;\nvar packed = 0u;", i, rows, w.before(rows))
+		e.beginRow()
 		s.put("for (var c = 0u; c < 4u; c++) {\nlet q = n0 + tx * 4u + c;\nif (q < %s) {", cols)
 		e.write(fmt.Sprintf("c%d[c]", i), fmt.Sprintf("total.%c", lane))
 		s.put("} }")
@@ -303,6 +310,8 @@ type quantizedEpilogue struct {
 	w    quantized
 	y    *operand
 	cols string
+
+	ranges string // the text of the scale of variable text up to its end, where texts have one each
 }
 
 // load is the text of element number at of operand i.
@@ -316,6 +325,12 @@ func (e *quantizedEpilogue) load(i int, at string) string {
 
 // begin puts what all results need.
 func (e *quantizedEpilogue) begin() {
+	e.use(activation(ir.Unary{Fn: e.op.Act}).needs...)
+	if rows := e.in[ir.QMatMulRows]; rows != nil {
+		e.textOf(rows)
+		e.ranges = fmt.Sprintf("%s[%s + text * 2u", e.bind(e.in[ir.QMatMulAScale].memory), e.u(e.in[ir.QMatMulAScale].first()))
+		return
+	}
 	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].dtype))
 	if e.in[ir.QMatMulAZero] != nil {
 		zero = fmt.Sprintf("i32(%s) + %s", e.load(ir.QMatMulAZero, "0u"), zero)
@@ -324,7 +339,15 @@ func (e *quantizedEpilogue) begin() {
 	if e.in[ir.QMatMulAScale] != nil {
 		e.put("let scale = %s;", e.load(ir.QMatMulAScale, "0u"))
 	}
-	e.use(activation(e.op.Act).needs...)
+}
+
+// beginRow puts what a row needs that has a scale of its text. Of no text, it is left 0.
+func (e *quantizedEpilogue) beginRow() {
+	if e.ranges == "" {
+		return
+	}
+	e.put("let text = text_of(line);\nvar scale = 0.0;\nvar zero = 0;")
+	e.put("if (text != %s) {\nscale = bitcast<f32>(%s]);\nzero = bitcast<i32>(%s + 1u]) - 128;\n}", noText, e.ranges, e.ranges)
 }
 
 // write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
@@ -350,19 +373,25 @@ func (e *quantizedEpilogue) write(v, total string) {
 	if bias != nil && bias.dtype == tensor.F32 {
 		e.put("z += %s;", e.load(ir.QMatMulBias, "q"))
 	}
-	if act := activation(e.op.Act); act.text != "" {
+	if act := activation(ir.Unary{Fn: e.op.Act}); act.text != "" {
 		e.put("z = %s;", act.of("z"))
 	}
 	if e.in[ir.QMatMulResidual] != nil {
 		e.put("z += %s;", e.load(ir.QMatMulResidual, fmt.Sprintf("line * %s + q", e.cols)))
 	}
 	if e.in[ir.QMatMulYScale] == nil {
+		if e.ranges != "" {
+			e.put("z = select(z, 0.0, text == %s);", noText)
+		}
 		e.put("%s = bitcast<u32>(z);", out)
 		return
 	}
 	q := quantizeText(e.in[ir.QMatMulYZero].dtype, true)
 	e.use(q.needs...)
 	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", q.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
+	if e.ranges != "" {
+		value = fmt.Sprintf("select(%s, 0u, text == %s)", value, noText)
+	}
 	if e.y.width == 4 {
 		e.put("%s = %s;", out, value)
 	} else {

@@ -77,7 +77,7 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 		launches, a = append(launches, roundBlocks(o, a, &rounded, p.m)), &rounded
 	}
 	x := factor{operand: a, row: p.k, col: 1}
-	e := epilogue{op: ir.MatMul{Act: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
+	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
 	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
 	if ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost

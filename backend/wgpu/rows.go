@@ -61,7 +61,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRotary:    withHalf(rotaryRow),
 		ir.KindEmbedding: withHalf(embeddingRow),
 		ir.KindSumRows:   sumRowsRow,
-		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
+		ir.KindConv:      withHalf(d.convRow()),
 
 		ir.KindQuantize:        quantizeRow,
 		ir.KindDequantize:      dequantizeRow,

@@ -20,6 +20,7 @@ type shader struct {
 	wordSize   int64
 	size       int  // invocations of a workgroup
 	half       bool // uses float16
+	coop       bool // uses cooperative matrices
 	checked    bool // bounded at every access by the library
 	subgroups  bool // knows its lane in a subgroup, the subgroup's number and how many subgroups there are
 	reductions int  // calls of allReduce so far
@@ -99,6 +100,9 @@ func (s *shader) text() string {
 	if s.half {
 		t.WriteString("enable f16;\n")
 	}
+	if s.coop {
+		t.WriteString("enable wgpu_cooperative_matrix;\n")
+	}
 	fmt.Fprintf(&t, "@group(0) @binding(0) var<uniform> P: array<vec4<u32>, %d>;\n", maxParams/4)
 	for i, k := range s.kinds {
 		access, word := "read_write", s.word
@@ -125,6 +129,16 @@ func (s *shader) text() string {
 
 // declare appends to what stands before main.
 func (s *shader) declare(format string, args ...any) { fmt.Fprintf(&s.shared, format, args...) }
+
+// function declares a function, of which body puts the lines.
+func (s *shader) function(signature string, body func()) {
+	before := s.body.String()
+	s.body.Reset()
+	body()
+	s.declare("fn %s {\n%s}\n", signature, s.body.String())
+	s.body.Reset()
+	s.body.WriteString(before)
+}
 
 // use asks for helper functions.
 func (s *shader) use(names ...string) { s.helpers = append(s.helpers, names...) }

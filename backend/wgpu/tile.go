@@ -9,7 +9,14 @@ import (
 // each invocation high × wide of the results in registers. All are multiples of 4.
 type tile struct{ rows, cols, depth, high, wide int }
 
-func (t tile) size() int { return t.rows / t.high * (t.cols / t.wide) }
+// size is the number of invocations; of tiles that subgroups compute, that of those.
+func (t tile) size() int {
+	n := t.rows / t.high * (t.cols / t.wide)
+	if t.cooperative() {
+		n *= coopSubgroup
+	}
+	return n
+}
 
 // A tiling is how a product is split up: into tiles, and along the inner axis into splits, which are added up by a second launch.
 type tiling struct {

@@ -21,6 +21,7 @@ type tileKernel struct {
 	// text of the step along its rows, and the text that reads row k of the right one for load l.
 	loadsA, loadsB int
 	left, leftCol  string
+	view           *view
 	right          func(l int, k string) string
 }
 
@@ -34,6 +35,15 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	s := &tileKernel{shader: newShader(fmt.Sprintf("matmul_%dx%d", t.rows, t.cols), word, t.size()), p: p, vector: vector, pack: p.pack(), part: p.part(p.splits)}
 	s.half = p.half || p.narrow
 	s.loadsA, s.loadsB = t.rows*t.depth/4/t.size(), t.depth*t.cols/4/t.size()
+	groups := [3]uint32{uint32(ceil(p.n, t.cols)), uint32(ceil(p.m, t.rows)), uint32(p.lead.Elements() * p.splits)}
+	if s.coop = t.cooperative(); s.coop {
+		s.share("left", s.pack, t.rows*(t.depth/4+coopStaged))
+		s.share("right", s.pack, t.depth*(t.cols/4+coopStaged))
+		s.position(x, w)
+		s.declareLoads(x, w)
+		s.cooperate(e)
+		return launch{s.shader, groups}
+	}
 	s.share("left", s.pack, t.depth*s.pitch())
 	s.share("right", s.pack, t.depth*t.cols/4)
 	s.position(x, w)
@@ -54,7 +64,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	}
 	s.put("workgroupBarrier();\n}")
 	s.results(e)
-	return launch{s.shader, [3]uint32{uint32(ceil(p.n, t.cols)), uint32(ceil(p.m, t.rows)), uint32(p.lead.Elements() * p.splits)}}
+	return launch{s.shader, groups}
 }
 
 // pitch is the vec4 of a column of the turned tile: one more than it has, so that neighbouring columns lie in other banks.
@@ -85,9 +95,17 @@ func (s *tileKernel) declareLoads(x *factor, w right) {
 	s.left = s.bind(x.memory)
 	row := s.u(x.row / s.lanes())
 	s.leftCol = s.u(x.col)
+	if s.view = x.view; s.view != nil {
+		s.view.declare(s.shader, s.view.channels/s.lanes(), s.lanes())
+	}
 	for l := range s.loadsA {
 		s.put("let ar%d = (lid + %du) / %du;\nlet ak%d = (lid + %du) %% %du;", l, l*t.size(), perRow, l, l*t.size(), perRow)
-		s.put("let pa%d = a + min(m0 + ar%d, %s - 1u) * %s;\nvar ra%d = %s();", l, l, s.m, row, l, s.pack)
+		s.put("var ra%d = %s();", l, s.pack)
+		if at := fmt.Sprintf("min(m0 + ar%d, %s - 1u)", l, s.m); s.view != nil {
+			s.put("let pa%d = window(%s, a);", l, at)
+		} else {
+			s.put("let pa%d = a + %s * %s;", l, at, row)
+		}
 	}
 	for l := range s.loadsB {
 		s.put("let bk%d = (lid + %du) / %du;\nlet bn%d = (lid + %du) %% %du;", l, l*t.size(), t.cols/4, l, l*t.size(), t.cols/4)
@@ -99,10 +117,12 @@ func (s *tileKernel) declareLoads(x *factor, w right) {
 // bring reads the tiles that start at k into registers, zeros after the end.
 func (s *tileKernel) bring(k string) {
 	p := s.p
-	whole := p.k%p.depth == 0 && (p.splits-1)*s.part < p.k
+	whole := p.k%p.depth == 0 && s.part%p.depth == 0 && (p.splits-1)*s.part < p.k
 	for l := range s.loadsA {
 		at := fmt.Sprintf("%s + ak%d * 4u", k, l)
 		switch {
+		case s.view != nil:
+			s.bringPixels(l, at)
 		case s.vector && whole:
 			s.put("ra%d = %s(%s[pa%d + (%s) / 4u]);", l, s.pack, s.left, l, at)
 		case s.vector:
@@ -123,6 +143,23 @@ func (s *tileKernel) bring(k string) {
 			s.put("if (%s < k1) { rb%d = %s; } else { rb%d = %s(); }", at, l, text, l, s.pack)
 		}
 	}
+}
+
+// bringPixels reads what a window meets.
+func (s *tileKernel) bringPixels(l int, at string) {
+	pixel := func(to, k, word string) {
+		s.put("if (%s < k1) { let p = pixel(pa%d, %s); if (p != %s) { %s = %s[p]; } }", k, l, word, outside, to, s.left)
+	}
+	s.put("{ var pixels = vec4<f32>();")
+	if s.vector {
+		pixel("pixels", at, fmt.Sprintf("(%s) / 4u", at))
+	} else {
+		for c, lane := range "xyzw" {
+			k := fmt.Sprintf("%s + %du", at, c)
+			pixel(fmt.Sprintf("pixels.%c", lane), k, k)
+		}
+	}
+	s.put("ra%d = %s(pixels); }", l, s.pack)
 }
 
 // place puts the tiles from registers into workgroup memory.
@@ -170,12 +207,22 @@ func (s *tileKernel) multiply(sums string) {
 	}
 }
 
+// beginResults begins an epilogue, and returns what comes before the number of a column.
+func (s *tileKernel) beginResults(e *epilogue) (column string) {
+	e.begin(s.shader, s.lanes())
+	if s.p.beside {
+		s.put("let base = 0u;")
+		return fmt.Sprintf("wg.z * %s + ", s.n)
+	}
+	s.put("let base = wg.z * %s * %s;", s.m, e.width)
+	return ""
+}
+
 // results puts the sums through the epilogue.
 func (s *tileKernel) results(e *epilogue) {
 	t := s.p.tile
 	across, down := t.cols/t.wide, t.rows/t.high
-	e.begin(s.shader, s.lanes())
-	s.put("let base = wg.z * %s * %s;", s.m, e.width)
+	column := s.beginResults(e)
 	for i := range t.high {
 		s.put("{ let r = m0 + %du + ty * 4u;\nif (r < %s) {", i/4*4*down+i%4, s.m)
 		for j := range t.wide / 4 {
@@ -186,7 +233,7 @@ func (s *tileKernel) results(e *epilogue) {
 				s.put("for (var c = 0u; c < 4u; c++) {\nlet q = (n0 + %du + tx) * 4u + c;\nif (q < %s) {", j*across, s.n)
 				v += "[c]"
 			}
-			e.write(s.shader, v, "base", "r", "q")
+			e.write(s.shader, v, "base", "r", fmt.Sprintf("(%sq)", column))
 			s.put("} }")
 		}
 		s.put("} }")

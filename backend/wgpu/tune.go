@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -36,7 +35,10 @@ func (d *Device) chooseTiling(p *product, kind string, right func(l *tuner, q *p
 	}
 	q := p.class()
 	sums := "f32"
-	if p.half {
+	switch {
+	case p.coop:
+		sums = "cooperative"
+	case p.half:
 		sums = "f16"
 	}
 	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.lead.Elements(), q.m, q.n, q.k)
@@ -112,7 +114,7 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 			return func(c tiling) []launch {
 				q := q
 				q.tiling = c
-				return q.launches(&fx, fw, &epilogue{op: ir.MatMul{}, y: y, cols: q.n}, parts, vector)
+				return q.launches(&fx, fw, &epilogue{scale: 1, y: y, cols: q.n}, parts, vector)
 			}
 		},
 	}

@@ -73,10 +73,10 @@ func (c *tuningCache) choose(class string, between func() candidates, hold func(
 // kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the text for one of each table.
 var kernels = sync.OnceValue(func() string {
 	h := sha256.New()
-	fmt.Fprint(h, tiles, halfTiles, quantizedTiles)
+	fmt.Fprint(h, tiles, halfTiles, coopTiles, quantizedTiles)
 	sets := []candidates{quantizedCandidates(64, 64, 64)}
-	for _, half := range []bool{false, true} {
-		p := product{m: 64, n: 64, k: 64, half: half, narrow: half}
+	for _, p := range []product{{}, {half: true, narrow: true}, {half: true, narrow: true, coop: true}} {
+		p.m, p.n, p.k = 64, 64, 64
 		t := p.usual().tile
 		sets = append(sets, p.candidates([]tiling{{t, 1}, {t, 2}}, trialFloats))
 	}

@@ -54,7 +54,8 @@ runs with bound inputs and outputs. Its load time is that of creating a session,
 (float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the instruction level.
 
 --throughput makes vectors of all texts of a file, in the batches that rlxc embed makes; the reference runs as many tokens in
-batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster there.
+batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster there. --device may name several devices, as 0,1, which then
+share the batches.
 
 --lengths runs texts of the lengths that a file lists, in batches of 32 as they come, with --unpad without their padding; the reference
 runs the same texts in batches as they come, in batches sorted by length, and one by one. It prints tokens a second, padding not

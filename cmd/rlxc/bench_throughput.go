@@ -43,7 +43,11 @@ const referenceBatch = 32
 // same numbers of tokens in batches sorted by length. Both do so in turn, in this process.
 func (b *benching) throughput(c *cobra.Command, model string) error {
 	threads := b.threadList[0]
-	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: b.sessions, Pooling: "mean"}
+	compile, err := b.compileOptions()
+	if err != nil {
+		return err
+	}
+	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: b.sessions, Pooling: "mean", Compile: compile}
 	if b.sessions > 0 {
 		o.Compile.Threads = max(1, threads/b.sessions)
 	}

@@ -28,6 +28,8 @@ type deviceRow struct {
 	Buffer  uint64 `json:"buffer,omitempty"`
 	// Features are those of WebGPU that the backend uses: --precision f16 needs shader-f16.
 	Features []string `json:"features,omitempty"`
+	// Refused is a feature that the library lists and does not give, with its reason.
+	Refused string `json:"refused,omitempty"`
 }
 
 // A deviceReport is what devices prints.
@@ -82,6 +84,14 @@ func (r *deviceReport) text(out io.Writer) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, d := range r.Devices {
+		if d.Refused == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "device %s of backend %s: %s\n", d.Device, d.Backend, d.Refused); err != nil {
+			return err
+		}
 	}
 	for _, backend := range slices.Sorted(maps.Keys(r.Missing)) {
 		if _, err := fmt.Fprintf(out, "no device for backend %s: %s\n", backend, r.Missing[backend]); err != nil {

@@ -24,16 +24,18 @@ type variable struct {
 
 // environment lists all of them.
 var environment = []variable{
-	{Name: cpu.EnvLevel, Does: "instruction level of the CPU kernels: amx, avx512bf16, avx512vnni, avx512, avx2 or generic"},
+	{Name: cpu.EnvLevel, Does: "instruction level of the CPU kernels: amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic"},
 	{Name: rewrite.EnvDump, Does: "folder to write the IR to, after each pass that changes it, with a page that shows all of them"},
 	{Name: planner.EnvMode, Does: "mode of the memory planner without --mode: disabled, remap, arena, best-fit, optimal or auto"},
 	{Name: onnxruntime.Env, Does: "path of onnxruntime's shared library; tests that need it run only if it is set"},
 	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan safe"},
 	{Name: "RLXC_CUDA", Does: "path of NVIDIA's driver library, libcuda.so.1"},
+	{Name: "RLXC_NVRTC", Does: "path of NVRTC, which compiles custom operators in CUDA text for backend cuda"},
 	{Name: "RLXC_SPEED", Does: "models and precisions that the device tests of backend cuda time, as bert-base:f16"},
 	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
 	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},
+	{Name: "RLXC_DECODER", Does: "file of the decoder that BenchmarkDecode runs"},
 	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
 	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them runs only if it is set"},

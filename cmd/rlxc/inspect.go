@@ -100,13 +100,14 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 // operand, and whether kernels or the host run it.
 func operatorTable(out io.Writer, ops []lower.Operator) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "OPERATOR\tSINCE OPSET\tTYPES\tCPU\tWGPU")
+	fmt.Fprintln(w, "OPERATOR\tSINCE OPSET\tTYPES\tCPU\tWGPU\tCUDA")
 	for k := 0; k < len(ops); {
 		first, last, versions := ops[k], ops[k], []string(nil)
 		for ; k < len(ops) && ops[k].Domain == first.Domain && ops[k].Name == first.Name; k++ {
 			last, versions = ops[k], append(versions, fmt.Sprint(ops[k].Since))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"])
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"],
+			first.Backends["wgpu"], first.Backends["cuda"])
 	}
 	return w.Flush()
 }

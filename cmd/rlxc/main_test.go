@@ -142,6 +142,8 @@ func makeModels(dir string) error {
 			}
 		}),
 		write("cut.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(cutModel), p)) }),
+		write("lists.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(listsModel), p)) }),
+		write("table.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(tableModel), p)) }),
 		writeExamples(filepath.Join(dir, "examples.npz")),
 		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
 		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
@@ -167,6 +169,27 @@ ir_version: 8 opset_import: {version: 17} graph: {
 	node: {name: "search" op_type: "NonZero" input: "y" output: "places"}
 	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
 	output: {name: "places" type: {tensor_type: {elem_type: 7}}}
+}`
+
+// listsModel returns a sequence, and an optional that holds nothing.
+const listsModel = `
+ir_version: 8 opset_import: {version: 18} graph: {
+	name: "lists"
+	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_value: 2}}}}}
+	node: {name: "both" op_type: "SequenceConstruct" input: ["x", "x"] output: "list"}
+	node: {name: "none" op_type: "Optional" output: "nothing" attribute: {name: "type" type: TYPE_PROTO tp: {tensor_type: {elem_type: 1 shape: {}}}}}
+	output: {name: "list" type: {sequence_type: {elem_type: {tensor_type: {elem_type: 1}}}}}
+	output: {name: "nothing" type: {optional_type: {elem_type: {tensor_type: {elem_type: 1}}}}}
+}`
+
+// tableModel looks rows up in a table that has none.
+const tableModel = `
+ir_version: 8 opset_import: {version: 18} graph: {
+	name: "table"
+	input: {name: "i" type: {tensor_type: {elem_type: 7 shape: {dim: {dim_param: "n"}}}}}
+	initializer: {name: "t" dims: 0 dims: 4 data_type: 1}
+	node: {name: "look" op_type: "Gather" input: ["t", "i"] output: "y"}
+	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
 }`
 
 // writeExamples writes a batch of 20 rows for a tiny model.

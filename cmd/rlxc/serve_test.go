@@ -200,7 +200,7 @@ func TestServeGRPC(t *testing.T) {
 
 // Clients of gRPC that send no message, or none of gRPC's, take nothing with them; more calls than there may be are refused.
 func TestServeGRPCBadClients(t *testing.T) {
-	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "700ms", "--timeout", "300ms")
+	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "2s")
 	address := log.await(t, `grpc=(\S+)`)[1]
 	garbage, err := net.Dial("tcp", address)
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestServeGRPCBadClients(t *testing.T) {
 	live := func() error {
 		return other.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{}, new(oippb.ServerLiveResponse))
 	}
-	require.Eventually(t, func() bool { return status.Code(live()) == codes.ResourceExhausted }, 900*time.Millisecond, time.Millisecond)
+	require.Eventually(t, func() bool { return status.Code(live()) == codes.ResourceExhausted }, 1900*time.Millisecond, time.Millisecond)
 	for _, s := range silent {
 		require.Equal(t, codes.DeadlineExceeded, status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
 	}

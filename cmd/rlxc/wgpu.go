@@ -26,6 +26,18 @@ func adapters() ([]deviceRow, error) {
 	for i, a := range lib.Adapters() {
 		row := deviceRow{Backend: "wgpu", Device: strconv.Itoa(i), Name: a.Name, Kind: a.Kind.String() + ", " + a.API, Driver: a.Driver,
 			Binding: a.Limits.MaxStorageBufferBindingSize, Buffer: a.Limits.MaxBufferSize}
+		if a.Has(native.CooperativeMatrix) { // listed, but not always given
+			d, err := a.Open()
+			switch {
+			case err != nil:
+				row.Refused = err.Error()
+			case a.Refused != nil:
+				row.Refused = a.Refused.Error()
+			}
+			if err == nil {
+				d.Close()
+			}
+		}
 		for _, f := range a.Features {
 			row.Features = append(row.Features, f.String())
 		}

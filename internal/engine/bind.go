@@ -27,6 +27,7 @@ type Binding struct {
 	Resident *Resident          // only backend cpu has it
 
 	outside places // what lies outside of the arena
+	grown   []int  // by output: the input whose memory it has, with more behind it, if they are one kept tensor; −1 for none
 	program backend.Program
 	flops   int64 // of a run's products
 	host    int64 // bytes that the hungriest step on the host takes beside the arena
@@ -122,12 +123,19 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err 
 	if err != nil {
 		return nil, bindError(err)
 	}
+	grown, err := kept.front(bound)
+	if err != nil {
+		return nil, bindError(err)
+	}
 	layouts, err := legalize.Graph(bound, t)
 	if err != nil {
 		return nil, bindError(err)
 	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, Kept: kept.of(bound)})
 	outside := kept.only(bound, memory.Kept)
+	if outside.growing() != kept.growing() {
+		return p.plan(g, b, outside) // what is copied anyway is not turned
+	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options, err := planner.FromEnv(planner.Activations())
 	if err != nil {
@@ -172,7 +180,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err 
 	if err != nil {
 		return nil, bindError(err)
 	}
-	made := &Binding{Dims: b, outside: outside, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
+	made := &Binding{Dims: b, outside: outside, grown: grown, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
 	if p.opts.Backend == "cpu" {
 		parts := p.resident(bound, plan.Committed)
 		made.Resident = &parts

@@ -24,17 +24,32 @@ type Kept struct {
 	shape tensor.Shape
 	now   backend.Buffer
 	next  backend.Buffer // of the run that is under way; kept for the next one
+
+	grows growth
 }
 
 // Keep makes a tensor that stays with the program's device. Its content is t's.
-func (p *Program) Keep(t *tensor.Tensor) (*Kept, error) {
+func (p *Program) Keep(t *tensor.Tensor) (*Kept, error) { return p.keep(t, growth{}) }
+
+// KeepGrowing makes a kept tensor with room for so many places on an axis. Its content is t's.
+func (p *Program) KeepGrowing(t *tensor.Tensor, axis, room int) (*Kept, error) {
+	if t != nil && !t.IsSequence() && (axis < 0 || axis >= len(t.Shape())) {
+		return nil, WithKind(ErrInput, fmt.Errorf("a tensor of shape %v cannot grow on axis %d", t.Shape(), axis))
+	}
+	if room < 1 || t != nil && t.DType().Size() == 0 {
+		return nil, WithKind(ErrInput, errors.New("a tensor that grows needs elements of whole bytes and room for one place or more"))
+	}
+	return p.keep(t, growth{axis, room})
+}
+
+func (p *Program) keep(t *tensor.Tensor, grows growth) (*Kept, error) {
 	if t == nil || t.DType() == tensor.String || t.IsSequence() {
 		return nil, WithKind(ErrInput, errors.New("only a tensor of numbers can be kept"))
 	}
 	if err := p.use(); err != nil {
 		return nil, err
 	}
-	k := &Kept{p: p}
+	k := &Kept{p: p, grows: grows}
 	if err := k.store(t); err != nil {
 		p.leave()
 		return nil, err
@@ -57,7 +72,11 @@ func (k *Kept) enter() error {
 func (k *Kept) leave() { k.busy.Store(false) }
 
 // room makes room for the next content. The current one stays.
-func (k *Kept) room(bytes int64) error {
+func (k *Kept) room(d tensor.DType, shape tensor.Shape) error {
+	if err := k.grows.fits(shape); err != nil {
+		return err
+	}
+	bytes := int64(d.Bytes(k.grows.whole(shape).Elements()))
 	if k.next != nil && k.next.Size() >= bytes {
 		return nil
 	}
@@ -68,13 +87,15 @@ func (k *Kept) room(bytes int64) error {
 		k.next.Close()
 		k.next = nil
 	}
-	bytes += bytes / 4 // what grows with each run moves seldom
-	d, ok := k.p.device.(backend.Keeper)
-	if !ok {
+	keeper, ok := k.p.device.(backend.Keeper)
+	if !ok || k.grows.room > 0 && !k.p.device.Target().Outside {
 		k.next = backend.NewHostBuffer(bytes)
 		return nil
 	}
-	next, err := d.NewBuffer(bytes)
+	if k.grows.room == 0 {
+		bytes += bytes / 4 // what grows with each run moves seldom
+	}
+	next, err := keeper.NewBuffer(bytes)
 	if err != nil {
 		return WithKind(ErrMemory, err)
 	}
@@ -90,10 +111,14 @@ func (k *Kept) turn(d tensor.DType, shape tensor.Shape) {
 
 // store replaces the content from the host.
 func (k *Kept) store(t *tensor.Tensor) error {
-	if err := k.room(int64(len(t.Bytes()))); err != nil {
+	if err := k.room(t.DType(), t.Shape()); err != nil {
 		return err
 	}
-	if err := k.next.WriteAt(t.Bytes(), 0); err != nil {
+	inOrder, err := k.grows.stored(t)
+	if err != nil {
+		return err
+	}
+	if err := k.next.WriteAt(inOrder.Bytes(), 0); err != nil {
 		return err
 	}
 	k.turn(t.DType(), t.Shape())
@@ -103,7 +128,7 @@ func (k *Kept) store(t *tensor.Tensor) error {
 // bytes is the size of the content.
 func (k *Kept) bytes() int64 { return int64(k.dtype.Bytes(k.shape.Elements())) }
 
-// host shows the content on the host: itself where it lies there, a copy elsewhere.
+// host shows the content on the host: itself where it lies there row-major, a copy elsewhere.
 func (k *Kept) host() (*tensor.Tensor, error) {
 	data := make([]byte, 0)
 	if h, ok := k.now.(*backend.HostBuffer); ok {
@@ -114,7 +139,11 @@ func (k *Kept) host() (*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	return tensor.FromBytes(k.dtype, k.shape, data)
+	t, err := tensor.FromBytes(k.dtype, k.grows.order(k.shape), data)
+	if err != nil {
+		return nil, err
+	}
+	return k.grows.shown(t)
 }
 
 // Tensor copies the content to the host.
@@ -127,7 +156,7 @@ func (k *Kept) Tensor() (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := k.now.(*backend.HostBuffer); ok {
+	if _, ok := k.now.(*backend.HostBuffer); ok && k.grows.room == 0 {
 		t = t.Clone()
 	}
 	return t, nil
@@ -144,12 +173,31 @@ func (k *Kept) Type() (tensor.DType, tensor.Shape, error) {
 
 // ReadAt implements io.ReaderAt over the bytes of the content.
 func (k *Kept) ReadAt(p []byte, off int64) (int, error) {
-	return k.at(p, off, func(b backend.Buffer, p []byte) error { return b.ReadAt(p, off) })
+	return k.at(p, off, func(p []byte) error {
+		if k.grows.room == 0 {
+			return k.now.ReadAt(p, off)
+		}
+		t, err := k.host()
+		if err == nil {
+			copy(p, t.Bytes()[off:])
+		}
+		return err
+	})
 }
 
 // WriteAt implements io.WriterAt over the bytes of the content, which does not grow.
 func (k *Kept) WriteAt(p []byte, off int64) (int, error) {
-	n, err := k.at(p, off, func(b backend.Buffer, p []byte) error { return b.WriteAt(p, off) })
+	n, err := k.at(p, off, func(p []byte) error {
+		if k.grows.room == 0 {
+			return k.now.WriteAt(p, off)
+		}
+		t, err := k.host()
+		if err != nil {
+			return err
+		}
+		copy(t.Bytes()[off:], p)
+		return k.store(t)
+	})
 	if err == io.EOF {
 		err = WithKind(ErrInput, fmt.Errorf("%d bytes at %d do not fit into the kept tensor", len(p), off))
 	}
@@ -157,7 +205,7 @@ func (k *Kept) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // at moves the part of p that the content has.
-func (k *Kept) at(p []byte, off int64, move func(b backend.Buffer, p []byte) error) (int, error) {
+func (k *Kept) at(p []byte, off int64, move func(p []byte) error) (int, error) {
 	if err := k.enter(); err != nil {
 		return 0, err
 	}
@@ -167,7 +215,7 @@ func (k *Kept) at(p []byte, off int64, move func(b backend.Buffer, p []byte) err
 	}
 	n := min(int64(len(p)), max(k.bytes()-off, 0))
 	if n > 0 {
-		if err := move(k.now, p[:n]); err != nil {
+		if err := move(p[:n]); err != nil {
 			return 0, err
 		}
 	}
@@ -175,6 +223,21 @@ func (k *Kept) at(p []byte, off int64, move func(b backend.Buffer, p []byte) err
 		return int(n), io.EOF
 	}
 	return int(n), nil
+}
+
+// Truncate leaves the first places on the axis on which the content grows.
+func (k *Kept) Truncate(places int) error {
+	if err := k.enter(); err != nil {
+		return err
+	}
+	defer k.leave()
+	if r := k.grows; r.room == 0 {
+		return WithKind(ErrInput, errors.New("the kept tensor does not grow: Program.KeepGrowing makes one that does"))
+	} else if has := k.shape[r.axis]; places < 0 || places > has {
+		return WithKind(ErrInput, fmt.Errorf("the kept tensor has %d places on axis %d: %d cannot be left of them", has, r.axis, places))
+	}
+	k.shape[k.grows.axis] = places
+	return nil
 }
 
 // Close releases the memory.
@@ -200,7 +263,8 @@ type carried struct {
 	outside  places // where the kernels may work on a kept tensor's own memory
 }
 
-// places are some of a graph's inputs and outputs: a byte for each input, then for each output, '1' for those that are meant. "" is none.
+// places are some of a graph's inputs and outputs: a byte for each input, then for each output, '0' for those that are not meant, and
+// for others '1' and the axes in front of the one on which they grow, if they do. "" is none.
 type places string
 
 // of returns the values at the places.
@@ -217,7 +281,7 @@ func (p places) of(g *ir.Graph) (values []*ir.Value) {
 }
 
 // has reports whether a place is meant.
-func (p places) has(i int) bool { return p != "" && p[i] == '1' }
+func (p places) has(i int) bool { return p != "" && p[i] != '0' }
 
 // only leaves the places whose values are among some.
 func (p places) only(g *ir.Graph, among func(*ir.Value) bool) places {
@@ -348,7 +412,7 @@ func (s *Session) feed() error {
 		at := make([]byte, 0, len(c.from)+len(c.to))
 		for _, k := range slices.Concat(c.from, c.to) {
 			if at = append(at, '0'); k != nil && s.stays(k) {
-				at[len(at)-1] = '1'
+				at[len(at)-1] = k.grows.place()
 			}
 		}
 		outside = places(at)
@@ -381,9 +445,15 @@ func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
 		if c.buffers.to[i] = nil; k == nil || !s.stays(k) || !anywhere && !s.bound.outside.has(len(c.from)+i) {
 			continue
 		}
-		t := outputs[i].Type
-		if err := k.room(int64(t.DType.Bytes(t.Sizes().Elements()))); err != nil {
-			return nil, err
+		if old := s.bound.grown[i]; old >= 0 && c.from[old] == k {
+			if err := k.grows.fits(s.keptShape(i)); err != nil {
+				return nil, s.keptError(i, err)
+			}
+			c.buffers.to[i] = k.now
+			continue
+		}
+		if err := k.room(outputs[i].Type.DType, s.keptShape(i)); err != nil {
+			return nil, s.keptError(i, err)
 		}
 		c.buffers.to[i] = k.next
 	}
@@ -396,10 +466,27 @@ func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
 	}
 	for i, k := range c.to {
 		if k != nil && c.buffers.to[i] != nil {
-			k.turn(outputs[i].Type.DType, outputs[i].Type.Sizes())
+			if c.buffers.to[i] == k.now { // it has grown where it lies
+				k.next, k.now = k.now, k.next
+			}
+			k.turn(outputs[i].Type.DType, s.keptShape(i))
 		}
 	}
 	return out, nil
+}
+
+// keptShape is the shape of a bound output that is kept, whichever axis is in front.
+func (s *Session) keptShape(i int) tensor.Shape {
+	shape := s.bound.Planned.Graph.Outputs[i].Type.Sizes()
+	if axis := s.bound.outside.axis(len(s.carried.from) + i); axis >= 0 {
+		shape = permuted(shape, back(axis, len(shape)))
+	}
+	return shape
+}
+
+// keptError is an error about what an output's kept tensor can take.
+func (s *Session) keptError(i int, err error) error {
+	return fmt.Errorf("output %s: %w", tensor.Quote(s.p.graph.OutputNames[i]), err)
 }
 
 // keep stores the outputs that are kept and that the run left on the host.
@@ -415,7 +502,7 @@ func (s *Session) keep(out []*tensor.Tensor) error {
 			return WithKind(ErrInput, fmt.Errorf("output %s cannot be kept: it is not a tensor of numbers", tensor.Quote(s.p.graph.OutputNames[i])))
 		}
 		if err := k.store(out[i]); err != nil {
-			return err
+			return s.keptError(i, err)
 		}
 	}
 	return nil

@@ -88,14 +88,12 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	}
 	s.use = s.usage()
 	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: texts.total()}
-	if s.direct() {
-		err = s.packRows(run, texts, inputs)
-	} else {
-		err = s.padRows(run, texts, inputs)
-	}
+	env := &ir.Env{Context: ctx, Memory: &s.use.memory}
+	made, err := s.lay(env, run, texts, inputs)
 	if err != nil {
-		return nil, err
+		return nil, runError(err)
 	}
+	defer env.Release(made...)
 	out, err := s.runFrom(ctx, run)
 	if err != nil {
 		return nil, err
@@ -103,14 +101,30 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	return s.name(out), nil
 }
 
-// firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
-func firstTokens(x *tensor.Tensor, n int) *tensor.Tensor {
-	shape := append([]int{n}, x.Shape()[2:]...)
-	y, err := tensor.FromBytes(x.DType(), shape, x.Bytes()[:x.DType().Bytes(tensor.Shape(shape).Elements())])
-	if err != nil {
-		panic(err) // it is a part of x
+// lay makes what the first stage of the run reads of the texts. Env's account has taken what it returns.
+func (s *Session) lay(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) (made []*tensor.Tensor, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	made, err = env.Results(func() ([]*tensor.Tensor, error) {
+		if s.direct() {
+			return s.packRows(env, run, rows, inputs)
+		}
+		return s.padRows(env, run, rows, inputs)
+	})
+	for _, t := range made {
+		if err == nil {
+			err = env.Hold(t.Size())
+		}
 	}
-	return y
+	return made, err
+}
+
+// firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
+func firstTokens(x *tensor.Tensor, n int) (*tensor.Tensor, error) {
+	if x.Rank() < 2 || x.Shape()[0] != 1 || x.Shape()[1] < n {
+		return nil, fmt.Errorf("%v are not the values of %d tokens", x, n) // a file may say so
+	}
+	shape := append([]int{n}, x.Shape()[2:]...)
+	return tensor.FromBytes(x.DType(), shape, x.Bytes()[:x.DType().Bytes(tensor.Shape(shape).Elements())])
 }
 
 // texts are row starts that were checked.
@@ -168,22 +182,22 @@ func (s *Session) direct() bool {
 }
 
 // packRows passes rows to the main part as they are.
-func (s *Session) packRows(run *stageRun, rows texts, inputs map[string]*tensor.Tensor) error {
+func (s *Session) packRows(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	n := s.p.packing.node
 	values := make([]*tensor.Tensor, 0, len(n.Inputs))
 	for _, v := range n.Inputs[1:] {
 		x := inputs[v.Name]
 		if v == n.Inputs[0] { // a mask that something else reads, too
-			x = tensor.New(v.Type.DType, rows.total())
+			x = env.New(v.Type.DType, rows.total())
 			for t := range x.Len() {
 				x.SetInt64(t, 1)
 			}
 		}
 		values = append(values, x)
 	}
-	out, err := n.Op.(ir.Pack).Rows(rows, values)
+	out, err := n.Op.(ir.Pack).Rows(env, rows, values)
 	if err != nil {
-		return WithKind(ErrInput, err)
+		return nil, WithKind(ErrInput, err)
 	}
 	for i, v := range n.Outputs {
 		run.env[v] = out[i]
@@ -192,18 +206,17 @@ func (s *Session) packRows(run *stageRun, rows texts, inputs map[string]*tensor.
 	run.sizes[s.p.packing.batch] = len(rows) - 1
 	run.sizes[s.p.packing.seq] = rows.longest()
 	run.sizes[s.p.packing.tokens] = out[ir.PackPositions].Len()
-	return nil
+	return out, nil
 }
 
 // padRows pads rows for what comes before the main part: numbers of tokens, not their vectors.
-func (s *Session) padRows(run *stageRun, rows texts, inputs map[string]*tensor.Tensor) (err error) {
-	defer Guard(&err, debug.SetPanicOnFault(true))
+func (s *Session) padRows(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	length := rows.longest()
 	in := make([]*tensor.Tensor, len(s.p.graph.Inputs))
 	for i, v := range s.p.graph.Inputs {
 		x := inputs[v.Name]
 		if x == nil { // the mask
-			in[i] = tensor.New(v.Type.DType, len(rows)-1, length)
+			in[i] = env.New(v.Type.DType, len(rows)-1, length)
 			for r, start := range rows[1:] {
 				for t := range start - rows[r] {
 					in[i].SetInt64(r*length+t, 1)
@@ -211,17 +224,17 @@ func (s *Session) padRows(run *stageRun, rows texts, inputs map[string]*tensor.T
 			}
 			continue
 		}
-		in[i] = tensor.New(x.DType(), append([]int{len(rows) - 1, length}, x.Shape()[1:]...)...)
+		in[i] = env.New(x.DType(), append([]int{len(rows) - 1, length}, x.Shape()[1:]...)...)
 		width := x.DType().Bytes(x.Shape()[1:].Elements())
 		for r, start := range rows[1:] {
 			copy(in[i].Bytes()[r*length*width:], x.Bytes()[rows[r]*width:start*width])
 		}
 	}
 	if err := s.p.graph.BindTensors(in, run.sizes); err != nil {
-		return bindError(err)
+		return nil, bindError(err)
 	}
 	for i, v := range s.p.graph.Inputs {
 		run.env[v] = in[i]
 	}
-	return nil
+	return in, nil
 }

@@ -430,7 +430,7 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 				err = s.work(ctx, bound)
 			}
 			if err != nil {
-				return nil, err
+				return nil, s.inText(i, err, value, b)
 			}
 			in := make([]*tensor.Tensor, len(st.graph.Inputs))
 			for k, v := range st.graph.Inputs {
@@ -441,7 +441,7 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 			}
 			out, err := inst.Run(ctx, in)
 			if err != nil {
-				return nil, runError(err)
+				return nil, s.inText(i, runError(err), value, b)
 			}
 			for k, v := range st.graph.Outputs {
 				env[v] = out[k]
@@ -453,7 +453,11 @@ func (s *Session) runFrom(ctx context.Context, run *stageRun) (_ []*tensor.Tenso
 				in[k] = value(v)
 			}
 			if _, ok := n.Op.(ir.Unpack); ok && run.tokens != padded {
-				env[n.Outputs[0]] = firstTokens(in[ir.UnpackX], run.tokens)
+				y, err := firstTokens(in[ir.UnpackX], run.tokens)
+				if err != nil {
+					return nil, n.Fail(err)
+				}
+				env[n.Outputs[0]] = y
 				continue
 			}
 			out, err := host.Node(n, in, b)

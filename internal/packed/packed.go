@@ -4,6 +4,7 @@ package packed
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -22,34 +23,44 @@ const (
 	Q8            // four 8-bit integers of one column, in such blocks
 	F16Wide       // float16, which lies as its float32 would: each product widens it first
 	BF16Wide      // bfloat16 likewise
+	Winograd      // float32: the matrices of a transformed window, one after the other, each as F32
 	numForms
 )
 
 // texts are the layouts of each form in text, with the widths of panel and vector.
 var texts = [numForms]string{
 	F32: "f32/%d/%d", BF16: "bf16/%d/%d", S8: "s8/%d/%d", S8Scaled: "s8/%d/%d/scaled", Q4: "q4x8/%d/%d", Q8: "q8x4/%d/%d",
-	F16Wide: "f16 as f32/%d/%d", BF16Wide: "bf16 as f32/%d/%d",
+	F16Wide: "f16 as f32/%d/%d", BF16Wide: "bf16 as f32/%d/%d", Winograd: "winograd f32/%d/%d",
 }
 
 // elements are the types of the weights, for messages.
-var elements = [numForms]string{F32: "f32", BF16: "bf16", S8: "s8", S8Scaled: "s8", Q4: "q4", Q8: "q8", F16Wide: "f16", BF16Wide: "bf16"}
+var elements = [numForms]string{F32: "f32", BF16: "bf16", S8: "s8", S8Scaled: "s8", Q4: "q4", Q8: "q8", F16Wide: "f16", BF16Wide: "bf16", Winograd: "f32"}
 
 // String is the type of the elements.
 func (f Form) String() string { return elements[min(f, numForms-1)] }
 
 // A Layout is a form in panels. Each panel holds Panel columns, the last as many as are left, rounded up to a multiple of Vector;
-// word i of all columns of a panel comes before word i+1.
+// word i of all columns of a panel comes before word i+1. In a deep one the same holds of pairs of words, the last of an odd number
+// alone.
 type Layout struct {
 	Form          Form
 	Panel, Vector int
+	Deep          bool
 }
+
+// deep follows the text of such a layout.
+const deep = "/deep"
 
 // String is the text of a layout, which Parse reads.
 func (l Layout) String() string {
 	if l.Form == Invalid || l.Form >= numForms {
 		return fmt.Sprintf("invalid form %d", l.Form)
 	}
-	return fmt.Sprintf(texts[l.Form], l.Panel, l.Vector)
+	text := fmt.Sprintf(texts[l.Form], l.Panel, l.Vector)
+	if l.Deep {
+		text += deep
+	}
+	return text
 }
 
 // maxPanel bounds the columns of a panel in files.
@@ -57,8 +68,9 @@ const maxPanel = 1 << 16
 
 // Parse reads the text of a layout, as compiled files have it.
 func Parse(text string) (Layout, error) {
+	_, isDeep := strings.CutSuffix(text, deep)
 	for form := Invalid + 1; form < numForms; form++ {
-		l := Layout{Form: form}
+		l := Layout{Form: form, Deep: isDeep}
 		if n, _ := fmt.Sscanf(text, texts[form], &l.Panel, &l.Vector); n != 2 || l.String() != text {
 			continue
 		}
@@ -85,3 +97,11 @@ func (f Form) IsWide() bool { return f == F16Wide || f == BF16Wide }
 
 // Columns is the length of n columns in a packed matrix: whole vectors.
 func (l Layout) Columns(n int) int { return (n + l.Vector - 1) / l.Vector * l.Vector }
+
+// Word is the place of word i of column c in a panel of so many words and columns.
+func (l Layout) Word(i, c, words, columns int) int {
+	if l.Deep && i|1 < words {
+		return (i-i%2)*columns + 2*c + i%2
+	}
+	return i*columns + c
+}

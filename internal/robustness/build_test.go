@@ -23,6 +23,12 @@ func model(g *onnxpb.GraphProto, functions ...*onnxpb.FunctionProto) *onnxpb.Mod
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}, {Domain: "local", Version: 1}, {Domain: "com.microsoft", Version: 1}}}
 }
 
+// inOpset is m of another version of ONNX's operators.
+func inOpset(version int64, m *onnxpb.ModelProto) *onnxpb.ModelProto {
+	m.OpsetImport[0].Version = version
+	return m
+}
+
 func graph(inputs, outputs []*onnxpb.ValueInfoProto, nodes ...*onnxpb.NodeProto) *onnxpb.GraphProto {
 	return &onnxpb.GraphProto{Name: "g", Input: inputs, Output: outputs, Node: nodes}
 }

@@ -98,7 +98,19 @@ func runFile(path string, limit int64, inputs func(m *rlxc.Model) (rlxc.Tensors,
 		return err
 	}
 	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, MemoryLimit: limit})
+	return inSession(m, rlxc.CompileOptions{Threads: 1, MemoryLimit: limit}, func(_ *rlxc.Program, s *rlxc.Session) error {
+		in, err := inputs(m)
+		if err != nil {
+			return err
+		}
+		_, err = s.Run(context.Background(), in)
+		return err
+	})
+}
+
+// inSession compiles a model for the time of f.
+func inSession(m *rlxc.Model, o rlxc.CompileOptions, f func(p *rlxc.Program, s *rlxc.Session) error) error {
+	p, err := m.Compile(context.Background(), o)
 	if err != nil {
 		return err
 	}
@@ -108,19 +120,17 @@ func runFile(path string, limit int64, inputs func(m *rlxc.Model) (rlxc.Tensors,
 		return err
 	}
 	defer s.Close()
-	in, err := inputs(m)
-	if err != nil {
-		return err
-	}
-	_, err = s.Run(context.Background(), in)
-	return err
+	return f(p, s)
 }
 
 // forgeries are compiled files that no compiler writes.
 func forgeries() map[string]attack {
 	out := map[string]attack{}
+	late := func(name, want string, text func() string, sections ...section) { // for long ones, which other attacks' children need not hold
+		out["compiled: "+name] = attack{want: want, run: func(dir string) error { return runForged(dir, text(), sections...) }}
+	}
 	add := func(name, want, text string, sections ...section) {
-		out["compiled: "+name] = attack{want: want, run: func(dir string) error { return runForged(dir, text, sections...) }}
+		late(name, want, func() string { return text }, sections...)
 	}
 	const x = `graph "g" (%0 "x": f32[2,4]) {`
 	add("in order", "", x+` %1 = relu(%0) return %1 as "y" }`)
@@ -136,17 +146,70 @@ func forgeries() map[string]attack {
 	add("a section of strings that 2000 constants share", "", shared.String()+` return %1 as "y" }`, section{"str", []int64{100000}, make([]byte, 100000)})
 	add("bools of 255", "neither false nor true", x+` const %1: bool[4] = section 0 %2 = where(%1, %0, %0) return %2 as "y" }`, section{"bool", []int64{4}, []byte{0, 1, 255, 0}})
 	add("a packed weight as a table", "packed", `graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
-	add("a packed weight as an output", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight as an output", "packed", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = matmul(%0, %1) return %1 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight that nothing reads", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
 	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/48/16" %2 = matmul(%0, %1) return %2 as "y" }`)
+	add("a packed weight of 16 bits and too few elements", "does not hold", `graph "g" (%0 "x": f16[2,4]) { const %1: f16[4,4] = packed "f16 as f32/48/16" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f16", []int64{16}, make([]byte, 32)})
 	add("a packed weight of another layout", "layout", x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f32", []int64{16}, make([]byte, 64)})
 	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
 	add("indices of a size that no input tells", "no size", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
-	add("a size of 100000 factors", "beyond what can be followed", `graph "g" (%0 "x": f32[n`+strings.Repeat("*n", 100_000)+`]) { %1 = relu(%0) return %1 as "y" }`)
-	var sum strings.Builder
-	for i := range 100_000 {
-		fmt.Fprintf(&sum, " + n%d", i)
+	late("a size of 100000 factors", "beyond what can be followed", func() string {
+		return `graph "g" (%0 "x": f32[n` + strings.Repeat("*n", 100_000) + `]) { %1 = relu(%0) return %1 as "y" }`
+	})
+	late("a size of 100000 terms", "beyond what can be followed", func() string {
+		var sum strings.Builder
+		for i := range 100_000 {
+			fmt.Fprintf(&sum, " + n%d", i)
+		}
+		return `graph "g" (%0 "x": f32[n` + sum.String() + `]) { %1 = relu(%0) return %1 as "y" }`
+	})
+	late("a size in 1000000 brackets", "!", func() string {
+		return `graph "g" (%0 "x": f32[` + strings.Repeat("(", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) + `]) { %1 = relu(%0) return %1 as "y" }`
+	})
+	late("a size of 1000000 minima", "deep", func() string {
+		return `graph "g" (%0 "x": f32[` + strings.Repeat("min(2, ", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) + `]) { %1 = relu(%0) return %1 as "y" }`
+	})
+	const image = `graph "g" (%0 "x": f32[1,1,2,2]) { const %1: f32[1,1,2,2] = [1, 2, 3, 4]`
+	const window = `kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", group=1, `
+	add("a convolution and a function", "", image+` %2 = conv(%0, %1) {`+window+`act=silu} return %2 as "y" }`)
+	add("a convolution and a test", "is_nan", image+` %2 = conv(%0, %1) {`+window+`act=is_nan} return %2 as "y" }`)
+	add("a product and a function", "a product with silu", image+` %2 = matmul(%0, %1) {act=silu} return %2 as "y" }`)
+	packs := func(inputs, operands string) string {
+		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` + operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
 	}
-	add("a size of 100000 terms", "beyond what can be followed", `graph "g" (%0 "x": f32[n`+sum.String()+`]) { %1 = relu(%0) return %1 as "y" }`)
+	const texts = `graph "g" (%0 "mask": i64[b,s], %1 "ids": i64[b,s]) {`
+	add("padding that is taken out", "", packs(texts, "%0, %1"))
+	add("padding without a mask", "cannot be packed", packs(texts, "_, %1"))
+	add("padding without values", "cannot be packed", packs(texts, "%0, _"))
+	add("a mask of strings", "cannot be packed", packs(strings.Replace(texts, "i64[b,s]", "str[b,s]", 1), "%0, %1"))
+	add("packed values that are nowhere put", "lacks operand", strings.Replace(packs(texts, "%0, %1"), "(%8, %6, %1)", "(%8, _, %1)", 1))
+	add("packed values of other places", "!", strings.Replace(packs(texts, "%0, %1"), "(%8, %6, %1)", "(%8, %3, %1)", 1))
+	rows := `graph "g" (%0 "x": f32[1,4,1,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = attention(%0, %0, %0, _, %2) return %3 as "y" }`
+	for what, row := range map[string]string{"in order": "0, 4, 0, 4", "beyond": "0, 4, 0, 5", "below": "0, 4, -1, 4", "backwards": "0, 4, 4, 0", "far beyond": "0, 2147483647, 0, 2147483647", "of queries that begin late": "1, 4, 0, 3"} {
+		want := "row 0"
+		if what == "in order" {
+			want = ""
+		}
+		add("attention over a row "+what, want, strings.Replace(rows, "ROW", row, 1))
+	}
+	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_rows(%0, %2) return %3 as "y" }`
+	for what, row := range map[string]string{"beyond": "0, 5, 0, 5", "below": "-1, 4, 0, 4", "far beyond": "0, 2147483647, 0, 4"} {
+		add("a sum over a row "+what, "row 0", strings.Replace(sums, "ROW", row, 1))
+	}
+	late("100000 branches in each other", "deep", func() string {
+		var nested strings.Builder
+		nested.WriteString(`graph "g" (%0 "c": bool[], %1 "x": f32[2]) {`)
+		for i := range 100_000 {
+			fmt.Fprintf(&nested, ` %%%d: f32[2] = onnx.If(%%0, %%1) {then_inputs=1} do { graph "t" (%%%d: f32[2]) {`, 2*i+2, 2*i+3)
+		}
+		return nested.String()
+	})
+	late("a constant in 1000000 brackets", "!", func() string {
+		return `graph "g" (%0 "x": f32[2]) { const %1: f32[2] = ` + strings.Repeat("[", 1_000_000) + ` %2 = relu(%0) return %2 as "y" }`
+	})
+	late("an attribute in 1000000 brackets", "!", func() string {
+		return `graph "g" (%0 "x": f32[2]) { %2 = relu(%0) {a=` + strings.Repeat("[", 1_000_000) + `} return %2 as "y" }`
+	})
 	var subgraphs strings.Builder
 	subgraphs.WriteString(`graph "g" (%0 "c": bool[], %1 "x": f32[2]) {`)
 	id := 2
@@ -161,17 +224,18 @@ func forgeries() map[string]attack {
 	}
 	add("2000 subgraphs beside 5000 values", "", subgraphs.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
 	for name, op := range map[string]string{
-		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0)`,
-		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0)`,
-		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
-		"Conv without weights":        `%2: c64[1,1,2,2] = conv(%0)`,
-		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
-		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
-		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
-		"If without branches":         `%2: c64[1,1,2,2] = onnx.If(%0)`,
-		"SequenceAt of a tensor":      `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1)`,
-		"an operator that nobody has": `%2: c64[1,1,2,2] = onnx.Nothing(%0)`,
-		"Resize without a size":       `%2: c64[1,1,2,2] = onnx.Resize(%0)`,
+		"Unique of strings as floats":  `%2: f32[u] = onnx.Unique(%0)`,
+		"NonZero of another rank":      `%2: i64[7,u] = onnx.NonZero(%0)`,
+		"TopK without k":               `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
+		"Conv without weights":         `%2: c64[1,1,2,2] = conv(%0)`,
+		"LSTM of nothing":              `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
+		"Loop without a body":          `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
+		"Scan without a body":          `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
+		"If without branches":          `%2: c64[1,1,2,2] = onnx.If(%0)`,
+		"SequenceAt of a tensor":       `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1)`,
+		"an operator that nobody has":  `%2: c64[1,1,2,2] = onnx.Nothing(%0)`,
+		"MaxUnpool of complex numbers": `%2: c64[1,1,2,2] = onnx.MaxUnpool(%0, %1) {kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET"}`,
+		"Resize without a size":        `%2: c64[1,1,2,2] = onnx.Resize(%0)`,
 	} {
 		add(name, "!", `graph "g" (%0 "x": c64[1,1,2,2], %1 "i": i64[1,1,2,2]) { `+op+` return %2 as "y" }`)
 	}

@@ -87,6 +87,15 @@ func wire() (out []hostile) {
 		m.OpsetImport[0].Version = version
 		out = append(out, of(fmt.Sprintf("opset %d", version), "refused ", m))
 	}
+	for _, domain := range []string{"com.microsoft", "ai.onnx.ml", "ai.onnx.preview", "elsewhere"} {
+		m := good()
+		m.OpsetImport = append(m.OpsetImport[:1], &onnxpb.OperatorSetIdProto{Domain: domain, Version: 9})
+		want := "refused version 9 of the operators of " + domain
+		if domain == "elsewhere" { // whoever owns it may know
+			want = "returns "
+		}
+		out = append(out, of("version 9 of "+domain, want, m))
+	}
 	m := good()
 	m.OpsetImport = nil
 	out = append(out, of("no opset", "refused ", m))

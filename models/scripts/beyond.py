@@ -9,6 +9,7 @@ configurations and weights are made here. The weights are multiples of 1/256, so
 """
 
 import argparse
+import json
 import pathlib
 import shutil
 import sys
@@ -23,7 +24,7 @@ import transformers
 from torch.export import Dim
 from torch.onnx import symbolic_helper
 
-from record import record_inputs
+from record import record_inputs, reference
 
 BATCH = Dim("batch", min=1, max=64)
 SEQ = Dim("seq", min=1, max=64)
@@ -201,6 +202,8 @@ class Case:
     def __init__(self, module, axes, outputs, runs, output_axes=None):
         self.module, self.axes, self.outputs, self.runs = module, axes, outputs, runs
         self.output_axes = output_axes or {name: {0: "batch"} for name in outputs}
+        self.prompt = None  # of a model that writes
+        self.gain = 1.8  # of convolutions: enough for values not to vanish
 
 
 rng = np.random.default_rng(0)
@@ -311,8 +314,8 @@ def deberta():
     return hugging_encoder(transformers.DebertaV2Model, config, attention="eager")
 
 
-def gpt2():
-    config = transformers.GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2)
+def decoder(model, config, heads):
+    """A causal model of two layers, and what it writes after a prompt."""
     config._attn_implementation = "sdpa"
     layers = [f"{i}.{kind}" for i in range(2) for kind in ("key", "value")]
     inputs = ["input_ids", "attention_mask", "position_ids", *("past_key_values." + n for n in layers)]
@@ -324,11 +327,49 @@ def gpt2():
     def run(b, s, p):
         mask = padding(b, s + p)[:, ::-1].copy()  # of generation: the padding stands in front
         positions = np.maximum(mask.cumsum(1) - 1, 0)[:, p:]
-        return {"input_ids": ids(100, b, s), "attention_mask": mask, "position_ids": positions, **{n: floats(b, 2, p, 16) for n in inputs[3:]}}
+        return {"input_ids": ids(100, b, s), "attention_mask": mask, "position_ids": positions, **{n: floats(b, heads, p, 16) for n in inputs[3:]}}
 
     names = {"logits": {0: "batch", 1: "seq"}, **{n: {0: "batch", 2: "total"} for n in outputs[1:]}}
     axes = {n: axes[n] for n in inputs}
-    return Case(Decoder(transformers.GPT2LMHeadModel(config)), axes, outputs, [run(2, 3, 4), run(1, 5, 0), run(1, 1, 9), run(3, 6, 10)], names)
+    case = Case(Decoder(model(config)), axes, outputs, [run(2, 3, 4), run(1, 5, 0), run(1, 1, 9), run(3, 6, 10)], names)
+    case.prompt = ids(100, 7)
+    return case
+
+
+def gpt2():
+    return decoder(transformers.GPT2LMHeadModel, transformers.GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2), 2)
+
+
+GROUPED = dict(vocab_size=100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96,
+               max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False)
+
+
+def llama():
+    return decoder(transformers.LlamaForCausalLM, transformers.LlamaConfig(**GROUPED), 2)
+
+
+def qwen2():
+    return decoder(transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**GROUPED), 2)
+
+
+def write(folder, prompt, count=50):
+    """Records in generated.json what onnxruntime writes after a prompt with the cache that the model returns: always the likeliest token that it
+    has not written, since models of random weights repeat themselves."""
+    session = reference(folder)
+    cache = {i.name: np.zeros([1, i.shape[1], 0, i.shape[3]], np.float32) for i in session.get_inputs()[3:]}
+    tokens, given, margin = [], prompt[None], np.inf
+    while len(tokens) < count:
+        length = len(prompt) + len(tokens)
+        logits, *present = session.run(None, {"input_ids": given, "attention_mask": np.ones((1, length), np.int64),
+                                              "position_ids": np.arange(length - given.shape[1], length)[None], **cache})
+        cache = dict(zip(cache, present))
+        logits[0, -1, tokens] = -np.inf
+        best = np.sort(logits[0, -1])[-2:]
+        margin = min(margin, best[1] - best[0])
+        tokens.append(int(logits[0, -1].argmax()))
+        given = np.array([tokens[-1:]])
+    print("the closest call:", margin)
+    (folder / "generated.json").write_text(json.dumps({"prompt": prompt.tolist(), "tokens": tokens}))
 
 
 def resnet():
@@ -350,6 +391,165 @@ def lstm():
                 {"log_probabilities": {0: "batch", 1: "seq"}})
 
 
+def hugging_image(model, config, outputs, size, axes=None):
+    module = hugging_face(model, config, ["pixel_values"], outputs, attention="eager")
+    return Case(module, {"pixel_values": {0: BATCH}}, outputs, [{"pixel_values": floats(b, 3, size, size)} for b in (2, 1, 3)], axes)
+
+
+def hugging_sound(model, config):
+    """A model of sound that sees samples, of any number."""
+    module = hugging_face(model, config, ["input_values"], ["last_hidden_state"], attention="eager")
+    return Case(module, {"input_values": {0: BATCH, 1: Dim("samples", min=400, max=40000)}}, ["last_hidden_state"],
+                [{"input_values": floats(b, n)} for b, n in ((2, 1200), (1, 800), (3, 1600))], {"last_hidden_state": {0: "batch", 1: "frames"}})
+
+
+TEXT = dict(**SMALL, vocab_size=100, max_position_embeddings=160, pad_token_id=0)
+
+
+def bigbird():
+    return hugging_encoder(transformers.BigBirdModel, transformers.BigBirdConfig(**TEXT, attention_type="original_full"), attention="eager")
+
+
+def xlnet():
+    return hugging_encoder(transformers.XLNetModel, transformers.XLNetConfig(vocab_size=100, d_model=32, n_layer=2, n_head=2, d_inner=64), attention="eager")
+
+
+def bge_m3():
+    return hugging_encoder(transformers.XLMRobertaModel, transformers.XLMRobertaConfig(**TEXT))
+
+
+def ibert():
+    return hugging_encoder(transformers.IBertModel, transformers.IBertConfig(**TEXT | {"pad_token_id": 1}), attention="eager")
+
+
+def funnel():
+    """Its exports only take the length that they were made with."""
+    config = transformers.FunnelConfig(vocab_size=100, block_sizes=[1, 1], num_decoder_layers=1, d_model=32, n_head=2, d_head=16, d_inner=64)
+    case = hugging_encoder(transformers.FunnelModel, config, attention="eager")
+    case.axes, case.output_axes = {n: {0: BATCH} for n in case.axes}, {"last_hidden_state": {0: "batch"}}
+    case.runs = [{"input_ids": ids(100, b, 16), "attention_mask": padding(b, 16)} for b in (2, 1, 3)]
+    return case
+
+
+class Sparse(torch.nn.Module):
+    """SPLADE: how much each word of the vocabulary counts for a text."""
+
+    def __init__(self):
+        super().__init__()
+        self.m = transformers.BertForMaskedLM(transformers.BertConfig(**TEXT, attn_implementation="eager"))
+
+    def forward(self, input_ids, attention_mask):
+        logits = self.m(input_ids=input_ids, attention_mask=attention_mask).logits
+        return (torch.max(torch.log1p(torch.relu(logits)) * attention_mask.unsqueeze(-1), 1).values,)
+
+
+class Late(torch.nn.Module):
+    """ColBERT: a short vector of length 1 for each token."""
+
+    def __init__(self):
+        super().__init__()
+        self.m = transformers.BertModel(transformers.BertConfig(**TEXT, attn_implementation="sdpa"))
+        self.linear = torch.nn.Linear(32, 16, bias=False)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.linear(self.m(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state) * attention_mask.unsqueeze(-1).float()
+        return (torch.nn.functional.normalize(x, p=2, dim=2),)
+
+
+class Sentence(torch.nn.Module):
+    """sentence-transformers with its head in the graph: the mean of the tokens, a dense layer, length 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.m = transformers.BertModel(transformers.BertConfig(**TEXT, attn_implementation="sdpa"))
+        self.dense = torch.nn.Linear(32, 16)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.m(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        mask = attention_mask.unsqueeze(-1).expand(x.size()).float()
+        mean = torch.sum(x * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
+        return (torch.nn.functional.normalize(torch.tanh(self.dense(mean)), p=2, dim=1),)
+
+
+def texts(module, output, axes):
+    case = encoder(module)
+    case.outputs, case.output_axes = [output], {output: axes}
+    return case
+
+
+def siglip():
+    return hugging_image(transformers.SiglipVisionModel, transformers.SiglipVisionConfig(**SMALL, image_size=32, patch_size=8), ["last_hidden_state", "pooler_output"], 32)
+
+
+def swin():
+    config = transformers.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
+    return hugging_image(transformers.SwinModel, config, ["last_hidden_state", "pooler_output"], 32)
+
+
+def convnext():
+    return hugging_image(transformers.ConvNextModel, transformers.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1]), ["last_hidden_state", "pooler_output"], 64)
+
+
+def mobilenetv2():
+    config = transformers.MobileNetV2Config(image_size=64, depth_multiplier=0.1, min_depth=4, depth_divisible_by=4)
+    case = hugging_image(transformers.MobileNetV2Model, config, ["pooler_output"], 64)
+    case.gain = 1.2  # with more, ReLU6 cuts off half of all values at one end or the other, and roundings grow
+    return case
+
+
+def segformer():
+    config = transformers.SegformerConfig(num_encoder_blocks=2, depths=[1, 1], sr_ratios=[4, 2], hidden_sizes=[16, 32], patch_sizes=[7, 3], strides=[4, 2],
+                                          num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=32, num_labels=5)
+    return hugging_image(transformers.SegformerForSemanticSegmentation, config, ["logits"], 64)
+
+
+def rtdetr():
+    backbone = transformers.RTDetrResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 16], depths=[1, 1, 1, 1], layer_type="basic",
+                                               out_features=["stage2", "stage3", "stage4"])
+    config = transformers.RTDetrConfig(backbone_config=backbone, encoder_hidden_dim=16, encoder_in_channels=[16, 16, 16], encoder_layers=1, encoder_ffn_dim=32,
+                                       encoder_attention_heads=2, d_model=16, num_queries=10, decoder_in_channels=[16, 16, 16], decoder_ffn_dim=32,
+                                       decoder_layers=1, decoder_attention_heads=2, decoder_n_points=2, num_labels=5, num_denoising=0, anchor_image_size=[64, 64])
+    return hugging_image(transformers.RTDetrForObjectDetection, config, ["logits", "pred_boxes"], 64)
+
+
+SOUND = dict(**SMALL, vocab_size=32, conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3), num_conv_pos_embeddings=16,
+             num_conv_pos_embedding_groups=4, num_feat_extract_layers=3)
+
+
+def wav2vec2():
+    """The large model's form: norms before the layers, and in the convolutions."""
+    return hugging_sound(transformers.Wav2Vec2Model, transformers.Wav2Vec2Config(**SOUND, feat_extract_norm="layer", do_stable_layer_norm=True))
+
+
+def wavlm():
+    return hugging_sound(transformers.WavLMModel, transformers.WavLMConfig(**SOUND, num_buckets=8, max_bucket_distance=20))
+
+
+class Codec(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.m = model
+
+    def forward(self, audio):
+        embeddings = self.m.encoder(audio)
+        codes = self.m.quantizer.encode(embeddings, 24.0)
+        return embeddings, codes, self.m.decoder(self.m.quantizer.decode(codes))
+
+
+def encodec():
+    config = transformers.EncodecConfig(target_bandwidths=[24.0], sampling_rate=8000, num_filters=4, num_residual_layers=1, upsampling_ratios=[4, 2], hidden_size=16,
+                                        codebook_size=16, codebook_dim=16, num_lstm_layers=1, kernel_size=7)
+    return Case(Codec(transformers.EncodecModel(config)), {"audio": {0: BATCH, 2: 8 * Dim("frames", min=4, max=500)}}, ["embeddings", "codes", "sound"],
+                [{"audio": floats(b, 1, n)} for b, n in ((2, 320), (1, 160), (3, 480))],
+                {"embeddings": {0: "batch", 2: "frames"}, "codes": {1: "batch", 2: "frames"}, "sound": {0: "batch", 2: "samples"}})
+
+
+def rwkv():
+    config = transformers.RwkvConfig(vocab_size=100, context_length=64, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32, intermediate_size=64)
+    module = Plain(transformers.RwkvModel(config), ["input_ids"], ["last_hidden_state"])
+    return Case(module, {"input_ids": {0: BATCH}}, ["last_hidden_state"], [{"input_ids": ids(100, b, 7)} for b in (2, 1, 3)])
+
+
 # Each model with the opsets that dynamo writes it at: transformers before and after Attention became an operator.
 MODELS = {
     "vit": (vit, [20, 23]),
@@ -362,9 +562,29 @@ MODELS = {
     "mpnet": (mpnet, [20]),
     "deberta": (deberta, [20]),
     "gpt2": (gpt2, [20, 23]),
+    "llama": (llama, [20, 23]),
+    "qwen2": (qwen2, [20]),
     "resnet": (resnet, [18]),
     "yolo": (yolo, [20]),
     "lstm": (lstm, [18]),
+    "bigbird": (bigbird, [20]),
+    "xlnet": (xlnet, []),  # torch.export's decomposition fails
+    "bge-m3": (bge_m3, [20]),
+    "ibert": (ibert, [20]),
+    "funnel": (funnel, [20]),
+    "splade": (lambda: texts(Sparse(), "weights", {0: "batch"}), [20]),
+    "colbert": (lambda: texts(Late(), "vectors", {0: "batch", 1: "seq"}), [20]),
+    "sentence": (lambda: texts(Sentence(), "vector", {0: "batch"}), [20]),
+    "siglip": (siglip, [20]),
+    "swin": (swin, [20]),
+    "convnext": (convnext, [20]),
+    "mobilenetv2": (mobilenetv2, [20]),
+    "segformer": (segformer, [20]),
+    "rtdetr": (rtdetr, [20]),
+    "wav2vec2": (wav2vec2, [20]),
+    "wavlm": (wavlm, [20]),
+    "encodec": (encodec, [20]),
+    "rwkv": (rwkv, [20]),
 }
 
 
@@ -381,7 +601,7 @@ def build(name):
             if kind.endswith("running_var"):
                 tensor.copy_(1 + torch.rand_like(tensor))
             else:
-                spread = (1.8 if tensor.dim() == 4 else 1) * tensor[0].numel() ** -0.5 if tensor.dim() > 1 else 0.1
+                spread = (case.gain if tensor.dim() == 4 else 1) * tensor[0].numel() ** -0.5 if tensor.dim() > 1 else 0.1
                 tensor.copy_(tensor.mean() * (tensor.dim() == 1) + torch.randn_like(tensor) * spread)
             tensor.copy_((tensor * 256).round() / 256)
     return case
@@ -436,6 +656,8 @@ def main():
                         case = build(name)
                         export(case, folder / "model.onnx", exporter, opset)
                         record_inputs(folder, case.runs)
+                        if case.prompt is not None:
+                            write(folder, case.prompt)
                         pack(folder, args.out / f"{label}.zip")
                         print("wrote", label, (args.out / f"{label}.zip").stat().st_size)
                     except Exception:  # one model that an exporter refuses must not cost the others

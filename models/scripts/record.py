@@ -50,14 +50,19 @@ def record(folder, vocabulary, shapes=SHAPES, seed=0):
     record_inputs(folder, [inputs_for(model, b, s, rng, vocabulary, masked_row=b > 1 and i == last) for i, (b, s) in enumerate(shapes)])
 
 
-def record_inputs(folder, runs):
-    """Records FOLDER/model.onnx on inputs by name, a data set a run."""
-    folder = pathlib.Path(folder)
+def reference(folder):
+    """FOLDER/model.onnx as onnxruntime runs it, one thread, graph optimisations off."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+
+
+def record_inputs(folder, runs):
+    """Records FOLDER/model.onnx on inputs by name, a data set a run."""
+    folder = pathlib.Path(folder)
+    session = reference(folder)
     for old in folder.glob("test_data_set_*"):
         shutil.rmtree(old)
     for i, inputs in enumerate(runs):

@@ -10,9 +10,11 @@ import (
 // depthwisePlaces are the places that share a load of the weights, the most first: as many sums as hide the latency of one.
 var depthwisePlaces = []int{8, 4, 1}
 
+const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)"
+
 // depthwise writes the kernel of convolutions each channel of which is one of its own.
 func depthwise(v *simd) {
-	v.fn("depthwise"+v.name, "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)",
+	v.fn("depthwise"+v.name, depthwiseSignature,
 		"depthwise%s is a depthwiseFunc.", v.name)
 	srcRow, three := v.elements("srcRow"), v.GP64()
 	v.LEAQ(operand.Mem{Base: srcRow, Index: srcRow, Scale: 2}, three)
@@ -43,16 +45,7 @@ func depthwise(v *simd) {
 			v.LEAQ(operand.Mem{Base: near, Index: srcRow, Scale: 4}, far)
 		}
 		for i, a := range acc {
-			from := operand.Mem{Base: near}
-			if i >= 4 {
-				from.Base = far
-			}
-			switch i % 4 {
-			case 1, 2:
-				from.Index, from.Scale = srcRow, uint8(i%4)
-			case 3:
-				from.Index, from.Scale = three, 1
-			}
+			from := stepped(near, far, srcRow, three, i)
 			if m == nil {
 				v.VFMADD231PS(from, wv, a)
 				continue
@@ -105,4 +98,19 @@ func depthwise(v *simd) {
 	v.Label("end")
 	v.VZEROUPPER()
 	v.RET()
+}
+
+// stepped is where element i lies, of up to eight that are step bytes apart from base on: far is four steps further, and three is three steps.
+func stepped(base, far, step, three reg.GPVirtual, i int) operand.Mem {
+	m := operand.Mem{Base: base}
+	if i >= 4 {
+		m.Base = far
+	}
+	switch i % 4 {
+	case 1, 2:
+		m.Index, m.Scale = step, uint8(i%4)
+	case 3:
+		m.Index, m.Scale = three, 1
+	}
+	return m
 }

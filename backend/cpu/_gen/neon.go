@@ -28,6 +28,8 @@ var neonUnits = []struct {
 	{"rows_neon", neonRows},
 	{"attention_neon", neonAttention},
 	{"transpose_neon", neonTranspose},
+	{"depthwise_neon", neonDepthwise},
+	{"winograd_neon", neonWinograd},
 	{"convert_neon", neonConvert},
 	{"quantize_neon", neonQuantize},
 	{"peaks_neon", neonPeaks},

@@ -30,7 +30,7 @@ func neonAttention(u *neonUnit) {
 
 func neonAttentionTile(v *neon, rows, vecs int) {
 	v.Label("tile")
-	t := v.products(neonKind{multiply: a64.FMLAE}, rows, vecs, false, mem{})
+	t := v.products(dots("", a64.FMLAE), rows, vecs, false)
 	scale, factor := v.Param("scale"), v.Param("factor")
 	t.ifPartial("partial")
 	v.Branch("CBZ", "factor", scale)

@@ -6,10 +6,173 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
 
-// neonBlocks writes the kernels that decode weights in blocks.
+// neonBlocks writes the kernels of products with weights of 4 or 8 bits in blocks.
 func neonBlocks(u *neonUnit) {
-	neonDecode(u, 4)
-	neonDecode(u, 8)
+	for _, bits := range []int{4, 8} {
+		neonDecode(u, bits)
+		neonUnpack(u, bits)
+	}
+	neonQuantizeBlocks(u)
+	pairs, dots := bytePairs, dotProd
+	pairs.name, pairs.rows, dots.rows = "NEON", 2, 3 // which leaves room for sums of floats
+	for _, kind := range []neonKind{pairs, dots} {
+		fmt.Fprintf(&u.extra, "\nvar gemmBlocks%s = blockTile{rows: %d, kernels: [][]gemmBlocksFunc{\n", kind.name, kind.rows)
+		for rows := 1; rows <= kind.rows; rows++ {
+			fmt.Fprintf(&u.extra, "%d: {", rows)
+			for vecs := 1; vecs <= neonTileVecs; vecs++ {
+				name := fmt.Sprintf("gemmBlocks%s_%dx%d", kind.name, rows, vecs*neonTileVec)
+				v := u.fn(name, blocksSignature, "%s is the gemmBlocksFunc of %d rows and %d vectors.", name, rows, vecs)
+				neonBlocksTile(v, kind, rows, vecs)
+				fmt.Fprintf(&u.extra, "%d: %s, ", vecs, name)
+			}
+			fmt.Fprintf(&u.extra, "},\n")
+		}
+		fmt.Fprintf(&u.extra, "}}\n")
+	}
+}
+
+// neonBlocksTile adds up blocks in integers and their scaled sums in floats. The bytes of A are taken less 128, so that nothing is
+// to be added to a block's sum.
+func neonBlocksTile(v *neon, kind neonKind, rows, vecs int) {
+	v.Label("tile")
+	acc := v.newSums(neonKind{}, rows, neonPair*vecs)
+	rowsOf := func(name string) []vreg {
+		row, at := v.elements(name+"Row"), []vreg{v.Param(name)}
+		for len(at) < rows {
+			at = append(at, v.plus(at[len(at)-1], row))
+		}
+		return at
+	}
+	l := &productLoop{neon: v, a: rowsOf("a"), b: v.Param("b"), bRow: v.elements("bRow"), i: v.Int()}
+	aScale, bScale, bScaleRow, blocks := rowsOf("aScale"), v.Param("bScale"), v.elements("bScaleRow"), v.Param("blocks")
+	v.Go("MOVD ZR, %s", l.i)
+	v.Label("block")
+	sums := v.newSums(kind, rows, neonPair*vecs)
+	l.k = v.Param("words")
+	l.fours(func() { l.fourSteps(kind, sums) })
+	v.Branch("CBZ", "summed", l.k)
+	v.Label("one")
+	a := l.loadWords(kind, a64.LDRSX)
+	v.Go("ADD $4, %s", l.i)
+	l.step(kind, sums, a, 0)
+	v.Go("SUB $1, %s", l.k)
+	v.Branch("CBNZ", "one", l.k)
+	v.Label("summed")
+	exact := kind.joined(v, sums)
+	for _, row := range exact {
+		for _, x := range row {
+			v.Do(a64.SCVTF, x, x)
+		}
+	}
+	v.Branch(bit(gemmZeros), "factors", v.Param("flags"))
+	zeros, totals := v.plus(bScale, l.bRow), []vreg{}
+	for _, at := range aScale {
+		totals = append(totals, v.of(a64.LDRS(4), at))
+	}
+	for i := range exact[0] {
+		zero := v.sub(v.load(mem{zeros, 16 * i}, nil), v.num(128))
+		for r, total := range totals {
+			v.Do(a64.FMLSE(0), exact[r][i], zero, total)
+		}
+	}
+	v.Label("factors")
+	scales := []vreg{}
+	for _, at := range aScale {
+		scales = append(scales, v.of(a64.LDRS(0), at))
+		v.Go("ADD $8, %s", at)
+	}
+	for i := range exact[0] {
+		scale := v.load(mem{bScale, 16 * i}, nil)
+		for r, x := range exact {
+			v.fma(acc[r][i][0], x[i], v.of(a64.FMULE(0), scale, scales[r]))
+		}
+	}
+	v.Go("ADD %s, %s", bScaleRow, bScale)
+	v.Go("SUBS $1, %s", blocks)
+	v.Branch("BNE", "block")
+	t := &neonTile{v, neonKind{}.joined(v, acc), vecs}
+	t.finish("a", "aScale", "c", "res")
+}
+
+// neonUnpack goes down the blocks of a vector of columns.
+func neonUnpack(u *neonUnit, bits int) {
+	v := u.fn(fmt.Sprintf("unpackQ%dNEON", bits), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ%dNEON is an unpackFunc that leaves the sums alone.", bits)
+	dst, src, left, row := v.Param("dst"), v.Param("src"), v.Param("cols"), v.elements("cols")
+	v.Label("columns")
+	to, from, blocks := v.copyInt(dst), v.copyInt(src), v.Param("blocks")
+	v.Label("block")
+	v.Go("ADD %s, %s", row, from)
+	var zero vreg
+	if bits == 4 {
+		zero = v.of(a64.MUL, v.of(a64.FCVTNS, v.load(mem{from, 0}, nil)), v.bits(0x01010101))
+	}
+	v.Go("ADD %s, %s", row, from)
+	groups := v.Param("groups")
+	v.Label("group")
+	word := v.load(mem{from, 0}, nil)
+	words := []vreg{word, v.of(a64.USHR(4), word)}[:8/bits]
+	for _, x := range words {
+		if bits == 4 {
+			x = v.of(a64.SUBB, v.of(a64.AND, x, v.bits(nibbles)), zero)
+		} else {
+			x = v.of(a64.EOR, x, v.bits(0x80808080))
+		}
+		v.store(x, mem{to, 0}, nil)
+		v.Go("ADD %s, %s", row, to)
+	}
+	v.Go("ADD %s, %s", row, from)
+	v.Go("SUBS $1, %s", groups)
+	v.Branch("BNE", "group")
+	v.Go("SUBS $1, %s", blocks)
+	v.Branch("BNE", "block")
+	v.Go("ADD $16, %s", dst)
+	v.Go("ADD $16, %s", src)
+	v.Go(fmt.Sprintf("SUBS $%d, %%s", neonLanes), left)
+	v.Branch("BNE", "columns")
+	v.Ret()
+}
+
+// neonQuantizeBlocks finds the largest magnitude of a block, and rounds and adds up in a second pass.
+func neonQuantizeBlocks(u *neonUnit) {
+	const step = 16
+	v := u.fn("quantizeBlocksNEON", "func(dst *uint8, scale *float32, src *float32, blocks, block int)", "quantizeBlocksNEON is a quantizeBlocksFunc.")
+	dst, scale, src, blocks, limit := v.Param("dst"), v.Param("scale"), v.Param("src"), v.Param("blocks"), v.num(127)
+	v.Label("block")
+	most := v.zeroChains()
+	from, left := v.copyInt(src), v.Param("block")
+	v.Label("search")
+	for i, m := range most {
+		v.Do(a64.FMAX, m, m, v.of(a64.FABS, v.load(mem{from, 16 * i}, nil)))
+	}
+	v.Go(fmt.Sprintf("ADD $%d, %%s", 4*step), from)
+	v.Go(fmt.Sprintf("SUBS $%d, %%s", step), left)
+	v.Branch("BNE", "search")
+	// Where all are 0 the quotient is infinite, and its products with 0 are no numbers, which become 0.
+	largest := v.fold(most, v.max)
+	inverse := v.div(limit, largest)
+	v.Do(a64.STRS(0), v.div(largest, limit), scale)
+	total, again := v.zero(), v.Param("block")
+	v.Label("round")
+	for half := range 2 {
+		var codes [2]vreg
+		for i := range codes {
+			q := v.of(a64.FCVTNS, v.mul(v.load(mem{src, 32*half + 16*i}, nil), inverse))
+			v.Do(a64.ADD, total, total, q)
+			codes[i] = v.of(a64.ADD, q, v.bits(128))
+		}
+		words := v.of(a64.XTNH, codes[0])
+		v.Do(a64.XTN2H, words, codes[1])
+		v.Do(a64.STRD(8*half), v.of(a64.XTNB, words), dst)
+	}
+	v.Go(fmt.Sprintf("ADD $%d, %%s", 4*step), src)
+	v.Go(fmt.Sprintf("ADD $%d, %%s", step), dst)
+	v.Go(fmt.Sprintf("SUBS $%d, %%s", step), again)
+	v.Branch("BNE", "round")
+	v.Do(a64.STRS(4), v.of(a64.SCVTF, v.of(a64.ADDV, total)), scale)
+	v.Go("ADD $8, %s", scale)
+	v.Go("SUBS $1, %s", blocks)
+	v.Branch("BNE", "block")
+	v.Ret()
 }
 
 // neonDecode takes one number after the other out of words of four columns.

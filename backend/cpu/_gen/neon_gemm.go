@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
@@ -15,34 +16,108 @@ const (
 	neonTileVecs = 2
 )
 
-// neonKind is what tells one kind of product from another.
+// neonKind is what tells one kind of product from another. A word is four bytes of K.
 type neonKind struct {
-	name     string                // after gemmTile and gemm
-	multiply func(lane int) a64.Op // words of B by a word of A, added to sums
-	integers bool                  // no epilogue
-	signed   bool                  // the instruction takes the unsigned bytes of A for signed ones
+	name     string // after gemmTile and gemm
+	rows     int    // of the largest tile
+	integers bool   // no epilogue
+	signed   bool   // the unsigned bytes of A are taken for signed ones
+	deep     bool   // words of B lie by pairs of neighbours along K
+
+	// load, if not nil, makes of registers of words of A what multiply takes; lane does so for one word of each.
+	load func(v *neon, words []vreg) [][]vreg
+	lane func(v *neon, a []vreg, lane int) []vreg
+	// wordsOfB, if not nil, makes of a register of words of B what multiply takes.
+	wordsOfB func(v *neon, words vreg) []vreg
+	// multiply adds to a sum, which is so many registers, the products of words of B with the word of A in a lane.
+	multiply func(v *neon, sum, b, a []vreg, lane int)
+	sums     int
+	join     func(v *neon, sum []vreg) vreg
+}
+
+// dots is a kind whose products are one instruction, by a lane of A.
+func dots(name string, op func(lane int) a64.Op) neonKind {
+	return neonKind{name: name, rows: neonTileRows, multiply: func(v *neon, sum, b, a []vreg, lane int) { v.Do(op(lane), sum[0], b[0], a[0]) }}
+}
+
+// matrices is a kind whose instruction multiplies two rows with two columns, of two words each.
+func matrices(name string, op a64.Op) neonKind {
+	return neonKind{name: name, rows: neonTileRows, deep: true, multiply: func(v *neon, sum, b, a []vreg, _ int) { v.Do(op, sum[0], a[0], b[0]) }}
+}
+
+// flipped is a kind that takes bytes of A less 128.
+func flipped(kind neonKind) neonKind {
+	kind.signed = true
+	kind.load = func(v *neon, words []vreg) (a [][]vreg) {
+		flip := v.FreshConstant([4]uint32{0x80808080, 0x80808080, 0x80808080, 0x80808080})
+		for _, x := range words {
+			v.Do(a64.EOR, x, x, flip)
+			a = append(a, []vreg{x})
+		}
+		return a
+	}
+	return kind
 }
 
 func neonGemm(u *neonUnit) {
-	neonTiles(u, neonKind{name: "NEON", multiply: a64.FMLAE})
+	neonTiles(u, dots("NEON", a64.FMLAE))
 }
 
-// neonGemmS8 has four unsigned bytes of A against four signed ones of B, in two ways.
+var (
+	// dotProd takes unsigned bytes for signed ones, as does bytePairs.
+	dotProd = flipped(dots("DotProd", a64.SDOTE))
+	// bytePairs multiplies bytes to half words, which are added up by pairs: those of two columns in one register, of two in another.
+	bytePairs = func() neonKind {
+		kind := flipped(neonKind{name: "S8NEON", rows: 2, sums: 2})
+		kind.lane = func(v *neon, a []vreg, lane int) []vreg { return []vreg{v.of(a64.DUP(lane), a[0])} }
+		kind.multiply = func(v *neon, sum, b, a []vreg, _ int) {
+			v.Do(a64.SADALP, sum[0], v.of(a64.SMULL, b[0], a[0]))
+			v.Do(a64.SADALP, sum[1], v.of(a64.SMULL2, b[0], a[0]))
+		}
+		kind.join = func(v *neon, sum []vreg) vreg { return v.of(a64.ADDP, sum[0], sum[1]) }
+		return kind
+	}()
+)
+
+// neonGemmS8 has four unsigned bytes of A against four signed ones of B.
 func neonGemmS8(u *neonUnit) {
-	neonTiles(u, neonKind{name: "DotProd", multiply: a64.SDOTE, integers: true, signed: true})
-	neonTiles(u, neonKind{name: "I8MM", multiply: a64.SUDOTE, integers: true})
+	for _, kind := range []neonKind{bytePairs, dotProd, matrices("I8MM", a64.USMMLA)} {
+		kind.integers = true
+		neonTiles(u, kind)
+	}
 }
 
-// neonGemmBF16 has pairs of bfloat16.
+// neonGemmBF16 has pairs of bfloat16: where no instruction takes them, each half of a word becomes a float32. Those of matrices are
+// for operands that are packed, the others for any.
 func neonGemmBF16(u *neonUnit) {
-	neonTiles(u, neonKind{name: "BF16", multiply: a64.BFDOTE})
+	halves := func(v *neon, words vreg) []vreg {
+		return []vreg{v.of(a64.SHL(16), words), v.of(a64.AND, words, v.bits(0xffff0000))}
+	}
+	neonTiles(u, neonKind{
+		name: "BF16NEON",
+		rows: 4,
+		load: func(v *neon, words []vreg) (a [][]vreg) {
+			for _, x := range words {
+				a = append(a, halves(v, x))
+			}
+			return a
+		},
+		wordsOfB: halves,
+		multiply: func(v *neon, sum, b, a []vreg, lane int) {
+			for i := range a {
+				v.Do(a64.FMLAE(lane), sum[0], b[i], a[i])
+			}
+		},
+	})
+	neonTiles(u, dots("BF16", a64.BFDOTE))
+	neonTiles(u, matrices("BF16Deep", a64.BFMMLA))
 }
 
 // neonTiles writes the kernels of all tiles up to the largest, and the table that holds them.
 func neonTiles(u *neonUnit, kind neonKind) {
-	fmt.Fprintf(&u.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", kind.name, neonTileRows, neonTileVecs*neonTileVec)
-	fmt.Fprintf(&u.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, kernels: [][]gemmFunc{\n", kind.name, neonTileRows, neonTileVecs, neonTileVec)
-	for rows := 1; rows <= neonTileRows; rows++ {
+	fmt.Fprintf(&u.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", kind.name, kind.rows, neonTileVecs*neonTileVec)
+	fmt.Fprintf(&u.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, deep: %t, kernels: [][]gemmFunc{\n", kind.name, kind.rows, neonTileVecs, neonTileVec, kind.deep)
+	for rows := 1; rows <= kind.rows; rows++ {
 		fmt.Fprintf(&u.extra, "%d: {", rows)
 		for vecs := 1; vecs <= neonTileVecs; vecs++ {
 			name := fmt.Sprintf("gemm%s_%dx%d", kind.name, rows, vecs*neonTileVec)
@@ -59,32 +134,37 @@ func neonTiles(u *neonUnit, kind neonKind) {
 	fmt.Fprintf(&u.extra, "}}\n")
 }
 
-// neonIntegerKernel writes a tile that stores its sums. If the bytes of A are taken for signed ones, they are made 128 less, and the
-// sums start at 128 times those of the columns of B, which are found before the first tile.
+// neonIntegerKernel writes a tile that stores its sums. If the bytes of A are taken for signed ones, they are made 128 less, and 128
+// times the sums of the columns of B, which are found before the first tile, are added to the results.
 func neonIntegerKernel(v *neon, kind neonKind, rows, vecs int) {
 	width := neonTileVec * vecs
 	buffer := v.Buffer(4 * width * (rows + 1))
 	if kind.signed {
-		sums := make([]vreg, neonPair*vecs)
-		for i := range sums {
-			sums[i] = v.zero()
-		}
-		k, b, bRow, by64 := v.Param("k"), v.Param("b"), v.elements("bRow"), v.bits(0x40404040)
+		sums := v.newSums(kind, 1, neonPair*vecs)
+		k, b, bRow, by64 := v.Param("k"), v.Param("b"), v.elements("bRow"), []vreg{v.bits(0x40404040)}
 		v.Branch("CBZ", "summed", k)
 		v.Label("sum")
-		for i := range sums {
-			v.Do(kind.multiply(0), sums[i], v.load(mem{b, 16 * i}, nil), by64)
+		for i, sum := range sums[0] {
+			kind.multiply(v, sum, []vreg{v.load(mem{b, 16 * i}, nil)}, by64, 0)
 		}
 		v.Go("ADD %s, %s", bRow, b)
 		v.Go("SUB $1, %s", k)
 		v.Branch("CBNZ", "sum", k)
 		v.Label("summed")
-		for i, sum := range sums {
+		for i, sum := range kind.joined(v, sums)[0] {
 			v.store(v.of(a64.SHL(1), sum), mem{buffer, 4*width*rows + 16*i}, nil)
 		}
 	}
 	v.Label("tile")
-	t := v.products(kind, rows, vecs, rows > 4 && vecs == neonTileVecs, mem{buffer, 4 * width * rows})
+	t := v.products(kind, rows, vecs, rows > 4 && vecs == neonTileVecs)
+	if kind.signed {
+		for i := range neonPair * vecs {
+			x := v.load(mem{buffer, 4*width*rows + 16*i}, nil)
+			for _, acc := range t.acc {
+				v.Do(a64.ADD, acc[i], acc[i], x)
+			}
+		}
+	}
 	t.ifPartial("partial")
 	t.store()
 	v.Branch("B", "next")
@@ -94,9 +174,44 @@ func neonIntegerKernel(v *neon, kind neonKind, rows, vecs int) {
 	v.nextTile(rows, []string{"a", "c"}, nil)
 }
 
+// newSums returns sums that are 0, of so many rows and registers of results.
+func (v *neon) newSums(kind neonKind, rows, width int) [][][]vreg {
+	sums := make([][][]vreg, rows)
+	for r := range sums {
+		sums[r] = make([][]vreg, width)
+		for i := range sums[r] {
+			for range max(1, kind.sums) {
+				sums[r][i] = append(sums[r][i], v.zero())
+			}
+		}
+	}
+	return sums
+}
+
+// joined is the results of sums.
+func (kind neonKind) joined(v *neon, sums [][][]vreg) [][]vreg {
+	acc := make([][]vreg, len(sums))
+	for r := range sums {
+		for _, sum := range sums[r] {
+			x := sum[0]
+			if kind.join != nil {
+				x = kind.join(v, sum)
+			}
+			acc[r] = append(acc[r], x)
+		}
+	}
+	return acc
+}
+
 func neonGemmKernel(v *neon, kind neonKind, rows, vecs int) {
 	v.Label("tile")
-	t := v.products(kind, rows, vecs, rows > 4 && vecs == neonTileVecs, mem{})
+	t := v.products(kind, rows, vecs, rows > 4 && vecs == neonTileVecs)
+	t.finish("a", "c", "res")
+}
+
+// finish does what follows from the sums of a tile of floats, and goes on with the next: the matrices lie its rows further on.
+func (t *neonTile) finish(matrices ...string) {
+	v, vecs := t.neon, t.vecs
 	flags, bias, res := v.Param("flags"), v.Param("bias"), v.Param("res")
 	t.ifPartial("partial")
 	addRows := func(pointer, stride string) {
@@ -155,7 +270,7 @@ func neonGemmKernel(v *neon, kind neonKind, rows, vecs int) {
 		v.Label("storeOne")
 	})
 	v.Label("next")
-	v.nextTile(rows, []string{"a", "c", "res"}, nil)
+	v.nextTile(len(t.acc), matrices, nil)
 }
 
 // bit is the branch that is taken where a flag is not set.
@@ -182,85 +297,204 @@ type neonTile struct {
 
 // products writes the loops that sum up a tile over the parameter k. Where neighbours along K lie side by side in A, four of them
 // are loaded at once, and multiplied lane by lane; else each element of A is loaded by itself. The sums are the same: one chain
-// of multiply-adds in the order of k for each element. ahead asks for the next panel. With a signed kind, each row of sums starts
-// from the one at start.
-func (v *neon) products(kind neonKind, rows, vecs int, ahead bool, start mem) *neonTile {
-	t := &neonTile{v, make([][]vreg, rows), vecs}
-	for r := range t.acc {
-		for i := range neonPair * vecs {
-			switch {
-			case !kind.signed:
-				t.acc[r] = append(t.acc[r], v.zero())
-			case r == 0:
-				t.acc[r] = append(t.acc[r], v.load(mem{start.base, start.offset + 16*i}, nil))
-			default:
-				t.acc[r] = append(t.acc[r], v.copy(t.acc[0][i]))
-			}
-		}
+// of multiply-adds in the order of k for each element. ahead asks for the next panel.
+func (v *neon) products(kind neonKind, rows, vecs int, ahead bool) *neonTile {
+	if kind.deep {
+		return v.deepProducts(kind, rows, vecs, ahead)
 	}
-	k, aRow, aCol, b, bRow, i := v.Param("k"), v.elements("aRow"), v.elements("aCol"), v.Param("b"), v.elements("bRow"), v.Int()
-	a := []vreg{v.Param("a")}
-	for r := 1; r < rows; r++ {
-		a = append(a, v.plus(a[r-1], aRow))
-	}
-	var next, nextStep vreg
-	if ahead {
-		next, nextStep = v.Param("next"), v.Param("nextStep")
-	}
-	step := func(words []vreg, lane int) {
-		for p := range vecs {
-			left, right := v.Vec(), v.Vec()
-			v.Do(a64.LDPQ(4*neonTileVec*p), left, right, b)
-			for j, x := range []vreg{left, right} {
-				for r := range rows {
-					v.Do(kind.multiply(lane), t.acc[r][neonPair*p+j], x, words[r])
-				}
-			}
-		}
-		v.Go("ADD %s, %s", bRow, b)
-	}
-	load := func(op a64.Op) []vreg {
-		var words []vreg
-		for r := range rows {
-			words = append(words, v.of(op, a[r], i))
-		}
-		if kind.signed {
-			flip := v.FreshConstant([4]uint32{0x80808080, 0x80808080, 0x80808080, 0x80808080})
-			for _, x := range words {
-				v.Do(a64.EOR, x, x, flip)
-			}
-		}
-		return words
-	}
-	v.Go("MOVD ZR, %s", i)
-	v.Go("CMP $4, %s", aCol)
+	sums := v.newSums(kind, rows, neonPair*vecs)
+	l := v.newProductLoop(rows, ahead)
+	v.Go("CMP $4, %s", l.aCol)
 	v.Branch("BNE", "apart")
-	v.Go("SUBS $4, %s", k)
-	v.Branch("BLT", "rest")
-	v.Label("four")
-	words := load(a64.LDRQX)
-	v.Go("ADD $16, %s", i)
-	for lane := range 4 {
-		if ahead && lane%2 == 0 { // a step is half a line at most
-			v.Do(a64.PRFM(2, 0), next)
-			v.Go("ADD %s<<1, %s", nextStep, next)
-		}
-		step(words, lane)
-	}
-	v.Go("SUBS $4, %s", k)
-	v.Branch("BGE", "four")
-	v.Label("rest")
-	v.Go("ADD $4, %s", k)
+	l.fours(func() { l.fourSteps(kind, sums) })
 	v.Label("apart")
-	v.Branch("CBZ", "done", k)
+	v.Branch("CBZ", "done", l.k)
 	v.Label("one")
-	words = load(a64.LDRSX)
-	v.Go("ADD %s, %s", aCol, i)
-	step(words, 0)
-	v.Go("SUB $1, %s", k)
-	v.Branch("CBNZ", "one", k)
+	a := l.loadWords(kind, a64.LDRSX)
+	v.Go("ADD %s, %s", l.aCol, l.i)
+	l.step(kind, sums, a, 0)
+	v.Go("SUB $1, %s", l.k)
+	v.Branch("CBNZ", "one", l.k)
 	v.Label("done")
-	return t
+	return &neonTile{v, kind.joined(v, sums), vecs}
+}
+
+// fourSteps takes four words of each row of A.
+func (l *productLoop) fourSteps(kind neonKind, sums [][][]vreg) {
+	a := l.loadWords(kind, a64.LDRQX)
+	l.Go("ADD $16, %s", l.i)
+	for lane := range 4 {
+		if lane%2 == 0 { // a step is half a line at most
+			l.prefetch()
+		}
+		l.step(kind, sums, a, lane)
+	}
+}
+
+// loadWords reads from every row of A what multiply takes.
+func (l *productLoop) loadWords(kind neonKind, op a64.Op) [][]vreg {
+	words := l.load(op, l.i)
+	if kind.load != nil {
+		return kind.load(l.neon, words)
+	}
+	a := make([][]vreg, len(words))
+	for r, x := range words {
+		a[r] = []vreg{x}
+	}
+	return a
+}
+
+// step adds the products of a row of words of B with one word of each row of A.
+func (l *productLoop) step(kind neonKind, sums [][][]vreg, a [][]vreg, lane int) {
+	if kind.lane != nil {
+		a = slices.Clone(a)
+		for r := range a {
+			a[r] = kind.lane(l.neon, a[r], lane)
+		}
+	}
+	for i := 0; i < len(sums[0]); i += neonPair {
+		left, right := l.Vec(), l.Vec()
+		l.Do(a64.LDPQ(16*i), left, right, l.b)
+		for j, x := range []vreg{left, right} {
+			b := []vreg{x}
+			if kind.wordsOfB != nil {
+				b = kind.wordsOfB(l.neon, x)
+			}
+			for r := range a {
+				kind.multiply(l.neon, sums[r][i+j], b, a[r], lane)
+			}
+		}
+	}
+	l.Go("ADD %s, %s", l.bRow, l.b)
+}
+
+// deepProducts is products of words of B that lie by pairs: a register has two of two columns, and meets those of two rows. Where K
+// is odd, the last words of all columns lie as others do.
+func (v *neon) deepProducts(kind neonKind, rows, vecs int, ahead bool) *neonTile {
+	pairs, width := (rows+1)/2, 2*neonPair*vecs
+	sums := v.newSums(kind, pairs, width)
+	l := v.newProductLoop(rows, ahead)
+	// rowPairs joins halves of registers of neighbouring rows.
+	rowPairs := func(op a64.Op, x []vreg) (a [][]vreg) {
+		for r := 0; r < rows; r += 2 {
+			a = append(a, []vreg{v.of(op, x[r], x[min(r+1, rows-1)])})
+		}
+		return a
+	}
+	multiply := func(b vreg, column int, a [][]vreg) {
+		for p := range pairs {
+			kind.multiply(v, sums[p][column], []vreg{b}, a[p], 0)
+		}
+	}
+	step := func(a [][]vreg) {
+		for column := 0; column < width; column += 2 {
+			left, right := v.Vec(), v.Vec()
+			v.Do(a64.LDPQ(16*column), left, right, l.b)
+			multiply(left, column, a)
+			multiply(right, column+1, a)
+		}
+		v.Go("ADD %s<<1, %s", l.bRow, l.b)
+	}
+	v.Go("CMP $4, %s", l.aCol)
+	v.Branch("BNE", "apart")
+	l.fours(func() {
+		x := l.load(a64.LDRQX, l.i)
+		v.Go("ADD $16, %s", l.i)
+		first, second := make([][]vreg, pairs), make([][]vreg, pairs)
+		for p := range pairs { // one after the other: registers are short
+			both := x[2*p : min(2*p+2, rows)]
+			first[p] = []vreg{v.of(a64.ZIP1D, both[0], both[len(both)-1])}
+			second[p] = []vreg{v.of(a64.ZIP2D, both[0], both[len(both)-1])}
+		}
+		l.prefetch()
+		step(first)
+		l.prefetch()
+		step(second)
+	})
+	v.Label("apart")
+	v.Go("SUBS $2, %s", l.k)
+	v.Branch("BLT", "last")
+	v.Label("two")
+	x := l.load(a64.LDRSX, l.i)
+	v.Go("ADD %s, %s", l.aCol, l.i)
+	for r, a := range l.a {
+		v.Do(a64.ZIP1, x[r], x[r], v.of(a64.LDRSX, a, l.i))
+	}
+	v.Go("ADD %s, %s", l.aCol, l.i)
+	step(rowPairs(a64.ZIP1D, x))
+	v.Go("SUBS $2, %s", l.k)
+	v.Branch("BGE", "two")
+	v.Label("last")
+	v.Go("ADDS $2, %s", l.k)
+	v.Branch("BEQ", "done")
+	a, zero := rowPairs(a64.ZIP1D, l.load(a64.LDRSX, l.i)), v.zero()
+	for column := 0; column < width; column += 2 {
+		words := v.load(mem{l.b, 8 * column}, nil)
+		multiply(v.of(a64.ZIP1, words, zero), column, a)
+		multiply(v.of(a64.ZIP2, words, zero), column+1, a)
+	}
+	v.Label("done")
+	acc := make([][]vreg, rows)
+	for r := range rows {
+		op := []a64.Op{a64.ZIP1D, a64.ZIP2D}[r%2]
+		for column := 0; column < width; column += 2 {
+			acc[r] = append(acc[r], v.of(op, sums[r/2][column][0], sums[r/2][column+1][0]))
+		}
+	}
+	return &neonTile{v, acc, vecs}
+}
+
+// A productLoop is the operands of a tile's products while they are gone through.
+type productLoop struct {
+	*neon
+	a              []vreg // each row of A
+	i              vreg   // bytes from there
+	aCol           vreg
+	b, bRow        vreg
+	k              vreg // words that are left
+	next, nextStep *vreg
+}
+
+func (v *neon) newProductLoop(rows int, ahead bool) *productLoop {
+	aRow := v.elements("aRow")
+	l := &productLoop{neon: v, k: v.Param("k"), aCol: v.elements("aCol"), b: v.Param("b"), bRow: v.elements("bRow"), i: v.Int(), a: []vreg{v.Param("a")}}
+	for r := 1; r < rows; r++ {
+		l.a = append(l.a, v.plus(l.a[r-1], aRow))
+	}
+	if ahead {
+		next, step := v.Param("next"), v.Param("nextStep")
+		l.next, l.nextStep = &next, &step
+	}
+	v.Go("MOVD ZR, %s", l.i)
+	return l
+}
+
+// load reads from every row of A.
+func (l *productLoop) load(op a64.Op, i vreg) (words []vreg) {
+	for _, a := range l.a {
+		words = append(words, l.of(op, a, i))
+	}
+	return words
+}
+
+// prefetch asks for a line of the next panel.
+func (l *productLoop) prefetch() {
+	if l.next != nil {
+		l.Do(a64.PRFM(2, 0), *l.next)
+		l.Go("ADD %s<<1, %s", *l.nextStep, *l.next)
+	}
+}
+
+// fours runs body for every four words, and leaves the rest of k.
+func (l *productLoop) fours(body func()) {
+	l.Go("SUBS $4, %s", l.k)
+	l.Branch("BLT", "rest")
+	l.Label("four")
+	body()
+	l.Go("SUBS $4, %s", l.k)
+	l.Branch("BGE", "four")
+	l.Label("rest")
+	l.Go("ADD $4, %s", l.k)
 }
 
 // each calls do for every accumulator.

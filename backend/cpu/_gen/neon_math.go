@@ -15,11 +15,33 @@ import (
 func (v *neon) poly(coefficients []float64, x vreg) vreg {
 	backward := slices.Clone(coefficients)
 	slices.Reverse(backward)
-	acc := v.own(backward[0])
+	acc := v.num(backward[0])
 	for _, c := range backward[1:] {
 		acc = v.fma(v.own(c), acc, x)
 	}
 	return acc
+}
+
+// polyInTwo evaluates the even and odd powers apart: one multiplication more, but half as many steps that wait for each other.
+func (v *neon) polyInTwo(coefficients []float64, x vreg) vreg {
+	square := v.mul(x, x)
+	var parts [2][]float64
+	for i, c := range coefficients {
+		parts[i%2] = append(parts[i%2], c)
+	}
+	var sums [2]vreg
+	v.Interleave(2, func(i int, _ func(emit func())) { sums[i] = v.poly(parts[i], square) })
+	return v.fma(sums[0], sums[1], x)
+}
+
+// scaledPoly is the polynomial by·p(scale·x)·scale, so that times x it is by·p(y)·y with y = scale·x.
+func scaledPoly(coefficients []float64, scale, by float64) []float64 {
+	scaled := slices.Clone(coefficients)
+	for i := range scaled {
+		by *= scale
+		scaled[i] *= by
+	}
+	return scaled
 }
 
 func (v *neon) atLeast(limit float64, x vreg) vreg { return v.max(x, v.num(limit)) }
@@ -68,10 +90,15 @@ func (v *neon) expBounded(x vreg) vreg {
 }
 
 // exp2Falling is 2^x for x ≤ 0. Results below the least normal number may be 0. As e^x it errs by less than 2^-22 of 1.
-func (v *neon) exp2Falling(x vreg) vreg {
+func (v *neon) exp2Falling(x vreg) vreg { return v.exp2Bounded(v.atLeast(exp2Lowest, x)) }
+
+// exp2Bounded is 0 and infinite at its bounds.
+const exp2Lowest, exp2Highest = -127, 128
+
+// exp2Bounded is 2^x for exp2Lowest ≤ x ≤ exp2Highest, and a little beyond both, as near as exp2Falling.
+func (v *neon) exp2Bounded(x vreg) vreg {
 	// The sum with shift has ⌊x + 1/2⌋ + 127 in its low bits: the exponent of the power, which is 0 if they are.
-	const lowest, shift = -127, roundInt + 127
-	x = v.atLeast(lowest, x)
+	const shift = roundInt - exp2Lowest
 	shifted := v.add(x, v.num(shift))
 	r := v.sub(x, v.sub(shifted, v.num(shift)))
 	p := v.poly(append([]float64{1}, exp2PolyCentred...), r)
@@ -85,32 +112,36 @@ func (v *neon) expm1Falling(x vreg) vreg {
 	return v.fma(v.sub(power, v.num(1)), v.expm1Reduced(r), power)
 }
 
-// erfcScaled is erfc(x/√2) for 0 ≤ x ≤ logErfcMax.
-func (v *neon) erfcScaled(x vreg) vreg { return v.expBounded(v.mul(v.poly(logErfcPoly, x), x)) }
+// erfcZero is where the polynomial of the binary logarithm of erfc(x/√2) is exp2Lowest.
+const erfcZero = 11.208975
+
+// erfcScaled is erfc(scale·x/√2) for 0 ≤ scale·x ≤ erfcZero; there it is exactly 0.
+func (v *neon) erfcScaled(x vreg, scale float64) vreg {
+	return v.exp2Bounded(v.mul(v.polyInTwo(scaledPoly(logErfcPoly, scale, math.Log2E), x), x))
+}
 
 // gelu is x/2·(1+erf(x/√2)) = max(x, 0) − |x|/2·erfc(|x|/√2).
 func (v *neon) gelu(x vreg) vreg {
-	size := v.atMost(logErfcMax, v.of(a64.FABS, x))
-	e := v.erfcScaled(size)
+	size := v.atMost(erfcZero, v.of(a64.FABS, x))
+	e := v.erfcScaled(size, 1)
 	return v.fms(v.relu(x), e, v.mul(size, v.num(0.5)))
 }
 
 // erf is by a polynomial near zero, 1 − erfc elsewhere.
 func (v *neon) erf(x vreg) vreg {
-	size := v.of(a64.FABS, x)
-	large := v.sub(v.num(1), v.erfcScaled(v.atMost(logErfcMax, v.mul(size, v.num(math.Sqrt2)))))
-	small := v.fma(v.copy(size), v.poly(erfPoly, v.mul(size, size)), size)
-	return v.copySign(x, v.choose(v.of(a64.FCMGT, v.num(erfSmall), size), small, large))
+	e := v.erfcScaled(v.atMost(erfcZero/math.Sqrt2, v.of(a64.FABS, x)), math.Sqrt2)
+	large := v.copySign(x, v.sub(v.num(1), e))
+	small := v.fma(v.copy(x), v.poly(erfPoly, v.mul(x, x)), x)
+	return v.choose(v.of(a64.FACGT, v.num(erfSmall), x), small, large)
 }
 
 // tanh is by a polynomial near zero, 1 − 2/(e^2|x| + 1) elsewhere.
 func (v *neon) tanh(x vreg) vreg {
-	size := v.of(a64.FABS, x)
-	e := v.add(v.exp(v.add(size, size)), v.num(1))
-	large := v.sub(v.num(1), v.div(v.num(2), e))
-	square := v.mul(size, size)
-	small := v.fma(v.copy(size), v.poly(tanhPoly, square), v.mul(square, size))
-	return v.copySign(x, v.choose(v.of(a64.FCMGT, v.num(tanhSmall), size), small, large))
+	e := v.exp2Bounded(v.atMost(exp2Highest, v.mul(v.of(a64.FABS, x), v.num(2*math.Log2E))))
+	large := v.copySign(x, v.sub(v.num(1), v.div(v.num(2), v.add(e, v.num(1)))))
+	square := v.mul(x, x)
+	small := v.fma(v.copy(x), v.poly(tanhPoly, square), v.mul(square, x))
+	return v.choose(v.of(a64.FACGT, v.num(tanhSmall), x), small, large)
 }
 
 // sigmoidOf is dividend/(1 + e^−x).
@@ -126,7 +157,8 @@ func (v *neon) isNegative(x vreg) vreg { return v.of(a64.FCMGT, v.num(0), x) }
 
 // geluTanh is x·sigmoid(2u), u = √(2/π)·(x + 0.044715·x³).
 func (v *neon) geluTanh(x vreg) vreg {
-	const c = 2 * 0.797884560802865
+	const c = -2 * 0.797884560802865 * math.Log2E
 	factor := v.fma(v.own(c), v.mul(x, x), v.num(c*0.044715))
-	return v.sigmoidOf(v.mul(factor, x), x)
+	e := v.exp2Bounded(v.atMost(exp2Highest, v.atLeast(exp2Lowest, v.mul(factor, x))))
+	return v.div(x, v.add(e, v.num(1)))
 }

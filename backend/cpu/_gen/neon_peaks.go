@@ -6,7 +6,8 @@ import "github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 func neonPeaks(u *neonUnit) {
 	neonPeak(u, "peakFMANEON", a64.FMLAE(0))
 	neonPeak(u, "peakDotProd", a64.SDOTE(0))
-	neonPeak(u, "peakBF16NEON", a64.BFDOTE(0))
+	neonPeak(u, "peakI8MM", a64.USMMLA)
+	neonPeak(u, "peakBF16NEON", a64.BFMMLA)
 
 	v := u.fn("peakReadNEON", "func(p *byte, blocks int)", "peakReadNEON reads blocks of %d bytes.", 16*peakChains)
 	p, n := v.Param("p"), v.Param("blocks")

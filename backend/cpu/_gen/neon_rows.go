@@ -25,9 +25,6 @@ func (v *neon) zeroChains() []vreg {
 	return acc
 }
 
-// into replaces the contents of a register that later code mentions again.
-func (v *neon) into(to, x vreg) { v.Do(a64.MOV, to, x) }
-
 // fold joins the accumulators of a row and their lanes: every lane of the result holds all.
 func (v *neon) fold(acc []vreg, join func(x, y vreg) vreg) vreg {
 	x := join(join(acc[0], acc[1]), join(acc[2], acc[3]))
@@ -86,7 +83,7 @@ func neonSoftmax(u *neonUnit) {
 		highest := v.fold(acc, v.max)
 		sums := v.zeroChains()
 		w.pass(func(at func(row vreg) mem, chain int, t *tail) {
-			x := v.expFalling(v.sub(v.load(at(src.pointer), t), highest))
+			x := v.exp2Falling(v.mul(v.sub(v.load(at(src.pointer), t), highest), v.num(math.Log2E)))
 			v.store(x, at(dst.pointer), t)
 			v.Do(a64.FADD, sums[chain], sums[chain], v.keep(x, t))
 		})

@@ -10,9 +10,9 @@ TEXT ·attentionNEON_1x8(SB), NOSPLIT, $32-96
 tile:
 	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -22,7 +22,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -44,14 +44,14 @@ four:
 	WORD $0x4fa21920 // fmla v0.4s, v9.4s, v2.s[3]
 	WORD $0x4fa21941 // fmla v1.4s, v10.4s, v2.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668ab // ldr s11, [x5, x6]
@@ -60,8 +60,8 @@ one:
 	WORD $0x4f8b1180 // fmla v0.4s, v12.4s, v11.s[0]
 	WORD $0x4f8b11a1 // fmla v1.4s, v13.4s, v11.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R7
@@ -145,11 +145,11 @@ next:
 	MOVD $4, R25
 	MOVD aRow+24(FP), R26
 	MUL R25, R26
-	MOVD a+16(FP), R1
-	ADD R1, R26, R0
-	CMP $0, R1
-	CSEL EQ, R1, R0, R1
-	MOVD R1, a+16(FP)
+	MOVD a+16(FP), R0
+	ADD R0, R26, R1
+	CMP $0, R0
+	CSEL EQ, R0, R1, R0
+	MOVD R0, a+16(FP)
 	MOVD cRow+64(FP), R2
 	MUL R25, R2
 	MOVD c+56(FP), R3
@@ -181,20 +181,20 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -225,14 +225,14 @@ four:
 	WORD $0x4fa419a1 // fmla v1.4s, v13.4s, v4.s[3]
 	WORD $0x4fa519a3 // fmla v3.4s, v13.4s, v5.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ae // ldr s14, [x5, x7]
@@ -244,8 +244,8 @@ one:
 	WORD $0x4f8e1221 // fmla v1.4s, v17.4s, v14.s[0]
 	WORD $0x4f8f1223 // fmla v3.4s, v17.4s, v15.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R8
@@ -340,13 +340,13 @@ storeOne:
 
 next:
 	MOVD $8, R26
-	MOVD aRow+24(FP), R1
-	MUL R26, R1
-	MOVD a+16(FP), R0
-	ADD R0, R1, R2
-	CMP $0, R0
-	CSEL EQ, R0, R2, R0
-	MOVD R0, a+16(FP)
+	MOVD aRow+24(FP), R0
+	MUL R26, R0
+	MOVD a+16(FP), R1
+	ADD R1, R0, R2
+	CMP $0, R1
+	CSEL EQ, R1, R2, R1
+	MOVD R1, a+16(FP)
 	MOVD cRow+64(FP), R3
 	MUL R26, R3
 	MOVD c+56(FP), R4
@@ -380,21 +380,21 @@ tile:
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -434,14 +434,14 @@ four:
 	WORD $0x4fa71a03 // fmla v3.4s, v16.4s, v7.s[3]
 	WORD $0x4fa81a05 // fmla v5.4s, v16.4s, v8.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868b1 // ldr s17, [x5, x8]
@@ -456,8 +456,8 @@ one:
 	WORD $0x4f9212a3 // fmla v3.4s, v21.4s, v18.s[0]
 	WORD $0x4f9312a5 // fmla v5.4s, v21.4s, v19.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R9
@@ -564,28 +564,28 @@ storeOne:
 	CBNZ R21, partialRow
 
 next:
-	MOVD $12, R1
-	MOVD aRow+24(FP), R0
-	MUL R1, R0
+	MOVD $12, R0
+	MOVD aRow+24(FP), R1
+	MUL R0, R1
 	MOVD a+16(FP), R2
-	ADD R2, R0, R3
+	ADD R2, R1, R3
 	CMP $0, R2
 	CSEL EQ, R2, R3, R2
 	MOVD R2, a+16(FP)
 	MOVD cRow+64(FP), R4
-	MUL R1, R4
+	MUL R0, R4
 	MOVD c+56(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
 	MOVD R5, c+56(FP)
 	MOVD scale+80(FP), R7
-	ADD R7, R1, R8
+	ADD R7, R0, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
 	MOVD R7, scale+80(FP)
 	MOVD factor+88(FP), R11
-	ADD R11, R1, R13
+	ADD R11, R0, R13
 	CMP $0, R11
 	CSEL EQ, R11, R13, R11
 	MOVD R11, factor+88(FP)
@@ -607,22 +607,22 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -671,14 +671,14 @@ four:
 	WORD $0x4faa1a65 // fmla v5.4s, v19.4s, v10.s[3]
 	WORD $0x4fab1a67 // fmla v7.4s, v19.4s, v11.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b4 // ldr s20, [x5, x9]
@@ -696,8 +696,8 @@ one:
 	WORD $0x4f961325 // fmla v5.4s, v25.4s, v22.s[0]
 	WORD $0x4f971327 // fmla v7.4s, v25.4s, v23.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R10
@@ -793,7 +793,7 @@ unscaled:
 
 unfactored:
 	MOVD R20, R26
-	MOVD R21, R1
+	MOVD R21, R0
 
 partialColumn:
 	FMOVS (R26), F20
@@ -809,36 +809,36 @@ storeOne:
 	FMOVS F20, (R25)
 	ADD $4, R26
 	ADD $4, R25
-	SUB $1, R1
-	CBNZ R1, partialColumn
+	SUB $1, R0
+	CBNZ R0, partialColumn
 	ADD R24, R23
 	ADD $32, R20
 	SUB $1, R22
 	CBNZ R22, partialRow
 
 next:
-	MOVD $16, R0
+	MOVD $16, R1
 	MOVD aRow+24(FP), R2
-	MUL R0, R2
+	MUL R1, R2
 	MOVD a+16(FP), R3
 	ADD R3, R2, R4
 	CMP $0, R3
 	CSEL EQ, R3, R4, R3
 	MOVD R3, a+16(FP)
 	MOVD cRow+64(FP), R5
-	MUL R0, R5
+	MUL R1, R5
 	MOVD c+56(FP), R6
 	ADD R6, R5, R7
 	CMP $0, R6
 	CSEL EQ, R6, R7, R6
 	MOVD R6, c+56(FP)
 	MOVD scale+80(FP), R8
-	ADD R8, R0, R9
+	ADD R8, R1, R9
 	CMP $0, R8
 	CSEL EQ, R8, R9, R8
 	MOVD R8, scale+80(FP)
 	MOVD factor+88(FP), R12
-	ADD R12, R0, R14
+	ADD R12, R1, R14
 	CMP $0, R12
 	CSEL EQ, R12, R14, R12
 	MOVD R12, factor+88(FP)
@@ -862,23 +862,23 @@ tile:
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
 	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD ZR, R10
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -936,14 +936,14 @@ four:
 	WORD $0x4fad1ac7 // fmla v7.4s, v22.4s, v13.s[3]
 	WORD $0x4fae1ac9 // fmla v9.4s, v22.4s, v14.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6a68b7 // ldr s23, [x5, x10]
@@ -964,8 +964,8 @@ one:
 	WORD $0x4f9a13a7 // fmla v7.4s, v29.4s, v26.s[0]
 	WORD $0x4f9b13a9 // fmla v9.4s, v29.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R11
@@ -1073,11 +1073,11 @@ unscaled:
 	ADD $4, R20
 
 unfactored:
-	MOVD R21, R1
-	MOVD R22, R0
+	MOVD R21, R0
+	MOVD R22, R1
 
 partialColumn:
-	FMOVS (R1), F31
+	FMOVS (R0), F31
 	CBZ R11, factorOne
 	FMOVS (R26), F30
 	FMADDS F28, F31, F30, F31
@@ -1088,10 +1088,10 @@ factorOne:
 
 storeOne:
 	FMOVS F31, (R26)
-	ADD $4, R1
+	ADD $4, R0
 	ADD $4, R26
-	SUB $1, R0
-	CBNZ R0, partialColumn
+	SUB $1, R1
+	CBNZ R1, partialColumn
 	ADD R25, R24
 	ADD $32, R21
 	SUB $1, R23
@@ -1145,24 +1145,24 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD ZR, R11
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1229,14 +1229,14 @@ four:
 	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
 	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6b68ba // ldr s26, [x5, x11]
@@ -1260,8 +1260,8 @@ one:
 	WORD $0x4f9e1269 // fmla v9.4s, v19.4s, v30.s[0]
 	WORD $0x4f9f126b // fmla v11.4s, v19.4s, v31.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R12
@@ -1371,7 +1371,7 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R25, R1
+	MOVD R25, R0
 	CBZ R12, unscaled
 	FMOVS (R20), F23
 	ADD $4, R20
@@ -1382,13 +1382,13 @@ unscaled:
 	ADD $4, R21
 
 unfactored:
-	MOVD R22, R0
+	MOVD R22, R1
 	MOVD R23, R2
 
 partialColumn:
-	FMOVS (R0), F15
+	FMOVS (R1), F15
 	CBZ R12, factorOne
-	FMOVS (R1), F14
+	FMOVS (R0), F14
 	FMADDS F23, F15, F14, F15
 
 factorOne:
@@ -1396,9 +1396,9 @@ factorOne:
 	FMULS F13, F15, F15
 
 storeOne:
-	FMOVS F15, (R1)
-	ADD $4, R0
+	FMOVS F15, (R0)
 	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R26, R25
@@ -1456,25 +1456,25 @@ tile:
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
 	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
-	ADD R10, R1, R11
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
+	ADD R10, R0, R11
 	MOVD ZR, R12
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1550,14 +1550,14 @@ four:
 	WORD $0x4fb31b8b // fmla v11.4s, v28.4s, v19.s[3]
 	WORD $0x4fb41b8d // fmla v13.4s, v28.4s, v20.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6c68bd // ldr s29, [x5, x12]
@@ -1584,8 +1584,8 @@ one:
 	WORD $0x4f97134b // fmla v11.4s, v26.4s, v23.s[0]
 	WORD $0x4f98134d // fmla v13.4s, v26.4s, v24.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R13
@@ -1704,11 +1704,11 @@ partial:
 	ADD $0, R24
 	MOVD $7, R25
 	MOVD c+56(FP), R26
-	MOVD cRow+64(FP), R1
-	LSL $2, R1, R1
+	MOVD cRow+64(FP), R0
+	LSL $2, R0, R0
 
 partialRow:
-	MOVD R26, R0
+	MOVD R26, R1
 	CBZ R13, unscaled
 	FMOVS (R21), F29
 	ADD $4, R21
@@ -1725,7 +1725,7 @@ unfactored:
 partialColumn:
 	FMOVS (R2), F22
 	CBZ R13, factorOne
-	FMOVS (R0), F21
+	FMOVS (R1), F21
 	FMADDS F29, F22, F21, F22
 
 factorOne:
@@ -1733,12 +1733,12 @@ factorOne:
 	FMULS F31, F22, F22
 
 storeOne:
-	FMOVS F22, (R0)
+	FMOVS F22, (R1)
 	ADD $4, R2
-	ADD $4, R0
+	ADD $4, R1
 	SUB $1, R3
 	CBNZ R3, partialColumn
-	ADD R1, R26
+	ADD R0, R26
 	ADD $32, R23
 	SUB $1, R25
 	CBNZ R25, partialRow
@@ -1795,26 +1795,26 @@ tile:
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
-	ADD R10, R1, R11
-	ADD R11, R1, R12
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
+	ADD R10, R0, R11
+	ADD R11, R0, R12
 	MOVD ZR, R13
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1899,14 +1899,14 @@ four:
 	WORD $0x4fb61bed // fmla v13.4s, v31.4s, v22.s[3]
 	WORD $0x4fb71bef // fmla v15.4s, v31.4s, v23.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6d68b8 // ldr s24, [x5, x13]
@@ -1936,8 +1936,8 @@ one:
 	WORD $0x4f90126d // fmla v13.4s, v19.4s, v16.s[0]
 	WORD $0x4f91126f // fmla v15.4s, v19.4s, v17.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R14
@@ -2068,12 +2068,12 @@ partial:
 	MOVD cols+72(FP), R25
 	ADD $0, R25
 	MOVD $8, R26
-	MOVD c+56(FP), R1
-	MOVD cRow+64(FP), R0
-	LSL $2, R0, R0
+	MOVD c+56(FP), R0
+	MOVD cRow+64(FP), R1
+	LSL $2, R1, R1
 
 partialRow:
-	MOVD R1, R2
+	MOVD R0, R2
 	CBZ R14, unscaled
 	FMOVS (R22), F19
 	ADD $4, R22
@@ -2103,7 +2103,7 @@ storeOne:
 	ADD $4, R2
 	SUB $1, R4
 	CBNZ R4, partialColumn
-	ADD R0, R1
+	ADD R1, R0
 	ADD $32, R24
 	SUB $1, R26
 	CBNZ R26, partialRow
@@ -2148,9 +2148,9 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -2160,7 +2160,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2194,14 +2194,14 @@ four:
 	WORD $0x4fa41a62 // fmla v2.4s, v19.4s, v4.s[3]
 	WORD $0x4fa41a83 // fmla v3.4s, v20.4s, v4.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668b5 // ldr s21, [x5, x6]
@@ -2213,8 +2213,8 @@ one:
 	WORD $0x4f951302 // fmla v2.4s, v24.4s, v21.s[0]
 	WORD $0x4f951323 // fmla v3.4s, v25.4s, v21.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R7
@@ -2307,11 +2307,11 @@ next:
 	MOVD $4, R25
 	MOVD aRow+24(FP), R26
 	MUL R25, R26
-	MOVD a+16(FP), R1
-	ADD R1, R26, R0
-	CMP $0, R1
-	CSEL EQ, R1, R0, R1
-	MOVD R1, a+16(FP)
+	MOVD a+16(FP), R0
+	ADD R0, R26, R1
+	CMP $0, R0
+	CSEL EQ, R0, R1, R0
+	MOVD R0, a+16(FP)
 	MOVD cRow+64(FP), R2
 	MUL R25, R2
 	MOVD c+56(FP), R3
@@ -2347,20 +2347,20 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2411,14 +2411,14 @@ four:
 	WORD $0x4fa81b23 // fmla v3.4s, v25.4s, v8.s[3]
 	WORD $0x4fa91b27 // fmla v7.4s, v25.4s, v9.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ba // ldr s26, [x5, x7]
@@ -2435,8 +2435,8 @@ one:
 	WORD $0x4f9a13e3 // fmla v3.4s, v31.4s, v26.s[0]
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R8
@@ -2549,13 +2549,13 @@ storeOne:
 
 next:
 	MOVD $8, R26
-	MOVD aRow+24(FP), R1
-	MUL R26, R1
-	MOVD a+16(FP), R0
-	ADD R0, R1, R2
-	CMP $0, R0
-	CSEL EQ, R0, R2, R0
-	MOVD R0, a+16(FP)
+	MOVD aRow+24(FP), R0
+	MUL R26, R0
+	MOVD a+16(FP), R1
+	ADD R1, R0, R2
+	CMP $0, R1
+	CSEL EQ, R1, R2, R1
+	MOVD R1, a+16(FP)
 	MOVD cRow+64(FP), R3
 	MUL R26, R3
 	MOVD c+56(FP), R4
@@ -2595,21 +2595,21 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2677,14 +2677,14 @@ four:
 	WORD $0x4fad1bc7 // fmla v7.4s, v30.4s, v13.s[3]
 	WORD $0x4fae1bcb // fmla v11.4s, v30.4s, v14.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868bf // ldr s31, [x5, x8]
@@ -2706,8 +2706,8 @@ one:
 	WORD $0x4f8f1287 // fmla v7.4s, v20.4s, v15.s[0]
 	WORD $0x4f90128b // fmla v11.4s, v20.4s, v16.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R9
@@ -2841,28 +2841,28 @@ storeOne:
 	CBNZ R21, partialRow
 
 next:
-	MOVD $12, R1
-	MOVD aRow+24(FP), R0
-	MUL R1, R0
+	MOVD $12, R0
+	MOVD aRow+24(FP), R1
+	MUL R0, R1
 	MOVD a+16(FP), R2
-	ADD R2, R0, R3
+	ADD R2, R1, R3
 	CMP $0, R2
 	CSEL EQ, R2, R3, R2
 	MOVD R2, a+16(FP)
 	MOVD cRow+64(FP), R4
-	MUL R1, R4
+	MUL R0, R4
 	MOVD c+56(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
 	MOVD R5, c+56(FP)
 	MOVD scale+80(FP), R7
-	ADD R7, R1, R8
+	ADD R7, R0, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
 	MOVD R7, scale+80(FP)
 	MOVD factor+88(FP), R11
-	ADD R11, R1, R13
+	ADD R11, R0, R13
 	CMP $0, R11
 	CSEL EQ, R11, R13, R11
 	MOVD R11, factor+88(FP)
@@ -2892,22 +2892,22 @@ tile:
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2992,14 +2992,14 @@ four:
 	WORD $0x4fb21aeb // fmla v11.4s, v23.4s, v18.s[3]
 	WORD $0x4fb31aef // fmla v15.4s, v23.4s, v19.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b8 // ldr s24, [x5, x9]
@@ -3026,8 +3026,8 @@ one:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R10
@@ -3159,7 +3159,7 @@ unscaled:
 
 unfactored:
 	MOVD R20, R26
-	MOVD R21, R1
+	MOVD R21, R0
 
 partialColumn:
 	FMOVS (R26), F25
@@ -3175,36 +3175,36 @@ storeOne:
 	FMOVS F25, (R25)
 	ADD $4, R26
 	ADD $4, R25
-	SUB $1, R1
-	CBNZ R1, partialColumn
+	SUB $1, R0
+	CBNZ R0, partialColumn
 	ADD R24, R23
 	ADD $64, R20
 	SUB $1, R22
 	CBNZ R22, partialRow
 
 next:
-	MOVD $16, R0
+	MOVD $16, R1
 	MOVD aRow+24(FP), R2
-	MUL R0, R2
+	MUL R1, R2
 	MOVD a+16(FP), R3
 	ADD R3, R2, R4
 	CMP $0, R3
 	CSEL EQ, R3, R4, R3
 	MOVD R3, a+16(FP)
 	MOVD cRow+64(FP), R5
-	MUL R0, R5
+	MUL R1, R5
 	MOVD c+56(FP), R6
 	ADD R6, R5, R7
 	CMP $0, R6
 	CSEL EQ, R6, R7, R6
 	MOVD R6, c+56(FP)
 	MOVD scale+80(FP), R8
-	ADD R8, R0, R9
+	ADD R8, R1, R9
 	CMP $0, R8
 	CSEL EQ, R8, R9, R8
 	MOVD R8, scale+80(FP)
 	MOVD factor+88(FP), R12
-	ADD R12, R0, R14
+	ADD R12, R1, R14
 	CMP $0, R12
 	CSEL EQ, R12, R14, R12
 	MOVD R12, factor+88(FP)
@@ -3238,23 +3238,23 @@ tile:
 	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
 	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD ZR, R10
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3356,14 +3356,14 @@ four:
 	WORD $0x4fb71b4f // fmla v15.4s, v26.4s, v23.s[3]
 	WORD $0x4fb81b53 // fmla v19.4s, v26.4s, v24.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6a68bb // ldr s27, [x5, x10]
@@ -3395,8 +3395,8 @@ one:
 	WORD $0x4f9e12ef // fmla v15.4s, v23.4s, v30.s[0]
 	WORD $0x4f9f12f3 // fmla v19.4s, v23.4s, v31.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R11
@@ -3549,11 +3549,11 @@ unscaled:
 	ADD $4, R20
 
 unfactored:
-	MOVD R21, R1
-	MOVD R22, R0
+	MOVD R21, R0
+	MOVD R22, R1
 
 partialColumn:
-	FMOVS (R1), F31
+	FMOVS (R0), F31
 	CBZ R11, factorOne
 	FMOVS (R26), F23
 	FMADDS F24, F31, F23, F31
@@ -3564,10 +3564,10 @@ factorOne:
 
 storeOne:
 	FMOVS F31, (R26)
-	ADD $4, R1
+	ADD $4, R0
 	ADD $4, R26
-	SUB $1, R0
-	CBNZ R0, partialColumn
+	SUB $1, R1
+	CBNZ R1, partialColumn
 	ADD R25, R24
 	ADD $64, R21
 	SUB $1, R23
@@ -3633,24 +3633,24 @@ tile:
 	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
 	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
 	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD ZR, R11
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3769,14 +3769,14 @@ four:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6b68b8 // ldr s24, [x5, x11]
@@ -3813,8 +3813,8 @@ one:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD scale+80(FP), R12
@@ -3978,7 +3978,7 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R25, R1
+	MOVD R25, R0
 	CBZ R12, unscaled
 	FMOVS (R20), F24
 	ADD $4, R20
@@ -3989,13 +3989,13 @@ unscaled:
 	ADD $4, R21
 
 unfactored:
-	MOVD R22, R0
+	MOVD R22, R1
 	MOVD R23, R2
 
 partialColumn:
-	FMOVS (R0), F29
+	FMOVS (R1), F29
 	CBZ R12, factorOne
-	FMOVS (R1), F30
+	FMOVS (R0), F30
 	FMADDS F24, F29, F30, F29
 
 factorOne:
@@ -4003,9 +4003,9 @@ factorOne:
 	FMULS F31, F29, F29
 
 storeOne:
-	FMOVS F29, (R1)
-	ADD $4, R0
+	FMOVS F29, (R0)
 	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R26, R25
@@ -4051,7 +4051,8 @@ TEXT ·softmaxStepNEON(SB), NOSPLIT, $0-64
 	WORD $0x3dc00000 // ldr q0, [x0]
 	WORD $0x3dc00401 // ldr q1, [x0, #16]
 	WORD $0x3dc00802 // ldr q2, [x0, #32]
-	WORD $0x3dc02003 // ldr q3, [x0, #128]
+	WORD $0x3dc00c03 // ldr q3, [x0, #48]
+	WORD $0x3dc02004 // ldr q4, [x0, #128]
 	MOVD x+0(FP), R1
 	MOVD cols+16(FP), R2
 	MOVD cols+16(FP), R3
@@ -4060,16 +4061,16 @@ TEXT ·softmaxStepNEON(SB), NOSPLIT, $0-64
 	MOVD sum+40(FP), R5
 	MOVD scale+48(FP), R6
 	MOVD inverse+56(FP), R7
-	FMOVS by+24(FP), F4
-	WORD $0x4e040485 // dup v5.4s, v4.s[0]
-	WORD $0x6e20dca6 // fmul v6.4s, v5.4s, v0.4s
+	FMOVS by+24(FP), F5
+	WORD $0x4e0404a6 // dup v6.4s, v5.s[0]
+	WORD $0x6e20dcc7 // fmul v7.4s, v6.4s, v0.4s
 
 columns:
-	WORD $0x3dc00087 // ldr q7, [x4]
-	WORD $0x4ea71ce8 // mov v8.16b, v7.16b
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea71cea // mov v10.16b, v7.16b
-	WORD $0x4ea71ceb // mov v11.16b, v7.16b
+	WORD $0x3dc00088 // ldr q8, [x4]
+	WORD $0x4ea81d09 // mov v9.16b, v8.16b
+	WORD $0x4ea81d0a // mov v10.16b, v8.16b
+	WORD $0x4ea81d0b // mov v11.16b, v8.16b
+	WORD $0x4ea81d0c // mov v12.16b, v8.16b
 	MOVD R1, R8
 	MOVD rows+8(FP), R9
 	SUBS $4, R9
@@ -4080,14 +4081,14 @@ maxGroup:
 	ADD R10, R3, R11
 	ADD R11, R3, R12
 	ADD R12, R3, R13
-	WORD $0x3dc0010c // ldr q12, [x8]
-	WORD $0x3dc0014d // ldr q13, [x10]
-	WORD $0x3dc0016e // ldr q14, [x11]
-	WORD $0x3dc0018f // ldr q15, [x12]
-	WORD $0x4e2cf508 // fmax v8.4s, v8.4s, v12.4s
+	WORD $0x3dc0010d // ldr q13, [x8]
+	WORD $0x3dc0014e // ldr q14, [x10]
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x3dc00190 // ldr q16, [x12]
 	WORD $0x4e2df529 // fmax v9.4s, v9.4s, v13.4s
 	WORD $0x4e2ef54a // fmax v10.4s, v10.4s, v14.4s
 	WORD $0x4e2ff56b // fmax v11.4s, v11.4s, v15.4s
+	WORD $0x4e30f58c // fmax v12.4s, v12.4s, v16.4s
 	MOVD R13, R8
 	SUBS $4, R9
 	BGE maxGroup
@@ -4098,39 +4099,38 @@ maxRest:
 
 maxSingle:
 	ADD R8, R3, R14
-	WORD $0x3dc00110 // ldr q16, [x8]
-	WORD $0x4e30f508 // fmax v8.4s, v8.4s, v16.4s
+	WORD $0x3dc00111 // ldr q17, [x8]
+	WORD $0x4e31f529 // fmax v9.4s, v9.4s, v17.4s
 	MOVD R14, R8
 	SUB $1, R9
 	CBNZ R9, maxSingle
 
 maxEnd:
-	WORD $0x4e29f511 // fmax v17.4s, v8.4s, v9.4s
-	WORD $0x4e2bf552 // fmax v18.4s, v10.4s, v11.4s
-	WORD $0x4e32f633 // fmax v19.4s, v17.4s, v18.4s
-	WORD $0x3d800093 // str q19, [x4]
-	WORD $0x4eb3d4f4 // fsub v20.4s, v7.4s, v19.4s
-	WORD $0x6e26de95 // fmul v21.4s, v20.4s, v6.4s
-	WORD $0x4e21f6b6 // fmax v22.4s, v21.4s, v1.4s
-	WORD $0x4e22d6d7 // fadd v23.4s, v22.4s, v2.4s
-	WORD $0x4ea2d6f8 // fsub v24.4s, v23.4s, v2.4s
-	WORD $0x4eb8d6d9 // fsub v25.4s, v22.4s, v24.4s
-	WORD $0x3dc00c1a // ldr q26, [x0, #48]
+	WORD $0x4e2af532 // fmax v18.4s, v9.4s, v10.4s
+	WORD $0x4e2cf573 // fmax v19.4s, v11.4s, v12.4s
+	WORD $0x4e33f654 // fmax v20.4s, v18.4s, v19.4s
+	WORD $0x3d800094 // str q20, [x4]
+	WORD $0x4eb4d515 // fsub v21.4s, v8.4s, v20.4s
+	WORD $0x6e27deb6 // fmul v22.4s, v21.4s, v7.4s
+	WORD $0x4e21f6d7 // fmax v23.4s, v22.4s, v1.4s
+	WORD $0x4e22d6f8 // fadd v24.4s, v23.4s, v2.4s
+	WORD $0x4ea2d719 // fsub v25.4s, v24.4s, v2.4s
+	WORD $0x4eb9d6fa // fsub v26.4s, v23.4s, v25.4s
 	WORD $0x3dc0101b // ldr q27, [x0, #64]
-	WORD $0x4e39cf5b // fmla v27.4s, v26.4s, v25.4s
+	WORD $0x4e3acc7b // fmla v27.4s, v3.4s, v26.4s
 	WORD $0x3dc0141c // ldr q28, [x0, #80]
-	WORD $0x4e39cf7c // fmla v28.4s, v27.4s, v25.4s
+	WORD $0x4e3acf7c // fmla v28.4s, v27.4s, v26.4s
 	WORD $0x3dc0181d // ldr q29, [x0, #96]
-	WORD $0x4e39cf9d // fmla v29.4s, v28.4s, v25.4s
+	WORD $0x4e3acf9d // fmla v29.4s, v28.4s, v26.4s
 	WORD $0x3dc01c1e // ldr q30, [x0, #112]
-	WORD $0x4e39cfbe // fmla v30.4s, v29.4s, v25.4s
+	WORD $0x4e3acfbe // fmla v30.4s, v29.4s, v26.4s
 	WORD $0x3dc0201f // ldr q31, [x0, #128]
-	WORD $0x4e39cfdf // fmla v31.4s, v30.4s, v25.4s
-	WORD $0x4f3756e4 // shl v4.4s, v23.4s, #23
-	WORD $0x6e24dfe0 // fmul v0.4s, v31.4s, v4.4s
+	WORD $0x4e3acfdf // fmla v31.4s, v30.4s, v26.4s
+	WORD $0x4f375705 // shl v5.4s, v24.4s, #23
+	WORD $0x6e25dfe0 // fmul v0.4s, v31.4s, v5.4s
 	WORD $0x3d8000c0 // str q0, [x6]
-	WORD $0x3dc000a5 // ldr q5, [x5]
-	WORD $0x6e20dcac // fmul v12.4s, v5.4s, v0.4s
+	WORD $0x3dc000a6 // ldr q6, [x5]
+	WORD $0x6e20dccd // fmul v13.4s, v6.4s, v0.4s
 	MOVD R1, R15
 	MOVD rows+8(FP), R16
 	SUBS $4, R16
@@ -4141,92 +4141,88 @@ expGroup:
 	ADD R17, R3, R19
 	ADD R19, R3, R20
 	ADD R20, R3, R21
-	WORD $0x3dc001ed // ldr q13, [x15]
-	WORD $0x3dc0022e // ldr q14, [x17]
-	WORD $0x3dc0026f // ldr q15, [x19]
-	WORD $0x3dc00288 // ldr q8, [x20]
-	WORD $0x4eb3d5a9 // fsub v9.4s, v13.4s, v19.4s
-	WORD $0x4eb3d5d0 // fsub v16.4s, v14.4s, v19.4s
-	WORD $0x4eb3d5ea // fsub v10.4s, v15.4s, v19.4s
-	WORD $0x4eb3d50b // fsub v11.4s, v8.4s, v19.4s
-	WORD $0x6e26dd31 // fmul v17.4s, v9.4s, v6.4s
-	WORD $0x6e26de12 // fmul v18.4s, v16.4s, v6.4s
-	WORD $0x6e26dd47 // fmul v7.4s, v10.4s, v6.4s
-	WORD $0x6e26dd74 // fmul v20.4s, v11.4s, v6.4s
-	WORD $0x4e21f635 // fmax v21.4s, v17.4s, v1.4s
+	WORD $0x3dc001ee // ldr q14, [x15]
+	WORD $0x3dc0022f // ldr q15, [x17]
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x3dc00289 // ldr q9, [x20]
+	WORD $0x4eb4d5ca // fsub v10.4s, v14.4s, v20.4s
+	WORD $0x4eb4d5f1 // fsub v17.4s, v15.4s, v20.4s
+	WORD $0x4eb4d60b // fsub v11.4s, v16.4s, v20.4s
+	WORD $0x4eb4d52c // fsub v12.4s, v9.4s, v20.4s
+	WORD $0x6e27dd52 // fmul v18.4s, v10.4s, v7.4s
+	WORD $0x6e27de33 // fmul v19.4s, v17.4s, v7.4s
+	WORD $0x6e27dd68 // fmul v8.4s, v11.4s, v7.4s
+	WORD $0x6e27dd95 // fmul v21.4s, v12.4s, v7.4s
 	WORD $0x4e21f656 // fmax v22.4s, v18.4s, v1.4s
-	WORD $0x4e21f4f8 // fmax v24.4s, v7.4s, v1.4s
-	WORD $0x4e21f69a // fmax v26.4s, v20.4s, v1.4s
-	WORD $0x4e22d6bb // fadd v27.4s, v21.4s, v2.4s
+	WORD $0x4e21f677 // fmax v23.4s, v19.4s, v1.4s
+	WORD $0x4e21f519 // fmax v25.4s, v8.4s, v1.4s
+	WORD $0x4e21f6bb // fmax v27.4s, v21.4s, v1.4s
 	WORD $0x4e22d6dc // fadd v28.4s, v22.4s, v2.4s
-	WORD $0x4e22d71d // fadd v29.4s, v24.4s, v2.4s
-	WORD $0x4e22d757 // fadd v23.4s, v26.4s, v2.4s
-	WORD $0x4ea2d779 // fsub v25.4s, v27.4s, v2.4s
+	WORD $0x4e22d6fd // fadd v29.4s, v23.4s, v2.4s
+	WORD $0x4e22d738 // fadd v24.4s, v25.4s, v2.4s
+	WORD $0x4e22d77a // fadd v26.4s, v27.4s, v2.4s
 	WORD $0x4ea2d79e // fsub v30.4s, v28.4s, v2.4s
 	WORD $0x4ea2d7bf // fsub v31.4s, v29.4s, v2.4s
-	WORD $0x4ea2d6e4 // fsub v4.4s, v23.4s, v2.4s
-	WORD $0x4eb9d6a0 // fsub v0.4s, v21.4s, v25.4s
-	WORD $0x4ebed6c5 // fsub v5.4s, v22.4s, v30.4s
-	WORD $0x4ebfd70d // fsub v13.4s, v24.4s, v31.4s
-	WORD $0x4ea4d74e // fsub v14.4s, v26.4s, v4.4s
-	WORD $0x3dc00c0f // ldr q15, [x0, #48]
-	WORD $0x3dc00c08 // ldr q8, [x0, #48]
-	WORD $0x3dc00c09 // ldr q9, [x0, #48]
-	WORD $0x3dc00c10 // ldr q16, [x0, #48]
+	WORD $0x4ea2d705 // fsub v5.4s, v24.4s, v2.4s
+	WORD $0x4ea2d740 // fsub v0.4s, v26.4s, v2.4s
+	WORD $0x4ebed6c6 // fsub v6.4s, v22.4s, v30.4s
+	WORD $0x4ebfd6ee // fsub v14.4s, v23.4s, v31.4s
+	WORD $0x4ea5d72f // fsub v15.4s, v25.4s, v5.4s
+	WORD $0x4ea0d770 // fsub v16.4s, v27.4s, v0.4s
+	WORD $0x3dc01009 // ldr q9, [x0, #64]
 	WORD $0x3dc0100a // ldr q10, [x0, #64]
-	WORD $0x3dc0100b // ldr q11, [x0, #64]
 	WORD $0x3dc01011 // ldr q17, [x0, #64]
-	WORD $0x3dc01012 // ldr q18, [x0, #64]
-	WORD $0x4e20cdea // fmla v10.4s, v15.4s, v0.4s
-	WORD $0x4e25cd0b // fmla v11.4s, v8.4s, v5.4s
-	WORD $0x4e2dcd31 // fmla v17.4s, v9.4s, v13.4s
-	WORD $0x4e2ece12 // fmla v18.4s, v16.4s, v14.4s
-	WORD $0x3dc01407 // ldr q7, [x0, #80]
-	WORD $0x3dc01414 // ldr q20, [x0, #80]
-	WORD $0x3dc01415 // ldr q21, [x0, #80]
-	WORD $0x3dc01419 // ldr q25, [x0, #80]
-	WORD $0x4e20cd47 // fmla v7.4s, v10.4s, v0.4s
-	WORD $0x4e25cd74 // fmla v20.4s, v11.4s, v5.4s
-	WORD $0x4e2dce35 // fmla v21.4s, v17.4s, v13.4s
-	WORD $0x4e2ece59 // fmla v25.4s, v18.4s, v14.4s
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x4e26cc69 // fmla v9.4s, v3.4s, v6.4s
+	WORD $0x4e2ecc6a // fmla v10.4s, v3.4s, v14.4s
+	WORD $0x4e2fcc71 // fmla v17.4s, v3.4s, v15.4s
+	WORD $0x4e30cc6b // fmla v11.4s, v3.4s, v16.4s
+	WORD $0x3dc0140c // ldr q12, [x0, #80]
+	WORD $0x3dc01412 // ldr q18, [x0, #80]
+	WORD $0x3dc01413 // ldr q19, [x0, #80]
+	WORD $0x3dc01408 // ldr q8, [x0, #80]
+	WORD $0x4e26cd2c // fmla v12.4s, v9.4s, v6.4s
+	WORD $0x4e2ecd52 // fmla v18.4s, v10.4s, v14.4s
+	WORD $0x4e2fce33 // fmla v19.4s, v17.4s, v15.4s
+	WORD $0x4e30cd68 // fmla v8.4s, v11.4s, v16.4s
+	WORD $0x3dc01815 // ldr q21, [x0, #96]
 	WORD $0x3dc01816 // ldr q22, [x0, #96]
 	WORD $0x3dc0181e // ldr q30, [x0, #96]
-	WORD $0x3dc01818 // ldr q24, [x0, #96]
-	WORD $0x3dc0181f // ldr q31, [x0, #96]
-	WORD $0x4e20ccf6 // fmla v22.4s, v7.4s, v0.4s
-	WORD $0x4e25ce9e // fmla v30.4s, v20.4s, v5.4s
-	WORD $0x4e2dceb8 // fmla v24.4s, v21.4s, v13.4s
-	WORD $0x4e2ecf3f // fmla v31.4s, v25.4s, v14.4s
-	WORD $0x3dc01c1a // ldr q26, [x0, #112]
-	WORD $0x3dc01c04 // ldr q4, [x0, #112]
-	WORD $0x3dc01c0f // ldr q15, [x0, #112]
-	WORD $0x3dc01c08 // ldr q8, [x0, #112]
-	WORD $0x4e20ceda // fmla v26.4s, v22.4s, v0.4s
-	WORD $0x4e25cfc4 // fmla v4.4s, v30.4s, v5.4s
-	WORD $0x4e2dcf0f // fmla v15.4s, v24.4s, v13.4s
-	WORD $0x4e2ecfe8 // fmla v8.4s, v31.4s, v14.4s
+	WORD $0x3dc01817 // ldr q23, [x0, #96]
+	WORD $0x4e26cd95 // fmla v21.4s, v12.4s, v6.4s
+	WORD $0x4e2ece56 // fmla v22.4s, v18.4s, v14.4s
+	WORD $0x4e2fce7e // fmla v30.4s, v19.4s, v15.4s
+	WORD $0x4e30cd17 // fmla v23.4s, v8.4s, v16.4s
+	WORD $0x3dc01c1f // ldr q31, [x0, #112]
+	WORD $0x3dc01c19 // ldr q25, [x0, #112]
+	WORD $0x3dc01c05 // ldr q5, [x0, #112]
+	WORD $0x3dc01c1b // ldr q27, [x0, #112]
+	WORD $0x4e26cebf // fmla v31.4s, v21.4s, v6.4s
+	WORD $0x4e2eced9 // fmla v25.4s, v22.4s, v14.4s
+	WORD $0x4e2fcfc5 // fmla v5.4s, v30.4s, v15.4s
+	WORD $0x4e30cefb // fmla v27.4s, v23.4s, v16.4s
+	WORD $0x3dc02000 // ldr q0, [x0, #128]
 	WORD $0x3dc02009 // ldr q9, [x0, #128]
-	WORD $0x3dc02010 // ldr q16, [x0, #128]
 	WORD $0x3dc0200a // ldr q10, [x0, #128]
-	WORD $0x3dc0200b // ldr q11, [x0, #128]
-	WORD $0x4e20cf49 // fmla v9.4s, v26.4s, v0.4s
-	WORD $0x4e25cc90 // fmla v16.4s, v4.4s, v5.4s
-	WORD $0x4e2dcdea // fmla v10.4s, v15.4s, v13.4s
-	WORD $0x4e2ecd0b // fmla v11.4s, v8.4s, v14.4s
-	WORD $0x4f375771 // shl v17.4s, v27.4s, #23
-	WORD $0x4f375792 // shl v18.4s, v28.4s, #23
-	WORD $0x4f3757a7 // shl v7.4s, v29.4s, #23
-	WORD $0x4f3756f4 // shl v20.4s, v23.4s, #23
-	WORD $0x6e31dd35 // fmul v21.4s, v9.4s, v17.4s
-	WORD $0x6e32de19 // fmul v25.4s, v16.4s, v18.4s
-	WORD $0x6e27dd56 // fmul v22.4s, v10.4s, v7.4s
-	WORD $0x6e34dd7e // fmul v30.4s, v11.4s, v20.4s
-	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s
-	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s
-	WORD $0x4e36d58c // fadd v12.4s, v12.4s, v22.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
-	WORD $0x3d8001f5 // str q21, [x15]
-	WORD $0x3d800239 // str q25, [x17]
+	WORD $0x3dc02011 // ldr q17, [x0, #128]
+	WORD $0x4e26cfe0 // fmla v0.4s, v31.4s, v6.4s
+	WORD $0x4e2ecf29 // fmla v9.4s, v25.4s, v14.4s
+	WORD $0x4e2fccaa // fmla v10.4s, v5.4s, v15.4s
+	WORD $0x4e30cf71 // fmla v17.4s, v27.4s, v16.4s
+	WORD $0x4f37578b // shl v11.4s, v28.4s, #23
+	WORD $0x4f3757ac // shl v12.4s, v29.4s, #23
+	WORD $0x4f375712 // shl v18.4s, v24.4s, #23
+	WORD $0x4f375753 // shl v19.4s, v26.4s, #23
+	WORD $0x6e2bdc08 // fmul v8.4s, v0.4s, v11.4s
+	WORD $0x6e2cdd35 // fmul v21.4s, v9.4s, v12.4s
+	WORD $0x6e32dd56 // fmul v22.4s, v10.4s, v18.4s
+	WORD $0x6e33de3e // fmul v30.4s, v17.4s, v19.4s
+	WORD $0x4e28d5ad // fadd v13.4s, v13.4s, v8.4s
+	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
+	WORD $0x4e36d5ad // fadd v13.4s, v13.4s, v22.4s
+	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s
+	WORD $0x3d8001e8 // str q8, [x15]
+	WORD $0x3d800235 // str q21, [x17]
 	WORD $0x3d800276 // str q22, [x19]
 	WORD $0x3d80029e // str q30, [x20]
 	MOVD R21, R15
@@ -4239,36 +4235,35 @@ expRest:
 
 expSingle:
 	ADD R15, R3, R22
-	WORD $0x3dc001f8 // ldr q24, [x15]
-	WORD $0x4eb3d71f // fsub v31.4s, v24.4s, v19.4s
-	WORD $0x6e26dffb // fmul v27.4s, v31.4s, v6.4s
-	WORD $0x4e21f760 // fmax v0.4s, v27.4s, v1.4s
-	WORD $0x4e22d405 // fadd v5.4s, v0.4s, v2.4s
-	WORD $0x4ea2d4ad // fsub v13.4s, v5.4s, v2.4s
-	WORD $0x4eadd40e // fsub v14.4s, v0.4s, v13.4s
-	WORD $0x3dc00c1a // ldr q26, [x0, #48]
-	WORD $0x3dc01004 // ldr q4, [x0, #64]
-	WORD $0x4e2ecf44 // fmla v4.4s, v26.4s, v14.4s
-	WORD $0x3dc0140f // ldr q15, [x0, #80]
-	WORD $0x4e2ecc8f // fmla v15.4s, v4.4s, v14.4s
-	WORD $0x3dc01808 // ldr q8, [x0, #96]
-	WORD $0x4e2ecde8 // fmla v8.4s, v15.4s, v14.4s
-	WORD $0x3dc01c1c // ldr q28, [x0, #112]
-	WORD $0x4e2ecd1c // fmla v28.4s, v8.4s, v14.4s
-	WORD $0x3dc0201d // ldr q29, [x0, #128]
-	WORD $0x4e2ecf9d // fmla v29.4s, v28.4s, v14.4s
-	WORD $0x4f3754b7 // shl v23.4s, v5.4s, #23
-	WORD $0x6e37dfa9 // fmul v9.4s, v29.4s, v23.4s
-	WORD $0x4e29d58c // fadd v12.4s, v12.4s, v9.4s
-	WORD $0x3d8001e9 // str q9, [x15]
+	WORD $0x3dc001f7 // ldr q23, [x15]
+	WORD $0x4eb4d6fc // fsub v28.4s, v23.4s, v20.4s
+	WORD $0x6e27df86 // fmul v6.4s, v28.4s, v7.4s
+	WORD $0x4e21f4ce // fmax v14.4s, v6.4s, v1.4s
+	WORD $0x4e22d5cf // fadd v15.4s, v14.4s, v2.4s
+	WORD $0x4ea2d5f0 // fsub v16.4s, v15.4s, v2.4s
+	WORD $0x4eb0d5df // fsub v31.4s, v14.4s, v16.4s
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x4e3fcc79 // fmla v25.4s, v3.4s, v31.4s
+	WORD $0x3dc01405 // ldr q5, [x0, #80]
+	WORD $0x4e3fcf25 // fmla v5.4s, v25.4s, v31.4s
+	WORD $0x3dc0181b // ldr q27, [x0, #96]
+	WORD $0x4e3fccbb // fmla v27.4s, v5.4s, v31.4s
+	WORD $0x3dc01c1d // ldr q29, [x0, #112]
+	WORD $0x4e3fcf7d // fmla v29.4s, v27.4s, v31.4s
+	WORD $0x3dc02018 // ldr q24, [x0, #128]
+	WORD $0x4e3fcfb8 // fmla v24.4s, v29.4s, v31.4s
+	WORD $0x4f3755fa // shl v26.4s, v15.4s, #23
+	WORD $0x6e3adf00 // fmul v0.4s, v24.4s, v26.4s
+	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	WORD $0x3d8001e0 // str q0, [x15]
 	MOVD R22, R15
 	SUB $1, R16
 	CBNZ R16, expSingle
 
 expEnd:
-	WORD $0x3d8000ac // str q12, [x5]
-	WORD $0x6e2cfc71 // fdiv v17.4s, v3.4s, v12.4s
-	WORD $0x3d8000f1 // str q17, [x7]
+	WORD $0x3d8000ad // str q13, [x5]
+	WORD $0x6e2dfc8b // fdiv v11.4s, v4.4s, v13.4s
+	WORD $0x3d8000eb // str q11, [x7]
 	ADD $16, R1
 	ADD $16, R4
 	ADD $16, R5

@@ -110,8 +110,8 @@ func (a *RowsAttention) ScratchBytes() int {
 // own reports whether each text sees its own tokens, of which its queries are all, and its keys all or all but one.
 func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
 
-// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of
-// args have no batch. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all queries if there are as many: bias, mask and
+// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of
+// args, those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all queries if there are as many: bias, mask and
 // window go by them. QueryAt is nil.
 func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
@@ -137,6 +137,7 @@ func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []
 		own := *args
 		own.Q, own.Out = from(args.Q, q*args.QStride.Seq), from(args.Out, q*args.OutStride.Seq)
 		own.K, own.V = from(args.K, k*args.KStride.Seq), from(args.V, k*args.VStride.Seq)
+		own.Bias, own.Mask = from(args.Bias, int(piece[0])*args.BiasStride.Batch), from(args.Mask, int(piece[0])*args.MaskStride.Batch)
 		own.NaNGuard = true
 		var window Window
 		if args.Window != nil {
@@ -221,4 +222,4 @@ func (a *RowsAttention) clear(args *AttentionArgs, head, first, end int) {
 }
 
 // from is what of x begins at an element.
-func from(x []float32, at int) []float32 { return x[min(len(x), at):] }
+func from[T any](x []T, at int) []T { return x[min(len(x), at):] }

@@ -40,6 +40,9 @@ type Conv struct {
 
 // NewConv plans a convolution.
 func (s *Set) NewConv(shape ConvShape) *Conv {
+	if shape.Channels == 0 || shape.Outputs == 0 {
+		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
+	}
 	c := &Conv{ConvShape: shape, set: s, pixel: shape.Channels, step: shape.KernelWidth}
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)

@@ -279,1232 +279,7 @@ TEXT ·unaryNEON_Exp(SB), NOSPLIT, $0-56
 	WORD $0x3dc01004 // ldr q4, [x0, #64]
 	WORD $0x3dc01805 // ldr q5, [x0, #96]
 	WORD $0x3dc01c06 // ldr q6, [x0, #112]
-	WORD $0x3dc03407 // ldr q7, [x0, #208]
-	MOVD dst+0(FP), R1
-	MOVD dstRow+8(FP), R2
-	LSL $2, R2, R2
-	MOVD src+16(FP), R3
-	MOVD srcRow+24(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+32(FP), R5
-	MOVD cols+40(FP), R6
-	AND $3, R6, R7
-	LSL $2, R6, R8
-	AND $-64, R8, R9
-	AND $-16, R8, R8
-	WORD $0x4e040ce8 // dup v8.4s, w7
-	WORD $0x4ea03509 // cmgt v9.4s, v8.4s, v0.4s
-
-row:
-	MOVD ZR, R10
-	CBZ R9, singles
-
-group:
-	ADD R3, R10, R11
-	ADD R1, R10, R12
-	WORD $0x3dc0016a // ldr q10, [x11]
-	WORD $0x3dc0056b // ldr q11, [x11, #16]
-	WORD $0x3dc0096c // ldr q12, [x11, #32]
-	WORD $0x3dc00d6d // ldr q13, [x11, #48]
-	WORD $0x4ea1f54e // fmin v14.4s, v10.4s, v1.4s
-	WORD $0x4ea1f56f // fmin v15.4s, v11.4s, v1.4s
-	WORD $0x4ea1f590 // fmin v16.4s, v12.4s, v1.4s
-	WORD $0x4ea1f5b1 // fmin v17.4s, v13.4s, v1.4s
-	WORD $0x4e22f5d2 // fmax v18.4s, v14.4s, v2.4s
-	WORD $0x4e22f5f3 // fmax v19.4s, v15.4s, v2.4s
-	WORD $0x4e22f614 // fmax v20.4s, v16.4s, v2.4s
-	WORD $0x4e22f635 // fmax v21.4s, v17.4s, v2.4s
-	WORD $0x3dc01016 // ldr q22, [x0, #64]
-	WORD $0x3dc01017 // ldr q23, [x0, #64]
-	WORD $0x3dc01018 // ldr q24, [x0, #64]
-	WORD $0x3dc01019 // ldr q25, [x0, #64]
-	WORD $0x4e23ce56 // fmla v22.4s, v18.4s, v3.4s
-	WORD $0x4e23ce77 // fmla v23.4s, v19.4s, v3.4s
-	WORD $0x4e23ce98 // fmla v24.4s, v20.4s, v3.4s
-	WORD $0x4e23ceb9 // fmla v25.4s, v21.4s, v3.4s
-	WORD $0x4ea4d6da // fsub v26.4s, v22.4s, v4.4s
-	WORD $0x4ea4d6fb // fsub v27.4s, v23.4s, v4.4s
-	WORD $0x4ea4d71c // fsub v28.4s, v24.4s, v4.4s
-	WORD $0x4ea4d73d // fsub v29.4s, v25.4s, v4.4s
-	WORD $0x4eb21e5e // mov v30.16b, v18.16b
-	WORD $0x4eb31e7f // mov v31.16b, v19.16b
-	WORD $0x4eb41e80 // mov v0.16b, v20.16b
-	WORD $0x4eb51ea8 // mov v8.16b, v21.16b
-	WORD $0x4ea5cf5e // fmls v30.4s, v26.4s, v5.4s
-	WORD $0x4ea5cf7f // fmls v31.4s, v27.4s, v5.4s
-	WORD $0x4ea5cf80 // fmls v0.4s, v28.4s, v5.4s
-	WORD $0x4ea5cfa8 // fmls v8.4s, v29.4s, v5.4s
-	WORD $0x4ea6cf5e // fmls v30.4s, v26.4s, v6.4s
-	WORD $0x4ea6cf7f // fmls v31.4s, v27.4s, v6.4s
-	WORD $0x4ea6cf80 // fmls v0.4s, v28.4s, v6.4s
-	WORD $0x4ea6cfa8 // fmls v8.4s, v29.4s, v6.4s
-	WORD $0x3dc02009 // ldr q9, [x0, #128]
-	WORD $0x3dc0200a // ldr q10, [x0, #128]
-	WORD $0x3dc0200b // ldr q11, [x0, #128]
-	WORD $0x3dc0200c // ldr q12, [x0, #128]
-	WORD $0x3dc0240d // ldr q13, [x0, #144]
-	WORD $0x3dc0240e // ldr q14, [x0, #144]
-	WORD $0x3dc0240f // ldr q15, [x0, #144]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x4e3ecd2d // fmla v13.4s, v9.4s, v30.4s
-	WORD $0x4e3fcd4e // fmla v14.4s, v10.4s, v31.4s
-	WORD $0x4e20cd6f // fmla v15.4s, v11.4s, v0.4s
-	WORD $0x4e28cd90 // fmla v16.4s, v12.4s, v8.4s
-	WORD $0x3dc02811 // ldr q17, [x0, #160]
-	WORD $0x3dc02812 // ldr q18, [x0, #160]
-	WORD $0x3dc02813 // ldr q19, [x0, #160]
-	WORD $0x3dc02814 // ldr q20, [x0, #160]
-	WORD $0x4e3ecdb1 // fmla v17.4s, v13.4s, v30.4s
-	WORD $0x4e3fcdd2 // fmla v18.4s, v14.4s, v31.4s
-	WORD $0x4e20cdf3 // fmla v19.4s, v15.4s, v0.4s
-	WORD $0x4e28ce14 // fmla v20.4s, v16.4s, v8.4s
-	WORD $0x3dc02c15 // ldr q21, [x0, #176]
-	WORD $0x3dc02c1a // ldr q26, [x0, #176]
-	WORD $0x3dc02c1b // ldr q27, [x0, #176]
-	WORD $0x3dc02c1c // ldr q28, [x0, #176]
-	WORD $0x4e3ece35 // fmla v21.4s, v17.4s, v30.4s
-	WORD $0x4e3fce5a // fmla v26.4s, v18.4s, v31.4s
-	WORD $0x4e20ce7b // fmla v27.4s, v19.4s, v0.4s
-	WORD $0x4e28ce9c // fmla v28.4s, v20.4s, v8.4s
-	WORD $0x3dc0301d // ldr q29, [x0, #192]
-	WORD $0x3dc03009 // ldr q9, [x0, #192]
-	WORD $0x3dc0300a // ldr q10, [x0, #192]
-	WORD $0x3dc0300b // ldr q11, [x0, #192]
-	WORD $0x4e3ecebd // fmla v29.4s, v21.4s, v30.4s
-	WORD $0x4e3fcf49 // fmla v9.4s, v26.4s, v31.4s
-	WORD $0x4e20cf6a // fmla v10.4s, v27.4s, v0.4s
-	WORD $0x4e28cf8b // fmla v11.4s, v28.4s, v8.4s
-	WORD $0x4ebe1fcc // mov v12.16b, v30.16b
-	WORD $0x4ebf1fed // mov v13.16b, v31.16b
-	WORD $0x4ea01c0e // mov v14.16b, v0.16b
-	WORD $0x4ea81d0f // mov v15.16b, v8.16b
-	WORD $0x6e3edfd0 // fmul v16.4s, v30.4s, v30.4s
-	WORD $0x6e3fdff1 // fmul v17.4s, v31.4s, v31.4s
-	WORD $0x6e20dc12 // fmul v18.4s, v0.4s, v0.4s
-	WORD $0x6e28dd13 // fmul v19.4s, v8.4s, v8.4s
-	WORD $0x4e30cfac // fmla v12.4s, v29.4s, v16.4s
-	WORD $0x4e31cd2d // fmla v13.4s, v9.4s, v17.4s
-	WORD $0x4e32cd4e // fmla v14.4s, v10.4s, v18.4s
-	WORD $0x4e33cd6f // fmla v15.4s, v11.4s, v19.4s
-	WORD $0x4e27d594 // fadd v20.4s, v12.4s, v7.4s
-	WORD $0x4e27d5b5 // fadd v21.4s, v13.4s, v7.4s
-	WORD $0x4e27d5da // fadd v26.4s, v14.4s, v7.4s
-	WORD $0x4e27d5fb // fadd v27.4s, v15.4s, v7.4s
-	WORD $0x6ea486dc // sub v28.4s, v22.4s, v4.4s
-	WORD $0x6ea486fe // sub v30.4s, v23.4s, v4.4s
-	WORD $0x6ea4871f // sub v31.4s, v24.4s, v4.4s
-	WORD $0x6ea48720 // sub v0.4s, v25.4s, v4.4s
-	WORD $0x4f3f0788 // sshr v8.4s, v28.4s, #1
-	WORD $0x4f3f07dd // sshr v29.4s, v30.4s, #1
-	WORD $0x4f3f07e9 // sshr v9.4s, v31.4s, #1
-	WORD $0x4f3f040a // sshr v10.4s, v0.4s, #1
-	WORD $0x6ea8878b // sub v11.4s, v28.4s, v8.4s
-	WORD $0x6ebd87cc // sub v12.4s, v30.4s, v29.4s
-	WORD $0x6ea987f0 // sub v16.4s, v31.4s, v9.4s
-	WORD $0x6eaa8411 // sub v17.4s, v0.4s, v10.4s
-	WORD $0x4f375512 // shl v18.4s, v8.4s, #23
-	WORD $0x4f3757b3 // shl v19.4s, v29.4s, #23
-	WORD $0x4f37552d // shl v13.4s, v9.4s, #23
-	WORD $0x4f37554e // shl v14.4s, v10.4s, #23
-	WORD $0x4ea7864f // add v15.4s, v18.4s, v7.4s
-	WORD $0x4ea78676 // add v22.4s, v19.4s, v7.4s
-	WORD $0x4ea785b7 // add v23.4s, v13.4s, v7.4s
-	WORD $0x4ea785d8 // add v24.4s, v14.4s, v7.4s
-	WORD $0x6e2fde99 // fmul v25.4s, v20.4s, v15.4s
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s
-	WORD $0x6e37df5e // fmul v30.4s, v26.4s, v23.4s
-	WORD $0x6e38df7f // fmul v31.4s, v27.4s, v24.4s
-	WORD $0x4f375560 // shl v0.4s, v11.4s, #23
-	WORD $0x4f375588 // shl v8.4s, v12.4s, #23
-	WORD $0x4f37561d // shl v29.4s, v16.4s, #23
-	WORD $0x4f375629 // shl v9.4s, v17.4s, #23
-	WORD $0x4ea7840a // add v10.4s, v0.4s, v7.4s
-	WORD $0x4ea78512 // add v18.4s, v8.4s, v7.4s
-	WORD $0x4ea787b3 // add v19.4s, v29.4s, v7.4s
-	WORD $0x4ea7852d // add v13.4s, v9.4s, v7.4s
-	WORD $0x6e2adf2e // fmul v14.4s, v25.4s, v10.4s
-	WORD $0x6e32df94 // fmul v20.4s, v28.4s, v18.4s
-	WORD $0x6e33dfcf // fmul v15.4s, v30.4s, v19.4s
-	WORD $0x6e2ddff5 // fmul v21.4s, v31.4s, v13.4s
-	WORD $0x3d80018e // str q14, [x12]
-	WORD $0x3d800594 // str q20, [x12, #16]
-	WORD $0x3d80098f // str q15, [x12, #32]
-	WORD $0x3d800d95 // str q21, [x12, #48]
-	ADD $64, R10
-	CMP R9, R10
-	BLO group
-
-singles:
-	CMP R8, R10
-	BHS rest
-
-single:
-	ADD R3, R10, R13
-	ADD R1, R10, R14
-	WORD $0x3dc001b6 // ldr q22, [x13]
-	WORD $0x4ea1f6da // fmin v26.4s, v22.4s, v1.4s
-	WORD $0x4e22f757 // fmax v23.4s, v26.4s, v2.4s
-	WORD $0x3dc0101b // ldr q27, [x0, #64]
-	WORD $0x4e23cefb // fmla v27.4s, v23.4s, v3.4s
-	WORD $0x4ea4d778 // fsub v24.4s, v27.4s, v4.4s
-	WORD $0x4eb71eeb // mov v11.16b, v23.16b
-	WORD $0x4ea5cf0b // fmls v11.4s, v24.4s, v5.4s
-	WORD $0x4ea6cf0b // fmls v11.4s, v24.4s, v6.4s
-	WORD $0x3dc0200c // ldr q12, [x0, #128]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x4e2bcd90 // fmla v16.4s, v12.4s, v11.4s
-	WORD $0x3dc02811 // ldr q17, [x0, #160]
-	WORD $0x4e2bce11 // fmla v17.4s, v16.4s, v11.4s
-	WORD $0x3dc02c00 // ldr q0, [x0, #176]
-	WORD $0x4e2bce20 // fmla v0.4s, v17.4s, v11.4s
-	WORD $0x3dc03008 // ldr q8, [x0, #192]
-	WORD $0x4e2bcc08 // fmla v8.4s, v0.4s, v11.4s
-	WORD $0x4eab1d7d // mov v29.16b, v11.16b
-	WORD $0x6e2bdd69 // fmul v9.4s, v11.4s, v11.4s
-	WORD $0x4e29cd1d // fmla v29.4s, v8.4s, v9.4s
-	WORD $0x4e27d7b9 // fadd v25.4s, v29.4s, v7.4s
-	WORD $0x6ea4876a // sub v10.4s, v27.4s, v4.4s
-	WORD $0x4f3f055c // sshr v28.4s, v10.4s, #1
-	WORD $0x6ebc8552 // sub v18.4s, v10.4s, v28.4s
-	WORD $0x4f37579e // shl v30.4s, v28.4s, #23
-	WORD $0x4ea787d3 // add v19.4s, v30.4s, v7.4s
-	WORD $0x6e33df3f // fmul v31.4s, v25.4s, v19.4s
-	WORD $0x4f37564d // shl v13.4s, v18.4s, #23
-	WORD $0x4ea785ae // add v14.4s, v13.4s, v7.4s
-	WORD $0x6e2edff4 // fmul v20.4s, v31.4s, v14.4s
-	WORD $0x3d8001d4 // str q20, [x14]
-	ADD $16, R10
-	CMP R8, R10
-	BLO single
-
-rest:
-	CBZ R7, end
-	ADD R3, R10, R15
-	ADD R1, R10, R16
-	TBZ $1, R7, loadOne
-	WORD $0xfd4001ef // ldr d15, [x15]
-	TBZ $0, R7, loaded
-	ADD $8, R15, R17
-	WORD $0x4d40822f // ld1 { v15.s }[2], [x17]
-	B loaded
-
-loadOne:
-	WORD $0xbd4001ef // ldr s15, [x15]
-
-loaded:
-	WORD $0x4ea1f5f5 // fmin v21.4s, v15.4s, v1.4s
-	WORD $0x4e22f6b6 // fmax v22.4s, v21.4s, v2.4s
-	WORD $0x3dc0101a // ldr q26, [x0, #64]
-	WORD $0x4e23ceda // fmla v26.4s, v22.4s, v3.4s
-	WORD $0x4ea4d757 // fsub v23.4s, v26.4s, v4.4s
-	WORD $0x4eb61ed8 // mov v24.16b, v22.16b
-	WORD $0x4ea5cef8 // fmls v24.4s, v23.4s, v5.4s
-	WORD $0x4ea6cef8 // fmls v24.4s, v23.4s, v6.4s
-	WORD $0x3dc0200c // ldr q12, [x0, #128]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x4e38cd90 // fmla v16.4s, v12.4s, v24.4s
-	WORD $0x3dc02811 // ldr q17, [x0, #160]
-	WORD $0x4e38ce11 // fmla v17.4s, v16.4s, v24.4s
-	WORD $0x3dc02c00 // ldr q0, [x0, #176]
-	WORD $0x4e38ce20 // fmla v0.4s, v17.4s, v24.4s
-	WORD $0x3dc0300b // ldr q11, [x0, #192]
-	WORD $0x4e38cc0b // fmla v11.4s, v0.4s, v24.4s
-	WORD $0x4eb81f08 // mov v8.16b, v24.16b
-	WORD $0x6e38df1d // fmul v29.4s, v24.4s, v24.4s
-	WORD $0x4e3dcd68 // fmla v8.4s, v11.4s, v29.4s
-	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
-	WORD $0x6ea4875b // sub v27.4s, v26.4s, v4.4s
-	WORD $0x4f3f076a // sshr v10.4s, v27.4s, #1
-	WORD $0x6eaa877c // sub v28.4s, v27.4s, v10.4s
-	WORD $0x4f37555e // shl v30.4s, v10.4s, #23
-	WORD $0x4ea787d9 // add v25.4s, v30.4s, v7.4s
-	WORD $0x6e39dd33 // fmul v19.4s, v9.4s, v25.4s
-	WORD $0x4f375792 // shl v18.4s, v28.4s, #23
-	WORD $0x4ea7864d // add v13.4s, v18.4s, v7.4s
-	WORD $0x6e2dde7f // fmul v31.4s, v19.4s, v13.4s
-	TBZ $1, R7, storeOne
-	WORD $0xfd00021f // str d31, [x16]
-	TBZ $0, R7, stored
-	ADD $8, R16, R19
-	WORD $0x4d00827f // st1 { v31.s }[2], [x19]
-	B stored
-
-storeOne:
-	WORD $0xbd00021f // str s31, [x16]
-
-stored:
-	ADD $16, R10
-
-end:
-	ADD R2, R1
-	ADD R4, R3
-	SUB $1, R5
-	CBNZ R5, row
-	RET
-
-// unaryNEON_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
-TEXT ·unaryNEON_Erf(SB), NOSPLIT, $0-56
-	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc03400 // ldr q0, [x0, #208]
-	WORD $0x3dc03801 // ldr q1, [x0, #224]
-	WORD $0x3dc03c02 // ldr q2, [x0, #240]
-	WORD $0x3dc01003 // ldr q3, [x0, #64]
-	MOVD dst+0(FP), R1
-	MOVD dstRow+8(FP), R2
-	LSL $2, R2, R2
-	MOVD src+16(FP), R3
-	MOVD srcRow+24(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+32(FP), R5
-	MOVD cols+40(FP), R6
-	AND $3, R6, R7
-	LSL $2, R6, R8
-	AND $-64, R8, R9
-	AND $-16, R8, R8
-	WORD $0x4e040ce4 // dup v4.4s, w7
-	WORD $0x3dc00005 // ldr q5, [x0]
-	WORD $0x4ea53486 // cmgt v6.4s, v4.4s, v5.4s
-
-row:
-	MOVD ZR, R10
-	CBZ R9, singles
-
-group:
-	ADD R3, R10, R11
-	ADD R1, R10, R12
-	WORD $0x3dc00167 // ldr q7, [x11]
-	WORD $0x3dc00568 // ldr q8, [x11, #16]
-	WORD $0x3dc00969 // ldr q9, [x11, #32]
-	WORD $0x3dc00d6a // ldr q10, [x11, #48]
-	WORD $0x4ea0f8eb // fabs v11.4s, v7.4s
-	WORD $0x4ea0f90c // fabs v12.4s, v8.4s
-	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
-	WORD $0x4ea0f94e // fabs v14.4s, v10.4s
-	WORD $0x6e21dd6f // fmul v15.4s, v11.4s, v1.4s
-	WORD $0x6e21dd90 // fmul v16.4s, v12.4s, v1.4s
-	WORD $0x6e21ddb1 // fmul v17.4s, v13.4s, v1.4s
-	WORD $0x6e21ddd2 // fmul v18.4s, v14.4s, v1.4s
-	WORD $0x4ea2f5f3 // fmin v19.4s, v15.4s, v2.4s
-	WORD $0x4ea2f614 // fmin v20.4s, v16.4s, v2.4s
-	WORD $0x4ea2f635 // fmin v21.4s, v17.4s, v2.4s
-	WORD $0x4ea2f656 // fmin v22.4s, v18.4s, v2.4s
-	WORD $0x3dc04017 // ldr q23, [x0, #256]
-	WORD $0x3dc04018 // ldr q24, [x0, #256]
-	WORD $0x3dc04019 // ldr q25, [x0, #256]
-	WORD $0x3dc0401a // ldr q26, [x0, #256]
-	WORD $0x3dc0441b // ldr q27, [x0, #272]
-	WORD $0x3dc0441c // ldr q28, [x0, #272]
-	WORD $0x3dc0441d // ldr q29, [x0, #272]
-	WORD $0x3dc0441e // ldr q30, [x0, #272]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x3dc0481f // ldr q31, [x0, #288]
-	WORD $0x3dc04804 // ldr q4, [x0, #288]
-	WORD $0x3dc04805 // ldr q5, [x0, #288]
-	WORD $0x3dc04806 // ldr q6, [x0, #288]
-	WORD $0x4e33cf7f // fmla v31.4s, v27.4s, v19.4s
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e35cfa5 // fmla v5.4s, v29.4s, v21.4s
-	WORD $0x4e36cfc6 // fmla v6.4s, v30.4s, v22.4s
-	WORD $0x3dc04c0f // ldr q15, [x0, #304]
-	WORD $0x3dc04c10 // ldr q16, [x0, #304]
-	WORD $0x3dc04c11 // ldr q17, [x0, #304]
-	WORD $0x3dc04c12 // ldr q18, [x0, #304]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc90 // fmla v16.4s, v4.4s, v20.4s
-	WORD $0x4e35ccb1 // fmla v17.4s, v5.4s, v21.4s
-	WORD $0x4e36ccd2 // fmla v18.4s, v6.4s, v22.4s
-	WORD $0x3dc05017 // ldr q23, [x0, #320]
-	WORD $0x3dc05018 // ldr q24, [x0, #320]
-	WORD $0x3dc05019 // ldr q25, [x0, #320]
-	WORD $0x3dc0501a // ldr q26, [x0, #320]
-	WORD $0x4e33cdf7 // fmla v23.4s, v15.4s, v19.4s
-	WORD $0x4e34ce18 // fmla v24.4s, v16.4s, v20.4s
-	WORD $0x4e35ce39 // fmla v25.4s, v17.4s, v21.4s
-	WORD $0x4e36ce5a // fmla v26.4s, v18.4s, v22.4s
-	WORD $0x3dc0541b // ldr q27, [x0, #336]
-	WORD $0x3dc0541c // ldr q28, [x0, #336]
-	WORD $0x3dc0541d // ldr q29, [x0, #336]
-	WORD $0x3dc0541e // ldr q30, [x0, #336]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x3dc0581f // ldr q31, [x0, #352]
-	WORD $0x3dc05804 // ldr q4, [x0, #352]
-	WORD $0x3dc05805 // ldr q5, [x0, #352]
-	WORD $0x3dc05806 // ldr q6, [x0, #352]
-	WORD $0x4e33cf7f // fmla v31.4s, v27.4s, v19.4s
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e35cfa5 // fmla v5.4s, v29.4s, v21.4s
-	WORD $0x4e36cfc6 // fmla v6.4s, v30.4s, v22.4s
-	WORD $0x3dc05c0f // ldr q15, [x0, #368]
-	WORD $0x3dc05c10 // ldr q16, [x0, #368]
-	WORD $0x3dc05c11 // ldr q17, [x0, #368]
-	WORD $0x3dc05c12 // ldr q18, [x0, #368]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc90 // fmla v16.4s, v4.4s, v20.4s
-	WORD $0x4e35ccb1 // fmla v17.4s, v5.4s, v21.4s
-	WORD $0x4e36ccd2 // fmla v18.4s, v6.4s, v22.4s
-	WORD $0x3dc06017 // ldr q23, [x0, #384]
-	WORD $0x3dc06018 // ldr q24, [x0, #384]
-	WORD $0x3dc06019 // ldr q25, [x0, #384]
-	WORD $0x3dc0601a // ldr q26, [x0, #384]
-	WORD $0x4e33cdf7 // fmla v23.4s, v15.4s, v19.4s
-	WORD $0x4e34ce18 // fmla v24.4s, v16.4s, v20.4s
-	WORD $0x4e35ce39 // fmla v25.4s, v17.4s, v21.4s
-	WORD $0x4e36ce5a // fmla v26.4s, v18.4s, v22.4s
-	WORD $0x3dc0641b // ldr q27, [x0, #400]
-	WORD $0x3dc0641c // ldr q28, [x0, #400]
-	WORD $0x3dc0641d // ldr q29, [x0, #400]
-	WORD $0x3dc0641e // ldr q30, [x0, #400]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x6e33df7f // fmul v31.4s, v27.4s, v19.4s
-	WORD $0x6e34df84 // fmul v4.4s, v28.4s, v20.4s
-	WORD $0x6e35dfa5 // fmul v5.4s, v29.4s, v21.4s
-	WORD $0x6e36dfc6 // fmul v6.4s, v30.4s, v22.4s
-	WORD $0x3dc0100f // ldr q15, [x0, #64]
-	WORD $0x3dc01010 // ldr q16, [x0, #64]
-	WORD $0x3dc01011 // ldr q17, [x0, #64]
-	WORD $0x3dc01012 // ldr q18, [x0, #64]
-	WORD $0x3dc01413 // ldr q19, [x0, #80]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x3dc01417 // ldr q23, [x0, #80]
-	WORD $0x4e37cc90 // fmla v16.4s, v4.4s, v23.4s
-	WORD $0x3dc01418 // ldr q24, [x0, #80]
-	WORD $0x4e38ccb1 // fmla v17.4s, v5.4s, v24.4s
-	WORD $0x3dc01419 // ldr q25, [x0, #80]
-	WORD $0x4e39ccd2 // fmla v18.4s, v6.4s, v25.4s
-	WORD $0x4ea3d5fa // fsub v26.4s, v15.4s, v3.4s
-	WORD $0x4ea3d61b // fsub v27.4s, v16.4s, v3.4s
-	WORD $0x4ea3d634 // fsub v20.4s, v17.4s, v3.4s
-	WORD $0x4ea3d65c // fsub v28.4s, v18.4s, v3.4s
-	WORD $0x4ebf1ff5 // mov v21.16b, v31.16b
-	WORD $0x4ea41c9d // mov v29.16b, v4.16b
-	WORD $0x4ea51cb6 // mov v22.16b, v5.16b
-	WORD $0x4ea61cde // mov v30.16b, v6.16b
-	WORD $0x3dc01813 // ldr q19, [x0, #96]
-	WORD $0x4eb3cf55 // fmls v21.4s, v26.4s, v19.4s
-	WORD $0x3dc01817 // ldr q23, [x0, #96]
-	WORD $0x4eb7cf7d // fmls v29.4s, v27.4s, v23.4s
-	WORD $0x3dc01818 // ldr q24, [x0, #96]
-	WORD $0x4eb8ce96 // fmls v22.4s, v20.4s, v24.4s
-	WORD $0x3dc01819 // ldr q25, [x0, #96]
-	WORD $0x4eb9cf9e // fmls v30.4s, v28.4s, v25.4s
-	WORD $0x3dc01c1f // ldr q31, [x0, #112]
-	WORD $0x4ebfcf55 // fmls v21.4s, v26.4s, v31.4s
-	WORD $0x3dc01c04 // ldr q4, [x0, #112]
-	WORD $0x4ea4cf7d // fmls v29.4s, v27.4s, v4.4s
-	WORD $0x3dc01c05 // ldr q5, [x0, #112]
-	WORD $0x4ea5ce96 // fmls v22.4s, v20.4s, v5.4s
-	WORD $0x3dc01c06 // ldr q6, [x0, #112]
-	WORD $0x4ea6cf9e // fmls v30.4s, v28.4s, v6.4s
-	WORD $0x3dc02013 // ldr q19, [x0, #128]
-	WORD $0x3dc02017 // ldr q23, [x0, #128]
-	WORD $0x3dc02018 // ldr q24, [x0, #128]
-	WORD $0x3dc02019 // ldr q25, [x0, #128]
-	WORD $0x3dc0241a // ldr q26, [x0, #144]
-	WORD $0x3dc0241f // ldr q31, [x0, #144]
-	WORD $0x3dc0241b // ldr q27, [x0, #144]
-	WORD $0x3dc02404 // ldr q4, [x0, #144]
-	WORD $0x4e35ce7a // fmla v26.4s, v19.4s, v21.4s
-	WORD $0x4e3dceff // fmla v31.4s, v23.4s, v29.4s
-	WORD $0x4e36cf1b // fmla v27.4s, v24.4s, v22.4s
-	WORD $0x4e3ecf24 // fmla v4.4s, v25.4s, v30.4s
-	WORD $0x3dc02814 // ldr q20, [x0, #160]
-	WORD $0x3dc02805 // ldr q5, [x0, #160]
-	WORD $0x3dc0281c // ldr q28, [x0, #160]
-	WORD $0x3dc02806 // ldr q6, [x0, #160]
-	WORD $0x4e35cf54 // fmla v20.4s, v26.4s, v21.4s
-	WORD $0x4e3dcfe5 // fmla v5.4s, v31.4s, v29.4s
-	WORD $0x4e36cf7c // fmla v28.4s, v27.4s, v22.4s
-	WORD $0x4e3ecc86 // fmla v6.4s, v4.4s, v30.4s
-	WORD $0x3dc02c13 // ldr q19, [x0, #176]
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
-	WORD $0x3dc02c18 // ldr q24, [x0, #176]
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x4e35ce93 // fmla v19.4s, v20.4s, v21.4s
-	WORD $0x4e3dccb7 // fmla v23.4s, v5.4s, v29.4s
-	WORD $0x4e36cf98 // fmla v24.4s, v28.4s, v22.4s
-	WORD $0x4e3eccd9 // fmla v25.4s, v6.4s, v30.4s
-	WORD $0x3dc0301a // ldr q26, [x0, #192]
-	WORD $0x3dc0301f // ldr q31, [x0, #192]
-	WORD $0x3dc0301b // ldr q27, [x0, #192]
-	WORD $0x3dc03004 // ldr q4, [x0, #192]
-	WORD $0x4e35ce7a // fmla v26.4s, v19.4s, v21.4s
-	WORD $0x4e3dceff // fmla v31.4s, v23.4s, v29.4s
-	WORD $0x4e36cf1b // fmla v27.4s, v24.4s, v22.4s
-	WORD $0x4e3ecf24 // fmla v4.4s, v25.4s, v30.4s
-	WORD $0x4eb51eb4 // mov v20.16b, v21.16b
-	WORD $0x4ebd1fa5 // mov v5.16b, v29.16b
-	WORD $0x4eb61edc // mov v28.16b, v22.16b
-	WORD $0x4ebe1fc6 // mov v6.16b, v30.16b
-	WORD $0x6e35deb3 // fmul v19.4s, v21.4s, v21.4s
-	WORD $0x6e3ddfb7 // fmul v23.4s, v29.4s, v29.4s
-	WORD $0x6e36ded8 // fmul v24.4s, v22.4s, v22.4s
-	WORD $0x6e3edfd9 // fmul v25.4s, v30.4s, v30.4s
-	WORD $0x4e33cf54 // fmla v20.4s, v26.4s, v19.4s
-	WORD $0x4e37cfe5 // fmla v5.4s, v31.4s, v23.4s
-	WORD $0x4e38cf7c // fmla v28.4s, v27.4s, v24.4s
-	WORD $0x4e39cc86 // fmla v6.4s, v4.4s, v25.4s
-	WORD $0x4e20d695 // fadd v21.4s, v20.4s, v0.4s
-	WORD $0x4e20d4bd // fadd v29.4s, v5.4s, v0.4s
-	WORD $0x4e20d796 // fadd v22.4s, v28.4s, v0.4s
-	WORD $0x4e20d4de // fadd v30.4s, v6.4s, v0.4s
-	WORD $0x6ea385fa // sub v26.4s, v15.4s, v3.4s
-	WORD $0x6ea3861f // sub v31.4s, v16.4s, v3.4s
-	WORD $0x6ea3863b // sub v27.4s, v17.4s, v3.4s
-	WORD $0x6ea38644 // sub v4.4s, v18.4s, v3.4s
-	WORD $0x4f3f0754 // sshr v20.4s, v26.4s, #1
-	WORD $0x4f3f07f3 // sshr v19.4s, v31.4s, #1
-	WORD $0x4f3f0777 // sshr v23.4s, v27.4s, #1
-	WORD $0x4f3f0498 // sshr v24.4s, v4.4s, #1
-	WORD $0x6eb48759 // sub v25.4s, v26.4s, v20.4s
-	WORD $0x6eb387e5 // sub v5.4s, v31.4s, v19.4s
-	WORD $0x6eb7877c // sub v28.4s, v27.4s, v23.4s
-	WORD $0x6eb88486 // sub v6.4s, v4.4s, v24.4s
-	WORD $0x4f37568f // shl v15.4s, v20.4s, #23
-	WORD $0x4f375670 // shl v16.4s, v19.4s, #23
-	WORD $0x4f3756f1 // shl v17.4s, v23.4s, #23
-	WORD $0x4f375712 // shl v18.4s, v24.4s, #23
-	WORD $0x4ea085fa // add v26.4s, v15.4s, v0.4s
-	WORD $0x4ea0861f // add v31.4s, v16.4s, v0.4s
-	WORD $0x4ea0863b // add v27.4s, v17.4s, v0.4s
-	WORD $0x4ea08644 // add v4.4s, v18.4s, v0.4s
-	WORD $0x6e3adeb4 // fmul v20.4s, v21.4s, v26.4s
-	WORD $0x6e3fdfb3 // fmul v19.4s, v29.4s, v31.4s
-	WORD $0x6e3bded7 // fmul v23.4s, v22.4s, v27.4s
-	WORD $0x6e24dfd8 // fmul v24.4s, v30.4s, v4.4s
-	WORD $0x4f37572f // shl v15.4s, v25.4s, #23
-	WORD $0x4f3754b0 // shl v16.4s, v5.4s, #23
-	WORD $0x4f375791 // shl v17.4s, v28.4s, #23
-	WORD $0x4f3754d2 // shl v18.4s, v6.4s, #23
-	WORD $0x4ea085f5 // add v21.4s, v15.4s, v0.4s
-	WORD $0x4ea0861a // add v26.4s, v16.4s, v0.4s
-	WORD $0x4ea0863d // add v29.4s, v17.4s, v0.4s
-	WORD $0x4ea0865f // add v31.4s, v18.4s, v0.4s
-	WORD $0x6e35de96 // fmul v22.4s, v20.4s, v21.4s
-	WORD $0x6e3ade7b // fmul v27.4s, v19.4s, v26.4s
-	WORD $0x6e3ddefe // fmul v30.4s, v23.4s, v29.4s
-	WORD $0x6e3fdf04 // fmul v4.4s, v24.4s, v31.4s
-	WORD $0x4eb6d419 // fsub v25.4s, v0.4s, v22.4s
-	WORD $0x4ebbd405 // fsub v5.4s, v0.4s, v27.4s
-	WORD $0x4ebed41c // fsub v28.4s, v0.4s, v30.4s
-	WORD $0x4ea4d406 // fsub v6.4s, v0.4s, v4.4s
-	WORD $0x4eab1d6f // mov v15.16b, v11.16b
-	WORD $0x4eac1d90 // mov v16.16b, v12.16b
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x6e2bdd74 // fmul v20.4s, v11.4s, v11.4s
-	WORD $0x6e2cdd95 // fmul v21.4s, v12.4s, v12.4s
-	WORD $0x6e2dddb3 // fmul v19.4s, v13.4s, v13.4s
-	WORD $0x6e2eddda // fmul v26.4s, v14.4s, v14.4s
-	WORD $0x3dc06817 // ldr q23, [x0, #416]
-	WORD $0x3dc0681d // ldr q29, [x0, #416]
-	WORD $0x3dc06818 // ldr q24, [x0, #416]
-	WORD $0x3dc0681f // ldr q31, [x0, #416]
-	WORD $0x3dc06c16 // ldr q22, [x0, #432]
-	WORD $0x3dc06c1b // ldr q27, [x0, #432]
-	WORD $0x3dc06c1e // ldr q30, [x0, #432]
-	WORD $0x3dc06c04 // ldr q4, [x0, #432]
-	WORD $0x4e34cef6 // fmla v22.4s, v23.4s, v20.4s
-	WORD $0x4e35cfbb // fmla v27.4s, v29.4s, v21.4s
-	WORD $0x4e33cf1e // fmla v30.4s, v24.4s, v19.4s
-	WORD $0x4e3acfe4 // fmla v4.4s, v31.4s, v26.4s
-	WORD $0x3dc07017 // ldr q23, [x0, #448]
-	WORD $0x3dc0701d // ldr q29, [x0, #448]
-	WORD $0x3dc07018 // ldr q24, [x0, #448]
-	WORD $0x3dc0701f // ldr q31, [x0, #448]
-	WORD $0x4e34ced7 // fmla v23.4s, v22.4s, v20.4s
-	WORD $0x4e35cf7d // fmla v29.4s, v27.4s, v21.4s
-	WORD $0x4e33cfd8 // fmla v24.4s, v30.4s, v19.4s
-	WORD $0x4e3acc9f // fmla v31.4s, v4.4s, v26.4s
-	WORD $0x3dc07416 // ldr q22, [x0, #464]
-	WORD $0x3dc0741b // ldr q27, [x0, #464]
-	WORD $0x3dc0741e // ldr q30, [x0, #464]
-	WORD $0x3dc07404 // ldr q4, [x0, #464]
-	WORD $0x4e34cef6 // fmla v22.4s, v23.4s, v20.4s
-	WORD $0x4e35cfbb // fmla v27.4s, v29.4s, v21.4s
-	WORD $0x4e33cf1e // fmla v30.4s, v24.4s, v19.4s
-	WORD $0x4e3acfe4 // fmla v4.4s, v31.4s, v26.4s
-	WORD $0x3dc07817 // ldr q23, [x0, #480]
-	WORD $0x3dc0781d // ldr q29, [x0, #480]
-	WORD $0x3dc07818 // ldr q24, [x0, #480]
-	WORD $0x3dc0781f // ldr q31, [x0, #480]
-	WORD $0x4e34ced7 // fmla v23.4s, v22.4s, v20.4s
-	WORD $0x4e35cf7d // fmla v29.4s, v27.4s, v21.4s
-	WORD $0x4e33cfd8 // fmla v24.4s, v30.4s, v19.4s
-	WORD $0x4e3acc9f // fmla v31.4s, v4.4s, v26.4s
-	WORD $0x3dc07c16 // ldr q22, [x0, #496]
-	WORD $0x3dc07c1b // ldr q27, [x0, #496]
-	WORD $0x3dc07c1e // ldr q30, [x0, #496]
-	WORD $0x3dc07c04 // ldr q4, [x0, #496]
-	WORD $0x4e34cef6 // fmla v22.4s, v23.4s, v20.4s
-	WORD $0x4e35cfbb // fmla v27.4s, v29.4s, v21.4s
-	WORD $0x4e33cf1e // fmla v30.4s, v24.4s, v19.4s
-	WORD $0x4e3acfe4 // fmla v4.4s, v31.4s, v26.4s
-	WORD $0x4e2bcecf // fmla v15.4s, v22.4s, v11.4s
-	WORD $0x4e2ccf70 // fmla v16.4s, v27.4s, v12.4s
-	WORD $0x4e2dcfd1 // fmla v17.4s, v30.4s, v13.4s
-	WORD $0x4e2ecc92 // fmla v18.4s, v4.4s, v14.4s
-	WORD $0x3dc08014 // ldr q20, [x0, #512]
-	WORD $0x6eabe695 // fcmgt v21.4s, v20.4s, v11.4s
-	WORD $0x3dc08013 // ldr q19, [x0, #512]
-	WORD $0x6eace67a // fcmgt v26.4s, v19.4s, v12.4s
-	WORD $0x3dc08017 // ldr q23, [x0, #512]
-	WORD $0x6eade6fd // fcmgt v29.4s, v23.4s, v13.4s
-	WORD $0x3dc08018 // ldr q24, [x0, #512]
-	WORD $0x6eaee71f // fcmgt v31.4s, v24.4s, v14.4s
-	WORD $0x6e791df5 // bsl v21.16b, v15.16b, v25.16b
-	WORD $0x6e651e1a // bsl v26.16b, v16.16b, v5.16b
-	WORD $0x6e7c1e3d // bsl v29.16b, v17.16b, v28.16b
-	WORD $0x6e661e5f // bsl v31.16b, v18.16b, v6.16b
-	WORD $0x3dc08416 // ldr q22, [x0, #528]
-	WORD $0x4e361cfb // and v27.16b, v7.16b, v22.16b
-	WORD $0x3dc0841e // ldr q30, [x0, #528]
-	WORD $0x4e3e1d04 // and v4.16b, v8.16b, v30.16b
-	WORD $0x3dc0840b // ldr q11, [x0, #528]
-	WORD $0x4e2b1d34 // and v20.16b, v9.16b, v11.16b
-	WORD $0x3dc0840c // ldr q12, [x0, #528]
-	WORD $0x4e2c1d53 // and v19.16b, v10.16b, v12.16b
-	WORD $0x4ebb1ead // orr v13.16b, v21.16b, v27.16b
-	WORD $0x4ea41f57 // orr v23.16b, v26.16b, v4.16b
-	WORD $0x4eb41fae // orr v14.16b, v29.16b, v20.16b
-	WORD $0x4eb31ff8 // orr v24.16b, v31.16b, v19.16b
-	WORD $0x3d80018d // str q13, [x12]
-	WORD $0x3d800597 // str q23, [x12, #16]
-	WORD $0x3d80098e // str q14, [x12, #32]
-	WORD $0x3d800d98 // str q24, [x12, #48]
-	ADD $64, R10
-	CMP R9, R10
-	BLO group
-
-singles:
-	CMP R8, R10
-	BHS rest
-
-single:
-	ADD R3, R10, R13
-	ADD R1, R10, R14
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4ea0fb25 // fabs v5.4s, v25.4s
-	WORD $0x6e21dcbc // fmul v28.4s, v5.4s, v1.4s
-	WORD $0x4ea2f786 // fmin v6.4s, v28.4s, v2.4s
-	WORD $0x3dc0400f // ldr q15, [x0, #256]
-	WORD $0x3dc04410 // ldr q16, [x0, #272]
-	WORD $0x4e26cdf0 // fmla v16.4s, v15.4s, v6.4s
-	WORD $0x3dc04811 // ldr q17, [x0, #288]
-	WORD $0x4e26ce11 // fmla v17.4s, v16.4s, v6.4s
-	WORD $0x3dc04c12 // ldr q18, [x0, #304]
-	WORD $0x4e26ce32 // fmla v18.4s, v17.4s, v6.4s
-	WORD $0x3dc05007 // ldr q7, [x0, #320]
-	WORD $0x4e26ce47 // fmla v7.4s, v18.4s, v6.4s
-	WORD $0x3dc05416 // ldr q22, [x0, #336]
-	WORD $0x4e26ccf6 // fmla v22.4s, v7.4s, v6.4s
-	WORD $0x3dc05808 // ldr q8, [x0, #352]
-	WORD $0x4e26cec8 // fmla v8.4s, v22.4s, v6.4s
-	WORD $0x3dc05c1e // ldr q30, [x0, #368]
-	WORD $0x4e26cd1e // fmla v30.4s, v8.4s, v6.4s
-	WORD $0x3dc06009 // ldr q9, [x0, #384]
-	WORD $0x4e26cfc9 // fmla v9.4s, v30.4s, v6.4s
-	WORD $0x3dc0640b // ldr q11, [x0, #400]
-	WORD $0x4e26cd2b // fmla v11.4s, v9.4s, v6.4s
-	WORD $0x6e26dd6a // fmul v10.4s, v11.4s, v6.4s
-	WORD $0x3dc0100c // ldr q12, [x0, #64]
-	WORD $0x3dc01415 // ldr q21, [x0, #80]
-	WORD $0x4e35cd4c // fmla v12.4s, v10.4s, v21.4s
-	WORD $0x4ea3d59b // fsub v27.4s, v12.4s, v3.4s
-	WORD $0x4eaa1d5a // mov v26.16b, v10.16b
-	WORD $0x3dc01804 // ldr q4, [x0, #96]
-	WORD $0x4ea4cf7a // fmls v26.4s, v27.4s, v4.4s
-	WORD $0x3dc01c1d // ldr q29, [x0, #112]
-	WORD $0x4ebdcf7a // fmls v26.4s, v27.4s, v29.4s
-	WORD $0x3dc02014 // ldr q20, [x0, #128]
-	WORD $0x3dc0241f // ldr q31, [x0, #144]
-	WORD $0x4e3ace9f // fmla v31.4s, v20.4s, v26.4s
-	WORD $0x3dc02813 // ldr q19, [x0, #160]
-	WORD $0x4e3acff3 // fmla v19.4s, v31.4s, v26.4s
-	WORD $0x3dc02c0d // ldr q13, [x0, #176]
-	WORD $0x4e3ace6d // fmla v13.4s, v19.4s, v26.4s
-	WORD $0x3dc03017 // ldr q23, [x0, #192]
-	WORD $0x4e3acdb7 // fmla v23.4s, v13.4s, v26.4s
-	WORD $0x4eba1f4e // mov v14.16b, v26.16b
-	WORD $0x6e3adf58 // fmul v24.4s, v26.4s, v26.4s
-	WORD $0x4e38ceee // fmla v14.4s, v23.4s, v24.4s
-	WORD $0x4e20d5dc // fadd v28.4s, v14.4s, v0.4s
-	WORD $0x6ea3858f // sub v15.4s, v12.4s, v3.4s
-	WORD $0x4f3f05f0 // sshr v16.4s, v15.4s, #1
-	WORD $0x6eb085f1 // sub v17.4s, v15.4s, v16.4s
-	WORD $0x4f375612 // shl v18.4s, v16.4s, #23
-	WORD $0x4ea08647 // add v7.4s, v18.4s, v0.4s
-	WORD $0x6e27df96 // fmul v22.4s, v28.4s, v7.4s
-	WORD $0x4f375628 // shl v8.4s, v17.4s, #23
-	WORD $0x4ea0851e // add v30.4s, v8.4s, v0.4s
-	WORD $0x6e3edec6 // fmul v6.4s, v22.4s, v30.4s
-	WORD $0x4ea6d409 // fsub v9.4s, v0.4s, v6.4s
-	WORD $0x4ea51cab // mov v11.16b, v5.16b
-	WORD $0x6e25dcb5 // fmul v21.4s, v5.4s, v5.4s
-	WORD $0x3dc0680a // ldr q10, [x0, #416]
-	WORD $0x3dc06c04 // ldr q4, [x0, #432]
-	WORD $0x4e35cd44 // fmla v4.4s, v10.4s, v21.4s
-	WORD $0x3dc0701b // ldr q27, [x0, #448]
-	WORD $0x4e35cc9b // fmla v27.4s, v4.4s, v21.4s
-	WORD $0x3dc0741d // ldr q29, [x0, #464]
-	WORD $0x4e35cf7d // fmla v29.4s, v27.4s, v21.4s
-	WORD $0x3dc07814 // ldr q20, [x0, #480]
-	WORD $0x4e35cfb4 // fmla v20.4s, v29.4s, v21.4s
-	WORD $0x3dc07c1f // ldr q31, [x0, #496]
-	WORD $0x4e35ce9f // fmla v31.4s, v20.4s, v21.4s
-	WORD $0x4e25cfeb // fmla v11.4s, v31.4s, v5.4s
-	WORD $0x3dc08013 // ldr q19, [x0, #512]
-	WORD $0x6ea5e66d // fcmgt v13.4s, v19.4s, v5.4s
-	WORD $0x6e691d6d // bsl v13.16b, v11.16b, v9.16b
-	WORD $0x3dc0841a // ldr q26, [x0, #528]
-	WORD $0x4e3a1f37 // and v23.16b, v25.16b, v26.16b
-	WORD $0x4eb71dae // orr v14.16b, v13.16b, v23.16b
-	WORD $0x3d8001ce // str q14, [x14]
-	ADD $16, R10
-	CMP R8, R10
-	BLO single
-
-rest:
-	CBZ R7, end
-	ADD R3, R10, R15
-	ADD R1, R10, R16
-	TBZ $1, R7, loadOne
-	WORD $0xfd4001f8 // ldr d24, [x15]
-	TBZ $0, R7, loaded
-	ADD $8, R15, R17
-	WORD $0x4d408238 // ld1 { v24.s }[2], [x17]
-	B loaded
-
-loadOne:
-	WORD $0xbd4001f8 // ldr s24, [x15]
-
-loaded:
-	WORD $0x4ea0fb0c // fabs v12.4s, v24.4s
-	WORD $0x6e21dd8f // fmul v15.4s, v12.4s, v1.4s
-	WORD $0x4ea2f5f0 // fmin v16.4s, v15.4s, v2.4s
-	WORD $0x3dc04012 // ldr q18, [x0, #256]
-	WORD $0x3dc0441c // ldr q28, [x0, #272]
-	WORD $0x4e30ce5c // fmla v28.4s, v18.4s, v16.4s
-	WORD $0x3dc04807 // ldr q7, [x0, #288]
-	WORD $0x4e30cf87 // fmla v7.4s, v28.4s, v16.4s
-	WORD $0x3dc04c11 // ldr q17, [x0, #304]
-	WORD $0x4e30ccf1 // fmla v17.4s, v7.4s, v16.4s
-	WORD $0x3dc05008 // ldr q8, [x0, #320]
-	WORD $0x4e30ce28 // fmla v8.4s, v17.4s, v16.4s
-	WORD $0x3dc05416 // ldr q22, [x0, #336]
-	WORD $0x4e30cd16 // fmla v22.4s, v8.4s, v16.4s
-	WORD $0x3dc0581e // ldr q30, [x0, #352]
-	WORD $0x4e30cede // fmla v30.4s, v22.4s, v16.4s
-	WORD $0x3dc05c06 // ldr q6, [x0, #368]
-	WORD $0x4e30cfc6 // fmla v6.4s, v30.4s, v16.4s
-	WORD $0x3dc0600a // ldr q10, [x0, #384]
-	WORD $0x4e30ccca // fmla v10.4s, v6.4s, v16.4s
-	WORD $0x3dc06404 // ldr q4, [x0, #400]
-	WORD $0x4e30cd44 // fmla v4.4s, v10.4s, v16.4s
-	WORD $0x6e30dc9b // fmul v27.4s, v4.4s, v16.4s
-	WORD $0x3dc0101d // ldr q29, [x0, #64]
-	WORD $0x3dc01415 // ldr q21, [x0, #80]
-	WORD $0x4e35cf7d // fmla v29.4s, v27.4s, v21.4s
-	WORD $0x4ea3d7b4 // fsub v20.4s, v29.4s, v3.4s
-	WORD $0x4ebb1f7f // mov v31.16b, v27.16b
-	WORD $0x3dc01805 // ldr q5, [x0, #96]
-	WORD $0x4ea5ce9f // fmls v31.4s, v20.4s, v5.4s
-	WORD $0x3dc01c13 // ldr q19, [x0, #112]
-	WORD $0x4eb3ce9f // fmls v31.4s, v20.4s, v19.4s
-	WORD $0x3dc02009 // ldr q9, [x0, #128]
-	WORD $0x3dc0240b // ldr q11, [x0, #144]
-	WORD $0x4e3fcd2b // fmla v11.4s, v9.4s, v31.4s
-	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x4e3fcd79 // fmla v25.4s, v11.4s, v31.4s
-	WORD $0x3dc02c1a // ldr q26, [x0, #176]
-	WORD $0x4e3fcf3a // fmla v26.4s, v25.4s, v31.4s
-	WORD $0x3dc0300d // ldr q13, [x0, #192]
-	WORD $0x4e3fcf4d // fmla v13.4s, v26.4s, v31.4s
-	WORD $0x4ebf1ff7 // mov v23.16b, v31.16b
-	WORD $0x6e3fdfee // fmul v14.4s, v31.4s, v31.4s
-	WORD $0x4e2ecdb7 // fmla v23.4s, v13.4s, v14.4s
-	WORD $0x4e20d6ef // fadd v15.4s, v23.4s, v0.4s
-	WORD $0x6ea387b2 // sub v18.4s, v29.4s, v3.4s
-	WORD $0x4f3f065c // sshr v28.4s, v18.4s, #1
-	WORD $0x6ebc8647 // sub v7.4s, v18.4s, v28.4s
-	WORD $0x4f375791 // shl v17.4s, v28.4s, #23
-	WORD $0x4ea08628 // add v8.4s, v17.4s, v0.4s
-	WORD $0x6e28ddf6 // fmul v22.4s, v15.4s, v8.4s
-	WORD $0x4f3754fe // shl v30.4s, v7.4s, #23
-	WORD $0x4ea087c6 // add v6.4s, v30.4s, v0.4s
-	WORD $0x6e26ded0 // fmul v16.4s, v22.4s, v6.4s
-	WORD $0x4eb0d40a // fsub v10.4s, v0.4s, v16.4s
-	WORD $0x4eac1d84 // mov v4.16b, v12.16b
-	WORD $0x6e2cdd95 // fmul v21.4s, v12.4s, v12.4s
-	WORD $0x3dc0681b // ldr q27, [x0, #416]
-	WORD $0x3dc06c05 // ldr q5, [x0, #432]
-	WORD $0x4e35cf65 // fmla v5.4s, v27.4s, v21.4s
-	WORD $0x3dc07014 // ldr q20, [x0, #448]
-	WORD $0x4e35ccb4 // fmla v20.4s, v5.4s, v21.4s
-	WORD $0x3dc07413 // ldr q19, [x0, #464]
-	WORD $0x4e35ce93 // fmla v19.4s, v20.4s, v21.4s
-	WORD $0x3dc07809 // ldr q9, [x0, #480]
-	WORD $0x4e35ce69 // fmla v9.4s, v19.4s, v21.4s
-	WORD $0x3dc07c0b // ldr q11, [x0, #496]
-	WORD $0x4e35cd2b // fmla v11.4s, v9.4s, v21.4s
-	WORD $0x4e2ccd64 // fmla v4.4s, v11.4s, v12.4s
-	WORD $0x3dc08019 // ldr q25, [x0, #512]
-	WORD $0x6eace73a // fcmgt v26.4s, v25.4s, v12.4s
-	WORD $0x6e6a1c9a // bsl v26.16b, v4.16b, v10.16b
-	WORD $0x3dc0841f // ldr q31, [x0, #528]
-	WORD $0x4e3f1f0d // and v13.16b, v24.16b, v31.16b
-	WORD $0x4ead1f57 // orr v23.16b, v26.16b, v13.16b
-	TBZ $1, R7, storeOne
-	WORD $0xfd000217 // str d23, [x16]
-	TBZ $0, R7, stored
-	ADD $8, R16, R19
-	WORD $0x4d008277 // st1 { v23.s }[2], [x19]
-	B stored
-
-storeOne:
-	WORD $0xbd000217 // str s23, [x16]
-
-stored:
-	ADD $16, R10
-
-end:
-	ADD R2, R1
-	ADD R4, R3
-	SUB $1, R5
-	CBNZ R5, row
-	RET
-
-// unaryNEON_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
-TEXT ·unaryNEON_Gelu(SB), NOSPLIT, $0-56
-	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc03c01 // ldr q1, [x0, #240]
-	WORD $0x3dc01402 // ldr q2, [x0, #80]
-	WORD $0x3dc01003 // ldr q3, [x0, #64]
-	WORD $0x3dc01804 // ldr q4, [x0, #96]
-	WORD $0x3dc01c05 // ldr q5, [x0, #112]
-	WORD $0x3dc03406 // ldr q6, [x0, #208]
-	WORD $0x3dc00407 // ldr q7, [x0, #16]
-	WORD $0x3dc08808 // ldr q8, [x0, #544]
-	MOVD dst+0(FP), R1
-	MOVD dstRow+8(FP), R2
-	LSL $2, R2, R2
-	MOVD src+16(FP), R3
-	MOVD srcRow+24(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+32(FP), R5
-	MOVD cols+40(FP), R6
-	AND $3, R6, R7
-	LSL $2, R6, R8
-	AND $-64, R8, R9
-	AND $-16, R8, R8
-	WORD $0x4e040ce9 // dup v9.4s, w7
-	WORD $0x4ea0352a // cmgt v10.4s, v9.4s, v0.4s
-
-row:
-	MOVD ZR, R10
-	CBZ R9, singles
-
-group:
-	ADD R3, R10, R11
-	ADD R1, R10, R12
-	WORD $0x3dc0016b // ldr q11, [x11]
-	WORD $0x3dc0056c // ldr q12, [x11, #16]
-	WORD $0x3dc0096d // ldr q13, [x11, #32]
-	WORD $0x3dc00d6e // ldr q14, [x11, #48]
-	WORD $0x4ea0f96f // fabs v15.4s, v11.4s
-	WORD $0x4ea0f990 // fabs v16.4s, v12.4s
-	WORD $0x4ea0f9b1 // fabs v17.4s, v13.4s
-	WORD $0x4ea0f9d2 // fabs v18.4s, v14.4s
-	WORD $0x4ea1f5f3 // fmin v19.4s, v15.4s, v1.4s
-	WORD $0x4ea1f614 // fmin v20.4s, v16.4s, v1.4s
-	WORD $0x4ea1f635 // fmin v21.4s, v17.4s, v1.4s
-	WORD $0x4ea1f656 // fmin v22.4s, v18.4s, v1.4s
-	WORD $0x3dc04017 // ldr q23, [x0, #256]
-	WORD $0x3dc04018 // ldr q24, [x0, #256]
-	WORD $0x3dc04019 // ldr q25, [x0, #256]
-	WORD $0x3dc0401a // ldr q26, [x0, #256]
-	WORD $0x3dc0441b // ldr q27, [x0, #272]
-	WORD $0x3dc0441c // ldr q28, [x0, #272]
-	WORD $0x3dc0441d // ldr q29, [x0, #272]
-	WORD $0x3dc0441e // ldr q30, [x0, #272]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x3dc0481f // ldr q31, [x0, #288]
-	WORD $0x3dc04800 // ldr q0, [x0, #288]
-	WORD $0x3dc04809 // ldr q9, [x0, #288]
-	WORD $0x3dc0480a // ldr q10, [x0, #288]
-	WORD $0x4e33cf7f // fmla v31.4s, v27.4s, v19.4s
-	WORD $0x4e34cf80 // fmla v0.4s, v28.4s, v20.4s
-	WORD $0x4e35cfa9 // fmla v9.4s, v29.4s, v21.4s
-	WORD $0x4e36cfca // fmla v10.4s, v30.4s, v22.4s
-	WORD $0x3dc04c0f // ldr q15, [x0, #304]
-	WORD $0x3dc04c10 // ldr q16, [x0, #304]
-	WORD $0x3dc04c11 // ldr q17, [x0, #304]
-	WORD $0x3dc04c12 // ldr q18, [x0, #304]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc10 // fmla v16.4s, v0.4s, v20.4s
-	WORD $0x4e35cd31 // fmla v17.4s, v9.4s, v21.4s
-	WORD $0x4e36cd52 // fmla v18.4s, v10.4s, v22.4s
-	WORD $0x3dc05017 // ldr q23, [x0, #320]
-	WORD $0x3dc05018 // ldr q24, [x0, #320]
-	WORD $0x3dc05019 // ldr q25, [x0, #320]
-	WORD $0x3dc0501a // ldr q26, [x0, #320]
-	WORD $0x4e33cdf7 // fmla v23.4s, v15.4s, v19.4s
-	WORD $0x4e34ce18 // fmla v24.4s, v16.4s, v20.4s
-	WORD $0x4e35ce39 // fmla v25.4s, v17.4s, v21.4s
-	WORD $0x4e36ce5a // fmla v26.4s, v18.4s, v22.4s
-	WORD $0x3dc0541b // ldr q27, [x0, #336]
-	WORD $0x3dc0541c // ldr q28, [x0, #336]
-	WORD $0x3dc0541d // ldr q29, [x0, #336]
-	WORD $0x3dc0541e // ldr q30, [x0, #336]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x3dc0581f // ldr q31, [x0, #352]
-	WORD $0x3dc05800 // ldr q0, [x0, #352]
-	WORD $0x3dc05809 // ldr q9, [x0, #352]
-	WORD $0x3dc0580a // ldr q10, [x0, #352]
-	WORD $0x4e33cf7f // fmla v31.4s, v27.4s, v19.4s
-	WORD $0x4e34cf80 // fmla v0.4s, v28.4s, v20.4s
-	WORD $0x4e35cfa9 // fmla v9.4s, v29.4s, v21.4s
-	WORD $0x4e36cfca // fmla v10.4s, v30.4s, v22.4s
-	WORD $0x3dc05c0f // ldr q15, [x0, #368]
-	WORD $0x3dc05c10 // ldr q16, [x0, #368]
-	WORD $0x3dc05c11 // ldr q17, [x0, #368]
-	WORD $0x3dc05c12 // ldr q18, [x0, #368]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc10 // fmla v16.4s, v0.4s, v20.4s
-	WORD $0x4e35cd31 // fmla v17.4s, v9.4s, v21.4s
-	WORD $0x4e36cd52 // fmla v18.4s, v10.4s, v22.4s
-	WORD $0x3dc06017 // ldr q23, [x0, #384]
-	WORD $0x3dc06018 // ldr q24, [x0, #384]
-	WORD $0x3dc06019 // ldr q25, [x0, #384]
-	WORD $0x3dc0601a // ldr q26, [x0, #384]
-	WORD $0x4e33cdf7 // fmla v23.4s, v15.4s, v19.4s
-	WORD $0x4e34ce18 // fmla v24.4s, v16.4s, v20.4s
-	WORD $0x4e35ce39 // fmla v25.4s, v17.4s, v21.4s
-	WORD $0x4e36ce5a // fmla v26.4s, v18.4s, v22.4s
-	WORD $0x3dc0641b // ldr q27, [x0, #400]
-	WORD $0x3dc0641c // ldr q28, [x0, #400]
-	WORD $0x3dc0641d // ldr q29, [x0, #400]
-	WORD $0x3dc0641e // ldr q30, [x0, #400]
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x6e33df7f // fmul v31.4s, v27.4s, v19.4s
-	WORD $0x6e34df80 // fmul v0.4s, v28.4s, v20.4s
-	WORD $0x6e35dfa9 // fmul v9.4s, v29.4s, v21.4s
-	WORD $0x6e36dfca // fmul v10.4s, v30.4s, v22.4s
-	WORD $0x3dc0100f // ldr q15, [x0, #64]
-	WORD $0x3dc01010 // ldr q16, [x0, #64]
-	WORD $0x3dc01011 // ldr q17, [x0, #64]
-	WORD $0x3dc01012 // ldr q18, [x0, #64]
-	WORD $0x4e22cfef // fmla v15.4s, v31.4s, v2.4s
-	WORD $0x4e22cc10 // fmla v16.4s, v0.4s, v2.4s
-	WORD $0x4e22cd31 // fmla v17.4s, v9.4s, v2.4s
-	WORD $0x4e22cd52 // fmla v18.4s, v10.4s, v2.4s
-	WORD $0x4ea3d5f7 // fsub v23.4s, v15.4s, v3.4s
-	WORD $0x4ea3d618 // fsub v24.4s, v16.4s, v3.4s
-	WORD $0x4ea3d639 // fsub v25.4s, v17.4s, v3.4s
-	WORD $0x4ea3d65a // fsub v26.4s, v18.4s, v3.4s
-	WORD $0x4ebf1ffb // mov v27.16b, v31.16b
-	WORD $0x4ea01c1c // mov v28.16b, v0.16b
-	WORD $0x4ea91d3d // mov v29.16b, v9.16b
-	WORD $0x4eaa1d5e // mov v30.16b, v10.16b
-	WORD $0x4ea4cefb // fmls v27.4s, v23.4s, v4.4s
-	WORD $0x4ea4cf1c // fmls v28.4s, v24.4s, v4.4s
-	WORD $0x4ea4cf3d // fmls v29.4s, v25.4s, v4.4s
-	WORD $0x4ea4cf5e // fmls v30.4s, v26.4s, v4.4s
-	WORD $0x4ea5cefb // fmls v27.4s, v23.4s, v5.4s
-	WORD $0x4ea5cf1c // fmls v28.4s, v24.4s, v5.4s
-	WORD $0x4ea5cf3d // fmls v29.4s, v25.4s, v5.4s
-	WORD $0x4ea5cf5e // fmls v30.4s, v26.4s, v5.4s
-	WORD $0x3dc0201f // ldr q31, [x0, #128]
-	WORD $0x3dc02000 // ldr q0, [x0, #128]
-	WORD $0x3dc02009 // ldr q9, [x0, #128]
-	WORD $0x3dc0200a // ldr q10, [x0, #128]
-	WORD $0x3dc02417 // ldr q23, [x0, #144]
-	WORD $0x3dc02418 // ldr q24, [x0, #144]
-	WORD $0x3dc02419 // ldr q25, [x0, #144]
-	WORD $0x3dc0241a // ldr q26, [x0, #144]
-	WORD $0x4e3bcff7 // fmla v23.4s, v31.4s, v27.4s
-	WORD $0x4e3ccc18 // fmla v24.4s, v0.4s, v28.4s
-	WORD $0x4e3dcd39 // fmla v25.4s, v9.4s, v29.4s
-	WORD $0x4e3ecd5a // fmla v26.4s, v10.4s, v30.4s
-	WORD $0x3dc0281f // ldr q31, [x0, #160]
-	WORD $0x3dc02800 // ldr q0, [x0, #160]
-	WORD $0x3dc02809 // ldr q9, [x0, #160]
-	WORD $0x3dc0280a // ldr q10, [x0, #160]
-	WORD $0x4e3bceff // fmla v31.4s, v23.4s, v27.4s
-	WORD $0x4e3ccf00 // fmla v0.4s, v24.4s, v28.4s
-	WORD $0x4e3dcf29 // fmla v9.4s, v25.4s, v29.4s
-	WORD $0x4e3ecf4a // fmla v10.4s, v26.4s, v30.4s
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
-	WORD $0x3dc02c18 // ldr q24, [x0, #176]
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x3dc02c1a // ldr q26, [x0, #176]
-	WORD $0x4e3bcff7 // fmla v23.4s, v31.4s, v27.4s
-	WORD $0x4e3ccc18 // fmla v24.4s, v0.4s, v28.4s
-	WORD $0x4e3dcd39 // fmla v25.4s, v9.4s, v29.4s
-	WORD $0x4e3ecd5a // fmla v26.4s, v10.4s, v30.4s
-	WORD $0x3dc0301f // ldr q31, [x0, #192]
-	WORD $0x3dc03000 // ldr q0, [x0, #192]
-	WORD $0x3dc03009 // ldr q9, [x0, #192]
-	WORD $0x3dc0300a // ldr q10, [x0, #192]
-	WORD $0x4e3bceff // fmla v31.4s, v23.4s, v27.4s
-	WORD $0x4e3ccf00 // fmla v0.4s, v24.4s, v28.4s
-	WORD $0x4e3dcf29 // fmla v9.4s, v25.4s, v29.4s
-	WORD $0x4e3ecf4a // fmla v10.4s, v26.4s, v30.4s
-	WORD $0x4ebb1f77 // mov v23.16b, v27.16b
-	WORD $0x4ebc1f98 // mov v24.16b, v28.16b
-	WORD $0x4ebd1fb9 // mov v25.16b, v29.16b
-	WORD $0x4ebe1fda // mov v26.16b, v30.16b
-	WORD $0x6e3bdf7b // fmul v27.4s, v27.4s, v27.4s
-	WORD $0x6e3cdf9c // fmul v28.4s, v28.4s, v28.4s
-	WORD $0x6e3ddfbd // fmul v29.4s, v29.4s, v29.4s
-	WORD $0x6e3edfde // fmul v30.4s, v30.4s, v30.4s
-	WORD $0x4e3bcff7 // fmla v23.4s, v31.4s, v27.4s
-	WORD $0x4e3ccc18 // fmla v24.4s, v0.4s, v28.4s
-	WORD $0x4e3dcd39 // fmla v25.4s, v9.4s, v29.4s
-	WORD $0x4e3ecd5a // fmla v26.4s, v10.4s, v30.4s
-	WORD $0x4e26d6ff // fadd v31.4s, v23.4s, v6.4s
-	WORD $0x4e26d700 // fadd v0.4s, v24.4s, v6.4s
-	WORD $0x4e26d729 // fadd v9.4s, v25.4s, v6.4s
-	WORD $0x4e26d74a // fadd v10.4s, v26.4s, v6.4s
-	WORD $0x6ea385f7 // sub v23.4s, v15.4s, v3.4s
-	WORD $0x6ea3861b // sub v27.4s, v16.4s, v3.4s
-	WORD $0x6ea3863c // sub v28.4s, v17.4s, v3.4s
-	WORD $0x6ea3865d // sub v29.4s, v18.4s, v3.4s
-	WORD $0x4f3f06fe // sshr v30.4s, v23.4s, #1
-	WORD $0x4f3f0778 // sshr v24.4s, v27.4s, #1
-	WORD $0x4f3f0799 // sshr v25.4s, v28.4s, #1
-	WORD $0x4f3f07ba // sshr v26.4s, v29.4s, #1
-	WORD $0x6ebe86ef // sub v15.4s, v23.4s, v30.4s
-	WORD $0x6eb88770 // sub v16.4s, v27.4s, v24.4s
-	WORD $0x6eb98791 // sub v17.4s, v28.4s, v25.4s
-	WORD $0x6eba87b2 // sub v18.4s, v29.4s, v26.4s
-	WORD $0x4f3757d7 // shl v23.4s, v30.4s, #23
-	WORD $0x4f37571b // shl v27.4s, v24.4s, #23
-	WORD $0x4f37573c // shl v28.4s, v25.4s, #23
-	WORD $0x4f37575d // shl v29.4s, v26.4s, #23
-	WORD $0x4ea686fe // add v30.4s, v23.4s, v6.4s
-	WORD $0x4ea68778 // add v24.4s, v27.4s, v6.4s
-	WORD $0x4ea68799 // add v25.4s, v28.4s, v6.4s
-	WORD $0x4ea687ba // add v26.4s, v29.4s, v6.4s
-	WORD $0x6e3edff7 // fmul v23.4s, v31.4s, v30.4s
-	WORD $0x6e38dc1b // fmul v27.4s, v0.4s, v24.4s
-	WORD $0x6e39dd3c // fmul v28.4s, v9.4s, v25.4s
-	WORD $0x6e3add5d // fmul v29.4s, v10.4s, v26.4s
-	WORD $0x4f3755ff // shl v31.4s, v15.4s, #23
-	WORD $0x4f37561e // shl v30.4s, v16.4s, #23
-	WORD $0x4f375620 // shl v0.4s, v17.4s, #23
-	WORD $0x4f375658 // shl v24.4s, v18.4s, #23
-	WORD $0x4ea687e9 // add v9.4s, v31.4s, v6.4s
-	WORD $0x4ea687d9 // add v25.4s, v30.4s, v6.4s
-	WORD $0x4ea6840a // add v10.4s, v0.4s, v6.4s
-	WORD $0x4ea6871a // add v26.4s, v24.4s, v6.4s
-	WORD $0x6e29deef // fmul v15.4s, v23.4s, v9.4s
-	WORD $0x6e39df70 // fmul v16.4s, v27.4s, v25.4s
-	WORD $0x6e2adf91 // fmul v17.4s, v28.4s, v10.4s
-	WORD $0x6e3adfb2 // fmul v18.4s, v29.4s, v26.4s
-	WORD $0x4e27f57f // fmax v31.4s, v11.4s, v7.4s
-	WORD $0x4e27f59e // fmax v30.4s, v12.4s, v7.4s
-	WORD $0x4e27f5a0 // fmax v0.4s, v13.4s, v7.4s
-	WORD $0x4e27f5d8 // fmax v24.4s, v14.4s, v7.4s
-	WORD $0x6e28de77 // fmul v23.4s, v19.4s, v8.4s
-	WORD $0x6e28de89 // fmul v9.4s, v20.4s, v8.4s
-	WORD $0x6e28debb // fmul v27.4s, v21.4s, v8.4s
-	WORD $0x6e28ded9 // fmul v25.4s, v22.4s, v8.4s
-	WORD $0x4eb7cdff // fmls v31.4s, v15.4s, v23.4s
-	WORD $0x4ea9ce1e // fmls v30.4s, v16.4s, v9.4s
-	WORD $0x4ebbce20 // fmls v0.4s, v17.4s, v27.4s
-	WORD $0x4eb9ce58 // fmls v24.4s, v18.4s, v25.4s
-	WORD $0x3d80019f // str q31, [x12]
-	WORD $0x3d80059e // str q30, [x12, #16]
-	WORD $0x3d800980 // str q0, [x12, #32]
-	WORD $0x3d800d98 // str q24, [x12, #48]
-	ADD $64, R10
-	CMP R9, R10
-	BLO group
-
-singles:
-	CMP R8, R10
-	BHS rest
-
-single:
-	ADD R3, R10, R13
-	ADD R1, R10, R14
-	WORD $0x3dc001bc // ldr q28, [x13]
-	WORD $0x4ea0fb8a // fabs v10.4s, v28.4s
-	WORD $0x4ea1f55d // fmin v29.4s, v10.4s, v1.4s
-	WORD $0x3dc0401a // ldr q26, [x0, #256]
-	WORD $0x3dc0440b // ldr q11, [x0, #272]
-	WORD $0x4e3dcf4b // fmla v11.4s, v26.4s, v29.4s
-	WORD $0x3dc0480c // ldr q12, [x0, #288]
-	WORD $0x4e3dcd6c // fmla v12.4s, v11.4s, v29.4s
-	WORD $0x3dc04c0d // ldr q13, [x0, #304]
-	WORD $0x4e3dcd8d // fmla v13.4s, v12.4s, v29.4s
-	WORD $0x3dc0500e // ldr q14, [x0, #320]
-	WORD $0x4e3dcdae // fmla v14.4s, v13.4s, v29.4s
-	WORD $0x3dc05413 // ldr q19, [x0, #336]
-	WORD $0x4e3dcdd3 // fmla v19.4s, v14.4s, v29.4s
-	WORD $0x3dc05814 // ldr q20, [x0, #352]
-	WORD $0x4e3dce74 // fmla v20.4s, v19.4s, v29.4s
-	WORD $0x3dc05c15 // ldr q21, [x0, #368]
-	WORD $0x4e3dce95 // fmla v21.4s, v20.4s, v29.4s
-	WORD $0x3dc06016 // ldr q22, [x0, #384]
-	WORD $0x4e3dceb6 // fmla v22.4s, v21.4s, v29.4s
-	WORD $0x3dc0640f // ldr q15, [x0, #400]
-	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
-	WORD $0x6e3dddf0 // fmul v16.4s, v15.4s, v29.4s
-	WORD $0x3dc01011 // ldr q17, [x0, #64]
-	WORD $0x4e22ce11 // fmla v17.4s, v16.4s, v2.4s
-	WORD $0x4ea3d632 // fsub v18.4s, v17.4s, v3.4s
-	WORD $0x4eb01e1f // mov v31.16b, v16.16b
-	WORD $0x4ea4ce5f // fmls v31.4s, v18.4s, v4.4s
-	WORD $0x4ea5ce5f // fmls v31.4s, v18.4s, v5.4s
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc02400 // ldr q0, [x0, #144]
-	WORD $0x4e3fcfc0 // fmla v0.4s, v30.4s, v31.4s
-	WORD $0x3dc02818 // ldr q24, [x0, #160]
-	WORD $0x4e3fcc18 // fmla v24.4s, v0.4s, v31.4s
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
-	WORD $0x4e3fcf17 // fmla v23.4s, v24.4s, v31.4s
-	WORD $0x3dc03009 // ldr q9, [x0, #192]
-	WORD $0x4e3fcee9 // fmla v9.4s, v23.4s, v31.4s
-	WORD $0x4ebf1ffb // mov v27.16b, v31.16b
-	WORD $0x6e3fdff9 // fmul v25.4s, v31.4s, v31.4s
-	WORD $0x4e39cd3b // fmla v27.4s, v9.4s, v25.4s
-	WORD $0x4e26d76a // fadd v10.4s, v27.4s, v6.4s
-	WORD $0x6ea3863a // sub v26.4s, v17.4s, v3.4s
-	WORD $0x4f3f074b // sshr v11.4s, v26.4s, #1
-	WORD $0x6eab874c // sub v12.4s, v26.4s, v11.4s
-	WORD $0x4f37556d // shl v13.4s, v11.4s, #23
-	WORD $0x4ea685ae // add v14.4s, v13.4s, v6.4s
-	WORD $0x6e2edd53 // fmul v19.4s, v10.4s, v14.4s
-	WORD $0x4f375594 // shl v20.4s, v12.4s, #23
-	WORD $0x4ea68695 // add v21.4s, v20.4s, v6.4s
-	WORD $0x6e35de76 // fmul v22.4s, v19.4s, v21.4s
-	WORD $0x4e27f78f // fmax v15.4s, v28.4s, v7.4s
-	WORD $0x6e28dfb0 // fmul v16.4s, v29.4s, v8.4s
-	WORD $0x4eb0cecf // fmls v15.4s, v22.4s, v16.4s
-	WORD $0x3d8001cf // str q15, [x14]
-	ADD $16, R10
-	CMP R8, R10
-	BLO single
-
-rest:
-	CBZ R7, end
-	ADD R3, R10, R15
-	ADD R1, R10, R16
-	TBZ $1, R7, loadOne
-	WORD $0xfd4001f2 // ldr d18, [x15]
-	TBZ $0, R7, loaded
-	ADD $8, R15, R17
-	WORD $0x4d408232 // ld1 { v18.s }[2], [x17]
-	B loaded
-
-loadOne:
-	WORD $0xbd4001f2 // ldr s18, [x15]
-
-loaded:
-	WORD $0x4ea0fa5e // fabs v30.4s, v18.4s
-	WORD $0x4ea1f7c0 // fmin v0.4s, v30.4s, v1.4s
-	WORD $0x3dc04018 // ldr q24, [x0, #256]
-	WORD $0x3dc04417 // ldr q23, [x0, #272]
-	WORD $0x4e20cf17 // fmla v23.4s, v24.4s, v0.4s
-	WORD $0x3dc0481f // ldr q31, [x0, #288]
-	WORD $0x4e20ceff // fmla v31.4s, v23.4s, v0.4s
-	WORD $0x3dc04c09 // ldr q9, [x0, #304]
-	WORD $0x4e20cfe9 // fmla v9.4s, v31.4s, v0.4s
-	WORD $0x3dc0501b // ldr q27, [x0, #320]
-	WORD $0x4e20cd3b // fmla v27.4s, v9.4s, v0.4s
-	WORD $0x3dc05419 // ldr q25, [x0, #336]
-	WORD $0x4e20cf79 // fmla v25.4s, v27.4s, v0.4s
-	WORD $0x3dc05811 // ldr q17, [x0, #352]
-	WORD $0x4e20cf31 // fmla v17.4s, v25.4s, v0.4s
-	WORD $0x3dc05c1a // ldr q26, [x0, #368]
-	WORD $0x4e20ce3a // fmla v26.4s, v17.4s, v0.4s
-	WORD $0x3dc0600b // ldr q11, [x0, #384]
-	WORD $0x4e20cf4b // fmla v11.4s, v26.4s, v0.4s
-	WORD $0x3dc0640d // ldr q13, [x0, #400]
-	WORD $0x4e20cd6d // fmla v13.4s, v11.4s, v0.4s
-	WORD $0x6e20ddaa // fmul v10.4s, v13.4s, v0.4s
-	WORD $0x3dc0100e // ldr q14, [x0, #64]
-	WORD $0x4e22cd4e // fmla v14.4s, v10.4s, v2.4s
-	WORD $0x4ea3d5cc // fsub v12.4s, v14.4s, v3.4s
-	WORD $0x4eaa1d54 // mov v20.16b, v10.16b
-	WORD $0x4ea4cd94 // fmls v20.4s, v12.4s, v4.4s
-	WORD $0x4ea5cd94 // fmls v20.4s, v12.4s, v5.4s
-	WORD $0x3dc02013 // ldr q19, [x0, #128]
-	WORD $0x3dc02415 // ldr q21, [x0, #144]
-	WORD $0x4e34ce75 // fmla v21.4s, v19.4s, v20.4s
-	WORD $0x3dc0281c // ldr q28, [x0, #160]
-	WORD $0x4e34cebc // fmla v28.4s, v21.4s, v20.4s
-	WORD $0x3dc02c1d // ldr q29, [x0, #176]
-	WORD $0x4e34cf9d // fmla v29.4s, v28.4s, v20.4s
-	WORD $0x3dc03016 // ldr q22, [x0, #192]
-	WORD $0x4e34cfb6 // fmla v22.4s, v29.4s, v20.4s
-	WORD $0x4eb41e8f // mov v15.16b, v20.16b
-	WORD $0x6e34de90 // fmul v16.4s, v20.4s, v20.4s
-	WORD $0x4e30cecf // fmla v15.4s, v22.4s, v16.4s
-	WORD $0x4e26d5fe // fadd v30.4s, v15.4s, v6.4s
-	WORD $0x6ea385d8 // sub v24.4s, v14.4s, v3.4s
-	WORD $0x4f3f0717 // sshr v23.4s, v24.4s, #1
-	WORD $0x6eb7871f // sub v31.4s, v24.4s, v23.4s
-	WORD $0x4f3756e9 // shl v9.4s, v23.4s, #23
-	WORD $0x4ea6853b // add v27.4s, v9.4s, v6.4s
-	WORD $0x6e3bdfd9 // fmul v25.4s, v30.4s, v27.4s
-	WORD $0x4f3757f1 // shl v17.4s, v31.4s, #23
-	WORD $0x4ea6863a // add v26.4s, v17.4s, v6.4s
-	WORD $0x6e3adf2b // fmul v11.4s, v25.4s, v26.4s
-	WORD $0x4e27f64d // fmax v13.4s, v18.4s, v7.4s
-	WORD $0x6e28dc0a // fmul v10.4s, v0.4s, v8.4s
-	WORD $0x4eaacd6d // fmls v13.4s, v11.4s, v10.4s
-	TBZ $1, R7, storeOne
-	WORD $0xfd00020d // str d13, [x16]
-	TBZ $0, R7, stored
-	ADD $8, R16, R19
-	WORD $0x4d00826d // st1 { v13.s }[2], [x19]
-	B stored
-
-storeOne:
-	WORD $0xbd00020d // str s13, [x16]
-
-stored:
-	ADD $16, R10
-
-end:
-	ADD R2, R1
-	ADD R4, R3
-	SUB $1, R5
-	CBNZ R5, row
-	RET
-
-// unaryNEON_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
-TEXT ·unaryNEON_GeluTanh(SB), NOSPLIT, $0-56
-	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc09001 // ldr q1, [x0, #576]
-	WORD $0x3dc00802 // ldr q2, [x0, #32]
-	WORD $0x3dc00c03 // ldr q3, [x0, #48]
-	WORD $0x3dc01404 // ldr q4, [x0, #80]
-	WORD $0x3dc01005 // ldr q5, [x0, #64]
-	WORD $0x3dc01806 // ldr q6, [x0, #96]
-	WORD $0x3dc01c07 // ldr q7, [x0, #112]
+	WORD $0x3dc02007 // ldr q7, [x0, #128]
 	WORD $0x3dc03408 // ldr q8, [x0, #208]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
@@ -1532,158 +307,126 @@ group:
 	WORD $0x3dc0056c // ldr q12, [x11, #16]
 	WORD $0x3dc0096d // ldr q13, [x11, #32]
 	WORD $0x3dc00d6e // ldr q14, [x11, #48]
-	WORD $0x3dc08c0f // ldr q15, [x0, #560]
-	WORD $0x3dc08c10 // ldr q16, [x0, #560]
-	WORD $0x3dc08c11 // ldr q17, [x0, #560]
-	WORD $0x3dc08c12 // ldr q18, [x0, #560]
-	WORD $0x6e2bdd73 // fmul v19.4s, v11.4s, v11.4s
-	WORD $0x6e2cdd94 // fmul v20.4s, v12.4s, v12.4s
-	WORD $0x6e2dddb5 // fmul v21.4s, v13.4s, v13.4s
-	WORD $0x6e2eddd6 // fmul v22.4s, v14.4s, v14.4s
-	WORD $0x4e21ce6f // fmla v15.4s, v19.4s, v1.4s
-	WORD $0x4e21ce90 // fmla v16.4s, v20.4s, v1.4s
-	WORD $0x4e21ceb1 // fmla v17.4s, v21.4s, v1.4s
-	WORD $0x4e21ced2 // fmla v18.4s, v22.4s, v1.4s
-	WORD $0x6e2bddf7 // fmul v23.4s, v15.4s, v11.4s
-	WORD $0x6e2cde18 // fmul v24.4s, v16.4s, v12.4s
-	WORD $0x6e2dde39 // fmul v25.4s, v17.4s, v13.4s
-	WORD $0x6e2ede5a // fmul v26.4s, v18.4s, v14.4s
-	WORD $0x6ea0fafb // fneg v27.4s, v23.4s
-	WORD $0x6ea0fb1c // fneg v28.4s, v24.4s
-	WORD $0x6ea0fb3d // fneg v29.4s, v25.4s
-	WORD $0x6ea0fb5e // fneg v30.4s, v26.4s
-	WORD $0x4ea2f77f // fmin v31.4s, v27.4s, v2.4s
-	WORD $0x4ea2f780 // fmin v0.4s, v28.4s, v2.4s
-	WORD $0x4ea2f7a9 // fmin v9.4s, v29.4s, v2.4s
-	WORD $0x4ea2f7ca // fmin v10.4s, v30.4s, v2.4s
-	WORD $0x4e23f7ef // fmax v15.4s, v31.4s, v3.4s
-	WORD $0x4e23f413 // fmax v19.4s, v0.4s, v3.4s
-	WORD $0x4e23f534 // fmax v20.4s, v9.4s, v3.4s
-	WORD $0x4e23f555 // fmax v21.4s, v10.4s, v3.4s
-	WORD $0x3dc01016 // ldr q22, [x0, #64]
-	WORD $0x3dc01010 // ldr q16, [x0, #64]
-	WORD $0x3dc01011 // ldr q17, [x0, #64]
-	WORD $0x3dc01012 // ldr q18, [x0, #64]
-	WORD $0x4e24cdf6 // fmla v22.4s, v15.4s, v4.4s
-	WORD $0x4e24ce70 // fmla v16.4s, v19.4s, v4.4s
-	WORD $0x4e24ce91 // fmla v17.4s, v20.4s, v4.4s
-	WORD $0x4e24ceb2 // fmla v18.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6d7 // fsub v23.4s, v22.4s, v5.4s
-	WORD $0x4ea5d618 // fsub v24.4s, v16.4s, v5.4s
-	WORD $0x4ea5d639 // fsub v25.4s, v17.4s, v5.4s
-	WORD $0x4ea5d65a // fsub v26.4s, v18.4s, v5.4s
-	WORD $0x4eaf1dfb // mov v27.16b, v15.16b
-	WORD $0x4eb31e7c // mov v28.16b, v19.16b
-	WORD $0x4eb41e9d // mov v29.16b, v20.16b
-	WORD $0x4eb51ebe // mov v30.16b, v21.16b
-	WORD $0x4ea6cefb // fmls v27.4s, v23.4s, v6.4s
-	WORD $0x4ea6cf1c // fmls v28.4s, v24.4s, v6.4s
-	WORD $0x4ea6cf3d // fmls v29.4s, v25.4s, v6.4s
-	WORD $0x4ea6cf5e // fmls v30.4s, v26.4s, v6.4s
-	WORD $0x4ea7cefb // fmls v27.4s, v23.4s, v7.4s
-	WORD $0x4ea7cf1c // fmls v28.4s, v24.4s, v7.4s
-	WORD $0x4ea7cf3d // fmls v29.4s, v25.4s, v7.4s
-	WORD $0x4ea7cf5e // fmls v30.4s, v26.4s, v7.4s
-	WORD $0x3dc0201f // ldr q31, [x0, #128]
-	WORD $0x3dc02000 // ldr q0, [x0, #128]
-	WORD $0x3dc02009 // ldr q9, [x0, #128]
-	WORD $0x3dc0200a // ldr q10, [x0, #128]
-	WORD $0x3dc0240f // ldr q15, [x0, #144]
-	WORD $0x3dc02413 // ldr q19, [x0, #144]
-	WORD $0x3dc02414 // ldr q20, [x0, #144]
-	WORD $0x3dc02415 // ldr q21, [x0, #144]
-	WORD $0x4e3bcfef // fmla v15.4s, v31.4s, v27.4s
-	WORD $0x4e3ccc13 // fmla v19.4s, v0.4s, v28.4s
-	WORD $0x4e3dcd34 // fmla v20.4s, v9.4s, v29.4s
-	WORD $0x4e3ecd55 // fmla v21.4s, v10.4s, v30.4s
-	WORD $0x3dc02817 // ldr q23, [x0, #160]
-	WORD $0x3dc02818 // ldr q24, [x0, #160]
-	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x3dc0281a // ldr q26, [x0, #160]
-	WORD $0x4e3bcdf7 // fmla v23.4s, v15.4s, v27.4s
-	WORD $0x4e3cce78 // fmla v24.4s, v19.4s, v28.4s
-	WORD $0x4e3dce99 // fmla v25.4s, v20.4s, v29.4s
-	WORD $0x4e3eceba // fmla v26.4s, v21.4s, v30.4s
-	WORD $0x3dc02c1f // ldr q31, [x0, #176]
-	WORD $0x3dc02c00 // ldr q0, [x0, #176]
-	WORD $0x3dc02c09 // ldr q9, [x0, #176]
-	WORD $0x3dc02c0a // ldr q10, [x0, #176]
-	WORD $0x4e3bceff // fmla v31.4s, v23.4s, v27.4s
-	WORD $0x4e3ccf00 // fmla v0.4s, v24.4s, v28.4s
-	WORD $0x4e3dcf29 // fmla v9.4s, v25.4s, v29.4s
-	WORD $0x4e3ecf4a // fmla v10.4s, v26.4s, v30.4s
-	WORD $0x3dc0300f // ldr q15, [x0, #192]
-	WORD $0x3dc03013 // ldr q19, [x0, #192]
-	WORD $0x3dc03014 // ldr q20, [x0, #192]
-	WORD $0x3dc03015 // ldr q21, [x0, #192]
-	WORD $0x4e3bcfef // fmla v15.4s, v31.4s, v27.4s
-	WORD $0x4e3ccc13 // fmla v19.4s, v0.4s, v28.4s
-	WORD $0x4e3dcd34 // fmla v20.4s, v9.4s, v29.4s
-	WORD $0x4e3ecd55 // fmla v21.4s, v10.4s, v30.4s
-	WORD $0x4ebb1f77 // mov v23.16b, v27.16b
-	WORD $0x4ebc1f98 // mov v24.16b, v28.16b
-	WORD $0x4ebd1fb9 // mov v25.16b, v29.16b
-	WORD $0x4ebe1fda // mov v26.16b, v30.16b
-	WORD $0x6e3bdf7f // fmul v31.4s, v27.4s, v27.4s
-	WORD $0x6e3cdf80 // fmul v0.4s, v28.4s, v28.4s
-	WORD $0x6e3ddfa9 // fmul v9.4s, v29.4s, v29.4s
-	WORD $0x6e3edfca // fmul v10.4s, v30.4s, v30.4s
-	WORD $0x4e3fcdf7 // fmla v23.4s, v15.4s, v31.4s
-	WORD $0x4e20ce78 // fmla v24.4s, v19.4s, v0.4s
-	WORD $0x4e29ce99 // fmla v25.4s, v20.4s, v9.4s
-	WORD $0x4e2aceba // fmla v26.4s, v21.4s, v10.4s
-	WORD $0x4e28d6fb // fadd v27.4s, v23.4s, v8.4s
-	WORD $0x4e28d71c // fadd v28.4s, v24.4s, v8.4s
-	WORD $0x4e28d73d // fadd v29.4s, v25.4s, v8.4s
-	WORD $0x4e28d75e // fadd v30.4s, v26.4s, v8.4s
-	WORD $0x6ea586cf // sub v15.4s, v22.4s, v5.4s
-	WORD $0x6ea58613 // sub v19.4s, v16.4s, v5.4s
-	WORD $0x6ea58634 // sub v20.4s, v17.4s, v5.4s
-	WORD $0x6ea58655 // sub v21.4s, v18.4s, v5.4s
-	WORD $0x4f3f05f7 // sshr v23.4s, v15.4s, #1
-	WORD $0x4f3f067f // sshr v31.4s, v19.4s, #1
-	WORD $0x4f3f0680 // sshr v0.4s, v20.4s, #1
-	WORD $0x4f3f06a9 // sshr v9.4s, v21.4s, #1
-	WORD $0x6eb785ea // sub v10.4s, v15.4s, v23.4s
-	WORD $0x6ebf8678 // sub v24.4s, v19.4s, v31.4s
-	WORD $0x6ea08699 // sub v25.4s, v20.4s, v0.4s
-	WORD $0x6ea986ba // sub v26.4s, v21.4s, v9.4s
-	WORD $0x4f3756f6 // shl v22.4s, v23.4s, #23
-	WORD $0x4f3757f0 // shl v16.4s, v31.4s, #23
-	WORD $0x4f375411 // shl v17.4s, v0.4s, #23
-	WORD $0x4f375532 // shl v18.4s, v9.4s, #23
-	WORD $0x4ea886cf // add v15.4s, v22.4s, v8.4s
-	WORD $0x4ea88613 // add v19.4s, v16.4s, v8.4s
-	WORD $0x4ea88634 // add v20.4s, v17.4s, v8.4s
-	WORD $0x4ea88655 // add v21.4s, v18.4s, v8.4s
-	WORD $0x6e2fdf77 // fmul v23.4s, v27.4s, v15.4s
-	WORD $0x6e33df9f // fmul v31.4s, v28.4s, v19.4s
-	WORD $0x6e34dfa0 // fmul v0.4s, v29.4s, v20.4s
-	WORD $0x6e35dfc9 // fmul v9.4s, v30.4s, v21.4s
-	WORD $0x4f375556 // shl v22.4s, v10.4s, #23
-	WORD $0x4f375710 // shl v16.4s, v24.4s, #23
-	WORD $0x4f375731 // shl v17.4s, v25.4s, #23
-	WORD $0x4f375752 // shl v18.4s, v26.4s, #23
-	WORD $0x4ea886db // add v27.4s, v22.4s, v8.4s
-	WORD $0x4ea8860f // add v15.4s, v16.4s, v8.4s
-	WORD $0x4ea8863c // add v28.4s, v17.4s, v8.4s
-	WORD $0x4ea88653 // add v19.4s, v18.4s, v8.4s
-	WORD $0x6e3bdefd // fmul v29.4s, v23.4s, v27.4s
-	WORD $0x6e2fdff4 // fmul v20.4s, v31.4s, v15.4s
-	WORD $0x6e3cdc1e // fmul v30.4s, v0.4s, v28.4s
-	WORD $0x6e33dd35 // fmul v21.4s, v9.4s, v19.4s
-	WORD $0x4e28d7aa // fadd v10.4s, v29.4s, v8.4s
-	WORD $0x4e28d698 // fadd v24.4s, v20.4s, v8.4s
-	WORD $0x4e28d7d9 // fadd v25.4s, v30.4s, v8.4s
-	WORD $0x4e28d6ba // fadd v26.4s, v21.4s, v8.4s
-	WORD $0x6e2afd76 // fdiv v22.4s, v11.4s, v10.4s
-	WORD $0x6e38fd90 // fdiv v16.4s, v12.4s, v24.4s
-	WORD $0x6e39fdb1 // fdiv v17.4s, v13.4s, v25.4s
-	WORD $0x6e3afdd2 // fdiv v18.4s, v14.4s, v26.4s
-	WORD $0x3d800196 // str q22, [x12]
-	WORD $0x3d800590 // str q16, [x12, #16]
-	WORD $0x3d800991 // str q17, [x12, #32]
-	WORD $0x3d800d92 // str q18, [x12, #48]
+	WORD $0x4ea1f56f // fmin v15.4s, v11.4s, v1.4s
+	WORD $0x4ea1f590 // fmin v16.4s, v12.4s, v1.4s
+	WORD $0x4ea1f5b1 // fmin v17.4s, v13.4s, v1.4s
+	WORD $0x4ea1f5d2 // fmin v18.4s, v14.4s, v1.4s
+	WORD $0x4e22f5f3 // fmax v19.4s, v15.4s, v2.4s
+	WORD $0x4e22f614 // fmax v20.4s, v16.4s, v2.4s
+	WORD $0x4e22f635 // fmax v21.4s, v17.4s, v2.4s
+	WORD $0x4e22f656 // fmax v22.4s, v18.4s, v2.4s
+	WORD $0x3dc01017 // ldr q23, [x0, #64]
+	WORD $0x3dc01018 // ldr q24, [x0, #64]
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x3dc0101a // ldr q26, [x0, #64]
+	WORD $0x4e23ce77 // fmla v23.4s, v19.4s, v3.4s
+	WORD $0x4e23ce98 // fmla v24.4s, v20.4s, v3.4s
+	WORD $0x4e23ceb9 // fmla v25.4s, v21.4s, v3.4s
+	WORD $0x4e23ceda // fmla v26.4s, v22.4s, v3.4s
+	WORD $0x4ea4d6fb // fsub v27.4s, v23.4s, v4.4s
+	WORD $0x4ea4d71c // fsub v28.4s, v24.4s, v4.4s
+	WORD $0x4ea4d73d // fsub v29.4s, v25.4s, v4.4s
+	WORD $0x4ea4d75e // fsub v30.4s, v26.4s, v4.4s
+	WORD $0x4eb31e7f // mov v31.16b, v19.16b
+	WORD $0x4eb41e80 // mov v0.16b, v20.16b
+	WORD $0x4eb51ea9 // mov v9.16b, v21.16b
+	WORD $0x4eb61eca // mov v10.16b, v22.16b
+	WORD $0x4ea5cf7f // fmls v31.4s, v27.4s, v5.4s
+	WORD $0x4ea5cf80 // fmls v0.4s, v28.4s, v5.4s
+	WORD $0x4ea5cfa9 // fmls v9.4s, v29.4s, v5.4s
+	WORD $0x4ea5cfca // fmls v10.4s, v30.4s, v5.4s
+	WORD $0x4ea6cf7f // fmls v31.4s, v27.4s, v6.4s
+	WORD $0x4ea6cf80 // fmls v0.4s, v28.4s, v6.4s
+	WORD $0x4ea6cfa9 // fmls v9.4s, v29.4s, v6.4s
+	WORD $0x4ea6cfca // fmls v10.4s, v30.4s, v6.4s
+	WORD $0x3dc0240b // ldr q11, [x0, #144]
+	WORD $0x3dc0240c // ldr q12, [x0, #144]
+	WORD $0x3dc0240d // ldr q13, [x0, #144]
+	WORD $0x3dc0240e // ldr q14, [x0, #144]
+	WORD $0x4e3fcceb // fmla v11.4s, v7.4s, v31.4s
+	WORD $0x4e20ccec // fmla v12.4s, v7.4s, v0.4s
+	WORD $0x4e29cced // fmla v13.4s, v7.4s, v9.4s
+	WORD $0x4e2accee // fmla v14.4s, v7.4s, v10.4s
+	WORD $0x3dc0280f // ldr q15, [x0, #160]
+	WORD $0x3dc02810 // ldr q16, [x0, #160]
+	WORD $0x3dc02811 // ldr q17, [x0, #160]
+	WORD $0x3dc02812 // ldr q18, [x0, #160]
+	WORD $0x4e3fcd6f // fmla v15.4s, v11.4s, v31.4s
+	WORD $0x4e20cd90 // fmla v16.4s, v12.4s, v0.4s
+	WORD $0x4e29cdb1 // fmla v17.4s, v13.4s, v9.4s
+	WORD $0x4e2acdd2 // fmla v18.4s, v14.4s, v10.4s
+	WORD $0x3dc02c13 // ldr q19, [x0, #176]
+	WORD $0x3dc02c14 // ldr q20, [x0, #176]
+	WORD $0x3dc02c15 // ldr q21, [x0, #176]
+	WORD $0x3dc02c16 // ldr q22, [x0, #176]
+	WORD $0x4e3fcdf3 // fmla v19.4s, v15.4s, v31.4s
+	WORD $0x4e20ce14 // fmla v20.4s, v16.4s, v0.4s
+	WORD $0x4e29ce35 // fmla v21.4s, v17.4s, v9.4s
+	WORD $0x4e2ace56 // fmla v22.4s, v18.4s, v10.4s
+	WORD $0x3dc0301b // ldr q27, [x0, #192]
+	WORD $0x3dc0301c // ldr q28, [x0, #192]
+	WORD $0x3dc0301d // ldr q29, [x0, #192]
+	WORD $0x3dc0301e // ldr q30, [x0, #192]
+	WORD $0x4e3fce7b // fmla v27.4s, v19.4s, v31.4s
+	WORD $0x4e20ce9c // fmla v28.4s, v20.4s, v0.4s
+	WORD $0x4e29cebd // fmla v29.4s, v21.4s, v9.4s
+	WORD $0x4e2acede // fmla v30.4s, v22.4s, v10.4s
+	WORD $0x4ebf1feb // mov v11.16b, v31.16b
+	WORD $0x4ea01c0c // mov v12.16b, v0.16b
+	WORD $0x4ea91d2d // mov v13.16b, v9.16b
+	WORD $0x4eaa1d4e // mov v14.16b, v10.16b
+	WORD $0x6e3fdfef // fmul v15.4s, v31.4s, v31.4s
+	WORD $0x6e20dc10 // fmul v16.4s, v0.4s, v0.4s
+	WORD $0x6e29dd31 // fmul v17.4s, v9.4s, v9.4s
+	WORD $0x6e2add52 // fmul v18.4s, v10.4s, v10.4s
+	WORD $0x4e2fcf6b // fmla v11.4s, v27.4s, v15.4s
+	WORD $0x4e30cf8c // fmla v12.4s, v28.4s, v16.4s
+	WORD $0x4e31cfad // fmla v13.4s, v29.4s, v17.4s
+	WORD $0x4e32cfce // fmla v14.4s, v30.4s, v18.4s
+	WORD $0x4e28d573 // fadd v19.4s, v11.4s, v8.4s
+	WORD $0x4e28d594 // fadd v20.4s, v12.4s, v8.4s
+	WORD $0x4e28d5b5 // fadd v21.4s, v13.4s, v8.4s
+	WORD $0x4e28d5d6 // fadd v22.4s, v14.4s, v8.4s
+	WORD $0x6ea486ff // sub v31.4s, v23.4s, v4.4s
+	WORD $0x6ea48700 // sub v0.4s, v24.4s, v4.4s
+	WORD $0x6ea48729 // sub v9.4s, v25.4s, v4.4s
+	WORD $0x6ea4874a // sub v10.4s, v26.4s, v4.4s
+	WORD $0x4f3f07fb // sshr v27.4s, v31.4s, #1
+	WORD $0x4f3f041c // sshr v28.4s, v0.4s, #1
+	WORD $0x4f3f053d // sshr v29.4s, v9.4s, #1
+	WORD $0x4f3f055e // sshr v30.4s, v10.4s, #1
+	WORD $0x6ebb87eb // sub v11.4s, v31.4s, v27.4s
+	WORD $0x6ebc840f // sub v15.4s, v0.4s, v28.4s
+	WORD $0x6ebd8530 // sub v16.4s, v9.4s, v29.4s
+	WORD $0x6ebe8551 // sub v17.4s, v10.4s, v30.4s
+	WORD $0x4f375772 // shl v18.4s, v27.4s, #23
+	WORD $0x4f37578c // shl v12.4s, v28.4s, #23
+	WORD $0x4f3757ad // shl v13.4s, v29.4s, #23
+	WORD $0x4f3757ce // shl v14.4s, v30.4s, #23
+	WORD $0x4ea88657 // add v23.4s, v18.4s, v8.4s
+	WORD $0x4ea88598 // add v24.4s, v12.4s, v8.4s
+	WORD $0x4ea885b9 // add v25.4s, v13.4s, v8.4s
+	WORD $0x4ea885da // add v26.4s, v14.4s, v8.4s
+	WORD $0x6e37de7f // fmul v31.4s, v19.4s, v23.4s
+	WORD $0x6e38de80 // fmul v0.4s, v20.4s, v24.4s
+	WORD $0x6e39dea9 // fmul v9.4s, v21.4s, v25.4s
+	WORD $0x6e3adeca // fmul v10.4s, v22.4s, v26.4s
+	WORD $0x4f37557b // shl v27.4s, v11.4s, #23
+	WORD $0x4f3755fc // shl v28.4s, v15.4s, #23
+	WORD $0x4f37561d // shl v29.4s, v16.4s, #23
+	WORD $0x4f37563e // shl v30.4s, v17.4s, #23
+	WORD $0x4ea88772 // add v18.4s, v27.4s, v8.4s
+	WORD $0x4ea8878c // add v12.4s, v28.4s, v8.4s
+	WORD $0x4ea887ad // add v13.4s, v29.4s, v8.4s
+	WORD $0x4ea887ce // add v14.4s, v30.4s, v8.4s
+	WORD $0x6e32dff3 // fmul v19.4s, v31.4s, v18.4s
+	WORD $0x6e2cdc17 // fmul v23.4s, v0.4s, v12.4s
+	WORD $0x6e2ddd34 // fmul v20.4s, v9.4s, v13.4s
+	WORD $0x6e2edd58 // fmul v24.4s, v10.4s, v14.4s
+	WORD $0x3d800193 // str q19, [x12]
+	WORD $0x3d800597 // str q23, [x12, #16]
+	WORD $0x3d800994 // str q20, [x12, #32]
+	WORD $0x3d800d98 // str q24, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -1695,45 +438,37 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001b7 // ldr q23, [x13]
-	WORD $0x3dc08c1b // ldr q27, [x0, #560]
-	WORD $0x6e37deff // fmul v31.4s, v23.4s, v23.4s
-	WORD $0x4e21cffb // fmla v27.4s, v31.4s, v1.4s
-	WORD $0x6e37df6f // fmul v15.4s, v27.4s, v23.4s
-	WORD $0x6ea0f9e0 // fneg v0.4s, v15.4s
-	WORD $0x4ea2f41c // fmin v28.4s, v0.4s, v2.4s
-	WORD $0x4e23f789 // fmax v9.4s, v28.4s, v3.4s
-	WORD $0x3dc01013 // ldr q19, [x0, #64]
-	WORD $0x4e24cd33 // fmla v19.4s, v9.4s, v4.4s
-	WORD $0x4ea5d67d // fsub v29.4s, v19.4s, v5.4s
-	WORD $0x4ea91d34 // mov v20.16b, v9.16b
-	WORD $0x4ea6cfb4 // fmls v20.4s, v29.4s, v6.4s
-	WORD $0x4ea7cfb4 // fmls v20.4s, v29.4s, v7.4s
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc02415 // ldr q21, [x0, #144]
-	WORD $0x4e34cfd5 // fmla v21.4s, v30.4s, v20.4s
-	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x4e34ceab // fmla v11.4s, v21.4s, v20.4s
-	WORD $0x3dc02c0a // ldr q10, [x0, #176]
-	WORD $0x4e34cd6a // fmla v10.4s, v11.4s, v20.4s
-	WORD $0x3dc0300c // ldr q12, [x0, #192]
-	WORD $0x4e34cd4c // fmla v12.4s, v10.4s, v20.4s
-	WORD $0x4eb41e98 // mov v24.16b, v20.16b
-	WORD $0x6e34de8d // fmul v13.4s, v20.4s, v20.4s
-	WORD $0x4e2dcd98 // fmla v24.4s, v12.4s, v13.4s
-	WORD $0x4e28d719 // fadd v25.4s, v24.4s, v8.4s
-	WORD $0x6ea5866e // sub v14.4s, v19.4s, v5.4s
-	WORD $0x4f3f05da // sshr v26.4s, v14.4s, #1
-	WORD $0x6eba85d6 // sub v22.4s, v14.4s, v26.4s
-	WORD $0x4f375750 // shl v16.4s, v26.4s, #23
-	WORD $0x4ea88611 // add v17.4s, v16.4s, v8.4s
-	WORD $0x6e31df32 // fmul v18.4s, v25.4s, v17.4s
-	WORD $0x4f3756db // shl v27.4s, v22.4s, #23
-	WORD $0x4ea8877f // add v31.4s, v27.4s, v8.4s
-	WORD $0x6e3fde4f // fmul v15.4s, v18.4s, v31.4s
-	WORD $0x4e28d5e0 // fadd v0.4s, v15.4s, v8.4s
-	WORD $0x6e20fefc // fdiv v28.4s, v23.4s, v0.4s
-	WORD $0x3d8001dc // str q28, [x14]
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x4ea1f6b9 // fmin v25.4s, v21.4s, v1.4s
+	WORD $0x4e22f736 // fmax v22.4s, v25.4s, v2.4s
+	WORD $0x3dc0101a // ldr q26, [x0, #64]
+	WORD $0x4e23ceda // fmla v26.4s, v22.4s, v3.4s
+	WORD $0x4ea4d74b // fsub v11.4s, v26.4s, v4.4s
+	WORD $0x4eb61ecf // mov v15.16b, v22.16b
+	WORD $0x4ea5cd6f // fmls v15.4s, v11.4s, v5.4s
+	WORD $0x4ea6cd6f // fmls v15.4s, v11.4s, v6.4s
+	WORD $0x3dc02410 // ldr q16, [x0, #144]
+	WORD $0x4e2fccf0 // fmla v16.4s, v7.4s, v15.4s
+	WORD $0x3dc02811 // ldr q17, [x0, #160]
+	WORD $0x4e2fce11 // fmla v17.4s, v16.4s, v15.4s
+	WORD $0x3dc02c1b // ldr q27, [x0, #176]
+	WORD $0x4e2fce3b // fmla v27.4s, v17.4s, v15.4s
+	WORD $0x3dc0301c // ldr q28, [x0, #192]
+	WORD $0x4e2fcf7c // fmla v28.4s, v27.4s, v15.4s
+	WORD $0x4eaf1dfd // mov v29.16b, v15.16b
+	WORD $0x6e2fddfe // fmul v30.4s, v15.4s, v15.4s
+	WORD $0x4e3ecf9d // fmla v29.4s, v28.4s, v30.4s
+	WORD $0x4e28d7bf // fadd v31.4s, v29.4s, v8.4s
+	WORD $0x6ea48752 // sub v18.4s, v26.4s, v4.4s
+	WORD $0x4f3f0640 // sshr v0.4s, v18.4s, #1
+	WORD $0x6ea0864c // sub v12.4s, v18.4s, v0.4s
+	WORD $0x4f375409 // shl v9.4s, v0.4s, #23
+	WORD $0x4ea8852d // add v13.4s, v9.4s, v8.4s
+	WORD $0x6e2ddfea // fmul v10.4s, v31.4s, v13.4s
+	WORD $0x4f37558e // shl v14.4s, v12.4s, #23
+	WORD $0x4ea885d3 // add v19.4s, v14.4s, v8.4s
+	WORD $0x6e33dd57 // fmul v23.4s, v10.4s, v19.4s
+	WORD $0x3d8001d7 // str q23, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -1743,53 +478,45 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001e9 // ldr d9, [x15]
+	WORD $0xfd4001f4 // ldr d20, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d408229 // ld1 { v9.s }[2], [x17]
+	WORD $0x4d408234 // ld1 { v20.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001e9 // ldr s9, [x15]
+	WORD $0xbd4001f4 // ldr s20, [x15]
 
 loaded:
-	WORD $0x3dc08c1d // ldr q29, [x0, #560]
-	WORD $0x6e29dd3e // fmul v30.4s, v9.4s, v9.4s
-	WORD $0x4e21cfdd // fmla v29.4s, v30.4s, v1.4s
-	WORD $0x6e29dfb5 // fmul v21.4s, v29.4s, v9.4s
-	WORD $0x6ea0faab // fneg v11.4s, v21.4s
-	WORD $0x4ea2f56a // fmin v10.4s, v11.4s, v2.4s
-	WORD $0x4e23f554 // fmax v20.4s, v10.4s, v3.4s
-	WORD $0x3dc0100c // ldr q12, [x0, #64]
-	WORD $0x4e24ce8c // fmla v12.4s, v20.4s, v4.4s
-	WORD $0x4ea5d598 // fsub v24.4s, v12.4s, v5.4s
-	WORD $0x4eb41e8d // mov v13.16b, v20.16b
-	WORD $0x4ea6cf0d // fmls v13.4s, v24.4s, v6.4s
-	WORD $0x4ea7cf0d // fmls v13.4s, v24.4s, v7.4s
-	WORD $0x3dc02013 // ldr q19, [x0, #128]
-	WORD $0x3dc0240e // ldr q14, [x0, #144]
-	WORD $0x4e2dce6e // fmla v14.4s, v19.4s, v13.4s
-	WORD $0x3dc0281a // ldr q26, [x0, #160]
-	WORD $0x4e2dcdda // fmla v26.4s, v14.4s, v13.4s
-	WORD $0x3dc02c10 // ldr q16, [x0, #176]
-	WORD $0x4e2dcf50 // fmla v16.4s, v26.4s, v13.4s
-	WORD $0x3dc03019 // ldr q25, [x0, #192]
-	WORD $0x4e2dce19 // fmla v25.4s, v16.4s, v13.4s
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x6e2dddb6 // fmul v22.4s, v13.4s, v13.4s
-	WORD $0x4e36cf31 // fmla v17.4s, v25.4s, v22.4s
-	WORD $0x4e28d63b // fadd v27.4s, v17.4s, v8.4s
-	WORD $0x6ea58592 // sub v18.4s, v12.4s, v5.4s
-	WORD $0x4f3f065f // sshr v31.4s, v18.4s, #1
-	WORD $0x6ebf864f // sub v15.4s, v18.4s, v31.4s
-	WORD $0x4f3757f7 // shl v23.4s, v31.4s, #23
-	WORD $0x4ea886e0 // add v0.4s, v23.4s, v8.4s
-	WORD $0x6e20df7c // fmul v28.4s, v27.4s, v0.4s
-	WORD $0x4f3755fd // shl v29.4s, v15.4s, #23
-	WORD $0x4ea887be // add v30.4s, v29.4s, v8.4s
-	WORD $0x6e3edf95 // fmul v21.4s, v28.4s, v30.4s
-	WORD $0x4e28d6ab // fadd v11.4s, v21.4s, v8.4s
-	WORD $0x6e2bfd2a // fdiv v10.4s, v9.4s, v11.4s
+	WORD $0x4ea1f698 // fmin v24.4s, v20.4s, v1.4s
+	WORD $0x4e22f715 // fmax v21.4s, v24.4s, v2.4s
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x4e23ceb9 // fmla v25.4s, v21.4s, v3.4s
+	WORD $0x4ea4d736 // fsub v22.4s, v25.4s, v4.4s
+	WORD $0x4eb51eab // mov v11.16b, v21.16b
+	WORD $0x4ea5cecb // fmls v11.4s, v22.4s, v5.4s
+	WORD $0x4ea6cecb // fmls v11.4s, v22.4s, v6.4s
+	WORD $0x3dc02410 // ldr q16, [x0, #144]
+	WORD $0x4e2bccf0 // fmla v16.4s, v7.4s, v11.4s
+	WORD $0x3dc02811 // ldr q17, [x0, #160]
+	WORD $0x4e2bce11 // fmla v17.4s, v16.4s, v11.4s
+	WORD $0x3dc02c1b // ldr q27, [x0, #176]
+	WORD $0x4e2bce3b // fmla v27.4s, v17.4s, v11.4s
+	WORD $0x3dc0300f // ldr q15, [x0, #192]
+	WORD $0x4e2bcf6f // fmla v15.4s, v27.4s, v11.4s
+	WORD $0x4eab1d7c // mov v28.16b, v11.16b
+	WORD $0x6e2bdd7d // fmul v29.4s, v11.4s, v11.4s
+	WORD $0x4e3dcdfc // fmla v28.4s, v15.4s, v29.4s
+	WORD $0x4e28d79e // fadd v30.4s, v28.4s, v8.4s
+	WORD $0x6ea4873a // sub v26.4s, v25.4s, v4.4s
+	WORD $0x4f3f0752 // sshr v18.4s, v26.4s, #1
+	WORD $0x6eb28740 // sub v0.4s, v26.4s, v18.4s
+	WORD $0x4f375649 // shl v9.4s, v18.4s, #23
+	WORD $0x4ea8853f // add v31.4s, v9.4s, v8.4s
+	WORD $0x6e3fdfcd // fmul v13.4s, v30.4s, v31.4s
+	WORD $0x4f37540c // shl v12.4s, v0.4s, #23
+	WORD $0x4ea8858e // add v14.4s, v12.4s, v8.4s
+	WORD $0x6e2eddaa // fmul v10.4s, v13.4s, v14.4s
 	TBZ $1, R7, storeOne
 	WORD $0xfd00020a // str d10, [x16]
 	TBZ $0, R7, stored
@@ -1810,13 +537,13 @@ end:
 	CBNZ R5, row
 	RET
 
-// unaryNEON_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
-TEXT ·unaryNEON_Tanh(SB), NOSPLIT, $0-56
+// unaryNEON_Erf(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_Erf(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc00800 // ldr q0, [x0, #32]
-	WORD $0x3dc00c01 // ldr q1, [x0, #48]
-	WORD $0x3dc01002 // ldr q2, [x0, #64]
-	WORD $0x3dc03403 // ldr q3, [x0, #208]
+	WORD $0x3dc03800 // ldr q0, [x0, #224]
+	WORD $0x3dc03c01 // ldr q1, [x0, #240]
+	WORD $0x3dc05002 // ldr q2, [x0, #320]
+	WORD $0x3dc06403 // ldr q3, [x0, #400]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -1848,237 +575,617 @@ group:
 	WORD $0x4ea0f90c // fabs v12.4s, v8.4s
 	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
 	WORD $0x4ea0f94e // fabs v14.4s, v10.4s
-	WORD $0x4e2bd56f // fadd v15.4s, v11.4s, v11.4s
-	WORD $0x4e2cd590 // fadd v16.4s, v12.4s, v12.4s
-	WORD $0x4e2dd5b1 // fadd v17.4s, v13.4s, v13.4s
-	WORD $0x4e2ed5d2 // fadd v18.4s, v14.4s, v14.4s
-	WORD $0x4ea0f5f3 // fmin v19.4s, v15.4s, v0.4s
-	WORD $0x4ea0f614 // fmin v20.4s, v16.4s, v0.4s
-	WORD $0x4ea0f635 // fmin v21.4s, v17.4s, v0.4s
-	WORD $0x4ea0f656 // fmin v22.4s, v18.4s, v0.4s
-	WORD $0x4e21f677 // fmax v23.4s, v19.4s, v1.4s
-	WORD $0x4e21f698 // fmax v24.4s, v20.4s, v1.4s
-	WORD $0x4e21f6b9 // fmax v25.4s, v21.4s, v1.4s
-	WORD $0x4e21f6da // fmax v26.4s, v22.4s, v1.4s
-	WORD $0x3dc0101b // ldr q27, [x0, #64]
-	WORD $0x3dc0101c // ldr q28, [x0, #64]
-	WORD $0x3dc0101d // ldr q29, [x0, #64]
-	WORD $0x3dc0101e // ldr q30, [x0, #64]
-	WORD $0x3dc0141f // ldr q31, [x0, #80]
-	WORD $0x4e3fcefb // fmla v27.4s, v23.4s, v31.4s
-	WORD $0x3dc01404 // ldr q4, [x0, #80]
-	WORD $0x4e24cf1c // fmla v28.4s, v24.4s, v4.4s
-	WORD $0x3dc01405 // ldr q5, [x0, #80]
-	WORD $0x4e25cf3d // fmla v29.4s, v25.4s, v5.4s
-	WORD $0x3dc01406 // ldr q6, [x0, #80]
-	WORD $0x4e26cf5e // fmla v30.4s, v26.4s, v6.4s
-	WORD $0x4ea2d76f // fsub v15.4s, v27.4s, v2.4s
-	WORD $0x4ea2d790 // fsub v16.4s, v28.4s, v2.4s
-	WORD $0x4ea2d7b1 // fsub v17.4s, v29.4s, v2.4s
-	WORD $0x4ea2d7d2 // fsub v18.4s, v30.4s, v2.4s
-	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
-	WORD $0x4eb81f14 // mov v20.16b, v24.16b
-	WORD $0x4eb91f35 // mov v21.16b, v25.16b
-	WORD $0x4eba1f56 // mov v22.16b, v26.16b
-	WORD $0x3dc0181f // ldr q31, [x0, #96]
-	WORD $0x4ebfcdf3 // fmls v19.4s, v15.4s, v31.4s
-	WORD $0x3dc01804 // ldr q4, [x0, #96]
-	WORD $0x4ea4ce14 // fmls v20.4s, v16.4s, v4.4s
-	WORD $0x3dc01805 // ldr q5, [x0, #96]
-	WORD $0x4ea5ce35 // fmls v21.4s, v17.4s, v5.4s
-	WORD $0x3dc01806 // ldr q6, [x0, #96]
-	WORD $0x4ea6ce56 // fmls v22.4s, v18.4s, v6.4s
-	WORD $0x3dc01c17 // ldr q23, [x0, #112]
-	WORD $0x4eb7cdf3 // fmls v19.4s, v15.4s, v23.4s
-	WORD $0x3dc01c18 // ldr q24, [x0, #112]
-	WORD $0x4eb8ce14 // fmls v20.4s, v16.4s, v24.4s
-	WORD $0x3dc01c19 // ldr q25, [x0, #112]
-	WORD $0x4eb9ce35 // fmls v21.4s, v17.4s, v25.4s
-	WORD $0x3dc01c1a // ldr q26, [x0, #112]
-	WORD $0x4ebace56 // fmls v22.4s, v18.4s, v26.4s
-	WORD $0x3dc0201f // ldr q31, [x0, #128]
-	WORD $0x3dc02004 // ldr q4, [x0, #128]
-	WORD $0x3dc02005 // ldr q5, [x0, #128]
-	WORD $0x3dc02006 // ldr q6, [x0, #128]
-	WORD $0x3dc0240f // ldr q15, [x0, #144]
-	WORD $0x3dc02417 // ldr q23, [x0, #144]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x3dc02418 // ldr q24, [x0, #144]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc97 // fmla v23.4s, v4.4s, v20.4s
-	WORD $0x4e35ccb0 // fmla v16.4s, v5.4s, v21.4s
-	WORD $0x4e36ccd8 // fmla v24.4s, v6.4s, v22.4s
-	WORD $0x3dc02811 // ldr q17, [x0, #160]
-	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x3dc02812 // ldr q18, [x0, #160]
-	WORD $0x3dc0281a // ldr q26, [x0, #160]
-	WORD $0x4e33cdf1 // fmla v17.4s, v15.4s, v19.4s
-	WORD $0x4e34cef9 // fmla v25.4s, v23.4s, v20.4s
-	WORD $0x4e35ce12 // fmla v18.4s, v16.4s, v21.4s
-	WORD $0x4e36cf1a // fmla v26.4s, v24.4s, v22.4s
-	WORD $0x3dc02c1f // ldr q31, [x0, #176]
-	WORD $0x3dc02c04 // ldr q4, [x0, #176]
-	WORD $0x3dc02c05 // ldr q5, [x0, #176]
-	WORD $0x3dc02c06 // ldr q6, [x0, #176]
-	WORD $0x4e33ce3f // fmla v31.4s, v17.4s, v19.4s
-	WORD $0x4e34cf24 // fmla v4.4s, v25.4s, v20.4s
-	WORD $0x4e35ce45 // fmla v5.4s, v18.4s, v21.4s
+	WORD $0x4ea0f56f // fmin v15.4s, v11.4s, v0.4s
+	WORD $0x4ea0f590 // fmin v16.4s, v12.4s, v0.4s
+	WORD $0x4ea0f5b1 // fmin v17.4s, v13.4s, v0.4s
+	WORD $0x4ea0f5d2 // fmin v18.4s, v14.4s, v0.4s
+	WORD $0x6e2fddf3 // fmul v19.4s, v15.4s, v15.4s
+	WORD $0x6e30de14 // fmul v20.4s, v16.4s, v16.4s
+	WORD $0x6e31de35 // fmul v21.4s, v17.4s, v17.4s
+	WORD $0x6e32de56 // fmul v22.4s, v18.4s, v18.4s
+	WORD $0x3dc04017 // ldr q23, [x0, #256]
+	WORD $0x3dc04018 // ldr q24, [x0, #256]
+	WORD $0x3dc04019 // ldr q25, [x0, #256]
+	WORD $0x3dc0401a // ldr q26, [x0, #256]
+	WORD $0x3dc0541b // ldr q27, [x0, #336]
+	WORD $0x3dc0541c // ldr q28, [x0, #336]
+	WORD $0x3dc0541d // ldr q29, [x0, #336]
+	WORD $0x3dc0541e // ldr q30, [x0, #336]
+	WORD $0x4e33cc37 // fmla v23.4s, v1.4s, v19.4s
+	WORD $0x4e34cc38 // fmla v24.4s, v1.4s, v20.4s
+	WORD $0x4e35cc39 // fmla v25.4s, v1.4s, v21.4s
+	WORD $0x4e36cc3a // fmla v26.4s, v1.4s, v22.4s
+	WORD $0x4e33cc5b // fmla v27.4s, v2.4s, v19.4s
+	WORD $0x4e34cc5c // fmla v28.4s, v2.4s, v20.4s
+	WORD $0x4e35cc5d // fmla v29.4s, v2.4s, v21.4s
+	WORD $0x4e36cc5e // fmla v30.4s, v2.4s, v22.4s
+	WORD $0x3dc0441f // ldr q31, [x0, #272]
+	WORD $0x3dc04404 // ldr q4, [x0, #272]
+	WORD $0x3dc04405 // ldr q5, [x0, #272]
+	WORD $0x3dc04406 // ldr q6, [x0, #272]
+	WORD $0x3dc0580b // ldr q11, [x0, #352]
+	WORD $0x3dc0580c // ldr q12, [x0, #352]
+	WORD $0x3dc0580d // ldr q13, [x0, #352]
+	WORD $0x3dc0580e // ldr q14, [x0, #352]
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
+	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
 	WORD $0x4e36cf46 // fmla v6.4s, v26.4s, v22.4s
-	WORD $0x3dc0300f // ldr q15, [x0, #192]
-	WORD $0x3dc03017 // ldr q23, [x0, #192]
-	WORD $0x3dc03010 // ldr q16, [x0, #192]
-	WORD $0x3dc03018 // ldr q24, [x0, #192]
-	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
-	WORD $0x4e34cc97 // fmla v23.4s, v4.4s, v20.4s
-	WORD $0x4e35ccb0 // fmla v16.4s, v5.4s, v21.4s
-	WORD $0x4e36ccd8 // fmla v24.4s, v6.4s, v22.4s
-	WORD $0x4eb31e71 // mov v17.16b, v19.16b
-	WORD $0x4eb41e99 // mov v25.16b, v20.16b
-	WORD $0x4eb51eb2 // mov v18.16b, v21.16b
-	WORD $0x4eb61eda // mov v26.16b, v22.16b
-	WORD $0x6e33de7f // fmul v31.4s, v19.4s, v19.4s
-	WORD $0x6e34de84 // fmul v4.4s, v20.4s, v20.4s
-	WORD $0x6e35dea5 // fmul v5.4s, v21.4s, v21.4s
-	WORD $0x6e36dec6 // fmul v6.4s, v22.4s, v22.4s
-	WORD $0x4e3fcdf1 // fmla v17.4s, v15.4s, v31.4s
-	WORD $0x4e24cef9 // fmla v25.4s, v23.4s, v4.4s
-	WORD $0x4e25ce12 // fmla v18.4s, v16.4s, v5.4s
-	WORD $0x4e26cf1a // fmla v26.4s, v24.4s, v6.4s
-	WORD $0x4e23d633 // fadd v19.4s, v17.4s, v3.4s
-	WORD $0x4e23d734 // fadd v20.4s, v25.4s, v3.4s
-	WORD $0x4e23d655 // fadd v21.4s, v18.4s, v3.4s
-	WORD $0x4e23d756 // fadd v22.4s, v26.4s, v3.4s
-	WORD $0x6ea2876f // sub v15.4s, v27.4s, v2.4s
-	WORD $0x6ea28797 // sub v23.4s, v28.4s, v2.4s
-	WORD $0x6ea287b0 // sub v16.4s, v29.4s, v2.4s
-	WORD $0x6ea287d8 // sub v24.4s, v30.4s, v2.4s
-	WORD $0x4f3f05f1 // sshr v17.4s, v15.4s, #1
-	WORD $0x4f3f06ff // sshr v31.4s, v23.4s, #1
-	WORD $0x4f3f0604 // sshr v4.4s, v16.4s, #1
-	WORD $0x4f3f0705 // sshr v5.4s, v24.4s, #1
-	WORD $0x6eb185e6 // sub v6.4s, v15.4s, v17.4s
-	WORD $0x6ebf86f9 // sub v25.4s, v23.4s, v31.4s
-	WORD $0x6ea48612 // sub v18.4s, v16.4s, v4.4s
-	WORD $0x6ea5871a // sub v26.4s, v24.4s, v5.4s
-	WORD $0x4f37563b // shl v27.4s, v17.4s, #23
-	WORD $0x4f3757fc // shl v28.4s, v31.4s, #23
-	WORD $0x4f37549d // shl v29.4s, v4.4s, #23
-	WORD $0x4f3754be // shl v30.4s, v5.4s, #23
-	WORD $0x4ea3876f // add v15.4s, v27.4s, v3.4s
-	WORD $0x4ea38797 // add v23.4s, v28.4s, v3.4s
-	WORD $0x4ea387b0 // add v16.4s, v29.4s, v3.4s
-	WORD $0x4ea387d8 // add v24.4s, v30.4s, v3.4s
-	WORD $0x6e2fde71 // fmul v17.4s, v19.4s, v15.4s
-	WORD $0x6e37de9f // fmul v31.4s, v20.4s, v23.4s
-	WORD $0x6e30dea4 // fmul v4.4s, v21.4s, v16.4s
-	WORD $0x6e38dec5 // fmul v5.4s, v22.4s, v24.4s
-	WORD $0x4f3754db // shl v27.4s, v6.4s, #23
-	WORD $0x4f37573c // shl v28.4s, v25.4s, #23
-	WORD $0x4f37565d // shl v29.4s, v18.4s, #23
-	WORD $0x4f37575e // shl v30.4s, v26.4s, #23
-	WORD $0x4ea38773 // add v19.4s, v27.4s, v3.4s
-	WORD $0x4ea3878f // add v15.4s, v28.4s, v3.4s
-	WORD $0x4ea387b4 // add v20.4s, v29.4s, v3.4s
-	WORD $0x4ea387d7 // add v23.4s, v30.4s, v3.4s
-	WORD $0x6e33de35 // fmul v21.4s, v17.4s, v19.4s
-	WORD $0x6e2fdff0 // fmul v16.4s, v31.4s, v15.4s
-	WORD $0x6e34dc96 // fmul v22.4s, v4.4s, v20.4s
-	WORD $0x6e37dcb8 // fmul v24.4s, v5.4s, v23.4s
-	WORD $0x4e23d6a6 // fadd v6.4s, v21.4s, v3.4s
-	WORD $0x4e23d619 // fadd v25.4s, v16.4s, v3.4s
-	WORD $0x4e23d6d2 // fadd v18.4s, v22.4s, v3.4s
-	WORD $0x4e23d71a // fadd v26.4s, v24.4s, v3.4s
-	WORD $0x3dc0941b // ldr q27, [x0, #592]
-	WORD $0x6e26ff7c // fdiv v28.4s, v27.4s, v6.4s
-	WORD $0x3dc0941d // ldr q29, [x0, #592]
-	WORD $0x6e39ffbe // fdiv v30.4s, v29.4s, v25.4s
+	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
+	WORD $0x4e34cf8c // fmla v12.4s, v28.4s, v20.4s
+	WORD $0x4e35cfad // fmla v13.4s, v29.4s, v21.4s
+	WORD $0x4e36cfce // fmla v14.4s, v30.4s, v22.4s
+	WORD $0x3dc04817 // ldr q23, [x0, #288]
+	WORD $0x3dc04818 // ldr q24, [x0, #288]
+	WORD $0x3dc04819 // ldr q25, [x0, #288]
+	WORD $0x3dc0481a // ldr q26, [x0, #288]
+	WORD $0x3dc05c1b // ldr q27, [x0, #368]
+	WORD $0x3dc05c1c // ldr q28, [x0, #368]
+	WORD $0x3dc05c1d // ldr q29, [x0, #368]
+	WORD $0x3dc05c1e // ldr q30, [x0, #368]
+	WORD $0x4e33cff7 // fmla v23.4s, v31.4s, v19.4s
+	WORD $0x4e34cc98 // fmla v24.4s, v4.4s, v20.4s
+	WORD $0x4e35ccb9 // fmla v25.4s, v5.4s, v21.4s
+	WORD $0x4e36ccda // fmla v26.4s, v6.4s, v22.4s
+	WORD $0x4e33cd7b // fmla v27.4s, v11.4s, v19.4s
+	WORD $0x4e34cd9c // fmla v28.4s, v12.4s, v20.4s
+	WORD $0x4e35cdbd // fmla v29.4s, v13.4s, v21.4s
+	WORD $0x4e36cdde // fmla v30.4s, v14.4s, v22.4s
+	WORD $0x3dc04c1f // ldr q31, [x0, #304]
+	WORD $0x3dc04c04 // ldr q4, [x0, #304]
+	WORD $0x3dc04c05 // ldr q5, [x0, #304]
+	WORD $0x3dc04c06 // ldr q6, [x0, #304]
+	WORD $0x3dc0600b // ldr q11, [x0, #384]
+	WORD $0x3dc0600c // ldr q12, [x0, #384]
+	WORD $0x3dc0600d // ldr q13, [x0, #384]
+	WORD $0x3dc0600e // ldr q14, [x0, #384]
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
+	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
+	WORD $0x4e36cf46 // fmla v6.4s, v26.4s, v22.4s
+	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
+	WORD $0x4e34cf8c // fmla v12.4s, v28.4s, v20.4s
+	WORD $0x4e35cfad // fmla v13.4s, v29.4s, v21.4s
+	WORD $0x4e36cfce // fmla v14.4s, v30.4s, v22.4s
+	WORD $0x4e2fcd7f // fmla v31.4s, v11.4s, v15.4s
+	WORD $0x4e30cd84 // fmla v4.4s, v12.4s, v16.4s
+	WORD $0x4e31cda5 // fmla v5.4s, v13.4s, v17.4s
+	WORD $0x4e32cdc6 // fmla v6.4s, v14.4s, v18.4s
+	WORD $0x6e2fdfef // fmul v15.4s, v31.4s, v15.4s
+	WORD $0x6e30dc93 // fmul v19.4s, v4.4s, v16.4s
+	WORD $0x6e31dcb4 // fmul v20.4s, v5.4s, v17.4s
+	WORD $0x6e32dcd5 // fmul v21.4s, v6.4s, v18.4s
+	WORD $0x4e23d5f6 // fadd v22.4s, v15.4s, v3.4s
+	WORD $0x4e23d677 // fadd v23.4s, v19.4s, v3.4s
+	WORD $0x4e23d698 // fadd v24.4s, v20.4s, v3.4s
+	WORD $0x4e23d6b9 // fadd v25.4s, v21.4s, v3.4s
+	WORD $0x4ea3d6da // fsub v26.4s, v22.4s, v3.4s
+	WORD $0x4ea3d6fb // fsub v27.4s, v23.4s, v3.4s
+	WORD $0x4ea3d71c // fsub v28.4s, v24.4s, v3.4s
+	WORD $0x4ea3d73d // fsub v29.4s, v25.4s, v3.4s
+	WORD $0x4ebad5fe // fsub v30.4s, v15.4s, v26.4s
+	WORD $0x4ebbd67f // fsub v31.4s, v19.4s, v27.4s
+	WORD $0x4ebcd68b // fsub v11.4s, v20.4s, v28.4s
+	WORD $0x4ebdd6ac // fsub v12.4s, v21.4s, v29.4s
+	WORD $0x3dc06c0d // ldr q13, [x0, #432]
+	WORD $0x3dc06c0e // ldr q14, [x0, #432]
+	WORD $0x3dc06c10 // ldr q16, [x0, #432]
+	WORD $0x3dc06c04 // ldr q4, [x0, #432]
+	WORD $0x3dc06811 // ldr q17, [x0, #416]
+	WORD $0x4e3ece2d // fmla v13.4s, v17.4s, v30.4s
+	WORD $0x3dc06805 // ldr q5, [x0, #416]
+	WORD $0x4e3fccae // fmla v14.4s, v5.4s, v31.4s
+	WORD $0x3dc06812 // ldr q18, [x0, #416]
+	WORD $0x4e2bce50 // fmla v16.4s, v18.4s, v11.4s
+	WORD $0x3dc06806 // ldr q6, [x0, #416]
+	WORD $0x4e2cccc4 // fmla v4.4s, v6.4s, v12.4s
+	WORD $0x3dc0700f // ldr q15, [x0, #448]
+	WORD $0x3dc0701a // ldr q26, [x0, #448]
+	WORD $0x3dc07013 // ldr q19, [x0, #448]
+	WORD $0x3dc0701b // ldr q27, [x0, #448]
+	WORD $0x4e3ecdaf // fmla v15.4s, v13.4s, v30.4s
+	WORD $0x4e3fcdda // fmla v26.4s, v14.4s, v31.4s
+	WORD $0x4e2bce13 // fmla v19.4s, v16.4s, v11.4s
+	WORD $0x4e2ccc9b // fmla v27.4s, v4.4s, v12.4s
+	WORD $0x3dc07414 // ldr q20, [x0, #464]
+	WORD $0x3dc0741c // ldr q28, [x0, #464]
+	WORD $0x3dc07415 // ldr q21, [x0, #464]
+	WORD $0x3dc0741d // ldr q29, [x0, #464]
+	WORD $0x4e3ecdf4 // fmla v20.4s, v15.4s, v30.4s
+	WORD $0x4e3fcf5c // fmla v28.4s, v26.4s, v31.4s
+	WORD $0x4e2bce75 // fmla v21.4s, v19.4s, v11.4s
+	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	WORD $0x3dc07811 // ldr q17, [x0, #480]
+	WORD $0x3dc07805 // ldr q5, [x0, #480]
+	WORD $0x3dc07812 // ldr q18, [x0, #480]
+	WORD $0x3dc07806 // ldr q6, [x0, #480]
+	WORD $0x4e3ece91 // fmla v17.4s, v20.4s, v30.4s
+	WORD $0x4e3fcf85 // fmla v5.4s, v28.4s, v31.4s
+	WORD $0x4e2bceb2 // fmla v18.4s, v21.4s, v11.4s
+	WORD $0x4e2ccfa6 // fmla v6.4s, v29.4s, v12.4s
+	WORD $0x3dc0340d // ldr q13, [x0, #208]
+	WORD $0x3dc0340e // ldr q14, [x0, #208]
+	WORD $0x3dc03410 // ldr q16, [x0, #208]
+	WORD $0x3dc03404 // ldr q4, [x0, #208]
+	WORD $0x4e3ece2d // fmla v13.4s, v17.4s, v30.4s
+	WORD $0x4e3fccae // fmla v14.4s, v5.4s, v31.4s
+	WORD $0x4e2bce50 // fmla v16.4s, v18.4s, v11.4s
+	WORD $0x4e2cccc4 // fmla v4.4s, v6.4s, v12.4s
+	WORD $0x4f3756cf // shl v15.4s, v22.4s, #23
+	WORD $0x4f3756fa // shl v26.4s, v23.4s, #23
+	WORD $0x4f375713 // shl v19.4s, v24.4s, #23
+	WORD $0x4f37573b // shl v27.4s, v25.4s, #23
+	WORD $0x6e2fddb4 // fmul v20.4s, v13.4s, v15.4s
+	WORD $0x6e3adddc // fmul v28.4s, v14.4s, v26.4s
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s
+	WORD $0x6e3bdc9d // fmul v29.4s, v4.4s, v27.4s
+	WORD $0x3dc03416 // ldr q22, [x0, #208]
+	WORD $0x4eb4d6de // fsub v30.4s, v22.4s, v20.4s
+	WORD $0x3dc0341f // ldr q31, [x0, #208]
+	WORD $0x4ebcd7eb // fsub v11.4s, v31.4s, v28.4s
+	WORD $0x3dc0340c // ldr q12, [x0, #208]
+	WORD $0x4eb5d591 // fsub v17.4s, v12.4s, v21.4s
+	WORD $0x3dc03405 // ldr q5, [x0, #208]
+	WORD $0x4ebdd4b2 // fsub v18.4s, v5.4s, v29.4s
+	WORD $0x3dc07c06 // ldr q6, [x0, #496]
+	WORD $0x4e261cf7 // and v23.16b, v7.16b, v6.16b
+	WORD $0x3dc07c18 // ldr q24, [x0, #496]
+	WORD $0x4e381d19 // and v25.16b, v8.16b, v24.16b
+	WORD $0x3dc07c0d // ldr q13, [x0, #496]
+	WORD $0x4e2d1d2f // and v15.16b, v9.16b, v13.16b
+	WORD $0x3dc07c0e // ldr q14, [x0, #496]
+	WORD $0x4e2e1d5a // and v26.16b, v10.16b, v14.16b
+	WORD $0x4eb71fd0 // orr v16.16b, v30.16b, v23.16b
+	WORD $0x4eb91d73 // orr v19.16b, v11.16b, v25.16b
+	WORD $0x4eaf1e24 // orr v4.16b, v17.16b, v15.16b
+	WORD $0x4eba1e5b // orr v27.16b, v18.16b, v26.16b
+	WORD $0x4ea71cf4 // mov v20.16b, v7.16b
+	WORD $0x4ea81d16 // mov v22.16b, v8.16b
+	WORD $0x4ea91d3c // mov v28.16b, v9.16b
+	WORD $0x4eaa1d5f // mov v31.16b, v10.16b
+	WORD $0x6e27dcf5 // fmul v21.4s, v7.4s, v7.4s
+	WORD $0x6e28dd0c // fmul v12.4s, v8.4s, v8.4s
+	WORD $0x6e29dd3d // fmul v29.4s, v9.4s, v9.4s
+	WORD $0x6e2add45 // fmul v5.4s, v10.4s, v10.4s
+	WORD $0x3dc08406 // ldr q6, [x0, #528]
+	WORD $0x3dc08418 // ldr q24, [x0, #528]
+	WORD $0x3dc0840d // ldr q13, [x0, #528]
+	WORD $0x3dc0840e // ldr q14, [x0, #528]
+	WORD $0x3dc0801e // ldr q30, [x0, #512]
+	WORD $0x4e35cfc6 // fmla v6.4s, v30.4s, v21.4s
+	WORD $0x3dc08017 // ldr q23, [x0, #512]
+	WORD $0x4e2ccef8 // fmla v24.4s, v23.4s, v12.4s
+	WORD $0x3dc0800b // ldr q11, [x0, #512]
+	WORD $0x4e3dcd6d // fmla v13.4s, v11.4s, v29.4s
+	WORD $0x3dc08019 // ldr q25, [x0, #512]
+	WORD $0x4e25cf2e // fmla v14.4s, v25.4s, v5.4s
+	WORD $0x3dc08811 // ldr q17, [x0, #544]
+	WORD $0x3dc0880f // ldr q15, [x0, #544]
+	WORD $0x3dc08812 // ldr q18, [x0, #544]
+	WORD $0x3dc0881a // ldr q26, [x0, #544]
+	WORD $0x4e35ccd1 // fmla v17.4s, v6.4s, v21.4s
+	WORD $0x4e2ccf0f // fmla v15.4s, v24.4s, v12.4s
+	WORD $0x4e3dcdb2 // fmla v18.4s, v13.4s, v29.4s
+	WORD $0x4e25cdda // fmla v26.4s, v14.4s, v5.4s
+	WORD $0x3dc08c1e // ldr q30, [x0, #560]
+	WORD $0x3dc08c17 // ldr q23, [x0, #560]
+	WORD $0x3dc08c0b // ldr q11, [x0, #560]
+	WORD $0x3dc08c19 // ldr q25, [x0, #560]
+	WORD $0x4e35ce3e // fmla v30.4s, v17.4s, v21.4s
+	WORD $0x4e2ccdf7 // fmla v23.4s, v15.4s, v12.4s
+	WORD $0x4e3dce4b // fmla v11.4s, v18.4s, v29.4s
+	WORD $0x4e25cf59 // fmla v25.4s, v26.4s, v5.4s
+	WORD $0x3dc09006 // ldr q6, [x0, #576]
+	WORD $0x3dc09018 // ldr q24, [x0, #576]
+	WORD $0x3dc0900d // ldr q13, [x0, #576]
+	WORD $0x3dc0900e // ldr q14, [x0, #576]
+	WORD $0x4e35cfc6 // fmla v6.4s, v30.4s, v21.4s
+	WORD $0x4e2ccef8 // fmla v24.4s, v23.4s, v12.4s
+	WORD $0x4e3dcd6d // fmla v13.4s, v11.4s, v29.4s
+	WORD $0x4e25cf2e // fmla v14.4s, v25.4s, v5.4s
 	WORD $0x3dc09411 // ldr q17, [x0, #592]
-	WORD $0x6e32fe33 // fdiv v19.4s, v17.4s, v18.4s
-	WORD $0x3dc0941f // ldr q31, [x0, #592]
-	WORD $0x6e3affef // fdiv v15.4s, v31.4s, v26.4s
-	WORD $0x4ebcd464 // fsub v4.4s, v3.4s, v28.4s
-	WORD $0x4ebed474 // fsub v20.4s, v3.4s, v30.4s
-	WORD $0x4eb3d465 // fsub v5.4s, v3.4s, v19.4s
-	WORD $0x4eafd477 // fsub v23.4s, v3.4s, v15.4s
-	WORD $0x6e2bdd75 // fmul v21.4s, v11.4s, v11.4s
-	WORD $0x6e2cdd90 // fmul v16.4s, v12.4s, v12.4s
-	WORD $0x6e2dddb6 // fmul v22.4s, v13.4s, v13.4s
-	WORD $0x6e2eddd8 // fmul v24.4s, v14.4s, v14.4s
-	WORD $0x4eab1d66 // mov v6.16b, v11.16b
-	WORD $0x4eac1d9b // mov v27.16b, v12.16b
-	WORD $0x4ead1db9 // mov v25.16b, v13.16b
-	WORD $0x4eae1ddd // mov v29.16b, v14.16b
-	WORD $0x3dc09812 // ldr q18, [x0, #608]
-	WORD $0x3dc09811 // ldr q17, [x0, #608]
-	WORD $0x3dc0981a // ldr q26, [x0, #608]
-	WORD $0x3dc0981f // ldr q31, [x0, #608]
-	WORD $0x3dc09c1c // ldr q28, [x0, #624]
-	WORD $0x3dc09c1e // ldr q30, [x0, #624]
-	WORD $0x3dc09c13 // ldr q19, [x0, #624]
-	WORD $0x3dc09c0f // ldr q15, [x0, #624]
-	WORD $0x4e35ce5c // fmla v28.4s, v18.4s, v21.4s
-	WORD $0x4e30ce3e // fmla v30.4s, v17.4s, v16.4s
-	WORD $0x4e36cf53 // fmla v19.4s, v26.4s, v22.4s
-	WORD $0x4e38cfef // fmla v15.4s, v31.4s, v24.4s
-	WORD $0x3dc0a012 // ldr q18, [x0, #640]
-	WORD $0x3dc0a011 // ldr q17, [x0, #640]
-	WORD $0x3dc0a01a // ldr q26, [x0, #640]
-	WORD $0x3dc0a01f // ldr q31, [x0, #640]
-	WORD $0x4e35cf92 // fmla v18.4s, v28.4s, v21.4s
-	WORD $0x4e30cfd1 // fmla v17.4s, v30.4s, v16.4s
-	WORD $0x4e36ce7a // fmla v26.4s, v19.4s, v22.4s
-	WORD $0x4e38cdff // fmla v31.4s, v15.4s, v24.4s
-	WORD $0x3dc0a41c // ldr q28, [x0, #656]
-	WORD $0x3dc0a41e // ldr q30, [x0, #656]
-	WORD $0x3dc0a413 // ldr q19, [x0, #656]
-	WORD $0x3dc0a40f // ldr q15, [x0, #656]
-	WORD $0x4e35ce5c // fmla v28.4s, v18.4s, v21.4s
-	WORD $0x4e30ce3e // fmla v30.4s, v17.4s, v16.4s
-	WORD $0x4e36cf53 // fmla v19.4s, v26.4s, v22.4s
-	WORD $0x4e38cfef // fmla v15.4s, v31.4s, v24.4s
-	WORD $0x3dc0a812 // ldr q18, [x0, #672]
-	WORD $0x3dc0a811 // ldr q17, [x0, #672]
-	WORD $0x3dc0a81a // ldr q26, [x0, #672]
-	WORD $0x3dc0a81f // ldr q31, [x0, #672]
-	WORD $0x4e35cf92 // fmla v18.4s, v28.4s, v21.4s
-	WORD $0x4e30cfd1 // fmla v17.4s, v30.4s, v16.4s
-	WORD $0x4e36ce7a // fmla v26.4s, v19.4s, v22.4s
-	WORD $0x4e38cdff // fmla v31.4s, v15.4s, v24.4s
-	WORD $0x6e2bdeb5 // fmul v21.4s, v21.4s, v11.4s
-	WORD $0x6e2cde1c // fmul v28.4s, v16.4s, v12.4s
-	WORD $0x6e2ddede // fmul v30.4s, v22.4s, v13.4s
-	WORD $0x6e2edf13 // fmul v19.4s, v24.4s, v14.4s
-	WORD $0x4e35ce46 // fmla v6.4s, v18.4s, v21.4s
-	WORD $0x4e3cce3b // fmla v27.4s, v17.4s, v28.4s
-	WORD $0x4e3ecf59 // fmla v25.4s, v26.4s, v30.4s
-	WORD $0x4e33cffd // fmla v29.4s, v31.4s, v19.4s
-	WORD $0x3dc0ac0f // ldr q15, [x0, #688]
-	WORD $0x6eabe5f0 // fcmgt v16.4s, v15.4s, v11.4s
-	WORD $0x3dc0ac16 // ldr q22, [x0, #688]
-	WORD $0x6eace6d8 // fcmgt v24.4s, v22.4s, v12.4s
-	WORD $0x3dc0ac12 // ldr q18, [x0, #688]
-	WORD $0x6eade651 // fcmgt v17.4s, v18.4s, v13.4s
-	WORD $0x3dc0ac1a // ldr q26, [x0, #688]
-	WORD $0x6eaee75f // fcmgt v31.4s, v26.4s, v14.4s
-	WORD $0x6e641cd0 // bsl v16.16b, v6.16b, v4.16b
-	WORD $0x6e741f78 // bsl v24.16b, v27.16b, v20.16b
-	WORD $0x6e651f31 // bsl v17.16b, v25.16b, v5.16b
-	WORD $0x6e771fbf // bsl v31.16b, v29.16b, v23.16b
+	WORD $0x3dc0940f // ldr q15, [x0, #592]
+	WORD $0x3dc09412 // ldr q18, [x0, #592]
+	WORD $0x3dc0941a // ldr q26, [x0, #592]
+	WORD $0x4e35ccd1 // fmla v17.4s, v6.4s, v21.4s
+	WORD $0x4e2ccf0f // fmla v15.4s, v24.4s, v12.4s
+	WORD $0x4e3dcdb2 // fmla v18.4s, v13.4s, v29.4s
+	WORD $0x4e25cdda // fmla v26.4s, v14.4s, v5.4s
+	WORD $0x4e27ce34 // fmla v20.4s, v17.4s, v7.4s
+	WORD $0x4e28cdf6 // fmla v22.4s, v15.4s, v8.4s
+	WORD $0x4e29ce5c // fmla v28.4s, v18.4s, v9.4s
+	WORD $0x4e2acf5f // fmla v31.4s, v26.4s, v10.4s
+	WORD $0x3dc0981e // ldr q30, [x0, #608]
+	WORD $0x6ea7efd7 // facgt v23.4s, v30.4s, v7.4s
+	WORD $0x3dc0980b // ldr q11, [x0, #608]
+	WORD $0x6ea8ed79 // facgt v25.4s, v11.4s, v8.4s
+	WORD $0x3dc09815 // ldr q21, [x0, #608]
+	WORD $0x6ea9eeac // facgt v12.4s, v21.4s, v9.4s
+	WORD $0x3dc0981d // ldr q29, [x0, #608]
+	WORD $0x6eaaefa5 // facgt v5.4s, v29.4s, v10.4s
+	WORD $0x6e701e97 // bsl v23.16b, v20.16b, v16.16b
+	WORD $0x6e731ed9 // bsl v25.16b, v22.16b, v19.16b
+	WORD $0x6e641f8c // bsl v12.16b, v28.16b, v4.16b
+	WORD $0x6e7b1fe5 // bsl v5.16b, v31.16b, v27.16b
+	WORD $0x3d800197 // str q23, [x12]
+	WORD $0x3d800599 // str q25, [x12, #16]
+	WORD $0x3d80098c // str q12, [x12, #32]
+	WORD $0x3d800d85 // str q5, [x12, #48]
+	ADD $64, R10
+	CMP R9, R10
+	BLO group
+
+singles:
+	CMP R8, R10
+	BHS rest
+
+single:
+	ADD R3, R10, R13
+	ADD R1, R10, R14
+	WORD $0x3dc001a6 // ldr q6, [x13]
+	WORD $0x4ea0f8d8 // fabs v24.4s, v6.4s
+	WORD $0x4ea0f70d // fmin v13.4s, v24.4s, v0.4s
+	WORD $0x6e2dddae // fmul v14.4s, v13.4s, v13.4s
+	WORD $0x3dc04011 // ldr q17, [x0, #256]
+	WORD $0x3dc0540f // ldr q15, [x0, #336]
+	WORD $0x4e2ecc31 // fmla v17.4s, v1.4s, v14.4s
+	WORD $0x4e2ecc4f // fmla v15.4s, v2.4s, v14.4s
+	WORD $0x3dc04412 // ldr q18, [x0, #272]
+	WORD $0x3dc0581a // ldr q26, [x0, #352]
+	WORD $0x4e2ece32 // fmla v18.4s, v17.4s, v14.4s
+	WORD $0x4e2ecdfa // fmla v26.4s, v15.4s, v14.4s
+	WORD $0x3dc04807 // ldr q7, [x0, #288]
+	WORD $0x3dc05c1e // ldr q30, [x0, #368]
+	WORD $0x4e2ece47 // fmla v7.4s, v18.4s, v14.4s
+	WORD $0x4e2ecf5e // fmla v30.4s, v26.4s, v14.4s
+	WORD $0x3dc04c08 // ldr q8, [x0, #304]
+	WORD $0x3dc0600b // ldr q11, [x0, #384]
+	WORD $0x4e2ecce8 // fmla v8.4s, v7.4s, v14.4s
+	WORD $0x4e2ecfcb // fmla v11.4s, v30.4s, v14.4s
+	WORD $0x4e2dcd68 // fmla v8.4s, v11.4s, v13.4s
+	WORD $0x6e2ddd09 // fmul v9.4s, v8.4s, v13.4s
+	WORD $0x4e23d535 // fadd v21.4s, v9.4s, v3.4s
+	WORD $0x4ea3d6aa // fsub v10.4s, v21.4s, v3.4s
+	WORD $0x4eaad53d // fsub v29.4s, v9.4s, v10.4s
+	WORD $0x3dc06c10 // ldr q16, [x0, #432]
+	WORD $0x3dc06813 // ldr q19, [x0, #416]
+	WORD $0x4e3dce70 // fmla v16.4s, v19.4s, v29.4s
+	WORD $0x3dc07004 // ldr q4, [x0, #448]
+	WORD $0x4e3dce04 // fmla v4.4s, v16.4s, v29.4s
+	WORD $0x3dc0741b // ldr q27, [x0, #464]
+	WORD $0x4e3dcc9b // fmla v27.4s, v4.4s, v29.4s
+	WORD $0x3dc07814 // ldr q20, [x0, #480]
+	WORD $0x4e3dcf74 // fmla v20.4s, v27.4s, v29.4s
+	WORD $0x3dc03416 // ldr q22, [x0, #208]
+	WORD $0x4e3dce96 // fmla v22.4s, v20.4s, v29.4s
+	WORD $0x4f3756bc // shl v28.4s, v21.4s, #23
+	WORD $0x6e3cdedf // fmul v31.4s, v22.4s, v28.4s
+	WORD $0x3dc03417 // ldr q23, [x0, #208]
+	WORD $0x4ebfd6f9 // fsub v25.4s, v23.4s, v31.4s
+	WORD $0x3dc07c0c // ldr q12, [x0, #496]
+	WORD $0x4e2c1cc5 // and v5.16b, v6.16b, v12.16b
+	WORD $0x4ea51f38 // orr v24.16b, v25.16b, v5.16b
+	WORD $0x4ea61cd1 // mov v17.16b, v6.16b
+	WORD $0x6e26dccf // fmul v15.4s, v6.4s, v6.4s
+	WORD $0x3dc08412 // ldr q18, [x0, #528]
+	WORD $0x3dc0801a // ldr q26, [x0, #512]
+	WORD $0x4e2fcf52 // fmla v18.4s, v26.4s, v15.4s
+	WORD $0x3dc0880d // ldr q13, [x0, #544]
+	WORD $0x4e2fce4d // fmla v13.4s, v18.4s, v15.4s
+	WORD $0x3dc08c0e // ldr q14, [x0, #560]
+	WORD $0x4e2fcdae // fmla v14.4s, v13.4s, v15.4s
+	WORD $0x3dc09007 // ldr q7, [x0, #576]
+	WORD $0x4e2fcdc7 // fmla v7.4s, v14.4s, v15.4s
+	WORD $0x3dc0941e // ldr q30, [x0, #592]
+	WORD $0x4e2fccfe // fmla v30.4s, v7.4s, v15.4s
+	WORD $0x4e26cfd1 // fmla v17.4s, v30.4s, v6.4s
+	WORD $0x3dc09808 // ldr q8, [x0, #608]
+	WORD $0x6ea6ed0b // facgt v11.4s, v8.4s, v6.4s
+	WORD $0x6e781e2b // bsl v11.16b, v17.16b, v24.16b
+	WORD $0x3d8001cb // str q11, [x14]
+	ADD $16, R10
+	CMP R8, R10
+	BLO single
+
+rest:
+	CBZ R7, end
+	ADD R3, R10, R15
+	ADD R1, R10, R16
+	TBZ $1, R7, loadOne
+	WORD $0xfd4001e9 // ldr d9, [x15]
+	TBZ $0, R7, loaded
+	ADD $8, R15, R17
+	WORD $0x4d408229 // ld1 { v9.s }[2], [x17]
+	B loaded
+
+loadOne:
+	WORD $0xbd4001e9 // ldr s9, [x15]
+
+loaded:
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4ea0f553 // fmin v19.4s, v10.4s, v0.4s
+	WORD $0x6e33de70 // fmul v16.4s, v19.4s, v19.4s
+	WORD $0x3dc04004 // ldr q4, [x0, #256]
+	WORD $0x3dc0541b // ldr q27, [x0, #336]
+	WORD $0x4e30cc24 // fmla v4.4s, v1.4s, v16.4s
+	WORD $0x4e30cc5b // fmla v27.4s, v2.4s, v16.4s
+	WORD $0x3dc04415 // ldr q21, [x0, #272]
+	WORD $0x3dc0581d // ldr q29, [x0, #352]
+	WORD $0x4e30cc95 // fmla v21.4s, v4.4s, v16.4s
+	WORD $0x4e30cf7d // fmla v29.4s, v27.4s, v16.4s
+	WORD $0x3dc04814 // ldr q20, [x0, #288]
+	WORD $0x3dc05c16 // ldr q22, [x0, #368]
+	WORD $0x4e30ceb4 // fmla v20.4s, v21.4s, v16.4s
+	WORD $0x4e30cfb6 // fmla v22.4s, v29.4s, v16.4s
+	WORD $0x3dc04c1c // ldr q28, [x0, #304]
+	WORD $0x3dc0601f // ldr q31, [x0, #384]
+	WORD $0x4e30ce9c // fmla v28.4s, v20.4s, v16.4s
+	WORD $0x4e30cedf // fmla v31.4s, v22.4s, v16.4s
+	WORD $0x4e33cffc // fmla v28.4s, v31.4s, v19.4s
+	WORD $0x6e33df97 // fmul v23.4s, v28.4s, v19.4s
+	WORD $0x4e23d6ec // fadd v12.4s, v23.4s, v3.4s
+	WORD $0x4ea3d599 // fsub v25.4s, v12.4s, v3.4s
+	WORD $0x4eb9d6e5 // fsub v5.4s, v23.4s, v25.4s
+	WORD $0x3dc06c1a // ldr q26, [x0, #432]
+	WORD $0x3dc06812 // ldr q18, [x0, #416]
+	WORD $0x4e25ce5a // fmla v26.4s, v18.4s, v5.4s
+	WORD $0x3dc0700d // ldr q13, [x0, #448]
+	WORD $0x4e25cf4d // fmla v13.4s, v26.4s, v5.4s
+	WORD $0x3dc0740e // ldr q14, [x0, #464]
+	WORD $0x4e25cdae // fmla v14.4s, v13.4s, v5.4s
+	WORD $0x3dc0780f // ldr q15, [x0, #480]
+	WORD $0x4e25cdcf // fmla v15.4s, v14.4s, v5.4s
+	WORD $0x3dc03407 // ldr q7, [x0, #208]
+	WORD $0x4e25cde7 // fmla v7.4s, v15.4s, v5.4s
+	WORD $0x4f37559e // shl v30.4s, v12.4s, #23
+	WORD $0x6e3edce6 // fmul v6.4s, v7.4s, v30.4s
+	WORD $0x3dc03408 // ldr q8, [x0, #208]
+	WORD $0x4ea6d518 // fsub v24.4s, v8.4s, v6.4s
+	WORD $0x3dc07c11 // ldr q17, [x0, #496]
+	WORD $0x4e311d2b // and v11.16b, v9.16b, v17.16b
+	WORD $0x4eab1f0a // orr v10.16b, v24.16b, v11.16b
+	WORD $0x4ea91d24 // mov v4.16b, v9.16b
+	WORD $0x6e29dd3b // fmul v27.4s, v9.4s, v9.4s
 	WORD $0x3dc08415 // ldr q21, [x0, #528]
-	WORD $0x4e351cfc // and v28.16b, v7.16b, v21.16b
-	WORD $0x3dc0841e // ldr q30, [x0, #528]
-	WORD $0x4e3e1d13 // and v19.16b, v8.16b, v30.16b
-	WORD $0x3dc0840b // ldr q11, [x0, #528]
-	WORD $0x4e2b1d2f // and v15.16b, v9.16b, v11.16b
-	WORD $0x3dc0840c // ldr q12, [x0, #528]
-	WORD $0x4e2c1d56 // and v22.16b, v10.16b, v12.16b
-	WORD $0x4ebc1e0d // orr v13.16b, v16.16b, v28.16b
-	WORD $0x4eb31f12 // orr v18.16b, v24.16b, v19.16b
-	WORD $0x4eaf1e2e // orr v14.16b, v17.16b, v15.16b
-	WORD $0x4eb61ffa // orr v26.16b, v31.16b, v22.16b
-	WORD $0x3d80018d // str q13, [x12]
-	WORD $0x3d800592 // str q18, [x12, #16]
-	WORD $0x3d80098e // str q14, [x12, #32]
+	WORD $0x3dc0801d // ldr q29, [x0, #512]
+	WORD $0x4e3bcfb5 // fmla v21.4s, v29.4s, v27.4s
+	WORD $0x3dc08813 // ldr q19, [x0, #544]
+	WORD $0x4e3bceb3 // fmla v19.4s, v21.4s, v27.4s
+	WORD $0x3dc08c10 // ldr q16, [x0, #560]
+	WORD $0x4e3bce70 // fmla v16.4s, v19.4s, v27.4s
+	WORD $0x3dc09014 // ldr q20, [x0, #576]
+	WORD $0x4e3bce14 // fmla v20.4s, v16.4s, v27.4s
+	WORD $0x3dc09416 // ldr q22, [x0, #592]
+	WORD $0x4e3bce96 // fmla v22.4s, v20.4s, v27.4s
+	WORD $0x4e29cec4 // fmla v4.4s, v22.4s, v9.4s
+	WORD $0x3dc0981c // ldr q28, [x0, #608]
+	WORD $0x6ea9ef9f // facgt v31.4s, v28.4s, v9.4s
+	WORD $0x6e6a1c9f // bsl v31.16b, v4.16b, v10.16b
+	TBZ $1, R7, storeOne
+	WORD $0xfd00021f // str d31, [x16]
+	TBZ $0, R7, stored
+	ADD $8, R16, R19
+	WORD $0x4d00827f // st1 { v31.s }[2], [x19]
+	B stored
+
+storeOne:
+	WORD $0xbd00021f // str s31, [x16]
+
+stored:
+	ADD $16, R10
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R5
+	CBNZ R5, row
+	RET
+
+// unaryNEON_Gelu(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_Gelu(SB), NOSPLIT, $0-56
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc09c00 // ldr q0, [x0, #624]
+	WORD $0x3dc0a001 // ldr q1, [x0, #640]
+	WORD $0x3dc0b402 // ldr q2, [x0, #720]
+	WORD $0x3dc06403 // ldr q3, [x0, #400]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD src+16(FP), R3
+	MOVD srcRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+	AND $3, R6, R7
+	LSL $2, R6, R8
+	AND $-64, R8, R9
+	AND $-16, R8, R8
+	WORD $0x4e040ce4 // dup v4.4s, w7
+	WORD $0x3dc00005 // ldr q5, [x0]
+	WORD $0x4ea53486 // cmgt v6.4s, v4.4s, v5.4s
+
+row:
+	MOVD ZR, R10
+	CBZ R9, singles
+
+group:
+	ADD R3, R10, R11
+	ADD R1, R10, R12
+	WORD $0x3dc00167 // ldr q7, [x11]
+	WORD $0x3dc00568 // ldr q8, [x11, #16]
+	WORD $0x3dc00969 // ldr q9, [x11, #32]
+	WORD $0x3dc00d6a // ldr q10, [x11, #48]
+	WORD $0x4ea0f8eb // fabs v11.4s, v7.4s
+	WORD $0x4ea0f90c // fabs v12.4s, v8.4s
+	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
+	WORD $0x4ea0f94e // fabs v14.4s, v10.4s
+	WORD $0x4ea0f56f // fmin v15.4s, v11.4s, v0.4s
+	WORD $0x4ea0f590 // fmin v16.4s, v12.4s, v0.4s
+	WORD $0x4ea0f5b1 // fmin v17.4s, v13.4s, v0.4s
+	WORD $0x4ea0f5d2 // fmin v18.4s, v14.4s, v0.4s
+	WORD $0x6e2fddf3 // fmul v19.4s, v15.4s, v15.4s
+	WORD $0x6e30de14 // fmul v20.4s, v16.4s, v16.4s
+	WORD $0x6e31de35 // fmul v21.4s, v17.4s, v17.4s
+	WORD $0x6e32de56 // fmul v22.4s, v18.4s, v18.4s
+	WORD $0x3dc0a417 // ldr q23, [x0, #656]
+	WORD $0x3dc0a418 // ldr q24, [x0, #656]
+	WORD $0x3dc0a419 // ldr q25, [x0, #656]
+	WORD $0x3dc0a41a // ldr q26, [x0, #656]
+	WORD $0x3dc0b81b // ldr q27, [x0, #736]
+	WORD $0x3dc0b81c // ldr q28, [x0, #736]
+	WORD $0x3dc0b81d // ldr q29, [x0, #736]
+	WORD $0x3dc0b81e // ldr q30, [x0, #736]
+	WORD $0x4e33cc37 // fmla v23.4s, v1.4s, v19.4s
+	WORD $0x4e34cc38 // fmla v24.4s, v1.4s, v20.4s
+	WORD $0x4e35cc39 // fmla v25.4s, v1.4s, v21.4s
+	WORD $0x4e36cc3a // fmla v26.4s, v1.4s, v22.4s
+	WORD $0x4e33cc5b // fmla v27.4s, v2.4s, v19.4s
+	WORD $0x4e34cc5c // fmla v28.4s, v2.4s, v20.4s
+	WORD $0x4e35cc5d // fmla v29.4s, v2.4s, v21.4s
+	WORD $0x4e36cc5e // fmla v30.4s, v2.4s, v22.4s
+	WORD $0x3dc0a81f // ldr q31, [x0, #672]
+	WORD $0x3dc0a804 // ldr q4, [x0, #672]
+	WORD $0x3dc0a805 // ldr q5, [x0, #672]
+	WORD $0x3dc0a806 // ldr q6, [x0, #672]
+	WORD $0x3dc0bc0b // ldr q11, [x0, #752]
+	WORD $0x3dc0bc0c // ldr q12, [x0, #752]
+	WORD $0x3dc0bc0d // ldr q13, [x0, #752]
+	WORD $0x3dc0bc0e // ldr q14, [x0, #752]
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
+	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
+	WORD $0x4e36cf46 // fmla v6.4s, v26.4s, v22.4s
+	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
+	WORD $0x4e34cf8c // fmla v12.4s, v28.4s, v20.4s
+	WORD $0x4e35cfad // fmla v13.4s, v29.4s, v21.4s
+	WORD $0x4e36cfce // fmla v14.4s, v30.4s, v22.4s
+	WORD $0x3dc0ac17 // ldr q23, [x0, #688]
+	WORD $0x3dc0ac18 // ldr q24, [x0, #688]
+	WORD $0x3dc0ac19 // ldr q25, [x0, #688]
+	WORD $0x3dc0ac1a // ldr q26, [x0, #688]
+	WORD $0x3dc0c01b // ldr q27, [x0, #768]
+	WORD $0x3dc0c01c // ldr q28, [x0, #768]
+	WORD $0x3dc0c01d // ldr q29, [x0, #768]
+	WORD $0x3dc0c01e // ldr q30, [x0, #768]
+	WORD $0x4e33cff7 // fmla v23.4s, v31.4s, v19.4s
+	WORD $0x4e34cc98 // fmla v24.4s, v4.4s, v20.4s
+	WORD $0x4e35ccb9 // fmla v25.4s, v5.4s, v21.4s
+	WORD $0x4e36ccda // fmla v26.4s, v6.4s, v22.4s
+	WORD $0x4e33cd7b // fmla v27.4s, v11.4s, v19.4s
+	WORD $0x4e34cd9c // fmla v28.4s, v12.4s, v20.4s
+	WORD $0x4e35cdbd // fmla v29.4s, v13.4s, v21.4s
+	WORD $0x4e36cdde // fmla v30.4s, v14.4s, v22.4s
+	WORD $0x3dc0b01f // ldr q31, [x0, #704]
+	WORD $0x3dc0b004 // ldr q4, [x0, #704]
+	WORD $0x3dc0b005 // ldr q5, [x0, #704]
+	WORD $0x3dc0b006 // ldr q6, [x0, #704]
+	WORD $0x3dc0c40b // ldr q11, [x0, #784]
+	WORD $0x3dc0c40c // ldr q12, [x0, #784]
+	WORD $0x3dc0c40d // ldr q13, [x0, #784]
+	WORD $0x3dc0c40e // ldr q14, [x0, #784]
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
+	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
+	WORD $0x4e36cf46 // fmla v6.4s, v26.4s, v22.4s
+	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
+	WORD $0x4e34cf8c // fmla v12.4s, v28.4s, v20.4s
+	WORD $0x4e35cfad // fmla v13.4s, v29.4s, v21.4s
+	WORD $0x4e36cfce // fmla v14.4s, v30.4s, v22.4s
+	WORD $0x4e2fcd7f // fmla v31.4s, v11.4s, v15.4s
+	WORD $0x4e30cd84 // fmla v4.4s, v12.4s, v16.4s
+	WORD $0x4e31cda5 // fmla v5.4s, v13.4s, v17.4s
+	WORD $0x4e32cdc6 // fmla v6.4s, v14.4s, v18.4s
+	WORD $0x6e2fdff3 // fmul v19.4s, v31.4s, v15.4s
+	WORD $0x6e30dc94 // fmul v20.4s, v4.4s, v16.4s
+	WORD $0x6e31dcb5 // fmul v21.4s, v5.4s, v17.4s
+	WORD $0x6e32dcd6 // fmul v22.4s, v6.4s, v18.4s
+	WORD $0x4e23d677 // fadd v23.4s, v19.4s, v3.4s
+	WORD $0x4e23d698 // fadd v24.4s, v20.4s, v3.4s
+	WORD $0x4e23d6b9 // fadd v25.4s, v21.4s, v3.4s
+	WORD $0x4e23d6da // fadd v26.4s, v22.4s, v3.4s
+	WORD $0x4ea3d6fb // fsub v27.4s, v23.4s, v3.4s
+	WORD $0x4ea3d71c // fsub v28.4s, v24.4s, v3.4s
+	WORD $0x4ea3d73d // fsub v29.4s, v25.4s, v3.4s
+	WORD $0x4ea3d75e // fsub v30.4s, v26.4s, v3.4s
+	WORD $0x4ebbd67f // fsub v31.4s, v19.4s, v27.4s
+	WORD $0x4ebcd68b // fsub v11.4s, v20.4s, v28.4s
+	WORD $0x4ebdd6ac // fsub v12.4s, v21.4s, v29.4s
+	WORD $0x4ebed6cd // fsub v13.4s, v22.4s, v30.4s
+	WORD $0x3dc06c0e // ldr q14, [x0, #432]
+	WORD $0x3dc06c04 // ldr q4, [x0, #432]
+	WORD $0x3dc06c05 // ldr q5, [x0, #432]
+	WORD $0x3dc06c06 // ldr q6, [x0, #432]
+	WORD $0x3dc06813 // ldr q19, [x0, #416]
+	WORD $0x4e3fce6e // fmla v14.4s, v19.4s, v31.4s
+	WORD $0x3dc0681b // ldr q27, [x0, #416]
+	WORD $0x4e2bcf64 // fmla v4.4s, v27.4s, v11.4s
+	WORD $0x3dc06814 // ldr q20, [x0, #416]
+	WORD $0x4e2cce85 // fmla v5.4s, v20.4s, v12.4s
+	WORD $0x3dc0681c // ldr q28, [x0, #416]
+	WORD $0x4e2dcf86 // fmla v6.4s, v28.4s, v13.4s
+	WORD $0x3dc07015 // ldr q21, [x0, #448]
+	WORD $0x3dc0701d // ldr q29, [x0, #448]
+	WORD $0x3dc07016 // ldr q22, [x0, #448]
+	WORD $0x3dc0701e // ldr q30, [x0, #448]
+	WORD $0x4e3fcdd5 // fmla v21.4s, v14.4s, v31.4s
+	WORD $0x4e2bcc9d // fmla v29.4s, v4.4s, v11.4s
+	WORD $0x4e2cccb6 // fmla v22.4s, v5.4s, v12.4s
+	WORD $0x4e2dccde // fmla v30.4s, v6.4s, v13.4s
+	WORD $0x3dc07413 // ldr q19, [x0, #464]
+	WORD $0x3dc0741b // ldr q27, [x0, #464]
+	WORD $0x3dc07414 // ldr q20, [x0, #464]
+	WORD $0x3dc0741c // ldr q28, [x0, #464]
+	WORD $0x4e3fceb3 // fmla v19.4s, v21.4s, v31.4s
+	WORD $0x4e2bcfbb // fmla v27.4s, v29.4s, v11.4s
+	WORD $0x4e2cced4 // fmla v20.4s, v22.4s, v12.4s
+	WORD $0x4e2dcfdc // fmla v28.4s, v30.4s, v13.4s
+	WORD $0x3dc0780e // ldr q14, [x0, #480]
+	WORD $0x3dc07804 // ldr q4, [x0, #480]
+	WORD $0x3dc07805 // ldr q5, [x0, #480]
+	WORD $0x3dc07806 // ldr q6, [x0, #480]
+	WORD $0x4e3fce6e // fmla v14.4s, v19.4s, v31.4s
+	WORD $0x4e2bcf64 // fmla v4.4s, v27.4s, v11.4s
+	WORD $0x4e2cce85 // fmla v5.4s, v20.4s, v12.4s
+	WORD $0x4e2dcf86 // fmla v6.4s, v28.4s, v13.4s
+	WORD $0x3dc03415 // ldr q21, [x0, #208]
+	WORD $0x3dc0341d // ldr q29, [x0, #208]
+	WORD $0x3dc03416 // ldr q22, [x0, #208]
+	WORD $0x3dc0341e // ldr q30, [x0, #208]
+	WORD $0x4e3fcdd5 // fmla v21.4s, v14.4s, v31.4s
+	WORD $0x4e2bcc9d // fmla v29.4s, v4.4s, v11.4s
+	WORD $0x4e2cccb6 // fmla v22.4s, v5.4s, v12.4s
+	WORD $0x4e2dccde // fmla v30.4s, v6.4s, v13.4s
+	WORD $0x4f3756f3 // shl v19.4s, v23.4s, #23
+	WORD $0x4f37571b // shl v27.4s, v24.4s, #23
+	WORD $0x4f375734 // shl v20.4s, v25.4s, #23
+	WORD $0x4f37575c // shl v28.4s, v26.4s, #23
+	WORD $0x6e33deb7 // fmul v23.4s, v21.4s, v19.4s
+	WORD $0x6e3bdfbf // fmul v31.4s, v29.4s, v27.4s
+	WORD $0x6e34decb // fmul v11.4s, v22.4s, v20.4s
+	WORD $0x6e3cdfcc // fmul v12.4s, v30.4s, v28.4s
+	WORD $0x3dc0040d // ldr q13, [x0, #16]
+	WORD $0x4e2df4ee // fmax v14.4s, v7.4s, v13.4s
+	WORD $0x3dc00404 // ldr q4, [x0, #16]
+	WORD $0x4e24f505 // fmax v5.4s, v8.4s, v4.4s
+	WORD $0x3dc00406 // ldr q6, [x0, #16]
+	WORD $0x4e26f538 // fmax v24.4s, v9.4s, v6.4s
+	WORD $0x3dc00419 // ldr q25, [x0, #16]
+	WORD $0x4e39f55a // fmax v26.4s, v10.4s, v25.4s
+	WORD $0x3dc0c815 // ldr q21, [x0, #800]
+	WORD $0x6e35ddf3 // fmul v19.4s, v15.4s, v21.4s
+	WORD $0x3dc0c81d // ldr q29, [x0, #800]
+	WORD $0x6e3dde1b // fmul v27.4s, v16.4s, v29.4s
+	WORD $0x3dc0c816 // ldr q22, [x0, #800]
+	WORD $0x6e36de34 // fmul v20.4s, v17.4s, v22.4s
+	WORD $0x3dc0c81e // ldr q30, [x0, #800]
+	WORD $0x6e3ede5c // fmul v28.4s, v18.4s, v30.4s
+	WORD $0x4eb3ceee // fmls v14.4s, v23.4s, v19.4s
+	WORD $0x4ebbcfe5 // fmls v5.4s, v31.4s, v27.4s
+	WORD $0x4eb4cd78 // fmls v24.4s, v11.4s, v20.4s
+	WORD $0x4ebccd9a // fmls v26.4s, v12.4s, v28.4s
+	WORD $0x3d80018e // str q14, [x12]
+	WORD $0x3d800585 // str q5, [x12, #16]
+	WORD $0x3d800998 // str q24, [x12, #32]
 	WORD $0x3d800d9a // str q26, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
@@ -2091,66 +1198,50 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001a4 // ldr q4, [x13]
-	WORD $0x4ea0f894 // fabs v20.4s, v4.4s
-	WORD $0x4e34d685 // fadd v5.4s, v20.4s, v20.4s
-	WORD $0x4ea0f4b7 // fmin v23.4s, v5.4s, v0.4s
-	WORD $0x4e21f6e6 // fmax v6.4s, v23.4s, v1.4s
-	WORD $0x3dc0101b // ldr q27, [x0, #64]
-	WORD $0x3dc01419 // ldr q25, [x0, #80]
-	WORD $0x4e39ccdb // fmla v27.4s, v6.4s, v25.4s
-	WORD $0x4ea2d77d // fsub v29.4s, v27.4s, v2.4s
-	WORD $0x4ea61cc7 // mov v7.16b, v6.16b
-	WORD $0x3dc01815 // ldr q21, [x0, #96]
-	WORD $0x4eb5cfa7 // fmls v7.4s, v29.4s, v21.4s
-	WORD $0x3dc01c08 // ldr q8, [x0, #112]
-	WORD $0x4ea8cfa7 // fmls v7.4s, v29.4s, v8.4s
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc02409 // ldr q9, [x0, #144]
-	WORD $0x4e27cfc9 // fmla v9.4s, v30.4s, v7.4s
-	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x4e27cd2b // fmla v11.4s, v9.4s, v7.4s
-	WORD $0x3dc02c0a // ldr q10, [x0, #176]
-	WORD $0x4e27cd6a // fmla v10.4s, v11.4s, v7.4s
-	WORD $0x3dc0300c // ldr q12, [x0, #192]
-	WORD $0x4e27cd4c // fmla v12.4s, v10.4s, v7.4s
-	WORD $0x4ea71cf0 // mov v16.16b, v7.16b
-	WORD $0x6e27dcfc // fmul v28.4s, v7.4s, v7.4s
-	WORD $0x4e3ccd90 // fmla v16.4s, v12.4s, v28.4s
-	WORD $0x4e23d618 // fadd v24.4s, v16.4s, v3.4s
-	WORD $0x6ea28773 // sub v19.4s, v27.4s, v2.4s
-	WORD $0x4f3f0671 // sshr v17.4s, v19.4s, #1
-	WORD $0x6eb1866f // sub v15.4s, v19.4s, v17.4s
-	WORD $0x4f37563f // shl v31.4s, v17.4s, #23
-	WORD $0x4ea387f6 // add v22.4s, v31.4s, v3.4s
-	WORD $0x6e36df0d // fmul v13.4s, v24.4s, v22.4s
-	WORD $0x4f3755f2 // shl v18.4s, v15.4s, #23
-	WORD $0x4ea3864e // add v14.4s, v18.4s, v3.4s
-	WORD $0x6e2eddba // fmul v26.4s, v13.4s, v14.4s
-	WORD $0x4e23d745 // fadd v5.4s, v26.4s, v3.4s
-	WORD $0x3dc09417 // ldr q23, [x0, #592]
-	WORD $0x6e25fef9 // fdiv v25.4s, v23.4s, v5.4s
-	WORD $0x4eb9d466 // fsub v6.4s, v3.4s, v25.4s
-	WORD $0x6e34de95 // fmul v21.4s, v20.4s, v20.4s
-	WORD $0x4eb41e9d // mov v29.16b, v20.16b
-	WORD $0x3dc09808 // ldr q8, [x0, #608]
-	WORD $0x3dc09c1e // ldr q30, [x0, #624]
-	WORD $0x4e35cd1e // fmla v30.4s, v8.4s, v21.4s
-	WORD $0x3dc0a009 // ldr q9, [x0, #640]
-	WORD $0x4e35cfc9 // fmla v9.4s, v30.4s, v21.4s
-	WORD $0x3dc0a40b // ldr q11, [x0, #656]
-	WORD $0x4e35cd2b // fmla v11.4s, v9.4s, v21.4s
+	WORD $0x3dc001a7 // ldr q7, [x13]
+	WORD $0x4ea0f8ed // fabs v13.4s, v7.4s
+	WORD $0x4ea0f5a8 // fmin v8.4s, v13.4s, v0.4s
+	WORD $0x6e28dd04 // fmul v4.4s, v8.4s, v8.4s
+	WORD $0x3dc0a409 // ldr q9, [x0, #656]
+	WORD $0x3dc0b806 // ldr q6, [x0, #736]
+	WORD $0x4e24cc29 // fmla v9.4s, v1.4s, v4.4s
+	WORD $0x4e24cc46 // fmla v6.4s, v2.4s, v4.4s
 	WORD $0x3dc0a80a // ldr q10, [x0, #672]
-	WORD $0x4e35cd6a // fmla v10.4s, v11.4s, v21.4s
-	WORD $0x6e34dea7 // fmul v7.4s, v21.4s, v20.4s
-	WORD $0x4e27cd5d // fmla v29.4s, v10.4s, v7.4s
-	WORD $0x3dc0ac0c // ldr q12, [x0, #688]
-	WORD $0x6eb4e590 // fcmgt v16.4s, v12.4s, v20.4s
-	WORD $0x6e661fb0 // bsl v16.16b, v29.16b, v6.16b
-	WORD $0x3dc0841c // ldr q28, [x0, #528]
-	WORD $0x4e3c1c9b // and v27.16b, v4.16b, v28.16b
-	WORD $0x4ebb1e13 // orr v19.16b, v16.16b, v27.16b
-	WORD $0x3d8001d3 // str q19, [x14]
+	WORD $0x3dc0bc19 // ldr q25, [x0, #752]
+	WORD $0x4e24cd2a // fmla v10.4s, v9.4s, v4.4s
+	WORD $0x4e24ccd9 // fmla v25.4s, v6.4s, v4.4s
+	WORD $0x3dc0ac0f // ldr q15, [x0, #688]
+	WORD $0x3dc0c015 // ldr q21, [x0, #768]
+	WORD $0x4e24cd4f // fmla v15.4s, v10.4s, v4.4s
+	WORD $0x4e24cf35 // fmla v21.4s, v25.4s, v4.4s
+	WORD $0x3dc0b010 // ldr q16, [x0, #704]
+	WORD $0x3dc0c41d // ldr q29, [x0, #784]
+	WORD $0x4e24cdf0 // fmla v16.4s, v15.4s, v4.4s
+	WORD $0x4e24cebd // fmla v29.4s, v21.4s, v4.4s
+	WORD $0x4e28cfb0 // fmla v16.4s, v29.4s, v8.4s
+	WORD $0x6e28de11 // fmul v17.4s, v16.4s, v8.4s
+	WORD $0x4e23d636 // fadd v22.4s, v17.4s, v3.4s
+	WORD $0x4ea3d6d2 // fsub v18.4s, v22.4s, v3.4s
+	WORD $0x4eb2d63e // fsub v30.4s, v17.4s, v18.4s
+	WORD $0x3dc06c17 // ldr q23, [x0, #432]
+	WORD $0x3dc0681f // ldr q31, [x0, #416]
+	WORD $0x4e3ecff7 // fmla v23.4s, v31.4s, v30.4s
+	WORD $0x3dc0700b // ldr q11, [x0, #448]
+	WORD $0x4e3eceeb // fmla v11.4s, v23.4s, v30.4s
+	WORD $0x3dc0740c // ldr q12, [x0, #464]
+	WORD $0x4e3ecd6c // fmla v12.4s, v11.4s, v30.4s
+	WORD $0x3dc0780e // ldr q14, [x0, #480]
+	WORD $0x4e3ecd8e // fmla v14.4s, v12.4s, v30.4s
+	WORD $0x3dc03405 // ldr q5, [x0, #208]
+	WORD $0x4e3ecdc5 // fmla v5.4s, v14.4s, v30.4s
+	WORD $0x4f3756d8 // shl v24.4s, v22.4s, #23
+	WORD $0x6e38dcba // fmul v26.4s, v5.4s, v24.4s
+	WORD $0x3dc00413 // ldr q19, [x0, #16]
+	WORD $0x4e33f4fb // fmax v27.4s, v7.4s, v19.4s
+	WORD $0x3dc0c814 // ldr q20, [x0, #800]
+	WORD $0x6e34dd1c // fmul v28.4s, v8.4s, v20.4s
+	WORD $0x4ebccf5b // fmls v27.4s, v26.4s, v28.4s
+	WORD $0x3d8001db // str q27, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -2160,83 +1251,619 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001f1 // ldr d17, [x15]
+	WORD $0xfd4001ed // ldr d13, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d408231 // ld1 { v17.s }[2], [x17]
+	WORD $0x4d40822d // ld1 { v13.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001f1 // ldr s17, [x15]
+	WORD $0xbd4001ed // ldr s13, [x15]
 
 loaded:
-	WORD $0x4ea0fa3f // fabs v31.4s, v17.4s
-	WORD $0x4e3fd7f8 // fadd v24.4s, v31.4s, v31.4s
-	WORD $0x4ea0f716 // fmin v22.4s, v24.4s, v0.4s
-	WORD $0x4e21f6cf // fmax v15.4s, v22.4s, v1.4s
-	WORD $0x3dc01012 // ldr q18, [x0, #64]
-	WORD $0x3dc0140d // ldr q13, [x0, #80]
-	WORD $0x4e2dcdf2 // fmla v18.4s, v15.4s, v13.4s
-	WORD $0x4ea2d64e // fsub v14.4s, v18.4s, v2.4s
-	WORD $0x4eaf1dfa // mov v26.16b, v15.16b
-	WORD $0x3dc01805 // ldr q5, [x0, #96]
-	WORD $0x4ea5cdda // fmls v26.4s, v14.4s, v5.4s
-	WORD $0x3dc01c17 // ldr q23, [x0, #112]
-	WORD $0x4eb7cdda // fmls v26.4s, v14.4s, v23.4s
-	WORD $0x3dc02019 // ldr q25, [x0, #128]
-	WORD $0x3dc02408 // ldr q8, [x0, #144]
-	WORD $0x4e3acf28 // fmla v8.4s, v25.4s, v26.4s
-	WORD $0x3dc0281e // ldr q30, [x0, #160]
-	WORD $0x4e3acd1e // fmla v30.4s, v8.4s, v26.4s
-	WORD $0x3dc02c09 // ldr q9, [x0, #176]
-	WORD $0x4e3acfc9 // fmla v9.4s, v30.4s, v26.4s
-	WORD $0x3dc03015 // ldr q21, [x0, #192]
-	WORD $0x4e3acd35 // fmla v21.4s, v9.4s, v26.4s
-	WORD $0x4eba1f4b // mov v11.16b, v26.16b
-	WORD $0x6e3adf4a // fmul v10.4s, v26.4s, v26.4s
-	WORD $0x4e2aceab // fmla v11.4s, v21.4s, v10.4s
-	WORD $0x4e23d567 // fadd v7.4s, v11.4s, v3.4s
-	WORD $0x6ea28654 // sub v20.4s, v18.4s, v2.4s
-	WORD $0x4f3f068c // sshr v12.4s, v20.4s, #1
-	WORD $0x6eac8686 // sub v6.4s, v20.4s, v12.4s
-	WORD $0x4f37559d // shl v29.4s, v12.4s, #23
-	WORD $0x4ea387a4 // add v4.4s, v29.4s, v3.4s
-	WORD $0x6e24dcfc // fmul v28.4s, v7.4s, v4.4s
-	WORD $0x4f3754d0 // shl v16.4s, v6.4s, #23
-	WORD $0x4ea3861b // add v27.4s, v16.4s, v3.4s
-	WORD $0x6e3bdf93 // fmul v19.4s, v28.4s, v27.4s
-	WORD $0x4e23d678 // fadd v24.4s, v19.4s, v3.4s
-	WORD $0x3dc09416 // ldr q22, [x0, #592]
-	WORD $0x6e38fecd // fdiv v13.4s, v22.4s, v24.4s
-	WORD $0x4eadd46f // fsub v15.4s, v3.4s, v13.4s
-	WORD $0x6e3fdfe5 // fmul v5.4s, v31.4s, v31.4s
-	WORD $0x4ebf1fee // mov v14.16b, v31.16b
-	WORD $0x3dc09817 // ldr q23, [x0, #608]
-	WORD $0x3dc09c19 // ldr q25, [x0, #624]
-	WORD $0x4e25cef9 // fmla v25.4s, v23.4s, v5.4s
-	WORD $0x3dc0a008 // ldr q8, [x0, #640]
-	WORD $0x4e25cf28 // fmla v8.4s, v25.4s, v5.4s
-	WORD $0x3dc0a41e // ldr q30, [x0, #656]
-	WORD $0x4e25cd1e // fmla v30.4s, v8.4s, v5.4s
-	WORD $0x3dc0a809 // ldr q9, [x0, #672]
-	WORD $0x4e25cfc9 // fmla v9.4s, v30.4s, v5.4s
-	WORD $0x6e3fdcba // fmul v26.4s, v5.4s, v31.4s
-	WORD $0x4e3acd2e // fmla v14.4s, v9.4s, v26.4s
-	WORD $0x3dc0ac15 // ldr q21, [x0, #688]
-	WORD $0x6ebfe6ab // fcmgt v11.4s, v21.4s, v31.4s
-	WORD $0x6e6f1dcb // bsl v11.16b, v14.16b, v15.16b
-	WORD $0x3dc0840a // ldr q10, [x0, #528]
-	WORD $0x4e2a1e32 // and v18.16b, v17.16b, v10.16b
-	WORD $0x4eb21d74 // orr v20.16b, v11.16b, v18.16b
+	WORD $0x4ea0f9a9 // fabs v9.4s, v13.4s
+	WORD $0x4ea0f526 // fmin v6.4s, v9.4s, v0.4s
+	WORD $0x6e26dcca // fmul v10.4s, v6.4s, v6.4s
+	WORD $0x3dc0a419 // ldr q25, [x0, #656]
+	WORD $0x3dc0b804 // ldr q4, [x0, #736]
+	WORD $0x4e2acc39 // fmla v25.4s, v1.4s, v10.4s
+	WORD $0x4e2acc44 // fmla v4.4s, v2.4s, v10.4s
+	WORD $0x3dc0a80f // ldr q15, [x0, #672]
+	WORD $0x3dc0bc15 // ldr q21, [x0, #752]
+	WORD $0x4e2acf2f // fmla v15.4s, v25.4s, v10.4s
+	WORD $0x4e2acc95 // fmla v21.4s, v4.4s, v10.4s
+	WORD $0x3dc0ac10 // ldr q16, [x0, #688]
+	WORD $0x3dc0c01d // ldr q29, [x0, #768]
+	WORD $0x4e2acdf0 // fmla v16.4s, v15.4s, v10.4s
+	WORD $0x4e2acebd // fmla v29.4s, v21.4s, v10.4s
+	WORD $0x3dc0b011 // ldr q17, [x0, #704]
+	WORD $0x3dc0c412 // ldr q18, [x0, #784]
+	WORD $0x4e2ace11 // fmla v17.4s, v16.4s, v10.4s
+	WORD $0x4e2acfb2 // fmla v18.4s, v29.4s, v10.4s
+	WORD $0x4e26ce51 // fmla v17.4s, v18.4s, v6.4s
+	WORD $0x6e26de3f // fmul v31.4s, v17.4s, v6.4s
+	WORD $0x4e23d7f7 // fadd v23.4s, v31.4s, v3.4s
+	WORD $0x4ea3d6eb // fsub v11.4s, v23.4s, v3.4s
+	WORD $0x4eabd7ec // fsub v12.4s, v31.4s, v11.4s
+	WORD $0x3dc06c16 // ldr q22, [x0, #432]
+	WORD $0x3dc0681e // ldr q30, [x0, #416]
+	WORD $0x4e2ccfd6 // fmla v22.4s, v30.4s, v12.4s
+	WORD $0x3dc0700e // ldr q14, [x0, #448]
+	WORD $0x4e2ccece // fmla v14.4s, v22.4s, v12.4s
+	WORD $0x3dc07405 // ldr q5, [x0, #464]
+	WORD $0x4e2ccdc5 // fmla v5.4s, v14.4s, v12.4s
+	WORD $0x3dc07818 // ldr q24, [x0, #480]
+	WORD $0x4e2cccb8 // fmla v24.4s, v5.4s, v12.4s
+	WORD $0x3dc03407 // ldr q7, [x0, #208]
+	WORD $0x4e2ccf07 // fmla v7.4s, v24.4s, v12.4s
+	WORD $0x4f3756f3 // shl v19.4s, v23.4s, #23
+	WORD $0x6e33dce8 // fmul v8.4s, v7.4s, v19.4s
+	WORD $0x3dc00414 // ldr q20, [x0, #16]
+	WORD $0x4e34f5ba // fmax v26.4s, v13.4s, v20.4s
+	WORD $0x3dc0c81b // ldr q27, [x0, #800]
+	WORD $0x6e3bdcdc // fmul v28.4s, v6.4s, v27.4s
+	WORD $0x4ebccd1a // fmls v26.4s, v8.4s, v28.4s
 	TBZ $1, R7, storeOne
-	WORD $0xfd000214 // str d20, [x16]
+	WORD $0xfd00021a // str d26, [x16]
 	TBZ $0, R7, stored
 	ADD $8, R16, R19
-	WORD $0x4d008274 // st1 { v20.s }[2], [x19]
+	WORD $0x4d00827a // st1 { v26.s }[2], [x19]
 	B stored
 
 storeOne:
-	WORD $0xbd000214 // str s20, [x16]
+	WORD $0xbd00021a // str s26, [x16]
+
+stored:
+	ADD $16, R10
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R5
+	CBNZ R5, row
+	RET
+
+// unaryNEON_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_GeluTanh(SB), NOSPLIT, $0-56
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc0d001 // ldr q1, [x0, #832]
+	WORD $0x3dc0d402 // ldr q2, [x0, #848]
+	WORD $0x3dc0d803 // ldr q3, [x0, #864]
+	WORD $0x3dc06404 // ldr q4, [x0, #400]
+	WORD $0x3dc06805 // ldr q5, [x0, #416]
+	WORD $0x3dc03406 // ldr q6, [x0, #208]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD src+16(FP), R3
+	MOVD srcRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+	AND $3, R6, R7
+	LSL $2, R6, R8
+	AND $-64, R8, R9
+	AND $-16, R8, R8
+	WORD $0x4e040ce7 // dup v7.4s, w7
+	WORD $0x4ea034e8 // cmgt v8.4s, v7.4s, v0.4s
+
+row:
+	MOVD ZR, R10
+	CBZ R9, singles
+
+group:
+	ADD R3, R10, R11
+	ADD R1, R10, R12
+	WORD $0x3dc00169 // ldr q9, [x11]
+	WORD $0x3dc0056a // ldr q10, [x11, #16]
+	WORD $0x3dc0096b // ldr q11, [x11, #32]
+	WORD $0x3dc00d6c // ldr q12, [x11, #48]
+	WORD $0x3dc0cc0d // ldr q13, [x0, #816]
+	WORD $0x3dc0cc0e // ldr q14, [x0, #816]
+	WORD $0x3dc0cc0f // ldr q15, [x0, #816]
+	WORD $0x3dc0cc10 // ldr q16, [x0, #816]
+	WORD $0x6e29dd31 // fmul v17.4s, v9.4s, v9.4s
+	WORD $0x6e2add52 // fmul v18.4s, v10.4s, v10.4s
+	WORD $0x6e2bdd73 // fmul v19.4s, v11.4s, v11.4s
+	WORD $0x6e2cdd94 // fmul v20.4s, v12.4s, v12.4s
+	WORD $0x4e21ce2d // fmla v13.4s, v17.4s, v1.4s
+	WORD $0x4e21ce4e // fmla v14.4s, v18.4s, v1.4s
+	WORD $0x4e21ce6f // fmla v15.4s, v19.4s, v1.4s
+	WORD $0x4e21ce90 // fmla v16.4s, v20.4s, v1.4s
+	WORD $0x6e29ddb5 // fmul v21.4s, v13.4s, v9.4s
+	WORD $0x6e2addd6 // fmul v22.4s, v14.4s, v10.4s
+	WORD $0x6e2bddf7 // fmul v23.4s, v15.4s, v11.4s
+	WORD $0x6e2cde18 // fmul v24.4s, v16.4s, v12.4s
+	WORD $0x4e22f6b9 // fmax v25.4s, v21.4s, v2.4s
+	WORD $0x4e22f6da // fmax v26.4s, v22.4s, v2.4s
+	WORD $0x4e22f6fb // fmax v27.4s, v23.4s, v2.4s
+	WORD $0x4e22f71c // fmax v28.4s, v24.4s, v2.4s
+	WORD $0x4ea3f73d // fmin v29.4s, v25.4s, v3.4s
+	WORD $0x4ea3f75e // fmin v30.4s, v26.4s, v3.4s
+	WORD $0x4ea3f77f // fmin v31.4s, v27.4s, v3.4s
+	WORD $0x4ea3f780 // fmin v0.4s, v28.4s, v3.4s
+	WORD $0x4e24d7a7 // fadd v7.4s, v29.4s, v4.4s
+	WORD $0x4e24d7c8 // fadd v8.4s, v30.4s, v4.4s
+	WORD $0x4e24d7ed // fadd v13.4s, v31.4s, v4.4s
+	WORD $0x4e24d411 // fadd v17.4s, v0.4s, v4.4s
+	WORD $0x4ea4d4f2 // fsub v18.4s, v7.4s, v4.4s
+	WORD $0x4ea4d513 // fsub v19.4s, v8.4s, v4.4s
+	WORD $0x4ea4d5b4 // fsub v20.4s, v13.4s, v4.4s
+	WORD $0x4ea4d62e // fsub v14.4s, v17.4s, v4.4s
+	WORD $0x4eb2d7af // fsub v15.4s, v29.4s, v18.4s
+	WORD $0x4eb3d7d0 // fsub v16.4s, v30.4s, v19.4s
+	WORD $0x4eb4d7f5 // fsub v21.4s, v31.4s, v20.4s
+	WORD $0x4eaed416 // fsub v22.4s, v0.4s, v14.4s
+	WORD $0x3dc06c17 // ldr q23, [x0, #432]
+	WORD $0x3dc06c18 // ldr q24, [x0, #432]
+	WORD $0x3dc06c19 // ldr q25, [x0, #432]
+	WORD $0x3dc06c1a // ldr q26, [x0, #432]
+	WORD $0x4e2fccb7 // fmla v23.4s, v5.4s, v15.4s
+	WORD $0x4e30ccb8 // fmla v24.4s, v5.4s, v16.4s
+	WORD $0x4e35ccb9 // fmla v25.4s, v5.4s, v21.4s
+	WORD $0x4e36ccba // fmla v26.4s, v5.4s, v22.4s
+	WORD $0x3dc0701b // ldr q27, [x0, #448]
+	WORD $0x3dc0701c // ldr q28, [x0, #448]
+	WORD $0x3dc0701d // ldr q29, [x0, #448]
+	WORD $0x3dc07012 // ldr q18, [x0, #448]
+	WORD $0x4e2fcefb // fmla v27.4s, v23.4s, v15.4s
+	WORD $0x4e30cf1c // fmla v28.4s, v24.4s, v16.4s
+	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
+	WORD $0x4e36cf52 // fmla v18.4s, v26.4s, v22.4s
+	WORD $0x3dc0741e // ldr q30, [x0, #464]
+	WORD $0x3dc07413 // ldr q19, [x0, #464]
+	WORD $0x3dc0741f // ldr q31, [x0, #464]
+	WORD $0x3dc07414 // ldr q20, [x0, #464]
+	WORD $0x4e2fcf7e // fmla v30.4s, v27.4s, v15.4s
+	WORD $0x4e30cf93 // fmla v19.4s, v28.4s, v16.4s
+	WORD $0x4e35cfbf // fmla v31.4s, v29.4s, v21.4s
+	WORD $0x4e36ce54 // fmla v20.4s, v18.4s, v22.4s
+	WORD $0x3dc07800 // ldr q0, [x0, #480]
+	WORD $0x3dc0780e // ldr q14, [x0, #480]
+	WORD $0x3dc07817 // ldr q23, [x0, #480]
+	WORD $0x3dc07818 // ldr q24, [x0, #480]
+	WORD $0x4e2fcfc0 // fmla v0.4s, v30.4s, v15.4s
+	WORD $0x4e30ce6e // fmla v14.4s, v19.4s, v16.4s
+	WORD $0x4e35cff7 // fmla v23.4s, v31.4s, v21.4s
+	WORD $0x4e36ce98 // fmla v24.4s, v20.4s, v22.4s
+	WORD $0x3dc03419 // ldr q25, [x0, #208]
+	WORD $0x3dc0341a // ldr q26, [x0, #208]
+	WORD $0x3dc0341b // ldr q27, [x0, #208]
+	WORD $0x3dc0341c // ldr q28, [x0, #208]
+	WORD $0x4e2fcc19 // fmla v25.4s, v0.4s, v15.4s
+	WORD $0x4e30cdda // fmla v26.4s, v14.4s, v16.4s
+	WORD $0x4e35cefb // fmla v27.4s, v23.4s, v21.4s
+	WORD $0x4e36cf1c // fmla v28.4s, v24.4s, v22.4s
+	WORD $0x4f3754fd // shl v29.4s, v7.4s, #23
+	WORD $0x4f375512 // shl v18.4s, v8.4s, #23
+	WORD $0x4f3755be // shl v30.4s, v13.4s, #23
+	WORD $0x4f375633 // shl v19.4s, v17.4s, #23
+	WORD $0x6e3ddf3f // fmul v31.4s, v25.4s, v29.4s
+	WORD $0x6e32df54 // fmul v20.4s, v26.4s, v18.4s
+	WORD $0x6e3edf67 // fmul v7.4s, v27.4s, v30.4s
+	WORD $0x6e33df8f // fmul v15.4s, v28.4s, v19.4s
+	WORD $0x4e26d7f0 // fadd v16.4s, v31.4s, v6.4s
+	WORD $0x4e26d695 // fadd v21.4s, v20.4s, v6.4s
+	WORD $0x4e26d4f6 // fadd v22.4s, v7.4s, v6.4s
+	WORD $0x4e26d5e0 // fadd v0.4s, v15.4s, v6.4s
+	WORD $0x6e30fd2e // fdiv v14.4s, v9.4s, v16.4s
+	WORD $0x6e35fd57 // fdiv v23.4s, v10.4s, v21.4s
+	WORD $0x6e36fd78 // fdiv v24.4s, v11.4s, v22.4s
+	WORD $0x6e20fd88 // fdiv v8.4s, v12.4s, v0.4s
+	WORD $0x3d80018e // str q14, [x12]
+	WORD $0x3d800597 // str q23, [x12, #16]
+	WORD $0x3d800998 // str q24, [x12, #32]
+	WORD $0x3d800d88 // str q8, [x12, #48]
+	ADD $64, R10
+	CMP R9, R10
+	BLO group
+
+singles:
+	CMP R8, R10
+	BHS rest
+
+single:
+	ADD R3, R10, R13
+	ADD R1, R10, R14
+	WORD $0x3dc001ad // ldr q13, [x13]
+	WORD $0x3dc0cc11 // ldr q17, [x0, #816]
+	WORD $0x6e2dddb9 // fmul v25.4s, v13.4s, v13.4s
+	WORD $0x4e21cf31 // fmla v17.4s, v25.4s, v1.4s
+	WORD $0x6e2dde3d // fmul v29.4s, v17.4s, v13.4s
+	WORD $0x4e22f7ba // fmax v26.4s, v29.4s, v2.4s
+	WORD $0x4ea3f752 // fmin v18.4s, v26.4s, v3.4s
+	WORD $0x4e24d65b // fadd v27.4s, v18.4s, v4.4s
+	WORD $0x4ea4d77e // fsub v30.4s, v27.4s, v4.4s
+	WORD $0x4ebed65c // fsub v28.4s, v18.4s, v30.4s
+	WORD $0x3dc06c13 // ldr q19, [x0, #432]
+	WORD $0x4e3cccb3 // fmla v19.4s, v5.4s, v28.4s
+	WORD $0x3dc0701f // ldr q31, [x0, #448]
+	WORD $0x4e3cce7f // fmla v31.4s, v19.4s, v28.4s
+	WORD $0x3dc07414 // ldr q20, [x0, #464]
+	WORD $0x4e3ccff4 // fmla v20.4s, v31.4s, v28.4s
+	WORD $0x3dc07807 // ldr q7, [x0, #480]
+	WORD $0x4e3cce87 // fmla v7.4s, v20.4s, v28.4s
+	WORD $0x3dc0340f // ldr q15, [x0, #208]
+	WORD $0x4e3cccef // fmla v15.4s, v7.4s, v28.4s
+	WORD $0x4f375769 // shl v9.4s, v27.4s, #23
+	WORD $0x6e29ddf0 // fmul v16.4s, v15.4s, v9.4s
+	WORD $0x4e26d60a // fadd v10.4s, v16.4s, v6.4s
+	WORD $0x6e2afdb5 // fdiv v21.4s, v13.4s, v10.4s
+	WORD $0x3d8001d5 // str q21, [x14]
+	ADD $16, R10
+	CMP R8, R10
+	BLO single
+
+rest:
+	CBZ R7, end
+	ADD R3, R10, R15
+	ADD R1, R10, R16
+	TBZ $1, R7, loadOne
+	WORD $0xfd4001eb // ldr d11, [x15]
+	TBZ $0, R7, loaded
+	ADD $8, R15, R17
+	WORD $0x4d40822b // ld1 { v11.s }[2], [x17]
+	B loaded
+
+loadOne:
+	WORD $0xbd4001eb // ldr s11, [x15]
+
+loaded:
+	WORD $0x3dc0cc16 // ldr q22, [x0, #816]
+	WORD $0x6e2bdd6c // fmul v12.4s, v11.4s, v11.4s
+	WORD $0x4e21cd96 // fmla v22.4s, v12.4s, v1.4s
+	WORD $0x6e2bdec0 // fmul v0.4s, v22.4s, v11.4s
+	WORD $0x4e22f40e // fmax v14.4s, v0.4s, v2.4s
+	WORD $0x4ea3f5d7 // fmin v23.4s, v14.4s, v3.4s
+	WORD $0x4e24d6f8 // fadd v24.4s, v23.4s, v4.4s
+	WORD $0x4ea4d708 // fsub v8.4s, v24.4s, v4.4s
+	WORD $0x4ea8d6f1 // fsub v17.4s, v23.4s, v8.4s
+	WORD $0x3dc06c19 // ldr q25, [x0, #432]
+	WORD $0x4e31ccb9 // fmla v25.4s, v5.4s, v17.4s
+	WORD $0x3dc0701d // ldr q29, [x0, #448]
+	WORD $0x4e31cf3d // fmla v29.4s, v25.4s, v17.4s
+	WORD $0x3dc0741a // ldr q26, [x0, #464]
+	WORD $0x4e31cfba // fmla v26.4s, v29.4s, v17.4s
+	WORD $0x3dc07812 // ldr q18, [x0, #480]
+	WORD $0x4e31cf52 // fmla v18.4s, v26.4s, v17.4s
+	WORD $0x3dc0341e // ldr q30, [x0, #208]
+	WORD $0x4e31ce5e // fmla v30.4s, v18.4s, v17.4s
+	WORD $0x4f375713 // shl v19.4s, v24.4s, #23
+	WORD $0x6e33dfdf // fmul v31.4s, v30.4s, v19.4s
+	WORD $0x4e26d7f4 // fadd v20.4s, v31.4s, v6.4s
+	WORD $0x6e34fd7b // fdiv v27.4s, v11.4s, v20.4s
+	TBZ $1, R7, storeOne
+	WORD $0xfd00021b // str d27, [x16]
+	TBZ $0, R7, stored
+	ADD $8, R16, R19
+	WORD $0x4d00827b // st1 { v27.s }[2], [x19]
+	B stored
+
+storeOne:
+	WORD $0xbd00021b // str s27, [x16]
+
+stored:
+	ADD $16, R10
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R5
+	CBNZ R5, row
+	RET
+
+// unaryNEON_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_Tanh(SB), NOSPLIT, $0-56
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc0dc00 // ldr q0, [x0, #880]
+	WORD $0x3dc0d801 // ldr q1, [x0, #864]
+	WORD $0x3dc06402 // ldr q2, [x0, #400]
+	WORD $0x3dc06803 // ldr q3, [x0, #416]
+	WORD $0x3dc03404 // ldr q4, [x0, #208]
+	WORD $0x3dc0e005 // ldr q5, [x0, #896]
+	WORD $0x3dc07c06 // ldr q6, [x0, #496]
+	WORD $0x3dc0e407 // ldr q7, [x0, #912]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD src+16(FP), R3
+	MOVD srcRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+	AND $3, R6, R7
+	LSL $2, R6, R8
+	AND $-64, R8, R9
+	AND $-16, R8, R8
+	WORD $0x4e040ce8 // dup v8.4s, w7
+	WORD $0x3dc00009 // ldr q9, [x0]
+	WORD $0x4ea9350a // cmgt v10.4s, v8.4s, v9.4s
+
+row:
+	MOVD ZR, R10
+	CBZ R9, singles
+
+group:
+	ADD R3, R10, R11
+	ADD R1, R10, R12
+	WORD $0x3dc0016b // ldr q11, [x11]
+	WORD $0x3dc0056c // ldr q12, [x11, #16]
+	WORD $0x3dc0096d // ldr q13, [x11, #32]
+	WORD $0x3dc00d6e // ldr q14, [x11, #48]
+	WORD $0x4ea0f96f // fabs v15.4s, v11.4s
+	WORD $0x4ea0f990 // fabs v16.4s, v12.4s
+	WORD $0x4ea0f9b1 // fabs v17.4s, v13.4s
+	WORD $0x4ea0f9d2 // fabs v18.4s, v14.4s
+	WORD $0x6e20ddf3 // fmul v19.4s, v15.4s, v0.4s
+	WORD $0x6e20de14 // fmul v20.4s, v16.4s, v0.4s
+	WORD $0x6e20de35 // fmul v21.4s, v17.4s, v0.4s
+	WORD $0x6e20de56 // fmul v22.4s, v18.4s, v0.4s
+	WORD $0x4ea1f677 // fmin v23.4s, v19.4s, v1.4s
+	WORD $0x4ea1f698 // fmin v24.4s, v20.4s, v1.4s
+	WORD $0x4ea1f6b9 // fmin v25.4s, v21.4s, v1.4s
+	WORD $0x4ea1f6da // fmin v26.4s, v22.4s, v1.4s
+	WORD $0x4e22d6fb // fadd v27.4s, v23.4s, v2.4s
+	WORD $0x4e22d71c // fadd v28.4s, v24.4s, v2.4s
+	WORD $0x4e22d73d // fadd v29.4s, v25.4s, v2.4s
+	WORD $0x4e22d75e // fadd v30.4s, v26.4s, v2.4s
+	WORD $0x4ea2d77f // fsub v31.4s, v27.4s, v2.4s
+	WORD $0x4ea2d788 // fsub v8.4s, v28.4s, v2.4s
+	WORD $0x4ea2d7a9 // fsub v9.4s, v29.4s, v2.4s
+	WORD $0x4ea2d7ca // fsub v10.4s, v30.4s, v2.4s
+	WORD $0x4ebfd6ef // fsub v15.4s, v23.4s, v31.4s
+	WORD $0x4ea8d710 // fsub v16.4s, v24.4s, v8.4s
+	WORD $0x4ea9d731 // fsub v17.4s, v25.4s, v9.4s
+	WORD $0x4eaad752 // fsub v18.4s, v26.4s, v10.4s
+	WORD $0x3dc06c13 // ldr q19, [x0, #432]
+	WORD $0x3dc06c14 // ldr q20, [x0, #432]
+	WORD $0x3dc06c15 // ldr q21, [x0, #432]
+	WORD $0x3dc06c16 // ldr q22, [x0, #432]
+	WORD $0x4e2fcc73 // fmla v19.4s, v3.4s, v15.4s
+	WORD $0x4e30cc74 // fmla v20.4s, v3.4s, v16.4s
+	WORD $0x4e31cc75 // fmla v21.4s, v3.4s, v17.4s
+	WORD $0x4e32cc76 // fmla v22.4s, v3.4s, v18.4s
+	WORD $0x3dc07017 // ldr q23, [x0, #448]
+	WORD $0x3dc0701f // ldr q31, [x0, #448]
+	WORD $0x3dc07018 // ldr q24, [x0, #448]
+	WORD $0x3dc07008 // ldr q8, [x0, #448]
+	WORD $0x4e2fce77 // fmla v23.4s, v19.4s, v15.4s
+	WORD $0x4e30ce9f // fmla v31.4s, v20.4s, v16.4s
+	WORD $0x4e31ceb8 // fmla v24.4s, v21.4s, v17.4s
+	WORD $0x4e32cec8 // fmla v8.4s, v22.4s, v18.4s
+	WORD $0x3dc07419 // ldr q25, [x0, #464]
+	WORD $0x3dc07409 // ldr q9, [x0, #464]
+	WORD $0x3dc0741a // ldr q26, [x0, #464]
+	WORD $0x3dc0740a // ldr q10, [x0, #464]
+	WORD $0x4e2fcef9 // fmla v25.4s, v23.4s, v15.4s
+	WORD $0x4e30cfe9 // fmla v9.4s, v31.4s, v16.4s
+	WORD $0x4e31cf1a // fmla v26.4s, v24.4s, v17.4s
+	WORD $0x4e32cd0a // fmla v10.4s, v8.4s, v18.4s
+	WORD $0x3dc07813 // ldr q19, [x0, #480]
+	WORD $0x3dc07814 // ldr q20, [x0, #480]
+	WORD $0x3dc07815 // ldr q21, [x0, #480]
+	WORD $0x3dc07816 // ldr q22, [x0, #480]
+	WORD $0x4e2fcf33 // fmla v19.4s, v25.4s, v15.4s
+	WORD $0x4e30cd34 // fmla v20.4s, v9.4s, v16.4s
+	WORD $0x4e31cf55 // fmla v21.4s, v26.4s, v17.4s
+	WORD $0x4e32cd56 // fmla v22.4s, v10.4s, v18.4s
+	WORD $0x3dc03417 // ldr q23, [x0, #208]
+	WORD $0x3dc0341f // ldr q31, [x0, #208]
+	WORD $0x3dc03418 // ldr q24, [x0, #208]
+	WORD $0x3dc03408 // ldr q8, [x0, #208]
+	WORD $0x4e2fce77 // fmla v23.4s, v19.4s, v15.4s
+	WORD $0x4e30ce9f // fmla v31.4s, v20.4s, v16.4s
+	WORD $0x4e31ceb8 // fmla v24.4s, v21.4s, v17.4s
+	WORD $0x4e32cec8 // fmla v8.4s, v22.4s, v18.4s
+	WORD $0x4f375779 // shl v25.4s, v27.4s, #23
+	WORD $0x4f375789 // shl v9.4s, v28.4s, #23
+	WORD $0x4f3757ba // shl v26.4s, v29.4s, #23
+	WORD $0x4f3757ca // shl v10.4s, v30.4s, #23
+	WORD $0x6e39defb // fmul v27.4s, v23.4s, v25.4s
+	WORD $0x6e29dfef // fmul v15.4s, v31.4s, v9.4s
+	WORD $0x6e3adf10 // fmul v16.4s, v24.4s, v26.4s
+	WORD $0x6e2add11 // fmul v17.4s, v8.4s, v10.4s
+	WORD $0x4e24d772 // fadd v18.4s, v27.4s, v4.4s
+	WORD $0x4e24d5f3 // fadd v19.4s, v15.4s, v4.4s
+	WORD $0x4e24d614 // fadd v20.4s, v16.4s, v4.4s
+	WORD $0x4e24d635 // fadd v21.4s, v17.4s, v4.4s
+	WORD $0x6e32fcb6 // fdiv v22.4s, v5.4s, v18.4s
+	WORD $0x6e33fcbc // fdiv v28.4s, v5.4s, v19.4s
+	WORD $0x6e34fcbd // fdiv v29.4s, v5.4s, v20.4s
+	WORD $0x6e35fcbe // fdiv v30.4s, v5.4s, v21.4s
+	WORD $0x4eb6d497 // fsub v23.4s, v4.4s, v22.4s
+	WORD $0x4ebcd499 // fsub v25.4s, v4.4s, v28.4s
+	WORD $0x4ebdd49f // fsub v31.4s, v4.4s, v29.4s
+	WORD $0x4ebed489 // fsub v9.4s, v4.4s, v30.4s
+	WORD $0x4e261d78 // and v24.16b, v11.16b, v6.16b
+	WORD $0x4e261d9a // and v26.16b, v12.16b, v6.16b
+	WORD $0x4e261da8 // and v8.16b, v13.16b, v6.16b
+	WORD $0x4e261dca // and v10.16b, v14.16b, v6.16b
+	WORD $0x4eb81efb // orr v27.16b, v23.16b, v24.16b
+	WORD $0x4eba1f2f // orr v15.16b, v25.16b, v26.16b
+	WORD $0x4ea81ff0 // orr v16.16b, v31.16b, v8.16b
+	WORD $0x4eaa1d31 // orr v17.16b, v9.16b, v10.16b
+	WORD $0x6e2bdd72 // fmul v18.4s, v11.4s, v11.4s
+	WORD $0x6e2cdd93 // fmul v19.4s, v12.4s, v12.4s
+	WORD $0x6e2dddb4 // fmul v20.4s, v13.4s, v13.4s
+	WORD $0x6e2eddd5 // fmul v21.4s, v14.4s, v14.4s
+	WORD $0x4eab1d76 // mov v22.16b, v11.16b
+	WORD $0x4eac1d9c // mov v28.16b, v12.16b
+	WORD $0x4ead1dbd // mov v29.16b, v13.16b
+	WORD $0x4eae1dde // mov v30.16b, v14.16b
+	WORD $0x3dc0e817 // ldr q23, [x0, #928]
+	WORD $0x3dc0e818 // ldr q24, [x0, #928]
+	WORD $0x3dc0e819 // ldr q25, [x0, #928]
+	WORD $0x3dc0e81a // ldr q26, [x0, #928]
+	WORD $0x4e32ccf7 // fmla v23.4s, v7.4s, v18.4s
+	WORD $0x4e33ccf8 // fmla v24.4s, v7.4s, v19.4s
+	WORD $0x4e34ccf9 // fmla v25.4s, v7.4s, v20.4s
+	WORD $0x4e35ccfa // fmla v26.4s, v7.4s, v21.4s
+	WORD $0x3dc0ec1f // ldr q31, [x0, #944]
+	WORD $0x3dc0ec08 // ldr q8, [x0, #944]
+	WORD $0x3dc0ec09 // ldr q9, [x0, #944]
+	WORD $0x3dc0ec0a // ldr q10, [x0, #944]
+	WORD $0x4e32ceff // fmla v31.4s, v23.4s, v18.4s
+	WORD $0x4e33cf08 // fmla v8.4s, v24.4s, v19.4s
+	WORD $0x4e34cf29 // fmla v9.4s, v25.4s, v20.4s
+	WORD $0x4e35cf4a // fmla v10.4s, v26.4s, v21.4s
+	WORD $0x3dc0f017 // ldr q23, [x0, #960]
+	WORD $0x3dc0f018 // ldr q24, [x0, #960]
+	WORD $0x3dc0f019 // ldr q25, [x0, #960]
+	WORD $0x3dc0f01a // ldr q26, [x0, #960]
+	WORD $0x4e32cff7 // fmla v23.4s, v31.4s, v18.4s
+	WORD $0x4e33cd18 // fmla v24.4s, v8.4s, v19.4s
+	WORD $0x4e34cd39 // fmla v25.4s, v9.4s, v20.4s
+	WORD $0x4e35cd5a // fmla v26.4s, v10.4s, v21.4s
+	WORD $0x3dc0f41f // ldr q31, [x0, #976]
+	WORD $0x3dc0f408 // ldr q8, [x0, #976]
+	WORD $0x3dc0f409 // ldr q9, [x0, #976]
+	WORD $0x3dc0f40a // ldr q10, [x0, #976]
+	WORD $0x4e32ceff // fmla v31.4s, v23.4s, v18.4s
+	WORD $0x4e33cf08 // fmla v8.4s, v24.4s, v19.4s
+	WORD $0x4e34cf29 // fmla v9.4s, v25.4s, v20.4s
+	WORD $0x4e35cf4a // fmla v10.4s, v26.4s, v21.4s
+	WORD $0x6e2bde52 // fmul v18.4s, v18.4s, v11.4s
+	WORD $0x6e2cde77 // fmul v23.4s, v19.4s, v12.4s
+	WORD $0x6e2dde98 // fmul v24.4s, v20.4s, v13.4s
+	WORD $0x6e2edeb9 // fmul v25.4s, v21.4s, v14.4s
+	WORD $0x4e32cff6 // fmla v22.4s, v31.4s, v18.4s
+	WORD $0x4e37cd1c // fmla v28.4s, v8.4s, v23.4s
+	WORD $0x4e38cd3d // fmla v29.4s, v9.4s, v24.4s
+	WORD $0x4e39cd5e // fmla v30.4s, v10.4s, v25.4s
+	WORD $0x3dc0f81a // ldr q26, [x0, #992]
+	WORD $0x6eabef53 // facgt v19.4s, v26.4s, v11.4s
+	WORD $0x3dc0f814 // ldr q20, [x0, #992]
+	WORD $0x6eacee95 // facgt v21.4s, v20.4s, v12.4s
+	WORD $0x3dc0f81f // ldr q31, [x0, #992]
+	WORD $0x6eadefe8 // facgt v8.4s, v31.4s, v13.4s
+	WORD $0x3dc0f809 // ldr q9, [x0, #992]
+	WORD $0x6eaeed2a // facgt v10.4s, v9.4s, v14.4s
+	WORD $0x6e7b1ed3 // bsl v19.16b, v22.16b, v27.16b
+	WORD $0x6e6f1f95 // bsl v21.16b, v28.16b, v15.16b
+	WORD $0x6e701fa8 // bsl v8.16b, v29.16b, v16.16b
+	WORD $0x6e711fca // bsl v10.16b, v30.16b, v17.16b
+	WORD $0x3d800193 // str q19, [x12]
+	WORD $0x3d800595 // str q21, [x12, #16]
+	WORD $0x3d800988 // str q8, [x12, #32]
+	WORD $0x3d800d8a // str q10, [x12, #48]
+	ADD $64, R10
+	CMP R9, R10
+	BLO group
+
+singles:
+	CMP R8, R10
+	BHS rest
+
+single:
+	ADD R3, R10, R13
+	ADD R1, R10, R14
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4ea0fa57 // fabs v23.4s, v18.4s
+	WORD $0x6e20def8 // fmul v24.4s, v23.4s, v0.4s
+	WORD $0x4ea1f719 // fmin v25.4s, v24.4s, v1.4s
+	WORD $0x4e22d72b // fadd v11.4s, v25.4s, v2.4s
+	WORD $0x4ea2d57a // fsub v26.4s, v11.4s, v2.4s
+	WORD $0x4ebad72c // fsub v12.4s, v25.4s, v26.4s
+	WORD $0x3dc06c14 // ldr q20, [x0, #432]
+	WORD $0x4e2ccc74 // fmla v20.4s, v3.4s, v12.4s
+	WORD $0x3dc0700d // ldr q13, [x0, #448]
+	WORD $0x4e2cce8d // fmla v13.4s, v20.4s, v12.4s
+	WORD $0x3dc0741f // ldr q31, [x0, #464]
+	WORD $0x4e2ccdbf // fmla v31.4s, v13.4s, v12.4s
+	WORD $0x3dc0780e // ldr q14, [x0, #480]
+	WORD $0x4e2ccfee // fmla v14.4s, v31.4s, v12.4s
+	WORD $0x3dc03409 // ldr q9, [x0, #208]
+	WORD $0x4e2ccdc9 // fmla v9.4s, v14.4s, v12.4s
+	WORD $0x4f37557b // shl v27.4s, v11.4s, #23
+	WORD $0x6e3bdd2f // fmul v15.4s, v9.4s, v27.4s
+	WORD $0x4e24d5f0 // fadd v16.4s, v15.4s, v4.4s
+	WORD $0x6e30fcb1 // fdiv v17.4s, v5.4s, v16.4s
+	WORD $0x4eb1d496 // fsub v22.4s, v4.4s, v17.4s
+	WORD $0x4e261e5c // and v28.16b, v18.16b, v6.16b
+	WORD $0x4ebc1edd // orr v29.16b, v22.16b, v28.16b
+	WORD $0x6e32de5e // fmul v30.4s, v18.4s, v18.4s
+	WORD $0x4eb21e53 // mov v19.16b, v18.16b
+	WORD $0x3dc0e815 // ldr q21, [x0, #928]
+	WORD $0x4e3eccf5 // fmla v21.4s, v7.4s, v30.4s
+	WORD $0x3dc0ec08 // ldr q8, [x0, #944]
+	WORD $0x4e3ecea8 // fmla v8.4s, v21.4s, v30.4s
+	WORD $0x3dc0f00a // ldr q10, [x0, #960]
+	WORD $0x4e3ecd0a // fmla v10.4s, v8.4s, v30.4s
+	WORD $0x3dc0f417 // ldr q23, [x0, #976]
+	WORD $0x4e3ecd57 // fmla v23.4s, v10.4s, v30.4s
+	WORD $0x6e32dfd8 // fmul v24.4s, v30.4s, v18.4s
+	WORD $0x4e38cef3 // fmla v19.4s, v23.4s, v24.4s
+	WORD $0x3dc0f819 // ldr q25, [x0, #992]
+	WORD $0x6eb2ef3a // facgt v26.4s, v25.4s, v18.4s
+	WORD $0x6e7d1e7a // bsl v26.16b, v19.16b, v29.16b
+	WORD $0x3d8001da // str q26, [x14]
+	ADD $16, R10
+	CMP R8, R10
+	BLO single
+
+rest:
+	CBZ R7, end
+	ADD R3, R10, R15
+	ADD R1, R10, R16
+	TBZ $1, R7, loadOne
+	WORD $0xfd4001f4 // ldr d20, [x15]
+	TBZ $0, R7, loaded
+	ADD $8, R15, R17
+	WORD $0x4d408234 // ld1 { v20.s }[2], [x17]
+	B loaded
+
+loadOne:
+	WORD $0xbd4001f4 // ldr s20, [x15]
+
+loaded:
+	WORD $0x4ea0fa8d // fabs v13.4s, v20.4s
+	WORD $0x6e20ddbf // fmul v31.4s, v13.4s, v0.4s
+	WORD $0x4ea1f7eb // fmin v11.4s, v31.4s, v1.4s
+	WORD $0x4e22d56c // fadd v12.4s, v11.4s, v2.4s
+	WORD $0x4ea2d58e // fsub v14.4s, v12.4s, v2.4s
+	WORD $0x4eaed569 // fsub v9.4s, v11.4s, v14.4s
+	WORD $0x3dc06c1b // ldr q27, [x0, #432]
+	WORD $0x4e29cc7b // fmla v27.4s, v3.4s, v9.4s
+	WORD $0x3dc0700f // ldr q15, [x0, #448]
+	WORD $0x4e29cf6f // fmla v15.4s, v27.4s, v9.4s
+	WORD $0x3dc07410 // ldr q16, [x0, #464]
+	WORD $0x4e29cdf0 // fmla v16.4s, v15.4s, v9.4s
+	WORD $0x3dc07811 // ldr q17, [x0, #480]
+	WORD $0x4e29ce11 // fmla v17.4s, v16.4s, v9.4s
+	WORD $0x3dc03416 // ldr q22, [x0, #208]
+	WORD $0x4e29ce36 // fmla v22.4s, v17.4s, v9.4s
+	WORD $0x4f37559c // shl v28.4s, v12.4s, #23
+	WORD $0x6e3cded5 // fmul v21.4s, v22.4s, v28.4s
+	WORD $0x4e24d6a8 // fadd v8.4s, v21.4s, v4.4s
+	WORD $0x6e28fcbe // fdiv v30.4s, v5.4s, v8.4s
+	WORD $0x4ebed48a // fsub v10.4s, v4.4s, v30.4s
+	WORD $0x4e261e97 // and v23.16b, v20.16b, v6.16b
+	WORD $0x4eb71d58 // orr v24.16b, v10.16b, v23.16b
+	WORD $0x6e34de92 // fmul v18.4s, v20.4s, v20.4s
+	WORD $0x4eb41e99 // mov v25.16b, v20.16b
+	WORD $0x3dc0e81d // ldr q29, [x0, #928]
+	WORD $0x4e32ccfd // fmla v29.4s, v7.4s, v18.4s
+	WORD $0x3dc0ec13 // ldr q19, [x0, #944]
+	WORD $0x4e32cfb3 // fmla v19.4s, v29.4s, v18.4s
+	WORD $0x3dc0f01a // ldr q26, [x0, #960]
+	WORD $0x4e32ce7a // fmla v26.4s, v19.4s, v18.4s
+	WORD $0x3dc0f40d // ldr q13, [x0, #976]
+	WORD $0x4e32cf4d // fmla v13.4s, v26.4s, v18.4s
+	WORD $0x6e34de5f // fmul v31.4s, v18.4s, v20.4s
+	WORD $0x4e3fcdb9 // fmla v25.4s, v13.4s, v31.4s
+	WORD $0x3dc0f80b // ldr q11, [x0, #992]
+	WORD $0x6eb4ed6e // facgt v14.4s, v11.4s, v20.4s
+	WORD $0x6e781f2e // bsl v14.16b, v25.16b, v24.16b
+	TBZ $1, R7, storeOne
+	WORD $0xfd00020e // str d14, [x16]
+	TBZ $0, R7, stored
+	ADD $8, R16, R19
+	WORD $0x4d00826e // st1 { v14.s }[2], [x19]
+	B stored
+
+storeOne:
+	WORD $0xbd00020e // str s14, [x16]
 
 stored:
 	ADD $16, R10
@@ -2259,6 +1886,7 @@ TEXT ·unaryNEON_Sigmoid(SB), NOSPLIT, $0-56
 	WORD $0x3dc01005 // ldr q5, [x0, #64]
 	WORD $0x3dc01806 // ldr q6, [x0, #96]
 	WORD $0x3dc01c07 // ldr q7, [x0, #112]
+	WORD $0x3dc02008 // ldr q8, [x0, #128]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -2271,8 +1899,8 @@ TEXT ·unaryNEON_Sigmoid(SB), NOSPLIT, $0-56
 	LSL $2, R6, R8
 	AND $-64, R8, R9
 	AND $-16, R8, R8
-	WORD $0x4e040ce8 // dup v8.4s, w7
-	WORD $0x4ea03509 // cmgt v9.4s, v8.4s, v0.4s
+	WORD $0x4e040ce9 // dup v9.4s, w7
+	WORD $0x4ea0352a // cmgt v10.4s, v9.4s, v0.4s
 
 row:
 	MOVD ZR, R10
@@ -2281,146 +1909,142 @@ row:
 group:
 	ADD R3, R10, R11
 	ADD R1, R10, R12
-	WORD $0x3dc0016a // ldr q10, [x11]
-	WORD $0x3dc0056b // ldr q11, [x11, #16]
-	WORD $0x3dc0096c // ldr q12, [x11, #32]
-	WORD $0x3dc00d6d // ldr q13, [x11, #48]
-	WORD $0x6ea0f94e // fneg v14.4s, v10.4s
+	WORD $0x3dc0016b // ldr q11, [x11]
+	WORD $0x3dc0056c // ldr q12, [x11, #16]
+	WORD $0x3dc0096d // ldr q13, [x11, #32]
+	WORD $0x3dc00d6e // ldr q14, [x11, #48]
 	WORD $0x6ea0f96f // fneg v15.4s, v11.4s
 	WORD $0x6ea0f990 // fneg v16.4s, v12.4s
 	WORD $0x6ea0f9b1 // fneg v17.4s, v13.4s
-	WORD $0x4ea2f5d2 // fmin v18.4s, v14.4s, v2.4s
+	WORD $0x6ea0f9d2 // fneg v18.4s, v14.4s
 	WORD $0x4ea2f5f3 // fmin v19.4s, v15.4s, v2.4s
 	WORD $0x4ea2f614 // fmin v20.4s, v16.4s, v2.4s
 	WORD $0x4ea2f635 // fmin v21.4s, v17.4s, v2.4s
-	WORD $0x4e23f656 // fmax v22.4s, v18.4s, v3.4s
+	WORD $0x4ea2f656 // fmin v22.4s, v18.4s, v2.4s
 	WORD $0x4e23f677 // fmax v23.4s, v19.4s, v3.4s
 	WORD $0x4e23f698 // fmax v24.4s, v20.4s, v3.4s
 	WORD $0x4e23f6b9 // fmax v25.4s, v21.4s, v3.4s
-	WORD $0x3dc0101a // ldr q26, [x0, #64]
+	WORD $0x4e23f6da // fmax v26.4s, v22.4s, v3.4s
 	WORD $0x3dc0101b // ldr q27, [x0, #64]
 	WORD $0x3dc0101c // ldr q28, [x0, #64]
 	WORD $0x3dc0101d // ldr q29, [x0, #64]
-	WORD $0x4e24ceda // fmla v26.4s, v22.4s, v4.4s
+	WORD $0x3dc0101e // ldr q30, [x0, #64]
 	WORD $0x4e24cefb // fmla v27.4s, v23.4s, v4.4s
 	WORD $0x4e24cf1c // fmla v28.4s, v24.4s, v4.4s
 	WORD $0x4e24cf3d // fmla v29.4s, v25.4s, v4.4s
-	WORD $0x4ea5d75e // fsub v30.4s, v26.4s, v5.4s
+	WORD $0x4e24cf5e // fmla v30.4s, v26.4s, v4.4s
 	WORD $0x4ea5d77f // fsub v31.4s, v27.4s, v5.4s
 	WORD $0x4ea5d780 // fsub v0.4s, v28.4s, v5.4s
-	WORD $0x4ea5d7a8 // fsub v8.4s, v29.4s, v5.4s
-	WORD $0x4eb61ec9 // mov v9.16b, v22.16b
-	WORD $0x4eb71eea // mov v10.16b, v23.16b
-	WORD $0x4eb81f0b // mov v11.16b, v24.16b
-	WORD $0x4eb91f2c // mov v12.16b, v25.16b
-	WORD $0x4ea6cfc9 // fmls v9.4s, v30.4s, v6.4s
-	WORD $0x4ea6cfea // fmls v10.4s, v31.4s, v6.4s
-	WORD $0x4ea6cc0b // fmls v11.4s, v0.4s, v6.4s
-	WORD $0x4ea6cd0c // fmls v12.4s, v8.4s, v6.4s
-	WORD $0x4ea7cfc9 // fmls v9.4s, v30.4s, v7.4s
-	WORD $0x4ea7cfea // fmls v10.4s, v31.4s, v7.4s
-	WORD $0x4ea7cc0b // fmls v11.4s, v0.4s, v7.4s
-	WORD $0x4ea7cd0c // fmls v12.4s, v8.4s, v7.4s
-	WORD $0x3dc0200d // ldr q13, [x0, #128]
-	WORD $0x3dc0200e // ldr q14, [x0, #128]
-	WORD $0x3dc0200f // ldr q15, [x0, #128]
-	WORD $0x3dc02010 // ldr q16, [x0, #128]
+	WORD $0x4ea5d7a9 // fsub v9.4s, v29.4s, v5.4s
+	WORD $0x4ea5d7ca // fsub v10.4s, v30.4s, v5.4s
+	WORD $0x4eb71eeb // mov v11.16b, v23.16b
+	WORD $0x4eb81f0c // mov v12.16b, v24.16b
+	WORD $0x4eb91f2d // mov v13.16b, v25.16b
+	WORD $0x4eba1f4e // mov v14.16b, v26.16b
+	WORD $0x4ea6cfeb // fmls v11.4s, v31.4s, v6.4s
+	WORD $0x4ea6cc0c // fmls v12.4s, v0.4s, v6.4s
+	WORD $0x4ea6cd2d // fmls v13.4s, v9.4s, v6.4s
+	WORD $0x4ea6cd4e // fmls v14.4s, v10.4s, v6.4s
+	WORD $0x4ea7cfeb // fmls v11.4s, v31.4s, v7.4s
+	WORD $0x4ea7cc0c // fmls v12.4s, v0.4s, v7.4s
+	WORD $0x4ea7cd2d // fmls v13.4s, v9.4s, v7.4s
+	WORD $0x4ea7cd4e // fmls v14.4s, v10.4s, v7.4s
+	WORD $0x3dc0240f // ldr q15, [x0, #144]
+	WORD $0x3dc02410 // ldr q16, [x0, #144]
 	WORD $0x3dc02411 // ldr q17, [x0, #144]
 	WORD $0x3dc02412 // ldr q18, [x0, #144]
-	WORD $0x3dc02413 // ldr q19, [x0, #144]
-	WORD $0x3dc02414 // ldr q20, [x0, #144]
-	WORD $0x4e29cdb1 // fmla v17.4s, v13.4s, v9.4s
-	WORD $0x4e2acdd2 // fmla v18.4s, v14.4s, v10.4s
-	WORD $0x4e2bcdf3 // fmla v19.4s, v15.4s, v11.4s
-	WORD $0x4e2cce14 // fmla v20.4s, v16.4s, v12.4s
+	WORD $0x4e2bcd0f // fmla v15.4s, v8.4s, v11.4s
+	WORD $0x4e2ccd10 // fmla v16.4s, v8.4s, v12.4s
+	WORD $0x4e2dcd11 // fmla v17.4s, v8.4s, v13.4s
+	WORD $0x4e2ecd12 // fmla v18.4s, v8.4s, v14.4s
+	WORD $0x3dc02813 // ldr q19, [x0, #160]
+	WORD $0x3dc02814 // ldr q20, [x0, #160]
 	WORD $0x3dc02815 // ldr q21, [x0, #160]
 	WORD $0x3dc02816 // ldr q22, [x0, #160]
-	WORD $0x3dc02817 // ldr q23, [x0, #160]
-	WORD $0x3dc02818 // ldr q24, [x0, #160]
-	WORD $0x4e29ce35 // fmla v21.4s, v17.4s, v9.4s
-	WORD $0x4e2ace56 // fmla v22.4s, v18.4s, v10.4s
+	WORD $0x4e2bcdf3 // fmla v19.4s, v15.4s, v11.4s
+	WORD $0x4e2cce14 // fmla v20.4s, v16.4s, v12.4s
+	WORD $0x4e2dce35 // fmla v21.4s, v17.4s, v13.4s
+	WORD $0x4e2ece56 // fmla v22.4s, v18.4s, v14.4s
+	WORD $0x3dc02c17 // ldr q23, [x0, #176]
+	WORD $0x3dc02c18 // ldr q24, [x0, #176]
+	WORD $0x3dc02c19 // ldr q25, [x0, #176]
+	WORD $0x3dc02c1a // ldr q26, [x0, #176]
 	WORD $0x4e2bce77 // fmla v23.4s, v19.4s, v11.4s
 	WORD $0x4e2cce98 // fmla v24.4s, v20.4s, v12.4s
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x3dc02c1e // ldr q30, [x0, #176]
-	WORD $0x3dc02c1f // ldr q31, [x0, #176]
-	WORD $0x3dc02c00 // ldr q0, [x0, #176]
-	WORD $0x4e29ceb9 // fmla v25.4s, v21.4s, v9.4s
-	WORD $0x4e2acede // fmla v30.4s, v22.4s, v10.4s
+	WORD $0x4e2dceb9 // fmla v25.4s, v21.4s, v13.4s
+	WORD $0x4e2eceda // fmla v26.4s, v22.4s, v14.4s
+	WORD $0x3dc0301f // ldr q31, [x0, #192]
+	WORD $0x3dc03000 // ldr q0, [x0, #192]
+	WORD $0x3dc03009 // ldr q9, [x0, #192]
+	WORD $0x3dc0300a // ldr q10, [x0, #192]
 	WORD $0x4e2bceff // fmla v31.4s, v23.4s, v11.4s
 	WORD $0x4e2ccf00 // fmla v0.4s, v24.4s, v12.4s
-	WORD $0x3dc03008 // ldr q8, [x0, #192]
-	WORD $0x3dc0300d // ldr q13, [x0, #192]
-	WORD $0x3dc0300e // ldr q14, [x0, #192]
-	WORD $0x3dc0300f // ldr q15, [x0, #192]
-	WORD $0x4e29cf28 // fmla v8.4s, v25.4s, v9.4s
-	WORD $0x4e2acfcd // fmla v13.4s, v30.4s, v10.4s
-	WORD $0x4e2bcfee // fmla v14.4s, v31.4s, v11.4s
-	WORD $0x4e2ccc0f // fmla v15.4s, v0.4s, v12.4s
-	WORD $0x4ea91d30 // mov v16.16b, v9.16b
-	WORD $0x4eaa1d51 // mov v17.16b, v10.16b
-	WORD $0x4eab1d72 // mov v18.16b, v11.16b
-	WORD $0x4eac1d93 // mov v19.16b, v12.16b
-	WORD $0x6e29dd34 // fmul v20.4s, v9.4s, v9.4s
-	WORD $0x6e2add55 // fmul v21.4s, v10.4s, v10.4s
-	WORD $0x6e2bdd76 // fmul v22.4s, v11.4s, v11.4s
-	WORD $0x6e2cdd97 // fmul v23.4s, v12.4s, v12.4s
-	WORD $0x4e34cd10 // fmla v16.4s, v8.4s, v20.4s
-	WORD $0x4e35cdb1 // fmla v17.4s, v13.4s, v21.4s
-	WORD $0x4e36cdd2 // fmla v18.4s, v14.4s, v22.4s
-	WORD $0x4e37cdf3 // fmla v19.4s, v15.4s, v23.4s
+	WORD $0x4e2dcf29 // fmla v9.4s, v25.4s, v13.4s
+	WORD $0x4e2ecf4a // fmla v10.4s, v26.4s, v14.4s
+	WORD $0x4eab1d6f // mov v15.16b, v11.16b
+	WORD $0x4eac1d90 // mov v16.16b, v12.16b
+	WORD $0x4ead1db1 // mov v17.16b, v13.16b
+	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
+	WORD $0x6e2bdd73 // fmul v19.4s, v11.4s, v11.4s
+	WORD $0x6e2cdd94 // fmul v20.4s, v12.4s, v12.4s
+	WORD $0x6e2dddb5 // fmul v21.4s, v13.4s, v13.4s
+	WORD $0x6e2eddd6 // fmul v22.4s, v14.4s, v14.4s
+	WORD $0x4e33cfef // fmla v15.4s, v31.4s, v19.4s
+	WORD $0x4e34cc10 // fmla v16.4s, v0.4s, v20.4s
+	WORD $0x4e35cd31 // fmla v17.4s, v9.4s, v21.4s
+	WORD $0x4e36cd52 // fmla v18.4s, v10.4s, v22.4s
+	WORD $0x4e21d5f7 // fadd v23.4s, v15.4s, v1.4s
 	WORD $0x4e21d618 // fadd v24.4s, v16.4s, v1.4s
 	WORD $0x4e21d639 // fadd v25.4s, v17.4s, v1.4s
-	WORD $0x4e21d65e // fadd v30.4s, v18.4s, v1.4s
-	WORD $0x4e21d67f // fadd v31.4s, v19.4s, v1.4s
-	WORD $0x6ea58740 // sub v0.4s, v26.4s, v5.4s
-	WORD $0x6ea58769 // sub v9.4s, v27.4s, v5.4s
-	WORD $0x6ea5878a // sub v10.4s, v28.4s, v5.4s
-	WORD $0x6ea587ab // sub v11.4s, v29.4s, v5.4s
-	WORD $0x4f3f040c // sshr v12.4s, v0.4s, #1
-	WORD $0x4f3f0528 // sshr v8.4s, v9.4s, #1
-	WORD $0x4f3f054d // sshr v13.4s, v10.4s, #1
-	WORD $0x4f3f056e // sshr v14.4s, v11.4s, #1
-	WORD $0x6eac840f // sub v15.4s, v0.4s, v12.4s
-	WORD $0x6ea88530 // sub v16.4s, v9.4s, v8.4s
-	WORD $0x6ead8554 // sub v20.4s, v10.4s, v13.4s
-	WORD $0x6eae8575 // sub v21.4s, v11.4s, v14.4s
-	WORD $0x4f375596 // shl v22.4s, v12.4s, #23
-	WORD $0x4f375517 // shl v23.4s, v8.4s, #23
-	WORD $0x4f3755b1 // shl v17.4s, v13.4s, #23
-	WORD $0x4f3755d2 // shl v18.4s, v14.4s, #23
-	WORD $0x4ea186d3 // add v19.4s, v22.4s, v1.4s
-	WORD $0x4ea186fa // add v26.4s, v23.4s, v1.4s
-	WORD $0x4ea1863b // add v27.4s, v17.4s, v1.4s
-	WORD $0x4ea1865c // add v28.4s, v18.4s, v1.4s
-	WORD $0x6e33df1d // fmul v29.4s, v24.4s, v19.4s
-	WORD $0x6e3adf20 // fmul v0.4s, v25.4s, v26.4s
-	WORD $0x6e3bdfc9 // fmul v9.4s, v30.4s, v27.4s
-	WORD $0x6e3cdfea // fmul v10.4s, v31.4s, v28.4s
-	WORD $0x4f3755eb // shl v11.4s, v15.4s, #23
-	WORD $0x4f37560c // shl v12.4s, v16.4s, #23
-	WORD $0x4f375688 // shl v8.4s, v20.4s, #23
-	WORD $0x4f3756ad // shl v13.4s, v21.4s, #23
-	WORD $0x4ea1856e // add v14.4s, v11.4s, v1.4s
-	WORD $0x4ea18596 // add v22.4s, v12.4s, v1.4s
-	WORD $0x4ea18517 // add v23.4s, v8.4s, v1.4s
-	WORD $0x4ea185b1 // add v17.4s, v13.4s, v1.4s
-	WORD $0x6e2edfb2 // fmul v18.4s, v29.4s, v14.4s
-	WORD $0x6e36dc18 // fmul v24.4s, v0.4s, v22.4s
-	WORD $0x6e37dd33 // fmul v19.4s, v9.4s, v23.4s
-	WORD $0x6e31dd59 // fmul v25.4s, v10.4s, v17.4s
 	WORD $0x4e21d65a // fadd v26.4s, v18.4s, v1.4s
-	WORD $0x4e21d71e // fadd v30.4s, v24.4s, v1.4s
-	WORD $0x4e21d67b // fadd v27.4s, v19.4s, v1.4s
-	WORD $0x4e21d73f // fadd v31.4s, v25.4s, v1.4s
-	WORD $0x6e3afc3c // fdiv v28.4s, v1.4s, v26.4s
-	WORD $0x6e3efc2f // fdiv v15.4s, v1.4s, v30.4s
-	WORD $0x6e3bfc30 // fdiv v16.4s, v1.4s, v27.4s
-	WORD $0x6e3ffc34 // fdiv v20.4s, v1.4s, v31.4s
-	WORD $0x3d80019c // str q28, [x12]
-	WORD $0x3d80058f // str q15, [x12, #16]
-	WORD $0x3d800990 // str q16, [x12, #32]
-	WORD $0x3d800d94 // str q20, [x12, #48]
+	WORD $0x6ea5876b // sub v11.4s, v27.4s, v5.4s
+	WORD $0x6ea5878c // sub v12.4s, v28.4s, v5.4s
+	WORD $0x6ea587ad // sub v13.4s, v29.4s, v5.4s
+	WORD $0x6ea587ce // sub v14.4s, v30.4s, v5.4s
+	WORD $0x4f3f057f // sshr v31.4s, v11.4s, #1
+	WORD $0x4f3f0580 // sshr v0.4s, v12.4s, #1
+	WORD $0x4f3f05a9 // sshr v9.4s, v13.4s, #1
+	WORD $0x4f3f05ca // sshr v10.4s, v14.4s, #1
+	WORD $0x6ebf856f // sub v15.4s, v11.4s, v31.4s
+	WORD $0x6ea08593 // sub v19.4s, v12.4s, v0.4s
+	WORD $0x6ea985b4 // sub v20.4s, v13.4s, v9.4s
+	WORD $0x6eaa85d5 // sub v21.4s, v14.4s, v10.4s
+	WORD $0x4f3757f6 // shl v22.4s, v31.4s, #23
+	WORD $0x4f375410 // shl v16.4s, v0.4s, #23
+	WORD $0x4f375531 // shl v17.4s, v9.4s, #23
+	WORD $0x4f375552 // shl v18.4s, v10.4s, #23
+	WORD $0x4ea186db // add v27.4s, v22.4s, v1.4s
+	WORD $0x4ea1861c // add v28.4s, v16.4s, v1.4s
+	WORD $0x4ea1863d // add v29.4s, v17.4s, v1.4s
+	WORD $0x4ea1865e // add v30.4s, v18.4s, v1.4s
+	WORD $0x6e3bdeeb // fmul v11.4s, v23.4s, v27.4s
+	WORD $0x6e3cdf0c // fmul v12.4s, v24.4s, v28.4s
+	WORD $0x6e3ddf2d // fmul v13.4s, v25.4s, v29.4s
+	WORD $0x6e3edf4e // fmul v14.4s, v26.4s, v30.4s
+	WORD $0x4f3755ff // shl v31.4s, v15.4s, #23
+	WORD $0x4f375660 // shl v0.4s, v19.4s, #23
+	WORD $0x4f375689 // shl v9.4s, v20.4s, #23
+	WORD $0x4f3756aa // shl v10.4s, v21.4s, #23
+	WORD $0x4ea187f6 // add v22.4s, v31.4s, v1.4s
+	WORD $0x4ea18410 // add v16.4s, v0.4s, v1.4s
+	WORD $0x4ea18531 // add v17.4s, v9.4s, v1.4s
+	WORD $0x4ea18552 // add v18.4s, v10.4s, v1.4s
+	WORD $0x6e36dd77 // fmul v23.4s, v11.4s, v22.4s
+	WORD $0x6e30dd9b // fmul v27.4s, v12.4s, v16.4s
+	WORD $0x6e31ddb8 // fmul v24.4s, v13.4s, v17.4s
+	WORD $0x6e32dddc // fmul v28.4s, v14.4s, v18.4s
+	WORD $0x4e21d6f9 // fadd v25.4s, v23.4s, v1.4s
+	WORD $0x4e21d77d // fadd v29.4s, v27.4s, v1.4s
+	WORD $0x4e21d71a // fadd v26.4s, v24.4s, v1.4s
+	WORD $0x4e21d79e // fadd v30.4s, v28.4s, v1.4s
+	WORD $0x6e39fc2f // fdiv v15.4s, v1.4s, v25.4s
+	WORD $0x6e3dfc33 // fdiv v19.4s, v1.4s, v29.4s
+	WORD $0x6e3afc34 // fdiv v20.4s, v1.4s, v26.4s
+	WORD $0x6e3efc35 // fdiv v21.4s, v1.4s, v30.4s
+	WORD $0x3d80018f // str q15, [x12]
+	WORD $0x3d800593 // str q19, [x12, #16]
+	WORD $0x3d800994 // str q20, [x12, #32]
+	WORD $0x3d800d95 // str q21, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -2432,41 +2056,40 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001b5 // ldr q21, [x13]
-	WORD $0x6ea0faab // fneg v11.4s, v21.4s
-	WORD $0x4ea2f56c // fmin v12.4s, v11.4s, v2.4s
-	WORD $0x4e23f588 // fmax v8.4s, v12.4s, v3.4s
-	WORD $0x3dc0100d // ldr q13, [x0, #64]
-	WORD $0x4e24cd0d // fmla v13.4s, v8.4s, v4.4s
-	WORD $0x4ea5d5bd // fsub v29.4s, v13.4s, v5.4s
-	WORD $0x4ea81d0e // mov v14.16b, v8.16b
-	WORD $0x4ea6cfae // fmls v14.4s, v29.4s, v6.4s
-	WORD $0x4ea7cfae // fmls v14.4s, v29.4s, v7.4s
-	WORD $0x3dc02000 // ldr q0, [x0, #128]
-	WORD $0x3dc02416 // ldr q22, [x0, #144]
-	WORD $0x4e2ecc16 // fmla v22.4s, v0.4s, v14.4s
-	WORD $0x3dc02809 // ldr q9, [x0, #160]
-	WORD $0x4e2ecec9 // fmla v9.4s, v22.4s, v14.4s
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
-	WORD $0x4e2ecd37 // fmla v23.4s, v9.4s, v14.4s
-	WORD $0x3dc0300a // ldr q10, [x0, #192]
-	WORD $0x4e2eceea // fmla v10.4s, v23.4s, v14.4s
-	WORD $0x4eae1dd1 // mov v17.16b, v14.16b
-	WORD $0x6e2eddd2 // fmul v18.4s, v14.4s, v14.4s
-	WORD $0x4e32cd51 // fmla v17.4s, v10.4s, v18.4s
-	WORD $0x4e21d638 // fadd v24.4s, v17.4s, v1.4s
-	WORD $0x6ea585b3 // sub v19.4s, v13.4s, v5.4s
-	WORD $0x4f3f0679 // sshr v25.4s, v19.4s, #1
-	WORD $0x6eb9867a // sub v26.4s, v19.4s, v25.4s
-	WORD $0x4f37573e // shl v30.4s, v25.4s, #23
-	WORD $0x4ea187db // add v27.4s, v30.4s, v1.4s
-	WORD $0x6e3bdf1f // fmul v31.4s, v24.4s, v27.4s
-	WORD $0x4f37575c // shl v28.4s, v26.4s, #23
-	WORD $0x4ea1878f // add v15.4s, v28.4s, v1.4s
-	WORD $0x6e2fdff0 // fmul v16.4s, v31.4s, v15.4s
-	WORD $0x4e21d614 // fadd v20.4s, v16.4s, v1.4s
-	WORD $0x6e34fc35 // fdiv v21.4s, v1.4s, v20.4s
-	WORD $0x3d8001d5 // str q21, [x14]
+	WORD $0x3dc001bf // ldr q31, [x13]
+	WORD $0x6ea0fbe0 // fneg v0.4s, v31.4s
+	WORD $0x4ea2f409 // fmin v9.4s, v0.4s, v2.4s
+	WORD $0x4e23f52a // fmax v10.4s, v9.4s, v3.4s
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x4e24cd4b // fmla v11.4s, v10.4s, v4.4s
+	WORD $0x4ea5d576 // fsub v22.4s, v11.4s, v5.4s
+	WORD $0x4eaa1d4c // mov v12.16b, v10.16b
+	WORD $0x4ea6cecc // fmls v12.4s, v22.4s, v6.4s
+	WORD $0x4ea7cecc // fmls v12.4s, v22.4s, v7.4s
+	WORD $0x3dc02410 // ldr q16, [x0, #144]
+	WORD $0x4e2ccd10 // fmla v16.4s, v8.4s, v12.4s
+	WORD $0x3dc0280d // ldr q13, [x0, #160]
+	WORD $0x4e2cce0d // fmla v13.4s, v16.4s, v12.4s
+	WORD $0x3dc02c11 // ldr q17, [x0, #176]
+	WORD $0x4e2ccdb1 // fmla v17.4s, v13.4s, v12.4s
+	WORD $0x3dc0300e // ldr q14, [x0, #192]
+	WORD $0x4e2cce2e // fmla v14.4s, v17.4s, v12.4s
+	WORD $0x4eac1d92 // mov v18.16b, v12.16b
+	WORD $0x6e2cdd97 // fmul v23.4s, v12.4s, v12.4s
+	WORD $0x4e37cdd2 // fmla v18.4s, v14.4s, v23.4s
+	WORD $0x4e21d65b // fadd v27.4s, v18.4s, v1.4s
+	WORD $0x6ea58578 // sub v24.4s, v11.4s, v5.4s
+	WORD $0x4f3f071c // sshr v28.4s, v24.4s, #1
+	WORD $0x6ebc8719 // sub v25.4s, v24.4s, v28.4s
+	WORD $0x4f37579d // shl v29.4s, v28.4s, #23
+	WORD $0x4ea187ba // add v26.4s, v29.4s, v1.4s
+	WORD $0x6e3adf7e // fmul v30.4s, v27.4s, v26.4s
+	WORD $0x4f37572f // shl v15.4s, v25.4s, #23
+	WORD $0x4ea185f3 // add v19.4s, v15.4s, v1.4s
+	WORD $0x6e33dfd4 // fmul v20.4s, v30.4s, v19.4s
+	WORD $0x4e21d695 // fadd v21.4s, v20.4s, v1.4s
+	WORD $0x6e35fc3f // fdiv v31.4s, v1.4s, v21.4s
+	WORD $0x3d8001df // str q31, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -2476,58 +2099,57 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001eb // ldr d11, [x15]
+	WORD $0xfd4001e0 // ldr d0, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d40822b // ld1 { v11.s }[2], [x17]
+	WORD $0x4d408220 // ld1 { v0.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001eb // ldr s11, [x15]
+	WORD $0xbd4001e0 // ldr s0, [x15]
 
 loaded:
-	WORD $0x6ea0f96c // fneg v12.4s, v11.4s
-	WORD $0x4ea2f588 // fmin v8.4s, v12.4s, v2.4s
-	WORD $0x4e23f51d // fmax v29.4s, v8.4s, v3.4s
-	WORD $0x3dc01000 // ldr q0, [x0, #64]
-	WORD $0x4e24cfa0 // fmla v0.4s, v29.4s, v4.4s
-	WORD $0x4ea5d416 // fsub v22.4s, v0.4s, v5.4s
-	WORD $0x4ebd1fa9 // mov v9.16b, v29.16b
-	WORD $0x4ea6cec9 // fmls v9.4s, v22.4s, v6.4s
-	WORD $0x4ea7cec9 // fmls v9.4s, v22.4s, v7.4s
-	WORD $0x3dc02017 // ldr q23, [x0, #128]
-	WORD $0x3dc0240e // ldr q14, [x0, #144]
-	WORD $0x4e29ceee // fmla v14.4s, v23.4s, v9.4s
-	WORD $0x3dc0280a // ldr q10, [x0, #160]
-	WORD $0x4e29cdca // fmla v10.4s, v14.4s, v9.4s
-	WORD $0x3dc02c11 // ldr q17, [x0, #176]
-	WORD $0x4e29cd51 // fmla v17.4s, v10.4s, v9.4s
-	WORD $0x3dc03012 // ldr q18, [x0, #192]
-	WORD $0x4e29ce32 // fmla v18.4s, v17.4s, v9.4s
-	WORD $0x4ea91d2d // mov v13.16b, v9.16b
-	WORD $0x6e29dd33 // fmul v19.4s, v9.4s, v9.4s
-	WORD $0x4e33ce4d // fmla v13.4s, v18.4s, v19.4s
-	WORD $0x4e21d5b9 // fadd v25.4s, v13.4s, v1.4s
-	WORD $0x6ea5841e // sub v30.4s, v0.4s, v5.4s
-	WORD $0x4f3f07d8 // sshr v24.4s, v30.4s, #1
-	WORD $0x6eb887db // sub v27.4s, v30.4s, v24.4s
-	WORD $0x4f37571a // shl v26.4s, v24.4s, #23
-	WORD $0x4ea1875c // add v28.4s, v26.4s, v1.4s
-	WORD $0x6e3cdf3f // fmul v31.4s, v25.4s, v28.4s
-	WORD $0x4f37576f // shl v15.4s, v27.4s, #23
-	WORD $0x4ea185f0 // add v16.4s, v15.4s, v1.4s
-	WORD $0x6e30dff4 // fmul v20.4s, v31.4s, v16.4s
-	WORD $0x4e21d695 // fadd v21.4s, v20.4s, v1.4s
-	WORD $0x6e35fc2b // fdiv v11.4s, v1.4s, v21.4s
+	WORD $0x6ea0f809 // fneg v9.4s, v0.4s
+	WORD $0x4ea2f52a // fmin v10.4s, v9.4s, v2.4s
+	WORD $0x4e23f556 // fmax v22.4s, v10.4s, v3.4s
+	WORD $0x3dc01010 // ldr q16, [x0, #64]
+	WORD $0x4e24ced0 // fmla v16.4s, v22.4s, v4.4s
+	WORD $0x4ea5d60d // fsub v13.4s, v16.4s, v5.4s
+	WORD $0x4eb61ed1 // mov v17.16b, v22.16b
+	WORD $0x4ea6cdb1 // fmls v17.4s, v13.4s, v6.4s
+	WORD $0x4ea7cdb1 // fmls v17.4s, v13.4s, v7.4s
+	WORD $0x3dc0240c // ldr q12, [x0, #144]
+	WORD $0x4e31cd0c // fmla v12.4s, v8.4s, v17.4s
+	WORD $0x3dc0280e // ldr q14, [x0, #160]
+	WORD $0x4e31cd8e // fmla v14.4s, v12.4s, v17.4s
+	WORD $0x3dc02c12 // ldr q18, [x0, #176]
+	WORD $0x4e31cdd2 // fmla v18.4s, v14.4s, v17.4s
+	WORD $0x3dc03017 // ldr q23, [x0, #192]
+	WORD $0x4e31ce57 // fmla v23.4s, v18.4s, v17.4s
+	WORD $0x4eb11e2b // mov v11.16b, v17.16b
+	WORD $0x6e31de38 // fmul v24.4s, v17.4s, v17.4s
+	WORD $0x4e38ceeb // fmla v11.4s, v23.4s, v24.4s
+	WORD $0x4e21d57c // fadd v28.4s, v11.4s, v1.4s
+	WORD $0x6ea5861d // sub v29.4s, v16.4s, v5.4s
+	WORD $0x4f3f07bb // sshr v27.4s, v29.4s, #1
+	WORD $0x6ebb87ba // sub v26.4s, v29.4s, v27.4s
+	WORD $0x4f375779 // shl v25.4s, v27.4s, #23
+	WORD $0x4ea1872f // add v15.4s, v25.4s, v1.4s
+	WORD $0x6e2fdf9e // fmul v30.4s, v28.4s, v15.4s
+	WORD $0x4f375753 // shl v19.4s, v26.4s, #23
+	WORD $0x4ea18674 // add v20.4s, v19.4s, v1.4s
+	WORD $0x6e34dfd5 // fmul v21.4s, v30.4s, v20.4s
+	WORD $0x4e21d6bf // fadd v31.4s, v21.4s, v1.4s
+	WORD $0x6e3ffc20 // fdiv v0.4s, v1.4s, v31.4s
 	TBZ $1, R7, storeOne
-	WORD $0xfd00020b // str d11, [x16]
+	WORD $0xfd000200 // str d0, [x16]
 	TBZ $0, R7, stored
 	ADD $8, R16, R19
-	WORD $0x4d00826b // st1 { v11.s }[2], [x19]
+	WORD $0x4d008260 // st1 { v0.s }[2], [x19]
 	B stored
 
 storeOne:
-	WORD $0xbd00020b // str s11, [x16]
+	WORD $0xbd000200 // str s0, [x16]
 
 stored:
 	ADD $16, R10
@@ -2549,9 +2171,303 @@ TEXT ·unaryNEON_Silu(SB), NOSPLIT, $0-56
 	WORD $0x3dc01004 // ldr q4, [x0, #64]
 	WORD $0x3dc01805 // ldr q5, [x0, #96]
 	WORD $0x3dc01c06 // ldr q6, [x0, #112]
+	WORD $0x3dc02007 // ldr q7, [x0, #128]
+	WORD $0x3dc03408 // ldr q8, [x0, #208]
+	FMOVS alpha+48(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD src+16(FP), R3
+	MOVD srcRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+	AND $3, R6, R7
+	LSL $2, R6, R8
+	AND $-64, R8, R9
+	AND $-16, R8, R8
+	WORD $0x4e040ceb // dup v11.4s, w7
+	WORD $0x4ea0356c // cmgt v12.4s, v11.4s, v0.4s
+
+row:
+	MOVD ZR, R10
+	CBZ R9, singles
+
+group:
+	ADD R3, R10, R11
+	ADD R1, R10, R12
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x3dc0056e // ldr q14, [x11, #16]
+	WORD $0x3dc0096f // ldr q15, [x11, #32]
+	WORD $0x3dc00d70 // ldr q16, [x11, #48]
+	WORD $0x6e2addb1 // fmul v17.4s, v13.4s, v10.4s
+	WORD $0x6e2addd2 // fmul v18.4s, v14.4s, v10.4s
+	WORD $0x6e2addf3 // fmul v19.4s, v15.4s, v10.4s
+	WORD $0x6e2ade14 // fmul v20.4s, v16.4s, v10.4s
+	WORD $0x6ea0fa35 // fneg v21.4s, v17.4s
+	WORD $0x6ea0fa56 // fneg v22.4s, v18.4s
+	WORD $0x6ea0fa77 // fneg v23.4s, v19.4s
+	WORD $0x6ea0fa98 // fneg v24.4s, v20.4s
+	WORD $0x4ea1f6b9 // fmin v25.4s, v21.4s, v1.4s
+	WORD $0x4ea1f6da // fmin v26.4s, v22.4s, v1.4s
+	WORD $0x4ea1f6fb // fmin v27.4s, v23.4s, v1.4s
+	WORD $0x4ea1f71c // fmin v28.4s, v24.4s, v1.4s
+	WORD $0x4e22f73d // fmax v29.4s, v25.4s, v2.4s
+	WORD $0x4e22f75e // fmax v30.4s, v26.4s, v2.4s
+	WORD $0x4e22f77f // fmax v31.4s, v27.4s, v2.4s
+	WORD $0x4e22f789 // fmax v9.4s, v28.4s, v2.4s
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x3dc0100c // ldr q12, [x0, #64]
+	WORD $0x3dc01011 // ldr q17, [x0, #64]
+	WORD $0x4e23cfa0 // fmla v0.4s, v29.4s, v3.4s
+	WORD $0x4e23cfcb // fmla v11.4s, v30.4s, v3.4s
+	WORD $0x4e23cfec // fmla v12.4s, v31.4s, v3.4s
+	WORD $0x4e23cd31 // fmla v17.4s, v9.4s, v3.4s
+	WORD $0x4ea4d412 // fsub v18.4s, v0.4s, v4.4s
+	WORD $0x4ea4d573 // fsub v19.4s, v11.4s, v4.4s
+	WORD $0x4ea4d594 // fsub v20.4s, v12.4s, v4.4s
+	WORD $0x4ea4d635 // fsub v21.4s, v17.4s, v4.4s
+	WORD $0x4ebd1fb6 // mov v22.16b, v29.16b
+	WORD $0x4ebe1fd7 // mov v23.16b, v30.16b
+	WORD $0x4ebf1ff8 // mov v24.16b, v31.16b
+	WORD $0x4ea91d39 // mov v25.16b, v9.16b
+	WORD $0x4ea5ce56 // fmls v22.4s, v18.4s, v5.4s
+	WORD $0x4ea5ce77 // fmls v23.4s, v19.4s, v5.4s
+	WORD $0x4ea5ce98 // fmls v24.4s, v20.4s, v5.4s
+	WORD $0x4ea5ceb9 // fmls v25.4s, v21.4s, v5.4s
+	WORD $0x4ea6ce56 // fmls v22.4s, v18.4s, v6.4s
+	WORD $0x4ea6ce77 // fmls v23.4s, v19.4s, v6.4s
+	WORD $0x4ea6ce98 // fmls v24.4s, v20.4s, v6.4s
+	WORD $0x4ea6ceb9 // fmls v25.4s, v21.4s, v6.4s
+	WORD $0x3dc0241a // ldr q26, [x0, #144]
+	WORD $0x3dc0241b // ldr q27, [x0, #144]
+	WORD $0x3dc0241c // ldr q28, [x0, #144]
+	WORD $0x3dc0241d // ldr q29, [x0, #144]
+	WORD $0x4e36ccfa // fmla v26.4s, v7.4s, v22.4s
+	WORD $0x4e37ccfb // fmla v27.4s, v7.4s, v23.4s
+	WORD $0x4e38ccfc // fmla v28.4s, v7.4s, v24.4s
+	WORD $0x4e39ccfd // fmla v29.4s, v7.4s, v25.4s
+	WORD $0x3dc0281e // ldr q30, [x0, #160]
+	WORD $0x3dc0281f // ldr q31, [x0, #160]
+	WORD $0x3dc02809 // ldr q9, [x0, #160]
+	WORD $0x3dc02812 // ldr q18, [x0, #160]
+	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
+	WORD $0x4e37cf7f // fmla v31.4s, v27.4s, v23.4s
+	WORD $0x4e38cf89 // fmla v9.4s, v28.4s, v24.4s
+	WORD $0x4e39cfb2 // fmla v18.4s, v29.4s, v25.4s
+	WORD $0x3dc02c13 // ldr q19, [x0, #176]
+	WORD $0x3dc02c14 // ldr q20, [x0, #176]
+	WORD $0x3dc02c15 // ldr q21, [x0, #176]
+	WORD $0x3dc02c1a // ldr q26, [x0, #176]
+	WORD $0x4e36cfd3 // fmla v19.4s, v30.4s, v22.4s
+	WORD $0x4e37cff4 // fmla v20.4s, v31.4s, v23.4s
+	WORD $0x4e38cd35 // fmla v21.4s, v9.4s, v24.4s
+	WORD $0x4e39ce5a // fmla v26.4s, v18.4s, v25.4s
+	WORD $0x3dc0301b // ldr q27, [x0, #192]
+	WORD $0x3dc0301c // ldr q28, [x0, #192]
+	WORD $0x3dc0301d // ldr q29, [x0, #192]
+	WORD $0x3dc0301e // ldr q30, [x0, #192]
+	WORD $0x4e36ce7b // fmla v27.4s, v19.4s, v22.4s
+	WORD $0x4e37ce9c // fmla v28.4s, v20.4s, v23.4s
+	WORD $0x4e38cebd // fmla v29.4s, v21.4s, v24.4s
+	WORD $0x4e39cf5e // fmla v30.4s, v26.4s, v25.4s
+	WORD $0x4eb61edf // mov v31.16b, v22.16b
+	WORD $0x4eb71ee9 // mov v9.16b, v23.16b
+	WORD $0x4eb81f12 // mov v18.16b, v24.16b
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x6e36ded4 // fmul v20.4s, v22.4s, v22.4s
+	WORD $0x6e37def5 // fmul v21.4s, v23.4s, v23.4s
+	WORD $0x6e38df1a // fmul v26.4s, v24.4s, v24.4s
+	WORD $0x6e39df36 // fmul v22.4s, v25.4s, v25.4s
+	WORD $0x4e34cf7f // fmla v31.4s, v27.4s, v20.4s
+	WORD $0x4e35cf89 // fmla v9.4s, v28.4s, v21.4s
+	WORD $0x4e3acfb2 // fmla v18.4s, v29.4s, v26.4s
+	WORD $0x4e36cfd3 // fmla v19.4s, v30.4s, v22.4s
+	WORD $0x4e28d7f7 // fadd v23.4s, v31.4s, v8.4s
+	WORD $0x4e28d538 // fadd v24.4s, v9.4s, v8.4s
+	WORD $0x4e28d659 // fadd v25.4s, v18.4s, v8.4s
+	WORD $0x4e28d67b // fadd v27.4s, v19.4s, v8.4s
+	WORD $0x6ea4841c // sub v28.4s, v0.4s, v4.4s
+	WORD $0x6ea4857d // sub v29.4s, v11.4s, v4.4s
+	WORD $0x6ea4859e // sub v30.4s, v12.4s, v4.4s
+	WORD $0x6ea4863f // sub v31.4s, v17.4s, v4.4s
+	WORD $0x4f3f0794 // sshr v20.4s, v28.4s, #1
+	WORD $0x4f3f07b5 // sshr v21.4s, v29.4s, #1
+	WORD $0x4f3f07da // sshr v26.4s, v30.4s, #1
+	WORD $0x4f3f07f6 // sshr v22.4s, v31.4s, #1
+	WORD $0x6eb48789 // sub v9.4s, v28.4s, v20.4s
+	WORD $0x6eb587b2 // sub v18.4s, v29.4s, v21.4s
+	WORD $0x6eba87d3 // sub v19.4s, v30.4s, v26.4s
+	WORD $0x6eb687e0 // sub v0.4s, v31.4s, v22.4s
+	WORD $0x4f37568b // shl v11.4s, v20.4s, #23
+	WORD $0x4f3756ac // shl v12.4s, v21.4s, #23
+	WORD $0x4f375751 // shl v17.4s, v26.4s, #23
+	WORD $0x4f3756dc // shl v28.4s, v22.4s, #23
+	WORD $0x4ea8857d // add v29.4s, v11.4s, v8.4s
+	WORD $0x4ea8859e // add v30.4s, v12.4s, v8.4s
+	WORD $0x4ea8863f // add v31.4s, v17.4s, v8.4s
+	WORD $0x4ea88794 // add v20.4s, v28.4s, v8.4s
+	WORD $0x6e3ddef5 // fmul v21.4s, v23.4s, v29.4s
+	WORD $0x6e3edf1a // fmul v26.4s, v24.4s, v30.4s
+	WORD $0x6e3fdf36 // fmul v22.4s, v25.4s, v31.4s
+	WORD $0x6e34df6b // fmul v11.4s, v27.4s, v20.4s
+	WORD $0x4f37552c // shl v12.4s, v9.4s, #23
+	WORD $0x4f375651 // shl v17.4s, v18.4s, #23
+	WORD $0x4f37567c // shl v28.4s, v19.4s, #23
+	WORD $0x4f375417 // shl v23.4s, v0.4s, #23
+	WORD $0x4ea8859d // add v29.4s, v12.4s, v8.4s
+	WORD $0x4ea88638 // add v24.4s, v17.4s, v8.4s
+	WORD $0x4ea8879e // add v30.4s, v28.4s, v8.4s
+	WORD $0x4ea886f9 // add v25.4s, v23.4s, v8.4s
+	WORD $0x6e3ddebf // fmul v31.4s, v21.4s, v29.4s
+	WORD $0x6e38df5b // fmul v27.4s, v26.4s, v24.4s
+	WORD $0x6e3eded4 // fmul v20.4s, v22.4s, v30.4s
+	WORD $0x6e39dd69 // fmul v9.4s, v11.4s, v25.4s
+	WORD $0x4e28d7f2 // fadd v18.4s, v31.4s, v8.4s
+	WORD $0x4e28d773 // fadd v19.4s, v27.4s, v8.4s
+	WORD $0x4e28d680 // fadd v0.4s, v20.4s, v8.4s
+	WORD $0x4e28d52c // fadd v12.4s, v9.4s, v8.4s
+	WORD $0x6e32fdb1 // fdiv v17.4s, v13.4s, v18.4s
+	WORD $0x6e33fddc // fdiv v28.4s, v14.4s, v19.4s
+	WORD $0x6e20fdf7 // fdiv v23.4s, v15.4s, v0.4s
+	WORD $0x6e2cfe15 // fdiv v21.4s, v16.4s, v12.4s
+	WORD $0x3d800191 // str q17, [x12]
+	WORD $0x3d80059c // str q28, [x12, #16]
+	WORD $0x3d800997 // str q23, [x12, #32]
+	WORD $0x3d800d95 // str q21, [x12, #48]
+	ADD $64, R10
+	CMP R9, R10
+	BLO group
+
+singles:
+	CMP R8, R10
+	BHS rest
+
+single:
+	ADD R3, R10, R13
+	ADD R1, R10, R14
+	WORD $0x3dc001bd // ldr q29, [x13]
+	WORD $0x6e2adfba // fmul v26.4s, v29.4s, v10.4s
+	WORD $0x6ea0fb58 // fneg v24.4s, v26.4s
+	WORD $0x4ea1f716 // fmin v22.4s, v24.4s, v1.4s
+	WORD $0x4e22f6de // fmax v30.4s, v22.4s, v2.4s
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x4e23cfcb // fmla v11.4s, v30.4s, v3.4s
+	WORD $0x4ea4d579 // fsub v25.4s, v11.4s, v4.4s
+	WORD $0x4ebe1fdf // mov v31.16b, v30.16b
+	WORD $0x4ea5cf3f // fmls v31.4s, v25.4s, v5.4s
+	WORD $0x4ea6cf3f // fmls v31.4s, v25.4s, v6.4s
+	WORD $0x3dc0241b // ldr q27, [x0, #144]
+	WORD $0x4e3fccfb // fmla v27.4s, v7.4s, v31.4s
+	WORD $0x3dc02814 // ldr q20, [x0, #160]
+	WORD $0x4e3fcf74 // fmla v20.4s, v27.4s, v31.4s
+	WORD $0x3dc02c09 // ldr q9, [x0, #176]
+	WORD $0x4e3fce89 // fmla v9.4s, v20.4s, v31.4s
+	WORD $0x3dc0300d // ldr q13, [x0, #192]
+	WORD $0x4e3fcd2d // fmla v13.4s, v9.4s, v31.4s
+	WORD $0x4ebf1ff2 // mov v18.16b, v31.16b
+	WORD $0x6e3fdfee // fmul v14.4s, v31.4s, v31.4s
+	WORD $0x4e2ecdb2 // fmla v18.4s, v13.4s, v14.4s
+	WORD $0x4e28d653 // fadd v19.4s, v18.4s, v8.4s
+	WORD $0x6ea4856f // sub v15.4s, v11.4s, v4.4s
+	WORD $0x4f3f05e0 // sshr v0.4s, v15.4s, #1
+	WORD $0x6ea085f0 // sub v16.4s, v15.4s, v0.4s
+	WORD $0x4f37540c // shl v12.4s, v0.4s, #23
+	WORD $0x4ea88591 // add v17.4s, v12.4s, v8.4s
+	WORD $0x6e31de7c // fmul v28.4s, v19.4s, v17.4s
+	WORD $0x4f375617 // shl v23.4s, v16.4s, #23
+	WORD $0x4ea886f5 // add v21.4s, v23.4s, v8.4s
+	WORD $0x6e35df9a // fmul v26.4s, v28.4s, v21.4s
+	WORD $0x4e28d758 // fadd v24.4s, v26.4s, v8.4s
+	WORD $0x6e38ffb6 // fdiv v22.4s, v29.4s, v24.4s
+	WORD $0x3d8001d6 // str q22, [x14]
+	ADD $16, R10
+	CMP R8, R10
+	BLO single
+
+rest:
+	CBZ R7, end
+	ADD R3, R10, R15
+	ADD R1, R10, R16
+	TBZ $1, R7, loadOne
+	WORD $0xfd4001fe // ldr d30, [x15]
+	TBZ $0, R7, loaded
+	ADD $8, R15, R17
+	WORD $0x4d40823e // ld1 { v30.s }[2], [x17]
+	B loaded
+
+loadOne:
+	WORD $0xbd4001fe // ldr s30, [x15]
+
+loaded:
+	WORD $0x6e2adfd9 // fmul v25.4s, v30.4s, v10.4s
+	WORD $0x6ea0fb3b // fneg v27.4s, v25.4s
+	WORD $0x4ea1f774 // fmin v20.4s, v27.4s, v1.4s
+	WORD $0x4e22f689 // fmax v9.4s, v20.4s, v2.4s
+	WORD $0x3dc0101f // ldr q31, [x0, #64]
+	WORD $0x4e23cd3f // fmla v31.4s, v9.4s, v3.4s
+	WORD $0x4ea4d7ed // fsub v13.4s, v31.4s, v4.4s
+	WORD $0x4ea91d32 // mov v18.16b, v9.16b
+	WORD $0x4ea5cdb2 // fmls v18.4s, v13.4s, v5.4s
+	WORD $0x4ea6cdb2 // fmls v18.4s, v13.4s, v6.4s
+	WORD $0x3dc0240e // ldr q14, [x0, #144]
+	WORD $0x4e32ccee // fmla v14.4s, v7.4s, v18.4s
+	WORD $0x3dc0280b // ldr q11, [x0, #160]
+	WORD $0x4e32cdcb // fmla v11.4s, v14.4s, v18.4s
+	WORD $0x3dc02c0f // ldr q15, [x0, #176]
+	WORD $0x4e32cd6f // fmla v15.4s, v11.4s, v18.4s
+	WORD $0x3dc03000 // ldr q0, [x0, #192]
+	WORD $0x4e32cde0 // fmla v0.4s, v15.4s, v18.4s
+	WORD $0x4eb21e4c // mov v12.16b, v18.16b
+	WORD $0x6e32de53 // fmul v19.4s, v18.4s, v18.4s
+	WORD $0x4e33cc0c // fmla v12.4s, v0.4s, v19.4s
+	WORD $0x4e28d591 // fadd v17.4s, v12.4s, v8.4s
+	WORD $0x6ea487f0 // sub v16.4s, v31.4s, v4.4s
+	WORD $0x4f3f0617 // sshr v23.4s, v16.4s, #1
+	WORD $0x6eb7861c // sub v28.4s, v16.4s, v23.4s
+	WORD $0x4f3756f5 // shl v21.4s, v23.4s, #23
+	WORD $0x4ea886ba // add v26.4s, v21.4s, v8.4s
+	WORD $0x6e3ade3d // fmul v29.4s, v17.4s, v26.4s
+	WORD $0x4f375798 // shl v24.4s, v28.4s, #23
+	WORD $0x4ea88716 // add v22.4s, v24.4s, v8.4s
+	WORD $0x6e36dfb9 // fmul v25.4s, v29.4s, v22.4s
+	WORD $0x4e28d73b // fadd v27.4s, v25.4s, v8.4s
+	WORD $0x6e3bffd4 // fdiv v20.4s, v30.4s, v27.4s
+	TBZ $1, R7, storeOne
+	WORD $0xfd000214 // str d20, [x16]
+	TBZ $0, R7, stored
+	ADD $8, R16, R19
+	WORD $0x4d008274 // st1 { v20.s }[2], [x19]
+	B stored
+
+storeOne:
+	WORD $0xbd000214 // str s20, [x16]
+
+stored:
+	ADD $16, R10
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R5
+	CBNZ R5, row
+	RET
+
+// unaryNEON_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_Softplus(SB), NOSPLIT, $0-56
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc00c01 // ldr q1, [x0, #48]
+	WORD $0x3dc01402 // ldr q2, [x0, #80]
+	WORD $0x3dc01003 // ldr q3, [x0, #64]
+	WORD $0x3dc01804 // ldr q4, [x0, #96]
+	WORD $0x3dc01c05 // ldr q5, [x0, #112]
+	WORD $0x3dc02006 // ldr q6, [x0, #128]
 	WORD $0x3dc03407 // ldr q7, [x0, #208]
-	FMOVS alpha+48(FP), F8
-	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x3dc00408 // ldr q8, [x0, #16]
+	WORD $0x3dc0fc09 // ldr q9, [x0, #1008]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -2578,515 +2494,210 @@ group:
 	WORD $0x3dc0056d // ldr q13, [x11, #16]
 	WORD $0x3dc0096e // ldr q14, [x11, #32]
 	WORD $0x3dc00d6f // ldr q15, [x11, #48]
-	WORD $0x6e29dd90 // fmul v16.4s, v12.4s, v9.4s
-	WORD $0x6e29ddb1 // fmul v17.4s, v13.4s, v9.4s
-	WORD $0x6e29ddd2 // fmul v18.4s, v14.4s, v9.4s
-	WORD $0x6e29ddf3 // fmul v19.4s, v15.4s, v9.4s
+	WORD $0x4ea0f990 // fabs v16.4s, v12.4s
+	WORD $0x4ea0f9b1 // fabs v17.4s, v13.4s
+	WORD $0x4ea0f9d2 // fabs v18.4s, v14.4s
+	WORD $0x4ea0f9f3 // fabs v19.4s, v15.4s
 	WORD $0x6ea0fa14 // fneg v20.4s, v16.4s
 	WORD $0x6ea0fa35 // fneg v21.4s, v17.4s
 	WORD $0x6ea0fa56 // fneg v22.4s, v18.4s
 	WORD $0x6ea0fa77 // fneg v23.4s, v19.4s
-	WORD $0x4ea1f698 // fmin v24.4s, v20.4s, v1.4s
-	WORD $0x4ea1f6b9 // fmin v25.4s, v21.4s, v1.4s
-	WORD $0x4ea1f6da // fmin v26.4s, v22.4s, v1.4s
-	WORD $0x4ea1f6fb // fmin v27.4s, v23.4s, v1.4s
-	WORD $0x4e22f71c // fmax v28.4s, v24.4s, v2.4s
-	WORD $0x4e22f73d // fmax v29.4s, v25.4s, v2.4s
-	WORD $0x4e22f75e // fmax v30.4s, v26.4s, v2.4s
-	WORD $0x4e22f77f // fmax v31.4s, v27.4s, v2.4s
-	WORD $0x3dc01008 // ldr q8, [x0, #64]
-	WORD $0x3dc01000 // ldr q0, [x0, #64]
-	WORD $0x3dc0100a // ldr q10, [x0, #64]
-	WORD $0x3dc0100b // ldr q11, [x0, #64]
-	WORD $0x4e23cf88 // fmla v8.4s, v28.4s, v3.4s
-	WORD $0x4e23cfa0 // fmla v0.4s, v29.4s, v3.4s
-	WORD $0x4e23cfca // fmla v10.4s, v30.4s, v3.4s
-	WORD $0x4e23cfeb // fmla v11.4s, v31.4s, v3.4s
-	WORD $0x4ea4d510 // fsub v16.4s, v8.4s, v4.4s
-	WORD $0x4ea4d411 // fsub v17.4s, v0.4s, v4.4s
-	WORD $0x4ea4d552 // fsub v18.4s, v10.4s, v4.4s
-	WORD $0x4ea4d573 // fsub v19.4s, v11.4s, v4.4s
-	WORD $0x4ebc1f94 // mov v20.16b, v28.16b
-	WORD $0x4ebd1fb5 // mov v21.16b, v29.16b
-	WORD $0x4ebe1fd6 // mov v22.16b, v30.16b
-	WORD $0x4ebf1ff7 // mov v23.16b, v31.16b
-	WORD $0x4ea5ce14 // fmls v20.4s, v16.4s, v5.4s
-	WORD $0x4ea5ce35 // fmls v21.4s, v17.4s, v5.4s
-	WORD $0x4ea5ce56 // fmls v22.4s, v18.4s, v5.4s
-	WORD $0x4ea5ce77 // fmls v23.4s, v19.4s, v5.4s
-	WORD $0x4ea6ce14 // fmls v20.4s, v16.4s, v6.4s
-	WORD $0x4ea6ce35 // fmls v21.4s, v17.4s, v6.4s
-	WORD $0x4ea6ce56 // fmls v22.4s, v18.4s, v6.4s
-	WORD $0x4ea6ce77 // fmls v23.4s, v19.4s, v6.4s
-	WORD $0x3dc02018 // ldr q24, [x0, #128]
-	WORD $0x3dc02019 // ldr q25, [x0, #128]
-	WORD $0x3dc0201a // ldr q26, [x0, #128]
-	WORD $0x3dc0201b // ldr q27, [x0, #128]
-	WORD $0x3dc0241c // ldr q28, [x0, #144]
-	WORD $0x3dc0241d // ldr q29, [x0, #144]
-	WORD $0x3dc0241e // ldr q30, [x0, #144]
-	WORD $0x3dc0241f // ldr q31, [x0, #144]
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x4e37cf7f // fmla v31.4s, v27.4s, v23.4s
-	WORD $0x3dc02810 // ldr q16, [x0, #160]
-	WORD $0x3dc02811 // ldr q17, [x0, #160]
-	WORD $0x3dc02812 // ldr q18, [x0, #160]
-	WORD $0x3dc02813 // ldr q19, [x0, #160]
-	WORD $0x4e34cf90 // fmla v16.4s, v28.4s, v20.4s
-	WORD $0x4e35cfb1 // fmla v17.4s, v29.4s, v21.4s
-	WORD $0x4e36cfd2 // fmla v18.4s, v30.4s, v22.4s
-	WORD $0x4e37cff3 // fmla v19.4s, v31.4s, v23.4s
-	WORD $0x3dc02c18 // ldr q24, [x0, #176]
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x3dc02c1a // ldr q26, [x0, #176]
-	WORD $0x3dc02c1b // ldr q27, [x0, #176]
-	WORD $0x4e34ce18 // fmla v24.4s, v16.4s, v20.4s
-	WORD $0x4e35ce39 // fmla v25.4s, v17.4s, v21.4s
-	WORD $0x4e36ce5a // fmla v26.4s, v18.4s, v22.4s
-	WORD $0x4e37ce7b // fmla v27.4s, v19.4s, v23.4s
-	WORD $0x3dc0301c // ldr q28, [x0, #192]
-	WORD $0x3dc0301d // ldr q29, [x0, #192]
-	WORD $0x3dc0301e // ldr q30, [x0, #192]
-	WORD $0x3dc0301f // ldr q31, [x0, #192]
-	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf5e // fmla v30.4s, v26.4s, v22.4s
-	WORD $0x4e37cf7f // fmla v31.4s, v27.4s, v23.4s
-	WORD $0x4eb41e90 // mov v16.16b, v20.16b
-	WORD $0x4eb51eb1 // mov v17.16b, v21.16b
-	WORD $0x4eb61ed2 // mov v18.16b, v22.16b
-	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
-	WORD $0x6e34de98 // fmul v24.4s, v20.4s, v20.4s
-	WORD $0x6e35deb9 // fmul v25.4s, v21.4s, v21.4s
-	WORD $0x6e36deda // fmul v26.4s, v22.4s, v22.4s
-	WORD $0x6e37defb // fmul v27.4s, v23.4s, v23.4s
-	WORD $0x4e38cf90 // fmla v16.4s, v28.4s, v24.4s
-	WORD $0x4e39cfb1 // fmla v17.4s, v29.4s, v25.4s
-	WORD $0x4e3acfd2 // fmla v18.4s, v30.4s, v26.4s
-	WORD $0x4e3bcff3 // fmla v19.4s, v31.4s, v27.4s
-	WORD $0x4e27d614 // fadd v20.4s, v16.4s, v7.4s
-	WORD $0x4e27d635 // fadd v21.4s, v17.4s, v7.4s
-	WORD $0x4e27d656 // fadd v22.4s, v18.4s, v7.4s
-	WORD $0x4e27d677 // fadd v23.4s, v19.4s, v7.4s
-	WORD $0x6ea4851c // sub v28.4s, v8.4s, v4.4s
-	WORD $0x6ea4841d // sub v29.4s, v0.4s, v4.4s
-	WORD $0x6ea4855e // sub v30.4s, v10.4s, v4.4s
-	WORD $0x6ea4857f // sub v31.4s, v11.4s, v4.4s
-	WORD $0x4f3f0790 // sshr v16.4s, v28.4s, #1
-	WORD $0x4f3f07b8 // sshr v24.4s, v29.4s, #1
-	WORD $0x4f3f07d9 // sshr v25.4s, v30.4s, #1
-	WORD $0x4f3f07fa // sshr v26.4s, v31.4s, #1
-	WORD $0x6eb0879b // sub v27.4s, v28.4s, v16.4s
-	WORD $0x6eb887b1 // sub v17.4s, v29.4s, v24.4s
-	WORD $0x6eb987d2 // sub v18.4s, v30.4s, v25.4s
-	WORD $0x6eba87f3 // sub v19.4s, v31.4s, v26.4s
-	WORD $0x4f375608 // shl v8.4s, v16.4s, #23
-	WORD $0x4f375700 // shl v0.4s, v24.4s, #23
-	WORD $0x4f37572a // shl v10.4s, v25.4s, #23
-	WORD $0x4f37574b // shl v11.4s, v26.4s, #23
-	WORD $0x4ea7851c // add v28.4s, v8.4s, v7.4s
-	WORD $0x4ea7841d // add v29.4s, v0.4s, v7.4s
-	WORD $0x4ea7855e // add v30.4s, v10.4s, v7.4s
-	WORD $0x4ea7857f // add v31.4s, v11.4s, v7.4s
-	WORD $0x6e3cde90 // fmul v16.4s, v20.4s, v28.4s
-	WORD $0x6e3ddeb8 // fmul v24.4s, v21.4s, v29.4s
-	WORD $0x6e3eded9 // fmul v25.4s, v22.4s, v30.4s
-	WORD $0x6e3fdefa // fmul v26.4s, v23.4s, v31.4s
-	WORD $0x4f375768 // shl v8.4s, v27.4s, #23
-	WORD $0x4f375620 // shl v0.4s, v17.4s, #23
-	WORD $0x4f37564a // shl v10.4s, v18.4s, #23
-	WORD $0x4f37566b // shl v11.4s, v19.4s, #23
-	WORD $0x4ea78514 // add v20.4s, v8.4s, v7.4s
-	WORD $0x4ea7841c // add v28.4s, v0.4s, v7.4s
-	WORD $0x4ea78555 // add v21.4s, v10.4s, v7.4s
-	WORD $0x4ea7857d // add v29.4s, v11.4s, v7.4s
-	WORD $0x6e34de16 // fmul v22.4s, v16.4s, v20.4s
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	WORD $0x6e35df37 // fmul v23.4s, v25.4s, v21.4s
-	WORD $0x6e3ddf5f // fmul v31.4s, v26.4s, v29.4s
-	WORD $0x4e27d6db // fadd v27.4s, v22.4s, v7.4s
-	WORD $0x4e27d7d1 // fadd v17.4s, v30.4s, v7.4s
-	WORD $0x4e27d6f2 // fadd v18.4s, v23.4s, v7.4s
-	WORD $0x4e27d7f3 // fadd v19.4s, v31.4s, v7.4s
-	WORD $0x6e3bfd88 // fdiv v8.4s, v12.4s, v27.4s
-	WORD $0x6e31fda0 // fdiv v0.4s, v13.4s, v17.4s
-	WORD $0x6e32fdca // fdiv v10.4s, v14.4s, v18.4s
-	WORD $0x6e33fdeb // fdiv v11.4s, v15.4s, v19.4s
-	WORD $0x3d800188 // str q8, [x12]
-	WORD $0x3d800580 // str q0, [x12, #16]
-	WORD $0x3d80098a // str q10, [x12, #32]
-	WORD $0x3d800d8b // str q11, [x12, #48]
-	ADD $64, R10
-	CMP R9, R10
-	BLO group
-
-singles:
-	CMP R8, R10
-	BHS rest
-
-single:
-	ADD R3, R10, R13
-	ADD R1, R10, R14
-	WORD $0x3dc001b0 // ldr q16, [x13]
-	WORD $0x6e29de14 // fmul v20.4s, v16.4s, v9.4s
-	WORD $0x6ea0fa98 // fneg v24.4s, v20.4s
-	WORD $0x4ea1f71c // fmin v28.4s, v24.4s, v1.4s
-	WORD $0x4e22f799 // fmax v25.4s, v28.4s, v2.4s
-	WORD $0x3dc01015 // ldr q21, [x0, #64]
-	WORD $0x4e23cf35 // fmla v21.4s, v25.4s, v3.4s
-	WORD $0x4ea4d6ba // fsub v26.4s, v21.4s, v4.4s
-	WORD $0x4eb91f3d // mov v29.16b, v25.16b
-	WORD $0x4ea5cf5d // fmls v29.4s, v26.4s, v5.4s
-	WORD $0x4ea6cf5d // fmls v29.4s, v26.4s, v6.4s
-	WORD $0x3dc02016 // ldr q22, [x0, #128]
-	WORD $0x3dc0241e // ldr q30, [x0, #144]
-	WORD $0x4e3dcede // fmla v30.4s, v22.4s, v29.4s
-	WORD $0x3dc02817 // ldr q23, [x0, #160]
-	WORD $0x4e3dcfd7 // fmla v23.4s, v30.4s, v29.4s
-	WORD $0x3dc02c1f // ldr q31, [x0, #176]
-	WORD $0x4e3dceff // fmla v31.4s, v23.4s, v29.4s
-	WORD $0x3dc0300c // ldr q12, [x0, #192]
-	WORD $0x4e3dcfec // fmla v12.4s, v31.4s, v29.4s
-	WORD $0x4ebd1fbb // mov v27.16b, v29.16b
-	WORD $0x6e3ddfad // fmul v13.4s, v29.4s, v29.4s
-	WORD $0x4e2dcd9b // fmla v27.4s, v12.4s, v13.4s
-	WORD $0x4e27d771 // fadd v17.4s, v27.4s, v7.4s
-	WORD $0x6ea486ae // sub v14.4s, v21.4s, v4.4s
-	WORD $0x4f3f05d2 // sshr v18.4s, v14.4s, #1
-	WORD $0x6eb285cf // sub v15.4s, v14.4s, v18.4s
-	WORD $0x4f375653 // shl v19.4s, v18.4s, #23
-	WORD $0x4ea78668 // add v8.4s, v19.4s, v7.4s
-	WORD $0x6e28de20 // fmul v0.4s, v17.4s, v8.4s
-	WORD $0x4f3755ea // shl v10.4s, v15.4s, #23
-	WORD $0x4ea7854b // add v11.4s, v10.4s, v7.4s
-	WORD $0x6e2bdc14 // fmul v20.4s, v0.4s, v11.4s
-	WORD $0x4e27d698 // fadd v24.4s, v20.4s, v7.4s
-	WORD $0x6e38fe1c // fdiv v28.4s, v16.4s, v24.4s
-	WORD $0x3d8001dc // str q28, [x14]
-	ADD $16, R10
-	CMP R8, R10
-	BLO single
-
-rest:
-	CBZ R7, end
-	ADD R3, R10, R15
-	ADD R1, R10, R16
-	TBZ $1, R7, loadOne
-	WORD $0xfd4001f9 // ldr d25, [x15]
-	TBZ $0, R7, loaded
-	ADD $8, R15, R17
-	WORD $0x4d408239 // ld1 { v25.s }[2], [x17]
-	B loaded
-
-loadOne:
-	WORD $0xbd4001f9 // ldr s25, [x15]
-
-loaded:
-	WORD $0x6e29df3a // fmul v26.4s, v25.4s, v9.4s
-	WORD $0x6ea0fb56 // fneg v22.4s, v26.4s
-	WORD $0x4ea1f6de // fmin v30.4s, v22.4s, v1.4s
-	WORD $0x4e22f7d7 // fmax v23.4s, v30.4s, v2.4s
-	WORD $0x3dc0101f // ldr q31, [x0, #64]
-	WORD $0x4e23ceff // fmla v31.4s, v23.4s, v3.4s
-	WORD $0x4ea4d7fd // fsub v29.4s, v31.4s, v4.4s
-	WORD $0x4eb71eec // mov v12.16b, v23.16b
-	WORD $0x4ea5cfac // fmls v12.4s, v29.4s, v5.4s
-	WORD $0x4ea6cfac // fmls v12.4s, v29.4s, v6.4s
-	WORD $0x3dc0201b // ldr q27, [x0, #128]
-	WORD $0x3dc0240d // ldr q13, [x0, #144]
-	WORD $0x4e2ccf6d // fmla v13.4s, v27.4s, v12.4s
-	WORD $0x3dc02815 // ldr q21, [x0, #160]
-	WORD $0x4e2ccdb5 // fmla v21.4s, v13.4s, v12.4s
-	WORD $0x3dc02c0e // ldr q14, [x0, #176]
-	WORD $0x4e2cceae // fmla v14.4s, v21.4s, v12.4s
-	WORD $0x3dc03012 // ldr q18, [x0, #192]
-	WORD $0x4e2ccdd2 // fmla v18.4s, v14.4s, v12.4s
-	WORD $0x4eac1d93 // mov v19.16b, v12.16b
-	WORD $0x6e2cdd91 // fmul v17.4s, v12.4s, v12.4s
-	WORD $0x4e31ce53 // fmla v19.4s, v18.4s, v17.4s
-	WORD $0x4e27d668 // fadd v8.4s, v19.4s, v7.4s
-	WORD $0x6ea487ef // sub v15.4s, v31.4s, v4.4s
-	WORD $0x4f3f05ea // sshr v10.4s, v15.4s, #1
-	WORD $0x6eaa85e0 // sub v0.4s, v15.4s, v10.4s
-	WORD $0x4f37554b // shl v11.4s, v10.4s, #23
-	WORD $0x4ea78574 // add v20.4s, v11.4s, v7.4s
-	WORD $0x6e34dd10 // fmul v16.4s, v8.4s, v20.4s
-	WORD $0x4f375418 // shl v24.4s, v0.4s, #23
-	WORD $0x4ea7871c // add v28.4s, v24.4s, v7.4s
-	WORD $0x6e3cde1a // fmul v26.4s, v16.4s, v28.4s
-	WORD $0x4e27d756 // fadd v22.4s, v26.4s, v7.4s
-	WORD $0x6e36ff3e // fdiv v30.4s, v25.4s, v22.4s
-	TBZ $1, R7, storeOne
-	WORD $0xfd00021e // str d30, [x16]
-	TBZ $0, R7, stored
-	ADD $8, R16, R19
-	WORD $0x4d00827e // st1 { v30.s }[2], [x19]
-	B stored
-
-storeOne:
-	WORD $0xbd00021e // str s30, [x16]
-
-stored:
-	ADD $16, R10
-
-end:
-	ADD R2, R1
-	ADD R4, R3
-	SUB $1, R5
-	CBNZ R5, row
-	RET
-
-// unaryNEON_Softplus(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
-TEXT ·unaryNEON_Softplus(SB), NOSPLIT, $0-56
-	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc00c01 // ldr q1, [x0, #48]
-	WORD $0x3dc01402 // ldr q2, [x0, #80]
-	WORD $0x3dc01003 // ldr q3, [x0, #64]
-	WORD $0x3dc01804 // ldr q4, [x0, #96]
-	WORD $0x3dc01c05 // ldr q5, [x0, #112]
-	WORD $0x3dc03406 // ldr q6, [x0, #208]
-	WORD $0x3dc00407 // ldr q7, [x0, #16]
-	MOVD dst+0(FP), R1
-	MOVD dstRow+8(FP), R2
-	LSL $2, R2, R2
-	MOVD src+16(FP), R3
-	MOVD srcRow+24(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+32(FP), R5
-	MOVD cols+40(FP), R6
-	AND $3, R6, R7
-	LSL $2, R6, R8
-	AND $-64, R8, R9
-	AND $-16, R8, R8
-	WORD $0x4e040ce8 // dup v8.4s, w7
-	WORD $0x4ea03509 // cmgt v9.4s, v8.4s, v0.4s
-
-row:
-	MOVD ZR, R10
-	CBZ R9, singles
-
-group:
-	ADD R3, R10, R11
-	ADD R1, R10, R12
-	WORD $0x3dc0016a // ldr q10, [x11]
-	WORD $0x3dc0056b // ldr q11, [x11, #16]
-	WORD $0x3dc0096c // ldr q12, [x11, #32]
-	WORD $0x3dc00d6d // ldr q13, [x11, #48]
-	WORD $0x4ea0f94e // fabs v14.4s, v10.4s
-	WORD $0x4ea0f96f // fabs v15.4s, v11.4s
-	WORD $0x4ea0f990 // fabs v16.4s, v12.4s
-	WORD $0x4ea0f9b1 // fabs v17.4s, v13.4s
-	WORD $0x6ea0f9d2 // fneg v18.4s, v14.4s
-	WORD $0x6ea0f9f3 // fneg v19.4s, v15.4s
-	WORD $0x6ea0fa14 // fneg v20.4s, v16.4s
-	WORD $0x6ea0fa35 // fneg v21.4s, v17.4s
-	WORD $0x4e21f656 // fmax v22.4s, v18.4s, v1.4s
-	WORD $0x4e21f677 // fmax v23.4s, v19.4s, v1.4s
 	WORD $0x4e21f698 // fmax v24.4s, v20.4s, v1.4s
 	WORD $0x4e21f6b9 // fmax v25.4s, v21.4s, v1.4s
-	WORD $0x3dc0101a // ldr q26, [x0, #64]
-	WORD $0x3dc0101b // ldr q27, [x0, #64]
+	WORD $0x4e21f6da // fmax v26.4s, v22.4s, v1.4s
+	WORD $0x4e21f6fb // fmax v27.4s, v23.4s, v1.4s
 	WORD $0x3dc0101c // ldr q28, [x0, #64]
 	WORD $0x3dc0101d // ldr q29, [x0, #64]
-	WORD $0x4e22ceda // fmla v26.4s, v22.4s, v2.4s
-	WORD $0x4e22cefb // fmla v27.4s, v23.4s, v2.4s
+	WORD $0x3dc0101e // ldr q30, [x0, #64]
+	WORD $0x3dc0101f // ldr q31, [x0, #64]
 	WORD $0x4e22cf1c // fmla v28.4s, v24.4s, v2.4s
 	WORD $0x4e22cf3d // fmla v29.4s, v25.4s, v2.4s
-	WORD $0x4ea3d75e // fsub v30.4s, v26.4s, v3.4s
-	WORD $0x4ea3d77f // fsub v31.4s, v27.4s, v3.4s
+	WORD $0x4e22cf5e // fmla v30.4s, v26.4s, v2.4s
+	WORD $0x4e22cf7f // fmla v31.4s, v27.4s, v2.4s
 	WORD $0x4ea3d780 // fsub v0.4s, v28.4s, v3.4s
-	WORD $0x4ea3d7a8 // fsub v8.4s, v29.4s, v3.4s
-	WORD $0x4eb61ec9 // mov v9.16b, v22.16b
-	WORD $0x4eb71eee // mov v14.16b, v23.16b
-	WORD $0x4eb81f0f // mov v15.16b, v24.16b
-	WORD $0x4eb91f30 // mov v16.16b, v25.16b
-	WORD $0x4ea4cfc9 // fmls v9.4s, v30.4s, v4.4s
-	WORD $0x4ea4cfee // fmls v14.4s, v31.4s, v4.4s
-	WORD $0x4ea4cc0f // fmls v15.4s, v0.4s, v4.4s
-	WORD $0x4ea4cd10 // fmls v16.4s, v8.4s, v4.4s
-	WORD $0x4ea5cfc9 // fmls v9.4s, v30.4s, v5.4s
-	WORD $0x4ea5cfee // fmls v14.4s, v31.4s, v5.4s
-	WORD $0x4ea5cc0f // fmls v15.4s, v0.4s, v5.4s
-	WORD $0x4ea5cd10 // fmls v16.4s, v8.4s, v5.4s
-	WORD $0x3dc02011 // ldr q17, [x0, #128]
-	WORD $0x3dc02012 // ldr q18, [x0, #128]
-	WORD $0x3dc02013 // ldr q19, [x0, #128]
-	WORD $0x3dc02014 // ldr q20, [x0, #128]
+	WORD $0x4ea3d7aa // fsub v10.4s, v29.4s, v3.4s
+	WORD $0x4ea3d7cb // fsub v11.4s, v30.4s, v3.4s
+	WORD $0x4ea3d7f0 // fsub v16.4s, v31.4s, v3.4s
+	WORD $0x4eb81f11 // mov v17.16b, v24.16b
+	WORD $0x4eb91f32 // mov v18.16b, v25.16b
+	WORD $0x4eba1f53 // mov v19.16b, v26.16b
+	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
+	WORD $0x4ea4cc11 // fmls v17.4s, v0.4s, v4.4s
+	WORD $0x4ea4cd52 // fmls v18.4s, v10.4s, v4.4s
+	WORD $0x4ea4cd73 // fmls v19.4s, v11.4s, v4.4s
+	WORD $0x4ea4ce14 // fmls v20.4s, v16.4s, v4.4s
+	WORD $0x4ea5cc11 // fmls v17.4s, v0.4s, v5.4s
+	WORD $0x4ea5cd52 // fmls v18.4s, v10.4s, v5.4s
+	WORD $0x4ea5cd73 // fmls v19.4s, v11.4s, v5.4s
+	WORD $0x4ea5ce14 // fmls v20.4s, v16.4s, v5.4s
 	WORD $0x3dc02415 // ldr q21, [x0, #144]
 	WORD $0x3dc02416 // ldr q22, [x0, #144]
 	WORD $0x3dc02417 // ldr q23, [x0, #144]
 	WORD $0x3dc02418 // ldr q24, [x0, #144]
-	WORD $0x4e29ce35 // fmla v21.4s, v17.4s, v9.4s
-	WORD $0x4e2ece56 // fmla v22.4s, v18.4s, v14.4s
-	WORD $0x4e2fce77 // fmla v23.4s, v19.4s, v15.4s
-	WORD $0x4e30ce98 // fmla v24.4s, v20.4s, v16.4s
+	WORD $0x4e31ccd5 // fmla v21.4s, v6.4s, v17.4s
+	WORD $0x4e32ccd6 // fmla v22.4s, v6.4s, v18.4s
+	WORD $0x4e33ccd7 // fmla v23.4s, v6.4s, v19.4s
+	WORD $0x4e34ccd8 // fmla v24.4s, v6.4s, v20.4s
 	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x3dc0281e // ldr q30, [x0, #160]
-	WORD $0x3dc0281f // ldr q31, [x0, #160]
+	WORD $0x3dc0281a // ldr q26, [x0, #160]
+	WORD $0x3dc0281b // ldr q27, [x0, #160]
 	WORD $0x3dc02800 // ldr q0, [x0, #160]
-	WORD $0x4e29ceb9 // fmla v25.4s, v21.4s, v9.4s
-	WORD $0x4e2ecede // fmla v30.4s, v22.4s, v14.4s
-	WORD $0x4e2fceff // fmla v31.4s, v23.4s, v15.4s
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x3dc02c08 // ldr q8, [x0, #176]
-	WORD $0x3dc02c11 // ldr q17, [x0, #176]
-	WORD $0x3dc02c12 // ldr q18, [x0, #176]
-	WORD $0x3dc02c13 // ldr q19, [x0, #176]
-	WORD $0x4e29cf28 // fmla v8.4s, v25.4s, v9.4s
-	WORD $0x4e2ecfd1 // fmla v17.4s, v30.4s, v14.4s
-	WORD $0x4e2fcff2 // fmla v18.4s, v31.4s, v15.4s
-	WORD $0x4e30cc13 // fmla v19.4s, v0.4s, v16.4s
-	WORD $0x3dc03014 // ldr q20, [x0, #192]
-	WORD $0x3dc03015 // ldr q21, [x0, #192]
+	WORD $0x4e31ceb9 // fmla v25.4s, v21.4s, v17.4s
+	WORD $0x4e32ceda // fmla v26.4s, v22.4s, v18.4s
+	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
+	WORD $0x4e34cf00 // fmla v0.4s, v24.4s, v20.4s
+	WORD $0x3dc02c0a // ldr q10, [x0, #176]
+	WORD $0x3dc02c0b // ldr q11, [x0, #176]
+	WORD $0x3dc02c10 // ldr q16, [x0, #176]
+	WORD $0x3dc02c15 // ldr q21, [x0, #176]
+	WORD $0x4e31cf2a // fmla v10.4s, v25.4s, v17.4s
+	WORD $0x4e32cf4b // fmla v11.4s, v26.4s, v18.4s
+	WORD $0x4e33cf70 // fmla v16.4s, v27.4s, v19.4s
+	WORD $0x4e34cc15 // fmla v21.4s, v0.4s, v20.4s
 	WORD $0x3dc03016 // ldr q22, [x0, #192]
 	WORD $0x3dc03017 // ldr q23, [x0, #192]
-	WORD $0x4e29cd14 // fmla v20.4s, v8.4s, v9.4s
-	WORD $0x4e2ece35 // fmla v21.4s, v17.4s, v14.4s
-	WORD $0x4e2fce56 // fmla v22.4s, v18.4s, v15.4s
-	WORD $0x4e30ce77 // fmla v23.4s, v19.4s, v16.4s
-	WORD $0x4ea91d38 // mov v24.16b, v9.16b
-	WORD $0x4eae1dd9 // mov v25.16b, v14.16b
-	WORD $0x4eaf1dfe // mov v30.16b, v15.16b
-	WORD $0x4eb01e1f // mov v31.16b, v16.16b
-	WORD $0x6e29dd20 // fmul v0.4s, v9.4s, v9.4s
-	WORD $0x6e2eddc8 // fmul v8.4s, v14.4s, v14.4s
-	WORD $0x6e2fddf1 // fmul v17.4s, v15.4s, v15.4s
-	WORD $0x6e30de12 // fmul v18.4s, v16.4s, v16.4s
-	WORD $0x4e20ce98 // fmla v24.4s, v20.4s, v0.4s
-	WORD $0x4e28ceb9 // fmla v25.4s, v21.4s, v8.4s
-	WORD $0x4e31cede // fmla v30.4s, v22.4s, v17.4s
-	WORD $0x4e32ceff // fmla v31.4s, v23.4s, v18.4s
-	WORD $0x4e26d713 // fadd v19.4s, v24.4s, v6.4s
-	WORD $0x4e26d729 // fadd v9.4s, v25.4s, v6.4s
-	WORD $0x4e26d7ce // fadd v14.4s, v30.4s, v6.4s
-	WORD $0x4e26d7ef // fadd v15.4s, v31.4s, v6.4s
-	WORD $0x6ea38750 // sub v16.4s, v26.4s, v3.4s
-	WORD $0x6ea38774 // sub v20.4s, v27.4s, v3.4s
-	WORD $0x6ea38795 // sub v21.4s, v28.4s, v3.4s
-	WORD $0x6ea387b6 // sub v22.4s, v29.4s, v3.4s
-	WORD $0x4f3f0617 // sshr v23.4s, v16.4s, #1
-	WORD $0x4f3f0698 // sshr v24.4s, v20.4s, #1
-	WORD $0x4f3f06a0 // sshr v0.4s, v21.4s, #1
-	WORD $0x4f3f06c8 // sshr v8.4s, v22.4s, #1
-	WORD $0x6eb78611 // sub v17.4s, v16.4s, v23.4s
-	WORD $0x6eb88692 // sub v18.4s, v20.4s, v24.4s
-	WORD $0x6ea086b9 // sub v25.4s, v21.4s, v0.4s
-	WORD $0x6ea886de // sub v30.4s, v22.4s, v8.4s
-	WORD $0x4f3756ff // shl v31.4s, v23.4s, #23
-	WORD $0x4f37571a // shl v26.4s, v24.4s, #23
-	WORD $0x4f37541b // shl v27.4s, v0.4s, #23
-	WORD $0x4f37551c // shl v28.4s, v8.4s, #23
-	WORD $0x4ea687fd // add v29.4s, v31.4s, v6.4s
-	WORD $0x4ea68750 // add v16.4s, v26.4s, v6.4s
-	WORD $0x4ea68774 // add v20.4s, v27.4s, v6.4s
-	WORD $0x4ea68795 // add v21.4s, v28.4s, v6.4s
-	WORD $0x6e3dde76 // fmul v22.4s, v19.4s, v29.4s
-	WORD $0x6e30dd37 // fmul v23.4s, v9.4s, v16.4s
-	WORD $0x6e34ddd8 // fmul v24.4s, v14.4s, v20.4s
-	WORD $0x6e35dde0 // fmul v0.4s, v15.4s, v21.4s
-	WORD $0x4f375628 // shl v8.4s, v17.4s, #23
-	WORD $0x4f37565f // shl v31.4s, v18.4s, #23
-	WORD $0x4f37573a // shl v26.4s, v25.4s, #23
-	WORD $0x4f3757db // shl v27.4s, v30.4s, #23
-	WORD $0x4ea6851c // add v28.4s, v8.4s, v6.4s
-	WORD $0x4ea687f3 // add v19.4s, v31.4s, v6.4s
-	WORD $0x4ea6875d // add v29.4s, v26.4s, v6.4s
-	WORD $0x4ea68769 // add v9.4s, v27.4s, v6.4s
-	WORD $0x6e3cded0 // fmul v16.4s, v22.4s, v28.4s
-	WORD $0x6e33deee // fmul v14.4s, v23.4s, v19.4s
-	WORD $0x6e3ddf14 // fmul v20.4s, v24.4s, v29.4s
-	WORD $0x6e29dc0f // fmul v15.4s, v0.4s, v9.4s
-	WORD $0x4e27f555 // fmax v21.4s, v10.4s, v7.4s
-	WORD $0x4e27f571 // fmax v17.4s, v11.4s, v7.4s
-	WORD $0x4e27f592 // fmax v18.4s, v12.4s, v7.4s
-	WORD $0x4e27f5b9 // fmax v25.4s, v13.4s, v7.4s
-	WORD $0x3dc0b01e // ldr q30, [x0, #704]
-	WORD $0x3dc0b008 // ldr q8, [x0, #704]
-	WORD $0x3dc0b01f // ldr q31, [x0, #704]
-	WORD $0x3dc0b01a // ldr q26, [x0, #704]
-	WORD $0x3dc0b41b // ldr q27, [x0, #720]
-	WORD $0x3dc0b416 // ldr q22, [x0, #720]
-	WORD $0x3dc0b41c // ldr q28, [x0, #720]
-	WORD $0x3dc0b417 // ldr q23, [x0, #720]
-	WORD $0x4e30cfdb // fmla v27.4s, v30.4s, v16.4s
-	WORD $0x4e2ecd16 // fmla v22.4s, v8.4s, v14.4s
-	WORD $0x4e34cffc // fmla v28.4s, v31.4s, v20.4s
-	WORD $0x4e2fcf57 // fmla v23.4s, v26.4s, v15.4s
-	WORD $0x3dc0b813 // ldr q19, [x0, #736]
-	WORD $0x3dc0b818 // ldr q24, [x0, #736]
-	WORD $0x3dc0b81d // ldr q29, [x0, #736]
-	WORD $0x3dc0b800 // ldr q0, [x0, #736]
-	WORD $0x4e30cf73 // fmla v19.4s, v27.4s, v16.4s
-	WORD $0x4e2eced8 // fmla v24.4s, v22.4s, v14.4s
-	WORD $0x4e34cf9d // fmla v29.4s, v28.4s, v20.4s
-	WORD $0x4e2fcee0 // fmla v0.4s, v23.4s, v15.4s
-	WORD $0x3dc0bc09 // ldr q9, [x0, #752]
-	WORD $0x3dc0bc0a // ldr q10, [x0, #752]
-	WORD $0x3dc0bc0b // ldr q11, [x0, #752]
-	WORD $0x3dc0bc0c // ldr q12, [x0, #752]
-	WORD $0x4e30ce69 // fmla v9.4s, v19.4s, v16.4s
-	WORD $0x4e2ecf0a // fmla v10.4s, v24.4s, v14.4s
-	WORD $0x4e34cfab // fmla v11.4s, v29.4s, v20.4s
-	WORD $0x4e2fcc0c // fmla v12.4s, v0.4s, v15.4s
-	WORD $0x3dc0c00d // ldr q13, [x0, #768]
-	WORD $0x3dc0c01e // ldr q30, [x0, #768]
-	WORD $0x3dc0c008 // ldr q8, [x0, #768]
-	WORD $0x3dc0c01f // ldr q31, [x0, #768]
-	WORD $0x4e30cd2d // fmla v13.4s, v9.4s, v16.4s
-	WORD $0x4e2ecd5e // fmla v30.4s, v10.4s, v14.4s
-	WORD $0x4e34cd68 // fmla v8.4s, v11.4s, v20.4s
-	WORD $0x4e2fcd9f // fmla v31.4s, v12.4s, v15.4s
-	WORD $0x3dc0c41a // ldr q26, [x0, #784]
-	WORD $0x3dc0c41b // ldr q27, [x0, #784]
-	WORD $0x3dc0c416 // ldr q22, [x0, #784]
-	WORD $0x3dc0c41c // ldr q28, [x0, #784]
-	WORD $0x4e30cdba // fmla v26.4s, v13.4s, v16.4s
-	WORD $0x4e2ecfdb // fmla v27.4s, v30.4s, v14.4s
-	WORD $0x4e34cd16 // fmla v22.4s, v8.4s, v20.4s
-	WORD $0x4e2fcffc // fmla v28.4s, v31.4s, v15.4s
-	WORD $0x3dc0c817 // ldr q23, [x0, #800]
-	WORD $0x3dc0c813 // ldr q19, [x0, #800]
-	WORD $0x3dc0c818 // ldr q24, [x0, #800]
-	WORD $0x3dc0c81d // ldr q29, [x0, #800]
-	WORD $0x4e30cf57 // fmla v23.4s, v26.4s, v16.4s
-	WORD $0x4e2ecf73 // fmla v19.4s, v27.4s, v14.4s
-	WORD $0x4e34ced8 // fmla v24.4s, v22.4s, v20.4s
-	WORD $0x4e2fcf9d // fmla v29.4s, v28.4s, v15.4s
-	WORD $0x3dc0cc00 // ldr q0, [x0, #816]
-	WORD $0x3dc0cc09 // ldr q9, [x0, #816]
-	WORD $0x3dc0cc0a // ldr q10, [x0, #816]
-	WORD $0x3dc0cc0b // ldr q11, [x0, #816]
-	WORD $0x4e30cee0 // fmla v0.4s, v23.4s, v16.4s
-	WORD $0x4e2ece69 // fmla v9.4s, v19.4s, v14.4s
-	WORD $0x4e34cf0a // fmla v10.4s, v24.4s, v20.4s
-	WORD $0x4e2fcfab // fmla v11.4s, v29.4s, v15.4s
-	WORD $0x3dc0d00c // ldr q12, [x0, #832]
-	WORD $0x3dc0d00d // ldr q13, [x0, #832]
-	WORD $0x3dc0d01e // ldr q30, [x0, #832]
-	WORD $0x3dc0d008 // ldr q8, [x0, #832]
-	WORD $0x4e30cc0c // fmla v12.4s, v0.4s, v16.4s
-	WORD $0x4e2ecd2d // fmla v13.4s, v9.4s, v14.4s
-	WORD $0x4e34cd5e // fmla v30.4s, v10.4s, v20.4s
-	WORD $0x4e2fcd68 // fmla v8.4s, v11.4s, v15.4s
-	WORD $0x3dc0341f // ldr q31, [x0, #208]
-	WORD $0x3dc0341a // ldr q26, [x0, #208]
-	WORD $0x3dc0341b // ldr q27, [x0, #208]
-	WORD $0x3dc03416 // ldr q22, [x0, #208]
-	WORD $0x4e30cd9f // fmla v31.4s, v12.4s, v16.4s
-	WORD $0x4e2ecdba // fmla v26.4s, v13.4s, v14.4s
-	WORD $0x4e34cfdb // fmla v27.4s, v30.4s, v20.4s
-	WORD $0x4e2fcd16 // fmla v22.4s, v8.4s, v15.4s
-	WORD $0x4e30cff5 // fmla v21.4s, v31.4s, v16.4s
-	WORD $0x4e2ecf51 // fmla v17.4s, v26.4s, v14.4s
-	WORD $0x4e34cf72 // fmla v18.4s, v27.4s, v20.4s
-	WORD $0x4e2fced9 // fmla v25.4s, v22.4s, v15.4s
-	WORD $0x3d800195 // str q21, [x12]
-	WORD $0x3d800591 // str q17, [x12, #16]
-	WORD $0x3d800992 // str q18, [x12, #32]
-	WORD $0x3d800d99 // str q25, [x12, #48]
+	WORD $0x3dc03018 // ldr q24, [x0, #192]
+	WORD $0x3dc03019 // ldr q25, [x0, #192]
+	WORD $0x4e31cd56 // fmla v22.4s, v10.4s, v17.4s
+	WORD $0x4e32cd77 // fmla v23.4s, v11.4s, v18.4s
+	WORD $0x4e33ce18 // fmla v24.4s, v16.4s, v19.4s
+	WORD $0x4e34ceb9 // fmla v25.4s, v21.4s, v20.4s
+	WORD $0x4eb11e3a // mov v26.16b, v17.16b
+	WORD $0x4eb21e5b // mov v27.16b, v18.16b
+	WORD $0x4eb31e60 // mov v0.16b, v19.16b
+	WORD $0x4eb41e8a // mov v10.16b, v20.16b
+	WORD $0x6e31de2b // fmul v11.4s, v17.4s, v17.4s
+	WORD $0x6e32de50 // fmul v16.4s, v18.4s, v18.4s
+	WORD $0x6e33de75 // fmul v21.4s, v19.4s, v19.4s
+	WORD $0x6e34de91 // fmul v17.4s, v20.4s, v20.4s
+	WORD $0x4e2bceda // fmla v26.4s, v22.4s, v11.4s
+	WORD $0x4e30cefb // fmla v27.4s, v23.4s, v16.4s
+	WORD $0x4e35cf00 // fmla v0.4s, v24.4s, v21.4s
+	WORD $0x4e31cf2a // fmla v10.4s, v25.4s, v17.4s
+	WORD $0x4e27d752 // fadd v18.4s, v26.4s, v7.4s
+	WORD $0x4e27d773 // fadd v19.4s, v27.4s, v7.4s
+	WORD $0x4e27d414 // fadd v20.4s, v0.4s, v7.4s
+	WORD $0x4e27d556 // fadd v22.4s, v10.4s, v7.4s
+	WORD $0x6ea38797 // sub v23.4s, v28.4s, v3.4s
+	WORD $0x6ea387b8 // sub v24.4s, v29.4s, v3.4s
+	WORD $0x6ea387d9 // sub v25.4s, v30.4s, v3.4s
+	WORD $0x6ea387fa // sub v26.4s, v31.4s, v3.4s
+	WORD $0x4f3f06eb // sshr v11.4s, v23.4s, #1
+	WORD $0x4f3f0710 // sshr v16.4s, v24.4s, #1
+	WORD $0x4f3f0735 // sshr v21.4s, v25.4s, #1
+	WORD $0x4f3f0751 // sshr v17.4s, v26.4s, #1
+	WORD $0x6eab86fb // sub v27.4s, v23.4s, v11.4s
+	WORD $0x6eb08700 // sub v0.4s, v24.4s, v16.4s
+	WORD $0x6eb5872a // sub v10.4s, v25.4s, v21.4s
+	WORD $0x6eb1875c // sub v28.4s, v26.4s, v17.4s
+	WORD $0x4f37557d // shl v29.4s, v11.4s, #23
+	WORD $0x4f37561e // shl v30.4s, v16.4s, #23
+	WORD $0x4f3756bf // shl v31.4s, v21.4s, #23
+	WORD $0x4f375637 // shl v23.4s, v17.4s, #23
+	WORD $0x4ea787b8 // add v24.4s, v29.4s, v7.4s
+	WORD $0x4ea787d9 // add v25.4s, v30.4s, v7.4s
+	WORD $0x4ea787fa // add v26.4s, v31.4s, v7.4s
+	WORD $0x4ea786eb // add v11.4s, v23.4s, v7.4s
+	WORD $0x6e38de50 // fmul v16.4s, v18.4s, v24.4s
+	WORD $0x6e39de75 // fmul v21.4s, v19.4s, v25.4s
+	WORD $0x6e3ade91 // fmul v17.4s, v20.4s, v26.4s
+	WORD $0x6e2bdedd // fmul v29.4s, v22.4s, v11.4s
+	WORD $0x4f37577e // shl v30.4s, v27.4s, #23
+	WORD $0x4f37541f // shl v31.4s, v0.4s, #23
+	WORD $0x4f375557 // shl v23.4s, v10.4s, #23
+	WORD $0x4f375792 // shl v18.4s, v28.4s, #23
+	WORD $0x4ea787d8 // add v24.4s, v30.4s, v7.4s
+	WORD $0x4ea787f3 // add v19.4s, v31.4s, v7.4s
+	WORD $0x4ea786f9 // add v25.4s, v23.4s, v7.4s
+	WORD $0x4ea78654 // add v20.4s, v18.4s, v7.4s
+	WORD $0x6e38de1a // fmul v26.4s, v16.4s, v24.4s
+	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s
+	WORD $0x6e39de2b // fmul v11.4s, v17.4s, v25.4s
+	WORD $0x6e34dfbb // fmul v27.4s, v29.4s, v20.4s
+	WORD $0x4e28f580 // fmax v0.4s, v12.4s, v8.4s
+	WORD $0x4e28f5aa // fmax v10.4s, v13.4s, v8.4s
+	WORD $0x4e28f5dc // fmax v28.4s, v14.4s, v8.4s
+	WORD $0x4e28f5fe // fmax v30.4s, v15.4s, v8.4s
+	WORD $0x3dc1001f // ldr q31, [x0, #1024]
+	WORD $0x3dc10017 // ldr q23, [x0, #1024]
+	WORD $0x3dc10012 // ldr q18, [x0, #1024]
+	WORD $0x3dc10010 // ldr q16, [x0, #1024]
+	WORD $0x4e3acd3f // fmla v31.4s, v9.4s, v26.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
+	WORD $0x4e2bcd32 // fmla v18.4s, v9.4s, v11.4s
+	WORD $0x4e3bcd30 // fmla v16.4s, v9.4s, v27.4s
+	WORD $0x3dc10418 // ldr q24, [x0, #1040]
+	WORD $0x3dc10415 // ldr q21, [x0, #1040]
+	WORD $0x3dc10413 // ldr q19, [x0, #1040]
+	WORD $0x3dc10411 // ldr q17, [x0, #1040]
+	WORD $0x4e3acff8 // fmla v24.4s, v31.4s, v26.4s
+	WORD $0x4e36cef5 // fmla v21.4s, v23.4s, v22.4s
+	WORD $0x4e2bce53 // fmla v19.4s, v18.4s, v11.4s
+	WORD $0x4e3bce11 // fmla v17.4s, v16.4s, v27.4s
+	WORD $0x3dc10819 // ldr q25, [x0, #1056]
+	WORD $0x3dc1081d // ldr q29, [x0, #1056]
+	WORD $0x3dc10814 // ldr q20, [x0, #1056]
+	WORD $0x3dc1080c // ldr q12, [x0, #1056]
+	WORD $0x4e3acf19 // fmla v25.4s, v24.4s, v26.4s
+	WORD $0x4e36cebd // fmla v29.4s, v21.4s, v22.4s
+	WORD $0x4e2bce74 // fmla v20.4s, v19.4s, v11.4s
+	WORD $0x4e3bce2c // fmla v12.4s, v17.4s, v27.4s
+	WORD $0x3dc10c0d // ldr q13, [x0, #1072]
+	WORD $0x3dc10c0e // ldr q14, [x0, #1072]
+	WORD $0x3dc10c0f // ldr q15, [x0, #1072]
+	WORD $0x3dc10c1f // ldr q31, [x0, #1072]
+	WORD $0x4e3acf2d // fmla v13.4s, v25.4s, v26.4s
+	WORD $0x4e36cfae // fmla v14.4s, v29.4s, v22.4s
+	WORD $0x4e2bce8f // fmla v15.4s, v20.4s, v11.4s
+	WORD $0x4e3bcd9f // fmla v31.4s, v12.4s, v27.4s
+	WORD $0x3dc11017 // ldr q23, [x0, #1088]
+	WORD $0x3dc11012 // ldr q18, [x0, #1088]
+	WORD $0x3dc11010 // ldr q16, [x0, #1088]
+	WORD $0x3dc11018 // ldr q24, [x0, #1088]
+	WORD $0x4e3acdb7 // fmla v23.4s, v13.4s, v26.4s
+	WORD $0x4e36cdd2 // fmla v18.4s, v14.4s, v22.4s
+	WORD $0x4e2bcdf0 // fmla v16.4s, v15.4s, v11.4s
+	WORD $0x4e3bcff8 // fmla v24.4s, v31.4s, v27.4s
+	WORD $0x3dc11415 // ldr q21, [x0, #1104]
+	WORD $0x3dc11413 // ldr q19, [x0, #1104]
+	WORD $0x3dc11411 // ldr q17, [x0, #1104]
+	WORD $0x3dc11419 // ldr q25, [x0, #1104]
+	WORD $0x4e3acef5 // fmla v21.4s, v23.4s, v26.4s
+	WORD $0x4e36ce53 // fmla v19.4s, v18.4s, v22.4s
+	WORD $0x4e2bce11 // fmla v17.4s, v16.4s, v11.4s
+	WORD $0x4e3bcf19 // fmla v25.4s, v24.4s, v27.4s
+	WORD $0x3dc1181d // ldr q29, [x0, #1120]
+	WORD $0x3dc11814 // ldr q20, [x0, #1120]
+	WORD $0x3dc1180c // ldr q12, [x0, #1120]
+	WORD $0x3dc1180d // ldr q13, [x0, #1120]
+	WORD $0x4e3acebd // fmla v29.4s, v21.4s, v26.4s
+	WORD $0x4e36ce74 // fmla v20.4s, v19.4s, v22.4s
+	WORD $0x4e2bce2c // fmla v12.4s, v17.4s, v11.4s
+	WORD $0x4e3bcf2d // fmla v13.4s, v25.4s, v27.4s
+	WORD $0x3dc11c0e // ldr q14, [x0, #1136]
+	WORD $0x3dc11c0f // ldr q15, [x0, #1136]
+	WORD $0x3dc11c1f // ldr q31, [x0, #1136]
+	WORD $0x3dc11c17 // ldr q23, [x0, #1136]
+	WORD $0x4e3acfae // fmla v14.4s, v29.4s, v26.4s
+	WORD $0x4e36ce8f // fmla v15.4s, v20.4s, v22.4s
+	WORD $0x4e2bcd9f // fmla v31.4s, v12.4s, v11.4s
+	WORD $0x4e3bcdb7 // fmla v23.4s, v13.4s, v27.4s
+	WORD $0x3dc03412 // ldr q18, [x0, #208]
+	WORD $0x3dc03410 // ldr q16, [x0, #208]
+	WORD $0x3dc03418 // ldr q24, [x0, #208]
+	WORD $0x3dc03415 // ldr q21, [x0, #208]
+	WORD $0x4e3acdd2 // fmla v18.4s, v14.4s, v26.4s
+	WORD $0x4e36cdf0 // fmla v16.4s, v15.4s, v22.4s
+	WORD $0x4e2bcff8 // fmla v24.4s, v31.4s, v11.4s
+	WORD $0x4e3bcef5 // fmla v21.4s, v23.4s, v27.4s
+	WORD $0x4e3ace40 // fmla v0.4s, v18.4s, v26.4s
+	WORD $0x4e36ce0a // fmla v10.4s, v16.4s, v22.4s
+	WORD $0x4e2bcf1c // fmla v28.4s, v24.4s, v11.4s
+	WORD $0x4e3bcebe // fmla v30.4s, v21.4s, v27.4s
+	WORD $0x3d800180 // str q0, [x12]
+	WORD $0x3d80058a // str q10, [x12, #16]
+	WORD $0x3d80099c // str q28, [x12, #32]
+	WORD $0x3d800d9e // str q30, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -3098,60 +2709,58 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001bc // ldr q28, [x13]
-	WORD $0x4ea0fb97 // fabs v23.4s, v28.4s
-	WORD $0x6ea0faf3 // fneg v19.4s, v23.4s
-	WORD $0x4e21f678 // fmax v24.4s, v19.4s, v1.4s
-	WORD $0x3dc0101d // ldr q29, [x0, #64]
-	WORD $0x4e22cf1d // fmla v29.4s, v24.4s, v2.4s
-	WORD $0x4ea3d7a0 // fsub v0.4s, v29.4s, v3.4s
-	WORD $0x4eb81f09 // mov v9.16b, v24.16b
-	WORD $0x4ea4cc09 // fmls v9.4s, v0.4s, v4.4s
-	WORD $0x4ea5cc09 // fmls v9.4s, v0.4s, v5.4s
-	WORD $0x3dc0200a // ldr q10, [x0, #128]
-	WORD $0x3dc0240b // ldr q11, [x0, #144]
-	WORD $0x4e29cd4b // fmla v11.4s, v10.4s, v9.4s
-	WORD $0x3dc02810 // ldr q16, [x0, #160]
-	WORD $0x4e29cd70 // fmla v16.4s, v11.4s, v9.4s
-	WORD $0x3dc02c0e // ldr q14, [x0, #176]
-	WORD $0x4e29ce0e // fmla v14.4s, v16.4s, v9.4s
-	WORD $0x3dc03014 // ldr q20, [x0, #192]
-	WORD $0x4e29cdd4 // fmla v20.4s, v14.4s, v9.4s
-	WORD $0x4ea91d2f // mov v15.16b, v9.16b
-	WORD $0x6e29dd35 // fmul v21.4s, v9.4s, v9.4s
-	WORD $0x4e35ce8f // fmla v15.4s, v20.4s, v21.4s
-	WORD $0x4e26d5f1 // fadd v17.4s, v15.4s, v6.4s
-	WORD $0x6ea387b2 // sub v18.4s, v29.4s, v3.4s
-	WORD $0x4f3f0659 // sshr v25.4s, v18.4s, #1
-	WORD $0x6eb9864c // sub v12.4s, v18.4s, v25.4s
-	WORD $0x4f37572d // shl v13.4s, v25.4s, #23
-	WORD $0x4ea685be // add v30.4s, v13.4s, v6.4s
-	WORD $0x6e3ede28 // fmul v8.4s, v17.4s, v30.4s
-	WORD $0x4f37559f // shl v31.4s, v12.4s, #23
-	WORD $0x4ea687fa // add v26.4s, v31.4s, v6.4s
-	WORD $0x6e3add1b // fmul v27.4s, v8.4s, v26.4s
-	WORD $0x4e27f796 // fmax v22.4s, v28.4s, v7.4s
-	WORD $0x3dc0b017 // ldr q23, [x0, #704]
-	WORD $0x3dc0b413 // ldr q19, [x0, #720]
-	WORD $0x4e3bcef3 // fmla v19.4s, v23.4s, v27.4s
-	WORD $0x3dc0b818 // ldr q24, [x0, #736]
-	WORD $0x4e3bce78 // fmla v24.4s, v19.4s, v27.4s
-	WORD $0x3dc0bc00 // ldr q0, [x0, #752]
-	WORD $0x4e3bcf00 // fmla v0.4s, v24.4s, v27.4s
-	WORD $0x3dc0c00a // ldr q10, [x0, #768]
-	WORD $0x4e3bcc0a // fmla v10.4s, v0.4s, v27.4s
-	WORD $0x3dc0c40b // ldr q11, [x0, #784]
-	WORD $0x4e3bcd4b // fmla v11.4s, v10.4s, v27.4s
-	WORD $0x3dc0c810 // ldr q16, [x0, #800]
-	WORD $0x4e3bcd70 // fmla v16.4s, v11.4s, v27.4s
-	WORD $0x3dc0cc0e // ldr q14, [x0, #816]
-	WORD $0x4e3bce0e // fmla v14.4s, v16.4s, v27.4s
-	WORD $0x3dc0d009 // ldr q9, [x0, #832]
-	WORD $0x4e3bcdc9 // fmla v9.4s, v14.4s, v27.4s
-	WORD $0x3dc03414 // ldr q20, [x0, #208]
-	WORD $0x4e3bcd34 // fmla v20.4s, v9.4s, v27.4s
-	WORD $0x4e3bce96 // fmla v22.4s, v20.4s, v27.4s
-	WORD $0x3d8001d6 // str q22, [x14]
+	WORD $0x3dc001b3 // ldr q19, [x13]
+	WORD $0x4ea0fa71 // fabs v17.4s, v19.4s
+	WORD $0x6ea0fa39 // fneg v25.4s, v17.4s
+	WORD $0x4e21f73d // fmax v29.4s, v25.4s, v1.4s
+	WORD $0x3dc01014 // ldr q20, [x0, #64]
+	WORD $0x4e22cfb4 // fmla v20.4s, v29.4s, v2.4s
+	WORD $0x4ea3d68c // fsub v12.4s, v20.4s, v3.4s
+	WORD $0x4ebd1fad // mov v13.16b, v29.16b
+	WORD $0x4ea4cd8d // fmls v13.4s, v12.4s, v4.4s
+	WORD $0x4ea5cd8d // fmls v13.4s, v12.4s, v5.4s
+	WORD $0x3dc0241a // ldr q26, [x0, #144]
+	WORD $0x4e2dccda // fmla v26.4s, v6.4s, v13.4s
+	WORD $0x3dc02816 // ldr q22, [x0, #160]
+	WORD $0x4e2dcf56 // fmla v22.4s, v26.4s, v13.4s
+	WORD $0x3dc02c0b // ldr q11, [x0, #176]
+	WORD $0x4e2dcecb // fmla v11.4s, v22.4s, v13.4s
+	WORD $0x3dc0301b // ldr q27, [x0, #192]
+	WORD $0x4e2dcd7b // fmla v27.4s, v11.4s, v13.4s
+	WORD $0x4ead1da0 // mov v0.16b, v13.16b
+	WORD $0x6e2dddaa // fmul v10.4s, v13.4s, v13.4s
+	WORD $0x4e2acf60 // fmla v0.4s, v27.4s, v10.4s
+	WORD $0x4e27d41c // fadd v28.4s, v0.4s, v7.4s
+	WORD $0x6ea3869e // sub v30.4s, v20.4s, v3.4s
+	WORD $0x4f3f07ce // sshr v14.4s, v30.4s, #1
+	WORD $0x6eae87cf // sub v15.4s, v30.4s, v14.4s
+	WORD $0x4f3755df // shl v31.4s, v14.4s, #23
+	WORD $0x4ea787f7 // add v23.4s, v31.4s, v7.4s
+	WORD $0x6e37df92 // fmul v18.4s, v28.4s, v23.4s
+	WORD $0x4f3755f0 // shl v16.4s, v15.4s, #23
+	WORD $0x4ea78618 // add v24.4s, v16.4s, v7.4s
+	WORD $0x6e38de55 // fmul v21.4s, v18.4s, v24.4s
+	WORD $0x4e28f671 // fmax v17.4s, v19.4s, v8.4s
+	WORD $0x3dc10019 // ldr q25, [x0, #1024]
+	WORD $0x4e35cd39 // fmla v25.4s, v9.4s, v21.4s
+	WORD $0x3dc1041d // ldr q29, [x0, #1040]
+	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
+	WORD $0x3dc1080c // ldr q12, [x0, #1056]
+	WORD $0x4e35cfac // fmla v12.4s, v29.4s, v21.4s
+	WORD $0x3dc10c1a // ldr q26, [x0, #1072]
+	WORD $0x4e35cd9a // fmla v26.4s, v12.4s, v21.4s
+	WORD $0x3dc11016 // ldr q22, [x0, #1088]
+	WORD $0x4e35cf56 // fmla v22.4s, v26.4s, v21.4s
+	WORD $0x3dc1140b // ldr q11, [x0, #1104]
+	WORD $0x4e35cecb // fmla v11.4s, v22.4s, v21.4s
+	WORD $0x3dc1180d // ldr q13, [x0, #1120]
+	WORD $0x4e35cd6d // fmla v13.4s, v11.4s, v21.4s
+	WORD $0x3dc11c1b // ldr q27, [x0, #1136]
+	WORD $0x4e35cdbb // fmla v27.4s, v13.4s, v21.4s
+	WORD $0x3dc03400 // ldr q0, [x0, #208]
+	WORD $0x4e35cf60 // fmla v0.4s, v27.4s, v21.4s
+	WORD $0x4e35cc11 // fmla v17.4s, v0.4s, v21.4s
+	WORD $0x3d8001d1 // str q17, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -3161,68 +2770,66 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001ef // ldr d15, [x15]
+	WORD $0xfd4001ea // ldr d10, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d40822f // ld1 { v15.s }[2], [x17]
+	WORD $0x4d40822a // ld1 { v10.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001ef // ldr s15, [x15]
+	WORD $0xbd4001ea // ldr s10, [x15]
 
 loaded:
-	WORD $0x4ea0f9f5 // fabs v21.4s, v15.4s
-	WORD $0x6ea0fabd // fneg v29.4s, v21.4s
-	WORD $0x4e21f7b2 // fmax v18.4s, v29.4s, v1.4s
-	WORD $0x3dc01019 // ldr q25, [x0, #64]
-	WORD $0x4e22ce59 // fmla v25.4s, v18.4s, v2.4s
-	WORD $0x4ea3d72d // fsub v13.4s, v25.4s, v3.4s
-	WORD $0x4eb21e51 // mov v17.16b, v18.16b
-	WORD $0x4ea4cdb1 // fmls v17.4s, v13.4s, v4.4s
-	WORD $0x4ea5cdb1 // fmls v17.4s, v13.4s, v5.4s
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc0240c // ldr q12, [x0, #144]
-	WORD $0x4e31cfcc // fmla v12.4s, v30.4s, v17.4s
-	WORD $0x3dc0281f // ldr q31, [x0, #160]
-	WORD $0x4e31cd9f // fmla v31.4s, v12.4s, v17.4s
-	WORD $0x3dc02c08 // ldr q8, [x0, #176]
-	WORD $0x4e31cfe8 // fmla v8.4s, v31.4s, v17.4s
-	WORD $0x3dc0301a // ldr q26, [x0, #192]
-	WORD $0x4e31cd1a // fmla v26.4s, v8.4s, v17.4s
-	WORD $0x4eb11e3c // mov v28.16b, v17.16b
-	WORD $0x6e31de37 // fmul v23.4s, v17.4s, v17.4s
-	WORD $0x4e37cf5c // fmla v28.4s, v26.4s, v23.4s
-	WORD $0x4e26d793 // fadd v19.4s, v28.4s, v6.4s
-	WORD $0x6ea38738 // sub v24.4s, v25.4s, v3.4s
-	WORD $0x4f3f0700 // sshr v0.4s, v24.4s, #1
-	WORD $0x6ea0870a // sub v10.4s, v24.4s, v0.4s
-	WORD $0x4f37540b // shl v11.4s, v0.4s, #23
-	WORD $0x4ea68570 // add v16.4s, v11.4s, v6.4s
-	WORD $0x6e30de6e // fmul v14.4s, v19.4s, v16.4s
-	WORD $0x4f37555b // shl v27.4s, v10.4s, #23
-	WORD $0x4ea68776 // add v22.4s, v27.4s, v6.4s
-	WORD $0x6e36ddc9 // fmul v9.4s, v14.4s, v22.4s
-	WORD $0x4e27f5f4 // fmax v20.4s, v15.4s, v7.4s
-	WORD $0x3dc0b015 // ldr q21, [x0, #704]
-	WORD $0x3dc0b41d // ldr q29, [x0, #720]
-	WORD $0x4e29cebd // fmla v29.4s, v21.4s, v9.4s
-	WORD $0x3dc0b812 // ldr q18, [x0, #736]
-	WORD $0x4e29cfb2 // fmla v18.4s, v29.4s, v9.4s
-	WORD $0x3dc0bc0d // ldr q13, [x0, #752]
-	WORD $0x4e29ce4d // fmla v13.4s, v18.4s, v9.4s
-	WORD $0x3dc0c01e // ldr q30, [x0, #768]
-	WORD $0x4e29cdbe // fmla v30.4s, v13.4s, v9.4s
-	WORD $0x3dc0c40c // ldr q12, [x0, #784]
-	WORD $0x4e29cfcc // fmla v12.4s, v30.4s, v9.4s
-	WORD $0x3dc0c81f // ldr q31, [x0, #800]
-	WORD $0x4e29cd9f // fmla v31.4s, v12.4s, v9.4s
-	WORD $0x3dc0cc08 // ldr q8, [x0, #816]
-	WORD $0x4e29cfe8 // fmla v8.4s, v31.4s, v9.4s
-	WORD $0x3dc0d011 // ldr q17, [x0, #832]
-	WORD $0x4e29cd11 // fmla v17.4s, v8.4s, v9.4s
-	WORD $0x3dc0341a // ldr q26, [x0, #208]
-	WORD $0x4e29ce3a // fmla v26.4s, v17.4s, v9.4s
-	WORD $0x4e29cf54 // fmla v20.4s, v26.4s, v9.4s
+	WORD $0x4ea0f954 // fabs v20.4s, v10.4s
+	WORD $0x6ea0fa9e // fneg v30.4s, v20.4s
+	WORD $0x4e21f7ce // fmax v14.4s, v30.4s, v1.4s
+	WORD $0x3dc0101f // ldr q31, [x0, #64]
+	WORD $0x4e22cddf // fmla v31.4s, v14.4s, v2.4s
+	WORD $0x4ea3d7fc // fsub v28.4s, v31.4s, v3.4s
+	WORD $0x4eae1dd7 // mov v23.16b, v14.16b
+	WORD $0x4ea4cf97 // fmls v23.4s, v28.4s, v4.4s
+	WORD $0x4ea5cf97 // fmls v23.4s, v28.4s, v5.4s
+	WORD $0x3dc0240f // ldr q15, [x0, #144]
+	WORD $0x4e37cccf // fmla v15.4s, v6.4s, v23.4s
+	WORD $0x3dc02810 // ldr q16, [x0, #160]
+	WORD $0x4e37cdf0 // fmla v16.4s, v15.4s, v23.4s
+	WORD $0x3dc02c12 // ldr q18, [x0, #176]
+	WORD $0x4e37ce12 // fmla v18.4s, v16.4s, v23.4s
+	WORD $0x3dc03018 // ldr q24, [x0, #192]
+	WORD $0x4e37ce58 // fmla v24.4s, v18.4s, v23.4s
+	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
+	WORD $0x6e37def9 // fmul v25.4s, v23.4s, v23.4s
+	WORD $0x4e39cf13 // fmla v19.4s, v24.4s, v25.4s
+	WORD $0x4e27d67d // fadd v29.4s, v19.4s, v7.4s
+	WORD $0x6ea387ec // sub v12.4s, v31.4s, v3.4s
+	WORD $0x4f3f059a // sshr v26.4s, v12.4s, #1
+	WORD $0x6eba8596 // sub v22.4s, v12.4s, v26.4s
+	WORD $0x4f37574b // shl v11.4s, v26.4s, #23
+	WORD $0x4ea7856d // add v13.4s, v11.4s, v7.4s
+	WORD $0x6e2ddfb5 // fmul v21.4s, v29.4s, v13.4s
+	WORD $0x4f3756d1 // shl v17.4s, v22.4s, #23
+	WORD $0x4ea7863b // add v27.4s, v17.4s, v7.4s
+	WORD $0x6e3bdea0 // fmul v0.4s, v21.4s, v27.4s
+	WORD $0x4e28f554 // fmax v20.4s, v10.4s, v8.4s
+	WORD $0x3dc1001e // ldr q30, [x0, #1024]
+	WORD $0x4e20cd3e // fmla v30.4s, v9.4s, v0.4s
+	WORD $0x3dc1040e // ldr q14, [x0, #1040]
+	WORD $0x4e20cfce // fmla v14.4s, v30.4s, v0.4s
+	WORD $0x3dc1081c // ldr q28, [x0, #1056]
+	WORD $0x4e20cddc // fmla v28.4s, v14.4s, v0.4s
+	WORD $0x3dc10c0f // ldr q15, [x0, #1072]
+	WORD $0x4e20cf8f // fmla v15.4s, v28.4s, v0.4s
+	WORD $0x3dc11010 // ldr q16, [x0, #1088]
+	WORD $0x4e20cdf0 // fmla v16.4s, v15.4s, v0.4s
+	WORD $0x3dc11412 // ldr q18, [x0, #1104]
+	WORD $0x4e20ce12 // fmla v18.4s, v16.4s, v0.4s
+	WORD $0x3dc11817 // ldr q23, [x0, #1120]
+	WORD $0x4e20ce57 // fmla v23.4s, v18.4s, v0.4s
+	WORD $0x3dc11c18 // ldr q24, [x0, #1136]
+	WORD $0x4e20cef8 // fmla v24.4s, v23.4s, v0.4s
+	WORD $0x3dc03413 // ldr q19, [x0, #208]
+	WORD $0x4e20cf13 // fmla v19.4s, v24.4s, v0.4s
+	WORD $0x4e20ce74 // fmla v20.4s, v19.4s, v0.4s
 	TBZ $1, R7, storeOne
 	WORD $0xfd000214 // str d20, [x16]
 	TBZ $0, R7, stored
@@ -3352,15 +2959,16 @@ end:
 TEXT ·unaryNEON_Mish(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc0d401 // ldr q1, [x0, #848]
+	WORD $0x3dc12001 // ldr q1, [x0, #1152]
 	WORD $0x3dc00802 // ldr q2, [x0, #32]
 	WORD $0x3dc00c03 // ldr q3, [x0, #48]
 	WORD $0x3dc01404 // ldr q4, [x0, #80]
 	WORD $0x3dc01005 // ldr q5, [x0, #64]
 	WORD $0x3dc01806 // ldr q6, [x0, #96]
 	WORD $0x3dc01c07 // ldr q7, [x0, #112]
-	WORD $0x3dc03408 // ldr q8, [x0, #208]
-	WORD $0x3dc09409 // ldr q9, [x0, #592]
+	WORD $0x3dc02008 // ldr q8, [x0, #128]
+	WORD $0x3dc03409 // ldr q9, [x0, #208]
+	WORD $0x3dc0e00a // ldr q10, [x0, #896]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -3373,8 +2981,8 @@ TEXT ·unaryNEON_Mish(SB), NOSPLIT, $0-56
 	LSL $2, R6, R8
 	AND $-64, R8, R9
 	AND $-16, R8, R8
-	WORD $0x4e040cea // dup v10.4s, w7
-	WORD $0x4ea0354b // cmgt v11.4s, v10.4s, v0.4s
+	WORD $0x4e040ceb // dup v11.4s, w7
+	WORD $0x4ea0356c // cmgt v12.4s, v11.4s, v0.4s
 
 row:
 	MOVD ZR, R10
@@ -3383,158 +2991,154 @@ row:
 group:
 	ADD R3, R10, R11
 	ADD R1, R10, R12
-	WORD $0x3dc0016c // ldr q12, [x11]
-	WORD $0x3dc0056d // ldr q13, [x11, #16]
-	WORD $0x3dc0096e // ldr q14, [x11, #32]
-	WORD $0x3dc00d6f // ldr q15, [x11, #48]
-	WORD $0x4ea1f590 // fmin v16.4s, v12.4s, v1.4s
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x3dc0056e // ldr q14, [x11, #16]
+	WORD $0x3dc0096f // ldr q15, [x11, #32]
+	WORD $0x3dc00d70 // ldr q16, [x11, #48]
 	WORD $0x4ea1f5b1 // fmin v17.4s, v13.4s, v1.4s
 	WORD $0x4ea1f5d2 // fmin v18.4s, v14.4s, v1.4s
 	WORD $0x4ea1f5f3 // fmin v19.4s, v15.4s, v1.4s
-	WORD $0x4ea2f614 // fmin v20.4s, v16.4s, v2.4s
+	WORD $0x4ea1f614 // fmin v20.4s, v16.4s, v1.4s
 	WORD $0x4ea2f635 // fmin v21.4s, v17.4s, v2.4s
 	WORD $0x4ea2f656 // fmin v22.4s, v18.4s, v2.4s
 	WORD $0x4ea2f677 // fmin v23.4s, v19.4s, v2.4s
-	WORD $0x4e23f698 // fmax v24.4s, v20.4s, v3.4s
+	WORD $0x4ea2f698 // fmin v24.4s, v20.4s, v2.4s
 	WORD $0x4e23f6b9 // fmax v25.4s, v21.4s, v3.4s
 	WORD $0x4e23f6da // fmax v26.4s, v22.4s, v3.4s
 	WORD $0x4e23f6fb // fmax v27.4s, v23.4s, v3.4s
-	WORD $0x3dc0101c // ldr q28, [x0, #64]
+	WORD $0x4e23f71c // fmax v28.4s, v24.4s, v3.4s
 	WORD $0x3dc0101d // ldr q29, [x0, #64]
 	WORD $0x3dc0101e // ldr q30, [x0, #64]
 	WORD $0x3dc0101f // ldr q31, [x0, #64]
-	WORD $0x4e24cf1c // fmla v28.4s, v24.4s, v4.4s
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
 	WORD $0x4e24cf3d // fmla v29.4s, v25.4s, v4.4s
 	WORD $0x4e24cf5e // fmla v30.4s, v26.4s, v4.4s
 	WORD $0x4e24cf7f // fmla v31.4s, v27.4s, v4.4s
-	WORD $0x4ea5d780 // fsub v0.4s, v28.4s, v5.4s
-	WORD $0x4ea5d7aa // fsub v10.4s, v29.4s, v5.4s
-	WORD $0x4ea5d7cb // fsub v11.4s, v30.4s, v5.4s
-	WORD $0x4ea5d7f0 // fsub v16.4s, v31.4s, v5.4s
-	WORD $0x4eb81f11 // mov v17.16b, v24.16b
-	WORD $0x4eb91f32 // mov v18.16b, v25.16b
-	WORD $0x4eba1f53 // mov v19.16b, v26.16b
-	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
-	WORD $0x4ea6cc11 // fmls v17.4s, v0.4s, v6.4s
-	WORD $0x4ea6cd52 // fmls v18.4s, v10.4s, v6.4s
+	WORD $0x4e24cf80 // fmla v0.4s, v28.4s, v4.4s
+	WORD $0x4ea5d7ab // fsub v11.4s, v29.4s, v5.4s
+	WORD $0x4ea5d7cc // fsub v12.4s, v30.4s, v5.4s
+	WORD $0x4ea5d7f1 // fsub v17.4s, v31.4s, v5.4s
+	WORD $0x4ea5d412 // fsub v18.4s, v0.4s, v5.4s
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x4eba1f54 // mov v20.16b, v26.16b
+	WORD $0x4ebb1f75 // mov v21.16b, v27.16b
+	WORD $0x4ebc1f96 // mov v22.16b, v28.16b
 	WORD $0x4ea6cd73 // fmls v19.4s, v11.4s, v6.4s
-	WORD $0x4ea6ce14 // fmls v20.4s, v16.4s, v6.4s
-	WORD $0x4ea7cc11 // fmls v17.4s, v0.4s, v7.4s
-	WORD $0x4ea7cd52 // fmls v18.4s, v10.4s, v7.4s
+	WORD $0x4ea6cd94 // fmls v20.4s, v12.4s, v6.4s
+	WORD $0x4ea6ce35 // fmls v21.4s, v17.4s, v6.4s
+	WORD $0x4ea6ce56 // fmls v22.4s, v18.4s, v6.4s
 	WORD $0x4ea7cd73 // fmls v19.4s, v11.4s, v7.4s
-	WORD $0x4ea7ce14 // fmls v20.4s, v16.4s, v7.4s
-	WORD $0x3dc02015 // ldr q21, [x0, #128]
-	WORD $0x3dc02016 // ldr q22, [x0, #128]
-	WORD $0x3dc02017 // ldr q23, [x0, #128]
-	WORD $0x3dc02018 // ldr q24, [x0, #128]
+	WORD $0x4ea7cd94 // fmls v20.4s, v12.4s, v7.4s
+	WORD $0x4ea7ce35 // fmls v21.4s, v17.4s, v7.4s
+	WORD $0x4ea7ce56 // fmls v22.4s, v18.4s, v7.4s
+	WORD $0x3dc02417 // ldr q23, [x0, #144]
+	WORD $0x3dc02418 // ldr q24, [x0, #144]
 	WORD $0x3dc02419 // ldr q25, [x0, #144]
 	WORD $0x3dc0241a // ldr q26, [x0, #144]
-	WORD $0x3dc0241b // ldr q27, [x0, #144]
-	WORD $0x3dc02400 // ldr q0, [x0, #144]
-	WORD $0x4e31ceb9 // fmla v25.4s, v21.4s, v17.4s
-	WORD $0x4e32ceda // fmla v26.4s, v22.4s, v18.4s
-	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
-	WORD $0x4e34cf00 // fmla v0.4s, v24.4s, v20.4s
-	WORD $0x3dc0280a // ldr q10, [x0, #160]
+	WORD $0x4e33cd17 // fmla v23.4s, v8.4s, v19.4s
+	WORD $0x4e34cd18 // fmla v24.4s, v8.4s, v20.4s
+	WORD $0x4e35cd19 // fmla v25.4s, v8.4s, v21.4s
+	WORD $0x4e36cd1a // fmla v26.4s, v8.4s, v22.4s
+	WORD $0x3dc0281b // ldr q27, [x0, #160]
+	WORD $0x3dc0281c // ldr q28, [x0, #160]
 	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x3dc02810 // ldr q16, [x0, #160]
-	WORD $0x3dc02815 // ldr q21, [x0, #160]
-	WORD $0x4e31cf2a // fmla v10.4s, v25.4s, v17.4s
-	WORD $0x4e32cf4b // fmla v11.4s, v26.4s, v18.4s
-	WORD $0x4e33cf70 // fmla v16.4s, v27.4s, v19.4s
-	WORD $0x4e34cc15 // fmla v21.4s, v0.4s, v20.4s
-	WORD $0x3dc02c16 // ldr q22, [x0, #176]
+	WORD $0x3dc0280c // ldr q12, [x0, #160]
+	WORD $0x4e33cefb // fmla v27.4s, v23.4s, v19.4s
+	WORD $0x4e34cf1c // fmla v28.4s, v24.4s, v20.4s
+	WORD $0x4e35cf2b // fmla v11.4s, v25.4s, v21.4s
+	WORD $0x4e36cf4c // fmla v12.4s, v26.4s, v22.4s
+	WORD $0x3dc02c11 // ldr q17, [x0, #176]
+	WORD $0x3dc02c12 // ldr q18, [x0, #176]
 	WORD $0x3dc02c17 // ldr q23, [x0, #176]
 	WORD $0x3dc02c18 // ldr q24, [x0, #176]
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x4e31cd56 // fmla v22.4s, v10.4s, v17.4s
-	WORD $0x4e32cd77 // fmla v23.4s, v11.4s, v18.4s
-	WORD $0x4e33ce18 // fmla v24.4s, v16.4s, v19.4s
-	WORD $0x4e34ceb9 // fmla v25.4s, v21.4s, v20.4s
+	WORD $0x4e33cf71 // fmla v17.4s, v27.4s, v19.4s
+	WORD $0x4e34cf92 // fmla v18.4s, v28.4s, v20.4s
+	WORD $0x4e35cd77 // fmla v23.4s, v11.4s, v21.4s
+	WORD $0x4e36cd98 // fmla v24.4s, v12.4s, v22.4s
+	WORD $0x3dc03019 // ldr q25, [x0, #192]
 	WORD $0x3dc0301a // ldr q26, [x0, #192]
 	WORD $0x3dc0301b // ldr q27, [x0, #192]
-	WORD $0x3dc03000 // ldr q0, [x0, #192]
-	WORD $0x3dc0300a // ldr q10, [x0, #192]
-	WORD $0x4e31ceda // fmla v26.4s, v22.4s, v17.4s
-	WORD $0x4e32cefb // fmla v27.4s, v23.4s, v18.4s
-	WORD $0x4e33cf00 // fmla v0.4s, v24.4s, v19.4s
-	WORD $0x4e34cf2a // fmla v10.4s, v25.4s, v20.4s
-	WORD $0x4eb11e2b // mov v11.16b, v17.16b
-	WORD $0x4eb21e50 // mov v16.16b, v18.16b
-	WORD $0x4eb31e75 // mov v21.16b, v19.16b
-	WORD $0x4eb41e96 // mov v22.16b, v20.16b
-	WORD $0x6e31de37 // fmul v23.4s, v17.4s, v17.4s
-	WORD $0x6e32de58 // fmul v24.4s, v18.4s, v18.4s
-	WORD $0x6e33de79 // fmul v25.4s, v19.4s, v19.4s
-	WORD $0x6e34de91 // fmul v17.4s, v20.4s, v20.4s
-	WORD $0x4e37cf4b // fmla v11.4s, v26.4s, v23.4s
-	WORD $0x4e38cf70 // fmla v16.4s, v27.4s, v24.4s
-	WORD $0x4e39cc15 // fmla v21.4s, v0.4s, v25.4s
-	WORD $0x4e31cd56 // fmla v22.4s, v10.4s, v17.4s
-	WORD $0x4e28d572 // fadd v18.4s, v11.4s, v8.4s
-	WORD $0x4e28d613 // fadd v19.4s, v16.4s, v8.4s
-	WORD $0x4e28d6b4 // fadd v20.4s, v21.4s, v8.4s
-	WORD $0x4e28d6da // fadd v26.4s, v22.4s, v8.4s
-	WORD $0x6ea5879b // sub v27.4s, v28.4s, v5.4s
-	WORD $0x6ea587a0 // sub v0.4s, v29.4s, v5.4s
-	WORD $0x6ea587ca // sub v10.4s, v30.4s, v5.4s
-	WORD $0x6ea587eb // sub v11.4s, v31.4s, v5.4s
-	WORD $0x4f3f0777 // sshr v23.4s, v27.4s, #1
-	WORD $0x4f3f0418 // sshr v24.4s, v0.4s, #1
-	WORD $0x4f3f0559 // sshr v25.4s, v10.4s, #1
-	WORD $0x4f3f0571 // sshr v17.4s, v11.4s, #1
-	WORD $0x6eb78770 // sub v16.4s, v27.4s, v23.4s
-	WORD $0x6eb88415 // sub v21.4s, v0.4s, v24.4s
-	WORD $0x6eb98556 // sub v22.4s, v10.4s, v25.4s
-	WORD $0x6eb1857c // sub v28.4s, v11.4s, v17.4s
-	WORD $0x4f3756fd // shl v29.4s, v23.4s, #23
-	WORD $0x4f37571e // shl v30.4s, v24.4s, #23
-	WORD $0x4f37573f // shl v31.4s, v25.4s, #23
-	WORD $0x4f37563b // shl v27.4s, v17.4s, #23
-	WORD $0x4ea887a0 // add v0.4s, v29.4s, v8.4s
-	WORD $0x4ea887ca // add v10.4s, v30.4s, v8.4s
-	WORD $0x4ea887eb // add v11.4s, v31.4s, v8.4s
-	WORD $0x4ea88777 // add v23.4s, v27.4s, v8.4s
-	WORD $0x6e20de58 // fmul v24.4s, v18.4s, v0.4s
-	WORD $0x6e2ade79 // fmul v25.4s, v19.4s, v10.4s
-	WORD $0x6e2bde91 // fmul v17.4s, v20.4s, v11.4s
-	WORD $0x6e37df5d // fmul v29.4s, v26.4s, v23.4s
-	WORD $0x4f37561e // shl v30.4s, v16.4s, #23
-	WORD $0x4f3756bf // shl v31.4s, v21.4s, #23
-	WORD $0x4f3756db // shl v27.4s, v22.4s, #23
-	WORD $0x4f375792 // shl v18.4s, v28.4s, #23
-	WORD $0x4ea887c0 // add v0.4s, v30.4s, v8.4s
-	WORD $0x4ea887f3 // add v19.4s, v31.4s, v8.4s
-	WORD $0x4ea8876a // add v10.4s, v27.4s, v8.4s
-	WORD $0x4ea88654 // add v20.4s, v18.4s, v8.4s
-	WORD $0x6e20df0b // fmul v11.4s, v24.4s, v0.4s
-	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s
-	WORD $0x6e2ade37 // fmul v23.4s, v17.4s, v10.4s
-	WORD $0x6e34dfb0 // fmul v16.4s, v29.4s, v20.4s
+	WORD $0x3dc0301c // ldr q28, [x0, #192]
+	WORD $0x4e33ce39 // fmla v25.4s, v17.4s, v19.4s
+	WORD $0x4e34ce5a // fmla v26.4s, v18.4s, v20.4s
+	WORD $0x4e35cefb // fmla v27.4s, v23.4s, v21.4s
+	WORD $0x4e36cf1c // fmla v28.4s, v24.4s, v22.4s
+	WORD $0x4eb31e6b // mov v11.16b, v19.16b
+	WORD $0x4eb41e8c // mov v12.16b, v20.16b
+	WORD $0x4eb51eb1 // mov v17.16b, v21.16b
+	WORD $0x4eb61ed2 // mov v18.16b, v22.16b
+	WORD $0x6e33de77 // fmul v23.4s, v19.4s, v19.4s
+	WORD $0x6e34de98 // fmul v24.4s, v20.4s, v20.4s
+	WORD $0x6e35deb3 // fmul v19.4s, v21.4s, v21.4s
+	WORD $0x6e36ded4 // fmul v20.4s, v22.4s, v22.4s
+	WORD $0x4e37cf2b // fmla v11.4s, v25.4s, v23.4s
+	WORD $0x4e38cf4c // fmla v12.4s, v26.4s, v24.4s
+	WORD $0x4e33cf71 // fmla v17.4s, v27.4s, v19.4s
+	WORD $0x4e34cf92 // fmla v18.4s, v28.4s, v20.4s
 	WORD $0x4e29d575 // fadd v21.4s, v11.4s, v9.4s
-	WORD $0x4e29d756 // fadd v22.4s, v26.4s, v9.4s
-	WORD $0x4e29d6fc // fadd v28.4s, v23.4s, v9.4s
-	WORD $0x4e29d61e // fadd v30.4s, v16.4s, v9.4s
-	WORD $0x6e35dd7f // fmul v31.4s, v11.4s, v21.4s
-	WORD $0x6e36df5b // fmul v27.4s, v26.4s, v22.4s
-	WORD $0x6e3cdef2 // fmul v18.4s, v23.4s, v28.4s
-	WORD $0x6e3ede18 // fmul v24.4s, v16.4s, v30.4s
-	WORD $0x4e29d7e0 // fadd v0.4s, v31.4s, v9.4s
-	WORD $0x4e29d779 // fadd v25.4s, v27.4s, v9.4s
-	WORD $0x4e29d653 // fadd v19.4s, v18.4s, v9.4s
-	WORD $0x4e29d711 // fadd v17.4s, v24.4s, v9.4s
-	WORD $0x6e20ffea // fdiv v10.4s, v31.4s, v0.4s
-	WORD $0x6e39ff7d // fdiv v29.4s, v27.4s, v25.4s
-	WORD $0x6e33fe54 // fdiv v20.4s, v18.4s, v19.4s
-	WORD $0x6e31ff0b // fdiv v11.4s, v24.4s, v17.4s
-	WORD $0x6e2add95 // fmul v21.4s, v12.4s, v10.4s
-	WORD $0x6e3dddba // fmul v26.4s, v13.4s, v29.4s
-	WORD $0x6e34ddd6 // fmul v22.4s, v14.4s, v20.4s
-	WORD $0x6e2bddf7 // fmul v23.4s, v15.4s, v11.4s
-	WORD $0x3d800195 // str q21, [x12]
-	WORD $0x3d80059a // str q26, [x12, #16]
-	WORD $0x3d800996 // str q22, [x12, #32]
-	WORD $0x3d800d97 // str q23, [x12, #48]
+	WORD $0x4e29d596 // fadd v22.4s, v12.4s, v9.4s
+	WORD $0x4e29d639 // fadd v25.4s, v17.4s, v9.4s
+	WORD $0x4e29d65a // fadd v26.4s, v18.4s, v9.4s
+	WORD $0x6ea587bb // sub v27.4s, v29.4s, v5.4s
+	WORD $0x6ea587dc // sub v28.4s, v30.4s, v5.4s
+	WORD $0x6ea587eb // sub v11.4s, v31.4s, v5.4s
+	WORD $0x6ea58417 // sub v23.4s, v0.4s, v5.4s
+	WORD $0x4f3f0778 // sshr v24.4s, v27.4s, #1
+	WORD $0x4f3f0793 // sshr v19.4s, v28.4s, #1
+	WORD $0x4f3f0574 // sshr v20.4s, v11.4s, #1
+	WORD $0x4f3f06ec // sshr v12.4s, v23.4s, #1
+	WORD $0x6eb88771 // sub v17.4s, v27.4s, v24.4s
+	WORD $0x6eb38792 // sub v18.4s, v28.4s, v19.4s
+	WORD $0x6eb4857d // sub v29.4s, v11.4s, v20.4s
+	WORD $0x6eac86fe // sub v30.4s, v23.4s, v12.4s
+	WORD $0x4f37571f // shl v31.4s, v24.4s, #23
+	WORD $0x4f375660 // shl v0.4s, v19.4s, #23
+	WORD $0x4f37569b // shl v27.4s, v20.4s, #23
+	WORD $0x4f37559c // shl v28.4s, v12.4s, #23
+	WORD $0x4ea987eb // add v11.4s, v31.4s, v9.4s
+	WORD $0x4ea98417 // add v23.4s, v0.4s, v9.4s
+	WORD $0x4ea98778 // add v24.4s, v27.4s, v9.4s
+	WORD $0x4ea98793 // add v19.4s, v28.4s, v9.4s
+	WORD $0x6e2bdeb4 // fmul v20.4s, v21.4s, v11.4s
+	WORD $0x6e37decc // fmul v12.4s, v22.4s, v23.4s
+	WORD $0x6e38df3f // fmul v31.4s, v25.4s, v24.4s
+	WORD $0x6e33df40 // fmul v0.4s, v26.4s, v19.4s
+	WORD $0x4f37563b // shl v27.4s, v17.4s, #23
+	WORD $0x4f37565c // shl v28.4s, v18.4s, #23
+	WORD $0x4f3757b5 // shl v21.4s, v29.4s, #23
+	WORD $0x4f3757cb // shl v11.4s, v30.4s, #23
+	WORD $0x4ea98776 // add v22.4s, v27.4s, v9.4s
+	WORD $0x4ea98797 // add v23.4s, v28.4s, v9.4s
+	WORD $0x4ea986b9 // add v25.4s, v21.4s, v9.4s
+	WORD $0x4ea98578 // add v24.4s, v11.4s, v9.4s
+	WORD $0x6e36de9a // fmul v26.4s, v20.4s, v22.4s
+	WORD $0x6e37dd93 // fmul v19.4s, v12.4s, v23.4s
+	WORD $0x6e39dff1 // fmul v17.4s, v31.4s, v25.4s
+	WORD $0x6e38dc12 // fmul v18.4s, v0.4s, v24.4s
+	WORD $0x4e2ad75d // fadd v29.4s, v26.4s, v10.4s
+	WORD $0x4e2ad67e // fadd v30.4s, v19.4s, v10.4s
+	WORD $0x4e2ad63b // fadd v27.4s, v17.4s, v10.4s
+	WORD $0x4e2ad65c // fadd v28.4s, v18.4s, v10.4s
+	WORD $0x6e3ddf55 // fmul v21.4s, v26.4s, v29.4s
+	WORD $0x6e3ede6b // fmul v11.4s, v19.4s, v30.4s
+	WORD $0x6e3bde34 // fmul v20.4s, v17.4s, v27.4s
+	WORD $0x6e3cde56 // fmul v22.4s, v18.4s, v28.4s
+	WORD $0x4e2ad6ac // fadd v12.4s, v21.4s, v10.4s
+	WORD $0x4e2ad577 // fadd v23.4s, v11.4s, v10.4s
+	WORD $0x4e2ad69f // fadd v31.4s, v20.4s, v10.4s
+	WORD $0x4e2ad6d9 // fadd v25.4s, v22.4s, v10.4s
+	WORD $0x6e2cfea0 // fdiv v0.4s, v21.4s, v12.4s
+	WORD $0x6e37fd78 // fdiv v24.4s, v11.4s, v23.4s
+	WORD $0x6e3ffe9a // fdiv v26.4s, v20.4s, v31.4s
+	WORD $0x6e39fedd // fdiv v29.4s, v22.4s, v25.4s
+	WORD $0x6e20ddb3 // fmul v19.4s, v13.4s, v0.4s
+	WORD $0x6e38ddde // fmul v30.4s, v14.4s, v24.4s
+	WORD $0x6e3addf1 // fmul v17.4s, v15.4s, v26.4s
+	WORD $0x6e3dde1b // fmul v27.4s, v16.4s, v29.4s
+	WORD $0x3d800193 // str q19, [x12]
+	WORD $0x3d80059e // str q30, [x12, #16]
+	WORD $0x3d800991 // str q17, [x12, #32]
+	WORD $0x3d800d9b // str q27, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -3546,44 +3150,43 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001bc // ldr q28, [x13]
-	WORD $0x4ea1f790 // fmin v16.4s, v28.4s, v1.4s
-	WORD $0x4ea2f61e // fmin v30.4s, v16.4s, v2.4s
-	WORD $0x4e23f7df // fmax v31.4s, v30.4s, v3.4s
-	WORD $0x3dc01000 // ldr q0, [x0, #64]
-	WORD $0x4e24cfe0 // fmla v0.4s, v31.4s, v4.4s
-	WORD $0x4ea5d41b // fsub v27.4s, v0.4s, v5.4s
-	WORD $0x4ebf1ff9 // mov v25.16b, v31.16b
-	WORD $0x4ea6cf79 // fmls v25.4s, v27.4s, v6.4s
-	WORD $0x4ea7cf79 // fmls v25.4s, v27.4s, v7.4s
-	WORD $0x3dc02012 // ldr q18, [x0, #128]
-	WORD $0x3dc02413 // ldr q19, [x0, #144]
-	WORD $0x4e39ce53 // fmla v19.4s, v18.4s, v25.4s
-	WORD $0x3dc02818 // ldr q24, [x0, #160]
-	WORD $0x4e39ce78 // fmla v24.4s, v19.4s, v25.4s
-	WORD $0x3dc02c11 // ldr q17, [x0, #176]
-	WORD $0x4e39cf11 // fmla v17.4s, v24.4s, v25.4s
-	WORD $0x3dc0300c // ldr q12, [x0, #192]
-	WORD $0x4e39ce2c // fmla v12.4s, v17.4s, v25.4s
-	WORD $0x4eb91f2a // mov v10.16b, v25.16b
-	WORD $0x6e39df2d // fmul v13.4s, v25.4s, v25.4s
-	WORD $0x4e2dcd8a // fmla v10.4s, v12.4s, v13.4s
-	WORD $0x4e28d55d // fadd v29.4s, v10.4s, v8.4s
-	WORD $0x6ea5840e // sub v14.4s, v0.4s, v5.4s
-	WORD $0x4f3f05d4 // sshr v20.4s, v14.4s, #1
-	WORD $0x6eb485cf // sub v15.4s, v14.4s, v20.4s
-	WORD $0x4f37568b // shl v11.4s, v20.4s, #23
-	WORD $0x4ea88575 // add v21.4s, v11.4s, v8.4s
-	WORD $0x6e35dfba // fmul v26.4s, v29.4s, v21.4s
-	WORD $0x4f3755f6 // shl v22.4s, v15.4s, #23
-	WORD $0x4ea886d7 // add v23.4s, v22.4s, v8.4s
-	WORD $0x6e37df50 // fmul v16.4s, v26.4s, v23.4s
-	WORD $0x4e29d61e // fadd v30.4s, v16.4s, v9.4s
-	WORD $0x6e3ede1f // fmul v31.4s, v16.4s, v30.4s
-	WORD $0x4e29d7fb // fadd v27.4s, v31.4s, v9.4s
-	WORD $0x6e3bfff2 // fdiv v18.4s, v31.4s, v27.4s
-	WORD $0x6e32df93 // fmul v19.4s, v28.4s, v18.4s
-	WORD $0x3d8001d3 // str q19, [x14]
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4ea1f65c // fmin v28.4s, v18.4s, v1.4s
+	WORD $0x4ea2f795 // fmin v21.4s, v28.4s, v2.4s
+	WORD $0x4e23f6ac // fmax v12.4s, v21.4s, v3.4s
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x4e24cd8b // fmla v11.4s, v12.4s, v4.4s
+	WORD $0x4ea5d577 // fsub v23.4s, v11.4s, v5.4s
+	WORD $0x4eac1d94 // mov v20.16b, v12.16b
+	WORD $0x4ea6cef4 // fmls v20.4s, v23.4s, v6.4s
+	WORD $0x4ea7cef4 // fmls v20.4s, v23.4s, v7.4s
+	WORD $0x3dc0241f // ldr q31, [x0, #144]
+	WORD $0x4e34cd1f // fmla v31.4s, v8.4s, v20.4s
+	WORD $0x3dc02816 // ldr q22, [x0, #160]
+	WORD $0x4e34cff6 // fmla v22.4s, v31.4s, v20.4s
+	WORD $0x3dc02c19 // ldr q25, [x0, #176]
+	WORD $0x4e34ced9 // fmla v25.4s, v22.4s, v20.4s
+	WORD $0x3dc0300d // ldr q13, [x0, #192]
+	WORD $0x4e34cf2d // fmla v13.4s, v25.4s, v20.4s
+	WORD $0x4eb41e80 // mov v0.16b, v20.16b
+	WORD $0x6e34de8e // fmul v14.4s, v20.4s, v20.4s
+	WORD $0x4e2ecda0 // fmla v0.4s, v13.4s, v14.4s
+	WORD $0x4e29d418 // fadd v24.4s, v0.4s, v9.4s
+	WORD $0x6ea5856f // sub v15.4s, v11.4s, v5.4s
+	WORD $0x4f3f05fa // sshr v26.4s, v15.4s, #1
+	WORD $0x6eba85f0 // sub v16.4s, v15.4s, v26.4s
+	WORD $0x4f37575d // shl v29.4s, v26.4s, #23
+	WORD $0x4ea987b3 // add v19.4s, v29.4s, v9.4s
+	WORD $0x6e33df1e // fmul v30.4s, v24.4s, v19.4s
+	WORD $0x4f375611 // shl v17.4s, v16.4s, #23
+	WORD $0x4ea9863b // add v27.4s, v17.4s, v9.4s
+	WORD $0x6e3bdfdc // fmul v28.4s, v30.4s, v27.4s
+	WORD $0x4e2ad795 // fadd v21.4s, v28.4s, v10.4s
+	WORD $0x6e35df8c // fmul v12.4s, v28.4s, v21.4s
+	WORD $0x4e2ad597 // fadd v23.4s, v12.4s, v10.4s
+	WORD $0x6e37fd9f // fdiv v31.4s, v12.4s, v23.4s
+	WORD $0x6e3fde56 // fmul v22.4s, v18.4s, v31.4s
+	WORD $0x3d8001d6 // str q22, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -3593,61 +3196,60 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001f8 // ldr d24, [x15]
+	WORD $0xfd4001f9 // ldr d25, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d408238 // ld1 { v24.s }[2], [x17]
+	WORD $0x4d408239 // ld1 { v25.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001f8 // ldr s24, [x15]
+	WORD $0xbd4001f9 // ldr s25, [x15]
 
 loaded:
-	WORD $0x4ea1f711 // fmin v17.4s, v24.4s, v1.4s
-	WORD $0x4ea2f639 // fmin v25.4s, v17.4s, v2.4s
-	WORD $0x4e23f72c // fmax v12.4s, v25.4s, v3.4s
-	WORD $0x3dc0100a // ldr q10, [x0, #64]
-	WORD $0x4e24cd8a // fmla v10.4s, v12.4s, v4.4s
-	WORD $0x4ea5d54d // fsub v13.4s, v10.4s, v5.4s
-	WORD $0x4eac1d80 // mov v0.16b, v12.16b
-	WORD $0x4ea6cda0 // fmls v0.4s, v13.4s, v6.4s
-	WORD $0x4ea7cda0 // fmls v0.4s, v13.4s, v7.4s
-	WORD $0x3dc0200e // ldr q14, [x0, #128]
-	WORD $0x3dc02414 // ldr q20, [x0, #144]
-	WORD $0x4e20cdd4 // fmla v20.4s, v14.4s, v0.4s
-	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x4e20ce8b // fmla v11.4s, v20.4s, v0.4s
-	WORD $0x3dc02c1d // ldr q29, [x0, #176]
-	WORD $0x4e20cd7d // fmla v29.4s, v11.4s, v0.4s
-	WORD $0x3dc03015 // ldr q21, [x0, #192]
-	WORD $0x4e20cfb5 // fmla v21.4s, v29.4s, v0.4s
+	WORD $0x4ea1f734 // fmin v20.4s, v25.4s, v1.4s
+	WORD $0x4ea2f68d // fmin v13.4s, v20.4s, v2.4s
+	WORD $0x4e23f5a0 // fmax v0.4s, v13.4s, v3.4s
+	WORD $0x3dc0100e // ldr q14, [x0, #64]
+	WORD $0x4e24cc0e // fmla v14.4s, v0.4s, v4.4s
+	WORD $0x4ea5d5cb // fsub v11.4s, v14.4s, v5.4s
 	WORD $0x4ea01c0f // mov v15.16b, v0.16b
-	WORD $0x6e20dc16 // fmul v22.4s, v0.4s, v0.4s
-	WORD $0x4e36ceaf // fmla v15.4s, v21.4s, v22.4s
-	WORD $0x4e28d5fa // fadd v26.4s, v15.4s, v8.4s
-	WORD $0x6ea58557 // sub v23.4s, v10.4s, v5.4s
-	WORD $0x4f3f06f0 // sshr v16.4s, v23.4s, #1
-	WORD $0x6eb086fe // sub v30.4s, v23.4s, v16.4s
-	WORD $0x4f37561f // shl v31.4s, v16.4s, #23
-	WORD $0x4ea887fb // add v27.4s, v31.4s, v8.4s
-	WORD $0x6e3bdf5c // fmul v28.4s, v26.4s, v27.4s
-	WORD $0x4f3757d2 // shl v18.4s, v30.4s, #23
-	WORD $0x4ea88653 // add v19.4s, v18.4s, v8.4s
-	WORD $0x6e33df91 // fmul v17.4s, v28.4s, v19.4s
-	WORD $0x4e29d639 // fadd v25.4s, v17.4s, v9.4s
-	WORD $0x6e39de2c // fmul v12.4s, v17.4s, v25.4s
-	WORD $0x4e29d58d // fadd v13.4s, v12.4s, v9.4s
-	WORD $0x6e2dfd8e // fdiv v14.4s, v12.4s, v13.4s
-	WORD $0x6e2edf14 // fmul v20.4s, v24.4s, v14.4s
+	WORD $0x4ea6cd6f // fmls v15.4s, v11.4s, v6.4s
+	WORD $0x4ea7cd6f // fmls v15.4s, v11.4s, v7.4s
+	WORD $0x3dc0241a // ldr q26, [x0, #144]
+	WORD $0x4e2fcd1a // fmla v26.4s, v8.4s, v15.4s
+	WORD $0x3dc0281d // ldr q29, [x0, #160]
+	WORD $0x4e2fcf5d // fmla v29.4s, v26.4s, v15.4s
+	WORD $0x3dc02c18 // ldr q24, [x0, #176]
+	WORD $0x4e2fcfb8 // fmla v24.4s, v29.4s, v15.4s
+	WORD $0x3dc03013 // ldr q19, [x0, #192]
+	WORD $0x4e2fcf13 // fmla v19.4s, v24.4s, v15.4s
+	WORD $0x4eaf1df0 // mov v16.16b, v15.16b
+	WORD $0x6e2fddf1 // fmul v17.4s, v15.4s, v15.4s
+	WORD $0x4e31ce70 // fmla v16.4s, v19.4s, v17.4s
+	WORD $0x4e29d61e // fadd v30.4s, v16.4s, v9.4s
+	WORD $0x6ea585db // sub v27.4s, v14.4s, v5.4s
+	WORD $0x4f3f077c // sshr v28.4s, v27.4s, #1
+	WORD $0x6ebc8775 // sub v21.4s, v27.4s, v28.4s
+	WORD $0x4f37578c // shl v12.4s, v28.4s, #23
+	WORD $0x4ea98597 // add v23.4s, v12.4s, v9.4s
+	WORD $0x6e37dfd2 // fmul v18.4s, v30.4s, v23.4s
+	WORD $0x4f3756bf // shl v31.4s, v21.4s, #23
+	WORD $0x4ea987f6 // add v22.4s, v31.4s, v9.4s
+	WORD $0x6e36de54 // fmul v20.4s, v18.4s, v22.4s
+	WORD $0x4e2ad68d // fadd v13.4s, v20.4s, v10.4s
+	WORD $0x6e2dde80 // fmul v0.4s, v20.4s, v13.4s
+	WORD $0x4e2ad40b // fadd v11.4s, v0.4s, v10.4s
+	WORD $0x6e2bfc1a // fdiv v26.4s, v0.4s, v11.4s
+	WORD $0x6e3adf3d // fmul v29.4s, v25.4s, v26.4s
 	TBZ $1, R7, storeOne
-	WORD $0xfd000214 // str d20, [x16]
+	WORD $0xfd00021d // str d29, [x16]
 	TBZ $0, R7, stored
 	ADD $8, R16, R19
-	WORD $0x4d008274 // st1 { v20.s }[2], [x19]
+	WORD $0x4d00827d // st1 { v29.s }[2], [x19]
 	B stored
 
 storeOne:
-	WORD $0xbd000214 // str s20, [x16]
+	WORD $0xbd00021d // str s29, [x16]
 
 stored:
 	ADD $16, R10
@@ -4002,7 +3604,7 @@ end:
 TEXT ·unaryNEON_Elu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc0d801 // ldr q1, [x0, #864]
+	WORD $0x3dc12401 // ldr q1, [x0, #1168]
 	WORD $0x3dc03402 // ldr q2, [x0, #208]
 	FMOVS alpha+48(FP), F3
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
@@ -4097,58 +3699,58 @@ group:
 	WORD $0x4ea2d696 // fsub v22.4s, v20.4s, v2.4s
 	WORD $0x4ea2d4f8 // fsub v24.4s, v7.4s, v2.4s
 	WORD $0x4ea2d6b3 // fsub v19.4s, v21.4s, v2.4s
-	WORD $0x3dc02017 // ldr q23, [x0, #128]
-	WORD $0x3dc02019 // ldr q25, [x0, #128]
-	WORD $0x3dc0201a // ldr q26, [x0, #128]
-	WORD $0x3dc0201b // ldr q27, [x0, #128]
-	WORD $0x3dc02403 // ldr q3, [x0, #144]
-	WORD $0x3dc02406 // ldr q6, [x0, #144]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x3dc02412 // ldr q18, [x0, #144]
+	WORD $0x3dc02417 // ldr q23, [x0, #144]
+	WORD $0x3dc02419 // ldr q25, [x0, #144]
+	WORD $0x3dc0241a // ldr q26, [x0, #144]
+	WORD $0x3dc0241b // ldr q27, [x0, #144]
+	WORD $0x3dc02003 // ldr q3, [x0, #128]
+	WORD $0x4e3ccc77 // fmla v23.4s, v3.4s, v28.4s
+	WORD $0x3dc02006 // ldr q6, [x0, #128]
+	WORD $0x4e3dccd9 // fmla v25.4s, v6.4s, v29.4s
+	WORD $0x3dc02010 // ldr q16, [x0, #128]
+	WORD $0x4e3ece1a // fmla v26.4s, v16.4s, v30.4s
+	WORD $0x3dc02012 // ldr q18, [x0, #128]
+	WORD $0x4e3fce5b // fmla v27.4s, v18.4s, v31.4s
+	WORD $0x3dc02803 // ldr q3, [x0, #160]
+	WORD $0x3dc02806 // ldr q6, [x0, #160]
+	WORD $0x3dc02810 // ldr q16, [x0, #160]
+	WORD $0x3dc02812 // ldr q18, [x0, #160]
 	WORD $0x4e3ccee3 // fmla v3.4s, v23.4s, v28.4s
 	WORD $0x4e3dcf26 // fmla v6.4s, v25.4s, v29.4s
 	WORD $0x4e3ecf50 // fmla v16.4s, v26.4s, v30.4s
 	WORD $0x4e3fcf72 // fmla v18.4s, v27.4s, v31.4s
-	WORD $0x3dc02817 // ldr q23, [x0, #160]
-	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x3dc0281a // ldr q26, [x0, #160]
-	WORD $0x3dc0281b // ldr q27, [x0, #160]
+	WORD $0x3dc02c17 // ldr q23, [x0, #176]
+	WORD $0x3dc02c19 // ldr q25, [x0, #176]
+	WORD $0x3dc02c1a // ldr q26, [x0, #176]
+	WORD $0x3dc02c1b // ldr q27, [x0, #176]
 	WORD $0x4e3ccc77 // fmla v23.4s, v3.4s, v28.4s
 	WORD $0x4e3dccd9 // fmla v25.4s, v6.4s, v29.4s
 	WORD $0x4e3ece1a // fmla v26.4s, v16.4s, v30.4s
 	WORD $0x4e3fce5b // fmla v27.4s, v18.4s, v31.4s
-	WORD $0x3dc02c03 // ldr q3, [x0, #176]
-	WORD $0x3dc02c06 // ldr q6, [x0, #176]
-	WORD $0x3dc02c10 // ldr q16, [x0, #176]
-	WORD $0x3dc02c12 // ldr q18, [x0, #176]
+	WORD $0x3dc03003 // ldr q3, [x0, #192]
+	WORD $0x3dc03006 // ldr q6, [x0, #192]
+	WORD $0x3dc03010 // ldr q16, [x0, #192]
+	WORD $0x3dc03012 // ldr q18, [x0, #192]
 	WORD $0x4e3ccee3 // fmla v3.4s, v23.4s, v28.4s
 	WORD $0x4e3dcf26 // fmla v6.4s, v25.4s, v29.4s
 	WORD $0x4e3ecf50 // fmla v16.4s, v26.4s, v30.4s
 	WORD $0x4e3fcf72 // fmla v18.4s, v27.4s, v31.4s
-	WORD $0x3dc03017 // ldr q23, [x0, #192]
-	WORD $0x3dc03019 // ldr q25, [x0, #192]
-	WORD $0x3dc0301a // ldr q26, [x0, #192]
-	WORD $0x3dc0301b // ldr q27, [x0, #192]
-	WORD $0x4e3ccc77 // fmla v23.4s, v3.4s, v28.4s
-	WORD $0x4e3dccd9 // fmla v25.4s, v6.4s, v29.4s
-	WORD $0x4e3ece1a // fmla v26.4s, v16.4s, v30.4s
-	WORD $0x4e3fce5b // fmla v27.4s, v18.4s, v31.4s
-	WORD $0x4ebc1f83 // mov v3.16b, v28.16b
-	WORD $0x4ebd1fa6 // mov v6.16b, v29.16b
-	WORD $0x4ebe1fd0 // mov v16.16b, v30.16b
-	WORD $0x4ebf1ff2 // mov v18.16b, v31.16b
+	WORD $0x4ebc1f97 // mov v23.16b, v28.16b
+	WORD $0x4ebd1fb9 // mov v25.16b, v29.16b
+	WORD $0x4ebe1fda // mov v26.16b, v30.16b
+	WORD $0x4ebf1ffb // mov v27.16b, v31.16b
 	WORD $0x6e3cdf9c // fmul v28.4s, v28.4s, v28.4s
 	WORD $0x6e3ddfbd // fmul v29.4s, v29.4s, v29.4s
 	WORD $0x6e3edfde // fmul v30.4s, v30.4s, v30.4s
 	WORD $0x6e3fdfff // fmul v31.4s, v31.4s, v31.4s
-	WORD $0x4e3ccee3 // fmla v3.4s, v23.4s, v28.4s
-	WORD $0x4e3dcf26 // fmla v6.4s, v25.4s, v29.4s
-	WORD $0x4e3ecf50 // fmla v16.4s, v26.4s, v30.4s
-	WORD $0x4e3fcf72 // fmla v18.4s, v27.4s, v31.4s
-	WORD $0x4e25cc71 // fmla v17.4s, v3.4s, v5.4s
-	WORD $0x4e34ccd6 // fmla v22.4s, v6.4s, v20.4s
-	WORD $0x4e27ce18 // fmla v24.4s, v16.4s, v7.4s
-	WORD $0x4e35ce53 // fmla v19.4s, v18.4s, v21.4s
+	WORD $0x4e3ccc77 // fmla v23.4s, v3.4s, v28.4s
+	WORD $0x4e3dccd9 // fmla v25.4s, v6.4s, v29.4s
+	WORD $0x4e3ece1a // fmla v26.4s, v16.4s, v30.4s
+	WORD $0x4e3fce5b // fmla v27.4s, v18.4s, v31.4s
+	WORD $0x4e25cef1 // fmla v17.4s, v23.4s, v5.4s
+	WORD $0x4e34cf36 // fmla v22.4s, v25.4s, v20.4s
+	WORD $0x4e27cf58 // fmla v24.4s, v26.4s, v7.4s
+	WORD $0x4e35cf73 // fmla v19.4s, v27.4s, v21.4s
 	WORD $0x6e24de25 // fmul v5.4s, v17.4s, v4.4s
 	WORD $0x6e24ded4 // fmul v20.4s, v22.4s, v4.4s
 	WORD $0x6e24df07 // fmul v7.4s, v24.4s, v4.4s
@@ -4173,38 +3775,38 @@ single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
 	WORD $0x3dc001b1 // ldr q17, [x13]
-	WORD $0x6eb1e417 // fcmgt v23.4s, v0.4s, v17.4s
-	WORD $0x4ea0f639 // fmin v25.4s, v17.4s, v0.4s
-	WORD $0x4e21f73a // fmax v26.4s, v25.4s, v1.4s
-	WORD $0x3dc0101b // ldr q27, [x0, #64]
-	WORD $0x3dc01403 // ldr q3, [x0, #80]
-	WORD $0x4e23cf5b // fmla v27.4s, v26.4s, v3.4s
-	WORD $0x3dc01006 // ldr q6, [x0, #64]
-	WORD $0x4ea6d770 // fsub v16.4s, v27.4s, v6.4s
-	WORD $0x4eba1f52 // mov v18.16b, v26.16b
+	WORD $0x6eb1e403 // fcmgt v3.4s, v0.4s, v17.4s
+	WORD $0x4ea0f626 // fmin v6.4s, v17.4s, v0.4s
+	WORD $0x4e21f4d0 // fmax v16.4s, v6.4s, v1.4s
+	WORD $0x3dc01012 // ldr q18, [x0, #64]
+	WORD $0x3dc01417 // ldr q23, [x0, #80]
+	WORD $0x4e37ce12 // fmla v18.4s, v16.4s, v23.4s
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x4eb9d65a // fsub v26.4s, v18.4s, v25.4s
+	WORD $0x4eb01e1b // mov v27.16b, v16.16b
 	WORD $0x3dc0181c // ldr q28, [x0, #96]
-	WORD $0x4ebcce12 // fmls v18.4s, v16.4s, v28.4s
+	WORD $0x4ebccf5b // fmls v27.4s, v26.4s, v28.4s
 	WORD $0x3dc01c1d // ldr q29, [x0, #112]
-	WORD $0x4ebdce12 // fmls v18.4s, v16.4s, v29.4s
-	WORD $0x4f37577e // shl v30.4s, v27.4s, #23
+	WORD $0x4ebdcf5b // fmls v27.4s, v26.4s, v29.4s
+	WORD $0x4f37565e // shl v30.4s, v18.4s, #23
 	WORD $0x4ea287df // add v31.4s, v30.4s, v2.4s
 	WORD $0x4ea2d7f6 // fsub v22.4s, v31.4s, v2.4s
-	WORD $0x3dc02018 // ldr q24, [x0, #128]
-	WORD $0x3dc02413 // ldr q19, [x0, #144]
-	WORD $0x4e32cf13 // fmla v19.4s, v24.4s, v18.4s
+	WORD $0x3dc02418 // ldr q24, [x0, #144]
+	WORD $0x3dc02013 // ldr q19, [x0, #128]
+	WORD $0x4e3bce78 // fmla v24.4s, v19.4s, v27.4s
 	WORD $0x3dc02808 // ldr q8, [x0, #160]
-	WORD $0x4e32ce68 // fmla v8.4s, v19.4s, v18.4s
+	WORD $0x4e3bcf08 // fmla v8.4s, v24.4s, v27.4s
 	WORD $0x3dc02c09 // ldr q9, [x0, #176]
-	WORD $0x4e32cd09 // fmla v9.4s, v8.4s, v18.4s
+	WORD $0x4e3bcd09 // fmla v9.4s, v8.4s, v27.4s
 	WORD $0x3dc0300a // ldr q10, [x0, #192]
-	WORD $0x4e32cd2a // fmla v10.4s, v9.4s, v18.4s
-	WORD $0x4eb21e4b // mov v11.16b, v18.16b
-	WORD $0x6e32de4c // fmul v12.4s, v18.4s, v18.4s
+	WORD $0x4e3bcd2a // fmla v10.4s, v9.4s, v27.4s
+	WORD $0x4ebb1f6b // mov v11.16b, v27.16b
+	WORD $0x6e3bdf6c // fmul v12.4s, v27.4s, v27.4s
 	WORD $0x4e2ccd4b // fmla v11.4s, v10.4s, v12.4s
 	WORD $0x4e3fcd76 // fmla v22.4s, v11.4s, v31.4s
 	WORD $0x6e24decd // fmul v13.4s, v22.4s, v4.4s
-	WORD $0x6e711db7 // bsl v23.16b, v13.16b, v17.16b
-	WORD $0x3d8001d7 // str q23, [x14]
+	WORD $0x6e711da3 // bsl v3.16b, v13.16b, v17.16b
+	WORD $0x3d8001c3 // str q3, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -4230,29 +3832,29 @@ loaded:
 	WORD $0x3dc01007 // ldr q7, [x0, #64]
 	WORD $0x3dc01415 // ldr q21, [x0, #80]
 	WORD $0x4e35ce87 // fmla v7.4s, v20.4s, v21.4s
-	WORD $0x3dc01019 // ldr q25, [x0, #64]
-	WORD $0x4eb9d4e3 // fsub v3.4s, v7.4s, v25.4s
-	WORD $0x4eb41e86 // mov v6.16b, v20.16b
-	WORD $0x3dc0181a // ldr q26, [x0, #96]
-	WORD $0x4ebacc66 // fmls v6.4s, v3.4s, v26.4s
+	WORD $0x3dc01006 // ldr q6, [x0, #64]
+	WORD $0x4ea6d4f7 // fsub v23.4s, v7.4s, v6.4s
+	WORD $0x4eb41e99 // mov v25.16b, v20.16b
+	WORD $0x3dc01810 // ldr q16, [x0, #96]
+	WORD $0x4eb0cef9 // fmls v25.4s, v23.4s, v16.4s
 	WORD $0x3dc01c1c // ldr q28, [x0, #112]
-	WORD $0x4ebccc66 // fmls v6.4s, v3.4s, v28.4s
-	WORD $0x4f3754fb // shl v27.4s, v7.4s, #23
-	WORD $0x4ea28770 // add v16.4s, v27.4s, v2.4s
-	WORD $0x4ea2d61d // fsub v29.4s, v16.4s, v2.4s
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc02418 // ldr q24, [x0, #144]
-	WORD $0x4e26cfd8 // fmla v24.4s, v30.4s, v6.4s
-	WORD $0x3dc02813 // ldr q19, [x0, #160]
-	WORD $0x4e26cf13 // fmla v19.4s, v24.4s, v6.4s
+	WORD $0x4ebccef9 // fmls v25.4s, v23.4s, v28.4s
+	WORD $0x4f3754f2 // shl v18.4s, v7.4s, #23
+	WORD $0x4ea2865a // add v26.4s, v18.4s, v2.4s
+	WORD $0x4ea2d75d // fsub v29.4s, v26.4s, v2.4s
+	WORD $0x3dc0241e // ldr q30, [x0, #144]
+	WORD $0x3dc02013 // ldr q19, [x0, #128]
+	WORD $0x4e39ce7e // fmla v30.4s, v19.4s, v25.4s
+	WORD $0x3dc02818 // ldr q24, [x0, #160]
+	WORD $0x4e39cfd8 // fmla v24.4s, v30.4s, v25.4s
 	WORD $0x3dc02c08 // ldr q8, [x0, #176]
-	WORD $0x4e26ce68 // fmla v8.4s, v19.4s, v6.4s
+	WORD $0x4e39cf08 // fmla v8.4s, v24.4s, v25.4s
 	WORD $0x3dc03009 // ldr q9, [x0, #192]
-	WORD $0x4e26cd09 // fmla v9.4s, v8.4s, v6.4s
-	WORD $0x4ea61cd2 // mov v18.16b, v6.16b
-	WORD $0x6e26dcdf // fmul v31.4s, v6.4s, v6.4s
-	WORD $0x4e3fcd32 // fmla v18.4s, v9.4s, v31.4s
-	WORD $0x4e30ce5d // fmla v29.4s, v18.4s, v16.4s
+	WORD $0x4e39cd09 // fmla v9.4s, v8.4s, v25.4s
+	WORD $0x4eb91f3b // mov v27.16b, v25.16b
+	WORD $0x6e39df3f // fmul v31.4s, v25.4s, v25.4s
+	WORD $0x4e3fcd3b // fmla v27.4s, v9.4s, v31.4s
+	WORD $0x4e3acf7d // fmla v29.4s, v27.4s, v26.4s
 	WORD $0x6e24dfb6 // fmul v22.4s, v29.4s, v4.4s
 	WORD $0x6e6e1ecf // bsl v15.16b, v22.16b, v14.16b
 	TBZ $1, R7, storeOne
@@ -4279,7 +3881,7 @@ end:
 TEXT ·unaryNEON_Selu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc0d801 // ldr q1, [x0, #864]
+	WORD $0x3dc12401 // ldr q1, [x0, #1168]
 	WORD $0x3dc01402 // ldr q2, [x0, #80]
 	WORD $0x3dc01003 // ldr q3, [x0, #64]
 	WORD $0x3dc01804 // ldr q4, [x0, #96]
@@ -4363,78 +3965,78 @@ group:
 	WORD $0x4ea5d633 // fsub v19.4s, v17.4s, v5.4s
 	WORD $0x4ea5d7d9 // fsub v25.4s, v30.4s, v5.4s
 	WORD $0x4ea5d646 // fsub v6.4s, v18.4s, v5.4s
-	WORD $0x3dc02014 // ldr q20, [x0, #128]
-	WORD $0x3dc0201a // ldr q26, [x0, #128]
-	WORD $0x3dc0201b // ldr q27, [x0, #128]
-	WORD $0x3dc0201c // ldr q28, [x0, #128]
-	WORD $0x3dc02415 // ldr q21, [x0, #144]
-	WORD $0x3dc02416 // ldr q22, [x0, #144]
-	WORD $0x3dc02417 // ldr q23, [x0, #144]
-	WORD $0x3dc02418 // ldr q24, [x0, #144]
+	WORD $0x3dc02414 // ldr q20, [x0, #144]
+	WORD $0x3dc0241a // ldr q26, [x0, #144]
+	WORD $0x3dc0241b // ldr q27, [x0, #144]
+	WORD $0x3dc0241c // ldr q28, [x0, #144]
+	WORD $0x3dc02015 // ldr q21, [x0, #128]
+	WORD $0x4e28ceb4 // fmla v20.4s, v21.4s, v8.4s
+	WORD $0x3dc02016 // ldr q22, [x0, #128]
+	WORD $0x4e2aceda // fmla v26.4s, v22.4s, v10.4s
+	WORD $0x3dc02017 // ldr q23, [x0, #128]
+	WORD $0x4e2bcefb // fmla v27.4s, v23.4s, v11.4s
+	WORD $0x3dc02018 // ldr q24, [x0, #128]
+	WORD $0x4e2ccf1c // fmla v28.4s, v24.4s, v12.4s
+	WORD $0x3dc02815 // ldr q21, [x0, #160]
+	WORD $0x3dc02816 // ldr q22, [x0, #160]
+	WORD $0x3dc02817 // ldr q23, [x0, #160]
+	WORD $0x3dc02818 // ldr q24, [x0, #160]
 	WORD $0x4e28ce95 // fmla v21.4s, v20.4s, v8.4s
 	WORD $0x4e2acf56 // fmla v22.4s, v26.4s, v10.4s
 	WORD $0x4e2bcf77 // fmla v23.4s, v27.4s, v11.4s
 	WORD $0x4e2ccf98 // fmla v24.4s, v28.4s, v12.4s
-	WORD $0x3dc02814 // ldr q20, [x0, #160]
-	WORD $0x3dc0281a // ldr q26, [x0, #160]
-	WORD $0x3dc0281b // ldr q27, [x0, #160]
-	WORD $0x3dc0281c // ldr q28, [x0, #160]
+	WORD $0x3dc02c14 // ldr q20, [x0, #176]
+	WORD $0x3dc02c1a // ldr q26, [x0, #176]
+	WORD $0x3dc02c1b // ldr q27, [x0, #176]
+	WORD $0x3dc02c1c // ldr q28, [x0, #176]
 	WORD $0x4e28ceb4 // fmla v20.4s, v21.4s, v8.4s
 	WORD $0x4e2aceda // fmla v26.4s, v22.4s, v10.4s
 	WORD $0x4e2bcefb // fmla v27.4s, v23.4s, v11.4s
 	WORD $0x4e2ccf1c // fmla v28.4s, v24.4s, v12.4s
-	WORD $0x3dc02c15 // ldr q21, [x0, #176]
-	WORD $0x3dc02c16 // ldr q22, [x0, #176]
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
-	WORD $0x3dc02c18 // ldr q24, [x0, #176]
+	WORD $0x3dc03015 // ldr q21, [x0, #192]
+	WORD $0x3dc03016 // ldr q22, [x0, #192]
+	WORD $0x3dc03017 // ldr q23, [x0, #192]
+	WORD $0x3dc03018 // ldr q24, [x0, #192]
 	WORD $0x4e28ce95 // fmla v21.4s, v20.4s, v8.4s
 	WORD $0x4e2acf56 // fmla v22.4s, v26.4s, v10.4s
 	WORD $0x4e2bcf77 // fmla v23.4s, v27.4s, v11.4s
 	WORD $0x4e2ccf98 // fmla v24.4s, v28.4s, v12.4s
-	WORD $0x3dc03014 // ldr q20, [x0, #192]
-	WORD $0x3dc0301a // ldr q26, [x0, #192]
-	WORD $0x3dc0301b // ldr q27, [x0, #192]
-	WORD $0x3dc0301c // ldr q28, [x0, #192]
-	WORD $0x4e28ceb4 // fmla v20.4s, v21.4s, v8.4s
-	WORD $0x4e2aceda // fmla v26.4s, v22.4s, v10.4s
-	WORD $0x4e2bcefb // fmla v27.4s, v23.4s, v11.4s
-	WORD $0x4e2ccf1c // fmla v28.4s, v24.4s, v12.4s
-	WORD $0x4ea81d15 // mov v21.16b, v8.16b
-	WORD $0x4eaa1d56 // mov v22.16b, v10.16b
-	WORD $0x4eab1d77 // mov v23.16b, v11.16b
-	WORD $0x4eac1d98 // mov v24.16b, v12.16b
+	WORD $0x4ea81d14 // mov v20.16b, v8.16b
+	WORD $0x4eaa1d5a // mov v26.16b, v10.16b
+	WORD $0x4eab1d7b // mov v27.16b, v11.16b
+	WORD $0x4eac1d9c // mov v28.16b, v12.16b
 	WORD $0x6e28dd08 // fmul v8.4s, v8.4s, v8.4s
 	WORD $0x6e2add4a // fmul v10.4s, v10.4s, v10.4s
 	WORD $0x6e2bdd6b // fmul v11.4s, v11.4s, v11.4s
 	WORD $0x6e2cdd8c // fmul v12.4s, v12.4s, v12.4s
-	WORD $0x4e28ce95 // fmla v21.4s, v20.4s, v8.4s
-	WORD $0x4e2acf56 // fmla v22.4s, v26.4s, v10.4s
-	WORD $0x4e2bcf77 // fmla v23.4s, v27.4s, v11.4s
-	WORD $0x4e2ccf98 // fmla v24.4s, v28.4s, v12.4s
-	WORD $0x4e3dcebf // fmla v31.4s, v21.4s, v29.4s
-	WORD $0x4e31ced3 // fmla v19.4s, v22.4s, v17.4s
-	WORD $0x4e3ecef9 // fmla v25.4s, v23.4s, v30.4s
-	WORD $0x4e32cf06 // fmla v6.4s, v24.4s, v18.4s
+	WORD $0x4e28ceb4 // fmla v20.4s, v21.4s, v8.4s
+	WORD $0x4e2aceda // fmla v26.4s, v22.4s, v10.4s
+	WORD $0x4e2bcefb // fmla v27.4s, v23.4s, v11.4s
+	WORD $0x4e2ccf1c // fmla v28.4s, v24.4s, v12.4s
+	WORD $0x4e3dce9f // fmla v31.4s, v20.4s, v29.4s
+	WORD $0x4e31cf53 // fmla v19.4s, v26.4s, v17.4s
+	WORD $0x4e3ecf79 // fmla v25.4s, v27.4s, v30.4s
+	WORD $0x4e32cf86 // fmla v6.4s, v28.4s, v18.4s
 	WORD $0x6e27dffd // fmul v29.4s, v31.4s, v7.4s
 	WORD $0x6e27de71 // fmul v17.4s, v19.4s, v7.4s
 	WORD $0x6e27df3e // fmul v30.4s, v25.4s, v7.4s
 	WORD $0x6e27dcd2 // fmul v18.4s, v6.4s, v7.4s
 	WORD $0x6e2de41f // fcmge v31.4s, v0.4s, v13.4s
-	WORD $0x6e2ee414 // fcmge v20.4s, v0.4s, v14.4s
-	WORD $0x6e2fe41a // fcmge v26.4s, v0.4s, v15.4s
-	WORD $0x6e30e41b // fcmge v27.4s, v0.4s, v16.4s
+	WORD $0x6e2ee415 // fcmge v21.4s, v0.4s, v14.4s
+	WORD $0x6e2fe416 // fcmge v22.4s, v0.4s, v15.4s
+	WORD $0x6e30e417 // fcmge v23.4s, v0.4s, v16.4s
 	WORD $0x6e6d1fbf // bsl v31.16b, v29.16b, v13.16b
-	WORD $0x6e6e1e34 // bsl v20.16b, v17.16b, v14.16b
-	WORD $0x6e6f1fda // bsl v26.16b, v30.16b, v15.16b
-	WORD $0x6e701e5b // bsl v27.16b, v18.16b, v16.16b
-	WORD $0x6e29dffc // fmul v28.4s, v31.4s, v9.4s
-	WORD $0x6e29de95 // fmul v21.4s, v20.4s, v9.4s
-	WORD $0x6e29df56 // fmul v22.4s, v26.4s, v9.4s
-	WORD $0x6e29df77 // fmul v23.4s, v27.4s, v9.4s
-	WORD $0x3d80019c // str q28, [x12]
-	WORD $0x3d800595 // str q21, [x12, #16]
-	WORD $0x3d800996 // str q22, [x12, #32]
-	WORD $0x3d800d97 // str q23, [x12, #48]
+	WORD $0x6e6e1e35 // bsl v21.16b, v17.16b, v14.16b
+	WORD $0x6e6f1fd6 // bsl v22.16b, v30.16b, v15.16b
+	WORD $0x6e701e57 // bsl v23.16b, v18.16b, v16.16b
+	WORD $0x6e29dff8 // fmul v24.4s, v31.4s, v9.4s
+	WORD $0x6e29deb4 // fmul v20.4s, v21.4s, v9.4s
+	WORD $0x6e29deda // fmul v26.4s, v22.4s, v9.4s
+	WORD $0x6e29defb // fmul v27.4s, v23.4s, v9.4s
+	WORD $0x3d800198 // str q24, [x12]
+	WORD $0x3d800594 // str q20, [x12, #16]
+	WORD $0x3d80099a // str q26, [x12, #32]
+	WORD $0x3d800d9b // str q27, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -4446,8 +4048,8 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001b8 // ldr q24, [x13]
-	WORD $0x4ea0f708 // fmin v8.4s, v24.4s, v0.4s
+	WORD $0x3dc001bc // ldr q28, [x13]
+	WORD $0x4ea0f788 // fmin v8.4s, v28.4s, v0.4s
 	WORD $0x4e21f50a // fmax v10.4s, v8.4s, v1.4s
 	WORD $0x3dc0100b // ldr q11, [x0, #64]
 	WORD $0x4e22cd4b // fmla v11.4s, v10.4s, v2.4s
@@ -4459,11 +4061,11 @@ single:
 	WORD $0x4f375566 // shl v6.4s, v11.4s, #23
 	WORD $0x4ea584cd // add v13.4s, v6.4s, v5.4s
 	WORD $0x4ea5d5ae // fsub v14.4s, v13.4s, v5.4s
-	WORD $0x3dc0200f // ldr q15, [x0, #128]
-	WORD $0x3dc02410 // ldr q16, [x0, #144]
-	WORD $0x4e33cdf0 // fmla v16.4s, v15.4s, v19.4s
+	WORD $0x3dc0240f // ldr q15, [x0, #144]
+	WORD $0x3dc02010 // ldr q16, [x0, #128]
+	WORD $0x4e33ce0f // fmla v15.4s, v16.4s, v19.4s
 	WORD $0x3dc0281d // ldr q29, [x0, #160]
-	WORD $0x4e33ce1d // fmla v29.4s, v16.4s, v19.4s
+	WORD $0x4e33cdfd // fmla v29.4s, v15.4s, v19.4s
 	WORD $0x3dc02c11 // ldr q17, [x0, #176]
 	WORD $0x4e33cfb1 // fmla v17.4s, v29.4s, v19.4s
 	WORD $0x3dc0301e // ldr q30, [x0, #192]
@@ -4472,11 +4074,11 @@ single:
 	WORD $0x6e33de7f // fmul v31.4s, v19.4s, v19.4s
 	WORD $0x4e3fcfd2 // fmla v18.4s, v30.4s, v31.4s
 	WORD $0x4e2dce4e // fmla v14.4s, v18.4s, v13.4s
-	WORD $0x6e27ddd4 // fmul v20.4s, v14.4s, v7.4s
-	WORD $0x6e38e41a // fcmge v26.4s, v0.4s, v24.4s
-	WORD $0x6e781e9a // bsl v26.16b, v20.16b, v24.16b
-	WORD $0x6e29df5b // fmul v27.4s, v26.4s, v9.4s
-	WORD $0x3d8001db // str q27, [x14]
+	WORD $0x6e27ddd5 // fmul v21.4s, v14.4s, v7.4s
+	WORD $0x6e3ce416 // fcmge v22.4s, v0.4s, v28.4s
+	WORD $0x6e7c1eb6 // bsl v22.16b, v21.16b, v28.16b
+	WORD $0x6e29ded7 // fmul v23.4s, v22.4s, v9.4s
+	WORD $0x3d8001d7 // str q23, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -4486,30 +4088,30 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001fc // ldr d28, [x15]
+	WORD $0xfd4001f8 // ldr d24, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d40823c // ld1 { v28.s }[2], [x17]
+	WORD $0x4d408238 // ld1 { v24.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001fc // ldr s28, [x15]
+	WORD $0xbd4001f8 // ldr s24, [x15]
 
 loaded:
-	WORD $0x4ea0f795 // fmin v21.4s, v28.4s, v0.4s
-	WORD $0x4e21f6b6 // fmax v22.4s, v21.4s, v1.4s
-	WORD $0x3dc01017 // ldr q23, [x0, #64]
-	WORD $0x4e22ced7 // fmla v23.4s, v22.4s, v2.4s
-	WORD $0x4ea3d6e8 // fsub v8.4s, v23.4s, v3.4s
-	WORD $0x4eb61eca // mov v10.16b, v22.16b
+	WORD $0x4ea0f714 // fmin v20.4s, v24.4s, v0.4s
+	WORD $0x4e21f69a // fmax v26.4s, v20.4s, v1.4s
+	WORD $0x3dc0101b // ldr q27, [x0, #64]
+	WORD $0x4e22cf5b // fmla v27.4s, v26.4s, v2.4s
+	WORD $0x4ea3d768 // fsub v8.4s, v27.4s, v3.4s
+	WORD $0x4eba1f4a // mov v10.16b, v26.16b
 	WORD $0x4ea4cd0a // fmls v10.4s, v8.4s, v4.4s
 	WORD $0x3dc01c0b // ldr q11, [x0, #112]
 	WORD $0x4eabcd0a // fmls v10.4s, v8.4s, v11.4s
-	WORD $0x4f3756ec // shl v12.4s, v23.4s, #23
+	WORD $0x4f37576c // shl v12.4s, v27.4s, #23
 	WORD $0x4ea58599 // add v25.4s, v12.4s, v5.4s
 	WORD $0x4ea5d726 // fsub v6.4s, v25.4s, v5.4s
-	WORD $0x3dc0200f // ldr q15, [x0, #128]
 	WORD $0x3dc02410 // ldr q16, [x0, #144]
+	WORD $0x3dc0200f // ldr q15, [x0, #128]
 	WORD $0x4e2acdf0 // fmla v16.4s, v15.4s, v10.4s
 	WORD $0x3dc0281d // ldr q29, [x0, #160]
 	WORD $0x4e2ace1d // fmla v29.4s, v16.4s, v10.4s
@@ -4522,8 +4124,8 @@ loaded:
 	WORD $0x4e2ece6d // fmla v13.4s, v19.4s, v14.4s
 	WORD $0x4e39cda6 // fmla v6.4s, v13.4s, v25.4s
 	WORD $0x6e27dcde // fmul v30.4s, v6.4s, v7.4s
-	WORD $0x6e3ce412 // fcmge v18.4s, v0.4s, v28.4s
-	WORD $0x6e7c1fd2 // bsl v18.16b, v30.16b, v28.16b
+	WORD $0x6e38e412 // fcmge v18.4s, v0.4s, v24.4s
+	WORD $0x6e781fd2 // bsl v18.16b, v30.16b, v24.16b
 	WORD $0x6e29de5f // fmul v31.4s, v18.4s, v9.4s
 	TBZ $1, R7, storeOne
 	WORD $0xfd00021f // str d31, [x16]
@@ -4548,16 +4150,15 @@ end:
 // unaryNEON_Celu(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
 TEXT ·unaryNEON_Celu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc00401 // ldr q1, [x0, #16]
-	WORD $0x3dc0d802 // ldr q2, [x0, #864]
-	WORD $0x3dc01403 // ldr q3, [x0, #80]
-	WORD $0x3dc01004 // ldr q4, [x0, #64]
-	WORD $0x3dc01805 // ldr q5, [x0, #96]
-	WORD $0x3dc01c06 // ldr q6, [x0, #112]
-	WORD $0x3dc03407 // ldr q7, [x0, #208]
-	FMOVS alpha+48(FP), F8
-	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x3dc00400 // ldr q0, [x0, #16]
+	WORD $0x3dc12401 // ldr q1, [x0, #1168]
+	WORD $0x3dc01402 // ldr q2, [x0, #80]
+	WORD $0x3dc01003 // ldr q3, [x0, #64]
+	WORD $0x3dc01804 // ldr q4, [x0, #96]
+	WORD $0x3dc01c05 // ldr q5, [x0, #112]
+	WORD $0x3dc03406 // ldr q6, [x0, #208]
+	FMOVS alpha+48(FP), F7
+	WORD $0x4e0404e8 // dup v8.4s, v7.s[0]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -4570,8 +4171,9 @@ TEXT ·unaryNEON_Celu(SB), NOSPLIT, $0-56
 	LSL $2, R6, R8
 	AND $-64, R8, R9
 	AND $-16, R8, R8
-	WORD $0x4e040cea // dup v10.4s, w7
-	WORD $0x4ea0354b // cmgt v11.4s, v10.4s, v0.4s
+	WORD $0x4e040ce9 // dup v9.4s, w7
+	WORD $0x3dc0000a // ldr q10, [x0]
+	WORD $0x4eaa352b // cmgt v11.4s, v9.4s, v10.4s
 
 row:
 	MOVD ZR, R10
@@ -4584,122 +4186,122 @@ group:
 	WORD $0x3dc0056d // ldr q13, [x11, #16]
 	WORD $0x3dc0096e // ldr q14, [x11, #32]
 	WORD $0x3dc00d6f // ldr q15, [x11, #48]
-	WORD $0x4ea1f590 // fmin v16.4s, v12.4s, v1.4s
-	WORD $0x4ea1f5b1 // fmin v17.4s, v13.4s, v1.4s
-	WORD $0x4ea1f5d2 // fmin v18.4s, v14.4s, v1.4s
-	WORD $0x4ea1f5f3 // fmin v19.4s, v15.4s, v1.4s
-	WORD $0x6e29fe14 // fdiv v20.4s, v16.4s, v9.4s
-	WORD $0x6e29fe35 // fdiv v21.4s, v17.4s, v9.4s
-	WORD $0x6e29fe56 // fdiv v22.4s, v18.4s, v9.4s
-	WORD $0x6e29fe77 // fdiv v23.4s, v19.4s, v9.4s
-	WORD $0x4e22f698 // fmax v24.4s, v20.4s, v2.4s
-	WORD $0x4e22f6b9 // fmax v25.4s, v21.4s, v2.4s
-	WORD $0x4e22f6da // fmax v26.4s, v22.4s, v2.4s
-	WORD $0x4e22f6fb // fmax v27.4s, v23.4s, v2.4s
+	WORD $0x4ea0f590 // fmin v16.4s, v12.4s, v0.4s
+	WORD $0x4ea0f5b1 // fmin v17.4s, v13.4s, v0.4s
+	WORD $0x4ea0f5d2 // fmin v18.4s, v14.4s, v0.4s
+	WORD $0x4ea0f5f3 // fmin v19.4s, v15.4s, v0.4s
+	WORD $0x6e28fe14 // fdiv v20.4s, v16.4s, v8.4s
+	WORD $0x6e28fe35 // fdiv v21.4s, v17.4s, v8.4s
+	WORD $0x6e28fe56 // fdiv v22.4s, v18.4s, v8.4s
+	WORD $0x6e28fe77 // fdiv v23.4s, v19.4s, v8.4s
+	WORD $0x4e21f698 // fmax v24.4s, v20.4s, v1.4s
+	WORD $0x4e21f6b9 // fmax v25.4s, v21.4s, v1.4s
+	WORD $0x4e21f6da // fmax v26.4s, v22.4s, v1.4s
+	WORD $0x4e21f6fb // fmax v27.4s, v23.4s, v1.4s
 	WORD $0x3dc0101c // ldr q28, [x0, #64]
 	WORD $0x3dc0101d // ldr q29, [x0, #64]
 	WORD $0x3dc0101e // ldr q30, [x0, #64]
 	WORD $0x3dc0101f // ldr q31, [x0, #64]
-	WORD $0x4e23cf1c // fmla v28.4s, v24.4s, v3.4s
-	WORD $0x4e23cf3d // fmla v29.4s, v25.4s, v3.4s
-	WORD $0x4e23cf5e // fmla v30.4s, v26.4s, v3.4s
-	WORD $0x4e23cf7f // fmla v31.4s, v27.4s, v3.4s
-	WORD $0x4ea4d788 // fsub v8.4s, v28.4s, v4.4s
-	WORD $0x4ea4d7a0 // fsub v0.4s, v29.4s, v4.4s
-	WORD $0x4ea4d7ca // fsub v10.4s, v30.4s, v4.4s
-	WORD $0x4ea4d7eb // fsub v11.4s, v31.4s, v4.4s
+	WORD $0x4e22cf1c // fmla v28.4s, v24.4s, v2.4s
+	WORD $0x4e22cf3d // fmla v29.4s, v25.4s, v2.4s
+	WORD $0x4e22cf5e // fmla v30.4s, v26.4s, v2.4s
+	WORD $0x4e22cf7f // fmla v31.4s, v27.4s, v2.4s
+	WORD $0x4ea3d787 // fsub v7.4s, v28.4s, v3.4s
+	WORD $0x4ea3d7a9 // fsub v9.4s, v29.4s, v3.4s
+	WORD $0x4ea3d7ca // fsub v10.4s, v30.4s, v3.4s
+	WORD $0x4ea3d7eb // fsub v11.4s, v31.4s, v3.4s
 	WORD $0x4eb81f10 // mov v16.16b, v24.16b
 	WORD $0x4eb91f31 // mov v17.16b, v25.16b
 	WORD $0x4eba1f52 // mov v18.16b, v26.16b
 	WORD $0x4ebb1f73 // mov v19.16b, v27.16b
-	WORD $0x4ea5cd10 // fmls v16.4s, v8.4s, v5.4s
-	WORD $0x4ea5cc11 // fmls v17.4s, v0.4s, v5.4s
+	WORD $0x4ea4ccf0 // fmls v16.4s, v7.4s, v4.4s
+	WORD $0x4ea4cd31 // fmls v17.4s, v9.4s, v4.4s
+	WORD $0x4ea4cd52 // fmls v18.4s, v10.4s, v4.4s
+	WORD $0x4ea4cd73 // fmls v19.4s, v11.4s, v4.4s
+	WORD $0x4ea5ccf0 // fmls v16.4s, v7.4s, v5.4s
+	WORD $0x4ea5cd31 // fmls v17.4s, v9.4s, v5.4s
 	WORD $0x4ea5cd52 // fmls v18.4s, v10.4s, v5.4s
 	WORD $0x4ea5cd73 // fmls v19.4s, v11.4s, v5.4s
-	WORD $0x4ea6cd10 // fmls v16.4s, v8.4s, v6.4s
-	WORD $0x4ea6cc11 // fmls v17.4s, v0.4s, v6.4s
-	WORD $0x4ea6cd52 // fmls v18.4s, v10.4s, v6.4s
-	WORD $0x4ea6cd73 // fmls v19.4s, v11.4s, v6.4s
 	WORD $0x4f375794 // shl v20.4s, v28.4s, #23
 	WORD $0x4f3757b5 // shl v21.4s, v29.4s, #23
 	WORD $0x4f3757d6 // shl v22.4s, v30.4s, #23
 	WORD $0x4f3757f7 // shl v23.4s, v31.4s, #23
-	WORD $0x4ea78698 // add v24.4s, v20.4s, v7.4s
-	WORD $0x4ea786b9 // add v25.4s, v21.4s, v7.4s
-	WORD $0x4ea786da // add v26.4s, v22.4s, v7.4s
-	WORD $0x4ea786fb // add v27.4s, v23.4s, v7.4s
-	WORD $0x4ea7d71c // fsub v28.4s, v24.4s, v7.4s
-	WORD $0x4ea7d728 // fsub v8.4s, v25.4s, v7.4s
-	WORD $0x4ea7d740 // fsub v0.4s, v26.4s, v7.4s
-	WORD $0x4ea7d76a // fsub v10.4s, v27.4s, v7.4s
-	WORD $0x3dc0200b // ldr q11, [x0, #128]
-	WORD $0x3dc0201d // ldr q29, [x0, #128]
-	WORD $0x3dc0201e // ldr q30, [x0, #128]
-	WORD $0x3dc0201f // ldr q31, [x0, #128]
-	WORD $0x3dc02414 // ldr q20, [x0, #144]
-	WORD $0x3dc02415 // ldr q21, [x0, #144]
-	WORD $0x3dc02416 // ldr q22, [x0, #144]
-	WORD $0x3dc02417 // ldr q23, [x0, #144]
+	WORD $0x4ea68698 // add v24.4s, v20.4s, v6.4s
+	WORD $0x4ea686b9 // add v25.4s, v21.4s, v6.4s
+	WORD $0x4ea686da // add v26.4s, v22.4s, v6.4s
+	WORD $0x4ea686fb // add v27.4s, v23.4s, v6.4s
+	WORD $0x4ea6d71c // fsub v28.4s, v24.4s, v6.4s
+	WORD $0x4ea6d727 // fsub v7.4s, v25.4s, v6.4s
+	WORD $0x4ea6d749 // fsub v9.4s, v26.4s, v6.4s
+	WORD $0x4ea6d76a // fsub v10.4s, v27.4s, v6.4s
+	WORD $0x3dc0240b // ldr q11, [x0, #144]
+	WORD $0x3dc0241d // ldr q29, [x0, #144]
+	WORD $0x3dc0241e // ldr q30, [x0, #144]
+	WORD $0x3dc0241f // ldr q31, [x0, #144]
+	WORD $0x3dc02014 // ldr q20, [x0, #128]
+	WORD $0x4e30ce8b // fmla v11.4s, v20.4s, v16.4s
+	WORD $0x3dc02015 // ldr q21, [x0, #128]
+	WORD $0x4e31cebd // fmla v29.4s, v21.4s, v17.4s
+	WORD $0x3dc02016 // ldr q22, [x0, #128]
+	WORD $0x4e32cede // fmla v30.4s, v22.4s, v18.4s
+	WORD $0x3dc02017 // ldr q23, [x0, #128]
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x3dc02814 // ldr q20, [x0, #160]
+	WORD $0x3dc02815 // ldr q21, [x0, #160]
+	WORD $0x3dc02816 // ldr q22, [x0, #160]
+	WORD $0x3dc02817 // ldr q23, [x0, #160]
 	WORD $0x4e30cd74 // fmla v20.4s, v11.4s, v16.4s
 	WORD $0x4e31cfb5 // fmla v21.4s, v29.4s, v17.4s
 	WORD $0x4e32cfd6 // fmla v22.4s, v30.4s, v18.4s
 	WORD $0x4e33cff7 // fmla v23.4s, v31.4s, v19.4s
-	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x3dc0281d // ldr q29, [x0, #160]
-	WORD $0x3dc0281e // ldr q30, [x0, #160]
-	WORD $0x3dc0281f // ldr q31, [x0, #160]
+	WORD $0x3dc02c0b // ldr q11, [x0, #176]
+	WORD $0x3dc02c1d // ldr q29, [x0, #176]
+	WORD $0x3dc02c1e // ldr q30, [x0, #176]
+	WORD $0x3dc02c1f // ldr q31, [x0, #176]
 	WORD $0x4e30ce8b // fmla v11.4s, v20.4s, v16.4s
 	WORD $0x4e31cebd // fmla v29.4s, v21.4s, v17.4s
 	WORD $0x4e32cede // fmla v30.4s, v22.4s, v18.4s
 	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
-	WORD $0x3dc02c14 // ldr q20, [x0, #176]
-	WORD $0x3dc02c15 // ldr q21, [x0, #176]
-	WORD $0x3dc02c16 // ldr q22, [x0, #176]
-	WORD $0x3dc02c17 // ldr q23, [x0, #176]
+	WORD $0x3dc03014 // ldr q20, [x0, #192]
+	WORD $0x3dc03015 // ldr q21, [x0, #192]
+	WORD $0x3dc03016 // ldr q22, [x0, #192]
+	WORD $0x3dc03017 // ldr q23, [x0, #192]
 	WORD $0x4e30cd74 // fmla v20.4s, v11.4s, v16.4s
 	WORD $0x4e31cfb5 // fmla v21.4s, v29.4s, v17.4s
 	WORD $0x4e32cfd6 // fmla v22.4s, v30.4s, v18.4s
 	WORD $0x4e33cff7 // fmla v23.4s, v31.4s, v19.4s
-	WORD $0x3dc0300b // ldr q11, [x0, #192]
-	WORD $0x3dc0301d // ldr q29, [x0, #192]
-	WORD $0x3dc0301e // ldr q30, [x0, #192]
-	WORD $0x3dc0301f // ldr q31, [x0, #192]
-	WORD $0x4e30ce8b // fmla v11.4s, v20.4s, v16.4s
-	WORD $0x4e31cebd // fmla v29.4s, v21.4s, v17.4s
-	WORD $0x4e32cede // fmla v30.4s, v22.4s, v18.4s
-	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	WORD $0x4eb11e35 // mov v21.16b, v17.16b
-	WORD $0x4eb21e56 // mov v22.16b, v18.16b
-	WORD $0x4eb31e77 // mov v23.16b, v19.16b
+	WORD $0x4eb01e0b // mov v11.16b, v16.16b
+	WORD $0x4eb11e3d // mov v29.16b, v17.16b
+	WORD $0x4eb21e5e // mov v30.16b, v18.16b
+	WORD $0x4eb31e7f // mov v31.16b, v19.16b
 	WORD $0x6e30de10 // fmul v16.4s, v16.4s, v16.4s
 	WORD $0x6e31de31 // fmul v17.4s, v17.4s, v17.4s
 	WORD $0x6e32de52 // fmul v18.4s, v18.4s, v18.4s
 	WORD $0x6e33de73 // fmul v19.4s, v19.4s, v19.4s
-	WORD $0x4e30cd74 // fmla v20.4s, v11.4s, v16.4s
-	WORD $0x4e31cfb5 // fmla v21.4s, v29.4s, v17.4s
-	WORD $0x4e32cfd6 // fmla v22.4s, v30.4s, v18.4s
-	WORD $0x4e33cff7 // fmla v23.4s, v31.4s, v19.4s
-	WORD $0x4e38ce9c // fmla v28.4s, v20.4s, v24.4s
-	WORD $0x4e39cea8 // fmla v8.4s, v21.4s, v25.4s
-	WORD $0x4e3acec0 // fmla v0.4s, v22.4s, v26.4s
-	WORD $0x4e3bceea // fmla v10.4s, v23.4s, v27.4s
-	WORD $0x6e29df98 // fmul v24.4s, v28.4s, v9.4s
-	WORD $0x6e29dd19 // fmul v25.4s, v8.4s, v9.4s
-	WORD $0x6e29dc1a // fmul v26.4s, v0.4s, v9.4s
-	WORD $0x6e29dd5b // fmul v27.4s, v10.4s, v9.4s
-	WORD $0x6eace43c // fcmgt v28.4s, v1.4s, v12.4s
-	WORD $0x6eade42b // fcmgt v11.4s, v1.4s, v13.4s
-	WORD $0x6eaee43d // fcmgt v29.4s, v1.4s, v14.4s
-	WORD $0x6eafe43e // fcmgt v30.4s, v1.4s, v15.4s
+	WORD $0x4e30ce8b // fmla v11.4s, v20.4s, v16.4s
+	WORD $0x4e31cebd // fmla v29.4s, v21.4s, v17.4s
+	WORD $0x4e32cede // fmla v30.4s, v22.4s, v18.4s
+	WORD $0x4e33ceff // fmla v31.4s, v23.4s, v19.4s
+	WORD $0x4e38cd7c // fmla v28.4s, v11.4s, v24.4s
+	WORD $0x4e39cfa7 // fmla v7.4s, v29.4s, v25.4s
+	WORD $0x4e3acfc9 // fmla v9.4s, v30.4s, v26.4s
+	WORD $0x4e3bcfea // fmla v10.4s, v31.4s, v27.4s
+	WORD $0x6e28df98 // fmul v24.4s, v28.4s, v8.4s
+	WORD $0x6e28dcf9 // fmul v25.4s, v7.4s, v8.4s
+	WORD $0x6e28dd3a // fmul v26.4s, v9.4s, v8.4s
+	WORD $0x6e28dd5b // fmul v27.4s, v10.4s, v8.4s
+	WORD $0x6eace41c // fcmgt v28.4s, v0.4s, v12.4s
+	WORD $0x6eade414 // fcmgt v20.4s, v0.4s, v13.4s
+	WORD $0x6eaee415 // fcmgt v21.4s, v0.4s, v14.4s
+	WORD $0x6eafe416 // fcmgt v22.4s, v0.4s, v15.4s
 	WORD $0x6e6c1f1c // bsl v28.16b, v24.16b, v12.16b
-	WORD $0x6e6d1f2b // bsl v11.16b, v25.16b, v13.16b
-	WORD $0x6e6e1f5d // bsl v29.16b, v26.16b, v14.16b
-	WORD $0x6e6f1f7e // bsl v30.16b, v27.16b, v15.16b
+	WORD $0x6e6d1f34 // bsl v20.16b, v25.16b, v13.16b
+	WORD $0x6e6e1f55 // bsl v21.16b, v26.16b, v14.16b
+	WORD $0x6e6f1f76 // bsl v22.16b, v27.16b, v15.16b
 	WORD $0x3d80019c // str q28, [x12]
-	WORD $0x3d80058b // str q11, [x12, #16]
-	WORD $0x3d80099d // str q29, [x12, #32]
-	WORD $0x3d800d9e // str q30, [x12, #48]
+	WORD $0x3d800594 // str q20, [x12, #16]
+	WORD $0x3d800995 // str q21, [x12, #32]
+	WORD $0x3d800d96 // str q22, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -4711,24 +4313,24 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001bf // ldr q31, [x13]
-	WORD $0x4ea1f7f4 // fmin v20.4s, v31.4s, v1.4s
-	WORD $0x6e29fe95 // fdiv v21.4s, v20.4s, v9.4s
-	WORD $0x4e22f6b6 // fmax v22.4s, v21.4s, v2.4s
-	WORD $0x3dc01017 // ldr q23, [x0, #64]
-	WORD $0x4e23ced7 // fmla v23.4s, v22.4s, v3.4s
-	WORD $0x4ea4d6f0 // fsub v16.4s, v23.4s, v4.4s
-	WORD $0x4eb61ed1 // mov v17.16b, v22.16b
+	WORD $0x3dc001b7 // ldr q23, [x13]
+	WORD $0x4ea0f6eb // fmin v11.4s, v23.4s, v0.4s
+	WORD $0x6e28fd7d // fdiv v29.4s, v11.4s, v8.4s
+	WORD $0x4e21f7be // fmax v30.4s, v29.4s, v1.4s
+	WORD $0x3dc0101f // ldr q31, [x0, #64]
+	WORD $0x4e22cfdf // fmla v31.4s, v30.4s, v2.4s
+	WORD $0x4ea3d7f0 // fsub v16.4s, v31.4s, v3.4s
+	WORD $0x4ebe1fd1 // mov v17.16b, v30.16b
+	WORD $0x4ea4ce11 // fmls v17.4s, v16.4s, v4.4s
 	WORD $0x4ea5ce11 // fmls v17.4s, v16.4s, v5.4s
-	WORD $0x4ea6ce11 // fmls v17.4s, v16.4s, v6.4s
-	WORD $0x4f3756f2 // shl v18.4s, v23.4s, #23
-	WORD $0x4ea78653 // add v19.4s, v18.4s, v7.4s
-	WORD $0x4ea7d668 // fsub v8.4s, v19.4s, v7.4s
-	WORD $0x3dc02000 // ldr q0, [x0, #128]
-	WORD $0x3dc0240a // ldr q10, [x0, #144]
-	WORD $0x4e31cc0a // fmla v10.4s, v0.4s, v17.4s
+	WORD $0x4f3757f2 // shl v18.4s, v31.4s, #23
+	WORD $0x4ea68653 // add v19.4s, v18.4s, v6.4s
+	WORD $0x4ea6d667 // fsub v7.4s, v19.4s, v6.4s
+	WORD $0x3dc02409 // ldr q9, [x0, #144]
+	WORD $0x3dc0200a // ldr q10, [x0, #128]
+	WORD $0x4e31cd49 // fmla v9.4s, v10.4s, v17.4s
 	WORD $0x3dc0280c // ldr q12, [x0, #160]
-	WORD $0x4e31cd4c // fmla v12.4s, v10.4s, v17.4s
+	WORD $0x4e31cd2c // fmla v12.4s, v9.4s, v17.4s
 	WORD $0x3dc02c0d // ldr q13, [x0, #176]
 	WORD $0x4e31cd8d // fmla v13.4s, v12.4s, v17.4s
 	WORD $0x3dc0300e // ldr q14, [x0, #192]
@@ -4736,10 +4338,10 @@ single:
 	WORD $0x4eb11e2f // mov v15.16b, v17.16b
 	WORD $0x6e31de38 // fmul v24.4s, v17.4s, v17.4s
 	WORD $0x4e38cdcf // fmla v15.4s, v14.4s, v24.4s
-	WORD $0x4e33cde8 // fmla v8.4s, v15.4s, v19.4s
-	WORD $0x6e29dd19 // fmul v25.4s, v8.4s, v9.4s
-	WORD $0x6ebfe43a // fcmgt v26.4s, v1.4s, v31.4s
-	WORD $0x6e7f1f3a // bsl v26.16b, v25.16b, v31.16b
+	WORD $0x4e33cde7 // fmla v7.4s, v15.4s, v19.4s
+	WORD $0x6e28dcf9 // fmul v25.4s, v7.4s, v8.4s
+	WORD $0x6eb7e41a // fcmgt v26.4s, v0.4s, v23.4s
+	WORD $0x6e771f3a // bsl v26.16b, v25.16b, v23.16b
 	WORD $0x3d8001da // str q26, [x14]
 	ADD $16, R10
 	CMP R8, R10
@@ -4760,34 +4362,34 @@ loadOne:
 	WORD $0xbd4001fb // ldr s27, [x15]
 
 loaded:
-	WORD $0x4ea1f77c // fmin v28.4s, v27.4s, v1.4s
-	WORD $0x6e29ff8b // fdiv v11.4s, v28.4s, v9.4s
-	WORD $0x4e22f57d // fmax v29.4s, v11.4s, v2.4s
-	WORD $0x3dc0101e // ldr q30, [x0, #64]
-	WORD $0x4e23cfbe // fmla v30.4s, v29.4s, v3.4s
-	WORD $0x4ea4d7d4 // fsub v20.4s, v30.4s, v4.4s
-	WORD $0x4ebd1fb5 // mov v21.16b, v29.16b
-	WORD $0x4ea5ce95 // fmls v21.4s, v20.4s, v5.4s
-	WORD $0x4ea6ce95 // fmls v21.4s, v20.4s, v6.4s
-	WORD $0x4f3757d6 // shl v22.4s, v30.4s, #23
-	WORD $0x4ea786d7 // add v23.4s, v22.4s, v7.4s
-	WORD $0x4ea7d6f0 // fsub v16.4s, v23.4s, v7.4s
-	WORD $0x3dc02012 // ldr q18, [x0, #128]
-	WORD $0x3dc02400 // ldr q0, [x0, #144]
-	WORD $0x4e35ce40 // fmla v0.4s, v18.4s, v21.4s
-	WORD $0x3dc0280a // ldr q10, [x0, #160]
-	WORD $0x4e35cc0a // fmla v10.4s, v0.4s, v21.4s
+	WORD $0x4ea0f77c // fmin v28.4s, v27.4s, v0.4s
+	WORD $0x6e28ff94 // fdiv v20.4s, v28.4s, v8.4s
+	WORD $0x4e21f695 // fmax v21.4s, v20.4s, v1.4s
+	WORD $0x3dc01016 // ldr q22, [x0, #64]
+	WORD $0x4e22ceb6 // fmla v22.4s, v21.4s, v2.4s
+	WORD $0x4ea3d6cb // fsub v11.4s, v22.4s, v3.4s
+	WORD $0x4eb51ebd // mov v29.16b, v21.16b
+	WORD $0x4ea4cd7d // fmls v29.4s, v11.4s, v4.4s
+	WORD $0x4ea5cd7d // fmls v29.4s, v11.4s, v5.4s
+	WORD $0x4f3756de // shl v30.4s, v22.4s, #23
+	WORD $0x4ea687df // add v31.4s, v30.4s, v6.4s
+	WORD $0x4ea6d7f0 // fsub v16.4s, v31.4s, v6.4s
+	WORD $0x3dc02412 // ldr q18, [x0, #144]
+	WORD $0x3dc0200a // ldr q10, [x0, #128]
+	WORD $0x4e3dcd52 // fmla v18.4s, v10.4s, v29.4s
+	WORD $0x3dc02809 // ldr q9, [x0, #160]
+	WORD $0x4e3dce49 // fmla v9.4s, v18.4s, v29.4s
 	WORD $0x3dc02c0c // ldr q12, [x0, #176]
-	WORD $0x4e35cd4c // fmla v12.4s, v10.4s, v21.4s
+	WORD $0x4e3dcd2c // fmla v12.4s, v9.4s, v29.4s
 	WORD $0x3dc0300d // ldr q13, [x0, #192]
-	WORD $0x4e35cd8d // fmla v13.4s, v12.4s, v21.4s
-	WORD $0x4eb51eb1 // mov v17.16b, v21.16b
-	WORD $0x6e35deb3 // fmul v19.4s, v21.4s, v21.4s
+	WORD $0x4e3dcd8d // fmla v13.4s, v12.4s, v29.4s
+	WORD $0x4ebd1fb1 // mov v17.16b, v29.16b
+	WORD $0x6e3ddfb3 // fmul v19.4s, v29.4s, v29.4s
 	WORD $0x4e33cdb1 // fmla v17.4s, v13.4s, v19.4s
-	WORD $0x4e37ce30 // fmla v16.4s, v17.4s, v23.4s
-	WORD $0x6e29de08 // fmul v8.4s, v16.4s, v9.4s
-	WORD $0x6ebbe42e // fcmgt v14.4s, v1.4s, v27.4s
-	WORD $0x6e7b1d0e // bsl v14.16b, v8.16b, v27.16b
+	WORD $0x4e3fce30 // fmla v16.4s, v17.4s, v31.4s
+	WORD $0x6e28de07 // fmul v7.4s, v16.4s, v8.4s
+	WORD $0x6ebbe40e // fcmgt v14.4s, v0.4s, v27.4s
+	WORD $0x6e7b1cee // bsl v14.16b, v7.16b, v27.16b
 	TBZ $1, R7, storeOne
 	WORD $0xfd00020e // str d14, [x16]
 	TBZ $0, R7, stored
@@ -4928,10 +4530,10 @@ end:
 TEXT ·unaryNEON_HardSwish(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc0dc01 // ldr q1, [x0, #880]
-	WORD $0x3dc0e002 // ldr q2, [x0, #896]
+	WORD $0x3dc12801 // ldr q1, [x0, #1184]
+	WORD $0x3dc12c02 // ldr q2, [x0, #1200]
 	WORD $0x3dc00403 // ldr q3, [x0, #16]
-	WORD $0x3dc0e404 // ldr q4, [x0, #912]
+	WORD $0x3dc13004 // ldr q4, [x0, #1216]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -5233,7 +4835,7 @@ TEXT ·unaryNEON_Sign(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
 	WORD $0x3dc03401 // ldr q1, [x0, #208]
-	WORD $0x3dc08402 // ldr q2, [x0, #528]
+	WORD $0x3dc07c02 // ldr q2, [x0, #496]
 	WORD $0x3dc00403 // ldr q3, [x0, #16]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
@@ -7704,136 +7306,193 @@ DATA constants_elementwise_neon<>+200(SB)/8, $0x3efffffe3efffffe
 DATA constants_elementwise_neon<>+208(SB)/8, $0x3f8000003f800000
 DATA constants_elementwise_neon<>+216(SB)/8, $0x3f8000003f800000
 
-DATA constants_elementwise_neon<>+224(SB)/8, $0x3fb504f33fb504f3
-DATA constants_elementwise_neon<>+232(SB)/8, $0x3fb504f33fb504f3
+DATA constants_elementwise_neon<>+224(SB)/8, $0x40fda15240fda152
+DATA constants_elementwise_neon<>+232(SB)/8, $0x40fda15240fda152
 
-DATA constants_elementwise_neon<>+240(SB)/8, $0x414747ae414747ae
-DATA constants_elementwise_neon<>+248(SB)/8, $0x414747ae414747ae
+DATA constants_elementwise_neon<>+240(SB)/8, $0x3790644e3790644e
+DATA constants_elementwise_neon<>+248(SB)/8, $0x3790644e3790644e
 
-DATA constants_elementwise_neon<>+256(SB)/8, $0xb2998f60b2998f60
-DATA constants_elementwise_neon<>+264(SB)/8, $0xb2998f60b2998f60
+DATA constants_elementwise_neon<>+256(SB)/8, $0x3a49ced53a49ced5
+DATA constants_elementwise_neon<>+264(SB)/8, $0x3a49ced53a49ced5
 
-DATA constants_elementwise_neon<>+272(SB)/8, $0x350d8a90350d8a90
-DATA constants_elementwise_neon<>+280(SB)/8, $0x350d8a90350d8a90
+DATA constants_elementwise_neon<>+272(SB)/8, $0xb9dc1d32b9dc1d32
+DATA constants_elementwise_neon<>+280(SB)/8, $0xb9dc1d32b9dc1d32
 
-DATA constants_elementwise_neon<>+288(SB)/8, $0xb6e1e7e0b6e1e7e0
-DATA constants_elementwise_neon<>+296(SB)/8, $0xb6e1e7e0b6e1e7e0
+DATA constants_elementwise_neon<>+288(SB)/8, $0xbe18171ebe18171e
+DATA constants_elementwise_neon<>+296(SB)/8, $0xbe18171ebe18171e
 
-DATA constants_elementwise_neon<>+304(SB)/8, $0x3845d2e93845d2e9
-DATA constants_elementwise_neon<>+312(SB)/8, $0x3845d2e93845d2e9
+DATA constants_elementwise_neon<>+304(SB)/8, $0xbfd05f63bfd05f63
+DATA constants_elementwise_neon<>+312(SB)/8, $0xbfd05f63bfd05f63
 
-DATA constants_elementwise_neon<>+320(SB)/8, $0xb933a243b933a243
-DATA constants_elementwise_neon<>+328(SB)/8, $0xb933a243b933a243
+DATA constants_elementwise_neon<>+320(SB)/8, $0xb55d8a53b55d8a53
+DATA constants_elementwise_neon<>+328(SB)/8, $0xb55d8a53b55d8a53
 
-DATA constants_elementwise_neon<>+336(SB)/8, $0xb857c4c2b857c4c2
-DATA constants_elementwise_neon<>+344(SB)/8, $0xb857c4c2b857c4c2
+DATA constants_elementwise_neon<>+336(SB)/8, $0xb922f4e1b922f4e1
+DATA constants_elementwise_neon<>+344(SB)/8, $0xb922f4e1b922f4e1
 
-DATA constants_elementwise_neon<>+352(SB)/8, $0x3ba003a53ba003a5
-DATA constants_elementwise_neon<>+360(SB)/8, $0x3ba003a53ba003a5
+DATA constants_elementwise_neon<>+352(SB)/8, $0xbb019413bb019413
+DATA constants_elementwise_neon<>+360(SB)/8, $0xbb019413bb019413
 
-DATA constants_elementwise_neon<>+368(SB)/8, $0xbd151677bd151677
-DATA constants_elementwise_neon<>+376(SB)/8, $0xbd151677bd151677
+DATA constants_elementwise_neon<>+368(SB)/8, $0x3ce6da0c3ce6da0c
+DATA constants_elementwise_neon<>+376(SB)/8, $0x3ce6da0c3ce6da0c
 
-DATA constants_elementwise_neon<>+384(SB)/8, $0xbea2f70cbea2f70c
-DATA constants_elementwise_neon<>+392(SB)/8, $0xbea2f70cbea2f70c
+DATA constants_elementwise_neon<>+384(SB)/8, $0xbf6b1bddbf6b1bdd
+DATA constants_elementwise_neon<>+392(SB)/8, $0xbf6b1bddbf6b1bdd
 
-DATA constants_elementwise_neon<>+400(SB)/8, $0xbf4c424abf4c424a
-DATA constants_elementwise_neon<>+408(SB)/8, $0xbf4c424abf4c424a
+DATA constants_elementwise_neon<>+400(SB)/8, $0x4b40007f4b40007f
+DATA constants_elementwise_neon<>+408(SB)/8, $0x4b40007f4b40007f
 
-DATA constants_elementwise_neon<>+416(SB)/8, $0xba2b4fa1ba2b4fa1
-DATA constants_elementwise_neon<>+424(SB)/8, $0xba2b4fa1ba2b4fa1
+DATA constants_elementwise_neon<>+416(SB)/8, $0x3aaddd0a3aaddd0a
+DATA constants_elementwise_neon<>+424(SB)/8, $0x3aaddd0a3aaddd0a
 
-DATA constants_elementwise_neon<>+432(SB)/8, $0x3ba6a0cc3ba6a0cc
-DATA constants_elementwise_neon<>+440(SB)/8, $0x3ba6a0cc3ba6a0cc
+DATA constants_elementwise_neon<>+432(SB)/8, $0x3c1e75443c1e7544
+DATA constants_elementwise_neon<>+440(SB)/8, $0x3c1e75443c1e7544
 
-DATA constants_elementwise_neon<>+448(SB)/8, $0xbcdbb73fbcdbb73f
-DATA constants_elementwise_neon<>+456(SB)/8, $0xbcdbb73fbcdbb73f
+DATA constants_elementwise_neon<>+448(SB)/8, $0x3d635ba93d635ba9
+DATA constants_elementwise_neon<>+456(SB)/8, $0x3d635ba93d635ba9
 
-DATA constants_elementwise_neon<>+464(SB)/8, $0x3de714013de71401
-DATA constants_elementwise_neon<>+472(SB)/8, $0x3de714013de71401
+DATA constants_elementwise_neon<>+464(SB)/8, $0x3e75fcde3e75fcde
+DATA constants_elementwise_neon<>+472(SB)/8, $0x3e75fcde3e75fcde
 
-DATA constants_elementwise_neon<>+480(SB)/8, $0xbec09397bec09397
-DATA constants_elementwise_neon<>+488(SB)/8, $0xbec09397bec09397
+DATA constants_elementwise_neon<>+480(SB)/8, $0x3f3172153f317215
+DATA constants_elementwise_neon<>+488(SB)/8, $0x3f3172153f317215
 
-DATA constants_elementwise_neon<>+496(SB)/8, $0x3e0375d43e0375d4
-DATA constants_elementwise_neon<>+504(SB)/8, $0x3e0375d43e0375d4
+DATA constants_elementwise_neon<>+496(SB)/8, $0x8000000080000000
+DATA constants_elementwise_neon<>+504(SB)/8, $0x8000000080000000
 
-DATA constants_elementwise_neon<>+512(SB)/8, $0x3f4ccccd3f4ccccd
-DATA constants_elementwise_neon<>+520(SB)/8, $0x3f4ccccd3f4ccccd
+DATA constants_elementwise_neon<>+512(SB)/8, $0xba2b4fa1ba2b4fa1
+DATA constants_elementwise_neon<>+520(SB)/8, $0xba2b4fa1ba2b4fa1
 
-DATA constants_elementwise_neon<>+528(SB)/8, $0x8000000080000000
-DATA constants_elementwise_neon<>+536(SB)/8, $0x8000000080000000
+DATA constants_elementwise_neon<>+528(SB)/8, $0x3ba6a0cc3ba6a0cc
+DATA constants_elementwise_neon<>+536(SB)/8, $0x3ba6a0cc3ba6a0cc
 
-DATA constants_elementwise_neon<>+544(SB)/8, $0x3f0000003f000000
-DATA constants_elementwise_neon<>+552(SB)/8, $0x3f0000003f000000
+DATA constants_elementwise_neon<>+544(SB)/8, $0xbcdbb73fbcdbb73f
+DATA constants_elementwise_neon<>+552(SB)/8, $0xbcdbb73fbcdbb73f
 
-DATA constants_elementwise_neon<>+560(SB)/8, $0x3fcc422a3fcc422a
-DATA constants_elementwise_neon<>+568(SB)/8, $0x3fcc422a3fcc422a
+DATA constants_elementwise_neon<>+560(SB)/8, $0x3de714013de71401
+DATA constants_elementwise_neon<>+568(SB)/8, $0x3de714013de71401
 
-DATA constants_elementwise_neon<>+576(SB)/8, $0x3d9222793d922279
-DATA constants_elementwise_neon<>+584(SB)/8, $0x3d9222793d922279
+DATA constants_elementwise_neon<>+576(SB)/8, $0xbec09397bec09397
+DATA constants_elementwise_neon<>+584(SB)/8, $0xbec09397bec09397
 
-DATA constants_elementwise_neon<>+592(SB)/8, $0x4000000040000000
-DATA constants_elementwise_neon<>+600(SB)/8, $0x4000000040000000
+DATA constants_elementwise_neon<>+592(SB)/8, $0x3e0375d43e0375d4
+DATA constants_elementwise_neon<>+600(SB)/8, $0x3e0375d43e0375d4
 
-DATA constants_elementwise_neon<>+608(SB)/8, $0xbbbb56d5bbbb56d5
-DATA constants_elementwise_neon<>+616(SB)/8, $0xbbbb56d5bbbb56d5
+DATA constants_elementwise_neon<>+608(SB)/8, $0x3f4ccccd3f4ccccd
+DATA constants_elementwise_neon<>+616(SB)/8, $0x3f4ccccd3f4ccccd
 
-DATA constants_elementwise_neon<>+624(SB)/8, $0x3ca92b9d3ca92b9d
-DATA constants_elementwise_neon<>+632(SB)/8, $0x3ca92b9d3ca92b9d
+DATA constants_elementwise_neon<>+624(SB)/8, $0x413357f6413357f6
+DATA constants_elementwise_neon<>+632(SB)/8, $0x413357f6413357f6
 
-DATA constants_elementwise_neon<>+640(SB)/8, $0xbd5c222dbd5c222d
-DATA constants_elementwise_neon<>+648(SB)/8, $0xbd5c222dbd5c222d
+DATA constants_elementwise_neon<>+640(SB)/8, $0x354c336c354c336c
+DATA constants_elementwise_neon<>+648(SB)/8, $0x354c336c354c336c
 
-DATA constants_elementwise_neon<>+656(SB)/8, $0x3e0883b53e0883b5
-DATA constants_elementwise_neon<>+664(SB)/8, $0x3e0883b53e0883b5
+DATA constants_elementwise_neon<>+656(SB)/8, $0x388eb323388eb323
+DATA constants_elementwise_neon<>+664(SB)/8, $0x388eb323388eb323
 
-DATA constants_elementwise_neon<>+672(SB)/8, $0xbeaaaa9abeaaaa9a
-DATA constants_elementwise_neon<>+680(SB)/8, $0xbeaaaa9abeaaaa9a
+DATA constants_elementwise_neon<>+672(SB)/8, $0xb89ba4e6b89ba4e6
+DATA constants_elementwise_neon<>+680(SB)/8, $0xb89ba4e6b89ba4e6
 
-DATA constants_elementwise_neon<>+688(SB)/8, $0x3f2000003f200000
-DATA constants_elementwise_neon<>+696(SB)/8, $0x3f2000003f200000
+DATA constants_elementwise_neon<>+688(SB)/8, $0xbd571692bd571692
+DATA constants_elementwise_neon<>+696(SB)/8, $0xbd571692bd571692
 
-DATA constants_elementwise_neon<>+704(SB)/8, $0x3b909ee23b909ee2
-DATA constants_elementwise_neon<>+712(SB)/8, $0x3b909ee23b909ee2
+DATA constants_elementwise_neon<>+704(SB)/8, $0xbf935778bf935778
+DATA constants_elementwise_neon<>+712(SB)/8, $0xbf935778bf935778
 
-DATA constants_elementwise_neon<>+720(SB)/8, $0xbc4d734abc4d734a
-DATA constants_elementwise_neon<>+728(SB)/8, $0xbc4d734abc4d734a
+DATA constants_elementwise_neon<>+720(SB)/8, $0xb2dd8a53b2dd8a53
+DATA constants_elementwise_neon<>+728(SB)/8, $0xb2dd8a53b2dd8a53
 
-DATA constants_elementwise_neon<>+736(SB)/8, $0xba22779cba22779c
-DATA constants_elementwise_neon<>+744(SB)/8, $0xba22779cba22779c
+DATA constants_elementwise_neon<>+736(SB)/8, $0xb722f4e1b722f4e1
+DATA constants_elementwise_neon<>+744(SB)/8, $0xb722f4e1b722f4e1
 
-DATA constants_elementwise_neon<>+752(SB)/8, $0x3d5dca3d3d5dca3d
-DATA constants_elementwise_neon<>+760(SB)/8, $0x3d5dca3d3d5dca3d
+DATA constants_elementwise_neon<>+752(SB)/8, $0xb9819413b9819413
+DATA constants_elementwise_neon<>+760(SB)/8, $0xb9819413b9819413
 
-DATA constants_elementwise_neon<>+768(SB)/8, $0xbe00f40dbe00f40d
-DATA constants_elementwise_neon<>+776(SB)/8, $0xbe00f40dbe00f40d
+DATA constants_elementwise_neon<>+768(SB)/8, $0x3be6da0c3be6da0c
+DATA constants_elementwise_neon<>+776(SB)/8, $0x3be6da0c3be6da0c
 
-DATA constants_elementwise_neon<>+784(SB)/8, $0x3e414b683e414b68
-DATA constants_elementwise_neon<>+792(SB)/8, $0x3e414b683e414b68
+DATA constants_elementwise_neon<>+784(SB)/8, $0xbeeb1bddbeeb1bdd
+DATA constants_elementwise_neon<>+792(SB)/8, $0xbeeb1bddbeeb1bdd
 
-DATA constants_elementwise_neon<>+800(SB)/8, $0xbe7e4439be7e4439
-DATA constants_elementwise_neon<>+808(SB)/8, $0xbe7e4439be7e4439
+DATA constants_elementwise_neon<>+800(SB)/8, $0x3f0000003f000000
+DATA constants_elementwise_neon<>+808(SB)/8, $0x3f0000003f000000
 
-DATA constants_elementwise_neon<>+816(SB)/8, $0x3eaa9b673eaa9b67
-DATA constants_elementwise_neon<>+824(SB)/8, $0x3eaa9b673eaa9b67
+DATA constants_elementwise_neon<>+816(SB)/8, $0xc0135761c0135761
+DATA constants_elementwise_neon<>+824(SB)/8, $0xc0135761c0135761
 
-DATA constants_elementwise_neon<>+832(SB)/8, $0xbeffffb1beffffb1
-DATA constants_elementwise_neon<>+840(SB)/8, $0xbeffffb1beffffb1
+DATA constants_elementwise_neon<>+832(SB)/8, $0xbdd2d3e8bdd2d3e8
+DATA constants_elementwise_neon<>+840(SB)/8, $0xbdd2d3e8bdd2d3e8
 
-DATA constants_elementwise_neon<>+848(SB)/8, $0x41a0000041a00000
-DATA constants_elementwise_neon<>+856(SB)/8, $0x41a0000041a00000
+DATA constants_elementwise_neon<>+848(SB)/8, $0xc2fe0000c2fe0000
+DATA constants_elementwise_neon<>+856(SB)/8, $0xc2fe0000c2fe0000
 
-DATA constants_elementwise_neon<>+864(SB)/8, $0xc2ae0000c2ae0000
-DATA constants_elementwise_neon<>+872(SB)/8, $0xc2ae0000c2ae0000
+DATA constants_elementwise_neon<>+864(SB)/8, $0x4300000043000000
+DATA constants_elementwise_neon<>+872(SB)/8, $0x4300000043000000
 
-DATA constants_elementwise_neon<>+880(SB)/8, $0x4040000040400000
-DATA constants_elementwise_neon<>+888(SB)/8, $0x4040000040400000
+DATA constants_elementwise_neon<>+880(SB)/8, $0x4038aa3b4038aa3b
+DATA constants_elementwise_neon<>+888(SB)/8, $0x4038aa3b4038aa3b
 
-DATA constants_elementwise_neon<>+896(SB)/8, $0x40c0000040c00000
-DATA constants_elementwise_neon<>+904(SB)/8, $0x40c0000040c00000
+DATA constants_elementwise_neon<>+896(SB)/8, $0x4000000040000000
+DATA constants_elementwise_neon<>+904(SB)/8, $0x4000000040000000
 
-DATA constants_elementwise_neon<>+912(SB)/8, $0x3e2aaaab3e2aaaab
-DATA constants_elementwise_neon<>+920(SB)/8, $0x3e2aaaab3e2aaaab
+DATA constants_elementwise_neon<>+912(SB)/8, $0xbbbb56d5bbbb56d5
+DATA constants_elementwise_neon<>+920(SB)/8, $0xbbbb56d5bbbb56d5
 
-GLOBL constants_elementwise_neon<>(SB), RODATA|NOPTR, $928
+DATA constants_elementwise_neon<>+928(SB)/8, $0x3ca92b9d3ca92b9d
+DATA constants_elementwise_neon<>+936(SB)/8, $0x3ca92b9d3ca92b9d
+
+DATA constants_elementwise_neon<>+944(SB)/8, $0xbd5c222dbd5c222d
+DATA constants_elementwise_neon<>+952(SB)/8, $0xbd5c222dbd5c222d
+
+DATA constants_elementwise_neon<>+960(SB)/8, $0x3e0883b53e0883b5
+DATA constants_elementwise_neon<>+968(SB)/8, $0x3e0883b53e0883b5
+
+DATA constants_elementwise_neon<>+976(SB)/8, $0xbeaaaa9abeaaaa9a
+DATA constants_elementwise_neon<>+984(SB)/8, $0xbeaaaa9abeaaaa9a
+
+DATA constants_elementwise_neon<>+992(SB)/8, $0x3f2000003f200000
+DATA constants_elementwise_neon<>+1000(SB)/8, $0x3f2000003f200000
+
+DATA constants_elementwise_neon<>+1008(SB)/8, $0x3b909ee23b909ee2
+DATA constants_elementwise_neon<>+1016(SB)/8, $0x3b909ee23b909ee2
+
+DATA constants_elementwise_neon<>+1024(SB)/8, $0xbc4d734abc4d734a
+DATA constants_elementwise_neon<>+1032(SB)/8, $0xbc4d734abc4d734a
+
+DATA constants_elementwise_neon<>+1040(SB)/8, $0xba22779cba22779c
+DATA constants_elementwise_neon<>+1048(SB)/8, $0xba22779cba22779c
+
+DATA constants_elementwise_neon<>+1056(SB)/8, $0x3d5dca3d3d5dca3d
+DATA constants_elementwise_neon<>+1064(SB)/8, $0x3d5dca3d3d5dca3d
+
+DATA constants_elementwise_neon<>+1072(SB)/8, $0xbe00f40dbe00f40d
+DATA constants_elementwise_neon<>+1080(SB)/8, $0xbe00f40dbe00f40d
+
+DATA constants_elementwise_neon<>+1088(SB)/8, $0x3e414b683e414b68
+DATA constants_elementwise_neon<>+1096(SB)/8, $0x3e414b683e414b68
+
+DATA constants_elementwise_neon<>+1104(SB)/8, $0xbe7e4439be7e4439
+DATA constants_elementwise_neon<>+1112(SB)/8, $0xbe7e4439be7e4439
+
+DATA constants_elementwise_neon<>+1120(SB)/8, $0x3eaa9b673eaa9b67
+DATA constants_elementwise_neon<>+1128(SB)/8, $0x3eaa9b673eaa9b67
+
+DATA constants_elementwise_neon<>+1136(SB)/8, $0xbeffffb1beffffb1
+DATA constants_elementwise_neon<>+1144(SB)/8, $0xbeffffb1beffffb1
+
+DATA constants_elementwise_neon<>+1152(SB)/8, $0x41a0000041a00000
+DATA constants_elementwise_neon<>+1160(SB)/8, $0x41a0000041a00000
+
+DATA constants_elementwise_neon<>+1168(SB)/8, $0xc2ae0000c2ae0000
+DATA constants_elementwise_neon<>+1176(SB)/8, $0xc2ae0000c2ae0000
+
+DATA constants_elementwise_neon<>+1184(SB)/8, $0x4040000040400000
+DATA constants_elementwise_neon<>+1192(SB)/8, $0x4040000040400000
+
+DATA constants_elementwise_neon<>+1200(SB)/8, $0x40c0000040c00000
+DATA constants_elementwise_neon<>+1208(SB)/8, $0x40c0000040c00000
+
+DATA constants_elementwise_neon<>+1216(SB)/8, $0x3e2aaaab3e2aaaab
+DATA constants_elementwise_neon<>+1224(SB)/8, $0x3e2aaaab3e2aaaab
+
+GLOBL constants_elementwise_neon<>(SB), RODATA|NOPTR, $1232

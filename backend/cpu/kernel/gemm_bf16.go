@@ -38,6 +38,7 @@ func (p *PackBF16) Run(part int, dst []uint16, src []float32, row, col int, scra
 		p.set.packPanel(rows[:p.K*packedCols], packedCols, src[min(len(src), n*col):], row, col, p.K, cols)
 		if p.k > 0 {
 			p.set.pairBF16(pointerAt(words, n*p.k), packedCols, pointer(rows), 2*packedCols, pointerAt(rows, packedCols), 2*packedCols, p.k, packedCols)
+			p.deepen(elementsOf[uint32](bytesOfFloats(words[n*p.k:][:p.k*packedCols])), packedCols)
 		}
 	}
 }

@@ -4,6 +4,46 @@
 
 package kernel
 
+// gemmBF16NEON_1x8 is the gemmFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16NEON_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_1x16 is the gemmFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16NEON_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_2x8 is the gemmFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16NEON_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_2x16 is the gemmFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16NEON_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_3x8 is the gemmFunc of 3 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16NEON_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_3x16 is the gemmFunc of 3 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16NEON_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_4x8 is the gemmFunc of 4 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16NEON_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16NEON_4x16 is the gemmFunc of 4 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16NEON_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
 // gemmBF16_1x8 is the gemmFunc of 1 rows and 1 vectors.
 //
 //go:noescape
@@ -64,12 +104,90 @@ func gemmBF16_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int
 //go:noescape
 func gemmBF16_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
+// gemmBF16Deep_1x8 is the gemmFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_1x16 is the gemmFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_2x8 is the gemmFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_2x16 is the gemmFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_3x8 is the gemmFunc of 3 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_3x16 is the gemmFunc of 3 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_4x8 is the gemmFunc of 4 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_4x16 is the gemmFunc of 4 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_5x8 is the gemmFunc of 5 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_5x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_5x16 is the gemmFunc of 5 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_5x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_6x8 is the gemmFunc of 6 rows and 1 vectors.
+//
+//go:noescape
+func gemmBF16Deep_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBF16Deep_6x16 is the gemmFunc of 6 rows and 2 vectors.
+//
+//go:noescape
+func gemmBF16Deep_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmTileBF16NEON is the tile of 4 rows × 16 columns.
+var gemmTileBF16NEON = gemmTile{rows: 4, vecs: 2, vec: 8, deep: false, kernels: [][]gemmFunc{
+	1: {1: gemmBF16NEON_1x8, 2: gemmBF16NEON_1x16},
+	2: {1: gemmBF16NEON_2x8, 2: gemmBF16NEON_2x16},
+	3: {1: gemmBF16NEON_3x8, 2: gemmBF16NEON_3x16},
+	4: {1: gemmBF16NEON_4x8, 2: gemmBF16NEON_4x16},
+}}
+
 // gemmTileBF16 is the tile of 6 rows × 16 columns.
-var gemmTileBF16 = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{
+var gemmTileBF16 = gemmTile{rows: 6, vecs: 2, vec: 8, deep: false, kernels: [][]gemmFunc{
 	1: {1: gemmBF16_1x8, 2: gemmBF16_1x16},
 	2: {1: gemmBF16_2x8, 2: gemmBF16_2x16},
 	3: {1: gemmBF16_3x8, 2: gemmBF16_3x16},
 	4: {1: gemmBF16_4x8, 2: gemmBF16_4x16},
 	5: {1: gemmBF16_5x8, 2: gemmBF16_5x16},
 	6: {1: gemmBF16_6x8, 2: gemmBF16_6x16},
+}}
+
+// gemmTileBF16Deep is the tile of 6 rows × 16 columns.
+var gemmTileBF16Deep = gemmTile{rows: 6, vecs: 2, vec: 8, deep: true, kernels: [][]gemmFunc{
+	1: {1: gemmBF16Deep_1x8, 2: gemmBF16Deep_1x16},
+	2: {1: gemmBF16Deep_2x8, 2: gemmBF16Deep_2x16},
+	3: {1: gemmBF16Deep_3x8, 2: gemmBF16Deep_3x16},
+	4: {1: gemmBF16Deep_4x8, 2: gemmBF16Deep_4x16},
+	5: {1: gemmBF16Deep_5x8, 2: gemmBF16Deep_5x16},
+	6: {1: gemmBF16Deep_6x8, 2: gemmBF16Deep_6x16},
 }}

@@ -4,15 +4,2997 @@
 
 #include "textflag.h"
 
+// gemmBF16NEON_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_1x8(SB), NOSPLIT, $32-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	MOVD ZR, R7
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce768c3 // ldr q3, [x6, x7]
+	WORD $0x4f305464 // shl v4.4s, v3.4s, #16
+	WORD $0x4e201c65 // and v5.16b, v3.16b, v0.16b
+	ADD $16, R7
+	WORD $0xad401c86 // ldp q6, q7, [x4]
+	WORD $0x4f3054c8 // shl v8.4s, v6.4s, #16
+	WORD $0x4e201cc9 // and v9.16b, v6.16b, v0.16b
+	WORD $0x4f841101 // fmla v1.4s, v8.4s, v4.s[0]
+	WORD $0x4f851121 // fmla v1.4s, v9.4s, v5.s[0]
+	WORD $0x4f3054ea // shl v10.4s, v7.4s, #16
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b
+	WORD $0x4f841142 // fmla v2.4s, v10.4s, v4.s[0]
+	WORD $0x4f851162 // fmla v2.4s, v11.4s, v5.s[0]
+	ADD R5, R4
+	WORD $0xad40348c // ldp q12, q13, [x4]
+	WORD $0x4f30558e // shl v14.4s, v12.4s, #16
+	WORD $0x4e201d8f // and v15.16b, v12.16b, v0.16b
+	WORD $0x4fa411c1 // fmla v1.4s, v14.4s, v4.s[1]
+	WORD $0x4fa511e1 // fmla v1.4s, v15.4s, v5.s[1]
+	WORD $0x4f3055b0 // shl v16.4s, v13.4s, #16
+	WORD $0x4e201db1 // and v17.16b, v13.16b, v0.16b
+	WORD $0x4fa41202 // fmla v2.4s, v16.4s, v4.s[1]
+	WORD $0x4fa51222 // fmla v2.4s, v17.4s, v5.s[1]
+	ADD R5, R4
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0x4f305654 // shl v20.4s, v18.4s, #16
+	WORD $0x4e201e55 // and v21.16b, v18.16b, v0.16b
+	WORD $0x4f841a81 // fmla v1.4s, v20.4s, v4.s[2]
+	WORD $0x4f851aa1 // fmla v1.4s, v21.4s, v5.s[2]
+	WORD $0x4f305676 // shl v22.4s, v19.4s, #16
+	WORD $0x4e201e77 // and v23.16b, v19.16b, v0.16b
+	WORD $0x4f841ac2 // fmla v2.4s, v22.4s, v4.s[2]
+	WORD $0x4f851ae2 // fmla v2.4s, v23.4s, v5.s[2]
+	ADD R5, R4
+	WORD $0xad406498 // ldp q24, q25, [x4]
+	WORD $0x4f30571a // shl v26.4s, v24.4s, #16
+	WORD $0x4e201f1b // and v27.16b, v24.16b, v0.16b
+	WORD $0x4fa41b41 // fmla v1.4s, v26.4s, v4.s[3]
+	WORD $0x4fa51b61 // fmla v1.4s, v27.4s, v5.s[3]
+	WORD $0x4f30573c // shl v28.4s, v25.4s, #16
+	WORD $0x4e201f3d // and v29.16b, v25.16b, v0.16b
+	WORD $0x4fa41b82 // fmla v2.4s, v28.4s, v4.s[3]
+	WORD $0x4fa51ba2 // fmla v2.4s, v29.4s, v5.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6768de // ldr s30, [x6, x7]
+	WORD $0x4f3057df // shl v31.4s, v30.4s, #16
+	WORD $0x4e201fc3 // and v3.16b, v30.16b, v0.16b
+	ADD R3, R7
+	WORD $0xad402086 // ldp q6, q8, [x4]
+	WORD $0x4f3054c9 // shl v9.4s, v6.4s, #16
+	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b
+	WORD $0x4f9f1121 // fmla v1.4s, v9.4s, v31.s[0]
+	WORD $0x4f8310e1 // fmla v1.4s, v7.4s, v3.s[0]
+	WORD $0x4f30550a // shl v10.4s, v8.4s, #16
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b
+	WORD $0x4f9f1142 // fmla v2.4s, v10.4s, v31.s[0]
+	WORD $0x4f831162 // fmla v2.4s, v11.4s, v3.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R8
+	MOVD bias+104(FP), R9
+	MOVD res+112(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
+	BNE partial
+	TBZ $0, R8, scale
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc0058e // ldr q14, [x12, #16]
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+
+scale:
+	TBZ $1, R8, bias
+	FMOVS alpha+96(FP), F15
+	WORD $0x4f8f9021 // fmul v1.4s, v1.4s, v15.s[0]
+	WORD $0x4f8f9042 // fmul v2.4s, v2.4s, v15.s[0]
+
+bias:
+	CBZ R9, relu
+	WORD $0x3dc0012d // ldr q13, [x9]
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	WORD $0x3dc00530 // ldr q16, [x9, #16]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+
+relu:
+	TBZ $2, R8, residual
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f421 // fmax v1.4s, v1.4s, v17.4s
+	WORD $0x4e31f442 // fmax v2.4s, v2.4s, v17.4s
+
+residual:
+	CBZ R10, store
+	MOVD res+112(FP), R14
+	MOVD resRow+120(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d2 // ldr q18, [x14]
+	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
+	WORD $0x3dc005d4 // ldr q20, [x14, #16]
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad000a01 // stp q1, q2, [x16]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F21
+	MOVD $buffer-32(SP), R19
+	WORD $0x3d800261 // str q1, [x19]
+	WORD $0x3d800662 // str q2, [x19, #16]
+	MOVD cols+88(FP), R20
+	ADD $0, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	MOVD res+112(FP), R24
+	MOVD resRow+120(FP), R25
+	LSL $2, R25, R25
+
+partialRow:
+	MOVD R22, R26
+	MOVD R24, R0
+	MOVD R9, R1
+	MOVD R19, R2
+	MOVD R20, R3
+
+partialColumn:
+	FMOVS (R2), F19
+	TBZ $0, R8, scaleOne
+	FMOVS (R26), F22
+	FADDS F22, F19, F19
+
+scaleOne:
+	TBZ $1, R8, biasOne
+	FMULS F21, F19, F19
+
+biasOne:
+	CBZ R9, reluOne
+	FMOVS (R1), F22
+	FADDS F22, F19, F19
+
+reluOne:
+	TBZ $2, R8, residualOne
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f673 // fmax v19.4s, v19.4s, v23.4s
+
+residualOne:
+	CBZ R10, storeOne
+	FMOVS (R0), F22
+	FADDS F22, F19, F19
+
+storeOne:
+	FMOVS F19, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	ADD $4, R0
+	ADD $4, R1
+	SUB $1, R3
+	CBNZ R3, partialColumn
+	ADD R23, R22
+	ADD R25, R24
+	ADD $32, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
+
+next:
+	MOVD $4, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R4, R11
+	MOVD c+72(FP), R13
+	ADD R13, R11, R12
+	CMP $0, R13
+	CSEL EQ, R13, R12, R13
+	MOVD R13, c+72(FP)
+	MOVD resRow+120(FP), R15
+	MUL R4, R15
+	MOVD res+112(FP), R14
+	ADD R14, R15, R16
+	CMP $0, R14
+	CSEL EQ, R14, R16, R14
+	MOVD R14, res+112(FP)
+	MOVD tiles+0(FP), R17
+	SUB $1, R17
+	MOVD R17, tiles+0(FP)
+	CBNZ R17, tile
+	RET
+
+// gemmBF16NEON_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_1x16(SB), NOSPLIT, $64-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	MOVD ZR, R7
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce768c5 // ldr q5, [x6, x7]
+	WORD $0x4f3054a6 // shl v6.4s, v5.4s, #16
+	WORD $0x4e201ca7 // and v7.16b, v5.16b, v0.16b
+	ADD $16, R7
+	WORD $0xad402488 // ldp q8, q9, [x4]
+	WORD $0x4f30550a // shl v10.4s, v8.4s, #16
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b
+	WORD $0x4f861141 // fmla v1.4s, v10.4s, v6.s[0]
+	WORD $0x4f871161 // fmla v1.4s, v11.4s, v7.s[0]
+	WORD $0x4f30552c // shl v12.4s, v9.4s, #16
+	WORD $0x4e201d2d // and v13.16b, v9.16b, v0.16b
+	WORD $0x4f861182 // fmla v2.4s, v12.4s, v6.s[0]
+	WORD $0x4f8711a2 // fmla v2.4s, v13.4s, v7.s[0]
+	WORD $0xad413c8e // ldp q14, q15, [x4, #32]
+	WORD $0x4f3055d0 // shl v16.4s, v14.4s, #16
+	WORD $0x4e201dd1 // and v17.16b, v14.16b, v0.16b
+	WORD $0x4f861203 // fmla v3.4s, v16.4s, v6.s[0]
+	WORD $0x4f871223 // fmla v3.4s, v17.4s, v7.s[0]
+	WORD $0x4f3055f2 // shl v18.4s, v15.4s, #16
+	WORD $0x4e201df3 // and v19.16b, v15.16b, v0.16b
+	WORD $0x4f861244 // fmla v4.4s, v18.4s, v6.s[0]
+	WORD $0x4f871264 // fmla v4.4s, v19.4s, v7.s[0]
+	ADD R5, R4
+	WORD $0xad405494 // ldp q20, q21, [x4]
+	WORD $0x4f305696 // shl v22.4s, v20.4s, #16
+	WORD $0x4e201e97 // and v23.16b, v20.16b, v0.16b
+	WORD $0x4fa612c1 // fmla v1.4s, v22.4s, v6.s[1]
+	WORD $0x4fa712e1 // fmla v1.4s, v23.4s, v7.s[1]
+	WORD $0x4f3056b8 // shl v24.4s, v21.4s, #16
+	WORD $0x4e201eb9 // and v25.16b, v21.16b, v0.16b
+	WORD $0x4fa61302 // fmla v2.4s, v24.4s, v6.s[1]
+	WORD $0x4fa71322 // fmla v2.4s, v25.4s, v7.s[1]
+	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
+	WORD $0x4f30575c // shl v28.4s, v26.4s, #16
+	WORD $0x4e201f5d // and v29.16b, v26.16b, v0.16b
+	WORD $0x4fa61383 // fmla v3.4s, v28.4s, v6.s[1]
+	WORD $0x4fa713a3 // fmla v3.4s, v29.4s, v7.s[1]
+	WORD $0x4f30577e // shl v30.4s, v27.4s, #16
+	WORD $0x4e201f7f // and v31.16b, v27.16b, v0.16b
+	WORD $0x4fa613c4 // fmla v4.4s, v30.4s, v6.s[1]
+	WORD $0x4fa713e4 // fmla v4.4s, v31.4s, v7.s[1]
+	ADD R5, R4
+	WORD $0xad402085 // ldp q5, q8, [x4]
+	WORD $0x4f3054aa // shl v10.4s, v5.4s, #16
+	WORD $0x4e201cab // and v11.16b, v5.16b, v0.16b
+	WORD $0x4f861941 // fmla v1.4s, v10.4s, v6.s[2]
+	WORD $0x4f871961 // fmla v1.4s, v11.4s, v7.s[2]
+	WORD $0x4f305509 // shl v9.4s, v8.4s, #16
+	WORD $0x4e201d0c // and v12.16b, v8.16b, v0.16b
+	WORD $0x4f861922 // fmla v2.4s, v9.4s, v6.s[2]
+	WORD $0x4f871982 // fmla v2.4s, v12.4s, v7.s[2]
+	WORD $0xad41388d // ldp q13, q14, [x4, #32]
+	WORD $0x4f3055b0 // shl v16.4s, v13.4s, #16
+	WORD $0x4e201db1 // and v17.16b, v13.16b, v0.16b
+	WORD $0x4f861a03 // fmla v3.4s, v16.4s, v6.s[2]
+	WORD $0x4f871a23 // fmla v3.4s, v17.4s, v7.s[2]
+	WORD $0x4f3055cf // shl v15.4s, v14.4s, #16
+	WORD $0x4e201dd2 // and v18.16b, v14.16b, v0.16b
+	WORD $0x4f8619e4 // fmla v4.4s, v15.4s, v6.s[2]
+	WORD $0x4f871a44 // fmla v4.4s, v18.4s, v7.s[2]
+	ADD R5, R4
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4f305676 // shl v22.4s, v19.4s, #16
+	WORD $0x4e201e77 // and v23.16b, v19.16b, v0.16b
+	WORD $0x4fa61ac1 // fmla v1.4s, v22.4s, v6.s[3]
+	WORD $0x4fa71ae1 // fmla v1.4s, v23.4s, v7.s[3]
+	WORD $0x4f305695 // shl v21.4s, v20.4s, #16
+	WORD $0x4e201e98 // and v24.16b, v20.16b, v0.16b
+	WORD $0x4fa61aa2 // fmla v2.4s, v21.4s, v6.s[3]
+	WORD $0x4fa71b02 // fmla v2.4s, v24.4s, v7.s[3]
+	WORD $0xad416899 // ldp q25, q26, [x4, #32]
+	WORD $0x4f30573c // shl v28.4s, v25.4s, #16
+	WORD $0x4e201f3d // and v29.16b, v25.16b, v0.16b
+	WORD $0x4fa61b83 // fmla v3.4s, v28.4s, v6.s[3]
+	WORD $0x4fa71ba3 // fmla v3.4s, v29.4s, v7.s[3]
+	WORD $0x4f30575b // shl v27.4s, v26.4s, #16
+	WORD $0x4e201f5e // and v30.16b, v26.16b, v0.16b
+	WORD $0x4fa61b64 // fmla v4.4s, v27.4s, v6.s[3]
+	WORD $0x4fa71bc4 // fmla v4.4s, v30.4s, v7.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6768df // ldr s31, [x6, x7]
+	WORD $0x4f3057e5 // shl v5.4s, v31.4s, #16
+	WORD $0x4e201fea // and v10.16b, v31.16b, v0.16b
+	ADD R3, R7
+	WORD $0xad40208b // ldp q11, q8, [x4]
+	WORD $0x4f305569 // shl v9.4s, v11.4s, #16
+	WORD $0x4e201d6c // and v12.16b, v11.16b, v0.16b
+	WORD $0x4f851121 // fmla v1.4s, v9.4s, v5.s[0]
+	WORD $0x4f8a1181 // fmla v1.4s, v12.4s, v10.s[0]
+	WORD $0x4f30550d // shl v13.4s, v8.4s, #16
+	WORD $0x4e201d10 // and v16.16b, v8.16b, v0.16b
+	WORD $0x4f8511a2 // fmla v2.4s, v13.4s, v5.s[0]
+	WORD $0x4f8a1202 // fmla v2.4s, v16.4s, v10.s[0]
+	WORD $0xad413891 // ldp q17, q14, [x4, #32]
+	WORD $0x4f30562f // shl v15.4s, v17.4s, #16
+	WORD $0x4e201e32 // and v18.16b, v17.16b, v0.16b
+	WORD $0x4f8511e3 // fmla v3.4s, v15.4s, v5.s[0]
+	WORD $0x4f8a1243 // fmla v3.4s, v18.4s, v10.s[0]
+	WORD $0x4f3055d3 // shl v19.4s, v14.4s, #16
+	WORD $0x4e201dd6 // and v22.16b, v14.16b, v0.16b
+	WORD $0x4f851264 // fmla v4.4s, v19.4s, v5.s[0]
+	WORD $0x4f8a12c4 // fmla v4.4s, v22.4s, v10.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R8
+	MOVD bias+104(FP), R9
+	MOVD res+112(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
+	BNE partial
+	TBZ $0, R8, scale
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc00197 // ldr q23, [x12]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x3dc00594 // ldr q20, [x12, #16]
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	WORD $0x3dc00995 // ldr q21, [x12, #32]
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x3dc00d98 // ldr q24, [x12, #48]
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
+
+scale:
+	TBZ $1, R8, bias
+	FMOVS alpha+96(FP), F25
+	WORD $0x4f999021 // fmul v1.4s, v1.4s, v25.s[0]
+	WORD $0x4f999042 // fmul v2.4s, v2.4s, v25.s[0]
+	WORD $0x4f999063 // fmul v3.4s, v3.4s, v25.s[0]
+	WORD $0x4f999084 // fmul v4.4s, v4.4s, v25.s[0]
+
+bias:
+	CBZ R9, relu
+	WORD $0x3dc0013c // ldr q28, [x9]
+	WORD $0x4e3cd421 // fadd v1.4s, v1.4s, v28.4s
+	WORD $0x3dc0053d // ldr q29, [x9, #16]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc0093a // ldr q26, [x9, #32]
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+	WORD $0x3dc00d26 // ldr q6, [x9, #48]
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+
+relu:
+	TBZ $2, R8, residual
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x4e27f421 // fmax v1.4s, v1.4s, v7.4s
+	WORD $0x4e27f442 // fmax v2.4s, v2.4s, v7.4s
+	WORD $0x4e27f463 // fmax v3.4s, v3.4s, v7.4s
+	WORD $0x4e27f484 // fmax v4.4s, v4.4s, v7.4s
+
+residual:
+	CBZ R10, store
+	MOVD res+112(FP), R14
+	MOVD resRow+120(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001db // ldr q27, [x14]
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+	WORD $0x3dc005de // ldr q30, [x14, #16]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x3dc009df // ldr q31, [x14, #32]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x3dc00dcb // ldr q11, [x14, #48]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad000a01 // stp q1, q2, [x16]
+	WORD $0xad011203 // stp q3, q4, [x16, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F9
+	MOVD $buffer-64(SP), R19
+	WORD $0x3d800261 // str q1, [x19]
+	WORD $0x3d800662 // str q2, [x19, #16]
+	WORD $0x3d800a63 // str q3, [x19, #32]
+	WORD $0x3d800e64 // str q4, [x19, #48]
+	MOVD cols+88(FP), R20
+	ADD $8, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	MOVD res+112(FP), R24
+	MOVD resRow+120(FP), R25
+	LSL $2, R25, R25
+
+partialRow:
+	MOVD R22, R26
+	MOVD R24, R0
+	MOVD R9, R1
+	MOVD R19, R2
+	MOVD R20, R3
+
+partialColumn:
+	FMOVS (R2), F12
+	TBZ $0, R8, scaleOne
+	FMOVS (R26), F8
+	FADDS F8, F12, F12
+
+scaleOne:
+	TBZ $1, R8, biasOne
+	FMULS F9, F12, F12
+
+biasOne:
+	CBZ R9, reluOne
+	FMOVS (R1), F8
+	FADDS F8, F12, F12
+
+reluOne:
+	TBZ $2, R8, residualOne
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
+
+residualOne:
+	CBZ R10, storeOne
+	FMOVS (R0), F8
+	FADDS F8, F12, F12
+
+storeOne:
+	FMOVS F12, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	ADD $4, R0
+	ADD $4, R1
+	SUB $1, R3
+	CBNZ R3, partialColumn
+	ADD R23, R22
+	ADD R25, R24
+	ADD $64, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
+
+next:
+	MOVD $4, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R4, R11
+	MOVD c+72(FP), R13
+	ADD R13, R11, R12
+	CMP $0, R13
+	CSEL EQ, R13, R12, R13
+	MOVD R13, c+72(FP)
+	MOVD resRow+120(FP), R15
+	MUL R4, R15
+	MOVD res+112(FP), R14
+	ADD R14, R15, R16
+	CMP $0, R14
+	CSEL EQ, R14, R16, R14
+	MOVD R14, res+112(FP)
+	MOVD tiles+0(FP), R17
+	SUB $1, R17
+	MOVD R17, tiles+0(FP)
+	CBNZ R17, tile
+	RET
+
+// gemmBF16NEON_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_2x8(SB), NOSPLIT, $64-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	MOVD ZR, R8
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce868c5 // ldr q5, [x6, x8]
+	WORD $0x3ce868e6 // ldr q6, [x7, x8]
+	WORD $0x4f3054a7 // shl v7.4s, v5.4s, #16
+	WORD $0x4e201ca8 // and v8.16b, v5.16b, v0.16b
+	WORD $0x4f3054c9 // shl v9.4s, v6.4s, #16
+	WORD $0x4e201cca // and v10.16b, v6.16b, v0.16b
+	ADD $16, R8
+	WORD $0xad40308b // ldp q11, q12, [x4]
+	WORD $0x4f30556d // shl v13.4s, v11.4s, #16
+	WORD $0x4e201d6e // and v14.16b, v11.16b, v0.16b
+	WORD $0x4f8711a1 // fmla v1.4s, v13.4s, v7.s[0]
+	WORD $0x4f8811c1 // fmla v1.4s, v14.4s, v8.s[0]
+	WORD $0x4f8911a3 // fmla v3.4s, v13.4s, v9.s[0]
+	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
+	WORD $0x4f30558f // shl v15.4s, v12.4s, #16
+	WORD $0x4e201d90 // and v16.16b, v12.16b, v0.16b
+	WORD $0x4f8711e2 // fmla v2.4s, v15.4s, v7.s[0]
+	WORD $0x4f881202 // fmla v2.4s, v16.4s, v8.s[0]
+	WORD $0x4f8911e4 // fmla v4.4s, v15.4s, v9.s[0]
+	WORD $0x4f8a1204 // fmla v4.4s, v16.4s, v10.s[0]
+	ADD R5, R4
+	WORD $0xad404891 // ldp q17, q18, [x4]
+	WORD $0x4f305633 // shl v19.4s, v17.4s, #16
+	WORD $0x4e201e34 // and v20.16b, v17.16b, v0.16b
+	WORD $0x4fa71261 // fmla v1.4s, v19.4s, v7.s[1]
+	WORD $0x4fa81281 // fmla v1.4s, v20.4s, v8.s[1]
+	WORD $0x4fa91263 // fmla v3.4s, v19.4s, v9.s[1]
+	WORD $0x4faa1283 // fmla v3.4s, v20.4s, v10.s[1]
+	WORD $0x4f305655 // shl v21.4s, v18.4s, #16
+	WORD $0x4e201e56 // and v22.16b, v18.16b, v0.16b
+	WORD $0x4fa712a2 // fmla v2.4s, v21.4s, v7.s[1]
+	WORD $0x4fa812c2 // fmla v2.4s, v22.4s, v8.s[1]
+	WORD $0x4fa912a4 // fmla v4.4s, v21.4s, v9.s[1]
+	WORD $0x4faa12c4 // fmla v4.4s, v22.4s, v10.s[1]
+	ADD R5, R4
+	WORD $0xad406097 // ldp q23, q24, [x4]
+	WORD $0x4f3056f9 // shl v25.4s, v23.4s, #16
+	WORD $0x4e201efa // and v26.16b, v23.16b, v0.16b
+	WORD $0x4f871b21 // fmla v1.4s, v25.4s, v7.s[2]
+	WORD $0x4f881b41 // fmla v1.4s, v26.4s, v8.s[2]
+	WORD $0x4f891b23 // fmla v3.4s, v25.4s, v9.s[2]
+	WORD $0x4f8a1b43 // fmla v3.4s, v26.4s, v10.s[2]
+	WORD $0x4f30571b // shl v27.4s, v24.4s, #16
+	WORD $0x4e201f1c // and v28.16b, v24.16b, v0.16b
+	WORD $0x4f871b62 // fmla v2.4s, v27.4s, v7.s[2]
+	WORD $0x4f881b82 // fmla v2.4s, v28.4s, v8.s[2]
+	WORD $0x4f891b64 // fmla v4.4s, v27.4s, v9.s[2]
+	WORD $0x4f8a1b84 // fmla v4.4s, v28.4s, v10.s[2]
+	ADD R5, R4
+	WORD $0xad40789d // ldp q29, q30, [x4]
+	WORD $0x4f3057bf // shl v31.4s, v29.4s, #16
+	WORD $0x4e201fa5 // and v5.16b, v29.16b, v0.16b
+	WORD $0x4fa71be1 // fmla v1.4s, v31.4s, v7.s[3]
+	WORD $0x4fa818a1 // fmla v1.4s, v5.4s, v8.s[3]
+	WORD $0x4fa91be3 // fmla v3.4s, v31.4s, v9.s[3]
+	WORD $0x4faa18a3 // fmla v3.4s, v5.4s, v10.s[3]
+	WORD $0x4f3057c6 // shl v6.4s, v30.4s, #16
+	WORD $0x4e201fcb // and v11.16b, v30.16b, v0.16b
+	WORD $0x4fa718c2 // fmla v2.4s, v6.4s, v7.s[3]
+	WORD $0x4fa81962 // fmla v2.4s, v11.4s, v8.s[3]
+	WORD $0x4fa918c4 // fmla v4.4s, v6.4s, v9.s[3]
+	WORD $0x4faa1964 // fmla v4.4s, v11.4s, v10.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6868cd // ldr s13, [x6, x8]
+	WORD $0xbc6868ee // ldr s14, [x7, x8]
+	WORD $0x4f3055ac // shl v12.4s, v13.4s, #16
+	WORD $0x4e201daf // and v15.16b, v13.16b, v0.16b
+	WORD $0x4f3055d0 // shl v16.4s, v14.4s, #16
+	WORD $0x4e201dd1 // and v17.16b, v14.16b, v0.16b
+	ADD R3, R8
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4f305672 // shl v18.4s, v19.4s, #16
+	WORD $0x4e201e75 // and v21.16b, v19.16b, v0.16b
+	WORD $0x4f8c1241 // fmla v1.4s, v18.4s, v12.s[0]
+	WORD $0x4f8f12a1 // fmla v1.4s, v21.4s, v15.s[0]
+	WORD $0x4f901243 // fmla v3.4s, v18.4s, v16.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f305696 // shl v22.4s, v20.4s, #16
+	WORD $0x4e201e97 // and v23.16b, v20.16b, v0.16b
+	WORD $0x4f8c12c2 // fmla v2.4s, v22.4s, v12.s[0]
+	WORD $0x4f8f12e2 // fmla v2.4s, v23.4s, v15.s[0]
+	WORD $0x4f9012c4 // fmla v4.4s, v22.4s, v16.s[0]
+	WORD $0x4f9112e4 // fmla v4.4s, v23.4s, v17.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R9
+	MOVD bias+104(FP), R10
+	MOVD res+112(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	TBZ $0, R9, scale
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001b9 // ldr q25, [x13]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc005ba // ldr q26, [x13, #16]
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	ADD R14, R13
+	WORD $0x3dc001b8 // ldr q24, [x13]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc005bb // ldr q27, [x13, #16]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+
+scale:
+	TBZ $1, R9, bias
+	FMOVS alpha+96(FP), F28
+	WORD $0x4f9c9021 // fmul v1.4s, v1.4s, v28.s[0]
+	WORD $0x4f9c9042 // fmul v2.4s, v2.4s, v28.s[0]
+	WORD $0x4f9c9063 // fmul v3.4s, v3.4s, v28.s[0]
+	WORD $0x4f9c9084 // fmul v4.4s, v4.4s, v28.s[0]
+
+bias:
+	CBZ R10, relu
+	WORD $0x3dc0015d // ldr q29, [x10]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x3dc0055f // ldr q31, [x10, #16]
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+
+relu:
+	TBZ $2, R9, residual
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x4e25f421 // fmax v1.4s, v1.4s, v5.4s
+	WORD $0x4e25f442 // fmax v2.4s, v2.4s, v5.4s
+	WORD $0x4e25f463 // fmax v3.4s, v3.4s, v5.4s
+	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
+
+residual:
+	CBZ R11, store
+	MOVD res+112(FP), R15
+	MOVD resRow+120(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001fe // ldr q30, [x15]
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	ADD R16, R15
+	WORD $0x3dc001e8 // ldr q8, [x15]
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc005e9 // ldr q9, [x15, #16]
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad000a21 // stp q1, q2, [x17]
+	ADD R19, R17
+	WORD $0xad001223 // stp q3, q4, [x17]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F10
+	MOVD $buffer-64(SP), R20
+	WORD $0x3d800281 // str q1, [x20]
+	WORD $0x3d800682 // str q2, [x20, #16]
+	WORD $0x3d800a83 // str q3, [x20, #32]
+	WORD $0x3d800e84 // str q4, [x20, #48]
+	MOVD cols+88(FP), R21
+	ADD $0, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	MOVD res+112(FP), R25
+	MOVD resRow+120(FP), R26
+	LSL $2, R26, R26
+
+partialRow:
+	MOVD R23, R0
+	MOVD R25, R1
+	MOVD R10, R2
+	MOVD R20, R3
+	MOVD R21, R4
+
+partialColumn:
+	FMOVS (R3), F6
+	TBZ $0, R9, scaleOne
+	FMOVS (R0), F11
+	FADDS F11, F6, F6
+
+scaleOne:
+	TBZ $1, R9, biasOne
+	FMULS F10, F6, F6
+
+biasOne:
+	CBZ R10, reluOne
+	FMOVS (R2), F11
+	FADDS F11, F6, F6
+
+reluOne:
+	TBZ $2, R9, residualOne
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df4c6 // fmax v6.4s, v6.4s, v13.4s
+
+residualOne:
+	CBZ R11, storeOne
+	FMOVS (R1), F11
+	FADDS F11, F6, F6
+
+storeOne:
+	FMOVS F6, (R0)
+	ADD $4, R3
+	ADD $4, R0
+	ADD $4, R1
+	ADD $4, R2
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R24, R23
+	ADD R26, R25
+	ADD $32, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
+
+next:
+	MOVD $8, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R12
+	MUL R5, R12
+	MOVD c+72(FP), R14
+	ADD R14, R12, R13
+	CMP $0, R14
+	CSEL EQ, R14, R13, R14
+	MOVD R14, c+72(FP)
+	MOVD resRow+120(FP), R16
+	MUL R5, R16
+	MOVD res+112(FP), R15
+	ADD R15, R16, R17
+	CMP $0, R15
+	CSEL EQ, R15, R17, R15
+	MOVD R15, res+112(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// gemmBF16NEON_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_2x16(SB), NOSPLIT, $128-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	MOVD ZR, R8
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce868c9 // ldr q9, [x6, x8]
+	WORD $0x3ce868ea // ldr q10, [x7, x8]
+	WORD $0x4f30552b // shl v11.4s, v9.4s, #16
+	WORD $0x4e201d2c // and v12.16b, v9.16b, v0.16b
+	WORD $0x4f30554d // shl v13.4s, v10.4s, #16
+	WORD $0x4e201d4e // and v14.16b, v10.16b, v0.16b
+	ADD $16, R8
+	WORD $0xad40408f // ldp q15, q16, [x4]
+	WORD $0x4f3055f1 // shl v17.4s, v15.4s, #16
+	WORD $0x4e201df2 // and v18.16b, v15.16b, v0.16b
+	WORD $0x4f8b1221 // fmla v1.4s, v17.4s, v11.s[0]
+	WORD $0x4f8c1241 // fmla v1.4s, v18.4s, v12.s[0]
+	WORD $0x4f8d1225 // fmla v5.4s, v17.4s, v13.s[0]
+	WORD $0x4f8e1245 // fmla v5.4s, v18.4s, v14.s[0]
+	WORD $0x4f305613 // shl v19.4s, v16.4s, #16
+	WORD $0x4e201e14 // and v20.16b, v16.16b, v0.16b
+	WORD $0x4f8b1262 // fmla v2.4s, v19.4s, v11.s[0]
+	WORD $0x4f8c1282 // fmla v2.4s, v20.4s, v12.s[0]
+	WORD $0x4f8d1266 // fmla v6.4s, v19.4s, v13.s[0]
+	WORD $0x4f8e1286 // fmla v6.4s, v20.4s, v14.s[0]
+	WORD $0xad415895 // ldp q21, q22, [x4, #32]
+	WORD $0x4f3056b7 // shl v23.4s, v21.4s, #16
+	WORD $0x4e201eb8 // and v24.16b, v21.16b, v0.16b
+	WORD $0x4f8b12e3 // fmla v3.4s, v23.4s, v11.s[0]
+	WORD $0x4f8c1303 // fmla v3.4s, v24.4s, v12.s[0]
+	WORD $0x4f8d12e7 // fmla v7.4s, v23.4s, v13.s[0]
+	WORD $0x4f8e1307 // fmla v7.4s, v24.4s, v14.s[0]
+	WORD $0x4f3056d9 // shl v25.4s, v22.4s, #16
+	WORD $0x4e201eda // and v26.16b, v22.16b, v0.16b
+	WORD $0x4f8b1324 // fmla v4.4s, v25.4s, v11.s[0]
+	WORD $0x4f8c1344 // fmla v4.4s, v26.4s, v12.s[0]
+	WORD $0x4f8d1328 // fmla v8.4s, v25.4s, v13.s[0]
+	WORD $0x4f8e1348 // fmla v8.4s, v26.4s, v14.s[0]
+	ADD R5, R4
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4f30577d // shl v29.4s, v27.4s, #16
+	WORD $0x4e201f7e // and v30.16b, v27.16b, v0.16b
+	WORD $0x4fab13a1 // fmla v1.4s, v29.4s, v11.s[1]
+	WORD $0x4fac13c1 // fmla v1.4s, v30.4s, v12.s[1]
+	WORD $0x4fad13a5 // fmla v5.4s, v29.4s, v13.s[1]
+	WORD $0x4fae13c5 // fmla v5.4s, v30.4s, v14.s[1]
+	WORD $0x4f30579f // shl v31.4s, v28.4s, #16
+	WORD $0x4e201f89 // and v9.16b, v28.16b, v0.16b
+	WORD $0x4fab13e2 // fmla v2.4s, v31.4s, v11.s[1]
+	WORD $0x4fac1122 // fmla v2.4s, v9.4s, v12.s[1]
+	WORD $0x4fad13e6 // fmla v6.4s, v31.4s, v13.s[1]
+	WORD $0x4fae1126 // fmla v6.4s, v9.4s, v14.s[1]
+	WORD $0xad413c8a // ldp q10, q15, [x4, #32]
+	WORD $0x4f305551 // shl v17.4s, v10.4s, #16
+	WORD $0x4e201d52 // and v18.16b, v10.16b, v0.16b
+	WORD $0x4fab1223 // fmla v3.4s, v17.4s, v11.s[1]
+	WORD $0x4fac1243 // fmla v3.4s, v18.4s, v12.s[1]
+	WORD $0x4fad1227 // fmla v7.4s, v17.4s, v13.s[1]
+	WORD $0x4fae1247 // fmla v7.4s, v18.4s, v14.s[1]
+	WORD $0x4f3055f0 // shl v16.4s, v15.4s, #16
+	WORD $0x4e201df3 // and v19.16b, v15.16b, v0.16b
+	WORD $0x4fab1204 // fmla v4.4s, v16.4s, v11.s[1]
+	WORD $0x4fac1264 // fmla v4.4s, v19.4s, v12.s[1]
+	WORD $0x4fad1208 // fmla v8.4s, v16.4s, v13.s[1]
+	WORD $0x4fae1268 // fmla v8.4s, v19.4s, v14.s[1]
+	ADD R5, R4
+	WORD $0xad405494 // ldp q20, q21, [x4]
+	WORD $0x4f305697 // shl v23.4s, v20.4s, #16
+	WORD $0x4e201e98 // and v24.16b, v20.16b, v0.16b
+	WORD $0x4f8b1ae1 // fmla v1.4s, v23.4s, v11.s[2]
+	WORD $0x4f8c1b01 // fmla v1.4s, v24.4s, v12.s[2]
+	WORD $0x4f8d1ae5 // fmla v5.4s, v23.4s, v13.s[2]
+	WORD $0x4f8e1b05 // fmla v5.4s, v24.4s, v14.s[2]
+	WORD $0x4f3056b6 // shl v22.4s, v21.4s, #16
+	WORD $0x4e201eb9 // and v25.16b, v21.16b, v0.16b
+	WORD $0x4f8b1ac2 // fmla v2.4s, v22.4s, v11.s[2]
+	WORD $0x4f8c1b22 // fmla v2.4s, v25.4s, v12.s[2]
+	WORD $0x4f8d1ac6 // fmla v6.4s, v22.4s, v13.s[2]
+	WORD $0x4f8e1b26 // fmla v6.4s, v25.4s, v14.s[2]
+	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
+	WORD $0x4f30575d // shl v29.4s, v26.4s, #16
+	WORD $0x4e201f5e // and v30.16b, v26.16b, v0.16b
+	WORD $0x4f8b1ba3 // fmla v3.4s, v29.4s, v11.s[2]
+	WORD $0x4f8c1bc3 // fmla v3.4s, v30.4s, v12.s[2]
+	WORD $0x4f8d1ba7 // fmla v7.4s, v29.4s, v13.s[2]
+	WORD $0x4f8e1bc7 // fmla v7.4s, v30.4s, v14.s[2]
+	WORD $0x4f30577c // shl v28.4s, v27.4s, #16
+	WORD $0x4e201f7f // and v31.16b, v27.16b, v0.16b
+	WORD $0x4f8b1b84 // fmla v4.4s, v28.4s, v11.s[2]
+	WORD $0x4f8c1be4 // fmla v4.4s, v31.4s, v12.s[2]
+	WORD $0x4f8d1b88 // fmla v8.4s, v28.4s, v13.s[2]
+	WORD $0x4f8e1be8 // fmla v8.4s, v31.4s, v14.s[2]
+	ADD R5, R4
+	WORD $0xad402889 // ldp q9, q10, [x4]
+	WORD $0x4f305531 // shl v17.4s, v9.4s, #16
+	WORD $0x4e201d32 // and v18.16b, v9.16b, v0.16b
+	WORD $0x4fab1a21 // fmla v1.4s, v17.4s, v11.s[3]
+	WORD $0x4fac1a41 // fmla v1.4s, v18.4s, v12.s[3]
+	WORD $0x4fad1a25 // fmla v5.4s, v17.4s, v13.s[3]
+	WORD $0x4fae1a45 // fmla v5.4s, v18.4s, v14.s[3]
+	WORD $0x4f30554f // shl v15.4s, v10.4s, #16
+	WORD $0x4e201d50 // and v16.16b, v10.16b, v0.16b
+	WORD $0x4fab19e2 // fmla v2.4s, v15.4s, v11.s[3]
+	WORD $0x4fac1a02 // fmla v2.4s, v16.4s, v12.s[3]
+	WORD $0x4fad19e6 // fmla v6.4s, v15.4s, v13.s[3]
+	WORD $0x4fae1a06 // fmla v6.4s, v16.4s, v14.s[3]
+	WORD $0xad415093 // ldp q19, q20, [x4, #32]
+	WORD $0x4f305677 // shl v23.4s, v19.4s, #16
+	WORD $0x4e201e78 // and v24.16b, v19.16b, v0.16b
+	WORD $0x4fab1ae3 // fmla v3.4s, v23.4s, v11.s[3]
+	WORD $0x4fac1b03 // fmla v3.4s, v24.4s, v12.s[3]
+	WORD $0x4fad1ae7 // fmla v7.4s, v23.4s, v13.s[3]
+	WORD $0x4fae1b07 // fmla v7.4s, v24.4s, v14.s[3]
+	WORD $0x4f305695 // shl v21.4s, v20.4s, #16
+	WORD $0x4e201e96 // and v22.16b, v20.16b, v0.16b
+	WORD $0x4fab1aa4 // fmla v4.4s, v21.4s, v11.s[3]
+	WORD $0x4fac1ac4 // fmla v4.4s, v22.4s, v12.s[3]
+	WORD $0x4fad1aa8 // fmla v8.4s, v21.4s, v13.s[3]
+	WORD $0x4fae1ac8 // fmla v8.4s, v22.4s, v14.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6868d9 // ldr s25, [x6, x8]
+	WORD $0xbc6868fa // ldr s26, [x7, x8]
+	WORD $0x4f30573d // shl v29.4s, v25.4s, #16
+	WORD $0x4e201f3e // and v30.16b, v25.16b, v0.16b
+	WORD $0x4f30575b // shl v27.4s, v26.4s, #16
+	WORD $0x4e201f5c // and v28.16b, v26.16b, v0.16b
+	ADD R3, R8
+	WORD $0xad40249f // ldp q31, q9, [x4]
+	WORD $0x4f3057f1 // shl v17.4s, v31.4s, #16
+	WORD $0x4e201ff2 // and v18.16b, v31.16b, v0.16b
+	WORD $0x4f9d1221 // fmla v1.4s, v17.4s, v29.s[0]
+	WORD $0x4f9e1241 // fmla v1.4s, v18.4s, v30.s[0]
+	WORD $0x4f9b1225 // fmla v5.4s, v17.4s, v27.s[0]
+	WORD $0x4f9c1245 // fmla v5.4s, v18.4s, v28.s[0]
+	WORD $0x4f30552a // shl v10.4s, v9.4s, #16
+	WORD $0x4e201d2f // and v15.16b, v9.16b, v0.16b
+	WORD $0x4f9d1142 // fmla v2.4s, v10.4s, v29.s[0]
+	WORD $0x4f9e11e2 // fmla v2.4s, v15.4s, v30.s[0]
+	WORD $0x4f9b1146 // fmla v6.4s, v10.4s, v27.s[0]
+	WORD $0x4f9c11e6 // fmla v6.4s, v15.4s, v28.s[0]
+	WORD $0xad414c90 // ldp q16, q19, [x4, #32]
+	WORD $0x4f305617 // shl v23.4s, v16.4s, #16
+	WORD $0x4e201e18 // and v24.16b, v16.16b, v0.16b
+	WORD $0x4f9d12e3 // fmla v3.4s, v23.4s, v29.s[0]
+	WORD $0x4f9e1303 // fmla v3.4s, v24.4s, v30.s[0]
+	WORD $0x4f9b12e7 // fmla v7.4s, v23.4s, v27.s[0]
+	WORD $0x4f9c1307 // fmla v7.4s, v24.4s, v28.s[0]
+	WORD $0x4f305674 // shl v20.4s, v19.4s, #16
+	WORD $0x4e201e6b // and v11.16b, v19.16b, v0.16b
+	WORD $0x4f9d1284 // fmla v4.4s, v20.4s, v29.s[0]
+	WORD $0x4f9e1164 // fmla v4.4s, v11.4s, v30.s[0]
+	WORD $0x4f9b1288 // fmla v8.4s, v20.4s, v27.s[0]
+	WORD $0x4f9c1168 // fmla v8.4s, v11.4s, v28.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R9
+	MOVD bias+104(FP), R10
+	MOVD res+112(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	TBZ $0, R9, scale
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001ac // ldr q12, [x13]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc005ad // ldr q13, [x13, #16]
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x3dc009ae // ldr q14, [x13, #32]
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	WORD $0x3dc00db5 // ldr q21, [x13, #48]
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+	ADD R14, R13
+	WORD $0x3dc001b6 // ldr q22, [x13]
+	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s
+	WORD $0x3dc005b9 // ldr q25, [x13, #16]
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
+	WORD $0x3dc009ba // ldr q26, [x13, #32]
+	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x3dc00dbf // ldr q31, [x13, #48]
+	WORD $0x4e3fd508 // fadd v8.4s, v8.4s, v31.4s
+
+scale:
+	TBZ $1, R9, bias
+	FMOVS alpha+96(FP), F17
+	WORD $0x4f919021 // fmul v1.4s, v1.4s, v17.s[0]
+	WORD $0x4f919042 // fmul v2.4s, v2.4s, v17.s[0]
+	WORD $0x4f919063 // fmul v3.4s, v3.4s, v17.s[0]
+	WORD $0x4f919084 // fmul v4.4s, v4.4s, v17.s[0]
+	WORD $0x4f9190a5 // fmul v5.4s, v5.4s, v17.s[0]
+	WORD $0x4f9190c6 // fmul v6.4s, v6.4s, v17.s[0]
+	WORD $0x4f9190e7 // fmul v7.4s, v7.4s, v17.s[0]
+	WORD $0x4f919108 // fmul v8.4s, v8.4s, v17.s[0]
+
+bias:
+	CBZ R10, relu
+	WORD $0x3dc00152 // ldr q18, [x10]
+	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
+	WORD $0x4e32d4a5 // fadd v5.4s, v5.4s, v18.4s
+	WORD $0x3dc00549 // ldr q9, [x10, #16]
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
+	WORD $0x3dc0094a // ldr q10, [x10, #32]
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	WORD $0x4e2ad4e7 // fadd v7.4s, v7.4s, v10.4s
+	WORD $0x3dc00d4f // ldr q15, [x10, #48]
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+
+relu:
+	TBZ $2, R9, residual
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f421 // fmax v1.4s, v1.4s, v16.4s
+	WORD $0x4e30f442 // fmax v2.4s, v2.4s, v16.4s
+	WORD $0x4e30f463 // fmax v3.4s, v3.4s, v16.4s
+	WORD $0x4e30f484 // fmax v4.4s, v4.4s, v16.4s
+	WORD $0x4e30f4a5 // fmax v5.4s, v5.4s, v16.4s
+	WORD $0x4e30f4c6 // fmax v6.4s, v6.4s, v16.4s
+	WORD $0x4e30f4e7 // fmax v7.4s, v7.4s, v16.4s
+	WORD $0x4e30f508 // fmax v8.4s, v8.4s, v16.4s
+
+residual:
+	CBZ R11, store
+	MOVD res+112(FP), R15
+	MOVD resRow+120(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001f7 // ldr q23, [x15]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x3dc005f8 // ldr q24, [x15, #16]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc009f3 // ldr q19, [x15, #32]
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x3dc00dfd // ldr q29, [x15, #48]
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	ADD R16, R15
+	WORD $0x3dc001fe // ldr q30, [x15]
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x3dc005fb // ldr q27, [x15, #16]
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x3dc009fc // ldr q28, [x15, #32]
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
+	WORD $0x3dc00df4 // ldr q20, [x15, #48]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad000a21 // stp q1, q2, [x17]
+	WORD $0xad011223 // stp q3, q4, [x17, #32]
+	ADD R19, R17
+	WORD $0xad001a25 // stp q5, q6, [x17]
+	WORD $0xad012227 // stp q7, q8, [x17, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F11
+	MOVD $buffer-128(SP), R20
+	WORD $0x3d800281 // str q1, [x20]
+	WORD $0x3d800682 // str q2, [x20, #16]
+	WORD $0x3d800a83 // str q3, [x20, #32]
+	WORD $0x3d800e84 // str q4, [x20, #48]
+	WORD $0x3d801285 // str q5, [x20, #64]
+	WORD $0x3d801686 // str q6, [x20, #80]
+	WORD $0x3d801a87 // str q7, [x20, #96]
+	WORD $0x3d801e88 // str q8, [x20, #112]
+	MOVD cols+88(FP), R21
+	ADD $8, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	MOVD res+112(FP), R25
+	MOVD resRow+120(FP), R26
+	LSL $2, R26, R26
+
+partialRow:
+	MOVD R23, R0
+	MOVD R25, R1
+	MOVD R10, R2
+	MOVD R20, R3
+	MOVD R21, R4
+
+partialColumn:
+	FMOVS (R3), F12
+	TBZ $0, R9, scaleOne
+	FMOVS (R0), F13
+	FADDS F13, F12, F12
+
+scaleOne:
+	TBZ $1, R9, biasOne
+	FMULS F11, F12, F12
+
+biasOne:
+	CBZ R10, reluOne
+	FMOVS (R2), F13
+	FADDS F13, F12, F12
+
+reluOne:
+	TBZ $2, R9, residualOne
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x4e2ef58c // fmax v12.4s, v12.4s, v14.4s
+
+residualOne:
+	CBZ R11, storeOne
+	FMOVS (R1), F13
+	FADDS F13, F12, F12
+
+storeOne:
+	FMOVS F12, (R0)
+	ADD $4, R3
+	ADD $4, R0
+	ADD $4, R1
+	ADD $4, R2
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R24, R23
+	ADD R26, R25
+	ADD $64, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
+
+next:
+	MOVD $8, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R12
+	MUL R5, R12
+	MOVD c+72(FP), R14
+	ADD R14, R12, R13
+	CMP $0, R14
+	CSEL EQ, R14, R13, R14
+	MOVD R14, c+72(FP)
+	MOVD resRow+120(FP), R16
+	MUL R5, R16
+	MOVD res+112(FP), R15
+	ADD R15, R16, R17
+	CMP $0, R15
+	CSEL EQ, R15, R17, R15
+	MOVD R15, res+112(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// gemmBF16NEON_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_3x8(SB), NOSPLIT, $96-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	MOVD ZR, R9
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce968c7 // ldr q7, [x6, x9]
+	WORD $0x3ce968e8 // ldr q8, [x7, x9]
+	WORD $0x3ce96909 // ldr q9, [x8, x9]
+	WORD $0x4f3054ea // shl v10.4s, v7.4s, #16
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b
+	WORD $0x4f30550c // shl v12.4s, v8.4s, #16
+	WORD $0x4e201d0d // and v13.16b, v8.16b, v0.16b
+	WORD $0x4f30552e // shl v14.4s, v9.4s, #16
+	WORD $0x4e201d2f // and v15.16b, v9.16b, v0.16b
+	ADD $16, R9
+	WORD $0xad404490 // ldp q16, q17, [x4]
+	WORD $0x4f305612 // shl v18.4s, v16.4s, #16
+	WORD $0x4e201e13 // and v19.16b, v16.16b, v0.16b
+	WORD $0x4f8a1241 // fmla v1.4s, v18.4s, v10.s[0]
+	WORD $0x4f8b1261 // fmla v1.4s, v19.4s, v11.s[0]
+	WORD $0x4f8c1243 // fmla v3.4s, v18.4s, v12.s[0]
+	WORD $0x4f8d1263 // fmla v3.4s, v19.4s, v13.s[0]
+	WORD $0x4f8e1245 // fmla v5.4s, v18.4s, v14.s[0]
+	WORD $0x4f8f1265 // fmla v5.4s, v19.4s, v15.s[0]
+	WORD $0x4f305634 // shl v20.4s, v17.4s, #16
+	WORD $0x4e201e35 // and v21.16b, v17.16b, v0.16b
+	WORD $0x4f8a1282 // fmla v2.4s, v20.4s, v10.s[0]
+	WORD $0x4f8b12a2 // fmla v2.4s, v21.4s, v11.s[0]
+	WORD $0x4f8c1284 // fmla v4.4s, v20.4s, v12.s[0]
+	WORD $0x4f8d12a4 // fmla v4.4s, v21.4s, v13.s[0]
+	WORD $0x4f8e1286 // fmla v6.4s, v20.4s, v14.s[0]
+	WORD $0x4f8f12a6 // fmla v6.4s, v21.4s, v15.s[0]
+	ADD R5, R4
+	WORD $0xad405c96 // ldp q22, q23, [x4]
+	WORD $0x4f3056d8 // shl v24.4s, v22.4s, #16
+	WORD $0x4e201ed9 // and v25.16b, v22.16b, v0.16b
+	WORD $0x4faa1301 // fmla v1.4s, v24.4s, v10.s[1]
+	WORD $0x4fab1321 // fmla v1.4s, v25.4s, v11.s[1]
+	WORD $0x4fac1303 // fmla v3.4s, v24.4s, v12.s[1]
+	WORD $0x4fad1323 // fmla v3.4s, v25.4s, v13.s[1]
+	WORD $0x4fae1305 // fmla v5.4s, v24.4s, v14.s[1]
+	WORD $0x4faf1325 // fmla v5.4s, v25.4s, v15.s[1]
+	WORD $0x4f3056fa // shl v26.4s, v23.4s, #16
+	WORD $0x4e201efb // and v27.16b, v23.16b, v0.16b
+	WORD $0x4faa1342 // fmla v2.4s, v26.4s, v10.s[1]
+	WORD $0x4fab1362 // fmla v2.4s, v27.4s, v11.s[1]
+	WORD $0x4fac1344 // fmla v4.4s, v26.4s, v12.s[1]
+	WORD $0x4fad1364 // fmla v4.4s, v27.4s, v13.s[1]
+	WORD $0x4fae1346 // fmla v6.4s, v26.4s, v14.s[1]
+	WORD $0x4faf1366 // fmla v6.4s, v27.4s, v15.s[1]
+	ADD R5, R4
+	WORD $0xad40749c // ldp q28, q29, [x4]
+	WORD $0x4f30579e // shl v30.4s, v28.4s, #16
+	WORD $0x4e201f9f // and v31.16b, v28.16b, v0.16b
+	WORD $0x4f8a1bc1 // fmla v1.4s, v30.4s, v10.s[2]
+	WORD $0x4f8b1be1 // fmla v1.4s, v31.4s, v11.s[2]
+	WORD $0x4f8c1bc3 // fmla v3.4s, v30.4s, v12.s[2]
+	WORD $0x4f8d1be3 // fmla v3.4s, v31.4s, v13.s[2]
+	WORD $0x4f8e1bc5 // fmla v5.4s, v30.4s, v14.s[2]
+	WORD $0x4f8f1be5 // fmla v5.4s, v31.4s, v15.s[2]
+	WORD $0x4f3057a7 // shl v7.4s, v29.4s, #16
+	WORD $0x4e201fa8 // and v8.16b, v29.16b, v0.16b
+	WORD $0x4f8a18e2 // fmla v2.4s, v7.4s, v10.s[2]
+	WORD $0x4f8b1902 // fmla v2.4s, v8.4s, v11.s[2]
+	WORD $0x4f8c18e4 // fmla v4.4s, v7.4s, v12.s[2]
+	WORD $0x4f8d1904 // fmla v4.4s, v8.4s, v13.s[2]
+	WORD $0x4f8e18e6 // fmla v6.4s, v7.4s, v14.s[2]
+	WORD $0x4f8f1906 // fmla v6.4s, v8.4s, v15.s[2]
+	ADD R5, R4
+	WORD $0xad404089 // ldp q9, q16, [x4]
+	WORD $0x4f305532 // shl v18.4s, v9.4s, #16
+	WORD $0x4e201d33 // and v19.16b, v9.16b, v0.16b
+	WORD $0x4faa1a41 // fmla v1.4s, v18.4s, v10.s[3]
+	WORD $0x4fab1a61 // fmla v1.4s, v19.4s, v11.s[3]
+	WORD $0x4fac1a43 // fmla v3.4s, v18.4s, v12.s[3]
+	WORD $0x4fad1a63 // fmla v3.4s, v19.4s, v13.s[3]
+	WORD $0x4fae1a45 // fmla v5.4s, v18.4s, v14.s[3]
+	WORD $0x4faf1a65 // fmla v5.4s, v19.4s, v15.s[3]
+	WORD $0x4f305611 // shl v17.4s, v16.4s, #16
+	WORD $0x4e201e14 // and v20.16b, v16.16b, v0.16b
+	WORD $0x4faa1a22 // fmla v2.4s, v17.4s, v10.s[3]
+	WORD $0x4fab1a82 // fmla v2.4s, v20.4s, v11.s[3]
+	WORD $0x4fac1a24 // fmla v4.4s, v17.4s, v12.s[3]
+	WORD $0x4fad1a84 // fmla v4.4s, v20.4s, v13.s[3]
+	WORD $0x4fae1a26 // fmla v6.4s, v17.4s, v14.s[3]
+	WORD $0x4faf1a86 // fmla v6.4s, v20.4s, v15.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6968d5 // ldr s21, [x6, x9]
+	WORD $0xbc6968f6 // ldr s22, [x7, x9]
+	WORD $0xbc696918 // ldr s24, [x8, x9]
+	WORD $0x4f3056b9 // shl v25.4s, v21.4s, #16
+	WORD $0x4e201eb7 // and v23.16b, v21.16b, v0.16b
+	WORD $0x4f3056da // shl v26.4s, v22.4s, #16
+	WORD $0x4e201edb // and v27.16b, v22.16b, v0.16b
+	WORD $0x4f30571c // shl v28.4s, v24.4s, #16
+	WORD $0x4e201f1e // and v30.16b, v24.16b, v0.16b
+	ADD R3, R9
+	WORD $0xad40749f // ldp q31, q29, [x4]
+	WORD $0x4f3057e7 // shl v7.4s, v31.4s, #16
+	WORD $0x4e201fe8 // and v8.16b, v31.16b, v0.16b
+	WORD $0x4f9910e1 // fmla v1.4s, v7.4s, v25.s[0]
+	WORD $0x4f971101 // fmla v1.4s, v8.4s, v23.s[0]
+	WORD $0x4f9a10e3 // fmla v3.4s, v7.4s, v26.s[0]
+	WORD $0x4f9b1103 // fmla v3.4s, v8.4s, v27.s[0]
+	WORD $0x4f9c10e5 // fmla v5.4s, v7.4s, v28.s[0]
+	WORD $0x4f9e1105 // fmla v5.4s, v8.4s, v30.s[0]
+	WORD $0x4f3057a9 // shl v9.4s, v29.4s, #16
+	WORD $0x4e201fb2 // and v18.16b, v29.16b, v0.16b
+	WORD $0x4f991122 // fmla v2.4s, v9.4s, v25.s[0]
+	WORD $0x4f971242 // fmla v2.4s, v18.4s, v23.s[0]
+	WORD $0x4f9a1124 // fmla v4.4s, v9.4s, v26.s[0]
+	WORD $0x4f9b1244 // fmla v4.4s, v18.4s, v27.s[0]
+	WORD $0x4f9c1126 // fmla v6.4s, v9.4s, v28.s[0]
+	WORD $0x4f9e1246 // fmla v6.4s, v18.4s, v30.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R10
+	MOVD bias+104(FP), R11
+	MOVD res+112(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	TBZ $0, R10, scale
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d3 // ldr q19, [x14]
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
+	WORD $0x3dc005d0 // ldr q16, [x14, #16]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	ADD R15, R14
+	WORD $0x3dc001ca // ldr q10, [x14]
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	WORD $0x3dc005cb // ldr q11, [x14, #16]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	ADD R15, R14
+	WORD $0x3dc001cc // ldr q12, [x14]
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x3dc005cd // ldr q13, [x14, #16]
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+
+scale:
+	TBZ $1, R10, bias
+	FMOVS alpha+96(FP), F14
+	WORD $0x4f8e9021 // fmul v1.4s, v1.4s, v14.s[0]
+	WORD $0x4f8e9042 // fmul v2.4s, v2.4s, v14.s[0]
+	WORD $0x4f8e9063 // fmul v3.4s, v3.4s, v14.s[0]
+	WORD $0x4f8e9084 // fmul v4.4s, v4.4s, v14.s[0]
+	WORD $0x4f8e90a5 // fmul v5.4s, v5.4s, v14.s[0]
+	WORD $0x4f8e90c6 // fmul v6.4s, v6.4s, v14.s[0]
+
+bias:
+	CBZ R11, relu
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x4e2fd421 // fadd v1.4s, v1.4s, v15.4s
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
+	WORD $0x3dc00571 // ldr q17, [x11, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s
+
+relu:
+	TBZ $2, R10, residual
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f421 // fmax v1.4s, v1.4s, v20.4s
+	WORD $0x4e34f442 // fmax v2.4s, v2.4s, v20.4s
+	WORD $0x4e34f463 // fmax v3.4s, v3.4s, v20.4s
+	WORD $0x4e34f484 // fmax v4.4s, v4.4s, v20.4s
+	WORD $0x4e34f4a5 // fmax v5.4s, v5.4s, v20.4s
+	WORD $0x4e34f4c6 // fmax v6.4s, v6.4s, v20.4s
+
+residual:
+	CBZ R12, store
+	MOVD res+112(FP), R16
+	MOVD resRow+120(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc00215 // ldr q21, [x16]
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x3dc00616 // ldr q22, [x16, #16]
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
+	ADD R17, R16
+	WORD $0x3dc00218 // ldr q24, [x16]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc0061f // ldr q31, [x16, #16]
+	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+	ADD R17, R16
+	WORD $0x3dc00207 // ldr q7, [x16]
+	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
+	WORD $0x3dc00608 // ldr q8, [x16, #16]
+	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad000a61 // stp q1, q2, [x19]
+	ADD R20, R19
+	WORD $0xad001263 // stp q3, q4, [x19]
+	ADD R20, R19
+	WORD $0xad001a65 // stp q5, q6, [x19]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F29
+	MOVD $buffer-96(SP), R21
+	WORD $0x3d8002a1 // str q1, [x21]
+	WORD $0x3d8006a2 // str q2, [x21, #16]
+	WORD $0x3d800aa3 // str q3, [x21, #32]
+	WORD $0x3d800ea4 // str q4, [x21, #48]
+	WORD $0x3d8012a5 // str q5, [x21, #64]
+	WORD $0x3d8016a6 // str q6, [x21, #80]
+	MOVD cols+88(FP), R22
+	ADD $0, R22
+	MOVD $3, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
+	MOVD res+112(FP), R26
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
+
+partialRow:
+	MOVD R24, R1
+	MOVD R26, R2
+	MOVD R11, R3
+	MOVD R21, R4
+	MOVD R22, R5
+
+partialColumn:
+	FMOVS (R4), F25
+	TBZ $0, R10, scaleOne
+	FMOVS (R1), F23
+	FADDS F23, F25, F25
+
+scaleOne:
+	TBZ $1, R10, biasOne
+	FMULS F29, F25, F25
+
+biasOne:
+	CBZ R11, reluOne
+	FMOVS (R3), F23
+	FADDS F23, F25, F25
+
+reluOne:
+	TBZ $2, R10, residualOne
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af739 // fmax v25.4s, v25.4s, v26.4s
+
+residualOne:
+	CBZ R12, storeOne
+	FMOVS (R2), F23
+	FADDS F23, F25, F25
+
+storeOne:
+	FMOVS F25, (R1)
+	ADD $4, R4
+	ADD $4, R1
+	ADD $4, R2
+	ADD $4, R3
+	SUB $1, R5
+	CBNZ R5, partialColumn
+	ADD R25, R24
+	ADD R0, R26
+	ADD $32, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
+
+next:
+	MOVD $12, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R13
+	MUL R6, R13
+	MOVD c+72(FP), R15
+	ADD R15, R13, R14
+	CMP $0, R15
+	CSEL EQ, R15, R14, R15
+	MOVD R15, c+72(FP)
+	MOVD resRow+120(FP), R17
+	MUL R6, R17
+	MOVD res+112(FP), R16
+	ADD R16, R17, R19
+	CMP $0, R16
+	CSEL EQ, R16, R19, R16
+	MOVD R16, res+112(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// gemmBF16NEON_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_3x16(SB), NOSPLIT, $192-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	MOVD ZR, R9
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3ce968cd // ldr q13, [x6, x9]
+	WORD $0x3ce968ee // ldr q14, [x7, x9]
+	WORD $0x3ce9690f // ldr q15, [x8, x9]
+	WORD $0x4f3055b0 // shl v16.4s, v13.4s, #16
+	WORD $0x4e201db1 // and v17.16b, v13.16b, v0.16b
+	WORD $0x4f3055d2 // shl v18.4s, v14.4s, #16
+	WORD $0x4e201dd3 // and v19.16b, v14.16b, v0.16b
+	WORD $0x4f3055f4 // shl v20.4s, v15.4s, #16
+	WORD $0x4e201df5 // and v21.16b, v15.16b, v0.16b
+	ADD $16, R9
+	WORD $0xad405c96 // ldp q22, q23, [x4]
+	WORD $0x4f3056d8 // shl v24.4s, v22.4s, #16
+	WORD $0x4e201ed9 // and v25.16b, v22.16b, v0.16b
+	WORD $0x4f901301 // fmla v1.4s, v24.4s, v16.s[0]
+	WORD $0x4f911321 // fmla v1.4s, v25.4s, v17.s[0]
+	WORD $0x4f921305 // fmla v5.4s, v24.4s, v18.s[0]
+	WORD $0x4f931325 // fmla v5.4s, v25.4s, v19.s[0]
+	WORD $0x4f941309 // fmla v9.4s, v24.4s, v20.s[0]
+	WORD $0x4f951329 // fmla v9.4s, v25.4s, v21.s[0]
+	WORD $0x4f3056fa // shl v26.4s, v23.4s, #16
+	WORD $0x4e201efb // and v27.16b, v23.16b, v0.16b
+	WORD $0x4f901342 // fmla v2.4s, v26.4s, v16.s[0]
+	WORD $0x4f911362 // fmla v2.4s, v27.4s, v17.s[0]
+	WORD $0x4f921346 // fmla v6.4s, v26.4s, v18.s[0]
+	WORD $0x4f931366 // fmla v6.4s, v27.4s, v19.s[0]
+	WORD $0x4f94134a // fmla v10.4s, v26.4s, v20.s[0]
+	WORD $0x4f95136a // fmla v10.4s, v27.4s, v21.s[0]
+	WORD $0xad41749c // ldp q28, q29, [x4, #32]
+	WORD $0x4f30579e // shl v30.4s, v28.4s, #16
+	WORD $0x4e201f9f // and v31.16b, v28.16b, v0.16b
+	WORD $0x4f9013c3 // fmla v3.4s, v30.4s, v16.s[0]
+	WORD $0x4f9113e3 // fmla v3.4s, v31.4s, v17.s[0]
+	WORD $0x4f9213c7 // fmla v7.4s, v30.4s, v18.s[0]
+	WORD $0x4f9313e7 // fmla v7.4s, v31.4s, v19.s[0]
+	WORD $0x4f9413cb // fmla v11.4s, v30.4s, v20.s[0]
+	WORD $0x4f9513eb // fmla v11.4s, v31.4s, v21.s[0]
+	WORD $0x4f3057ad // shl v13.4s, v29.4s, #16
+	WORD $0x4e201fae // and v14.16b, v29.16b, v0.16b
+	WORD $0x4f9011a4 // fmla v4.4s, v13.4s, v16.s[0]
+	WORD $0x4f9111c4 // fmla v4.4s, v14.4s, v17.s[0]
+	WORD $0x4f9211a8 // fmla v8.4s, v13.4s, v18.s[0]
+	WORD $0x4f9311c8 // fmla v8.4s, v14.4s, v19.s[0]
+	WORD $0x4f9411ac // fmla v12.4s, v13.4s, v20.s[0]
+	WORD $0x4f9511cc // fmla v12.4s, v14.4s, v21.s[0]
+	ADD R5, R4
+	WORD $0xad40588f // ldp q15, q22, [x4]
+	WORD $0x4f3055f8 // shl v24.4s, v15.4s, #16
+	WORD $0x4e201df9 // and v25.16b, v15.16b, v0.16b
+	WORD $0x4fb01301 // fmla v1.4s, v24.4s, v16.s[1]
+	WORD $0x4fb11321 // fmla v1.4s, v25.4s, v17.s[1]
+	WORD $0x4fb21305 // fmla v5.4s, v24.4s, v18.s[1]
+	WORD $0x4fb31325 // fmla v5.4s, v25.4s, v19.s[1]
+	WORD $0x4fb41309 // fmla v9.4s, v24.4s, v20.s[1]
+	WORD $0x4fb51329 // fmla v9.4s, v25.4s, v21.s[1]
+	WORD $0x4f3056d7 // shl v23.4s, v22.4s, #16
+	WORD $0x4e201eda // and v26.16b, v22.16b, v0.16b
+	WORD $0x4fb012e2 // fmla v2.4s, v23.4s, v16.s[1]
+	WORD $0x4fb11342 // fmla v2.4s, v26.4s, v17.s[1]
+	WORD $0x4fb212e6 // fmla v6.4s, v23.4s, v18.s[1]
+	WORD $0x4fb31346 // fmla v6.4s, v26.4s, v19.s[1]
+	WORD $0x4fb412ea // fmla v10.4s, v23.4s, v20.s[1]
+	WORD $0x4fb5134a // fmla v10.4s, v26.4s, v21.s[1]
+	WORD $0xad41709b // ldp q27, q28, [x4, #32]
+	WORD $0x4f30577e // shl v30.4s, v27.4s, #16
+	WORD $0x4e201f7f // and v31.16b, v27.16b, v0.16b
+	WORD $0x4fb013c3 // fmla v3.4s, v30.4s, v16.s[1]
+	WORD $0x4fb113e3 // fmla v3.4s, v31.4s, v17.s[1]
+	WORD $0x4fb213c7 // fmla v7.4s, v30.4s, v18.s[1]
+	WORD $0x4fb313e7 // fmla v7.4s, v31.4s, v19.s[1]
+	WORD $0x4fb413cb // fmla v11.4s, v30.4s, v20.s[1]
+	WORD $0x4fb513eb // fmla v11.4s, v31.4s, v21.s[1]
+	WORD $0x4f30579d // shl v29.4s, v28.4s, #16
+	WORD $0x4e201f8d // and v13.16b, v28.16b, v0.16b
+	WORD $0x4fb013a4 // fmla v4.4s, v29.4s, v16.s[1]
+	WORD $0x4fb111a4 // fmla v4.4s, v13.4s, v17.s[1]
+	WORD $0x4fb213a8 // fmla v8.4s, v29.4s, v18.s[1]
+	WORD $0x4fb311a8 // fmla v8.4s, v13.4s, v19.s[1]
+	WORD $0x4fb413ac // fmla v12.4s, v29.4s, v20.s[1]
+	WORD $0x4fb511ac // fmla v12.4s, v13.4s, v21.s[1]
+	ADD R5, R4
+	WORD $0xad403c8e // ldp q14, q15, [x4]
+	WORD $0x4f3055d8 // shl v24.4s, v14.4s, #16
+	WORD $0x4e201dd9 // and v25.16b, v14.16b, v0.16b
+	WORD $0x4f901b01 // fmla v1.4s, v24.4s, v16.s[2]
+	WORD $0x4f911b21 // fmla v1.4s, v25.4s, v17.s[2]
+	WORD $0x4f921b05 // fmla v5.4s, v24.4s, v18.s[2]
+	WORD $0x4f931b25 // fmla v5.4s, v25.4s, v19.s[2]
+	WORD $0x4f941b09 // fmla v9.4s, v24.4s, v20.s[2]
+	WORD $0x4f951b29 // fmla v9.4s, v25.4s, v21.s[2]
+	WORD $0x4f3055f6 // shl v22.4s, v15.4s, #16
+	WORD $0x4e201df7 // and v23.16b, v15.16b, v0.16b
+	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
+	WORD $0x4f911ae2 // fmla v2.4s, v23.4s, v17.s[2]
+	WORD $0x4f921ac6 // fmla v6.4s, v22.4s, v18.s[2]
+	WORD $0x4f931ae6 // fmla v6.4s, v23.4s, v19.s[2]
+	WORD $0x4f941aca // fmla v10.4s, v22.4s, v20.s[2]
+	WORD $0x4f951aea // fmla v10.4s, v23.4s, v21.s[2]
+	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
+	WORD $0x4f30575e // shl v30.4s, v26.4s, #16
+	WORD $0x4e201f5f // and v31.16b, v26.16b, v0.16b
+	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
+	WORD $0x4f911be3 // fmla v3.4s, v31.4s, v17.s[2]
+	WORD $0x4f921bc7 // fmla v7.4s, v30.4s, v18.s[2]
+	WORD $0x4f931be7 // fmla v7.4s, v31.4s, v19.s[2]
+	WORD $0x4f941bcb // fmla v11.4s, v30.4s, v20.s[2]
+	WORD $0x4f951beb // fmla v11.4s, v31.4s, v21.s[2]
+	WORD $0x4f30577c // shl v28.4s, v27.4s, #16
+	WORD $0x4e201f7d // and v29.16b, v27.16b, v0.16b
+	WORD $0x4f901b84 // fmla v4.4s, v28.4s, v16.s[2]
+	WORD $0x4f911ba4 // fmla v4.4s, v29.4s, v17.s[2]
+	WORD $0x4f921b88 // fmla v8.4s, v28.4s, v18.s[2]
+	WORD $0x4f931ba8 // fmla v8.4s, v29.4s, v19.s[2]
+	WORD $0x4f941b8c // fmla v12.4s, v28.4s, v20.s[2]
+	WORD $0x4f951bac // fmla v12.4s, v29.4s, v21.s[2]
+	ADD R5, R4
+	WORD $0xad40388d // ldp q13, q14, [x4]
+	WORD $0x4f3055b8 // shl v24.4s, v13.4s, #16
+	WORD $0x4e201db9 // and v25.16b, v13.16b, v0.16b
+	WORD $0x4fb01b01 // fmla v1.4s, v24.4s, v16.s[3]
+	WORD $0x4fb11b21 // fmla v1.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b05 // fmla v5.4s, v24.4s, v18.s[3]
+	WORD $0x4fb31b25 // fmla v5.4s, v25.4s, v19.s[3]
+	WORD $0x4fb41b09 // fmla v9.4s, v24.4s, v20.s[3]
+	WORD $0x4fb51b29 // fmla v9.4s, v25.4s, v21.s[3]
+	WORD $0x4f3055cf // shl v15.4s, v14.4s, #16
+	WORD $0x4e201dd6 // and v22.16b, v14.16b, v0.16b
+	WORD $0x4fb019e2 // fmla v2.4s, v15.4s, v16.s[3]
+	WORD $0x4fb11ac2 // fmla v2.4s, v22.4s, v17.s[3]
+	WORD $0x4fb219e6 // fmla v6.4s, v15.4s, v18.s[3]
+	WORD $0x4fb31ac6 // fmla v6.4s, v22.4s, v19.s[3]
+	WORD $0x4fb419ea // fmla v10.4s, v15.4s, v20.s[3]
+	WORD $0x4fb51aca // fmla v10.4s, v22.4s, v21.s[3]
+	WORD $0xad416897 // ldp q23, q26, [x4, #32]
+	WORD $0x4f3056fe // shl v30.4s, v23.4s, #16
+	WORD $0x4e201eff // and v31.16b, v23.16b, v0.16b
+	WORD $0x4fb01bc3 // fmla v3.4s, v30.4s, v16.s[3]
+	WORD $0x4fb11be3 // fmla v3.4s, v31.4s, v17.s[3]
+	WORD $0x4fb21bc7 // fmla v7.4s, v30.4s, v18.s[3]
+	WORD $0x4fb31be7 // fmla v7.4s, v31.4s, v19.s[3]
+	WORD $0x4fb41bcb // fmla v11.4s, v30.4s, v20.s[3]
+	WORD $0x4fb51beb // fmla v11.4s, v31.4s, v21.s[3]
+	WORD $0x4f30575b // shl v27.4s, v26.4s, #16
+	WORD $0x4e201f5c // and v28.16b, v26.16b, v0.16b
+	WORD $0x4fb01b64 // fmla v4.4s, v27.4s, v16.s[3]
+	WORD $0x4fb11b84 // fmla v4.4s, v28.4s, v17.s[3]
+	WORD $0x4fb21b68 // fmla v8.4s, v27.4s, v18.s[3]
+	WORD $0x4fb31b88 // fmla v8.4s, v28.4s, v19.s[3]
+	WORD $0x4fb41b6c // fmla v12.4s, v27.4s, v20.s[3]
+	WORD $0x4fb51b8c // fmla v12.4s, v28.4s, v21.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6968dd // ldr s29, [x6, x9]
+	WORD $0xbc6968ed // ldr s13, [x7, x9]
+	WORD $0xbc696918 // ldr s24, [x8, x9]
+	WORD $0x4f3057b9 // shl v25.4s, v29.4s, #16
+	WORD $0x4e201fae // and v14.16b, v29.16b, v0.16b
+	WORD $0x4f3055af // shl v15.4s, v13.4s, #16
+	WORD $0x4e201db6 // and v22.16b, v13.16b, v0.16b
+	WORD $0x4f305717 // shl v23.4s, v24.4s, #16
+	WORD $0x4e201f1e // and v30.16b, v24.16b, v0.16b
+	ADD R3, R9
+	WORD $0xad40689f // ldp q31, q26, [x4]
+	WORD $0x4f3057f0 // shl v16.4s, v31.4s, #16
+	WORD $0x4e201ff1 // and v17.16b, v31.16b, v0.16b
+	WORD $0x4f991201 // fmla v1.4s, v16.4s, v25.s[0]
+	WORD $0x4f8e1221 // fmla v1.4s, v17.4s, v14.s[0]
+	WORD $0x4f8f1205 // fmla v5.4s, v16.4s, v15.s[0]
+	WORD $0x4f961225 // fmla v5.4s, v17.4s, v22.s[0]
+	WORD $0x4f971209 // fmla v9.4s, v16.4s, v23.s[0]
+	WORD $0x4f9e1229 // fmla v9.4s, v17.4s, v30.s[0]
+	WORD $0x4f305752 // shl v18.4s, v26.4s, #16
+	WORD $0x4e201f53 // and v19.16b, v26.16b, v0.16b
+	WORD $0x4f991242 // fmla v2.4s, v18.4s, v25.s[0]
+	WORD $0x4f8e1262 // fmla v2.4s, v19.4s, v14.s[0]
+	WORD $0x4f8f1246 // fmla v6.4s, v18.4s, v15.s[0]
+	WORD $0x4f961266 // fmla v6.4s, v19.4s, v22.s[0]
+	WORD $0x4f97124a // fmla v10.4s, v18.4s, v23.s[0]
+	WORD $0x4f9e126a // fmla v10.4s, v19.4s, v30.s[0]
+	WORD $0xad415494 // ldp q20, q21, [x4, #32]
+	WORD $0x4f30569b // shl v27.4s, v20.4s, #16
+	WORD $0x4e201e9c // and v28.16b, v20.16b, v0.16b
+	WORD $0x4f991363 // fmla v3.4s, v27.4s, v25.s[0]
+	WORD $0x4f8e1383 // fmla v3.4s, v28.4s, v14.s[0]
+	WORD $0x4f8f1367 // fmla v7.4s, v27.4s, v15.s[0]
+	WORD $0x4f961387 // fmla v7.4s, v28.4s, v22.s[0]
+	WORD $0x4f97136b // fmla v11.4s, v27.4s, v23.s[0]
+	WORD $0x4f9e138b // fmla v11.4s, v28.4s, v30.s[0]
+	WORD $0x4f3056bd // shl v29.4s, v21.4s, #16
+	WORD $0x4e201ead // and v13.16b, v21.16b, v0.16b
+	WORD $0x4f9913a4 // fmla v4.4s, v29.4s, v25.s[0]
+	WORD $0x4f8e11a4 // fmla v4.4s, v13.4s, v14.s[0]
+	WORD $0x4f8f13a8 // fmla v8.4s, v29.4s, v15.s[0]
+	WORD $0x4f9611a8 // fmla v8.4s, v13.4s, v22.s[0]
+	WORD $0x4f9713ac // fmla v12.4s, v29.4s, v23.s[0]
+	WORD $0x4f9e11ac // fmla v12.4s, v13.4s, v30.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R10
+	MOVD bias+104(FP), R11
+	MOVD res+112(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	TBZ $0, R10, scale
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d8 // ldr q24, [x14]
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x3dc005df // ldr q31, [x14, #16]
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	WORD $0x3dc009d0 // ldr q16, [x14, #32]
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	WORD $0x3dc00dd1 // ldr q17, [x14, #48]
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+	ADD R15, R14
+	WORD $0x3dc001da // ldr q26, [x14]
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x3dc005d2 // ldr q18, [x14, #16]
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x3dc009d3 // ldr q19, [x14, #32]
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	WORD $0x3dc00dd4 // ldr q20, [x14, #48]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	ADD R15, R14
+	WORD $0x3dc001db // ldr q27, [x14]
+	WORD $0x4e3bd529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x3dc005dc // ldr q28, [x14, #16]
+	WORD $0x4e3cd54a // fadd v10.4s, v10.4s, v28.4s
+	WORD $0x3dc009d5 // ldr q21, [x14, #32]
+	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
+	WORD $0x3dc00dd9 // ldr q25, [x14, #48]
+	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s
+
+scale:
+	TBZ $1, R10, bias
+	FMOVS alpha+96(FP), F14
+	WORD $0x4f8e9021 // fmul v1.4s, v1.4s, v14.s[0]
+	WORD $0x4f8e9042 // fmul v2.4s, v2.4s, v14.s[0]
+	WORD $0x4f8e9063 // fmul v3.4s, v3.4s, v14.s[0]
+	WORD $0x4f8e9084 // fmul v4.4s, v4.4s, v14.s[0]
+	WORD $0x4f8e90a5 // fmul v5.4s, v5.4s, v14.s[0]
+	WORD $0x4f8e90c6 // fmul v6.4s, v6.4s, v14.s[0]
+	WORD $0x4f8e90e7 // fmul v7.4s, v7.4s, v14.s[0]
+	WORD $0x4f8e9108 // fmul v8.4s, v8.4s, v14.s[0]
+	WORD $0x4f8e9129 // fmul v9.4s, v9.4s, v14.s[0]
+	WORD $0x4f8e914a // fmul v10.4s, v10.4s, v14.s[0]
+	WORD $0x4f8e916b // fmul v11.4s, v11.4s, v14.s[0]
+	WORD $0x4f8e918c // fmul v12.4s, v12.4s, v14.s[0]
+
+bias:
+	CBZ R11, relu
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x4e2fd421 // fadd v1.4s, v1.4s, v15.4s
+	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
+	WORD $0x4e2fd529 // fadd v9.4s, v9.4s, v15.4s
+	WORD $0x3dc00576 // ldr q22, [x11, #16]
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
+	WORD $0x3dc00977 // ldr q23, [x11, #32]
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
+	WORD $0x3dc00d7e // ldr q30, [x11, #48]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
+	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+
+relu:
+	TBZ $2, R10, residual
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df421 // fmax v1.4s, v1.4s, v29.4s
+	WORD $0x4e3df442 // fmax v2.4s, v2.4s, v29.4s
+	WORD $0x4e3df463 // fmax v3.4s, v3.4s, v29.4s
+	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	WORD $0x4e3df4a5 // fmax v5.4s, v5.4s, v29.4s
+	WORD $0x4e3df4c6 // fmax v6.4s, v6.4s, v29.4s
+	WORD $0x4e3df4e7 // fmax v7.4s, v7.4s, v29.4s
+	WORD $0x4e3df508 // fmax v8.4s, v8.4s, v29.4s
+	WORD $0x4e3df529 // fmax v9.4s, v9.4s, v29.4s
+	WORD $0x4e3df54a // fmax v10.4s, v10.4s, v29.4s
+	WORD $0x4e3df56b // fmax v11.4s, v11.4s, v29.4s
+	WORD $0x4e3df58c // fmax v12.4s, v12.4s, v29.4s
+
+residual:
+	CBZ R12, store
+	MOVD res+112(FP), R16
+	MOVD resRow+120(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc0020d // ldr q13, [x16]
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	WORD $0x3dc00618 // ldr q24, [x16, #16]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00a1f // ldr q31, [x16, #32]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x3dc00e10 // ldr q16, [x16, #48]
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	ADD R17, R16
+	WORD $0x3dc00211 // ldr q17, [x16]
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
+	WORD $0x3dc0061a // ldr q26, [x16, #16]
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x3dc00a12 // ldr q18, [x16, #32]
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s
+	WORD $0x3dc00e13 // ldr q19, [x16, #48]
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	ADD R17, R16
+	WORD $0x3dc00214 // ldr q20, [x16]
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
+	WORD $0x3dc00a1c // ldr q28, [x16, #32]
+	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s
+	WORD $0x3dc00e15 // ldr q21, [x16, #48]
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad000a61 // stp q1, q2, [x19]
+	WORD $0xad011263 // stp q3, q4, [x19, #32]
+	ADD R20, R19
+	WORD $0xad001a65 // stp q5, q6, [x19]
+	WORD $0xad012267 // stp q7, q8, [x19, #32]
+	ADD R20, R19
+	WORD $0xad002a69 // stp q9, q10, [x19]
+	WORD $0xad01326b // stp q11, q12, [x19, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F25
+	MOVD $buffer-192(SP), R21
+	WORD $0x3d8002a1 // str q1, [x21]
+	WORD $0x3d8006a2 // str q2, [x21, #16]
+	WORD $0x3d800aa3 // str q3, [x21, #32]
+	WORD $0x3d800ea4 // str q4, [x21, #48]
+	WORD $0x3d8012a5 // str q5, [x21, #64]
+	WORD $0x3d8016a6 // str q6, [x21, #80]
+	WORD $0x3d801aa7 // str q7, [x21, #96]
+	WORD $0x3d801ea8 // str q8, [x21, #112]
+	WORD $0x3d8022a9 // str q9, [x21, #128]
+	WORD $0x3d8026aa // str q10, [x21, #144]
+	WORD $0x3d802aab // str q11, [x21, #160]
+	WORD $0x3d802eac // str q12, [x21, #176]
+	MOVD cols+88(FP), R22
+	ADD $8, R22
+	MOVD $3, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
+	MOVD res+112(FP), R26
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
+
+partialRow:
+	MOVD R24, R1
+	MOVD R26, R2
+	MOVD R11, R3
+	MOVD R21, R4
+	MOVD R22, R5
+
+partialColumn:
+	FMOVS (R4), F14
+	TBZ $0, R10, scaleOne
+	FMOVS (R1), F15
+	FADDS F15, F14, F14
+
+scaleOne:
+	TBZ $1, R10, biasOne
+	FMULS F25, F14, F14
+
+biasOne:
+	CBZ R11, reluOne
+	FMOVS (R3), F15
+	FADDS F15, F14, F14
+
+reluOne:
+	TBZ $2, R10, residualOne
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x4e36f5ce // fmax v14.4s, v14.4s, v22.4s
+
+residualOne:
+	CBZ R12, storeOne
+	FMOVS (R2), F15
+	FADDS F15, F14, F14
+
+storeOne:
+	FMOVS F14, (R1)
+	ADD $4, R4
+	ADD $4, R1
+	ADD $4, R2
+	ADD $4, R3
+	SUB $1, R5
+	CBNZ R5, partialColumn
+	ADD R25, R24
+	ADD R0, R26
+	ADD $64, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
+
+next:
+	MOVD $12, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R13
+	MUL R6, R13
+	MOVD c+72(FP), R15
+	ADD R15, R13, R14
+	CMP $0, R15
+	CSEL EQ, R15, R14, R15
+	MOVD R15, c+72(FP)
+	MOVD resRow+120(FP), R17
+	MUL R6, R17
+	MOVD res+112(FP), R16
+	ADD R16, R17, R19
+	CMP $0, R16
+	CSEL EQ, R16, R19, R16
+	MOVD R16, res+112(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// gemmBF16NEON_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_4x8(SB), NOSPLIT, $128-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	MOVD ZR, R10
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3cea68c9 // ldr q9, [x6, x10]
+	WORD $0x3cea68ea // ldr q10, [x7, x10]
+	WORD $0x3cea690b // ldr q11, [x8, x10]
+	WORD $0x3cea692c // ldr q12, [x9, x10]
+	WORD $0x4f30552d // shl v13.4s, v9.4s, #16
+	WORD $0x4e201d2e // and v14.16b, v9.16b, v0.16b
+	WORD $0x4f30554f // shl v15.4s, v10.4s, #16
+	WORD $0x4e201d50 // and v16.16b, v10.16b, v0.16b
+	WORD $0x4f305571 // shl v17.4s, v11.4s, #16
+	WORD $0x4e201d72 // and v18.16b, v11.16b, v0.16b
+	WORD $0x4f305593 // shl v19.4s, v12.4s, #16
+	WORD $0x4e201d94 // and v20.16b, v12.16b, v0.16b
+	ADD $16, R10
+	WORD $0xad405895 // ldp q21, q22, [x4]
+	WORD $0x4f3056b7 // shl v23.4s, v21.4s, #16
+	WORD $0x4e201eb8 // and v24.16b, v21.16b, v0.16b
+	WORD $0x4f8d12e1 // fmla v1.4s, v23.4s, v13.s[0]
+	WORD $0x4f8e1301 // fmla v1.4s, v24.4s, v14.s[0]
+	WORD $0x4f8f12e3 // fmla v3.4s, v23.4s, v15.s[0]
+	WORD $0x4f901303 // fmla v3.4s, v24.4s, v16.s[0]
+	WORD $0x4f9112e5 // fmla v5.4s, v23.4s, v17.s[0]
+	WORD $0x4f921305 // fmla v5.4s, v24.4s, v18.s[0]
+	WORD $0x4f9312e7 // fmla v7.4s, v23.4s, v19.s[0]
+	WORD $0x4f941307 // fmla v7.4s, v24.4s, v20.s[0]
+	WORD $0x4f3056d9 // shl v25.4s, v22.4s, #16
+	WORD $0x4e201eda // and v26.16b, v22.16b, v0.16b
+	WORD $0x4f8d1322 // fmla v2.4s, v25.4s, v13.s[0]
+	WORD $0x4f8e1342 // fmla v2.4s, v26.4s, v14.s[0]
+	WORD $0x4f8f1324 // fmla v4.4s, v25.4s, v15.s[0]
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f911326 // fmla v6.4s, v25.4s, v17.s[0]
+	WORD $0x4f921346 // fmla v6.4s, v26.4s, v18.s[0]
+	WORD $0x4f931328 // fmla v8.4s, v25.4s, v19.s[0]
+	WORD $0x4f941348 // fmla v8.4s, v26.4s, v20.s[0]
+	ADD R5, R4
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4f30577d // shl v29.4s, v27.4s, #16
+	WORD $0x4e201f7e // and v30.16b, v27.16b, v0.16b
+	WORD $0x4fad13a1 // fmla v1.4s, v29.4s, v13.s[1]
+	WORD $0x4fae13c1 // fmla v1.4s, v30.4s, v14.s[1]
+	WORD $0x4faf13a3 // fmla v3.4s, v29.4s, v15.s[1]
+	WORD $0x4fb013c3 // fmla v3.4s, v30.4s, v16.s[1]
+	WORD $0x4fb113a5 // fmla v5.4s, v29.4s, v17.s[1]
+	WORD $0x4fb213c5 // fmla v5.4s, v30.4s, v18.s[1]
+	WORD $0x4fb313a7 // fmla v7.4s, v29.4s, v19.s[1]
+	WORD $0x4fb413c7 // fmla v7.4s, v30.4s, v20.s[1]
+	WORD $0x4f30579f // shl v31.4s, v28.4s, #16
+	WORD $0x4e201f89 // and v9.16b, v28.16b, v0.16b
+	WORD $0x4fad13e2 // fmla v2.4s, v31.4s, v13.s[1]
+	WORD $0x4fae1122 // fmla v2.4s, v9.4s, v14.s[1]
+	WORD $0x4faf13e4 // fmla v4.4s, v31.4s, v15.s[1]
+	WORD $0x4fb01124 // fmla v4.4s, v9.4s, v16.s[1]
+	WORD $0x4fb113e6 // fmla v6.4s, v31.4s, v17.s[1]
+	WORD $0x4fb21126 // fmla v6.4s, v9.4s, v18.s[1]
+	WORD $0x4fb313e8 // fmla v8.4s, v31.4s, v19.s[1]
+	WORD $0x4fb41128 // fmla v8.4s, v9.4s, v20.s[1]
+	ADD R5, R4
+	WORD $0xad402c8a // ldp q10, q11, [x4]
+	WORD $0x4f30554c // shl v12.4s, v10.4s, #16
+	WORD $0x4e201d55 // and v21.16b, v10.16b, v0.16b
+	WORD $0x4f8d1981 // fmla v1.4s, v12.4s, v13.s[2]
+	WORD $0x4f8e1aa1 // fmla v1.4s, v21.4s, v14.s[2]
+	WORD $0x4f8f1983 // fmla v3.4s, v12.4s, v15.s[2]
+	WORD $0x4f901aa3 // fmla v3.4s, v21.4s, v16.s[2]
+	WORD $0x4f911985 // fmla v5.4s, v12.4s, v17.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	WORD $0x4f931987 // fmla v7.4s, v12.4s, v19.s[2]
+	WORD $0x4f941aa7 // fmla v7.4s, v21.4s, v20.s[2]
+	WORD $0x4f305577 // shl v23.4s, v11.4s, #16
+	WORD $0x4e201d78 // and v24.16b, v11.16b, v0.16b
+	WORD $0x4f8d1ae2 // fmla v2.4s, v23.4s, v13.s[2]
+	WORD $0x4f8e1b02 // fmla v2.4s, v24.4s, v14.s[2]
+	WORD $0x4f8f1ae4 // fmla v4.4s, v23.4s, v15.s[2]
+	WORD $0x4f901b04 // fmla v4.4s, v24.4s, v16.s[2]
+	WORD $0x4f911ae6 // fmla v6.4s, v23.4s, v17.s[2]
+	WORD $0x4f921b06 // fmla v6.4s, v24.4s, v18.s[2]
+	WORD $0x4f931ae8 // fmla v8.4s, v23.4s, v19.s[2]
+	WORD $0x4f941b08 // fmla v8.4s, v24.4s, v20.s[2]
+	ADD R5, R4
+	WORD $0xad406496 // ldp q22, q25, [x4]
+	WORD $0x4f3056da // shl v26.4s, v22.4s, #16
+	WORD $0x4e201edb // and v27.16b, v22.16b, v0.16b
+	WORD $0x4fad1b41 // fmla v1.4s, v26.4s, v13.s[3]
+	WORD $0x4fae1b61 // fmla v1.4s, v27.4s, v14.s[3]
+	WORD $0x4faf1b43 // fmla v3.4s, v26.4s, v15.s[3]
+	WORD $0x4fb01b63 // fmla v3.4s, v27.4s, v16.s[3]
+	WORD $0x4fb11b45 // fmla v5.4s, v26.4s, v17.s[3]
+	WORD $0x4fb21b65 // fmla v5.4s, v27.4s, v18.s[3]
+	WORD $0x4fb31b47 // fmla v7.4s, v26.4s, v19.s[3]
+	WORD $0x4fb41b67 // fmla v7.4s, v27.4s, v20.s[3]
+	WORD $0x4f30573d // shl v29.4s, v25.4s, #16
+	WORD $0x4e201f3e // and v30.16b, v25.16b, v0.16b
+	WORD $0x4fad1ba2 // fmla v2.4s, v29.4s, v13.s[3]
+	WORD $0x4fae1bc2 // fmla v2.4s, v30.4s, v14.s[3]
+	WORD $0x4faf1ba4 // fmla v4.4s, v29.4s, v15.s[3]
+	WORD $0x4fb01bc4 // fmla v4.4s, v30.4s, v16.s[3]
+	WORD $0x4fb11ba6 // fmla v6.4s, v29.4s, v17.s[3]
+	WORD $0x4fb21bc6 // fmla v6.4s, v30.4s, v18.s[3]
+	WORD $0x4fb31ba8 // fmla v8.4s, v29.4s, v19.s[3]
+	WORD $0x4fb41bc8 // fmla v8.4s, v30.4s, v20.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6a68dc // ldr s28, [x6, x10]
+	WORD $0xbc6a68ff // ldr s31, [x7, x10]
+	WORD $0xbc6a6909 // ldr s9, [x8, x10]
+	WORD $0xbc6a692a // ldr s10, [x9, x10]
+	WORD $0x4f30578c // shl v12.4s, v28.4s, #16
+	WORD $0x4e201f95 // and v21.16b, v28.16b, v0.16b
+	WORD $0x4f3057eb // shl v11.4s, v31.4s, #16
+	WORD $0x4e201ff7 // and v23.16b, v31.16b, v0.16b
+	WORD $0x4f305538 // shl v24.4s, v9.4s, #16
+	WORD $0x4e201d36 // and v22.16b, v9.16b, v0.16b
+	WORD $0x4f30555a // shl v26.4s, v10.4s, #16
+	WORD $0x4e201d5b // and v27.16b, v10.16b, v0.16b
+	ADD R3, R10
+	WORD $0xad403499 // ldp q25, q13, [x4]
+	WORD $0x4f30572e // shl v14.4s, v25.4s, #16
+	WORD $0x4e201f2f // and v15.16b, v25.16b, v0.16b
+	WORD $0x4f8c11c1 // fmla v1.4s, v14.4s, v12.s[0]
+	WORD $0x4f9511e1 // fmla v1.4s, v15.4s, v21.s[0]
+	WORD $0x4f8b11c3 // fmla v3.4s, v14.4s, v11.s[0]
+	WORD $0x4f9711e3 // fmla v3.4s, v15.4s, v23.s[0]
+	WORD $0x4f9811c5 // fmla v5.4s, v14.4s, v24.s[0]
+	WORD $0x4f9611e5 // fmla v5.4s, v15.4s, v22.s[0]
+	WORD $0x4f9a11c7 // fmla v7.4s, v14.4s, v26.s[0]
+	WORD $0x4f9b11e7 // fmla v7.4s, v15.4s, v27.s[0]
+	WORD $0x4f3055b0 // shl v16.4s, v13.4s, #16
+	WORD $0x4e201db1 // and v17.16b, v13.16b, v0.16b
+	WORD $0x4f8c1202 // fmla v2.4s, v16.4s, v12.s[0]
+	WORD $0x4f951222 // fmla v2.4s, v17.4s, v21.s[0]
+	WORD $0x4f8b1204 // fmla v4.4s, v16.4s, v11.s[0]
+	WORD $0x4f971224 // fmla v4.4s, v17.4s, v23.s[0]
+	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	WORD $0x4f961226 // fmla v6.4s, v17.4s, v22.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b1228 // fmla v8.4s, v17.4s, v27.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R11
+	MOVD bias+104(FP), R12
+	MOVD res+112(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
+	BNE partial
+	TBZ $0, R11, scale
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001f2 // ldr q18, [x15]
+	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
+	WORD $0x3dc005f3 // ldr q19, [x15, #16]
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
+	ADD R16, R15
+	WORD $0x3dc001f4 // ldr q20, [x15]
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x3dc005fd // ldr q29, [x15, #16]
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	ADD R16, R15
+	WORD $0x3dc001fe // ldr q30, [x15]
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x3dc005fc // ldr q28, [x15, #16]
+	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
+	ADD R16, R15
+	WORD $0x3dc001ff // ldr q31, [x15]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc005e9 // ldr q9, [x15, #16]
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+
+scale:
+	TBZ $1, R11, bias
+	FMOVS alpha+96(FP), F10
+	WORD $0x4f8a9021 // fmul v1.4s, v1.4s, v10.s[0]
+	WORD $0x4f8a9042 // fmul v2.4s, v2.4s, v10.s[0]
+	WORD $0x4f8a9063 // fmul v3.4s, v3.4s, v10.s[0]
+	WORD $0x4f8a9084 // fmul v4.4s, v4.4s, v10.s[0]
+	WORD $0x4f8a90a5 // fmul v5.4s, v5.4s, v10.s[0]
+	WORD $0x4f8a90c6 // fmul v6.4s, v6.4s, v10.s[0]
+	WORD $0x4f8a90e7 // fmul v7.4s, v7.4s, v10.s[0]
+	WORD $0x4f8a9108 // fmul v8.4s, v8.4s, v10.s[0]
+
+bias:
+	CBZ R12, relu
+	WORD $0x3dc00199 // ldr q25, [x12]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
+	WORD $0x3dc0058e // ldr q14, [x12, #16]
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	WORD $0x4e2ed508 // fadd v8.4s, v8.4s, v14.4s
+
+relu:
+	TBZ $2, R11, residual
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x4e2ff421 // fmax v1.4s, v1.4s, v15.4s
+	WORD $0x4e2ff442 // fmax v2.4s, v2.4s, v15.4s
+	WORD $0x4e2ff463 // fmax v3.4s, v3.4s, v15.4s
+	WORD $0x4e2ff484 // fmax v4.4s, v4.4s, v15.4s
+	WORD $0x4e2ff4a5 // fmax v5.4s, v5.4s, v15.4s
+	WORD $0x4e2ff4c6 // fmax v6.4s, v6.4s, v15.4s
+	WORD $0x4e2ff4e7 // fmax v7.4s, v7.4s, v15.4s
+	WORD $0x4e2ff508 // fmax v8.4s, v8.4s, v15.4s
+
+residual:
+	CBZ R13, store
+	MOVD res+112(FP), R17
+	MOVD resRow+120(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc0022d // ldr q13, [x17]
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	WORD $0x3dc0062c // ldr q12, [x17, #16]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	ADD R19, R17
+	WORD $0x3dc00235 // ldr q21, [x17]
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x3dc0062b // ldr q11, [x17, #16]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	ADD R19, R17
+	WORD $0x3dc00237 // ldr q23, [x17]
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x3dc00638 // ldr q24, [x17, #16]
+	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	ADD R19, R17
+	WORD $0x3dc00236 // ldr q22, [x17]
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s
+	WORD $0x3dc0063a // ldr q26, [x17, #16]
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad000a81 // stp q1, q2, [x20]
+	ADD R21, R20
+	WORD $0xad001283 // stp q3, q4, [x20]
+	ADD R21, R20
+	WORD $0xad001a85 // stp q5, q6, [x20]
+	ADD R21, R20
+	WORD $0xad002287 // stp q7, q8, [x20]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F27
+	MOVD $buffer-128(SP), R22
+	WORD $0x3d8002c1 // str q1, [x22]
+	WORD $0x3d8006c2 // str q2, [x22, #16]
+	WORD $0x3d800ac3 // str q3, [x22, #32]
+	WORD $0x3d800ec4 // str q4, [x22, #48]
+	WORD $0x3d8012c5 // str q5, [x22, #64]
+	WORD $0x3d8016c6 // str q6, [x22, #80]
+	WORD $0x3d801ac7 // str q7, [x22, #96]
+	WORD $0x3d801ec8 // str q8, [x22, #112]
+	MOVD cols+88(FP), R23
+	ADD $0, R23
+	MOVD $4, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
+	MOVD res+112(FP), R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
+
+partialRow:
+	MOVD R25, R2
+	MOVD R0, R3
+	MOVD R12, R4
+	MOVD R22, R5
+	MOVD R23, R6
+
+partialColumn:
+	FMOVS (R5), F16
+	TBZ $0, R11, scaleOne
+	FMOVS (R2), F17
+	FADDS F17, F16, F16
+
+scaleOne:
+	TBZ $1, R11, biasOne
+	FMULS F27, F16, F16
+
+biasOne:
+	CBZ R12, reluOne
+	FMOVS (R4), F17
+	FADDS F17, F16, F16
+
+reluOne:
+	TBZ $2, R11, residualOne
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+
+residualOne:
+	CBZ R13, storeOne
+	FMOVS (R3), F17
+	FADDS F17, F16, F16
+
+storeOne:
+	FMOVS F16, (R2)
+	ADD $4, R5
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R26, R25
+	ADD R1, R0
+	ADD $32, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
+
+next:
+	MOVD $16, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
+	ADD R9, R8, R10
+	CMP $0, R9
+	CSEL EQ, R9, R10, R9
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R14
+	MUL R7, R14
+	MOVD c+72(FP), R16
+	ADD R16, R14, R15
+	CMP $0, R16
+	CSEL EQ, R16, R15, R16
+	MOVD R16, c+72(FP)
+	MOVD resRow+120(FP), R19
+	MUL R7, R19
+	MOVD res+112(FP), R17
+	ADD R17, R19, R20
+	CMP $0, R17
+	CSEL EQ, R17, R20, R17
+	MOVD R17, res+112(FP)
+	MOVD tiles+0(FP), R21
+	SUB $1, R21
+	MOVD R21, tiles+0(FP)
+	CBNZ R21, tile
+	RET
+
+// gemmBF16NEON_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16NEON_4x16(SB), NOSPLIT, $256-136
+	MOVD $constants_gemm_bf16_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
+	MOVD aCol+32(FP), R3
+	LSL $2, R3, R3
+	MOVD b+40(FP), R4
+	MOVD bRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD a+16(FP), R6
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	MOVD ZR, R10
+	CMP $4, R3
+	BNE apart
+	SUBS $4, R2
+	BLT rest
+
+four:
+	WORD $0x3cea68d1 // ldr q17, [x6, x10]
+	WORD $0x3cea68f2 // ldr q18, [x7, x10]
+	WORD $0x3cea6913 // ldr q19, [x8, x10]
+	WORD $0x3cea6934 // ldr q20, [x9, x10]
+	WORD $0x4f305635 // shl v21.4s, v17.4s, #16
+	WORD $0x4e201e36 // and v22.16b, v17.16b, v0.16b
+	WORD $0x4f305657 // shl v23.4s, v18.4s, #16
+	WORD $0x4e201e58 // and v24.16b, v18.16b, v0.16b
+	WORD $0x4f305679 // shl v25.4s, v19.4s, #16
+	WORD $0x4e201e7a // and v26.16b, v19.16b, v0.16b
+	WORD $0x4f30569b // shl v27.4s, v20.4s, #16
+	WORD $0x4e201e9c // and v28.16b, v20.16b, v0.16b
+	ADD $16, R10
+	WORD $0xad40789d // ldp q29, q30, [x4]
+	WORD $0x4f3057bf // shl v31.4s, v29.4s, #16
+	WORD $0x4e201fb1 // and v17.16b, v29.16b, v0.16b
+	WORD $0x4f9513e1 // fmla v1.4s, v31.4s, v21.s[0]
+	WORD $0x4f961221 // fmla v1.4s, v17.4s, v22.s[0]
+	WORD $0x4f9713e5 // fmla v5.4s, v31.4s, v23.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	WORD $0x4f9c122d // fmla v13.4s, v17.4s, v28.s[0]
+	WORD $0x4f3057d2 // shl v18.4s, v30.4s, #16
+	WORD $0x4e201fd3 // and v19.16b, v30.16b, v0.16b
+	WORD $0x4f951242 // fmla v2.4s, v18.4s, v21.s[0]
+	WORD $0x4f961262 // fmla v2.4s, v19.4s, v22.s[0]
+	WORD $0x4f971246 // fmla v6.4s, v18.4s, v23.s[0]
+	WORD $0x4f981266 // fmla v6.4s, v19.4s, v24.s[0]
+	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a126a // fmla v10.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
+	WORD $0x4f9c126e // fmla v14.4s, v19.4s, v28.s[0]
+	WORD $0xad417494 // ldp q20, q29, [x4, #32]
+	WORD $0x4f30569f // shl v31.4s, v20.4s, #16
+	WORD $0x4e201e91 // and v17.16b, v20.16b, v0.16b
+	WORD $0x4f9513e3 // fmla v3.4s, v31.4s, v21.s[0]
+	WORD $0x4f961223 // fmla v3.4s, v17.4s, v22.s[0]
+	WORD $0x4f9713e7 // fmla v7.4s, v31.4s, v23.s[0]
+	WORD $0x4f981227 // fmla v7.4s, v17.4s, v24.s[0]
+	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
+	WORD $0x4f9a122b // fmla v11.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	WORD $0x4f9c122f // fmla v15.4s, v17.4s, v28.s[0]
+	WORD $0x4f3057be // shl v30.4s, v29.4s, #16
+	WORD $0x4e201fb2 // and v18.16b, v29.16b, v0.16b
+	WORD $0x4f9513c4 // fmla v4.4s, v30.4s, v21.s[0]
+	WORD $0x4f961244 // fmla v4.4s, v18.4s, v22.s[0]
+	WORD $0x4f9713c8 // fmla v8.4s, v30.4s, v23.s[0]
+	WORD $0x4f981248 // fmla v8.4s, v18.4s, v24.s[0]
+	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
+	WORD $0x4f9a124c // fmla v12.4s, v18.4s, v26.s[0]
+	WORD $0x4f9b13d0 // fmla v16.4s, v30.4s, v27.s[0]
+	WORD $0x4f9c1250 // fmla v16.4s, v18.4s, v28.s[0]
+	ADD R5, R4
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4f30567f // shl v31.4s, v19.4s, #16
+	WORD $0x4e201e71 // and v17.16b, v19.16b, v0.16b
+	WORD $0x4fb513e1 // fmla v1.4s, v31.4s, v21.s[1]
+	WORD $0x4fb61221 // fmla v1.4s, v17.4s, v22.s[1]
+	WORD $0x4fb713e5 // fmla v5.4s, v31.4s, v23.s[1]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb913e9 // fmla v9.4s, v31.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
+	WORD $0x4fbc122d // fmla v13.4s, v17.4s, v28.s[1]
+	WORD $0x4f30569d // shl v29.4s, v20.4s, #16
+	WORD $0x4e201e9e // and v30.16b, v20.16b, v0.16b
+	WORD $0x4fb513a2 // fmla v2.4s, v29.4s, v21.s[1]
+	WORD $0x4fb613c2 // fmla v2.4s, v30.4s, v22.s[1]
+	WORD $0x4fb713a6 // fmla v6.4s, v29.4s, v23.s[1]
+	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
+	WORD $0x4fb913aa // fmla v10.4s, v29.4s, v25.s[1]
+	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
+	WORD $0x4fbb13ae // fmla v14.4s, v29.4s, v27.s[1]
+	WORD $0x4fbc13ce // fmla v14.4s, v30.4s, v28.s[1]
+	WORD $0xad414c92 // ldp q18, q19, [x4, #32]
+	WORD $0x4f30565f // shl v31.4s, v18.4s, #16
+	WORD $0x4e201e51 // and v17.16b, v18.16b, v0.16b
+	WORD $0x4fb513e3 // fmla v3.4s, v31.4s, v21.s[1]
+	WORD $0x4fb61223 // fmla v3.4s, v17.4s, v22.s[1]
+	WORD $0x4fb713e7 // fmla v7.4s, v31.4s, v23.s[1]
+	WORD $0x4fb81227 // fmla v7.4s, v17.4s, v24.s[1]
+	WORD $0x4fb913eb // fmla v11.4s, v31.4s, v25.s[1]
+	WORD $0x4fba122b // fmla v11.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
+	WORD $0x4fbc122f // fmla v15.4s, v17.4s, v28.s[1]
+	WORD $0x4f305674 // shl v20.4s, v19.4s, #16
+	WORD $0x4e201e7d // and v29.16b, v19.16b, v0.16b
+	WORD $0x4fb51284 // fmla v4.4s, v20.4s, v21.s[1]
+	WORD $0x4fb613a4 // fmla v4.4s, v29.4s, v22.s[1]
+	WORD $0x4fb71288 // fmla v8.4s, v20.4s, v23.s[1]
+	WORD $0x4fb813a8 // fmla v8.4s, v29.4s, v24.s[1]
+	WORD $0x4fb9128c // fmla v12.4s, v20.4s, v25.s[1]
+	WORD $0x4fba13ac // fmla v12.4s, v29.4s, v26.s[1]
+	WORD $0x4fbb1290 // fmla v16.4s, v20.4s, v27.s[1]
+	WORD $0x4fbc13b0 // fmla v16.4s, v29.4s, v28.s[1]
+	ADD R5, R4
+	WORD $0xad40489e // ldp q30, q18, [x4]
+	WORD $0x4f3057df // shl v31.4s, v30.4s, #16
+	WORD $0x4e201fd1 // and v17.16b, v30.16b, v0.16b
+	WORD $0x4f951be1 // fmla v1.4s, v31.4s, v21.s[2]
+	WORD $0x4f961a21 // fmla v1.4s, v17.4s, v22.s[2]
+	WORD $0x4f971be5 // fmla v5.4s, v31.4s, v23.s[2]
+	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f991be9 // fmla v9.4s, v31.4s, v25.s[2]
+	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
+	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
+	WORD $0x4f9c1a2d // fmla v13.4s, v17.4s, v28.s[2]
+	WORD $0x4f305653 // shl v19.4s, v18.4s, #16
+	WORD $0x4e201e54 // and v20.16b, v18.16b, v0.16b
+	WORD $0x4f951a62 // fmla v2.4s, v19.4s, v21.s[2]
+	WORD $0x4f961a82 // fmla v2.4s, v20.4s, v22.s[2]
+	WORD $0x4f971a66 // fmla v6.4s, v19.4s, v23.s[2]
+	WORD $0x4f981a86 // fmla v6.4s, v20.4s, v24.s[2]
+	WORD $0x4f991a6a // fmla v10.4s, v19.4s, v25.s[2]
+	WORD $0x4f9a1a8a // fmla v10.4s, v20.4s, v26.s[2]
+	WORD $0x4f9b1a6e // fmla v14.4s, v19.4s, v27.s[2]
+	WORD $0x4f9c1a8e // fmla v14.4s, v20.4s, v28.s[2]
+	WORD $0xad41789d // ldp q29, q30, [x4, #32]
+	WORD $0x4f3057bf // shl v31.4s, v29.4s, #16
+	WORD $0x4e201fb1 // and v17.16b, v29.16b, v0.16b
+	WORD $0x4f951be3 // fmla v3.4s, v31.4s, v21.s[2]
+	WORD $0x4f961a23 // fmla v3.4s, v17.4s, v22.s[2]
+	WORD $0x4f971be7 // fmla v7.4s, v31.4s, v23.s[2]
+	WORD $0x4f981a27 // fmla v7.4s, v17.4s, v24.s[2]
+	WORD $0x4f991beb // fmla v11.4s, v31.4s, v25.s[2]
+	WORD $0x4f9a1a2b // fmla v11.4s, v17.4s, v26.s[2]
+	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
+	WORD $0x4f9c1a2f // fmla v15.4s, v17.4s, v28.s[2]
+	WORD $0x4f3057d2 // shl v18.4s, v30.4s, #16
+	WORD $0x4e201fd3 // and v19.16b, v30.16b, v0.16b
+	WORD $0x4f951a44 // fmla v4.4s, v18.4s, v21.s[2]
+	WORD $0x4f961a64 // fmla v4.4s, v19.4s, v22.s[2]
+	WORD $0x4f971a48 // fmla v8.4s, v18.4s, v23.s[2]
+	WORD $0x4f981a68 // fmla v8.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a4c // fmla v12.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a6c // fmla v12.4s, v19.4s, v26.s[2]
+	WORD $0x4f9b1a50 // fmla v16.4s, v18.4s, v27.s[2]
+	WORD $0x4f9c1a70 // fmla v16.4s, v19.4s, v28.s[2]
+	ADD R5, R4
+	WORD $0xad407494 // ldp q20, q29, [x4]
+	WORD $0x4f30569f // shl v31.4s, v20.4s, #16
+	WORD $0x4e201e91 // and v17.16b, v20.16b, v0.16b
+	WORD $0x4fb51be1 // fmla v1.4s, v31.4s, v21.s[3]
+	WORD $0x4fb61a21 // fmla v1.4s, v17.4s, v22.s[3]
+	WORD $0x4fb71be5 // fmla v5.4s, v31.4s, v23.s[3]
+	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91be9 // fmla v9.4s, v31.4s, v25.s[3]
+	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
+	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
+	WORD $0x4fbc1a2d // fmla v13.4s, v17.4s, v28.s[3]
+	WORD $0x4f3057be // shl v30.4s, v29.4s, #16
+	WORD $0x4e201fb2 // and v18.16b, v29.16b, v0.16b
+	WORD $0x4fb51bc2 // fmla v2.4s, v30.4s, v21.s[3]
+	WORD $0x4fb61a42 // fmla v2.4s, v18.4s, v22.s[3]
+	WORD $0x4fb71bc6 // fmla v6.4s, v30.4s, v23.s[3]
+	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91bca // fmla v10.4s, v30.4s, v25.s[3]
+	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
+	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
+	WORD $0x4fbc1a4e // fmla v14.4s, v18.4s, v28.s[3]
+	WORD $0xad415093 // ldp q19, q20, [x4, #32]
+	WORD $0x4f30567f // shl v31.4s, v19.4s, #16
+	WORD $0x4e201e71 // and v17.16b, v19.16b, v0.16b
+	WORD $0x4fb51be3 // fmla v3.4s, v31.4s, v21.s[3]
+	WORD $0x4fb61a23 // fmla v3.4s, v17.4s, v22.s[3]
+	WORD $0x4fb71be7 // fmla v7.4s, v31.4s, v23.s[3]
+	WORD $0x4fb81a27 // fmla v7.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91beb // fmla v11.4s, v31.4s, v25.s[3]
+	WORD $0x4fba1a2b // fmla v11.4s, v17.4s, v26.s[3]
+	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
+	WORD $0x4fbc1a2f // fmla v15.4s, v17.4s, v28.s[3]
+	WORD $0x4f30569d // shl v29.4s, v20.4s, #16
+	WORD $0x4e201e9e // and v30.16b, v20.16b, v0.16b
+	WORD $0x4fb51ba4 // fmla v4.4s, v29.4s, v21.s[3]
+	WORD $0x4fb61bc4 // fmla v4.4s, v30.4s, v22.s[3]
+	WORD $0x4fb71ba8 // fmla v8.4s, v29.4s, v23.s[3]
+	WORD $0x4fb81bc8 // fmla v8.4s, v30.4s, v24.s[3]
+	WORD $0x4fb91bac // fmla v12.4s, v29.4s, v25.s[3]
+	WORD $0x4fba1bcc // fmla v12.4s, v30.4s, v26.s[3]
+	WORD $0x4fbb1bb0 // fmla v16.4s, v29.4s, v27.s[3]
+	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
+	ADD R5, R4
+	SUBS $4, R2
+	BGE four
+
+rest:
+	ADD $4, R2
+
+apart:
+	CBZ R2, done
+
+one:
+	WORD $0xbc6a68d2 // ldr s18, [x6, x10]
+	WORD $0xbc6a68f3 // ldr s19, [x7, x10]
+	WORD $0xbc6a691f // ldr s31, [x8, x10]
+	WORD $0xbc6a6931 // ldr s17, [x9, x10]
+	WORD $0x4f305654 // shl v20.4s, v18.4s, #16
+	WORD $0x4e201e55 // and v21.16b, v18.16b, v0.16b
+	WORD $0x4f305676 // shl v22.4s, v19.4s, #16
+	WORD $0x4e201e77 // and v23.16b, v19.16b, v0.16b
+	WORD $0x4f3057f8 // shl v24.4s, v31.4s, #16
+	WORD $0x4e201ff9 // and v25.16b, v31.16b, v0.16b
+	WORD $0x4f30563a // shl v26.4s, v17.4s, #16
+	WORD $0x4e201e3b // and v27.16b, v17.16b, v0.16b
+	ADD R3, R10
+	WORD $0xad40749c // ldp q28, q29, [x4]
+	WORD $0x4f30579e // shl v30.4s, v28.4s, #16
+	WORD $0x4e201f92 // and v18.16b, v28.16b, v0.16b
+	WORD $0x4f9413c1 // fmla v1.4s, v30.4s, v20.s[0]
+	WORD $0x4f951241 // fmla v1.4s, v18.4s, v21.s[0]
+	WORD $0x4f9613c5 // fmla v5.4s, v30.4s, v22.s[0]
+	WORD $0x4f971245 // fmla v5.4s, v18.4s, v23.s[0]
+	WORD $0x4f9813c9 // fmla v9.4s, v30.4s, v24.s[0]
+	WORD $0x4f991249 // fmla v9.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a13cd // fmla v13.4s, v30.4s, v26.s[0]
+	WORD $0x4f9b124d // fmla v13.4s, v18.4s, v27.s[0]
+	WORD $0x4f3057b3 // shl v19.4s, v29.4s, #16
+	WORD $0x4e201fbf // and v31.16b, v29.16b, v0.16b
+	WORD $0x4f941262 // fmla v2.4s, v19.4s, v20.s[0]
+	WORD $0x4f9513e2 // fmla v2.4s, v31.4s, v21.s[0]
+	WORD $0x4f961266 // fmla v6.4s, v19.4s, v22.s[0]
+	WORD $0x4f9713e6 // fmla v6.4s, v31.4s, v23.s[0]
+	WORD $0x4f98126a // fmla v10.4s, v19.4s, v24.s[0]
+	WORD $0x4f9913ea // fmla v10.4s, v31.4s, v25.s[0]
+	WORD $0x4f9a126e // fmla v14.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b13ee // fmla v14.4s, v31.4s, v27.s[0]
+	WORD $0xad417091 // ldp q17, q28, [x4, #32]
+	WORD $0x4f30563e // shl v30.4s, v17.4s, #16
+	WORD $0x4e201e32 // and v18.16b, v17.16b, v0.16b
+	WORD $0x4f9413c3 // fmla v3.4s, v30.4s, v20.s[0]
+	WORD $0x4f951243 // fmla v3.4s, v18.4s, v21.s[0]
+	WORD $0x4f9613c7 // fmla v7.4s, v30.4s, v22.s[0]
+	WORD $0x4f971247 // fmla v7.4s, v18.4s, v23.s[0]
+	WORD $0x4f9813cb // fmla v11.4s, v30.4s, v24.s[0]
+	WORD $0x4f99124b // fmla v11.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a13cf // fmla v15.4s, v30.4s, v26.s[0]
+	WORD $0x4f9b124f // fmla v15.4s, v18.4s, v27.s[0]
+	WORD $0x4f30579d // shl v29.4s, v28.4s, #16
+	WORD $0x4e201f93 // and v19.16b, v28.16b, v0.16b
+	WORD $0x4f9413a4 // fmla v4.4s, v29.4s, v20.s[0]
+	WORD $0x4f951264 // fmla v4.4s, v19.4s, v21.s[0]
+	WORD $0x4f9613a8 // fmla v8.4s, v29.4s, v22.s[0]
+	WORD $0x4f971268 // fmla v8.4s, v19.4s, v23.s[0]
+	WORD $0x4f9813ac // fmla v12.4s, v29.4s, v24.s[0]
+	WORD $0x4f99126c // fmla v12.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a13b0 // fmla v16.4s, v29.4s, v26.s[0]
+	WORD $0x4f9b1270 // fmla v16.4s, v19.4s, v27.s[0]
+	ADD R5, R4
+	SUB $1, R2
+	CBNZ R2, one
+
+done:
+	MOVD flags+128(FP), R11
+	MOVD bias+104(FP), R12
+	MOVD res+112(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
+	BNE partial
+	TBZ $0, R11, scale
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001ff // ldr q31, [x15]
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x3dc005f1 // ldr q17, [x15, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x3dc009fe // ldr q30, [x15, #32]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc00df2 // ldr q18, [x15, #48]
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	ADD R16, R15
+	WORD $0x3dc001fc // ldr q28, [x15]
+	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+	WORD $0x3dc005f4 // ldr q20, [x15, #16]
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x3dc009f5 // ldr q21, [x15, #32]
+	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+	WORD $0x3dc00df6 // ldr q22, [x15, #48]
+	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
+	ADD R16, R15
+	WORD $0x3dc001f7 // ldr q23, [x15]
+	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x3dc005f8 // ldr q24, [x15, #16]
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
+	WORD $0x3dc009f9 // ldr q25, [x15, #32]
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc00dfa // ldr q26, [x15, #48]
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
+	ADD R16, R15
+	WORD $0x3dc001fb // ldr q27, [x15]
+	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s
+	WORD $0x3dc005fd // ldr q29, [x15, #16]
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x3dc009f3 // ldr q19, [x15, #32]
+	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x3dc00dff // ldr q31, [x15, #48]
+	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
+
+scale:
+	TBZ $1, R11, bias
+	FMOVS alpha+96(FP), F17
+	WORD $0x4f919021 // fmul v1.4s, v1.4s, v17.s[0]
+	WORD $0x4f919042 // fmul v2.4s, v2.4s, v17.s[0]
+	WORD $0x4f919063 // fmul v3.4s, v3.4s, v17.s[0]
+	WORD $0x4f919084 // fmul v4.4s, v4.4s, v17.s[0]
+	WORD $0x4f9190a5 // fmul v5.4s, v5.4s, v17.s[0]
+	WORD $0x4f9190c6 // fmul v6.4s, v6.4s, v17.s[0]
+	WORD $0x4f9190e7 // fmul v7.4s, v7.4s, v17.s[0]
+	WORD $0x4f919108 // fmul v8.4s, v8.4s, v17.s[0]
+	WORD $0x4f919129 // fmul v9.4s, v9.4s, v17.s[0]
+	WORD $0x4f91914a // fmul v10.4s, v10.4s, v17.s[0]
+	WORD $0x4f91916b // fmul v11.4s, v11.4s, v17.s[0]
+	WORD $0x4f91918c // fmul v12.4s, v12.4s, v17.s[0]
+	WORD $0x4f9191ad // fmul v13.4s, v13.4s, v17.s[0]
+	WORD $0x4f9191ce // fmul v14.4s, v14.4s, v17.s[0]
+	WORD $0x4f9191ef // fmul v15.4s, v15.4s, v17.s[0]
+	WORD $0x4f919210 // fmul v16.4s, v16.4s, v17.s[0]
+
+bias:
+	CBZ R12, relu
+	WORD $0x3dc0019e // ldr q30, [x12]
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x4e3ed529 // fadd v9.4s, v9.4s, v30.4s
+	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s
+	WORD $0x3dc00592 // ldr q18, [x12, #16]
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
+	WORD $0x3dc0099c // ldr q28, [x12, #32]
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
+	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s
+	WORD $0x4e3cd5ef // fadd v15.4s, v15.4s, v28.4s
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+
+relu:
+	TBZ $2, R11, residual
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x4e35f421 // fmax v1.4s, v1.4s, v21.4s
+	WORD $0x4e35f442 // fmax v2.4s, v2.4s, v21.4s
+	WORD $0x4e35f463 // fmax v3.4s, v3.4s, v21.4s
+	WORD $0x4e35f484 // fmax v4.4s, v4.4s, v21.4s
+	WORD $0x4e35f4a5 // fmax v5.4s, v5.4s, v21.4s
+	WORD $0x4e35f4c6 // fmax v6.4s, v6.4s, v21.4s
+	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
+	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
+	WORD $0x4e35f529 // fmax v9.4s, v9.4s, v21.4s
+	WORD $0x4e35f54a // fmax v10.4s, v10.4s, v21.4s
+	WORD $0x4e35f56b // fmax v11.4s, v11.4s, v21.4s
+	WORD $0x4e35f58c // fmax v12.4s, v12.4s, v21.4s
+	WORD $0x4e35f5ad // fmax v13.4s, v13.4s, v21.4s
+	WORD $0x4e35f5ce // fmax v14.4s, v14.4s, v21.4s
+	WORD $0x4e35f5ef // fmax v15.4s, v15.4s, v21.4s
+	WORD $0x4e35f610 // fmax v16.4s, v16.4s, v21.4s
+
+residual:
+	CBZ R13, store
+	MOVD res+112(FP), R17
+	MOVD resRow+120(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc00236 // ldr q22, [x17]
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x3dc00637 // ldr q23, [x17, #16]
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+	WORD $0x3dc00a38 // ldr q24, [x17, #32]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc00e39 // ldr q25, [x17, #48]
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
+	ADD R19, R17
+	WORD $0x3dc0023a // ldr q26, [x17]
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x3dc0063b // ldr q27, [x17, #16]
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x3dc00a3d // ldr q29, [x17, #32]
+	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	ADD R19, R17
+	WORD $0x3dc0023f // ldr q31, [x17]
+	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s
+	WORD $0x3dc00a3e // ldr q30, [x17, #32]
+	WORD $0x4e3ed56b // fadd v11.4s, v11.4s, v30.4s
+	WORD $0x3dc00e32 // ldr q18, [x17, #48]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	ADD R19, R17
+	WORD $0x3dc0023c // ldr q28, [x17]
+	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
+	WORD $0x3dc00634 // ldr q20, [x17, #16]
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
+	WORD $0x3dc00a35 // ldr q21, [x17, #32]
+	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
+	WORD $0x3dc00e36 // ldr q22, [x17, #48]
+	WORD $0x4e36d610 // fadd v16.4s, v16.4s, v22.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad000a81 // stp q1, q2, [x20]
+	WORD $0xad011283 // stp q3, q4, [x20, #32]
+	ADD R21, R20
+	WORD $0xad001a85 // stp q5, q6, [x20]
+	WORD $0xad012287 // stp q7, q8, [x20, #32]
+	ADD R21, R20
+	WORD $0xad002a89 // stp q9, q10, [x20]
+	WORD $0xad01328b // stp q11, q12, [x20, #32]
+	ADD R21, R20
+	WORD $0xad003a8d // stp q13, q14, [x20]
+	WORD $0xad01428f // stp q15, q16, [x20, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F23
+	MOVD $buffer-256(SP), R22
+	WORD $0x3d8002c1 // str q1, [x22]
+	WORD $0x3d8006c2 // str q2, [x22, #16]
+	WORD $0x3d800ac3 // str q3, [x22, #32]
+	WORD $0x3d800ec4 // str q4, [x22, #48]
+	WORD $0x3d8012c5 // str q5, [x22, #64]
+	WORD $0x3d8016c6 // str q6, [x22, #80]
+	WORD $0x3d801ac7 // str q7, [x22, #96]
+	WORD $0x3d801ec8 // str q8, [x22, #112]
+	WORD $0x3d8022c9 // str q9, [x22, #128]
+	WORD $0x3d8026ca // str q10, [x22, #144]
+	WORD $0x3d802acb // str q11, [x22, #160]
+	WORD $0x3d802ecc // str q12, [x22, #176]
+	WORD $0x3d8032cd // str q13, [x22, #192]
+	WORD $0x3d8036ce // str q14, [x22, #208]
+	WORD $0x3d803acf // str q15, [x22, #224]
+	WORD $0x3d803ed0 // str q16, [x22, #240]
+	MOVD cols+88(FP), R23
+	ADD $8, R23
+	MOVD $4, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
+	MOVD res+112(FP), R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
+
+partialRow:
+	MOVD R25, R2
+	MOVD R0, R3
+	MOVD R12, R4
+	MOVD R22, R5
+	MOVD R23, R6
+
+partialColumn:
+	FMOVS (R5), F24
+	TBZ $0, R11, scaleOne
+	FMOVS (R2), F25
+	FADDS F25, F24, F24
+
+scaleOne:
+	TBZ $1, R11, biasOne
+	FMULS F23, F24, F24
+
+biasOne:
+	CBZ R12, reluOne
+	FMOVS (R4), F25
+	FADDS F25, F24, F24
+
+reluOne:
+	TBZ $2, R11, residualOne
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af718 // fmax v24.4s, v24.4s, v26.4s
+
+residualOne:
+	CBZ R13, storeOne
+	FMOVS (R3), F25
+	FADDS F25, F24, F24
+
+storeOne:
+	FMOVS F24, (R2)
+	ADD $4, R5
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R26, R25
+	ADD R1, R0
+	ADD $64, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
+
+next:
+	MOVD $16, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
+	ADD R9, R8, R10
+	CMP $0, R9
+	CSEL EQ, R9, R10, R9
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R14
+	MUL R7, R14
+	MOVD c+72(FP), R16
+	ADD R16, R14, R15
+	CMP $0, R16
+	CSEL EQ, R16, R15, R16
+	MOVD R16, c+72(FP)
+	MOVD resRow+120(FP), R19
+	MUL R7, R19
+	MOVD res+112(FP), R17
+	ADD R17, R19, R20
+	CMP $0, R17
+	CSEL EQ, R17, R20, R17
+	MOVD R17, res+112(FP)
+	MOVD tiles+0(FP), R21
+	SUB $1, R21
+	MOVD R21, tiles+0(FP)
+	CBNZ R21, tile
+	RET
+
 // gemmBF16_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBF16_1x8(SB), NOSPLIT, $32-136
 
 tile:
 	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -22,7 +3004,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -44,14 +3026,14 @@ four:
 	WORD $0x4f62f920 // bfdot v0.4s, v9.8h, v2.2h[3]
 	WORD $0x4f62f941 // bfdot v1.4s, v10.8h, v2.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668ab // ldr s11, [x5, x6]
@@ -60,8 +3042,8 @@ one:
 	WORD $0x4f4bf180 // bfdot v0.4s, v12.8h, v11.2h[0]
 	WORD $0x4f4bf1a1 // bfdot v1.4s, v13.8h, v11.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R7
@@ -133,12 +3115,12 @@ partial:
 partialRow:
 	MOVD R21, R25
 	MOVD R23, R26
-	MOVD R8, R1
-	MOVD R17, R0
+	MOVD R8, R0
+	MOVD R17, R1
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R0), F23
+	FMOVS (R1), F23
 	TBZ $0, R7, scaleOne
 	FMOVS (R25), F24
 	FADDS F24, F23, F23
@@ -149,7 +3131,7 @@ scaleOne:
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R1), F24
+	FMOVS (R0), F24
 	FADDS F24, F23, F23
 
 reluOne:
@@ -164,10 +3146,10 @@ residualOne:
 
 storeOne:
 	FMOVS F23, (R25)
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
-	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R22, R21
@@ -213,9 +3195,9 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -225,7 +3207,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -259,14 +3241,14 @@ four:
 	WORD $0x4f64fa62 // bfdot v2.4s, v19.8h, v4.2h[3]
 	WORD $0x4f64fa83 // bfdot v3.4s, v20.8h, v4.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668b5 // ldr s21, [x5, x6]
@@ -278,8 +3260,8 @@ one:
 	WORD $0x4f55f302 // bfdot v2.4s, v24.8h, v21.2h[0]
 	WORD $0x4f55f323 // bfdot v3.4s, v25.8h, v21.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R7
@@ -370,12 +3352,12 @@ partial:
 partialRow:
 	MOVD R21, R25
 	MOVD R23, R26
-	MOVD R8, R1
-	MOVD R17, R0
+	MOVD R8, R0
+	MOVD R17, R1
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R0), F14
+	FMOVS (R1), F14
 	TBZ $0, R7, scaleOne
 	FMOVS (R25), F15
 	FADDS F15, F14, F14
@@ -386,7 +3368,7 @@ scaleOne:
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R1), F15
+	FMOVS (R0), F15
 	FADDS F15, F14, F14
 
 reluOne:
@@ -401,10 +3383,10 @@ residualOne:
 
 storeOne:
 	FMOVS F14, (R25)
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
-	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R22, R21
@@ -450,20 +3432,20 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -494,14 +3476,14 @@ four:
 	WORD $0x4f64f9a1 // bfdot v1.4s, v13.8h, v4.2h[3]
 	WORD $0x4f65f9a3 // bfdot v3.4s, v13.8h, v5.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ae // ldr s14, [x5, x7]
@@ -513,8 +3495,8 @@ one:
 	WORD $0x4f4ef221 // bfdot v1.4s, v17.8h, v14.2h[0]
 	WORD $0x4f4ff223 // bfdot v3.4s, v17.8h, v15.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R8
@@ -605,8 +3587,8 @@ partial:
 
 partialRow:
 	MOVD R22, R26
-	MOVD R24, R1
-	MOVD R9, R0
+	MOVD R24, R0
+	MOVD R9, R1
 	MOVD R19, R2
 	MOVD R20, R3
 
@@ -622,7 +3604,7 @@ scaleOne:
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R0), F6
+	FMOVS (R1), F6
 	FADDS F6, F31, F31
 
 reluOne:
@@ -632,15 +3614,15 @@ reluOne:
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R1), F6
+	FMOVS (R0), F6
 	FADDS F6, F31, F31
 
 storeOne:
 	FMOVS F31, (R26)
 	ADD $4, R2
 	ADD $4, R26
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	SUB $1, R3
 	CBNZ R3, partialColumn
 	ADD R23, R22
@@ -690,20 +3672,20 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -754,14 +3736,14 @@ four:
 	WORD $0x4f68fb23 // bfdot v3.4s, v25.8h, v8.2h[3]
 	WORD $0x4f69fb27 // bfdot v7.4s, v25.8h, v9.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ba // ldr s26, [x5, x7]
@@ -778,8 +3760,8 @@ one:
 	WORD $0x4f5af3e3 // bfdot v3.4s, v31.8h, v26.2h[0]
 	WORD $0x4f5bf3e7 // bfdot v7.4s, v31.8h, v27.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R8
@@ -906,8 +3888,8 @@ partial:
 
 partialRow:
 	MOVD R22, R26
-	MOVD R24, R1
-	MOVD R9, R0
+	MOVD R24, R0
+	MOVD R9, R1
 	MOVD R19, R2
 	MOVD R20, R3
 
@@ -923,7 +3905,7 @@ scaleOne:
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R0), F10
+	FMOVS (R1), F10
 	FADDS F10, F31, F31
 
 reluOne:
@@ -933,15 +3915,15 @@ reluOne:
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R1), F10
+	FMOVS (R0), F10
 	FADDS F10, F31, F31
 
 storeOne:
 	FMOVS F31, (R26)
 	ADD $4, R2
 	ADD $4, R26
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	SUB $1, R3
 	CBNZ R3, partialColumn
 	ADD R23, R22
@@ -989,21 +3971,21 @@ tile:
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1043,14 +4025,14 @@ four:
 	WORD $0x4f67fa03 // bfdot v3.4s, v16.8h, v7.2h[3]
 	WORD $0x4f68fa05 // bfdot v5.4s, v16.8h, v8.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868b1 // ldr s17, [x5, x8]
@@ -1065,8 +4047,8 @@ one:
 	WORD $0x4f52f2a3 // bfdot v3.4s, v21.8h, v18.2h[0]
 	WORD $0x4f53f2a5 // bfdot v5.4s, v21.8h, v19.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R9
@@ -1176,8 +4158,8 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R23, R1
-	MOVD R25, R0
+	MOVD R23, R0
+	MOVD R25, R1
 	MOVD R10, R2
 	MOVD R20, R3
 	MOVD R21, R4
@@ -1185,7 +4167,7 @@ partialRow:
 partialColumn:
 	FMOVS (R3), F7
 	TBZ $0, R9, scaleOne
-	FMOVS (R1), F8
+	FMOVS (R0), F8
 	FADDS F8, F7, F7
 
 scaleOne:
@@ -1204,14 +4186,14 @@ reluOne:
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R0), F8
+	FMOVS (R1), F8
 	FADDS F8, F7, F7
 
 storeOne:
-	FMOVS F7, (R1)
+	FMOVS F7, (R0)
 	ADD $4, R3
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	SUB $1, R4
 	CBNZ R4, partialColumn
@@ -1266,21 +4248,21 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1348,14 +4330,14 @@ four:
 	WORD $0x4f6dfbc7 // bfdot v7.4s, v30.8h, v13.2h[3]
 	WORD $0x4f6efbcb // bfdot v11.4s, v30.8h, v14.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868bf // ldr s31, [x5, x8]
@@ -1377,8 +4359,8 @@ one:
 	WORD $0x4f4ff287 // bfdot v7.4s, v20.8h, v15.2h[0]
 	WORD $0x4f50f28b // bfdot v11.4s, v20.8h, v16.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R9
@@ -1541,8 +4523,8 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R23, R1
-	MOVD R25, R0
+	MOVD R23, R0
+	MOVD R25, R1
 	MOVD R10, R2
 	MOVD R20, R3
 	MOVD R21, R4
@@ -1550,7 +4532,7 @@ partialRow:
 partialColumn:
 	FMOVS (R3), F29
 	TBZ $0, R9, scaleOne
-	FMOVS (R1), F30
+	FMOVS (R0), F30
 	FADDS F30, F29, F29
 
 scaleOne:
@@ -1569,14 +4551,14 @@ reluOne:
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R0), F30
+	FMOVS (R1), F30
 	FADDS F30, F29, F29
 
 storeOne:
-	FMOVS F29, (R1)
+	FMOVS F29, (R0)
 	ADD $4, R3
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	SUB $1, R4
 	CBNZ R4, partialColumn
@@ -1627,22 +4609,22 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1691,14 +4673,14 @@ four:
 	WORD $0x4f6afa65 // bfdot v5.4s, v19.8h, v10.2h[3]
 	WORD $0x4f6bfa67 // bfdot v7.4s, v19.8h, v11.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b4 // ldr s20, [x5, x9]
@@ -1716,8 +4698,8 @@ one:
 	WORD $0x4f56f325 // bfdot v5.4s, v25.8h, v22.2h[0]
 	WORD $0x4f57f327 // bfdot v7.4s, v25.8h, v23.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R10
@@ -1843,11 +4825,11 @@ partial:
 	MOVD cRow+80(FP), R25
 	LSL $2, R25, R25
 	MOVD res+112(FP), R26
-	MOVD resRow+120(FP), R1
-	LSL $2, R1, R1
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
 
 partialRow:
-	MOVD R24, R0
+	MOVD R24, R1
 	MOVD R26, R2
 	MOVD R11, R3
 	MOVD R21, R4
@@ -1856,7 +4838,7 @@ partialRow:
 partialColumn:
 	FMOVS (R4), F23
 	TBZ $0, R10, scaleOne
-	FMOVS (R0), F24
+	FMOVS (R1), F24
 	FADDS F24, F23, F23
 
 scaleOne:
@@ -1879,15 +4861,15 @@ residualOne:
 	FADDS F24, F23, F23
 
 storeOne:
-	FMOVS F23, (R0)
+	FMOVS F23, (R1)
 	ADD $4, R4
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	ADD $4, R3
 	SUB $1, R5
 	CBNZ R5, partialColumn
 	ADD R25, R24
-	ADD R1, R26
+	ADD R0, R26
 	ADD $32, R21
 	SUB $1, R23
 	CBNZ R23, partialRow
@@ -1941,22 +4923,22 @@ tile:
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2041,14 +5023,14 @@ four:
 	WORD $0x4f72faeb // bfdot v11.4s, v23.8h, v18.2h[3]
 	WORD $0x4f73faef // bfdot v15.4s, v23.8h, v19.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b8 // ldr s24, [x5, x9]
@@ -2075,8 +5057,8 @@ one:
 	WORD $0x4f5af3eb // bfdot v11.4s, v31.8h, v26.2h[0]
 	WORD $0x4f5bf3ef // bfdot v15.4s, v31.8h, v27.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R10
@@ -2272,11 +5254,11 @@ partial:
 	MOVD cRow+80(FP), R25
 	LSL $2, R25, R25
 	MOVD res+112(FP), R26
-	MOVD resRow+120(FP), R1
-	LSL $2, R1, R1
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
 
 partialRow:
-	MOVD R24, R0
+	MOVD R24, R1
 	MOVD R26, R2
 	MOVD R11, R3
 	MOVD R21, R4
@@ -2285,7 +5267,7 @@ partialRow:
 partialColumn:
 	FMOVS (R4), F23
 	TBZ $0, R10, scaleOne
-	FMOVS (R0), F28
+	FMOVS (R1), F28
 	FADDS F28, F23, F23
 
 scaleOne:
@@ -2308,15 +5290,15 @@ residualOne:
 	FADDS F28, F23, F23
 
 storeOne:
-	FMOVS F23, (R0)
+	FMOVS F23, (R1)
 	ADD $4, R4
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	ADD $4, R3
 	SUB $1, R5
 	CBNZ R5, partialColumn
 	ADD R25, R24
-	ADD R1, R26
+	ADD R0, R26
 	ADD $64, R21
 	SUB $1, R23
 	CBNZ R23, partialRow
@@ -2364,23 +5346,23 @@ tile:
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
 	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD ZR, R10
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2438,14 +5420,14 @@ four:
 	WORD $0x4f6dfac7 // bfdot v7.4s, v22.8h, v13.2h[3]
 	WORD $0x4f6efac9 // bfdot v9.4s, v22.8h, v14.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6a68b7 // ldr s23, [x5, x10]
@@ -2466,8 +5448,8 @@ one:
 	WORD $0x4f5af3a7 // bfdot v7.4s, v29.8h, v26.2h[0]
 	WORD $0x4f5bf3a9 // bfdot v9.4s, v29.8h, v27.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R11
@@ -2612,13 +5594,13 @@ partial:
 	MOVD c+72(FP), R25
 	MOVD cRow+80(FP), R26
 	LSL $2, R26, R26
-	MOVD res+112(FP), R1
-	MOVD resRow+120(FP), R0
-	LSL $2, R0, R0
+	MOVD res+112(FP), R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
 
 partialRow:
 	MOVD R25, R2
-	MOVD R1, R3
+	MOVD R0, R3
 	MOVD R12, R4
 	MOVD R22, R5
 	MOVD R23, R6
@@ -2657,7 +5639,7 @@ storeOne:
 	SUB $1, R6
 	CBNZ R6, partialColumn
 	ADD R26, R25
-	ADD R0, R1
+	ADD R1, R0
 	ADD $32, R22
 	SUB $1, R24
 	CBNZ R24, partialRow
@@ -2715,25 +5697,25 @@ tile:
 	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
 	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD next+56(FP), R10
 	MOVD nextStep+64(FP), R11
 	MOVD ZR, R12
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2839,14 +5821,14 @@ four:
 	WORD $0x4f77fb4f // bfdot v15.4s, v26.8h, v23.2h[3]
 	WORD $0x4f78fb53 // bfdot v19.4s, v26.8h, v24.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6c68bb // ldr s27, [x5, x12]
@@ -2878,8 +5860,8 @@ one:
 	WORD $0x4f5ef2ef // bfdot v15.4s, v23.8h, v30.2h[0]
 	WORD $0x4f5ff2f3 // bfdot v19.4s, v23.8h, v31.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R13
@@ -3108,15 +6090,15 @@ partial:
 	MOVD cols+88(FP), R25
 	ADD $8, R25
 	MOVD $5, R26
-	MOVD c+72(FP), R1
+	MOVD c+72(FP), R0
 	MOVD cRow+80(FP), R10
 	LSL $2, R10, R10
 	MOVD res+112(FP), R11
-	MOVD resRow+120(FP), R0
-	LSL $2, R0, R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
 
 partialRow:
-	MOVD R1, R2
+	MOVD R0, R2
 	MOVD R11, R3
 	MOVD R14, R4
 	MOVD R24, R5
@@ -3155,8 +6137,8 @@ storeOne:
 	ADD $4, R4
 	SUB $1, R6
 	CBNZ R6, partialColumn
-	ADD R10, R1
-	ADD R0, R11
+	ADD R10, R0
+	ADD R1, R11
 	ADD $64, R24
 	SUB $1, R26
 	CBNZ R26, partialRow
@@ -3206,24 +6188,24 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD ZR, R11
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3290,14 +6272,14 @@ four:
 	WORD $0x4f70fb29 // bfdot v9.4s, v25.8h, v16.2h[3]
 	WORD $0x4f71fb2b // bfdot v11.4s, v25.8h, v17.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6b68ba // ldr s26, [x5, x11]
@@ -3321,8 +6303,8 @@ one:
 	WORD $0x4f5ef269 // bfdot v9.4s, v19.8h, v30.2h[0]
 	WORD $0x4f5ff26b // bfdot v11.4s, v19.8h, v31.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R12
@@ -3485,15 +6467,15 @@ partial:
 	ADD $0, R24
 	MOVD $6, R25
 	MOVD c+72(FP), R26
-	MOVD cRow+80(FP), R1
-	LSL $2, R1, R1
-	MOVD res+112(FP), R0
+	MOVD cRow+80(FP), R0
+	LSL $2, R0, R0
+	MOVD res+112(FP), R1
 	MOVD resRow+120(FP), R2
 	LSL $2, R2, R2
 
 partialRow:
 	MOVD R26, R3
-	MOVD R0, R4
+	MOVD R1, R4
 	MOVD R13, R5
 	MOVD R23, R6
 	MOVD R24, R7
@@ -3531,8 +6513,8 @@ storeOne:
 	ADD $4, R5
 	SUB $1, R7
 	CBNZ R7, partialColumn
-	ADD R1, R26
-	ADD R2, R0
+	ADD R0, R26
+	ADD R2, R1
 	ADD $32, R23
 	SUB $1, R25
 	CBNZ R25, partialRow
@@ -3594,26 +6576,26 @@ tile:
 	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
 	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
 	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD next+56(FP), R11
 	MOVD nextStep+64(FP), R12
 	MOVD ZR, R13
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3736,14 +6718,14 @@ four:
 	WORD $0x4f7cfbf3 // bfdot v19.4s, v31.8h, v28.2h[3]
 	WORD $0x4f7dfbf7 // bfdot v23.4s, v31.8h, v29.2h[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6d68b8 // ldr s24, [x5, x13]
@@ -3780,8 +6762,8 @@ one:
 	WORD $0x4f5cf3f3 // bfdot v19.4s, v31.8h, v28.2h[0]
 	WORD $0x4f5df3f7 // bfdot v23.4s, v31.8h, v29.2h[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R14
@@ -4046,17 +7028,17 @@ partial:
 	WORD $0x3d805f37 // str q23, [x25, #368]
 	MOVD cols+88(FP), R26
 	ADD $8, R26
-	MOVD $6, R1
+	MOVD $6, R0
 	MOVD c+72(FP), R11
 	MOVD cRow+80(FP), R12
 	LSL $2, R12, R12
-	MOVD res+112(FP), R0
+	MOVD res+112(FP), R1
 	MOVD resRow+120(FP), R2
 	LSL $2, R2, R2
 
 partialRow:
 	MOVD R11, R3
-	MOVD R0, R4
+	MOVD R1, R4
 	MOVD R15, R5
 	MOVD R25, R6
 	MOVD R26, R7
@@ -4095,10 +7077,10 @@ storeOne:
 	SUB $1, R7
 	CBNZ R7, partialColumn
 	ADD R12, R11
-	ADD R2, R0
+	ADD R2, R1
 	ADD $64, R25
-	SUB $1, R1
-	CBNZ R1, partialRow
+	SUB $1, R0
+	CBNZ R0, partialRow
 
 next:
 	MOVD $24, R8
@@ -4128,3 +7110,4631 @@ next:
 	MOVD R24, tiles+0(FP)
 	CBNZ R24, tile
 	RET
+
+// gemmBF16Deep_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_1x8(SB), NOSPLIT, $32-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	MOVD ZR, R6
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce668a4 // ldr q4, [x5, x6]
+	ADD $16, R6
+	WORD $0x4ec43885 // zip1 v5.2d, v4.2d, v4.2d
+	WORD $0x4ec47886 // zip2 v6.2d, v4.2d, v4.2d
+	WORD $0xad402067 // ldp q7, q8, [x3]
+	WORD $0x6e47eca0 // bfmmla v0.4s, v5.8h, v7.8h
+	WORD $0x6e48eca1 // bfmmla v1.4s, v5.8h, v8.8h
+	WORD $0xad412869 // ldp q9, q10, [x3, #32]
+	WORD $0x6e49eca2 // bfmmla v2.4s, v5.8h, v9.8h
+	WORD $0x6e4aeca3 // bfmmla v3.4s, v5.8h, v10.8h
+	ADD R4<<1, R3
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0x6e4becc0 // bfmmla v0.4s, v6.8h, v11.8h
+	WORD $0x6e4cecc1 // bfmmla v1.4s, v6.8h, v12.8h
+	WORD $0xad41386d // ldp q13, q14, [x3, #32]
+	WORD $0x6e4decc2 // bfmmla v2.4s, v6.8h, v13.8h
+	WORD $0x6e4eecc3 // bfmmla v3.4s, v6.8h, v14.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6668af // ldr s15, [x5, x6]
+	ADD R2, R6
+	WORD $0xbc6668b0 // ldr s16, [x5, x6]
+	WORD $0x4e9039ef // zip1 v15.4s, v15.4s, v16.4s
+	ADD R2, R6
+	WORD $0x4ecf39f1 // zip1 v17.2d, v15.2d, v15.2d
+	WORD $0xad404c72 // ldp q18, q19, [x3]
+	WORD $0x6e52ee20 // bfmmla v0.4s, v17.8h, v18.8h
+	WORD $0x6e53ee21 // bfmmla v1.4s, v17.8h, v19.8h
+	WORD $0xad415474 // ldp q20, q21, [x3, #32]
+	WORD $0x6e54ee22 // bfmmla v2.4s, v17.8h, v20.8h
+	WORD $0x6e55ee23 // bfmmla v3.4s, v17.8h, v21.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6668b6 // ldr s22, [x5, x6]
+	WORD $0x4ed63ad7 // zip1 v23.2d, v22.2d, v22.2d
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x3dc00079 // ldr q25, [x3]
+	WORD $0x4e983b3a // zip1 v26.4s, v25.4s, v24.4s
+	WORD $0x6e5aeee0 // bfmmla v0.4s, v23.8h, v26.8h
+	WORD $0x4e987b3b // zip2 v27.4s, v25.4s, v24.4s
+	WORD $0x6e5beee1 // bfmmla v1.4s, v23.8h, v27.8h
+	WORD $0x3dc0047c // ldr q28, [x3, #16]
+	WORD $0x4e983b9d // zip1 v29.4s, v28.4s, v24.4s
+	WORD $0x6e5deee2 // bfmmla v2.4s, v23.8h, v29.8h
+	WORD $0x4e987b9e // zip2 v30.4s, v28.4s, v24.4s
+	WORD $0x6e5eeee3 // bfmmla v3.4s, v23.8h, v30.8h
+
+done:
+	WORD $0x4ec1381f // zip1 v31.2d, v0.2d, v1.2d
+	WORD $0x4ec33844 // zip1 v4.2d, v2.2d, v3.2d
+	MOVD flags+128(FP), R7
+	MOVD bias+104(FP), R8
+	MOVD res+112(FP), R9
+	MOVD cols+88(FP), R10
+	CMP $8, R10
+	BNE partial
+	TBZ $0, R7, scale
+	MOVD c+72(FP), R11
+	MOVD cRow+80(FP), R12
+	LSL $2, R12, R12
+	WORD $0x3dc00167 // ldr q7, [x11]
+	WORD $0x4e27d7ff // fadd v31.4s, v31.4s, v7.4s
+	WORD $0x3dc00568 // ldr q8, [x11, #16]
+	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+
+scale:
+	TBZ $1, R7, bias
+	FMOVS alpha+96(FP), F5
+	WORD $0x4f8593ff // fmul v31.4s, v31.4s, v5.s[0]
+	WORD $0x4f859084 // fmul v4.4s, v4.4s, v5.s[0]
+
+bias:
+	CBZ R8, relu
+	WORD $0x3dc00109 // ldr q9, [x8]
+	WORD $0x4e29d7ff // fadd v31.4s, v31.4s, v9.4s
+	WORD $0x3dc0050a // ldr q10, [x8, #16]
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
+
+relu:
+	TBZ $2, R7, residual
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x4e2bf7ff // fmax v31.4s, v31.4s, v11.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+
+residual:
+	CBZ R9, store
+	MOVD res+112(FP), R13
+	MOVD resRow+120(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001ac // ldr q12, [x13]
+	WORD $0x4e2cd7ff // fadd v31.4s, v31.4s, v12.4s
+	WORD $0x3dc005a6 // ldr q6, [x13, #16]
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+
+store:
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0xad0011ff // stp q31, q4, [x15]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F13
+	MOVD $buffer-32(SP), R17
+	WORD $0x3d80023f // str q31, [x17]
+	WORD $0x3d800624 // str q4, [x17, #16]
+	MOVD cols+88(FP), R19
+	ADD $0, R19
+	MOVD $1, R20
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
+	MOVD res+112(FP), R23
+	MOVD resRow+120(FP), R24
+	LSL $2, R24, R24
+
+partialRow:
+	MOVD R21, R25
+	MOVD R23, R26
+	MOVD R8, R0
+	MOVD R17, R1
+	MOVD R19, R2
+
+partialColumn:
+	FMOVS (R1), F14
+	TBZ $0, R7, scaleOne
+	FMOVS (R25), F15
+	FADDS F15, F14, F14
+
+scaleOne:
+	TBZ $1, R7, biasOne
+	FMULS F13, F14, F14
+
+biasOne:
+	CBZ R8, reluOne
+	FMOVS (R0), F15
+	FADDS F15, F14, F14
+
+reluOne:
+	TBZ $2, R7, residualOne
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f5ce // fmax v14.4s, v14.4s, v16.4s
+
+residualOne:
+	CBZ R9, storeOne
+	FMOVS (R26), F15
+	FADDS F15, F14, F14
+
+storeOne:
+	FMOVS F14, (R25)
+	ADD $4, R1
+	ADD $4, R25
+	ADD $4, R26
+	ADD $4, R0
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R22, R21
+	ADD R24, R23
+	ADD $32, R17
+	SUB $1, R20
+	CBNZ R20, partialRow
+
+next:
+	MOVD $4, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
+	ADD R6, R5, R3
+	CMP $0, R6
+	CSEL EQ, R6, R3, R6
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R10
+	MUL R4, R10
+	MOVD c+72(FP), R12
+	ADD R12, R10, R11
+	CMP $0, R12
+	CSEL EQ, R12, R11, R12
+	MOVD R12, c+72(FP)
+	MOVD resRow+120(FP), R14
+	MUL R4, R14
+	MOVD res+112(FP), R13
+	ADD R13, R14, R15
+	CMP $0, R13
+	CSEL EQ, R13, R15, R13
+	MOVD R13, res+112(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// gemmBF16Deep_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_1x16(SB), NOSPLIT, $64-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	MOVD ZR, R6
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce668a8 // ldr q8, [x5, x6]
+	ADD $16, R6
+	WORD $0x4ec83909 // zip1 v9.2d, v8.2d, v8.2d
+	WORD $0x4ec8790a // zip2 v10.2d, v8.2d, v8.2d
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0x6e4bed20 // bfmmla v0.4s, v9.8h, v11.8h
+	WORD $0x6e4ced21 // bfmmla v1.4s, v9.8h, v12.8h
+	WORD $0xad41386d // ldp q13, q14, [x3, #32]
+	WORD $0x6e4ded22 // bfmmla v2.4s, v9.8h, v13.8h
+	WORD $0x6e4eed23 // bfmmla v3.4s, v9.8h, v14.8h
+	WORD $0xad42406f // ldp q15, q16, [x3, #64]
+	WORD $0x6e4fed24 // bfmmla v4.4s, v9.8h, v15.8h
+	WORD $0x6e50ed25 // bfmmla v5.4s, v9.8h, v16.8h
+	WORD $0xad434871 // ldp q17, q18, [x3, #96]
+	WORD $0x6e51ed26 // bfmmla v6.4s, v9.8h, v17.8h
+	WORD $0x6e52ed27 // bfmmla v7.4s, v9.8h, v18.8h
+	ADD R4<<1, R3
+	WORD $0xad405073 // ldp q19, q20, [x3]
+	WORD $0x6e53ed40 // bfmmla v0.4s, v10.8h, v19.8h
+	WORD $0x6e54ed41 // bfmmla v1.4s, v10.8h, v20.8h
+	WORD $0xad415875 // ldp q21, q22, [x3, #32]
+	WORD $0x6e55ed42 // bfmmla v2.4s, v10.8h, v21.8h
+	WORD $0x6e56ed43 // bfmmla v3.4s, v10.8h, v22.8h
+	WORD $0xad426077 // ldp q23, q24, [x3, #64]
+	WORD $0x6e57ed44 // bfmmla v4.4s, v10.8h, v23.8h
+	WORD $0x6e58ed45 // bfmmla v5.4s, v10.8h, v24.8h
+	WORD $0xad436879 // ldp q25, q26, [x3, #96]
+	WORD $0x6e59ed46 // bfmmla v6.4s, v10.8h, v25.8h
+	WORD $0x6e5aed47 // bfmmla v7.4s, v10.8h, v26.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6668bb // ldr s27, [x5, x6]
+	ADD R2, R6
+	WORD $0xbc6668bc // ldr s28, [x5, x6]
+	WORD $0x4e9c3b7b // zip1 v27.4s, v27.4s, v28.4s
+	ADD R2, R6
+	WORD $0x4edb3b7d // zip1 v29.2d, v27.2d, v27.2d
+	WORD $0xad407c7e // ldp q30, q31, [x3]
+	WORD $0x6e5eefa0 // bfmmla v0.4s, v29.8h, v30.8h
+	WORD $0x6e5fefa1 // bfmmla v1.4s, v29.8h, v31.8h
+	WORD $0xad412c68 // ldp q8, q11, [x3, #32]
+	WORD $0x6e48efa2 // bfmmla v2.4s, v29.8h, v8.8h
+	WORD $0x6e4befa3 // bfmmla v3.4s, v29.8h, v11.8h
+	WORD $0xad42346c // ldp q12, q13, [x3, #64]
+	WORD $0x6e4cefa4 // bfmmla v4.4s, v29.8h, v12.8h
+	WORD $0x6e4defa5 // bfmmla v5.4s, v29.8h, v13.8h
+	WORD $0xad433c6e // ldp q14, q15, [x3, #96]
+	WORD $0x6e4eefa6 // bfmmla v6.4s, v29.8h, v14.8h
+	WORD $0x6e4fefa7 // bfmmla v7.4s, v29.8h, v15.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6668b0 // ldr s16, [x5, x6]
+	WORD $0x4ed03a09 // zip1 v9.2d, v16.2d, v16.2d
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x3dc00072 // ldr q18, [x3]
+	WORD $0x4e913a53 // zip1 v19.4s, v18.4s, v17.4s
+	WORD $0x6e53ed20 // bfmmla v0.4s, v9.8h, v19.8h
+	WORD $0x4e917a54 // zip2 v20.4s, v18.4s, v17.4s
+	WORD $0x6e54ed21 // bfmmla v1.4s, v9.8h, v20.8h
+	WORD $0x3dc00475 // ldr q21, [x3, #16]
+	WORD $0x4e913ab6 // zip1 v22.4s, v21.4s, v17.4s
+	WORD $0x6e56ed22 // bfmmla v2.4s, v9.8h, v22.8h
+	WORD $0x4e917ab7 // zip2 v23.4s, v21.4s, v17.4s
+	WORD $0x6e57ed23 // bfmmla v3.4s, v9.8h, v23.8h
+	WORD $0x3dc00878 // ldr q24, [x3, #32]
+	WORD $0x4e913b0a // zip1 v10.4s, v24.4s, v17.4s
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x4e917b19 // zip2 v25.4s, v24.4s, v17.4s
+	WORD $0x6e59ed25 // bfmmla v5.4s, v9.8h, v25.8h
+	WORD $0x3dc00c7a // ldr q26, [x3, #48]
+	WORD $0x4e913b5b // zip1 v27.4s, v26.4s, v17.4s
+	WORD $0x6e5bed26 // bfmmla v6.4s, v9.8h, v27.8h
+	WORD $0x4e917b5c // zip2 v28.4s, v26.4s, v17.4s
+	WORD $0x6e5ced27 // bfmmla v7.4s, v9.8h, v28.8h
+
+done:
+	WORD $0x4ec1381e // zip1 v30.2d, v0.2d, v1.2d
+	WORD $0x4ec3385f // zip1 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec53888 // zip1 v8.2d, v4.2d, v5.2d
+	WORD $0x4ec738cb // zip1 v11.2d, v6.2d, v7.2d
+	MOVD flags+128(FP), R7
+	MOVD bias+104(FP), R8
+	MOVD res+112(FP), R9
+	MOVD cols+88(FP), R10
+	CMP $8, R10
+	BNE partial
+	TBZ $0, R7, scale
+	MOVD c+72(FP), R11
+	MOVD cRow+80(FP), R12
+	LSL $2, R12, R12
+	WORD $0x3dc0016c // ldr q12, [x11]
+	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
+	WORD $0x3dc0056d // ldr q13, [x11, #16]
+	WORD $0x4e2dd7ff // fadd v31.4s, v31.4s, v13.4s
+	WORD $0x3dc0097d // ldr q29, [x11, #32]
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x3dc00d6e // ldr q14, [x11, #48]
+	WORD $0x4e2ed56b // fadd v11.4s, v11.4s, v14.4s
+
+scale:
+	TBZ $1, R7, bias
+	FMOVS alpha+96(FP), F15
+	WORD $0x4f8f93de // fmul v30.4s, v30.4s, v15.s[0]
+	WORD $0x4f8f93ff // fmul v31.4s, v31.4s, v15.s[0]
+	WORD $0x4f8f9108 // fmul v8.4s, v8.4s, v15.s[0]
+	WORD $0x4f8f916b // fmul v11.4s, v11.4s, v15.s[0]
+
+bias:
+	CBZ R8, relu
+	WORD $0x3dc00110 // ldr q16, [x8]
+	WORD $0x4e30d7de // fadd v30.4s, v30.4s, v16.4s
+	WORD $0x3dc00512 // ldr q18, [x8, #16]
+	WORD $0x4e32d7ff // fadd v31.4s, v31.4s, v18.4s
+	WORD $0x3dc00913 // ldr q19, [x8, #32]
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x3dc00d14 // ldr q20, [x8, #48]
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
+
+relu:
+	TBZ $2, R7, residual
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x4e35f7de // fmax v30.4s, v30.4s, v21.4s
+	WORD $0x4e35f7ff // fmax v31.4s, v31.4s, v21.4s
+	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
+	WORD $0x4e35f56b // fmax v11.4s, v11.4s, v21.4s
+
+residual:
+	CBZ R9, store
+	MOVD res+112(FP), R13
+	MOVD resRow+120(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001b6 // ldr q22, [x13]
+	WORD $0x4e36d7de // fadd v30.4s, v30.4s, v22.4s
+	WORD $0x3dc005b7 // ldr q23, [x13, #16]
+	WORD $0x4e37d7ff // fadd v31.4s, v31.4s, v23.4s
+	WORD $0x3dc009b8 // ldr q24, [x13, #32]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x3dc00daa // ldr q10, [x13, #48]
+	WORD $0x4e2ad56b // fadd v11.4s, v11.4s, v10.4s
+
+store:
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0xad007dfe // stp q30, q31, [x15]
+	WORD $0xad012de8 // stp q8, q11, [x15, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F25
+	MOVD $buffer-64(SP), R17
+	WORD $0x3d80023e // str q30, [x17]
+	WORD $0x3d80063f // str q31, [x17, #16]
+	WORD $0x3d800a28 // str q8, [x17, #32]
+	WORD $0x3d800e2b // str q11, [x17, #48]
+	MOVD cols+88(FP), R19
+	ADD $8, R19
+	MOVD $1, R20
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
+	MOVD res+112(FP), R23
+	MOVD resRow+120(FP), R24
+	LSL $2, R24, R24
+
+partialRow:
+	MOVD R21, R25
+	MOVD R23, R26
+	MOVD R8, R0
+	MOVD R17, R1
+	MOVD R19, R2
+
+partialColumn:
+	FMOVS (R1), F17
+	TBZ $0, R7, scaleOne
+	FMOVS (R25), F26
+	FADDS F26, F17, F17
+
+scaleOne:
+	TBZ $1, R7, biasOne
+	FMULS F25, F17, F17
+
+biasOne:
+	CBZ R8, reluOne
+	FMOVS (R0), F26
+	FADDS F26, F17, F17
+
+reluOne:
+	TBZ $2, R7, residualOne
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf631 // fmax v17.4s, v17.4s, v27.4s
+
+residualOne:
+	CBZ R9, storeOne
+	FMOVS (R26), F26
+	FADDS F26, F17, F17
+
+storeOne:
+	FMOVS F17, (R25)
+	ADD $4, R1
+	ADD $4, R25
+	ADD $4, R26
+	ADD $4, R0
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R22, R21
+	ADD R24, R23
+	ADD $64, R17
+	SUB $1, R20
+	CBNZ R20, partialRow
+
+next:
+	MOVD $4, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
+	ADD R6, R5, R3
+	CMP $0, R6
+	CSEL EQ, R6, R3, R6
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R10
+	MUL R4, R10
+	MOVD c+72(FP), R12
+	ADD R12, R10, R11
+	CMP $0, R12
+	CSEL EQ, R12, R11, R12
+	MOVD R12, c+72(FP)
+	MOVD resRow+120(FP), R14
+	MUL R4, R14
+	MOVD res+112(FP), R13
+	ADD R13, R14, R15
+	CMP $0, R13
+	CSEL EQ, R13, R15, R13
+	MOVD R13, res+112(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// gemmBF16Deep_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_2x8(SB), NOSPLIT, $64-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	MOVD ZR, R7
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce768a4 // ldr q4, [x5, x7]
+	WORD $0x3ce768c5 // ldr q5, [x6, x7]
+	ADD $16, R7
+	WORD $0x4ec53886 // zip1 v6.2d, v4.2d, v5.2d
+	WORD $0x4ec57887 // zip2 v7.2d, v4.2d, v5.2d
+	WORD $0xad402468 // ldp q8, q9, [x3]
+	WORD $0x6e48ecc0 // bfmmla v0.4s, v6.8h, v8.8h
+	WORD $0x6e49ecc1 // bfmmla v1.4s, v6.8h, v9.8h
+	WORD $0xad412c6a // ldp q10, q11, [x3, #32]
+	WORD $0x6e4aecc2 // bfmmla v2.4s, v6.8h, v10.8h
+	WORD $0x6e4becc3 // bfmmla v3.4s, v6.8h, v11.8h
+	ADD R4<<1, R3
+	WORD $0xad40346c // ldp q12, q13, [x3]
+	WORD $0x6e4cece0 // bfmmla v0.4s, v7.8h, v12.8h
+	WORD $0x6e4dece1 // bfmmla v1.4s, v7.8h, v13.8h
+	WORD $0xad413c6e // ldp q14, q15, [x3, #32]
+	WORD $0x6e4eece2 // bfmmla v2.4s, v7.8h, v14.8h
+	WORD $0x6e4fece3 // bfmmla v3.4s, v7.8h, v15.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6768b0 // ldr s16, [x5, x7]
+	WORD $0xbc6768d1 // ldr s17, [x6, x7]
+	ADD R2, R7
+	WORD $0xbc6768b2 // ldr s18, [x5, x7]
+	WORD $0x4e923a10 // zip1 v16.4s, v16.4s, v18.4s
+	WORD $0xbc6768d3 // ldr s19, [x6, x7]
+	WORD $0x4e933a31 // zip1 v17.4s, v17.4s, v19.4s
+	ADD R2, R7
+	WORD $0x4ed13a14 // zip1 v20.2d, v16.2d, v17.2d
+	WORD $0xad405875 // ldp q21, q22, [x3]
+	WORD $0x6e55ee80 // bfmmla v0.4s, v20.8h, v21.8h
+	WORD $0x6e56ee81 // bfmmla v1.4s, v20.8h, v22.8h
+	WORD $0xad416077 // ldp q23, q24, [x3, #32]
+	WORD $0x6e57ee82 // bfmmla v2.4s, v20.8h, v23.8h
+	WORD $0x6e58ee83 // bfmmla v3.4s, v20.8h, v24.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6768b9 // ldr s25, [x5, x7]
+	WORD $0xbc6768da // ldr s26, [x6, x7]
+	WORD $0x4eda3b3b // zip1 v27.2d, v25.2d, v26.2d
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x3dc0007d // ldr q29, [x3]
+	WORD $0x4e9c3bbe // zip1 v30.4s, v29.4s, v28.4s
+	WORD $0x6e5eef60 // bfmmla v0.4s, v27.8h, v30.8h
+	WORD $0x4e9c7bbf // zip2 v31.4s, v29.4s, v28.4s
+	WORD $0x6e5fef61 // bfmmla v1.4s, v27.8h, v31.8h
+	WORD $0x3dc00464 // ldr q4, [x3, #16]
+	WORD $0x4e9c3885 // zip1 v5.4s, v4.4s, v28.4s
+	WORD $0x6e45ef62 // bfmmla v2.4s, v27.8h, v5.8h
+	WORD $0x4e9c7888 // zip2 v8.4s, v4.4s, v28.4s
+	WORD $0x6e48ef63 // bfmmla v3.4s, v27.8h, v8.8h
+
+done:
+	WORD $0x4ec13809 // zip1 v9.2d, v0.2d, v1.2d
+	WORD $0x4ec33846 // zip1 v6.2d, v2.2d, v3.2d
+	WORD $0x4ec1780a // zip2 v10.2d, v0.2d, v1.2d
+	WORD $0x4ec3784b // zip2 v11.2d, v2.2d, v3.2d
+	MOVD flags+128(FP), R8
+	MOVD bias+104(FP), R9
+	MOVD res+112(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
+	BNE partial
+	TBZ $0, R8, scale
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e2cd529 // fadd v9.4s, v9.4s, v12.4s
+	WORD $0x3dc0058d // ldr q13, [x12, #16]
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	ADD R13, R12
+	WORD $0x3dc00187 // ldr q7, [x12]
+	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
+	WORD $0x3dc0058e // ldr q14, [x12, #16]
+	WORD $0x4e2ed56b // fadd v11.4s, v11.4s, v14.4s
+
+scale:
+	TBZ $1, R8, bias
+	FMOVS alpha+96(FP), F15
+	WORD $0x4f8f9129 // fmul v9.4s, v9.4s, v15.s[0]
+	WORD $0x4f8f90c6 // fmul v6.4s, v6.4s, v15.s[0]
+	WORD $0x4f8f914a // fmul v10.4s, v10.4s, v15.s[0]
+	WORD $0x4f8f916b // fmul v11.4s, v11.4s, v15.s[0]
+
+bias:
+	CBZ R9, relu
+	WORD $0x3dc00132 // ldr q18, [x9]
+	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00530 // ldr q16, [x9, #16]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s
+
+relu:
+	TBZ $2, R8, residual
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f529 // fmax v9.4s, v9.4s, v17.4s
+	WORD $0x4e31f4c6 // fmax v6.4s, v6.4s, v17.4s
+	WORD $0x4e31f54a // fmax v10.4s, v10.4s, v17.4s
+	WORD $0x4e31f56b // fmax v11.4s, v11.4s, v17.4s
+
+residual:
+	CBZ R10, store
+	MOVD res+112(FP), R14
+	MOVD resRow+120(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d3 // ldr q19, [x14]
+	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
+	WORD $0x3dc005d5 // ldr q21, [x14, #16]
+	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s
+	ADD R15, R14
+	WORD $0x3dc001d6 // ldr q22, [x14]
+	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
+	WORD $0x3dc005d4 // ldr q20, [x14, #16]
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad001a09 // stp q9, q6, [x16]
+	ADD R17, R16
+	WORD $0xad002e0a // stp q10, q11, [x16]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F23
+	MOVD $buffer-64(SP), R19
+	WORD $0x3d800269 // str q9, [x19]
+	WORD $0x3d800666 // str q6, [x19, #16]
+	WORD $0x3d800a6a // str q10, [x19, #32]
+	WORD $0x3d800e6b // str q11, [x19, #48]
+	MOVD cols+88(FP), R20
+	ADD $0, R20
+	MOVD $2, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	MOVD res+112(FP), R24
+	MOVD resRow+120(FP), R25
+	LSL $2, R25, R25
+
+partialRow:
+	MOVD R22, R26
+	MOVD R24, R0
+	MOVD R9, R1
+	MOVD R19, R2
+	MOVD R20, R4
+
+partialColumn:
+	FMOVS (R2), F24
+	TBZ $0, R8, scaleOne
+	FMOVS (R26), F25
+	FADDS F25, F24, F24
+
+scaleOne:
+	TBZ $1, R8, biasOne
+	FMULS F23, F24, F24
+
+biasOne:
+	CBZ R9, reluOne
+	FMOVS (R1), F25
+	FADDS F25, F24, F24
+
+reluOne:
+	TBZ $2, R8, residualOne
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af718 // fmax v24.4s, v24.4s, v26.4s
+
+residualOne:
+	CBZ R10, storeOne
+	FMOVS (R0), F25
+	FADDS F25, F24, F24
+
+storeOne:
+	FMOVS F24, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	ADD $4, R0
+	ADD $4, R1
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R23, R22
+	ADD R25, R24
+	ADD $32, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
+
+next:
+	MOVD $8, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
+	ADD R7, R6, R3
+	CMP $0, R7
+	CSEL EQ, R7, R3, R7
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R5, R11
+	MOVD c+72(FP), R13
+	ADD R13, R11, R12
+	CMP $0, R13
+	CSEL EQ, R13, R12, R13
+	MOVD R13, c+72(FP)
+	MOVD resRow+120(FP), R15
+	MUL R5, R15
+	MOVD res+112(FP), R14
+	ADD R14, R15, R16
+	CMP $0, R14
+	CSEL EQ, R14, R16, R14
+	MOVD R14, res+112(FP)
+	MOVD tiles+0(FP), R17
+	SUB $1, R17
+	MOVD R17, tiles+0(FP)
+	CBNZ R17, tile
+	RET
+
+// gemmBF16Deep_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_2x16(SB), NOSPLIT, $128-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	MOVD ZR, R7
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce768a8 // ldr q8, [x5, x7]
+	WORD $0x3ce768c9 // ldr q9, [x6, x7]
+	ADD $16, R7
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec9790b // zip2 v11.2d, v8.2d, v9.2d
+	WORD $0xad40346c // ldp q12, q13, [x3]
+	WORD $0x6e4ced40 // bfmmla v0.4s, v10.8h, v12.8h
+	WORD $0x6e4ded41 // bfmmla v1.4s, v10.8h, v13.8h
+	WORD $0xad413c6e // ldp q14, q15, [x3, #32]
+	WORD $0x6e4eed42 // bfmmla v2.4s, v10.8h, v14.8h
+	WORD $0x6e4fed43 // bfmmla v3.4s, v10.8h, v15.8h
+	WORD $0xad424470 // ldp q16, q17, [x3, #64]
+	WORD $0x6e50ed44 // bfmmla v4.4s, v10.8h, v16.8h
+	WORD $0x6e51ed45 // bfmmla v5.4s, v10.8h, v17.8h
+	WORD $0xad434c72 // ldp q18, q19, [x3, #96]
+	WORD $0x6e52ed46 // bfmmla v6.4s, v10.8h, v18.8h
+	WORD $0x6e53ed47 // bfmmla v7.4s, v10.8h, v19.8h
+	ADD R4<<1, R3
+	WORD $0xad405474 // ldp q20, q21, [x3]
+	WORD $0x6e54ed60 // bfmmla v0.4s, v11.8h, v20.8h
+	WORD $0x6e55ed61 // bfmmla v1.4s, v11.8h, v21.8h
+	WORD $0xad415c76 // ldp q22, q23, [x3, #32]
+	WORD $0x6e56ed62 // bfmmla v2.4s, v11.8h, v22.8h
+	WORD $0x6e57ed63 // bfmmla v3.4s, v11.8h, v23.8h
+	WORD $0xad426478 // ldp q24, q25, [x3, #64]
+	WORD $0x6e58ed64 // bfmmla v4.4s, v11.8h, v24.8h
+	WORD $0x6e59ed65 // bfmmla v5.4s, v11.8h, v25.8h
+	WORD $0xad436c7a // ldp q26, q27, [x3, #96]
+	WORD $0x6e5aed66 // bfmmla v6.4s, v11.8h, v26.8h
+	WORD $0x6e5bed67 // bfmmla v7.4s, v11.8h, v27.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6768bc // ldr s28, [x5, x7]
+	WORD $0xbc6768dd // ldr s29, [x6, x7]
+	ADD R2, R7
+	WORD $0xbc6768be // ldr s30, [x5, x7]
+	WORD $0x4e9e3b9c // zip1 v28.4s, v28.4s, v30.4s
+	WORD $0xbc6768df // ldr s31, [x6, x7]
+	WORD $0x4e9f3bbd // zip1 v29.4s, v29.4s, v31.4s
+	ADD R2, R7
+	WORD $0x4edd3b88 // zip1 v8.2d, v28.2d, v29.2d
+	WORD $0xad403069 // ldp q9, q12, [x3]
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4ced01 // bfmmla v1.4s, v8.8h, v12.8h
+	WORD $0xad41386d // ldp q13, q14, [x3, #32]
+	WORD $0x6e4ded02 // bfmmla v2.4s, v8.8h, v13.8h
+	WORD $0x6e4eed03 // bfmmla v3.4s, v8.8h, v14.8h
+	WORD $0xad42406f // ldp q15, q16, [x3, #64]
+	WORD $0x6e4fed04 // bfmmla v4.4s, v8.8h, v15.8h
+	WORD $0x6e50ed05 // bfmmla v5.4s, v8.8h, v16.8h
+	WORD $0xad432871 // ldp q17, q10, [x3, #96]
+	WORD $0x6e51ed06 // bfmmla v6.4s, v8.8h, v17.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6768b2 // ldr s18, [x5, x7]
+	WORD $0xbc6768d3 // ldr s19, [x6, x7]
+	WORD $0x4ed33a54 // zip1 v20.2d, v18.2d, v19.2d
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x3dc00076 // ldr q22, [x3]
+	WORD $0x4e953ad7 // zip1 v23.4s, v22.4s, v21.4s
+	WORD $0x6e57ee80 // bfmmla v0.4s, v20.8h, v23.8h
+	WORD $0x4e957ad8 // zip2 v24.4s, v22.4s, v21.4s
+	WORD $0x6e58ee81 // bfmmla v1.4s, v20.8h, v24.8h
+	WORD $0x3dc00479 // ldr q25, [x3, #16]
+	WORD $0x4e953b2b // zip1 v11.4s, v25.4s, v21.4s
+	WORD $0x6e4bee82 // bfmmla v2.4s, v20.8h, v11.8h
+	WORD $0x4e957b3a // zip2 v26.4s, v25.4s, v21.4s
+	WORD $0x6e5aee83 // bfmmla v3.4s, v20.8h, v26.8h
+	WORD $0x3dc0087b // ldr q27, [x3, #32]
+	WORD $0x4e953b7e // zip1 v30.4s, v27.4s, v21.4s
+	WORD $0x6e5eee84 // bfmmla v4.4s, v20.8h, v30.8h
+	WORD $0x4e957b7c // zip2 v28.4s, v27.4s, v21.4s
+	WORD $0x6e5cee85 // bfmmla v5.4s, v20.8h, v28.8h
+	WORD $0x3dc00c7d // ldr q29, [x3, #48]
+	WORD $0x4e953bbf // zip1 v31.4s, v29.4s, v21.4s
+	WORD $0x6e5fee86 // bfmmla v6.4s, v20.8h, v31.8h
+	WORD $0x4e957ba9 // zip2 v9.4s, v29.4s, v21.4s
+	WORD $0x6e49ee87 // bfmmla v7.4s, v20.8h, v9.8h
+
+done:
+	WORD $0x4ec1380c // zip1 v12.2d, v0.2d, v1.2d
+	WORD $0x4ec3384d // zip1 v13.2d, v2.2d, v3.2d
+	WORD $0x4ec5388e // zip1 v14.2d, v4.2d, v5.2d
+	WORD $0x4ec738cf // zip1 v15.2d, v6.2d, v7.2d
+	WORD $0x4ec17810 // zip2 v16.2d, v0.2d, v1.2d
+	WORD $0x4ec37848 // zip2 v8.2d, v2.2d, v3.2d
+	WORD $0x4ec57891 // zip2 v17.2d, v4.2d, v5.2d
+	WORD $0x4ec778ca // zip2 v10.2d, v6.2d, v7.2d
+	MOVD flags+128(FP), R8
+	MOVD bias+104(FP), R9
+	MOVD res+112(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
+	BNE partial
+	TBZ $0, R8, scale
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc00192 // ldr q18, [x12]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x3dc00593 // ldr q19, [x12, #16]
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s
+	WORD $0x3dc00996 // ldr q22, [x12, #32]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00d97 // ldr q23, [x12, #48]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+	ADD R13, R12
+	WORD $0x3dc00198 // ldr q24, [x12]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
+	WORD $0x3dc00599 // ldr q25, [x12, #16]
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
+	WORD $0x3dc0098b // ldr q11, [x12, #32]
+	WORD $0x4e2bd631 // fadd v17.4s, v17.4s, v11.4s
+	WORD $0x3dc00d9a // ldr q26, [x12, #48]
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+
+scale:
+	TBZ $1, R8, bias
+	FMOVS alpha+96(FP), F27
+	WORD $0x4f9b918c // fmul v12.4s, v12.4s, v27.s[0]
+	WORD $0x4f9b91ad // fmul v13.4s, v13.4s, v27.s[0]
+	WORD $0x4f9b91ce // fmul v14.4s, v14.4s, v27.s[0]
+	WORD $0x4f9b91ef // fmul v15.4s, v15.4s, v27.s[0]
+	WORD $0x4f9b9210 // fmul v16.4s, v16.4s, v27.s[0]
+	WORD $0x4f9b9108 // fmul v8.4s, v8.4s, v27.s[0]
+	WORD $0x4f9b9231 // fmul v17.4s, v17.4s, v27.s[0]
+	WORD $0x4f9b914a // fmul v10.4s, v10.4s, v27.s[0]
+
+bias:
+	CBZ R9, relu
+	WORD $0x3dc0013e // ldr q30, [x9]
+	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
+	WORD $0x3dc0053c // ldr q28, [x9, #16]
+	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
+	WORD $0x4e3cd508 // fadd v8.4s, v8.4s, v28.4s
+	WORD $0x3dc00935 // ldr q21, [x9, #32]
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s
+	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
+	WORD $0x3dc00d3d // ldr q29, [x9, #48]
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+
+relu:
+	TBZ $2, R8, residual
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff58c // fmax v12.4s, v12.4s, v31.4s
+	WORD $0x4e3ff5ad // fmax v13.4s, v13.4s, v31.4s
+	WORD $0x4e3ff5ce // fmax v14.4s, v14.4s, v31.4s
+	WORD $0x4e3ff5ef // fmax v15.4s, v15.4s, v31.4s
+	WORD $0x4e3ff610 // fmax v16.4s, v16.4s, v31.4s
+	WORD $0x4e3ff508 // fmax v8.4s, v8.4s, v31.4s
+	WORD $0x4e3ff631 // fmax v17.4s, v17.4s, v31.4s
+	WORD $0x4e3ff54a // fmax v10.4s, v10.4s, v31.4s
+
+residual:
+	CBZ R10, store
+	MOVD res+112(FP), R14
+	MOVD resRow+120(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d4 // ldr q20, [x14]
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
+	WORD $0x3dc005c9 // ldr q9, [x14, #16]
+	WORD $0x4e29d5ad // fadd v13.4s, v13.4s, v9.4s
+	WORD $0x3dc009c0 // ldr q0, [x14, #32]
+	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	WORD $0x3dc00dc1 // ldr q1, [x14, #48]
+	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
+	ADD R15, R14
+	WORD $0x3dc001c2 // ldr q2, [x14]
+	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
+	WORD $0x3dc005c3 // ldr q3, [x14, #16]
+	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
+	WORD $0x3dc009c4 // ldr q4, [x14, #32]
+	WORD $0x4e24d631 // fadd v17.4s, v17.4s, v4.4s
+	WORD $0x3dc00dc5 // ldr q5, [x14, #48]
+	WORD $0x4e25d54a // fadd v10.4s, v10.4s, v5.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad00360c // stp q12, q13, [x16]
+	WORD $0xad013e0e // stp q14, q15, [x16, #32]
+	ADD R17, R16
+	WORD $0xad002210 // stp q16, q8, [x16]
+	WORD $0xad012a11 // stp q17, q10, [x16, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F6
+	MOVD $buffer-128(SP), R19
+	WORD $0x3d80026c // str q12, [x19]
+	WORD $0x3d80066d // str q13, [x19, #16]
+	WORD $0x3d800a6e // str q14, [x19, #32]
+	WORD $0x3d800e6f // str q15, [x19, #48]
+	WORD $0x3d801270 // str q16, [x19, #64]
+	WORD $0x3d801668 // str q8, [x19, #80]
+	WORD $0x3d801a71 // str q17, [x19, #96]
+	WORD $0x3d801e6a // str q10, [x19, #112]
+	MOVD cols+88(FP), R20
+	ADD $8, R20
+	MOVD $2, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	MOVD res+112(FP), R24
+	MOVD resRow+120(FP), R25
+	LSL $2, R25, R25
+
+partialRow:
+	MOVD R22, R26
+	MOVD R24, R0
+	MOVD R9, R1
+	MOVD R19, R2
+	MOVD R20, R4
+
+partialColumn:
+	FMOVS (R2), F7
+	TBZ $0, R8, scaleOne
+	FMOVS (R26), F18
+	FADDS F18, F7, F7
+
+scaleOne:
+	TBZ $1, R8, biasOne
+	FMULS F6, F7, F7
+
+biasOne:
+	CBZ R9, reluOne
+	FMOVS (R1), F18
+	FADDS F18, F7, F7
+
+reluOne:
+	TBZ $2, R8, residualOne
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f4e7 // fmax v7.4s, v7.4s, v19.4s
+
+residualOne:
+	CBZ R10, storeOne
+	FMOVS (R0), F18
+	FADDS F18, F7, F7
+
+storeOne:
+	FMOVS F7, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	ADD $4, R0
+	ADD $4, R1
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R23, R22
+	ADD R25, R24
+	ADD $64, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
+
+next:
+	MOVD $8, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
+	ADD R7, R6, R3
+	CMP $0, R7
+	CSEL EQ, R7, R3, R7
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R5, R11
+	MOVD c+72(FP), R13
+	ADD R13, R11, R12
+	CMP $0, R13
+	CSEL EQ, R13, R12, R13
+	MOVD R13, c+72(FP)
+	MOVD resRow+120(FP), R15
+	MUL R5, R15
+	MOVD res+112(FP), R14
+	ADD R14, R15, R16
+	CMP $0, R14
+	CSEL EQ, R14, R16, R14
+	MOVD R14, res+112(FP)
+	MOVD tiles+0(FP), R17
+	SUB $1, R17
+	MOVD R17, tiles+0(FP)
+	CBNZ R17, tile
+	RET
+
+// gemmBF16Deep_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_3x8(SB), NOSPLIT, $96-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	MOVD ZR, R8
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce868a8 // ldr q8, [x5, x8]
+	WORD $0x3ce868c9 // ldr q9, [x6, x8]
+	WORD $0x3ce868ea // ldr q10, [x7, x8]
+	ADD $16, R8
+	WORD $0x4ec9390b // zip1 v11.2d, v8.2d, v9.2d
+	WORD $0x4ec9790c // zip2 v12.2d, v8.2d, v9.2d
+	WORD $0x4eca394d // zip1 v13.2d, v10.2d, v10.2d
+	WORD $0x4eca794e // zip2 v14.2d, v10.2d, v10.2d
+	WORD $0xad40406f // ldp q15, q16, [x3]
+	WORD $0x6e4fed60 // bfmmla v0.4s, v11.8h, v15.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50ed61 // bfmmla v1.4s, v11.8h, v16.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0xad414871 // ldp q17, q18, [x3, #32]
+	WORD $0x6e51ed62 // bfmmla v2.4s, v11.8h, v17.8h
+	WORD $0x6e51eda6 // bfmmla v6.4s, v13.8h, v17.8h
+	WORD $0x6e52ed63 // bfmmla v3.4s, v11.8h, v18.8h
+	WORD $0x6e52eda7 // bfmmla v7.4s, v13.8h, v18.8h
+	ADD R4<<1, R3
+	WORD $0xad405073 // ldp q19, q20, [x3]
+	WORD $0x6e53ed80 // bfmmla v0.4s, v12.8h, v19.8h
+	WORD $0x6e53edc4 // bfmmla v4.4s, v14.8h, v19.8h
+	WORD $0x6e54ed81 // bfmmla v1.4s, v12.8h, v20.8h
+	WORD $0x6e54edc5 // bfmmla v5.4s, v14.8h, v20.8h
+	WORD $0xad415875 // ldp q21, q22, [x3, #32]
+	WORD $0x6e55ed82 // bfmmla v2.4s, v12.8h, v21.8h
+	WORD $0x6e55edc6 // bfmmla v6.4s, v14.8h, v21.8h
+	WORD $0x6e56ed83 // bfmmla v3.4s, v12.8h, v22.8h
+	WORD $0x6e56edc7 // bfmmla v7.4s, v14.8h, v22.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6868b7 // ldr s23, [x5, x8]
+	WORD $0xbc6868d8 // ldr s24, [x6, x8]
+	WORD $0xbc6868f9 // ldr s25, [x7, x8]
+	ADD R2, R8
+	WORD $0xbc6868ba // ldr s26, [x5, x8]
+	WORD $0x4e9a3af7 // zip1 v23.4s, v23.4s, v26.4s
+	WORD $0xbc6868db // ldr s27, [x6, x8]
+	WORD $0x4e9b3b18 // zip1 v24.4s, v24.4s, v27.4s
+	WORD $0xbc6868fc // ldr s28, [x7, x8]
+	WORD $0x4e9c3b39 // zip1 v25.4s, v25.4s, v28.4s
+	ADD R2, R8
+	WORD $0x4ed83afd // zip1 v29.2d, v23.2d, v24.2d
+	WORD $0x4ed93b3e // zip1 v30.2d, v25.2d, v25.2d
+	WORD $0xad40207f // ldp q31, q8, [x3]
+	WORD $0x6e5fefa0 // bfmmla v0.4s, v29.8h, v31.8h
+	WORD $0x6e5fefc4 // bfmmla v4.4s, v30.8h, v31.8h
+	WORD $0x6e48efa1 // bfmmla v1.4s, v29.8h, v8.8h
+	WORD $0x6e48efc5 // bfmmla v5.4s, v30.8h, v8.8h
+	WORD $0xad412869 // ldp q9, q10, [x3, #32]
+	WORD $0x6e49efa2 // bfmmla v2.4s, v29.8h, v9.8h
+	WORD $0x6e49efc6 // bfmmla v6.4s, v30.8h, v9.8h
+	WORD $0x6e4aefa3 // bfmmla v3.4s, v29.8h, v10.8h
+	WORD $0x6e4aefc7 // bfmmla v7.4s, v30.8h, v10.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6868af // ldr s15, [x5, x8]
+	WORD $0xbc6868d0 // ldr s16, [x6, x8]
+	WORD $0xbc6868eb // ldr s11, [x7, x8]
+	WORD $0x4ed039ed // zip1 v13.2d, v15.2d, v16.2d
+	WORD $0x4ecb3971 // zip1 v17.2d, v11.2d, v11.2d
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x3dc00073 // ldr q19, [x3]
+	WORD $0x4e923a74 // zip1 v20.4s, v19.4s, v18.4s
+	WORD $0x6e54eda0 // bfmmla v0.4s, v13.8h, v20.8h
+	WORD $0x6e54ee24 // bfmmla v4.4s, v17.8h, v20.8h
+	WORD $0x4e927a6c // zip2 v12.4s, v19.4s, v18.4s
+	WORD $0x6e4ceda1 // bfmmla v1.4s, v13.8h, v12.8h
+	WORD $0x6e4cee25 // bfmmla v5.4s, v17.8h, v12.8h
+	WORD $0x3dc0046e // ldr q14, [x3, #16]
+	WORD $0x4e9239d5 // zip1 v21.4s, v14.4s, v18.4s
+	WORD $0x6e55eda2 // bfmmla v2.4s, v13.8h, v21.8h
+	WORD $0x6e55ee26 // bfmmla v6.4s, v17.8h, v21.8h
+	WORD $0x4e9279d6 // zip2 v22.4s, v14.4s, v18.4s
+	WORD $0x6e56eda3 // bfmmla v3.4s, v13.8h, v22.8h
+	WORD $0x6e56ee27 // bfmmla v7.4s, v17.8h, v22.8h
+
+done:
+	WORD $0x4ec1381a // zip1 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3385b // zip1 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec17817 // zip2 v23.2d, v0.2d, v1.2d
+	WORD $0x4ec37858 // zip2 v24.2d, v2.2d, v3.2d
+	WORD $0x4ec5389c // zip1 v28.2d, v4.2d, v5.2d
+	WORD $0x4ec738d9 // zip1 v25.2d, v6.2d, v7.2d
+	MOVD flags+128(FP), R9
+	MOVD bias+104(FP), R10
+	MOVD res+112(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	TBZ $0, R9, scale
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001bf // ldr q31, [x13]
+	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	WORD $0x3dc005a8 // ldr q8, [x13, #16]
+	WORD $0x4e28d77b // fadd v27.4s, v27.4s, v8.4s
+	ADD R14, R13
+	WORD $0x3dc001bd // ldr q29, [x13]
+	WORD $0x4e3dd6f7 // fadd v23.4s, v23.4s, v29.4s
+	WORD $0x3dc005be // ldr q30, [x13, #16]
+	WORD $0x4e3ed718 // fadd v24.4s, v24.4s, v30.4s
+	ADD R14, R13
+	WORD $0x3dc001a9 // ldr q9, [x13]
+	WORD $0x4e29d79c // fadd v28.4s, v28.4s, v9.4s
+	WORD $0x3dc005aa // ldr q10, [x13, #16]
+	WORD $0x4e2ad739 // fadd v25.4s, v25.4s, v10.4s
+
+scale:
+	TBZ $1, R9, bias
+	FMOVS alpha+96(FP), F15
+	WORD $0x4f8f935a // fmul v26.4s, v26.4s, v15.s[0]
+	WORD $0x4f8f937b // fmul v27.4s, v27.4s, v15.s[0]
+	WORD $0x4f8f92f7 // fmul v23.4s, v23.4s, v15.s[0]
+	WORD $0x4f8f9318 // fmul v24.4s, v24.4s, v15.s[0]
+	WORD $0x4f8f939c // fmul v28.4s, v28.4s, v15.s[0]
+	WORD $0x4f8f9339 // fmul v25.4s, v25.4s, v15.s[0]
+
+bias:
+	CBZ R10, relu
+	WORD $0x3dc00150 // ldr q16, [x10]
+	WORD $0x4e30d75a // fadd v26.4s, v26.4s, v16.4s
+	WORD $0x4e30d6f7 // fadd v23.4s, v23.4s, v16.4s
+	WORD $0x4e30d79c // fadd v28.4s, v28.4s, v16.4s
+	WORD $0x3dc0054b // ldr q11, [x10, #16]
+	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	WORD $0x4e2bd718 // fadd v24.4s, v24.4s, v11.4s
+	WORD $0x4e2bd739 // fadd v25.4s, v25.4s, v11.4s
+
+relu:
+	TBZ $2, R9, residual
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f75a // fmax v26.4s, v26.4s, v19.4s
+	WORD $0x4e33f77b // fmax v27.4s, v27.4s, v19.4s
+	WORD $0x4e33f6f7 // fmax v23.4s, v23.4s, v19.4s
+	WORD $0x4e33f718 // fmax v24.4s, v24.4s, v19.4s
+	WORD $0x4e33f79c // fmax v28.4s, v28.4s, v19.4s
+	WORD $0x4e33f739 // fmax v25.4s, v25.4s, v19.4s
+
+residual:
+	CBZ R11, store
+	MOVD res+112(FP), R15
+	MOVD resRow+120(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001f4 // ldr q20, [x15]
+	WORD $0x4e34d75a // fadd v26.4s, v26.4s, v20.4s
+	WORD $0x3dc005ec // ldr q12, [x15, #16]
+	WORD $0x4e2cd77b // fadd v27.4s, v27.4s, v12.4s
+	ADD R16, R15
+	WORD $0x3dc001f2 // ldr q18, [x15]
+	WORD $0x4e32d6f7 // fadd v23.4s, v23.4s, v18.4s
+	WORD $0x3dc005ee // ldr q14, [x15, #16]
+	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
+	ADD R16, R15
+	WORD $0x3dc001f5 // ldr q21, [x15]
+	WORD $0x4e35d79c // fadd v28.4s, v28.4s, v21.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad006e3a // stp q26, q27, [x17]
+	ADD R19, R17
+	WORD $0xad006237 // stp q23, q24, [x17]
+	ADD R19, R17
+	WORD $0xad00663c // stp q28, q25, [x17]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F17
+	MOVD $buffer-96(SP), R20
+	WORD $0x3d80029a // str q26, [x20]
+	WORD $0x3d80069b // str q27, [x20, #16]
+	WORD $0x3d800a97 // str q23, [x20, #32]
+	WORD $0x3d800e98 // str q24, [x20, #48]
+	WORD $0x3d80129c // str q28, [x20, #64]
+	WORD $0x3d801699 // str q25, [x20, #80]
+	MOVD cols+88(FP), R21
+	ADD $0, R21
+	MOVD $3, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	MOVD res+112(FP), R25
+	MOVD resRow+120(FP), R26
+	LSL $2, R26, R26
+
+partialRow:
+	MOVD R23, R0
+	MOVD R25, R1
+	MOVD R10, R2
+	MOVD R20, R4
+	MOVD R21, R5
+
+partialColumn:
+	FMOVS (R4), F22
+	TBZ $0, R9, scaleOne
+	FMOVS (R0), F0
+	FADDS F0, F22, F22
+
+scaleOne:
+	TBZ $1, R9, biasOne
+	FMULS F17, F22, F22
+
+biasOne:
+	CBZ R10, reluOne
+	FMOVS (R2), F0
+	FADDS F0, F22, F22
+
+reluOne:
+	TBZ $2, R9, residualOne
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x4e21f6d6 // fmax v22.4s, v22.4s, v1.4s
+
+residualOne:
+	CBZ R11, storeOne
+	FMOVS (R1), F0
+	FADDS F0, F22, F22
+
+storeOne:
+	FMOVS F22, (R0)
+	ADD $4, R4
+	ADD $4, R0
+	ADD $4, R1
+	ADD $4, R2
+	SUB $1, R5
+	CBNZ R5, partialColumn
+	ADD R24, R23
+	ADD R26, R25
+	ADD $32, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
+
+next:
+	MOVD $12, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
+	ADD R8, R7, R3
+	CMP $0, R8
+	CSEL EQ, R8, R3, R8
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R12
+	MUL R6, R12
+	MOVD c+72(FP), R14
+	ADD R14, R12, R13
+	CMP $0, R14
+	CSEL EQ, R14, R13, R14
+	MOVD R14, c+72(FP)
+	MOVD resRow+120(FP), R16
+	MUL R6, R16
+	MOVD res+112(FP), R15
+	ADD R15, R16, R17
+	CMP $0, R15
+	CSEL EQ, R15, R17, R15
+	MOVD R15, res+112(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// gemmBF16Deep_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_3x16(SB), NOSPLIT, $192-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	MOVD ZR, R8
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce868b0 // ldr q16, [x5, x8]
+	WORD $0x3ce868d1 // ldr q17, [x6, x8]
+	WORD $0x3ce868f2 // ldr q18, [x7, x8]
+	ADD $16, R8
+	WORD $0x4ed13a13 // zip1 v19.2d, v16.2d, v17.2d
+	WORD $0x4ed17a14 // zip2 v20.2d, v16.2d, v17.2d
+	WORD $0x4ed23a55 // zip1 v21.2d, v18.2d, v18.2d
+	WORD $0x4ed27a56 // zip2 v22.2d, v18.2d, v18.2d
+	WORD $0xad406077 // ldp q23, q24, [x3]
+	WORD $0x6e57ee60 // bfmmla v0.4s, v19.8h, v23.8h
+	WORD $0x6e57eea8 // bfmmla v8.4s, v21.8h, v23.8h
+	WORD $0x6e58ee61 // bfmmla v1.4s, v19.8h, v24.8h
+	WORD $0x6e58eea9 // bfmmla v9.4s, v21.8h, v24.8h
+	WORD $0xad416879 // ldp q25, q26, [x3, #32]
+	WORD $0x6e59ee62 // bfmmla v2.4s, v19.8h, v25.8h
+	WORD $0x6e59eeaa // bfmmla v10.4s, v21.8h, v25.8h
+	WORD $0x6e5aee63 // bfmmla v3.4s, v19.8h, v26.8h
+	WORD $0x6e5aeeab // bfmmla v11.4s, v21.8h, v26.8h
+	WORD $0xad42707b // ldp q27, q28, [x3, #64]
+	WORD $0x6e5bee64 // bfmmla v4.4s, v19.8h, v27.8h
+	WORD $0x6e5beeac // bfmmla v12.4s, v21.8h, v27.8h
+	WORD $0x6e5cee65 // bfmmla v5.4s, v19.8h, v28.8h
+	WORD $0x6e5ceead // bfmmla v13.4s, v21.8h, v28.8h
+	WORD $0xad43787d // ldp q29, q30, [x3, #96]
+	WORD $0x6e5dee66 // bfmmla v6.4s, v19.8h, v29.8h
+	WORD $0x6e5deeae // bfmmla v14.4s, v21.8h, v29.8h
+	WORD $0x6e5eee67 // bfmmla v7.4s, v19.8h, v30.8h
+	WORD $0x6e5eeeaf // bfmmla v15.4s, v21.8h, v30.8h
+	ADD R4<<1, R3
+	WORD $0xad40407f // ldp q31, q16, [x3]
+	WORD $0x6e5fee80 // bfmmla v0.4s, v20.8h, v31.8h
+	WORD $0x6e5feec8 // bfmmla v8.4s, v22.8h, v31.8h
+	WORD $0x6e50ee81 // bfmmla v1.4s, v20.8h, v16.8h
+	WORD $0x6e50eec9 // bfmmla v9.4s, v22.8h, v16.8h
+	WORD $0xad414871 // ldp q17, q18, [x3, #32]
+	WORD $0x6e51ee82 // bfmmla v2.4s, v20.8h, v17.8h
+	WORD $0x6e51eeca // bfmmla v10.4s, v22.8h, v17.8h
+	WORD $0x6e52ee83 // bfmmla v3.4s, v20.8h, v18.8h
+	WORD $0x6e52eecb // bfmmla v11.4s, v22.8h, v18.8h
+	WORD $0xad426077 // ldp q23, q24, [x3, #64]
+	WORD $0x6e57ee84 // bfmmla v4.4s, v20.8h, v23.8h
+	WORD $0x6e57eecc // bfmmla v12.4s, v22.8h, v23.8h
+	WORD $0x6e58ee85 // bfmmla v5.4s, v20.8h, v24.8h
+	WORD $0x6e58eecd // bfmmla v13.4s, v22.8h, v24.8h
+	WORD $0xad436879 // ldp q25, q26, [x3, #96]
+	WORD $0x6e59ee86 // bfmmla v6.4s, v20.8h, v25.8h
+	WORD $0x6e59eece // bfmmla v14.4s, v22.8h, v25.8h
+	WORD $0x6e5aee87 // bfmmla v7.4s, v20.8h, v26.8h
+	WORD $0x6e5aeecf // bfmmla v15.4s, v22.8h, v26.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6868bb // ldr s27, [x5, x8]
+	WORD $0xbc6868dc // ldr s28, [x6, x8]
+	WORD $0xbc6868f3 // ldr s19, [x7, x8]
+	ADD R2, R8
+	WORD $0xbc6868b5 // ldr s21, [x5, x8]
+	WORD $0x4e953b7b // zip1 v27.4s, v27.4s, v21.4s
+	WORD $0xbc6868dd // ldr s29, [x6, x8]
+	WORD $0x4e9d3b9c // zip1 v28.4s, v28.4s, v29.4s
+	WORD $0xbc6868fe // ldr s30, [x7, x8]
+	WORD $0x4e9e3a73 // zip1 v19.4s, v19.4s, v30.4s
+	ADD R2, R8
+	WORD $0x4edc3b7f // zip1 v31.2d, v27.2d, v28.2d
+	WORD $0x4ed33a70 // zip1 v16.2d, v19.2d, v19.2d
+	WORD $0xad404871 // ldp q17, q18, [x3]
+	WORD $0x6e51efe0 // bfmmla v0.4s, v31.8h, v17.8h
+	WORD $0x6e51ee08 // bfmmla v8.4s, v16.8h, v17.8h
+	WORD $0x6e52efe1 // bfmmla v1.4s, v31.8h, v18.8h
+	WORD $0x6e52ee09 // bfmmla v9.4s, v16.8h, v18.8h
+	WORD $0xad416077 // ldp q23, q24, [x3, #32]
+	WORD $0x6e57efe2 // bfmmla v2.4s, v31.8h, v23.8h
+	WORD $0x6e57ee0a // bfmmla v10.4s, v16.8h, v23.8h
+	WORD $0x6e58efe3 // bfmmla v3.4s, v31.8h, v24.8h
+	WORD $0x6e58ee0b // bfmmla v11.4s, v16.8h, v24.8h
+	WORD $0xad425874 // ldp q20, q22, [x3, #64]
+	WORD $0x6e54efe4 // bfmmla v4.4s, v31.8h, v20.8h
+	WORD $0x6e54ee0c // bfmmla v12.4s, v16.8h, v20.8h
+	WORD $0x6e56efe5 // bfmmla v5.4s, v31.8h, v22.8h
+	WORD $0x6e56ee0d // bfmmla v13.4s, v16.8h, v22.8h
+	WORD $0xad436879 // ldp q25, q26, [x3, #96]
+	WORD $0x6e59efe6 // bfmmla v6.4s, v31.8h, v25.8h
+	WORD $0x6e59ee0e // bfmmla v14.4s, v16.8h, v25.8h
+	WORD $0x6e5aefe7 // bfmmla v7.4s, v31.8h, v26.8h
+	WORD $0x6e5aee0f // bfmmla v15.4s, v16.8h, v26.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6868b5 // ldr s21, [x5, x8]
+	WORD $0xbc6868dd // ldr s29, [x6, x8]
+	WORD $0xbc6868fb // ldr s27, [x7, x8]
+	WORD $0x4edd3abc // zip1 v28.2d, v21.2d, v29.2d
+	WORD $0x4edb3b7e // zip1 v30.2d, v27.2d, v27.2d
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x3dc00071 // ldr q17, [x3]
+	WORD $0x4e933a32 // zip1 v18.4s, v17.4s, v19.4s
+	WORD $0x6e52ef80 // bfmmla v0.4s, v28.8h, v18.8h
+	WORD $0x6e52efc8 // bfmmla v8.4s, v30.8h, v18.8h
+	WORD $0x4e937a37 // zip2 v23.4s, v17.4s, v19.4s
+	WORD $0x6e57ef81 // bfmmla v1.4s, v28.8h, v23.8h
+	WORD $0x6e57efc9 // bfmmla v9.4s, v30.8h, v23.8h
+	WORD $0x3dc00478 // ldr q24, [x3, #16]
+	WORD $0x4e933b14 // zip1 v20.4s, v24.4s, v19.4s
+	WORD $0x6e54ef82 // bfmmla v2.4s, v28.8h, v20.8h
+	WORD $0x6e54efca // bfmmla v10.4s, v30.8h, v20.8h
+	WORD $0x4e937b16 // zip2 v22.4s, v24.4s, v19.4s
+	WORD $0x6e56ef83 // bfmmla v3.4s, v28.8h, v22.8h
+	WORD $0x6e56efcb // bfmmla v11.4s, v30.8h, v22.8h
+	WORD $0x3dc0087f // ldr q31, [x3, #32]
+	WORD $0x4e933bf0 // zip1 v16.4s, v31.4s, v19.4s
+	WORD $0x6e50ef84 // bfmmla v4.4s, v28.8h, v16.8h
+	WORD $0x6e50efcc // bfmmla v12.4s, v30.8h, v16.8h
+	WORD $0x4e937bf9 // zip2 v25.4s, v31.4s, v19.4s
+	WORD $0x6e59ef85 // bfmmla v5.4s, v28.8h, v25.8h
+	WORD $0x6e59efcd // bfmmla v13.4s, v30.8h, v25.8h
+	WORD $0x3dc00c7a // ldr q26, [x3, #48]
+	WORD $0x4e933b55 // zip1 v21.4s, v26.4s, v19.4s
+	WORD $0x6e55ef86 // bfmmla v6.4s, v28.8h, v21.8h
+	WORD $0x6e55efce // bfmmla v14.4s, v30.8h, v21.8h
+	WORD $0x4e937b5d // zip2 v29.4s, v26.4s, v19.4s
+	WORD $0x6e5def87 // bfmmla v7.4s, v28.8h, v29.8h
+	WORD $0x6e5defcf // bfmmla v15.4s, v30.8h, v29.8h
+
+done:
+	WORD $0x4ec1381b // zip1 v27.2d, v0.2d, v1.2d
+	WORD $0x4ec33851 // zip1 v17.2d, v2.2d, v3.2d
+	WORD $0x4ec53892 // zip1 v18.2d, v4.2d, v5.2d
+	WORD $0x4ec738d7 // zip1 v23.2d, v6.2d, v7.2d
+	WORD $0x4ec17818 // zip2 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec37854 // zip2 v20.2d, v2.2d, v3.2d
+	WORD $0x4ec57896 // zip2 v22.2d, v4.2d, v5.2d
+	WORD $0x4ec778df // zip2 v31.2d, v6.2d, v7.2d
+	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
+	WORD $0x4ecb3959 // zip1 v25.2d, v10.2d, v11.2d
+	WORD $0x4ecd3993 // zip1 v19.2d, v12.2d, v13.2d
+	WORD $0x4ecf39da // zip1 v26.2d, v14.2d, v15.2d
+	MOVD flags+128(FP), R9
+	MOVD bias+104(FP), R10
+	MOVD res+112(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	TBZ $0, R9, scale
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x4e35d77b // fadd v27.4s, v27.4s, v21.4s
+	WORD $0x3dc005bc // ldr q28, [x13, #16]
+	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x3dc009be // ldr q30, [x13, #32]
+	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
+	WORD $0x3dc00dbd // ldr q29, [x13, #48]
+	WORD $0x4e3dd6f7 // fadd v23.4s, v23.4s, v29.4s
+	ADD R14, R13
+	WORD $0x3dc001a0 // ldr q0, [x13]
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	WORD $0x3dc005a1 // ldr q1, [x13, #16]
+	WORD $0x4e21d694 // fadd v20.4s, v20.4s, v1.4s
+	WORD $0x3dc009a2 // ldr q2, [x13, #32]
+	WORD $0x4e22d6d6 // fadd v22.4s, v22.4s, v2.4s
+	WORD $0x3dc00da3 // ldr q3, [x13, #48]
+	WORD $0x4e23d7ff // fadd v31.4s, v31.4s, v3.4s
+	ADD R14, R13
+	WORD $0x3dc001a4 // ldr q4, [x13]
+	WORD $0x4e24d610 // fadd v16.4s, v16.4s, v4.4s
+	WORD $0x3dc005a5 // ldr q5, [x13, #16]
+	WORD $0x4e25d739 // fadd v25.4s, v25.4s, v5.4s
+	WORD $0x3dc009a6 // ldr q6, [x13, #32]
+	WORD $0x4e26d673 // fadd v19.4s, v19.4s, v6.4s
+	WORD $0x3dc00da7 // ldr q7, [x13, #48]
+	WORD $0x4e27d75a // fadd v26.4s, v26.4s, v7.4s
+
+scale:
+	TBZ $1, R9, bias
+	FMOVS alpha+96(FP), F8
+	WORD $0x4f88937b // fmul v27.4s, v27.4s, v8.s[0]
+	WORD $0x4f889231 // fmul v17.4s, v17.4s, v8.s[0]
+	WORD $0x4f889252 // fmul v18.4s, v18.4s, v8.s[0]
+	WORD $0x4f8892f7 // fmul v23.4s, v23.4s, v8.s[0]
+	WORD $0x4f889318 // fmul v24.4s, v24.4s, v8.s[0]
+	WORD $0x4f889294 // fmul v20.4s, v20.4s, v8.s[0]
+	WORD $0x4f8892d6 // fmul v22.4s, v22.4s, v8.s[0]
+	WORD $0x4f8893ff // fmul v31.4s, v31.4s, v8.s[0]
+	WORD $0x4f889210 // fmul v16.4s, v16.4s, v8.s[0]
+	WORD $0x4f889339 // fmul v25.4s, v25.4s, v8.s[0]
+	WORD $0x4f889273 // fmul v19.4s, v19.4s, v8.s[0]
+	WORD $0x4f88935a // fmul v26.4s, v26.4s, v8.s[0]
+
+bias:
+	CBZ R10, relu
+	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x4e29d77b // fadd v27.4s, v27.4s, v9.4s
+	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s
+	WORD $0x3dc0054a // ldr q10, [x10, #16]
+	WORD $0x4e2ad631 // fadd v17.4s, v17.4s, v10.4s
+	WORD $0x4e2ad694 // fadd v20.4s, v20.4s, v10.4s
+	WORD $0x4e2ad739 // fadd v25.4s, v25.4s, v10.4s
+	WORD $0x3dc0094b // ldr q11, [x10, #32]
+	WORD $0x4e2bd652 // fadd v18.4s, v18.4s, v11.4s
+	WORD $0x4e2bd6d6 // fadd v22.4s, v22.4s, v11.4s
+	WORD $0x4e2bd673 // fadd v19.4s, v19.4s, v11.4s
+	WORD $0x3dc00d4c // ldr q12, [x10, #48]
+	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e2cd7ff // fadd v31.4s, v31.4s, v12.4s
+	WORD $0x4e2cd75a // fadd v26.4s, v26.4s, v12.4s
+
+relu:
+	TBZ $2, R9, residual
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df77b // fmax v27.4s, v27.4s, v13.4s
+	WORD $0x4e2df631 // fmax v17.4s, v17.4s, v13.4s
+	WORD $0x4e2df652 // fmax v18.4s, v18.4s, v13.4s
+	WORD $0x4e2df6f7 // fmax v23.4s, v23.4s, v13.4s
+	WORD $0x4e2df718 // fmax v24.4s, v24.4s, v13.4s
+	WORD $0x4e2df694 // fmax v20.4s, v20.4s, v13.4s
+	WORD $0x4e2df6d6 // fmax v22.4s, v22.4s, v13.4s
+	WORD $0x4e2df7ff // fmax v31.4s, v31.4s, v13.4s
+	WORD $0x4e2df610 // fmax v16.4s, v16.4s, v13.4s
+	WORD $0x4e2df739 // fmax v25.4s, v25.4s, v13.4s
+	WORD $0x4e2df673 // fmax v19.4s, v19.4s, v13.4s
+	WORD $0x4e2df75a // fmax v26.4s, v26.4s, v13.4s
+
+residual:
+	CBZ R11, store
+	MOVD res+112(FP), R15
+	MOVD resRow+120(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001ee // ldr q14, [x15]
+	WORD $0x4e2ed77b // fadd v27.4s, v27.4s, v14.4s
+	WORD $0x3dc005ef // ldr q15, [x15, #16]
+	WORD $0x4e2fd631 // fadd v17.4s, v17.4s, v15.4s
+	WORD $0x3dc009f5 // ldr q21, [x15, #32]
+	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s
+	WORD $0x3dc00dfc // ldr q28, [x15, #48]
+	WORD $0x4e3cd6f7 // fadd v23.4s, v23.4s, v28.4s
+	ADD R16, R15
+	WORD $0x3dc001fe // ldr q30, [x15]
+	WORD $0x4e3ed718 // fadd v24.4s, v24.4s, v30.4s
+	WORD $0x3dc005fd // ldr q29, [x15, #16]
+	WORD $0x4e3dd694 // fadd v20.4s, v20.4s, v29.4s
+	WORD $0x3dc009e0 // ldr q0, [x15, #32]
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	WORD $0x3dc00de1 // ldr q1, [x15, #48]
+	WORD $0x4e21d7ff // fadd v31.4s, v31.4s, v1.4s
+	ADD R16, R15
+	WORD $0x3dc001e2 // ldr q2, [x15]
+	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
+	WORD $0x3dc005e3 // ldr q3, [x15, #16]
+	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
+	WORD $0x3dc009e4 // ldr q4, [x15, #32]
+	WORD $0x4e24d673 // fadd v19.4s, v19.4s, v4.4s
+	WORD $0x3dc00de5 // ldr q5, [x15, #48]
+	WORD $0x4e25d75a // fadd v26.4s, v26.4s, v5.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad00463b // stp q27, q17, [x17]
+	WORD $0xad015e32 // stp q18, q23, [x17, #32]
+	ADD R19, R17
+	WORD $0xad005238 // stp q24, q20, [x17]
+	WORD $0xad017e36 // stp q22, q31, [x17, #32]
+	ADD R19, R17
+	WORD $0xad006630 // stp q16, q25, [x17]
+	WORD $0xad016a33 // stp q19, q26, [x17, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F6
+	MOVD $buffer-192(SP), R20
+	WORD $0x3d80029b // str q27, [x20]
+	WORD $0x3d800691 // str q17, [x20, #16]
+	WORD $0x3d800a92 // str q18, [x20, #32]
+	WORD $0x3d800e97 // str q23, [x20, #48]
+	WORD $0x3d801298 // str q24, [x20, #64]
+	WORD $0x3d801694 // str q20, [x20, #80]
+	WORD $0x3d801a96 // str q22, [x20, #96]
+	WORD $0x3d801e9f // str q31, [x20, #112]
+	WORD $0x3d802290 // str q16, [x20, #128]
+	WORD $0x3d802699 // str q25, [x20, #144]
+	WORD $0x3d802a93 // str q19, [x20, #160]
+	WORD $0x3d802e9a // str q26, [x20, #176]
+	MOVD cols+88(FP), R21
+	ADD $8, R21
+	MOVD $3, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	MOVD res+112(FP), R25
+	MOVD resRow+120(FP), R26
+	LSL $2, R26, R26
+
+partialRow:
+	MOVD R23, R0
+	MOVD R25, R1
+	MOVD R10, R2
+	MOVD R20, R4
+	MOVD R21, R5
+
+partialColumn:
+	FMOVS (R4), F7
+	TBZ $0, R9, scaleOne
+	FMOVS (R0), F8
+	FADDS F8, F7, F7
+
+scaleOne:
+	TBZ $1, R9, biasOne
+	FMULS F6, F7, F7
+
+biasOne:
+	CBZ R10, reluOne
+	FMOVS (R2), F8
+	FADDS F8, F7, F7
+
+reluOne:
+	TBZ $2, R9, residualOne
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+
+residualOne:
+	CBZ R11, storeOne
+	FMOVS (R1), F8
+	FADDS F8, F7, F7
+
+storeOne:
+	FMOVS F7, (R0)
+	ADD $4, R4
+	ADD $4, R0
+	ADD $4, R1
+	ADD $4, R2
+	SUB $1, R5
+	CBNZ R5, partialColumn
+	ADD R24, R23
+	ADD R26, R25
+	ADD $64, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
+
+next:
+	MOVD $12, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
+	ADD R8, R7, R3
+	CMP $0, R8
+	CSEL EQ, R8, R3, R8
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R12
+	MUL R6, R12
+	MOVD c+72(FP), R14
+	ADD R14, R12, R13
+	CMP $0, R14
+	CSEL EQ, R14, R13, R14
+	MOVD R14, c+72(FP)
+	MOVD resRow+120(FP), R16
+	MUL R6, R16
+	MOVD res+112(FP), R15
+	ADD R15, R16, R17
+	CMP $0, R15
+	CSEL EQ, R15, R17, R15
+	MOVD R15, res+112(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// gemmBF16Deep_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_4x8(SB), NOSPLIT, $128-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	MOVD ZR, R9
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce968a8 // ldr q8, [x5, x9]
+	WORD $0x3ce968c9 // ldr q9, [x6, x9]
+	WORD $0x3ce968ea // ldr q10, [x7, x9]
+	WORD $0x3ce9690b // ldr q11, [x8, x9]
+	ADD $16, R9
+	WORD $0x4ec9390c // zip1 v12.2d, v8.2d, v9.2d
+	WORD $0x4ec9790d // zip2 v13.2d, v8.2d, v9.2d
+	WORD $0x4ecb394e // zip1 v14.2d, v10.2d, v11.2d
+	WORD $0x4ecb794f // zip2 v15.2d, v10.2d, v11.2d
+	WORD $0xad404470 // ldp q16, q17, [x3]
+	WORD $0x6e50ed80 // bfmmla v0.4s, v12.8h, v16.8h
+	WORD $0x6e50edc4 // bfmmla v4.4s, v14.8h, v16.8h
+	WORD $0x6e51ed81 // bfmmla v1.4s, v12.8h, v17.8h
+	WORD $0x6e51edc5 // bfmmla v5.4s, v14.8h, v17.8h
+	WORD $0xad414c72 // ldp q18, q19, [x3, #32]
+	WORD $0x6e52ed82 // bfmmla v2.4s, v12.8h, v18.8h
+	WORD $0x6e52edc6 // bfmmla v6.4s, v14.8h, v18.8h
+	WORD $0x6e53ed83 // bfmmla v3.4s, v12.8h, v19.8h
+	WORD $0x6e53edc7 // bfmmla v7.4s, v14.8h, v19.8h
+	ADD R4<<1, R3
+	WORD $0xad405474 // ldp q20, q21, [x3]
+	WORD $0x6e54eda0 // bfmmla v0.4s, v13.8h, v20.8h
+	WORD $0x6e54ede4 // bfmmla v4.4s, v15.8h, v20.8h
+	WORD $0x6e55eda1 // bfmmla v1.4s, v13.8h, v21.8h
+	WORD $0x6e55ede5 // bfmmla v5.4s, v15.8h, v21.8h
+	WORD $0xad415c76 // ldp q22, q23, [x3, #32]
+	WORD $0x6e56eda2 // bfmmla v2.4s, v13.8h, v22.8h
+	WORD $0x6e56ede6 // bfmmla v6.4s, v15.8h, v22.8h
+	WORD $0x6e57eda3 // bfmmla v3.4s, v13.8h, v23.8h
+	WORD $0x6e57ede7 // bfmmla v7.4s, v15.8h, v23.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6968b8 // ldr s24, [x5, x9]
+	WORD $0xbc6968d9 // ldr s25, [x6, x9]
+	WORD $0xbc6968fa // ldr s26, [x7, x9]
+	WORD $0xbc69691b // ldr s27, [x8, x9]
+	ADD R2, R9
+	WORD $0xbc6968bc // ldr s28, [x5, x9]
+	WORD $0x4e9c3b18 // zip1 v24.4s, v24.4s, v28.4s
+	WORD $0xbc6968dd // ldr s29, [x6, x9]
+	WORD $0x4e9d3b39 // zip1 v25.4s, v25.4s, v29.4s
+	WORD $0xbc6968fe // ldr s30, [x7, x9]
+	WORD $0x4e9e3b5a // zip1 v26.4s, v26.4s, v30.4s
+	WORD $0xbc69691f // ldr s31, [x8, x9]
+	WORD $0x4e9f3b7b // zip1 v27.4s, v27.4s, v31.4s
+	ADD R2, R9
+	WORD $0x4ed93b08 // zip1 v8.2d, v24.2d, v25.2d
+	WORD $0x4edb3b49 // zip1 v9.2d, v26.2d, v27.2d
+	WORD $0xad402c6a // ldp q10, q11, [x3]
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	WORD $0xad414470 // ldp q16, q17, [x3, #32]
+	WORD $0x6e50ed02 // bfmmla v2.4s, v8.8h, v16.8h
+	WORD $0x6e50ed26 // bfmmla v6.4s, v9.8h, v16.8h
+	WORD $0x6e51ed03 // bfmmla v3.4s, v8.8h, v17.8h
+	WORD $0x6e51ed27 // bfmmla v7.4s, v9.8h, v17.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6968ac // ldr s12, [x5, x9]
+	WORD $0xbc6968ce // ldr s14, [x6, x9]
+	WORD $0xbc6968f2 // ldr s18, [x7, x9]
+	WORD $0xbc696913 // ldr s19, [x8, x9]
+	WORD $0x4ece3994 // zip1 v20.2d, v12.2d, v14.2d
+	WORD $0x4ed33a55 // zip1 v21.2d, v18.2d, v19.2d
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x3dc0006f // ldr q15, [x3]
+	WORD $0x4e8d39f6 // zip1 v22.4s, v15.4s, v13.4s
+	WORD $0x6e56ee80 // bfmmla v0.4s, v20.8h, v22.8h
+	WORD $0x6e56eea4 // bfmmla v4.4s, v21.8h, v22.8h
+	WORD $0x4e8d79f7 // zip2 v23.4s, v15.4s, v13.4s
+	WORD $0x6e57ee81 // bfmmla v1.4s, v20.8h, v23.8h
+	WORD $0x6e57eea5 // bfmmla v5.4s, v21.8h, v23.8h
+	WORD $0x3dc0047c // ldr q28, [x3, #16]
+	WORD $0x4e8d3b9d // zip1 v29.4s, v28.4s, v13.4s
+	WORD $0x6e5dee82 // bfmmla v2.4s, v20.8h, v29.8h
+	WORD $0x6e5deea6 // bfmmla v6.4s, v21.8h, v29.8h
+	WORD $0x4e8d7b9e // zip2 v30.4s, v28.4s, v13.4s
+	WORD $0x6e5eee83 // bfmmla v3.4s, v20.8h, v30.8h
+	WORD $0x6e5eeea7 // bfmmla v7.4s, v21.8h, v30.8h
+
+done:
+	WORD $0x4ec13818 // zip1 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec1781f // zip2 v31.2d, v0.2d, v1.2d
+	WORD $0x4ec3785a // zip2 v26.2d, v2.2d, v3.2d
+	WORD $0x4ec5389b // zip1 v27.2d, v4.2d, v5.2d
+	WORD $0x4ec738ca // zip1 v10.2d, v6.2d, v7.2d
+	WORD $0x4ec5788b // zip2 v11.2d, v4.2d, v5.2d
+	WORD $0x4ec778c8 // zip2 v8.2d, v6.2d, v7.2d
+	MOVD flags+128(FP), R10
+	MOVD bias+104(FP), R11
+	MOVD res+112(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	TBZ $0, R10, scale
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001c9 // ldr q9, [x14]
+	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s
+	WORD $0x3dc005d0 // ldr q16, [x14, #16]
+	WORD $0x4e30d739 // fadd v25.4s, v25.4s, v16.4s
+	ADD R15, R14
+	WORD $0x3dc001d1 // ldr q17, [x14]
+	WORD $0x4e31d7ff // fadd v31.4s, v31.4s, v17.4s
+	WORD $0x3dc005cc // ldr q12, [x14, #16]
+	WORD $0x4e2cd75a // fadd v26.4s, v26.4s, v12.4s
+	ADD R15, R14
+	WORD $0x3dc001ce // ldr q14, [x14]
+	WORD $0x4e2ed77b // fadd v27.4s, v27.4s, v14.4s
+	WORD $0x3dc005d2 // ldr q18, [x14, #16]
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	ADD R15, R14
+	WORD $0x3dc001d3 // ldr q19, [x14]
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	WORD $0x3dc005cf // ldr q15, [x14, #16]
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+
+scale:
+	TBZ $1, R10, bias
+	FMOVS alpha+96(FP), F22
+	WORD $0x4f969318 // fmul v24.4s, v24.4s, v22.s[0]
+	WORD $0x4f969339 // fmul v25.4s, v25.4s, v22.s[0]
+	WORD $0x4f9693ff // fmul v31.4s, v31.4s, v22.s[0]
+	WORD $0x4f96935a // fmul v26.4s, v26.4s, v22.s[0]
+	WORD $0x4f96937b // fmul v27.4s, v27.4s, v22.s[0]
+	WORD $0x4f96914a // fmul v10.4s, v10.4s, v22.s[0]
+	WORD $0x4f96916b // fmul v11.4s, v11.4s, v22.s[0]
+	WORD $0x4f969108 // fmul v8.4s, v8.4s, v22.s[0]
+
+bias:
+	CBZ R11, relu
+	WORD $0x3dc00177 // ldr q23, [x11]
+	WORD $0x4e37d718 // fadd v24.4s, v24.4s, v23.4s
+	WORD $0x4e37d7ff // fadd v31.4s, v31.4s, v23.4s
+	WORD $0x4e37d77b // fadd v27.4s, v27.4s, v23.4s
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
+	WORD $0x3dc0056d // ldr q13, [x11, #16]
+	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
+	WORD $0x4e2dd75a // fadd v26.4s, v26.4s, v13.4s
+	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
+	WORD $0x4e2dd508 // fadd v8.4s, v8.4s, v13.4s
+
+relu:
+	TBZ $2, R10, residual
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x4e3cf718 // fmax v24.4s, v24.4s, v28.4s
+	WORD $0x4e3cf739 // fmax v25.4s, v25.4s, v28.4s
+	WORD $0x4e3cf7ff // fmax v31.4s, v31.4s, v28.4s
+	WORD $0x4e3cf75a // fmax v26.4s, v26.4s, v28.4s
+	WORD $0x4e3cf77b // fmax v27.4s, v27.4s, v28.4s
+	WORD $0x4e3cf54a // fmax v10.4s, v10.4s, v28.4s
+	WORD $0x4e3cf56b // fmax v11.4s, v11.4s, v28.4s
+	WORD $0x4e3cf508 // fmax v8.4s, v8.4s, v28.4s
+
+residual:
+	CBZ R12, store
+	MOVD res+112(FP), R16
+	MOVD resRow+120(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc0021d // ldr q29, [x16]
+	WORD $0x4e3dd718 // fadd v24.4s, v24.4s, v29.4s
+	WORD $0x3dc00614 // ldr q20, [x16, #16]
+	WORD $0x4e34d739 // fadd v25.4s, v25.4s, v20.4s
+	ADD R17, R16
+	WORD $0x3dc00215 // ldr q21, [x16]
+	WORD $0x4e35d7ff // fadd v31.4s, v31.4s, v21.4s
+	WORD $0x3dc0061e // ldr q30, [x16, #16]
+	WORD $0x4e3ed75a // fadd v26.4s, v26.4s, v30.4s
+	ADD R17, R16
+	WORD $0x3dc00200 // ldr q0, [x16]
+	WORD $0x4e20d77b // fadd v27.4s, v27.4s, v0.4s
+	WORD $0x3dc00601 // ldr q1, [x16, #16]
+	WORD $0x4e21d54a // fadd v10.4s, v10.4s, v1.4s
+	ADD R17, R16
+	WORD $0x3dc00202 // ldr q2, [x16]
+	WORD $0x4e22d56b // fadd v11.4s, v11.4s, v2.4s
+	WORD $0x3dc00603 // ldr q3, [x16, #16]
+	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad006678 // stp q24, q25, [x19]
+	ADD R20, R19
+	WORD $0xad006a7f // stp q31, q26, [x19]
+	ADD R20, R19
+	WORD $0xad002a7b // stp q27, q10, [x19]
+	ADD R20, R19
+	WORD $0xad00226b // stp q11, q8, [x19]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F4
+	MOVD $buffer-128(SP), R21
+	WORD $0x3d8002b8 // str q24, [x21]
+	WORD $0x3d8006b9 // str q25, [x21, #16]
+	WORD $0x3d800abf // str q31, [x21, #32]
+	WORD $0x3d800eba // str q26, [x21, #48]
+	WORD $0x3d8012bb // str q27, [x21, #64]
+	WORD $0x3d8016aa // str q10, [x21, #80]
+	WORD $0x3d801aab // str q11, [x21, #96]
+	WORD $0x3d801ea8 // str q8, [x21, #112]
+	MOVD cols+88(FP), R22
+	ADD $0, R22
+	MOVD $4, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
+	MOVD res+112(FP), R26
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
+
+partialRow:
+	MOVD R24, R1
+	MOVD R26, R2
+	MOVD R11, R4
+	MOVD R21, R5
+	MOVD R22, R6
+
+partialColumn:
+	FMOVS (R5), F5
+	TBZ $0, R10, scaleOne
+	FMOVS (R1), F6
+	FADDS F6, F5, F5
+
+scaleOne:
+	TBZ $1, R10, biasOne
+	FMULS F4, F5, F5
+
+biasOne:
+	CBZ R11, reluOne
+	FMOVS (R4), F6
+	FADDS F6, F5, F5
+
+reluOne:
+	TBZ $2, R10, residualOne
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x4e27f4a5 // fmax v5.4s, v5.4s, v7.4s
+
+residualOne:
+	CBZ R12, storeOne
+	FMOVS (R2), F6
+	FADDS F6, F5, F5
+
+storeOne:
+	FMOVS F5, (R1)
+	ADD $4, R5
+	ADD $4, R1
+	ADD $4, R2
+	ADD $4, R4
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R25, R24
+	ADD R0, R26
+	ADD $32, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
+
+next:
+	MOVD $16, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
+	ADD R9, R8, R3
+	CMP $0, R9
+	CSEL EQ, R9, R3, R9
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R13
+	MUL R7, R13
+	MOVD c+72(FP), R15
+	ADD R15, R13, R14
+	CMP $0, R15
+	CSEL EQ, R15, R14, R15
+	MOVD R15, c+72(FP)
+	MOVD resRow+120(FP), R17
+	MUL R7, R17
+	MOVD res+112(FP), R16
+	ADD R16, R17, R19
+	CMP $0, R16
+	CSEL EQ, R16, R19, R16
+	MOVD R16, res+112(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// gemmBF16Deep_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_4x16(SB), NOSPLIT, $256-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	MOVD ZR, R9
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ce968b0 // ldr q16, [x5, x9]
+	WORD $0x3ce968d1 // ldr q17, [x6, x9]
+	WORD $0x3ce968f2 // ldr q18, [x7, x9]
+	WORD $0x3ce96913 // ldr q19, [x8, x9]
+	ADD $16, R9
+	WORD $0x4ed13a14 // zip1 v20.2d, v16.2d, v17.2d
+	WORD $0x4ed17a15 // zip2 v21.2d, v16.2d, v17.2d
+	WORD $0x4ed33a56 // zip1 v22.2d, v18.2d, v19.2d
+	WORD $0x4ed37a57 // zip2 v23.2d, v18.2d, v19.2d
+	WORD $0xad406478 // ldp q24, q25, [x3]
+	WORD $0x6e58ee80 // bfmmla v0.4s, v20.8h, v24.8h
+	WORD $0x6e58eec8 // bfmmla v8.4s, v22.8h, v24.8h
+	WORD $0x6e59ee81 // bfmmla v1.4s, v20.8h, v25.8h
+	WORD $0x6e59eec9 // bfmmla v9.4s, v22.8h, v25.8h
+	WORD $0xad416c7a // ldp q26, q27, [x3, #32]
+	WORD $0x6e5aee82 // bfmmla v2.4s, v20.8h, v26.8h
+	WORD $0x6e5aeeca // bfmmla v10.4s, v22.8h, v26.8h
+	WORD $0x6e5bee83 // bfmmla v3.4s, v20.8h, v27.8h
+	WORD $0x6e5beecb // bfmmla v11.4s, v22.8h, v27.8h
+	WORD $0xad42747c // ldp q28, q29, [x3, #64]
+	WORD $0x6e5cee84 // bfmmla v4.4s, v20.8h, v28.8h
+	WORD $0x6e5ceecc // bfmmla v12.4s, v22.8h, v28.8h
+	WORD $0x6e5dee85 // bfmmla v5.4s, v20.8h, v29.8h
+	WORD $0x6e5deecd // bfmmla v13.4s, v22.8h, v29.8h
+	WORD $0xad437c7e // ldp q30, q31, [x3, #96]
+	WORD $0x6e5eee86 // bfmmla v6.4s, v20.8h, v30.8h
+	WORD $0x6e5eeece // bfmmla v14.4s, v22.8h, v30.8h
+	WORD $0x6e5fee87 // bfmmla v7.4s, v20.8h, v31.8h
+	WORD $0x6e5feecf // bfmmla v15.4s, v22.8h, v31.8h
+	ADD R4<<1, R3
+	WORD $0xad404470 // ldp q16, q17, [x3]
+	WORD $0x6e50eea0 // bfmmla v0.4s, v21.8h, v16.8h
+	WORD $0x6e50eee8 // bfmmla v8.4s, v23.8h, v16.8h
+	WORD $0x6e51eea1 // bfmmla v1.4s, v21.8h, v17.8h
+	WORD $0x6e51eee9 // bfmmla v9.4s, v23.8h, v17.8h
+	WORD $0xad414c72 // ldp q18, q19, [x3, #32]
+	WORD $0x6e52eea2 // bfmmla v2.4s, v21.8h, v18.8h
+	WORD $0x6e52eeea // bfmmla v10.4s, v23.8h, v18.8h
+	WORD $0x6e53eea3 // bfmmla v3.4s, v21.8h, v19.8h
+	WORD $0x6e53eeeb // bfmmla v11.4s, v23.8h, v19.8h
+	WORD $0xad426478 // ldp q24, q25, [x3, #64]
+	WORD $0x6e58eea4 // bfmmla v4.4s, v21.8h, v24.8h
+	WORD $0x6e58eeec // bfmmla v12.4s, v23.8h, v24.8h
+	WORD $0x6e59eea5 // bfmmla v5.4s, v21.8h, v25.8h
+	WORD $0x6e59eeed // bfmmla v13.4s, v23.8h, v25.8h
+	WORD $0xad436c7a // ldp q26, q27, [x3, #96]
+	WORD $0x6e5aeea6 // bfmmla v6.4s, v21.8h, v26.8h
+	WORD $0x6e5aeeee // bfmmla v14.4s, v23.8h, v26.8h
+	WORD $0x6e5beea7 // bfmmla v7.4s, v21.8h, v27.8h
+	WORD $0x6e5beeef // bfmmla v15.4s, v23.8h, v27.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6968bc // ldr s28, [x5, x9]
+	WORD $0xbc6968dd // ldr s29, [x6, x9]
+	WORD $0xbc6968f4 // ldr s20, [x7, x9]
+	WORD $0xbc696916 // ldr s22, [x8, x9]
+	ADD R2, R9
+	WORD $0xbc6968be // ldr s30, [x5, x9]
+	WORD $0x4e9e3b9c // zip1 v28.4s, v28.4s, v30.4s
+	WORD $0xbc6968df // ldr s31, [x6, x9]
+	WORD $0x4e9f3bbd // zip1 v29.4s, v29.4s, v31.4s
+	WORD $0xbc6968f0 // ldr s16, [x7, x9]
+	WORD $0x4e903a94 // zip1 v20.4s, v20.4s, v16.4s
+	WORD $0xbc696911 // ldr s17, [x8, x9]
+	WORD $0x4e913ad6 // zip1 v22.4s, v22.4s, v17.4s
+	ADD R2, R9
+	WORD $0x4edd3b92 // zip1 v18.2d, v28.2d, v29.2d
+	WORD $0x4ed63a93 // zip1 v19.2d, v20.2d, v22.2d
+	WORD $0xad406478 // ldp q24, q25, [x3]
+	WORD $0x6e58ee40 // bfmmla v0.4s, v18.8h, v24.8h
+	WORD $0x6e58ee68 // bfmmla v8.4s, v19.8h, v24.8h
+	WORD $0x6e59ee41 // bfmmla v1.4s, v18.8h, v25.8h
+	WORD $0x6e59ee69 // bfmmla v9.4s, v19.8h, v25.8h
+	WORD $0xad415c75 // ldp q21, q23, [x3, #32]
+	WORD $0x6e55ee42 // bfmmla v2.4s, v18.8h, v21.8h
+	WORD $0x6e55ee6a // bfmmla v10.4s, v19.8h, v21.8h
+	WORD $0x6e57ee43 // bfmmla v3.4s, v18.8h, v23.8h
+	WORD $0x6e57ee6b // bfmmla v11.4s, v19.8h, v23.8h
+	WORD $0xad426c7a // ldp q26, q27, [x3, #64]
+	WORD $0x6e5aee44 // bfmmla v4.4s, v18.8h, v26.8h
+	WORD $0x6e5aee6c // bfmmla v12.4s, v19.8h, v26.8h
+	WORD $0x6e5bee45 // bfmmla v5.4s, v18.8h, v27.8h
+	WORD $0x6e5bee6d // bfmmla v13.4s, v19.8h, v27.8h
+	WORD $0xad437c7e // ldp q30, q31, [x3, #96]
+	WORD $0x6e5eee46 // bfmmla v6.4s, v18.8h, v30.8h
+	WORD $0x6e5eee6e // bfmmla v14.4s, v19.8h, v30.8h
+	WORD $0x6e5fee47 // bfmmla v7.4s, v18.8h, v31.8h
+	WORD $0x6e5fee6f // bfmmla v15.4s, v19.8h, v31.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6968b0 // ldr s16, [x5, x9]
+	WORD $0xbc6968dc // ldr s28, [x6, x9]
+	WORD $0xbc6968fd // ldr s29, [x7, x9]
+	WORD $0xbc696911 // ldr s17, [x8, x9]
+	WORD $0x4edc3a14 // zip1 v20.2d, v16.2d, v28.2d
+	WORD $0x4ed13bb6 // zip1 v22.2d, v29.2d, v17.2d
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x3dc00079 // ldr q25, [x3]
+	WORD $0x4e983b35 // zip1 v21.4s, v25.4s, v24.4s
+	WORD $0x6e55ee80 // bfmmla v0.4s, v20.8h, v21.8h
+	WORD $0x6e55eec8 // bfmmla v8.4s, v22.8h, v21.8h
+	WORD $0x4e987b37 // zip2 v23.4s, v25.4s, v24.4s
+	WORD $0x6e57ee81 // bfmmla v1.4s, v20.8h, v23.8h
+	WORD $0x6e57eec9 // bfmmla v9.4s, v22.8h, v23.8h
+	WORD $0x3dc0047a // ldr q26, [x3, #16]
+	WORD $0x4e983b5b // zip1 v27.4s, v26.4s, v24.4s
+	WORD $0x6e5bee82 // bfmmla v2.4s, v20.8h, v27.8h
+	WORD $0x6e5beeca // bfmmla v10.4s, v22.8h, v27.8h
+	WORD $0x4e987b52 // zip2 v18.4s, v26.4s, v24.4s
+	WORD $0x6e52ee83 // bfmmla v3.4s, v20.8h, v18.8h
+	WORD $0x6e52eecb // bfmmla v11.4s, v22.8h, v18.8h
+	WORD $0x3dc00873 // ldr q19, [x3, #32]
+	WORD $0x4e983a7e // zip1 v30.4s, v19.4s, v24.4s
+	WORD $0x6e5eee84 // bfmmla v4.4s, v20.8h, v30.8h
+	WORD $0x6e5eeecc // bfmmla v12.4s, v22.8h, v30.8h
+	WORD $0x4e987a7f // zip2 v31.4s, v19.4s, v24.4s
+	WORD $0x6e5fee85 // bfmmla v5.4s, v20.8h, v31.8h
+	WORD $0x6e5feecd // bfmmla v13.4s, v22.8h, v31.8h
+	WORD $0x3dc00c70 // ldr q16, [x3, #48]
+	WORD $0x4e983a1c // zip1 v28.4s, v16.4s, v24.4s
+	WORD $0x6e5cee86 // bfmmla v6.4s, v20.8h, v28.8h
+	WORD $0x6e5ceece // bfmmla v14.4s, v22.8h, v28.8h
+	WORD $0x4e987a1d // zip2 v29.4s, v16.4s, v24.4s
+	WORD $0x6e5dee87 // bfmmla v7.4s, v20.8h, v29.8h
+	WORD $0x6e5deecf // bfmmla v15.4s, v22.8h, v29.8h
+
+done:
+	WORD $0x4ec13811 // zip1 v17.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec53895 // zip1 v21.2d, v4.2d, v5.2d
+	WORD $0x4ec738d7 // zip1 v23.2d, v6.2d, v7.2d
+	WORD $0x4ec1781a // zip2 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3785b // zip2 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec57892 // zip2 v18.2d, v4.2d, v5.2d
+	WORD $0x4ec778d3 // zip2 v19.2d, v6.2d, v7.2d
+	WORD $0x4ec9391e // zip1 v30.2d, v8.2d, v9.2d
+	WORD $0x4ecb395f // zip1 v31.2d, v10.2d, v11.2d
+	WORD $0x4ecd3998 // zip1 v24.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d0 // zip1 v16.2d, v14.2d, v15.2d
+	WORD $0x4ec9791c // zip2 v28.2d, v8.2d, v9.2d
+	WORD $0x4ecb7954 // zip2 v20.2d, v10.2d, v11.2d
+	WORD $0x4ecd7996 // zip2 v22.2d, v12.2d, v13.2d
+	WORD $0x4ecf79dd // zip2 v29.2d, v14.2d, v15.2d
+	MOVD flags+128(FP), R10
+	MOVD bias+104(FP), R11
+	MOVD res+112(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	TBZ $0, R10, scale
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001c0 // ldr q0, [x14]
+	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	WORD $0x3dc005c1 // ldr q1, [x14, #16]
+	WORD $0x4e21d739 // fadd v25.4s, v25.4s, v1.4s
+	WORD $0x3dc009c2 // ldr q2, [x14, #32]
+	WORD $0x4e22d6b5 // fadd v21.4s, v21.4s, v2.4s
+	WORD $0x3dc00dc3 // ldr q3, [x14, #48]
+	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	ADD R15, R14
+	WORD $0x3dc001c4 // ldr q4, [x14]
+	WORD $0x4e24d75a // fadd v26.4s, v26.4s, v4.4s
+	WORD $0x3dc005c5 // ldr q5, [x14, #16]
+	WORD $0x4e25d77b // fadd v27.4s, v27.4s, v5.4s
+	WORD $0x3dc009c6 // ldr q6, [x14, #32]
+	WORD $0x4e26d652 // fadd v18.4s, v18.4s, v6.4s
+	WORD $0x3dc00dc7 // ldr q7, [x14, #48]
+	WORD $0x4e27d673 // fadd v19.4s, v19.4s, v7.4s
+	ADD R15, R14
+	WORD $0x3dc001c8 // ldr q8, [x14]
+	WORD $0x4e28d7de // fadd v30.4s, v30.4s, v8.4s
+	WORD $0x3dc005c9 // ldr q9, [x14, #16]
+	WORD $0x4e29d7ff // fadd v31.4s, v31.4s, v9.4s
+	WORD $0x3dc009ca // ldr q10, [x14, #32]
+	WORD $0x4e2ad718 // fadd v24.4s, v24.4s, v10.4s
+	WORD $0x3dc00dcb // ldr q11, [x14, #48]
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s
+	ADD R15, R14
+	WORD $0x3dc001cc // ldr q12, [x14]
+	WORD $0x4e2cd79c // fadd v28.4s, v28.4s, v12.4s
+	WORD $0x3dc005cd // ldr q13, [x14, #16]
+	WORD $0x4e2dd694 // fadd v20.4s, v20.4s, v13.4s
+	WORD $0x3dc009ce // ldr q14, [x14, #32]
+	WORD $0x4e2ed6d6 // fadd v22.4s, v22.4s, v14.4s
+	WORD $0x3dc00dcf // ldr q15, [x14, #48]
+	WORD $0x4e2fd7bd // fadd v29.4s, v29.4s, v15.4s
+
+scale:
+	TBZ $1, R10, bias
+	FMOVS alpha+96(FP), F0
+	WORD $0x4f809231 // fmul v17.4s, v17.4s, v0.s[0]
+	WORD $0x4f809339 // fmul v25.4s, v25.4s, v0.s[0]
+	WORD $0x4f8092b5 // fmul v21.4s, v21.4s, v0.s[0]
+	WORD $0x4f8092f7 // fmul v23.4s, v23.4s, v0.s[0]
+	WORD $0x4f80935a // fmul v26.4s, v26.4s, v0.s[0]
+	WORD $0x4f80937b // fmul v27.4s, v27.4s, v0.s[0]
+	WORD $0x4f809252 // fmul v18.4s, v18.4s, v0.s[0]
+	WORD $0x4f809273 // fmul v19.4s, v19.4s, v0.s[0]
+	WORD $0x4f8093de // fmul v30.4s, v30.4s, v0.s[0]
+	WORD $0x4f8093ff // fmul v31.4s, v31.4s, v0.s[0]
+	WORD $0x4f809318 // fmul v24.4s, v24.4s, v0.s[0]
+	WORD $0x4f809210 // fmul v16.4s, v16.4s, v0.s[0]
+	WORD $0x4f80939c // fmul v28.4s, v28.4s, v0.s[0]
+	WORD $0x4f809294 // fmul v20.4s, v20.4s, v0.s[0]
+	WORD $0x4f8092d6 // fmul v22.4s, v22.4s, v0.s[0]
+	WORD $0x4f8093bd // fmul v29.4s, v29.4s, v0.s[0]
+
+bias:
+	CBZ R11, relu
+	WORD $0x3dc00161 // ldr q1, [x11]
+	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e21d75a // fadd v26.4s, v26.4s, v1.4s
+	WORD $0x4e21d7de // fadd v30.4s, v30.4s, v1.4s
+	WORD $0x4e21d79c // fadd v28.4s, v28.4s, v1.4s
+	WORD $0x3dc00562 // ldr q2, [x11, #16]
+	WORD $0x4e22d739 // fadd v25.4s, v25.4s, v2.4s
+	WORD $0x4e22d77b // fadd v27.4s, v27.4s, v2.4s
+	WORD $0x4e22d7ff // fadd v31.4s, v31.4s, v2.4s
+	WORD $0x4e22d694 // fadd v20.4s, v20.4s, v2.4s
+	WORD $0x3dc00963 // ldr q3, [x11, #32]
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s
+	WORD $0x4e23d652 // fadd v18.4s, v18.4s, v3.4s
+	WORD $0x4e23d718 // fadd v24.4s, v24.4s, v3.4s
+	WORD $0x4e23d6d6 // fadd v22.4s, v22.4s, v3.4s
+	WORD $0x3dc00d64 // ldr q4, [x11, #48]
+	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e24d673 // fadd v19.4s, v19.4s, v4.4s
+	WORD $0x4e24d610 // fadd v16.4s, v16.4s, v4.4s
+	WORD $0x4e24d7bd // fadd v29.4s, v29.4s, v4.4s
+
+relu:
+	TBZ $2, R10, residual
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x4e25f631 // fmax v17.4s, v17.4s, v5.4s
+	WORD $0x4e25f739 // fmax v25.4s, v25.4s, v5.4s
+	WORD $0x4e25f6b5 // fmax v21.4s, v21.4s, v5.4s
+	WORD $0x4e25f6f7 // fmax v23.4s, v23.4s, v5.4s
+	WORD $0x4e25f75a // fmax v26.4s, v26.4s, v5.4s
+	WORD $0x4e25f77b // fmax v27.4s, v27.4s, v5.4s
+	WORD $0x4e25f652 // fmax v18.4s, v18.4s, v5.4s
+	WORD $0x4e25f673 // fmax v19.4s, v19.4s, v5.4s
+	WORD $0x4e25f7de // fmax v30.4s, v30.4s, v5.4s
+	WORD $0x4e25f7ff // fmax v31.4s, v31.4s, v5.4s
+	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
+	WORD $0x4e25f610 // fmax v16.4s, v16.4s, v5.4s
+	WORD $0x4e25f79c // fmax v28.4s, v28.4s, v5.4s
+	WORD $0x4e25f694 // fmax v20.4s, v20.4s, v5.4s
+	WORD $0x4e25f6d6 // fmax v22.4s, v22.4s, v5.4s
+	WORD $0x4e25f7bd // fmax v29.4s, v29.4s, v5.4s
+
+residual:
+	CBZ R12, store
+	MOVD res+112(FP), R16
+	MOVD resRow+120(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc00206 // ldr q6, [x16]
+	WORD $0x4e26d631 // fadd v17.4s, v17.4s, v6.4s
+	WORD $0x3dc00607 // ldr q7, [x16, #16]
+	WORD $0x4e27d739 // fadd v25.4s, v25.4s, v7.4s
+	WORD $0x3dc00a08 // ldr q8, [x16, #32]
+	WORD $0x4e28d6b5 // fadd v21.4s, v21.4s, v8.4s
+	WORD $0x3dc00e09 // ldr q9, [x16, #48]
+	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	ADD R17, R16
+	WORD $0x3dc0020a // ldr q10, [x16]
+	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
+	WORD $0x3dc0060b // ldr q11, [x16, #16]
+	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	WORD $0x3dc00a0c // ldr q12, [x16, #32]
+	WORD $0x4e2cd652 // fadd v18.4s, v18.4s, v12.4s
+	WORD $0x3dc00e0d // ldr q13, [x16, #48]
+	WORD $0x4e2dd673 // fadd v19.4s, v19.4s, v13.4s
+	ADD R17, R16
+	WORD $0x3dc0020e // ldr q14, [x16]
+	WORD $0x4e2ed7de // fadd v30.4s, v30.4s, v14.4s
+	WORD $0x3dc0060f // ldr q15, [x16, #16]
+	WORD $0x4e2fd7ff // fadd v31.4s, v31.4s, v15.4s
+	WORD $0x3dc00a00 // ldr q0, [x16, #32]
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	WORD $0x3dc00e01 // ldr q1, [x16, #48]
+	WORD $0x4e21d610 // fadd v16.4s, v16.4s, v1.4s
+	ADD R17, R16
+	WORD $0x3dc00202 // ldr q2, [x16]
+	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
+	WORD $0x3dc00603 // ldr q3, [x16, #16]
+	WORD $0x4e23d694 // fadd v20.4s, v20.4s, v3.4s
+	WORD $0x3dc00a04 // ldr q4, [x16, #32]
+	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s
+	WORD $0x3dc00e05 // ldr q5, [x16, #48]
+	WORD $0x4e25d7bd // fadd v29.4s, v29.4s, v5.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad006671 // stp q17, q25, [x19]
+	WORD $0xad015e75 // stp q21, q23, [x19, #32]
+	ADD R20, R19
+	WORD $0xad006e7a // stp q26, q27, [x19]
+	WORD $0xad014e72 // stp q18, q19, [x19, #32]
+	ADD R20, R19
+	WORD $0xad007e7e // stp q30, q31, [x19]
+	WORD $0xad014278 // stp q24, q16, [x19, #32]
+	ADD R20, R19
+	WORD $0xad00527c // stp q28, q20, [x19]
+	WORD $0xad017676 // stp q22, q29, [x19, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F6
+	MOVD $buffer-256(SP), R21
+	WORD $0x3d8002b1 // str q17, [x21]
+	WORD $0x3d8006b9 // str q25, [x21, #16]
+	WORD $0x3d800ab5 // str q21, [x21, #32]
+	WORD $0x3d800eb7 // str q23, [x21, #48]
+	WORD $0x3d8012ba // str q26, [x21, #64]
+	WORD $0x3d8016bb // str q27, [x21, #80]
+	WORD $0x3d801ab2 // str q18, [x21, #96]
+	WORD $0x3d801eb3 // str q19, [x21, #112]
+	WORD $0x3d8022be // str q30, [x21, #128]
+	WORD $0x3d8026bf // str q31, [x21, #144]
+	WORD $0x3d802ab8 // str q24, [x21, #160]
+	WORD $0x3d802eb0 // str q16, [x21, #176]
+	WORD $0x3d8032bc // str q28, [x21, #192]
+	WORD $0x3d8036b4 // str q20, [x21, #208]
+	WORD $0x3d803ab6 // str q22, [x21, #224]
+	WORD $0x3d803ebd // str q29, [x21, #240]
+	MOVD cols+88(FP), R22
+	ADD $8, R22
+	MOVD $4, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
+	MOVD res+112(FP), R26
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
+
+partialRow:
+	MOVD R24, R1
+	MOVD R26, R2
+	MOVD R11, R4
+	MOVD R21, R5
+	MOVD R22, R6
+
+partialColumn:
+	FMOVS (R5), F7
+	TBZ $0, R10, scaleOne
+	FMOVS (R1), F8
+	FADDS F8, F7, F7
+
+scaleOne:
+	TBZ $1, R10, biasOne
+	FMULS F6, F7, F7
+
+biasOne:
+	CBZ R11, reluOne
+	FMOVS (R4), F8
+	FADDS F8, F7, F7
+
+reluOne:
+	TBZ $2, R10, residualOne
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+
+residualOne:
+	CBZ R12, storeOne
+	FMOVS (R2), F8
+	FADDS F8, F7, F7
+
+storeOne:
+	FMOVS F7, (R1)
+	ADD $4, R5
+	ADD $4, R1
+	ADD $4, R2
+	ADD $4, R4
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R25, R24
+	ADD R0, R26
+	ADD $64, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
+
+next:
+	MOVD $16, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
+	ADD R9, R8, R3
+	CMP $0, R9
+	CSEL EQ, R9, R3, R9
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R13
+	MUL R7, R13
+	MOVD c+72(FP), R15
+	ADD R15, R13, R14
+	CMP $0, R15
+	CSEL EQ, R15, R14, R15
+	MOVD R15, c+72(FP)
+	MOVD resRow+120(FP), R17
+	MUL R7, R17
+	MOVD res+112(FP), R16
+	ADD R16, R17, R19
+	CMP $0, R16
+	CSEL EQ, R16, R19, R16
+	MOVD R16, res+112(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// gemmBF16Deep_5x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_5x8(SB), NOSPLIT, $160-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	MOVD ZR, R10
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3cea68ac // ldr q12, [x5, x10]
+	WORD $0x3cea68cd // ldr q13, [x6, x10]
+	WORD $0x3cea68ee // ldr q14, [x7, x10]
+	WORD $0x3cea690f // ldr q15, [x8, x10]
+	WORD $0x3cea6930 // ldr q16, [x9, x10]
+	ADD $16, R10
+	WORD $0x4ecd3991 // zip1 v17.2d, v12.2d, v13.2d
+	WORD $0x4ecd7992 // zip2 v18.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d3 // zip1 v19.2d, v14.2d, v15.2d
+	WORD $0x4ecf79d4 // zip2 v20.2d, v14.2d, v15.2d
+	WORD $0x4ed03a15 // zip1 v21.2d, v16.2d, v16.2d
+	WORD $0x4ed07a16 // zip2 v22.2d, v16.2d, v16.2d
+	WORD $0xad406077 // ldp q23, q24, [x3]
+	WORD $0x6e57ee20 // bfmmla v0.4s, v17.8h, v23.8h
+	WORD $0x6e57ee64 // bfmmla v4.4s, v19.8h, v23.8h
+	WORD $0x6e57eea8 // bfmmla v8.4s, v21.8h, v23.8h
+	WORD $0x6e58ee21 // bfmmla v1.4s, v17.8h, v24.8h
+	WORD $0x6e58ee65 // bfmmla v5.4s, v19.8h, v24.8h
+	WORD $0x6e58eea9 // bfmmla v9.4s, v21.8h, v24.8h
+	WORD $0xad416879 // ldp q25, q26, [x3, #32]
+	WORD $0x6e59ee22 // bfmmla v2.4s, v17.8h, v25.8h
+	WORD $0x6e59ee66 // bfmmla v6.4s, v19.8h, v25.8h
+	WORD $0x6e59eeaa // bfmmla v10.4s, v21.8h, v25.8h
+	WORD $0x6e5aee23 // bfmmla v3.4s, v17.8h, v26.8h
+	WORD $0x6e5aee67 // bfmmla v7.4s, v19.8h, v26.8h
+	WORD $0x6e5aeeab // bfmmla v11.4s, v21.8h, v26.8h
+	ADD R4<<1, R3
+	WORD $0xad40707b // ldp q27, q28, [x3]
+	WORD $0x6e5bee40 // bfmmla v0.4s, v18.8h, v27.8h
+	WORD $0x6e5bee84 // bfmmla v4.4s, v20.8h, v27.8h
+	WORD $0x6e5beec8 // bfmmla v8.4s, v22.8h, v27.8h
+	WORD $0x6e5cee41 // bfmmla v1.4s, v18.8h, v28.8h
+	WORD $0x6e5cee85 // bfmmla v5.4s, v20.8h, v28.8h
+	WORD $0x6e5ceec9 // bfmmla v9.4s, v22.8h, v28.8h
+	WORD $0xad41787d // ldp q29, q30, [x3, #32]
+	WORD $0x6e5dee42 // bfmmla v2.4s, v18.8h, v29.8h
+	WORD $0x6e5dee86 // bfmmla v6.4s, v20.8h, v29.8h
+	WORD $0x6e5deeca // bfmmla v10.4s, v22.8h, v29.8h
+	WORD $0x6e5eee43 // bfmmla v3.4s, v18.8h, v30.8h
+	WORD $0x6e5eee87 // bfmmla v7.4s, v20.8h, v30.8h
+	WORD $0x6e5eeecb // bfmmla v11.4s, v22.8h, v30.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6a68bf // ldr s31, [x5, x10]
+	WORD $0xbc6a68cc // ldr s12, [x6, x10]
+	WORD $0xbc6a68ed // ldr s13, [x7, x10]
+	WORD $0xbc6a690e // ldr s14, [x8, x10]
+	WORD $0xbc6a692f // ldr s15, [x9, x10]
+	ADD R2, R10
+	WORD $0xbc6a68b0 // ldr s16, [x5, x10]
+	WORD $0x4e903bff // zip1 v31.4s, v31.4s, v16.4s
+	WORD $0xbc6a68d7 // ldr s23, [x6, x10]
+	WORD $0x4e97398c // zip1 v12.4s, v12.4s, v23.4s
+	WORD $0xbc6a68f8 // ldr s24, [x7, x10]
+	WORD $0x4e9839ad // zip1 v13.4s, v13.4s, v24.4s
+	WORD $0xbc6a6911 // ldr s17, [x8, x10]
+	WORD $0x4e9139ce // zip1 v14.4s, v14.4s, v17.4s
+	WORD $0xbc6a6933 // ldr s19, [x9, x10]
+	WORD $0x4e9339ef // zip1 v15.4s, v15.4s, v19.4s
+	ADD R2, R10
+	WORD $0x4ecc3bf5 // zip1 v21.2d, v31.2d, v12.2d
+	WORD $0x4ece39b9 // zip1 v25.2d, v13.2d, v14.2d
+	WORD $0x4ecf39fa // zip1 v26.2d, v15.2d, v15.2d
+	WORD $0xad40707b // ldp q27, q28, [x3]
+	WORD $0x6e5beea0 // bfmmla v0.4s, v21.8h, v27.8h
+	WORD $0x6e5bef24 // bfmmla v4.4s, v25.8h, v27.8h
+	WORD $0x6e5bef48 // bfmmla v8.4s, v26.8h, v27.8h
+	WORD $0x6e5ceea1 // bfmmla v1.4s, v21.8h, v28.8h
+	WORD $0x6e5cef25 // bfmmla v5.4s, v25.8h, v28.8h
+	WORD $0x6e5cef49 // bfmmla v9.4s, v26.8h, v28.8h
+	WORD $0xad415072 // ldp q18, q20, [x3, #32]
+	WORD $0x6e52eea2 // bfmmla v2.4s, v21.8h, v18.8h
+	WORD $0x6e52ef26 // bfmmla v6.4s, v25.8h, v18.8h
+	WORD $0x6e52ef4a // bfmmla v10.4s, v26.8h, v18.8h
+	WORD $0x6e54eea3 // bfmmla v3.4s, v21.8h, v20.8h
+	WORD $0x6e54ef27 // bfmmla v7.4s, v25.8h, v20.8h
+	WORD $0x6e54ef4b // bfmmla v11.4s, v26.8h, v20.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6a68b6 // ldr s22, [x5, x10]
+	WORD $0xbc6a68dd // ldr s29, [x6, x10]
+	WORD $0xbc6a68fe // ldr s30, [x7, x10]
+	WORD $0xbc6a6910 // ldr s16, [x8, x10]
+	WORD $0xbc6a6937 // ldr s23, [x9, x10]
+	WORD $0x4edd3ad8 // zip1 v24.2d, v22.2d, v29.2d
+	WORD $0x4ed03bd1 // zip1 v17.2d, v30.2d, v16.2d
+	WORD $0x4ed73aff // zip1 v31.2d, v23.2d, v23.2d
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x3dc00073 // ldr q19, [x3]
+	WORD $0x4e8c3a6d // zip1 v13.4s, v19.4s, v12.4s
+	WORD $0x6e4def00 // bfmmla v0.4s, v24.8h, v13.8h
+	WORD $0x6e4dee24 // bfmmla v4.4s, v17.8h, v13.8h
+	WORD $0x6e4defe8 // bfmmla v8.4s, v31.8h, v13.8h
+	WORD $0x4e8c7a6e // zip2 v14.4s, v19.4s, v12.4s
+	WORD $0x6e4eef01 // bfmmla v1.4s, v24.8h, v14.8h
+	WORD $0x6e4eee25 // bfmmla v5.4s, v17.8h, v14.8h
+	WORD $0x6e4eefe9 // bfmmla v9.4s, v31.8h, v14.8h
+	WORD $0x3dc0046f // ldr q15, [x3, #16]
+	WORD $0x4e8c39fb // zip1 v27.4s, v15.4s, v12.4s
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5bee26 // bfmmla v6.4s, v17.8h, v27.8h
+	WORD $0x6e5befea // bfmmla v10.4s, v31.8h, v27.8h
+	WORD $0x4e8c79fc // zip2 v28.4s, v15.4s, v12.4s
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5cee27 // bfmmla v7.4s, v17.8h, v28.8h
+	WORD $0x6e5cefeb // bfmmla v11.4s, v31.8h, v28.8h
+
+done:
+	WORD $0x4ec13815 // zip1 v21.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec1781a // zip2 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec37852 // zip2 v18.2d, v2.2d, v3.2d
+	WORD $0x4ec53894 // zip1 v20.2d, v4.2d, v5.2d
+	WORD $0x4ec738d6 // zip1 v22.2d, v6.2d, v7.2d
+	WORD $0x4ec5789d // zip2 v29.2d, v4.2d, v5.2d
+	WORD $0x4ec778de // zip2 v30.2d, v6.2d, v7.2d
+	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
+	WORD $0x4ecb3957 // zip1 v23.2d, v10.2d, v11.2d
+	MOVD flags+128(FP), R11
+	MOVD bias+104(FP), R12
+	MOVD res+112(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
+	BNE partial
+	TBZ $0, R11, scale
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001f3 // ldr q19, [x15]
+	WORD $0x4e33d6b5 // fadd v21.4s, v21.4s, v19.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
+	ADD R16, R15
+	WORD $0x3dc001ee // ldr q14, [x15]
+	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
+	WORD $0x3dc005ec // ldr q12, [x15, #16]
+	WORD $0x4e2cd652 // fadd v18.4s, v18.4s, v12.4s
+	ADD R16, R15
+	WORD $0x3dc001ef // ldr q15, [x15]
+	WORD $0x4e2fd694 // fadd v20.4s, v20.4s, v15.4s
+	WORD $0x3dc005fb // ldr q27, [x15, #16]
+	WORD $0x4e3bd6d6 // fadd v22.4s, v22.4s, v27.4s
+	ADD R16, R15
+	WORD $0x3dc001f8 // ldr q24, [x15]
+	WORD $0x4e38d7bd // fadd v29.4s, v29.4s, v24.4s
+	WORD $0x3dc005f1 // ldr q17, [x15, #16]
+	WORD $0x4e31d7de // fadd v30.4s, v30.4s, v17.4s
+	ADD R16, R15
+	WORD $0x3dc001ff // ldr q31, [x15]
+	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
+	WORD $0x3dc005fc // ldr q28, [x15, #16]
+	WORD $0x4e3cd6f7 // fadd v23.4s, v23.4s, v28.4s
+
+scale:
+	TBZ $1, R11, bias
+	FMOVS alpha+96(FP), F0
+	WORD $0x4f8092b5 // fmul v21.4s, v21.4s, v0.s[0]
+	WORD $0x4f809339 // fmul v25.4s, v25.4s, v0.s[0]
+	WORD $0x4f80935a // fmul v26.4s, v26.4s, v0.s[0]
+	WORD $0x4f809252 // fmul v18.4s, v18.4s, v0.s[0]
+	WORD $0x4f809294 // fmul v20.4s, v20.4s, v0.s[0]
+	WORD $0x4f8092d6 // fmul v22.4s, v22.4s, v0.s[0]
+	WORD $0x4f8093bd // fmul v29.4s, v29.4s, v0.s[0]
+	WORD $0x4f8093de // fmul v30.4s, v30.4s, v0.s[0]
+	WORD $0x4f809210 // fmul v16.4s, v16.4s, v0.s[0]
+	WORD $0x4f8092f7 // fmul v23.4s, v23.4s, v0.s[0]
+
+bias:
+	CBZ R12, relu
+	WORD $0x3dc00181 // ldr q1, [x12]
+	WORD $0x4e21d6b5 // fadd v21.4s, v21.4s, v1.4s
+	WORD $0x4e21d75a // fadd v26.4s, v26.4s, v1.4s
+	WORD $0x4e21d694 // fadd v20.4s, v20.4s, v1.4s
+	WORD $0x4e21d7bd // fadd v29.4s, v29.4s, v1.4s
+	WORD $0x4e21d610 // fadd v16.4s, v16.4s, v1.4s
+	WORD $0x3dc00582 // ldr q2, [x12, #16]
+	WORD $0x4e22d739 // fadd v25.4s, v25.4s, v2.4s
+	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e22d6d6 // fadd v22.4s, v22.4s, v2.4s
+	WORD $0x4e22d7de // fadd v30.4s, v30.4s, v2.4s
+	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+
+relu:
+	TBZ $2, R11, residual
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x4e23f6b5 // fmax v21.4s, v21.4s, v3.4s
+	WORD $0x4e23f739 // fmax v25.4s, v25.4s, v3.4s
+	WORD $0x4e23f75a // fmax v26.4s, v26.4s, v3.4s
+	WORD $0x4e23f652 // fmax v18.4s, v18.4s, v3.4s
+	WORD $0x4e23f694 // fmax v20.4s, v20.4s, v3.4s
+	WORD $0x4e23f6d6 // fmax v22.4s, v22.4s, v3.4s
+	WORD $0x4e23f7bd // fmax v29.4s, v29.4s, v3.4s
+	WORD $0x4e23f7de // fmax v30.4s, v30.4s, v3.4s
+	WORD $0x4e23f610 // fmax v16.4s, v16.4s, v3.4s
+	WORD $0x4e23f6f7 // fmax v23.4s, v23.4s, v3.4s
+
+residual:
+	CBZ R13, store
+	MOVD res+112(FP), R17
+	MOVD resRow+120(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc00224 // ldr q4, [x17]
+	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s
+	WORD $0x3dc00625 // ldr q5, [x17, #16]
+	WORD $0x4e25d739 // fadd v25.4s, v25.4s, v5.4s
+	ADD R19, R17
+	WORD $0x3dc00226 // ldr q6, [x17]
+	WORD $0x4e26d75a // fadd v26.4s, v26.4s, v6.4s
+	WORD $0x3dc00627 // ldr q7, [x17, #16]
+	WORD $0x4e27d652 // fadd v18.4s, v18.4s, v7.4s
+	ADD R19, R17
+	WORD $0x3dc00228 // ldr q8, [x17]
+	WORD $0x4e28d694 // fadd v20.4s, v20.4s, v8.4s
+	WORD $0x3dc00629 // ldr q9, [x17, #16]
+	WORD $0x4e29d6d6 // fadd v22.4s, v22.4s, v9.4s
+	ADD R19, R17
+	WORD $0x3dc0022a // ldr q10, [x17]
+	WORD $0x4e2ad7bd // fadd v29.4s, v29.4s, v10.4s
+	WORD $0x3dc0062b // ldr q11, [x17, #16]
+	WORD $0x4e2bd7de // fadd v30.4s, v30.4s, v11.4s
+	ADD R19, R17
+	WORD $0x3dc00233 // ldr q19, [x17]
+	WORD $0x4e33d610 // fadd v16.4s, v16.4s, v19.4s
+	WORD $0x3dc0062d // ldr q13, [x17, #16]
+	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad006695 // stp q21, q25, [x20]
+	ADD R21, R20
+	WORD $0xad004a9a // stp q26, q18, [x20]
+	ADD R21, R20
+	WORD $0xad005a94 // stp q20, q22, [x20]
+	ADD R21, R20
+	WORD $0xad007a9d // stp q29, q30, [x20]
+	ADD R21, R20
+	WORD $0xad005e90 // stp q16, q23, [x20]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F14
+	MOVD $buffer-160(SP), R22
+	WORD $0x3d8002d5 // str q21, [x22]
+	WORD $0x3d8006d9 // str q25, [x22, #16]
+	WORD $0x3d800ada // str q26, [x22, #32]
+	WORD $0x3d800ed2 // str q18, [x22, #48]
+	WORD $0x3d8012d4 // str q20, [x22, #64]
+	WORD $0x3d8016d6 // str q22, [x22, #80]
+	WORD $0x3d801add // str q29, [x22, #96]
+	WORD $0x3d801ede // str q30, [x22, #112]
+	WORD $0x3d8022d0 // str q16, [x22, #128]
+	WORD $0x3d8026d7 // str q23, [x22, #144]
+	MOVD cols+88(FP), R23
+	ADD $0, R23
+	MOVD $5, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
+	MOVD res+112(FP), R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
+
+partialRow:
+	MOVD R25, R2
+	MOVD R0, R4
+	MOVD R12, R5
+	MOVD R22, R6
+	MOVD R23, R7
+
+partialColumn:
+	FMOVS (R6), F12
+	TBZ $0, R11, scaleOne
+	FMOVS (R2), F15
+	FADDS F15, F12, F12
+
+scaleOne:
+	TBZ $1, R11, biasOne
+	FMULS F14, F12, F12
+
+biasOne:
+	CBZ R12, reluOne
+	FMOVS (R5), F15
+	FADDS F15, F12, F12
+
+reluOne:
+	TBZ $2, R11, residualOne
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
+
+residualOne:
+	CBZ R13, storeOne
+	FMOVS (R4), F15
+	FADDS F15, F12, F12
+
+storeOne:
+	FMOVS F12, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R26, R25
+	ADD R1, R0
+	ADD $32, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
+
+next:
+	MOVD $20, R8
+	MOVD aRow+24(FP), R9
+	MUL R8, R9
+	MOVD a+16(FP), R10
+	ADD R10, R9, R3
+	CMP $0, R10
+	CSEL EQ, R10, R3, R10
+	MOVD R10, a+16(FP)
+	MOVD cRow+80(FP), R14
+	MUL R8, R14
+	MOVD c+72(FP), R16
+	ADD R16, R14, R15
+	CMP $0, R16
+	CSEL EQ, R16, R15, R16
+	MOVD R16, c+72(FP)
+	MOVD resRow+120(FP), R19
+	MUL R8, R19
+	MOVD res+112(FP), R17
+	ADD R17, R19, R20
+	CMP $0, R17
+	CSEL EQ, R17, R20, R17
+	MOVD R17, res+112(FP)
+	MOVD tiles+0(FP), R21
+	SUB $1, R21
+	MOVD R21, tiles+0(FP)
+	CBNZ R21, tile
+	RET
+
+// gemmBF16Deep_5x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_5x16(SB), NOSPLIT, $320-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	MOVD next+56(FP), R10
+	MOVD nextStep+64(FP), R11
+	MOVD ZR, R12
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3cec68b8 // ldr q24, [x5, x12]
+	WORD $0x3cec68d9 // ldr q25, [x6, x12]
+	WORD $0x3cec68fa // ldr q26, [x7, x12]
+	WORD $0x3cec691b // ldr q27, [x8, x12]
+	WORD $0x3cec693c // ldr q28, [x9, x12]
+	ADD $16, R12
+	WORD $0x4ed93b1d // zip1 v29.2d, v24.2d, v25.2d
+	WORD $0x4ed97b1e // zip2 v30.2d, v24.2d, v25.2d
+	WORD $0x4edb3b5f // zip1 v31.2d, v26.2d, v27.2d
+	WORD $0x4edb7b58 // zip2 v24.2d, v26.2d, v27.2d
+	WORD $0x4edc3b99 // zip1 v25.2d, v28.2d, v28.2d
+	WORD $0x4edc7b9a // zip2 v26.2d, v28.2d, v28.2d
+	WORD $0xf9800142 // prfm pldl2keep, [x10]
+	ADD R11<<1, R10
+	WORD $0xad40707b // ldp q27, q28, [x3]
+	WORD $0x6e5befa0 // bfmmla v0.4s, v29.8h, v27.8h
+	WORD $0x6e5befe8 // bfmmla v8.4s, v31.8h, v27.8h
+	WORD $0x6e5bef30 // bfmmla v16.4s, v25.8h, v27.8h
+	WORD $0x6e5cefa1 // bfmmla v1.4s, v29.8h, v28.8h
+	WORD $0x6e5cefe9 // bfmmla v9.4s, v31.8h, v28.8h
+	WORD $0x6e5cef31 // bfmmla v17.4s, v25.8h, v28.8h
+	WORD $0xad41707b // ldp q27, q28, [x3, #32]
+	WORD $0x6e5befa2 // bfmmla v2.4s, v29.8h, v27.8h
+	WORD $0x6e5befea // bfmmla v10.4s, v31.8h, v27.8h
+	WORD $0x6e5bef32 // bfmmla v18.4s, v25.8h, v27.8h
+	WORD $0x6e5cefa3 // bfmmla v3.4s, v29.8h, v28.8h
+	WORD $0x6e5cefeb // bfmmla v11.4s, v31.8h, v28.8h
+	WORD $0x6e5cef33 // bfmmla v19.4s, v25.8h, v28.8h
+	WORD $0xad42707b // ldp q27, q28, [x3, #64]
+	WORD $0x6e5befa4 // bfmmla v4.4s, v29.8h, v27.8h
+	WORD $0x6e5befec // bfmmla v12.4s, v31.8h, v27.8h
+	WORD $0x6e5bef34 // bfmmla v20.4s, v25.8h, v27.8h
+	WORD $0x6e5cefa5 // bfmmla v5.4s, v29.8h, v28.8h
+	WORD $0x6e5cefed // bfmmla v13.4s, v31.8h, v28.8h
+	WORD $0x6e5cef35 // bfmmla v21.4s, v25.8h, v28.8h
+	WORD $0xad43707b // ldp q27, q28, [x3, #96]
+	WORD $0x6e5befa6 // bfmmla v6.4s, v29.8h, v27.8h
+	WORD $0x6e5befee // bfmmla v14.4s, v31.8h, v27.8h
+	WORD $0x6e5bef36 // bfmmla v22.4s, v25.8h, v27.8h
+	WORD $0x6e5cefa7 // bfmmla v7.4s, v29.8h, v28.8h
+	WORD $0x6e5cefef // bfmmla v15.4s, v31.8h, v28.8h
+	WORD $0x6e5cef37 // bfmmla v23.4s, v25.8h, v28.8h
+	ADD R4<<1, R3
+	WORD $0xf9800142 // prfm pldl2keep, [x10]
+	ADD R11<<1, R10
+	WORD $0xad407c7d // ldp q29, q31, [x3]
+	WORD $0x6e5defc0 // bfmmla v0.4s, v30.8h, v29.8h
+	WORD $0x6e5def08 // bfmmla v8.4s, v24.8h, v29.8h
+	WORD $0x6e5def50 // bfmmla v16.4s, v26.8h, v29.8h
+	WORD $0x6e5fefc1 // bfmmla v1.4s, v30.8h, v31.8h
+	WORD $0x6e5fef09 // bfmmla v9.4s, v24.8h, v31.8h
+	WORD $0x6e5fef51 // bfmmla v17.4s, v26.8h, v31.8h
+	WORD $0xad416c79 // ldp q25, q27, [x3, #32]
+	WORD $0x6e59efc2 // bfmmla v2.4s, v30.8h, v25.8h
+	WORD $0x6e59ef0a // bfmmla v10.4s, v24.8h, v25.8h
+	WORD $0x6e59ef52 // bfmmla v18.4s, v26.8h, v25.8h
+	WORD $0x6e5befc3 // bfmmla v3.4s, v30.8h, v27.8h
+	WORD $0x6e5bef0b // bfmmla v11.4s, v24.8h, v27.8h
+	WORD $0x6e5bef53 // bfmmla v19.4s, v26.8h, v27.8h
+	WORD $0xad42747c // ldp q28, q29, [x3, #64]
+	WORD $0x6e5cefc4 // bfmmla v4.4s, v30.8h, v28.8h
+	WORD $0x6e5cef0c // bfmmla v12.4s, v24.8h, v28.8h
+	WORD $0x6e5cef54 // bfmmla v20.4s, v26.8h, v28.8h
+	WORD $0x6e5defc5 // bfmmla v5.4s, v30.8h, v29.8h
+	WORD $0x6e5def0d // bfmmla v13.4s, v24.8h, v29.8h
+	WORD $0x6e5def55 // bfmmla v21.4s, v26.8h, v29.8h
+	WORD $0xad43647f // ldp q31, q25, [x3, #96]
+	WORD $0x6e5fefc6 // bfmmla v6.4s, v30.8h, v31.8h
+	WORD $0x6e5fef0e // bfmmla v14.4s, v24.8h, v31.8h
+	WORD $0x6e5fef56 // bfmmla v22.4s, v26.8h, v31.8h
+	WORD $0x6e59efc7 // bfmmla v7.4s, v30.8h, v25.8h
+	WORD $0x6e59ef0f // bfmmla v15.4s, v24.8h, v25.8h
+	WORD $0x6e59ef57 // bfmmla v23.4s, v26.8h, v25.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6c68bb // ldr s27, [x5, x12]
+	WORD $0xbc6c68dc // ldr s28, [x6, x12]
+	WORD $0xbc6c68fd // ldr s29, [x7, x12]
+	WORD $0xbc6c691e // ldr s30, [x8, x12]
+	WORD $0xbc6c6938 // ldr s24, [x9, x12]
+	ADD R2, R12
+	WORD $0xbc6c68ba // ldr s26, [x5, x12]
+	WORD $0x4e9a3b7b // zip1 v27.4s, v27.4s, v26.4s
+	WORD $0xbc6c68df // ldr s31, [x6, x12]
+	WORD $0x4e9f3b9c // zip1 v28.4s, v28.4s, v31.4s
+	WORD $0xbc6c68f9 // ldr s25, [x7, x12]
+	WORD $0x4e993bbd // zip1 v29.4s, v29.4s, v25.4s
+	WORD $0xbc6c691a // ldr s26, [x8, x12]
+	WORD $0x4e9a3bde // zip1 v30.4s, v30.4s, v26.4s
+	WORD $0xbc6c693f // ldr s31, [x9, x12]
+	WORD $0x4e9f3b18 // zip1 v24.4s, v24.4s, v31.4s
+	ADD R2, R12
+	WORD $0x4edc3b79 // zip1 v25.2d, v27.2d, v28.2d
+	WORD $0x4ede3bba // zip1 v26.2d, v29.2d, v30.2d
+	WORD $0x4ed83b1b // zip1 v27.2d, v24.2d, v24.2d
+	WORD $0xad407c7c // ldp q28, q31, [x3]
+	WORD $0x6e5cef20 // bfmmla v0.4s, v25.8h, v28.8h
+	WORD $0x6e5cef48 // bfmmla v8.4s, v26.8h, v28.8h
+	WORD $0x6e5cef70 // bfmmla v16.4s, v27.8h, v28.8h
+	WORD $0x6e5fef21 // bfmmla v1.4s, v25.8h, v31.8h
+	WORD $0x6e5fef49 // bfmmla v9.4s, v26.8h, v31.8h
+	WORD $0x6e5fef71 // bfmmla v17.4s, v27.8h, v31.8h
+	WORD $0xad41787d // ldp q29, q30, [x3, #32]
+	WORD $0x6e5def22 // bfmmla v2.4s, v25.8h, v29.8h
+	WORD $0x6e5def4a // bfmmla v10.4s, v26.8h, v29.8h
+	WORD $0x6e5def72 // bfmmla v18.4s, v27.8h, v29.8h
+	WORD $0x6e5eef23 // bfmmla v3.4s, v25.8h, v30.8h
+	WORD $0x6e5eef4b // bfmmla v11.4s, v26.8h, v30.8h
+	WORD $0x6e5eef73 // bfmmla v19.4s, v27.8h, v30.8h
+	WORD $0xad427078 // ldp q24, q28, [x3, #64]
+	WORD $0x6e58ef24 // bfmmla v4.4s, v25.8h, v24.8h
+	WORD $0x6e58ef4c // bfmmla v12.4s, v26.8h, v24.8h
+	WORD $0x6e58ef74 // bfmmla v20.4s, v27.8h, v24.8h
+	WORD $0x6e5cef25 // bfmmla v5.4s, v25.8h, v28.8h
+	WORD $0x6e5cef4d // bfmmla v13.4s, v26.8h, v28.8h
+	WORD $0x6e5cef75 // bfmmla v21.4s, v27.8h, v28.8h
+	WORD $0xad43747f // ldp q31, q29, [x3, #96]
+	WORD $0x6e5fef26 // bfmmla v6.4s, v25.8h, v31.8h
+	WORD $0x6e5fef4e // bfmmla v14.4s, v26.8h, v31.8h
+	WORD $0x6e5fef76 // bfmmla v22.4s, v27.8h, v31.8h
+	WORD $0x6e5def27 // bfmmla v7.4s, v25.8h, v29.8h
+	WORD $0x6e5def4f // bfmmla v15.4s, v26.8h, v29.8h
+	WORD $0x6e5def77 // bfmmla v23.4s, v27.8h, v29.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6c68be // ldr s30, [x5, x12]
+	WORD $0xbc6c68d8 // ldr s24, [x6, x12]
+	WORD $0xbc6c68fc // ldr s28, [x7, x12]
+	WORD $0xbc6c6919 // ldr s25, [x8, x12]
+	WORD $0xbc6c693a // ldr s26, [x9, x12]
+	WORD $0x4ed83bdb // zip1 v27.2d, v30.2d, v24.2d
+	WORD $0x4ed93b9f // zip1 v31.2d, v28.2d, v25.2d
+	WORD $0x4eda3b5d // zip1 v29.2d, v26.2d, v26.2d
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x3dc00078 // ldr q24, [x3]
+	WORD $0x4e9e3b1c // zip1 v28.4s, v24.4s, v30.4s
+	WORD $0x6e5cef60 // bfmmla v0.4s, v27.8h, v28.8h
+	WORD $0x6e5cefe8 // bfmmla v8.4s, v31.8h, v28.8h
+	WORD $0x6e5cefb0 // bfmmla v16.4s, v29.8h, v28.8h
+	WORD $0x4e9e7b19 // zip2 v25.4s, v24.4s, v30.4s
+	WORD $0x6e59ef61 // bfmmla v1.4s, v27.8h, v25.8h
+	WORD $0x6e59efe9 // bfmmla v9.4s, v31.8h, v25.8h
+	WORD $0x6e59efb1 // bfmmla v17.4s, v29.8h, v25.8h
+	WORD $0x3dc0047a // ldr q26, [x3, #16]
+	WORD $0x4e9e3b58 // zip1 v24.4s, v26.4s, v30.4s
+	WORD $0x6e58ef62 // bfmmla v2.4s, v27.8h, v24.8h
+	WORD $0x6e58efea // bfmmla v10.4s, v31.8h, v24.8h
+	WORD $0x6e58efb2 // bfmmla v18.4s, v29.8h, v24.8h
+	WORD $0x4e9e7b5c // zip2 v28.4s, v26.4s, v30.4s
+	WORD $0x6e5cef63 // bfmmla v3.4s, v27.8h, v28.8h
+	WORD $0x6e5cefeb // bfmmla v11.4s, v31.8h, v28.8h
+	WORD $0x6e5cefb3 // bfmmla v19.4s, v29.8h, v28.8h
+	WORD $0x3dc00879 // ldr q25, [x3, #32]
+	WORD $0x4e9e3b3a // zip1 v26.4s, v25.4s, v30.4s
+	WORD $0x6e5aef64 // bfmmla v4.4s, v27.8h, v26.8h
+	WORD $0x6e5aefec // bfmmla v12.4s, v31.8h, v26.8h
+	WORD $0x6e5aefb4 // bfmmla v20.4s, v29.8h, v26.8h
+	WORD $0x4e9e7b38 // zip2 v24.4s, v25.4s, v30.4s
+	WORD $0x6e58ef65 // bfmmla v5.4s, v27.8h, v24.8h
+	WORD $0x6e58efed // bfmmla v13.4s, v31.8h, v24.8h
+	WORD $0x6e58efb5 // bfmmla v21.4s, v29.8h, v24.8h
+	WORD $0x3dc00c7c // ldr q28, [x3, #48]
+	WORD $0x4e9e3b99 // zip1 v25.4s, v28.4s, v30.4s
+	WORD $0x6e59ef66 // bfmmla v6.4s, v27.8h, v25.8h
+	WORD $0x6e59efee // bfmmla v14.4s, v31.8h, v25.8h
+	WORD $0x6e59efb6 // bfmmla v22.4s, v29.8h, v25.8h
+	WORD $0x4e9e7b9a // zip2 v26.4s, v28.4s, v30.4s
+	WORD $0x6e5aef67 // bfmmla v7.4s, v27.8h, v26.8h
+	WORD $0x6e5aefef // bfmmla v15.4s, v31.8h, v26.8h
+	WORD $0x6e5aefb7 // bfmmla v23.4s, v29.8h, v26.8h
+
+done:
+	WORD $0x4ec13818 // zip1 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec3385e // zip1 v30.2d, v2.2d, v3.2d
+	WORD $0x4ec5389c // zip1 v28.2d, v4.2d, v5.2d
+	WORD $0x4ec738d9 // zip1 v25.2d, v6.2d, v7.2d
+	WORD $0x4ec1781b // zip2 v27.2d, v0.2d, v1.2d
+	WORD $0x4ec3785f // zip2 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec5789d // zip2 v29.2d, v4.2d, v5.2d
+	WORD $0x4ec778da // zip2 v26.2d, v6.2d, v7.2d
+	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
+	WORD $0x4ecb3941 // zip1 v1.2d, v10.2d, v11.2d
+	WORD $0x4ecd3982 // zip1 v2.2d, v12.2d, v13.2d
+	WORD $0x4ecf39c3 // zip1 v3.2d, v14.2d, v15.2d
+	WORD $0x4ec97904 // zip2 v4.2d, v8.2d, v9.2d
+	WORD $0x4ecb7945 // zip2 v5.2d, v10.2d, v11.2d
+	WORD $0x4ecd7986 // zip2 v6.2d, v12.2d, v13.2d
+	WORD $0x4ecf79c7 // zip2 v7.2d, v14.2d, v15.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ed33a49 // zip1 v9.2d, v18.2d, v19.2d
+	WORD $0x4ed53a8a // zip1 v10.2d, v20.2d, v21.2d
+	WORD $0x4ed73acb // zip1 v11.2d, v22.2d, v23.2d
+	MOVD flags+128(FP), R13
+	MOVD bias+104(FP), R14
+	MOVD res+112(FP), R15
+	MOVD cols+88(FP), R16
+	CMP $8, R16
+	BNE partial
+	TBZ $0, R13, scale
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc0022c // ldr q12, [x17]
+	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s
+	WORD $0x3dc0062d // ldr q13, [x17, #16]
+	WORD $0x4e2dd7de // fadd v30.4s, v30.4s, v13.4s
+	WORD $0x3dc00a2e // ldr q14, [x17, #32]
+	WORD $0x4e2ed79c // fadd v28.4s, v28.4s, v14.4s
+	WORD $0x3dc00e2f // ldr q15, [x17, #48]
+	WORD $0x4e2fd739 // fadd v25.4s, v25.4s, v15.4s
+	ADD R19, R17
+	WORD $0x3dc00230 // ldr q16, [x17]
+	WORD $0x4e30d77b // fadd v27.4s, v27.4s, v16.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4e31d7ff // fadd v31.4s, v31.4s, v17.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4e32d7bd // fadd v29.4s, v29.4s, v18.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4e33d75a // fadd v26.4s, v26.4s, v19.4s
+	ADD R19, R17
+	WORD $0x3dc00234 // ldr q20, [x17]
+	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x3dc00a36 // ldr q22, [x17, #32]
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
+	WORD $0x3dc00e37 // ldr q23, [x17, #48]
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	ADD R19, R17
+	WORD $0x3dc0022c // ldr q12, [x17]
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x3dc0062d // ldr q13, [x17, #16]
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	WORD $0x3dc00a2e // ldr q14, [x17, #32]
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	WORD $0x3dc00e2f // ldr q15, [x17, #48]
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	ADD R19, R17
+	WORD $0x3dc00230 // ldr q16, [x17]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+
+scale:
+	TBZ $1, R13, bias
+	FMOVS alpha+96(FP), F20
+	WORD $0x4f949318 // fmul v24.4s, v24.4s, v20.s[0]
+	WORD $0x4f9493de // fmul v30.4s, v30.4s, v20.s[0]
+	WORD $0x4f94939c // fmul v28.4s, v28.4s, v20.s[0]
+	WORD $0x4f949339 // fmul v25.4s, v25.4s, v20.s[0]
+	WORD $0x4f94937b // fmul v27.4s, v27.4s, v20.s[0]
+	WORD $0x4f9493ff // fmul v31.4s, v31.4s, v20.s[0]
+	WORD $0x4f9493bd // fmul v29.4s, v29.4s, v20.s[0]
+	WORD $0x4f94935a // fmul v26.4s, v26.4s, v20.s[0]
+	WORD $0x4f949000 // fmul v0.4s, v0.4s, v20.s[0]
+	WORD $0x4f949021 // fmul v1.4s, v1.4s, v20.s[0]
+	WORD $0x4f949042 // fmul v2.4s, v2.4s, v20.s[0]
+	WORD $0x4f949063 // fmul v3.4s, v3.4s, v20.s[0]
+	WORD $0x4f949084 // fmul v4.4s, v4.4s, v20.s[0]
+	WORD $0x4f9490a5 // fmul v5.4s, v5.4s, v20.s[0]
+	WORD $0x4f9490c6 // fmul v6.4s, v6.4s, v20.s[0]
+	WORD $0x4f9490e7 // fmul v7.4s, v7.4s, v20.s[0]
+	WORD $0x4f949108 // fmul v8.4s, v8.4s, v20.s[0]
+	WORD $0x4f949129 // fmul v9.4s, v9.4s, v20.s[0]
+	WORD $0x4f94914a // fmul v10.4s, v10.4s, v20.s[0]
+	WORD $0x4f94916b // fmul v11.4s, v11.4s, v20.s[0]
+
+bias:
+	CBZ R14, relu
+	WORD $0x3dc001d5 // ldr q21, [x14]
+	WORD $0x4e35d718 // fadd v24.4s, v24.4s, v21.4s
+	WORD $0x4e35d77b // fadd v27.4s, v27.4s, v21.4s
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s
+	WORD $0x3dc005d6 // ldr q22, [x14, #16]
+	WORD $0x4e36d7de // fadd v30.4s, v30.4s, v22.4s
+	WORD $0x4e36d7ff // fadd v31.4s, v31.4s, v22.4s
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s
+	WORD $0x3dc009d7 // ldr q23, [x14, #32]
+	WORD $0x4e37d79c // fadd v28.4s, v28.4s, v23.4s
+	WORD $0x4e37d7bd // fadd v29.4s, v29.4s, v23.4s
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+	WORD $0x4e37d4c6 // fadd v6.4s, v6.4s, v23.4s
+	WORD $0x4e37d54a // fadd v10.4s, v10.4s, v23.4s
+	WORD $0x3dc00dcc // ldr q12, [x14, #48]
+	WORD $0x4e2cd739 // fadd v25.4s, v25.4s, v12.4s
+	WORD $0x4e2cd75a // fadd v26.4s, v26.4s, v12.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	WORD $0x4e2cd4e7 // fadd v7.4s, v7.4s, v12.4s
+	WORD $0x4e2cd56b // fadd v11.4s, v11.4s, v12.4s
+
+relu:
+	TBZ $2, R13, residual
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df718 // fmax v24.4s, v24.4s, v13.4s
+	WORD $0x4e2df7de // fmax v30.4s, v30.4s, v13.4s
+	WORD $0x4e2df79c // fmax v28.4s, v28.4s, v13.4s
+	WORD $0x4e2df739 // fmax v25.4s, v25.4s, v13.4s
+	WORD $0x4e2df77b // fmax v27.4s, v27.4s, v13.4s
+	WORD $0x4e2df7ff // fmax v31.4s, v31.4s, v13.4s
+	WORD $0x4e2df7bd // fmax v29.4s, v29.4s, v13.4s
+	WORD $0x4e2df75a // fmax v26.4s, v26.4s, v13.4s
+	WORD $0x4e2df400 // fmax v0.4s, v0.4s, v13.4s
+	WORD $0x4e2df421 // fmax v1.4s, v1.4s, v13.4s
+	WORD $0x4e2df442 // fmax v2.4s, v2.4s, v13.4s
+	WORD $0x4e2df463 // fmax v3.4s, v3.4s, v13.4s
+	WORD $0x4e2df484 // fmax v4.4s, v4.4s, v13.4s
+	WORD $0x4e2df4a5 // fmax v5.4s, v5.4s, v13.4s
+	WORD $0x4e2df4c6 // fmax v6.4s, v6.4s, v13.4s
+	WORD $0x4e2df4e7 // fmax v7.4s, v7.4s, v13.4s
+	WORD $0x4e2df508 // fmax v8.4s, v8.4s, v13.4s
+	WORD $0x4e2df529 // fmax v9.4s, v9.4s, v13.4s
+	WORD $0x4e2df54a // fmax v10.4s, v10.4s, v13.4s
+	WORD $0x4e2df56b // fmax v11.4s, v11.4s, v13.4s
+
+residual:
+	CBZ R15, store
+	MOVD res+112(FP), R20
+	MOVD resRow+120(FP), R21
+	LSL $2, R21, R21
+	WORD $0x3dc0028e // ldr q14, [x20]
+	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
+	WORD $0x3dc0068f // ldr q15, [x20, #16]
+	WORD $0x4e2fd7de // fadd v30.4s, v30.4s, v15.4s
+	WORD $0x3dc00a90 // ldr q16, [x20, #32]
+	WORD $0x4e30d79c // fadd v28.4s, v28.4s, v16.4s
+	WORD $0x3dc00e91 // ldr q17, [x20, #48]
+	WORD $0x4e31d739 // fadd v25.4s, v25.4s, v17.4s
+	ADD R21, R20
+	WORD $0x3dc00292 // ldr q18, [x20]
+	WORD $0x4e32d77b // fadd v27.4s, v27.4s, v18.4s
+	WORD $0x3dc00693 // ldr q19, [x20, #16]
+	WORD $0x4e33d7ff // fadd v31.4s, v31.4s, v19.4s
+	WORD $0x3dc00a94 // ldr q20, [x20, #32]
+	WORD $0x4e34d7bd // fadd v29.4s, v29.4s, v20.4s
+	WORD $0x3dc00e95 // ldr q21, [x20, #48]
+	WORD $0x4e35d75a // fadd v26.4s, v26.4s, v21.4s
+	ADD R21, R20
+	WORD $0x3dc00296 // ldr q22, [x20]
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
+	WORD $0x3dc00697 // ldr q23, [x20, #16]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x3dc00a8c // ldr q12, [x20, #32]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	WORD $0x3dc00e8d // ldr q13, [x20, #48]
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	ADD R21, R20
+	WORD $0x3dc0028e // ldr q14, [x20]
+	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
+	WORD $0x3dc0068f // ldr q15, [x20, #16]
+	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
+	WORD $0x3dc00a90 // ldr q16, [x20, #32]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x3dc00e91 // ldr q17, [x20, #48]
+	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
+	ADD R21, R20
+	WORD $0x3dc00292 // ldr q18, [x20]
+	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
+	WORD $0x3dc00693 // ldr q19, [x20, #16]
+	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
+	WORD $0x3dc00a94 // ldr q20, [x20, #32]
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
+	WORD $0x3dc00e95 // ldr q21, [x20, #48]
+	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
+
+store:
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	WORD $0xad007ad8 // stp q24, q30, [x22]
+	WORD $0xad0166dc // stp q28, q25, [x22, #32]
+	ADD R23, R22
+	WORD $0xad007edb // stp q27, q31, [x22]
+	WORD $0xad016add // stp q29, q26, [x22, #32]
+	ADD R23, R22
+	WORD $0xad0006c0 // stp q0, q1, [x22]
+	WORD $0xad010ec2 // stp q2, q3, [x22, #32]
+	ADD R23, R22
+	WORD $0xad0016c4 // stp q4, q5, [x22]
+	WORD $0xad011ec6 // stp q6, q7, [x22, #32]
+	ADD R23, R22
+	WORD $0xad0026c8 // stp q8, q9, [x22]
+	WORD $0xad012eca // stp q10, q11, [x22, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F22
+	MOVD $buffer-320(SP), R24
+	WORD $0x3d800318 // str q24, [x24]
+	WORD $0x3d80071e // str q30, [x24, #16]
+	WORD $0x3d800b1c // str q28, [x24, #32]
+	WORD $0x3d800f19 // str q25, [x24, #48]
+	WORD $0x3d80131b // str q27, [x24, #64]
+	WORD $0x3d80171f // str q31, [x24, #80]
+	WORD $0x3d801b1d // str q29, [x24, #96]
+	WORD $0x3d801f1a // str q26, [x24, #112]
+	WORD $0x3d802300 // str q0, [x24, #128]
+	WORD $0x3d802701 // str q1, [x24, #144]
+	WORD $0x3d802b02 // str q2, [x24, #160]
+	WORD $0x3d802f03 // str q3, [x24, #176]
+	WORD $0x3d803304 // str q4, [x24, #192]
+	WORD $0x3d803705 // str q5, [x24, #208]
+	WORD $0x3d803b06 // str q6, [x24, #224]
+	WORD $0x3d803f07 // str q7, [x24, #240]
+	WORD $0x3d804308 // str q8, [x24, #256]
+	WORD $0x3d804709 // str q9, [x24, #272]
+	WORD $0x3d804b0a // str q10, [x24, #288]
+	WORD $0x3d804f0b // str q11, [x24, #304]
+	MOVD cols+88(FP), R25
+	ADD $8, R25
+	MOVD $5, R26
+	MOVD c+72(FP), R0
+	MOVD cRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD res+112(FP), R11
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
+
+partialRow:
+	MOVD R0, R2
+	MOVD R11, R4
+	MOVD R14, R5
+	MOVD R24, R6
+	MOVD R25, R7
+
+partialColumn:
+	FMOVS (R6), F23
+	TBZ $0, R13, scaleOne
+	FMOVS (R2), F12
+	FADDS F12, F23, F23
+
+scaleOne:
+	TBZ $1, R13, biasOne
+	FMULS F22, F23, F23
+
+biasOne:
+	CBZ R14, reluOne
+	FMOVS (R5), F12
+	FADDS F12, F23, F23
+
+reluOne:
+	TBZ $2, R13, residualOne
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df6f7 // fmax v23.4s, v23.4s, v13.4s
+
+residualOne:
+	CBZ R15, storeOne
+	FMOVS (R4), F12
+	FADDS F12, F23, F23
+
+storeOne:
+	FMOVS F23, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R10, R0
+	ADD R1, R11
+	ADD $64, R24
+	SUB $1, R26
+	CBNZ R26, partialRow
+
+next:
+	MOVD $20, R8
+	MOVD aRow+24(FP), R9
+	MUL R8, R9
+	MOVD a+16(FP), R12
+	ADD R12, R9, R3
+	CMP $0, R12
+	CSEL EQ, R12, R3, R12
+	MOVD R12, a+16(FP)
+	MOVD cRow+80(FP), R16
+	MUL R8, R16
+	MOVD c+72(FP), R19
+	ADD R19, R16, R17
+	CMP $0, R19
+	CSEL EQ, R19, R17, R19
+	MOVD R19, c+72(FP)
+	MOVD resRow+120(FP), R21
+	MUL R8, R21
+	MOVD res+112(FP), R20
+	ADD R20, R21, R22
+	CMP $0, R20
+	CSEL EQ, R20, R22, R20
+	MOVD R20, res+112(FP)
+	MOVD tiles+0(FP), R23
+	SUB $1, R23
+	MOVD R23, tiles+0(FP)
+	CBNZ R23, tile
+	RET
+
+// gemmBF16Deep_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_6x8(SB), NOSPLIT, $192-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
+	MOVD ZR, R11
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ceb68ac // ldr q12, [x5, x11]
+	WORD $0x3ceb68cd // ldr q13, [x6, x11]
+	WORD $0x3ceb68ee // ldr q14, [x7, x11]
+	WORD $0x3ceb690f // ldr q15, [x8, x11]
+	WORD $0x3ceb6930 // ldr q16, [x9, x11]
+	WORD $0x3ceb6951 // ldr q17, [x10, x11]
+	ADD $16, R11
+	WORD $0x4ecd3992 // zip1 v18.2d, v12.2d, v13.2d
+	WORD $0x4ecd7993 // zip2 v19.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d4 // zip1 v20.2d, v14.2d, v15.2d
+	WORD $0x4ecf79d5 // zip2 v21.2d, v14.2d, v15.2d
+	WORD $0x4ed13a16 // zip1 v22.2d, v16.2d, v17.2d
+	WORD $0x4ed17a17 // zip2 v23.2d, v16.2d, v17.2d
+	WORD $0xad406478 // ldp q24, q25, [x3]
+	WORD $0x6e58ee40 // bfmmla v0.4s, v18.8h, v24.8h
+	WORD $0x6e58ee84 // bfmmla v4.4s, v20.8h, v24.8h
+	WORD $0x6e58eec8 // bfmmla v8.4s, v22.8h, v24.8h
+	WORD $0x6e59ee41 // bfmmla v1.4s, v18.8h, v25.8h
+	WORD $0x6e59ee85 // bfmmla v5.4s, v20.8h, v25.8h
+	WORD $0x6e59eec9 // bfmmla v9.4s, v22.8h, v25.8h
+	WORD $0xad416c7a // ldp q26, q27, [x3, #32]
+	WORD $0x6e5aee42 // bfmmla v2.4s, v18.8h, v26.8h
+	WORD $0x6e5aee86 // bfmmla v6.4s, v20.8h, v26.8h
+	WORD $0x6e5aeeca // bfmmla v10.4s, v22.8h, v26.8h
+	WORD $0x6e5bee43 // bfmmla v3.4s, v18.8h, v27.8h
+	WORD $0x6e5bee87 // bfmmla v7.4s, v20.8h, v27.8h
+	WORD $0x6e5beecb // bfmmla v11.4s, v22.8h, v27.8h
+	ADD R4<<1, R3
+	WORD $0xad40747c // ldp q28, q29, [x3]
+	WORD $0x6e5cee60 // bfmmla v0.4s, v19.8h, v28.8h
+	WORD $0x6e5ceea4 // bfmmla v4.4s, v21.8h, v28.8h
+	WORD $0x6e5ceee8 // bfmmla v8.4s, v23.8h, v28.8h
+	WORD $0x6e5dee61 // bfmmla v1.4s, v19.8h, v29.8h
+	WORD $0x6e5deea5 // bfmmla v5.4s, v21.8h, v29.8h
+	WORD $0x6e5deee9 // bfmmla v9.4s, v23.8h, v29.8h
+	WORD $0xad417c7e // ldp q30, q31, [x3, #32]
+	WORD $0x6e5eee62 // bfmmla v2.4s, v19.8h, v30.8h
+	WORD $0x6e5eeea6 // bfmmla v6.4s, v21.8h, v30.8h
+	WORD $0x6e5eeeea // bfmmla v10.4s, v23.8h, v30.8h
+	WORD $0x6e5fee63 // bfmmla v3.4s, v19.8h, v31.8h
+	WORD $0x6e5feea7 // bfmmla v7.4s, v21.8h, v31.8h
+	WORD $0x6e5feeeb // bfmmla v11.4s, v23.8h, v31.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6b68ac // ldr s12, [x5, x11]
+	WORD $0xbc6b68cd // ldr s13, [x6, x11]
+	WORD $0xbc6b68ee // ldr s14, [x7, x11]
+	WORD $0xbc6b690f // ldr s15, [x8, x11]
+	WORD $0xbc6b6930 // ldr s16, [x9, x11]
+	WORD $0xbc6b6951 // ldr s17, [x10, x11]
+	ADD R2, R11
+	WORD $0xbc6b68b8 // ldr s24, [x5, x11]
+	WORD $0x4e98398c // zip1 v12.4s, v12.4s, v24.4s
+	WORD $0xbc6b68d9 // ldr s25, [x6, x11]
+	WORD $0x4e9939ad // zip1 v13.4s, v13.4s, v25.4s
+	WORD $0xbc6b68f2 // ldr s18, [x7, x11]
+	WORD $0x4e9239ce // zip1 v14.4s, v14.4s, v18.4s
+	WORD $0xbc6b6914 // ldr s20, [x8, x11]
+	WORD $0x4e9439ef // zip1 v15.4s, v15.4s, v20.4s
+	WORD $0xbc6b6936 // ldr s22, [x9, x11]
+	WORD $0x4e963a10 // zip1 v16.4s, v16.4s, v22.4s
+	WORD $0xbc6b695a // ldr s26, [x10, x11]
+	WORD $0x4e9a3a31 // zip1 v17.4s, v17.4s, v26.4s
+	ADD R2, R11
+	WORD $0x4ecd399b // zip1 v27.2d, v12.2d, v13.2d
+	WORD $0x4ecf39dc // zip1 v28.2d, v14.2d, v15.2d
+	WORD $0x4ed13a1d // zip1 v29.2d, v16.2d, v17.2d
+	WORD $0xad405473 // ldp q19, q21, [x3]
+	WORD $0x6e53ef60 // bfmmla v0.4s, v27.8h, v19.8h
+	WORD $0x6e53ef84 // bfmmla v4.4s, v28.8h, v19.8h
+	WORD $0x6e53efa8 // bfmmla v8.4s, v29.8h, v19.8h
+	WORD $0x6e55ef61 // bfmmla v1.4s, v27.8h, v21.8h
+	WORD $0x6e55ef85 // bfmmla v5.4s, v28.8h, v21.8h
+	WORD $0x6e55efa9 // bfmmla v9.4s, v29.8h, v21.8h
+	WORD $0xad417877 // ldp q23, q30, [x3, #32]
+	WORD $0x6e57ef62 // bfmmla v2.4s, v27.8h, v23.8h
+	WORD $0x6e57ef86 // bfmmla v6.4s, v28.8h, v23.8h
+	WORD $0x6e57efaa // bfmmla v10.4s, v29.8h, v23.8h
+	WORD $0x6e5eef63 // bfmmla v3.4s, v27.8h, v30.8h
+	WORD $0x6e5eef87 // bfmmla v7.4s, v28.8h, v30.8h
+	WORD $0x6e5eefab // bfmmla v11.4s, v29.8h, v30.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6b68bf // ldr s31, [x5, x11]
+	WORD $0xbc6b68d8 // ldr s24, [x6, x11]
+	WORD $0xbc6b68f9 // ldr s25, [x7, x11]
+	WORD $0xbc6b6912 // ldr s18, [x8, x11]
+	WORD $0xbc6b6934 // ldr s20, [x9, x11]
+	WORD $0xbc6b6956 // ldr s22, [x10, x11]
+	WORD $0x4ed83bec // zip1 v12.2d, v31.2d, v24.2d
+	WORD $0x4ed23b2d // zip1 v13.2d, v25.2d, v18.2d
+	WORD $0x4ed63a9a // zip1 v26.2d, v20.2d, v22.2d
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x3dc0006f // ldr q15, [x3]
+	WORD $0x4e8e39f0 // zip1 v16.4s, v15.4s, v14.4s
+	WORD $0x6e50ed80 // bfmmla v0.4s, v12.8h, v16.8h
+	WORD $0x6e50eda4 // bfmmla v4.4s, v13.8h, v16.8h
+	WORD $0x6e50ef48 // bfmmla v8.4s, v26.8h, v16.8h
+	WORD $0x4e8e79f1 // zip2 v17.4s, v15.4s, v14.4s
+	WORD $0x6e51ed81 // bfmmla v1.4s, v12.8h, v17.8h
+	WORD $0x6e51eda5 // bfmmla v5.4s, v13.8h, v17.8h
+	WORD $0x6e51ef49 // bfmmla v9.4s, v26.8h, v17.8h
+	WORD $0x3dc00473 // ldr q19, [x3, #16]
+	WORD $0x4e8e3a75 // zip1 v21.4s, v19.4s, v14.4s
+	WORD $0x6e55ed82 // bfmmla v2.4s, v12.8h, v21.8h
+	WORD $0x6e55eda6 // bfmmla v6.4s, v13.8h, v21.8h
+	WORD $0x6e55ef4a // bfmmla v10.4s, v26.8h, v21.8h
+	WORD $0x4e8e7a7b // zip2 v27.4s, v19.4s, v14.4s
+	WORD $0x6e5bed83 // bfmmla v3.4s, v12.8h, v27.8h
+	WORD $0x6e5beda7 // bfmmla v7.4s, v13.8h, v27.8h
+	WORD $0x6e5bef4b // bfmmla v11.4s, v26.8h, v27.8h
+
+done:
+	WORD $0x4ec1381c // zip1 v28.2d, v0.2d, v1.2d
+	WORD $0x4ec3385d // zip1 v29.2d, v2.2d, v3.2d
+	WORD $0x4ec17817 // zip2 v23.2d, v0.2d, v1.2d
+	WORD $0x4ec3785e // zip2 v30.2d, v2.2d, v3.2d
+	WORD $0x4ec5389f // zip1 v31.2d, v4.2d, v5.2d
+	WORD $0x4ec738d8 // zip1 v24.2d, v6.2d, v7.2d
+	WORD $0x4ec57899 // zip2 v25.2d, v4.2d, v5.2d
+	WORD $0x4ec778d2 // zip2 v18.2d, v6.2d, v7.2d
+	WORD $0x4ec93914 // zip1 v20.2d, v8.2d, v9.2d
+	WORD $0x4ecb3956 // zip1 v22.2d, v10.2d, v11.2d
+	WORD $0x4ec9790f // zip2 v15.2d, v8.2d, v9.2d
+	WORD $0x4ecb7950 // zip2 v16.2d, v10.2d, v11.2d
+	MOVD flags+128(FP), R12
+	MOVD bias+104(FP), R13
+	MOVD res+112(FP), R14
+	MOVD cols+88(FP), R15
+	CMP $8, R15
+	BNE partial
+	TBZ $0, R12, scale
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc00211 // ldr q17, [x16]
+	WORD $0x4e31d79c // fadd v28.4s, v28.4s, v17.4s
+	WORD $0x3dc0060e // ldr q14, [x16, #16]
+	WORD $0x4e2ed7bd // fadd v29.4s, v29.4s, v14.4s
+	ADD R17, R16
+	WORD $0x3dc00213 // ldr q19, [x16]
+	WORD $0x4e33d6f7 // fadd v23.4s, v23.4s, v19.4s
+	WORD $0x3dc00615 // ldr q21, [x16, #16]
+	WORD $0x4e35d7de // fadd v30.4s, v30.4s, v21.4s
+	ADD R17, R16
+	WORD $0x3dc0020c // ldr q12, [x16]
+	WORD $0x4e2cd7ff // fadd v31.4s, v31.4s, v12.4s
+	WORD $0x3dc0060d // ldr q13, [x16, #16]
+	WORD $0x4e2dd718 // fadd v24.4s, v24.4s, v13.4s
+	ADD R17, R16
+	WORD $0x3dc0021a // ldr q26, [x16]
+	WORD $0x4e3ad739 // fadd v25.4s, v25.4s, v26.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x4e3bd652 // fadd v18.4s, v18.4s, v27.4s
+	ADD R17, R16
+	WORD $0x3dc00200 // ldr q0, [x16]
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	WORD $0x3dc00601 // ldr q1, [x16, #16]
+	WORD $0x4e21d6d6 // fadd v22.4s, v22.4s, v1.4s
+	ADD R17, R16
+	WORD $0x3dc00202 // ldr q2, [x16]
+	WORD $0x4e22d5ef // fadd v15.4s, v15.4s, v2.4s
+	WORD $0x3dc00603 // ldr q3, [x16, #16]
+	WORD $0x4e23d610 // fadd v16.4s, v16.4s, v3.4s
+
+scale:
+	TBZ $1, R12, bias
+	FMOVS alpha+96(FP), F4
+	WORD $0x4f84939c // fmul v28.4s, v28.4s, v4.s[0]
+	WORD $0x4f8493bd // fmul v29.4s, v29.4s, v4.s[0]
+	WORD $0x4f8492f7 // fmul v23.4s, v23.4s, v4.s[0]
+	WORD $0x4f8493de // fmul v30.4s, v30.4s, v4.s[0]
+	WORD $0x4f8493ff // fmul v31.4s, v31.4s, v4.s[0]
+	WORD $0x4f849318 // fmul v24.4s, v24.4s, v4.s[0]
+	WORD $0x4f849339 // fmul v25.4s, v25.4s, v4.s[0]
+	WORD $0x4f849252 // fmul v18.4s, v18.4s, v4.s[0]
+	WORD $0x4f849294 // fmul v20.4s, v20.4s, v4.s[0]
+	WORD $0x4f8492d6 // fmul v22.4s, v22.4s, v4.s[0]
+	WORD $0x4f8491ef // fmul v15.4s, v15.4s, v4.s[0]
+	WORD $0x4f849210 // fmul v16.4s, v16.4s, v4.s[0]
+
+bias:
+	CBZ R13, relu
+	WORD $0x3dc001a5 // ldr q5, [x13]
+	WORD $0x4e25d79c // fadd v28.4s, v28.4s, v5.4s
+	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e25d7ff // fadd v31.4s, v31.4s, v5.4s
+	WORD $0x4e25d739 // fadd v25.4s, v25.4s, v5.4s
+	WORD $0x4e25d694 // fadd v20.4s, v20.4s, v5.4s
+	WORD $0x4e25d5ef // fadd v15.4s, v15.4s, v5.4s
+	WORD $0x3dc005a6 // ldr q6, [x13, #16]
+	WORD $0x4e26d7bd // fadd v29.4s, v29.4s, v6.4s
+	WORD $0x4e26d7de // fadd v30.4s, v30.4s, v6.4s
+	WORD $0x4e26d718 // fadd v24.4s, v24.4s, v6.4s
+	WORD $0x4e26d652 // fadd v18.4s, v18.4s, v6.4s
+	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e26d610 // fadd v16.4s, v16.4s, v6.4s
+
+relu:
+	TBZ $2, R12, residual
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x4e27f79c // fmax v28.4s, v28.4s, v7.4s
+	WORD $0x4e27f7bd // fmax v29.4s, v29.4s, v7.4s
+	WORD $0x4e27f6f7 // fmax v23.4s, v23.4s, v7.4s
+	WORD $0x4e27f7de // fmax v30.4s, v30.4s, v7.4s
+	WORD $0x4e27f7ff // fmax v31.4s, v31.4s, v7.4s
+	WORD $0x4e27f718 // fmax v24.4s, v24.4s, v7.4s
+	WORD $0x4e27f739 // fmax v25.4s, v25.4s, v7.4s
+	WORD $0x4e27f652 // fmax v18.4s, v18.4s, v7.4s
+	WORD $0x4e27f694 // fmax v20.4s, v20.4s, v7.4s
+	WORD $0x4e27f6d6 // fmax v22.4s, v22.4s, v7.4s
+	WORD $0x4e27f5ef // fmax v15.4s, v15.4s, v7.4s
+	WORD $0x4e27f610 // fmax v16.4s, v16.4s, v7.4s
+
+residual:
+	CBZ R14, store
+	MOVD res+112(FP), R19
+	MOVD resRow+120(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00268 // ldr q8, [x19]
+	WORD $0x4e28d79c // fadd v28.4s, v28.4s, v8.4s
+	WORD $0x3dc00669 // ldr q9, [x19, #16]
+	WORD $0x4e29d7bd // fadd v29.4s, v29.4s, v9.4s
+	ADD R20, R19
+	WORD $0x3dc0026a // ldr q10, [x19]
+	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x3dc0066b // ldr q11, [x19, #16]
+	WORD $0x4e2bd7de // fadd v30.4s, v30.4s, v11.4s
+	ADD R20, R19
+	WORD $0x3dc00271 // ldr q17, [x19]
+	WORD $0x4e31d7ff // fadd v31.4s, v31.4s, v17.4s
+	WORD $0x3dc0066e // ldr q14, [x19, #16]
+	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
+	ADD R20, R19
+	WORD $0x3dc00273 // ldr q19, [x19]
+	WORD $0x4e33d739 // fadd v25.4s, v25.4s, v19.4s
+	WORD $0x3dc00675 // ldr q21, [x19, #16]
+	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s
+	ADD R20, R19
+	WORD $0x3dc0026c // ldr q12, [x19]
+	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s
+	WORD $0x3dc0066d // ldr q13, [x19, #16]
+	WORD $0x4e2dd6d6 // fadd v22.4s, v22.4s, v13.4s
+	ADD R20, R19
+	WORD $0x3dc0027a // ldr q26, [x19]
+	WORD $0x4e3ad5ef // fadd v15.4s, v15.4s, v26.4s
+	WORD $0x3dc0067b // ldr q27, [x19, #16]
+	WORD $0x4e3bd610 // fadd v16.4s, v16.4s, v27.4s
+
+store:
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
+	WORD $0xad0076bc // stp q28, q29, [x21]
+	ADD R22, R21
+	WORD $0xad007ab7 // stp q23, q30, [x21]
+	ADD R22, R21
+	WORD $0xad0062bf // stp q31, q24, [x21]
+	ADD R22, R21
+	WORD $0xad004ab9 // stp q25, q18, [x21]
+	ADD R22, R21
+	WORD $0xad005ab4 // stp q20, q22, [x21]
+	ADD R22, R21
+	WORD $0xad0042af // stp q15, q16, [x21]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F0
+	MOVD $buffer-192(SP), R23
+	WORD $0x3d8002fc // str q28, [x23]
+	WORD $0x3d8006fd // str q29, [x23, #16]
+	WORD $0x3d800af7 // str q23, [x23, #32]
+	WORD $0x3d800efe // str q30, [x23, #48]
+	WORD $0x3d8012ff // str q31, [x23, #64]
+	WORD $0x3d8016f8 // str q24, [x23, #80]
+	WORD $0x3d801af9 // str q25, [x23, #96]
+	WORD $0x3d801ef2 // str q18, [x23, #112]
+	WORD $0x3d8022f4 // str q20, [x23, #128]
+	WORD $0x3d8026f6 // str q22, [x23, #144]
+	WORD $0x3d802aef // str q15, [x23, #160]
+	WORD $0x3d802ef0 // str q16, [x23, #176]
+	MOVD cols+88(FP), R24
+	ADD $0, R24
+	MOVD $6, R25
+	MOVD c+72(FP), R26
+	MOVD cRow+80(FP), R0
+	LSL $2, R0, R0
+	MOVD res+112(FP), R1
+	MOVD resRow+120(FP), R2
+	LSL $2, R2, R2
+
+partialRow:
+	MOVD R26, R4
+	MOVD R1, R5
+	MOVD R13, R6
+	MOVD R23, R7
+	MOVD R24, R8
+
+partialColumn:
+	FMOVS (R7), F1
+	TBZ $0, R12, scaleOne
+	FMOVS (R4), F2
+	FADDS F2, F1, F1
+
+scaleOne:
+	TBZ $1, R12, biasOne
+	FMULS F0, F1, F1
+
+biasOne:
+	CBZ R13, reluOne
+	FMOVS (R6), F2
+	FADDS F2, F1, F1
+
+reluOne:
+	TBZ $2, R12, residualOne
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x4e23f421 // fmax v1.4s, v1.4s, v3.4s
+
+residualOne:
+	CBZ R14, storeOne
+	FMOVS (R5), F2
+	FADDS F2, F1, F1
+
+storeOne:
+	FMOVS F1, (R4)
+	ADD $4, R7
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R6
+	SUB $1, R8
+	CBNZ R8, partialColumn
+	ADD R0, R26
+	ADD R2, R1
+	ADD $32, R23
+	SUB $1, R25
+	CBNZ R25, partialRow
+
+next:
+	MOVD $24, R9
+	MOVD aRow+24(FP), R10
+	MUL R9, R10
+	MOVD a+16(FP), R11
+	ADD R11, R10, R3
+	CMP $0, R11
+	CSEL EQ, R11, R3, R11
+	MOVD R11, a+16(FP)
+	MOVD cRow+80(FP), R15
+	MUL R9, R15
+	MOVD c+72(FP), R17
+	ADD R17, R15, R16
+	CMP $0, R17
+	CSEL EQ, R17, R16, R17
+	MOVD R17, c+72(FP)
+	MOVD resRow+120(FP), R20
+	MUL R9, R20
+	MOVD res+112(FP), R19
+	ADD R19, R20, R21
+	CMP $0, R19
+	CSEL EQ, R19, R21, R19
+	MOVD R19, res+112(FP)
+	MOVD tiles+0(FP), R22
+	SUB $1, R22
+	MOVD R22, tiles+0(FP)
+	CBNZ R22, tile
+	RET
+
+// gemmBF16Deep_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBF16Deep_6x16(SB), NOSPLIT, $384-136
+
+tile:
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
+	MOVD aCol+32(FP), R2
+	LSL $2, R2, R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	MOVD a+16(FP), R5
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
+	MOVD next+56(FP), R11
+	MOVD nextStep+64(FP), R12
+	MOVD ZR, R13
+	CMP $4, R2
+	BNE apart
+	SUBS $4, R1
+	BLT rest
+
+four:
+	WORD $0x3ced68b8 // ldr q24, [x5, x13]
+	WORD $0x3ced68d9 // ldr q25, [x6, x13]
+	WORD $0x3ced68fa // ldr q26, [x7, x13]
+	WORD $0x3ced691b // ldr q27, [x8, x13]
+	WORD $0x3ced693c // ldr q28, [x9, x13]
+	WORD $0x3ced695d // ldr q29, [x10, x13]
+	ADD $16, R13
+	WORD $0x4ed93b1e // zip1 v30.2d, v24.2d, v25.2d
+	WORD $0x4ed97b1f // zip2 v31.2d, v24.2d, v25.2d
+	WORD $0x4edb3b58 // zip1 v24.2d, v26.2d, v27.2d
+	WORD $0x4edb7b59 // zip2 v25.2d, v26.2d, v27.2d
+	WORD $0x4edd3b9a // zip1 v26.2d, v28.2d, v29.2d
+	WORD $0x4edd7b9b // zip2 v27.2d, v28.2d, v29.2d
+	WORD $0xf9800162 // prfm pldl2keep, [x11]
+	ADD R12<<1, R11
+	WORD $0xad40747c // ldp q28, q29, [x3]
+	WORD $0x6e5cefc0 // bfmmla v0.4s, v30.8h, v28.8h
+	WORD $0x6e5cef08 // bfmmla v8.4s, v24.8h, v28.8h
+	WORD $0x6e5cef50 // bfmmla v16.4s, v26.8h, v28.8h
+	WORD $0x6e5defc1 // bfmmla v1.4s, v30.8h, v29.8h
+	WORD $0x6e5def09 // bfmmla v9.4s, v24.8h, v29.8h
+	WORD $0x6e5def51 // bfmmla v17.4s, v26.8h, v29.8h
+	WORD $0xad41747c // ldp q28, q29, [x3, #32]
+	WORD $0x6e5cefc2 // bfmmla v2.4s, v30.8h, v28.8h
+	WORD $0x6e5cef0a // bfmmla v10.4s, v24.8h, v28.8h
+	WORD $0x6e5cef52 // bfmmla v18.4s, v26.8h, v28.8h
+	WORD $0x6e5defc3 // bfmmla v3.4s, v30.8h, v29.8h
+	WORD $0x6e5def0b // bfmmla v11.4s, v24.8h, v29.8h
+	WORD $0x6e5def53 // bfmmla v19.4s, v26.8h, v29.8h
+	WORD $0xad42747c // ldp q28, q29, [x3, #64]
+	WORD $0x6e5cefc4 // bfmmla v4.4s, v30.8h, v28.8h
+	WORD $0x6e5cef0c // bfmmla v12.4s, v24.8h, v28.8h
+	WORD $0x6e5cef54 // bfmmla v20.4s, v26.8h, v28.8h
+	WORD $0x6e5defc5 // bfmmla v5.4s, v30.8h, v29.8h
+	WORD $0x6e5def0d // bfmmla v13.4s, v24.8h, v29.8h
+	WORD $0x6e5def55 // bfmmla v21.4s, v26.8h, v29.8h
+	WORD $0xad43747c // ldp q28, q29, [x3, #96]
+	WORD $0x6e5cefc6 // bfmmla v6.4s, v30.8h, v28.8h
+	WORD $0x6e5cef0e // bfmmla v14.4s, v24.8h, v28.8h
+	WORD $0x6e5cef56 // bfmmla v22.4s, v26.8h, v28.8h
+	WORD $0x6e5defc7 // bfmmla v7.4s, v30.8h, v29.8h
+	WORD $0x6e5def0f // bfmmla v15.4s, v24.8h, v29.8h
+	WORD $0x6e5def57 // bfmmla v23.4s, v26.8h, v29.8h
+	ADD R4<<1, R3
+	WORD $0xf9800162 // prfm pldl2keep, [x11]
+	ADD R12<<1, R11
+	WORD $0xad40607e // ldp q30, q24, [x3]
+	WORD $0x6e5eefe0 // bfmmla v0.4s, v31.8h, v30.8h
+	WORD $0x6e5eef28 // bfmmla v8.4s, v25.8h, v30.8h
+	WORD $0x6e5eef70 // bfmmla v16.4s, v27.8h, v30.8h
+	WORD $0x6e58efe1 // bfmmla v1.4s, v31.8h, v24.8h
+	WORD $0x6e58ef29 // bfmmla v9.4s, v25.8h, v24.8h
+	WORD $0x6e58ef71 // bfmmla v17.4s, v27.8h, v24.8h
+	WORD $0xad41707a // ldp q26, q28, [x3, #32]
+	WORD $0x6e5aefe2 // bfmmla v2.4s, v31.8h, v26.8h
+	WORD $0x6e5aef2a // bfmmla v10.4s, v25.8h, v26.8h
+	WORD $0x6e5aef72 // bfmmla v18.4s, v27.8h, v26.8h
+	WORD $0x6e5cefe3 // bfmmla v3.4s, v31.8h, v28.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5cef73 // bfmmla v19.4s, v27.8h, v28.8h
+	WORD $0xad42787d // ldp q29, q30, [x3, #64]
+	WORD $0x6e5defe4 // bfmmla v4.4s, v31.8h, v29.8h
+	WORD $0x6e5def2c // bfmmla v12.4s, v25.8h, v29.8h
+	WORD $0x6e5def74 // bfmmla v20.4s, v27.8h, v29.8h
+	WORD $0x6e5eefe5 // bfmmla v5.4s, v31.8h, v30.8h
+	WORD $0x6e5eef2d // bfmmla v13.4s, v25.8h, v30.8h
+	WORD $0x6e5eef75 // bfmmla v21.4s, v27.8h, v30.8h
+	WORD $0xad436878 // ldp q24, q26, [x3, #96]
+	WORD $0x6e58efe6 // bfmmla v6.4s, v31.8h, v24.8h
+	WORD $0x6e58ef2e // bfmmla v14.4s, v25.8h, v24.8h
+	WORD $0x6e58ef76 // bfmmla v22.4s, v27.8h, v24.8h
+	WORD $0x6e5aefe7 // bfmmla v7.4s, v31.8h, v26.8h
+	WORD $0x6e5aef2f // bfmmla v15.4s, v25.8h, v26.8h
+	WORD $0x6e5aef77 // bfmmla v23.4s, v27.8h, v26.8h
+	ADD R4<<1, R3
+	SUBS $4, R1
+	BGE four
+
+rest:
+	ADD $4, R1
+
+apart:
+	SUBS $2, R1
+	BLT last
+
+two:
+	WORD $0xbc6d68bc // ldr s28, [x5, x13]
+	WORD $0xbc6d68dd // ldr s29, [x6, x13]
+	WORD $0xbc6d68fe // ldr s30, [x7, x13]
+	WORD $0xbc6d691f // ldr s31, [x8, x13]
+	WORD $0xbc6d6939 // ldr s25, [x9, x13]
+	WORD $0xbc6d695b // ldr s27, [x10, x13]
+	ADD R2, R13
+	WORD $0xbc6d68b8 // ldr s24, [x5, x13]
+	WORD $0x4e983b9c // zip1 v28.4s, v28.4s, v24.4s
+	WORD $0xbc6d68da // ldr s26, [x6, x13]
+	WORD $0x4e9a3bbd // zip1 v29.4s, v29.4s, v26.4s
+	WORD $0xbc6d68f8 // ldr s24, [x7, x13]
+	WORD $0x4e983bde // zip1 v30.4s, v30.4s, v24.4s
+	WORD $0xbc6d691a // ldr s26, [x8, x13]
+	WORD $0x4e9a3bff // zip1 v31.4s, v31.4s, v26.4s
+	WORD $0xbc6d6938 // ldr s24, [x9, x13]
+	WORD $0x4e983b39 // zip1 v25.4s, v25.4s, v24.4s
+	WORD $0xbc6d695a // ldr s26, [x10, x13]
+	WORD $0x4e9a3b7b // zip1 v27.4s, v27.4s, v26.4s
+	ADD R2, R13
+	WORD $0x4edd3b98 // zip1 v24.2d, v28.2d, v29.2d
+	WORD $0x4edf3bdc // zip1 v28.2d, v30.2d, v31.2d
+	WORD $0x4edb3b3d // zip1 v29.2d, v25.2d, v27.2d
+	WORD $0xad40787a // ldp q26, q30, [x3]
+	WORD $0x6e5aef00 // bfmmla v0.4s, v24.8h, v26.8h
+	WORD $0x6e5aef88 // bfmmla v8.4s, v28.8h, v26.8h
+	WORD $0x6e5aefb0 // bfmmla v16.4s, v29.8h, v26.8h
+	WORD $0x6e5eef01 // bfmmla v1.4s, v24.8h, v30.8h
+	WORD $0x6e5eef89 // bfmmla v9.4s, v28.8h, v30.8h
+	WORD $0x6e5eefb1 // bfmmla v17.4s, v29.8h, v30.8h
+	WORD $0xad41647f // ldp q31, q25, [x3, #32]
+	WORD $0x6e5fef02 // bfmmla v2.4s, v24.8h, v31.8h
+	WORD $0x6e5fef8a // bfmmla v10.4s, v28.8h, v31.8h
+	WORD $0x6e5fefb2 // bfmmla v18.4s, v29.8h, v31.8h
+	WORD $0x6e59ef03 // bfmmla v3.4s, v24.8h, v25.8h
+	WORD $0x6e59ef8b // bfmmla v11.4s, v28.8h, v25.8h
+	WORD $0x6e59efb3 // bfmmla v19.4s, v29.8h, v25.8h
+	WORD $0xad42687b // ldp q27, q26, [x3, #64]
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5bef8c // bfmmla v12.4s, v28.8h, v27.8h
+	WORD $0x6e5befb4 // bfmmla v20.4s, v29.8h, v27.8h
+	WORD $0x6e5aef05 // bfmmla v5.4s, v24.8h, v26.8h
+	WORD $0x6e5aef8d // bfmmla v13.4s, v28.8h, v26.8h
+	WORD $0x6e5aefb5 // bfmmla v21.4s, v29.8h, v26.8h
+	WORD $0xad437c7e // ldp q30, q31, [x3, #96]
+	WORD $0x6e5eef06 // bfmmla v6.4s, v24.8h, v30.8h
+	WORD $0x6e5eef8e // bfmmla v14.4s, v28.8h, v30.8h
+	WORD $0x6e5eefb6 // bfmmla v22.4s, v29.8h, v30.8h
+	WORD $0x6e5fef07 // bfmmla v7.4s, v24.8h, v31.8h
+	WORD $0x6e5fef8f // bfmmla v15.4s, v28.8h, v31.8h
+	WORD $0x6e5fefb7 // bfmmla v23.4s, v29.8h, v31.8h
+	ADD R4<<1, R3
+	SUBS $2, R1
+	BGE two
+
+last:
+	ADDS $2, R1
+	BEQ done
+	WORD $0xbc6d68b9 // ldr s25, [x5, x13]
+	WORD $0xbc6d68db // ldr s27, [x6, x13]
+	WORD $0xbc6d68fa // ldr s26, [x7, x13]
+	WORD $0xbc6d6918 // ldr s24, [x8, x13]
+	WORD $0xbc6d693c // ldr s28, [x9, x13]
+	WORD $0xbc6d695d // ldr s29, [x10, x13]
+	WORD $0x4edb3b3e // zip1 v30.2d, v25.2d, v27.2d
+	WORD $0x4ed83b5f // zip1 v31.2d, v26.2d, v24.2d
+	WORD $0x4edd3b99 // zip1 v25.2d, v28.2d, v29.2d
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x3dc0007a // ldr q26, [x3]
+	WORD $0x4e9b3b58 // zip1 v24.4s, v26.4s, v27.4s
+	WORD $0x6e58efc0 // bfmmla v0.4s, v30.8h, v24.8h
+	WORD $0x6e58efe8 // bfmmla v8.4s, v31.8h, v24.8h
+	WORD $0x6e58ef30 // bfmmla v16.4s, v25.8h, v24.8h
+	WORD $0x4e9b7b5c // zip2 v28.4s, v26.4s, v27.4s
+	WORD $0x6e5cefc1 // bfmmla v1.4s, v30.8h, v28.8h
+	WORD $0x6e5cefe9 // bfmmla v9.4s, v31.8h, v28.8h
+	WORD $0x6e5cef31 // bfmmla v17.4s, v25.8h, v28.8h
+	WORD $0x3dc0047d // ldr q29, [x3, #16]
+	WORD $0x4e9b3bba // zip1 v26.4s, v29.4s, v27.4s
+	WORD $0x6e5aefc2 // bfmmla v2.4s, v30.8h, v26.8h
+	WORD $0x6e5aefea // bfmmla v10.4s, v31.8h, v26.8h
+	WORD $0x6e5aef32 // bfmmla v18.4s, v25.8h, v26.8h
+	WORD $0x4e9b7bb8 // zip2 v24.4s, v29.4s, v27.4s
+	WORD $0x6e58efc3 // bfmmla v3.4s, v30.8h, v24.8h
+	WORD $0x6e58efeb // bfmmla v11.4s, v31.8h, v24.8h
+	WORD $0x6e58ef33 // bfmmla v19.4s, v25.8h, v24.8h
+	WORD $0x3dc0087c // ldr q28, [x3, #32]
+	WORD $0x4e9b3b9d // zip1 v29.4s, v28.4s, v27.4s
+	WORD $0x6e5defc4 // bfmmla v4.4s, v30.8h, v29.8h
+	WORD $0x6e5defec // bfmmla v12.4s, v31.8h, v29.8h
+	WORD $0x6e5def34 // bfmmla v20.4s, v25.8h, v29.8h
+	WORD $0x4e9b7b9a // zip2 v26.4s, v28.4s, v27.4s
+	WORD $0x6e5aefc5 // bfmmla v5.4s, v30.8h, v26.8h
+	WORD $0x6e5aefed // bfmmla v13.4s, v31.8h, v26.8h
+	WORD $0x6e5aef35 // bfmmla v21.4s, v25.8h, v26.8h
+	WORD $0x3dc00c78 // ldr q24, [x3, #48]
+	WORD $0x4e9b3b1c // zip1 v28.4s, v24.4s, v27.4s
+	WORD $0x6e5cefc6 // bfmmla v6.4s, v30.8h, v28.8h
+	WORD $0x6e5cefee // bfmmla v14.4s, v31.8h, v28.8h
+	WORD $0x6e5cef36 // bfmmla v22.4s, v25.8h, v28.8h
+	WORD $0x4e9b7b1d // zip2 v29.4s, v24.4s, v27.4s
+	WORD $0x6e5defc7 // bfmmla v7.4s, v30.8h, v29.8h
+	WORD $0x6e5defef // bfmmla v15.4s, v31.8h, v29.8h
+	WORD $0x6e5def37 // bfmmla v23.4s, v25.8h, v29.8h
+
+done:
+	WORD $0x4ec1381a // zip1 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3385b // zip1 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec53898 // zip1 v24.2d, v4.2d, v5.2d
+	WORD $0x4ec738dc // zip1 v28.2d, v6.2d, v7.2d
+	WORD $0x4ec1781e // zip2 v30.2d, v0.2d, v1.2d
+	WORD $0x4ec3785f // zip2 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec57899 // zip2 v25.2d, v4.2d, v5.2d
+	WORD $0x4ec778dd // zip2 v29.2d, v6.2d, v7.2d
+	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
+	WORD $0x4ecb3941 // zip1 v1.2d, v10.2d, v11.2d
+	WORD $0x4ecd3982 // zip1 v2.2d, v12.2d, v13.2d
+	WORD $0x4ecf39c3 // zip1 v3.2d, v14.2d, v15.2d
+	WORD $0x4ec97904 // zip2 v4.2d, v8.2d, v9.2d
+	WORD $0x4ecb7945 // zip2 v5.2d, v10.2d, v11.2d
+	WORD $0x4ecd7986 // zip2 v6.2d, v12.2d, v13.2d
+	WORD $0x4ecf79c7 // zip2 v7.2d, v14.2d, v15.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ed33a49 // zip1 v9.2d, v18.2d, v19.2d
+	WORD $0x4ed53a8a // zip1 v10.2d, v20.2d, v21.2d
+	WORD $0x4ed73acb // zip1 v11.2d, v22.2d, v23.2d
+	WORD $0x4ed17a0c // zip2 v12.2d, v16.2d, v17.2d
+	WORD $0x4ed37a4d // zip2 v13.2d, v18.2d, v19.2d
+	WORD $0x4ed57a8e // zip2 v14.2d, v20.2d, v21.2d
+	WORD $0x4ed77acf // zip2 v15.2d, v22.2d, v23.2d
+	MOVD flags+128(FP), R14
+	MOVD bias+104(FP), R15
+	MOVD res+112(FP), R16
+	MOVD cols+88(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d75a // fadd v26.4s, v26.4s, v16.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4e31d77b // fadd v27.4s, v27.4s, v17.4s
+	WORD $0x3dc00a72 // ldr q18, [x19, #32]
+	WORD $0x4e32d718 // fadd v24.4s, v24.4s, v18.4s
+	WORD $0x3dc00e73 // ldr q19, [x19, #48]
+	WORD $0x4e33d79c // fadd v28.4s, v28.4s, v19.4s
+	ADD R20, R19
+	WORD $0x3dc00274 // ldr q20, [x19]
+	WORD $0x4e34d7de // fadd v30.4s, v30.4s, v20.4s
+	WORD $0x3dc00675 // ldr q21, [x19, #16]
+	WORD $0x4e35d7ff // fadd v31.4s, v31.4s, v21.4s
+	WORD $0x3dc00a76 // ldr q22, [x19, #32]
+	WORD $0x4e36d739 // fadd v25.4s, v25.4s, v22.4s
+	WORD $0x3dc00e77 // ldr q23, [x19, #48]
+	WORD $0x4e37d7bd // fadd v29.4s, v29.4s, v23.4s
+	ADD R20, R19
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0x3dc00a72 // ldr q18, [x19, #32]
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x3dc00e73 // ldr q19, [x19, #48]
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	ADD R20, R19
+	WORD $0x3dc00274 // ldr q20, [x19]
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x3dc00675 // ldr q21, [x19, #16]
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x3dc00a76 // ldr q22, [x19, #32]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00e77 // ldr q23, [x19, #48]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	ADD R20, R19
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0x3dc00a72 // ldr q18, [x19, #32]
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00e73 // ldr q19, [x19, #48]
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	ADD R20, R19
+	WORD $0x3dc00274 // ldr q20, [x19]
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
+	WORD $0x3dc00675 // ldr q21, [x19, #16]
+	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
+	WORD $0x3dc00a76 // ldr q22, [x19, #32]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00e77 // ldr q23, [x19, #48]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+96(FP), F16
+	WORD $0x4f90935a // fmul v26.4s, v26.4s, v16.s[0]
+	WORD $0x4f90937b // fmul v27.4s, v27.4s, v16.s[0]
+	WORD $0x4f909318 // fmul v24.4s, v24.4s, v16.s[0]
+	WORD $0x4f90939c // fmul v28.4s, v28.4s, v16.s[0]
+	WORD $0x4f9093de // fmul v30.4s, v30.4s, v16.s[0]
+	WORD $0x4f9093ff // fmul v31.4s, v31.4s, v16.s[0]
+	WORD $0x4f909339 // fmul v25.4s, v25.4s, v16.s[0]
+	WORD $0x4f9093bd // fmul v29.4s, v29.4s, v16.s[0]
+	WORD $0x4f909000 // fmul v0.4s, v0.4s, v16.s[0]
+	WORD $0x4f909021 // fmul v1.4s, v1.4s, v16.s[0]
+	WORD $0x4f909042 // fmul v2.4s, v2.4s, v16.s[0]
+	WORD $0x4f909063 // fmul v3.4s, v3.4s, v16.s[0]
+	WORD $0x4f909084 // fmul v4.4s, v4.4s, v16.s[0]
+	WORD $0x4f9090a5 // fmul v5.4s, v5.4s, v16.s[0]
+	WORD $0x4f9090c6 // fmul v6.4s, v6.4s, v16.s[0]
+	WORD $0x4f9090e7 // fmul v7.4s, v7.4s, v16.s[0]
+	WORD $0x4f909108 // fmul v8.4s, v8.4s, v16.s[0]
+	WORD $0x4f909129 // fmul v9.4s, v9.4s, v16.s[0]
+	WORD $0x4f90914a // fmul v10.4s, v10.4s, v16.s[0]
+	WORD $0x4f90916b // fmul v11.4s, v11.4s, v16.s[0]
+	WORD $0x4f90918c // fmul v12.4s, v12.4s, v16.s[0]
+	WORD $0x4f9091ad // fmul v13.4s, v13.4s, v16.s[0]
+	WORD $0x4f9091ce // fmul v14.4s, v14.4s, v16.s[0]
+	WORD $0x4f9091ef // fmul v15.4s, v15.4s, v16.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x4e31d75a // fadd v26.4s, v26.4s, v17.4s
+	WORD $0x4e31d7de // fadd v30.4s, v30.4s, v17.4s
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s
+	WORD $0x3dc005f2 // ldr q18, [x15, #16]
+	WORD $0x4e32d77b // fadd v27.4s, v27.4s, v18.4s
+	WORD $0x4e32d7ff // fadd v31.4s, v31.4s, v18.4s
+	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
+	WORD $0x4e32d4a5 // fadd v5.4s, v5.4s, v18.4s
+	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
+	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s
+	WORD $0x3dc009f3 // ldr q19, [x15, #32]
+	WORD $0x4e33d718 // fadd v24.4s, v24.4s, v19.4s
+	WORD $0x4e33d739 // fadd v25.4s, v25.4s, v19.4s
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s
+	WORD $0x3dc00df4 // ldr q20, [x15, #48]
+	WORD $0x4e34d79c // fadd v28.4s, v28.4s, v20.4s
+	WORD $0x4e34d7bd // fadd v29.4s, v29.4s, v20.4s
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x4e35f75a // fmax v26.4s, v26.4s, v21.4s
+	WORD $0x4e35f77b // fmax v27.4s, v27.4s, v21.4s
+	WORD $0x4e35f718 // fmax v24.4s, v24.4s, v21.4s
+	WORD $0x4e35f79c // fmax v28.4s, v28.4s, v21.4s
+	WORD $0x4e35f7de // fmax v30.4s, v30.4s, v21.4s
+	WORD $0x4e35f7ff // fmax v31.4s, v31.4s, v21.4s
+	WORD $0x4e35f739 // fmax v25.4s, v25.4s, v21.4s
+	WORD $0x4e35f7bd // fmax v29.4s, v29.4s, v21.4s
+	WORD $0x4e35f400 // fmax v0.4s, v0.4s, v21.4s
+	WORD $0x4e35f421 // fmax v1.4s, v1.4s, v21.4s
+	WORD $0x4e35f442 // fmax v2.4s, v2.4s, v21.4s
+	WORD $0x4e35f463 // fmax v3.4s, v3.4s, v21.4s
+	WORD $0x4e35f484 // fmax v4.4s, v4.4s, v21.4s
+	WORD $0x4e35f4a5 // fmax v5.4s, v5.4s, v21.4s
+	WORD $0x4e35f4c6 // fmax v6.4s, v6.4s, v21.4s
+	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
+	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
+	WORD $0x4e35f529 // fmax v9.4s, v9.4s, v21.4s
+	WORD $0x4e35f54a // fmax v10.4s, v10.4s, v21.4s
+	WORD $0x4e35f56b // fmax v11.4s, v11.4s, v21.4s
+	WORD $0x4e35f58c // fmax v12.4s, v12.4s, v21.4s
+	WORD $0x4e35f5ad // fmax v13.4s, v13.4s, v21.4s
+	WORD $0x4e35f5ce // fmax v14.4s, v14.4s, v21.4s
+	WORD $0x4e35f5ef // fmax v15.4s, v15.4s, v21.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+112(FP), R21
+	MOVD resRow+120(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b6 // ldr q22, [x21]
+	WORD $0x4e36d75a // fadd v26.4s, v26.4s, v22.4s
+	WORD $0x3dc006b7 // ldr q23, [x21, #16]
+	WORD $0x4e37d77b // fadd v27.4s, v27.4s, v23.4s
+	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
+	WORD $0x4e30d718 // fadd v24.4s, v24.4s, v16.4s
+	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
+	WORD $0x4e31d79c // fadd v28.4s, v28.4s, v17.4s
+	ADD R22, R21
+	WORD $0x3dc002b2 // ldr q18, [x21]
+	WORD $0x4e32d7de // fadd v30.4s, v30.4s, v18.4s
+	WORD $0x3dc006b3 // ldr q19, [x21, #16]
+	WORD $0x4e33d7ff // fadd v31.4s, v31.4s, v19.4s
+	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
+	WORD $0x4e34d739 // fadd v25.4s, v25.4s, v20.4s
+	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
+	WORD $0x4e35d7bd // fadd v29.4s, v29.4s, v21.4s
+	ADD R22, R21
+	WORD $0x3dc002b6 // ldr q22, [x21]
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
+	WORD $0x3dc006b7 // ldr q23, [x21, #16]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	ADD R22, R21
+	WORD $0x3dc002b2 // ldr q18, [x21]
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x3dc006b3 // ldr q19, [x21, #16]
+	WORD $0x4e33d4a5 // fadd v5.4s, v5.4s, v19.4s
+	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
+	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+	ADD R22, R21
+	WORD $0x3dc002b6 // ldr q22, [x21]
+	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
+	WORD $0x3dc006b7 // ldr q23, [x21, #16]
+	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	ADD R22, R21
+	WORD $0x3dc002b2 // ldr q18, [x21]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x3dc006b3 // ldr q19, [x21, #16]
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s
+	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
+	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
+	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
+
+store:
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad006efa // stp q26, q27, [x23]
+	WORD $0xad0172f8 // stp q24, q28, [x23, #32]
+	ADD R24, R23
+	WORD $0xad007efe // stp q30, q31, [x23]
+	WORD $0xad0176f9 // stp q25, q29, [x23, #32]
+	ADD R24, R23
+	WORD $0xad0006e0 // stp q0, q1, [x23]
+	WORD $0xad010ee2 // stp q2, q3, [x23, #32]
+	ADD R24, R23
+	WORD $0xad0016e4 // stp q4, q5, [x23]
+	WORD $0xad011ee6 // stp q6, q7, [x23, #32]
+	ADD R24, R23
+	WORD $0xad0026e8 // stp q8, q9, [x23]
+	WORD $0xad012eea // stp q10, q11, [x23, #32]
+	ADD R24, R23
+	WORD $0xad0036ec // stp q12, q13, [x23]
+	WORD $0xad013eee // stp q14, q15, [x23, #32]
+	B next
+
+partial:
+	FMOVS alpha+96(FP), F22
+	MOVD $buffer-384(SP), R25
+	WORD $0x3d80033a // str q26, [x25]
+	WORD $0x3d80073b // str q27, [x25, #16]
+	WORD $0x3d800b38 // str q24, [x25, #32]
+	WORD $0x3d800f3c // str q28, [x25, #48]
+	WORD $0x3d80133e // str q30, [x25, #64]
+	WORD $0x3d80173f // str q31, [x25, #80]
+	WORD $0x3d801b39 // str q25, [x25, #96]
+	WORD $0x3d801f3d // str q29, [x25, #112]
+	WORD $0x3d802320 // str q0, [x25, #128]
+	WORD $0x3d802721 // str q1, [x25, #144]
+	WORD $0x3d802b22 // str q2, [x25, #160]
+	WORD $0x3d802f23 // str q3, [x25, #176]
+	WORD $0x3d803324 // str q4, [x25, #192]
+	WORD $0x3d803725 // str q5, [x25, #208]
+	WORD $0x3d803b26 // str q6, [x25, #224]
+	WORD $0x3d803f27 // str q7, [x25, #240]
+	WORD $0x3d804328 // str q8, [x25, #256]
+	WORD $0x3d804729 // str q9, [x25, #272]
+	WORD $0x3d804b2a // str q10, [x25, #288]
+	WORD $0x3d804f2b // str q11, [x25, #304]
+	WORD $0x3d80532c // str q12, [x25, #320]
+	WORD $0x3d80572d // str q13, [x25, #336]
+	WORD $0x3d805b2e // str q14, [x25, #352]
+	WORD $0x3d805f2f // str q15, [x25, #368]
+	MOVD cols+88(FP), R26
+	ADD $8, R26
+	MOVD $6, R0
+	MOVD c+72(FP), R11
+	MOVD cRow+80(FP), R12
+	LSL $2, R12, R12
+	MOVD res+112(FP), R1
+	MOVD resRow+120(FP), R2
+	LSL $2, R2, R2
+
+partialRow:
+	MOVD R11, R4
+	MOVD R1, R5
+	MOVD R15, R6
+	MOVD R25, R7
+	MOVD R26, R8
+
+partialColumn:
+	FMOVS (R7), F23
+	TBZ $0, R14, scaleOne
+	FMOVS (R4), F16
+	FADDS F16, F23, F23
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F22, F23, F23
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R6), F16
+	FADDS F16, F23, F23
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f6f7 // fmax v23.4s, v23.4s, v17.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R5), F16
+	FADDS F16, F23, F23
+
+storeOne:
+	FMOVS F23, (R4)
+	ADD $4, R7
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R6
+	SUB $1, R8
+	CBNZ R8, partialColumn
+	ADD R12, R11
+	ADD R2, R1
+	ADD $64, R25
+	SUB $1, R0
+	CBNZ R0, partialRow
+
+next:
+	MOVD $24, R9
+	MOVD aRow+24(FP), R10
+	MUL R9, R10
+	MOVD a+16(FP), R13
+	ADD R13, R10, R3
+	CMP $0, R13
+	CSEL EQ, R13, R3, R13
+	MOVD R13, a+16(FP)
+	MOVD cRow+80(FP), R17
+	MUL R9, R17
+	MOVD c+72(FP), R20
+	ADD R20, R17, R19
+	CMP $0, R20
+	CSEL EQ, R20, R19, R20
+	MOVD R20, c+72(FP)
+	MOVD resRow+120(FP), R22
+	MUL R9, R22
+	MOVD res+112(FP), R21
+	ADD R21, R22, R23
+	CMP $0, R21
+	CSEL EQ, R21, R23, R21
+	MOVD R21, res+112(FP)
+	MOVD tiles+0(FP), R24
+	SUB $1, R24
+	MOVD R24, tiles+0(FP)
+	CBNZ R24, tile
+	RET
+
+DATA constants_gemm_bf16_neon<>+0(SB)/8, $0xffff0000ffff0000
+DATA constants_gemm_bf16_neon<>+8(SB)/8, $0xffff0000ffff0000
+
+GLOBL constants_gemm_bf16_neon<>(SB), RODATA|NOPTR, $16

@@ -39,7 +39,8 @@ type blockTile struct {
 type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
-// of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A stand 128 too high.
+// of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A stand 128 too high: none are
+// written for a tile that takes 128 from these itself.
 type unpackFunc func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
 // quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds 128. For each block it writes the

@@ -65,7 +65,7 @@ func gemmNEON_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int
 func gemmNEON_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // gemmTileNEON is the tile of 6 rows × 16 columns.
-var gemmTileNEON = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{
+var gemmTileNEON = gemmTile{rows: 6, vecs: 2, vec: 8, deep: false, kernels: [][]gemmFunc{
 	1: {1: gemmNEON_1x8, 2: gemmNEON_1x16},
 	2: {1: gemmNEON_2x8, 2: gemmNEON_2x16},
 	3: {1: gemmNEON_3x8, 2: gemmNEON_3x16},

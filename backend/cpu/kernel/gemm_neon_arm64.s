@@ -10,9 +10,9 @@ TEXT ·gemmNEON_1x8(SB), NOSPLIT, $32-136
 tile:
 	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -22,7 +22,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -44,14 +44,14 @@ four:
 	WORD $0x4fa21920 // fmla v0.4s, v9.4s, v2.s[3]
 	WORD $0x4fa21941 // fmla v1.4s, v10.4s, v2.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668ab // ldr s11, [x5, x6]
@@ -60,8 +60,8 @@ one:
 	WORD $0x4f8b1180 // fmla v0.4s, v12.4s, v11.s[0]
 	WORD $0x4f8b11a1 // fmla v1.4s, v13.4s, v11.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R7
@@ -133,12 +133,12 @@ partial:
 partialRow:
 	MOVD R21, R25
 	MOVD R23, R26
-	MOVD R8, R1
-	MOVD R17, R0
+	MOVD R8, R0
+	MOVD R17, R1
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R0), F23
+	FMOVS (R1), F23
 	TBZ $0, R7, scaleOne
 	FMOVS (R25), F24
 	FADDS F24, F23, F23
@@ -149,7 +149,7 @@ scaleOne:
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R1), F24
+	FMOVS (R0), F24
 	FADDS F24, F23, F23
 
 reluOne:
@@ -164,10 +164,10 @@ residualOne:
 
 storeOne:
 	FMOVS F23, (R25)
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
-	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R22, R21
@@ -213,9 +213,9 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
@@ -225,7 +225,7 @@ tile:
 	MOVD ZR, R6
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -259,14 +259,14 @@ four:
 	WORD $0x4fa41a62 // fmla v2.4s, v19.4s, v4.s[3]
 	WORD $0x4fa41a83 // fmla v3.4s, v20.4s, v4.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6668b5 // ldr s21, [x5, x6]
@@ -278,8 +278,8 @@ one:
 	WORD $0x4f951302 // fmla v2.4s, v24.4s, v21.s[0]
 	WORD $0x4f951323 // fmla v3.4s, v25.4s, v21.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R7
@@ -370,12 +370,12 @@ partial:
 partialRow:
 	MOVD R21, R25
 	MOVD R23, R26
-	MOVD R8, R1
-	MOVD R17, R0
+	MOVD R8, R0
+	MOVD R17, R1
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R0), F14
+	FMOVS (R1), F14
 	TBZ $0, R7, scaleOne
 	FMOVS (R25), F15
 	FADDS F15, F14, F14
@@ -386,7 +386,7 @@ scaleOne:
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R1), F15
+	FMOVS (R0), F15
 	FADDS F15, F14, F14
 
 reluOne:
@@ -401,10 +401,10 @@ residualOne:
 
 storeOne:
 	FMOVS F14, (R25)
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
-	ADD $4, R1
+	ADD $4, R0
 	SUB $1, R2
 	CBNZ R2, partialColumn
 	ADD R22, R21
@@ -450,20 +450,20 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -494,14 +494,14 @@ four:
 	WORD $0x4fa419a1 // fmla v1.4s, v13.4s, v4.s[3]
 	WORD $0x4fa519a3 // fmla v3.4s, v13.4s, v5.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ae // ldr s14, [x5, x7]
@@ -513,8 +513,8 @@ one:
 	WORD $0x4f8e1221 // fmla v1.4s, v17.4s, v14.s[0]
 	WORD $0x4f8f1223 // fmla v3.4s, v17.4s, v15.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R8
@@ -605,8 +605,8 @@ partial:
 
 partialRow:
 	MOVD R22, R26
-	MOVD R24, R1
-	MOVD R9, R0
+	MOVD R24, R0
+	MOVD R9, R1
 	MOVD R19, R2
 	MOVD R20, R3
 
@@ -622,7 +622,7 @@ scaleOne:
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R0), F6
+	FMOVS (R1), F6
 	FADDS F6, F31, F31
 
 reluOne:
@@ -632,15 +632,15 @@ reluOne:
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R1), F6
+	FMOVS (R0), F6
 	FADDS F6, F31, F31
 
 storeOne:
 	FMOVS F31, (R26)
 	ADD $4, R2
 	ADD $4, R26
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	SUB $1, R3
 	CBNZ R3, partialColumn
 	ADD R23, R22
@@ -690,20 +690,20 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
+	ADD R5, R0, R6
 	MOVD ZR, R7
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -754,14 +754,14 @@ four:
 	WORD $0x4fa81b23 // fmla v3.4s, v25.4s, v8.s[3]
 	WORD $0x4fa91b27 // fmla v7.4s, v25.4s, v9.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6768ba // ldr s26, [x5, x7]
@@ -778,8 +778,8 @@ one:
 	WORD $0x4f9a13e3 // fmla v3.4s, v31.4s, v26.s[0]
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R8
@@ -906,8 +906,8 @@ partial:
 
 partialRow:
 	MOVD R22, R26
-	MOVD R24, R1
-	MOVD R9, R0
+	MOVD R24, R0
+	MOVD R9, R1
 	MOVD R19, R2
 	MOVD R20, R3
 
@@ -923,7 +923,7 @@ scaleOne:
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R0), F10
+	FMOVS (R1), F10
 	FADDS F10, F31, F31
 
 reluOne:
@@ -933,15 +933,15 @@ reluOne:
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R1), F10
+	FMOVS (R0), F10
 	FADDS F10, F31, F31
 
 storeOne:
 	FMOVS F31, (R26)
 	ADD $4, R2
 	ADD $4, R26
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	SUB $1, R3
 	CBNZ R3, partialColumn
 	ADD R23, R22
@@ -989,21 +989,21 @@ tile:
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1043,14 +1043,14 @@ four:
 	WORD $0x4fa71a03 // fmla v3.4s, v16.4s, v7.s[3]
 	WORD $0x4fa81a05 // fmla v5.4s, v16.4s, v8.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868b1 // ldr s17, [x5, x8]
@@ -1065,8 +1065,8 @@ one:
 	WORD $0x4f9212a3 // fmla v3.4s, v21.4s, v18.s[0]
 	WORD $0x4f9312a5 // fmla v5.4s, v21.4s, v19.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R9
@@ -1176,8 +1176,8 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R23, R1
-	MOVD R25, R0
+	MOVD R23, R0
+	MOVD R25, R1
 	MOVD R10, R2
 	MOVD R20, R3
 	MOVD R21, R4
@@ -1185,7 +1185,7 @@ partialRow:
 partialColumn:
 	FMOVS (R3), F7
 	TBZ $0, R9, scaleOne
-	FMOVS (R1), F8
+	FMOVS (R0), F8
 	FADDS F8, F7, F7
 
 scaleOne:
@@ -1204,14 +1204,14 @@ reluOne:
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R0), F8
+	FMOVS (R1), F8
 	FADDS F8, F7, F7
 
 storeOne:
-	FMOVS F7, (R1)
+	FMOVS F7, (R0)
 	ADD $4, R3
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	SUB $1, R4
 	CBNZ R4, partialColumn
@@ -1266,21 +1266,21 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
+	ADD R5, R0, R6
+	ADD R6, R0, R7
 	MOVD ZR, R8
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1348,14 +1348,14 @@ four:
 	WORD $0x4fad1bc7 // fmla v7.4s, v30.4s, v13.s[3]
 	WORD $0x4fae1bcb // fmla v11.4s, v30.4s, v14.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6868bf // ldr s31, [x5, x8]
@@ -1377,8 +1377,8 @@ one:
 	WORD $0x4f8f1287 // fmla v7.4s, v20.4s, v15.s[0]
 	WORD $0x4f90128b // fmla v11.4s, v20.4s, v16.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R9
@@ -1541,8 +1541,8 @@ partial:
 	LSL $2, R26, R26
 
 partialRow:
-	MOVD R23, R1
-	MOVD R25, R0
+	MOVD R23, R0
+	MOVD R25, R1
 	MOVD R10, R2
 	MOVD R20, R3
 	MOVD R21, R4
@@ -1550,7 +1550,7 @@ partialRow:
 partialColumn:
 	FMOVS (R3), F29
 	TBZ $0, R9, scaleOne
-	FMOVS (R1), F30
+	FMOVS (R0), F30
 	FADDS F30, F29, F29
 
 scaleOne:
@@ -1569,14 +1569,14 @@ reluOne:
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R0), F30
+	FMOVS (R1), F30
 	FADDS F30, F29, F29
 
 storeOne:
-	FMOVS F29, (R1)
+	FMOVS F29, (R0)
 	ADD $4, R3
-	ADD $4, R1
 	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	SUB $1, R4
 	CBNZ R4, partialColumn
@@ -1627,22 +1627,22 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -1691,14 +1691,14 @@ four:
 	WORD $0x4faa1a65 // fmla v5.4s, v19.4s, v10.s[3]
 	WORD $0x4fab1a67 // fmla v7.4s, v19.4s, v11.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b4 // ldr s20, [x5, x9]
@@ -1716,8 +1716,8 @@ one:
 	WORD $0x4f961325 // fmla v5.4s, v25.4s, v22.s[0]
 	WORD $0x4f971327 // fmla v7.4s, v25.4s, v23.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R10
@@ -1843,11 +1843,11 @@ partial:
 	MOVD cRow+80(FP), R25
 	LSL $2, R25, R25
 	MOVD res+112(FP), R26
-	MOVD resRow+120(FP), R1
-	LSL $2, R1, R1
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
 
 partialRow:
-	MOVD R24, R0
+	MOVD R24, R1
 	MOVD R26, R2
 	MOVD R11, R3
 	MOVD R21, R4
@@ -1856,7 +1856,7 @@ partialRow:
 partialColumn:
 	FMOVS (R4), F23
 	TBZ $0, R10, scaleOne
-	FMOVS (R0), F24
+	FMOVS (R1), F24
 	FADDS F24, F23, F23
 
 scaleOne:
@@ -1879,15 +1879,15 @@ residualOne:
 	FADDS F24, F23, F23
 
 storeOne:
-	FMOVS F23, (R0)
+	FMOVS F23, (R1)
 	ADD $4, R4
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	ADD $4, R3
 	SUB $1, R5
 	CBNZ R5, partialColumn
 	ADD R25, R24
-	ADD R1, R26
+	ADD R0, R26
 	ADD $32, R21
 	SUB $1, R23
 	CBNZ R23, partialRow
@@ -1941,22 +1941,22 @@ tile:
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
 	MOVD ZR, R9
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2041,14 +2041,14 @@ four:
 	WORD $0x4fb21aeb // fmla v11.4s, v23.4s, v18.s[3]
 	WORD $0x4fb31aef // fmla v15.4s, v23.4s, v19.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6968b8 // ldr s24, [x5, x9]
@@ -2075,8 +2075,8 @@ one:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R10
@@ -2272,11 +2272,11 @@ partial:
 	MOVD cRow+80(FP), R25
 	LSL $2, R25, R25
 	MOVD res+112(FP), R26
-	MOVD resRow+120(FP), R1
-	LSL $2, R1, R1
+	MOVD resRow+120(FP), R0
+	LSL $2, R0, R0
 
 partialRow:
-	MOVD R24, R0
+	MOVD R24, R1
 	MOVD R26, R2
 	MOVD R11, R3
 	MOVD R21, R4
@@ -2285,7 +2285,7 @@ partialRow:
 partialColumn:
 	FMOVS (R4), F23
 	TBZ $0, R10, scaleOne
-	FMOVS (R0), F28
+	FMOVS (R1), F28
 	FADDS F28, F23, F23
 
 scaleOne:
@@ -2308,15 +2308,15 @@ residualOne:
 	FADDS F28, F23, F23
 
 storeOne:
-	FMOVS F23, (R0)
+	FMOVS F23, (R1)
 	ADD $4, R4
-	ADD $4, R0
+	ADD $4, R1
 	ADD $4, R2
 	ADD $4, R3
 	SUB $1, R5
 	CBNZ R5, partialColumn
 	ADD R25, R24
-	ADD R1, R26
+	ADD R0, R26
 	ADD $64, R21
 	SUB $1, R23
 	CBNZ R23, partialRow
@@ -2364,23 +2364,23 @@ tile:
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
 	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD ZR, R10
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2438,14 +2438,14 @@ four:
 	WORD $0x4fad1ac7 // fmla v7.4s, v22.4s, v13.s[3]
 	WORD $0x4fae1ac9 // fmla v9.4s, v22.4s, v14.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6a68b7 // ldr s23, [x5, x10]
@@ -2466,8 +2466,8 @@ one:
 	WORD $0x4f9a13a7 // fmla v7.4s, v29.4s, v26.s[0]
 	WORD $0x4f9b13a9 // fmla v9.4s, v29.4s, v27.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R11
@@ -2612,13 +2612,13 @@ partial:
 	MOVD c+72(FP), R25
 	MOVD cRow+80(FP), R26
 	LSL $2, R26, R26
-	MOVD res+112(FP), R1
-	MOVD resRow+120(FP), R0
-	LSL $2, R0, R0
+	MOVD res+112(FP), R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
 
 partialRow:
 	MOVD R25, R2
-	MOVD R1, R3
+	MOVD R0, R3
 	MOVD R12, R4
 	MOVD R22, R5
 	MOVD R23, R6
@@ -2657,7 +2657,7 @@ storeOne:
 	SUB $1, R6
 	CBNZ R6, partialColumn
 	ADD R26, R25
-	ADD R0, R1
+	ADD R1, R0
 	ADD $32, R22
 	SUB $1, R24
 	CBNZ R24, partialRow
@@ -2715,25 +2715,25 @@ tile:
 	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
 	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
 	MOVD next+56(FP), R10
 	MOVD nextStep+64(FP), R11
 	MOVD ZR, R12
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -2839,14 +2839,14 @@ four:
 	WORD $0x4fb71b4f // fmla v15.4s, v26.4s, v23.s[3]
 	WORD $0x4fb81b53 // fmla v19.4s, v26.4s, v24.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6c68bb // ldr s27, [x5, x12]
@@ -2878,8 +2878,8 @@ one:
 	WORD $0x4f9e12ef // fmla v15.4s, v23.4s, v30.s[0]
 	WORD $0x4f9f12f3 // fmla v19.4s, v23.4s, v31.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R13
@@ -3108,15 +3108,15 @@ partial:
 	MOVD cols+88(FP), R25
 	ADD $8, R25
 	MOVD $5, R26
-	MOVD c+72(FP), R1
+	MOVD c+72(FP), R0
 	MOVD cRow+80(FP), R10
 	LSL $2, R10, R10
 	MOVD res+112(FP), R11
-	MOVD resRow+120(FP), R0
-	LSL $2, R0, R0
+	MOVD resRow+120(FP), R1
+	LSL $2, R1, R1
 
 partialRow:
-	MOVD R1, R2
+	MOVD R0, R2
 	MOVD R11, R3
 	MOVD R14, R4
 	MOVD R24, R5
@@ -3155,8 +3155,8 @@ storeOne:
 	ADD $4, R4
 	SUB $1, R6
 	CBNZ R6, partialColumn
-	ADD R10, R1
-	ADD R0, R11
+	ADD R10, R0
+	ADD R1, R11
 	ADD $64, R24
 	SUB $1, R26
 	CBNZ R26, partialRow
@@ -3206,24 +3206,24 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD ZR, R11
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3290,14 +3290,14 @@ four:
 	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
 	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6b68ba // ldr s26, [x5, x11]
@@ -3321,8 +3321,8 @@ one:
 	WORD $0x4f9e1269 // fmla v9.4s, v19.4s, v30.s[0]
 	WORD $0x4f9f126b // fmla v11.4s, v19.4s, v31.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R12
@@ -3485,15 +3485,15 @@ partial:
 	ADD $0, R24
 	MOVD $6, R25
 	MOVD c+72(FP), R26
-	MOVD cRow+80(FP), R1
-	LSL $2, R1, R1
-	MOVD res+112(FP), R0
+	MOVD cRow+80(FP), R0
+	LSL $2, R0, R0
+	MOVD res+112(FP), R1
 	MOVD resRow+120(FP), R2
 	LSL $2, R2, R2
 
 partialRow:
 	MOVD R26, R3
-	MOVD R0, R4
+	MOVD R1, R4
 	MOVD R13, R5
 	MOVD R23, R6
 	MOVD R24, R7
@@ -3531,8 +3531,8 @@ storeOne:
 	ADD $4, R5
 	SUB $1, R7
 	CBNZ R7, partialColumn
-	ADD R1, R26
-	ADD R2, R0
+	ADD R0, R26
+	ADD R2, R1
 	ADD $32, R23
 	SUB $1, R25
 	CBNZ R25, partialRow
@@ -3594,26 +3594,26 @@ tile:
 	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
 	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
 	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	MOVD k+8(FP), R0
-	MOVD aRow+24(FP), R1
-	LSL $2, R1, R1
+	MOVD aRow+24(FP), R0
+	LSL $2, R0, R0
+	MOVD k+8(FP), R1
 	MOVD aCol+32(FP), R2
 	LSL $2, R2, R2
 	MOVD b+40(FP), R3
 	MOVD bRow+48(FP), R4
 	LSL $2, R4, R4
 	MOVD a+16(FP), R5
-	ADD R5, R1, R6
-	ADD R6, R1, R7
-	ADD R7, R1, R8
-	ADD R8, R1, R9
-	ADD R9, R1, R10
+	ADD R5, R0, R6
+	ADD R6, R0, R7
+	ADD R7, R0, R8
+	ADD R8, R0, R9
+	ADD R9, R0, R10
 	MOVD next+56(FP), R11
 	MOVD nextStep+64(FP), R12
 	MOVD ZR, R13
 	CMP $4, R2
 	BNE apart
-	SUBS $4, R0
+	SUBS $4, R1
 	BLT rest
 
 four:
@@ -3736,14 +3736,14 @@ four:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R4, R3
-	SUBS $4, R0
+	SUBS $4, R1
 	BGE four
 
 rest:
-	ADD $4, R0
+	ADD $4, R1
 
 apart:
-	CBZ R0, done
+	CBZ R1, done
 
 one:
 	WORD $0xbc6d68b8 // ldr s24, [x5, x13]
@@ -3780,8 +3780,8 @@ one:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R4, R3
-	SUB $1, R0
-	CBNZ R0, one
+	SUB $1, R1
+	CBNZ R1, one
 
 done:
 	MOVD flags+128(FP), R14
@@ -4046,17 +4046,17 @@ partial:
 	WORD $0x3d805f37 // str q23, [x25, #368]
 	MOVD cols+88(FP), R26
 	ADD $8, R26
-	MOVD $6, R1
+	MOVD $6, R0
 	MOVD c+72(FP), R11
 	MOVD cRow+80(FP), R12
 	LSL $2, R12, R12
-	MOVD res+112(FP), R0
+	MOVD res+112(FP), R1
 	MOVD resRow+120(FP), R2
 	LSL $2, R2, R2
 
 partialRow:
 	MOVD R11, R3
-	MOVD R0, R4
+	MOVD R1, R4
 	MOVD R15, R5
 	MOVD R25, R6
 	MOVD R26, R7
@@ -4095,10 +4095,10 @@ storeOne:
 	SUB $1, R7
 	CBNZ R7, partialColumn
 	ADD R12, R11
-	ADD R2, R0
+	ADD R2, R1
 	ADD $64, R25
-	SUB $1, R1
-	CBNZ R1, partialRow
+	SUB $1, R0
+	CBNZ R0, partialRow
 
 next:
 	MOVD $24, R8

@@ -9,7 +9,83 @@ package kernel
 //go:noescape
 func decodeQ4NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
 
+// unpackQ4NEON is an unpackFunc that leaves the sums alone.
+//
+//go:noescape
+func unpackQ4NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
+
 // decodeQ8NEON is a decodeFunc.
 //
 //go:noescape
 func decodeQ8NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
+
+// unpackQ8NEON is an unpackFunc that leaves the sums alone.
+//
+//go:noescape
+func unpackQ8NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
+
+// quantizeBlocksNEON is a quantizeBlocksFunc.
+//
+//go:noescape
+func quantizeBlocksNEON(dst *uint8, scale *float32, src *float32, blocks, block int)
+
+// gemmBlocksNEON_1x8 is the gemmBlocksFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksNEON_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksNEON_1x16 is the gemmBlocksFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksNEON_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksNEON_2x8 is the gemmBlocksFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksNEON_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksNEON_2x16 is the gemmBlocksFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksNEON_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_1x8 is the gemmBlocksFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_1x16 is the gemmBlocksFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_2x8 is the gemmBlocksFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_2x16 is the gemmBlocksFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_3x8 is the gemmBlocksFunc of 3 rows and 1 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_3x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmBlocksDotProd_3x16 is the gemmBlocksFunc of 3 rows and 2 vectors.
+//
+//go:noescape
+func gemmBlocksDotProd_3x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+var gemmBlocksNEON = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
+	1: {1: gemmBlocksNEON_1x8, 2: gemmBlocksNEON_1x16},
+	2: {1: gemmBlocksNEON_2x8, 2: gemmBlocksNEON_2x16},
+}}
+
+var gemmBlocksDotProd = blockTile{rows: 3, kernels: [][]gemmBlocksFunc{
+	1: {1: gemmBlocksDotProd_1x8, 2: gemmBlocksDotProd_1x16},
+	2: {1: gemmBlocksDotProd_2x8, 2: gemmBlocksDotProd_2x16},
+	3: {1: gemmBlocksDotProd_3x8, 2: gemmBlocksDotProd_3x16},
+}}

@@ -94,10 +94,56 @@ columns:
 	BNE group
 	RET
 
+// unpackQ4NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
+TEXT ·unpackQ4NEON(SB), NOSPLIT, $0-48
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00400 // ldr q0, [x0, #16]
+	WORD $0x3dc00801 // ldr q1, [x0, #32]
+	MOVD dst+0(FP), R1
+	MOVD src+16(FP), R2
+	MOVD cols+40(FP), R3
+	MOVD cols+40(FP), R4
+	LSL $2, R4, R4
+
+columns:
+	MOVD R1, R5
+	MOVD R2, R6
+	MOVD blocks+24(FP), R7
+
+block:
+	ADD R4, R6
+	WORD $0x3dc000c2 // ldr q2, [x6]
+	WORD $0x4e21a843 // fcvtns v3.4s, v2.4s
+	WORD $0x4ea09c64 // mul v4.4s, v3.4s, v0.4s
+	ADD R4, R6
+	MOVD groups+32(FP), R8
+
+group:
+	WORD $0x3dc000c5 // ldr q5, [x6]
+	WORD $0x6f3c04a6 // ushr v6.4s, v5.4s, #4
+	WORD $0x4e211ca7 // and v7.16b, v5.16b, v1.16b
+	WORD $0x6e2484e8 // sub v8.16b, v7.16b, v4.16b
+	WORD $0x3d8000a8 // str q8, [x5]
+	ADD R4, R5
+	WORD $0x4e211cc9 // and v9.16b, v6.16b, v1.16b
+	WORD $0x6e24852a // sub v10.16b, v9.16b, v4.16b
+	WORD $0x3d8000aa // str q10, [x5]
+	ADD R4, R5
+	ADD R4, R6
+	SUBS $1, R8
+	BNE group
+	SUBS $1, R7
+	BNE block
+	ADD $16, R1
+	ADD $16, R2
+	SUBS $4, R3
+	BNE columns
+	RET
+
 // decodeQ8NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
 TEXT ·decodeQ8NEON(SB), NOSPLIT, $0-48
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc00400 // ldr q0, [x0, #16]
+	WORD $0x3dc00c00 // ldr q0, [x0, #48]
 	MOVD dst+0(FP), R1
 	MOVD src+8(FP), R2
 	MOVD groups+32(FP), R3
@@ -156,10 +202,3753 @@ columns:
 	BNE group
 	RET
 
+// unpackQ8NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
+TEXT ·unpackQ8NEON(SB), NOSPLIT, $0-48
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	MOVD dst+0(FP), R1
+	MOVD src+16(FP), R2
+	MOVD cols+40(FP), R3
+	MOVD cols+40(FP), R4
+	LSL $2, R4, R4
+
+columns:
+	MOVD R1, R5
+	MOVD R2, R6
+	MOVD blocks+24(FP), R7
+
+block:
+	ADD R4, R6
+	ADD R4, R6
+	MOVD groups+32(FP), R8
+
+group:
+	WORD $0x3dc000c1 // ldr q1, [x6]
+	WORD $0x6f3c0422 // ushr v2.4s, v1.4s, #4
+	WORD $0x6e201c23 // eor v3.16b, v1.16b, v0.16b
+	WORD $0x3d8000a3 // str q3, [x5]
+	ADD R4, R5
+	ADD R4, R6
+	SUBS $1, R8
+	BNE group
+	SUBS $1, R7
+	BNE block
+	ADD $16, R1
+	ADD $16, R2
+	SUBS $4, R3
+	BNE columns
+	RET
+
+// quantizeBlocksNEON(dst *uint8, scale *float32, src *float32, blocks, block int)
+TEXT ·quantizeBlocksNEON(SB), NOSPLIT, $0-40
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
+	WORD $0x3dc01801 // ldr q1, [x0, #96]
+	MOVD dst+0(FP), R1
+	MOVD scale+8(FP), R2
+	MOVD src+16(FP), R3
+	MOVD blocks+24(FP), R4
+
+block:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	MOVD R3, R5
+	MOVD block+32(FP), R6
+
+search:
+	WORD $0x3dc000a6 // ldr q6, [x5]
+	WORD $0x4ea0f8c7 // fabs v7.4s, v6.4s
+	WORD $0x4e27f442 // fmax v2.4s, v2.4s, v7.4s
+	WORD $0x3dc004a8 // ldr q8, [x5, #16]
+	WORD $0x4ea0f909 // fabs v9.4s, v8.4s
+	WORD $0x4e29f463 // fmax v3.4s, v3.4s, v9.4s
+	WORD $0x3dc008aa // ldr q10, [x5, #32]
+	WORD $0x4ea0f94b // fabs v11.4s, v10.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	WORD $0x3dc00cac // ldr q12, [x5, #48]
+	WORD $0x4ea0f98d // fabs v13.4s, v12.4s
+	WORD $0x4e2df4a5 // fmax v5.4s, v5.4s, v13.4s
+	ADD $64, R5
+	SUBS $16, R6
+	BNE search
+	WORD $0x4e23f44e // fmax v14.4s, v2.4s, v3.4s
+	WORD $0x4e25f48f // fmax v15.4s, v4.4s, v5.4s
+	WORD $0x4e2ff5d0 // fmax v16.4s, v14.4s, v15.4s
+	WORD $0x6e104211 // ext v17.16b, v16.16b, v16.16b, #8
+	WORD $0x4e31f612 // fmax v18.4s, v16.4s, v17.4s
+	WORD $0x6e122253 // ext v19.16b, v18.16b, v18.16b, #4
+	WORD $0x4e33f654 // fmax v20.4s, v18.4s, v19.4s
+	WORD $0x6e34fc15 // fdiv v21.4s, v0.4s, v20.4s
+	WORD $0x6e20fe96 // fdiv v22.4s, v20.4s, v0.4s
+	WORD $0xbd000056 // str s22, [x2]
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	MOVD block+32(FP), R7
+
+round:
+	WORD $0x3dc00078 // ldr q24, [x3]
+	WORD $0x6e35df19 // fmul v25.4s, v24.4s, v21.4s
+	WORD $0x4e21ab3a // fcvtns v26.4s, v25.4s
+	WORD $0x4eba86f7 // add v23.4s, v23.4s, v26.4s
+	WORD $0x4ea1875b // add v27.4s, v26.4s, v1.4s
+	WORD $0x3dc0047c // ldr q28, [x3, #16]
+	WORD $0x6e35df9d // fmul v29.4s, v28.4s, v21.4s
+	WORD $0x4e21abbe // fcvtns v30.4s, v29.4s
+	WORD $0x4ebe86f7 // add v23.4s, v23.4s, v30.4s
+	WORD $0x4ea187df // add v31.4s, v30.4s, v1.4s
+	WORD $0x0e612b66 // xtn v6.4h, v27.4s
+	WORD $0x4e612be6 // xtn2 v6.8h, v31.4s
+	WORD $0x0e2128c7 // xtn v7.8b, v6.8h
+	WORD $0xfd000027 // str d7, [x1]
+	WORD $0x3dc00868 // ldr q8, [x3, #32]
+	WORD $0x6e35dd09 // fmul v9.4s, v8.4s, v21.4s
+	WORD $0x4e21a92a // fcvtns v10.4s, v9.4s
+	WORD $0x4eaa86f7 // add v23.4s, v23.4s, v10.4s
+	WORD $0x4ea1854b // add v11.4s, v10.4s, v1.4s
+	WORD $0x3dc00c6c // ldr q12, [x3, #48]
+	WORD $0x6e35dd82 // fmul v2.4s, v12.4s, v21.4s
+	WORD $0x4e21a843 // fcvtns v3.4s, v2.4s
+	WORD $0x4ea386f7 // add v23.4s, v23.4s, v3.4s
+	WORD $0x4ea1846d // add v13.4s, v3.4s, v1.4s
+	WORD $0x0e612964 // xtn v4.4h, v11.4s
+	WORD $0x4e6129a4 // xtn2 v4.8h, v13.4s
+	WORD $0x0e212885 // xtn v5.8b, v4.8h
+	WORD $0xfd000425 // str d5, [x1, #8]
+	ADD $64, R3
+	ADD $16, R1
+	SUBS $16, R7
+	BNE round
+	WORD $0x4eb1baee // addv s14, v23.4s
+	WORD $0x4e21d9cf // scvtf v15.4s, v14.4s
+	WORD $0xbd00044f // str s15, [x2, #4]
+	ADD $8, R2
+	SUBS $1, R4
+	BNE block
+	RET
+
+// gemmBlocksNEON_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksNEON_1x8(SB), NOSPLIT, $32-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	MOVD b+56(FP), R3
+	MOVD bRow+64(FP), R4
+	LSL $2, R4, R4
+	MOVD aScaleRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+40(FP), R6
+	MOVD bScale+72(FP), R7
+	MOVD bScaleRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+	MOVD ZR, R10
+
+block:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	MOVD words+16(FP), R11
+	SUBS $4, R11
+	BLT rest
+
+four:
+	WORD $0x3cea6847 // ldr q7, [x2, x10]
+	WORD $0x3dc01008 // ldr q8, [x0, #64]
+	WORD $0x6e281ce7 // eor v7.16b, v7.16b, v8.16b
+	ADD $16, R10
+	WORD $0x4e0404e9 // dup v9.4s, v7.s[0]
+	WORD $0xad402c6a // ldp q10, q11, [x3]
+	WORD $0x0e29c14c // smull v12.8h, v10.8b, v9.8b
+	WORD $0x4e606983 // sadalp v3.4s, v12.8h
+	WORD $0x4e29c14d // smull2 v13.8h, v10.16b, v9.16b
+	WORD $0x4e6069a4 // sadalp v4.4s, v13.8h
+	WORD $0x0e29c16e // smull v14.8h, v11.8b, v9.8b
+	WORD $0x4e6069c5 // sadalp v5.4s, v14.8h
+	WORD $0x4e29c16f // smull2 v15.8h, v11.16b, v9.16b
+	WORD $0x4e6069e6 // sadalp v6.4s, v15.8h
+	ADD R4, R3
+	WORD $0x4e0c04f0 // dup v16.4s, v7.s[1]
+	WORD $0xad404871 // ldp q17, q18, [x3]
+	WORD $0x0e30c233 // smull v19.8h, v17.8b, v16.8b
+	WORD $0x4e606a63 // sadalp v3.4s, v19.8h
+	WORD $0x4e30c234 // smull2 v20.8h, v17.16b, v16.16b
+	WORD $0x4e606a84 // sadalp v4.4s, v20.8h
+	WORD $0x0e30c255 // smull v21.8h, v18.8b, v16.8b
+	WORD $0x4e606aa5 // sadalp v5.4s, v21.8h
+	WORD $0x4e30c256 // smull2 v22.8h, v18.16b, v16.16b
+	WORD $0x4e606ac6 // sadalp v6.4s, v22.8h
+	ADD R4, R3
+	WORD $0x4e1404f7 // dup v23.4s, v7.s[2]
+	WORD $0xad406478 // ldp q24, q25, [x3]
+	WORD $0x0e37c31a // smull v26.8h, v24.8b, v23.8b
+	WORD $0x4e606b43 // sadalp v3.4s, v26.8h
+	WORD $0x4e37c31b // smull2 v27.8h, v24.16b, v23.16b
+	WORD $0x4e606b64 // sadalp v4.4s, v27.8h
+	WORD $0x0e37c33c // smull v28.8h, v25.8b, v23.8b
+	WORD $0x4e606b85 // sadalp v5.4s, v28.8h
+	WORD $0x4e37c33d // smull2 v29.8h, v25.16b, v23.16b
+	WORD $0x4e606ba6 // sadalp v6.4s, v29.8h
+	ADD R4, R3
+	WORD $0x4e1c04fe // dup v30.4s, v7.s[3]
+	WORD $0xad40207f // ldp q31, q8, [x3]
+	WORD $0x0e3ec3ea // smull v10.8h, v31.8b, v30.8b
+	WORD $0x4e606943 // sadalp v3.4s, v10.8h
+	WORD $0x4e3ec3ec // smull2 v12.8h, v31.16b, v30.16b
+	WORD $0x4e606984 // sadalp v4.4s, v12.8h
+	WORD $0x0e3ec10d // smull v13.8h, v8.8b, v30.8b
+	WORD $0x4e6069a5 // sadalp v5.4s, v13.8h
+	WORD $0x4e3ec109 // smull2 v9.8h, v8.16b, v30.16b
+	WORD $0x4e606926 // sadalp v6.4s, v9.8h
+	ADD R4, R3
+	SUBS $4, R11
+	BGE four
+
+rest:
+	ADD $4, R11
+	CBZ R11, summed
+
+one:
+	WORD $0xbc6a684b // ldr s11, [x2, x10]
+	WORD $0x3dc0100e // ldr q14, [x0, #64]
+	WORD $0x6e2e1d6b // eor v11.16b, v11.16b, v14.16b
+	ADD $4, R10
+	WORD $0x4e04056f // dup v15.4s, v11.s[0]
+	WORD $0xad404c71 // ldp q17, q19, [x3]
+	WORD $0x0e2fc234 // smull v20.8h, v17.8b, v15.8b
+	WORD $0x4e606a83 // sadalp v3.4s, v20.8h
+	WORD $0x4e2fc230 // smull2 v16.8h, v17.16b, v15.16b
+	WORD $0x4e606a04 // sadalp v4.4s, v16.8h
+	WORD $0x0e2fc272 // smull v18.8h, v19.8b, v15.8b
+	WORD $0x4e606a45 // sadalp v5.4s, v18.8h
+	WORD $0x4e2fc275 // smull2 v21.8h, v19.16b, v15.16b
+	WORD $0x4e606aa6 // sadalp v6.4s, v21.8h
+	ADD R4, R3
+	SUB $1, R11
+	CBNZ R11, one
+
+summed:
+	WORD $0x4ea4bc76 // addp v22.4s, v3.4s, v4.4s
+	WORD $0x4ea6bcb8 // addp v24.4s, v5.4s, v6.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	MOVD flags+152(FP), R12
+	TBZ $3, R12, factors
+	ADD R7, R4, R13
+	WORD $0xbd4004da // ldr s26, [x6, #4]
+	WORD $0x3dc001bb // ldr q27, [x13]
+	WORD $0x4ea0d777 // fsub v23.4s, v27.4s, v0.4s
+	WORD $0x4f9a52f6 // fmls v22.4s, v23.4s, v26.s[0]
+	WORD $0x3dc005b9 // ldr q25, [x13, #16]
+	WORD $0x4ea0d73c // fsub v28.4s, v25.4s, v0.4s
+	WORD $0x4f9a5398 // fmls v24.4s, v28.4s, v26.s[0]
+
+factors:
+	WORD $0xbd4000c7 // ldr s7, [x6]
+	ADD $8, R6
+	WORD $0x3dc000fd // ldr q29, [x7]
+	WORD $0x4f8793bf // fmul v31.4s, v29.4s, v7.s[0]
+	WORD $0x4e3fcec1 // fmla v1.4s, v22.4s, v31.4s
+	WORD $0x3dc004ea // ldr q10, [x7, #16]
+	WORD $0x4f87914c // fmul v12.4s, v10.4s, v7.s[0]
+	WORD $0x4e2ccf02 // fmla v2.4s, v24.4s, v12.4s
+	ADD R8, R7
+	SUBS $1, R9
+	BNE block
+	MOVD flags+152(FP), R14
+	MOVD bias+128(FP), R15
+	MOVD res+136(FP), R16
+	MOVD cols+112(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+96(FP), R19
+	MOVD cRow+104(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc0027e // ldr q30, [x19]
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x3dc00668 // ldr q8, [x19, #16]
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+120(FP), F13
+	WORD $0x4f8d9021 // fmul v1.4s, v1.4s, v13.s[0]
+	WORD $0x4f8d9042 // fmul v2.4s, v2.4s, v13.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001e9 // ldr q9, [x15]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc005eb // ldr q11, [x15, #16]
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x4e2ef421 // fmax v1.4s, v1.4s, v14.4s
+	WORD $0x4e2ef442 // fmax v2.4s, v2.4s, v14.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+136(FP), R21
+	MOVD resRow+144(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b1 // ldr q17, [x21]
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0x3dc006b4 // ldr q20, [x21, #16]
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+
+store:
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F16
+	MOVD $buffer-32(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	MOVD cols+112(FP), R26
+	ADD $0, R26
+	MOVD $1, R1
+	MOVD c+96(FP), R5
+	MOVD cRow+104(FP), R11
+	LSL $2, R11, R11
+	MOVD res+136(FP), R12
+	MOVD resRow+144(FP), R13
+	LSL $2, R13, R13
+
+partialRow:
+	MOVD R5, R2
+	MOVD R12, R3
+	MOVD R15, R4
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F15
+	TBZ $0, R14, scaleOne
+	FMOVS (R2), F19
+	FADDS F19, F15, F15
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F16, F15, F15
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R4), F19
+	FADDS F19, F15, F15
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x4e32f5ef // fmax v15.4s, v15.4s, v18.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R3), F19
+	FADDS F19, F15, F15
+
+storeOne:
+	FMOVS F15, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R11, R5
+	ADD R13, R12
+	ADD $32, R25
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+32(FP), R9
+	MUL R8, R9
+	MOVD a+24(FP), R10
+	ADD R10, R9, R17
+	CMP $0, R10
+	CSEL EQ, R10, R17, R10
+	MOVD R10, a+24(FP)
+	MOVD aScaleRow+48(FP), R20
+	MUL R8, R20
+	MOVD aScale+40(FP), R19
+	ADD R19, R20, R22
+	CMP $0, R19
+	CSEL EQ, R19, R22, R19
+	MOVD R19, aScale+40(FP)
+	MOVD cRow+104(FP), R21
+	MUL R8, R21
+	MOVD c+96(FP), R23
+	ADD R23, R21, R24
+	CMP $0, R23
+	CSEL EQ, R23, R24, R23
+	MOVD R23, c+96(FP)
+	MOVD resRow+144(FP), R14
+	MUL R8, R14
+	MOVD res+136(FP), R15
+	ADD R15, R14, R16
+	CMP $0, R15
+	CSEL EQ, R15, R16, R15
+	MOVD R15, res+136(FP)
+	MOVD tiles+0(FP), R25
+	SUB $1, R25
+	MOVD R25, tiles+0(FP)
+	CBNZ R25, tile
+	RET
+
+// gemmBlocksNEON_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksNEON_1x16(SB), NOSPLIT, $64-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	MOVD b+56(FP), R3
+	MOVD bRow+64(FP), R4
+	LSL $2, R4, R4
+	MOVD aScaleRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+40(FP), R6
+	MOVD bScale+72(FP), R7
+	MOVD bScaleRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+	MOVD ZR, R10
+
+block:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD words+16(FP), R11
+	SUBS $4, R11
+	BLT rest
+
+four:
+	WORD $0x3cea684d // ldr q13, [x2, x10]
+	WORD $0x3dc0100e // ldr q14, [x0, #64]
+	WORD $0x6e2e1dad // eor v13.16b, v13.16b, v14.16b
+	ADD $16, R10
+	WORD $0x4e0405af // dup v15.4s, v13.s[0]
+	WORD $0xad404470 // ldp q16, q17, [x3]
+	WORD $0x0e2fc212 // smull v18.8h, v16.8b, v15.8b
+	WORD $0x4e606a45 // sadalp v5.4s, v18.8h
+	WORD $0x4e2fc213 // smull2 v19.8h, v16.16b, v15.16b
+	WORD $0x4e606a66 // sadalp v6.4s, v19.8h
+	WORD $0x0e2fc234 // smull v20.8h, v17.8b, v15.8b
+	WORD $0x4e606a87 // sadalp v7.4s, v20.8h
+	WORD $0x4e2fc235 // smull2 v21.8h, v17.16b, v15.16b
+	WORD $0x4e606aa8 // sadalp v8.4s, v21.8h
+	WORD $0xad415c76 // ldp q22, q23, [x3, #32]
+	WORD $0x0e2fc2d8 // smull v24.8h, v22.8b, v15.8b
+	WORD $0x4e606b09 // sadalp v9.4s, v24.8h
+	WORD $0x4e2fc2d9 // smull2 v25.8h, v22.16b, v15.16b
+	WORD $0x4e606b2a // sadalp v10.4s, v25.8h
+	WORD $0x0e2fc2fa // smull v26.8h, v23.8b, v15.8b
+	WORD $0x4e606b4b // sadalp v11.4s, v26.8h
+	WORD $0x4e2fc2fb // smull2 v27.8h, v23.16b, v15.16b
+	WORD $0x4e606b6c // sadalp v12.4s, v27.8h
+	ADD R4, R3
+	WORD $0x4e0c05bc // dup v28.4s, v13.s[1]
+	WORD $0xad40787d // ldp q29, q30, [x3]
+	WORD $0x0e3cc3bf // smull v31.8h, v29.8b, v28.8b
+	WORD $0x4e606be5 // sadalp v5.4s, v31.8h
+	WORD $0x4e3cc3ae // smull2 v14.8h, v29.16b, v28.16b
+	WORD $0x4e6069c6 // sadalp v6.4s, v14.8h
+	WORD $0x0e3cc3d0 // smull v16.8h, v30.8b, v28.8b
+	WORD $0x4e606a07 // sadalp v7.4s, v16.8h
+	WORD $0x4e3cc3d2 // smull2 v18.8h, v30.16b, v28.16b
+	WORD $0x4e606a48 // sadalp v8.4s, v18.8h
+	WORD $0xad414473 // ldp q19, q17, [x3, #32]
+	WORD $0x0e3cc274 // smull v20.8h, v19.8b, v28.8b
+	WORD $0x4e606a89 // sadalp v9.4s, v20.8h
+	WORD $0x4e3cc275 // smull2 v21.8h, v19.16b, v28.16b
+	WORD $0x4e606aaa // sadalp v10.4s, v21.8h
+	WORD $0x0e3cc236 // smull v22.8h, v17.8b, v28.8b
+	WORD $0x4e606acb // sadalp v11.4s, v22.8h
+	WORD $0x4e3cc238 // smull2 v24.8h, v17.16b, v28.16b
+	WORD $0x4e606b0c // sadalp v12.4s, v24.8h
+	ADD R4, R3
+	WORD $0x4e1405b9 // dup v25.4s, v13.s[2]
+	WORD $0xad405c6f // ldp q15, q23, [x3]
+	WORD $0x0e39c1fa // smull v26.8h, v15.8b, v25.8b
+	WORD $0x4e606b45 // sadalp v5.4s, v26.8h
+	WORD $0x4e39c1fb // smull2 v27.8h, v15.16b, v25.16b
+	WORD $0x4e606b66 // sadalp v6.4s, v27.8h
+	WORD $0x0e39c2fd // smull v29.8h, v23.8b, v25.8b
+	WORD $0x4e606ba7 // sadalp v7.4s, v29.8h
+	WORD $0x4e39c2ff // smull2 v31.8h, v23.16b, v25.16b
+	WORD $0x4e606be8 // sadalp v8.4s, v31.8h
+	WORD $0xad41786e // ldp q14, q30, [x3, #32]
+	WORD $0x0e39c1d0 // smull v16.8h, v14.8b, v25.8b
+	WORD $0x4e606a09 // sadalp v9.4s, v16.8h
+	WORD $0x4e39c1d2 // smull2 v18.8h, v14.16b, v25.16b
+	WORD $0x4e606a4a // sadalp v10.4s, v18.8h
+	WORD $0x0e39c3d3 // smull v19.8h, v30.8b, v25.8b
+	WORD $0x4e606a6b // sadalp v11.4s, v19.8h
+	WORD $0x4e39c3d4 // smull2 v20.8h, v30.16b, v25.16b
+	WORD $0x4e606a8c // sadalp v12.4s, v20.8h
+	ADD R4, R3
+	WORD $0x4e1c05b5 // dup v21.4s, v13.s[3]
+	WORD $0xad40447c // ldp q28, q17, [x3]
+	WORD $0x0e35c396 // smull v22.8h, v28.8b, v21.8b
+	WORD $0x4e606ac5 // sadalp v5.4s, v22.8h
+	WORD $0x4e35c398 // smull2 v24.8h, v28.16b, v21.16b
+	WORD $0x4e606b06 // sadalp v6.4s, v24.8h
+	WORD $0x0e35c22f // smull v15.8h, v17.8b, v21.8b
+	WORD $0x4e6069e7 // sadalp v7.4s, v15.8h
+	WORD $0x4e35c23a // smull2 v26.8h, v17.16b, v21.16b
+	WORD $0x4e606b48 // sadalp v8.4s, v26.8h
+	WORD $0xad415c7b // ldp q27, q23, [x3, #32]
+	WORD $0x0e35c37d // smull v29.8h, v27.8b, v21.8b
+	WORD $0x4e606ba9 // sadalp v9.4s, v29.8h
+	WORD $0x4e35c37f // smull2 v31.8h, v27.16b, v21.16b
+	WORD $0x4e606bea // sadalp v10.4s, v31.8h
+	WORD $0x0e35c2ee // smull v14.8h, v23.8b, v21.8b
+	WORD $0x4e6069cb // sadalp v11.4s, v14.8h
+	WORD $0x4e35c2f0 // smull2 v16.8h, v23.16b, v21.16b
+	WORD $0x4e606a0c // sadalp v12.4s, v16.8h
+	ADD R4, R3
+	SUBS $4, R11
+	BGE four
+
+rest:
+	ADD $4, R11
+	CBZ R11, summed
+
+one:
+	WORD $0xbc6a6852 // ldr s18, [x2, x10]
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x6e391e52 // eor v18.16b, v18.16b, v25.16b
+	ADD $4, R10
+	WORD $0x4e04065e // dup v30.4s, v18.s[0]
+	WORD $0xad403473 // ldp q19, q13, [x3]
+	WORD $0x0e3ec274 // smull v20.8h, v19.8b, v30.8b
+	WORD $0x4e606a85 // sadalp v5.4s, v20.8h
+	WORD $0x4e3ec27c // smull2 v28.8h, v19.16b, v30.16b
+	WORD $0x4e606b86 // sadalp v6.4s, v28.8h
+	WORD $0x0e3ec1b6 // smull v22.8h, v13.8b, v30.8b
+	WORD $0x4e606ac7 // sadalp v7.4s, v22.8h
+	WORD $0x4e3ec1b8 // smull2 v24.8h, v13.16b, v30.16b
+	WORD $0x4e606b08 // sadalp v8.4s, v24.8h
+	WORD $0xad413c71 // ldp q17, q15, [x3, #32]
+	WORD $0x0e3ec23a // smull v26.8h, v17.8b, v30.8b
+	WORD $0x4e606b49 // sadalp v9.4s, v26.8h
+	WORD $0x4e3ec23b // smull2 v27.8h, v17.16b, v30.16b
+	WORD $0x4e606b6a // sadalp v10.4s, v27.8h
+	WORD $0x0e3ec1fd // smull v29.8h, v15.8b, v30.8b
+	WORD $0x4e606bab // sadalp v11.4s, v29.8h
+	WORD $0x4e3ec1ff // smull2 v31.8h, v15.16b, v30.16b
+	WORD $0x4e606bec // sadalp v12.4s, v31.8h
+	ADD R4, R3
+	SUB $1, R11
+	CBNZ R11, one
+
+summed:
+	WORD $0x4ea6bcb5 // addp v21.4s, v5.4s, v6.4s
+	WORD $0x4ea8bcf7 // addp v23.4s, v7.4s, v8.4s
+	WORD $0x4eaabd2e // addp v14.4s, v9.4s, v10.4s
+	WORD $0x4eacbd70 // addp v16.4s, v11.4s, v12.4s
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	MOVD flags+152(FP), R12
+	TBZ $3, R12, factors
+	ADD R7, R4, R13
+	WORD $0xbd4004d2 // ldr s18, [x6, #4]
+	WORD $0x3dc001b9 // ldr q25, [x13]
+	WORD $0x4ea0d733 // fsub v19.4s, v25.4s, v0.4s
+	WORD $0x4f925275 // fmls v21.4s, v19.4s, v18.s[0]
+	WORD $0x3dc005b4 // ldr q20, [x13, #16]
+	WORD $0x4ea0d69c // fsub v28.4s, v20.4s, v0.4s
+	WORD $0x4f925397 // fmls v23.4s, v28.4s, v18.s[0]
+	WORD $0x3dc009ad // ldr q13, [x13, #32]
+	WORD $0x4ea0d5b6 // fsub v22.4s, v13.4s, v0.4s
+	WORD $0x4f9252ce // fmls v14.4s, v22.4s, v18.s[0]
+	WORD $0x3dc00db8 // ldr q24, [x13, #48]
+	WORD $0x4ea0d711 // fsub v17.4s, v24.4s, v0.4s
+	WORD $0x4f925230 // fmls v16.4s, v17.4s, v18.s[0]
+
+factors:
+	WORD $0xbd4000da // ldr s26, [x6]
+	ADD $8, R6
+	WORD $0x3dc000fb // ldr q27, [x7]
+	WORD $0x4f9a937e // fmul v30.4s, v27.4s, v26.s[0]
+	WORD $0x4e3ecea1 // fmla v1.4s, v21.4s, v30.4s
+	WORD $0x3dc004ef // ldr q15, [x7, #16]
+	WORD $0x4f9a91fd // fmul v29.4s, v15.4s, v26.s[0]
+	WORD $0x4e3dcee2 // fmla v2.4s, v23.4s, v29.4s
+	WORD $0x3dc008e5 // ldr q5, [x7, #32]
+	WORD $0x4f9a90a6 // fmul v6.4s, v5.4s, v26.s[0]
+	WORD $0x4e26cdc3 // fmla v3.4s, v14.4s, v6.4s
+	WORD $0x3dc00cff // ldr q31, [x7, #48]
+	WORD $0x4f9a93e7 // fmul v7.4s, v31.4s, v26.s[0]
+	WORD $0x4e27ce04 // fmla v4.4s, v16.4s, v7.4s
+	ADD R8, R7
+	SUBS $1, R9
+	BNE block
+	MOVD flags+152(FP), R14
+	MOVD bias+128(FP), R15
+	MOVD res+136(FP), R16
+	MOVD cols+112(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+96(FP), R19
+	MOVD cRow+104(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00268 // ldr q8, [x19]
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
+	WORD $0x3dc00669 // ldr q9, [x19, #16]
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	WORD $0x3dc00a6a // ldr q10, [x19, #32]
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	WORD $0x3dc00e6b // ldr q11, [x19, #48]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+120(FP), F12
+	WORD $0x4f8c9021 // fmul v1.4s, v1.4s, v12.s[0]
+	WORD $0x4f8c9042 // fmul v2.4s, v2.4s, v12.s[0]
+	WORD $0x4f8c9063 // fmul v3.4s, v3.4s, v12.s[0]
+	WORD $0x4f8c9084 // fmul v4.4s, v4.4s, v12.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001f9 // ldr q25, [x15]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc005f3 // ldr q19, [x15, #16]
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
+	WORD $0x3dc009f4 // ldr q20, [x15, #32]
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x3dc00dfc // ldr q28, [x15, #48]
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df421 // fmax v1.4s, v1.4s, v13.4s
+	WORD $0x4e2df442 // fmax v2.4s, v2.4s, v13.4s
+	WORD $0x4e2df463 // fmax v3.4s, v3.4s, v13.4s
+	WORD $0x4e2df484 // fmax v4.4s, v4.4s, v13.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+136(FP), R21
+	MOVD resRow+144(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b6 // ldr q22, [x21]
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x3dc006b8 // ldr q24, [x21, #16]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00ab2 // ldr q18, [x21, #32]
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s
+	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+
+store:
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	WORD $0xad0112e3 // stp q3, q4, [x23, #32]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F27
+	MOVD $buffer-64(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	WORD $0x3d800b23 // str q3, [x25, #32]
+	WORD $0x3d800f24 // str q4, [x25, #48]
+	MOVD cols+112(FP), R26
+	ADD $8, R26
+	MOVD $1, R1
+	MOVD c+96(FP), R5
+	MOVD cRow+104(FP), R11
+	LSL $2, R11, R11
+	MOVD res+136(FP), R12
+	MOVD resRow+144(FP), R13
+	LSL $2, R13, R13
+
+partialRow:
+	MOVD R5, R2
+	MOVD R12, R3
+	MOVD R15, R4
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F21
+	TBZ $0, R14, scaleOne
+	FMOVS (R2), F30
+	FADDS F30, F21, F21
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F27, F21, F21
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R4), F30
+	FADDS F30, F21, F21
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x4e2ff6b5 // fmax v21.4s, v21.4s, v15.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R3), F30
+	FADDS F30, F21, F21
+
+storeOne:
+	FMOVS F21, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R11, R5
+	ADD R13, R12
+	ADD $64, R25
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+32(FP), R9
+	MUL R8, R9
+	MOVD a+24(FP), R10
+	ADD R10, R9, R17
+	CMP $0, R10
+	CSEL EQ, R10, R17, R10
+	MOVD R10, a+24(FP)
+	MOVD aScaleRow+48(FP), R20
+	MUL R8, R20
+	MOVD aScale+40(FP), R19
+	ADD R19, R20, R22
+	CMP $0, R19
+	CSEL EQ, R19, R22, R19
+	MOVD R19, aScale+40(FP)
+	MOVD cRow+104(FP), R21
+	MUL R8, R21
+	MOVD c+96(FP), R23
+	ADD R23, R21, R24
+	CMP $0, R23
+	CSEL EQ, R23, R24, R23
+	MOVD R23, c+96(FP)
+	MOVD resRow+144(FP), R14
+	MUL R8, R14
+	MOVD res+136(FP), R15
+	ADD R15, R14, R16
+	CMP $0, R15
+	CSEL EQ, R15, R16, R15
+	MOVD R15, res+136(FP)
+	MOVD tiles+0(FP), R25
+	SUB $1, R25
+	MOVD R25, tiles+0(FP)
+	CBNZ R25, tile
+	RET
+
+// gemmBlocksNEON_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksNEON_2x8(SB), NOSPLIT, $64-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	MOVD b+56(FP), R4
+	MOVD bRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScaleRow+48(FP), R6
+	LSL $2, R6, R6
+	MOVD aScale+40(FP), R7
+	ADD R7, R6, R8
+	MOVD bScale+72(FP), R9
+	MOVD bScaleRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+	MOVD ZR, R12
+
+block:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD words+16(FP), R13
+	SUBS $4, R13
+	BLT rest
+
+four:
+	WORD $0x3cec684d // ldr q13, [x2, x12]
+	WORD $0x3cec686e // ldr q14, [x3, x12]
+	WORD $0x3dc0100f // ldr q15, [x0, #64]
+	WORD $0x6e2f1dad // eor v13.16b, v13.16b, v15.16b
+	WORD $0x6e2f1dce // eor v14.16b, v14.16b, v15.16b
+	ADD $16, R12
+	WORD $0x4e0405b0 // dup v16.4s, v13.s[0]
+	WORD $0x4e0405d1 // dup v17.4s, v14.s[0]
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0x0e30c254 // smull v20.8h, v18.8b, v16.8b
+	WORD $0x4e606a85 // sadalp v5.4s, v20.8h
+	WORD $0x4e30c255 // smull2 v21.8h, v18.16b, v16.16b
+	WORD $0x4e606aa6 // sadalp v6.4s, v21.8h
+	WORD $0x0e31c256 // smull v22.8h, v18.8b, v17.8b
+	WORD $0x4e606ac9 // sadalp v9.4s, v22.8h
+	WORD $0x4e31c257 // smull2 v23.8h, v18.16b, v17.16b
+	WORD $0x4e606aea // sadalp v10.4s, v23.8h
+	WORD $0x0e30c278 // smull v24.8h, v19.8b, v16.8b
+	WORD $0x4e606b07 // sadalp v7.4s, v24.8h
+	WORD $0x4e30c279 // smull2 v25.8h, v19.16b, v16.16b
+	WORD $0x4e606b28 // sadalp v8.4s, v25.8h
+	WORD $0x0e31c27a // smull v26.8h, v19.8b, v17.8b
+	WORD $0x4e606b4b // sadalp v11.4s, v26.8h
+	WORD $0x4e31c27b // smull2 v27.8h, v19.16b, v17.16b
+	WORD $0x4e606b6c // sadalp v12.4s, v27.8h
+	ADD R5, R4
+	WORD $0x4e0c05bc // dup v28.4s, v13.s[1]
+	WORD $0x4e0c05dd // dup v29.4s, v14.s[1]
+	WORD $0xad407c9e // ldp q30, q31, [x4]
+	WORD $0x0e3cc3cf // smull v15.8h, v30.8b, v28.8b
+	WORD $0x4e6069e5 // sadalp v5.4s, v15.8h
+	WORD $0x4e3cc3d4 // smull2 v20.8h, v30.16b, v28.16b
+	WORD $0x4e606a86 // sadalp v6.4s, v20.8h
+	WORD $0x0e3dc3d5 // smull v21.8h, v30.8b, v29.8b
+	WORD $0x4e606aa9 // sadalp v9.4s, v21.8h
+	WORD $0x4e3dc3d2 // smull2 v18.8h, v30.16b, v29.16b
+	WORD $0x4e606a4a // sadalp v10.4s, v18.8h
+	WORD $0x0e3cc3f6 // smull v22.8h, v31.8b, v28.8b
+	WORD $0x4e606ac7 // sadalp v7.4s, v22.8h
+	WORD $0x4e3cc3f7 // smull2 v23.8h, v31.16b, v28.16b
+	WORD $0x4e606ae8 // sadalp v8.4s, v23.8h
+	WORD $0x0e3dc3f0 // smull v16.8h, v31.8b, v29.8b
+	WORD $0x4e606a0b // sadalp v11.4s, v16.8h
+	WORD $0x4e3dc3f8 // smull2 v24.8h, v31.16b, v29.16b
+	WORD $0x4e606b0c // sadalp v12.4s, v24.8h
+	ADD R5, R4
+	WORD $0x4e1405b9 // dup v25.4s, v13.s[2]
+	WORD $0x4e1405d1 // dup v17.4s, v14.s[2]
+	WORD $0xad406893 // ldp q19, q26, [x4]
+	WORD $0x0e39c27b // smull v27.8h, v19.8b, v25.8b
+	WORD $0x4e606b65 // sadalp v5.4s, v27.8h
+	WORD $0x4e39c26f // smull2 v15.8h, v19.16b, v25.16b
+	WORD $0x4e6069e6 // sadalp v6.4s, v15.8h
+	WORD $0x0e31c274 // smull v20.8h, v19.8b, v17.8b
+	WORD $0x4e606a89 // sadalp v9.4s, v20.8h
+	WORD $0x4e31c27e // smull2 v30.8h, v19.16b, v17.16b
+	WORD $0x4e606bca // sadalp v10.4s, v30.8h
+	WORD $0x0e39c355 // smull v21.8h, v26.8b, v25.8b
+	WORD $0x4e606aa7 // sadalp v7.4s, v21.8h
+	WORD $0x4e39c352 // smull2 v18.8h, v26.16b, v25.16b
+	WORD $0x4e606a48 // sadalp v8.4s, v18.8h
+	WORD $0x0e31c35c // smull v28.8h, v26.8b, v17.8b
+	WORD $0x4e606b8b // sadalp v11.4s, v28.8h
+	WORD $0x4e31c356 // smull2 v22.8h, v26.16b, v17.16b
+	WORD $0x4e606acc // sadalp v12.4s, v22.8h
+	ADD R5, R4
+	WORD $0x4e1c05b7 // dup v23.4s, v13.s[3]
+	WORD $0x4e1c05dd // dup v29.4s, v14.s[3]
+	WORD $0xad40409f // ldp q31, q16, [x4]
+	WORD $0x0e37c3f8 // smull v24.8h, v31.8b, v23.8b
+	WORD $0x4e606b05 // sadalp v5.4s, v24.8h
+	WORD $0x4e37c3fb // smull2 v27.8h, v31.16b, v23.16b
+	WORD $0x4e606b66 // sadalp v6.4s, v27.8h
+	WORD $0x0e3dc3ef // smull v15.8h, v31.8b, v29.8b
+	WORD $0x4e6069e9 // sadalp v9.4s, v15.8h
+	WORD $0x4e3dc3f3 // smull2 v19.8h, v31.16b, v29.16b
+	WORD $0x4e606a6a // sadalp v10.4s, v19.8h
+	WORD $0x0e37c214 // smull v20.8h, v16.8b, v23.8b
+	WORD $0x4e606a87 // sadalp v7.4s, v20.8h
+	WORD $0x4e37c21e // smull2 v30.8h, v16.16b, v23.16b
+	WORD $0x4e606bc8 // sadalp v8.4s, v30.8h
+	WORD $0x0e3dc219 // smull v25.8h, v16.8b, v29.8b
+	WORD $0x4e606b2b // sadalp v11.4s, v25.8h
+	WORD $0x4e3dc215 // smull2 v21.8h, v16.16b, v29.16b
+	WORD $0x4e606aac // sadalp v12.4s, v21.8h
+	ADD R5, R4
+	SUBS $4, R13
+	BGE four
+
+rest:
+	ADD $4, R13
+	CBZ R13, summed
+
+one:
+	WORD $0xbc6c6852 // ldr s18, [x2, x12]
+	WORD $0xbc6c6871 // ldr s17, [x3, x12]
+	WORD $0x3dc0101a // ldr q26, [x0, #64]
+	WORD $0x6e3a1e52 // eor v18.16b, v18.16b, v26.16b
+	WORD $0x6e3a1e31 // eor v17.16b, v17.16b, v26.16b
+	ADD $4, R12
+	WORD $0x4e04065c // dup v28.4s, v18.s[0]
+	WORD $0x4e04062d // dup v13.4s, v17.s[0]
+	WORD $0xad403896 // ldp q22, q14, [x4]
+	WORD $0x0e3cc2d8 // smull v24.8h, v22.8b, v28.8b
+	WORD $0x4e606b05 // sadalp v5.4s, v24.8h
+	WORD $0x4e3cc2db // smull2 v27.8h, v22.16b, v28.16b
+	WORD $0x4e606b66 // sadalp v6.4s, v27.8h
+	WORD $0x0e2dc2df // smull v31.8h, v22.8b, v13.8b
+	WORD $0x4e606be9 // sadalp v9.4s, v31.8h
+	WORD $0x4e2dc2cf // smull2 v15.8h, v22.16b, v13.16b
+	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
+	WORD $0x0e3cc1d3 // smull v19.8h, v14.8b, v28.8b
+	WORD $0x4e606a67 // sadalp v7.4s, v19.8h
+	WORD $0x4e3cc1d7 // smull2 v23.8h, v14.16b, v28.16b
+	WORD $0x4e606ae8 // sadalp v8.4s, v23.8h
+	WORD $0x0e2dc1d4 // smull v20.8h, v14.8b, v13.8b
+	WORD $0x4e606a8b // sadalp v11.4s, v20.8h
+	WORD $0x4e2dc1de // smull2 v30.8h, v14.16b, v13.16b
+	WORD $0x4e606bcc // sadalp v12.4s, v30.8h
+	ADD R5, R4
+	SUB $1, R13
+	CBNZ R13, one
+
+summed:
+	WORD $0x4ea6bcbd // addp v29.4s, v5.4s, v6.4s
+	WORD $0x4ea8bcf0 // addp v16.4s, v7.4s, v8.4s
+	WORD $0x4eaabd39 // addp v25.4s, v9.4s, v10.4s
+	WORD $0x4eacbd75 // addp v21.4s, v11.4s, v12.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	MOVD flags+152(FP), R14
+	TBZ $3, R14, factors
+	ADD R9, R5, R15
+	WORD $0xbd4004f2 // ldr s18, [x7, #4]
+	WORD $0xbd40051a // ldr s26, [x8, #4]
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x4ea0d638 // fsub v24.4s, v17.4s, v0.4s
+	WORD $0x4f92531d // fmls v29.4s, v24.4s, v18.s[0]
+	WORD $0x4f9a5319 // fmls v25.4s, v24.4s, v26.s[0]
+	WORD $0x3dc005fb // ldr q27, [x15, #16]
+	WORD $0x4ea0d776 // fsub v22.4s, v27.4s, v0.4s
+	WORD $0x4f9252d0 // fmls v16.4s, v22.4s, v18.s[0]
+	WORD $0x4f9a52d5 // fmls v21.4s, v22.4s, v26.s[0]
+
+factors:
+	WORD $0xbd4000ff // ldr s31, [x7]
+	ADD $8, R7
+	WORD $0xbd40010f // ldr s15, [x8]
+	ADD $8, R8
+	WORD $0x3dc0013c // ldr q28, [x9]
+	WORD $0x4f9f9393 // fmul v19.4s, v28.4s, v31.s[0]
+	WORD $0x4e33cfa1 // fmla v1.4s, v29.4s, v19.4s
+	WORD $0x4f8f9397 // fmul v23.4s, v28.4s, v15.s[0]
+	WORD $0x4e37cf23 // fmla v3.4s, v25.4s, v23.4s
+	WORD $0x3dc0052d // ldr q13, [x9, #16]
+	WORD $0x4f9f91ae // fmul v14.4s, v13.4s, v31.s[0]
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x4f8f91b4 // fmul v20.4s, v13.4s, v15.s[0]
+	WORD $0x4e34cea4 // fmla v4.4s, v21.4s, v20.4s
+	ADD R10, R9
+	SUBS $1, R11
+	BNE block
+	MOVD flags+152(FP), R16
+	MOVD bias+128(FP), R17
+	MOVD res+136(FP), R19
+	MOVD cols+112(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+96(FP), R21
+	MOVD cRow+104(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a5 // ldr q5, [x21]
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x3dc006a6 // ldr q6, [x21, #16]
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	ADD R22, R21
+	WORD $0x3dc002be // ldr q30, [x21]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc006a7 // ldr q7, [x21, #16]
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+120(FP), F8
+	WORD $0x4f889021 // fmul v1.4s, v1.4s, v8.s[0]
+	WORD $0x4f889042 // fmul v2.4s, v2.4s, v8.s[0]
+	WORD $0x4f889063 // fmul v3.4s, v3.4s, v8.s[0]
+	WORD $0x4f889084 // fmul v4.4s, v4.4s, v8.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc00229 // ldr q9, [x17]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x3dc0062a // ldr q10, [x17, #16]
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x4e2bf421 // fmax v1.4s, v1.4s, v11.4s
+	WORD $0x4e2bf442 // fmax v2.4s, v2.4s, v11.4s
+	WORD $0x4e2bf463 // fmax v3.4s, v3.4s, v11.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+136(FP), R23
+	MOVD resRow+144(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002ec // ldr q12, [x23]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc006f1 // ldr q17, [x23, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	ADD R24, R23
+	WORD $0x3dc002f8 // ldr q24, [x23]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc006fb // ldr q27, [x23, #16]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+
+store:
+	MOVD c+96(FP), R25
+	MOVD cRow+104(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	ADD R26, R25
+	WORD $0xad001323 // stp q3, q4, [x25]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F18
+	MOVD $buffer-64(SP), R1
+	WORD $0x3d800021 // str q1, [x1]
+	WORD $0x3d800422 // str q2, [x1, #16]
+	WORD $0x3d800823 // str q3, [x1, #32]
+	WORD $0x3d800c24 // str q4, [x1, #48]
+	MOVD cols+112(FP), R6
+	ADD $0, R6
+	MOVD $2, R13
+	MOVD c+96(FP), R14
+	MOVD cRow+104(FP), R15
+	LSL $2, R15, R15
+	MOVD res+136(FP), R2
+	MOVD resRow+144(FP), R3
+	LSL $2, R3, R3
+
+partialRow:
+	MOVD R14, R4
+	MOVD R2, R5
+	MOVD R17, R7
+	MOVD R1, R8
+	MOVD R6, R9
+
+partialColumn:
+	FMOVS (R8), F26
+	TBZ $0, R16, scaleOne
+	FMOVS (R4), F22
+	FADDS F22, F26, F26
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F18, F26, F26
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R7), F22
+	FADDS F22, F26, F26
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df75a // fmax v26.4s, v26.4s, v29.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R5), F22
+	FADDS F22, F26, F26
+
+storeOne:
+	FMOVS F26, (R4)
+	ADD $4, R8
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R7
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R15, R14
+	ADD R3, R2
+	ADD $32, R1
+	SUB $1, R13
+	CBNZ R13, partialRow
+
+next:
+	MOVD $8, R10
+	MOVD aRow+32(FP), R11
+	MUL R10, R11
+	MOVD a+24(FP), R12
+	ADD R12, R11, R20
+	CMP $0, R12
+	CSEL EQ, R12, R20, R12
+	MOVD R12, a+24(FP)
+	MOVD aScaleRow+48(FP), R22
+	MUL R10, R22
+	MOVD aScale+40(FP), R21
+	ADD R21, R22, R24
+	CMP $0, R21
+	CSEL EQ, R21, R24, R21
+	MOVD R21, aScale+40(FP)
+	MOVD cRow+104(FP), R23
+	MUL R10, R23
+	MOVD c+96(FP), R25
+	ADD R25, R23, R26
+	CMP $0, R25
+	CSEL EQ, R25, R26, R25
+	MOVD R25, c+96(FP)
+	MOVD resRow+144(FP), R16
+	MUL R10, R16
+	MOVD res+136(FP), R17
+	ADD R17, R16, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+136(FP)
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
+	RET
+
+// gemmBlocksNEON_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksNEON_2x16(SB), NOSPLIT, $128-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	MOVD b+56(FP), R4
+	MOVD bRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScaleRow+48(FP), R6
+	LSL $2, R6, R6
+	MOVD aScale+40(FP), R7
+	ADD R7, R6, R8
+	MOVD bScale+72(FP), R9
+	MOVD bScaleRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+	MOVD ZR, R12
+
+block:
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	MOVD words+16(FP), R13
+	SUBS $4, R13
+	BLT rest
+
+four:
+	WORD $0x3cec6859 // ldr q25, [x2, x12]
+	WORD $0x3cec687a // ldr q26, [x3, x12]
+	WORD $0x3dc0101b // ldr q27, [x0, #64]
+	WORD $0x6e3b1f39 // eor v25.16b, v25.16b, v27.16b
+	WORD $0x6e3b1f5a // eor v26.16b, v26.16b, v27.16b
+	ADD $16, R12
+	WORD $0x4e04073c // dup v28.4s, v25.s[0]
+	WORD $0x4e04075d // dup v29.4s, v26.s[0]
+	WORD $0xad407c9e // ldp q30, q31, [x4]
+	WORD $0x0e3cc3db // smull v27.8h, v30.8b, v28.8b
+	WORD $0x4e606b69 // sadalp v9.4s, v27.8h
+	WORD $0x4e3cc3db // smull2 v27.8h, v30.16b, v28.16b
+	WORD $0x4e606b6a // sadalp v10.4s, v27.8h
+	WORD $0x0e3dc3db // smull v27.8h, v30.8b, v29.8b
+	WORD $0x4e606b71 // sadalp v17.4s, v27.8h
+	WORD $0x4e3dc3de // smull2 v30.8h, v30.16b, v29.16b
+	WORD $0x4e606bd2 // sadalp v18.4s, v30.8h
+	WORD $0x0e3cc3fb // smull v27.8h, v31.8b, v28.8b
+	WORD $0x4e606b6b // sadalp v11.4s, v27.8h
+	WORD $0x4e3cc3fe // smull2 v30.8h, v31.16b, v28.16b
+	WORD $0x4e606bcc // sadalp v12.4s, v30.8h
+	WORD $0x0e3dc3fb // smull v27.8h, v31.8b, v29.8b
+	WORD $0x4e606b73 // sadalp v19.4s, v27.8h
+	WORD $0x4e3dc3fe // smull2 v30.8h, v31.16b, v29.16b
+	WORD $0x4e606bd4 // sadalp v20.4s, v30.8h
+	WORD $0xad416c9f // ldp q31, q27, [x4, #32]
+	WORD $0x0e3cc3fe // smull v30.8h, v31.8b, v28.8b
+	WORD $0x4e606bcd // sadalp v13.4s, v30.8h
+	WORD $0x4e3cc3fe // smull2 v30.8h, v31.16b, v28.16b
+	WORD $0x4e606bce // sadalp v14.4s, v30.8h
+	WORD $0x0e3dc3fe // smull v30.8h, v31.8b, v29.8b
+	WORD $0x4e606bd5 // sadalp v21.4s, v30.8h
+	WORD $0x4e3dc3ff // smull2 v31.8h, v31.16b, v29.16b
+	WORD $0x4e606bf6 // sadalp v22.4s, v31.8h
+	WORD $0x0e3cc37e // smull v30.8h, v27.8b, v28.8b
+	WORD $0x4e606bcf // sadalp v15.4s, v30.8h
+	WORD $0x4e3cc37f // smull2 v31.8h, v27.16b, v28.16b
+	WORD $0x4e606bf0 // sadalp v16.4s, v31.8h
+	WORD $0x0e3dc37c // smull v28.8h, v27.8b, v29.8b
+	WORD $0x4e606b97 // sadalp v23.4s, v28.8h
+	WORD $0x4e3dc37e // smull2 v30.8h, v27.16b, v29.16b
+	WORD $0x4e606bd8 // sadalp v24.4s, v30.8h
+	ADD R5, R4
+	WORD $0x4e0c073f // dup v31.4s, v25.s[1]
+	WORD $0x4e0c075d // dup v29.4s, v26.s[1]
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x0e3fc37e // smull v30.8h, v27.8b, v31.8b
+	WORD $0x4e606bc9 // sadalp v9.4s, v30.8h
+	WORD $0x4e3fc37e // smull2 v30.8h, v27.16b, v31.16b
+	WORD $0x4e606bca // sadalp v10.4s, v30.8h
+	WORD $0x0e3dc37e // smull v30.8h, v27.8b, v29.8b
+	WORD $0x4e606bd1 // sadalp v17.4s, v30.8h
+	WORD $0x4e3dc37b // smull2 v27.8h, v27.16b, v29.16b
+	WORD $0x4e606b72 // sadalp v18.4s, v27.8h
+	WORD $0x0e3fc39e // smull v30.8h, v28.8b, v31.8b
+	WORD $0x4e606bcb // sadalp v11.4s, v30.8h
+	WORD $0x4e3fc39b // smull2 v27.8h, v28.16b, v31.16b
+	WORD $0x4e606b6c // sadalp v12.4s, v27.8h
+	WORD $0x0e3dc39e // smull v30.8h, v28.8b, v29.8b
+	WORD $0x4e606bd3 // sadalp v19.4s, v30.8h
+	WORD $0x4e3dc39b // smull2 v27.8h, v28.16b, v29.16b
+	WORD $0x4e606b74 // sadalp v20.4s, v27.8h
+	WORD $0xad41789c // ldp q28, q30, [x4, #32]
+	WORD $0x0e3fc39b // smull v27.8h, v28.8b, v31.8b
+	WORD $0x4e606b6d // sadalp v13.4s, v27.8h
+	WORD $0x4e3fc39b // smull2 v27.8h, v28.16b, v31.16b
+	WORD $0x4e606b6e // sadalp v14.4s, v27.8h
+	WORD $0x0e3dc39b // smull v27.8h, v28.8b, v29.8b
+	WORD $0x4e606b75 // sadalp v21.4s, v27.8h
+	WORD $0x4e3dc39c // smull2 v28.8h, v28.16b, v29.16b
+	WORD $0x4e606b96 // sadalp v22.4s, v28.8h
+	WORD $0x0e3fc3db // smull v27.8h, v30.8b, v31.8b
+	WORD $0x4e606b6f // sadalp v15.4s, v27.8h
+	WORD $0x4e3fc3dc // smull2 v28.8h, v30.16b, v31.16b
+	WORD $0x4e606b90 // sadalp v16.4s, v28.8h
+	WORD $0x0e3dc3df // smull v31.8h, v30.8b, v29.8b
+	WORD $0x4e606bf7 // sadalp v23.4s, v31.8h
+	WORD $0x4e3dc3db // smull2 v27.8h, v30.16b, v29.16b
+	WORD $0x4e606b78 // sadalp v24.4s, v27.8h
+	ADD R5, R4
+	WORD $0x4e14073c // dup v28.4s, v25.s[2]
+	WORD $0x4e14075d // dup v29.4s, v26.s[2]
+	WORD $0xad407c9e // ldp q30, q31, [x4]
+	WORD $0x0e3cc3db // smull v27.8h, v30.8b, v28.8b
+	WORD $0x4e606b69 // sadalp v9.4s, v27.8h
+	WORD $0x4e3cc3db // smull2 v27.8h, v30.16b, v28.16b
+	WORD $0x4e606b6a // sadalp v10.4s, v27.8h
+	WORD $0x0e3dc3db // smull v27.8h, v30.8b, v29.8b
+	WORD $0x4e606b71 // sadalp v17.4s, v27.8h
+	WORD $0x4e3dc3de // smull2 v30.8h, v30.16b, v29.16b
+	WORD $0x4e606bd2 // sadalp v18.4s, v30.8h
+	WORD $0x0e3cc3fb // smull v27.8h, v31.8b, v28.8b
+	WORD $0x4e606b6b // sadalp v11.4s, v27.8h
+	WORD $0x4e3cc3fe // smull2 v30.8h, v31.16b, v28.16b
+	WORD $0x4e606bcc // sadalp v12.4s, v30.8h
+	WORD $0x0e3dc3fb // smull v27.8h, v31.8b, v29.8b
+	WORD $0x4e606b73 // sadalp v19.4s, v27.8h
+	WORD $0x4e3dc3fe // smull2 v30.8h, v31.16b, v29.16b
+	WORD $0x4e606bd4 // sadalp v20.4s, v30.8h
+	WORD $0xad416c9f // ldp q31, q27, [x4, #32]
+	WORD $0x0e3cc3fe // smull v30.8h, v31.8b, v28.8b
+	WORD $0x4e606bcd // sadalp v13.4s, v30.8h
+	WORD $0x4e3cc3fe // smull2 v30.8h, v31.16b, v28.16b
+	WORD $0x4e606bce // sadalp v14.4s, v30.8h
+	WORD $0x0e3dc3fe // smull v30.8h, v31.8b, v29.8b
+	WORD $0x4e606bd5 // sadalp v21.4s, v30.8h
+	WORD $0x4e3dc3ff // smull2 v31.8h, v31.16b, v29.16b
+	WORD $0x4e606bf6 // sadalp v22.4s, v31.8h
+	WORD $0x0e3cc37e // smull v30.8h, v27.8b, v28.8b
+	WORD $0x4e606bcf // sadalp v15.4s, v30.8h
+	WORD $0x4e3cc37f // smull2 v31.8h, v27.16b, v28.16b
+	WORD $0x4e606bf0 // sadalp v16.4s, v31.8h
+	WORD $0x0e3dc37c // smull v28.8h, v27.8b, v29.8b
+	WORD $0x4e606b97 // sadalp v23.4s, v28.8h
+	WORD $0x4e3dc37e // smull2 v30.8h, v27.16b, v29.16b
+	WORD $0x4e606bd8 // sadalp v24.4s, v30.8h
+	ADD R5, R4
+	WORD $0x4e1c073f // dup v31.4s, v25.s[3]
+	WORD $0x4e1c075d // dup v29.4s, v26.s[3]
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x0e3fc379 // smull v25.8h, v27.8b, v31.8b
+	WORD $0x4e606b29 // sadalp v9.4s, v25.8h
+	WORD $0x4e3fc37e // smull2 v30.8h, v27.16b, v31.16b
+	WORD $0x4e606bca // sadalp v10.4s, v30.8h
+	WORD $0x0e3dc37a // smull v26.8h, v27.8b, v29.8b
+	WORD $0x4e606b51 // sadalp v17.4s, v26.8h
+	WORD $0x4e3dc379 // smull2 v25.8h, v27.16b, v29.16b
+	WORD $0x4e606b32 // sadalp v18.4s, v25.8h
+	WORD $0x0e3fc39e // smull v30.8h, v28.8b, v31.8b
+	WORD $0x4e606bcb // sadalp v11.4s, v30.8h
+	WORD $0x4e3fc39b // smull2 v27.8h, v28.16b, v31.16b
+	WORD $0x4e606b6c // sadalp v12.4s, v27.8h
+	WORD $0x0e3dc39a // smull v26.8h, v28.8b, v29.8b
+	WORD $0x4e606b53 // sadalp v19.4s, v26.8h
+	WORD $0x4e3dc399 // smull2 v25.8h, v28.16b, v29.16b
+	WORD $0x4e606b34 // sadalp v20.4s, v25.8h
+	WORD $0xad416c9e // ldp q30, q27, [x4, #32]
+	WORD $0x0e3fc3dc // smull v28.8h, v30.8b, v31.8b
+	WORD $0x4e606b8d // sadalp v13.4s, v28.8h
+	WORD $0x4e3fc3da // smull2 v26.8h, v30.16b, v31.16b
+	WORD $0x4e606b4e // sadalp v14.4s, v26.8h
+	WORD $0x0e3dc3d9 // smull v25.8h, v30.8b, v29.8b
+	WORD $0x4e606b35 // sadalp v21.4s, v25.8h
+	WORD $0x4e3dc3dc // smull2 v28.8h, v30.16b, v29.16b
+	WORD $0x4e606b96 // sadalp v22.4s, v28.8h
+	WORD $0x0e3fc37a // smull v26.8h, v27.8b, v31.8b
+	WORD $0x4e606b4f // sadalp v15.4s, v26.8h
+	WORD $0x4e3fc37e // smull2 v30.8h, v27.16b, v31.16b
+	WORD $0x4e606bd0 // sadalp v16.4s, v30.8h
+	WORD $0x0e3dc379 // smull v25.8h, v27.8b, v29.8b
+	WORD $0x4e606b37 // sadalp v23.4s, v25.8h
+	WORD $0x4e3dc37c // smull2 v28.8h, v27.16b, v29.16b
+	WORD $0x4e606b98 // sadalp v24.4s, v28.8h
+	ADD R5, R4
+	SUBS $4, R13
+	BGE four
+
+rest:
+	ADD $4, R13
+	CBZ R13, summed
+
+one:
+	WORD $0xbc6c685f // ldr s31, [x2, x12]
+	WORD $0xbc6c687a // ldr s26, [x3, x12]
+	WORD $0x3dc0101e // ldr q30, [x0, #64]
+	WORD $0x6e3e1fff // eor v31.16b, v31.16b, v30.16b
+	WORD $0x6e3e1f5a // eor v26.16b, v26.16b, v30.16b
+	ADD $4, R12
+	WORD $0x4e0407fd // dup v29.4s, v31.s[0]
+	WORD $0x4e04075b // dup v27.4s, v26.s[0]
+	WORD $0xad407099 // ldp q25, q28, [x4]
+	WORD $0x0e3dc33f // smull v31.8h, v25.8b, v29.8b
+	WORD $0x4e606be9 // sadalp v9.4s, v31.8h
+	WORD $0x4e3dc33e // smull2 v30.8h, v25.16b, v29.16b
+	WORD $0x4e606bca // sadalp v10.4s, v30.8h
+	WORD $0x0e3bc33a // smull v26.8h, v25.8b, v27.8b
+	WORD $0x4e606b51 // sadalp v17.4s, v26.8h
+	WORD $0x4e3bc33f // smull2 v31.8h, v25.16b, v27.16b
+	WORD $0x4e606bf2 // sadalp v18.4s, v31.8h
+	WORD $0x0e3dc39e // smull v30.8h, v28.8b, v29.8b
+	WORD $0x4e606bcb // sadalp v11.4s, v30.8h
+	WORD $0x4e3dc399 // smull2 v25.8h, v28.16b, v29.16b
+	WORD $0x4e606b2c // sadalp v12.4s, v25.8h
+	WORD $0x0e3bc39a // smull v26.8h, v28.8b, v27.8b
+	WORD $0x4e606b53 // sadalp v19.4s, v26.8h
+	WORD $0x4e3bc39f // smull2 v31.8h, v28.16b, v27.16b
+	WORD $0x4e606bf4 // sadalp v20.4s, v31.8h
+	WORD $0xad41649e // ldp q30, q25, [x4, #32]
+	WORD $0x0e3dc3dc // smull v28.8h, v30.8b, v29.8b
+	WORD $0x4e606b8d // sadalp v13.4s, v28.8h
+	WORD $0x4e3dc3da // smull2 v26.8h, v30.16b, v29.16b
+	WORD $0x4e606b4e // sadalp v14.4s, v26.8h
+	WORD $0x0e3bc3df // smull v31.8h, v30.8b, v27.8b
+	WORD $0x4e606bf5 // sadalp v21.4s, v31.8h
+	WORD $0x4e3bc3dc // smull2 v28.8h, v30.16b, v27.16b
+	WORD $0x4e606b96 // sadalp v22.4s, v28.8h
+	WORD $0x0e3dc33a // smull v26.8h, v25.8b, v29.8b
+	WORD $0x4e606b4f // sadalp v15.4s, v26.8h
+	WORD $0x4e3dc33e // smull2 v30.8h, v25.16b, v29.16b
+	WORD $0x4e606bd0 // sadalp v16.4s, v30.8h
+	WORD $0x0e3bc33f // smull v31.8h, v25.8b, v27.8b
+	WORD $0x4e606bf7 // sadalp v23.4s, v31.8h
+	WORD $0x4e3bc33c // smull2 v28.8h, v25.16b, v27.16b
+	WORD $0x4e606b98 // sadalp v24.4s, v28.8h
+	ADD R5, R4
+	SUB $1, R13
+	CBNZ R13, one
+
+summed:
+	WORD $0x4eaabd3d // addp v29.4s, v9.4s, v10.4s
+	WORD $0x4eacbd7a // addp v26.4s, v11.4s, v12.4s
+	WORD $0x4eaebdbe // addp v30.4s, v13.4s, v14.4s
+	WORD $0x4eb0bdfb // addp v27.4s, v15.4s, v16.4s
+	WORD $0x4eb2be39 // addp v25.4s, v17.4s, v18.4s
+	WORD $0x4eb4be7f // addp v31.4s, v19.4s, v20.4s
+	WORD $0x4eb6bea9 // addp v9.4s, v21.4s, v22.4s
+	WORD $0x4eb8beea // addp v10.4s, v23.4s, v24.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x4e21db5a // scvtf v26.4s, v26.4s
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x4e21db7b // scvtf v27.4s, v27.4s
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	MOVD flags+152(FP), R14
+	TBZ $3, R14, factors
+	ADD R9, R5, R15
+	WORD $0xbd4004fc // ldr s28, [x7, #4]
+	WORD $0xbd40050b // ldr s11, [x8, #4]
+	WORD $0x3dc001ec // ldr q12, [x15]
+	WORD $0x4ea0d58d // fsub v13.4s, v12.4s, v0.4s
+	WORD $0x4f9c51bd // fmls v29.4s, v13.4s, v28.s[0]
+	WORD $0x4f8b51b9 // fmls v25.4s, v13.4s, v11.s[0]
+	WORD $0x3dc005ee // ldr q14, [x15, #16]
+	WORD $0x4ea0d5cf // fsub v15.4s, v14.4s, v0.4s
+	WORD $0x4f9c51fa // fmls v26.4s, v15.4s, v28.s[0]
+	WORD $0x4f8b51ff // fmls v31.4s, v15.4s, v11.s[0]
+	WORD $0x3dc009f0 // ldr q16, [x15, #32]
+	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
+	WORD $0x4f9c523e // fmls v30.4s, v17.4s, v28.s[0]
+	WORD $0x4f8b5229 // fmls v9.4s, v17.4s, v11.s[0]
+	WORD $0x3dc00df2 // ldr q18, [x15, #48]
+	WORD $0x4ea0d653 // fsub v19.4s, v18.4s, v0.4s
+	WORD $0x4f9c527b // fmls v27.4s, v19.4s, v28.s[0]
+	WORD $0x4f8b526a // fmls v10.4s, v19.4s, v11.s[0]
+
+factors:
+	WORD $0xbd4000f4 // ldr s20, [x7]
+	ADD $8, R7
+	WORD $0xbd400115 // ldr s21, [x8]
+	ADD $8, R8
+	WORD $0x3dc00136 // ldr q22, [x9]
+	WORD $0x4f9492d7 // fmul v23.4s, v22.4s, v20.s[0]
+	WORD $0x4e37cfa1 // fmla v1.4s, v29.4s, v23.4s
+	WORD $0x4f9592d8 // fmul v24.4s, v22.4s, v21.s[0]
+	WORD $0x4e38cf25 // fmla v5.4s, v25.4s, v24.4s
+	WORD $0x3dc0052c // ldr q12, [x9, #16]
+	WORD $0x4f94918d // fmul v13.4s, v12.4s, v20.s[0]
+	WORD $0x4e2dcf42 // fmla v2.4s, v26.4s, v13.4s
+	WORD $0x4f95918e // fmul v14.4s, v12.4s, v21.s[0]
+	WORD $0x4e2ecfe6 // fmla v6.4s, v31.4s, v14.4s
+	WORD $0x3dc0092f // ldr q15, [x9, #32]
+	WORD $0x4f9491f0 // fmul v16.4s, v15.4s, v20.s[0]
+	WORD $0x4e30cfc3 // fmla v3.4s, v30.4s, v16.4s
+	WORD $0x4f9591f1 // fmul v17.4s, v15.4s, v21.s[0]
+	WORD $0x4e31cd27 // fmla v7.4s, v9.4s, v17.4s
+	WORD $0x3dc00d32 // ldr q18, [x9, #48]
+	WORD $0x4f94925c // fmul v28.4s, v18.4s, v20.s[0]
+	WORD $0x4e3ccf64 // fmla v4.4s, v27.4s, v28.4s
+	WORD $0x4f95924b // fmul v11.4s, v18.4s, v21.s[0]
+	WORD $0x4e2bcd48 // fmla v8.4s, v10.4s, v11.4s
+	ADD R10, R9
+	SUBS $1, R11
+	BNE block
+	MOVD flags+152(FP), R16
+	MOVD bias+128(FP), R17
+	MOVD res+136(FP), R19
+	MOVD cols+112(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+96(FP), R21
+	MOVD cRow+104(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b3 // ldr q19, [x21]
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc00ab6 // ldr q22, [x21, #32]
+	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s
+	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	ADD R22, R21
+	WORD $0x3dc002b9 // ldr q25, [x21]
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x3dc006b8 // ldr q24, [x21, #16]
+	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x3dc00eac // ldr q12, [x21, #48]
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+120(FP), F13
+	WORD $0x4f8d9021 // fmul v1.4s, v1.4s, v13.s[0]
+	WORD $0x4f8d9042 // fmul v2.4s, v2.4s, v13.s[0]
+	WORD $0x4f8d9063 // fmul v3.4s, v3.4s, v13.s[0]
+	WORD $0x4f8d9084 // fmul v4.4s, v4.4s, v13.s[0]
+	WORD $0x4f8d90a5 // fmul v5.4s, v5.4s, v13.s[0]
+	WORD $0x4f8d90c6 // fmul v6.4s, v6.4s, v13.s[0]
+	WORD $0x4f8d90e7 // fmul v7.4s, v7.4s, v13.s[0]
+	WORD $0x4f8d9108 // fmul v8.4s, v8.4s, v13.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc0023f // ldr q31, [x17]
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x3dc0062e // ldr q14, [x17, #16]
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	WORD $0x3dc00a3e // ldr q30, [x17, #32]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x4e3ed4e7 // fadd v7.4s, v7.4s, v30.4s
+	WORD $0x3dc00e2f // ldr q15, [x17, #48]
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f421 // fmax v1.4s, v1.4s, v16.4s
+	WORD $0x4e30f442 // fmax v2.4s, v2.4s, v16.4s
+	WORD $0x4e30f463 // fmax v3.4s, v3.4s, v16.4s
+	WORD $0x4e30f484 // fmax v4.4s, v4.4s, v16.4s
+	WORD $0x4e30f4a5 // fmax v5.4s, v5.4s, v16.4s
+	WORD $0x4e30f4c6 // fmax v6.4s, v6.4s, v16.4s
+	WORD $0x4e30f4e7 // fmax v7.4s, v7.4s, v16.4s
+	WORD $0x4e30f508 // fmax v8.4s, v8.4s, v16.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+136(FP), R23
+	MOVD resRow+144(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002e9 // ldr q9, [x23]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc006f1 // ldr q17, [x23, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x3dc00af4 // ldr q20, [x23, #32]
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x3dc00efb // ldr q27, [x23, #48]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+	ADD R24, R23
+	WORD $0x3dc002f5 // ldr q21, [x23]
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x3dc006f2 // ldr q18, [x23, #16]
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x3dc00afc // ldr q28, [x23, #32]
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
+	WORD $0x3dc00eea // ldr q10, [x23, #48]
+	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
+
+store:
+	MOVD c+96(FP), R25
+	MOVD cRow+104(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	WORD $0xad011323 // stp q3, q4, [x25, #32]
+	ADD R26, R25
+	WORD $0xad001b25 // stp q5, q6, [x25]
+	WORD $0xad012327 // stp q7, q8, [x25, #32]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F11
+	MOVD $buffer-128(SP), R1
+	WORD $0x3d800021 // str q1, [x1]
+	WORD $0x3d800422 // str q2, [x1, #16]
+	WORD $0x3d800823 // str q3, [x1, #32]
+	WORD $0x3d800c24 // str q4, [x1, #48]
+	WORD $0x3d801025 // str q5, [x1, #64]
+	WORD $0x3d801426 // str q6, [x1, #80]
+	WORD $0x3d801827 // str q7, [x1, #96]
+	WORD $0x3d801c28 // str q8, [x1, #112]
+	MOVD cols+112(FP), R6
+	ADD $8, R6
+	MOVD $2, R13
+	MOVD c+96(FP), R14
+	MOVD cRow+104(FP), R15
+	LSL $2, R15, R15
+	MOVD res+136(FP), R2
+	MOVD resRow+144(FP), R3
+	LSL $2, R3, R3
+
+partialRow:
+	MOVD R14, R4
+	MOVD R2, R5
+	MOVD R17, R7
+	MOVD R1, R8
+	MOVD R6, R9
+
+partialColumn:
+	FMOVS (R8), F19
+	TBZ $0, R16, scaleOne
+	FMOVS (R4), F29
+	FADDS F29, F19, F19
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F11, F19, F19
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R7), F29
+	FADDS F29, F19, F19
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x4e36f673 // fmax v19.4s, v19.4s, v22.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R5), F29
+	FADDS F29, F19, F19
+
+storeOne:
+	FMOVS F19, (R4)
+	ADD $4, R8
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R7
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R15, R14
+	ADD R3, R2
+	ADD $64, R1
+	SUB $1, R13
+	CBNZ R13, partialRow
+
+next:
+	MOVD $8, R10
+	MOVD aRow+32(FP), R11
+	MUL R10, R11
+	MOVD a+24(FP), R12
+	ADD R12, R11, R20
+	CMP $0, R12
+	CSEL EQ, R12, R20, R12
+	MOVD R12, a+24(FP)
+	MOVD aScaleRow+48(FP), R22
+	MUL R10, R22
+	MOVD aScale+40(FP), R21
+	ADD R21, R22, R24
+	CMP $0, R21
+	CSEL EQ, R21, R24, R21
+	MOVD R21, aScale+40(FP)
+	MOVD cRow+104(FP), R23
+	MUL R10, R23
+	MOVD c+96(FP), R25
+	ADD R25, R23, R26
+	CMP $0, R25
+	CSEL EQ, R25, R26, R25
+	MOVD R25, c+96(FP)
+	MOVD resRow+144(FP), R16
+	MUL R10, R16
+	MOVD res+136(FP), R17
+	ADD R17, R16, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+136(FP)
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
+	RET
+
+// gemmBlocksDotProd_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_1x8(SB), NOSPLIT, $32-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	MOVD b+56(FP), R3
+	MOVD bRow+64(FP), R4
+	LSL $2, R4, R4
+	MOVD aScaleRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+40(FP), R6
+	MOVD bScale+72(FP), R7
+	MOVD bScaleRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+	MOVD ZR, R10
+
+block:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD words+16(FP), R11
+	SUBS $4, R11
+	BLT rest
+
+four:
+	WORD $0x3cea6845 // ldr q5, [x2, x10]
+	WORD $0x3dc01006 // ldr q6, [x0, #64]
+	WORD $0x6e261ca5 // eor v5.16b, v5.16b, v6.16b
+	ADD $16, R10
+	WORD $0xad402067 // ldp q7, q8, [x3]
+	WORD $0x4f85e0e3 // sdot v3.4s, v7.16b, v5.4b[0]
+	WORD $0x4f85e104 // sdot v4.4s, v8.16b, v5.4b[0]
+	ADD R4, R3
+	WORD $0xad402869 // ldp q9, q10, [x3]
+	WORD $0x4fa5e123 // sdot v3.4s, v9.16b, v5.4b[1]
+	WORD $0x4fa5e144 // sdot v4.4s, v10.16b, v5.4b[1]
+	ADD R4, R3
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0x4f85e963 // sdot v3.4s, v11.16b, v5.4b[2]
+	WORD $0x4f85e984 // sdot v4.4s, v12.16b, v5.4b[2]
+	ADD R4, R3
+	WORD $0xad40386d // ldp q13, q14, [x3]
+	WORD $0x4fa5e9a3 // sdot v3.4s, v13.16b, v5.4b[3]
+	WORD $0x4fa5e9c4 // sdot v4.4s, v14.16b, v5.4b[3]
+	ADD R4, R3
+	SUBS $4, R11
+	BGE four
+
+rest:
+	ADD $4, R11
+	CBZ R11, summed
+
+one:
+	WORD $0xbc6a684f // ldr s15, [x2, x10]
+	WORD $0x3dc01010 // ldr q16, [x0, #64]
+	WORD $0x6e301def // eor v15.16b, v15.16b, v16.16b
+	ADD $4, R10
+	WORD $0xad404871 // ldp q17, q18, [x3]
+	WORD $0x4f8fe223 // sdot v3.4s, v17.16b, v15.4b[0]
+	WORD $0x4f8fe244 // sdot v4.4s, v18.16b, v15.4b[0]
+	ADD R4, R3
+	SUB $1, R11
+	CBNZ R11, one
+
+summed:
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	MOVD flags+152(FP), R12
+	TBZ $3, R12, factors
+	ADD R7, R4, R13
+	WORD $0xbd4004d3 // ldr s19, [x6, #4]
+	WORD $0x3dc001b4 // ldr q20, [x13]
+	WORD $0x4ea0d695 // fsub v21.4s, v20.4s, v0.4s
+	WORD $0x4f9352a3 // fmls v3.4s, v21.4s, v19.s[0]
+	WORD $0x3dc005b6 // ldr q22, [x13, #16]
+	WORD $0x4ea0d6d7 // fsub v23.4s, v22.4s, v0.4s
+	WORD $0x4f9352e4 // fmls v4.4s, v23.4s, v19.s[0]
+
+factors:
+	WORD $0xbd4000d8 // ldr s24, [x6]
+	ADD $8, R6
+	WORD $0x3dc000f9 // ldr q25, [x7]
+	WORD $0x4f98933a // fmul v26.4s, v25.4s, v24.s[0]
+	WORD $0x4e3acc61 // fmla v1.4s, v3.4s, v26.4s
+	WORD $0x3dc004fb // ldr q27, [x7, #16]
+	WORD $0x4f98937c // fmul v28.4s, v27.4s, v24.s[0]
+	WORD $0x4e3ccc82 // fmla v2.4s, v4.4s, v28.4s
+	ADD R8, R7
+	SUBS $1, R9
+	BNE block
+	MOVD flags+152(FP), R14
+	MOVD bias+128(FP), R15
+	MOVD res+136(FP), R16
+	MOVD cols+112(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+96(FP), R19
+	MOVD cRow+104(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc0027d // ldr q29, [x19]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc0067e // ldr q30, [x19, #16]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+120(FP), F31
+	WORD $0x4f9f9021 // fmul v1.4s, v1.4s, v31.s[0]
+	WORD $0x4f9f9042 // fmul v2.4s, v2.4s, v31.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001e6 // ldr q6, [x15]
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x4e28f421 // fmax v1.4s, v1.4s, v8.4s
+	WORD $0x4e28f442 // fmax v2.4s, v2.4s, v8.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+136(FP), R21
+	MOVD resRow+144(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a9 // ldr q9, [x21]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc006aa // ldr q10, [x21, #16]
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+
+store:
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F11
+	MOVD $buffer-32(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	MOVD cols+112(FP), R26
+	ADD $0, R26
+	MOVD $1, R1
+	MOVD c+96(FP), R5
+	MOVD cRow+104(FP), R11
+	LSL $2, R11, R11
+	MOVD res+136(FP), R12
+	MOVD resRow+144(FP), R13
+	LSL $2, R13, R13
+
+partialRow:
+	MOVD R5, R2
+	MOVD R12, R3
+	MOVD R15, R4
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F12
+	TBZ $0, R14, scaleOne
+	FMOVS (R2), F5
+	FADDS F5, F12, F12
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F11, F12, F12
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R4), F5
+	FADDS F5, F12, F12
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R3), F5
+	FADDS F5, F12, F12
+
+storeOne:
+	FMOVS F12, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R11, R5
+	ADD R13, R12
+	ADD $32, R25
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+32(FP), R9
+	MUL R8, R9
+	MOVD a+24(FP), R10
+	ADD R10, R9, R17
+	CMP $0, R10
+	CSEL EQ, R10, R17, R10
+	MOVD R10, a+24(FP)
+	MOVD aScaleRow+48(FP), R20
+	MUL R8, R20
+	MOVD aScale+40(FP), R19
+	ADD R19, R20, R22
+	CMP $0, R19
+	CSEL EQ, R19, R22, R19
+	MOVD R19, aScale+40(FP)
+	MOVD cRow+104(FP), R21
+	MUL R8, R21
+	MOVD c+96(FP), R23
+	ADD R23, R21, R24
+	CMP $0, R23
+	CSEL EQ, R23, R24, R23
+	MOVD R23, c+96(FP)
+	MOVD resRow+144(FP), R14
+	MUL R8, R14
+	MOVD res+136(FP), R15
+	ADD R15, R14, R16
+	CMP $0, R15
+	CSEL EQ, R15, R16, R15
+	MOVD R15, res+136(FP)
+	MOVD tiles+0(FP), R25
+	SUB $1, R25
+	MOVD R25, tiles+0(FP)
+	CBNZ R25, tile
+	RET
+
+// gemmBlocksDotProd_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_1x16(SB), NOSPLIT, $64-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	MOVD b+56(FP), R3
+	MOVD bRow+64(FP), R4
+	LSL $2, R4, R4
+	MOVD aScaleRow+48(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+40(FP), R6
+	MOVD bScale+72(FP), R7
+	MOVD bScaleRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+	MOVD ZR, R10
+
+block:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD words+16(FP), R11
+	SUBS $4, R11
+	BLT rest
+
+four:
+	WORD $0x3cea6849 // ldr q9, [x2, x10]
+	WORD $0x3dc0100a // ldr q10, [x0, #64]
+	WORD $0x6e2a1d29 // eor v9.16b, v9.16b, v10.16b
+	ADD $16, R10
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0x4f89e165 // sdot v5.4s, v11.16b, v9.4b[0]
+	WORD $0x4f89e186 // sdot v6.4s, v12.16b, v9.4b[0]
+	WORD $0xad41386d // ldp q13, q14, [x3, #32]
+	WORD $0x4f89e1a7 // sdot v7.4s, v13.16b, v9.4b[0]
+	WORD $0x4f89e1c8 // sdot v8.4s, v14.16b, v9.4b[0]
+	ADD R4, R3
+	WORD $0xad40406f // ldp q15, q16, [x3]
+	WORD $0x4fa9e1e5 // sdot v5.4s, v15.16b, v9.4b[1]
+	WORD $0x4fa9e206 // sdot v6.4s, v16.16b, v9.4b[1]
+	WORD $0xad414871 // ldp q17, q18, [x3, #32]
+	WORD $0x4fa9e227 // sdot v7.4s, v17.16b, v9.4b[1]
+	WORD $0x4fa9e248 // sdot v8.4s, v18.16b, v9.4b[1]
+	ADD R4, R3
+	WORD $0xad405073 // ldp q19, q20, [x3]
+	WORD $0x4f89ea65 // sdot v5.4s, v19.16b, v9.4b[2]
+	WORD $0x4f89ea86 // sdot v6.4s, v20.16b, v9.4b[2]
+	WORD $0xad415875 // ldp q21, q22, [x3, #32]
+	WORD $0x4f89eaa7 // sdot v7.4s, v21.16b, v9.4b[2]
+	WORD $0x4f89eac8 // sdot v8.4s, v22.16b, v9.4b[2]
+	ADD R4, R3
+	WORD $0xad406077 // ldp q23, q24, [x3]
+	WORD $0x4fa9eae5 // sdot v5.4s, v23.16b, v9.4b[3]
+	WORD $0x4fa9eb06 // sdot v6.4s, v24.16b, v9.4b[3]
+	WORD $0xad416879 // ldp q25, q26, [x3, #32]
+	WORD $0x4fa9eb27 // sdot v7.4s, v25.16b, v9.4b[3]
+	WORD $0x4fa9eb48 // sdot v8.4s, v26.16b, v9.4b[3]
+	ADD R4, R3
+	SUBS $4, R11
+	BGE four
+
+rest:
+	ADD $4, R11
+	CBZ R11, summed
+
+one:
+	WORD $0xbc6a685b // ldr s27, [x2, x10]
+	WORD $0x3dc0101c // ldr q28, [x0, #64]
+	WORD $0x6e3c1f7b // eor v27.16b, v27.16b, v28.16b
+	ADD $4, R10
+	WORD $0xad40787d // ldp q29, q30, [x3]
+	WORD $0x4f9be3a5 // sdot v5.4s, v29.16b, v27.4b[0]
+	WORD $0x4f9be3c6 // sdot v6.4s, v30.16b, v27.4b[0]
+	WORD $0xad41287f // ldp q31, q10, [x3, #32]
+	WORD $0x4f9be3e7 // sdot v7.4s, v31.16b, v27.4b[0]
+	WORD $0x4f9be148 // sdot v8.4s, v10.16b, v27.4b[0]
+	ADD R4, R3
+	SUB $1, R11
+	CBNZ R11, one
+
+summed:
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	MOVD flags+152(FP), R12
+	TBZ $3, R12, factors
+	ADD R7, R4, R13
+	WORD $0xbd4004cb // ldr s11, [x6, #4]
+	WORD $0x3dc001ac // ldr q12, [x13]
+	WORD $0x4ea0d58d // fsub v13.4s, v12.4s, v0.4s
+	WORD $0x4f8b51a5 // fmls v5.4s, v13.4s, v11.s[0]
+	WORD $0x3dc005ae // ldr q14, [x13, #16]
+	WORD $0x4ea0d5cf // fsub v15.4s, v14.4s, v0.4s
+	WORD $0x4f8b51e6 // fmls v6.4s, v15.4s, v11.s[0]
+	WORD $0x3dc009b0 // ldr q16, [x13, #32]
+	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
+	WORD $0x4f8b5227 // fmls v7.4s, v17.4s, v11.s[0]
+	WORD $0x3dc00db2 // ldr q18, [x13, #48]
+	WORD $0x4ea0d653 // fsub v19.4s, v18.4s, v0.4s
+	WORD $0x4f8b5268 // fmls v8.4s, v19.4s, v11.s[0]
+
+factors:
+	WORD $0xbd4000d4 // ldr s20, [x6]
+	ADD $8, R6
+	WORD $0x3dc000f5 // ldr q21, [x7]
+	WORD $0x4f9492b6 // fmul v22.4s, v21.4s, v20.s[0]
+	WORD $0x4e36cca1 // fmla v1.4s, v5.4s, v22.4s
+	WORD $0x3dc004f7 // ldr q23, [x7, #16]
+	WORD $0x4f9492f8 // fmul v24.4s, v23.4s, v20.s[0]
+	WORD $0x4e38ccc2 // fmla v2.4s, v6.4s, v24.4s
+	WORD $0x3dc008e9 // ldr q9, [x7, #32]
+	WORD $0x4f949139 // fmul v25.4s, v9.4s, v20.s[0]
+	WORD $0x4e39cce3 // fmla v3.4s, v7.4s, v25.4s
+	WORD $0x3dc00cfa // ldr q26, [x7, #48]
+	WORD $0x4f94935c // fmul v28.4s, v26.4s, v20.s[0]
+	WORD $0x4e3ccd04 // fmla v4.4s, v8.4s, v28.4s
+	ADD R8, R7
+	SUBS $1, R9
+	BNE block
+	MOVD flags+152(FP), R14
+	MOVD bias+128(FP), R15
+	MOVD res+136(FP), R16
+	MOVD cols+112(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+96(FP), R19
+	MOVD cRow+104(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc0027d // ldr q29, [x19]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc0067e // ldr q30, [x19, #16]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x3dc00a7b // ldr q27, [x19, #32]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00e7f // ldr q31, [x19, #48]
+	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+120(FP), F10
+	WORD $0x4f8a9021 // fmul v1.4s, v1.4s, v10.s[0]
+	WORD $0x4f8a9042 // fmul v2.4s, v2.4s, v10.s[0]
+	WORD $0x4f8a9063 // fmul v3.4s, v3.4s, v10.s[0]
+	WORD $0x4f8a9084 // fmul v4.4s, v4.4s, v10.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001ec // ldr q12, [x15]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x3dc009ee // ldr q14, [x15, #32]
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	WORD $0x3dc00def // ldr q15, [x15, #48]
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f421 // fmax v1.4s, v1.4s, v16.4s
+	WORD $0x4e30f442 // fmax v2.4s, v2.4s, v16.4s
+	WORD $0x4e30f463 // fmax v3.4s, v3.4s, v16.4s
+	WORD $0x4e30f484 // fmax v4.4s, v4.4s, v16.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+136(FP), R21
+	MOVD resRow+144(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b1 // ldr q17, [x21]
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0x3dc006b2 // ldr q18, [x21, #16]
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x3dc00aab // ldr q11, [x21, #32]
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+
+store:
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	WORD $0xad0112e3 // stp q3, q4, [x23, #32]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F21
+	MOVD $buffer-64(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	WORD $0x3d800b23 // str q3, [x25, #32]
+	WORD $0x3d800f24 // str q4, [x25, #48]
+	MOVD cols+112(FP), R26
+	ADD $8, R26
+	MOVD $1, R1
+	MOVD c+96(FP), R5
+	MOVD cRow+104(FP), R11
+	LSL $2, R11, R11
+	MOVD res+136(FP), R12
+	MOVD resRow+144(FP), R13
+	LSL $2, R13, R13
+
+partialRow:
+	MOVD R5, R2
+	MOVD R12, R3
+	MOVD R15, R4
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F5
+	TBZ $0, R14, scaleOne
+	FMOVS (R2), F22
+	FADDS F22, F5, F5
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F21, F5, F5
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R4), F22
+	FADDS F22, F5, F5
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R3), F22
+	FADDS F22, F5, F5
+
+storeOne:
+	FMOVS F5, (R2)
+	ADD $4, R6
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R11, R5
+	ADD R13, R12
+	ADD $64, R25
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+32(FP), R9
+	MUL R8, R9
+	MOVD a+24(FP), R10
+	ADD R10, R9, R17
+	CMP $0, R10
+	CSEL EQ, R10, R17, R10
+	MOVD R10, a+24(FP)
+	MOVD aScaleRow+48(FP), R20
+	MUL R8, R20
+	MOVD aScale+40(FP), R19
+	ADD R19, R20, R22
+	CMP $0, R19
+	CSEL EQ, R19, R22, R19
+	MOVD R19, aScale+40(FP)
+	MOVD cRow+104(FP), R21
+	MUL R8, R21
+	MOVD c+96(FP), R23
+	ADD R23, R21, R24
+	CMP $0, R23
+	CSEL EQ, R23, R24, R23
+	MOVD R23, c+96(FP)
+	MOVD resRow+144(FP), R14
+	MUL R8, R14
+	MOVD res+136(FP), R15
+	ADD R15, R14, R16
+	CMP $0, R15
+	CSEL EQ, R15, R16, R15
+	MOVD R15, res+136(FP)
+	MOVD tiles+0(FP), R25
+	SUB $1, R25
+	MOVD R25, tiles+0(FP)
+	CBNZ R25, tile
+	RET
+
+// gemmBlocksDotProd_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_2x8(SB), NOSPLIT, $64-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	MOVD b+56(FP), R4
+	MOVD bRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScaleRow+48(FP), R6
+	LSL $2, R6, R6
+	MOVD aScale+40(FP), R7
+	ADD R7, R6, R8
+	MOVD bScale+72(FP), R9
+	MOVD bScaleRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+	MOVD ZR, R12
+
+block:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD words+16(FP), R13
+	SUBS $4, R13
+	BLT rest
+
+four:
+	WORD $0x3cec6849 // ldr q9, [x2, x12]
+	WORD $0x3cec686a // ldr q10, [x3, x12]
+	WORD $0x3dc0100b // ldr q11, [x0, #64]
+	WORD $0x6e2b1d29 // eor v9.16b, v9.16b, v11.16b
+	WORD $0x6e2b1d4a // eor v10.16b, v10.16b, v11.16b
+	ADD $16, R12
+	WORD $0xad40348c // ldp q12, q13, [x4]
+	WORD $0x4f89e185 // sdot v5.4s, v12.16b, v9.4b[0]
+	WORD $0x4f8ae187 // sdot v7.4s, v12.16b, v10.4b[0]
+	WORD $0x4f89e1a6 // sdot v6.4s, v13.16b, v9.4b[0]
+	WORD $0x4f8ae1a8 // sdot v8.4s, v13.16b, v10.4b[0]
+	ADD R5, R4
+	WORD $0xad403c8e // ldp q14, q15, [x4]
+	WORD $0x4fa9e1c5 // sdot v5.4s, v14.16b, v9.4b[1]
+	WORD $0x4faae1c7 // sdot v7.4s, v14.16b, v10.4b[1]
+	WORD $0x4fa9e1e6 // sdot v6.4s, v15.16b, v9.4b[1]
+	WORD $0x4faae1e8 // sdot v8.4s, v15.16b, v10.4b[1]
+	ADD R5, R4
+	WORD $0xad404490 // ldp q16, q17, [x4]
+	WORD $0x4f89ea05 // sdot v5.4s, v16.16b, v9.4b[2]
+	WORD $0x4f8aea07 // sdot v7.4s, v16.16b, v10.4b[2]
+	WORD $0x4f89ea26 // sdot v6.4s, v17.16b, v9.4b[2]
+	WORD $0x4f8aea28 // sdot v8.4s, v17.16b, v10.4b[2]
+	ADD R5, R4
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0x4fa9ea45 // sdot v5.4s, v18.16b, v9.4b[3]
+	WORD $0x4faaea47 // sdot v7.4s, v18.16b, v10.4b[3]
+	WORD $0x4fa9ea66 // sdot v6.4s, v19.16b, v9.4b[3]
+	WORD $0x4faaea68 // sdot v8.4s, v19.16b, v10.4b[3]
+	ADD R5, R4
+	SUBS $4, R13
+	BGE four
+
+rest:
+	ADD $4, R13
+	CBZ R13, summed
+
+one:
+	WORD $0xbc6c6854 // ldr s20, [x2, x12]
+	WORD $0xbc6c6875 // ldr s21, [x3, x12]
+	WORD $0x3dc01016 // ldr q22, [x0, #64]
+	WORD $0x6e361e94 // eor v20.16b, v20.16b, v22.16b
+	WORD $0x6e361eb5 // eor v21.16b, v21.16b, v22.16b
+	ADD $4, R12
+	WORD $0xad406097 // ldp q23, q24, [x4]
+	WORD $0x4f94e2e5 // sdot v5.4s, v23.16b, v20.4b[0]
+	WORD $0x4f95e2e7 // sdot v7.4s, v23.16b, v21.4b[0]
+	WORD $0x4f94e306 // sdot v6.4s, v24.16b, v20.4b[0]
+	WORD $0x4f95e308 // sdot v8.4s, v24.16b, v21.4b[0]
+	ADD R5, R4
+	SUB $1, R13
+	CBNZ R13, one
+
+summed:
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	MOVD flags+152(FP), R14
+	TBZ $3, R14, factors
+	ADD R9, R5, R15
+	WORD $0xbd4004f9 // ldr s25, [x7, #4]
+	WORD $0xbd40051a // ldr s26, [x8, #4]
+	WORD $0x3dc001fb // ldr q27, [x15]
+	WORD $0x4ea0d77c // fsub v28.4s, v27.4s, v0.4s
+	WORD $0x4f995385 // fmls v5.4s, v28.4s, v25.s[0]
+	WORD $0x4f9a5387 // fmls v7.4s, v28.4s, v26.s[0]
+	WORD $0x3dc005fd // ldr q29, [x15, #16]
+	WORD $0x4ea0d7be // fsub v30.4s, v29.4s, v0.4s
+	WORD $0x4f9953c6 // fmls v6.4s, v30.4s, v25.s[0]
+	WORD $0x4f9a53c8 // fmls v8.4s, v30.4s, v26.s[0]
+
+factors:
+	WORD $0xbd4000ff // ldr s31, [x7]
+	ADD $8, R7
+	WORD $0xbd40010b // ldr s11, [x8]
+	ADD $8, R8
+	WORD $0x3dc0012c // ldr q12, [x9]
+	WORD $0x4f9f918d // fmul v13.4s, v12.4s, v31.s[0]
+	WORD $0x4e2dcca1 // fmla v1.4s, v5.4s, v13.4s
+	WORD $0x4f8b918e // fmul v14.4s, v12.4s, v11.s[0]
+	WORD $0x4e2ecce3 // fmla v3.4s, v7.4s, v14.4s
+	WORD $0x3dc0052f // ldr q15, [x9, #16]
+	WORD $0x4f9f91f0 // fmul v16.4s, v15.4s, v31.s[0]
+	WORD $0x4e30ccc2 // fmla v2.4s, v6.4s, v16.4s
+	WORD $0x4f8b91f1 // fmul v17.4s, v15.4s, v11.s[0]
+	WORD $0x4e31cd04 // fmla v4.4s, v8.4s, v17.4s
+	ADD R10, R9
+	SUBS $1, R11
+	BNE block
+	MOVD flags+152(FP), R16
+	MOVD bias+128(FP), R17
+	MOVD res+136(FP), R19
+	MOVD cols+112(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+96(FP), R21
+	MOVD cRow+104(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a9 // ldr q9, [x21]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc006aa // ldr q10, [x21, #16]
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	ADD R22, R21
+	WORD $0x3dc002b2 // ldr q18, [x21]
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s
+	WORD $0x3dc006b3 // ldr q19, [x21, #16]
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+120(FP), F22
+	WORD $0x4f969021 // fmul v1.4s, v1.4s, v22.s[0]
+	WORD $0x4f969042 // fmul v2.4s, v2.4s, v22.s[0]
+	WORD $0x4f969063 // fmul v3.4s, v3.4s, v22.s[0]
+	WORD $0x4f969084 // fmul v4.4s, v4.4s, v22.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc00234 // ldr q20, [x17]
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f421 // fmax v1.4s, v1.4s, v23.4s
+	WORD $0x4e37f442 // fmax v2.4s, v2.4s, v23.4s
+	WORD $0x4e37f463 // fmax v3.4s, v3.4s, v23.4s
+	WORD $0x4e37f484 // fmax v4.4s, v4.4s, v23.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+136(FP), R23
+	MOVD resRow+144(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002f8 // ldr q24, [x23]
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x3dc006fb // ldr q27, [x23, #16]
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	ADD R24, R23
+	WORD $0x3dc002fc // ldr q28, [x23]
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x3dc006fd // ldr q29, [x23, #16]
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+
+store:
+	MOVD c+96(FP), R25
+	MOVD cRow+104(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	ADD R26, R25
+	WORD $0xad001323 // stp q3, q4, [x25]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F25
+	MOVD $buffer-64(SP), R1
+	WORD $0x3d800021 // str q1, [x1]
+	WORD $0x3d800422 // str q2, [x1, #16]
+	WORD $0x3d800823 // str q3, [x1, #32]
+	WORD $0x3d800c24 // str q4, [x1, #48]
+	MOVD cols+112(FP), R6
+	ADD $0, R6
+	MOVD $2, R13
+	MOVD c+96(FP), R14
+	MOVD cRow+104(FP), R15
+	LSL $2, R15, R15
+	MOVD res+136(FP), R2
+	MOVD resRow+144(FP), R3
+	LSL $2, R3, R3
+
+partialRow:
+	MOVD R14, R4
+	MOVD R2, R5
+	MOVD R17, R7
+	MOVD R1, R8
+	MOVD R6, R9
+
+partialColumn:
+	FMOVS (R8), F26
+	TBZ $0, R16, scaleOne
+	FMOVS (R4), F30
+	FADDS F30, F26, F26
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F25, F26, F26
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R7), F30
+	FADDS F30, F26, F26
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x4e25f75a // fmax v26.4s, v26.4s, v5.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R5), F30
+	FADDS F30, F26, F26
+
+storeOne:
+	FMOVS F26, (R4)
+	ADD $4, R8
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R7
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R15, R14
+	ADD R3, R2
+	ADD $32, R1
+	SUB $1, R13
+	CBNZ R13, partialRow
+
+next:
+	MOVD $8, R10
+	MOVD aRow+32(FP), R11
+	MUL R10, R11
+	MOVD a+24(FP), R12
+	ADD R12, R11, R20
+	CMP $0, R12
+	CSEL EQ, R12, R20, R12
+	MOVD R12, a+24(FP)
+	MOVD aScaleRow+48(FP), R22
+	MUL R10, R22
+	MOVD aScale+40(FP), R21
+	ADD R21, R22, R24
+	CMP $0, R21
+	CSEL EQ, R21, R24, R21
+	MOVD R21, aScale+40(FP)
+	MOVD cRow+104(FP), R23
+	MUL R10, R23
+	MOVD c+96(FP), R25
+	ADD R25, R23, R26
+	CMP $0, R25
+	CSEL EQ, R25, R26, R25
+	MOVD R25, c+96(FP)
+	MOVD resRow+144(FP), R16
+	MUL R10, R16
+	MOVD res+136(FP), R17
+	ADD R17, R16, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+136(FP)
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
+	RET
+
+// gemmBlocksDotProd_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_2x16(SB), NOSPLIT, $128-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	MOVD b+56(FP), R4
+	MOVD bRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScaleRow+48(FP), R6
+	LSL $2, R6, R6
+	MOVD aScale+40(FP), R7
+	ADD R7, R6, R8
+	MOVD bScale+72(FP), R9
+	MOVD bScaleRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+	MOVD ZR, R12
+
+block:
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD words+16(FP), R13
+	SUBS $4, R13
+	BLT rest
+
+four:
+	WORD $0x3cec6851 // ldr q17, [x2, x12]
+	WORD $0x3cec6872 // ldr q18, [x3, x12]
+	WORD $0x3dc01013 // ldr q19, [x0, #64]
+	WORD $0x6e331e31 // eor v17.16b, v17.16b, v19.16b
+	WORD $0x6e331e52 // eor v18.16b, v18.16b, v19.16b
+	ADD $16, R12
+	WORD $0xad405494 // ldp q20, q21, [x4]
+	WORD $0x4f91e289 // sdot v9.4s, v20.16b, v17.4b[0]
+	WORD $0x4f92e28d // sdot v13.4s, v20.16b, v18.4b[0]
+	WORD $0x4f91e2aa // sdot v10.4s, v21.16b, v17.4b[0]
+	WORD $0x4f92e2ae // sdot v14.4s, v21.16b, v18.4b[0]
+	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
+	WORD $0x4f91e2cb // sdot v11.4s, v22.16b, v17.4b[0]
+	WORD $0x4f92e2cf // sdot v15.4s, v22.16b, v18.4b[0]
+	WORD $0x4f91e2ec // sdot v12.4s, v23.16b, v17.4b[0]
+	WORD $0x4f92e2f0 // sdot v16.4s, v23.16b, v18.4b[0]
+	ADD R5, R4
+	WORD $0xad406498 // ldp q24, q25, [x4]
+	WORD $0x4fb1e309 // sdot v9.4s, v24.16b, v17.4b[1]
+	WORD $0x4fb2e30d // sdot v13.4s, v24.16b, v18.4b[1]
+	WORD $0x4fb1e32a // sdot v10.4s, v25.16b, v17.4b[1]
+	WORD $0x4fb2e32e // sdot v14.4s, v25.16b, v18.4b[1]
+	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
+	WORD $0x4fb1e34b // sdot v11.4s, v26.16b, v17.4b[1]
+	WORD $0x4fb2e34f // sdot v15.4s, v26.16b, v18.4b[1]
+	WORD $0x4fb1e36c // sdot v12.4s, v27.16b, v17.4b[1]
+	WORD $0x4fb2e370 // sdot v16.4s, v27.16b, v18.4b[1]
+	ADD R5, R4
+	WORD $0xad40749c // ldp q28, q29, [x4]
+	WORD $0x4f91eb89 // sdot v9.4s, v28.16b, v17.4b[2]
+	WORD $0x4f92eb8d // sdot v13.4s, v28.16b, v18.4b[2]
+	WORD $0x4f91ebaa // sdot v10.4s, v29.16b, v17.4b[2]
+	WORD $0x4f92ebae // sdot v14.4s, v29.16b, v18.4b[2]
+	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
+	WORD $0x4f91ebcb // sdot v11.4s, v30.16b, v17.4b[2]
+	WORD $0x4f92ebcf // sdot v15.4s, v30.16b, v18.4b[2]
+	WORD $0x4f91ebec // sdot v12.4s, v31.16b, v17.4b[2]
+	WORD $0x4f92ebf0 // sdot v16.4s, v31.16b, v18.4b[2]
+	ADD R5, R4
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4fb1ea69 // sdot v9.4s, v19.16b, v17.4b[3]
+	WORD $0x4fb2ea6d // sdot v13.4s, v19.16b, v18.4b[3]
+	WORD $0x4fb1ea8a // sdot v10.4s, v20.16b, v17.4b[3]
+	WORD $0x4fb2ea8e // sdot v14.4s, v20.16b, v18.4b[3]
+	WORD $0xad415895 // ldp q21, q22, [x4, #32]
+	WORD $0x4fb1eaab // sdot v11.4s, v21.16b, v17.4b[3]
+	WORD $0x4fb2eaaf // sdot v15.4s, v21.16b, v18.4b[3]
+	WORD $0x4fb1eacc // sdot v12.4s, v22.16b, v17.4b[3]
+	WORD $0x4fb2ead0 // sdot v16.4s, v22.16b, v18.4b[3]
+	ADD R5, R4
+	SUBS $4, R13
+	BGE four
+
+rest:
+	ADD $4, R13
+	CBZ R13, summed
+
+one:
+	WORD $0xbc6c6857 // ldr s23, [x2, x12]
+	WORD $0xbc6c6878 // ldr s24, [x3, x12]
+	WORD $0x3dc01019 // ldr q25, [x0, #64]
+	WORD $0x6e391ef7 // eor v23.16b, v23.16b, v25.16b
+	WORD $0x6e391f18 // eor v24.16b, v24.16b, v25.16b
+	ADD $4, R12
+	WORD $0xad406c9a // ldp q26, q27, [x4]
+	WORD $0x4f97e349 // sdot v9.4s, v26.16b, v23.4b[0]
+	WORD $0x4f98e34d // sdot v13.4s, v26.16b, v24.4b[0]
+	WORD $0x4f97e36a // sdot v10.4s, v27.16b, v23.4b[0]
+	WORD $0x4f98e36e // sdot v14.4s, v27.16b, v24.4b[0]
+	WORD $0xad41749c // ldp q28, q29, [x4, #32]
+	WORD $0x4f97e38b // sdot v11.4s, v28.16b, v23.4b[0]
+	WORD $0x4f98e38f // sdot v15.4s, v28.16b, v24.4b[0]
+	WORD $0x4f97e3ac // sdot v12.4s, v29.16b, v23.4b[0]
+	WORD $0x4f98e3b0 // sdot v16.4s, v29.16b, v24.4b[0]
+	ADD R5, R4
+	SUB $1, R13
+	CBNZ R13, one
+
+summed:
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	MOVD flags+152(FP), R14
+	TBZ $3, R14, factors
+	ADD R9, R5, R15
+	WORD $0xbd4004fe // ldr s30, [x7, #4]
+	WORD $0xbd40051f // ldr s31, [x8, #4]
+	WORD $0x3dc001f3 // ldr q19, [x15]
+	WORD $0x4ea0d674 // fsub v20.4s, v19.4s, v0.4s
+	WORD $0x4f9e5289 // fmls v9.4s, v20.4s, v30.s[0]
+	WORD $0x4f9f528d // fmls v13.4s, v20.4s, v31.s[0]
+	WORD $0x3dc005f1 // ldr q17, [x15, #16]
+	WORD $0x4ea0d632 // fsub v18.4s, v17.4s, v0.4s
+	WORD $0x4f9e524a // fmls v10.4s, v18.4s, v30.s[0]
+	WORD $0x4f9f524e // fmls v14.4s, v18.4s, v31.s[0]
+	WORD $0x3dc009f5 // ldr q21, [x15, #32]
+	WORD $0x4ea0d6b6 // fsub v22.4s, v21.4s, v0.4s
+	WORD $0x4f9e52cb // fmls v11.4s, v22.4s, v30.s[0]
+	WORD $0x4f9f52cf // fmls v15.4s, v22.4s, v31.s[0]
+	WORD $0x3dc00df9 // ldr q25, [x15, #48]
+	WORD $0x4ea0d73a // fsub v26.4s, v25.4s, v0.4s
+	WORD $0x4f9e534c // fmls v12.4s, v26.4s, v30.s[0]
+	WORD $0x4f9f5350 // fmls v16.4s, v26.4s, v31.s[0]
+
+factors:
+	WORD $0xbd4000fb // ldr s27, [x7]
+	ADD $8, R7
+	WORD $0xbd400117 // ldr s23, [x8]
+	ADD $8, R8
+	WORD $0x3dc00138 // ldr q24, [x9]
+	WORD $0x4f9b931c // fmul v28.4s, v24.4s, v27.s[0]
+	WORD $0x4e3ccd21 // fmla v1.4s, v9.4s, v28.4s
+	WORD $0x4f97931d // fmul v29.4s, v24.4s, v23.s[0]
+	WORD $0x4e3dcda5 // fmla v5.4s, v13.4s, v29.4s
+	WORD $0x3dc00533 // ldr q19, [x9, #16]
+	WORD $0x4f9b9274 // fmul v20.4s, v19.4s, v27.s[0]
+	WORD $0x4e34cd42 // fmla v2.4s, v10.4s, v20.4s
+	WORD $0x4f979271 // fmul v17.4s, v19.4s, v23.s[0]
+	WORD $0x4e31cdc6 // fmla v6.4s, v14.4s, v17.4s
+	WORD $0x3dc00932 // ldr q18, [x9, #32]
+	WORD $0x4f9b9255 // fmul v21.4s, v18.4s, v27.s[0]
+	WORD $0x4e35cd63 // fmla v3.4s, v11.4s, v21.4s
+	WORD $0x4f979256 // fmul v22.4s, v18.4s, v23.s[0]
+	WORD $0x4e36cde7 // fmla v7.4s, v15.4s, v22.4s
+	WORD $0x3dc00d39 // ldr q25, [x9, #48]
+	WORD $0x4f9b933e // fmul v30.4s, v25.4s, v27.s[0]
+	WORD $0x4e3ecd84 // fmla v4.4s, v12.4s, v30.4s
+	WORD $0x4f97933f // fmul v31.4s, v25.4s, v23.s[0]
+	WORD $0x4e3fce08 // fmla v8.4s, v16.4s, v31.4s
+	ADD R10, R9
+	SUBS $1, R11
+	BNE block
+	MOVD flags+152(FP), R16
+	MOVD bias+128(FP), R17
+	MOVD res+136(FP), R19
+	MOVD cols+112(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+96(FP), R21
+	MOVD cRow+104(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002ba // ldr q26, [x21]
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s
+	WORD $0x3dc006a9 // ldr q9, [x21, #16]
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc00ebc // ldr q28, [x21, #48]
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+	ADD R22, R21
+	WORD $0x3dc002ad // ldr q13, [x21]
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
+	WORD $0x3dc00aaa // ldr q10, [x21, #32]
+	WORD $0x4e2ad4e7 // fadd v7.4s, v7.4s, v10.4s
+	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+120(FP), F20
+	WORD $0x4f949021 // fmul v1.4s, v1.4s, v20.s[0]
+	WORD $0x4f949042 // fmul v2.4s, v2.4s, v20.s[0]
+	WORD $0x4f949063 // fmul v3.4s, v3.4s, v20.s[0]
+	WORD $0x4f949084 // fmul v4.4s, v4.4s, v20.s[0]
+	WORD $0x4f9490a5 // fmul v5.4s, v5.4s, v20.s[0]
+	WORD $0x4f9490c6 // fmul v6.4s, v6.4s, v20.s[0]
+	WORD $0x4f9490e7 // fmul v7.4s, v7.4s, v20.s[0]
+	WORD $0x4f949108 // fmul v8.4s, v8.4s, v20.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc0022e // ldr q14, [x17]
+	WORD $0x4e2ed421 // fadd v1.4s, v1.4s, v14.4s
+	WORD $0x4e2ed4a5 // fadd v5.4s, v5.4s, v14.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s
+	WORD $0x3dc00a2b // ldr q11, [x17, #32]
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x3dc00e32 // ldr q18, [x17, #48]
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x4e35f421 // fmax v1.4s, v1.4s, v21.4s
+	WORD $0x4e35f442 // fmax v2.4s, v2.4s, v21.4s
+	WORD $0x4e35f463 // fmax v3.4s, v3.4s, v21.4s
+	WORD $0x4e35f484 // fmax v4.4s, v4.4s, v21.4s
+	WORD $0x4e35f4a5 // fmax v5.4s, v5.4s, v21.4s
+	WORD $0x4e35f4c6 // fmax v6.4s, v6.4s, v21.4s
+	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
+	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+136(FP), R23
+	MOVD resRow+144(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002ef // ldr q15, [x23]
+	WORD $0x4e2fd421 // fadd v1.4s, v1.4s, v15.4s
+	WORD $0x3dc006f6 // ldr q22, [x23, #16]
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
+	WORD $0x3dc00afb // ldr q27, [x23, #32]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00eec // ldr q12, [x23, #48]
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	ADD R24, R23
+	WORD $0x3dc002f7 // ldr q23, [x23]
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x3dc006f9 // ldr q25, [x23, #16]
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
+	WORD $0x3dc00afe // ldr q30, [x23, #32]
+	WORD $0x4e3ed4e7 // fadd v7.4s, v7.4s, v30.4s
+	WORD $0x3dc00ef0 // ldr q16, [x23, #48]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+
+store:
+	MOVD c+96(FP), R25
+	MOVD cRow+104(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	WORD $0xad011323 // stp q3, q4, [x25, #32]
+	ADD R26, R25
+	WORD $0xad001b25 // stp q5, q6, [x25]
+	WORD $0xad012327 // stp q7, q8, [x25, #32]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F31
+	MOVD $buffer-128(SP), R1
+	WORD $0x3d800021 // str q1, [x1]
+	WORD $0x3d800422 // str q2, [x1, #16]
+	WORD $0x3d800823 // str q3, [x1, #32]
+	WORD $0x3d800c24 // str q4, [x1, #48]
+	WORD $0x3d801025 // str q5, [x1, #64]
+	WORD $0x3d801426 // str q6, [x1, #80]
+	WORD $0x3d801827 // str q7, [x1, #96]
+	WORD $0x3d801c28 // str q8, [x1, #112]
+	MOVD cols+112(FP), R6
+	ADD $8, R6
+	MOVD $2, R13
+	MOVD c+96(FP), R14
+	MOVD cRow+104(FP), R15
+	LSL $2, R15, R15
+	MOVD res+136(FP), R2
+	MOVD resRow+144(FP), R3
+	LSL $2, R3, R3
+
+partialRow:
+	MOVD R14, R4
+	MOVD R2, R5
+	MOVD R17, R7
+	MOVD R1, R8
+	MOVD R6, R9
+
+partialColumn:
+	FMOVS (R8), F26
+	TBZ $0, R16, scaleOne
+	FMOVS (R4), F9
+	FADDS F9, F26, F26
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F31, F26, F26
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R7), F9
+	FADDS F9, F26, F26
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x4e38f75a // fmax v26.4s, v26.4s, v24.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R5), F9
+	FADDS F9, F26, F26
+
+storeOne:
+	FMOVS F26, (R4)
+	ADD $4, R8
+	ADD $4, R4
+	ADD $4, R5
+	ADD $4, R7
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R15, R14
+	ADD R3, R2
+	ADD $64, R1
+	SUB $1, R13
+	CBNZ R13, partialRow
+
+next:
+	MOVD $8, R10
+	MOVD aRow+32(FP), R11
+	MUL R10, R11
+	MOVD a+24(FP), R12
+	ADD R12, R11, R20
+	CMP $0, R12
+	CSEL EQ, R12, R20, R12
+	MOVD R12, a+24(FP)
+	MOVD aScaleRow+48(FP), R22
+	MUL R10, R22
+	MOVD aScale+40(FP), R21
+	ADD R21, R22, R24
+	CMP $0, R21
+	CSEL EQ, R21, R24, R21
+	MOVD R21, aScale+40(FP)
+	MOVD cRow+104(FP), R23
+	MUL R10, R23
+	MOVD c+96(FP), R25
+	ADD R25, R23, R26
+	CMP $0, R25
+	CSEL EQ, R25, R26, R25
+	MOVD R25, c+96(FP)
+	MOVD resRow+144(FP), R16
+	MUL R10, R16
+	MOVD res+136(FP), R17
+	ADD R17, R16, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+136(FP)
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
+	RET
+
+// gemmBlocksDotProd_3x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_3x8(SB), NOSPLIT, $96-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	ADD R3, R1, R4
+	MOVD b+56(FP), R5
+	MOVD bRow+64(FP), R6
+	LSL $2, R6, R6
+	MOVD aScaleRow+48(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+40(FP), R8
+	ADD R8, R7, R9
+	ADD R9, R7, R10
+	MOVD bScale+72(FP), R11
+	MOVD bScaleRow+80(FP), R12
+	LSL $2, R12, R12
+	MOVD blocks+8(FP), R13
+	MOVD ZR, R14
+
+block:
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD words+16(FP), R15
+	SUBS $4, R15
+	BLT rest
+
+four:
+	WORD $0x3cee684d // ldr q13, [x2, x14]
+	WORD $0x3cee686e // ldr q14, [x3, x14]
+	WORD $0x3cee688f // ldr q15, [x4, x14]
+	WORD $0x3dc01010 // ldr q16, [x0, #64]
+	WORD $0x6e301dad // eor v13.16b, v13.16b, v16.16b
+	WORD $0x6e301dce // eor v14.16b, v14.16b, v16.16b
+	WORD $0x6e301def // eor v15.16b, v15.16b, v16.16b
+	ADD $16, R14
+	WORD $0xad4048b1 // ldp q17, q18, [x5]
+	WORD $0x4f8de227 // sdot v7.4s, v17.16b, v13.4b[0]
+	WORD $0x4f8ee229 // sdot v9.4s, v17.16b, v14.4b[0]
+	WORD $0x4f8fe22b // sdot v11.4s, v17.16b, v15.4b[0]
+	WORD $0x4f8de248 // sdot v8.4s, v18.16b, v13.4b[0]
+	WORD $0x4f8ee24a // sdot v10.4s, v18.16b, v14.4b[0]
+	WORD $0x4f8fe24c // sdot v12.4s, v18.16b, v15.4b[0]
+	ADD R6, R5
+	WORD $0xad4050b3 // ldp q19, q20, [x5]
+	WORD $0x4fade267 // sdot v7.4s, v19.16b, v13.4b[1]
+	WORD $0x4faee269 // sdot v9.4s, v19.16b, v14.4b[1]
+	WORD $0x4fafe26b // sdot v11.4s, v19.16b, v15.4b[1]
+	WORD $0x4fade288 // sdot v8.4s, v20.16b, v13.4b[1]
+	WORD $0x4faee28a // sdot v10.4s, v20.16b, v14.4b[1]
+	WORD $0x4fafe28c // sdot v12.4s, v20.16b, v15.4b[1]
+	ADD R6, R5
+	WORD $0xad4058b5 // ldp q21, q22, [x5]
+	WORD $0x4f8deaa7 // sdot v7.4s, v21.16b, v13.4b[2]
+	WORD $0x4f8eeaa9 // sdot v9.4s, v21.16b, v14.4b[2]
+	WORD $0x4f8feaab // sdot v11.4s, v21.16b, v15.4b[2]
+	WORD $0x4f8deac8 // sdot v8.4s, v22.16b, v13.4b[2]
+	WORD $0x4f8eeaca // sdot v10.4s, v22.16b, v14.4b[2]
+	WORD $0x4f8feacc // sdot v12.4s, v22.16b, v15.4b[2]
+	ADD R6, R5
+	WORD $0xad4060b7 // ldp q23, q24, [x5]
+	WORD $0x4fadeae7 // sdot v7.4s, v23.16b, v13.4b[3]
+	WORD $0x4faeeae9 // sdot v9.4s, v23.16b, v14.4b[3]
+	WORD $0x4fafeaeb // sdot v11.4s, v23.16b, v15.4b[3]
+	WORD $0x4fadeb08 // sdot v8.4s, v24.16b, v13.4b[3]
+	WORD $0x4faeeb0a // sdot v10.4s, v24.16b, v14.4b[3]
+	WORD $0x4fafeb0c // sdot v12.4s, v24.16b, v15.4b[3]
+	ADD R6, R5
+	SUBS $4, R15
+	BGE four
+
+rest:
+	ADD $4, R15
+	CBZ R15, summed
+
+one:
+	WORD $0xbc6e6859 // ldr s25, [x2, x14]
+	WORD $0xbc6e687a // ldr s26, [x3, x14]
+	WORD $0xbc6e689b // ldr s27, [x4, x14]
+	WORD $0x3dc0101c // ldr q28, [x0, #64]
+	WORD $0x6e3c1f39 // eor v25.16b, v25.16b, v28.16b
+	WORD $0x6e3c1f5a // eor v26.16b, v26.16b, v28.16b
+	WORD $0x6e3c1f7b // eor v27.16b, v27.16b, v28.16b
+	ADD $4, R14
+	WORD $0xad4078bd // ldp q29, q30, [x5]
+	WORD $0x4f99e3a7 // sdot v7.4s, v29.16b, v25.4b[0]
+	WORD $0x4f9ae3a9 // sdot v9.4s, v29.16b, v26.4b[0]
+	WORD $0x4f9be3ab // sdot v11.4s, v29.16b, v27.4b[0]
+	WORD $0x4f99e3c8 // sdot v8.4s, v30.16b, v25.4b[0]
+	WORD $0x4f9ae3ca // sdot v10.4s, v30.16b, v26.4b[0]
+	WORD $0x4f9be3cc // sdot v12.4s, v30.16b, v27.4b[0]
+	ADD R6, R5
+	SUB $1, R15
+	CBNZ R15, one
+
+summed:
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	MOVD flags+152(FP), R16
+	TBZ $3, R16, factors
+	ADD R11, R6, R17
+	WORD $0xbd40051f // ldr s31, [x8, #4]
+	WORD $0xbd400530 // ldr s16, [x9, #4]
+	WORD $0xbd400551 // ldr s17, [x10, #4]
+	WORD $0x3dc00232 // ldr q18, [x17]
+	WORD $0x4ea0d653 // fsub v19.4s, v18.4s, v0.4s
+	WORD $0x4f9f5267 // fmls v7.4s, v19.4s, v31.s[0]
+	WORD $0x4f905269 // fmls v9.4s, v19.4s, v16.s[0]
+	WORD $0x4f91526b // fmls v11.4s, v19.4s, v17.s[0]
+	WORD $0x3dc00634 // ldr q20, [x17, #16]
+	WORD $0x4ea0d695 // fsub v21.4s, v20.4s, v0.4s
+	WORD $0x4f9f52a8 // fmls v8.4s, v21.4s, v31.s[0]
+	WORD $0x4f9052aa // fmls v10.4s, v21.4s, v16.s[0]
+	WORD $0x4f9152ac // fmls v12.4s, v21.4s, v17.s[0]
+
+factors:
+	WORD $0xbd400116 // ldr s22, [x8]
+	ADD $8, R8
+	WORD $0xbd40012d // ldr s13, [x9]
+	ADD $8, R9
+	WORD $0xbd40014e // ldr s14, [x10]
+	ADD $8, R10
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x4f9691f7 // fmul v23.4s, v15.4s, v22.s[0]
+	WORD $0x4e37cce1 // fmla v1.4s, v7.4s, v23.4s
+	WORD $0x4f8d91f8 // fmul v24.4s, v15.4s, v13.s[0]
+	WORD $0x4e38cd23 // fmla v3.4s, v9.4s, v24.4s
+	WORD $0x4f8e91fc // fmul v28.4s, v15.4s, v14.s[0]
+	WORD $0x4e3ccd65 // fmla v5.4s, v11.4s, v28.4s
+	WORD $0x3dc00579 // ldr q25, [x11, #16]
+	WORD $0x4f96933a // fmul v26.4s, v25.4s, v22.s[0]
+	WORD $0x4e3acd02 // fmla v2.4s, v8.4s, v26.4s
+	WORD $0x4f8d933b // fmul v27.4s, v25.4s, v13.s[0]
+	WORD $0x4e3bcd44 // fmla v4.4s, v10.4s, v27.4s
+	WORD $0x4f8e933d // fmul v29.4s, v25.4s, v14.s[0]
+	WORD $0x4e3dcd86 // fmla v6.4s, v12.4s, v29.4s
+	ADD R12, R11
+	SUBS $1, R13
+	BNE block
+	MOVD flags+152(FP), R19
+	MOVD bias+128(FP), R20
+	MOVD res+136(FP), R21
+	MOVD cols+112(FP), R22
+	CMP $8, R22
+	BNE partial
+	TBZ $0, R19, scale
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002fe // ldr q30, [x23]
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x3dc006f2 // ldr q18, [x23, #16]
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	ADD R24, R23
+	WORD $0x3dc002f3 // ldr q19, [x23]
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x3dc006f4 // ldr q20, [x23, #16]
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	ADD R24, R23
+	WORD $0x3dc002ff // ldr q31, [x23]
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x3dc006f0 // ldr q16, [x23, #16]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+
+scale:
+	TBZ $1, R19, bias
+	FMOVS alpha+120(FP), F17
+	WORD $0x4f919021 // fmul v1.4s, v1.4s, v17.s[0]
+	WORD $0x4f919042 // fmul v2.4s, v2.4s, v17.s[0]
+	WORD $0x4f919063 // fmul v3.4s, v3.4s, v17.s[0]
+	WORD $0x4f919084 // fmul v4.4s, v4.4s, v17.s[0]
+	WORD $0x4f9190a5 // fmul v5.4s, v5.4s, v17.s[0]
+	WORD $0x4f9190c6 // fmul v6.4s, v6.4s, v17.s[0]
+
+bias:
+	CBZ R20, relu
+	WORD $0x3dc00295 // ldr q21, [x20]
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x3dc00687 // ldr q7, [x20, #16]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+
+relu:
+	TBZ $2, R19, residual
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f421 // fmax v1.4s, v1.4s, v23.4s
+	WORD $0x4e37f442 // fmax v2.4s, v2.4s, v23.4s
+	WORD $0x4e37f463 // fmax v3.4s, v3.4s, v23.4s
+	WORD $0x4e37f484 // fmax v4.4s, v4.4s, v23.4s
+	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
+	WORD $0x4e37f4c6 // fmax v6.4s, v6.4s, v23.4s
+
+residual:
+	CBZ R21, store
+	MOVD res+136(FP), R25
+	MOVD resRow+144(FP), R26
+	LSL $2, R26, R26
+	WORD $0x3dc00329 // ldr q9, [x25]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc0072f // ldr q15, [x25, #16]
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s
+	ADD R26, R25
+	WORD $0x3dc00338 // ldr q24, [x25]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc0072b // ldr q11, [x25, #16]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	ADD R26, R25
+	WORD $0x3dc0033c // ldr q28, [x25]
+	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+	WORD $0x3dc00736 // ldr q22, [x25, #16]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+
+store:
+	MOVD c+96(FP), R1
+	MOVD cRow+104(FP), R7
+	LSL $2, R7, R7
+	WORD $0xad000821 // stp q1, q2, [x1]
+	ADD R7, R1
+	WORD $0xad001023 // stp q3, q4, [x1]
+	ADD R7, R1
+	WORD $0xad001825 // stp q5, q6, [x1]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F8
+	MOVD $buffer-96(SP), R15
+	WORD $0x3d8001e1 // str q1, [x15]
+	WORD $0x3d8005e2 // str q2, [x15, #16]
+	WORD $0x3d8009e3 // str q3, [x15, #32]
+	WORD $0x3d800de4 // str q4, [x15, #48]
+	WORD $0x3d8011e5 // str q5, [x15, #64]
+	WORD $0x3d8015e6 // str q6, [x15, #80]
+	MOVD cols+112(FP), R16
+	ADD $0, R16
+	MOVD $3, R17
+	MOVD c+96(FP), R2
+	MOVD cRow+104(FP), R3
+	LSL $2, R3, R3
+	MOVD res+136(FP), R4
+	MOVD resRow+144(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R6
+	MOVD R4, R8
+	MOVD R20, R9
+	MOVD R15, R10
+	MOVD R16, R11
+
+partialColumn:
+	FMOVS (R10), F13
+	TBZ $0, R19, scaleOne
+	FMOVS (R6), F26
+	FADDS F26, F13, F13
+
+scaleOne:
+	TBZ $1, R19, biasOne
+	FMULS F8, F13, F13
+
+biasOne:
+	CBZ R20, reluOne
+	FMOVS (R9), F26
+	FADDS F26, F13, F13
+
+reluOne:
+	TBZ $2, R19, residualOne
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x4e2af5ad // fmax v13.4s, v13.4s, v10.4s
+
+residualOne:
+	CBZ R21, storeOne
+	FMOVS (R8), F26
+	FADDS F26, F13, F13
+
+storeOne:
+	FMOVS F13, (R6)
+	ADD $4, R10
+	ADD $4, R6
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R11
+	CBNZ R11, partialColumn
+	ADD R3, R2
+	ADD R5, R4
+	ADD $32, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
+
+next:
+	MOVD $12, R12
+	MOVD aRow+32(FP), R13
+	MUL R12, R13
+	MOVD a+24(FP), R14
+	ADD R14, R13, R22
+	CMP $0, R14
+	CSEL EQ, R14, R22, R14
+	MOVD R14, a+24(FP)
+	MOVD aScaleRow+48(FP), R24
+	MUL R12, R24
+	MOVD aScale+40(FP), R23
+	ADD R23, R24, R26
+	CMP $0, R23
+	CSEL EQ, R23, R26, R23
+	MOVD R23, aScale+40(FP)
+	MOVD cRow+104(FP), R25
+	MUL R12, R25
+	MOVD c+96(FP), R1
+	ADD R1, R25, R7
+	CMP $0, R1
+	CSEL EQ, R1, R7, R1
+	MOVD R1, c+96(FP)
+	MOVD resRow+144(FP), R19
+	MUL R12, R19
+	MOVD res+136(FP), R20
+	ADD R20, R19, R21
+	CMP $0, R20
+	CSEL EQ, R20, R21, R20
+	MOVD R20, res+136(FP)
+	MOVD tiles+0(FP), R15
+	SUB $1, R15
+	MOVD R15, tiles+0(FP)
+	CBNZ R15, tile
+	RET
+
+// gemmBlocksDotProd_3x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmBlocksDotProd_3x16(SB), NOSPLIT, $192-160
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD aRow+32(FP), R1
+	LSL $2, R1, R1
+	MOVD a+24(FP), R2
+	ADD R2, R1, R3
+	ADD R3, R1, R4
+	MOVD b+56(FP), R5
+	MOVD bRow+64(FP), R6
+	LSL $2, R6, R6
+	MOVD aScaleRow+48(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+40(FP), R8
+	ADD R8, R7, R9
+	ADD R9, R7, R10
+	MOVD bScale+72(FP), R11
+	MOVD bScaleRow+80(FP), R12
+	LSL $2, R12, R12
+	MOVD blocks+8(FP), R13
+	MOVD ZR, R14
+
+block:
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	MOVD words+16(FP), R15
+	SUBS $4, R15
+	BLT rest
+
+four:
+	WORD $0x3cee6859 // ldr q25, [x2, x14]
+	WORD $0x3cee687a // ldr q26, [x3, x14]
+	WORD $0x3cee689b // ldr q27, [x4, x14]
+	WORD $0x3dc0101c // ldr q28, [x0, #64]
+	WORD $0x6e3c1f39 // eor v25.16b, v25.16b, v28.16b
+	WORD $0x6e3c1f5a // eor v26.16b, v26.16b, v28.16b
+	WORD $0x6e3c1f7b // eor v27.16b, v27.16b, v28.16b
+	ADD $16, R14
+	WORD $0xad4078bd // ldp q29, q30, [x5]
+	WORD $0x4f99e3ad // sdot v13.4s, v29.16b, v25.4b[0]
+	WORD $0x4f9ae3b1 // sdot v17.4s, v29.16b, v26.4b[0]
+	WORD $0x4f9be3b5 // sdot v21.4s, v29.16b, v27.4b[0]
+	WORD $0x4f99e3ce // sdot v14.4s, v30.16b, v25.4b[0]
+	WORD $0x4f9ae3d2 // sdot v18.4s, v30.16b, v26.4b[0]
+	WORD $0x4f9be3d6 // sdot v22.4s, v30.16b, v27.4b[0]
+	WORD $0xad4170bf // ldp q31, q28, [x5, #32]
+	WORD $0x4f99e3ef // sdot v15.4s, v31.16b, v25.4b[0]
+	WORD $0x4f9ae3f3 // sdot v19.4s, v31.16b, v26.4b[0]
+	WORD $0x4f9be3f7 // sdot v23.4s, v31.16b, v27.4b[0]
+	WORD $0x4f99e390 // sdot v16.4s, v28.16b, v25.4b[0]
+	WORD $0x4f9ae394 // sdot v20.4s, v28.16b, v26.4b[0]
+	WORD $0x4f9be398 // sdot v24.4s, v28.16b, v27.4b[0]
+	ADD R6, R5
+	WORD $0xad4078bd // ldp q29, q30, [x5]
+	WORD $0x4fb9e3ad // sdot v13.4s, v29.16b, v25.4b[1]
+	WORD $0x4fbae3b1 // sdot v17.4s, v29.16b, v26.4b[1]
+	WORD $0x4fbbe3b5 // sdot v21.4s, v29.16b, v27.4b[1]
+	WORD $0x4fb9e3ce // sdot v14.4s, v30.16b, v25.4b[1]
+	WORD $0x4fbae3d2 // sdot v18.4s, v30.16b, v26.4b[1]
+	WORD $0x4fbbe3d6 // sdot v22.4s, v30.16b, v27.4b[1]
+	WORD $0xad4170bf // ldp q31, q28, [x5, #32]
+	WORD $0x4fb9e3ef // sdot v15.4s, v31.16b, v25.4b[1]
+	WORD $0x4fbae3f3 // sdot v19.4s, v31.16b, v26.4b[1]
+	WORD $0x4fbbe3f7 // sdot v23.4s, v31.16b, v27.4b[1]
+	WORD $0x4fb9e390 // sdot v16.4s, v28.16b, v25.4b[1]
+	WORD $0x4fbae394 // sdot v20.4s, v28.16b, v26.4b[1]
+	WORD $0x4fbbe398 // sdot v24.4s, v28.16b, v27.4b[1]
+	ADD R6, R5
+	WORD $0xad4078bd // ldp q29, q30, [x5]
+	WORD $0x4f99ebad // sdot v13.4s, v29.16b, v25.4b[2]
+	WORD $0x4f9aebb1 // sdot v17.4s, v29.16b, v26.4b[2]
+	WORD $0x4f9bebb5 // sdot v21.4s, v29.16b, v27.4b[2]
+	WORD $0x4f99ebce // sdot v14.4s, v30.16b, v25.4b[2]
+	WORD $0x4f9aebd2 // sdot v18.4s, v30.16b, v26.4b[2]
+	WORD $0x4f9bebd6 // sdot v22.4s, v30.16b, v27.4b[2]
+	WORD $0xad4170bf // ldp q31, q28, [x5, #32]
+	WORD $0x4f99ebef // sdot v15.4s, v31.16b, v25.4b[2]
+	WORD $0x4f9aebf3 // sdot v19.4s, v31.16b, v26.4b[2]
+	WORD $0x4f9bebf7 // sdot v23.4s, v31.16b, v27.4b[2]
+	WORD $0x4f99eb90 // sdot v16.4s, v28.16b, v25.4b[2]
+	WORD $0x4f9aeb94 // sdot v20.4s, v28.16b, v26.4b[2]
+	WORD $0x4f9beb98 // sdot v24.4s, v28.16b, v27.4b[2]
+	ADD R6, R5
+	WORD $0xad4078bd // ldp q29, q30, [x5]
+	WORD $0x4fb9ebad // sdot v13.4s, v29.16b, v25.4b[3]
+	WORD $0x4fbaebb1 // sdot v17.4s, v29.16b, v26.4b[3]
+	WORD $0x4fbbebb5 // sdot v21.4s, v29.16b, v27.4b[3]
+	WORD $0x4fb9ebce // sdot v14.4s, v30.16b, v25.4b[3]
+	WORD $0x4fbaebd2 // sdot v18.4s, v30.16b, v26.4b[3]
+	WORD $0x4fbbebd6 // sdot v22.4s, v30.16b, v27.4b[3]
+	WORD $0xad4170bf // ldp q31, q28, [x5, #32]
+	WORD $0x4fb9ebef // sdot v15.4s, v31.16b, v25.4b[3]
+	WORD $0x4fbaebf3 // sdot v19.4s, v31.16b, v26.4b[3]
+	WORD $0x4fbbebf7 // sdot v23.4s, v31.16b, v27.4b[3]
+	WORD $0x4fb9eb90 // sdot v16.4s, v28.16b, v25.4b[3]
+	WORD $0x4fbaeb94 // sdot v20.4s, v28.16b, v26.4b[3]
+	WORD $0x4fbbeb98 // sdot v24.4s, v28.16b, v27.4b[3]
+	ADD R6, R5
+	SUBS $4, R15
+	BGE four
+
+rest:
+	ADD $4, R15
+	CBZ R15, summed
+
+one:
+	WORD $0xbc6e685d // ldr s29, [x2, x14]
+	WORD $0xbc6e687e // ldr s30, [x3, x14]
+	WORD $0xbc6e6899 // ldr s25, [x4, x14]
+	WORD $0x3dc0101a // ldr q26, [x0, #64]
+	WORD $0x6e3a1fbd // eor v29.16b, v29.16b, v26.16b
+	WORD $0x6e3a1fde // eor v30.16b, v30.16b, v26.16b
+	WORD $0x6e3a1f39 // eor v25.16b, v25.16b, v26.16b
+	ADD $4, R14
+	WORD $0xad407cbb // ldp q27, q31, [x5]
+	WORD $0x4f9de36d // sdot v13.4s, v27.16b, v29.4b[0]
+	WORD $0x4f9ee371 // sdot v17.4s, v27.16b, v30.4b[0]
+	WORD $0x4f99e375 // sdot v21.4s, v27.16b, v25.4b[0]
+	WORD $0x4f9de3ee // sdot v14.4s, v31.16b, v29.4b[0]
+	WORD $0x4f9ee3f2 // sdot v18.4s, v31.16b, v30.4b[0]
+	WORD $0x4f99e3f6 // sdot v22.4s, v31.16b, v25.4b[0]
+	WORD $0xad4168bc // ldp q28, q26, [x5, #32]
+	WORD $0x4f9de38f // sdot v15.4s, v28.16b, v29.4b[0]
+	WORD $0x4f9ee393 // sdot v19.4s, v28.16b, v30.4b[0]
+	WORD $0x4f99e397 // sdot v23.4s, v28.16b, v25.4b[0]
+	WORD $0x4f9de350 // sdot v16.4s, v26.16b, v29.4b[0]
+	WORD $0x4f9ee354 // sdot v20.4s, v26.16b, v30.4b[0]
+	WORD $0x4f99e358 // sdot v24.4s, v26.16b, v25.4b[0]
+	ADD R6, R5
+	SUB $1, R15
+	CBNZ R15, one
+
+summed:
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	MOVD flags+152(FP), R16
+	TBZ $3, R16, factors
+	ADD R11, R6, R17
+	WORD $0xbd40051b // ldr s27, [x8, #4]
+	WORD $0xbd40053f // ldr s31, [x9, #4]
+	WORD $0xbd40055d // ldr s29, [x10, #4]
+	WORD $0x3dc0023e // ldr q30, [x17]
+	WORD $0x4ea0d7d9 // fsub v25.4s, v30.4s, v0.4s
+	WORD $0x4f9b532d // fmls v13.4s, v25.4s, v27.s[0]
+	WORD $0x4f9f5331 // fmls v17.4s, v25.4s, v31.s[0]
+	WORD $0x4f9d5335 // fmls v21.4s, v25.4s, v29.s[0]
+	WORD $0x3dc0063c // ldr q28, [x17, #16]
+	WORD $0x4ea0d79a // fsub v26.4s, v28.4s, v0.4s
+	WORD $0x4f9b534e // fmls v14.4s, v26.4s, v27.s[0]
+	WORD $0x4f9f5352 // fmls v18.4s, v26.4s, v31.s[0]
+	WORD $0x4f9d5356 // fmls v22.4s, v26.4s, v29.s[0]
+	WORD $0x3dc00a3e // ldr q30, [x17, #32]
+	WORD $0x4ea0d7d9 // fsub v25.4s, v30.4s, v0.4s
+	WORD $0x4f9b532f // fmls v15.4s, v25.4s, v27.s[0]
+	WORD $0x4f9f5333 // fmls v19.4s, v25.4s, v31.s[0]
+	WORD $0x4f9d5337 // fmls v23.4s, v25.4s, v29.s[0]
+	WORD $0x3dc00e3c // ldr q28, [x17, #48]
+	WORD $0x4ea0d79a // fsub v26.4s, v28.4s, v0.4s
+	WORD $0x4f9b5350 // fmls v16.4s, v26.4s, v27.s[0]
+	WORD $0x4f9f5354 // fmls v20.4s, v26.4s, v31.s[0]
+	WORD $0x4f9d5358 // fmls v24.4s, v26.4s, v29.s[0]
+
+factors:
+	WORD $0xbd40011e // ldr s30, [x8]
+	ADD $8, R8
+	WORD $0xbd400139 // ldr s25, [x9]
+	ADD $8, R9
+	WORD $0xbd40015c // ldr s28, [x10]
+	ADD $8, R10
+	WORD $0x3dc0017b // ldr q27, [x11]
+	WORD $0x4f9e937f // fmul v31.4s, v27.4s, v30.s[0]
+	WORD $0x4e3fcda1 // fmla v1.4s, v13.4s, v31.4s
+	WORD $0x4f99937d // fmul v29.4s, v27.4s, v25.s[0]
+	WORD $0x4e3dce25 // fmla v5.4s, v17.4s, v29.4s
+	WORD $0x4f9c937a // fmul v26.4s, v27.4s, v28.s[0]
+	WORD $0x4e3acea9 // fmla v9.4s, v21.4s, v26.4s
+	WORD $0x3dc0056d // ldr q13, [x11, #16]
+	WORD $0x4f9e91bf // fmul v31.4s, v13.4s, v30.s[0]
+	WORD $0x4e3fcdc2 // fmla v2.4s, v14.4s, v31.4s
+	WORD $0x4f9991b1 // fmul v17.4s, v13.4s, v25.s[0]
+	WORD $0x4e31ce46 // fmla v6.4s, v18.4s, v17.4s
+	WORD $0x4f9c91bb // fmul v27.4s, v13.4s, v28.s[0]
+	WORD $0x4e3bceca // fmla v10.4s, v22.4s, v27.4s
+	WORD $0x3dc0097d // ldr q29, [x11, #32]
+	WORD $0x4f9e93b5 // fmul v21.4s, v29.4s, v30.s[0]
+	WORD $0x4e35cde3 // fmla v3.4s, v15.4s, v21.4s
+	WORD $0x4f9993ba // fmul v26.4s, v29.4s, v25.s[0]
+	WORD $0x4e3ace67 // fmla v7.4s, v19.4s, v26.4s
+	WORD $0x4f9c93ae // fmul v14.4s, v29.4s, v28.s[0]
+	WORD $0x4e2eceeb // fmla v11.4s, v23.4s, v14.4s
+	WORD $0x3dc00d7f // ldr q31, [x11, #48]
+	WORD $0x4f9e93f2 // fmul v18.4s, v31.4s, v30.s[0]
+	WORD $0x4e32ce04 // fmla v4.4s, v16.4s, v18.4s
+	WORD $0x4f9993ed // fmul v13.4s, v31.4s, v25.s[0]
+	WORD $0x4e2dce88 // fmla v8.4s, v20.4s, v13.4s
+	WORD $0x4f9c93f1 // fmul v17.4s, v31.4s, v28.s[0]
+	WORD $0x4e31cf0c // fmla v12.4s, v24.4s, v17.4s
+	ADD R12, R11
+	SUBS $1, R13
+	BNE block
+	MOVD flags+152(FP), R19
+	MOVD bias+128(FP), R20
+	MOVD res+136(FP), R21
+	MOVD cols+112(FP), R22
+	CMP $8, R22
+	BNE partial
+	TBZ $0, R19, scale
+	MOVD c+96(FP), R23
+	MOVD cRow+104(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002f6 // ldr q22, [x23]
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x3dc006fb // ldr q27, [x23, #16]
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	WORD $0x3dc00aef // ldr q15, [x23, #32]
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	WORD $0x3dc00ef5 // ldr q21, [x23, #48]
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+	ADD R24, R23
+	WORD $0x3dc002f3 // ldr q19, [x23]
+	WORD $0x4e33d4a5 // fadd v5.4s, v5.4s, v19.4s
+	WORD $0x3dc006fd // ldr q29, [x23, #16]
+	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
+	WORD $0x3dc00afa // ldr q26, [x23, #32]
+	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x3dc00ef7 // ldr q23, [x23, #48]
+	WORD $0x4e37d508 // fadd v8.4s, v8.4s, v23.4s
+	ADD R24, R23
+	WORD $0x3dc002ee // ldr q14, [x23]
+	WORD $0x4e2ed529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x3dc006fe // ldr q30, [x23, #16]
+	WORD $0x4e3ed54a // fadd v10.4s, v10.4s, v30.4s
+	WORD $0x3dc00af0 // ldr q16, [x23, #32]
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s
+	WORD $0x3dc00ef9 // ldr q25, [x23, #48]
+	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s
+
+scale:
+	TBZ $1, R19, bias
+	FMOVS alpha+120(FP), F18
+	WORD $0x4f929021 // fmul v1.4s, v1.4s, v18.s[0]
+	WORD $0x4f929042 // fmul v2.4s, v2.4s, v18.s[0]
+	WORD $0x4f929063 // fmul v3.4s, v3.4s, v18.s[0]
+	WORD $0x4f929084 // fmul v4.4s, v4.4s, v18.s[0]
+	WORD $0x4f9290a5 // fmul v5.4s, v5.4s, v18.s[0]
+	WORD $0x4f9290c6 // fmul v6.4s, v6.4s, v18.s[0]
+	WORD $0x4f9290e7 // fmul v7.4s, v7.4s, v18.s[0]
+	WORD $0x4f929108 // fmul v8.4s, v8.4s, v18.s[0]
+	WORD $0x4f929129 // fmul v9.4s, v9.4s, v18.s[0]
+	WORD $0x4f92914a // fmul v10.4s, v10.4s, v18.s[0]
+	WORD $0x4f92916b // fmul v11.4s, v11.4s, v18.s[0]
+	WORD $0x4f92918c // fmul v12.4s, v12.4s, v18.s[0]
+
+bias:
+	CBZ R20, relu
+	WORD $0x3dc00294 // ldr q20, [x20]
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
+	WORD $0x3dc0069c // ldr q28, [x20, #16]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
+	WORD $0x4e3cd54a // fadd v10.4s, v10.4s, v28.4s
+	WORD $0x3dc00a9f // ldr q31, [x20, #32]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
+	WORD $0x3dc00e8d // ldr q13, [x20, #48]
+	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+	WORD $0x4e2dd508 // fadd v8.4s, v8.4s, v13.4s
+	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
+
+relu:
+	TBZ $2, R19, residual
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x4e38f421 // fmax v1.4s, v1.4s, v24.4s
+	WORD $0x4e38f442 // fmax v2.4s, v2.4s, v24.4s
+	WORD $0x4e38f463 // fmax v3.4s, v3.4s, v24.4s
+	WORD $0x4e38f484 // fmax v4.4s, v4.4s, v24.4s
+	WORD $0x4e38f4a5 // fmax v5.4s, v5.4s, v24.4s
+	WORD $0x4e38f4c6 // fmax v6.4s, v6.4s, v24.4s
+	WORD $0x4e38f4e7 // fmax v7.4s, v7.4s, v24.4s
+	WORD $0x4e38f508 // fmax v8.4s, v8.4s, v24.4s
+	WORD $0x4e38f529 // fmax v9.4s, v9.4s, v24.4s
+	WORD $0x4e38f54a // fmax v10.4s, v10.4s, v24.4s
+	WORD $0x4e38f56b // fmax v11.4s, v11.4s, v24.4s
+	WORD $0x4e38f58c // fmax v12.4s, v12.4s, v24.4s
+
+residual:
+	CBZ R21, store
+	MOVD res+136(FP), R25
+	MOVD resRow+144(FP), R26
+	LSL $2, R26, R26
+	WORD $0x3dc00331 // ldr q17, [x25]
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0x3dc00736 // ldr q22, [x25, #16]
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
+	WORD $0x3dc00b3b // ldr q27, [x25, #32]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00f2f // ldr q15, [x25, #48]
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	ADD R26, R25
+	WORD $0x3dc00335 // ldr q21, [x25]
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x3dc00733 // ldr q19, [x25, #16]
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s
+	WORD $0x3dc00b3d // ldr q29, [x25, #32]
+	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x3dc00f3a // ldr q26, [x25, #48]
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+	ADD R26, R25
+	WORD $0x3dc00337 // ldr q23, [x25]
+	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x3dc0072e // ldr q14, [x25, #16]
+	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x3dc00b3e // ldr q30, [x25, #32]
+	WORD $0x4e3ed56b // fadd v11.4s, v11.4s, v30.4s
+	WORD $0x3dc00f30 // ldr q16, [x25, #48]
+	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+
+store:
+	MOVD c+96(FP), R1
+	MOVD cRow+104(FP), R7
+	LSL $2, R7, R7
+	WORD $0xad000821 // stp q1, q2, [x1]
+	WORD $0xad011023 // stp q3, q4, [x1, #32]
+	ADD R7, R1
+	WORD $0xad001825 // stp q5, q6, [x1]
+	WORD $0xad012027 // stp q7, q8, [x1, #32]
+	ADD R7, R1
+	WORD $0xad002829 // stp q9, q10, [x1]
+	WORD $0xad01302b // stp q11, q12, [x1, #32]
+	B next
+
+partial:
+	FMOVS alpha+120(FP), F25
+	MOVD $buffer-192(SP), R15
+	WORD $0x3d8001e1 // str q1, [x15]
+	WORD $0x3d8005e2 // str q2, [x15, #16]
+	WORD $0x3d8009e3 // str q3, [x15, #32]
+	WORD $0x3d800de4 // str q4, [x15, #48]
+	WORD $0x3d8011e5 // str q5, [x15, #64]
+	WORD $0x3d8015e6 // str q6, [x15, #80]
+	WORD $0x3d8019e7 // str q7, [x15, #96]
+	WORD $0x3d801de8 // str q8, [x15, #112]
+	WORD $0x3d8021e9 // str q9, [x15, #128]
+	WORD $0x3d8025ea // str q10, [x15, #144]
+	WORD $0x3d8029eb // str q11, [x15, #160]
+	WORD $0x3d802dec // str q12, [x15, #176]
+	MOVD cols+112(FP), R16
+	ADD $8, R16
+	MOVD $3, R17
+	MOVD c+96(FP), R2
+	MOVD cRow+104(FP), R3
+	LSL $2, R3, R3
+	MOVD res+136(FP), R4
+	MOVD resRow+144(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R6
+	MOVD R4, R8
+	MOVD R20, R9
+	MOVD R15, R10
+	MOVD R16, R11
+
+partialColumn:
+	FMOVS (R10), F18
+	TBZ $0, R19, scaleOne
+	FMOVS (R6), F20
+	FADDS F20, F18, F18
+
+scaleOne:
+	TBZ $1, R19, biasOne
+	FMULS F25, F18, F18
+
+biasOne:
+	CBZ R20, reluOne
+	FMOVS (R9), F20
+	FADDS F20, F18, F18
+
+reluOne:
+	TBZ $2, R19, residualOne
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x4e3cf652 // fmax v18.4s, v18.4s, v28.4s
+
+residualOne:
+	CBZ R21, storeOne
+	FMOVS (R8), F20
+	FADDS F20, F18, F18
+
+storeOne:
+	FMOVS F18, (R6)
+	ADD $4, R10
+	ADD $4, R6
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R11
+	CBNZ R11, partialColumn
+	ADD R3, R2
+	ADD R5, R4
+	ADD $64, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
+
+next:
+	MOVD $12, R12
+	MOVD aRow+32(FP), R13
+	MUL R12, R13
+	MOVD a+24(FP), R14
+	ADD R14, R13, R22
+	CMP $0, R14
+	CSEL EQ, R14, R22, R14
+	MOVD R14, a+24(FP)
+	MOVD aScaleRow+48(FP), R24
+	MUL R12, R24
+	MOVD aScale+40(FP), R23
+	ADD R23, R24, R26
+	CMP $0, R23
+	CSEL EQ, R23, R26, R23
+	MOVD R23, aScale+40(FP)
+	MOVD cRow+104(FP), R25
+	MUL R12, R25
+	MOVD c+96(FP), R1
+	ADD R1, R25, R7
+	CMP $0, R1
+	CSEL EQ, R1, R7, R1
+	MOVD R1, c+96(FP)
+	MOVD resRow+144(FP), R19
+	MUL R12, R19
+	MOVD res+136(FP), R20
+	ADD R20, R19, R21
+	CMP $0, R20
+	CSEL EQ, R20, R21, R20
+	MOVD R20, res+136(FP)
+	MOVD tiles+0(FP), R15
+	SUB $1, R15
+	MOVD R15, tiles+0(FP)
+	CBNZ R15, tile
+	RET
+
 DATA constants_gemm_q4_neon<>+0(SB)/8, $0x0000000f0000000f
 DATA constants_gemm_q4_neon<>+8(SB)/8, $0x0000000f0000000f
 
-DATA constants_gemm_q4_neon<>+16(SB)/8, $0x000000ff000000ff
-DATA constants_gemm_q4_neon<>+24(SB)/8, $0x000000ff000000ff
+DATA constants_gemm_q4_neon<>+16(SB)/8, $0x0101010101010101
+DATA constants_gemm_q4_neon<>+24(SB)/8, $0x0101010101010101
 
-GLOBL constants_gemm_q4_neon<>(SB), RODATA|NOPTR, $32
+DATA constants_gemm_q4_neon<>+32(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA constants_gemm_q4_neon<>+40(SB)/8, $0x0f0f0f0f0f0f0f0f
+
+DATA constants_gemm_q4_neon<>+48(SB)/8, $0x000000ff000000ff
+DATA constants_gemm_q4_neon<>+56(SB)/8, $0x000000ff000000ff
+
+DATA constants_gemm_q4_neon<>+64(SB)/8, $0x8080808080808080
+DATA constants_gemm_q4_neon<>+72(SB)/8, $0x8080808080808080
+
+DATA constants_gemm_q4_neon<>+80(SB)/8, $0x42fe000042fe0000
+DATA constants_gemm_q4_neon<>+88(SB)/8, $0x42fe000042fe0000
+
+DATA constants_gemm_q4_neon<>+96(SB)/8, $0x0000008000000080
+DATA constants_gemm_q4_neon<>+104(SB)/8, $0x0000008000000080
+
+DATA constants_gemm_q4_neon<>+112(SB)/8, $0x4300000043000000
+DATA constants_gemm_q4_neon<>+120(SB)/8, $0x4300000043000000
+
+GLOBL constants_gemm_q4_neon<>(SB), RODATA|NOPTR, $128

@@ -50,6 +50,7 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 			}
 			words4(line[:cols], src[min(len(src), 4*i*row+first*col):], row, col, min(4, p.K-4*i), flip)
 		}
+		p.deepen(words, packedCols)
 		// The sums of the columns are their products with ones, which a stride of 0 repeats.
 		ones := math.Float32frombits(0x01010101)
 		vecs := ceilDiv(cols, p.tile.vec)

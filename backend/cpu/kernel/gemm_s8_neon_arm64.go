@@ -4,6 +4,26 @@
 
 package kernel
 
+// gemmS8NEON_1x8 is the gemmFunc of 1 rows and 1 vectors.
+//
+//go:noescape
+func gemmS8NEON_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmS8NEON_1x16 is the gemmFunc of 1 rows and 2 vectors.
+//
+//go:noescape
+func gemmS8NEON_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmS8NEON_2x8 is the gemmFunc of 2 rows and 1 vectors.
+//
+//go:noescape
+func gemmS8NEON_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// gemmS8NEON_2x16 is the gemmFunc of 2 rows and 2 vectors.
+//
+//go:noescape
+func gemmS8NEON_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
 // gemmDotProd_1x8 is the gemmFunc of 1 rows and 1 vectors.
 //
 //go:noescape
@@ -124,8 +144,14 @@ func gemmI8MM_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int
 //go:noescape
 func gemmI8MM_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
+// gemmTileS8NEON is the tile of 2 rows × 16 columns.
+var gemmTileS8NEON = gemmTile{rows: 2, vecs: 2, vec: 8, deep: false, kernels: [][]gemmFunc{
+	1: {1: gemmS8NEON_1x8, 2: gemmS8NEON_1x16},
+	2: {1: gemmS8NEON_2x8, 2: gemmS8NEON_2x16},
+}}
+
 // gemmTileDotProd is the tile of 6 rows × 16 columns.
-var gemmTileDotProd = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{
+var gemmTileDotProd = gemmTile{rows: 6, vecs: 2, vec: 8, deep: false, kernels: [][]gemmFunc{
 	1: {1: gemmDotProd_1x8, 2: gemmDotProd_1x16},
 	2: {1: gemmDotProd_2x8, 2: gemmDotProd_2x16},
 	3: {1: gemmDotProd_3x8, 2: gemmDotProd_3x16},
@@ -135,7 +161,7 @@ var gemmTileDotProd = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{
 }}
 
 // gemmTileI8MM is the tile of 6 rows × 16 columns.
-var gemmTileI8MM = gemmTile{rows: 6, vecs: 2, vec: 8, kernels: [][]gemmFunc{
+var gemmTileI8MM = gemmTile{rows: 6, vecs: 2, vec: 8, deep: true, kernels: [][]gemmFunc{
 	1: {1: gemmI8MM_1x8, 2: gemmI8MM_1x16},
 	2: {1: gemmI8MM_2x8, 2: gemmI8MM_2x16},
 	3: {1: gemmI8MM_3x8, 2: gemmI8MM_3x16},

@@ -4,6 +4,1141 @@
 
 #include "textflag.h"
 
+// gemmS8NEON_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmS8NEON_1x8(SB), NOSPLIT, $64-136
+	MOVD $constants_gemm_s8_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	MOVD $buffer-64(SP), R1
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD k+8(FP), R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	CBZ R2, summed
+
+sum:
+	WORD $0x3dc00065 // ldr q5, [x3]
+	WORD $0x0e20c0a6 // smull v6.8h, v5.8b, v0.8b
+	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
+	WORD $0x4e20c0a7 // smull2 v7.8h, v5.16b, v0.16b
+	WORD $0x4e6068e2 // sadalp v2.4s, v7.8h
+	WORD $0x3dc00468 // ldr q8, [x3, #16]
+	WORD $0x0e20c109 // smull v9.8h, v8.8b, v0.8b
+	WORD $0x4e606923 // sadalp v3.4s, v9.8h
+	WORD $0x4e20c10a // smull2 v10.8h, v8.16b, v0.16b
+	WORD $0x4e606944 // sadalp v4.4s, v10.8h
+	ADD R4, R3
+	SUB $1, R2
+	CBNZ R2, sum
+
+summed:
+	WORD $0x4ea2bc2b // addp v11.4s, v1.4s, v2.4s
+	WORD $0x4ea4bc6c // addp v12.4s, v3.4s, v4.4s
+	WORD $0x4f21556d // shl v13.4s, v11.4s, #1
+	WORD $0x3d80082d // str q13, [x1, #32]
+	WORD $0x4f21558e // shl v14.4s, v12.4s, #1
+	WORD $0x3d800c2e // str q14, [x1, #48]
+
+tile:
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
+	MOVD aCol+32(FP), R7
+	LSL $2, R7, R7
+	MOVD b+40(FP), R8
+	MOVD bRow+48(FP), R9
+	LSL $2, R9, R9
+	MOVD a+16(FP), R10
+	MOVD ZR, R11
+	CMP $4, R7
+	BNE apart
+	SUBS $4, R6
+	BLT rest
+
+four:
+	WORD $0x3ceb6953 // ldr q19, [x10, x11]
+	WORD $0x3dc00414 // ldr q20, [x0, #16]
+	WORD $0x6e341e73 // eor v19.16b, v19.16b, v20.16b
+	ADD $16, R11
+	WORD $0x4e040675 // dup v21.4s, v19.s[0]
+	WORD $0xad405d16 // ldp q22, q23, [x8]
+	WORD $0x0e35c2d8 // smull v24.8h, v22.8b, v21.8b
+	WORD $0x4e606b0f // sadalp v15.4s, v24.8h
+	WORD $0x4e35c2d9 // smull2 v25.8h, v22.16b, v21.16b
+	WORD $0x4e606b30 // sadalp v16.4s, v25.8h
+	WORD $0x0e35c2fa // smull v26.8h, v23.8b, v21.8b
+	WORD $0x4e606b51 // sadalp v17.4s, v26.8h
+	WORD $0x4e35c2fb // smull2 v27.8h, v23.16b, v21.16b
+	WORD $0x4e606b72 // sadalp v18.4s, v27.8h
+	ADD R9, R8
+	WORD $0x4e0c067c // dup v28.4s, v19.s[1]
+	WORD $0xad40791d // ldp q29, q30, [x8]
+	WORD $0x0e3cc3bf // smull v31.8h, v29.8b, v28.8b
+	WORD $0x4e606bef // sadalp v15.4s, v31.8h
+	WORD $0x4e3cc3a5 // smull2 v5.8h, v29.16b, v28.16b
+	WORD $0x4e6068b0 // sadalp v16.4s, v5.8h
+	WORD $0x0e3cc3c6 // smull v6.8h, v30.8b, v28.8b
+	WORD $0x4e6068d1 // sadalp v17.4s, v6.8h
+	WORD $0x4e3cc3c7 // smull2 v7.8h, v30.16b, v28.16b
+	WORD $0x4e6068f2 // sadalp v18.4s, v7.8h
+	ADD R9, R8
+	WORD $0x4e140668 // dup v8.4s, v19.s[2]
+	WORD $0xad400109 // ldp q9, q0, [x8]
+	WORD $0x0e28c121 // smull v1.8h, v9.8b, v8.8b
+	WORD $0x4e60682f // sadalp v15.4s, v1.8h
+	WORD $0x4e28c122 // smull2 v2.8h, v9.16b, v8.16b
+	WORD $0x4e606850 // sadalp v16.4s, v2.8h
+	WORD $0x0e28c00a // smull v10.8h, v0.8b, v8.8b
+	WORD $0x4e606951 // sadalp v17.4s, v10.8h
+	WORD $0x4e28c003 // smull2 v3.8h, v0.16b, v8.16b
+	WORD $0x4e606872 // sadalp v18.4s, v3.8h
+	ADD R9, R8
+	WORD $0x4e1c0664 // dup v4.4s, v19.s[3]
+	WORD $0xad40310b // ldp q11, q12, [x8]
+	WORD $0x0e24c16d // smull v13.8h, v11.8b, v4.8b
+	WORD $0x4e6069af // sadalp v15.4s, v13.8h
+	WORD $0x4e24c16e // smull2 v14.8h, v11.16b, v4.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x0e24c194 // smull v20.8h, v12.8b, v4.8b
+	WORD $0x4e606a91 // sadalp v17.4s, v20.8h
+	WORD $0x4e24c196 // smull2 v22.8h, v12.16b, v4.16b
+	WORD $0x4e606ad2 // sadalp v18.4s, v22.8h
+	ADD R9, R8
+	SUBS $4, R6
+	BGE four
+
+rest:
+	ADD $4, R6
+
+apart:
+	CBZ R6, done
+
+one:
+	WORD $0xbc6b6958 // ldr s24, [x10, x11]
+	WORD $0x3dc00419 // ldr q25, [x0, #16]
+	WORD $0x6e391f18 // eor v24.16b, v24.16b, v25.16b
+	ADD R7, R11
+	WORD $0x4e040715 // dup v21.4s, v24.s[0]
+	WORD $0xad406917 // ldp q23, q26, [x8]
+	WORD $0x0e35c2fb // smull v27.8h, v23.8b, v21.8b
+	WORD $0x4e606b6f // sadalp v15.4s, v27.8h
+	WORD $0x4e35c2fd // smull2 v29.8h, v23.16b, v21.16b
+	WORD $0x4e606bb0 // sadalp v16.4s, v29.8h
+	WORD $0x0e35c35f // smull v31.8h, v26.8b, v21.8b
+	WORD $0x4e606bf1 // sadalp v17.4s, v31.8h
+	WORD $0x4e35c345 // smull2 v5.8h, v26.16b, v21.16b
+	WORD $0x4e6068b2 // sadalp v18.4s, v5.8h
+	ADD R9, R8
+	SUB $1, R6
+	CBNZ R6, one
+
+done:
+	WORD $0x4eb0bdfc // addp v28.4s, v15.4s, v16.4s
+	WORD $0x4eb2be3e // addp v30.4s, v17.4s, v18.4s
+	WORD $0x3dc00826 // ldr q6, [x1, #32]
+	WORD $0x4ea6879c // add v28.4s, v28.4s, v6.4s
+	WORD $0x3dc00c27 // ldr q7, [x1, #48]
+	WORD $0x4ea787de // add v30.4s, v30.4s, v7.4s
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0xad0079bc // stp q28, q30, [x13]
+	B next
+
+partial:
+	MOVD R1, R15
+	WORD $0x3d8001fc // str q28, [x15]
+	WORD $0x3d8005fe // str q30, [x15, #16]
+	MOVD cols+88(FP), R16
+	ADD $0, R16
+	MOVD $1, R17
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+
+partialRow:
+	MOVD R19, R21
+	MOVD R15, R22
+	MOVD R16, R23
+
+partialColumn:
+	FMOVS (R22), F9
+	FMOVS F9, (R21)
+	ADD $4, R22
+	ADD $4, R21
+	SUB $1, R23
+	CBNZ R23, partialColumn
+	ADD R20, R19
+	ADD $32, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
+
+next:
+	MOVD $4, R24
+	MOVD aRow+24(FP), R25
+	MUL R24, R25
+	MOVD a+16(FP), R26
+	ADD R26, R25, R2
+	CMP $0, R26
+	CSEL EQ, R26, R2, R26
+	MOVD R26, a+16(FP)
+	MOVD cRow+80(FP), R3
+	MUL R24, R3
+	MOVD c+72(FP), R4
+	ADD R4, R3, R5
+	CMP $0, R4
+	CSEL EQ, R4, R5, R4
+	MOVD R4, c+72(FP)
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
+	RET
+
+// gemmS8NEON_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmS8NEON_1x16(SB), NOSPLIT, $128-136
+	MOVD $constants_gemm_s8_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	MOVD $buffer-128(SP), R1
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD k+8(FP), R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	CBZ R2, summed
+
+sum:
+	WORD $0x3dc00069 // ldr q9, [x3]
+	WORD $0x0e20c12a // smull v10.8h, v9.8b, v0.8b
+	WORD $0x4e606941 // sadalp v1.4s, v10.8h
+	WORD $0x4e20c12b // smull2 v11.8h, v9.16b, v0.16b
+	WORD $0x4e606962 // sadalp v2.4s, v11.8h
+	WORD $0x3dc0046c // ldr q12, [x3, #16]
+	WORD $0x0e20c18d // smull v13.8h, v12.8b, v0.8b
+	WORD $0x4e6069a3 // sadalp v3.4s, v13.8h
+	WORD $0x4e20c18e // smull2 v14.8h, v12.16b, v0.16b
+	WORD $0x4e6069c4 // sadalp v4.4s, v14.8h
+	WORD $0x3dc0086f // ldr q15, [x3, #32]
+	WORD $0x0e20c1f0 // smull v16.8h, v15.8b, v0.8b
+	WORD $0x4e606a05 // sadalp v5.4s, v16.8h
+	WORD $0x4e20c1f1 // smull2 v17.8h, v15.16b, v0.16b
+	WORD $0x4e606a26 // sadalp v6.4s, v17.8h
+	WORD $0x3dc00c72 // ldr q18, [x3, #48]
+	WORD $0x0e20c253 // smull v19.8h, v18.8b, v0.8b
+	WORD $0x4e606a67 // sadalp v7.4s, v19.8h
+	WORD $0x4e20c254 // smull2 v20.8h, v18.16b, v0.16b
+	WORD $0x4e606a88 // sadalp v8.4s, v20.8h
+	ADD R4, R3
+	SUB $1, R2
+	CBNZ R2, sum
+
+summed:
+	WORD $0x4ea2bc35 // addp v21.4s, v1.4s, v2.4s
+	WORD $0x4ea4bc76 // addp v22.4s, v3.4s, v4.4s
+	WORD $0x4ea6bcb7 // addp v23.4s, v5.4s, v6.4s
+	WORD $0x4ea8bcf8 // addp v24.4s, v7.4s, v8.4s
+	WORD $0x4f2156b9 // shl v25.4s, v21.4s, #1
+	WORD $0x3d801039 // str q25, [x1, #64]
+	WORD $0x4f2156da // shl v26.4s, v22.4s, #1
+	WORD $0x3d80143a // str q26, [x1, #80]
+	WORD $0x4f2156fb // shl v27.4s, v23.4s, #1
+	WORD $0x3d80183b // str q27, [x1, #96]
+	WORD $0x4f21571c // shl v28.4s, v24.4s, #1
+	WORD $0x3d801c3c // str q28, [x1, #112]
+
+tile:
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
+	MOVD aCol+32(FP), R7
+	LSL $2, R7, R7
+	MOVD b+40(FP), R8
+	MOVD bRow+48(FP), R9
+	LSL $2, R9, R9
+	MOVD a+16(FP), R10
+	MOVD ZR, R11
+	CMP $4, R7
+	BNE apart
+	SUBS $4, R6
+	BLT rest
+
+four:
+	WORD $0x3ceb694e // ldr q14, [x10, x11]
+	WORD $0x3dc0040f // ldr q15, [x0, #16]
+	WORD $0x6e2f1dce // eor v14.16b, v14.16b, v15.16b
+	ADD $16, R11
+	WORD $0x4e0405d0 // dup v16.4s, v14.s[0]
+	WORD $0xad404911 // ldp q17, q18, [x8]
+	WORD $0x0e30c233 // smull v19.8h, v17.8b, v16.8b
+	WORD $0x4e606a7d // sadalp v29.4s, v19.8h
+	WORD $0x4e30c220 // smull2 v0.8h, v17.16b, v16.16b
+	WORD $0x4e60681e // sadalp v30.4s, v0.8h
+	WORD $0x0e30c241 // smull v1.8h, v18.8b, v16.8b
+	WORD $0x4e60683f // sadalp v31.4s, v1.8h
+	WORD $0x4e30c242 // smull2 v2.8h, v18.16b, v16.16b
+	WORD $0x4e606849 // sadalp v9.4s, v2.8h
+	WORD $0xad410d14 // ldp q20, q3, [x8, #32]
+	WORD $0x0e30c284 // smull v4.8h, v20.8b, v16.8b
+	WORD $0x4e60688a // sadalp v10.4s, v4.8h
+	WORD $0x4e30c285 // smull2 v5.8h, v20.16b, v16.16b
+	WORD $0x4e6068ab // sadalp v11.4s, v5.8h
+	WORD $0x0e30c066 // smull v6.8h, v3.8b, v16.8b
+	WORD $0x4e6068cc // sadalp v12.4s, v6.8h
+	WORD $0x4e30c067 // smull2 v7.8h, v3.16b, v16.16b
+	WORD $0x4e6068ed // sadalp v13.4s, v7.8h
+	ADD R9, R8
+	WORD $0x4e0c05c8 // dup v8.4s, v14.s[1]
+	WORD $0xad405915 // ldp q21, q22, [x8]
+	WORD $0x0e28c2b9 // smull v25.8h, v21.8b, v8.8b
+	WORD $0x4e606b3d // sadalp v29.4s, v25.8h
+	WORD $0x4e28c2b7 // smull2 v23.8h, v21.16b, v8.16b
+	WORD $0x4e606afe // sadalp v30.4s, v23.8h
+	WORD $0x0e28c2da // smull v26.8h, v22.8b, v8.8b
+	WORD $0x4e606b5f // sadalp v31.4s, v26.8h
+	WORD $0x4e28c2d8 // smull2 v24.8h, v22.16b, v8.16b
+	WORD $0x4e606b09 // sadalp v9.4s, v24.8h
+	WORD $0xad41711b // ldp q27, q28, [x8, #32]
+	WORD $0x0e28c36f // smull v15.8h, v27.8b, v8.8b
+	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
+	WORD $0x4e28c371 // smull2 v17.8h, v27.16b, v8.16b
+	WORD $0x4e606a2b // sadalp v11.4s, v17.8h
+	WORD $0x0e28c393 // smull v19.8h, v28.8b, v8.8b
+	WORD $0x4e606a6c // sadalp v12.4s, v19.8h
+	WORD $0x4e28c380 // smull2 v0.8h, v28.16b, v8.16b
+	WORD $0x4e60680d // sadalp v13.4s, v0.8h
+	ADD R9, R8
+	WORD $0x4e1405d2 // dup v18.4s, v14.s[2]
+	WORD $0xad400901 // ldp q1, q2, [x8]
+	WORD $0x0e32c034 // smull v20.8h, v1.8b, v18.8b
+	WORD $0x4e606a9d // sadalp v29.4s, v20.8h
+	WORD $0x4e32c024 // smull2 v4.8h, v1.16b, v18.16b
+	WORD $0x4e60689e // sadalp v30.4s, v4.8h
+	WORD $0x0e32c045 // smull v5.8h, v2.8b, v18.8b
+	WORD $0x4e6068bf // sadalp v31.4s, v5.8h
+	WORD $0x4e32c050 // smull2 v16.8h, v2.16b, v18.16b
+	WORD $0x4e606a09 // sadalp v9.4s, v16.8h
+	WORD $0xad411903 // ldp q3, q6, [x8, #32]
+	WORD $0x0e32c067 // smull v7.8h, v3.8b, v18.8b
+	WORD $0x4e6068ea // sadalp v10.4s, v7.8h
+	WORD $0x4e32c075 // smull2 v21.8h, v3.16b, v18.16b
+	WORD $0x4e606aab // sadalp v11.4s, v21.8h
+	WORD $0x0e32c0d9 // smull v25.8h, v6.8b, v18.8b
+	WORD $0x4e606b2c // sadalp v12.4s, v25.8h
+	WORD $0x4e32c0d7 // smull2 v23.8h, v6.16b, v18.16b
+	WORD $0x4e606aed // sadalp v13.4s, v23.8h
+	ADD R9, R8
+	WORD $0x4e1c05d6 // dup v22.4s, v14.s[3]
+	WORD $0xad40611a // ldp q26, q24, [x8]
+	WORD $0x0e36c35b // smull v27.8h, v26.8b, v22.8b
+	WORD $0x4e606b7d // sadalp v29.4s, v27.8h
+	WORD $0x4e36c34f // smull2 v15.8h, v26.16b, v22.16b
+	WORD $0x4e6069fe // sadalp v30.4s, v15.8h
+	WORD $0x0e36c311 // smull v17.8h, v24.8b, v22.8b
+	WORD $0x4e606a3f // sadalp v31.4s, v17.8h
+	WORD $0x4e36c308 // smull2 v8.8h, v24.16b, v22.16b
+	WORD $0x4e606909 // sadalp v9.4s, v8.8h
+	WORD $0xad414d1c // ldp q28, q19, [x8, #32]
+	WORD $0x0e36c380 // smull v0.8h, v28.8b, v22.8b
+	WORD $0x4e60680a // sadalp v10.4s, v0.8h
+	WORD $0x4e36c381 // smull2 v1.8h, v28.16b, v22.16b
+	WORD $0x4e60682b // sadalp v11.4s, v1.8h
+	WORD $0x0e36c274 // smull v20.8h, v19.8b, v22.8b
+	WORD $0x4e606a8c // sadalp v12.4s, v20.8h
+	WORD $0x4e36c264 // smull2 v4.8h, v19.16b, v22.16b
+	WORD $0x4e60688d // sadalp v13.4s, v4.8h
+	ADD R9, R8
+	SUBS $4, R6
+	BGE four
+
+rest:
+	ADD $4, R6
+
+apart:
+	CBZ R6, done
+
+one:
+	WORD $0xbc6b6942 // ldr s2, [x10, x11]
+	WORD $0x3dc00405 // ldr q5, [x0, #16]
+	WORD $0x6e251c42 // eor v2.16b, v2.16b, v5.16b
+	ADD R7, R11
+	WORD $0x4e040450 // dup v16.4s, v2.s[0]
+	WORD $0xad401d03 // ldp q3, q7, [x8]
+	WORD $0x0e30c075 // smull v21.8h, v3.8b, v16.8b
+	WORD $0x4e606abd // sadalp v29.4s, v21.8h
+	WORD $0x4e30c072 // smull2 v18.8h, v3.16b, v16.16b
+	WORD $0x4e606a5e // sadalp v30.4s, v18.8h
+	WORD $0x0e30c0e6 // smull v6.8h, v7.8b, v16.8b
+	WORD $0x4e6068df // sadalp v31.4s, v6.8h
+	WORD $0x4e30c0f9 // smull2 v25.8h, v7.16b, v16.16b
+	WORD $0x4e606b29 // sadalp v9.4s, v25.8h
+	WORD $0xad415d0e // ldp q14, q23, [x8, #32]
+	WORD $0x0e30c1da // smull v26.8h, v14.8b, v16.8b
+	WORD $0x4e606b4a // sadalp v10.4s, v26.8h
+	WORD $0x4e30c1db // smull2 v27.8h, v14.16b, v16.16b
+	WORD $0x4e606b6b // sadalp v11.4s, v27.8h
+	WORD $0x0e30c2ef // smull v15.8h, v23.8b, v16.8b
+	WORD $0x4e6069ec // sadalp v12.4s, v15.8h
+	WORD $0x4e30c2f8 // smull2 v24.8h, v23.16b, v16.16b
+	WORD $0x4e606b0d // sadalp v13.4s, v24.8h
+	ADD R9, R8
+	SUB $1, R6
+	CBNZ R6, one
+
+done:
+	WORD $0x4ebebfb1 // addp v17.4s, v29.4s, v30.4s
+	WORD $0x4ea9bfe8 // addp v8.4s, v31.4s, v9.4s
+	WORD $0x4eabbd5c // addp v28.4s, v10.4s, v11.4s
+	WORD $0x4eadbd80 // addp v0.4s, v12.4s, v13.4s
+	WORD $0x3dc01021 // ldr q1, [x1, #64]
+	WORD $0x4ea18631 // add v17.4s, v17.4s, v1.4s
+	WORD $0x3dc01436 // ldr q22, [x1, #80]
+	WORD $0x4eb68508 // add v8.4s, v8.4s, v22.4s
+	WORD $0x3dc01833 // ldr q19, [x1, #96]
+	WORD $0x4eb3879c // add v28.4s, v28.4s, v19.4s
+	WORD $0x3dc01c34 // ldr q20, [x1, #112]
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
+	MOVD cols+88(FP), R12
+	CMP $8, R12
+	BNE partial
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0xad0021b1 // stp q17, q8, [x13]
+	WORD $0xad0101bc // stp q28, q0, [x13, #32]
+	B next
+
+partial:
+	MOVD R1, R15
+	WORD $0x3d8001f1 // str q17, [x15]
+	WORD $0x3d8005e8 // str q8, [x15, #16]
+	WORD $0x3d8009fc // str q28, [x15, #32]
+	WORD $0x3d800de0 // str q0, [x15, #48]
+	MOVD cols+88(FP), R16
+	ADD $8, R16
+	MOVD $1, R17
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+
+partialRow:
+	MOVD R19, R21
+	MOVD R15, R22
+	MOVD R16, R23
+
+partialColumn:
+	FMOVS (R22), F4
+	FMOVS F4, (R21)
+	ADD $4, R22
+	ADD $4, R21
+	SUB $1, R23
+	CBNZ R23, partialColumn
+	ADD R20, R19
+	ADD $64, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
+
+next:
+	MOVD $4, R24
+	MOVD aRow+24(FP), R25
+	MUL R24, R25
+	MOVD a+16(FP), R26
+	ADD R26, R25, R2
+	CMP $0, R26
+	CSEL EQ, R26, R2, R26
+	MOVD R26, a+16(FP)
+	MOVD cRow+80(FP), R3
+	MUL R24, R3
+	MOVD c+72(FP), R4
+	ADD R4, R3, R5
+	CMP $0, R4
+	CSEL EQ, R4, R5, R4
+	MOVD R4, c+72(FP)
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
+	RET
+
+// gemmS8NEON_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmS8NEON_2x8(SB), NOSPLIT, $96-136
+	MOVD $constants_gemm_s8_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	MOVD $buffer-96(SP), R1
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD k+8(FP), R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	CBZ R2, summed
+
+sum:
+	WORD $0x3dc00065 // ldr q5, [x3]
+	WORD $0x0e20c0a6 // smull v6.8h, v5.8b, v0.8b
+	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
+	WORD $0x4e20c0a7 // smull2 v7.8h, v5.16b, v0.16b
+	WORD $0x4e6068e2 // sadalp v2.4s, v7.8h
+	WORD $0x3dc00468 // ldr q8, [x3, #16]
+	WORD $0x0e20c109 // smull v9.8h, v8.8b, v0.8b
+	WORD $0x4e606923 // sadalp v3.4s, v9.8h
+	WORD $0x4e20c10a // smull2 v10.8h, v8.16b, v0.16b
+	WORD $0x4e606944 // sadalp v4.4s, v10.8h
+	ADD R4, R3
+	SUB $1, R2
+	CBNZ R2, sum
+
+summed:
+	WORD $0x4ea2bc2b // addp v11.4s, v1.4s, v2.4s
+	WORD $0x4ea4bc6c // addp v12.4s, v3.4s, v4.4s
+	WORD $0x4f21556d // shl v13.4s, v11.4s, #1
+	WORD $0x3d80102d // str q13, [x1, #64]
+	WORD $0x4f21558e // shl v14.4s, v12.4s, #1
+	WORD $0x3d80142e // str q14, [x1, #80]
+
+tile:
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
+	MOVD aCol+32(FP), R7
+	LSL $2, R7, R7
+	MOVD b+40(FP), R8
+	MOVD bRow+48(FP), R9
+	LSL $2, R9, R9
+	MOVD a+16(FP), R10
+	ADD R10, R5, R11
+	MOVD ZR, R12
+	CMP $4, R7
+	BNE apart
+	SUBS $4, R6
+	BLT rest
+
+four:
+	WORD $0x3cec6957 // ldr q23, [x10, x12]
+	WORD $0x3cec6978 // ldr q24, [x11, x12]
+	WORD $0x3dc00419 // ldr q25, [x0, #16]
+	WORD $0x6e391ef7 // eor v23.16b, v23.16b, v25.16b
+	WORD $0x6e391f18 // eor v24.16b, v24.16b, v25.16b
+	ADD $16, R12
+	WORD $0x4e0406fa // dup v26.4s, v23.s[0]
+	WORD $0x4e04071b // dup v27.4s, v24.s[0]
+	WORD $0xad40751c // ldp q28, q29, [x8]
+	WORD $0x0e3ac39e // smull v30.8h, v28.8b, v26.8b
+	WORD $0x4e606bcf // sadalp v15.4s, v30.8h
+	WORD $0x4e3ac39f // smull2 v31.8h, v28.16b, v26.16b
+	WORD $0x4e606bf0 // sadalp v16.4s, v31.8h
+	WORD $0x0e3bc385 // smull v5.8h, v28.8b, v27.8b
+	WORD $0x4e6068b3 // sadalp v19.4s, v5.8h
+	WORD $0x4e3bc386 // smull2 v6.8h, v28.16b, v27.16b
+	WORD $0x4e6068d4 // sadalp v20.4s, v6.8h
+	WORD $0x0e3ac3a7 // smull v7.8h, v29.8b, v26.8b
+	WORD $0x4e6068f1 // sadalp v17.4s, v7.8h
+	WORD $0x4e3ac3a8 // smull2 v8.8h, v29.16b, v26.16b
+	WORD $0x4e606912 // sadalp v18.4s, v8.8h
+	WORD $0x0e3bc3a9 // smull v9.8h, v29.8b, v27.8b
+	WORD $0x4e606935 // sadalp v21.4s, v9.8h
+	WORD $0x4e3bc3a0 // smull2 v0.8h, v29.16b, v27.16b
+	WORD $0x4e606816 // sadalp v22.4s, v0.8h
+	ADD R9, R8
+	WORD $0x4e0c06e1 // dup v1.4s, v23.s[1]
+	WORD $0x4e0c0702 // dup v2.4s, v24.s[1]
+	WORD $0xad400d0a // ldp q10, q3, [x8]
+	WORD $0x0e21c144 // smull v4.8h, v10.8b, v1.8b
+	WORD $0x4e60688f // sadalp v15.4s, v4.8h
+	WORD $0x4e21c14b // smull2 v11.8h, v10.16b, v1.16b
+	WORD $0x4e606970 // sadalp v16.4s, v11.8h
+	WORD $0x0e22c14c // smull v12.8h, v10.8b, v2.8b
+	WORD $0x4e606993 // sadalp v19.4s, v12.8h
+	WORD $0x4e22c14d // smull2 v13.8h, v10.16b, v2.16b
+	WORD $0x4e6069b4 // sadalp v20.4s, v13.8h
+	WORD $0x0e21c06e // smull v14.8h, v3.8b, v1.8b
+	WORD $0x4e6069d1 // sadalp v17.4s, v14.8h
+	WORD $0x4e21c079 // smull2 v25.8h, v3.16b, v1.16b
+	WORD $0x4e606b32 // sadalp v18.4s, v25.8h
+	WORD $0x0e22c07e // smull v30.8h, v3.8b, v2.8b
+	WORD $0x4e606bd5 // sadalp v21.4s, v30.8h
+	WORD $0x4e22c07f // smull2 v31.8h, v3.16b, v2.16b
+	WORD $0x4e606bf6 // sadalp v22.4s, v31.8h
+	ADD R9, R8
+	WORD $0x4e1406fc // dup v28.4s, v23.s[2]
+	WORD $0x4e140705 // dup v5.4s, v24.s[2]
+	WORD $0xad406906 // ldp q6, q26, [x8]
+	WORD $0x0e3cc0c7 // smull v7.8h, v6.8b, v28.8b
+	WORD $0x4e6068ef // sadalp v15.4s, v7.8h
+	WORD $0x4e3cc0c8 // smull2 v8.8h, v6.16b, v28.16b
+	WORD $0x4e606910 // sadalp v16.4s, v8.8h
+	WORD $0x0e25c0db // smull v27.8h, v6.8b, v5.8b
+	WORD $0x4e606b73 // sadalp v19.4s, v27.8h
+	WORD $0x4e25c0dd // smull2 v29.8h, v6.16b, v5.16b
+	WORD $0x4e606bb4 // sadalp v20.4s, v29.8h
+	WORD $0x0e3cc349 // smull v9.8h, v26.8b, v28.8b
+	WORD $0x4e606931 // sadalp v17.4s, v9.8h
+	WORD $0x4e3cc340 // smull2 v0.8h, v26.16b, v28.16b
+	WORD $0x4e606812 // sadalp v18.4s, v0.8h
+	WORD $0x0e25c344 // smull v4.8h, v26.8b, v5.8b
+	WORD $0x4e606895 // sadalp v21.4s, v4.8h
+	WORD $0x4e25c34b // smull2 v11.8h, v26.16b, v5.16b
+	WORD $0x4e606976 // sadalp v22.4s, v11.8h
+	ADD R9, R8
+	WORD $0x4e1c06ea // dup v10.4s, v23.s[3]
+	WORD $0x4e1c070c // dup v12.4s, v24.s[3]
+	WORD $0xad40050d // ldp q13, q1, [x8]
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e6069cf // sadalp v15.4s, v14.8h
+	WORD $0x4e2ac1b9 // smull2 v25.8h, v13.16b, v10.16b
+	WORD $0x4e606b30 // sadalp v16.4s, v25.8h
+	WORD $0x0e2cc1a2 // smull v2.8h, v13.8b, v12.8b
+	WORD $0x4e606853 // sadalp v19.4s, v2.8h
+	WORD $0x4e2cc1a3 // smull2 v3.8h, v13.16b, v12.16b
+	WORD $0x4e606874 // sadalp v20.4s, v3.8h
+	WORD $0x0e2ac03e // smull v30.8h, v1.8b, v10.8b
+	WORD $0x4e606bd1 // sadalp v17.4s, v30.8h
+	WORD $0x4e2ac03f // smull2 v31.8h, v1.16b, v10.16b
+	WORD $0x4e606bf2 // sadalp v18.4s, v31.8h
+	WORD $0x0e2cc027 // smull v7.8h, v1.8b, v12.8b
+	WORD $0x4e6068f5 // sadalp v21.4s, v7.8h
+	WORD $0x4e2cc028 // smull2 v8.8h, v1.16b, v12.16b
+	WORD $0x4e606916 // sadalp v22.4s, v8.8h
+	ADD R9, R8
+	SUBS $4, R6
+	BGE four
+
+rest:
+	ADD $4, R6
+
+apart:
+	CBZ R6, done
+
+one:
+	WORD $0xbc6c6946 // ldr s6, [x10, x12]
+	WORD $0xbc6c697b // ldr s27, [x11, x12]
+	WORD $0x3dc0041d // ldr q29, [x0, #16]
+	WORD $0x6e3d1cc6 // eor v6.16b, v6.16b, v29.16b
+	WORD $0x6e3d1f7b // eor v27.16b, v27.16b, v29.16b
+	ADD R7, R12
+	WORD $0x4e0404dc // dup v28.4s, v6.s[0]
+	WORD $0x4e040769 // dup v9.4s, v27.s[0]
+	WORD $0xad401500 // ldp q0, q5, [x8]
+	WORD $0x0e3cc01a // smull v26.8h, v0.8b, v28.8b
+	WORD $0x4e606b4f // sadalp v15.4s, v26.8h
+	WORD $0x4e3cc004 // smull2 v4.8h, v0.16b, v28.16b
+	WORD $0x4e606890 // sadalp v16.4s, v4.8h
+	WORD $0x0e29c017 // smull v23.8h, v0.8b, v9.8b
+	WORD $0x4e606af3 // sadalp v19.4s, v23.8h
+	WORD $0x4e29c00b // smull2 v11.8h, v0.16b, v9.16b
+	WORD $0x4e606974 // sadalp v20.4s, v11.8h
+	WORD $0x0e3cc0b8 // smull v24.8h, v5.8b, v28.8b
+	WORD $0x4e606b11 // sadalp v17.4s, v24.8h
+	WORD $0x4e3cc0ae // smull2 v14.8h, v5.16b, v28.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x0e29c0b9 // smull v25.8h, v5.8b, v9.8b
+	WORD $0x4e606b35 // sadalp v21.4s, v25.8h
+	WORD $0x4e29c0ad // smull2 v13.8h, v5.16b, v9.16b
+	WORD $0x4e6069b6 // sadalp v22.4s, v13.8h
+	ADD R9, R8
+	SUB $1, R6
+	CBNZ R6, one
+
+done:
+	WORD $0x4eb0bde2 // addp v2.4s, v15.4s, v16.4s
+	WORD $0x4eb2be23 // addp v3.4s, v17.4s, v18.4s
+	WORD $0x4eb4be6a // addp v10.4s, v19.4s, v20.4s
+	WORD $0x4eb6bebe // addp v30.4s, v21.4s, v22.4s
+	WORD $0x3dc0103f // ldr q31, [x1, #64]
+	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
+	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
+	WORD $0x3dc0142c // ldr q12, [x1, #80]
+	WORD $0x4eac8463 // add v3.4s, v3.4s, v12.4s
+	WORD $0x4eac87de // add v30.4s, v30.4s, v12.4s
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0xad000dc2 // stp q2, q3, [x14]
+	ADD R15, R14
+	WORD $0xad0079ca // stp q10, q30, [x14]
+	B next
+
+partial:
+	MOVD R1, R16
+	WORD $0x3d800202 // str q2, [x16]
+	WORD $0x3d800603 // str q3, [x16, #16]
+	WORD $0x3d800a0a // str q10, [x16, #32]
+	WORD $0x3d800e1e // str q30, [x16, #48]
+	MOVD cols+88(FP), R17
+	ADD $0, R17
+	MOVD $2, R19
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+
+partialRow:
+	MOVD R20, R22
+	MOVD R16, R23
+	MOVD R17, R24
+
+partialColumn:
+	FMOVS (R23), F1
+	FMOVS F1, (R22)
+	ADD $4, R23
+	ADD $4, R22
+	SUB $1, R24
+	CBNZ R24, partialColumn
+	ADD R21, R20
+	ADD $32, R16
+	SUB $1, R19
+	CBNZ R19, partialRow
+
+next:
+	MOVD $8, R25
+	MOVD aRow+24(FP), R26
+	MUL R25, R26
+	MOVD a+16(FP), R2
+	ADD R2, R26, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, a+16(FP)
+	MOVD cRow+80(FP), R4
+	MUL R25, R4
+	MOVD c+72(FP), R5
+	ADD R5, R4, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
+	RET
+
+// gemmS8NEON_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·gemmS8NEON_2x16(SB), NOSPLIT, $192-136
+	MOVD $constants_gemm_s8_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	MOVD $buffer-192(SP), R1
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD k+8(FP), R2
+	MOVD b+40(FP), R3
+	MOVD bRow+48(FP), R4
+	LSL $2, R4, R4
+	CBZ R2, summed
+
+sum:
+	WORD $0x3dc00069 // ldr q9, [x3]
+	WORD $0x0e20c12a // smull v10.8h, v9.8b, v0.8b
+	WORD $0x4e606941 // sadalp v1.4s, v10.8h
+	WORD $0x4e20c12b // smull2 v11.8h, v9.16b, v0.16b
+	WORD $0x4e606962 // sadalp v2.4s, v11.8h
+	WORD $0x3dc0046c // ldr q12, [x3, #16]
+	WORD $0x0e20c18d // smull v13.8h, v12.8b, v0.8b
+	WORD $0x4e6069a3 // sadalp v3.4s, v13.8h
+	WORD $0x4e20c18e // smull2 v14.8h, v12.16b, v0.16b
+	WORD $0x4e6069c4 // sadalp v4.4s, v14.8h
+	WORD $0x3dc0086f // ldr q15, [x3, #32]
+	WORD $0x0e20c1f0 // smull v16.8h, v15.8b, v0.8b
+	WORD $0x4e606a05 // sadalp v5.4s, v16.8h
+	WORD $0x4e20c1f1 // smull2 v17.8h, v15.16b, v0.16b
+	WORD $0x4e606a26 // sadalp v6.4s, v17.8h
+	WORD $0x3dc00c72 // ldr q18, [x3, #48]
+	WORD $0x0e20c253 // smull v19.8h, v18.8b, v0.8b
+	WORD $0x4e606a67 // sadalp v7.4s, v19.8h
+	WORD $0x4e20c254 // smull2 v20.8h, v18.16b, v0.16b
+	WORD $0x4e606a88 // sadalp v8.4s, v20.8h
+	ADD R4, R3
+	SUB $1, R2
+	CBNZ R2, sum
+
+summed:
+	WORD $0x4ea2bc35 // addp v21.4s, v1.4s, v2.4s
+	WORD $0x4ea4bc76 // addp v22.4s, v3.4s, v4.4s
+	WORD $0x4ea6bcb7 // addp v23.4s, v5.4s, v6.4s
+	WORD $0x4ea8bcf8 // addp v24.4s, v7.4s, v8.4s
+	WORD $0x4f2156b9 // shl v25.4s, v21.4s, #1
+	WORD $0x3d802039 // str q25, [x1, #128]
+	WORD $0x4f2156da // shl v26.4s, v22.4s, #1
+	WORD $0x3d80243a // str q26, [x1, #144]
+	WORD $0x4f2156fb // shl v27.4s, v23.4s, #1
+	WORD $0x3d80283b // str q27, [x1, #160]
+	WORD $0x4f21571c // shl v28.4s, v24.4s, #1
+	WORD $0x3d802c3c // str q28, [x1, #176]
+
+tile:
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
+	MOVD aCol+32(FP), R7
+	LSL $2, R7, R7
+	MOVD b+40(FP), R8
+	MOVD bRow+48(FP), R9
+	LSL $2, R9, R9
+	MOVD a+16(FP), R10
+	ADD R10, R5, R11
+	MOVD ZR, R12
+	CMP $4, R7
+	BNE apart
+	SUBS $4, R6
+	BLT rest
+
+four:
+	WORD $0x3cec6942 // ldr q2, [x10, x12]
+	WORD $0x3cec6974 // ldr q20, [x11, x12]
+	WORD $0x3dc00403 // ldr q3, [x0, #16]
+	WORD $0x6e231c42 // eor v2.16b, v2.16b, v3.16b
+	WORD $0x6e231e94 // eor v20.16b, v20.16b, v3.16b
+	ADD $16, R12
+	WORD $0x4e040444 // dup v4.4s, v2.s[0]
+	WORD $0x4e040685 // dup v5.4s, v20.s[0]
+	WORD $0xad401d06 // ldp q6, q7, [x8]
+	WORD $0x0e24c0c8 // smull v8.8h, v6.8b, v4.8b
+	WORD $0x4e60691d // sadalp v29.4s, v8.8h
+	WORD $0x4e24c0d5 // smull2 v21.8h, v6.16b, v4.16b
+	WORD $0x4e606abe // sadalp v30.4s, v21.8h
+	WORD $0x0e25c0d6 // smull v22.8h, v6.8b, v5.8b
+	WORD $0x4e606ace // sadalp v14.4s, v22.8h
+	WORD $0x4e25c0d9 // smull2 v25.8h, v6.16b, v5.16b
+	WORD $0x4e606b2f // sadalp v15.4s, v25.8h
+	WORD $0x0e24c0f7 // smull v23.8h, v7.8b, v4.8b
+	WORD $0x4e606aff // sadalp v31.4s, v23.8h
+	WORD $0x4e24c0fa // smull2 v26.8h, v7.16b, v4.16b
+	WORD $0x4e606b49 // sadalp v9.4s, v26.8h
+	WORD $0x0e25c0f8 // smull v24.8h, v7.8b, v5.8b
+	WORD $0x4e606b10 // sadalp v16.4s, v24.8h
+	WORD $0x4e25c0fb // smull2 v27.8h, v7.16b, v5.16b
+	WORD $0x4e606b71 // sadalp v17.4s, v27.8h
+	WORD $0xad410d1c // ldp q28, q3, [x8, #32]
+	WORD $0x0e24c388 // smull v8.8h, v28.8b, v4.8b
+	WORD $0x4e60690a // sadalp v10.4s, v8.8h
+	WORD $0x4e24c395 // smull2 v21.8h, v28.16b, v4.16b
+	WORD $0x4e606aab // sadalp v11.4s, v21.8h
+	WORD $0x0e25c386 // smull v6.8h, v28.8b, v5.8b
+	WORD $0x4e6068d2 // sadalp v18.4s, v6.8h
+	WORD $0x4e25c396 // smull2 v22.8h, v28.16b, v5.16b
+	WORD $0x4e606ad3 // sadalp v19.4s, v22.8h
+	WORD $0x0e24c079 // smull v25.8h, v3.8b, v4.8b
+	WORD $0x4e606b2c // sadalp v12.4s, v25.8h
+	WORD $0x4e24c077 // smull2 v23.8h, v3.16b, v4.16b
+	WORD $0x4e606aed // sadalp v13.4s, v23.8h
+	WORD $0x0e25c07a // smull v26.8h, v3.8b, v5.8b
+	WORD $0x4e606b40 // sadalp v0.4s, v26.8h
+	WORD $0x4e25c067 // smull2 v7.8h, v3.16b, v5.16b
+	WORD $0x4e6068e1 // sadalp v1.4s, v7.8h
+	ADD R9, R8
+	WORD $0x4e0c0458 // dup v24.4s, v2.s[1]
+	WORD $0x4e0c069b // dup v27.4s, v20.s[1]
+	WORD $0xad405508 // ldp q8, q21, [x8]
+	WORD $0x0e38c11c // smull v28.8h, v8.8b, v24.8b
+	WORD $0x4e606b9d // sadalp v29.4s, v28.8h
+	WORD $0x4e38c106 // smull2 v6.8h, v8.16b, v24.16b
+	WORD $0x4e6068de // sadalp v30.4s, v6.8h
+	WORD $0x0e3bc116 // smull v22.8h, v8.8b, v27.8b
+	WORD $0x4e606ace // sadalp v14.4s, v22.8h
+	WORD $0x4e3bc104 // smull2 v4.8h, v8.16b, v27.16b
+	WORD $0x4e60688f // sadalp v15.4s, v4.8h
+	WORD $0x0e38c2b9 // smull v25.8h, v21.8b, v24.8b
+	WORD $0x4e606b3f // sadalp v31.4s, v25.8h
+	WORD $0x4e38c2b7 // smull2 v23.8h, v21.16b, v24.16b
+	WORD $0x4e606ae9 // sadalp v9.4s, v23.8h
+	WORD $0x0e3bc2a5 // smull v5.8h, v21.8b, v27.8b
+	WORD $0x4e6068b0 // sadalp v16.4s, v5.8h
+	WORD $0x4e3bc2a3 // smull2 v3.8h, v21.16b, v27.16b
+	WORD $0x4e606871 // sadalp v17.4s, v3.8h
+	WORD $0xad411d1a // ldp q26, q7, [x8, #32]
+	WORD $0x0e38c35c // smull v28.8h, v26.8b, v24.8b
+	WORD $0x4e606b8a // sadalp v10.4s, v28.8h
+	WORD $0x4e38c346 // smull2 v6.8h, v26.16b, v24.16b
+	WORD $0x4e6068cb // sadalp v11.4s, v6.8h
+	WORD $0x0e3bc348 // smull v8.8h, v26.8b, v27.8b
+	WORD $0x4e606912 // sadalp v18.4s, v8.8h
+	WORD $0x4e3bc356 // smull2 v22.8h, v26.16b, v27.16b
+	WORD $0x4e606ad3 // sadalp v19.4s, v22.8h
+	WORD $0x0e38c0e4 // smull v4.8h, v7.8b, v24.8b
+	WORD $0x4e60688c // sadalp v12.4s, v4.8h
+	WORD $0x4e38c0f9 // smull2 v25.8h, v7.16b, v24.16b
+	WORD $0x4e606b2d // sadalp v13.4s, v25.8h
+	WORD $0x0e3bc0f7 // smull v23.8h, v7.8b, v27.8b
+	WORD $0x4e606ae0 // sadalp v0.4s, v23.8h
+	WORD $0x4e3bc0f5 // smull2 v21.8h, v7.16b, v27.16b
+	WORD $0x4e606aa1 // sadalp v1.4s, v21.8h
+	ADD R9, R8
+	WORD $0x4e140445 // dup v5.4s, v2.s[2]
+	WORD $0x4e140683 // dup v3.4s, v20.s[2]
+	WORD $0xad40191c // ldp q28, q6, [x8]
+	WORD $0x0e25c39a // smull v26.8h, v28.8b, v5.8b
+	WORD $0x4e606b5d // sadalp v29.4s, v26.8h
+	WORD $0x4e25c388 // smull2 v8.8h, v28.16b, v5.16b
+	WORD $0x4e60691e // sadalp v30.4s, v8.8h
+	WORD $0x0e23c396 // smull v22.8h, v28.8b, v3.8b
+	WORD $0x4e606ace // sadalp v14.4s, v22.8h
+	WORD $0x4e23c398 // smull2 v24.8h, v28.16b, v3.16b
+	WORD $0x4e606b0f // sadalp v15.4s, v24.8h
+	WORD $0x0e25c0c4 // smull v4.8h, v6.8b, v5.8b
+	WORD $0x4e60689f // sadalp v31.4s, v4.8h
+	WORD $0x4e25c0d9 // smull2 v25.8h, v6.16b, v5.16b
+	WORD $0x4e606b29 // sadalp v9.4s, v25.8h
+	WORD $0x0e23c0db // smull v27.8h, v6.8b, v3.8b
+	WORD $0x4e606b70 // sadalp v16.4s, v27.8h
+	WORD $0x4e23c0c7 // smull2 v7.8h, v6.16b, v3.16b
+	WORD $0x4e6068f1 // sadalp v17.4s, v7.8h
+	WORD $0xad415517 // ldp q23, q21, [x8, #32]
+	WORD $0x0e25c2fa // smull v26.8h, v23.8b, v5.8b
+	WORD $0x4e606b4a // sadalp v10.4s, v26.8h
+	WORD $0x4e25c2e8 // smull2 v8.8h, v23.16b, v5.16b
+	WORD $0x4e60690b // sadalp v11.4s, v8.8h
+	WORD $0x0e23c2fc // smull v28.8h, v23.8b, v3.8b
+	WORD $0x4e606b92 // sadalp v18.4s, v28.8h
+	WORD $0x4e23c2f6 // smull2 v22.8h, v23.16b, v3.16b
+	WORD $0x4e606ad3 // sadalp v19.4s, v22.8h
+	WORD $0x0e25c2b8 // smull v24.8h, v21.8b, v5.8b
+	WORD $0x4e606b0c // sadalp v12.4s, v24.8h
+	WORD $0x4e25c2a4 // smull2 v4.8h, v21.16b, v5.16b
+	WORD $0x4e60688d // sadalp v13.4s, v4.8h
+	WORD $0x0e23c2b9 // smull v25.8h, v21.8b, v3.8b
+	WORD $0x4e606b20 // sadalp v0.4s, v25.8h
+	WORD $0x4e23c2a6 // smull2 v6.8h, v21.16b, v3.16b
+	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
+	ADD R9, R8
+	WORD $0x4e1c045b // dup v27.4s, v2.s[3]
+	WORD $0x4e1c0687 // dup v7.4s, v20.s[3]
+	WORD $0xad40211a // ldp q26, q8, [x8]
+	WORD $0x0e3bc357 // smull v23.8h, v26.8b, v27.8b
+	WORD $0x4e606afd // sadalp v29.4s, v23.8h
+	WORD $0x4e3bc35c // smull2 v28.8h, v26.16b, v27.16b
+	WORD $0x4e606b9e // sadalp v30.4s, v28.8h
+	WORD $0x0e27c356 // smull v22.8h, v26.8b, v7.8b
+	WORD $0x4e606ace // sadalp v14.4s, v22.8h
+	WORD $0x4e27c345 // smull2 v5.8h, v26.16b, v7.16b
+	WORD $0x4e6068af // sadalp v15.4s, v5.8h
+	WORD $0x0e3bc118 // smull v24.8h, v8.8b, v27.8b
+	WORD $0x4e606b1f // sadalp v31.4s, v24.8h
+	WORD $0x4e3bc104 // smull2 v4.8h, v8.16b, v27.16b
+	WORD $0x4e606889 // sadalp v9.4s, v4.8h
+	WORD $0x0e27c103 // smull v3.8h, v8.8b, v7.8b
+	WORD $0x4e606870 // sadalp v16.4s, v3.8h
+	WORD $0x4e27c115 // smull2 v21.8h, v8.16b, v7.16b
+	WORD $0x4e606ab1 // sadalp v17.4s, v21.8h
+	WORD $0xad410919 // ldp q25, q2, [x8, #32]
+	WORD $0x0e3bc326 // smull v6.8h, v25.8b, v27.8b
+	WORD $0x4e6068ca // sadalp v10.4s, v6.8h
+	WORD $0x4e3bc334 // smull2 v20.8h, v25.16b, v27.16b
+	WORD $0x4e606a8b // sadalp v11.4s, v20.8h
+	WORD $0x0e27c337 // smull v23.8h, v25.8b, v7.8b
+	WORD $0x4e606af2 // sadalp v18.4s, v23.8h
+	WORD $0x4e27c33c // smull2 v28.8h, v25.16b, v7.16b
+	WORD $0x4e606b93 // sadalp v19.4s, v28.8h
+	WORD $0x0e3bc05a // smull v26.8h, v2.8b, v27.8b
+	WORD $0x4e606b4c // sadalp v12.4s, v26.8h
+	WORD $0x4e3bc056 // smull2 v22.8h, v2.16b, v27.16b
+	WORD $0x4e606acd // sadalp v13.4s, v22.8h
+	WORD $0x0e27c045 // smull v5.8h, v2.8b, v7.8b
+	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
+	WORD $0x4e27c058 // smull2 v24.8h, v2.16b, v7.16b
+	WORD $0x4e606b01 // sadalp v1.4s, v24.8h
+	ADD R9, R8
+	SUBS $4, R6
+	BGE four
+
+rest:
+	ADD $4, R6
+
+apart:
+	CBZ R6, done
+
+one:
+	WORD $0xbc6c6944 // ldr s4, [x10, x12]
+	WORD $0xbc6c6968 // ldr s8, [x11, x12]
+	WORD $0x3dc00403 // ldr q3, [x0, #16]
+	WORD $0x6e231c84 // eor v4.16b, v4.16b, v3.16b
+	WORD $0x6e231d08 // eor v8.16b, v8.16b, v3.16b
+	ADD R7, R12
+	WORD $0x4e040495 // dup v21.4s, v4.s[0]
+	WORD $0x4e040506 // dup v6.4s, v8.s[0]
+	WORD $0xad406514 // ldp q20, q25, [x8]
+	WORD $0x0e35c297 // smull v23.8h, v20.8b, v21.8b
+	WORD $0x4e606afd // sadalp v29.4s, v23.8h
+	WORD $0x4e35c29c // smull2 v28.8h, v20.16b, v21.16b
+	WORD $0x4e606b9e // sadalp v30.4s, v28.8h
+	WORD $0x0e26c29b // smull v27.8h, v20.8b, v6.8b
+	WORD $0x4e606b6e // sadalp v14.4s, v27.8h
+	WORD $0x4e26c29a // smull2 v26.8h, v20.16b, v6.16b
+	WORD $0x4e606b4f // sadalp v15.4s, v26.8h
+	WORD $0x0e35c336 // smull v22.8h, v25.8b, v21.8b
+	WORD $0x4e606adf // sadalp v31.4s, v22.8h
+	WORD $0x4e35c327 // smull2 v7.8h, v25.16b, v21.16b
+	WORD $0x4e6068e9 // sadalp v9.4s, v7.8h
+	WORD $0x0e26c322 // smull v2.8h, v25.8b, v6.8b
+	WORD $0x4e606850 // sadalp v16.4s, v2.8h
+	WORD $0x4e26c325 // smull2 v5.8h, v25.16b, v6.16b
+	WORD $0x4e6068b1 // sadalp v17.4s, v5.8h
+	WORD $0xad411118 // ldp q24, q4, [x8, #32]
+	WORD $0x0e35c303 // smull v3.8h, v24.8b, v21.8b
+	WORD $0x4e60686a // sadalp v10.4s, v3.8h
+	WORD $0x4e35c308 // smull2 v8.8h, v24.16b, v21.16b
+	WORD $0x4e60690b // sadalp v11.4s, v8.8h
+	WORD $0x0e26c317 // smull v23.8h, v24.8b, v6.8b
+	WORD $0x4e606af2 // sadalp v18.4s, v23.8h
+	WORD $0x4e26c31c // smull2 v28.8h, v24.16b, v6.16b
+	WORD $0x4e606b93 // sadalp v19.4s, v28.8h
+	WORD $0x0e35c094 // smull v20.8h, v4.8b, v21.8b
+	WORD $0x4e606a8c // sadalp v12.4s, v20.8h
+	WORD $0x4e35c09b // smull2 v27.8h, v4.16b, v21.16b
+	WORD $0x4e606b6d // sadalp v13.4s, v27.8h
+	WORD $0x0e26c09a // smull v26.8h, v4.8b, v6.8b
+	WORD $0x4e606b40 // sadalp v0.4s, v26.8h
+	WORD $0x4e26c096 // smull2 v22.8h, v4.16b, v6.16b
+	WORD $0x4e606ac1 // sadalp v1.4s, v22.8h
+	ADD R9, R8
+	SUB $1, R6
+	CBNZ R6, one
+
+done:
+	WORD $0x4ebebfa7 // addp v7.4s, v29.4s, v30.4s
+	WORD $0x4ea9bff9 // addp v25.4s, v31.4s, v9.4s
+	WORD $0x4eabbd42 // addp v2.4s, v10.4s, v11.4s
+	WORD $0x4eadbd85 // addp v5.4s, v12.4s, v13.4s
+	WORD $0x4eafbdc3 // addp v3.4s, v14.4s, v15.4s
+	WORD $0x4eb1be08 // addp v8.4s, v16.4s, v17.4s
+	WORD $0x4eb3be58 // addp v24.4s, v18.4s, v19.4s
+	WORD $0x4ea1bc17 // addp v23.4s, v0.4s, v1.4s
+	WORD $0x3dc0203c // ldr q28, [x1, #128]
+	WORD $0x4ebc84e7 // add v7.4s, v7.4s, v28.4s
+	WORD $0x4ebc8463 // add v3.4s, v3.4s, v28.4s
+	WORD $0x3dc02435 // ldr q21, [x1, #144]
+	WORD $0x4eb58739 // add v25.4s, v25.4s, v21.4s
+	WORD $0x4eb58508 // add v8.4s, v8.4s, v21.4s
+	WORD $0x3dc02834 // ldr q20, [x1, #160]
+	WORD $0x4eb48442 // add v2.4s, v2.4s, v20.4s
+	WORD $0x4eb48718 // add v24.4s, v24.4s, v20.4s
+	WORD $0x3dc02c3b // ldr q27, [x1, #176]
+	WORD $0x4ebb84a5 // add v5.4s, v5.4s, v27.4s
+	WORD $0x4ebb86f7 // add v23.4s, v23.4s, v27.4s
+	MOVD cols+88(FP), R13
+	CMP $8, R13
+	BNE partial
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0xad0065c7 // stp q7, q25, [x14]
+	WORD $0xad0115c2 // stp q2, q5, [x14, #32]
+	ADD R15, R14
+	WORD $0xad0021c3 // stp q3, q8, [x14]
+	WORD $0xad015dd8 // stp q24, q23, [x14, #32]
+	B next
+
+partial:
+	MOVD R1, R16
+	WORD $0x3d800207 // str q7, [x16]
+	WORD $0x3d800619 // str q25, [x16, #16]
+	WORD $0x3d800a02 // str q2, [x16, #32]
+	WORD $0x3d800e05 // str q5, [x16, #48]
+	WORD $0x3d801203 // str q3, [x16, #64]
+	WORD $0x3d801608 // str q8, [x16, #80]
+	WORD $0x3d801a18 // str q24, [x16, #96]
+	WORD $0x3d801e17 // str q23, [x16, #112]
+	MOVD cols+88(FP), R17
+	ADD $8, R17
+	MOVD $2, R19
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+
+partialRow:
+	MOVD R20, R22
+	MOVD R16, R23
+	MOVD R17, R24
+
+partialColumn:
+	FMOVS (R23), F6
+	FMOVS F6, (R22)
+	ADD $4, R23
+	ADD $4, R22
+	SUB $1, R24
+	CBNZ R24, partialColumn
+	ADD R21, R20
+	ADD $64, R16
+	SUB $1, R19
+	CBNZ R19, partialRow
+
+next:
+	MOVD $8, R25
+	MOVD aRow+24(FP), R26
+	MUL R25, R26
+	MOVD a+16(FP), R2
+	ADD R2, R26, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, a+16(FP)
+	MOVD cRow+80(FP), R4
+	MUL R25, R4
+	MOVD c+72(FP), R5
+	ADD R5, R4, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
+	RET
+
 // gemmDotProd_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmDotProd_1x8(SB), NOSPLIT, $64-136
 	MOVD $constants_gemm_s8_neon<>(SB), R0
@@ -33,11 +1168,11 @@ summed:
 	WORD $0x3d800c26 // str q6, [x1, #48]
 
 tile:
-	WORD $0x3dc00827 // ldr q7, [x1, #32]
-	WORD $0x3dc00c28 // ldr q8, [x1, #48]
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
@@ -47,7 +1182,7 @@ tile:
 	MOVD ZR, R11
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -71,14 +1206,14 @@ four:
 	WORD $0x4fa9ea27 // sdot v7.4s, v17.16b, v9.4b[3]
 	WORD $0x4fa9ea48 // sdot v8.4s, v18.16b, v9.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6b6953 // ldr s19, [x10, x11]
@@ -89,10 +1224,14 @@ one:
 	WORD $0x4f93e2a7 // sdot v7.4s, v21.16b, v19.4b[0]
 	WORD $0x4f93e2c8 // sdot v8.4s, v22.16b, v19.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc00837 // ldr q23, [x1, #32]
+	WORD $0x4eb784e7 // add v7.4s, v7.4s, v23.4s
+	WORD $0x3dc00c38 // ldr q24, [x1, #48]
+	WORD $0x4eb88508 // add v8.4s, v8.4s, v24.4s
 	MOVD cols+88(FP), R12
 	CMP $8, R12
 	BNE partial
@@ -119,8 +1258,8 @@ partialRow:
 	MOVD R16, R23
 
 partialColumn:
-	FMOVS (R22), F23
-	FMOVS F23, (R21)
+	FMOVS (R22), F25
+	FMOVS F25, (R21)
 	ADD $4, R22
 	ADD $4, R21
 	SUB $1, R23
@@ -142,14 +1281,14 @@ next:
 	MOVD cRow+80(FP), R3
 	MUL R24, R3
 	MOVD c+72(FP), R4
-	ADD R4, R3, R6
+	ADD R4, R3, R5
 	CMP $0, R4
-	CSEL EQ, R4, R6, R4
+	CSEL EQ, R4, R5, R4
 	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmDotProd_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -191,13 +1330,13 @@ summed:
 	WORD $0x3d801c2c // str q12, [x1, #112]
 
 tile:
-	WORD $0x3dc0102d // ldr q13, [x1, #64]
-	WORD $0x3dc0142e // ldr q14, [x1, #80]
-	WORD $0x3dc0182f // ldr q15, [x1, #96]
-	WORD $0x3dc01c30 // ldr q16, [x1, #112]
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
@@ -207,7 +1346,7 @@ tile:
 	MOVD ZR, R11
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -243,14 +1382,14 @@ four:
 	WORD $0x4fb1e8cf // sdot v15.4s, v6.16b, v17.4b[3]
 	WORD $0x4fb1e8f0 // sdot v16.4s, v7.16b, v17.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6b6940 // ldr s0, [x10, x11]
@@ -264,10 +1403,18 @@ one:
 	WORD $0x4f80e12f // sdot v15.4s, v9.16b, v0.4b[0]
 	WORD $0x4f80e070 // sdot v16.4s, v3.16b, v0.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc0102a // ldr q10, [x1, #64]
+	WORD $0x4eaa85ad // add v13.4s, v13.4s, v10.4s
+	WORD $0x3dc01424 // ldr q4, [x1, #80]
+	WORD $0x4ea485ce // add v14.4s, v14.4s, v4.4s
+	WORD $0x3dc0182b // ldr q11, [x1, #96]
+	WORD $0x4eab85ef // add v15.4s, v15.4s, v11.4s
+	WORD $0x3dc01c2c // ldr q12, [x1, #112]
+	WORD $0x4eac8610 // add v16.4s, v16.4s, v12.4s
 	MOVD cols+88(FP), R12
 	CMP $8, R12
 	BNE partial
@@ -297,8 +1444,8 @@ partialRow:
 	MOVD R16, R23
 
 partialColumn:
-	FMOVS (R22), F10
-	FMOVS F10, (R21)
+	FMOVS (R22), F18
+	FMOVS F18, (R21)
 	ADD $4, R22
 	ADD $4, R21
 	SUB $1, R23
@@ -320,14 +1467,14 @@ next:
 	MOVD cRow+80(FP), R3
 	MUL R24, R3
 	MOVD c+72(FP), R4
-	ADD R4, R3, R6
+	ADD R4, R3, R5
 	CMP $0, R4
-	CSEL EQ, R4, R6, R4
+	CSEL EQ, R4, R5, R4
 	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmDotProd_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -359,24 +1506,24 @@ summed:
 	WORD $0x3d801426 // str q6, [x1, #80]
 
 tile:
-	WORD $0x3dc01027 // ldr q7, [x1, #64]
-	WORD $0x3dc01428 // ldr q8, [x1, #80]
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea81d0a // mov v10.16b, v8.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
+	ADD R10, R5, R11
 	MOVD ZR, R12
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -410,14 +1557,14 @@ four:
 	WORD $0x4fabeaa8 // sdot v8.4s, v21.16b, v11.4b[3]
 	WORD $0x4faceaaa // sdot v10.4s, v21.16b, v12.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6c6956 // ldr s22, [x10, x12]
@@ -432,10 +1579,16 @@ one:
 	WORD $0x4f96e348 // sdot v8.4s, v26.16b, v22.4b[0]
 	WORD $0x4f97e34a // sdot v10.4s, v26.16b, v23.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc0103b // ldr q27, [x1, #64]
+	WORD $0x4ebb84e7 // add v7.4s, v7.4s, v27.4s
+	WORD $0x4ebb8529 // add v9.4s, v9.4s, v27.4s
+	WORD $0x3dc0143c // ldr q28, [x1, #80]
+	WORD $0x4ebc8508 // add v8.4s, v8.4s, v28.4s
+	WORD $0x4ebc854a // add v10.4s, v10.4s, v28.4s
 	MOVD cols+88(FP), R13
 	CMP $8, R13
 	BNE partial
@@ -466,8 +1619,8 @@ partialRow:
 	MOVD R17, R24
 
 partialColumn:
-	FMOVS (R23), F27
-	FMOVS F27, (R22)
+	FMOVS (R23), F29
+	FMOVS F29, (R22)
 	ADD $4, R23
 	ADD $4, R22
 	SUB $1, R24
@@ -488,11 +1641,11 @@ next:
 	MOVD R2, a+16(FP)
 	MOVD cRow+80(FP), R4
 	MUL R25, R4
-	MOVD c+72(FP), R6
-	ADD R6, R4, R5
-	CMP $0, R6
-	CSEL EQ, R6, R5, R6
-	MOVD R6, c+72(FP)
+	MOVD c+72(FP), R5
+	ADD R5, R4, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
 	MOVD tiles+0(FP), R7
 	SUB $1, R7
 	MOVD R7, tiles+0(FP)
@@ -538,28 +1691,28 @@ summed:
 	WORD $0x3d802c2c // str q12, [x1, #176]
 
 tile:
-	WORD $0x3dc0202d // ldr q13, [x1, #128]
-	WORD $0x3dc0242e // ldr q14, [x1, #144]
-	WORD $0x3dc0282f // ldr q15, [x1, #160]
-	WORD $0x3dc02c30 // ldr q16, [x1, #176]
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x4eaf1df3 // mov v19.16b, v15.16b
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
+	ADD R10, R5, R11
 	MOVD ZR, R12
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -613,14 +1766,14 @@ four:
 	WORD $0x4fb5e930 // sdot v16.4s, v9.16b, v21.4b[3]
 	WORD $0x4fb6e934 // sdot v20.4s, v9.16b, v22.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6c6943 // ldr s3, [x10, x12]
@@ -640,10 +1793,22 @@ one:
 	WORD $0x4f83e310 // sdot v16.4s, v24.16b, v3.4b[0]
 	WORD $0x4f8ae314 // sdot v20.4s, v24.16b, v10.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc02039 // ldr q25, [x1, #128]
+	WORD $0x4eb985ad // add v13.4s, v13.4s, v25.4s
+	WORD $0x4eb98631 // add v17.4s, v17.4s, v25.4s
+	WORD $0x3dc0243a // ldr q26, [x1, #144]
+	WORD $0x4eba85ce // add v14.4s, v14.4s, v26.4s
+	WORD $0x4eba8652 // add v18.4s, v18.4s, v26.4s
+	WORD $0x3dc0283b // ldr q27, [x1, #160]
+	WORD $0x4ebb85ef // add v15.4s, v15.4s, v27.4s
+	WORD $0x4ebb8673 // add v19.4s, v19.4s, v27.4s
+	WORD $0x3dc02c3c // ldr q28, [x1, #176]
+	WORD $0x4ebc8610 // add v16.4s, v16.4s, v28.4s
+	WORD $0x4ebc8694 // add v20.4s, v20.4s, v28.4s
 	MOVD cols+88(FP), R13
 	CMP $8, R13
 	BNE partial
@@ -680,8 +1845,8 @@ partialRow:
 	MOVD R17, R24
 
 partialColumn:
-	FMOVS (R23), F25
-	FMOVS F25, (R22)
+	FMOVS (R23), F29
+	FMOVS F29, (R22)
 	ADD $4, R23
 	ADD $4, R22
 	SUB $1, R24
@@ -702,11 +1867,11 @@ next:
 	MOVD R2, a+16(FP)
 	MOVD cRow+80(FP), R4
 	MUL R25, R4
-	MOVD c+72(FP), R6
-	ADD R6, R4, R5
-	CMP $0, R6
-	CSEL EQ, R6, R5, R6
-	MOVD R6, c+72(FP)
+	MOVD c+72(FP), R5
+	ADD R5, R4, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
 	MOVD tiles+0(FP), R7
 	SUB $1, R7
 	MOVD R7, tiles+0(FP)
@@ -742,27 +1907,27 @@ summed:
 	WORD $0x3d801c26 // str q6, [x1, #112]
 
 tile:
-	WORD $0x3dc01827 // ldr q7, [x1, #96]
-	WORD $0x3dc01c28 // ldr q8, [x1, #112]
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea81d0a // mov v10.16b, v8.16b
-	WORD $0x4ea71ceb // mov v11.16b, v7.16b
-	WORD $0x4ea81d0c // mov v12.16b, v8.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
+	ADD R10, R5, R11
+	ADD R11, R5, R12
 	MOVD ZR, R13
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -806,14 +1971,14 @@ four:
 	WORD $0x4faeeb0a // sdot v10.4s, v24.16b, v14.4b[3]
 	WORD $0x4fafeb0c // sdot v12.4s, v24.16b, v15.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6d6959 // ldr s25, [x10, x13]
@@ -832,10 +1997,18 @@ one:
 	WORD $0x4f9ae3ca // sdot v10.4s, v30.16b, v26.4b[0]
 	WORD $0x4f9be3cc // sdot v12.4s, v30.16b, v27.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc0183f // ldr q31, [x1, #96]
+	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
+	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
+	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
+	WORD $0x3dc01c23 // ldr q3, [x1, #112]
+	WORD $0x4ea38508 // add v8.4s, v8.4s, v3.4s
+	WORD $0x4ea3854a // add v10.4s, v10.4s, v3.4s
+	WORD $0x4ea3858c // add v12.4s, v12.4s, v3.4s
 	MOVD cols+88(FP), R14
 	CMP $8, R14
 	BNE partial
@@ -870,8 +2043,8 @@ partialRow:
 	MOVD R19, R25
 
 partialColumn:
-	FMOVS (R24), F31
-	FMOVS F31, (R23)
+	FMOVS (R24), F0
+	FMOVS F0, (R23)
 	ADD $4, R24
 	ADD $4, R23
 	SUB $1, R25
@@ -890,13 +2063,13 @@ next:
 	CMP $0, R3
 	CSEL EQ, R3, R4, R3
 	MOVD R3, a+16(FP)
-	MOVD cRow+80(FP), R6
-	MUL R26, R6
-	MOVD c+72(FP), R5
-	ADD R5, R6, R7
-	CMP $0, R5
-	CSEL EQ, R5, R7, R5
-	MOVD R5, c+72(FP)
+	MOVD cRow+80(FP), R5
+	MUL R26, R5
+	MOVD c+72(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, c+72(FP)
 	MOVD tiles+0(FP), R8
 	SUB $1, R8
 	MOVD R8, tiles+0(FP)
@@ -942,33 +2115,33 @@ summed:
 	WORD $0x3d803c2c // str q12, [x1, #240]
 
 tile:
-	WORD $0x3dc0302d // ldr q13, [x1, #192]
-	WORD $0x3dc0342e // ldr q14, [x1, #208]
-	WORD $0x3dc0382f // ldr q15, [x1, #224]
-	WORD $0x3dc03c30 // ldr q16, [x1, #240]
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x4eaf1df3 // mov v19.16b, v15.16b
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	WORD $0x4ead1db5 // mov v21.16b, v13.16b
-	WORD $0x4eae1dd6 // mov v22.16b, v14.16b
-	WORD $0x4eaf1df7 // mov v23.16b, v15.16b
-	WORD $0x4eb01e18 // mov v24.16b, v16.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
+	ADD R10, R5, R11
+	ADD R11, R5, R12
 	MOVD ZR, R13
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -1040,14 +2213,14 @@ four:
 	WORD $0x4fbae994 // sdot v20.4s, v12.16b, v26.4b[3]
 	WORD $0x4fbbe998 // sdot v24.4s, v12.16b, v27.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6d695c // ldr s28, [x10, x13]
@@ -1073,10 +2246,26 @@ one:
 	WORD $0x4f9de014 // sdot v20.4s, v0.16b, v29.4b[0]
 	WORD $0x4f9ee018 // sdot v24.4s, v0.16b, v30.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc03021 // ldr q1, [x1, #192]
+	WORD $0x4ea185ad // add v13.4s, v13.4s, v1.4s
+	WORD $0x4ea18631 // add v17.4s, v17.4s, v1.4s
+	WORD $0x4ea186b5 // add v21.4s, v21.4s, v1.4s
+	WORD $0x3dc03428 // ldr q8, [x1, #208]
+	WORD $0x4ea885ce // add v14.4s, v14.4s, v8.4s
+	WORD $0x4ea88652 // add v18.4s, v18.4s, v8.4s
+	WORD $0x4ea886d6 // add v22.4s, v22.4s, v8.4s
+	WORD $0x3dc03822 // ldr q2, [x1, #224]
+	WORD $0x4ea285ef // add v15.4s, v15.4s, v2.4s
+	WORD $0x4ea28673 // add v19.4s, v19.4s, v2.4s
+	WORD $0x4ea286f7 // add v23.4s, v23.4s, v2.4s
+	WORD $0x3dc03c29 // ldr q9, [x1, #240]
+	WORD $0x4ea98610 // add v16.4s, v16.4s, v9.4s
+	WORD $0x4ea98694 // add v20.4s, v20.4s, v9.4s
+	WORD $0x4ea98718 // add v24.4s, v24.4s, v9.4s
 	MOVD cols+88(FP), R14
 	CMP $8, R14
 	BNE partial
@@ -1120,8 +2309,8 @@ partialRow:
 	MOVD R19, R25
 
 partialColumn:
-	FMOVS (R24), F1
-	FMOVS F1, (R23)
+	FMOVS (R24), F3
+	FMOVS F3, (R23)
 	ADD $4, R24
 	ADD $4, R23
 	SUB $1, R25
@@ -1140,13 +2329,13 @@ next:
 	CMP $0, R3
 	CSEL EQ, R3, R4, R3
 	MOVD R3, a+16(FP)
-	MOVD cRow+80(FP), R6
-	MUL R26, R6
-	MOVD c+72(FP), R5
-	ADD R5, R6, R7
-	CMP $0, R5
-	CSEL EQ, R5, R7, R5
-	MOVD R5, c+72(FP)
+	MOVD cRow+80(FP), R5
+	MUL R26, R5
+	MOVD c+72(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, c+72(FP)
 	MOVD tiles+0(FP), R8
 	SUB $1, R8
 	MOVD R8, tiles+0(FP)
@@ -1182,30 +2371,30 @@ summed:
 	WORD $0x3d802426 // str q6, [x1, #144]
 
 tile:
-	WORD $0x3dc02027 // ldr q7, [x1, #128]
-	WORD $0x3dc02428 // ldr q8, [x1, #144]
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea81d0a // mov v10.16b, v8.16b
-	WORD $0x4ea71ceb // mov v11.16b, v7.16b
-	WORD $0x4ea81d0c // mov v12.16b, v8.16b
-	WORD $0x4ea71ced // mov v13.16b, v7.16b
-	WORD $0x4ea81d0e // mov v14.16b, v8.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
 	MOVD ZR, R14
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -1259,14 +2448,14 @@ four:
 	WORD $0x4fb1eb6c // sdot v12.4s, v27.16b, v17.4b[3]
 	WORD $0x4fb2eb6e // sdot v14.4s, v27.16b, v18.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6e695c // ldr s28, [x10, x14]
@@ -1289,10 +2478,20 @@ one:
 	WORD $0x4f9ee02c // sdot v12.4s, v1.16b, v30.4b[0]
 	WORD $0x4f9fe02e // sdot v14.4s, v1.16b, v31.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc02024 // ldr q4, [x1, #128]
+	WORD $0x4ea484e7 // add v7.4s, v7.4s, v4.4s
+	WORD $0x4ea48529 // add v9.4s, v9.4s, v4.4s
+	WORD $0x4ea4856b // add v11.4s, v11.4s, v4.4s
+	WORD $0x4ea485ad // add v13.4s, v13.4s, v4.4s
+	WORD $0x3dc02422 // ldr q2, [x1, #144]
+	WORD $0x4ea28508 // add v8.4s, v8.4s, v2.4s
+	WORD $0x4ea2854a // add v10.4s, v10.4s, v2.4s
+	WORD $0x4ea2858c // add v12.4s, v12.4s, v2.4s
+	WORD $0x4ea285ce // add v14.4s, v14.4s, v2.4s
 	MOVD cols+88(FP), R15
 	CMP $8, R15
 	BNE partial
@@ -1331,8 +2530,8 @@ partialRow:
 	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R25), F4
-	FMOVS F4, (R24)
+	FMOVS (R25), F5
+	FMOVS F5, (R24)
 	ADD $4, R25
 	ADD $4, R24
 	SUB $1, R26
@@ -1347,14 +2546,14 @@ next:
 	MOVD aRow+24(FP), R3
 	MUL R2, R3
 	MOVD a+16(FP), R4
-	ADD R4, R3, R6
+	ADD R4, R3, R5
 	CMP $0, R4
-	CSEL EQ, R4, R6, R4
+	CSEL EQ, R4, R5, R4
 	MOVD R4, a+16(FP)
-	MOVD cRow+80(FP), R5
-	MUL R2, R5
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
 	MOVD c+72(FP), R7
-	ADD R7, R5, R8
+	ADD R7, R6, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
 	MOVD R7, c+72(FP)
@@ -1403,38 +2602,38 @@ summed:
 	WORD $0x3d804c2c // str q12, [x1, #304]
 
 tile:
-	WORD $0x3dc0402d // ldr q13, [x1, #256]
-	WORD $0x3dc0442e // ldr q14, [x1, #272]
-	WORD $0x3dc0482f // ldr q15, [x1, #288]
-	WORD $0x3dc04c30 // ldr q16, [x1, #304]
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x4eaf1df3 // mov v19.16b, v15.16b
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	WORD $0x4ead1db5 // mov v21.16b, v13.16b
-	WORD $0x4eae1dd6 // mov v22.16b, v14.16b
-	WORD $0x4eaf1df7 // mov v23.16b, v15.16b
-	WORD $0x4eb01e18 // mov v24.16b, v16.16b
-	WORD $0x4ead1db9 // mov v25.16b, v13.16b
-	WORD $0x4eae1dda // mov v26.16b, v14.16b
-	WORD $0x4eaf1dfb // mov v27.16b, v15.16b
-	WORD $0x4eb01e1c // mov v28.16b, v16.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
 	MOVD ZR, R14
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -1524,14 +2723,14 @@ four:
 	WORD $0x4fbfe918 // sdot v24.4s, v8.16b, v31.4b[3]
 	WORD $0x4fa5e91c // sdot v28.4s, v8.16b, v5.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6e6942 // ldr s2, [x10, x14]
@@ -1563,10 +2762,30 @@ one:
 	WORD $0x4f83e0f8 // sdot v24.4s, v7.16b, v3.4b[0]
 	WORD $0x4f8ae0fc // sdot v28.4s, v7.16b, v10.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc04020 // ldr q0, [x1, #256]
+	WORD $0x4ea085ad // add v13.4s, v13.4s, v0.4s
+	WORD $0x4ea08631 // add v17.4s, v17.4s, v0.4s
+	WORD $0x4ea086b5 // add v21.4s, v21.4s, v0.4s
+	WORD $0x4ea08739 // add v25.4s, v25.4s, v0.4s
+	WORD $0x3dc0443d // ldr q29, [x1, #272]
+	WORD $0x4ebd85ce // add v14.4s, v14.4s, v29.4s
+	WORD $0x4ebd8652 // add v18.4s, v18.4s, v29.4s
+	WORD $0x4ebd86d6 // add v22.4s, v22.4s, v29.4s
+	WORD $0x4ebd875a // add v26.4s, v26.4s, v29.4s
+	WORD $0x3dc0483e // ldr q30, [x1, #288]
+	WORD $0x4ebe85ef // add v15.4s, v15.4s, v30.4s
+	WORD $0x4ebe8673 // add v19.4s, v19.4s, v30.4s
+	WORD $0x4ebe86f7 // add v23.4s, v23.4s, v30.4s
+	WORD $0x4ebe877b // add v27.4s, v27.4s, v30.4s
+	WORD $0x3dc04c3f // ldr q31, [x1, #304]
+	WORD $0x4ebf8610 // add v16.4s, v16.4s, v31.4s
+	WORD $0x4ebf8694 // add v20.4s, v20.4s, v31.4s
+	WORD $0x4ebf8718 // add v24.4s, v24.4s, v31.4s
+	WORD $0x4ebf879c // add v28.4s, v28.4s, v31.4s
 	MOVD cols+88(FP), R15
 	CMP $8, R15
 	BNE partial
@@ -1617,8 +2836,8 @@ partialRow:
 	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R25), F0
-	FMOVS F0, (R24)
+	FMOVS (R25), F5
+	FMOVS F5, (R24)
 	ADD $4, R25
 	ADD $4, R24
 	SUB $1, R26
@@ -1633,14 +2852,14 @@ next:
 	MOVD aRow+24(FP), R3
 	MUL R2, R3
 	MOVD a+16(FP), R4
-	ADD R4, R3, R6
+	ADD R4, R3, R5
 	CMP $0, R4
-	CSEL EQ, R4, R6, R4
+	CSEL EQ, R4, R5, R4
 	MOVD R4, a+16(FP)
-	MOVD cRow+80(FP), R5
-	MUL R2, R5
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
 	MOVD c+72(FP), R7
-	ADD R7, R5, R8
+	ADD R7, R6, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
 	MOVD R7, c+72(FP)
@@ -1679,33 +2898,33 @@ summed:
 	WORD $0x3d802c26 // str q6, [x1, #176]
 
 tile:
-	WORD $0x3dc02827 // ldr q7, [x1, #160]
-	WORD $0x3dc02c28 // ldr q8, [x1, #176]
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea81d0a // mov v10.16b, v8.16b
-	WORD $0x4ea71ceb // mov v11.16b, v7.16b
-	WORD $0x4ea81d0c // mov v12.16b, v8.16b
-	WORD $0x4ea71ced // mov v13.16b, v7.16b
-	WORD $0x4ea81d0e // mov v14.16b, v8.16b
-	WORD $0x4ea71cef // mov v15.16b, v7.16b
-	WORD $0x4ea81d10 // mov v16.16b, v8.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
-	ADD R13, R6, R14
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
+	ADD R13, R5, R14
 	MOVD ZR, R15
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -1769,14 +2988,14 @@ four:
 	WORD $0x4fb4ebce // sdot v14.4s, v30.16b, v20.4b[3]
 	WORD $0x4fb5ebd0 // sdot v16.4s, v30.16b, v21.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc6f695f // ldr s31, [x10, x15]
@@ -1803,10 +3022,22 @@ one:
 	WORD $0x4f81e0ce // sdot v14.4s, v6.16b, v1.4b[0]
 	WORD $0x4f84e0d0 // sdot v16.4s, v6.16b, v4.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc02836 // ldr q22, [x1, #160]
+	WORD $0x4eb684e7 // add v7.4s, v7.4s, v22.4s
+	WORD $0x4eb68529 // add v9.4s, v9.4s, v22.4s
+	WORD $0x4eb6856b // add v11.4s, v11.4s, v22.4s
+	WORD $0x4eb685ad // add v13.4s, v13.4s, v22.4s
+	WORD $0x4eb685ef // add v15.4s, v15.4s, v22.4s
+	WORD $0x3dc02c37 // ldr q23, [x1, #176]
+	WORD $0x4eb78508 // add v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7854a // add v10.4s, v10.4s, v23.4s
+	WORD $0x4eb7858c // add v12.4s, v12.4s, v23.4s
+	WORD $0x4eb785ce // add v14.4s, v14.4s, v23.4s
+	WORD $0x4eb78610 // add v16.4s, v16.4s, v23.4s
 	MOVD cols+88(FP), R16
 	CMP $8, R16
 	BNE partial
@@ -1849,8 +3080,8 @@ partialRow:
 	MOVD R21, R2
 
 partialColumn:
-	FMOVS (R26), F22
-	FMOVS F22, (R25)
+	FMOVS (R26), F24
+	FMOVS F24, (R25)
 	ADD $4, R26
 	ADD $4, R25
 	SUB $1, R2
@@ -1864,11 +3095,11 @@ next:
 	MOVD $20, R3
 	MOVD aRow+24(FP), R4
 	MUL R3, R4
-	MOVD a+16(FP), R6
-	ADD R6, R4, R5
-	CMP $0, R6
-	CSEL EQ, R6, R5, R6
-	MOVD R6, a+16(FP)
+	MOVD a+16(FP), R5
+	ADD R5, R4, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, a+16(FP)
 	MOVD cRow+80(FP), R7
 	MUL R3, R7
 	MOVD c+72(FP), R8
@@ -1921,45 +3152,45 @@ summed:
 	WORD $0x3d805c2c // str q12, [x1, #368]
 
 tile:
-	WORD $0x3dc0502d // ldr q13, [x1, #320]
-	WORD $0x3dc0542e // ldr q14, [x1, #336]
-	WORD $0x3dc0582f // ldr q15, [x1, #352]
-	WORD $0x3dc05c30 // ldr q16, [x1, #368]
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x4eaf1df3 // mov v19.16b, v15.16b
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	WORD $0x4ead1db5 // mov v21.16b, v13.16b
-	WORD $0x4eae1dd6 // mov v22.16b, v14.16b
-	WORD $0x4eaf1df7 // mov v23.16b, v15.16b
-	WORD $0x4eb01e18 // mov v24.16b, v16.16b
-	WORD $0x4ead1db9 // mov v25.16b, v13.16b
-	WORD $0x4eae1dda // mov v26.16b, v14.16b
-	WORD $0x4eaf1dfb // mov v27.16b, v15.16b
-	WORD $0x4eb01e1c // mov v28.16b, v16.16b
-	WORD $0x4ead1dbd // mov v29.16b, v13.16b
-	WORD $0x4eae1dde // mov v30.16b, v14.16b
-	WORD $0x4eaf1dff // mov v31.16b, v15.16b
-	WORD $0x4eb01e05 // mov v5.16b, v16.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
-	ADD R13, R6, R14
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
+	ADD R13, R5, R14
 	MOVD next+56(FP), R15
 	MOVD nextStep+64(FP), R16
 	MOVD ZR, R17
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -2071,14 +3302,14 @@ four:
 	WORD $0x4fa1e87c // sdot v28.4s, v3.16b, v1.4b[3]
 	WORD $0x4fa8e865 // sdot v5.4s, v3.16b, v8.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc71694a // ldr s10, [x10, x17]
@@ -2116,10 +3347,34 @@ one:
 	WORD $0x4f8ce11c // sdot v28.4s, v8.16b, v12.4b[0]
 	WORD $0x4f82e105 // sdot v5.4s, v8.16b, v2.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc05029 // ldr q9, [x1, #320]
+	WORD $0x4ea985ad // add v13.4s, v13.4s, v9.4s
+	WORD $0x4ea98631 // add v17.4s, v17.4s, v9.4s
+	WORD $0x4ea986b5 // add v21.4s, v21.4s, v9.4s
+	WORD $0x4ea98739 // add v25.4s, v25.4s, v9.4s
+	WORD $0x4ea987bd // add v29.4s, v29.4s, v9.4s
+	WORD $0x3dc05423 // ldr q3, [x1, #336]
+	WORD $0x4ea385ce // add v14.4s, v14.4s, v3.4s
+	WORD $0x4ea38652 // add v18.4s, v18.4s, v3.4s
+	WORD $0x4ea386d6 // add v22.4s, v22.4s, v3.4s
+	WORD $0x4ea3875a // add v26.4s, v26.4s, v3.4s
+	WORD $0x4ea387de // add v30.4s, v30.4s, v3.4s
+	WORD $0x3dc05826 // ldr q6, [x1, #352]
+	WORD $0x4ea685ef // add v15.4s, v15.4s, v6.4s
+	WORD $0x4ea68673 // add v19.4s, v19.4s, v6.4s
+	WORD $0x4ea686f7 // add v23.4s, v23.4s, v6.4s
+	WORD $0x4ea6877b // add v27.4s, v27.4s, v6.4s
+	WORD $0x4ea687ff // add v31.4s, v31.4s, v6.4s
+	WORD $0x3dc05c27 // ldr q7, [x1, #368]
+	WORD $0x4ea78610 // add v16.4s, v16.4s, v7.4s
+	WORD $0x4ea78694 // add v20.4s, v20.4s, v7.4s
+	WORD $0x4ea78718 // add v24.4s, v24.4s, v7.4s
+	WORD $0x4ea7879c // add v28.4s, v28.4s, v7.4s
+	WORD $0x4ea784a5 // add v5.4s, v5.4s, v7.4s
 	MOVD cols+88(FP), R19
 	CMP $8, R19
 	BNE partial
@@ -2177,8 +3432,8 @@ partialRow:
 	MOVD R23, R4
 
 partialColumn:
-	FMOVS (R3), F9
-	FMOVS F9, (R2)
+	FMOVS (R3), F0
+	FMOVS F0, (R2)
 	ADD $4, R3
 	ADD $4, R2
 	SUB $1, R4
@@ -2189,16 +3444,16 @@ partialColumn:
 	CBNZ R24, partialRow
 
 next:
-	MOVD $20, R6
+	MOVD $20, R5
 	MOVD aRow+24(FP), R15
-	MUL R6, R15
+	MUL R5, R15
 	MOVD a+16(FP), R16
-	ADD R16, R15, R5
+	ADD R16, R15, R6
 	CMP $0, R16
-	CSEL EQ, R16, R5, R16
+	CSEL EQ, R16, R6, R16
 	MOVD R16, a+16(FP)
 	MOVD cRow+80(FP), R7
-	MUL R6, R7
+	MUL R5, R7
 	MOVD c+72(FP), R8
 	ADD R8, R7, R9
 	CMP $0, R8
@@ -2239,36 +3494,36 @@ summed:
 	WORD $0x3d803426 // str q6, [x1, #208]
 
 tile:
-	WORD $0x3dc03027 // ldr q7, [x1, #192]
-	WORD $0x3dc03428 // ldr q8, [x1, #208]
-	WORD $0x4ea71ce9 // mov v9.16b, v7.16b
-	WORD $0x4ea81d0a // mov v10.16b, v8.16b
-	WORD $0x4ea71ceb // mov v11.16b, v7.16b
-	WORD $0x4ea81d0c // mov v12.16b, v8.16b
-	WORD $0x4ea71ced // mov v13.16b, v7.16b
-	WORD $0x4ea81d0e // mov v14.16b, v8.16b
-	WORD $0x4ea71cef // mov v15.16b, v7.16b
-	WORD $0x4ea81d10 // mov v16.16b, v8.16b
-	WORD $0x4ea71cf1 // mov v17.16b, v7.16b
-	WORD $0x4ea81d12 // mov v18.16b, v8.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
-	ADD R13, R6, R14
-	ADD R14, R6, R15
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
+	ADD R13, R5, R14
+	ADD R14, R5, R15
 	MOVD ZR, R16
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -2342,14 +3597,14 @@ four:
 	WORD $0x4fb7e810 // sdot v16.4s, v0.16b, v23.4b[3]
 	WORD $0x4fb8e812 // sdot v18.4s, v0.16b, v24.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc706941 // ldr s1, [x10, x16]
@@ -2380,10 +3635,24 @@ one:
 	WORD $0x4f86e390 // sdot v16.4s, v28.16b, v6.4b[0]
 	WORD $0x4f99e392 // sdot v18.4s, v28.16b, v25.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc0303d // ldr q29, [x1, #192]
+	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
+	WORD $0x4ebd8529 // add v9.4s, v9.4s, v29.4s
+	WORD $0x4ebd856b // add v11.4s, v11.4s, v29.4s
+	WORD $0x4ebd85ad // add v13.4s, v13.4s, v29.4s
+	WORD $0x4ebd85ef // add v15.4s, v15.4s, v29.4s
+	WORD $0x4ebd8631 // add v17.4s, v17.4s, v29.4s
+	WORD $0x3dc0343e // ldr q30, [x1, #208]
+	WORD $0x4ebe8508 // add v8.4s, v8.4s, v30.4s
+	WORD $0x4ebe854a // add v10.4s, v10.4s, v30.4s
+	WORD $0x4ebe858c // add v12.4s, v12.4s, v30.4s
+	WORD $0x4ebe85ce // add v14.4s, v14.4s, v30.4s
+	WORD $0x4ebe8610 // add v16.4s, v16.4s, v30.4s
+	WORD $0x4ebe8652 // add v18.4s, v18.4s, v30.4s
 	MOVD cols+88(FP), R17
 	CMP $8, R17
 	BNE partial
@@ -2430,8 +3699,8 @@ partialRow:
 	MOVD R22, R3
 
 partialColumn:
-	FMOVS (R2), F29
-	FMOVS F29, (R26)
+	FMOVS (R2), F31
+	FMOVS F31, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	SUB $1, R3
@@ -2443,13 +3712,13 @@ partialColumn:
 
 next:
 	MOVD $24, R4
-	MOVD aRow+24(FP), R6
-	MUL R4, R6
-	MOVD a+16(FP), R5
-	ADD R5, R6, R7
-	CMP $0, R5
-	CSEL EQ, R5, R7, R5
-	MOVD R5, a+16(FP)
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, a+16(FP)
 	MOVD cRow+80(FP), R8
 	MUL R4, R8
 	MOVD c+72(FP), R9
@@ -2502,50 +3771,50 @@ summed:
 	WORD $0x3d806c2c // str q12, [x1, #432]
 
 tile:
-	WORD $0x3dc0602d // ldr q13, [x1, #384]
-	WORD $0x3dc0642e // ldr q14, [x1, #400]
-	WORD $0x3dc0682f // ldr q15, [x1, #416]
-	WORD $0x3dc06c30 // ldr q16, [x1, #432]
-	WORD $0x4ead1db1 // mov v17.16b, v13.16b
-	WORD $0x4eae1dd2 // mov v18.16b, v14.16b
-	WORD $0x4eaf1df3 // mov v19.16b, v15.16b
-	WORD $0x4eb01e14 // mov v20.16b, v16.16b
-	WORD $0x4ead1db5 // mov v21.16b, v13.16b
-	WORD $0x4eae1dd6 // mov v22.16b, v14.16b
-	WORD $0x4eaf1df7 // mov v23.16b, v15.16b
-	WORD $0x4eb01e18 // mov v24.16b, v16.16b
-	WORD $0x4ead1db9 // mov v25.16b, v13.16b
-	WORD $0x4eae1dda // mov v26.16b, v14.16b
-	WORD $0x4eaf1dfb // mov v27.16b, v15.16b
-	WORD $0x4eb01e1c // mov v28.16b, v16.16b
-	WORD $0x4ead1dbd // mov v29.16b, v13.16b
-	WORD $0x4eae1dde // mov v30.16b, v14.16b
-	WORD $0x4eaf1dff // mov v31.16b, v15.16b
-	WORD $0x4eb01e05 // mov v5.16b, v16.16b
-	WORD $0x4ead1da6 // mov v6.16b, v13.16b
-	WORD $0x4eae1dc7 // mov v7.16b, v14.16b
-	WORD $0x4eaf1de0 // mov v0.16b, v15.16b
-	WORD $0x4eb01e01 // mov v1.16b, v16.16b
-	MOVD k+8(FP), R5
-	MOVD aRow+24(FP), R6
-	LSL $2, R6, R6
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	MOVD aRow+24(FP), R5
+	LSL $2, R5, R5
+	MOVD k+8(FP), R6
 	MOVD aCol+32(FP), R7
 	LSL $2, R7, R7
 	MOVD b+40(FP), R8
 	MOVD bRow+48(FP), R9
 	LSL $2, R9, R9
 	MOVD a+16(FP), R10
-	ADD R10, R6, R11
-	ADD R11, R6, R12
-	ADD R12, R6, R13
-	ADD R13, R6, R14
-	ADD R14, R6, R15
+	ADD R10, R5, R11
+	ADD R11, R5, R12
+	ADD R12, R5, R13
+	ADD R13, R5, R14
+	ADD R14, R5, R15
 	MOVD next+56(FP), R16
 	MOVD nextStep+64(FP), R17
 	MOVD ZR, R19
 	CMP $4, R7
 	BNE apart
-	SUBS $4, R5
+	SUBS $4, R6
 	BLT rest
 
 four:
@@ -2675,14 +3944,14 @@ four:
 	WORD $0x4faae965 // sdot v5.4s, v11.16b, v10.4b[3]
 	WORD $0x4fa4e961 // sdot v1.4s, v11.16b, v4.4b[3]
 	ADD R9, R8
-	SUBS $4, R5
+	SUBS $4, R6
 	BGE four
 
 rest:
-	ADD $4, R5
+	ADD $4, R6
 
 apart:
-	CBZ R5, done
+	CBZ R6, done
 
 one:
 	WORD $0xbc736948 // ldr s8, [x10, x19]
@@ -2726,10 +3995,38 @@ one:
 	WORD $0x4f8ae185 // sdot v5.4s, v12.16b, v10.4b[0]
 	WORD $0x4f84e181 // sdot v1.4s, v12.16b, v4.4b[0]
 	ADD R9, R8
-	SUB $1, R5
-	CBNZ R5, one
+	SUB $1, R6
+	CBNZ R6, one
 
 done:
+	WORD $0x3dc06028 // ldr q8, [x1, #384]
+	WORD $0x4ea885ad // add v13.4s, v13.4s, v8.4s
+	WORD $0x4ea88631 // add v17.4s, v17.4s, v8.4s
+	WORD $0x4ea886b5 // add v21.4s, v21.4s, v8.4s
+	WORD $0x4ea88739 // add v25.4s, v25.4s, v8.4s
+	WORD $0x4ea887bd // add v29.4s, v29.4s, v8.4s
+	WORD $0x4ea884c6 // add v6.4s, v6.4s, v8.4s
+	WORD $0x3dc06422 // ldr q2, [x1, #400]
+	WORD $0x4ea285ce // add v14.4s, v14.4s, v2.4s
+	WORD $0x4ea28652 // add v18.4s, v18.4s, v2.4s
+	WORD $0x4ea286d6 // add v22.4s, v22.4s, v2.4s
+	WORD $0x4ea2875a // add v26.4s, v26.4s, v2.4s
+	WORD $0x4ea287de // add v30.4s, v30.4s, v2.4s
+	WORD $0x4ea284e7 // add v7.4s, v7.4s, v2.4s
+	WORD $0x3dc06829 // ldr q9, [x1, #416]
+	WORD $0x4ea985ef // add v15.4s, v15.4s, v9.4s
+	WORD $0x4ea98673 // add v19.4s, v19.4s, v9.4s
+	WORD $0x4ea986f7 // add v23.4s, v23.4s, v9.4s
+	WORD $0x4ea9877b // add v27.4s, v27.4s, v9.4s
+	WORD $0x4ea987ff // add v31.4s, v31.4s, v9.4s
+	WORD $0x4ea98400 // add v0.4s, v0.4s, v9.4s
+	WORD $0x3dc06c23 // ldr q3, [x1, #432]
+	WORD $0x4ea38610 // add v16.4s, v16.4s, v3.4s
+	WORD $0x4ea38694 // add v20.4s, v20.4s, v3.4s
+	WORD $0x4ea38718 // add v24.4s, v24.4s, v3.4s
+	WORD $0x4ea3879c // add v28.4s, v28.4s, v3.4s
+	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
+	WORD $0x4ea38421 // add v1.4s, v1.4s, v3.4s
 	MOVD cols+88(FP), R20
 	CMP $8, R20
 	BNE partial
@@ -2791,15 +4088,15 @@ partial:
 partialRow:
 	MOVD R26, R3
 	MOVD R23, R4
-	MOVD R24, R6
+	MOVD R24, R5
 
 partialColumn:
-	FMOVS (R4), F8
-	FMOVS F8, (R3)
+	FMOVS (R4), F10
+	FMOVS F10, (R3)
 	ADD $4, R4
 	ADD $4, R3
-	SUB $1, R6
-	CBNZ R6, partialColumn
+	SUB $1, R5
+	CBNZ R5, partialColumn
 	ADD R2, R26
 	ADD $64, R23
 	SUB $1, R25
@@ -2809,11 +4106,11 @@ next:
 	MOVD $24, R16
 	MOVD aRow+24(FP), R17
 	MUL R16, R17
-	MOVD a+16(FP), R5
-	ADD R5, R17, R7
-	CMP $0, R5
-	CSEL EQ, R5, R7, R5
-	MOVD R5, a+16(FP)
+	MOVD a+16(FP), R6
+	ADD R6, R17, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, a+16(FP)
 	MOVD cRow+80(FP), R8
 	MUL R16, R8
 	MOVD c+72(FP), R9
@@ -2834,9 +4131,11 @@ TEXT ·gemmI8MM_1x8(SB), NOSPLIT, $64-136
 tile:
 	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
@@ -2846,61 +4145,88 @@ tile:
 	MOVD ZR, R7
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ce768c2 // ldr q2, [x6, x7]
+	WORD $0x3ce768c4 // ldr q4, [x6, x7]
 	ADD $16, R7
-	WORD $0xad401083 // ldp q3, q4, [x4]
-	WORD $0x4f02f060 // sudot v0.4s, v3.16b, v2.4b[0]
-	WORD $0x4f02f081 // sudot v1.4s, v4.16b, v2.4b[0]
-	ADD R5, R4
-	WORD $0xad401885 // ldp q5, q6, [x4]
-	WORD $0x4f22f0a0 // sudot v0.4s, v5.16b, v2.4b[1]
-	WORD $0x4f22f0c1 // sudot v1.4s, v6.16b, v2.4b[1]
-	ADD R5, R4
+	WORD $0x4ec43885 // zip1 v5.2d, v4.2d, v4.2d
+	WORD $0x4ec47886 // zip2 v6.2d, v4.2d, v4.2d
 	WORD $0xad402087 // ldp q7, q8, [x4]
-	WORD $0x4f02f8e0 // sudot v0.4s, v7.16b, v2.4b[2]
-	WORD $0x4f02f901 // sudot v1.4s, v8.16b, v2.4b[2]
-	ADD R5, R4
-	WORD $0xad402889 // ldp q9, q10, [x4]
-	WORD $0x4f22f920 // sudot v0.4s, v9.16b, v2.4b[3]
-	WORD $0x4f22f941 // sudot v1.4s, v10.16b, v2.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e87aca0 // usmmla v0.4s, v5.16b, v7.16b
+	WORD $0x4e88aca1 // usmmla v1.4s, v5.16b, v8.16b
+	WORD $0xad412889 // ldp q9, q10, [x4, #32]
+	WORD $0x4e89aca2 // usmmla v2.4s, v5.16b, v9.16b
+	WORD $0x4e8aaca3 // usmmla v3.4s, v5.16b, v10.16b
+	ADD R5<<1, R4
+	WORD $0xad40308b // ldp q11, q12, [x4]
+	WORD $0x4e8bacc0 // usmmla v0.4s, v6.16b, v11.16b
+	WORD $0x4e8cacc1 // usmmla v1.4s, v6.16b, v12.16b
+	WORD $0xad41388d // ldp q13, q14, [x4, #32]
+	WORD $0x4e8dacc2 // usmmla v2.4s, v6.16b, v13.16b
+	WORD $0x4e8eacc3 // usmmla v3.4s, v6.16b, v14.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6768cb // ldr s11, [x6, x7]
+two:
+	WORD $0xbc6768cf // ldr s15, [x6, x7]
 	ADD R3, R7
-	WORD $0xad40348c // ldp q12, q13, [x4]
-	WORD $0x4f0bf180 // sudot v0.4s, v12.16b, v11.4b[0]
-	WORD $0x4f0bf1a1 // sudot v1.4s, v13.16b, v11.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6768d0 // ldr s16, [x6, x7]
+	WORD $0x4e9039ef // zip1 v15.4s, v15.4s, v16.4s
+	ADD R3, R7
+	WORD $0x4ecf39f1 // zip1 v17.2d, v15.2d, v15.2d
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0x4e92ae20 // usmmla v0.4s, v17.16b, v18.16b
+	WORD $0x4e93ae21 // usmmla v1.4s, v17.16b, v19.16b
+	WORD $0xad415494 // ldp q20, q21, [x4, #32]
+	WORD $0x4e94ae22 // usmmla v2.4s, v17.16b, v20.16b
+	WORD $0x4e95ae23 // usmmla v3.4s, v17.16b, v21.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6768d6 // ldr s22, [x6, x7]
+	WORD $0x4ed63ad7 // zip1 v23.2d, v22.2d, v22.2d
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x3dc00099 // ldr q25, [x4]
+	WORD $0x4e983b3a // zip1 v26.4s, v25.4s, v24.4s
+	WORD $0x4e9aaee0 // usmmla v0.4s, v23.16b, v26.16b
+	WORD $0x4e987b3b // zip2 v27.4s, v25.4s, v24.4s
+	WORD $0x4e9baee1 // usmmla v1.4s, v23.16b, v27.16b
+	WORD $0x3dc0049c // ldr q28, [x4, #16]
+	WORD $0x4e983b9d // zip1 v29.4s, v28.4s, v24.4s
+	WORD $0x4e9daee2 // usmmla v2.4s, v23.16b, v29.16b
+	WORD $0x4e987b9e // zip2 v30.4s, v28.4s, v24.4s
+	WORD $0x4e9eaee3 // usmmla v3.4s, v23.16b, v30.16b
 
 done:
+	WORD $0x4ec1381f // zip1 v31.2d, v0.2d, v1.2d
+	WORD $0x4ec33844 // zip1 v4.2d, v2.2d, v3.2d
 	MOVD cols+88(FP), R8
 	CMP $8, R8
 	BNE partial
 	MOVD c+72(FP), R9
 	MOVD cRow+80(FP), R10
 	LSL $2, R10, R10
-	WORD $0xad000520 // stp q0, q1, [x9]
+	WORD $0xad00113f // stp q31, q4, [x9]
 	B next
 
 partial:
 	MOVD R0, R11
-	WORD $0x3d800160 // str q0, [x11]
-	WORD $0x3d800561 // str q1, [x11, #16]
+	WORD $0x3d80017f // str q31, [x11]
+	WORD $0x3d800564 // str q4, [x11, #16]
 	MOVD cols+88(FP), R12
 	ADD $0, R12
 	MOVD $1, R13
@@ -2914,8 +4240,8 @@ partialRow:
 	MOVD R12, R19
 
 partialColumn:
-	FMOVS (R17), F14
-	FMOVS F14, (R16)
+	FMOVS (R17), F7
+	FMOVS F7, (R16)
 	ADD $4, R17
 	ADD $4, R16
 	SUB $1, R19
@@ -2941,10 +4267,10 @@ next:
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
 	MOVD R25, c+72(FP)
-	MOVD tiles+0(FP), R2
-	SUB $1, R2
-	MOVD R2, tiles+0(FP)
-	CBNZ R2, tile
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
 	RET
 
 // gemmI8MM_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -2956,9 +4282,13 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
@@ -2968,79 +4298,121 @@ tile:
 	MOVD ZR, R7
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ce768c4 // ldr q4, [x6, x7]
+	WORD $0x3ce768c8 // ldr q8, [x6, x7]
 	ADD $16, R7
-	WORD $0xad401885 // ldp q5, q6, [x4]
-	WORD $0x4f04f0a0 // sudot v0.4s, v5.16b, v4.4b[0]
-	WORD $0x4f04f0c1 // sudot v1.4s, v6.16b, v4.4b[0]
-	WORD $0xad412087 // ldp q7, q8, [x4, #32]
-	WORD $0x4f04f0e2 // sudot v2.4s, v7.16b, v4.4b[0]
-	WORD $0x4f04f103 // sudot v3.4s, v8.16b, v4.4b[0]
-	ADD R5, R4
-	WORD $0xad402889 // ldp q9, q10, [x4]
-	WORD $0x4f24f120 // sudot v0.4s, v9.16b, v4.4b[1]
-	WORD $0x4f24f141 // sudot v1.4s, v10.16b, v4.4b[1]
-	WORD $0xad41308b // ldp q11, q12, [x4, #32]
-	WORD $0x4f24f162 // sudot v2.4s, v11.16b, v4.4b[1]
-	WORD $0x4f24f183 // sudot v3.4s, v12.16b, v4.4b[1]
-	ADD R5, R4
-	WORD $0xad40388d // ldp q13, q14, [x4]
-	WORD $0x4f04f9a0 // sudot v0.4s, v13.16b, v4.4b[2]
-	WORD $0x4f04f9c1 // sudot v1.4s, v14.16b, v4.4b[2]
-	WORD $0xad41408f // ldp q15, q16, [x4, #32]
-	WORD $0x4f04f9e2 // sudot v2.4s, v15.16b, v4.4b[2]
-	WORD $0x4f04fa03 // sudot v3.4s, v16.16b, v4.4b[2]
-	ADD R5, R4
-	WORD $0xad404891 // ldp q17, q18, [x4]
-	WORD $0x4f24fa20 // sudot v0.4s, v17.16b, v4.4b[3]
-	WORD $0x4f24fa41 // sudot v1.4s, v18.16b, v4.4b[3]
-	WORD $0xad415093 // ldp q19, q20, [x4, #32]
-	WORD $0x4f24fa62 // sudot v2.4s, v19.16b, v4.4b[3]
-	WORD $0x4f24fa83 // sudot v3.4s, v20.16b, v4.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4ec83909 // zip1 v9.2d, v8.2d, v8.2d
+	WORD $0x4ec8790a // zip2 v10.2d, v8.2d, v8.2d
+	WORD $0xad40308b // ldp q11, q12, [x4]
+	WORD $0x4e8bad20 // usmmla v0.4s, v9.16b, v11.16b
+	WORD $0x4e8cad21 // usmmla v1.4s, v9.16b, v12.16b
+	WORD $0xad41388d // ldp q13, q14, [x4, #32]
+	WORD $0x4e8dad22 // usmmla v2.4s, v9.16b, v13.16b
+	WORD $0x4e8ead23 // usmmla v3.4s, v9.16b, v14.16b
+	WORD $0xad42408f // ldp q15, q16, [x4, #64]
+	WORD $0x4e8fad24 // usmmla v4.4s, v9.16b, v15.16b
+	WORD $0x4e90ad25 // usmmla v5.4s, v9.16b, v16.16b
+	WORD $0xad434891 // ldp q17, q18, [x4, #96]
+	WORD $0x4e91ad26 // usmmla v6.4s, v9.16b, v17.16b
+	WORD $0x4e92ad27 // usmmla v7.4s, v9.16b, v18.16b
+	ADD R5<<1, R4
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4e93ad40 // usmmla v0.4s, v10.16b, v19.16b
+	WORD $0x4e94ad41 // usmmla v1.4s, v10.16b, v20.16b
+	WORD $0xad415895 // ldp q21, q22, [x4, #32]
+	WORD $0x4e95ad42 // usmmla v2.4s, v10.16b, v21.16b
+	WORD $0x4e96ad43 // usmmla v3.4s, v10.16b, v22.16b
+	WORD $0xad426097 // ldp q23, q24, [x4, #64]
+	WORD $0x4e97ad44 // usmmla v4.4s, v10.16b, v23.16b
+	WORD $0x4e98ad45 // usmmla v5.4s, v10.16b, v24.16b
+	WORD $0xad436899 // ldp q25, q26, [x4, #96]
+	WORD $0x4e99ad46 // usmmla v6.4s, v10.16b, v25.16b
+	WORD $0x4e9aad47 // usmmla v7.4s, v10.16b, v26.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6768d5 // ldr s21, [x6, x7]
+two:
+	WORD $0xbc6768db // ldr s27, [x6, x7]
 	ADD R3, R7
-	WORD $0xad405c96 // ldp q22, q23, [x4]
-	WORD $0x4f15f2c0 // sudot v0.4s, v22.16b, v21.4b[0]
-	WORD $0x4f15f2e1 // sudot v1.4s, v23.16b, v21.4b[0]
-	WORD $0xad416498 // ldp q24, q25, [x4, #32]
-	WORD $0x4f15f302 // sudot v2.4s, v24.16b, v21.4b[0]
-	WORD $0x4f15f323 // sudot v3.4s, v25.16b, v21.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6768dc // ldr s28, [x6, x7]
+	WORD $0x4e9c3b7b // zip1 v27.4s, v27.4s, v28.4s
+	ADD R3, R7
+	WORD $0x4edb3b7d // zip1 v29.2d, v27.2d, v27.2d
+	WORD $0xad407c9e // ldp q30, q31, [x4]
+	WORD $0x4e9eafa0 // usmmla v0.4s, v29.16b, v30.16b
+	WORD $0x4e9fafa1 // usmmla v1.4s, v29.16b, v31.16b
+	WORD $0xad412c88 // ldp q8, q11, [x4, #32]
+	WORD $0x4e88afa2 // usmmla v2.4s, v29.16b, v8.16b
+	WORD $0x4e8bafa3 // usmmla v3.4s, v29.16b, v11.16b
+	WORD $0xad42348c // ldp q12, q13, [x4, #64]
+	WORD $0x4e8cafa4 // usmmla v4.4s, v29.16b, v12.16b
+	WORD $0x4e8dafa5 // usmmla v5.4s, v29.16b, v13.16b
+	WORD $0xad433c8e // ldp q14, q15, [x4, #96]
+	WORD $0x4e8eafa6 // usmmla v6.4s, v29.16b, v14.16b
+	WORD $0x4e8fafa7 // usmmla v7.4s, v29.16b, v15.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6768d0 // ldr s16, [x6, x7]
+	WORD $0x4ed03a09 // zip1 v9.2d, v16.2d, v16.2d
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x3dc00092 // ldr q18, [x4]
+	WORD $0x4e913a53 // zip1 v19.4s, v18.4s, v17.4s
+	WORD $0x4e93ad20 // usmmla v0.4s, v9.16b, v19.16b
+	WORD $0x4e917a54 // zip2 v20.4s, v18.4s, v17.4s
+	WORD $0x4e94ad21 // usmmla v1.4s, v9.16b, v20.16b
+	WORD $0x3dc00495 // ldr q21, [x4, #16]
+	WORD $0x4e913ab6 // zip1 v22.4s, v21.4s, v17.4s
+	WORD $0x4e96ad22 // usmmla v2.4s, v9.16b, v22.16b
+	WORD $0x4e917ab7 // zip2 v23.4s, v21.4s, v17.4s
+	WORD $0x4e97ad23 // usmmla v3.4s, v9.16b, v23.16b
+	WORD $0x3dc00898 // ldr q24, [x4, #32]
+	WORD $0x4e913b0a // zip1 v10.4s, v24.4s, v17.4s
+	WORD $0x4e8aad24 // usmmla v4.4s, v9.16b, v10.16b
+	WORD $0x4e917b19 // zip2 v25.4s, v24.4s, v17.4s
+	WORD $0x4e99ad25 // usmmla v5.4s, v9.16b, v25.16b
+	WORD $0x3dc00c9a // ldr q26, [x4, #48]
+	WORD $0x4e913b5b // zip1 v27.4s, v26.4s, v17.4s
+	WORD $0x4e9bad26 // usmmla v6.4s, v9.16b, v27.16b
+	WORD $0x4e917b5c // zip2 v28.4s, v26.4s, v17.4s
+	WORD $0x4e9cad27 // usmmla v7.4s, v9.16b, v28.16b
 
 done:
+	WORD $0x4ec1381e // zip1 v30.2d, v0.2d, v1.2d
+	WORD $0x4ec3385f // zip1 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec53888 // zip1 v8.2d, v4.2d, v5.2d
+	WORD $0x4ec738cb // zip1 v11.2d, v6.2d, v7.2d
 	MOVD cols+88(FP), R8
 	CMP $8, R8
 	BNE partial
 	MOVD c+72(FP), R9
 	MOVD cRow+80(FP), R10
 	LSL $2, R10, R10
-	WORD $0xad000520 // stp q0, q1, [x9]
-	WORD $0xad010d22 // stp q2, q3, [x9, #32]
+	WORD $0xad007d3e // stp q30, q31, [x9]
+	WORD $0xad012d28 // stp q8, q11, [x9, #32]
 	B next
 
 partial:
 	MOVD R0, R11
-	WORD $0x3d800160 // str q0, [x11]
-	WORD $0x3d800561 // str q1, [x11, #16]
-	WORD $0x3d800962 // str q2, [x11, #32]
-	WORD $0x3d800d63 // str q3, [x11, #48]
+	WORD $0x3d80017e // str q30, [x11]
+	WORD $0x3d80057f // str q31, [x11, #16]
+	WORD $0x3d800968 // str q8, [x11, #32]
+	WORD $0x3d800d6b // str q11, [x11, #48]
 	MOVD cols+88(FP), R12
 	ADD $8, R12
 	MOVD $1, R13
@@ -3054,8 +4426,8 @@ partialRow:
 	MOVD R12, R19
 
 partialColumn:
-	FMOVS (R17), F26
-	FMOVS F26, (R16)
+	FMOVS (R17), F12
+	FMOVS F12, (R16)
 	ADD $4, R17
 	ADD $4, R16
 	SUB $1, R19
@@ -3081,10 +4453,10 @@ next:
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
 	MOVD R25, c+72(FP)
-	MOVD tiles+0(FP), R2
-	SUB $1, R2
-	MOVD R2, tiles+0(FP)
-	CBNZ R2, tile
+	MOVD tiles+0(FP), R1
+	SUB $1, R1
+	MOVD R1, tiles+0(FP)
+	CBNZ R1, tile
 	RET
 
 // gemmI8MM_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3096,90 +4468,112 @@ tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
+	ADD R6, R1, R7
 	MOVD ZR, R8
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
 	WORD $0x3ce868c4 // ldr q4, [x6, x8]
 	WORD $0x3ce868e5 // ldr q5, [x7, x8]
 	ADD $16, R8
-	WORD $0xad401c86 // ldp q6, q7, [x4]
-	WORD $0x4f04f0c0 // sudot v0.4s, v6.16b, v4.4b[0]
-	WORD $0x4f05f0c2 // sudot v2.4s, v6.16b, v5.4b[0]
-	WORD $0x4f04f0e1 // sudot v1.4s, v7.16b, v4.4b[0]
-	WORD $0x4f05f0e3 // sudot v3.4s, v7.16b, v5.4b[0]
-	ADD R5, R4
+	WORD $0x4ec53886 // zip1 v6.2d, v4.2d, v5.2d
+	WORD $0x4ec57887 // zip2 v7.2d, v4.2d, v5.2d
 	WORD $0xad402488 // ldp q8, q9, [x4]
-	WORD $0x4f24f100 // sudot v0.4s, v8.16b, v4.4b[1]
-	WORD $0x4f25f102 // sudot v2.4s, v8.16b, v5.4b[1]
-	WORD $0x4f24f121 // sudot v1.4s, v9.16b, v4.4b[1]
-	WORD $0x4f25f123 // sudot v3.4s, v9.16b, v5.4b[1]
-	ADD R5, R4
-	WORD $0xad402c8a // ldp q10, q11, [x4]
-	WORD $0x4f04f940 // sudot v0.4s, v10.16b, v4.4b[2]
-	WORD $0x4f05f942 // sudot v2.4s, v10.16b, v5.4b[2]
-	WORD $0x4f04f961 // sudot v1.4s, v11.16b, v4.4b[2]
-	WORD $0x4f05f963 // sudot v3.4s, v11.16b, v5.4b[2]
-	ADD R5, R4
+	WORD $0x4e88acc0 // usmmla v0.4s, v6.16b, v8.16b
+	WORD $0x4e89acc1 // usmmla v1.4s, v6.16b, v9.16b
+	WORD $0xad412c8a // ldp q10, q11, [x4, #32]
+	WORD $0x4e8aacc2 // usmmla v2.4s, v6.16b, v10.16b
+	WORD $0x4e8bacc3 // usmmla v3.4s, v6.16b, v11.16b
+	ADD R5<<1, R4
 	WORD $0xad40348c // ldp q12, q13, [x4]
-	WORD $0x4f24f980 // sudot v0.4s, v12.16b, v4.4b[3]
-	WORD $0x4f25f982 // sudot v2.4s, v12.16b, v5.4b[3]
-	WORD $0x4f24f9a1 // sudot v1.4s, v13.16b, v4.4b[3]
-	WORD $0x4f25f9a3 // sudot v3.4s, v13.16b, v5.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e8cace0 // usmmla v0.4s, v7.16b, v12.16b
+	WORD $0x4e8dace1 // usmmla v1.4s, v7.16b, v13.16b
+	WORD $0xad413c8e // ldp q14, q15, [x4, #32]
+	WORD $0x4e8eace2 // usmmla v2.4s, v7.16b, v14.16b
+	WORD $0x4e8face3 // usmmla v3.4s, v7.16b, v15.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6868ce // ldr s14, [x6, x8]
-	WORD $0xbc6868ef // ldr s15, [x7, x8]
+two:
+	WORD $0xbc6868d0 // ldr s16, [x6, x8]
+	WORD $0xbc6868f1 // ldr s17, [x7, x8]
 	ADD R3, R8
-	WORD $0xad404490 // ldp q16, q17, [x4]
-	WORD $0x4f0ef200 // sudot v0.4s, v16.16b, v14.4b[0]
-	WORD $0x4f0ff202 // sudot v2.4s, v16.16b, v15.4b[0]
-	WORD $0x4f0ef221 // sudot v1.4s, v17.16b, v14.4b[0]
-	WORD $0x4f0ff223 // sudot v3.4s, v17.16b, v15.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6868d2 // ldr s18, [x6, x8]
+	WORD $0x4e923a10 // zip1 v16.4s, v16.4s, v18.4s
+	WORD $0xbc6868f3 // ldr s19, [x7, x8]
+	WORD $0x4e933a31 // zip1 v17.4s, v17.4s, v19.4s
+	ADD R3, R8
+	WORD $0x4ed13a14 // zip1 v20.2d, v16.2d, v17.2d
+	WORD $0xad405895 // ldp q21, q22, [x4]
+	WORD $0x4e95ae80 // usmmla v0.4s, v20.16b, v21.16b
+	WORD $0x4e96ae81 // usmmla v1.4s, v20.16b, v22.16b
+	WORD $0xad416097 // ldp q23, q24, [x4, #32]
+	WORD $0x4e97ae82 // usmmla v2.4s, v20.16b, v23.16b
+	WORD $0x4e98ae83 // usmmla v3.4s, v20.16b, v24.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6868d9 // ldr s25, [x6, x8]
+	WORD $0xbc6868fa // ldr s26, [x7, x8]
+	WORD $0x4eda3b3b // zip1 v27.2d, v25.2d, v26.2d
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x3dc0009d // ldr q29, [x4]
+	WORD $0x4e9c3bbe // zip1 v30.4s, v29.4s, v28.4s
+	WORD $0x4e9eaf60 // usmmla v0.4s, v27.16b, v30.16b
+	WORD $0x4e9c7bbf // zip2 v31.4s, v29.4s, v28.4s
+	WORD $0x4e9faf61 // usmmla v1.4s, v27.16b, v31.16b
+	WORD $0x3dc00484 // ldr q4, [x4, #16]
+	WORD $0x4e9c3885 // zip1 v5.4s, v4.4s, v28.4s
+	WORD $0x4e85af62 // usmmla v2.4s, v27.16b, v5.16b
+	WORD $0x4e9c7888 // zip2 v8.4s, v4.4s, v28.4s
+	WORD $0x4e88af63 // usmmla v3.4s, v27.16b, v8.16b
 
 done:
+	WORD $0x4ec13809 // zip1 v9.2d, v0.2d, v1.2d
+	WORD $0x4ec33846 // zip1 v6.2d, v2.2d, v3.2d
+	WORD $0x4ec1780a // zip2 v10.2d, v0.2d, v1.2d
+	WORD $0x4ec3784b // zip2 v11.2d, v2.2d, v3.2d
 	MOVD cols+88(FP), R9
 	CMP $8, R9
 	BNE partial
 	MOVD c+72(FP), R10
 	MOVD cRow+80(FP), R11
 	LSL $2, R11, R11
-	WORD $0xad000540 // stp q0, q1, [x10]
+	WORD $0xad001949 // stp q9, q6, [x10]
 	ADD R11, R10
-	WORD $0xad000d42 // stp q2, q3, [x10]
+	WORD $0xad002d4a // stp q10, q11, [x10]
 	B next
 
 partial:
 	MOVD R0, R12
-	WORD $0x3d800180 // str q0, [x12]
-	WORD $0x3d800581 // str q1, [x12, #16]
-	WORD $0x3d800982 // str q2, [x12, #32]
-	WORD $0x3d800d83 // str q3, [x12, #48]
+	WORD $0x3d800189 // str q9, [x12]
+	WORD $0x3d800586 // str q6, [x12, #16]
+	WORD $0x3d80098a // str q10, [x12, #32]
+	WORD $0x3d800d8b // str q11, [x12, #48]
 	MOVD cols+88(FP), R13
 	ADD $0, R13
 	MOVD $2, R14
@@ -3193,8 +4587,8 @@ partialRow:
 	MOVD R13, R20
 
 partialColumn:
-	FMOVS (R19), F18
-	FMOVS F18, (R17)
+	FMOVS (R19), F12
+	FMOVS F12, (R17)
 	ADD $4, R19
 	ADD $4, R17
 	SUB $1, R20
@@ -3216,14 +4610,14 @@ next:
 	MOVD cRow+80(FP), R25
 	MUL R21, R25
 	MOVD c+72(FP), R26
-	ADD R26, R25, R2
+	ADD R26, R25, R1
 	CMP $0, R26
-	CSEL EQ, R26, R2, R26
+	CSEL EQ, R26, R1, R26
 	MOVD R26, c+72(FP)
-	MOVD tiles+0(FP), R1
-	SUB $1, R1
-	MOVD R1, tiles+0(FP)
-	CBNZ R1, tile
+	MOVD tiles+0(FP), R2
+	SUB $1, R2
+	MOVD R2, tiles+0(FP)
+	CBNZ R2, tile
 	RET
 
 // gemmI8MM_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3239,121 +4633,150 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
+	ADD R6, R1, R7
 	MOVD ZR, R8
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
 	WORD $0x3ce868c8 // ldr q8, [x6, x8]
 	WORD $0x3ce868e9 // ldr q9, [x7, x8]
 	ADD $16, R8
-	WORD $0xad402c8a // ldp q10, q11, [x4]
-	WORD $0x4f08f140 // sudot v0.4s, v10.16b, v8.4b[0]
-	WORD $0x4f09f144 // sudot v4.4s, v10.16b, v9.4b[0]
-	WORD $0x4f08f161 // sudot v1.4s, v11.16b, v8.4b[0]
-	WORD $0x4f09f165 // sudot v5.4s, v11.16b, v9.4b[0]
-	WORD $0xad41348c // ldp q12, q13, [x4, #32]
-	WORD $0x4f08f182 // sudot v2.4s, v12.16b, v8.4b[0]
-	WORD $0x4f09f186 // sudot v6.4s, v12.16b, v9.4b[0]
-	WORD $0x4f08f1a3 // sudot v3.4s, v13.16b, v8.4b[0]
-	WORD $0x4f09f1a7 // sudot v7.4s, v13.16b, v9.4b[0]
-	ADD R5, R4
-	WORD $0xad403c8e // ldp q14, q15, [x4]
-	WORD $0x4f28f1c0 // sudot v0.4s, v14.16b, v8.4b[1]
-	WORD $0x4f29f1c4 // sudot v4.4s, v14.16b, v9.4b[1]
-	WORD $0x4f28f1e1 // sudot v1.4s, v15.16b, v8.4b[1]
-	WORD $0x4f29f1e5 // sudot v5.4s, v15.16b, v9.4b[1]
-	WORD $0xad414490 // ldp q16, q17, [x4, #32]
-	WORD $0x4f28f202 // sudot v2.4s, v16.16b, v8.4b[1]
-	WORD $0x4f29f206 // sudot v6.4s, v16.16b, v9.4b[1]
-	WORD $0x4f28f223 // sudot v3.4s, v17.16b, v8.4b[1]
-	WORD $0x4f29f227 // sudot v7.4s, v17.16b, v9.4b[1]
-	ADD R5, R4
-	WORD $0xad404c92 // ldp q18, q19, [x4]
-	WORD $0x4f08fa40 // sudot v0.4s, v18.16b, v8.4b[2]
-	WORD $0x4f09fa44 // sudot v4.4s, v18.16b, v9.4b[2]
-	WORD $0x4f08fa61 // sudot v1.4s, v19.16b, v8.4b[2]
-	WORD $0x4f09fa65 // sudot v5.4s, v19.16b, v9.4b[2]
-	WORD $0xad415494 // ldp q20, q21, [x4, #32]
-	WORD $0x4f08fa82 // sudot v2.4s, v20.16b, v8.4b[2]
-	WORD $0x4f09fa86 // sudot v6.4s, v20.16b, v9.4b[2]
-	WORD $0x4f08faa3 // sudot v3.4s, v21.16b, v8.4b[2]
-	WORD $0x4f09faa7 // sudot v7.4s, v21.16b, v9.4b[2]
-	ADD R5, R4
-	WORD $0xad405c96 // ldp q22, q23, [x4]
-	WORD $0x4f28fac0 // sudot v0.4s, v22.16b, v8.4b[3]
-	WORD $0x4f29fac4 // sudot v4.4s, v22.16b, v9.4b[3]
-	WORD $0x4f28fae1 // sudot v1.4s, v23.16b, v8.4b[3]
-	WORD $0x4f29fae5 // sudot v5.4s, v23.16b, v9.4b[3]
-	WORD $0xad416498 // ldp q24, q25, [x4, #32]
-	WORD $0x4f28fb02 // sudot v2.4s, v24.16b, v8.4b[3]
-	WORD $0x4f29fb06 // sudot v6.4s, v24.16b, v9.4b[3]
-	WORD $0x4f28fb23 // sudot v3.4s, v25.16b, v8.4b[3]
-	WORD $0x4f29fb27 // sudot v7.4s, v25.16b, v9.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec9790b // zip2 v11.2d, v8.2d, v9.2d
+	WORD $0xad40348c // ldp q12, q13, [x4]
+	WORD $0x4e8cad40 // usmmla v0.4s, v10.16b, v12.16b
+	WORD $0x4e8dad41 // usmmla v1.4s, v10.16b, v13.16b
+	WORD $0xad413c8e // ldp q14, q15, [x4, #32]
+	WORD $0x4e8ead42 // usmmla v2.4s, v10.16b, v14.16b
+	WORD $0x4e8fad43 // usmmla v3.4s, v10.16b, v15.16b
+	WORD $0xad424490 // ldp q16, q17, [x4, #64]
+	WORD $0x4e90ad44 // usmmla v4.4s, v10.16b, v16.16b
+	WORD $0x4e91ad45 // usmmla v5.4s, v10.16b, v17.16b
+	WORD $0xad434c92 // ldp q18, q19, [x4, #96]
+	WORD $0x4e92ad46 // usmmla v6.4s, v10.16b, v18.16b
+	WORD $0x4e93ad47 // usmmla v7.4s, v10.16b, v19.16b
+	ADD R5<<1, R4
+	WORD $0xad405494 // ldp q20, q21, [x4]
+	WORD $0x4e94ad60 // usmmla v0.4s, v11.16b, v20.16b
+	WORD $0x4e95ad61 // usmmla v1.4s, v11.16b, v21.16b
+	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
+	WORD $0x4e96ad62 // usmmla v2.4s, v11.16b, v22.16b
+	WORD $0x4e97ad63 // usmmla v3.4s, v11.16b, v23.16b
+	WORD $0xad426498 // ldp q24, q25, [x4, #64]
+	WORD $0x4e98ad64 // usmmla v4.4s, v11.16b, v24.16b
+	WORD $0x4e99ad65 // usmmla v5.4s, v11.16b, v25.16b
+	WORD $0xad436c9a // ldp q26, q27, [x4, #96]
+	WORD $0x4e9aad66 // usmmla v6.4s, v11.16b, v26.16b
+	WORD $0x4e9bad67 // usmmla v7.4s, v11.16b, v27.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6868da // ldr s26, [x6, x8]
-	WORD $0xbc6868fb // ldr s27, [x7, x8]
+two:
+	WORD $0xbc6868dc // ldr s28, [x6, x8]
+	WORD $0xbc6868fd // ldr s29, [x7, x8]
 	ADD R3, R8
-	WORD $0xad40749c // ldp q28, q29, [x4]
-	WORD $0x4f1af380 // sudot v0.4s, v28.16b, v26.4b[0]
-	WORD $0x4f1bf384 // sudot v4.4s, v28.16b, v27.4b[0]
-	WORD $0x4f1af3a1 // sudot v1.4s, v29.16b, v26.4b[0]
-	WORD $0x4f1bf3a5 // sudot v5.4s, v29.16b, v27.4b[0]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f1af3c2 // sudot v2.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3c6 // sudot v6.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1af3e3 // sudot v3.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3e7 // sudot v7.4s, v31.16b, v27.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6868de // ldr s30, [x6, x8]
+	WORD $0x4e9e3b9c // zip1 v28.4s, v28.4s, v30.4s
+	WORD $0xbc6868ff // ldr s31, [x7, x8]
+	WORD $0x4e9f3bbd // zip1 v29.4s, v29.4s, v31.4s
+	ADD R3, R8
+	WORD $0x4edd3b88 // zip1 v8.2d, v28.2d, v29.2d
+	WORD $0xad403089 // ldp q9, q12, [x4]
+	WORD $0x4e89ad00 // usmmla v0.4s, v8.16b, v9.16b
+	WORD $0x4e8cad01 // usmmla v1.4s, v8.16b, v12.16b
+	WORD $0xad41388d // ldp q13, q14, [x4, #32]
+	WORD $0x4e8dad02 // usmmla v2.4s, v8.16b, v13.16b
+	WORD $0x4e8ead03 // usmmla v3.4s, v8.16b, v14.16b
+	WORD $0xad42408f // ldp q15, q16, [x4, #64]
+	WORD $0x4e8fad04 // usmmla v4.4s, v8.16b, v15.16b
+	WORD $0x4e90ad05 // usmmla v5.4s, v8.16b, v16.16b
+	WORD $0xad432891 // ldp q17, q10, [x4, #96]
+	WORD $0x4e91ad06 // usmmla v6.4s, v8.16b, v17.16b
+	WORD $0x4e8aad07 // usmmla v7.4s, v8.16b, v10.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6868d2 // ldr s18, [x6, x8]
+	WORD $0xbc6868f3 // ldr s19, [x7, x8]
+	WORD $0x4ed33a54 // zip1 v20.2d, v18.2d, v19.2d
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x3dc00096 // ldr q22, [x4]
+	WORD $0x4e953ad7 // zip1 v23.4s, v22.4s, v21.4s
+	WORD $0x4e97ae80 // usmmla v0.4s, v20.16b, v23.16b
+	WORD $0x4e957ad8 // zip2 v24.4s, v22.4s, v21.4s
+	WORD $0x4e98ae81 // usmmla v1.4s, v20.16b, v24.16b
+	WORD $0x3dc00499 // ldr q25, [x4, #16]
+	WORD $0x4e953b2b // zip1 v11.4s, v25.4s, v21.4s
+	WORD $0x4e8bae82 // usmmla v2.4s, v20.16b, v11.16b
+	WORD $0x4e957b3a // zip2 v26.4s, v25.4s, v21.4s
+	WORD $0x4e9aae83 // usmmla v3.4s, v20.16b, v26.16b
+	WORD $0x3dc0089b // ldr q27, [x4, #32]
+	WORD $0x4e953b7e // zip1 v30.4s, v27.4s, v21.4s
+	WORD $0x4e9eae84 // usmmla v4.4s, v20.16b, v30.16b
+	WORD $0x4e957b7c // zip2 v28.4s, v27.4s, v21.4s
+	WORD $0x4e9cae85 // usmmla v5.4s, v20.16b, v28.16b
+	WORD $0x3dc00c9d // ldr q29, [x4, #48]
+	WORD $0x4e953bbf // zip1 v31.4s, v29.4s, v21.4s
+	WORD $0x4e9fae86 // usmmla v6.4s, v20.16b, v31.16b
+	WORD $0x4e957ba9 // zip2 v9.4s, v29.4s, v21.4s
+	WORD $0x4e89ae87 // usmmla v7.4s, v20.16b, v9.16b
 
 done:
+	WORD $0x4ec1380c // zip1 v12.2d, v0.2d, v1.2d
+	WORD $0x4ec3384d // zip1 v13.2d, v2.2d, v3.2d
+	WORD $0x4ec5388e // zip1 v14.2d, v4.2d, v5.2d
+	WORD $0x4ec738cf // zip1 v15.2d, v6.2d, v7.2d
+	WORD $0x4ec17810 // zip2 v16.2d, v0.2d, v1.2d
+	WORD $0x4ec37848 // zip2 v8.2d, v2.2d, v3.2d
+	WORD $0x4ec57891 // zip2 v17.2d, v4.2d, v5.2d
+	WORD $0x4ec778ca // zip2 v10.2d, v6.2d, v7.2d
 	MOVD cols+88(FP), R9
 	CMP $8, R9
 	BNE partial
 	MOVD c+72(FP), R10
 	MOVD cRow+80(FP), R11
 	LSL $2, R11, R11
-	WORD $0xad000540 // stp q0, q1, [x10]
-	WORD $0xad010d42 // stp q2, q3, [x10, #32]
+	WORD $0xad00354c // stp q12, q13, [x10]
+	WORD $0xad013d4e // stp q14, q15, [x10, #32]
 	ADD R11, R10
-	WORD $0xad001544 // stp q4, q5, [x10]
-	WORD $0xad011d46 // stp q6, q7, [x10, #32]
+	WORD $0xad002150 // stp q16, q8, [x10]
+	WORD $0xad012951 // stp q17, q10, [x10, #32]
 	B next
 
 partial:
 	MOVD R0, R12
-	WORD $0x3d800180 // str q0, [x12]
-	WORD $0x3d800581 // str q1, [x12, #16]
-	WORD $0x3d800982 // str q2, [x12, #32]
-	WORD $0x3d800d83 // str q3, [x12, #48]
-	WORD $0x3d801184 // str q4, [x12, #64]
-	WORD $0x3d801585 // str q5, [x12, #80]
-	WORD $0x3d801986 // str q6, [x12, #96]
-	WORD $0x3d801d87 // str q7, [x12, #112]
+	WORD $0x3d80018c // str q12, [x12]
+	WORD $0x3d80058d // str q13, [x12, #16]
+	WORD $0x3d80098e // str q14, [x12, #32]
+	WORD $0x3d800d8f // str q15, [x12, #48]
+	WORD $0x3d801190 // str q16, [x12, #64]
+	WORD $0x3d801588 // str q8, [x12, #80]
+	WORD $0x3d801991 // str q17, [x12, #96]
+	WORD $0x3d801d8a // str q10, [x12, #112]
 	MOVD cols+88(FP), R13
 	ADD $8, R13
 	MOVD $2, R14
@@ -3367,8 +4790,8 @@ partialRow:
 	MOVD R13, R20
 
 partialColumn:
-	FMOVS (R19), F10
-	FMOVS F10, (R17)
+	FMOVS (R19), F18
+	FMOVS F18, (R17)
 	ADD $4, R19
 	ADD $4, R17
 	SUB $1, R20
@@ -3390,14 +4813,14 @@ next:
 	MOVD cRow+80(FP), R25
 	MUL R21, R25
 	MOVD c+72(FP), R26
-	ADD R26, R25, R2
+	ADD R26, R25, R1
 	CMP $0, R26
-	CSEL EQ, R26, R2, R26
+	CSEL EQ, R26, R1, R26
 	MOVD R26, c+72(FP)
-	MOVD tiles+0(FP), R1
-	SUB $1, R1
-	MOVD R1, tiles+0(FP)
-	CBNZ R1, tile
+	MOVD tiles+0(FP), R2
+	SUB $1, R2
+	MOVD R2, tiles+0(FP)
+	CBNZ R2, tile
 	RET
 
 // gemmI8MM_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3411,107 +4834,146 @@ tile:
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
+	ADD R6, R1, R7
+	ADD R7, R1, R8
 	MOVD ZR, R9
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ce968c6 // ldr q6, [x6, x9]
-	WORD $0x3ce968e7 // ldr q7, [x7, x9]
-	WORD $0x3ce96908 // ldr q8, [x8, x9]
+	WORD $0x3ce968c8 // ldr q8, [x6, x9]
+	WORD $0x3ce968e9 // ldr q9, [x7, x9]
+	WORD $0x3ce9690a // ldr q10, [x8, x9]
 	ADD $16, R9
-	WORD $0xad402889 // ldp q9, q10, [x4]
-	WORD $0x4f06f120 // sudot v0.4s, v9.16b, v6.4b[0]
-	WORD $0x4f07f122 // sudot v2.4s, v9.16b, v7.4b[0]
-	WORD $0x4f08f124 // sudot v4.4s, v9.16b, v8.4b[0]
-	WORD $0x4f06f141 // sudot v1.4s, v10.16b, v6.4b[0]
-	WORD $0x4f07f143 // sudot v3.4s, v10.16b, v7.4b[0]
-	WORD $0x4f08f145 // sudot v5.4s, v10.16b, v8.4b[0]
-	ADD R5, R4
-	WORD $0xad40308b // ldp q11, q12, [x4]
-	WORD $0x4f26f160 // sudot v0.4s, v11.16b, v6.4b[1]
-	WORD $0x4f27f162 // sudot v2.4s, v11.16b, v7.4b[1]
-	WORD $0x4f28f164 // sudot v4.4s, v11.16b, v8.4b[1]
-	WORD $0x4f26f181 // sudot v1.4s, v12.16b, v6.4b[1]
-	WORD $0x4f27f183 // sudot v3.4s, v12.16b, v7.4b[1]
-	WORD $0x4f28f185 // sudot v5.4s, v12.16b, v8.4b[1]
-	ADD R5, R4
-	WORD $0xad40388d // ldp q13, q14, [x4]
-	WORD $0x4f06f9a0 // sudot v0.4s, v13.16b, v6.4b[2]
-	WORD $0x4f07f9a2 // sudot v2.4s, v13.16b, v7.4b[2]
-	WORD $0x4f08f9a4 // sudot v4.4s, v13.16b, v8.4b[2]
-	WORD $0x4f06f9c1 // sudot v1.4s, v14.16b, v6.4b[2]
-	WORD $0x4f07f9c3 // sudot v3.4s, v14.16b, v7.4b[2]
-	WORD $0x4f08f9c5 // sudot v5.4s, v14.16b, v8.4b[2]
-	ADD R5, R4
+	WORD $0x4ec9390b // zip1 v11.2d, v8.2d, v9.2d
+	WORD $0x4ec9790c // zip2 v12.2d, v8.2d, v9.2d
+	WORD $0x4eca394d // zip1 v13.2d, v10.2d, v10.2d
+	WORD $0x4eca794e // zip2 v14.2d, v10.2d, v10.2d
 	WORD $0xad40408f // ldp q15, q16, [x4]
-	WORD $0x4f26f9e0 // sudot v0.4s, v15.16b, v6.4b[3]
-	WORD $0x4f27f9e2 // sudot v2.4s, v15.16b, v7.4b[3]
-	WORD $0x4f28f9e4 // sudot v4.4s, v15.16b, v8.4b[3]
-	WORD $0x4f26fa01 // sudot v1.4s, v16.16b, v6.4b[3]
-	WORD $0x4f27fa03 // sudot v3.4s, v16.16b, v7.4b[3]
-	WORD $0x4f28fa05 // sudot v5.4s, v16.16b, v8.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e8fad60 // usmmla v0.4s, v11.16b, v15.16b
+	WORD $0x4e8fada4 // usmmla v4.4s, v13.16b, v15.16b
+	WORD $0x4e90ad61 // usmmla v1.4s, v11.16b, v16.16b
+	WORD $0x4e90ada5 // usmmla v5.4s, v13.16b, v16.16b
+	WORD $0xad414891 // ldp q17, q18, [x4, #32]
+	WORD $0x4e91ad62 // usmmla v2.4s, v11.16b, v17.16b
+	WORD $0x4e91ada6 // usmmla v6.4s, v13.16b, v17.16b
+	WORD $0x4e92ad63 // usmmla v3.4s, v11.16b, v18.16b
+	WORD $0x4e92ada7 // usmmla v7.4s, v13.16b, v18.16b
+	ADD R5<<1, R4
+	WORD $0xad405093 // ldp q19, q20, [x4]
+	WORD $0x4e93ad80 // usmmla v0.4s, v12.16b, v19.16b
+	WORD $0x4e93adc4 // usmmla v4.4s, v14.16b, v19.16b
+	WORD $0x4e94ad81 // usmmla v1.4s, v12.16b, v20.16b
+	WORD $0x4e94adc5 // usmmla v5.4s, v14.16b, v20.16b
+	WORD $0xad415895 // ldp q21, q22, [x4, #32]
+	WORD $0x4e95ad82 // usmmla v2.4s, v12.16b, v21.16b
+	WORD $0x4e95adc6 // usmmla v6.4s, v14.16b, v21.16b
+	WORD $0x4e96ad83 // usmmla v3.4s, v12.16b, v22.16b
+	WORD $0x4e96adc7 // usmmla v7.4s, v14.16b, v22.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6968d1 // ldr s17, [x6, x9]
-	WORD $0xbc6968f2 // ldr s18, [x7, x9]
-	WORD $0xbc696913 // ldr s19, [x8, x9]
+two:
+	WORD $0xbc6968d7 // ldr s23, [x6, x9]
+	WORD $0xbc6968f8 // ldr s24, [x7, x9]
+	WORD $0xbc696919 // ldr s25, [x8, x9]
 	ADD R3, R9
-	WORD $0xad405494 // ldp q20, q21, [x4]
-	WORD $0x4f11f280 // sudot v0.4s, v20.16b, v17.4b[0]
-	WORD $0x4f12f282 // sudot v2.4s, v20.16b, v18.4b[0]
-	WORD $0x4f13f284 // sudot v4.4s, v20.16b, v19.4b[0]
-	WORD $0x4f11f2a1 // sudot v1.4s, v21.16b, v17.4b[0]
-	WORD $0x4f12f2a3 // sudot v3.4s, v21.16b, v18.4b[0]
-	WORD $0x4f13f2a5 // sudot v5.4s, v21.16b, v19.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6968da // ldr s26, [x6, x9]
+	WORD $0x4e9a3af7 // zip1 v23.4s, v23.4s, v26.4s
+	WORD $0xbc6968fb // ldr s27, [x7, x9]
+	WORD $0x4e9b3b18 // zip1 v24.4s, v24.4s, v27.4s
+	WORD $0xbc69691c // ldr s28, [x8, x9]
+	WORD $0x4e9c3b39 // zip1 v25.4s, v25.4s, v28.4s
+	ADD R3, R9
+	WORD $0x4ed83afd // zip1 v29.2d, v23.2d, v24.2d
+	WORD $0x4ed93b3e // zip1 v30.2d, v25.2d, v25.2d
+	WORD $0xad40209f // ldp q31, q8, [x4]
+	WORD $0x4e9fafa0 // usmmla v0.4s, v29.16b, v31.16b
+	WORD $0x4e9fafc4 // usmmla v4.4s, v30.16b, v31.16b
+	WORD $0x4e88afa1 // usmmla v1.4s, v29.16b, v8.16b
+	WORD $0x4e88afc5 // usmmla v5.4s, v30.16b, v8.16b
+	WORD $0xad412889 // ldp q9, q10, [x4, #32]
+	WORD $0x4e89afa2 // usmmla v2.4s, v29.16b, v9.16b
+	WORD $0x4e89afc6 // usmmla v6.4s, v30.16b, v9.16b
+	WORD $0x4e8aafa3 // usmmla v3.4s, v29.16b, v10.16b
+	WORD $0x4e8aafc7 // usmmla v7.4s, v30.16b, v10.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6968cf // ldr s15, [x6, x9]
+	WORD $0xbc6968f0 // ldr s16, [x7, x9]
+	WORD $0xbc69690b // ldr s11, [x8, x9]
+	WORD $0x4ed039ed // zip1 v13.2d, v15.2d, v16.2d
+	WORD $0x4ecb3971 // zip1 v17.2d, v11.2d, v11.2d
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x3dc00093 // ldr q19, [x4]
+	WORD $0x4e923a74 // zip1 v20.4s, v19.4s, v18.4s
+	WORD $0x4e94ada0 // usmmla v0.4s, v13.16b, v20.16b
+	WORD $0x4e94ae24 // usmmla v4.4s, v17.16b, v20.16b
+	WORD $0x4e927a6c // zip2 v12.4s, v19.4s, v18.4s
+	WORD $0x4e8cada1 // usmmla v1.4s, v13.16b, v12.16b
+	WORD $0x4e8cae25 // usmmla v5.4s, v17.16b, v12.16b
+	WORD $0x3dc0048e // ldr q14, [x4, #16]
+	WORD $0x4e9239d5 // zip1 v21.4s, v14.4s, v18.4s
+	WORD $0x4e95ada2 // usmmla v2.4s, v13.16b, v21.16b
+	WORD $0x4e95ae26 // usmmla v6.4s, v17.16b, v21.16b
+	WORD $0x4e9279d6 // zip2 v22.4s, v14.4s, v18.4s
+	WORD $0x4e96ada3 // usmmla v3.4s, v13.16b, v22.16b
+	WORD $0x4e96ae27 // usmmla v7.4s, v17.16b, v22.16b
 
 done:
+	WORD $0x4ec1381a // zip1 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3385b // zip1 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec17817 // zip2 v23.2d, v0.2d, v1.2d
+	WORD $0x4ec37858 // zip2 v24.2d, v2.2d, v3.2d
+	WORD $0x4ec5389c // zip1 v28.2d, v4.2d, v5.2d
+	WORD $0x4ec738d9 // zip1 v25.2d, v6.2d, v7.2d
 	MOVD cols+88(FP), R10
 	CMP $8, R10
 	BNE partial
 	MOVD c+72(FP), R11
 	MOVD cRow+80(FP), R12
 	LSL $2, R12, R12
-	WORD $0xad000560 // stp q0, q1, [x11]
+	WORD $0xad006d7a // stp q26, q27, [x11]
 	ADD R12, R11
-	WORD $0xad000d62 // stp q2, q3, [x11]
+	WORD $0xad006177 // stp q23, q24, [x11]
 	ADD R12, R11
-	WORD $0xad001564 // stp q4, q5, [x11]
+	WORD $0xad00657c // stp q28, q25, [x11]
 	B next
 
 partial:
 	MOVD R0, R13
-	WORD $0x3d8001a0 // str q0, [x13]
-	WORD $0x3d8005a1 // str q1, [x13, #16]
-	WORD $0x3d8009a2 // str q2, [x13, #32]
-	WORD $0x3d800da3 // str q3, [x13, #48]
-	WORD $0x3d8011a4 // str q4, [x13, #64]
-	WORD $0x3d8015a5 // str q5, [x13, #80]
+	WORD $0x3d8001ba // str q26, [x13]
+	WORD $0x3d8005bb // str q27, [x13, #16]
+	WORD $0x3d8009b7 // str q23, [x13, #32]
+	WORD $0x3d800db8 // str q24, [x13, #48]
+	WORD $0x3d8011bc // str q28, [x13, #64]
+	WORD $0x3d8015b9 // str q25, [x13, #80]
 	MOVD cols+88(FP), R14
 	ADD $0, R14
 	MOVD $3, R15
@@ -3525,8 +4987,8 @@ partialRow:
 	MOVD R14, R21
 
 partialColumn:
-	FMOVS (R20), F22
-	FMOVS F22, (R19)
+	FMOVS (R20), F31
+	FMOVS F31, (R19)
 	ADD $4, R20
 	ADD $4, R19
 	SUB $1, R21
@@ -3547,11 +5009,11 @@ next:
 	MOVD R24, a+16(FP)
 	MOVD cRow+80(FP), R26
 	MUL R22, R26
-	MOVD c+72(FP), R2
-	ADD R2, R26, R1
-	CMP $0, R2
-	CSEL EQ, R2, R1, R2
-	MOVD R2, c+72(FP)
+	MOVD c+72(FP), R1
+	ADD R1, R26, R2
+	CMP $0, R1
+	CSEL EQ, R1, R2, R1
+	MOVD R1, c+72(FP)
 	MOVD tiles+0(FP), R3
 	SUB $1, R3
 	MOVD R3, tiles+0(FP)
@@ -3575,151 +5037,207 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
+	ADD R6, R1, R7
+	ADD R7, R1, R8
 	MOVD ZR, R9
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ce968cc // ldr q12, [x6, x9]
-	WORD $0x3ce968ed // ldr q13, [x7, x9]
-	WORD $0x3ce9690e // ldr q14, [x8, x9]
+	WORD $0x3ce968d0 // ldr q16, [x6, x9]
+	WORD $0x3ce968f1 // ldr q17, [x7, x9]
+	WORD $0x3ce96912 // ldr q18, [x8, x9]
 	ADD $16, R9
-	WORD $0xad40408f // ldp q15, q16, [x4]
-	WORD $0x4f0cf1e0 // sudot v0.4s, v15.16b, v12.4b[0]
-	WORD $0x4f0df1e4 // sudot v4.4s, v15.16b, v13.4b[0]
-	WORD $0x4f0ef1e8 // sudot v8.4s, v15.16b, v14.4b[0]
-	WORD $0x4f0cf201 // sudot v1.4s, v16.16b, v12.4b[0]
-	WORD $0x4f0df205 // sudot v5.4s, v16.16b, v13.4b[0]
-	WORD $0x4f0ef209 // sudot v9.4s, v16.16b, v14.4b[0]
-	WORD $0xad414891 // ldp q17, q18, [x4, #32]
-	WORD $0x4f0cf222 // sudot v2.4s, v17.16b, v12.4b[0]
-	WORD $0x4f0df226 // sudot v6.4s, v17.16b, v13.4b[0]
-	WORD $0x4f0ef22a // sudot v10.4s, v17.16b, v14.4b[0]
-	WORD $0x4f0cf243 // sudot v3.4s, v18.16b, v12.4b[0]
-	WORD $0x4f0df247 // sudot v7.4s, v18.16b, v13.4b[0]
-	WORD $0x4f0ef24b // sudot v11.4s, v18.16b, v14.4b[0]
-	ADD R5, R4
-	WORD $0xad405093 // ldp q19, q20, [x4]
-	WORD $0x4f2cf260 // sudot v0.4s, v19.16b, v12.4b[1]
-	WORD $0x4f2df264 // sudot v4.4s, v19.16b, v13.4b[1]
-	WORD $0x4f2ef268 // sudot v8.4s, v19.16b, v14.4b[1]
-	WORD $0x4f2cf281 // sudot v1.4s, v20.16b, v12.4b[1]
-	WORD $0x4f2df285 // sudot v5.4s, v20.16b, v13.4b[1]
-	WORD $0x4f2ef289 // sudot v9.4s, v20.16b, v14.4b[1]
-	WORD $0xad415895 // ldp q21, q22, [x4, #32]
-	WORD $0x4f2cf2a2 // sudot v2.4s, v21.16b, v12.4b[1]
-	WORD $0x4f2df2a6 // sudot v6.4s, v21.16b, v13.4b[1]
-	WORD $0x4f2ef2aa // sudot v10.4s, v21.16b, v14.4b[1]
-	WORD $0x4f2cf2c3 // sudot v3.4s, v22.16b, v12.4b[1]
-	WORD $0x4f2df2c7 // sudot v7.4s, v22.16b, v13.4b[1]
-	WORD $0x4f2ef2cb // sudot v11.4s, v22.16b, v14.4b[1]
-	ADD R5, R4
+	WORD $0x4ed13a13 // zip1 v19.2d, v16.2d, v17.2d
+	WORD $0x4ed17a14 // zip2 v20.2d, v16.2d, v17.2d
+	WORD $0x4ed23a55 // zip1 v21.2d, v18.2d, v18.2d
+	WORD $0x4ed27a56 // zip2 v22.2d, v18.2d, v18.2d
 	WORD $0xad406097 // ldp q23, q24, [x4]
-	WORD $0x4f0cfae0 // sudot v0.4s, v23.16b, v12.4b[2]
-	WORD $0x4f0dfae4 // sudot v4.4s, v23.16b, v13.4b[2]
-	WORD $0x4f0efae8 // sudot v8.4s, v23.16b, v14.4b[2]
-	WORD $0x4f0cfb01 // sudot v1.4s, v24.16b, v12.4b[2]
-	WORD $0x4f0dfb05 // sudot v5.4s, v24.16b, v13.4b[2]
-	WORD $0x4f0efb09 // sudot v9.4s, v24.16b, v14.4b[2]
+	WORD $0x4e97ae60 // usmmla v0.4s, v19.16b, v23.16b
+	WORD $0x4e97aea8 // usmmla v8.4s, v21.16b, v23.16b
+	WORD $0x4e98ae61 // usmmla v1.4s, v19.16b, v24.16b
+	WORD $0x4e98aea9 // usmmla v9.4s, v21.16b, v24.16b
 	WORD $0xad416899 // ldp q25, q26, [x4, #32]
-	WORD $0x4f0cfb22 // sudot v2.4s, v25.16b, v12.4b[2]
-	WORD $0x4f0dfb26 // sudot v6.4s, v25.16b, v13.4b[2]
-	WORD $0x4f0efb2a // sudot v10.4s, v25.16b, v14.4b[2]
-	WORD $0x4f0cfb43 // sudot v3.4s, v26.16b, v12.4b[2]
-	WORD $0x4f0dfb47 // sudot v7.4s, v26.16b, v13.4b[2]
-	WORD $0x4f0efb4b // sudot v11.4s, v26.16b, v14.4b[2]
-	ADD R5, R4
-	WORD $0xad40709b // ldp q27, q28, [x4]
-	WORD $0x4f2cfb60 // sudot v0.4s, v27.16b, v12.4b[3]
-	WORD $0x4f2dfb64 // sudot v4.4s, v27.16b, v13.4b[3]
-	WORD $0x4f2efb68 // sudot v8.4s, v27.16b, v14.4b[3]
-	WORD $0x4f2cfb81 // sudot v1.4s, v28.16b, v12.4b[3]
-	WORD $0x4f2dfb85 // sudot v5.4s, v28.16b, v13.4b[3]
-	WORD $0x4f2efb89 // sudot v9.4s, v28.16b, v14.4b[3]
-	WORD $0xad41789d // ldp q29, q30, [x4, #32]
-	WORD $0x4f2cfba2 // sudot v2.4s, v29.16b, v12.4b[3]
-	WORD $0x4f2dfba6 // sudot v6.4s, v29.16b, v13.4b[3]
-	WORD $0x4f2efbaa // sudot v10.4s, v29.16b, v14.4b[3]
-	WORD $0x4f2cfbc3 // sudot v3.4s, v30.16b, v12.4b[3]
-	WORD $0x4f2dfbc7 // sudot v7.4s, v30.16b, v13.4b[3]
-	WORD $0x4f2efbcb // sudot v11.4s, v30.16b, v14.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e99ae62 // usmmla v2.4s, v19.16b, v25.16b
+	WORD $0x4e99aeaa // usmmla v10.4s, v21.16b, v25.16b
+	WORD $0x4e9aae63 // usmmla v3.4s, v19.16b, v26.16b
+	WORD $0x4e9aaeab // usmmla v11.4s, v21.16b, v26.16b
+	WORD $0xad42709b // ldp q27, q28, [x4, #64]
+	WORD $0x4e9bae64 // usmmla v4.4s, v19.16b, v27.16b
+	WORD $0x4e9baeac // usmmla v12.4s, v21.16b, v27.16b
+	WORD $0x4e9cae65 // usmmla v5.4s, v19.16b, v28.16b
+	WORD $0x4e9caead // usmmla v13.4s, v21.16b, v28.16b
+	WORD $0xad43789d // ldp q29, q30, [x4, #96]
+	WORD $0x4e9dae66 // usmmla v6.4s, v19.16b, v29.16b
+	WORD $0x4e9daeae // usmmla v14.4s, v21.16b, v29.16b
+	WORD $0x4e9eae67 // usmmla v7.4s, v19.16b, v30.16b
+	WORD $0x4e9eaeaf // usmmla v15.4s, v21.16b, v30.16b
+	ADD R5<<1, R4
+	WORD $0xad40409f // ldp q31, q16, [x4]
+	WORD $0x4e9fae80 // usmmla v0.4s, v20.16b, v31.16b
+	WORD $0x4e9faec8 // usmmla v8.4s, v22.16b, v31.16b
+	WORD $0x4e90ae81 // usmmla v1.4s, v20.16b, v16.16b
+	WORD $0x4e90aec9 // usmmla v9.4s, v22.16b, v16.16b
+	WORD $0xad414891 // ldp q17, q18, [x4, #32]
+	WORD $0x4e91ae82 // usmmla v2.4s, v20.16b, v17.16b
+	WORD $0x4e91aeca // usmmla v10.4s, v22.16b, v17.16b
+	WORD $0x4e92ae83 // usmmla v3.4s, v20.16b, v18.16b
+	WORD $0x4e92aecb // usmmla v11.4s, v22.16b, v18.16b
+	WORD $0xad426097 // ldp q23, q24, [x4, #64]
+	WORD $0x4e97ae84 // usmmla v4.4s, v20.16b, v23.16b
+	WORD $0x4e97aecc // usmmla v12.4s, v22.16b, v23.16b
+	WORD $0x4e98ae85 // usmmla v5.4s, v20.16b, v24.16b
+	WORD $0x4e98aecd // usmmla v13.4s, v22.16b, v24.16b
+	WORD $0xad436899 // ldp q25, q26, [x4, #96]
+	WORD $0x4e99ae86 // usmmla v6.4s, v20.16b, v25.16b
+	WORD $0x4e99aece // usmmla v14.4s, v22.16b, v25.16b
+	WORD $0x4e9aae87 // usmmla v7.4s, v20.16b, v26.16b
+	WORD $0x4e9aaecf // usmmla v15.4s, v22.16b, v26.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6968df // ldr s31, [x6, x9]
-	WORD $0xbc6968ef // ldr s15, [x7, x9]
-	WORD $0xbc696910 // ldr s16, [x8, x9]
+two:
+	WORD $0xbc6968db // ldr s27, [x6, x9]
+	WORD $0xbc6968fc // ldr s28, [x7, x9]
+	WORD $0xbc696913 // ldr s19, [x8, x9]
 	ADD R3, R9
+	WORD $0xbc6968d5 // ldr s21, [x6, x9]
+	WORD $0x4e953b7b // zip1 v27.4s, v27.4s, v21.4s
+	WORD $0xbc6968fd // ldr s29, [x7, x9]
+	WORD $0x4e9d3b9c // zip1 v28.4s, v28.4s, v29.4s
+	WORD $0xbc69691e // ldr s30, [x8, x9]
+	WORD $0x4e9e3a73 // zip1 v19.4s, v19.4s, v30.4s
+	ADD R3, R9
+	WORD $0x4edc3b7f // zip1 v31.2d, v27.2d, v28.2d
+	WORD $0x4ed33a70 // zip1 v16.2d, v19.2d, v19.2d
 	WORD $0xad404891 // ldp q17, q18, [x4]
-	WORD $0x4f1ff220 // sudot v0.4s, v17.16b, v31.4b[0]
-	WORD $0x4f0ff224 // sudot v4.4s, v17.16b, v15.4b[0]
-	WORD $0x4f10f228 // sudot v8.4s, v17.16b, v16.4b[0]
-	WORD $0x4f1ff241 // sudot v1.4s, v18.16b, v31.4b[0]
-	WORD $0x4f0ff245 // sudot v5.4s, v18.16b, v15.4b[0]
-	WORD $0x4f10f249 // sudot v9.4s, v18.16b, v16.4b[0]
-	WORD $0xad415093 // ldp q19, q20, [x4, #32]
-	WORD $0x4f1ff262 // sudot v2.4s, v19.16b, v31.4b[0]
-	WORD $0x4f0ff266 // sudot v6.4s, v19.16b, v15.4b[0]
-	WORD $0x4f10f26a // sudot v10.4s, v19.16b, v16.4b[0]
-	WORD $0x4f1ff283 // sudot v3.4s, v20.16b, v31.4b[0]
-	WORD $0x4f0ff287 // sudot v7.4s, v20.16b, v15.4b[0]
-	WORD $0x4f10f28b // sudot v11.4s, v20.16b, v16.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0x4e91afe0 // usmmla v0.4s, v31.16b, v17.16b
+	WORD $0x4e91ae08 // usmmla v8.4s, v16.16b, v17.16b
+	WORD $0x4e92afe1 // usmmla v1.4s, v31.16b, v18.16b
+	WORD $0x4e92ae09 // usmmla v9.4s, v16.16b, v18.16b
+	WORD $0xad416097 // ldp q23, q24, [x4, #32]
+	WORD $0x4e97afe2 // usmmla v2.4s, v31.16b, v23.16b
+	WORD $0x4e97ae0a // usmmla v10.4s, v16.16b, v23.16b
+	WORD $0x4e98afe3 // usmmla v3.4s, v31.16b, v24.16b
+	WORD $0x4e98ae0b // usmmla v11.4s, v16.16b, v24.16b
+	WORD $0xad425894 // ldp q20, q22, [x4, #64]
+	WORD $0x4e94afe4 // usmmla v4.4s, v31.16b, v20.16b
+	WORD $0x4e94ae0c // usmmla v12.4s, v16.16b, v20.16b
+	WORD $0x4e96afe5 // usmmla v5.4s, v31.16b, v22.16b
+	WORD $0x4e96ae0d // usmmla v13.4s, v16.16b, v22.16b
+	WORD $0xad436899 // ldp q25, q26, [x4, #96]
+	WORD $0x4e99afe6 // usmmla v6.4s, v31.16b, v25.16b
+	WORD $0x4e99ae0e // usmmla v14.4s, v16.16b, v25.16b
+	WORD $0x4e9aafe7 // usmmla v7.4s, v31.16b, v26.16b
+	WORD $0x4e9aae0f // usmmla v15.4s, v16.16b, v26.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6968d5 // ldr s21, [x6, x9]
+	WORD $0xbc6968fd // ldr s29, [x7, x9]
+	WORD $0xbc69691b // ldr s27, [x8, x9]
+	WORD $0x4edd3abc // zip1 v28.2d, v21.2d, v29.2d
+	WORD $0x4edb3b7e // zip1 v30.2d, v27.2d, v27.2d
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x3dc00091 // ldr q17, [x4]
+	WORD $0x4e933a32 // zip1 v18.4s, v17.4s, v19.4s
+	WORD $0x4e92af80 // usmmla v0.4s, v28.16b, v18.16b
+	WORD $0x4e92afc8 // usmmla v8.4s, v30.16b, v18.16b
+	WORD $0x4e937a37 // zip2 v23.4s, v17.4s, v19.4s
+	WORD $0x4e97af81 // usmmla v1.4s, v28.16b, v23.16b
+	WORD $0x4e97afc9 // usmmla v9.4s, v30.16b, v23.16b
+	WORD $0x3dc00498 // ldr q24, [x4, #16]
+	WORD $0x4e933b14 // zip1 v20.4s, v24.4s, v19.4s
+	WORD $0x4e94af82 // usmmla v2.4s, v28.16b, v20.16b
+	WORD $0x4e94afca // usmmla v10.4s, v30.16b, v20.16b
+	WORD $0x4e937b16 // zip2 v22.4s, v24.4s, v19.4s
+	WORD $0x4e96af83 // usmmla v3.4s, v28.16b, v22.16b
+	WORD $0x4e96afcb // usmmla v11.4s, v30.16b, v22.16b
+	WORD $0x3dc0089f // ldr q31, [x4, #32]
+	WORD $0x4e933bf0 // zip1 v16.4s, v31.4s, v19.4s
+	WORD $0x4e90af84 // usmmla v4.4s, v28.16b, v16.16b
+	WORD $0x4e90afcc // usmmla v12.4s, v30.16b, v16.16b
+	WORD $0x4e937bf9 // zip2 v25.4s, v31.4s, v19.4s
+	WORD $0x4e99af85 // usmmla v5.4s, v28.16b, v25.16b
+	WORD $0x4e99afcd // usmmla v13.4s, v30.16b, v25.16b
+	WORD $0x3dc00c9a // ldr q26, [x4, #48]
+	WORD $0x4e933b55 // zip1 v21.4s, v26.4s, v19.4s
+	WORD $0x4e95af86 // usmmla v6.4s, v28.16b, v21.16b
+	WORD $0x4e95afce // usmmla v14.4s, v30.16b, v21.16b
+	WORD $0x4e937b5d // zip2 v29.4s, v26.4s, v19.4s
+	WORD $0x4e9daf87 // usmmla v7.4s, v28.16b, v29.16b
+	WORD $0x4e9dafcf // usmmla v15.4s, v30.16b, v29.16b
 
 done:
+	WORD $0x4ec1381b // zip1 v27.2d, v0.2d, v1.2d
+	WORD $0x4ec33851 // zip1 v17.2d, v2.2d, v3.2d
+	WORD $0x4ec53892 // zip1 v18.2d, v4.2d, v5.2d
+	WORD $0x4ec738d7 // zip1 v23.2d, v6.2d, v7.2d
+	WORD $0x4ec17818 // zip2 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec37854 // zip2 v20.2d, v2.2d, v3.2d
+	WORD $0x4ec57896 // zip2 v22.2d, v4.2d, v5.2d
+	WORD $0x4ec778df // zip2 v31.2d, v6.2d, v7.2d
+	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
+	WORD $0x4ecb3959 // zip1 v25.2d, v10.2d, v11.2d
+	WORD $0x4ecd3993 // zip1 v19.2d, v12.2d, v13.2d
+	WORD $0x4ecf39da // zip1 v26.2d, v14.2d, v15.2d
 	MOVD cols+88(FP), R10
 	CMP $8, R10
 	BNE partial
 	MOVD c+72(FP), R11
 	MOVD cRow+80(FP), R12
 	LSL $2, R12, R12
-	WORD $0xad000560 // stp q0, q1, [x11]
-	WORD $0xad010d62 // stp q2, q3, [x11, #32]
+	WORD $0xad00457b // stp q27, q17, [x11]
+	WORD $0xad015d72 // stp q18, q23, [x11, #32]
 	ADD R12, R11
-	WORD $0xad001564 // stp q4, q5, [x11]
-	WORD $0xad011d66 // stp q6, q7, [x11, #32]
+	WORD $0xad005178 // stp q24, q20, [x11]
+	WORD $0xad017d76 // stp q22, q31, [x11, #32]
 	ADD R12, R11
-	WORD $0xad002568 // stp q8, q9, [x11]
-	WORD $0xad012d6a // stp q10, q11, [x11, #32]
+	WORD $0xad006570 // stp q16, q25, [x11]
+	WORD $0xad016973 // stp q19, q26, [x11, #32]
 	B next
 
 partial:
 	MOVD R0, R13
-	WORD $0x3d8001a0 // str q0, [x13]
-	WORD $0x3d8005a1 // str q1, [x13, #16]
-	WORD $0x3d8009a2 // str q2, [x13, #32]
-	WORD $0x3d800da3 // str q3, [x13, #48]
-	WORD $0x3d8011a4 // str q4, [x13, #64]
-	WORD $0x3d8015a5 // str q5, [x13, #80]
-	WORD $0x3d8019a6 // str q6, [x13, #96]
-	WORD $0x3d801da7 // str q7, [x13, #112]
-	WORD $0x3d8021a8 // str q8, [x13, #128]
-	WORD $0x3d8025a9 // str q9, [x13, #144]
-	WORD $0x3d8029aa // str q10, [x13, #160]
-	WORD $0x3d802dab // str q11, [x13, #176]
+	WORD $0x3d8001bb // str q27, [x13]
+	WORD $0x3d8005b1 // str q17, [x13, #16]
+	WORD $0x3d8009b2 // str q18, [x13, #32]
+	WORD $0x3d800db7 // str q23, [x13, #48]
+	WORD $0x3d8011b8 // str q24, [x13, #64]
+	WORD $0x3d8015b4 // str q20, [x13, #80]
+	WORD $0x3d8019b6 // str q22, [x13, #96]
+	WORD $0x3d801dbf // str q31, [x13, #112]
+	WORD $0x3d8021b0 // str q16, [x13, #128]
+	WORD $0x3d8025b9 // str q25, [x13, #144]
+	WORD $0x3d8029b3 // str q19, [x13, #160]
+	WORD $0x3d802dba // str q26, [x13, #176]
 	MOVD cols+88(FP), R14
 	ADD $8, R14
 	MOVD $3, R15
@@ -3755,11 +5273,11 @@ next:
 	MOVD R24, a+16(FP)
 	MOVD cRow+80(FP), R26
 	MUL R22, R26
-	MOVD c+72(FP), R2
-	ADD R2, R26, R1
-	CMP $0, R2
-	CSEL EQ, R2, R1, R2
-	MOVD R2, c+72(FP)
+	MOVD c+72(FP), R1
+	ADD R1, R26, R2
+	CMP $0, R1
+	CSEL EQ, R1, R2, R1
+	MOVD R1, c+72(FP)
 	MOVD tiles+0(FP), R3
 	SUB $1, R3
 	MOVD R3, tiles+0(FP)
@@ -3779,22 +5297,22 @@ tile:
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
 	MOVD ZR, R10
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
@@ -3803,100 +5321,132 @@ four:
 	WORD $0x3cea690a // ldr q10, [x8, x10]
 	WORD $0x3cea692b // ldr q11, [x9, x10]
 	ADD $16, R10
-	WORD $0xad40348c // ldp q12, q13, [x4]
-	WORD $0x4f08f180 // sudot v0.4s, v12.16b, v8.4b[0]
-	WORD $0x4f09f182 // sudot v2.4s, v12.16b, v9.4b[0]
-	WORD $0x4f0af184 // sudot v4.4s, v12.16b, v10.4b[0]
-	WORD $0x4f0bf186 // sudot v6.4s, v12.16b, v11.4b[0]
-	WORD $0x4f08f1a1 // sudot v1.4s, v13.16b, v8.4b[0]
-	WORD $0x4f09f1a3 // sudot v3.4s, v13.16b, v9.4b[0]
-	WORD $0x4f0af1a5 // sudot v5.4s, v13.16b, v10.4b[0]
-	WORD $0x4f0bf1a7 // sudot v7.4s, v13.16b, v11.4b[0]
-	ADD R5, R4
-	WORD $0xad403c8e // ldp q14, q15, [x4]
-	WORD $0x4f28f1c0 // sudot v0.4s, v14.16b, v8.4b[1]
-	WORD $0x4f29f1c2 // sudot v2.4s, v14.16b, v9.4b[1]
-	WORD $0x4f2af1c4 // sudot v4.4s, v14.16b, v10.4b[1]
-	WORD $0x4f2bf1c6 // sudot v6.4s, v14.16b, v11.4b[1]
-	WORD $0x4f28f1e1 // sudot v1.4s, v15.16b, v8.4b[1]
-	WORD $0x4f29f1e3 // sudot v3.4s, v15.16b, v9.4b[1]
-	WORD $0x4f2af1e5 // sudot v5.4s, v15.16b, v10.4b[1]
-	WORD $0x4f2bf1e7 // sudot v7.4s, v15.16b, v11.4b[1]
-	ADD R5, R4
+	WORD $0x4ec9390c // zip1 v12.2d, v8.2d, v9.2d
+	WORD $0x4ec9790d // zip2 v13.2d, v8.2d, v9.2d
+	WORD $0x4ecb394e // zip1 v14.2d, v10.2d, v11.2d
+	WORD $0x4ecb794f // zip2 v15.2d, v10.2d, v11.2d
 	WORD $0xad404490 // ldp q16, q17, [x4]
-	WORD $0x4f08fa00 // sudot v0.4s, v16.16b, v8.4b[2]
-	WORD $0x4f09fa02 // sudot v2.4s, v16.16b, v9.4b[2]
-	WORD $0x4f0afa04 // sudot v4.4s, v16.16b, v10.4b[2]
-	WORD $0x4f0bfa06 // sudot v6.4s, v16.16b, v11.4b[2]
-	WORD $0x4f08fa21 // sudot v1.4s, v17.16b, v8.4b[2]
-	WORD $0x4f09fa23 // sudot v3.4s, v17.16b, v9.4b[2]
-	WORD $0x4f0afa25 // sudot v5.4s, v17.16b, v10.4b[2]
-	WORD $0x4f0bfa27 // sudot v7.4s, v17.16b, v11.4b[2]
-	ADD R5, R4
-	WORD $0xad404c92 // ldp q18, q19, [x4]
-	WORD $0x4f28fa40 // sudot v0.4s, v18.16b, v8.4b[3]
-	WORD $0x4f29fa42 // sudot v2.4s, v18.16b, v9.4b[3]
-	WORD $0x4f2afa44 // sudot v4.4s, v18.16b, v10.4b[3]
-	WORD $0x4f2bfa46 // sudot v6.4s, v18.16b, v11.4b[3]
-	WORD $0x4f28fa61 // sudot v1.4s, v19.16b, v8.4b[3]
-	WORD $0x4f29fa63 // sudot v3.4s, v19.16b, v9.4b[3]
-	WORD $0x4f2afa65 // sudot v5.4s, v19.16b, v10.4b[3]
-	WORD $0x4f2bfa67 // sudot v7.4s, v19.16b, v11.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e90ad80 // usmmla v0.4s, v12.16b, v16.16b
+	WORD $0x4e90adc4 // usmmla v4.4s, v14.16b, v16.16b
+	WORD $0x4e91ad81 // usmmla v1.4s, v12.16b, v17.16b
+	WORD $0x4e91adc5 // usmmla v5.4s, v14.16b, v17.16b
+	WORD $0xad414c92 // ldp q18, q19, [x4, #32]
+	WORD $0x4e92ad82 // usmmla v2.4s, v12.16b, v18.16b
+	WORD $0x4e92adc6 // usmmla v6.4s, v14.16b, v18.16b
+	WORD $0x4e93ad83 // usmmla v3.4s, v12.16b, v19.16b
+	WORD $0x4e93adc7 // usmmla v7.4s, v14.16b, v19.16b
+	ADD R5<<1, R4
+	WORD $0xad405494 // ldp q20, q21, [x4]
+	WORD $0x4e94ada0 // usmmla v0.4s, v13.16b, v20.16b
+	WORD $0x4e94ade4 // usmmla v4.4s, v15.16b, v20.16b
+	WORD $0x4e95ada1 // usmmla v1.4s, v13.16b, v21.16b
+	WORD $0x4e95ade5 // usmmla v5.4s, v15.16b, v21.16b
+	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
+	WORD $0x4e96ada2 // usmmla v2.4s, v13.16b, v22.16b
+	WORD $0x4e96ade6 // usmmla v6.4s, v15.16b, v22.16b
+	WORD $0x4e97ada3 // usmmla v3.4s, v13.16b, v23.16b
+	WORD $0x4e97ade7 // usmmla v7.4s, v15.16b, v23.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6a68d4 // ldr s20, [x6, x10]
-	WORD $0xbc6a68f5 // ldr s21, [x7, x10]
-	WORD $0xbc6a6916 // ldr s22, [x8, x10]
-	WORD $0xbc6a6937 // ldr s23, [x9, x10]
+two:
+	WORD $0xbc6a68d8 // ldr s24, [x6, x10]
+	WORD $0xbc6a68f9 // ldr s25, [x7, x10]
+	WORD $0xbc6a691a // ldr s26, [x8, x10]
+	WORD $0xbc6a693b // ldr s27, [x9, x10]
 	ADD R3, R10
-	WORD $0xad406498 // ldp q24, q25, [x4]
-	WORD $0x4f14f300 // sudot v0.4s, v24.16b, v20.4b[0]
-	WORD $0x4f15f302 // sudot v2.4s, v24.16b, v21.4b[0]
-	WORD $0x4f16f304 // sudot v4.4s, v24.16b, v22.4b[0]
-	WORD $0x4f17f306 // sudot v6.4s, v24.16b, v23.4b[0]
-	WORD $0x4f14f321 // sudot v1.4s, v25.16b, v20.4b[0]
-	WORD $0x4f15f323 // sudot v3.4s, v25.16b, v21.4b[0]
-	WORD $0x4f16f325 // sudot v5.4s, v25.16b, v22.4b[0]
-	WORD $0x4f17f327 // sudot v7.4s, v25.16b, v23.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6a68dc // ldr s28, [x6, x10]
+	WORD $0x4e9c3b18 // zip1 v24.4s, v24.4s, v28.4s
+	WORD $0xbc6a68fd // ldr s29, [x7, x10]
+	WORD $0x4e9d3b39 // zip1 v25.4s, v25.4s, v29.4s
+	WORD $0xbc6a691e // ldr s30, [x8, x10]
+	WORD $0x4e9e3b5a // zip1 v26.4s, v26.4s, v30.4s
+	WORD $0xbc6a693f // ldr s31, [x9, x10]
+	WORD $0x4e9f3b7b // zip1 v27.4s, v27.4s, v31.4s
+	ADD R3, R10
+	WORD $0x4ed93b08 // zip1 v8.2d, v24.2d, v25.2d
+	WORD $0x4edb3b49 // zip1 v9.2d, v26.2d, v27.2d
+	WORD $0xad402c8a // ldp q10, q11, [x4]
+	WORD $0x4e8aad00 // usmmla v0.4s, v8.16b, v10.16b
+	WORD $0x4e8aad24 // usmmla v4.4s, v9.16b, v10.16b
+	WORD $0x4e8bad01 // usmmla v1.4s, v8.16b, v11.16b
+	WORD $0x4e8bad25 // usmmla v5.4s, v9.16b, v11.16b
+	WORD $0xad414490 // ldp q16, q17, [x4, #32]
+	WORD $0x4e90ad02 // usmmla v2.4s, v8.16b, v16.16b
+	WORD $0x4e90ad26 // usmmla v6.4s, v9.16b, v16.16b
+	WORD $0x4e91ad03 // usmmla v3.4s, v8.16b, v17.16b
+	WORD $0x4e91ad27 // usmmla v7.4s, v9.16b, v17.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6a68cc // ldr s12, [x6, x10]
+	WORD $0xbc6a68ee // ldr s14, [x7, x10]
+	WORD $0xbc6a6912 // ldr s18, [x8, x10]
+	WORD $0xbc6a6933 // ldr s19, [x9, x10]
+	WORD $0x4ece3994 // zip1 v20.2d, v12.2d, v14.2d
+	WORD $0x4ed33a55 // zip1 v21.2d, v18.2d, v19.2d
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x3dc0008f // ldr q15, [x4]
+	WORD $0x4e8d39f6 // zip1 v22.4s, v15.4s, v13.4s
+	WORD $0x4e96ae80 // usmmla v0.4s, v20.16b, v22.16b
+	WORD $0x4e96aea4 // usmmla v4.4s, v21.16b, v22.16b
+	WORD $0x4e8d79f7 // zip2 v23.4s, v15.4s, v13.4s
+	WORD $0x4e97ae81 // usmmla v1.4s, v20.16b, v23.16b
+	WORD $0x4e97aea5 // usmmla v5.4s, v21.16b, v23.16b
+	WORD $0x3dc0049c // ldr q28, [x4, #16]
+	WORD $0x4e8d3b9d // zip1 v29.4s, v28.4s, v13.4s
+	WORD $0x4e9dae82 // usmmla v2.4s, v20.16b, v29.16b
+	WORD $0x4e9daea6 // usmmla v6.4s, v21.16b, v29.16b
+	WORD $0x4e8d7b9e // zip2 v30.4s, v28.4s, v13.4s
+	WORD $0x4e9eae83 // usmmla v3.4s, v20.16b, v30.16b
+	WORD $0x4e9eaea7 // usmmla v7.4s, v21.16b, v30.16b
 
 done:
+	WORD $0x4ec13818 // zip1 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec1781f // zip2 v31.2d, v0.2d, v1.2d
+	WORD $0x4ec3785a // zip2 v26.2d, v2.2d, v3.2d
+	WORD $0x4ec5389b // zip1 v27.2d, v4.2d, v5.2d
+	WORD $0x4ec738ca // zip1 v10.2d, v6.2d, v7.2d
+	WORD $0x4ec5788b // zip2 v11.2d, v4.2d, v5.2d
+	WORD $0x4ec778c8 // zip2 v8.2d, v6.2d, v7.2d
 	MOVD cols+88(FP), R11
 	CMP $8, R11
 	BNE partial
 	MOVD c+72(FP), R12
 	MOVD cRow+80(FP), R13
 	LSL $2, R13, R13
-	WORD $0xad000580 // stp q0, q1, [x12]
+	WORD $0xad006598 // stp q24, q25, [x12]
 	ADD R13, R12
-	WORD $0xad000d82 // stp q2, q3, [x12]
+	WORD $0xad00699f // stp q31, q26, [x12]
 	ADD R13, R12
-	WORD $0xad001584 // stp q4, q5, [x12]
+	WORD $0xad00299b // stp q27, q10, [x12]
 	ADD R13, R12
-	WORD $0xad001d86 // stp q6, q7, [x12]
+	WORD $0xad00218b // stp q11, q8, [x12]
 	B next
 
 partial:
 	MOVD R0, R14
-	WORD $0x3d8001c0 // str q0, [x14]
-	WORD $0x3d8005c1 // str q1, [x14, #16]
-	WORD $0x3d8009c2 // str q2, [x14, #32]
-	WORD $0x3d800dc3 // str q3, [x14, #48]
-	WORD $0x3d8011c4 // str q4, [x14, #64]
-	WORD $0x3d8015c5 // str q5, [x14, #80]
-	WORD $0x3d8019c6 // str q6, [x14, #96]
-	WORD $0x3d801dc7 // str q7, [x14, #112]
+	WORD $0x3d8001d8 // str q24, [x14]
+	WORD $0x3d8005d9 // str q25, [x14, #16]
+	WORD $0x3d8009df // str q31, [x14, #32]
+	WORD $0x3d800dda // str q26, [x14, #48]
+	WORD $0x3d8011db // str q27, [x14, #64]
+	WORD $0x3d8015ca // str q10, [x14, #80]
+	WORD $0x3d8019cb // str q11, [x14, #96]
+	WORD $0x3d801dc8 // str q8, [x14, #112]
 	MOVD cols+88(FP), R15
 	ADD $0, R15
 	MOVD $4, R16
@@ -3910,8 +5460,8 @@ partialRow:
 	MOVD R15, R22
 
 partialColumn:
-	FMOVS (R21), F26
-	FMOVS F26, (R20)
+	FMOVS (R21), F9
+	FMOVS F9, (R20)
 	ADD $4, R21
 	ADD $4, R20
 	SUB $1, R22
@@ -3930,17 +5480,17 @@ next:
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
 	MOVD R25, a+16(FP)
-	MOVD cRow+80(FP), R2
-	MUL R23, R2
-	MOVD c+72(FP), R1
-	ADD R1, R2, R3
-	CMP $0, R1
-	CSEL EQ, R1, R3, R1
-	MOVD R1, c+72(FP)
-	MOVD tiles+0(FP), R4
-	SUB $1, R4
-	MOVD R4, tiles+0(FP)
-	CBNZ R4, tile
+	MOVD cRow+80(FP), R1
+	MUL R23, R1
+	MOVD c+72(FP), R2
+	ADD R2, R1, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, c+72(FP)
+	MOVD tiles+0(FP), R5
+	SUB $1, R5
+	MOVD R5, tiles+0(FP)
+	CBNZ R5, tile
 	RET
 
 // gemmI8MM_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3964,22 +5514,22 @@ tile:
 	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
 	MOVD ZR, R10
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
@@ -3988,157 +5538,196 @@ four:
 	WORD $0x3cea6912 // ldr q18, [x8, x10]
 	WORD $0x3cea6933 // ldr q19, [x9, x10]
 	ADD $16, R10
-	WORD $0xad405494 // ldp q20, q21, [x4]
-	WORD $0x4f10f280 // sudot v0.4s, v20.16b, v16.4b[0]
-	WORD $0x4f11f284 // sudot v4.4s, v20.16b, v17.4b[0]
-	WORD $0x4f12f288 // sudot v8.4s, v20.16b, v18.4b[0]
-	WORD $0x4f13f28c // sudot v12.4s, v20.16b, v19.4b[0]
-	WORD $0x4f10f2a1 // sudot v1.4s, v21.16b, v16.4b[0]
-	WORD $0x4f11f2a5 // sudot v5.4s, v21.16b, v17.4b[0]
-	WORD $0x4f12f2a9 // sudot v9.4s, v21.16b, v18.4b[0]
-	WORD $0x4f13f2ad // sudot v13.4s, v21.16b, v19.4b[0]
-	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
-	WORD $0x4f10f2c2 // sudot v2.4s, v22.16b, v16.4b[0]
-	WORD $0x4f11f2c6 // sudot v6.4s, v22.16b, v17.4b[0]
-	WORD $0x4f12f2ca // sudot v10.4s, v22.16b, v18.4b[0]
-	WORD $0x4f13f2ce // sudot v14.4s, v22.16b, v19.4b[0]
-	WORD $0x4f10f2e3 // sudot v3.4s, v23.16b, v16.4b[0]
-	WORD $0x4f11f2e7 // sudot v7.4s, v23.16b, v17.4b[0]
-	WORD $0x4f12f2eb // sudot v11.4s, v23.16b, v18.4b[0]
-	WORD $0x4f13f2ef // sudot v15.4s, v23.16b, v19.4b[0]
-	ADD R5, R4
+	WORD $0x4ed13a14 // zip1 v20.2d, v16.2d, v17.2d
+	WORD $0x4ed17a15 // zip2 v21.2d, v16.2d, v17.2d
+	WORD $0x4ed33a56 // zip1 v22.2d, v18.2d, v19.2d
+	WORD $0x4ed37a57 // zip2 v23.2d, v18.2d, v19.2d
 	WORD $0xad406498 // ldp q24, q25, [x4]
-	WORD $0x4f30f300 // sudot v0.4s, v24.16b, v16.4b[1]
-	WORD $0x4f31f304 // sudot v4.4s, v24.16b, v17.4b[1]
-	WORD $0x4f32f308 // sudot v8.4s, v24.16b, v18.4b[1]
-	WORD $0x4f33f30c // sudot v12.4s, v24.16b, v19.4b[1]
-	WORD $0x4f30f321 // sudot v1.4s, v25.16b, v16.4b[1]
-	WORD $0x4f31f325 // sudot v5.4s, v25.16b, v17.4b[1]
-	WORD $0x4f32f329 // sudot v9.4s, v25.16b, v18.4b[1]
-	WORD $0x4f33f32d // sudot v13.4s, v25.16b, v19.4b[1]
+	WORD $0x4e98ae80 // usmmla v0.4s, v20.16b, v24.16b
+	WORD $0x4e98aec8 // usmmla v8.4s, v22.16b, v24.16b
+	WORD $0x4e99ae81 // usmmla v1.4s, v20.16b, v25.16b
+	WORD $0x4e99aec9 // usmmla v9.4s, v22.16b, v25.16b
 	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
-	WORD $0x4f30f342 // sudot v2.4s, v26.16b, v16.4b[1]
-	WORD $0x4f31f346 // sudot v6.4s, v26.16b, v17.4b[1]
-	WORD $0x4f32f34a // sudot v10.4s, v26.16b, v18.4b[1]
-	WORD $0x4f33f34e // sudot v14.4s, v26.16b, v19.4b[1]
-	WORD $0x4f30f363 // sudot v3.4s, v27.16b, v16.4b[1]
-	WORD $0x4f31f367 // sudot v7.4s, v27.16b, v17.4b[1]
-	WORD $0x4f32f36b // sudot v11.4s, v27.16b, v18.4b[1]
-	WORD $0x4f33f36f // sudot v15.4s, v27.16b, v19.4b[1]
-	ADD R5, R4
-	WORD $0xad40749c // ldp q28, q29, [x4]
-	WORD $0x4f10fb80 // sudot v0.4s, v28.16b, v16.4b[2]
-	WORD $0x4f11fb84 // sudot v4.4s, v28.16b, v17.4b[2]
-	WORD $0x4f12fb88 // sudot v8.4s, v28.16b, v18.4b[2]
-	WORD $0x4f13fb8c // sudot v12.4s, v28.16b, v19.4b[2]
-	WORD $0x4f10fba1 // sudot v1.4s, v29.16b, v16.4b[2]
-	WORD $0x4f11fba5 // sudot v5.4s, v29.16b, v17.4b[2]
-	WORD $0x4f12fba9 // sudot v9.4s, v29.16b, v18.4b[2]
-	WORD $0x4f13fbad // sudot v13.4s, v29.16b, v19.4b[2]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f10fbc2 // sudot v2.4s, v30.16b, v16.4b[2]
-	WORD $0x4f11fbc6 // sudot v6.4s, v30.16b, v17.4b[2]
-	WORD $0x4f12fbca // sudot v10.4s, v30.16b, v18.4b[2]
-	WORD $0x4f13fbce // sudot v14.4s, v30.16b, v19.4b[2]
-	WORD $0x4f10fbe3 // sudot v3.4s, v31.16b, v16.4b[2]
-	WORD $0x4f11fbe7 // sudot v7.4s, v31.16b, v17.4b[2]
-	WORD $0x4f12fbeb // sudot v11.4s, v31.16b, v18.4b[2]
-	WORD $0x4f13fbef // sudot v15.4s, v31.16b, v19.4b[2]
-	ADD R5, R4
-	WORD $0xad405494 // ldp q20, q21, [x4]
-	WORD $0x4f30fa80 // sudot v0.4s, v20.16b, v16.4b[3]
-	WORD $0x4f31fa84 // sudot v4.4s, v20.16b, v17.4b[3]
-	WORD $0x4f32fa88 // sudot v8.4s, v20.16b, v18.4b[3]
-	WORD $0x4f33fa8c // sudot v12.4s, v20.16b, v19.4b[3]
-	WORD $0x4f30faa1 // sudot v1.4s, v21.16b, v16.4b[3]
-	WORD $0x4f31faa5 // sudot v5.4s, v21.16b, v17.4b[3]
-	WORD $0x4f32faa9 // sudot v9.4s, v21.16b, v18.4b[3]
-	WORD $0x4f33faad // sudot v13.4s, v21.16b, v19.4b[3]
-	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
-	WORD $0x4f30fac2 // sudot v2.4s, v22.16b, v16.4b[3]
-	WORD $0x4f31fac6 // sudot v6.4s, v22.16b, v17.4b[3]
-	WORD $0x4f32faca // sudot v10.4s, v22.16b, v18.4b[3]
-	WORD $0x4f33face // sudot v14.4s, v22.16b, v19.4b[3]
-	WORD $0x4f30fae3 // sudot v3.4s, v23.16b, v16.4b[3]
-	WORD $0x4f31fae7 // sudot v7.4s, v23.16b, v17.4b[3]
-	WORD $0x4f32faeb // sudot v11.4s, v23.16b, v18.4b[3]
-	WORD $0x4f33faef // sudot v15.4s, v23.16b, v19.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e9aae82 // usmmla v2.4s, v20.16b, v26.16b
+	WORD $0x4e9aaeca // usmmla v10.4s, v22.16b, v26.16b
+	WORD $0x4e9bae83 // usmmla v3.4s, v20.16b, v27.16b
+	WORD $0x4e9baecb // usmmla v11.4s, v22.16b, v27.16b
+	WORD $0xad42749c // ldp q28, q29, [x4, #64]
+	WORD $0x4e9cae84 // usmmla v4.4s, v20.16b, v28.16b
+	WORD $0x4e9caecc // usmmla v12.4s, v22.16b, v28.16b
+	WORD $0x4e9dae85 // usmmla v5.4s, v20.16b, v29.16b
+	WORD $0x4e9daecd // usmmla v13.4s, v22.16b, v29.16b
+	WORD $0xad437c9e // ldp q30, q31, [x4, #96]
+	WORD $0x4e9eae86 // usmmla v6.4s, v20.16b, v30.16b
+	WORD $0x4e9eaece // usmmla v14.4s, v22.16b, v30.16b
+	WORD $0x4e9fae87 // usmmla v7.4s, v20.16b, v31.16b
+	WORD $0x4e9faecf // usmmla v15.4s, v22.16b, v31.16b
+	ADD R5<<1, R4
+	WORD $0xad404490 // ldp q16, q17, [x4]
+	WORD $0x4e90aea0 // usmmla v0.4s, v21.16b, v16.16b
+	WORD $0x4e90aee8 // usmmla v8.4s, v23.16b, v16.16b
+	WORD $0x4e91aea1 // usmmla v1.4s, v21.16b, v17.16b
+	WORD $0x4e91aee9 // usmmla v9.4s, v23.16b, v17.16b
+	WORD $0xad414c92 // ldp q18, q19, [x4, #32]
+	WORD $0x4e92aea2 // usmmla v2.4s, v21.16b, v18.16b
+	WORD $0x4e92aeea // usmmla v10.4s, v23.16b, v18.16b
+	WORD $0x4e93aea3 // usmmla v3.4s, v21.16b, v19.16b
+	WORD $0x4e93aeeb // usmmla v11.4s, v23.16b, v19.16b
+	WORD $0xad426498 // ldp q24, q25, [x4, #64]
+	WORD $0x4e98aea4 // usmmla v4.4s, v21.16b, v24.16b
+	WORD $0x4e98aeec // usmmla v12.4s, v23.16b, v24.16b
+	WORD $0x4e99aea5 // usmmla v5.4s, v21.16b, v25.16b
+	WORD $0x4e99aeed // usmmla v13.4s, v23.16b, v25.16b
+	WORD $0xad436c9a // ldp q26, q27, [x4, #96]
+	WORD $0x4e9aaea6 // usmmla v6.4s, v21.16b, v26.16b
+	WORD $0x4e9aaeee // usmmla v14.4s, v23.16b, v26.16b
+	WORD $0x4e9baea7 // usmmla v7.4s, v21.16b, v27.16b
+	WORD $0x4e9baeef // usmmla v15.4s, v23.16b, v27.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6a68d8 // ldr s24, [x6, x10]
-	WORD $0xbc6a68f9 // ldr s25, [x7, x10]
-	WORD $0xbc6a691a // ldr s26, [x8, x10]
-	WORD $0xbc6a693b // ldr s27, [x9, x10]
+two:
+	WORD $0xbc6a68dc // ldr s28, [x6, x10]
+	WORD $0xbc6a68fd // ldr s29, [x7, x10]
+	WORD $0xbc6a6914 // ldr s20, [x8, x10]
+	WORD $0xbc6a6936 // ldr s22, [x9, x10]
 	ADD R3, R10
-	WORD $0xad40749c // ldp q28, q29, [x4]
-	WORD $0x4f18f380 // sudot v0.4s, v28.16b, v24.4b[0]
-	WORD $0x4f19f384 // sudot v4.4s, v28.16b, v25.4b[0]
-	WORD $0x4f1af388 // sudot v8.4s, v28.16b, v26.4b[0]
-	WORD $0x4f1bf38c // sudot v12.4s, v28.16b, v27.4b[0]
-	WORD $0x4f18f3a1 // sudot v1.4s, v29.16b, v24.4b[0]
-	WORD $0x4f19f3a5 // sudot v5.4s, v29.16b, v25.4b[0]
-	WORD $0x4f1af3a9 // sudot v9.4s, v29.16b, v26.4b[0]
-	WORD $0x4f1bf3ad // sudot v13.4s, v29.16b, v27.4b[0]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6a68de // ldr s30, [x6, x10]
+	WORD $0x4e9e3b9c // zip1 v28.4s, v28.4s, v30.4s
+	WORD $0xbc6a68ff // ldr s31, [x7, x10]
+	WORD $0x4e9f3bbd // zip1 v29.4s, v29.4s, v31.4s
+	WORD $0xbc6a6910 // ldr s16, [x8, x10]
+	WORD $0x4e903a94 // zip1 v20.4s, v20.4s, v16.4s
+	WORD $0xbc6a6931 // ldr s17, [x9, x10]
+	WORD $0x4e913ad6 // zip1 v22.4s, v22.4s, v17.4s
+	ADD R3, R10
+	WORD $0x4edd3b92 // zip1 v18.2d, v28.2d, v29.2d
+	WORD $0x4ed63a93 // zip1 v19.2d, v20.2d, v22.2d
+	WORD $0xad406498 // ldp q24, q25, [x4]
+	WORD $0x4e98ae40 // usmmla v0.4s, v18.16b, v24.16b
+	WORD $0x4e98ae68 // usmmla v8.4s, v19.16b, v24.16b
+	WORD $0x4e99ae41 // usmmla v1.4s, v18.16b, v25.16b
+	WORD $0x4e99ae69 // usmmla v9.4s, v19.16b, v25.16b
+	WORD $0xad415c95 // ldp q21, q23, [x4, #32]
+	WORD $0x4e95ae42 // usmmla v2.4s, v18.16b, v21.16b
+	WORD $0x4e95ae6a // usmmla v10.4s, v19.16b, v21.16b
+	WORD $0x4e97ae43 // usmmla v3.4s, v18.16b, v23.16b
+	WORD $0x4e97ae6b // usmmla v11.4s, v19.16b, v23.16b
+	WORD $0xad426c9a // ldp q26, q27, [x4, #64]
+	WORD $0x4e9aae44 // usmmla v4.4s, v18.16b, v26.16b
+	WORD $0x4e9aae6c // usmmla v12.4s, v19.16b, v26.16b
+	WORD $0x4e9bae45 // usmmla v5.4s, v18.16b, v27.16b
+	WORD $0x4e9bae6d // usmmla v13.4s, v19.16b, v27.16b
+	WORD $0xad437c9e // ldp q30, q31, [x4, #96]
+	WORD $0x4e9eae46 // usmmla v6.4s, v18.16b, v30.16b
+	WORD $0x4e9eae6e // usmmla v14.4s, v19.16b, v30.16b
+	WORD $0x4e9fae47 // usmmla v7.4s, v18.16b, v31.16b
+	WORD $0x4e9fae6f // usmmla v15.4s, v19.16b, v31.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6a68d0 // ldr s16, [x6, x10]
+	WORD $0xbc6a68fc // ldr s28, [x7, x10]
+	WORD $0xbc6a691d // ldr s29, [x8, x10]
+	WORD $0xbc6a6931 // ldr s17, [x9, x10]
+	WORD $0x4edc3a14 // zip1 v20.2d, v16.2d, v28.2d
+	WORD $0x4ed13bb6 // zip1 v22.2d, v29.2d, v17.2d
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x3dc00099 // ldr q25, [x4]
+	WORD $0x4e983b35 // zip1 v21.4s, v25.4s, v24.4s
+	WORD $0x4e95ae80 // usmmla v0.4s, v20.16b, v21.16b
+	WORD $0x4e95aec8 // usmmla v8.4s, v22.16b, v21.16b
+	WORD $0x4e987b37 // zip2 v23.4s, v25.4s, v24.4s
+	WORD $0x4e97ae81 // usmmla v1.4s, v20.16b, v23.16b
+	WORD $0x4e97aec9 // usmmla v9.4s, v22.16b, v23.16b
+	WORD $0x3dc0049a // ldr q26, [x4, #16]
+	WORD $0x4e983b5b // zip1 v27.4s, v26.4s, v24.4s
+	WORD $0x4e9bae82 // usmmla v2.4s, v20.16b, v27.16b
+	WORD $0x4e9baeca // usmmla v10.4s, v22.16b, v27.16b
+	WORD $0x4e987b52 // zip2 v18.4s, v26.4s, v24.4s
+	WORD $0x4e92ae83 // usmmla v3.4s, v20.16b, v18.16b
+	WORD $0x4e92aecb // usmmla v11.4s, v22.16b, v18.16b
+	WORD $0x3dc00893 // ldr q19, [x4, #32]
+	WORD $0x4e983a7e // zip1 v30.4s, v19.4s, v24.4s
+	WORD $0x4e9eae84 // usmmla v4.4s, v20.16b, v30.16b
+	WORD $0x4e9eaecc // usmmla v12.4s, v22.16b, v30.16b
+	WORD $0x4e987a7f // zip2 v31.4s, v19.4s, v24.4s
+	WORD $0x4e9fae85 // usmmla v5.4s, v20.16b, v31.16b
+	WORD $0x4e9faecd // usmmla v13.4s, v22.16b, v31.16b
+	WORD $0x3dc00c90 // ldr q16, [x4, #48]
+	WORD $0x4e983a1c // zip1 v28.4s, v16.4s, v24.4s
+	WORD $0x4e9cae86 // usmmla v6.4s, v20.16b, v28.16b
+	WORD $0x4e9caece // usmmla v14.4s, v22.16b, v28.16b
+	WORD $0x4e987a1d // zip2 v29.4s, v16.4s, v24.4s
+	WORD $0x4e9dae87 // usmmla v7.4s, v20.16b, v29.16b
+	WORD $0x4e9daecf // usmmla v15.4s, v22.16b, v29.16b
 
 done:
+	WORD $0x4ec13811 // zip1 v17.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec53895 // zip1 v21.2d, v4.2d, v5.2d
+	WORD $0x4ec738d7 // zip1 v23.2d, v6.2d, v7.2d
+	WORD $0x4ec1781a // zip2 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3785b // zip2 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec57892 // zip2 v18.2d, v4.2d, v5.2d
+	WORD $0x4ec778d3 // zip2 v19.2d, v6.2d, v7.2d
+	WORD $0x4ec9391e // zip1 v30.2d, v8.2d, v9.2d
+	WORD $0x4ecb395f // zip1 v31.2d, v10.2d, v11.2d
+	WORD $0x4ecd3998 // zip1 v24.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d0 // zip1 v16.2d, v14.2d, v15.2d
+	WORD $0x4ec9791c // zip2 v28.2d, v8.2d, v9.2d
+	WORD $0x4ecb7954 // zip2 v20.2d, v10.2d, v11.2d
+	WORD $0x4ecd7996 // zip2 v22.2d, v12.2d, v13.2d
+	WORD $0x4ecf79dd // zip2 v29.2d, v14.2d, v15.2d
 	MOVD cols+88(FP), R11
 	CMP $8, R11
 	BNE partial
 	MOVD c+72(FP), R12
 	MOVD cRow+80(FP), R13
 	LSL $2, R13, R13
-	WORD $0xad000580 // stp q0, q1, [x12]
-	WORD $0xad010d82 // stp q2, q3, [x12, #32]
+	WORD $0xad006591 // stp q17, q25, [x12]
+	WORD $0xad015d95 // stp q21, q23, [x12, #32]
 	ADD R13, R12
-	WORD $0xad001584 // stp q4, q5, [x12]
-	WORD $0xad011d86 // stp q6, q7, [x12, #32]
+	WORD $0xad006d9a // stp q26, q27, [x12]
+	WORD $0xad014d92 // stp q18, q19, [x12, #32]
 	ADD R13, R12
-	WORD $0xad002588 // stp q8, q9, [x12]
-	WORD $0xad012d8a // stp q10, q11, [x12, #32]
+	WORD $0xad007d9e // stp q30, q31, [x12]
+	WORD $0xad014198 // stp q24, q16, [x12, #32]
 	ADD R13, R12
-	WORD $0xad00358c // stp q12, q13, [x12]
-	WORD $0xad013d8e // stp q14, q15, [x12, #32]
+	WORD $0xad00519c // stp q28, q20, [x12]
+	WORD $0xad017596 // stp q22, q29, [x12, #32]
 	B next
 
 partial:
 	MOVD R0, R14
-	WORD $0x3d8001c0 // str q0, [x14]
-	WORD $0x3d8005c1 // str q1, [x14, #16]
-	WORD $0x3d8009c2 // str q2, [x14, #32]
-	WORD $0x3d800dc3 // str q3, [x14, #48]
-	WORD $0x3d8011c4 // str q4, [x14, #64]
-	WORD $0x3d8015c5 // str q5, [x14, #80]
-	WORD $0x3d8019c6 // str q6, [x14, #96]
-	WORD $0x3d801dc7 // str q7, [x14, #112]
-	WORD $0x3d8021c8 // str q8, [x14, #128]
-	WORD $0x3d8025c9 // str q9, [x14, #144]
-	WORD $0x3d8029ca // str q10, [x14, #160]
-	WORD $0x3d802dcb // str q11, [x14, #176]
-	WORD $0x3d8031cc // str q12, [x14, #192]
-	WORD $0x3d8035cd // str q13, [x14, #208]
-	WORD $0x3d8039ce // str q14, [x14, #224]
-	WORD $0x3d803dcf // str q15, [x14, #240]
+	WORD $0x3d8001d1 // str q17, [x14]
+	WORD $0x3d8005d9 // str q25, [x14, #16]
+	WORD $0x3d8009d5 // str q21, [x14, #32]
+	WORD $0x3d800dd7 // str q23, [x14, #48]
+	WORD $0x3d8011da // str q26, [x14, #64]
+	WORD $0x3d8015db // str q27, [x14, #80]
+	WORD $0x3d8019d2 // str q18, [x14, #96]
+	WORD $0x3d801dd3 // str q19, [x14, #112]
+	WORD $0x3d8021de // str q30, [x14, #128]
+	WORD $0x3d8025df // str q31, [x14, #144]
+	WORD $0x3d8029d8 // str q24, [x14, #160]
+	WORD $0x3d802dd0 // str q16, [x14, #176]
+	WORD $0x3d8031dc // str q28, [x14, #192]
+	WORD $0x3d8035d4 // str q20, [x14, #208]
+	WORD $0x3d8039d6 // str q22, [x14, #224]
+	WORD $0x3d803ddd // str q29, [x14, #240]
 	MOVD cols+88(FP), R15
 	ADD $8, R15
 	MOVD $4, R16
@@ -4152,8 +5741,8 @@ partialRow:
 	MOVD R15, R22
 
 partialColumn:
-	FMOVS (R21), F20
-	FMOVS F20, (R20)
+	FMOVS (R21), F0
+	FMOVS F0, (R20)
 	ADD $4, R21
 	ADD $4, R20
 	SUB $1, R22
@@ -4172,17 +5761,17 @@ next:
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
 	MOVD R25, a+16(FP)
-	MOVD cRow+80(FP), R2
-	MUL R23, R2
-	MOVD c+72(FP), R1
-	ADD R1, R2, R3
-	CMP $0, R1
-	CSEL EQ, R1, R3, R1
-	MOVD R1, c+72(FP)
-	MOVD tiles+0(FP), R4
-	SUB $1, R4
-	MOVD R4, tiles+0(FP)
-	CBNZ R4, tile
+	MOVD cRow+80(FP), R1
+	MUL R23, R1
+	MOVD c+72(FP), R2
+	ADD R2, R1, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, c+72(FP)
+	MOVD tiles+0(FP), R5
+	SUB $1, R5
+	MOVD R5, tiles+0(FP)
+	CBNZ R5, tile
 	RET
 
 // gemmI8MM_5x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4200,141 +5789,190 @@ tile:
 	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
 	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
-	ADD R9, R2, R10
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	ADD R9, R1, R10
 	MOVD ZR, R11
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ceb68ca // ldr q10, [x6, x11]
-	WORD $0x3ceb68eb // ldr q11, [x7, x11]
-	WORD $0x3ceb690c // ldr q12, [x8, x11]
-	WORD $0x3ceb692d // ldr q13, [x9, x11]
-	WORD $0x3ceb694e // ldr q14, [x10, x11]
+	WORD $0x3ceb68cc // ldr q12, [x6, x11]
+	WORD $0x3ceb68ed // ldr q13, [x7, x11]
+	WORD $0x3ceb690e // ldr q14, [x8, x11]
+	WORD $0x3ceb692f // ldr q15, [x9, x11]
+	WORD $0x3ceb6950 // ldr q16, [x10, x11]
 	ADD $16, R11
-	WORD $0xad40408f // ldp q15, q16, [x4]
-	WORD $0x4f0af1e0 // sudot v0.4s, v15.16b, v10.4b[0]
-	WORD $0x4f0bf1e2 // sudot v2.4s, v15.16b, v11.4b[0]
-	WORD $0x4f0cf1e4 // sudot v4.4s, v15.16b, v12.4b[0]
-	WORD $0x4f0df1e6 // sudot v6.4s, v15.16b, v13.4b[0]
-	WORD $0x4f0ef1e8 // sudot v8.4s, v15.16b, v14.4b[0]
-	WORD $0x4f0af201 // sudot v1.4s, v16.16b, v10.4b[0]
-	WORD $0x4f0bf203 // sudot v3.4s, v16.16b, v11.4b[0]
-	WORD $0x4f0cf205 // sudot v5.4s, v16.16b, v12.4b[0]
-	WORD $0x4f0df207 // sudot v7.4s, v16.16b, v13.4b[0]
-	WORD $0x4f0ef209 // sudot v9.4s, v16.16b, v14.4b[0]
-	ADD R5, R4
-	WORD $0xad404891 // ldp q17, q18, [x4]
-	WORD $0x4f2af220 // sudot v0.4s, v17.16b, v10.4b[1]
-	WORD $0x4f2bf222 // sudot v2.4s, v17.16b, v11.4b[1]
-	WORD $0x4f2cf224 // sudot v4.4s, v17.16b, v12.4b[1]
-	WORD $0x4f2df226 // sudot v6.4s, v17.16b, v13.4b[1]
-	WORD $0x4f2ef228 // sudot v8.4s, v17.16b, v14.4b[1]
-	WORD $0x4f2af241 // sudot v1.4s, v18.16b, v10.4b[1]
-	WORD $0x4f2bf243 // sudot v3.4s, v18.16b, v11.4b[1]
-	WORD $0x4f2cf245 // sudot v5.4s, v18.16b, v12.4b[1]
-	WORD $0x4f2df247 // sudot v7.4s, v18.16b, v13.4b[1]
-	WORD $0x4f2ef249 // sudot v9.4s, v18.16b, v14.4b[1]
-	ADD R5, R4
-	WORD $0xad405093 // ldp q19, q20, [x4]
-	WORD $0x4f0afa60 // sudot v0.4s, v19.16b, v10.4b[2]
-	WORD $0x4f0bfa62 // sudot v2.4s, v19.16b, v11.4b[2]
-	WORD $0x4f0cfa64 // sudot v4.4s, v19.16b, v12.4b[2]
-	WORD $0x4f0dfa66 // sudot v6.4s, v19.16b, v13.4b[2]
-	WORD $0x4f0efa68 // sudot v8.4s, v19.16b, v14.4b[2]
-	WORD $0x4f0afa81 // sudot v1.4s, v20.16b, v10.4b[2]
-	WORD $0x4f0bfa83 // sudot v3.4s, v20.16b, v11.4b[2]
-	WORD $0x4f0cfa85 // sudot v5.4s, v20.16b, v12.4b[2]
-	WORD $0x4f0dfa87 // sudot v7.4s, v20.16b, v13.4b[2]
-	WORD $0x4f0efa89 // sudot v9.4s, v20.16b, v14.4b[2]
-	ADD R5, R4
-	WORD $0xad405895 // ldp q21, q22, [x4]
-	WORD $0x4f2afaa0 // sudot v0.4s, v21.16b, v10.4b[3]
-	WORD $0x4f2bfaa2 // sudot v2.4s, v21.16b, v11.4b[3]
-	WORD $0x4f2cfaa4 // sudot v4.4s, v21.16b, v12.4b[3]
-	WORD $0x4f2dfaa6 // sudot v6.4s, v21.16b, v13.4b[3]
-	WORD $0x4f2efaa8 // sudot v8.4s, v21.16b, v14.4b[3]
-	WORD $0x4f2afac1 // sudot v1.4s, v22.16b, v10.4b[3]
-	WORD $0x4f2bfac3 // sudot v3.4s, v22.16b, v11.4b[3]
-	WORD $0x4f2cfac5 // sudot v5.4s, v22.16b, v12.4b[3]
-	WORD $0x4f2dfac7 // sudot v7.4s, v22.16b, v13.4b[3]
-	WORD $0x4f2efac9 // sudot v9.4s, v22.16b, v14.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4ecd3991 // zip1 v17.2d, v12.2d, v13.2d
+	WORD $0x4ecd7992 // zip2 v18.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d3 // zip1 v19.2d, v14.2d, v15.2d
+	WORD $0x4ecf79d4 // zip2 v20.2d, v14.2d, v15.2d
+	WORD $0x4ed03a15 // zip1 v21.2d, v16.2d, v16.2d
+	WORD $0x4ed07a16 // zip2 v22.2d, v16.2d, v16.2d
+	WORD $0xad406097 // ldp q23, q24, [x4]
+	WORD $0x4e97ae20 // usmmla v0.4s, v17.16b, v23.16b
+	WORD $0x4e97ae64 // usmmla v4.4s, v19.16b, v23.16b
+	WORD $0x4e97aea8 // usmmla v8.4s, v21.16b, v23.16b
+	WORD $0x4e98ae21 // usmmla v1.4s, v17.16b, v24.16b
+	WORD $0x4e98ae65 // usmmla v5.4s, v19.16b, v24.16b
+	WORD $0x4e98aea9 // usmmla v9.4s, v21.16b, v24.16b
+	WORD $0xad416899 // ldp q25, q26, [x4, #32]
+	WORD $0x4e99ae22 // usmmla v2.4s, v17.16b, v25.16b
+	WORD $0x4e99ae66 // usmmla v6.4s, v19.16b, v25.16b
+	WORD $0x4e99aeaa // usmmla v10.4s, v21.16b, v25.16b
+	WORD $0x4e9aae23 // usmmla v3.4s, v17.16b, v26.16b
+	WORD $0x4e9aae67 // usmmla v7.4s, v19.16b, v26.16b
+	WORD $0x4e9aaeab // usmmla v11.4s, v21.16b, v26.16b
+	ADD R5<<1, R4
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4e9bae40 // usmmla v0.4s, v18.16b, v27.16b
+	WORD $0x4e9bae84 // usmmla v4.4s, v20.16b, v27.16b
+	WORD $0x4e9baec8 // usmmla v8.4s, v22.16b, v27.16b
+	WORD $0x4e9cae41 // usmmla v1.4s, v18.16b, v28.16b
+	WORD $0x4e9cae85 // usmmla v5.4s, v20.16b, v28.16b
+	WORD $0x4e9caec9 // usmmla v9.4s, v22.16b, v28.16b
+	WORD $0xad41789d // ldp q29, q30, [x4, #32]
+	WORD $0x4e9dae42 // usmmla v2.4s, v18.16b, v29.16b
+	WORD $0x4e9dae86 // usmmla v6.4s, v20.16b, v29.16b
+	WORD $0x4e9daeca // usmmla v10.4s, v22.16b, v29.16b
+	WORD $0x4e9eae43 // usmmla v3.4s, v18.16b, v30.16b
+	WORD $0x4e9eae87 // usmmla v7.4s, v20.16b, v30.16b
+	WORD $0x4e9eaecb // usmmla v11.4s, v22.16b, v30.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6b68d7 // ldr s23, [x6, x11]
-	WORD $0xbc6b68f8 // ldr s24, [x7, x11]
-	WORD $0xbc6b6919 // ldr s25, [x8, x11]
-	WORD $0xbc6b693a // ldr s26, [x9, x11]
-	WORD $0xbc6b695b // ldr s27, [x10, x11]
+two:
+	WORD $0xbc6b68df // ldr s31, [x6, x11]
+	WORD $0xbc6b68ec // ldr s12, [x7, x11]
+	WORD $0xbc6b690d // ldr s13, [x8, x11]
+	WORD $0xbc6b692e // ldr s14, [x9, x11]
+	WORD $0xbc6b694f // ldr s15, [x10, x11]
 	ADD R3, R11
-	WORD $0xad40749c // ldp q28, q29, [x4]
-	WORD $0x4f17f380 // sudot v0.4s, v28.16b, v23.4b[0]
-	WORD $0x4f18f382 // sudot v2.4s, v28.16b, v24.4b[0]
-	WORD $0x4f19f384 // sudot v4.4s, v28.16b, v25.4b[0]
-	WORD $0x4f1af386 // sudot v6.4s, v28.16b, v26.4b[0]
-	WORD $0x4f1bf388 // sudot v8.4s, v28.16b, v27.4b[0]
-	WORD $0x4f17f3a1 // sudot v1.4s, v29.16b, v23.4b[0]
-	WORD $0x4f18f3a3 // sudot v3.4s, v29.16b, v24.4b[0]
-	WORD $0x4f19f3a5 // sudot v5.4s, v29.16b, v25.4b[0]
-	WORD $0x4f1af3a7 // sudot v7.4s, v29.16b, v26.4b[0]
-	WORD $0x4f1bf3a9 // sudot v9.4s, v29.16b, v27.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6b68d0 // ldr s16, [x6, x11]
+	WORD $0x4e903bff // zip1 v31.4s, v31.4s, v16.4s
+	WORD $0xbc6b68f7 // ldr s23, [x7, x11]
+	WORD $0x4e97398c // zip1 v12.4s, v12.4s, v23.4s
+	WORD $0xbc6b6918 // ldr s24, [x8, x11]
+	WORD $0x4e9839ad // zip1 v13.4s, v13.4s, v24.4s
+	WORD $0xbc6b6931 // ldr s17, [x9, x11]
+	WORD $0x4e9139ce // zip1 v14.4s, v14.4s, v17.4s
+	WORD $0xbc6b6953 // ldr s19, [x10, x11]
+	WORD $0x4e9339ef // zip1 v15.4s, v15.4s, v19.4s
+	ADD R3, R11
+	WORD $0x4ecc3bf5 // zip1 v21.2d, v31.2d, v12.2d
+	WORD $0x4ece39b9 // zip1 v25.2d, v13.2d, v14.2d
+	WORD $0x4ecf39fa // zip1 v26.2d, v15.2d, v15.2d
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4e9baea0 // usmmla v0.4s, v21.16b, v27.16b
+	WORD $0x4e9baf24 // usmmla v4.4s, v25.16b, v27.16b
+	WORD $0x4e9baf48 // usmmla v8.4s, v26.16b, v27.16b
+	WORD $0x4e9caea1 // usmmla v1.4s, v21.16b, v28.16b
+	WORD $0x4e9caf25 // usmmla v5.4s, v25.16b, v28.16b
+	WORD $0x4e9caf49 // usmmla v9.4s, v26.16b, v28.16b
+	WORD $0xad415092 // ldp q18, q20, [x4, #32]
+	WORD $0x4e92aea2 // usmmla v2.4s, v21.16b, v18.16b
+	WORD $0x4e92af26 // usmmla v6.4s, v25.16b, v18.16b
+	WORD $0x4e92af4a // usmmla v10.4s, v26.16b, v18.16b
+	WORD $0x4e94aea3 // usmmla v3.4s, v21.16b, v20.16b
+	WORD $0x4e94af27 // usmmla v7.4s, v25.16b, v20.16b
+	WORD $0x4e94af4b // usmmla v11.4s, v26.16b, v20.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6b68d6 // ldr s22, [x6, x11]
+	WORD $0xbc6b68fd // ldr s29, [x7, x11]
+	WORD $0xbc6b691e // ldr s30, [x8, x11]
+	WORD $0xbc6b6930 // ldr s16, [x9, x11]
+	WORD $0xbc6b6957 // ldr s23, [x10, x11]
+	WORD $0x4edd3ad8 // zip1 v24.2d, v22.2d, v29.2d
+	WORD $0x4ed03bd1 // zip1 v17.2d, v30.2d, v16.2d
+	WORD $0x4ed73aff // zip1 v31.2d, v23.2d, v23.2d
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x3dc00093 // ldr q19, [x4]
+	WORD $0x4e8c3a6d // zip1 v13.4s, v19.4s, v12.4s
+	WORD $0x4e8daf00 // usmmla v0.4s, v24.16b, v13.16b
+	WORD $0x4e8dae24 // usmmla v4.4s, v17.16b, v13.16b
+	WORD $0x4e8dafe8 // usmmla v8.4s, v31.16b, v13.16b
+	WORD $0x4e8c7a6e // zip2 v14.4s, v19.4s, v12.4s
+	WORD $0x4e8eaf01 // usmmla v1.4s, v24.16b, v14.16b
+	WORD $0x4e8eae25 // usmmla v5.4s, v17.16b, v14.16b
+	WORD $0x4e8eafe9 // usmmla v9.4s, v31.16b, v14.16b
+	WORD $0x3dc0048f // ldr q15, [x4, #16]
+	WORD $0x4e8c39fb // zip1 v27.4s, v15.4s, v12.4s
+	WORD $0x4e9baf02 // usmmla v2.4s, v24.16b, v27.16b
+	WORD $0x4e9bae26 // usmmla v6.4s, v17.16b, v27.16b
+	WORD $0x4e9bafea // usmmla v10.4s, v31.16b, v27.16b
+	WORD $0x4e8c79fc // zip2 v28.4s, v15.4s, v12.4s
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9cae27 // usmmla v7.4s, v17.16b, v28.16b
+	WORD $0x4e9cafeb // usmmla v11.4s, v31.16b, v28.16b
 
 done:
+	WORD $0x4ec13815 // zip1 v21.2d, v0.2d, v1.2d
+	WORD $0x4ec33859 // zip1 v25.2d, v2.2d, v3.2d
+	WORD $0x4ec1781a // zip2 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec37852 // zip2 v18.2d, v2.2d, v3.2d
+	WORD $0x4ec53894 // zip1 v20.2d, v4.2d, v5.2d
+	WORD $0x4ec738d6 // zip1 v22.2d, v6.2d, v7.2d
+	WORD $0x4ec5789d // zip2 v29.2d, v4.2d, v5.2d
+	WORD $0x4ec778de // zip2 v30.2d, v6.2d, v7.2d
+	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
+	WORD $0x4ecb3957 // zip1 v23.2d, v10.2d, v11.2d
 	MOVD cols+88(FP), R12
 	CMP $8, R12
 	BNE partial
 	MOVD c+72(FP), R13
 	MOVD cRow+80(FP), R14
 	LSL $2, R14, R14
-	WORD $0xad0005a0 // stp q0, q1, [x13]
+	WORD $0xad0065b5 // stp q21, q25, [x13]
 	ADD R14, R13
-	WORD $0xad000da2 // stp q2, q3, [x13]
+	WORD $0xad0049ba // stp q26, q18, [x13]
 	ADD R14, R13
-	WORD $0xad0015a4 // stp q4, q5, [x13]
+	WORD $0xad0059b4 // stp q20, q22, [x13]
 	ADD R14, R13
-	WORD $0xad001da6 // stp q6, q7, [x13]
+	WORD $0xad0079bd // stp q29, q30, [x13]
 	ADD R14, R13
-	WORD $0xad0025a8 // stp q8, q9, [x13]
+	WORD $0xad005db0 // stp q16, q23, [x13]
 	B next
 
 partial:
 	MOVD R0, R15
-	WORD $0x3d8001e0 // str q0, [x15]
-	WORD $0x3d8005e1 // str q1, [x15, #16]
-	WORD $0x3d8009e2 // str q2, [x15, #32]
-	WORD $0x3d800de3 // str q3, [x15, #48]
-	WORD $0x3d8011e4 // str q4, [x15, #64]
-	WORD $0x3d8015e5 // str q5, [x15, #80]
-	WORD $0x3d8019e6 // str q6, [x15, #96]
-	WORD $0x3d801de7 // str q7, [x15, #112]
-	WORD $0x3d8021e8 // str q8, [x15, #128]
-	WORD $0x3d8025e9 // str q9, [x15, #144]
+	WORD $0x3d8001f5 // str q21, [x15]
+	WORD $0x3d8005f9 // str q25, [x15, #16]
+	WORD $0x3d8009fa // str q26, [x15, #32]
+	WORD $0x3d800df2 // str q18, [x15, #48]
+	WORD $0x3d8011f4 // str q20, [x15, #64]
+	WORD $0x3d8015f6 // str q22, [x15, #80]
+	WORD $0x3d8019fd // str q29, [x15, #96]
+	WORD $0x3d801dfe // str q30, [x15, #112]
+	WORD $0x3d8021f0 // str q16, [x15, #128]
+	WORD $0x3d8025f7 // str q23, [x15, #144]
 	MOVD cols+88(FP), R16
 	ADD $0, R16
 	MOVD $5, R17
@@ -4348,8 +5986,8 @@ partialRow:
 	MOVD R16, R23
 
 partialColumn:
-	FMOVS (R22), F30
-	FMOVS F30, (R21)
+	FMOVS (R22), F19
+	FMOVS F19, (R21)
 	ADD $4, R22
 	ADD $4, R21
 	SUB $1, R23
@@ -4364,21 +6002,21 @@ next:
 	MOVD aRow+24(FP), R25
 	MUL R24, R25
 	MOVD a+16(FP), R26
-	ADD R26, R25, R2
+	ADD R26, R25, R1
 	CMP $0, R26
-	CSEL EQ, R26, R2, R26
+	CSEL EQ, R26, R1, R26
 	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R1
-	MUL R24, R1
+	MOVD cRow+80(FP), R2
+	MUL R24, R2
 	MOVD c+72(FP), R3
-	ADD R3, R1, R4
+	ADD R3, R2, R5
 	CMP $0, R3
-	CSEL EQ, R3, R4, R3
+	CSEL EQ, R3, R5, R3
 	MOVD R3, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmI8MM_5x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4406,179 +6044,251 @@ tile:
 	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
 	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
-	ADD R9, R2, R10
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	ADD R9, R1, R10
 	MOVD next+56(FP), R11
 	MOVD nextStep+64(FP), R12
 	MOVD ZR, R13
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
-	WORD $0x3ced68d4 // ldr q20, [x6, x13]
-	WORD $0x3ced68f5 // ldr q21, [x7, x13]
-	WORD $0x3ced6916 // ldr q22, [x8, x13]
-	WORD $0x3ced6937 // ldr q23, [x9, x13]
-	WORD $0x3ced6958 // ldr q24, [x10, x13]
+	WORD $0x3ced68d8 // ldr q24, [x6, x13]
+	WORD $0x3ced68f9 // ldr q25, [x7, x13]
+	WORD $0x3ced691a // ldr q26, [x8, x13]
+	WORD $0x3ced693b // ldr q27, [x9, x13]
+	WORD $0x3ced695c // ldr q28, [x10, x13]
 	ADD $16, R13
+	WORD $0x4ed93b1d // zip1 v29.2d, v24.2d, v25.2d
+	WORD $0x4ed97b1e // zip2 v30.2d, v24.2d, v25.2d
+	WORD $0x4edb3b5f // zip1 v31.2d, v26.2d, v27.2d
+	WORD $0x4edb7b58 // zip2 v24.2d, v26.2d, v27.2d
+	WORD $0x4edc3b99 // zip1 v25.2d, v28.2d, v28.2d
+	WORD $0x4edc7b9a // zip2 v26.2d, v28.2d, v28.2d
 	WORD $0xf9800162 // prfm pldl2keep, [x11]
 	ADD R12<<1, R11
-	WORD $0xad406899 // ldp q25, q26, [x4]
-	WORD $0x4f14f320 // sudot v0.4s, v25.16b, v20.4b[0]
-	WORD $0x4f15f324 // sudot v4.4s, v25.16b, v21.4b[0]
-	WORD $0x4f16f328 // sudot v8.4s, v25.16b, v22.4b[0]
-	WORD $0x4f17f32c // sudot v12.4s, v25.16b, v23.4b[0]
-	WORD $0x4f18f330 // sudot v16.4s, v25.16b, v24.4b[0]
-	WORD $0x4f14f341 // sudot v1.4s, v26.16b, v20.4b[0]
-	WORD $0x4f15f345 // sudot v5.4s, v26.16b, v21.4b[0]
-	WORD $0x4f16f349 // sudot v9.4s, v26.16b, v22.4b[0]
-	WORD $0x4f17f34d // sudot v13.4s, v26.16b, v23.4b[0]
-	WORD $0x4f18f351 // sudot v17.4s, v26.16b, v24.4b[0]
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4e9bafa0 // usmmla v0.4s, v29.16b, v27.16b
+	WORD $0x4e9bafe8 // usmmla v8.4s, v31.16b, v27.16b
+	WORD $0x4e9baf30 // usmmla v16.4s, v25.16b, v27.16b
+	WORD $0x4e9cafa1 // usmmla v1.4s, v29.16b, v28.16b
+	WORD $0x4e9cafe9 // usmmla v9.4s, v31.16b, v28.16b
+	WORD $0x4e9caf31 // usmmla v17.4s, v25.16b, v28.16b
 	WORD $0xad41709b // ldp q27, q28, [x4, #32]
-	WORD $0x4f14f362 // sudot v2.4s, v27.16b, v20.4b[0]
-	WORD $0x4f15f366 // sudot v6.4s, v27.16b, v21.4b[0]
-	WORD $0x4f16f36a // sudot v10.4s, v27.16b, v22.4b[0]
-	WORD $0x4f17f36e // sudot v14.4s, v27.16b, v23.4b[0]
-	WORD $0x4f18f372 // sudot v18.4s, v27.16b, v24.4b[0]
-	WORD $0x4f14f383 // sudot v3.4s, v28.16b, v20.4b[0]
-	WORD $0x4f15f387 // sudot v7.4s, v28.16b, v21.4b[0]
-	WORD $0x4f16f38b // sudot v11.4s, v28.16b, v22.4b[0]
-	WORD $0x4f17f38f // sudot v15.4s, v28.16b, v23.4b[0]
-	WORD $0x4f18f393 // sudot v19.4s, v28.16b, v24.4b[0]
-	ADD R5, R4
-	WORD $0xad40789d // ldp q29, q30, [x4]
-	WORD $0x4f34f3a0 // sudot v0.4s, v29.16b, v20.4b[1]
-	WORD $0x4f35f3a4 // sudot v4.4s, v29.16b, v21.4b[1]
-	WORD $0x4f36f3a8 // sudot v8.4s, v29.16b, v22.4b[1]
-	WORD $0x4f37f3ac // sudot v12.4s, v29.16b, v23.4b[1]
-	WORD $0x4f38f3b0 // sudot v16.4s, v29.16b, v24.4b[1]
-	WORD $0x4f34f3c1 // sudot v1.4s, v30.16b, v20.4b[1]
-	WORD $0x4f35f3c5 // sudot v5.4s, v30.16b, v21.4b[1]
-	WORD $0x4f36f3c9 // sudot v9.4s, v30.16b, v22.4b[1]
-	WORD $0x4f37f3cd // sudot v13.4s, v30.16b, v23.4b[1]
-	WORD $0x4f38f3d1 // sudot v17.4s, v30.16b, v24.4b[1]
-	WORD $0xad41649f // ldp q31, q25, [x4, #32]
-	WORD $0x4f34f3e2 // sudot v2.4s, v31.16b, v20.4b[1]
-	WORD $0x4f35f3e6 // sudot v6.4s, v31.16b, v21.4b[1]
-	WORD $0x4f36f3ea // sudot v10.4s, v31.16b, v22.4b[1]
-	WORD $0x4f37f3ee // sudot v14.4s, v31.16b, v23.4b[1]
-	WORD $0x4f38f3f2 // sudot v18.4s, v31.16b, v24.4b[1]
-	WORD $0x4f34f323 // sudot v3.4s, v25.16b, v20.4b[1]
-	WORD $0x4f35f327 // sudot v7.4s, v25.16b, v21.4b[1]
-	WORD $0x4f36f32b // sudot v11.4s, v25.16b, v22.4b[1]
-	WORD $0x4f37f32f // sudot v15.4s, v25.16b, v23.4b[1]
-	WORD $0x4f38f333 // sudot v19.4s, v25.16b, v24.4b[1]
-	ADD R5, R4
+	WORD $0x4e9bafa2 // usmmla v2.4s, v29.16b, v27.16b
+	WORD $0x4e9bafea // usmmla v10.4s, v31.16b, v27.16b
+	WORD $0x4e9baf32 // usmmla v18.4s, v25.16b, v27.16b
+	WORD $0x4e9cafa3 // usmmla v3.4s, v29.16b, v28.16b
+	WORD $0x4e9cafeb // usmmla v11.4s, v31.16b, v28.16b
+	WORD $0x4e9caf33 // usmmla v19.4s, v25.16b, v28.16b
+	WORD $0xad42709b // ldp q27, q28, [x4, #64]
+	WORD $0x4e9bafa4 // usmmla v4.4s, v29.16b, v27.16b
+	WORD $0x4e9bafec // usmmla v12.4s, v31.16b, v27.16b
+	WORD $0x4e9baf34 // usmmla v20.4s, v25.16b, v27.16b
+	WORD $0x4e9cafa5 // usmmla v5.4s, v29.16b, v28.16b
+	WORD $0x4e9cafed // usmmla v13.4s, v31.16b, v28.16b
+	WORD $0x4e9caf35 // usmmla v21.4s, v25.16b, v28.16b
+	WORD $0xad43709b // ldp q27, q28, [x4, #96]
+	WORD $0x4e9bafa6 // usmmla v6.4s, v29.16b, v27.16b
+	WORD $0x4e9bafee // usmmla v14.4s, v31.16b, v27.16b
+	WORD $0x4e9baf36 // usmmla v22.4s, v25.16b, v27.16b
+	WORD $0x4e9cafa7 // usmmla v7.4s, v29.16b, v28.16b
+	WORD $0x4e9cafef // usmmla v15.4s, v31.16b, v28.16b
+	WORD $0x4e9caf37 // usmmla v23.4s, v25.16b, v28.16b
+	ADD R5<<1, R4
 	WORD $0xf9800162 // prfm pldl2keep, [x11]
 	ADD R12<<1, R11
-	WORD $0xad406c9a // ldp q26, q27, [x4]
-	WORD $0x4f14fb40 // sudot v0.4s, v26.16b, v20.4b[2]
-	WORD $0x4f15fb44 // sudot v4.4s, v26.16b, v21.4b[2]
-	WORD $0x4f16fb48 // sudot v8.4s, v26.16b, v22.4b[2]
-	WORD $0x4f17fb4c // sudot v12.4s, v26.16b, v23.4b[2]
-	WORD $0x4f18fb50 // sudot v16.4s, v26.16b, v24.4b[2]
-	WORD $0x4f14fb61 // sudot v1.4s, v27.16b, v20.4b[2]
-	WORD $0x4f15fb65 // sudot v5.4s, v27.16b, v21.4b[2]
-	WORD $0x4f16fb69 // sudot v9.4s, v27.16b, v22.4b[2]
-	WORD $0x4f17fb6d // sudot v13.4s, v27.16b, v23.4b[2]
-	WORD $0x4f18fb71 // sudot v17.4s, v27.16b, v24.4b[2]
-	WORD $0xad41749c // ldp q28, q29, [x4, #32]
-	WORD $0x4f14fb82 // sudot v2.4s, v28.16b, v20.4b[2]
-	WORD $0x4f15fb86 // sudot v6.4s, v28.16b, v21.4b[2]
-	WORD $0x4f16fb8a // sudot v10.4s, v28.16b, v22.4b[2]
-	WORD $0x4f17fb8e // sudot v14.4s, v28.16b, v23.4b[2]
-	WORD $0x4f18fb92 // sudot v18.4s, v28.16b, v24.4b[2]
-	WORD $0x4f14fba3 // sudot v3.4s, v29.16b, v20.4b[2]
-	WORD $0x4f15fba7 // sudot v7.4s, v29.16b, v21.4b[2]
-	WORD $0x4f16fbab // sudot v11.4s, v29.16b, v22.4b[2]
-	WORD $0x4f17fbaf // sudot v15.4s, v29.16b, v23.4b[2]
-	WORD $0x4f18fbb3 // sudot v19.4s, v29.16b, v24.4b[2]
-	ADD R5, R4
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f34fbc0 // sudot v0.4s, v30.16b, v20.4b[3]
-	WORD $0x4f35fbc4 // sudot v4.4s, v30.16b, v21.4b[3]
-	WORD $0x4f36fbc8 // sudot v8.4s, v30.16b, v22.4b[3]
-	WORD $0x4f37fbcc // sudot v12.4s, v30.16b, v23.4b[3]
-	WORD $0x4f38fbd0 // sudot v16.4s, v30.16b, v24.4b[3]
-	WORD $0x4f34fbe1 // sudot v1.4s, v31.16b, v20.4b[3]
-	WORD $0x4f35fbe5 // sudot v5.4s, v31.16b, v21.4b[3]
-	WORD $0x4f36fbe9 // sudot v9.4s, v31.16b, v22.4b[3]
-	WORD $0x4f37fbed // sudot v13.4s, v31.16b, v23.4b[3]
-	WORD $0x4f38fbf1 // sudot v17.4s, v31.16b, v24.4b[3]
-	WORD $0xad416899 // ldp q25, q26, [x4, #32]
-	WORD $0x4f34fb22 // sudot v2.4s, v25.16b, v20.4b[3]
-	WORD $0x4f35fb26 // sudot v6.4s, v25.16b, v21.4b[3]
-	WORD $0x4f36fb2a // sudot v10.4s, v25.16b, v22.4b[3]
-	WORD $0x4f37fb2e // sudot v14.4s, v25.16b, v23.4b[3]
-	WORD $0x4f38fb32 // sudot v18.4s, v25.16b, v24.4b[3]
-	WORD $0x4f34fb43 // sudot v3.4s, v26.16b, v20.4b[3]
-	WORD $0x4f35fb47 // sudot v7.4s, v26.16b, v21.4b[3]
-	WORD $0x4f36fb4b // sudot v11.4s, v26.16b, v22.4b[3]
-	WORD $0x4f37fb4f // sudot v15.4s, v26.16b, v23.4b[3]
-	WORD $0x4f38fb53 // sudot v19.4s, v26.16b, v24.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0xad407c9d // ldp q29, q31, [x4]
+	WORD $0x4e9dafc0 // usmmla v0.4s, v30.16b, v29.16b
+	WORD $0x4e9daf08 // usmmla v8.4s, v24.16b, v29.16b
+	WORD $0x4e9daf50 // usmmla v16.4s, v26.16b, v29.16b
+	WORD $0x4e9fafc1 // usmmla v1.4s, v30.16b, v31.16b
+	WORD $0x4e9faf09 // usmmla v9.4s, v24.16b, v31.16b
+	WORD $0x4e9faf51 // usmmla v17.4s, v26.16b, v31.16b
+	WORD $0xad416c99 // ldp q25, q27, [x4, #32]
+	WORD $0x4e99afc2 // usmmla v2.4s, v30.16b, v25.16b
+	WORD $0x4e99af0a // usmmla v10.4s, v24.16b, v25.16b
+	WORD $0x4e99af52 // usmmla v18.4s, v26.16b, v25.16b
+	WORD $0x4e9bafc3 // usmmla v3.4s, v30.16b, v27.16b
+	WORD $0x4e9baf0b // usmmla v11.4s, v24.16b, v27.16b
+	WORD $0x4e9baf53 // usmmla v19.4s, v26.16b, v27.16b
+	WORD $0xad42749c // ldp q28, q29, [x4, #64]
+	WORD $0x4e9cafc4 // usmmla v4.4s, v30.16b, v28.16b
+	WORD $0x4e9caf0c // usmmla v12.4s, v24.16b, v28.16b
+	WORD $0x4e9caf54 // usmmla v20.4s, v26.16b, v28.16b
+	WORD $0x4e9dafc5 // usmmla v5.4s, v30.16b, v29.16b
+	WORD $0x4e9daf0d // usmmla v13.4s, v24.16b, v29.16b
+	WORD $0x4e9daf55 // usmmla v21.4s, v26.16b, v29.16b
+	WORD $0xad43649f // ldp q31, q25, [x4, #96]
+	WORD $0x4e9fafc6 // usmmla v6.4s, v30.16b, v31.16b
+	WORD $0x4e9faf0e // usmmla v14.4s, v24.16b, v31.16b
+	WORD $0x4e9faf56 // usmmla v22.4s, v26.16b, v31.16b
+	WORD $0x4e99afc7 // usmmla v7.4s, v30.16b, v25.16b
+	WORD $0x4e99af0f // usmmla v15.4s, v24.16b, v25.16b
+	WORD $0x4e99af57 // usmmla v23.4s, v26.16b, v25.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
+two:
 	WORD $0xbc6d68db // ldr s27, [x6, x13]
 	WORD $0xbc6d68fc // ldr s28, [x7, x13]
 	WORD $0xbc6d691d // ldr s29, [x8, x13]
 	WORD $0xbc6d693e // ldr s30, [x9, x13]
-	WORD $0xbc6d695f // ldr s31, [x10, x13]
+	WORD $0xbc6d6958 // ldr s24, [x10, x13]
 	ADD R3, R13
-	WORD $0xad405494 // ldp q20, q21, [x4]
-	WORD $0x4f1bf280 // sudot v0.4s, v20.16b, v27.4b[0]
-	WORD $0x4f1cf284 // sudot v4.4s, v20.16b, v28.4b[0]
-	WORD $0x4f1df288 // sudot v8.4s, v20.16b, v29.4b[0]
-	WORD $0x4f1ef28c // sudot v12.4s, v20.16b, v30.4b[0]
-	WORD $0x4f1ff290 // sudot v16.4s, v20.16b, v31.4b[0]
-	WORD $0x4f1bf2a1 // sudot v1.4s, v21.16b, v27.4b[0]
-	WORD $0x4f1cf2a5 // sudot v5.4s, v21.16b, v28.4b[0]
-	WORD $0x4f1df2a9 // sudot v9.4s, v21.16b, v29.4b[0]
-	WORD $0x4f1ef2ad // sudot v13.4s, v21.16b, v30.4b[0]
-	WORD $0x4f1ff2b1 // sudot v17.4s, v21.16b, v31.4b[0]
-	WORD $0xad415c96 // ldp q22, q23, [x4, #32]
-	WORD $0x4f1bf2c2 // sudot v2.4s, v22.16b, v27.4b[0]
-	WORD $0x4f1cf2c6 // sudot v6.4s, v22.16b, v28.4b[0]
-	WORD $0x4f1df2ca // sudot v10.4s, v22.16b, v29.4b[0]
-	WORD $0x4f1ef2ce // sudot v14.4s, v22.16b, v30.4b[0]
-	WORD $0x4f1ff2d2 // sudot v18.4s, v22.16b, v31.4b[0]
-	WORD $0x4f1bf2e3 // sudot v3.4s, v23.16b, v27.4b[0]
-	WORD $0x4f1cf2e7 // sudot v7.4s, v23.16b, v28.4b[0]
-	WORD $0x4f1df2eb // sudot v11.4s, v23.16b, v29.4b[0]
-	WORD $0x4f1ef2ef // sudot v15.4s, v23.16b, v30.4b[0]
-	WORD $0x4f1ff2f3 // sudot v19.4s, v23.16b, v31.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6d68da // ldr s26, [x6, x13]
+	WORD $0x4e9a3b7b // zip1 v27.4s, v27.4s, v26.4s
+	WORD $0xbc6d68ff // ldr s31, [x7, x13]
+	WORD $0x4e9f3b9c // zip1 v28.4s, v28.4s, v31.4s
+	WORD $0xbc6d6919 // ldr s25, [x8, x13]
+	WORD $0x4e993bbd // zip1 v29.4s, v29.4s, v25.4s
+	WORD $0xbc6d693a // ldr s26, [x9, x13]
+	WORD $0x4e9a3bde // zip1 v30.4s, v30.4s, v26.4s
+	WORD $0xbc6d695f // ldr s31, [x10, x13]
+	WORD $0x4e9f3b18 // zip1 v24.4s, v24.4s, v31.4s
+	ADD R3, R13
+	WORD $0x4edc3b79 // zip1 v25.2d, v27.2d, v28.2d
+	WORD $0x4ede3bba // zip1 v26.2d, v29.2d, v30.2d
+	WORD $0x4ed83b1b // zip1 v27.2d, v24.2d, v24.2d
+	WORD $0xad407c9c // ldp q28, q31, [x4]
+	WORD $0x4e9caf20 // usmmla v0.4s, v25.16b, v28.16b
+	WORD $0x4e9caf48 // usmmla v8.4s, v26.16b, v28.16b
+	WORD $0x4e9caf70 // usmmla v16.4s, v27.16b, v28.16b
+	WORD $0x4e9faf21 // usmmla v1.4s, v25.16b, v31.16b
+	WORD $0x4e9faf49 // usmmla v9.4s, v26.16b, v31.16b
+	WORD $0x4e9faf71 // usmmla v17.4s, v27.16b, v31.16b
+	WORD $0xad41789d // ldp q29, q30, [x4, #32]
+	WORD $0x4e9daf22 // usmmla v2.4s, v25.16b, v29.16b
+	WORD $0x4e9daf4a // usmmla v10.4s, v26.16b, v29.16b
+	WORD $0x4e9daf72 // usmmla v18.4s, v27.16b, v29.16b
+	WORD $0x4e9eaf23 // usmmla v3.4s, v25.16b, v30.16b
+	WORD $0x4e9eaf4b // usmmla v11.4s, v26.16b, v30.16b
+	WORD $0x4e9eaf73 // usmmla v19.4s, v27.16b, v30.16b
+	WORD $0xad427098 // ldp q24, q28, [x4, #64]
+	WORD $0x4e98af24 // usmmla v4.4s, v25.16b, v24.16b
+	WORD $0x4e98af4c // usmmla v12.4s, v26.16b, v24.16b
+	WORD $0x4e98af74 // usmmla v20.4s, v27.16b, v24.16b
+	WORD $0x4e9caf25 // usmmla v5.4s, v25.16b, v28.16b
+	WORD $0x4e9caf4d // usmmla v13.4s, v26.16b, v28.16b
+	WORD $0x4e9caf75 // usmmla v21.4s, v27.16b, v28.16b
+	WORD $0xad43749f // ldp q31, q29, [x4, #96]
+	WORD $0x4e9faf26 // usmmla v6.4s, v25.16b, v31.16b
+	WORD $0x4e9faf4e // usmmla v14.4s, v26.16b, v31.16b
+	WORD $0x4e9faf76 // usmmla v22.4s, v27.16b, v31.16b
+	WORD $0x4e9daf27 // usmmla v7.4s, v25.16b, v29.16b
+	WORD $0x4e9daf4f // usmmla v15.4s, v26.16b, v29.16b
+	WORD $0x4e9daf77 // usmmla v23.4s, v27.16b, v29.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6d68de // ldr s30, [x6, x13]
+	WORD $0xbc6d68f8 // ldr s24, [x7, x13]
+	WORD $0xbc6d691c // ldr s28, [x8, x13]
+	WORD $0xbc6d6939 // ldr s25, [x9, x13]
+	WORD $0xbc6d695a // ldr s26, [x10, x13]
+	WORD $0x4ed83bdb // zip1 v27.2d, v30.2d, v24.2d
+	WORD $0x4ed93b9f // zip1 v31.2d, v28.2d, v25.2d
+	WORD $0x4eda3b5d // zip1 v29.2d, v26.2d, v26.2d
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x3dc00098 // ldr q24, [x4]
+	WORD $0x4e9e3b1c // zip1 v28.4s, v24.4s, v30.4s
+	WORD $0x4e9caf60 // usmmla v0.4s, v27.16b, v28.16b
+	WORD $0x4e9cafe8 // usmmla v8.4s, v31.16b, v28.16b
+	WORD $0x4e9cafb0 // usmmla v16.4s, v29.16b, v28.16b
+	WORD $0x4e9e7b19 // zip2 v25.4s, v24.4s, v30.4s
+	WORD $0x4e99af61 // usmmla v1.4s, v27.16b, v25.16b
+	WORD $0x4e99afe9 // usmmla v9.4s, v31.16b, v25.16b
+	WORD $0x4e99afb1 // usmmla v17.4s, v29.16b, v25.16b
+	WORD $0x3dc0049a // ldr q26, [x4, #16]
+	WORD $0x4e9e3b58 // zip1 v24.4s, v26.4s, v30.4s
+	WORD $0x4e98af62 // usmmla v2.4s, v27.16b, v24.16b
+	WORD $0x4e98afea // usmmla v10.4s, v31.16b, v24.16b
+	WORD $0x4e98afb2 // usmmla v18.4s, v29.16b, v24.16b
+	WORD $0x4e9e7b5c // zip2 v28.4s, v26.4s, v30.4s
+	WORD $0x4e9caf63 // usmmla v3.4s, v27.16b, v28.16b
+	WORD $0x4e9cafeb // usmmla v11.4s, v31.16b, v28.16b
+	WORD $0x4e9cafb3 // usmmla v19.4s, v29.16b, v28.16b
+	WORD $0x3dc00899 // ldr q25, [x4, #32]
+	WORD $0x4e9e3b3a // zip1 v26.4s, v25.4s, v30.4s
+	WORD $0x4e9aaf64 // usmmla v4.4s, v27.16b, v26.16b
+	WORD $0x4e9aafec // usmmla v12.4s, v31.16b, v26.16b
+	WORD $0x4e9aafb4 // usmmla v20.4s, v29.16b, v26.16b
+	WORD $0x4e9e7b38 // zip2 v24.4s, v25.4s, v30.4s
+	WORD $0x4e98af65 // usmmla v5.4s, v27.16b, v24.16b
+	WORD $0x4e98afed // usmmla v13.4s, v31.16b, v24.16b
+	WORD $0x4e98afb5 // usmmla v21.4s, v29.16b, v24.16b
+	WORD $0x3dc00c9c // ldr q28, [x4, #48]
+	WORD $0x4e9e3b99 // zip1 v25.4s, v28.4s, v30.4s
+	WORD $0x4e99af66 // usmmla v6.4s, v27.16b, v25.16b
+	WORD $0x4e99afee // usmmla v14.4s, v31.16b, v25.16b
+	WORD $0x4e99afb6 // usmmla v22.4s, v29.16b, v25.16b
+	WORD $0x4e9e7b9a // zip2 v26.4s, v28.4s, v30.4s
+	WORD $0x4e9aaf67 // usmmla v7.4s, v27.16b, v26.16b
+	WORD $0x4e9aafef // usmmla v15.4s, v31.16b, v26.16b
+	WORD $0x4e9aafb7 // usmmla v23.4s, v29.16b, v26.16b
 
 done:
+	WORD $0x4ec13818 // zip1 v24.2d, v0.2d, v1.2d
+	WORD $0x4ec3385e // zip1 v30.2d, v2.2d, v3.2d
+	WORD $0x4ec5389c // zip1 v28.2d, v4.2d, v5.2d
+	WORD $0x4ec738d9 // zip1 v25.2d, v6.2d, v7.2d
+	WORD $0x4ec1781b // zip2 v27.2d, v0.2d, v1.2d
+	WORD $0x4ec3785f // zip2 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec5789d // zip2 v29.2d, v4.2d, v5.2d
+	WORD $0x4ec778da // zip2 v26.2d, v6.2d, v7.2d
+	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
+	WORD $0x4ecb3941 // zip1 v1.2d, v10.2d, v11.2d
+	WORD $0x4ecd3982 // zip1 v2.2d, v12.2d, v13.2d
+	WORD $0x4ecf39c3 // zip1 v3.2d, v14.2d, v15.2d
+	WORD $0x4ec97904 // zip2 v4.2d, v8.2d, v9.2d
+	WORD $0x4ecb7945 // zip2 v5.2d, v10.2d, v11.2d
+	WORD $0x4ecd7986 // zip2 v6.2d, v12.2d, v13.2d
+	WORD $0x4ecf79c7 // zip2 v7.2d, v14.2d, v15.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ed33a49 // zip1 v9.2d, v18.2d, v19.2d
+	WORD $0x4ed53a8a // zip1 v10.2d, v20.2d, v21.2d
+	WORD $0x4ed73acb // zip1 v11.2d, v22.2d, v23.2d
 	MOVD cols+88(FP), R14
 	CMP $8, R14
 	BNE partial
 	MOVD c+72(FP), R15
 	MOVD cRow+80(FP), R16
 	LSL $2, R16, R16
+	WORD $0xad0079f8 // stp q24, q30, [x15]
+	WORD $0xad0165fc // stp q28, q25, [x15, #32]
+	ADD R16, R15
+	WORD $0xad007dfb // stp q27, q31, [x15]
+	WORD $0xad0169fd // stp q29, q26, [x15, #32]
+	ADD R16, R15
 	WORD $0xad0005e0 // stp q0, q1, [x15]
 	WORD $0xad010de2 // stp q2, q3, [x15, #32]
 	ADD R16, R15
@@ -4587,36 +6297,30 @@ done:
 	ADD R16, R15
 	WORD $0xad0025e8 // stp q8, q9, [x15]
 	WORD $0xad012dea // stp q10, q11, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0035ec // stp q12, q13, [x15]
-	WORD $0xad013dee // stp q14, q15, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0045f0 // stp q16, q17, [x15]
-	WORD $0xad014df2 // stp q18, q19, [x15, #32]
 	B next
 
 partial:
 	MOVD R0, R17
-	WORD $0x3d800220 // str q0, [x17]
-	WORD $0x3d800621 // str q1, [x17, #16]
-	WORD $0x3d800a22 // str q2, [x17, #32]
-	WORD $0x3d800e23 // str q3, [x17, #48]
-	WORD $0x3d801224 // str q4, [x17, #64]
-	WORD $0x3d801625 // str q5, [x17, #80]
-	WORD $0x3d801a26 // str q6, [x17, #96]
-	WORD $0x3d801e27 // str q7, [x17, #112]
-	WORD $0x3d802228 // str q8, [x17, #128]
-	WORD $0x3d802629 // str q9, [x17, #144]
-	WORD $0x3d802a2a // str q10, [x17, #160]
-	WORD $0x3d802e2b // str q11, [x17, #176]
-	WORD $0x3d80322c // str q12, [x17, #192]
-	WORD $0x3d80362d // str q13, [x17, #208]
-	WORD $0x3d803a2e // str q14, [x17, #224]
-	WORD $0x3d803e2f // str q15, [x17, #240]
-	WORD $0x3d804230 // str q16, [x17, #256]
-	WORD $0x3d804631 // str q17, [x17, #272]
-	WORD $0x3d804a32 // str q18, [x17, #288]
-	WORD $0x3d804e33 // str q19, [x17, #304]
+	WORD $0x3d800238 // str q24, [x17]
+	WORD $0x3d80063e // str q30, [x17, #16]
+	WORD $0x3d800a3c // str q28, [x17, #32]
+	WORD $0x3d800e39 // str q25, [x17, #48]
+	WORD $0x3d80123b // str q27, [x17, #64]
+	WORD $0x3d80163f // str q31, [x17, #80]
+	WORD $0x3d801a3d // str q29, [x17, #96]
+	WORD $0x3d801e3a // str q26, [x17, #112]
+	WORD $0x3d802220 // str q0, [x17, #128]
+	WORD $0x3d802621 // str q1, [x17, #144]
+	WORD $0x3d802a22 // str q2, [x17, #160]
+	WORD $0x3d802e23 // str q3, [x17, #176]
+	WORD $0x3d803224 // str q4, [x17, #192]
+	WORD $0x3d803625 // str q5, [x17, #208]
+	WORD $0x3d803a26 // str q6, [x17, #224]
+	WORD $0x3d803e27 // str q7, [x17, #240]
+	WORD $0x3d804228 // str q8, [x17, #256]
+	WORD $0x3d804629 // str q9, [x17, #272]
+	WORD $0x3d804a2a // str q10, [x17, #288]
+	WORD $0x3d804e2b // str q11, [x17, #304]
 	MOVD cols+88(FP), R19
 	ADD $8, R19
 	MOVD $5, R20
@@ -4630,8 +6334,8 @@ partialRow:
 	MOVD R19, R25
 
 partialColumn:
-	FMOVS (R24), F24
-	FMOVS F24, (R23)
+	FMOVS (R24), F12
+	FMOVS F12, (R23)
 	ADD $4, R24
 	ADD $4, R23
 	SUB $1, R25
@@ -4643,24 +6347,24 @@ partialColumn:
 
 next:
 	MOVD $20, R26
-	MOVD aRow+24(FP), R2
-	MUL R26, R2
+	MOVD aRow+24(FP), R1
+	MUL R26, R1
 	MOVD a+16(FP), R11
-	ADD R11, R2, R12
+	ADD R11, R1, R12
 	CMP $0, R11
 	CSEL EQ, R11, R12, R11
 	MOVD R11, a+16(FP)
-	MOVD cRow+80(FP), R1
-	MUL R26, R1
+	MOVD cRow+80(FP), R2
+	MUL R26, R2
 	MOVD c+72(FP), R3
-	ADD R3, R1, R4
+	ADD R3, R2, R5
 	CMP $0, R3
-	CSEL EQ, R3, R4, R3
+	CSEL EQ, R3, R5, R3
 	MOVD R3, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmI8MM_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4680,24 +6384,24 @@ tile:
 	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
 	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
-	ADD R9, R2, R10
-	ADD R10, R2, R11
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	ADD R9, R1, R10
+	ADD R10, R1, R11
 	MOVD ZR, R12
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
@@ -4708,130 +6412,172 @@ four:
 	WORD $0x3cec6950 // ldr q16, [x10, x12]
 	WORD $0x3cec6971 // ldr q17, [x11, x12]
 	ADD $16, R12
-	WORD $0xad404c92 // ldp q18, q19, [x4]
-	WORD $0x4f0cf240 // sudot v0.4s, v18.16b, v12.4b[0]
-	WORD $0x4f0df242 // sudot v2.4s, v18.16b, v13.4b[0]
-	WORD $0x4f0ef244 // sudot v4.4s, v18.16b, v14.4b[0]
-	WORD $0x4f0ff246 // sudot v6.4s, v18.16b, v15.4b[0]
-	WORD $0x4f10f248 // sudot v8.4s, v18.16b, v16.4b[0]
-	WORD $0x4f11f24a // sudot v10.4s, v18.16b, v17.4b[0]
-	WORD $0x4f0cf261 // sudot v1.4s, v19.16b, v12.4b[0]
-	WORD $0x4f0df263 // sudot v3.4s, v19.16b, v13.4b[0]
-	WORD $0x4f0ef265 // sudot v5.4s, v19.16b, v14.4b[0]
-	WORD $0x4f0ff267 // sudot v7.4s, v19.16b, v15.4b[0]
-	WORD $0x4f10f269 // sudot v9.4s, v19.16b, v16.4b[0]
-	WORD $0x4f11f26b // sudot v11.4s, v19.16b, v17.4b[0]
-	ADD R5, R4
-	WORD $0xad405494 // ldp q20, q21, [x4]
-	WORD $0x4f2cf280 // sudot v0.4s, v20.16b, v12.4b[1]
-	WORD $0x4f2df282 // sudot v2.4s, v20.16b, v13.4b[1]
-	WORD $0x4f2ef284 // sudot v4.4s, v20.16b, v14.4b[1]
-	WORD $0x4f2ff286 // sudot v6.4s, v20.16b, v15.4b[1]
-	WORD $0x4f30f288 // sudot v8.4s, v20.16b, v16.4b[1]
-	WORD $0x4f31f28a // sudot v10.4s, v20.16b, v17.4b[1]
-	WORD $0x4f2cf2a1 // sudot v1.4s, v21.16b, v12.4b[1]
-	WORD $0x4f2df2a3 // sudot v3.4s, v21.16b, v13.4b[1]
-	WORD $0x4f2ef2a5 // sudot v5.4s, v21.16b, v14.4b[1]
-	WORD $0x4f2ff2a7 // sudot v7.4s, v21.16b, v15.4b[1]
-	WORD $0x4f30f2a9 // sudot v9.4s, v21.16b, v16.4b[1]
-	WORD $0x4f31f2ab // sudot v11.4s, v21.16b, v17.4b[1]
-	ADD R5, R4
-	WORD $0xad405c96 // ldp q22, q23, [x4]
-	WORD $0x4f0cfac0 // sudot v0.4s, v22.16b, v12.4b[2]
-	WORD $0x4f0dfac2 // sudot v2.4s, v22.16b, v13.4b[2]
-	WORD $0x4f0efac4 // sudot v4.4s, v22.16b, v14.4b[2]
-	WORD $0x4f0ffac6 // sudot v6.4s, v22.16b, v15.4b[2]
-	WORD $0x4f10fac8 // sudot v8.4s, v22.16b, v16.4b[2]
-	WORD $0x4f11faca // sudot v10.4s, v22.16b, v17.4b[2]
-	WORD $0x4f0cfae1 // sudot v1.4s, v23.16b, v12.4b[2]
-	WORD $0x4f0dfae3 // sudot v3.4s, v23.16b, v13.4b[2]
-	WORD $0x4f0efae5 // sudot v5.4s, v23.16b, v14.4b[2]
-	WORD $0x4f0ffae7 // sudot v7.4s, v23.16b, v15.4b[2]
-	WORD $0x4f10fae9 // sudot v9.4s, v23.16b, v16.4b[2]
-	WORD $0x4f11faeb // sudot v11.4s, v23.16b, v17.4b[2]
-	ADD R5, R4
+	WORD $0x4ecd3992 // zip1 v18.2d, v12.2d, v13.2d
+	WORD $0x4ecd7993 // zip2 v19.2d, v12.2d, v13.2d
+	WORD $0x4ecf39d4 // zip1 v20.2d, v14.2d, v15.2d
+	WORD $0x4ecf79d5 // zip2 v21.2d, v14.2d, v15.2d
+	WORD $0x4ed13a16 // zip1 v22.2d, v16.2d, v17.2d
+	WORD $0x4ed17a17 // zip2 v23.2d, v16.2d, v17.2d
 	WORD $0xad406498 // ldp q24, q25, [x4]
-	WORD $0x4f2cfb00 // sudot v0.4s, v24.16b, v12.4b[3]
-	WORD $0x4f2dfb02 // sudot v2.4s, v24.16b, v13.4b[3]
-	WORD $0x4f2efb04 // sudot v4.4s, v24.16b, v14.4b[3]
-	WORD $0x4f2ffb06 // sudot v6.4s, v24.16b, v15.4b[3]
-	WORD $0x4f30fb08 // sudot v8.4s, v24.16b, v16.4b[3]
-	WORD $0x4f31fb0a // sudot v10.4s, v24.16b, v17.4b[3]
-	WORD $0x4f2cfb21 // sudot v1.4s, v25.16b, v12.4b[3]
-	WORD $0x4f2dfb23 // sudot v3.4s, v25.16b, v13.4b[3]
-	WORD $0x4f2efb25 // sudot v5.4s, v25.16b, v14.4b[3]
-	WORD $0x4f2ffb27 // sudot v7.4s, v25.16b, v15.4b[3]
-	WORD $0x4f30fb29 // sudot v9.4s, v25.16b, v16.4b[3]
-	WORD $0x4f31fb2b // sudot v11.4s, v25.16b, v17.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0x4e98ae40 // usmmla v0.4s, v18.16b, v24.16b
+	WORD $0x4e98ae84 // usmmla v4.4s, v20.16b, v24.16b
+	WORD $0x4e98aec8 // usmmla v8.4s, v22.16b, v24.16b
+	WORD $0x4e99ae41 // usmmla v1.4s, v18.16b, v25.16b
+	WORD $0x4e99ae85 // usmmla v5.4s, v20.16b, v25.16b
+	WORD $0x4e99aec9 // usmmla v9.4s, v22.16b, v25.16b
+	WORD $0xad416c9a // ldp q26, q27, [x4, #32]
+	WORD $0x4e9aae42 // usmmla v2.4s, v18.16b, v26.16b
+	WORD $0x4e9aae86 // usmmla v6.4s, v20.16b, v26.16b
+	WORD $0x4e9aaeca // usmmla v10.4s, v22.16b, v26.16b
+	WORD $0x4e9bae43 // usmmla v3.4s, v18.16b, v27.16b
+	WORD $0x4e9bae87 // usmmla v7.4s, v20.16b, v27.16b
+	WORD $0x4e9baecb // usmmla v11.4s, v22.16b, v27.16b
+	ADD R5<<1, R4
+	WORD $0xad40749c // ldp q28, q29, [x4]
+	WORD $0x4e9cae60 // usmmla v0.4s, v19.16b, v28.16b
+	WORD $0x4e9caea4 // usmmla v4.4s, v21.16b, v28.16b
+	WORD $0x4e9caee8 // usmmla v8.4s, v23.16b, v28.16b
+	WORD $0x4e9dae61 // usmmla v1.4s, v19.16b, v29.16b
+	WORD $0x4e9daea5 // usmmla v5.4s, v21.16b, v29.16b
+	WORD $0x4e9daee9 // usmmla v9.4s, v23.16b, v29.16b
+	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
+	WORD $0x4e9eae62 // usmmla v2.4s, v19.16b, v30.16b
+	WORD $0x4e9eaea6 // usmmla v6.4s, v21.16b, v30.16b
+	WORD $0x4e9eaeea // usmmla v10.4s, v23.16b, v30.16b
+	WORD $0x4e9fae63 // usmmla v3.4s, v19.16b, v31.16b
+	WORD $0x4e9faea7 // usmmla v7.4s, v21.16b, v31.16b
+	WORD $0x4e9faeeb // usmmla v11.4s, v23.16b, v31.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
-	WORD $0xbc6c68da // ldr s26, [x6, x12]
-	WORD $0xbc6c68fb // ldr s27, [x7, x12]
-	WORD $0xbc6c691c // ldr s28, [x8, x12]
-	WORD $0xbc6c693d // ldr s29, [x9, x12]
-	WORD $0xbc6c695e // ldr s30, [x10, x12]
-	WORD $0xbc6c697f // ldr s31, [x11, x12]
+two:
+	WORD $0xbc6c68cc // ldr s12, [x6, x12]
+	WORD $0xbc6c68ed // ldr s13, [x7, x12]
+	WORD $0xbc6c690e // ldr s14, [x8, x12]
+	WORD $0xbc6c692f // ldr s15, [x9, x12]
+	WORD $0xbc6c6950 // ldr s16, [x10, x12]
+	WORD $0xbc6c6971 // ldr s17, [x11, x12]
 	ADD R3, R12
-	WORD $0xad404c92 // ldp q18, q19, [x4]
-	WORD $0x4f1af240 // sudot v0.4s, v18.16b, v26.4b[0]
-	WORD $0x4f1bf242 // sudot v2.4s, v18.16b, v27.4b[0]
-	WORD $0x4f1cf244 // sudot v4.4s, v18.16b, v28.4b[0]
-	WORD $0x4f1df246 // sudot v6.4s, v18.16b, v29.4b[0]
-	WORD $0x4f1ef248 // sudot v8.4s, v18.16b, v30.4b[0]
-	WORD $0x4f1ff24a // sudot v10.4s, v18.16b, v31.4b[0]
-	WORD $0x4f1af261 // sudot v1.4s, v19.16b, v26.4b[0]
-	WORD $0x4f1bf263 // sudot v3.4s, v19.16b, v27.4b[0]
-	WORD $0x4f1cf265 // sudot v5.4s, v19.16b, v28.4b[0]
-	WORD $0x4f1df267 // sudot v7.4s, v19.16b, v29.4b[0]
-	WORD $0x4f1ef269 // sudot v9.4s, v19.16b, v30.4b[0]
-	WORD $0x4f1ff26b // sudot v11.4s, v19.16b, v31.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0xbc6c68d8 // ldr s24, [x6, x12]
+	WORD $0x4e98398c // zip1 v12.4s, v12.4s, v24.4s
+	WORD $0xbc6c68f9 // ldr s25, [x7, x12]
+	WORD $0x4e9939ad // zip1 v13.4s, v13.4s, v25.4s
+	WORD $0xbc6c6912 // ldr s18, [x8, x12]
+	WORD $0x4e9239ce // zip1 v14.4s, v14.4s, v18.4s
+	WORD $0xbc6c6934 // ldr s20, [x9, x12]
+	WORD $0x4e9439ef // zip1 v15.4s, v15.4s, v20.4s
+	WORD $0xbc6c6956 // ldr s22, [x10, x12]
+	WORD $0x4e963a10 // zip1 v16.4s, v16.4s, v22.4s
+	WORD $0xbc6c697a // ldr s26, [x11, x12]
+	WORD $0x4e9a3a31 // zip1 v17.4s, v17.4s, v26.4s
+	ADD R3, R12
+	WORD $0x4ecd399b // zip1 v27.2d, v12.2d, v13.2d
+	WORD $0x4ecf39dc // zip1 v28.2d, v14.2d, v15.2d
+	WORD $0x4ed13a1d // zip1 v29.2d, v16.2d, v17.2d
+	WORD $0xad405493 // ldp q19, q21, [x4]
+	WORD $0x4e93af60 // usmmla v0.4s, v27.16b, v19.16b
+	WORD $0x4e93af84 // usmmla v4.4s, v28.16b, v19.16b
+	WORD $0x4e93afa8 // usmmla v8.4s, v29.16b, v19.16b
+	WORD $0x4e95af61 // usmmla v1.4s, v27.16b, v21.16b
+	WORD $0x4e95af85 // usmmla v5.4s, v28.16b, v21.16b
+	WORD $0x4e95afa9 // usmmla v9.4s, v29.16b, v21.16b
+	WORD $0xad417897 // ldp q23, q30, [x4, #32]
+	WORD $0x4e97af62 // usmmla v2.4s, v27.16b, v23.16b
+	WORD $0x4e97af86 // usmmla v6.4s, v28.16b, v23.16b
+	WORD $0x4e97afaa // usmmla v10.4s, v29.16b, v23.16b
+	WORD $0x4e9eaf63 // usmmla v3.4s, v27.16b, v30.16b
+	WORD $0x4e9eaf87 // usmmla v7.4s, v28.16b, v30.16b
+	WORD $0x4e9eafab // usmmla v11.4s, v29.16b, v30.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6c68df // ldr s31, [x6, x12]
+	WORD $0xbc6c68f8 // ldr s24, [x7, x12]
+	WORD $0xbc6c6919 // ldr s25, [x8, x12]
+	WORD $0xbc6c6932 // ldr s18, [x9, x12]
+	WORD $0xbc6c6954 // ldr s20, [x10, x12]
+	WORD $0xbc6c6976 // ldr s22, [x11, x12]
+	WORD $0x4ed83bec // zip1 v12.2d, v31.2d, v24.2d
+	WORD $0x4ed23b2d // zip1 v13.2d, v25.2d, v18.2d
+	WORD $0x4ed63a9a // zip1 v26.2d, v20.2d, v22.2d
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x3dc0008f // ldr q15, [x4]
+	WORD $0x4e8e39f0 // zip1 v16.4s, v15.4s, v14.4s
+	WORD $0x4e90ad80 // usmmla v0.4s, v12.16b, v16.16b
+	WORD $0x4e90ada4 // usmmla v4.4s, v13.16b, v16.16b
+	WORD $0x4e90af48 // usmmla v8.4s, v26.16b, v16.16b
+	WORD $0x4e8e79f1 // zip2 v17.4s, v15.4s, v14.4s
+	WORD $0x4e91ad81 // usmmla v1.4s, v12.16b, v17.16b
+	WORD $0x4e91ada5 // usmmla v5.4s, v13.16b, v17.16b
+	WORD $0x4e91af49 // usmmla v9.4s, v26.16b, v17.16b
+	WORD $0x3dc00493 // ldr q19, [x4, #16]
+	WORD $0x4e8e3a75 // zip1 v21.4s, v19.4s, v14.4s
+	WORD $0x4e95ad82 // usmmla v2.4s, v12.16b, v21.16b
+	WORD $0x4e95ada6 // usmmla v6.4s, v13.16b, v21.16b
+	WORD $0x4e95af4a // usmmla v10.4s, v26.16b, v21.16b
+	WORD $0x4e8e7a7b // zip2 v27.4s, v19.4s, v14.4s
+	WORD $0x4e9bad83 // usmmla v3.4s, v12.16b, v27.16b
+	WORD $0x4e9bada7 // usmmla v7.4s, v13.16b, v27.16b
+	WORD $0x4e9baf4b // usmmla v11.4s, v26.16b, v27.16b
 
 done:
+	WORD $0x4ec1381c // zip1 v28.2d, v0.2d, v1.2d
+	WORD $0x4ec3385d // zip1 v29.2d, v2.2d, v3.2d
+	WORD $0x4ec17817 // zip2 v23.2d, v0.2d, v1.2d
+	WORD $0x4ec3785e // zip2 v30.2d, v2.2d, v3.2d
+	WORD $0x4ec5389f // zip1 v31.2d, v4.2d, v5.2d
+	WORD $0x4ec738d8 // zip1 v24.2d, v6.2d, v7.2d
+	WORD $0x4ec57899 // zip2 v25.2d, v4.2d, v5.2d
+	WORD $0x4ec778d2 // zip2 v18.2d, v6.2d, v7.2d
+	WORD $0x4ec93914 // zip1 v20.2d, v8.2d, v9.2d
+	WORD $0x4ecb3956 // zip1 v22.2d, v10.2d, v11.2d
+	WORD $0x4ec9790f // zip2 v15.2d, v8.2d, v9.2d
+	WORD $0x4ecb7950 // zip2 v16.2d, v10.2d, v11.2d
 	MOVD cols+88(FP), R13
 	CMP $8, R13
 	BNE partial
 	MOVD c+72(FP), R14
 	MOVD cRow+80(FP), R15
 	LSL $2, R15, R15
-	WORD $0xad0005c0 // stp q0, q1, [x14]
+	WORD $0xad0075dc // stp q28, q29, [x14]
 	ADD R15, R14
-	WORD $0xad000dc2 // stp q2, q3, [x14]
+	WORD $0xad0079d7 // stp q23, q30, [x14]
 	ADD R15, R14
-	WORD $0xad0015c4 // stp q4, q5, [x14]
+	WORD $0xad0061df // stp q31, q24, [x14]
 	ADD R15, R14
-	WORD $0xad001dc6 // stp q6, q7, [x14]
+	WORD $0xad0049d9 // stp q25, q18, [x14]
 	ADD R15, R14
-	WORD $0xad0025c8 // stp q8, q9, [x14]
+	WORD $0xad0059d4 // stp q20, q22, [x14]
 	ADD R15, R14
-	WORD $0xad002dca // stp q10, q11, [x14]
+	WORD $0xad0041cf // stp q15, q16, [x14]
 	B next
 
 partial:
 	MOVD R0, R16
-	WORD $0x3d800200 // str q0, [x16]
-	WORD $0x3d800601 // str q1, [x16, #16]
-	WORD $0x3d800a02 // str q2, [x16, #32]
-	WORD $0x3d800e03 // str q3, [x16, #48]
-	WORD $0x3d801204 // str q4, [x16, #64]
-	WORD $0x3d801605 // str q5, [x16, #80]
-	WORD $0x3d801a06 // str q6, [x16, #96]
-	WORD $0x3d801e07 // str q7, [x16, #112]
-	WORD $0x3d802208 // str q8, [x16, #128]
-	WORD $0x3d802609 // str q9, [x16, #144]
-	WORD $0x3d802a0a // str q10, [x16, #160]
-	WORD $0x3d802e0b // str q11, [x16, #176]
+	WORD $0x3d80021c // str q28, [x16]
+	WORD $0x3d80061d // str q29, [x16, #16]
+	WORD $0x3d800a17 // str q23, [x16, #32]
+	WORD $0x3d800e1e // str q30, [x16, #48]
+	WORD $0x3d80121f // str q31, [x16, #64]
+	WORD $0x3d801618 // str q24, [x16, #80]
+	WORD $0x3d801a19 // str q25, [x16, #96]
+	WORD $0x3d801e12 // str q18, [x16, #112]
+	WORD $0x3d802214 // str q20, [x16, #128]
+	WORD $0x3d802616 // str q22, [x16, #144]
+	WORD $0x3d802a0f // str q15, [x16, #160]
+	WORD $0x3d802e10 // str q16, [x16, #176]
 	MOVD cols+88(FP), R17
 	ADD $0, R17
 	MOVD $6, R19
@@ -4845,8 +6591,8 @@ partialRow:
 	MOVD R17, R24
 
 partialColumn:
-	FMOVS (R23), F20
-	FMOVS F20, (R22)
+	FMOVS (R23), F17
+	FMOVS F17, (R22)
 	ADD $4, R23
 	ADD $4, R22
 	SUB $1, R24
@@ -4860,22 +6606,22 @@ next:
 	MOVD $24, R25
 	MOVD aRow+24(FP), R26
 	MUL R25, R26
-	MOVD a+16(FP), R2
-	ADD R2, R26, R1
-	CMP $0, R2
-	CSEL EQ, R2, R1, R2
-	MOVD R2, a+16(FP)
+	MOVD a+16(FP), R1
+	ADD R1, R26, R2
+	CMP $0, R1
+	CSEL EQ, R1, R2, R1
+	MOVD R1, a+16(FP)
 	MOVD cRow+80(FP), R3
 	MUL R25, R3
-	MOVD c+72(FP), R4
-	ADD R4, R3, R5
-	CMP $0, R4
-	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD c+72(FP), R5
+	ADD R5, R3, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
 	RET
 
 // gemmI8MM_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4907,26 +6653,26 @@ tile:
 	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
 	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
 	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	MOVD k+8(FP), R1
-	MOVD aRow+24(FP), R2
-	LSL $2, R2, R2
+	MOVD aRow+24(FP), R1
+	LSL $2, R1, R1
+	MOVD k+8(FP), R2
 	MOVD aCol+32(FP), R3
 	LSL $2, R3, R3
 	MOVD b+40(FP), R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5, R5
 	MOVD a+16(FP), R6
-	ADD R6, R2, R7
-	ADD R7, R2, R8
-	ADD R8, R2, R9
-	ADD R9, R2, R10
-	ADD R10, R2, R11
+	ADD R6, R1, R7
+	ADD R7, R1, R8
+	ADD R8, R1, R9
+	ADD R9, R1, R10
+	ADD R10, R1, R11
 	MOVD next+56(FP), R12
 	MOVD nextStep+64(FP), R13
 	MOVD ZR, R14
 	CMP $4, R3
 	BNE apart
-	SUBS $4, R1
+	SUBS $4, R2
 	BLT rest
 
 four:
@@ -4937,172 +6683,227 @@ four:
 	WORD $0x3cee695c // ldr q28, [x10, x14]
 	WORD $0x3cee697d // ldr q29, [x11, x14]
 	ADD $16, R14
+	WORD $0x4ed93b1e // zip1 v30.2d, v24.2d, v25.2d
+	WORD $0x4ed97b1f // zip2 v31.2d, v24.2d, v25.2d
+	WORD $0x4edb3b58 // zip1 v24.2d, v26.2d, v27.2d
+	WORD $0x4edb7b59 // zip2 v25.2d, v26.2d, v27.2d
+	WORD $0x4edd3b9a // zip1 v26.2d, v28.2d, v29.2d
+	WORD $0x4edd7b9b // zip2 v27.2d, v28.2d, v29.2d
 	WORD $0xf9800182 // prfm pldl2keep, [x12]
 	ADD R13<<1, R12
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1df3d4 // sudot v20.4s, v30.16b, v29.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3f5 // sudot v21.4s, v31.16b, v29.4b[0]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1df3d6 // sudot v22.4s, v30.16b, v29.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3f7 // sudot v23.4s, v31.16b, v29.4b[0]
-	ADD R5, R4
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f38f3c0 // sudot v0.4s, v30.16b, v24.4b[1]
-	WORD $0x4f39f3c4 // sudot v4.4s, v30.16b, v25.4b[1]
-	WORD $0x4f3af3c8 // sudot v8.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3bf3cc // sudot v12.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3cf3d0 // sudot v16.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3df3d4 // sudot v20.4s, v30.16b, v29.4b[1]
-	WORD $0x4f38f3e1 // sudot v1.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3e5 // sudot v5.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3e9 // sudot v9.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3ed // sudot v13.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3f1 // sudot v17.4s, v31.16b, v28.4b[1]
-	WORD $0x4f3df3f5 // sudot v21.4s, v31.16b, v29.4b[1]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f38f3c2 // sudot v2.4s, v30.16b, v24.4b[1]
-	WORD $0x4f39f3c6 // sudot v6.4s, v30.16b, v25.4b[1]
-	WORD $0x4f3af3ca // sudot v10.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3bf3ce // sudot v14.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3cf3d2 // sudot v18.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3df3d6 // sudot v22.4s, v30.16b, v29.4b[1]
-	WORD $0x4f38f3e3 // sudot v3.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3e7 // sudot v7.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3eb // sudot v11.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3ef // sudot v15.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3f3 // sudot v19.4s, v31.16b, v28.4b[1]
-	WORD $0x4f3df3f7 // sudot v23.4s, v31.16b, v29.4b[1]
-	ADD R5, R4
+	WORD $0xad40749c // ldp q28, q29, [x4]
+	WORD $0x4e9cafc0 // usmmla v0.4s, v30.16b, v28.16b
+	WORD $0x4e9caf08 // usmmla v8.4s, v24.16b, v28.16b
+	WORD $0x4e9caf50 // usmmla v16.4s, v26.16b, v28.16b
+	WORD $0x4e9dafc1 // usmmla v1.4s, v30.16b, v29.16b
+	WORD $0x4e9daf09 // usmmla v9.4s, v24.16b, v29.16b
+	WORD $0x4e9daf51 // usmmla v17.4s, v26.16b, v29.16b
+	WORD $0xad41749c // ldp q28, q29, [x4, #32]
+	WORD $0x4e9cafc2 // usmmla v2.4s, v30.16b, v28.16b
+	WORD $0x4e9caf0a // usmmla v10.4s, v24.16b, v28.16b
+	WORD $0x4e9caf52 // usmmla v18.4s, v26.16b, v28.16b
+	WORD $0x4e9dafc3 // usmmla v3.4s, v30.16b, v29.16b
+	WORD $0x4e9daf0b // usmmla v11.4s, v24.16b, v29.16b
+	WORD $0x4e9daf53 // usmmla v19.4s, v26.16b, v29.16b
+	WORD $0xad42749c // ldp q28, q29, [x4, #64]
+	WORD $0x4e9cafc4 // usmmla v4.4s, v30.16b, v28.16b
+	WORD $0x4e9caf0c // usmmla v12.4s, v24.16b, v28.16b
+	WORD $0x4e9caf54 // usmmla v20.4s, v26.16b, v28.16b
+	WORD $0x4e9dafc5 // usmmla v5.4s, v30.16b, v29.16b
+	WORD $0x4e9daf0d // usmmla v13.4s, v24.16b, v29.16b
+	WORD $0x4e9daf55 // usmmla v21.4s, v26.16b, v29.16b
+	WORD $0xad43749c // ldp q28, q29, [x4, #96]
+	WORD $0x4e9cafc6 // usmmla v6.4s, v30.16b, v28.16b
+	WORD $0x4e9caf0e // usmmla v14.4s, v24.16b, v28.16b
+	WORD $0x4e9caf56 // usmmla v22.4s, v26.16b, v28.16b
+	WORD $0x4e9dafc7 // usmmla v7.4s, v30.16b, v29.16b
+	WORD $0x4e9daf0f // usmmla v15.4s, v24.16b, v29.16b
+	WORD $0x4e9daf57 // usmmla v23.4s, v26.16b, v29.16b
+	ADD R5<<1, R4
 	WORD $0xf9800182 // prfm pldl2keep, [x12]
 	ADD R13<<1, R12
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f1afbc8 // sudot v8.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1bfbcc // sudot v12.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1cfbd0 // sudot v16.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1dfbd4 // sudot v20.4s, v30.16b, v29.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbe9 // sudot v9.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbed // sudot v13.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbf1 // sudot v17.4s, v31.16b, v28.4b[2]
-	WORD $0x4f1dfbf5 // sudot v21.4s, v31.16b, v29.4b[2]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f1afbca // sudot v10.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1bfbce // sudot v14.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1cfbd2 // sudot v18.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1dfbd6 // sudot v22.4s, v30.16b, v29.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbeb // sudot v11.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbef // sudot v15.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbf3 // sudot v19.4s, v31.16b, v28.4b[2]
-	WORD $0x4f1dfbf7 // sudot v23.4s, v31.16b, v29.4b[2]
-	ADD R5, R4
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f38fbc0 // sudot v0.4s, v30.16b, v24.4b[3]
-	WORD $0x4f39fbc4 // sudot v4.4s, v30.16b, v25.4b[3]
-	WORD $0x4f3afbc8 // sudot v8.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3bfbcc // sudot v12.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3cfbd0 // sudot v16.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3dfbd4 // sudot v20.4s, v30.16b, v29.4b[3]
-	WORD $0x4f38fbe1 // sudot v1.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbe5 // sudot v5.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbe9 // sudot v9.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbed // sudot v13.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbf1 // sudot v17.4s, v31.16b, v28.4b[3]
-	WORD $0x4f3dfbf5 // sudot v21.4s, v31.16b, v29.4b[3]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f38fbc2 // sudot v2.4s, v30.16b, v24.4b[3]
-	WORD $0x4f39fbc6 // sudot v6.4s, v30.16b, v25.4b[3]
-	WORD $0x4f3afbca // sudot v10.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3bfbce // sudot v14.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3cfbd2 // sudot v18.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3dfbd6 // sudot v22.4s, v30.16b, v29.4b[3]
-	WORD $0x4f38fbe3 // sudot v3.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbe7 // sudot v7.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbeb // sudot v11.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbef // sudot v15.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbf3 // sudot v19.4s, v31.16b, v28.4b[3]
-	WORD $0x4f3dfbf7 // sudot v23.4s, v31.16b, v29.4b[3]
-	ADD R5, R4
-	SUBS $4, R1
+	WORD $0xad40609e // ldp q30, q24, [x4]
+	WORD $0x4e9eafe0 // usmmla v0.4s, v31.16b, v30.16b
+	WORD $0x4e9eaf28 // usmmla v8.4s, v25.16b, v30.16b
+	WORD $0x4e9eaf70 // usmmla v16.4s, v27.16b, v30.16b
+	WORD $0x4e98afe1 // usmmla v1.4s, v31.16b, v24.16b
+	WORD $0x4e98af29 // usmmla v9.4s, v25.16b, v24.16b
+	WORD $0x4e98af71 // usmmla v17.4s, v27.16b, v24.16b
+	WORD $0xad41709a // ldp q26, q28, [x4, #32]
+	WORD $0x4e9aafe2 // usmmla v2.4s, v31.16b, v26.16b
+	WORD $0x4e9aaf2a // usmmla v10.4s, v25.16b, v26.16b
+	WORD $0x4e9aaf72 // usmmla v18.4s, v27.16b, v26.16b
+	WORD $0x4e9cafe3 // usmmla v3.4s, v31.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	WORD $0x4e9caf73 // usmmla v19.4s, v27.16b, v28.16b
+	WORD $0xad42789d // ldp q29, q30, [x4, #64]
+	WORD $0x4e9dafe4 // usmmla v4.4s, v31.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9daf74 // usmmla v20.4s, v27.16b, v29.16b
+	WORD $0x4e9eafe5 // usmmla v5.4s, v31.16b, v30.16b
+	WORD $0x4e9eaf2d // usmmla v13.4s, v25.16b, v30.16b
+	WORD $0x4e9eaf75 // usmmla v21.4s, v27.16b, v30.16b
+	WORD $0xad436898 // ldp q24, q26, [x4, #96]
+	WORD $0x4e98afe6 // usmmla v6.4s, v31.16b, v24.16b
+	WORD $0x4e98af2e // usmmla v14.4s, v25.16b, v24.16b
+	WORD $0x4e98af76 // usmmla v22.4s, v27.16b, v24.16b
+	WORD $0x4e9aafe7 // usmmla v7.4s, v31.16b, v26.16b
+	WORD $0x4e9aaf2f // usmmla v15.4s, v25.16b, v26.16b
+	WORD $0x4e9aaf77 // usmmla v23.4s, v27.16b, v26.16b
+	ADD R5<<1, R4
+	SUBS $4, R2
 	BGE four
 
 rest:
-	ADD $4, R1
+	ADD $4, R2
 
 apart:
-	CBZ R1, done
+	SUBS $2, R2
+	BLT last
 
-one:
+two:
+	WORD $0xbc6e68dc // ldr s28, [x6, x14]
+	WORD $0xbc6e68fd // ldr s29, [x7, x14]
+	WORD $0xbc6e691e // ldr s30, [x8, x14]
+	WORD $0xbc6e693f // ldr s31, [x9, x14]
+	WORD $0xbc6e6959 // ldr s25, [x10, x14]
+	WORD $0xbc6e697b // ldr s27, [x11, x14]
+	ADD R3, R14
 	WORD $0xbc6e68d8 // ldr s24, [x6, x14]
-	WORD $0xbc6e68f9 // ldr s25, [x7, x14]
+	WORD $0x4e983b9c // zip1 v28.4s, v28.4s, v24.4s
+	WORD $0xbc6e68fa // ldr s26, [x7, x14]
+	WORD $0x4e9a3bbd // zip1 v29.4s, v29.4s, v26.4s
+	WORD $0xbc6e6918 // ldr s24, [x8, x14]
+	WORD $0x4e983bde // zip1 v30.4s, v30.4s, v24.4s
+	WORD $0xbc6e693a // ldr s26, [x9, x14]
+	WORD $0x4e9a3bff // zip1 v31.4s, v31.4s, v26.4s
+	WORD $0xbc6e6958 // ldr s24, [x10, x14]
+	WORD $0x4e983b39 // zip1 v25.4s, v25.4s, v24.4s
+	WORD $0xbc6e697a // ldr s26, [x11, x14]
+	WORD $0x4e9a3b7b // zip1 v27.4s, v27.4s, v26.4s
+	ADD R3, R14
+	WORD $0x4edd3b98 // zip1 v24.2d, v28.2d, v29.2d
+	WORD $0x4edf3bdc // zip1 v28.2d, v30.2d, v31.2d
+	WORD $0x4edb3b3d // zip1 v29.2d, v25.2d, v27.2d
+	WORD $0xad40789a // ldp q26, q30, [x4]
+	WORD $0x4e9aaf00 // usmmla v0.4s, v24.16b, v26.16b
+	WORD $0x4e9aaf88 // usmmla v8.4s, v28.16b, v26.16b
+	WORD $0x4e9aafb0 // usmmla v16.4s, v29.16b, v26.16b
+	WORD $0x4e9eaf01 // usmmla v1.4s, v24.16b, v30.16b
+	WORD $0x4e9eaf89 // usmmla v9.4s, v28.16b, v30.16b
+	WORD $0x4e9eafb1 // usmmla v17.4s, v29.16b, v30.16b
+	WORD $0xad41649f // ldp q31, q25, [x4, #32]
+	WORD $0x4e9faf02 // usmmla v2.4s, v24.16b, v31.16b
+	WORD $0x4e9faf8a // usmmla v10.4s, v28.16b, v31.16b
+	WORD $0x4e9fafb2 // usmmla v18.4s, v29.16b, v31.16b
+	WORD $0x4e99af03 // usmmla v3.4s, v24.16b, v25.16b
+	WORD $0x4e99af8b // usmmla v11.4s, v28.16b, v25.16b
+	WORD $0x4e99afb3 // usmmla v19.4s, v29.16b, v25.16b
+	WORD $0xad42689b // ldp q27, q26, [x4, #64]
+	WORD $0x4e9baf04 // usmmla v4.4s, v24.16b, v27.16b
+	WORD $0x4e9baf8c // usmmla v12.4s, v28.16b, v27.16b
+	WORD $0x4e9bafb4 // usmmla v20.4s, v29.16b, v27.16b
+	WORD $0x4e9aaf05 // usmmla v5.4s, v24.16b, v26.16b
+	WORD $0x4e9aaf8d // usmmla v13.4s, v28.16b, v26.16b
+	WORD $0x4e9aafb5 // usmmla v21.4s, v29.16b, v26.16b
+	WORD $0xad437c9e // ldp q30, q31, [x4, #96]
+	WORD $0x4e9eaf06 // usmmla v6.4s, v24.16b, v30.16b
+	WORD $0x4e9eaf8e // usmmla v14.4s, v28.16b, v30.16b
+	WORD $0x4e9eafb6 // usmmla v22.4s, v29.16b, v30.16b
+	WORD $0x4e9faf07 // usmmla v7.4s, v24.16b, v31.16b
+	WORD $0x4e9faf8f // usmmla v15.4s, v28.16b, v31.16b
+	WORD $0x4e9fafb7 // usmmla v23.4s, v29.16b, v31.16b
+	ADD R5<<1, R4
+	SUBS $2, R2
+	BGE two
+
+last:
+	ADDS $2, R2
+	BEQ done
+	WORD $0xbc6e68d9 // ldr s25, [x6, x14]
+	WORD $0xbc6e68fb // ldr s27, [x7, x14]
 	WORD $0xbc6e691a // ldr s26, [x8, x14]
-	WORD $0xbc6e693b // ldr s27, [x9, x14]
+	WORD $0xbc6e6938 // ldr s24, [x9, x14]
 	WORD $0xbc6e695c // ldr s28, [x10, x14]
 	WORD $0xbc6e697d // ldr s29, [x11, x14]
-	ADD R3, R14
-	WORD $0xad407c9e // ldp q30, q31, [x4]
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1df3d4 // sudot v20.4s, v30.16b, v29.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3f5 // sudot v21.4s, v31.16b, v29.4b[0]
-	WORD $0xad417c9e // ldp q30, q31, [x4, #32]
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1df3d6 // sudot v22.4s, v30.16b, v29.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3f7 // sudot v23.4s, v31.16b, v29.4b[0]
-	ADD R5, R4
-	SUB $1, R1
-	CBNZ R1, one
+	WORD $0x4edb3b3e // zip1 v30.2d, v25.2d, v27.2d
+	WORD $0x4ed83b5f // zip1 v31.2d, v26.2d, v24.2d
+	WORD $0x4edd3b99 // zip1 v25.2d, v28.2d, v29.2d
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x3dc0009a // ldr q26, [x4]
+	WORD $0x4e9b3b58 // zip1 v24.4s, v26.4s, v27.4s
+	WORD $0x4e98afc0 // usmmla v0.4s, v30.16b, v24.16b
+	WORD $0x4e98afe8 // usmmla v8.4s, v31.16b, v24.16b
+	WORD $0x4e98af30 // usmmla v16.4s, v25.16b, v24.16b
+	WORD $0x4e9b7b5c // zip2 v28.4s, v26.4s, v27.4s
+	WORD $0x4e9cafc1 // usmmla v1.4s, v30.16b, v28.16b
+	WORD $0x4e9cafe9 // usmmla v9.4s, v31.16b, v28.16b
+	WORD $0x4e9caf31 // usmmla v17.4s, v25.16b, v28.16b
+	WORD $0x3dc0049d // ldr q29, [x4, #16]
+	WORD $0x4e9b3bba // zip1 v26.4s, v29.4s, v27.4s
+	WORD $0x4e9aafc2 // usmmla v2.4s, v30.16b, v26.16b
+	WORD $0x4e9aafea // usmmla v10.4s, v31.16b, v26.16b
+	WORD $0x4e9aaf32 // usmmla v18.4s, v25.16b, v26.16b
+	WORD $0x4e9b7bb8 // zip2 v24.4s, v29.4s, v27.4s
+	WORD $0x4e98afc3 // usmmla v3.4s, v30.16b, v24.16b
+	WORD $0x4e98afeb // usmmla v11.4s, v31.16b, v24.16b
+	WORD $0x4e98af33 // usmmla v19.4s, v25.16b, v24.16b
+	WORD $0x3dc0089c // ldr q28, [x4, #32]
+	WORD $0x4e9b3b9d // zip1 v29.4s, v28.4s, v27.4s
+	WORD $0x4e9dafc4 // usmmla v4.4s, v30.16b, v29.16b
+	WORD $0x4e9dafec // usmmla v12.4s, v31.16b, v29.16b
+	WORD $0x4e9daf34 // usmmla v20.4s, v25.16b, v29.16b
+	WORD $0x4e9b7b9a // zip2 v26.4s, v28.4s, v27.4s
+	WORD $0x4e9aafc5 // usmmla v5.4s, v30.16b, v26.16b
+	WORD $0x4e9aafed // usmmla v13.4s, v31.16b, v26.16b
+	WORD $0x4e9aaf35 // usmmla v21.4s, v25.16b, v26.16b
+	WORD $0x3dc00c98 // ldr q24, [x4, #48]
+	WORD $0x4e9b3b1c // zip1 v28.4s, v24.4s, v27.4s
+	WORD $0x4e9cafc6 // usmmla v6.4s, v30.16b, v28.16b
+	WORD $0x4e9cafee // usmmla v14.4s, v31.16b, v28.16b
+	WORD $0x4e9caf36 // usmmla v22.4s, v25.16b, v28.16b
+	WORD $0x4e9b7b1d // zip2 v29.4s, v24.4s, v27.4s
+	WORD $0x4e9dafc7 // usmmla v7.4s, v30.16b, v29.16b
+	WORD $0x4e9dafef // usmmla v15.4s, v31.16b, v29.16b
+	WORD $0x4e9daf37 // usmmla v23.4s, v25.16b, v29.16b
 
 done:
+	WORD $0x4ec1381a // zip1 v26.2d, v0.2d, v1.2d
+	WORD $0x4ec3385b // zip1 v27.2d, v2.2d, v3.2d
+	WORD $0x4ec53898 // zip1 v24.2d, v4.2d, v5.2d
+	WORD $0x4ec738dc // zip1 v28.2d, v6.2d, v7.2d
+	WORD $0x4ec1781e // zip2 v30.2d, v0.2d, v1.2d
+	WORD $0x4ec3785f // zip2 v31.2d, v2.2d, v3.2d
+	WORD $0x4ec57899 // zip2 v25.2d, v4.2d, v5.2d
+	WORD $0x4ec778dd // zip2 v29.2d, v6.2d, v7.2d
+	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
+	WORD $0x4ecb3941 // zip1 v1.2d, v10.2d, v11.2d
+	WORD $0x4ecd3982 // zip1 v2.2d, v12.2d, v13.2d
+	WORD $0x4ecf39c3 // zip1 v3.2d, v14.2d, v15.2d
+	WORD $0x4ec97904 // zip2 v4.2d, v8.2d, v9.2d
+	WORD $0x4ecb7945 // zip2 v5.2d, v10.2d, v11.2d
+	WORD $0x4ecd7986 // zip2 v6.2d, v12.2d, v13.2d
+	WORD $0x4ecf79c7 // zip2 v7.2d, v14.2d, v15.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ed33a49 // zip1 v9.2d, v18.2d, v19.2d
+	WORD $0x4ed53a8a // zip1 v10.2d, v20.2d, v21.2d
+	WORD $0x4ed73acb // zip1 v11.2d, v22.2d, v23.2d
+	WORD $0x4ed17a0c // zip2 v12.2d, v16.2d, v17.2d
+	WORD $0x4ed37a4d // zip2 v13.2d, v18.2d, v19.2d
+	WORD $0x4ed57a8e // zip2 v14.2d, v20.2d, v21.2d
+	WORD $0x4ed77acf // zip2 v15.2d, v22.2d, v23.2d
 	MOVD cols+88(FP), R15
 	CMP $8, R15
 	BNE partial
 	MOVD c+72(FP), R16
 	MOVD cRow+80(FP), R17
 	LSL $2, R17, R17
+	WORD $0xad006e1a // stp q26, q27, [x16]
+	WORD $0xad017218 // stp q24, q28, [x16, #32]
+	ADD R17, R16
+	WORD $0xad007e1e // stp q30, q31, [x16]
+	WORD $0xad017619 // stp q25, q29, [x16, #32]
+	ADD R17, R16
 	WORD $0xad000600 // stp q0, q1, [x16]
 	WORD $0xad010e02 // stp q2, q3, [x16, #32]
 	ADD R17, R16
@@ -5114,40 +6915,34 @@ done:
 	ADD R17, R16
 	WORD $0xad00360c // stp q12, q13, [x16]
 	WORD $0xad013e0e // stp q14, q15, [x16, #32]
-	ADD R17, R16
-	WORD $0xad004610 // stp q16, q17, [x16]
-	WORD $0xad014e12 // stp q18, q19, [x16, #32]
-	ADD R17, R16
-	WORD $0xad005614 // stp q20, q21, [x16]
-	WORD $0xad015e16 // stp q22, q23, [x16, #32]
 	B next
 
 partial:
 	MOVD R0, R19
-	WORD $0x3d800260 // str q0, [x19]
-	WORD $0x3d800661 // str q1, [x19, #16]
-	WORD $0x3d800a62 // str q2, [x19, #32]
-	WORD $0x3d800e63 // str q3, [x19, #48]
-	WORD $0x3d801264 // str q4, [x19, #64]
-	WORD $0x3d801665 // str q5, [x19, #80]
-	WORD $0x3d801a66 // str q6, [x19, #96]
-	WORD $0x3d801e67 // str q7, [x19, #112]
-	WORD $0x3d802268 // str q8, [x19, #128]
-	WORD $0x3d802669 // str q9, [x19, #144]
-	WORD $0x3d802a6a // str q10, [x19, #160]
-	WORD $0x3d802e6b // str q11, [x19, #176]
-	WORD $0x3d80326c // str q12, [x19, #192]
-	WORD $0x3d80366d // str q13, [x19, #208]
-	WORD $0x3d803a6e // str q14, [x19, #224]
-	WORD $0x3d803e6f // str q15, [x19, #240]
-	WORD $0x3d804270 // str q16, [x19, #256]
-	WORD $0x3d804671 // str q17, [x19, #272]
-	WORD $0x3d804a72 // str q18, [x19, #288]
-	WORD $0x3d804e73 // str q19, [x19, #304]
-	WORD $0x3d805274 // str q20, [x19, #320]
-	WORD $0x3d805675 // str q21, [x19, #336]
-	WORD $0x3d805a76 // str q22, [x19, #352]
-	WORD $0x3d805e77 // str q23, [x19, #368]
+	WORD $0x3d80027a // str q26, [x19]
+	WORD $0x3d80067b // str q27, [x19, #16]
+	WORD $0x3d800a78 // str q24, [x19, #32]
+	WORD $0x3d800e7c // str q28, [x19, #48]
+	WORD $0x3d80127e // str q30, [x19, #64]
+	WORD $0x3d80167f // str q31, [x19, #80]
+	WORD $0x3d801a79 // str q25, [x19, #96]
+	WORD $0x3d801e7d // str q29, [x19, #112]
+	WORD $0x3d802260 // str q0, [x19, #128]
+	WORD $0x3d802661 // str q1, [x19, #144]
+	WORD $0x3d802a62 // str q2, [x19, #160]
+	WORD $0x3d802e63 // str q3, [x19, #176]
+	WORD $0x3d803264 // str q4, [x19, #192]
+	WORD $0x3d803665 // str q5, [x19, #208]
+	WORD $0x3d803a66 // str q6, [x19, #224]
+	WORD $0x3d803e67 // str q7, [x19, #240]
+	WORD $0x3d804268 // str q8, [x19, #256]
+	WORD $0x3d804669 // str q9, [x19, #272]
+	WORD $0x3d804a6a // str q10, [x19, #288]
+	WORD $0x3d804e6b // str q11, [x19, #304]
+	WORD $0x3d80526c // str q12, [x19, #320]
+	WORD $0x3d80566d // str q13, [x19, #336]
+	WORD $0x3d805a6e // str q14, [x19, #352]
+	WORD $0x3d805e6f // str q15, [x19, #368]
 	MOVD cols+88(FP), R20
 	ADD $8, R20
 	MOVD $6, R21
@@ -5161,8 +6956,8 @@ partialRow:
 	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R25), F24
-	FMOVS F24, (R24)
+	FMOVS (R25), F16
+	FMOVS F16, (R24)
 	ADD $4, R25
 	ADD $4, R24
 	SUB $1, R26
@@ -5173,25 +6968,25 @@ partialColumn:
 	CBNZ R21, partialRow
 
 next:
-	MOVD $24, R2
+	MOVD $24, R1
 	MOVD aRow+24(FP), R12
-	MUL R2, R12
+	MUL R1, R12
 	MOVD a+16(FP), R13
-	ADD R13, R12, R1
+	ADD R13, R12, R2
 	CMP $0, R13
-	CSEL EQ, R13, R1, R13
+	CSEL EQ, R13, R2, R13
 	MOVD R13, a+16(FP)
 	MOVD cRow+80(FP), R3
-	MUL R2, R3
-	MOVD c+72(FP), R4
-	ADD R4, R3, R5
-	CMP $0, R4
-	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MUL R1, R3
+	MOVD c+72(FP), R5
+	ADD R5, R3, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
 	RET
 
 DATA constants_gemm_s8_neon<>+0(SB)/8, $0x4040404040404040

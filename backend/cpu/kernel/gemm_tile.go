@@ -23,6 +23,7 @@ type gemmTile struct {
 	vecs    int // most vectors
 	vec     int // columns in a vector
 	kernels [][]gemmFunc
+	deep    bool // words of B that are neighbours along K lie side by side, by pairs
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 }
 
@@ -58,6 +59,9 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	if !tile.wholeK {
 		// A tile of A takes half of the L1 cache.
 		b.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tile.rows)))
+	}
+	if tile.deep {
+		b.kBlock = roundUp(b.kBlock, 2)
 	}
 	// A block of rows takes half of the L2 cache at most, and is small enough for its parts to spread.
 	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))

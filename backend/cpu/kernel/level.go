@@ -65,9 +65,10 @@ type Set struct {
 
 	caches cacheSizes
 
-	gemm     gemmTile // float32
-	gemmS8   gemmTile // four unsigned bytes of A against four signed of B
-	gemmBF16 gemmTile // pairs of bfloat16
+	gemm      gemmTile // float32
+	gemmS8    gemmTile // four unsigned bytes of A against four signed of B
+	gemmBF16  gemmTile // pairs of bfloat16
+	pairsBF16 gemmTile // the same, for a B that is not packed: it is not deep
 
 	attention attentionTile
 
@@ -82,6 +83,7 @@ type Set struct {
 	layerNorm normFunc
 	rmsNorm   normFunc
 	depthwise depthwiseFunc
+	winograd  winogradFuncs
 
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc
@@ -106,9 +108,11 @@ func genericVariants(s *Set) {
 	s.gemm = tileGeneric(sumsF32)
 	s.gemmS8 = tileGeneric(sumsS8)
 	s.gemmBF16 = tileGeneric(sumsBF16)
+	s.pairsBF16 = s.gemmBF16
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
 	s.depthwise = depthwiseGeneric
+	s.winograd = winogradFuncs{winogradInputGeneric, winogradOutputGeneric}
 	s.roundBF16 = convertGeneric.toBF16
 	s.q4 = blockFuncs{decodeQ4Generic, unpackQ4Generic, blocksGeneric()}
 	s.q8 = blockFuncs{decodeQ8Generic, unpackQ8Generic, blocksGeneric()}

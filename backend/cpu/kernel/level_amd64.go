@@ -28,6 +28,7 @@ func init() {
 		s.gemm = gemmTileAVX2
 		s.gemmS8 = gemmTileS8AVX2
 		s.gemmBF16 = gemmTileBF16AVX2
+		s.pairsBF16 = s.gemmBF16
 		s.copyRows = copyRowsAVX2
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
@@ -47,10 +48,12 @@ func init() {
 		s.layerNorm = layerNormAVX2
 		s.rmsNorm = rmsNormAVX2
 		s.depthwise = depthwiseAVX2
+		s.winograd = winogradFuncs{winogradInputAVX2, winogradOutputAVX2}
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
 		s.gemmBF16 = gemmTileBF16AVX512
+		s.pairsBF16 = s.gemmBF16
 		s.copyRows = copyRowsAVX512
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
@@ -70,6 +73,7 @@ func init() {
 		s.layerNorm = layerNormAVX512
 		s.rmsNorm = rmsNormAVX512
 		s.depthwise = depthwiseAVX512
+		s.winograd = winogradFuncs{winogradInputAVX512, winogradOutputAVX512}
 	}
 	variants[AVX512VNNI] = func(s *Set) {
 		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI
@@ -80,6 +84,7 @@ func init() {
 	}
 	variants[AVX512BF16] = func(s *Set) {
 		s.gemmBF16 = gemmTileBF16
+		s.pairsBF16 = s.gemmBF16
 		s.pairBF16 = pairBF16
 		s.roundBF16 = roundBF16
 		s.peaks[PeakBF16] = peakLoop{peakBF16, 24 * 2 * 32}
@@ -87,6 +92,7 @@ func init() {
 	variants[AMX] = func(s *Set) {
 		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
 		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
+		s.pairsBF16 = s.gemmBF16
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
 		s.peaks[PeakBF16] = amxPeak(peakAMXBF16, 32)
 	}

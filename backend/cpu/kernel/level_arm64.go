@@ -10,7 +10,7 @@ func machineLevel() Level {
 		Generic: true,
 		NEON:    true, // Go itself needs it
 		DotProd: cpu.ARM64.HasASIMDDP,
-		I8MM:    cpu.ARM64.HasI8MM,
+		I8MM:    hasI8MM(),
 		BF16:    hasBF16(),
 	}
 	level := Generic
@@ -23,6 +23,9 @@ func machineLevel() Level {
 func init() {
 	variants[NEON] = func(s *Set) {
 		s.gemm = gemmTileNEON
+		s.gemmS8 = gemmTileS8NEON
+		s.gemmBF16 = gemmTileBF16NEON
+		s.pairsBF16 = gemmTileBF16NEON
 		s.copyRows = copyRowsNEON
 		s.unary = unaryNEON
 		s.binary = binaryNEON
@@ -32,24 +35,32 @@ func init() {
 		s.rmsNorm = rmsNormNEON
 		s.attention = attentionTileNEON
 		s.softmaxStep = softmaxStepNEON
+		s.depthwise = depthwiseNEON
+		s.winograd = winogradFuncs{winogradInputNEON, winogradOutputNEON}
 		s.transpose = transposeNEON
 		s.convert = convertFuncs{toF16NEON, fromF16NEON, toBF16NEON, fromBF16NEON, 4}
 		s.roundBF16 = toBF16NEON
 		s.pairBF16 = pairBF16NEON
 		s.quantize = quantizeFuncs{quantizeNEON, fromU8NEON, fromS8NEON, minMaxNEON, 8, dequantizeNEON, sumBytesNEON, interleaveNEON}
-		s.q4.decode, s.q8.decode = decodeQ4NEON, decodeQ8NEON
+		s.q4 = blockFuncs{decodeQ4NEON, unpackQ4NEON, gemmBlocksNEON}
+		s.q8 = blockFuncs{decodeQ8NEON, unpackQ8NEON, gemmBlocksNEON}
+		s.quantizeBlocks = quantizeBlocksNEON
 		s.peaks[PeakFMA] = peakLoop{peakFMANEON, 24 * 2 * 4}
 		s.peaks[PeakRead] = readLoop(peakReadNEON, 384)
 	}
 	variants[DotProd] = func(s *Set) {
 		s.gemmS8 = gemmTileDotProd
+		s.q4.tile, s.q8.tile = gemmBlocksDotProd, gemmBlocksDotProd
+		s.dotsBlocks = true
 		s.peaks[PeakInt8] = peakLoop{peakDotProd, 24 * 2 * 16}
 	}
 	variants[I8MM] = func(s *Set) {
 		s.gemmS8 = gemmTileI8MM
+		s.peaks[PeakInt8] = peakLoop{peakI8MM, 24 * 2 * 32}
 	}
 	variants[BF16] = func(s *Set) {
-		s.gemmBF16 = gemmTileBF16
-		s.peaks[PeakBF16] = peakLoop{peakBF16NEON, 24 * 2 * 8}
+		s.gemmBF16 = gemmTileBF16Deep
+		s.pairsBF16 = gemmTileBF16
+		s.peaks[PeakBF16] = peakLoop{peakBF16NEON, 24 * 2 * 16}
 	}
 }

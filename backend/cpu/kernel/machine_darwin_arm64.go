@@ -2,7 +2,12 @@
 
 package kernel
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/cpu"
+	"golang.org/x/sys/unix"
+)
+
+func hasI8MM() bool { return cpu.ARM64.HasI8MM }
 
 func hasBF16() bool {
 	has, err := unix.SysctlUint32("hw.optional.arm.FEAT_BF16")

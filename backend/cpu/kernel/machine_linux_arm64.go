@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/cpu"
 )
+
+func hasI8MM() bool { return cpu.ARM64.HasI8MM }
 
 // hasBF16 reads from the auxiliary vector what package cpu does not tell.
 func hasBF16() bool {

@@ -1,6 +1,10 @@
-//go:build !linux && !darwin && !noasm
+//go:build !linux && !darwin && !windows && !noasm
 
 package kernel
+
+import "golang.org/x/sys/cpu"
+
+func hasI8MM() bool { return cpu.ARM64.HasI8MM }
 
 // hasBF16 is false where no call tells.
 func hasBF16() bool { return false }

@@ -21,8 +21,25 @@ func newPacking(tile *gemmTile, form packed.Form, k, n int) packing {
 
 // Layout describes the layout. Packed matrices of equal layout, K and N may be exchanged between levels.
 func (p *packing) Layout() packed.Layout {
-	return packed.Layout{Form: p.form, Panel: p.tile.cols(), Vector: p.tile.vec}
+	return packed.Layout{Form: p.form, Panel: p.tile.cols(), Vector: p.tile.vec, Deep: p.tile.deep}
 }
+
+// deepen brings a panel of rows of words into the order of a deep tile, if it has one.
+func (p *packing) deepen(panel []uint32, row int) {
+	if !p.tile.deep {
+		return
+	}
+	var first, second [maxPanelCols]uint32
+	for ; len(panel) >= 2*row; panel = panel[2*row:] {
+		a, b := first[:copy(first[:row], panel)], second[:copy(second[:row], panel[row:])]
+		for c := range a {
+			panel[2*c], panel[2*c+1] = a[c], b[c]
+		}
+	}
+}
+
+// maxPanelCols is the most columns of a panel of a deep tile.
+const maxPanelCols = 16
 
 // Parts is the number of independent pieces.
 func (p *packing) Parts() int { return ceilDiv(p.tile.panels(p.n), p.panelsPerPart) }

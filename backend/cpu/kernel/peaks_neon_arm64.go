@@ -14,6 +14,11 @@ func peakFMANEON(n int)
 //go:noescape
 func peakDotProd(n int)
 
+// peakI8MM runs n times 24 independent instructions.
+//
+//go:noescape
+func peakI8MM(n int)
+
 // peakBF16NEON runs n times 24 independent instructions.
 //
 //go:noescape

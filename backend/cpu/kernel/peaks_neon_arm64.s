@@ -120,6 +120,64 @@ loop:
 	BNE loop
 	RET
 
+// peakI8MM(n int)
+TEXT ·peakI8MM(SB), NOSPLIT, $0-8
+	MOVD n+0(FP), R0
+	WORD $0x6f00e400 // movi v0.2d, #0000000000000000
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+
+loop:
+	WORD $0x4e80ac01 // usmmla v1.4s, v0.16b, v0.16b
+	WORD $0x4e80ac02 // usmmla v2.4s, v0.16b, v0.16b
+	WORD $0x4e80ac03 // usmmla v3.4s, v0.16b, v0.16b
+	WORD $0x4e80ac04 // usmmla v4.4s, v0.16b, v0.16b
+	WORD $0x4e80ac05 // usmmla v5.4s, v0.16b, v0.16b
+	WORD $0x4e80ac06 // usmmla v6.4s, v0.16b, v0.16b
+	WORD $0x4e80ac07 // usmmla v7.4s, v0.16b, v0.16b
+	WORD $0x4e80ac08 // usmmla v8.4s, v0.16b, v0.16b
+	WORD $0x4e80ac09 // usmmla v9.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0a // usmmla v10.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0b // usmmla v11.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0c // usmmla v12.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0d // usmmla v13.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0e // usmmla v14.4s, v0.16b, v0.16b
+	WORD $0x4e80ac0f // usmmla v15.4s, v0.16b, v0.16b
+	WORD $0x4e80ac10 // usmmla v16.4s, v0.16b, v0.16b
+	WORD $0x4e80ac11 // usmmla v17.4s, v0.16b, v0.16b
+	WORD $0x4e80ac12 // usmmla v18.4s, v0.16b, v0.16b
+	WORD $0x4e80ac13 // usmmla v19.4s, v0.16b, v0.16b
+	WORD $0x4e80ac14 // usmmla v20.4s, v0.16b, v0.16b
+	WORD $0x4e80ac15 // usmmla v21.4s, v0.16b, v0.16b
+	WORD $0x4e80ac16 // usmmla v22.4s, v0.16b, v0.16b
+	WORD $0x4e80ac17 // usmmla v23.4s, v0.16b, v0.16b
+	WORD $0x4e80ac18 // usmmla v24.4s, v0.16b, v0.16b
+	SUBS $1, R0
+	BNE loop
+	RET
+
 // peakBF16NEON(n int)
 TEXT ·peakBF16NEON(SB), NOSPLIT, $0-8
 	MOVD n+0(FP), R0
@@ -150,30 +208,30 @@ TEXT ·peakBF16NEON(SB), NOSPLIT, $0-8
 	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
 
 loop:
-	WORD $0x4f40f001 // bfdot v1.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f002 // bfdot v2.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f003 // bfdot v3.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f004 // bfdot v4.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f005 // bfdot v5.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f006 // bfdot v6.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f007 // bfdot v7.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f008 // bfdot v8.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f009 // bfdot v9.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00a // bfdot v10.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00b // bfdot v11.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00c // bfdot v12.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00d // bfdot v13.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00e // bfdot v14.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f00f // bfdot v15.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f010 // bfdot v16.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f011 // bfdot v17.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f012 // bfdot v18.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f013 // bfdot v19.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f014 // bfdot v20.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f015 // bfdot v21.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f016 // bfdot v22.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f017 // bfdot v23.4s, v0.8h, v0.2h[0]
-	WORD $0x4f40f018 // bfdot v24.4s, v0.8h, v0.2h[0]
+	WORD $0x6e40ec01 // bfmmla v1.4s, v0.8h, v0.8h
+	WORD $0x6e40ec02 // bfmmla v2.4s, v0.8h, v0.8h
+	WORD $0x6e40ec03 // bfmmla v3.4s, v0.8h, v0.8h
+	WORD $0x6e40ec04 // bfmmla v4.4s, v0.8h, v0.8h
+	WORD $0x6e40ec05 // bfmmla v5.4s, v0.8h, v0.8h
+	WORD $0x6e40ec06 // bfmmla v6.4s, v0.8h, v0.8h
+	WORD $0x6e40ec07 // bfmmla v7.4s, v0.8h, v0.8h
+	WORD $0x6e40ec08 // bfmmla v8.4s, v0.8h, v0.8h
+	WORD $0x6e40ec09 // bfmmla v9.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0a // bfmmla v10.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0b // bfmmla v11.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0c // bfmmla v12.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0d // bfmmla v13.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0e // bfmmla v14.4s, v0.8h, v0.8h
+	WORD $0x6e40ec0f // bfmmla v15.4s, v0.8h, v0.8h
+	WORD $0x6e40ec10 // bfmmla v16.4s, v0.8h, v0.8h
+	WORD $0x6e40ec11 // bfmmla v17.4s, v0.8h, v0.8h
+	WORD $0x6e40ec12 // bfmmla v18.4s, v0.8h, v0.8h
+	WORD $0x6e40ec13 // bfmmla v19.4s, v0.8h, v0.8h
+	WORD $0x6e40ec14 // bfmmla v20.4s, v0.8h, v0.8h
+	WORD $0x6e40ec15 // bfmmla v21.4s, v0.8h, v0.8h
+	WORD $0x6e40ec16 // bfmmla v22.4s, v0.8h, v0.8h
+	WORD $0x6e40ec17 // bfmmla v23.4s, v0.8h, v0.8h
+	WORD $0x6e40ec18 // bfmmla v24.4s, v0.8h, v0.8h
 	SUBS $1, R0
 	BNE loop
 	RET

@@ -354,11 +354,10 @@ TEXT ·softmaxNEON(SB), NOSPLIT, $0-48
 	WORD $0x3dc00800 // ldr q0, [x0, #32]
 	WORD $0x3dc00401 // ldr q1, [x0, #16]
 	WORD $0x3dc01002 // ldr q2, [x0, #64]
-	WORD $0x3dc01803 // ldr q3, [x0, #96]
-	WORD $0x3dc01404 // ldr q4, [x0, #80]
+	WORD $0x3dc01403 // ldr q3, [x0, #80]
+	WORD $0x3dc01804 // ldr q4, [x0, #96]
 	WORD $0x3dc01c05 // ldr q5, [x0, #112]
-	WORD $0x3dc02006 // ldr q6, [x0, #128]
-	WORD $0x3dc03807 // ldr q7, [x0, #224]
+	WORD $0x3dc03006 // ldr q6, [x0, #192]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -371,27 +370,27 @@ TEXT ·softmaxNEON(SB), NOSPLIT, $0-48
 	LSL $2, R6, R8
 	AND $-64, R8, R9
 	AND $-16, R8, R8
-	WORD $0x4e040ce8 // dup v8.4s, w7
-	WORD $0x4ea13509 // cmgt v9.4s, v8.4s, v1.4s
+	WORD $0x4e040ce7 // dup v7.4s, w7
+	WORD $0x4ea134e8 // cmgt v8.4s, v7.4s, v1.4s
 
 row:
+	WORD $0x4ea01c09 // mov v9.16b, v0.16b
 	WORD $0x4ea01c0a // mov v10.16b, v0.16b
 	WORD $0x4ea01c0b // mov v11.16b, v0.16b
 	WORD $0x4ea01c0c // mov v12.16b, v0.16b
-	WORD $0x4ea01c0d // mov v13.16b, v0.16b
 	MOVD ZR, R10
 	CBZ R9, singles
 
 group:
 	ADD R3, R10, R11
-	WORD $0x3dc0016e // ldr q14, [x11]
-	WORD $0x3dc0056f // ldr q15, [x11, #16]
-	WORD $0x3dc00970 // ldr q16, [x11, #32]
-	WORD $0x3dc00d71 // ldr q17, [x11, #48]
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x3dc0056e // ldr q14, [x11, #16]
+	WORD $0x3dc0096f // ldr q15, [x11, #32]
+	WORD $0x3dc00d70 // ldr q16, [x11, #48]
+	WORD $0x4e2df529 // fmax v9.4s, v9.4s, v13.4s
 	WORD $0x4e2ef54a // fmax v10.4s, v10.4s, v14.4s
 	WORD $0x4e2ff56b // fmax v11.4s, v11.4s, v15.4s
 	WORD $0x4e30f58c // fmax v12.4s, v12.4s, v16.4s
-	WORD $0x4e31f5ad // fmax v13.4s, v13.4s, v17.4s
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -402,8 +401,8 @@ singles:
 
 single:
 	ADD R3, R10, R12
-	WORD $0x3dc00192 // ldr q18, [x12]
-	WORD $0x4e32f54a // fmax v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00191 // ldr q17, [x12]
+	WORD $0x4e31f529 // fmax v9.4s, v9.4s, v17.4s
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -412,171 +411,123 @@ rest:
 	CBZ R7, end
 	ADD R3, R10, R13
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001b3 // ldr d19, [x13]
+	WORD $0xfd4001b2 // ldr d18, [x13]
 	TBZ $0, R7, loaded
 	ADD $8, R13, R14
-	WORD $0x4d4081d3 // ld1 { v19.s }[2], [x14]
+	WORD $0x4d4081d2 // ld1 { v18.s }[2], [x14]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001b3 // ldr s19, [x13]
+	WORD $0xbd4001b2 // ldr s18, [x13]
 
 loaded:
-	WORD $0x4ea91d34 // mov v20.16b, v9.16b
-	WORD $0x6e601e74 // bsl v20.16b, v19.16b, v0.16b
-	WORD $0x4e34f54a // fmax v10.4s, v10.4s, v20.4s
+	WORD $0x4ea81d13 // mov v19.16b, v8.16b
+	WORD $0x6e601e53 // bsl v19.16b, v18.16b, v0.16b
+	WORD $0x4e33f529 // fmax v9.4s, v9.4s, v19.4s
 	ADD $16, R10
 
 end:
-	WORD $0x4e2bf555 // fmax v21.4s, v10.4s, v11.4s
-	WORD $0x4e2df596 // fmax v22.4s, v12.4s, v13.4s
-	WORD $0x4e36f6b7 // fmax v23.4s, v21.4s, v22.4s
-	WORD $0x6e1742f8 // ext v24.16b, v23.16b, v23.16b, #8
-	WORD $0x4e38f6f9 // fmax v25.4s, v23.4s, v24.4s
-	WORD $0x6e19233a // ext v26.16b, v25.16b, v25.16b, #4
-	WORD $0x4e3af73b // fmax v27.4s, v25.4s, v26.4s
+	WORD $0x4e2af534 // fmax v20.4s, v9.4s, v10.4s
+	WORD $0x4e2cf575 // fmax v21.4s, v11.4s, v12.4s
+	WORD $0x4e35f696 // fmax v22.4s, v20.4s, v21.4s
+	WORD $0x6e1642d7 // ext v23.16b, v22.16b, v22.16b, #8
+	WORD $0x4e37f6d8 // fmax v24.4s, v22.4s, v23.4s
+	WORD $0x6e182319 // ext v25.16b, v24.16b, v24.16b, #4
+	WORD $0x4e39f71a // fmax v26.4s, v24.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
 	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
 	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
 	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
-	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
 	MOVD ZR, R10
 	CBZ R9, singles2
 
 group2:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
-	WORD $0x3dc001e1 // ldr q1, [x15]
-	WORD $0x3dc005e8 // ldr q8, [x15, #16]
-	WORD $0x3dc009ee // ldr q14, [x15, #32]
-	WORD $0x3dc00def // ldr q15, [x15, #48]
-	WORD $0x4ebbd430 // fsub v16.4s, v1.4s, v27.4s
-	WORD $0x4ebbd511 // fsub v17.4s, v8.4s, v27.4s
-	WORD $0x4ebbd5d2 // fsub v18.4s, v14.4s, v27.4s
-	WORD $0x4ebbd5ea // fsub v10.4s, v15.4s, v27.4s
-	WORD $0x4e22f60b // fmax v11.4s, v16.4s, v2.4s
-	WORD $0x4e22f633 // fmax v19.4s, v17.4s, v2.4s
-	WORD $0x4e22f654 // fmax v20.4s, v18.4s, v2.4s
-	WORD $0x4e22f54c // fmax v12.4s, v10.4s, v2.4s
-	WORD $0x3dc0140d // ldr q13, [x0, #80]
-	WORD $0x3dc01415 // ldr q21, [x0, #80]
-	WORD $0x3dc01416 // ldr q22, [x0, #80]
-	WORD $0x3dc01417 // ldr q23, [x0, #80]
-	WORD $0x4e23cd6d // fmla v13.4s, v11.4s, v3.4s
-	WORD $0x4e23ce75 // fmla v21.4s, v19.4s, v3.4s
-	WORD $0x4e23ce96 // fmla v22.4s, v20.4s, v3.4s
-	WORD $0x4e23cd97 // fmla v23.4s, v12.4s, v3.4s
-	WORD $0x4ea4d5b8 // fsub v24.4s, v13.4s, v4.4s
-	WORD $0x4ea4d6b9 // fsub v25.4s, v21.4s, v4.4s
-	WORD $0x4ea4d6da // fsub v26.4s, v22.4s, v4.4s
+	WORD $0x3dc001ff // ldr q31, [x15]
+	WORD $0x3dc005e1 // ldr q1, [x15, #16]
+	WORD $0x3dc009e7 // ldr q7, [x15, #32]
+	WORD $0x3dc00ded // ldr q13, [x15, #48]
+	WORD $0x4ebad7ee // fsub v14.4s, v31.4s, v26.4s
+	WORD $0x4ebad42f // fsub v15.4s, v1.4s, v26.4s
+	WORD $0x4ebad4f0 // fsub v16.4s, v7.4s, v26.4s
+	WORD $0x4ebad5b1 // fsub v17.4s, v13.4s, v26.4s
+	WORD $0x6e22ddc9 // fmul v9.4s, v14.4s, v2.4s
+	WORD $0x6e22ddea // fmul v10.4s, v15.4s, v2.4s
+	WORD $0x6e22de12 // fmul v18.4s, v16.4s, v2.4s
+	WORD $0x6e22de33 // fmul v19.4s, v17.4s, v2.4s
+	WORD $0x4e23f52b // fmax v11.4s, v9.4s, v3.4s
+	WORD $0x4e23f54c // fmax v12.4s, v10.4s, v3.4s
+	WORD $0x4e23f654 // fmax v20.4s, v18.4s, v3.4s
+	WORD $0x4e23f675 // fmax v21.4s, v19.4s, v3.4s
+	WORD $0x4e24d576 // fadd v22.4s, v11.4s, v4.4s
+	WORD $0x4e24d597 // fadd v23.4s, v12.4s, v4.4s
+	WORD $0x4e24d698 // fadd v24.4s, v20.4s, v4.4s
+	WORD $0x4e24d6b9 // fadd v25.4s, v21.4s, v4.4s
+	WORD $0x4ea4d6df // fsub v31.4s, v22.4s, v4.4s
 	WORD $0x4ea4d6e1 // fsub v1.4s, v23.4s, v4.4s
-	WORD $0x4eab1d68 // mov v8.16b, v11.16b
-	WORD $0x4eb31e6e // mov v14.16b, v19.16b
-	WORD $0x4eb41e8f // mov v15.16b, v20.16b
-	WORD $0x4eac1d90 // mov v16.16b, v12.16b
-	WORD $0x4ea5cf08 // fmls v8.4s, v24.4s, v5.4s
-	WORD $0x4ea5cf2e // fmls v14.4s, v25.4s, v5.4s
-	WORD $0x4ea5cf4f // fmls v15.4s, v26.4s, v5.4s
-	WORD $0x4ea5cc30 // fmls v16.4s, v1.4s, v5.4s
-	WORD $0x4ea6cf08 // fmls v8.4s, v24.4s, v6.4s
-	WORD $0x4ea6cf2e // fmls v14.4s, v25.4s, v6.4s
-	WORD $0x4ea6cf4f // fmls v15.4s, v26.4s, v6.4s
-	WORD $0x4ea6cc30 // fmls v16.4s, v1.4s, v6.4s
-	WORD $0x3dc02411 // ldr q17, [x0, #144]
-	WORD $0x3dc02412 // ldr q18, [x0, #144]
-	WORD $0x3dc0240a // ldr q10, [x0, #144]
+	WORD $0x4ea4d707 // fsub v7.4s, v24.4s, v4.4s
+	WORD $0x4ea4d72d // fsub v13.4s, v25.4s, v4.4s
+	WORD $0x4ebfd56e // fsub v14.4s, v11.4s, v31.4s
+	WORD $0x4ea1d58f // fsub v15.4s, v12.4s, v1.4s
+	WORD $0x4ea7d690 // fsub v16.4s, v20.4s, v7.4s
+	WORD $0x4eadd6b1 // fsub v17.4s, v21.4s, v13.4s
+	WORD $0x3dc02009 // ldr q9, [x0, #128]
+	WORD $0x3dc0200a // ldr q10, [x0, #128]
+	WORD $0x3dc02012 // ldr q18, [x0, #128]
+	WORD $0x3dc02013 // ldr q19, [x0, #128]
+	WORD $0x4e2ecca9 // fmla v9.4s, v5.4s, v14.4s
+	WORD $0x4e2fccaa // fmla v10.4s, v5.4s, v15.4s
+	WORD $0x4e30ccb2 // fmla v18.4s, v5.4s, v16.4s
+	WORD $0x4e31ccb3 // fmla v19.4s, v5.4s, v17.4s
 	WORD $0x3dc0240b // ldr q11, [x0, #144]
-	WORD $0x3dc02813 // ldr q19, [x0, #160]
+	WORD $0x3dc0241f // ldr q31, [x0, #144]
+	WORD $0x3dc0240c // ldr q12, [x0, #144]
+	WORD $0x3dc02401 // ldr q1, [x0, #144]
+	WORD $0x4e2ecd2b // fmla v11.4s, v9.4s, v14.4s
+	WORD $0x4e2fcd5f // fmla v31.4s, v10.4s, v15.4s
+	WORD $0x4e30ce4c // fmla v12.4s, v18.4s, v16.4s
+	WORD $0x4e31ce61 // fmla v1.4s, v19.4s, v17.4s
 	WORD $0x3dc02814 // ldr q20, [x0, #160]
-	WORD $0x3dc0280c // ldr q12, [x0, #160]
-	WORD $0x3dc02818 // ldr q24, [x0, #160]
-	WORD $0x4e28ce33 // fmla v19.4s, v17.4s, v8.4s
-	WORD $0x4e2ece54 // fmla v20.4s, v18.4s, v14.4s
-	WORD $0x4e2fcd4c // fmla v12.4s, v10.4s, v15.4s
-	WORD $0x4e30cd78 // fmla v24.4s, v11.4s, v16.4s
-	WORD $0x3dc02c19 // ldr q25, [x0, #176]
-	WORD $0x3dc02c1a // ldr q26, [x0, #176]
-	WORD $0x3dc02c01 // ldr q1, [x0, #176]
-	WORD $0x3dc02c11 // ldr q17, [x0, #176]
-	WORD $0x4e28ce79 // fmla v25.4s, v19.4s, v8.4s
-	WORD $0x4e2ece9a // fmla v26.4s, v20.4s, v14.4s
-	WORD $0x4e2fcd81 // fmla v1.4s, v12.4s, v15.4s
-	WORD $0x4e30cf11 // fmla v17.4s, v24.4s, v16.4s
-	WORD $0x3dc03012 // ldr q18, [x0, #192]
-	WORD $0x3dc0300a // ldr q10, [x0, #192]
+	WORD $0x3dc02807 // ldr q7, [x0, #160]
+	WORD $0x3dc02815 // ldr q21, [x0, #160]
+	WORD $0x3dc0280d // ldr q13, [x0, #160]
+	WORD $0x4e2ecd74 // fmla v20.4s, v11.4s, v14.4s
+	WORD $0x4e2fcfe7 // fmla v7.4s, v31.4s, v15.4s
+	WORD $0x4e30cd95 // fmla v21.4s, v12.4s, v16.4s
+	WORD $0x4e31cc2d // fmla v13.4s, v1.4s, v17.4s
+	WORD $0x3dc02c09 // ldr q9, [x0, #176]
+	WORD $0x3dc02c0a // ldr q10, [x0, #176]
+	WORD $0x3dc02c12 // ldr q18, [x0, #176]
+	WORD $0x3dc02c13 // ldr q19, [x0, #176]
+	WORD $0x4e2ece89 // fmla v9.4s, v20.4s, v14.4s
+	WORD $0x4e2fccea // fmla v10.4s, v7.4s, v15.4s
+	WORD $0x4e30ceb2 // fmla v18.4s, v21.4s, v16.4s
+	WORD $0x4e31cdb3 // fmla v19.4s, v13.4s, v17.4s
 	WORD $0x3dc0300b // ldr q11, [x0, #192]
-	WORD $0x3dc03013 // ldr q19, [x0, #192]
-	WORD $0x4e28cf32 // fmla v18.4s, v25.4s, v8.4s
-	WORD $0x4e2ecf4a // fmla v10.4s, v26.4s, v14.4s
-	WORD $0x4e2fcc2b // fmla v11.4s, v1.4s, v15.4s
-	WORD $0x4e30ce33 // fmla v19.4s, v17.4s, v16.4s
-	WORD $0x3dc03414 // ldr q20, [x0, #208]
-	WORD $0x3dc0340c // ldr q12, [x0, #208]
-	WORD $0x3dc03418 // ldr q24, [x0, #208]
-	WORD $0x3dc03419 // ldr q25, [x0, #208]
-	WORD $0x4e28ce54 // fmla v20.4s, v18.4s, v8.4s
-	WORD $0x4e2ecd4c // fmla v12.4s, v10.4s, v14.4s
-	WORD $0x4e2fcd78 // fmla v24.4s, v11.4s, v15.4s
-	WORD $0x4e30ce79 // fmla v25.4s, v19.4s, v16.4s
-	WORD $0x4ea81d1a // mov v26.16b, v8.16b
-	WORD $0x4eae1dc1 // mov v1.16b, v14.16b
-	WORD $0x4eaf1df1 // mov v17.16b, v15.16b
-	WORD $0x4eb01e12 // mov v18.16b, v16.16b
-	WORD $0x6e28dd0a // fmul v10.4s, v8.4s, v8.4s
-	WORD $0x6e2eddcb // fmul v11.4s, v14.4s, v14.4s
-	WORD $0x6e2fddf3 // fmul v19.4s, v15.4s, v15.4s
-	WORD $0x6e30de08 // fmul v8.4s, v16.4s, v16.4s
-	WORD $0x4e2ace9a // fmla v26.4s, v20.4s, v10.4s
-	WORD $0x4e2bcd81 // fmla v1.4s, v12.4s, v11.4s
-	WORD $0x4e33cf11 // fmla v17.4s, v24.4s, v19.4s
-	WORD $0x4e28cf32 // fmla v18.4s, v25.4s, v8.4s
-	WORD $0x4e27d74e // fadd v14.4s, v26.4s, v7.4s
-	WORD $0x4e27d42f // fadd v15.4s, v1.4s, v7.4s
-	WORD $0x4e27d630 // fadd v16.4s, v17.4s, v7.4s
-	WORD $0x4e27d654 // fadd v20.4s, v18.4s, v7.4s
-	WORD $0x6ea485ac // sub v12.4s, v13.4s, v4.4s
-	WORD $0x6ea486b8 // sub v24.4s, v21.4s, v4.4s
-	WORD $0x6ea486d9 // sub v25.4s, v22.4s, v4.4s
-	WORD $0x6ea486fa // sub v26.4s, v23.4s, v4.4s
-	WORD $0x4f3f058a // sshr v10.4s, v12.4s, #1
-	WORD $0x4f3f070b // sshr v11.4s, v24.4s, #1
-	WORD $0x4f3f0733 // sshr v19.4s, v25.4s, #1
-	WORD $0x4f3f0748 // sshr v8.4s, v26.4s, #1
-	WORD $0x6eaa8581 // sub v1.4s, v12.4s, v10.4s
-	WORD $0x6eab8711 // sub v17.4s, v24.4s, v11.4s
-	WORD $0x6eb38732 // sub v18.4s, v25.4s, v19.4s
-	WORD $0x6ea8874d // sub v13.4s, v26.4s, v8.4s
-	WORD $0x4f375555 // shl v21.4s, v10.4s, #23
-	WORD $0x4f375576 // shl v22.4s, v11.4s, #23
-	WORD $0x4f375677 // shl v23.4s, v19.4s, #23
-	WORD $0x4f37550c // shl v12.4s, v8.4s, #23
-	WORD $0x4ea786b8 // add v24.4s, v21.4s, v7.4s
-	WORD $0x4ea786d9 // add v25.4s, v22.4s, v7.4s
-	WORD $0x4ea786fa // add v26.4s, v23.4s, v7.4s
-	WORD $0x4ea7858a // add v10.4s, v12.4s, v7.4s
-	WORD $0x6e38ddcb // fmul v11.4s, v14.4s, v24.4s
-	WORD $0x6e39ddf3 // fmul v19.4s, v15.4s, v25.4s
-	WORD $0x6e3ade08 // fmul v8.4s, v16.4s, v26.4s
-	WORD $0x6e2ade95 // fmul v21.4s, v20.4s, v10.4s
-	WORD $0x4f375436 // shl v22.4s, v1.4s, #23
-	WORD $0x4f375637 // shl v23.4s, v17.4s, #23
-	WORD $0x4f37564c // shl v12.4s, v18.4s, #23
-	WORD $0x4f3755ae // shl v14.4s, v13.4s, #23
-	WORD $0x4ea786d8 // add v24.4s, v22.4s, v7.4s
-	WORD $0x4ea786ef // add v15.4s, v23.4s, v7.4s
-	WORD $0x4ea78599 // add v25.4s, v12.4s, v7.4s
-	WORD $0x4ea785d0 // add v16.4s, v14.4s, v7.4s
-	WORD $0x6e38dd7a // fmul v26.4s, v11.4s, v24.4s
-	WORD $0x6e2fde74 // fmul v20.4s, v19.4s, v15.4s
-	WORD $0x6e39dd0a // fmul v10.4s, v8.4s, v25.4s
-	WORD $0x6e30dea1 // fmul v1.4s, v21.4s, v16.4s
-	WORD $0x3d80021a // str q26, [x16]
-	WORD $0x3d800614 // str q20, [x16, #16]
-	WORD $0x3d800a0a // str q10, [x16, #32]
-	WORD $0x3d800e01 // str q1, [x16, #48]
-	WORD $0x4e3ad79c // fadd v28.4s, v28.4s, v26.4s
-	WORD $0x4e34d7bd // fadd v29.4s, v29.4s, v20.4s
-	WORD $0x4e2ad7de // fadd v30.4s, v30.4s, v10.4s
-	WORD $0x4e21d7ff // fadd v31.4s, v31.4s, v1.4s
+	WORD $0x3dc0301f // ldr q31, [x0, #192]
+	WORD $0x3dc0300c // ldr q12, [x0, #192]
+	WORD $0x3dc03001 // ldr q1, [x0, #192]
+	WORD $0x4e2ecd2b // fmla v11.4s, v9.4s, v14.4s
+	WORD $0x4e2fcd5f // fmla v31.4s, v10.4s, v15.4s
+	WORD $0x4e30ce4c // fmla v12.4s, v18.4s, v16.4s
+	WORD $0x4e31ce61 // fmla v1.4s, v19.4s, v17.4s
+	WORD $0x4f3756d4 // shl v20.4s, v22.4s, #23
+	WORD $0x4f3756e7 // shl v7.4s, v23.4s, #23
+	WORD $0x4f375715 // shl v21.4s, v24.4s, #23
+	WORD $0x4f37572d // shl v13.4s, v25.4s, #23
+	WORD $0x6e34dd76 // fmul v22.4s, v11.4s, v20.4s
+	WORD $0x6e27dfee // fmul v14.4s, v31.4s, v7.4s
+	WORD $0x6e35dd8f // fmul v15.4s, v12.4s, v21.4s
+	WORD $0x6e2ddc30 // fmul v16.4s, v1.4s, v13.4s
+	WORD $0x3d800216 // str q22, [x16]
+	WORD $0x3d80060e // str q14, [x16, #16]
+	WORD $0x3d800a0f // str q15, [x16, #32]
+	WORD $0x3d800e10 // str q16, [x16, #48]
+	WORD $0x4e36d77b // fadd v27.4s, v27.4s, v22.4s
+	WORD $0x4e2ed79c // fadd v28.4s, v28.4s, v14.4s
+	WORD $0x4e2fd7bd // fadd v29.4s, v29.4s, v15.4s
+	WORD $0x4e30d7de // fadd v30.4s, v30.4s, v16.4s
 	ADD $64, R10
 	CMP R9, R10
 	BLO group2
@@ -589,38 +540,26 @@ single2:
 	ADD R3, R10, R17
 	ADD R1, R10, R19
 	WORD $0x3dc00231 // ldr q17, [x17]
-	WORD $0x4ebbd632 // fsub v18.4s, v17.4s, v27.4s
-	WORD $0x4e22f64d // fmax v13.4s, v18.4s, v2.4s
-	WORD $0x3dc01416 // ldr q22, [x0, #80]
-	WORD $0x4e23cdb6 // fmla v22.4s, v13.4s, v3.4s
-	WORD $0x4ea4d6d7 // fsub v23.4s, v22.4s, v4.4s
-	WORD $0x4ead1dac // mov v12.16b, v13.16b
-	WORD $0x4ea5ceec // fmls v12.4s, v23.4s, v5.4s
-	WORD $0x4ea6ceec // fmls v12.4s, v23.4s, v6.4s
-	WORD $0x3dc0240e // ldr q14, [x0, #144]
-	WORD $0x3dc0280b // ldr q11, [x0, #160]
-	WORD $0x4e2ccdcb // fmla v11.4s, v14.4s, v12.4s
-	WORD $0x3dc02c18 // ldr q24, [x0, #176]
-	WORD $0x4e2ccd78 // fmla v24.4s, v11.4s, v12.4s
-	WORD $0x3dc03013 // ldr q19, [x0, #192]
-	WORD $0x4e2ccf13 // fmla v19.4s, v24.4s, v12.4s
-	WORD $0x3dc0340f // ldr q15, [x0, #208]
-	WORD $0x4e2cce6f // fmla v15.4s, v19.4s, v12.4s
-	WORD $0x4eac1d88 // mov v8.16b, v12.16b
-	WORD $0x6e2cdd99 // fmul v25.4s, v12.4s, v12.4s
-	WORD $0x4e39cde8 // fmla v8.4s, v15.4s, v25.4s
-	WORD $0x4e27d515 // fadd v21.4s, v8.4s, v7.4s
-	WORD $0x6ea486d0 // sub v16.4s, v22.4s, v4.4s
-	WORD $0x4f3f061a // sshr v26.4s, v16.4s, #1
-	WORD $0x6eba8614 // sub v20.4s, v16.4s, v26.4s
-	WORD $0x4f37574a // shl v10.4s, v26.4s, #23
-	WORD $0x4ea78541 // add v1.4s, v10.4s, v7.4s
-	WORD $0x6e21deb1 // fmul v17.4s, v21.4s, v1.4s
-	WORD $0x4f375692 // shl v18.4s, v20.4s, #23
-	WORD $0x4ea7864d // add v13.4s, v18.4s, v7.4s
-	WORD $0x6e2dde37 // fmul v23.4s, v17.4s, v13.4s
-	WORD $0x3d800277 // str q23, [x19]
-	WORD $0x4e37d79c // fadd v28.4s, v28.4s, v23.4s
+	WORD $0x4ebad629 // fsub v9.4s, v17.4s, v26.4s
+	WORD $0x6e22dd2a // fmul v10.4s, v9.4s, v2.4s
+	WORD $0x4e23f552 // fmax v18.4s, v10.4s, v3.4s
+	WORD $0x4e24d653 // fadd v19.4s, v18.4s, v4.4s
+	WORD $0x4ea4d677 // fsub v23.4s, v19.4s, v4.4s
+	WORD $0x4eb7d658 // fsub v24.4s, v18.4s, v23.4s
+	WORD $0x3dc02019 // ldr q25, [x0, #128]
+	WORD $0x4e38ccb9 // fmla v25.4s, v5.4s, v24.4s
+	WORD $0x3dc0240b // ldr q11, [x0, #144]
+	WORD $0x4e38cf2b // fmla v11.4s, v25.4s, v24.4s
+	WORD $0x3dc02814 // ldr q20, [x0, #160]
+	WORD $0x4e38cd74 // fmla v20.4s, v11.4s, v24.4s
+	WORD $0x3dc02c1f // ldr q31, [x0, #176]
+	WORD $0x4e38ce9f // fmla v31.4s, v20.4s, v24.4s
+	WORD $0x3dc03007 // ldr q7, [x0, #192]
+	WORD $0x4e38cfe7 // fmla v7.4s, v31.4s, v24.4s
+	WORD $0x4f37566c // shl v12.4s, v19.4s, #23
+	WORD $0x6e2cdcf5 // fmul v21.4s, v7.4s, v12.4s
+	WORD $0x3d800275 // str q21, [x19]
+	WORD $0x4e35d77b // fadd v27.4s, v27.4s, v21.4s
 	ADD $16, R10
 	CMP R8, R10
 	BLO single2
@@ -630,87 +569,75 @@ rest2:
 	ADD R3, R10, R20
 	ADD R1, R10, R21
 	TBZ $1, R7, loadOne2
-	WORD $0xfd40028e // ldr d14, [x20]
+	WORD $0xfd400281 // ldr d1, [x20]
 	TBZ $0, R7, loaded2
 	ADD $8, R20, R22
-	WORD $0x4d4082ce // ld1 { v14.s }[2], [x22]
+	WORD $0x4d4082c1 // ld1 { v1.s }[2], [x22]
 	B loaded2
 
 loadOne2:
-	WORD $0xbd40028e // ldr s14, [x20]
+	WORD $0xbd400281 // ldr s1, [x20]
 
 loaded2:
-	WORD $0x4ebbd5cb // fsub v11.4s, v14.4s, v27.4s
-	WORD $0x4e22f578 // fmax v24.4s, v11.4s, v2.4s
-	WORD $0x3dc01413 // ldr q19, [x0, #80]
-	WORD $0x4e23cf13 // fmla v19.4s, v24.4s, v3.4s
-	WORD $0x4ea4d66c // fsub v12.4s, v19.4s, v4.4s
-	WORD $0x4eb81f0f // mov v15.16b, v24.16b
-	WORD $0x4ea5cd8f // fmls v15.4s, v12.4s, v5.4s
-	WORD $0x4ea6cd8f // fmls v15.4s, v12.4s, v6.4s
-	WORD $0x3dc02408 // ldr q8, [x0, #144]
-	WORD $0x3dc02819 // ldr q25, [x0, #160]
-	WORD $0x4e2fcd19 // fmla v25.4s, v8.4s, v15.4s
-	WORD $0x3dc02c16 // ldr q22, [x0, #176]
-	WORD $0x4e2fcf36 // fmla v22.4s, v25.4s, v15.4s
-	WORD $0x3dc03010 // ldr q16, [x0, #192]
-	WORD $0x4e2fced0 // fmla v16.4s, v22.4s, v15.4s
-	WORD $0x3dc0341a // ldr q26, [x0, #208]
-	WORD $0x4e2fce1a // fmla v26.4s, v16.4s, v15.4s
-	WORD $0x4eaf1dea // mov v10.16b, v15.16b
-	WORD $0x6e2fddf5 // fmul v21.4s, v15.4s, v15.4s
-	WORD $0x4e35cf4a // fmla v10.4s, v26.4s, v21.4s
-	WORD $0x4e27d541 // fadd v1.4s, v10.4s, v7.4s
-	WORD $0x6ea48674 // sub v20.4s, v19.4s, v4.4s
-	WORD $0x4f3f0692 // sshr v18.4s, v20.4s, #1
-	WORD $0x6eb28691 // sub v17.4s, v20.4s, v18.4s
-	WORD $0x4f37564d // shl v13.4s, v18.4s, #23
-	WORD $0x4ea785b7 // add v23.4s, v13.4s, v7.4s
-	WORD $0x6e37dc3b // fmul v27.4s, v1.4s, v23.4s
-	WORD $0x4f37562e // shl v14.4s, v17.4s, #23
-	WORD $0x4ea785cb // add v11.4s, v14.4s, v7.4s
-	WORD $0x6e2bdf78 // fmul v24.4s, v27.4s, v11.4s
+	WORD $0x4ebad42d // fsub v13.4s, v1.4s, v26.4s
+	WORD $0x6e22ddb6 // fmul v22.4s, v13.4s, v2.4s
+	WORD $0x4e23f6ce // fmax v14.4s, v22.4s, v3.4s
+	WORD $0x4e24d5cf // fadd v15.4s, v14.4s, v4.4s
+	WORD $0x4ea4d5f0 // fsub v16.4s, v15.4s, v4.4s
+	WORD $0x4eb0d5d1 // fsub v17.4s, v14.4s, v16.4s
+	WORD $0x3dc02009 // ldr q9, [x0, #128]
+	WORD $0x4e31cca9 // fmla v9.4s, v5.4s, v17.4s
+	WORD $0x3dc0240a // ldr q10, [x0, #144]
+	WORD $0x4e31cd2a // fmla v10.4s, v9.4s, v17.4s
+	WORD $0x3dc02812 // ldr q18, [x0, #160]
+	WORD $0x4e31cd52 // fmla v18.4s, v10.4s, v17.4s
+	WORD $0x3dc02c17 // ldr q23, [x0, #176]
+	WORD $0x4e31ce57 // fmla v23.4s, v18.4s, v17.4s
+	WORD $0x3dc03019 // ldr q25, [x0, #192]
+	WORD $0x4e31cef9 // fmla v25.4s, v23.4s, v17.4s
+	WORD $0x4f3755eb // shl v11.4s, v15.4s, #23
+	WORD $0x6e2bdf34 // fmul v20.4s, v25.4s, v11.4s
 	TBZ $1, R7, storeOne
-	WORD $0xfd0002b8 // str d24, [x21]
+	WORD $0xfd0002b4 // str d20, [x21]
 	TBZ $0, R7, stored
 	ADD $8, R21, R23
-	WORD $0x4d0082f8 // st1 { v24.s }[2], [x23]
+	WORD $0x4d0082f4 // st1 { v20.s }[2], [x23]
 	B stored
 
 storeOne:
-	WORD $0xbd0002b8 // str s24, [x21]
+	WORD $0xbd0002b4 // str s20, [x21]
 
 stored:
-	WORD $0x4e291f0c // and v12.16b, v24.16b, v9.16b
-	WORD $0x4e2cd79c // fadd v28.4s, v28.4s, v12.4s
+	WORD $0x4e281e93 // and v19.16b, v20.16b, v8.16b
+	WORD $0x4e33d77b // fadd v27.4s, v27.4s, v19.4s
 	ADD $16, R10
 
 end2:
-	WORD $0x4e3dd788 // fadd v8.4s, v28.4s, v29.4s
-	WORD $0x4e3fd7d9 // fadd v25.4s, v30.4s, v31.4s
-	WORD $0x4e39d516 // fadd v22.4s, v8.4s, v25.4s
-	WORD $0x6e1642d0 // ext v16.16b, v22.16b, v22.16b, #8
-	WORD $0x4e30d6cf // fadd v15.4s, v22.4s, v16.4s
-	WORD $0x6e0f21fa // ext v26.16b, v15.16b, v15.16b, #4
-	WORD $0x4e3ad5ea // fadd v10.4s, v15.4s, v26.4s
-	WORD $0x6e2afcf5 // fdiv v21.4s, v7.4s, v10.4s
+	WORD $0x4e3cd778 // fadd v24.4s, v27.4s, v28.4s
+	WORD $0x4e3ed7bf // fadd v31.4s, v29.4s, v30.4s
+	WORD $0x4e3fd707 // fadd v7.4s, v24.4s, v31.4s
+	WORD $0x6e0740ec // ext v12.16b, v7.16b, v7.16b, #8
+	WORD $0x4e2cd4f5 // fadd v21.4s, v7.4s, v12.4s
+	WORD $0x6e1522ba // ext v26.16b, v21.16b, v21.16b, #4
+	WORD $0x4e3ad6a1 // fadd v1.4s, v21.4s, v26.4s
+	WORD $0x6e21fccd // fdiv v13.4s, v6.4s, v1.4s
 	MOVD ZR, R10
 	CBZ R9, singles3
 
 group3:
 	ADD R1, R10, R24
-	WORD $0x3dc00313 // ldr q19, [x24]
-	WORD $0x3dc00714 // ldr q20, [x24, #16]
-	WORD $0x3dc00b12 // ldr q18, [x24, #32]
-	WORD $0x3dc00f0d // ldr q13, [x24, #48]
-	WORD $0x6e35de61 // fmul v1.4s, v19.4s, v21.4s
-	WORD $0x6e35de97 // fmul v23.4s, v20.4s, v21.4s
-	WORD $0x6e35de51 // fmul v17.4s, v18.4s, v21.4s
-	WORD $0x6e35ddae // fmul v14.4s, v13.4s, v21.4s
-	WORD $0x3d800301 // str q1, [x24]
-	WORD $0x3d800717 // str q23, [x24, #16]
-	WORD $0x3d800b11 // str q17, [x24, #32]
-	WORD $0x3d800f0e // str q14, [x24, #48]
+	WORD $0x3dc00316 // ldr q22, [x24]
+	WORD $0x3dc0070e // ldr q14, [x24, #16]
+	WORD $0x3dc00b10 // ldr q16, [x24, #32]
+	WORD $0x3dc00f09 // ldr q9, [x24, #48]
+	WORD $0x6e2ddeca // fmul v10.4s, v22.4s, v13.4s
+	WORD $0x6e2dddd2 // fmul v18.4s, v14.4s, v13.4s
+	WORD $0x6e2dde0f // fmul v15.4s, v16.4s, v13.4s
+	WORD $0x6e2ddd31 // fmul v17.4s, v9.4s, v13.4s
+	WORD $0x3d80030a // str q10, [x24]
+	WORD $0x3d800712 // str q18, [x24, #16]
+	WORD $0x3d800b0f // str q15, [x24, #32]
+	WORD $0x3d800f11 // str q17, [x24, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group3
@@ -721,9 +648,9 @@ singles3:
 
 single3:
 	ADD R1, R10, R25
-	WORD $0x3dc0033b // ldr q27, [x25]
-	WORD $0x6e35df6b // fmul v11.4s, v27.4s, v21.4s
-	WORD $0x3d80032b // str q11, [x25]
+	WORD $0x3dc00337 // ldr q23, [x25]
+	WORD $0x6e2ddef9 // fmul v25.4s, v23.4s, v13.4s
+	WORD $0x3d800339 // str q25, [x25]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single3
@@ -732,26 +659,26 @@ rest3:
 	CBZ R7, end3
 	ADD R1, R10, R26
 	TBZ $1, R7, loadOne3
-	WORD $0xfd400358 // ldr d24, [x26]
+	WORD $0xfd40034b // ldr d11, [x26]
 	TBZ $0, R7, loaded3
 	ADD $8, R26, R6
-	WORD $0x4d4080d8 // ld1 { v24.s }[2], [x6]
+	WORD $0x4d4080cb // ld1 { v11.s }[2], [x6]
 	B loaded3
 
 loadOne3:
-	WORD $0xbd400358 // ldr s24, [x26]
+	WORD $0xbd40034b // ldr s11, [x26]
 
 loaded3:
-	WORD $0x6e35df1c // fmul v28.4s, v24.4s, v21.4s
+	WORD $0x6e2ddd74 // fmul v20.4s, v11.4s, v13.4s
 	TBZ $1, R7, storeOne2
-	WORD $0xfd00035c // str d28, [x26]
+	WORD $0xfd000354 // str d20, [x26]
 	TBZ $0, R7, stored2
 	ADD $8, R26, R11
-	WORD $0x4d00817c // st1 { v28.s }[2], [x11]
+	WORD $0x4d008174 // st1 { v20.s }[2], [x11]
 	B stored2
 
 storeOne2:
-	WORD $0xbd00035c // str s28, [x26]
+	WORD $0xbd000354 // str s20, [x26]
 
 stored2:
 	ADD $16, R10
@@ -767,7 +694,7 @@ end3:
 TEXT ·layerNormNEON(SB), NOSPLIT, $0-104
 	MOVD $constants_rows_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc03801 // ldr q1, [x0, #224]
+	WORD $0x3dc03001 // ldr q1, [x0, #192]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -1255,7 +1182,7 @@ written:
 TEXT ·rmsNormNEON(SB), NOSPLIT, $0-104
 	MOVD $constants_rows_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc03801 // ldr q1, [x0, #224]
+	WORD $0x3dc03001 // ldr q1, [x0, #192]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -1669,37 +1596,31 @@ DATA constants_rows_neon<>+40(SB)/8, $0xff800000ff800000
 DATA constants_rows_neon<>+48(SB)/8, $0x7f8000007f800000
 DATA constants_rows_neon<>+56(SB)/8, $0x7f8000007f800000
 
-DATA constants_rows_neon<>+64(SB)/8, $0xc2d00000c2d00000
-DATA constants_rows_neon<>+72(SB)/8, $0xc2d00000c2d00000
+DATA constants_rows_neon<>+64(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA constants_rows_neon<>+72(SB)/8, $0x3fb8aa3b3fb8aa3b
 
-DATA constants_rows_neon<>+80(SB)/8, $0x4b4000004b400000
-DATA constants_rows_neon<>+88(SB)/8, $0x4b4000004b400000
+DATA constants_rows_neon<>+80(SB)/8, $0xc2fe0000c2fe0000
+DATA constants_rows_neon<>+88(SB)/8, $0xc2fe0000c2fe0000
 
-DATA constants_rows_neon<>+96(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA constants_rows_neon<>+104(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA constants_rows_neon<>+96(SB)/8, $0x4b40007f4b40007f
+DATA constants_rows_neon<>+104(SB)/8, $0x4b40007f4b40007f
 
-DATA constants_rows_neon<>+112(SB)/8, $0x3f3180003f318000
-DATA constants_rows_neon<>+120(SB)/8, $0x3f3180003f318000
+DATA constants_rows_neon<>+112(SB)/8, $0x3aaddd0a3aaddd0a
+DATA constants_rows_neon<>+120(SB)/8, $0x3aaddd0a3aaddd0a
 
-DATA constants_rows_neon<>+128(SB)/8, $0xb95e8083b95e8083
-DATA constants_rows_neon<>+136(SB)/8, $0xb95e8083b95e8083
+DATA constants_rows_neon<>+128(SB)/8, $0x3c1e75443c1e7544
+DATA constants_rows_neon<>+136(SB)/8, $0x3c1e75443c1e7544
 
-DATA constants_rows_neon<>+144(SB)/8, $0x3ab511d33ab511d3
-DATA constants_rows_neon<>+152(SB)/8, $0x3ab511d33ab511d3
+DATA constants_rows_neon<>+144(SB)/8, $0x3d635ba93d635ba9
+DATA constants_rows_neon<>+152(SB)/8, $0x3d635ba93d635ba9
 
-DATA constants_rows_neon<>+160(SB)/8, $0x3c091d333c091d33
-DATA constants_rows_neon<>+168(SB)/8, $0x3c091d333c091d33
+DATA constants_rows_neon<>+160(SB)/8, $0x3e75fcde3e75fcde
+DATA constants_rows_neon<>+168(SB)/8, $0x3e75fcde3e75fcde
 
-DATA constants_rows_neon<>+176(SB)/8, $0x3d2aac7a3d2aac7a
-DATA constants_rows_neon<>+184(SB)/8, $0x3d2aac7a3d2aac7a
+DATA constants_rows_neon<>+176(SB)/8, $0x3f3172153f317215
+DATA constants_rows_neon<>+184(SB)/8, $0x3f3172153f317215
 
-DATA constants_rows_neon<>+192(SB)/8, $0x3e2aaa483e2aaa48
-DATA constants_rows_neon<>+200(SB)/8, $0x3e2aaa483e2aaa48
+DATA constants_rows_neon<>+192(SB)/8, $0x3f8000003f800000
+DATA constants_rows_neon<>+200(SB)/8, $0x3f8000003f800000
 
-DATA constants_rows_neon<>+208(SB)/8, $0x3efffffe3efffffe
-DATA constants_rows_neon<>+216(SB)/8, $0x3efffffe3efffffe
-
-DATA constants_rows_neon<>+224(SB)/8, $0x3f8000003f800000
-DATA constants_rows_neon<>+232(SB)/8, $0x3f8000003f800000
-
-GLOBL constants_rows_neon<>(SB), RODATA|NOPTR, $240
+GLOBL constants_rows_neon<>(SB), RODATA|NOPTR, $208

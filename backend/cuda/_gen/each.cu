@@ -8,19 +8,19 @@
 enum Op {
   OP_NEG, OP_ABS, OP_EXP, OP_LOG, OP_SQRT, OP_RECIPROCAL, OP_ERF, OP_TANH, OP_SIGMOID, OP_RELU, OP_LEAKY_RELU, OP_ELU,
   OP_SOFTPLUS, OP_SOFTSIGN, OP_HARD_SIGMOID, OP_HARD_SWISH, OP_GELU, OP_GELU_TANH, OP_SILU, OP_MISH, OP_SELU, OP_CELU,
-  OP_THRESHOLDED_RELU, OP_SIN, OP_COS, OP_TAN, OP_ASIN, OP_ACOS, OP_ATAN, OP_SINH, OP_COSH, OP_ASINH, OP_ACOSH, OP_ATANH,
+  OP_THRESHOLDED_RELU, OP_SHRINK, OP_SIN, OP_COS, OP_TAN, OP_ASIN, OP_ACOS, OP_ATAN, OP_SINH, OP_COSH, OP_ASINH, OP_ACOSH, OP_ATANH,
   OP_FLOOR, OP_CEIL, OP_ROUND, OP_SIGN, OP_IS_NAN, OP_IS_INF, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_POW, OP_MOD, OP_FMOD, OP_MAX,
   OP_MIN, OP_EQUAL, OP_LESS, OP_LESS_OR_EQUAL, OP_GREATER, OP_GREATER_OR_EQUAL, OP_PRELU, OP_NARROW, OP_TO_INT, OP_TO_BOOL,
   OP_INT,
   OP_INT_NEG = OP_INT, OP_INT_ABS, OP_INT_SIGN, OP_INT_RELU, OP_INT_NOT, OP_INT_ADD, OP_INT_SUB, OP_INT_MUL, OP_INT_DIV,
   OP_INT_MOD, OP_INT_FMOD, OP_INT_MAX, OP_INT_MIN, OP_INT_AND, OP_INT_OR, OP_INT_XOR, OP_INT_EQUAL, OP_INT_LESS,
   OP_INT_LESS_OR_EQUAL, OP_INT_GREATER, OP_INT_GREATER_OR_EQUAL, OP_INT_TO_FLOAT, OP_INT_TO_BOOL, OP_INT_WRAP, OP_NOT,
-  OP_SELECT
+  OP_SELECT, OP_QUANTIZE, OP_DEQUANTIZE
 };
 
 struct Instruction {
   int op, kind;     // of the result
-  int a, b, c, pad; // values: operands, then results of instructions
+  int a, b, c, args; // values: operands, then results of instructions; how many of them
   float alpha, beta;
 };
 
@@ -113,6 +113,7 @@ DI float compute(const Instruction& q, float x, float y) {
   case OP_SELU: return q.beta * (x <= 0.f ? q.alpha * expm1f(x) : x);
   case OP_CELU: return x < 0.f ? q.alpha * expm1f(x / q.alpha) : x;
   case OP_THRESHOLDED_RELU: return x > q.alpha ? x : 0.f;
+  case OP_SHRINK: return x < -q.alpha ? x + q.beta : x > q.alpha ? x - q.beta : 0.f;
   case OP_SIN: return sinf(x);
   case OP_COS: return cosf(x);
   case OP_TAN: return tanf(x);
@@ -192,7 +193,12 @@ DI Value apply(const Instruction& q, Value a, Value b, Value c) {
   Value v;
   v.i = 0;
   if (q.op == OP_SELECT) return a.i ? b : c;
-  if (q.op == OP_INT_TO_FLOAT) {
+  if (q.op == OP_QUANTIZE) { // a in units of b, with zero point c, within alpha and beta; ties to even
+    float zero = q.args > 2 ? (float)c.i : 0.f, r = rintf(a.f / b.f) + zero;
+    v.i = (i64)(r != r ? zero : fminf(fmaxf(r, q.alpha), q.beta));
+  } else if (q.op == OP_DEQUANTIZE) {
+    v.f = (float)(a.i - (q.args > 2 ? c.i : 0)) * b.f;
+  } else if (q.op == OP_INT_TO_FLOAT) {
     v.f = (float)a.i;
   } else if (q.op >= OP_INT) {
     v.i = wrap(q.kind, whole(q.op, a.i, b.i));

@@ -73,12 +73,19 @@ DI float inverse(float x) {
   return y;
 }
 
+// above is the larger one, or NaN.
+DI float above(float x, float least) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
+  return y;
+}
+
 // quick is activate to more digits than 16-bit floats and tf32 have. erf is Abramowitz and Stegun's 7.1.26.
 DI float quick(int act, float x) {
   if (act == ACT_GELU) {
     float z = fabsf(x) * 0.70710678f, t = inverse(fmaf(0.3275911f, z, 1.f));
     float e = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f) * t * power2(-1.44269504f * z * z);
-    return 0.5f * x * (1.f + copysignf(1.f - e, x));
+    return 0.5f * above(x, -20.f) * (1.f + copysignf(1.f - e, x)); // below it is 0, of −∞ too
   }
   if (act == ACT_RELU) return relu(x);
   float z = act == ACT_TANH ? x : 0.79788456f * fmaf(0.044715f * x * x, x, x);

@@ -50,6 +50,109 @@ KERNEL __launch_bounds__(256) void gather_elements(const __grid_constant__ Gathe
   }
 }
 
+// A tuple of indices, the first of a shape's axes each, and how far apart in x what they name lies.
+struct Tuple {
+  void* index;
+  Status* status; // one for each
+  int kind, count;
+  i64 size[MAX_RANK], step[MAX_RANK];
+};
+// place adds what tuple number t names to at; false: an index is outside.
+DI bool place(const Tuple& p, i64 t, i64& at) {
+  for (int k = 0; k < p.count; k++) {
+    i64 i = index_at(p.index, p.kind, t * p.count + k);
+    if (!in_range(i, p.size[k], p.status + k)) return false;
+    at += i * p.step[k];
+  }
+  return true;
+}
+
+// gather_nd takes slices of inner units at tuples; so many of them belong to each part of x, of batch units.
+struct GatherND {
+  void *y, *x;
+  i64 total, inner, tuples, batch;
+  int width, pad;
+  Tuple tuple;
+};
+KERNEL __launch_bounds__(256) void gather_nd(const __grid_constant__ GatherND p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
+    i64 t = n / p.inner, at = t / p.tuples * p.batch + n % p.inner;
+    if (place(p.tuple, t, at)) copy_unit(p.width, p.y, n, p.x, at);
+  }
+}
+
+// Scattering is turned around, so that results do not depend on the order in which updates arrive: clear makes last zeros, scatter_elements
+// or scatter_nd leaves there the number, from 1 on, of the last update of each slice, and scattered reads it.
+struct Scatter {
+  void *y, *x, *updates;
+  uint32_t* last;
+  i64 total, inner, slices, count; // units, of a slice; updates
+  int width, pad;
+  Tuple tuple;             // of scatter_nd
+  Operand to, index;       // of scatter_elements: last, whose stride along the axis is 0 here, and the indices
+  i64 size, step;          // of last along the axis
+  int rank, dims[MAX_RANK];
+};
+KERNEL __launch_bounds__(256) void scatter_clear(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.slices; n += gridDim.x * 256ll) p.last[n] = 0;
+}
+KERNEL __launch_bounds__(256) void scatter_elements(const __grid_constant__ Scatter p) {
+  for (uint32_t n = blockIdx.x * 256u + threadIdx.x; n < (uint32_t)p.count; n += gridDim.x * 256u) {
+    uint32_t rest = n;
+    i64 to = 0, by = 0;
+    for (int k = p.rank - 1; k >= 0; k--) {
+      uint32_t c = rest;
+      if (k > 0) c = rest % p.dims[k], rest /= p.dims[k];
+      to += c * p.to.stride[k], by += c * p.index.stride[k];
+    }
+    i64 at = index_at(p.index.at, p.index.kind, by);
+    if (in_range(at, p.size, p.tuple.status)) atomicMax(p.last + to + at * p.step, n + 1);
+  }
+}
+KERNEL __launch_bounds__(256) void scatter_nd(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.count; n += gridDim.x * 256ll) {
+    i64 at = 0;
+    if (place(p.tuple, n, at)) atomicMax(p.last + at, (uint32_t)n + 1);
+  }
+}
+KERNEL __launch_bounds__(256) void scattered(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
+    uint32_t last = p.last[n / p.inner];
+    if (last) copy_unit(p.width, p.y, n, p.updates, (last - 1) * p.inner + n % p.inner);
+    else copy_unit(p.width, p.y, n, p.x, n);
+  }
+}
+
+// sum_rows adds up the tokens of each text, in order: y[r,i] = Σ x[t,i] over the first two of the four numbers of text r.
+struct SumRows {
+  void *y, *x;
+  int* texts;
+  i64 total, width;
+  int tokens, kind;
+};
+template <class S, class T> DI void sum_text(const SumRows& p, i64 n) {
+  const int* text = p.texts + n / p.width * 4;
+  S sum = 0;
+  for (int t = max(text[0], 0); t < min(text[1], p.tokens); t++) {
+    T x = ((const T*)p.x)[t * p.width + n % p.width];
+    if constexpr (sizeof(T) == 2) sum += to_float(x);
+    else sum += x;
+  }
+  if constexpr (sizeof(T) == 2) ((T*)p.y)[n] = from_float<T>(sum);
+  else ((T*)p.y)[n] = sum;
+}
+KERNEL __launch_bounds__(256) void sum_rows(const __grid_constant__ SumRows p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
+    switch (p.kind) {
+    case F32: sum_text<float, float>(p, n); break;
+    case F16: sum_text<float, __half>(p, n); break;
+    case BF16: sum_text<float, __nv_bfloat16>(p, n); break;
+    case I32: sum_text<int, int>(p, n); break;
+    case I64: sum_text<i64, i64>(p, n); break;
+    }
+  }
+}
+
 // one_hot compares every place along the new axis with the index there; y is [outer,depth,inner].
 struct OneHot {
   void *y, *index, *values;

@@ -1,5 +1,5 @@
-// Command _gen compiles the CUDA C++ beside it to PTX, a text for each kernel, which it writes to ../kernels.zip, and lists in
-// resources.txt what ptxas says of each: registers, spilled bytes, shared memory.
+// Command _gen compiles the CUDA C++ beside it to PTX, a text for each kernel, and that to machine code for Hopper, both of which it
+// writes to ../kernels.zip. It lists in resources.txt what ptxas says of each: registers, spilled bytes, shared memory.
 //
 //	go run . -nvcc PATH          writes both
 //	go run . -nvcc PATH -only A,B compiles these sources, and keeps the kernels of the others
@@ -32,7 +32,7 @@ type source struct{ file, arch string }
 // sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
-	{"flash32.cu", "75"}, {"mma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"wgmma.cu", "90a"},
+	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"wgmma.cu", "90a"},
 }
 
 // version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
@@ -45,8 +45,8 @@ const (
 	tablePath   = "resources.txt"
 )
 
-// A kernel is one entry of a source.
-type kernel struct{ name, arch, text string }
+// A kernel is one entry of a source, and its machine code for Hopper.
+type kernel struct{ name, arch, text, code string }
 
 func main() {
 	log.SetFlags(0)
@@ -72,6 +72,9 @@ func main() {
 		log.Fatal(err)
 	}
 	kernels := sorted(slices.Concat(lists...))
+	if err := assemble(ptxas, kernels); err != nil {
+		log.Fatal(err)
+	}
 	table, err := resources(ptxas, kernels)
 	if err != nil {
 		log.Fatal(err)
@@ -121,7 +124,7 @@ func verify(nvcc, ptxas string) error {
 			return err
 		}
 		for i, kernels := range lists {
-			if slices.ContainsFunc(kernels, func(k kernel) bool { return archive[k.name] != k.text }) {
+			if slices.ContainsFunc(kernels, func(k kernel) bool { return archive[k.name].text != k.text }) {
 				again = append(again, left[i])
 				continue
 			}
@@ -129,7 +132,10 @@ func verify(nvcc, ptxas string) error {
 		}
 		left = again
 	}
-	if len(matched) != len(archive) {
+	if err := assemble(ptxas, matched); err != nil {
+		return err
+	}
+	if len(matched) != len(archive) || slices.ContainsFunc(matched, func(k kernel) bool { return archive[k.name].code != k.code }) {
 		return stale(archivePath)
 	}
 	table, err := resources(ptxas, matched)
@@ -197,7 +203,7 @@ func split(text, arch string) ([]kernel, error) {
 		case line == "", strings.HasPrefix(line, `.pragma "used_bytes_mask`): // a hint that newer versions have
 		case name != "":
 			if body = append(body, line); line == "}" && depthOf(body) == 0 {
-				kernels = append(kernels, kernel{name, arch, strings.Join(body, "\n")})
+				kernels = append(kernels, kernel{name: name, arch: arch, text: strings.Join(body, "\n")})
 				name, body = "", nil
 			}
 		case entry.MatchString(line):
@@ -264,9 +270,9 @@ func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
 	for _, k := range kernels {
 		compiled[k.name] = true
 	}
-	for name, text := range archive {
+	for name, k := range archive {
 		if !compiled[name] {
-			kernels = append(kernels, kernel{name: name, text: text})
+			kernels = append(kernels, k)
 		}
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(string(table), "\n"), "\n")
@@ -283,26 +289,34 @@ func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
 	return sorted(kernels), []byte(strings.Join(lines, "")), nil
 }
 
-// archived returns the texts of the archive by the names of their kernels, and its comment.
-func archived() (texts map[string]string, comment string, err error) {
+// archived returns the kernels of the archive by their names, and its comment.
+func archived() (kernels map[string]kernel, comment string, err error) {
 	z, err := zip.OpenReader(archivePath)
 	if err != nil {
 		return nil, "", err
 	}
 	defer z.Close()
-	texts = map[string]string{}
+	kernels = map[string]kernel{}
 	for _, f := range z.File {
 		r, err := f.Open()
 		if err != nil {
 			return nil, "", err
 		}
-		text, err := io.ReadAll(r)
+		data, err := io.ReadAll(r)
 		if err != nil {
 			return nil, "", err
 		}
-		texts[strings.TrimSuffix(f.Name, ".ptx")] = string(text)
+		name, kind, _ := strings.Cut(f.Name, ".")
+		k := kernels[name]
+		k.name = name
+		if kind == "ptx" {
+			k.text = string(data)
+		} else {
+			k.code = string(data)
+		}
+		kernels[name] = k
 	}
-	return texts, z.Comment, nil
+	return kernels, z.Comment, nil
 }
 
 // sumOfSources is a fingerprint of the sources; the archive has it as its comment.
@@ -328,12 +342,14 @@ func pack(kernels []kernel, comment string) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, k := range kernels {
-		w, err := z.CreateHeader(&zip.FileHeader{Name: k.name + ".ptx", Method: zip.Deflate})
-		if err != nil {
-			return nil, err
-		}
-		if _, err := io.WriteString(w, k.text); err != nil {
-			return nil, err
+		for _, f := range [][2]string{{".ptx", k.text}, {".cubin", k.code}} {
+			w, err := z.CreateHeader(&zip.FileHeader{Name: k.name + f[0], Method: zip.Deflate})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := io.WriteString(w, f[1]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := z.SetComment(comment); err != nil {
@@ -349,43 +365,71 @@ var (
 	sharedBytes   = regexp.MustCompile(`(\d+) bytes smem`)
 )
 
+// marked makes what devices of sm_90 can do of the marks of common.cuh, as modules.go does.
+var marked = strings.NewReplacer(marks[0], "griddepcontrol.launch_dependents;", marks[1], "griddepcontrol.wait;", ".target sm_75\n", ".target sm_90\n", ".target sm_80\n", ".target sm_90\n")
+
+// assemble makes the machine code of kernels for Hopper.
+func assemble(ptxas string, kernels []kernel) error {
+	return assembleAll(ptxas, kernels, func(k *kernel) (text, arch string) {
+		if arch = "90"; k.arch == "90a" || strings.Contains(k.text, ".target sm_90a") {
+			arch = "90a"
+		}
+		return marked.Replace(k.text), arch
+	}, func(i int, _, code []byte) { kernels[i].code = string(code) })
+}
+
 // resources assembles every kernel for the capability that it was written for, 80 at least, and lists what it takes.
 func resources(ptxas string, kernels []kernel) ([]byte, error) {
+	lines := make([]string, len(kernels))
+	arch := func(k *kernel) string {
+		if k.arch == "75" {
+			return "80"
+		}
+		return k.arch
+	}
+	err := assembleAll(ptxas, kernels, func(k *kernel) (string, string) { return k.text, arch(k) }, func(i int, said, _ []byte) {
+		number := func(r *regexp.Regexp) string {
+			if m := r.FindSubmatch(said); m != nil {
+				return string(m[1])
+			}
+			return "0"
+		}
+		k := &kernels[i]
+		lines[i] = fmt.Sprintf("%s sm_%s registers %s spilled %s shared %s\n", k.name, arch(k), number(usedRegisters), number(spilled), number(sharedBytes))
+	})
+	slices.Sort(lines)
+	return []byte(strings.Join(lines, "")), err
+}
+
+// assembleAll assembles kernels as input has them, two at a time, and passes on what ptxas says and makes.
+func assembleAll(ptxas string, kernels []kernel, input func(*kernel) (text, arch string), done func(i int, said, code []byte)) error {
 	dir, err := os.MkdirTemp("", "ptxas")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
-	lines, errs := make([]string, len(kernels)), make([]error, len(kernels))
+	errs := make([]error, len(kernels))
 	limit := make(chan struct{}, 2)
 	var wg sync.WaitGroup
-	for i, k := range kernels {
+	for i := range kernels {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			path := filepath.Join(dir, k.name+".ptx")
-			if errs[i] = os.WriteFile(path, []byte(k.text), 0o644); errs[i] != nil {
+			text, arch := input(&kernels[i])
+			path := filepath.Join(dir, kernels[i].name+".ptx")
+			if errs[i] = os.WriteFile(path, []byte(text), 0o644); errs[i] != nil {
 				return
 			}
-			arch := k.arch
-			if arch == "75" {
-				arch = "80"
-			}
-			out, err := exec.Command(ptxas, "-v", "-arch=sm_"+arch, path, "-o", path+".cubin").CombinedOutput()
+			said, err := exec.Command(ptxas, "-v", "-arch=sm_"+arch, path, "-o", path+".cubin").CombinedOutput()
 			if err != nil {
-				errs[i] = fmt.Errorf("%s: %w\n%s", k.name, err, out)
+				errs[i] = fmt.Errorf("%s: %w\n%s", kernels[i].name, err, said)
 				return
 			}
-			number := func(r *regexp.Regexp) string {
-				if m := r.FindSubmatch(out); m != nil {
-					return string(m[1])
-				}
-				return "0"
-			}
-			lines[i] = fmt.Sprintf("%s sm_%s registers %s spilled %s shared %s\n", k.name, arch, number(usedRegisters), number(spilled), number(sharedBytes))
+			code, err := os.ReadFile(path + ".cubin")
+			errs[i] = err
+			done(i, said, code)
 		})
 	}
 	wg.Wait()
-	slices.Sort(lines)
-	return []byte(strings.Join(lines, "")), errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -10,6 +10,8 @@ import (
 
 var places = []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
 
+var compilerPlaces = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"}
+
 func openLibrary(path string) (uintptr, error) {
 	runtime.LockOSThread() // an error's text belongs to the thread that saw it
 	defer runtime.UnlockOSThread()

@@ -23,10 +23,12 @@ type Driver struct {
 	Capability  int            // of its device, 90 for 9.0
 	Version     int32          // of the driver
 	Devices     int32          // how many
+	NoCode      bool           // it refuses machine code that it did not make itself
 	Fail        map[string]int // codes that functions return, by C name
 	Calls       map[string]int // how often functions were called
 	Kernels     map[string]int // how often kernels were recorded, by name
 	Early       int            // how many of them may start before the kernel ahead of them has ended
+	Sources     []string       // the texts that NVRTC compiled; it refuses those with "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
 	mu          sync.Mutex
 	problems    []string
@@ -41,18 +43,23 @@ type Driver struct {
 	capturing   uintptr             // the stream
 	last        string              // what was recorded last
 	names       [][]byte            // strings that calls returned
+	sources     map[uintptr]string  // what the compiler was given
 	codes       [][]byte
 }
 
 const failed = 999
 
-// New registers a fake library, which driver.Open finds until the test ends.
+// New registers a fake library, and NVRTC beside it, which package driver finds until the test ends.
 func New(t testing.TB) *Driver {
 	t.Helper()
 	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{}, Kernels: map[string]int{}, next: 1 << 20,
-		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{}, live: map[uintptr]string{}}
+		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{}, live: map[uintptr]string{}, sources: map[uintptr]string{}}
 	path := "fake driver of " + t.Name()
 	use(d)
+	if err := driver.RegisterCompiler(path, find); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(driver.EnvCompiler, path)
 	if _, err := driver.Register(path, find); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +127,7 @@ func (d *Driver) call(name string, f reflect.Value, args []reflect.Value) uintpt
 	if code := d.Fail[name]; code != 0 {
 		return uintptr(code)
 	}
-	if !d.initialised && name != "cuInit" && name != "cuDriverGetVersion" && !strings.HasPrefix(name, "cuGetError") {
+	if !d.initialised && name != "cuInit" && name != "cuDriverGetVersion" && !strings.HasPrefix(name, "cuGetError") && !strings.HasPrefix(name, "nvrtc") {
 		d.problem("%s before cuInit", name)
 	}
 	return f.Call(append([]reflect.Value{reflect.ValueOf(d)}, args...))[0].Interface().(uintptr)

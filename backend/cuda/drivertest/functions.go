@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"strings"
 	"unsafe"
 )
@@ -125,9 +126,14 @@ var functions = map[string]any{
 		put(size, uintptr(len(last)))
 		return 0
 	},
-	"cuLinkDestroy":    func(d *Driver, state uintptr) uintptr { return d.drop("link", state) },
-	"cuModuleLoadData": func(d *Driver, to, code uintptr) uintptr { return d.handle("module", to) },
-	"cuModuleUnload":   func(d *Driver, m uintptr) uintptr { return d.drop("module", m) },
+	"cuLinkDestroy": func(d *Driver, state uintptr) uintptr { return d.drop("link", state) },
+	"cuModuleLoadData": func(d *Driver, to, code uintptr) uintptr {
+		if d.NoCode && *at[byte](code) == 0x7f { // ELF
+			return 209
+		}
+		return d.handle("module", to)
+	},
+	"cuModuleUnload": func(d *Driver, m uintptr) uintptr { return d.drop("module", m) },
 	"cuModuleGetFunction": func(d *Driver, to, m, name uintptr) uintptr {
 		d.is("module", m)
 		d.next += 64
@@ -168,6 +174,33 @@ var functions = map[string]any{
 		}
 		d.within("a tensor map", d.memory, p, uintptr((s[1]-1)**at[uint64](step)+width*s[0]))
 		return 0
+	},
+
+	"nvrtcCreateProgram": func(d *Driver, to, source, name, headers, list, names uintptr) uintptr {
+		d.handle("program", to)
+		d.sources[d.next] = text(source)
+		return 0
+	},
+	"nvrtcCompileProgram": func(d *Driver, p, n, options uintptr) uintptr {
+		if !d.is("program", p) || n != 3 || text(*at[uintptr](options)) != fmt.Sprintf("--gpu-architecture=sm_%d", d.Capability) {
+			return d.problem("NVRTC is asked for %d options", n)
+		}
+		if strings.Contains(d.sources[p], "refuse me") {
+			return 6
+		}
+		d.Sources = append(d.Sources, d.sources[p])
+		return 0
+	},
+	"nvrtcGetProgramLogSize": func(d *Driver, p, to uintptr) uintptr { put(to, uintptr(len(refusal))); return 0 },
+	"nvrtcGetProgramLog": func(d *Driver, p, to uintptr) uintptr {
+		copy(unsafe.Slice(at[byte](to), len(refusal)), refusal)
+		return 0
+	},
+	"nvrtcGetCUBINSize": func(d *Driver, p, to uintptr) uintptr { put(to, uintptr(4)); return 0 },
+	"nvrtcGetCUBIN":     func(d *Driver, p, to uintptr) uintptr { put(to, [4]byte{'c', 'o', 'd', 'e'}); return 0 },
+	"nvrtcDestroyProgram": func(d *Driver, p uintptr) uintptr {
+		delete(d.sources, *at[uintptr](p))
+		return d.drop("program", *at[uintptr](p))
 	},
 
 	"cuStreamCreate":      func(d *Driver, to, flags uintptr) uintptr { return d.handle("stream", to) },
@@ -212,6 +245,9 @@ var functions = map[string]any{
 		return 0
 	},
 }
+
+// refusal is what the compiler says of a text that it refuses.
+var refusal = []byte("com.example.Bad(1): error: refused\nand more\x00")
 
 // queued is a copy between the device and pinned memory that a graph does.
 func (d *Driver) queued(way string, device, host, n, stream uintptr) uintptr {

@@ -13,6 +13,7 @@
 #   Record       the host's time for a run of a hundred dispatches
 #   MatMul/f32, MatMul/f16   the product's kernel by tile and splits: the tables tiles and halfTiles
 #   Attention    the attention kernel
+#   Conv         the convolution's kernels
 #   LayerNorm    the kernel of LayerNorm with a residual, by rows
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +27,7 @@ if [ "${1:-}" = build ]; then
 fi
 export RLXC_WGPU="$here/libwgpu_native.so"
 if [ "${1:-}" = Test ]; then
-	exec "$here/wgpu.test" -test.run 'Rows|Reductions|Tiles|Splits|Tun|Half|Attention|Quantized|Bits|Narrow|BertTiny|Custom' -test.v
+	exec "$here/wgpu.test" -test.run 'Rows|Conv|Cooperative|Reductions|Tiles|Splits|Tun|Half|Attention|Quantized|Bits|Narrow|BertTiny|Custom' -test.v
 fi
 for pattern in ${1:-Record Bert FirstSubmit MatMul/f../4096x4096x4096}; do
 	"$here/wgpu.test" -test.run '^$' -test.bench "$pattern" -test.benchtime "${BENCHTIME:-100x}" -test.v

@@ -19,10 +19,11 @@ const (
 	ShaderF16             Feature = 0xb
 	Subgroup              Feature = 0x30021
 	TimestampInsidePasses Feature = 0x30025
+	CooperativeMatrix     Feature = 0x3003b
 )
 
 var featureNames = map[Feature]string{
-	TimestampQuery: "timestamp-query", ShaderF16: "shader-f16", Subgroup: "subgroup", TimestampInsidePasses: "timestamp-query-inside-passes",
+	CooperativeMatrix: "cooperative-matrix", TimestampQuery: "timestamp-query", ShaderF16: "shader-f16", Subgroup: "subgroup", TimestampInsidePasses: "timestamp-query-inside-passes",
 }
 
 // String is the feature's name in WebGPU.
@@ -50,6 +51,9 @@ type Adapter struct {
 	Kind              Kind
 	Limits            Limits
 	Features          []Feature
+	// Refused is why a device could not be opened with CooperativeMatrix, which libraries may list and not give; nil before Open, and where it
+	// was not asked for or given.
+	Refused error
 
 	lib    *Library
 	handle uintptr
@@ -125,8 +129,21 @@ func Choose(adapters []*Adapter, which string) (*Adapter, error) {
 	return nil, fmt.Errorf("there is no device %q: this machine has %s", which, strings.Join(names, ", "))
 }
 
-// Open makes a device with all limits and known features of the adapter.
+// Open makes a device with all limits and known features of the adapter. CooperativeMatrix is left out, of the adapter's features too, if the library
+// refuses it.
 func (a *Adapter) Open() (*Device, error) {
+	d, err := a.open()
+	if i := slices.Index(a.Features, CooperativeMatrix); err != nil && i >= 0 {
+		refused := err
+		a.Features = slices.Delete(slices.Clone(a.Features), i, i+1)
+		if d, err = a.open(); err == nil {
+			a.Refused = fmt.Errorf("%v is listed and not given: %w", CooperativeMatrix, refused)
+		}
+	}
+	return d, err
+}
+
+func (a *Adapter) open() (*Device, error) {
 	d := &Device{Adapter: a, lib: a.lib, lost: newReply(), failed: newReply(), popped: newReply()}
 	limits := a.Limits
 	d.made = &deviceDescriptor{featureCount: uintptr(len(a.Features)), features: unsafe.SliceData(a.Features), limits: &limits,

@@ -90,5 +90,5 @@ func (r *reply) err(what string) error {
 	if r.done.Load() && r.status == 1 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", what, firstLine(r.message))
+	return fmt.Errorf("%s: %s", what, reason(r.message))
 }

@@ -101,13 +101,18 @@ func (d *Device) reported(what string, kind uintptr, message string) error {
 	return fmt.Errorf("%s: %s", what, message)
 }
 
-// firstLine shortens the library's reports, which explain over many lines.
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	if s == "" {
+// reason makes one line of a library's report, which says over several what was caused by what.
+func reason(s string) string {
+	var parts []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && line != "Caused by:" {
+			parts = append(parts, line)
+		}
+	}
+	if len(parts) == 0 {
 		return "the library named no reason"
 	}
-	return s
+	return strings.Join(parts, ": ")
 }
 
 // Usable reports whether the device answers, and has reported no error that belongs to no call.
@@ -124,10 +129,10 @@ func (d *Device) poll(c *caller) error {
 	}
 	c.invoke(d.lib.c.DevicePoll, d.handle, 1, 0)
 	if d.lost.done.Load() {
-		return fmt.Errorf("%w: %s", ErrLost, firstLine(d.lost.message))
+		return fmt.Errorf("%w: %s", ErrLost, reason(d.lost.message))
 	}
 	if d.failed.done.Load() {
-		return fmt.Errorf("the GPU reports: %s", firstLine(d.failed.message))
+		return fmt.Errorf("the GPU reports: %s", reason(d.failed.message))
 	}
 	return nil
 }

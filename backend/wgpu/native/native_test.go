@@ -191,3 +191,33 @@ func TestChoose(t *testing.T) {
 	_, err = Choose(nil, "")
 	require.ErrorContains(t, err, "finds no adapter")
 }
+
+// TestRefusedFeature: what a library lists and does not give is left out, and its reason kept.
+func TestRefusedFeature(t *testing.T) {
+	l, err := Open(libraryPath(t))
+	require.NoError(t, err)
+	adapters := l.Adapters()
+	a, err := Choose(adapters, "")
+	require.NoError(t, err)
+	if a.Has(CooperativeMatrix) {
+		t.Skip("the adapter has it")
+	}
+	had := a.Features
+	a.Features = append([]Feature{CooperativeMatrix}, had...)
+	d, err := a.Open()
+	require.NoError(t, err)
+	defer d.Close()
+	require.Equal(t, had, a.Features)
+	require.ErrorContains(t, a.Refused, "cooperative-matrix is listed and not given: no device could be made of "+a.Name+": Validation Error: ")
+	require.ErrorContains(t, a.Refused, "EXPERIMENTAL_COOPERATIVE_MATRIX")
+	require.NotContains(t, a.Refused.Error(), "\n")
+
+	a.Features = had
+	b, err := a.Open()
+	require.NoError(t, err)
+	defer b.Close()
+
+	a.Features, a.Limits.MaxBindGroups = had, 1<<20
+	_, err = a.Open()
+	require.ErrorContains(t, err, "Validation Error: ")
+}

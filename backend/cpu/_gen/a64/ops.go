@@ -32,6 +32,7 @@ var (
 	FMLA   = three("fmla v%d.4s, v%d.4s, v%d.4s", 0x4e20cc00)
 	FMLS   = three("fmls v%d.4s, v%d.4s, v%d.4s", 0x4ea0cc00)
 	FCMGT  = three("fcmgt v%d.4s, v%d.4s, v%d.4s", 0x6ea0e400)
+	FACGT  = three("facgt v%d.4s, v%d.4s, v%d.4s", 0x6ea0ec00) // of magnitudes
 	FCMGE  = three("fcmge v%d.4s, v%d.4s, v%d.4s", 0x6e20e400)
 	FCMEQ  = three("fcmeq v%d.4s, v%d.4s, v%d.4s", 0x4e20e400)
 	CMGT   = three("cmgt v%d.4s, v%d.4s, v%d.4s", 0x4ea03400)
@@ -82,6 +83,11 @@ var (
 	SXTL2S  = two("sshll2 v%d.4s, v%d.8h, #0", 0x4f10a400)
 	UADDLPB = two("uaddlp v%d.8h, v%d.16b", 0x6e202800)
 	UADALPH = two("uadalp v%d.4s, v%d.8h", 0x6e606800)
+	SMULL   = three("smull v%d.8h, v%d.8b, v%d.8b", 0x0e20c000)
+	SMULL2  = three("smull2 v%d.8h, v%d.16b, v%d.16b", 0x4e20c000)
+	SADALP  = two("sadalp v%d.4s, v%d.8h", 0x4e606800)
+	ADDP    = three("addp v%d.4s, v%d.4s, v%d.4s", 0x4ea0bc00)
+	SUBB    = three("sub v%d.16b, v%d.16b, v%d.16b", 0x6e208400)
 	ADDV    = two("addv s%d, v%d.4s", 0x4eb1b800)
 )
 
@@ -99,6 +105,7 @@ var DUPW = two("dup v%d.4s, w%d", 0x4e040c00)
 // Products with one lane.
 var (
 	FMLAE = lane("fmla v%%d.4s, v%%d.4s, v%%d.s[%d]", 0x4f801000)
+	FMLSE = lane("fmls v%%d.4s, v%%d.4s, v%%d.s[%d]", 0x4f805000)
 	FMULE = lane("fmul v%%d.4s, v%%d.4s, v%%d.s[%d]", 0x4f809000)
 )
 
@@ -109,11 +116,16 @@ func lane(text string, bits uint32) func(lane int) Op {
 	}
 }
 
-// Sums of the products of four bytes, or of two bfloat16, with those of one word. SUDOTE takes signed bytes first, then unsigned.
+// Sums of the products of four bytes, or of two bfloat16, with those of one word.
 var (
 	SDOTE  = lane("sdot v%%d.4s, v%%d.16b, v%%d.4b[%d]", 0x4f80e000)
-	SUDOTE = lane("sudot v%%d.4s, v%%d.16b, v%%d.4b[%d]", 0x4f00f000)
 	BFDOTE = lane("bfdot v%%d.4s, v%%d.8h, v%%d.2h[%d]", 0x4f40f000)
+)
+
+// Products of two rows with two columns, of eight bytes or four bfloat16 each. USMMLA takes unsigned bytes first, then signed.
+var (
+	USMMLA = three("usmmla v%d.4s, v%d.16b, v%d.16b", 0x4e80ac00)
+	BFMMLA = three("bfmmla v%d.4s, v%d.8h, v%d.8h", 0x6e40ec00)
 )
 
 // EXT takes 16 bytes from the pair of its operands.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"log"
 	"os"
@@ -13,13 +12,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/rlxc/rlxc/backend/cpu/_gen/tools"
 )
 
 var processors = []string{"neoverse-n1", "neoverse-v1", "apple-m1"}
 
 // kernels are the loops: the one of its function that has the most instructions counted. What counts towards the bound are
-// instructions of the given opcodes, or all vector arithmetic; per is the number of elements that a vector of a loop stands for,
-// if cycles are told for each.
+// instructions of the given opcodes, or all vector arithmetic; the loads and stores by themselves are a bound as well.
 var kernels = []struct {
 	function string
 	opcodes  string // a regular expression, or empty
@@ -29,8 +29,13 @@ var kernels = []struct {
 	{"gemmNEON_4x16", "fmla", 0},
 	{"gemmNEON_6x8", "fmla", 0},
 	{"gemmDotProd_6x16", "sdot", 0},
-	{"gemmI8MM_6x16", "sudot", 0},
+	{"gemmS8NEON_2x16", "smull2?|sadalp", 0},
+	{"gemmI8MM_6x16", "usmmla", 0},
+	{"gemmBF16NEON_4x16", "fmla", 0},
 	{"gemmBF16_6x16", "bfdot", 0},
+	{"gemmBF16Deep_6x16", "bfmmla", 0},
+	{"gemmBlocksDotProd_3x16", "sdot", 0},
+	{"depthwiseNEON", "fmla", 0},
 	{"attentionNEON_6x16", "fmla", 0},
 	{"attentionNEON_8x8", "fmla", 0},
 	{"unaryNEON_Exp", "", 16},
@@ -53,7 +58,7 @@ func main() {
 	binary := filepath.Join(folder, "kernel.test")
 	build := exec.Command("go", "test", "-c", "-o", binary, "./backend/cpu/kernel")
 	build.Dir, build.Env = "../../..", append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
-	run(build)
+	tools.Output(build)
 	code := disassemble(binary)
 	peaks := map[string]float64{}
 	for _, cpu := range processors {
@@ -76,25 +81,11 @@ func main() {
 		}
 		fmt.Printf("| %s%s | %d of %d |", k.function, unit, counted, len(body))
 		for _, cpu := range processors {
-			bound, took := float64(counted)/peaks[cpu], cycles(cpu, body)
+			bound, took := max(float64(counted)/peaks[cpu], cycles(cpu, memoryOnly(body))), cycles(cpu, body)
 			fmt.Printf(" %.2f, %.2f (×%.2f) |", bound/per, took/per, took/bound)
 		}
 		fmt.Println()
 	}
-}
-
-func llvm(name string, args ...string) *exec.Cmd {
-	return exec.Command(name+os.Getenv("LLVM"), args...)
-}
-
-func run(c *exec.Cmd) string {
-	var stderr bytes.Buffer
-	c.Stderr = &stderr
-	out, err := c.Output()
-	if err != nil {
-		log.Fatalf("%v: %v\n%s", c.Args, err, stderr.Bytes())
-	}
-	return string(out)
 }
 
 // instruction is a line of a disassembly.
@@ -110,7 +101,7 @@ func disassemble(binary string) map[string][]instruction {
 	line := regexp.MustCompile(`^\s*([0-9a-f]+):\s+(.*?)\s*$`)
 	branch := regexp.MustCompile(`0x([0-9a-f]+) <.*>`)
 	code, name := map[string][]instruction{}, ""
-	for text := range strings.Lines(run(llvm("llvm-objdump", "-d", "--no-show-raw-insn", "--mattr=+v8.6a,+bf16,+i8mm,+dotprod", binary))) {
+	for text := range strings.Lines(tools.Output(tools.LLVM("llvm-objdump", "-d", "--no-show-raw-insn", "--mattr=+v8.6a,+bf16,+i8mm,+dotprod", binary))) {
 		text = strings.TrimRight(text, "\n")
 		if m := start.FindStringSubmatch(text); m != nil {
 			name = m[1]
@@ -169,14 +160,24 @@ func busiest(code []instruction, opcodes string) (best []string, counted int) {
 	return best, counted
 }
 
+// memoryOnly is the loads and stores of a loop.
+func memoryOnly(body []string) (only []string) {
+	for _, text := range body {
+		if memory.MatchString(text) {
+			only = append(only, text)
+		}
+	}
+	return only
+}
+
 var totalCycles = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
 
 // cycles returns those of a round of a loop.
 func cycles(cpu string, body []string) float64 {
 	const rounds = 1000
-	c := llvm("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod", fmt.Sprintf("-iterations=%d", rounds))
+	c := tools.LLVM("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod", fmt.Sprintf("-iterations=%d", rounds))
 	c.Stdin = strings.NewReader("loop:\n" + strings.Join(body, "\n") + "\n")
-	m := totalCycles.FindStringSubmatch(run(c))
+	m := totalCycles.FindStringSubmatch(tools.Output(c))
 	total, _ := strconv.Atoi(m[1])
 	return float64(total) / rounds
 }

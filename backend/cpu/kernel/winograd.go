@@ -1,0 +1,300 @@
+package kernel
+
+// Winograd is a planned convolution with windows of 3 × 3 neighbours at every place, by tiles of 4 × 4 places: F(4×4, 3×3) of Lavin
+// and Gray (arXiv 1509.09308), which multiplies a quarter as often as [Conv]. The 6 × 6 pixels under a tile are values of a polynomial in
+// two variables at 36 points; there the convolution is a product of channels, for each point one of all tiles with a matrix of weights.
+// The points of an axis are 0, 1, −1, ½, −2 and ∞: with them sums are nearly as exact as sums over taps, where those of 0, ±1, ±2, ∞ lose
+// four times as much.
+type Winograd struct {
+	ConvShape
+	set        *Set
+	blocking   blocking
+	high, wide int // most tiles of a part, by rows and columns
+	pitch      int // distance of tiles at one point
+}
+
+const (
+	winogradOut    = 4 // places along a side of a tile
+	winogradIn     = 6 // pixels, and points
+	WinogradPoints = winogradIn * winogradIn
+	// winogradOnes is the point (1, 1), where everything counts once for each place.
+	winogradOnes = winogradIn + 1
+)
+
+// winogradFunc transforms, for each of rows and of cols, six elements, srcStep apart in src, to as many or to four that are dstStep apart.
+// There is one row at least.
+type winogradFunc func(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int)
+
+// winogradFuncs are the transforms of pixels to values at the points, and of those to places.
+type winogradFuncs struct{ input, output winogradFunc }
+
+func winogradInputGeneric(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int) {
+	for r := range rows {
+		for c := range cols {
+			x, y := offset(src, r*srcRow+c), offset(dst, r*dstRow+c)
+			d0, d1, d2 := *x, *offset(x, srcStep), *offset(x, 2*srcStep)
+			d3, d4, d5 := *offset(x, 3*srcStep), *offset(x, 4*srcStep), *offset(x, 5*srcStep)
+			a, b := d4-d2, d3-d1
+			*y = d0 + d4 - 2*d2 + 1.5*b
+			*offset(y, dstStep) = d4 - d1 + 0.5*d2 + 2.5*d3
+			*offset(y, 2*dstStep) = d4 + d1 + 0.5*d3 - 2.5*d2
+			*offset(y, 3*dstStep) = a + 2*b
+			*offset(y, 4*dstStep) = a - 0.5*b
+			*offset(y, 5*dstStep) = d1 + d5 - 2*d3 + 1.5*a
+		}
+	}
+}
+
+func winogradOutputGeneric(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int) {
+	for r := range rows {
+		for c := range cols {
+			x, y := offset(src, r*srcRow+c), offset(dst, r*dstRow+c)
+			m3, m4 := *offset(x, 3*srcStep), *offset(x, 4*srcStep)
+			s, d := *offset(x, srcStep)+*offset(x, 2*srcStep), *offset(x, srcStep)-*offset(x, 2*srcStep)
+			*y = *x + m3 + m4 + s
+			*offset(y, dstStep) = d + 0.5*m3 - 2*m4
+			*offset(y, 2*dstStep) = s + 0.25*m3 + 4*m4
+			*offset(y, 3*dstStep) = d + *offset(x, 5*srcStep) + 0.125*m3 - 8*m4
+		}
+	}
+}
+
+// winogradKernel is what the three taps of an axis are at the points.
+var winogradKernel = [winogradIn][3]float64{{1}, {1. / 3, 1. / 3, 1. / 3}, {-1. / 3, 1. / 3, -1. / 3}, {-16. / 15, -8. / 15, -4. / 15}, {1. / 15, -2. / 15, 4. / 15}, {0, 0, 1}}
+
+// WinogradWeights writes to dst [WinogradPoints, n] what weights w [9, n] are at the points.
+func WinogradWeights(dst, w []float32) {
+	n := len(w) / 9
+	for i := range n {
+		var along [3][winogradIn]float64
+		for row := range along {
+			for p, g := range winogradKernel {
+				for tap, x := range g {
+					along[row][p] += x * float64(w[(row*3+tap)*n+i])
+				}
+			}
+		}
+		for q, g := range winogradKernel {
+			for p := range winogradIn {
+				dst[(q*winogradIn+p)*n+i] = float32(g[0]*along[0][p] + g[1]*along[1][p] + g[2]*along[2][p])
+			}
+		}
+	}
+}
+
+// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3.
+func (s *Set) NewWinograd(shape ConvShape) *Winograd {
+	w := &Winograd{ConvShape: shape, set: s, pitch: shape.Channels}
+	if shape.Channels%256 == 0 {
+		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
+	}
+	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several workers.
+	down, across := ceilDiv(shape.PlacesHigh, winogradOut), ceilDiv(shape.PlacesWide, winogradOut)
+	least := 2 * s.gemm.rows
+	most := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8)))
+	fits := func(high, wide int) bool {
+		w.high, w.wide = high, wide
+		return high*wide <= least || high*wide <= most && w.ScratchBytes() <= s.caches.l2/2
+	}
+	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
+	high, wide := 1, max(1, across)
+	for wide > 1 && !fits(1, wide) {
+		wide = even(across, wide-1)
+	}
+	for high < down && fits(high+1, wide) {
+		high++
+	}
+	w.high, w.wide = even(down, high), wide
+	w.blocking = s.newBlocking(&s.gemm, w.high*w.wide, shape.Outputs, shape.Channels, blockRows)
+	w.blocking.panelsPerPart = max(1, min(s.gemm.panels(shape.Outputs), partNanoseconds/(WinogradPoints*gemmCost(w.high*w.wide, s.gemm.cols(), shape.Channels))))
+	w.blocking.panelGroups = ceilDiv(s.gemm.panels(shape.Outputs), w.blocking.panelsPerPart)
+	return w
+}
+
+// winogradScratch is what a part keeps: its pixels; one row of its tiles along one axis; all tiles at the points; sums of a panel
+// there, and those back along one axis; a tile that reaches over the end.
+type winogradScratch struct{ pixels, rows, points, sums, back, edge []float32 }
+
+// sizes are the lengths of a part's scratch.
+func (w *Winograd) sizes(high, wide int) [6]int {
+	row, tiles, cols := (wide*winogradOut+2)*w.Channels, high*wide, w.set.gemm.cols()
+	return [6]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols, winogradOut * winogradIn * tiles * cols, winogradOut * cols}
+}
+
+// Parts is the number of independent pieces.
+func (w *Winograd) Parts() int {
+	if w.Outputs == 0 {
+		return 0
+	}
+	return w.Images * ceilDiv(w.PlacesHigh, winogradOut*w.high) * ceilDiv(w.PlacesWide, winogradOut*w.wide) * w.blocking.panelGroups
+}
+
+// ScratchBytes is the scratch memory that one worker needs.
+func (w *Winograd) ScratchBytes() int {
+	all := 0
+	for _, n := range w.sizes(w.high, w.wide) {
+		all += n
+	}
+	return 4 * all
+}
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. B holds the
+// matrices of the points one after the other, each packed by [Set.NewPackB].
+func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
+	c, b := &Conv{ConvShape: w.ConvShape, set: w.set, pixel: w.Channels}, &w.blocking
+	args.checkResult(w.Images*w.PlacesHigh*w.PlacesWide, w.Outputs)
+	c.checkPixels(args)
+	panels := b.tile.panels(w.Outputs)
+	panelLo := part % b.panelGroups * b.panelsPerPart
+	panelHi := min(panelLo+b.panelsPerPart, panels)
+	part /= b.panelGroups
+	down, across := ceilDiv(w.PlacesHigh, winogradOut), ceilDiv(w.PlacesWide, winogradOut)
+	downs, acrosses := ceilDiv(down, w.high), ceilDiv(across, w.wide)
+	t := winogradTiles{Winograd: w, image: part / acrosses / downs, top: part / acrosses % downs * w.high, left: part % acrosses * w.wide}
+	t.high, t.wide = min(w.high, down-t.top), min(w.wide, across-t.left)
+	keep := floats(scratch, w.ScratchBytes()/4)
+	for i, to := range []*[]float32{&t.pixels, &t.rows, &t.points, &t.sums, &t.back, &t.edge} {
+		n := w.sizes(t.high, t.wide)[i]
+		*to, keep = keep[:n], keep[n:]
+	}
+	t.row = (t.wide*winogradOut + 2) * w.Channels
+	for r := range t.high*winogradOut + 2 {
+		c.copyRow(t.pixels[r*t.row:][:t.row], args, t.image, t.top*winogradOut+r-w.Top, t.left*winogradOut-w.Left)
+	}
+	t.forward()
+	for p := panelLo; p < panelHi; p++ {
+		if t.panel(p, args); !t.tame(p, args) {
+			t.direct(p, args)
+		}
+		t.finish(p, args)
+	}
+}
+
+// winogradTiles are the tiles of one part.
+type winogradTiles struct {
+	*Winograd
+	winogradScratch
+	image, top, left int // the first tile's
+	high, wide       int
+	row              int // length of a row of pixels
+}
+
+// forward brings the pixels to the points.
+func (t *winogradTiles) forward() {
+	tiles, input := t.high*t.wide, t.set.winograd.input
+	for y := range t.high {
+		input(pointer(t.rows), t.row, 0, pointerAt(t.pixels, y*winogradOut*t.row), t.row, 0, 1, t.row)
+		for i := range winogradIn {
+			input(pointerAt(t.points, (i*winogradIn*tiles+y*t.wide)*t.pitch), tiles*t.pitch, t.pitch,
+				pointerAt(t.rows, i*t.row), t.Channels, winogradOut*t.Channels, t.wide, t.Channels)
+		}
+	}
+}
+
+// panel computes the columns of one panel at all places of the tiles, with the bias.
+func (t *winogradTiles) panel(p int, args *ConvArgs) {
+	tile, tiles, output := t.blocking.tile, t.high*t.wide, t.set.winograd.output
+	col := p * tile.cols()
+	cols, packedCols := tile.panelCols(p, t.Outputs)
+	each := t.Channels * roundUp(t.Outputs, tile.vec)
+	for point := range WinogradPoints {
+		g := GemmArgs{A: t.points[point*tiles*t.pitch:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:], CRow: packedCols, Alpha: 1}
+		if point == winogradOnes && args.Bias != nil {
+			g.Bias = args.Bias[col:]
+		}
+		packed := args.B[point*each+col*t.Channels:][:packedCols*t.Channels]
+		t.set.gemmPanel(tile, noescape(&g), gemmPanel{rowHi: tiles, cols: cols, k: t.Channels, kBlock: t.blocking.kBlock, b: pointer(packed), bRow: packedCols})
+	}
+	all := winogradIn * tiles * packedCols
+	output(pointer(t.back), all, 0, pointer(t.sums), all, 0, 1, all)
+	t.eachRow(func(y, i, place, wide int) {
+		from := pointerAt(t.back, (i*winogradIn*tiles+y*t.wide)*packedCols)
+		whole := wide / winogradOut
+		if whole > 0 {
+			output(pointerAt(args.C, place*args.CRow+col), args.CRow, winogradOut*args.CRow, from, tiles*packedCols, packedCols, whole, cols)
+		}
+		if whole < t.wide {
+			output(pointer(t.edge), packedCols, 0, offset(from, whole*packedCols), tiles*packedCols, 0, 1, cols)
+			for x := whole * winogradOut; x < wide; x++ {
+				copy(args.C[(place+x)*args.CRow+col:][:cols], t.edge[x%winogradOut*packedCols:])
+			}
+		}
+	})
+}
+
+// eachRow calls f for each row of places: i of the tiles in row y, from a place on so many wide.
+func (t *winogradTiles) eachRow(f func(y, i, place, wide int)) {
+	wide := min(t.wide*winogradOut, t.PlacesWide-t.left*winogradOut)
+	for y := range t.high {
+		for i := range min(winogradOut, t.PlacesHigh-(t.top+y)*winogradOut) {
+			f(y, i, (t.image*t.PlacesHigh+(t.top+y)*winogradOut+i)*t.PlacesWide+t.left*winogradOut, wide)
+		}
+	}
+}
+
+// winogradMost is the magnitude of results from which on direct computes them.
+const winogradMost = 1 << 20
+
+// tame reports whether all results of a channel are below winogradMost. A pixel of any magnitude counts at some corner of its tile.
+func (t *winogradTiles) tame(p int, args *ConvArgs) bool {
+	tame, col := true, p*t.blocking.tile.cols()
+	t.eachRow(func(_, _, place, wide int) {
+		for x := range wide {
+			y := args.C[(place+x)*args.CRow+col]
+			tame = tame && -winogradMost < y && y < winogradMost
+		}
+	})
+	return tame
+}
+
+// direct computes the columns of one panel tap by tap: an infinite pixel, or the error of a huge one, must not reach places whose window
+// it is not in.
+func (t *winogradTiles) direct(p int, args *ConvArgs) {
+	tile, k := t.blocking.tile, 9*t.Channels
+	col := p * tile.cols()
+	cols, packedCols := tile.panelCols(p, t.Outputs)
+	each := t.Channels * roundUp(t.Outputs, tile.vec)
+	weights := make([]float32, k*packedCols)
+	for tap := range 9 {
+		// The first and the last tap are points, and the middle one is the difference of those of 1 and −1.
+		for _, q := range winogradTaps[tap/3] {
+			for _, r := range winogradTaps[tap%3] {
+				from := args.B[(q.point*winogradIn+r.point)*each+col*t.Channels:]
+				for i := range t.Channels * packedCols {
+					weights[tap*t.Channels*packedCols+i] += q.factor * r.factor * from[i]
+				}
+			}
+		}
+	}
+	block := evenBlock(3*t.Channels, t.blocking.kBlock)
+	t.eachRow(func(y, i, place, wide int) {
+		g := GemmArgs{ARow: t.Channels, ACol: 1, C: args.C[place*args.CRow+col:], CRow: args.CRow, Alpha: 1}
+		if args.Bias != nil {
+			g.Bias = args.Bias[col:]
+		}
+		for row := range 3 {
+			for from := 0; from < 3*t.Channels; from += block {
+				g.A = t.pixels[(y*winogradOut+i+row)*t.row+from:]
+				t.set.gemmPanel(tile, noescape(&g), gemmPanel{rowHi: wide, cols: cols, k: k, from: row*3*t.Channels + from, kBlock: min(block, 3*t.Channels-from),
+					alone: true, b: pointer(weights), bRow: packedCols})
+			}
+		}
+	})
+}
+
+// winogradTaps says how the taps of an axis follow from its points.
+var winogradTaps = [3][]struct {
+	point  int
+	factor float32
+}{{{0, 1}}, {{1, 1.5}, {2, 1.5}}, {{5, 1}}}
+
+// finish applies activation and residual.
+func (t *winogradTiles) finish(p int, args *ConvArgs) {
+	if args.Act == NoUnary && args.Residual == nil {
+		return
+	}
+	cols, _ := t.blocking.tile.panelCols(p, t.Outputs)
+	t.eachRow(func(_, _, place, wide int) {
+		t.set.activate(&args.GemmArgs, place, wide, p*t.blocking.tile.cols(), cols)
+	})
+}

@@ -1,0 +1,102 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// ownCases are programs around kernels, beside those that backends share.
+var ownCases = map[string]string{
+	"quantised halves": `(%0 "x": f16[3,s], %1 "n": i32[s]) { const %2: f16[] = [0.25] const %3: u8[] = [120] %4 = quantize(%0, %2, %3) {to=u8} %5 = dequantize(%4, %2, %3) {to=f16} %6 = dequantize(%1, %2) {to=bf16}
+		return %4 as "a", %5 as "b", %6 as "c" }`,
+	"quantised units": `(%0 "a": u8[2,s,160], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,200]) { const %3: u8[160,200] = data const %4: f32[200] = data const %5: i32[200] = data const %8: u8[200] = data
+		%6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %9) {act=gelu} const %7: i8[200,160] = data %10 = onnx.QMatMul(%0, %7) {transb=true} return %6 as "y", %10 as "z" }`,
+	"quantised units i8": `(%0 "a": i8[s,1040]) { const %3: i8[1040,33] = data const %1: f32[] = [0.01] const %2: i8[] = [5] %4 = onnx.QMatMul(%0, %3, %2, _, %1, %1, _, _, %1, %2) return %4 as "y" }`,
+	"quantised blocks":   `(%0 "a": u8[100,64]) { const %3: u8[64,4500] = data const %1: u8[4500] = data %4 = onnx.QMatMul(%0, %3, _, %1) return %4 as "y" }`,
+	"quantised many":     `(%0 "a": i8[1500,16]) { const %3: u8[16,1700] = data %4 = onnx.QMatMul(%0, %3) return %4 as "y" }`,
+	"many bits":          `(%0 "x": f32[s,96]) { const %1: u8[700,96] = data const %2: f32[700] = data %3 = matmul_nbits(%0, %1, %2) {k=96, n=700, bits=8, block=96, act=relu} return %3 as "y" }`,
+	"bits of halves":     `(%0 "x": f16[s,32]) { const %1: u8[20,2,8] = data const %2: f16[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
+	"shrink":             `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} return %1 as "y" }`,
+	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) { const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
+		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
+}
+
+// cases are all programs by name.
+func cases() map[string]string {
+	all := map[string]string{}
+	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, ownCases} {
+		maps.Copy(all, list)
+	}
+	return all
+}
+
+// onTheHost are the cases with a step that no kernel takes.
+var onTheHost = map[string]bool{"host between": true, "slice backwards": true}
+
+func open(t testing.TB, o backend.Options) *Device {
+	d, err := Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// load binds and plans a graph; kernels: no step may run on the host.
+func load(t testing.TB, d *Device, g *ir.Graph, b ir.Binding, name string, kernels bool) backend.Program {
+	t.Helper()
+	bound, err := g.Bind(b, false)
+	require.NoError(t, err, name)
+	p, err := d.Load(backendtest.Plan(t, bound, d.Target()))
+	require.NoError(t, err, name)
+	if kernels {
+		require.Empty(t, p.HostSteps(), name)
+	}
+	return p
+}
+
+// TestCasesOnTheHostSide loads and runs every case on a driver that checks launches and computes nothing.
+func TestCasesOnTheHostSide(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, capability := range []int{90, 75} {
+		t.Run(fmt.Sprint(capability), func(t *testing.T) {
+			fake := drivertest.New(t)
+			fake.Capability = capability
+			d := open(t, backend.Options{})
+			for name, text := range cases() {
+				for _, s := range []int{1, 34} {
+					g, err := ir.Parse(`graph "case" ` + text)
+					require.NoError(t, err, name)
+					b := ir.Binding{"s": s}
+					m := d.NewMemory()
+					instance, err := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name]).Attach(m, nil)
+					require.NoError(t, err, name)
+					_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
+					require.NoError(t, err, name)
+					m.Close()
+				}
+			}
+			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128"} {
+				require.Equal(t, capability >= 80, fake.Kernels[kernel] > 0, kernel)
+			}
+			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "sum_rows"} {
+				require.NotZero(t, fake.Kernels[kernel], kernel)
+			}
+		})
+	}
+}
+
+// TestInstructionsCount: an instruction knows how many values it takes, which tells an absent zero point from the first operand.
+func TestInstructionsCount(t *testing.T) {
+	e := &expression{}
+	e.put("dequantize", tensor.F32, 0, 0, term{}, term{value: 1})
+	require.EqualValues(t, 2, e.code[0].args)
+}

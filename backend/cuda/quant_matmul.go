@@ -1,0 +1,170 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// qProductParams is QProduct in _gen/quant.cuh.
+type qProductParams struct {
+	a, b, aZero, bZero, bias, residual, y, yZero address
+	aScale, bScale, yScale                       address
+	alead, blead, brow, bcol                     int64
+	m, n, k, act                                 int32
+	aSigned, bSigned, ySigned, wholeBias         int32
+	zeroStep, scaleStep, yStep, plain            int32
+}
+
+// wholeTilings are the tilings of products of 8-bit values on matrix units, the larger before the smaller. Names of kernels lack a's type.
+var wholeTilings = []tiling{
+	{kernel: "qmma_%s_128x128", rows: 128, cols: 128, threads: 256, shared: 3 * 128 * (128 + 128)},
+	{kernel: "qmma_%s_64x64", rows: 64, cols: 64, threads: 128, shared: 4 * 128 * (64 + 64)},
+	{kernel: "qmma_%s_32x32", rows: 32, cols: 32, threads: 128, shared: 5 * 128 * (32 + 32)},
+}
+
+// anyWhole is of products whose operands have any sizes.
+var anyWhole = tiling{kernel: "qproduct", rows: 64, cols: 64, threads: 256}
+
+// qMatMulRow multiplies quantised values: constant matrices on matrix units, in int32.
+var qMatMulRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
+			if n.HasOperand(ir.QMatMulRows) || scale != nil && scale.Type.DType != tensor.F32 {
+				return false
+			}
+			return !n.HasOperand(ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
+		},
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
+		Scratch: func(n *ir.Node) []int64 {
+			x := n.Inputs[ir.QMatMulA].Type
+			if x.DType != tensor.F32 {
+				return nil
+			}
+			return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
+		},
+	},
+	bind: bindQMatMul,
+}
+
+func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
+	op, a, w, y := n.Op.(ir.QMatMul), n.Inputs[ir.QMatMulA], n.Inputs[ir.QMatMulB], n.Outputs[0].Type.Sizes()
+	as, bs, r := a.Type.Sizes(), w.Type.Sizes(), len(y)
+	p := qProductParams{n: int32(y[r-1]), k: int32(as[len(as)-1]), act: epilogues[op.Act]}
+	lead := 1
+	switch {
+	case p.k == 0 || len(as) != r:
+		return nil, errOnHost
+	case bs[:len(bs)-2].Elements() == 1: // one matrix for all rows
+		p.m = int32(y[:r-1].Elements())
+	case as[:r-2].Equal(bs[:len(bs)-2]):
+		lead, p.m = y[:r-2].Elements(), int32(y[r-2])
+	default:
+		return nil, errOnHost
+	}
+	p.alead, p.blead, p.brow, p.bcol = int64(p.m*p.k), int64(p.n*p.k), int64(p.n), 1
+	if op.TransB {
+		p.brow, p.bcol = 1, int64(p.k)
+	}
+	zero, place := ir.Operand(n.Inputs, ir.QMatMulBZero), b.place(a)
+	units := b.d.ctx.Capability() >= 80 && w.Const != nil && w.Const.Rank() == 2 && (zero == nil || zero.Const != nil) && p.k%16 == 0 &&
+		(a.Type.DType == tensor.F32 || place.aligned(16))
+	in, out, err := b.operandsBut(n, func(i int) bool { return units && (i == ir.QMatMulB || i == ir.QMatMulBZero) })
+	if err != nil {
+		return nil, err
+	}
+	p.a, p.b, p.y = in[ir.QMatMulA].at, in[ir.QMatMulB].at, out[0].at
+	p.aSigned, p.bSigned, p.ySigned = boolean(a.Type.DType == tensor.I8), boolean(w.Type.DType == tensor.I8), boolean(out[0].dtype == tensor.I8)
+	// column finds an operand that is absent, one number, or a number for each column.
+	column := func(i int, step *int32) address {
+		o := option(in, i)
+		if o != nil && step != nil {
+			*step = boolean(o.elements() > 1)
+		}
+		return o.pointer()
+	}
+	p.aZero, p.bZero, p.aScale, p.bScale = column(ir.QMatMulAZero, nil), column(ir.QMatMulBZero, &p.zeroStep), column(ir.QMatMulAScale, nil), column(ir.QMatMulBScale, &p.scaleStep)
+	p.bias, p.residual = column(ir.QMatMulBias, nil), column(ir.QMatMulResidual, nil)
+	p.yScale, p.yZero = column(ir.QMatMulYScale, &p.yStep), column(ir.QMatMulYZero, nil)
+	if bias := option(in, ir.QMatMulBias); bias != nil {
+		p.wholeBias = boolean(bias.dtype == tensor.I32)
+	}
+	var launches []*launch
+	if a.Type.DType == tensor.F32 { // quantised on the way
+		p.aScale, p.aZero = b.scratchAt(1), b.scratchAt(1)+4
+		launches = quantizes(dynamicParams{x: p.a, parts: b.scratchAt(2), y: b.scratchAt(0), scale: p.aScale, zero: p.aZero, n: int64(as.Elements())})
+		p.a = b.scratchAt(0)
+	}
+	c := anyWhole
+	if units {
+		c = b.d.wholeTiling(int(p.m), int(p.n))
+		if p.b, p.plain, err = b.quantized(w.Const, zero, op.TransB); err != nil {
+			return nil, err
+		}
+		kind := "u8"
+		if p.aSigned != 0 {
+			kind = "i8"
+		}
+		c.kernel = fmt.Sprintf(c.kernel, kind)
+	}
+	grid := [3]int{ceil(int(p.n), c.cols), ceil(int(p.m), c.rows), lead}
+	if grid[1] > 65535 || grid[2] > 65535 {
+		return nil, errOnHost
+	}
+	return append(launches, newLaunch(c.kernel, p, grid, c.threads, c.shared)), nil
+}
+
+// wholeTiling is the largest tiling that keeps the device busy.
+func (d *Device) wholeTiling(m, n int) tiling {
+	for _, c := range wholeTilings {
+		if ceil(m, c.rows)*ceil(n, c.cols) >= d.ctx.Processors && c.shared <= d.ctx.SharedPerBlock {
+			return c
+		}
+	}
+	return wholeTilings[len(wholeTilings)-1]
+}
+
+// quantized is a constant quantised matrix, [k,n] or turned, arranged as _gen/qmma.cu has it; plain: all zero points are 0 there.
+func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at address, plain int32, err error) {
+	n, k, row, col := t.Shape()[1], t.Shape()[0], t.Shape()[1], 1
+	if turned {
+		n, k, row, col = k, n, 1, n
+	}
+	offset := int64(0) // what makes a type signed
+	if t.DType() == tensor.U8 {
+		offset = 128
+	}
+	zeros, key := make([]int64, n), ""
+	plain = 1
+	for j := range zeros {
+		if zeros[j] = -offset; zero != nil {
+			zeros[j] += zero.Const.Int64(j % zero.Const.Len())
+		}
+		plain &= boolean(zeros[j] == 0)
+	}
+	if zero != nil {
+		key = string(zero.Const.Bytes())
+	}
+	at, err = b.weight(t, fmt.Sprintf("quantised, turned: %t, zeros: %x", turned, key), func() ([]byte, error) {
+		src, dst := t.Aligned().Bytes(), make([]byte, n*k+8*n)
+		inParallel(ceil(n, 16), func(block int) {
+			for j := 16 * block; j < min(16*block+16, n); j++ {
+				sum, to := -int64(k)*zeros[j], dst[j*k:][:k]
+				for i := range to {
+					to[i] = src[i*row+j*col] - byte(offset)
+					sum += int64(int8(to[i]))
+				}
+				binary.LittleEndian.PutUint32(dst[n*k+4*j:], uint32(sum))
+				binary.LittleEndian.PutUint32(dst[n*k+4*(n+j):], uint32(zeros[j]))
+			}
+		})
+		return dst, nil
+	})
+	return at, plain, err
+}

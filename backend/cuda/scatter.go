@@ -1,0 +1,116 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The parameters of the kernels in _gen/index.cu for tuples of indices and for scattering, in their order.
+type (
+	tupleParams struct {
+		index, status address
+		kind, count   int32
+		size, step    [maxRank]int64
+	}
+	gatherNDParams struct {
+		y, x                        address
+		total, inner, tuples, batch int64
+		width, _                    int32
+		tuple                       tupleParams
+	}
+	scatterParams struct {
+		y, x, updates, last         address
+		total, inner, slices, count int64
+		width, _                    int32
+		tuple                       tupleParams
+		to, index                   walk
+		size, step                  int64
+		rank                        int32
+		dims                        [maxRank]int32
+	}
+)
+
+// newTuple is tuples of indices into axes of x from first on; steps are in units of so many elements.
+func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) tupleParams {
+	count := index.shape[len(index.shape)-1]
+	t := tupleParams{index: index.at, kind: kinds[index.dtype], count: int32(count)}
+	for k := range count {
+		at := b.report(first+k, shape[first+k])
+		if k == 0 {
+			t.status = at
+		}
+		t.size[k], t.step[k] = int64(shape[first+k]), int64(shape[first+k+1:].Elements()/unit)
+	}
+	return t
+}
+
+// tuples reports whether n has indices that kernels take, and tuples that they have room for.
+func tuples(n *ir.Node) bool {
+	return picks(n) && len(n.Inputs[0].Type.Shape) <= maxRank
+}
+
+// scatterRow is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
+// every slice of the result the last update that goes there. Sums of floats depend on their order: what combines updates is left to Eval.
+func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, kernel string, mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
+	return row{
+		Row: target.Row{
+			Runs:     target.OnKernel,
+			Supports: func(n *ir.Node) bool { return keeps(n.Op) && tuples(n) },
+			InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
+			Scratch: func(n *ir.Node) []int64 {
+				return []int64{int64(4 * n.Outputs[0].Type.Sizes().Elements() / max(inner(n), 1))}
+			},
+		},
+		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+			in, out, err := b.operands(n)
+			if err != nil {
+				return nil, err
+			}
+			x, index, updates, y, size := in[0], in[1], in[2], out[0], inner(n)
+			p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.elements()), inner: int64(size),
+				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width)}
+			if p.count > 1<<31-1 {
+				return nil, errOnHost
+			}
+			if err := mark(b, n, &p, index, y); err != nil {
+				return nil, err
+			}
+			per := func(name string, n int64) *launch {
+				return newLaunch(name, p, spread(ceil(int(n), groupSize)), groupSize, 0)
+			}
+			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scattered", p.total)}, nil
+		},
+	}
+}
+
+var scatterElementsRow = scatterRow(
+	func(op ir.Op) bool { return op.(ir.ScatterElements).Reduce == ir.NoReduction },
+	func(*ir.Node) int { return 1 },
+	"scatter_elements",
+	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
+		axis, strides := n.Op.(ir.ScatterElements).Axis, y.shape.Strides()
+		walked := operand{shape: index.shape, strides: slices.Clone(strides)}
+		walked.strides[axis] = 0
+		nest, err := newNest(index.shape, &walked, index)
+		if err != nil {
+			return err
+		}
+		p.to, p.index, p.rank, p.dims = nest.walks[0], nest.walks[1], nest.rank, nest.size
+		p.size, p.step, p.tuple.status = int64(y.shape[axis]), int64(strides[axis]), b.report(axis, y.shape[axis])
+		return nil
+	})
+
+var scatterNDRow = scatterRow(
+	func(op ir.Op) bool { return op.(ir.ScatterND).Reduce == ir.NoReduction },
+	func(n *ir.Node) int {
+		index := n.Inputs[1].Type.Sizes()
+		return n.Inputs[0].Type.Sizes()[index[len(index)-1]:].Elements()
+	},
+	"scatter_nd",
+	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
+		p.tuple = b.newTuple(index, y.shape, 0, int(p.inner))
+		return nil
+	})

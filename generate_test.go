@@ -1,0 +1,191 @@
+package rlxc_test
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A writer is a causal model of batch 1 whose keys and values of each layer stay in the session.
+type writer struct {
+	*rlxc.Session
+	cache  []*rlxc.Kept
+	length int
+}
+
+// newWriter makes a writer of as many tokens as there is room for.
+func newWriter(p *rlxc.Program, room int) (*writer, error) {
+	s, err := p.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{Session: s}
+	for _, v := range p.Inputs() {
+		name, ok := strings.CutPrefix(v.Name, "past_key_values.")
+		if !ok {
+			continue
+		}
+		heads, errHeads := strconv.Atoi(v.Shape[1])
+		size, errSize := strconv.Atoi(v.Shape[3])
+		if err := errors.Join(errHeads, errSize); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		k, err := p.KeepGrowing(tensor.New(v.DType, 1, heads, 0, size), 2, room)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.cache = append(w.cache, k)
+		if err := errors.Join(s.Feed(v.Name, k), s.Keep("present."+name, k)); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	return w, nil
+}
+
+// next reads tokens and returns how likely each is to follow them.
+func (w *writer) next(tokens ...int64) ([]float32, error) {
+	n := len(tokens)
+	mask, positions := tensor.New(tensor.I64, 1, w.length+n), tensor.New(tensor.I64, 1, n)
+	for i := range mask.Len() {
+		mask.SetInt64(i, 1)
+	}
+	for i := range n {
+		positions.SetInt64(i, int64(w.length+i))
+	}
+	out, err := w.Run(context.Background(), rlxc.Tensors{"input_ids": tensor.FromSlice(tokens, 1, n), "attention_mask": mask, "position_ids": positions})
+	if err != nil {
+		return nil, err
+	}
+	w.length += n
+	logits := tensor.Of[float32](out["logits"])
+	return logits[len(logits)/n*(n-1):], nil
+}
+
+// restart forgets all but the first tokens.
+func (w *writer) restart(length int) error {
+	var errs []error
+	for _, k := range w.cache {
+		errs = append(errs, k.Truncate(length))
+	}
+	w.length = length
+	return errors.Join(errs...)
+}
+
+func (w *writer) Close() error {
+	errs := []error{w.Session.Close()}
+	for _, k := range w.cache {
+		errs = append(errs, k.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// likeliest is the token of the largest logit among those that are not written yet.
+func likeliest(logits []float32, written []int64) int64 {
+	for _, token := range written {
+		logits[token] = -1e30
+	}
+	best := 0
+	for i, x := range logits {
+		if x > logits[best] {
+			best = i
+		}
+	}
+	return int64(best)
+}
+
+// TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it lies; the prompt goes in at once or
+// in pieces, a restart changes nothing, and a cache that is full says so.
+func TestGenerate(t *testing.T) {
+	for _, name := range []string{"gpt2-legacy-17", "gpt2-dynamo-20", "gpt2-dynamo-23", "llama-legacy-17", "llama-dynamo-20", "llama-dynamo-23", "qwen2-legacy-17", "qwen2-dynamo-20"} {
+		z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
+		require.NoError(t, err)
+		defer z.Close()
+		file, err := z.Open("generated.json")
+		require.NoError(t, err)
+		defer file.Close()
+		var want struct{ Prompt, Tokens []int64 }
+		require.NoError(t, json.NewDecoder(file).Decode(&want))
+		require.Len(t, want.Tokens, 50)
+		for _, level := range levels {
+			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
+				m, err := rlxc.OpenFS(z, "model.onnx")
+				require.NoError(t, err)
+				defer m.Close()
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
+				require.NoError(t, err)
+				defer p.Close()
+				const room = 56 // the prompt, and all tokens but the last
+				w, err := newWriter(p, room)
+				require.NoError(t, err)
+				defer w.Close()
+				for _, first := range []int{len(want.Prompt), 3} {
+					require.NoError(t, w.restart(0))
+					logits, err := w.next(want.Prompt[:first]...)
+					require.NoError(t, err)
+					if first < len(want.Prompt) {
+						logits, err = w.next(want.Prompt[first:]...)
+						require.NoError(t, err)
+					}
+					var got []int64
+					for got = append(got, likeliest(logits, nil)); len(got) < len(want.Tokens); got = append(got, likeliest(logits, got)) {
+						logits, err = w.next(got[len(got)-1])
+						require.NoError(t, err)
+					}
+					require.Equal(t, want.Tokens, got)
+				}
+				_, err = w.next(1)
+				require.ErrorIs(t, err, rlxc.ErrInput)
+				require.ErrorContains(t, err, "output \"present.0.key\": a kept tensor has room for 56 places on axis 2, and 57 are needed: keep one with more room")
+			})
+		}
+	}
+}
+
+// BenchmarkDecode times steps of one token after a prompt of 256, on one thread, of the decoder in a file that RLXC_DECODER names
+// (models/scripts/large.py makes some):
+//
+//	RLXC_DECODER=gpt2.onnx go test . -run '^$' -bench Decode -benchtime 64x
+func BenchmarkDecode(b *testing.B) {
+	file := os.Getenv("RLXC_DECODER")
+	if file == "" {
+		b.Skip("RLXC_DECODER names no file")
+	}
+	m, err := rlxc.Open(file)
+	require.NoError(b, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
+	require.NoError(b, err)
+	defer p.Close()
+	w, err := newWriter(p, 256+b.N)
+	require.NoError(b, err)
+	defer w.Close()
+	prompt := make([]int64, 256)
+	for i := range prompt {
+		prompt[i] = int64(i % 1000)
+	}
+	_, err = w.next(prompt...)
+	require.NoError(b, err)
+	times := make([]float64, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		start := time.Now()
+		_, err := w.next(int64(i))
+		require.NoError(b, err)
+		times[i] = time.Since(start).Seconds() * 1e3
+	}
+	slices.Sort(times)
+	b.ReportMetric(times[b.N/2], "ms/step")
+}

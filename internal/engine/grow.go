@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A growth says that a kept tensor grows on an axis, in a buffer with room for so many places there; room is 0 if it does not. Its
+// buffer has that axis in front, so that what is added lies behind what there is, whatever the room.
+type growth struct{ axis, room int }
+
+// place is what stands for a kept tensor in places.
+func (r growth) place() byte {
+	if r.room == 0 {
+		return '1'
+	}
+	return byte('2' + r.axis)
+}
+
+// axis is the axis on which the tensor at a place grows, −1 for none.
+func (p places) axis(i int) int {
+	if p == "" {
+		return -1
+	}
+	return max(int(p[i])-'2', -1)
+}
+
+// growing leaves the places that grow.
+func (p places) growing() places {
+	return places(slices.DeleteFunc([]byte(p), func(b byte) bool { return b < '2' }))
+}
+
+// front is the permutation that takes one of so many axes to the front.
+func front(axis, rank int) (perm []int) {
+	perm = append(perm, axis)
+	for i := range rank {
+		if i != axis {
+			perm = append(perm, i)
+		}
+	}
+	return perm
+}
+
+// back is the inverse of front.
+func back(axis, rank int) []int {
+	perm := make([]int, rank)
+	for to, from := range front(axis, rank) {
+		perm[from] = to
+	}
+	return perm
+}
+
+func permuted[T any](s []T, perm []int) []T {
+	out := make([]T, len(s))
+	for i, p := range perm {
+		out[i] = s[p]
+	}
+	return out
+}
+
+// fits reports whether the buffer has room for a shape.
+func (r growth) fits(shape tensor.Shape) error {
+	switch {
+	case r.room == 0:
+	case r.axis >= len(shape):
+		return WithKind(ErrInput, fmt.Errorf("a kept tensor that grows on axis %d cannot take the shape %v", r.axis, shape))
+	case shape[r.axis] > r.room:
+		return WithKind(ErrInput, fmt.Errorf("a kept tensor has room for %d places on axis %d, and %d are needed: keep one with more room", r.room, r.axis, shape[r.axis]))
+	}
+	return nil
+}
+
+// whole is the shape of all of the buffer if the other axes are as in shape.
+func (r growth) whole(shape tensor.Shape) tensor.Shape {
+	if r.room == 0 {
+		return shape
+	}
+	shape = shape.Clone()
+	shape[r.axis] = r.room
+	return shape
+}
+
+// stored is a tensor as the buffer has it, and shown the tensor that the buffer shows.
+func (r growth) stored(t *tensor.Tensor) (*tensor.Tensor, error) { return r.turn(t, front) }
+func (r growth) shown(t *tensor.Tensor) (*tensor.Tensor, error)  { return r.turn(t, back) }
+
+func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.Tensor, error) {
+	if r.room == 0 {
+		return t, nil
+	}
+	out, err := ir.Transpose{Perm: way(r.axis, len(t.Shape()))}.Eval(&ir.Env{}, []*tensor.Tensor{t})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// order is a shape as the buffer has it.
+func (r growth) order(shape tensor.Shape) tensor.Shape {
+	if r.room == 0 {
+		return shape
+	}
+	return permuted(shape, front(r.axis, len(shape)))
+}
+
+// front makes a bound graph take and return what grows with its axis in front. A concatenation on that axis is one in front, and shares
+// memory with its first operand where that is an input of the same kept tensor. grown holds, by output, that input's place; −1 for none.
+func (p places) front(g *ir.Graph) (grown []int, err error) {
+	grown = slices.Repeat([]int{-1}, len(g.Outputs))
+	if p.growing() == "" {
+		return grown, nil
+	}
+	t := &turner{Graph: g, whole: map[*ir.Value]*ir.Value{}}
+	nodes := g.Nodes
+	g.Nodes = make([]*ir.Node, 0, len(nodes)+8)
+	for i := range g.Inputs {
+		if axis := p.axis(i); axis >= 0 {
+			t.input(i, axis)
+		}
+	}
+	joins := map[*ir.Node]bool{}
+	for i, v := range g.Outputs {
+		if axis := p.axis(len(g.Inputs) + i); axis >= 0 && v.Def != nil {
+			c, ok := v.Def.Op.(ir.Concat)
+			joins[v.Def] = ok && c.Axis == axis
+		}
+	}
+	for _, n := range nodes {
+		if joins[n] {
+			t.join(n)
+		} else {
+			g.Nodes = append(g.Nodes, n)
+		}
+	}
+	for i, v := range g.Outputs {
+		axis := p.axis(len(g.Inputs) + i)
+		if axis < 0 {
+			continue
+		}
+		if joined := t.whole[v]; joined != nil && joined.Def != nil && !g.IsOutput(joined) {
+			g.Outputs[i], grown[i] = joined, slices.Index(g.Inputs, joined.Def.Inputs[0])
+		} else {
+			g.Outputs[i] = t.node(ir.Materialize{View: ir.Transpose{Perm: front(axis, len(v.Type.Shape))}}, v)
+		}
+	}
+	return grown, t.err
+}
+
+// A turner puts axes in front.
+type turner struct {
+	*ir.Graph
+	whole map[*ir.Value]*ir.Value // by view: the value whose first axis is elsewhere in the view
+	err   error
+}
+
+// node appends a node of one result.
+func (t *turner) node(op ir.Op, in ...*ir.Value) *ir.Value {
+	out, err := t.Append(op, in)
+	if err != nil {
+		t.err = errors.Join(t.err, err)
+		return in[0]
+	}
+	return out[0]
+}
+
+// view shows a value with its first axis elsewhere.
+func (t *turner) view(x *ir.Value, axis int) *ir.Value {
+	v := t.node(ir.Transpose{Perm: back(axis, len(x.Type.Shape))}, x)
+	t.whole[v] = x
+	return v
+}
+
+// input takes an input with an axis in front.
+func (t *turner) input(i, axis int) {
+	old := t.Inputs[i]
+	x := t.NewValue(old.Name, ir.TensorOf(old.Type.DType, permuted(old.Type.Shape, front(axis, len(old.Type.Shape)))...))
+	t.Inputs[i] = x
+	t.ReplaceAll(old, t.view(x, axis))
+}
+
+// join puts a concatenation's axis in front.
+func (t *turner) join(n *ir.Node) {
+	axis, in := n.Op.(ir.Concat).Axis, slices.Clone(n.Inputs)
+	for i, x := range in {
+		if whole := t.whole[x]; i == 0 && whole != nil && whole.Def == nil && slices.Equal(x.Def.Op.(ir.Transpose).Perm, back(axis, len(x.Type.Shape))) {
+			in[i] = whole
+		} else {
+			in[i] = t.node(ir.Transpose{Perm: front(axis, len(x.Type.Shape))}, x)
+		}
+	}
+	joined := t.node(ir.Concat{}, in...)
+	joined.Name, joined.Def.Origins = n.Outputs[0].Name, n.Origins
+	t.ReplaceAll(n.Outputs[0], t.view(joined, axis))
+	n.Detach()
+}

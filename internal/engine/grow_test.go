@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/arena"
+	"github.com/rlxc/rlxc/artifact"
+	_ "github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A text is a Source of a graph's text.
+type text string
+
+func (s text) Name() string               { return "text" }
+func (s text) Graph() (*ir.Graph, error)  { return ir.Parse(`graph "text" ` + string(s)) }
+func (text) Compiled() *artifact.Info     { return nil }
+func (text) Evict()                       {}
+func (text) EvictPart([]byte) (part bool) { return false }
+func (text) Retain()                      {}
+func (text) Close() error                 { return nil }
+
+// numbers counts from a number.
+func numbers(from int, shape ...int) *tensor.Tensor {
+	x := tensor.New(tensor.F32, shape...)
+	for i := range x.Len() {
+		x.SetFloat64(i, float64(from+i)/64)
+	}
+	return x
+}
+
+// TestGrow: what a cache holds after each run, poisoned and proved, is what the run returns without a cache; and it lies where it lay
+// if the output is the input with more behind it, and the only output that goes there.
+func TestGrow(t *testing.T) {
+	type carried map[string]string // kept tensors by input or output
+	usual := carried{"past": "a", "present": "a"}
+	for _, c := range []struct {
+		name, program string
+		axis          int
+		carried       carried
+		inPlace       bool
+	}{
+		{"axis 0", `(%0 "past": f32[p,2,3], %1 "new": f32[n,2,3]) { %2: f32[p+n,2,3] = concat(%0, %1) {axis=0} %3: f32[p+n,2,3] = exp(%2) return %2 as "present", %3 as "y" }`, 0, usual, true},
+		{"axis 1", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"axis 2", `(%0 "past": f32[2,3,p], %1 "new": f32[2,3,n]) { %2: f32[2,3,p+n] = concat(%0, %1) {axis=2} %3: f32[2,3,p+n] = exp(%2) return %2 as "present", %3 as "y" }`, 2, usual, true},
+		{"one head", `(%0 "past": f32[1,1,p,3], %1 "new": f32[1,1,n,3]) { %2: f32[1,1,p+n,3] = concat(%0, %1) {axis=2} return %2 as "present", %2 as "y" }`, 2, usual, false},
+		{"the past twice", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,2*p+n,3] = concat(%0, %1, %0) {axis=1} %3: f32[2,p,3] = exp(%0) return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"in front", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%1, %0) {axis=1} return %2 as "present" }`, 1, usual, false},
+		{"another axis", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`, 0, usual, false},
+		{"two outputs", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present", %2 as "again" }`, 1, carried{"past": "a", "present": "a", "again": "b"}, true},
+		{"no sum", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p,3] = exp(%0) %3: f32[2,n,3] = exp(%1) return %2 as "present", %3 as "y" }`, 1, usual, false},
+		{"the input", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %3: f32[2,n,3] = exp(%1) return %0 as "present", %3 as "y" }`, 1, usual, false},
+		{"in stages", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} %3: i64[3,u] = onnx.NonZero(%2) return %2 as "present", %3 as "y" }`, 1, usual, false},
+		{"no past", `(%1 "new": f32[2,n,3]) { %2: f32[2,n,3] = exp(%1) return %2 as "present" }`, 1, carried{"present": "a"}, false},
+		{"to another", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`, 1, carried{"past": "a", "present": "b"}, false},
+		{"crossed", `(%0 "past": f32[2,p,3], %1 "past 2": f32[2,p,3], %2 "new": f32[2,n,3]) { %3: f32[2,p+n,3] = concat(%0, %2) {axis=1} %4: f32[2,p+n,3] = concat(%1, %2) {axis=1} return %3 as "present", %4 as "present 2" }`, 1,
+			carried{"past": "a", "present": "b", "past 2": "b", "present 2": "a"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, Options{Backend: "cpu", Verify: true})
+			require.NoError(t, err)
+			defer p.Close()
+			var sessions [2]*Session // the second one with caches
+			for i := range sessions {
+				sessions[i], err = p.NewSession()
+				require.NoError(t, err)
+				defer sessions[i].Close()
+				sessions[i].Memory(0).(interface{ Poison(byte) }).Poison(arena.NaNFill)
+			}
+			ordinary := map[string]*tensor.Tensor{} // what the first session takes, run by run
+			kept := map[string]*Kept{}
+			for _, v := range p.graph.Inputs {
+				if v.Name != "new" {
+					ordinary[v.Name] = numbers(7*len(ordinary), sized(v, 2)...)
+				}
+			}
+			for place, name := range c.carried {
+				if first := ordinary[place]; first != nil {
+					kept[name], err = p.KeepGrowing(first, c.axis, 100)
+					require.NoError(t, err)
+					defer kept[name].Close()
+					require.NoError(t, sessions[1].Feed(place, kept[name]))
+				}
+			}
+			for place, name := range c.carried {
+				if kept[name] == nil {
+					kept[name], err = p.KeepGrowing(tensor.New(tensor.F32, 1, 1, 1), c.axis, 100)
+					require.NoError(t, err)
+					defer kept[name].Close()
+				}
+				if ordinary[place] == nil {
+					require.NoError(t, sessions[1].Keep(place, kept[name]))
+				}
+			}
+			for run := range 3 {
+				for _, v := range p.graph.Inputs {
+					if v.Name == "new" {
+						ordinary["new"] = numbers(100*run, sized(v, 1+run)...)
+					}
+				}
+				want, err := sessions[0].Run(context.Background(), ordinary)
+				require.NoError(t, err)
+				before := map[string]any{}
+				for name, k := range kept {
+					before[name] = k.now
+				}
+				got, err := sessions[1].Run(context.Background(), map[string]*tensor.Tensor{"new": ordinary["new"]})
+				require.NoError(t, err)
+				for out, w := range want {
+					if name := c.carried[out]; name == "" {
+						require.Equal(t, w.Bytes(), got[out].Bytes(), out)
+						continue
+					}
+					k := kept[c.carried[out]]
+					x, err := k.Tensor()
+					require.NoError(t, err)
+					require.Equal(t, w.Shape(), x.Shape())
+					require.Equal(t, w.Bytes(), x.Bytes(), out)
+					if out == "present" {
+						require.Equal(t, c.inPlace, k.now == before[c.carried[out]], "in place")
+						require.Equal(t, c.inPlace, k.next == nil)
+					}
+				}
+				for place, name := range c.carried { // what the next run reads
+					if ordinary[place] != nil {
+						ordinary[place], err = kept[name].Tensor()
+						require.NoError(t, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// sized is the shape of an input of n places.
+func sized(v *ir.Value, n int) (shape tensor.Shape) {
+	for _, d := range v.Type.Shape {
+		size, ok := d.Const()
+		if !ok {
+			size = n
+		}
+		shape = append(shape, size)
+	}
+	return shape
+}
+
+// TestGrowErrors: what a cache cannot take, and what is left of it then.
+func TestGrowErrors(t *testing.T) {
+	const program = text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`)
+	p, err := Compile(context.Background(), program, program.Graph, Options{Backend: "cpu"})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	for _, c := range []struct {
+		x          *tensor.Tensor
+		axis, room int
+		err        string
+	}{
+		{nil, 0, 1, "only a tensor of numbers can be kept"},
+		{numbers(0, 2, 3), 2, 5, "a tensor of shape [2,3] cannot grow on axis 2"},
+		{numbers(0, 2, 3), -1, 5, "a tensor of shape [2,3] cannot grow on axis -1"},
+		{numbers(0, 2, 3), 1, 2, "a kept tensor has room for 2 places on axis 1, and 3 are needed: keep one with more room"},
+		{numbers(0, 2, 3), 1, 0, "a tensor that grows needs elements of whole bytes and room for one place or more"},
+		{tensor.New(tensor.I4, 2, 3), 1, 9, "a tensor that grows needs elements of whole bytes and room for one place or more"},
+	} {
+		_, err := p.KeepGrowing(c.x, c.axis, c.room)
+		require.EqualError(t, err, c.err)
+		require.ErrorIs(t, err, ErrInput)
+	}
+	first := numbers(0, 2, 2, 3)
+	k, err := p.KeepGrowing(first, 1, 4)
+	require.NoError(t, err)
+	defer k.Close()
+	require.NoError(t, s.Feed("past", k))
+	require.NoError(t, s.Keep("present", k))
+	_, err = s.Run(context.Background(), map[string]*tensor.Tensor{"new": numbers(0, 2, 3, 3)})
+	require.EqualError(t, err, `output "present": a kept tensor has room for 4 places on axis 1, and 5 are needed: keep one with more room`)
+	require.ErrorIs(t, err, ErrInput)
+	x, err := k.Tensor()
+	require.NoError(t, err)
+	require.Equal(t, first.Bytes(), x.Bytes())
+
+	require.EqualError(t, k.Truncate(3), "the kept tensor has 2 places on axis 1: 3 cannot be left of them")
+	require.EqualError(t, k.Truncate(-1), "the kept tensor has 2 places on axis 1: -1 cannot be left of them")
+	require.NoError(t, k.Truncate(1))
+	x, err = k.Tensor()
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 1. / 64, 2. / 64, 6. / 64, 7. / 64, 8. / 64}, tensor.Of[float32](x))
+	part := make([]byte, 8)
+	n, err := k.ReadAt(part, 16)
+	require.NoError(t, err)
+	require.Equal(t, 8, n)
+	require.Equal(t, x.Bytes()[16:], part)
+
+	plain, err := p.Keep(first)
+	require.NoError(t, err)
+	defer plain.Close()
+	require.EqualError(t, plain.Truncate(0), "the kept tensor does not grow: Program.KeepGrowing makes one that does")
+}

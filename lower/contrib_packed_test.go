@@ -1,0 +1,82 @@
+package lower
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestPackedSpelling shows what onnxruntime's way to leave padding out becomes: the ops of the pass unpad. Where token_offset does not come from
+// RemovePadding, it is read as it is.
+func TestPackedSpelling(t *testing.T) {
+	build := func(removes bool) string {
+		s := &sketch{}
+		node := func(op string, results []string, operands ...string) {
+			n := &onnxpb.NodeProto{OpType: op, Domain: "com.microsoft", Name: op, Input: operands, Output: results}
+			if op == "PackedAttention" {
+				n.Attribute = []*onnxpb.AttributeProto{intAttr("num_heads", 2)}
+			}
+			s.g.Node = append(s.g.Node, n)
+		}
+		if removes {
+			s.input("x", tensor.F32, "batch", "seq", 4)
+			s.input("counts", tensor.I32, "batch")
+			node("RemovePadding", []string{"t", "offset", "sums", "longest"}, "x", "counts")
+		} else {
+			s.input("t", tensor.F32, "n", 4)
+			s.input("offset", tensor.I32, "batch", "seq")
+			s.input("sums", tensor.I32, "batch+1")
+		}
+		s.input("bias", tensor.F32, 1, 2, "seq", "seq")
+		node("PackedAttention", []string{"a"}, "t", s.constant(tensor.New(tensor.F32, 4, 12)), s.constant(tensor.New(tensor.F32, 12)), "offset", "sums", "bias")
+		node("RestorePadding", []string{"y"}, "a", "offset")
+		s.g.Output = []*onnxpb.ValueInfoProto{{Name: "y"}}
+		g, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
+		require.NoError(t, err)
+		require.NoError(t, ir.Verify(g))
+		var lines []string // of the nodes that are more than views
+		for _, n := range g.Nodes {
+			text := ir.OpName(n.Op)
+			if k := n.Op.Kind(); k == ir.KindReshape || k == ir.KindSlice {
+				continue
+			}
+			for _, v := range n.Inputs {
+				for v != nil && v.Def != nil && (v.Def.Op.Kind() == ir.KindReshape || v.Def.Op.Kind() == ir.KindSlice) {
+					v = v.Def.Inputs[0]
+				}
+				switch {
+				case v == nil:
+					text += " _"
+				case v.Def == nil && v.Const == nil:
+					text += " " + v.Name
+				case v.Def != nil:
+					text += " " + ir.OpName(v.Def.Op)
+				}
+			}
+			lines = append(lines, text)
+		}
+		return strings.Join(lines, "\n")
+	}
+	// The deferred RemovePadding makes the lists that nobody reads here: it is dropped as such.
+	require.Equal(t, strings.TrimSpace(`
+rlxc.Pack counts x
+rlxc.Deferred x counts
+matmul rlxc.Pack
+attention matmul matmul matmul bias rlxc.Pack rlxc.Pack
+rlxc.Unpack attention rlxc.Pack x`), build(true))
+	require.Equal(t, strings.TrimSpace(`
+matmul t
+concat sums sums sums sums
+cast offset
+dims
+mod cast dims
+attention matmul matmul matmul bias concat mod
+expand
+cast offset
+scatter_nd expand cast attention`), build(false))
+}
