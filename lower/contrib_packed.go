@@ -68,6 +68,9 @@ func lowerRemovePadding(c *Context) []*ir.Value {
 		c.Failf("input %v with lengths %v", x.Type, counts.Type)
 	}
 	s := x.Type.Shape
+	if ir.Same(counts.Type.Shape[0], s[0]) == ir.No {
+		c.Failf("%v lengths for %v texts", counts.Type.Shape[0], s[0])
+	}
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
 		n := c.Fresh(0)
 		pack := c.EmitAll(ir.NewPack(counts, []*ir.Value{x}, n, 0), counts, x)
@@ -119,6 +122,9 @@ func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 // of a padded text, which are the tokens' positions.
 func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
+	if bias != nil && (Rank(bias) != 4 || Rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No || ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
+		h.Failf("attention bias %v for texts of token_offset %v", bias.Type, offset.Type)
+	}
 	r := h.removedBy(sums, n)
 	if r != nil {
 		in = append(in, r.pack[ir.PackRows])

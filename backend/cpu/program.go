@@ -223,7 +223,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if in.times != nil {
 			in.times[i].Node, in.times[i].Start = st.node, time.Since(start)
 		}
-		for ; in.current != nil; in.current = in.current.then {
+		in.d.pool.Run(st.parts, in.part)
+		for in.current.then != nil && in.machine.err == nil { // a phase trusts what the one before has checked
+			in.current = in.current.then
 			in.d.pool.Run(in.current.parts, in.part)
 		}
 		if in.times != nil {

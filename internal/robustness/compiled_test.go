@@ -192,6 +192,10 @@ func forgeries() map[string]attack {
 		}
 		add("attention over a row "+what, want, strings.Replace(rows, "ROW", row, 1))
 	}
+	for what, places := range map[string]string{"in a row": "0, 1, 2, 3", "apart": "0, 1, 5, 9"} {
+		add("attention of tokens beyond the mask, "+what, "row 0 has a token at position", `graph "g" (%0 "x": f32[1,4,1,4]) { const %1: f32[2,2] = [0, 0, 0, 0] const %2: i32[1,4] = [0, 4, 0, 4] const %3: i64[1,4] = [`+places+`]
+			%4 = attention(%0, %0, %0, %1, %2, %3) return %4 as "y" }`)
+	}
 	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_rows(%0, %2) return %3 as "y" }`
 	for what, row := range map[string]string{"beyond": "0, 5, 0, 5", "below": "-1, 4, 0, 4", "far beyond": "0, 2147483647, 0, 4"} {
 		add("a sum over a row "+what, "row 0", strings.Replace(sums, "ROW", row, 1))

@@ -51,6 +51,25 @@ func meanings() (out []hostile) {
 	add("a scan whose output goes in direction -1", "refused ", scan(attribute("scan_output_directions", []int64{-1})))
 	add("a scan with a direction too many", "refused ", scan(attribute("scan_input_directions", []int64{0, 0})))
 
+	remove := func(counts ...int32) *onnxpb.ModelProto {
+		n := node("RemovePadding", names("x", "c"), names("y", "o", "s", "m"))
+		n.Domain = "com.microsoft"
+		return one(x(2, 3, 4), f32, constant("c", tensor.FromSlice(counts)), n)
+	}
+	add("lengths of all texts", "returns f32[4,4]", remove(3, 1))
+	add("lengths of fewer texts", "refused 1 lengths for 2 texts", remove(3))
+	add("lengths of more texts", "refused 3 lengths for 2 texts", remove(3, 1, 1))
+	packed := func(bias ...int) *onnxpb.ModelProto {
+		n := node("PackedAttention", names("x", "w", "b", "o", "s", "bias"), y, attribute("num_heads", 2))
+		n.Domain = "com.microsoft"
+		return one(x(4, 4), f32, constant("w", tensor.New(f32, 4, 24)), constant("b", tensor.New(f32, 24)), constant("o", tensor.New(tensor.I32, 2, 3)),
+			constant("s", tensor.FromSlice([]int32{0, 3, 4})), constant("bias", tensor.New(f32, bias...)), n)
+	}
+	add("a bias for all positions", "refused position", packed(1, 2, 3, 3)) // the places are all 0
+	add("a bias for fewer queries", "refused attention bias", packed(1, 2, 2, 3))
+	add("a bias for fewer keys", "refused attention bias", packed(1, 2, 3, 2))
+	add("a bias of two axes", "refused attention bias", packed(3, 3))
+
 	add("a model without outputs", "refused ", model(graph(infos{x(2)}, nil, node("Neg", names("x"), y))))
 	add("a model without nodes and outputs", "refused ", model(graph(infos{x(2)}, nil)))
 

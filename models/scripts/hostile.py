@@ -441,7 +441,162 @@ def work():
     both("a transform of a prime length", [n("Expand", ["x", "to"], ["e"]), n("DFT", ["e", "", "k"], ["y"])], {"to": i(1, 1_000_003, 1), "k": scalar(1)}, {"x": f(1, 1, 1)})
 
 
-CLASSES = [windows, axes, sizes, quantisation, types, operands, strings, control, structure, weights, work]
+def convolutions():
+    """Windows, channels and sizes of convolutions in every element type, and of what becomes of them: tiles, depthwise kernels, products."""
+    w, edge, far = f(4, 2, 3, 3), (1 << 63) - 1, 1 << 31
+    pads = [[edge, 0, 0, 0], [edge, edge, edge, edge], [HUGE, 0, HUGE, 0], [far, far, far, far], [0, 0, -1, 0], [1, 1]]
+    steps = [[0, 1], [-1, 1], [edge, 1], [HUGE, HUGE], [far, far], [1]]
+    vary("convolutions", "Conv", [image, w], pads=pads, strides=steps, dilations=steps, group=[edge, -edge, 1 << 32], auto_pad=["SAME_UPPER", ""],
+         at0=[f(0, 2, 5, 5), f(1, 2, 0, 5), f(1, 2, 2, 2), f(2, 5), f(1, 2, 5), f(1, 0, 5, 5)], at1=[f(4, 2, 0, 3), f(4, 0, 3, 3), w.astype(np.float64), f(4, 2, 3, 3, 1)])
+    grouped = f(1, 4, 5, 5)
+    vary("convolutions", "Conv", [grouped, f(4, 2, 3, 3)], {"group": 2}, group=[1, 3, 4, 8], at1=[f(3, 2, 3, 3), f(4, 1, 3, 3), f(1, 2, 3, 3), f(0, 2, 3, 3)], at0=[f(1, 5, 5, 5), f(1, 0, 5, 5)])
+    vary("convolutions", "Conv", [grouped, f(4, 1, 3, 3)], {"group": 4}, pads=pads, strides=steps, dilations=steps, at0=[f(1, 8, 5, 5), f(1, 3, 5, 5), f(1, 4, 2, 2)], at1=[f(6, 1, 3, 3), f(8, 1, 3, 3), f(2, 1, 3, 3)])
+    tiled = f(1, 16, 32, 32)
+    vary("convolutions", "Conv", [tiled, f(16, 16, 3, 3)], {"pads": [1, 1, 1, 1]}, pads=[[1 << 20, 0, 0, 0], [1 << 14, 1 << 14, 1 << 14, 1 << 14], [0, edge, 0, edge]],
+         at0=[f(1, 16, 1, 1), f(1, 16, 0, 32), np.full((1, 16, 32, 32), np.nan, np.float32), np.full((1, 16, 32, 32), 3e38, np.float32)], at1=[np.full((16, 16, 3, 3), np.inf, np.float32)])
+    vary("convolutions", "Conv", [g(image), g(w)], at1=[g(f(4, 3, 3, 3)), g(f(4, 2, 9, 9)), g(f(4, 2, 0, 0))], group=[2], pads=pads[:3])
+    extra = {"output_padding": [1, 1], "strides": [2, 2]}
+    vary("convolutions", "ConvTranspose", [image, f(2, 3, 3, 3)], extra, output_padding=[[2, 2], [HUGE, 0], [edge, edge], [-1, -1]], strides=steps + [[1 << 20, 1 << 20]], dilations=steps + [[1 << 20, 1 << 20]],
+         pads=pads + [[9, 9, 9, 9]], output_shape=[[HUGE, HUGE], [edge, 1], [far, far], [-7, 7], [7], [1 << 16, 1 << 16]], group=[2, 3, edge], at1=[f(2, 0, 3, 3), f(2, 3, 0, 0), f(2, 3, 3), f(1, 3, 3, 3)], auto_pad=["SAME_UPPER", "SAME_LOWER"])
+    vary("convolutions", "ConvTranspose", [image, f(2, 3, 3, 3)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, output_shape=[[HUGE, 2], [1, 1], [11, 11]], strides=[[HUGE, 1], [9, 9]])
+    zero, scale = np.array(1, np.uint8), np.array(0.5, np.float32)
+    bytes_ = [u8(1, 2, 5, 5), u8(4, 2, 3, 3), zero, zero]
+    vary("convolutions", "ConvInteger", bytes_, pads=pads + [[1 << 14, 1 << 14, 1 << 14, 1 << 14]], strides=steps, dilations=steps, group=[2, 3, edge], at0=[u8(1, 2, 2, 2), u8(0, 2, 5, 5), u8(1, 2, 0, 5), i8(1, 2, 5, 5), u8(2, 5)],
+         at1=[u8(4, 2, 0, 3), u8(0, 2, 3, 3), u8(4, 1, 3, 3), u8(4, 2, 12, 12), f(4, 2, 3, 3)], at2=[np.array(1, np.int8), u8(0), u8(4)], at3=[u8(0), u8(3), np.ones((4, 1), np.uint8)])
+    vary("convolutions", "ConvInteger", [u8(1, 4, 5, 5), u8(4, 2, 3, 3), zero, zero], {"group": 2}, group=[3, 4], at1=[u8(3, 2, 3, 3), i8(4, 2, 3, 3)], at3=[u8(4), u8(2)])
+    quantised = [u8(1, 2, 5, 5), scale, zero, u8(4, 2, 3, 3), scale, zero, scale, zero]
+    vary("convolutions", "QLinearConv", quantised, pads=pads, strides=steps, dilations=steps, group=[2, edge], at1=[np.array(0, np.float32), np.array(np.nan, np.float32), np.array(np.inf, np.float32), f(0)], at3=[u8(4, 2, 6, 6), u8(4, 3, 3, 3), f(4, 2, 3, 3)],
+         at4=[f(0), f(4, 1), np.full(3, 0.5, np.float32)], at6=[np.array(0, np.float32), np.array(-1, np.float32), np.array(np.nan, np.float32), np.full(4, 0.5, np.float32)], at7=[u8(4), np.array(1, np.int8)])
+    vary("convolutions", "QLinearConv", quantised + [np.zeros(4, np.int32)], at8=[np.zeros(3, np.int32), np.zeros(4, np.int64), np.zeros((4, 1), np.int32), f(4)])
+    ms = "com.microsoft"
+    vary("convolutions", "FusedConv", [image, w], {"activation": "Relu"}, domain=ms, activation=["Odd", "", "HardSigmoid", "Clip"], activation_params=[[1.0], [float("nan"), 1.0]], group=[2], pads=pads[:2])
+    vary("convolutions", "FusedConv", [image, w, f(4), f(1, 4, 3, 3)], domain=ms, at3=[f(1, 4, 3, 2), f(4), f(1, 4, 1, 1), f(2, 4, 3, 3)])
+    n = helper.make_node
+    for before in [0, 0, 1, 1, 0, 0, 1, 1], [0, 0, edge, 0, 0, 0, edge, 0], [0, 0, HUGE, 0, 0, 0, HUGE, 0], [0, 0, 1 << 14, 1 << 14, 0, 0, 0, 0], [0, 1, 0, 0, 0, 1, 0, 0], [0, 0, -3, 0, 0, 0, 0, 0], [0, 0, -9, 0, 0, 0, 0, 0]:
+        for own in [0, 0, 0, 0], [edge, 0, 0, 0], [HUGE, 0, HUGE, 0]:
+            add("convolutions", f"Pad by {before} before pads {own}", model([n("Pad", ["x", "p"], ["v"]), n("Conv", ["v", "w"], ["y"], pads=own)], {"x": image}, {"p": i(*before), "w": w}), {"x": image})
+
+
+def recurrences():
+    """Weights, lengths and states of recurrent cells that do not fit."""
+    x = f(3, 2, 4)
+    for kind, gates in ("RNN", 1), ("GRU", 3), ("LSTM", 4):
+        w, r, b, lengths, h = f(1, gates * 5, 4), f(1, gates * 5, 5), f(1, gates * 10), np.array([3, 1], np.int32), f(1, 2, 5)
+        results = 3 if kind == "LSTM" else 2
+        vary("recurrences", kind, [x, w, r, b, lengths, h], {"hidden_size": 5}, results,
+             at0=[f(0, 2, 4), f(3, 0, 4), f(3, 2, 0), f(3, 2, 5), f(3, 2, 4, 1), x.astype(np.float64)], at1=[f(1, gates * 5, 0), f(1, gates * 5 + 1, 4), f(2, gates * 5, 4), f(gates * 5, 4), f(1, 0, 4)],
+             at2=[f(1, gates * 5, 0), f(1, gates * 5, 4), f(1, gates * 4, 5), f(2, gates * 5, 5), f(1, 5, 5), f(1, 0, 0)], at3=[f(1, gates * 10 - 1), f(2, gates * 10), f(gates * 10), f(1, 0)],
+             at4=[np.array([4, 1], np.int32), np.array([-1, 1], np.int32), np.array([(1 << 31) - 1, 1], np.int32), np.array([-1 << 31, 1], np.int32), np.array([3], np.int32), np.array([3, 1, 1], np.int32), i(3, 1), np.array([0, 0], np.int32)],
+             at5=[f(1, 2, 4), f(1, 3, 5), f(2, 2, 5), f(2, 5), f(1, 0, 5)],
+             hidden_size=[0, -5, 6, HUGE], direction=["reverse", "bidirectional", ""], layout=[1, 2], clip=[0.0, -1.0, float("nan"), float("inf")], activations=[["Relu"], ["Odd"] * gates, ["Tanh"] * 9], activation_alpha=[[1.0], [float("nan")] * 9])
+        given = [g(x), g(w), g(r), None, g(lengths)]
+        vary("recurrences", kind, given, {"hidden_size": 5}, results, at1=[g(f(1, gates * 5, 3)), g(f(1, gates * 5 + 1, 4))], at2=[g(f(1, gates * 5, 4)), g(f(1, gates * 4, 4))], at4=[g(np.array([9, 1], np.int32)), g(np.array([-9, 1], np.int32))])
+        both, two = [x, f(2, gates * 5, 4), f(2, gates * 5, 5), f(2, gates * 10)], {"hidden_size": 5, "direction": "bidirectional"}
+        vary("recurrences", kind, both, two, results, at1=[w], at2=[r], at3=[b], direction=["forward"], layout=[1])
+    vary("recurrences", "LSTM", [x, f(1, 20, 4), f(1, 20, 5), None, None, None, f(1, 2, 5), f(1, 15)], {"hidden_size": 5}, 3, at6=[f(1, 2, 4), f(1, 3, 5)], at7=[f(1, 14), f(2, 15), f(1, 20)], input_forget=[1, 2])
+
+
+def caches():
+    """Keys and values of the past, lengths and positions that lie."""
+    ms, n = "com.microsoft", helper.make_node
+    q, kv, past = f(1, 1, 8), f(1, 1, 8), f(1, 2, 4, 4)
+    heads = {"num_heads": 2, "kv_num_heads": 2}
+    k32 = lambda *v: np.array(v, np.int32)
+    vary("caches", "GroupQueryAttention", [q, kv, kv, past, past, k32(4), k32(5)[0]], heads, 3, domain=ms, at3=[f(1, 2, 4, 5), f(1, 1, 4, 4), f(2, 2, 4, 4), f(1, 2, 0, 4), f(2, 4, 4)], at4=[f(1, 2, 5, 4)],
+         at5=[k32(5), k32(-1), k32((1 << 31) - 1), k32(-1 << 31), k32(4, 4), k32(), i(4)], at6=[k32(9)[0], k32(0)[0], k32(-1)[0], k32((1 << 31) - 1)[0], k32(5, 5)], num_heads=[0, 3, -2, HUGE], kv_num_heads=[0, 3, 4], local_window_size=[0, 1, HUGE, -2], do_rotary=[1], softcap=[-1.0, float("nan")])
+    cos = f(4, 2)
+    vary("caches", "GroupQueryAttention", [q, kv, kv, past, past, k32(3), k32(4)[0], cos, cos], {**heads, "do_rotary": 1}, 3, domain=ms, at5=[k32(4), k32(9), k32(-5)], at7=[f(2, 2), f(0, 2), f(4, 3), f(4)], at8=[f(4, 1)])
+    vary("caches", "MultiHeadAttention", [q, kv, kv, None, None, None, past, past], {"num_heads": 2}, 3, domain=ms, at6=[f(1, 2, 4, 5), f(1, 1, 4, 4), f(2, 2, 4, 4)], at7=[f(1, 2, 3, 4)], num_heads=[0, 3, HUGE])
+    vary("caches", "Attention", [f(1, 2, 8), f(1, 2, 8), f(1, 2, 8), None, past, past], {"q_num_heads": 2, "kv_num_heads": 2}, 3, opset=24, at4=[f(1, 2, 5, 4), f(1, 2, 4, 5), f(2, 2, 4, 4), f(1, 2, 0, 4), f(1, 1, 4, 4)], is_causal=[1], softcap=[float("nan")], scale=[float("inf")])
+    vary("caches", "Attention", [f(1, 2, 8), f(1, 4, 8), f(1, 4, 8), None, None, None, i(4)], {"q_num_heads": 2, "kv_num_heads": 2}, opset=24, at6=[i(5), i(-1), i(0), i(HUGE), i(-HUGE), i(4, 4), i(), k32(4)], is_causal=[1])
+    vary("caches", "TensorScatter", [f(2, 4, 3), f(2, 1, 3), i(0, 3)], {"axis": 1}, opset=24, at1=[f(2, 5, 3), f(2, 1, 4), f(1, 1, 3), f(2, 0, 3)], at2=[i(4, 0), i(-1, 0), i(HUGE, 0), i(0), i(0, 0, 0), i((1 << 63) - 1, 0)], axis=[0, 3, -1, -4, HUGE], mode=["circular", "odd"])
+    vary("caches", "RotaryEmbedding", [f(1, 2, 8), np.zeros((1, 2), np.int64), f(4, 2), f(4, 2)], {"num_heads": 2}, domain=ms, at1=[i(0), i(3), i(-1), i(HUGE), np.full((1, 2), 4), np.full((1, 2), -4), np.zeros((1, 3), np.int64)], at2=[f(4, 3), f(0, 2)], num_heads=[0, 3, HUGE], rotary_embedding_dim=[2, 3, HUGE])
+    state = f(2, 4, 2)
+    vary("caches", "CausalConvWithState", [f(2, 4, 5), f(4, 1, 3), f(4), state], outputs=2, opset=27, at1=[f(4, 1, 0), f(3, 1, 3), f(4, 2, 3), f(4, 1, 9)], at2=[f(3)], at3=[f(2, 4, 3), f(2, 3, 2), f(1, 4, 2)], at0=[f(2, 4, 0), f(0, 4, 5), f(2, 4)])
+    vary("caches", "Gather", [g(f(4, 3)), g(i(0, 3))], at1=[g(i(4)), g(i(-5)), g(i(1 << 31)), g(i(1 << 32)), g(i((1 << 63) - 1)), g(i(-1 << 63))])
+
+
+def packing():
+    """Texts without padding whose lengths, places and sums lie."""
+    ms, n = "com.microsoft", helper.make_node
+    k32 = lambda *v: np.array(v, np.int32)
+    huge, least = (1 << 31) - 1, -1 << 31
+    x = f(2, 3, 4)
+    for give in g, np.asarray:
+        what = "given" if give is g else "constant"
+        for counts in k32(3, 1), k32(0, 0), k32(4, 1), k32(-1, 3), k32(huge, huge), k32(least, 0), k32(3), k32(3, 1, 1), i(3, 1), k32():
+            op("packing", f"{what} counts {counts.tolist()} of {counts.dtype}", "RemovePadding", [g(x), give(counts)], 4, domain=ms)
+        tokens, places = f(4, 4), k32(0, 1, 2, 3, 4, 5).reshape(2, 3)
+        for where in places, k32(0, 0, 0, 0, 0, 0).reshape(2, 3), k32(6, 0, 1, 2, 3, 4).reshape(2, 3), k32(-1, 0, 1, 2, 3, 4).reshape(2, 3), k32(huge, least, 1, 2, 3, 4).reshape(2, 3), k32(0, 1, 2).reshape(1, 3), k32(*range(6)), np.zeros((0, 3), np.int32), places.astype(np.int64):
+            op("packing", f"{what} places {where.tolist()} of {where.dtype}", "RestorePadding", [g(tokens), give(where)], domain=ms)
+        for sums in k32(0, 3, 4), k32(0, 4, 4), k32(0, 5, 9), k32(1, 2, 3), k32(4, 3, 0), k32(0, -1, 4), k32(0, huge, huge), k32(least, 0, 4), k32(0, 4), k32(0), k32(), k32(0, 1, 2, 3, 4):
+            op("packing", f"{what} sums {sums.tolist()}", "PackedAttention", [g(tokens), f(4, 24), f(24), give(places), give(sums)], domain=ms, num_heads=2)
+            op("packing", f"{what} sums {sums.tolist()}", "PackedMultiHeadAttention", [g(f(4, 8)), g(f(4, 8)), g(f(4, 8)), None, give(places), give(sums)], domain=ms, num_heads=2)
+        for where in k32(6, 7, 8, 9, 10, 11).reshape(2, 3), k32(huge, -1, -2, -3, least, 0).reshape(2, 3), k32(0, 1, 2, 3).reshape(1, 4):
+            op("packing", f"{what} places {where.tolist()} and a bias", "PackedAttention", [g(tokens), f(4, 24), f(24), give(where), give(k32(0, 3, 4)), f(2, 2, 3, 3)], domain=ms, num_heads=2)
+    vary("packing", "PackedAttention", [g(f(4, 4)), f(4, 24), f(24), k32(*range(6)).reshape(2, 3), k32(0, 3, 4), f(1, 2, 3, 3)], {"num_heads": 2}, domain=ms, at1=[f(3, 24), f(4, 23), f(4, 0)], at2=[f(23), f(0)], at5=[f(1, 2, 2, 3), f(1, 3, 3, 3), f(3, 2, 3, 3), f(2, 3, 3)], num_heads=[0, 3, -1, HUGE], qkv_hidden_sizes=[[8, 8, 8], [8, 4, 12], [-8, 8, 24], [HUGE, HUGE, 24]], scale=[float("nan")])
+    # What one node says of the texts, read by another with other tokens.
+    remove = n("RemovePadding", ["x", "c"], ["t", "o", "s", "m"], domain=ms)
+    for name, nodes in {"restored": [n("RestorePadding", ["t", "o"], ["y"], domain=ms)], "half of them restored": [n("Slice", ["t", "zero", "one"], ["h"]), n("RestorePadding", ["h", "o"], ["y"], domain=ms)],
+                        "twice as many restored": [n("Concat", ["t", "t"], ["h"], axis=0), n("RestorePadding", ["h", "o"], ["y"], domain=ms)],
+                        "attended by twice as many": [n("Concat", ["t", "t"], ["h"], axis=0), n("PackedAttention", ["h", "w", "b", "o", "s"], ["y"], domain=ms, num_heads=2)],
+                        "of sums that grow": [n("Add", ["s", "s"], ["s2"]), n("PackedAttention", ["t", "w", "b", "o", "s2"], ["y"], domain=ms, num_heads=2)]}.items():
+        weights = {"zero": i(0), "one": i(1), "w": f(4, 24), "b": f(24)}
+        for c in k32(3, 1), k32(0, 0), k32(9, 9):
+            add("packing", f"tokens {name}, of {c.tolist()}", model([remove, *nodes], {"x": x, "c": c}, weights), {"x": x, "c": c})
+
+
+def places():
+    """Sizes, counts and positions that only a run knows, and numbers that are none."""
+    nan, inf, edge = float("nan"), float("inf"), (1 << 63) - 1
+    x = f(2, 3)
+    sizes_ = [i(1 << 31, 1), i(edge, 1), i(edge, edge), i(1 << 32, 1 << 32), i(-edge, 1), i(0, 0), i(1), i(1, 1, 1)]
+    vary("places", "Tile", [g(x), g(i(1, 2))], at1=[g(a) for a in sizes_])
+    vary("places", "Expand", [g(x), g(i(2, 3))], at1=[g(a) for a in sizes_])
+    vary("places", "Range", [g(scalar(0)), g(scalar(5)), g(scalar(1))], at0=[g(scalar(-1 << 63)), g(scalar(edge))], at1=[g(scalar(edge)), g(scalar(-1 << 63)), g(scalar(1 << 40))], at2=[g(scalar(0)), g(scalar(-1 << 63)), g(scalar(edge))])
+    vary("places", "Range", [g(scalar(0.0)), g(scalar(5.0)), g(scalar(1.0))], **{f"at{k}": [g(scalar(v)) for v in (nan, inf, -inf, 1e30, 1e-38, 0.0)] for k in range(3)})
+    low = [g(np.array(v, np.int32)) for v in (0, 5, 1)]
+    vary("places", "Range", low, at1=[g(np.array((1 << 31) - 1, np.int32)), g(np.array(-1 << 31, np.int32))], at2=[g(np.array((1 << 31) - 1, np.int32)), g(np.array(-1, np.int32))])
+    square = f(1, 1, 4, 4)
+    vary("places", "Resize", [g(square), None, g(np.array([1, 1, 2, 2], np.float32))], at2=[g(np.array(s, np.float32)) for s in ([1, 1, nan, 2], [1, 1, inf, 2], [1, 1, -inf, 2], [1, 1, 1e30, 1e30], [1, 1, 1e-30, 1], [1, 1, 0, 0], [1, 1], [])], mode=["linear", "cubic"])
+    vary("places", "Resize", [g(square), None, None, g(i(1, 1, 8, 8))], at3=[g(i(1, 1, edge, edge)), g(i(1, 1, 1 << 31, 1 << 31)), g(i(1, 1, -1, 8)), g(i(1, 1, 0, 0)), g(i(edge, 1, 8, 8))], mode=["linear", "cubic"], keep_aspect_ratio_policy=["not_larger", "not_smaller"])
+    roi = lambda *v: g(np.array(v, np.float32))
+    vary("places", "Resize", [g(square), roi(0, 0, 0, 0, 1, 1, 1, 1), None, g(i(1, 1, 8, 8))], {"coordinate_transformation_mode": "tf_crop_and_resize"}, at1=[roi(0, 0, nan, nan, 1, 1, nan, 1), roi(0, 0, -inf, 0, 1, 1, inf, 1), roi(0, 0, 1e30, 0, 1, 1, -1e30, 1), roi(0, 0), roi()], mode=["linear", "cubic"])
+    vary("places", "TopK", [g(x), g(i(1))], outputs=2, at1=[g(i(v)) for v in (0, 3, 4, -1, 1 << 31, 1 << 32, edge, -edge)] + [g(i()), g(i(1, 1))], at0=[g(np.full((2, 3), nan, np.float32)), g(f(0, 3)), g(f(2, 0))], largest=[0, 2], sorted=[0])
+    for mode in "linear", "nearest", "cubic":
+        for padding in "zeros", "border", "reflection":
+            for align in 0, 1:
+                for v in nan, inf, -inf, 1e30, -1e30, 3e9, -2147483649.0, 1.0000001:
+                    op("places", f"{mode}, {padding}, {align}: {v}", "GridSample", [g(square), g(np.array([[[[v, 0], [0, v], [v, v], [0.5, v]]]], np.float32))], mode=mode, padding_mode=padding, align_corners=align)
+    vary("places", "GridSample", [g(square), g(f(1, 3, 3, 2))], at0=[g(f(1, 1, 0, 0)), g(f(0, 1, 4, 4)), g(f(1, 0, 4, 4)), g(f(1, 1, 1, 1))], at1=[g(f(1, 0, 3, 2)), g(f(0, 3, 3, 2))], padding_mode=["reflection", "border"])
+    at = lambda *v: np.array(v, np.int64).reshape(1, -1)
+    for v in 2, -3, 1 << 31, 1 << 32, edge, -1 << 63:
+        op("places", f"{v}", "ScatterElements", [g(x), g(at(v, 0, 0)), g(f(1, 3))])
+        op("places", f"{v}", "ScatterND", [g(x), g(at(v).reshape(1, 1)), g(f(1, 3))])
+        op("places", f"{v}, {v}", "ScatterND", [g(x), g(at(v, v)), g(f(1))])
+        op("places", f"{v}", "GatherND", [g(x), g(at(v, 0))])
+        op("places", f"{v}", "GatherElements", [g(x), g(at(v, 0, 0))])
+        op("places", f"{v}", "OneHot", [g(at(v, 0)), g(scalar(3)), g(f(2))])
+        op("places", f"a depth of {v}", "OneHot", [g(at(1, 0)), g(scalar(v)), g(f(2))])
+        op("places", f"{v}", "Slice", [g(x), g(i(v)), g(i(v)), g(i(0)), g(i(1))])
+        op("places", f"steps of {v}", "Slice", [g(x), g(i(0)), g(i(9)), g(i(1)), g(i(v))])
+        op("places", f"{v}", "Trilu", [g(x), g(scalar(v))])
+        op("places", f"{v}", "CumSum", [g(x), g(scalar(v))])
+        op("places", f"{v}", "ConstantOfShape", [g(i(v))])
+        op("places", f"{v}", "Pad", [g(x), g(i(v, 0, 0, 0))])
+        op("places", f"{v} and {v}", "Pad", [g(x), g(i(v, 0, v, 0))])
+        op("places", f"{v}", "Reshape", [g(x), g(i(v, -1))])
+        op("places", f"{v}", "SplitToSequence", [g(x), g(scalar(v))])
+        op("places", f"{v}", "ReverseSequence", [g(f(3, 2)), g(i(v, 1))])
+    op("places", "updates of another shape", "ScatterND", [g(x), g(at(0).reshape(1, 1)), g(f(1, 4))])
+    op("places", "a tuple longer than the axes", "ScatterND", [g(x), g(at(0, 0, 0)), g(f(1))])
+    op("places", "no tuples", "ScatterND", [g(x), g(np.zeros((0, 1), np.int64)), g(f(0, 3))])
+    op("places", "empty tuples", "ScatterND", [g(x), g(np.zeros((1, 0), np.int64)), g(f(1, 2, 3))])
+    for kind in "ArgMax", "ArgMin":
+        vary("places", kind, [g(x)], {"axis": 1}, at0=[g(np.full((2, 3), nan, np.float32)), g(f(2, 0)), g(f(0, 3)), g(np.array([[nan, 1, nan], [1, nan, 2]], np.float32))], select_last_index=[1, 2], keepdims=[0, 2])
+
+
+CLASSES = [windows, axes, sizes, quantisation, types, operands, strings, control, structure, weights, work, convolutions, recurrences, caches, packing, places]
 
 
 def bounded():
