@@ -112,6 +112,41 @@ func TestExports(t *testing.T) {
 	}
 }
 
+// decoders are small decoders as onnxruntime's tools write them (models/scripts/decoders.py), with the steps that are left of them at -O 2.
+var decoders = map[string]string{
+	"llama-gqa":      "2 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 4 map, 11 matmul, 2 range, 1 reduce_sum, 4 rotary",
+	"qwen2-gqa":      "1 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 5 map, 15 matmul, 2 range, 1 reduce_sum, 4 rotary",
+	"gpt2-attention": "2 attention, 4 concat, 2 gather, 5 layernorm, 1 map, 9 matmul",
+	"gpt2-multihead": "2 attention, 4 concat, 2 gather, 5 layernorm, 1 map, 13 matmul",
+	"gpt2-masked":    "2 add, 4 append, 2 attention, 1 cast, 1 dims, 2 gather, 5 layernorm, 2 map, 13 matmul, 2 range",
+}
+
+// TestDecoders runs every decoder at the recorded shapes, compiled once, at both ends of the levels and from a compiled file.
+func TestDecoders(t *testing.T) {
+	for name, steps := range decoders {
+		z, err := zip.OpenReader(filepath.Join("testdata/decoders", name+".zip"))
+		require.NoError(t, err)
+		defer z.Close()
+		for _, level := range levels {
+			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
+				m, err := rlxc.OpenFS(z, "model.onnx")
+				require.NoError(t, err)
+				defer m.Close()
+				p := recorded(t, m, z, level, requireClose(t))
+				if level == rlxc.O2 {
+					require.Equal(t, steps, countedSteps(p))
+				}
+				file := filepath.Join(t.TempDir(), "model.rlxc")
+				require.NoError(t, p.Save(file))
+				again, err := rlxc.Open(file)
+				require.NoError(t, err)
+				defer again.Close()
+				recorded(t, again, z, level, requireClose(t))
+			})
+		}
+	}
+}
+
 // TestSavedExports opens compiled files of all exports, as they were packed and packed for another level of instructions.
 func TestSavedExports(t *testing.T) {
 	for name := range exports {

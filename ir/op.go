@@ -50,6 +50,7 @@ const (
 	KindCopy
 	KindMaterialize
 	KindConcat
+	KindAppend
 	KindPad
 	KindTile
 	KindTrilu
@@ -140,6 +141,7 @@ var table = [NumKinds]Def{
 	KindCopy:        {"copy", Copy{}, 1, 1, 0, NoFlops, NoRows},
 	KindMaterialize: {"materialize", Materialize{}, 1, 1, 0, NoFlops, NoRows},
 	KindConcat:      {"concat", Concat{}, 1, -1, 0, NoFlops, NoRows},
+	KindAppend:      {"append", Append{}, 2, 3, 0, NoFlops, NoRows},
 	KindPad:         {"pad", Pad{}, 1, 2, 0, NoFlops, NoRows},
 	KindTile:        {"tile", Tile{}, 1, 1, 0, NoFlops, NoRows},
 	KindTrilu:       {"trilu", Trilu{}, 1, 1, 0, NoFlops, NoRows},

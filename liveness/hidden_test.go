@@ -12,7 +12,7 @@ import (
 var neitherAddNorNorm = [ir.NumKinds]bool{
 	ir.KindUnary: true, ir.KindWhere: true, ir.KindCast: true, ir.KindClip: true,
 	ir.KindReshape: true, ir.KindTranspose: true, ir.KindSlice: true, ir.KindExpand: true, ir.KindCopy: true, ir.KindMaterialize: true,
-	ir.KindConcat: true, ir.KindPad: true, ir.KindTile: true, ir.KindTrilu: true,
+	ir.KindConcat: true, ir.KindAppend: true, ir.KindPad: true, ir.KindTile: true, ir.KindTrilu: true,
 	ir.KindGather: true, ir.KindGatherElements: true, ir.KindGatherND: true, ir.KindScatterElements: true, ir.KindScatterND: true, ir.KindOneHot: true,
 	ir.KindReduce: true, ir.KindArgReduce: true, ir.KindSoftmax: true, ir.KindCumSum: true, ir.KindDims: true, ir.KindRange: true,
 	ir.KindAttention: true, ir.KindQAttention: true, ir.KindRotary: true, ir.KindSumRows: true, // the sums inside attention were never values of an encoder's hidden size

@@ -13,6 +13,7 @@ var contribAttentionRows = []row{
 	{"Attention", 1, lowerContribAttention},
 	{"QAttention", 1, lowerQAttention},
 	{"MultiHeadAttention", 1, lowerMultiHeadAttention},
+	{"DecoderMaskedMultiHeadAttention", 1, lowerMaskedMultiHeadAttention},
 	{"GroupQueryAttention", 1, lowerGroupQueryAttention},
 	{"PackedAttention", 1, lowerPackedAttention},
 	{"PackedMultiHeadAttention", 1, lowerPackedMultiHeadAttention},
@@ -94,9 +95,11 @@ func (h *heads) addBias(b *ir.Value) {
 }
 
 // hide adds the filter value where visible is false.
-func (h *heads) hide(visible *ir.Value) {
+func (h *heads) hide(visible *ir.Value) { h.hideBy(visible, h.filter) }
+
+func (h *heads) hideBy(visible *ir.Value, filter float64) {
 	d := h.q.Type.DType
-	h.addBias(h.Emit(ir.Where{}, visible, h.Scalar(d, 0), h.Scalar(d, h.filter)))
+	h.addBias(h.Emit(ir.Where{}, visible, h.Scalar(d, 0), h.Scalar(d, filter)))
 }
 
 // addMask reads a mask in any of its forms: [B] lengths; [2B] ends, then starts; [3B+2] lengths, then sums that follow from
@@ -212,28 +215,33 @@ func (c *Context) refuse(names ...string) {
 func (c *Context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
 	h := c.newHeads()
 	h.parts(y, c.numHeads("num_heads"))
-	var old [2]*ir.Value
-	if p := c.Opt(past); p != nil {
-		s := p.Type.Shape
-		if len(s) != 5 || ir.Same(s[0], ir.N(2)) == ir.No {
-			c.Failf("past %v is no [2, batch, heads, length, size]", p.Type)
+	one := ir.N(1)
+	var present *ir.Value // keys, then values: [2,B,H,T,D]
+	if p := c.Opt(past); p != nil || c.Wants(1) {
+		pair := []*ir.Value{h.k, h.v}
+		for i, x := range pair {
+			pair[i] = c.swapHeads(x)
+			pair[i] = c.reshape(pair[i], append(ir.Shape{one}, pair[i].Type.Shape...))
 		}
-		for i := range old {
-			old[i] = c.reshape(c.slice(p, 0, ir.N(i), ir.N(1)), s[1:])
+		present = c.Emit(ir.Concat{Axis: 0}, pair...)
+		if p != nil {
+			s := p.Type.Shape
+			if len(s) != 5 || ir.Same(s[0], ir.N(2)) == ir.No {
+				c.Failf("past %v is no [2, batch, heads, length, size]", p.Type)
+			}
+			h.past = s[3]
+			present = c.Emit(ir.Concat{Axis: 3}, p, present)
+			part := func(i int) *ir.Value {
+				return c.swapHeads(c.reshape(c.slice(present, 0, ir.N(i), one), present.Type.Shape[1:]))
+			}
+			h.k, h.v = part(0), part(1)
 		}
 	}
-	var present [2]*ir.Value
-	h.k, present[0] = h.extend(h.k, old[0])
-	h.v, present[1] = h.extend(h.v, old[1])
 	h.addMask(c.Opt(mask))
 	h.addBias(bias)
 	out := []*ir.Value{h.attend(h.causal())}
 	if c.Wants(1) {
-		for i, v := range present {
-			s := v.Type.Shape
-			present[i] = c.reshape(v, append(ir.Shape{ir.N(1)}, s...))
-		}
-		out = append(out, c.Emit(ir.Concat{Axis: 0}, present[0], present[1]))
+		out = append(out, present)
 	}
 	return out
 }
@@ -252,21 +260,47 @@ func lowerQAttention(c *Context) []*ir.Value {
 	return c.packedAttention(y, 5, 8, nil)
 }
 
+// multiHeadOperands are where an operator has its operands behind queries, keys and values.
+type multiHeadOperands struct{ bias, mask, scores, pastKey, pastValue, pastLength, beams int }
+
 func lowerMultiHeadAttention(c *Context) []*ir.Value {
-	if c.Opt(8) != nil || c.Opt(9) != nil {
-		c.Unsupportedf("past_sequence_length and cache_indirection, which go with a shared buffer")
+	return c.multiHead(multiHeadOperands{bias: 3, mask: 4, scores: 5, pastKey: 6, pastValue: 7, pastLength: 8, beams: 9})
+}
+
+// lowerMaskedMultiHeadAttention reads one token, and its cache is a buffer that the result shares.
+func lowerMaskedMultiHeadAttention(c *Context) []*ir.Value {
+	c.refuse("output_qk")
+	c.IgnoreAttr("past_present_share_buffer")
+	c.Opt(8) // beam_width, which goes with cache_indirection
+	if s := c.In(0).Type.Shape; len(s) > 1 && ir.Same(s[1], ir.N(1)) == ir.No {
+		c.Failf("queries %v of more than one token", c.In(0).Type)
+	}
+	return c.multiHead(multiHeadOperands{bias: 10, mask: 3, scores: 4, pastKey: 5, pastValue: 6, pastLength: 7, beams: 9})
+}
+
+func (c *Context) multiHead(at multiHeadOperands) []*ir.Value {
+	if c.Opt(at.beams) != nil {
+		c.Unsupportedf("cache_indirection, which goes with BeamSearch")
 	}
 	h, count := c.newHeads(), c.numHeads("num_heads")
-	h.operands(c.In(0), c.Opt(1), c.Opt(2), c.Opt(3), count)
+	h.operands(c.In(0), c.Opt(1), c.Opt(2), c.Opt(at.bias), count)
 	var present [2]*ir.Value
-	if (c.Opt(6) == nil) != (c.Opt(7) == nil) {
+	if (c.Opt(at.pastKey) == nil) != (c.Opt(at.pastValue) == nil) {
 		c.Failf("past_key and past_value go together")
 	}
-	h.k, present[0] = h.extend(h.k, c.Opt(6))
-	h.v, present[1] = h.extend(h.v, c.Opt(7))
-	h.addMask(c.Opt(4))
-	h.addBias(c.Opt(5))
-	op := h.causal()
+	mask, scores := c.Opt(at.mask), c.Opt(at.scores)
+	var op ir.Attention
+	if length := c.Opt(at.pastLength); length != nil && c.Opt(at.pastKey) != nil {
+		present = h.extendBuffers(c.Opt(at.pastKey), c.Opt(at.pastValue), length, mask, scores)
+		op = ir.Attention{Scale: h.scale()}
+		c.AttrBool("unidirectional", false)
+	} else {
+		h.k, present[0] = h.extend(h.k, c.Opt(at.pastKey))
+		h.v, present[1] = h.extend(h.v, c.Opt(at.pastValue))
+		op = h.causal()
+	}
+	h.addMask(mask)
+	h.addBias(scores)
 	out := []*ir.Value{h.attend(op), present[0], present[1], nil}
 	if c.Wants(3) {
 		if op.Causal {
@@ -281,6 +315,47 @@ func lowerMultiHeadAttention(c *Context) []*ir.Value {
 	return out[:c.NumOutputs()]
 }
 
+// extendBuffers puts keys and values into buffers with room for all of a text, behind the places that past_sequence_length says are taken.
+// What masks and scores have no place for is not read.
+func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.Value) (present [2]*ir.Value) {
+	one, B, S := ir.N(1), h.B(), h.S()
+	if ir.Same(past.Type.Shape.Elements(), one) == ir.No {
+		h.Failf("past_sequence_length %v is not one number", past.Type)
+	}
+	start := h.cast(h.reshape(past, ir.Shape{one, one, one, one}), tensor.I64)
+	length := h.binary(ir.Add, start, h.sizeScalar(S))
+	lengths := h.expand(h.reshape(length, ir.Shape{one}), ir.Shape{B})
+	for i, x := range []struct {
+		part **ir.Value
+		old  *ir.Value
+	}{{&h.k, pastKey}, {&h.v, pastValue}} {
+		if Rank(x.old) != 4 {
+			h.Failf("the cache %v has not four axes", x.old.Type)
+		}
+		room := x.old.Type.Shape[2]
+		present[i] = h.Emit(ir.Append{Axis: 2, Size: room, Keep: true}, h.swapHeads(*x.part), lengths, x.old)
+		seen := present[i]
+		for _, m := range masks {
+			if m == nil || Rank(m) == 1 {
+				continue
+			}
+			n := m.Type.Shape[Rank(m)-1]
+			if ir.LessEqual(n, room) == ir.No {
+				h.Failf("%v masks more keys than the cache %v has", m.Type, x.old.Type)
+			}
+			seen = h.slice(present[i], 2, ir.N(0), n)
+		}
+		*x.part = h.swapHeads(seen)
+	}
+	keys := h.count(h.T(), 3, 4)
+	visible := h.binary(ir.Less, keys, length)
+	if h.AttrBool("unidirectional", false) {
+		visible = h.binary(ir.LessOrEqual, keys, h.binary(ir.Add, start, h.count(S, 2, 4)))
+	}
+	h.hideBy(visible, math.Inf(-1))
+	return present
+}
+
 // operands reads queries, keys and values in any of the forms of MultiHeadAttention: [B,L,hidden] each; packed as
 // [B,S,H,3,D]; keys and values packed as [B,L,H,2,D] or already as heads, [B,H,L,D]. The bias is that of the projections.
 func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
@@ -288,7 +363,17 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 		s := x.Type.Shape
 		return h.reshape(h.slice(x, 3, ir.N(i), ir.N(1)), ir.Shape{s[0], s[1], s[2], s[4]})
 	}
-	ready := false // keys and values that have their bias
+	at := ir.N(0)
+	part := func(n ir.Dim) *ir.Value { // the bias of the projection that is next
+		at = at.Add(n)
+		return h.slice(bias, 0, at.Sub(n), n)
+	}
+	project := func(x *ir.Value) *ir.Value { // with its bias, which a product takes up
+		if n := x.Type.Shape[Rank(x)-1]; bias != nil && Rank(x) == 3 {
+			x = h.binary(ir.Add, x, part(n))
+		}
+		return h.split(x, count)
+	}
 	switch {
 	case Rank(q) == 5 && k == nil && v == nil:
 		h.q, h.k, h.v = piece(q, 0), piece(q, 1), piece(q, 2)
@@ -298,23 +383,19 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 		h.q, h.k, h.v = h.split(q, count), piece(k, 0), piece(k, 1)
 	case v == nil:
 		h.Failf("key %v without value", k.Type)
-	case Rank(k) == 4 && Rank(v) == 4:
-		h.q, h.k, h.v, ready = h.split(q, count), h.swapHeads(k), h.swapHeads(v), true
+	case Rank(k) == 4 && Rank(v) == 4: // they have their bias
+		h.q, h.k, h.v = project(q), h.swapHeads(k), h.swapHeads(v)
+		return
 	default:
-		h.q, h.k, h.v = h.split(q, count), h.split(k, count), h.split(v, count)
+		h.q, h.k, h.v = project(q), project(k), project(v)
+		return
 	}
 	if bias == nil {
 		return
 	}
-	at := ir.N(0)
-	for i, x := range []**ir.Value{&h.q, &h.k, &h.v} {
+	for _, x := range []**ir.Value{&h.q, &h.k, &h.v} {
 		s := (*x).Type.Shape
-		n := s[2].Mul(s[3])
-		if i == 0 || !ready {
-			part := h.reshape(h.slice(bias, 0, at, n), ir.Shape{s[2], s[3]})
-			*x = h.binary(ir.Add, *x, part)
-		}
-		at = at.Add(n)
+		*x = h.binary(ir.Add, *x, h.reshape(part(s[2].Mul(s[3])), ir.Shape{s[2], s[3]}))
 	}
 }
 

@@ -111,25 +111,9 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	if len(total) != 1 || ir.LessEqual(ir.N(1), total[0]) == ir.No || ir.LessEqual(total[0], size.Add(g.S())) == ir.No {
 		g.Failf("total_sequence_length %v for a cache of %v and %v more", ir.Shape(total), size, g.S())
 	}
-	B, S, T, one := g.B(), g.S(), ir.Max(total[0], size), ir.N(1)
-	// Place t of the result's cache holds the old place t up to start, and this call's token t − start from there on.
-	t := g.count(T, 1, 2)
-	from := g.Emit(ir.Where{}, g.binary(ir.Less, t, g.start), t, g.binary(ir.Add, g.binary(ir.Sub, t, g.start), g.sizeScalar(size)))
-	last := g.binary(ir.Sub, g.sizeScalar(size.Add(S)), g.Constant(tensor.Scalar(int64(1))))
-	// Lengths are wrong for no tokens, for more than the result has room for, and for more than the cache and this call have.
-	fits := g.binary(ir.Sub, g.length, g.Constant(tensor.Scalar(int64(1))))
-	fits = g.binary(ir.MinFn, fits, g.binary(ir.Sub, g.sizeScalar(T), g.length))
-	fits = g.binary(ir.MinFn, fits, g.binary(ir.Sub, g.sizeScalar(size), g.start))
-	from = g.reshape(g.indexIf(fits, g.binary(ir.MinFn, from, last)), ir.Shape{B, one, T, one})
-	filled := g.reshape(g.binary(ir.Less, t, g.length), ir.Shape{B, one, T, one})
+	op := ir.Append{Axis: 2, Size: ir.Max(total[0], size)}
 	merge := func(x, old *ir.Value) (all, present *ir.Value) {
-		y := g.swapHeads(x)
-		if old != nil {
-			y = g.Emit(ir.Concat{Axis: 2}, old, y)
-		}
-		s := y.Type.Shape
-		present = g.Emit(ir.GatherElements{Axis: 2}, y, g.expand(from, ir.Shape{s[0], s[1], T, s[3]}))
-		present = g.Emit(ir.Where{}, filled, present, g.like(present, 0))
+		present = g.Emit(op, g.swapHeads(x), g.length, old)
 		return g.swapHeads(present), present
 	}
 	g.k, presentKey = merge(g.k, past)

@@ -44,7 +44,7 @@ const (
 var flows = [ir.NumKinds]flow{
 	ir.KindUnary: carries, ir.KindBinary: carries, ir.KindWhere: carries, ir.KindCast: carries, ir.KindClip: carries, ir.KindMap: carries,
 	ir.KindReshape: carries, ir.KindTranspose: carries, ir.KindSlice: carries, ir.KindExpand: carries, ir.KindCopy: carries,
-	ir.KindMaterialize: carries, ir.KindConcat: carries, ir.KindPad: carries, ir.KindTile: carries, ir.KindTrilu: carries,
+	ir.KindMaterialize: carries, ir.KindConcat: carries, ir.KindAppend: carries, ir.KindPad: carries, ir.KindTile: carries, ir.KindTrilu: carries,
 	ir.KindGather: carries, ir.KindGatherElements: carries, ir.KindGatherND: carries, ir.KindScatterElements: carries,
 	ir.KindScatterND: carries, ir.KindOneHot: carries, ir.KindReduce: carries, ir.KindArgReduce: decides, ir.KindCumSum: carries,
 	ir.KindDims: carries, ir.KindRange: carries, ir.KindRotary: carries, ir.KindDequantize: carries,

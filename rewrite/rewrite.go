@@ -51,8 +51,8 @@ var passes = []pass{
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
 	{name: "cse", level: O1, run: cse},
 
-	// What the target cannot convolve it multiplies.
-	{name: "convolutions", level: O2, rules: convRules()},
+	// What the target cannot convolve it multiplies, and caches that it cannot append to are gathered.
+	{name: "convolutions", level: O2, rules: append(convRules(), appendRule())},
 
 	// Products of quantised values are written in many ways.
 	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
@@ -122,7 +122,7 @@ func (n NearMiss) String() string {
 	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
 }
 
-// Run rewrites g in place, up to a level, for a target; a nil target takes everything but convolutions. Values are numbered anew.
+// Run rewrites g in place, up to a level, for a target; a nil target takes everything but convolutions and caches. Values are numbered anew.
 func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 	s := &Stats{Before: len(g.Nodes)}
 	if o.Dump == "" {

@@ -41,6 +41,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindCopy:        copyRow,
 		ir.KindMaterialize: onHost,
 		ir.KindConcat:      concatRow,
+		ir.KindAppend:      appendRow,
 		ir.KindPad:         padRow,
 		ir.KindTile:        tileRow,
 		ir.KindTrilu:       onHost,

@@ -44,15 +44,19 @@ var rowCases = map[string]string{
 	"expand":              `(%0 "x": f32[s,1]) { %1 = expand(%0) {shape=[3,s,5]} %2 = neg(%1) return %2 as "y" }`,
 	"slice backwards":     `(%0 "x": f32[s]) { %1 = slice(%0) {starts=[s-1], sizes=[s], steps=[-1]} return %1 as "y" }`,
 	"concat":              `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
-	"pad":                 `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
-	"pad i64":             `(%0 "x": i64[s]) { %1 = pad(%0) {before=[1], after=[0]} return %1 as "y" }`,
-	"gather":              `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
-	"gather axis":         `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
-	"gather_elements":     `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,
-	"gather_elements 0":   `(%0 "x": f32[s,3], %1 "i": i64[2,1]) { %3 = expand(%1) {shape=[2,3]} %2 = gather_elements(%0, %3) return %2 as "y" }`,
-	"cumsum":              `(%0 "x": i64[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=1, exclusive=true, reverse=true} return %2 as "y" }`,
-	"reduce":              `(%0 "x": f32[3,s]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = add(%1, %2) return %3 as "y" }`,
-	"reduce columns":      `(%0 "x": f32[3,s,5]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = reduce_sum(%0) {axes=[0,1]} %4 = add(%1, %2) %5 = add(%3, %4) return %5 as "y" }`,
+	"append": `(%0 "x": f32[2,3,s,4], %1 "c": f32[2,3,7,4], %2 "z": f32[2,s,3,4]) { const %3: i64[2,1] = [3, 5] %4 = append(%0, %3, %1) {axis=2, size=s+7} %5 = transpose(%2) {perm=[0,2,1,3]}
+		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4} return %4 as "y", %6 as "kept", %7 as "first" }`,
+	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
+		%7 = append(%2, %5, %3) {axis=1, size=s+5, keep=true} %8 = transpose(%1) {perm=[0,1,2]} return %6 as "y", %7 as "i" }`,
+	"pad":               `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
+	"pad i64":           `(%0 "x": i64[s]) { %1 = pad(%0) {before=[1], after=[0]} return %1 as "y" }`,
+	"gather":            `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
+	"gather axis":       `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements":   `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements 0": `(%0 "x": f32[s,3], %1 "i": i64[2,1]) { %3 = expand(%1) {shape=[2,3]} %2 = gather_elements(%0, %3) return %2 as "y" }`,
+	"cumsum":            `(%0 "x": i64[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=1, exclusive=true, reverse=true} return %2 as "y" }`,
+	"reduce":            `(%0 "x": f32[3,s]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = add(%1, %2) return %3 as "y" }`,
+	"reduce columns":    `(%0 "x": f32[3,s,5]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = reduce_sum(%0) {axes=[0,1]} %4 = add(%1, %2) %5 = add(%3, %4) return %5 as "y" }`,
 	"conv column": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,2,2] = [1,2,-3,4,5,-6,7,8,9,-1,2,3] const %2: f32[2] = [1,-1]
 		%3 = conv(%0, %1, %2) {kernel=[3,1], strides=[2,1], dilations=[2,1], pads=[4,0,2,0], auto_pad="NOTSET", group=1, act=relu} return %3 as "y" }`,
 	"conv beside": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,2,2] = [1,2,-3,4,5,-6,7,8,9,-1,2,3]

@@ -36,6 +36,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindCopy:        copyRow,
 		ir.KindMaterialize: onHost,
 		ir.KindConcat:      concatRow,
+		ir.KindAppend:      onHost, // rewritten: see rewrite/append.go
 		ir.KindPad:         padRow,
 		ir.KindTile:        tileRow,
 		ir.KindTrilu:       triluRow,

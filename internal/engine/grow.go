@@ -125,8 +125,8 @@ func (p places) front(g *ir.Graph) (grown []int, err error) {
 	joins := map[*ir.Node]bool{}
 	for i, v := range g.Outputs {
 		if axis := p.axis(len(g.Inputs) + i); axis >= 0 && v.Def != nil {
-			c, ok := v.Def.Op.(ir.Concat)
-			joins[v.Def] = ok && c.Axis == axis
+			l, ok := lengthens(v.Def)
+			joins[v.Def] = ok && l.axis == axis
 		}
 	}
 	for _, n := range nodes {
@@ -142,12 +142,31 @@ func (p places) front(g *ir.Graph) (grown []int, err error) {
 			continue
 		}
 		if joined := t.whole[v]; joined != nil && joined.Def != nil && !g.IsOutput(joined) {
-			g.Outputs[i], grown[i] = joined, slices.Index(g.Inputs, joined.Def.Inputs[0])
+			g.Outputs[i], grown[i] = joined, t.grown(joined.Def)
 		} else {
 			g.Outputs[i] = t.node(ir.Materialize{View: ir.Transpose{Perm: front(axis, len(v.Type.Shape))}}, v)
 		}
 	}
 	return grown, t.err
+}
+
+// A lengthening is what a node does that makes an operand longer on an axis.
+type lengthening struct {
+	axis, operand int
+	front         ir.Op // the same with that axis in front
+	beside        int   // an operand without that axis; −1 for none
+}
+
+// lengthens says what a node lengthens; ok is false if it does something else.
+func lengthens(n *ir.Node) (l lengthening, ok bool) {
+	switch op := n.Op.(type) {
+	case ir.Concat:
+		return lengthening{op.Axis, 0, ir.Concat{}, -1}, true
+	case ir.Append:
+		batch := slices.Index(front(op.Axis, len(n.Outputs[0].Type.Shape)), op.Batch)
+		return lengthening{op.Axis, ir.AppendCache, ir.Append{Batch: batch, Size: op.Size, Keep: op.Keep}, ir.AppendLengths}, n.HasOperand(ir.AppendCache)
+	}
+	return l, false
 }
 
 // A turner puts axes in front.
@@ -182,18 +201,37 @@ func (t *turner) input(i, axis int) {
 	t.ReplaceAll(old, t.view(x, axis))
 }
 
-// join puts a concatenation's axis in front.
+// join puts the axis on which a node lengthens in front.
 func (t *turner) join(n *ir.Node) {
-	axis, in := n.Op.(ir.Concat).Axis, slices.Clone(n.Inputs)
+	l, _ := lengthens(n)
+	in := slices.Clone(n.Inputs)
 	for i, x := range in {
-		if whole := t.whole[x]; i == 0 && whole != nil && whole.Def == nil && slices.Equal(x.Def.Op.(ir.Transpose).Perm, back(axis, len(x.Type.Shape))) {
+		if i == l.beside {
+			continue
+		}
+		if whole := t.whole[x]; i == l.operand && whole != nil && whole.Def == nil && slices.Equal(x.Def.Op.(ir.Transpose).Perm, back(l.axis, len(x.Type.Shape))) {
 			in[i] = whole
 		} else {
-			in[i] = t.node(ir.Transpose{Perm: front(axis, len(x.Type.Shape))}, x)
+			in[i] = t.node(ir.Transpose{Perm: front(l.axis, len(x.Type.Shape))}, x)
 		}
 	}
-	joined := t.node(ir.Concat{}, in...)
+	joined := t.node(l.front, in...)
 	joined.Name, joined.Def.Origins = n.Outputs[0].Name, n.Origins
-	t.ReplaceAll(n.Outputs[0], t.view(joined, axis))
+	t.ReplaceAll(n.Outputs[0], t.view(joined, l.axis))
 	n.Detach()
+}
+
+// grown is the place of the input that a node lengthens where it lies, −1 for none. A node that writes over places of its operand
+// must be the only one that reads it.
+func (t *turner) grown(n *ir.Node) int {
+	l, _ := lengthens(n)
+	x := n.Inputs[l.operand]
+	if l.beside >= 0 {
+		for _, use := range x.Uses {
+			if use.Node != n && len(use.Node.Outputs[0].Uses) > 0 {
+				return -1
+			}
+		}
+	}
+	return slices.Index(t.Inputs, x)
 }

@@ -222,7 +222,7 @@ func roundoff(d tensor.DType) float64 {
 
 // moves are the ops that only pass elements on, with the operands that are elements: the others say where to.
 var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.KindSlice: {0}, ir.KindExpand: {0}, ir.KindCopy: {0}, ir.KindMaterialize: {0},
-	ir.KindConcat: nil, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0}, ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
+	ir.KindConcat: nil, ir.KindAppend: {0, 2}, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0}, ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
 
 // absorbing ops have roundings of their own that nothing prescribes: in front of them roundings may move.
 var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true, ir.KindAttention: true, ir.KindKept: true,

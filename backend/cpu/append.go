@@ -1,0 +1,89 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// appendRow puts new places into a cache. Where the cache and the result are one kept tensor, only what is new is written.
+var appendRow = row{
+	Row: target.Row{
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[ir.AppendNew].Type.DType.Size() > 0 },
+		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i != ir.AppendLengths },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		x, lengths, y, op := in[ir.AppendNew], in[ir.AppendLengths], out[0], n.Op.(ir.Append)
+		var cache operand
+		cached := 0
+		if n.HasOperand(ir.AppendCache) {
+			cache = in[ir.AppendCache]
+			cached = cache.shape[op.Axis]
+		}
+		lines, run := appendLines(op, &y, &x, &cache)
+		added, size := x.shape[op.Axis], y.shape[op.Axis]
+		stride := func(o *operand) int {
+			if o.shape == nil {
+				return 0
+			}
+			return o.strides[op.Axis] * o.width
+		}
+		toPlace, newPlace, oldPlace := stride(&y), stride(&x), stride(&cache)
+		perPart := max(1, 4*partElements/max(len(lines)*run, 1))
+		return step{parts: (size + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+			to, fresh, old, ends := y.bytes(m), x.bytes(m), cache.bytes(m), elements[int64](m, &lengths)
+			for _, end := range ends {
+				if _, err := op.Start(end, added, cached, size); err != nil {
+					m.fail(n, err)
+					return
+				}
+			}
+			there := cache.base > 0 && y.base > 0 && m.bases[cache.base] == m.bases[y.base]
+			for place := part * perPart; place < min((part+1)*perPart, size); place++ {
+				for _, l := range lines {
+					start := max(int(ends[l.sequence])-added, 0)
+					switch dst := to[l.to+place*toPlace:][:run]; {
+					case place >= start && place < start+added:
+						copy(dst, fresh[l.added+(place-start)*newPlace:][:run])
+					case place >= start && (!op.Keep || place >= cached):
+						clear(dst)
+					case !there:
+						copy(dst, old[l.old+place*oldPlace:][:run])
+					}
+				}
+			}
+		}}, nil
+	},
+}
+
+// An appendLine is where bytes of a place that lie together stand, in bytes from those of place 0.
+type appendLine struct{ sequence, to, added, old int }
+
+// appendLines cuts a place into runs of bytes that lie together in the result and in both operands.
+func appendLines(op ir.Append, y, x, cache *operand) (lines []appendLine, run int) {
+	run = y.width
+	rest := y.shape.Clone()
+	rest[op.Axis] = 1
+	whole := func(o *operand, axis int) bool { return o.shape == nil || o.strides[axis]*o.width == run }
+	for axis := len(rest) - 1; axis >= 0 && axis != op.Axis && axis != op.Batch; axis-- {
+		if !whole(y, axis) || !whole(x, axis) || !whole(cache, axis) {
+			break
+		}
+		run *= rest[axis]
+		rest[axis] = 1
+	}
+	at := func(o *operand, idx []int) (bytes int) {
+		if o.shape == nil {
+			return 0
+		}
+		for k, i := range idx {
+			bytes += i * o.strides[k] * o.width
+		}
+		return bytes
+	}
+	ir.EachIndex(nil, rest, func(_ int, idx []int) {
+		lines = append(lines, appendLine{idx[op.Batch], at(y, idx), at(x, idx), at(cache, idx)})
+	})
+	return lines, run
+}

@@ -1,0 +1,107 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Append puts what is new of each sequence into a cache behind what there is. Operand 0 is the new places, operand 1 the length of every
+// sequence with them, i64 with a number for each sequence, operand 2 the cache, absent if it is empty. Of a sequence whose length is n, and S
+// new places, the cache's places before max(n−S, 0) stay and the new places follow. Behind them the cache's places stay with Keep, and
+// stand zeros otherwise and behind the cache.
+//
+// All have the places on Axis and the sequences on Batch; the result has Size places.
+type Append struct {
+	Axis, Batch int
+	Size        Dim
+	Keep        bool
+}
+
+// The operand positions of Append.
+const (
+	AppendNew = iota
+	AppendLengths
+	AppendCache
+)
+
+// Kind implements Op.
+func (Append) Kind() Kind { return KindAppend }
+
+// Infer implements Op.
+func (o Append) Infer(in []*Value) ([]Type, error) {
+	x, lengths := in[AppendNew].Type, in[AppendLengths].Type
+	if rank := len(x.Shape); o.Axis < 0 || o.Axis >= rank || o.Batch < 0 || o.Batch >= rank || o.Axis == o.Batch {
+		return nil, fmt.Errorf("axes %d and %d of %v", o.Axis, o.Batch, x)
+	}
+	if lengths.DType != tensor.I64 || Same(lengths.Shape.Elements(), x.Shape[o.Batch]) == No {
+		return nil, fmt.Errorf("lengths %v for %v sequences: an i64 for each is needed", lengths, x.Shape[o.Batch])
+	}
+	if LessEqual(N(0), o.Size) == No {
+		return nil, fmt.Errorf("%v places", o.Size)
+	}
+	if cache := Operand(in, AppendCache); cache != nil {
+		fits := cache.Type.DType == x.DType && len(cache.Type.Shape) == len(x.Shape)
+		for i := 0; fits && i < len(x.Shape); i++ {
+			fits = i == o.Axis || Same(cache.Type.Shape[i], x.Shape[i]) != No
+		}
+		if !fits {
+			return nil, fmt.Errorf("%v does not go behind a cache %v on axis %d", x, cache.Type, o.Axis)
+		}
+		if LessEqual(cache.Type.Shape[o.Axis], o.Size) == No {
+			return nil, fmt.Errorf("the cache %v has more than %v places", cache.Type, o.Size)
+		}
+	}
+	y := slices.Clone(x.Shape)
+	y[o.Axis] = o.Size
+	return []Type{TensorOf(x.DType, y...)}, nil
+}
+
+// Start returns the first new place of a sequence of length n, if n is a length that it can have.
+func (o Append) Start(n int64, added, cached, size int) (start int, err error) {
+	start = int(max(n-int64(added), 0))
+	if n < 1 || n > int64(size) || start > cached {
+		return 0, fmt.Errorf("a sequence of length %d with %d new places, a cache of %d and room for %d", n, added, cached, size)
+	}
+	return start, nil
+}
+
+// Eval implements Op.
+func (o Append) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, lengths, cache := in[AppendNew], in[AppendLengths], Operand(in, AppendCache)
+	shape, cached := x.Shape().Clone(), 0
+	shape[o.Axis] = o.Size.Int()
+	if cache != nil {
+		cached = cache.Shape()[o.Axis]
+	}
+	starts := Make[int](env, lengths.Len())
+	for i := range starts {
+		start, err := o.Start(lengths.Int64(i), x.Shape()[o.Axis], cached, o.Size.Int())
+		if err != nil {
+			return nil, err
+		}
+		starts[i] = start
+	}
+	y := env.New(x.DType(), shape...)
+	from := func(t *tensor.Tensor, idx []int, place int) int {
+		at := 0
+		for k, stride := range t.Shape().Strides() {
+			if k == o.Axis {
+				at += place * stride
+			} else {
+				at += idx[k] * stride
+			}
+		}
+		return at
+	}
+	EachIndex(env, shape, func(i int, idx []int) {
+		switch place, start := idx[o.Axis], starts[idx[o.Batch]]; {
+		case place >= start && place < start+x.Shape()[o.Axis]:
+			copyElement(y, i, x, from(x, idx, place-start))
+		case place < start || o.Keep && place < cached:
+			copyElement(y, i, cache, from(cache, idx, place))
+		}
+	})
+	return []*tensor.Tensor{y}, nil
+}
