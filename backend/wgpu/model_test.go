@@ -250,14 +250,15 @@ func TestFixtures(t *testing.T) {
 }
 
 // exports are models beyond BERT, with the ops that run on the host; package rlxc has more of them in its own test.
-var exports = map[string][]string{"clip-image-legacy-17": nil, "clip-text-dynamo-20": nil, "gpt2-legacy-17": nil, "lstm-legacy-17": {"onnx.LSTM", "onnx.LSTM"},
-	"t5-legacy-17": nil, "vit-legacy-17": nil, "whisper-legacy-17": nil}
+var exports = map[string][]string{"exports/clip-image-legacy-17": nil, "exports/clip-text-dynamo-20": nil, "exports/gpt2-legacy-17": nil, "exports/lstm-legacy-17": {"onnx.LSTM", "onnx.LSTM"},
+	"exports/t5-legacy-17": nil, "exports/vit-legacy-17": nil, "exports/whisper-legacy-17": nil,
+	"decoders/llama-gqa": nil}
 
 func TestExports(t *testing.T) {
 	needLibrary(t)
 	for name, host := range exports {
 		t.Run(name, func(t *testing.T) {
-			z, err := zip.OpenReader("../../testdata/exports/" + name + ".zip")
+			z, err := zip.OpenReader("../../testdata/" + name + ".zip")
 			require.NoError(t, err)
 			defer z.Close()
 			m, err := rlxc.OpenFS(z, "model.onnx")

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -13,10 +14,13 @@ import (
 // buffer has that axis in front, so that what is added lies behind what there is, whatever the room.
 type growth struct{ axis, room int }
 
-// place is what stands for a kept tensor in places.
+// place is what stands for a kept tensor in places. What grows behind more axes than a byte can count is copied.
 func (r growth) place() byte {
-	if r.room == 0 {
+	switch {
+	case r.room == 0:
 		return '1'
+	case r.axis > math.MaxUint8-'2':
+		return '0'
 	}
 	return byte('2' + r.axis)
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +66,9 @@ func TestGrow(t *testing.T) {
 		{"to another", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`, 1, carried{"past": "a", "present": "b"}, false},
 		{"crossed", `(%0 "past": f32[2,p,3], %1 "past 2": f32[2,p,3], %2 "new": f32[2,n,3]) { %3: f32[2,p+n,3] = concat(%0, %2) {axis=1} %4: f32[2,p+n,3] = concat(%1, %2) {axis=1} return %3 as "present", %4 as "present 2" }`, 1,
 			carried{"past": "a", "present": "b", "past 2": "b", "present 2": "a"}, false},
+		{"axis 205", many(205), 205, usual, true},
+		{"axis 206", many(206), 206, usual, false},
+		{"axis 260", many(260), 260, usual, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, Options{Backend: "cpu", Verify: true})
@@ -139,6 +144,12 @@ func TestGrow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// many is a program whose cache grows behind so many axes.
+func many(axes int) string {
+	ones := "2," + strings.Repeat("1,", axes-1)
+	return fmt.Sprintf(`(%%0 "past": f32[%[1]sp,2], %%1 "new": f32[%[1]sn,2]) { %%2: f32[%[1]sp+n,2] = concat(%%0, %%1) {axis=%[2]d} %%3: f32[%[1]sp+n,2] = exp(%%2) return %%2 as "present", %%3 as "y" }`, ones, axes)
 }
 
 // sized is the shape of an input of n places.
