@@ -50,7 +50,7 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := x.Shape().Clone()
 	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
 	for i, n := range x.Shape() {
-		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
+		source[i] = o.Source(env, n, o.Before[i].Int(), o.After[i].Int())
 		shape[i] = len(source[i])
 	}
 	y := env.New(x.DType(), shape...)
@@ -71,8 +71,8 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// source lists what the places of one padded axis of size n show.
-func (o Pad) source(env *Env, n, before, after int) []int {
+// Source lists what the places of one padded axis of size n show: places of the operand, or −1 for the value.
+func (o Pad) Source(env *Env, n, before, after int) []int {
 	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
 	out := Make[int](env, n+before+after)[:0]
 	for i := lo - max(0, before); i < hi+max(0, after); i++ {

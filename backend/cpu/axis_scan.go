@@ -13,21 +13,31 @@ var cumSumRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			d := n.Inputs[0].Type.DType
-			return d == tensor.I64 || d == tensor.I32
+			switch n.Inputs[0].Type.DType {
+			case tensor.I64, tensor.I32, tensor.F32, tensor.F64:
+				return true
+			}
+			return false
 		},
 		InPlace: func(*ir.Node, int) bool { return true },
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
-		if in[0].dtype == tensor.I32 {
-			return cumSumStep[int32](n.Op.(ir.CumSum), &out[0], &in[0]), nil
+		op := n.Op.(ir.CumSum)
+		switch in[0].dtype {
+		case tensor.I32:
+			return cumSumStep[int32, int32](op, &out[0], &in[0]), nil
+		case tensor.F32:
+			return cumSumStep[float32, float64](op, &out[0], &in[0]), nil
+		case tensor.F64:
+			return cumSumStep[float64, float64](op, &out[0], &in[0]), nil
 		}
-		return cumSumStep[int64](n.Op.(ir.CumSum), &out[0], &in[0]), nil
+		return cumSumStep[int64, int64](op, &out[0], &in[0]), nil
 	},
 }
 
-func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
+// cumSumStep adds up elements of T in S, which does not round where T would.
+func cumSumStep[T, S number](op ir.CumSum, y, x *operand) step {
 	dst, src := *y, *x
 	size, inner := src.shape[op.Axis], src.shape[op.Axis+1:].Elements()
 	lines := src.shape[:op.Axis].Elements() * inner
@@ -39,15 +49,15 @@ func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
 			if op.Reverse {
 				at, by = at+(size-1)*inner, -inner
 			}
-			var sum T
+			var sum S
 			for range size {
 				v := s[at]
 				if op.Exclusive {
-					d[at] = sum
+					d[at] = T(sum)
 				}
-				sum += v
+				sum += S(v)
 				if !op.Exclusive {
-					d[at] = sum
+					d[at] = T(sum)
 				}
 				at += by
 			}
@@ -58,29 +68,42 @@ func cumSumStep[T number](op ir.CumSum, y, x *operand) step {
 // argReduceRow finds where the largest or smallest element of each line is.
 var argReduceRow = row{
 	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[0].Type.DType
+			return d == tensor.F32 || d == tensor.I64 || d == tensor.I32
+		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
-		op, x, y := n.Op.(ir.ArgReduce), in[0], out[0]
-		size, inner := x.shape[op.Axis], x.shape[op.Axis+1:].Elements()
-		if size == 0 {
-			return step{}, fmt.Errorf("axis %d of %v has no elements", op.Axis, x.shape)
+		if x := in[0]; x.shape[n.Op.(ir.ArgReduce).Axis] == 0 {
+			return step{}, fmt.Errorf("axis %d of %v has no elements", n.Op.(ir.ArgReduce).Axis, x.shape)
 		}
-		lines := x.shape[:op.Axis].Elements() * inner
-		parts, perPart := rowParts(lines, size)
-		return step{parts: parts, run: func(m *machine, part, _ int) {
-			d, s := elements[int64](m, &y), x.f32(m)
-			for line := part * perPart; line < min((part+1)*perPart, lines); line++ {
-				d[line] = argReduce(op, s[line/inner*size*inner+line%inner:], size, inner)
-			}
-		}}, nil
+		switch in[0].dtype {
+		case tensor.I64:
+			return argReduceStep[int64](n.Op.(ir.ArgReduce), &out[0], &in[0]), nil
+		case tensor.I32:
+			return argReduceStep[int32](n.Op.(ir.ArgReduce), &out[0], &in[0]), nil
+		}
+		return argReduceStep[float32](n.Op.(ir.ArgReduce), &out[0], &in[0]), nil
 	},
 }
 
+func argReduceStep[T number](op ir.ArgReduce, y, x *operand) step {
+	dst, src := *y, *x
+	size, inner := src.shape[op.Axis], src.shape[op.Axis+1:].Elements()
+	lines := src.shape[:op.Axis].Elements() * inner
+	parts, perPart := rowParts(lines, size)
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		d, s := elements[int64](m, &dst), elements[T](m, &src)
+		for line := part * perPart; line < min((part+1)*perPart, lines); line++ {
+			d[line] = argReduce(op, s[line/inner*size*inner+line%inner:], size, inner)
+		}
+	}}
+}
+
 // argReduce is the place of the best of size elements that lie a distance apart.
-func argReduce(op ir.ArgReduce, s []float32, size, distance int) int64 {
+func argReduce[T number](op ir.ArgReduce, s []T, size, distance int) int64 {
 	best, at := s[0], 0
 	for i := 1; i < size; i++ {
 		v := s[i*distance]

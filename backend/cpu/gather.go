@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -122,4 +124,69 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 			}
 		}
 	}}
+}
+
+// gatherNDRow copies slices at index tuples.
+var gatherNDRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
+		},
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		if in[1].dtype == tensor.I32 {
+			return gatherNDStep[int32](n, &out[0], &in[0], &in[1]), nil
+		}
+		return gatherNDStep[int64](n, &out[0], &in[0], &in[1]), nil
+	},
+}
+
+func gatherNDStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
+	dst, src, idx := *y, *x, *index
+	batch := n.Op.(ir.GatherND).BatchDims
+	axes := idx.shape[len(idx.shape)-1]
+	inner := src.shape[batch+axes:].Elements() * src.width // bytes of a slice
+	count := idx.shape[batch : len(idx.shape)-1].Elements()
+	each := src.shape[batch:].Elements() * src.width // bytes of what the tuples of one batch address
+	places := newTuples(src.shape[batch:], batch, axes)
+	tuples := idx.shape[:batch].Elements() * count
+	perPart := max(1, partElements*4/max(inner, 64))
+	return step{parts: (tuples + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+		ids, d, s := elements[I](m, &idx), dst.bytes(m), src.bytes(m)
+		for t := part * perPart; t < min((part+1)*perPart, tuples); t++ {
+			at, err := place(&places, ids[t*axes:][:axes], t)
+			if err != nil {
+				m.fail(n, err)
+				return
+			}
+			copy(d[t*inner:][:inner], s[t/count*each+at*src.width:])
+		}
+	}}
+}
+
+// tuples are index tuples that address the first axes of a shape.
+type tuples struct {
+	shape, strides []int
+	first          int // the axis of the operand that the tuples begin with
+}
+
+func newTuples(shape tensor.Shape, first, axes int) tuples {
+	return tuples{shape: shape[:axes], strides: shape.Strides()[:axes], first: first}
+}
+
+// place is where the slice begins that a tuple names, in elements.
+func place[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error) {
+	for axis, size := range p.shape {
+		i := int(tuple[axis])
+		if i < 0 {
+			i += size
+		}
+		if i < 0 || i >= size {
+			return 0, fmt.Errorf("tuple %d: %w", number, backend.OutOfRange(int64(tuple[axis]), p.first+axis, size))
+		}
+		at += i * p.strides[axis]
+	}
+	return at, nil
 }

@@ -108,18 +108,21 @@ func grows(st step, to, from int) step {
 	}}
 }
 
-// padRow writes a constant around a copy; padding with elements of the operand itself is left to Eval.
+// padRow writes a constant, or elements of the operand itself, around a copy.
 var padRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return n.Op.(ir.Pad).Mode == ir.PadConstant && n.Outputs[0].Type.DType.Size() > 0
+			return n.Outputs[0].Type.DType.Size() > 0 && (n.Op.(ir.Pad).Mode == ir.PadConstant || len(n.Outputs[0].Type.Shape) > 0)
 		},
 		Strided: target.AllStrides,
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y, op := in[0], out[0], n.Op.(ir.Pad)
+		if op.Mode != ir.PadConstant {
+			return mirrorStep(op, &y, &x)
+		}
 		value := operand{dtype: y.dtype, width: y.width, span: 1, isConst: true, data: make([]byte, 16)}
 		if n.HasOperand(1) {
 			value = in[1]
@@ -146,6 +149,64 @@ var padRow = row{
 		}
 		return oneAfterAnother(steps), nil
 	},
+}
+
+// mirrorStep pads with elements of the operand itself.
+func mirrorStep(op ir.Pad, y, x *operand) (step, error) {
+	switch y.width {
+	case 1:
+		return mirrored[uint8](op, y, x), nil
+	case 2:
+		return mirrored[uint16](op, y, x), nil
+	case 4:
+		return mirrored[uint32](op, y, x), nil
+	case 8:
+		return mirrored[uint64](op, y, x), nil
+	case 16:
+		return mirrored[complex128](op, y, x), nil
+	}
+	return step{}, fmt.Errorf("no padding of %s", y.dtype)
+}
+
+func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
+	dst, src := *y, *x
+	from := make([][]int, len(dst.shape)) // for each axis, the offset in x of what a place shows
+	for axis, size := range src.shape {
+		from[axis] = op.Source(nil, size, op.Before[axis].Int(), op.After[axis].Int())
+		for i := range from[axis] {
+			from[axis][i] *= src.strides[axis]
+		}
+	}
+	last := len(dst.shape) - 1
+	cols, rows := dst.shape[last], dst.shape[:last].Elements()
+	lo := max(op.Before[last].Int(), 0) // the run that x has as it is
+	hi := cols - max(op.After[last].Int(), 0)
+	parts, perPart := rowParts(rows, cols)
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		d, s := elements[T](m, &dst), elements[T](m, &src)
+		for row := part * perPart; row < min((part+1)*perPart, rows); row++ {
+			at, rest := 0, row
+			for axis := last - 1; axis >= 0; axis-- {
+				at += from[axis][rest%dst.shape[axis]]
+				rest /= dst.shape[axis]
+			}
+			line := d[row*cols:][:cols]
+			if src.strides[last] == 1 && hi > lo {
+				copy(line[lo:hi], s[at+from[last][lo]:])
+			} else {
+				gatherLine(line[lo:hi], s, at, from[last][lo:hi])
+			}
+			gatherLine(line[:lo], s, at, from[last][:lo])
+			gatherLine(line[hi:], s, at, from[last][hi:])
+		}
+	}}
+}
+
+// gatherLine copies the elements that lie at offsets from the place at.
+func gatherLine[T any](d, s []T, at int, offsets []int) {
+	for i, o := range offsets {
+		d[i] = s[at+o]
+	}
 }
 
 // cut is a slice of an operand along an axis.

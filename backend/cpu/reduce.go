@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
@@ -22,7 +24,7 @@ var softmaxRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			t, op := n.Inputs[0].Type, n.Op.(ir.Softmax)
-			return t.DType == tensor.F32 && !op.Log && op.Axis == len(t.Shape)-1
+			return t.DType == tensor.F32 && op.Axis == len(t.Shape)-1
 		},
 		InPlace: func(*ir.Node, int) bool { return true },
 	},
@@ -33,11 +35,32 @@ var softmaxRow = row{
 		rows := x.shape[:len(x.shape)-1].Elements()
 		parts, perPart := rowParts(rows, cols)
 		set := b.d.set
+		if n.Op.(ir.Softmax).Log {
+			return step{parts: parts, run: func(m *machine, part, _ int) {
+				d, s := y.f32(m), x.f32(m)
+				for row := part * perPart; row < min((part+1)*perPart, rows); row++ {
+					logSoftmax(set, d[row*cols:][:cols], s[row*cols:][:cols])
+				}
+			}}, nil
+		}
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			lo, hi := part*perPart, min((part+1)*perPart, rows)
 			set.Softmax(y.f32(m)[lo*cols:], cols, x.f32(m)[lo*cols:], cols, hi-lo, cols)
 		}}, nil
 	},
+}
+
+// logSoftmax is x less its largest element, and less the logarithm of the sum of what that is the logarithm of.
+func logSoftmax(set *kernel.Set, y, x []float32) {
+	var most [1]float32
+	set.ReduceRows(kernel.ReduceMax, most[:], x, 0, 1, len(x))
+	set.BinaryRows(kernel.Sub, y, 0, kernel.Rows{Data: x, Col: 1}, kernel.Rows{Data: most[:]}, 1, len(x))
+	sum := 0.0
+	for _, v := range y {
+		sum += math.Exp(float64(v))
+	}
+	most[0] = float32(math.Log(sum))
+	set.BinaryRows(kernel.Sub, y, 0, kernel.Rows{Data: y, Col: 1}, kernel.Rows{Data: most[:]}, 1, len(x))
 }
 
 // reduceKernels says which kernel combines the elements of a row.

@@ -48,9 +48,9 @@ func (d *Device) table() [ir.NumKinds]row {
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
-		ir.KindGatherND:        onHost,
-		ir.KindScatterElements: onHost,
-		ir.KindScatterND:       onHost,
+		ir.KindGatherND:        gatherNDRow,
+		ir.KindScatterElements: scatterElementsRow,
+		ir.KindScatterND:       scatterNDRow,
 		ir.KindOneHot:          onHost,
 
 		ir.KindReduce:    withHalf(reduceRow),

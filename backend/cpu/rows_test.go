@@ -48,15 +48,30 @@ var rowCases = map[string]string{
 		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4} return %4 as "y", %6 as "kept", %7 as "first" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
 		%7 = append(%2, %5, %3) {axis=1, size=s+5, keep=true} %8 = transpose(%1) {perm=[0,1,2]} return %6 as "y", %7 as "i" }`,
-	"pad":               `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
-	"pad i64":           `(%0 "x": i64[s]) { %1 = pad(%0) {before=[1], after=[0]} return %1 as "y" }`,
-	"gather":            `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
-	"gather axis":       `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
-	"gather_elements":   `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,
-	"gather_elements 0": `(%0 "x": f32[s,3], %1 "i": i64[2,1]) { %3 = expand(%1) {shape=[2,3]} %2 = gather_elements(%0, %3) return %2 as "y" }`,
-	"cumsum":            `(%0 "x": i64[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=1, exclusive=true, reverse=true} return %2 as "y" }`,
-	"reduce":            `(%0 "x": f32[3,s]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = add(%1, %2) return %3 as "y" }`,
-	"reduce columns":    `(%0 "x": f32[3,s,5]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = reduce_sum(%0) {axes=[0,1]} %4 = add(%1, %2) %5 = add(%3, %4) return %5 as "y" }`,
+	"pad": `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
+	"pad with its own": `(%0 "x": f32[3,s+4,2], %1 "i": i64[s,3]) { %2 = pad(%0) {mode=reflect, before=[1,3,0], after=[2,1,1]} %3 = transpose(%0) {perm=[2,0,1]} %4 = pad(%3) {mode=edge, before=[0,2,5], after=[1,-1,2]}
+		%5 = pad(%3) {mode=wrap, before=[1,-1,2], after=[3,0,40]} %6 = pad(%1) {mode=edge, before=[0,2], after=[3,0]} %7: bool[s,3] = cast(%1) {to=bool} %8 = pad(%7) {mode=wrap, before=[2,0], after=[0,1]}
+		%9 = pad(%0) {mode=reflect, before=[-1,2,0], after=[0,3,0]} return %2 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f" }`,
+	"gather_nd": `(%0 "x": f32[3,s,5], %1 "i": i64[4,1], %2 "j": i64[s,2,2]) { const %3: i32[2,2] = [0,-1,-3,0] %4 = transpose(%0) {perm=[1,0,2]} %5 = gather_nd(%4, %1) %6 = gather_nd(%0, %3)
+		%7: bool[3,s,5] = cast(%0) {to=bool} const %8: i64[3,2,1] = [0,-1,-1,0,0,0] %9 = gather_nd(%7, %8) {batchdims=1} return %5 as "a", %6 as "b", %9 as "c" }`,
+	"scatter_elements": `(%0 "x": f32[3,s,5], %1 "u": f32[2,4,5], %2 "i": i64[2,4,1], %3 "k": i64[3,s,5], %4 "v": i64[2,4,5]) { %5 = expand(%2) {shape=[2,4,5]} %6 = scatter_elements(%0, %5, %1) {axis=1} %7 = neg(%0)
+		%8 = scatter_elements(%7, %5, %1) {axis=1, reduce=sum} %9: i32[2,4,5] = cast(%5) {to=i32} %10 = scatter_elements(%0, %9, %1) {axis=1, reduce=prod} %11 = scatter_elements(%3, %5, %4) {axis=1, reduce=max}
+		%12: bool[3,s,5] = cast(%0) {to=bool} %13: bool[2,4,5] = cast(%1) {to=bool} %14 = scatter_elements(%12, %9, %13) {axis=1} %15 = transpose(%0) {perm=[0,2,1]} %16 = transpose(%1) {perm=[0,2,1]} %17 = transpose(%5) {perm=[0,2,1]}
+		%18 = scatter_elements(%15, %17, %16) {axis=2, reduce=min} return %6 as "a", %8 as "b", %10 as "c", %11 as "d", %14 as "e", %18 as "f" }`,
+	"scatter_nd": `(%0 "x": f32[s,3,70], %1 "u": f32[4,3,70], %2 "i": i64[4,1], %3 "w": f32[2,3,70]) { %4 = scatter_nd(%0, %2, %1) %5 = neg(%0) %6 = scatter_nd(%5, %2, %1) {reduce=sum} %7: i32[4,1] = cast(%2) {to=i32}
+		%8 = scatter_nd(%0, %7, %1) {reduce=max} %9: i64[s,3,70] = cast(%0) {to=i64} %10: i64[4,3,70] = cast(%1) {to=i64} %11 = scatter_nd(%9, %2, %10) {reduce=prod} const %12: i64[2,3] = [0,-1,3,-1,0,69] const %13: f32[2] = [7,8]
+		%14 = scatter_nd(%0, %12, %13) {reduce=min} const %15: i64[1,0] = data %16 = reshape(%0) {shape=[1,s,3,70]} %17 = scatter_nd(%0, %15, %16) return %4 as "a", %6 as "b", %8 as "c", %11 as "d", %14 as "e", %17 as "f" }`,
+	"cumsum of floats":   `(%0 "x": f32[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=0, exclusive=true, reverse=true} return %1 as "y", %2 as "z" }`,
+	"log softmax":        `(%0 "x": f32[3,s]) { const %1: f32[] = [60] %2 = mul(%0, %1) %3 = softmax(%2) {axis=1, log=true} return %3 as "y" }`,
+	"argmax of integers": `(%0 "x": i64[s,5], %1 "z": i32[3,s]) { %2 = argmax(%0) {axis=1} %3 = argmin(%1) {axis=1, last=true} %4 = argmax(%0) {axis=0, keepdims=true} return %2 as "y", %3 as "z", %4 as "w" }`,
+	"pad i64":            `(%0 "x": i64[s]) { %1 = pad(%0) {before=[1], after=[0]} return %1 as "y" }`,
+	"gather":             `(%0 "x": f32[s,3], %1 "i": i64[4]) { %2 = gather(%0, %1) return %2 as "y" }`,
+	"gather axis":        `(%0 "x": f32[3,s], %1 "i": i64[4,1]) { %2 = gather(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements":    `(%0 "x": f32[4,s], %1 "i": i64[4,3]) { %2 = gather_elements(%0, %1) {axis=1} return %2 as "y" }`,
+	"gather_elements 0":  `(%0 "x": f32[s,3], %1 "i": i64[2,1]) { %3 = expand(%1) {shape=[2,3]} %2 = gather_elements(%0, %3) return %2 as "y" }`,
+	"cumsum":             `(%0 "x": i64[3,s,2]) { %1 = cumsum(%0) {axis=1} %2 = cumsum(%1) {axis=1, exclusive=true, reverse=true} return %2 as "y" }`,
+	"reduce":             `(%0 "x": f32[3,s]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = add(%1, %2) return %3 as "y" }`,
+	"reduce columns":     `(%0 "x": f32[3,s,5]) { %1 = reduce_mean(%0) {axes=[1], keepdims=true} %2 = reduce_max(%0) {axes=[1], keepdims=true} %3 = reduce_sum(%0) {axes=[0,1]} %4 = add(%1, %2) %5 = add(%3, %4) return %5 as "y" }`,
 	"conv column": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,2,2] = [1,2,-3,4,5,-6,7,8,9,-1,2,3] const %2: f32[2] = [1,-1]
 		%3 = conv(%0, %1, %2) {kernel=[3,1], strides=[2,1], dilations=[2,1], pads=[4,0,2,0], auto_pad="NOTSET", group=1, act=relu} return %3 as "y" }`,
 	"conv beside": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,2,2] = [1,2,-3,4,5,-6,7,8,9,-1,2,3]

@@ -31,12 +31,14 @@ func TestClaims(t *testing.T) {
 		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                            target.OnHost,
 		`(%0: i64[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
 		`(%0: i32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
-		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnHost,
+		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
+		`(%0: f16[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnHost,
 		`(%0: bool[n]) { %1 = tile(%0) {repeats=[3]} return %1 }`:            target.OnKernel,
 		`(%0: f32[n]) { %1 = range() {step=1, len=n, dtype=i64} return %1 }`: target.OnKernel,
 		`(%0: f32[n]) { %1 = range() {step=1, len=n, dtype=u8} return %1 }`:  target.OnHost,
 		`(%0: f32[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnKernel,
-		`(%0: i64[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnHost,
+		`(%0: i64[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnKernel,
+		`(%0: u8[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:               target.OnHost,
 		`(%0: f32[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:         target.OnKernel,
 	} {
 		g, err := ir.Parse(`graph "" ` + text)
@@ -88,5 +90,40 @@ func TestScaleThatIsNoNumber(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, "the scale of the result is")
 		}
+	}
+}
+
+// TestNothingByEval: these cases have kernels for all of their steps.
+func TestNothingByEval(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	for _, name := range []string{"pad with its own", "gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers"} {
+		g, err := ir.Parse(`graph "case" ` + rowCases[name])
+		require.NoError(t, err, name)
+		for _, n := range g.Nodes {
+			require.NotEqual(t, target.OnHost, d.Target().Where(n), "%s: %v", name, n)
+		}
+	}
+}
+
+// TestIndicesOutOfRange of gathers and scatters are errors that name the axis.
+func TestIndicesOutOfRange(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 2})
+	require.NoError(t, err)
+	defer d.Close()
+	for text, want := range map[string]string{
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { %2 = gather_nd(%0, %1) return %2 as "y" }`:                                                            "tuple 0: index 4 is out of range: axis 1 has size 4",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1] = [1] %3 = scatter_nd(%0, %1, %2) return %3 as "y" }`:                                "tuple 0: index 4 is out of range: axis 1 has size 4",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1,2] = [1,2] %3 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum} return %3 as "y" }`: "index 4 is out of range: axis 1 has size 4",
+	} {
+		g, err := ir.Parse(`graph "case" ` + text)
+		require.NoError(t, err)
+		program, err := d.Load(backendtest.Plan(t, g, d.Target()))
+		require.NoError(t, err)
+		instance, err := program.Attach(d.NewMemory(), nil)
+		require.NoError(t, err)
+		_, err = instance.Run(context.Background(), []*tensor.Tensor{tensor.New(tensor.F32, 3, 4), tensor.FromSlice([]int64{0, 4}).Reshape(1, 2)})
+		require.ErrorContains(t, err, want)
 	}
 }
