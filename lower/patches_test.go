@@ -170,7 +170,15 @@ func TestPoolTaps(t *testing.T) {
 		if name == "AveragePool" {
 			op = ops.AveragePool{Window: win, CountIncludePad: true}
 		}
-		want, err := op.Eval(nil, []*tensor.Tensor{x})
+		perm := slices.Concat([]int{0}, []int{2, 3, 4}[:len(sizes)], []int{1}) // pools have the channels last
+		turned, err := ir.Transpose{Perm: perm}.Eval(nil, []*tensor.Tensor{x})
+		require.NoError(r, err)
+		want, err := op.Eval(nil, turned)
+		require.NoError(r, err)
+		for i, axis := range slices.Clone(perm) {
+			perm[axis] = i
+		}
+		want, err = ir.Transpose{Perm: perm}.Eval(nil, want)
 		require.NoError(r, err)
 		requireNear(r, want[0], got[0])
 	})

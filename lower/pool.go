@@ -48,7 +48,7 @@ func (c *Context) poolWindow(ceil, dilated int) ir.Window {
 
 func lowerAveragePool(c *Context) []*ir.Value {
 	op := ops.AveragePool{Window: c.poolWindow(10, 19), CountIncludePad: c.AttrBool("count_include_pad", false)}
-	c.check(op)
+	c.checkPool(op)
 	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
 	if x := c.In(0); x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
 		share := 1.0
@@ -57,16 +57,16 @@ func lowerAveragePool(c *Context) []*ir.Value {
 		}
 		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(op.Window, x, ir.Add, 0), c.Scalar(x.Type.DType, share))}
 	}
-	return c.keep(op)
+	return c.pool(op)
 }
 
 func lowerLpPool(c *Context) []*ir.Value {
-	return c.keep(ops.LpPool{Window: c.poolWindow(18, 18), P: c.AttrInt("p", 2)})
+	return c.pool(ops.LpPool{Window: c.poolWindow(18, 18), P: c.AttrInt("p", 2)})
 }
 
 func lowerMaxPool(c *Context) []*ir.Value {
 	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1, Results: c.NumOutputs()}
-	c.check(op)
+	c.checkPool(op)
 	if x := c.In(0); (x.Type.DType.IsFloat() || x.Type.DType.Bits() == 8) && !c.Wants(1) && c.tapped(op.Window) {
 		largest := func(x *ir.Value) *ir.Value { return c.poolTaps(op.Window, x, ir.MaxFn, math.Inf(-1)) }
 		if d := x.Type.DType; !d.IsFloat() { // bytes, which float32 has
@@ -75,7 +75,28 @@ func lowerMaxPool(c *Context) []*ir.Value {
 		}
 		return []*ir.Value{largest(x)}
 	}
-	return c.keep(op)
+	return c.pool(op)
+}
+
+// pool keeps a pool over the node's operand, with the channels last.
+func (c *Context) pool(op ir.Op) []*ir.Value {
+	c.checkPool(op)
+	var out []*ir.Value
+	for _, v := range c.keep(op, c.channelsLast(c.In(0))) {
+		out = append(out, c.channelsFirst(v))
+	}
+	return out
+}
+
+// checkPool reports what a pool has against the node's operand.
+func (c *Context) checkPool(op ir.Op) {
+	x := c.In(0).Type
+	if len(x.Shape) > 1 {
+		x.Shape = slices.Concat(x.Shape[:1], x.Shape[2:], x.Shape[1:2])
+	}
+	if err := checked(op, []*ir.Value{{Type: x}}); err != nil {
+		c.Failf("%w", err)
+	}
 }
 
 // lowerMaxUnpool puts elements back where a MaxPool over [N,C,…] took them, in a result of the size that the pool's window

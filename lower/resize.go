@@ -145,8 +145,26 @@ func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 	if times := repeats(r, x.Type.Shape); times != nil {
 		return []*ir.Value{c.repeat(x, times)}
 	}
-	return c.keep(r, x)
+	if Rank(x) < 3 || !r.Keeps(1, x.Type.Shape) {
+		return c.keep(r, x)
+	}
+	if n, known := x.Type.Shape[1].Const(); known && n < channelsOfImage {
+		return c.keep(r, x)
+	}
+	order := append(slices.Delete(firstAxes(Rank(x)), 1, 2), 1)
+	turned := r
+	turned.Shape, turned.Scales, turned.Roi = nil, nil, nil
+	for _, axis := range order {
+		turned.Shape, turned.Scales = append(turned.Shape, r.Shape[axis]), append(turned.Scales, r.Scales[axis])
+		if r.Roi != nil {
+			turned.Roi = append(turned.Roi, r.Roi[2*axis:2*axis+2]...)
+		}
+	}
+	return []*ir.Value{c.channelsFirst(c.keep(turned, c.channelsLast(x))[0])}
 }
+
+// channelsOfImage is the fewest channels that are moved to the end before a resizing: those of an image are not worth it.
+const channelsOfImage = 8
 
 // maxRepeats bounds the times that an element is repeated for sizes alone to tell.
 const maxRepeats = 8

@@ -8,26 +8,44 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// Pools are over [N,…,C], as convolutions are.
+
 // pooled are the types of what a pool returns: its values, and their places.
 func pooled(w ir.Window, in []*ir.Value) (values, places ir.Type, err error) {
 	x := in[0].Type
-	if err := w.Fit(x.Shape); err != nil {
+	if len(x.Shape) < 3 {
+		return values, places, fmt.Errorf("the operand has no spatial axes: [N,…,C] is needed")
+	}
+	last := len(x.Shape) - 1
+	first := append(ir.Shape{x.Shape[0], x.Shape[last]}, x.Shape[1:last]...)
+	if err := w.Fit(first); err != nil {
 		return values, places, err
 	}
-	shape := w.Result(x.Shape, x.Shape[1])
+	result := w.Result(first, first[1])
+	shape := append(append(ir.Shape{result[0]}, result[2:]...), result[1])
 	return ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...), nil
 }
 
-// pool fills y, at each place of the window, with f of the taps on one channel, which begins at from.
-func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from int, taps []ir.Tap) float64) {
+// images says how x [N,…,C] is cut.
+func images(x *tensor.Tensor) (n int, spatial tensor.Shape, channels int) {
+	last := x.Rank() - 1
+	return x.Shape()[0], x.Shape()[1:last], x.Shape()[last]
+}
+
+// pool fills y, at each place of the window, with f of the taps on one channel, whose first element is at from and whose others are
+// next apart.
+func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from, next int, taps []ir.Tap) float64) {
 	values := env.Float64s(x)
-	s, out := x.Shape()[2:], y.Shape()[2:]
+	n, s, channels := images(x)
+	_, out, _ := images(y)
 	before, after := w.Padding(s)
-	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
+	size, places := s.Elements(), out.Elements()
 	w.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
-		for ch := range channels {
-			env.Work(len(taps))
-			y.SetFloat64(ch*places+place, f(values, ch*size, taps))
+		for image := range n {
+			for ch := range channels {
+				env.Work(len(taps))
+				y.SetFloat64((image*places+place)*channels+ch, f(values, image*size*channels+ch, channels, taps))
+			}
 		}
 	})
 }
@@ -51,11 +69,11 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	pool(o.Window, env, in[0], y, func(x []float64, from int, taps []ir.Tap) float64 {
+	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum, n := 0.0, 0
 		for _, t := range taps {
 			if t.At >= 0 {
-				sum += x[from+t.At]
+				sum += x[from+t.At*next]
 			}
 			if t.At >= 0 || o.CountIncludePad {
 				n++
@@ -89,11 +107,11 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return nil, err
 	}
 	p := float64(o.P)
-	pool(o.Window, env, in[0], y, func(x []float64, from int, taps []ir.Tap) float64 {
+	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum := 0.0
 		for _, t := range taps {
 			if t.At >= 0 {
-				sum += math.Pow(math.Abs(x[from+t.At]), p)
+				sum += math.Pow(math.Abs(x[from+t.At*next]), p)
 			}
 		}
 		return math.Pow(sum, 1/p)
@@ -101,7 +119,7 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// MaxPool is the largest element under a window, and where it stands in x.
+// MaxPool is the largest element under a window, and where it stands in x, were that [N,C,…].
 type MaxPool struct {
 	Kept
 	ir.Window
@@ -122,26 +140,30 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		return nil, err
 	}
 	x, y := in[0], results[0]
-	s, out := x.Shape()[2:], y.Shape()[2:]
+	n, s, channels := images(x)
+	_, out, _ := images(y)
 	number := func(at int) int { return at }
 	if o.ColumnMajor {
 		number = func(at int) int { return columnMajor(s, at) }
 	}
 	before, after := o.Padding(s)
-	channels, size, places := x.Shape()[:2].Elements(), s.Elements(), out.Elements()
+	size, places := s.Elements(), out.Elements()
 	o.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
-		for ch := range channels {
+		for i := range n * channels {
+			image, ch := i/channels, i%channels
 			env.Work(len(taps))
 			best := -1
+			element := func(at int) int { return (image*size+at)*channels + ch }
 			for _, t := range taps {
-				if t.At >= 0 && (best < 0 || compareElements(x, ch*size+t.At, ch*size+best) > 0) {
+				if t.At >= 0 && (best < 0 || compareElements(x, element(t.At), element(best)) > 0) {
 					best = t.At
 				}
 			}
 			if best >= 0 {
-				y.SetFloat64(ch*places+place, x.Float64(ch*size+best))
+				to := (image*places+place)*channels + ch
+				y.SetFloat64(to, x.Float64(element(best)))
 				if len(results) > 1 {
-					results[1].SetInt64(ch*places+place, int64(ch*size+number(best)))
+					results[1].SetInt64(to, int64(i*size+number(best)))
 				}
 			}
 		}

@@ -61,6 +61,14 @@ func (o Resize) Span(axis int) float64 {
 	return 1
 }
 
+// Keeps reports whether an axis of an operand of that shape is known to stay as it is.
+func (o Resize) Keeps(axis int, x ir.Shape) bool {
+	if o.Coordinates == "tf_crop_and_resize" && (o.Roi[2*axis] != 0 || o.Roi[2*axis+1] != 1 || o.Scales[axis] != 0 && o.Scales[axis] != 1) {
+		return false
+	}
+	return ir.Same(x[axis], o.Shape[axis]) == ir.Yes
+}
+
 // Eval implements ir.Op.
 func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
@@ -72,7 +80,7 @@ func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	for _, shrinks := range []bool{true, false} {
 		for axis, n := range y.Shape() {
 			if shrinks == (n < in[0].Shape()[axis]) && (s[axis] != n || o.Coordinates == "tf_crop_and_resize") {
-				values = mixAxis(env, values, s, axis, o.mixes(env, axis, s[axis], n), o.Extrapolation)
+				values = mixAxis(env, values, s, axis, o.Mixes(env, axis, s[axis], n), o.Extrapolation)
 				s[axis] = n
 			}
 		}
@@ -119,18 +127,19 @@ var nearestModes = map[string]func(ratio float64) bool{
 	"ceil":               func(float64) bool { return true },
 }
 
-// A mix is the weighted neighbours that one element of a result is made of; none: it lies outside.
-type mix []neighbour
+// A Mix is the weighted neighbours that one element of a result is made of; none: it lies outside.
+type Mix []Neighbour
 
-type neighbour struct {
-	at     int
-	weight float64
+// A Neighbour is an element along an axis, and its weight.
+type Neighbour struct {
+	At     int
+	Weight float64
 }
 
 const neighbourBytes = 16
 
-// mixes returns the mix of each of n elements along an axis of size in.
-func (o Resize) mixes(env *ir.Env, axis, in, n int) []mix {
+// Mixes returns the mix of each of n elements along an axis of size in.
+func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
 	scale := o.Scales[axis]
 	if scale == 0 {
 		scale = float64(n) / float64(in)
@@ -139,7 +148,7 @@ func (o Resize) mixes(env *ir.Env, axis, in, n int) []mix {
 	if o.Roi != nil {
 		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
 	}
-	out := ir.Make[mix](env, n)
+	out := ir.Make[Mix](env, n)
 	for x := range out[:n*min(in, 1)] { // of an empty axis everything lies outside
 		at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
 		if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
@@ -157,12 +166,12 @@ func (o Resize) mixes(env *ir.Env, axis, in, n int) []mix {
 			}
 			sum += w
 			if out[x] == nil {
-				out[x] = make(mix, 0, len(weights))
+				out[x] = make(Mix, 0, len(weights))
 			}
-			out[x] = append(out[x], neighbour{min(max(p, 0), in-1), w})
+			out[x] = append(out[x], Neighbour{min(max(p, 0), in-1), w})
 		}
 		for k := range out[x] {
-			out[x][k].weight /= sum
+			out[x][k].Weight /= sum
 		}
 	}
 	return out
@@ -204,7 +213,7 @@ func cubic(x, a float64) float64 {
 }
 
 // mixAxis applies mixes along one axis of values of shape s.
-func mixAxis(env *ir.Env, values []float64, s tensor.Shape, axis int, mixes []mix, outside float64) []float64 {
+func mixAxis(env *ir.Env, values []float64, s tensor.Shape, axis int, mixes []Mix, outside float64) []float64 {
 	in, n, inner := s[axis], len(mixes), s[axis+1:].Elements()
 	outer := s[:axis].Elements()
 	out := ir.Make[float64](env, outer*n*inner)
@@ -218,7 +227,7 @@ func mixAxis(env *ir.Env, values []float64, s tensor.Shape, axis int, mixes []mi
 					v = 0
 				}
 				for _, t := range m {
-					v += t.weight * values[(b*in+t.at)*inner+i]
+					v += t.Weight * values[(b*in+t.At)*inner+i]
 				}
 				out[(b*n+x)*inner+i] = v
 			}

@@ -45,14 +45,14 @@ func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 	spatial := x.Shape()[2:]
 	r, size, places := len(spatial), spatial.Elements(), y.Shape()[2:].Elements()
 	strides, channels, values := spatial.Strides(), x.Shape()[1], env.Float64s(x)
-	taps := make([]mix, r)
+	taps := make([]Mix, r)
 	counts := make(tensor.Shape, r)
 	if size == 0 {
 		return
 	}
 	for p := range x.Shape()[0] * places {
 		for axis := range r {
-			taps[axis] = s.neighbours(float32(grid.Float64(p*r+r-1-axis)), spatial[axis])
+			taps[axis] = s.Neighbours(taps[axis][:0], float32(grid.Float64(p*r+r-1-axis)), spatial[axis])
 			counts[axis] = len(taps[axis])
 		}
 		n, place := p/places, p%places
@@ -61,8 +61,8 @@ func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 			ir.EachIndex(env, counts, func(_ int, idx []int) {
 				at, weight := (n*channels+ch)*size, 1.0
 				for axis, k := range idx {
-					at += taps[axis][k].at * strides[axis]
-					weight *= taps[axis][k].weight
+					at += taps[axis][k].At * strides[axis]
+					weight *= taps[axis][k].Weight
 				}
 				sum += weight * values[at]
 			})
@@ -71,9 +71,9 @@ func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 	}
 }
 
-// neighbours returns the weighted elements of an axis of size n around a coordinate between −1 and 1; elements in a padding
-// of zeros are left out. Coordinates are float32, so that halves round as in other runtimes.
-func (s GridSample) neighbours(coordinate float32, n int) (m mix) {
+// Neighbours appends the weighted elements of an axis of size n around a coordinate between −1 and 1, four at most; elements in a
+// padding of zeros are left out. Coordinates are float32, so that halves round as in other runtimes.
+func (s GridSample) Neighbours(m Mix, coordinate float32, n int) Mix {
 	lo, hi := -0.5, float64(n)-0.5
 	x := float64(((coordinate+1)*float32(n) - 1) / 2)
 	if s.Corners {
@@ -102,7 +102,7 @@ func (s GridSample) neighbours(coordinate float32, n int) (m mix) {
 				at = math.Trunc(reflect(at, lo, hi))
 			}
 		}
-		m = append(m, neighbour{min(max(int(at), 0), n-1), weight})
+		m = append(m, Neighbour{min(max(int(at), 0), n-1), weight})
 	}
 	lower := math.Floor(x)
 	d := x - lower

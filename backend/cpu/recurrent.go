@@ -360,7 +360,7 @@ func gruResetCell(set *kernel.Set, s, x []float32, hidden int) {
 func (d *Device) packRecurrent(g *ir.Graph) (count int, err error) {
 	done := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
-		if n.Op.Kind() != ir.KindKept || d.target.Where(n) != target.OnKernel {
+		if _, _, ok := cellOf(n.Op); !ok || d.target.Where(n) != target.OnKernel {
 			continue
 		}
 		for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {

@@ -79,7 +79,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    recurrentRow,
+		ir.KindKept:    d.keptRow(),
 		ir.KindDynamic: onHost,
 		ir.KindCustom:  onHost,
 	}

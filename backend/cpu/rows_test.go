@@ -49,6 +49,41 @@ var rowCases = map[string]string{
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
 		%7 = append(%2, %5, %3) {axis=1, size=s+5, keep=true} %8 = transpose(%1) {perm=[0,1,2]} return %6 as "y", %7 as "i" }`,
 	"pad": `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
+	"resize": `(%0 "x": f32[2,s,7,19], %1 "z": f32[3,s,9], %2 "v": f32[2,5,s,3,9]) {
+		%3 = onnx.Resize(%0) {shape=[2,2*s+1,16,19], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}
+		%4 = onnx.Resize(%0) {shape=[2,s,3,19], scales=[1,1,0,1], mode="linear", coordinates="align_corners", nearest="floor"}
+		%5 = onnx.Resize(%0) {shape=[2,s,5,31], scales=[0,0,0,0], mode="cubic", coordinates="asymmetric", nearest="floor", cubica=-0.75, excludeoutside=true}
+		%6 = onnx.Resize(%1) {shape=[3,s,13], scales=[1,1,0], mode="cubic", coordinates="half_pixel", nearest="floor", cubica=-0.5}
+		%7 = onnx.Resize(%2) {shape=[2,7,s+2,5,9], scales=[1,0,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}
+		%8 = onnx.Resize(%0) {shape=[2,3*s,4,19], scales=[1,0,0,1], mode="nearest", coordinates="half_pixel", nearest="ceil"}
+		%9 = onnx.Resize(%0) {shape=[2,s,9,19], scales=[1,1,0,1], roi=[0,1,-0.5,0.75,0.25,1.5,0,1], mode="linear", coordinates="tf_crop_and_resize", nearest="floor", extrapolation=7}
+		%10 = onnx.Resize(%0) {shape=[2,s,7,19], scales=[1,1,1,1], mode="linear", coordinates="half_pixel", nearest="floor"}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h" }`,
+	"resize wide": `(%0 "x": f32[1,s,3,300], %1 "z": f32[2,s,700]) { %2 = onnx.Resize(%0) {shape=[1,s+3,5,300], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}
+		%3 = onnx.Resize(%1) {shape=[2,2*s,700], scales=[1,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} return %2 as "a", %3 as "b" }`,
+	"average pool": `(%20 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) {
+		%3 = onnx.AveragePool(%0) {kernel=[3,3], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
+		%4 = onnx.AveragePool(%0) {kernel=[3,2], strides=[2,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", ceil=true, count_include_pad=true}
+		%5 = onnx.AveragePool(%1) {kernel=[2], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", ceil=true}
+		%6 = onnx.AveragePool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET"}
+		%7 = onnx.AveragePool(%0) {kernel=[5,9], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="SAME_UPPER"}
+		%8 = onnx.AveragePool(%0) {kernel=[2,2], strides=[3,3], dilations=[1,1], pads=[1,1,0,0], auto_pad="NOTSET", ceil=true}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
+	"max pool": `(%20 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) {
+		%3 = onnx.MaxPool(%0) {kernel=[3,3], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
+		%4 = onnx.MaxPool(%0) {kernel=[3,2], strides=[2,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", ceil=true, results=1}
+		%5 = onnx.MaxPool(%1) {kernel=[2], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", ceil=true, results=1}
+		%6 = onnx.MaxPool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET", results=1}
+		%7 = onnx.MaxPool(%0) {kernel=[5,9], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="SAME_LOWER", results=1}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e" }`,
+	"grid sample": `(%0 "x": f32[2,3,s,5], %1 "g": f32[2,4,9,2], %2 "z": f32[2,3,s], %3 "h": f32[2,17,1], %4 "w": f32[2,s,5,3]) {
+		%5 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} %6 = onnx.GridSample(%0, %1) {mode="cubic", padding="reflection", align_corners=true}
+		%7 = onnx.GridSample(%0, %1) {mode="nearest", padding="border"} %8 = onnx.GridSample(%2, %3) {mode="linear", padding="border", align_corners=true}
+		%9 = transpose(%4) {perm=[0,3,1,2]} %10 = onnx.GridSample(%9, %1) {mode="linear", padding="reflection"} %11 = onnx.GridSample(%9, %1) {mode="cubic", padding="zeros"}
+		return %5 as "a", %6 as "b", %7 as "c", %8 as "d", %10 as "e", %11 as "f" }`,
+	"top k": `(%21 "n": f32[s], %0 "x": f32[3,s+4], %1 "j": i64[s+4,3], %2 "k": i32[2,s,3]) { %3, %4 = onnx.TopK(%0) {axis=1, k=s} %20 = round(%0) %5, %6 = onnx.TopK(%20) {axis=1, k=5, smallest=true} %7, %8 = onnx.TopK(%1) {axis=0, k=4}
+		%9, %10 = onnx.TopK(%2) {axis=1, k=s, smallest=true} %11 = log(%0) %12, %13 = onnx.TopK(%11) {axis=1, k=4} %14, %15 = onnx.TopK(%11) {axis=1, k=s+4, smallest=true}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %12 as "i", %13 as "j", %14 as "k", %15 as "l" }`,
 	"pad with its own": `(%0 "x": f32[3,s+4,2], %1 "i": i64[s,3]) { %2 = pad(%0) {mode=reflect, before=[1,3,0], after=[2,1,1]} %3 = transpose(%0) {perm=[2,0,1]} %4 = pad(%3) {mode=edge, before=[0,2,5], after=[1,-1,2]}
 		%5 = pad(%3) {mode=wrap, before=[1,-1,2], after=[3,0,40]} %6 = pad(%1) {mode=edge, before=[0,2], after=[3,0]} %7: bool[s,3] = cast(%1) {to=bool} %8 = pad(%7) {mode=wrap, before=[2,0], after=[0,1]}
 		%9 = pad(%0) {mode=reflect, before=[-1,2,0], after=[0,3,0]} return %2 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f" }`,

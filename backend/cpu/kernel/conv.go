@@ -248,8 +248,8 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 		x := place*d.StrideWide - d.Left
 		// Kernel rows that meet the image are neighbours, and so are kernel columns: the weights of a row of them are evenly apart
 		// unless columns are cut off, where each row goes by itself.
-		kyLo, kyHi := meets(y, d.DilationHigh, d.KernelHeight, d.Height)
-		kxLo, kxHi := meets(x, d.DilationWide, d.KernelWidth, d.Width)
+		kyLo, kyHi := Meets(y, d.DilationHigh, d.KernelHeight, d.Height)
+		kxLo, kxHi := Meets(x, d.DilationWide, d.KernelWidth, d.Width)
 		if count > 1 {
 			kxLo, kxHi = 0, d.KernelWidth
 		}
@@ -286,8 +286,8 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 	}
 }
 
-// meets returns the elements [lo, hi) of a kernel that stand, dilation apart from the first at x on, on one of n pixels.
-func meets(x, dilation, kernel, n int) (lo, hi int) {
+// Meets returns the elements [lo, hi) of a kernel that stand, dilation apart from the first at x on, on one of n pixels.
+func Meets(x, dilation, kernel, n int) (lo, hi int) {
 	lo = min(max(ceilDiv(-x, dilation), 0), kernel)
 	return lo, max(lo, min(kernel, floorDiv(n-1-x, dilation)+1))
 }

@@ -1,0 +1,45 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
+)
+
+// keptRow is the rows of operators of package ops, by their names. Those of others run by Eval.
+func (d *Device) keptRow() row {
+	rows := map[string]row{
+		"onnx.RNN":         recurrentRow,
+		"onnx.GRU":         recurrentRow,
+		"onnx.LSTM":        recurrentRow,
+		"onnx.Resize":      withHalf(d.resizeRow()),
+		"onnx.AveragePool": withHalf(d.averagePoolRow()),
+		"onnx.MaxPool":     withHalf(d.maxPoolRow()),
+		"onnx.GridSample":  withHalf(gridSampleRow),
+		"onnx.TopK":        d.topKRow(),
+	}
+	of := func(n *ir.Node) row { return rows[ir.OpName(n.Op)] }
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				r := of(n)
+				return r.bind != nil && (r.Supports == nil || r.Supports(n))
+			},
+			Strided: func(n *ir.Node, i int, strides []int) bool {
+				r := of(n)
+				return r.Strided != nil && r.Strided(n, i, strides)
+			},
+			InPlace: func(n *ir.Node, i int) bool {
+				r := of(n)
+				return r.InPlace != nil && r.InPlace(n, i)
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				if r := of(n); r.Scratch != nil {
+					return r.Scratch(n)
+				}
+				return nil
+			},
+		},
+		bind: func(b *binder, n *ir.Node) (step, error) { return of(n).bind(b, n) },
+	}
+}

@@ -1,0 +1,68 @@
+package kernel
+
+import "unsafe"
+
+// MixRows sums rows of cols elements: to each of so many places, dstRow apart in dst, those that lie offsets (in bytes) from the place,
+// srcRow elements apart in src, times their weights, which are wRow apart for each of the offsets. zeros has cols of them.
+func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32, places, cols int) {
+	if places == 0 || cols == 0 {
+		return
+	}
+	taps, far := len(offsets), 0
+	for _, o := range offsets {
+		_ = src[o/4] // none is negative
+		far = max(far, o/4)
+	}
+	demand(dst, (places-1)*dstRow+cols)
+	demand(src, (places-1)*srcRow+far+cols)
+	demand(w, (taps-1)*wRow+cols)
+	demand(zeros, cols)
+	step := rowsPerCall(cols * taps)
+	for p := 0; p < places; p += step {
+		s.depthwise(pointerAt(dst, p*dstRow), dstRow, pointerAt(src, p*srcRow), srcRow, pointer(offsets), taps, pointer(w), wRow, pointer(zeros), min(step, places-p), cols)
+	}
+}
+
+// MixBlock is the most columns that are worth a call of MixRows.
+const MixBlock = 256
+
+// A Mixer is the memory of one worker that sums rows.
+type Mixer struct {
+	Offsets []int     // of taps, in bytes
+	Scalars []float32 // the weights of taps
+	Weights []float32 // rows of MixBlock
+	Zeros   []float32 // MixBlock
+	Rows    []float32 // what passes in between
+}
+
+// MixerSize is how much a mixer has of each.
+type MixerSize struct{ Taps, Weights, Rows int }
+
+// Bytes is the scratch memory of one mixer.
+func (z MixerSize) Bytes() int { return 12*z.Taps + 4*(MixBlock*(z.Weights+1)+z.Rows) }
+
+// NewMixer lays a mixer out in scratch memory.
+func NewMixer(scratch []byte, z MixerSize) Mixer {
+	m := Mixer{Offsets: unsafe.Slice((*int)(unsafe.Pointer(&scratch[0])), z.Taps)}
+	rest := floats(scratch[8*z.Taps:], z.Taps+MixBlock*(z.Weights+1)+z.Rows)
+	m.Scalars, rest = rest[:z.Taps], rest[z.Taps:]
+	m.Weights, rest = rest[:MixBlock*z.Weights], rest[MixBlock*z.Weights:]
+	m.Zeros, m.Rows = rest[:MixBlock], rest[MixBlock:]
+	clear(m.Zeros)
+	return m
+}
+
+// Weigh makes the weight of a tap that of cols columns.
+func (m *Mixer) Weigh(tap int, weight float32, cols int) {
+	row := m.Weights[tap*MixBlock:][:cols]
+	for i := range row {
+		row[i] = weight
+	}
+}
+
+// Sum sums rows of any number of columns; the weights of the taps are those of MixBlock columns, in rows wRow apart.
+func (m *Mixer) Sum(s *Set, dst []float32, dstRow int, src []float32, srcRow, taps, wRow, places, cols int) {
+	for c := 0; c < cols; c += MixBlock {
+		s.MixRows(dst[c:], dstRow, src[c:], srcRow, m.Offsets[:taps], m.Weights, wRow, m.Zeros, places, min(MixBlock, cols-c))
+	}
+}

@@ -1,0 +1,188 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Pools that are no slices of their operand (lower/patches.go) are sums and maxima of rows of channels.
+
+// poolAxes is the most spatial axes.
+const poolAxes = 3
+
+// averagePoolRow runs means under a window.
+func (d *Device) averagePoolRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				return n.Inputs[0].Type.DType == tensor.F32 && len(n.Op.(ops.AveragePool).Kernel) <= poolAxes
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				p := planPool(n.Op.(ops.AveragePool).Window, n)
+				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+			},
+		},
+		bind: func(b *binder, n *ir.Node) (step, error) {
+			op := n.Op.(ops.AveragePool)
+			in, out := b.operands(n)
+			x, y, p := in[0], out[0], planPool(op.Window, n)
+			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
+			parts, perPart := p.parts()
+			return step{parts: parts, run: func(m *machine, part, worker int) {
+				k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
+				d, s := y.f32(m), x.f32(m)
+				p.run(part, perPart, k.Offsets, func(w poolWindow) {
+					count := w.taps
+					if op.CountIncludePad {
+						count = w.padded
+					}
+					into := d[w.to:][:w.places*p.channels]
+					if w.taps == 0 {
+						fill(into, float32(0/float64(count)))
+						return
+					}
+					k.Weigh(0, float32(1/float64(count)), min(p.channels, kernel.MixBlock))
+					k.Sum(set, into, p.channels, s[w.from:], p.next(), w.taps, 0, w.places, p.channels)
+				})
+			}}, nil
+		},
+	}
+}
+
+// maxPoolRow runs the largest elements under a window, without their places.
+func (d *Device) maxPoolRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				return n.Inputs[0].Type.DType == tensor.F32 && len(n.Outputs) == 1 && len(n.Op.(ops.MaxPool).Kernel) <= poolAxes
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				p := planPool(n.Op.(ops.MaxPool).Window, n)
+				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+			},
+		},
+		bind: func(b *binder, n *ir.Node) (step, error) {
+			in, out := b.operands(n)
+			x, y, p := in[0], out[0], planPool(n.Op.(ops.MaxPool).Window, n)
+			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
+			parts, perPart := p.parts()
+			return step{parts: parts, run: func(m *machine, part, worker int) {
+				offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
+				d, s := y.f32(m), x.f32(m)
+				p.run(part, perPart, offsets, func(w poolWindow) {
+					into := d[w.to:][:w.places*p.channels]
+					if w.taps == 0 {
+						clear(into) // padding alone, as Eval has it
+					}
+					best := kernel.Rows{Data: into, Row: p.channels, Col: 1}
+					for i, o := range offsets[:w.taps] {
+						tap := kernel.Rows{Data: s[w.from+o/4:], Row: p.next(), Col: 1}
+						before := best
+						if i == 0 {
+							before = tap
+						}
+						set.BinaryRows(kernel.Max, into, p.channels, before, tap, w.places, p.channels)
+					}
+				})
+			}}, nil
+		},
+	}
+}
+
+// poolPlan is a bound pool over [N,…,C].
+type poolPlan struct {
+	ir.Window
+	images, channels int
+	from, to         tensor.Shape // spatial sizes
+	spans            [][]poolSpan // by axis
+	taps             int          // of a window, at most
+}
+
+// A poolSpan is neighbouring places along an axis whose windows meet as many elements.
+type poolSpan struct {
+	place, places int
+	pixel         int // the first that the first window meets
+	taps, padded  int // elements of the window that lie inside, and with the padding
+}
+
+func planPool(w ir.Window, n *ir.Node) poolPlan {
+	x, y := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	last := len(x) - 1
+	p := poolPlan{Window: w, images: x[0], channels: x[last], from: x[1:last], to: y[1:last], taps: 1}
+	before, after := w.Padding(p.from)
+	for axis, size := range p.from {
+		var spans []poolSpan
+		most := 1
+		for place := range p.to[axis] {
+			first := place*w.Strides[axis] - before[axis]
+			lo, hi := kernel.Meets(first, w.Dilations[axis], w.Kernel[axis], size)
+			_, end := kernel.Meets(first, w.Dilations[axis], w.Kernel[axis], size+after[axis])
+			s := poolSpan{place: place, places: 1, pixel: first + lo*w.Dilations[axis], taps: hi - lo, padded: end}
+			most = max(most, s.taps)
+			if k := len(spans) - 1; k >= 0 && axis == len(p.from)-1 && spans[k].taps == s.taps && spans[k].padded == s.padded &&
+				s.pixel-spans[k].pixel == spans[k].places*w.Strides[axis] {
+				spans[k].places++
+				continue
+			}
+			spans = append(spans, s)
+		}
+		p.spans = append(p.spans, spans)
+		p.taps *= most
+	}
+	return p
+}
+
+func (p *poolPlan) size() kernel.MixerSize { return kernel.MixerSize{Taps: p.taps, Weights: 1} }
+
+// next is how far neighbouring places along the last axis lie apart in x.
+func (p *poolPlan) next() int { return p.Strides[len(p.Strides)-1] * p.channels }
+
+// parts cuts the rows of places.
+func (p *poolPlan) parts() (parts, perPart int) {
+	last := len(p.to) - 1
+	return rowParts(p.images*p.to[:last].Elements(), p.to[last]*p.channels*p.taps)
+}
+
+// A poolWindow is the windows of neighbouring places.
+type poolWindow struct {
+	from, to     int // the first element of x, and of the result
+	places       int
+	taps, padded int
+}
+
+// run calls f for the windows of the rows of a part, with the offsets of their taps from the first one, in bytes.
+func (p *poolPlan) run(part, perPart int, offsets []int, f func(w poolWindow)) {
+	last := len(p.to) - 1
+	perImage := p.to[:last].Elements()
+	for row := part * perPart; row < min((part+1)*perPart, p.images*perImage); row++ {
+		var at [poolAxes]*poolSpan
+		rest := row
+		for axis := last - 1; axis >= 0; axis-- {
+			at[axis] = &p.spans[axis][rest%p.to[axis]]
+			rest /= p.to[axis]
+		}
+		for i := range p.spans[last] {
+			at[last] = &p.spans[last][i]
+			w := poolWindow{to: (row*p.to[last] + at[last].place) * p.channels, places: at[last].places, taps: 1, padded: 1}
+			next := p.channels // how far neighbours along an axis lie apart
+			offsets[0] = 0
+			for axis := last; axis >= 0; axis-- {
+				for k := at[axis].taps - 1; k >= 0; k-- {
+					for t := range w.taps {
+						offsets[k*w.taps+t] = offsets[t] + 4*k*p.Dilations[axis]*next
+					}
+				}
+				w.from += at[axis].pixel * next
+				w.taps, w.padded = w.taps*at[axis].taps, w.padded*at[axis].padded
+				next *= p.from[axis]
+			}
+			w.from += rest * next
+			f(w)
+		}
+	}
+}

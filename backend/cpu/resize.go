@@ -1,0 +1,231 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Resizing mixes whole rows first, along all axes but the last that changes, then along that one, so that what lies in between is
+// some rows of one worker.
+
+const (
+	// resizedAxes is the most axes that may change: the taps of a row are a product.
+	resizedAxes = 3
+	// resizeBlock is about how many elements lie in between, and resizeRows how many rows at most.
+	resizeBlock = 32 << 10
+	resizeRows  = 16
+)
+
+// resizeRow runs resizing of float32.
+func (d *Device) resizeRow() row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
+				for axis := range x.Shape {
+					if !op.Keeps(axis, x.Shape) {
+						changed++
+					}
+				}
+				return x.DType == tensor.F32 && !op.Antialias && changed <= resizedAxes
+			},
+			Scratch: func(n *ir.Node) []int64 {
+				p := planResize(n)
+				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+			},
+		},
+		bind: bindResize,
+	}
+}
+
+// resizePlan is a bound resizing: outer and inner elements stay as they are, lead axes and the last one change between them.
+type resizePlan struct {
+	from, to           []int // sizes of the lead axes, before and after
+	lead               [][]ops.Mix
+	wide, places       int // sizes of the last axis, before and after
+	last               []ops.Mix
+	outer, inner       int
+	rows, perBlock     int // of places, over all lead axes
+	leadTaps, mostTaps int
+	outside            float32
+}
+
+func planResize(n *ir.Node) resizePlan {
+	op, x, y := n.Op.(ops.Resize), n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	op.Shape = ir.Dims(y...)
+	keeps := func(axis int) bool { return op.Keeps(axis, ir.Dims(x...)) }
+	first, last := len(x), -1
+	for axis := range x {
+		if !keeps(axis) {
+			first, last = min(first, axis), axis
+		}
+	}
+	if last < 0 { // nothing changes: one axis that maps to itself, or none
+		first, last = len(x)-1, len(x)-1
+	}
+	p := resizePlan{wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, outside: float32(op.Extrapolation), last: []ops.Mix{{{Weight: 1}}}}
+	mixes := func(axis int) []ops.Mix {
+		if keeps(axis) {
+			same := make([]ops.Mix, x[axis])
+			for i := range same {
+				same[i] = ops.Mix{{At: i, Weight: 1}}
+			}
+			return same
+		}
+		return op.Mixes(nil, axis, x[axis], y[axis])
+	}
+	if last >= 0 {
+		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
+		p.from, p.to, p.wide, p.places = x[first:last], y[first:last], x[last], y[last]
+		for axis := first; axis < last; axis++ {
+			p.lead = append(p.lead, mixes(axis))
+			p.leadTaps *= longest(p.lead[axis-first])
+		}
+		p.last = mixes(last)
+	}
+	p.mostTaps = max(p.leadTaps, longest(p.last))
+	p.rows = p.outer * tensor.Shape(p.to).Elements()
+	p.perBlock = min(max(1, resizeBlock/max(p.wide*p.inner, 1)), resizeRows)
+	return p
+}
+
+// longest is the number of taps of the longest mix, 1 at least.
+func longest(mixes []ops.Mix) int {
+	n := 1
+	for _, m := range mixes {
+		n = max(n, len(m))
+	}
+	return n
+}
+
+// between is the number of elements that lie in between: none where rows are read as they are.
+func (p *resizePlan) between() int {
+	if len(p.lead) == 0 {
+		return 0
+	}
+	return p.perBlock * p.wide * p.inner
+}
+
+func (p *resizePlan) size() kernel.MixerSize {
+	return kernel.MixerSize{Taps: p.mostTaps, Weights: p.mostTaps, Rows: p.between()}
+}
+
+func bindResize(b *binder, n *ir.Node) (step, error) {
+	in, out := b.operands(n)
+	x, y, p := in[0], out[0], planResize(n)
+	if x.len() == 0 { // everything lies outside
+		return step{parts: 1, run: func(m *machine, _, _ int) {
+			fill(y.f32(m), p.outside)
+		}}, nil
+	}
+	scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
+	return step{parts: (p.rows + p.perBlock - 1) / p.perBlock, run: func(m *machine, part, worker int) {
+		k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
+		lo, hi := part*p.perBlock, min((part+1)*p.perBlock, p.rows)
+		p.block(set, &k, y.f32(m)[lo*p.places*p.inner:], x.f32(m), lo, hi)
+	}}, nil
+}
+
+// block computes rows [lo, hi) of places to dst.
+func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, lo, hi int) {
+	from, to := p.wide*p.inner, p.places*p.inner
+	src := k.Rows
+	if len(p.lead) == 0 {
+		src = x[lo*from:]
+	}
+	var outside [resizeRows]bool
+	for row := lo; row < hi && len(p.lead) > 0; row++ {
+		outside[row-lo] = !p.mixLead(set, k, src[(row-lo)*from:][:from], x, row)
+	}
+	if p.inner < narrow {
+		for row := range hi - lo {
+			p.mixNarrow(dst[row*to:][:to], src[row*from:][:from])
+		}
+	} else {
+		p.mixPlaces(set, k, dst, src, hi-lo)
+	}
+	for row, is := range outside[:hi-lo] {
+		if is {
+			fill(dst[row*to:][:to], p.outside)
+		}
+	}
+}
+
+// mixLead mixes one row along all axes but the last. It returns false, and zeros, where the row lies outside.
+func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32, row int) bool {
+	stride, taps := len(dst), 1
+	k.Offsets[0], k.Scalars[0] = 0, 1
+	for axis := len(p.lead) - 1; axis >= 0; axis-- {
+		mix := p.lead[axis][row%p.to[axis]]
+		if row /= p.to[axis]; len(mix) == 0 {
+			clear(dst)
+			return false
+		}
+		for i := len(mix) - 1; i >= 0; i-- { // the first goes last: it takes the place of what there was
+			for t := range taps {
+				k.Offsets[i*taps+t] = k.Offsets[t] + 4*stride*mix[i].At
+				k.Scalars[i*taps+t] = k.Scalars[t] * float32(mix[i].Weight)
+			}
+		}
+		taps *= len(mix)
+		stride *= p.from[axis]
+	}
+	cols := min(len(dst), kernel.MixBlock)
+	for t, w := range k.Scalars[:taps] {
+		k.Weigh(t, w, cols)
+	}
+	blocks, rest := len(dst)/cols, len(dst)%cols
+	src := x[row*stride:]
+	k.Sum(set, dst, cols, src, cols, taps, kernel.MixBlock, blocks, cols)
+	if rest > 0 {
+		k.Sum(set, dst[blocks*cols:], 0, src[blocks*cols:], 0, taps, kernel.MixBlock, 1, rest)
+	}
+	return true
+}
+
+// narrow is the number of elements of a place below which they are mixed one by one.
+const narrow = 8
+
+// mixPlaces mixes rows along the last axis, a place of all of them after the other.
+func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []float32, rows int) {
+	for place, mix := range p.last {
+		at := dst[place*p.inner:]
+		if len(mix) == 0 {
+			for row := range rows {
+				fill(at[row*p.places*p.inner:][:p.inner], p.outside)
+			}
+			continue
+		}
+		for t, m := range mix {
+			k.Offsets[t] = 4 * p.inner * m.At
+			k.Weigh(t, float32(m.Weight), min(p.inner, kernel.MixBlock))
+		}
+		k.Sum(set, at, p.places*p.inner, src, p.wide*p.inner, len(mix), kernel.MixBlock, rows, p.inner)
+	}
+}
+
+// mixNarrow mixes one row along the last axis.
+func (p *resizePlan) mixNarrow(dst, src []float32) {
+	for place, mix := range p.last {
+		for i := range p.inner {
+			v := p.outside
+			if len(mix) > 0 {
+				v = 0
+			}
+			for _, m := range mix {
+				v += float32(m.Weight) * src[m.At*p.inner+i]
+			}
+			dst[place*p.inner+i] = v
+		}
+	}
+}
+
+func fill(dst []float32, v float32) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
