@@ -140,64 +140,94 @@ const neighbourBytes = 16
 
 // Mixes returns the mix of each of n elements along an axis of size in.
 func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
-	scale := o.Scales[axis]
-	if scale == 0 {
-		scale = float64(n) / float64(in)
-	}
-	var roi [2]float64
-	if o.Roi != nil {
-		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
-	}
 	out := ir.Make[Mix](env, n)
-	for x := range out[:n*min(in, 1)] { // of an empty axis everything lies outside
-		at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
-		if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
-			continue
-		}
-		lower := math.Ceil(at) - 1 // the neighbour below, so that a whole coordinate is at distance 1
-		first, weights := o.weights(at-lower, min(scale, 1))
-		sum := 0.0
-		env.Work(4 * len(weights))
-		env.Take(neighbourBytes * int64(len(weights)))
-		for k, w := range weights {
-			p := int(lower) + first + k
-			if inside := p >= 0 && p < in; !inside && o.ExcludeOutside {
-				continue
-			}
-			sum += w
-			if out[x] == nil {
-				out[x] = make(Mix, 0, len(weights))
-			}
-			out[x] = append(out[x], Neighbour{min(max(p, 0), in-1), w})
-		}
-		for k := range out[x] {
-			out[x][k].Weight /= sum
-		}
+	taps := o.Taps(axis, in, n)
+	for x := range out {
+		env.Work(4 * taps)
+		env.Take(neighbourBytes * int64(taps))
+		out[x] = o.Mix(make(Mix, 0, taps), axis, in, n, x)
 	}
 	return out
 }
 
-// weights returns the weights of neighbours first, first+1, … from the lower one, at that distance from it. With antialias
-// and a scale below 1 the kernel widens.
-func (o Resize) weights(ratio, scale float64) (first int, weights []float64) {
-	kernel, reach := func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1.0
+// Mix appends the mix of element x of n along an axis of size in.
+func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
+	if in == 0 { // everything lies outside
+		return m
+	}
+	scale, roi := o.scale(axis, in, n), [2]float64{0, 1}
+	if o.Roi != nil {
+		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
+	}
+	at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
+	if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
+		return m
+	}
+	lower := math.Ceil(at) - 1 // the neighbour below, so that a whole coordinate is at distance 1
+	ratio, sum, start := at-lower, 0.0, len(m)
+	shrink := o.shrink(scale)
+	first, end := o.neighbours(shrink)
+	if o.Mode == "nearest" && nearestModes[o.Nearest](ratio) {
+		first, end = 1, 2
+	}
+	for i := first; i < end; i++ {
+		p := int(lower) + i
+		if inside := p >= 0 && p < in; !inside && o.ExcludeOutside {
+			continue
+		}
+		w := o.weight(shrink * (float64(i) - ratio))
+		sum += w
+		m = append(m, Neighbour{min(max(p, 0), in-1), w})
+	}
+	for k := range m[start:] {
+		m[start+k].Weight /= sum
+	}
+	return m
+}
+
+// Taps is the number of neighbours of a mix of n elements along an axis of size in, at most.
+func (o Resize) Taps(axis, in, n int) int {
+	first, end := o.neighbours(o.shrink(o.scale(axis, in, n)))
+	return end - first
+}
+
+func (o Resize) scale(axis, in, n int) float64 {
+	if s := o.Scales[axis]; s != 0 {
+		return s
+	}
+	return float64(n) / float64(in)
+}
+
+// shrink is by how much the kernel is narrower than its elements lie apart: with antialias and a scale below 1 it widens.
+func (o Resize) shrink(scale float64) float64 {
+	if o.Antialias {
+		return min(scale, 1)
+	}
+	return 1
+}
+
+// neighbours are those that the kernel reaches, [first, end) from the lower one; of nearest it is the lower one.
+func (o Resize) neighbours(shrink float64) (first, end int) {
+	reach := 1.0
 	switch o.Mode {
 	case "nearest":
-		if nearestModes[o.Nearest](ratio) {
-			return 1, []float64{1}
-		}
-		return 0, []float64{1}
+		return 0, 1
 	case "cubic":
-		kernel, reach = func(x float64) float64 { return cubic(x, o.CubicA) }, 2
+		reach = 2
 	}
-	if !o.Antialias {
-		scale = 1
+	first = int(math.Floor(-reach/shrink)) + 1
+	return first, 2 - first
+}
+
+// weight is the kernel at that distance.
+func (o Resize) weight(distance float64) float64 {
+	switch o.Mode {
+	case "nearest":
+		return 1
+	case "cubic":
+		return cubic(distance, o.CubicA)
 	}
-	first = int(math.Floor(-reach/scale)) + 1
-	for i := first; i < 2-first; i++ {
-		weights = append(weights, kernel(scale*(float64(i)-ratio)))
-	}
-	return first, weights
+	return max(0, 1-math.Abs(distance))
 }
 
 // cubic is the cubic convolution kernel (Keys 1981).

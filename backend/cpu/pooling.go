@@ -10,8 +10,21 @@ import (
 
 // Pools that are no slices of their operand (lower/patches.go) are sums and maxima of rows of channels.
 
-// poolAxes is the most spatial axes.
-const poolAxes = 3
+const (
+	// poolAxes is the most spatial axes.
+	poolAxes = 3
+	// poolTaps is the most elements of a window: Eval looks at the deadline within larger ones.
+	poolTaps = 1 << 12
+)
+
+// isPool reports whether rows of channels are summed, or compared, under that window.
+func isPool(w ir.Window, n *ir.Node) bool {
+	taps := 1
+	for _, k := range w.Kernel {
+		taps = min(k, poolTaps+1) * min(taps, poolTaps+1)
+	}
+	return n.Inputs[0].Type.DType == tensor.F32 && len(w.Kernel) <= poolAxes && taps <= poolTaps
+}
 
 // averagePoolRow runs means under a window.
 func (d *Device) averagePoolRow() row {
@@ -19,7 +32,7 @@ func (d *Device) averagePoolRow() row {
 		Row: target.Row{
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
-				return n.Inputs[0].Type.DType == tensor.F32 && len(n.Op.(ops.AveragePool).Kernel) <= poolAxes
+				return isPool(n.Op.(ops.AveragePool).Window, n)
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				p := planPool(n.Op.(ops.AveragePool).Window, n)
@@ -59,7 +72,7 @@ func (d *Device) maxPoolRow() row {
 		Row: target.Row{
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
-				return n.Inputs[0].Type.DType == tensor.F32 && len(n.Outputs) == 1 && len(n.Op.(ops.MaxPool).Kernel) <= poolAxes
+				return isPool(n.Op.(ops.MaxPool).Window, n) && len(n.Outputs) == 1
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				p := planPool(n.Op.(ops.MaxPool).Window, n)
@@ -99,7 +112,7 @@ type poolPlan struct {
 	ir.Window
 	images, channels int
 	from, to         tensor.Shape // spatial sizes
-	spans            [][]poolSpan // by axis
+	before, after    []int        // padding
 	taps             int          // of a window, at most
 }
 
@@ -114,27 +127,33 @@ func planPool(w ir.Window, n *ir.Node) poolPlan {
 	x, y := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	last := len(x) - 1
 	p := poolPlan{Window: w, images: x[0], channels: x[last], from: x[1:last], to: y[1:last], taps: 1}
-	before, after := w.Padding(p.from)
+	p.before, p.after = w.Padding(p.from)
 	for axis, size := range p.from {
-		var spans []poolSpan
-		most := 1
-		for place := range p.to[axis] {
-			first := place*w.Strides[axis] - before[axis]
-			lo, hi := kernel.Meets(first, w.Dilations[axis], w.Kernel[axis], size)
-			_, end := kernel.Meets(first, w.Dilations[axis], w.Kernel[axis], size+after[axis])
-			s := poolSpan{place: place, places: 1, pixel: first + lo*w.Dilations[axis], taps: hi - lo, padded: end}
-			most = max(most, s.taps)
-			if k := len(spans) - 1; k >= 0 && axis == len(p.from)-1 && spans[k].taps == s.taps && spans[k].padded == s.padded &&
-				s.pixel-spans[k].pixel == spans[k].places*w.Strides[axis] {
-				spans[k].places++
-				continue
-			}
-			spans = append(spans, s)
-		}
-		p.spans = append(p.spans, spans)
-		p.taps *= most
+		p.taps *= max(1, min(w.Kernel[axis], size))
 	}
 	return p
+}
+
+// span is the window of a place along an axis.
+func (p *poolPlan) span(axis, place int) poolSpan {
+	first := place*p.Strides[axis] - p.before[axis]
+	lo, hi := kernel.Meets(first, p.Dilations[axis], p.Kernel[axis], p.from[axis])
+	_, end := kernel.Meets(first, p.Dilations[axis], p.Kernel[axis], p.from[axis]+p.after[axis])
+	return poolSpan{place: place, places: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
+}
+
+// spans is the window of a place along the last axis, with those behind it that meet as many elements.
+func (p *poolPlan) spans(place int) poolSpan {
+	last := len(p.to) - 1
+	s := p.span(last, place)
+	for next := place + 1; next < p.to[last]; next++ {
+		t := p.span(last, next)
+		if t.taps != s.taps || t.padded != s.padded || t.pixel-s.pixel != s.places*p.Strides[last] {
+			break
+		}
+		s.places++
+	}
+	return s
 }
 
 func (p *poolPlan) size() kernel.MixerSize { return kernel.MixerSize{Taps: p.taps, Weights: 1} }
@@ -160,14 +179,14 @@ func (p *poolPlan) run(part, perPart int, offsets []int, f func(w poolWindow)) {
 	last := len(p.to) - 1
 	perImage := p.to[:last].Elements()
 	for row := part * perPart; row < min((part+1)*perPart, p.images*perImage); row++ {
-		var at [poolAxes]*poolSpan
+		var at [poolAxes]poolSpan
 		rest := row
 		for axis := last - 1; axis >= 0; axis-- {
-			at[axis] = &p.spans[axis][rest%p.to[axis]]
+			at[axis] = p.span(axis, rest%p.to[axis])
 			rest /= p.to[axis]
 		}
-		for i := range p.spans[last] {
-			at[last] = &p.spans[last][i]
+		for place := 0; place < p.to[last]; place += at[last].places {
+			at[last] = p.spans(place)
 			w := poolWindow{to: (row*p.to[last] + at[last].place) * p.channels, places: at[last].places, taps: 1, padded: 1}
 			next := p.channels // how far neighbours along an axis lie apart
 			offsets[0] = 0

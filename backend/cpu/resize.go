@@ -44,10 +44,11 @@ func (d *Device) resizeRow() row {
 
 // resizePlan is a bound resizing: outer and inner elements stay as they are, lead axes and the last one change between them.
 type resizePlan struct {
-	from, to           []int // sizes of the lead axes, before and after
-	lead               [][]ops.Mix
-	wide, places       int // sizes of the last axis, before and after
-	last               []ops.Mix
+	op                 ops.Resize
+	first              int    // the first lead axis
+	from, to           []int  // sizes of the lead axes, before and after
+	same               []bool // of the lead axes and the last one, those that stay as they are
+	wide, places       int    // sizes of the last axis, before and after
 	outer, inner       int
 	rows, perBlock     int // of places, over all lead axes
 	leadTaps, mostTaps int
@@ -67,44 +68,41 @@ func planResize(n *ir.Node) resizePlan {
 	if last < 0 { // nothing changes: one axis that maps to itself, or none
 		first, last = len(x)-1, len(x)-1
 	}
-	p := resizePlan{wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, outside: float32(op.Extrapolation), last: []ops.Mix{{{Weight: 1}}}}
-	mixes := func(axis int) []ops.Mix {
-		if keeps(axis) {
-			same := make([]ops.Mix, x[axis])
-			for i := range same {
-				same[i] = ops.Mix{{At: i, Weight: 1}}
-			}
-			return same
-		}
-		return op.Mixes(nil, axis, x[axis], y[axis])
-	}
+	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, mostTaps: 1, outside: float32(op.Extrapolation)}
 	if last >= 0 {
 		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
 		p.from, p.to, p.wide, p.places = x[first:last], y[first:last], x[last], y[last]
 		for axis := first; axis < last; axis++ {
-			p.lead = append(p.lead, mixes(axis))
-			p.leadTaps *= longest(p.lead[axis-first])
+			p.same = append(p.same, keeps(axis))
+			if !keeps(axis) {
+				p.leadTaps *= op.Taps(axis, x[axis], y[axis])
+			}
 		}
-		p.last = mixes(last)
+		p.mostTaps = max(p.leadTaps, op.Taps(last, x[last], y[last]))
 	}
-	p.mostTaps = max(p.leadTaps, longest(p.last))
+	p.same = append(p.same, last < 0 || keeps(last))
 	p.rows = p.outer * tensor.Shape(p.to).Elements()
 	p.perBlock = min(max(1, resizeBlock/max(p.wide*p.inner, 1)), resizeRows)
 	return p
 }
 
-// longest is the number of taps of the longest mix, 1 at least.
-func longest(mixes []ops.Mix) int {
-	n := 1
-	for _, m := range mixes {
-		n = max(n, len(m))
+// mixTaps is the most taps along an axis, which are those of a cubic kernel.
+const mixTaps = 4
+
+// mixOf appends what a place is made of along a lead axis, or along the last one behind them.
+func (p *resizePlan) mixOf(m ops.Mix, axis, place int) ops.Mix {
+	switch {
+	case p.same[axis]:
+		return append(m, ops.Neighbour{At: place, Weight: 1})
+	case axis < len(p.from):
+		return p.op.Mix(m, p.first+axis, p.from[axis], p.to[axis], place)
 	}
-	return n
+	return p.op.Mix(m, p.first+axis, p.wide, p.places, place)
 }
 
 // between is the number of elements that lie in between: none where rows are read as they are.
 func (p *resizePlan) between() int {
-	if len(p.lead) == 0 {
+	if len(p.from) == 0 {
 		return 0
 	}
 	return p.perBlock * p.wide * p.inner
@@ -134,17 +132,15 @@ func bindResize(b *binder, n *ir.Node) (step, error) {
 func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, lo, hi int) {
 	from, to := p.wide*p.inner, p.places*p.inner
 	src := k.Rows
-	if len(p.lead) == 0 {
+	if len(p.from) == 0 {
 		src = x[lo*from:]
 	}
 	var outside [resizeRows]bool
-	for row := lo; row < hi && len(p.lead) > 0; row++ {
+	for row := lo; row < hi && len(p.from) > 0; row++ {
 		outside[row-lo] = !p.mixLead(set, k, src[(row-lo)*from:][:from], x, row)
 	}
 	if p.inner < narrow {
-		for row := range hi - lo {
-			p.mixNarrow(dst[row*to:][:to], src[row*from:][:from])
-		}
+		p.mixNarrow(dst, src, hi-lo)
 	} else {
 		p.mixPlaces(set, k, dst, src, hi-lo)
 	}
@@ -159,8 +155,9 @@ func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, l
 func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32, row int) bool {
 	stride, taps := len(dst), 1
 	k.Offsets[0], k.Scalars[0] = 0, 1
-	for axis := len(p.lead) - 1; axis >= 0; axis-- {
-		mix := p.lead[axis][row%p.to[axis]]
+	var buffer [mixTaps]ops.Neighbour
+	for axis := len(p.from) - 1; axis >= 0; axis-- {
+		mix := p.mixOf(buffer[:0], axis, row%p.to[axis])
 		if row /= p.to[axis]; len(mix) == 0 {
 			clear(dst)
 			return false
@@ -192,8 +189,9 @@ const narrow = 8
 
 // mixPlaces mixes rows along the last axis, a place of all of them after the other.
 func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []float32, rows int) {
-	for place, mix := range p.last {
-		at := dst[place*p.inner:]
+	var buffer [mixTaps]ops.Neighbour
+	for place := range p.places {
+		mix, at := p.mixOf(buffer[:0], len(p.from), place), dst[place*p.inner:]
 		if len(mix) == 0 {
 			for row := range rows {
 				fill(at[row*p.places*p.inner:][:p.inner], p.outside)
@@ -208,18 +206,23 @@ func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []floa
 	}
 }
 
-// mixNarrow mixes one row along the last axis.
-func (p *resizePlan) mixNarrow(dst, src []float32) {
-	for place, mix := range p.last {
-		for i := range p.inner {
-			v := p.outside
-			if len(mix) > 0 {
-				v = 0
+// mixNarrow does the same without a kernel's call for a few elements.
+func (p *resizePlan) mixNarrow(dst, src []float32, rows int) {
+	var buffer [mixTaps]ops.Neighbour
+	from, to := p.wide*p.inner, p.places*p.inner
+	for place := range p.places {
+		mix := p.mixOf(buffer[:0], len(p.from), place)
+		for row := range rows {
+			for i := range p.inner {
+				v := p.outside
+				if len(mix) > 0 {
+					v = 0
+				}
+				for _, m := range mix {
+					v += float32(m.Weight) * src[row*from+m.At*p.inner+i]
+				}
+				dst[row*to+place*p.inner+i] = v
 			}
-			for _, m := range mix {
-				v += float32(m.Weight) * src[m.At*p.inner+i]
-			}
-			dst[place*p.inner+i] = v
 		}
 	}
 }

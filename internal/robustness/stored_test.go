@@ -201,9 +201,9 @@ func caches() (out []hostile) {
 	add("GroupQueryAttention in order", "returns f32[1,3,16]", grouped(cache(4), cache(4), scalar32(6), one0(7)))
 	add("GroupQueryAttention into a buffer", "returns f32[1,3,16]", grouped(cache(9), cache(9), scalar32(6), one0(7)))
 	for _, length := range []int32{7, 100, -1, -100, math.MaxInt32, math.MinInt32} {
-		add(fmt.Sprintf("GroupQueryAttention of length %d", length), "refused index", grouped(cache(4), cache(4), scalar32(length), one0(7)))
+		add(fmt.Sprintf("GroupQueryAttention of length %d", length), "refused a sequence of length", grouped(cache(4), cache(4), scalar32(length), one0(7)))
 	}
-	add("GroupQueryAttention beyond its buffer", "refused index", grouped(cache(9), cache(9), scalar32(9), one0(9)))
+	add("GroupQueryAttention beyond its buffer", "refused a sequence of length", grouped(cache(9), cache(9), scalar32(9), one0(9)))
 	for _, total := range []int32{0, -1, 8, 100, math.MaxInt32} {
 		add(fmt.Sprintf("GroupQueryAttention of total length %d", total), "refused total_sequence_length", grouped(cache(4), cache(4), scalar32(6), one0(total)))
 	}
@@ -218,7 +218,7 @@ func caches() (out []hostile) {
 	for _, c := range []struct {
 		length, total int64
 		want          string
-	}{{6, 7, "returns f32[1,3,16]"}, {7, 7, "refused index"}, {-1, 7, "refused index"}, {7, 8, "refused total"}, {6, -1, "refused total"}, {math.MaxInt32, math.MaxInt32, "refused total"}} {
+	}{{6, 7, "returns f32[1,3,16]"}, {7, 7, "refused a sequence of length"}, {-1, 7, "refused a sequence of length"}, {7, 8, "refused total"}, {6, -1, "refused total"}, {math.MaxInt32, math.MaxInt32, "refused total"}} {
 		out = append(out, hostile{name: fmt.Sprintf("GroupQueryAttention of lengths %d and %d of the run", c.length, c.total), want: c.want, model: encode(run), inputs: map[string][]int64{"k": {c.length}, "t": {c.total}}})
 	}
 
