@@ -1,5 +1,5 @@
 """Writes ../schemas.txt: what ONNX's operators take and give, as the onnx package says, and as onnxruntime says of
-com.microsoft.
+com.microsoft and of what ONNX had on trial.
 
     python schemas.py > ../schemas.txt          (onnx 1.23.2, onnxruntime 1.31.1)
 
@@ -20,6 +20,11 @@ ATTRIBUTES = {
     "FLOAT": "float", "INT": "int", "STRING": "string", "TENSOR": "tensor", "GRAPH": "graph", "SPARSE_TENSOR": "sparse",
     "TYPE_PROTO": "type", "FLOATS": "floats", "INTS": "ints", "STRINGS": "strings", "TENSORS": "tensors", "GRAPHS": "graphs",
 }
+
+# What ONNX had on trial up to opset 9, onnxruntime runs, and the onnx package has forgotten.
+ON_TRIAL = [(name, 1) for name in ("Affine", "Crop", "DynamicSlice", "ImageScaler", "MeanVarianceNormalization", "ParametricSoftplus", "Scale", "ScaledTanh",
+                                   "ThresholdedRelu")]
+ON_TRIAL += [(name, 10) for name in ("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh")]
 
 
 def type_name(t):
@@ -61,7 +66,7 @@ def describe(s):
 
 def contrib():
     from onnxruntime.capi import onnxruntime_pybind11_state as p
-    return [describe(s) for s in p.get_all_operator_schema() if s.domain == "com.microsoft"]
+    return [describe(s) for s in p.get_all_operator_schema() if s.domain == "com.microsoft" or s.domain == "" and (s.name, s.since_version) in ON_TRIAL]
 
 
 def standard():
