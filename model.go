@@ -191,7 +191,8 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 
 // Warnings returns what the model states of the types of its values and its nodes contradict. The nodes decide: a run returns what
-// they compute. Of many, the first hundred are kept.
+// they compute. ZipMap returns a tensor in place of maps; the warning lists the labels of its columns. Of many, the first hundred are
+// kept.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
 // Graph returns the lowered model, for inspection: it must not be changed. It fails with ErrClosed, or as Open does if the model

@@ -219,3 +219,47 @@ func TestWarnings(t *testing.T) {
 		require.Equal(t, "f32[2,3]", g.Outputs[0].Type.String(), c.name)
 	}
 }
+
+// TestZipMap: the scores stay a tensor, and a warning says which label each column has.
+func TestZipMap(t *testing.T) {
+	texts := func(v ...string) *onnxpb.AttributeProto {
+		a := &onnxpb.AttributeProto{Name: "classlabels_strings", Type: onnxpb.AttributeProto_STRINGS}
+		for _, x := range v {
+			a.Strings = append(a.Strings, []byte(x))
+		}
+		return a
+	}
+	numbers := func(v ...int64) *onnxpb.AttributeProto { return intsAttr("classlabels_int64s", v...) }
+	for _, c := range []struct {
+		name  string
+		sizes []any
+		attrs []*onnxpb.AttributeProto
+		typ   string
+		says  string // by the warning or the error
+	}{
+		{"texts", []any{"N", 2}, []*onnxpb.AttributeProto{texts("cat", "dog")}, "f32[N,2]", `result "maps" is a tensor f32[N,2], where ONNX has maps; its columns are the labels ["cat" "dog"]`},
+		{"numbers", []any{"N", 3}, []*onnxpb.AttributeProto{numbers(7, 8, 9)}, "f32[N,3]", "its columns are the labels [7 8 9]"},
+		{"many", []any{"N", 20}, []*onnxpb.AttributeProto{numbers(make([]int64, 20)...)}, "f32[N,20]", "[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 …]"},
+		{"one row", []any{2}, []*onnxpb.AttributeProto{numbers(0, 1)}, "f32[1,2]", "its columns are the labels [0 1]"},
+		{"other columns", []any{"N", 3}, []*onnxpb.AttributeProto{numbers(0, 1)}, "", "2 labels for f32[N,3]"},
+		{"no columns", []any{}, []*onnxpb.AttributeProto{numbers(0)}, "", "has no columns for labels"},
+		{"no labels", []any{"N", 2}, nil, "", "either classlabels_strings or classlabels_int64s is needed"},
+		{"labels twice", []any{"N", 2}, []*onnxpb.AttributeProto{numbers(0, 1), texts("a", "b")}, "", "either classlabels_strings or classlabels_int64s is needed"},
+	} {
+		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
+			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{}}}}}}
+		s := &sketch{}
+		x := s.input("x", tensor.F32, c.sizes...)
+		s.g.Node = []*onnxpb.NodeProto{{OpType: "ZipMap", Domain: "ai.onnx.ml", Input: []string{x}, Output: []string{"maps"}, Attribute: c.attrs}}
+		s.g.Output = []*onnxpb.ValueInfoProto{{Name: "maps", Type: maps}}
+		g, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "ai.onnx.ml", Version: 1}}})
+		if c.typ == "" {
+			require.ErrorContains(t, err, c.says, c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.typ, g.Outputs[0].Type.String(), c.name)
+		require.Len(t, g.Warnings, 1, c.name)
+		require.Contains(t, g.Warnings[0], c.says, c.name)
+	}
+}

@@ -2,13 +2,10 @@ package lower
 
 import (
 	"fmt"
-	"hash/fnv"
-	"io"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -57,10 +54,8 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 			t.Shape = append(t.Shape, ir.N(int(dim.GetDimValue())))
 		case name == "":
 			t.Shape = append(t.Shape, ir.Sym(fresh))
-		case named(dim.GetDimParam()):
-			t.Shape = append(t.Shape, ir.Sym(symbolName(dim.GetDimParam())))
 		default:
-			t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("%s.%d", symbolName(name), i)))
+			t.Shape = append(t.Shape, ir.Sym(onnx.SizeName(dim, name, i)))
 		}
 	}
 	return t, nil
@@ -74,6 +69,9 @@ func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 	case *onnxpb.TypeProto_TensorType:
 	case *onnxpb.TypeProto_SequenceType:
 		kind, inner = ir.SequenceType, v.SequenceType.GetElemType()
+		if inner.GetMapType() != nil { // lowerZipMap warns of what it returns
+			return nil
+		}
 	case *onnxpb.TypeProto_OptionalType:
 		kind, inner = ir.OptionalType, v.OptionalType.GetElemType()
 	default:
@@ -104,20 +102,4 @@ func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 		}
 	}
 	return nil
-}
-
-// named reports whether a size has a name. One such as "?", "-1" and "None", which exporters give to every size that they do not know, is none.
-func named(size string) bool {
-	return size != "-1" && size != "None" && strings.ContainsFunc(size, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
-}
-
-// symbolName is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.
-func symbolName(name string) string {
-	const most = 100
-	if len(name) <= most {
-		return name
-	}
-	h := fnv.New64a()
-	io.WriteString(h, name)
-	return fmt.Sprintf("%s…%x", strings.ToValidUTF8(name[:most], ""), h.Sum64())
 }

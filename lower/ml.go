@@ -1,9 +1,12 @@
 package lower
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -27,6 +30,7 @@ var mlRows = []row{
 	{"TreeEnsemble", 5, lowerTreeEnsemble},
 	{"TreeEnsembleClassifier", 1, lowerTreeEnsembleClassifier},
 	{"TreeEnsembleRegressor", 1, lowerTreeEnsembleRegressor},
+	{"ZipMap", 1, lowerZipMap},
 }
 
 func lowerBinarizer(c *Context) []*ir.Value {
@@ -271,3 +275,35 @@ func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
 func lowerTreeEnsembleRegressor(c *Context) []*ir.Value {
 	return c.keep(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
 }
+
+// lowerZipMap returns the scores [N,C] themselves, where ONNX makes a map from label to score of each row. The labels are in the warning.
+func lowerZipMap(c *Context) []*ir.Value {
+	x := c.In(0)
+	texts, named := c.AttrStrings("classlabels_strings")
+	numbers, numbered := attr[[]int64](c, "classlabels_int64s")
+	labels := fmt.Sprintf("%q", texts[:min(len(texts), maxLabels)])
+	n := len(texts)
+	if numbered {
+		labels, n = fmt.Sprint(numbers[:min(len(numbers), maxLabels)]), len(numbers)
+	}
+	if n > maxLabels {
+		labels = strings.TrimSuffix(labels, "]") + " …]"
+	}
+	switch {
+	case named == numbered:
+		c.Failf("either classlabels_strings or classlabels_int64s is needed")
+	case Rank(x) == 1:
+		x = c.reshape(x, ir.Shape{ir.N(1), x.Type.Shape[0]})
+	case Rank(x) != 2:
+		c.Failf("%v has no columns for labels: [N,C] is needed", x.Type)
+	}
+	if ir.Same(x.Type.Shape[1], ir.N(n)) == ir.No {
+		c.Failf("%d labels for %v", n, x.Type)
+	}
+	c.b.warn("node %s (ZipMap): result %s is a tensor %v, where ONNX has maps; its columns are the labels %s", onnx.Quote(c.node), onnx.Quote(c.outputs[0]),
+		x.Type, labels)
+	return []*ir.Value{x}
+}
+
+// maxLabels is how many labels the warning of a ZipMap lists.
+const maxLabels = 16

@@ -27,7 +27,6 @@ var leftOut = map[string]string{
 	"ImageDecoder":              "images are decoded before the model runs",
 	"ai.onnx.ml.CastMap":        noMaps,
 	"ai.onnx.ml.DictVectorizer": noMaps,
-	"ai.onnx.ml.ZipMap":         noMaps + "; skl2onnx leaves it out with options={'zipmap': False}",
 
 	// What onnxruntime's CPU provider has besides, in its own domain.
 	"com.microsoft.BeamSearch":                   noSearch,

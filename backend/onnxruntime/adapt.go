@@ -35,6 +35,44 @@ var carriers = map[tensor.DType]tensor.DType{
 	tensor.U4: tensor.U8, tensor.I4: tensor.I8,
 }
 
+// unzipped returns the model without the ZipMap nodes that make its outputs: in place of the maps stand the scores, as rlxc has them.
+// It returns p itself if there is none.
+func unzipped(p *onnxpb.ModelProto) *onnxpb.ModelProto {
+	isZip := func(n *onnxpb.NodeProto) bool {
+		return n.OpType == "ZipMap" && n.Domain == "ai.onnx.ml" && len(n.Input) == 1 && len(n.Output) == 1
+	}
+	if p.Graph == nil || !slices.ContainsFunc(p.Graph.Node, isZip) {
+		return p
+	}
+	c := shallow(p)
+	c.Graph = shallow(p.Graph)
+	g := c.Graph
+	g.Node, g.Output = slices.Clone(g.Node), slices.Clone(g.Output)
+	for i, n := range g.Node {
+		if !isZip(n) {
+			continue
+		}
+		shape := n.Name + ":rlxc.shape" // a row alone is a matrix of one row
+		g.Initializer = append(slices.Clip(g.Initializer), &onnxpb.TensorProto{Name: shape, DataType: int32(tensor.I64), Dims: []int64{2}, Int64Data: []int64{-1, labels(n)}})
+		g.Node[i] = &onnxpb.NodeProto{Name: n.Name, OpType: "Reshape", Input: []string{n.Input[0], shape}, Output: n.Output}
+		for k, o := range g.Output {
+			if o.Name == n.Output[0] {
+				g.Output[k] = typed(o.Name, tensor.F32)
+			}
+		}
+	}
+	return c
+}
+
+// labels counts the labels of a ZipMap.
+func labels(n *onnxpb.NodeProto) int64 {
+	count := 0
+	for _, a := range n.Attribute {
+		count += len(a.Ints) + len(a.Strings)
+	}
+	return int64(count)
+}
+
 // ports describes the inputs and outputs of a run.
 func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []port, err error) {
 	defaults := map[string]bool{}
@@ -100,14 +138,11 @@ func valueInfo(v *onnxpb.ValueInfoProto) (ValueInfo, error) {
 	}
 	d, err := onnx.DType(t.ElemType)
 	info := ValueInfo{Name: v.Name, DType: d, Unranked: t.Shape == nil}
-	for _, dim := range t.Shape.GetDim() {
-		switch {
-		case dim.GetDimParam() != "":
-			info.Shape = append(info.Shape, dim.GetDimParam())
-		case dim.Value != nil:
-			info.Shape = append(info.Shape, strconv.FormatInt(dim.GetDimValue(), 10))
-		default:
-			info.Shape = append(info.Shape, "?")
+	for i, dim := range t.Shape.GetDim() {
+		if size, known := dim.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); known {
+			info.Shape = append(info.Shape, strconv.FormatInt(size.DimValue, 10))
+		} else {
+			info.Shape = append(info.Shape, onnx.SizeName(dim, v.Name, i))
 		}
 	}
 	return info, err

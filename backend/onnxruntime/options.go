@@ -38,7 +38,7 @@ type Tap struct {
 type ValueInfo struct {
 	Name  string
 	DType tensor.DType
-	Shape []string // a number or a name for each axis, "?" where it has none
+	Shape []string // a number or a name for each axis
 	// Unranked says that the model does not declare a shape.
 	Unranked bool
 }

@@ -85,11 +85,12 @@ func load(m *onnx.Model, path string, o Options) (*Session, error) {
 	}
 	s := &Session{}
 	var err error
-	if s.in, s.out, err = ports(m.Proto, o.Taps); err != nil {
+	proto := unzipped(m.Proto)
+	if s.in, s.out, err = ports(proto, o.Taps); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	var data []byte
-	proto, changed := m.Proto, path == ""
+	changed := path == "" || proto != m.Proto
 	if o.Level == None && saturates() {
 		if p := widened(proto); p != nil {
 			proto, changed = p, true

@@ -102,6 +102,38 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, x.Strings(), got["y"].Strings())
 }
 
+// TestZipMap: in place of maps, scores come back as a tensor, of a row alone as well.
+func TestZipMap(t *testing.T) {
+	need(t)
+	for _, x := range []*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2), tensor.FromSlice([]float32{1, 2})} {
+		var dims []int64
+		for _, n := range x.Shape() {
+			dims = append(dims, int64(n))
+		}
+		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
+			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: int32(tensor.I64), ValueType: &onnxpb.TypeProto{
+				Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32)}}}}}}}}}
+		p := model([][3]string{{"ZipMap", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, dims)}, []*onnxpb.ValueInfoProto{{Name: "y", Type: maps}})
+		p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: "ai.onnx.ml", Version: 1})
+		p.Graph.Node[0].Domain = "ai.onnx.ml"
+		p.Graph.Node[0].Attribute = []*onnxpb.AttributeProto{{Name: "classlabels_int64s", Type: onnxpb.AttributeProto_INTS, Ints: []int64{4, 7}}}
+		got, err := open(t, p, Options{}).Run(context.Background(), map[string]*tensor.Tensor{"x": x})
+		require.NoError(t, err)
+		require.Equal(t, x.Float64s(), got["y"].Float64s())
+		require.Equal(t, tensor.Shape{x.Len() / 2, 2}, got["y"].Shape())
+	}
+}
+
+// TestSizesWithoutNames: they are called as rlxc calls them.
+func TestSizesWithoutNames(t *testing.T) {
+	need(t)
+	x := declared("x", tensor.F32, []int64{1, 2, 3})
+	x.Type.GetTensorType().Shape.Dim[0] = &onnxpb.TensorShapeProto_Dimension{}
+	x.Type.GetTensorType().Shape.Dim[2] = &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "None"}}
+	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{x}, []*onnxpb.ValueInfoProto{declared("y", tensor.F32, nil)}), Options{})
+	require.Equal(t, []string{"x.0", "2", "x.2"}, s.Inputs()[0].Shape)
+}
+
 // TestMarks returns an intermediate value beside the output, and leaves the model that it was made from alone.
 func TestMarks(t *testing.T) {
 	need(t)
