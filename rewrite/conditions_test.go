@@ -59,8 +59,47 @@ var conditions = []struct{ rule, lacks, text string }{
 		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
 	{"conv.scale", "weights that are known", `graph "" (%0: f32[n,4,3], %1: f32[3,3,4]) { const %2: f32[4] = data
 		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
-	{"conv.scale", "no bias before the factor", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
-		%3 = conv(%0, %1, %2) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "a bias that is known", `graph "" (%0: f32[n,4,3], %5: f32[4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.scale", "no residual before the factor", `graph "" (%0: f32[n,4,3], %5: f32[n,4,4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, _, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"conv.shift", "a bias that is known", `graph "" (%0: f32[n,4,3], %5: f32[4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %2) return %4 }`},
+	{"conv.shift", "no activation before it", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = add(%3, %2) return %4 }`},
+	{"conv.shift", "no residual before it", `graph "" (%0: f32[n,4,3], %5: f32[n,4,4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %2) return %4 }`},
+	{"conv.shift", "a number for each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data const %5: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %2) return %4 }`},
+	{"conv.shift", "numbers that are known", `graph "" (%0: f32[n,4,3], %2: f32[4]) { const %1: f32[3,3,4] = data const %5: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = add(%3, %2) return %4 }`},
+	{"conv.unshift", "a bias that is known", `graph "" (%0: f32[n,4,3], %5: f32[4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = sub(%3, %2) return %4 }`},
+	{"conv.unshift", "no activation before it", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = sub(%3, %2) return %4 }`},
+	{"conv.unshift", "no residual before it", `graph "" (%0: f32[n,4,3], %5: f32[n,4,4]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = sub(%3, %2) return %4 }`},
+	{"conv.unshift", "a number for each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data const %5: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = sub(%3, %2) return %4 }`},
+	{"conv.unshift", "numbers that are known", `graph "" (%0: f32[n,4,3], %2: f32[4]) { const %1: f32[3,3,4] = data const %5: f32[4] = data
+		%3 = conv(%0, %1, %5) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = sub(%3, %2) return %4 }`},
+	{"conv.unshift", "the convolution first", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
+		%3 = conv(%0, %1, %2) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = sub(%2, %3) return %4 }`},
+	{"conv.scale", "weights that stay finite", `graph "" (%0: f32[n,4,1]) { const %1: f32[3,1,1] = [1e30,1,1] const %2: f32[1] = [1e30]
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "weights that are known", `graph "" (%0: f32[n,3], %1: f32[3,2]) { const %2: f32[2] = [7,8] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "a factor that is known", `graph "" (%0: f32[n,3], %2: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "a factor of each column", `graph "" (%0: f32[2,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2,1] = [7,8] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "no activation before the factor", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1) {act=relu} %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "a bias that is known", `graph "" (%0: f32[n,3], %5: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %5) %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "a matrix", `graph "" (%0: f32[b,n,3]) { const %1: f32[1,3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.shift", "a bias that is known", `graph "" (%0: f32[n,3], %5: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %5) %4 = add(%3, %2) return %4 }`},
+	{"columns.shift", "numbers that are known", `graph "" (%0: f32[n,3], %2: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %5: f32[2] = [1,2] %3 = matmul(%0, %1, %5) %4 = add(%3, %2) return %4 }`},
+	{"columns.shift", "no activation before it", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %2) {act=relu} %4 = add(%3, %2) return %4 }`},
+	{"columns.unshift", "a bias that is known", `graph "" (%0: f32[n,3], %5: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %5) %4 = sub(%3, %2) return %4 }`},
+	{"columns.unshift", "numbers that are known", `graph "" (%0: f32[n,3], %2: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %5: f32[2] = [1,2] %3 = matmul(%0, %1, %5) %4 = sub(%3, %2) return %4 }`},
+	{"columns.unshift", "no activation before it", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %2) {act=relu} %4 = sub(%3, %2) return %4 }`},
+	{"columns.unshift", "the product first", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1) %4 = sub(%2, %3) return %4 }`},
 	{"conv.scale", "no activation before the factor", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4] = data
 		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu} %4 = mul(%3, %2) return %4 }`},
 	{"conv.bias", "a number for each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data

@@ -261,8 +261,7 @@ func convPadRule() *Rule {
 	}}
 }
 
-// convEpilogueRules put what follows a convolution into its epilogue: bias, activation, residual; and a factor of each channel
-// into its weights.
+// convEpilogueRules put what follows a convolution into its epilogue, a factor and a sum of each channel into its weights and bias.
 func convEpilogueRules() []*Rule {
 	x, w, bias, c, residual := value(), value(), value(), value(), value()
 	plain := func(o ir.Conv) bool { return o.Act == ir.NoUnary }
@@ -270,31 +269,9 @@ func convEpilogueRules() []*Rule {
 	unactivated := with(node[ir.Conv](x, w, optional(bias), none()), plain)
 	activated := node[ir.Unary](unactivated)
 	alone := node[ir.Conv](x, w, optional(bias), none())
-	channels := func(m *match, v *ir.Value) *ir.Value {
-		s := v.Type.Shape
-		for len(s) > 1 && s[0].Is(1) && v.IsConst() {
-			s = s[1:]
-		}
-		if !columnwise(s, m.root) {
-			return nil
-		}
-		return m.reshape(v, s)
-	}
-	return []*Rule{
-		{Name: "conv.scale", changes: Rounding, pattern: binary(ir.Mul, bare, c), build: func(m *match) *ir.Value {
-			s, from := channels(m, m.get(c)), m.get(w)
-			if s == nil || s.Const == nil || from.Const == nil || from.Type.DType != tensor.F32 {
-				return nil
-			}
-			old, factors := tensor.Of[float32](from.Const.Aligned()), tensor.Of[float32](s.Const.Aligned())
-			scaled := tensor.New(tensor.F32, from.Const.Shape()...)
-			for i, v := range old {
-				tensor.Of[float32](scaled)[i] = v * factors[i%len(factors)]
-			}
-			return m.emit(opOf[ir.Conv](m, bare), m.get(x), m.e.g.NewConst(from.Name, scaled))
-		}},
+	return append([]*Rule{
 		{Name: "conv.bias", pattern: binary(ir.Add, bare, c), build: func(m *match) *ir.Value {
-			b := channels(m, m.get(c))
+			b := m.perColumn(m.get(c))
 			if b == nil {
 				return nil
 			}
@@ -315,5 +292,5 @@ func convEpilogueRules() []*Rule {
 			}
 			return m.emit(opOf[ir.Conv](m, alone), m.get(x), m.get(w), m.get(bias), m.get(residual))
 		}},
-	}
+	}, columnRules("conv", unactivated, x, w, bias, func(*match) int { return 1 })...)
 }

@@ -99,15 +99,11 @@ func matmulRules() []*Rule {
 			return m.emit(ir.Binary{Fn: ir.Mul}, m.emit(m.root.Op, m.get(a)), m.get(c))
 		}},
 		{Name: "matmul.bias", pattern: binary(ir.Add, plain, bias), build: func(m *match) *ir.Value {
-			v := m.get(bias)
-			s := v.Type.Shape
-			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
-				s = s[1:]
-			}
-			if !columnwise(s, m.root) {
+			v := m.perColumn(m.get(bias))
+			if v == nil {
 				return nil
 			}
-			return m.emit(opOf[ir.MatMul](m, plain), m.get(a), m.get(b), m.reshape(v, s))
+			return m.emit(opOf[ir.MatMul](m, plain), m.get(a), m.get(b), v)
 		}},
 		{Name: "matmul.rows", pattern: ofRows, build: func(m *match) *ir.Value {
 			from, to := m.get(a).Type.Shape, m.get(rows).Type.Shape
@@ -118,4 +114,17 @@ func matmulRules() []*Rule {
 			return m.reshape(y, m.root.Outputs[0].Type.Shape)
 		}},
 	}
+}
+
+// matmulColumnRules take factors and sums of columns into a product with known weights.
+func matmulColumnRules() []*Rule {
+	a, b, bias := value(), value(), value()
+	product := byWeight(linear(matmul(a, b, optional(bias), nil)))
+	return columnRules("columns", product, a, b, bias, func(m *match) int {
+		if !opOf[ir.MatMul](m, product).TransB {
+			return 1
+		}
+		k, _ := last(m.get(b).Type.Shape).Const()
+		return k
+	})
 }

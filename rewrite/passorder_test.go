@@ -44,7 +44,9 @@ var orderWitness = map[string]string{
 	"primitives < epilogues":         "model encoder int8",
 	"primitives < fused elementwise": "activations/gelu tanh",
 	"products < attention":           "attention/scale on the scores, added mask",
-	"products < epilogues":           "model encoder fused",
+	"products < epilogues": `graph "" (%0: f32[n,9,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data
+		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = transpose(%3) {perm=[0,2,1]}
+		%5 = sub(%4, %2) %6 = relu(%5) return %6 }`,
 	"products < fused elementwise":   "products/operands",
 	"attention < rows":               "model classifier",
 	"attention < qkv":                "model encoder",

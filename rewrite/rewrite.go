@@ -68,7 +68,7 @@ var passes = []pass{
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Activations and residuals go into products and norms.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), convEpilogueRules(), identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
 	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},

@@ -21,7 +21,8 @@ func Contradicts(g *ir.Graph, in []*tensor.Tensor) bool {
 	return err != nil
 }
 
-// Shake runs a graph with every float that it computes a few places off: what becomes of that is how far roundings may be seen.
+// Shake runs a graph with every float that it computes a few places off, and with it the known weights of products, into which factors of
+// columns go: what becomes of that is how far roundings may be seen.
 func Shake(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b := ir.Binding{}
 	if err := g.BindTensors(in, b); err != nil {
@@ -48,16 +49,28 @@ func Shake(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return out
 	}
+	shake := func(t *tensor.Tensor, k int) {
+		for i := range t.Len() {
+			t.SetFloat64(i, t.Float64(i)*(1+float64(i%3+k)*0x1p-22))
+		}
+	}
 	for _, n := range bound.Nodes {
-		out, err := ir.EvalNode(n, read(n.Inputs), b)
+		in := read(n.Inputs)
+		if kind := n.Op.Kind(); kind == ir.KindMatMul || kind == ir.KindConv {
+			for i, v := range n.Inputs {
+				if v != nil && v.Const != nil && v.Type.DType.IsFloat() {
+					in[i] = in[i].Clone()
+					shake(in[i], 0)
+				}
+			}
+		}
+		out, err := ir.EvalNode(n, in, b)
 		if err != nil {
 			return nil, err
 		}
 		for k, t := range out {
 			if t.DType().IsFloat() && !n.Op.Kind().Has(ir.View) {
-				for i := range t.Len() {
-					t.SetFloat64(i, t.Float64(i)*(1+float64(i%3+k)*0x1p-22))
-				}
+				shake(t, k)
 			}
 			env[n.Outputs[k]] = t
 		}
