@@ -37,7 +37,7 @@ func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
 			ok = ok && s*o.width%16 == 0
 		}
 	}
-	return ok && flashShared(d.attentionUnit(operands[0]), int(p.size)) <= d.ctx.SharedPerBlock
+	return ok && flashShared(d.attentionUnit(operands[0]), int(p.size))+declaredShared <= d.ctx.SharedPerBlock
 }
 
 // attentionUnit is what names of kernels have for the type in which attention computes. Heads of 128 leave tf32 too few registers.
@@ -73,9 +73,12 @@ func (d *Device) attentionRow() row {
 				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
 				size, ok1 := q.Shape[3].Const()
 				values, ok2 := v.Shape[3].Const()
-				return !n.HasOperand(ir.AttentionRows) && isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values) <= d.ctx.SharedPerBlock
+				return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values)+declaredShared <= d.ctx.SharedPerBlock
 			},
-			Strided: target.AllStrides,
+			// Texts, positions and indices lie together.
+			Strided: func(n *ir.Node, i int, strides []int) bool {
+				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) && target.AllStrides(n, i, strides)
+			},
 		},
 		bind: bindAttention,
 	}
@@ -105,21 +108,38 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 	for i := range 3 {
 		p.qs[i], p.ks[i], p.vs[i] = int64(q.strides[i]), int64(k.strides[i]), int64(v.strides[i])
 	}
+	rows := option(in, ir.AttentionRows)
 	if mask != nil {
-		p.ms, p.maskKind = mask.steps(tensor.Shape{q.shape[0], q.shape[2], q.shape[1], k.shape[1]}), kinds[mask.dtype]
+		to := tensor.Shape{q.shape[0], q.shape[2], q.shape[1], k.shape[1]}
+		if rows != nil { // its first axis is of texts, and its last two are of positions
+			to = append(tensor.Shape{rows.shape[0], q.shape[2], 1, 1}[:4-min(2, len(mask.shape))], mask.shape[max(0, len(mask.shape)-2):]...)
+		}
+		p.ms, p.maskKind = mask.steps(to), kinds[mask.dtype]
 	}
 	if q.shape[0]*q.shape[2] > 65535 {
 		return nil, errOnHost
 	}
-	if b.d.flashes(&p, q, k, v) {
+	name, general := "", p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0
+	var byRows *rowsAttentionParams
+	if rows != nil {
+		if byRows = b.rowsAttention(p, in); byRows == nil {
+			return nil, errOnHost
+		}
+		name, general = "_rows", general || mask != nil
+	}
+	grid, shared := [3]int{ceil(q.shape[1], flashRows), q.shape[0] * q.shape[2], 1}, 0
+	if b.d.flashes(&p, q, k, v) && !byRows.relative() {
 		unit := b.d.attentionUnit(q)
-		name := fmt.Sprintf("flash_%s_%d", unit, p.size)
-		if p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0 {
+		if general {
 			name += "_general"
 		}
-		grid := [3]int{ceil(q.shape[1], flashRows), q.shape[0] * q.shape[2], 1}
-		return []*launch{newLaunch(name, p, grid, 128, flashShared(unit, q.shape[3]))}, nil
+		name, shared = fmt.Sprintf("flash_%s_%d%s", unit, p.size, name), flashShared(unit, q.shape[3])
+	} else {
+		grid[0] = ceil(q.shape[1], attentionRows)
+		name, shared = "attention_"+floats[q.dtype]+name, attentionShared(q.shape[3], v.shape[3])
 	}
-	grid := [3]int{ceil(q.shape[1], attentionRows), q.shape[0] * q.shape[2], 1}
-	return []*launch{newLaunch("attention_"+floats[q.dtype], p, grid, 128, attentionShared(q.shape[3], v.shape[3]))}, nil
+	if byRows != nil {
+		return []*launch{newLaunch(name, *byRows, grid, 128, shared)}, nil
+	}
+	return []*launch{newLaunch(name, p, grid, 128, shared)}, nil
 }

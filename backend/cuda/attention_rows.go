@@ -1,9 +1,59 @@
 package cuda
 
 import (
+	"math"
+
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 )
+
+// The parameters of attention within texts: Relative and RowsAttention in _gen/attention.cuh.
+type (
+	relativeParams struct {
+		scores            address
+		head, token, step int64
+		index, status     address
+		places, count     int32
+	}
+	rowsAttentionParams struct {
+		attentionParams
+		rows, positions address
+		byQuery, byKey  relativeParams
+		texts, places   int32
+	}
+)
+
+// relative reports whether attention adds scores by relative position, which only the kernel for heads of any size does.
+func (p *rowsAttentionParams) relative() bool {
+	return p != nil && (p.byQuery.scores != 0 || p.byKey.scores != 0)
+}
+
+// rowsAttention adds what attention within texts needs to its parameters; nil where the kernels do not take it.
+func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionParams {
+	rows, positions, mask := in[ir.AttentionRows], option(in, ir.AttentionPositions), option(in, ir.AttentionMask)
+	if !rows.aligned(16) {
+		return nil
+	}
+	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.shape[0]), places: math.MaxInt32}
+	r.guard = 1
+	if mask != nil {
+		for _, n := range mask.shape[max(0, len(mask.shape)-2):] {
+			if n > 1 {
+				r.places = min(r.places, int32(n))
+			}
+		}
+	}
+	pair := func(at int) (y relativeParams) {
+		scores, index := option(in, at), option(in, at+1)
+		if scores != nil {
+			y = relativeParams{scores.at, int64(scores.strides[1]), int64(scores.strides[2]), int64(scores.strides[3]), index.at, b.report(3, scores.shape[3]), int32(index.shape[0]), int32(scores.shape[3])}
+			r.places = min(r.places, y.places)
+		}
+		return y
+	}
+	r.byQuery, r.byKey = pair(ir.AttentionQueryScores), pair(ir.AttentionKeyScores)
+	return r
+}
 
 // sumRowsRow is the pooling over the tokens of each text.
 var sumRowsRow = row{

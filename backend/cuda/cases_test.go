@@ -27,6 +27,14 @@ var ownCases = map[string]string{
 	"many bits":          `(%0 "x": f32[s,96]) { const %1: u8[700,96] = data const %2: f32[700] = data %3 = matmul_nbits(%0, %1, %2) {k=96, n=700, bits=8, block=96, act=relu} return %3 as "y" }`,
 	"bits of halves":     `(%0 "x": f16[s,32]) { const %1: u8[20,2,8] = data const %2: f16[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
 	"shrink":             `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} return %1 as "y" }`,
+	"quantised texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) { const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
+		const %1: u8[24,40] = data const %2: u8[] = [101] const %3: f32[40] = data const %4: f32[40] = data %5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4, %8, _, _, %9) {act=gelu}
+		const %10: f32[] = [0.05] %11 = onnx.QMatMul(%0, %7, _, _, _, %10, _, _, _, _, %9) return %5 as "y", %11 as "z" }`,
+	"quantised texts by units": `(%6 "n": f32[s], %0 "x": f32[1,29+s,48]) { const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
+		const %1: i8[48,40] = data const %3: f32[] = [0.05] const %4: f32[] = [0.11] const %10: u8[] = [7] %5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, %4, %10, %9)
+		const %2: i8[40,48] = data %11 = onnx.QMatMul(%0, %2, _, _, _, %3, _, _, _, _, %9) {transb=true} return %5 as "y", %11 as "z" }`,
+	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30] const %1: i8[23,40] = data const %3: f32[] = [0.05]
+		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) { const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
 		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
 }
@@ -87,7 +95,7 @@ func TestCasesOnTheHostSide(t *testing.T) {
 			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128"} {
 				require.Equal(t, capability >= 80, fake.Kernels[kernel] > 0, kernel)
 			}
-			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "sum_rows"} {
+			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "sum_rows", "text_ranges", "quantize_texts"} {
 				require.NotZero(t, fake.Kernels[kernel], kernel)
 			}
 		})

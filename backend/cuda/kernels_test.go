@@ -47,7 +47,8 @@ func TestKernelsAreFresh(t *testing.T) {
 var resource = regexp.MustCompile(`^(\w+) sm_(\w+) registers (\d+) spilled (\d+) shared (\d+)$`)
 
 // maySpill are the kernels that keep some bytes of a thread in memory: what a second block on a multiprocessor brings is more.
-var maySpill = map[string]string{"product_f32_128x128": "40", "attention_f16": "8"}
+var maySpill = map[string]string{"product_f32_128x128": "40", "attention_f16": "8", "attention_f16_rows": "4", "attention_f32_rows": "4",
+	"flash_f16_32_rows_general": "4", "flash_bf16_32_rows_general": "4", "flash_f32_128_rows": "52"}
 
 // TestResources holds the kernels to the registers that their blocks can have, and to no spills.
 func TestResources(t *testing.T) {
@@ -71,6 +72,9 @@ func TestResources(t *testing.T) {
 				require.True(t, c.shared > usualShared || c.shared+static <= usualShared, line)
 			}
 		}
+		if c := m[1]; strings.HasPrefix(c, "flash") || strings.HasPrefix(c, "attention") {
+			require.LessOrEqual(t, static, declaredShared, line)
+		}
 		if m[4] != "0" {
 			require.Equal(t, maySpill[m[1]], m[4], line)
 		}
@@ -92,17 +96,17 @@ func TestTablesNameKernels(t *testing.T) {
 		has(fmt.Sprintf(c.kernel, "i8"))
 	}
 	for _, d := range floats {
-		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "norm_%s", "embed_%s"} {
+		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "attention_%s_rows", "norm_%s", "embed_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
 		has(fmt.Sprintf("bits_%s_16", d))
 		has(fmt.Sprintf("bits_%s_64", d))
 		for _, size := range []int{32, 64, 128} {
-			has(fmt.Sprintf("flash_%s_%d", d, size))
-			has(fmt.Sprintf("flash_%s_%d_general", d, size))
-			if size < 128 {
-				has(fmt.Sprintf("flash_%s_%d", unitTF32, size))
-				has(fmt.Sprintf("flash_%s_%d_general", unitTF32, size))
+			for _, kind := range []string{"", "_general", "_rows", "_rows_general"} {
+				has(fmt.Sprintf("flash_%s_%d%s", d, size, kind))
+				if size < 128 {
+					has(fmt.Sprintf("flash_%s_%d%s", unitTF32, size, kind))
+				}
 			}
 		}
 		if d == "f32" {

@@ -118,8 +118,11 @@ func (m *modules) ready(launches []*launch) error {
 	return nil
 }
 
-// usualShared is the dynamic shared memory that every kernel may have.
-const usualShared = 48 << 10
+// usualShared is the dynamic shared memory that every kernel may have, beside what it declares.
+const usualShared = 48<<10 - declaredShared
+
+// declaredShared is more than any kernel for which no table lists it declares.
+const declaredShared = 2 << 10
 
 // startsEarly reports whether a device can start a kernel before the one ahead of it has ended, in graphs too.
 func startsEarly(i *driver.Info) bool { return i.Capability() >= 90 && i.Driver >= 12030 }

@@ -17,6 +17,7 @@ type qProductParams struct {
 	m, n, k, act                                 int32
 	aSigned, bSigned, ySigned, wholeBias         int32
 	zeroStep, scaleStep, yStep, plain            int32
+	byRow                                        int32
 }
 
 // wholeTilings are the tilings of products of 8-bit values on matrix units, the larger before the smaller. Names of kernels lack a's type.
@@ -35,7 +36,7 @@ var qMatMulRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
-			if n.HasOperand(ir.QMatMulRows) || scale != nil && scale.Type.DType != tensor.F32 {
+			if scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
 			return !n.HasOperand(ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
@@ -46,6 +47,9 @@ var qMatMulRow = row{
 			x := n.Inputs[ir.QMatMulA].Type
 			if x.DType != tensor.F32 {
 				return nil
+			}
+			if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
+				return textScratch(x.Sizes(), rows.Type.Sizes()[0])
 			}
 			return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
 		},
@@ -96,7 +100,16 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		p.wholeBias = boolean(bias.dtype == tensor.I32)
 	}
 	var launches []*launch
-	if a.Type.DType == tensor.F32 { // quantised on the way
+	switch rows := option(in, ir.QMatMulRows); {
+	case rows != nil && !rows.aligned(16):
+		return nil, errOnHost
+	case rows != nil: // quantised on the way, text by text
+		x := in[ir.QMatMulA]
+		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3), rows: rows.at,
+			tokens: int32(as[:len(as)-1].Elements()), width: p.k, texts: int32(rows.shape[0]), vector: boolean(fours(int(p.k), x))}
+		launches = q.launches()
+		p.a, p.aScale, p.aZero, p.byRow = q.y, q.scale, q.zero, 1
+	case a.Type.DType == tensor.F32: // quantised on the way
 		p.aScale, p.aZero = b.scratchAt(1), b.scratchAt(1)+4
 		launches = quantizes(dynamicParams{x: p.a, parts: b.scratchAt(2), y: b.scratchAt(0), scale: p.aScale, zero: p.aZero, n: int64(as.Elements())})
 		p.a = b.scratchAt(0)

@@ -1,13 +1,14 @@
 // Attention in one pass (online softmax, arXiv 2205.14135) in float32 arithmetic, for heads of any size, any strides and all
-// kinds of masks.
+// kinds of masks, in padded texts and in texts of their own lengths.
 #include "attention.cuh"
 
 const int ROWS = 16, KEYS = 32; // of a block, at a time
 
 // A block of 128 threads has ROWS queries of a head. Eight threads share a query: each has every eighth key of a tile, and
 // every eighth element of the result. Tiles of keys and values lie in shared memory as float32, rows padded by one.
-template <class T> DI void attend(const Attention& p) {
+template <class T, class P> DI void attend(const P& p) {
   extern __shared__ float sm[];
+  __shared__ Texts<ROWS> texts;
   const int t = threadIdx.x, r = t / 8, lane = t % 8;
   const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
   const i64 b = blockIdx.y / p.heads;
@@ -21,16 +22,31 @@ template <class T> DI void attend(const Attention& p) {
     qs[i / D * dp + i % D] = s < p.queries ? to_float(q[s * p.qs[1] + i % D * p.qd]) : 0.f;
   }
   for (int i = t; i < ROWS * ep; i += 128) os[i] = 0.f;
+  int first = 0, end = p.keys, here = 0;
+  if constexpr (by_text<P>) {
+    find(texts, p, blockIdx.x * ROWS);
+    first = texts.first, end = texts.end, here = place_of(p, row);
+  }
+  // score is that of the thread's query and a key before the end.
+  auto score = [&](float s, int j) {
+    if constexpr (by_text<P>) {
+      int there = p.positions ? position_of(p, j) : 0;
+      if (j < texts.ends[r].x || j >= texts.ends[r].y) return -INFINITY;
+      return placed<T>(p, s, texts.text[r], h, here, there) + relative<T>(p.by_query, h, row, here, there) + relative<T>(p.by_key, h, j, there, here);
+    } else {
+      return masked(p, s, b, h, row, j);
+    }
+  };
   float top = -INFINITY, total = 0.f;
-  for (int j0 = 0; j0 < p.keys; j0 += KEYS) {
+  for (int j0 = first; j0 < end; j0 += KEYS) {
     __syncthreads();
     for (int i = t; i < KEYS * D; i += 128) {
       int j = j0 + i / D;
-      ks[i / D * dp + i % D] = j < p.keys ? to_float(k[j * p.ks[1] + i % D * p.kd]) : 0.f;
+      ks[i / D * dp + i % D] = j < end ? to_float(k[j * p.ks[1] + i % D * p.kd]) : 0.f;
     }
     for (int i = t; i < KEYS * E; i += 128) {
       int j = j0 + i / E;
-      vs[i / E * ep + i % E] = j < p.keys ? to_float(v[j * p.vs[1] + i % E * p.vd]) : 0.f;
+      vs[i / E * ep + i % E] = j < end ? to_float(v[j * p.vs[1] + i % E * p.vd]) : 0.f;
     }
     __syncthreads();
     float s[KEYS / 8], m = top;
@@ -45,7 +61,7 @@ template <class T> DI void attend(const Attention& p) {
 #pragma unroll
     for (int e = 0; e < KEYS / 8; e++) {
       int j = j0 + e * 8 + lane;
-      s[e] = j < p.keys && row < p.queries ? masked(p, s[e], b, h, row, j) : -INFINITY;
+      s[e] = j < end && row < p.queries ? score(s[e], j) : -INFINITY;
       nan |= s[e] != s[e];
       m = fmaxf(m, s[e]);
     }
@@ -65,7 +81,7 @@ template <class T> DI void attend(const Attention& p) {
     for (int i = 4; i; i >>= 1) part += __shfl_xor_sync(~0u, part, i);
     total = total * shrink + part;
     __syncwarp();
-    int left = min(KEYS, p.keys - j0);
+    int left = min(KEYS, end - j0);
     for (int c = lane; c < E; c += 8) {
       float o = os[r * ep + c] * shrink;
       for (int j = 0; j < left; j++) o = fmaf(ps[r * KEYS + j], vs[j * ep + c], o);
@@ -76,6 +92,9 @@ template <class T> DI void attend(const Attention& p) {
   T* y = (T*)p.y + ((b * p.queries + row) * p.heads + h) * (i64)E;
   for (int c = lane; c < E; c += 8) y[c] = from_float<T>(p.guard && total == 0.f ? 0.f : os[r * ep + c] / total);
 }
-KERNEL __launch_bounds__(128) void attention_f32(const __grid_constant__ Attention p) { attend<float>(p); }
-KERNEL __launch_bounds__(128) void attention_f16(const __grid_constant__ Attention p) { attend<__half>(p); }
-KERNEL __launch_bounds__(128) void attention_bf16(const __grid_constant__ Attention p) { attend<__nv_bfloat16>(p); }
+#define ATTENTION(name, T)                                                                                                       \
+  KERNEL __launch_bounds__(128) void attention_##name(const __grid_constant__ Attention p) { attend<T>(p); }                     \
+  KERNEL __launch_bounds__(128) void attention_##name##_rows(const __grid_constant__ RowsAttention p) { attend<T>(p); }
+ATTENTION(f32, float)
+ATTENTION(f16, __half)
+ATTENTION(bf16, __nv_bfloat16)

@@ -5,14 +5,9 @@
 #include <stdint.h>
 #define DI __device__ __forceinline__
 #define KERNEL extern "C" __global__
+#include "ptx.cuh"
 
 typedef long long i64;
-
-// Marks in the text of kernels, which become instructions on devices that can start a kernel before the one ahead of it has
-// ended (sm_90), and nothing elsewhere. start_next lets the next kernel's blocks begin; wait_for_last waits until all memory
-// that earlier kernels wrote can be read. The generator puts both at the start of kernels that have none.
-DI void start_next() { asm volatile(".pragma \"start next\";" ::: "memory"); }
-DI void wait_for_last() { asm volatile(".pragma \"wait for last\";" ::: "memory"); }
 
 // Element types, as kinds.go numbers them.
 enum Kind { F32, F16, BF16, F64, I64, I32, I16, I8, U8, U16, U32, BOOL };

@@ -2,10 +2,6 @@
 #include "attention.cuh"
 #include "half.cuh"
 
-template <class T> DI float mask_at(const Attention& p, i64 at) {
-  return p.mask_kind == BOOL ? ((const uint8_t*)p.mask)[at] ? 0.f : -INFINITY : to_float(((const T*)p.mask)[at]);
-}
-
 template <class T> DI void round4(uint32_t (&r)[4]) {
   if (sizeof(T) == 4)
 #pragma unroll
@@ -13,14 +9,16 @@ template <class T> DI void round4(uint32_t (&r)[4]) {
 }
 
 // A block has 64 queries of a head, 16 a warp, and 64 keys at a time. GENERAL: masks that depend on the query, windows, caps;
-// otherwise at most a mask by keys. Scores are in powers of two.
-template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
+// otherwise at most a mask by keys. Scores are in powers of two. Of texts of their own lengths, a block's queries may be of several: it goes over
+// the keys of all of them.
+template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
   constexpr bool TF32 = sizeof(T) == 4;
   constexpr int E = 16 / sizeof(T), K = 2 * E; // elements of a chunk, and of the inner axis of a multiplication
   constexpr int ROW = D * sizeof(T), TILE = 64 * ROW, C = D / E;
   const float LOG2E = 1.44269504f, LOWEST = -1e30f;
   extern __shared__ __align__(128) char sm[];
-  __shared__ float by_key[2][64]; // what is added to the scores of a key
+  __shared__ float by_key[2][64]; // what is added to the scores of a key; in texts, where it is, an integer
+  __shared__ Texts<64> texts;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   const int head = blockIdx.y % p.heads, group = head / (p.heads / p.groups);
   const i64 bat = blockIdx.y / p.heads;
@@ -37,10 +35,24 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
   const T* q = (const T*)p.q + bat * p.qs[0] + head * p.qs[2];
   const T* k = (const T*)p.k + bat * p.ks[0] + group * p.ks[2];
   const T* v = (const T*)p.v + bat * p.vs[0] + group * p.vs[2];
-  const int q0 = blockIdx.x * 64, tiles = (p.keys + 63) / 64;
+  const int q0 = blockIdx.x * 64;
+  int k0 = 0, end = p.keys;
   tile(sq, q, p.qs[1], q0, p.queries);
-  tile(sq + TILE, k, p.ks[1], 0, p.keys);
-  tile(sq + 3 * TILE, v, p.vs[1], 0, p.keys);
+  auto row_of = [&](int h) { return q0 + warp * 16 + lane / 4 + h * 8; };
+  int lo[2], count[2], text[2], here[2]; // of a thread's two queries
+  if constexpr (by_text<P>) {
+    find(texts, p, q0);
+    k0 = texts.first, end = texts.end;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      int2 ends = texts.ends[row_of(h) - q0];
+      lo[h] = ends.x, count[h] = ends.y - ends.x, text[h] = texts.text[row_of(h) - q0];
+      if (GENERAL) here[h] = place_of(p, row_of(h));
+    }
+  }
+  const int tiles = max(1, (end - k0 + 63) / 64);
+  tile(sq + TILE, k, p.ks[1], k0, end);
+  tile(sq + 3 * TILE, v, p.vs[1], k0, end);
   commit();
   float o[D / 8][4] = {}, top[2] = {LOWEST, LOWEST}, sum[2] = {0.f, 0.f};
   uint32_t fq[D / K][4];
@@ -48,19 +60,20 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
   const float scale = p.scale * LOG2E;
   // added is what a thread of the first 64 adds to the scores of its key of tile j.
   auto ask = [&](int j) {
-    int key = j * 64 + t;
+    int key = k0 + j * 64 + t;
+    if constexpr (by_text<P>) return __int_as_float(GENERAL && p.positions && t < 64 ? position_of(p, key) : 0);
     return t >= 64 || key >= p.keys ? -INFINITY : !GENERAL && p.mask ? mask_at<T>(p, mask0 + key * p.ms[3]) * LOG2E : 0.f;
   };
   float added = ask(0);
   for (int j = 0; j < tiles; j++) {
-    if (t < 64) by_key[j & 1][t] = added;
+    if ((GENERAL || !by_text<P>) && t < 64) by_key[j & 1][t] = added;
     uint32_t sk = sq + TILE * (1 + (j & 1)), sv = sq + TILE * (3 + (j & 1));
     wait_copies<0>();
     __syncthreads();
     added = ask(j + 1);
     if (j + 1 < tiles) {
-      tile(sq + TILE * (1 + (j + 1 & 1)), k, p.ks[1], (j + 1) * 64, p.keys);
-      tile(sq + TILE * (3 + (j + 1 & 1)), v, p.vs[1], (j + 1) * 64, p.keys);
+      tile(sq + TILE * (1 + (j + 1 & 1)), k, p.ks[1], k0 + (j + 1) * 64, end);
+      tile(sq + TILE * (3 + (j + 1 & 1)), v, p.vs[1], k0 + (j + 1) * 64, end);
       commit();
     }
     if (j == 0) {
@@ -88,10 +101,15 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     for (int n = 0; n < 8; n++)
 #pragma unroll
       for (int e = 0; e < 4; e++) {
-        int key = j * 64 + n * 8 + lane % 4 * 2 + (e & 1);
-        if (GENERAL) {
+        int key = k0 + j * 64 + n * 8 + lane % 4 * 2 + (e & 1);
+        if constexpr (by_text<P>) {
+          float x = s[n][e] * scale;
+          bool sees = (uint32_t)(key - lo[e >> 1]) < (uint32_t)count[e >> 1];
+          if (GENERAL && sees) x = placed<T>(p, s[n][e], text[e >> 1], head, here[e >> 1], __float_as_int(by_key[j & 1][n * 8 + lane % 4 * 2 + (e & 1)])) * LOG2E;
+          s[n][e] = sees ? x : -INFINITY;
+        } else if (GENERAL) {
           float x = s[n][e] * p.scale;
-          int row = q0 + warp * 16 + lane / 4 + (e >> 1) * 8, place = p.offset ? row + p.keys - p.queries : row;
+          int row = row_of(e >> 1), place = p.offset ? row + p.keys - p.queries : row;
           if (p.cap != 0.f) x = p.cap * tanhf(x / p.cap);
           if (p.mask && key < p.keys && row < p.queries) x += mask_at<T>(p, mask0 + row * p.ms[2] + key * p.ms[3]);
           if (p.causal && key > place || p.window > 0 && abs(key - place) >= p.window) x = -INFINITY;
@@ -122,9 +140,7 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     if constexpr (TF32) {
       // A lane's weights are those of keys 2i and 2i + 1 of eight: they take the places i and i + 4 of the inner axis.
       auto value = [&](int r, int c) {
-        uint32_t x;
-        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(sv + r * ROW + turn(r, c / 4) * 16 + c % 4 * 4));
-        return round_tf32(x);
+        return round_tf32(word_at(sv + r * ROW + turn(r, c / 4) * 16 + c % 4 * 4));
       };
 #pragma unroll
       for (int n = 0; n < 8; n++) {
@@ -157,16 +173,19 @@ template <class T, int D, bool GENERAL> DI void attend(const Attention& p) {
     sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
     sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
     float f = p.guard && sum[h] == 0.f ? 0.f : 1.f / sum[h];
-    int r = q0 + warp * 16 + lane / 4 + h * 8;
+    int r = row_of(h);
     if (r >= p.queries) continue;
     T* y = (T*)p.y + ((bat * p.queries + r) * p.heads + head) * (i64)D;
 #pragma unroll
     for (int n = 0; n < D / 8; n++) store2<T>(y, n * 8 + lane % 4 * 2, o[n][h * 2] * f, o[n][h * 2 + 1] * f);
   }
 }
-#define FLASH(D, name, T, OCCUPANCY)                                                                                                       \
-  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name##_##D(const __grid_constant__ Attention p) { attend<T, D, false>(p); }        \
-  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name##_##D##_general(const __grid_constant__ Attention p) { attend<T, D, true>(p); }
+#define FLASH_OF(D, name, T, OCCUPANCY, P)                                                                                \
+  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name(const __grid_constant__ P p) { attend<T, D, false>(p); }       \
+  KERNEL __launch_bounds__(128, OCCUPANCY) void flash_##name##_general(const __grid_constant__ P p) { attend<T, D, true>(p); }
+#define FLASH(D, name, T, OCCUPANCY)                \
+  FLASH_OF(D, name##_##D, T, OCCUPANCY, Attention)  \
+  FLASH_OF(D, name##_##D##_rows, T, OCCUPANCY, RowsAttention)
 FLASH(32, f16, __half, 4)
 FLASH(64, f16, __half, 3)
 FLASH(128, f16, __half, 1)

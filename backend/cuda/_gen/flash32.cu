@@ -5,10 +5,11 @@
 // keys and D/16 of the results' columns. Queries, keys and weights lie in shared memory with their rows across, so that a thread
 // reads its own by fours.
 // GENERAL: as in flash.cu.
-template <int D, bool GENERAL> DI void attend(const Attention& p) {
+template <int D, bool GENERAL, class P> DI void attend(const P& p) {
   constexpr int ROWS = 64, PITCH = ROWS + 4, COLS = D / 16;
   extern __shared__ __align__(16) float sm[];
-  __shared__ float by_key[ROWS]; // what is added to the scores of a key
+  __shared__ float by_key[ROWS]; // what is added to the scores of a key; in texts, where it is, an integer
+  __shared__ Texts<ROWS> texts;
   float *qs = sm, *ks = qs + D * PITCH, *ps = ks + D * PITCH, *vs = ps + ROWS * PITCH;
   const int t = threadIdx.x, tx = t % 16, ty = t / 16;
   const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
@@ -26,17 +27,21 @@ template <int D, bool GENERAL> DI void attend(const Attention& p) {
     }
   };
   across(qs, q, p.qs[1], q0, p.queries);
+  int k0 = 0, end = p.keys;
+  if constexpr (by_text<P>) find(texts, p, q0), k0 = texts.first, end = texts.end;
   float o[8][COLS] = {}, top[8], total[8];
 #pragma unroll
   for (int i = 0; i < 8; i++) top[i] = -INFINITY, total[i] = 0.f;
-  for (int j0 = 0; j0 < p.keys; j0 += ROWS) {
+  for (int j0 = k0; j0 < end; j0 += ROWS) {
     __syncthreads();
-    if (!GENERAL && t < ROWS) by_key[t] = j0 + t < p.keys ? masked(p, 0.f, b, h, 0, j0 + t) : -INFINITY;
-    across(ks, k, p.ks[1], j0, p.keys);
+    if constexpr (by_text<P>) {
+      if (GENERAL && p.positions && t < ROWS) by_key[t] = __int_as_float(position_of(p, j0 + t));
+    } else if (!GENERAL && t < ROWS) by_key[t] = j0 + t < p.keys ? masked(p, 0.f, b, h, 0, j0 + t) : -INFINITY;
+    across(ks, k, p.ks[1], j0, end);
 #pragma unroll
     for (int i = 0; i < D / 8; i++) {
       int n = i * 128 + t, r = n / (D / 4), c = n % (D / 4) * 4;
-      *(float4*)&vs[r * D + c] = j0 + r < p.keys ? *(const float4*)(v + (j0 + r) * p.vs[1] + c) : make_float4(0.f, 0.f, 0.f, 0.f);
+      *(float4*)&vs[r * D + c] = j0 + r < end ? *(const float4*)(v + (j0 + r) * p.vs[1] + c) : make_float4(0.f, 0.f, 0.f, 0.f);
     }
     __syncthreads();
     float s[8][4] = {};
@@ -55,10 +60,19 @@ template <int D, bool GENERAL> DI void attend(const Attention& p) {
     for (int i = 0; i < 8; i++) {
       int row = q0 + ty * 8 + i;
       float m = top[i];
+      int2 ends = make_int2(0, 0);
+      int here = 0;
+      if constexpr (by_text<P>) ends = texts.ends[ty * 8 + i];
+      if constexpr (by_text<P> && GENERAL) here = place_of(p, row);
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         int j = j0 + tx * 4 + e;
-        if (GENERAL) s[i][e] = j < p.keys && row < p.queries ? masked(p, s[i][e], b, h, row, j) : -INFINITY;
+        if constexpr (by_text<P>) {
+          float x = s[i][e] * p.scale;
+          bool sees = j >= ends.x && j < ends.y;
+          if (GENERAL && sees) x = placed<float>(p, s[i][e], texts.text[ty * 8 + i], h, here, __float_as_int(by_key[tx * 4 + e]));
+          s[i][e] = sees ? x : -INFINITY;
+        } else if (GENERAL) s[i][e] = j < p.keys && row < p.queries ? masked(p, s[i][e], b, h, row, j) : -INFINITY;
         else s[i][e] = fmaf(s[i][e], p.scale, by_key[tx * 4 + e]);
         m = fmaxf(m, s[i][e]);
       }
@@ -117,9 +131,12 @@ template <int D, bool GENERAL> DI void attend(const Attention& p) {
     }
   }
 }
-#define FLASH(D)                                                                                                                \
-  KERNEL __launch_bounds__(128, 2) void flash_f32_##D(const __grid_constant__ Attention p) { attend<D, false>(p); }             \
-  KERNEL __launch_bounds__(128, 2) void flash_f32_##D##_general(const __grid_constant__ Attention p) { attend<D, true>(p); }
+#define FLASH_OF(D, name, P)                                                                                          \
+  KERNEL __launch_bounds__(128, 2) void flash_f32_##name(const __grid_constant__ P p) { attend<D, false>(p); }         \
+  KERNEL __launch_bounds__(128, 2) void flash_f32_##name##_general(const __grid_constant__ P p) { attend<D, true>(p); }
+#define FLASH(D)              \
+  FLASH_OF(D, D, Attention)   \
+  FLASH_OF(D, D##_rows, RowsAttention)
 FLASH(32)
 FLASH(64)
 FLASH(128)

@@ -2,40 +2,6 @@
 #pragma once
 #include "common.cuh"
 
-DI uint32_t shared_at(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
-// copy16 starts a copy of 16 bytes to shared memory, of zeros where there is nothing to read.
-DI void copy16(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-DI void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> DI void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
-DI void matrices(uint32_t (&r)[4], uint32_t at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-DI void matrices_turned(uint32_t (&r)[4], uint32_t at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-template <class T> DI void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
-template <> DI void mma<__half>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <> DI void mma<__nv_bfloat16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <> DI void mma<float>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) { // eight of the inner axis
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-// round_tf32 rounds to nearest, where the matrix units would cut off.
-DI uint32_t round_tf32(uint32_t x) {
-  uint32_t y;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
-  return y;
-}
-
 // Pairs of floats.
 template <class T> DI uint32_t pack2(float x, float y);
 template <> DI uint32_t pack2<__half>(float x, float y) {
@@ -59,26 +25,6 @@ template <> DI void store2<float>(void* p, i64 i, float x, float y) { *(float2*)
 
 // ANY is an activation that the parameters name; the others are known to the compiler, which is what makes them quick.
 const int ANY = -1;
-
-// Approximations by one instruction each, good to 22 bits: the library's have branches, which keep the compiler from computing
-// several elements at once.
-DI float power2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-DI float inverse(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// above is the larger one, or NaN.
-DI float above(float x, float least) {
-  float y;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
-  return y;
-}
 
 // quick is activate to more digits than 16-bit floats and tf32 have. erf is Abramowitz and Stegun's 7.1.26.
 DI float quick(int act, float x) {

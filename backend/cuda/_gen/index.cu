@@ -133,6 +133,7 @@ struct SumRows {
 template <class S, class T> DI void sum_text(const SumRows& p, i64 n) {
   const int* text = p.texts + n / p.width * 4;
   S sum = 0;
+#pragma unroll 8 // asked for together
   for (int t = max(text[0], 0); t < min(text[1], p.tokens); t++) {
     T x = ((const T*)p.x)[t * p.width + n % p.width];
     if constexpr (sizeof(T) == 2) sum += to_float(x);

@@ -4,15 +4,6 @@
 #include "quant.cuh"
 #include "half.cuh"
 
-template <bool SIGNED> DI void mma8(int (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if (SIGNED)
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  else
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // A block has BM × BN results, a warp WM × WN of them; 128 of the inner axis are a step, and ST steps are on their way. With p and q the
 // zero points of a and of a column of b, the sum of (a−p)·(b−q) is that of a·b, less p times the column's sum of b−q, less q
 // times the row's sum of a.
@@ -89,15 +80,15 @@ template <int BM, int BN, int WM, int WN, int ST, bool SIGNED> DI void product(c
       }
     }
   __syncthreads();
-  const int zero = p.a_zero ? value_at(p.a_zero, SIGNED, 0) : 0;
+  const int zero = p.by_row ? 0 : zero_of(p, SIGNED, 0); // of all rows
   const int *column_sums = (const int*)(B + (i64)p.n * p.k), *zeros = column_sums + p.n;
 #pragma unroll 1
   for (int v = t; v < BM * BN; v += THREADS) {
     int r = v / BN, c = v % BN, col = n0 + c;
     if (m0 + r >= p.m || col >= p.n) continue;
-    int sum = tile[r * PITCH + c] - zero * column_sums[col];
+    int sum = tile[r * PITCH + c] - (p.by_row ? zero_of(p, SIGNED, m0 + r) : zero) * column_sums[col];
     if (!p.plain) sum -= row_sums[r] * zeros[col];
-    finish(p, sum, (i64)(m0 + r) * p.n + col, col);
+    finish(p, sum, m0 + r, col);
   }
 }
 

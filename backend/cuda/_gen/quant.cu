@@ -2,24 +2,6 @@
 // 2, 4 and 8 bits in blocks.
 #include "quant.cuh"
 
-// The range of floats, widened to hold 0. A NaN stays.
-DI float2 wider(float2 r, float lo, float hi) {
-  if (lo < r.x || lo != lo) r.x = lo;
-  if (hi > r.y || hi != hi) r.y = hi;
-  return r;
-}
-DI float2 block_range(float2 r) { // of 256 threads
-  __shared__ float2 warps[8];
-#pragma unroll
-  for (int d = 16; d; d /= 2) r = wider(r, __shfl_xor_sync(~0u, r.x, d), __shfl_xor_sync(~0u, r.y, d));
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = r;
-  __syncthreads();
-  r = warps[threadIdx.x % 8];
-#pragma unroll
-  for (int d = 4; d; d /= 2) r = wider(r, __shfl_xor_sync(~0u, r.x, d), __shfl_xor_sync(~0u, r.y, d));
-  return r;
-}
-
 // dynamic_range leaves the range of each block's elements in parts; dynamic_quantize puts the parts, of which there are at most 256,
 // together and quantises.
 struct Dynamic {
@@ -42,12 +24,10 @@ KERNEL __launch_bounds__(256) void dynamic_quantize(const __grid_constant__ Dyna
   float2 r = make_float2(0.f, 0.f);
   if (threadIdx.x < p.groups) r = p.parts[threadIdx.x];
   r = block_range(r);
-  float scale = (r.y - r.x) / 255.f;
-  if (scale == 0.f) scale = 1.f;
-  float zero = rintf(fmaxf(0.f, fminf(-r.x / scale, 255.f)));
-  if (blockIdx.x == 0 && threadIdx.x == 0) *p.scale = scale, *p.zero = (uint8_t)zero;
+  Step s = step_of(r);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *p.scale = s.scale, *p.zero = (uint8_t)s.zero;
 #pragma unroll 4
-  for (i64 i = blockIdx.x * 256ll + threadIdx.x; i < p.n; i += gridDim.x * 256ll) p.y[i] = (uint8_t)code(p.x[i] / scale, zero, 0.f, 255.f);
+  for (i64 i = blockIdx.x * 256ll + threadIdx.x; i < p.n; i += gridDim.x * 256ll) p.y[i] = (uint8_t)code(p.x[i] / s.scale, s.zero, 0.f, 255.f);
 }
 
 // qproduct takes operands of any sizes and zero points: they are subtracted before the values meet. A block of 256 threads has
@@ -57,13 +37,13 @@ KERNEL __launch_bounds__(256) void qproduct(const __grid_constant__ QProduct p) 
   __shared__ __align__(16) int as[BK * PITCH], bs[BK * PITCH];
   const int t = threadIdx.x, tx = t % 16, ty = t / 16, m0 = blockIdx.y * 64, n0 = blockIdx.x * 64;
   const uint8_t *a = (const uint8_t*)p.a + blockIdx.z * p.alead, *b = (const uint8_t*)p.b + blockIdx.z * p.blead;
-  const int zero = p.a_zero ? value_at(p.a_zero, p.a_signed, 0) : 0;
+  const int zero = p.by_row ? 0 : zero_of(p, p.a_signed, 0); // of all rows
   int sums[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += BK) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       int v = i * 256 + t, r = v / BK, c = v % BK;
-      as[c * PITCH + r] = m0 + r < p.m && k0 + c < p.k ? value_at(a, p.a_signed, (i64)(m0 + r) * p.k + k0 + c) - zero : 0;
+      as[c * PITCH + r] = m0 + r < p.m && k0 + c < p.k ? value_at(a, p.a_signed, (i64)(m0 + r) * p.k + k0 + c) - (p.by_row ? zero_of(p, p.a_signed, m0 + r) : zero) : 0;
       // Neighbours read what lies side by side.
       r = p.brow == 1 ? v % BK : v / 64, c = p.brow == 1 ? v / BK : v % 64;
       int x = 0;
@@ -94,7 +74,7 @@ KERNEL __launch_bounds__(256) void qproduct(const __grid_constant__ QProduct p) 
 #pragma unroll 1
     for (int j = 0; j < 4; j++) {
       int col = n0 + tx * 4 + j;
-      if (row < p.m && col < p.n) finish(p, mine[j * 256], ((i64)blockIdx.z * p.m + row) * p.n + col, col);
+      if (row < p.m && col < p.n) finish(p, mine[j * 256], (i64)blockIdx.z * p.m + row, col);
     }
   }
 }

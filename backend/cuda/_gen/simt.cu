@@ -3,10 +3,6 @@
 #include "product.cuh"
 #include "half.cuh"
 
-DI void copy4(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
-}
-
 // A block computes BM × BN results, BK of the inner axis at a time, of which ST are on their way; a thread has TM × TN of them.
 // Stages hold columns of a and rows of b, so that each is read by fours.
 template <int BM, int BN, int BK, int TM, int TN, int ST> DI void product(const Product& p) {

@@ -1,5 +1,5 @@
 // Package drivertest is a driver library in Go for tests without a device. It holds every call to what the real one asks for:
-// arguments, order, and that what is taken is given back. Kernels do nothing.
+// arguments, order, and that what is taken is given back. Kernels do nothing, unless a test runs them (Emulator).
 //
 // This package is not part of rlxc's public API and may change without notice.
 package drivertest
@@ -30,6 +30,9 @@ type Driver struct {
 	Early       int            // how many of them may start before the kernel ahead of them has ended
 	Sources     []string       // the texts that NVRTC compiled; it refuses those with "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
+	Run         func(Launch)   // runs kernels, for which graphs then copy, too; nil for nothing
+	recorded    []func()       // of the graph that is captured
+	graphs      map[uintptr][]func()
 	mu          sync.Mutex
 	problems    []string
 	initialised bool
@@ -47,12 +50,23 @@ type Driver struct {
 	codes       [][]byte
 }
 
+// A Launch is a kernel with its parameters.
+type Launch struct {
+	Kernel  string
+	Blocks  [3]uint32
+	Threads int
+	Params  []byte // and what lies behind them
+}
+
+// mostParams is more than the size of any kernel's parameters, which the driver knows and this one does not.
+const mostParams = 2048
+
 const failed = 999
 
 // New registers a fake library, and NVRTC beside it, which package driver finds until the test ends.
 func New(t testing.TB) *Driver {
 	t.Helper()
-	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{}, Kernels: map[string]int{}, next: 1 << 20,
+	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{}, Kernels: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
 		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{}, live: map[uintptr]string{}, sources: map[uintptr]string{}}
 	path := "fake driver of " + t.Name()
 	use(d)

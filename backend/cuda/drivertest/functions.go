@@ -105,7 +105,11 @@ var functions = map[string]any{
 		return 0
 	},
 	"cuMemsetD8_v2": func(d *Driver, p, v, n uintptr) uintptr {
-		d.within("cuMemsetD8", d.memory, p, n)
+		if d.within("cuMemsetD8", d.memory, p, n) {
+			for i := range unsafe.Slice(at[byte](p), n) {
+				put(p+uintptr(i), byte(v))
+			}
+		}
 		return 0
 	},
 	"cuMemcpyHtoDAsync_v2": func(d *Driver, to, from, n, stream uintptr) uintptr { return d.queued("up", to, from, n, stream) },
@@ -164,6 +168,10 @@ var functions = map[string]any{
 		d.Kernels[name]++
 		d.last = "launch"
 		d.Early += int(c.count)
+		if d.Run != nil {
+			l := Launch{name, [3]uint32(c.blocks[:]), int(c.threads[0]), append([]byte(nil), unsafe.Slice(at[byte](*at[uintptr](params)), mostParams)...)}
+			d.recorded = append(d.recorded, func() { d.Run(l) })
+		}
 		return 0
 	},
 	"cuTensorMapEncodeTiled": func(d *Driver, to, kind, rank, p, size, step, box, one, interleave, swizzle, promote, fill uintptr) uintptr {
@@ -210,7 +218,7 @@ var functions = map[string]any{
 		if !d.is("stream", s) || d.capturing != 0 || mode != 1 {
 			return d.problem("a capture inside of another, or of mode %d", mode)
 		}
-		d.capturing, d.last = s, ""
+		d.capturing, d.last, d.recorded = s, "", nil
 		return 0
 	},
 	"cuStreamEndCapture": func(d *Driver, s, to uintptr) uintptr {
@@ -218,15 +226,22 @@ var functions = map[string]any{
 			return d.problem("a capture ends that has not begun")
 		}
 		d.capturing = 0
-		return d.handle("graph", to)
+		d.handle("graph", to)
+		d.graphs[d.next] = d.recorded
+		return 0
 	},
 	"cuGraphInstantiateWithFlags": func(d *Driver, to, graph, flags uintptr) uintptr {
 		d.is("graph", graph)
-		return d.handle("executable graph", to)
+		d.handle("executable graph", to)
+		d.graphs[d.next] = d.graphs[graph]
+		return 0
 	},
 	"cuGraphLaunch": func(d *Driver, g, s uintptr) uintptr {
 		if d.is("executable graph", g) && d.is("stream", s) {
 			d.Log = append(d.Log, "run")
+			for _, f := range d.graphs[g] {
+				f()
+			}
 		}
 		return 0
 	},
@@ -257,5 +272,12 @@ func (d *Driver) queued(way string, device, host, n, stream uintptr) uintptr {
 	d.within("a copy "+way+" on the device", d.memory, device, n)
 	d.within("a copy "+way+" on the host", d.pinned, host, n)
 	d.Log, d.last = append(d.Log, way), way
+	if d.Run != nil {
+		to, from := unsafe.Slice(at[byte](device), n), unsafe.Slice(at[byte](host), n)
+		if way == "down" {
+			to, from = from, to
+		}
+		d.recorded = append(d.recorded, func() { copy(to, from) })
+	}
 	return 0
 }

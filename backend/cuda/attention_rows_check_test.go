@@ -1,0 +1,73 @@
+//go:build gpu || emulated
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// rowsTolerance is how far results, which are below 2, may be off.
+var rowsTolerance = map[tensor.DType]float64{tensor.F32: 2e-5, tensor.TF32: 4e-3, tensor.F16: 4e-3, tensor.BF16: 3e-2}
+
+// TestAttentionByRows holds attention within texts to Eval, and to zeros for tokens of no text.
+func TestAttentionByRows(t *testing.T) {
+	for _, precision := range []tensor.DType{tensor.Invalid, tensor.TF32} {
+		onDevices(t, backend.Options{Precision: precision}, func(t *testing.T, d *Device) {
+			for _, dtype := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+				for _, size := range []int{7, 8, 32, 64, 128} {
+					for name := range rowsBodies {
+						few := size == 7 || size == 128 // whose kernels differ from others by their sizes alone
+						if precision == tensor.TF32 && (dtype != tensor.F32 || size != 32 && size != 64) || few && name != "plain" && name != "bias" && name != "relative" ||
+							d.ctx.Capability() < 80 && dtype != tensor.F32 && size > 8 || size > 8 && (name == "relative" || name == "by key") {
+							continue // as others
+						}
+						atol := rowsTolerance[dtype]
+						if precision == tensor.TF32 {
+							atol = rowsTolerance[precision]
+						}
+						for _, s := range rowSizes {
+							checkRows(t, d, fmt.Sprintf("%s, heads of %d %s, s=%d", name, size, dtype, s), rowsCase(name, dtype, size), s, atol)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// checkRows compares a case with its Eval; operand "p" is the positions of keys.
+func checkRows(t *testing.T, d *Device, name, text string, s int, atol float64) {
+	t.Helper()
+	g, err := ir.Parse(`graph "case" ` + text)
+	require.NoError(t, err, name)
+	b := ir.Binding{"s": s}
+	inputs := backendtest.Inputs(t, g, b)
+	for i, v := range g.Inputs {
+		if v.Name == "p" {
+			for k := range inputs[i].Len() {
+				inputs[i].SetInt64(k, int64(min(k, 149)))
+			}
+		}
+	}
+	want, err := ir.Interpret(g, inputs)
+	require.NoError(t, err, name)
+	got := run(t, d, g, b, inputs, name, true)
+	backendtest.Agree(t, name, got[0], want[0], atol, 0)
+}
+
+// TestManyTexts is of more texts than a block has threads.
+func TestManyTexts(t *testing.T) {
+	onDevices(t, backend.Options{}, func(t *testing.T, d *Device) {
+		for _, size := range []int{5, 32} {
+			checkRows(t, d, fmt.Sprintf("many texts, heads of %d", size), manyTexts(size), 1, 2e-5)
+		}
+	})
+}

@@ -1,0 +1,40 @@
+//go:build emulated
+
+// Kernels on the processor, where there is no device: go test -tags emulated ./backend/cuda -cuda-headers DIR. The headers are those of the
+// generator's compiler (_gen/main.go).
+
+package cuda
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+var headers = flag.String("cuda-headers", "", "folder with CUDA's headers")
+
+// The sizes of cases: few, as this takes time.
+var caseSizes, rowSizes = []int{1, 33}, []int{40}
+
+// onDevices calls a test for a device without tensor cores, and for one with them whose threads take their turns the other way around.
+func onDevices(t *testing.T, o backend.Options, f func(t *testing.T, d *Device)) {
+	require.NotEmpty(t, *headers, "-cuda-headers is missing")
+	e := drivertest.NewEmulator(t, "_gen", *headers)
+	for _, capability := range []int{75, 80} {
+		if capability == 75 && o.Precision != tensor.Invalid {
+			continue
+		}
+		t.Run(fmt.Sprint(capability), func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			driver := drivertest.New(t)
+			driver.Capability, driver.Run, e.Backwards = capability, e.Launch, capability == 80
+			f(t, open(t, o))
+		})
+	}
+}
