@@ -113,8 +113,8 @@ var outside = []struct {
 	folders []string
 }{
 	{regexp.MustCompile(`^(net|net/.*|golang\.org/x/net/.*|crypto/tls)$`), []string{"cmd/rlxc", "hub", "server"}},
-	{regexp.MustCompile(`^os/exec$`), []string{"backend/onnxruntime", "cmd/rlxc", "internal/mutate"}},
-	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"cmd/rlxc", "internal/mutate"}}, // onnxruntime's folder is found next to a program
+	{regexp.MustCompile(`^os/exec$`), []string{"backend/cuda/drivertest", "backend/onnxruntime", "cmd/rlxc", "internal/mutate"}},
+	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"backend/cuda/drivertest", "cmd/rlxc", "internal/mutate"}}, // drivertest is for tests alone; onnxruntime's folder is found next to a program
 	{regexp.MustCompile(`^(os|syscall|unix|windows)\.(StartProcess|ForkExec|Exec|CreateProcess|Socket|Connect)$`), nil},
 }
 
