@@ -11,10 +11,14 @@ import (
 // (kernels). A b of 16-bit floats stands for the same numbers in an a's f32. Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape or
 // nil. Alpha 0 means 1. Integer operands give the exact wrapped sum, and have neither Alpha nor Act.
 type MatMul struct {
-	TransB bool
-	Alpha  float32
-	Act    UnaryFn
+	TransB            bool
+	Alpha             float32
+	Act               UnaryFn
+	ActAlpha, ActBeta float32 // Act's parameters, where it has some
 }
+
+// Activation is act.
+func (o MatMul) Activation() Unary { return Unary{Fn: o.Act, Alpha: o.ActAlpha, Beta: o.ActBeta} }
 
 // The operand positions of MatMul.
 const (
@@ -44,8 +48,8 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	if !a.DType.IsFloat() && (!a.DType.IsInt() || o.Scale() != 1 || o.Act != NoUnary) {
 		return nil, fmt.Errorf("this matmul is not defined for %s", a.DType)
 	}
-	if err := o.Act.checkEpilogue(); err != nil {
-		return nil, err
+	if o.Act >= NumUnary || o.Act != NoUnary && o.Activation().Real() == nil {
+		return nil, fmt.Errorf("a product with %s behind it", o.Act)
 	}
 	if len(a.Shape) < 2 || len(b.Shape) < 2 {
 		return nil, fmt.Errorf("matmul of %v and %v needs at least two axes each", a, b)
@@ -124,7 +128,7 @@ func (o MatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	af, bf := env.Float64s(a), env.Float64s(b)
 	act := func(x float64) float64 { return x }
 	if fn := o.Act; fn != NoUnary {
-		act = func(x float64) float64 { return unaryTable[fn].real(x, Unary{}) }
+		act = func(x float64) float64 { return unaryTable[fn].real(x, o.Activation()) }
 	}
 	row := Make[float64](env, n)
 	for t := range env.Range(lead.Elements()) {

@@ -37,6 +37,7 @@ const (
 	Celu            // Alpha
 	ThresholdedRelu // Alpha
 	Shrink          // Alpha, Beta
+	Clamp           // between Alpha and Beta
 	Sin
 	Cos
 	Tan
@@ -184,6 +185,7 @@ var unaryTable = [NumUnary]unaryRow{
 		}
 		return 0
 	}},
+	Clamp: {name: "clamp", real: func(x float64, o Unary) float64 { return min(max(x, float64(o.Alpha)), float64(o.Beta)) }},
 	Sin:   {name: "sin", onnx: operator("Sin", 7), real: plain(math.Sin)},
 	Cos:   {name: "cos", onnx: operator("Cos", 7), real: plain(math.Cos)},
 	Tan:   {name: "tan", onnx: operator("Tan", 7), real: plain(math.Tan)},

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 )
 
 // activationRules find activations that exporters write out. All operands of a product or sum may stand in any order.
@@ -17,7 +18,27 @@ func activationRules() []*Rule {
 	// The argument of the tanh approximation is sqrt(2/π) · (x + 0.044715·x³), or with x in front.
 	outer, inner := math.Sqrt(2/math.Pi), 0.044715
 	swish := product(x, unary(ir.Sigmoid, product(x, c)))
+	low, high := scalar(), scalar()
+	fromBelow := either(unary(ir.Relu, x), binary(ir.MaxFn, x, low))
+	fromAbove := binary(ir.MinFn, x, high)
+	clamped := either(binary(ir.MinFn, fromBelow, high), binary(ir.MaxFn, fromAbove, low), unary(ir.Relu, fromAbove))
 	return []*Rule{
+		{Name: "clamp", pattern: clamped, build: func(m *match) *ir.Value {
+			least, most := 0.0, m.number(high)
+			if m.has(low) {
+				least = m.number(low)
+			}
+			op := ir.Unary{Fn: ir.Clamp, Alpha: float32(least), Beta: float32(most)}
+			bounds := least <= most && float64(op.Alpha) == least && float64(op.Beta) == most && !math.IsInf(most-least, 0)
+			if !bounds || !m.get(x).Type.DType.IsFloat() || !m.get(x).Type.Equal(m.root.Outputs[0].Type) {
+				return nil
+			}
+			v := m.emit(op, m.get(x))
+			if m.e.t != nil && m.e.t.Where(v.Def) != target.OnKernel {
+				return nil
+			}
+			return v
+		}},
 		becomes("relu", Exact, ir.Unary{Fn: ir.Relu}, binary(ir.MaxFn, x, number(0))),
 		becomes("gelu", Rounding, ir.Unary{Fn: ir.Gelu}, half(unary(ir.Erf, product(x, number(math.Sqrt(0.5)))))),
 		becomes("gelu.tanh", Rounding, ir.Unary{Fn: ir.GeluTanh}, half(unary(ir.Tanh, either(

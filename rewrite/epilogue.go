@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 )
 
 // epilogueRules put what follows a product with a weight into its epilogue, in the order in which it runs there: scale,
@@ -24,12 +25,16 @@ func epilogueRules() []*Rule {
 			return m.emit(o, m.get(a), m.get(b))
 		}},
 		{Name: "matmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
-			o := opOf[ir.MatMul](m, unactivated)
-			var ok bool
-			if o.Act, ok = epilogue(opOf[ir.Unary](m, activated)); !ok {
+			o, u := opOf[ir.MatMul](m, unactivated), opOf[ir.Unary](m, activated)
+			if u.Real() == nil || u.Fn.HasStep() {
 				return nil
 			}
-			return m.emit(o, m.get(a), m.get(b), m.get(bias))
+			o.Act, o.ActAlpha, o.ActBeta = u.Fn, u.Alpha, u.Beta
+			v := m.emit(o, m.get(a), m.get(b), m.get(bias))
+			if _, plain := epilogue(u); !plain && m.e.t != nil && m.e.t.Where(v.Def) != target.OnKernel {
+				return nil
+			}
+			return v
 		}},
 		{Name: "matmul.residual", pattern: binary(ir.Add, alone, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(alone).Type) {

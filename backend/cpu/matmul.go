@@ -13,10 +13,14 @@ import (
 func (d *Device) matMulRow() row {
 	return row{
 		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
-			Strided:  matMulStrided,
-			InPlace:  matMulInPlace,
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				act := n.Op.(ir.MatMul).Activation()
+				_, known := unaryKernel(act)
+				return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act.Fn == ir.NoUnary)
+			},
+			Strided: matMulStrided,
+			InPlace: matMulInPlace,
 			Scratch: func(n *ir.Node) []int64 {
 				if p := n.Inputs[ir.MatMulB].Packed; p != nil {
 					f, err := formatOf(p)
@@ -98,7 +102,7 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 		bRow, bCol = bCol, bRow
 	}
 	args := kernel.BatchGemmArgs{
-		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: unaryKernels[op.Act]},
+		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta},
 		BRow:     bRow, BCol: bCol,
 		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
 	}
@@ -179,7 +183,7 @@ func (b *binder) epilogue(n *ir.Node) *epilogue {
 	op := n.Op.(ir.MatMul)
 	in, out := b.operands(n)
 	cols := out[0].shape[len(out[0].shape)-1]
-	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ResRow: cols}}
+	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta, ResRow: cols}}
 	if n.HasOperand(ir.MatMulBias) {
 		e.bias = in[ir.MatMulBias]
 	}

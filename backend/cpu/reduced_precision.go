@@ -82,7 +82,7 @@ func bindS8(b *binder, n *ir.Node) (step, error) {
 		a := kernel.GemmS8Args{
 			A: quantized.bytes(m), ARow: row, Scale: scales.f32(m), Zero: elements[int32](m, &zeros),
 			B: weight, BScale: columns, Bias: f.Bias,
-			C: f.C, CRow: cols, Act: e.args.Act, Residual: f.Residual, ResRow: cols,
+			C: f.C, CRow: cols, Act: e.args.Act, ActAlpha: e.args.ActAlpha, ActBeta: e.args.ActBeta, Residual: f.Residual, ResRow: cols,
 		}
 		g.Run(part, &a, worker.bytes(m)[id*own:][:g.ScratchBytes()])
 	}}), nil

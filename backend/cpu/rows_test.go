@@ -135,7 +135,9 @@ var rowCases = map[string]string{
 	"matmul":             `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
 		%4 = matmul(%2, %3) {alpha=0.5} return %4 as "y" }`,
-	"matmul weight":   `(%0 "x": f32[2,s,20]) { const %1: f32[20,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
+	"matmul weight": `(%0 "x": f32[2,s,20]) { const %1: f32[20,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
+	"matmul activated": `(%0 "x": f32[2,s,20], %1 "r": f32[2,s,50]) { const %2: f32[20,50] = data const %3: f32[50] = data %4 = matmul(%0, %2, %3) {act=clamp, actalpha=-0.5, actbeta=0.25}
+		%5 = matmul(%0, %2, %3, %1) {act=leaky_relu, actalpha=0.1} %6 = matmul(%0, %2) {act=silu, actalpha=1} %7 = clamp(%6) {alpha=0, beta=6} return %4 as "y", %5 as "z", %7 as "c" }`,
 	"matmul residual": `(%0 "x": f32[s,33], %1 "r": f32[s,17]) { const %2: f32[17,33] = data %3 = matmul(%0, %2, _, %1) {transb=true, act=tanh} return %3 as "y" }`,
 	"matmul over residual": `(%0 "x": f32[s,120], %1 "r": f32[s,17], %5 "z": f32[2,s,3], %6 "q": f32[2,s,17]) { const %2: f32[120,17] = data const %3: f32[17] = data
 		%4 = neg(%1) %7 = matmul(%0, %2, %3, %4) %8 = neg(%6) %10 = slice(%0) {starts=[0,0],sizes=[s,51],steps=[1,1]} %11 = reshape(%10) {shape=[s,3,17]} %12 = transpose(%11) {perm=[1,0,2]}

@@ -161,7 +161,8 @@ func (d *Device) matMulRow() row {
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
 				d := n.Inputs[ir.MatMulA].Type.DType
-				return isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
+				_, known := epilogues[n.Op.(ir.MatMul).Act]
+				return known && isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
 			},
 			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
 			// Each element of the residual is read where its result is written, just before.

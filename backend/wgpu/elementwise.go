@@ -98,6 +98,7 @@ var unaryTexts = map[tensor.DType]map[ir.UnaryFn]expression{
 		ir.Celu:        {"select($1, $2 * expm1_(min($1, 0.0) / $2), $1 < 0.0)", []string{"expm1_"}},
 		ir.HardSigmoid: {text: "clamp($2 * $1 + $3, 0.0, 1.0)"}, ir.Silu: {"$1 * sigmoid_($2 * $1)", []string{"sigmoid_"}},
 		ir.Selu:            {"$3 * select($1, $2 * expm1_(min($1, 0.0)), $1 <= 0.0)", []string{"expm1_"}},
+		ir.Clamp:           {"min_(max_($1, $2), $3)", []string{"max_", "min_"}},
 		ir.ThresholdedRelu: {text: "select(0.0, $1, $1 > $2)"},
 		ir.Shrink:          {text: "select(select(0.0, $1 - $3, $1 > $2), $1 + $3, $1 < -($2))"},
 	},

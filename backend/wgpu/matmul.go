@@ -98,9 +98,13 @@ func (p *product) scratch() []int64 {
 func (d *Device) matMulRow() row {
 	return row{
 		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 },
-			Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				act := n.Op.(ir.MatMul).Act
+				_, known := unaryTexts[tensor.F32][act]
+				return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act == ir.NoUnary)
+			},
+			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
 			// Each element of the residual is read where its result is written, just before.
 			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
 			Scratch: func(n *ir.Node) []int64 {
@@ -193,7 +197,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if p.lead.Elements() > maxGroups || ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
-	e := epilogue{scale: op.Scale(), act: ir.Unary{Fn: op.Act}, y: &out[0], cols: p.n}
+	e := epilogue{scale: op.Scale(), act: op.Activation(), y: &out[0], cols: p.n}
 	if n.HasOperand(ir.MatMulBias) {
 		e.bias = &in[ir.MatMulBias]
 	}

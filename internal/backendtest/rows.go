@@ -60,8 +60,10 @@ var RowCases = map[string]string{
 	"matmul":          `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
 		%4 = matmul(%2, %3) {alpha=0.5} return %4 as "y" }`,
-	"matmul weight":    `(%0 "x": f32[2,s,20]) { const %1: f32[20,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
-	"matmul weight 4":  `(%0 "x": f32[2,s,20]) { const %1: f32[20,52] = data const %2: f32[52] = data %3 = matmul(%0, %1, %2) {act=relu} return %3 as "y" }`,
+	"matmul weight":   `(%0 "x": f32[2,s,20]) { const %1: f32[20,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
+	"matmul weight 4": `(%0 "x": f32[2,s,20]) { const %1: f32[20,52] = data const %2: f32[52] = data %3 = matmul(%0, %1, %2) {act=relu} return %3 as "y" }`,
+	"matmul activated": `(%0 "x": f32[2,s,20]) { const %1: f32[20,52] = data const %2: f32[52] = data %3 = matmul(%0, %1, %2) {act=clamp, actalpha=-0.5, actbeta=0.25} %4 = matmul(%0, %1) {act=silu, actalpha=1}
+		return %3 as "y", %4 as "z" }`,
 	"matmul residual":  `(%0 "x": f32[s,33], %1 "r": f32[s,17]) { const %2: f32[17,33] = data %3 = matmul(%0, %2, _, %1) {transb=true, act=tanh} return %3 as "y" }`,
 	"matmul turned":    `(%0 "x": f32[s,32], %1 "r": f32[s,16]) { const %2: f32[16,32] = data %4 = neg(%1) %3 = matmul(%0, %2, _, %4) {transb=true, act=gelu_tanh} return %3 as "y" }`,
 	"matmul split":     `(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) {act=tanh} return %4 as "y" }`,

@@ -53,6 +53,7 @@ var unaryTable = []unaryKernel{
 	{"Celu", 1, (*simd).celu, (*neon).celu},
 	{"HardSigmoid", 2, (*simd).hardSigmoid, (*neon).hardSigmoid},
 	{"HardSwish", 0, amd64Of((*simd).hardSwish), arm64Of((*neon).hardSwish)},
+	{"Clamp", 2, (*simd).clamp, (*neon).clamp},
 	{"Neg", 0, amd64Of(func(v *simd, x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }), arm64Op(a64.FNEG)},
 	{"Abs", 0, amd64Of(func(v *simd, x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }), arm64Op(a64.FABS)},
 	{"Sign", 0, amd64Of((*simd).sign), arm64Of((*neon).sign)},
@@ -281,6 +282,14 @@ func (v *neon) hardSwish(x vreg) vreg {
 	y := v.atLeast(0, v.atMost(6, v.add(x, v.num(3))))
 	return v.mul(x, v.mul(y, v.num(1.0/6)))
 }
+
+// clamp replaces x by what is between a and b.
+func (v *simd) clamp(x, a, b reg.Register) {
+	v.VMAXPS(x, a, x)
+	v.VMINPS(x, b, x)
+}
+
+func (v *neon) clamp(x, a, b vreg) vreg { return v.min(v.max(x, a), b) }
 
 // sign replaces x by 1 of its sign; zeros and NaN stay.
 func (v *simd) sign(x reg.Register) {

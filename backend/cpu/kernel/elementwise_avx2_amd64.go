@@ -109,6 +109,11 @@ func unaryAVX2_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, r
 //go:noescape
 func unaryAVX2_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX2_Clamp is the unaryFunc of Clamp.
+//
+//go:noescape
+func unaryAVX2_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX2_Neg is the unaryFunc of Neg.
 //
 //go:noescape
@@ -260,6 +265,7 @@ var unaryAVX2 = [NumUnary]unaryFunc{
 	Celu:            unaryAVX2_Celu,
 	HardSigmoid:     unaryAVX2_HardSigmoid,
 	HardSwish:       unaryAVX2_HardSwish,
+	Clamp:           unaryAVX2_Clamp,
 	Neg:             unaryAVX2_Neg,
 	Abs:             unaryAVX2_Abs,
 	Sign:            unaryAVX2_Sign,

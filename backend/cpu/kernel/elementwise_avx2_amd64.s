@@ -2485,6 +2485,58 @@ DATA lanes3e2aaaab<>+24(SB)/4, $0x3e2aaaab
 DATA lanes3e2aaaab<>+28(SB)/4, $0x3e2aaaab
 GLOBL lanes3e2aaaab<>(SB), RODATA|NOPTR, $32
 
+// func unaryAVX2_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX
+TEXT ·unaryAVX2_Clamp(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Y0
+	VBROADCASTSS beta+52(FP), Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x00000007, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	LEAQ         tailMask<>+0(SB), R8
+	NEGQ         SI
+	VMOVDQU      32(R8)(SI*4), Y2
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Y3
+	VMAXPS  Y3, Y0, Y3
+	VMINPS  Y3, Y1, Y3
+	VMOVUPS Y3, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (CX)(SI*1), Y2, Y3
+	VMAXPS     Y3, Y0, Y3
+	VMINPS     Y3, Y1, Y3
+	VMASKMOVPS Y3, Y2, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func unaryAVX2_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX
 TEXT ·unaryAVX2_Neg(SB), NOSPLIT, $0-56

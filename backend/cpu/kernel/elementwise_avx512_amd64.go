@@ -109,6 +109,11 @@ func unaryAVX512_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int,
 //go:noescape
 func unaryAVX512_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 
+// unaryAVX512_Clamp is the unaryFunc of Clamp.
+//
+//go:noescape
+func unaryAVX512_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+
 // unaryAVX512_Neg is the unaryFunc of Neg.
 //
 //go:noescape
@@ -260,6 +265,7 @@ var unaryAVX512 = [NumUnary]unaryFunc{
 	Celu:            unaryAVX512_Celu,
 	HardSigmoid:     unaryAVX512_HardSigmoid,
 	HardSwish:       unaryAVX512_HardSwish,
+	Clamp:           unaryAVX512_Clamp,
 	Neg:             unaryAVX512_Neg,
 	Abs:             unaryAVX512_Abs,
 	Sign:            unaryAVX512_Sign,

@@ -2957,6 +2957,58 @@ DATA lanes3e2aaaab<>+56(SB)/4, $0x3e2aaaab
 DATA lanes3e2aaaab<>+60(SB)/4, $0x3e2aaaab
 GLOBL lanes3e2aaaab<>(SB), RODATA|NOPTR, $64
 
+// func unaryAVX512_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unaryAVX512_Clamp(SB), NOSPLIT, $0-56
+	VBROADCASTSS alpha+48(FP), Z0
+	VBROADCASTSS beta+52(FP), Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         cols+40(FP), BX
+	MOVQ         BX, SI
+	ANDQ         $0x0000000f, SI
+	SUBQ         SI, BX
+	SHLQ         $0x02, BX
+	MOVQ         SI, DI
+	MOVL         $-1, R8
+	BZHIL        SI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ SI, SI
+	CMPQ SI, BX
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(SI*1), Z2
+	VMAXPS  Z2, Z0, Z2
+	VMINPS  Z2, Z1, Z2
+	VMOVUPS Z2, (AX)(SI*1)
+	ADDQ    $0x00000040, SI
+	CMPQ    SI, BX
+	JB      vector
+
+tail:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (CX)(SI*1), K1, Z2
+	VMAXPS    Z2, Z0, Z2
+	VMINPS    Z2, Z1, Z2
+	VMOVUPS   Z2, K1, (AX)(SI*1)
+
+next:
+	MOVQ dstRow+8(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, AX
+	MOVQ srcRow+24(FP), SI
+	SHLQ $0x02, SI
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func unaryAVX512_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Neg(SB), NOSPLIT, $0-56

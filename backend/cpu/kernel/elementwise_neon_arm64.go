@@ -109,6 +109,11 @@ func unaryNEON_HardSigmoid(dst *float32, dstRow int, src *float32, srcRow int, r
 //go:noescape
 func unaryNEON_HardSwish(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
 
+// unaryNEON_Clamp is the unaryFunc of Clamp.
+//
+//go:noescape
+func unaryNEON_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+
 // unaryNEON_Neg is the unaryFunc of Neg.
 //
 //go:noescape
@@ -260,6 +265,7 @@ var unaryNEON = [NumUnary]unaryFunc{
 	Celu:            unaryNEON_Celu,
 	HardSigmoid:     unaryNEON_HardSigmoid,
 	HardSwish:       unaryNEON_HardSwish,
+	Clamp:           unaryNEON_Clamp,
 	Neg:             unaryNEON_Neg,
 	Abs:             unaryNEON_Abs,
 	Sign:            unaryNEON_Sign,

@@ -4646,6 +4646,108 @@ end:
 	CBNZ R5, row
 	RET
 
+// unaryNEON_Clamp(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
+TEXT ·unaryNEON_Clamp(SB), NOSPLIT, $0-56
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	FMOVS alpha+48(FP), F1
+	WORD $0x4e040422 // dup v2.4s, v1.s[0]
+	FMOVS beta+52(FP), F3
+	WORD $0x4e040464 // dup v4.4s, v3.s[0]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD src+16(FP), R3
+	MOVD srcRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+	AND $3, R6, R7
+	LSL $2, R6, R8
+	AND $-64, R8, R9
+	AND $-16, R8, R8
+	WORD $0x4e040ce5 // dup v5.4s, w7
+	WORD $0x4ea034a6 // cmgt v6.4s, v5.4s, v0.4s
+
+row:
+	MOVD ZR, R10
+	CBZ R9, singles
+
+group:
+	ADD R3, R10, R11
+	ADD R1, R10, R12
+	WORD $0x3dc00167 // ldr q7, [x11]
+	WORD $0x3dc00568 // ldr q8, [x11, #16]
+	WORD $0x3dc00969 // ldr q9, [x11, #32]
+	WORD $0x3dc00d6a // ldr q10, [x11, #48]
+	WORD $0x4e22f4eb // fmax v11.4s, v7.4s, v2.4s
+	WORD $0x4e22f50c // fmax v12.4s, v8.4s, v2.4s
+	WORD $0x4e22f52d // fmax v13.4s, v9.4s, v2.4s
+	WORD $0x4e22f54e // fmax v14.4s, v10.4s, v2.4s
+	WORD $0x4ea4f56f // fmin v15.4s, v11.4s, v4.4s
+	WORD $0x4ea4f590 // fmin v16.4s, v12.4s, v4.4s
+	WORD $0x4ea4f5b1 // fmin v17.4s, v13.4s, v4.4s
+	WORD $0x4ea4f5d2 // fmin v18.4s, v14.4s, v4.4s
+	WORD $0x3d80018f // str q15, [x12]
+	WORD $0x3d800590 // str q16, [x12, #16]
+	WORD $0x3d800991 // str q17, [x12, #32]
+	WORD $0x3d800d92 // str q18, [x12, #48]
+	ADD $64, R10
+	CMP R9, R10
+	BLO group
+
+singles:
+	CMP R8, R10
+	BHS rest
+
+single:
+	ADD R3, R10, R13
+	ADD R1, R10, R14
+	WORD $0x3dc001b3 // ldr q19, [x13]
+	WORD $0x4e22f674 // fmax v20.4s, v19.4s, v2.4s
+	WORD $0x4ea4f695 // fmin v21.4s, v20.4s, v4.4s
+	WORD $0x3d8001d5 // str q21, [x14]
+	ADD $16, R10
+	CMP R8, R10
+	BLO single
+
+rest:
+	CBZ R7, end
+	ADD R3, R10, R15
+	ADD R1, R10, R16
+	TBZ $1, R7, loadOne
+	WORD $0xfd4001f6 // ldr d22, [x15]
+	TBZ $0, R7, loaded
+	ADD $8, R15, R17
+	WORD $0x4d408236 // ld1 { v22.s }[2], [x17]
+	B loaded
+
+loadOne:
+	WORD $0xbd4001f6 // ldr s22, [x15]
+
+loaded:
+	WORD $0x4e22f6d7 // fmax v23.4s, v22.4s, v2.4s
+	WORD $0x4ea4f6f8 // fmin v24.4s, v23.4s, v4.4s
+	TBZ $1, R7, storeOne
+	WORD $0xfd000218 // str d24, [x16]
+	TBZ $0, R7, stored
+	ADD $8, R16, R19
+	WORD $0x4d008278 // st1 { v24.s }[2], [x19]
+	B stored
+
+storeOne:
+	WORD $0xbd000218 // str s24, [x16]
+
+stored:
+	ADD $16, R10
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R5
+	CBNZ R5, row
+	RET
+
 // unaryNEON_Neg(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
 TEXT ·unaryNEON_Neg(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0

@@ -130,6 +130,8 @@ type GemmS8Args struct {
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int
 	Act      UnaryOp
+	ActAlpha float32 // its parameters
+	ActBeta  float32
 	Residual []float32 // added after the activation: element (m, n) at m·ResRow + n, or nil; may be C
 	ResRow   int
 

@@ -83,7 +83,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	g.set.quantize.dequantize(c, cRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
 		pointerAt(args.BScale, col), pointer(colSums), pointer(totals), colZero, pointerAt(bias, col), rows, cols)
 	if args.Act != NoUnary {
-		g.set.unary[args.Act](c, cRow, c, cRow, rows, cols, 0, 0)
+		g.set.unary[args.Act](c, cRow, c, cRow, rows, cols, args.ActAlpha, args.ActBeta)
 	}
 	if args.Residual != nil {
 		g.set.binary[Add][elementwise](to, toRow, c, cRow, pointerAt(args.Residual, row*args.ResRow+col), args.ResRow, rows, cols)

@@ -30,6 +30,7 @@ const (
 	Celu            // Alpha·(e^(x/Alpha)−1) below 0, Alpha > 0
 	HardSigmoid     // Alpha·x+Beta between 0 and 1
 	HardSwish       // x·hardsigmoid(x) with 1/6 and 1/2
+	Clamp           // x between Alpha and Beta
 	Neg
 	Abs
 	Sign
@@ -69,12 +70,14 @@ var unaryRows = [NumUnary]unaryRow{
 	Sigmoid:  {name: "sigmoid", f: plain(sigmoid), ulp: 3, abs: 1e-37},
 	Silu: {name: "silu", f: func(x, alpha, _ float64) float64 { return x / (1 + math.Exp(-alpha*x)) }, ulp: 3,
 		cases: []unaryCase{{alpha: 1, abs: 1e-36}, {alpha: 1.702, abs: 2e-7 /* Alpha·x is rounded */}}},
-	Softplus:   {name: "softplus", f: plain(softplus), ulp: 6, abs: 1e-37},
-	Softsign:   {name: "softsign", f: plain(func(x float64) float64 { return x / (1 + math.Abs(x)) }), ulp: 2},
-	Mish:       {name: "mish", f: plain(func(x float64) float64 { return x * math.Tanh(softplus(x)) }), ulp: 4, abs: 1e-36},
-	LeakyRelu:  {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}},
-	Elu:        {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}},
-	HardSwish:  {name: "hard_swish", f: plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), ulp: 3},
+	Softplus:  {name: "softplus", f: plain(softplus), ulp: 6, abs: 1e-37},
+	Softsign:  {name: "softsign", f: plain(func(x float64) float64 { return x / (1 + math.Abs(x)) }), ulp: 2},
+	Mish:      {name: "mish", f: plain(func(x float64) float64 { return x * math.Tanh(softplus(x)) }), ulp: 4, abs: 1e-36},
+	LeakyRelu: {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}},
+	Elu:       {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}},
+	HardSwish: {name: "hard_swish", f: plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), ulp: 3},
+	Clamp: {name: "clamp", f: func(x, alpha, beta float64) float64 { return min(max(x, alpha), beta) },
+		cases: []unaryCase{{alpha: 0, beta: 6}, {alpha: -1.5, beta: 0.25}}},
 	Neg:        {name: "neg", f: plain(func(x float64) float64 { return -x })},
 	Abs:        {name: "abs", f: plain(math.Abs)},
 	Sign:       {name: "sign", f: plain(sign)},
