@@ -49,7 +49,7 @@ func cases() map[string]string {
 }
 
 // onTheHost are the cases with a step that no kernel takes.
-var onTheHost = map[string]bool{"host between": true, "slice backwards": true}
+var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)
