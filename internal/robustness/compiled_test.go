@@ -173,7 +173,8 @@ func forgeries() map[string]attack {
 	const window = `kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", group=1, `
 	add("a convolution and a function", "", image+` %2 = conv(%0, %1) {`+window+`act=silu} return %2 as "y" }`)
 	add("a convolution and a test", "is_nan", image+` %2 = conv(%0, %1) {`+window+`act=is_nan} return %2 as "y" }`)
-	add("a product and a function", "a product with silu", image+` %2 = matmul(%0, %1) {act=silu} return %2 as "y" }`)
+	add("a product and a function", "", image+` %2 = matmul(%0, %1) {act=silu, actalpha=1} return %2 as "y" }`)
+	add("a product and a test", "a product with is_nan", image+` %2 = matmul(%0, %1) {act=is_nan} return %2 as "y" }`)
 	packs := func(inputs, operands string) string {
 		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` + operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
 	}
