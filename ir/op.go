@@ -82,6 +82,7 @@ const (
 	KindDequantize
 	KindDynamicQuantize
 	KindQMatMul
+	KindQConv
 	KindQAttention
 	KindQLayerNorm
 	KindQEmbedding
@@ -173,6 +174,7 @@ var table = [NumKinds]Def{
 	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},
 	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, NoFlops, NoRows},
 	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 11, KeepsCustom, matMulFlops, NoRows},
+	KindQConv:           {"qconv", QConv{}, 2, 10, KeepsCustom, convFlops, NoRows},
 	KindQAttention:      {"qattention", QAttention{}, 3, 17, 0, attentionFlops, NoRows},
 	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0, NoFlops, NoRows},
 	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0, NoFlops, embeddingRows(4)},

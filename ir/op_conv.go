@@ -39,29 +39,17 @@ func channelsSecond(s Shape) Shape {
 // Infer implements Op.
 func (o Conv) Infer(in []*Value) ([]Type, error) {
 	x, w := in[ConvX].Type, in[ConvW].Type
-	n := len(x.Shape)
-	if n < 3 || len(w.Shape) != n || w.DType != x.DType || !x.DType.IsFloat() {
+	if w.DType != x.DType || !x.DType.IsFloat() {
 		return nil, fmt.Errorf("a convolution of %v with %v", x, w)
 	}
 	if o.Act >= NumUnary || o.Act != NoUnary && o.Activation().Real() == nil {
 		return nil, fmt.Errorf("a convolution with %s behind it", o.Act)
 	}
-	inputs, outputs := w.Shape[n-2], w.Shape[n-1]
-	if o.Group < 1 || o.Group > MaxSize || Same(outputs.Mod(N(o.Group)), N(0)) == No {
-		return nil, fmt.Errorf("%d groups of %v channels", o.Group, outputs)
-	}
-	if Same(inputs.Mul(N(o.Group)), x.Shape[n-1]) == No {
-		return nil, fmt.Errorf("weights %v in %d groups for %v", w, o.Group, x)
-	}
-	first := channelsSecond(x.Shape)
-	if err := o.Fit(first); err != nil {
+	y, err := convolved(o.Window, o.Group, x, w)
+	if err != nil {
 		return nil, err
 	}
-	if err := o.Covers(w.Shape[:n-2]); err != nil {
-		return nil, err
-	}
-	y := o.Result(first, outputs)
-	shape := append(append(Shape{y[0]}, y[2:]...), outputs)
+	shape, n, outputs := y.Shape, len(y.Shape), y.Shape[len(y.Shape)-1]
 	if b := Operand(in, ConvBias); b != nil && (b.Type.DType != x.DType || len(b.Type.Shape) != 1 || Same(b.Type.Shape[0], outputs) == No) {
 		return nil, fmt.Errorf("bias %v for %v channels", b.Type, outputs)
 	}
@@ -75,7 +63,31 @@ func (o Conv) Infer(in []*Value) ([]Type, error) {
 			}
 		}
 	}
-	return []Type{TensorOf(x.DType, shape...)}, nil
+	return []Type{y}, nil
+}
+
+// convolved is the type of a convolution of x [N,…,C] with weights […,C/group,M].
+func convolved(win Window, group int, x, w Type) (Type, error) {
+	n := len(x.Shape)
+	if n < 3 || len(w.Shape) != n {
+		return Type{}, fmt.Errorf("a convolution of %v with %v", x, w)
+	}
+	inputs, outputs := w.Shape[n-2], w.Shape[n-1]
+	if group < 1 || group > MaxSize || Same(outputs.Mod(N(group)), N(0)) == No {
+		return Type{}, fmt.Errorf("%d groups of %v channels", group, outputs)
+	}
+	if Same(inputs.Mul(N(group)), x.Shape[n-1]) == No {
+		return Type{}, fmt.Errorf("weights %v in %d groups for %v", w, group, x)
+	}
+	first := channelsSecond(x.Shape)
+	if err := win.Fit(first); err != nil {
+		return Type{}, err
+	}
+	if err := win.Covers(w.Shape[:n-2]); err != nil {
+		return Type{}, err
+	}
+	y := win.Result(first, outputs)
+	return TensorOf(x.DType, append(append(Shape{y[0]}, y[2:]...), outputs)...), nil
 }
 
 // Eval implements Op.

@@ -93,6 +93,9 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindQMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.QMatMulBias, ir.QMatMulResidual, n.Op.(ir.QMatMul).Act, ir.Operand(n.Inputs, ir.QMatMulYScale) != nil)
 	},
+	ir.KindQConv: func(n *ir.Node) (operands, results []*ir.Value) {
+		return epilogue(n, ir.QMatMulBias, ir.QMatMulResidual, n.Op.(ir.QConv).Act, ir.Operand(n.Inputs, ir.QMatMulYScale) != nil)
+	},
 	ir.KindMatMulNBits: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.NBitsBias, ir.NBitsResidual, n.Op.(ir.MatMulNBits).Act, false)
 	},

@@ -110,7 +110,7 @@ func TestConvErrors(t *testing.T) {
 		}, "a window of 3 elements does not fit"},
 		{func(s *sketch, _ string) string {
 			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 4, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)))
-		}, "4,8,8]"},
+		}, "1 groups for u8[1,8,8,4]"},
 		{func(s *sketch, _ string) string {
 			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 3, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)), intsAttr("pads", 1<<40, 0, 0, 0))
 		}, "padding 1099511627776"},

@@ -43,30 +43,15 @@ func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 	return c.channelsFirst(c.Emit(ir.Conv{Window: win, Group: groups}, in...))
 }
 
-// patched is a convolution of bytes as a product: what the window meets at each place, [N,places…,taps·C], with the weights as a matrix
-// [taps·C,M]. zero is what the padding holds. It is nil for groups, and for windows of many taps.
-func (c *Context) patched(win ir.Window, groups int, x, w, zero *ir.Value, multiply func(patches, w *ir.Value) *ir.Value) *ir.Value {
-	if groups != 1 || win.Taps() > maxTaps || ir.Same(w.Type.Shape[1], x.Type.Shape[1]) == ir.No || !c.affords(win.Taps()*len(win.Kernel)) {
-		return nil
+// convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every place is a product.
+func (c *Context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*ir.Value) *ir.Value {
+	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(w)}, more...)
+	if groups == 1 && win.Taps() == 1 && win.Tiles() {
+		s := in[1].Type.Shape
+		in[1] = c.reshape(in[1], s[len(s)-2:])
+		return c.channelsFirst(c.Emit(ir.QMatMul{}, in...))
 	}
-	if err := win.Fit(x.Type.Shape); err != nil {
-		c.Failf("%w", err)
-	}
-	image, places := c.padded(win, c.channelsLast(x), zero)
-	var taps []*ir.Value
-	ir.EachIndex(nil, win.Kernel, func(_ int, at []int) {
-		tap := image
-		for axis, k := range at {
-			tap = c.tap(win, tap, axis, k, places[axis])
-		}
-		taps = append(taps, tap)
-	})
-	w = c.kernelFirst(w)
-	patches, s := taps[0], w.Type.Shape
-	if len(taps) > 1 {
-		patches = c.Emit(ir.Concat{Axis: Rank(image) - 1}, taps...)
-	}
-	return c.channelsFirst(multiply(patches, c.reshape(w, ir.Shape{s[:len(s)-1].Elements(), s[len(s)-1]})))
+	return c.channelsFirst(c.Emit(ir.QConv{Window: win, Group: groups}, in...))
 }
 
 // weights returns a view of weights [M,…], of which axis 0 becomes another. Where they are dequantised with scales along it, it is a view

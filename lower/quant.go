@@ -213,15 +213,13 @@ func (c *Context) standard(name string, in ...*ir.Value) *ir.Value {
 // maxExactF32 is the most products of differences of bytes of which float32 holds the sums.
 const maxExactF32 = 1 << 24 / (255 * 255)
 
-// lowerConvInteger is a product of bytes; that of groups is computed in floats that hold its sums.
+// lowerConvInteger is a convolution of bytes, or one of floats that hold its sums.
 func lowerConvInteger(c *Context) []*ir.Value {
 	x, w := c.In(0), c.In(1)
 	win, groups := c.window(c.weightsKernel(w), true), c.AttrInt("group", 1)
 	zero, wZero := c.scalar(c.Opt(2)), c.scalar(c.Opt(3))
 	if isScalar(zero) {
-		if y := c.patched(win, groups, x, w, zero, func(patches, w *ir.Value) *ir.Value { return c.Emit(ir.QMatMul{}, patches, w, zero, wZero) }); y != nil {
-			return []*ir.Value{y}
-		}
+		return []*ir.Value{c.convBytes(win, groups, x, w, zero, wZero)}
 	}
 	wide := tensor.F64
 	if n, known := ir.Shape(w.Type.Shape[1:]).Elements().Const(); known && n <= maxExactF32 && groups > 1 { // tiles of a single group round
@@ -244,11 +242,7 @@ func lowerQLinearConv(c *Context) []*ir.Value {
 	ys := c.scaling(x.Type, 6, 7)
 	if isScalar(xs.scale) && isScalar(ys.scale) && xs.scale.Type.DType == tensor.F32 {
 		win := c.window(c.weightsKernel(w), true)
-		if y := c.patched(win, c.AttrInt("group", 1), x, w, xs.zero, func(patches, w *ir.Value) *ir.Value {
-			return c.Emit(ir.QMatMul{}, patches, w, xs.zero, ws.zero, xs.scale, ws.scale, bias, nil, ys.scale, ys.zero)
-		}); y != nil {
-			return []*ir.Value{y}
-		}
+		return []*ir.Value{c.convBytes(win, c.AttrInt("group", 1), x, w, xs.zero, ws.zero, xs.scale, ws.scale, bias, nil, ys.scale, ys.zero)}
 	}
 	in := []*ir.Value{c.dequantize(x, xs, tensor.F32), c.dequantize(w, ws, tensor.F32)}
 	if bias != nil { // in units of both scales

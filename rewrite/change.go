@@ -52,7 +52,7 @@ var flows = [ir.NumKinds]flow{
 	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindConv: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs, ir.KindSumRows: absorbs,
 	ir.KindQAttention: absorbs, ir.KindQLayerNorm: absorbs, ir.KindQEmbedding: absorbs,
 
-	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,
+	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindQConv: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,
 }
 
 // keptFlows has the operators that are kept as the model has them and have no step in them. All others may have one.
@@ -78,7 +78,7 @@ func flowOf(n *ir.Node, i int) flow {
 				return decides
 			}
 		}
-	case ir.QMatMul:
+	case ir.QMatMul, ir.QConv:
 		if i != ir.QMatMulA { // scales, a bias and a residual
 			return absorbs
 		}
@@ -178,7 +178,7 @@ func addsUp(n *ir.Node) bool {
 	switch op := n.Op.(type) {
 	case ir.Reduce:
 		return op.Fn != ir.MaxOf && op.Fn != ir.MinOf && n.Outputs[0].Type.DType.IsFloat()
-	case ir.QMatMul, ir.MatMulNBits:
+	case ir.QMatMul, ir.QConv, ir.MatMulNBits:
 		return true
 	}
 	return flows[n.Op.Kind()] == absorbs || keptFlows[ir.OpName(n.Op)] == absorbs

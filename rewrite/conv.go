@@ -32,21 +32,24 @@ func convRules() []*Rule {
 	coded := dequantized()
 	turned := node[ir.Transpose](coded)
 	ofBytes := with(node[ir.Conv](either(turned, coded), w, optional(bias), none()), func(o ir.Conv) bool {
-		return o.Act == ir.NoUnary && o.Group == 1 && o.Taps() <= maxTaps
+		return o.Act == ir.NoUnary
 	})
+	quantized := node[ir.QConv](x, w).rest()
 	return []*Rule{
-		{Name: "conv.bytes", pattern: ofBytes, build: func(m *match) *ir.Value {
-			c := patches{match: m, op: opOf[ir.Conv](m, ofBytes), w: m.get(w), bias: m.get(bias), codes: m.get(coded)}
-			matrix, bytes := c.codedMatrix(), at(c.codes, 0)
-			if matrix == nil || !is8Bit(bytes.Type.DType) {
+		{Name: "conv.bytes", changes: Rounding, pattern: ofBytes, build: func(m *match) *ir.Value {
+			o, codes, weights := opOf[ir.Conv](m, ofBytes), m.get(coded), m.get(w)
+			if !codedColumns(weights) || !is8Bit(at(codes, 0).Type.DType) || codes.Type.DType != tensor.F32 {
 				return nil
 			}
+			bytes := at(codes, 0)
 			if m.has(turned) {
 				bytes = m.transpose(bytes, opOf[ir.Transpose](m, turned).Perm...)
 			}
-			y := m.root.Outputs[0].Type.Shape
-			c.places = y[1 : len(y)-1]
-			return c.joined(1, c.product(c.padded(bytes), matrix, c.bias, c.bands(bytes))...)
+			y := m.emit(ir.QConv{Window: o.Window, Group: o.Group}, bytes, at(weights, 0), at(codes, 2), at(weights, 2), at(codes, 1), at(weights, 1), m.get(bias))
+			if !m.onKernel(y.Def) && (o.Group > 1 || o.Taps() > maxTaps) {
+				return nil // it would become a convolution of floats again
+			}
+			return y
 		}},
 		{Name: "conv.weights", pattern: node[ir.Conv](x, w).rest(), build: func(m *match) *ir.Value {
 			v := m.get(w)
@@ -61,9 +64,15 @@ func convRules() []*Rule {
 			in[ir.ConvW] = m.e.g.NewConst(v.Name, plain[0])
 			return m.emit(m.root.Op, in...)
 		}},
+		{Name: "qconv.products", pattern: quantized, build: func(m *match) *ir.Value {
+			if m.onKernel(m.root) {
+				return nil
+			}
+			return quantizedPatches(m)
+		}},
 		{Name: "conv.products", pattern: bare, build: func(m *match) *ir.Value {
 			c := patches{match: m, op: opOf[ir.Conv](m, bare), w: m.get(w), bias: m.get(bias)}
-			if m.e.t != nil && m.e.t.Where(m.root) == target.OnKernel {
+			if m.onKernel(m.root) {
 				return nil
 			}
 			return c.products(m.get(x))
@@ -76,23 +85,83 @@ type patches struct {
 	*match
 	op      ir.Conv
 	w, bias *ir.Value
-	codes   *ir.Value // what dequantises the patches, if they are bytes
+	zero    *ir.Value // what the padding holds, or nil for 0
 	places  []ir.Dim
 }
 
-// codedMatrix is the weights [K,M] with their bytes in sight, or nil.
-func (c *patches) codedMatrix() *ir.Value {
-	if !isDequantized(c.w) {
-		return nil
+// onKernel reports whether there is a target that has a kernel for a node.
+func (m *match) onKernel(n *ir.Node) bool { return m.e.t != nil && m.e.t.Where(n) == target.OnKernel }
+
+// codedColumns reports whether weights are dequantised bytes, with a scale for all or for each column.
+func codedColumns(w *ir.Value) bool {
+	if !isDequantized(w) {
+		return false
 	}
-	o, bytes, s := c.w.Def.Op.(ir.Dequantize), at(c.w, 0), c.w.Type.Shape
-	vector := len(at(c.w, 1).Type.Shape)
-	if !is8Bit(bytes.Type.DType) || vector > 0 && (o.Block != 0 || o.Axis != len(s)-1) {
-		return nil
-	}
-	o.Axis = vector
-	return c.emit(o, c.reshape(bytes, ir.Shape{s[:len(s)-1].Elements(), last(s)}), at(c.w, 1), at(c.w, 2))
+	o, scales := w.Def.Op.(ir.Dequantize), len(at(w, 1).Type.Shape)
+	return is8Bit(at(w, 0).Type.DType) && (scales == 0 || o.Block == 0 && o.Axis == len(w.Type.Shape)-1)
 }
+
+// quantizedPatches makes a convolution of bytes a product of patches of bytes, or, of groups and large windows, a convolution of floats:
+// exactly so where its sums are wanted.
+func quantizedPatches(m *match) *ir.Value {
+	o, in := m.root.Op.(ir.QConv), qOperands(m.root.Outputs[0])
+	x, w, y := in[ir.QMatMulA], in[ir.QMatMulB], m.root.Outputs[0].Type
+	s := w.Type.Shape
+	c := patches{match: m, op: ir.Conv{Window: o.Window, Group: o.Group}, w: w, zero: in[ir.QMatMulAZero]}
+	if o.Group == 1 && o.Taps() <= maxTaps {
+		c.places = y.Shape[1 : len(y.Shape)-1]
+		w = c.reshape(w, ir.Shape{s[:len(s)-1].Elements(), last(s)})
+		return c.joined(1, c.rows(c.padded(x), c.bands(x), func(rows *ir.Value) *ir.Value {
+			return m.emit(ir.QMatMul{Act: o.Act}, append([]*ir.Value{rows, w}, in[2:]...)...)
+		})...)
+	}
+	if in[ir.QMatMulResidual] != nil || o.Act != ir.NoUnary || in[ir.QMatMulYScale] != nil && len(in[ir.QMatMulYScale].Type.Shape) > 0 {
+		return m.refuse("%d taps in %d groups", o.Taps(), o.Group)
+	}
+	scale, wide := in[ir.QMatMulAScale], tensor.F64
+	if n, known := s[:len(s)-1].Elements().Const(); known && n <= maxExactF32 && o.Group > 1 || scale != nil { // tiles of a single group round
+		wide = tensor.F32
+	}
+	one := func() *ir.Value {
+		t := tensor.New(wide)
+		t.SetFloat64(0, 1)
+		return m.e.g.NewConst("", t)
+	}
+	floats := func(v, scale, zero *ir.Value) *ir.Value {
+		op := ir.Dequantize{To: wide}
+		if scale == nil {
+			scale = one()
+		}
+		if zero != nil && len(zero.Type.Shape) > len(scale.Type.Shape) {
+			scale = m.emit(ir.Expand{Shape: zero.Type.Shape}, scale)
+		}
+		if len(scale.Type.Shape) > 0 {
+			op.Axis = len(v.Type.Shape) - 1
+			if zero != nil && len(zero.Type.Shape) == 0 {
+				zero = m.emit(ir.Expand{Shape: scale.Type.Shape}, zero)
+			}
+		}
+		return m.emit(op, v, scale, zero)
+	}
+	bias := in[ir.QMatMulBias]
+	if bias != nil && bias.Type.DType == tensor.I32 {
+		bias = m.emit(ir.Cast{To: wide}, bias)
+		if scale != nil {
+			bias = m.emit(ir.Binary{Fn: ir.Mul}, bias, m.emit(ir.Binary{Fn: ir.Mul}, scale, in[ir.QMatMulBScale]))
+		}
+	}
+	sums := m.emit(c.op, floats(x, scale, in[ir.QMatMulAZero]), floats(w, in[ir.QMatMulBScale], in[ir.QMatMulBZero]), bias)
+	switch {
+	case scale == nil:
+		return m.emit(ir.Cast{To: tensor.I32}, sums)
+	case in[ir.QMatMulYScale] == nil:
+		return sums
+	}
+	return m.emit(ir.Quantize{To: y.DType}, sums, in[ir.QMatMulYScale], in[ir.QMatMulYZero])
+}
+
+// maxExactF32 is the most products of differences of bytes of which float32 holds the sums.
+const maxExactF32 = 1 << 24 / (255 * 255)
 
 // products returns the result, or nil if it would take too many nodes.
 func (c *patches) products(x *ir.Value) *ir.Value {
@@ -150,11 +219,7 @@ func (c *patches) padded(x *ir.Value) *ir.Value {
 	if !needed {
 		return x
 	}
-	var zero *ir.Value
-	if c.codes != nil {
-		zero = at(c.codes, 2)
-	}
-	return c.emit(pad, x, zero)
+	return c.emit(pad, x, c.zero)
 }
 
 // A strip is some of the places along the first spatial axis.
@@ -192,16 +257,17 @@ func (c *patches) tap(x *ir.Value, at []int, b strip) *ir.Value {
 	return c.emit(cut, x)
 }
 
-// product multiplies the patches of the padded x with weights [taps·C,M], a band after the other.
-func (c *patches) product(x, w, bias *ir.Value, strips []strip) (parts []*ir.Value) {
+// product multiplies the patches of the padded x with weights [taps·C,M].
+func (c *patches) product(x, w, bias *ir.Value, strips []strip) []*ir.Value {
+	return c.rows(x, strips, func(rows *ir.Value) *ir.Value { return c.emit(ir.MatMul{}, rows, w, bias) })
+}
+
+// rows multiplies the patches of the padded x, a band after the other.
+func (c *patches) rows(x *ir.Value, strips []strip, multiply func(rows *ir.Value) *ir.Value) (parts []*ir.Value) {
 	for _, b := range strips {
 		var taps []*ir.Value
 		ir.EachIndex(nil, c.op.Kernel, func(_ int, at []int) { taps = append(taps, c.tap(x, at, b)) })
-		rows := c.joined(len(x.Type.Shape)-1, taps...)
-		if c.codes != nil {
-			rows = c.dequantize(c.codes, rows)
-		}
-		parts = append(parts, c.emit(ir.MatMul{}, rows, w, bias))
+		parts = append(parts, multiply(c.joined(len(x.Type.Shape)-1, taps...)))
 	}
 	return parts
 }

@@ -25,9 +25,34 @@ func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
 }
 
+// quantizedProduct is a product or a convolution of bytes: their operands stand at the same places.
+func quantizedProduct(args ...*pattern) *pattern {
+	p := node[ir.QMatMul](args...)
+	p.kinds = append(p.kinds, ir.KindQConv)
+	return p
+}
+
+// actOf is the activation of a product or a convolution of bytes, withAct the op with another.
+func actOf(op ir.Op) ir.UnaryFn {
+	if c, ok := op.(ir.QConv); ok {
+		return c.Act
+	}
+	return op.(ir.QMatMul).Act
+}
+
+func withAct(op ir.Op, act ir.UnaryFn) ir.Op {
+	if c, ok := op.(ir.QConv); ok {
+		c.Act = act
+		return c
+	}
+	o := op.(ir.QMatMul)
+	o.Act = act
+	return o
+}
+
 // sum32 is the bare int32 sums of a quantised product.
 func sum32(rest ...*pattern) *pattern {
-	p := node[ir.QMatMul](rest...)
+	p := quantizedProduct(rest...)
 	return p.rest().when("bare sums", func(_ *match, v *ir.Value) bool { return v.Type.DType == tensor.I32 })
 }
 
@@ -204,7 +229,7 @@ func widenRule() *Rule {
 // productReads reports whether a product reads quantised values, as they are or through views.
 func productReads(v *ir.Value) bool {
 	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
-		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind().Has(ir.View) && productReads(u.Node.Outputs[0])
+		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind() == ir.KindQConv || u.Node.Op.Kind().Has(ir.View) && productReads(u.Node.Outputs[0])
 	})
 }
 
@@ -291,7 +316,7 @@ func buildDequantized(m *match) *ir.Value {
 
 // floats is a quantised product whose result is in floats, as far as it got.
 func qFloats(upTo int) *pattern {
-	return node[ir.QMatMul]().rest().when("a quantised product in floats", func(_ *match, v *ir.Value) bool {
+	return quantizedProduct().rest().when("a quantised product in floats", func(_ *match, v *ir.Value) bool {
 		if v.Type.DType != tensor.F32 {
 			return false
 		}
@@ -300,7 +325,7 @@ func qFloats(upTo int) *pattern {
 				return false
 			}
 		}
-		return upTo > ir.QMatMulBias || v.Def.Op.(ir.QMatMul).Act == ir.NoUnary
+		return upTo > ir.QMatMulBias || actOf(v.Def.Op) == ir.NoUnary
 	})
 }
 
@@ -336,13 +361,12 @@ func quantEpilogueRules() []*Rule {
 			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
 		}},
 		{Name: "qmatmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
-			o := opOf[ir.QMatMul](m, biased)
+			o := m.get(biased).Def.Op
 			act, ok := epilogue(opOf[ir.Unary](m, activated))
-			if !ok || o.Act != ir.NoUnary {
+			if !ok || actOf(o) != ir.NoUnary {
 				return nil
 			}
-			o.Act = act
-			return m.emit(o, m.get(biased).Def.Inputs...)
+			return m.emit(withAct(o, act), m.get(biased).Def.Inputs...)
 		}},
 		{Name: "qmatmul.residual", pattern: binary(ir.Add, noResidual, residual), build: func(m *match) *ir.Value {
 			if !m.get(residual).Type.Equal(m.get(noResidual).Type) {

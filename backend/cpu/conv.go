@@ -47,16 +47,26 @@ func claimsConv(n *ir.Node) bool {
 	return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && w.IsConst() && len(w.Type.Shape) <= 4
 }
 
+// convWindow is the window and the groups of a convolution of floats or of bytes. Both have their first two operands at the same places.
+func convWindow(n *ir.Node) (w ir.Window, groups int) {
+	if op, bytes := n.Op.(ir.QConv); bytes {
+		return op.Window, op.Group
+	}
+	op := n.Op.(ir.Conv)
+	return op.Window, op.Group
+}
+
 // isDepthwise reports whether every channel is a group with one output.
 func isDepthwise(n *ir.Node) bool {
-	w, groups := n.Inputs[ir.ConvW].Type.Sizes(), n.Op.(ir.Conv).Group
+	_, groups := convWindow(n)
+	w := n.Inputs[ir.ConvW].Type.Sizes()
 	return groups > 1 && w[len(w)-2] == 1 && w[len(w)-1] == groups
 }
 
 // convShape is a bound convolution over two spatial axes, of which the first has one place where there is one alone: kernels
 // go along the last. Channels are those of a group.
 func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) {
-	op := n.Op.(ir.Conv)
+	op, groups := convWindow(n)
 	x, w, y := n.Inputs[ir.ConvX].Type.Sizes(), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	shape = kernel.ConvShape{Images: x[0], Channels: w[len(w)-2], Outputs: w[len(w)-1], Height: 1, KernelHeight: 1, StrideHigh: 1, DilationHigh: 1, PlacesHigh: 1}
 	axis := 0
@@ -74,12 +84,13 @@ func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) 
 	if depthwise = isDepthwise(n); depthwise {
 		shape.Channels = shape.Outputs
 	}
-	return shape, op.Group, depthwise
+	return shape, groups, depthwise
 }
 
 // isColumn reports whether images and windows are one pixel wide: their column is as good as a row.
 func isColumn(n *ir.Node) bool {
-	op, x, y := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	op, _ := convWindow(n)
+	x, y := n.Inputs[ir.ConvX].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	if len(x) != 4 || x[2] != 1 || y[2] != 1 || op.Kernel[1] != 1 {
 		return false
 	}

@@ -30,7 +30,11 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	count += blocks + recurrent + convolutions
+	bytes, err := d.packQConv(g)
+	if err != nil {
+		return 0, err
+	}
+	count += blocks + recurrent + convolutions + bytes
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindMatMul {
 			continue

@@ -48,6 +48,19 @@ func isWeight(b *ir.Value) bool {
 }
 
 func claimsQMatMul(n *ir.Node) bool {
+	b := n.Inputs[ir.QMatMulB]
+	weight := isWeight(b)
+	if !claimsScales(n, weight) {
+		return false
+	}
+	if !weight && n.Op.(ir.QMatMul).Dynamic(n.Inputs) {
+		return false
+	}
+	return !weight || len(b.Type.Shape) <= len(n.Inputs[ir.QMatMulA].Type.Shape)
+}
+
+// claimsScales reports whether the kernel has the scales, zero points, bias and result of a product or convolution, of a weight or not.
+func claimsScales(n *ir.Node, weight bool) bool {
 	out := n.Outputs[0].Type.DType
 	if out != tensor.F32 && out != tensor.I32 && !is8Bit(out) {
 		return false
@@ -57,8 +70,6 @@ func claimsQMatMul(n *ir.Node) bool {
 		return false
 	}
 	// Numbers for each of a weight's columns are laid out when the program is bound; other matrices have one for all.
-	b := n.Inputs[ir.QMatMulB]
-	weight := isWeight(b)
 	for _, i := range []int{ir.QMatMulYZero, ir.QMatMulYScale} {
 		if v := ir.Operand(n.Inputs, i); v != nil && len(v.Type.Shape) > 0 && (!weight || v.Const == nil) {
 			return false
@@ -69,9 +80,6 @@ func claimsQMatMul(n *ir.Node) bool {
 			return false
 		}
 	}
-	if !weight && n.Op.(ir.QMatMul).Dynamic(n.Inputs) {
-		return false
-	}
 	// A bias of integers is in units of the scales.
 	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 {
 		a := ir.Operand(n.Inputs, ir.QMatMulAScale)
@@ -79,7 +87,7 @@ func claimsQMatMul(n *ir.Node) bool {
 			return false
 		}
 	}
-	return !weight || len(b.Type.Shape) <= len(n.Inputs[ir.QMatMulA].Type.Shape)
+	return true
 }
 
 // qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products lie evenly.
@@ -191,7 +199,9 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 		q.scratch[i] = b.scratchBytes(i)
 	}
 	q.lead = q.y.shape[:len(q.y.shape)-2]
-	q.columns = q.columnsOf(n)
+	if q.weight {
+		q.columns = columnsOf(n, q.g.N)
+	}
 	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
 	phases := q.bindA(b)
 	if q.weight {

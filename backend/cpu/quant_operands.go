@@ -201,17 +201,14 @@ type columns struct {
 	yZero  []int32
 }
 
-// columnsOf lays out what is constant.
-func (p *qPlan) columnsOf(n *ir.Node) (c columns) {
-	if !p.weight {
-		return c
-	}
+// columnsOf lays out what is constant for each of a weight's columns.
+func columnsOf(n *ir.Node, cols int) (c columns) {
 	if y := ir.Operand(n.Inputs, ir.QMatMulYScale); y != nil && len(y.Type.Shape) > 0 {
-		for i := range p.g.N {
+		for i := range cols {
 			c.yScale, c.yZero = append(c.yScale, float32(columnOf(y, i))), append(c.yZero, int32(columnOf(n.Inputs[ir.QMatMulYZero], i)))
 		}
 	}
-	c.scale = make([]float32, p.g.N)
+	c.scale = make([]float32, cols)
 	scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
 	for i := range c.scale {
 		c.scale[i] = 1
@@ -219,10 +216,10 @@ func (p *qPlan) columnsOf(n *ir.Node) (c columns) {
 			c.scale[i] = float32(columnOf(scale, i))
 		}
 	}
-	c.zero = p.zerosOf(n)
+	c.zero = zerosOf(n, cols)
 	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 {
 		a := float32(n.Inputs[ir.QMatMulAScale].Const.Float64(0))
-		c.bias = make([]float32, p.g.N)
+		c.bias = make([]float32, cols)
 		for i := range c.bias {
 			c.bias[i] = float32(bias.Const.Int64(i)) * (a * c.scale[i])
 		}
@@ -231,9 +228,9 @@ func (p *qPlan) columnsOf(n *ir.Node) (c columns) {
 }
 
 // zerosOf returns the zero points of a weight's columns, as turned values have them.
-func (p *qPlan) zerosOf(n *ir.Node) []int32 {
+func zerosOf(n *ir.Node, cols int) []int32 {
 	zero, turned := ir.Operand(n.Inputs, ir.QMatMulBZero), turnedBy(n.Inputs[ir.QMatMulB].Type.DType)
-	zeros := make([]int32, p.g.N)
+	zeros := make([]int32, cols)
 	for i := range zeros {
 		if zero != nil {
 			zeros[i] = int32(columnOf(zero, i))

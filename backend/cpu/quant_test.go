@@ -59,6 +59,18 @@ var quantCases = map[string]string{
 		%8 = qlayernorm(%0, %2, %3, %1, %4, %5, %6, %7) {axes=1, eps=1e-05} return %8 as "y" }`,
 	"quantised norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]
 		%8, %9 = qlayernorm(%0, _, _, %1, _, _, %6, %7) {axes=1, eps=1e-05, float=true} %10 = qlayernorm(%9, _, _, _, _, _, %6, %7) {axes=1, eps=1e-05, rms=true} return %8 as "y", %9 as "z", %10 as "w" }`,
+	"convolution of bytes to sums": `(%0 "x": u8[2,s,5,6], %9 "v": i8[2,s,5,3]) { const %1: i8[3,2,6,50] = data const %2: u8[] = [7] const %3: i8[50] = data const %5: u8[3,2,3,5] = data const %6: i8[] = [-100]
+		%4 = qconv(%0, %1, %2, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1} %7 = qconv(%9, %5, %6) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1} return %4 as "y", %7 as "z" }`,
+	"convolution of bytes": `(%0 "x": u8[2,s,5,8], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,5,33]) { const %3: i8[3,2,8,33] = data const %4: f32[33] = data const %5: f32[33] = data
+		%6 = qconv(%0, %3, %1, _, %2, %4, %5, %9) {act=gelu, kernel=[3,2], strides=[1,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1} return %6 as "y" }`,
+	"convolution of bytes to bytes": `(%0 "x": u8[2,3,s,7]) { %9 = transpose(%0) {perm=[0,2,3,1]} const %1: i8[3,2,3,24] = data const %2: f32[] = [0.11] const %3: f32[] = [0.07] const %4: i8[] = [3] const %5: i32[24] = data const %7: f32[24] = data
+		%6 = qconv(%9, %1, _, _, %2, %7, %5, _, %3, %4) {act=relu, kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1} return %6 as "y" }`,
+	"convolution of bytes in groups": `(%0 "x": i8[2,s,5,15], %1 "z": i8[]) { const %2: i8[3,2,5,24] = data const %3: i8[24] = data const %4: f32[24] = data const %5: i32[24] = data const %6: f32[] = [0.3] const %7: u8[] = [100]
+		%8 = qconv(%0, %2, %1, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=3} %9 = qconv(%0, %2, %1, %3, %6, %4, %5, _, %6, %7) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=3} return %8 as "y", %9 as "z" }`,
+	"depthwise of bytes": `(%0 "x": u8[2,s,5,19], %1 "z": u8[]) { const %2: i8[3,2,1,19] = data const %3: i8[19] = data const %4: f32[19] = data const %5: i32[19] = data const %6: f32[] = [0.3] const %7: u8[] = [100]
+		%8 = qconv(%0, %2, %1, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} %9 = qconv(%0, %2, %1, _, %6, %4, %5, _, %6, %7) {act=relu, kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} %10 = qconv(%0, %2, %1, _, %6, %4) {act=gelu, kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} return %8 as "y", %9 as "z", %10 as "w" }`,
+	"depthwise of bytes in a row": `(%0 "x": i8[2,s,16], %1 "z": i8[]) { const %2: u8[3,1,16] = data const %3: u8[] = [120]
+		%8 = qconv(%0, %2, %1, %3) {kernel=[3], strides=[1], dilations=[2], pads=[2,2], auto_pad="NOTSET", group=16} return %8 as "y" }`,
 	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
 	"4 bits by float zero points": `(%0 "x": f32[2,s,40]) { const %1: u8[50,3,8] = data const %2: f32[150] = data const %3: f32[150] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=40, n=50, bits=4, block=16} return %4 as "y" }`,
@@ -164,7 +176,7 @@ func TestQuantizedPackedForAnotherLevel(t *testing.T) {
 	d, err := cpu.Open(backend.Options{})
 	require.NoError(t, err)
 	defer d.Close()
-	for _, name := range []string{"2 bits", "4 bits", "8 bits", "8 bits of rounded ragged", "4 bits by float zero points", "quantised epilogue", "quantised to quantised by columns"} {
+	for _, name := range []string{"2 bits", "4 bits", "8 bits", "8 bits of rounded ragged", "4 bits by float zero points", "quantised epilogue", "quantised to quantised by columns", "convolution of bytes to sums", "convolution of bytes in groups"} {
 		g, err := ir.Parse(`graph "case" ` + quantCases[name])
 		require.NoError(t, err)
 		b := ir.Binding{"s": 9}

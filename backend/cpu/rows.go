@@ -73,6 +73,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         d.qMatMulRow(),
+		ir.KindQConv:           d.qConvRow(),
 		ir.KindQAttention:      d.qAttentionRow(),
 		ir.KindQLayerNorm:      d.qLayerNormRow(),
 		ir.KindQEmbedding:      d.qEmbeddingRow(),

@@ -68,6 +68,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         qMatMulRow,
+		ir.KindQConv:           onHost, // rewritten as products: see rewrite/conv.go
 		ir.KindQAttention:      onHost,
 		ir.KindQLayerNorm:      onHost,
 		ir.KindQEmbedding:      onHost,

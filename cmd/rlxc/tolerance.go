@@ -52,7 +52,7 @@ type precision struct {
 var precisions = []precision{
 	{"int8 activations", 0.98, func(n *ir.Node) bool {
 		switch n.Op.Kind() {
-		case ir.KindQuantize, ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
+		case ir.KindQuantize, ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQConv, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
 			return true
 		}
 		return false

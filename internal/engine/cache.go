@@ -167,7 +167,7 @@ func bindingBytes(b *Binding) int64 {
 	}
 	for _, n := range b.Planned.Graph.Nodes {
 		bytes += nodeBytes
-		if k := n.Op.Kind(); k == ir.KindQMatMul {
+		if k := n.Op.Kind(); k == ir.KindQMatMul || k == ir.KindQConv {
 			columns := n.Outputs[0].Type.Sizes()
 			bytes += columnBytes * int64(columns[len(columns)-1])
 		}

@@ -164,11 +164,30 @@ func gemmKernel(v *simd, kind tileKind, rows, vecs int) {
 		}
 		return nil
 	}
-	if !kind.integers {
+	if kind.integers {
+		addSums(v, func() {
+			eachOf(rows, vecs, func(r, i int) { v.addInts(c.vector(r, 4*v.lanes*i), acc[r][i], maskOf(i)) })
+		})
+	} else {
 		gemmEpilogue(v, acc, c, maskOf)
 	}
 	eachOf(rows, vecs, func(r, i int) { v.store(acc[r][i], c.vector(r, 4*v.lanes*i), maskOf(i)) })
 	nextTile(v, rows, hasNext)
+}
+
+// addSums emits what adds the sums that C holds, which runs where the flags say so.
+func addSums(v *simd, add func()) {
+	v.TESTQ(operand.U32(gemmAccumulate), v.param("flags"))
+	v.JZ(operand.LabelRef("alone"))
+	add()
+	v.Label("alone")
+}
+
+// addInts adds a vector of memory to integers.
+func (v *simd) addInts(from operand.Mem, to reg.VecVirtual, m *mask) {
+	x := v.vec()
+	v.load(from, x, m)
+	v.VPADDD(x, to, to)
 }
 
 // rowPointers reaches rows at equal distance from as few registers as possible.
@@ -343,18 +362,21 @@ func gemmS8AVX2(v *simd) {
 		v.JNZ(operand.LabelRef("loop"))
 		v.Label("done")
 		c, last := v.rowPointers("c", "cRow", rows), v.tail(v.param("cols"))
-		for r := range rows {
-			for i := range vecs {
-				sum := acc[r][perVec*i]
-				v.VPHADDD(acc[r][perVec*i+1], sum, sum)
-				v.VPERMQ(operand.U8(0b11_01_10_00), sum, sum)
-				m := &last
-				if i < vecs-1 {
-					m = nil
-				}
-				v.store(sum, c.vector(r, 4*v.lanes*i), m)
+		maskOf := func(i int) *mask {
+			if i == vecs-1 {
+				return &last
 			}
+			return nil
 		}
+		eachOf(rows, vecs, func(r, i int) {
+			sum := acc[r][perVec*i]
+			v.VPHADDD(acc[r][perVec*i+1], sum, sum)
+			v.VPERMQ(operand.U8(0b11_01_10_00), sum, sum)
+		})
+		addSums(v, func() {
+			eachOf(rows, vecs, func(r, i int) { v.addInts(c.vector(r, 4*v.lanes*i), acc[r][perVec*i], maskOf(i)) })
+		})
+		eachOf(rows, vecs, func(r, i int) { v.store(acc[r][perVec*i], c.vector(r, 4*v.lanes*i), maskOf(i)) })
 		nextTile(v, rows, false)
 	})
 }

@@ -165,11 +165,25 @@ func neonIntegerKernel(v *neon, kind neonKind, rows, vecs int) {
 			}
 		}
 	}
+	flags := v.Param("flags")
 	t.ifPartial("partial")
+	v.Branch(bit(gemmAccumulate), "store", flags)
+	t.eachRow("c", "cRow", func(acc []vreg, row vreg) {
+		for i, x := range acc {
+			v.Do(a64.ADD, x, x, v.load(mem{row, 16 * i}, nil))
+		}
+	})
+	v.Label("store")
 	t.store()
 	v.Branch("B", "next")
 	v.Label("partial")
-	t.partial(v.copyInt(buffer), nil, func() []vreg { return nil }, func(_, _ vreg, _, _ []vreg) {})
+	t.partial(v.copyInt(buffer), nil, func() []vreg { return nil }, func(x, c vreg, _, _ []vreg) {
+		v.Branch(bit(gemmAccumulate), "storeOne", flags)
+		other := v.Vec()
+		v.Go("FMOVS (%s), %s", c, other)
+		v.Do(a64.ADD, x, x, other)
+		v.Label("storeOne")
+	})
 	v.Label("next")
 	v.nextTile(rows, []string{"a", "c"}, nil)
 }

@@ -11,6 +11,8 @@ import (
 // quantizeKernels writes the kernels between float32 and 8-bit integers.
 func quantizeKernels(v *simd) {
 	quantizeKernel(v)
+	requantizeKernel(v, "requantize", false)
+	requantizeKernel(v, "rescale", true)
 	for _, k := range []struct {
 		name  string
 		widen func(ops ...operand.Op)
@@ -57,18 +59,46 @@ func (v *simd) spreadInt(name string) reg.VecVirtual {
 // by far less than would change the integer.
 func quantizeKernel(v *simd) {
 	v.fn("quantize"+v.name, "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
+	v.quantizing("src", func() func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
+		return func(x reg.VecVirtual, at operand.Mem, _ reg.Register) { v.VMOVUPS(at, x) }
+	})
+}
+
+// requantizeKernel is quantizeKernel of what follows from sums: (sum − offset)·factor + bias. The sums are integers, or floats
+// that hold integers.
+func requantizeKernel(v *simd, name string, floats bool) {
+	v.fn(name+v.name, "func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
+	v.quantizing("sums", func() func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
+		offset, factor, bias := v.param("colOffset"), v.param("factor"), v.param("bias")
+		return func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
+			column := func(base reg.Register) operand.Mem { return operand.Mem{Base: base, Index: i, Scale: 4} }
+			v.VMOVUPS(at, x)
+			if !floats {
+				v.VPSUBD(column(offset), x, x)
+				v.VCVTDQ2PS(x, x)
+			}
+			v.VMULPS(column(factor), x, x)
+			v.VADDPS(column(bias), x, x)
+		}
+	})
+}
+
+// quantizing writes the loops that quantise what load brings into a register, of the matrix src.
+func (v *simd) quantizing(from string, loader func() func(x reg.VecVirtual, at operand.Mem, i reg.Register)) {
 	restore := v.flushSubnormals()
 	scale, inverse, least, most, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
 	v.VMULPS(scale, least, least)
 	v.VMULPS(scale, most, most)
 	v.VMAXPS(v.f32(-math.MaxFloat32), least, least)
 	v.VMINPS(v.f32(math.MaxFloat32), most, most)
-	dst, src, rows, cols, i := v.matrix("dst"), v.matrix("src"), v.param("rows"), v.param("cols"), v.GP64()
+	dst, src, rows, cols, i := v.matrix("dst"), v.matrix(from), v.param("rows"), v.param("cols"), v.GP64()
+	load := loader()
 	v.Label("row")
 	v.XORQ(i, i)
 	v.Label("vector")
 	x, quotient := v.vec(), v.vec()
-	v.VMAXPS(operand.Mem{Base: src.pointer, Index: i, Scale: 4}, least, x)
+	load(x, operand.Mem{Base: src.pointer, Index: i, Scale: 4}, i)
+	v.VMAXPS(x, least, x)
 	v.VMINPS(x, most, x)
 	v.VMULPS(inverse, x, quotient)
 	v.VFNMADD231PS(scale, quotient, x)

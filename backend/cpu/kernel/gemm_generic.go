@@ -12,11 +12,18 @@ const genericLanes = 8
 // sumsFunc adds up k products of words of A, which lie aCol apart, with the words of 8 columns of B.
 type sumsFunc func(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int)
 
-// tileGeneric returns the plain Go tile for a kind of product.
-func tileGeneric(sums sumsFunc) gemmTile {
+// addFloats and addWords add to a sum of floats, and to one of integers, which are as wide.
+func addFloats(x, y float32) float32 { return x + y }
+
+func addWords(x, y float32) float32 {
+	return math.Float32frombits(math.Float32bits(x) + math.Float32bits(y))
+}
+
+// tileGeneric returns the plain Go tile for a kind of product, and for what adds its sums.
+func tileGeneric(sums sumsFunc, add func(x, y float32) float32) gemmTile {
 	t := gemmTile{rows: 4, vecs: 2, vec: genericLanes, kernels: [][]gemmFunc{nil}}
 	for rows := 1; rows <= t.rows; rows++ {
-		t.kernels = append(t.kernels, []gemmFunc{nil, gemmGeneric(sums, rows, 1), gemmGeneric(sums, rows, 2)})
+		t.kernels = append(t.kernels, []gemmFunc{nil, gemmGeneric(sums, add, rows, 1), gemmGeneric(sums, add, rows, 2)})
 	}
 	return t
 }
@@ -66,7 +73,7 @@ func sumsS8(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32,
 }
 
 // gemmGeneric returns the plain Go kernel for a number of rows and vectors.
-func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
+func gemmGeneric(sums sumsFunc, add func(x, y float32) float32, rows, vecs int) gemmFunc {
 	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		for r := range tiles * rows {
 			for v := range vecs {
@@ -82,7 +89,7 @@ func gemmGeneric(sums sumsFunc, rows, vecs int) gemmFunc {
 					j += v * genericLanes
 					out := offset(c, r*cRow+j)
 					if flags&gemmAccumulate != 0 {
-						x += *out
+						x = add(x, *out)
 					}
 					if flags&gemmScale != 0 {
 						x *= alpha

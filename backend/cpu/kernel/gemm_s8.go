@@ -149,8 +149,10 @@ func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
 // Parts is the number of independent pieces.
 func (g *GemmS8) Parts() int { return g.blocking.parts() }
 
-// ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, and a block of C.
-func (g *GemmS8) ScratchBytes() int { return 4 * g.partRows() * (1 + g.blocking.tile.cols()) }
+// ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, what all rows of a panel share, and a block of C.
+func (g *GemmS8) ScratchBytes() int {
+	return 4 * (g.partRows()*(1+g.blocking.tile.cols()) + 2*g.blocking.tile.cols())
+}
 
 // partRows is the most rows of a part: blocks of rows end where tiles do.
 func (g *GemmS8) partRows() int { return roundUp(blockRows, g.blocking.tile.rows) }
@@ -161,15 +163,7 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	if words > 0 {
 		demand(args.A, (g.M-1)*args.ARow+4*words)
 	}
-	last := (g.M-1)*args.CRow + g.N - 1
-	switch {
-	case args.Sums != nil:
-		demand(args.Sums, last+1)
-	case args.Quantized.Dst != nil:
-		demand(args.Quantized.Dst, (g.M-1)*args.Quantized.Row+g.N)
-	default:
-		demand(args.C, last+1)
-	}
+	args.checkResult(g.M, g.N)
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	scratch = scratch[:g.ScratchBytes()]
 	totals := elementsOf[int32](scratch[:4*g.partRows()])
@@ -183,6 +177,18 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	}
 }
 
+// checkResult panics if the result is too short.
+func (args *GemmS8Args) checkResult(m, n int) {
+	switch {
+	case args.Sums != nil:
+		demand(args.Sums, (m-1)*args.CRow+n)
+	case args.Quantized.Dst != nil:
+		demand(args.Quantized.Dst, (m-1)*args.Quantized.Row+n)
+	default:
+		demand(args.C, (m-1)*args.CRow+n)
+	}
+}
+
 // panel computes rows [rowLo, rowHi) of the cols columns from col on: runs of tiles to scratch, then what follows from
 // the sums while they are in cache.
 func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, totals []int32, scratch []byte) {
@@ -190,11 +196,13 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
 	next := newPrefetch(pointer(b), len(b), packedCols, tiles, true)
 	a := elementsOf[float32](bytesAs[byte](args.A))
+	f := g.columns(args, col, cols, scratch)
+	scratch = scratch[8*tile.cols():]
 	for row, t := rowLo, 0; t < tiles; {
 		rows, run := tile.run(rowHi-row, tiles-t, k)
 		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
 			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
-		g.finish(args, row, run*rows, col, cols, totals[row-rowLo:], elementsOf[int32](scratch))
+		g.finish(args, row, run*rows, f, totals[row-rowLo:], elementsOf[int32](scratch))
 		row, t = row+run*rows, t+run
 	}
 }

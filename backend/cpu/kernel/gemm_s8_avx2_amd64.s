@@ -47,6 +47,13 @@ done:
 	VMOVDQU    32(DX)(CX*4), Y2
 	VPHADDD    Y1, Y0, Y0
 	VPERMQ     $0xd8, Y0, Y0
+	MOVQ       flags+128(FP), CX
+	TESTQ      $0x00000001, CX
+	JZ         alone
+	VMASKMOVPS (AX), Y2, Y1
+	VPADDD     Y1, Y0, Y0
+
+alone:
 	VMASKMOVPS Y0, Y2, (AX)
 	MOVQ       aRow+24(FP), AX
 	SHLQ       $0x02, AX
@@ -129,9 +136,18 @@ done:
 	VMOVDQU    32(DX)(CX*4), Y4
 	VPHADDD    Y1, Y0, Y0
 	VPERMQ     $0xd8, Y0, Y0
-	VMOVUPS    Y0, (AX)
 	VPHADDD    Y3, Y2, Y2
 	VPERMQ     $0xd8, Y2, Y2
+	MOVQ       flags+128(FP), CX
+	TESTQ      $0x00000001, CX
+	JZ         alone
+	VMOVUPS    (AX), Y1
+	VPADDD     Y1, Y0, Y0
+	VMASKMOVPS 32(AX), Y4, Y1
+	VPADDD     Y1, Y2, Y2
+
+alone:
+	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y2, Y4, 32(AX)
 	MOVQ       aRow+24(FP), AX
 	SHLQ       $0x02, AX
@@ -204,9 +220,18 @@ done:
 	VMOVDQU    32(BX)(DX*4), Y4
 	VPHADDD    Y1, Y0, Y0
 	VPERMQ     $0xd8, Y0, Y0
-	VMASKMOVPS Y0, Y4, (AX)
 	VPHADDD    Y3, Y2, Y2
 	VPERMQ     $0xd8, Y2, Y2
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
+	JZ         alone
+	VMASKMOVPS (AX), Y4, Y1
+	VPADDD     Y1, Y0, Y0
+	VMASKMOVPS (AX)(CX*1), Y4, Y1
+	VPADDD     Y1, Y2, Y2
+
+alone:
+	VMASKMOVPS Y0, Y4, (AX)
 	VMASKMOVPS Y2, Y4, (AX)(CX*1)
 	MOVQ       aRow+24(FP), AX
 	SHLQ       $0x02, AX
@@ -293,15 +318,28 @@ done:
 	VMOVDQU    32(BX)(DX*4), Y8
 	VPHADDD    Y1, Y0, Y0
 	VPERMQ     $0xd8, Y0, Y0
-	VMOVUPS    Y0, (AX)
 	VPHADDD    Y3, Y2, Y2
 	VPERMQ     $0xd8, Y2, Y2
-	VMASKMOVPS Y2, Y8, 32(AX)
 	VPHADDD    Y5, Y4, Y4
 	VPERMQ     $0xd8, Y4, Y4
-	VMOVUPS    Y4, (AX)(CX*1)
 	VPHADDD    Y7, Y6, Y6
 	VPERMQ     $0xd8, Y6, Y6
+	MOVQ       flags+128(FP), DX
+	TESTQ      $0x00000001, DX
+	JZ         alone
+	VMOVUPS    (AX), Y1
+	VPADDD     Y1, Y0, Y0
+	VMASKMOVPS 32(AX), Y8, Y1
+	VPADDD     Y1, Y2, Y2
+	VMOVUPS    (AX)(CX*1), Y1
+	VPADDD     Y1, Y4, Y4
+	VMASKMOVPS 32(AX)(CX*1), Y8, Y1
+	VPADDD     Y1, Y6, Y6
+
+alone:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y2, Y8, 32(AX)
+	VMOVUPS    Y4, (AX)(CX*1)
 	VMASKMOVPS Y6, Y8, 32(AX)(CX*1)
 	MOVQ       aRow+24(FP), AX
 	SHLQ       $0x02, AX

@@ -16,6 +16,36 @@ type Quantized struct {
 	Zeros  []int32
 }
 
+// lowest is the least quotient of an activation's result: that of ReLU is 0.
+func (q *Quantized) lowest(act UnaryOp) float32 {
+	lo := float32(0)
+	if q.Signed {
+		lo = -128
+	}
+	if lo -= float32(q.Zero); act == Relu {
+		lo = max(lo, 0)
+	}
+	return lo
+}
+
+// requantize quantises what follows from sums of some columns, side by side, by the kernels that pick takes.
+func (s *Set) requantize(pick func(q *quantizeFuncs) requantizeFunc, to Quantized, sums *int32, sumsRow int, f finishing, bias []float32, rows int) {
+	hi := float32(255)
+	if to.Signed {
+		hi = 127
+	}
+	hi -= float32(to.Zero)
+	_, _ = to.Dst[(rows-1)*to.Row+f.cols-1], bias[f.cols-1]
+	s.quantize.eachWidth(f.cols, to.Scale, func(q *quantizeFuncs, at, cols int) {
+		pick(q)(pointerAt(to.Dst, at), to.Row, offset(sums, at), sumsRow, pointerAt(f.offset, at), pointerAt(f.factor, at), pointerAt(bias, at),
+			to.Scale, 1/to.Scale, f.lowest, hi, to.Zero, rows, cols)
+	})
+}
+
+func requantizing(q *quantizeFuncs) requantizeFunc { return q.requantize }
+
+func rescaling(q *quantizeFuncs) requantizeFunc { return q.rescale }
+
 // rowTotals computes, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
 // zero point of all columns if there is only one.
 func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
@@ -41,9 +71,51 @@ func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
 	}
 }
 
+// finishing is what all rows of some columns share when their sums are finished.
+type finishing struct {
+	col, cols int
+	// What the zero point of A takes from the sums, and the factor of both scales, where that is all that there is to it, and the result
+	// is quantised by one scale; or nil.
+	offset []int32
+	factor []float32
+	lowest float32 // what the result is clamped to from below, in units of its scale
+}
+
+// requantizes reports whether nothing but one scale for all stands between the sums, times their scales, and the result.
+func (args *GemmS8Args) requantizes() bool {
+	out := &args.Quantized
+	return args.Sums == nil && out.Dst != nil && out.Scales == nil && args.Residual == nil && (args.Act == NoUnary || args.Act == Relu && out.Scale > 0)
+}
+
+// columns prepares for finish, in scratch for two numbers a column.
+func (g *GemmS8) columns(args *GemmS8Args, col, cols int, scratch []byte) finishing {
+	f := finishing{col: col, cols: cols}
+	out := &args.Quantized
+	if !args.requantizes() || args.BZero != nil || len(args.Zero) > 1 || len(args.Scale) > 1 || g.set.quantize.requantize == nil {
+		return f
+	}
+	f.lowest = out.lowest(args.Act)
+	f.offset, f.factor = elementsOf[int32](scratch)[:cols], elementsOf[float32](scratch[4*cols:])[:cols]
+	for i, sum := range g.pack.sums(args.B)[col:][:cols] {
+		f.offset[i], f.factor[i] = sum*args.Zero[0], args.Scale[0]*args.BScale[col+i]
+	}
+	return f
+}
+
 // finish takes the sums of some rows, cols side by side, to their place. The zero points of both sides come out of them:
 // Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is the result of rowTotals.
-func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums []int32) {
+func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, sums []int32) {
+	col, cols := f.col, f.cols
+	bias := args.Bias
+	if bias == nil {
+		bias = g.noBias
+	}
+	if f.offset != nil {
+		out := args.Quantized
+		out.Dst = out.Dst[row*out.Row+col:]
+		g.set.requantize(requantizing, out, pointer(sums), cols, f, bias[col:], rows)
+		return
+	}
 	step := 1
 	if len(args.Scale) == 1 || len(args.Zero) == 1 {
 		step = 0
@@ -67,10 +139,6 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	if len(args.BZero) > 1 {
 		colZero = pointerAt(args.BZero, col)
 	}
-	bias := args.Bias
-	if bias == nil {
-		bias = g.noBias
-	}
 	// What is not finished by the first step waits as floats where the sums were.
 	c, cRow := (*float32)(unsafe.Pointer(pointer(sums))), cols
 	to, toRow := c, cRow
@@ -82,16 +150,22 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 	}
 	g.set.quantize.dequantize(c, cRow, pointer(sums), cols, pointerAt(args.Scale, row*step), pointerAt(args.Zero, row*step), step,
 		pointerAt(args.BScale, col), pointer(colSums), pointer(totals), colZero, pointerAt(bias, col), rows, cols)
+	g.set.finishS8(args, row, rows, col, cols, c, cRow, to, toRow)
+}
+
+// finishS8 does what follows from products in floats, at c: activation, residual and the way to a result in floats, at to, and then, if it is
+// wanted, the result in bytes.
+func (s *Set) finishS8(args *GemmS8Args, row, rows, col, cols int, c *float32, cRow int, to *float32, toRow int) {
 	if args.Act != NoUnary {
-		g.set.unary[args.Act](c, cRow, c, cRow, rows, cols, args.ActAlpha, args.ActBeta)
+		s.unary[args.Act](c, cRow, c, cRow, rows, cols, args.ActAlpha, args.ActBeta)
 	}
 	if args.Residual != nil {
-		g.set.binary[Add][elementwise](to, toRow, c, cRow, pointerAt(args.Residual, row*args.ResRow+col), args.ResRow, rows, cols)
+		s.binary[Add][elementwise](to, toRow, c, cRow, pointerAt(args.Residual, row*args.ResRow+col), args.ResRow, rows, cols)
 	}
 	if out := args.Quantized; out.Dst != nil {
 		out.Dst = out.Dst[row*out.Row+col:]
 		if out.Scales == nil {
-			g.set.quantizeValues(out, to, toRow, rows, cols)
+			s.quantizeValues(out, to, toRow, rows, cols)
 			return
 		}
 		scales, zeros := out.Scales[col:][:cols], out.Zeros[col:][:cols]
@@ -100,7 +174,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows, col, cols int, totals, sums
 			for hi = lo + 1; hi < cols && scales[hi] == out.Scale && zeros[hi] == out.Zero; {
 				hi++
 			}
-			g.set.quantizeValues(out, offset(to, lo), toRow, rows, hi-lo)
+			s.quantizeValues(out, offset(to, lo), toRow, rows, hi-lo)
 			out.Dst = out.Dst[hi-lo:]
 		}
 	}

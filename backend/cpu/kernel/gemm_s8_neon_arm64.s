@@ -146,63 +146,79 @@ done:
 	WORD $0x4ea6879c // add v28.4s, v28.4s, v6.4s
 	WORD $0x3dc00c27 // ldr q7, [x1, #48]
 	WORD $0x4ea787de // add v30.4s, v30.4s, v7.4s
-	MOVD cols+88(FP), R12
-	CMP $8, R12
+	MOVD flags+128(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
 	BNE partial
-	MOVD c+72(FP), R13
-	MOVD cRow+80(FP), R14
-	LSL $2, R14, R14
-	WORD $0xad0079bc // stp q28, q30, [x13]
+	TBZ $0, R12, store
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001c9 // ldr q9, [x14]
+	WORD $0x4ea9879c // add v28.4s, v28.4s, v9.4s
+	WORD $0x3dc005c1 // ldr q1, [x14, #16]
+	WORD $0x4ea187de // add v30.4s, v30.4s, v1.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad007a1c // stp q28, q30, [x16]
 	B next
 
 partial:
-	MOVD R1, R15
-	WORD $0x3d8001fc // str q28, [x15]
-	WORD $0x3d8005fe // str q30, [x15, #16]
-	MOVD cols+88(FP), R16
-	ADD $0, R16
-	MOVD $1, R17
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
+	MOVD R1, R19
+	WORD $0x3d80027c // str q28, [x19]
+	WORD $0x3d80067e // str q30, [x19, #16]
+	MOVD cols+88(FP), R20
+	ADD $0, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
 
 partialRow:
-	MOVD R19, R21
-	MOVD R15, R22
-	MOVD R16, R23
+	MOVD R22, R24
+	MOVD R19, R25
+	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R22), F9
-	FMOVS F9, (R21)
-	ADD $4, R22
-	ADD $4, R21
-	SUB $1, R23
-	CBNZ R23, partialColumn
-	ADD R20, R19
-	ADD $32, R15
-	SUB $1, R17
-	CBNZ R17, partialRow
+	FMOVS (R25), F2
+	TBZ $0, R12, storeOne
+	FMOVS (R24), F8
+	WORD $0x4ea88442 // add v2.4s, v2.4s, v8.4s
+
+storeOne:
+	FMOVS F2, (R24)
+	ADD $4, R25
+	ADD $4, R24
+	SUB $1, R26
+	CBNZ R26, partialColumn
+	ADD R23, R22
+	ADD $32, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
 
 next:
-	MOVD $4, R24
-	MOVD aRow+24(FP), R25
-	MUL R24, R25
-	MOVD a+16(FP), R26
-	ADD R26, R25, R2
-	CMP $0, R26
-	CSEL EQ, R26, R2, R26
-	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R24, R3
-	MOVD c+72(FP), R4
+	MOVD $4, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R4
 	ADD R4, R3, R5
 	CMP $0, R4
 	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R4, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmS8NEON_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -422,66 +438,86 @@ done:
 	WORD $0x4eb3879c // add v28.4s, v28.4s, v19.4s
 	WORD $0x3dc01c34 // ldr q20, [x1, #112]
 	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
-	MOVD cols+88(FP), R12
-	CMP $8, R12
+	MOVD flags+128(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
 	BNE partial
-	MOVD c+72(FP), R13
-	MOVD cRow+80(FP), R14
-	LSL $2, R14, R14
-	WORD $0xad0021b1 // stp q17, q8, [x13]
-	WORD $0xad0101bc // stp q28, q0, [x13, #32]
+	TBZ $0, R12, store
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001c4 // ldr q4, [x14]
+	WORD $0x4ea48631 // add v17.4s, v17.4s, v4.4s
+	WORD $0x3dc005c2 // ldr q2, [x14, #16]
+	WORD $0x4ea28508 // add v8.4s, v8.4s, v2.4s
+	WORD $0x3dc009c5 // ldr q5, [x14, #32]
+	WORD $0x4ea5879c // add v28.4s, v28.4s, v5.4s
+	WORD $0x3dc00dc3 // ldr q3, [x14, #48]
+	WORD $0x4ea38400 // add v0.4s, v0.4s, v3.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad002211 // stp q17, q8, [x16]
+	WORD $0xad01021c // stp q28, q0, [x16, #32]
 	B next
 
 partial:
-	MOVD R1, R15
-	WORD $0x3d8001f1 // str q17, [x15]
-	WORD $0x3d8005e8 // str q8, [x15, #16]
-	WORD $0x3d8009fc // str q28, [x15, #32]
-	WORD $0x3d800de0 // str q0, [x15, #48]
-	MOVD cols+88(FP), R16
-	ADD $8, R16
-	MOVD $1, R17
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
+	MOVD R1, R19
+	WORD $0x3d800271 // str q17, [x19]
+	WORD $0x3d800668 // str q8, [x19, #16]
+	WORD $0x3d800a7c // str q28, [x19, #32]
+	WORD $0x3d800e60 // str q0, [x19, #48]
+	MOVD cols+88(FP), R20
+	ADD $8, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
 
 partialRow:
-	MOVD R19, R21
-	MOVD R15, R22
-	MOVD R16, R23
+	MOVD R22, R24
+	MOVD R19, R25
+	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R22), F4
-	FMOVS F4, (R21)
-	ADD $4, R22
-	ADD $4, R21
-	SUB $1, R23
-	CBNZ R23, partialColumn
-	ADD R20, R19
-	ADD $64, R15
-	SUB $1, R17
-	CBNZ R17, partialRow
+	FMOVS (R25), F21
+	TBZ $0, R12, storeOne
+	FMOVS (R24), F18
+	WORD $0x4eb286b5 // add v21.4s, v21.4s, v18.4s
+
+storeOne:
+	FMOVS F21, (R24)
+	ADD $4, R25
+	ADD $4, R24
+	SUB $1, R26
+	CBNZ R26, partialColumn
+	ADD R23, R22
+	ADD $64, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
 
 next:
-	MOVD $4, R24
-	MOVD aRow+24(FP), R25
-	MUL R24, R25
-	MOVD a+16(FP), R26
-	ADD R26, R25, R2
-	CMP $0, R26
-	CSEL EQ, R26, R2, R26
-	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R24, R3
-	MOVD c+72(FP), R4
+	MOVD $4, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R4
 	ADD R4, R3, R5
 	CMP $0, R4
 	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R4, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmS8NEON_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -684,67 +720,88 @@ done:
 	WORD $0x3dc0142c // ldr q12, [x1, #80]
 	WORD $0x4eac8463 // add v3.4s, v3.4s, v12.4s
 	WORD $0x4eac87de // add v30.4s, v30.4s, v12.4s
-	MOVD cols+88(FP), R13
-	CMP $8, R13
+	MOVD flags+128(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
 	BNE partial
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
-	WORD $0xad000dc2 // stp q2, q3, [x14]
-	ADD R15, R14
-	WORD $0xad0079ca // stp q10, q30, [x14]
+	TBZ $0, R13, store
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001e1 // ldr q1, [x15]
+	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4ea78463 // add v3.4s, v3.4s, v7.4s
+	ADD R16, R15
+	WORD $0x3dc001e8 // ldr q8, [x15]
+	WORD $0x4ea8854a // add v10.4s, v10.4s, v8.4s
+	WORD $0x3dc005e6 // ldr q6, [x15, #16]
+	WORD $0x4ea687de // add v30.4s, v30.4s, v6.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad000e22 // stp q2, q3, [x17]
+	ADD R19, R17
+	WORD $0xad007a2a // stp q10, q30, [x17]
 	B next
 
 partial:
-	MOVD R1, R16
-	WORD $0x3d800202 // str q2, [x16]
-	WORD $0x3d800603 // str q3, [x16, #16]
-	WORD $0x3d800a0a // str q10, [x16, #32]
-	WORD $0x3d800e1e // str q30, [x16, #48]
-	MOVD cols+88(FP), R17
-	ADD $0, R17
-	MOVD $2, R19
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
+	MOVD R1, R20
+	WORD $0x3d800282 // str q2, [x20]
+	WORD $0x3d800683 // str q3, [x20, #16]
+	WORD $0x3d800a8a // str q10, [x20, #32]
+	WORD $0x3d800e9e // str q30, [x20, #48]
+	MOVD cols+88(FP), R21
+	ADD $0, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
 
 partialRow:
-	MOVD R20, R22
-	MOVD R16, R23
-	MOVD R17, R24
+	MOVD R23, R25
+	MOVD R20, R26
+	MOVD R21, R2
 
 partialColumn:
-	FMOVS (R23), F1
-	FMOVS F1, (R22)
-	ADD $4, R23
-	ADD $4, R22
-	SUB $1, R24
-	CBNZ R24, partialColumn
-	ADD R21, R20
-	ADD $32, R16
-	SUB $1, R19
-	CBNZ R19, partialRow
+	FMOVS (R26), F29
+	TBZ $0, R13, storeOne
+	FMOVS (R25), F27
+	WORD $0x4ebb87bd // add v29.4s, v29.4s, v27.4s
+
+storeOne:
+	FMOVS F29, (R25)
+	ADD $4, R26
+	ADD $4, R25
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R24, R23
+	ADD $32, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
 
 next:
-	MOVD $8, R25
-	MOVD aRow+24(FP), R26
-	MUL R25, R26
-	MOVD a+16(FP), R2
-	ADD R2, R26, R3
-	CMP $0, R2
-	CSEL EQ, R2, R3, R2
-	MOVD R2, a+16(FP)
-	MOVD cRow+80(FP), R4
-	MUL R25, R4
-	MOVD c+72(FP), R5
+	MOVD $8, R3
+	MOVD aRow+24(FP), R4
+	MUL R3, R4
+	MOVD a+16(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R3, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 // gemmS8NEON_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -1070,73 +1127,102 @@ done:
 	WORD $0x3dc02c3b // ldr q27, [x1, #176]
 	WORD $0x4ebb84a5 // add v5.4s, v5.4s, v27.4s
 	WORD $0x4ebb86f7 // add v23.4s, v23.4s, v27.4s
-	MOVD cols+88(FP), R13
-	CMP $8, R13
+	MOVD flags+128(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
 	BNE partial
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
-	WORD $0xad0065c7 // stp q7, q25, [x14]
-	WORD $0xad0115c2 // stp q2, q5, [x14, #32]
-	ADD R15, R14
-	WORD $0xad0021c3 // stp q3, q8, [x14]
-	WORD $0xad015dd8 // stp q24, q23, [x14, #32]
+	TBZ $0, R13, store
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001e6 // ldr q6, [x15]
+	WORD $0x4ea684e7 // add v7.4s, v7.4s, v6.4s
+	WORD $0x3dc005e4 // ldr q4, [x15, #16]
+	WORD $0x4ea48739 // add v25.4s, v25.4s, v4.4s
+	WORD $0x3dc009fa // ldr q26, [x15, #32]
+	WORD $0x4eba8442 // add v2.4s, v2.4s, v26.4s
+	WORD $0x3dc00dfd // ldr q29, [x15, #48]
+	WORD $0x4ebd84a5 // add v5.4s, v5.4s, v29.4s
+	ADD R16, R15
+	WORD $0x3dc001fe // ldr q30, [x15]
+	WORD $0x4ebe8463 // add v3.4s, v3.4s, v30.4s
+	WORD $0x3dc005f6 // ldr q22, [x15, #16]
+	WORD $0x4eb68508 // add v8.4s, v8.4s, v22.4s
+	WORD $0x3dc009ff // ldr q31, [x15, #32]
+	WORD $0x4ebf8718 // add v24.4s, v24.4s, v31.4s
+	WORD $0x3dc00de9 // ldr q9, [x15, #48]
+	WORD $0x4ea986f7 // add v23.4s, v23.4s, v9.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad006627 // stp q7, q25, [x17]
+	WORD $0xad011622 // stp q2, q5, [x17, #32]
+	ADD R19, R17
+	WORD $0xad002223 // stp q3, q8, [x17]
+	WORD $0xad015e38 // stp q24, q23, [x17, #32]
 	B next
 
 partial:
-	MOVD R1, R16
-	WORD $0x3d800207 // str q7, [x16]
-	WORD $0x3d800619 // str q25, [x16, #16]
-	WORD $0x3d800a02 // str q2, [x16, #32]
-	WORD $0x3d800e05 // str q5, [x16, #48]
-	WORD $0x3d801203 // str q3, [x16, #64]
-	WORD $0x3d801608 // str q8, [x16, #80]
-	WORD $0x3d801a18 // str q24, [x16, #96]
-	WORD $0x3d801e17 // str q23, [x16, #112]
-	MOVD cols+88(FP), R17
-	ADD $8, R17
-	MOVD $2, R19
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
+	MOVD R1, R20
+	WORD $0x3d800287 // str q7, [x20]
+	WORD $0x3d800699 // str q25, [x20, #16]
+	WORD $0x3d800a82 // str q2, [x20, #32]
+	WORD $0x3d800e85 // str q5, [x20, #48]
+	WORD $0x3d801283 // str q3, [x20, #64]
+	WORD $0x3d801688 // str q8, [x20, #80]
+	WORD $0x3d801a98 // str q24, [x20, #96]
+	WORD $0x3d801e97 // str q23, [x20, #112]
+	MOVD cols+88(FP), R21
+	ADD $8, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
 
 partialRow:
-	MOVD R20, R22
-	MOVD R16, R23
-	MOVD R17, R24
+	MOVD R23, R25
+	MOVD R20, R26
+	MOVD R21, R2
 
 partialColumn:
-	FMOVS (R23), F6
-	FMOVS F6, (R22)
-	ADD $4, R23
-	ADD $4, R22
-	SUB $1, R24
-	CBNZ R24, partialColumn
-	ADD R21, R20
-	ADD $64, R16
-	SUB $1, R19
-	CBNZ R19, partialRow
+	FMOVS (R26), F10
+	TBZ $0, R13, storeOne
+	FMOVS (R25), F11
+	WORD $0x4eab854a // add v10.4s, v10.4s, v11.4s
+
+storeOne:
+	FMOVS F10, (R25)
+	ADD $4, R26
+	ADD $4, R25
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R24, R23
+	ADD $64, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
 
 next:
-	MOVD $8, R25
-	MOVD aRow+24(FP), R26
-	MUL R25, R26
-	MOVD a+16(FP), R2
-	ADD R2, R26, R3
-	CMP $0, R2
-	CSEL EQ, R2, R3, R2
-	MOVD R2, a+16(FP)
-	MOVD cRow+80(FP), R4
-	MUL R25, R4
-	MOVD c+72(FP), R5
+	MOVD $8, R3
+	MOVD aRow+24(FP), R4
+	MUL R3, R4
+	MOVD a+16(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R3, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 // gemmDotProd_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -1232,63 +1318,79 @@ done:
 	WORD $0x4eb784e7 // add v7.4s, v7.4s, v23.4s
 	WORD $0x3dc00c38 // ldr q24, [x1, #48]
 	WORD $0x4eb88508 // add v8.4s, v8.4s, v24.4s
-	MOVD cols+88(FP), R12
-	CMP $8, R12
+	MOVD flags+128(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
 	BNE partial
-	MOVD c+72(FP), R13
-	MOVD cRow+80(FP), R14
-	LSL $2, R14, R14
-	WORD $0xad0021a7 // stp q7, q8, [x13]
+	TBZ $0, R12, store
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d9 // ldr q25, [x14]
+	WORD $0x4eb984e7 // add v7.4s, v7.4s, v25.4s
+	WORD $0x3dc005da // ldr q26, [x14, #16]
+	WORD $0x4eba8508 // add v8.4s, v8.4s, v26.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad002207 // stp q7, q8, [x16]
 	B next
 
 partial:
-	MOVD R1, R15
-	WORD $0x3d8001e7 // str q7, [x15]
-	WORD $0x3d8005e8 // str q8, [x15, #16]
-	MOVD cols+88(FP), R16
-	ADD $0, R16
-	MOVD $1, R17
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
+	MOVD R1, R19
+	WORD $0x3d800267 // str q7, [x19]
+	WORD $0x3d800668 // str q8, [x19, #16]
+	MOVD cols+88(FP), R20
+	ADD $0, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
 
 partialRow:
-	MOVD R19, R21
-	MOVD R15, R22
-	MOVD R16, R23
+	MOVD R22, R24
+	MOVD R19, R25
+	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R22), F25
-	FMOVS F25, (R21)
-	ADD $4, R22
-	ADD $4, R21
-	SUB $1, R23
-	CBNZ R23, partialColumn
-	ADD R20, R19
-	ADD $32, R15
-	SUB $1, R17
-	CBNZ R17, partialRow
+	FMOVS (R25), F27
+	TBZ $0, R12, storeOne
+	FMOVS (R24), F28
+	WORD $0x4ebc877b // add v27.4s, v27.4s, v28.4s
+
+storeOne:
+	FMOVS F27, (R24)
+	ADD $4, R25
+	ADD $4, R24
+	SUB $1, R26
+	CBNZ R26, partialColumn
+	ADD R23, R22
+	ADD $32, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
 
 next:
-	MOVD $4, R24
-	MOVD aRow+24(FP), R25
-	MUL R24, R25
-	MOVD a+16(FP), R26
-	ADD R26, R25, R2
-	CMP $0, R26
-	CSEL EQ, R26, R2, R26
-	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R24, R3
-	MOVD c+72(FP), R4
+	MOVD $4, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R4
 	ADD R4, R3, R5
 	CMP $0, R4
 	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R4, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmDotProd_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -1415,66 +1517,86 @@ done:
 	WORD $0x4eab85ef // add v15.4s, v15.4s, v11.4s
 	WORD $0x3dc01c2c // ldr q12, [x1, #112]
 	WORD $0x4eac8610 // add v16.4s, v16.4s, v12.4s
-	MOVD cols+88(FP), R12
-	CMP $8, R12
+	MOVD flags+128(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
 	BNE partial
-	MOVD c+72(FP), R13
-	MOVD cRow+80(FP), R14
-	LSL $2, R14, R14
-	WORD $0xad0039ad // stp q13, q14, [x13]
-	WORD $0xad0141af // stp q15, q16, [x13, #32]
+	TBZ $0, R12, store
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d2 // ldr q18, [x14]
+	WORD $0x4eb285ad // add v13.4s, v13.4s, v18.4s
+	WORD $0x3dc005d3 // ldr q19, [x14, #16]
+	WORD $0x4eb385ce // add v14.4s, v14.4s, v19.4s
+	WORD $0x3dc009d4 // ldr q20, [x14, #32]
+	WORD $0x4eb485ef // add v15.4s, v15.4s, v20.4s
+	WORD $0x3dc00dd5 // ldr q21, [x14, #48]
+	WORD $0x4eb58610 // add v16.4s, v16.4s, v21.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad003a0d // stp q13, q14, [x16]
+	WORD $0xad01420f // stp q15, q16, [x16, #32]
 	B next
 
 partial:
-	MOVD R1, R15
-	WORD $0x3d8001ed // str q13, [x15]
-	WORD $0x3d8005ee // str q14, [x15, #16]
-	WORD $0x3d8009ef // str q15, [x15, #32]
-	WORD $0x3d800df0 // str q16, [x15, #48]
-	MOVD cols+88(FP), R16
-	ADD $8, R16
-	MOVD $1, R17
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
+	MOVD R1, R19
+	WORD $0x3d80026d // str q13, [x19]
+	WORD $0x3d80066e // str q14, [x19, #16]
+	WORD $0x3d800a6f // str q15, [x19, #32]
+	WORD $0x3d800e70 // str q16, [x19, #48]
+	MOVD cols+88(FP), R20
+	ADD $8, R20
+	MOVD $1, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
 
 partialRow:
-	MOVD R19, R21
-	MOVD R15, R22
-	MOVD R16, R23
+	MOVD R22, R24
+	MOVD R19, R25
+	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R22), F18
-	FMOVS F18, (R21)
-	ADD $4, R22
-	ADD $4, R21
-	SUB $1, R23
-	CBNZ R23, partialColumn
-	ADD R20, R19
-	ADD $64, R15
-	SUB $1, R17
-	CBNZ R17, partialRow
+	FMOVS (R25), F22
+	TBZ $0, R12, storeOne
+	FMOVS (R24), F23
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+
+storeOne:
+	FMOVS F22, (R24)
+	ADD $4, R25
+	ADD $4, R24
+	SUB $1, R26
+	CBNZ R26, partialColumn
+	ADD R23, R22
+	ADD $64, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
 
 next:
-	MOVD $4, R24
-	MOVD aRow+24(FP), R25
-	MUL R24, R25
-	MOVD a+16(FP), R26
-	ADD R26, R25, R2
-	CMP $0, R26
-	CSEL EQ, R26, R2, R26
-	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R24, R3
-	MOVD c+72(FP), R4
+	MOVD $4, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R4
 	ADD R4, R3, R5
 	CMP $0, R4
 	CSEL EQ, R4, R5, R4
-	MOVD R4, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R4, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R2, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmDotProd_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -1589,67 +1711,88 @@ done:
 	WORD $0x3dc0143c // ldr q28, [x1, #80]
 	WORD $0x4ebc8508 // add v8.4s, v8.4s, v28.4s
 	WORD $0x4ebc854a // add v10.4s, v10.4s, v28.4s
-	MOVD cols+88(FP), R13
-	CMP $8, R13
+	MOVD flags+128(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
 	BNE partial
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
-	WORD $0xad0021c7 // stp q7, q8, [x14]
-	ADD R15, R14
-	WORD $0xad0029c9 // stp q9, q10, [x14]
+	TBZ $0, R13, store
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001fd // ldr q29, [x15]
+	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
+	WORD $0x3dc005fe // ldr q30, [x15, #16]
+	WORD $0x4ebe8508 // add v8.4s, v8.4s, v30.4s
+	ADD R16, R15
+	WORD $0x3dc001ff // ldr q31, [x15]
+	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
+	WORD $0x3dc005e3 // ldr q3, [x15, #16]
+	WORD $0x4ea3854a // add v10.4s, v10.4s, v3.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad002227 // stp q7, q8, [x17]
+	ADD R19, R17
+	WORD $0xad002a29 // stp q9, q10, [x17]
 	B next
 
 partial:
-	MOVD R1, R16
-	WORD $0x3d800207 // str q7, [x16]
-	WORD $0x3d800608 // str q8, [x16, #16]
-	WORD $0x3d800a09 // str q9, [x16, #32]
-	WORD $0x3d800e0a // str q10, [x16, #48]
-	MOVD cols+88(FP), R17
-	ADD $0, R17
-	MOVD $2, R19
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
+	MOVD R1, R20
+	WORD $0x3d800287 // str q7, [x20]
+	WORD $0x3d800688 // str q8, [x20, #16]
+	WORD $0x3d800a89 // str q9, [x20, #32]
+	WORD $0x3d800e8a // str q10, [x20, #48]
+	MOVD cols+88(FP), R21
+	ADD $0, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
 
 partialRow:
-	MOVD R20, R22
-	MOVD R16, R23
-	MOVD R17, R24
+	MOVD R23, R25
+	MOVD R20, R26
+	MOVD R21, R2
 
 partialColumn:
-	FMOVS (R23), F29
-	FMOVS F29, (R22)
-	ADD $4, R23
-	ADD $4, R22
-	SUB $1, R24
-	CBNZ R24, partialColumn
-	ADD R21, R20
-	ADD $32, R16
-	SUB $1, R19
-	CBNZ R19, partialRow
+	FMOVS (R26), F0
+	TBZ $0, R13, storeOne
+	FMOVS (R25), F1
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+
+storeOne:
+	FMOVS F0, (R25)
+	ADD $4, R26
+	ADD $4, R25
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R24, R23
+	ADD $32, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
 
 next:
-	MOVD $8, R25
-	MOVD aRow+24(FP), R26
-	MUL R25, R26
-	MOVD a+16(FP), R2
-	ADD R2, R26, R3
-	CMP $0, R2
-	CSEL EQ, R2, R3, R2
-	MOVD R2, a+16(FP)
-	MOVD cRow+80(FP), R4
-	MUL R25, R4
-	MOVD c+72(FP), R5
+	MOVD $8, R3
+	MOVD aRow+24(FP), R4
+	MUL R3, R4
+	MOVD a+16(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R3, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 // gemmDotProd_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -1809,73 +1952,102 @@ done:
 	WORD $0x3dc02c3c // ldr q28, [x1, #176]
 	WORD $0x4ebc8610 // add v16.4s, v16.4s, v28.4s
 	WORD $0x4ebc8694 // add v20.4s, v20.4s, v28.4s
-	MOVD cols+88(FP), R13
-	CMP $8, R13
+	MOVD flags+128(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
 	BNE partial
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
-	WORD $0xad0039cd // stp q13, q14, [x14]
-	WORD $0xad0141cf // stp q15, q16, [x14, #32]
-	ADD R15, R14
-	WORD $0xad0049d1 // stp q17, q18, [x14]
-	WORD $0xad0151d3 // stp q19, q20, [x14, #32]
+	TBZ $0, R13, store
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001fd // ldr q29, [x15]
+	WORD $0x4ebd85ad // add v13.4s, v13.4s, v29.4s
+	WORD $0x3dc005fe // ldr q30, [x15, #16]
+	WORD $0x4ebe85ce // add v14.4s, v14.4s, v30.4s
+	WORD $0x3dc009ff // ldr q31, [x15, #32]
+	WORD $0x4ebf85ef // add v15.4s, v15.4s, v31.4s
+	WORD $0x3dc00de5 // ldr q5, [x15, #48]
+	WORD $0x4ea58610 // add v16.4s, v16.4s, v5.4s
+	ADD R16, R15
+	WORD $0x3dc001e6 // ldr q6, [x15]
+	WORD $0x4ea68631 // add v17.4s, v17.4s, v6.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4ea78652 // add v18.4s, v18.4s, v7.4s
+	WORD $0x3dc009e0 // ldr q0, [x15, #32]
+	WORD $0x4ea08673 // add v19.4s, v19.4s, v0.4s
+	WORD $0x3dc00de1 // ldr q1, [x15, #48]
+	WORD $0x4ea18694 // add v20.4s, v20.4s, v1.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad003a2d // stp q13, q14, [x17]
+	WORD $0xad01422f // stp q15, q16, [x17, #32]
+	ADD R19, R17
+	WORD $0xad004a31 // stp q17, q18, [x17]
+	WORD $0xad015233 // stp q19, q20, [x17, #32]
 	B next
 
 partial:
-	MOVD R1, R16
-	WORD $0x3d80020d // str q13, [x16]
-	WORD $0x3d80060e // str q14, [x16, #16]
-	WORD $0x3d800a0f // str q15, [x16, #32]
-	WORD $0x3d800e10 // str q16, [x16, #48]
-	WORD $0x3d801211 // str q17, [x16, #64]
-	WORD $0x3d801612 // str q18, [x16, #80]
-	WORD $0x3d801a13 // str q19, [x16, #96]
-	WORD $0x3d801e14 // str q20, [x16, #112]
-	MOVD cols+88(FP), R17
-	ADD $8, R17
-	MOVD $2, R19
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
+	MOVD R1, R20
+	WORD $0x3d80028d // str q13, [x20]
+	WORD $0x3d80068e // str q14, [x20, #16]
+	WORD $0x3d800a8f // str q15, [x20, #32]
+	WORD $0x3d800e90 // str q16, [x20, #48]
+	WORD $0x3d801291 // str q17, [x20, #64]
+	WORD $0x3d801692 // str q18, [x20, #80]
+	WORD $0x3d801a93 // str q19, [x20, #96]
+	WORD $0x3d801e94 // str q20, [x20, #112]
+	MOVD cols+88(FP), R21
+	ADD $8, R21
+	MOVD $2, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
 
 partialRow:
-	MOVD R20, R22
-	MOVD R16, R23
-	MOVD R17, R24
+	MOVD R23, R25
+	MOVD R20, R26
+	MOVD R21, R2
 
 partialColumn:
-	FMOVS (R23), F29
-	FMOVS F29, (R22)
-	ADD $4, R23
-	ADD $4, R22
-	SUB $1, R24
-	CBNZ R24, partialColumn
-	ADD R21, R20
-	ADD $64, R16
-	SUB $1, R19
-	CBNZ R19, partialRow
+	FMOVS (R26), F8
+	TBZ $0, R13, storeOne
+	FMOVS (R25), F21
+	WORD $0x4eb58508 // add v8.4s, v8.4s, v21.4s
+
+storeOne:
+	FMOVS F8, (R25)
+	ADD $4, R26
+	ADD $4, R25
+	SUB $1, R2
+	CBNZ R2, partialColumn
+	ADD R24, R23
+	ADD $64, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
 
 next:
-	MOVD $8, R25
-	MOVD aRow+24(FP), R26
-	MUL R25, R26
-	MOVD a+16(FP), R2
-	ADD R2, R26, R3
-	CMP $0, R2
-	CSEL EQ, R2, R3, R2
-	MOVD R2, a+16(FP)
-	MOVD cRow+80(FP), R4
-	MUL R25, R4
-	MOVD c+72(FP), R5
+	MOVD $8, R3
+	MOVD aRow+24(FP), R4
+	MUL R3, R4
+	MOVD a+16(FP), R5
 	ADD R5, R4, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R3, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 // gemmDotProd_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -2009,71 +2181,97 @@ done:
 	WORD $0x4ea38508 // add v8.4s, v8.4s, v3.4s
 	WORD $0x4ea3854a // add v10.4s, v10.4s, v3.4s
 	WORD $0x4ea3858c // add v12.4s, v12.4s, v3.4s
-	MOVD cols+88(FP), R14
-	CMP $8, R14
+	MOVD flags+128(FP), R14
+	MOVD cols+88(FP), R15
+	CMP $8, R15
 	BNE partial
-	MOVD c+72(FP), R15
-	MOVD cRow+80(FP), R16
-	LSL $2, R16, R16
-	WORD $0xad0021e7 // stp q7, q8, [x15]
-	ADD R16, R15
-	WORD $0xad0029e9 // stp q9, q10, [x15]
-	ADD R16, R15
-	WORD $0xad0031eb // stp q11, q12, [x15]
+	TBZ $0, R14, store
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc00200 // ldr q0, [x16]
+	WORD $0x4ea084e7 // add v7.4s, v7.4s, v0.4s
+	WORD $0x3dc00601 // ldr q1, [x16, #16]
+	WORD $0x4ea18508 // add v8.4s, v8.4s, v1.4s
+	ADD R17, R16
+	WORD $0x3dc00204 // ldr q4, [x16]
+	WORD $0x4ea48529 // add v9.4s, v9.4s, v4.4s
+	WORD $0x3dc00602 // ldr q2, [x16, #16]
+	WORD $0x4ea2854a // add v10.4s, v10.4s, v2.4s
+	ADD R17, R16
+	WORD $0x3dc00205 // ldr q5, [x16]
+	WORD $0x4ea5856b // add v11.4s, v11.4s, v5.4s
+	WORD $0x3dc00606 // ldr q6, [x16, #16]
+	WORD $0x4ea6858c // add v12.4s, v12.4s, v6.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad002267 // stp q7, q8, [x19]
+	ADD R20, R19
+	WORD $0xad002a69 // stp q9, q10, [x19]
+	ADD R20, R19
+	WORD $0xad00326b // stp q11, q12, [x19]
 	B next
 
 partial:
-	MOVD R1, R17
-	WORD $0x3d800227 // str q7, [x17]
-	WORD $0x3d800628 // str q8, [x17, #16]
-	WORD $0x3d800a29 // str q9, [x17, #32]
-	WORD $0x3d800e2a // str q10, [x17, #48]
-	WORD $0x3d80122b // str q11, [x17, #64]
-	WORD $0x3d80162c // str q12, [x17, #80]
-	MOVD cols+88(FP), R19
-	ADD $0, R19
-	MOVD $3, R20
-	MOVD c+72(FP), R21
-	MOVD cRow+80(FP), R22
-	LSL $2, R22, R22
+	MOVD R1, R21
+	WORD $0x3d8002a7 // str q7, [x21]
+	WORD $0x3d8006a8 // str q8, [x21, #16]
+	WORD $0x3d800aa9 // str q9, [x21, #32]
+	WORD $0x3d800eaa // str q10, [x21, #48]
+	WORD $0x3d8012ab // str q11, [x21, #64]
+	WORD $0x3d8016ac // str q12, [x21, #80]
+	MOVD cols+88(FP), R22
+	ADD $0, R22
+	MOVD $3, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
 
 partialRow:
-	MOVD R21, R23
-	MOVD R17, R24
-	MOVD R19, R25
+	MOVD R24, R26
+	MOVD R21, R2
+	MOVD R22, R3
 
 partialColumn:
-	FMOVS (R24), F0
-	FMOVS F0, (R23)
-	ADD $4, R24
-	ADD $4, R23
-	SUB $1, R25
-	CBNZ R25, partialColumn
-	ADD R22, R21
-	ADD $32, R17
-	SUB $1, R20
-	CBNZ R20, partialRow
+	FMOVS (R2), F16
+	TBZ $0, R14, storeOne
+	FMOVS (R26), F17
+	WORD $0x4eb18610 // add v16.4s, v16.4s, v17.4s
+
+storeOne:
+	FMOVS F16, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	SUB $1, R3
+	CBNZ R3, partialColumn
+	ADD R25, R24
+	ADD $32, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
 
 next:
-	MOVD $12, R26
-	MOVD aRow+24(FP), R2
-	MUL R26, R2
-	MOVD a+16(FP), R3
-	ADD R3, R2, R4
-	CMP $0, R3
-	CSEL EQ, R3, R4, R3
-	MOVD R3, a+16(FP)
-	MOVD cRow+80(FP), R5
-	MUL R26, R5
-	MOVD c+72(FP), R6
+	MOVD $12, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
 	ADD R6, R5, R7
 	CMP $0, R6
 	CSEL EQ, R6, R7, R6
-	MOVD R6, c+72(FP)
-	MOVD tiles+0(FP), R8
-	SUB $1, R8
-	MOVD R8, tiles+0(FP)
-	CBNZ R8, tile
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R8
+	MUL R4, R8
+	MOVD c+72(FP), R9
+	ADD R9, R8, R10
+	CMP $0, R9
+	CSEL EQ, R9, R10, R9
+	MOVD R9, c+72(FP)
+	MOVD tiles+0(FP), R11
+	SUB $1, R11
+	MOVD R11, tiles+0(FP)
+	CBNZ R11, tile
 	RET
 
 // gemmDotProd_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -2266,80 +2464,118 @@ done:
 	WORD $0x4ea98610 // add v16.4s, v16.4s, v9.4s
 	WORD $0x4ea98694 // add v20.4s, v20.4s, v9.4s
 	WORD $0x4ea98718 // add v24.4s, v24.4s, v9.4s
-	MOVD cols+88(FP), R14
-	CMP $8, R14
+	MOVD flags+128(FP), R14
+	MOVD cols+88(FP), R15
+	CMP $8, R15
 	BNE partial
-	MOVD c+72(FP), R15
-	MOVD cRow+80(FP), R16
-	LSL $2, R16, R16
-	WORD $0xad0039ed // stp q13, q14, [x15]
-	WORD $0xad0141ef // stp q15, q16, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0049f1 // stp q17, q18, [x15]
-	WORD $0xad0151f3 // stp q19, q20, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0059f5 // stp q21, q22, [x15]
-	WORD $0xad0161f7 // stp q23, q24, [x15, #32]
+	TBZ $0, R14, store
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc00203 // ldr q3, [x16]
+	WORD $0x4ea385ad // add v13.4s, v13.4s, v3.4s
+	WORD $0x3dc0060a // ldr q10, [x16, #16]
+	WORD $0x4eaa85ce // add v14.4s, v14.4s, v10.4s
+	WORD $0x3dc00a04 // ldr q4, [x16, #32]
+	WORD $0x4ea485ef // add v15.4s, v15.4s, v4.4s
+	WORD $0x3dc00e19 // ldr q25, [x16, #48]
+	WORD $0x4eb98610 // add v16.4s, v16.4s, v25.4s
+	ADD R17, R16
+	WORD $0x3dc0021a // ldr q26, [x16]
+	WORD $0x4eba8631 // add v17.4s, v17.4s, v26.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x4ebb8652 // add v18.4s, v18.4s, v27.4s
+	WORD $0x3dc00a0b // ldr q11, [x16, #32]
+	WORD $0x4eab8673 // add v19.4s, v19.4s, v11.4s
+	WORD $0x3dc00e0c // ldr q12, [x16, #48]
+	WORD $0x4eac8694 // add v20.4s, v20.4s, v12.4s
+	ADD R17, R16
+	WORD $0x3dc0021f // ldr q31, [x16]
+	WORD $0x4ebf86b5 // add v21.4s, v21.4s, v31.4s
+	WORD $0x3dc00605 // ldr q5, [x16, #16]
+	WORD $0x4ea586d6 // add v22.4s, v22.4s, v5.4s
+	WORD $0x3dc00a06 // ldr q6, [x16, #32]
+	WORD $0x4ea686f7 // add v23.4s, v23.4s, v6.4s
+	WORD $0x3dc00e1c // ldr q28, [x16, #48]
+	WORD $0x4ebc8718 // add v24.4s, v24.4s, v28.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad003a6d // stp q13, q14, [x19]
+	WORD $0xad01426f // stp q15, q16, [x19, #32]
+	ADD R20, R19
+	WORD $0xad004a71 // stp q17, q18, [x19]
+	WORD $0xad015273 // stp q19, q20, [x19, #32]
+	ADD R20, R19
+	WORD $0xad005a75 // stp q21, q22, [x19]
+	WORD $0xad016277 // stp q23, q24, [x19, #32]
 	B next
 
 partial:
-	MOVD R1, R17
-	WORD $0x3d80022d // str q13, [x17]
-	WORD $0x3d80062e // str q14, [x17, #16]
-	WORD $0x3d800a2f // str q15, [x17, #32]
-	WORD $0x3d800e30 // str q16, [x17, #48]
-	WORD $0x3d801231 // str q17, [x17, #64]
-	WORD $0x3d801632 // str q18, [x17, #80]
-	WORD $0x3d801a33 // str q19, [x17, #96]
-	WORD $0x3d801e34 // str q20, [x17, #112]
-	WORD $0x3d802235 // str q21, [x17, #128]
-	WORD $0x3d802636 // str q22, [x17, #144]
-	WORD $0x3d802a37 // str q23, [x17, #160]
-	WORD $0x3d802e38 // str q24, [x17, #176]
-	MOVD cols+88(FP), R19
-	ADD $8, R19
-	MOVD $3, R20
-	MOVD c+72(FP), R21
-	MOVD cRow+80(FP), R22
-	LSL $2, R22, R22
+	MOVD R1, R21
+	WORD $0x3d8002ad // str q13, [x21]
+	WORD $0x3d8006ae // str q14, [x21, #16]
+	WORD $0x3d800aaf // str q15, [x21, #32]
+	WORD $0x3d800eb0 // str q16, [x21, #48]
+	WORD $0x3d8012b1 // str q17, [x21, #64]
+	WORD $0x3d8016b2 // str q18, [x21, #80]
+	WORD $0x3d801ab3 // str q19, [x21, #96]
+	WORD $0x3d801eb4 // str q20, [x21, #112]
+	WORD $0x3d8022b5 // str q21, [x21, #128]
+	WORD $0x3d8026b6 // str q22, [x21, #144]
+	WORD $0x3d802ab7 // str q23, [x21, #160]
+	WORD $0x3d802eb8 // str q24, [x21, #176]
+	MOVD cols+88(FP), R22
+	ADD $8, R22
+	MOVD $3, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
 
 partialRow:
-	MOVD R21, R23
-	MOVD R17, R24
-	MOVD R19, R25
+	MOVD R24, R26
+	MOVD R21, R2
+	MOVD R22, R3
 
 partialColumn:
-	FMOVS (R24), F3
-	FMOVS F3, (R23)
-	ADD $4, R24
-	ADD $4, R23
-	SUB $1, R25
-	CBNZ R25, partialColumn
-	ADD R22, R21
-	ADD $64, R17
-	SUB $1, R20
-	CBNZ R20, partialRow
+	FMOVS (R2), F29
+	TBZ $0, R14, storeOne
+	FMOVS (R26), F30
+	WORD $0x4ebe87bd // add v29.4s, v29.4s, v30.4s
+
+storeOne:
+	FMOVS F29, (R26)
+	ADD $4, R2
+	ADD $4, R26
+	SUB $1, R3
+	CBNZ R3, partialColumn
+	ADD R25, R24
+	ADD $64, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
 
 next:
-	MOVD $12, R26
-	MOVD aRow+24(FP), R2
-	MUL R26, R2
-	MOVD a+16(FP), R3
-	ADD R3, R2, R4
-	CMP $0, R3
-	CSEL EQ, R3, R4, R3
-	MOVD R3, a+16(FP)
-	MOVD cRow+80(FP), R5
-	MUL R26, R5
-	MOVD c+72(FP), R6
+	MOVD $12, R4
+	MOVD aRow+24(FP), R5
+	MUL R4, R5
+	MOVD a+16(FP), R6
 	ADD R6, R5, R7
 	CMP $0, R6
 	CSEL EQ, R6, R7, R6
-	MOVD R6, c+72(FP)
-	MOVD tiles+0(FP), R8
-	SUB $1, R8
-	MOVD R8, tiles+0(FP)
-	CBNZ R8, tile
+	MOVD R6, a+16(FP)
+	MOVD cRow+80(FP), R8
+	MUL R4, R8
+	MOVD c+72(FP), R9
+	ADD R9, R8, R10
+	CMP $0, R9
+	CSEL EQ, R9, R10, R9
+	MOVD R9, c+72(FP)
+	MOVD tiles+0(FP), R11
+	SUB $1, R11
+	MOVD R11, tiles+0(FP)
+	CBNZ R11, tile
 	RET
 
 // gemmDotProd_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -2492,75 +2728,106 @@ done:
 	WORD $0x4ea2854a // add v10.4s, v10.4s, v2.4s
 	WORD $0x4ea2858c // add v12.4s, v12.4s, v2.4s
 	WORD $0x4ea285ce // add v14.4s, v14.4s, v2.4s
-	MOVD cols+88(FP), R15
-	CMP $8, R15
+	MOVD flags+128(FP), R15
+	MOVD cols+88(FP), R16
+	CMP $8, R16
 	BNE partial
-	MOVD c+72(FP), R16
-	MOVD cRow+80(FP), R17
-	LSL $2, R17, R17
-	WORD $0xad002207 // stp q7, q8, [x16]
-	ADD R17, R16
-	WORD $0xad002a09 // stp q9, q10, [x16]
-	ADD R17, R16
-	WORD $0xad00320b // stp q11, q12, [x16]
-	ADD R17, R16
-	WORD $0xad003a0d // stp q13, q14, [x16]
+	TBZ $0, R15, store
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc00225 // ldr q5, [x17]
+	WORD $0x4ea584e7 // add v7.4s, v7.4s, v5.4s
+	WORD $0x3dc00626 // ldr q6, [x17, #16]
+	WORD $0x4ea68508 // add v8.4s, v8.4s, v6.4s
+	ADD R19, R17
+	WORD $0x3dc00233 // ldr q19, [x17]
+	WORD $0x4eb38529 // add v9.4s, v9.4s, v19.4s
+	WORD $0x3dc00634 // ldr q20, [x17, #16]
+	WORD $0x4eb4854a // add v10.4s, v10.4s, v20.4s
+	ADD R19, R17
+	WORD $0x3dc00235 // ldr q21, [x17]
+	WORD $0x4eb5856b // add v11.4s, v11.4s, v21.4s
+	WORD $0x3dc00636 // ldr q22, [x17, #16]
+	WORD $0x4eb6858c // add v12.4s, v12.4s, v22.4s
+	ADD R19, R17
+	WORD $0x3dc00237 // ldr q23, [x17]
+	WORD $0x4eb785ad // add v13.4s, v13.4s, v23.4s
+	WORD $0x3dc00638 // ldr q24, [x17, #16]
+	WORD $0x4eb885ce // add v14.4s, v14.4s, v24.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad002287 // stp q7, q8, [x20]
+	ADD R21, R20
+	WORD $0xad002a89 // stp q9, q10, [x20]
+	ADD R21, R20
+	WORD $0xad00328b // stp q11, q12, [x20]
+	ADD R21, R20
+	WORD $0xad003a8d // stp q13, q14, [x20]
 	B next
 
 partial:
-	MOVD R1, R19
-	WORD $0x3d800267 // str q7, [x19]
-	WORD $0x3d800668 // str q8, [x19, #16]
-	WORD $0x3d800a69 // str q9, [x19, #32]
-	WORD $0x3d800e6a // str q10, [x19, #48]
-	WORD $0x3d80126b // str q11, [x19, #64]
-	WORD $0x3d80166c // str q12, [x19, #80]
-	WORD $0x3d801a6d // str q13, [x19, #96]
-	WORD $0x3d801e6e // str q14, [x19, #112]
-	MOVD cols+88(FP), R20
-	ADD $0, R20
-	MOVD $4, R21
-	MOVD c+72(FP), R22
-	MOVD cRow+80(FP), R23
-	LSL $2, R23, R23
+	MOVD R1, R22
+	WORD $0x3d8002c7 // str q7, [x22]
+	WORD $0x3d8006c8 // str q8, [x22, #16]
+	WORD $0x3d800ac9 // str q9, [x22, #32]
+	WORD $0x3d800eca // str q10, [x22, #48]
+	WORD $0x3d8012cb // str q11, [x22, #64]
+	WORD $0x3d8016cc // str q12, [x22, #80]
+	WORD $0x3d801acd // str q13, [x22, #96]
+	WORD $0x3d801ece // str q14, [x22, #112]
+	MOVD cols+88(FP), R23
+	ADD $0, R23
+	MOVD $4, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
 
 partialRow:
-	MOVD R22, R24
-	MOVD R19, R25
-	MOVD R20, R26
+	MOVD R25, R2
+	MOVD R22, R3
+	MOVD R23, R4
 
 partialColumn:
-	FMOVS (R25), F5
-	FMOVS F5, (R24)
-	ADD $4, R25
-	ADD $4, R24
-	SUB $1, R26
-	CBNZ R26, partialColumn
-	ADD R23, R22
-	ADD $32, R19
-	SUB $1, R21
-	CBNZ R21, partialRow
+	FMOVS (R3), F25
+	TBZ $0, R15, storeOne
+	FMOVS (R2), F15
+	WORD $0x4eaf8739 // add v25.4s, v25.4s, v15.4s
+
+storeOne:
+	FMOVS F25, (R2)
+	ADD $4, R3
+	ADD $4, R2
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R26, R25
+	ADD $32, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
 
 next:
-	MOVD $16, R2
-	MOVD aRow+24(FP), R3
-	MUL R2, R3
-	MOVD a+16(FP), R4
-	ADD R4, R3, R5
-	CMP $0, R4
-	CSEL EQ, R4, R5, R4
-	MOVD R4, a+16(FP)
-	MOVD cRow+80(FP), R6
-	MUL R2, R6
-	MOVD c+72(FP), R7
+	MOVD $16, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
 	ADD R7, R6, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
-	MOVD R7, c+72(FP)
-	MOVD tiles+0(FP), R9
-	SUB $1, R9
-	MOVD R9, tiles+0(FP)
-	CBNZ R9, tile
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R9
+	MUL R5, R9
+	MOVD c+72(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, c+72(FP)
+	MOVD tiles+0(FP), R12
+	SUB $1, R12
+	MOVD R12, tiles+0(FP)
+	CBNZ R12, tile
 	RET
 
 // gemmDotProd_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -2786,87 +3053,134 @@ done:
 	WORD $0x4ebf8694 // add v20.4s, v20.4s, v31.4s
 	WORD $0x4ebf8718 // add v24.4s, v24.4s, v31.4s
 	WORD $0x4ebf879c // add v28.4s, v28.4s, v31.4s
-	MOVD cols+88(FP), R15
-	CMP $8, R15
+	MOVD flags+128(FP), R15
+	MOVD cols+88(FP), R16
+	CMP $8, R16
 	BNE partial
-	MOVD c+72(FP), R16
-	MOVD cRow+80(FP), R17
-	LSL $2, R17, R17
-	WORD $0xad003a0d // stp q13, q14, [x16]
-	WORD $0xad01420f // stp q15, q16, [x16, #32]
-	ADD R17, R16
-	WORD $0xad004a11 // stp q17, q18, [x16]
-	WORD $0xad015213 // stp q19, q20, [x16, #32]
-	ADD R17, R16
-	WORD $0xad005a15 // stp q21, q22, [x16]
-	WORD $0xad016217 // stp q23, q24, [x16, #32]
-	ADD R17, R16
-	WORD $0xad006a19 // stp q25, q26, [x16]
-	WORD $0xad01721b // stp q27, q28, [x16, #32]
+	TBZ $0, R15, store
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc00225 // ldr q5, [x17]
+	WORD $0x4ea585ad // add v13.4s, v13.4s, v5.4s
+	WORD $0x3dc00621 // ldr q1, [x17, #16]
+	WORD $0x4ea185ce // add v14.4s, v14.4s, v1.4s
+	WORD $0x3dc00a28 // ldr q8, [x17, #32]
+	WORD $0x4ea885ef // add v15.4s, v15.4s, v8.4s
+	WORD $0x3dc00e24 // ldr q4, [x17, #48]
+	WORD $0x4ea48610 // add v16.4s, v16.4s, v4.4s
+	ADD R19, R17
+	WORD $0x3dc0022b // ldr q11, [x17]
+	WORD $0x4eab8631 // add v17.4s, v17.4s, v11.4s
+	WORD $0x3dc0062c // ldr q12, [x17, #16]
+	WORD $0x4eac8652 // add v18.4s, v18.4s, v12.4s
+	WORD $0x3dc00a22 // ldr q2, [x17, #32]
+	WORD $0x4ea28673 // add v19.4s, v19.4s, v2.4s
+	WORD $0x3dc00e29 // ldr q9, [x17, #48]
+	WORD $0x4ea98694 // add v20.4s, v20.4s, v9.4s
+	ADD R19, R17
+	WORD $0x3dc00223 // ldr q3, [x17]
+	WORD $0x4ea386b5 // add v21.4s, v21.4s, v3.4s
+	WORD $0x3dc0062a // ldr q10, [x17, #16]
+	WORD $0x4eaa86d6 // add v22.4s, v22.4s, v10.4s
+	WORD $0x3dc00a26 // ldr q6, [x17, #32]
+	WORD $0x4ea686f7 // add v23.4s, v23.4s, v6.4s
+	WORD $0x3dc00e27 // ldr q7, [x17, #48]
+	WORD $0x4ea78718 // add v24.4s, v24.4s, v7.4s
+	ADD R19, R17
+	WORD $0x3dc00220 // ldr q0, [x17]
+	WORD $0x4ea08739 // add v25.4s, v25.4s, v0.4s
+	WORD $0x3dc0063d // ldr q29, [x17, #16]
+	WORD $0x4ebd875a // add v26.4s, v26.4s, v29.4s
+	WORD $0x3dc00a3e // ldr q30, [x17, #32]
+	WORD $0x4ebe877b // add v27.4s, v27.4s, v30.4s
+	WORD $0x3dc00e3f // ldr q31, [x17, #48]
+	WORD $0x4ebf879c // add v28.4s, v28.4s, v31.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad003a8d // stp q13, q14, [x20]
+	WORD $0xad01428f // stp q15, q16, [x20, #32]
+	ADD R21, R20
+	WORD $0xad004a91 // stp q17, q18, [x20]
+	WORD $0xad015293 // stp q19, q20, [x20, #32]
+	ADD R21, R20
+	WORD $0xad005a95 // stp q21, q22, [x20]
+	WORD $0xad016297 // stp q23, q24, [x20, #32]
+	ADD R21, R20
+	WORD $0xad006a99 // stp q25, q26, [x20]
+	WORD $0xad01729b // stp q27, q28, [x20, #32]
 	B next
 
 partial:
-	MOVD R1, R19
-	WORD $0x3d80026d // str q13, [x19]
-	WORD $0x3d80066e // str q14, [x19, #16]
-	WORD $0x3d800a6f // str q15, [x19, #32]
-	WORD $0x3d800e70 // str q16, [x19, #48]
-	WORD $0x3d801271 // str q17, [x19, #64]
-	WORD $0x3d801672 // str q18, [x19, #80]
-	WORD $0x3d801a73 // str q19, [x19, #96]
-	WORD $0x3d801e74 // str q20, [x19, #112]
-	WORD $0x3d802275 // str q21, [x19, #128]
-	WORD $0x3d802676 // str q22, [x19, #144]
-	WORD $0x3d802a77 // str q23, [x19, #160]
-	WORD $0x3d802e78 // str q24, [x19, #176]
-	WORD $0x3d803279 // str q25, [x19, #192]
-	WORD $0x3d80367a // str q26, [x19, #208]
-	WORD $0x3d803a7b // str q27, [x19, #224]
-	WORD $0x3d803e7c // str q28, [x19, #240]
-	MOVD cols+88(FP), R20
-	ADD $8, R20
-	MOVD $4, R21
-	MOVD c+72(FP), R22
-	MOVD cRow+80(FP), R23
-	LSL $2, R23, R23
+	MOVD R1, R22
+	WORD $0x3d8002cd // str q13, [x22]
+	WORD $0x3d8006ce // str q14, [x22, #16]
+	WORD $0x3d800acf // str q15, [x22, #32]
+	WORD $0x3d800ed0 // str q16, [x22, #48]
+	WORD $0x3d8012d1 // str q17, [x22, #64]
+	WORD $0x3d8016d2 // str q18, [x22, #80]
+	WORD $0x3d801ad3 // str q19, [x22, #96]
+	WORD $0x3d801ed4 // str q20, [x22, #112]
+	WORD $0x3d8022d5 // str q21, [x22, #128]
+	WORD $0x3d8026d6 // str q22, [x22, #144]
+	WORD $0x3d802ad7 // str q23, [x22, #160]
+	WORD $0x3d802ed8 // str q24, [x22, #176]
+	WORD $0x3d8032d9 // str q25, [x22, #192]
+	WORD $0x3d8036da // str q26, [x22, #208]
+	WORD $0x3d803adb // str q27, [x22, #224]
+	WORD $0x3d803edc // str q28, [x22, #240]
+	MOVD cols+88(FP), R23
+	ADD $8, R23
+	MOVD $4, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
 
 partialRow:
-	MOVD R22, R24
-	MOVD R19, R25
-	MOVD R20, R26
+	MOVD R25, R2
+	MOVD R22, R3
+	MOVD R23, R4
 
 partialColumn:
-	FMOVS (R25), F5
-	FMOVS F5, (R24)
-	ADD $4, R25
-	ADD $4, R24
-	SUB $1, R26
-	CBNZ R26, partialColumn
-	ADD R23, R22
-	ADD $64, R19
-	SUB $1, R21
-	CBNZ R21, partialRow
+	FMOVS (R3), F5
+	TBZ $0, R15, storeOne
+	FMOVS (R2), F1
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+
+storeOne:
+	FMOVS F5, (R2)
+	ADD $4, R3
+	ADD $4, R2
+	SUB $1, R4
+	CBNZ R4, partialColumn
+	ADD R26, R25
+	ADD $64, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
 
 next:
-	MOVD $16, R2
-	MOVD aRow+24(FP), R3
-	MUL R2, R3
-	MOVD a+16(FP), R4
-	ADD R4, R3, R5
-	CMP $0, R4
-	CSEL EQ, R4, R5, R4
-	MOVD R4, a+16(FP)
-	MOVD cRow+80(FP), R6
-	MUL R2, R6
-	MOVD c+72(FP), R7
+	MOVD $16, R5
+	MOVD aRow+24(FP), R6
+	MUL R5, R6
+	MOVD a+16(FP), R7
 	ADD R7, R6, R8
 	CMP $0, R7
 	CSEL EQ, R7, R8, R7
-	MOVD R7, c+72(FP)
-	MOVD tiles+0(FP), R9
-	SUB $1, R9
-	MOVD R9, tiles+0(FP)
-	CBNZ R9, tile
+	MOVD R7, a+16(FP)
+	MOVD cRow+80(FP), R9
+	MUL R5, R9
+	MOVD c+72(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, c+72(FP)
+	MOVD tiles+0(FP), R12
+	SUB $1, R12
+	MOVD R12, tiles+0(FP)
+	CBNZ R12, tile
 	RET
 
 // gemmDotProd_5x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3038,79 +3352,115 @@ done:
 	WORD $0x4eb7858c // add v12.4s, v12.4s, v23.4s
 	WORD $0x4eb785ce // add v14.4s, v14.4s, v23.4s
 	WORD $0x4eb78610 // add v16.4s, v16.4s, v23.4s
-	MOVD cols+88(FP), R16
-	CMP $8, R16
+	MOVD flags+128(FP), R16
+	MOVD cols+88(FP), R17
+	CMP $8, R17
 	BNE partial
-	MOVD c+72(FP), R17
-	MOVD cRow+80(FP), R19
-	LSL $2, R19, R19
-	WORD $0xad002227 // stp q7, q8, [x17]
-	ADD R19, R17
-	WORD $0xad002a29 // stp q9, q10, [x17]
-	ADD R19, R17
-	WORD $0xad00322b // stp q11, q12, [x17]
-	ADD R19, R17
-	WORD $0xad003a2d // stp q13, q14, [x17]
-	ADD R19, R17
-	WORD $0xad00422f // stp q15, q16, [x17]
+	TBZ $0, R16, store
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00278 // ldr q24, [x19]
+	WORD $0x4eb884e7 // add v7.4s, v7.4s, v24.4s
+	WORD $0x3dc00679 // ldr q25, [x19, #16]
+	WORD $0x4eb98508 // add v8.4s, v8.4s, v25.4s
+	ADD R20, R19
+	WORD $0x3dc0027a // ldr q26, [x19]
+	WORD $0x4eba8529 // add v9.4s, v9.4s, v26.4s
+	WORD $0x3dc0067b // ldr q27, [x19, #16]
+	WORD $0x4ebb854a // add v10.4s, v10.4s, v27.4s
+	ADD R20, R19
+	WORD $0x3dc0027c // ldr q28, [x19]
+	WORD $0x4ebc856b // add v11.4s, v11.4s, v28.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4eb1858c // add v12.4s, v12.4s, v17.4s
+	ADD R20, R19
+	WORD $0x3dc00272 // ldr q18, [x19]
+	WORD $0x4eb285ad // add v13.4s, v13.4s, v18.4s
+	WORD $0x3dc00673 // ldr q19, [x19, #16]
+	WORD $0x4eb385ce // add v14.4s, v14.4s, v19.4s
+	ADD R20, R19
+	WORD $0x3dc00274 // ldr q20, [x19]
+	WORD $0x4eb485ef // add v15.4s, v15.4s, v20.4s
+	WORD $0x3dc00675 // ldr q21, [x19, #16]
+	WORD $0x4eb58610 // add v16.4s, v16.4s, v21.4s
+
+store:
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
+	WORD $0xad0022a7 // stp q7, q8, [x21]
+	ADD R22, R21
+	WORD $0xad002aa9 // stp q9, q10, [x21]
+	ADD R22, R21
+	WORD $0xad0032ab // stp q11, q12, [x21]
+	ADD R22, R21
+	WORD $0xad003aad // stp q13, q14, [x21]
+	ADD R22, R21
+	WORD $0xad0042af // stp q15, q16, [x21]
 	B next
 
 partial:
-	MOVD R1, R20
-	WORD $0x3d800287 // str q7, [x20]
-	WORD $0x3d800688 // str q8, [x20, #16]
-	WORD $0x3d800a89 // str q9, [x20, #32]
-	WORD $0x3d800e8a // str q10, [x20, #48]
-	WORD $0x3d80128b // str q11, [x20, #64]
-	WORD $0x3d80168c // str q12, [x20, #80]
-	WORD $0x3d801a8d // str q13, [x20, #96]
-	WORD $0x3d801e8e // str q14, [x20, #112]
-	WORD $0x3d80228f // str q15, [x20, #128]
-	WORD $0x3d802690 // str q16, [x20, #144]
-	MOVD cols+88(FP), R21
-	ADD $0, R21
-	MOVD $5, R22
-	MOVD c+72(FP), R23
-	MOVD cRow+80(FP), R24
-	LSL $2, R24, R24
+	MOVD R1, R23
+	WORD $0x3d8002e7 // str q7, [x23]
+	WORD $0x3d8006e8 // str q8, [x23, #16]
+	WORD $0x3d800ae9 // str q9, [x23, #32]
+	WORD $0x3d800eea // str q10, [x23, #48]
+	WORD $0x3d8012eb // str q11, [x23, #64]
+	WORD $0x3d8016ec // str q12, [x23, #80]
+	WORD $0x3d801aed // str q13, [x23, #96]
+	WORD $0x3d801eee // str q14, [x23, #112]
+	WORD $0x3d8022ef // str q15, [x23, #128]
+	WORD $0x3d8026f0 // str q16, [x23, #144]
+	MOVD cols+88(FP), R24
+	ADD $0, R24
+	MOVD $5, R25
+	MOVD c+72(FP), R26
+	MOVD cRow+80(FP), R2
+	LSL $2, R2, R2
 
 partialRow:
-	MOVD R23, R25
-	MOVD R20, R26
-	MOVD R21, R2
+	MOVD R26, R3
+	MOVD R23, R4
+	MOVD R24, R5
 
 partialColumn:
-	FMOVS (R26), F24
-	FMOVS F24, (R25)
-	ADD $4, R26
-	ADD $4, R25
-	SUB $1, R2
-	CBNZ R2, partialColumn
-	ADD R24, R23
-	ADD $32, R20
-	SUB $1, R22
-	CBNZ R22, partialRow
+	FMOVS (R4), F29
+	TBZ $0, R16, storeOne
+	FMOVS (R3), F30
+	WORD $0x4ebe87bd // add v29.4s, v29.4s, v30.4s
+
+storeOne:
+	FMOVS F29, (R3)
+	ADD $4, R4
+	ADD $4, R3
+	SUB $1, R5
+	CBNZ R5, partialColumn
+	ADD R2, R26
+	ADD $32, R23
+	SUB $1, R25
+	CBNZ R25, partialRow
 
 next:
-	MOVD $20, R3
-	MOVD aRow+24(FP), R4
-	MUL R3, R4
-	MOVD a+16(FP), R5
-	ADD R5, R4, R6
-	CMP $0, R5
-	CSEL EQ, R5, R6, R5
-	MOVD R5, a+16(FP)
-	MOVD cRow+80(FP), R7
-	MUL R3, R7
-	MOVD c+72(FP), R8
+	MOVD $20, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
 	ADD R8, R7, R9
 	CMP $0, R8
 	CSEL EQ, R8, R9, R8
-	MOVD R8, c+72(FP)
-	MOVD tiles+0(FP), R10
-	SUB $1, R10
-	MOVD R10, tiles+0(FP)
-	CBNZ R10, tile
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R10
+	MUL R6, R10
+	MOVD c+72(FP), R11
+	ADD R11, R10, R12
+	CMP $0, R11
+	CSEL EQ, R11, R12, R11
+	MOVD R11, c+72(FP)
+	MOVD tiles+0(FP), R13
+	SUB $1, R13
+	MOVD R13, tiles+0(FP)
+	CBNZ R13, tile
 	RET
 
 // gemmDotProd_5x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3375,94 +3725,150 @@ done:
 	WORD $0x4ea78718 // add v24.4s, v24.4s, v7.4s
 	WORD $0x4ea7879c // add v28.4s, v28.4s, v7.4s
 	WORD $0x4ea784a5 // add v5.4s, v5.4s, v7.4s
-	MOVD cols+88(FP), R19
-	CMP $8, R19
+	MOVD flags+128(FP), R19
+	MOVD cols+88(FP), R20
+	CMP $8, R20
 	BNE partial
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
-	WORD $0xad003a8d // stp q13, q14, [x20]
-	WORD $0xad01428f // stp q15, q16, [x20, #32]
-	ADD R21, R20
-	WORD $0xad004a91 // stp q17, q18, [x20]
-	WORD $0xad015293 // stp q19, q20, [x20, #32]
-	ADD R21, R20
-	WORD $0xad005a95 // stp q21, q22, [x20]
-	WORD $0xad016297 // stp q23, q24, [x20, #32]
-	ADD R21, R20
-	WORD $0xad006a99 // stp q25, q26, [x20]
-	WORD $0xad01729b // stp q27, q28, [x20, #32]
-	ADD R21, R20
-	WORD $0xad007a9d // stp q29, q30, [x20]
-	WORD $0xad01169f // stp q31, q5, [x20, #32]
+	TBZ $0, R19, store
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a0 // ldr q0, [x21]
+	WORD $0x4ea085ad // add v13.4s, v13.4s, v0.4s
+	WORD $0x3dc006aa // ldr q10, [x21, #16]
+	WORD $0x4eaa85ce // add v14.4s, v14.4s, v10.4s
+	WORD $0x3dc00aa4 // ldr q4, [x21, #32]
+	WORD $0x4ea485ef // add v15.4s, v15.4s, v4.4s
+	WORD $0x3dc00eab // ldr q11, [x21, #48]
+	WORD $0x4eab8610 // add v16.4s, v16.4s, v11.4s
+	ADD R22, R21
+	WORD $0x3dc002ac // ldr q12, [x21]
+	WORD $0x4eac8631 // add v17.4s, v17.4s, v12.4s
+	WORD $0x3dc006a2 // ldr q2, [x21, #16]
+	WORD $0x4ea28652 // add v18.4s, v18.4s, v2.4s
+	WORD $0x3dc00aa1 // ldr q1, [x21, #32]
+	WORD $0x4ea18673 // add v19.4s, v19.4s, v1.4s
+	WORD $0x3dc00ea8 // ldr q8, [x21, #48]
+	WORD $0x4ea88694 // add v20.4s, v20.4s, v8.4s
+	ADD R22, R21
+	WORD $0x3dc002a9 // ldr q9, [x21]
+	WORD $0x4ea986b5 // add v21.4s, v21.4s, v9.4s
+	WORD $0x3dc006a3 // ldr q3, [x21, #16]
+	WORD $0x4ea386d6 // add v22.4s, v22.4s, v3.4s
+	WORD $0x3dc00aa6 // ldr q6, [x21, #32]
+	WORD $0x4ea686f7 // add v23.4s, v23.4s, v6.4s
+	WORD $0x3dc00ea7 // ldr q7, [x21, #48]
+	WORD $0x4ea78718 // add v24.4s, v24.4s, v7.4s
+	ADD R22, R21
+	WORD $0x3dc002a0 // ldr q0, [x21]
+	WORD $0x4ea08739 // add v25.4s, v25.4s, v0.4s
+	WORD $0x3dc006aa // ldr q10, [x21, #16]
+	WORD $0x4eaa875a // add v26.4s, v26.4s, v10.4s
+	WORD $0x3dc00aa4 // ldr q4, [x21, #32]
+	WORD $0x4ea4877b // add v27.4s, v27.4s, v4.4s
+	WORD $0x3dc00eab // ldr q11, [x21, #48]
+	WORD $0x4eab879c // add v28.4s, v28.4s, v11.4s
+	ADD R22, R21
+	WORD $0x3dc002ac // ldr q12, [x21]
+	WORD $0x4eac87bd // add v29.4s, v29.4s, v12.4s
+	WORD $0x3dc006a2 // ldr q2, [x21, #16]
+	WORD $0x4ea287de // add v30.4s, v30.4s, v2.4s
+	WORD $0x3dc00aa1 // ldr q1, [x21, #32]
+	WORD $0x4ea187ff // add v31.4s, v31.4s, v1.4s
+	WORD $0x3dc00ea8 // ldr q8, [x21, #48]
+	WORD $0x4ea884a5 // add v5.4s, v5.4s, v8.4s
+
+store:
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad003aed // stp q13, q14, [x23]
+	WORD $0xad0142ef // stp q15, q16, [x23, #32]
+	ADD R24, R23
+	WORD $0xad004af1 // stp q17, q18, [x23]
+	WORD $0xad0152f3 // stp q19, q20, [x23, #32]
+	ADD R24, R23
+	WORD $0xad005af5 // stp q21, q22, [x23]
+	WORD $0xad0162f7 // stp q23, q24, [x23, #32]
+	ADD R24, R23
+	WORD $0xad006af9 // stp q25, q26, [x23]
+	WORD $0xad0172fb // stp q27, q28, [x23, #32]
+	ADD R24, R23
+	WORD $0xad007afd // stp q29, q30, [x23]
+	WORD $0xad0116ff // stp q31, q5, [x23, #32]
 	B next
 
 partial:
-	MOVD R1, R22
-	WORD $0x3d8002cd // str q13, [x22]
-	WORD $0x3d8006ce // str q14, [x22, #16]
-	WORD $0x3d800acf // str q15, [x22, #32]
-	WORD $0x3d800ed0 // str q16, [x22, #48]
-	WORD $0x3d8012d1 // str q17, [x22, #64]
-	WORD $0x3d8016d2 // str q18, [x22, #80]
-	WORD $0x3d801ad3 // str q19, [x22, #96]
-	WORD $0x3d801ed4 // str q20, [x22, #112]
-	WORD $0x3d8022d5 // str q21, [x22, #128]
-	WORD $0x3d8026d6 // str q22, [x22, #144]
-	WORD $0x3d802ad7 // str q23, [x22, #160]
-	WORD $0x3d802ed8 // str q24, [x22, #176]
-	WORD $0x3d8032d9 // str q25, [x22, #192]
-	WORD $0x3d8036da // str q26, [x22, #208]
-	WORD $0x3d803adb // str q27, [x22, #224]
-	WORD $0x3d803edc // str q28, [x22, #240]
-	WORD $0x3d8042dd // str q29, [x22, #256]
-	WORD $0x3d8046de // str q30, [x22, #272]
-	WORD $0x3d804adf // str q31, [x22, #288]
-	WORD $0x3d804ec5 // str q5, [x22, #304]
-	MOVD cols+88(FP), R23
-	ADD $8, R23
-	MOVD $5, R24
-	MOVD c+72(FP), R25
-	MOVD cRow+80(FP), R26
-	LSL $2, R26, R26
+	MOVD R1, R25
+	WORD $0x3d80032d // str q13, [x25]
+	WORD $0x3d80072e // str q14, [x25, #16]
+	WORD $0x3d800b2f // str q15, [x25, #32]
+	WORD $0x3d800f30 // str q16, [x25, #48]
+	WORD $0x3d801331 // str q17, [x25, #64]
+	WORD $0x3d801732 // str q18, [x25, #80]
+	WORD $0x3d801b33 // str q19, [x25, #96]
+	WORD $0x3d801f34 // str q20, [x25, #112]
+	WORD $0x3d802335 // str q21, [x25, #128]
+	WORD $0x3d802736 // str q22, [x25, #144]
+	WORD $0x3d802b37 // str q23, [x25, #160]
+	WORD $0x3d802f38 // str q24, [x25, #176]
+	WORD $0x3d803339 // str q25, [x25, #192]
+	WORD $0x3d80373a // str q26, [x25, #208]
+	WORD $0x3d803b3b // str q27, [x25, #224]
+	WORD $0x3d803f3c // str q28, [x25, #240]
+	WORD $0x3d80433d // str q29, [x25, #256]
+	WORD $0x3d80473e // str q30, [x25, #272]
+	WORD $0x3d804b3f // str q31, [x25, #288]
+	WORD $0x3d804f25 // str q5, [x25, #304]
+	MOVD cols+88(FP), R26
+	ADD $8, R26
+	MOVD $5, R2
+	MOVD c+72(FP), R3
+	MOVD cRow+80(FP), R4
+	LSL $2, R4, R4
 
 partialRow:
-	MOVD R25, R2
-	MOVD R22, R3
-	MOVD R23, R4
+	MOVD R3, R5
+	MOVD R25, R15
+	MOVD R26, R16
 
 partialColumn:
-	FMOVS (R3), F0
-	FMOVS F0, (R2)
-	ADD $4, R3
-	ADD $4, R2
-	SUB $1, R4
-	CBNZ R4, partialColumn
-	ADD R26, R25
-	ADD $64, R22
-	SUB $1, R24
-	CBNZ R24, partialRow
+	FMOVS (R15), F9
+	TBZ $0, R19, storeOne
+	FMOVS (R5), F3
+	WORD $0x4ea38529 // add v9.4s, v9.4s, v3.4s
+
+storeOne:
+	FMOVS F9, (R5)
+	ADD $4, R15
+	ADD $4, R5
+	SUB $1, R16
+	CBNZ R16, partialColumn
+	ADD R4, R3
+	ADD $64, R25
+	SUB $1, R2
+	CBNZ R2, partialRow
 
 next:
-	MOVD $20, R5
-	MOVD aRow+24(FP), R15
-	MUL R5, R15
-	MOVD a+16(FP), R16
-	ADD R16, R15, R6
-	CMP $0, R16
-	CSEL EQ, R16, R6, R16
-	MOVD R16, a+16(FP)
-	MOVD cRow+80(FP), R7
-	MUL R5, R7
-	MOVD c+72(FP), R8
+	MOVD $20, R6
+	MOVD aRow+24(FP), R7
+	MUL R6, R7
+	MOVD a+16(FP), R8
 	ADD R8, R7, R9
 	CMP $0, R8
 	CSEL EQ, R8, R9, R8
-	MOVD R8, c+72(FP)
-	MOVD tiles+0(FP), R10
-	SUB $1, R10
-	MOVD R10, tiles+0(FP)
-	CBNZ R10, tile
+	MOVD R8, a+16(FP)
+	MOVD cRow+80(FP), R10
+	MUL R6, R10
+	MOVD c+72(FP), R11
+	ADD R11, R10, R12
+	CMP $0, R11
+	CSEL EQ, R11, R12, R11
+	MOVD R11, c+72(FP)
+	MOVD tiles+0(FP), R13
+	SUB $1, R13
+	MOVD R13, tiles+0(FP)
+	CBNZ R13, tile
 	RET
 
 // gemmDotProd_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -3653,83 +4059,124 @@ done:
 	WORD $0x4ebe85ce // add v14.4s, v14.4s, v30.4s
 	WORD $0x4ebe8610 // add v16.4s, v16.4s, v30.4s
 	WORD $0x4ebe8652 // add v18.4s, v18.4s, v30.4s
-	MOVD cols+88(FP), R17
-	CMP $8, R17
+	MOVD flags+128(FP), R17
+	MOVD cols+88(FP), R19
+	CMP $8, R19
 	BNE partial
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
-	WORD $0xad002267 // stp q7, q8, [x19]
-	ADD R20, R19
-	WORD $0xad002a69 // stp q9, q10, [x19]
-	ADD R20, R19
-	WORD $0xad00326b // stp q11, q12, [x19]
-	ADD R20, R19
-	WORD $0xad003a6d // stp q13, q14, [x19]
-	ADD R20, R19
-	WORD $0xad00426f // stp q15, q16, [x19]
-	ADD R20, R19
-	WORD $0xad004a71 // stp q17, q18, [x19]
+	TBZ $0, R17, store
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0x3dc0029f // ldr q31, [x20]
+	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
+	WORD $0x3dc00693 // ldr q19, [x20, #16]
+	WORD $0x4eb38508 // add v8.4s, v8.4s, v19.4s
+	ADD R21, R20
+	WORD $0x3dc00294 // ldr q20, [x20]
+	WORD $0x4eb48529 // add v9.4s, v9.4s, v20.4s
+	WORD $0x3dc00695 // ldr q21, [x20, #16]
+	WORD $0x4eb5854a // add v10.4s, v10.4s, v21.4s
+	ADD R21, R20
+	WORD $0x3dc00296 // ldr q22, [x20]
+	WORD $0x4eb6856b // add v11.4s, v11.4s, v22.4s
+	WORD $0x3dc00697 // ldr q23, [x20, #16]
+	WORD $0x4eb7858c // add v12.4s, v12.4s, v23.4s
+	ADD R21, R20
+	WORD $0x3dc00298 // ldr q24, [x20]
+	WORD $0x4eb885ad // add v13.4s, v13.4s, v24.4s
+	WORD $0x3dc00683 // ldr q3, [x20, #16]
+	WORD $0x4ea385ce // add v14.4s, v14.4s, v3.4s
+	ADD R21, R20
+	WORD $0x3dc00280 // ldr q0, [x20]
+	WORD $0x4ea085ef // add v15.4s, v15.4s, v0.4s
+	WORD $0x3dc0069a // ldr q26, [x20, #16]
+	WORD $0x4eba8610 // add v16.4s, v16.4s, v26.4s
+	ADD R21, R20
+	WORD $0x3dc00281 // ldr q1, [x20]
+	WORD $0x4ea18631 // add v17.4s, v17.4s, v1.4s
+	WORD $0x3dc00684 // ldr q4, [x20, #16]
+	WORD $0x4ea48652 // add v18.4s, v18.4s, v4.4s
+
+store:
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	WORD $0xad0022c7 // stp q7, q8, [x22]
+	ADD R23, R22
+	WORD $0xad002ac9 // stp q9, q10, [x22]
+	ADD R23, R22
+	WORD $0xad0032cb // stp q11, q12, [x22]
+	ADD R23, R22
+	WORD $0xad003acd // stp q13, q14, [x22]
+	ADD R23, R22
+	WORD $0xad0042cf // stp q15, q16, [x22]
+	ADD R23, R22
+	WORD $0xad004ad1 // stp q17, q18, [x22]
 	B next
 
 partial:
-	MOVD R1, R21
-	WORD $0x3d8002a7 // str q7, [x21]
-	WORD $0x3d8006a8 // str q8, [x21, #16]
-	WORD $0x3d800aa9 // str q9, [x21, #32]
-	WORD $0x3d800eaa // str q10, [x21, #48]
-	WORD $0x3d8012ab // str q11, [x21, #64]
-	WORD $0x3d8016ac // str q12, [x21, #80]
-	WORD $0x3d801aad // str q13, [x21, #96]
-	WORD $0x3d801eae // str q14, [x21, #112]
-	WORD $0x3d8022af // str q15, [x21, #128]
-	WORD $0x3d8026b0 // str q16, [x21, #144]
-	WORD $0x3d802ab1 // str q17, [x21, #160]
-	WORD $0x3d802eb2 // str q18, [x21, #176]
-	MOVD cols+88(FP), R22
-	ADD $0, R22
-	MOVD $6, R23
-	MOVD c+72(FP), R24
-	MOVD cRow+80(FP), R25
-	LSL $2, R25, R25
+	MOVD R1, R24
+	WORD $0x3d800307 // str q7, [x24]
+	WORD $0x3d800708 // str q8, [x24, #16]
+	WORD $0x3d800b09 // str q9, [x24, #32]
+	WORD $0x3d800f0a // str q10, [x24, #48]
+	WORD $0x3d80130b // str q11, [x24, #64]
+	WORD $0x3d80170c // str q12, [x24, #80]
+	WORD $0x3d801b0d // str q13, [x24, #96]
+	WORD $0x3d801f0e // str q14, [x24, #112]
+	WORD $0x3d80230f // str q15, [x24, #128]
+	WORD $0x3d802710 // str q16, [x24, #144]
+	WORD $0x3d802b11 // str q17, [x24, #160]
+	WORD $0x3d802f12 // str q18, [x24, #176]
+	MOVD cols+88(FP), R25
+	ADD $0, R25
+	MOVD $6, R26
+	MOVD c+72(FP), R2
+	MOVD cRow+80(FP), R3
+	LSL $2, R3, R3
 
 partialRow:
-	MOVD R24, R26
-	MOVD R21, R2
-	MOVD R22, R3
+	MOVD R2, R4
+	MOVD R24, R5
+	MOVD R25, R6
 
 partialColumn:
-	FMOVS (R2), F31
-	FMOVS F31, (R26)
-	ADD $4, R2
-	ADD $4, R26
-	SUB $1, R3
-	CBNZ R3, partialColumn
-	ADD R25, R24
-	ADD $32, R21
-	SUB $1, R23
-	CBNZ R23, partialRow
+	FMOVS (R5), F2
+	TBZ $0, R17, storeOne
+	FMOVS (R4), F5
+	WORD $0x4ea58442 // add v2.4s, v2.4s, v5.4s
+
+storeOne:
+	FMOVS F2, (R4)
+	ADD $4, R5
+	ADD $4, R4
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R3, R2
+	ADD $32, R24
+	SUB $1, R26
+	CBNZ R26, partialRow
 
 next:
-	MOVD $24, R4
-	MOVD aRow+24(FP), R5
-	MUL R4, R5
-	MOVD a+16(FP), R6
-	ADD R6, R5, R7
-	CMP $0, R6
-	CSEL EQ, R6, R7, R6
-	MOVD R6, a+16(FP)
-	MOVD cRow+80(FP), R8
-	MUL R4, R8
-	MOVD c+72(FP), R9
+	MOVD $24, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
 	ADD R9, R8, R10
 	CMP $0, R9
 	CSEL EQ, R9, R10, R9
-	MOVD R9, c+72(FP)
-	MOVD tiles+0(FP), R11
-	SUB $1, R11
-	MOVD R11, tiles+0(FP)
-	CBNZ R11, tile
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R7, R11
+	MOVD c+72(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, c+72(FP)
+	MOVD tiles+0(FP), R14
+	SUB $1, R14
+	MOVD R14, tiles+0(FP)
+	CBNZ R14, tile
 	RET
 
 // gemmDotProd_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4027,101 +4474,166 @@ done:
 	WORD $0x4ea3879c // add v28.4s, v28.4s, v3.4s
 	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
 	WORD $0x4ea38421 // add v1.4s, v1.4s, v3.4s
-	MOVD cols+88(FP), R20
-	CMP $8, R20
+	MOVD flags+128(FP), R20
+	MOVD cols+88(FP), R21
+	CMP $8, R21
 	BNE partial
-	MOVD c+72(FP), R21
-	MOVD cRow+80(FP), R22
-	LSL $2, R22, R22
-	WORD $0xad003aad // stp q13, q14, [x21]
-	WORD $0xad0142af // stp q15, q16, [x21, #32]
-	ADD R22, R21
-	WORD $0xad004ab1 // stp q17, q18, [x21]
-	WORD $0xad0152b3 // stp q19, q20, [x21, #32]
-	ADD R22, R21
-	WORD $0xad005ab5 // stp q21, q22, [x21]
-	WORD $0xad0162b7 // stp q23, q24, [x21, #32]
-	ADD R22, R21
-	WORD $0xad006ab9 // stp q25, q26, [x21]
-	WORD $0xad0172bb // stp q27, q28, [x21, #32]
-	ADD R22, R21
-	WORD $0xad007abd // stp q29, q30, [x21]
-	WORD $0xad0116bf // stp q31, q5, [x21, #32]
-	ADD R22, R21
-	WORD $0xad001ea6 // stp q6, q7, [x21]
-	WORD $0xad0106a0 // stp q0, q1, [x21, #32]
+	TBZ $0, R20, store
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
+	WORD $0x3dc002ca // ldr q10, [x22]
+	WORD $0x4eaa85ad // add v13.4s, v13.4s, v10.4s
+	WORD $0x3dc006c4 // ldr q4, [x22, #16]
+	WORD $0x4ea485ce // add v14.4s, v14.4s, v4.4s
+	WORD $0x3dc00acb // ldr q11, [x22, #32]
+	WORD $0x4eab85ef // add v15.4s, v15.4s, v11.4s
+	WORD $0x3dc00ecc // ldr q12, [x22, #48]
+	WORD $0x4eac8610 // add v16.4s, v16.4s, v12.4s
+	ADD R23, R22
+	WORD $0x3dc002c8 // ldr q8, [x22]
+	WORD $0x4ea88631 // add v17.4s, v17.4s, v8.4s
+	WORD $0x3dc006c2 // ldr q2, [x22, #16]
+	WORD $0x4ea28652 // add v18.4s, v18.4s, v2.4s
+	WORD $0x3dc00ac9 // ldr q9, [x22, #32]
+	WORD $0x4ea98673 // add v19.4s, v19.4s, v9.4s
+	WORD $0x3dc00ec3 // ldr q3, [x22, #48]
+	WORD $0x4ea38694 // add v20.4s, v20.4s, v3.4s
+	ADD R23, R22
+	WORD $0x3dc002ca // ldr q10, [x22]
+	WORD $0x4eaa86b5 // add v21.4s, v21.4s, v10.4s
+	WORD $0x3dc006c4 // ldr q4, [x22, #16]
+	WORD $0x4ea486d6 // add v22.4s, v22.4s, v4.4s
+	WORD $0x3dc00acb // ldr q11, [x22, #32]
+	WORD $0x4eab86f7 // add v23.4s, v23.4s, v11.4s
+	WORD $0x3dc00ecc // ldr q12, [x22, #48]
+	WORD $0x4eac8718 // add v24.4s, v24.4s, v12.4s
+	ADD R23, R22
+	WORD $0x3dc002c8 // ldr q8, [x22]
+	WORD $0x4ea88739 // add v25.4s, v25.4s, v8.4s
+	WORD $0x3dc006c2 // ldr q2, [x22, #16]
+	WORD $0x4ea2875a // add v26.4s, v26.4s, v2.4s
+	WORD $0x3dc00ac9 // ldr q9, [x22, #32]
+	WORD $0x4ea9877b // add v27.4s, v27.4s, v9.4s
+	WORD $0x3dc00ec3 // ldr q3, [x22, #48]
+	WORD $0x4ea3879c // add v28.4s, v28.4s, v3.4s
+	ADD R23, R22
+	WORD $0x3dc002ca // ldr q10, [x22]
+	WORD $0x4eaa87bd // add v29.4s, v29.4s, v10.4s
+	WORD $0x3dc006c4 // ldr q4, [x22, #16]
+	WORD $0x4ea487de // add v30.4s, v30.4s, v4.4s
+	WORD $0x3dc00acb // ldr q11, [x22, #32]
+	WORD $0x4eab87ff // add v31.4s, v31.4s, v11.4s
+	WORD $0x3dc00ecc // ldr q12, [x22, #48]
+	WORD $0x4eac84a5 // add v5.4s, v5.4s, v12.4s
+	ADD R23, R22
+	WORD $0x3dc002c8 // ldr q8, [x22]
+	WORD $0x4ea884c6 // add v6.4s, v6.4s, v8.4s
+	WORD $0x3dc006c2 // ldr q2, [x22, #16]
+	WORD $0x4ea284e7 // add v7.4s, v7.4s, v2.4s
+	WORD $0x3dc00ac9 // ldr q9, [x22, #32]
+	WORD $0x4ea98400 // add v0.4s, v0.4s, v9.4s
+	WORD $0x3dc00ec3 // ldr q3, [x22, #48]
+	WORD $0x4ea38421 // add v1.4s, v1.4s, v3.4s
+
+store:
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
+	WORD $0xad003b0d // stp q13, q14, [x24]
+	WORD $0xad01430f // stp q15, q16, [x24, #32]
+	ADD R25, R24
+	WORD $0xad004b11 // stp q17, q18, [x24]
+	WORD $0xad015313 // stp q19, q20, [x24, #32]
+	ADD R25, R24
+	WORD $0xad005b15 // stp q21, q22, [x24]
+	WORD $0xad016317 // stp q23, q24, [x24, #32]
+	ADD R25, R24
+	WORD $0xad006b19 // stp q25, q26, [x24]
+	WORD $0xad01731b // stp q27, q28, [x24, #32]
+	ADD R25, R24
+	WORD $0xad007b1d // stp q29, q30, [x24]
+	WORD $0xad01171f // stp q31, q5, [x24, #32]
+	ADD R25, R24
+	WORD $0xad001f06 // stp q6, q7, [x24]
+	WORD $0xad010700 // stp q0, q1, [x24, #32]
 	B next
 
 partial:
-	MOVD R1, R23
-	WORD $0x3d8002ed // str q13, [x23]
-	WORD $0x3d8006ee // str q14, [x23, #16]
-	WORD $0x3d800aef // str q15, [x23, #32]
-	WORD $0x3d800ef0 // str q16, [x23, #48]
-	WORD $0x3d8012f1 // str q17, [x23, #64]
-	WORD $0x3d8016f2 // str q18, [x23, #80]
-	WORD $0x3d801af3 // str q19, [x23, #96]
-	WORD $0x3d801ef4 // str q20, [x23, #112]
-	WORD $0x3d8022f5 // str q21, [x23, #128]
-	WORD $0x3d8026f6 // str q22, [x23, #144]
-	WORD $0x3d802af7 // str q23, [x23, #160]
-	WORD $0x3d802ef8 // str q24, [x23, #176]
-	WORD $0x3d8032f9 // str q25, [x23, #192]
-	WORD $0x3d8036fa // str q26, [x23, #208]
-	WORD $0x3d803afb // str q27, [x23, #224]
-	WORD $0x3d803efc // str q28, [x23, #240]
-	WORD $0x3d8042fd // str q29, [x23, #256]
-	WORD $0x3d8046fe // str q30, [x23, #272]
-	WORD $0x3d804aff // str q31, [x23, #288]
-	WORD $0x3d804ee5 // str q5, [x23, #304]
-	WORD $0x3d8052e6 // str q6, [x23, #320]
-	WORD $0x3d8056e7 // str q7, [x23, #336]
-	WORD $0x3d805ae0 // str q0, [x23, #352]
-	WORD $0x3d805ee1 // str q1, [x23, #368]
-	MOVD cols+88(FP), R24
-	ADD $8, R24
-	MOVD $6, R25
-	MOVD c+72(FP), R26
-	MOVD cRow+80(FP), R2
-	LSL $2, R2, R2
+	MOVD R1, R26
+	WORD $0x3d80034d // str q13, [x26]
+	WORD $0x3d80074e // str q14, [x26, #16]
+	WORD $0x3d800b4f // str q15, [x26, #32]
+	WORD $0x3d800f50 // str q16, [x26, #48]
+	WORD $0x3d801351 // str q17, [x26, #64]
+	WORD $0x3d801752 // str q18, [x26, #80]
+	WORD $0x3d801b53 // str q19, [x26, #96]
+	WORD $0x3d801f54 // str q20, [x26, #112]
+	WORD $0x3d802355 // str q21, [x26, #128]
+	WORD $0x3d802756 // str q22, [x26, #144]
+	WORD $0x3d802b57 // str q23, [x26, #160]
+	WORD $0x3d802f58 // str q24, [x26, #176]
+	WORD $0x3d803359 // str q25, [x26, #192]
+	WORD $0x3d80375a // str q26, [x26, #208]
+	WORD $0x3d803b5b // str q27, [x26, #224]
+	WORD $0x3d803f5c // str q28, [x26, #240]
+	WORD $0x3d80435d // str q29, [x26, #256]
+	WORD $0x3d80475e // str q30, [x26, #272]
+	WORD $0x3d804b5f // str q31, [x26, #288]
+	WORD $0x3d804f45 // str q5, [x26, #304]
+	WORD $0x3d805346 // str q6, [x26, #320]
+	WORD $0x3d805747 // str q7, [x26, #336]
+	WORD $0x3d805b40 // str q0, [x26, #352]
+	WORD $0x3d805f41 // str q1, [x26, #368]
+	MOVD cols+88(FP), R2
+	ADD $8, R2
+	MOVD $6, R3
+	MOVD c+72(FP), R4
+	MOVD cRow+80(FP), R5
+	LSL $2, R5, R5
 
 partialRow:
-	MOVD R26, R3
-	MOVD R23, R4
-	MOVD R24, R5
+	MOVD R4, R16
+	MOVD R26, R17
+	MOVD R2, R6
 
 partialColumn:
-	FMOVS (R4), F10
-	FMOVS F10, (R3)
-	ADD $4, R4
-	ADD $4, R3
-	SUB $1, R5
-	CBNZ R5, partialColumn
-	ADD R2, R26
-	ADD $64, R23
-	SUB $1, R25
-	CBNZ R25, partialRow
+	FMOVS (R17), F10
+	TBZ $0, R20, storeOne
+	FMOVS (R16), F4
+	WORD $0x4ea4854a // add v10.4s, v10.4s, v4.4s
+
+storeOne:
+	FMOVS F10, (R16)
+	ADD $4, R17
+	ADD $4, R16
+	SUB $1, R6
+	CBNZ R6, partialColumn
+	ADD R5, R4
+	ADD $64, R26
+	SUB $1, R3
+	CBNZ R3, partialRow
 
 next:
-	MOVD $24, R16
-	MOVD aRow+24(FP), R17
-	MUL R16, R17
-	MOVD a+16(FP), R6
-	ADD R6, R17, R7
-	CMP $0, R6
-	CSEL EQ, R6, R7, R6
-	MOVD R6, a+16(FP)
-	MOVD cRow+80(FP), R8
-	MUL R16, R8
-	MOVD c+72(FP), R9
+	MOVD $24, R7
+	MOVD aRow+24(FP), R8
+	MUL R7, R8
+	MOVD a+16(FP), R9
 	ADD R9, R8, R10
 	CMP $0, R9
 	CSEL EQ, R9, R10, R9
-	MOVD R9, c+72(FP)
-	MOVD tiles+0(FP), R11
-	SUB $1, R11
-	MOVD R11, tiles+0(FP)
-	CBNZ R11, tile
+	MOVD R9, a+16(FP)
+	MOVD cRow+80(FP), R11
+	MUL R7, R11
+	MOVD c+72(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, c+72(FP)
+	MOVD tiles+0(FP), R14
+	SUB $1, R14
+	MOVD R14, tiles+0(FP)
+	CBNZ R14, tile
 	RET
 
 // gemmI8MM_1x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4214,63 +4726,79 @@ last:
 done:
 	WORD $0x4ec1381f // zip1 v31.2d, v0.2d, v1.2d
 	WORD $0x4ec33844 // zip1 v4.2d, v2.2d, v3.2d
-	MOVD cols+88(FP), R8
-	CMP $8, R8
+	MOVD flags+128(FP), R8
+	MOVD cols+88(FP), R9
+	CMP $8, R9
 	BNE partial
-	MOVD c+72(FP), R9
-	MOVD cRow+80(FP), R10
-	LSL $2, R10, R10
-	WORD $0xad00113f // stp q31, q4, [x9]
+	TBZ $0, R8, store
+	MOVD c+72(FP), R10
+	MOVD cRow+80(FP), R11
+	LSL $2, R11, R11
+	WORD $0x3dc00147 // ldr q7, [x10]
+	WORD $0x4ea787ff // add v31.4s, v31.4s, v7.4s
+	WORD $0x3dc00548 // ldr q8, [x10, #16]
+	WORD $0x4ea88484 // add v4.4s, v4.4s, v8.4s
+
+store:
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0xad00119f // stp q31, q4, [x12]
 	B next
 
 partial:
-	MOVD R0, R11
-	WORD $0x3d80017f // str q31, [x11]
-	WORD $0x3d800564 // str q4, [x11, #16]
-	MOVD cols+88(FP), R12
-	ADD $0, R12
-	MOVD $1, R13
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
+	MOVD R0, R14
+	WORD $0x3d8001df // str q31, [x14]
+	WORD $0x3d8005c4 // str q4, [x14, #16]
+	MOVD cols+88(FP), R15
+	ADD $0, R15
+	MOVD $1, R16
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
 
 partialRow:
-	MOVD R14, R16
-	MOVD R11, R17
-	MOVD R12, R19
+	MOVD R17, R20
+	MOVD R14, R21
+	MOVD R15, R22
 
 partialColumn:
-	FMOVS (R17), F7
-	FMOVS F7, (R16)
-	ADD $4, R17
-	ADD $4, R16
-	SUB $1, R19
-	CBNZ R19, partialColumn
-	ADD R15, R14
-	ADD $32, R11
-	SUB $1, R13
-	CBNZ R13, partialRow
+	FMOVS (R21), F5
+	TBZ $0, R8, storeOne
+	FMOVS (R20), F9
+	WORD $0x4ea984a5 // add v5.4s, v5.4s, v9.4s
+
+storeOne:
+	FMOVS F5, (R20)
+	ADD $4, R21
+	ADD $4, R20
+	SUB $1, R22
+	CBNZ R22, partialColumn
+	ADD R19, R17
+	ADD $32, R14
+	SUB $1, R16
+	CBNZ R16, partialRow
 
 next:
-	MOVD $4, R20
-	MOVD aRow+24(FP), R21
-	MUL R20, R21
-	MOVD a+16(FP), R22
-	ADD R22, R21, R23
-	CMP $0, R22
-	CSEL EQ, R22, R23, R22
-	MOVD R22, a+16(FP)
-	MOVD cRow+80(FP), R24
-	MUL R20, R24
-	MOVD c+72(FP), R25
+	MOVD $4, R23
+	MOVD aRow+24(FP), R24
+	MUL R23, R24
+	MOVD a+16(FP), R25
 	ADD R25, R24, R26
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
-	MOVD R25, c+72(FP)
-	MOVD tiles+0(FP), R1
-	SUB $1, R1
-	MOVD R1, tiles+0(FP)
-	CBNZ R1, tile
+	MOVD R25, a+16(FP)
+	MOVD cRow+80(FP), R1
+	MUL R23, R1
+	MOVD c+72(FP), R2
+	ADD R2, R1, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, c+72(FP)
+	MOVD tiles+0(FP), R5
+	SUB $1, R5
+	MOVD R5, tiles+0(FP)
+	CBNZ R5, tile
 	RET
 
 // gemmI8MM_1x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4397,66 +4925,86 @@ done:
 	WORD $0x4ec3385f // zip1 v31.2d, v2.2d, v3.2d
 	WORD $0x4ec53888 // zip1 v8.2d, v4.2d, v5.2d
 	WORD $0x4ec738cb // zip1 v11.2d, v6.2d, v7.2d
-	MOVD cols+88(FP), R8
-	CMP $8, R8
+	MOVD flags+128(FP), R8
+	MOVD cols+88(FP), R9
+	CMP $8, R9
 	BNE partial
-	MOVD c+72(FP), R9
-	MOVD cRow+80(FP), R10
-	LSL $2, R10, R10
-	WORD $0xad007d3e // stp q30, q31, [x9]
-	WORD $0xad012d28 // stp q8, q11, [x9, #32]
+	TBZ $0, R8, store
+	MOVD c+72(FP), R10
+	MOVD cRow+80(FP), R11
+	LSL $2, R11, R11
+	WORD $0x3dc0014c // ldr q12, [x10]
+	WORD $0x4eac87de // add v30.4s, v30.4s, v12.4s
+	WORD $0x3dc0054d // ldr q13, [x10, #16]
+	WORD $0x4ead87ff // add v31.4s, v31.4s, v13.4s
+	WORD $0x3dc0095d // ldr q29, [x10, #32]
+	WORD $0x4ebd8508 // add v8.4s, v8.4s, v29.4s
+	WORD $0x3dc00d4e // ldr q14, [x10, #48]
+	WORD $0x4eae856b // add v11.4s, v11.4s, v14.4s
+
+store:
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0xad007d9e // stp q30, q31, [x12]
+	WORD $0xad012d88 // stp q8, q11, [x12, #32]
 	B next
 
 partial:
-	MOVD R0, R11
-	WORD $0x3d80017e // str q30, [x11]
-	WORD $0x3d80057f // str q31, [x11, #16]
-	WORD $0x3d800968 // str q8, [x11, #32]
-	WORD $0x3d800d6b // str q11, [x11, #48]
-	MOVD cols+88(FP), R12
-	ADD $8, R12
-	MOVD $1, R13
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
+	MOVD R0, R14
+	WORD $0x3d8001de // str q30, [x14]
+	WORD $0x3d8005df // str q31, [x14, #16]
+	WORD $0x3d8009c8 // str q8, [x14, #32]
+	WORD $0x3d800dcb // str q11, [x14, #48]
+	MOVD cols+88(FP), R15
+	ADD $8, R15
+	MOVD $1, R16
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
 
 partialRow:
-	MOVD R14, R16
-	MOVD R11, R17
-	MOVD R12, R19
+	MOVD R17, R20
+	MOVD R14, R21
+	MOVD R15, R22
 
 partialColumn:
-	FMOVS (R17), F12
-	FMOVS F12, (R16)
-	ADD $4, R17
-	ADD $4, R16
-	SUB $1, R19
-	CBNZ R19, partialColumn
-	ADD R15, R14
-	ADD $64, R11
-	SUB $1, R13
-	CBNZ R13, partialRow
+	FMOVS (R21), F15
+	TBZ $0, R8, storeOne
+	FMOVS (R20), F16
+	WORD $0x4eb085ef // add v15.4s, v15.4s, v16.4s
+
+storeOne:
+	FMOVS F15, (R20)
+	ADD $4, R21
+	ADD $4, R20
+	SUB $1, R22
+	CBNZ R22, partialColumn
+	ADD R19, R17
+	ADD $64, R14
+	SUB $1, R16
+	CBNZ R16, partialRow
 
 next:
-	MOVD $4, R20
-	MOVD aRow+24(FP), R21
-	MUL R20, R21
-	MOVD a+16(FP), R22
-	ADD R22, R21, R23
-	CMP $0, R22
-	CSEL EQ, R22, R23, R22
-	MOVD R22, a+16(FP)
-	MOVD cRow+80(FP), R24
-	MUL R20, R24
-	MOVD c+72(FP), R25
+	MOVD $4, R23
+	MOVD aRow+24(FP), R24
+	MUL R23, R24
+	MOVD a+16(FP), R25
 	ADD R25, R24, R26
 	CMP $0, R25
 	CSEL EQ, R25, R26, R25
-	MOVD R25, c+72(FP)
-	MOVD tiles+0(FP), R1
-	SUB $1, R1
-	MOVD R1, tiles+0(FP)
-	CBNZ R1, tile
+	MOVD R25, a+16(FP)
+	MOVD cRow+80(FP), R1
+	MUL R23, R1
+	MOVD c+72(FP), R2
+	ADD R2, R1, R3
+	CMP $0, R2
+	CSEL EQ, R2, R3, R2
+	MOVD R2, c+72(FP)
+	MOVD tiles+0(FP), R5
+	SUB $1, R5
+	MOVD R5, tiles+0(FP)
+	CBNZ R5, tile
 	RET
 
 // gemmI8MM_2x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4557,67 +5105,88 @@ done:
 	WORD $0x4ec33846 // zip1 v6.2d, v2.2d, v3.2d
 	WORD $0x4ec1780a // zip2 v10.2d, v0.2d, v1.2d
 	WORD $0x4ec3784b // zip2 v11.2d, v2.2d, v3.2d
-	MOVD cols+88(FP), R9
-	CMP $8, R9
+	MOVD flags+128(FP), R9
+	MOVD cols+88(FP), R10
+	CMP $8, R10
 	BNE partial
-	MOVD c+72(FP), R10
-	MOVD cRow+80(FP), R11
-	LSL $2, R11, R11
-	WORD $0xad001949 // stp q9, q6, [x10]
-	ADD R11, R10
-	WORD $0xad002d4a // stp q10, q11, [x10]
+	TBZ $0, R9, store
+	MOVD c+72(FP), R11
+	MOVD cRow+80(FP), R12
+	LSL $2, R12, R12
+	WORD $0x3dc0016c // ldr q12, [x11]
+	WORD $0x4eac8529 // add v9.4s, v9.4s, v12.4s
+	WORD $0x3dc0056d // ldr q13, [x11, #16]
+	WORD $0x4ead84c6 // add v6.4s, v6.4s, v13.4s
+	ADD R12, R11
+	WORD $0x3dc00167 // ldr q7, [x11]
+	WORD $0x4ea7854a // add v10.4s, v10.4s, v7.4s
+	WORD $0x3dc0056e // ldr q14, [x11, #16]
+	WORD $0x4eae856b // add v11.4s, v11.4s, v14.4s
+
+store:
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0xad0019a9 // stp q9, q6, [x13]
+	ADD R14, R13
+	WORD $0xad002daa // stp q10, q11, [x13]
 	B next
 
 partial:
-	MOVD R0, R12
-	WORD $0x3d800189 // str q9, [x12]
-	WORD $0x3d800586 // str q6, [x12, #16]
-	WORD $0x3d80098a // str q10, [x12, #32]
-	WORD $0x3d800d8b // str q11, [x12, #48]
-	MOVD cols+88(FP), R13
-	ADD $0, R13
-	MOVD $2, R14
-	MOVD c+72(FP), R15
-	MOVD cRow+80(FP), R16
-	LSL $2, R16, R16
+	MOVD R0, R15
+	WORD $0x3d8001e9 // str q9, [x15]
+	WORD $0x3d8005e6 // str q6, [x15, #16]
+	WORD $0x3d8009ea // str q10, [x15, #32]
+	WORD $0x3d800deb // str q11, [x15, #48]
+	MOVD cols+88(FP), R16
+	ADD $0, R16
+	MOVD $2, R17
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
 
 partialRow:
-	MOVD R15, R17
-	MOVD R12, R19
-	MOVD R13, R20
+	MOVD R19, R21
+	MOVD R15, R22
+	MOVD R16, R23
 
 partialColumn:
-	FMOVS (R19), F12
-	FMOVS F12, (R17)
-	ADD $4, R19
-	ADD $4, R17
-	SUB $1, R20
-	CBNZ R20, partialColumn
-	ADD R16, R15
-	ADD $32, R12
-	SUB $1, R14
-	CBNZ R14, partialRow
+	FMOVS (R22), F15
+	TBZ $0, R9, storeOne
+	FMOVS (R21), F18
+	WORD $0x4eb285ef // add v15.4s, v15.4s, v18.4s
+
+storeOne:
+	FMOVS F15, (R21)
+	ADD $4, R22
+	ADD $4, R21
+	SUB $1, R23
+	CBNZ R23, partialColumn
+	ADD R20, R19
+	ADD $32, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
 
 next:
-	MOVD $8, R21
-	MOVD aRow+24(FP), R22
-	MUL R21, R22
-	MOVD a+16(FP), R23
-	ADD R23, R22, R24
-	CMP $0, R23
-	CSEL EQ, R23, R24, R23
-	MOVD R23, a+16(FP)
-	MOVD cRow+80(FP), R25
-	MUL R21, R25
-	MOVD c+72(FP), R26
+	MOVD $8, R24
+	MOVD aRow+24(FP), R25
+	MUL R24, R25
+	MOVD a+16(FP), R26
 	ADD R26, R25, R1
 	CMP $0, R26
 	CSEL EQ, R26, R1, R26
-	MOVD R26, c+72(FP)
-	MOVD tiles+0(FP), R2
-	SUB $1, R2
-	MOVD R2, tiles+0(FP)
-	CBNZ R2, tile
+	MOVD R26, a+16(FP)
+	MOVD cRow+80(FP), R2
+	MUL R24, R2
+	MOVD c+72(FP), R3
+	ADD R3, R2, R5
+	CMP $0, R3
+	CSEL EQ, R3, R5, R3
+	MOVD R3, c+72(FP)
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmI8MM_2x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4754,73 +5323,102 @@ done:
 	WORD $0x4ec37848 // zip2 v8.2d, v2.2d, v3.2d
 	WORD $0x4ec57891 // zip2 v17.2d, v4.2d, v5.2d
 	WORD $0x4ec778ca // zip2 v10.2d, v6.2d, v7.2d
-	MOVD cols+88(FP), R9
-	CMP $8, R9
+	MOVD flags+128(FP), R9
+	MOVD cols+88(FP), R10
+	CMP $8, R10
 	BNE partial
-	MOVD c+72(FP), R10
-	MOVD cRow+80(FP), R11
-	LSL $2, R11, R11
-	WORD $0xad00354c // stp q12, q13, [x10]
-	WORD $0xad013d4e // stp q14, q15, [x10, #32]
-	ADD R11, R10
-	WORD $0xad002150 // stp q16, q8, [x10]
-	WORD $0xad012951 // stp q17, q10, [x10, #32]
+	TBZ $0, R9, store
+	MOVD c+72(FP), R11
+	MOVD cRow+80(FP), R12
+	LSL $2, R12, R12
+	WORD $0x3dc00172 // ldr q18, [x11]
+	WORD $0x4eb2858c // add v12.4s, v12.4s, v18.4s
+	WORD $0x3dc00573 // ldr q19, [x11, #16]
+	WORD $0x4eb385ad // add v13.4s, v13.4s, v19.4s
+	WORD $0x3dc00976 // ldr q22, [x11, #32]
+	WORD $0x4eb685ce // add v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00d77 // ldr q23, [x11, #48]
+	WORD $0x4eb785ef // add v15.4s, v15.4s, v23.4s
+	ADD R12, R11
+	WORD $0x3dc00178 // ldr q24, [x11]
+	WORD $0x4eb88610 // add v16.4s, v16.4s, v24.4s
+	WORD $0x3dc00579 // ldr q25, [x11, #16]
+	WORD $0x4eb98508 // add v8.4s, v8.4s, v25.4s
+	WORD $0x3dc0096b // ldr q11, [x11, #32]
+	WORD $0x4eab8631 // add v17.4s, v17.4s, v11.4s
+	WORD $0x3dc00d7a // ldr q26, [x11, #48]
+	WORD $0x4eba854a // add v10.4s, v10.4s, v26.4s
+
+store:
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0xad0035ac // stp q12, q13, [x13]
+	WORD $0xad013dae // stp q14, q15, [x13, #32]
+	ADD R14, R13
+	WORD $0xad0021b0 // stp q16, q8, [x13]
+	WORD $0xad0129b1 // stp q17, q10, [x13, #32]
 	B next
 
 partial:
-	MOVD R0, R12
-	WORD $0x3d80018c // str q12, [x12]
-	WORD $0x3d80058d // str q13, [x12, #16]
-	WORD $0x3d80098e // str q14, [x12, #32]
-	WORD $0x3d800d8f // str q15, [x12, #48]
-	WORD $0x3d801190 // str q16, [x12, #64]
-	WORD $0x3d801588 // str q8, [x12, #80]
-	WORD $0x3d801991 // str q17, [x12, #96]
-	WORD $0x3d801d8a // str q10, [x12, #112]
-	MOVD cols+88(FP), R13
-	ADD $8, R13
-	MOVD $2, R14
-	MOVD c+72(FP), R15
-	MOVD cRow+80(FP), R16
-	LSL $2, R16, R16
+	MOVD R0, R15
+	WORD $0x3d8001ec // str q12, [x15]
+	WORD $0x3d8005ed // str q13, [x15, #16]
+	WORD $0x3d8009ee // str q14, [x15, #32]
+	WORD $0x3d800def // str q15, [x15, #48]
+	WORD $0x3d8011f0 // str q16, [x15, #64]
+	WORD $0x3d8015e8 // str q8, [x15, #80]
+	WORD $0x3d8019f1 // str q17, [x15, #96]
+	WORD $0x3d801dea // str q10, [x15, #112]
+	MOVD cols+88(FP), R16
+	ADD $8, R16
+	MOVD $2, R17
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
 
 partialRow:
-	MOVD R15, R17
-	MOVD R12, R19
-	MOVD R13, R20
+	MOVD R19, R21
+	MOVD R15, R22
+	MOVD R16, R23
 
 partialColumn:
-	FMOVS (R19), F18
-	FMOVS F18, (R17)
-	ADD $4, R19
-	ADD $4, R17
-	SUB $1, R20
-	CBNZ R20, partialColumn
-	ADD R16, R15
-	ADD $64, R12
-	SUB $1, R14
-	CBNZ R14, partialRow
+	FMOVS (R22), F27
+	TBZ $0, R9, storeOne
+	FMOVS (R21), F30
+	WORD $0x4ebe877b // add v27.4s, v27.4s, v30.4s
+
+storeOne:
+	FMOVS F27, (R21)
+	ADD $4, R22
+	ADD $4, R21
+	SUB $1, R23
+	CBNZ R23, partialColumn
+	ADD R20, R19
+	ADD $64, R15
+	SUB $1, R17
+	CBNZ R17, partialRow
 
 next:
-	MOVD $8, R21
-	MOVD aRow+24(FP), R22
-	MUL R21, R22
-	MOVD a+16(FP), R23
-	ADD R23, R22, R24
-	CMP $0, R23
-	CSEL EQ, R23, R24, R23
-	MOVD R23, a+16(FP)
-	MOVD cRow+80(FP), R25
-	MUL R21, R25
-	MOVD c+72(FP), R26
+	MOVD $8, R24
+	MOVD aRow+24(FP), R25
+	MUL R24, R25
+	MOVD a+16(FP), R26
 	ADD R26, R25, R1
 	CMP $0, R26
 	CSEL EQ, R26, R1, R26
-	MOVD R26, c+72(FP)
-	MOVD tiles+0(FP), R2
-	SUB $1, R2
-	MOVD R2, tiles+0(FP)
-	CBNZ R2, tile
+	MOVD R26, a+16(FP)
+	MOVD cRow+80(FP), R2
+	MUL R24, R2
+	MOVD c+72(FP), R3
+	ADD R3, R2, R5
+	CMP $0, R3
+	CSEL EQ, R3, R5, R3
+	MOVD R3, c+72(FP)
+	MOVD tiles+0(FP), R6
+	SUB $1, R6
+	MOVD R6, tiles+0(FP)
+	CBNZ R6, tile
 	RET
 
 // gemmI8MM_3x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -4953,71 +5551,97 @@ done:
 	WORD $0x4ec37858 // zip2 v24.2d, v2.2d, v3.2d
 	WORD $0x4ec5389c // zip1 v28.2d, v4.2d, v5.2d
 	WORD $0x4ec738d9 // zip1 v25.2d, v6.2d, v7.2d
-	MOVD cols+88(FP), R10
-	CMP $8, R10
+	MOVD flags+128(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
 	BNE partial
-	MOVD c+72(FP), R11
-	MOVD cRow+80(FP), R12
-	LSL $2, R12, R12
-	WORD $0xad006d7a // stp q26, q27, [x11]
-	ADD R12, R11
-	WORD $0xad006177 // stp q23, q24, [x11]
-	ADD R12, R11
-	WORD $0xad00657c // stp q28, q25, [x11]
+	TBZ $0, R10, store
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc0019f // ldr q31, [x12]
+	WORD $0x4ebf875a // add v26.4s, v26.4s, v31.4s
+	WORD $0x3dc00588 // ldr q8, [x12, #16]
+	WORD $0x4ea8877b // add v27.4s, v27.4s, v8.4s
+	ADD R13, R12
+	WORD $0x3dc0019d // ldr q29, [x12]
+	WORD $0x4ebd86f7 // add v23.4s, v23.4s, v29.4s
+	WORD $0x3dc0059e // ldr q30, [x12, #16]
+	WORD $0x4ebe8718 // add v24.4s, v24.4s, v30.4s
+	ADD R13, R12
+	WORD $0x3dc00189 // ldr q9, [x12]
+	WORD $0x4ea9879c // add v28.4s, v28.4s, v9.4s
+	WORD $0x3dc0058a // ldr q10, [x12, #16]
+	WORD $0x4eaa8739 // add v25.4s, v25.4s, v10.4s
+
+store:
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0xad006dda // stp q26, q27, [x14]
+	ADD R15, R14
+	WORD $0xad0061d7 // stp q23, q24, [x14]
+	ADD R15, R14
+	WORD $0xad0065dc // stp q28, q25, [x14]
 	B next
 
 partial:
-	MOVD R0, R13
-	WORD $0x3d8001ba // str q26, [x13]
-	WORD $0x3d8005bb // str q27, [x13, #16]
-	WORD $0x3d8009b7 // str q23, [x13, #32]
-	WORD $0x3d800db8 // str q24, [x13, #48]
-	WORD $0x3d8011bc // str q28, [x13, #64]
-	WORD $0x3d8015b9 // str q25, [x13, #80]
-	MOVD cols+88(FP), R14
-	ADD $0, R14
-	MOVD $3, R15
-	MOVD c+72(FP), R16
-	MOVD cRow+80(FP), R17
-	LSL $2, R17, R17
+	MOVD R0, R16
+	WORD $0x3d80021a // str q26, [x16]
+	WORD $0x3d80061b // str q27, [x16, #16]
+	WORD $0x3d800a17 // str q23, [x16, #32]
+	WORD $0x3d800e18 // str q24, [x16, #48]
+	WORD $0x3d80121c // str q28, [x16, #64]
+	WORD $0x3d801619 // str q25, [x16, #80]
+	MOVD cols+88(FP), R17
+	ADD $0, R17
+	MOVD $3, R19
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
 
 partialRow:
-	MOVD R16, R19
-	MOVD R13, R20
-	MOVD R14, R21
+	MOVD R20, R22
+	MOVD R16, R23
+	MOVD R17, R24
 
 partialColumn:
-	FMOVS (R20), F31
-	FMOVS F31, (R19)
-	ADD $4, R20
-	ADD $4, R19
-	SUB $1, R21
-	CBNZ R21, partialColumn
-	ADD R17, R16
-	ADD $32, R13
-	SUB $1, R15
-	CBNZ R15, partialRow
+	FMOVS (R23), F15
+	TBZ $0, R10, storeOne
+	FMOVS (R22), F16
+	WORD $0x4eb085ef // add v15.4s, v15.4s, v16.4s
+
+storeOne:
+	FMOVS F15, (R22)
+	ADD $4, R23
+	ADD $4, R22
+	SUB $1, R24
+	CBNZ R24, partialColumn
+	ADD R21, R20
+	ADD $32, R16
+	SUB $1, R19
+	CBNZ R19, partialRow
 
 next:
-	MOVD $12, R22
-	MOVD aRow+24(FP), R23
-	MUL R22, R23
-	MOVD a+16(FP), R24
-	ADD R24, R23, R25
-	CMP $0, R24
-	CSEL EQ, R24, R25, R24
-	MOVD R24, a+16(FP)
-	MOVD cRow+80(FP), R26
-	MUL R22, R26
-	MOVD c+72(FP), R1
+	MOVD $12, R25
+	MOVD aRow+24(FP), R26
+	MUL R25, R26
+	MOVD a+16(FP), R1
 	ADD R1, R26, R2
 	CMP $0, R1
 	CSEL EQ, R1, R2, R1
-	MOVD R1, c+72(FP)
-	MOVD tiles+0(FP), R3
-	SUB $1, R3
-	MOVD R3, tiles+0(FP)
-	CBNZ R3, tile
+	MOVD R1, a+16(FP)
+	MOVD cRow+80(FP), R3
+	MUL R25, R3
+	MOVD c+72(FP), R5
+	ADD R5, R3, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
 	RET
 
 // gemmI8MM_3x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -5208,80 +5832,118 @@ done:
 	WORD $0x4ecb3959 // zip1 v25.2d, v10.2d, v11.2d
 	WORD $0x4ecd3993 // zip1 v19.2d, v12.2d, v13.2d
 	WORD $0x4ecf39da // zip1 v26.2d, v14.2d, v15.2d
-	MOVD cols+88(FP), R10
-	CMP $8, R10
+	MOVD flags+128(FP), R10
+	MOVD cols+88(FP), R11
+	CMP $8, R11
 	BNE partial
-	MOVD c+72(FP), R11
-	MOVD cRow+80(FP), R12
-	LSL $2, R12, R12
-	WORD $0xad00457b // stp q27, q17, [x11]
-	WORD $0xad015d72 // stp q18, q23, [x11, #32]
-	ADD R12, R11
-	WORD $0xad005178 // stp q24, q20, [x11]
-	WORD $0xad017d76 // stp q22, q31, [x11, #32]
-	ADD R12, R11
-	WORD $0xad006570 // stp q16, q25, [x11]
-	WORD $0xad016973 // stp q19, q26, [x11, #32]
+	TBZ $0, R10, store
+	MOVD c+72(FP), R12
+	MOVD cRow+80(FP), R13
+	LSL $2, R13, R13
+	WORD $0x3dc00195 // ldr q21, [x12]
+	WORD $0x4eb5877b // add v27.4s, v27.4s, v21.4s
+	WORD $0x3dc0059c // ldr q28, [x12, #16]
+	WORD $0x4ebc8631 // add v17.4s, v17.4s, v28.4s
+	WORD $0x3dc0099e // ldr q30, [x12, #32]
+	WORD $0x4ebe8652 // add v18.4s, v18.4s, v30.4s
+	WORD $0x3dc00d9d // ldr q29, [x12, #48]
+	WORD $0x4ebd86f7 // add v23.4s, v23.4s, v29.4s
+	ADD R13, R12
+	WORD $0x3dc00180 // ldr q0, [x12]
+	WORD $0x4ea08718 // add v24.4s, v24.4s, v0.4s
+	WORD $0x3dc00581 // ldr q1, [x12, #16]
+	WORD $0x4ea18694 // add v20.4s, v20.4s, v1.4s
+	WORD $0x3dc00982 // ldr q2, [x12, #32]
+	WORD $0x4ea286d6 // add v22.4s, v22.4s, v2.4s
+	WORD $0x3dc00d83 // ldr q3, [x12, #48]
+	WORD $0x4ea387ff // add v31.4s, v31.4s, v3.4s
+	ADD R13, R12
+	WORD $0x3dc00184 // ldr q4, [x12]
+	WORD $0x4ea48610 // add v16.4s, v16.4s, v4.4s
+	WORD $0x3dc00585 // ldr q5, [x12, #16]
+	WORD $0x4ea58739 // add v25.4s, v25.4s, v5.4s
+	WORD $0x3dc00986 // ldr q6, [x12, #32]
+	WORD $0x4ea68673 // add v19.4s, v19.4s, v6.4s
+	WORD $0x3dc00d87 // ldr q7, [x12, #48]
+	WORD $0x4ea7875a // add v26.4s, v26.4s, v7.4s
+
+store:
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0xad0045db // stp q27, q17, [x14]
+	WORD $0xad015dd2 // stp q18, q23, [x14, #32]
+	ADD R15, R14
+	WORD $0xad0051d8 // stp q24, q20, [x14]
+	WORD $0xad017dd6 // stp q22, q31, [x14, #32]
+	ADD R15, R14
+	WORD $0xad0065d0 // stp q16, q25, [x14]
+	WORD $0xad0169d3 // stp q19, q26, [x14, #32]
 	B next
 
 partial:
-	MOVD R0, R13
-	WORD $0x3d8001bb // str q27, [x13]
-	WORD $0x3d8005b1 // str q17, [x13, #16]
-	WORD $0x3d8009b2 // str q18, [x13, #32]
-	WORD $0x3d800db7 // str q23, [x13, #48]
-	WORD $0x3d8011b8 // str q24, [x13, #64]
-	WORD $0x3d8015b4 // str q20, [x13, #80]
-	WORD $0x3d8019b6 // str q22, [x13, #96]
-	WORD $0x3d801dbf // str q31, [x13, #112]
-	WORD $0x3d8021b0 // str q16, [x13, #128]
-	WORD $0x3d8025b9 // str q25, [x13, #144]
-	WORD $0x3d8029b3 // str q19, [x13, #160]
-	WORD $0x3d802dba // str q26, [x13, #176]
-	MOVD cols+88(FP), R14
-	ADD $8, R14
-	MOVD $3, R15
-	MOVD c+72(FP), R16
-	MOVD cRow+80(FP), R17
-	LSL $2, R17, R17
+	MOVD R0, R16
+	WORD $0x3d80021b // str q27, [x16]
+	WORD $0x3d800611 // str q17, [x16, #16]
+	WORD $0x3d800a12 // str q18, [x16, #32]
+	WORD $0x3d800e17 // str q23, [x16, #48]
+	WORD $0x3d801218 // str q24, [x16, #64]
+	WORD $0x3d801614 // str q20, [x16, #80]
+	WORD $0x3d801a16 // str q22, [x16, #96]
+	WORD $0x3d801e1f // str q31, [x16, #112]
+	WORD $0x3d802210 // str q16, [x16, #128]
+	WORD $0x3d802619 // str q25, [x16, #144]
+	WORD $0x3d802a13 // str q19, [x16, #160]
+	WORD $0x3d802e1a // str q26, [x16, #176]
+	MOVD cols+88(FP), R17
+	ADD $8, R17
+	MOVD $3, R19
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
 
 partialRow:
-	MOVD R16, R19
-	MOVD R13, R20
-	MOVD R14, R21
+	MOVD R20, R22
+	MOVD R16, R23
+	MOVD R17, R24
 
 partialColumn:
-	FMOVS (R20), F21
-	FMOVS F21, (R19)
-	ADD $4, R20
-	ADD $4, R19
-	SUB $1, R21
-	CBNZ R21, partialColumn
-	ADD R17, R16
-	ADD $64, R13
-	SUB $1, R15
-	CBNZ R15, partialRow
+	FMOVS (R23), F8
+	TBZ $0, R10, storeOne
+	FMOVS (R22), F9
+	WORD $0x4ea98508 // add v8.4s, v8.4s, v9.4s
+
+storeOne:
+	FMOVS F8, (R22)
+	ADD $4, R23
+	ADD $4, R22
+	SUB $1, R24
+	CBNZ R24, partialColumn
+	ADD R21, R20
+	ADD $64, R16
+	SUB $1, R19
+	CBNZ R19, partialRow
 
 next:
-	MOVD $12, R22
-	MOVD aRow+24(FP), R23
-	MUL R22, R23
-	MOVD a+16(FP), R24
-	ADD R24, R23, R25
-	CMP $0, R24
-	CSEL EQ, R24, R25, R24
-	MOVD R24, a+16(FP)
-	MOVD cRow+80(FP), R26
-	MUL R22, R26
-	MOVD c+72(FP), R1
+	MOVD $12, R25
+	MOVD aRow+24(FP), R26
+	MUL R25, R26
+	MOVD a+16(FP), R1
 	ADD R1, R26, R2
 	CMP $0, R1
 	CSEL EQ, R1, R2, R1
-	MOVD R1, c+72(FP)
-	MOVD tiles+0(FP), R3
-	SUB $1, R3
-	MOVD R3, tiles+0(FP)
-	CBNZ R3, tile
+	MOVD R1, a+16(FP)
+	MOVD cRow+80(FP), R3
+	MUL R25, R3
+	MOVD c+72(FP), R5
+	ADD R5, R3, R6
+	CMP $0, R5
+	CSEL EQ, R5, R6, R5
+	MOVD R5, c+72(FP)
+	MOVD tiles+0(FP), R7
+	SUB $1, R7
+	MOVD R7, tiles+0(FP)
+	CBNZ R7, tile
 	RET
 
 // gemmI8MM_4x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -5422,75 +6084,106 @@ done:
 	WORD $0x4ec738ca // zip1 v10.2d, v6.2d, v7.2d
 	WORD $0x4ec5788b // zip2 v11.2d, v4.2d, v5.2d
 	WORD $0x4ec778c8 // zip2 v8.2d, v6.2d, v7.2d
-	MOVD cols+88(FP), R11
-	CMP $8, R11
+	MOVD flags+128(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
 	BNE partial
-	MOVD c+72(FP), R12
-	MOVD cRow+80(FP), R13
-	LSL $2, R13, R13
-	WORD $0xad006598 // stp q24, q25, [x12]
-	ADD R13, R12
-	WORD $0xad00699f // stp q31, q26, [x12]
-	ADD R13, R12
-	WORD $0xad00299b // stp q27, q10, [x12]
-	ADD R13, R12
-	WORD $0xad00218b // stp q11, q8, [x12]
+	TBZ $0, R11, store
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001a9 // ldr q9, [x13]
+	WORD $0x4ea98718 // add v24.4s, v24.4s, v9.4s
+	WORD $0x3dc005b0 // ldr q16, [x13, #16]
+	WORD $0x4eb08739 // add v25.4s, v25.4s, v16.4s
+	ADD R14, R13
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4eb187ff // add v31.4s, v31.4s, v17.4s
+	WORD $0x3dc005ac // ldr q12, [x13, #16]
+	WORD $0x4eac875a // add v26.4s, v26.4s, v12.4s
+	ADD R14, R13
+	WORD $0x3dc001ae // ldr q14, [x13]
+	WORD $0x4eae877b // add v27.4s, v27.4s, v14.4s
+	WORD $0x3dc005b2 // ldr q18, [x13, #16]
+	WORD $0x4eb2854a // add v10.4s, v10.4s, v18.4s
+	ADD R14, R13
+	WORD $0x3dc001b3 // ldr q19, [x13]
+	WORD $0x4eb3856b // add v11.4s, v11.4s, v19.4s
+	WORD $0x3dc005af // ldr q15, [x13, #16]
+	WORD $0x4eaf8508 // add v8.4s, v8.4s, v15.4s
+
+store:
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0xad0065f8 // stp q24, q25, [x15]
+	ADD R16, R15
+	WORD $0xad0069ff // stp q31, q26, [x15]
+	ADD R16, R15
+	WORD $0xad0029fb // stp q27, q10, [x15]
+	ADD R16, R15
+	WORD $0xad0021eb // stp q11, q8, [x15]
 	B next
 
 partial:
-	MOVD R0, R14
-	WORD $0x3d8001d8 // str q24, [x14]
-	WORD $0x3d8005d9 // str q25, [x14, #16]
-	WORD $0x3d8009df // str q31, [x14, #32]
-	WORD $0x3d800dda // str q26, [x14, #48]
-	WORD $0x3d8011db // str q27, [x14, #64]
-	WORD $0x3d8015ca // str q10, [x14, #80]
-	WORD $0x3d8019cb // str q11, [x14, #96]
-	WORD $0x3d801dc8 // str q8, [x14, #112]
-	MOVD cols+88(FP), R15
-	ADD $0, R15
-	MOVD $4, R16
-	MOVD c+72(FP), R17
-	MOVD cRow+80(FP), R19
-	LSL $2, R19, R19
+	MOVD R0, R17
+	WORD $0x3d800238 // str q24, [x17]
+	WORD $0x3d800639 // str q25, [x17, #16]
+	WORD $0x3d800a3f // str q31, [x17, #32]
+	WORD $0x3d800e3a // str q26, [x17, #48]
+	WORD $0x3d80123b // str q27, [x17, #64]
+	WORD $0x3d80162a // str q10, [x17, #80]
+	WORD $0x3d801a2b // str q11, [x17, #96]
+	WORD $0x3d801e28 // str q8, [x17, #112]
+	MOVD cols+88(FP), R19
+	ADD $0, R19
+	MOVD $4, R20
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
 
 partialRow:
-	MOVD R17, R20
-	MOVD R14, R21
-	MOVD R15, R22
+	MOVD R21, R23
+	MOVD R17, R24
+	MOVD R19, R25
 
 partialColumn:
-	FMOVS (R21), F9
-	FMOVS F9, (R20)
-	ADD $4, R21
-	ADD $4, R20
-	SUB $1, R22
-	CBNZ R22, partialColumn
-	ADD R19, R17
-	ADD $32, R14
-	SUB $1, R16
-	CBNZ R16, partialRow
+	FMOVS (R24), F22
+	TBZ $0, R11, storeOne
+	FMOVS (R23), F23
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+
+storeOne:
+	FMOVS F22, (R23)
+	ADD $4, R24
+	ADD $4, R23
+	SUB $1, R25
+	CBNZ R25, partialColumn
+	ADD R22, R21
+	ADD $32, R17
+	SUB $1, R20
+	CBNZ R20, partialRow
 
 next:
-	MOVD $16, R23
-	MOVD aRow+24(FP), R24
-	MUL R23, R24
-	MOVD a+16(FP), R25
-	ADD R25, R24, R26
-	CMP $0, R25
-	CSEL EQ, R25, R26, R25
-	MOVD R25, a+16(FP)
-	MOVD cRow+80(FP), R1
-	MUL R23, R1
-	MOVD c+72(FP), R2
+	MOVD $16, R26
+	MOVD aRow+24(FP), R1
+	MUL R26, R1
+	MOVD a+16(FP), R2
 	ADD R2, R1, R3
 	CMP $0, R2
 	CSEL EQ, R2, R3, R2
-	MOVD R2, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD R2, a+16(FP)
+	MOVD cRow+80(FP), R5
+	MUL R26, R5
+	MOVD c+72(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, c+72(FP)
+	MOVD tiles+0(FP), R8
+	SUB $1, R8
+	MOVD R8, tiles+0(FP)
+	CBNZ R8, tile
 	RET
 
 // gemmI8MM_4x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -5691,87 +6384,134 @@ done:
 	WORD $0x4ecb7954 // zip2 v20.2d, v10.2d, v11.2d
 	WORD $0x4ecd7996 // zip2 v22.2d, v12.2d, v13.2d
 	WORD $0x4ecf79dd // zip2 v29.2d, v14.2d, v15.2d
-	MOVD cols+88(FP), R11
-	CMP $8, R11
+	MOVD flags+128(FP), R11
+	MOVD cols+88(FP), R12
+	CMP $8, R12
 	BNE partial
-	MOVD c+72(FP), R12
-	MOVD cRow+80(FP), R13
-	LSL $2, R13, R13
-	WORD $0xad006591 // stp q17, q25, [x12]
-	WORD $0xad015d95 // stp q21, q23, [x12, #32]
-	ADD R13, R12
-	WORD $0xad006d9a // stp q26, q27, [x12]
-	WORD $0xad014d92 // stp q18, q19, [x12, #32]
-	ADD R13, R12
-	WORD $0xad007d9e // stp q30, q31, [x12]
-	WORD $0xad014198 // stp q24, q16, [x12, #32]
-	ADD R13, R12
-	WORD $0xad00519c // stp q28, q20, [x12]
-	WORD $0xad017596 // stp q22, q29, [x12, #32]
+	TBZ $0, R11, store
+	MOVD c+72(FP), R13
+	MOVD cRow+80(FP), R14
+	LSL $2, R14, R14
+	WORD $0x3dc001a0 // ldr q0, [x13]
+	WORD $0x4ea08631 // add v17.4s, v17.4s, v0.4s
+	WORD $0x3dc005a1 // ldr q1, [x13, #16]
+	WORD $0x4ea18739 // add v25.4s, v25.4s, v1.4s
+	WORD $0x3dc009a2 // ldr q2, [x13, #32]
+	WORD $0x4ea286b5 // add v21.4s, v21.4s, v2.4s
+	WORD $0x3dc00da3 // ldr q3, [x13, #48]
+	WORD $0x4ea386f7 // add v23.4s, v23.4s, v3.4s
+	ADD R14, R13
+	WORD $0x3dc001a4 // ldr q4, [x13]
+	WORD $0x4ea4875a // add v26.4s, v26.4s, v4.4s
+	WORD $0x3dc005a5 // ldr q5, [x13, #16]
+	WORD $0x4ea5877b // add v27.4s, v27.4s, v5.4s
+	WORD $0x3dc009a6 // ldr q6, [x13, #32]
+	WORD $0x4ea68652 // add v18.4s, v18.4s, v6.4s
+	WORD $0x3dc00da7 // ldr q7, [x13, #48]
+	WORD $0x4ea78673 // add v19.4s, v19.4s, v7.4s
+	ADD R14, R13
+	WORD $0x3dc001a8 // ldr q8, [x13]
+	WORD $0x4ea887de // add v30.4s, v30.4s, v8.4s
+	WORD $0x3dc005a9 // ldr q9, [x13, #16]
+	WORD $0x4ea987ff // add v31.4s, v31.4s, v9.4s
+	WORD $0x3dc009aa // ldr q10, [x13, #32]
+	WORD $0x4eaa8718 // add v24.4s, v24.4s, v10.4s
+	WORD $0x3dc00dab // ldr q11, [x13, #48]
+	WORD $0x4eab8610 // add v16.4s, v16.4s, v11.4s
+	ADD R14, R13
+	WORD $0x3dc001ac // ldr q12, [x13]
+	WORD $0x4eac879c // add v28.4s, v28.4s, v12.4s
+	WORD $0x3dc005ad // ldr q13, [x13, #16]
+	WORD $0x4ead8694 // add v20.4s, v20.4s, v13.4s
+	WORD $0x3dc009ae // ldr q14, [x13, #32]
+	WORD $0x4eae86d6 // add v22.4s, v22.4s, v14.4s
+	WORD $0x3dc00daf // ldr q15, [x13, #48]
+	WORD $0x4eaf87bd // add v29.4s, v29.4s, v15.4s
+
+store:
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0xad0065f1 // stp q17, q25, [x15]
+	WORD $0xad015df5 // stp q21, q23, [x15, #32]
+	ADD R16, R15
+	WORD $0xad006dfa // stp q26, q27, [x15]
+	WORD $0xad014df2 // stp q18, q19, [x15, #32]
+	ADD R16, R15
+	WORD $0xad007dfe // stp q30, q31, [x15]
+	WORD $0xad0141f8 // stp q24, q16, [x15, #32]
+	ADD R16, R15
+	WORD $0xad0051fc // stp q28, q20, [x15]
+	WORD $0xad0175f6 // stp q22, q29, [x15, #32]
 	B next
 
 partial:
-	MOVD R0, R14
-	WORD $0x3d8001d1 // str q17, [x14]
-	WORD $0x3d8005d9 // str q25, [x14, #16]
-	WORD $0x3d8009d5 // str q21, [x14, #32]
-	WORD $0x3d800dd7 // str q23, [x14, #48]
-	WORD $0x3d8011da // str q26, [x14, #64]
-	WORD $0x3d8015db // str q27, [x14, #80]
-	WORD $0x3d8019d2 // str q18, [x14, #96]
-	WORD $0x3d801dd3 // str q19, [x14, #112]
-	WORD $0x3d8021de // str q30, [x14, #128]
-	WORD $0x3d8025df // str q31, [x14, #144]
-	WORD $0x3d8029d8 // str q24, [x14, #160]
-	WORD $0x3d802dd0 // str q16, [x14, #176]
-	WORD $0x3d8031dc // str q28, [x14, #192]
-	WORD $0x3d8035d4 // str q20, [x14, #208]
-	WORD $0x3d8039d6 // str q22, [x14, #224]
-	WORD $0x3d803ddd // str q29, [x14, #240]
-	MOVD cols+88(FP), R15
-	ADD $8, R15
-	MOVD $4, R16
-	MOVD c+72(FP), R17
-	MOVD cRow+80(FP), R19
-	LSL $2, R19, R19
+	MOVD R0, R17
+	WORD $0x3d800231 // str q17, [x17]
+	WORD $0x3d800639 // str q25, [x17, #16]
+	WORD $0x3d800a35 // str q21, [x17, #32]
+	WORD $0x3d800e37 // str q23, [x17, #48]
+	WORD $0x3d80123a // str q26, [x17, #64]
+	WORD $0x3d80163b // str q27, [x17, #80]
+	WORD $0x3d801a32 // str q18, [x17, #96]
+	WORD $0x3d801e33 // str q19, [x17, #112]
+	WORD $0x3d80223e // str q30, [x17, #128]
+	WORD $0x3d80263f // str q31, [x17, #144]
+	WORD $0x3d802a38 // str q24, [x17, #160]
+	WORD $0x3d802e30 // str q16, [x17, #176]
+	WORD $0x3d80323c // str q28, [x17, #192]
+	WORD $0x3d803634 // str q20, [x17, #208]
+	WORD $0x3d803a36 // str q22, [x17, #224]
+	WORD $0x3d803e3d // str q29, [x17, #240]
+	MOVD cols+88(FP), R19
+	ADD $8, R19
+	MOVD $4, R20
+	MOVD c+72(FP), R21
+	MOVD cRow+80(FP), R22
+	LSL $2, R22, R22
 
 partialRow:
-	MOVD R17, R20
-	MOVD R14, R21
-	MOVD R15, R22
+	MOVD R21, R23
+	MOVD R17, R24
+	MOVD R19, R25
 
 partialColumn:
-	FMOVS (R21), F0
-	FMOVS F0, (R20)
-	ADD $4, R21
-	ADD $4, R20
-	SUB $1, R22
-	CBNZ R22, partialColumn
-	ADD R19, R17
-	ADD $64, R14
-	SUB $1, R16
-	CBNZ R16, partialRow
+	FMOVS (R24), F0
+	TBZ $0, R11, storeOne
+	FMOVS (R23), F1
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+
+storeOne:
+	FMOVS F0, (R23)
+	ADD $4, R24
+	ADD $4, R23
+	SUB $1, R25
+	CBNZ R25, partialColumn
+	ADD R22, R21
+	ADD $64, R17
+	SUB $1, R20
+	CBNZ R20, partialRow
 
 next:
-	MOVD $16, R23
-	MOVD aRow+24(FP), R24
-	MUL R23, R24
-	MOVD a+16(FP), R25
-	ADD R25, R24, R26
-	CMP $0, R25
-	CSEL EQ, R25, R26, R25
-	MOVD R25, a+16(FP)
-	MOVD cRow+80(FP), R1
-	MUL R23, R1
-	MOVD c+72(FP), R2
+	MOVD $16, R26
+	MOVD aRow+24(FP), R1
+	MUL R26, R1
+	MOVD a+16(FP), R2
 	ADD R2, R1, R3
 	CMP $0, R2
 	CSEL EQ, R2, R3, R2
-	MOVD R2, c+72(FP)
-	MOVD tiles+0(FP), R5
-	SUB $1, R5
-	MOVD R5, tiles+0(FP)
-	CBNZ R5, tile
+	MOVD R2, a+16(FP)
+	MOVD cRow+80(FP), R5
+	MUL R26, R5
+	MOVD c+72(FP), R6
+	ADD R6, R5, R7
+	CMP $0, R6
+	CSEL EQ, R6, R7, R6
+	MOVD R6, c+72(FP)
+	MOVD tiles+0(FP), R8
+	SUB $1, R8
+	MOVD R8, tiles+0(FP)
+	CBNZ R8, tile
 	RET
 
 // gemmI8MM_5x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -5944,79 +6684,115 @@ done:
 	WORD $0x4ec778de // zip2 v30.2d, v6.2d, v7.2d
 	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
 	WORD $0x4ecb3957 // zip1 v23.2d, v10.2d, v11.2d
-	MOVD cols+88(FP), R12
-	CMP $8, R12
+	MOVD flags+128(FP), R12
+	MOVD cols+88(FP), R13
+	CMP $8, R13
 	BNE partial
-	MOVD c+72(FP), R13
-	MOVD cRow+80(FP), R14
-	LSL $2, R14, R14
-	WORD $0xad0065b5 // stp q21, q25, [x13]
-	ADD R14, R13
-	WORD $0xad0049ba // stp q26, q18, [x13]
-	ADD R14, R13
-	WORD $0xad0059b4 // stp q20, q22, [x13]
-	ADD R14, R13
-	WORD $0xad0079bd // stp q29, q30, [x13]
-	ADD R14, R13
-	WORD $0xad005db0 // stp q16, q23, [x13]
+	TBZ $0, R12, store
+	MOVD c+72(FP), R14
+	MOVD cRow+80(FP), R15
+	LSL $2, R15, R15
+	WORD $0x3dc001d3 // ldr q19, [x14]
+	WORD $0x4eb386b5 // add v21.4s, v21.4s, v19.4s
+	WORD $0x3dc005cd // ldr q13, [x14, #16]
+	WORD $0x4ead8739 // add v25.4s, v25.4s, v13.4s
+	ADD R15, R14
+	WORD $0x3dc001ce // ldr q14, [x14]
+	WORD $0x4eae875a // add v26.4s, v26.4s, v14.4s
+	WORD $0x3dc005cc // ldr q12, [x14, #16]
+	WORD $0x4eac8652 // add v18.4s, v18.4s, v12.4s
+	ADD R15, R14
+	WORD $0x3dc001cf // ldr q15, [x14]
+	WORD $0x4eaf8694 // add v20.4s, v20.4s, v15.4s
+	WORD $0x3dc005db // ldr q27, [x14, #16]
+	WORD $0x4ebb86d6 // add v22.4s, v22.4s, v27.4s
+	ADD R15, R14
+	WORD $0x3dc001d8 // ldr q24, [x14]
+	WORD $0x4eb887bd // add v29.4s, v29.4s, v24.4s
+	WORD $0x3dc005d1 // ldr q17, [x14, #16]
+	WORD $0x4eb187de // add v30.4s, v30.4s, v17.4s
+	ADD R15, R14
+	WORD $0x3dc001df // ldr q31, [x14]
+	WORD $0x4ebf8610 // add v16.4s, v16.4s, v31.4s
+	WORD $0x3dc005dc // ldr q28, [x14, #16]
+	WORD $0x4ebc86f7 // add v23.4s, v23.4s, v28.4s
+
+store:
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0xad006615 // stp q21, q25, [x16]
+	ADD R17, R16
+	WORD $0xad004a1a // stp q26, q18, [x16]
+	ADD R17, R16
+	WORD $0xad005a14 // stp q20, q22, [x16]
+	ADD R17, R16
+	WORD $0xad007a1d // stp q29, q30, [x16]
+	ADD R17, R16
+	WORD $0xad005e10 // stp q16, q23, [x16]
 	B next
 
 partial:
-	MOVD R0, R15
-	WORD $0x3d8001f5 // str q21, [x15]
-	WORD $0x3d8005f9 // str q25, [x15, #16]
-	WORD $0x3d8009fa // str q26, [x15, #32]
-	WORD $0x3d800df2 // str q18, [x15, #48]
-	WORD $0x3d8011f4 // str q20, [x15, #64]
-	WORD $0x3d8015f6 // str q22, [x15, #80]
-	WORD $0x3d8019fd // str q29, [x15, #96]
-	WORD $0x3d801dfe // str q30, [x15, #112]
-	WORD $0x3d8021f0 // str q16, [x15, #128]
-	WORD $0x3d8025f7 // str q23, [x15, #144]
-	MOVD cols+88(FP), R16
-	ADD $0, R16
-	MOVD $5, R17
-	MOVD c+72(FP), R19
-	MOVD cRow+80(FP), R20
-	LSL $2, R20, R20
+	MOVD R0, R19
+	WORD $0x3d800275 // str q21, [x19]
+	WORD $0x3d800679 // str q25, [x19, #16]
+	WORD $0x3d800a7a // str q26, [x19, #32]
+	WORD $0x3d800e72 // str q18, [x19, #48]
+	WORD $0x3d801274 // str q20, [x19, #64]
+	WORD $0x3d801676 // str q22, [x19, #80]
+	WORD $0x3d801a7d // str q29, [x19, #96]
+	WORD $0x3d801e7e // str q30, [x19, #112]
+	WORD $0x3d802270 // str q16, [x19, #128]
+	WORD $0x3d802677 // str q23, [x19, #144]
+	MOVD cols+88(FP), R20
+	ADD $0, R20
+	MOVD $5, R21
+	MOVD c+72(FP), R22
+	MOVD cRow+80(FP), R23
+	LSL $2, R23, R23
 
 partialRow:
-	MOVD R19, R21
-	MOVD R15, R22
-	MOVD R16, R23
+	MOVD R22, R24
+	MOVD R19, R25
+	MOVD R20, R26
 
 partialColumn:
-	FMOVS (R22), F19
-	FMOVS F19, (R21)
-	ADD $4, R22
-	ADD $4, R21
-	SUB $1, R23
-	CBNZ R23, partialColumn
-	ADD R20, R19
-	ADD $32, R15
-	SUB $1, R17
-	CBNZ R17, partialRow
+	FMOVS (R25), F0
+	TBZ $0, R12, storeOne
+	FMOVS (R24), F1
+	WORD $0x4ea18400 // add v0.4s, v0.4s, v1.4s
+
+storeOne:
+	FMOVS F0, (R24)
+	ADD $4, R25
+	ADD $4, R24
+	SUB $1, R26
+	CBNZ R26, partialColumn
+	ADD R23, R22
+	ADD $32, R19
+	SUB $1, R21
+	CBNZ R21, partialRow
 
 next:
-	MOVD $20, R24
-	MOVD aRow+24(FP), R25
-	MUL R24, R25
-	MOVD a+16(FP), R26
-	ADD R26, R25, R1
-	CMP $0, R26
-	CSEL EQ, R26, R1, R26
-	MOVD R26, a+16(FP)
-	MOVD cRow+80(FP), R2
-	MUL R24, R2
-	MOVD c+72(FP), R3
+	MOVD $20, R1
+	MOVD aRow+24(FP), R2
+	MUL R1, R2
+	MOVD a+16(FP), R3
 	ADD R3, R2, R5
 	CMP $0, R3
 	CSEL EQ, R3, R5, R3
-	MOVD R3, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R3, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R1, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmI8MM_5x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -6277,94 +7053,150 @@ done:
 	WORD $0x4ed33a49 // zip1 v9.2d, v18.2d, v19.2d
 	WORD $0x4ed53a8a // zip1 v10.2d, v20.2d, v21.2d
 	WORD $0x4ed73acb // zip1 v11.2d, v22.2d, v23.2d
-	MOVD cols+88(FP), R14
-	CMP $8, R14
+	MOVD flags+128(FP), R14
+	MOVD cols+88(FP), R15
+	CMP $8, R15
 	BNE partial
-	MOVD c+72(FP), R15
-	MOVD cRow+80(FP), R16
-	LSL $2, R16, R16
-	WORD $0xad0079f8 // stp q24, q30, [x15]
-	WORD $0xad0165fc // stp q28, q25, [x15, #32]
-	ADD R16, R15
-	WORD $0xad007dfb // stp q27, q31, [x15]
-	WORD $0xad0169fd // stp q29, q26, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0005e0 // stp q0, q1, [x15]
-	WORD $0xad010de2 // stp q2, q3, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0015e4 // stp q4, q5, [x15]
-	WORD $0xad011de6 // stp q6, q7, [x15, #32]
-	ADD R16, R15
-	WORD $0xad0025e8 // stp q8, q9, [x15]
-	WORD $0xad012dea // stp q10, q11, [x15, #32]
+	TBZ $0, R14, store
+	MOVD c+72(FP), R16
+	MOVD cRow+80(FP), R17
+	LSL $2, R17, R17
+	WORD $0x3dc0020c // ldr q12, [x16]
+	WORD $0x4eac8718 // add v24.4s, v24.4s, v12.4s
+	WORD $0x3dc0060d // ldr q13, [x16, #16]
+	WORD $0x4ead87de // add v30.4s, v30.4s, v13.4s
+	WORD $0x3dc00a0e // ldr q14, [x16, #32]
+	WORD $0x4eae879c // add v28.4s, v28.4s, v14.4s
+	WORD $0x3dc00e0f // ldr q15, [x16, #48]
+	WORD $0x4eaf8739 // add v25.4s, v25.4s, v15.4s
+	ADD R17, R16
+	WORD $0x3dc00210 // ldr q16, [x16]
+	WORD $0x4eb0877b // add v27.4s, v27.4s, v16.4s
+	WORD $0x3dc00611 // ldr q17, [x16, #16]
+	WORD $0x4eb187ff // add v31.4s, v31.4s, v17.4s
+	WORD $0x3dc00a12 // ldr q18, [x16, #32]
+	WORD $0x4eb287bd // add v29.4s, v29.4s, v18.4s
+	WORD $0x3dc00e13 // ldr q19, [x16, #48]
+	WORD $0x4eb3875a // add v26.4s, v26.4s, v19.4s
+	ADD R17, R16
+	WORD $0x3dc00214 // ldr q20, [x16]
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
+	WORD $0x3dc00615 // ldr q21, [x16, #16]
+	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x3dc00a16 // ldr q22, [x16, #32]
+	WORD $0x4eb68442 // add v2.4s, v2.4s, v22.4s
+	WORD $0x3dc00e17 // ldr q23, [x16, #48]
+	WORD $0x4eb78463 // add v3.4s, v3.4s, v23.4s
+	ADD R17, R16
+	WORD $0x3dc0020c // ldr q12, [x16]
+	WORD $0x4eac8484 // add v4.4s, v4.4s, v12.4s
+	WORD $0x3dc0060d // ldr q13, [x16, #16]
+	WORD $0x4ead84a5 // add v5.4s, v5.4s, v13.4s
+	WORD $0x3dc00a0e // ldr q14, [x16, #32]
+	WORD $0x4eae84c6 // add v6.4s, v6.4s, v14.4s
+	WORD $0x3dc00e0f // ldr q15, [x16, #48]
+	WORD $0x4eaf84e7 // add v7.4s, v7.4s, v15.4s
+	ADD R17, R16
+	WORD $0x3dc00210 // ldr q16, [x16]
+	WORD $0x4eb08508 // add v8.4s, v8.4s, v16.4s
+	WORD $0x3dc00611 // ldr q17, [x16, #16]
+	WORD $0x4eb18529 // add v9.4s, v9.4s, v17.4s
+	WORD $0x3dc00a12 // ldr q18, [x16, #32]
+	WORD $0x4eb2854a // add v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00e13 // ldr q19, [x16, #48]
+	WORD $0x4eb3856b // add v11.4s, v11.4s, v19.4s
+
+store:
+	MOVD c+72(FP), R19
+	MOVD cRow+80(FP), R20
+	LSL $2, R20, R20
+	WORD $0xad007a78 // stp q24, q30, [x19]
+	WORD $0xad01667c // stp q28, q25, [x19, #32]
+	ADD R20, R19
+	WORD $0xad007e7b // stp q27, q31, [x19]
+	WORD $0xad016a7d // stp q29, q26, [x19, #32]
+	ADD R20, R19
+	WORD $0xad000660 // stp q0, q1, [x19]
+	WORD $0xad010e62 // stp q2, q3, [x19, #32]
+	ADD R20, R19
+	WORD $0xad001664 // stp q4, q5, [x19]
+	WORD $0xad011e66 // stp q6, q7, [x19, #32]
+	ADD R20, R19
+	WORD $0xad002668 // stp q8, q9, [x19]
+	WORD $0xad012e6a // stp q10, q11, [x19, #32]
 	B next
 
 partial:
-	MOVD R0, R17
-	WORD $0x3d800238 // str q24, [x17]
-	WORD $0x3d80063e // str q30, [x17, #16]
-	WORD $0x3d800a3c // str q28, [x17, #32]
-	WORD $0x3d800e39 // str q25, [x17, #48]
-	WORD $0x3d80123b // str q27, [x17, #64]
-	WORD $0x3d80163f // str q31, [x17, #80]
-	WORD $0x3d801a3d // str q29, [x17, #96]
-	WORD $0x3d801e3a // str q26, [x17, #112]
-	WORD $0x3d802220 // str q0, [x17, #128]
-	WORD $0x3d802621 // str q1, [x17, #144]
-	WORD $0x3d802a22 // str q2, [x17, #160]
-	WORD $0x3d802e23 // str q3, [x17, #176]
-	WORD $0x3d803224 // str q4, [x17, #192]
-	WORD $0x3d803625 // str q5, [x17, #208]
-	WORD $0x3d803a26 // str q6, [x17, #224]
-	WORD $0x3d803e27 // str q7, [x17, #240]
-	WORD $0x3d804228 // str q8, [x17, #256]
-	WORD $0x3d804629 // str q9, [x17, #272]
-	WORD $0x3d804a2a // str q10, [x17, #288]
-	WORD $0x3d804e2b // str q11, [x17, #304]
-	MOVD cols+88(FP), R19
-	ADD $8, R19
-	MOVD $5, R20
-	MOVD c+72(FP), R21
-	MOVD cRow+80(FP), R22
-	LSL $2, R22, R22
+	MOVD R0, R21
+	WORD $0x3d8002b8 // str q24, [x21]
+	WORD $0x3d8006be // str q30, [x21, #16]
+	WORD $0x3d800abc // str q28, [x21, #32]
+	WORD $0x3d800eb9 // str q25, [x21, #48]
+	WORD $0x3d8012bb // str q27, [x21, #64]
+	WORD $0x3d8016bf // str q31, [x21, #80]
+	WORD $0x3d801abd // str q29, [x21, #96]
+	WORD $0x3d801eba // str q26, [x21, #112]
+	WORD $0x3d8022a0 // str q0, [x21, #128]
+	WORD $0x3d8026a1 // str q1, [x21, #144]
+	WORD $0x3d802aa2 // str q2, [x21, #160]
+	WORD $0x3d802ea3 // str q3, [x21, #176]
+	WORD $0x3d8032a4 // str q4, [x21, #192]
+	WORD $0x3d8036a5 // str q5, [x21, #208]
+	WORD $0x3d803aa6 // str q6, [x21, #224]
+	WORD $0x3d803ea7 // str q7, [x21, #240]
+	WORD $0x3d8042a8 // str q8, [x21, #256]
+	WORD $0x3d8046a9 // str q9, [x21, #272]
+	WORD $0x3d804aaa // str q10, [x21, #288]
+	WORD $0x3d804eab // str q11, [x21, #304]
+	MOVD cols+88(FP), R22
+	ADD $8, R22
+	MOVD $5, R23
+	MOVD c+72(FP), R24
+	MOVD cRow+80(FP), R25
+	LSL $2, R25, R25
 
 partialRow:
-	MOVD R21, R23
-	MOVD R17, R24
-	MOVD R19, R25
+	MOVD R24, R26
+	MOVD R21, R1
+	MOVD R22, R11
 
 partialColumn:
-	FMOVS (R24), F12
-	FMOVS F12, (R23)
-	ADD $4, R24
-	ADD $4, R23
-	SUB $1, R25
-	CBNZ R25, partialColumn
-	ADD R22, R21
-	ADD $64, R17
-	SUB $1, R20
-	CBNZ R20, partialRow
+	FMOVS (R1), F20
+	TBZ $0, R14, storeOne
+	FMOVS (R26), F21
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+
+storeOne:
+	FMOVS F20, (R26)
+	ADD $4, R1
+	ADD $4, R26
+	SUB $1, R11
+	CBNZ R11, partialColumn
+	ADD R25, R24
+	ADD $64, R21
+	SUB $1, R23
+	CBNZ R23, partialRow
 
 next:
-	MOVD $20, R26
-	MOVD aRow+24(FP), R1
-	MUL R26, R1
-	MOVD a+16(FP), R11
-	ADD R11, R1, R12
-	CMP $0, R11
-	CSEL EQ, R11, R12, R11
-	MOVD R11, a+16(FP)
-	MOVD cRow+80(FP), R2
-	MUL R26, R2
-	MOVD c+72(FP), R3
+	MOVD $20, R12
+	MOVD aRow+24(FP), R2
+	MUL R12, R2
+	MOVD a+16(FP), R3
 	ADD R3, R2, R5
 	CMP $0, R3
 	CSEL EQ, R3, R5, R3
-	MOVD R3, c+72(FP)
-	MOVD tiles+0(FP), R6
-	SUB $1, R6
-	MOVD R6, tiles+0(FP)
-	CBNZ R6, tile
+	MOVD R3, a+16(FP)
+	MOVD cRow+80(FP), R6
+	MUL R12, R6
+	MOVD c+72(FP), R7
+	ADD R7, R6, R8
+	CMP $0, R7
+	CSEL EQ, R7, R8, R7
+	MOVD R7, c+72(FP)
+	MOVD tiles+0(FP), R9
+	SUB $1, R9
+	MOVD R9, tiles+0(FP)
+	CBNZ R9, tile
 	RET
 
 // gemmI8MM_6x8(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -6545,83 +7377,124 @@ done:
 	WORD $0x4ecb3956 // zip1 v22.2d, v10.2d, v11.2d
 	WORD $0x4ec9790f // zip2 v15.2d, v8.2d, v9.2d
 	WORD $0x4ecb7950 // zip2 v16.2d, v10.2d, v11.2d
-	MOVD cols+88(FP), R13
-	CMP $8, R13
+	MOVD flags+128(FP), R13
+	MOVD cols+88(FP), R14
+	CMP $8, R14
 	BNE partial
-	MOVD c+72(FP), R14
-	MOVD cRow+80(FP), R15
-	LSL $2, R15, R15
-	WORD $0xad0075dc // stp q28, q29, [x14]
-	ADD R15, R14
-	WORD $0xad0079d7 // stp q23, q30, [x14]
-	ADD R15, R14
-	WORD $0xad0061df // stp q31, q24, [x14]
-	ADD R15, R14
-	WORD $0xad0049d9 // stp q25, q18, [x14]
-	ADD R15, R14
-	WORD $0xad0059d4 // stp q20, q22, [x14]
-	ADD R15, R14
-	WORD $0xad0041cf // stp q15, q16, [x14]
+	TBZ $0, R13, store
+	MOVD c+72(FP), R15
+	MOVD cRow+80(FP), R16
+	LSL $2, R16, R16
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x4eb1879c // add v28.4s, v28.4s, v17.4s
+	WORD $0x3dc005ee // ldr q14, [x15, #16]
+	WORD $0x4eae87bd // add v29.4s, v29.4s, v14.4s
+	ADD R16, R15
+	WORD $0x3dc001f3 // ldr q19, [x15]
+	WORD $0x4eb386f7 // add v23.4s, v23.4s, v19.4s
+	WORD $0x3dc005f5 // ldr q21, [x15, #16]
+	WORD $0x4eb587de // add v30.4s, v30.4s, v21.4s
+	ADD R16, R15
+	WORD $0x3dc001ec // ldr q12, [x15]
+	WORD $0x4eac87ff // add v31.4s, v31.4s, v12.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4ead8718 // add v24.4s, v24.4s, v13.4s
+	ADD R16, R15
+	WORD $0x3dc001fa // ldr q26, [x15]
+	WORD $0x4eba8739 // add v25.4s, v25.4s, v26.4s
+	WORD $0x3dc005fb // ldr q27, [x15, #16]
+	WORD $0x4ebb8652 // add v18.4s, v18.4s, v27.4s
+	ADD R16, R15
+	WORD $0x3dc001e0 // ldr q0, [x15]
+	WORD $0x4ea08694 // add v20.4s, v20.4s, v0.4s
+	WORD $0x3dc005e1 // ldr q1, [x15, #16]
+	WORD $0x4ea186d6 // add v22.4s, v22.4s, v1.4s
+	ADD R16, R15
+	WORD $0x3dc001e2 // ldr q2, [x15]
+	WORD $0x4ea285ef // add v15.4s, v15.4s, v2.4s
+	WORD $0x3dc005e3 // ldr q3, [x15, #16]
+	WORD $0x4ea38610 // add v16.4s, v16.4s, v3.4s
+
+store:
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0xad00763c // stp q28, q29, [x17]
+	ADD R19, R17
+	WORD $0xad007a37 // stp q23, q30, [x17]
+	ADD R19, R17
+	WORD $0xad00623f // stp q31, q24, [x17]
+	ADD R19, R17
+	WORD $0xad004a39 // stp q25, q18, [x17]
+	ADD R19, R17
+	WORD $0xad005a34 // stp q20, q22, [x17]
+	ADD R19, R17
+	WORD $0xad00422f // stp q15, q16, [x17]
 	B next
 
 partial:
-	MOVD R0, R16
-	WORD $0x3d80021c // str q28, [x16]
-	WORD $0x3d80061d // str q29, [x16, #16]
-	WORD $0x3d800a17 // str q23, [x16, #32]
-	WORD $0x3d800e1e // str q30, [x16, #48]
-	WORD $0x3d80121f // str q31, [x16, #64]
-	WORD $0x3d801618 // str q24, [x16, #80]
-	WORD $0x3d801a19 // str q25, [x16, #96]
-	WORD $0x3d801e12 // str q18, [x16, #112]
-	WORD $0x3d802214 // str q20, [x16, #128]
-	WORD $0x3d802616 // str q22, [x16, #144]
-	WORD $0x3d802a0f // str q15, [x16, #160]
-	WORD $0x3d802e10 // str q16, [x16, #176]
-	MOVD cols+88(FP), R17
-	ADD $0, R17
-	MOVD $6, R19
-	MOVD c+72(FP), R20
-	MOVD cRow+80(FP), R21
-	LSL $2, R21, R21
+	MOVD R0, R20
+	WORD $0x3d80029c // str q28, [x20]
+	WORD $0x3d80069d // str q29, [x20, #16]
+	WORD $0x3d800a97 // str q23, [x20, #32]
+	WORD $0x3d800e9e // str q30, [x20, #48]
+	WORD $0x3d80129f // str q31, [x20, #64]
+	WORD $0x3d801698 // str q24, [x20, #80]
+	WORD $0x3d801a99 // str q25, [x20, #96]
+	WORD $0x3d801e92 // str q18, [x20, #112]
+	WORD $0x3d802294 // str q20, [x20, #128]
+	WORD $0x3d802696 // str q22, [x20, #144]
+	WORD $0x3d802a8f // str q15, [x20, #160]
+	WORD $0x3d802e90 // str q16, [x20, #176]
+	MOVD cols+88(FP), R21
+	ADD $0, R21
+	MOVD $6, R22
+	MOVD c+72(FP), R23
+	MOVD cRow+80(FP), R24
+	LSL $2, R24, R24
 
 partialRow:
-	MOVD R20, R22
-	MOVD R16, R23
-	MOVD R17, R24
+	MOVD R23, R25
+	MOVD R20, R26
+	MOVD R21, R1
 
 partialColumn:
-	FMOVS (R23), F17
-	FMOVS F17, (R22)
-	ADD $4, R23
-	ADD $4, R22
-	SUB $1, R24
-	CBNZ R24, partialColumn
-	ADD R21, R20
-	ADD $32, R16
-	SUB $1, R19
-	CBNZ R19, partialRow
+	FMOVS (R26), F4
+	TBZ $0, R13, storeOne
+	FMOVS (R25), F5
+	WORD $0x4ea58484 // add v4.4s, v4.4s, v5.4s
+
+storeOne:
+	FMOVS F4, (R25)
+	ADD $4, R26
+	ADD $4, R25
+	SUB $1, R1
+	CBNZ R1, partialColumn
+	ADD R24, R23
+	ADD $32, R20
+	SUB $1, R22
+	CBNZ R22, partialRow
 
 next:
-	MOVD $24, R25
-	MOVD aRow+24(FP), R26
-	MUL R25, R26
-	MOVD a+16(FP), R1
-	ADD R1, R26, R2
-	CMP $0, R1
-	CSEL EQ, R1, R2, R1
-	MOVD R1, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R25, R3
-	MOVD c+72(FP), R5
+	MOVD $24, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R5
 	ADD R5, R3, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R2, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 // gemmI8MM_6x16(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
@@ -6892,101 +7765,166 @@ done:
 	WORD $0x4ed37a4d // zip2 v13.2d, v18.2d, v19.2d
 	WORD $0x4ed57a8e // zip2 v14.2d, v20.2d, v21.2d
 	WORD $0x4ed77acf // zip2 v15.2d, v22.2d, v23.2d
-	MOVD cols+88(FP), R15
-	CMP $8, R15
+	MOVD flags+128(FP), R15
+	MOVD cols+88(FP), R16
+	CMP $8, R16
 	BNE partial
-	MOVD c+72(FP), R16
-	MOVD cRow+80(FP), R17
-	LSL $2, R17, R17
-	WORD $0xad006e1a // stp q26, q27, [x16]
-	WORD $0xad017218 // stp q24, q28, [x16, #32]
-	ADD R17, R16
-	WORD $0xad007e1e // stp q30, q31, [x16]
-	WORD $0xad017619 // stp q25, q29, [x16, #32]
-	ADD R17, R16
-	WORD $0xad000600 // stp q0, q1, [x16]
-	WORD $0xad010e02 // stp q2, q3, [x16, #32]
-	ADD R17, R16
-	WORD $0xad001604 // stp q4, q5, [x16]
-	WORD $0xad011e06 // stp q6, q7, [x16, #32]
-	ADD R17, R16
-	WORD $0xad002608 // stp q8, q9, [x16]
-	WORD $0xad012e0a // stp q10, q11, [x16, #32]
-	ADD R17, R16
-	WORD $0xad00360c // stp q12, q13, [x16]
-	WORD $0xad013e0e // stp q14, q15, [x16, #32]
+	TBZ $0, R15, store
+	MOVD c+72(FP), R17
+	MOVD cRow+80(FP), R19
+	LSL $2, R19, R19
+	WORD $0x3dc00230 // ldr q16, [x17]
+	WORD $0x4eb0875a // add v26.4s, v26.4s, v16.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4eb1877b // add v27.4s, v27.4s, v17.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4eb28718 // add v24.4s, v24.4s, v18.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4eb3879c // add v28.4s, v28.4s, v19.4s
+	ADD R19, R17
+	WORD $0x3dc00234 // ldr q20, [x17]
+	WORD $0x4eb487de // add v30.4s, v30.4s, v20.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4eb587ff // add v31.4s, v31.4s, v21.4s
+	WORD $0x3dc00a36 // ldr q22, [x17, #32]
+	WORD $0x4eb68739 // add v25.4s, v25.4s, v22.4s
+	WORD $0x3dc00e37 // ldr q23, [x17, #48]
+	WORD $0x4eb787bd // add v29.4s, v29.4s, v23.4s
+	ADD R19, R17
+	WORD $0x3dc00230 // ldr q16, [x17]
+	WORD $0x4eb08400 // add v0.4s, v0.4s, v16.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4eb18421 // add v1.4s, v1.4s, v17.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4eb28442 // add v2.4s, v2.4s, v18.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4eb38463 // add v3.4s, v3.4s, v19.4s
+	ADD R19, R17
+	WORD $0x3dc00234 // ldr q20, [x17]
+	WORD $0x4eb48484 // add v4.4s, v4.4s, v20.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4eb584a5 // add v5.4s, v5.4s, v21.4s
+	WORD $0x3dc00a36 // ldr q22, [x17, #32]
+	WORD $0x4eb684c6 // add v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00e37 // ldr q23, [x17, #48]
+	WORD $0x4eb784e7 // add v7.4s, v7.4s, v23.4s
+	ADD R19, R17
+	WORD $0x3dc00230 // ldr q16, [x17]
+	WORD $0x4eb08508 // add v8.4s, v8.4s, v16.4s
+	WORD $0x3dc00631 // ldr q17, [x17, #16]
+	WORD $0x4eb18529 // add v9.4s, v9.4s, v17.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4eb2854a // add v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00e33 // ldr q19, [x17, #48]
+	WORD $0x4eb3856b // add v11.4s, v11.4s, v19.4s
+	ADD R19, R17
+	WORD $0x3dc00234 // ldr q20, [x17]
+	WORD $0x4eb4858c // add v12.4s, v12.4s, v20.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4eb585ad // add v13.4s, v13.4s, v21.4s
+	WORD $0x3dc00a36 // ldr q22, [x17, #32]
+	WORD $0x4eb685ce // add v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00e37 // ldr q23, [x17, #48]
+	WORD $0x4eb785ef // add v15.4s, v15.4s, v23.4s
+
+store:
+	MOVD c+72(FP), R20
+	MOVD cRow+80(FP), R21
+	LSL $2, R21, R21
+	WORD $0xad006e9a // stp q26, q27, [x20]
+	WORD $0xad017298 // stp q24, q28, [x20, #32]
+	ADD R21, R20
+	WORD $0xad007e9e // stp q30, q31, [x20]
+	WORD $0xad017699 // stp q25, q29, [x20, #32]
+	ADD R21, R20
+	WORD $0xad000680 // stp q0, q1, [x20]
+	WORD $0xad010e82 // stp q2, q3, [x20, #32]
+	ADD R21, R20
+	WORD $0xad001684 // stp q4, q5, [x20]
+	WORD $0xad011e86 // stp q6, q7, [x20, #32]
+	ADD R21, R20
+	WORD $0xad002688 // stp q8, q9, [x20]
+	WORD $0xad012e8a // stp q10, q11, [x20, #32]
+	ADD R21, R20
+	WORD $0xad00368c // stp q12, q13, [x20]
+	WORD $0xad013e8e // stp q14, q15, [x20, #32]
 	B next
 
 partial:
-	MOVD R0, R19
-	WORD $0x3d80027a // str q26, [x19]
-	WORD $0x3d80067b // str q27, [x19, #16]
-	WORD $0x3d800a78 // str q24, [x19, #32]
-	WORD $0x3d800e7c // str q28, [x19, #48]
-	WORD $0x3d80127e // str q30, [x19, #64]
-	WORD $0x3d80167f // str q31, [x19, #80]
-	WORD $0x3d801a79 // str q25, [x19, #96]
-	WORD $0x3d801e7d // str q29, [x19, #112]
-	WORD $0x3d802260 // str q0, [x19, #128]
-	WORD $0x3d802661 // str q1, [x19, #144]
-	WORD $0x3d802a62 // str q2, [x19, #160]
-	WORD $0x3d802e63 // str q3, [x19, #176]
-	WORD $0x3d803264 // str q4, [x19, #192]
-	WORD $0x3d803665 // str q5, [x19, #208]
-	WORD $0x3d803a66 // str q6, [x19, #224]
-	WORD $0x3d803e67 // str q7, [x19, #240]
-	WORD $0x3d804268 // str q8, [x19, #256]
-	WORD $0x3d804669 // str q9, [x19, #272]
-	WORD $0x3d804a6a // str q10, [x19, #288]
-	WORD $0x3d804e6b // str q11, [x19, #304]
-	WORD $0x3d80526c // str q12, [x19, #320]
-	WORD $0x3d80566d // str q13, [x19, #336]
-	WORD $0x3d805a6e // str q14, [x19, #352]
-	WORD $0x3d805e6f // str q15, [x19, #368]
-	MOVD cols+88(FP), R20
-	ADD $8, R20
-	MOVD $6, R21
-	MOVD c+72(FP), R22
-	MOVD cRow+80(FP), R23
-	LSL $2, R23, R23
+	MOVD R0, R22
+	WORD $0x3d8002da // str q26, [x22]
+	WORD $0x3d8006db // str q27, [x22, #16]
+	WORD $0x3d800ad8 // str q24, [x22, #32]
+	WORD $0x3d800edc // str q28, [x22, #48]
+	WORD $0x3d8012de // str q30, [x22, #64]
+	WORD $0x3d8016df // str q31, [x22, #80]
+	WORD $0x3d801ad9 // str q25, [x22, #96]
+	WORD $0x3d801edd // str q29, [x22, #112]
+	WORD $0x3d8022c0 // str q0, [x22, #128]
+	WORD $0x3d8026c1 // str q1, [x22, #144]
+	WORD $0x3d802ac2 // str q2, [x22, #160]
+	WORD $0x3d802ec3 // str q3, [x22, #176]
+	WORD $0x3d8032c4 // str q4, [x22, #192]
+	WORD $0x3d8036c5 // str q5, [x22, #208]
+	WORD $0x3d803ac6 // str q6, [x22, #224]
+	WORD $0x3d803ec7 // str q7, [x22, #240]
+	WORD $0x3d8042c8 // str q8, [x22, #256]
+	WORD $0x3d8046c9 // str q9, [x22, #272]
+	WORD $0x3d804aca // str q10, [x22, #288]
+	WORD $0x3d804ecb // str q11, [x22, #304]
+	WORD $0x3d8052cc // str q12, [x22, #320]
+	WORD $0x3d8056cd // str q13, [x22, #336]
+	WORD $0x3d805ace // str q14, [x22, #352]
+	WORD $0x3d805ecf // str q15, [x22, #368]
+	MOVD cols+88(FP), R23
+	ADD $8, R23
+	MOVD $6, R24
+	MOVD c+72(FP), R25
+	MOVD cRow+80(FP), R26
+	LSL $2, R26, R26
 
 partialRow:
-	MOVD R22, R24
-	MOVD R19, R25
-	MOVD R20, R26
+	MOVD R25, R1
+	MOVD R22, R12
+	MOVD R23, R13
 
 partialColumn:
-	FMOVS (R25), F16
-	FMOVS F16, (R24)
-	ADD $4, R25
-	ADD $4, R24
-	SUB $1, R26
-	CBNZ R26, partialColumn
-	ADD R23, R22
-	ADD $64, R19
-	SUB $1, R21
-	CBNZ R21, partialRow
+	FMOVS (R12), F16
+	TBZ $0, R15, storeOne
+	FMOVS (R1), F17
+	WORD $0x4eb18610 // add v16.4s, v16.4s, v17.4s
+
+storeOne:
+	FMOVS F16, (R1)
+	ADD $4, R12
+	ADD $4, R1
+	SUB $1, R13
+	CBNZ R13, partialColumn
+	ADD R26, R25
+	ADD $64, R22
+	SUB $1, R24
+	CBNZ R24, partialRow
 
 next:
-	MOVD $24, R1
-	MOVD aRow+24(FP), R12
-	MUL R1, R12
-	MOVD a+16(FP), R13
-	ADD R13, R12, R2
-	CMP $0, R13
-	CSEL EQ, R13, R2, R13
-	MOVD R13, a+16(FP)
-	MOVD cRow+80(FP), R3
-	MUL R1, R3
-	MOVD c+72(FP), R5
+	MOVD $24, R2
+	MOVD aRow+24(FP), R3
+	MUL R2, R3
+	MOVD a+16(FP), R5
 	ADD R5, R3, R6
 	CMP $0, R5
 	CSEL EQ, R5, R6, R5
-	MOVD R5, c+72(FP)
-	MOVD tiles+0(FP), R7
-	SUB $1, R7
-	MOVD R7, tiles+0(FP)
-	CBNZ R7, tile
+	MOVD R5, a+16(FP)
+	MOVD cRow+80(FP), R7
+	MUL R2, R7
+	MOVD c+72(FP), R8
+	ADD R8, R7, R9
+	CMP $0, R8
+	CSEL EQ, R8, R9, R8
+	MOVD R8, c+72(FP)
+	MOVD tiles+0(FP), R10
+	SUB $1, R10
+	MOVD R10, tiles+0(FP)
+	CBNZ R10, tile
 	RET
 
 DATA constants_gemm_s8_neon<>+0(SB)/8, $0x4040404040404040

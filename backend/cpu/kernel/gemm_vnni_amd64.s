@@ -32,13 +32,20 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), CX
-	MOVL    $-1, DX
-	BZHIL   CX, DX, DX
-	KMOVW   DX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z1
+	VPADDD    Z1, Z0, Z0
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	MOVQ    aRow+24(FP), AX
 	SHLQ    $0x02, AX
@@ -92,13 +99,22 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), CX
-	MOVL    $-1, DX
-	BZHIL   CX, DX, DX
-	KMOVW   DX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
+	JZ        alone
+	VMOVUPS   (AX), Z2
+	VPADDD    Z2, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z2
+	VPADDD    Z2, Z1, Z1
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	MOVQ    aRow+24(FP), AX
@@ -157,13 +173,24 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), CX
-	MOVL    $-1, DX
-	BZHIL   CX, DX, DX
-	KMOVW   DX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), CX
+	MOVL      $-1, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	MOVQ      flags+128(FP), CX
+	TESTQ     $0x00000001, CX
+	JZ        alone
+	VMOVUPS   (AX), Z3
+	VPADDD    Z3, Z0, Z0
+	VMOVUPS   64(AX), Z3
+	VPADDD    Z3, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z3
+	VPADDD    Z3, Z2, Z2
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -218,13 +245,22 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z2
+	VPADDD    Z2, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z2
+	VPADDD    Z2, Z1, Z1
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	MOVQ    aRow+24(FP), AX
@@ -284,13 +320,26 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS   (AX), Z4
+	VPADDD    Z4, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z4
+	VPADDD    Z4, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z4
+	VPADDD    Z4, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z4
+	VPADDD    Z4, Z3, Z3
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -358,13 +407,30 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS   (AX), Z6
+	VPADDD    Z6, Z0, Z0
+	VMOVUPS   64(AX), Z6
+	VPADDD    Z6, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z6
+	VPADDD    Z6, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z6
+	VPADDD    Z6, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z6
+	VPADDD    Z6, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z6
+	VPADDD    Z6, Z5, Z5
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -425,13 +491,24 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z3
+	VPADDD    Z3, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z3
+	VPADDD    Z3, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z3
+	VPADDD    Z3, Z2, Z2
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -497,13 +574,30 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS   (AX), Z6
+	VPADDD    Z6, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z6
+	VPADDD    Z6, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z6
+	VPADDD    Z6, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z6
+	VPADDD    Z6, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z6
+	VPADDD    Z6, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z6
+	VPADDD    Z6, Z5, Z5
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -580,13 +674,36 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    cols+88(FP), DX
-	MOVL    $-1, BX
-	BZHIL   DX, BX, BX
-	KMOVW   BX, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	MOVQ      cols+88(FP), DX
+	MOVL      $-1, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K1
+	MOVQ      flags+128(FP), DX
+	TESTQ     $0x00000001, DX
+	JZ        alone
+	VMOVUPS   (AX), Z9
+	VPADDD    Z9, Z0, Z0
+	VMOVUPS   64(AX), Z9
+	VPADDD    Z9, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z9
+	VPADDD    Z9, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z9
+	VPADDD    Z9, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z9
+	VPADDD    Z9, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z9
+	VPADDD    Z9, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z9
+	VPADDD    Z9, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z9
+	VPADDD    Z9, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z9
+	VPADDD    Z9, Z8, Z8
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -654,14 +771,27 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	MOVQ    cols+88(FP), BX
-	MOVL    $-1, SI
-	BZHIL   BX, SI, SI
-	KMOVW   SI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z4
+	VPADDD    Z4, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z4
+	VPADDD    Z4, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z4
+	VPADDD    Z4, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z4
+	VPADDD    Z4, Z3, Z3
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -734,14 +864,35 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	MOVQ    cols+88(FP), BX
-	MOVL    $-1, SI
-	BZHIL   BX, SI, SI
-	KMOVW   SI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
+	JZ        alone
+	VMOVUPS   (AX), Z8
+	VPADDD    Z8, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z8
+	VPADDD    Z8, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z8
+	VPADDD    Z8, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z8
+	VPADDD    Z8, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z8
+	VPADDD    Z8, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z8
+	VPADDD    Z8, Z5, Z5
+	VMOVUPS   (AX)(DX*1), Z8
+	VPADDD    Z8, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z8
+	VPADDD    Z8, Z7, Z7
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -828,14 +979,43 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	MOVQ    cols+88(FP), BX
-	MOVL    $-1, SI
-	BZHIL   BX, SI, SI
-	KMOVW   SI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      cols+88(FP), BX
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	MOVQ      flags+128(FP), BX
+	TESTQ     $0x00000001, BX
+	JZ        alone
+	VMOVUPS   (AX), Z12
+	VPADDD    Z12, Z0, Z0
+	VMOVUPS   64(AX), Z12
+	VPADDD    Z12, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z12
+	VPADDD    Z12, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z12
+	VPADDD    Z12, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z12
+	VPADDD    Z12, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z12
+	VPADDD    Z12, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z12
+	VPADDD    Z12, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z12
+	VPADDD    Z12, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z12
+	VPADDD    Z12, Z8, Z8
+	VMOVUPS   (AX)(DX*1), Z12
+	VPADDD    Z12, Z9, Z9
+	VMOVUPS   64(AX)(DX*1), Z12
+	VPADDD    Z12, Z10, Z10
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z12
+	VPADDD    Z12, Z11, Z11
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -911,15 +1091,30 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z5
+	VPADDD    Z5, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z5
+	VPADDD    Z5, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z5
+	VPADDD    Z5, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z5
+	VPADDD    Z5, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z5
+	VPADDD    Z5, Z4, Z4
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -1000,15 +1195,40 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z10
+	VPADDD    Z10, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z10
+	VPADDD    Z10, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z10
+	VPADDD    Z10, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z10
+	VPADDD    Z10, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z10
+	VPADDD    Z10, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z10
+	VPADDD    Z10, Z5, Z5
+	VMOVUPS   (AX)(DX*1), Z10
+	VPADDD    Z10, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z10
+	VPADDD    Z10, Z7, Z7
+	VMOVUPS   (BX), Z10
+	VPADDD    Z10, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z10
+	VPADDD    Z10, Z9, Z9
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -1112,15 +1332,50 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z15
+	VPADDD    Z15, Z0, Z0
+	VMOVUPS   64(AX), Z15
+	VPADDD    Z15, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z15
+	VPADDD    Z15, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z15
+	VPADDD    Z15, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z15
+	VPADDD    Z15, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z15
+	VPADDD    Z15, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z15
+	VPADDD    Z15, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z15
+	VPADDD    Z15, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z15
+	VPADDD    Z15, Z8, Z8
+	VMOVUPS   (AX)(DX*1), Z15
+	VPADDD    Z15, Z9, Z9
+	VMOVUPS   64(AX)(DX*1), Z15
+	VPADDD    Z15, Z10, Z10
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z15
+	VPADDD    Z15, Z11, Z11
+	VMOVUPS   (BX), Z15
+	VPADDD    Z15, Z12, Z12
+	VMOVUPS   64(BX), Z15
+	VPADDD    Z15, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z15
+	VPADDD    Z15, Z14, Z14
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -1205,15 +1460,32 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z6
+	VPADDD    Z6, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z6
+	VPADDD    Z6, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z6
+	VPADDD    Z6, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z6
+	VPADDD    Z6, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z6
+	VPADDD    Z6, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z6
+	VPADDD    Z6, Z5, Z5
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -1300,15 +1572,44 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z12
+	VPADDD    Z12, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z12
+	VPADDD    Z12, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z12
+	VPADDD    Z12, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z12
+	VPADDD    Z12, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z12
+	VPADDD    Z12, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z12
+	VPADDD    Z12, Z5, Z5
+	VMOVUPS   (AX)(DX*1), Z12
+	VPADDD    Z12, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z12
+	VPADDD    Z12, Z7, Z7
+	VMOVUPS   (BX), Z12
+	VPADDD    Z12, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z12
+	VPADDD    Z12, Z9, Z9
+	VMOVUPS   (BX)(CX*1), Z12
+	VPADDD    Z12, Z10, Z10
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z12
+	VPADDD    Z12, Z11, Z11
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -1421,15 +1722,56 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z18
+	VPADDD    Z18, Z0, Z0
+	VMOVUPS   64(AX), Z18
+	VPADDD    Z18, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z18
+	VPADDD    Z18, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z18
+	VPADDD    Z18, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z18
+	VPADDD    Z18, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z18
+	VPADDD    Z18, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z18
+	VPADDD    Z18, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z18
+	VPADDD    Z18, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z18
+	VPADDD    Z18, Z8, Z8
+	VMOVUPS   (AX)(DX*1), Z18
+	VPADDD    Z18, Z9, Z9
+	VMOVUPS   64(AX)(DX*1), Z18
+	VPADDD    Z18, Z10, Z10
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z18
+	VPADDD    Z18, Z11, Z11
+	VMOVUPS   (BX), Z18
+	VPADDD    Z18, Z12, Z12
+	VMOVUPS   64(BX), Z18
+	VPADDD    Z18, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z18
+	VPADDD    Z18, Z14, Z14
+	VMOVUPS   (BX)(CX*1), Z18
+	VPADDD    Z18, Z15, Z15
+	VMOVUPS   64(BX)(CX*1), Z18
+	VPADDD    Z18, Z16, Z16
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z18
+	VPADDD    Z18, Z17, Z17
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -1520,15 +1862,34 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z7
+	VPADDD    Z7, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z7
+	VPADDD    Z7, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z7
+	VPADDD    Z7, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z7
+	VPADDD    Z7, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z7
+	VPADDD    Z7, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z7
+	VPADDD    Z7, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z7
+	VPADDD    Z7, Z6, Z6
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -1621,15 +1982,48 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z14
+	VPADDD    Z14, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z14
+	VPADDD    Z14, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z14
+	VPADDD    Z14, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z14
+	VPADDD    Z14, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z14
+	VPADDD    Z14, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z14
+	VPADDD    Z14, Z5, Z5
+	VMOVUPS   (AX)(DX*1), Z14
+	VPADDD    Z14, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z14
+	VPADDD    Z14, Z7, Z7
+	VMOVUPS   (BX), Z14
+	VPADDD    Z14, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z14
+	VPADDD    Z14, Z9, Z9
+	VMOVUPS   (BX)(CX*1), Z14
+	VPADDD    Z14, Z10, Z10
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z14
+	VPADDD    Z14, Z11, Z11
+	VMOVUPS   (BX)(CX*2), Z14
+	VPADDD    Z14, Z12, Z12
+	VMOVUPS.Z 64(BX)(CX*2), K1, Z14
+	VPADDD    Z14, Z13, Z13
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -1751,15 +2145,62 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z21
+	VPADDD    Z21, Z0, Z0
+	VMOVUPS   64(AX), Z21
+	VPADDD    Z21, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z21
+	VPADDD    Z21, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z21
+	VPADDD    Z21, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z21
+	VPADDD    Z21, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z21
+	VPADDD    Z21, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z21
+	VPADDD    Z21, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z21
+	VPADDD    Z21, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z21
+	VPADDD    Z21, Z8, Z8
+	VMOVUPS   (AX)(DX*1), Z21
+	VPADDD    Z21, Z9, Z9
+	VMOVUPS   64(AX)(DX*1), Z21
+	VPADDD    Z21, Z10, Z10
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z21
+	VPADDD    Z21, Z11, Z11
+	VMOVUPS   (BX), Z21
+	VPADDD    Z21, Z12, Z12
+	VMOVUPS   64(BX), Z21
+	VPADDD    Z21, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z21
+	VPADDD    Z21, Z14, Z14
+	VMOVUPS   (BX)(CX*1), Z21
+	VPADDD    Z21, Z15, Z15
+	VMOVUPS   64(BX)(CX*1), Z21
+	VPADDD    Z21, Z16, Z16
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z21
+	VPADDD    Z21, Z17, Z17
+	VMOVUPS   (BX)(CX*2), Z21
+	VPADDD    Z21, Z18, Z18
+	VMOVUPS   64(BX)(CX*2), Z21
+	VPADDD    Z21, Z19, Z19
+	VMOVUPS.Z 128(BX)(CX*2), K1, Z21
+	VPADDD    Z21, Z20, Z20
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)
@@ -1856,15 +2297,36 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS.Z (AX), K1, Z8
+	VPADDD    Z8, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z8
+	VPADDD    Z8, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z8
+	VPADDD    Z8, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z8
+	VPADDD    Z8, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z8
+	VPADDD    Z8, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z8
+	VPADDD    Z8, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z8
+	VPADDD    Z8, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z8
+	VPADDD    Z8, Z7, Z7
+
+alone:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(CX*1)
 	VMOVUPS Z2, K1, (AX)(CX*2)
@@ -1963,15 +2425,52 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z16
+	VPADDD    Z16, Z0, Z0
+	VMOVUPS.Z 64(AX), K1, Z16
+	VPADDD    Z16, Z1, Z1
+	VMOVUPS   (AX)(CX*1), Z16
+	VPADDD    Z16, Z2, Z2
+	VMOVUPS.Z 64(AX)(CX*1), K1, Z16
+	VPADDD    Z16, Z3, Z3
+	VMOVUPS   (AX)(CX*2), Z16
+	VPADDD    Z16, Z4, Z4
+	VMOVUPS.Z 64(AX)(CX*2), K1, Z16
+	VPADDD    Z16, Z5, Z5
+	VMOVUPS   (AX)(DX*1), Z16
+	VPADDD    Z16, Z6, Z6
+	VMOVUPS.Z 64(AX)(DX*1), K1, Z16
+	VPADDD    Z16, Z7, Z7
+	VMOVUPS   (BX), Z16
+	VPADDD    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z16
+	VPADDD    Z16, Z9, Z9
+	VMOVUPS   (BX)(CX*1), Z16
+	VPADDD    Z16, Z10, Z10
+	VMOVUPS.Z 64(BX)(CX*1), K1, Z16
+	VPADDD    Z16, Z11, Z11
+	VMOVUPS   (BX)(CX*2), Z16
+	VPADDD    Z16, Z12, Z12
+	VMOVUPS.Z 64(BX)(CX*2), K1, Z16
+	VPADDD    Z16, Z13, Z13
+	VMOVUPS   (BX)(DX*1), Z16
+	VPADDD    Z16, Z14, Z14
+	VMOVUPS.Z 64(BX)(DX*1), K1, Z16
+	VPADDD    Z16, Z15, Z15
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, K1, 64(AX)
 	VMOVUPS Z2, (AX)(CX*1)
@@ -2102,15 +2601,68 @@ loop:
 	JNZ          loop
 
 done:
-	MOVQ    c+72(FP), AX
-	MOVQ    cRow+80(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	MOVQ    cols+88(FP), SI
-	MOVL    $-1, DI
-	BZHIL   SI, DI, DI
-	KMOVW   DI, K1
+	MOVQ      c+72(FP), AX
+	MOVQ      cRow+80(FP), CX
+	SHLQ      $0x02, CX
+	LEAQ      (CX)(CX*2), DX
+	LEAQ      (AX)(CX*4), BX
+	MOVQ      cols+88(FP), SI
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	MOVQ      flags+128(FP), SI
+	TESTQ     $0x00000001, SI
+	JZ        alone
+	VMOVUPS   (AX), Z24
+	VPADDD    Z24, Z0, Z0
+	VMOVUPS   64(AX), Z24
+	VPADDD    Z24, Z1, Z1
+	VMOVUPS.Z 128(AX), K1, Z24
+	VPADDD    Z24, Z2, Z2
+	VMOVUPS   (AX)(CX*1), Z24
+	VPADDD    Z24, Z3, Z3
+	VMOVUPS   64(AX)(CX*1), Z24
+	VPADDD    Z24, Z4, Z4
+	VMOVUPS.Z 128(AX)(CX*1), K1, Z24
+	VPADDD    Z24, Z5, Z5
+	VMOVUPS   (AX)(CX*2), Z24
+	VPADDD    Z24, Z6, Z6
+	VMOVUPS   64(AX)(CX*2), Z24
+	VPADDD    Z24, Z7, Z7
+	VMOVUPS.Z 128(AX)(CX*2), K1, Z24
+	VPADDD    Z24, Z8, Z8
+	VMOVUPS   (AX)(DX*1), Z24
+	VPADDD    Z24, Z9, Z9
+	VMOVUPS   64(AX)(DX*1), Z24
+	VPADDD    Z24, Z10, Z10
+	VMOVUPS.Z 128(AX)(DX*1), K1, Z24
+	VPADDD    Z24, Z11, Z11
+	VMOVUPS   (BX), Z24
+	VPADDD    Z24, Z12, Z12
+	VMOVUPS   64(BX), Z24
+	VPADDD    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z24
+	VPADDD    Z24, Z14, Z14
+	VMOVUPS   (BX)(CX*1), Z24
+	VPADDD    Z24, Z15, Z15
+	VMOVUPS   64(BX)(CX*1), Z24
+	VPADDD    Z24, Z16, Z16
+	VMOVUPS.Z 128(BX)(CX*1), K1, Z24
+	VPADDD    Z24, Z17, Z17
+	VMOVUPS   (BX)(CX*2), Z24
+	VPADDD    Z24, Z18, Z18
+	VMOVUPS   64(BX)(CX*2), Z24
+	VPADDD    Z24, Z19, Z19
+	VMOVUPS.Z 128(BX)(CX*2), K1, Z24
+	VPADDD    Z24, Z20, Z20
+	VMOVUPS   (BX)(DX*1), Z24
+	VPADDD    Z24, Z21, Z21
+	VMOVUPS   64(BX)(DX*1), Z24
+	VPADDD    Z24, Z22, Z22
+	VMOVUPS.Z 128(BX)(DX*1), K1, Z24
+	VPADDD    Z24, Z23, Z23
+
+alone:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, K1, 128(AX)

@@ -105,9 +105,9 @@ var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 // genericVariants sets every kernel to its plain Go form.
 func genericVariants(s *Set) {
 	s.caches = machineCaches()
-	s.gemm = tileGeneric(sumsF32)
-	s.gemmS8 = tileGeneric(sumsS8)
-	s.gemmBF16 = tileGeneric(sumsBF16)
+	s.gemm = tileGeneric(sumsF32, addFloats)
+	s.gemmS8 = tileGeneric(sumsS8, addWords)
+	s.gemmBF16 = tileGeneric(sumsBF16, addFloats)
 	s.pairsBF16 = s.gemmBF16
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic

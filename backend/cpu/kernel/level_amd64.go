@@ -22,6 +22,9 @@ func machineLevel() Level {
 	return level
 }
 
+// quantizeBy8 is what AVX2 has.
+var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2, requantizeAVX2, rescaleAVX2, &quantizeGeneric}
+
 func init() {
 	variants[AVX2] = func(s *Set) {
 		s.transpose = transposeAVX2
@@ -33,7 +36,7 @@ func init() {
 		s.unary = unaryAVX2
 		s.convert = convertFuncs{toF16AVX2, fromF16AVX2, toBF16AVX2, fromBF16AVX2, 8}
 		s.binary = binaryAVX2
-		s.quantize = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2}
+		s.quantize = quantizeBy8
 		s.pairBF16 = pairBF16AVX2
 		s.roundBF16 = toBF16AVX2
 		s.q4 = blockFuncs{decodeQ4AVX2, unpackQ4AVX2, gemmBlocksAVX2}
@@ -58,7 +61,7 @@ func init() {
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
-		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512}
+		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512, requantizeAVX512, rescaleAVX512, &quantizeBy8}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
 		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512}

@@ -21,7 +21,28 @@ type quantizeFuncs struct {
 	sumBytes func(dst *int32, src *uint8, srcRow, rows, chunks int)
 	// interleave writes rows of words: the bytes of four neighbouring rows of src, changed by flip. cols is a multiple of lanes.
 	interleave func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)
+	// requantize is quantize of (sum − colOffset)·factor + bias, each a number for every column; nil where dequantize and quantize
+	// are as good. rescale is the same for floats that hold sums without an offset.
+	requantize, rescale requantizeFunc
+
+	// narrow has fewer lanes: what is left of the columns belongs to it. Plain Go has one lane.
+	narrow *quantizeFuncs
 }
+
+// eachWidth cuts columns into those that kernels of ever fewer lanes quantise. Those of scales that have no exact inverse belong to plain Go.
+func (q *quantizeFuncs) eachWidth(cols int, scale float32, quantize func(q *quantizeFuncs, at, cols int)) {
+	if !invertible(scale) {
+		q = &quantizeGeneric
+	}
+	for at := 0; at < cols; q = q.narrow {
+		if n := (cols - at) / q.lanes * q.lanes; n > 0 {
+			quantize(q, at, n)
+			at += n
+		}
+	}
+}
+
+type requantizeFunc func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)
 
 // sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
 const sumBytesChunk = 32
@@ -69,24 +90,20 @@ func (s *Set) quantizeTo(dst []uint8, src []float32, scale, lo, hi float32, zero
 	}
 }
 
-// quantizeMatrix leaves whole vectors to the kernel, the rest to plain Go.
+// quantizeMatrix quantises a matrix between bounds.
 func (s *Set) quantizeMatrix(dst []uint8, dstRow int, src *float32, srcRow int, scale, lo, hi float32, zero int32, rows, cols int) {
 	if rows == 0 || cols == 0 {
 		return
 	}
 	_ = dst[(rows-1)*dstRow+cols-1]
 	lo, hi = lo-float32(zero), hi-float32(zero)
-	whole := cols / s.quantize.lanes * s.quantize.lanes
-	if scale < 0x1p-100 || scale > 0x1p126 { // or the inverse would not be exact enough
-		whole = 0
-	}
-	if whole > 0 {
-		s.quantize.quantize(pointer(dst), dstRow, src, srcRow, scale, 1/scale, lo, hi, zero, rows, whole)
-	}
-	if whole < cols {
-		quantizeGeneric.quantize(pointerAt(dst, whole), dstRow, offset(src, whole), srcRow, scale, 1/scale, lo, hi, zero, rows, cols-whole)
-	}
+	s.quantize.eachWidth(cols, scale, func(q *quantizeFuncs, at, cols int) {
+		q.quantize(pointerAt(dst, at), dstRow, offset(src, at), srcRow, scale, 1/scale, lo, hi, zero, rows, cols)
+	})
 }
+
+// invertible reports whether the inverse of a scale is exact enough for the kernels.
+func invertible(scale float32) bool { return scale >= 0x1p-100 && scale <= 0x1p126 }
 
 // quantizeValues quantises a matrix of floats.
 func (s *Set) quantizeValues(to Quantized, src *float32, srcRow, rows, cols int) {
@@ -191,4 +208,18 @@ var quantizeGeneric = quantizeFuncs{
 			}
 		}
 	},
+	requantize: requantizeGeneric(func(sum *int32, offset int32) float32 { return float32(*sum - offset) }),
+	rescale:    requantizeGeneric(func(sum *int32, _ int32) float32 { return math.Float32frombits(uint32(*sum)) }),
+}
+
+func requantizeGeneric(value func(sum *int32, offset int32) float32) requantizeFunc {
+	return func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, _, lo, hi float32, zero int32, rows, cols int) {
+		for r := range rows {
+			for c := range cols {
+				x := float32(value(offset(sums, r*sumsRow+c), *offset(colOffset, c))**offset(factor, c)) + *offset(bias, c)
+				x = min(max(x/scale, lo), hi)
+				*offset(dst, r*dstRow+c) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+			}
+		}
+	}
 }

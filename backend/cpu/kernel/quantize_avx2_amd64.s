@@ -30,7 +30,8 @@ row:
 	XORQ SI, SI
 
 vector:
-	VMAXPS       (CX)(SI*4), Y2, Y5
+	VMOVUPS      (CX)(SI*4), Y5
+	VMAXPS       Y5, Y2, Y5
 	VMINPS       Y5, Y3, Y5
 	VMULPS       Y1, Y5, Y6
 	VFNMADD231PS Y0, Y6, Y5
@@ -86,6 +87,126 @@ DATA lanes000000ff<>+20(SB)/4, $0x000000ff
 DATA lanes000000ff<>+24(SB)/4, $0x000000ff
 DATA lanes000000ff<>+28(SB)/4, $0x000000ff
 GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $32
+
+// func requantizeAVX2(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·requantizeAVX2(SB), NOSPLIT, $8-96
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+56(FP), Y0
+	VBROADCASTSS inverse+60(FP), Y1
+	VBROADCASTSS lo+64(FP), Y2
+	VBROADCASTSS hi+68(FP), Y3
+	VBROADCASTSS zero+72(FP), Y4
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
+	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+16(FP), CX
+	MOVQ         rows+80(FP), DX
+	MOVQ         cols+88(FP), BX
+	MOVQ         colOffset+32(FP), DI
+	MOVQ         factor+40(FP), R8
+	MOVQ         bias+48(FP), R9
+
+row:
+	XORQ SI, SI
+
+vector:
+	VMOVUPS      (CX)(SI*4), Y5
+	VPSUBD       (DI)(SI*4), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       (R8)(SI*4), Y5, Y5
+	VADDPS       (R9)(SI*4), Y5, Y5
+	VMAXPS       Y5, Y2, Y5
+	VMINPS       Y5, Y3, Y5
+	VMULPS       Y1, Y5, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VFMADD231PS  Y1, Y5, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VANDPS       lanes000000ff<>+0(SB), Y6, Y6
+	VPACKUSDW    Y6, Y6, Y6
+	VPACKUSWB    Y6, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X5
+	VPUNPCKLDQ   X5, X6, X5
+	VMOVQ        X5, (AX)(SI*1)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         sumsRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func rescaleAVX2(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·rescaleAVX2(SB), NOSPLIT, $8-96
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+56(FP), Y0
+	VBROADCASTSS inverse+60(FP), Y1
+	VBROADCASTSS lo+64(FP), Y2
+	VBROADCASTSS hi+68(FP), Y3
+	VBROADCASTSS zero+72(FP), Y4
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
+	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+16(FP), CX
+	MOVQ         rows+80(FP), DX
+	MOVQ         cols+88(FP), BX
+	MOVQ         colOffset+32(FP), SI
+	MOVQ         factor+40(FP), DI
+	MOVQ         bias+48(FP), R8
+
+row:
+	XORQ SI, SI
+
+vector:
+	VMOVUPS      (CX)(SI*4), Y5
+	VMULPS       (DI)(SI*4), Y5, Y5
+	VADDPS       (R8)(SI*4), Y5, Y5
+	VMAXPS       Y5, Y2, Y5
+	VMINPS       Y5, Y3, Y5
+	VMULPS       Y1, Y5, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VFMADD231PS  Y1, Y5, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VANDPS       lanes000000ff<>+0(SB), Y6, Y6
+	VPACKUSDW    Y6, Y6, Y6
+	VPACKUSWB    Y6, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X5
+	VPUNPCKLDQ   X5, X6, X5
+	VMOVQ        X5, (AX)(SI*1)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         sumsRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
 
 // func fromU8AVX2(dst *float32, src *uint8, n int, scale float32, zero int32)
 // Requires: AVX, AVX2

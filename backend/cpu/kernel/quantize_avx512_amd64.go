@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func quantizeAVX512(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 
+// requantizeAVX512 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func requantizeAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+
+// rescaleAVX512 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func rescaleAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+
 // fromU8AVX512 is the kernel of quantizeFuncs, for whole vectors.
 //
 //go:noescape

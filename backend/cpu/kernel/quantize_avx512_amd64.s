@@ -30,7 +30,8 @@ row:
 	XORQ SI, SI
 
 vector:
-	VMAXPS       (CX)(SI*4), Z2, Z5
+	VMOVUPS      (CX)(SI*4), Z5
+	VMAXPS       Z5, Z2, Z5
 	VMINPS       Z5, Z3, Z5
 	VMULPS       Z1, Z5, Z6
 	VFNMADD231PS Z0, Z6, Z5
@@ -87,6 +88,116 @@ DATA lanes7f7fffff<>+52(SB)/4, $0x7f7fffff
 DATA lanes7f7fffff<>+56(SB)/4, $0x7f7fffff
 DATA lanes7f7fffff<>+60(SB)/4, $0x7f7fffff
 GLOBL lanes7f7fffff<>(SB), RODATA|NOPTR, $64
+
+// func requantizeAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·requantizeAVX512(SB), NOSPLIT, $8-96
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+56(FP), Z0
+	VBROADCASTSS inverse+60(FP), Z1
+	VBROADCASTSS lo+64(FP), Z2
+	VBROADCASTSS hi+68(FP), Z3
+	VBROADCASTSS zero+72(FP), Z4
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
+	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
+	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+16(FP), CX
+	MOVQ         rows+80(FP), DX
+	MOVQ         cols+88(FP), BX
+	MOVQ         colOffset+32(FP), DI
+	MOVQ         factor+40(FP), R8
+	MOVQ         bias+48(FP), R9
+
+row:
+	XORQ SI, SI
+
+vector:
+	VMOVUPS      (CX)(SI*4), Z5
+	VPSUBD       (DI)(SI*4), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       (R8)(SI*4), Z5, Z5
+	VADDPS       (R9)(SI*4), Z5, Z5
+	VMAXPS       Z5, Z2, Z5
+	VMINPS       Z5, Z3, Z5
+	VMULPS       Z1, Z5, Z6
+	VFNMADD231PS Z0, Z6, Z5
+	VFMADD231PS  Z1, Z5, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VPMOVDB      Z6, (AX)(SI*1)
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         sumsRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func rescaleAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·rescaleAVX512(SB), NOSPLIT, $8-96
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008000, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+56(FP), Z0
+	VBROADCASTSS inverse+60(FP), Z1
+	VBROADCASTSS lo+64(FP), Z2
+	VBROADCASTSS hi+68(FP), Z3
+	VBROADCASTSS zero+72(FP), Z4
+	VMULPS       Z0, Z2, Z2
+	VMULPS       Z0, Z3, Z3
+	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
+	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+16(FP), CX
+	MOVQ         rows+80(FP), DX
+	MOVQ         cols+88(FP), BX
+	MOVQ         colOffset+32(FP), SI
+	MOVQ         factor+40(FP), DI
+	MOVQ         bias+48(FP), R8
+
+row:
+	XORQ SI, SI
+
+vector:
+	VMOVUPS      (CX)(SI*4), Z5
+	VMULPS       (DI)(SI*4), Z5, Z5
+	VADDPS       (R8)(SI*4), Z5, Z5
+	VMAXPS       Z5, Z2, Z5
+	VMINPS       Z5, Z3, Z5
+	VMULPS       Z1, Z5, Z6
+	VFNMADD231PS Z0, Z6, Z5
+	VFMADD231PS  Z1, Z5, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VPMOVDB      Z6, (AX)(SI*1)
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JB           vector
+	MOVQ         dstRow+8(FP), SI
+	ADDQ         SI, AX
+	MOVQ         sumsRow+24(FP), SI
+	SHLQ         $0x02, SI
+	ADDQ         SI, CX
+	DECQ         DX
+	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
 
 // func fromU8AVX512(dst *float32, src *uint8, n int, scale float32, zero int32)
 // Requires: AVX, AVX512F

@@ -1,0 +1,460 @@
+package kernel
+
+import "unsafe"
+
+// ConvS8Args are the operands of one [ConvS8] or [DepthwiseS8]: those of a [GemmS8] with the places as rows, but for A. There is one
+// scale and zero point of X. B is packed by [Set.NewPackS8], with the taps, and for each tap [Set.ConvPixel] channels, along K. That of a
+// DepthwiseS8 is not packed: the weight of tap t and channel c is at t·Channels + c.
+type ConvS8Args struct {
+	GemmS8Args
+	X                     []uint8 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
+	XImage, XRow, XColumn int
+	XChannel              int
+	Signed                bool // X holds signed bytes: 128 is added to each, as it has been to Zero
+	Unsigned              bool // B of a DepthwiseS8 holds unsigned bytes: 128 is taken from each, as it has been from BZero
+}
+
+// ConvPixel is the number of bytes of a pixel as [ConvS8] copies it: whole words, of which those beyond the channels count for nothing.
+func (s *Set) ConvPixel(channels int) int { return PixelBytes(channels, s.gemmS8.deep) }
+
+// PixelBytes is [Set.ConvPixel] of a level whose layout of weights is deep, or not: whose words lie by pairs.
+func PixelBytes(channels int, deep bool) int {
+	if deep {
+		return roundUp(channels, 8)
+	}
+	return roundUp(channels, 4)
+}
+
+// A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
+type convWindow struct {
+	ConvShape
+	rowStep, columnStep int // of the image from one copied pixel to the next
+	pixel               int // distance of copied pixels
+	high, wide          int // most places of a part
+}
+
+// newConvWindow plans parts that have at most so many elements of copied pixels at a time, pixel of them for each pixel: those of all
+// rows, or of those that one row of places meets.
+func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
+	if shape.Channels == 0 || shape.Outputs == 0 {
+		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
+	}
+	w := convWindow{ConvShape: shape, rowStep: 1, columnStep: 1, pixel: pixel}
+	if shape.KernelHeight == 1 {
+		w.rowStep, w.StrideHigh, w.DilationHigh = shape.StrideHigh, 1, 1
+	}
+	if shape.KernelWidth == 1 {
+		w.columnStep, w.StrideWide, w.DilationWide = shape.StrideWide, 1, 1
+	}
+	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
+	fits := func(high, wide int) bool {
+		if byRow {
+			high = 1
+		}
+		return w.copiedRows(high)*w.copiedColumns(wide)*pixel <= most
+	}
+	places := max(blockRows, ceilDiv(shape.Images*shape.PlacesHigh*shape.PlacesWide, 8)) // there are parts for several workers
+	w.high, w.wide = 1, even(shape.PlacesWide, blockRows)
+	for w.wide > 16 && !fits(1, w.wide) {
+		w.wide = even(shape.PlacesWide, w.wide-1)
+	}
+	if w.DilationHigh == 1 {
+		for w.high < shape.PlacesHigh && (w.high+1)*w.wide <= places && fits(w.high+1, w.wide) {
+			w.high++
+		}
+		w.high = even(shape.PlacesHigh, w.high)
+	}
+	return w
+}
+
+// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
+// one row of places, and only what it meets is copied.
+func (w *convWindow) copiedRows(high int) int {
+	if w.DilationHigh != 1 {
+		return w.KernelHeight
+	}
+	return (high-1)*w.StrideHigh + w.KernelHeight
+}
+
+// copiedColumns is the number of pixels that a row of so many places meets.
+func (w *convWindow) copiedColumns(wide int) int {
+	return (wide-1)*w.StrideWide + (w.KernelWidth-1)*w.DilationWide + 1
+}
+
+// areas is the number of parts of all places.
+func (w *convWindow) areas() int {
+	return w.Images * ceilDiv(w.PlacesHigh, w.high) * ceilDiv(w.PlacesWide, w.wide)
+}
+
+// A convArea is the places of a part.
+type convArea struct {
+	image, top, left int
+	high, wide       int
+}
+
+func (w *convWindow) area(part int) convArea {
+	acrosses, downs := ceilDiv(w.PlacesWide, w.wide), ceilDiv(w.PlacesHigh, w.high)
+	a := convArea{left: part % acrosses * w.wide, top: part / acrosses % downs * w.high, image: part / acrosses / downs}
+	a.wide, a.high = min(w.wide, w.PlacesWide-a.left), min(w.high, w.PlacesHigh-a.top)
+	return a
+}
+
+// place is the number of the first place of a row of an area.
+func (w *convWindow) place(a convArea, y int) int {
+	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
+}
+
+// pixels are those of copied row r of an area: the pixels [first, last) lie in the image, and begin at src, XColumn·columnStep apart.
+func (w *convWindow) pixels(args *ConvS8Args, a convArea, r int) (first, last int, src []uint8) {
+	columns := w.copiedColumns(a.wide)
+	y := (a.top*w.StrideHigh+r*w.DilationHigh)*w.rowStep - w.Top
+	x := a.left*w.StrideWide*w.columnStep - w.Left
+	first, last = min(ceilDiv(max(0, -x), w.columnStep), columns), min(columns, ceilDiv(max(0, w.Width-x), w.columnStep))
+	if y < 0 || y >= w.Height || first >= last {
+		return 0, 0, nil
+	}
+	return first, last, args.X[a.image*args.XImage+y*args.XRow+(x+first*w.columnStep)*args.XColumn:]
+}
+
+// checkPixels panics if X is too short, before anything reads beyond it. Of images without pixels, nothing is read.
+func (w *convWindow) checkPixels(args *ConvS8Args) {
+	if w.Images*w.Height*w.Width > 0 && w.Channels > 0 {
+		demand(args.X, (w.Images-1)*args.XImage+(w.Height-1)*args.XRow+(w.Width-1)*args.XColumn+(w.Channels-1)*args.XChannel+1)
+	}
+}
+
+// ConvS8 is a planned convolution of bytes of all channels with all outputs: products without a matrix of patches, as [Conv] is for
+// floats. The zero point of X lies around the copied pixels, and fills them up to whole words.
+type ConvS8 struct {
+	convWindow
+	gemm *GemmS8
+	step int // taps that are one block of K: of a row of the window, or 1
+}
+
+// NewConvS8 plans a convolution of bytes.
+func (s *Set) NewConvS8(shape ConvShape) *ConvS8 {
+	c := &ConvS8{convWindow: newConvWindow(shape, s.ConvPixel(shape.Channels), s.caches.l2/2, false)}
+	c.gemm = s.NewGemmS8(shape.Images*shape.PlacesHigh*shape.PlacesWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel)
+	c.step = c.KernelWidth
+	if c.DilationWide != 1 {
+		c.step = 1
+	}
+	return c
+}
+
+// Parts is the number of independent pieces.
+func (c *ConvS8) Parts() int {
+	if c.gemm.Parts() == 0 {
+		return 0
+	}
+	return c.areas() * c.gemm.blocking.panelGroups
+}
+
+// ScratchBytes is the scratch memory that one worker needs: pixels and their sums, totals of the places, what the rows of a panel share,
+// and the sums of a row of places.
+func (c *ConvS8) ScratchBytes() int {
+	pixels := c.copiedRows(c.high) * c.copiedColumns(c.wide)
+	cols := c.gemm.blocking.tile.cols()
+	return 4 * max(1, pixels*c.pixel/4+pixels+c.high*c.wide+2*cols+c.wide*cols)
+}
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
+func (c *ConvS8) Run(part int, args *ConvS8Args, scratch []byte) {
+	b := &c.gemm.blocking
+	args.checkResult(c.gemm.M, c.gemm.N)
+	c.checkPixels(args)
+	panelLo := part % b.panelGroups * b.panelsPerPart
+	area := c.area(part / b.panelGroups)
+	row := c.copiedColumns(area.wide) * c.pixel
+	take := func(n int) []byte {
+		taken := scratch[:n:n]
+		scratch = scratch[n:]
+		return taken
+	}
+	pixels := take(c.copiedRows(area.high) * row)
+	for r := range c.copiedRows(area.high) {
+		first, last, src := c.convWindow.pixels(args, area, r)
+		c.copyRow(pixels[r*row:][:row], args, first, last, src)
+	}
+	sums := elementsOf[int32](take(4 * (len(pixels) / max(1, c.pixel))))
+	totals := elementsOf[int32](take(4 * area.high * area.wide))
+	c.totals(args, area, pixels, sums, totals)
+	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
+		c.panel(args, area, p, elementsOf[float32](pixels), totals, scratch)
+	}
+}
+
+// panel computes the columns of a panel: of each row of places the sums, block by block of K, and then what follows from them while they
+// are in cache.
+func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, totals []int32, scratch []byte) {
+	tile, k := c.gemm.blocking.tile, c.gemm.blocking.k
+	col := p * tile.cols()
+	cols, packedCols := tile.panelCols(p, c.gemm.N)
+	b := elementsOf[float32](args.B)[col*k:][:packedCols*k]
+	f := c.gemm.columns(&args.GemmS8Args, col, cols, scratch)
+	sums := scratch[8*tile.cols():][:4*area.wide*cols]
+	pixel, vecs, tiles := c.pixel/4, ceilDiv(cols, tile.vec), ceilDiv(area.wide, tile.rows)
+	row, block := c.copiedColumns(area.wide)*pixel, c.step*pixel
+	next := newPrefetch(pointer(b), len(b), packedCols, tiles, false)
+	for y := range area.high {
+		for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
+			flags := 0
+			if tap > 0 {
+				flags = gemmAccumulate
+			}
+			a := words[min(len(words), (y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*pixel):]
+			for x, t := 0, 0; t < tiles; {
+				rows, run := tile.run(area.wide-x, tiles-t, block)
+				tile.kernels[rows][vecs](run, block, pointerAt(a, x*c.StrideWide*pixel), c.StrideWide*pixel, 1,
+					pointerAt(b, tap*pixel*packedCols), packedCols, next.from, next.step, pointerAt(elementsOf[float32](sums), x*cols), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, flags)
+				x, t = x+run*rows, t+run
+			}
+		}
+		c.gemm.finish(&args.GemmS8Args, c.place(area, y), area.wide, f, totals[y*area.wide:], elementsOf[int32](sums))
+	}
+}
+
+// copyRow copies the pixels [first, last) of a row from src, with the zero point around them and behind their channels.
+func (c *ConvS8) copyRow(dst []byte, args *ConvS8Args, first, last int, src []uint8) {
+	flip := byte(0)
+	if args.Signed {
+		flip = 0x80
+	}
+	zero := byte(args.Zero[0])
+	column := args.XColumn * c.columnStep
+	if c.pixel != c.Channels {
+		fill(dst, zero)
+	} else {
+		fill(dst[:first*c.pixel], zero)
+		fill(dst[last*c.pixel:], zero)
+	}
+	dst = dst[first*c.pixel : last*c.pixel]
+	switch count := last - first; {
+	case count == 0:
+	case args.XChannel == 1 && column == c.Channels && c.pixel == c.Channels:
+		copy(dst, src[:len(dst)])
+		turn(dst, flip)
+	case args.XChannel == 1:
+		for i := range count {
+			to := dst[i*c.pixel:][:c.Channels]
+			copy(to, src[i*column:])
+			turn(to, flip)
+		}
+	case c.pixel == 4 && c.Channels == 3 && column == 1: // of an image with the channels first
+		c.threeChannels(dst, args, src, uint32(flip)*0x010101|uint32(zero)<<24)
+	default:
+		for channel := range c.Channels {
+			from, to := src[channel*args.XChannel:], dst[channel:]
+			_, _ = from[(count-1)*column], to[(count-1)*c.pixel]
+			for i := range count {
+				to[i*c.pixel] = from[i*column] ^ flip
+			}
+		}
+	}
+}
+
+// threeChannels copies pixels of three channels that lie apart as words, each changed by flip.
+func (c *ConvS8) threeChannels(dst []byte, args *ConvS8Args, src []uint8, flip uint32) {
+	words := elementsOf[uint32](dst)
+	n := len(words)
+	first, second, third := src[:n], src[args.XChannel:][:n], src[2*args.XChannel:][:n]
+	for i := range words {
+		words[i] = (uint32(first[i]) | uint32(second[i])<<8 | uint32(third[i])<<16) ^ flip
+	}
+}
+
+// turn changes each byte by flip.
+func turn(x []byte, flip byte) {
+	if flip == 0 {
+		return
+	}
+	flips := uint64(flip) * 0x0101010101010101
+	for ; len(x) >= 8; x = x[8:] {
+		*(*uint64)(unsafe.Pointer(&x[0])) ^= flips
+	}
+	for i := range x {
+		x[i] ^= flip
+	}
+}
+
+// fill sets all bytes.
+func fill(x []byte, to byte) {
+	if to == 0 {
+		clear(x)
+		return
+	}
+	for i := range x {
+		x[i] = to
+	}
+}
+
+// totals computes, for each place, what the zero points of B take from its sums: see [GemmS8.rowTotals]. A pixel is added up once.
+func (c *ConvS8) totals(args *ConvS8Args, area convArea, pixels []byte, sums, totals []int32) {
+	clear(totals)
+	if args.BZero == nil || c.pixel == 0 {
+		return
+	}
+	chunks := c.pixel / sumBytesChunk
+	if len(sums) > 0 {
+		c.gemm.set.quantize.sumBytes(pointer(sums), pointer(pixels), c.pixel, len(sums), chunks)
+	}
+	for i := range sums {
+		sums[i] -= args.Zero[0] * int32(c.pixel)
+		for _, x := range pixels[i*c.pixel:][chunks*sumBytesChunk : c.pixel] {
+			sums[i] += int32(x)
+		}
+	}
+	columns := c.copiedColumns(area.wide)
+	for y := range area.high {
+		for x := range area.wide {
+			total := int32(0)
+			for tap := range c.KernelHeight * c.KernelWidth {
+				total += sums[(y*c.StrideHigh+tap/c.KernelWidth)*columns+x*c.StrideWide+tap%c.KernelWidth*c.DilationWide]
+			}
+			if len(args.BZero) == 1 {
+				total *= args.BZero[0]
+			}
+			totals[y*area.wide+x] = total
+		}
+	}
+}
+
+// DepthwiseS8 is a planned convolution of bytes each channel of which is one of its own: Outputs is Channels. Pixels are widened to
+// floats as they are copied, of which sums over a few taps are exact; the kernel is that of [Depthwise]. There are as many rows of them as
+// the window has: the rows of the next place take the place of those that it does not meet.
+type DepthwiseS8 struct {
+	convWindow
+	set *Set
+}
+
+// MaxDepthwiseS8 is the most taps over which sums of products of bytes, less their zero points, are exact in floats.
+const MaxDepthwiseS8 = 1 << 24 / (255 * 255)
+
+// NewDepthwiseS8 plans a convolution of bytes.
+func (s *Set) NewDepthwiseS8(shape ConvShape) *DepthwiseS8 {
+	return &DepthwiseS8{newConvWindow(shape, shape.Channels, s.caches.l2/4/4, true), s}
+}
+
+// Parts is the number of independent pieces.
+func (d *DepthwiseS8) Parts() int {
+	if d.Channels == 0 {
+		return 0
+	}
+	return d.areas()
+}
+
+// ScratchBytes is the scratch memory that one worker needs: offsets of taps, pixels, a row of sums, zeros in place of a bias, the factor of
+// each channel, and the weights as floats.
+func (d *DepthwiseS8) ScratchBytes() int {
+	taps := d.KernelHeight * d.KernelWidth
+	return 8*taps + 4*d.Channels*(d.KernelHeight*d.copiedColumns(d.wide)+d.wide+2+taps)
+}
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
+func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
+	taps, n := d.KernelHeight*d.KernelWidth, d.Channels
+	args.checkResult(d.Images*d.PlacesHigh*d.PlacesWide, n)
+	d.checkPixels(args)
+	demand(args.B, taps*n)
+	area := d.area(part)
+	columns := d.copiedColumns(area.wide)
+	offsets := unsafe.Slice((*int)(unsafe.Pointer(&scratch[0])), taps)
+	scratch = scratch[8*taps:]
+	take := func(n int) []float32 {
+		taken := floats(scratch, n)
+		scratch = scratch[4*n:]
+		return taken
+	}
+	pixels, sums, zeros, factor, w := take(n*columns*d.KernelHeight), take(n*area.wide), take(n), take(n), take(taps*n)
+	d.widenWeights(w, args)
+	clear(zeros)
+	for i := range factor {
+		if factor[i] = 1; args.Sums == nil {
+			factor[i] = args.Scale[0] * args.BScale[i]
+		}
+	}
+	for y, next := 0, 0; y < area.high; y++ {
+		top := y * d.StrideHigh
+		for next = max(next, top); next < top+d.KernelHeight; next++ {
+			first, last, src := d.pixels(args, area, next)
+			d.widenRow(pixels[next%d.KernelHeight*n*columns:][:n*columns], args, first, last, src)
+		}
+		for tap := range offsets {
+			offsets[tap] = 4 * n * ((top+tap/d.KernelWidth)%d.KernelHeight*columns + tap%d.KernelWidth*d.DilationWide)
+		}
+		d.set.depthwise(pointer(sums), n, pointer(pixels), d.StrideWide*n, pointer(offsets), taps, pointer(w), n, pointer(zeros), area.wide, n)
+		d.finish(args, d.place(area, y), area.wide, sums, factor, zeros)
+	}
+}
+
+// widenWeights writes the distances of the weights from their zero points.
+func (d *DepthwiseS8) widenWeights(w []float32, args *ConvS8Args) {
+	zero := int32(0)
+	if len(args.BZero) == 1 {
+		zero = args.BZero[0]
+	}
+	if args.Unsigned {
+		d.set.DequantizeU8(w, args.B[:len(w)], 1, uint8(zero+128))
+	} else {
+		d.set.DequantizeS8(w, bytesAs[int8](args.B[:len(w)]), 1, int8(zero))
+	}
+	if len(args.BZero) > 1 {
+		for i := range w {
+			w[i] -= float32(args.BZero[i%d.Channels])
+		}
+	}
+}
+
+// widenRow copies the pixels [first, last) of a row from src as their distances from the zero point.
+func (d *DepthwiseS8) widenRow(dst []float32, args *ConvS8Args, first, last int, src []uint8) {
+	n, column := d.Channels, args.XColumn*d.columnStep
+	clear(dst[:first*n])
+	clear(dst[last*n:])
+	each, times := n, last-first
+	if column == n {
+		each, times = n*times, min(times, 1)
+	}
+	for i := range times {
+		to, from := dst[first*n+i*each:][:each], src[i*column:][:each]
+		if args.Signed {
+			d.set.DequantizeS8(to, bytesAs[int8](from), 1, int8(args.Zero[0]-128))
+		} else {
+			d.set.DequantizeU8(to, from, 1, uint8(args.Zero[0]))
+		}
+	}
+}
+
+// finish takes the sums of a row of places to their place.
+func (d *DepthwiseS8) finish(args *ConvS8Args, row, rows int, sums, factor, zeros []float32) {
+	n, out := d.Channels, args.Quantized
+	bias := args.Bias
+	switch {
+	case args.Sums != nil:
+		for r := range rows {
+			for c, sum := range sums[r*n:][:n] {
+				args.Sums[(row+r)*args.CRow+c] = int32(sum)
+			}
+		}
+		return
+	case bias == nil:
+		bias = zeros
+	}
+	if args.requantizes() {
+		out.Dst = out.Dst[row*out.Row:]
+		d.set.requantize(rescaling, out, (*int32)(unsafe.Pointer(pointer(sums))), n,
+			finishing{cols: n, factor: factor, offset: elementsOf[int32](bytesOfFloats(zeros)), lowest: out.lowest(args.Act)}, bias, rows)
+		return
+	}
+	for r := range rows {
+		line := sums[r*n:][:n]
+		for c, sum := range line {
+			line[c] = float32(sum*factor[c]) + bias[c]
+		}
+	}
+	to, toRow := pointer(sums), n
+	if out.Dst == nil {
+		to, toRow = pointerAt(args.C, row*args.CRow), args.CRow
+		d.set.copy2D(args.C[row*args.CRow:], args.CRow, 1, sums, n, 1, rows, n)
+	}
+	d.set.finishS8(&args.GemmS8Args, row, rows, 0, n, to, toRow, to, toRow)
+}
