@@ -35,7 +35,9 @@ func requireFilled(t *testing.T, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			requireFilled(t, path+"."+v.Type().Field(i).Name, v.Field(i))
+			if f := v.Type().Field(i); f.Tag.Get("optional") == "" {
+				requireFilled(t, path+"."+f.Name, v.Field(i))
+			}
 		}
 	case reflect.Array:
 		for i := range v.Len() {

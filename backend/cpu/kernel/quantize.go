@@ -23,10 +23,10 @@ type quantizeFuncs struct {
 	interleave func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)
 	// requantize is quantize of (sum − colOffset)·factor + bias, each a number for every column; nil where dequantize and quantize
 	// are as good. rescale is the same for floats that hold sums without an offset.
-	requantize, rescale requantizeFunc
+	requantize, rescale requantizeFunc `optional:"where two kernels are as good"`
 
 	// narrow has fewer lanes: what is left of the columns belongs to it. Plain Go has one lane.
-	narrow *quantizeFuncs
+	narrow *quantizeFuncs `optional:"of plain Go"`
 }
 
 // eachWidth cuts columns into those that kernels of ever fewer lanes quantise. Those of scales that have no exact inverse belong to plain Go.
