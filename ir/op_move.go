@@ -50,7 +50,7 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := x.Shape().Clone()
 	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
 	for i, n := range x.Shape() {
-		source[i] = o.Source(env, n, o.Before[i].Int(), o.After[i].Int())
+		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
 		shape[i] = len(source[i])
 	}
 	y := env.New(x.DType(), shape...)
@@ -71,31 +71,34 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Source lists what the places of one padded axis of size n show: places of the operand, or −1 for the value.
-func (o Pad) Source(env *Env, n, before, after int) []int {
-	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
-	out := Make[int](env, n+before+after)[:0]
-	for i := lo - max(0, before); i < hi+max(0, after); i++ {
-		at := i
-		if i < lo || i >= hi {
-			switch m := hi - lo; o.Mode {
-			case PadConstant:
-				at = -1
-			case PadEdge:
-				at = min(max(i, lo), hi-1)
-			case PadWrap:
-				at = lo + int(modFloorInt(int64(i-lo), int64(m)))
-			case PadReflect:
-				at = lo
-				if m > 1 {
-					p := int(modFloorInt(int64(i-lo), int64(2*(m-1))))
-					at += min(p, 2*(m-1)-p)
-				}
-			}
-		}
-		out = append(out, at)
+// source lists what the places of one padded axis of size n show.
+func (o Pad) source(env *Env, n, before, after int) []int {
+	out := Make[int](env, n+before+after)
+	for i := range out {
+		out[i] = o.Source(i, n, before, after)
 	}
 	return out
+}
+
+// Source is what place i of a padded axis of size n shows: a place of the operand, or −1 for the value.
+func (o Pad) Source(i, n, before, after int) int {
+	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
+	if i -= before; i >= lo && i < hi {
+		return i
+	}
+	switch m := hi - lo; o.Mode {
+	case PadEdge:
+		return min(max(i, lo), hi-1)
+	case PadWrap:
+		return lo + int(modFloorInt(int64(i-lo), int64(m)))
+	case PadReflect:
+		if m == 1 {
+			return lo
+		}
+		p := int(modFloorInt(int64(i-lo), int64(2*(m-1))))
+		return lo + min(p, 2*(m-1)-p)
+	}
+	return -1
 }
 
 // EachIndex calls f for every flat index of the shape, in order, with its coordinates, which f must not keep.

@@ -63,6 +63,10 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 	if op.Group == 1 && op.Tiles() && op.Taps() <= maxTaps && !padded && len(want) == 0 && len(x.Shape) == axes+2 && ir.Same(x.Shape[1], w.Shape[0]) == ir.Yes {
 		return []*ir.Value{c.untiled(op.Window)}
 	}
+	c.check(op)
+	if y := c.interleaved(op); y != nil {
+		return []*ir.Value{y}
+	}
 	return c.keep(op)
 }
 

@@ -143,6 +143,46 @@ func TestConv(t *testing.T) {
 	})
 }
 
+// A transposed convolution is convolutions whose results lie in turns, and computes what its operator does; where padding cuts more off
+// than they can leave out, it stays.
+func TestTransposed(t *testing.T) {
+	left := 0
+	rapid.Check(t, func(r *rapid.T) {
+		win, sizes, attrs := drawWindow(r)
+		groups := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(r, "groups")
+		channels, outputs := rapid.IntRange(1, 3).Draw(r, "channels"), rapid.IntRange(1, 3).Draw(r, "outputs")
+		x := drawTensor(r, append([]int{2, groups * channels}, sizes...)...)
+		w := drawTensor(r, append([]int{groups * channels, outputs}, win.Kernel...)...)
+		bias := drawTensor(r, groups*outputs)
+		op := ops.ConvTranspose{Window: win, Group: groups, OutputPadding: make([]int, len(sizes))}
+		padding := make([]int64, len(sizes))
+		for i := range sizes {
+			op.OutputPadding[i] = rapid.IntRange(0, max(win.Strides[i], win.Dilations[i])-1).Draw(r, "output padding")
+			padding[i] = int64(op.OutputPadding[i])
+		}
+		want, err := ir.EvalOp(nil, op, []*tensor.Tensor{x, w, bias})
+		if err != nil {
+			r.Skip("pads leave nothing")
+		}
+		s := &sketch{}
+		args := []any{s.input("x", tensor.F32, inputs(x)...), s.constant(w), s.constant(bias), intAttr("group", int64(groups)), intsAttr("output_padding", padding...)}
+		g, err := s.lower(13, s.node("ConvTranspose", append(args, attrs...)...))
+		require.NoError(r, err)
+		got, err := ir.Interpret(g, []*tensor.Tensor{x})
+		require.NoError(r, err)
+		requireNear(r, want[0], got[0])
+		if slices.Contains(opNames(g), "onnx.ConvTranspose") {
+			left++
+			cut := false
+			for i := range sizes {
+				cut = cut || win.Auto != "VALID" && (win.Pads[i]+win.Pads[len(sizes)+i] > 0 || win.Auto != "NOTSET")
+			}
+			require.True(r, cut)
+		}
+	})
+	require.NotZero(t, left)
+}
+
 // Pools over slices compute what their operators do.
 func TestPoolTaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

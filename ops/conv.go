@@ -42,8 +42,8 @@ type ConvTranspose struct {
 	OutputShape   []int `ir:"output_shape"` // of the spatial axes; empty where the window says it
 }
 
-// spread is the size of an axis of the result over an axis of size d, and how much of what the windows cover is cut off before it.
-func (o ConvTranspose) spread(i int, d ir.Dim) (size, before ir.Dim) {
+// Spread is the size of an axis of the result over an axis of size d, and how much of what the windows cover is cut off before it.
+func (o ConvTranspose) Spread(i int, d ir.Dim) (size, before ir.Dim) {
 	covered := d.Sub(ir.N(1)).Mul(ir.N(o.Strides[i])).Add(ir.N(o.OutputPadding[i] + o.Extent(i)))
 	switch {
 	case len(o.OutputShape) > 0:
@@ -94,7 +94,7 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 		return nil, fmt.Errorf("bias %v for %v channels", b.Type, shape[1])
 	}
 	for i, d := range x.Shape[2:] {
-		size, _ := o.spread(i, d)
+		size, _ := o.Spread(i, d)
 		if ir.LessEqual(size, ir.N(0)) == ir.Yes && ir.LessEqual(d, ir.N(0)) == ir.No {
 			return nil, fmt.Errorf("axis %d of size %v: pads %v leave nothing of the result", i, d, o.Pads)
 		}
@@ -116,7 +116,7 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	axes := len(o.Kernel)
 	before, after := make([]int, axes), make([]int, axes)
 	for i, d := range in[0].Shape()[2:] {
-		_, b := o.spread(i, ir.N(d))
+		_, b := o.Spread(i, ir.N(d))
 		before[i], after[i] = b.Int(), MaxSize // what hangs over the end falls away
 	}
 	x, w := env.Float64s(in[0]), env.Float64s(in[1])

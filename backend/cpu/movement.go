@@ -170,43 +170,41 @@ func mirrorStep(op ir.Pad, y, x *operand) (step, error) {
 
 func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 	dst, src := *y, *x
-	from := make([][]int, len(dst.shape)) // for each axis, the offset in x of what a place shows
-	for axis, size := range src.shape {
-		from[axis] = op.Source(nil, size, op.Before[axis].Int(), op.After[axis].Int())
-		for i := range from[axis] {
-			from[axis][i] *= src.strides[axis]
-		}
-	}
 	last := len(dst.shape) - 1
 	cols, rows := dst.shape[last], dst.shape[:last].Elements()
+	from := func(axis, i int) int { // the offset in x of what a place along an axis shows
+		return op.Source(i, src.shape[axis], op.Before[axis].Int(), op.After[axis].Int()) * src.strides[axis]
+	}
 	lo := max(op.Before[last].Int(), 0) // the run that x has as it is
 	hi := cols - max(op.After[last].Int(), 0)
+	next := src.strides[last]
 	parts, perPart := rowParts(rows, cols)
 	return step{parts: parts, run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
 		for row := part * perPart; row < min((part+1)*perPart, rows); row++ {
 			at, rest := 0, row
 			for axis := last - 1; axis >= 0; axis-- {
-				at += from[axis][rest%dst.shape[axis]]
+				at += from(axis, rest%dst.shape[axis])
 				rest /= dst.shape[axis]
 			}
 			line := d[row*cols:][:cols]
-			if src.strides[last] == 1 && hi > lo {
-				copy(line[lo:hi], s[at+from[last][lo]:])
-			} else {
-				gatherLine(line[lo:hi], s, at, from[last][lo:hi])
+			for i := range lo {
+				line[i] = s[at+from(last, i)]
 			}
-			gatherLine(line[:lo], s, at, from[last][:lo])
-			gatherLine(line[hi:], s, at, from[last][hi:])
+			if lo < hi {
+				if run := s[at+from(last, lo):]; next == 1 {
+					copy(line[lo:hi], run)
+				} else {
+					for i := range line[lo:hi] {
+						line[lo+i] = run[i*next]
+					}
+				}
+			}
+			for i := hi; i < cols; i++ {
+				line[i] = s[at+from(last, i)]
+			}
 		}
 	}}
-}
-
-// gatherLine copies the elements that lie at offsets from the place at.
-func gatherLine[T any](d, s []T, at int, offsets []int) {
-	for i, o := range offsets {
-		d[i] = s[at+o]
-	}
 }
 
 // cut is a slice of an operand along an axis.
