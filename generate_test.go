@@ -189,6 +189,58 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestBadCaches: what contradicts a cache is an error that says so, and leaves the cache as it was.
+func TestBadCaches(t *testing.T) {
+	ids := func(n int) *tensor.Tensor { return tensor.New(tensor.I64, 1, n) }
+	mask := func(of int64, n int) *tensor.Tensor {
+		m := tensor.New(tensor.I64, 1, n)
+		for i := range n {
+			m.SetInt64(i, of)
+		}
+		return m
+	}
+	past := func(n int) *tensor.Tensor { return tensor.FromSlice([]int32{int32(n)}) }
+	const file, shared = "llama-gqa", "gpt2-masked"
+	for _, c := range []struct {
+		model string
+		in    rlxc.Tensors // after three tokens
+		err   string
+	}{
+		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 7)}, "a sequence of length 7 with 1 new places, a cache of 3 and room for 7"},
+		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(0, 4)}, "a sequence of length 0 with 1 new places, a cache of 3 and room for 4"},
+		{file, rlxc.Tensors{"input_ids": ids(2), "attention_mask": mask(-1, 4)}, "a sequence of length -4 with 2 new places"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(-1)}, "a sequence of length -1 with 1 new places"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(1 << 30)}, "a sequence of length 1073741825 with 1 new places"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(8)}, "a sequence of length 9 with 1 new places, a cache of 8 and room for 8"},
+	} {
+		for _, level := range levels {
+			t.Run(fmt.Sprintf("%s/%s", c.err, level), func(t *testing.T) {
+				z, err := zip.OpenReader("testdata/decoders/" + c.model + ".zip")
+				require.NoError(t, err)
+				defer z.Close()
+				m, err := rlxc.OpenFS(z, "model.onnx")
+				require.NoError(t, err)
+				defer m.Close()
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
+				require.NoError(t, err)
+				defer p.Close()
+				w, err := newWriter(p, 8)
+				require.NoError(t, err)
+				defer w.Close()
+				_, err = w.next(5, 6, 7)
+				require.NoError(t, err)
+				before, err := w.cache[0].Tensor()
+				require.NoError(t, err)
+				_, err = w.Run(context.Background(), c.in)
+				require.ErrorContains(t, err, c.err)
+				after, err := w.cache[0].Tensor()
+				require.NoError(t, err)
+				require.Equal(t, before.Bytes(), after.Bytes())
+			})
+		}
+	}
+}
+
 // BenchmarkDecode times steps of one token after a prompt of 256, on one thread, of the decoder in a file that RLXC_DECODER names
 // (models/scripts/large.py makes some):
 //

@@ -324,7 +324,8 @@ func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.V
 	}
 	start := h.cast(h.reshape(past, ir.Shape{one, one, one, one}), tensor.I64)
 	length := h.binary(ir.Add, start, h.sizeScalar(S))
-	lengths := h.expand(h.reshape(length, ir.Shape{one}), ir.Shape{B})
+	none := h.binary(ir.Less, start, h.Constant(tensor.Scalar(int64(0)))) // nothing before a negative place: no length
+	lengths := h.expand(h.reshape(h.Emit(ir.Where{}, none, start, length), ir.Shape{one}), ir.Shape{B})
 	for i, x := range []struct {
 		part **ir.Value
 		old  *ir.Value
