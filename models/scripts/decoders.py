@@ -2,6 +2,7 @@
 
     pip install numpy onnx onnxruntime==1.31.1
     python decoders.py ../../testdata/decoders
+    python decoders.py OUT --large             # llama-gqa.onnx with the sizes of Qwen 2.5 0.5 B, for BENCHMARKS.md
 
 OUT/NAME.zip holds model.onnx, test_data_set_N/ and generated.json. The models are made here, of random weights: llama-gqa is the form of
 onnxruntime-genai's model builder with packed projections, qwen2-gqa the one with projections apart and rotary positions outside; the gpt2 models are
@@ -227,6 +228,10 @@ def runs(folder, name):
 def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
+    if "--large" in sys.argv:
+        globals().update(VOCABULARY=32000, HEADS=14, LAYERS=12, SIZE=64, PLACES=2048, HIDDEN=14 * 64, MIDDLE=4864)
+        onnx.save(MODELS["llama-gqa"]().model(), out / "llama-gqa.onnx")
+        return
     for name, build in MODELS.items():
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
