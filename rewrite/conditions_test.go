@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -138,8 +139,10 @@ var conditions = []struct{ rule, lacks, text string }{
 		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
 	{"matmul.one_hot", "steps along the last axis", `graph "" (%0: i32[1,1]) { const %1: i32[3,1] = [0,1,2] const %2: f32[1,4] = data
 		%3 = equal(%0, %1) %4: f32[3,1] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
-	{"matmul.one_hot", "a matrix", `graph "" (%0: i32[n,1]) { const %1: i32[3] = [0,1,2] const %2: f32[2,3,4] = data
+	{"matmul.one_hot", "a matrix", `graph "" (%0: i32[n,1]) { const %1: i32[3] = [0,1,2] const %2: f32[3,3,4] = data
 		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
+	{"matmul.one_hot", "rows of the table", `graph "" (%0: i32[n,1]) { const %1: i32[3] = [0,1,2] const %2: f32[3,3] = data
+		%3 = equal(%0, %1) %4: f32[n,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) {transb=true} return %5 }`},
 	{"matmul.one_hot", "as many axes as the integers", `graph "" (%0: i32[1]) { const %1: i32[1,3] = [0,1,2] const %2: f32[3,4] = data
 		%3 = equal(%0, %1) %4: f32[1,3] = cast(%3) {to=f32} %5 = matmul(%4, %2) return %5 }`},
 	{"matmul.one_hot", "finite numbers", `graph "" (%0: i32[n,1]) { const %1: i32[2] = [0,1] const %2: f32[2,2] = [1,inf,2,3]
@@ -271,14 +274,20 @@ var conditions = []struct{ rule, lacks, text string }{
 }
 
 func TestConditions(t *testing.T) {
+	all := &target.Target{Name: "all"} // without kernels for convolutions they become products, and rules for convolutions have nothing to meet
+	for k := range all.Rows {
+		all.Rows[k].Runs = target.OnKernel
+	}
 	for _, c := range conditions {
 		t.Run(c.rule+" lacks "+c.lacks, func(t *testing.T) {
-			for _, o := range []Options{{Verify: true}, {Verify: true, Exact: true}} {
-				g := parse(t, c.text)
-				s, err := Run(g, O2, nil, o)
-				require.NoError(t, err)
-				require.NotContains(t, ruleNames(s), c.rule)
-				requireEqualResults(t, parse(t, c.text), g)
+			for _, to := range []*target.Target{nil, all} {
+				for _, o := range []Options{{Verify: true}, {Verify: true, Exact: true}} {
+					g := parse(t, c.text)
+					s, err := Run(g, O2, to, o)
+					require.NoError(t, err)
+					require.NotContains(t, ruleNames(s), c.rule)
+					requireEqualResults(t, parse(t, c.text), g)
+				}
 			}
 		})
 	}

@@ -43,27 +43,29 @@ func TestRecurrentThreads(t *testing.T) {
 	}
 }
 
-// TestLSTMOfAnotherLevel runs a graph that one level has packed on another, as a compiled file does.
-func TestLSTMOfAnotherLevel(t *testing.T) {
+// TestWeightsOfAnotherLevel runs graphs that one level has packed on another, as compiled files do.
+func TestWeightsOfAnotherLevel(t *testing.T) {
 	first, err := cpu.Open(backend.Options{Level: "generic", Threads: 1})
 	require.NoError(t, err)
 	defer first.Close()
 	second, err := cpu.Open(backend.Options{Threads: 1})
 	require.NoError(t, err)
 	defer second.Close()
-	b := ir.Binding{"s": 3}
-	results := func(devices ...*cpu.Device) []*tensor.Tensor {
-		g, err := ir.Parse(`graph "case" ` + rowCases["lstm both ways"])
-		require.NoError(t, err)
-		for _, d := range devices {
-			_, err = d.Prepare(g)
+	b := ir.Binding{"s": 9}
+	for _, name := range []string{"lstm both ways", "conv tiled", "conv groups", "conv weights of two"} {
+		results := func(devices ...*cpu.Device) []*tensor.Tensor {
+			g, err := ir.Parse(`graph "case" ` + rowCases[name])
 			require.NoError(t, err)
+			for _, d := range devices {
+				_, err = d.Prepare(g)
+				require.NoError(t, err)
+			}
+			return run(t, devices[len(devices)-1], g, b, backendtest.Inputs(t, g, b))
 		}
-		return run(t, devices[len(devices)-1], g, b, backendtest.Inputs(t, g, b))
-	}
-	want, got := results(second), results(first, second)
-	for i := range want {
-		require.Equal(t, want[i].Bytes(), got[i].Bytes(), "result %d", i)
+		want, got := results(second), results(first, second)
+		for i := range want {
+			require.Equal(t, want[i].Bytes(), got[i].Bytes(), "%s, result %d", name, i)
+		}
 	}
 }
 

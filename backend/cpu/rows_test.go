@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,6 +118,10 @@ var rowCases = map[string]string{
 		const %6: f32[] = [0.1] %7 = mul(%0, %6) %3 = conv(%7, %1, %2, %5) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1, act=gelu} return %3 as "y" }`,
 	"conv too small for tiles": `(%0 "x": f32[s,4,4,20]) { const %1: f32[3,3,20,16] = data
 		%3 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %3 as "y" }`,
+	"conv weights of two": `(%0 "x": f32[2,s,9,16]) { const %1: f32[3,3,16,16] = data const %6: f32[] = [0.1] %7 = mul(%0, %6) %2 = conv(%7, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}
+		%3 = conv(%7, %1) {kernel=[3,3], strides=[2,2], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y", %3 as "z" }`,
+	"conv infinite weight": `(%0 "x": f32[2,s,9,16]) { const %1: f32[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
+		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`,
 	"conv groups": `(%0 "x": f32[2,s,4], %2 "r": f32[2,s,4]) { const %1: f32[2,2,4] = [1,2,-3,4,5,-6,7,8,9,-1,2,3,4,5,-6,7]
 		%3 = conv(%0, %1, _, %2) {kernel=[2], strides=[1], dilations=[1], pads=[1,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
 	"conv depthwise": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,1,2] = [1,2,-3,4,5,-6]
@@ -163,9 +168,12 @@ var rowCases = map[string]string{
 		%4 = onnx.QMatMul(%0, %1, _, _, _, %2, %3, _, _, _, %9) %5 = slice(%4) {starts=[0,0,0], sizes=[1,9,20], steps=[1,1,1]} return %5 as "y" }`,
 	"tile": `(%0 "x": f32[s,1,3], %1 "i": i64[2,s]) { %2 = tile(%0) {repeats=[1,s,2]} %3 = tile(%1) {repeats=[3,2]} %4 = transpose(%0) {perm=[2,1,0]} %5 = tile(%4) {repeats=[2,3,1]}
 		return %2 as "y", %3 as "j", %5 as "turned" }`,
-	"range": `(%0 "x": f32[s]) { %1 = range() {step=3, start=-s, len=2*s, dtype=i64} %2 = range() {step=-1, start=5, len=s, dtype=i32} %3 = exp(%0) return %1 as "y", %2 as "z", %3 as "e" }`,
+	"range at the run": `(%0 "x": f32[s]) { %1 = range() {step=3, start=-s, len=16384+s, dtype=i64} %2 = range() {step=-1, start=5, len=16384+s, dtype=i32} %3 = exp(%0) return %1 as "y", %2 as "z", %3 as "e" }`,
+	"range":            `(%0 "x": f32[s]) { %1 = range() {step=3, start=-s, len=2*s, dtype=i64} %2 = range() {step=-1, start=5, len=s, dtype=i32} %3 = exp(%0) return %1 as "y", %2 as "z", %3 as "e" }`,
 	"argmax": `(%0 "x": f32[s,17,3]) { %9 = round(%0) %1 = argmax(%9) {axis=1, keepdims=true, last=true} %2 = argmin(%9) {axis=2} %3 = argmax(%9) {axis=0} %4 = argmin(%9) {axis=1, last=true}
 		return %1 as "y", %2 as "z", %3 as "first", %4 as "last" }`,
+	"argmax of NaN": `(%0 "x": f32[s,17,3]) { %9 = sqrt(%0) %1 = argmax(%9) {axis=1, last=true} %2 = argmin(%9) {axis=1, last=true} %3 = argmax(%9) {axis=1} %4 = argmin(%9) {axis=1}
+		return %1 as "y", %2 as "z", %3 as "first", %4 as "least" }`,
 	"reduce l2": `(%0 "x": f32[s,17,3]) { %1 = reduce_l2(%0) {axes=[2], keepdims=true} %2 = reduce_l2(%0) {axes=[0,1]} return %1 as "y", %2 as "z" }`,
 	"lstm": `(%0 "x": f32[5,s,7]) { const %1: f32[1,68,7] = data const %2: f32[1,68,17] = data const %3: f32[1,136] = data
 		%4: f32[5,1,s,17], %5: f32[1,s,17], %6: f32[1,s,17] = onnx.LSTM(%0, %1, %2, %3) {hidden=17} return %4 as "y", %5 as "h", %6 as "c" }`,
@@ -191,7 +199,8 @@ var rowCases = map[string]string{
 		%8: f32[3,1,s,48], %9: f32[1,s,48] = onnx.RNN(%0, %4, %5) {hidden=48, activations=["Relu"]} return %8 as "y", %9 as "h" }`,
 	"gru by Eval": `(%0 "x": f32[s,2,3]) { const %2: f32[1,12,3] = data const %3: f32[1,12,4] = data const %9: f32[2,4,3] = data const %10: f32[2,4,4] = data
 		%4: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu"]} %5: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, clip=0.1}
-		%6: f32[s,2,2,4] = onnx.RNN(%0, %9, %10) {hidden=4, bidirectional=true, results=1, activations=["Relu", "Tanh"]} return %4 as "y", %5 as "f", %6 as "k" }`,
+		%6: f32[s,2,2,4] = onnx.RNN(%0, %9, %10) {hidden=4, bidirectional=true, results=1, activations=["Relu", "Tanh"]} const %11: f32[1,4,3] = data const %12: f32[1,4,4] = data
+		%7: f32[s,1,2,4] = onnx.RNN(%0, %11, %12) {hidden=4, results=1, activations=["Relu"], clip=0.1} return %4 as "y", %5 as "f", %6 as "k", %7 as "r" }`,
 	"lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
 		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {hidden=4, results=1} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, input_forget=true}
 		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, clip=0.1} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu", "Tanh"]}
