@@ -244,6 +244,8 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"dequantize.gather", "scales beside the indices' axis", `graph "" (%0: i64[n]) { const %1: i8[20,3,2] = data const %2: f32[20] = data %3 = dequantize(%1, %2) {to=f32, axis=0} %4 = gather(%3, %0) return %4 }`},
 	{"cast.gather", "a constant", `graph "" (%0: i64[n], %1: f16[20,3]) { %3 = cast(%1) {to=f32} %4 = gather(%3, %0) return %4 }`},
 	{"widen", "no result of the graph", `graph "" (%0: f32[n,3]) { const %1: f16[20,30] = data %3 = cast(%1) {to=f32} return %3, %0 }`},
+	{"quantize.pair", "a zero point that is known", `graph "" (%0: f32[n], %1: i8[]) { const %2: f32[] = [0.1] %3 = quantize(%0, %2, %1) {to=i8} %4 = dequantize(%3, %2, %1) {to=f32} return %4 }`},
+	{"quantize.pair", "integers", `graph "" (%0: f32[n]) { const %2: f32[] = [0.1] %3 = quantize(%0, %2) {to=f8e4m3fn} %4 = dequantize(%3, %2) {to=f32} return %4 }`},
 	{"quantize.pair", "one zero point", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %1, %3) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.pair", "one scale", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u8} %6 = dequantize(%5, %3, %2) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.again", "one scale", `graph "" (%0: u8[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: f32[] = [0.04] %6 = dequantize(%0, %1, %2) {to=f32} %5 = quantize(%6, %3, %2) {to=u8} return %5 }`},

@@ -28,6 +28,9 @@ func ReplaceFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
+// toDisk returns when a file has reached the disk. Tests watch it.
+var toDisk = (*os.File).Sync
+
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if path, err = followLinks(path); err != nil {
 		return err
@@ -52,7 +55,7 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 			return err
 		}
 	}
-	if err = f.Sync(); err != nil {
+	if err = toDisk(f.File); err != nil {
 		return err
 	}
 	return f.place(path)
@@ -186,7 +189,7 @@ func DiscardDrafts() {
 // syncFolder makes a new name in a folder last. Some file systems cannot, and then it is up to them.
 func syncFolder(path string) {
 	if f, err := os.Open(filepath.Dir(path)); err == nil {
-		f.Sync()
+		toDisk(f)
 		f.Close()
 	}
 }

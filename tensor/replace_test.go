@@ -4,6 +4,7 @@ package tensor
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,6 +50,36 @@ func TestReplaceFile(t *testing.T) {
 	info, err := os.Stat(os.DevNull)
 	require.NoError(t, err)
 	require.False(t, info.Mode().IsRegular(), "a device stays one")
+}
+
+// TestReachesTheDisk: a file reaches the disk when it is complete and before it has its name, and the name after that; where the file does not
+// reach it, the old one stays.
+func TestReachesTheDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	real := toDisk
+	defer func() { toDisk = real }()
+	var seen []string
+	full := errors.New("the disk is full")
+	var fails error
+	toDisk = func(f *os.File) error {
+		info, err := f.Stat()
+		require.NoError(t, err)
+		named, _ := os.ReadFile(path)
+		if info.IsDir() {
+			seen = append(seen, "the folder, where the name has "+string(named))
+			return real(f)
+		}
+		seen = append(seen, fmt.Sprintf("%d bytes, where the name has %s", info.Size(), named))
+		return errors.Join(fails, real(f))
+	}
+	require.NoError(t, ReplaceFile(path, content("one")))
+	require.NoError(t, ReplaceFile(path, content("second")))
+	require.Equal(t, []string{"3 bytes, where the name has ", "the folder, where the name has one", "6 bytes, where the name has one", "the folder, where the name has second"}, seen)
+	fails = full
+	require.ErrorIs(t, ReplaceFile(path, content("three")), full)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "second", string(got))
 }
 
 // TestReplaceKeeps says what a new file has in common with the old one.

@@ -89,11 +89,9 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	s.use = s.usage()
 	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: texts.total()}
 	env := &ir.Env{Context: ctx, Memory: &s.use.memory}
-	made, err := s.lay(env, run, texts, inputs)
-	if err != nil {
+	if _, err := s.lay(env, run, texts, inputs); err != nil { // what it makes counts until the run ends, and with it the account
 		return nil, runError(err)
 	}
-	defer env.Release(made...)
 	out, err := s.runFrom(ctx, run)
 	if err != nil {
 		return nil, err
