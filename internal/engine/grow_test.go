@@ -167,7 +167,7 @@ func sized(v *ir.Value, n int) (shape tensor.Shape) {
 // TestGrowErrors: what a cache cannot take, and what is left of it then.
 func TestGrowErrors(t *testing.T) {
 	const program = text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`)
-	p, err := Compile(context.Background(), program, program.Graph, Options{Backend: "cpu"})
+	p, err := Compile(context.Background(), program, program.Graph, Options{Backend: "cpu", MemoryLimit: 1 << 30})
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()
@@ -188,6 +188,11 @@ func TestGrowErrors(t *testing.T) {
 		_, err := p.KeepGrowing(c.x, c.axis, c.room)
 		require.EqualError(t, err, c.err)
 		require.ErrorIs(t, err, ErrInput)
+	}
+	for _, room := range []int{1 << 40, 1 << 58, 1 << 59, 1 << 60, 1 << 61, 1 << 62, 1<<63 - 1} { // whose bytes are more than there are, or than an int64 holds
+		_, err := p.KeepGrowing(numbers(0, 2, 2, 4), 1, room)
+		require.ErrorIs(t, err, ErrMemory, "room for %d", room)
+		require.ErrorContains(t, err, "a kept tensor")
 	}
 	first := numbers(0, 2, 2, 3)
 	k, err := p.KeepGrowing(first, 1, 4)

@@ -76,7 +76,11 @@ func (k *Kept) room(d tensor.DType, shape tensor.Shape) error {
 	if err := k.grows.fits(shape); err != nil {
 		return err
 	}
-	bytes := int64(d.Bytes(k.grows.whole(shape).Elements()))
+	elements, err := k.grows.whole(shape).CheckElements(d)
+	if err != nil {
+		return WithKind(ErrMemory, fmt.Errorf("a kept tensor: %w", err))
+	}
+	bytes := int64(d.Bytes(elements))
 	if k.next != nil && k.next.Size() >= bytes {
 		return nil
 	}
