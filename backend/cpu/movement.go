@@ -40,6 +40,9 @@ func copyStep(y, x *operand) (step, error) {
 
 func moveStep[T tensor.Element](y, x *operand) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
+	if n := len(loops.Shape); n > 1 && loops.col(0) == 1 && loops.row(1) == 1 && min(loops.Shape[n-2], loops.Shape[n-1]) >= turnedRows {
+		return turnStep[T](&dst, &src, loops)
+	}
 	cols, col, from := loops.cols, loops.col(0), loops.col(1)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
@@ -68,6 +71,44 @@ func moveStep[T tensor.Element](y, x *operand) step {
 				}
 			}
 		})
+	}}
+}
+
+// A matrix is turned in tiles of so many rows and columns of the result: each line of the cache is filled, and read, at once. Rows are few,
+// for they lie powers of two apart.
+const (
+	turnedRows = 8
+	turnedCols = 16
+)
+
+// turnStep copies matrices whose rows lie along the last axis but one of the operand. A part is some columns of one.
+func turnStep[T tensor.Element](dst, src *operand, loops *nest) step {
+	n := len(loops.Shape)
+	rows, cols := loops.Shape[n-2], loops.Shape[n-1]
+	perPart := (max(1, partElements/rows) + turnedCols - 1) / turnedCols * turnedCols
+	blocks := (cols + perPart - 1) / perPart
+	toRow, fromCol := loops.row(0), loops.col(1)
+	return step{parts: loops.rows / rows * blocks, run: func(m *machine, part, _ int) {
+		d, s := elements[T](m, dst), elements[T](m, src)
+		to, from, rest := 0, 0, part/blocks
+		for axis := n - 3; axis >= 0; axis-- {
+			at := rest % loops.Shape[axis]
+			rest /= loops.Shape[axis]
+			to, from = to+at*loops.Strides[0][axis], from+at*loops.Strides[1][axis]
+		}
+		lo := part % blocks * perPart
+		hi := min(lo+perPart, cols)
+		for c0 := lo; c0 < hi; c0 += turnedCols {
+			for r0 := 0; r0 < rows; r0 += turnedRows {
+				for r := r0; r < min(r0+turnedRows, rows); r++ {
+					p := from + c0*fromCol + r
+					for i := range d[to+r*toRow+c0:][:min(turnedCols, hi-c0)] {
+						d[to+r*toRow+c0+i] = s[p]
+						p += fromCol
+					}
+				}
+			}
+		}
 	}}
 }
 

@@ -40,11 +40,13 @@ var rowCases = map[string]string{
 	"where i64":           `(%0 "x": i64[3,s], %1 "z": i64[3,1]) { %2 = equal(%0, %1) %3 = where(%2, %1, %0) return %3 as "y" }`,
 	"cast":                `(%0 "x": i64[s]) { %1: f32[s] = cast(%0) {to=f32} %2: bool[s] = cast(%1) {to=bool} %3: i32[s] = cast(%2) {to=i32} return %3 as "y" }`,
 	"copy":                `(%0 "x": f32[s,3,2]) { %1 = transpose(%0) {perm=[2,0,1]} return %1 as "y" }`,
-	"copy i64":            `(%0 "x": i64[s,3]) { %1 = transpose(%0) {perm=[1,0]} return %1 as "y" }`,
-	"reshape of strided":  `(%0 "x": f32[s,6]) { %1 = transpose(%0) {perm=[1,0]} %2 = reshape(%1) {shape=[3,2*s]} %3 = neg(%2) return %3 as "y" }`,
-	"expand":              `(%0 "x": f32[s,1]) { %1 = expand(%0) {shape=[3,s,5]} %2 = neg(%1) return %2 as "y" }`,
-	"slice backwards":     `(%0 "x": f32[s]) { %1 = slice(%0) {starts=[s-1], sizes=[s], steps=[-1]} return %1 as "y" }`,
-	"concat":              `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
+	"copy turned": `(%0 "x": f32[2,s,3,41], %1 "i": i64[s,3,19], %2 "z": f32[s,1100]) { %3 = transpose(%0) {perm=[0,3,1,2]} %4 = transpose(%0) {perm=[2,3,1,0]} %5 = transpose(%1) {perm=[1,2,0]} %6: bool[2,s,3,41] = cast(%0) {to=bool}
+		%7 = transpose(%6) {perm=[0,3,2,1]} %8 = transpose(%2) {perm=[1,0]} return %3 as "a", %4 as "b", %5 as "c", %7 as "d", %8 as "e" }`,
+	"copy i64":           `(%0 "x": i64[s,3]) { %1 = transpose(%0) {perm=[1,0]} return %1 as "y" }`,
+	"reshape of strided": `(%0 "x": f32[s,6]) { %1 = transpose(%0) {perm=[1,0]} %2 = reshape(%1) {shape=[3,2*s]} %3 = neg(%2) return %3 as "y" }`,
+	"expand":             `(%0 "x": f32[s,1]) { %1 = expand(%0) {shape=[3,s,5]} %2 = neg(%1) return %2 as "y" }`,
+	"slice backwards":    `(%0 "x": f32[s]) { %1 = slice(%0) {starts=[s-1], sizes=[s], steps=[-1]} return %1 as "y" }`,
+	"concat":             `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
 	"append": `(%0 "x": f32[2,3,s,4], %1 "c": f32[2,3,7,4], %2 "z": f32[2,s,3,4]) { const %3: i64[2,1] = [3, 5] %4 = append(%0, %3, %1) {axis=2, size=s+7} %5 = transpose(%2) {perm=[0,2,1,3]}
 		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4} return %4 as "y", %6 as "kept", %7 as "first" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
