@@ -8,6 +8,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -86,6 +87,27 @@ func (s *tileKernel) cooperate(e *epilogue) {
 		e.write(s.shader, fmt.Sprintf("stage[(part * %du + sr) * %du + sc]", coopSide, stage), "base", "r", fmt.Sprintf("(%sq)", column))
 		s.put("} }\nworkgroupBarrier();")
 	}
+}
+
+// Cooperative reports why cooperative matrices, which a device gives, do not work: products of float16 go without them then.
+func Cooperative(device string) error {
+	d, err := Open(backend.Options{Device: device, Precision: tensor.F16})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.noCoop
+}
+
+// findCooperative decides whether products are computed by cooperative matrices.
+func (d *Device) findCooperative() {
+	if !d.half || !d.gpu.Adapter.Has(native.CooperativeMatrix) {
+		return
+	}
+	if err := d.tryCooperative(); err != nil {
+		d.noCoop = fmt.Errorf("%v is given and does not work: %w", native.CooperativeMatrix, err)
+	}
+	d.coop = d.noCoop == nil
 }
 
 // tryCooperative reports why products by cooperative matrices do not work on the device: the library or the driver may refuse the kernel, subgroups may be

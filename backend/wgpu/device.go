@@ -31,8 +31,9 @@ type Device struct {
 	target  *target.Target
 	rows    [ir.NumKinds]row
 	profile bool
-	half    bool // products with constant matrices take their operands in float16
-	coop    bool // and are computed by cooperative matrices
+	half    bool  // products with constant matrices take their operands in float16
+	coop    bool  // and are computed by cooperative matrices
+	noCoop  error // why not, of an adapter that gives them
 
 	// Guarded by the accelerator's mu.
 	model map[*tensor.Tensor]*constant // the constants that all programs share
@@ -65,7 +66,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 		d.Close()
 		return nil, fmt.Errorf("%s has no float16 arithmetic (shader-f16): leave out precision f16", a.Name)
 	}
-	d.coop = d.half && a.Has(native.CooperativeMatrix) && d.tryCooperative() == nil
+	d.findCooperative()
 	d.rows = d.table()
 	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
 	for k := range d.rows {

@@ -28,7 +28,7 @@ type deviceRow struct {
 	Buffer  uint64 `json:"buffer,omitempty"`
 	// Features are those of WebGPU that the backend uses: --precision f16 needs shader-f16.
 	Features []string `json:"features,omitempty"`
-	// Refused is a feature that the library lists and does not give, with its reason.
+	// Refused is a feature that the library lists and does not give, or that does not work, with the reason.
 	Refused string `json:"refused,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strconv"
 
-	_ "github.com/rlxc/rlxc/backend/wgpu" // the loader after it makes the binary dynamic
+	"github.com/rlxc/rlxc/backend/wgpu" // the loader after it makes the binary dynamic
 	"github.com/rlxc/rlxc/backend/wgpu/native"
 )
 
@@ -28,14 +28,15 @@ func adapters() ([]deviceRow, error) {
 			Binding: a.Limits.MaxStorageBufferBindingSize, Buffer: a.Limits.MaxBufferSize}
 		if a.Has(native.CooperativeMatrix) { // listed, but not always given
 			d, err := a.Open()
-			switch {
-			case err != nil:
-				row.Refused = err.Error()
-			case a.Refused != nil:
-				row.Refused = a.Refused.Error()
-			}
 			if err == nil {
 				d.Close()
+				err = a.Refused
+			}
+			if err == nil && a.Has(native.ShaderF16) {
+				err = wgpu.Cooperative(row.Device)
+			}
+			if err != nil {
+				row.Refused = err.Error()
 			}
 		}
 		for _, f := range a.Features {
