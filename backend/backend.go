@@ -201,6 +201,15 @@ func Register(b Backend) {
 	backends[b.Name] = b
 }
 
+// Unavailable is the error of a device that Open found and that cannot be used, which a backend that begins its use beside the compiler
+// knows at Prepare.
+type Unavailable struct{ Err error }
+
+func (u *Unavailable) Error() string { return u.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (u *Unavailable) Unwrap() error { return u.Err }
+
 // Open opens a device of the named backend.
 func Open(name string, o Options) (Device, error) {
 	mu.Lock()

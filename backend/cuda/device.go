@@ -111,12 +111,15 @@ func Open(o backend.Options) (*Device, error) {
 func (d *Device) Target() *target.Target { return d.target }
 
 // Prepare implements backend.Device: it narrows the model's inner values to the precision that was asked for, and notes the
-// constants, which are uploaded once, when a program first needs them.
+// constants, which are uploaded once, when a program first needs them. The device, whose use Open has begun, can be used when it returns.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if target.IsHalf(d.precision) {
 		if err := narrow(g, d.precision); err != nil {
 			return 0, err
 		}
+	}
+	if err := d.ctx.Ready(); err != nil {
+		return 0, &backend.Unavailable{Err: err}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

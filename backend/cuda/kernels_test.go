@@ -88,15 +88,19 @@ func TestTablesNameKernels(t *testing.T) {
 		_, err := ptxText(name)
 		require.NoError(t, err)
 	}
-	for _, c := range slices.Concat(plain, simt) {
+	for _, c := range slices.Concat(plain, simt, threefold, shared) {
 		has(c.kernel)
+	}
+	for _, c := range slices.Concat(windowTilings, smallTilings) {
+		has(fmt.Sprintf(c.kernel, "f32"))
+		has(fmt.Sprintf(c.kernel, unitTF32))
 	}
 	for _, c := range wholeTilings {
 		has(fmt.Sprintf(c.kernel, "u8"))
 		has(fmt.Sprintf(c.kernel, "i8"))
 	}
 	for _, d := range floats {
-		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "attention_%s_rows", "norm_%s", "embed_%s"} {
+		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "attention_%s_rows", "norm_%s", "embed_%s", "window_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
 		has(fmt.Sprintf("bits_%s_16", d))

@@ -30,6 +30,7 @@ type tiling struct {
 	rows, cols int
 	threads    int
 	shared     int  // bytes
+	three      bool // of threefold
 	mapped     bool // operands come by the copy engine; blocks stay and take tile after tile
 	splits     int
 }
@@ -58,6 +59,24 @@ var plain = []tiling{
 	{kernel: "product_f32_64x64", rows: 64, cols: 64, threads: 256},
 	{kernel: "product_f32_32x64", rows: 32, cols: 64, threads: 128},
 }
+
+// threefold are the tilings of _gen/three.cu, products of float32 on matrix units: first those that may be split up, then those whose
+// warps share the inner axis.
+var threefold = []tiling{
+	threeTiling("128x128", 128, 128, 256, 1),
+	threeTiling("128x64", 128, 64, 256, 1),
+	threeTiling("64x64", 64, 64, 128, 1),
+	threeTiling("32x64", 32, 64, 128, 1),
+}
+var shared = []tiling{threeTiling("64x64_by2", 64, 64, 256, 2), threeTiling("32x32_by4", 32, 32, 512, 4)}
+
+func threeTiling(name string, rows, cols, threads, groups int) tiling {
+	return tiling{kernel: "three_" + name, rows: rows, cols: cols, threads: threads, shared: groups * threeShared(rows, cols), three: true, splits: 1}
+}
+
+// threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what keeps
+// their banks apart, of b.
+func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
 // anyTiling is of products whose operands lie in any way.
 var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
@@ -109,14 +128,29 @@ func (p *product) split(splits int) int { return max(1, ceil(p.k, max(1, p.part(
 // width is the size of an element in bytes.
 func (p *product) width() int { return p.dtype.Size() }
 
-// floatTilings are the tilings of a product in float32: those that keep the device busy by splits first, the larger before the
-// smaller, as long as there are enough blocks.
-func (d *Device) floatTilings(p *product) (list []tiling) {
-	all, busy := plain, d.ctx.Processors
-	if d.ctx.Capability() >= 80 {
-		all = simt
+// floatTilings are the tilings of a product in float32.
+func (d *Device) floatTilings(p *product) []tiling {
+	if d.ctx.Capability() < 80 {
+		return d.busyTilings(p, plain)
 	}
+	list := d.busyTilings(p, threefold)
+	if p.lead == nil {
+		for _, c := range shared {
+			if p.blocks(c) <= d.ctx.Processors && c.shared <= d.ctx.SharedPerBlock {
+				list = append(list, c)
+			}
+		}
+	}
+	return append(list, d.busyTilings(p, simt)...)
+}
+
+// busyTilings are those that keep the device busy by splits first, the larger before the smaller, as long as there are enough blocks.
+func (d *Device) busyTilings(p *product, all []tiling) (list []tiling) {
+	busy := d.ctx.Processors
 	for i, c := range all {
+		if c.shared > d.ctx.SharedPerBlock {
+			continue
+		}
 		c.splits = 1
 		blocks := p.blocks(c)
 		if p.lead.Elements() == 1 && blocks < 2*busy {
@@ -295,26 +329,43 @@ func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, 
 	}
 	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
 		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols, anyTiling.threads, 0
+		c.three = false
 	}
 	r := *p
 	r.tiling = c
 	if c.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	launches := b.d.floatLaunches(&r, q)
+	launches := b.d.floatLaunches(&r, q, y.constant != nil)
 	if y, z := launches[0].grid.Blocks[1], launches[0].grid.Blocks[2]; y > 65535 || z > 65535 {
 		return nil, errOnHost
 	}
 	return launches, nil
 }
 
-// floatLaunches are the launches of a product in float32 arithmetic: one, or one for the parts and one for their sum.
-func (d *Device) floatLaunches(p *product, q productParams) []*launch {
+// threeParams is MatrixProduct in _gen/three.cuh.
+type threeParams struct {
+	productParams
+	fixed, _ int32
+}
+
+// floatLaunches are the launches of a product in float32 arithmetic: one, or one for the parts and one for their sum. fixed: no kernel
+// writes b.
+func (d *Device) floatLaunches(p *product, q productParams, fixed bool) []*launch {
 	c := p.tiling
 	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
-	launches := []*launch{newLaunch(c.kernel, q, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}, c.threads, c.shared)}
-	if c.splits > 1 {
-		launches = append(launches, newLaunch("sum_parts_"+floats[p.dtype], q, spread(ceil(p.m*p.n, groupSize)), groupSize, 0))
+	grid := [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}
+	l := newLaunch(c.kernel, q, grid, c.threads, c.shared)
+	if c.three {
+		l = newLaunch(c.kernel, threeParams{productParams: q, fixed: boolean(fixed)}, grid, c.threads, c.shared)
 	}
-	return launches
+	if c.splits == 1 {
+		return []*launch{l}
+	}
+	return []*launch{l, d.sumParts(p, q)}
+}
+
+// sumParts is the launch that adds the splits up.
+func (d *Device) sumParts(p *product, q productParams) *launch {
+	return newLaunch("sum_parts_"+floats[p.dtype], q, spread(ceil(p.m*p.n, groupSize)), groupSize, 0)
 }

@@ -60,7 +60,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindRotary:    rotaryRow,
 		ir.KindEmbedding: embeddingRow,
 		ir.KindSumRows:   sumRowsRow,
-		ir.KindConv:      onHost, // rewritten as products: see rewrite/conv.go
+		ir.KindConv:      d.convRow(),
 
 		ir.KindQuantize:        quantizeRow,
 		ir.KindDequantize:      dequantizeRow,
@@ -70,7 +70,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindQAttention:      onHost,
 		ir.KindQLayerNorm:      onHost,
 		ir.KindQEmbedding:      onHost,
-		ir.KindMatMulNBits:     matMulNBitsRow,
+		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
 		ir.KindKept:    onHost,

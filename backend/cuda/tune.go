@@ -141,7 +141,7 @@ func (d *Device) fastest(p *product, tilings []tiling) (tiling, error) {
 				continue
 			}
 			r.parts = parts
-			runs[i] = append(runs[i], d.floatLaunches(&q, r)...)
+			runs[i] = append(runs[i], d.floatLaunches(&q, r, true)...)
 		}
 	}
 	times, err := l.race(runs)

@@ -2,11 +2,14 @@ package wgpu
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -35,10 +38,26 @@ func TestCooperative(t *testing.T) {
 		}
 		x.splits = true
 		coopTiles = []rule{x}
-		for _, text := range append(halfCases, convCases["vectors"], convCases["groups"]) {
+		for _, text := range append(halfCases, backendtest.ConvCases["vectors"], backendtest.ConvCases["groups"]) {
 			for _, s := range []int{1, x.rows - 1, x.rows, x.rows + 1} {
 				checkWith(t, d, fmt.Sprintf("tile %v, s=%d: %s", x, s, text), text, s, true, quarters)
 			}
 		}
 	}
+}
+
+// TestNoCooperative: where an adapter gives cooperative matrices and the library refuses their kernels, products go without them, and the reason is kept.
+func TestNoCooperative(t *testing.T) {
+	d := openBy(t, backend.Options{Precision: tensor.F16})
+	if d.coop {
+		return
+	}
+	require.NoError(t, d.noCoop)
+	features := d.gpu.Adapter.Features
+	d.gpu.Adapter.Features = append(slices.Clone(features), native.CooperativeMatrix)
+	defer func() { d.gpu.Adapter.Features = features }()
+	d.findCooperative()
+	require.False(t, d.coop)
+	require.ErrorContains(t, d.noCoop, "cooperative-matrix is given and does not work: ")
+	require.NotContains(t, d.noCoop.Error(), "\n")
 }

@@ -138,6 +138,9 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	}
 	copySmall(file, g)
 	if p.stats.Packed, err = dev.Prepare(g); err != nil {
+		if u := new(backend.Unavailable); errors.As(err, &u) {
+			return nil, WithKind(ErrNoDevice, err)
+		}
 		return nil, err
 	}
 	if err := p.compileSubgraphs(ctx, level); err != nil {

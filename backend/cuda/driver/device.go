@@ -116,24 +116,38 @@ type Context struct {
 	Info
 	l      *Library
 	device uintptr
+	begun  chan struct{} // closed when the next two are known
 	handle uintptr
+	err    error
 }
 
-// NewContext begins the use of a device.
+// NewContext begins the use of a device, which takes the driver long: it goes on beside the caller, and Ready waits for its end.
 func (l *Library) NewContext(i Info) (*Context, error) {
 	dev, err := l.handle(i.Number)
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{Info: i, l: l, device: dev}
-	if err := l.check(l.c.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", uintptr(unsafe.Pointer(&c.handle)), dev); err != nil {
-		return nil, fmt.Errorf("%s: %w", i.Name, err)
-	}
+	c := &Context{Info: i, l: l, device: dev, begun: make(chan struct{})}
+	go func() {
+		defer close(c.begun)
+		if err := l.check(l.c.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", uintptr(unsafe.Pointer(&c.handle)), dev); err != nil {
+			c.err = fmt.Errorf("%s: %w", i.Name, err)
+		}
+	}()
 	return c, nil
+}
+
+// Ready waits until the device can be used, and reports why it cannot.
+func (c *Context) Ready() error {
+	<-c.begun
+	return c.err
 }
 
 // Enter makes the context that of the calling goroutine until the function that it returns is called.
 func (c *Context) Enter() (func(), error) {
+	if err := c.Ready(); err != nil {
+		return nil, err
+	}
 	runtime.LockOSThread()
 	if err := c.l.check(c.l.c.CtxSetCurrent, "cuCtxSetCurrent", c.handle); err != nil {
 		runtime.UnlockOSThread()
@@ -144,6 +158,9 @@ func (c *Context) Enter() (func(), error) {
 
 // Close ends the use of the device.
 func (c *Context) Close() error {
+	if c.Ready() != nil {
+		return nil
+	}
 	return c.l.check(c.l.c.DevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", c.device)
 }
 
