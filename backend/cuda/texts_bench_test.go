@@ -3,8 +3,10 @@
 package cuda_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/modeltest"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // textLists are lengths of texts: log-normal, with these medians and deviations.
@@ -26,8 +29,8 @@ var textLists = []struct {
 	least, most    int
 }{{"queries", 8, 0.5, 3, 32}, {"passages", 80, 0.6, 10, 384}, {"mixed", 30, 1.2, 3, 512}}
 
-// TestTexts prints what leaving padding out brings: tokens that are no padding a second, of batches as they come, with padding and without; it
-// asserts nothing. RLXC_SPEED names models and precisions as for TestSpeed.
+// TestTexts prints what leaving padding out brings: tokens that are no padding a second, of batches as they come, with padding, without, and of rows that
+// have none from the start; and where the device's time goes. It asserts nothing. RLXC_SPEED names models and precisions as for TestSpeed.
 func TestTexts(t *testing.T) {
 	for _, what := range strings.Split(os.Getenv("RLXC_SPEED"), ",") {
 		name, precision, _ := strings.Cut(what, ":")
@@ -35,49 +38,70 @@ func TestTexts(t *testing.T) {
 			continue
 		}
 		m := modeltest.BuiltIn(t, name)
-		var sessions []*rlxc.Session
-		for _, unpad := range []bool{false, true} {
-			sessions = append(sessions, modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Precision: parsePrecision(t, precision), Unpad: unpad}))
-		}
-		r := rand.New(rand.NewPCG(1, 1))
+		o := rlxc.CompileOptions{Backend: "cuda", Precision: parsePrecision(t, precision)}
+		withPadding := modeltest.Session(t, m, o)
+		o.Unpad = true
+		without := modeltest.Session(t, m, o)
+		o.Profile = true
+		profiled := modeltest.Session(t, m, o)
+		r, ctx := rand.New(rand.NewPCG(1, 1)), context.Background()
 		for _, list := range textLists {
 			for _, texts := range []int{32, 128} {
-				var batches []rlxc.Tensors
-				tokens, places := 0, 0
-				for range 2 {
-					lengths := make([]int, texts)
-					for i := range lengths {
-						lengths[i] = min(max(int(math.Round(list.median*math.Exp(list.spread*r.NormFloat64()))), list.least), list.most)
-						tokens += lengths[i]
-					}
-					longest := slices.Max(lengths)
-					places += texts * longest
-					in := modeltest.BERT(texts, longest, r)
-					for i := range in["attention_mask"].Len() {
-						in["attention_mask"].SetInt64(i, 0)
-						if i%longest < lengths[i/longest] {
-							in["attention_mask"].SetInt64(i, 1)
-						}
-					}
-					batches = append(batches, in)
+				lengths, starts, tokens := make([]int, texts), []int{0}, 0
+				for i := range lengths {
+					lengths[i] = min(max(int(math.Round(list.median*math.Exp(list.spread*r.NormFloat64()))), list.least), list.most)
+					tokens += lengths[i]
+					starts = append(starts, tokens)
 				}
-				var total [2]time.Duration
-				for i, s := range sessions {
-					for _, in := range batches {
-						var times []time.Duration
-						for begin := time.Now(); len(times) < 15 || time.Since(begin) < 60*time.Millisecond; {
-							start := time.Now()
-							_, err := s.Run(context.Background(), in)
-							require.NoError(t, err)
-							times = append(times, time.Since(start))
-						}
-						slices.Sort(times)
-						total[i] += times[len(times)/2]
+				longest := slices.Max(lengths)
+				in := modeltest.BERT(texts, longest, r)
+				rows := rlxc.Rows{Starts: starts, Inputs: rlxc.Tensors{}}
+				for name, x := range in {
+					if name != "attention_mask" {
+						rows.Inputs[name] = tensor.FromSlice(tensor.Of[int64](x)[:tokens], tokens)
 					}
 				}
-				fmt.Printf("%s %s %s, %d texts: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, %.0f and %.0f tokens/s, %.2f times\n", name, precision, list.name, texts, tokens/2,
-					float64(places)/float64(tokens), total[0].Seconds()*500, total[1].Seconds()*500, float64(tokens)/total[0].Seconds(), float64(tokens)/total[1].Seconds(), float64(total[0])/float64(total[1]))
+				for i := range in["attention_mask"].Len() {
+					in["attention_mask"].SetInt64(i, 0)
+					if i%longest < lengths[i/longest] {
+						in["attention_mask"].SetInt64(i, 1)
+					}
+				}
+				median := func(run func() error) float64 {
+					var times []time.Duration
+					for begin := time.Now(); len(times) < 11 || time.Since(begin) < 50*time.Millisecond; {
+						start := time.Now()
+						require.NoError(t, run())
+						times = append(times, time.Since(start))
+					}
+					slices.Sort(times)
+					return times[len(times)/2].Seconds() * 1e3
+				}
+				a := median(func() error { _, err := withPadding.Run(ctx, in); return err })
+				b := median(func() error { _, err := without.Run(ctx, in); return err })
+				c := median(func() error { _, err := without.RunRows(ctx, rows); return err })
+				fmt.Printf("%s %s %s, %d texts, the longest %d: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, rows %.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, texts,
+					longest, tokens, float64(texts*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3, float64(tokens)/c*1e3, a/c)
+				for range 3 {
+					_, err := profiled.RunRows(ctx, rows)
+					require.NoError(t, err)
+				}
+				printProfile(profiled)
 			}
 		}
 	}
+}
+
+// printProfile prints the ops that take most of a run.
+func printProfile(s *rlxc.Session) {
+	byOp := map[string]time.Duration{}
+	for _, step := range s.Profile() {
+		byOp[step.Op] += step.End - step.Start
+	}
+	for i, op := range slices.SortedFunc(maps.Keys(byOp), func(a, b string) int { return cmp.Compare(byOp[b], byOp[a]) }) {
+		if i < 6 {
+			fmt.Printf("    %s %.3f", op, byOp[op].Seconds()*1e3)
+		}
+	}
+	fmt.Println()
 }
