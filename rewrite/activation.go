@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // activationRules find activations that exporters write out. All operands of a product or sum may stand in any order.
@@ -19,9 +20,13 @@ func activationRules() []*Rule {
 	outer, inner := math.Sqrt(2/math.Pi), 0.044715
 	swish := product(x, unary(ir.Sigmoid, product(x, c)))
 	low, high := scalar(), scalar()
-	fromBelow := either(unary(ir.Relu, x), binary(ir.MaxFn, x, low))
-	fromAbove := binary(ir.MinFn, x, high)
-	clamped := either(binary(ir.MinFn, fromBelow, high), binary(ir.MaxFn, fromAbove, low), unary(ir.Relu, fromAbove))
+	clamped := between(x, low, high)
+	// The hard functions clamp x + 3 between 0 and 6.
+	shifted := sum(x, number(3))
+	clampedUnary := with(unary(ir.Clamp, shifted), func(o ir.Unary) bool { return o.Alpha == 0 && o.Beta == 6 })
+	hard := either(clampedUnary, between(shifted, number(0), number(6)))
+	isHard := func(o ir.Unary) bool { return near(float64(o.Alpha), 1.0/6, tensor.F32) && o.Beta == 0.5 }
+	gate := with(unary(ir.HardSigmoid, x), isHard)
 	return []*Rule{
 		{Name: "clamp", pattern: clamped, build: func(m *match) *ir.Value {
 			least, most := 0.0, m.number(high)
@@ -46,6 +51,14 @@ func activationRules() []*Rule {
 			product(number(outer), x, sum(number(1), product(x, x, number(inner)))),
 			sum(product(number(outer), x), product(x, x, x, number(outer*inner))),
 		)))),
+		becomes("hard_swish", Rounding, ir.Unary{Fn: ir.HardSwish}, either(product(x, hard, number(1.0/6)), product(x, gate))),
+		{Name: "hard_sigmoid", changes: Rounding, pattern: product(hard, number(1.0/6)), near: 3, build: func(m *match) *ir.Value {
+			alpha, ok := m.parameter(1.0 / 6)
+			if !ok {
+				return nil
+			}
+			return m.emit(ir.Unary{Fn: ir.HardSigmoid, Alpha: alpha, Beta: 0.5}, m.get(x))
+		}},
 		becomes("silu", Rounding, ir.Unary{Fn: ir.Silu, Alpha: 1}, product(x, unary(ir.Sigmoid, x))),
 		{Name: "gelu.sigmoid", changes: Rounding, pattern: swish, build: func(m *match) *ir.Value {
 			alpha, ok := m.parameter(m.number(c))
@@ -55,4 +68,10 @@ func activationRules() []*Rule {
 			return m.emit(ir.Unary{Fn: ir.Silu, Alpha: alpha}, m.get(x))
 		}},
 	}
+}
+
+// between is x with a lower and an upper bound, in any order. A bound of 0 may be a Relu.
+func between(x, low, high *pattern) *pattern {
+	below, above := either(unary(ir.Relu, x), binary(ir.MaxFn, x, low)), binary(ir.MinFn, x, high)
+	return either(binary(ir.MinFn, below, high), binary(ir.MaxFn, above, low), unary(ir.Relu, above))
 }

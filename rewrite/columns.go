@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A batch normalisation after a convolution or a product is a factor and a sum for each channel: both go into weights and bias, if
-// those are known.
+// A batch normalisation after a convolution or a product is a factor and a sum for each channel, a scale and a shift that a network
+// learned one of each for all: they go into weights and bias, if those are known.
 
 // perColumn returns v as one number for each column of the root, or nil. Axes of size 1 in front of a constant do not count.
 func (m *match) perColumn(v *ir.Value) *ir.Value {
@@ -21,6 +21,15 @@ func (m *match) perColumn(v *ir.Value) *ir.Value {
 		return nil
 	}
 	return m.reshape(v, s)
+}
+
+// columnNumbers is a copy of the numbers of a constant in float32, one for each column of the root; nil for every other value.
+func (m *match) columnNumbers(v *ir.Value) []float32 {
+	columns, known := last(m.root.Outputs[0].Type.Shape).Const()
+	if one := numbersIn(v); len(one) == 1 && known && len(v.Type.Shape) <= len(m.root.Outputs[0].Type.Shape) {
+		return slices.Repeat(one, columns)
+	}
+	return numbersIn(m.perColumn(v))
 }
 
 // numbersIn is a copy of the numbers of a constant in float32, nil for every other value.
@@ -43,7 +52,7 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 		return make([]float32, columns)
 	}
 	scale := func(m *match) *ir.Value {
-		factors, weights := numbersIn(m.perColumn(m.get(c))), numbersIn(m.get(w))
+		factors, weights := m.columnNumbers(m.get(c)), numbersIn(m.get(w))
 		offset := offsets(m, len(factors))
 		if factors == nil || weights == nil || offset == nil {
 			return nil
@@ -65,7 +74,7 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 	}
 	shift := func(sign float32) func(m *match) *ir.Value {
 		return func(m *match) *ir.Value {
-			terms := numbersIn(m.perColumn(m.get(c)))
+			terms := m.columnNumbers(m.get(c))
 			offset := offsets(m, len(terms))
 			if terms == nil || offset == nil {
 				return nil

@@ -96,6 +96,9 @@ func matmulRules() []*Rule {
 			return alpha(m, scaledB, append([]*ir.Value{m.get(a), m.get(b)}, rest(m)...)...)
 		}},
 		{Name: "scale.view", pattern: view, build: func(m *match) *ir.Value {
+			if t, ok := m.root.Op.(ir.Transpose); ok && channelsFirst(t.Perm) {
+				return nil // towards the convolution that made the image
+			}
 			return m.emit(ir.Binary{Fn: ir.Mul}, m.emit(m.root.Op, m.get(a)), m.get(c))
 		}},
 		{Name: "matmul.bias", pattern: binary(ir.Add, plain, bias), build: func(m *match) *ir.Value {

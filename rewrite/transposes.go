@@ -26,8 +26,7 @@ func transposeRules() []*Rule {
 		}},
 		{Name: "quantize.transpose", pattern: coded, build: func(m *match) *ir.Value {
 			p := perm(m, left)
-			n := len(p)
-			if len(m.get(scale).Type.Shape) > 0 || n < 4 || p[1] != n-1 || !slices.IsSorted(append(p[:1:1], p[2:]...)) {
+			if len(m.get(scale).Type.Shape) > 0 || !channelsFirst(p) {
 				return nil // heads stay where attention looks for them; so do scales along an axis
 			}
 			return m.transpose(m.emit(m.root.Op, m.get(x), m.get(scale), m.get(zero)), p...)
@@ -126,6 +125,12 @@ func transposeRules() []*Rule {
 	}
 }
 
+// channelsFirst reports whether a transpose moves the last axis of an image in front of its spatial axes.
+func channelsFirst(perm []int) bool {
+	n := len(perm)
+	return n >= 4 && perm[1] == n-1 && slices.IsSorted(append(perm[:1:1], perm[2:]...))
+}
+
 // operand returns v as it must be combined with what perm transposes afterwards, or nil.
 func (m *match) operand(v *ir.Value, perm []int) *ir.Value {
 	if u := m.untransposed(v, perm); u != nil {
@@ -135,7 +140,7 @@ func (m *match) operand(v *ir.Value, perm []int) *ir.Value {
 }
 
 // before returns an operand as it must be combined with what perm transposes afterwards: one whose axes longer than 1 keep their
-// order, such as what varies along one axis at most; nil for any other value, and for known scalar factors, which go the other way.
+// order, such as what varies along one axis at most; nil for any other value, and for known scalar factors but those of images, which go the other way.
 func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	s := v.Type.Shape
 	if len(s) > len(perm) {
@@ -151,7 +156,7 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 		wide[to] = d
 	}
 	switch {
-	case !kept || last < 0 && v.IsConst() && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
+	case !kept || last < 0 && v.IsConst() && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) && !channelsFirst(perm):
 		return nil
 	case last < 0:
 		return v
