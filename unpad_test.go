@@ -245,6 +245,9 @@ func encoders() (all []encoder) {
 		}
 		all = append(all, e)
 	}
+	for _, name := range []string{"bert-tiny-qdq", "bert-tiny-int8", "bert-tiny-int4"} {
+		all = append(all, encoder{name: "builtin " + name, open: func(t *testing.T, _ string) *Model { return builtinForm(t, name) }, rounds: name != "bert-tiny-qdq", ids: 900, longest: 512})
+	}
 	for _, model := range []string{"alibi", "deberta", "modernbert", "mpnet", "t5"} {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
 			e := encoder{name: model + "-" + exporter, open: exported, tolerance: 1e-5, ids: 90, longest: 512}

@@ -361,7 +361,7 @@ func (u *unpadding) read(v *ir.Value, r reading) *ir.Value {
 				rows := one(ir.Reshape{Shape: o.Sizes[t.axis:]}, one(o, t.table))
 				y := one(ir.Gather{}, rows, u.pack.Outputs[ir.PackPositions])
 				if n := t.dequantize; n != nil {
-					y = one(n.Op, append([]*ir.Value{y}, n.Inputs[1:]...)...)
+					y = one(t.rowsOf(len(y.Type.Shape)), append([]*ir.Value{y}, n.Inputs[1:]...)...)
 				}
 				return y
 			}

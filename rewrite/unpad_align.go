@@ -55,15 +55,28 @@ func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 type positionTable struct {
 	table             *ir.Value
 	axis, start, rows int
-	dequantize        *ir.Node // by one scale, what was taken; or nil
+	dequantize        *ir.Node // what was taken, by one scale or one for each column; or nil
+}
+
+// rowsOf returns the operation that dequantizes rows of a table, of so many axes.
+func (t *positionTable) rowsOf(rank int) ir.Op {
+	op := t.dequantize.Op.(ir.Dequantize)
+	if len(t.dequantize.Inputs[1].Type.Shape) == 1 {
+		op.Axis = rank - 1
+	}
+	return op
 }
 
 // tableOf returns the table of a value that takes as many positions of a constant as texts have, along an axis before which all axes
 // have size 1.
 func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
-	seen := v.Type.Shape
+	seen, after := v.Type.Shape, v.Type.Shape[axis+1:]
 	var dequantize *ir.Node
-	if n := v.Def; n != nil && n.Op.Kind() == ir.KindDequantize && len(n.Inputs[1].Type.Shape) == 0 {
+	if n := v.Def; n != nil && n.Op.Kind() == ir.KindDequantize {
+		scale := n.Inputs[1].Type.Shape
+		if len(scale) > 1 || len(scale) == 1 && (len(after) == 0 || n.Op.(ir.Dequantize).Axis != len(seen)-1) {
+			return nil
+		}
 		dequantize, v = n, n.Inputs[0]
 	}
 	if v.Def != nil && v.Def.Op.Kind() == ir.KindReshape {
@@ -78,7 +91,7 @@ func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
 	}
 	o, ok := v.Def.Op.(ir.Slice)
 	table := v.Def.Inputs[0]
-	if !ok || table.Const == nil {
+	if !ok || table.Const == nil || !table.Type.Shape[axis+1:].Equal(after) {
 		return nil
 	}
 	for k, d := range table.Type.Shape {

@@ -34,6 +34,7 @@ func TestUnpadRows(t *testing.T) {
 			return m
 		}
 	}
+	models["bert-tiny-qdq"] = func(t *testing.T) *rlxc.Model { return modeltest.BuiltIn(t, "bert-tiny-qdq") }
 	for _, name := range []string{"alibi-dynamo-20", "modernbert-legacy-17", "mpnet-dynamo-20", "t5-legacy-17", "deberta-dynamo-20"} {
 		models[name] = func(t *testing.T) *rlxc.Model { return exported(t, name) }
 	}
@@ -168,11 +169,15 @@ func TestUnpad(t *testing.T) {
 // order beside other texts, which no value here is so near to the middle of two steps as to show.
 func TestUnpadQuantised(t *testing.T) {
 	needLibrary(t)
+	models := map[string]*rlxc.Model{"bert-tiny-int8": modeltest.BuiltIn(t, "bert-tiny-int8"), "bert-tiny-int4": modeltest.BuiltIn(t, "bert-tiny-int4")}
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-dynamic-ortsaved", "minilm-int8-dynamic"} {
+		m, err := rlxc.Open(fixtures.Model(t, name))
+		require.NoError(t, err)
+		defer m.Close()
+		models[name] = m
+	}
+	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
-			m, err := rlxc.Open(fixtures.Model(t, name))
-			require.NoError(t, err)
-			defer m.Close()
 			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Unpad: true, Verify: true})
 			require.NoError(t, err)
 			defer p.Close()
