@@ -126,6 +126,7 @@ func (d *difference) measure(got, want numbers, tol tolerance) {
 	case tol.elements && d.Outside > 0:
 		d.Problem = fmt.Sprintf("%d of %d elements are outside the tolerance, the worst at %v: %v, %v expected",
 			d.Outside, want.n, position(d.Worst/want.each, d.Shape), got.at(d.Worst), want.at(d.Worst))
+	case tol.elements && (gg == 0) != (ww == 0): // zeros have no angle to anything
 	case !(float64(d.Cosine) >= tol.cosine):
 		d.Problem = fmt.Sprintf("the cosine is %.8f, below %v", d.Cosine, tol.cosine)
 	}
