@@ -432,32 +432,17 @@ func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	return w
 }
 
-// lowerDynamicQuantizeLSTM is an LSTM with weights of 8 bits, [D, I, 4H] and [D, H, 4H], which are transposed to those of LSTM. Their
-// scales and zero points, operands 8 to 11, are one for each direction or for each of its columns.
+// lowerDynamicQuantizeLSTM is an LSTM with weights of 8 bits, [D, I, 4H] and [D, H, 4H].
 func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
-	weight := func(i int) *ir.Value {
-		w, scale, zero := c.In(ops.RecurrentW+i), c.In(8+2*i), c.In(9+2*i)
-		spread := func(v *ir.Value) *ir.Value {
-			s := ir.Shape{w.Type.Shape[0], ir.N(1), ir.N(1)}
-			if Rank(v) == 2 {
-				s[2] = v.Type.Shape[1]
-			} else if Rank(v) != 1 {
-				c.Failf("scales and zero points %v and %v of weights %v", scale.Type, zero.Type, w.Type)
-			}
-			return c.cast(c.reshape(v, s), tensor.F32)
-		}
-		if Rank(w) != 3 {
-			c.Failf("weights %v", w.Type)
-		}
-		plain := c.binary(ir.Mul, c.binary(ir.Sub, c.cast(w, tensor.F32), spread(zero)), spread(scale))
-		return c.weight(c.Emit(ir.Transpose{Perm: []int{0, 2, 1}}, plain))
-	}
-	in := make([]*ir.Value, ops.RecurrentP+1)
+	in := make([]*ir.Value, ops.QuantizedLSTMRZero+1)
 	for i := range in {
-		in[i] = c.Opt(i)
+		if in[i] = c.Opt(i); i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB || i > ops.RecurrentP {
+			in[i] = c.weight(in[i])
+		}
 	}
-	in[ops.RecurrentW], in[ops.RecurrentR] = weight(0), weight(1)
-	r := c.recurrentOf(in[ops.RecurrentR].Type)
-	r.Quantized = true
-	return c.keep(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
+	r := c.In(ops.RecurrentR).Type
+	if len(r.Shape) == 3 {
+		r.Shape = ir.Shape{r.Shape[0], r.Shape[2], r.Shape[1]} // as LSTM has them
+	}
+	return c.keep(ops.DynamicQuantizeLSTM{LSTM: ops.LSTM{Recurrent: c.recurrentOf(r), InputForget: c.AttrBool("input_forget", false)}}, in...)
 }

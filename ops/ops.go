@@ -29,9 +29,10 @@ func init() {
 		ir.Define("onnx.GridSample", GridSample{}, 2, 2, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.NonMaxSuppression", NonMaxSuppression{}, 2, 5, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.RNN", RNN{}, 3, 6, recurrentFlops(1), ir.NoRows),
-		ir.Define("onnx.GRU", GRU{}, 3, 6, recurrentFlops(3), ir.NoRows),
-		ir.Define("onnx.LSTM", LSTM{}, 3, 8, recurrentFlops(4), ir.NoRows),
+		ir.Define("onnx.RNN", RNN{}, 3, 6, recurrentFlops(1, 2), ir.NoRows),
+		ir.Define("onnx.GRU", GRU{}, 3, 6, recurrentFlops(3, 2), ir.NoRows),
+		ir.Define("onnx.LSTM", LSTM{}, 3, 8, recurrentFlops(4, 2), ir.NoRows),
+		ir.Define("onnx.DynamicQuantizeLSTM", DynamicQuantizeLSTM{}, 3, 12, recurrentFlops(4, 1), ir.NoRows),
 		ir.Define("onnx.LinearAttention", LinearAttention{}, 3, 6, ir.NoFlops, ir.NoRows),
 
 		ir.Define("onnx.DFT", DFT{}, 1, 1, ir.NoFlops, ir.NoRows),
@@ -158,9 +159,9 @@ func convTransposeFlops(n *ir.Node) ir.Dim {
 }
 
 // recurrentFlops: every step of every sequence meets the weights of all gates, those of the inputs and those of the state.
-func recurrentFlops(gates int) ir.FlopsRule {
+func recurrentFlops(gates, hidden int) ir.FlopsRule {
 	return func(n *ir.Node) ir.Dim {
 		x, r := n.Inputs[RecurrentX].Type.Shape, n.Inputs[RecurrentR].Type.Shape
-		return x[0].Mul(x[1]).Mul(r[0]).Mul(r[2]).Mul(x[2].Add(r[2])).Mul(ir.N(2 * gates))
+		return x[0].Mul(x[1]).Mul(r[0]).Mul(r[hidden]).Mul(x[2].Add(r[hidden])).Mul(ir.N(2 * gates))
 	}
 }

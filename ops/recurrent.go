@@ -36,10 +36,7 @@ type Recurrent struct {
 	Alpha       []float32 `ir:"activation_alpha"`
 	Beta        []float32 `ir:"activation_beta"`
 	Clip        float32   // of what activations take; 0: none
-	// Quantized rounds the inputs, all steps and sequences together, and the states of each step to 8 bits as DynamicQuantizeLinear
-	// does, before products take them.
-	Quantized bool
-	Results   int
+	Results     int
 }
 
 // Directions is 2 for a bidirectional operator and 1 otherwise.
@@ -50,8 +47,8 @@ func (r Recurrent) Directions() int {
 	return 1
 }
 
-// Plain reports whether nothing is clipped or rounded.
-func (r Recurrent) Plain() bool { return r.Clip == 0 && !r.Quantized }
+// Plain reports whether nothing is clipped.
+func (r Recurrent) Plain() bool { return r.Clip == 0 }
 
 // is reports whether these are the activations of each direction.
 func (r Recurrent) is(activations, defaults []string) bool {
@@ -126,7 +123,7 @@ func (o RNN) Is(activations ...string) bool { return o.is(activations, rnnDefaul
 
 // Eval implements ir.Op.
 func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 1, rnnDefaults, (*recurrence).rnn, false, false)
+	return o.eval(env, o, in, 1, rnnDefaults, (*recurrence).rnn, false, false, false)
 }
 
 // GRU has the gates z, r, h.
@@ -143,7 +140,7 @@ func (o GRU) Is(activations ...string) bool { return o.is(activations, gruDefaul
 
 // Eval implements ir.Op.
 func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 3, gruDefaults, (*recurrence).gru, o.LinearBeforeReset, false)
+	return o.eval(env, o, in, 3, gruDefaults, (*recurrence).gru, o.LinearBeforeReset, false, false)
 }
 
 // LSTM has the gates i, o, f, c.
@@ -160,7 +157,7 @@ func (o LSTM) Is(activations ...string) bool { return o.is(activations, lstmDefa
 
 // Eval implements ir.Op.
 func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget)
+	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget, false)
 }
 
 var (
@@ -289,8 +286,9 @@ func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error)
 	return out, nil
 }
 
-// eval runs op, a step of all sequences after the other.
-func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget bool) ([]*tensor.Tensor, error) {
+// eval runs op, a step of all sequences after the other. quantized rounds the inputs, all steps and sequences together, and the states
+// of each step to 8 bits as DynamicQuantizeLinear does, before products take them.
+func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget, quantized bool) ([]*tensor.Tensor, error) {
 	hidden, directions := r.Hidden, r.Directions()
 	x := in[RecurrentX]
 	steps, batch, width := x.Shape()[0], x.Shape()[1], x.Shape()[2]
@@ -326,7 +324,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 	if err != nil {
 		return nil, err
 	}
-	if r.Quantized {
+	if quantized {
 		ir.RoundDynamic(values[RecurrentX])
 	}
 	lengths := slices.Repeat([]int{steps}, batch)
@@ -353,7 +351,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 			for b, s := range states {
 				copy(products[b*hidden:], s.h)
 			}
-			if r.Quantized {
+			if quantized {
 				ir.RoundDynamic(products)
 			}
 			for b, s := range states {

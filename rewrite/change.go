@@ -55,10 +55,10 @@ var flows = [ir.NumKinds]flow{
 	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindQConv: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,
 }
 
-// keptFlows has the operators that are kept as the model has them and have no step in them. All others may have one.
+// keptFlows has the operators that are kept as the model has them, by what they do to their first operand. All others may have a step.
 var keptFlows = map[string]flow{
 	"onnx.LSTM": absorbs, "onnx.GRU": absorbs, "onnx.RNN": absorbs, "onnx.ConvTranspose": absorbs,
-	"onnx.Resize": carries, "onnx.Identity": carries,
+	"onnx.DynamicQuantizeLSTM": encodes, "onnx.Resize": carries, "onnx.Identity": carries,
 }
 
 var (

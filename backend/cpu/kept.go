@@ -7,15 +7,17 @@ import (
 
 // keptRow is the rows of operators of package ops, by their names. Those of others run by Eval.
 func (d *Device) keptRow() row {
+	recurrent := d.recurrentRow()
 	rows := map[string]row{
-		"onnx.RNN":         recurrentRow,
-		"onnx.GRU":         recurrentRow,
-		"onnx.LSTM":        recurrentRow,
-		"onnx.Resize":      withHalf(d.resizeRow()),
-		"onnx.AveragePool": withHalf(d.averagePoolRow()),
-		"onnx.MaxPool":     withHalf(d.maxPoolRow()),
-		"onnx.GridSample":  withHalf(gridSampleRow),
-		"onnx.TopK":        d.topKRow(),
+		"onnx.RNN":                 recurrent,
+		"onnx.GRU":                 recurrent,
+		"onnx.LSTM":                recurrent,
+		"onnx.DynamicQuantizeLSTM": recurrent,
+		"onnx.Resize":              withHalf(d.resizeRow()),
+		"onnx.AveragePool":         withHalf(d.averagePoolRow()),
+		"onnx.MaxPool":             withHalf(d.maxPoolRow()),
+		"onnx.GridSample":          withHalf(gridSampleRow),
+		"onnx.TopK":                d.topKRow(),
 	}
 	of := func(n *ir.Node) row { return rows[ir.OpName(n.Op)] }
 	return row{

@@ -61,9 +61,12 @@ func zeroPhase(from, to operand, turned int32) step {
 
 // quantize quantises a dynamic a, by its own range.
 func (q *qProduct) quantize(b *binder, x operand) []step {
-	r := newRanges(b, x, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8))
-	rows, k, row := q.elems/max(q.g.K, 1), q.g.K, q.args.ARow
-	dst, zero, scale := q.a, q.aZero, q.aScale
+	return quantizeAll(b, x, q.g.K, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8), q.a, q.args.ARow, q.aScale, q.aZero)
+}
+
+// quantizeAll quantises x by its own range, which is found in scratch, and spaces its rows of k elements by row.
+func quantizeAll(b *binder, x operand, k int, scratch, dst operand, row int, scale, zero operand) []step {
+	r, rows := newRanges(b, x, scratch), x.len()/max(k, 1)
 	parts, perPart := rowParts(rows, k)
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
 		s, z := r.scale(m)
@@ -237,13 +240,18 @@ func zerosOf(n *ir.Node, cols int) []int32 {
 		}
 		zeros[i] -= turned
 	}
-	switch {
-	case !slices.ContainsFunc(zeros, func(z int32) bool { return z != 0 }):
-		return nil
-	case zero == nil || zero.Const.Len() == 1:
-		return zeros[:1]
-	default:
+	return sharedZeros(zeros)
+}
+
+// sharedZeros returns zero points of columns as kernels take them: one for all where they are equal, nil where that is 0.
+func sharedZeros(zeros []int32) []int32 {
+	switch first := zeros[:min(1, len(zeros))]; {
+	case slices.ContainsFunc(zeros, func(z int32) bool { return z != first[0] }):
 		return zeros
+	case len(first) == 0 || first[0] == 0:
+		return nil
+	default:
+		return first
 	}
 }
 

@@ -4,31 +4,43 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The scratch buffers of a recurrence, in float32.
+// The scratch buffers of a recurrence, in float32; those from the third on are of one with weights of bytes.
 const (
-	recurrentGates  = iota // [D, rows of x, gates·H]: what the inputs give to the gates
-	recurrentStates        // [D, batch, parts·H]: what a cell has of each sequence
+	recurrentGates   = iota // [D, rows of x, gates·H]: what the inputs give to the gates
+	recurrentStates         // [D, batch, parts·H]: what a cell has of each sequence
+	recurrentShared         // scale, zero point and range of x
+	recurrentInputs         // x in bytes
+	recurrentHiddens        // [D, batch, H]: the states in bytes
+	recurrentWorker         // by worker: the kernel's
+	numRecurrentScratch
 )
 
-// recurrentRow runs RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
+// recurrentRow is for RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
 // takes some sequences of one direction through all steps, in every one of which their states meet R in one product.
-var recurrentRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: claimsRecurrent,
-		Scratch: func(n *ir.Node) []int64 {
-			p := planRecurrent(n)
-			return []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
-				recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
+func (d *Device) recurrentRow() row {
+	return row{
+		Row: target.Row{
+			Runs:     target.OnKernel,
+			Supports: claimsRecurrent,
+			Scratch: func(n *ir.Node) []int64 {
+				p := planRecurrent(n)
+				sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
+					recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
+				if p.quantized {
+					sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
+				}
+				return sizes
+			},
 		},
-	},
-	bind: bindRecurrent,
+		bind: bindRecurrent,
+	}
 }
 
 // A cell is what a recurrent operator does after the products. Of each sequence it has h, the products with R of its gates, and
@@ -43,7 +55,7 @@ type cell struct {
 	between int
 }
 
-// cellOf is the cell of an operator with the usual activations, without clip, coupled gates and quantisation.
+// cellOf is the cell of an operator with the usual activations, without clip and coupled gates.
 func cellOf(op ir.Op) (r ops.Recurrent, c cell, ok bool) {
 	switch op := op.(type) {
 	case ops.RNN:
@@ -59,6 +71,8 @@ func cellOf(op ir.Op) (r ops.Recurrent, c cell, ok bool) {
 			c = cell{gates: 3, parts: 8, next: gruResetCell, reset: gruReset, between: 3}
 		}
 		return op.Recurrent, c, op.Plain() && op.Is("Sigmoid", "Tanh")
+	case ops.DynamicQuantizeLSTM:
+		return cellOf(op.LSTM)
 	case ops.LSTM:
 		return op.Recurrent, cell{gates: 4, parts: 6, next: lstmCell, between: 4}, op.Plain() && !op.InputForget && op.Is("Sigmoid", "Tanh", "Tanh")
 	}
@@ -71,15 +85,19 @@ func claimsRecurrent(n *ir.Node) bool {
 	if !ok || n.HasOperand(ops.RecurrentP) || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
 		return false
 	}
+	quantized := isQuantizedRecurrence(n)
 	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
-		if v := n.Inputs[i]; v == nil || !v.IsConst() || v.Type.DType != tensor.F32 || len(v.Type.Shape) != 3 {
+		if v := n.Inputs[i]; v == nil || !v.IsConst() || (v.Type.DType != tensor.F32) != quantized || len(v.Type.Shape) != 3 {
 			return false
 		}
 	}
 	if n.HasOperand(ops.RecurrentLengths) && n.Inputs[ops.RecurrentLengths].Type.DType != tensor.I32 {
 		return false
 	}
-	w, r := n.Inputs[ops.RecurrentW].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
+	if quantized && !claimsRecurrentBytes(n) {
+		return false
+	}
+	w, r := weightSizes(n.Inputs[ops.RecurrentW]), weightSizes(n.Inputs[ops.RecurrentR])
 	hidden := r[2]
 	if !r.Equal(tensor.Shape{op.Directions(), c.gates * hidden, hidden}) || !w[:2].Equal(r[:2]) {
 		return false
@@ -95,13 +113,22 @@ func claimsRecurrent(n *ir.Node) bool {
 type recurrentPlan struct {
 	cell
 	steps, batch, width, hidden, directions int
-	reverse, batchFirst                     bool
+	reverse, batchFirst, quantized          bool
+}
+
+// weightSizes are [D, gates·H, K] of a weight, which one of bytes has the other way round.
+func weightSizes(w *ir.Value) tensor.Shape {
+	s := w.Type.Sizes()
+	if is8Bit(w.Type.DType) {
+		return tensor.Shape{s[0], s[2], s[1]}
+	}
+	return s
 }
 
 func planRecurrent(n *ir.Node) recurrentPlan {
-	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
+	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), weightSizes(n.Inputs[ops.RecurrentR])
 	op, c, _ := cellOf(n.Op)
-	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0]}
+	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0], quantized: isQuantizedRecurrence(n)}
 	if p.reverse = op.Reverse; op.BatchFirst {
 		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
 	}
@@ -134,18 +161,21 @@ func (p *recurrentPlan) state(direction, seq int) int {
 
 func bindRecurrent(b *binder, n *ir.Node) (step, error) {
 	p := planRecurrent(n)
-	var weights [2][]float32
+	var weights [2]*tensor.Tensor
 	for i := range weights {
 		data, err := b.d.boundDirections(n.Inputs[ops.RecurrentW+i])
 		if err != nil {
 			return step{}, err
 		}
-		weights[i] = tensor.Of[float32](data)
+		weights[i] = data
 	}
 	if p.batch == 0 || p.hidden == 0 {
 		return step{}, nil
 	}
-	return inTurn(p.inputs(b, n, weights[0]), p.recurrence(b, n, weights[1])), nil
+	if p.quantized {
+		return inTurn(append(p.quantizedInputs(b, n, weights[0]), p.recurrence(b, n, p.quantizedStates(b, n, weights[1])))...), nil
+	}
+	return inTurn(p.inputs(b, n, tensor.Of[float32](weights[0])), p.recurrence(b, n, p.states(b, n, tensor.Of[float32](weights[1])))), nil
 }
 
 // inputs multiplies x by W for all steps, and adds the biases that are not added between.
@@ -185,31 +215,55 @@ func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
 	return inputs, between
 }
 
+// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by R, and puts the products behind it.
+type stateProduct func(m *machine, direction, worker int, sequences []float32)
+
+// states plans the products of states with R, by the number of sequences.
+func (p recurrentPlan) states(b *binder, n *ir.Node, r []float32) func(sequences int) stateProduct {
+	cols, each, length := p.gates*p.hidden, p.parts*p.hidden, len(r)/p.directions
+	_, between := p.biases(n)
+	return func(sequences int) stateProduct {
+		g := b.d.set.NewGemm(sequences, cols, p.hidden)
+		return func(_ *machine, d, _ int, s []float32) {
+			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r[d*length:][:length], C: s[p.hidden:], CRow: each, Alpha: 1}
+			if between != nil {
+				args.Bias = between[d*cols:][:cols]
+			}
+			for part := range g.Parts() {
+				g.Run(part, &args)
+			}
+		}
+	}
+}
+
 // recurrence takes the sequences through the steps. How many of them share a part changes no result: every element of a
-// product is the same chain of sums.
-func (p recurrentPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
+// product is the same chain of sums. Those whose states are rounded by the range of all of them stay together.
+func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences int) stateProduct) step {
 	in, out := b.operands(n)
 	in = append(in, make([]operand, ops.RecurrentP-min(ops.RecurrentP, len(in)))...)
-	set, hidden, length := b.d.set, p.hidden, len(r)/p.directions
+	set, hidden := b.d.set, p.hidden
 	cols, each := p.gates*hidden, p.parts*hidden
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*p.steps*p.batch*cols, tensor.F32)
 	states := b.scratchBytes(recurrentStates).part(0, p.directions*p.batch*each, tensor.F32)
-	_, between := p.biases(n)
 	blocks := min(p.batch, (b.d.Threads()+p.directions-1)/p.directions)
+	if p.quantized {
+		blocks = 1
+	}
 	perBlock := (p.batch + blocks - 1) / blocks
 	blocks = (p.batch + perBlock - 1) / perBlock
-	whole, last := set.NewGemm(perBlock, cols, hidden), set.NewGemm(p.batch-(blocks-1)*perBlock, cols, hidden)
-	return step{parts: p.directions * blocks, run: func(m *machine, part, _ int) {
+	rest := p.batch - (blocks-1)*perBlock
+	whole, last := product(perBlock), product(rest)
+	return step{parts: p.directions * blocks, run: func(m *machine, part, worker int) {
 		d, first := part/blocks, part%blocks*perBlock
-		g := whole
+		multiply, sequences := whole, perBlock
 		if part%blocks == blocks-1 {
-			g = last
+			multiply, sequences = last, rest
 		}
 		backwards := p.reverse || d == 1
-		own := states.f32(m)[(d*p.batch+first)*each:][:g.M*each]
+		own := states.f32(m)[(d*p.batch+first)*each:][:sequences*each]
 		x, y := gates.f32(m)[d*p.steps*p.batch*cols:], out[0].f32(m)
 		longest := 0
-		for i := range g.M {
+		for i := range sequences {
 			count := p.length(m, &in[ops.RecurrentLengths], first+i)
 			if count < 0 || count > p.steps {
 				m.fail(n, fmt.Errorf("sequence_lens: %d of %d steps", count, p.steps))
@@ -225,40 +279,28 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, r []float32) step {
 				clear(y[p.result(t, d, first+i):][:hidden])
 			}
 		}
-		args := kernel.GemmArgs{A: own, ARow: each, ACol: 1, B: r[d*length:][:length], C: own[hidden:], CRow: each, Alpha: 1}
-		if between != nil {
-			args.Bias = between[d*cols:][:cols]
-		}
-		again := args // of what a reset leaves of h
-		if p.reset != nil {
-			again.A, again.C = own[hidden+cols:], own[2*hidden+cols:]
-		}
 		// all takes the sequences that have a step k through a part of it.
 		all := func(k int, f func(set *kernel.Set, s, x []float32, hidden int)) {
-			for i := range g.M {
+			for i := range sequences {
 				if t := p.time(m, &in[ops.RecurrentLengths], first+i, k, backwards); t >= 0 {
 					f(set, own[i*each:][:each], x[p.row(t, first+i)*cols:][:cols], hidden)
 				}
 			}
 		}
 		for k := range longest {
-			for part := range g.Parts() {
-				g.Run(part, &args)
-			}
+			multiply(m, d, worker, own)
 			if p.reset != nil {
 				all(k, p.reset)
-				for part := range g.Parts() {
-					g.Run(part, &again)
-				}
+				multiply(m, d, worker, own[hidden+cols:]) // what a reset leaves of h
 			}
 			all(k, p.next)
-			for i := range g.M {
+			for i := range sequences {
 				if t := p.time(m, &in[ops.RecurrentLengths], first+i, k, backwards); t >= 0 {
 					copy(y[p.result(t, d, first+i):], own[i*each:][:hidden])
 				}
 			}
 		}
-		for i := range g.M {
+		for i := range sequences {
 			at, s := p.state(d, first+i), own[i*each:][:each]
 			if len(out) > 1 {
 				copy(out[1].f32(m)[at:], s[:hidden])
@@ -365,14 +407,13 @@ func (d *Device) packRecurrent(g *ir.Graph) (count int, err error) {
 		}
 		for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
 			w := n.Inputs[i]
-			s := w.Type.Sizes()
-			layout, length := formats[formatF32].layout(d.set, s[2], s[1])
+			layout, dtype, length := d.directionLayout(w)
 			if w.Packed != nil && w.Packed.Layout == layout {
 				continue // bind checks the data
 			}
 			v := done[w]
 			if v == nil {
-				data := d.weights.take(tensor.F32, s[0]*length)
+				data := d.weights.take(dtype, length)
 				if err := d.packDirections(w, data); err != nil {
 					return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 				}
@@ -389,20 +430,36 @@ func (d *Device) packRecurrent(g *ir.Graph) (count int, err error) {
 
 // boundDirections is the packed weight w of a bound recurrence. One that only binding made a constant, and is small, is packed here.
 func (d *Device) boundDirections(w *ir.Value) (*tensor.Tensor, error) {
-	s := w.Type.Sizes()
-	layout, length := formats[formatF32].layout(d.set, s[2], s[1])
+	layout, dtype, length := d.directionLayout(w)
 	if w.Packed == nil {
-		data := tensor.New(tensor.F32, s[0]*length)
+		data := tensor.New(dtype, length)
 		return data, d.packDirections(w, data)
 	}
-	return w.Packed.Data, packedAs(w.Packed, layout, s[0]*length)
+	if w.Packed.Layout != layout {
+		return nil, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
+	}
+	return w.Packed.Data, holds(w.Packed, dtype, length)
+}
+
+// directionLayout is how the matrices of w are packed, and the size of all of them.
+func (d *Device) directionLayout(w *ir.Value) (layout packed.Layout, dtype tensor.DType, length int) {
+	s := weightSizes(w)
+	if is8Bit(w.Type.DType) {
+		p := d.set.NewPackS8(s[2], s[1])
+		return p.Layout(), tensor.U8, s[0] * p.Bytes()
+	}
+	layout, length = formats[formatF32].layout(d.set, s[2], s[1])
+	return layout, tensor.F32, s[0] * length
 }
 
 // packDirections packs the matrices of all directions.
 func (d *Device) packDirections(w *ir.Value, dst *tensor.Tensor) error {
-	directions := w.Type.Sizes()[0]
+	directions, pack := w.Type.Sizes()[0], d.packDirection
+	if is8Bit(w.Type.DType) {
+		pack = d.packDirectionBytes
+	}
 	for k := range directions {
-		if err := d.packDirection(w, k, partOf(dst, k, directions)); err != nil {
+		if err := pack(w, k, partOf(dst, k, directions)); err != nil {
 			return err
 		}
 	}
@@ -428,10 +485,11 @@ func (d *Device) packDirection(w *ir.Value, direction int, dst *tensor.Tensor) e
 	return nil
 }
 
-// partOf is one of several equal parts of float32 data.
+// partOf is one of several equal parts of data.
 func partOf(data *tensor.Tensor, i, parts int) *tensor.Tensor {
 	length := data.Len() / parts
-	t, err := tensor.FromBytes(tensor.F32, tensor.Shape{length}, data.Bytes()[4*i*length:][:4*length])
+	size := data.DType().Size() * length
+	t, err := tensor.FromBytes(data.DType(), tensor.Shape{length}, data.Bytes()[i*size:][:size])
 	if err != nil {
 		panic(err) // the bytes are as many
 	}

@@ -16,7 +16,7 @@ import (
 
 // TestRecurrentThreads runs recurrences whose sequences fall into parts of different sizes: all bits agree.
 func TestRecurrentThreads(t *testing.T) {
-	for _, name := range []string{"lstm", "lstm reverse", "lstm both ways", "lstm batch first", "gru", "gru reset", "gru both ways", "gru batch first", "rnn", "rnn relu"} {
+	for _, name := range []string{"lstm", "lstm reverse", "lstm both ways", "lstm batch first", "gru", "gru reset", "gru both ways", "gru batch first", "rnn", "rnn relu", "quantised lstm", "quantised lstm both ways"} {
 		var want []*tensor.Tensor
 		for _, threads := range []int{1, 2} {
 			d, err := cpu.Open(backend.Options{Threads: threads})
@@ -52,7 +52,7 @@ func TestWeightsOfAnotherLevel(t *testing.T) {
 	require.NoError(t, err)
 	defer second.Close()
 	b := ir.Binding{"s": 9}
-	for _, name := range []string{"lstm both ways", "conv tiled", "conv groups", "conv weights of two"} {
+	for _, name := range []string{"lstm both ways", "quantised lstm both ways", "conv tiled", "conv groups", "conv weights of two"} {
 		results := func(devices ...*cpu.Device) []*tensor.Tensor {
 			g, err := ir.Parse(`graph "case" ` + rowCases[name])
 			require.NoError(t, err)

@@ -203,6 +203,16 @@ var rowCases = map[string]string{
 		%4: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu"]} %5: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, clip=0.1}
 		%6: f32[s,2,2,4] = onnx.RNN(%0, %9, %10) {hidden=4, bidirectional=true, results=1, activations=["Relu", "Tanh"]} const %11: f32[1,4,3] = data const %12: f32[1,4,4] = data
 		%7: f32[s,1,2,4] = onnx.RNN(%0, %11, %12) {hidden=4, results=1, activations=["Relu"], clip=0.1} return %4 as "y", %5 as "f", %6 as "k", %7 as "r" }`,
+	"quantised lstm": `(%0 "x": f32[s,2,7]) { const %1: i8[1,7,68] = data const %2: i8[1,17,68] = data const %3: f32[1,136] = data const %4: f32[1] = [0.003] const %5: i8[1] = [0] const %6: f32[1] = [0.002]
+		%7: f32[s,1,2,17], %8: f32[1,2,17], %9: f32[1,2,17] = onnx.DynamicQuantizeLSTM(%0, %1, %2, %3, _, _, _, _, %4, %5, %6, %5) {hidden=17} return %7 as "y", %8 as "h", %9 as "c" }`,
+	"quantised lstm both ways": `(%0 "x": f32[5,s,4], %1 "n": i32[s], %2 "h": f32[2,s,4], %3 "c": f32[2,s,4]) { const %4: u8[2,4,16] = data const %5: u8[2,4,16] = data const %6: f32[2,32] = data
+		const %10: u8[2,16] = data const %11: f32[2] = [0.003,0.007] const %12: u8[2] = [119,130] %13 = abs(%1) const %14: f32[2,16] = [0.01,0.011,0.012,0.013,0.014,0.015,0.016,0.017,0.018,0.019,0.02,0.021,0.022,0.023,0.024,0.025,0.001,0.002,0.003,0.004,0.005,0.006,0.007,0.008,0.009,0.01,0.011,0.012,0.013,0.014,0.015,0.016]
+		%15: f32[5,2,s,4], %16: f32[2,s,4], %17: f32[2,s,4] = onnx.DynamicQuantizeLSTM(%0, %4, %5, %6, %13, %2, %3, _, %14, %10, %11, %12) {hidden=4, bidirectional=true} return %15 as "y", %16 as "h", %17 as "c" }`,
+	"quantised lstm reverse": `(%0 "x": f32[3,s,33], %2 "h": f32[1,s,35]) { const %4: i8[1,33,140] = data const %5: i8[1,35,140] = data const %11: f32[1] = [0.0003] const %12: i8[1] = [3]
+		%15: f32[3,1,s,35] = onnx.DynamicQuantizeLSTM(%0, %4, %5, _, _, %2, _, _, %11, %12, %11, %12) {hidden=35, reverse=true, results=1} return %15 as "y" }`,
+	"quantised lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12], %2 "v": f32[1]) { const %4: i8[1,3,16] = data const %5: i8[1,4,16] = data const %11: f32[1] = [0.003] const %12: i8[1] = [3]
+		%15: f32[s,1,2,4] = onnx.DynamicQuantizeLSTM(%0, %4, %5, _, _, _, _, %1, %11, %12, %11, %12) {hidden=4, results=1} %16 = abs(%2) %17: f32[s,1,2,4] = onnx.DynamicQuantizeLSTM(%0, %4, %5, _, _, _, _, _, %16, %12, %11, %12) {hidden=4, results=1}
+		return %15 as "y", %17 as "z" }`,
 	"lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
 		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {hidden=4, results=1} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, input_forget=true}
 		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, clip=0.1} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu", "Tanh"]}
