@@ -50,7 +50,9 @@ func decode(b []byte, m protoreflect.Message, depth int) error {
 		return merge(b, m, depth)
 	}
 	fields := m.Descriptor().Fields()
-	run := b // from the first field not decoded yet
+	var fd protoreflect.FieldDescriptor
+	last, ours := protowire.Number(0), false // a field of millions of numbers is looked up once
+	run := b                                 // from the first field not decoded yet
 	for rest := b; len(rest) > 0; {
 		number, wire, tag := protowire.ConsumeTag(rest)
 		if tag < 0 {
@@ -62,8 +64,11 @@ func decode(b []byte, m protoreflect.Message, depth int) error {
 		}
 		before, value := run[:len(run)-len(rest)], rest[tag:tag+size]
 		rest = rest[tag+size:]
-		fd := fields.ByNumber(number)
-		if wire != protowire.BytesType || fd == nil || !walked(fd) {
+		if number != last {
+			last, fd = number, fields.ByNumber(number)
+			ours = fd != nil && walked(fd)
+		}
+		if wire != protowire.BytesType || !ours {
 			continue
 		}
 		if err := merge(before, m, depth); err != nil {

@@ -39,6 +39,8 @@ const stringSize = 24
 // footprint ends without complaint where the data does: decode says what is wrong.
 func footprint(b []byte, shape *messageShape, depth int) uint64 {
 	total := shape.size
+	var field fieldShape
+	last, counts := protowire.Number(0), false // a field of millions of numbers is looked up once
 	for len(b) > 0 && depth > 0 {
 		number, wire, tag := protowire.ConsumeTag(b)
 		if tag < 0 {
@@ -48,7 +50,11 @@ func footprint(b []byte, shape *messageShape, depth int) uint64 {
 		if size < 0 {
 			break
 		}
-		if field, ok := shape.fields[number]; ok && wire == protowire.BytesType {
+		if number != last {
+			last = number
+			field, counts = shape.fields[number]
+		}
+		if counts && wire == protowire.BytesType {
 			if field.message == nil {
 				total += stringSize
 			} else {

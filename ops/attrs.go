@@ -74,8 +74,10 @@ func (r *reader) tensor(name string) *tensor.Tensor {
 }
 func (r *reader) has(name string) bool { _, ok := r.attrs.Get(name); return ok }
 
+func (r *reader) int64s(name string) []int64 { return attrOr[[]int64](r, name, nil) }
+
 func (r *reader) ints(name string) []int {
-	list := attrOr[[]int64](r, name, nil)
+	list := r.int64s(name)
 	out := make([]int, len(list))
 	for i, x := range list {
 		out[i] = int(x)

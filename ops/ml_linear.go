@@ -17,7 +17,8 @@ type rowModel struct {
 	features int            // that a row must have
 	steps    int            // that a row takes, about
 	// score returns the numbers of a row and the position of its label.
-	score func(x []float64) (scores []float64, label int)
+	score  func(x []float64) (scores []float64, label int)
+	forest *Forest // of trees: what score walks through
 }
 
 // infer is the shape rule.
@@ -101,6 +102,17 @@ func (o Classical) prepared(read func(*reader) *rowModel) (_ Classical, err erro
 	o.model, err = prepare(o.Attrs, o.Version, read)
 	return o, err
 }
+
+// Trees is the model's forest, nil if it is none.
+func (o Classical) Trees() *Forest {
+	if o.model == nil {
+		return nil
+	}
+	return o.model.forest
+}
+
+// Labels is the labels of a classifier, nil if it is none.
+func (o Classical) Labels() *tensor.Tensor { return o.model.labels }
 
 // LinearClassifier is ai.onnx.ml's.
 type LinearClassifier struct{ Classical }

@@ -50,30 +50,6 @@ func (o TreeEnsembleRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor
 	return o.model.eval(env, o, in)
 }
 
-// A forest is decision trees in one table of nodes.
-type forest struct {
-	nodes []treeNode
-	votes []vote
-	roots []int
-}
-
-// A treeNode asks for one feature, or is a leaf that casts votes.
-type treeNode struct {
-	leaf       bool
-	mode       int
-	feature    int
-	split      float64
-	members    map[float64]bool // of mode member
-	yes, no    int              // nodes
-	missing    bool             // whether NaN goes to yes
-	first, end int              // votes of a leaf
-}
-
-type vote struct {
-	target int
-	weight float64
-}
-
 // The comparisons of a node, as TreeEnsemble numbers them.
 const (
 	atMost = iota
@@ -83,10 +59,11 @@ const (
 	equalTo
 	unequal
 	member
+	leaf // no comparison
 )
 
 // modeNames are those of the older operators.
-var modeNames = map[string]int{"BRANCH_LEQ": atMost, "BRANCH_LT": below, "BRANCH_GTE": atLeast, "BRANCH_GT": above, "BRANCH_EQ": equalTo, "BRANCH_NEQ": unequal}
+var modeNames = map[string]uint8{"BRANCH_LEQ": atMost, "BRANCH_LT": below, "BRANCH_GTE": atLeast, "BRANCH_GT": above, "BRANCH_EQ": equalTo, "BRANCH_NEQ": unequal, "LEAF": leaf}
 
 // The ways in which trees vote together, as TreeEnsemble numbers them.
 const (
@@ -98,100 +75,6 @@ const (
 
 var aggregateNames = map[string]int{"AVERAGE": average, "SUM": total, "MIN": least, "MAX": most}
 
-// check looks at every reference once, so that walking a tree cannot leave the tables or go round for ever.
-func (f *forest) check(targets int) error {
-	for _, v := range f.votes {
-		if v.target < 0 || v.target >= targets {
-			return fmt.Errorf("a leaf is of target %d of %d", v.target, targets)
-		}
-	}
-	seen := make([]bool, len(f.nodes))
-	var visit []int
-	for _, r := range f.roots {
-		if r < 0 || r >= len(f.nodes) {
-			return fmt.Errorf("a tree begins at node %d of %d", r, len(f.nodes))
-		}
-		visit = append(visit, r)
-	}
-	for len(visit) > 0 {
-		i := visit[len(visit)-1]
-		visit = visit[:len(visit)-1]
-		n := f.nodes[i]
-		if n.leaf {
-			continue
-		}
-		if seen[i] {
-			return fmt.Errorf("node %d has two ways to it", i)
-		}
-		seen[i] = true
-		if n.feature < 0 || n.mode < atMost || n.mode > member {
-			return fmt.Errorf("node %d compares feature %d by mode %d", i, n.feature, n.mode)
-		}
-		for _, next := range []int{n.yes, n.no} {
-			if next < 0 || next >= len(f.nodes) {
-				return fmt.Errorf("node %d leads to node %d of %d", i, next, len(f.nodes))
-			}
-			visit = append(visit, next)
-		}
-	}
-	return nil
-}
-
-// features is the number that rows must have.
-func (f *forest) features() int {
-	n := 0
-	for _, x := range f.nodes {
-		if !x.leaf {
-			n = max(n, x.feature+1)
-		}
-	}
-	return n
-}
-
-// leaf walks a tree from node i.
-func (f *forest) leaf(i int, x []float64) treeNode {
-	for {
-		n := f.nodes[i]
-		if n.leaf {
-			return n
-		}
-		v := x[n.feature]
-		yes := [...]bool{v <= n.split, v < n.split, v >= n.split, v > n.split, v == n.split, v != n.split, n.members[v]}[n.mode]
-		if yes || n.missing && math.IsNaN(v) {
-			i = n.yes
-		} else {
-			i = n.no
-		}
-	}
-}
-
-// score puts the votes of all trees together, for each target, above its base; what none votes for is 0, as in onnxruntime.
-func (f *forest) score(x []float64, aggregate int, base []float64) []float64 {
-	scores, voted := make([]float64, len(base)), make([]bool, len(base))
-	for _, root := range f.roots {
-		leaf := f.leaf(root, x)
-		for _, v := range f.votes[leaf.first:leaf.end] {
-			s := &scores[v.target]
-			switch first := !voted[v.target]; {
-			case first, aggregate == least && v.weight < *s, aggregate == most && v.weight > *s:
-				*s = v.weight
-			case aggregate == average, aggregate == total:
-				*s += v.weight
-			}
-			voted[v.target] = true
-		}
-	}
-	for i := range scores {
-		if aggregate == average {
-			scores[i] /= float64(len(f.roots))
-		}
-		if voted[i] {
-			scores[i] += base[i]
-		}
-	}
-	return scores
-}
-
 // readTreeEnsemble: nodes and leaves in tables that refer to each other.
 func readTreeEnsemble(r *reader) *rowModel {
 	targets := r.int("n_targets", 1)
@@ -201,10 +84,10 @@ func readTreeEnsemble(r *reader) *rowModel {
 	aggregate := r.int("aggregate_function", total)
 	r.ignore("nodes_hitrates")
 	table := r.tensor
-	list := r.ints
+	list := r.int64s
 	splits, weights, modes := table("nodes_splits"), table("leaf_weights"), table("nodes_modes")
 	n, leaves := splits.Len(), weights.Len()
-	columns := map[string][]int{}
+	columns := map[string][]int64{}
 	for _, name := range []string{"nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs"} {
 		if columns[name] = list(name); len(columns[name]) != n {
 			r.failf("%s has %d entries for %d nodes", name, len(columns[name]), n)
@@ -217,44 +100,48 @@ func readTreeEnsemble(r *reader) *rowModel {
 	if targets < 1 || targets > MaxSize || aggregate < average || aggregate > most {
 		r.failf("%d targets, aggregate_function %d", targets, aggregate)
 	}
-	f := &forest{roots: list("tree_roots")}
-	next := func(to, isLeaf int) int { // leaves stand after the nodes
+	at := func(to, isLeaf int64) int { // leaves stand after the nodes
 		switch {
-		case isLeaf == 0 && to < n:
-			return to
-		case isLeaf != 0 && to >= 0 && to < leaves:
-			return n + to
+		case isLeaf == 0 && to >= 0 && to < int64(n):
+			return int(to)
+		case isLeaf != 0 && to >= 0 && to < int64(leaves):
+			return n + int(to)
 		}
 		return -1
 	}
+	yes, no, yesLeaf, noLeaf := columns["nodes_truenodeids"], columns["nodes_falsenodeids"], columns["nodes_trueleafs"], columns["nodes_falseleafs"]
+	t := &treeTable{modes: make([]uint8, n+leaves), features: columns["nodes_featureids"], splits: splits.Float64s(), missing: missing, roots: r.ints("tree_roots"),
+		next:  func(i int) (int, int) { return at(yes[i], yesLeaf[i]), at(no[i], noLeaf[i]) },
+		votes: make([]vote, leaves), starts: make([]int32, n+leaves+1)}
 	for i := range n {
-		f.nodes = append(f.nodes, treeNode{mode: int(modes.Int64(i)), feature: columns["nodes_featureids"][i], split: splits.Float64(i),
-			yes: next(columns["nodes_truenodeids"][i], columns["nodes_trueleafs"][i]), no: next(columns["nodes_falsenodeids"][i], columns["nodes_falseleafs"][i]),
-			missing: len(missing) > 0 && missing[i] != 0})
+		mode := modes.Int64(i)
+		if mode < atMost || mode > member {
+			r.failf("node %d is of mode %d", i, mode)
+		}
+		t.modes[i] = uint8(mode)
 	}
 	for i := range leaves {
-		f.nodes = append(f.nodes, treeNode{leaf: true, first: i, end: i + 1})
-		f.votes = append(f.votes, vote{of[i], weights.Float64(i)})
+		t.modes[n+i], t.votes[i], t.starts[n+i+1] = leaf, vote{int(of[i]), weights.Float64(i)}, int32(i+1)
 	}
 	members, ok := attr[*tensor.Tensor](r, "membership_values")
 	if !ok {
 		members = tensor.New(splits.DType(), 0)
 	}
-	if err := f.readSets(members.Aligned()); err != nil {
+	if err := t.readSets(members.Aligned()); err != nil {
 		r.failf("%w", err)
 	}
-	if err := f.check(targets); err != nil {
+	f, err := t.lay(targets, aggregate)
+	if err != nil {
 		r.failf("%w", err)
 	}
-	base := make([]float64, targets)
-	return regressor(tensor.Invalid, targets, f.features(), func(x []float64) []float64 { return f.score(x, aggregate, base) })
+	return f.model(rowModel{dtype: tensor.Invalid}, make([]float64, targets), func([]float64) int { return 0 })
 }
 
 // branches reads the tables of the older operators, where trees and nodes have numbers of their own, and the leaves' votes,
 // whose attributes begin with prefix: "target" or "class".
-func (r *reader) branches(prefix string, targets int) *forest {
+func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 	r.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
-	list := r.ints
+	list := r.int64s
 	trees, ids := list("nodes_treeids"), list("nodes_nodeids")
 	features, yes, no, missing := list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"), list("nodes_missing_value_tracks_true")
 	modes := r.texts("nodes_modes")
@@ -266,58 +153,99 @@ func (r *reader) branches(prefix string, targets int) *forest {
 			r.failf("%s has %d entries for %d nodes", name, k, n)
 		}
 	}
-	f := &forest{}
-	at := make(map[[2]int]int, n)
-	for i := range n {
-		key := [2]int{trees[i], ids[i]}
-		if _, ok := at[key]; ok {
-			r.failf("tree %d has two nodes %d", trees[i], ids[i])
-		}
-		at[key] = i
-		if i == 0 || trees[i] != trees[i-1] {
-			f.roots = append(f.roots, i)
-		}
+	find, roots, err := numbered(trees, ids)
+	if err != nil {
+		r.failf("%w", err)
 	}
-	find := func(tree, id int) int {
-		if i, ok := at[[2]int{tree, id}]; ok {
-			return i
+	t := &treeTable{modes: make([]uint8, n), features: features, splits: splits, missing: missing, roots: roots,
+		next: func(i int) (int, int) { return find(trees[i], yes[i]), find(trees[i], no[i]) }}
+	for i, name := range modes {
+		mode, ok := modeNames[name]
+		if !ok {
+			r.failf("mode %q of node %d", name, i)
 		}
-		return -1
+		t.modes[i] = mode
 	}
-	for i := range n {
-		mode, ok := modeNames[modes[i]]
-		if !ok && modes[i] != "LEAF" {
-			r.failf("mode %q of node %d", modes[i], i)
-		}
-		f.nodes = append(f.nodes, treeNode{leaf: !ok, mode: mode, feature: features[i], split: splits[i], yes: find(trees[i], yes[i]), no: find(trees[i], no[i]),
-			missing: len(missing) > 0 && missing[i] != 0})
-	}
-	r.castVotes(f, prefix, find)
-	if err := f.check(targets); err != nil {
+	r.castVotes(t, prefix, find)
+	f, err := t.lay(targets, aggregate)
+	if err != nil {
 		r.failf("%w", err)
 	}
 	return f
 }
 
+// numbered finds nodes by the numbers that trees and nodes have. Most models number the nodes of each tree from 0 in the order of
+// the table: then a place for each tree is enough.
+func numbered(trees, ids []int64) (find func(tree, id int64) int, roots []int, err error) {
+	type span struct{ first, end int }
+	spans, inOrder := map[int64]span{}, true
+	for i, tree := range trees {
+		if i == 0 || tree != trees[i-1] {
+			roots = append(roots, i)
+			_, again := spans[tree]
+			inOrder = inOrder && !again
+		}
+		if first := roots[len(roots)-1]; inOrder {
+			inOrder = ids[i] == int64(i-first)
+		}
+		if i+1 == len(trees) || trees[i+1] != tree {
+			spans[tree] = span{roots[len(roots)-1], i + 1}
+		}
+	}
+	if inOrder {
+		last, s := trees[0], spans[trees[0]] // nodes are asked for tree by tree
+		return func(tree, id int64) int {
+			if tree != last {
+				last, s = tree, spans[tree]
+			}
+			if id < 0 || id >= int64(s.end-s.first) {
+				return -1
+			}
+			return s.first + int(id)
+		}, roots, nil
+	}
+	at := make(map[[2]int64]int, len(trees))
+	for i, tree := range trees {
+		key := [2]int64{tree, ids[i]}
+		if _, ok := at[key]; ok {
+			return nil, nil, fmt.Errorf("tree %d has two nodes %d", tree, ids[i])
+		}
+		at[key] = i
+	}
+	return func(tree, id int64) int {
+		if i, ok := at[[2]int64{tree, id}]; ok {
+			return i
+		}
+		return -1
+	}, roots, nil
+}
+
 // castVotes returns the leaves their votes, those of one leaf one after the other.
-func (r *reader) castVotes(f *forest, prefix string, find func(tree, id int) int) {
-	list := func(name string) []int { return r.ints(prefix + name) }
+func (r *reader) castVotes(t *treeTable, prefix string, find func(tree, id int64) int) {
+	list := func(name string) []int64 { return r.int64s(prefix + name) }
 	trees, ids, of, weights := list("_treeids"), list("_nodeids"), list("_ids"), r.doubles(prefix+"_weights")
 	if len(ids) != len(trees) || len(of) != len(trees) || len(weights) != len(trees) {
 		r.failf("%d trees, %d nodes, %d targets and %d weights of leaves", len(trees), len(ids), len(of), len(weights))
 	}
-	byLeaf := make([][]vote, len(f.nodes))
+	t.starts, t.votes = make([]int32, len(t.modes)+1), make([]vote, len(trees))
+	leaves := make([]int32, len(trees))
 	for i := range trees {
 		k := find(trees[i], ids[i])
-		if k < 0 || !f.nodes[k].leaf {
+		if k < 0 || t.modes[k] != leaf {
 			r.failf("a weight for node %d of tree %d, which is no leaf", ids[i], trees[i])
 		}
-		byLeaf[k] = append(byLeaf[k], vote{of[i], weights[i]})
+		leaves[i] = int32(k)
+		t.starts[k]++
 	}
-	for k, votes := range byLeaf {
-		f.nodes[k].first = len(f.votes)
-		f.votes = append(f.votes, votes...)
-		f.nodes[k].end = len(f.votes)
+	end := int32(0)
+	for k, n := range t.starts { // first the ends: filling from behind makes starts of them
+		end += n
+		t.starts[k] = end
+	}
+	for i := len(leaves) - 1; i >= 0; i-- {
+		k := leaves[i]
+		t.starts[k]--
+		t.votes[t.starts[k]] = vote{int(of[i]), weights[i]}
 	}
 }
 
@@ -346,11 +274,10 @@ func readTreeEnsembleRegressor(r *reader) *rowModel {
 	if !ok || targets < 1 || len(base) != targets {
 		r.failf("aggregate_function %q of %d targets with %d base_values", r.text("aggregate_function", ""), targets, len(base))
 	}
-	f, post := r.branches("target", targets), r.transform(targets)
-	return regressor(tensor.F32, targets, f.features(), func(x []float64) []float64 {
-		s := f.score(x, aggregate, base)
+	post := r.transform(targets)
+	return r.branches("target", targets, aggregate).model(rowModel{dtype: tensor.F32}, base, func(s []float64) int {
 		post(s)
-		return s
+		return 0
 	})
 }
 
@@ -359,8 +286,7 @@ func readTreeEnsembleRegressor(r *reader) *rowModel {
 func readTreeEnsembleClassifier(r *reader) *rowModel {
 	labels := r.classLabels("classlabels_int64s")
 	n := labels.Len()
-	f, base := r.branches("class", n), r.doubles("base_values")
-	k := &rowModel{labels: labels, width: n, features: f.features()}
+	f, base := r.branches("class", n, total), r.doubles("base_values")
 	positive, single := true, n == 2
 	for _, v := range f.votes {
 		positive = positive && v.weight >= 0
@@ -372,22 +298,25 @@ func readTreeEnsembleClassifier(r *reader) *rowModel {
 		}
 		logistic := r.text("post_transform", "NONE") == "LOGISTIC"
 		r.transform(1)
-		k.score = func(x []float64) ([]float64, int) {
-			s := 0.0
-			for _, v := range append(f.score(x, total, make([]float64, 2)), base...) { // the other label has no votes
+		return f.model(rowModel{labels: labels}, make([]float64, 2), func(scores []float64) int {
+			s := scores[0] + scores[1] // the other label has no votes
+			for _, v := range base {
 				s += v
 			}
-			switch {
-			case logistic && positive:
-				return []float64{sigmoid(-s), sigmoid(s)}, signOf(s - 0.5)
-			case logistic:
-				return []float64{sigmoid(-s), sigmoid(s)}, signOf(s)
-			case positive:
-				return []float64{1 - s, s}, signOf(s - 0.5)
+			label := signOf(s)
+			if positive {
+				label = signOf(s - 0.5)
 			}
-			return []float64{-s, s}, signOf(s)
-		}
-		return k
+			switch {
+			case logistic:
+				scores[0], scores[1] = sigmoid(-s), sigmoid(s)
+			case positive:
+				scores[0], scores[1] = 1-s, s
+			default:
+				scores[0], scores[1] = -s, s
+			}
+			return label
+		})
 	}
 	if len(base) == 0 {
 		base = make([]float64, n)
@@ -396,20 +325,19 @@ func readTreeEnsembleClassifier(r *reader) *rowModel {
 		r.failf("%d base_values for %d labels", len(base), n)
 	}
 	post := r.transform(n)
-	k.score = func(x []float64) ([]float64, int) {
-		s := f.score(x, total, base)
+	return f.model(rowModel{labels: labels}, base, func(s []float64) int {
 		best := argMax(s)
 		post(s)
-		return s, best
-	}
-	return k
+		return best
+	})
 }
 
 // readSets reads the members of the nodes that ask for membership, in their order, each list ended by a NaN.
-func (f *forest) readSets(values *tensor.Tensor) error {
+func (t *treeTable) readSets(values *tensor.Tensor) error {
 	at := 0
-	for i := range f.nodes {
-		if f.nodes[i].leaf || f.nodes[i].mode != member {
+	t.sets = map[int]map[float64]bool{}
+	for i, mode := range t.modes {
+		if mode != member {
 			continue
 		}
 		set := map[float64]bool{}
@@ -424,7 +352,7 @@ func (f *forest) readSets(values *tensor.Tensor) error {
 			}
 			set[v] = true
 		}
-		f.nodes[i].members = set
+		t.sets[i] = set
 	}
 	return nil
 }

@@ -18,6 +18,10 @@ func (d *Device) keptRow() row {
 		"onnx.MaxPool":             withHalf(d.maxPoolRow()),
 		"onnx.GridSample":          withHalf(gridSampleRow),
 		"onnx.TopK":                d.topKRow(),
+
+		"ai.onnx.ml.TreeEnsemble":           forestRow,
+		"ai.onnx.ml.TreeEnsembleClassifier": forestRow,
+		"ai.onnx.ml.TreeEnsembleRegressor":  forestRow,
 	}
 	of := func(n *ir.Node) row { return rows[ir.OpName(n.Op)] }
 	return row{
