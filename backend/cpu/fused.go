@@ -11,7 +11,7 @@ import (
 
 // A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
 // mapBlock elements. Operands that lie in the arena as a run are registers themselves; broadcast and strided ones are
-// brought into one first.
+// brought into one first. Rows shorter than a block share one.
 const (
 	mapBlock     = 256
 	mapRegisters = 24
@@ -203,6 +203,7 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 	}
 	loops := newNest(y.shape, operands...)
 	inputs, scratch, each := len(in), b.scratchBytes(0), registersOf(n)
+	together := max(1, mapBlock/max(loops.cols, 1)) // rows of a block
 	return step{parts: loops.parts(), run: func(m *machine, part, worker int) {
 		var regs [mapRegisters]register
 		copy(regs[:], fixed[:inputs])
@@ -210,18 +211,19 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 		space := func(r int) register { return own[r*registerSize:][:registerSize] }
 		dst := y.bytes(m)
 		loops.blocks(part, func(rows int, at [maxOperands]int) {
-			for r := range rows {
+			for r := 0; r < rows; r += together {
+				high := min(together, rows-r)
 				for c := 0; c < loops.cols; c += mapBlock {
-					count := min(mapBlock, loops.cols-c)
+					wide := min(mapBlock, loops.cols-c)
 					for k, i := range looped {
-						from := at[k+1] + r*loops.row(k+1) + c*loops.col(k+1)
-						regs[i] = load(&in[i], m, from, loops.col(k+1), count, space(i))
+						p := patch{from: at[k+1] + r*loops.row(k+1) + c*loops.col(k+1), row: loops.row(k + 1), col: loops.col(k + 1), high: high, wide: wide}
+						regs[i] = load(&in[i], m, p, space(i))
 					}
 					for i := range code {
 						x := &code[i]
 						to := space(inputs + i)
-						if i == len(code)-1 {
-							to = dst[(at[0]+r*loops.row(0)+c)*y.width:]
+						if i == len(code)-1 { // results are dense
+							to = dst[(at[0]+r*loops.cols+c)*y.width:]
 						}
 						var args [3]register
 						for k, a := range x.args {
@@ -229,7 +231,7 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 								args[k] = regs[a]
 							}
 						}
-						x.run(to, args[0], args[1], args[2], count)
+						x.run(to, args[0], args[1], args[2], high*wide)
 						regs[inputs+i] = to
 					}
 				}
@@ -238,18 +240,34 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 	}}, nil
 }
 
-// load returns count elements of an operand, from an element on, stride apart: where they lie, or brought together in r.
-func load(o *operand, m *machine, from, stride, count int, r register) register {
-	src := o.bytes(m)[from*o.width:]
-	switch stride {
-	case 1:
+// A patch is the elements of an operand that a block takes: wide of each of high rows, strides apart.
+type patch struct{ from, row, col, high, wide int }
+
+// isRun reports whether the elements lie one after the other.
+func (p patch) isRun() bool { return p.col == 1 && (p.high == 1 || p.row == p.wide) }
+
+// load returns a patch of an operand: where it lies, or brought together in r.
+func load(o *operand, m *machine, p patch, r register) register {
+	all := o.bytes(m)
+	switch src := all[p.from*o.width:]; {
+	case p.isRun():
 		return src
-	case 0:
-		repeat(r, src[:o.width], count)
-		return r
-	}
-	for i := range count {
-		copy(r[i*o.width:(i+1)*o.width], src[i*stride*o.width:])
+	case p.col == 0 && (p.row == 0 || p.high == 1):
+		repeat(r, src[:o.width], p.high*p.wide)
+	case o.width == 4:
+		from, to := lanes[uint32](all, len(all)/4), lanes[uint32](r, p.high*p.wide)
+		for i := range p.high {
+			at := p.from + i*p.row
+			for k := range p.wide {
+				to[i*p.wide+k] = from[at+k*p.col]
+			}
+		}
+	default:
+		for i := range p.high {
+			for k := range p.wide {
+				copy(r[(i*p.wide+k)*o.width:][:o.width], all[(p.from+i*p.row+k*p.col)*o.width:])
+			}
+		}
 	}
 	return r
 }

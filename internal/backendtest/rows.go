@@ -28,6 +28,8 @@ var RowCases = map[string]string{
 	"cast":            `(%0 "x": i64[s]) { %1: f32[s] = cast(%0) {to=f32} %2: bool[s] = cast(%1) {to=bool} %3: i32[s] = cast(%2) {to=i32} %4: i64[s] = cast(%3) {to=i64} return %4 as "y" }`,
 	"cast back":       `(%0 "x": f32[s]) { const %9: f32[1] = [1e10] %1 = mul(%0, %9) %2: i64[s] = cast(%1) {to=i64} %3: f32[s] = cast(%2) {to=f32} %4: i32[s] = cast(%1) {to=i32} return %2 as "a", %3 as "b", %4 as "c" }`,
 	"map":             `(%0 "x": i64[2,s], %1 "z": f32[s]) { %2 = map(%0, %1) {expr=[cast(in0) {to=f32}, sub(in1, x0), greater(x1, in1), where(x2, x1, x0), sub(x0, x3), div(in1, x4)]} return %2 as "y" }`,
+	"map short rows":  `(%0 "x": f32[s,5], %1 "z": f32[s,1], %5 "w": f32[2]) { %2 = slice(%0) {starts=[0,1], sizes=[s,2], steps=[1,1]} %3 = slice(%0) {starts=[0,0], sizes=[s,2], steps=[1,3]} %4 = map(%2, %1, %3) {expr=[mul(in0, in1), sub(x0, in2), max(x1, in0)]} %6 = map(%4, %5, %2) {expr=[mul(in0, in1), add(x0, in2)]} %7 = concat(%6, %2, %4) {axis=1} return %7 as "y" }`,
+	"map short words": `(%0 "x": i64[s,5], %1 "z": i64[s,1]) { %2 = slice(%0) {starts=[0,1], sizes=[s,3], steps=[1,1]} %3 = map(%2, %1) {expr=[mul(in0, in1), sub(x0, in0), max(x1, in1)]} return %3 as "y" }`,
 	"copy":            `(%0 "x": f32[s,3,2]) { %1 = transpose(%0) {perm=[2,0,1]} return %1 as "y" }`,
 	"copy i64":        `(%0 "x": i64[s,3]) { %1 = transpose(%0) {perm=[1,0]} return %1 as "y" }`,
 	"copy bool":       `(%0 "x": f32[s,3]) { %1: bool[s,3] = cast(%0) {to=bool} %2 = transpose(%1) {perm=[1,0]} return %2 as "y" }`,
