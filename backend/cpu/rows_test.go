@@ -61,7 +61,11 @@ var rowCases = map[string]string{
 		%8 = onnx.Resize(%0) {shape=[2,3*s,4,19], scales=[1,0,0,1], mode="nearest", coordinates="half_pixel", nearest="ceil"}
 		%9 = onnx.Resize(%0) {shape=[2,s,9,19], scales=[1,1,0,1], roi=[0,1,-0.5,0.75,0.25,1.5,0,1], mode="linear", coordinates="tf_crop_and_resize", nearest="floor", extrapolation=7}
 		%10 = onnx.Resize(%0) {shape=[2,s,7,19], scales=[1,1,1,1], mode="linear", coordinates="half_pixel", nearest="floor"}
-		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h" }`,
+		%11 = onnx.Resize(%0) {shape=[2,s+3,5,23], scales=[1,0,0,0], mode="cubic", coordinates="half_pixel", nearest="floor", cubica=-0.75}
+		%12 = onnx.Resize(%1) {shape=[3,s,11], scales=[1,1,0], roi=[0,0,-0.5,1,1,1.25], mode="linear", coordinates="tf_crop_and_resize", nearest="floor", extrapolation=7}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %11 as "i", %12 as "j" }`,
+	"resize of nothing": `(%0 "n": f32[s], %1 "x": f32[0,5], %2 "z": f32[]) { %3 = onnx.Resize(%1) {shape=[3,5], scales=[0,1], roi=[0,0,1,1], mode="linear", coordinates="tf_crop_and_resize", nearest="floor", extrapolation=7}
+		%4 = onnx.Resize(%2) {shape=[], scales=[], mode="linear", coordinates="half_pixel", nearest="floor"} return %3 as "a", %4 as "b" }`,
 	"resize wide": `(%0 "x": f32[1,s,3,300], %1 "z": f32[2,s,700]) { %2 = onnx.Resize(%0) {shape=[1,s+3,5,300], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}
 		%3 = onnx.Resize(%1) {shape=[2,2*s,700], scales=[1,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} return %2 as "a", %3 as "b" }`,
 	"average pool": `(%20 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) {
@@ -71,22 +75,29 @@ var rowCases = map[string]string{
 		%6 = onnx.AveragePool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET"}
 		%7 = onnx.AveragePool(%0) {kernel=[5,9], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="SAME_UPPER"}
 		%8 = onnx.AveragePool(%0) {kernel=[2,2], strides=[3,3], dilations=[1,1], pads=[1,1,0,0], auto_pad="NOTSET", ceil=true}
-		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
+		%9 = onnx.AveragePool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", ceil=true, count_include_pad=true}
+		%10 = onnx.AveragePool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET"}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h" }`,
 	"max pool": `(%20 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) {
 		%3 = onnx.MaxPool(%0) {kernel=[3,3], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
 		%4 = onnx.MaxPool(%0) {kernel=[3,2], strides=[2,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", ceil=true, results=1}
 		%5 = onnx.MaxPool(%1) {kernel=[2], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", ceil=true, results=1}
 		%6 = onnx.MaxPool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET", results=1}
 		%7 = onnx.MaxPool(%0) {kernel=[5,9], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="SAME_LOWER", results=1}
-		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e" }`,
+		%8 = onnx.MaxPool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", results=1}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
 	"grid sample": `(%0 "x": f32[2,3,s,5], %1 "g": f32[2,4,9,2], %2 "z": f32[2,3,s], %3 "h": f32[2,17,1], %4 "w": f32[2,s,5,3]) {
 		%5 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} %6 = onnx.GridSample(%0, %1) {mode="cubic", padding="reflection", align_corners=true}
 		%7 = onnx.GridSample(%0, %1) {mode="nearest", padding="border"} %8 = onnx.GridSample(%2, %3) {mode="linear", padding="border", align_corners=true}
 		%9 = transpose(%4) {perm=[0,3,1,2]} %10 = onnx.GridSample(%9, %1) {mode="linear", padding="reflection"} %11 = onnx.GridSample(%9, %1) {mode="cubic", padding="zeros"}
 		return %5 as "a", %6 as "b", %7 as "c", %8 as "d", %10 as "e", %11 as "f" }`,
+	"grid sample of nothing": `(%0 "x": f32[2,3,0,5], %1 "g": f32[2,s,9,2]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} return %2 as "y" }`,
 	"top k": `(%21 "n": f32[s], %0 "x": f32[3,s+4], %1 "j": i64[s+4,3], %2 "k": i32[2,s,3]) { %3, %4 = onnx.TopK(%0) {axis=1, k=s} %20 = round(%0) %5, %6 = onnx.TopK(%20) {axis=1, k=5, smallest=true} %7, %8 = onnx.TopK(%1) {axis=0, k=4}
 		%9, %10 = onnx.TopK(%2) {axis=1, k=s, smallest=true} %11 = log(%0) %12, %13 = onnx.TopK(%11) {axis=1, k=4} %14, %15 = onnx.TopK(%11) {axis=1, k=s+4, smallest=true}
 		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %12 as "i", %13 as "j", %14 as "k", %15 as "l" }`,
+	"top k of many lines":  `(%9 "n": f32[s], %0 "x": f32[33,16*s]) { %1, %2 = onnx.TopK(%0) {axis=1, k=8*s} return %1 as "a", %2 as "b" }`,
+	"scatter to constants": `(%0 "u": f32[9,3], %1 "i": i64[9,3], %2 "n": f32[s]) { const %3: f32[64,3] = data %4 = scatter_elements(%3, %1, %0) %5 = scatter_elements(%4, %1, %0) {reduce=sum} return %4 as "a", %5 as "b" }`,
+	"scatter_nd in pieces": `(%9 "n": f32[s], %0 "x": f32[3,100*s], %1 "u": f32[5,100*s]) { const %2: i64[5,1] = [0, 2, -1, 2, 0] %3 = scatter_nd(%0, %2, %1) {reduce=sum} return %3 as "y" }`,
 	"pad with its own": `(%0 "x": f32[3,s+4,2], %1 "i": i64[s,3]) { %2 = pad(%0) {mode=reflect, before=[1,3,0], after=[2,1,1]} %3 = transpose(%0) {perm=[2,0,1]} %4 = pad(%3) {mode=edge, before=[0,2,5], after=[1,-1,2]}
 		%5 = pad(%3) {mode=wrap, before=[1,-1,2], after=[3,0,40]} %6 = pad(%1) {mode=edge, before=[0,2], after=[3,0]} %7: bool[s,3] = cast(%1) {to=bool} %8 = pad(%7) {mode=wrap, before=[2,0], after=[0,1]}
 		%9 = pad(%0) {mode=reflect, before=[-1,2,0], after=[0,3,0]} return %2 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f" }`,
@@ -238,9 +249,11 @@ func TestRowsAgreeWithEval(t *testing.T) {
 		for _, threads := range []int{1, 2} {
 			d, err := cpu.Open(backend.Options{Level: level, Threads: threads})
 			require.NoError(t, err)
-			for name, text := range rowCases {
-				for _, s := range []int{1, 2, 7, 16, 17, 63} {
-					check(t, d, fmt.Sprintf("%s, s=%d, level %q, %d threads", name, s, level, threads), text, s)
+			for _, list := range []map[string]string{rowCases, backendtest.PickCases} {
+				for name, text := range list {
+					for _, s := range []int{1, 2, 7, 16, 17, 63} {
+						check(t, d, fmt.Sprintf("%s, s=%d, level %q, %d threads", name, s, level, threads), text, s)
+					}
 				}
 			}
 			require.NoError(t, d.Close())
