@@ -183,6 +183,26 @@ func TestTransposed(t *testing.T) {
 	require.NotZero(t, left)
 }
 
+// A transposed convolution stays as it is where it would become convolutions with negative padding, with more padding than there may be, or
+// too many of them.
+func TestTransposedStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		kernel, stride, dilation int
+		pads                     []int64
+	}{
+		"padding behind":   {2, 2, 5, []int64{0, 3}},
+		"padding in front": {2, 2, 1, []int64{2, 0}},
+		"wide":             {3, 1, ir.MaxSize, []int64{0, 0}},
+		"phases":           {66, maxPhases + 1, 1, []int64{0, 0}},
+	} {
+		s := &sketch{}
+		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, 1, 1, "n"), s.constant(tensor.New(tensor.F32, 1, 1, c.kernel)),
+			intsAttr("strides", int64(c.stride)), intsAttr("dilations", int64(c.dilation)), intsAttr("pads", c.pads...)))
+		require.NoError(t, err, name)
+		require.Contains(t, opNames(g), "onnx.ConvTranspose", name)
+	}
+}
+
 // Pools over slices compute what their operators do.
 func TestPoolTaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

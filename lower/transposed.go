@@ -32,9 +32,6 @@ func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase, more int) {
 		return nil, 0
 	}
 	more = (rest + stride - 1) / stride
-	if rest < 0 {
-		more = 0
-	}
 	every := stride / gcd(stride, dilation)
 	for r := range stride {
 		p := phase{step: every, dilation: dilation * every / stride, after: more}

@@ -49,6 +49,8 @@ var rowCases = map[string]string{
 	"concat":             `(%0 "x": f32[2,s], %1 "z": f32[2,3]) { %2 = concat(%0, %1, %0) {axis=1} %3 = concat(%2, %2) return %3 as "y" }`,
 	"append": `(%0 "x": f32[2,3,s,4], %1 "c": f32[2,3,7,4], %2 "z": f32[2,s,3,4]) { const %3: i64[2,1] = [3, 5] %4 = append(%0, %3, %1) {axis=2, size=s+7} %5 = transpose(%2) {perm=[0,2,1,3]}
 		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4} return %4 as "y", %6 as "kept", %7 as "first" }`,
+	"append turned": `(%0 "x": f32[2,s,5,3], %1 "c": f32[2,4,3,5], %2 "d": f32[2,4,5,3], %3 "z": f32[2,s,3,5]) { const %4: i64[2] = [2, 3] %5 = transpose(%0) {perm=[0,1,3,2]} %6 = append(%5, %4, %1) {axis=1, size=s+4}
+		%7 = transpose(%2) {perm=[0,1,3,2]} %8 = append(%3, %4, %7) {axis=1, size=s+4} return %6 as "y", %8 as "z" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
 		%7 = append(%2, %5, %3) {axis=1, size=s+5, keep=true} %8 = transpose(%1) {perm=[0,1,2]} return %6 as "y", %7 as "i" }`,
 	"pad": `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
@@ -91,7 +93,7 @@ var rowCases = map[string]string{
 		%7 = onnx.GridSample(%0, %1) {mode="nearest", padding="border"} %8 = onnx.GridSample(%2, %3) {mode="linear", padding="border", align_corners=true}
 		%9 = transpose(%4) {perm=[0,3,1,2]} %10 = onnx.GridSample(%9, %1) {mode="linear", padding="reflection"} %11 = onnx.GridSample(%9, %1) {mode="cubic", padding="zeros"}
 		return %5 as "a", %6 as "b", %7 as "c", %8 as "d", %10 as "e", %11 as "f" }`,
-	"grid sample of nothing": `(%0 "x": f32[2,3,0,5], %1 "g": f32[2,s,9,2]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} return %2 as "y" }`,
+	"grid sample of nothing": `(%0 "x": f32[2,3,0,5], %1 "g": f32[2,s,9,2]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="border"} return %2 as "y" }`,
 	"top k": `(%21 "n": f32[s], %0 "x": f32[3,s+4], %1 "j": i64[s+4,3], %2 "k": i32[2,s,3]) { %3, %4 = onnx.TopK(%0) {axis=1, k=s} %20 = round(%0) %5, %6 = onnx.TopK(%20) {axis=1, k=5, smallest=true} %7, %8 = onnx.TopK(%1) {axis=0, k=4}
 		%9, %10 = onnx.TopK(%2) {axis=1, k=s, smallest=true} %11 = log(%0) %12, %13 = onnx.TopK(%11) {axis=1, k=4} %14, %15 = onnx.TopK(%11) {axis=1, k=s+4, smallest=true}
 		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %12 as "i", %13 as "j", %14 as "k", %15 as "l" }`,
@@ -100,7 +102,8 @@ var rowCases = map[string]string{
 	"scatter_nd in pieces": `(%9 "n": f32[s], %0 "x": f32[3,100*s], %1 "u": f32[5,100*s]) { const %2: i64[5,1] = [0, 2, -1, 2, 0] %3 = scatter_nd(%0, %2, %1) {reduce=sum} return %3 as "y" }`,
 	"pad with its own": `(%0 "x": f32[3,s+4,2], %1 "i": i64[s,3]) { %2 = pad(%0) {mode=reflect, before=[1,3,0], after=[2,1,1]} %3 = transpose(%0) {perm=[2,0,1]} %4 = pad(%3) {mode=edge, before=[0,2,5], after=[1,-1,2]}
 		%5 = pad(%3) {mode=wrap, before=[1,-1,2], after=[3,0,40]} %6 = pad(%1) {mode=edge, before=[0,2], after=[3,0]} %7: bool[s,3] = cast(%1) {to=bool} %8 = pad(%7) {mode=wrap, before=[2,0], after=[0,1]}
-		%9 = pad(%0) {mode=reflect, before=[-1,2,0], after=[0,3,0]} return %2 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f" }`,
+		%9 = pad(%0) {mode=reflect, before=[-1,2,0], after=[0,3,0]}
+		%10 = pad(%3) {mode=edge, before=[0,0,-2], after=[0,0,3]} %11 = pad(%3) {mode=wrap, before=[0,1,2], after=[1,0,-1]} return %2 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f", %10 as "g", %11 as "h" }`,
 	"gather_nd": `(%0 "x": f32[3,s,5], %1 "i": i64[4,1], %2 "j": i64[s,2,2]) { const %3: i32[2,2] = [0,-1,-3,0] %4 = transpose(%0) {perm=[1,0,2]} %5 = gather_nd(%4, %1) %6 = gather_nd(%0, %3)
 		%7: bool[3,s,5] = cast(%0) {to=bool} const %8: i64[3,2,1] = [0,-1,-1,0,0,0] %9 = gather_nd(%7, %8) {batchdims=1} return %5 as "a", %6 as "b", %9 as "c" }`,
 	"scatter_elements": `(%0 "x": f32[3,s,5], %1 "u": f32[2,4,5], %2 "i": i64[2,4,1], %3 "k": i64[3,s,5], %4 "v": i64[2,4,5]) { %5 = expand(%2) {shape=[2,4,5]} %6 = scatter_elements(%0, %5, %1) {axis=1} %7 = neg(%0)
