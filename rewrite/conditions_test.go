@@ -94,6 +94,8 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"columns.scale", "no activation before the factor", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1) {act=relu} %4 = mul(%3, %2) return %4 }`},
 	{"columns.scale", "a bias that is known", `graph "" (%0: f32[n,3], %5: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %5) %4 = mul(%3, %2) return %4 }`},
 	{"columns.scale", "a matrix", `graph "" (%0: f32[b,n,3]) { const %1: f32[1,3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.scale", "numbers of 32 bits", `graph "" (%0: f16[n,3]) { const %1: f16[3,2] = [1,2,3,4,5,6] const %2: f16[2] = [7,8] %3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`},
+	{"columns.shift", "numbers of 32 bits", `graph "" (%0: f16[n,3]) { const %1: f16[3,2] = [1,2,3,4,5,6] const %2: f16[2] = [7,8] %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`},
 	{"columns.shift", "a bias that is known", `graph "" (%0: f32[n,3], %5: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %5) %4 = add(%3, %2) return %4 }`},
 	{"columns.shift", "numbers that are known", `graph "" (%0: f32[n,3], %2: f32[2]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %5: f32[2] = [1,2] %3 = matmul(%0, %1, %5) %4 = add(%3, %2) return %4 }`},
 	{"columns.shift", "no activation before it", `graph "" (%0: f32[n,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[2] = [7,8] %3 = matmul(%0, %1, %2) {act=relu} %4 = add(%3, %2) return %4 }`},
