@@ -114,7 +114,7 @@ func takesPacked(op Op, operand int) bool {
 		return operand == MatMulB
 	case Conv:
 		return operand == ConvW
-	case QMatMul:
+	case QMatMul, QConv:
 		return operand == QMatMulB
 	case MatMulNBits:
 		return operand == NBitsWeights

@@ -37,7 +37,7 @@ func claimsQConv(n *ir.Node) bool {
 		return false
 	}
 	window, _ := convWindow(n)
-	return !isDepthwise(n) || window.Taps() <= kernel.MaxDepthwiseS8
+	return !isDepthwise(n) || w.Const != nil && window.Taps() <= kernel.MaxDepthwiseS8
 }
 
 // qConvKernel is a planned kernel of bytes.

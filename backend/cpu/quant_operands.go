@@ -68,6 +68,7 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 func quantizeAll(b *binder, x operand, k int, scratch, dst operand, row int, scale, zero operand) []step {
 	r, rows := newRanges(b, x, scratch), x.len()/max(k, 1)
 	parts, perPart := rowParts(rows, k)
+	parts = max(parts, 1) // nothing has a scale, too
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
 		s, z := r.scale(m)
 		if part == 0 {
