@@ -59,6 +59,7 @@ func TestWeightsOfAnotherLevel(t *testing.T) {
 			for _, d := range devices {
 				_, err = d.Prepare(g)
 				require.NoError(t, err)
+				require.NoError(t, ir.Verify(g), "%s: opening a compiled file verifies it", name)
 			}
 			return run(t, devices[len(devices)-1], g, b, backendtest.Inputs(t, g, b))
 		}
