@@ -17,7 +17,7 @@ var nnRows = []row{
 }
 
 func lowerMatMul(c *Context) []*ir.Value {
-	return []*ir.Value{c.matrices(c.In(0), c.In(1), func(a, b *ir.Value) *ir.Value { return c.Emit(ir.MatMul{}, a, b) })}
+	return []*ir.Value{c.matrices(c.In(0), c.expanded(c.In(1)), func(a, b *ir.Value) *ir.Value { return c.Emit(ir.MatMul{}, a, b) })}
 }
 
 // matrices adds a second axis to vectors, which the product loses again (numpy.matmul).
@@ -46,7 +46,7 @@ func (c *Context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Valu
 
 // lowerGemm is alpha·a·b + beta·c.
 func lowerGemm(c *Context) []*ir.Value {
-	a, b := c.In(0), c.In(1)
+	a, b := c.In(0), c.expanded(c.In(1))
 	alpha, beta := c.AttrFloat("alpha", 1), c.AttrFloat("beta", 1)
 	if Rank(a) != 2 || Rank(b) != 2 {
 		c.Failf("%v and %v are not matrices", a.Type, b.Type)

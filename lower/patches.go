@@ -26,7 +26,7 @@ func (c *Context) affords(n int) bool {
 
 // conv is Conv: x [N,C,…], weights [M,C/groups,…] and perhaps a bias [M] give [N,M,…].
 func (c *Context) conv(win ir.Window, groups int) *ir.Value {
-	x, w, bias := c.In(0), c.In(1), c.Opt(2)
+	x, w, bias := c.In(0), c.expanded(c.In(1)), c.expanded(c.Opt(2))
 	if groups == 1 && win.Tiles() {
 		return c.channelsFirst(c.product(c.tileRows(win, x), w, bias))
 	}

@@ -61,6 +61,19 @@ func (c *Context) weight(v *ir.Value) *ir.Value {
 	return c.b.g.NewConst(v.Name, t)
 }
 
+// expanded computes a weight that is one number in all places, or a view of such: kernels pack constants only, and whatever made
+// the model has left out the content, not meant it to be made in each run.
+func (c *Context) expanded(v *ir.Value) *ir.Value {
+	from := v
+	for from != nil && from.Def != nil && (from.Def.Op.Kind() == ir.KindReshape || from.Def.Op.Kind() == ir.KindTranspose) {
+		from = from.Def.Inputs[0]
+	}
+	if from == nil || from.Def == nil || from.Def.Op.Kind() != ir.KindExpand {
+		return v
+	}
+	return c.weight(v)
+}
+
 // recurrentOf is recurrent for recurrent weights of type w.
 func (c *Context) recurrentOf(w ir.Type) ops.Recurrent {
 	direction := c.AttrString("direction", "forward")
