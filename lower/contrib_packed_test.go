@@ -80,3 +80,39 @@ expand
 cast offset
 scatter_nd expand cast attention`), build(false))
 }
+
+// TestRemovePaddingByConstants: lengths that are known give tokens, places, sums and the longest at once, and those that do not fit are refused.
+func TestRemovePaddingByConstants(t *testing.T) {
+	remove := func(counts ...int32) (*ir.Graph, error) {
+		s := &sketch{}
+		n := &onnxpb.NodeProto{OpType: "RemovePadding", Domain: "com.microsoft", Output: []string{"t", "offset", "sums", "longest"},
+			Input: []string{s.input("x", tensor.F32, 3, 4, 2), s.constant(tensor.FromSlice(counts))}}
+		s.g.Node = append(s.g.Node, n)
+		for _, name := range n.Output {
+			s.g.Output = append(s.g.Output, &onnxpb.ValueInfoProto{Name: name})
+		}
+		return Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
+	}
+	g, err := remove(2, 4, 0)
+	require.NoError(t, err)
+	x := tensor.New(tensor.F32, 3, 4, 2)
+	for i := range x.Len() {
+		x.SetFloat64(i, float64(i))
+	}
+	got, err := ir.Interpret(g, []*tensor.Tensor{x})
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15}, tensor.Of[float32](got[0]))
+	require.Equal(t, tensor.Shape{6, 2}, got[0].Shape())
+	require.Equal(t, []int32{0, 1, 4, 5, 6, 7, 2, 3, 8, 9, 10, 11}, tensor.Of[int32](got[1]))
+	require.Equal(t, []int32{0, 2, 6, 6}, tensor.Of[int32](got[2]))
+	require.Equal(t, []int32{4}, tensor.Of[int32](got[3]))
+
+	for want, counts := range map[string][]int32{
+		"sequence_token_count[1] is 5 of 4":  {2, 5, 0},
+		"sequence_token_count[2] is -1 of 4": {2, 4, -1},
+		"2 lengths for 3 texts":              {2, 4},
+	} {
+		_, err := remove(counts...)
+		require.ErrorContains(t, err, want)
+	}
+}
