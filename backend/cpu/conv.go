@@ -44,7 +44,8 @@ func claimsConv(n *ir.Node) bool {
 	if _, ok := unaryKernel(op.Activation()); !ok && op.Act != ir.NoUnary {
 		return false
 	}
-	return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && w.IsConst() && len(w.Type.Shape) <= 4
+	return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && w.IsConst() && len(w.Type.Shape) <= 4 &&
+		(w.Const != nil || !isDepthwise(n)) // nothing packs the weights of channels alone
 }
 
 // convWindow is the window and the groups of a convolution of floats or of bytes. Both have their first two operands at the same places.
