@@ -22,16 +22,16 @@ type phase struct {
 	before, after     int // padding
 }
 
-// phases are those along an axis, and how many more places than elements each has; nil where padding would be negative.
-func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase, more int) {
+// phases are those along an axis, nil where padding would be negative.
+func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase) {
 	stride, dilation, kernel := op.Strides[axis], op.Dilations[axis], op.Kernel[axis]
 	size, before := op.Spread(axis, d)
 	rest, ok := size.Sub(d.Mul(ir.N(stride))).Const()
 	cut, known := before.Const()
 	if !ok || !known || rest <= -stride {
-		return nil, 0
+		return nil
 	}
-	more = (rest + stride - 1) / stride
+	more := (rest + stride - 1) / stride // places than elements
 	every := stride / gcd(stride, dilation)
 	for r := range stride {
 		p := phase{step: every, dilation: dilation * every / stride, after: more}
@@ -45,11 +45,11 @@ func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase, more int) {
 			p.before, p.after = (p.taps-1)*p.dilation-shift, more+shift
 		}
 		if p.before < 0 || p.after < 0 || max(p.before, p.after) > ir.MaxSize {
-			return nil, 0
+			return nil
 		}
 		list = append(list, p)
 	}
-	return list, more
+	return list
 }
 
 func gcd(a, b int) int {
@@ -73,13 +73,12 @@ func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
 		}
 	}
 	var all [][]phase
-	var more []int
 	for axis, d := range x.Type.Shape[2:] {
-		list, n := phases(op, axis, d)
+		list := phases(op, axis, d)
 		if list == nil {
 			return nil
 		}
-		all, more = append(all, list), append(more, n)
+		all = append(all, list)
 	}
 	if !c.affords(4 * total) {
 		return nil

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,15 @@ func checkRows(t *testing.T, d *Device, name, text string, s int, atol float64) 
 	require.NoError(t, err, name)
 	got := run(t, d, g, b, inputs, name, true)
 	backendtest.Agree(t, name, got[0], want[0], atol, 0)
+}
+
+// manyTexts is a program of more texts than a block has threads.
+func manyTexts(size int) string {
+	var rows []string
+	for i := range 300 {
+		rows = append(rows, fmt.Sprintf("%[1]d, %[2]d, %[1]d, %[2]d", 7*i+i*i%7, 7*i+7))
+	}
+	return fmt.Sprintf(`(%%0 "x": f32[1,2100,1,%d]) { const %%9: i32[300,4] = [%s] %%1 = attention(%%0, %%0, %%0, _, %%9) {scale=0.3} return %%1 as "y" }`, size, strings.Join(rows, ", "))
 }
 
 // TestManyTexts is of more texts than a block has threads.

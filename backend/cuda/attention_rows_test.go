@@ -42,15 +42,6 @@ func rowsCase(body string, dtype tensor.DType, size int) string {
 	return strings.ReplaceAll(text, ": T[", ": "+dtype.String()+"[")
 }
 
-// manyTexts is a program of more texts than a block has threads.
-func manyTexts(size int) string {
-	var rows []string
-	for i := range 300 {
-		rows = append(rows, fmt.Sprintf("%[1]d, %[2]d, %[1]d, %[2]d", 7*i+i*i%7, 7*i+7))
-	}
-	return fmt.Sprintf(`(%%0 "x": f32[1,2100,1,%d]) { const %%9: i32[300,4] = [%s] %%1 = attention(%%0, %%0, %%0, _, %%9) {scale=0.3} return %%1 as "y" }`, size, strings.Join(rows, ", "))
-}
-
 // TestAttentionByRowsOnTheHostSide: which kernels attention within texts has.
 func TestAttentionByRowsOnTheHostSide(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
