@@ -29,13 +29,11 @@ type ConvArgs struct {
 // of the window are blocks of K. A part copies the pixels of its places, with zeros around them, to scratch memory, which stays in
 // the cache.
 type Conv struct {
-	ConvShape
-	set        *Set
-	blocking   blocking
-	high, wide int // most places of a part
-	group      int // rows of places that a block of K goes over at a time
-	pixel      int // distance of copied pixels
-	step       int // taps that are one block of K: of a row of the window, or 1
+	convWindow
+	set      *Set
+	blocking blocking
+	group    int // rows of places that a block of K goes over at a time
+	step     int // taps that are one block of K: of a row of the window, or 1
 }
 
 // NewConv plans a convolution.
@@ -43,7 +41,7 @@ func (s *Set) NewConv(shape ConvShape) *Conv {
 	if shape.Channels == 0 || shape.Outputs == 0 {
 		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
 	}
-	c := &Conv{ConvShape: shape, set: s, pixel: shape.Channels, step: shape.KernelWidth}
+	c := &Conv{convWindow: convWindow{ConvShape: shape, rowStep: 1, columnStep: 1, pixel: shape.Channels}, set: s, step: shape.KernelWidth}
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
 	if far := 4 * shape.Channels * shape.StrideWide; far >= 1024 && far%1024 == 0 {
@@ -52,39 +50,18 @@ func (s *Set) NewConv(shape ConvShape) *Conv {
 	if shape.DilationWide != 1 {
 		c.step = 1
 	}
-	// What is copied takes half of the L2 cache; a part has some hundred places, and there are parts for several workers.
-	fits := func(high, wide int) bool {
+	// What is copied takes half of the L2 cache; a part has some hundred places.
+	c.cut(min(4*blockRows, max(blockRows, c.share())), 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
-	}
-	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
-	most := min(4*blockRows, max(blockRows, ceilDiv(m, 8)))
-	c.high, c.wide = 1, even(shape.PlacesWide, blockRows)
-	for c.wide > 4*s.gemm.rows && !fits(1, c.wide) {
-		c.wide = even(shape.PlacesWide, c.wide-1)
-	}
-	if shape.DilationHigh == 1 {
-		for c.high < shape.PlacesHigh && (c.high+1)*c.wide <= most && fits(c.high+1, c.wide) {
-			c.high++
-		}
-		c.high = even(shape.PlacesHigh, c.high)
-	}
+	})
 	// The sums of a group stay in the L1 cache from one block of K to the next.
 	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
 	return c
 }
 
-// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
-// one row of places, and only what it meets is copied.
-func (c *Conv) copiedRows(high int) int {
-	if c.DilationHigh != 1 {
-		return c.KernelHeight
-	}
-	return (high-1)*c.StrideHigh + c.KernelHeight
-}
-
 // copiedRow is the distance of copied rows.
 func (c *Conv) copiedRow(wide int) int {
-	return ((wide-1)*c.StrideWide + (c.KernelWidth-1)*c.DilationWide + 1) * c.pixel
+	return c.copiedColumns(wide) * c.pixel
 }
 
 // Parts is the number of independent pieces.
@@ -92,7 +69,7 @@ func (c *Conv) Parts() int {
 	if c.blocking.parts() == 0 {
 		return 0
 	}
-	return c.Images * ceilDiv(c.PlacesHigh, c.high) * ceilDiv(c.PlacesWide, c.wide) * c.blocking.panelGroups
+	return c.areas() * c.blocking.panelGroups
 }
 
 // ScratchBytes is the scratch memory that one worker needs.
@@ -104,14 +81,11 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	args.checkResult(b.m, b.n)
 	c.checkPixels(args)
 	panelLo := part % b.panelGroups * b.panelsPerPart
-	part /= b.panelGroups
-	acrosses, downs := ceilDiv(c.PlacesWide, c.wide), ceilDiv(c.PlacesHigh, c.high)
-	left, top, image := part%acrosses*c.wide, part/acrosses%downs*c.high, part/acrosses/downs
-	wide, high := min(c.wide, c.PlacesWide-left), min(c.high, c.PlacesHigh-top)
-	row := c.copiedRow(wide)
-	pixels := floats(scratch, c.copiedRows(high)*row)
-	for r := range c.copiedRows(high) {
-		c.copyRow(pixels[r*row:][:row], args, image, top*c.StrideHigh-c.Top+r*c.DilationHigh, left*c.StrideWide-c.Left)
+	area := c.area(part / b.panelGroups)
+	row := c.copiedRow(area.wide)
+	pixels := floats(scratch, c.copiedRows(area.high)*row)
+	for r := range c.copiedRows(area.high) {
+		c.copyRow(pixels[r*row:][:row], args, area.image, area.top*c.StrideHigh-c.Top+r*c.DilationHigh, area.left*c.StrideWide-c.Left)
 	}
 	g := args.GemmArgs
 	g.ARow, g.ACol = c.StrideWide*c.pixel, 1
@@ -119,16 +93,16 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
-		panel := gemmPanel{rowHi: wide, col: col, cols: cols, alone: true, k: b.k, b: pointer(args.B[col*b.k:][:packedCols*b.k]), bRow: packedCols, followed: true}
-		for from := 0; from < high; from += c.group {
+		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, b: pointer(args.B[col*b.k:][:packedCols*b.k]), bRow: packedCols, followed: true}
+		for from := 0; from < area.high; from += c.group {
 			for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
 				all := c.step * c.Channels
 				block := evenBlock(all, b.kBlock)
 				for k := 0; k == 0 || k < all; k += block {
 					panel.from, panel.kBlock = tap*c.Channels+k, min(block, all-k)
-					for y := from; y < min(from+c.group, high); y++ {
+					for y := from; y < min(from+c.group, area.high); y++ {
 						g.A = pixels[(y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*c.pixel+k:]
-						place := (image*c.PlacesHigh+top+y)*c.PlacesWide + left
+						place := c.place(area, y)
 						g.C = args.C[place*g.CRow:]
 						if over {
 							g.Residual = g.C
@@ -217,7 +191,7 @@ func (d *Depthwise) ScratchBytes() int { return 8*d.KernelHeight*d.KernelWidth +
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. B is not
 // packed: the weights of tap t and channel c are at t·Channels + c.
 func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
-	c := &Conv{ConvShape: d.ConvShape}
+	c := &Conv{convWindow: convWindow{ConvShape: d.ConvShape}}
 	args.checkResult(d.Images*d.PlacesHigh*d.PlacesWide, d.Channels)
 	c.checkPixels(args)
 	demand(args.B, d.KernelHeight*d.KernelWidth*d.Channels)

@@ -25,14 +25,6 @@ func PixelBytes(channels int, deep bool) int {
 	return roundUp(channels, 4)
 }
 
-// A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
-type convWindow struct {
-	ConvShape
-	rowStep, columnStep int // of the image from one copied pixel to the next
-	pixel               int // distance of copied pixels
-	high, wide          int // most places of a part
-}
-
 // newConvWindow plans parts that have at most so many elements of copied pixels at a time, pixel of them for each pixel: those of all
 // rows, or of those that one row of places meets.
 func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
@@ -46,62 +38,14 @@ func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
 	if shape.KernelWidth == 1 {
 		w.columnStep, w.StrideWide, w.DilationWide = shape.StrideWide, 1, 1
 	}
-	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
 	fits := func(high, wide int) bool {
 		if byRow {
 			high = 1
 		}
 		return w.copiedRows(high)*w.copiedColumns(wide)*pixel <= most
 	}
-	places := max(blockRows, ceilDiv(shape.Images*shape.PlacesHigh*shape.PlacesWide, 8)) // there are parts for several workers
-	w.high, w.wide = 1, even(shape.PlacesWide, blockRows)
-	for w.wide > 16 && !fits(1, w.wide) {
-		w.wide = even(shape.PlacesWide, w.wide-1)
-	}
-	if w.DilationHigh == 1 {
-		for w.high < shape.PlacesHigh && (w.high+1)*w.wide <= places && fits(w.high+1, w.wide) {
-			w.high++
-		}
-		w.high = even(shape.PlacesHigh, w.high)
-	}
+	w.cut(max(blockRows, w.share()), 16, fits)
 	return w
-}
-
-// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
-// one row of places, and only what it meets is copied.
-func (w *convWindow) copiedRows(high int) int {
-	if w.DilationHigh != 1 {
-		return w.KernelHeight
-	}
-	return (high-1)*w.StrideHigh + w.KernelHeight
-}
-
-// copiedColumns is the number of pixels that a row of so many places meets.
-func (w *convWindow) copiedColumns(wide int) int {
-	return (wide-1)*w.StrideWide + (w.KernelWidth-1)*w.DilationWide + 1
-}
-
-// areas is the number of parts of all places.
-func (w *convWindow) areas() int {
-	return w.Images * ceilDiv(w.PlacesHigh, w.high) * ceilDiv(w.PlacesWide, w.wide)
-}
-
-// A convArea is the places of a part.
-type convArea struct {
-	image, top, left int
-	high, wide       int
-}
-
-func (w *convWindow) area(part int) convArea {
-	acrosses, downs := ceilDiv(w.PlacesWide, w.wide), ceilDiv(w.PlacesHigh, w.high)
-	a := convArea{left: part % acrosses * w.wide, top: part / acrosses % downs * w.high, image: part / acrosses / downs}
-	a.wide, a.high = min(w.wide, w.PlacesWide-a.left), min(w.high, w.PlacesHigh-a.top)
-	return a
-}
-
-// place is the number of the first place of a row of an area.
-func (w *convWindow) place(a convArea, y int) int {
-	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
 }
 
 // pixels are those of copied row r of an area: the pixels [first, last) lie in the image, and begin at src, XColumn·columnStep apart.

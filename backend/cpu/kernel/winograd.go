@@ -141,7 +141,7 @@ func (w *Winograd) ScratchBytes() int {
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. B holds the
 // matrices of the points one after the other, each packed by [Set.NewPackB].
 func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
-	c, b := &Conv{ConvShape: w.ConvShape, set: w.set, pixel: w.Channels}, &w.blocking
+	c, b := &Conv{convWindow: convWindow{ConvShape: w.ConvShape, pixel: w.Channels}, set: w.set}, &w.blocking
 	args.checkResult(w.Images*w.PlacesHigh*w.PlacesWide, w.Outputs)
 	c.checkPixels(args)
 	panels := b.tile.panels(w.Outputs)

@@ -1,0 +1,64 @@
+package kernel
+
+// A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
+type convWindow struct {
+	ConvShape
+	rowStep, columnStep int // of the image from one copied pixel to the next
+	pixel               int // distance of copied pixels
+	high, wide          int // most places of a part
+}
+
+// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
+// one row of places, and only what it meets is copied.
+func (w *convWindow) copiedRows(high int) int {
+	if w.DilationHigh != 1 {
+		return w.KernelHeight
+	}
+	return (high-1)*w.StrideHigh + w.KernelHeight
+}
+
+// copiedColumns is the number of pixels that a row of so many places meets.
+func (w *convWindow) copiedColumns(wide int) int {
+	return (wide-1)*w.StrideWide + (w.KernelWidth-1)*w.DilationWide + 1
+}
+
+// areas is the number of parts of all places.
+func (w *convWindow) areas() int {
+	return w.Images * ceilDiv(w.PlacesHigh, w.high) * ceilDiv(w.PlacesWide, w.wide)
+}
+
+// A convArea is the places of a part.
+type convArea struct {
+	image, top, left int
+	high, wide       int
+}
+
+func (w *convWindow) area(part int) convArea {
+	acrosses, downs := ceilDiv(w.PlacesWide, w.wide), ceilDiv(w.PlacesHigh, w.high)
+	a := convArea{left: part % acrosses * w.wide, top: part / acrosses % downs * w.high, image: part / acrosses / downs}
+	a.wide, a.high = min(w.wide, w.PlacesWide-a.left), min(w.high, w.PlacesHigh-a.top)
+	return a
+}
+
+// place is the number of the first place of a row of an area.
+func (w *convWindow) place(a convArea, y int) int {
+	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
+}
+
+// share is an eighth of all places: there are parts for several workers.
+func (w *convWindow) share() int { return ceilDiv(w.Images*w.PlacesHigh*w.PlacesWide, 8) }
+
+// cut chooses the places of a part: at most so many, in rows no narrower than needed for what they copy to fit.
+func (w *convWindow) cut(places, narrow int, fits func(high, wide int) bool) {
+	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
+	w.high, w.wide = 1, even(w.PlacesWide, blockRows)
+	for w.wide > narrow && !fits(1, w.wide) {
+		w.wide = even(w.PlacesWide, w.wide-1)
+	}
+	if w.DilationHigh == 1 {
+		for w.high < w.PlacesHigh && (w.high+1)*w.wide <= places && fits(w.high+1, w.wide) {
+			w.high++
+		}
+		w.high = even(w.PlacesHigh, w.high)
+	}
+}
