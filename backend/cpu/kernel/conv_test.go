@@ -22,11 +22,13 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 	n := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
 	s := ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: n(1, 4), KernelWidth: n(1, 5), StrideHigh: n(1, 3), StrideWide: n(1, 3),
 		DilationHigh: n(1, 2), DilationWide: n(1, 2), Top: n(0, 2), Left: n(0, 3), Height: n(1, 9), Width: n(1, 24)}
-	switch r.IntN(12) { // images of padding alone
-	case 0:
+	switch r.IntN(12) {
+	case 0: // images of padding alone
 		s.Height = 0
 	case 1:
 		s.Width = 0
+	case 2: // rows of more places than a part has
+		s.Height, s.Width, s.StrideWide = n(1, 2), n(2*blockRows, 3*blockRows), 1
 	}
 	places := func(size, front, kernel, stride, dilation int) int {
 		return max(0, size+front+n(0, 2)-(kernel-1)*dilation-1)/stride + 1 // at least one, whatever it meets
