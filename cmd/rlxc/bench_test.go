@@ -15,10 +15,10 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	own := &side{worker: &worker{started: started{LoadMS: 1, RunMS: 1}}, times: []float64{1, 1, 2, 2}, rates: []float64{1, 2}, peak: 10}
-	ref := &side{worker: &worker{started: started{LoadMS: 6, RunMS: 2}}, times: []float64{4, 4, 4, 4}, rates: []float64{4, 4}, peak: 40}
+	own := &side{worker: &worker{started: started{LoadMS: 1, RunMS: 1}}, times: []float64{1, 1, 2, 2}, rates: []float64{1, 2, 1}, peak: 10}
+	ref := &side{worker: &worker{started: started{LoadMS: 6, RunMS: 2}}, times: []float64{4, 4, 4, 4}, rates: []float64{4, 4, 2}, peak: 40}
 	c := newCell("1x8", 2, []*side{own, ref})
-	require.Equal(t, 0.25, c.Ratio)
+	require.Equal(t, 0.5, c.Ratio, "the median over the turns, not the ratio of the medians")
 	require.Equal(t, 0.25, c.RatioLow)
 	require.Equal(t, 0.5, c.RatioHigh)
 	require.Equal(t, 0.25, c.StartRatio)
