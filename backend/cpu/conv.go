@@ -28,10 +28,9 @@ func (d *Device) convRow() row {
 					return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
 				}
 				if isTiled(n) {
-					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape).ScratchBytes()))}
+					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads()).ScratchBytes()))}
 				}
-				shape.Outputs /= groups
-				return []int64{int64(d.Threads() * align(d.set.NewConv(shape).ScratchBytes()))}
+				return []int64{int64(d.Threads() * align(d.newConv(shape, groups).ScratchBytes()))}
 			},
 		},
 		bind:       bindConv,
@@ -99,6 +98,12 @@ func isColumn(n *ir.Node) bool {
 	return before.Is(0)
 }
 
+// newConv plans the convolution of one of the groups, among which workers share out.
+func (d *Device) newConv(shape kernel.ConvShape, groups int) *kernel.Conv {
+	shape.Outputs /= groups
+	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups)
+}
+
 func bindConv(b *binder, n *ir.Node) (step, error) {
 	shape, groups, depthwise := convShape(n)
 	in, out := b.operands(n)
@@ -142,7 +147,7 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	}
 	data := tensor.Of[float32](weights)
 	if isTiled(n) {
-		k := b.d.set.NewWinograd(shape)
+		k := b.d.set.NewWinograd(shape, b.d.Threads())
 		each := align(k.ScratchBytes())
 		return step{parts: k.Parts(), run: func(m *machine, part, worker int) {
 			a := args
@@ -151,8 +156,8 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
-	shape.Outputs /= groups
-	k, length := b.d.set.NewConv(shape), len(data)/groups
+	k, length := b.d.newConv(shape, groups), len(data)/groups
+	shape.Outputs = k.Outputs
 	each, parts := align(k.ScratchBytes()), k.Parts()
 	from := func(s []float32, at int) []float32 {
 		if s == nil {

@@ -36,12 +36,10 @@ type Conv struct {
 	step     int // taps that are one block of K: of a row of the window, or 1
 }
 
-// NewConv plans a convolution.
-func (s *Set) NewConv(shape ConvShape) *Conv {
-	if shape.Channels == 0 || shape.Outputs == 0 {
-		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
-	}
-	c := &Conv{convWindow: convWindow{ConvShape: shape, rowStep: 1, columnStep: 1, pixel: shape.Channels}, set: s, step: shape.KernelWidth}
+// NewConv plans a convolution for so many workers.
+func (s *Set) NewConv(shape ConvShape, workers int) *Conv {
+	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s}
+	shape, c.step = c.ConvShape, c.KernelWidth
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
 	if far := 4 * shape.Channels * shape.StrideWide; far >= 1024 && far%1024 == 0 {
@@ -54,10 +52,15 @@ func (s *Set) NewConv(shape ConvShape) *Conv {
 	c.cut(min(4*blockRows, max(blockRows, c.share())), 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
 	})
+	panel := gemmCost(c.high*c.wide, s.gemm.cols(), shape.KernelHeight*shape.KernelWidth*shape.Channels)
+	c.blocking.cutPanels(panelGroups(s.gemm.panels(shape.Outputs), c.areas(), workers, c.copiedRows(c.high)*c.copiedRow(c.wide)/copiedPerNanosecond, panel))
 	// The sums of a group stay in the L1 cache from one block of K to the next.
 	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
 	return c
 }
+
+// copiedPerNanosecond is about how many elements of pixels are copied in a nanosecond.
+const copiedPerNanosecond = 4
 
 // copiedRow is the distance of copied rows.
 func (c *Conv) copiedRow(wide int) int {
@@ -85,7 +88,7 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	row := c.copiedRow(area.wide)
 	pixels := floats(scratch, c.copiedRows(area.high)*row)
 	for r := range c.copiedRows(area.high) {
-		c.copyRow(pixels[r*row:][:row], args, area.image, area.top*c.StrideHigh-c.Top+r*c.DilationHigh, area.left*c.StrideWide-c.Left)
+		c.copyRow(pixels[r*row:][:row], args, area.image, (area.top*c.StrideHigh+r*c.DilationHigh)*c.rowStep-c.Top, area.left*c.StrideWide*c.columnStep-c.Left)
 	}
 	g := args.GemmArgs
 	g.ARow, g.ACol = c.StrideWide*c.pixel, 1
@@ -125,30 +128,39 @@ func (c *Conv) checkPixels(args *ConvArgs) {
 	demand(args.X, (c.Images-1)*args.XImage+(c.Height-1)*args.XRow+(c.Width-1)*args.XColumn+(c.Channels-1)*args.XChannel+1)
 }
 
-// copyRow copies what dst has room for of row y of an image, from column x on. Beyond the ends there are zeros.
+// copyRow copies what dst has room for of row y of an image, columnStep apart from column x on. Beyond the ends there are zeros.
 func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 	count := len(dst) / max(1, c.pixel)
-	first, last := min(max(0, -x), count), min(count, c.Width-x)
+	first, last := c.inside(x, count)
 	if y < 0 || y >= c.Height || first >= last {
 		clear(dst)
 		return
 	}
 	clear(dst[:first*c.pixel])
 	clear(dst[last*c.pixel:])
-	dst, src := dst[first*c.pixel:last*c.pixel], args.X[image*args.XImage+y*args.XRow+(x+first)*args.XColumn:]
-	if args.XChannel == 1 && args.XColumn == c.Channels && c.pixel == c.Channels {
+	dst, src := dst[first*c.pixel:last*c.pixel], args.X[image*args.XImage+y*args.XRow+(x+first*c.columnStep)*args.XColumn:]
+	column := args.XColumn * c.columnStep
+	if (args.XChannel == 1 || c.Channels == 1) && column == c.Channels && c.pixel == c.Channels {
 		copy(dst, src)
 		return
 	}
-	if c.Channels < 8 { // of an image; the transposing kernel stores whole vectors
+	count = last - first
+	switch {
+	case c.Channels == 3 && c.pixel == 3 && column == 1: // of an image with the channels first
+		red, green, blue := src[:count], src[args.XChannel:][:count], src[2*args.XChannel:][:count]
+		for i, x := range red {
+			p := (*[3]float32)(dst[3*i:])
+			p[0], p[1], p[2] = x, green[i], blue[i]
+		}
+	case c.Channels < 8: // the transposing kernel works on blocks of eight
 		for channel := range c.Channels {
-			for i := range last - first {
-				dst[i*c.pixel+channel] = src[i*args.XColumn+channel*args.XChannel]
+			for i := range count {
+				dst[i*c.pixel+channel] = src[i*column+channel*args.XChannel]
 			}
 		}
-		return
+	default:
+		c.set.copy2D(dst, c.pixel, 1, src, column, args.XChannel, count, c.Channels)
 	}
-	c.set.copy2D(dst, c.pixel, 1, src, args.XColumn, args.XChannel, last-first, c.Channels)
 }
 
 // depthwiseFunc sums, for each of so many places, srcRow elements apart in src, and each of cols channels, bias and what the taps

@@ -28,16 +28,7 @@ func PixelBytes(channels int, deep bool) int {
 // newConvWindow plans parts that have at most so many elements of copied pixels at a time, pixel of them for each pixel: those of all
 // rows, or of those that one row of places meets.
 func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
-	if shape.Channels == 0 || shape.Outputs == 0 {
-		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
-	}
-	w := convWindow{ConvShape: shape, rowStep: 1, columnStep: 1, pixel: pixel}
-	if shape.KernelHeight == 1 {
-		w.rowStep, w.StrideHigh, w.DilationHigh = shape.StrideHigh, 1, 1
-	}
-	if shape.KernelWidth == 1 {
-		w.columnStep, w.StrideWide, w.DilationWide = shape.StrideWide, 1, 1
-	}
+	w := stepWindow(shape, pixel)
 	fits := func(high, wide int) bool {
 		if byRow {
 			high = 1
@@ -53,7 +44,7 @@ func (w *convWindow) pixels(args *ConvS8Args, a convArea, r int) (first, last in
 	columns := w.copiedColumns(a.wide)
 	y := (a.top*w.StrideHigh+r*w.DilationHigh)*w.rowStep - w.Top
 	x := a.left*w.StrideWide*w.columnStep - w.Left
-	first, last = min(ceilDiv(max(0, -x), w.columnStep), columns), min(columns, ceilDiv(max(0, w.Width-x), w.columnStep))
+	first, last = w.inside(x, columns)
 	if y < 0 || y >= w.Height || first >= last {
 		return 0, 0, nil
 	}

@@ -1,11 +1,33 @@
 package kernel
 
+import "math"
+
 // A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
 type convWindow struct {
 	ConvShape
 	rowStep, columnStep int // of the image from one copied pixel to the next
 	pixel               int // distance of copied pixels
 	high, wide          int // most places of a part
+}
+
+// stepWindow is a window that leaves out pixels between those it meets where it has one element along an axis.
+func stepWindow(shape ConvShape, pixel int) convWindow {
+	if shape.Channels == 0 || shape.Outputs == 0 {
+		shape.KernelHeight, shape.KernelWidth = 1, 1 // weights of no elements may be of any size
+	}
+	w := convWindow{ConvShape: shape, rowStep: 1, columnStep: 1, pixel: pixel}
+	if shape.KernelHeight == 1 {
+		w.rowStep, w.StrideHigh, w.DilationHigh = shape.StrideHigh, 1, 1
+	}
+	if shape.KernelWidth == 1 {
+		w.columnStep, w.StrideWide, w.DilationWide = shape.StrideWide, 1, 1
+	}
+	return w
+}
+
+// inside are those of count pixels, columnStep apart from column x on, that lie in the image.
+func (w *convWindow) inside(x, count int) (first, last int) {
+	return min(ceilDiv(max(0, -x), w.columnStep), count), min(count, ceilDiv(max(0, w.Width-x), w.columnStep))
 }
 
 // copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
@@ -43,6 +65,23 @@ func (w *convWindow) area(part int) convArea {
 // place is the number of the first place of a row of an area.
 func (w *convWindow) place(a convArea, y int) int {
 	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
+}
+
+// panelGroups is how many parts the panels of a result are cut into at each of the areas: those with which the workers are done first. A
+// part prepares its pixels, as the parts of other panels do again, and computes panels; both take so many nanoseconds.
+func panelGroups(panels, areas, workers, prepare, panel int) int {
+	if workers == 1 {
+		return 1
+	}
+	best, least := 1, math.MaxInt
+	for groups := 1; groups <= panels; groups++ {
+		part := prepare + panel*panels/groups
+		// Some worker is late by a share of a part.
+		if time := ceilDiv(areas*groups, workers)*part + part/8; time < least {
+			best, least = groups, time
+		}
+	}
+	return best
 }
 
 // share is an eighth of all places: there are parts for several workers.

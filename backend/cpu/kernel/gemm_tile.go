@@ -72,6 +72,12 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	return b
 }
 
+// cutPanels makes about so many groups of panels, in place of those that take partNanoseconds.
+func (b *blocking) cutPanels(groups int) {
+	b.panelsPerPart = max(1, ceilDiv(b.tile.panels(b.n), groups))
+	b.panelGroups = ceilDiv(b.tile.panels(b.n), b.panelsPerPart)
+}
+
 // parts is the number of independent pieces.
 func (b *blocking) parts() int {
 	if b.m == 0 || b.n == 0 {

@@ -21,6 +21,9 @@ const (
 	winogradOnes = winogradIn + 1
 )
 
+// winogradPerNanosecond is about how many values at the points are computed in a nanosecond.
+const winogradPerNanosecond = 8
+
 // winogradFunc transforms, for each of rows and of cols, six elements, srcStep apart in src, to as many or to four that are dstStep apart.
 // There is one row at least.
 type winogradFunc func(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int)
@@ -82,8 +85,8 @@ func WinogradWeights(dst, w []float32) {
 	}
 }
 
-// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3.
-func (s *Set) NewWinograd(shape ConvShape) *Winograd {
+// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers.
+func (s *Set) NewWinograd(shape ConvShape, workers int) *Winograd {
 	w := &Winograd{ConvShape: shape, set: s, pitch: shape.Channels}
 	if shape.Channels%256 == 0 {
 		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
@@ -106,8 +109,10 @@ func (s *Set) NewWinograd(shape ConvShape) *Winograd {
 	}
 	w.high, w.wide = even(down, high), wide
 	w.blocking = s.newBlocking(&s.gemm, w.high*w.wide, shape.Outputs, shape.Channels, blockRows)
-	w.blocking.panelsPerPart = max(1, min(s.gemm.panels(shape.Outputs), partNanoseconds/(WinogradPoints*gemmCost(w.high*w.wide, s.gemm.cols(), shape.Channels))))
-	w.blocking.panelGroups = ceilDiv(s.gemm.panels(shape.Outputs), w.blocking.panelsPerPart)
+	tiles := w.high * w.wide
+	panel, points := WinogradPoints*gemmCost(tiles, s.gemm.cols(), shape.Channels), WinogradPoints*tiles*shape.Channels
+	areas := shape.Images * ceilDiv(down, w.high) * ceilDiv(across, w.wide)
+	w.blocking.cutPanels(panelGroups(s.gemm.panels(shape.Outputs), areas, workers, points/winogradPerNanosecond, panel))
 	return w
 }
 
@@ -141,7 +146,7 @@ func (w *Winograd) ScratchBytes() int {
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. B holds the
 // matrices of the points one after the other, each packed by [Set.NewPackB].
 func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
-	c, b := &Conv{convWindow: convWindow{ConvShape: w.ConvShape, pixel: w.Channels}, set: w.set}, &w.blocking
+	c, b := &Conv{convWindow: convWindow{ConvShape: w.ConvShape, columnStep: 1, pixel: w.Channels}, set: w.set}, &w.blocking
 	args.checkResult(w.Images*w.PlacesHigh*w.PlacesWide, w.Outputs)
 	c.checkPixels(args)
 	panels := b.tile.panels(w.Outputs)
