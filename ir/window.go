@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/tensor"
@@ -79,8 +80,6 @@ func (w Window) Extent(axis int) int { return (w.Kernel[axis]-1)*w.Dilations[axi
 func (w Window) Places(axis int, d Dim) (n, before, after Dim) {
 	stride, extent, one := N(w.Strides[axis]), N(w.Extent(axis)), N(1)
 	switch w.Auto {
-	case "VALID":
-		n = d.Sub(extent).Div(stride).Add(one)
 	case "SAME_UPPER", "SAME_LOWER":
 		n = d.CeilDiv(stride)
 		pad := Max(n.Sub(one).Mul(stride).Add(extent).Sub(d), N(0))
@@ -89,7 +88,7 @@ func (w Window) Places(axis int, d Dim) (n, before, after Dim) {
 			before = pad.Sub(before)
 		}
 		after = pad.Sub(before)
-	default:
+	default: // the pads of VALID are 0
 		before, after = N(w.Pads[axis]), N(w.Pads[len(w.Kernel)+axis])
 		room := d.Add(before).Add(after).Sub(extent)
 		n = room.Div(stride).Add(one)
@@ -98,6 +97,28 @@ func (w Window) Places(axis int, d Dim) (n, before, after Dim) {
 		}
 	}
 	return Max(n, N(0)), before, after
+}
+
+// PoolPlaces is Places for a pool, which has a window that reaches beyond the padding where it does so by less than a stride and no other
+// window fits: onnxruntime divides the room that a window has and rounds towards 0. Axes are at least one element long.
+func (w Window) PoolPlaces(axis int, d Dim) Dim {
+	n, _, _ := w.Places(axis, d)
+	lack, stride := w.Lack(axis), w.Strides[axis]
+	switch {
+	case w.Ceil || lack < 1 || stride == 1:
+		return n
+	case lack < stride:
+		return Max(n, N(1))
+	}
+	return Max(n, Min(N(1), d.Sub(N(1+lack)).CeilDiv(N(stride)).Add(N(1))))
+}
+
+// Lack is how many elements a window reaches beyond the padding around one element; none where padding follows the size.
+func (w Window) Lack(axis int) int {
+	if strings.HasPrefix(w.Auto, "SAME") {
+		return 0
+	}
+	return w.Extent(axis) - 1 - w.Pads[axis] - w.Pads[len(w.Kernel)+axis]
 }
 
 // Result is the shape of the places of the window over x, with that many channels.

@@ -125,38 +125,46 @@ func (c *Context) channelsFirst(x *ir.Value) *ir.Value {
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
-// padded puts the window's padding around the spatial axes of x [N,…,C], zeros or value, and counts its places.
-func (c *Context) padded(win ir.Window, x *ir.Value, value ...*ir.Value) (y *ir.Value, places []ir.Dim) {
+// padded puts the window's padding around the spatial axes of x [N,…,C].
+func (c *Context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
 	pad := ir.Pad{Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
 	needed := false
 	for i := range win.Kernel {
-		n, before, after := win.Places(i, x.Type.Shape[1+i])
-		places = append(places, n)
+		_, before, after := win.Places(i, x.Type.Shape[1+i])
 		pad.Before[1+i], pad.After[1+i] = before, after
 		needed = needed || !before.Is(0) || !after.Is(0)
 	}
 	if needed {
-		x = c.Emit(pad, append([]*ir.Value{x}, value...)...)
+		x = c.Emit(pad, x, value)
 	}
-	return x, places
+	return x
 }
 
-// tap is what element k of the window meets along a spatial axis of x [N,…,C].
-func (c *Context) tap(win ir.Window, x *ir.Value, axis, k int, places ir.Dim) *ir.Value {
+// tap is what the element of the window that lies there meets along a spatial axis of x [N,…,C].
+func (c *Context) tap(win ir.Window, x *ir.Value, axis int, at, places ir.Dim) *ir.Value {
 	cut := ir.Slice{Starts: make([]ir.Dim, Rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, Rank(x))}
-	stride := win.Strides[axis]
-	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = ir.N(k*win.Dilations[axis]), places, stride
+	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = at, places, win.Strides[axis]
 	return c.Emit(cut, x)
 }
 
 // poolTaps combines what the taps of a pool of floats meet, an axis after the other, and returns [N,C,…]; fill is what the padding
-// holds.
+// holds. Where a window may reach beyond the padding, a tap there reads the last element again, for which a sum takes the fill.
 func (c *Context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill float64) *ir.Value {
-	y, places := c.padded(win, c.channelsLast(x), c.Scalar(x.Type.DType, fill))
-	for i, n := range win.Kernel {
-		all := c.tap(win, y, i, 0, places[i])
-		for k := 1; k < n; k++ {
-			all = c.binary(fn, all, c.tap(win, y, i, k, places[i]))
+	none := c.Scalar(x.Type.DType, fill)
+	y := c.padded(win, c.channelsLast(x), none)
+	for i := range win.Kernel {
+		places, size := win.PoolPlaces(i, x.Type.Shape[2+i]), y.Type.Shape[1+i]
+		all := c.tap(win, y, i, ir.N(0), places)
+		for k := 1; k < win.Kernel[i]; k++ {
+			met := ir.LessEqual(ir.N(k+1), size)
+			if met == ir.No {
+				break
+			}
+			tap := c.tap(win, y, i, ir.Min(ir.N(k), size.Sub(ir.N(1))), places)
+			if met == ir.Unknown && win.Lack(i) > 0 && fn == ir.Add {
+				tap = c.Emit(ir.Where{}, c.binary(ir.Less, c.sizeScalar(ir.N(k)), c.sizeScalar(size)), tap, none)
+			}
+			all = c.binary(fn, all, tap)
 		}
 		y = all
 	}

@@ -211,6 +211,9 @@ func TestPoolTaps(t *testing.T) {
 		if name == "AveragePool" {
 			attrs = append(attrs, intAttr("count_include_pad", 1))
 		}
+		for i := range sizes { // a window may reach beyond the padding
+			sizes[i] = max(1, sizes[i]-rapid.IntRange(0, 3).Draw(r, "less"))
+		}
 		x := drawTensor(r, append([]int{2, 3}, sizes...)...)
 		s := &sketch{}
 		node := s.node(name, append([]any{s.input("x", tensor.F32, inputs(x)...)}, attrs...)...)
@@ -224,8 +227,6 @@ func TestPoolTaps(t *testing.T) {
 			}
 		}
 		require.NoError(r, err)
-		got, err := ir.Interpret(g, []*tensor.Tensor{x})
-		require.NoError(r, err)
 		var op ir.Op = ops.MaxPool{Window: win, Results: 1}
 		if name == "AveragePool" {
 			op = ops.AveragePool{Window: win, CountIncludePad: true}
@@ -234,6 +235,11 @@ func TestPoolTaps(t *testing.T) {
 		turned, err := ir.Transpose{Perm: perm}.Eval(nil, []*tensor.Tensor{x})
 		require.NoError(r, err)
 		want, err := op.Eval(nil, turned)
+		if err != nil {
+			require.ErrorContains(r, err, "does not fit into")
+			r.Skip("a window that is too large")
+		}
+		got, err := ir.Interpret(g, []*tensor.Tensor{x})
 		require.NoError(r, err)
 		for i, axis := range slices.Clone(perm) {
 			perm[axis] = i

@@ -51,11 +51,19 @@ func lowerAveragePool(c *Context) []*ir.Value {
 	c.checkPool(op)
 	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
 	if x := c.In(0); x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
-		share := 1.0
-		for _, k := range op.Kernel {
-			share /= float64(k)
+		sum, count := c.poolTaps(op.Window, x, ir.Add, 0), ir.N(1)
+		for i, k := range op.Kernel {
+			if op.Lack(i) > 0 { // the window may be larger than what it slides over
+				_, before, after := op.Places(i, x.Type.Shape[2+i])
+				count = count.Mul(ir.Min(ir.N(k), x.Type.Shape[2+i].Add(before).Add(after)))
+			} else {
+				count = count.Mul(ir.N(k))
+			}
 		}
-		return []*ir.Value{c.binary(ir.Mul, c.poolTaps(op.Window, x, ir.Add, 0), c.Scalar(x.Type.DType, share))}
+		if n, ok := count.Const(); ok {
+			return []*ir.Value{c.binary(ir.Mul, sum, c.Scalar(x.Type.DType, 1/float64(n)))}
+		}
+		return []*ir.Value{c.binary(ir.Div, sum, c.cast(c.sizeScalar(count), x.Type.DType))}
 	}
 	return c.pool(op)
 }

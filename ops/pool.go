@@ -17,12 +17,20 @@ func pooled(w ir.Window, in []*ir.Value) (values, places ir.Type, err error) {
 		return values, places, fmt.Errorf("the operand has no spatial axes: [N,…,C] is needed")
 	}
 	last := len(x.Shape) - 1
-	first := append(ir.Shape{x.Shape[0], x.Shape[last]}, x.Shape[1:last]...)
-	if err := w.Fit(first); err != nil {
+	if err := w.Check(last - 1); err != nil {
 		return values, places, err
 	}
-	result := w.Result(first, first[1])
-	shape := append(append(ir.Shape{result[0]}, result[2:]...), result[1])
+	shape := x.Shape[:1:1]
+	for i, d := range x.Shape[1:last] {
+		if d.Is(0) {
+			return values, places, fmt.Errorf("%v: there is nothing to pool", x)
+		}
+		if ir.LessEqual(d.Add(ir.N(2*w.Strides[i])), ir.N(1+w.Lack(i))) == ir.Yes { // which onnxruntime refuses as well
+			return values, places, fmt.Errorf("axis %d: a window of %d elements does not fit into %v and its padding", i, w.Extent(i), d)
+		}
+		shape = append(shape, w.PoolPlaces(i, d))
+	}
+	shape = append(shape, x.Shape[last])
 	return ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...), nil
 }
 
@@ -79,7 +87,7 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 				n++
 			}
 		}
-		return sum / float64(n)
+		return sum / float64(max(n, 1))
 	})
 	return []*tensor.Tensor{y}, nil
 }

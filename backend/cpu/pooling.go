@@ -55,7 +55,7 @@ func (d *Device) averagePoolRow() row {
 					}
 					into := d[w.to:][:w.places*p.channels]
 					if w.taps == 0 {
-						fill(into, float32(0/float64(count)))
+						clear(into)
 						return
 					}
 					k.Weigh(0, float32(1/float64(count)), min(p.channels, kernel.MixBlock))

@@ -79,7 +79,9 @@ var rowCases = map[string]string{
 		%8 = onnx.AveragePool(%0) {kernel=[2,2], strides=[3,3], dilations=[1,1], pads=[1,1,0,0], auto_pad="NOTSET", ceil=true}
 		%9 = onnx.AveragePool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", ceil=true, count_include_pad=true}
 		%10 = onnx.AveragePool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET"}
-		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h" }`,
+		%11 = onnx.AveragePool(%2) {kernel=[2,7,4], strides=[1,3,2], dilations=[1,1,1], pads=[0,0,0,0,0,0], auto_pad="NOTSET"}
+		%12 = onnx.AveragePool(%0) {kernel=[3,9], strides=[1,4], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", count_include_pad=true}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %11 as "i", %12 as "j" }`,
 	"max pool": `(%20 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) {
 		%3 = onnx.MaxPool(%0) {kernel=[3,3], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
 		%4 = onnx.MaxPool(%0) {kernel=[3,2], strides=[2,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", ceil=true, results=1}
@@ -87,7 +89,8 @@ var rowCases = map[string]string{
 		%6 = onnx.MaxPool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET", results=1}
 		%7 = onnx.MaxPool(%0) {kernel=[5,9], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="SAME_LOWER", results=1}
 		%8 = onnx.MaxPool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", results=1}
-		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
+		%9 = onnx.MaxPool(%2) {kernel=[2,7,4], strides=[1,3,2], dilations=[1,1,1], pads=[0,0,0,0,0,0], auto_pad="NOTSET", results=1}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g" }`,
 	"grid sample": `(%0 "x": f32[2,3,s,5], %1 "g": f32[2,4,9,2], %2 "z": f32[2,3,s], %3 "h": f32[2,17,1], %4 "w": f32[2,s,5,3]) {
 		%5 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} %6 = onnx.GridSample(%0, %1) {mode="cubic", padding="reflection", align_corners=true}
 		%7 = onnx.GridSample(%0, %1) {mode="nearest", padding="border"} %8 = onnx.GridSample(%2, %3) {mode="linear", padding="border", align_corners=true}

@@ -56,7 +56,12 @@ func edges() (out []hostile) {
 	kernel := func(n int) *onnxpb.NodeProto { return constant("w", tensor.New(f32, 1, 1, n, n)) }
 	add("a kernel larger than the image", "refused does not fit", one(f32, f32, plane, kernel(9), node("Conv", names("x", "w"), names("y"))))
 	add("a kernel that fits with its padding", "returns f32[1,1,1,1]", one(f32, f32, plane, kernel(6), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}))))
-	add("a pool larger than the image", "refused does not fit", one(f32, f32, plane, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{5, 1}))))
+	pool := func(n int64) *onnxpb.NodeProto {
+		return node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{n, 1}), attribute("strides", []int64{2, 1}))
+	}
+	add("a pool larger than the image", "returns f32[1,1,1,4]", one(f32, f32, plane, pool(5)))
+	add("a pool larger by a stride", "returns f32[1,1,0,4]", one(f32, f32, plane, pool(6)))
+	add("a pool larger by two strides", "refused does not fit", one(f32, f32, plane, pool(8)))
 	add("pads and auto_pad", "refused contradict", one(f32, f32, plane, kernel(2), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}), attribute("auto_pad", "VALID"))))
 	add("resize with an axis twice", "refused twice", one(f32, f32, plane, constant("s", ints(8, 8)), node("Resize", names("x", "", "", "s"), names("y"), attribute("axes", []int64{2, -2}))))
 	add("a share of 2", "refused iou_threshold", one(f32, i64, []any{1, 1, 2}, constant("b", tensor.New(f32, 1, 2, 4)), constant("n", ints(9)), constant("t", tensor.FromSlice([]float32{2})), node("NonMaxSuppression", names("b", "x", "n", "t"), names("y"))))
