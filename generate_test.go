@@ -178,6 +178,8 @@ func TestGenerate(t *testing.T) {
 					}
 					require.Equal(t, want.Tokens, got)
 				}
+				// A plan for each of the prompt's pieces and for the first step, and one for all lengths up to 64.
+				require.LessOrEqual(t, p.CacheStats().Planned, 5)
 				_, err = w.next(1)
 				require.ErrorIs(t, err, rlxc.ErrInput)
 				require.ErrorContains(t, err, full)

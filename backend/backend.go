@@ -102,6 +102,13 @@ type Program interface {
 	HostSteps() []HostStep
 }
 
+// A Refitter is a Program whose plan may change: sizes of the planned graph's values, layouts with them, and fields of its ops, while every
+// buffer stays where it is. If the target has Refits, all programs are Refitters.
+type Refitter interface {
+	// Refit makes the listed steps anew. No instance of the program may be running.
+	Refit(steps []int) error
+}
+
 // A HostStep is a step that the host runs in a device's place, and what has to move for it.
 type HostStep struct {
 	Node *ir.Node // bound

@@ -69,14 +69,14 @@ func MapType(t Type, f func(Dim) (Dim, error)) (Type, error) {
 	return t, err
 }
 
-// number gives sizes their numbers.
-func (b Binding) number(d Dim) (Dim, error) {
+// Number gives a size its number.
+func (b Binding) Number(d Dim) (Dim, error) {
 	n, err := d.Eval(b)
 	return N(n), err
 }
 
 // BindOp puts numbers to the sizes in op's fields.
-func BindOp(op Op, b Binding) (Op, error) { return MapDims(op, b.number) }
+func BindOp(op Op, b Binding) (Op, error) { return MapDims(op, b.Number) }
 
 // A ShapeError is a size that does not fit, found at a node of the model.
 type ShapeError struct {
@@ -115,7 +115,9 @@ const bindFold = 1 << 14
 // (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
 // Constants are shared with g. The copy numbers its values anew, without gaps: a subgraph, or a stage of a long program, has
 // few of all values, and what is planned for it must not be as large as tables of all.
-func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
+func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) { return g.bind(b, fold, nil) }
+
+func (g *Graph) bind(b Binding, fold bool, trace *Trace) (*Graph, error) {
 	most := g.most()
 	out := &Graph{Name: g.Name, OutputNames: g.OutputNames, Nodes: make([]*Node, 0, len(g.Nodes))}
 	vals := newCopies(g.nextID, most)
@@ -136,11 +138,12 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 		return put(v, v.Type) // a constant
 	}
 	for _, v := range g.Inputs {
-		t, err := MapType(v.Type, b.number)
+		t, err := MapType(v.Type, b.Number)
 		if err != nil {
 			return nil, &InputError{v.Name, err}
 		}
 		out.Inputs = append(out.Inputs, put(v, t))
+		trace.input(out.Inputs[len(out.Inputs)-1], v)
 	}
 	for _, n := range g.Nodes {
 		op, err := BindOp(n.Op, b)
@@ -164,15 +167,17 @@ func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) {
 				return nil, n.Fail(fmt.Errorf("the size of result %d, %v, depends on data", i, types[i]))
 			}
 		}
-		if fold || len(c.Inputs) == 0 {
+		if fold && !trace.keeps(c, n) || len(c.Inputs) == 0 {
 			done, err := c.becomeConst()
 			if err != nil {
 				return nil, n.Fail(err)
 			}
 			if done {
+				trace.note(c, n, true)
 				continue
 			}
 		}
+		trace.note(c, n, false)
 		out.Nodes = append(out.Nodes, c)
 	}
 	for _, v := range g.Outputs {

@@ -96,7 +96,7 @@ func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Ten
 	switch {
 	case err != nil && n.Op.Kind().Has(Dynamic): // it has sizes that only this run can tell
 		op, err = MapDims(n.Op, func(d Dim) (Dim, error) {
-			if known, err := b.number(d); err == nil {
+			if known, err := b.Number(d); err == nil {
 				return known, nil
 			}
 			return d, nil

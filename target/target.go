@@ -19,6 +19,8 @@ type Target struct {
 	Segment int64
 	// Outside reports whether kernels read and write buffers that lie outside of the arena.
 	Outside bool
+	// Refits reports whether the sizes of a loaded program can change.
+	Refits bool
 	// Rows says for every op how the device runs it.
 	Rows [ir.NumKinds]Row
 }

@@ -66,7 +66,7 @@ func Open(o backend.Options) (*Device, error) {
 		d.release = func([]byte) {}
 	}
 	d.rows = d.table()
-	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true}
+	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true, Refits: true}
 	for k := range d.rows {
 		t.Rows[k] = d.rows[k].Row
 	}

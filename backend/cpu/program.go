@@ -73,10 +73,12 @@ func inTurn(phases ...step) step {
 type program struct {
 	d       *Device
 	planned *backend.Planned
+	binder  *binder
 	steps   []step
 	layout  *arena.Layout
 	inputs  []operand
 	outputs []operand
+	fits    int // how often its sizes have changed
 }
 
 // Load implements backend.Device.
@@ -91,25 +93,52 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 			b.kept = append(b.kept, i)
 		}
 	}
-	prog := &program{d: d, planned: p, layout: layout}
-	for _, v := range p.Graph.Inputs {
-		prog.inputs = append(prog.inputs, b.operand(v))
-	}
-	for i, n := range p.Steps {
-		b.scratch = p.Scratch[i]
-		st, err := d.bind(b, n)
-		if err != nil {
-			return nil, n.Fail(err)
+	prog := &program{d: d, planned: p, binder: b, layout: layout, steps: make([]step, len(p.Steps))}
+	for i := range p.Steps {
+		if err := prog.fix(i); err != nil {
+			return nil, err
 		}
-		for phase := &st; phase != nil; phase = phase.then {
-			phase.node = n
-		}
-		prog.steps = append(prog.steps, st)
 	}
-	for _, v := range p.Graph.Outputs {
-		prog.outputs = append(prog.outputs, b.operand(v))
-	}
+	prog.edges()
 	return prog, nil
+}
+
+// fix makes a step of the plan.
+func (p *program) fix(i int) error {
+	n := p.planned.Steps[i]
+	p.binder.scratch = p.planned.Scratch[i]
+	st, err := p.d.bind(p.binder, n)
+	if err != nil {
+		return n.Fail(err)
+	}
+	for phase := &st; phase != nil; phase = phase.then {
+		phase.node = n
+	}
+	p.steps[i] = st
+	return nil
+}
+
+// edges resolves the inputs and outputs.
+func (p *program) edges() {
+	p.inputs, p.outputs = p.inputs[:0], p.outputs[:0]
+	for _, v := range p.planned.Graph.Inputs {
+		p.inputs = append(p.inputs, p.binder.operand(v))
+	}
+	for _, v := range p.planned.Graph.Outputs {
+		p.outputs = append(p.outputs, p.binder.operand(v))
+	}
+}
+
+// Refit implements backend.Refitter.
+func (p *program) Refit(steps []int) error {
+	for _, i := range steps {
+		if err := p.fix(i); err != nil {
+			return err
+		}
+	}
+	p.edges()
+	p.fits++
+	return nil
 }
 
 // Growth implements backend.Program.
@@ -178,6 +207,7 @@ type instance struct {
 	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
 	base    unsafe.Pointer     // of the arena that out shows
+	fitted  int                // the fits of the program that out shows
 	times   []backend.StepTime // of the last run; nil where they are not kept
 }
 
@@ -187,7 +217,7 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	in.memory.Fit(in.layout)
-	if in.machine.bases[0] = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.bases[0] {
+	if in.machine.bases[0] = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.bases[0] || in.fitted != in.fits {
 		in.show()
 	}
 	in.machine.err = nil
@@ -276,5 +306,5 @@ func (in *instance) show() {
 		}
 		in.out[i] = t
 	}
-	in.base = in.machine.bases[0]
+	in.base, in.fitted = in.machine.bases[0], in.fits
 }

@@ -29,8 +29,9 @@ type Binding struct {
 	outside places // what lies outside of the arena
 	grown   []int  // by output: the input whose memory it has, with more behind it, if they are one kept tensor; −1 for none
 	program backend.Program
-	flops   int64 // of a run's products
-	host    int64 // bytes that the hungriest step on the host takes beside the arena
+	flops   int64   // of a run's products
+	host    int64   // bytes that the hungriest step on the host takes beside the arena
+	moving  *moving // what changes with the lengths of a session's runs; nil if nothing does
 }
 
 // flopsOf counts the operations of a bound graph's products.
@@ -40,6 +41,11 @@ func flopsOf(g *ir.Graph) int64 {
 		sum = sum.Add(ir.Flops(n))
 	}
 	flops, _ := sum.Const() // a bound graph has no symbols; sums saturate
+	return int64(flops)
+}
+
+func nodeFlops(n *ir.Node) int64 {
+	flops, _ := ir.Flops(n).Const()
 	return int64(flops)
 }
 
@@ -112,18 +118,26 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 
 // bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
 func (p *Program) bind(s *stage, b ir.Binding, kept places) (*entry, error) {
-	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept) })
+	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept, nil) })
 }
 
-// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps.
-func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err error) {
+// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
+// smaller later.
+func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
-	bound, err := g.Bind(b, p.opts.Level != rewrite.O0)
+	fold := p.opts.Level != rewrite.O0
+	var bound *ir.Graph
+	var trace *ir.Trace
+	if moves == nil {
+		bound, err = g.Bind(b, fold)
+	} else {
+		bound, trace, err = g.BindTraced(b, fold, moves)
+	}
 	if err != nil {
 		return nil, bindError(err)
 	}
-	grown, err := kept.front(bound)
+	grown, err := kept.front(bound, trace)
 	if err != nil {
 		return nil, bindError(err)
 	}
@@ -134,7 +148,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err 
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, Kept: kept.of(bound)})
 	outside := kept.only(bound, memory.Kept)
 	if outside.growing() != kept.growing() {
-		return p.plan(g, b, outside) // what is copied anyway is not turned
+		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
 	options, err := planner.FromEnv(planner.Activations())
@@ -167,13 +181,13 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err 
 	}
 	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
+	intact := append(lives.Held, outside.of(bound)...) // what feeds a run is there after it
 	if p.opts.Verify {
 		if err := planner.Check(&lives.Problem, plan); err != nil {
 			return nil, fmt.Errorf("the plan is wrong: %w", err)
 		}
-		intact := append(lives.Held, outside.of(bound)...) // what feeds a run is there after it
-		if err := proof.Verify(claim(planned, t, intact)); err != nil {
-			return nil, fmt.Errorf("the plan is not safe: %w", err)
+		if err := verify(planned, t, intact); err != nil {
+			return nil, err
 		}
 	}
 	prog, err := p.device.Load(planned)
@@ -181,6 +195,9 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places) (_ *Binding, err 
 		return nil, bindError(err)
 	}
 	made := &Binding{Dims: b, outside: outside, grown: grown, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
+	if trace != nil {
+		made.moving = newMoving(made, trace, g, intact)
+	}
 	if p.opts.Backend == "cpu" {
 		parts := p.resident(bound, plan.Committed)
 		made.Resident = &parts
@@ -234,6 +251,14 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 		}
 	}
 	return b
+}
+
+// verify proves a plan safe.
+func verify(p *backend.Planned, t *target.Target, intact []*ir.Value) error {
+	if err := proof.Verify(claim(p, t, intact)); err != nil {
+		return fmt.Errorf("the plan is not safe: %w", err)
+	}
+	return nil
 }
 
 // claim states a plan in the words of package proof.

@@ -31,6 +31,7 @@ type cacheKey struct {
 	stage *stage
 	sizes string
 	kept  places
+	of    *Session // whose runs it follows, if its sizes move; nil if they do not
 }
 
 type entry struct {
@@ -61,7 +62,7 @@ func keyOf(s *stage, b ir.Binding, kept places) cacheKey {
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{s, string(sizes), kept}
+	return cacheKey{stage: s, sizes: string(sizes), kept: kept}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:
@@ -127,12 +128,30 @@ func (c *cache) charge(e *entry, bytes int64) {
 	}
 }
 
+// drop forgets an entry that is of no use any more.
+func (c *cache) drop(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !e.evicted {
+		c.order.Remove(c.entries[e.key])
+		delete(c.entries, e.key)
+		e.evicted = true
+		c.stats.Bytes -= e.bytes
+	}
+}
+
 // forget drops the instances of a session that ends, and of its subgraphs' sessions.
 func (c *cache) forget(root *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, at := range c.entries {
+	for key, at := range c.entries {
 		e := at.Value.(*entry)
+		if key.of != nil && key.of.root == root { // nobody else can use it
+			c.order.Remove(at)
+			delete(c.entries, key)
+			c.stats.Bytes -= e.bytes
+			continue
+		}
 		for s := range e.instances {
 			if s.root == root {
 				delete(e.instances, s)

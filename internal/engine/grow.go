@@ -113,12 +113,12 @@ func (r growth) order(shape tensor.Shape) tensor.Shape {
 
 // front makes a bound graph take and return what grows with its axis in front. A concatenation on that axis is one in front, and shares
 // memory with its first operand where that is an input of the same kept tensor. grown holds, by output, that input's place; −1 for none.
-func (p places) front(g *ir.Graph) (grown []int, err error) {
+func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 	grown = slices.Repeat([]int{-1}, len(g.Outputs))
 	if p.growing() == "" {
 		return grown, nil
 	}
-	t := &turner{Graph: g, whole: map[*ir.Value]*ir.Value{}}
+	t := &turner{Graph: g, trace: trace, whole: map[*ir.Value]*ir.Value{}}
 	nodes := g.Nodes
 	g.Nodes = make([]*ir.Node, 0, len(nodes)+8)
 	for i := range g.Inputs {
@@ -129,8 +129,8 @@ func (p places) front(g *ir.Graph) (grown []int, err error) {
 	joins := map[*ir.Node]bool{}
 	for i, v := range g.Outputs {
 		if axis := p.axis(len(g.Inputs) + i); axis >= 0 && v.Def != nil {
-			l, ok := lengthens(v.Def)
-			joins[v.Def] = ok && l.axis == axis
+			l, ok := lengthens(v.Def.Op, len(v.Type.Shape))
+			joins[v.Def] = ok && l.axis == axis && v.Def.HasOperand(l.operand)
 		}
 	}
 	for _, n := range nodes {
@@ -161,14 +161,14 @@ type lengthening struct {
 	beside        int   // an operand without that axis; −1 for none
 }
 
-// lengthens says what a node lengthens; ok is false if it does something else.
-func lengthens(n *ir.Node) (l lengthening, ok bool) {
-	switch op := n.Op.(type) {
+// lengthens says what an op lengthens whose result has so many axes; ok is false if it does something else.
+func lengthens(op ir.Op, rank int) (l lengthening, ok bool) {
+	switch op := op.(type) {
 	case ir.Concat:
 		return lengthening{op.Axis, 0, ir.Concat{}, -1}, true
 	case ir.Append:
-		batch := slices.Index(front(op.Axis, len(n.Outputs[0].Type.Shape)), op.Batch)
-		return lengthening{op.Axis, ir.AppendCache, ir.Append{Batch: batch, Size: op.Size, Keep: op.Keep}, ir.AppendLengths}, n.HasOperand(ir.AppendCache)
+		batch := slices.Index(front(op.Axis, rank), op.Batch)
+		return lengthening{op.Axis, ir.AppendCache, ir.Append{Batch: batch, Size: op.Size, Keep: op.Keep}, ir.AppendLengths}, true
 	}
 	return l, false
 }
@@ -176,6 +176,7 @@ func lengthens(n *ir.Node) (l lengthening, ok bool) {
 // A turner puts axes in front.
 type turner struct {
 	*ir.Graph
+	trace *ir.Trace               // nil if nothing moves
 	whole map[*ir.Value]*ir.Value // by view: the value whose first axis is elsewhere in the view
 	err   error
 }
@@ -202,12 +203,13 @@ func (t *turner) input(i, axis int) {
 	old := t.Inputs[i]
 	x := t.NewValue(old.Name, ir.TensorOf(old.Type.DType, permuted(old.Type.Shape, front(axis, len(old.Type.Shape)))...))
 	t.Inputs[i] = x
+	t.trace.Shift(x, old)
 	t.ReplaceAll(old, t.view(x, axis))
 }
 
 // join puts the axis on which a node lengthens in front.
 func (t *turner) join(n *ir.Node) {
-	l, _ := lengthens(n)
+	l, _ := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
 	in := slices.Clone(n.Inputs)
 	for i, x := range in {
 		if i == l.beside {
@@ -221,6 +223,7 @@ func (t *turner) join(n *ir.Node) {
 	}
 	joined := t.node(l.front, in...)
 	joined.Name, joined.Def.Origins = n.Outputs[0].Name, n.Origins
+	t.trace.Replace(n, joined.Def)
 	t.ReplaceAll(n.Outputs[0], t.view(joined, l.axis))
 	n.Detach()
 }
@@ -228,7 +231,7 @@ func (t *turner) join(n *ir.Node) {
 // grown is the place of the input that a node lengthens where it lies, −1 for none. A node that writes over places of its operand
 // must be the only one that reads it.
 func (t *turner) grown(n *ir.Node) int {
-	l, _ := lengthens(n)
+	l, _ := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
 	x := n.Inputs[l.operand]
 	if l.beside >= 0 {
 		for _, use := range x.Uses {

@@ -37,7 +37,8 @@ type Session struct {
 	seen   []tensor.Shape
 	held   int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
-	carried *carried // nil if nothing is kept
+	carried *carried   // nil if nothing is kept
+	follow  []follower // by stage
 
 	closed bool
 	busy   atomic.Bool // a Run or Close is under way
@@ -57,6 +58,7 @@ func (p *Program) session() *Session {
 	for range p.stages {
 		s.memory = append(s.memory, p.device.NewMemory())
 	}
+	s.follow = make([]follower, len(p.stages))
 	return s
 }
 
@@ -312,6 +314,7 @@ func (s *Session) bindInputs() (err error) {
 		return bindError(err)
 	}
 	s.use = s.usage()
+	s.last = nil // its sizes may change
 	inst, bound, err := s.instance(0, b, s.carried.places())
 	if err != nil {
 		return err
@@ -327,7 +330,10 @@ func (s *Session) bindInputs() (err error) {
 
 // instance returns the stage's program for these sizes on the session's memory, and its binding.
 func (s *Session) instance(stage int, b ir.Binding, kept places) (backend.Instance, *Binding, error) {
-	e, err := s.p.bind(&s.p.stages[stage], b, kept)
+	e, err := s.followed(stage, b, kept)
+	if e == nil && err == nil {
+		e, err = s.p.bind(&s.p.stages[stage], b, kept)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,6 +39,9 @@ func (p *Program) compileSubgraphs(ctx context.Context, level int) error {
 // cut makes the stages of p and of its subgraphs, once nothing changes the graphs any more.
 func (p *Program) cut() {
 	p.stages = split(p.graph)
+	for i := range p.stages {
+		p.stages[i].added = lengthened(p.stages[i].graph)
+	}
 	for _, r := range p.subgraphs {
 		r.symbols = symbolsOf(r.graph)
 		r.cut()
