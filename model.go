@@ -62,7 +62,10 @@ type ValueInfo struct {
 // An Option changes how a model is opened.
 type Option func(*options) error
 
-type options struct{ ops []*ir.OpDef }
+type options struct {
+	ops         []*ir.OpDef
+	independent bool
+}
 
 // Op defines a custom operator: its name in models, its shape rule, and its kernel on the host.
 type Op = ir.OpDef
@@ -76,18 +79,28 @@ func WithOp(op Op) Option {
 	}
 }
 
-// custom applies options and returns the operators among them.
-func custom(opts []Option) ([]*ir.OpDef, error) {
-	var o options
+// WithIndependentSizes gives each dynamic axis of the inputs a size of its own. Some models use one name for sizes that differ, which is an
+// error of a run otherwise. Axes that are equal in every run fuse better if they share their name. Opening a compiled file fails with
+// ErrInput.
+func WithIndependentSizes() Option {
+	return func(o *options) error {
+		o.independent = true
+		return nil
+	}
+}
+
+// collect applies options.
+func collect(opts []Option) (*options, error) {
+	o := &options{}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, errors.New("an option is nil")
 		}
-		if err := opt(&o); err != nil {
+		if err := opt(o); err != nil {
 			return nil, engine.WithKind(ErrUnsupportedOp, err)
 		}
 	}
-	return o.ops, nil
+	return o, nil
 }
 
 // Open opens a model file: an ONNX model, with external data beneath its folder, or a compiled file that Program.Save wrote.
@@ -114,13 +127,19 @@ func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error
 }
 
 func open(opts []Option, file func([]*ir.OpDef) (engine.Source, error)) (*Model, error) {
-	ops, err := custom(opts)
+	o, err := collect(opts)
 	if err != nil {
 		return nil, err
 	}
-	f, err := file(ops)
+	f, err := file(o.ops)
 	if err != nil {
 		return nil, err
+	}
+	if o.independent {
+		named := f
+		if f, err = frontend.IndependentSizes(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", named.Name(), err), named.Close())
+		}
 	}
 	g, err := f.Graph()
 	if err != nil {

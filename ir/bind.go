@@ -300,7 +300,7 @@ func (g *Graph) BindInputs(dtypes []tensor.DType, shapes []tensor.Shape, b Bindi
 					b[name], from[name] = n, v.Name
 					continue
 				} else if old != n {
-					return &InputError{v.Name, fmt.Errorf("%s is %d here and %d in %s", name, n, old, whence(from[name]))}
+					return &InputError{v.Name, fmt.Errorf("%s is %d here and %d in %s", name, n, old, clash(from[name]))}
 				}
 			}
 		}
@@ -327,6 +327,14 @@ func whence(input string) string {
 		return "the options"
 	}
 	return "input " + tensor.Quote(input)
+}
+
+// clash is whence for a symbol that has two sizes.
+func clash(input string) string {
+	if input == "" {
+		return whence(input)
+	}
+	return whence(input) + " (if the model means two sizes, open it with independent sizes)"
 }
 
 func sizeText(d Dim, n int) string {

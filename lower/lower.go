@@ -82,7 +82,18 @@ func (e *nodeError) Unwrap() error { return e.err }
 // Model lowers the main graph of a checked model (see package onnx), with the operators that the user brings. All problems
 // are reported together.
 func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
+	return model(m, nil, custom)
+}
+
+// IndependentSizes is Model for a model that gives one name to sizes that differ: no two axes of the inputs have the same.
+func IndependentSizes(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
+	return model(m, map[string]bool{}, custom)
+}
+
+func model(m *onnxpb.ModelProto, apart map[string]bool, custom []*ir.OpDef) (*ir.Graph, error) {
 	b := &builder{
+		apart: apart,
+
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
 		memo:  ir.NewMemo(maxFolds),
@@ -151,13 +162,14 @@ type builder struct {
 	nodes   int
 	opset   int // of ai.onnx in the main graph
 
-	maxFold  int // the size up to which an operand that must be known is evaluated
-	deferred int // nodes that were left to the run
-	taps     int // nodes that pools became: see affords
-	listed   int // elements that lists holds
-	unrolled int // nodes of unrolled loops
-	sparse   int // bytes of the dense tensors that sparse ones stand for
-	weights  int // elements of the weights that were computed
+	maxFold  int             // the size up to which an operand that must be known is evaluated
+	deferred int             // nodes that were left to the run
+	taps     int             // nodes that pools became: see affords
+	listed   int             // elements that lists holds
+	unrolled int             // nodes of unrolled loops
+	apart    map[string]bool // the names of sizes that inputs have; nil where axes share them
+	sparse   int             // bytes of the dense tensors that sparse ones stand for
+	weights  int             // elements of the weights that were computed
 
 	problems []error
 	warnings []string            // without those that were given before
@@ -243,7 +255,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			b.problem(fmt.Errorf("input %s: %w", onnx.Quote(in.GetName()), err))
 			t = ir.TensorOf(tensor.F32)
 		}
-		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), t)
+		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), b.tellApart(in.GetName(), t))
 	}
 	b.body(g.GetNode(), s)
 	if len(g.GetOutput()) == 0 && s.outer == nil {
@@ -271,6 +283,22 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		b.g.Outputs = append(b.g.Outputs, v)
 		b.g.OutputNames = append(b.g.OutputNames, o.GetName())
 	}
+}
+
+// tellApart gives the axes of an input names of their own, if sizes are independent.
+func (b *builder) tellApart(input string, t ir.Type) ir.Type {
+	for i, d := range t.Shape {
+		name, ok := d.Symbol()
+		if b.apart == nil || !ok {
+			continue
+		}
+		for k := i; b.apart[name]; k += len(t.Shape) {
+			name = onnx.SizeName(nil, input, k)
+		}
+		b.apart[name] = true
+		t.Shape[i] = ir.Sym(name)
+	}
+	return t
 }
 
 func (b *builder) initializers(g *onnxpb.GraphProto, s *scope) {

@@ -82,6 +82,7 @@ and how long requests take, from when they should have begun.
 	b.registerLibrary(c)
 	b.registerLevel(c)
 	b.registerPrecision(c)
+	b.registerIndependent(c)
 	f := c.Flags()
 	f.StringVar(&b.command, "against-cmd", "", "command that runs an engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
@@ -177,7 +178,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if b.throughputFile != "" {
 		return b.throughput(c, args[0])
 	}
-	src, err := find(args[0])
+	src, err := b.find(args[0])
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ type side struct {
 
 // cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
 func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, free []string, sizes map[string]int, threads int) error {
-	args := []string{"--threads", strconv.Itoa(threads), "-O", b.level.value}
+	args := []string{"--threads", strconv.Itoa(threads), "-O", b.level.value, fmt.Sprintf("--independent-sizes=%t", b.independent)}
 	shape := make([]int, len(free))
 	for i, name := range free {
 		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))

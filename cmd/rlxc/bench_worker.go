@@ -51,7 +51,7 @@ func benchWorkerCommand() *cobra.Command {
 
 // work loads the model, runs it at the sizes of --dim, and serves wishes.
 func (o *options) work(c *cobra.Command, model string) error {
-	src, err := find(model)
+	src, err := o.find(model)
 	if err != nil {
 		return err
 	}

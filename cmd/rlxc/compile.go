@@ -40,7 +40,7 @@ for a GPU requires --backend wgpu.`,
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
 	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		src, err := find(args[0])
+		src, err := o.find(args[0])
 		if err != nil {
 			return err
 		}

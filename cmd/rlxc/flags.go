@@ -26,6 +26,7 @@ type options struct {
 	level       choice
 	exact       bool
 	strict      bool
+	independent bool
 	unpad       bool
 	precision   choice
 	weights     choice
@@ -138,6 +139,11 @@ func (m *modeFlag) Set(s string) error {
 
 func (o *options) registerDims(c *cobra.Command) {
 	c.Flags().Var(o.dims, "dim", "size of a dimension, such as seq=128 (repeatable)")
+	o.registerIndependent(c)
+}
+
+func (o *options) registerIndependent(c *cobra.Command) {
+	c.Flags().BoolVar(&o.independent, "independent-sizes", false, "for a model that uses one name for sizes that differ: give each axis of the inputs a size of its own")
 }
 
 // counted is "1 run" or "2 runs".

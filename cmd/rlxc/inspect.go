@@ -64,7 +64,7 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}
 	}
-	src, err := find(args[0])
+	src, err := i.find(args[0])
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}
 	}
-	src, err := find(args[0])
+	src, err := p.find(args[0])
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err := r.text.check(c); err != nil {
 		return err
 	}
-	src, err := find(args[0])
+	src, err := r.find(args[0])
 	if err != nil {
 		return err
 	}

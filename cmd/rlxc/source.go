@@ -27,6 +27,8 @@ type source struct {
 	path   string // of the file; empty for a built-in model
 	folder fs.FS  // that the model is in, for what lies beside it
 	file   string // in folder
+
+	independent bool // see rlxc.WithIndependentSizes
 }
 
 // find resolves the M of a command line: a file, a folder that holds model.onnx, or a built-in name; an existing path wins.
@@ -56,6 +58,15 @@ func find(m string) (*source, error) {
 	return &source{name: m, folder: folder, file: modelFile}, nil
 }
 
+// find is find for commands with --independent-sizes.
+func (o *options) find(m string) (*source, error) {
+	s, err := find(m)
+	if err == nil {
+		s.independent = o.independent
+	}
+	return s, err
+}
+
 func fileSource(file string) *source {
 	return &source{name: file, path: file, folder: os.DirFS(filepath.Dir(file)), file: filepath.Base(file)}
 }
@@ -63,14 +74,18 @@ func fileSource(file string) *source {
 // open reads the model and lowers it.
 func (s *source) open() (*rlxc.Model, error) {
 	boundHeap()
+	var opts []rlxc.Option
+	if s.independent {
+		opts = append(opts, rlxc.WithIndependentSizes())
+	}
 	if s.path != "" {
-		return rlxc.Open(s.path)
+		return rlxc.Open(s.path, opts...)
 	}
 	data, err := fs.ReadFile(s.folder, s.file)
 	if err != nil {
 		return nil, err
 	}
-	return rlxc.Read(bytes.NewReader(data), int64(len(data)), s.name)
+	return rlxc.Read(bytes.NewReader(data), int64(len(data)), s.name, opts...)
 }
 
 // compiled reports whether the model is a compiled file.

@@ -99,7 +99,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	if taps && v.backend.value == onnxRuntime {
 		return usagef("--taps and --bisect do not apply to --backend %s", onnxRuntime)
 	}
-	src, err := find(args[0])
+	src, err := v.find(args[0])
 	if err != nil {
 		return err
 	}

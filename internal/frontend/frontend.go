@@ -16,10 +16,11 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
-// ONNX is an ONNX model. It implements engine.Source.
+// ONNX is an ONNX model.
 type ONNX struct {
 	*onnx.Model
-	ops []*ir.OpDef
+	ops         []*ir.OpDef
+	independent bool // see IndependentSizes
 }
 
 // Retain implements engine.Source.
@@ -31,8 +32,23 @@ func (s ONNX) Compiled() *artifact.Info { return nil }
 // Graph implements engine.Source.
 func (s ONNX) Graph() (_ *ir.Graph, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	g, err := lower.Model(s.Model.Proto, s.ops...)
+	lowers := lower.Model
+	if s.independent {
+		lowers = lower.IndependentSizes
+	}
+	g, err := lowers(s.Model.Proto, s.ops...)
 	return g, withKind(err)
+}
+
+// IndependentSizes returns the model with a name for each axis of its inputs. A compiled file was proven and rewritten by the names that it
+// has, and takes no others.
+func IndependentSizes(s engine.Source) (engine.Source, error) {
+	m, ok := s.(ONNX)
+	if !ok {
+		return nil, engine.WithKind(engine.ErrInput, errors.New("a compiled file keeps the names of its sizes: compile the model again with independent sizes"))
+	}
+	m.independent = true
+	return m, nil
 }
 
 // Open opens a model file of either kind.
@@ -73,7 +89,7 @@ func model(f *onnx.Model, ops []*ir.OpDef, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, withKind(err)
 	}
-	return ONNX{f, ops}, nil
+	return ONNX{Model: f, ops: ops}, nil
 }
 
 // withKind finds the kind of what reading and lowering report.
