@@ -27,7 +27,7 @@ func (c *Context) affords(n int) bool {
 // conv is Conv: x [N,C,…], weights [M,C/groups,…] and perhaps a bias [M] give [N,M,…].
 func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 	x, w, bias := c.In(0), c.expanded(c.In(1)), c.expanded(c.Opt(2))
-	if groups == 1 && win.Tiles() {
+	if groups == 1 && win.Tiles() && (win.Taps() == 1 || len(win.Kernel) > 2 || isFew(w.Type.Shape[1])) {
 		return c.channelsFirst(c.product(c.tileRows(win, x), w, bias))
 	}
 	if groups < 1 || groups > ir.MaxSize {
@@ -41,6 +41,15 @@ func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 		in = append(in, bias)
 	}
 	return c.channelsFirst(c.Emit(ir.Conv{Window: win, Group: groups}, in...))
+}
+
+// fewChannels are those of an image, which lie apart, and whose patches are rows in the order of the weights. More channels lie beside each
+// other: a convolution copies them in runs, where such rows would be made of single elements.
+const fewChannels = 4
+
+func isFew(channels ir.Dim) bool {
+	n, ok := channels.Const()
+	return ok && n <= fewChannels
 }
 
 // convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every place is a product.
