@@ -142,6 +142,9 @@ func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		}
 	}
 	r.Shape = shape
+	if !slices.ContainsFunc(firstAxes(Rank(x)), func(axis int) bool { return !r.Keeps(axis, x.Type.Shape) }) {
+		return []*ir.Value{x}
+	}
 	if times := repeats(r, x.Type.Shape); times != nil {
 		return []*ir.Value{c.repeat(x, times)}
 	}

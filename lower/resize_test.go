@@ -42,6 +42,20 @@ func TestResizeKeepsSymbols(t *testing.T) {
 	}
 }
 
+// Images that stay as large are not copied.
+func TestResizeToItsSize(t *testing.T) {
+	for mode, same := range map[string]bool{"linear": true, "nearest": true, "cubic": false} {
+		s := &sketch{}
+		size := s.ints(1, 16, 5, 7)
+		if !same {
+			size = s.ints(1, 16, 5, 8)
+		}
+		g, err := s.lower(13, s.node("Resize", s.input("x", tensor.F32, 1, 16, 5, 7), "", "", size, stringAttr("mode", mode)))
+		require.NoError(t, err)
+		require.Equal(t, same, g.Outputs[0] == g.Inputs[0], mode)
+	}
+}
+
 // A fraction of a symbol is known when the operator runs, and nothing comes of an empty image but its padding.
 func TestResizeAtRun(t *testing.T) {
 	for _, c := range []struct {

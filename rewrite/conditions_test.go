@@ -198,6 +198,7 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"expand.transpose", "no axes in front", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = expand(%2) {shape=[4,3,2]} return %4 }`},
 	{"softmax.axis", "another axis than the last", `graph "" (%0: f32[2,3]) { %4 = softmax(%0) {axis=1} return %4 }`},
 	{"reduce.transpose", "axes that stay", `graph "" (%0: f32[2,3]) { %2 = transpose(%0) {perm=[1,0]} %4 = reduce_sum(%2) {axes=[0]} return %4 }`},
+	{"concat.transposes", "pixels in the same order", `graph "" (%0: f32[2,6,3], %1: f32[2,3,2,3]) { %2 = transpose(%0) {perm=[0,2,1]} %3 = reshape(%2) {shape=[2,3,2,3]} %4 = transpose(%1) {perm=[0,3,2,1]} %5 = concat(%4, %3) {axis=1} return %5 }`},
 	{"concat.transposes", "the same order of axes", `graph "" (%0: f32[2,2,2], %1: f32[2,2,2]) { %2 = transpose(%0) {perm=[1,0,2]} %3 = transpose(%1) {perm=[2,1,0]} %4 = concat(%2, %3) {axis=0} return %4 }`},
 
 	{"rows.layernorm", "whole norms", `graph "" (%0: f32[b,4,3]) { %2 = layernorm(%0) {axes=2} %3 = slice(%2) {starts=[0,1,0], sizes=[b,1,3], steps=[1,1,1]} return %3 }`},

@@ -165,7 +165,7 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 }
 
 // untransposed returns the value of which v is the transpose; nil if there is none. v may join axes afterwards, as an image does
-// that was made larger by repeating its pixels.
+// that was made larger by repeating its pixels, or split them, as one does that was a row of pixels.
 func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
 	if v.Def == nil {
 		return nil
@@ -180,24 +180,37 @@ func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
 		if inner.Def == nil {
 			return nil
 		}
-		t, ok := inner.Def.Op.(ir.Transpose)
-		groups, merges := merged(inner.Type.Shape, v.Type.Shape)
-		if !ok || !merges {
-			return nil
-		}
-		shape, next := make(ir.Shape, len(perm)), 0
-		for i, p := range perm {
-			shape[p] = v.Type.Shape[i]
-		}
-		for axis := range perm { // of what is looked for
-			for _, a := range groups[slices.Index(perm, axis)] {
-				if t.Perm[a] != next {
-					return nil
-				}
-				next++
+		if t, ok := inner.Def.Op.(ir.Transpose); ok && regrouped(t.Perm, inner.Type.Shape, perm, v.Type.Shape) {
+			shape := make(ir.Shape, len(perm))
+			for i, p := range perm {
+				shape[p] = v.Type.Shape[i]
 			}
+			return m.reshape(inner.Def.Inputs[0], shape)
 		}
-		return m.reshape(inner.Def.Inputs[0], shape)
 	}
 	return nil
+}
+
+// regrouped reports whether a transpose by inner, whose result has shape from, and a reshape to shape to that joins neighbouring axes or
+// splits them are a reshape and a transpose by outer.
+func regrouped(inner []int, from ir.Shape, outer []int, to ir.Shape) bool {
+	few, many := inner, outer // those of the joined axes, and of what these are split into
+	groups, ok := merged(to, from)
+	if !ok {
+		few, many = outer, inner
+		groups, ok = merged(from, to)
+	}
+	if !ok {
+		return false
+	}
+	next := 0
+	for axis := range few { // before the transposes
+		for _, a := range groups[slices.Index(few, axis)] {
+			if many[a] != next {
+				return false
+			}
+			next++
+		}
+	}
+	return true
 }
