@@ -84,14 +84,14 @@ var unaryRow = row{
 		set, loops := b.d.set, newNest(y.shape, &y, &x)
 		return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 			dst, src := y.f32(m), x.f32(m)
-			loops.blocks(part, func(rows int, at [maxOperands]int) {
+			loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 				d, s := dst[at[0]:], src[at[1]:]
 				if loops.col(1) == 1 {
-					set.UnaryRows(op, d, loops.row(0), s, loops.row(1), rows, loops.cols)
+					set.UnaryRows(op, d, loops.row(0), s, loops.row(1), rows, cols)
 					return
 				}
 				for r := range rows { // strided: bring the row together first
-					row := d[r*loops.row(0):][:loops.cols]
+					row := d[r*loops.row(0):][:cols]
 					for c := range row {
 						row[c] = s[r*loops.row(1)+c*loops.col(1)]
 					}
@@ -112,10 +112,10 @@ func mapStep[X, Y tensor.Element](y, x *operand, f func(X) Y) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s := elements[Y](m, &dst), elements[X](m, &src)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
-				for c := range loops.cols {
+				for c := range cols {
 					d[p+c*loops.col(0)] = f(s[q+c*loops.col(1)])
 				}
 			}
@@ -128,10 +128,10 @@ func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
 	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s, t := elements[Y](m, &dst), elements[X](m, &left), elements[X](m, &right)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-				for c := range loops.cols {
+				for c := range cols {
 					d[o+c*loops.col(0)] = f(s[p+c*loops.col(1)], t[q+c*loops.col(2)])
 				}
 			}
@@ -220,16 +220,16 @@ var binaryRow = row{
 		set, loops := b.d.set, newNest(y.shape, &y, &x, &z)
 		return step{parts: loops.parts(), run: func(m *machine, part, worker int) {
 			dst, s, t := y.f32(m), x.f32(m), z.f32(m)
-			loops.blocks(part, func(rows int, at [maxOperands]int) {
+			loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 				if c, e := loops.col(1), loops.col(2); c <= 1 && e <= 1 {
 					set.BinaryRows(op, dst[at[0]:], loops.row(0),
 						kernel.Rows{Data: s[at[1]:], Row: loops.row(1), Col: c},
-						kernel.Rows{Data: t[at[2]:], Row: loops.row(2), Col: e}, rows, loops.cols)
+						kernel.Rows{Data: t[at[2]:], Row: loops.row(2), Col: e}, rows, cols)
 					return
 				}
 				for r := range rows { // strided: one element at a time through the same kernel would be slow
 					o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-					scalarRow(fn, dst[o:][:loops.cols], s[p:], loops.col(1), t[q:], loops.col(2))
+					scalarRow(fn, dst[o:][:cols], s[p:], loops.col(1), t[q:], loops.col(2))
 				}
 			})
 		}}, nil
@@ -294,10 +294,10 @@ func whereStep[T tensor.Element](y, cond, a, b *operand) step {
 	dst, test, yes, no, loops := *y, *cond, *a, *b, newNest(y.shape, y, cond, a, b)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, c, s, t := elements[T](m, &dst), elements[bool](m, &test), elements[T](m, &yes), elements[T](m, &no)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				o, p, q, u := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2), at[3]+r*loops.row(3)
-				for k := range loops.cols {
+				for k := range cols {
 					if c[p+k*loops.col(1)] {
 						d[o+k] = s[q+k*loops.col(2)]
 					} else {

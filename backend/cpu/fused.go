@@ -210,11 +210,11 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 		own := scratch.bytes(m)[worker*each:][:each]
 		space := func(r int) register { return own[r*registerSize:][:registerSize] }
 		dst := y.bytes(m)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := 0; r < rows; r += together {
 				high := min(together, rows-r)
-				for c := 0; c < loops.cols; c += mapBlock {
-					wide := min(mapBlock, loops.cols-c)
+				for c := 0; c < cols; c += mapBlock {
+					wide := min(mapBlock, cols-c)
 					for k, i := range looped {
 						p := patch{from: at[k+1] + r*loops.row(k+1) + c*loops.col(k+1), row: loops.row(k + 1), col: loops.col(k + 1), high: high, wide: wide}
 						regs[i] = load(&in[i], m, p, space(i))
@@ -223,7 +223,7 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 						x := &code[i]
 						to := space(inputs + i)
 						if i == len(code)-1 { // results are dense
-							to = dst[(at[0]+r*loops.cols+c)*y.width:]
+							to = dst[(at[0]+r*loops.row(0)+c)*y.width:]
 						}
 						var args [3]register
 						for k, a := range x.args {

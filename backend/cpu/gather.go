@@ -46,10 +46,10 @@ func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, ind
 	loops := newNest(dst.shape, &dst, &walked, &idx)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s, ids := elements[T](m, &dst), elements[T](m, &src), elements[I](m, &idx)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-				for c := range loops.cols {
+				for c := range cols {
 					i := int(ids[q+c*loops.col(2)])
 					if i < 0 {
 						i += size

@@ -109,14 +109,14 @@ func widenStep(set *kernel.Set, to, from operand) step {
 	loops := newNest(to.shape, &to, &from)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		dst, src := to.f32(m), elements[uint16](m, &from)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				d, s := dst[at[0]+r*loops.row(0):], src[at[1]+r*loops.row(1):]
 				if loops.col(1) == 1 {
-					toFloats(set, from.dtype, d[:loops.cols], s[:loops.cols])
+					toFloats(set, from.dtype, d[:cols], s[:cols])
 					continue
 				}
-				for i := range loops.cols {
+				for i := range cols {
 					d[i] = toFloat(from.dtype, s[i*loops.col(1)])
 				}
 			}

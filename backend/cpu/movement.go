@@ -43,11 +43,11 @@ func moveStep[T tensor.Element](y, x *operand) step {
 	if n := len(loops.Shape); n > 1 && loops.col(0) == 1 && loops.row(1) == 1 && min(loops.Shape[n-2], loops.Shape[n-1]) >= turnedRows {
 		return turnStep[T](&dst, &src, loops)
 	}
-	cols, col, from := loops.cols, loops.col(0), loops.col(1)
+	col, from := loops.col(0), loops.col(1)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
 		toRow, fromRow := loops.row(0), loops.row(1)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			switch o, p := at[0], at[1]; {
 			case col == 1 && from == 1 && cols > 1:
 				for r := range rows {

@@ -5,12 +5,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A nest is a loop nest cut into parts by rows, the runs along the last axis; it has one axis at least.
+// A nest is a loop nest cut into parts: some rows, the runs along the last axis, or a piece of a long one. It has one axis at least.
 type nest struct {
 	backend.Nest
 	rows    int // all axes but the last, flattened
 	cols    int
 	perPart int // rows of a part
+	pieces  int // that each row is cut into
 }
 
 // partElements is the size of a part: long enough to be worth claiming, short enough to spread.
@@ -29,7 +30,13 @@ func newNest(shape tensor.Shape, operands ...*operand) *nest {
 	for _, d := range n.Shape[:last] {
 		n.rows *= d
 	}
-	n.perPart = max(1, partElements/max(n.cols, 1))
+	n.perPart, n.pieces = max(1, partElements/max(n.cols, 1)), max(1, (n.cols+partElements-1)/partElements)
+	return n
+}
+
+// wholeRows leaves rows in one piece, for steps whose elements of a row depend on each other.
+func (n *nest) wholeRows() *nest {
+	n.pieces = 1
 	return n
 }
 
@@ -38,7 +45,7 @@ func (n *nest) parts() int {
 	if n.cols == 0 {
 		return 0
 	}
-	return (n.rows + n.perPart - 1) / n.perPart
+	return (n.rows + n.perPart - 1) / n.perPart * n.pieces
 }
 
 // col is operand i's stride along a row.
@@ -55,9 +62,22 @@ func (n *nest) row(i int) int {
 // maxOperands bounds the operands of an elementwise step; offsets live on the stack.
 const maxOperands = 4
 
-// blocks calls f for runs of rows of a part that are evenly strided: rows is their number, at the offset in elements of
-// each operand's first one.
-func (n *nest) blocks(part int, f func(rows int, at [maxOperands]int)) {
+// pieceUnit is what the lengths of pieces are multiples of: whole lines of the cache.
+const pieceUnit = 64
+
+// blocks calls f for runs of rows of a part that are evenly strided: rows is their number, cols that of the elements of each, at the
+// offset in elements of each operand's first one.
+func (n *nest) blocks(part int, f func(rows, cols int, at [maxOperands]int)) {
+	each := n.cols
+	if n.pieces > 1 {
+		each = ((n.cols+n.pieces-1)/n.pieces + pieceUnit - 1) / pieceUnit * pieceUnit
+	}
+	left := part % n.pieces * each
+	cols := min(each, n.cols-left)
+	if cols <= 0 {
+		return // the others have been rounded up
+	}
+	part /= n.pieces
 	lo, hi := part*n.perPart, min((part+1)*n.perPart, n.rows)
 	run := 1
 	if len(n.Shape) > 1 {
@@ -66,6 +86,9 @@ func (n *nest) blocks(part int, f func(rows int, at [maxOperands]int)) {
 	for lo < hi {
 		rows := min(run-lo%run, hi-lo)
 		var at [maxOperands]int
+		for i := range n.Strides {
+			at[i] = left * n.col(i)
+		}
 		rest := lo
 		for k := len(n.Shape) - 2; k >= 0; k-- {
 			c := rest % n.Shape[k]
@@ -74,7 +97,7 @@ func (n *nest) blocks(part int, f func(rows int, at [maxOperands]int)) {
 				at[i] += c * n.Strides[i][k]
 			}
 		}
-		f(rows, at)
+		f(rows, cols, at)
 		lo += rows
 	}
 }

@@ -122,7 +122,11 @@ func finish(set *kernel.Set, fn ir.Reduction, y []float32, elements int) {
 
 // reduceColumns reduces each of so many matrices, one after the other in x, to its columns.
 func reduceColumns(set *kernel.Set, fn ir.Reduction, x, y operand, matrices, rows, cols int) step {
+	const line = 16                            // results on a line of the cache
 	each := max(64, partElements/max(rows, 1)) // columns of a part
+	if matrices == 1 && cols <= each && rows*cols > partElements {
+		each = (cols/2 + line - 1) / line * line
+	}
 	parts := (cols + each - 1) / each
 	return step{parts: matrices * parts, run: func(m *machine, part, _ int) {
 		matrix, lo := part/parts, part%parts*each

@@ -118,13 +118,13 @@ func scatterLines[T tensor.Element, I int32 | int64](n *ir.Node, axis int, y, in
 	placed, from := last(idx), last(upd)
 	walked.shape = placed.shape
 	walked.strides[len(walked.strides)-1] = 0
-	loops := newNest(placed.shape, &walked, &placed, &from)
+	loops := newNest(placed.shape, &walked, &placed, &from).wholeRows()
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
 		d, ids, s := elements[T](m, &dst), elements[I](m, &idx), elements[T](m, &upd)
-		loops.blocks(part, func(rows int, at [maxOperands]int) {
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-				for range loops.cols {
+				for range cols {
 					i := int(ids[p])
 					if i < 0 {
 						i += size

@@ -52,8 +52,10 @@ func (s *Set) NewConv(shape ConvShape, workers int) *Conv {
 	c.cut(min(4*blockRows, max(blockRows, c.share())), 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
 	})
-	panel := gemmCost(c.high*c.wide, s.gemm.cols(), shape.KernelHeight*shape.KernelWidth*shape.Channels)
-	c.blocking.cutPanels(panelGroups(s.gemm.panels(shape.Outputs), c.areas(), workers, c.copiedRows(c.high)*c.copiedRow(c.wide)/copiedPerNanosecond, panel))
+	c.blocking.cutPanels(c.areas(), workers, func(i int) (prepare, panel int) {
+		a := c.area(i)
+		return c.copiedRows(a.high) * c.copiedRow(a.wide) / copiedPerNanosecond, gemmCost(a.high*a.wide, s.gemm.cols(), c.blocking.k)
+	})
 	// The sums of a group stay in the L1 cache from one block of K to the next.
 	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
 	return c

@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 // A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
 type convWindow struct {
 	ConvShape
@@ -65,23 +63,6 @@ func (w *convWindow) area(part int) convArea {
 // place is the number of the first place of a row of an area.
 func (w *convWindow) place(a convArea, y int) int {
 	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
-}
-
-// panelGroups is how many parts the panels of a result are cut into at each of the areas: those with which the workers are done first. A
-// part prepares its pixels, as the parts of other panels do again, and computes panels; both take so many nanoseconds.
-func panelGroups(panels, areas, workers, prepare, panel int) int {
-	if workers == 1 {
-		return 1
-	}
-	best, least := 1, math.MaxInt
-	for groups := 1; groups <= panels; groups++ {
-		part := prepare + panel*panels/groups
-		// Some worker is late by a share of a part.
-		if time := ceilDiv(areas*groups, workers)*part + part/8; time < least {
-			best, least = groups, time
-		}
-	}
-	return best
 }
 
 // share is an eighth of all places: there are parts for several workers.

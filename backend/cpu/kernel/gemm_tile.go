@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // gemmFunc multiplies register tiles that lie below each other: for each, rows × cols of C (+)= A·B over k steps, then
 // the epilogue. Strides count elements; B has its columns side by side and bRow elements from one k to the next. The
@@ -72,10 +75,23 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	return b
 }
 
-// cutPanels makes about so many groups of panels, in place of those that take partNanoseconds.
-func (b *blocking) cutPanels(groups int) {
-	b.panelsPerPart = max(1, ceilDiv(b.tile.panels(b.n), groups))
-	b.panelGroups = ceilDiv(b.tile.panels(b.n), b.panelsPerPart)
+// cutPanels chooses how many panels a part computes of each of so many areas of places: as many as let the workers be done first, by the
+// nanoseconds that an area costs each of its parts before they begin, and those of a panel.
+func (b *blocking) cutPanels(areas, workers int, cost func(area int) (prepare, panel int)) {
+	panels := max(1, b.tile.panels(b.n))
+	b.panelsPerPart, b.panelGroups = panels, 1
+	least := math.MaxInt
+	for perPart := panels; perPart > 0 && workers > 1; perPart-- {
+		groups := ceilDiv(panels, perPart)
+		time := finishTime(areas*groups, workers, func(part int) int {
+			prepare, panel := cost(part / groups)
+			first := part % groups * perPart * b.tile.cols()
+			return prepare + panel*min(b.n-first, perPart*b.tile.cols())/b.tile.cols()
+		})
+		if time < least {
+			b.panelsPerPart, b.panelGroups, least = perPart, groups, time
+		}
+	}
 }
 
 // parts is the number of independent pieces.

@@ -192,6 +192,47 @@ func (p *Pool) claim(w int) (part int, ok bool) {
 	return 0, false
 }
 
+// finishTime is when the last of so many workers is done with all parts, if they take what cost says. Where there are many parts for each
+// worker, one of them is late by half a part.
+func finishTime(parts, workers int, cost func(part int) int) int {
+	const many = 16
+	if parts > many*workers {
+		sum, most := 0, 0
+		for part := range parts {
+			sum, most = sum+cost(part), max(most, cost(part))
+		}
+		return sum/workers + most/2
+	}
+	type state struct{ first, end, time int }
+	all := make([]state, min(parts, workers))
+	for w := range all {
+		all[w].first, all[w].end = w*parts/len(all), (w+1)*parts/len(all)
+	}
+	last := 0
+	for range parts { // the worker that is free first takes its first part, or the last of another
+		w := 0
+		for i := range all {
+			if all[i].time < all[w].time {
+				w = i
+			}
+		}
+		part := all[w].first
+		if all[w].first < all[w].end {
+			all[w].first++
+		} else {
+			from := 0
+			for all[from].first == all[from].end {
+				from++
+			}
+			all[from].end--
+			part = all[from].end
+		}
+		all[w].time += cost(part)
+		last = max(last, all[w].time)
+	}
+	return last
+}
+
 // relax passes a moment of a spinning loop.
 func relax(spins int) {
 	if spins%spinsPerYield == 0 {

@@ -109,10 +109,10 @@ func (s *Set) NewWinograd(shape ConvShape, workers int) *Winograd {
 	}
 	w.high, w.wide = even(down, high), wide
 	w.blocking = s.newBlocking(&s.gemm, w.high*w.wide, shape.Outputs, shape.Channels, blockRows)
-	tiles := w.high * w.wide
-	panel, points := WinogradPoints*gemmCost(tiles, s.gemm.cols(), shape.Channels), WinogradPoints*tiles*shape.Channels
-	areas := shape.Images * ceilDiv(down, w.high) * ceilDiv(across, w.wide)
-	w.blocking.cutPanels(panelGroups(s.gemm.panels(shape.Outputs), areas, workers, points/winogradPerNanosecond, panel))
+	w.blocking.cutPanels(w.areas(), workers, func(i int) (prepare, panel int) {
+		_, _, _, high, wide := w.area(i)
+		return WinogradPoints * high * wide * shape.Channels / winogradPerNanosecond, WinogradPoints * gemmCost(high*wide, s.gemm.cols(), shape.Channels)
+	})
 	return w
 }
 
@@ -131,7 +131,20 @@ func (w *Winograd) Parts() int {
 	if w.Outputs == 0 {
 		return 0
 	}
-	return w.Images * ceilDiv(w.PlacesHigh, winogradOut*w.high) * ceilDiv(w.PlacesWide, winogradOut*w.wide) * w.blocking.panelGroups
+	return w.areas() * w.blocking.panelGroups
+}
+
+// areas is the number of parts of all tiles.
+func (w *Winograd) areas() int {
+	return w.Images * ceilDiv(w.PlacesHigh, winogradOut*w.high) * ceilDiv(w.PlacesWide, winogradOut*w.wide)
+}
+
+// area is the tiles of a part: the first one of an image, and how many.
+func (w *Winograd) area(i int) (image, top, left, high, wide int) {
+	down, across := ceilDiv(w.PlacesHigh, winogradOut), ceilDiv(w.PlacesWide, winogradOut)
+	downs, acrosses := ceilDiv(down, w.high), ceilDiv(across, w.wide)
+	image, top, left = i/acrosses/downs, i/acrosses%downs*w.high, i%acrosses*w.wide
+	return image, top, left, min(w.high, down-top), min(w.wide, across-left)
 }
 
 // ScratchBytes is the scratch memory that one worker needs.
@@ -152,11 +165,8 @@ func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
 	panels := b.tile.panels(w.Outputs)
 	panelLo := part % b.panelGroups * b.panelsPerPart
 	panelHi := min(panelLo+b.panelsPerPart, panels)
-	part /= b.panelGroups
-	down, across := ceilDiv(w.PlacesHigh, winogradOut), ceilDiv(w.PlacesWide, winogradOut)
-	downs, acrosses := ceilDiv(down, w.high), ceilDiv(across, w.wide)
-	t := winogradTiles{Winograd: w, image: part / acrosses / downs, top: part / acrosses % downs * w.high, left: part % acrosses * w.wide}
-	t.high, t.wide = min(w.high, down-t.top), min(w.wide, across-t.left)
+	t := winogradTiles{Winograd: w}
+	t.image, t.top, t.left, t.high, t.wide = w.area(part / b.panelGroups)
 	keep := floats(scratch, w.ScratchBytes()/4)
 	for i, to := range []*[]float32{&t.pixels, &t.rows, &t.points, &t.sums, &t.back, &t.edge} {
 		n := w.sizes(t.high, t.wide)[i]
