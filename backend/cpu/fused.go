@@ -216,6 +216,9 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 				for c := 0; c < cols; c += mapBlock {
 					wide := min(mapBlock, cols-c)
 					for k, i := range looped {
+						if r > 0 && wide == cols && loops.row(k+1) == 0 {
+							continue // as in the rows before
+						}
 						p := patch{from: at[k+1] + r*loops.row(k+1) + c*loops.col(k+1), row: loops.row(k + 1), col: loops.col(k + 1), high: high, wide: wide}
 						regs[i] = load(&in[i], m, p, space(i))
 					}
@@ -254,6 +257,13 @@ func load(o *operand, m *machine, p patch, r register) register {
 		return src
 	case p.col == 0 && (p.row == 0 || p.high == 1):
 		repeat(r, src[:o.width], p.high*p.wide)
+	case p.col == 1 && p.row == 0:
+		repeat(r, src[:p.wide*o.width], p.high)
+	case p.col == 1:
+		size := p.wide * o.width
+		for i := range p.high {
+			copy(r[i*size:][:size], src[i*p.row*o.width:])
+		}
 	case o.width == 4:
 		from, to := lanes[uint32](all, len(all)/4), lanes[uint32](r, p.high*p.wide)
 		for i := range p.high {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -17,31 +18,39 @@ var copyRow = row{
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
-		return copyStep(&out[0], &in[0])
+		return copyStep(b.d.set, &out[0], &in[0])
 	},
 }
 
 // copyStep copies elements of any type between any strides.
-func copyStep(y, x *operand) (step, error) {
+func copyStep(set *kernel.Set, y, x *operand) (step, error) {
 	switch y.width {
 	case 1:
-		return moveStep[uint8](y, x), nil
+		return moveStep[uint8](set, y, x), nil
 	case 2:
-		return moveStep[uint16](y, x), nil
+		return moveStep[uint16](set, y, x), nil
 	case 4:
-		return moveStep[uint32](y, x), nil
+		return moveStep[uint32](set, y, x), nil
 	case 8:
-		return moveStep[uint64](y, x), nil
+		return moveStep[uint64](set, y, x), nil
 	case 16:
-		return moveStep[complex128](y, x), nil
+		return moveStep[complex128](set, y, x), nil
 	}
 	return step{}, fmt.Errorf("no copy of %s", y.dtype)
 }
 
-func moveStep[T tensor.Element](y, x *operand) step {
+func moveStep[T tensor.Element](set *kernel.Set, y, x *operand) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
 	if n := len(loops.Shape); n > 1 && loops.col(0) == 1 && loops.row(1) == 1 && min(loops.Shape[n-2], loops.Shape[n-1]) >= turnedRows {
-		return turnStep[T](&dst, &src, loops)
+		toRow, fromCol := loops.row(0), loops.col(1)
+		if dst.width == 4 {
+			return turnStep(loops, func(m *machine, to, from, rows, cols int) {
+				set.Transpose(elements[float32](m, &dst)[to:], toRow, elements[float32](m, &src)[from:], fromCol, rows, cols)
+			})
+		}
+		return turnStep(loops, func(m *machine, to, from, rows, cols int) {
+			turn(elements[T](m, &dst)[to:], toRow, elements[T](m, &src)[from:], fromCol, rows, cols)
+		})
 	}
 	col, from := loops.col(0), loops.col(1)
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
@@ -81,15 +90,14 @@ const (
 	turnedCols = 16
 )
 
-// turnStep copies matrices whose rows lie along the last axis but one of the operand. A part is some columns of one.
-func turnStep[T tensor.Element](dst, src *operand, loops *nest) step {
+// turnStep copies matrices whose rows lie along the last axis but one of the operand. A part is some columns of one, which turn copies from
+// and to offsets.
+func turnStep(loops *nest, turn func(m *machine, to, from, rows, cols int)) step {
 	n := len(loops.Shape)
 	rows, cols := loops.Shape[n-2], loops.Shape[n-1]
 	perPart := (max(1, partElements/rows) + turnedCols - 1) / turnedCols * turnedCols
 	blocks := (cols + perPart - 1) / perPart
-	toRow, fromCol := loops.row(0), loops.col(1)
 	return step{parts: loops.rows / rows * blocks, run: func(m *machine, part, _ int) {
-		d, s := elements[T](m, dst), elements[T](m, src)
 		to, from, rest := 0, 0, part/blocks
 		for axis := n - 3; axis >= 0; axis-- {
 			at := rest % loops.Shape[axis]
@@ -97,19 +105,23 @@ func turnStep[T tensor.Element](dst, src *operand, loops *nest) step {
 			to, from = to+at*loops.Strides[0][axis], from+at*loops.Strides[1][axis]
 		}
 		lo := part % blocks * perPart
-		hi := min(lo+perPart, cols)
-		for c0 := lo; c0 < hi; c0 += turnedCols {
-			for r0 := 0; r0 < rows; r0 += turnedRows {
-				for r := r0; r < min(r0+turnedRows, rows); r++ {
-					p := from + c0*fromCol + r
-					for i := range d[to+r*toRow+c0:][:min(turnedCols, hi-c0)] {
-						d[to+r*toRow+c0+i] = s[p]
-						p += fromCol
-					}
+		turn(m, to+lo, from+lo*loops.col(1), rows, min(perPart, cols-lo))
+	}}
+}
+
+// turn writes d[r·toRow + c] = s[c·fromCol + r].
+func turn[T tensor.Element](d []T, toRow int, s []T, fromCol, rows, cols int) {
+	for c0 := 0; c0 < cols; c0 += turnedCols {
+		for r0 := 0; r0 < rows; r0 += turnedRows {
+			for r := r0; r < min(r0+turnedRows, rows); r++ {
+				p := c0*fromCol + r
+				for i := range d[r*toRow+c0:][:min(turnedCols, cols-c0)] {
+					d[r*toRow+c0+i] = s[p]
+					p += fromCol
 				}
 			}
 		}
-	}}
+	}
 }
 
 var concatRow = row{
@@ -125,7 +137,7 @@ var concatRow = row{
 		for i, x := range in {
 			piece := out[0].cut(axis, at, x.shape[axis]) // the part of the result that x fills
 			at += x.shape[axis]
-			st, err := copyStep(&piece, &x)
+			st, err := copyStep(b.d.set, &piece, &x)
 			if err != nil {
 				return step{}, err
 			}
@@ -170,7 +182,7 @@ var padRow = row{
 		}
 		var steps []step
 		add := func(dst, src operand) error {
-			st, err := copyStep(&dst, &src)
+			st, err := copyStep(b.d.set, &dst, &src)
 			steps = append(steps, st)
 			return err
 		}
@@ -292,7 +304,7 @@ var tileRow = row{
 			to = append(to, x.shape[i]*y.strides[i], y.strides[i])
 		}
 		x.shape, x.strides, y.shape, y.strides = shape, from, shape, to
-		return copyStep(&y, &x)
+		return copyStep(b.d.set, &y, &x)
 	},
 }
 

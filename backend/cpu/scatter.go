@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
@@ -24,11 +25,11 @@ func claimsScatter(n *ir.Node, fn ir.Reduction) bool {
 }
 
 // scattered is the copy of the operand, then the updates.
-func scattered(y, x *operand, updates step) (step, error) {
+func scattered(set *kernel.Set, y, x *operand, updates step) (step, error) {
 	if x.base == y.base && x.off == y.off && !x.isConst {
 		return updates, nil
 	}
-	first, err := copyStep(y, x)
+	first, err := copyStep(set, y, x)
 	return inTurn(first, updates), err
 }
 
@@ -72,7 +73,7 @@ func bindScatter(b *binder, n *ir.Node, fn ir.Reduction) (step, error) {
 	if in[1].dtype == tensor.I32 {
 		bind = scatterOf[int32]
 	}
-	return scattered(&out[0], &in[0], bind(n, fn, &out[0], &in[1], &in[2]))
+	return scattered(b.d.set, &out[0], &in[0], bind(n, fn, &out[0], &in[1], &in[2]))
 }
 
 // scatterOf is the step of updates by the type of their elements, or without a reduction by its width.

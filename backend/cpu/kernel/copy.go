@@ -22,6 +22,13 @@ func (s *Set) copy2D(dst []float32, dstRow, dstCol int, src []float32, srcRow, s
 	}
 }
 
+// Transpose writes dst[r·dstRow + c] = src[c·srcRow + r] for all rows and cols of the result.
+func (s *Set) Transpose(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
+	if rows > 0 && cols > 0 {
+		s.transposed(dst, dstRow, src, srcRow, rows, cols)
+	}
+}
+
 // transposed calls the transposing kernel for as many rows of the result at a time as one call may take.
 func (s *Set) transposed(dst []float32, dstRow int, src []float32, srcRow, rows, cols int) {
 	_, _ = dst[(rows-1)*dstRow+cols-1], src[(cols-1)*srcRow+rows-1]
