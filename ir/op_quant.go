@@ -187,6 +187,21 @@ func (o Dequantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return []*tensor.Tensor{y}, nil
 }
 
+// ScaleAt says which scale element i of quantised values of shape s has.
+func (o Dequantize) ScaleAt(s, scales tensor.Shape) func(i int) int {
+	return scaleIndex(s, scales, o.Axis, o.Block)
+}
+
+// Codes returns how integers of at most 8 bits lie in t: element i, with the smallest number of its type as 0.
+func Codes(t *tensor.Tensor) func(i int) byte {
+	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
+	if t.DType().IsSigned() {
+		flip = 1 << (bits - 1)
+	}
+	per, mask := 8/bits, byte(1<<bits-1)
+	return func(i int) byte { return data[i/per]>>(i%per*bits)&mask ^ flip }
+}
+
 // quantizedAt is x[i] − zero[k]; integers are subtracted as such.
 func quantizedAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 	if x.DType().IsFloat() {

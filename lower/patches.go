@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // Pools of few taps, and windows that tile, are slices and views of their operand.
@@ -36,7 +35,7 @@ func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 	if ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) == ir.No {
 		c.Failf("weights %v in %d groups for %v", w.Type, groups, x.Type)
 	}
-	in := []*ir.Value{c.channelsLast(x), c.weights(w, Rank(w)-1, c.kernelFirst)}
+	in := []*ir.Value{c.channelsLast(x), c.weights(w, kernelAxes(Rank(w)), c.kernelFirst)}
 	if bias != nil {
 		in = append(in, bias)
 	}
@@ -63,16 +62,13 @@ func (c *Context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*
 	return c.channelsFirst(c.Emit(ir.QConv{Window: win, Group: groups}, in...))
 }
 
-// weights returns a view of weights [M,…], of which axis 0 becomes another. Where they are dequantised with scales along it, it is a view
-// of what is, so that the codes stay in sight.
-func (c *Context) weights(w *ir.Value, to int, view func(*ir.Value) *ir.Value) *ir.Value {
-	if w.Def != nil {
-		if o, ok := w.Def.Op.(ir.Dequantize); ok && o.Block == 0 && (o.Axis == 0 || Rank(w.Def.Inputs[1]) == 0) {
-			o.Axis = to * Rank(w.Def.Inputs[1])
-			return c.Emit(o, append([]*ir.Value{view(w.Def.Inputs[0])}, w.Def.Inputs[1:]...)...)
-		}
+// kernelAxes says which axis each of [M,C,…] becomes in […,C,M].
+func kernelAxes(rank int) []int {
+	axes := []int{rank - 1, rank - 2}
+	for i := range rank - 2 {
+		axes = append(axes, i)
 	}
-	return view(w)
+	return axes
 }
 
 // kernelFirst returns weights [M,C,…] as […,C,M].
@@ -81,16 +77,16 @@ func (c *Context) kernelFirst(w *ir.Value) *ir.Value {
 	if w.Const == nil {
 		return c.Emit(turn, w)
 	}
-	y, err := ir.EvalOp(nil, turn, []*tensor.Tensor{w.Const.Aligned()})
-	if err != nil {
-		c.Failf("%w", err)
-	}
-	return c.b.g.NewConst(w.Name, y[0])
+	return c.b.g.NewConst(w.Name, c.evaluated(turn, w.Const.Aligned()))
 }
 
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
 func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
-	w = c.weights(w, 0, func(w *ir.Value) *ir.Value {
+	axes := []int{0, 1}
+	if !ir.Shape(w.Type.Shape[2:]).Elements().Is(1) { // channels are not an axis of their own
+		axes = axes[:1]
+	}
+	w = c.weights(w, axes, func(w *ir.Value) *ir.Value {
 		return c.Emit(ir.Reshape{Shape: ir.Shape{w.Type.Shape[0], ir.Shape(w.Type.Shape[1:]).Elements()}}, w)
 	})
 	in := []*ir.Value{rows, w}
@@ -103,9 +99,12 @@ func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
 // untiled is a ConvTranspose whose windows lie side by side: x [N,C,…] times weights [C,M,…], whose columns are the elements of a
 // window, each with M channels.
 func (c *Context) untiled(win ir.Window) *ir.Value {
-	x, w, bias := c.channelsLast(c.In(0)), c.channelsLast(c.In(1)), c.Opt(2)
-	taps, channels := win.Taps(), w.Type.Shape[Rank(w)-1]
-	in := []*ir.Value{x, c.reshape(w, ir.Shape{w.Type.Shape[0], channels.Mul(ir.N(taps))})}
+	x, w, bias := c.channelsLast(c.In(0)), c.In(1), c.Opt(2)
+	taps, channels := win.Taps(), w.Type.Shape[1]
+	matrix := func(w *ir.Value) *ir.Value {
+		return c.reshape(c.channelsLast(w), ir.Shape{w.Type.Shape[0], channels.Mul(ir.N(taps))})
+	}
+	in := []*ir.Value{x, c.besideEachOther(w, taps, matrix)}
 	if bias != nil {
 		in = append(in, c.Emit(ir.Concat{}, slices.Repeat([]*ir.Value{bias}, taps)...))
 	}

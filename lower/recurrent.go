@@ -29,12 +29,14 @@ func lowerLSTM(c *Context) []*ir.Value {
 }
 
 // recurrent reads what the recurrent operators share. The order of gates differs between PyTorch and ONNX, and some exporters write the
-// reordering as nodes: kernels want the weights that come of it.
+// reordering as nodes: kernels want the weights that come of it, or what is stored.
 func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 	for i := range c.NumInputs() {
 		v := c.Opt(i)
 		if i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB {
-			v = c.weight(v)
+			if _, _, _, ok := stored(v); !ok {
+				v = c.weight(v)
+			}
 		}
 		in = append(in, v)
 	}

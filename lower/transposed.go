@@ -63,7 +63,24 @@ func gcd(a, b int) int {
 // would be negative.
 func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)
-	if w.Const == nil {
+	codes, widen, more, ok := stored(w)
+	if o, coded := widen.(ir.Dequantize); ok && coded && Rank(more[1]) > 0 {
+		if o.Axis != 1 || o.Block != 0 {
+			ok = false
+		} else { // of the channels of every group
+			o.Axis = Rank(w) - 1
+			widen, more = o, slices.Clone(more)
+			for i, v := range more[1:] {
+				if v != nil {
+					more[1+i] = c.repeated(v, op.Group)
+				}
+			}
+		}
+	}
+	if !ok {
+		codes, widen = c.weight(w), nil
+	}
+	if codes.Const == nil {
 		return nil
 	}
 	total := 1
@@ -83,7 +100,10 @@ func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
 	if !c.affords(4 * total) {
 		return nil
 	}
-	t := transposed{Context: c, op: op, x: c.channelsLast(x), phases: all}
+	t := transposed{Context: c, op: op, x: c.channelsLast(x), w: codes, widen: widen, phases: all}
+	if widen != nil {
+		t.more = more[1:]
+	}
 	y := t.along(0, nil)
 	s := y.Type.Shape
 	whole := ir.Shape{s[0]}
@@ -106,6 +126,9 @@ type transposed struct {
 	*Context
 	op     ops.ConvTranspose
 	x      *ir.Value // [N,…,C]
+	w      *ir.Value // as it is stored
+	widen  ir.Op     // what makes floats of that, with the scales and zero points of the result's channels, or nil
+	more   []*ir.Value
 	phases [][]phase
 }
 
@@ -149,7 +172,7 @@ func (t *transposed) convolution(chosen []phase) *ir.Value {
 
 // weightsOf are the taps of a phase, [taps…, C/groups, M], of weights [C, M/groups, taps…]; a phase that no tap reaches has one of zeros.
 func (t *transposed) weightsOf(chosen []phase) *ir.Value {
-	w := t.In(1)
+	w := t.w
 	s, n := w.Const.Shape(), len(chosen)
 	inputs, outputs := s[0]/t.op.Group, s[1]
 	cut := ir.Slice{Starts: ir.Dims(0, 0), Sizes: ir.Dims(s[0], s[1]), Steps: []int{1, 1}}
@@ -161,18 +184,18 @@ func (t *transposed) weightsOf(chosen []phase) *ir.Value {
 			for i, p := range chosen {
 				zeros[i] = max(p.taps, 1)
 			}
-			return t.b.g.NewConst(w.Name, tensor.New(w.Type.DType, append(zeros, inputs, outputs*t.op.Group)...))
+			return t.b.g.NewConst(w.Name, tensor.New(t.x.Type.DType, append(zeros, inputs, outputs*t.op.Group)...))
 		}
 		cut.Starts, cut.Sizes, cut.Steps = append(cut.Starts, ir.N(p.first)), append(cut.Sizes, ir.N(p.taps)), append(cut.Steps, -p.step)
 		split, joined, perm = append(split, p.taps), append(joined, p.taps), append(perm, 3+axis)
 	}
 	y := w.Const.Aligned()
 	for _, op := range []ir.Op{cut, ir.Reshape{Shape: ir.Dims(split...)}, ir.Transpose{Perm: append(perm, 1, 0, 2)}, ir.Reshape{Shape: ir.Dims(append(joined, inputs, outputs*t.op.Group)...)}} {
-		out, err := ir.EvalOp(nil, op, []*tensor.Tensor{y})
-		if err != nil {
-			t.Failf("%w", err)
-		}
-		y = out[0]
+		y = t.evaluated(op, y)
 	}
-	return t.b.g.NewConst(w.Name, y)
+	v := t.b.g.NewConst(w.Name, y)
+	if t.widen == nil {
+		return v
+	}
+	return t.Emit(t.widen, append([]*ir.Value{v}, t.more...)...)
 }

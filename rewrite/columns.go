@@ -40,6 +40,50 @@ func numbersIn(v *ir.Value) []float32 {
 	return slices.Clone(tensor.Of[float32](v.Const.Aligned()))
 }
 
+// scaled is a weight times a factor for each column, of which run elements lie one after the other; nil if neither it is known nor its scales.
+func (m *match) scaled(w *ir.Value, factors []float32, run int) *ir.Value {
+	numbers := numbersIn(w)
+	if numbers == nil && isDequantized(w) && run == 1 {
+		return m.rescaled(w, factors)
+	}
+	if numbers == nil {
+		return nil
+	}
+	for i := range numbers {
+		if numbers[i] *= factors[i/run%len(factors)]; math.IsInf(float64(numbers[i]), 0) {
+			return m.refuse("weights beyond float32")
+		}
+	}
+	return m.e.g.NewConst(w.Name, tensor.FromSlice(numbers, w.Const.Shape()...))
+}
+
+// rescaled is scaled of codes that have one scale, or one for each column, the last axis.
+func (m *match) rescaled(w *ir.Value, factors []float32) *ir.Value {
+	o, scales, zero := w.Def.Op.(ir.Dequantize), numbersIn(at(w, 1)), at(w, 2)
+	if len(scales) == 1 && len(at(w, 1).Type.Shape) == 0 {
+		scales = slices.Repeat(scales, len(factors))
+		if zero != nil && zero.Const != nil {
+			all := tensor.New(zero.Type.DType, len(factors))
+			for i := range factors {
+				all.SetInt64(i, zero.Const.Int64(0))
+			}
+			zero = m.e.g.NewConst(zero.Name, all)
+		}
+	} else if o.Block != 0 || o.Axis != len(w.Type.Shape)-1 {
+		return nil
+	}
+	if len(scales) != len(factors) || !at(w, 0).Type.DType.IsInt() || zero != nil && zero.Const == nil {
+		return nil
+	}
+	for i, f := range factors {
+		if scales[i] *= f; math.IsInf(float64(scales[i]), 0) {
+			return m.refuse("scales beyond float32")
+		}
+	}
+	o.Axis = len(w.Type.Shape) - 1
+	return m.emit(o, at(w, 0), m.e.g.NewConst(at(w, 1).Name, tensor.FromSlice(scales)), zero)
+}
+
 // columnRules take factors and sums of columns into the weights and the bias of linear, a product of x and w without activation or
 // residual. run is how many elements of the weights, one after the other, are of one column.
 func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) int) []*Rule {
@@ -52,18 +96,16 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 		return make([]float32, columns)
 	}
 	scale := func(m *match) *ir.Value {
-		factors, weights := m.columnNumbers(m.get(c)), numbersIn(m.get(w))
+		factors := m.columnNumbers(m.get(c))
 		offset := offsets(m, len(factors))
-		if factors == nil || weights == nil || offset == nil {
+		if factors == nil || offset == nil {
 			return nil
 		}
-		each := run(m)
-		for i := range weights {
-			if weights[i] *= factors[i/each%len(factors)]; math.IsInf(float64(weights[i]), 0) {
-				return m.refuse("weights beyond float32")
-			}
+		weights := m.scaled(m.get(w), factors, run(m))
+		if weights == nil {
+			return nil
 		}
-		in := []*ir.Value{m.get(x), m.e.g.NewConst(m.get(w).Name, tensor.FromSlice(weights, m.get(w).Const.Shape()...))}
+		in := []*ir.Value{m.get(x), weights}
 		if m.get(bias) != nil {
 			for i, f := range factors {
 				offset[i] *= f

@@ -53,7 +53,7 @@ func convRules() []*Rule {
 		}},
 		{Name: "conv.weights", pattern: node[ir.Conv](x, w).rest(), build: func(m *match) *ir.Value {
 			v := m.get(w)
-			if !isDequantized(v) || !foldInputs(v.Def) {
+			if !isStored(v) || m.takesStored(m.root, ir.ConvW) {
 				return nil
 			}
 			plain, err := evalConstants(v.Def)

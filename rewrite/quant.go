@@ -214,14 +214,14 @@ func qdqPairRules() []*Rule {
 	}}}
 }
 
-// widenRule widens the stored weights that nothing took as they are, once and for all.
+// widenRule widens the stored weights that nothing took or takes as they are, once and for all.
 func widenRule() *Rule {
 	stored := constant().when("quantised values or narrow floats", func(_ *match, v *ir.Value) bool {
 		d := v.Type.DType
 		return target.IsHalf(d) || d.IsInt() && d.Bits() <= 8
 	})
 	wide := either(node[ir.Dequantize](stored).rest(), node[ir.Cast](stored)).when("constants that become floats", func(m *match, v *ir.Value) bool {
-		return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v]
+		return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return m.takesStored(u.Node, u.Index) })
 	})
 	return &Rule{Name: "widen", pattern: wide, build: foldConstants}
 }
@@ -231,6 +231,20 @@ func productReads(v *ir.Value) bool {
 	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
 		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind() == ir.KindQConv || u.Node.Op.Kind().Has(ir.View) && productReads(u.Node.Outputs[0])
 	})
+}
+
+// isStored reports whether v is made from constants that a model stores, integers or narrow floats.
+func isStored(v *ir.Value) bool {
+	if v == nil || v.Def == nil || !foldInputs(v.Def) {
+		return false
+	}
+	_, narrow := v.Def.Op.(ir.Cast)
+	return isDequantized(v) || narrow && target.IsHalf(v.Def.Inputs[0].Type.DType)
+}
+
+// takesStored reports whether the target packs weights as they are stored.
+func (m *match) takesStored(n *ir.Node, operand int) bool {
+	return m.e.t != nil && m.e.t.TakesStored(n, operand)
 }
 
 // foldInputs reports whether all operands are constants.

@@ -221,19 +221,9 @@ func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
 	}
 }
 
-// bitsOf returns how integers of at most 8 bits lie in t: element i, with the smallest number of its type as 0.
-func bitsOf(t *tensor.Tensor) func(i int) byte {
-	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
-	if t.DType().IsSigned() {
-		flip = 1 << (bits - 1)
-	}
-	per, mask := 8/bits, byte(1<<bits-1)
-	return func(i int) byte { return data[i/per]>>(i%per*bits)&mask ^ flip }
-}
-
 // blockWeights lays quantised values out as MatMulNBits has them.
 func blockWeights(o ir.MatMulNBits, quantized *tensor.Tensor, along int) *tensor.Tensor {
-	per, row, value := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8, bitsOf(quantized)
+	per, row, value := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8, ir.Codes(quantized)
 	t := tensor.New(tensor.U8, o.N, o.Blocks(), o.Block*o.Bits/8)
 	to := t.Bytes()
 	each(o, o.K, along, func(n, k, from int) { to[n*row+k/per] |= value(from) << (k % per * o.Bits) })
@@ -247,7 +237,7 @@ func blockZeros(o ir.MatMulNBits, zero *ir.Value, d tensor.DType, along int) *te
 	if zero != nil {
 		source = zero.Const
 	}
-	t, value := tensor.New(tensor.U8, o.N, row), bitsOf(source)
+	t, value := tensor.New(tensor.U8, o.N, row), ir.Codes(source)
 	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= value(from%source.Len()) << (b % per * o.Bits) })
 	return t
 }

@@ -51,6 +51,9 @@ type Row struct {
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
+	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold it:
+	// as codes or 16-bit floats. nil: of none.
+	TakesStored func(n *ir.Node, i int) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
 	// buffer itself, also where casts or copies of the parts stand between.
 	ReadsPacked func(n *ir.Node) bool
@@ -131,4 +134,10 @@ func (t *Target) LateReads(n *ir.Node) int {
 func (t *Target) ReadsPacked(n *ir.Node) bool {
 	r := &t.Rows[n.Op.Kind()]
 	return t.Where(n) == OnKernel && r.ReadsPacked != nil && r.ReadsPacked(n)
+}
+
+// TakesStored reports whether n packs operand i in the form in which a model stores it.
+func (t *Target) TakesStored(n *ir.Node, i int) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return r.TakesStored != nil && r.TakesStored(n, i) && t.Where(n) == OnKernel
 }

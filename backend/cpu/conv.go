@@ -11,13 +11,16 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// convRow runs convolutions of float32 over one or two spatial axes whose weights are constant: products of patches, a group
-// after the other, or, where every channel is a group, sums over the taps.
+// convRow runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
+// patches, a group after the other; or, where every channel is a group, sums over the taps, of any weights.
 func (d *Device) convRow() row {
 	return row{
 		Row: target.Row{
 			Runs:     target.OnKernel,
 			Supports: claimsConv,
+			TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
+				return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
+			},
 			Strided: func(n *ir.Node, i int, strides []int) bool {
 				last := len(strides) - 1
 				return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
@@ -28,9 +31,9 @@ func (d *Device) convRow() row {
 					return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
 				}
 				if isTiled(n) {
-					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads()).ScratchBytes()))}
+					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
 				}
-				return []int64{int64(d.Threads() * align(d.newConv(shape, groups).ScratchBytes()))}
+				return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
 			},
 		},
 		bind:       bindConv,
@@ -43,8 +46,40 @@ func claimsConv(n *ir.Node) bool {
 	if _, ok := unaryKernel(op.Activation()); !ok && op.Act != ir.NoUnary {
 		return false
 	}
-	return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && w.IsConst() && len(w.Type.Shape) <= 4 &&
-		(w.Const != nil || !isDepthwise(n)) // nothing packs the weights of channels alone
+	if _, static := w.Type.Static(); !static || n.Inputs[ir.ConvX].Type.DType != tensor.F32 || len(w.Type.Shape) > 4 {
+		return false
+	}
+	if isDepthwise(n) {
+		return w.Packed == nil // nothing packs the weights of channels alone
+	}
+	return w.IsConst() || isCoded(n)
+}
+
+// isCoded reports whether the weights of a convolution are packed as codes, or will be.
+func isCoded(n *ir.Node) bool {
+	if p := n.Inputs[ir.ConvW].Packed; p != nil {
+		return slices.Contains(codedForms, p.Layout.Form)
+	}
+	_, _, ok := convCoding(n)
+	return ok
+}
+
+// convCoding is the weights of a convolution as they are stored, and how the matrices of its groups are packed then.
+func convCoding(n *ir.Node) (w codedWeight, c coding, ok bool) {
+	if w, ok = codedOf(n.Inputs[ir.ConvW]); !ok {
+		return w, c, false
+	}
+	k, cols := convMatrix(n)
+	last := len(w.codes.Shape()) - 1
+	c, ok = w.coding(k, cols, last-1, last)
+	return w, c, ok
+}
+
+// convMatrix is the size of the matrix of weights of a group.
+func convMatrix(n *ir.Node) (k, cols int) {
+	s, _ := n.Inputs[ir.ConvW].Type.Static()
+	_, groups := convWindow(n)
+	return s[:len(s)-1].Elements(), s[len(s)-1] / groups
 }
 
 // convWindow is the window and the groups of a convolution of floats or of bytes. Both have their first two operands at the same places.
@@ -99,9 +134,9 @@ func isColumn(n *ir.Node) bool {
 }
 
 // newConv plans the convolution of one of the groups, among which workers share out.
-func (d *Device) newConv(shape kernel.ConvShape, groups int) *kernel.Conv {
+func (d *Device) newConv(shape kernel.ConvShape, groups int, coded bool) *kernel.Conv {
 	shape.Outputs /= groups
-	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups)
+	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, coded)
 }
 
 func bindConv(b *binder, n *ir.Node) (step, error) {
@@ -141,22 +176,36 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
-	weights, err := b.d.boundConv(n)
-	if err != nil {
-		return step{}, err
+	var data []float32
+	codes := make([]kernel.Coded, groups)
+	if isCoded(n) {
+		k, cols := convMatrix(n)
+		w := n.Inputs[ir.ConvW].Packed
+		if w == nil {
+			return step{}, fmt.Errorf("the weight is not packed")
+		}
+		var err error
+		if codes, err = codingOf(w, k, cols).operands(b.d.set, w, groups); err != nil {
+			return step{}, err
+		}
+	} else {
+		weights, err := b.d.boundConv(n)
+		if err != nil {
+			return step{}, err
+		}
+		data = tensor.Of[float32](weights)
 	}
-	data := tensor.Of[float32](weights)
 	if isTiled(n) {
-		k := b.d.set.NewWinograd(shape, b.d.Threads())
+		k := b.d.set.NewWinograd(shape, b.d.Threads(), isCoded(n))
 		each := align(k.ScratchBytes())
 		return step{parts: k.Parts(), run: func(m *machine, part, worker int) {
 			a := args
 			resolve(m, &a)
-			a.B = data
+			a.B, a.Coded = data, &codes[0]
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
-	k, length := b.d.newConv(shape, groups), len(data)/groups
+	k, length := b.d.newConv(shape, groups, isCoded(n)), len(data)/groups
 	shape.Outputs = k.Outputs
 	each, parts := align(k.ScratchBytes()), k.Parts()
 	from := func(s []float32, at int) []float32 {
@@ -169,6 +218,7 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 		a, g := args, part/parts
 		resolve(m, &a)
 		a.X, a.B = a.X[min(g*shape.Channels*a.XChannel, len(a.X)):], data[g*length:][:length] // of no pixels, there are no channels
+		a.Coded = &codes[g]
 		a.C, a.Bias, a.Residual = a.C[g*shape.Outputs:], from(a.Bias, g*shape.Outputs), from(a.Residual, g*shape.Outputs)
 		k.Run(part%parts, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
@@ -180,14 +230,16 @@ const (
 	tiledTiles    = 8
 )
 
-// isTiled reports whether a convolution is computed by tiles: its weights are packed so, or will be.
+// isTiled reports whether a convolution is computed by tiles: its weights are packed so, or will be. Codes lie the same way for either, and
+// sizes decide.
 func isTiled(n *ir.Node) bool {
 	op, w := n.Op.(ir.Conv), n.Inputs[ir.ConvW]
 	s, image := w.Type.Shape, n.Outputs[0].Type.Shape
 	if op.Group != 1 || !slices.Equal(op.Kernel, []int{3, 3}) || !slices.Equal(op.Strides, []int{1, 1}) || !slices.Equal(op.Dilations, []int{1, 1}) {
 		return false
 	}
-	if w.Packed != nil {
+	coded := isCoded(n)
+	if w.Packed != nil && !coded {
 		return w.Packed.Layout.Form == packed.Winograd
 	}
 	high, h := image[1].Const()
@@ -195,7 +247,7 @@ func isTiled(n *ir.Node) bool {
 	if few := h && v && (high+3)/4*((wide+3)/4) < tiledTiles; few || s[2].Int() < tiledChannels || s[3].Int() < tiledChannels {
 		return false
 	}
-	return !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 }) // an infinite weight would be one of all taps
+	return coded || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 }) // an infinite weight would be one of all taps
 }
 
 // convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.
@@ -219,9 +271,26 @@ func (d *Device) packConv(g *ir.Graph) (count int, err error) {
 		form     packed.Form
 		matrices int
 	}
-	done := map[key]*ir.Value{}
+	done, codes := map[key]*ir.Value{}, map[codedKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindConv || d.target.Where(n) != target.OnKernel || isDepthwise(n) {
+			continue
+		}
+		if isCoded(n) {
+			if coded, _, ok := convCoding(n); ok && isTiled(n) && !coded.finite() { // a tile would spread what is infinite
+				plain, err := ir.EvalNode(n.Inputs[ir.ConvW].Def, coded.operands(), ir.Binding{})
+				if err != nil {
+					return 0, n.Fail(err)
+				}
+				d.replace(g, n, ir.ConvW, g.NewConst(n.Inputs[ir.ConvW].Name, plain[0]))
+			}
+		}
+		if isCoded(n) {
+			packs, err := d.packConvCodes(g, n, codes)
+			if err != nil {
+				return 0, n.Fail(fmt.Errorf("weight %q: %w", n.Inputs[ir.ConvW].Name, err))
+			}
+			count += packs
 			continue
 		}
 		w := n.Inputs[ir.ConvW]
@@ -243,6 +312,43 @@ func (d *Device) packConv(g *ir.Graph) (count int, err error) {
 		}
 		d.replace(g, n, ir.ConvW, v)
 	}
+	return count, nil
+}
+
+// A codedKey is a weight and how it is packed.
+type codedKey struct {
+	w *ir.Value
+	coding
+}
+
+// packConvCodes packs the coded weights of a convolution, unless done has them, and counts how many.
+func (d *Device) packConvCodes(g *ir.Graph, n *ir.Node, done map[codedKey]*ir.Value) (count int, err error) {
+	w := n.Inputs[ir.ConvW]
+	k, cols := convMatrix(n)
+	_, groups := convWindow(n)
+	pack := func() (*ir.Packed, error) {
+		coded, c, _ := convCoding(n)
+		return d.packCodes(&coded, c, groups, func(group, k, col int) int { return k*groups*cols + group*cols + col }), nil
+	}
+	key := codedKey{w: w}
+	if p := w.Packed; p != nil {
+		key.coding = codingOf(p, k, cols)
+		if l, _, _ := key.coding.layout(d.set); l == p.Layout {
+			return 0, nil // bind checks the data
+		}
+		pack = func() (*ir.Packed, error) { return d.repackCodes(p, key.coding, groups) }
+	} else {
+		_, key.coding, _ = convCoding(n)
+	}
+	if done[key] == nil {
+		v := g.NewValue(w.Name, w.Type)
+		if v.Packed, err = pack(); err != nil {
+			return 0, err
+		}
+		done[key] = v
+		count = 1
+	}
+	d.replace(g, n, ir.ConvW, done[key])
 	return count, nil
 }
 

@@ -79,7 +79,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 			return plain.Scratch(n)
 		}
 		rows, cols, k := packedSizes(n)
-		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmHalf(rows, cols, k).ScratchBytes()))}
+		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, cols, k).ScratchBytes()))}
 		for _, v := range target.HalfValues(n) {
 			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
 		}
@@ -98,7 +98,7 @@ func (d *Device) halfMatMulRow(inner row) row {
 func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
 	return func(b *binder, n *ir.Node) (step, error) {
 		rows, cols, k := packedSizes(n)
-		g, data, bf16 := b.d.set.NewGemmHalf(rows, cols, k), tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16
+		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
 		e, scratch, each := b.epilogue(n), b.scratchBytes(0), align(g.ScratchBytes())
 		x, args := e.x, e.args
 		args.ARow, args.ACol = k, 1
@@ -106,7 +106,7 @@ func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error)
 			a := args
 			e.resolve(m, &a)
 			a.A = x.f32(m)
-			g.Run(part, &a, data, bf16, scratch.bytes(m)[worker*each:][:each])
+			g.Run(part, &a, &weights, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
 }

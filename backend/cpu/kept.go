@@ -39,6 +39,10 @@ func (d *Device) keptRow() row {
 				r := of(n)
 				return r.InPlace != nil && r.InPlace(n, i)
 			},
+			TakesStored: func(n *ir.Node, i int) bool {
+				r := of(n)
+				return r.TakesStored != nil && r.TakesStored(n, i)
+			},
 			Scratch: func(n *ir.Node) []int64 {
 				if r := of(n); r.Scratch != nil {
 					return r.Scratch(n)

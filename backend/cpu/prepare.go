@@ -64,6 +64,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		}
 		d.replace(g, n, ir.MatMulB, v)
 	}
+	d.dropWidened(g)
 	for _, v := range g.Consts() {
 		if v.Const != nil && !d.anyAddress(v) {
 			v.Const = v.Const.Aligned()
@@ -76,7 +77,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 func (d *Device) replace(g *ir.Graph, n *ir.Node, i int, to *ir.Value) {
 	w := n.Inputs[i]
 	n.SetInput(i, to)
-	if len(w.Uses) > 0 || g.IsOutput(w) {
+	if len(w.Uses) > 0 || g.IsOutput(w) || w.Def != nil {
 		return
 	}
 	data := w.Const

@@ -30,7 +30,7 @@ func (d *Device) matMulNBitsRow() row {
 					return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
 				}
 				if !op.Int8 {
-					return []int64{int64(d.Threads() * align(d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op)).ScratchBytes()))}
+					return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
 				}
 				g := d.newGemmBlocksS8(n, rows)
 				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
@@ -196,11 +196,11 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return bindColumns(b, g, op.K, x, w, operands), nil
 	}
 	if !op.Int8 {
-		g := b.d.set.NewGemmBlocks(rows, op.N, op.K, op.Block, packedBits(op))
+		g, weights := b.d.set.NewGemmCoded(rows, op.N, op.K), b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).CodedBlocks(w.Data.Bytes())
 		each := align(g.ScratchBytes())
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)
-			g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
+			g.Run(part, &args, &weights, scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 		}}, nil
 	}
 	g := b.d.newGemmBlocksS8(n, rows)

@@ -4,6 +4,7 @@ package packed
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rlxc/rlxc/tensor"
@@ -46,10 +47,17 @@ type Layout struct {
 	Form          Form
 	Panel, Vector int
 	Deep          bool
+	Block         int // elements of a column with one scale, of Q4 and Q8, where no op says it; 0 for all
 }
 
 // deep follows the text of such a layout.
 const deep = "/deep"
+
+// block follows the text of one with blocks.
+const block = "/blocks of %d"
+
+// maxBlock bounds the length of blocks in files.
+const maxBlock = 1 << 28
 
 // String is the text of a layout, which Parse reads.
 func (l Layout) String() string {
@@ -60,6 +68,9 @@ func (l Layout) String() string {
 	if l.Deep {
 		text += deep
 	}
+	if l.Block > 0 {
+		text += fmt.Sprintf(block, l.Block)
+	}
 	return text
 }
 
@@ -68,13 +79,15 @@ const maxPanel = 1 << 16
 
 // Parse reads the text of a layout, as compiled files have it.
 func Parse(text string) (Layout, error) {
-	_, isDeep := strings.CutSuffix(text, deep)
+	front, rest, _ := strings.Cut(text, block[:len(block)-len("%d")])
+	_, isDeep := strings.CutSuffix(front, deep)
+	length, _ := strconv.Atoi(rest)
 	for form := Invalid + 1; form < numForms; form++ {
-		l := Layout{Form: form, Deep: isDeep}
+		l := Layout{Form: form, Deep: isDeep, Block: length}
 		if n, _ := fmt.Sscanf(text, texts[form], &l.Panel, &l.Vector); n != 2 || l.String() != text {
 			continue
 		}
-		if l.Vector > 0 && l.Panel > 0 && l.Panel <= maxPanel && l.Panel%l.Vector == 0 {
+		if l.Vector > 0 && l.Panel > 0 && l.Panel <= maxPanel && l.Panel%l.Vector == 0 && (length == 0 || (form == Q4 || form == Q8) && length%8 == 0 && length <= maxBlock) {
 			return l, nil
 		}
 	}

@@ -9,14 +9,22 @@ import (
 func TestText(t *testing.T) {
 	for form := Invalid + 1; form < numForms; form++ {
 		for _, deep := range []bool{false, true} {
-			l := Layout{form, 48, 16, deep}
+			l := Layout{Form: form, Panel: 48, Vector: 16, Deep: deep}
 			back, err := Parse(l.String())
+			require.NoError(t, err)
+			require.Equal(t, l, back)
+			l.Block = 32
+			if back, err = Parse(l.String()); form != Q4 && form != Q8 {
+				require.ErrorContains(t, err, "unknown packed layout")
+				continue
+			}
 			require.NoError(t, err)
 			require.Equal(t, l, back)
 		}
 	}
 	for _, bad := range []string{"", "f32", "f32/48", "f32/48/16/scaled", "f32/48/16 ", "f32/0/16", "f32/48/0", "f32/40/16", "f32/-16/-16", "f32/048/16",
-		"elsewhere", "f32/131072/16", "s8/48/16/", "s8/48/16/deep/deep", "/deep", "f32/99999999999999999999/1"} {
+		"elsewhere", "f32/131072/16", "s8/48/16/", "s8/48/16/deep/deep", "/deep", "f32/99999999999999999999/1",
+		"q8x4/48/16/blocks of 0", "q8x4/48/16/blocks of 12", "q8x4/48/16/blocks of -8", "q8x4/48/16/blocks of 032", "q8x4/48/16/blocks of 99999999999999999999", "q8x4/48/16/blocks of 32/deep"} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, "unknown packed layout", bad)
 	}
@@ -27,7 +35,7 @@ func TestText(t *testing.T) {
 func TestWord(t *testing.T) {
 	const words, columns = 5, 8
 	for _, deep := range []bool{false, true} {
-		l, seen := Layout{S8, 8, 8, deep}, map[int]bool{}
+		l, seen := Layout{Form: S8, Panel: 8, Vector: 8, Deep: deep}, map[int]bool{}
 		for i := range words {
 			for c := range columns {
 				at := l.Word(i, c, words, columns)

@@ -6,9 +6,9 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
 
-// neonWinograd writes both transforms of a convolution by tiles, along one axis, as winograd does.
+// neonWinograd writes the transforms of a convolution by tiles, along one axis, as winograd does.
 func neonWinograd(u *neonUnit) {
-	neonWinogradAxis(u, "winogradInputNEON", func(v *neon, d []vreg) []vreg {
+	neonWinogradAxis(u, "winogradInputNEON", 6, func(v *neon, d []vreg) []vreg {
 		a, b := v.sub(d[4], d[2]), v.sub(d[3], d[1])
 		return []vreg{
 			v.fma(v.fms(v.add(d[0], d[4]), v.num(2), d[2]), v.num(1.5), b),
@@ -19,7 +19,7 @@ func neonWinograd(u *neonUnit) {
 			v.fma(v.fms(v.add(d[1], d[5]), v.num(2), d[3]), v.num(1.5), a),
 		}
 	})
-	neonWinogradAxis(u, "winogradOutputNEON", func(v *neon, m []vreg) []vreg {
+	neonWinogradAxis(u, "winogradOutputNEON", 6, func(v *neon, m []vreg) []vreg {
 		s, e := v.add(m[1], m[2]), v.sub(m[1], m[2])
 		return []vreg{
 			v.add(v.add(v.add(m[0], m[3]), m[4]), s),
@@ -28,10 +28,21 @@ func neonWinograd(u *neonUnit) {
 			v.fms(v.fma(v.add(e, m[5]), v.num(0.125), m[3]), v.num(8), m[4]),
 		}
 	})
+	neonWinogradAxis(u, "winogradWeightsNEON", 3, func(v *neon, g []vreg) []vreg {
+		e := v.add(g[0], g[2])
+		return []vreg{
+			g[0],
+			v.mul(v.add(g[1], e), v.num(1./3)),
+			v.mul(v.sub(g[1], e), v.num(1./3)),
+			v.fms(v.fms(v.mul(g[0], v.num(-16./15)), v.num(8./15), g[1]), v.num(4./15), g[2]),
+			v.fma(v.fms(v.mul(g[0], v.num(1./15)), v.num(2./15), g[1]), v.num(4./15), g[2]),
+			g[2],
+		}
+	})
 }
 
-// neonWinogradAxis writes a winogradFunc, a vector of columns at a time.
-func neonWinogradAxis(u *neonUnit, name string, transform func(v *neon, in []vreg) []vreg) {
+// neonWinogradAxis writes a winogradFunc of that many elements, a vector of columns at a time.
+func neonWinogradAxis(u *neonUnit, name string, elements int, transform func(v *neon, in []vreg) []vreg) {
 	const points = 6
 	v := u.fn(name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)", "%s is a winogradFunc.", name)
 	dst, src, left := v.matrix("dst"), v.matrix("src"), v.Param("cols")
@@ -48,7 +59,7 @@ func neonWinogradAxis(u *neonUnit, name string, transform func(v *neon, in []vre
 		x, y, n := v.copyInt(src.pointer), v.copyInt(dst.pointer), v.Param("rows")
 		v.Label(label)
 		in := []vreg{v.load(mem{x, 0}, t)}
-		for _, by := range srcApart[1:] {
+		for _, by := range srcApart[1:elements] {
 			if t == nil {
 				in = append(in, v.of(a64.LDRQX, x, by))
 			} else {

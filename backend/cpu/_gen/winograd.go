@@ -5,7 +5,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// winograd writes both transforms of a convolution by tiles, along one axis: see kernel.Winograd.
+// winograd writes the transforms of a convolution by tiles, along one axis: see kernel.Winograd.
 func winograd(v *simd) {
 	v.winogradAxis("winogradInput", 6, func(d []reg.VecVirtual, out func(int, reg.VecVirtual)) {
 		sum := func(op func(...operand.Op), x, y reg.VecVirtual) reg.VecVirtual {
@@ -37,7 +37,7 @@ func winograd(v *simd) {
 		v.VFNMADD231PS(v.f32(0.5), b, a)
 		out(4, a)
 	})
-	v.winogradAxis("winogradOutput", 4, func(m []reg.VecVirtual, out func(int, reg.VecVirtual)) {
+	v.winogradAxis("winogradOutput", 6, func(m []reg.VecVirtual, out func(int, reg.VecVirtual)) {
 		s, e := v.vec(), v.vec()
 		v.VADDPS(m[2], m[1], s)
 		v.VSUBPS(m[2], m[1], e)
@@ -56,10 +56,30 @@ func winograd(v *simd) {
 		v.VFNMADD231PS(v.f32(8), m[4], m[5])
 		out(3, m[5])
 	})
+	v.winogradAxis("winogradWeights", 3, func(g []reg.VecVirtual, out func(int, reg.VecVirtual)) {
+		e, r := v.vec(), v.vec()
+		out(0, g[0])
+		out(5, g[2])
+		v.VADDPS(g[2], g[0], e)
+		v.VADDPS(g[1], e, r)
+		v.VMULPS(v.f32(1./3), r, r)
+		out(1, r)
+		v.VSUBPS(e, g[1], e)
+		v.VMULPS(v.f32(1./3), e, e)
+		out(2, e)
+		v.VMULPS(v.f32(1./15), g[0], r)
+		v.VFNMADD231PS(v.f32(2./15), g[1], r)
+		v.VFMADD231PS(v.f32(4./15), g[2], r)
+		out(4, r)
+		v.VMULPS(v.f32(-16./15), g[0], e)
+		v.VFNMADD231PS(v.f32(8./15), g[1], e)
+		v.VFNMADD231PS(v.f32(4./15), g[2], e)
+		out(3, e)
+	})
 }
 
-// winogradAxis writes a winogradFunc with that many results.
-func (v *simd) winogradAxis(name string, results int, transform func(in []reg.VecVirtual, out func(int, reg.VecVirtual))) {
+// winogradAxis writes a winogradFunc of that many elements.
+func (v *simd) winogradAxis(name string, elements int, transform func(in []reg.VecVirtual, out func(int, reg.VecVirtual))) {
 	v.fn(name+v.name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)", "%s%s is a winogradFunc.", name, v.name)
 	threes := func(step reg.GPVirtual) reg.GPVirtual {
 		three := v.GP64()
@@ -76,7 +96,7 @@ func (v *simd) winogradAxis(name string, results int, transform func(in []reg.Ve
 		v.ADDQ(column, y)
 		row := v.GP64()
 		v.Label(label)
-		in, far := v.vecs(6), v.GP64()
+		in, far := v.vecs(elements), v.GP64()
 		v.LEAQ(operand.Mem{Base: x, Index: srcStep, Scale: 4}, far)
 		for i, r := range in {
 			v.load(stepped(x, far, srcStep, srcThree, i), r, m)

@@ -19,6 +19,7 @@ type ConvShape struct {
 // the taps, and for each tap the channels, along K.
 type ConvArgs struct {
 	GemmArgs
+	Coded                 *Coded    // in place of B, for a plan of coded weights
 	X                     []float32 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
 	XImage, XRow, XColumn int
 	XChannel              int
@@ -34,11 +35,15 @@ type Conv struct {
 	blocking blocking
 	group    int // rows of places that a block of K goes over at a time
 	step     int // taps that are one block of K: of a row of the window, or 1
+	coded    bool
 }
 
-// NewConv plans a convolution for so many workers.
-func (s *Set) NewConv(shape ConvShape, workers int) *Conv {
-	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s}
+// codedPlaces is the number of places that a block of coded weights is decoded for, at least, if there are so many.
+const codedPlaces = 2 * blockRows
+
+// NewConv plans a convolution for so many workers. Its weights are coded, or else float32.
+func (s *Set) NewConv(shape ConvShape, workers int, coded bool) *Conv {
+	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s, coded: coded}
 	shape, c.step = c.ConvShape, c.KernelWidth
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
@@ -49,7 +54,11 @@ func (s *Set) NewConv(shape ConvShape, workers int) *Conv {
 		c.step = 1
 	}
 	// What is copied takes half of the L2 cache; a part has some hundred places.
-	c.cut(min(4*blockRows, max(blockRows, c.share())), 4*s.gemm.rows, func(high, wide int) bool {
+	places := min(4*blockRows, max(blockRows, c.share()))
+	if coded {
+		places = max(places, codedPlaces)
+	}
+	c.cut(places, 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
 	})
 	c.blocking.cutPanels(c.areas(), workers, func(i int) (prepare, panel int) {
@@ -58,6 +67,9 @@ func (s *Set) NewConv(shape ConvShape, workers int) *Conv {
 	})
 	// The sums of a group stay in the L1 cache from one block of K to the next.
 	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
+	if coded {
+		c.group = c.high
+	}
 	return c
 }
 
@@ -78,7 +90,17 @@ func (c *Conv) Parts() int {
 }
 
 // ScratchBytes is the scratch memory that one worker needs.
-func (c *Conv) ScratchBytes() int { return 4 * max(1, c.copiedRows(c.high)*c.copiedRow(c.wide)) }
+func (c *Conv) ScratchBytes() int {
+	return 4 * (max(1, c.copiedRows(c.high)*c.copiedRow(c.wide)) + c.decoded())
+}
+
+// decoded is the room for a block of decoded weights.
+func (c *Conv) decoded() int {
+	if !c.coded {
+		return 0
+	}
+	return decodedRows(evenBlock(c.step*c.Channels, c.blocking.kBlock)) * c.blocking.tile.cols()
+}
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
@@ -88,7 +110,8 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	panelLo := part % b.panelGroups * b.panelsPerPart
 	area := c.area(part / b.panelGroups)
 	row := c.copiedRow(area.wide)
-	pixels := floats(scratch, c.copiedRows(area.high)*row)
+	pixels, room := floats(scratch, c.copiedRows(area.high)*row), elementsOf[float32](scratch)
+	room = room[len(room)-c.decoded():]
 	for r := range c.copiedRows(area.high) {
 		c.copyRow(pixels[r*row:][:row], args, area.image, (area.top*c.StrideHigh+r*c.DilationHigh)*c.rowStep-c.Top, area.left*c.StrideWide*c.columnStep-c.Left)
 	}
@@ -98,7 +121,14 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
-		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, b: pointer(args.B[col*b.k:][:packedCols*b.k]), bRow: packedCols, followed: true}
+		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, bRow: packedCols, followed: !c.coded}
+		var source codedPanel
+		if c.coded {
+			source = args.Coded.panel(b.tile, p, b.n, room)
+			panel.coded = noescape(&source)
+		} else {
+			panel.b = pointer(args.B[col*b.k:][:packedCols*b.k])
+		}
 		for from := 0; from < area.high; from += c.group {
 			for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
 				all := c.step * c.Channels

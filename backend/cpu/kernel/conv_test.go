@@ -147,7 +147,7 @@ func TestConv(t *testing.T) {
 					pack.Run(p, packed.inner, g.w.inner, outputs, 1)
 				}
 				g.args.B = packed.inner
-				plan := s.NewConv(g.ConvShape, 1+r.IntN(4))
+				plan := s.NewConv(g.ConvShape, 1+r.IntN(4), false)
 				scratch := newGuarded(plan.ScratchBytes()/4, 0)
 				for part := range plan.Parts() {
 					plan.Run(part, &g.args, bytesOfFloats(scratch.inner))
@@ -176,7 +176,7 @@ func TestConvOverItsResidual(t *testing.T) {
 		for p := range pack.Parts() {
 			pack.Run(p, a.B, g.w.inner, 20, 1)
 		}
-		plan := s.NewConv(g.ConvShape, 1+r.IntN(4))
+		plan := s.NewConv(g.ConvShape, 1+r.IntN(4), false)
 		scratch := make([]float32, plan.ScratchBytes()/4)
 		for part := range plan.Parts() {
 			plan.Run(part, a, bytesOfFloats(scratch))

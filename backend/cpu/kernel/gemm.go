@@ -100,25 +100,8 @@ type gemmPanel struct {
 	alone        bool // the block of K at from is all
 	b            *float32
 	bRow         int
-	followed     bool  // the next panel lies after this one in memory
-	coded        coded // in place of b: a panel to be decoded
-}
-
-// coded is a panel of B in a smaller form.
-type coded interface {
-	// block returns k rows from first on, a multiple of codedRows, in float32.
-	block(s *Set, first, k int) *float32
-}
-
-// codedRows is the most rows of B of which one word holds numbers.
-const codedRows = 8
-
-// decodes cuts K for a B that is decoded on the way: a block that few rows of A use stays in half of the L1 cache.
-func (b *blocking) decodes(s *Set) {
-	if b.m <= 2*s.gemm.rows {
-		b.kBlock = evenBlock(b.k, s.caches.l1/2/(4*s.gemm.cols()))
-	}
-	b.kBlock = roundUp(b.kBlock, codedRows)
+	followed     bool        // the next panel lies after this one in memory
+	coded        *codedPanel // in place of b: a panel to be decoded
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/internal/packed"
 )
 
-// PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmBlocks]. A panel of
+// PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmCoded]. A panel of
 // columns holds for each block of K the scales and zero points of its columns as float32, then rows of words. A word holds the
 // numbers of four neighbouring k, a byte each, or those of eight of 4 bits: byte j those of k = j, in its lower half, and
 // k = 4 + j.
@@ -125,61 +125,4 @@ func decodeQ8Generic(dst *float32, src *uint8, scale, zero *float32, groups, col
 			}
 		}
 	}
-}
-
-// GemmBlocks is a [Gemm] whose B was packed by [Set.NewPackBlocks]: a block of a panel is decoded to float32 in scratch memory,
-// and used for all rows of the part while it is in cache.
-type GemmBlocks struct {
-	M, N, K int
-
-	set      *Set
-	blocking blocking
-	pack     *PackBlocks
-}
-
-// NewGemmBlocks plans C[m,n] = A[m,k]·B[k,n] for a B quantised in blocks of the given length.
-func (s *Set) NewGemmBlocks(m, n, k, block, bits int) *GemmBlocks {
-	g := &GemmBlocks{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows), pack: s.NewPackBlocks(k, n, block, bits)}
-	g.blocking.decodes(s)
-	return g
-}
-
-// Parts is the number of independent pieces.
-func (g *GemmBlocks) Parts() int { return g.blocking.parts() }
-
-// ScratchBytes is the scratch memory that one worker needs.
-func (g *GemmBlocks) ScratchBytes() int { return 4 * g.blocking.kBlock * g.blocking.tile.cols() }
-
-// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. The
-// operands are those of a Gemm, but for B: it is packed.
-func (g *GemmBlocks) Run(part int, args *GemmArgs, packed, scratch []byte) {
-	args.check(g.M, g.N, g.K)
-	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
-	for p := panelLo; p < panelHi; p++ {
-		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
-		col := p * g.blocking.tile.cols()
-		source := blockPanel{g.pack, packed[4*col*g.pack.k:][:4*packedCols*g.pack.k], packedCols, floats(scratch, g.ScratchBytes()/4)}
-		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: g.K, kBlock: g.blocking.kBlock, coded: noescape(&source), bRow: packedCols})
-	}
-}
-
-// blockPanel is a panel that is decoded block by block.
-type blockPanel struct {
-	pack       *PackBlocks
-	packed     []byte
-	packedCols int
-	decoded    []float32
-}
-
-// block implements coded.
-func (p *blockPanel) block(s *Set, first, k int) *float32 {
-	decode, group := s.blocks(p.pack.Bits).decode, 32/p.pack.Bits
-	size := p.pack.blockBytes(p.packedCols)
-	for lo, hi := first, 0; lo < first+k; lo = hi {
-		b, skip := lo/p.pack.Block, lo%p.pack.Block/group
-		hi = min((b+1)*p.pack.Block, first+k)
-		scale, zero, words := blockParts(p.packed[b*size:][:size], p.packedCols)
-		decode(pointerAt(p.decoded, (lo-first)*p.packedCols), pointer(bytesOfWords(words[skip*p.packedCols:])), pointer(scale), pointer(zero), ceilDiv(hi-lo, group), p.packedCols)
-	}
-	return pointer(p.decoded)
 }

@@ -64,10 +64,10 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 		pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
 	}
 	packed.check(t, "packing "+what)
-	plan := s.NewGemmBlocks(m, n, k, block, bits)
+	plan, b := s.NewGemmCoded(m, n, k), pack.CodedBlocks(bytesOfFloats(packed.inner))
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
-		plan.Run(p, &g.args, bytesOfFloats(packed.inner), bytesOfFloats(scratch.inner))
+		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))
 	}
 	scratch.check(t, what)
 	g.check(t)
@@ -122,10 +122,10 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	}
 	packed := make([]uint16, len(wide))
 	narrow(packed, wide)
-	plan := s.NewGemmHalf(m, n, k)
+	plan, b := s.NewGemmCoded(m, n, k), pack.CodedHalf(packed, bf16)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
-		plan.Run(p, &g.args, packed, bf16, bytesOfFloats(scratch.inner))
+		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))
 	}
 	scratch.check(t, g.String())
 	g.check(t)

@@ -112,7 +112,7 @@ func genericVariants(s *Set) {
 	s.quantize = quantizeGeneric
 	s.pairBF16 = pairBF16Generic
 	s.depthwise = depthwiseGeneric
-	s.winograd = winogradFuncs{winogradInputGeneric, winogradOutputGeneric}
+	s.winograd = winogradFuncs{winogradInputGeneric, winogradOutputGeneric, winogradWeightsGeneric}
 	s.roundBF16 = convertGeneric.toBF16
 	s.q4 = blockFuncs{decodeQ4Generic, unpackQ4Generic, blocksGeneric()}
 	s.q8 = blockFuncs{decodeQ8Generic, unpackQ8Generic, blocksGeneric()}

@@ -51,7 +51,7 @@ func init() {
 		s.layerNorm = layerNormAVX2
 		s.rmsNorm = rmsNormAVX2
 		s.depthwise = depthwiseAVX2
-		s.winograd = winogradFuncs{winogradInputAVX2, winogradOutputAVX2}
+		s.winograd = winogradFuncs{winogradInputAVX2, winogradOutputAVX2, winogradWeightsAVX2}
 	}
 	variants[AVX512] = func(s *Set) {
 		s.gemm = gemmTileAVX512
@@ -76,7 +76,7 @@ func init() {
 		s.layerNorm = layerNormAVX512
 		s.rmsNorm = rmsNormAVX512
 		s.depthwise = depthwiseAVX512
-		s.winograd = winogradFuncs{winogradInputAVX512, winogradOutputAVX512}
+		s.winograd = winogradFuncs{winogradInputAVX512, winogradOutputAVX512, winogradWeightsAVX512}
 	}
 	variants[AVX512VNNI] = func(s *Set) {
 		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI

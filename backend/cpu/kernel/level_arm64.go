@@ -36,7 +36,7 @@ func init() {
 		s.attention = attentionTileNEON
 		s.softmaxStep = softmaxStepNEON
 		s.depthwise = depthwiseNEON
-		s.winograd = winogradFuncs{winogradInputNEON, winogradOutputNEON}
+		s.winograd = winogradFuncs{winogradInputNEON, winogradOutputNEON, winogradWeightsNEON}
 		s.transpose = transposeNEON
 		s.convert = convertFuncs{toF16NEON, fromF16NEON, toBF16NEON, fromBF16NEON, 4}
 		s.roundBF16 = toBF16NEON

@@ -59,6 +59,11 @@ func bytesOfWords(x []uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
+// bytesOfHalves reads 16-bit floats as bytes.
+func bytesOfHalves(x []uint16) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
+}
+
 // bytesOfFloats reads floats as bytes.
 func bytesOfFloats(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))

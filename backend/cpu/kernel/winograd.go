@@ -11,11 +11,13 @@ type Winograd struct {
 	blocking   blocking
 	high, wide int // most tiles of a part, by rows and columns
 	pitch      int // distance of tiles at one point
+	channels   int // of a block of coded weights, which are brought to the points on the way; 0 for others
 }
 
 const (
 	winogradOut    = 4 // places along a side of a tile
 	winogradIn     = 6 // pixels, and points
+	winogradTap    = 3 // taps
 	WinogradPoints = winogradIn * winogradIn
 	// winogradOnes is the point (1, 1), where everything counts once for each place.
 	winogradOnes = winogradIn + 1
@@ -24,12 +26,12 @@ const (
 // winogradPerNanosecond is about how many values at the points are computed in a nanosecond.
 const winogradPerNanosecond = 8
 
-// winogradFunc transforms, for each of rows and of cols, six elements, srcStep apart in src, to as many or to four that are dstStep apart.
-// There is one row at least.
+// winogradFunc transforms, for each of rows and of cols, elements that are srcStep apart in src to others that are dstStep apart: six to
+// six, six to four, or three to six. There is one row at least.
 type winogradFunc func(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int)
 
-// winogradFuncs are the transforms of pixels to values at the points, and of those to places.
-type winogradFuncs struct{ input, output winogradFunc }
+// winogradFuncs are the transforms of pixels to values at the points, of those to places, and of taps to the points.
+type winogradFuncs struct{ input, output, weights winogradFunc }
 
 func winogradInputGeneric(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int) {
 	for r := range rows {
@@ -62,6 +64,22 @@ func winogradOutputGeneric(dst *float32, dstStep, dstRow int, src *float32, srcS
 	}
 }
 
+func winogradWeightsGeneric(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int) {
+	for r := range rows {
+		for c := range cols {
+			x, y := offset(src, r*srcRow+c), offset(dst, r*dstRow+c)
+			g0, g1, g2 := *x, *offset(x, srcStep), *offset(x, 2*srcStep)
+			e := g0 + g2
+			*y = g0
+			*offset(y, dstStep) = (e + g1) * (1. / 3)
+			*offset(y, 2*dstStep) = (g1 - e) * (1. / 3)
+			*offset(y, 3*dstStep) = g0*(-16./15) - g1*(8./15) - g2*(4./15)
+			*offset(y, 4*dstStep) = g0*(1./15) - g1*(2./15) + g2*(4./15)
+			*offset(y, 5*dstStep) = g2
+		}
+	}
+}
+
 // winogradKernel is what the three taps of an axis are at the points.
 var winogradKernel = [winogradIn][3]float64{{1}, {1. / 3, 1. / 3, 1. / 3}, {-1. / 3, 1. / 3, -1. / 3}, {-16. / 15, -8. / 15, -4. / 15}, {1. / 15, -2. / 15, 4. / 15}, {0, 0, 1}}
 
@@ -85,8 +103,9 @@ func WinogradWeights(dst, w []float32) {
 	}
 }
 
-// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers.
-func (s *Set) NewWinograd(shape ConvShape, workers int) *Winograd {
+// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are coded,
+// or else float32.
+func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
 	w := &Winograd{ConvShape: shape, set: s, pitch: shape.Channels}
 	if shape.Channels%256 == 0 {
 		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
@@ -94,10 +113,14 @@ func (s *Set) NewWinograd(shape ConvShape, workers int) *Winograd {
 	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several workers.
 	down, across := ceilDiv(shape.PlacesHigh, winogradOut), ceilDiv(shape.PlacesWide, winogradOut)
 	least := 2 * s.gemm.rows
-	most := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8)))
+	most, room := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8))), s.caches.l2/2
+	if coded { // what brings weights to the points pays for many tiles
+		w.channels = max(codedRows, min(roundUp(shape.Channels, codedRows), room/2/(4*WinogradPoints*s.gemm.cols())/codedRows*codedRows))
+		least, most, room = 4*s.gemm.rows, 8*s.gemm.rows, 2*s.caches.l2
+	}
 	fits := func(high, wide int) bool {
 		w.high, w.wide = high, wide
-		return high*wide <= least || high*wide <= most && w.ScratchBytes() <= s.caches.l2/2
+		return high*wide <= least || high*wide <= most && w.ScratchBytes() <= room
 	}
 	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
 	high, wide := 1, max(1, across)
@@ -117,13 +140,18 @@ func (s *Set) NewWinograd(shape ConvShape, workers int) *Winograd {
 }
 
 // winogradScratch is what a part keeps: its pixels; one row of its tiles along one axis; all tiles at the points; sums of a panel
-// there, and those back along one axis; a tile that reaches over the end.
-type winogradScratch struct{ pixels, rows, points, sums, back, edge []float32 }
+// there, and those back along one axis; a tile that reaches over the end; a block of coded weights as taps, along one axis, and at the
+// points.
+type winogradScratch struct{ pixels, rows, points, sums, back, edge, taps, along, weights []float32 }
 
 // sizes are the lengths of a part's scratch.
-func (w *Winograd) sizes(high, wide int) [6]int {
+func (w *Winograd) sizes(high, wide int) [9]int {
 	row, tiles, cols := (wide*winogradOut+2)*w.Channels, high*wide, w.set.gemm.cols()
-	return [6]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols, winogradOut * winogradIn * tiles * cols, winogradOut * cols}
+	sizes := [9]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols, winogradOut * winogradIn * tiles * cols, winogradOut * cols}
+	if w.channels > 0 {
+		sizes[6], sizes[7], sizes[8] = winogradTap*winogradTap*w.strip(decodedRows(codedRows)), winogradTap*winogradIn*w.strip(codedRows), WinogradPoints*w.strip(w.channels)
+	}
+	return sizes
 }
 
 // Parts is the number of independent pieces.
@@ -168,7 +196,7 @@ func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
 	t := winogradTiles{Winograd: w}
 	t.image, t.top, t.left, t.high, t.wide = w.area(part / b.panelGroups)
 	keep := floats(scratch, w.ScratchBytes()/4)
-	for i, to := range []*[]float32{&t.pixels, &t.rows, &t.points, &t.sums, &t.back, &t.edge} {
+	for i, to := range []*[]float32{&t.pixels, &t.rows, &t.points, &t.sums, &t.back, &t.edge, &t.taps, &t.along, &t.weights} {
 		n := w.sizes(t.high, t.wide)[i]
 		*to, keep = keep[:n], keep[n:]
 	}
@@ -211,14 +239,30 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 	tile, tiles, output := t.blocking.tile, t.high*t.wide, t.set.winograd.output
 	col := p * tile.cols()
 	cols, packedCols := tile.panelCols(p, t.Outputs)
-	each := t.Channels * roundUp(t.Outputs, tile.vec)
-	for point := range WinogradPoints {
-		g := GemmArgs{A: t.points[point*tiles*t.pitch:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:], CRow: packedCols, Alpha: 1}
-		if point == winogradOnes && args.Bias != nil {
-			g.Bias = args.Bias[col:]
+	each, block := t.Channels*roundUp(t.Outputs, tile.vec), t.Channels
+	if t.channels > 0 {
+		block = t.channels
+	}
+	for k := 0; k == 0 || k < t.Channels; k += block {
+		panel := gemmPanel{rowHi: tiles, cols: cols, k: t.Channels, kBlock: t.blocking.kBlock, bRow: packedCols}
+		if t.channels > 0 {
+			panel.from, panel.kBlock, panel.alone = k, min(block, t.Channels-k), true
+			t.code(p, args, k, panel.kBlock)
 		}
-		packed := args.B[point*each+col*t.Channels:][:packedCols*t.Channels]
-		t.set.gemmPanel(tile, noescape(&g), gemmPanel{rowHi: tiles, cols: cols, k: t.Channels, kBlock: t.blocking.kBlock, b: pointer(packed), bRow: packedCols})
+		for point := range WinogradPoints {
+			g := GemmArgs{A: t.points[point*tiles*t.pitch+k:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:], CRow: packedCols, Alpha: 1}
+			if point == winogradOnes && args.Bias != nil {
+				g.Bias = args.Bias[col:]
+			}
+			source := codedPanel{first: k, n: panel.kBlock}
+			if t.channels > 0 {
+				source.decoded = pointerAt(t.weights, point*t.strip(t.channels))
+				panel.coded = noescape(&source)
+			} else {
+				panel.b = pointer(args.B[point*each+col*t.Channels:][:packedCols*t.Channels])
+			}
+			t.set.gemmPanel(tile, noescape(&g), panel)
+		}
 	}
 	all := winogradIn * tiles * packedCols
 	output(pointer(t.back), all, 0, pointer(t.sums), all, 0, 1, all)
@@ -236,6 +280,25 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 		}
 	})
 }
+
+// code brings n channels of the columns of a panel, from first on, to the points. A strip of channels stays in the L1 cache between the
+// axes.
+func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
+	_, cols := t.blocking.tile.panelCols(p, t.Outputs)
+	room, along, point, weights := t.strip(decodedRows(codedRows)), t.strip(codedRows), t.strip(t.channels), t.set.winograd.weights
+	for k := 0; k < n; k += codedRows {
+		rows := min(codedRows, n-k)
+		for tap := range winogradTap * winogradTap {
+			source := args.Coded.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
+			source.block(t.set, tap*t.Channels+first+k, rows)
+		}
+		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, codedRows*cols), winogradTap*room, room, winogradTap, rows*cols)
+		weights(pointerAt(t.weights, k*cols), point, winogradIn*point, pointer(t.along), along, winogradTap*along, winogradIn, rows*cols)
+	}
+}
+
+// strip is the distance of so many rows of a panel to the next: those that are used together must not fall on the same lines of the cache.
+func (w *Winograd) strip(rows int) int { return rows*w.set.gemm.cols() + 16 }
 
 // eachRow calls f for each row of places: i of the tiles in row y, from a place on so many wide.
 func (t *winogradTiles) eachRow(f func(y, i, place, wide int)) {
@@ -268,18 +331,11 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 	tile, k := t.blocking.tile, 9*t.Channels
 	col := p * tile.cols()
 	cols, packedCols := tile.panelCols(p, t.Outputs)
-	each := t.Channels * roundUp(t.Outputs, tile.vec)
-	weights := make([]float32, k*packedCols)
-	for tap := range 9 {
-		// The first and the last tap are points, and the middle one is the difference of those of 1 and −1.
-		for _, q := range winogradTaps[tap/3] {
-			for _, r := range winogradTaps[tap%3] {
-				from := args.B[(q.point*winogradIn+r.point)*each+col*t.Channels:]
-				for i := range t.Channels * packedCols {
-					weights[tap*t.Channels*packedCols+i] += q.factor * r.factor * from[i]
-				}
-			}
-		}
+	weights := t.fromPoints(args.B, col, packedCols)
+	if t.channels > 0 {
+		source := args.Coded.panel(tile, p, t.Outputs, make([]float32, decodedRows(k)*packedCols))
+		source.block(t.set, 0, k)
+		weights = source.room[codedRows*packedCols:]
 	}
 	block := evenBlock(3*t.Channels, t.blocking.kBlock)
 	t.eachRow(func(y, i, place, wide int) {
@@ -295,6 +351,27 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 			}
 		}
 	})
+}
+
+// fromPoints returns the taps of the columns of a panel of float32.
+func (t *winogradTiles) fromPoints(packed []float32, col, packedCols int) []float32 {
+	if t.channels > 0 {
+		return nil
+	}
+	each, n := t.Channels*roundUp(t.Outputs, t.blocking.tile.vec), t.Channels*packedCols
+	weights := make([]float32, winogradTap*winogradTap*n)
+	for tap := range winogradTap * winogradTap {
+		// The first and the last tap are points, and the middle one is the difference of those of 1 and −1.
+		for _, q := range winogradTaps[tap/3] {
+			for _, r := range winogradTaps[tap%3] {
+				from := packed[(q.point*winogradIn+r.point)*each+col*t.Channels:]
+				for i := range n {
+					weights[tap*n+i] += q.factor * r.factor * from[i]
+				}
+			}
+		}
+	}
+	return weights
 }
 
 // winogradTaps says how the taps of an axis follow from its points.

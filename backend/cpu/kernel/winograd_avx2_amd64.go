@@ -13,3 +13,8 @@ func winogradInputAVX2(dst *float32, dstStep int, dstRow int, src *float32, srcS
 //
 //go:noescape
 func winogradOutputAVX2(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+
+// winogradWeightsAVX2 is a winogradFunc.
+//
+//go:noescape
+func winogradWeightsAVX2(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)

@@ -315,3 +315,163 @@ DATA lanes41000000<>+20(SB)/4, $0x41000000
 DATA lanes41000000<>+24(SB)/4, $0x41000000
 DATA lanes41000000<>+28(SB)/4, $0x41000000
 GLOBL lanes41000000<>(SB), RODATA|NOPTR, $32
+
+// func winogradWeightsAVX2(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+// Requires: AVX, FMA3
+TEXT ·winogradWeightsAVX2(SB), NOSPLIT, $0-64
+	MOVQ srcStep+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ dstStep+8(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DX
+	MOVQ cols+56(FP), SI
+	XORQ BX, BX
+
+columns:
+	CMPQ SI, $0x08
+	JL   tail
+	MOVQ src+24(FP), DI
+	MOVQ dst+0(FP), R8
+	MOVQ rows+48(FP), R9
+	ADDQ BX, DI
+	ADDQ BX, R8
+
+row:
+	LEAQ         (DI)(AX*4), R10
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (DI)(AX*1), Y1
+	VMOVUPS      (DI)(AX*2), Y2
+	LEAQ         (R8)(CX*4), R10
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y2, (R10)(CX*1)
+	VADDPS       Y2, Y0, Y3
+	VADDPS       Y1, Y3, Y4
+	VMULPS       lanes3eaaaaab<>+0(SB), Y4, Y4
+	VMOVUPS      Y4, (R8)(CX*1)
+	VSUBPS       Y3, Y1, Y3
+	VMULPS       lanes3eaaaaab<>+0(SB), Y3, Y3
+	VMOVUPS      Y3, (R8)(CX*2)
+	VMULPS       lanes3d888889<>+0(SB), Y0, Y4
+	VFNMADD231PS lanes3e088889<>+0(SB), Y1, Y4
+	VFMADD231PS  lanes3e888889<>+0(SB), Y2, Y4
+	VMOVUPS      Y4, (R10)
+	VMULPS       lanesbf888889<>+0(SB), Y0, Y3
+	VFNMADD231PS lanes3f088889<>+0(SB), Y1, Y3
+	VFNMADD231PS lanes3e888889<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (R8)(DX*1)
+	MOVQ         srcRow+40(FP), R10
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         dstRow+16(FP), R10
+	LEAQ         (R8)(R10*4), R8
+	DECQ         R9
+	JNZ          row
+	ADDQ         $0x20, BX
+	SUBQ         $0x08, SI
+	JMP          columns
+
+tail:
+	TESTQ   SI, SI
+	JZ      end
+	LEAQ    tailMask<>+0(SB), DI
+	NEGQ    SI
+	VMOVDQU 32(DI)(SI*4), Y0
+	MOVQ    src+24(FP), SI
+	MOVQ    dst+0(FP), DI
+	MOVQ    rows+48(FP), R8
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+
+tailRow:
+	LEAQ         (SI)(AX*4), BX
+	VMASKMOVPS   (SI), Y0, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VMASKMOVPS   (SI)(AX*2), Y0, Y3
+	LEAQ         (DI)(CX*4), BX
+	VMASKMOVPS   Y1, Y0, (DI)
+	VMASKMOVPS   Y3, Y0, (BX)(CX*1)
+	VADDPS       Y3, Y1, Y4
+	VADDPS       Y2, Y4, Y5
+	VMULPS       lanes3eaaaaab<>+0(SB), Y5, Y5
+	VMASKMOVPS   Y5, Y0, (DI)(CX*1)
+	VSUBPS       Y4, Y2, Y4
+	VMULPS       lanes3eaaaaab<>+0(SB), Y4, Y4
+	VMASKMOVPS   Y4, Y0, (DI)(CX*2)
+	VMULPS       lanes3d888889<>+0(SB), Y1, Y5
+	VFNMADD231PS lanes3e088889<>+0(SB), Y2, Y5
+	VFMADD231PS  lanes3e888889<>+0(SB), Y3, Y5
+	VMASKMOVPS   Y5, Y0, (BX)
+	VMULPS       lanesbf888889<>+0(SB), Y1, Y4
+	VFNMADD231PS lanes3f088889<>+0(SB), Y2, Y4
+	VFNMADD231PS lanes3e888889<>+0(SB), Y3, Y4
+	VMASKMOVPS   Y4, Y0, (DI)(DX*1)
+	MOVQ         srcRow+40(FP), BX
+	LEAQ         (SI)(BX*4), SI
+	MOVQ         dstRow+16(FP), BX
+	LEAQ         (DI)(BX*4), DI
+	DECQ         R8
+	JNZ          tailRow
+
+end:
+	VZEROUPPER
+	RET
+
+DATA lanes3eaaaaab<>+0(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+4(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+8(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+12(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+16(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+20(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+24(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+28(SB)/4, $0x3eaaaaab
+GLOBL lanes3eaaaaab<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3d888889<>+0(SB)/4, $0x3d888889
+DATA lanes3d888889<>+4(SB)/4, $0x3d888889
+DATA lanes3d888889<>+8(SB)/4, $0x3d888889
+DATA lanes3d888889<>+12(SB)/4, $0x3d888889
+DATA lanes3d888889<>+16(SB)/4, $0x3d888889
+DATA lanes3d888889<>+20(SB)/4, $0x3d888889
+DATA lanes3d888889<>+24(SB)/4, $0x3d888889
+DATA lanes3d888889<>+28(SB)/4, $0x3d888889
+GLOBL lanes3d888889<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e088889<>+0(SB)/4, $0x3e088889
+DATA lanes3e088889<>+4(SB)/4, $0x3e088889
+DATA lanes3e088889<>+8(SB)/4, $0x3e088889
+DATA lanes3e088889<>+12(SB)/4, $0x3e088889
+DATA lanes3e088889<>+16(SB)/4, $0x3e088889
+DATA lanes3e088889<>+20(SB)/4, $0x3e088889
+DATA lanes3e088889<>+24(SB)/4, $0x3e088889
+DATA lanes3e088889<>+28(SB)/4, $0x3e088889
+GLOBL lanes3e088889<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e888889<>+0(SB)/4, $0x3e888889
+DATA lanes3e888889<>+4(SB)/4, $0x3e888889
+DATA lanes3e888889<>+8(SB)/4, $0x3e888889
+DATA lanes3e888889<>+12(SB)/4, $0x3e888889
+DATA lanes3e888889<>+16(SB)/4, $0x3e888889
+DATA lanes3e888889<>+20(SB)/4, $0x3e888889
+DATA lanes3e888889<>+24(SB)/4, $0x3e888889
+DATA lanes3e888889<>+28(SB)/4, $0x3e888889
+GLOBL lanes3e888889<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbf888889<>+0(SB)/4, $0xbf888889
+DATA lanesbf888889<>+4(SB)/4, $0xbf888889
+DATA lanesbf888889<>+8(SB)/4, $0xbf888889
+DATA lanesbf888889<>+12(SB)/4, $0xbf888889
+DATA lanesbf888889<>+16(SB)/4, $0xbf888889
+DATA lanesbf888889<>+20(SB)/4, $0xbf888889
+DATA lanesbf888889<>+24(SB)/4, $0xbf888889
+DATA lanesbf888889<>+28(SB)/4, $0xbf888889
+GLOBL lanesbf888889<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3f088889<>+0(SB)/4, $0x3f088889
+DATA lanes3f088889<>+4(SB)/4, $0x3f088889
+DATA lanes3f088889<>+8(SB)/4, $0x3f088889
+DATA lanes3f088889<>+12(SB)/4, $0x3f088889
+DATA lanes3f088889<>+16(SB)/4, $0x3f088889
+DATA lanes3f088889<>+20(SB)/4, $0x3f088889
+DATA lanes3f088889<>+24(SB)/4, $0x3f088889
+DATA lanes3f088889<>+28(SB)/4, $0x3f088889
+GLOBL lanes3f088889<>(SB), RODATA|NOPTR, $32

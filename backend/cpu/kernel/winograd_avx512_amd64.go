@@ -13,3 +13,8 @@ func winogradInputAVX512(dst *float32, dstStep int, dstRow int, src *float32, sr
 //
 //go:noescape
 func winogradOutputAVX512(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+
+// winogradWeightsAVX512 is a winogradFunc.
+//
+//go:noescape
+func winogradWeightsAVX512(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)

@@ -369,3 +369,211 @@ DATA lanes41000000<>+52(SB)/4, $0x41000000
 DATA lanes41000000<>+56(SB)/4, $0x41000000
 DATA lanes41000000<>+60(SB)/4, $0x41000000
 GLOBL lanes41000000<>(SB), RODATA|NOPTR, $64
+
+// func winogradWeightsAVX512(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·winogradWeightsAVX512(SB), NOSPLIT, $0-64
+	MOVQ srcStep+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ dstStep+8(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DX
+	MOVQ cols+56(FP), SI
+	XORQ BX, BX
+
+columns:
+	CMPQ SI, $0x10
+	JL   tail
+	MOVQ src+24(FP), DI
+	MOVQ dst+0(FP), R8
+	MOVQ rows+48(FP), R9
+	ADDQ BX, DI
+	ADDQ BX, R8
+
+row:
+	LEAQ         (DI)(AX*4), R10
+	VMOVUPS      (DI), Z0
+	VMOVUPS      (DI)(AX*1), Z1
+	VMOVUPS      (DI)(AX*2), Z2
+	LEAQ         (R8)(CX*4), R10
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z2, (R10)(CX*1)
+	VADDPS       Z2, Z0, Z3
+	VADDPS       Z1, Z3, Z4
+	VMULPS       lanes3eaaaaab<>+0(SB), Z4, Z4
+	VMOVUPS      Z4, (R8)(CX*1)
+	VSUBPS       Z3, Z1, Z3
+	VMULPS       lanes3eaaaaab<>+0(SB), Z3, Z3
+	VMOVUPS      Z3, (R8)(CX*2)
+	VMULPS       lanes3d888889<>+0(SB), Z0, Z4
+	VFNMADD231PS lanes3e088889<>+0(SB), Z1, Z4
+	VFMADD231PS  lanes3e888889<>+0(SB), Z2, Z4
+	VMOVUPS      Z4, (R10)
+	VMULPS       lanesbf888889<>+0(SB), Z0, Z3
+	VFNMADD231PS lanes3f088889<>+0(SB), Z1, Z3
+	VFNMADD231PS lanes3e888889<>+0(SB), Z2, Z3
+	VMOVUPS      Z3, (R8)(DX*1)
+	MOVQ         srcRow+40(FP), R10
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         dstRow+16(FP), R10
+	LEAQ         (R8)(R10*4), R8
+	DECQ         R9
+	JNZ          row
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, SI
+	JMP          columns
+
+tail:
+	TESTQ SI, SI
+	JZ    end
+	MOVL  $-1, DI
+	BZHIL SI, DI, DI
+	KMOVW DI, K1
+	MOVQ  src+24(FP), SI
+	MOVQ  dst+0(FP), DI
+	MOVQ  rows+48(FP), R8
+	ADDQ  BX, SI
+	ADDQ  BX, DI
+
+tailRow:
+	LEAQ         (SI)(AX*4), BX
+	VMOVUPS.Z    (SI), K1, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VMOVUPS.Z    (SI)(AX*2), K1, Z2
+	LEAQ         (DI)(CX*4), BX
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z2, K1, (BX)(CX*1)
+	VADDPS       Z2, Z0, Z3
+	VADDPS       Z1, Z3, Z4
+	VMULPS       lanes3eaaaaab<>+0(SB), Z4, Z4
+	VMOVUPS      Z4, K1, (DI)(CX*1)
+	VSUBPS       Z3, Z1, Z3
+	VMULPS       lanes3eaaaaab<>+0(SB), Z3, Z3
+	VMOVUPS      Z3, K1, (DI)(CX*2)
+	VMULPS       lanes3d888889<>+0(SB), Z0, Z4
+	VFNMADD231PS lanes3e088889<>+0(SB), Z1, Z4
+	VFMADD231PS  lanes3e888889<>+0(SB), Z2, Z4
+	VMOVUPS      Z4, K1, (BX)
+	VMULPS       lanesbf888889<>+0(SB), Z0, Z3
+	VFNMADD231PS lanes3f088889<>+0(SB), Z1, Z3
+	VFNMADD231PS lanes3e888889<>+0(SB), Z2, Z3
+	VMOVUPS      Z3, K1, (DI)(DX*1)
+	MOVQ         srcRow+40(FP), BX
+	LEAQ         (SI)(BX*4), SI
+	MOVQ         dstRow+16(FP), BX
+	LEAQ         (DI)(BX*4), DI
+	DECQ         R8
+	JNZ          tailRow
+
+end:
+	VZEROUPPER
+	RET
+
+DATA lanes3eaaaaab<>+0(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+4(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+8(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+12(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+16(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+20(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+24(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+28(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+32(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+36(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+40(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+44(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+48(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+52(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+56(SB)/4, $0x3eaaaaab
+DATA lanes3eaaaaab<>+60(SB)/4, $0x3eaaaaab
+GLOBL lanes3eaaaaab<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3d888889<>+0(SB)/4, $0x3d888889
+DATA lanes3d888889<>+4(SB)/4, $0x3d888889
+DATA lanes3d888889<>+8(SB)/4, $0x3d888889
+DATA lanes3d888889<>+12(SB)/4, $0x3d888889
+DATA lanes3d888889<>+16(SB)/4, $0x3d888889
+DATA lanes3d888889<>+20(SB)/4, $0x3d888889
+DATA lanes3d888889<>+24(SB)/4, $0x3d888889
+DATA lanes3d888889<>+28(SB)/4, $0x3d888889
+DATA lanes3d888889<>+32(SB)/4, $0x3d888889
+DATA lanes3d888889<>+36(SB)/4, $0x3d888889
+DATA lanes3d888889<>+40(SB)/4, $0x3d888889
+DATA lanes3d888889<>+44(SB)/4, $0x3d888889
+DATA lanes3d888889<>+48(SB)/4, $0x3d888889
+DATA lanes3d888889<>+52(SB)/4, $0x3d888889
+DATA lanes3d888889<>+56(SB)/4, $0x3d888889
+DATA lanes3d888889<>+60(SB)/4, $0x3d888889
+GLOBL lanes3d888889<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3e088889<>+0(SB)/4, $0x3e088889
+DATA lanes3e088889<>+4(SB)/4, $0x3e088889
+DATA lanes3e088889<>+8(SB)/4, $0x3e088889
+DATA lanes3e088889<>+12(SB)/4, $0x3e088889
+DATA lanes3e088889<>+16(SB)/4, $0x3e088889
+DATA lanes3e088889<>+20(SB)/4, $0x3e088889
+DATA lanes3e088889<>+24(SB)/4, $0x3e088889
+DATA lanes3e088889<>+28(SB)/4, $0x3e088889
+DATA lanes3e088889<>+32(SB)/4, $0x3e088889
+DATA lanes3e088889<>+36(SB)/4, $0x3e088889
+DATA lanes3e088889<>+40(SB)/4, $0x3e088889
+DATA lanes3e088889<>+44(SB)/4, $0x3e088889
+DATA lanes3e088889<>+48(SB)/4, $0x3e088889
+DATA lanes3e088889<>+52(SB)/4, $0x3e088889
+DATA lanes3e088889<>+56(SB)/4, $0x3e088889
+DATA lanes3e088889<>+60(SB)/4, $0x3e088889
+GLOBL lanes3e088889<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3e888889<>+0(SB)/4, $0x3e888889
+DATA lanes3e888889<>+4(SB)/4, $0x3e888889
+DATA lanes3e888889<>+8(SB)/4, $0x3e888889
+DATA lanes3e888889<>+12(SB)/4, $0x3e888889
+DATA lanes3e888889<>+16(SB)/4, $0x3e888889
+DATA lanes3e888889<>+20(SB)/4, $0x3e888889
+DATA lanes3e888889<>+24(SB)/4, $0x3e888889
+DATA lanes3e888889<>+28(SB)/4, $0x3e888889
+DATA lanes3e888889<>+32(SB)/4, $0x3e888889
+DATA lanes3e888889<>+36(SB)/4, $0x3e888889
+DATA lanes3e888889<>+40(SB)/4, $0x3e888889
+DATA lanes3e888889<>+44(SB)/4, $0x3e888889
+DATA lanes3e888889<>+48(SB)/4, $0x3e888889
+DATA lanes3e888889<>+52(SB)/4, $0x3e888889
+DATA lanes3e888889<>+56(SB)/4, $0x3e888889
+DATA lanes3e888889<>+60(SB)/4, $0x3e888889
+GLOBL lanes3e888889<>(SB), RODATA|NOPTR, $64
+
+DATA lanesbf888889<>+0(SB)/4, $0xbf888889
+DATA lanesbf888889<>+4(SB)/4, $0xbf888889
+DATA lanesbf888889<>+8(SB)/4, $0xbf888889
+DATA lanesbf888889<>+12(SB)/4, $0xbf888889
+DATA lanesbf888889<>+16(SB)/4, $0xbf888889
+DATA lanesbf888889<>+20(SB)/4, $0xbf888889
+DATA lanesbf888889<>+24(SB)/4, $0xbf888889
+DATA lanesbf888889<>+28(SB)/4, $0xbf888889
+DATA lanesbf888889<>+32(SB)/4, $0xbf888889
+DATA lanesbf888889<>+36(SB)/4, $0xbf888889
+DATA lanesbf888889<>+40(SB)/4, $0xbf888889
+DATA lanesbf888889<>+44(SB)/4, $0xbf888889
+DATA lanesbf888889<>+48(SB)/4, $0xbf888889
+DATA lanesbf888889<>+52(SB)/4, $0xbf888889
+DATA lanesbf888889<>+56(SB)/4, $0xbf888889
+DATA lanesbf888889<>+60(SB)/4, $0xbf888889
+GLOBL lanesbf888889<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3f088889<>+0(SB)/4, $0x3f088889
+DATA lanes3f088889<>+4(SB)/4, $0x3f088889
+DATA lanes3f088889<>+8(SB)/4, $0x3f088889
+DATA lanes3f088889<>+12(SB)/4, $0x3f088889
+DATA lanes3f088889<>+16(SB)/4, $0x3f088889
+DATA lanes3f088889<>+20(SB)/4, $0x3f088889
+DATA lanes3f088889<>+24(SB)/4, $0x3f088889
+DATA lanes3f088889<>+28(SB)/4, $0x3f088889
+DATA lanes3f088889<>+32(SB)/4, $0x3f088889
+DATA lanes3f088889<>+36(SB)/4, $0x3f088889
+DATA lanes3f088889<>+40(SB)/4, $0x3f088889
+DATA lanes3f088889<>+44(SB)/4, $0x3f088889
+DATA lanes3f088889<>+48(SB)/4, $0x3f088889
+DATA lanes3f088889<>+52(SB)/4, $0x3f088889
+DATA lanes3f088889<>+56(SB)/4, $0x3f088889
+DATA lanes3f088889<>+60(SB)/4, $0x3f088889
+GLOBL lanes3f088889<>(SB), RODATA|NOPTR, $64

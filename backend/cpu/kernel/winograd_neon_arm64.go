@@ -13,3 +13,8 @@ func winogradInputNEON(dst *float32, dstStep int, dstRow int, src *float32, srcS
 //
 //go:noescape
 func winogradOutputNEON(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+
+// winogradWeightsNEON is a winogradFunc.
+//
+//go:noescape
+func winogradWeightsNEON(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)

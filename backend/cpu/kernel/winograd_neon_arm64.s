@@ -468,6 +468,204 @@ stored4:
 end:
 	RET
 
+// winogradWeightsNEON(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)
+TEXT ·winogradWeightsNEON(SB), NOSPLIT, $0-64
+	MOVD $constants_winograd_neon<>(SB), R0
+	WORD $0x3dc02000 // ldr q0, [x0, #128]
+	WORD $0x3dc02401 // ldr q1, [x0, #144]
+	WORD $0x3dc02802 // ldr q2, [x0, #160]
+	WORD $0x3dc02c03 // ldr q3, [x0, #176]
+	WORD $0x3dc03004 // ldr q4, [x0, #192]
+	WORD $0x3dc03405 // ldr q5, [x0, #208]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+16(FP), R2
+	LSL $2, R2, R2
+	MOVD src+24(FP), R3
+	MOVD srcRow+40(FP), R4
+	LSL $2, R4, R4
+	MOVD cols+56(FP), R5
+	MOVD srcStep+32(FP), R6
+	LSL $2, R6, R6
+	ADD R6, R6, R7
+	ADD R7, R6, R8
+	ADD R8, R6, R9
+	ADD R9, R6, R10
+	MOVD dstStep+8(FP), R11
+	LSL $2, R11, R11
+	ADD R11, R11, R12
+	ADD R12, R11, R13
+	ADD R13, R11, R14
+	ADD R14, R11, R15
+
+columns:
+	CMP $4, R5
+	BLT rest
+	MOVD R3, R16
+	MOVD R1, R17
+	MOVD rows+48(FP), R19
+
+row:
+	WORD $0x3dc00206 // ldr q6, [x16]
+	WORD $0x3ce66a07 // ldr q7, [x16, x6]
+	WORD $0x3ce76a08 // ldr q8, [x16, x7]
+	WORD $0x4e28d4c9 // fadd v9.4s, v6.4s, v8.4s
+	WORD $0x4e29d4ea // fadd v10.4s, v7.4s, v9.4s
+	WORD $0x6e20dd4b // fmul v11.4s, v10.4s, v0.4s
+	WORD $0x4ea9d4ec // fsub v12.4s, v7.4s, v9.4s
+	WORD $0x6e20dd8d // fmul v13.4s, v12.4s, v0.4s
+	WORD $0x6e21dcce // fmul v14.4s, v6.4s, v1.4s
+	WORD $0x4ea7cc4e // fmls v14.4s, v2.4s, v7.4s
+	WORD $0x4ea8cc6e // fmls v14.4s, v3.4s, v8.4s
+	WORD $0x6e24dccf // fmul v15.4s, v6.4s, v4.4s
+	WORD $0x4ea7ccaf // fmls v15.4s, v5.4s, v7.4s
+	WORD $0x4e28cc6f // fmla v15.4s, v3.4s, v8.4s
+	WORD $0x3d800226 // str q6, [x17]
+	WORD $0x3cab6a2b // str q11, [x17, x11]
+	WORD $0x3cac6a2d // str q13, [x17, x12]
+	WORD $0x3cad6a2e // str q14, [x17, x13]
+	WORD $0x3cae6a2f // str q15, [x17, x14]
+	WORD $0x3caf6a28 // str q8, [x17, x15]
+	ADD R4, R16
+	ADD R2, R17
+	SUBS $1, R19
+	BNE row
+	ADD $16, R3
+	ADD $16, R1
+	SUB $4, R5
+	B columns
+
+rest:
+	CBZ R5, end
+	MOVD R3, R20
+	MOVD R1, R21
+	MOVD rows+48(FP), R22
+
+restRow:
+	TBZ $1, R5, loadOne
+	WORD $0xfd400290 // ldr d16, [x20]
+	TBZ $0, R5, loaded
+	ADD $8, R20, R23
+	WORD $0x4d4082f0 // ld1 { v16.s }[2], [x23]
+	B loaded
+
+loadOne:
+	WORD $0xbd400290 // ldr s16, [x20]
+
+loaded:
+	ADD R20, R6, R24
+	TBZ $1, R5, loadOne2
+	WORD $0xfd400311 // ldr d17, [x24]
+	TBZ $0, R5, loaded2
+	ADD $8, R24, R25
+	WORD $0x4d408331 // ld1 { v17.s }[2], [x25]
+	B loaded2
+
+loadOne2:
+	WORD $0xbd400311 // ldr s17, [x24]
+
+loaded2:
+	ADD R20, R7, R26
+	TBZ $1, R5, loadOne3
+	WORD $0xfd400352 // ldr d18, [x26]
+	TBZ $0, R5, loaded3
+	ADD $8, R26, R0
+	WORD $0x4d408012 // ld1 { v18.s }[2], [x0]
+	B loaded3
+
+loadOne3:
+	WORD $0xbd400352 // ldr s18, [x26]
+
+loaded3:
+	WORD $0x4e32d613 // fadd v19.4s, v16.4s, v18.4s
+	WORD $0x4e33d634 // fadd v20.4s, v17.4s, v19.4s
+	WORD $0x6e20de95 // fmul v21.4s, v20.4s, v0.4s
+	WORD $0x4eb3d636 // fsub v22.4s, v17.4s, v19.4s
+	WORD $0x6e20ded7 // fmul v23.4s, v22.4s, v0.4s
+	WORD $0x6e21de18 // fmul v24.4s, v16.4s, v1.4s
+	WORD $0x4eb1cc58 // fmls v24.4s, v2.4s, v17.4s
+	WORD $0x4eb2cc78 // fmls v24.4s, v3.4s, v18.4s
+	WORD $0x6e24de19 // fmul v25.4s, v16.4s, v4.4s
+	WORD $0x4eb1ccb9 // fmls v25.4s, v5.4s, v17.4s
+	WORD $0x4e32cc79 // fmla v25.4s, v3.4s, v18.4s
+	TBZ $1, R5, storeOne
+	WORD $0xfd0002b0 // str d16, [x21]
+	TBZ $0, R5, stored
+	ADD $8, R21, R8
+	WORD $0x4d008110 // st1 { v16.s }[2], [x8]
+	B stored
+
+storeOne:
+	WORD $0xbd0002b0 // str s16, [x21]
+
+stored:
+	ADD R21, R11, R9
+	TBZ $1, R5, storeOne2
+	WORD $0xfd000135 // str d21, [x9]
+	TBZ $0, R5, stored2
+	ADD $8, R9, R10
+	WORD $0x4d008155 // st1 { v21.s }[2], [x10]
+	B stored2
+
+storeOne2:
+	WORD $0xbd000135 // str s21, [x9]
+
+stored2:
+	ADD R21, R12, R3
+	TBZ $1, R5, storeOne3
+	WORD $0xfd000077 // str d23, [x3]
+	TBZ $0, R5, stored3
+	ADD $8, R3, R16
+	WORD $0x4d008217 // st1 { v23.s }[2], [x16]
+	B stored3
+
+storeOne3:
+	WORD $0xbd000077 // str s23, [x3]
+
+stored3:
+	ADD R21, R13, R17
+	TBZ $1, R5, storeOne4
+	WORD $0xfd000238 // str d24, [x17]
+	TBZ $0, R5, stored4
+	ADD $8, R17, R19
+	WORD $0x4d008278 // st1 { v24.s }[2], [x19]
+	B stored4
+
+storeOne4:
+	WORD $0xbd000238 // str s24, [x17]
+
+stored4:
+	ADD R21, R14, R1
+	TBZ $1, R5, storeOne5
+	WORD $0xfd000039 // str d25, [x1]
+	TBZ $0, R5, stored5
+	ADD $8, R1, R23
+	WORD $0x4d0082f9 // st1 { v25.s }[2], [x23]
+	B stored5
+
+storeOne5:
+	WORD $0xbd000039 // str s25, [x1]
+
+stored5:
+	ADD R21, R15, R24
+	TBZ $1, R5, storeOne6
+	WORD $0xfd000312 // str d18, [x24]
+	TBZ $0, R5, stored6
+	ADD $8, R24, R25
+	WORD $0x4d008332 // st1 { v18.s }[2], [x25]
+	B stored6
+
+storeOne6:
+	WORD $0xbd000312 // str s18, [x24]
+
+stored6:
+	ADD R4, R20
+	ADD R2, R21
+	SUBS $1, R22
+	BNE restRow
+
+end:
+	RET
+
 DATA constants_winograd_neon<>+0(SB)/8, $0x4000000040000000
 DATA constants_winograd_neon<>+8(SB)/8, $0x4000000040000000
 
@@ -492,4 +690,22 @@ DATA constants_winograd_neon<>+104(SB)/8, $0x3e0000003e000000
 DATA constants_winograd_neon<>+112(SB)/8, $0x4100000041000000
 DATA constants_winograd_neon<>+120(SB)/8, $0x4100000041000000
 
-GLOBL constants_winograd_neon<>(SB), RODATA|NOPTR, $128
+DATA constants_winograd_neon<>+128(SB)/8, $0x3eaaaaab3eaaaaab
+DATA constants_winograd_neon<>+136(SB)/8, $0x3eaaaaab3eaaaaab
+
+DATA constants_winograd_neon<>+144(SB)/8, $0xbf888889bf888889
+DATA constants_winograd_neon<>+152(SB)/8, $0xbf888889bf888889
+
+DATA constants_winograd_neon<>+160(SB)/8, $0x3f0888893f088889
+DATA constants_winograd_neon<>+168(SB)/8, $0x3f0888893f088889
+
+DATA constants_winograd_neon<>+176(SB)/8, $0x3e8888893e888889
+DATA constants_winograd_neon<>+184(SB)/8, $0x3e8888893e888889
+
+DATA constants_winograd_neon<>+192(SB)/8, $0x3d8888893d888889
+DATA constants_winograd_neon<>+200(SB)/8, $0x3d8888893d888889
+
+DATA constants_winograd_neon<>+208(SB)/8, $0x3e0888893e088889
+DATA constants_winograd_neon<>+216(SB)/8, $0x3e0888893e088889
+
+GLOBL constants_winograd_neon<>(SB), RODATA|NOPTR, $224

@@ -53,7 +53,7 @@ func (g *convCase) runWinograd(t *testing.T, s *Set) {
 		}
 	}
 	g.args.B = packed.inner
-	plan := s.NewWinograd(g.ConvShape, 1+g.Images)
+	plan := s.NewWinograd(g.ConvShape, 1+g.Images, false)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for part := range plan.Parts() {
 		plan.Run(part, &g.args, bytesOfFloats(scratch.inner))

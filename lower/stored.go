@@ -1,0 +1,91 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Weights that a model stores as codes or as narrow floats stay so: views of them are views of what is stored, with the node that widens it
+// behind, where a kernel or a rewrite finds it.
+
+// widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: codes are what is stored, in are all operands.
+func widened(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+	if w == nil || w.Def == nil || w.Type.DType != tensor.F32 {
+		return nil, nil, nil, false
+	}
+	in = w.Def.Inputs
+	switch w.Def.Op.(type) {
+	case ir.Dequantize:
+		return in[0], w.Def.Op, in, true
+	case ir.Cast:
+		d := in[0].Type.DType
+		return in[0], w.Def.Op, in, d == tensor.F16 || d == tensor.BF16
+	}
+	return nil, nil, nil, false
+}
+
+// stored is widened of constants.
+func stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+	codes, op, in, ok = widened(w)
+	return codes, op, in, ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v != nil && v.Const == nil })
+}
+
+// weights returns a view of weights, of which axis i becomes axes[i]; those that have no place there are not apart any more. Where scales
+// are not for what is apart, the weights are computed.
+func (c *Context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Value) *ir.Value {
+	codes, op, in, ok := widened(w)
+	if !ok {
+		return view(w)
+	}
+	operands := append([]*ir.Value{view(codes)}, in[1:]...)
+	if o, coded := op.(ir.Dequantize); coded && Rank(in[1]) > 0 {
+		if o.Axis >= len(axes) {
+			return view(c.weight(w))
+		}
+		if o.Axis = axes[o.Axis]; o.Block > 0 {
+			for i, v := range in[1:] {
+				if v != nil {
+					operands[1+i] = view(v)
+				}
+			}
+		}
+		op = o
+	}
+	return c.Emit(op, operands...)
+}
+
+// besideEachOther returns weights [C,M,…] as matrix makes them, [C,…·M], whose columns are the M channels that many times.
+func (c *Context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value) *ir.Value) *ir.Value {
+	codes, op, in, ok := stored(w)
+	if !ok {
+		return matrix(w)
+	}
+	operands := append([]*ir.Value{matrix(codes)}, in[1:]...)
+	if o, coded := op.(ir.Dequantize); coded && Rank(in[1]) > 0 {
+		if o.Axis != 1 || o.Block != 0 {
+			return matrix(c.weight(w))
+		}
+		for i, v := range in[1:] {
+			if v != nil {
+				operands[1+i] = c.repeated(v, times)
+			}
+		}
+	}
+	return c.Emit(op, operands...)
+}
+
+// repeated is a constant vector that many times.
+func (c *Context) repeated(v *ir.Value, times int) *ir.Value {
+	return c.b.g.NewConst(v.Name, c.evaluated(ir.Concat{}, slices.Repeat([]*tensor.Tensor{v.Const.Aligned()}, times)...))
+}
+
+// evaluated is the result of an op on constants.
+func (c *Context) evaluated(op ir.Op, in ...*tensor.Tensor) *tensor.Tensor {
+	out, err := ir.EvalOp(nil, op, in)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	return out[0]
+}
