@@ -3,6 +3,7 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -123,4 +124,24 @@ func (o Custom) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the kernel of %s returns %d results, the node has %d", o.Name, len(out), len(o.Types))
 	}
 	return out[:len(o.Types)], nil
+}
+
+// SameTensors reports whether two ops that print the same have the same tensors as parameters: Params leaves out the elements of large
+// ones.
+func SameTensors(a, b Op) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for _, f := range fieldsOf(a).params {
+		switch p := x.FieldByIndex(f.index).Interface().(type) {
+		case Attrs:
+			q := y.FieldByIndex(f.index).Interface().(Attrs)
+			if !slices.EqualFunc(p, q, func(p, q Attr) bool { return reflect.DeepEqual(p.Value, q.Value) }) {
+				return false
+			}
+		case Op:
+			if !SameTensors(p, y.FieldByIndex(f.index).Interface().(Op)) {
+				return false
+			}
+		}
+	}
+	return true
 }

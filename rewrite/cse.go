@@ -14,18 +14,19 @@ import (
 // Custom operators stay: nobody knows what a user's kernel does besides computing.
 func cse(g *ir.Graph) int {
 	mergeConstants(g)
-	seen := map[string]*ir.Node{}
+	seen := map[string][]*ir.Node{}
 	dead := map[*ir.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind().Has(ir.Dynamic) || len(n.Subgraphs) > 0 {
 			continue
 		}
 		key := nodeKey(n)
-		first := seen[key]
-		if first == nil {
-			seen[key] = n
+		at := slices.IndexFunc(seen[key], func(m *ir.Node) bool { return ir.SameTensors(m.Op, n.Op) })
+		if at < 0 {
+			seen[key] = append(seen[key], n)
 			continue
 		}
+		first := seen[key][at]
 		for i, v := range n.Outputs {
 			if first.Outputs[i].Name == "" {
 				first.Outputs[i].Name = v.Name
@@ -41,7 +42,7 @@ func cse(g *ir.Graph) int {
 }
 
 // nodeKey is equal for nodes that compute the same: the same op and parameters on the same operands, in any order where
-// that does not matter.
+// that does not matter. Of large tensors among the parameters it has the types alone.
 func nodeKey(n *ir.Node) string {
 	ids := make([]int, len(n.Inputs))
 	for i, v := range n.Inputs {
