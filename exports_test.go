@@ -191,7 +191,7 @@ func countedSteps(p *rlxc.Program) string {
 func TestControl(t *testing.T) {
 	files, err := filepath.Glob("testdata/control/*.zip")
 	require.NoError(t, err)
-	require.Len(t, files, 10)
+	require.Len(t, files, 12)
 	for _, file := range files {
 		z, err := zip.OpenReader(file)
 		require.NoError(t, err)

@@ -222,6 +222,12 @@ func (c *Context) stack(vs []*ir.Value, axis int) *ir.Value {
 	return c.Emit(ir.Concat{Axis: axis}, in...)
 }
 
+// declaredAxes is the number of axes that the body of a loop declares of one element. It is 0 by ONNX, but onnxruntime hands on an
+// element of one axis to a body that asks for one, as paddle2onnx writes them.
+func declaredAxes(v *onnxpb.ValueInfoProto) int {
+	return min(len(v.GetType().GetTensorType().GetShape().GetDim()), 1)
+}
+
 func lowerLoop(c *Context) []*ir.Value {
 	limit, cond := c.Opt(0), c.Opt(1)
 	var initial []*ir.Value
@@ -233,6 +239,7 @@ func lowerLoop(c *Context) []*ir.Value {
 	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
 		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n, carried, c.NumOutputs())
 	}
+	numberAxes, condAxes := declaredAxes(r.g.GetInput()[0]), declaredAxes(r.g.GetInput()[1])
 	trips, tripsKnown := int64(math.MaxInt64), limit == nil
 	if limit != nil {
 		if t, ok := c.fold(limit); ok {
@@ -247,10 +254,10 @@ func lowerLoop(c *Context) []*ir.Value {
 		start, startKnown = c.condition(cond)
 	}
 	if tripsKnown && startKnown && start {
-		yes := c.Constant(tensor.Scalar(true))
+		yes := c.Constant(tensor.Scalar(true).Reshape(ops.One(condAxes)...))
 		final, stacked, ok := c.unroll(r, int(min(trips, ops.MaxTrips)), carried, 1, initial,
 			func(i int, state []*ir.Value) []*ir.Value {
-				return append([]*ir.Value{c.Constant(tensor.Scalar(int64(i))), yes}, state...)
+				return append([]*ir.Value{c.Constant(tensor.Scalar(int64(i)).Reshape(ops.One(numberAxes)...)), yes}, state...)
 			},
 			func(out []*ir.Value) (bool, bool) { return c.condition(out[0]) })
 		if ok {
@@ -260,7 +267,7 @@ func lowerLoop(c *Context) []*ir.Value {
 			return final
 		}
 	}
-	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64), ir.TensorOf(tensor.Bool)}, carried: typesOf(initial), from: 1}
+	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(ops.One(numberAxes)...)...), ir.TensorOf(tensor.Bool, ir.Dims(ops.One(condAxes)...)...)}, carried: typesOf(initial), from: 1}
 	body, types := l.settle(c)
 	goesOn := body.Outputs[0] == body.Inputs[1]
 	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {
@@ -278,7 +285,7 @@ func lowerLoop(c *Context) []*ir.Value {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	return c.control(ops.Loop{Dynamic: dynamic(types...), Carried: carried}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
+	return c.control(ops.Loop{Dynamic: dynamic(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
 }
 
 // stackedType is the type of n values of type t along a new axis.

@@ -49,3 +49,41 @@ func TestExpandedWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeWeights holds that weights that nodes compute of constants are constants, and that those that nodes widen are not: rewrites want
+// to see them narrow.
+func TestMadeWeights(t *testing.T) {
+	const rows, columns = 300, 100 // more elements than folding takes
+	for _, c := range []struct {
+		name  string
+		make  func(s *sketch, v string) string
+		known bool
+	}{
+		{"divided by a norm", func(s *sketch, v string) string {
+			return s.node("Div", v, s.node("ReduceL2", v, intsAttr("axes", 1)))
+		}, true},
+		{"an outer product", func(s *sketch, v string) string {
+			return s.node("Mul", s.node("Cos", s.constant(tensor.New(tensor.F32, rows, 1))), s.constant(tensor.New(tensor.F32, 1, columns)))
+		}, true},
+		{"widened and scaled", func(s *sketch, v string) string {
+			half := s.constant(tensor.New(tensor.F16, rows, columns))
+			return s.node("Mul", s.node("Cast", half, intAttr("to", int64(tensor.F32))), s.reals(nil, 3))
+		}, false},
+		{"of an input", func(s *sketch, v string) string {
+			return s.node("Mul", v, s.input("z", tensor.F32, 1, 1))
+		}, false},
+	} {
+		s := &sketch{}
+		w := c.make(s, s.constant(tensor.New(tensor.F32, rows, columns)))
+		g, err := s.lower(17, s.node("MatMul", s.input("x", tensor.F32, "n", rows), w))
+		require.NoError(t, err, c.name)
+		found := 0
+		for _, n := range g.Nodes {
+			if n.Op.Kind() == ir.KindMatMul {
+				found++
+				require.Equal(t, c.known, n.Inputs[1].IsConst(), "%s:\n%v", c.name, g)
+			}
+		}
+		require.Equal(t, 1, found, c.name)
+	}
+}

@@ -3,6 +3,7 @@ package lower
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
@@ -48,6 +49,9 @@ func lowerDFT(c *Context) []*ir.Value {
 
 func lowerSTFT(c *Context) []*ir.Value {
 	x, window := c.In(0), c.Opt(2)
+	if Rank(x) == 2 { // of real numbers, whose axis onnxruntime lets models leave out
+		x = c.reshape(x, append(slices.Clone(x.Type.Shape), ir.N(1)))
+	}
 	if Rank(x) != 3 {
 		c.Failf("signal %v", x.Type)
 	}

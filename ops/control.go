@@ -50,13 +50,18 @@ func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // hand on, then what the subgraph reads of the values around it.
 type Loop struct {
 	Dynamic
-	Carried int
+	Carried    int
+	NumberAxes int `ir:"number_axes"` // of the number of the trip and of the condition as the subgraph takes them: 0 or 1
+	CondAxes   int `ir:"cond_axes"`
 }
 
 // Infer implements ir.Op.
 func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.Carried < 0 || 2+o.Carried > len(in) || o.Carried > len(o.Types) {
 		return nil, fmt.Errorf("%d values from trip to trip among %d operands and %d results", o.Carried, len(in), len(o.Types))
+	}
+	if n := [...]int{o.NumberAxes, o.CondAxes}; slices.Min(n[:]) < 0 || slices.Max(n[:]) > 1 {
+		return nil, fmt.Errorf("the number of a trip and the condition have %d axes", n)
 	}
 	return o.Types, nil
 }
@@ -73,6 +78,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[1] != nil {
 		cond = in[1]
 	}
+	numberShape, condShape := One(o.NumberAxes), One(o.CondAxes)
 	n := 2 + o.Carried
 	state, captures := in[2:n], in[n:]
 	stacked := make([][]*tensor.Tensor, len(o.Types)-len(state))
@@ -86,7 +92,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if i == MaxTrips {
 			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
 		}
-		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i), cond}, state, captures))
+		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i).Reshape(numberShape...), cond.Reshape(condShape...)}, state, captures))
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +114,9 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	return out, nil
 }
+
+// One is the shape of one element with this many axes.
+func One(axes int) []int { return slices.Repeat([]int{1}, axes) }
 
 // stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.
 func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tensor.Tensor, error) {

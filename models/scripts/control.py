@@ -87,6 +87,20 @@ MODELS = {
     # What the model says of a value is wrong.
     "declared": ("""g (float[n,4] a) => (float[n] y) <int64[1] flat = {-1}, float[n] v> { v = Reshape(a, flat) y = Relu(v) }""",
                  [dict(a=x(3, 4)), dict(a=x(1, 4))]),
+    # A body that asks for the number of the trip and the condition with an axis, as paddle2onnx writes it, and gets them so; the outer ones have another.
+    "axes": ("""g (int64 n, bool flag, int64[axes] shape, float[k] x) => (float[k] y, int64[i,1] numbers) {
+        on = Reshape(flag, shape)
+        y, numbers = Loop(n, on, x) <body = b (int64[1] i, bool c, float[k] s) => (bool c1, float[k] s1, int64[1] all) {
+            d = Cast<to=1>(i)
+            s1 = Add(s, d)
+            c1 = Identity(c)
+            all = Identity(i)
+        }>
+    }""", [dict(n=np.array(3), flag=YES, shape=np.array([1]), x=x(4)), dict(n=np.array(20), flag=YES, shape=np.array([1]), x=x(2))]),
+    # A signal without the axis of one number.
+    "signal": ("""g (float[batch,n] a) => (float[batch,f,9,2] y) <int64 step = {4}, float[16] w = {0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}> {
+        y = STFT<onesided=1>(a, step, w)
+    }""", [dict(a=x(1, 16)), dict(a=x(2, 50))]),
     # A word that stands for any size.
     "none": ("""g (float[None] a, float[None] b) => (float[None] y) { y = Concat<axis=0>(a, b) }""", [dict(a=x(3), b=x(5)), dict(a=x(1), b=x(1))]),
 }
