@@ -141,7 +141,7 @@ func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
 
 // binaryKernels says which kernel computes a function of two float32.
 var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
-	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max,
+	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max, ir.PRelu: kernel.PRelu,
 }
 
 // number is what the Go loops below compute with.
@@ -262,6 +262,12 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 	case ir.MaxFn:
 		for c := range dst {
 			dst[c] = max(a[c*ac], b[c*bc])
+		}
+	case ir.PRelu:
+		for c := range dst {
+			if dst[c] = a[c*ac]; dst[c] < 0 {
+				dst[c] *= b[c*bc]
+			}
 		}
 	}
 }

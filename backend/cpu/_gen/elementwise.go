@@ -116,6 +116,7 @@ func binaryKernels(v *simd) {
 		{"Div", func(x, y, to reg.Register) { v.VDIVPS(y, x, to) }},
 		{"Min", v.least},
 		{"Max", v.most},
+		{"PRelu", v.prelu},
 	}
 	fmt.Fprintf(&v.extra, "\nvar binary%s = [NumBinary][numBinaryForms]binaryFunc{\n", v.name)
 	for _, k := range ops {
@@ -155,6 +156,15 @@ func binaryKernels(v *simd) {
 		fmt.Fprintf(&v.extra, "},\n")
 	}
 	fmt.Fprintf(&v.extra, "}\n")
+}
+
+// prelu is x·y where x is below 0, and x otherwise.
+func (v *simd) prelu(x, y, to reg.Register) {
+	result, below := v.vec(), v.vec()
+	v.VMOVAPS(x, result)
+	v.VMULPS(y, x, below)
+	v.choose(less, x, v.zeros(), below, result)
+	v.VMOVAPS(result, to)
 }
 
 // extreme writes a minimum or maximum that is NaN if either operand is: the instruction returns its second source

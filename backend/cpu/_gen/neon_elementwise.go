@@ -33,6 +33,9 @@ func neonElementwise(u *neonUnit) {
 	neonBinary(u)
 }
 
+// prelu is x·y where x is below 0, and x otherwise.
+func (v *neon) prelu(x, y vreg) vreg { return v.choose(v.isNegative(x), v.mul(x, y), x) }
+
 // neonBinary writes the functions of two floats, in the three forms of kernel/binary.go, and their table.
 func neonBinary(u *neonUnit) {
 	fmt.Fprintf(&u.extra, "\nvar binaryNEON = [NumBinary][numBinaryForms]binaryFunc{\n")
@@ -40,7 +43,7 @@ func neonBinary(u *neonUnit) {
 		op   string
 		emit func(v *neon, x, y vreg) vreg
 	}{
-		{"Add", (*neon).add}, {"Sub", (*neon).sub}, {"Mul", (*neon).mul}, {"Div", (*neon).div}, {"Min", (*neon).min}, {"Max", (*neon).max},
+		{"Add", (*neon).add}, {"Sub", (*neon).sub}, {"Mul", (*neon).mul}, {"Div", (*neon).div}, {"Min", (*neon).min}, {"Max", (*neon).max}, {"PRelu", (*neon).prelu},
 	} {
 		fmt.Fprintf(&u.extra, "%s: {", k.op)
 		for _, form := range []string{"elementwise", "perRow", "perRowLeft"} {

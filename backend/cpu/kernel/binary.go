@@ -8,8 +8,9 @@ const (
 	Sub
 	Mul
 	Div
-	Min // NaN if either is
-	Max // NaN if either is
+	Min   // NaN if either is
+	Max   // NaN if either is
+	PRelu // a·b where a is below 0, a otherwise
 	NumBinary
 )
 
@@ -76,12 +77,20 @@ func (s *Set) BinaryRows(op BinaryOp, dst []float32, dstRow int, a, b Rows, rows
 
 // binaryGeneric are the plain Go forms.
 var binaryGeneric = [NumBinary][numBinaryForms]binaryFunc{
-	Add: forms(func(x, y float32) float32 { return x + y }),
-	Sub: forms(func(x, y float32) float32 { return x - y }),
-	Mul: forms(func(x, y float32) float32 { return x * y }),
-	Div: forms(func(x, y float32) float32 { return x / y }),
-	Min: forms(func(x, y float32) float32 { return min(x, y) }),
-	Max: forms(func(x, y float32) float32 { return max(x, y) }),
+	Add:   forms(func(x, y float32) float32 { return x + y }),
+	Sub:   forms(func(x, y float32) float32 { return x - y }),
+	Mul:   forms(func(x, y float32) float32 { return x * y }),
+	Div:   forms(func(x, y float32) float32 { return x / y }),
+	Min:   forms(func(x, y float32) float32 { return min(x, y) }),
+	Max:   forms(func(x, y float32) float32 { return max(x, y) }),
+	PRelu: forms(prelu),
+}
+
+func prelu(x, y float32) float32 {
+	if x < 0 {
+		return x * y
+	}
+	return x
 }
 
 func forms(f func(x, y float32) float32) [numBinaryForms]binaryFunc {

@@ -244,6 +244,21 @@ func binaryAVX2_Max_perRow(dst *float32, dstRow int, a *float32, aRow int, b *fl
 //go:noescape
 func binaryAVX2_Max_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
 
+// binaryAVX2_PRelu_elementwise is the binaryFunc of PRelu, elementwise.
+//
+//go:noescape
+func binaryAVX2_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
+// binaryAVX2_PRelu_perRow is the binaryFunc of PRelu, perRow.
+//
+//go:noescape
+func binaryAVX2_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
+// binaryAVX2_PRelu_perRowLeft is the binaryFunc of PRelu, perRowLeft.
+//
+//go:noescape
+func binaryAVX2_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
 var unaryAVX2 = [NumUnary]unaryFunc{
 	NoUnary:         unaryAVX2_NoUnary,
 	Relu:            unaryAVX2_Relu,
@@ -277,10 +292,11 @@ var unaryAVX2 = [NumUnary]unaryFunc{
 }
 
 var binaryAVX2 = [NumBinary][numBinaryForms]binaryFunc{
-	Add: {elementwise: binaryAVX2_Add_elementwise, perRow: binaryAVX2_Add_perRow, perRowLeft: binaryAVX2_Add_perRowLeft},
-	Sub: {elementwise: binaryAVX2_Sub_elementwise, perRow: binaryAVX2_Sub_perRow, perRowLeft: binaryAVX2_Sub_perRowLeft},
-	Mul: {elementwise: binaryAVX2_Mul_elementwise, perRow: binaryAVX2_Mul_perRow, perRowLeft: binaryAVX2_Mul_perRowLeft},
-	Div: {elementwise: binaryAVX2_Div_elementwise, perRow: binaryAVX2_Div_perRow, perRowLeft: binaryAVX2_Div_perRowLeft},
-	Min: {elementwise: binaryAVX2_Min_elementwise, perRow: binaryAVX2_Min_perRow, perRowLeft: binaryAVX2_Min_perRowLeft},
-	Max: {elementwise: binaryAVX2_Max_elementwise, perRow: binaryAVX2_Max_perRow, perRowLeft: binaryAVX2_Max_perRowLeft},
+	Add:   {elementwise: binaryAVX2_Add_elementwise, perRow: binaryAVX2_Add_perRow, perRowLeft: binaryAVX2_Add_perRowLeft},
+	Sub:   {elementwise: binaryAVX2_Sub_elementwise, perRow: binaryAVX2_Sub_perRow, perRowLeft: binaryAVX2_Sub_perRowLeft},
+	Mul:   {elementwise: binaryAVX2_Mul_elementwise, perRow: binaryAVX2_Mul_perRow, perRowLeft: binaryAVX2_Mul_perRowLeft},
+	Div:   {elementwise: binaryAVX2_Div_elementwise, perRow: binaryAVX2_Div_perRow, perRowLeft: binaryAVX2_Div_perRowLeft},
+	Min:   {elementwise: binaryAVX2_Min_elementwise, perRow: binaryAVX2_Min_perRow, perRowLeft: binaryAVX2_Min_perRowLeft},
+	Max:   {elementwise: binaryAVX2_Max_elementwise, perRow: binaryAVX2_Max_perRow, perRowLeft: binaryAVX2_Max_perRowLeft},
+	PRelu: {elementwise: binaryAVX2_PRelu_elementwise, perRow: binaryAVX2_PRelu_perRow, perRowLeft: binaryAVX2_PRelu_perRowLeft},
 }

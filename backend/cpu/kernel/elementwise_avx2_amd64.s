@@ -3928,3 +3928,193 @@ next:
 	JNZ  row
 	VZEROUPPER
 	RET
+
+// func binaryAVX2_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX2
+TEXT ·binaryAVX2_PRelu_elementwise(SB), NOSPLIT, $0-64
+	MOVQ    dst+0(FP), AX
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y0
+
+row:
+	XORQ DI, DI
+	CMPQ DI, SI
+	JE   tail
+
+vector:
+	VMOVUPS   (CX)(DI*1), Y1
+	VMOVUPS   (DX)(DI*1), Y2
+	VMOVAPS   Y1, Y3
+	VMULPS    Y2, Y1, Y2
+	VPXOR     Y4, Y4, Y4
+	VCMPPS    $0x01, Y4, Y1, Y1
+	VBLENDVPS Y1, Y2, Y3, Y3
+	VMOVAPS   Y3, Y1
+	VMOVUPS   Y1, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
+	JB        vector
+
+tail:
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (CX)(DI*1), Y0, Y1
+	VMASKMOVPS (DX)(DI*1), Y0, Y2
+	VMOVAPS    Y1, Y3
+	VMULPS     Y2, Y1, Y2
+	VPXOR      Y4, Y4, Y4
+	VCMPPS     $0x01, Y4, Y1, Y1
+	VBLENDVPS  Y1, Y2, Y3, Y3
+	VMOVAPS    Y3, Y1
+	VMASKMOVPS Y1, Y0, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func binaryAVX2_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX2
+TEXT ·binaryAVX2_PRelu_perRow(SB), NOSPLIT, $0-64
+	MOVQ    dst+0(FP), AX
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
+
+row:
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JE           tail
+
+vector:
+	VMOVUPS   (CX)(DI*1), Y2
+	VMOVAPS   Y2, Y3
+	VMULPS    Y0, Y2, Y4
+	VPXOR     Y5, Y5, Y5
+	VCMPPS    $0x01, Y5, Y2, Y2
+	VBLENDVPS Y2, Y4, Y3, Y3
+	VMOVAPS   Y3, Y2
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
+	JB        vector
+
+tail:
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
+	VMOVAPS    Y2, Y3
+	VMULPS     Y0, Y2, Y0
+	VPXOR      Y4, Y4, Y4
+	VCMPPS     $0x01, Y4, Y2, Y2
+	VBLENDVPS  Y2, Y0, Y3, Y3
+	VMOVAPS    Y3, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func binaryAVX2_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX2
+TEXT ·binaryAVX2_PRelu_perRowLeft(SB), NOSPLIT, $0-64
+	MOVQ    dst+0(FP), AX
+	MOVQ    a+16(FP), CX
+	MOVQ    b+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    cols+56(FP), SI
+	MOVQ    SI, DI
+	ANDQ    $0x00000007, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	MOVQ    DI, R8
+	LEAQ    tailMask<>+0(SB), R9
+	NEGQ    DI
+	VMOVDQU 32(R9)(DI*4), Y1
+
+row:
+	VBROADCASTSS (DX), Y0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JE           tail
+
+vector:
+	VMOVUPS   (CX)(DI*1), Y2
+	VMOVAPS   Y0, Y3
+	VMULPS    Y2, Y0, Y2
+	VPXOR     Y4, Y4, Y4
+	VCMPPS    $0x01, Y4, Y0, Y4
+	VBLENDVPS Y4, Y2, Y3, Y3
+	VMOVAPS   Y3, Y2
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, SI
+	JB        vector
+
+tail:
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (CX)(DI*1), Y1, Y2
+	VMOVAPS    Y0, Y3
+	VMULPS     Y2, Y0, Y2
+	VPXOR      Y4, Y4, Y4
+	VCMPPS     $0x01, Y4, Y0, Y0
+	VBLENDVPS  Y0, Y2, Y3, Y3
+	VMOVAPS    Y3, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET

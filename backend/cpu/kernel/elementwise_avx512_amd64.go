@@ -244,6 +244,21 @@ func binaryAVX512_Max_perRow(dst *float32, dstRow int, a *float32, aRow int, b *
 //go:noescape
 func binaryAVX512_Max_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
 
+// binaryAVX512_PRelu_elementwise is the binaryFunc of PRelu, elementwise.
+//
+//go:noescape
+func binaryAVX512_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
+// binaryAVX512_PRelu_perRow is the binaryFunc of PRelu, perRow.
+//
+//go:noescape
+func binaryAVX512_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
+// binaryAVX512_PRelu_perRowLeft is the binaryFunc of PRelu, perRowLeft.
+//
+//go:noescape
+func binaryAVX512_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+
 var unaryAVX512 = [NumUnary]unaryFunc{
 	NoUnary:         unaryAVX512_NoUnary,
 	Relu:            unaryAVX512_Relu,
@@ -277,10 +292,11 @@ var unaryAVX512 = [NumUnary]unaryFunc{
 }
 
 var binaryAVX512 = [NumBinary][numBinaryForms]binaryFunc{
-	Add: {elementwise: binaryAVX512_Add_elementwise, perRow: binaryAVX512_Add_perRow, perRowLeft: binaryAVX512_Add_perRowLeft},
-	Sub: {elementwise: binaryAVX512_Sub_elementwise, perRow: binaryAVX512_Sub_perRow, perRowLeft: binaryAVX512_Sub_perRowLeft},
-	Mul: {elementwise: binaryAVX512_Mul_elementwise, perRow: binaryAVX512_Mul_perRow, perRowLeft: binaryAVX512_Mul_perRowLeft},
-	Div: {elementwise: binaryAVX512_Div_elementwise, perRow: binaryAVX512_Div_perRow, perRowLeft: binaryAVX512_Div_perRowLeft},
-	Min: {elementwise: binaryAVX512_Min_elementwise, perRow: binaryAVX512_Min_perRow, perRowLeft: binaryAVX512_Min_perRowLeft},
-	Max: {elementwise: binaryAVX512_Max_elementwise, perRow: binaryAVX512_Max_perRow, perRowLeft: binaryAVX512_Max_perRowLeft},
+	Add:   {elementwise: binaryAVX512_Add_elementwise, perRow: binaryAVX512_Add_perRow, perRowLeft: binaryAVX512_Add_perRowLeft},
+	Sub:   {elementwise: binaryAVX512_Sub_elementwise, perRow: binaryAVX512_Sub_perRow, perRowLeft: binaryAVX512_Sub_perRowLeft},
+	Mul:   {elementwise: binaryAVX512_Mul_elementwise, perRow: binaryAVX512_Mul_perRow, perRowLeft: binaryAVX512_Mul_perRowLeft},
+	Div:   {elementwise: binaryAVX512_Div_elementwise, perRow: binaryAVX512_Div_perRow, perRowLeft: binaryAVX512_Div_perRowLeft},
+	Min:   {elementwise: binaryAVX512_Min_elementwise, perRow: binaryAVX512_Min_perRow, perRowLeft: binaryAVX512_Min_perRowLeft},
+	Max:   {elementwise: binaryAVX512_Max_elementwise, perRow: binaryAVX512_Max_perRow, perRowLeft: binaryAVX512_Max_perRowLeft},
+	PRelu: {elementwise: binaryAVX512_PRelu_elementwise, perRow: binaryAVX512_PRelu_perRow, perRowLeft: binaryAVX512_PRelu_perRowLeft},
 }

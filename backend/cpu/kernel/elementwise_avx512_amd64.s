@@ -4405,3 +4405,193 @@ next:
 	JNZ  row
 	VZEROUPPER
 	RET
+
+// func binaryAVX512_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·binaryAVX512_PRelu_elementwise(SB), NOSPLIT, $0-64
+	MOVQ  dst+0(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
+
+row:
+	XORQ DI, DI
+	CMPQ DI, SI
+	JE   tail
+
+vector:
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (DX)(DI*1), Z1
+	VMOVAPS Z0, Z2
+	VMULPS  Z1, Z0, Z1
+	VPXORD  Z3, Z3, Z3
+	VCMPPS  $0x01, Z3, Z0, K2
+	VMOVAPS Z1, K2, Z2
+	VMOVAPS Z2, Z0
+	VMOVUPS Z0, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
+	JB      vector
+
+tail:
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (CX)(DI*1), K1, Z0
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
+	VMOVAPS   Z0, Z2
+	VMULPS    Z1, Z0, Z1
+	VPXORD    Z4, Z4, Z4
+	VCMPPS    $0x01, Z4, Z0, K2
+	VMOVAPS   Z1, K2, Z2
+	VMOVAPS   Z2, Z0
+	VMOVUPS   Z0, K1, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	MOVQ bRow+40(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, DX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func binaryAVX512_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·binaryAVX512_PRelu_perRow(SB), NOSPLIT, $0-64
+	MOVQ  dst+0(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
+
+row:
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JE           tail
+
+vector:
+	VMOVUPS (CX)(DI*1), Z1
+	VMOVAPS Z1, Z2
+	VMULPS  Z0, Z1, Z3
+	VPXORD  Z4, Z4, Z4
+	VCMPPS  $0x01, Z4, Z1, K2
+	VMOVAPS Z3, K2, Z2
+	VMOVAPS Z2, Z1
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
+	JB      vector
+
+tail:
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
+	VMOVAPS   Z1, Z2
+	VMULPS    Z0, Z1, Z0
+	VPXORD    Z5, Z5, Z5
+	VCMPPS    $0x01, Z5, Z1, K2
+	VMOVAPS   Z0, K2, Z2
+	VMOVAPS   Z2, Z1
+	VMOVUPS   Z1, K1, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func binaryAVX512_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·binaryAVX512_PRelu_perRowLeft(SB), NOSPLIT, $0-64
+	MOVQ  dst+0(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  b+32(FP), DX
+	MOVQ  rows+48(FP), BX
+	MOVQ  cols+56(FP), SI
+	MOVQ  SI, DI
+	ANDQ  $0x0000000f, DI
+	SUBQ  DI, SI
+	SHLQ  $0x02, SI
+	MOVQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL DI, R9, R9
+	KMOVW R9, K1
+
+row:
+	VBROADCASTSS (DX), Z0
+	MOVQ         bRow+40(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JE           tail
+
+vector:
+	VMOVUPS (CX)(DI*1), Z1
+	VMOVAPS Z0, Z2
+	VMULPS  Z1, Z0, Z1
+	VPXORD  Z3, Z3, Z3
+	VCMPPS  $0x01, Z3, Z0, K2
+	VMOVAPS Z1, K2, Z2
+	VMOVAPS Z2, Z1
+	VMOVUPS Z1, (AX)(DI*1)
+	ADDQ    $0x00000040, DI
+	CMPQ    DI, SI
+	JB      vector
+
+tail:
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (CX)(DI*1), K1, Z1
+	VMOVAPS   Z0, Z2
+	VMULPS    Z1, Z0, Z1
+	VPXORD    Z4, Z4, Z4
+	VCMPPS    $0x01, Z4, Z0, K2
+	VMOVAPS   Z1, K2, Z2
+	VMOVAPS   Z2, Z1
+	VMOVUPS   Z1, K1, (AX)(DI*1)
+
+next:
+	MOVQ dstRow+8(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, AX
+	MOVQ aRow+24(FP), DI
+	SHLQ $0x02, DI
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET

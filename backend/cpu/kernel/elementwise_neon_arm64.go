@@ -244,6 +244,21 @@ func binaryNEON_Max_perRow(dst *float32, dstRow int, a *float32, aRow int, b *fl
 //go:noescape
 func binaryNEON_Max_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
 
+// binaryNEON_PRelu_elementwise is the binaryFunc of PRelu, elementwise.
+//
+//go:noescape
+func binaryNEON_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+
+// binaryNEON_PRelu_perRow is the binaryFunc of PRelu, perRow.
+//
+//go:noescape
+func binaryNEON_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+
+// binaryNEON_PRelu_perRowLeft is the binaryFunc of PRelu, perRowLeft.
+//
+//go:noescape
+func binaryNEON_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+
 var unaryNEON = [NumUnary]unaryFunc{
 	NoUnary:         unaryNEON_NoUnary,
 	Relu:            unaryNEON_Relu,
@@ -277,10 +292,11 @@ var unaryNEON = [NumUnary]unaryFunc{
 }
 
 var binaryNEON = [NumBinary][numBinaryForms]binaryFunc{
-	Add: {elementwise: binaryNEON_Add_elementwise, perRow: binaryNEON_Add_perRow, perRowLeft: binaryNEON_Add_perRowLeft},
-	Sub: {elementwise: binaryNEON_Sub_elementwise, perRow: binaryNEON_Sub_perRow, perRowLeft: binaryNEON_Sub_perRowLeft},
-	Mul: {elementwise: binaryNEON_Mul_elementwise, perRow: binaryNEON_Mul_perRow, perRowLeft: binaryNEON_Mul_perRowLeft},
-	Div: {elementwise: binaryNEON_Div_elementwise, perRow: binaryNEON_Div_perRow, perRowLeft: binaryNEON_Div_perRowLeft},
-	Min: {elementwise: binaryNEON_Min_elementwise, perRow: binaryNEON_Min_perRow, perRowLeft: binaryNEON_Min_perRowLeft},
-	Max: {elementwise: binaryNEON_Max_elementwise, perRow: binaryNEON_Max_perRow, perRowLeft: binaryNEON_Max_perRowLeft},
+	Add:   {elementwise: binaryNEON_Add_elementwise, perRow: binaryNEON_Add_perRow, perRowLeft: binaryNEON_Add_perRowLeft},
+	Sub:   {elementwise: binaryNEON_Sub_elementwise, perRow: binaryNEON_Sub_perRow, perRowLeft: binaryNEON_Sub_perRowLeft},
+	Mul:   {elementwise: binaryNEON_Mul_elementwise, perRow: binaryNEON_Mul_perRow, perRowLeft: binaryNEON_Mul_perRowLeft},
+	Div:   {elementwise: binaryNEON_Div_elementwise, perRow: binaryNEON_Div_perRow, perRowLeft: binaryNEON_Div_perRowLeft},
+	Min:   {elementwise: binaryNEON_Min_elementwise, perRow: binaryNEON_Min_perRow, perRowLeft: binaryNEON_Min_perRowLeft},
+	Max:   {elementwise: binaryNEON_Max_elementwise, perRow: binaryNEON_Max_perRow, perRowLeft: binaryNEON_Max_perRowLeft},
+	PRelu: {elementwise: binaryNEON_PRelu_elementwise, perRow: binaryNEON_PRelu_perRow, perRowLeft: binaryNEON_PRelu_perRowLeft},
 }

@@ -7366,6 +7366,354 @@ end:
 	CBNZ R7, row
 	RET
 
+// binaryNEON_PRelu_elementwise(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+TEXT ·binaryNEON_PRelu_elementwise(SB), NOSPLIT, $0-64
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc00401 // ldr q1, [x0, #16]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD a+16(FP), R3
+	MOVD aRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD b+32(FP), R5
+	MOVD bRow+40(FP), R6
+	LSL $2, R6, R6
+	MOVD rows+48(FP), R7
+	MOVD cols+56(FP), R8
+	AND $3, R8, R9
+	LSL $2, R8, R10
+	AND $-64, R10, R11
+	AND $-16, R10, R10
+	WORD $0x4e040d22 // dup v2.4s, w9
+	WORD $0x4ea03443 // cmgt v3.4s, v2.4s, v0.4s
+
+row:
+	MOVD ZR, R12
+	CBZ R11, singles
+
+group:
+	ADD R3, R12, R13
+	ADD R5, R12, R14
+	ADD R1, R12, R15
+	WORD $0x3dc001a4 // ldr q4, [x13]
+	WORD $0x3dc005a5 // ldr q5, [x13, #16]
+	WORD $0x3dc009a6 // ldr q6, [x13, #32]
+	WORD $0x3dc00da7 // ldr q7, [x13, #48]
+	WORD $0x3dc001c8 // ldr q8, [x14]
+	WORD $0x3dc005c9 // ldr q9, [x14, #16]
+	WORD $0x3dc009ca // ldr q10, [x14, #32]
+	WORD $0x3dc00dcb // ldr q11, [x14, #48]
+	WORD $0x6ea4e42c // fcmgt v12.4s, v1.4s, v4.4s
+	WORD $0x6ea5e42d // fcmgt v13.4s, v1.4s, v5.4s
+	WORD $0x6ea6e42e // fcmgt v14.4s, v1.4s, v6.4s
+	WORD $0x6ea7e42f // fcmgt v15.4s, v1.4s, v7.4s
+	WORD $0x6e28dc90 // fmul v16.4s, v4.4s, v8.4s
+	WORD $0x6e29dcb1 // fmul v17.4s, v5.4s, v9.4s
+	WORD $0x6e2adcd2 // fmul v18.4s, v6.4s, v10.4s
+	WORD $0x6e2bdcf3 // fmul v19.4s, v7.4s, v11.4s
+	WORD $0x6e641e0c // bsl v12.16b, v16.16b, v4.16b
+	WORD $0x6e651e2d // bsl v13.16b, v17.16b, v5.16b
+	WORD $0x6e661e4e // bsl v14.16b, v18.16b, v6.16b
+	WORD $0x6e671e6f // bsl v15.16b, v19.16b, v7.16b
+	WORD $0x3d8001ec // str q12, [x15]
+	WORD $0x3d8005ed // str q13, [x15, #16]
+	WORD $0x3d8009ee // str q14, [x15, #32]
+	WORD $0x3d800def // str q15, [x15, #48]
+	ADD $64, R12
+	CMP R11, R12
+	BLO group
+
+singles:
+	CMP R10, R12
+	BHS rest
+
+single:
+	ADD R3, R12, R16
+	ADD R5, R12, R17
+	ADD R1, R12, R19
+	WORD $0x3dc00214 // ldr q20, [x16]
+	WORD $0x3dc00235 // ldr q21, [x17]
+	WORD $0x6eb4e436 // fcmgt v22.4s, v1.4s, v20.4s
+	WORD $0x6e35de97 // fmul v23.4s, v20.4s, v21.4s
+	WORD $0x6e741ef6 // bsl v22.16b, v23.16b, v20.16b
+	WORD $0x3d800276 // str q22, [x19]
+	ADD $16, R12
+	CMP R10, R12
+	BLO single
+
+rest:
+	CBZ R9, end
+	ADD R3, R12, R20
+	ADD R5, R12, R21
+	ADD R1, R12, R22
+	TBZ $1, R9, loadOne
+	WORD $0xfd400298 // ldr d24, [x20]
+	TBZ $0, R9, loaded
+	ADD $8, R20, R23
+	WORD $0x4d4082f8 // ld1 { v24.s }[2], [x23]
+	B loaded
+
+loadOne:
+	WORD $0xbd400298 // ldr s24, [x20]
+
+loaded:
+	TBZ $1, R9, loadOne2
+	WORD $0xfd4002b9 // ldr d25, [x21]
+	TBZ $0, R9, loaded2
+	ADD $8, R21, R24
+	WORD $0x4d408319 // ld1 { v25.s }[2], [x24]
+	B loaded2
+
+loadOne2:
+	WORD $0xbd4002b9 // ldr s25, [x21]
+
+loaded2:
+	WORD $0x6eb8e43a // fcmgt v26.4s, v1.4s, v24.4s
+	WORD $0x6e39df1b // fmul v27.4s, v24.4s, v25.4s
+	WORD $0x6e781f7a // bsl v26.16b, v27.16b, v24.16b
+	TBZ $1, R9, storeOne
+	WORD $0xfd0002da // str d26, [x22]
+	TBZ $0, R9, stored
+	ADD $8, R22, R25
+	WORD $0x4d00833a // st1 { v26.s }[2], [x25]
+	B stored
+
+storeOne:
+	WORD $0xbd0002da // str s26, [x22]
+
+stored:
+	ADD $16, R12
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	ADD R6, R5
+	SUB $1, R7
+	CBNZ R7, row
+	RET
+
+// binaryNEON_PRelu_perRow(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+TEXT ·binaryNEON_PRelu_perRow(SB), NOSPLIT, $0-64
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc00401 // ldr q1, [x0, #16]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD a+16(FP), R3
+	MOVD aRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD b+32(FP), R5
+	MOVD bRow+40(FP), R6
+	LSL $2, R6, R6
+	MOVD rows+48(FP), R7
+	MOVD cols+56(FP), R8
+	AND $3, R8, R9
+	LSL $2, R8, R10
+	AND $-64, R10, R11
+	AND $-16, R10, R10
+	WORD $0x4e040d22 // dup v2.4s, w9
+	WORD $0x4ea03443 // cmgt v3.4s, v2.4s, v0.4s
+
+row:
+	WORD $0x4d40c8a4 // ld1r { v4.4s }, [x5]
+	MOVD ZR, R12
+	CBZ R11, singles
+
+group:
+	ADD R3, R12, R13
+	ADD R1, R12, R14
+	WORD $0x3dc001a5 // ldr q5, [x13]
+	WORD $0x3dc005a6 // ldr q6, [x13, #16]
+	WORD $0x3dc009a7 // ldr q7, [x13, #32]
+	WORD $0x3dc00da8 // ldr q8, [x13, #48]
+	WORD $0x6ea5e429 // fcmgt v9.4s, v1.4s, v5.4s
+	WORD $0x6ea6e42a // fcmgt v10.4s, v1.4s, v6.4s
+	WORD $0x6ea7e42b // fcmgt v11.4s, v1.4s, v7.4s
+	WORD $0x6ea8e42c // fcmgt v12.4s, v1.4s, v8.4s
+	WORD $0x6e24dcad // fmul v13.4s, v5.4s, v4.4s
+	WORD $0x6e24dcce // fmul v14.4s, v6.4s, v4.4s
+	WORD $0x6e24dcef // fmul v15.4s, v7.4s, v4.4s
+	WORD $0x6e24dd10 // fmul v16.4s, v8.4s, v4.4s
+	WORD $0x6e651da9 // bsl v9.16b, v13.16b, v5.16b
+	WORD $0x6e661dca // bsl v10.16b, v14.16b, v6.16b
+	WORD $0x6e671deb // bsl v11.16b, v15.16b, v7.16b
+	WORD $0x6e681e0c // bsl v12.16b, v16.16b, v8.16b
+	WORD $0x3d8001c9 // str q9, [x14]
+	WORD $0x3d8005ca // str q10, [x14, #16]
+	WORD $0x3d8009cb // str q11, [x14, #32]
+	WORD $0x3d800dcc // str q12, [x14, #48]
+	ADD $64, R12
+	CMP R11, R12
+	BLO group
+
+singles:
+	CMP R10, R12
+	BHS rest
+
+single:
+	ADD R3, R12, R15
+	ADD R1, R12, R16
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x6eb1e432 // fcmgt v18.4s, v1.4s, v17.4s
+	WORD $0x6e24de33 // fmul v19.4s, v17.4s, v4.4s
+	WORD $0x6e711e72 // bsl v18.16b, v19.16b, v17.16b
+	WORD $0x3d800212 // str q18, [x16]
+	ADD $16, R12
+	CMP R10, R12
+	BLO single
+
+rest:
+	CBZ R9, end
+	ADD R3, R12, R17
+	ADD R1, R12, R19
+	TBZ $1, R9, loadOne
+	WORD $0xfd400234 // ldr d20, [x17]
+	TBZ $0, R9, loaded
+	ADD $8, R17, R20
+	WORD $0x4d408294 // ld1 { v20.s }[2], [x20]
+	B loaded
+
+loadOne:
+	WORD $0xbd400234 // ldr s20, [x17]
+
+loaded:
+	WORD $0x6eb4e435 // fcmgt v21.4s, v1.4s, v20.4s
+	WORD $0x6e24de96 // fmul v22.4s, v20.4s, v4.4s
+	WORD $0x6e741ed5 // bsl v21.16b, v22.16b, v20.16b
+	TBZ $1, R9, storeOne
+	WORD $0xfd000275 // str d21, [x19]
+	TBZ $0, R9, stored
+	ADD $8, R19, R21
+	WORD $0x4d0082b5 // st1 { v21.s }[2], [x21]
+	B stored
+
+storeOne:
+	WORD $0xbd000275 // str s21, [x19]
+
+stored:
+	ADD $16, R12
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	ADD R6, R5
+	SUB $1, R7
+	CBNZ R7, row
+	RET
+
+// binaryNEON_PRelu_perRowLeft(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)
+TEXT ·binaryNEON_PRelu_perRowLeft(SB), NOSPLIT, $0-64
+	MOVD $constants_elementwise_neon<>(SB), R0
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc00401 // ldr q1, [x0, #16]
+	MOVD dst+0(FP), R1
+	MOVD dstRow+8(FP), R2
+	LSL $2, R2, R2
+	MOVD a+16(FP), R3
+	MOVD aRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD b+32(FP), R5
+	MOVD bRow+40(FP), R6
+	LSL $2, R6, R6
+	MOVD rows+48(FP), R7
+	MOVD cols+56(FP), R8
+	AND $3, R8, R9
+	LSL $2, R8, R10
+	AND $-64, R10, R11
+	AND $-16, R10, R10
+	WORD $0x4e040d22 // dup v2.4s, w9
+	WORD $0x4ea03443 // cmgt v3.4s, v2.4s, v0.4s
+
+row:
+	WORD $0x4d40c8a4 // ld1r { v4.4s }, [x5]
+	MOVD ZR, R12
+	CBZ R11, singles
+
+group:
+	ADD R3, R12, R13
+	ADD R1, R12, R14
+	WORD $0x3dc001a5 // ldr q5, [x13]
+	WORD $0x3dc005a6 // ldr q6, [x13, #16]
+	WORD $0x3dc009a7 // ldr q7, [x13, #32]
+	WORD $0x3dc00da8 // ldr q8, [x13, #48]
+	WORD $0x6ea4e429 // fcmgt v9.4s, v1.4s, v4.4s
+	WORD $0x6ea4e42a // fcmgt v10.4s, v1.4s, v4.4s
+	WORD $0x6ea4e42b // fcmgt v11.4s, v1.4s, v4.4s
+	WORD $0x6ea4e42c // fcmgt v12.4s, v1.4s, v4.4s
+	WORD $0x6e25dc8d // fmul v13.4s, v4.4s, v5.4s
+	WORD $0x6e26dc8e // fmul v14.4s, v4.4s, v6.4s
+	WORD $0x6e27dc8f // fmul v15.4s, v4.4s, v7.4s
+	WORD $0x6e28dc90 // fmul v16.4s, v4.4s, v8.4s
+	WORD $0x6e641da9 // bsl v9.16b, v13.16b, v4.16b
+	WORD $0x6e641dca // bsl v10.16b, v14.16b, v4.16b
+	WORD $0x6e641deb // bsl v11.16b, v15.16b, v4.16b
+	WORD $0x6e641e0c // bsl v12.16b, v16.16b, v4.16b
+	WORD $0x3d8001c9 // str q9, [x14]
+	WORD $0x3d8005ca // str q10, [x14, #16]
+	WORD $0x3d8009cb // str q11, [x14, #32]
+	WORD $0x3d800dcc // str q12, [x14, #48]
+	ADD $64, R12
+	CMP R11, R12
+	BLO group
+
+singles:
+	CMP R10, R12
+	BHS rest
+
+single:
+	ADD R3, R12, R15
+	ADD R1, R12, R16
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x6ea4e432 // fcmgt v18.4s, v1.4s, v4.4s
+	WORD $0x6e31dc93 // fmul v19.4s, v4.4s, v17.4s
+	WORD $0x6e641e72 // bsl v18.16b, v19.16b, v4.16b
+	WORD $0x3d800212 // str q18, [x16]
+	ADD $16, R12
+	CMP R10, R12
+	BLO single
+
+rest:
+	CBZ R9, end
+	ADD R3, R12, R17
+	ADD R1, R12, R19
+	TBZ $1, R9, loadOne
+	WORD $0xfd400234 // ldr d20, [x17]
+	TBZ $0, R9, loaded
+	ADD $8, R17, R20
+	WORD $0x4d408294 // ld1 { v20.s }[2], [x20]
+	B loaded
+
+loadOne:
+	WORD $0xbd400234 // ldr s20, [x17]
+
+loaded:
+	WORD $0x6ea4e435 // fcmgt v21.4s, v1.4s, v4.4s
+	WORD $0x6e34dc96 // fmul v22.4s, v4.4s, v20.4s
+	WORD $0x6e641ed5 // bsl v21.16b, v22.16b, v4.16b
+	TBZ $1, R9, storeOne
+	WORD $0xfd000275 // str d21, [x19]
+	TBZ $0, R9, stored
+	ADD $8, R19, R21
+	WORD $0x4d0082b5 // st1 { v21.s }[2], [x21]
+	B stored
+
+storeOne:
+	WORD $0xbd000275 // str s21, [x19]
+
+stored:
+	ADD $16, R12
+
+end:
+	ADD R2, R1
+	ADD R4, R3
+	ADD R6, R5
+	SUB $1, R7
+	CBNZ R7, row
+	RET
+
 DATA constants_elementwise_neon<>+0(SB)/8, $0x0000000100000000
 DATA constants_elementwise_neon<>+8(SB)/8, $0x0000000300000002
 

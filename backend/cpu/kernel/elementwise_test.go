@@ -112,6 +112,12 @@ var binaryTests = [NumBinary]func(x, y float32) float32{
 	Div: func(x, y float32) float32 { return x / y },
 	Min: func(x, y float32) float32 { return min(x, y) },
 	Max: func(x, y float32) float32 { return max(x, y) },
+	PRelu: func(x, y float32) float32 {
+		if x < 0 {
+			return x * y
+		}
+		return x
+	},
 }
 
 func TestBinary(t *testing.T) {
