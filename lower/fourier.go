@@ -44,7 +44,78 @@ func lowerDFT(c *Context) []*ir.Value {
 	case inverse && onesided:
 		n = n.Sub(ir.N(1)).Mul(ir.N(2))
 	}
-	return c.keep(ops.DFT{Axis: axis, Length: n, Inverse: inverse, OneSided: onesided}, c.In(0))
+	op := ops.DFT{Axis: axis, Length: n, Inverse: inverse, OneSided: onesided}
+	if y := c.transformed(op, c.In(0)); y != nil {
+		return []*ir.Value{y}
+	}
+	return c.keep(op, c.In(0))
+}
+
+// maxTransform bounds the elements of the matrix of a transform that is computed as a product. Frames of speech have 400 or 512 samples,
+// where products take less time than the steps of a fast transform.
+const maxTransform = 1 << 21
+
+// transformed is a transform of float32 along the axis before the last as a product, nil where it is none of a known, moderate length.
+func (c *Context) transformed(op ops.DFT, x *ir.Value) *ir.Value {
+	types, err := ir.Infer(&ir.Node{Op: op, Inputs: []*ir.Value{x}})
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	s, y := x.Type.Shape, types[0].Shape
+	axis := len(s) - 2
+	m := (*tensor.Tensor)(nil)
+	if from, known := s[axis].Const(); known && op.Axis == axis && x.Type.DType == tensor.F32 {
+		m = c.transformMatrix(op, nil, from, s[axis+1].Int(), y[axis+1].Int())
+	}
+	if m == nil {
+		return nil
+	}
+	rows := c.reshape(x, append(slices.Clone(s[:axis]), ir.N(m.Shape()[0])))
+	return c.reshape(c.Emit(ir.MatMul{}, rows, c.Constant(m)), y)
+}
+
+// transformMatrix is what multiplies vectors of so many numbers, each of one part or of two, to weight and transform them; nil
+// where it is large, or of an unknown length.
+func (c *Context) transformMatrix(op ops.DFT, weights *tensor.Tensor, from, parts, results int) *tensor.Tensor {
+	n, ok := op.Length.Const()
+	to := n
+	if op.OneSided && !op.Inverse {
+		to = n/2 + 1
+	}
+	if !ok || from < 1 || from > n || from*parts > min(maxTransform, maxWeights-c.b.weights)/(to*results) {
+		return nil
+	}
+	c.b.weights += from * parts * to * results
+	used := from
+	if op.OneSided && op.Inverse { // the other half is the mirror image
+		used = min(from, n/2+1)
+	}
+	roots := make([]complex128, n)
+	for i := range roots {
+		sin, cos := math.Sincos(2 * math.Pi * float64(i) / float64(n))
+		if roots[i] = complex(cos, -sin); op.Inverse {
+			roots[i] = complex(cos/float64(n), sin/float64(n))
+		}
+	}
+	m := tensor.New(tensor.F32, from*parts, to*results)
+	for k := range used {
+		weight := complex(1, 0)
+		if weights != nil {
+			weight = complex(weights.Float64(k), 0)
+		}
+		if op.Inverse && op.OneSided && k > 0 && n-k > n/2 {
+			weight = 2
+		}
+		for j := range to {
+			factor := roots[k*j%n] * weight
+			for part, column := range []complex128{factor, factor * 1i}[:parts] {
+				for result, v := range []float64{real(column), imag(column)}[:results] {
+					m.SetFloat64((k*parts+part)*to*results+j*results+result, v)
+				}
+			}
+		}
+	}
+	return m
 }
 
 func lowerSTFT(c *Context) []*ir.Value {
@@ -70,7 +141,35 @@ func lowerSTFT(c *Context) []*ir.Value {
 	if op.Length, ok = length.Const(); !ok {
 		panic(needsRun{0})
 	}
+	if y := c.framed(op, x, window); y != nil {
+		return []*ir.Value{y}
+	}
 	return c.keep(op, x, window)
+}
+
+// framed is an STFT of real float32 as a convolution with the rows of its transform, nil where the transform is large or the window
+// no constant.
+func (c *Context) framed(op ops.STFT, x, window *ir.Value) *ir.Value {
+	types, err := ir.Infer(&ir.Node{Op: op, Inputs: []*ir.Value{x, window}})
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	var weights *tensor.Tensor
+	if window = c.expanded(window); window != nil {
+		if window.Const == nil {
+			return nil
+		}
+		weights = window.Const.Aligned()
+	}
+	if x.Type.DType != tensor.F32 || !x.Type.Shape[2].Is(1) {
+		return nil
+	}
+	m := c.transformMatrix(ops.DFT{Length: ir.N(op.Length), OneSided: op.OneSided}, weights, op.Length, 1, 2)
+	if m == nil {
+		return nil
+	}
+	frames := ir.Window{Kernel: []int{op.Length}, Strides: []int{op.Step}, Dilations: []int{1}, Pads: []int{0, 0}, Auto: "NOTSET"}
+	return c.reshape(c.Emit(ir.Conv{Window: frames, Group: 1}, x, c.Constant(m.Reshape(op.Length, 1, m.Shape()[1]))), types[0].Shape)
 }
 
 // maxMelBits bounds the bands and bins of a matrix that compilation computes: together 2^22 elements at least, 2^24 at most.
