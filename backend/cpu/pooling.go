@@ -116,7 +116,7 @@ type poolPlan struct {
 	taps             int          // of a window, at most
 }
 
-// A poolSpan is neighbouring places along an axis whose windows meet as many elements.
+// A poolSpan is neighbouring places along an axis whose windows meet as many elements: one, or such as lie inside.
 type poolSpan struct {
 	place, places int
 	pixel         int // the first that the first window meets
@@ -142,16 +142,13 @@ func (p *poolPlan) span(axis, place int) poolSpan {
 	return poolSpan{place: place, places: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
 }
 
-// spans is the window of a place along the last axis, with those behind it that meet as many elements.
+// spans is the window of a place along the last axis, if it lies inside with all those behind it that do.
 func (p *poolPlan) spans(place int) poolSpan {
 	last := len(p.to) - 1
 	s := p.span(last, place)
-	for next := place + 1; next < p.to[last]; next++ {
-		t := p.span(last, next)
-		if t.taps != s.taps || t.padded != s.padded || t.pixel-s.pixel != s.places*p.Strides[last] {
-			break
-		}
-		s.places++
+	if k := p.Kernel[last]; s.taps == k {
+		extent := (k-1)*p.Dilations[last] + 1
+		s.places = min((p.from[last]+p.before[last]-extent)/p.Strides[last]+1, p.to[last]) - place
 	}
 	return s
 }

@@ -51,7 +51,7 @@ type resizePlan struct {
 	wide, places       int    // sizes of the last axis, before and after
 	outer, inner       int
 	rows, perBlock     int // of places, over all lead axes
-	leadTaps, mostTaps int
+	leadTaps, lastTaps int
 	outside            float32
 }
 
@@ -68,7 +68,7 @@ func planResize(n *ir.Node) resizePlan {
 	if last < 0 { // nothing changes: one axis that maps to itself, or none
 		first, last = len(x)-1, len(x)-1
 	}
-	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, mostTaps: 1, outside: float32(op.Extrapolation)}
+	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, lastTaps: 1, outside: float32(op.Extrapolation)}
 	if last >= 0 {
 		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
 		p.from, p.to, p.wide, p.places = x[first:last], y[first:last], x[last], y[last]
@@ -78,7 +78,7 @@ func planResize(n *ir.Node) resizePlan {
 				p.leadTaps *= op.Taps(axis, x[axis], y[axis])
 			}
 		}
-		p.mostTaps = max(p.leadTaps, op.Taps(last, x[last], y[last]))
+		p.lastTaps = op.Taps(last, x[last], y[last])
 	}
 	p.same = append(p.same, last < 0 || keeps(last))
 	p.rows = p.outer * tensor.Shape(p.to).Elements()
@@ -109,7 +109,12 @@ func (p *resizePlan) between() int {
 }
 
 func (p *resizePlan) size() kernel.MixerSize {
-	return kernel.MixerSize{Taps: p.mostTaps, Weights: p.mostTaps, Rows: p.between()}
+	taps := max(p.leadTaps, p.lastTaps)
+	z := kernel.MixerSize{Taps: taps, Weights: taps, Rows: p.between()}
+	if p.inner < narrow {
+		z.Taps = max(taps, p.lastTaps*min(p.places, narrowPlaces))
+	}
+	return z
 }
 
 func bindResize(b *binder, n *ir.Node) (step, error) {
@@ -140,7 +145,7 @@ func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, l
 		outside[row-lo] = !p.mixLead(set, k, src[(row-lo)*from:][:from], x, row)
 	}
 	if p.inner < narrow {
-		p.mixNarrow(dst, src, hi-lo)
+		p.mixNarrow(k, dst, src, hi-lo)
 	} else {
 		p.mixPlaces(set, k, dst, src, hi-lo)
 	}
@@ -206,22 +211,43 @@ func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []floa
 	}
 }
 
+// narrowPlaces is how many places are mixed one by one at a time: what they are made of is found once for all rows.
+const narrowPlaces = 256
+
 // mixNarrow does the same without a kernel's call for a few elements.
-func (p *resizePlan) mixNarrow(dst, src []float32, rows int) {
+func (p *resizePlan) mixNarrow(k *kernel.Mixer, dst, src []float32, rows int) {
+	from, to, taps := p.wide*p.inner, p.places*p.inner, p.lastTaps
 	var buffer [mixTaps]ops.Neighbour
-	from, to := p.wide*p.inner, p.places*p.inner
-	for place := range p.places {
-		mix := p.mixOf(buffer[:0], len(p.from), place)
+	for first := 0; first < p.places; first += narrowPlaces {
+		count := min(narrowPlaces, p.places-first)
+		for i := range count {
+			mix, at := p.mixOf(buffer[:0], len(p.from), first+i), k.Offsets[i*taps:][:taps]
+			for t := range at {
+				if at[t] = -1; t < len(mix) { // there may be fewer at the ends
+					at[t], k.Scalars[i*taps+t] = mix[t].At*p.inner, float32(mix[t].Weight)
+				}
+			}
+		}
 		for row := range rows {
-			for i := range p.inner {
-				v := p.outside
-				if len(mix) > 0 {
-					v = 0
+			s, d := src[row*from:][:from], dst[row*to+first*p.inner:][:count*p.inner]
+			for i := range d {
+				place := i
+				if p.inner > 1 {
+					place = i / p.inner
 				}
-				for _, m := range mix {
-					v += float32(m.Weight) * src[row*from+m.At*p.inner+i]
+				at, w := k.Offsets[place*taps:][:taps], k.Scalars[place*taps:][:taps]
+				if at[0] < 0 {
+					d[i] = p.outside
+					continue
 				}
-				dst[row*to+place*p.inner+i] = v
+				sum := float32(0)
+				for t, o := range at {
+					if o < 0 {
+						break
+					}
+					sum += w[t] * s[o+i-place*p.inner]
+				}
+				d[i] = sum
 			}
 		}
 	}

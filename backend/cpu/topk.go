@@ -76,10 +76,15 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 			for i := k/2 - 1; i >= 0; i-- {
 				sink(heap, i)
 			}
-			for i := k; i < size; i++ {
-				if e := (ranked{key(s[from+i*inner]) ^ flip, i}); e.before(heap[0]) {
+			for i, last := k, s[from+heap[0].place*inner]; i < size; i++ {
+				v := s[from+i*inner]
+				if op.Smallest && v >= last || !op.Smallest && v <= last {
+					continue // most elements; NaN is neither
+				}
+				if e := (ranked{key(v) ^ flip, i}); e.before(heap[0]) {
 					heap[0] = e
 					sink(heap, 0)
+					last = s[from+heap[0].place*inner]
 				}
 			}
 			for i := k - 1; i >= 0; i-- {
