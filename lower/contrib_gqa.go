@@ -34,15 +34,12 @@ type groupQuery struct {
 // lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
 // values go after it.
 func lowerGroupQueryAttention(c *Context) []*ir.Value {
-	c.refuse("smooth_softmax", "qk_output", "sliding_window_cache")
+	c.refuse("qk_output", "sliding_window_cache")
 	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
 	for _, name := range []string{"k_quant_type", "v_quant_type"} {
 		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
 			c.Unsupportedf("%s = %s: a quantised cache", name, q)
 		}
-	}
-	if c.Opt(gqaSink) != nil {
-		c.Unsupportedf("head_sink")
 	}
 	g := &groupQuery{heads: &heads{Context: c}}
 	g.read()
@@ -56,6 +53,7 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 	out[1], out[2] = g.extendCaches()
 	op := ir.Attention{Scale: g.scale(), Softcap: c.softcap(), NaNGuard: true}
 	g.see()
+	g.sink()
 	out[0] = g.attend(op)
 	return out[:min(c.NumOutputs(), 3)]
 }
@@ -142,4 +140,31 @@ func (g *groupQuery) see() {
 	} else {
 		g.bias = visible
 	}
+}
+
+// sink adds a score to each softmax without a value behind it, head_sink or 0: that of one more key, of zeros.
+func (g *groupQuery) sink() {
+	sink, one := g.Opt(gqaSink), ir.N(1)
+	smooth := g.AttrInt("smooth_softmax", -1) == 1
+	switch {
+	case sink != nil:
+		sink = g.reshape(sink, ir.Shape{one, g.q.Type.Shape[2], one, one})
+	case smooth:
+		sink = g.like(g.q, 0)
+	default:
+		return
+	}
+	if g.bias.Type.DType == tensor.Bool {
+		visible := g.bias
+		g.bias = nil
+		g.hide(visible)
+	}
+	behind := func(x, last *ir.Value, axis int, shape ir.Shape) *ir.Value {
+		last = g.expand(last, append(append(shape[:axis:axis], one), shape[axis+1:]...))
+		return g.Emit(ir.Concat{Axis: axis}, x, last)
+	}
+	g.k = behind(g.k, g.like(g.k, 0), 1, g.k.Type.Shape)
+	g.v = behind(g.v, g.like(g.v, 0), 1, g.v.Type.Shape)
+	scores := ir.Shape{g.B(), g.q.Type.Shape[2], g.S(), g.bias.Type.Shape[3]}
+	g.bias = behind(g.expand(g.bias, scores), sink, 3, scores)
 }

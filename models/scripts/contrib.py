@@ -371,8 +371,27 @@ def recurrences():
               scale(), zero, scale(), zero], 3, weights=(1, 2, 3, 8, 9, 10, 11), hidden_size=hidden, direction=direction)
 
 
+def sinks():
+    """Softmaxes with a score that no value is behind."""
+    size = 16
+
+    def case_of(name, steps, past, sink=None, lengths=None, **a):
+        batch = 1 if steps > 1 else 2
+        kv = lambda n: f32(batch, 2, n, size)
+        inputs = [f32(batch, steps, 4 * size), f32(batch, steps, 2 * size), f32(batch, steps, 2 * size), kv(past), kv(past),
+                  np.array(lengths or [past + steps - 1] * batch, np.int32), s(past + steps, np.int32), None, None, None, None, sink]
+        case("gqa_sink_" + name, "GroupQueryAttention", inputs, 3, num_heads=4, kv_num_heads=2, **a)
+
+    heads = np.array([0.5, -1, 2, 9], np.float32)
+    case_of("prompt", 3, 0, heads)
+    case_of("more", 3, 2, heads, softcap=2.0)
+    case_of("step", 1, 4, heads, lengths=[4, 2], local_window_size=3)
+    case_of("smooth", 3, 2, smooth_softmax=1, local_window_size=2)
+    case_of("both", 1, 3, heads, smooth_softmax=1)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
