@@ -208,6 +208,32 @@ func powInt(x, n int64) int64 {
 	return r
 }
 
+// Real returns the function on real numbers, nil for one that is of integers alone or returns bool.
+func (f BinaryFn) Real() func(x, y float64) float64 {
+	if row := binaryTable[f]; !row.test {
+		return row.real
+	}
+	return nil
+}
+
+// Whole returns the function on signed integers, and on unsigned ones of fewer than 64 bits; Wide that on unsigned ones of 64. They are
+// nil where it has none.
+func (f BinaryFn) Whole() func(x, y int64) int64 {
+	if row := binaryTable[f]; !row.test {
+		return row.whole
+	}
+	return nil
+}
+
+// Wide is Whole for unsigned integers of 64 bits.
+func (f BinaryFn) Wide() func(x, y uint64) uint64 {
+	whole := f.Whole()
+	if wide := binaryTable[f].wide; wide != nil || whole == nil {
+		return wide
+	}
+	return func(x, y uint64) uint64 { return uint64(whole(int64(x), int64(y))) }
+}
+
 // String is the function's name in the IR.
 func (f BinaryFn) String() string {
 	if f == NoBinary || f >= NumBinary {

@@ -152,7 +152,7 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	_, out, _ := images(y)
 	number := func(at int) int { return at }
 	if o.ColumnMajor {
-		number = func(at int) int { return columnMajor(s, at) }
+		number = func(at int) int { return ColumnMajor(s, at) }
 	}
 	before, after := o.Padding(s)
 	size, places := s.Elements(), out.Elements()
@@ -179,8 +179,8 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return results, nil
 }
 
-// columnMajor numbers the elements of a shape with the first axis running fastest; at is the row-major number.
-func columnMajor(s tensor.Shape, at int) int {
+// ColumnMajor numbers the elements of a shape with the first axis running fastest; at is the row-major number.
+func ColumnMajor(s tensor.Shape, at int) int {
 	n, stride := 0, s.Elements()
 	for i := len(s) - 1; i >= 0; i-- {
 		stride /= s[i]

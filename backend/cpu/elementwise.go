@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -33,33 +32,6 @@ func unaryKernel(o ir.Unary) (kernel.Unary, bool) {
 	op := unaryKernels[o.Fn]
 	defined := o.Fn != ir.Celu || o.Alpha > 0
 	return kernel.Unary{Op: op, Alpha: o.Alpha, Beta: o.Beta}, op != kernel.NoUnary && defined
-}
-
-// A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a fused elementwise step.
-type loop struct {
-	step  func(y, x *operand) step
-	block blockFunc
-}
-
-func loopOf[X, Y tensor.Element](f func(X) Y) *loop {
-	return &loop{func(y, x *operand) step { return mapStep(y, x, f) }, block1(f)}
-}
-
-// unaryLoop is the Go loop of a function, nil where there is none.
-func unaryLoop(o ir.Unary, d tensor.DType) *loop {
-	switch real, whole := o.Real(), o.Whole(); {
-	case d == tensor.Bool && o.Fn == ir.Not:
-		return loopOf(func(v bool) bool { return !v })
-	case d == tensor.F32 && o.Fn == ir.IsNaN:
-		return loopOf(func(v float32) bool { return v != v })
-	case d == tensor.F32 && real != nil:
-		return loopOf(func(v float32) float32 { return float32(real(float64(v))) })
-	case d == tensor.I64 && whole != nil:
-		return loopOf(whole)
-	case d == tensor.I32 && whole != nil:
-		return loopOf(func(v int32) int32 { return int32(whole(int64(v))) })
-	}
-	return nil
 }
 
 var unaryRow = row{
@@ -144,58 +116,6 @@ var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
 	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max, ir.PRelu: kernel.PRelu,
 }
 
-// number is what the Go loops below compute with.
-type number interface {
-	~float32 | ~float64 | ~int32 | ~int64
-}
-
-// A zipBinder makes the step of a binary node that runs as a Go loop.
-type zipBinder func(y, a, b *operand) step
-
-// zipSteps are the Go loops by element type and function, for the types of masks, ids and sizes.
-var zipSteps = map[tensor.DType]map[ir.BinaryFn]zipBinder{
-	tensor.F32: numberZips[float32](),
-	tensor.F64: numberZips[float64](),
-	tensor.I32: numberZips[int32](),
-	tensor.I64: numberZips[int64](),
-	tensor.Bool: {
-		ir.And:   zip(func(p, q bool) bool { return p && q }),
-		ir.Or:    zip(func(p, q bool) bool { return p || q }),
-		ir.Xor:   zip(func(p, q bool) bool { return p != q }),
-		ir.Equal: zip(func(p, q bool) bool { return p == q }),
-	},
-}
-
-func zip[X, Y tensor.Element](f func(p, q X) Y) zipBinder {
-	return func(y, a, b *operand) step { return zipStep(y, a, b, f) }
-}
-
-func numberZips[T number]() map[ir.BinaryFn]zipBinder {
-	return map[ir.BinaryFn]zipBinder{
-		ir.Add:            zip(func(p, q T) T { return p + q }),
-		ir.Sub:            zip(func(p, q T) T { return p - q }),
-		ir.Mul:            zip(func(p, q T) T { return p * q }),
-		ir.MinFn:          zip(func(p, q T) T { return min(p, q) }),
-		ir.MaxFn:          zip(func(p, q T) T { return max(p, q) }),
-		ir.Equal:          zip(func(p, q T) bool { return p == q }),
-		ir.Less:           zip(func(p, q T) bool { return p < q }),
-		ir.LessOrEqual:    zip(func(p, q T) bool { return p <= q }),
-		ir.Greater:        zip(func(p, q T) bool { return p > q }),
-		ir.GreaterOrEqual: zip(func(p, q T) bool { return p >= q }),
-	}
-}
-
-// powF32 is x**y for float32 base and exponent.
-var powF32 = zip(func(p, q float32) float32 { return float32(math.Pow(float64(p), float64(q))) })
-
-// zipFor finds the Go loop of a binary node; nil where there is none.
-func zipFor(fn ir.BinaryFn, a, b tensor.DType) zipBinder {
-	if fn == ir.Pow && a == tensor.F32 && b == tensor.F32 {
-		return powF32
-	}
-	return zipSteps[a][fn]
-}
-
 var binaryRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
@@ -204,7 +124,7 @@ var binaryRow = row{
 			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
 				return true
 			}
-			return zipFor(fn, d, n.Inputs[1].Type.DType) != nil
+			return binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
 		},
 		Strided: target.AllStrides,
 		InPlace: sameWidth,
@@ -214,7 +134,7 @@ var binaryRow = row{
 		fn := n.Op.(ir.Binary).Fn
 		op, ok := binaryKernels[fn]
 		if !ok || in[0].dtype != tensor.F32 {
-			return zipFor(fn, in[0].dtype, in[1].dtype)(&out[0], &in[0], &in[1]), nil
+			return binaryLoop(fn, in[0].dtype, in[1].dtype).step(&out[0], &in[0], &in[1]), nil
 		}
 		x, z, y := in[0], in[1], out[0]
 		set, loops := b.d.set, newNest(y.shape, &y, &x, &z)
@@ -313,45 +233,6 @@ func whereStep[T tensor.Element](y, cond, a, b *operand) step {
 			}
 		})
 	}}
-}
-
-// casts are the conversions that have a Go loop; all others run by Eval.
-var casts = map[[2]tensor.DType]*loop{
-	{tensor.I64, tensor.F32}:  loopOf(func(v int64) float32 { return float32(v) }),
-	{tensor.I32, tensor.F32}:  loopOf(func(v int32) float32 { return float32(v) }),
-	{tensor.I64, tensor.I32}:  loopOf(func(v int64) int32 { return int32(v) }),
-	{tensor.I32, tensor.I64}:  loopOf(func(v int32) int64 { return int64(v) }),
-	{tensor.I64, tensor.Bool}: loopOf(func(v int64) bool { return v != 0 }),
-	{tensor.I32, tensor.Bool}: loopOf(func(v int32) bool { return v != 0 }),
-	{tensor.F32, tensor.Bool}: loopOf(func(v float32) bool { return v != 0 }),
-	{tensor.F32, tensor.I64}:  loopOf(func(v float32) int64 { return saturated(v, math.MinInt64, math.MaxInt64) }),
-	{tensor.F32, tensor.I32}:  loopOf(func(v float32) int32 { return int32(saturated(v, math.MinInt32, math.MaxInt32)) }),
-	{tensor.Bool, tensor.F32}: loopOf(fromBool[float32]),
-	{tensor.Bool, tensor.I32}: loopOf(fromBool[int32]),
-	{tensor.Bool, tensor.I64}: loopOf(fromBool[int64]),
-	{tensor.F64, tensor.F32}:  loopOf(func(v float64) float32 { return float32(v) }),
-	{tensor.F32, tensor.F32}:  loopOf(func(v float32) float32 { return v }), // between 16-bit floats
-	{tensor.F32, tensor.F64}:  loopOf(func(v float32) float64 { return float64(v) }),
-}
-
-// saturated is v rounded towards 0; NaN becomes 0, as ir.Cast has it.
-func saturated(v float32, lo, hi int64) int64 {
-	switch f := float64(v); {
-	case f != f:
-		return 0
-	case f <= float64(lo):
-		return lo
-	case f >= float64(hi):
-		return hi
-	}
-	return int64(v)
-}
-
-func fromBool[T number](v bool) T {
-	if v {
-		return 1
-	}
-	return 0
 }
 
 var castRow = row{

@@ -64,7 +64,7 @@ func forestRows(n *ir.Node) int {
 	return shape[:len(shape)-1].Elements()
 }
 
-func forestStep[T number](b *binder, n *ir.Node) step {
+func forestStep[T ops.Feature](b *binder, n *ir.Node) step {
 	in, out := b.operands(n)
 	m := n.Op.(forest)
 	f, labels, rows := m.Trees(), m.Labels(), forestRows(n)

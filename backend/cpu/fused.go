@@ -95,8 +95,8 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 				set.Binary(k, lanes[float32](dst, n), lanes[float32](a, n), lanes[float32](b, n))
 			}
 		}
-		if in[0] == in[1] {
-			return blocks2[in[0]][op.Fn]
+		if l := binaryLoop(op.Fn, in[0], in[1]); l != nil {
+			return l.block
 		}
 	case ir.Where:
 		switch out.Size() {
@@ -142,31 +142,6 @@ func blockWhere[T tensor.Element](dst, a, b, c register, n int) {
 			d[i] = no[i]
 		}
 	}
-}
-
-func numberBlocks[T number]() map[ir.BinaryFn]blockFunc {
-	return map[ir.BinaryFn]blockFunc{
-		ir.Add:            block2(func(p, q T) T { return p + q }),
-		ir.Sub:            block2(func(p, q T) T { return p - q }),
-		ir.Mul:            block2(func(p, q T) T { return p * q }),
-		ir.MinFn:          block2(func(p, q T) T { return min(p, q) }),
-		ir.MaxFn:          block2(func(p, q T) T { return max(p, q) }),
-		ir.Equal:          block2(func(p, q T) bool { return p == q }),
-		ir.Less:           block2(func(p, q T) bool { return p < q }),
-		ir.LessOrEqual:    block2(func(p, q T) bool { return p <= q }),
-		ir.Greater:        block2(func(p, q T) bool { return p > q }),
-		ir.GreaterOrEqual: block2(func(p, q T) bool { return p >= q }),
-	}
-}
-
-// blocks2 are the Go loops of two arguments by element type and function.
-var blocks2 = map[tensor.DType]map[ir.BinaryFn]blockFunc{
-	tensor.F32: numberBlocks[float32](), tensor.I32: numberBlocks[int32](), tensor.I64: numberBlocks[int64](),
-	tensor.Bool: {
-		ir.And: block2(func(p, q bool) bool { return p && q }),
-		ir.Or:  block2(func(p, q bool) bool { return p || q }),
-		ir.Xor: block2(func(p, q bool) bool { return p != q }),
-	},
 }
 
 func bindMap(b *binder, n *ir.Node) (step, error) {

@@ -16,6 +16,10 @@ func (d *Device) keptRow() row {
 		"onnx.Resize":              withHalf(d.resizeRow()),
 		"onnx.AveragePool":         withHalf(d.averagePoolRow()),
 		"onnx.MaxPool":             withHalf(d.maxPoolRow()),
+		"onnx.DFT":                 d.dftRow(),
+		"onnx.STFT":                d.stftRow(),
+		"onnx.LpPool":              withHalf(d.lpPoolRow()),
+		"onnx.LRN":                 withHalf(lrnRow),
 		"onnx.GridSample":          withHalf(gridSampleRow),
 		"onnx.TopK":                d.topKRow(),
 

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/ops"
@@ -66,13 +68,13 @@ func (d *Device) averagePoolRow() row {
 	}
 }
 
-// maxPoolRow runs the largest elements under a window, without their places.
+// maxPoolRow runs the largest elements under a window.
 func (d *Device) maxPoolRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
 			Supports: func(n *ir.Node) bool {
-				return isPool(n.Op.(ops.MaxPool).Window, n) && len(n.Outputs) == 1
+				return isPool(n.Op.(ops.MaxPool).Window, n)
 			},
 			Scratch: func(n *ir.Node) []int64 {
 				p := planPool(n.Op.(ops.MaxPool).Window, n)
@@ -84,6 +86,14 @@ func (d *Device) maxPoolRow() row {
 			x, y, p := in[0], out[0], planPool(n.Op.(ops.MaxPool).Window, n)
 			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
 			parts, perPart := p.parts()
+			if len(out) == 2 {
+				columns := n.Op.(ops.MaxPool).ColumnMajor
+				return step{parts: parts, run: func(m *machine, part, worker int) {
+					offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
+					d, s, places := y.f32(m), x.f32(m), elements[int64](m, &out[1])
+					p.run(part, perPart, offsets, func(w poolWindow) { p.largest(w, offsets[:w.taps], d, s, places, columns) })
+				}}, nil
+			}
 			return step{parts: parts, run: func(m *machine, part, worker int) {
 				offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
 				d, s := y.f32(m), x.f32(m)
@@ -105,6 +115,74 @@ func (d *Device) maxPoolRow() row {
 			}}, nil
 		},
 	}
+}
+
+// largest finds the largest elements of windows and where they are, the first where several are equal.
+func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places []int64, columns bool) {
+	size := p.from.Elements()
+	for i := range w.places * p.channels {
+		place, ch := i/p.channels, i%p.channels
+		to := w.to + i
+		if d[to], places[to] = 0, 0; len(offsets) == 0 {
+			continue
+		}
+		first := w.from + place*p.next() + ch
+		at := first + offsets[0]/4
+		for _, o := range offsets[1:] {
+			if v, best := s[first+o/4], s[at]; v > best || best != best && v == v {
+				at = first + o/4
+			}
+		}
+		d[to] = s[at]
+		image, pixel := at/p.channels/size, at/p.channels%size
+		if columns {
+			pixel = ops.ColumnMajor(p.from, pixel)
+		}
+		places[to] = int64((image*p.channels+ch)*size + pixel)
+	}
+}
+
+// lpPoolRow runs p-norms under a window.
+func (d *Device) lpPoolRow() row {
+	r := d.maxPoolRow()
+	r.Supports = func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) }
+	r.Scratch = func(n *ir.Node) []int64 {
+		p := planPool(n.Op.(ops.LpPool).Window, n)
+		return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+	}
+	r.bind = func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		op, x, y := n.Op.(ops.LpPool), in[0], out[0]
+		p := planPool(op.Window, n)
+		power, root := norm(op.P)
+		scratch, each := b.scratchBytes(0), align(p.size().Bytes())
+		parts, perPart := p.parts()
+		return step{parts: parts, run: func(m *machine, part, worker int) {
+			offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
+			d, s := y.f32(m), x.f32(m)
+			p.run(part, perPart, offsets, func(w poolWindow) {
+				for i := range w.places * p.channels {
+					sum, first := 0.0, w.from+i/p.channels*p.next()+i%p.channels
+					for _, o := range offsets[:w.taps] {
+						sum += power(float64(s[first+o/4]))
+					}
+					d[w.to+i] = float32(root(sum))
+				}
+			})
+		}}, nil
+	}
+	return r
+}
+
+// norm is what is added up for a p-norm, and what becomes of the sum.
+func norm(p int) (power, root func(v float64) float64) {
+	switch p {
+	case 1:
+		return math.Abs, itself[float64]
+	case 2:
+		return square[float64], math.Sqrt
+	}
+	return func(v float64) float64 { return math.Pow(math.Abs(v), float64(p)) }, func(v float64) float64 { return math.Pow(v, 1/float64(p)) }
 }
 
 // poolPlan is a bound pool over [N,…,C].

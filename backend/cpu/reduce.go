@@ -68,26 +68,32 @@ var reduceKernels = map[ir.Reduction]kernel.ReduceOp{
 	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.L2: kernel.ReduceSumSquares, ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
 }
 
+// reducesRows reports whether a reduction has a kernel: of neighbouring axes of float32.
+func reducesRows(op ir.Reduce, d tensor.DType) bool {
+	if _, ok := reduceKernels[op.Fn]; !ok || d != tensor.F32 || len(op.Axes) == 0 {
+		return false
+	}
+	return op.Axes[len(op.Axes)-1]-op.Axes[0] == len(op.Axes)-1
+}
+
 var reduceRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			t, op := n.Inputs[0].Type, n.Op.(ir.Reduce)
-			if _, ok := reduceKernels[op.Fn]; !ok || t.DType != tensor.F32 || len(op.Axes) == 0 {
-				return false
-			}
-			for i, axis := range op.Axes { // neighbours
-				if axis != op.Axes[0]+i {
-					return false
-				}
-			}
-			return true
+			op, d := n.Op.(ir.Reduce), n.Inputs[0].Type.DType
+			return reducesRows(op, d) || hasReduceLoop(op, d)
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.Reduce)
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
+		if !reducesRows(op, x.dtype) {
+			if x.len() == 0 {
+				return bindHost(b, n)
+			}
+			return *reduceLoops[x.dtype](op, &x, &y), nil
+		}
 		outer, inner := op.Axes[0], op.Axes[0]+len(op.Axes)
 		if x.shape[inner:].Elements() != 1 {
 			return reduceColumns(b.d.set, op.Fn, x, y, x.shape[:outer].Elements(), x.shape[outer:inner].Elements(), x.shape[inner:].Elements()), nil

@@ -44,14 +44,14 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindAppend:      appendRow,
 		ir.KindPad:         padRow,
 		ir.KindTile:        tileRow,
-		ir.KindTrilu:       onHost,
+		ir.KindTrilu:       triluRow,
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
 		ir.KindGatherND:        gatherNDRow,
 		ir.KindScatterElements: scatterElementsRow,
 		ir.KindScatterND:       scatterNDRow,
-		ir.KindOneHot:          onHost,
+		ir.KindOneHot:          oneHotRow,
 
 		ir.KindReduce:    withHalf(reduceRow),
 		ir.KindArgReduce: argReduceRow,

@@ -99,6 +99,20 @@ var rowCases = map[string]string{
 		%7 = onnx.GridSample(%0, %1) {mode="nearest", padding="border"} %8 = onnx.GridSample(%2, %3) {mode="linear", padding="border", align_corners=true}
 		%9 = transpose(%4) {perm=[0,3,1,2]} %10 = onnx.GridSample(%9, %1) {mode="linear", padding="reflection"} %11 = onnx.GridSample(%9, %1) {mode="cubic", padding="zeros"}
 		return %5 as "a", %6 as "b", %7 as "c", %8 as "d", %10 as "e", %11 as "f" }`,
+	"max pool with places": `(%19 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5], %2 "v": f32[1,4,s+1,5,3]) { %20 = round(%0)
+		%3, %4 = onnx.MaxPool(%20) {kernel=[3,3], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", results=2}
+		%5, %6 = onnx.MaxPool(%2) {kernel=[2,3,3], strides=[1,2,2], dilations=[1,1,2], pads=[0,1,2,1,1,2], auto_pad="NOTSET", storage_order=true, results=2}
+		%7 = log(%1) %8, %9 = onnx.MaxPool(%7) {kernel=[4], strides=[1], dilations=[1], pads=[0,0], auto_pad="SAME_LOWER", results=2}
+		%10, %11 = onnx.MaxPool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", results=2}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f", %10 as "g", %11 as "h" }`,
+	"lp pool": `(%9 "n": f32[s], %0 "x": f32[2,s+2,7,19], %1 "z": f32[3,s+1,5]) {
+		%3 = onnx.LpPool(%0) {kernel=[3,3], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", p=2} %4 = onnx.LpPool(%0) {kernel=[3,2], strides=[2,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", ceil=true, p=1}
+		%5 = onnx.LpPool(%1) {kernel=[2], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", p=3} return %3 as "a", %4 as "b", %5 as "c" }`,
+	"lrn": `(%9 "n": f32[s], %0 "x": f32[2,s,7,80], %1 "z": f32[2,5,s]) { %2 = onnx.LRN(%0) {size=5, alpha=0.1, beta=0.75, bias=1} %3 = onnx.LRN(%1) {size=4, alpha=0.3, beta=0.5, bias=2} return %2 as "a", %3 as "b" }`,
+	"transforms": `(%19 "n": f32[s], %0 "x": f32[3,s,2], %1 "z": f32[2,s,5,1], %2 "w": f64[s,4,2]) { %3 = onnx.DFT(%0) {axis=1, length=s} %4 = onnx.DFT(%1) {axis=1, length=s+3, onesided=true} %5 = onnx.DFT(%0) {axis=1, length=s, inverse=true}
+		%6 = onnx.DFT(%0) {axis=1, length=2*s, inverse=true, onesided=true} %7 = onnx.DFT(%2) {axis=1, length=4} %8 = onnx.DFT(%1) {axis=2, length=67} %9 = onnx.DFT(%1) {axis=2, length=268, onesided=true}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g" }`,
+	"frames":                 `(%9 "n": f32[s], %0 "x": f32[2,2*s+140,1], %1 "z": f32[1,s+40,2], %2 "w": f32[134]) { %3 = onnx.STFT(%0, %2) {step=7, length=134, onesided=true} %4 = onnx.STFT(%1) {step=3, length=40} return %3 as "a", %4 as "b" }`,
 	"grid sample of nothing": `(%0 "x": f32[2,3,0,5], %1 "g": f32[2,s,9,2]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="border"} return %2 as "y" }`,
 	"top k": `(%21 "n": f32[s], %0 "x": f32[3,s+4], %1 "j": i64[s+4,3], %2 "k": i32[2,s,3]) { %3, %4 = onnx.TopK(%0) {axis=1, k=s} %20 = round(%0) %5, %6 = onnx.TopK(%20) {axis=1, k=5, smallest=true} %7, %8 = onnx.TopK(%1) {axis=0, k=4}
 		%9, %10 = onnx.TopK(%2) {axis=1, k=s, smallest=true} %11 = log(%0) %12, %13 = onnx.TopK(%11) {axis=1, k=4} %14, %15 = onnx.TopK(%11) {axis=1, k=s+4, smallest=true}
@@ -239,6 +253,62 @@ var rowCases = map[string]string{
 		return %4 as "y", %5 as "f", %6 as "k", %7 as "a" }`,
 }
 
+// loopCases are all functions that run as Go loops, by type.
+var loopCases = func() map[string]string {
+	cases := map[string]string{}
+	add := func(dtype string, binary, unary []string) {
+		text, results := "", ""
+		for i, fn := range append(binary, unary...) {
+			operands := "(%0, %1)"
+			if i >= len(binary) {
+				operands = "(%0)"
+			}
+			fn, parameters, _ := strings.Cut(fn, " ")
+			text += fmt.Sprintf("%%%d = %s%s %s ", 2+i, fn, operands, parameters)
+			results += fmt.Sprintf(`, %%%d as "%d"`, 2+i, i)
+		}
+		cases["loops of "+dtype] = fmt.Sprintf(`(%%0 "x": %s[3,s], %%1 "z": %s[3,s]) { %sreturn %s }`, dtype, dtype, text, results[2:])
+		cases["casts of "+dtype] = fmt.Sprintf(`(%%0 "x": %s[3,s]) { `, dtype)
+		results = ""
+		for i, to := range []string{"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "bool"} {
+			if to == dtype {
+				continue
+			}
+			cases["casts of "+dtype] += fmt.Sprintf("%%%d: %s[3,s] = cast(%%0) {to=%s} ", 1+i, to, to)
+			results += fmt.Sprintf(`, %%%d as "%s"`, 1+i, to)
+		}
+		cases["casts of "+dtype] += fmt.Sprintf("return %s }", results[2:])
+	}
+	numbers := []string{"add", "sub", "mul", "div", "min", "max", "mod", "fmod", "pow", "prelu", "equal", "less", "less_or_equal", "greater", "greater_or_equal"}
+	whole := append([]string{"bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"}, numbers...)
+	for _, d := range []string{"i8", "i16", "i32", "i64"} {
+		add(d, whole, []string{"neg", "abs", "sign", "relu", "bitwise_not"})
+	}
+	for _, d := range []string{"u8", "u16", "u32"} {
+		add(d, whole, []string{"abs", "sign", "bitwise_not"})
+	}
+	add("u64", whole, []string{"bitwise_not"})
+	for _, d := range []string{"f32", "f64"} {
+		add(d, numbers, []string{"sin", "cos", "exp", "tanh", "gelu", "is_nan", "is_inf {alpha=1}", "is_inf {beta=1}", "leaky_relu {alpha=0.1}"})
+	}
+	reductions := []string{"sum", "mean", "max", "min", "prod", "l1", "sum_square", "l2", "log_sum", "log_sum_exp"}
+	for _, d := range []string{"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"} {
+		text, results, n := fmt.Sprintf(`(%%0 "x": %s[2,s,3,5]) { `, d), "", 0
+		for i, fn := range reductions {
+			if i >= 7 && d[0] != 'f' || i == 6 && d == "u64" {
+				continue
+			}
+			for _, axes := range []string{"0,2", "1,3", "3", "0,1,2,3", "0", ""} {
+				n++
+				text += fmt.Sprintf("%%%d = reduce_%s(%%0) {axes=[%s]} ", n, fn, axes)
+				results += fmt.Sprintf(`, %%%d as "%d"`, n, n)
+			}
+		}
+		cases["reductions of "+d] = text + "return " + results[2:] + " }"
+	}
+	return cases
+}()
+
 // sets are the kernels of every level that this machine and this build have.
 func sets() (all []*kernel.Set) {
 	for level := kernel.Generic; ; level++ {
@@ -266,6 +336,18 @@ func TestRowsAgreeWithEval(t *testing.T) {
 				}
 			}
 			require.NoError(t, d.Close())
+		}
+	}
+}
+
+// TestLoopsAgreeWithEval: the Go loops are the same at every level.
+func TestLoopsAgreeWithEval(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 2})
+	require.NoError(t, err)
+	defer d.Close()
+	for name, text := range loopCases {
+		for _, s := range []int{1, 17} {
+			check(t, d, fmt.Sprintf("%s, s=%d", name, s), text, s)
 		}
 	}
 }

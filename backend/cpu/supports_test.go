@@ -28,7 +28,8 @@ func TestClaims(t *testing.T) {
 		`(%0: c128[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:    target.OnHost,
 		`(%0: i64[n]) { %1 = neg(%0) return %1 }`:                            target.OnKernel,
 		`(%0: i32[n]) { %1 = neg(%0) return %1 }`:                            target.OnKernel,
-		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                            target.OnHost,
+		`(%0: i16[n]) { %1 = neg(%0) return %1 }`:                            target.OnKernel,
+		`(%0: u64[n]) { %1 = abs(%0) return %1 }`:                            target.OnHost,
 		`(%0: i64[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
 		`(%0: i32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
 		`(%0: f32[n]) { %1 = cumsum(%0) {axis=0} return %1 }`:                target.OnKernel,
@@ -47,6 +48,7 @@ func TestClaims(t *testing.T) {
 		`(%0: f32[2,n,3,4,5], %1: f32[2,3,3,3,3]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} return %2 }`:                                                        target.OnHost,
 		`(%0: c128[n,4], %1: i64[1,4], %2: c128[1,4]) { %3 = scatter_elements(%0, %1, %2) return %3 }`:                                                                                target.OnHost,
 		`(%0: f16[n,4], %1: i64[1,4], %2: f16[1,4]) { %3 = scatter_elements(%0, %1, %2) {reduce=sum} return %3 }`:                                                                     target.OnHost,
+		`(%0: i64[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:                                                                                                                  target.OnHost,
 		`(%0: f32[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:                                                                                                                  target.OnKernel,
 	} {
 		g, err := ir.Parse(`graph "" ` + text)
@@ -106,11 +108,18 @@ func TestNothingByEval(t *testing.T) {
 	d, err := cpu.Open(backend.Options{Threads: 1})
 	require.NoError(t, err)
 	defer d.Close()
-	for _, name := range []string{"resize", "resize wide", "average pool", "max pool", "grid sample", "top k", "pad with its own", "gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers"} {
+	for _, name := range []string{"resize", "resize wide", "average pool", "max pool", "grid sample", "top k", "pad with its own", "gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers", "max pool with places", "lp pool", "lrn", "transforms", "frames"} {
 		g, err := ir.Parse(`graph "case" ` + rowCases[name])
 		require.NoError(t, err, name)
 		for _, n := range g.Nodes {
 			require.NotEqual(t, target.OnHost, d.Target().Where(n), "%s: %v", name, n)
+		}
+	}
+	for name, text := range loopCases {
+		g, err := ir.Parse(`graph "case" ` + text)
+		require.NoError(t, err, name)
+		for _, n := range g.Nodes {
+			require.Equal(t, target.OnKernel, d.Target().Where(n), "%s: %v", name, n)
 		}
 	}
 }
