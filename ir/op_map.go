@@ -15,7 +15,7 @@ import (
 type Map struct{ Expr Expr }
 
 // An Expr is a program without branches: each instruction is an elementwise op on operands of the Map and on results of
-// earlier instructions.
+// earlier instructions. Quantising and dequantising by one scale for all elements are such ops, too.
 type Expr []Instr
 
 // An Instr applies Op. An argument i ≥ 0 is operand i of the Map; −1−j is the result of instruction j.
@@ -45,7 +45,7 @@ func (e Expr) Types(in []*Value) ([]Type, error) {
 	types := make([]Type, len(e))
 	var n Node
 	for i, x := range e {
-		if x.Op == nil || !x.Op.Kind().Has(Elementwise) {
+		if x.Op == nil || !isInstruction(x.Op.Kind()) {
 			return nil, fmt.Errorf("instruction %d of a map is not elementwise", i)
 		}
 		n.Op, n.Inputs = x.Op, slices.Grow(n.Inputs[:0], len(x.Args))[:len(x.Args)]
@@ -63,9 +63,17 @@ func (e Expr) Types(in []*Value) ([]Type, error) {
 		if err != nil {
 			return nil, fmt.Errorf("instruction %d of a map: %w", i, err)
 		}
+		if !x.Op.Kind().Has(Elementwise) && len(n.Inputs[1].Type.Shape) > 0 {
+			return nil, fmt.Errorf("instruction %d of a map has scales %v, not one for all", i, n.Inputs[1].Type)
+		}
 		types[i], results[i].Type = t[0], t[0]
 	}
 	return types, nil
+}
+
+// isInstruction reports whether ops of a kind may be instructions.
+func isInstruction(k Kind) bool {
+	return k.Has(Elementwise) && k != KindMap || k == KindQuantize || k == KindDequantize
 }
 
 // Eval implements Op.
@@ -132,7 +140,7 @@ func (p *parser) expr() (e Expr) {
 	p.listOf("[", "]", func() {
 		at := p.tok.at
 		x := Instr{Op: p.op(nil)}
-		if k := x.Op.Kind(); !k.Has(Elementwise) || k == KindMap {
+		if !isInstruction(x.Op.Kind()) {
 			p.failAt(at, "%s is no instruction of a map", OpName(x.Op))
 		}
 		p.listOf("(", ")", func() {

@@ -54,6 +54,24 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"softmax.reshape", "rows that stay", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = softmax(%1) {axis=2} return %2 }`},
 	{"softmax.reshape", "the last axis", `graph "" (%0: f32[n,4]) { %1 = reshape(%0) {shape=[n,1,4]} %2 = softmax(%1) {axis=0} return %2 }`},
 
+	{"qmatmul.addend", "integers for each column", `graph "" (%0: u8[n,8], %1: i32[n,4], %2: f32[]) { const %3: i8[8,4] = data %4 = onnx.QMatMul(%0, %3) %5 = add(%4, %1) %6 = cast(%5) {to=f32} %7 = mul(%6, %2) return %7 }`},
+	{"qmatmul.addend", "integers of the sums' shape or smaller", `graph "" (%0: u8[8,8], %1: i32[n,1,4], %2: f32[]) { const %3: i8[8,4] = data %4 = onnx.QMatMul(%0, %3) %5 = add(%4, %1) %6 = cast(%5) {to=f32} %7 = mul(%6, %2) return %7 }`},
+	{"qmatmul.addend", "sums without an addend", `graph "" (%0: u8[n,8], %1: i32[4], %2: f32[]) { const %3: i8[8,4] = data %4 = onnx.QMatMul(%0, %3, _, _, _, _, %1) %5 = add(%4, %1) %6 = cast(%5) {to=f32} %7 = mul(%6, %2) return %7 }`},
+	{"qmatmul.addend", "a cast to float32", `graph "" (%0: u8[n,8], %1: i32[4], %2: f64[]) { const %3: i8[8,4] = data %4 = onnx.QMatMul(%0, %3) %5 = add(%4, %1) %6 = cast(%5) {to=f64} %7 = mul(%6, %2) return %7 }`},
+	{"quantize.max", "the same scale before and after", `graph "" (%0: u8[n], %1: u8[n]) { const %2: f32[] = [0.5] const %3: f32[] = [0.25] %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %3) {to=u8} return %7 }`},
+	{"quantize.max", "the same zero point before and after", `graph "" (%0: u8[n], %1: u8[n]) { const %2: f32[] = [0.5] const %3: u8[] = [3] %4 = dequantize(%0, %2, %3) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %2, %3) {to=u8} return %7 }`},
+	{"quantize.max", "the same type before and after", `graph "" (%0: i8[n], %1: i8[n]) { const %2: f32[] = [0.5] %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %2) {to=u8} return %7 }`},
+	{"quantize.max", "a scale above 0", `graph "" (%0: u8[n], %1: u8[n]) { const %2: f32[] = [-0.5] %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %2) {to=u8} return %7 }`},
+	{"quantize.max", "a scale that is known", `graph "" (%0: u8[n], %1: u8[n], %2: f32[]) { %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %2) {to=u8} return %7 }`},
+	{"quantize.max", "one scale for all", `graph "" (%0: u8[n,2], %1: u8[n,2]) { const %2: f32[2] = [0.5, 0.25] %4 = dequantize(%0, %2) {to=f32, axis=1} %5 = dequantize(%1, %2) {to=f32, axis=1} %6 = max(%4, %5) %7 = quantize(%6, %2) {to=u8, axis=1} return %7 }`},
+	{"quantize.max", "quantised values on both sides", `graph "" (%0: u8[n], %1: f32[n]) { const %2: f32[] = [0.5] %4 = dequantize(%0, %2) {to=f32} %6 = max(%4, %1) %7 = quantize(%6, %2) {to=u8} return %7 }`},
+	{"quantize.max", "8 bits", `graph "" (%0: u16[n], %1: u16[n]) { const %2: f32[] = [0.5] %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = max(%4, %5) %7 = quantize(%6, %2) {to=u16} return %7 }`},
+	{"quantize.max", "a maximum", `graph "" (%0: u8[n], %1: u8[n]) { const %2: f32[] = [0.5] %4 = dequantize(%0, %2) {to=f32} %5 = dequantize(%1, %2) {to=f32} %6 = min(%4, %5) %8 = max(%6, %6) %7 = quantize(%8, %2) {to=u8} return %7 }`},
+	{"quantize.max", "a frame that is known", `graph "" (%0: u8[n], %1: f32[]) { const %2: f32[] = [0.5] %4 = dequantize(%0, %2) {to=f32} %6 = pad(%4, %1) {before=[1], after=[1]} %7 = quantize(%6, %2) {to=u8} return %7 }`},
+	{"map", "one scale for all", `graph "" (%0: u8[n,2]) { const %2: f32[2] = [0.5, 0.25] %4 = dequantize(%0, %2) {to=f32, axis=1} %5 = exp(%4) return %5 }`},
+	{"map", "a scale that is known", `graph "" (%0: f32[n,2], %1: f32[]) { %4 = exp(%0) %5 = quantize(%4, %1) {to=u8} return %5 }`},
+	{"map", "a scale above 0", `graph "" (%0: f32[n,2]) { const %1: f32[] = [-1] %4 = exp(%0) %5 = quantize(%4, %1) {to=u8} return %5 }`},
+
 	{"conv.scale", "a factor of each channel", `graph "" (%0: f32[n,4,3]) { const %1: f32[3,3,4] = data const %2: f32[4,1] = data
 		%3 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} %4 = mul(%3, %2) return %4 }`},
 	{"conv.scale", "a factor that is known", `graph "" (%0: f32[n,4,3], %2: f32[4]) { const %1: f32[3,3,4] = data

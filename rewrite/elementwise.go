@@ -51,9 +51,14 @@ func joinable(m *match) (n int) {
 	return n
 }
 
-// fusible reports whether a node can be an instruction.
+// fusible reports whether a node can be an instruction. Quantising and dequantising can where there is one scale, and it is a number.
 func fusible(n *ir.Node) bool {
-	return n.Op.Kind().Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
+	k := n.Op.Kind()
+	if k == ir.KindQuantize || k == ir.KindDequantize {
+		scale, known := numberOf(n.Inputs[1])
+		return known && len(n.Inputs[1].Type.Shape) == 0 && scale > 0 && !slices.Contains(n.Inputs, nil)
+	}
+	return k.Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
 }
 
 // mapBuilder collects the expression of the root and of the ops that only it reads.

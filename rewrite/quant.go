@@ -67,16 +67,14 @@ func qOperands(v *ir.Value) []*ir.Value {
 // isOne reports whether v holds one element.
 func single(v *ir.Value) bool { return v.Type.Shape.Elements().Is(1) }
 
-// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
-// before everything that would take the patterns apart.
-func quantRules() []*Rule {
+// quantSumRules put what makes floats of the sums of a quantised product into it: an addend of integers, and scales.
+func quantSumRules() []*Rule {
 	s, t := value(), value()
 	sums := sum32()
 	wide := with(node[ir.Cast](sums), func(o ir.Cast) bool { return o.To == tensor.F32 })
 	scaled := product(wide, s, t)
 	once := binary(ir.Mul, wide, s)
-	finish := func(m *match, a, b *ir.Value) *ir.Value {
-		q := m.get(sums)
+	finish := func(m *match, q, a, b, bias *ir.Value) *ir.Value {
 		in := qOperands(q)
 		n := q.Type.Shape[len(q.Type.Shape)-1]
 		if !single(a) {
@@ -90,9 +88,36 @@ func quantRules() []*Rule {
 			b = m.reshape(b, ir.Shape{})
 		}
 		in[ir.QMatMulAScale], in[ir.QMatMulBScale] = a, b
+		if bias != nil {
+			in[ir.QMatMulBias] = bias
+		}
 		return m.emit(q.Def.Op, in...)
 	}
+	addend := value()
+	bare := sum32().when("sums without a bias", func(_ *match, v *ir.Value) bool { return at(v, ir.QMatMulBias) == nil })
+	added := binary(ir.Add, bare, addend)
+	return []*Rule{
+		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(sums), m.get(s), m.get(t), nil) }},
+		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
+			return finish(m, m.get(sums), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), nil)
+		}},
+		{Name: "qmatmul.addend", changes: Rounding, pattern: binary(ir.Mul, with(node[ir.Cast](added), func(o ir.Cast) bool { return o.To == tensor.F32 }), s), build: func(m *match) *ir.Value {
+			b := m.get(addend)
+			columns := b.Type.Shape
+			for len(columns) > 1 && columns[0].Is(1) {
+				columns = columns[1:]
+			}
+			if b.Type.DType != tensor.I32 || !m.get(bare).Type.Equal(m.get(added).Type) || !columnwise(columns, m.get(bare).Def) {
+				return nil
+			}
+			return finish(m, m.get(bare), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), m.reshape(b, columns))
+		}},
+	}
+}
 
+// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
+// before everything that would take the patterns apart.
+func quantRules() []*Rule {
 	quantized := dequantized()
 	viewed := either(node[ir.Reshape](quantized), node[ir.Transpose](quantized), node[ir.Slice](quantized), node[ir.Expand](quantized))
 	index := value()
@@ -106,14 +131,11 @@ func quantRules() []*Rule {
 		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
 	})
 	return []*Rule{
-		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(s), m.get(t)) }},
-		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
-			return finish(m, m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))))
-		}},
 		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
 			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0]))
 		}},
 		quantViewRule(),
+		quantMaxRule(),
 		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value { return buildGathered(m, m.get(table), m.get(index)) }},
 		{Name: "cast.gather", pattern: node[ir.Gather](widened, index), build: func(m *match) *ir.Value {
 			cast := m.get(widened).Def

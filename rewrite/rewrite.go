@@ -55,7 +55,7 @@ var passes = []pass{
 	{name: "convolutions", level: O2, rules: append(convRules(), appendRule())},
 
 	// Products of quantised values are written in many ways.
-	{name: "quantised", level: O2, rules: slices.Concat(quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
+	{name: "quantised", level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
 	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
@@ -68,7 +68,7 @@ var passes = []pass{
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Activations and residuals go into products and norms.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
 	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},

@@ -116,6 +116,30 @@ var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
 	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max, ir.PRelu: kernel.PRelu,
 }
 
+// maxBytes is the larger of two bytes.
+func maxBytes(set *kernel.Set, y, a, b *operand) step {
+	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
+	isSigned := a.dtype == tensor.I8
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s, t := dst.bytes(m), left.bytes(m), right.bytes(m)
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
+			for r := range rows {
+				to, p, q := d[at[0]+r*loops.row(0):][:cols], s[at[1]+r*loops.row(1):], t[at[2]+r*loops.row(2):]
+				if loops.col(1) == 1 && loops.col(2) == 1 {
+					set.MaxBytes(to, p, q, isSigned)
+					continue
+				}
+				for c := range to {
+					set.MaxBytes(to[c:][:1], p[c*loops.col(1):], q[c*loops.col(2):], isSigned)
+				}
+			}
+		})
+	}}
+}
+
+// isMaxOfBytes reports whether a function of operands of type d has maxBytes.
+func isMaxOfBytes(fn ir.BinaryFn, d tensor.DType) bool { return fn == ir.MaxFn && is8Bit(d) }
+
 var binaryRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
@@ -124,7 +148,7 @@ var binaryRow = row{
 			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
 				return true
 			}
-			return binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
+			return isMaxOfBytes(fn, d) || binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
 		},
 		Strided: target.AllStrides,
 		InPlace: sameWidth,
@@ -133,6 +157,9 @@ var binaryRow = row{
 		in, out := b.operands(n)
 		fn := n.Op.(ir.Binary).Fn
 		op, ok := binaryKernels[fn]
+		if isMaxOfBytes(fn, in[0].dtype) {
+			return maxBytes(b.d.set, &out[0], &in[0], &in[1]), nil
+		}
 		if !ok || in[0].dtype != tensor.F32 {
 			return binaryLoop(fn, in[0].dtype, in[1].dtype).step(&out[0], &in[0], &in[1]), nil
 		}

@@ -39,7 +39,7 @@ func (d *Device) mapRow() row {
 					return false
 				}
 				for i, x := range o.Expr {
-					if blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
+					if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) || blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
 						return false
 					}
 				}
@@ -51,6 +51,11 @@ func (d *Device) mapRow() row {
 		},
 		bind: bindMap,
 	}
+}
+
+// isScale reports whether an argument is a number by which can be divided; of others, quantising says what is wrong.
+func isScale(n *ir.Node, arg int) bool {
+	return isNumbers(n, []int{arg}) && n.Inputs[arg].Const.Float64(0) > 0
 }
 
 // registersOf is the size in bytes of the registers that a worker needs.
@@ -95,6 +100,9 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 				set.Binary(k, lanes[float32](dst, n), lanes[float32](a, n), lanes[float32](b, n))
 			}
 		}
+		if isMaxOfBytes(op.Fn, in[0]) && in[0] == in[1] {
+			return func(dst, a, b, _ register, n int) { set.MaxBytes(dst[:n], a, b, in[0] == tensor.I8) }
+		}
 		if l := binaryLoop(op.Fn, in[0], in[1]); l != nil {
 			return l.block
 		}
@@ -106,6 +114,18 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 			return blockWhere[uint32]
 		case 8:
 			return blockWhere[uint64]
+		}
+	case ir.Quantize:
+		if in[0] == tensor.F32 && in[1] == tensor.F32 && is8Bit(op.To) {
+			return func(dst, a, scale, zero register, n int) {
+				quantizeValues(set, op.To, dst[:n], lanes[float32](a, n), lanes[float32](scale, 1)[0], firstByte(op.To, zero))
+			}
+		}
+	case ir.Dequantize:
+		if is8Bit(in[0]) && in[1] == tensor.F32 && op.To == tensor.F32 {
+			return func(dst, a, scale, zero register, n int) {
+				dequantizeValues(set, in[0], lanes[float32](dst, n), a[:n], lanes[float32](scale, 1)[0], firstByte(in[0], zero))
+			}
 		}
 	case ir.Cast:
 		if l := casts[[2]tensor.DType{in[0], op.To}]; l != nil {
@@ -151,6 +171,9 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 		return step{}, err
 	}
 	in, out := b.operands(n)
+	if s, ok := b.bindAdd(n, in, out[0]); ok {
+		return s, nil
+	}
 	y, looped := out[0], loopOperands(n)
 	operands := []*operand{&y}
 	var fixed [mapRegisters]register // constants, the same for every block

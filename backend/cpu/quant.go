@@ -28,11 +28,18 @@ func byteAt(o *operand, m *machine) int32 {
 	if o.span == 0 {
 		return 0
 	}
-	b := o.bytes(m)[0]
-	if o.dtype == tensor.I8 {
-		return int32(int8(b))
+	return firstByte(o.dtype, o.bytes(m))
+}
+
+// firstByte is the first of 8-bit integers as the number that it is, 0 where there is none.
+func firstByte(d tensor.DType, b []byte) int32 {
+	switch {
+	case b == nil:
+		return 0
+	case d == tensor.I8:
+		return int32(int8(b[0]))
 	}
-	return int32(b)
+	return int32(b[0])
 }
 
 // signed sees bytes as signed ones.

@@ -23,7 +23,11 @@ func (d *Device) qConvRow() row {
 			InPlace: func(*ir.Node, int) bool { return false },
 			Scratch: func(n *ir.Node) []int64 {
 				_, bytes := d.planQConv(n)
-				return []int64{int64(cacheLine + d.Threads()*align(bytes))}
+				all := cacheLine + d.Threads()*align(bytes)
+				if shape, _, _ := convShape(n); hasAddend(n) {
+					all += 4 * shape.Outputs
+				}
+				return []int64{int64(all)}
 			},
 		},
 		bind:       bindQConv,
@@ -62,13 +66,13 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	shape, groups, depthwise := convShape(n)
 	in, out := b.operands(n)
 	in = append(in, make([]operand, ir.QMatMulRows+1-len(in))...)
-	x, y, w := in[ir.QMatMulA], out[0], in[ir.QMatMulB]
+	x, y := in[ir.QMatMulA], out[0]
 	if depthwise && shape.Channels != x.shape[len(x.shape)-1] {
 		return step{}, fmt.Errorf("%d channels in %d groups", x.shape[len(x.shape)-1], groups)
 	}
 	all := columnsOf(n, shape.Outputs)
 	args := kernel.ConvS8Args{XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1],
-		Signed: x.dtype == tensor.I8, Unsigned: n.Inputs[ir.QMatMulB].Type.DType == tensor.U8}
+		Signed: x.dtype == tensor.I8}
 	args.GemmS8Args = kernel.GemmS8Args{BScale: all.scale, BZero: all.zero, Bias: all.bias, CRow: shape.Outputs, ResRow: shape.Outputs, Act: unaryKernels[n.Op.(ir.QConv).Act]}
 	switch {
 	case isColumn(n):
@@ -83,6 +87,8 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	var data []byte
 	if depthwise {
 		each, outputs, channels = 1, shape.Outputs*groups, 0
+		data = k.(*kernel.DepthwiseS8).Pack(n.Inputs[ir.QMatMulB].Const.Bytes(), all.zero, n.Inputs[ir.QMatMulB].Type.DType == tensor.U8)
+		length = len(data)
 	} else {
 		weights, err := b.d.boundQConv(n)
 		if err != nil {
@@ -98,7 +104,13 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	shared := b.scratchBytes(0)
 	zero := shared.part(0, 1, tensor.I32)
 	scale, residual, bias, yScale, yZero := in[ir.QMatMulAScale], in[ir.QMatMulResidual], in[ir.QMatMulBias], in[ir.QMatMulYScale], in[ir.QMatMulYZero]
-	if bias.dtype == tensor.I32 {
+	phases := []step{zeroPhase(in[ir.QMatMulAZero], zero, turned)}
+	switch {
+	case hasAddend(n):
+		floats := shared.part(cacheLine+b.d.Threads()*own, len(all.scale), tensor.F32)
+		phases = append(phases, addendPhase(bias, scale, all.scale, floats))
+		bias = floats
+	case bias.dtype == tensor.I32:
 		bias = operand{}
 	}
 	sums, quantized, parts, one := y.dtype == tensor.I32, is8Bit(y.dtype), k.Parts(), []float32{1}
@@ -107,11 +119,7 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 		first := g * outputs
 		a.X, a.Zero, a.Scale = x.bytes(m), elements[int32](m, &zero), one
 		a.X = a.X[min(g*channels*a.XChannel, len(a.X)):] // of no pixels, there are no channels
-		if depthwise {
-			a.B = w.bytes(m)
-		} else {
-			a.B = data[g*length:][:length]
-		}
+		a.B = data[g*length:][:length]
 		a.BScale, a.BZero = a.BScale[first:][:outputs], columnsFrom(a.BZero, first, outputs)
 		if bias.span > 0 {
 			a.Bias = bias.f32(m)
@@ -140,7 +148,7 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 		}
 		k.Run(part%parts, &a, shared.bytes(m)[cacheLine+worker*own:][:own])
 	}}
-	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, turned), run), nil
+	return inTurn(append(phases, run)...), nil
 }
 
 // columnsFrom are the numbers of n columns, from one on: of those that all columns share, the same.

@@ -81,13 +81,8 @@ func claimsScales(n *ir.Node, weight bool) bool {
 		}
 	}
 	// A bias of integers is in units of the scales.
-	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 {
-		a := ir.Operand(n.Inputs, ir.QMatMulAScale)
-		if bias.Const == nil || !weight || a == nil || a.Const == nil {
-			return false
-		}
-	}
-	return true
+	bias := ir.Operand(n.Inputs, ir.QMatMulBias)
+	return bias == nil || bias.Type.DType != tensor.I32 || weight && n.HasOperand(ir.QMatMulAScale)
 }
 
 // qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products lie evenly.
@@ -109,6 +104,7 @@ type qPlan struct {
 	dynamic   bool
 	byText    bool // a text of a has a scale and a zero point of its own
 	quantized bool // the result is quantised
+	addend    bool // a bias of integers is known to a run only
 	elems     int  // of a
 	workers   int
 	pack      *kernel.PackS8 // of a b that is no weight
@@ -119,6 +115,7 @@ func (d *Device) planQMatMul(n *ir.Node) *qPlan {
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(), workers: d.Threads()}
 	p.byText = n.HasOperand(ir.QMatMulRows)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
+	p.addend = hasAddend(n)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
 	if !p.weight {
 		p.batch = out[:len(out)-2].Elements()
@@ -155,6 +152,9 @@ func (p *qPlan) rangeBytes() int {
 
 func (p *qPlan) sizes() []int {
 	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine + p.rangeBytes(), qA: p.batch * p.g.M * roundUp4(p.g.K), qB: 0}
+	if p.addend {
+		s[qShared] += 4 * p.g.N
+	}
 	if !p.weight {
 		s[qShared] += 4 + 4*p.g.N
 		s[qB] = p.batch * p.packBytes()
@@ -204,6 +204,11 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	}
 	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
 	phases := q.bindA(b)
+	if q.addend {
+		bias := q.scratch[qShared].part(cacheLine+q.rangeBytes(), q.g.N, tensor.F32)
+		phases = append(phases, addendPhase(q.in[ir.QMatMulBias], q.aScale, q.columns.scale, bias))
+		q.in[ir.QMatMulBias] = bias
+	}
 	if q.weight {
 		if err := q.bindWeight(b.d); err != nil {
 			return step{}, err
@@ -217,7 +222,7 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 // multiply runs the kernel over the parts of all products.
 func (q *qProduct) multiply() step {
 	residual, bias, yScale, yZero := q.in[ir.QMatMulResidual], q.in[ir.QMatMulBias], q.in[ir.QMatMulYScale], q.in[ir.QMatMulYZero]
-	if bias.dtype == tensor.I32 || q.columns.bias != nil {
+	if q.columns.bias != nil {
 		bias = operand{}
 	}
 	sums := q.y.dtype == tensor.I32 // which have no scale

@@ -221,7 +221,7 @@ func columnsOf(n *ir.Node, cols int) (c columns) {
 		}
 	}
 	c.zero = zerosOf(n, cols)
-	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 {
+	if bias := ir.Operand(n.Inputs, ir.QMatMulBias); bias != nil && bias.Type.DType == tensor.I32 && !hasAddend(n) {
 		a := float32(n.Inputs[ir.QMatMulAScale].Const.Float64(0))
 		c.bias = make([]float32, cols)
 		for i := range c.bias {
@@ -229,6 +229,22 @@ func columnsOf(n *ir.Node, cols int) (c columns) {
 		}
 	}
 	return c
+}
+
+// hasAddend reports whether a product has a bias of integers of which, or of whose scale, only a run knows.
+func hasAddend(n *ir.Node) bool {
+	bias := ir.Operand(n.Inputs, ir.QMatMulBias)
+	return bias != nil && bias.Type.DType == tensor.I32 && (bias.Const == nil || n.Inputs[ir.QMatMulAScale].Const == nil)
+}
+
+// addendPhase brings a bias of integers to the scales of a product's columns.
+func addendPhase(from, scale operand, columns []float32, to operand) step {
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		s, bias := scale.f32(m)[0], to.f32(m)
+		for i, x := range elements[int32](m, &from)[:len(bias)] {
+			bias[i] = float32(x) * (s * columns[i])
+		}
+	}}
 }
 
 // zerosOf returns the zero points of a weight's columns, as turned values have them.

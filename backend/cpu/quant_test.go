@@ -71,6 +71,25 @@ var quantCases = map[string]string{
 		%8 = qconv(%0, %2, %1, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} %9 = qconv(%0, %2, %1, _, %6, %4, %5, _, %6, %7) {act=relu, kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} %10 = qconv(%0, %2, %1, _, %6, %4) {act=gelu, kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19} return %8 as "y", %9 as "z", %10 as "w" }`,
 	"depthwise of bytes in a row": `(%0 "x": i8[2,s,16], %1 "z": i8[]) { const %2: u8[3,1,16] = data const %3: u8[] = [120]
 		%8 = qconv(%0, %2, %1, %3) {kernel=[3], strides=[1], dilations=[2], pads=[2,2], auto_pad="NOTSET", group=16} return %8 as "y" }`,
+	"sum of bytes": `(%0 "x": u8[3,s], %1 "y": u8[3,s], %2 "v": i8[3,s], %3 "w": i8[3,s]) { const %4: f32[] = [0.03] const %5: u8[] = [100] const %6: f32[] = [0.05] const %7: u8[] = [0] const %8: i8[] = [-7] const %9: i8[] = [3] const %10: f32[] = [0.04]
+		%11 = map(%0, %1, %4, %5, %6, %7, %10) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in4, in5) {to=f32}, add(x0, x1), quantize(x2, in6, in3) {to=u8}]}
+		%12 = map(%2, %3, %4, %8, %6, %9, %5) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in4, in5) {to=f32}, add(x1, x0), quantize(x2, in2, in6) {to=u8}]}
+		%13 = map(%0, %1, %4, %6) {expr=[dequantize(in0, in2) {to=f32}, dequantize(in1, in3) {to=f32}, add(x0, x1), quantize(x2, in2) {to=i8}]}
+		return %11 as "u", %12 as "i", %13 as "n" }`,
+	"map of bytes": `(%0 "x": u8[3,s], %1 "y": u8[s,3], %2 "v": i8[s], %3 "f": f32[]) { const %4: f32[] = [0.03] const %5: u8[] = [100] const %6: i8[] = [-7] %7 = transpose(%1) {perm=[1,0]}
+		%8 = map(%0, %7, %4, %5) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in2, in3) {to=f32}, add(x0, x1), quantize(x2, in2, in3) {to=u8}]}
+		%9 = map(%0, %2, %4, %5, %6) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in2, in4) {to=f32}, add(x0, x1), quantize(x2, in2, in4) {to=i8}]}
+		%10 = map(%0, %0, %4, %5) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in2, in3) {to=f32}, add(x0, x0), relu(x2), quantize(x3, in2, in3) {to=u8}]}
+		%11 = map(%0, %0, %4, %5) {expr=[dequantize(in0, in2, in3) {to=f32}, dequantize(in1, in2, in3) {to=f32}, mul(x0, x1), quantize(x2, in2, in3) {to=u8}]}
+		%12 = map(%0, %3, %5) {expr=[dequantize(in0, in1, in2) {to=f32}, tanh(x0)]} %13 = map(%0, %3, %4) {expr=[dequantize(in0, in1) {to=f32}, dequantize(in0, in2) {to=f32}, add(x0, x1), quantize(x2, in2) {to=i8}]}
+		return %8 as "t", %9 as "b", %10 as "r", %11 as "p", %12 as "f", %13 as "s" }`,
+	"maxima of bytes": `(%0 "x": u8[3,s], %1 "y": u8[s,3], %2 "v": i8[3,s], %3 "w": i8[s]) { %4 = transpose(%1) {perm=[1,0]} %5 = max(%0, %4) %6 = max(%2, %3) %7 = max(%0, %0) %8 = map(%0, %5, %7) {expr=[max(in0, in1), max(x0, in2)]}
+		%9 = map(%2, %3, %6) {expr=[max(in0, in1), max(x0, in2)]} return %5 as "t", %6 as "i", %8 as "m", %9 as "n" }`,
+	"integers added to sums": `(%0 "x": u8[2,s,5,8], %1 "z": u8[], %2 "f": f32[], %3 "b": i32[33], %4 "a": u8[2,s,36], %16 "c": i32[8]) { const %5: i8[3,2,8,33] = data const %6: f32[33] = data const %7: i8[36,33] = data const %8: f32[] = [0.04] const %9: i32[33] = data const %17: i8[3,2,1,8] = data
+		%10 = qconv(%0, %5, %1, _, %2, %6, %3) {kernel=[3,2], strides=[1,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1} %11 = onnx.QMatMul(%4, %7, %1, _, %2, %6, %3) {act=relu}
+		%12 = onnx.QMatMul(%4, %7, %1, _, %8, %6, %3) %13 = onnx.QMatMul(%4, %7, %1, _, %2, %8, %9) {act=tanh} %18 = qconv(%0, %17, %1, _, %2, %8, %16) {act=relu, kernel=[3,2], strides=[1,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=8}
+		const %14: f32[8] = data const %15: i32[16] = data const %19: i8[1,1,4,16] = data %20 = qconv(%0, %19, %1, _, %2, %8, %15) {kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", group=2}
+		return %10 as "y", %11 as "m", %12 as "k", %13 as "g", %18 as "d", %20 as "h" }`,
 	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
 	"4 bits by float zero points": `(%0 "x": f32[2,s,40]) { const %1: u8[50,3,8] = data const %2: f32[150] = data const %3: f32[150] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=40, n=50, bits=4, block=16} return %4 as "y" }`,

@@ -27,7 +27,11 @@ func mapText(n *ir.Node) (expression, bool) {
 				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, target.Wide(types[-1-a].DType))
 			}
 		}
-		e, ok := elementTexts[x.Op.Kind()](x.Op, dtypes)
+		text := elementTexts[x.Op.Kind()]
+		if text == nil { // of bytes
+			return expression{}, false
+		}
+		e, ok := text(x.Op, dtypes)
 		if !ok {
 			return expression{}, false
 		}

@@ -14,14 +14,32 @@ const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow 
 
 // depthwise writes the kernel of convolutions each channel of which is one of its own.
 func depthwise(v *simd) {
-	v.fn("depthwise"+v.name, depthwiseSignature,
-		"depthwise%s is a depthwiseFunc.", v.name)
+	depthwiseKernel(v, v.name, "a depthwiseFunc", func(from operand.Op, weights, acc reg.VecVirtual) { v.VFMADD231PS(from, weights, acc) })
+}
+
+// depthwiseVNNI writes the same of words, four taps in a row of the window, and what makes words of neighbouring pixels.
+func depthwiseVNNI(v *simd) {
+	depthwiseKernel(v, "VNNI", "a depthwiseFunc of words", func(from operand.Op, weights, acc reg.VecVirtual) {
+		x := from
+		if mem, ok := from.(operand.Mem); ok { // the operand that may be memory is the signed one
+			r := v.vec()
+			v.VMOVUPS(mem, r)
+			x = r
+		}
+		v.VPDPBUSD(weights, x, acc)
+	})
+	slideKernel(v, 1)
+	slideKernel(v, 2)
+}
+
+func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights, acc reg.VecVirtual)) {
+	v.fn("depthwise"+name, depthwiseSignature, "depthwise%s is %s.", name, is)
 	srcRow, three := v.elements("srcRow"), v.GP64()
 	v.LEAQ(operand.Mem{Base: srcRow, Index: srcRow, Scale: 2}, three)
 	column, left := v.GP64(), v.param("cols")
 	v.XORQ(column, column)
 	label := 0
-	name := func(text string) string { return fmt.Sprintf("%s%d", text, label) }
+	numbered := func(text string) string { return fmt.Sprintf("%s%d", text, label) }
 	// tile sums up so many places of a vector of channels.
 	tile := func(count int, x, y reg.GPVirtual, m *mask) {
 		acc := v.vecs(count)
@@ -36,7 +54,7 @@ func depthwise(v *simd) {
 		}
 		weights, offsets, taps := at("w"), v.param("offsets"), v.param("taps")
 		wv, xv, near, far := v.vec(), v.vec(), v.GP64(), v.GP64()
-		tap := name("tap")
+		tap := numbered("tap")
 		v.Label(tap)
 		v.MOVQ(operand.Mem{Base: offsets}, near)
 		v.ADDQ(x, near)
@@ -47,11 +65,11 @@ func depthwise(v *simd) {
 		for i, a := range acc {
 			from := stepped(near, far, srcRow, three, i)
 			if m == nil {
-				v.VFMADD231PS(from, wv, a)
+				add(from, wv, a)
 				continue
 			}
 			v.load(from, xv, m)
-			v.VFMADD231PS(xv, wv, a)
+			add(xv, wv, a)
 		}
 		v.ADDQ(operand.U8(8), offsets)
 		row := v.elements("wRow")
@@ -73,7 +91,7 @@ func depthwise(v *simd) {
 		v.ADDQ(column, y)
 		for _, count := range depthwisePlaces {
 			label++
-			loop, end := name("places"), name("fewer")
+			loop, end := numbered("places"), numbered("fewer")
 			v.Label(loop)
 			v.CMPQ(places, operand.U8(count))
 			v.JL(operand.LabelRef(end))
@@ -95,6 +113,63 @@ func depthwise(v *simd) {
 	v.JZ(operand.LabelRef("end"))
 	m := v.tail(left)
 	rows(&m)
+	v.Label("end")
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// slideKernel writes words of the bytes of four neighbouring pixels, of every step-th pixel one: a word is the one before without its first
+// bytes, and with the next ones.
+func slideKernel(v *simd, step int) {
+	name := fmt.Sprintf("slide%d", step)
+	v.fn(name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, count int, cols int)", "%s is a slideFunc of every %d. pixel.", name, step)
+	srcRow, left, column := v.param("srcRow"), v.param("cols"), v.GP64()
+	flip := v.spreadInt("flip")
+	v.XORQ(column, column)
+	words := func(label string, m *mask) {
+		from, to, count := v.param("src"), v.GP64(), v.param("count")
+		v.ADDQ(column, from)
+		v.MOVQ(column, to)
+		v.SHLQ(operand.U8(2), to)
+		v.ADDQ(v.param("dst"), to)
+		word, x := v.vec(), v.vec()
+		v.zero(word)
+		next := func(place int) {
+			if m == nil {
+				v.VPMOVZXBD(operand.Mem{Base: from}, x)
+			} else {
+				v.VPMOVZXBD_Z(operand.Mem{Base: from}, m.Register, x)
+			}
+			v.ADDQ(srcRow, from)
+			v.VPSLLD(operand.U8(8*place), x, x)
+			v.VPORD(x, word, word)
+		}
+		for i := step; i < 4; i++ {
+			next(i)
+		}
+		v.Label(label)
+		v.VPSRLD(operand.U8(8*step), word, word)
+		for i := 4 - step; i < 4; i++ {
+			next(i)
+		}
+		v.VPXORD(flip, word, x)
+		v.store(x, operand.Mem{Base: to}, m)
+		v.ADDQ(v.elements("dstRow"), to)
+		v.DECQ(count)
+		v.JNZ(operand.LabelRef(label))
+	}
+	v.Label("columns")
+	v.CMPQ(left, operand.U8(v.lanes))
+	v.JL(operand.LabelRef("tail"))
+	words("words", nil)
+	v.ADDQ(operand.U8(v.lanes), column)
+	v.SUBQ(operand.U8(v.lanes), left)
+	v.JMP(operand.LabelRef("columns"))
+	v.Label("tail")
+	v.TESTQ(left, left)
+	v.JZ(operand.LabelRef("end"))
+	m := v.tail(left)
+	words("lastWords", &m)
 	v.Label("end")
 	v.VZEROUPPER()
 	v.RET()

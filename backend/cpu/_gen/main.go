@@ -53,6 +53,7 @@ var units = []struct {
 	{"rows_avx2", func(g *gen) { rowKernels(avx2(g)) }},
 	{"depthwise_avx2", func(g *gen) { depthwise(avx2(g)) }},
 	{"depthwise_avx512", func(g *gen) { depthwise(avx512(g)) }},
+	{"depthwise_vnni", func(g *gen) { depthwiseVNNI(avx512(g)) }},
 	{"winograd_avx2", func(g *gen) { winograd(avx2(g)) }},
 	{"winograd_avx512", func(g *gen) { winograd(avx512(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},

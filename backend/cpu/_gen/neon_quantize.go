@@ -32,6 +32,7 @@ func neonQuantize(u *neonUnit) {
 	neonMinMax(u)
 	neonDequantize(u)
 	neonSumBytes(u)
+	neonMaxBytes(u)
 	neonInterleave(u)
 }
 
@@ -141,6 +142,22 @@ func neonSumBytes(u *neonUnit) {
 	v.Go("ADD %s, %s", srcRow, src)
 	v.Go("SUBS $1, %s", rows)
 	v.Branch("BNE", "row")
+	v.Ret()
+}
+
+func neonMaxBytes(u *neonUnit) {
+	v := u.fn("maxBytesNEON", "func(dst, a, b *uint8, flip uint32, n int)", "maxBytesNEON is the kernel of quantizeFuncs.")
+	dst, a, b, n, flip := v.Param("dst"), v.Param("a"), v.Param("b"), v.Param("n"), v.of(a64.DUPW, v.Param("flip"))
+	v.Label("vector")
+	for i := range 2 {
+		x, y := v.of(a64.EOR, v.load(mem{a, 16 * i}, nil), flip), v.of(a64.EOR, v.load(mem{b, 16 * i}, nil), flip)
+		v.store(v.of(a64.EOR, v.of(a64.UMAXB, x, y), flip), mem{dst, 16 * i}, nil)
+	}
+	for _, p := range []vreg{dst, a, b} {
+		v.Go("ADD $32, %s", p)
+	}
+	v.Go("SUBS $32, %s", n)
+	v.Branch("BNE", "vector")
 	v.Ret()
 }
 

@@ -13,6 +13,8 @@ func quantizeKernels(v *simd) {
 	quantizeKernel(v)
 	requantizeKernel(v, "requantize", false)
 	requantizeKernel(v, "rescale", true)
+	addKernel(v, "addU8", func(ops ...operand.Op) { v.VPMOVZXBD(ops...) })
+	addKernel(v, "addS8", func(ops ...operand.Op) { v.VPMOVSXBD(ops...) })
 	for _, k := range []struct {
 		name  string
 		widen func(ops ...operand.Op)
@@ -36,6 +38,7 @@ func quantizeKernels(v *simd) {
 	interleaveKernel(v)
 	if !v.wide {
 		sumBytesKernel(v)
+		maxBytesKernel(v)
 	}
 	pairKernel(v)
 }
@@ -59,63 +62,135 @@ func (v *simd) spreadInt(name string) reg.VecVirtual {
 // by far less than would change the integer.
 func quantizeKernel(v *simd) {
 	v.fn("quantize"+v.name, "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
-	v.quantizing("src", func() func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
-		return func(x reg.VecVirtual, at operand.Mem, _ reg.Register) { v.VMOVUPS(at, x) }
-	})
+	src := v.matrix("src")
+	v.quantizing(func(x reg.VecVirtual, i reg.Register) {
+		v.VMOVUPS(operand.Mem{Base: src.pointer, Index: i, Scale: 4}, x)
+	}, func() { v.nextRow(src) })
 }
 
 // requantizeKernel is quantizeKernel of what follows from sums: (sum − offset)·factor + bias. The sums are integers, or floats
 // that hold integers.
 func requantizeKernel(v *simd, name string, floats bool) {
 	v.fn(name+v.name, "func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
-	v.quantizing("sums", func() func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
-		offset, factor, bias := v.param("colOffset"), v.param("factor"), v.param("bias")
-		return func(x reg.VecVirtual, at operand.Mem, i reg.Register) {
-			column := func(base reg.Register) operand.Mem { return operand.Mem{Base: base, Index: i, Scale: 4} }
-			v.VMOVUPS(at, x)
-			if !floats {
-				v.VPSUBD(column(offset), x, x)
-				v.VCVTDQ2PS(x, x)
-			}
-			v.VMULPS(column(factor), x, x)
-			v.VADDPS(column(bias), x, x)
-		}
-	})
-}
-
-// quantizing writes the loops that quantise what load brings into a register, of the matrix src.
-func (v *simd) quantizing(from string, loader func() func(x reg.VecVirtual, at operand.Mem, i reg.Register)) {
 	restore := v.flushSubnormals()
-	scale, inverse, least, most, zero := v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")
-	v.VMULPS(scale, least, least)
-	v.VMULPS(scale, most, most)
-	v.VMAXPS(v.f32(-math.MaxFloat32), least, least)
-	v.VMINPS(v.f32(math.MaxFloat32), most, most)
-	dst, src, rows, cols, i := v.matrix("dst"), v.matrix(from), v.param("rows"), v.param("cols"), v.GP64()
-	load := loader()
-	v.Label("row")
+	q := v.quantizer()
+	// A vector of columns at a time, so that what all rows share stays in registers.
+	i, cols, from, to, rows := v.GP64(), v.param("cols"), v.GP64(), v.GP64(), v.GP64()
+	sums, dst, sumsRow, dstRow := v.param("sums"), v.param("dst"), v.elements("sumsRow"), v.param("dstRow")
 	v.XORQ(i, i)
-	v.Label("vector")
-	x, quotient := v.vec(), v.vec()
-	load(x, operand.Mem{Base: src.pointer, Index: i, Scale: 4}, i)
-	v.VMAXPS(x, least, x)
-	v.VMINPS(x, most, x)
-	v.VMULPS(inverse, x, quotient)
-	v.VFNMADD231PS(scale, quotient, x)
-	v.VFMADD231PS(inverse, x, quotient)
-	v.VCVTPS2DQ(quotient, quotient)
-	v.VPADDD(zero, quotient, quotient)
-	v.storeLowBytes(quotient, operand.Mem{Base: dst.pointer, Index: i, Scale: 1})
-	v.ADDQ(operand.U8(v.lanes), i)
-	v.CMPQ(i, cols)
-	v.JB(operand.LabelRef("vector"))
-	v.ADDQ(v.param(dst.row), dst.pointer)
-	v.nextRow(src)
+	v.Label("column")
+	column := func(name string) reg.VecVirtual {
+		x := v.vec()
+		v.VMOVUPS(operand.Mem{Base: v.param(name), Index: i, Scale: 4}, x)
+		return x
+	}
+	offset, factor, bias := column("colOffset"), column("factor"), column("bias")
+	v.LEAQ(operand.Mem{Base: sums, Index: i, Scale: 4}, from)
+	v.LEAQ(operand.Mem{Base: dst, Index: i, Scale: 1}, to)
+	v.Load(v.Param("rows"), rows)
+	v.Label("row")
+	x := v.vec()
+	if floats {
+		v.VMULPS(operand.Mem{Base: from}, factor, x)
+	} else {
+		v.VMOVUPS(operand.Mem{Base: from}, x)
+		v.VPSUBD(offset, x, x)
+		v.VCVTDQ2PS(x, x)
+		v.VMULPS(factor, x, x)
+	}
+	v.VADDPS(bias, x, x)
+	q.store(x, operand.Mem{Base: to})
+	v.ADDQ(sumsRow, from)
+	v.ADDQ(dstRow, to)
 	v.DECQ(rows)
 	v.JNZ(operand.LabelRef("row"))
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, cols)
+	v.JB(operand.LabelRef("column"))
 	restore()
 	v.VZEROUPPER()
 	v.RET()
+}
+
+// addKernel is quantizeKernel of the sum of two rows of quantised values.
+func addKernel(v *simd, name string, widen func(ops ...operand.Op)) {
+	v.fn(name+v.name, "func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
+	type addend struct {
+		at          reg.GPVirtual
+		scale, zero reg.VecVirtual
+	}
+	a, b := addend{v.param("a"), v.spreadFloat("aScale"), v.spreadInt("aZero")}, addend{v.param("b"), v.spreadFloat("bScale"), v.spreadInt("bZero")}
+	y := v.vec()
+	v.quantizing(func(x reg.VecVirtual, i reg.Register) {
+		for _, t := range []struct {
+			addend
+			to reg.VecVirtual
+		}{{a, x}, {b, y}} {
+			widen(operand.Mem{Base: t.at, Index: i, Scale: 1}, t.to)
+			v.VPSUBD(t.zero, t.to, t.to)
+			v.VCVTDQ2PS(t.to, t.to)
+			v.VMULPS(t.scale, t.to, t.to)
+		}
+		v.VADDPS(y, x, x)
+	}, nil)
+}
+
+// quantizing writes the loops that quantise what load brings into a register; next moves its operands to the next row, where there is
+// more than one.
+func (v *simd) quantizing(load func(x reg.VecVirtual, i reg.Register), next func()) {
+	restore := v.flushSubnormals()
+	q := v.quantizer()
+	dst, cols, i := v.param("dst"), v.param("cols"), v.GP64()
+	var rows reg.GPVirtual
+	if next != nil {
+		rows = v.param("rows")
+	}
+	v.Label("row")
+	v.XORQ(i, i)
+	v.Label("vector")
+	x := v.vec()
+	load(x, i)
+	q.store(x, operand.Mem{Base: dst, Index: i, Scale: 1})
+	v.ADDQ(operand.U8(v.lanes), i)
+	v.CMPQ(i, cols)
+	v.JB(operand.LabelRef("vector"))
+	if next != nil {
+		v.ADDQ(v.param("dstRow"), dst)
+		next()
+		v.DECQ(rows)
+		v.JNZ(operand.LabelRef("row"))
+	}
+	restore()
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// quantizer holds the parameters of quantising in registers.
+type quantizer struct {
+	*simd
+	scale, inverse, least, most, zero reg.VecVirtual
+}
+
+func (v *simd) quantizer() quantizer {
+	q := quantizer{v, v.spreadFloat("scale"), v.spreadFloat("inverse"), v.spreadFloat("lo"), v.spreadFloat("hi"), v.spreadInt("zero")}
+	v.VMULPS(q.scale, q.least, q.least)
+	v.VMULPS(q.scale, q.most, q.most)
+	v.VMAXPS(v.f32(-math.MaxFloat32), q.least, q.least)
+	v.VMINPS(v.f32(math.MaxFloat32), q.most, q.most)
+	return q
+}
+
+// store quantises x and stores the bytes.
+func (q quantizer) store(x reg.VecVirtual, to operand.Mem) {
+	quotient := q.vec()
+	q.VMAXPS(x, q.least, x)
+	q.VMINPS(x, q.most, x)
+	q.VMULPS(q.inverse, x, quotient)
+	q.VFNMADD231PS(q.scale, quotient, x)
+	q.VFMADD231PS(q.inverse, x, quotient)
+	q.VCVTPS2DQ(quotient, quotient)
+	q.VPADDD(q.zero, quotient, quotient)
+	q.storeLowBytes(quotient, to)
 }
 
 // flushSubnormals has results too small for a normal float32 become 0, because they take a hundred cycles each: quotients by
@@ -242,6 +317,25 @@ func sumBytesKernel(v *simd) {
 	v.ADDQ(srcRow, src)
 	v.DECQ(rows)
 	v.JNZ(operand.LabelRef("row"))
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// maxBytesKernel takes the larger of unsigned bytes, each changed by flip on the way there and back.
+func maxBytesKernel(v *simd) {
+	v.fn("maxBytes"+v.name, "func(dst, a, b *uint8, flip uint32, n int)", "maxBytes%s is the kernel of quantizeFuncs.", v.name)
+	dst, a, b, n, flip, i := v.param("dst"), v.param("a"), v.param("b"), v.param("n"), v.spreadInt("flip"), v.GP64()
+	v.XORQ(i, i)
+	v.Label("vector")
+	x, y := v.vec(), v.vec()
+	v.VXORPS(operand.Mem{Base: a, Index: i, Scale: 1}, flip, x)
+	v.VXORPS(operand.Mem{Base: b, Index: i, Scale: 1}, flip, y)
+	v.VPMAXUB(y, x, x)
+	v.VXORPS(flip, x, x)
+	v.VMOVUPS(x, operand.Mem{Base: dst, Index: i, Scale: 1})
+	v.ADDQ(operand.U8(32), i)
+	v.CMPQ(i, n)
+	v.JB(operand.LabelRef("vector"))
 	v.VZEROUPPER()
 	v.RET()
 }

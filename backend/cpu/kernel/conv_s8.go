@@ -3,15 +3,14 @@ package kernel
 import "unsafe"
 
 // ConvS8Args are the operands of one [ConvS8] or [DepthwiseS8]: those of a [GemmS8] with the places as rows, but for A. There is one
-// scale and zero point of X. B is packed by [Set.NewPackS8], with the taps, and for each tap [Set.ConvPixel] channels, along K. That of a
-// DepthwiseS8 is not packed: the weight of tap t and channel c is at t·Channels + c.
+// scale and zero point of X. B is packed by [Set.NewPackS8], with the taps, and for each tap [Set.ConvPixel] channels, along K; that of a
+// DepthwiseS8 by its Pack, zero points included.
 type ConvS8Args struct {
 	GemmS8Args
 	X                     []uint8 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
 	XImage, XRow, XColumn int
 	XChannel              int
 	Signed                bool // X holds signed bytes: 128 is added to each, as it has been to Zero
-	Unsigned              bool // B of a DepthwiseS8 holds unsigned bytes: 128 is taken from each, as it has been from BZero
 }
 
 // ConvPixel is the number of bytes of a pixel as [ConvS8] copies it: whole words, of which those beyond the channels count for nothing.
@@ -218,8 +217,11 @@ func fill(x []byte, to byte) {
 		clear(x)
 		return
 	}
-	for i := range x {
-		x[i] = to
+	if len(x) > 0 {
+		x[0] = to
+	}
+	for done := 1; done < len(x); done *= 2 {
+		copy(x[done:], x[:done])
 	}
 }
 
@@ -252,144 +254,4 @@ func (c *ConvS8) totals(args *ConvS8Args, area convArea, pixels []byte, sums, to
 			totals[y*area.wide+x] = total
 		}
 	}
-}
-
-// DepthwiseS8 is a planned convolution of bytes each channel of which is one of its own: Outputs is Channels. Pixels are widened to
-// floats as they are copied, of which sums over a few taps are exact; the kernel is that of [Depthwise]. There are as many rows of them as
-// the window has: the rows of the next place take the place of those that it does not meet.
-type DepthwiseS8 struct {
-	convWindow
-	set *Set
-}
-
-// MaxDepthwiseS8 is the most taps over which sums of products of bytes, less their zero points, are exact in floats.
-const MaxDepthwiseS8 = 1 << 24 / (255 * 255)
-
-// NewDepthwiseS8 plans a convolution of bytes.
-func (s *Set) NewDepthwiseS8(shape ConvShape) *DepthwiseS8 {
-	return &DepthwiseS8{newConvWindow(shape, shape.Channels, s.caches.l2/4/4, true), s}
-}
-
-// Parts is the number of independent pieces.
-func (d *DepthwiseS8) Parts() int {
-	if d.Channels == 0 {
-		return 0
-	}
-	return d.areas()
-}
-
-// ScratchBytes is the scratch memory that one worker needs: offsets of taps, pixels, a row of sums, zeros in place of a bias, the factor of
-// each channel, and the weights as floats.
-func (d *DepthwiseS8) ScratchBytes() int {
-	taps := d.KernelHeight * d.KernelWidth
-	return 8*taps + 4*d.Channels*(d.KernelHeight*d.copiedColumns(d.wide)+d.wide+2+taps)
-}
-
-// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
-func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
-	taps, n := d.KernelHeight*d.KernelWidth, d.Channels
-	args.checkResult(d.Images*d.PlacesHigh*d.PlacesWide, n)
-	d.checkPixels(args)
-	demand(args.B, taps*n)
-	area := d.area(part)
-	columns := d.copiedColumns(area.wide)
-	offsets := unsafe.Slice((*int)(unsafe.Pointer(&scratch[0])), taps)
-	scratch = scratch[8*taps:]
-	take := func(n int) []float32 {
-		taken := floats(scratch, n)
-		scratch = scratch[4*n:]
-		return taken
-	}
-	pixels, sums, zeros, factor, w := take(n*columns*d.KernelHeight), take(n*area.wide), take(n), take(n), take(taps*n)
-	d.widenWeights(w, args)
-	clear(zeros)
-	for i := range factor {
-		if factor[i] = 1; args.Sums == nil {
-			factor[i] = args.Scale[0] * args.BScale[i]
-		}
-	}
-	for y, next := 0, 0; y < area.high; y++ {
-		top := y * d.StrideHigh
-		for next = max(next, top); next < top+d.KernelHeight; next++ {
-			first, last, src := d.pixels(args, area, next)
-			d.widenRow(pixels[next%d.KernelHeight*n*columns:][:n*columns], args, first, last, src)
-		}
-		for tap := range offsets {
-			offsets[tap] = 4 * n * ((top+tap/d.KernelWidth)%d.KernelHeight*columns + tap%d.KernelWidth*d.DilationWide)
-		}
-		d.set.depthwise(pointer(sums), n, pointer(pixels), d.StrideWide*n, pointer(offsets), taps, pointer(w), n, pointer(zeros), area.wide, n)
-		d.finish(args, d.place(area, y), area.wide, sums, factor, zeros)
-	}
-}
-
-// widenWeights writes the distances of the weights from their zero points.
-func (d *DepthwiseS8) widenWeights(w []float32, args *ConvS8Args) {
-	zero := int32(0)
-	if len(args.BZero) == 1 {
-		zero = args.BZero[0]
-	}
-	if args.Unsigned {
-		d.set.DequantizeU8(w, args.B[:len(w)], 1, uint8(zero+128))
-	} else {
-		d.set.DequantizeS8(w, bytesAs[int8](args.B[:len(w)]), 1, int8(zero))
-	}
-	if len(args.BZero) > 1 {
-		for i := range w {
-			w[i] -= float32(args.BZero[i%d.Channels])
-		}
-	}
-}
-
-// widenRow copies the pixels [first, last) of a row from src as their distances from the zero point.
-func (d *DepthwiseS8) widenRow(dst []float32, args *ConvS8Args, first, last int, src []uint8) {
-	n, column := d.Channels, args.XColumn*d.columnStep
-	clear(dst[:first*n])
-	clear(dst[last*n:])
-	each, times := n, last-first
-	if column == n {
-		each, times = n*times, min(times, 1)
-	}
-	for i := range times {
-		to, from := dst[first*n+i*each:][:each], src[i*column:][:each]
-		if args.Signed {
-			d.set.DequantizeS8(to, bytesAs[int8](from), 1, int8(args.Zero[0]-128))
-		} else {
-			d.set.DequantizeU8(to, from, 1, uint8(args.Zero[0]))
-		}
-	}
-}
-
-// finish takes the sums of a row of places to their place.
-func (d *DepthwiseS8) finish(args *ConvS8Args, row, rows int, sums, factor, zeros []float32) {
-	n, out := d.Channels, args.Quantized
-	bias := args.Bias
-	switch {
-	case args.Sums != nil:
-		for r := range rows {
-			for c, sum := range sums[r*n:][:n] {
-				args.Sums[(row+r)*args.CRow+c] = int32(sum)
-			}
-		}
-		return
-	case bias == nil:
-		bias = zeros
-	}
-	if args.requantizes() {
-		out.Dst = out.Dst[row*out.Row:]
-		d.set.requantize(rescaling, out, (*int32)(unsafe.Pointer(pointer(sums))), n,
-			finishing{cols: n, factor: factor, offset: elementsOf[int32](bytesOfFloats(zeros)), lowest: out.lowest(args.Act)}, bias, rows)
-		return
-	}
-	for r := range rows {
-		line := sums[r*n:][:n]
-		for c, sum := range line {
-			line[c] = float32(sum*factor[c]) + bias[c]
-		}
-	}
-	to, toRow := pointer(sums), n
-	if out.Dst == nil {
-		to, toRow = pointerAt(args.C, row*args.CRow), args.CRow
-		d.set.copy2D(args.C[row*args.CRow:], args.CRow, 1, sums, n, 1, rows, n)
-	}
-	d.set.finishS8(&args.GemmS8Args, row, rows, 0, n, to, toRow, to, toRow)
 }

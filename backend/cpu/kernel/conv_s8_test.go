@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -180,14 +181,12 @@ func TestDepthwiseS8(t *testing.T) {
 		for _, channels := range edges(s.gemm.vec, 3*s.gemm.vec) {
 			for range 6 {
 				g := newConvS8Case(r, channels, channels, true)
-				g.args.B = g.w
-				if g.args.Unsigned = r.IntN(2) == 0; g.args.Unsigned {
-					g.args.B = make([]byte, len(g.w))
-					for i, b := range g.w {
-						g.args.B[i] = b ^ 0x80
-					}
+				w, unsigned := slices.Clone(g.w), r.IntN(2) == 0
+				if unsigned {
+					turn(w, 0x80)
 				}
 				plan := s.NewDepthwiseS8(g.ConvShape)
+				g.args.B = plan.Pack(w, g.args.BZero, unsigned)
 				scratch := newGuarded((plan.ScratchBytes()+3)/4, 0)
 				g.test(t, r, func() {
 					for part := range plan.Parts() {

@@ -16,13 +16,19 @@ type Quantized struct {
 	Zeros  []int32
 }
 
+// bounds are the least and the largest quotient of a result.
+func (q *Quantized) bounds() (lo, hi float32) {
+	lo, hi = 0, 255
+	if q.Signed {
+		lo, hi = -128, 127
+	}
+	return lo - float32(q.Zero), hi - float32(q.Zero)
+}
+
 // lowest is the least quotient of an activation's result: that of ReLU is 0.
 func (q *Quantized) lowest(act UnaryOp) float32 {
-	lo := float32(0)
-	if q.Signed {
-		lo = -128
-	}
-	if lo -= float32(q.Zero); act == Relu {
+	lo, _ := q.bounds()
+	if act == Relu {
 		lo = max(lo, 0)
 	}
 	return lo
@@ -30,11 +36,7 @@ func (q *Quantized) lowest(act UnaryOp) float32 {
 
 // requantize quantises what follows from sums of some columns, side by side, by the kernels that pick takes.
 func (s *Set) requantize(pick func(q *quantizeFuncs) requantizeFunc, to Quantized, sums *int32, sumsRow int, f finishing, bias []float32, rows int) {
-	hi := float32(255)
-	if to.Signed {
-		hi = 127
-	}
-	hi -= float32(to.Zero)
+	_, hi := to.bounds()
 	_, _ = to.Dst[(rows-1)*to.Row+f.cols-1], bias[f.cols-1]
 	s.quantize.eachWidth(f.cols, to.Scale, func(q *quantizeFuncs, at, cols int) {
 		pick(q)(pointerAt(to.Dst, at), to.Row, offset(sums, at), sumsRow, pointerAt(f.offset, at), pointerAt(f.factor, at), pointerAt(bias, at),

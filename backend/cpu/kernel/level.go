@@ -83,7 +83,10 @@ type Set struct {
 	layerNorm normFunc
 	rmsNorm   normFunc
 	depthwise depthwiseFunc
-	winograd  winogradFuncs
+
+	depthwiseWords depthwiseWords `optional:"where floats are as good"`
+
+	winograd winogradFuncs
 
 	softmaxStep softmaxStepFunc
 	pairBF16    binaryFunc

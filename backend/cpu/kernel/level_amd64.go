@@ -23,7 +23,7 @@ func machineLevel() Level {
 }
 
 // quantizeBy8 is what AVX2 has.
-var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2, requantizeAVX2, rescaleAVX2, &quantizeGeneric}
+var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2, requantizeAVX2, rescaleAVX2, addU8AVX2, addS8AVX2, maxBytesAVX2, &quantizeGeneric}
 
 func init() {
 	variants[AVX2] = func(s *Set) {
@@ -61,7 +61,7 @@ func init() {
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
-		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512, requantizeAVX512, rescaleAVX512, &quantizeBy8}
+		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512, requantizeAVX512, rescaleAVX512, addU8AVX512, addS8AVX512, maxBytesAVX2, &quantizeBy8}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
 		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512}
@@ -83,6 +83,7 @@ func init() {
 		s.q8.unpack, s.q8.tile = unpackQ8VNNI, gemmBlocksVNNI
 		s.dotsBlocks = true
 		s.gemmS8 = gemmTileVNNI
+		s.depthwiseWords = depthwiseWords{depthwiseVNNI, [2]slideFunc{slide1, slide2}}
 		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}
 	}
 	variants[AVX512BF16] = func(s *Set) {

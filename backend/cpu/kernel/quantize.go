@@ -24,6 +24,10 @@ type quantizeFuncs struct {
 	// requantize is quantize of (sum − colOffset)·factor + bias, each a number for every column; nil where dequantize and quantize
 	// are as good. rescale is the same for floats that hold sums without an offset.
 	requantize, rescale requantizeFunc `optional:"where two kernels are as good"`
+	// addU8 and addS8 are quantize of the sum of two rows of quantised values, dequantised.
+	addU8, addS8 addFunc `optional:"where blocks of floats are as good"`
+	// maxBytes writes the larger of unsigned bytes, each changed by flip on the way there and back, for a multiple of maxBytesChunk.
+	maxBytes func(dst, a, b *uint8, flip uint32, n int)
 
 	// narrow has fewer lanes: what is left of the columns belongs to it. Plain Go has one lane.
 	narrow *quantizeFuncs `optional:"of plain Go"`
@@ -43,6 +47,56 @@ func (q *quantizeFuncs) eachWidth(cols int, scale float32, quantize func(q *quan
 }
 
 type requantizeFunc func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)
+
+type addFunc func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, cols int)
+
+// Codes are quantised values: (Data − Zero)·Scale.
+type Codes struct {
+	Data   []uint8
+	Scale  float32
+	Zero   int32
+	Signed bool
+}
+
+// AddsCodes reports whether [Set.AddCodes] has a kernel.
+func (s *Set) AddsCodes() bool { return s.quantize.addU8 != nil }
+
+// AddCodes quantises the sums of quantised values, both signed or both not, of the length of a.
+func (s *Set) AddCodes(to Quantized, a, b Codes) {
+	lo, hi := to.bounds()
+	dst, x, y := to.Dst[:len(a.Data)], a.Data, b.Data[:len(a.Data)]
+	for len(x) > 0 {
+		n := min(len(x), callElements)
+		s.quantize.eachWidth(n, to.Scale, func(q *quantizeFuncs, at, cols int) {
+			add := q.addU8
+			if a.Signed {
+				add = q.addS8
+			}
+			add(pointerAt(dst, at), pointerAt(x, at), pointerAt(y, at), a.Scale, b.Scale, a.Zero, b.Zero, to.Scale, 1/to.Scale, lo, hi, to.Zero, cols)
+		})
+		dst, x, y = dst[n:], x[n:], y[n:]
+	}
+}
+
+// MaxBytes writes the larger of the elements of a and b, which have the length of dst.
+func (s *Set) MaxBytes(dst, a, b []uint8, signed bool) {
+	flip := uint32(0)
+	if signed {
+		flip = 0x80808080
+	}
+	a, b = a[:len(dst)], b[:len(dst)]
+	for len(dst) > 0 {
+		n, f := min(len(dst), callElements)/maxBytesChunk*maxBytesChunk, s.quantize.maxBytes
+		if n == 0 {
+			n, f = len(dst), quantizeGeneric.maxBytes
+		}
+		f(pointer(dst), pointer(a), pointer(b), flip, n)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+}
+
+// maxBytesChunk is the number of bytes that quantizeFuncs.maxBytes takes at a time.
+const maxBytesChunk = 32
 
 // sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
 const sumBytesChunk = 32
@@ -210,6 +264,23 @@ var quantizeGeneric = quantizeFuncs{
 	},
 	requantize: requantizeGeneric(func(sum *int32, offset int32) float32 { return float32(*sum - offset) }),
 	rescale:    requantizeGeneric(func(sum *int32, _ int32) float32 { return math.Float32frombits(uint32(*sum)) }),
+	addU8:      addGeneric(func(x uint8) int32 { return int32(x) }),
+	addS8:      addGeneric(func(x uint8) int32 { return int32(int8(x)) }),
+	maxBytes: func(dst, a, b *uint8, flip uint32, n int) {
+		f := uint8(flip)
+		for i := range n {
+			*offset(dst, i) = max(*offset(a, i)^f, *offset(b, i)^f) ^ f
+		}
+	},
+}
+
+func addGeneric(wide func(x uint8) int32) addFunc {
+	return func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, _, lo, hi float32, zero int32, cols int) {
+		for c := range cols {
+			x := float32(float32(wide(*offset(a, c))-aZero)*aScale) + float32(float32(wide(*offset(b, c))-bZero)*bScale)
+			*offset(dst, c) = uint8(int32(math.RoundToEven(float64(min(max(x/scale, lo), hi)))) + zero)
+		}
+	}
 }
 
 func requantizeGeneric(value func(sum *int32, offset int32) float32) requantizeFunc {

@@ -19,6 +19,16 @@ func requantizeAVX2(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset 
 //go:noescape
 func rescaleAVX2(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 
+// addU8AVX2 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func addU8AVX2(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+
+// addS8AVX2 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func addS8AVX2(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+
 // fromU8AVX2 is the kernel of quantizeFuncs, for whole vectors.
 //
 //go:noescape
@@ -48,6 +58,11 @@ func interleaveAVX2(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32
 //
 //go:noescape
 func sumBytesAVX2(dst *int32, src *uint8, srcRow int, rows int, chunks int)
+
+// maxBytesAVX2 is the kernel of quantizeFuncs.
+//
+//go:noescape
+func maxBytesAVX2(dst *uint8, a *uint8, b *uint8, flip uint32, n int)
 
 // pairBF16AVX2 is a binaryFunc that rounds to pairs of bfloat16.
 //

@@ -7,10 +7,11 @@
 // func quantizeAVX2(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 // Requires: AVX, AVX2, FMA3, SSE
 TEXT ·quantizeAVX2(SB), NOSPLIT, $8-72
+	MOVQ         src+16(FP), AX
 	STMXCSR      (SP)
-	MOVL         (SP), AX
-	ORL          $0x00008000, AX
-	MOVL         AX, 4(SP)
+	MOVL         (SP), CX
+	ORL          $0x00008000, CX
+	MOVL         CX, 4(SP)
 	LDMXCSR      4(SP)
 	VBROADCASTSS scale+32(FP), Y0
 	VBROADCASTSS inverse+36(FP), Y1
@@ -21,16 +22,15 @@ TEXT ·quantizeAVX2(SB), NOSPLIT, $8-72
 	VMULPS       Y0, Y3, Y3
 	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
 	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+16(FP), CX
-	MOVQ         rows+56(FP), DX
-	MOVQ         cols+64(FP), BX
+	MOVQ         dst+0(FP), CX
+	MOVQ         cols+64(FP), DX
+	MOVQ         rows+56(FP), SI
 
 row:
-	XORQ SI, SI
+	XORQ BX, BX
 
 vector:
-	VMOVUPS      (CX)(SI*4), Y5
+	VMOVUPS      (AX)(BX*4), Y5
 	VMAXPS       Y5, Y2, Y5
 	VMINPS       Y5, Y3, Y5
 	VMULPS       Y1, Y5, Y6
@@ -43,16 +43,16 @@ vector:
 	VPACKUSWB    Y6, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X5
 	VPUNPCKLDQ   X5, X6, X5
-	VMOVQ        X5, (AX)(SI*1)
-	ADDQ         $0x08, SI
-	CMPQ         SI, BX
+	VMOVQ        X5, (CX)(BX*1)
+	ADDQ         $0x08, BX
+	CMPQ         BX, DX
 	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         srcRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
+	MOVQ         dstRow+8(FP), BX
+	ADDQ         BX, CX
+	MOVQ         srcRow+24(FP), BX
+	SHLQ         $0x02, BX
+	ADDQ         BX, AX
+	DECQ         SI
 	JNZ          row
 	LDMXCSR      (SP)
 	VZEROUPPER
@@ -105,46 +105,51 @@ TEXT ·requantizeAVX2(SB), NOSPLIT, $8-96
 	VMULPS       Y0, Y3, Y3
 	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
 	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
-	MOVQ         dst+0(FP), AX
-	MOVQ         sums+16(FP), CX
-	MOVQ         rows+80(FP), DX
-	MOVQ         cols+88(FP), BX
-	MOVQ         colOffset+32(FP), DI
-	MOVQ         factor+40(FP), R8
-	MOVQ         bias+48(FP), R9
+	MOVQ         cols+88(FP), CX
+	MOVQ         sums+16(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         sumsRow+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dstRow+8(FP), R10
+	XORQ         AX, AX
+
+column:
+	MOVQ    colOffset+32(FP), DX
+	VMOVUPS (DX)(AX*4), Y5
+	MOVQ    factor+40(FP), DX
+	VMOVUPS (DX)(AX*4), Y6
+	MOVQ    bias+48(FP), DX
+	VMOVUPS (DX)(AX*4), Y7
+	LEAQ    (DI)(AX*4), DX
+	LEAQ    (R8)(AX*1), BX
+	MOVQ    rows+80(FP), SI
 
 row:
-	XORQ SI, SI
-
-vector:
-	VMOVUPS      (CX)(SI*4), Y5
-	VPSUBD       (DI)(SI*4), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       (R8)(SI*4), Y5, Y5
-	VADDPS       (R9)(SI*4), Y5, Y5
-	VMAXPS       Y5, Y2, Y5
-	VMINPS       Y5, Y3, Y5
-	VMULPS       Y1, Y5, Y6
-	VFNMADD231PS Y0, Y6, Y5
-	VFMADD231PS  Y1, Y5, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPADDD       Y4, Y6, Y6
-	VANDPS       lanes000000ff<>+0(SB), Y6, Y6
-	VPACKUSDW    Y6, Y6, Y6
-	VPACKUSWB    Y6, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X5
-	VPUNPCKLDQ   X5, X6, X5
-	VMOVQ        X5, (AX)(SI*1)
-	ADDQ         $0x08, SI
-	CMPQ         SI, BX
-	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         sumsRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
+	VMOVUPS      (DX), Y8
+	VPSUBD       Y5, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VADDPS       Y7, Y8, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMINPS       Y8, Y3, Y8
+	VMULPS       Y1, Y8, Y9
+	VFNMADD231PS Y0, Y9, Y8
+	VFMADD231PS  Y1, Y8, Y9
+	VCVTPS2DQ    Y9, Y9
+	VPADDD       Y4, Y9, Y9
+	VANDPS       lanes000000ff<>+0(SB), Y9, Y9
+	VPACKUSDW    Y9, Y9, Y9
+	VPACKUSWB    Y9, Y9, Y9
+	VEXTRACTF128 $0x01, Y9, X8
+	VPUNPCKLDQ   X8, X9, X8
+	VMOVQ        X8, (BX)
+	ADDQ         R9, DX
+	ADDQ         R10, BX
+	DECQ         SI
 	JNZ          row
+	ADDQ         $0x08, AX
+	CMPQ         AX, CX
+	JB           column
 	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
@@ -166,44 +171,162 @@ TEXT ·rescaleAVX2(SB), NOSPLIT, $8-96
 	VMULPS       Y0, Y3, Y3
 	VMAXPS       lanesff7fffff<>+0(SB), Y2, Y2
 	VMINPS       lanes7f7fffff<>+0(SB), Y3, Y3
-	MOVQ         dst+0(FP), AX
-	MOVQ         sums+16(FP), CX
-	MOVQ         rows+80(FP), DX
-	MOVQ         cols+88(FP), BX
-	MOVQ         colOffset+32(FP), SI
-	MOVQ         factor+40(FP), DI
-	MOVQ         bias+48(FP), R8
+	MOVQ         cols+88(FP), CX
+	MOVQ         sums+16(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         sumsRow+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dstRow+8(FP), R10
+	XORQ         AX, AX
+
+column:
+	MOVQ    colOffset+32(FP), DX
+	VMOVUPS (DX)(AX*4), Y5
+	MOVQ    factor+40(FP), DX
+	VMOVUPS (DX)(AX*4), Y5
+	MOVQ    bias+48(FP), DX
+	VMOVUPS (DX)(AX*4), Y6
+	LEAQ    (DI)(AX*4), DX
+	LEAQ    (R8)(AX*1), BX
+	MOVQ    rows+80(FP), SI
 
 row:
-	XORQ SI, SI
+	VMULPS       (DX), Y5, Y7
+	VADDPS       Y6, Y7, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMINPS       Y7, Y3, Y7
+	VMULPS       Y1, Y7, Y8
+	VFNMADD231PS Y0, Y8, Y7
+	VFMADD231PS  Y1, Y7, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPADDD       Y4, Y8, Y8
+	VANDPS       lanes000000ff<>+0(SB), Y8, Y8
+	VPACKUSDW    Y8, Y8, Y8
+	VPACKUSWB    Y8, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X7
+	VPUNPCKLDQ   X7, X8, X7
+	VMOVQ        X7, (BX)
+	ADDQ         R9, DX
+	ADDQ         R10, BX
+	DECQ         SI
+	JNZ          row
+	ADDQ         $0x08, AX
+	CMPQ         AX, CX
+	JB           column
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func addU8AVX2(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·addU8AVX2(SB), NOSPLIT, $8-72
+	MOVQ         a+8(FP), AX
+	VBROADCASTSS aScale+24(FP), Y0
+	VBROADCASTSS aZero+32(FP), Y1
+	MOVQ         b+16(FP), CX
+	VBROADCASTSS bScale+28(FP), Y2
+	VBROADCASTSS bZero+36(FP), Y3
+	STMXCSR      (SP)
+	MOVL         (SP), DX
+	ORL          $0x00008000, DX
+	MOVL         DX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+40(FP), Y5
+	VBROADCASTSS inverse+44(FP), Y6
+	VBROADCASTSS lo+48(FP), Y7
+	VBROADCASTSS hi+52(FP), Y8
+	VBROADCASTSS zero+56(FP), Y9
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y5, Y8, Y8
+	VMAXPS       lanesff7fffff<>+0(SB), Y7, Y7
+	VMINPS       lanes7f7fffff<>+0(SB), Y8, Y8
+	MOVQ         dst+0(FP), DX
+	MOVQ         cols+64(FP), BX
+	XORQ         SI, SI
 
 vector:
-	VMOVUPS      (CX)(SI*4), Y5
-	VMULPS       (DI)(SI*4), Y5, Y5
-	VADDPS       (R8)(SI*4), Y5, Y5
-	VMAXPS       Y5, Y2, Y5
-	VMINPS       Y5, Y3, Y5
-	VMULPS       Y1, Y5, Y6
-	VFNMADD231PS Y0, Y6, Y5
-	VFMADD231PS  Y1, Y5, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPADDD       Y4, Y6, Y6
-	VANDPS       lanes000000ff<>+0(SB), Y6, Y6
-	VPACKUSDW    Y6, Y6, Y6
-	VPACKUSWB    Y6, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X5
-	VPUNPCKLDQ   X5, X6, X5
-	VMOVQ        X5, (AX)(SI*1)
+	VPMOVZXBD    (AX)(SI*1), Y10
+	VPSUBD       Y1, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VPMOVZXBD    (CX)(SI*1), Y4
+	VPSUBD       Y3, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y10, Y10
+	VMAXPS       Y10, Y7, Y10
+	VMINPS       Y10, Y8, Y10
+	VMULPS       Y6, Y10, Y4
+	VFNMADD231PS Y5, Y4, Y10
+	VFMADD231PS  Y6, Y10, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       Y9, Y4, Y4
+	VANDPS       lanes000000ff<>+0(SB), Y4, Y4
+	VPACKUSDW    Y4, Y4, Y4
+	VPACKUSWB    Y4, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VPUNPCKLDQ   X10, X4, X10
+	VMOVQ        X10, (DX)(SI*1)
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
 	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         sumsRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
-	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func addS8AVX2(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·addS8AVX2(SB), NOSPLIT, $8-72
+	MOVQ         a+8(FP), AX
+	VBROADCASTSS aScale+24(FP), Y0
+	VBROADCASTSS aZero+32(FP), Y1
+	MOVQ         b+16(FP), CX
+	VBROADCASTSS bScale+28(FP), Y2
+	VBROADCASTSS bZero+36(FP), Y3
+	STMXCSR      (SP)
+	MOVL         (SP), DX
+	ORL          $0x00008000, DX
+	MOVL         DX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+40(FP), Y5
+	VBROADCASTSS inverse+44(FP), Y6
+	VBROADCASTSS lo+48(FP), Y7
+	VBROADCASTSS hi+52(FP), Y8
+	VBROADCASTSS zero+56(FP), Y9
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y5, Y8, Y8
+	VMAXPS       lanesff7fffff<>+0(SB), Y7, Y7
+	VMINPS       lanes7f7fffff<>+0(SB), Y8, Y8
+	MOVQ         dst+0(FP), DX
+	MOVQ         cols+64(FP), BX
+	XORQ         SI, SI
+
+vector:
+	VPMOVSXBD    (AX)(SI*1), Y10
+	VPSUBD       Y1, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VPMOVSXBD    (CX)(SI*1), Y4
+	VPSUBD       Y3, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y10, Y10
+	VMAXPS       Y10, Y7, Y10
+	VMINPS       Y10, Y8, Y10
+	VMULPS       Y6, Y10, Y4
+	VFNMADD231PS Y5, Y4, Y10
+	VFMADD231PS  Y6, Y10, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       Y9, Y4, Y4
+	VANDPS       lanes000000ff<>+0(SB), Y4, Y4
+	VPACKUSDW    Y4, Y4, Y4
+	VPACKUSWB    Y4, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VPUNPCKLDQ   X10, X4, X10
+	VMOVQ        X10, (DX)(SI*1)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JB           vector
 	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
@@ -544,6 +667,28 @@ done:
 	ADDQ         DX, CX
 	DECQ         BX
 	JNZ          row
+	VZEROUPPER
+	RET
+
+// func maxBytesAVX2(dst *uint8, a *uint8, b *uint8, flip uint32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxBytesAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSS flip+24(FP), Y0
+	XORQ         SI, SI
+
+vector:
+	VXORPS  (CX)(SI*1), Y0, Y1
+	VXORPS  (DX)(SI*1), Y0, Y2
+	VPMAXUB Y2, Y1, Y1
+	VXORPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	CMPQ    SI, BX
+	JB      vector
 	VZEROUPPER
 	RET
 

@@ -19,6 +19,16 @@ func requantizeAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffse
 //go:noescape
 func rescaleAVX512(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor *float32, bias *float32, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 
+// addU8AVX512 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func addU8AVX512(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+
+// addS8AVX512 is the kernel of quantizeFuncs, for whole vectors.
+//
+//go:noescape
+func addS8AVX512(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+
 // fromU8AVX512 is the kernel of quantizeFuncs, for whole vectors.
 //
 //go:noescape

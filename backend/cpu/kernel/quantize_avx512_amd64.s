@@ -7,10 +7,11 @@
 // func quantizeAVX512(dst *uint8, dstRow int, src *float32, srcRow int, scale float32, inverse float32, lo float32, hi float32, zero int32, rows int, cols int)
 // Requires: AVX, AVX512F, SSE
 TEXT ·quantizeAVX512(SB), NOSPLIT, $8-72
+	MOVQ         src+16(FP), AX
 	STMXCSR      (SP)
-	MOVL         (SP), AX
-	ORL          $0x00008000, AX
-	MOVL         AX, 4(SP)
+	MOVL         (SP), CX
+	ORL          $0x00008000, CX
+	MOVL         CX, 4(SP)
 	LDMXCSR      4(SP)
 	VBROADCASTSS scale+32(FP), Z0
 	VBROADCASTSS inverse+36(FP), Z1
@@ -21,16 +22,15 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $8-72
 	VMULPS       Z0, Z3, Z3
 	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
 	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+16(FP), CX
-	MOVQ         rows+56(FP), DX
-	MOVQ         cols+64(FP), BX
+	MOVQ         dst+0(FP), CX
+	MOVQ         cols+64(FP), DX
+	MOVQ         rows+56(FP), SI
 
 row:
-	XORQ SI, SI
+	XORQ BX, BX
 
 vector:
-	VMOVUPS      (CX)(SI*4), Z5
+	VMOVUPS      (AX)(BX*4), Z5
 	VMAXPS       Z5, Z2, Z5
 	VMINPS       Z5, Z3, Z5
 	VMULPS       Z1, Z5, Z6
@@ -38,16 +38,16 @@ vector:
 	VFMADD231PS  Z1, Z5, Z6
 	VCVTPS2DQ    Z6, Z6
 	VPADDD       Z4, Z6, Z6
-	VPMOVDB      Z6, (AX)(SI*1)
-	ADDQ         $0x10, SI
-	CMPQ         SI, BX
+	VPMOVDB      Z6, (CX)(BX*1)
+	ADDQ         $0x10, BX
+	CMPQ         BX, DX
 	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         srcRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
+	MOVQ         dstRow+8(FP), BX
+	ADDQ         BX, CX
+	MOVQ         srcRow+24(FP), BX
+	SHLQ         $0x02, BX
+	ADDQ         BX, AX
+	DECQ         SI
 	JNZ          row
 	LDMXCSR      (SP)
 	VZEROUPPER
@@ -106,41 +106,46 @@ TEXT ·requantizeAVX512(SB), NOSPLIT, $8-96
 	VMULPS       Z0, Z3, Z3
 	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
 	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
-	MOVQ         dst+0(FP), AX
-	MOVQ         sums+16(FP), CX
-	MOVQ         rows+80(FP), DX
-	MOVQ         cols+88(FP), BX
-	MOVQ         colOffset+32(FP), DI
-	MOVQ         factor+40(FP), R8
-	MOVQ         bias+48(FP), R9
+	MOVQ         cols+88(FP), CX
+	MOVQ         sums+16(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         sumsRow+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dstRow+8(FP), R10
+	XORQ         AX, AX
+
+column:
+	MOVQ    colOffset+32(FP), DX
+	VMOVUPS (DX)(AX*4), Z5
+	MOVQ    factor+40(FP), DX
+	VMOVUPS (DX)(AX*4), Z6
+	MOVQ    bias+48(FP), DX
+	VMOVUPS (DX)(AX*4), Z7
+	LEAQ    (DI)(AX*4), DX
+	LEAQ    (R8)(AX*1), BX
+	MOVQ    rows+80(FP), SI
 
 row:
-	XORQ SI, SI
-
-vector:
-	VMOVUPS      (CX)(SI*4), Z5
-	VPSUBD       (DI)(SI*4), Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       (R8)(SI*4), Z5, Z5
-	VADDPS       (R9)(SI*4), Z5, Z5
-	VMAXPS       Z5, Z2, Z5
-	VMINPS       Z5, Z3, Z5
-	VMULPS       Z1, Z5, Z6
-	VFNMADD231PS Z0, Z6, Z5
-	VFMADD231PS  Z1, Z5, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPADDD       Z4, Z6, Z6
-	VPMOVDB      Z6, (AX)(SI*1)
-	ADDQ         $0x10, SI
-	CMPQ         SI, BX
-	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         sumsRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
+	VMOVUPS      (DX), Z8
+	VPSUBD       Z5, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VADDPS       Z7, Z8, Z8
+	VMAXPS       Z8, Z2, Z8
+	VMINPS       Z8, Z3, Z8
+	VMULPS       Z1, Z8, Z9
+	VFNMADD231PS Z0, Z9, Z8
+	VFMADD231PS  Z1, Z8, Z9
+	VCVTPS2DQ    Z9, Z9
+	VPADDD       Z4, Z9, Z9
+	VPMOVDB      Z9, (BX)
+	ADDQ         R9, DX
+	ADDQ         R10, BX
+	DECQ         SI
 	JNZ          row
+	ADDQ         $0x10, AX
+	CMPQ         AX, CX
+	JB           column
 	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
@@ -162,39 +167,147 @@ TEXT ·rescaleAVX512(SB), NOSPLIT, $8-96
 	VMULPS       Z0, Z3, Z3
 	VMAXPS       lanesff7fffff<>+0(SB), Z2, Z2
 	VMINPS       lanes7f7fffff<>+0(SB), Z3, Z3
-	MOVQ         dst+0(FP), AX
-	MOVQ         sums+16(FP), CX
-	MOVQ         rows+80(FP), DX
-	MOVQ         cols+88(FP), BX
-	MOVQ         colOffset+32(FP), SI
-	MOVQ         factor+40(FP), DI
-	MOVQ         bias+48(FP), R8
+	MOVQ         cols+88(FP), CX
+	MOVQ         sums+16(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         sumsRow+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dstRow+8(FP), R10
+	XORQ         AX, AX
+
+column:
+	MOVQ    colOffset+32(FP), DX
+	VMOVUPS (DX)(AX*4), Z5
+	MOVQ    factor+40(FP), DX
+	VMOVUPS (DX)(AX*4), Z5
+	MOVQ    bias+48(FP), DX
+	VMOVUPS (DX)(AX*4), Z6
+	LEAQ    (DI)(AX*4), DX
+	LEAQ    (R8)(AX*1), BX
+	MOVQ    rows+80(FP), SI
 
 row:
-	XORQ SI, SI
+	VMULPS       (DX), Z5, Z7
+	VADDPS       Z6, Z7, Z7
+	VMAXPS       Z7, Z2, Z7
+	VMINPS       Z7, Z3, Z7
+	VMULPS       Z1, Z7, Z8
+	VFNMADD231PS Z0, Z8, Z7
+	VFMADD231PS  Z1, Z7, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPADDD       Z4, Z8, Z8
+	VPMOVDB      Z8, (BX)
+	ADDQ         R9, DX
+	ADDQ         R10, BX
+	DECQ         SI
+	JNZ          row
+	ADDQ         $0x10, AX
+	CMPQ         AX, CX
+	JB           column
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func addU8AVX512(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·addU8AVX512(SB), NOSPLIT, $8-72
+	MOVQ         a+8(FP), AX
+	VBROADCASTSS aScale+24(FP), Z0
+	VBROADCASTSS aZero+32(FP), Z1
+	MOVQ         b+16(FP), CX
+	VBROADCASTSS bScale+28(FP), Z2
+	VBROADCASTSS bZero+36(FP), Z3
+	STMXCSR      (SP)
+	MOVL         (SP), DX
+	ORL          $0x00008000, DX
+	MOVL         DX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+40(FP), Z5
+	VBROADCASTSS inverse+44(FP), Z6
+	VBROADCASTSS lo+48(FP), Z7
+	VBROADCASTSS hi+52(FP), Z8
+	VBROADCASTSS zero+56(FP), Z9
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z5, Z8, Z8
+	VMAXPS       lanesff7fffff<>+0(SB), Z7, Z7
+	VMINPS       lanes7f7fffff<>+0(SB), Z8, Z8
+	MOVQ         dst+0(FP), DX
+	MOVQ         cols+64(FP), BX
+	XORQ         SI, SI
 
 vector:
-	VMOVUPS      (CX)(SI*4), Z5
-	VMULPS       (DI)(SI*4), Z5, Z5
-	VADDPS       (R8)(SI*4), Z5, Z5
-	VMAXPS       Z5, Z2, Z5
-	VMINPS       Z5, Z3, Z5
-	VMULPS       Z1, Z5, Z6
-	VFNMADD231PS Z0, Z6, Z5
-	VFMADD231PS  Z1, Z5, Z6
-	VCVTPS2DQ    Z6, Z6
-	VPADDD       Z4, Z6, Z6
-	VPMOVDB      Z6, (AX)(SI*1)
+	VPMOVZXBD    (AX)(SI*1), Z10
+	VPSUBD       Z1, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VPMOVZXBD    (CX)(SI*1), Z4
+	VPSUBD       Z3, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z10, Z10
+	VMAXPS       Z10, Z7, Z10
+	VMINPS       Z10, Z8, Z10
+	VMULPS       Z6, Z10, Z4
+	VFNMADD231PS Z5, Z4, Z10
+	VFMADD231PS  Z6, Z10, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       Z9, Z4, Z4
+	VPMOVDB      Z4, (DX)(SI*1)
 	ADDQ         $0x10, SI
 	CMPQ         SI, BX
 	JB           vector
-	MOVQ         dstRow+8(FP), SI
-	ADDQ         SI, AX
-	MOVQ         sumsRow+24(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, CX
-	DECQ         DX
-	JNZ          row
+	LDMXCSR      (SP)
+	VZEROUPPER
+	RET
+
+// func addS8AVX512(dst *uint8, a *uint8, b *uint8, aScale float32, bScale float32, aZero int32, bZero int32, scale float32, inverse float32, lo float32, hi float32, zero int32, cols int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·addS8AVX512(SB), NOSPLIT, $8-72
+	MOVQ         a+8(FP), AX
+	VBROADCASTSS aScale+24(FP), Z0
+	VBROADCASTSS aZero+32(FP), Z1
+	MOVQ         b+16(FP), CX
+	VBROADCASTSS bScale+28(FP), Z2
+	VBROADCASTSS bZero+36(FP), Z3
+	STMXCSR      (SP)
+	MOVL         (SP), DX
+	ORL          $0x00008000, DX
+	MOVL         DX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS scale+40(FP), Z5
+	VBROADCASTSS inverse+44(FP), Z6
+	VBROADCASTSS lo+48(FP), Z7
+	VBROADCASTSS hi+52(FP), Z8
+	VBROADCASTSS zero+56(FP), Z9
+	VMULPS       Z5, Z7, Z7
+	VMULPS       Z5, Z8, Z8
+	VMAXPS       lanesff7fffff<>+0(SB), Z7, Z7
+	VMINPS       lanes7f7fffff<>+0(SB), Z8, Z8
+	MOVQ         dst+0(FP), DX
+	MOVQ         cols+64(FP), BX
+	XORQ         SI, SI
+
+vector:
+	VPMOVSXBD    (AX)(SI*1), Z10
+	VPSUBD       Z1, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VPMOVSXBD    (CX)(SI*1), Z4
+	VPSUBD       Z3, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z10, Z10
+	VMAXPS       Z10, Z7, Z10
+	VMINPS       Z10, Z8, Z10
+	VMULPS       Z6, Z10, Z4
+	VFNMADD231PS Z5, Z4, Z10
+	VFMADD231PS  Z6, Z10, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       Z9, Z4, Z4
+	VPMOVDB      Z4, (DX)(SI*1)
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JB           vector
 	LDMXCSR      (SP)
 	VZEROUPPER
 	RET

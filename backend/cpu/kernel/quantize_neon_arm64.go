@@ -34,6 +34,11 @@ func dequantizeNEON(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale
 //go:noescape
 func sumBytesNEON(dst *int32, src *uint8, srcRow, rows, chunks int)
 
+// maxBytesNEON is the kernel of quantizeFuncs.
+//
+//go:noescape
+func maxBytesNEON(dst, a, b *uint8, flip uint32, n int)
+
 // interleaveNEON is the kernel of quantizeFuncs, for a multiple of 8.
 //
 //go:noescape

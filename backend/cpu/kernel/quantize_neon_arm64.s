@@ -643,6 +643,37 @@ done:
 	BNE row
 	RET
 
+// maxBytesNEON(dst, a, b *uint8, flip uint32, n int)
+TEXT ·maxBytesNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+32(FP), R3
+	MOVWU flip+24(FP), R4
+	WORD $0x4e040c80 // dup v0.4s, w4
+
+vector:
+	WORD $0x3dc00021 // ldr q1, [x1]
+	WORD $0x6e201c22 // eor v2.16b, v1.16b, v0.16b
+	WORD $0x3dc00043 // ldr q3, [x2]
+	WORD $0x6e201c64 // eor v4.16b, v3.16b, v0.16b
+	WORD $0x6e246445 // umax v5.16b, v2.16b, v4.16b
+	WORD $0x6e201ca6 // eor v6.16b, v5.16b, v0.16b
+	WORD $0x3d800006 // str q6, [x0]
+	WORD $0x3dc00427 // ldr q7, [x1, #16]
+	WORD $0x6e201ce8 // eor v8.16b, v7.16b, v0.16b
+	WORD $0x3dc00449 // ldr q9, [x2, #16]
+	WORD $0x6e201d2a // eor v10.16b, v9.16b, v0.16b
+	WORD $0x6e2a650b // umax v11.16b, v8.16b, v10.16b
+	WORD $0x6e201d6c // eor v12.16b, v11.16b, v0.16b
+	WORD $0x3d80040c // str q12, [x0, #16]
+	ADD $32, R0
+	ADD $32, R1
+	ADD $32, R2
+	SUBS $32, R3
+	BNE vector
+	RET
+
 // interleaveNEON(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)
 TEXT ·interleaveNEON(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0

@@ -42,6 +42,7 @@ var (
 	AND    = three("and v%d.16b, v%d.16b, v%d.16b", 0x4e201c00)
 	ORR    = three("orr v%d.16b, v%d.16b, v%d.16b", 0x4ea01c00)
 	EOR    = three("eor v%d.16b, v%d.16b, v%d.16b", 0x6e201c00)
+	UMAXB  = three("umax v%d.16b, v%d.16b, v%d.16b", 0x6e206400)
 	BSL    = three("bsl v%d.16b, v%d.16b, v%d.16b", 0x6e601c00) // mask is the result: mask ? n : m
 	BIT    = three("bit v%d.16b, v%d.16b, v%d.16b", 0x6ea01c00) // the result becomes n where m is set
 	ZIP1   = three("zip1 v%d.4s, v%d.4s, v%d.4s", 0x4e803800)
