@@ -14,9 +14,10 @@ import (
 const (
 	// resizedAxes is the most axes that may change: the taps of a row are a product.
 	resizedAxes = 3
-	// resizeBlock is about how many elements lie in between, and resizeRows how many rows at most.
+	// resizeBlock is about how many elements lie in between, and resizeRows how many rows at most; there are resizeParts if there are rows.
 	resizeBlock = 32 << 10
-	resizeRows  = 16
+	resizeRows  = 64
+	resizeParts = 16
 )
 
 // resizeRow runs resizing of float32.
@@ -82,7 +83,7 @@ func planResize(n *ir.Node) resizePlan {
 	}
 	p.same = append(p.same, last < 0 || keeps(last))
 	p.rows = p.outer * tensor.Shape(p.to).Elements()
-	p.perBlock = min(max(1, resizeBlock/max(p.wide*p.inner, 1)), resizeRows)
+	p.perBlock = min(max(1, resizeBlock/max(p.wide*p.inner, 1)), resizeRows, max(1, p.rows/resizeParts))
 	return p
 }
 
@@ -228,29 +229,46 @@ func (p *resizePlan) mixNarrow(k *kernel.Mixer, dst, src []float32, rows int) {
 				}
 			}
 		}
+		at, w := k.Offsets[:count*taps], k.Scalars[:count*taps]
 		for row := range rows {
 			s, d := src[row*from:][:from], dst[row*to+first*p.inner:][:count*p.inner]
+			if p.inner == 1 && taps == 2 {
+				mixPairs(d, s, at, w, p.outside)
+				continue
+			}
 			for i := range d {
-				place := i
-				if p.inner > 1 {
-					place = i / p.inner
-				}
-				at, w := k.Offsets[place*taps:][:taps], k.Scalars[place*taps:][:taps]
-				if at[0] < 0 {
-					d[i] = p.outside
-					continue
-				}
-				sum := float32(0)
-				for t, o := range at {
-					if o < 0 {
-						break
-					}
-					sum += w[t] * s[o+i-place*p.inner]
-				}
-				d[i] = sum
+				place := i / p.inner
+				d[i] = mixed(s[i-place*p.inner:], at[place*taps:][:taps], w[place*taps:][:taps], p.outside)
 			}
 		}
 	}
+}
+
+// mixPairs computes elements of two others each, of which a lacking one has no offset.
+func mixPairs(dst, src []float32, at []int, w []float32, outside float32) {
+	for i := range dst {
+		o, w := (*[2]int)(at[2*i:]), (*[2]float32)(w[2*i:])
+		if o[1] < 0 {
+			dst[i] = mixed(src, o[:], w[:], outside)
+			continue
+		}
+		dst[i] = w[0]*src[o[0]] + w[1]*src[o[1]]
+	}
+}
+
+// mixed is an element of the others at some offsets, or lies outside.
+func mixed(src []float32, at []int, w []float32, outside float32) float32 {
+	if at[0] < 0 {
+		return outside
+	}
+	sum := float32(0)
+	for t, o := range at {
+		if o < 0 {
+			break
+		}
+		sum += w[t] * src[o]
+	}
+	return sum
 }
 
 func fill(dst []float32, v float32) {
