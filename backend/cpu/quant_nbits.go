@@ -49,13 +49,14 @@ func (d *Device) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
 }
 
-// newGemmColumns plans the product of a node whose columns are whole; nil where there is none that is faster than by floats.
+// newGemmColumns plans the product of a node whose columns are whole; nil where there is none that is faster than by floats, or none
+// that is right: bytes have no zero points between two numbers.
 func (d *Device) newGemmColumns(n *ir.Node, rows int) *kernel.GemmColumns {
-	op := n.Op.(ir.MatMulNBits)
-	if op.Int8 {
+	op, zeros := n.Op.(ir.MatMulNBits), ir.Operand(n.Inputs, ir.NBitsZeros)
+	if op.Int8 || zeros != nil && zeros.Type.DType != tensor.U8 {
 		return nil
 	}
-	return d.set.NewGemmColumns(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
+	return d.set.NewGemmColumns(rows, op.N, op.K, op.Block, packedBits(op), zeros != nil)
 }
 
 // columnsScratch is the scratch of one worker: two rows of A, or what the product needs.

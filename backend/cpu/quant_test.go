@@ -92,9 +92,10 @@ var quantCases = map[string]string{
 		return %10 as "y", %11 as "m", %12 as "k", %13 as "g", %18 as "d", %20 as "h" }`,
 	"4 bits": `(%0 "x": f32[2,s,40], %1 "r": f32[2,s,50]) { const %2: u8[50,3,8] = data const %3: f32[150] = data const %4: u8[100] = data const %5: f32[50] = data
 		%6 = matmul_nbits(%0, %2, %3, %4, _, %5, %1) {k=40, n=50, bits=4, block=16, act=gelu} return %6 as "y" }`,
-	"4 bits by float zero points": `(%0 "x": f32[2,s,40]) { const %1: u8[50,3,8] = data const %2: f32[150] = data const %3: f32[150] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=40, n=50, bits=4, block=16} return %4 as "y" }`,
-	"4 bits over residual":        `(%0 "x": f32[s,96], %1 "r": f32[s,20]) { const %2: u8[20,3,16] = data const %3: f32[60] = data %5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=96, n=20, bits=4, block=32} return %4 as "y" }`,
-	"4 bits of rounded":           `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
+	"4 bits by float zero points":         `(%0 "x": f32[2,s,40]) { const %1: u8[50,3,8] = data const %2: f32[150] = data const %3: f32[150] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=40, n=50, bits=4, block=16} return %4 as "y" }`,
+	"4 bits by column, float zero points": `(%0 "x": f32[s,16]) { const %1: u8[20,1,16] = data const %2: f32[20] = data const %3: f32[20] = data %4 = matmul_nbits(%0, %1, %2, %3) {k=16, n=20, bits=4, block=32} return %4 as "y" }`,
+	"4 bits over residual":                `(%0 "x": f32[s,96], %1 "r": f32[s,20]) { const %2: u8[20,3,16] = data const %3: f32[60] = data %5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=96, n=20, bits=4, block=32} return %4 as "y" }`,
+	"4 bits of rounded":                   `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
 	"4 bits of rounded ragged": `(%0 "x": f32[s,40], %7 "r": f32[s,50]) { const %1: u8[50,2,16] = data const %2: f32[100] = data const %4: u8[50] = data const %5: f32[50] = data %6 = neg(%7)
 		%3 = matmul_nbits(%0, %1, %2, %4, _, %5, %6) {k=40, n=50, bits=4, block=32, int8=true} %8 = matmul_nbits(%0, %1, %2, %4, _, %5, %7) {k=40, n=50, bits=4, block=32, int8=true, act=gelu} return %3 as "y", %8 as "z" }`,
 	"8 bits": `(%0 "x": f32[s,40], %1 "r": f32[s,2]) { const %2: u8[2,3,16] = data const %3: f32[6] = [0.01, 0.002, -0.01, 0.004, 0.003, 0.01] const %4: u8[6] = data
