@@ -12,7 +12,6 @@ var passOrder = []precedence{
 	{"cse", "quantised", "a scale that two nodes compute is not known to be one scale"},
 	{"cse", "fused elementwise", "two copies of a node join two maps, which are no longer equal"},
 	{"quantised", "qdq pairs", "a rounding that a product reads is part of that product, not a loss to undo"},
-	{"quantised", "positions", "a rounding moves in front of an expand, away from the dequantize that it cancels out with"},
 	{"quantised", "rows", "a slice moves into the nodes that spell a product of quantised values, which is then not found"},
 	{"quantised", "epilogues", "a product with an epilogue is not recognised as one of quantised values"},
 	{"qdq pairs", "positions", "a gather of one row becomes a view, through which a product reads the quantised values of all rows"},

@@ -23,7 +23,6 @@ var orderWitness = map[string]string{
 	"quantised < qdq pairs": `graph "" (%0: u8[s,8], %1: u8[8,8], %2: u8[8,8]) { const %3: f32[] = [0.05] const %4: u8[] = [100]
 		%5 = dequantize(%0, %3, %4) {to=f32} %6 = dequantize(%1, %3, %4) {to=f32} %7 = matmul(%5, %6) %8 = quantize(%7, %3, %4) {to=u8}
 		%9 = dequantize(%8, %3, %4) {to=f32} %10 = dequantize(%2, %3, %4) {to=f32} %11 = matmul(%9, %10) return %11 }`,
-	"quantised < positions": "quantised/what is stretched is rounded small",
 	"quantised < rows":      "model classifier int8",
 	"quantised < epilogues": "quantised/dequantised",
 	"qdq pairs < positions": `graph "" (%0: f32[b,s,8]) {

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -213,10 +214,11 @@ func quantExpandRules() []*Rule {
 	}}}
 }
 
-// qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them only loses
-// precision, as long as nobody reads the quantised values.
+// qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them, on either side of views,
+// only loses precision, as long as nobody reads the quantised values.
 func qdqPairRules() []*Rule {
 	rounded := value().when("quantised values that are no result of the graph", func(m *match, v *ir.Value) bool {
+		v, _ = beneathViews(v)
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})
 	pair := node[ir.Dequantize](rounded).rest()
@@ -224,23 +226,43 @@ func qdqPairRules() []*Rule {
 	vector := either(node[ir.Dequantize](constant()).rest(), node[ir.Cast](constant())).
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
 	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
-		q := m.get(rounded).Def
-		if !m.root.Outputs[0].Type.Equal(q.Inputs[0].Type) || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
-			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) || clips(q) {
+		codes, views := beneathViews(m.get(rounded))
+		q := codes.Def
+		if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
+			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
 			return nil
 		}
-		if productReads(q.Outputs[0]) {
+		if productReads(codes) {
 			return m.refuse("a product reads the quantised values, too")
 		}
-		return q.Inputs[0]
+		x := q.Inputs[0]
+		switch clips(q) {
+		case clipsBelowZero:
+			x = m.emit(ir.Unary{Fn: ir.Relu}, x)
+		case clipsElsewhere:
+			return nil
+		}
+		for _, view := range slices.Backward(views) {
+			x = m.emit(view.Op, append([]*ir.Value{x}, view.Inputs[1:]...)...)
+		}
+		return x
 	}}}
+}
+
+// beneathViews returns what v is views of, and these, the last one first.
+func beneathViews(v *ir.Value) (of *ir.Value, views []*ir.Node) {
+	for v.Def != nil && v.Def.Op.Kind().Has(ir.View) {
+		views = append(views, v.Def)
+		v = v.Def.Inputs[0]
+	}
+	return v, views
 }
 
 // widenRule widens the stored weights that nothing took or takes as they are, once and for all.
 func widenRule() *Rule {
 	stored := constant().when("quantised values or narrow floats", func(_ *match, v *ir.Value) bool {
 		d := v.Type.DType
-		return target.IsHalf(d) || d.IsInt() && d.Bits() <= 8
+		return target.IsHalf(d) || d.IsInt() && d.Bits() <= 16
 	})
 	wide := either(node[ir.Dequantize](stored).rest(), node[ir.Cast](stored)).when("constants that become floats", func(m *match, v *ir.Value) bool {
 		return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return m.takesStored(u.Node, u.Index) })
@@ -274,19 +296,37 @@ func foldInputs(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Const == nil })
 }
 
-// clips reports whether quantising may stand for an activation: a zero point at the end of the range cuts off everything on
-// one side, as ReLU does, and one that is computed may lie there.
-func clips(q *ir.Node) bool {
+// A clipping is what quantising cuts off beside what lies beyond the range of what is quantised.
+type clipping int
+
+const (
+	clipsNothing clipping = iota
+	clipsBelowZero
+	clipsElsewhere
+)
+
+// clips says whether quantising stands for an activation: a zero point at the end of the range cuts off everything on
+// one side, as ReLU does, and one that is computed may lie there. Infinite scales leave nothing of what is quantised.
+func clips(q *ir.Node) clipping {
 	zero, d := ir.Operand(q.Inputs, 2), q.Outputs[0].Type.DType
 	z, known := 0.0, true
 	if zero != nil {
 		z, known = numberOf(zero)
 	}
+	scale, constant := numberOf(q.Inputs[1])
 	lowest, highest := 0.0, float64(int(1)<<d.Bits()-1)
 	if !d.IsUnsigned() {
 		lowest, highest = -float64(int(1)<<(d.Bits()-1)), float64(int(1)<<(d.Bits()-1)-1)
 	}
-	return !known || !d.IsInt() || z >= highest || z <= lowest && !neverNegative(q.Inputs[0])
+	switch {
+	case !known || !d.IsInt() || z >= highest || math.IsInf(scale, 0):
+		return clipsElsewhere
+	case z > lowest || neverNegative(q.Inputs[0]):
+		return clipsNothing
+	case constant && scale > 0:
+		return clipsBelowZero
+	}
+	return clipsElsewhere
 }
 
 func isDequantized(v *ir.Value) bool {

@@ -52,7 +52,9 @@ type precision struct {
 var precisions = []precision{
 	{"int8 activations", 0.98, func(n *ir.Node) bool {
 		switch n.Op.Kind() {
-		case ir.KindQuantize, ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQConv, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
+		case ir.KindQuantize:
+			return n.Op.(ir.Quantize).To.Bits() <= 8
+		case ir.KindDynamicQuantize, ir.KindQMatMul, ir.KindQConv, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding:
 			return true
 		}
 		return false
@@ -62,6 +64,7 @@ var precisions = []precision{
 		return ok && op.Int8
 	}},
 	{"bfloat16", 0.9999, func(n *ir.Node) bool { return computes(n, tensor.BF16) }},
+	{"int16 activations", 0.9999, func(n *ir.Node) bool { return n.Op.Kind() == ir.KindQuantize }},
 	{"float16", 0.99999, func(n *ir.Node) bool { return computes(n, tensor.F16) }},
 }
 
@@ -118,10 +121,10 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	return tol, nil
 }
 
-// graphOf is the program that is validated; where another engine runs the model, what rlxc would make of it.
+// graphOf is the model as it is written: what its reference computes, also where the program that is validated rounds less.
 func (v *validation) graphOf(src *source, e engine) (*ir.Graph, error) {
 	if o, ok := e.(*own); ok {
-		return o.program.Graph(), nil
+		return o.model.Graph()
 	}
 	m, err := src.openFile()
 	if err != nil {

@@ -16,6 +16,7 @@ func TestPrecisions(t *testing.T) {
 		`graph "" (%0: f32[n]) { %1 = cast(%0) {to=bf16} %2 = cast(%1) {to=f32} return %2 }`:                                                               "bfloat16",
 		`graph "" (%0: f32[n,2]) { const %1: i8[2,2] = [1,2,3,4] const %2: f32[] = [0.1] %3 = dequantize(%1, %2) {to=f32} %4 = matmul(%0, %3) return %4 }`: "",
 		`graph "" (%0: f32[n]) { const %1: f32[] = [0.1] %2 = quantize(%0, %1) {to=i8} %3 = dequantize(%2, %1) {to=f16} return %3 }`:                       "int8 activations",
+		`graph "" (%0: f32[n]) { const %1: f32[] = [0.1] %2 = quantize(%0, %1) {to=u16} %3 = dequantize(%2, %1) {to=f32} return %3 }`:                      "int16 activations",
 		`graph "" (%0: f32[n]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 }`:                                                                  "int8 activations",
 	} {
 		g, err := ir.Parse(text)

@@ -390,8 +390,15 @@ def sinks():
     case_of("both", 1, 3, heads, smooth_softmax=1)
 
 
+def between():
+    """Zero points between two numbers, as HQQ finds them, of columns that are one block; and the scale of a range that a mask of -inf made
+    infinite, of which onnxruntime makes the zero point."""
+    case("matmul_nbits_4_column_between", "MatMulNBits", [f32(3, 16), u8(6, 1, 16), np.abs(f32(6)), np.abs(f32(6)) * 5], weights=(1, 2, 3), K=16, N=6, bits=4, block_size=32)
+    case("quantize_infinite_scale", "QuantizeLinear", [f32(3, 5), s(np.inf), s(7, np.uint8)], weights=(1, 2))
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
