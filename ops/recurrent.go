@@ -47,18 +47,6 @@ func (r Recurrent) Directions() int {
 	return 1
 }
 
-// Plain reports whether nothing is clipped.
-func (r Recurrent) Plain() bool { return r.Clip == 0 }
-
-// is reports whether these are the activations of each direction.
-func (r Recurrent) is(activations, defaults []string) bool {
-	names := r.Activations
-	if len(names) == 0 {
-		names = slices.Repeat(defaults, r.Directions())
-	}
-	return slices.Equal(names, slices.Repeat(activations, r.Directions()))
-}
-
 // ReadsPacked implements ir.PackedReader.
 func (Recurrent) ReadsPacked(operand int) bool { return operand == RecurrentW || operand == RecurrentR }
 
@@ -116,14 +104,11 @@ func (r Recurrent) infer(in []*ir.Value, defaults []string, gates, results int) 
 type RNN struct{ Recurrent }
 
 // Infer implements ir.Op.
-func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, rnnDefaults, 1, 2) }
-
-// Is reports whether these are the activations of each direction.
-func (o RNN) Is(activations ...string) bool { return o.is(activations, rnnDefaults) }
+func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, RNNDefaults, 1, 2) }
 
 // Eval implements ir.Op.
 func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 1, rnnDefaults, (*recurrence).rnn, false, false, false)
+	return o.eval(env, o, in, 1, RNNDefaults, (*recurrence).rnn, false, false, false)
 }
 
 // GRU has the gates z, r, h.
@@ -133,14 +118,11 @@ type GRU struct {
 }
 
 // Infer implements ir.Op.
-func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, gruDefaults, 3, 2) }
-
-// Is reports whether these are the activations of each direction.
-func (o GRU) Is(activations ...string) bool { return o.is(activations, gruDefaults) }
+func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, GRUDefaults, 3, 2) }
 
 // Eval implements ir.Op.
 func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 3, gruDefaults, (*recurrence).gru, o.LinearBeforeReset, false, false)
+	return o.eval(env, o, in, 3, GRUDefaults, (*recurrence).gru, o.LinearBeforeReset, false, false)
 }
 
 // LSTM has the gates i, o, f, c.
@@ -150,20 +132,18 @@ type LSTM struct {
 }
 
 // Infer implements ir.Op.
-func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, lstmDefaults, 4, 3) }
-
-// Is reports whether these are the activations of each direction.
-func (o LSTM) Is(activations ...string) bool { return o.is(activations, lstmDefaults) }
+func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, LSTMDefaults, 4, 3) }
 
 // Eval implements ir.Op.
 func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.eval(env, o, in, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget, false)
+	return o.eval(env, o, in, 4, LSTMDefaults, (*recurrence).lstm, false, o.InputForget, false)
 }
 
+// The activations of one direction where none are named.
 var (
-	rnnDefaults  = []string{"Tanh"}
-	gruDefaults  = []string{"Sigmoid", "Tanh"}
-	lstmDefaults = []string{"Sigmoid", "Tanh", "Tanh"}
+	RNNDefaults  = []string{"Tanh"}
+	GRUDefaults  = []string{"Sigmoid", "Tanh"}
+	LSTMDefaults = []string{"Sigmoid", "Tanh", "Tanh"}
 )
 
 // A recurrence is one direction of a recurrent operator on one sequence.
@@ -252,8 +232,14 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// functions are the activations of all directions; each clips what it takes.
-func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error) {
+// A CellFunction is a function of a cell with its parameters.
+type CellFunction struct {
+	Name        string
+	Alpha, Beta float32
+}
+
+// Functions are those of all directions, defaults where none are named.
+func (r Recurrent) Functions(defaults []string) ([]CellFunction, error) {
 	names := r.Activations
 	if len(names) == 0 {
 		names = slices.Repeat(defaults, r.Directions())
@@ -261,27 +247,40 @@ func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error)
 	if n := r.Directions() * len(defaults); len(names) != n {
 		return nil, fmt.Errorf("%d activations, %d are needed", len(names), n)
 	}
-	clip := math.Inf(1)
-	if r.Clip != 0 {
-		clip = float64(r.Clip)
-	}
 	alphas, betas := r.Alpha, r.Beta
-	take := func(list *[]float32, def float64, used bool) float64 {
+	take := func(list *[]float32, def float64, used bool) float32 {
 		if !used || len(*list) == 0 {
-			return def
+			return float32(def)
 		}
 		v := (*list)[0]
 		*list = (*list)[1:]
-		return float64(v)
+		return v
 	}
-	out := make([]func(float64) float64, len(names))
+	out := make([]CellFunction, len(names))
 	for i, name := range names {
 		a, ok := cellActivations[name]
 		if !ok {
 			return nil, fmt.Errorf("activation %q is not known", name)
 		}
-		alpha, beta := take(&alphas, a.alpha, a.uses > 0), take(&betas, a.beta, a.uses > 1)
-		out[i] = func(x float64) float64 { return a.f(min(max(x, -clip), clip), alpha, beta) }
+		out[i] = CellFunction{name, take(&alphas, a.alpha, a.uses > 0), take(&betas, a.beta, a.uses > 1)}
+	}
+	return out, nil
+}
+
+// functions are Functions to call; each clips what it takes.
+func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error) {
+	list, err := r.Functions(defaults)
+	if err != nil {
+		return nil, err
+	}
+	clip := math.Inf(1)
+	if r.Clip != 0 {
+		clip = float64(r.Clip)
+	}
+	out := make([]func(float64) float64, len(list))
+	for i, f := range list {
+		a := cellActivations[f.Name]
+		out[i] = func(x float64) float64 { return a.f(min(max(x, -clip), clip), float64(f.Alpha), float64(f.Beta)) }
 	}
 	return out, nil
 }

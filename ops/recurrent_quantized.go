@@ -58,7 +58,7 @@ func (o DynamicQuantizeLSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.T
 		}
 		plain[operands[0]] = w
 	}
-	return o.eval(env, o.LSTM, plain, 4, lstmDefaults, (*recurrence).lstm, false, o.InputForget, true)
+	return o.eval(env, o.LSTM, plain, 4, LSTMDefaults, (*recurrence).lstm, false, o.InputForget, true)
 }
 
 // dequantizedTransposed is the float32 matrices that the bytes [D, K, N] stand for, each transposed.

@@ -86,11 +86,11 @@ func (p recurrentPlan) quantizedInputs(b *binder, n *ir.Node, w *tensor.Tensor) 
 }
 
 // quantizedStates is what states is, of bytes.
-func (p recurrentPlan) quantizedStates(b *binder, n *ir.Node, r *tensor.Tensor) func(sequences int) stateProduct {
+func (p recurrentPlan) quantizedStates(b *binder, n *ir.Node, r *tensor.Tensor) func(sequences, lo, hi int) stateProduct {
 	hidden, row, each := p.hidden, roundUp4(p.hidden), p.parts*p.hidden
 	bytes := b.scratchBytes(recurrentHiddens).part(0, p.directions*p.batch*row, tensor.U8)
 	worker, own, set, known := b.scratchBytes(recurrentWorker), p.workerBytes(b.d), b.d.set, directionArgs(n, 1, r)
-	return func(sequences int) stateProduct {
+	return func(sequences, _, _ int) stateProduct { // of all columns: no such cell resets
 		g := set.NewGemmS8(sequences, p.gates*hidden, hidden)
 		return func(m *machine, d, id int, s []float32) {
 			var lo, hi float32

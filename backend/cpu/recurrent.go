@@ -43,46 +43,10 @@ func (d *Device) recurrentRow() row {
 	}
 }
 
-// A cell is what a recurrent operator does after the products. Of each sequence it has h, the products with R of its gates, and
-// parts of its own, each as long as h.
-type cell struct {
-	gates, parts int
-	// next takes s to the next state; x is what the inputs give to the gates.
-	next func(set *kernel.Set, s, x []float32, hidden int)
-	// reset, if not nil, comes before: what it writes behind the products meets R as h does, and the products stand after it.
-	reset func(set *kernel.Set, s, x []float32, hidden int)
-	// between is the first gate whose bias of R is added to the product with R, and not to what the inputs give.
-	between int
-}
-
-// cellOf is the cell of an operator with the usual activations, without clip and coupled gates.
-func cellOf(op ir.Op) (r ops.Recurrent, c cell, ok bool) {
-	switch op := op.(type) {
-	case ops.RNN:
-		c = cell{gates: 1, parts: 2, next: rnnCell(kernel.Tanh), between: 1}
-		if op.Is("Relu") {
-			c.next = rnnCell(kernel.Relu)
-			return op.Recurrent, c, op.Plain()
-		}
-		return op.Recurrent, c, op.Plain() && op.Is("Tanh")
-	case ops.GRU:
-		c = cell{gates: 3, parts: 4, next: gruCell, between: 2}
-		if !op.LinearBeforeReset {
-			c = cell{gates: 3, parts: 8, next: gruResetCell, reset: gruReset, between: 3}
-		}
-		return op.Recurrent, c, op.Plain() && op.Is("Sigmoid", "Tanh")
-	case ops.DynamicQuantizeLSTM:
-		return cellOf(op.LSTM)
-	case ops.LSTM:
-		return op.Recurrent, cell{gates: 4, parts: 6, next: lstmCell, between: 4}, op.Plain() && !op.InputForget && op.Is("Sigmoid", "Tanh", "Tanh")
-	}
-	return r, c, false
-}
-
-// claimsRecurrent takes recurrences of float32 that have a cell, without peepholes.
+// claimsRecurrent takes recurrences of float32.
 func claimsRecurrent(n *ir.Node) bool {
 	op, c, ok := cellOf(n.Op)
-	if !ok || n.HasOperand(ops.RecurrentP) || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
+	if !ok || n.Inputs[ops.RecurrentX].Type.DType != tensor.F32 {
 		return false
 	}
 	quantized := isQuantizedRecurrence(n)
@@ -215,19 +179,19 @@ func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
 	return inputs, between
 }
 
-// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by R, and puts the products behind it.
+// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products behind it.
 type stateProduct func(m *machine, direction, worker int, sequences []float32)
 
-// states plans the products of states with R, by the number of sequences.
-func (p recurrentPlan) states(b *binder, n *ir.Node, r []float32) func(sequences int) stateProduct {
+// states plans the products of states with some columns of R, by the number of sequences.
+func (p recurrentPlan) states(b *binder, n *ir.Node, r []float32) func(sequences, lo, hi int) stateProduct {
 	cols, each, length := p.gates*p.hidden, p.parts*p.hidden, len(r)/p.directions
 	_, between := p.biases(n)
-	return func(sequences int) stateProduct {
-		g := b.d.set.NewGemm(sequences, cols, p.hidden)
+	return func(sequences, lo, hi int) stateProduct {
+		g := b.d.set.NewGemm(sequences, hi-lo, p.hidden)
 		return func(_ *machine, d, _ int, s []float32) {
-			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r[d*length:][:length], C: s[p.hidden:], CRow: each, Alpha: 1}
+			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each, Alpha: 1}
 			if between != nil {
-				args.Bias = between[d*cols:][:cols]
+				args.Bias = between[d*cols:][lo:hi]
 			}
 			for part := range g.Parts() {
 				g.Run(part, &args)
@@ -238,9 +202,9 @@ func (p recurrentPlan) states(b *binder, n *ir.Node, r []float32) func(sequences
 
 // recurrence takes the sequences through the steps. How many of them share a part changes no result: every element of a
 // product is the same chain of sums. Those whose states are rounded by the range of all of them stay together.
-func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences int) stateProduct) step {
+func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences, lo, hi int) stateProduct) step {
 	in, out := b.operands(n)
-	in = append(in, make([]operand, ops.RecurrentP-min(ops.RecurrentP, len(in)))...)
+	in = append(in, make([]operand, ops.RecurrentP+1-min(ops.RecurrentP+1, len(in)))...)
 	set, hidden := b.d.set, p.hidden
 	cols, each := p.gates*hidden, p.parts*hidden
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*p.steps*p.batch*cols, tensor.F32)
@@ -252,12 +216,23 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences 
 	perBlock := (p.batch + blocks - 1) / blocks
 	blocks = (p.batch + perBlock - 1) / perBlock
 	rest := p.batch - (blocks-1)*perBlock
-	whole, last := product(perBlock), product(rest)
+	// Of a cell that resets, the first product is of the gates before, the second of those after it, each of whole panels.
+	lo, hi := 0, cols
+	if p.reset != nil {
+		panel := set.NewPackB(hidden, cols).Layout().Panel
+		lo, hi = p.resets*hidden/panel*panel, min(cols, (p.resets*hidden+panel-1)/panel*panel)
+	}
+	whole, last := product(perBlock, 0, hi), product(rest, 0, hi)
+	wholeReset, lastReset := product(perBlock, lo, cols), product(rest, lo, cols)
 	return step{parts: p.directions * blocks, run: func(m *machine, part, worker int) {
 		d, first := part/blocks, part%blocks*perBlock
-		multiply, sequences := whole, perBlock
+		multiply, again, sequences := whole, wholeReset, perBlock
 		if part%blocks == blocks-1 {
-			multiply, sequences = last, rest
+			multiply, again, sequences = last, lastReset, rest
+		}
+		gate := cellStep{set: set, hidden: hidden, activations: p.activations[d], inputForget: p.inputForget}
+		if peepholes := in[ops.RecurrentP].f32(m); peepholes != nil {
+			gate.peepholes = peepholes[d*3*hidden:][:3*hidden]
 		}
 		backwards := p.reverse || d == 1
 		own := states.f32(m)[(d*p.batch+first)*each:][:sequences*each]
@@ -280,10 +255,10 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences 
 			}
 		}
 		// all takes the sequences that have a step k through a part of it.
-		all := func(k int, f func(set *kernel.Set, s, x []float32, hidden int)) {
+		all := func(k int, f func(t cellStep, s, x []float32)) {
 			for i := range sequences {
 				if t := p.time(m, &in[ops.RecurrentLengths], first+i, k, backwards); t >= 0 {
-					f(set, own[i*each:][:each], x[p.row(t, first+i)*cols:][:cols], hidden)
+					f(gate, own[i*each:][:each], x[p.row(t, first+i)*cols:][:cols])
 				}
 			}
 		}
@@ -291,7 +266,7 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences 
 			multiply(m, d, worker, own)
 			if p.reset != nil {
 				all(k, p.reset)
-				multiply(m, d, worker, own[hidden+cols:]) // what a reset leaves of h
+				again(m, d, worker, own[hidden+cols:]) // what a reset leaves of h
 			}
 			all(k, p.next)
 			for i := range sequences {
@@ -338,63 +313,6 @@ func initial(dst, src []float32, at int) {
 		return
 	}
 	copy(dst, src[at:])
-}
-
-// lstmGates is the number of gates of an LSTM, which alone has a second state.
-const lstmGates = 4
-
-// lstmCell has h, the gates i, o, f, c, and the second state.
-func lstmCell(set *kernel.Set, s, x []float32, hidden int) {
-	h, gates, c := s[:hidden], s[hidden:5*hidden], s[5*hidden:]
-	set.Binary(kernel.Add, gates, gates, x)
-	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, gates[:3*hidden], gates[:3*hidden])
-	set.Unary(kernel.Unary{Op: kernel.Tanh}, gates[3*hidden:], gates[3*hidden:])
-	i, o, f, g := gates[:hidden], gates[hidden:2*hidden], gates[2*hidden:3*hidden], gates[3*hidden:]
-	set.Binary(kernel.Mul, c, c, f)
-	set.Binary(kernel.Mul, g, g, i)
-	set.Binary(kernel.Add, c, c, g)
-	set.Unary(kernel.Unary{Op: kernel.Tanh}, g, c)
-	set.Binary(kernel.Mul, h, o, g)
-}
-
-// rnnCell has h and one gate.
-func rnnCell(activation kernel.UnaryOp) func(set *kernel.Set, s, x []float32, hidden int) {
-	return func(set *kernel.Set, s, x []float32, hidden int) {
-		h, gate := s[:hidden], s[hidden:]
-		set.Binary(kernel.Add, gate, gate, x)
-		set.Unary(kernel.Unary{Op: activation}, h, gate)
-	}
-}
-
-// gruCell has h and the gates z, r, n, of which r works on the product of n.
-func gruCell(set *kernel.Set, s, x []float32, hidden int) {
-	h, z, r, n := s[:hidden], s[hidden:2*hidden], s[2*hidden:3*hidden], s[3*hidden:]
-	zr := s[hidden : 3*hidden]
-	set.Binary(kernel.Add, zr, zr, x[:2*hidden])
-	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, zr, zr)
-	set.Binary(kernel.Mul, n, n, r)
-	gruState(set, h, z, n, x[2*hidden:])
-}
-
-// gruState takes h to the next state z·h + (1−z)·tanh(n+x).
-func gruState(set *kernel.Set, h, z, n, x []float32) {
-	set.Binary(kernel.Add, n, n, x)
-	set.Unary(kernel.Unary{Op: kernel.Tanh}, n, n)
-	set.Binary(kernel.Sub, h, h, n)
-	set.Binary(kernel.Mul, h, h, z)
-	set.Binary(kernel.Add, h, h, n)
-}
-
-// gruReset has h, the gates z, r, n, of which r works on h itself, what it leaves of h, and the products of that.
-func gruReset(set *kernel.Set, s, x []float32, hidden int) {
-	zr := s[hidden : 3*hidden]
-	set.Binary(kernel.Add, zr, zr, x[:2*hidden])
-	set.Unary(kernel.Unary{Op: kernel.Sigmoid}, zr, zr)
-	set.Binary(kernel.Mul, s[4*hidden:5*hidden], s[2*hidden:3*hidden], s[:hidden])
-}
-
-func gruResetCell(set *kernel.Set, s, x []float32, hidden int) {
-	gruState(set, s[:hidden], s[hidden:2*hidden], s[7*hidden:], x[2*hidden:])
 }
 
 // packRecurrent packs the weights of recurrences, their directions one after the other, and anew where a compiled file has them for

@@ -233,7 +233,7 @@ var rowCases = map[string]string{
 		%8: f32[4,2,s,49], %9: f32[2,s,49] = onnx.RNN(%0, %4, %5, %6, _, %2) {hidden=49, bidirectional=true} return %8 as "y", %9 as "h" }`,
 	"rnn relu": `(%0 "x": f32[3,s,5]) { const %4: f32[1,48,5] = data const %5: f32[1,48,48] = data
 		%8: f32[3,1,s,48], %9: f32[1,s,48] = onnx.RNN(%0, %4, %5) {hidden=48, activations=["Relu"]} return %8 as "y", %9 as "h" }`,
-	"gru by Eval": `(%0 "x": f32[s,2,3]) { const %2: f32[1,12,3] = data const %3: f32[1,12,4] = data const %9: f32[2,4,3] = data const %10: f32[2,4,4] = data
+	"gru with other functions": `(%0 "x": f32[s,2,3]) { const %2: f32[1,12,3] = data const %3: f32[1,12,4] = data const %9: f32[2,4,3] = data const %10: f32[2,4,4] = data
 		%4: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu"]} %5: f32[s,1,2,4] = onnx.GRU(%0, %2, %3) {hidden=4, results=1, clip=0.1}
 		%6: f32[s,2,2,4] = onnx.RNN(%0, %9, %10) {hidden=4, bidirectional=true, results=1, activations=["Relu", "Tanh"]} const %11: f32[1,4,3] = data const %12: f32[1,4,4] = data
 		%7: f32[s,1,2,4] = onnx.RNN(%0, %11, %12) {hidden=4, results=1, activations=["Relu"], clip=0.1} return %4 as "y", %5 as "f", %6 as "k", %7 as "r" }`,
@@ -247,7 +247,7 @@ var rowCases = map[string]string{
 	"quantised lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12], %2 "v": f32[1]) { const %4: i8[1,3,16] = data const %5: i8[1,4,16] = data const %11: f32[1] = [0.003] const %12: i8[1] = [3]
 		%15: f32[s,1,2,4] = onnx.DynamicQuantizeLSTM(%0, %4, %5, _, _, _, _, %1, %11, %12, %11, %12) {hidden=4, results=1} %16 = abs(%2) %17: f32[s,1,2,4] = onnx.DynamicQuantizeLSTM(%0, %4, %5, _, _, _, _, _, %16, %12, %11, %12) {hidden=4, results=1}
 		return %15 as "y", %17 as "z" }`,
-	"lstm by Eval": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
+	"lstm with other functions": `(%0 "x": f32[s,2,3], %1 "p": f32[1,12]) { const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data
 		%4: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3, _, _, _, _, %1) {hidden=4, results=1} %5: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, input_forget=true}
 		%6: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, clip=0.1} %7: f32[s,1,2,4] = onnx.LSTM(%0, %2, %3) {hidden=4, results=1, activations=["Sigmoid", "Relu", "Tanh"]}
 		return %4 as "y", %5 as "f", %6 as "k", %7 as "a" }`,
