@@ -59,8 +59,8 @@ type coding struct {
 	k, n, block int
 }
 
-// codedForms are the forms of packed matrices that kernels widen.
-var codedForms = []packed.Form{packed.Q4, packed.Q8, packed.F16Wide, packed.BF16Wide}
+// isCodedForm reports whether kernels widen packed matrices of a form.
+func isCodedForm(f packed.Form) bool { return f == packed.Q4 || f == packed.Q8 || f.IsWide() }
 
 // coding returns how matrices [k,n] of w are packed. K is the axis along, or some axes with that as the last; each of columns has one
 // scale for all of K. False where scales are for anything else.
@@ -91,7 +91,7 @@ func (w *codedWeight) coding(k, n, along int, columns ...int) (c coding, ok bool
 func (c coding) pack(set *kernel.Set) *kernel.PackBlocks {
 	block, bits := c.block, 8
 	if block == 0 {
-		block = max(8, (c.k+7)&^7)
+		block = max(16, (c.k+15)&^15) // as MatMulNBits has whole columns
 	}
 	if c.form == packed.Q4 {
 		bits = 4

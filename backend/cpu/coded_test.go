@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -81,9 +82,30 @@ func codedConvs() map[string]string {
 	return cases
 }
 
+// codedRecurrences are recurrences of coded weights: of few inputs and of many, of one sequence and of more than bytes are worth.
+func codedRecurrences() map[string]string {
+	cases := map[string]string{}
+	add := func(name string, hidden, gates, width int, program string) {
+		r := codedWeights(5, []int{2, gates * hidden, hidden}, true)
+		for form, w := range codedWeights(1, []int{2, gates * hidden, width}, true) {
+			if r[form] != "" {
+				cases["coded "+name+" "+form] = strings.NewReplacer("WEIGHTS", w+" "+r[form]).Replace(program)
+			}
+		}
+	}
+	add("lstm", 24, 4, 16, `(%0 "x": f32[3,s,16], %10 "h": f32[2,s,24]) { WEIGHTS const %11: f32[2,192] = data
+		%12: f32[3,2,s,24], %13: f32[2,s,24], %14: f32[2,s,24] = onnx.LSTM(%0, %1, %5, %11, _, %10) {hidden=24, bidirectional=true} return %12 as "y", %13 as "h", %14 as "c" }`)
+	add("gru", 40, 3, 8, `(%0 "x": f32[1,s,8], %10 "h": f32[2,s,40]) { WEIGHTS const %11: f32[2,240] = data
+		%12: f32[1,2,s,40], %13: f32[2,s,40] = onnx.GRU(%0, %1, %5, %11, _, %10) {hidden=40, bidirectional=true} return %12 as "y", %13 as "h" }`)
+	add("rnn", 9, 1, 7, `(%0 "x": f32[2,s,7]) { WEIGHTS %12: f32[2,2,s,9], %13: f32[2,s,9] = onnx.RNN(%0, %1, %5) {hidden=9, bidirectional=true} return %12 as "y", %13 as "h" }`)
+	return cases
+}
+
 func init() {
-	for name, text := range codedConvs() {
-		rowCases[name] = text
+	for _, cases := range []map[string]string{codedConvs(), codedRecurrences()} {
+		for name, text := range cases {
+			rowCases[name] = text
+		}
 	}
 	rowCases["coded conv infinite"] = `(%0 "x": f32[2,s,9,16]) { const %3: f16[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
 		%1 = cast(%3) {to=f32} %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
@@ -96,6 +118,7 @@ func init() {
 // packs anew what another has packed, and the same results come out.
 func TestCodedStayPacked(t *testing.T) {
 	cases := codedConvs()
+	maps.Copy(cases, codedRecurrences())
 	for name, text := range cases {
 		b := ir.Binding{"s": 9}
 		var want []*tensor.Tensor

@@ -58,7 +58,7 @@ func claimsConv(n *ir.Node) bool {
 // isCoded reports whether the weights of a convolution are packed as codes, or will be.
 func isCoded(n *ir.Node) bool {
 	if p := n.Inputs[ir.ConvW].Packed; p != nil {
-		return slices.Contains(codedForms, p.Layout.Form)
+		return isCodedForm(p.Layout.Form)
 	}
 	_, _, ok := convCoding(n)
 	return ok

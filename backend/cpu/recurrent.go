@@ -20,6 +20,8 @@ const (
 	recurrentHiddens        // [D, batch, H]: the states in bytes
 	recurrentWorker         // by worker: the kernel's
 	numRecurrentScratch
+
+	recurrentCoded = recurrentShared // by worker: what products with coded weights need, of one with such
 )
 
 // recurrentRow is for RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
@@ -29,10 +31,16 @@ func (d *Device) recurrentRow() row {
 		Row: target.Row{
 			Runs:     target.OnKernel,
 			Supports: claimsRecurrent,
+			TakesStored: func(n *ir.Node, i int) bool {
+				return (i == ops.RecurrentW || i == ops.RecurrentR) && isCodedRecurrent(n.Inputs[i])
+			},
 			Scratch: func(n *ir.Node) []int64 {
 				p := planRecurrent(n)
 				sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
 					recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
+				if p.coded {
+					sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)))
+				}
 				if p.quantized {
 					sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
 				}
@@ -51,7 +59,11 @@ func claimsRecurrent(n *ir.Node) bool {
 	}
 	quantized := isQuantizedRecurrence(n)
 	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
-		if v := n.Inputs[i]; v == nil || !v.IsConst() || (v.Type.DType != tensor.F32) != quantized || len(v.Type.Shape) != 3 {
+		v := n.Inputs[i]
+		if v == nil || (v.Type.DType != tensor.F32) != quantized || len(v.Type.Shape) != 3 {
+			return false
+		}
+		if !v.IsConst() && !isCodedRecurrent(v) {
 			return false
 		}
 	}
@@ -77,7 +89,7 @@ func claimsRecurrent(n *ir.Node) bool {
 type recurrentPlan struct {
 	cell
 	steps, batch, width, hidden, directions int
-	reverse, batchFirst, quantized          bool
+	reverse, batchFirst, quantized, coded   bool
 }
 
 // weightSizes are [D, gates·H, K] of a weight, which one of bytes has the other way round.
@@ -93,6 +105,7 @@ func planRecurrent(n *ir.Node) recurrentPlan {
 	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), weightSizes(n.Inputs[ops.RecurrentR])
 	op, c, _ := cellOf(n.Op)
 	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0], quantized: isQuantizedRecurrence(n)}
+	p.coded = isCodedRecurrent(n.Inputs[ops.RecurrentW]) || isCodedRecurrent(n.Inputs[ops.RecurrentR])
 	if p.reverse = op.Reverse; op.BatchFirst {
 		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
 	}
@@ -125,21 +138,55 @@ func (p *recurrentPlan) state(direction, seq int) int {
 
 func bindRecurrent(b *binder, n *ir.Node) (step, error) {
 	p := planRecurrent(n)
-	var weights [2]*tensor.Tensor
-	for i := range weights {
-		data, err := b.d.boundDirections(n.Inputs[ops.RecurrentW+i])
-		if err != nil {
-			return step{}, err
-		}
-		weights[i] = data
-	}
 	if p.batch == 0 || p.hidden == 0 {
 		return step{}, nil
 	}
-	if p.quantized {
-		return inTurn(append(p.quantizedInputs(b, n, weights[0]), p.recurrence(b, n, p.quantizedStates(b, n, weights[1])))...), nil
+	own := 0
+	if p.coded {
+		own = b.d.codedRecurrentScratch(n, &p)
 	}
-	return inTurn(p.inputs(b, n, tensor.Of[float32](weights[0])), p.recurrence(b, n, p.states(b, n, tensor.Of[float32](weights[1])))), nil
+	inputs, err := p.bindInputs(b, n, own)
+	if err != nil {
+		return step{}, err
+	}
+	states, err := p.bindStates(b, n, own)
+	if err != nil {
+		return step{}, err
+	}
+	return inTurn(append(inputs, p.recurrence(b, n, states))...), nil
+}
+
+// bindInputs plans the product with W by its form; own is the scratch of a worker for codes.
+func (p recurrentPlan) bindInputs(b *binder, n *ir.Node, own int) ([]step, error) {
+	w := n.Inputs[ops.RecurrentW]
+	if isCodedRecurrent(w) {
+		one, err := p.codedInputs(b, n, own)
+		return []step{one}, err
+	}
+	data, err := b.d.boundDirections(w)
+	if err != nil {
+		return nil, err
+	}
+	if p.quantized {
+		return p.quantizedInputs(b, n, data), nil
+	}
+	return []step{p.inputs(b, n, tensor.Of[float32](data))}, nil
+}
+
+// bindStates is bindInputs for R.
+func (p recurrentPlan) bindStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
+	r := n.Inputs[ops.RecurrentR]
+	if isCodedRecurrent(r) {
+		return p.codedStates(b, n, own)
+	}
+	data, err := b.d.boundDirections(r)
+	if err != nil {
+		return nil, err
+	}
+	if p.quantized {
+		return p.quantizedStates(b, n, data), nil
+	}
+	return p.states(b, n, tensor.Of[float32](data)), nil
 }
 
 // inputs multiplies x by W for all steps, and adds the biases that are not added between.
@@ -209,13 +256,9 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences,
 	cols, each := p.gates*hidden, p.parts*hidden
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*p.steps*p.batch*cols, tensor.F32)
 	states := b.scratchBytes(recurrentStates).part(0, p.directions*p.batch*each, tensor.F32)
-	blocks := min(p.batch, (b.d.Threads()+p.directions-1)/p.directions)
-	if p.quantized {
-		blocks = 1
-	}
-	perBlock := (p.batch + blocks - 1) / blocks
-	blocks = (p.batch + perBlock - 1) / perBlock
-	rest := p.batch - (blocks-1)*perBlock
+	sizes := p.blockSizes(b.d.Threads())
+	perBlock, rest := sizes[0], sizes[1]
+	blocks := (p.batch + perBlock - 1) / perBlock
 	// Of a cell that resets, the first product is of the gates before, the second of those after it, each of whole panels.
 	lo, hi := 0, cols
 	if p.reset != nil {
@@ -287,6 +330,16 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences,
 	}}
 }
 
+// blockSizes are the numbers of sequences of a part and of the last one.
+func (p *recurrentPlan) blockSizes(threads int) [2]int {
+	blocks := min(p.batch, (threads+p.directions-1)/p.directions)
+	if p.quantized {
+		blocks = 1
+	}
+	each := (p.batch + blocks - 1) / blocks
+	return [2]int{each, p.batch - (p.batch-1)/each*each}
+}
+
 // time is the step of a sequence that a direction takes as its kth, −1 after its end.
 func (p *recurrentPlan) time(m *machine, lengths *operand, seq, k int, backwards bool) int {
 	switch count := p.length(m, lengths, seq); {
@@ -325,25 +378,38 @@ func (d *Device) packRecurrent(g *ir.Graph) (count int, err error) {
 		}
 		for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
 			w := n.Inputs[i]
-			layout, dtype, length := d.directionLayout(w)
-			if w.Packed != nil && w.Packed.Layout == layout {
-				continue // bind checks the data
-			}
-			v := done[w]
-			if v == nil {
-				data := d.weights.take(dtype, length)
-				if err := d.packDirections(w, data); err != nil {
+			if done[w] == nil {
+				p, err := d.packedDirections(w)
+				if err != nil {
 					return 0, n.Fail(fmt.Errorf("weight %q: %w", w.Name, err))
 				}
-				v = g.NewValue(w.Name, w.Type)
-				v.Packed = d.weights.keep(layout, data)
-				done[w] = v
+				if p == nil {
+					continue
+				}
+				done[w] = g.NewValue(w.Name, w.Type)
+				done[w].Packed = p
 				count++
 			}
-			d.replace(g, n, i, v)
+			d.replace(g, n, i, done[w])
 		}
 	}
 	return count, nil
+}
+
+// packedDirections packs the matrices of w; nil where they are packed as this level reads them, whose data bind checks.
+func (d *Device) packedDirections(w *ir.Value) (*ir.Packed, error) {
+	if isCodedRecurrent(w) {
+		return d.packRecurrentCodes(w)
+	}
+	layout, dtype, length := d.directionLayout(w)
+	if w.Packed != nil && w.Packed.Layout == layout {
+		return nil, nil
+	}
+	data := d.weights.take(dtype, length)
+	if err := d.packDirections(w, data); err != nil {
+		return nil, err
+	}
+	return d.weights.keep(layout, data), nil
 }
 
 // boundDirections is the packed weight w of a bound recurrence. One that only binding made a constant, and is small, is packed here.

@@ -19,6 +19,15 @@ func (p *Pack) CodedHalf(data []uint16, bf16 bool) Coded {
 	return Coded{k: p.K, data: bytesOfHalves(data[:p.Len()]), bf16: bf16}
 }
 
+// From is B from a column on that begins a panel.
+func (c Coded) From(column int) Coded {
+	c.data = c.data[column*c.columnBytes():]
+	return c
+}
+
+// Data is B as [PackBlocks] has packed it.
+func (c *Coded) Data() []byte { return c.data }
+
 // columnBytes is the size of a packed column.
 func (c *Coded) columnBytes() int {
 	if c.pack == nil {

@@ -49,6 +49,9 @@ func elementsOf[T any](memory []byte) []T {
 // floats takes n float32 from the start of scratch memory.
 func floats(scratch []byte, n int) []float32 { return elementsOf[float32](scratch)[:n:n] }
 
+// Floats reads memory, which is aligned for it, as float32.
+func Floats(memory []byte) []float32 { return elementsOf[float32](memory) }
+
 // bytesAs reads bytes as bytes of the other sign.
 func bytesAs[T, F uint8 | int8](memory []F) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory))

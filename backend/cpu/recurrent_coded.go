@@ -1,0 +1,195 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Recurrences with weights of codes or of 16-bit floats. A product of many rows widens a block of a panel for all of them. That of few
+// multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than to
+// multiply it.
+
+// recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
+func recurrentCoding(w *ir.Value) (coded codedWeight, c coding, ok bool) {
+	if coded, ok = codedOf(w); !ok || coded.codes.Rank() != 3 {
+		return coded, c, false
+	}
+	s := coded.codes.Shape()
+	c, ok = coded.coding(s[2], s[1], 2, 0, 1)
+	return coded, c, ok
+}
+
+// isCodedRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
+func isCodedRecurrent(w *ir.Value) bool {
+	if w.Packed != nil {
+		return w.Type.DType == tensor.F32 && isCodedForm(w.Packed.Layout.Form)
+	}
+	_, _, ok := recurrentCoding(w)
+	return ok
+}
+
+// boundCodes are the packed matrices of the directions of a weight.
+func (d *Device) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err error) {
+	s := weightSizes(w)
+	if w.Packed == nil {
+		return c, nil, fmt.Errorf("the weight is not packed")
+	}
+	c = codingOf(w.Packed, s[2], s[1])
+	list, err = c.operands(d.set, w.Packed, s[0])
+	return c, list, err
+}
+
+// packRecurrentCodes packs the matrices of all directions of a coded weight, or packs anew what another level has packed; nil where nothing
+// is to be done.
+func (d *Device) packRecurrentCodes(w *ir.Value) (*ir.Packed, error) {
+	s := weightSizes(w)
+	if w.Packed == nil {
+		coded, c, _ := recurrentCoding(w)
+		return d.packCodes(&coded, c, s[0], func(direction, k, n int) int { return (direction*s[1]+n)*s[2] + k }), nil
+	}
+	c := codingOf(w.Packed, s[2], s[1])
+	if l, _, _ := c.layout(d.set); l == w.Packed.Layout {
+		return nil, nil // bind checks the data
+	}
+	return d.repackCodes(w.Packed, c, s[0])
+}
+
+// A fewProduct multiplies few rows by n columns of coded matrices [k,·] within one part.
+type fewProduct struct {
+	rows, k, n int
+	bytes      *kernel.GemmColumns // nil: by floats
+	floats     *kernel.GemmCoded
+}
+
+func (d *Device) newFewProduct(c coding, rows, n int) fewProduct {
+	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmCoded(rows, n, c.k)}
+	if p := c.pack(d.set); !c.form.IsWide() && c.block == 0 {
+		f.bytes = d.set.NewGemmColumns(rows, n, c.k, p.Block, p.Bits, true)
+	}
+	return f
+}
+
+// sizes are the bytes of scratch of the pieces of a product.
+func (f *fewProduct) sizes() [4]int {
+	if f.bytes == nil {
+		return [4]int{align(f.floats.ScratchBytes())}
+	}
+	bytes, scales, sums := f.bytes.Split()
+	return [4]int{columnsScratch(f.bytes, f.k), align(bytes), align(4 * scales), align(4 * sums)}
+}
+
+func (f *fewProduct) scratchBytes() (all int) {
+	for _, n := range f.sizes() {
+		all += n
+	}
+	return all
+}
+
+// run multiplies; the columns of A lie side by side.
+func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Coded, scratch []byte) {
+	if f.bytes == nil {
+		for part := range f.floats.Parts() {
+			f.floats.Run(part, args, b, scratch)
+		}
+		return
+	}
+	var pieces [4][]byte
+	for i, n := range f.sizes() {
+		pieces[i], scratch = scratch[:n], scratch[n:]
+	}
+	scales, sums := kernel.Floats(pieces[2]), kernel.Floats(pieces[3])
+	for r := range f.rows {
+		f.bytes.Quantize(pieces[1], scales, kernel.Floats(pieces[0]), args.A[r*args.ARow:][:f.k], r)
+	}
+	for part := range f.bytes.Parts() {
+		f.bytes.Run(part, pieces[1], scales, sums, b.Data(), pieces[0])
+	}
+	for part := range f.bytes.FinishParts() {
+		f.bytes.Finish(part, sums, args)
+	}
+}
+
+// fewInputs is the most rows of inputs that are multiplied as few: more of them are worth widening the weights for, by several workers.
+const fewInputs = 4
+
+// codedRecurrentScratch is what a worker needs for products with coded weights.
+func (d *Device) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int) {
+	rows, cols := p.steps*p.batch, p.gates*p.hidden
+	if p.batch == 0 || p.hidden == 0 {
+		return 0
+	}
+	coding := func(w *ir.Value, k int) coding {
+		if w.Packed != nil {
+			return codingOf(w.Packed, k, cols)
+		}
+		_, c, _ := recurrentCoding(w)
+		return c
+	}
+	if w := n.Inputs[ops.RecurrentW]; isCodedRecurrent(w) {
+		few := d.newFewProduct(coding(w, p.width), min(rows, fewInputs), cols)
+		bytes = max(few.scratchBytes(), align(d.set.NewGemmCoded(rows, cols, p.width).ScratchBytes()))
+	}
+	if r := n.Inputs[ops.RecurrentR]; isCodedRecurrent(r) {
+		for _, sequences := range p.blockSizes(d.Threads()) {
+			few := d.newFewProduct(coding(r, p.hidden), sequences, cols)
+			bytes = max(bytes, few.scratchBytes())
+		}
+	}
+	return bytes
+}
+
+// codedInputs is inputs for coded weights.
+func (p recurrentPlan) codedInputs(b *binder, n *ir.Node, own int) (step, error) {
+	rows, cols := p.steps*p.batch, p.gates*p.hidden
+	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentW])
+	if err != nil {
+		return step{}, err
+	}
+	bias, _ := p.biases(n)
+	x, worker := b.operand(n.Inputs[ops.RecurrentX]), b.scratchBytes(recurrentCoded)
+	gates := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32)
+	args := func(m *machine, d int) kernel.GemmArgs {
+		return kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, C: gates.f32(m)[d*rows*cols:], CRow: cols, Alpha: 1, Bias: bias[d*cols:][:cols]}
+	}
+	if rows <= fewInputs {
+		few := b.d.newFewProduct(c, rows, cols)
+		return step{parts: p.directions, run: func(m *machine, d, id int) {
+			a := args(m, d)
+			few.run(&a, &weights[d], worker.bytes(m)[id*own:][:own])
+		}}, nil
+	}
+	g := b.d.set.NewGemmCoded(rows, cols, p.width)
+	each := g.Parts()
+	return step{parts: p.directions * each, run: func(m *machine, part, id int) {
+		a := args(m, part/each)
+		g.Run(part%each, &a, &weights[part/each], worker.bytes(m)[id*own:][:own])
+	}}, nil
+}
+
+// codedStates is states for coded weights.
+func (p recurrentPlan) codedStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
+	cols, each := p.gates*p.hidden, p.parts*p.hidden
+	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentR])
+	if err != nil {
+		return nil, err
+	}
+	_, between := p.biases(n)
+	worker := b.scratchBytes(recurrentCoded)
+	return func(sequences, lo, hi int) stateProduct {
+		few, from := b.d.newFewProduct(c, sequences, hi-lo), make([]kernel.Coded, len(weights))
+		for i := range weights {
+			from[i] = weights[i].From(lo)
+		}
+		return func(m *machine, d, id int, s []float32) {
+			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, C: s[p.hidden+lo:], CRow: each, Alpha: 1}
+			if between != nil {
+				args.Bias = between[d*cols:][lo:hi]
+			}
+			few.run(&args, &from[d], worker.bytes(m)[id*own:][:own])
+		}
+	}, nil
+}
