@@ -144,14 +144,21 @@ func (o *CompileOptions) check() error {
 
 var rewriteLevels = map[Level]int{"": rewrite.O2, O0: rewrite.O0, O1: rewrite.O1, O2: rewrite.O2}
 
-// ByReference lists the nodes of Graph that run by reference code, the plain Eval of their op, because the backend has no kernel for
-// them. It is slow.
+// ByReference lists the nodes of Graph, and of the branches and loop bodies in it, that run by reference code, the plain Eval of their op,
+// because the backend has no kernel for them. It is slow.
 func (p *Program) ByReference() (nodes []*ir.Node) {
-	for _, n := range p.engine.Graph().Nodes {
-		if p.engine.ByReference(n) {
-			nodes = append(nodes, n)
+	var look func(g *ir.Graph)
+	look = func(g *ir.Graph) {
+		for _, n := range g.Nodes {
+			if p.engine.ByReference(n) {
+				nodes = append(nodes, n)
+			}
+			for _, body := range n.Subgraphs {
+				look(body)
+			}
 		}
 	}
+	look(p.engine.Graph())
 	return nodes
 }
 

@@ -195,7 +195,11 @@ func (c *Context) clamp(i, d, top, back ir.Dim) ir.Dim {
 	case ir.LessEqual(i, ir.N(-1)) == ir.Yes:
 		return d.Sub(ir.Min(back, ir.N(0).Sub(i)))
 	}
-	panic(needsRun{1}) // from which end it counts depends on the sizes
+	// From which end it counts depends on the sizes: below is 1 if it is negative, and 0 otherwise.
+	zero, one := ir.N(0), ir.N(1)
+	minus := ir.Max(zero.Sub(i), zero)
+	below := ir.Min(minus, one)
+	return below.Mul(d.Sub(ir.Min(back, minus))).Add(one.Sub(below).Mul(ir.Min(top, ir.Max(i, zero))))
 }
 
 // padMode reads the mode, which versions know more and more of.

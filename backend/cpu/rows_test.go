@@ -56,6 +56,8 @@ var rowCases = map[string]string{
 		%7 = transpose(%2) {perm=[0,1,3,2]} %8 = append(%3, %4, %7) {axis=1, size=s+4} return %6 as "y", %8 as "z" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3] const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}
 		%7 = append(%2, %5, %3) {axis=1, size=s+5, keep=true} %8 = transpose(%1) {perm=[0,1,2]} return %6 as "y", %7 as "i" }`,
+	"trilu": `(%0 "x": f32[2,s,5], %1 "i": i64[s,s], %2 "t": f32[s,2,3]) { %3 = trilu(%0) {upper=true, k=2} %4 = trilu(%1) {upper=true, k=-3} %5: bool[2,s,5] = cast(%0) {to=bool} %6 = trilu(%5) {k=-1}
+		%7 = transpose(%2) {perm=[2,1,0]} %8 = trilu(%7) {k=1} return %3 as "a", %4 as "b", %6 as "c", %8 as "d" }`,
 	"pad": `(%0 "x": f32[2,s,3], %1 "v": f32[1]) { %2 = transpose(%0) {perm=[2,1,0]} %3 = pad(%2, %1) {before=[1,2,0], after=[0,1,3]} %4 = pad(%3) {before=[-2,1,0], after=[1,-1,-3]} return %3 as "y", %4 as "z" }`,
 	"resize": `(%0 "x": f32[2,s,7,19], %1 "z": f32[3,s,9], %2 "v": f32[2,5,s,3,9]) {
 		%3 = onnx.Resize(%0) {shape=[2,2*s+1,16,19], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}

@@ -62,12 +62,20 @@ func (s *stage) grownTo(b, last ir.Binding) (capacity, bool) {
 		if d == 0 {
 			continue
 		}
-		if d < 0 || by != 0 && d != by || s.added[name] {
+		if d < 0 || by != 0 && d != by {
 			return c, false
 		}
 		c.moves[name], by, most = true, d, max(most, n)
 	}
-	if by == 0 || most > maxCapacity {
+	moves := func(added map[string]bool) bool {
+		for name := range added {
+			if c.moves[name] {
+				return true
+			}
+		}
+		return false
+	}
+	if by == 0 || most > maxCapacity || !slices.ContainsFunc(s.added, func(added map[string]bool) bool { return !moves(added) }) {
 		return c, false
 	}
 	c.sizes = maps.Clone(b)
@@ -91,24 +99,59 @@ func (c capacity) halved(b ir.Binding) (capacity, bool) {
 	return h, more
 }
 
-// lengthened returns the sizes by which a graph makes inputs longer; nil if it makes none longer.
-func lengthened(g *ir.Graph) (by map[string]bool) {
+// lengthened returns the sizes by which a graph makes inputs longer, for each node that does so.
+func lengthened(g *ir.Graph) (all []map[string]bool) {
 	for _, n := range g.Nodes {
 		rank := len(n.Outputs[0].Type.Shape)
 		l, ok := lengthens(n.Op, rank)
 		if !ok || rank < 3 || !n.HasOperand(l.operand) || !fromInput(n.Inputs[l.operand]) {
 			continue
 		}
-		if by == nil {
-			by = map[string]bool{}
-		}
+		by := map[string]bool{}
 		for i, x := range n.Inputs {
 			if i != l.operand && i != l.beside {
 				x.Type.Shape[l.axis].Symbols(by)
 			}
 		}
+		all = append(all, by)
 	}
-	return by
+	return all
+}
+
+// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for that.
+func (p *Program) Lengthened(input int) (axis int, shared bool) {
+	programs := []*Program{p}
+	if p.branches != nil {
+		programs = p.branches.when[:]
+	}
+	for _, r := range programs {
+		for _, n := range r.graph.Nodes {
+			rank := len(n.Outputs[0].Type.Shape)
+			l, ok := lengthens(n.Op, rank)
+			if !ok || !n.HasOperand(l.operand) {
+				continue
+			}
+			if x, axis := origin(n.Inputs[l.operand], l.axis); x == r.graph.Inputs[input] {
+				return axis, ir.Same(n.Outputs[0].Type.Shape[l.axis], n.Inputs[l.operand].Type.Shape[l.axis]) == ir.Yes
+			}
+		}
+	}
+	return -1, false
+}
+
+// origin is the value of which v is a cast or a transposition, and the axis of it that v has on an axis.
+func origin(v *ir.Value, axis int) (*ir.Value, int) {
+	for v.Def != nil {
+		switch op := v.Def.Op.(type) {
+		case ir.Cast:
+		case ir.Transpose:
+			axis = op.Perm[axis]
+		default:
+			return v, axis
+		}
+		v = v.Def.Inputs[0]
+	}
+	return v, axis
 }
 
 // fromInput reports whether a value is an input, or one in another form.

@@ -148,7 +148,7 @@ func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 		if joined := t.whole[v]; joined != nil && joined.Def != nil && !g.IsOutput(joined) {
 			g.Outputs[i], grown[i] = joined, t.grown(joined.Def)
 		} else {
-			g.Outputs[i] = t.node(ir.Materialize{View: ir.Transpose{Perm: front(axis, len(v.Type.Shape))}}, v)
+			g.Outputs[i] = t.node(ir.Copy{}, t.node(ir.Transpose{Perm: front(axis, len(v.Type.Shape))}, v))
 		}
 	}
 	return grown, t.err

@@ -107,6 +107,15 @@ func (k *Kept) room(d tensor.DType, shape tensor.Shape) error {
 	return nil
 }
 
+// empty reports whether the content is nothing that a run could spoil, in a buffer in which there is room for the next content.
+func (k *Kept) empty(d tensor.DType, shape tensor.Shape) bool {
+	if k.grows.room == 0 || k.shape.Elements() > 0 || k.grows.fits(shape) != nil {
+		return false
+	}
+	elements, err := k.grows.whole(shape).CheckElements(d)
+	return err == nil && k.now.Size() >= int64(d.Bytes(elements))
+}
+
 // turn makes the next content the current one.
 func (k *Kept) turn(d tensor.DType, shape tensor.Shape) {
 	k.now, k.next = k.next, k.now
@@ -326,7 +335,6 @@ func (s *Session) Keep(output string, k *Kept) error {
 	}
 	return s.carry(k, func(c *carried) {
 		c.to[place] = k
-		delete(s.out, output)
 	})
 }
 
@@ -344,7 +352,12 @@ func (s *Session) carry(k *Kept, set func(*carried)) error {
 		s.carried.buffers.from, s.carried.buffers.to = make([]backend.Buffer, in), make([]backend.Buffer, out)
 	}
 	set(s.carried)
-	return nil
+	for i, name := range s.p.graph.OutputNames {
+		if s.carried.to[i] != nil {
+			delete(s.out, name)
+		}
+	}
+	return s.eachBranch(func(r *Session) error { return r.carry(k, set) })
 }
 
 // none reports whether all values come from the host and go there.
@@ -414,8 +427,8 @@ func (s *Session) feed() error {
 	var outside places
 	if !c.none() && s.p.device.Target().Outside {
 		at := make([]byte, 0, len(c.from)+len(c.to))
-		for _, k := range slices.Concat(c.from, c.to) {
-			if at = append(at, '0'); k != nil && s.stays(k) {
+		for i, k := range slices.Concat(c.from, c.to) {
+			if at = append(at, '0'); k != nil && s.stays(k) && (i < len(c.from) || !s.leaves(i-len(c.from))) {
 				at[len(at)-1] = k.grows.place()
 			}
 		}
@@ -446,10 +459,10 @@ func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
 		s.in[i] = t
 	}
 	for i, k := range c.to {
-		if c.buffers.to[i] = nil; k == nil || !s.stays(k) || !anywhere && !s.bound.outside.has(len(c.from)+i) {
+		if c.buffers.to[i] = nil; k == nil || s.leaves(i) || !s.stays(k) || !anywhere && !s.bound.outside.has(len(c.from)+i) {
 			continue
 		}
-		if old := s.bound.grown[i]; old >= 0 && c.from[old] == k {
+		if old := s.bound.grown[i]; old >= 0 && c.from[old] == k || k.empty(outputs[i].Type.DType, s.keptShape(i)) {
 			if err := k.grows.fits(s.keptShape(i)); err != nil {
 				return nil, s.keptError(i, err)
 			}
@@ -479,6 +492,12 @@ func (s *Session) runKept(ctx context.Context) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
+// leaves reports whether an output leaves the kept tensor that it goes to as it is: one that always is empty, in the branch of a merged decoder
+// that reads the tensor. Its exporter puts it in the place of the keys and values of the encoder, which do not change.
+func (s *Session) leaves(output int) bool {
+	return s.p.void != nil && s.p.void[output] && slices.Contains(s.carried.from, s.carried.to[output])
+}
+
 // keptShape is the shape of a bound output that is kept, whichever axis is in front.
 func (s *Session) keptShape(i int) tensor.Shape {
 	shape := s.bound.Planned.Graph.Outputs[i].Type.Sizes()
@@ -499,7 +518,7 @@ func (s *Session) keep(out []*tensor.Tensor) error {
 		return nil
 	}
 	for i, k := range s.carried.to {
-		if k == nil || out[i] == nil {
+		if k == nil || out[i] == nil || s.leaves(i) {
 			continue
 		}
 		if t := out[i]; t.DType() == tensor.String || t.IsSequence() {

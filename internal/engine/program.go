@@ -76,6 +76,10 @@ type Program struct {
 	stats     Stats
 	tables    [][]byte // large constants that runs look rows up in
 
+	branches *branches        // nil if no input chooses between parts of the program
+	blank    []*tensor.Tensor // of a branch: what stands for inputs that it does not read; nil for the others
+	void     []bool           // of a branch: the outputs that are always empty
+
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
 	closed atomic.Bool
@@ -154,6 +158,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	}
 	p.cut()
 	p.packing = findPacking(p.stages)
+	p.branches = p.findBranches()
 	file.Retain()
 	p.tidy()
 	return p, nil

@@ -40,6 +40,10 @@ type Session struct {
 	carried *carried   // nil if nothing is kept
 	follow  []follower // by stage
 
+	branches [2]*Session  // of a program with branches
+	ran      *Session     // the one of them that ran last
+	twins    *[2]*Session // of a branch's session: the branches
+
 	closed bool
 	busy   atomic.Bool // a Run or Close is under way
 }
@@ -59,6 +63,12 @@ func (p *Program) session() *Session {
 		s.memory = append(s.memory, p.device.NewMemory())
 	}
 	s.follow = make([]follower, len(p.stages))
+	if b := p.branches; b != nil {
+		for i, r := range b.when {
+			s.branches[i] = r.session()
+			s.branches[i].twins = &s.branches
+		}
+	}
 	return s
 }
 
@@ -82,6 +92,12 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.release()
 	s.p.cache.forget(s)
+	s.eachBranch(func(r *Session) error {
+		r.closed = true
+		r.release()
+		s.p.cache.forget(r)
+		return nil
+	})
 	return s.p.leave()
 }
 
@@ -95,6 +111,9 @@ func (s *Session) release() {
 	}
 }
 
+// Program is the program that the session runs.
+func (s *Session) Program() *Program { return s.p }
+
 // Stages is the number of stages.
 func (s *Session) Stages() int { return len(s.memory) }
 
@@ -103,6 +122,9 @@ func (s *Session) Memory(stage int) backend.Memory { return s.memory[stage] }
 
 // Profile returns the times of the last run's steps, if the device keeps them and the program is one stage, or leaves padding out and most of it is one.
 func (s *Session) Profile() []backend.StepTime {
+	if s.ran != nil {
+		return s.ran.Profile()
+	}
 	inst := s.last
 	if s.p.packing != nil {
 		inst = s.packed
@@ -125,6 +147,11 @@ func (s *Session) MemoryBytes() int64 {
 	for _, r := range s.subgraphs {
 		n += r.MemoryBytes()
 	}
+	for _, r := range s.branches {
+		if r != nil {
+			n += r.MemoryBytes()
+		}
+	}
 	return n
 }
 
@@ -141,6 +168,10 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	}
 	if ctx == nil {
 		return nil, WithKind(ErrInput, ErrNoContext)
+	}
+	if r := s.branched(inputs); r != nil {
+		s.ran = r
+		return r.Run(ctx, inputs)
 	}
 	if err := s.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
@@ -228,6 +259,10 @@ func (s *Session) order(inputs map[string]*tensor.Tensor) error {
 			if ok {
 				return fmt.Errorf("input %s comes from a kept tensor: leave it out", tensor.Quote(v.Name))
 			}
+			continue
+		}
+		if t == nil && s.p.blank != nil && s.p.blank[i] != nil {
+			s.in[i] = s.p.blank[i]
 			continue
 		}
 		if !ok || t == nil {
@@ -360,7 +395,11 @@ type usage struct {
 
 // usage is that of a run which has not begun.
 func (s *Session) usage() usage {
-	return usage{memory: memory.Account{Limit: s.p.opts.MemoryLimit, Used: s.MemoryBytes()}}
+	used := s.MemoryBytes()
+	if s.twins != nil {
+		used = s.twins[0].MemoryBytes() + s.twins[1].MemoryBytes()
+	}
+	return usage{memory: memory.Account{Limit: s.p.opts.MemoryLimit, Used: used}}
 }
 
 // fastest is more than any processor or device does of operations in a second.

@@ -10,11 +10,11 @@ import (
 // whose result has a size that depends on data (NonZero, Reshape to a computed shape) ends a stage: it runs on the host,
 // the symbols of its result's type get their numbers, and with them the next stage is bound.
 type stage struct {
-	graph   *ir.Graph       // planned and run by the backend; its inputs may be results of earlier stages
-	symbols []string        // the symbols that a binding of graph needs
-	dynamic []*ir.Node      // run on the host after graph, in order
-	dead    []*ir.Value     // results of dynamic nodes that nothing reads after this stage
-	added   map[string]bool // the sizes by which it lengthens inputs; nil if it lengthens none
+	graph   *ir.Graph         // planned and run by the backend; its inputs may be results of earlier stages
+	symbols []string          // the symbols that a binding of graph needs
+	dynamic []*ir.Node        // run on the host after graph, in order
+	dead    []*ir.Value       // results of dynamic nodes that nothing reads after this stage
+	added   []map[string]bool // for each node that lengthens an input, the sizes by which it does
 }
 
 // split cuts a graph into stages. Every node runs in the first stage in which its operands and sizes are known.

@@ -1,0 +1,112 @@
+package rlxc
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Cache is what a decoder has seen: the kept tensors of a session that hold keys, values and states from step to step.
+type Cache struct {
+	kept    []*Kept
+	growing []*Kept // those of them that get longer with each step
+}
+
+// KeepCache makes a cache for so many texts, with room for so many tokens in each, and feeds every input that holds one from it: an input whose
+// name begins with past, or has it after a dot, and that is an output too where its name has present in that place (past_key_values.0.key and present.0.key,
+// past_0 and present_0). Runs take none of these inputs and return none of these outputs. The cache is empty; what does not grow, such as the state of a
+// recurrence, is zeros. Keys and values that a merged decoder computes from an encoder in its first run stay as they are in those that follow.
+//
+// It fails with ErrInput if the model has no such inputs, or one whose sizes follow neither from texts nor from room; with ErrMemory, ErrBusy or ErrClosed.
+func (s *Session) KeepCache(texts, room int) (*Cache, error) {
+	if texts < 1 || room < 1 {
+		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d texts of %d tokens: both must be positive", texts, room))
+	}
+	c, g := &Cache{}, s.engine.Program().Graph()
+	outputs := map[string]bool{}
+	for _, name := range g.OutputNames {
+		outputs[name] = true
+	}
+	for i, v := range inputInfo(g) {
+		output, ok := presentName(v.Name, outputs)
+		if !ok {
+			continue
+		}
+		if err := c.add(s, v, output, i, texts, room); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	if len(c.kept) == 0 {
+		return nil, engine.WithKind(ErrInput, errors.New("the model has no inputs past… that are outputs present… too: keep and feed its state with Keep and Feed"))
+	}
+	return c, nil
+}
+
+// presentName is the output that an input of a cache comes from.
+func presentName(input string, outputs map[string]bool) (string, bool) {
+	for _, pair := range [][2]string{{"past_key_values", "present"}, {"past_key_values", "present_key_values"}, {"past", "present"}} {
+		if at := strings.Index(input, pair[0]); at == 0 || at > 0 && input[at-1] == '.' {
+			if output := input[:at] + pair[1] + input[at+len(pair[0]):]; outputs[output] {
+				return output, true
+			}
+		}
+	}
+	return "", false
+}
+
+// add makes the kept tensor of an input and an output.
+func (c *Cache) add(s *Session, v ValueInfo, output string, input, texts, room int) error {
+	axis, shared := s.engine.Program().Lengthened(input)
+	shape, free := make([]int, len(v.Shape)), 0
+	for i, size := range v.Shape {
+		n, err := strconv.Atoi(size)
+		switch {
+		case err == nil:
+			shape[i] = n
+		case i == axis && shared:
+			shape[i] = room
+		case i == axis:
+		case free == 0:
+			shape[i], free = texts, free+1
+		case axis >= 0:
+			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from texts nor from tokens", tensor.Quote(v.Name), v.Shape))
+		}
+	}
+	p := &Program{s.engine.Program()}
+	t := tensor.New(v.DType, shape...)
+	keep := p.Keep
+	if axis >= 0 {
+		keep = func(t *Tensor) (*Kept, error) { return p.KeepGrowing(t, axis, room) }
+	}
+	k, err := keep(t)
+	if err != nil {
+		return err
+	}
+	if c.kept = append(c.kept, k); axis >= 0 && !shared {
+		c.growing = append(c.growing, k)
+	}
+	return errors.Join(s.Feed(v.Name, k), s.Keep(output, k))
+}
+
+// Truncate leaves the first tokens of each text: 0 to begin new ones. Caches whose buffers have their room from the start (models that take past_sequence_length)
+// stay as they are. It fails as Kept.Truncate does.
+func (c *Cache) Truncate(tokens int) error {
+	var errs []error
+	for _, k := range c.growing {
+		errs = append(errs, k.Truncate(tokens))
+	}
+	return errors.Join(errs...)
+}
+
+// Close releases the memory. The session must not run any more.
+func (c *Cache) Close() error {
+	var errs []error
+	for _, k := range c.kept {
+		errs = append(errs, k.Close())
+	}
+	return errors.Join(errs...)
+}
