@@ -95,6 +95,7 @@ func codedRecurrences() map[string]string {
 	}
 	add("lstm", 24, 4, 16, `(%0 "x": f32[3,s,16], %10 "h": f32[2,s,24]) { WEIGHTS const %11: f32[2,192] = data
 		%12: f32[3,2,s,24], %13: f32[2,s,24], %14: f32[2,s,24] = onnx.LSTM(%0, %1, %5, %11, _, %10) {hidden=24, bidirectional=true} return %12 as "y", %13 as "h", %14 as "c" }`)
+	add("lstm of many steps", 24, 4, 16, `(%0 "x": f32[6,s,16]) { WEIGHTS %12: f32[6,2,s,24] = onnx.LSTM(%0, %1, %5) {hidden=24, bidirectional=true, results=1} return %12 as "y" }`)
 	add("gru", 40, 3, 8, `(%0 "x": f32[1,s,8], %10 "h": f32[2,s,40]) { WEIGHTS const %11: f32[2,240] = data
 		%12: f32[1,2,s,40], %13: f32[2,s,40] = onnx.GRU(%0, %1, %5, %11, _, %10) {hidden=40, bidirectional=true} return %12 as "y", %13 as "h" }`)
 	add("rnn", 9, 1, 7, `(%0 "x": f32[2,s,7]) { WEIGHTS %12: f32[2,2,s,9], %13: f32[2,s,9] = onnx.RNN(%0, %1, %5) {hidden=9, bidirectional=true} return %12 as "y", %13 as "h" }`)

@@ -22,6 +22,7 @@ const (
 	numRecurrentScratch
 
 	recurrentCoded = recurrentShared // by worker: what products with coded weights need, of one with such
+	recurrentWide  = recurrentInputs // R, widened for many steps
 )
 
 // recurrentRow is for RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
@@ -39,7 +40,7 @@ func (d *Device) recurrentRow() row {
 				sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
 					recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
 				if p.coded {
-					sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)))
+					sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)), 4*int64(d.widenedStates(n, &p)))
 				}
 				if p.quantized {
 					sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
@@ -149,6 +150,13 @@ func bindRecurrent(b *binder, n *ir.Node) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
+	if b.d.widenedStates(n, &p) > 0 {
+		widen, states, err := p.widenStates(b, n, own)
+		if err != nil {
+			return step{}, err
+		}
+		return inTurn(append(inputs, widen, p.recurrence(b, n, states))...), nil
+	}
 	states, err := p.bindStates(b, n, own)
 	if err != nil {
 		return step{}, err
@@ -186,7 +194,8 @@ func (p recurrentPlan) bindStates(b *binder, n *ir.Node, own int) (func(sequence
 	if p.quantized {
 		return p.quantizedStates(b, n, data), nil
 	}
-	return p.states(b, n, tensor.Of[float32](data)), nil
+	r32 := tensor.Of[float32](data)
+	return p.states(b, n, func(*machine) []float32 { return r32 }), nil
 }
 
 // inputs multiplies x by W for all steps, and adds the biases that are not added between.
@@ -230,13 +239,14 @@ func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
 type stateProduct func(m *machine, direction, worker int, sequences []float32)
 
 // states plans the products of states with some columns of R, by the number of sequences.
-func (p recurrentPlan) states(b *binder, n *ir.Node, r []float32) func(sequences, lo, hi int) stateProduct {
-	cols, each, length := p.gates*p.hidden, p.parts*p.hidden, len(r)/p.directions
+func (p recurrentPlan) states(b *binder, n *ir.Node, r func(m *machine) []float32) func(sequences, lo, hi int) stateProduct {
+	cols, each := p.gates*p.hidden, p.parts*p.hidden
+	_, length := formats[formatF32].layout(b.d.set, p.hidden, cols)
 	_, between := p.biases(n)
 	return func(sequences, lo, hi int) stateProduct {
 		g := b.d.set.NewGemm(sequences, hi-lo, p.hidden)
-		return func(_ *machine, d, _ int, s []float32) {
-			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each, Alpha: 1}
+		return func(m *machine, d, _ int, s []float32) {
+			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r(m)[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each, Alpha: 1}
 			if between != nil {
 				args.Bias = between[d*cols:][lo:hi]
 			}

@@ -134,12 +134,48 @@ func (d *Device) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int)
 		bytes = max(few.scratchBytes(), align(d.set.NewGemmCoded(rows, cols, p.width).ScratchBytes()))
 	}
 	if r := n.Inputs[ops.RecurrentR]; isCodedRecurrent(r) {
+		bytes = max(bytes, align(d.set.WidenBytes()))
 		for _, sequences := range p.blockSizes(d.Threads()) {
 			few := d.newFewProduct(coding(r, p.hidden), sequences, cols)
 			bytes = max(bytes, few.scratchBytes())
 		}
 	}
 	return bytes
+}
+
+// manySteps is the number of steps from which on R is widened once for all of them, where only floats can be multiplied: to widen it takes as
+// long as a few products.
+const manySteps = 4
+
+// widenedStates is the number of floats of R, widened for the steps of a run; 0 where each step takes it as it is.
+func (d *Device) widenedStates(n *ir.Node, p *recurrentPlan) int {
+	r, cols := n.Inputs[ops.RecurrentR], p.gates*p.hidden
+	if p.steps < manySteps || p.batch == 0 || p.hidden == 0 || !isCodedRecurrent(r) || r.Packed == nil {
+		return 0
+	}
+	few := d.newFewProduct(codingOf(r.Packed, p.hidden, cols), p.blockSizes(d.Threads())[0], cols)
+	if few.bytes != nil {
+		return 0
+	}
+	_, length := formats[formatF32].layout(d.set, p.hidden, cols)
+	return p.directions * length
+}
+
+// widenStates is the step that widens R, and states for that.
+func (p recurrentPlan) widenStates(b *binder, n *ir.Node, own int) (step, func(sequences, lo, hi int) stateProduct, error) {
+	cols := p.gates * p.hidden
+	_, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentR])
+	if err != nil {
+		return step{}, nil, err
+	}
+	all := b.d.widenedStates(n, &p)
+	wide, worker := b.scratchBytes(recurrentWide).part(0, all, tensor.F32), b.scratchBytes(recurrentCoded)
+	set, panels, length := b.d.set, b.d.set.Panels(cols), all/p.directions
+	widen := step{parts: p.directions * panels, run: func(m *machine, part, id int) {
+		d := part / panels
+		set.Widen(&weights[d], part%panels, cols, wide.f32(m)[d*length:][:length], worker.bytes(m)[id*own:][:own])
+	}}
+	return widen, p.states(b, n, wide.f32), nil
 }
 
 // codedInputs is inputs for coded weights.

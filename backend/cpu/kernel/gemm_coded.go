@@ -1,5 +1,7 @@
 package kernel
 
+import "unsafe"
+
 // Coded is a constant B[K,N] in a smaller form than float32: packed by [Set.NewPackBlocks], or by [Set.NewPackB] and then rounded to
 // 16-bit floats. Products decode a block of a panel at a time, in scratch memory that stays in the cache, and use it for many rows.
 type Coded struct {
@@ -27,6 +29,26 @@ func (c Coded) From(column int) Coded {
 
 // Data is B as [PackBlocks] has packed it.
 func (c *Coded) Data() []byte { return c.data }
+
+// widenRows are the rows that Widen decodes at a time.
+const widenRows = 64
+
+// Panels is the number of panels of n columns.
+func (s *Set) Panels(n int) int { return s.gemm.panels(n) }
+
+// WidenBytes is the scratch memory that Widen needs.
+func (s *Set) WidenBytes() int { return 4 * decodedRows(widenRows) * s.gemm.cols() }
+
+// Widen writes one panel of the n columns of b to dst as [Set.NewPackB] would have packed it: for products of few rows that come again
+// and again.
+func (s *Set) Widen(b *Coded, panel, n int, dst []float32, scratch []byte) {
+	source := b.panel(&s.gemm, panel, n, floats(scratch, s.WidenBytes()/4))
+	dst = dst[panel*s.gemm.cols()*b.k:]
+	for k := 0; k < b.k; k += widenRows {
+		rows := min(widenRows, b.k-k)
+		copy(dst[k*source.cols:], unsafe.Slice(source.block(s, k, rows), rows*source.cols))
+	}
+}
 
 // columnBytes is the size of a packed column.
 func (c *Coded) columnBytes() int {
