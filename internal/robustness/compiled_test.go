@@ -150,6 +150,20 @@ func forgeries() map[string]attack {
 	add("a packed weight that nothing reads", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
 	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/48/16" %2 = matmul(%0, %1) return %2 as "y" }`)
 	add("a packed weight of 16 bits and too few elements", "does not hold", `graph "g" (%0 "x": f16[2,4]) { const %1: f16[4,4] = packed "f16 as f32/48/16" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f16", []int64{16}, make([]byte, 32)})
+	const conv, lstm = `graph "g" (%0 "x": f32[1,4,4,2]) { const %1: f32[3,3,2,4] = packed "LAYOUT" section 0
+		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`,
+		`graph "g" (%0 "x": f32[5,1,2]) { const %1: f32[1,16,2] = packed "LAYOUT" section 0 const %2: f32[1,16,4] = packed "LAYOUT" section 1
+		%3: f32[5,1,1,4] = onnx.LSTM(%0, %1, %2) {hidden=4, results=1} return %3 as "y" }`
+	for _, layout := range []string{"q8x4/48/16", "q4x8/48/16/blocks of 8", "q8x4/48/16/blocks of 268435456", "q8x4/8/8", "f16 as f32/48/16", "bf16 as f32/4/4", "winograd f32/48/16"} {
+		few := section{"u8", []int64{64}, make([]byte, 64)}
+		if strings.Contains(layout, "16 as f32") {
+			few = section{layout[:strings.Index(layout, " ")], []int64{32}, make([]byte, 64)}
+		}
+		add("a convolution with too few codes as "+layout, "hold", strings.ReplaceAll(conv, "LAYOUT", layout), few)
+		add("a recurrence with too few codes as "+layout, "!", strings.ReplaceAll(lstm, "LAYOUT", layout), few, few)
+	}
+	add("codes in blocks of no length", "layout", strings.ReplaceAll(conv, "LAYOUT", "q8x4/48/16/blocks of 0"), section{"u8", []int64{64}, make([]byte, 64)})
+	add("blocks of floats", "layout", strings.ReplaceAll(conv, "LAYOUT", "f32/48/16/blocks of 8"), section{"f32", []int64{16}, make([]byte, 64)})
 	add("a packed weight of another layout", "layout", x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f32", []int64{16}, make([]byte, 64)})
 	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
 	add("indices of a size that no input tells", "no size", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
