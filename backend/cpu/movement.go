@@ -161,37 +161,6 @@ func grows(st step, to, from int) step {
 	}}
 }
 
-// triluRow keeps the front or the end of each row of its matrices.
-var triluRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
-		x, y, op := in[0], out[0], n.Op.(ir.Trilu)
-		rank := len(y.shape)
-		rows, cols := y.shape[rank-2], y.shape[rank-1]
-		all, width := y.shape[:rank-1].Elements(), y.width
-		perPart := max(1, partElements/max(cols, 1))
-		return step{parts: (all + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
-			dst, src := y.bytes(m), x.bytes(m)
-			for r := part * perPart; r < min((part+1)*perPart, all); r++ {
-				from, to := 0, cols // what is kept of the row
-				if diagonal := r%rows + op.K; op.Upper {
-					from = min(max(diagonal, 0), cols)
-				} else {
-					to = min(max(diagonal+1, 0), cols)
-				}
-				row := dst[r*cols*width:][:cols*width]
-				clear(row[:from*width])
-				copy(row[from*width:to*width], src[(r*cols+from)*width:])
-				clear(row[to*width:])
-			}
-		}}, nil
-	},
-}
-
 // padRow writes a constant, or elements of the operand itself, around a copy.
 var padRow = row{
 	Row: target.Row{
