@@ -93,7 +93,7 @@ func (c *Cache) add(s *Session, v ValueInfo, output string, input, texts, room i
 }
 
 // Truncate leaves the first tokens of each text: 0 to begin new ones. Caches whose buffers have their room from the start (models that take past_sequence_length)
-// stay as they are. It fails as Kept.Truncate does.
+// stay as they are. It fails with ErrInput if a cache holds fewer, with ErrBusy or with ErrClosed.
 func (c *Cache) Truncate(tokens int) error {
 	var errs []error
 	for _, k := range c.growing {

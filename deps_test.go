@@ -64,7 +64,7 @@ var imports = map[string][]string{
 	"internal/fuzzgraph":   {"ir", "tensor"}, // for tests alone
 	"internal/programs":    {"ir", "lower", "ops", "onnx", "onnx/onnxpb", "tensor"},
 	"cmd/rlxc":             {"*"},
-	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
+	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "ops", "target", "rewrite", "legalize", "schedule", "liveness", "proof", "backend",
 		"artifact"},
 	"internal/source":   {"internal/engine", "artifact", "ir", "ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "artifact", "ir"},
