@@ -102,7 +102,7 @@ func (c *Cache) Truncate(tokens int) error {
 	return errors.Join(errs...)
 }
 
-// Close releases the memory. The session must not run any more.
+// Close releases the memory. Later runs of the session fail with ErrClosed. It fails with ErrBusy or ErrClosed.
 func (c *Cache) Close() error {
 	var errs []error
 	for _, k := range c.kept {
