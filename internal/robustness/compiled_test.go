@@ -189,6 +189,29 @@ func forgeries() map[string]attack {
 	add("a convolution and a test", "is_nan", image+` %2 = conv(%0, %1) {`+window+`act=is_nan} return %2 as "y" }`)
 	add("a product and a function", "", image+` %2 = matmul(%0, %1) {act=silu, actalpha=1} return %2 as "y" }`)
 	add("a product and a test", "a product with is_nan", image+` %2 = matmul(%0, %1) {act=is_nan} return %2 as "y" }`)
+	quantised := func(name, want, weights, operands, params string, sections ...section) {
+		add("a convolution of bytes "+name, want, `graph "g" (%0 "x": u8[1,4,4,4]) { const %1: i8[1,1,4,2] = `+weights+` const %2: f32[] = [0.5] const %3: f32[2] = [0.5, 1] const %4: f32[3] = [1, 2, 3] const %5: u8[] = [3] const %6: i32[2] = [1, 2]
+			%9 = qconv(%0, %1`+operands+`) {kernel=[1,1], dilations=[1,1], auto_pad="NOTSET", `+params+`} return %9 as "y" }`, sections...)
+	}
+	const codes, once = "[1, 2, 3, 4, 5, 6, 7, 8]", "strides=[1,1], pads=[0,0,0,0], group=1"
+	quantised("in order", "", codes, ", %5, _, %2, %3, %6, _, %2, %5", once)
+	quantised("with scales of three columns", "columns are needed", codes, ", %5, _, %2, %4", once)
+	quantised("with a bias of three columns", "columns are needed", codes, ", %5, _, %2, %3, %4", once)
+	quantised("with one of two scales", "one of two scales", codes, ", %5, _, %2", once)
+	quantised("with a zero point of another type", "where one number is needed", codes, ", %6, _, %2, %3", once)
+	quantised("with a residual of another shape", "residual", codes, ", %5, _, %2, %3, _, %4", once)
+	quantised("with a scale and no zero point of the result", "one of scale and zero point", codes, ", %5, _, %2, %3, _, _, %2", once)
+	quantised("and a test", "a product with is_nan", codes, ", %5, _, %2, %3", once+", act=is_nan")
+	quantised("in no groups", "groups", codes, "", "strides=[1,1], pads=[0,0,0,0], group=0")
+	quantised("in groups that do not divide", "groups", codes, "", "strides=[1,1], pads=[0,0,0,0], group=3")
+	quantised("without a stride", "stride 0", codes, "", "strides=[0,1], pads=[0,0,0,0], group=1")
+	quantised("with padding that is not there", "pads", codes, "", "strides=[1,1], pads=[0,0,0], group=1")
+	quantised("with a packed weight that is too short", "!", `packed "s8/48/16" section 0`, ", %5, _, %2, %3", once, section{"u8", []int64{4}, make([]byte, 4)})
+	quantised("with a packed weight of another layout", "layout", `packed "elsewhere" section 0`, ", %5, _, %2, %3", once, section{"u8", []int64{48}, make([]byte, 48)})
+	const codesMap = `graph "g" (%0 "x": u8[2,4], %1 "s": f32[4]) { const %2: f32[] = [0.5] const %3: f32[] = [0] `
+	add("a map of quantised values", "", codesMap+`%4 = map(%0, %2) {expr=[dequantize(in0, in1) {to=f32}, add(x0, x0), quantize(x1, in1) {to=u8}]} return %4 as "y" }`)
+	add("a map that quantises by many scales", "not one for all", codesMap+`%4 = map(%0, %1, %2) {expr=[dequantize(in0, in2) {to=f32}, quantize(x0, in1) {to=u8, axis=1}]} return %4 as "y" }`)
+	add("a map that quantises by 0", "quantising divides by it", codesMap+`%4 = map(%0, %2, %3) {expr=[dequantize(in0, in1) {to=f32}, quantize(x0, in2) {to=u8}]} return %4 as "y" }`)
 	packs := func(inputs, operands string) string {
 		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` + operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
 	}

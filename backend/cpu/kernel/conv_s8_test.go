@@ -198,3 +198,111 @@ func TestDepthwiseS8(t *testing.T) {
 		}
 	})
 }
+
+// oneS8Case is a convolution of bytes of a given shape over images whose pixels have the given distances, with bytes that all differ.
+func oneS8Case(s ConvShape, column, channel int, depthwise bool) *convS8Case {
+	outputs := s.Outputs
+	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: make([]int32, outputs), places: s.Images * s.PlacesHigh * s.PlacesWide}
+	a := &g.args
+	a.XColumn, a.XChannel = column, channel
+	a.XRow = s.Width * column
+	a.XImage = s.Height * a.XRow
+	a.X = make([]uint8, s.Images*a.XImage+s.Channels*channel)
+	for i := range a.X {
+		a.X[i] = byte(37 * i)
+	}
+	g.w = make([]byte, s.KernelHeight*s.KernelWidth*s.Channels*outputs)
+	if depthwise {
+		g.w = g.w[:s.KernelHeight*s.KernelWidth*s.Channels]
+	}
+	for i := range g.w {
+		g.w[i] = byte(53 * i)
+	}
+	a.Scale, a.Zero, a.CRow, a.Sums = []float32{1}, []int32{77}, outputs, make([]int32, g.places*outputs)
+	for row := range g.places {
+		for m := range outputs {
+			g.sums = append(g.sums, g.exact(row, m))
+		}
+	}
+	return g
+}
+
+// run computes the sums by a level's kernels, and returns them.
+func (g *convS8Case) run(s *Set) []int32 {
+	each := func(parts, scratch int, run func(part int, args *ConvS8Args, scratch []byte)) []int32 {
+		for part := range parts {
+			run(part, &g.args, bytesOfFloats(newGuarded((scratch+3)/4, 0).inner))
+		}
+		return g.args.Sums
+	}
+	if g.depthwise {
+		plan := s.NewDepthwiseS8(g.ConvShape)
+		g.args.B = plan.Pack(g.w, nil, false)
+		return each(plan.Parts(), plan.ScratchBytes(), plan.Run)
+	}
+	taps, pixel := g.KernelHeight*g.KernelWidth, s.ConvPixel(g.Channels)
+	wide := make([]byte, taps*pixel*g.Outputs)
+	for tap := range taps {
+		copy(wide[tap*pixel*g.Outputs:], g.w[tap*g.Channels*g.Outputs:][:g.Channels*g.Outputs])
+	}
+	pack := s.NewPackS8(taps*pixel, g.Outputs)
+	g.args.B = bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner)
+	for p := range pack.Parts() {
+		pack.Run(p, g.args.B, wide, g.Outputs, 1, false)
+	}
+	plan := s.NewConvS8(g.ConvShape)
+	return each(plan.Parts(), plan.ScratchBytes(), plan.Run)
+}
+
+// TestConvS8Edges: what random shapes seldom have.
+func TestConvS8Edges(t *testing.T) {
+	window := ConvShape{Images: 1, Height: 5, Width: 9, Channels: 3, Outputs: 5, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1, StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PlacesHigh: 5, PlacesWide: 9}
+	with := func(change func(s *ConvShape)) ConvShape {
+		s := window
+		change(&s)
+		return s
+	}
+	// Every other pixel of a row, whose three channels lie apart.
+	everyOther := with(func(s *ConvShape) {
+		s.KernelWidth, s.StrideWide, s.Left, s.PlacesWide = 1, 2, 0, 5
+	})
+	// Rows whose first places, more than a part has, meet no pixel.
+	outside := with(func(s *ConvShape) {
+		s.Width, s.Left, s.PlacesWide = 1, 2*blockRows+5, 3*blockRows
+	})
+	rows := with(func(s *ConvShape) { // windows of one row, at every other row
+		s.KernelHeight, s.StrideHigh, s.Top, s.PlacesHigh = 1, 2, 0, 3
+	})
+	eachLevel(t, func(t *testing.T, s *Set) {
+		for name, c := range map[string]struct {
+			shape           ConvShape
+			column, channel int
+		}{
+			"channels first": {window, 1, 45}, "channels first, wider": {window, 2, 90}, "every other, channels first": {everyOther, 1, 45},
+			"every other": {everyOther, 3, 1}, "outside": {outside, 3, 1}, "rows": {rows, 3, 1},
+		} {
+			g := oneS8Case(c.shape, c.column, c.channel, false)
+			require.Equal(t, g.sums, g.run(s), name)
+			if c.channel == 1 {
+				c.shape.Outputs = c.shape.Channels
+				g := oneS8Case(c.shape, c.column, c.channel, true)
+				require.Equal(t, g.sums, g.run(s), "%s, depthwise", name)
+			}
+		}
+		// Weights of no elements may have a window of any size, which takes no memory and no time.
+		none := with(func(s *ConvShape) {
+			s.Channels, s.KernelHeight, s.KernelWidth, s.PlacesHigh, s.PlacesWide = 0, 1<<30, 1<<30, 2, 2
+		})
+		plan := s.NewConvS8(none)
+		pack := s.NewPackS8(0, none.Outputs)
+		args := ConvS8Args{GemmS8Args: GemmS8Args{B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), Scale: []float32{1}, Zero: []int32{3}, CRow: 5, Sums: slices.Repeat([]int32{9}, 20)}}
+		for p := range pack.Parts() {
+			pack.Run(p, args.B, nil, 5, 1, false)
+		}
+		require.Less(t, plan.ScratchBytes(), 1<<20)
+		for part := range plan.Parts() {
+			plan.Run(part, &args, bytesOfFloats(newGuarded(plan.ScratchBytes()/4, 0).inner))
+		}
+		require.Equal(t, make([]int32, 20), args.Sums)
+	})
+}

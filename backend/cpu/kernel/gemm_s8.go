@@ -120,7 +120,7 @@ type GemmS8Args struct {
 	A     []uint8   // element (m, k) at m·ARow + k
 	ARow  int       // a multiple of 4, with K rounded up to one inside: what fills a row up may be any byte
 	Scale []float32 // [M], or [1] for all rows
-	Zero  []int32   // likewise
+	Zero  []int32   // as many
 
 	B      []byte    // packed
 	BScale []float32 // [N]

@@ -93,7 +93,7 @@ func (args *GemmS8Args) requantizes() bool {
 func (g *GemmS8) columns(args *GemmS8Args, col, cols int, scratch []byte) finishing {
 	f := finishing{col: col, cols: cols}
 	out := &args.Quantized
-	if !args.requantizes() || args.BZero != nil || len(args.Zero) > 1 || len(args.Scale) > 1 || g.set.quantize.requantize == nil {
+	if !args.requantizes() || args.BZero != nil || len(args.Scale) > 1 || g.set.quantize.requantize == nil {
 		return f
 	}
 	f.lowest = out.lowest(args.Act)
@@ -119,7 +119,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, su
 		return
 	}
 	step := 1
-	if len(args.Scale) == 1 || len(args.Zero) == 1 {
+	if len(args.Scale) == 1 {
 		step = 0
 	}
 	colSums := g.pack.sums(args.B)[col:]

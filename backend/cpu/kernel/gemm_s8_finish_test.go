@@ -62,3 +62,30 @@ func TestGemmS8Quantized(t *testing.T) {
 		}
 	})
 }
+
+// TestReluOfNegativeScale: quotients by a scale below 0 have the other order, so that ReLU is no bound of theirs.
+func TestReluOfNegativeScale(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		const n, k = 17, 4
+		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(1, n, k)
+		b := make([]byte, k*n)
+		for i := range b {
+			b[i] = byte(i - 30)
+		}
+		args := GemmS8Args{A: []uint8{1, 2, 3, 4}, ARow: k, Scale: []float32{1}, Zero: []int32{0}, BScale: slices.Repeat([]float32{1}, n), B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), CRow: n, Act: Relu}
+		for p := range pack.Parts() {
+			pack.Run(p, args.B, b, n, 1, false)
+		}
+		args.Quantized = Quantized{Dst: make([]uint8, n), Row: n, Scale: -2, Zero: 100}
+		for p := range plan.Parts() {
+			plan.Run(p, &args, bytesOfFloats(newGuarded(plan.ScratchBytes()/4, 0).inner))
+		}
+		for c, q := range args.Quantized.Dst {
+			sum := float32(0)
+			for i, a := range args.A {
+				sum += float32(int32(a) * int32(int8(b[i*n+c])))
+			}
+			require.Equal(t, byte(quantizeFloat64(max(sum, 0), -2, 0, 255, 100)), q, "column %d", c)
+		}
+	})
+}
