@@ -19,10 +19,10 @@ var dynamicRank = map[string]func(in []*ir.Value) int{
 	"Range":           func([]*ir.Value) int { return 1 },
 	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
 	"Squeeze":         squeezedRank,
-	"Unsqueeze":       func(in []*ir.Value) int { return plus(rankOf(in, 0), lengthOf(1)(in)) },
+	"Unsqueeze":       func(in []*ir.Value) int { return sum(rankOf(in, 0), lengthOf(1)(in)) },
 	"Shape":           func([]*ir.Value) int { return 1 },
 	"Size":            func([]*ir.Value) int { return 0 },
-	"Gather":          func(in []*ir.Value) int { return plus(rankOf(in, 0), plus(rankOf(in, 1), -1)) },
+	"Gather":          func(in []*ir.Value) int { return plus(sum(rankOf(in, 0), rankOf(in, 1)), -1) },
 	"GatherND":        func([]*ir.Value) int { return -1 },
 	"STFT":            func([]*ir.Value) int { return 4 },
 	"MelWeightMatrix": func([]*ir.Value) int { return 2 },
@@ -43,11 +43,20 @@ func rankOf(in []*ir.Value, i int) int {
 	return len(in[i].Type.Shape)
 }
 
+// plus is a number of axes with some more or fewer.
 func plus(a, b int) int {
 	if a < 0 {
 		return -1
 	}
 	return max(a+b, -1)
+}
+
+// sum is unknown if one of two numbers is.
+func sum(a, b int) int {
+	if b < 0 {
+		return -1
+	}
+	return plus(a, b)
 }
 
 func maxRank(a, b int) int {
