@@ -36,7 +36,7 @@ var families = map[string][][]row{
 	"ai.onnx.ml":               {mlRows},
 	"ai.onnx.preview":          {previewRows},
 	"ai.onnx.preview.training": {trainingRows},
-	"com.microsoft":            {contribRows, contribAttentionRows, contribQuantRows},
+	"com.microsoft":            {contribRows, contribAttentionRows, contribGateRows, contribQuantRows},
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it

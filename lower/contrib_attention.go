@@ -403,6 +403,11 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 // lowerContribRotary differs from ONNX's RotaryEmbedding in the order of its operands and in that one position stands for
 // the first of the sequence.
 func lowerContribRotary(c *Context) []*ir.Value {
+	return c.rotated(nil)
+}
+
+// rotated is a rotary embedding whose angles are, for a cache of cosines or sines, [B,S,R/2]; nil finds them by one position for each token.
+func (c *Context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(2), c.In(3)
 	if s := c.AttrFloat("scale", 1); s != 1 {
 		c.Unsupportedf("scale = %v", s)
@@ -432,14 +437,17 @@ func lowerContribRotary(c *Context) []*ir.Value {
 		y = c.split(x, count)
 	}
 	B, S := y.Type.Shape[0], y.Type.Shape[1]
-	positions := c.nonNegative(c.cast(c.In(1), tensor.I64))
-	if Rank(positions) == 1 {
-		positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
-	} else if Rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
-		c.Failf("position_ids %v for %v", positions.Type, x.Type)
+	if angles == nil {
+		positions := c.nonNegative(c.cast(c.In(1), tensor.I64))
+		if Rank(positions) == 1 {
+			positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
+		} else if Rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
+			c.Failf("position_ids %v for %v", positions.Type, x.Type)
+		}
+		angles = func(cache *ir.Value) *ir.Value { return c.Emit(ir.Gather{}, cache, positions) }
 	}
 	op := ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}
-	y = c.Emit(op, y, c.Emit(ir.Gather{}, cos, positions), c.Emit(ir.Gather{}, sin, positions))
+	y = c.Emit(op, y, angles(cos), angles(sin))
 	if Rank(x) == 4 {
 		return []*ir.Value{c.swapHeads(y)}
 	}

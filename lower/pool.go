@@ -15,6 +15,7 @@ var poolRows = []row{
 	{"LpPool", 2, lowerLpPool},
 	{"GlobalMaxPool", 1, lowerGlobalPool(ir.MaxOf)},
 	{"GlobalAveragePool", 1, lowerGlobalPool(ir.Mean)},
+	{"GlobalLpPool", 2, lowerGlobalLpPool},
 	{"MaxUnpool", 9, lowerMaxUnpool},
 	{"LRN", 1, lowerLRN},
 }
@@ -30,6 +31,21 @@ func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
 		}
 		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(Rank(x))[2:], KeepDims: true}, x)}
 	}
+}
+
+// lowerGlobalLpPool is the p-norm of each channel.
+func lowerGlobalLpPool(c *Context) []*ir.Value {
+	p := c.AttrInt("p", 2)
+	switch {
+	case p < 1:
+		c.Failf("p = %d is below 1", p)
+	case p <= 2:
+		return lowerGlobalPool([]ir.Reduction{ir.L1, ir.L2}[p-1])(c)
+	}
+	x := c.In(0)
+	power := c.binary(ir.Pow, c.unary(ir.Abs, x), c.like(x, float64(p)))
+	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: firstAxes(Rank(x))[2:], KeepDims: true}, power)
+	return []*ir.Value{c.binary(ir.Pow, sum, c.like(x, 1/float64(p)))}
 }
 
 // poolWindow reads a pool's window; ceil and dilated are the versions that know ceil_mode and dilations.

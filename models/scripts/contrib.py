@@ -397,8 +397,30 @@ def between():
     case("quantize_infinite_scale", "QuantizeLinear", [f32(3, 5), s(np.inf), s(7, np.uint8)], weights=(1, 2))
 
 
+def gates():
+    """What decoders with linear attention and models of text and images are made of."""
+    b, t, h, c, d = 2, 3, 4, 3, 8
+    case("gated_add", "GatedAdd", [f32(b, t, d), f32(b, t, d), f32(b, t, 1)])
+    case("gated_rms_norm", "GatedRMSNorm", [f32(b, t, h * d), f32(d), f32(b, t, h * d)], epsilon=0.1)
+    case("gated_rms_norm_sigmoid", "GatedRMSNorm", [f32(b, t, h * d), f32(d), f32(b, t, h * d)], activation="sigmoid")
+    case("branchwise_rms_norm", "BranchwiseRMSNorm", [f32(b, t, c, d), f32(d)])
+    case("branchwise_rms_norm_flat", "BranchwiseRMSNorm", [f32(b, t, c * d), f32(c * d)], num_branches=c)
+    case("pre_mix", "HyperConnectionPreMix", [f32(b, t, c, d), f32(b, t, c)], reduction_scale=0.5)
+    case("pre_mix_flat", "HyperConnectionPreMix", [f32(b, t, c * d), f32(b, t, c * d)], num_branches=c)
+    case("post_mix", "HyperConnectionPostMix", [f32(b, t, c, d), f32(b, t, d), f32(b, t, c)])
+    case("post_mix_flat", "HyperConnectionPostMix", [f32(b, t, c * d), f32(b, t, d), f32(b, t, c, d), f32(b, t, c, c)], num_branches=c)
+    case("linear_attention_gate", "LinearAttentionGate", [f32(b, t, h), f32(h), -np.abs(f32(h)), f32(b, t, h)], 2)
+    case("linear_attention", "LinearAttention", [f32(b, t, h * d), f32(b, t, h * d, scale=0.3), f32(b, t, h * d), f32(b, h, d, d), -np.abs(f32(b, t, h)),
+                                                 np.abs(f32(b, t, h, scale=0.3))], 2, q_num_heads=h, kv_num_heads=h)
+    case("causal_conv", "CausalConvWithState", [f32(b, d, t), f32(d, 1, 4), f32(d), f32(b, d, 3)], 2, activation="silu")
+    positions = rng.integers(0, 16, (3, b, t)).astype(np.int64)
+    for layout in (0, 1):
+        case(f"mrotary_{layout}", "MRotaryEmbedding", [f32(b, t, h * 24), positions, f32(16, 12), f32(16, 12)], num_heads=h, mrope_section=[6, 3, 3], mrope_layout=layout, interleaved=layout)
+        case(f"mrotary_heads_{layout}", "MRotaryEmbedding", [f32(b, h, t, 24), positions, f32(16, 12), f32(16, 12)], mrope_section=[4, 4, 4], mrope_layout=layout)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
