@@ -45,10 +45,10 @@ var imports = map[string][]string{
 	"schedule":             {"ir"},
 	"liveness":             {"ir", "target", "planner"},
 	"proof":                {"ir", "planner", "arena"},
-	"backend":              {"ir", "target", "planner", "arena", "tensor"},
+	"backend":              {"ir", "ops", "target", "planner", "arena", "tensor"},
 	"backend/cpu":          {"backend", "backend/cpu/kernel", "internal/packed", "ir", "ops", "target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel":   {"internal/packed"},
-	"backend/wgpu":         {"backend", "backend/wgpu/native", "ir", "target", "planner", "arena", "tensor"},
+	"backend/wgpu":         {"backend", "backend/wgpu/native", "ir", "ops", "target", "planner", "arena", "tensor"},
 	"backend/wgpu/native":  {},
 	"backend/onnxruntime":  {"onnx", "onnx/onnxpb", "tensor"},
 	"artifact":             {"internal/packed", "ir", "target", "tensor"},
@@ -70,7 +70,7 @@ var imports = map[string][]string{
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "artifact", "ir"},
 	"compiled":          {"internal/engine", "internal/source", "backend", "backend/cpu", "ir", "tensor"},
 
-	"backend/cuda":            {"backend", "backend/cuda/driver", "ir", "target", "planner", "tensor"},
+	"backend/cuda":            {"backend", "backend/cuda/driver", "ir", "ops", "target", "planner", "tensor"},
 	"backend/cuda/driver":     {},
 	"backend/cuda/drivertest": {"backend/cuda/driver"}, // for tests alone
 

@@ -29,31 +29,7 @@ func (d *Device) keptRow() row {
 	}
 	of := func(n *ir.Node) row { return rows[ir.OpName(n.Op)] }
 	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				r := of(n)
-				return r.bind != nil && (r.Supports == nil || r.Supports(n))
-			},
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				r := of(n)
-				return r.Strided != nil && r.Strided(n, i, strides)
-			},
-			InPlace: func(n *ir.Node, i int) bool {
-				r := of(n)
-				return r.InPlace != nil && r.InPlace(n, i)
-			},
-			TakesStored: func(n *ir.Node, i int) bool {
-				r := of(n)
-				return r.TakesStored != nil && r.TakesStored(n, i)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				if r := of(n); r.Scratch != nil {
-					return r.Scratch(n)
-				}
-				return nil
-			},
-		},
+		Row:  target.Choose(func(n *ir.Node) target.Row { return of(n).Row }),
 		bind: func(b *binder, n *ir.Node) (step, error) { return of(n).bind(b, n) },
 	}
 }

@@ -16,7 +16,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func init() { maps.Copy(rowCases, quantCases) }
+func init() {
+	for _, cases := range []map[string]string{quantCases, backendtest.KeptCases, backendtest.AppendCases, backendtest.RecurrentCases} {
+		maps.Copy(rowCases, cases)
+	}
+}
 
 // quantCases are the programs around quantised kernels and 16-bit floats; see rowCases.
 var quantCases = map[string]string{

@@ -60,7 +60,26 @@ var helperText = map[string]helper{
 	// Place i of an axis of n elements that goes back and forth.
 	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) - p); }\n"},
 	// The remainder that is not negative. Vulkan leaves that of a negative number open.
-	"mod_":  {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
+	"mod_": {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
+	// What lies beyond lo and hi, mirrored there until it lies between.
+	"fold_": {nil, `fn fold_(x: f32, lo: f32, hi: f32) -> f32 {
+	if (lo == hi) { return lo; }
+	let d = abs(x - lo) % (2.0 * (hi - lo));
+	return lo + min(d, 2.0 * (hi - lo) - d);
+}
+`},
+	// The cubic convolution kernel of Keys (1981) with a = −0.75 at a distance.
+	"cubic_": {nil, `fn cubic_(x: f32) -> f32 {
+	if (x <= 1.0) { return (1.25 * x - 2.25) * x * x + 1.0; }
+	return select(0.0, ((-0.75 * x + 3.75) * x - 6.0) * x + 3.0, x < 2.0);
+}
+`},
+	// A whole number of the order that floats have: NaN is the least, and the zeros are equal.
+	"order_": {[]string{"is_nan"}, `fn order_(x: f32) -> i32 {
+	let bits = bitcast<i32>(x);
+	return select(select(bits, -(bits & 0x7fffffff), bits < 0), bitcast<i32>(0x80000000u), is_nan(x));
+}
+`},
 	"sign_": {[]string{"is_nan"}, "fn sign_(x: f32) -> f32 { return select(sign(x), x, is_nan(x) || x == 0.0); }\n"},
 	// WGSL leaves powers of negative numbers open; whole exponents of them are common.
 	"pow_": {[]string{"is_nan"}, `fn pow_(x: f32, y: f32) -> f32 {

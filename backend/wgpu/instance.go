@@ -274,11 +274,11 @@ func (in *instance) check(status []byte) error {
 		if binary.LittleEndian.Uint32(words) == 0 {
 			continue
 		}
-		index := int64(binary.LittleEndian.Uint64(words[4:]))
+		number := int64(binary.LittleEndian.Uint64(words[4:]))
 		if err := in.memory.status.Write(0, make([]byte, in.statusBytes())); err != nil {
 			return err
 		}
-		return r.node.Fail(backend.OutOfRange(index, r.axis, r.size))
+		return r.node.Fail(r.err(number))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/ir"
@@ -110,15 +111,15 @@ func (b *binder) resolve(v *ir.Value) (operand, error) {
 }
 
 // operands resolves a node's operands, absent ones as zero values, and its results.
-func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.operandsBut(n, -1) }
+func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.operandsBut(n) }
 
-// operandsBut is operands that leaves the operand at position later, a constant, for arrange.
-func (b *binder) operandsBut(n *ir.Node, later int) (in, out []operand, err error) {
+// operandsBut is operands that leaves the operands at positions later, constants, for arrange.
+func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err error) {
 	for i, v := range n.Inputs {
 		var o operand
 		switch {
 		case v == nil:
-		case i == later:
+		case slices.Contains(later, i):
 			o = b.place(v)
 		default:
 			if o, err = b.operand(v); err != nil {
@@ -144,10 +145,10 @@ func (b *binder) scratchOperand(i int) operand {
 	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(s.Offset), memory: memory{arena: s.Arena}}
 }
 
-// A report is words of the status memory: whether an index lies outside of an axis, and the index, its low word first.
+// A report is words of the status memory: whether a number is one that a node does not take, and the number, its low word first.
 type report struct {
-	node       *ir.Node
-	axis, size int
+	node *ir.Node
+	err  func(number int64) error
 }
 
 const reportWords = 3
@@ -155,11 +156,16 @@ const reportWords = 3
 // inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
 // otherwise when it lies outside of an axis.
 func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) {
-	m, at := s.bind(memory{status: true, word: "u32"}), s.u(reportWords*len(b.reports))
-	b.reports = append(b.reports, report{b.node, axis, size})
 	n := s.u(size)
 	s.put("if (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, n)
-	s.put("if (%[1]s || %[2]s < 0 || %[2]s >= i32(%[3]s)) {", wider(i), i, n)
+	b.refuse(s, i, fmt.Sprintf("%s < 0 || %s >= i32(%s)", i, i, n), func(number int64) error { return backend.OutOfRange(number, axis, size) }, otherwise)
+}
+
+// refuse puts the lines that report number i, which index has read, and go on by otherwise where it has more than 32 bits or bad holds.
+func (b *binder) refuse(s *shader, i, bad string, err func(number int64) error, otherwise string) {
+	m, at := s.bind(memory{status: true, word: "u32"}), s.u(reportWords*len(b.reports))
+	b.reports = append(b.reports, report{b.node, err})
+	s.put("if (%s || %s) {", wider(i), bad)
 	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 1u] = low_%[3]s;\n%[1]s[%[2]s + 2u] = high_%[3]s;\n%[4]s\n}", m, at, i, otherwise)
 }
 

@@ -75,7 +75,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    onHost,
+		ir.KindKept:    keptRow,
 		ir.KindDynamic: onHost,
 		ir.KindCustom:  customRow,
 	}

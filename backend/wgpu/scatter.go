@@ -1,6 +1,7 @@
 package wgpu
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -9,20 +10,30 @@ import (
 )
 
 // Scattering is turned around, so that it yields the same bits in whatever order the device works: first every slice of the
-// result learns the last update that goes to it, by the maximum of their numbers, then the result is gathered from the
-// operand and the updates. Where several updates go to one place the last stands, as Eval has it. Sums of floats would depend
-// on the order: what combines updates is left to Eval.
+// result learns what goes to it, then the result is gathered from the operand and the updates. Where updates replace, that is the last of
+// them, by the maximum of their numbers, as Eval has it. Where they are combined, it is the first of them, and each knows the next.
+
+// scatterFns are the functions that combine updates.
+var scatterFns = map[ir.Reduction]ir.BinaryFn{ir.Sum: ir.Add, ir.Prod: ir.Mul, ir.MaxOf: ir.MaxFn, ir.MinOf: ir.MinFn}
 
 // scatterRow makes the row of an op that scatters slices of inner elements. where puts the lines that add the number of the
 // slice of the result, of this shape, to which update t goes, to the variable to.
-func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
+func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
 	return row{
 		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return keeps(n.Op) && picks(n) },
-			InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				r := reduction(n.Op)
+				return picks(n) && (r == ir.NoReduction || countable(n) && binaryTexts[n.Inputs[0].Type.DType][scatterFns[r]].text != "")
+			},
+			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
 			Scratch: func(n *ir.Node) []int64 {
-				return []int64{int64(4 * n.Outputs[0].Type.Sizes().Elements() / max(inner(n), 1))}
+				words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
+				heads, updates := words(n.Outputs[0]), words(n.Inputs[2])
+				if reduction(n.Op) == ir.NoReduction {
+					return []int64{heads}
+				}
+				return []int64{heads, updates, updates}
 			},
 		},
 		bind: func(b *binder, n *ir.Node) ([]launch, error) {
@@ -30,35 +41,67 @@ func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, where func(b
 			if err != nil {
 				return nil, err
 			}
-			x, index, updates, y, last, size := &in[0], &in[1], &in[2], &out[0], b.scratchOperand(0), inner(n)
-			last.shape = tensor.Shape{y.elements() / size}
+			x, index, updates, y, heads, size := &in[0], &in[1], &in[2], &out[0], b.scratchOperand(0), inner(n)
+			heads.shape = tensor.Shape{y.elements() / size}
+			count, combined := updates.elements()/size, reduction(n.Op) != ir.NoReduction
+			if combined && count > loopLimit {
+				return nil, errOnHost
+			}
 
-			reset := produce("reset", &last, elements[tensor.U32], func(s *shader, i string) (value, to string) {
-				return "0u", s.u(last.first()) + " + " + i
+			reset := produce("reset", &heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {
+				return "0u", s.u(heads.first()) + " + " + i
 			})
-
-			count := updates.elements() / size
 			mark := newShader("scatter", "u32", groupSize)
 			mark.word = atomic
-			mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count), mark.u(last.first()))
+			mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count), mark.u(heads.first()))
 			where(b, mark, n, index, y.shape)
-			mark.put("atomicMax(&%s[to], t + 1u);", mark.bind(last.memory))
-
-			e, _ := raw(y.width)
-			gather := produce("scattered", y, e, func(s *shader, i string) (value, to string) {
-				slice, m := s.u(size), s.bind(last.memory)
-				s.put("let last = %s[%s + %s / %s];\nvar value = %s;", m, s.u(last.first()), i, slice, e.load(s.bind(x.memory), s.u(x.first())+" + "+i))
-				s.put("if (last > 0u) {\nlet source = %s + (last - 1u) * %s + %s %% %s;", s.u(updates.first()), slice, i, slice)
-				s.put("value = %s;\n}", e.load(s.bind(updates.memory), "source"))
-				return "value", s.u(y.first()) + " + " + i
-			})
-			return []launch{reset, {mark, spread(ceil(count, groupSize))}, gather}, nil
+			m := mark.bind(heads.memory)
+			launches := []launch{reset, {mark, spread(ceil(count, groupSize))}}
+			if !combined {
+				mark.put("atomicMax(&%s[to], t + 1u);", m)
+				return append(launches, gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) { s.put("if (update > 0u) { value = %s; }", read) })), nil
+			}
+			slices, next := b.scratchOperand(1), b.scratchOperand(2)
+			mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory), mark.u(slices.first()))
+			fn := binaryTexts[y.dtype][scatterFns[reduction(n.Op)]]
+			return append(launches, nextUpdates(&slices, &next, count), gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) {
+				s.use(fn.needs...)
+				s.put("if (update > 0u) { update = %s + 1u - update; }", s.u(count))
+				after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
+				s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
+			})), nil
 		},
 	}
 }
 
+// nextUpdates is the launch in which every update finds the next one that goes to its slice, by its number from 1 on, or 0.
+func nextUpdates(slices, next *operand, count int) launch {
+	next.shape = tensor.Shape{count}
+	return produce("next_update", next, elements[tensor.U32], func(s *shader, i string) (value, to string) {
+		m, first, all := s.bind(slices.memory), s.u(slices.first()), s.u(count)
+		s.put("let slice = %s[%s + %s];\nvar j = %s + 1u;", m, first, i, i)
+		s.put("for (; j < %s && %s[%s + min(j, %s - 1u)] != slice; j++) {}", all, m, first, all)
+		return fmt.Sprintf("select(0u, j + 1u, j < %s)", all), s.u(next.first()) + " + " + i
+	})
+}
+
+// gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value; update
+// is the number of the first, or 0, and read the text of its element.
+func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shader, read string)) launch {
+	e, known := elements[y.dtype]
+	if !known || y.width < 4 {
+		e, _ = raw(y.width)
+	}
+	return produce("scattered", y, e, func(s *shader, i string) (value, to string) {
+		slice := s.u(size)
+		s.put("var update = %s[%s + %s / %s];\nvar value = %s;", s.bind(heads.memory), s.u(heads.first()), i, slice, e.load(s.bind(x.memory), s.u(x.first())+" + "+i))
+		update(s, e.load(s.bind(updates.memory), fmt.Sprintf("(%s + (update - 1u) * %s + %s %% %s)", s.u(updates.first()), slice, i, slice)))
+		return "value", s.u(y.first()) + " + " + i
+	})
+}
+
 var scatterElementsRow = scatterRow(
-	func(op ir.Op) bool { return op.(ir.ScatterElements).Reduce == ir.NoReduction },
+	func(op ir.Op) ir.Reduction { return op.(ir.ScatterElements).Reduce },
 	func(*ir.Node) int { return 1 },
 	func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape) {
 		axis, strides := n.Op.(ir.ScatterElements).Axis, shape.Strides()
@@ -71,7 +114,7 @@ var scatterElementsRow = scatterRow(
 	})
 
 var scatterNDRow = scatterRow(
-	func(op ir.Op) bool { return op.(ir.ScatterND).Reduce == ir.NoReduction },
+	func(op ir.Op) ir.Reduction { return op.(ir.ScatterND).Reduce },
 	func(n *ir.Node) int {
 		index := n.Inputs[1].Type.Sizes()
 		return n.Inputs[0].Type.Sizes()[index[len(index)-1]:].Elements()

@@ -22,6 +22,13 @@ var PickCases = map[string]string{
 		return %5 as "a", %6 as "b", %8 as "c" }`,
 	"scatter nd constant": `(%0 "x": i64[4,s], %1 "u": i64[3,s]) { const %2: i64[3,1] = [1, -1, 1] %3 = scatter_nd(%0, %2, %1) return %3 as "a" }`,
 	"scatter nd narrow":   `(%0 "x": f16[s,3], %1 "i": i64[5,1], %2 "u": f16[5,3]) { %3 = neg(%0) %4 = scatter_nd(%3, %1, %2) return %4 as "a" }`,
+	"scatter elements combined": `(%20 "n": f32[s], %0 "x": f32[3,s,2], %1 "i": i64[2,9,1], %2 "u": f32[2,9,1], %3 "m": i64[s,4], %4 "i": i32[5,4], %5 "v": i64[5,4], %6 "w": i32[s,4], %7 "u": i32[5,4]) { %8 = neg(%0)
+		%9 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum} %10 = scatter_elements(%8, %1, %2) {axis=1, reduce=prod} %11 = scatter_elements(%3, %4, %5) {reduce=max} %12 = scatter_elements(%6, %4, %7) {reduce=min}
+		%13 = scatter_elements(%3, %4, %5) {reduce=prod} return %9 as "a", %10 as "b", %11 as "d", %12 as "e", %13 as "f", %8 as "c" }`,
+	"scatter to one place": `(%20 "n": f32[s], %0 "x": f32[2,3], %2 "u": f32[40*s,3]) { const %3: i64[1,1] = [-1] %1 = expand(%3) {shape=[40*s,1]} %8 = neg(%0) %4 = log(%2) %5 = scatter_nd(%0, %1, %2) {reduce=sum}
+		%6 = scatter_nd(%0, %1, %4) {reduce=max} %9 = expand(%3) {shape=[40*s,3]} %10 = mul(%8, %8) %7 = scatter_elements(%10, %9, %2) {reduce=sum} return %5 as "a", %6 as "b", %7 as "d", %8 as "c" }`,
+	"scatter nd combined": `(%20 "n": f32[s], %0 "x": f32[s,s,3], %1 "i": i64[5,2], %2 "u": f32[5,3], %3 "i": i32[2,2,1], %4 "v": f32[2,2,s,3]) { %8 = neg(%0) %5 = scatter_nd(%0, %1, %2) {reduce=sum} %6 = scatter_nd(%8, %3, %4) {reduce=prod}
+		return %5 as "a", %6 as "b", %8 as "c" }`,
 	"one hot": `(%0 "n": i64[2,s], %1 "v": f32[2], %2 "m": i32[s]) { const %3: i64[2] = [7, 0] const %10: i64[1] = [-8589934591] %4 = one_hot(%0, %1) {axis=1, depth=3} %5 = one_hot(%2, %3) {axis=1, depth=s}
 		%6: bool[2] = cast(%3) {to=bool} %7 = one_hot(%0, %6) {axis=0, depth=2} %8 = mul(%0, %10) %9 = one_hot(%8, %1) {axis=2, depth=4} return %4 as "a", %5 as "b", %7 as "c", %9 as "d" }`,
 }

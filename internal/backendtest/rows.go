@@ -58,7 +58,7 @@ var RowCases = map[string]string{
 	"cumsum":          `(%0 "x": f32[2,s,3], %1 "n": i64[s,2], %2 "m": i32[3,s]) { %3 = cumsum(%0) {axis=1} %4 = cumsum(%1) {axis=0, exclusive=true} %5 = cumsum(%2) {axis=1, reverse=true} return %3 as "a", %4 as "b", %5 as "c" }`,
 	"argmax":          `(%0 "x": f32[2,s,3], %1 "n": i64[s,2], %2 "m": i32[3,s]) { %3 = argmax(%0) {axis=1} %4 = argmin(%1) {axis=0, last=true} %5 = argmax(%2) {axis=1, last=true, keepdims=true} return %3 as "a", %4 as "b", %5 as "c" }`,
 	"reduce whole":    `(%0 "n": i64[3,s,2], %1 "m": i32[s,4]) { %2 = reduce_sum(%0) {axes=[1]} %3 = reduce_max(%0) {axes=[0,2]} %4 = reduce_min(%1) {axes=[0]} %5 = reduce_sum(%1) {axes=[1], keepdims=true} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`,
-	"host between":    `(%0 "x": f32[3,s], %1 "i": i64[3,s]) { %2 = exp(%0) %3 = scatter_elements(%2, %1, %0) {axis=1, reduce=sum} %5 = add(%3, %2) return %5 as "y" }`,
+	"host between":    `(%0 "x": f32[3,s]) { %2 = exp(%0) %3 = onnx.CumProd(%2) {axis=1} %5 = add(%3, %2) return %5 as "y" }`,
 	"matmul":          `(%0 "x": f32[2,3,s], %1 "z": f32[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"matmul heads": `(%0 "x": f32[2,s,2,4], %1 "z": f32[2,s,2,4]) { %2 = transpose(%0) {perm=[0,2,1,3]} %3 = transpose(%1) {perm=[0,2,3,1]}
 		%4 = matmul(%2, %3) {alpha=0.5} return %4 as "y" }`,

@@ -32,6 +32,7 @@ var nearest = map[string][]stage{
 	"liveness":        {{"liveness", "", "WorkIsLinear"}, {"internal/fuzzgraph", "", ""}},
 	"proof":           {{"proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
 	"backend/cpu":     {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}, {"conformance", "Nodes", ""}},
+	"backend/wgpu":    {{"backend/wgpu", "", "Packages|Large|Sentences|Fixtures|Sessions|Exports"}},
 	"artifact":        {{"artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
 	"quantize":        {{"quantize", "", ""}, {".", "TestQuantize", ""}},
 	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Int4|Dequantised|Fixtures|Docs|Links|Imports|Exports"}, {"conformance", "Nodes", ""}},
