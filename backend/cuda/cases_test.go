@@ -28,7 +28,7 @@ var ownCases = map[string]string{
 	"bits of halves":     `(%0 "x": f16[s,32]) { const %1: u8[20,2,8] = data const %2: f16[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
 	"conv before a function": `(%0 "x": f32[1,s,8], %1 "r": f32[1,s,16]) { const %2: f32[3,8,16] = data %3 = neg(%1)
 		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=elu, alpha=0.5} return %4 as "y" }`,
-	"shrink": `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} return %1 as "y" }`,
+	"shrink": `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} %2 = clamp(%0) {alpha=-0.01, beta=0.02} return %1 as "y", %2 as "z" }`,
 	"quantised texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) { const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
 		const %1: u8[24,40] = data const %2: u8[] = [101] const %3: f32[40] = data const %4: f32[40] = data %5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4, %8, _, _, %9) {act=gelu}
 		const %10: f32[] = [0.05] %11 = onnx.QMatMul(%0, %7, _, _, _, %10, _, _, _, _, %9) return %5 as "y", %11 as "z" }`,
@@ -44,14 +44,14 @@ var ownCases = map[string]string{
 // cases are all programs by name.
 func cases() map[string]string {
 	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, ownCases} {
+	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.KeptCases, ownCases} {
 		maps.Copy(all, list)
 	}
 	return all
 }
 
 // onTheHost are the cases with a step that no kernel takes.
-var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true}
+var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true, "grid sample of nothing": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)
@@ -97,7 +97,7 @@ func TestCasesOnTheHostSide(t *testing.T) {
 			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128", "three_32x64", "windows_f32_32x64", "small_f32_32x64"} {
 				require.Equal(t, capability >= 80, fake.Kernels[kernel] > 0, kernel)
 			}
-			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "sum_rows", "text_ranges", "quantize_texts", "window_f32", "window_f16", "window_each_f32"} {
+			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k", "sum_rows", "text_ranges", "quantize_texts", "window_f32", "window_f16", "window_each_f32"} {
 				require.NotZero(t, fake.Kernels[kernel], kernel)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 var instructionNames = []string{
 	"neg", "abs", "exp", "log", "sqrt", "reciprocal", "erf", "tanh", "sigmoid", "relu", "leaky_relu", "elu",
 	"softplus", "softsign", "hard_sigmoid", "hard_swish", "gelu", "gelu_tanh", "silu", "mish", "selu", "celu",
-	"thresholded_relu", "shrink", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+	"thresholded_relu", "shrink", "clamp", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
 	"floor", "ceil", "round", "sign", "is_nan", "is_inf", "add", "sub", "mul", "div", "pow", "mod", "fmod", "max",
 	"min", "equal", "less", "less_or_equal", "greater", "greater_or_equal", "prelu", "narrow", "to_int", "to_bool",
 	"int_neg", "int_abs", "int_sign", "int_relu", "int_not", "int_add", "int_sub", "int_mul", "int_div",

@@ -73,7 +73,7 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    onHost,
+		ir.KindKept:    keptRow,
 		ir.KindDynamic: onHost,
 		ir.KindCustom:  customRow,
 	}

@@ -22,7 +22,8 @@ type (
 		tuple                       tupleParams
 	}
 	scatterParams struct {
-		y, x, updates, last         address
+		y, x, updates               address
+		last, slice, next           address
 		total, inner, slices, count int64
 		width, _                    int32
 		tuple                       tupleParams
@@ -30,8 +31,12 @@ type (
 		size, step                  int64
 		rank                        int32
 		dims                        [maxRank]int32
+		combine, kind, _            int32
 	}
 )
+
+// combines are the numbers of reductions in the kernels (Combine).
+var combines = map[ir.Reduction]int32{ir.Sum: 1, ir.Prod: 2, ir.MaxOf: 3, ir.MinOf: 4}
 
 // newTuple is tuples of indices into axes of x from first on; steps are in units of so many elements.
 func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) tupleParams {
@@ -53,15 +58,22 @@ func tuples(n *ir.Node) bool {
 }
 
 // scatterRow is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
-// every slice of the result the last update that goes there. Sums of floats depend on their order: what combines updates is left to Eval.
-func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, kernel string, mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
+// every slice of the result the last update that goes there, or the first of those that are combined.
+func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string, mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
 	return row{
 		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return keeps(n.Op) && tuples(n) },
-			InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				return tuples(n) && (reduction(n.Op) == ir.NoReduction || counted(n))
+			},
+			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
 			Scratch: func(n *ir.Node) []int64 {
-				return []int64{int64(4 * n.Outputs[0].Type.Sizes().Elements() / max(inner(n), 1))}
+				words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
+				last, updates := words(n.Outputs[0]), words(n.Inputs[2])
+				if reduction(n.Op) == ir.NoReduction {
+					return []int64{last}
+				}
+				return []int64{last, updates, updates}
 			},
 		},
 		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
@@ -71,8 +83,9 @@ func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, kernel strin
 			}
 			x, index, updates, y, size := in[0], in[1], in[2], out[0], inner(n)
 			p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.elements()), inner: int64(size),
-				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width)}
-			if p.count > 1<<31-1 {
+				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width),
+				combine: combines[reduction(n.Op)], kind: kinds[y.dtype]}
+			if max(p.count, p.slices) > 1<<31-1 {
 				return nil, errOnHost
 			}
 			if err := mark(b, n, &p, index, y); err != nil {
@@ -81,13 +94,17 @@ func scatterRow(keeps func(ir.Op) bool, inner func(n *ir.Node) int, kernel strin
 			per := func(name string, n int64) *launch {
 				return newLaunch(name, p, spread(ceil(int(n), groupSize)), groupSize, 0)
 			}
-			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scattered", p.total)}, nil
+			if p.combine == 0 {
+				return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scattered", p.total)}, nil
+			}
+			p.slice, p.next = b.scratchAt(1), b.scratchAt(2)
+			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scatter_next", p.count), per("combined", p.total)}, nil
 		},
 	}
 }
 
 var scatterElementsRow = scatterRow(
-	func(op ir.Op) bool { return op.(ir.ScatterElements).Reduce == ir.NoReduction },
+	func(op ir.Op) ir.Reduction { return op.(ir.ScatterElements).Reduce },
 	func(*ir.Node) int { return 1 },
 	"scatter_elements",
 	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
@@ -104,7 +121,7 @@ var scatterElementsRow = scatterRow(
 	})
 
 var scatterNDRow = scatterRow(
-	func(op ir.Op) bool { return op.(ir.ScatterND).Reduce == ir.NoReduction },
+	func(op ir.Op) ir.Reduction { return op.(ir.ScatterND).Reduce },
 	func(n *ir.Node) int {
 		index := n.Inputs[1].Type.Sizes()
 		return n.Inputs[0].Type.Sizes()[index[len(index)-1]:].Elements()

@@ -8,7 +8,7 @@
 enum Op {
   OP_NEG, OP_ABS, OP_EXP, OP_LOG, OP_SQRT, OP_RECIPROCAL, OP_ERF, OP_TANH, OP_SIGMOID, OP_RELU, OP_LEAKY_RELU, OP_ELU,
   OP_SOFTPLUS, OP_SOFTSIGN, OP_HARD_SIGMOID, OP_HARD_SWISH, OP_GELU, OP_GELU_TANH, OP_SILU, OP_MISH, OP_SELU, OP_CELU,
-  OP_THRESHOLDED_RELU, OP_SHRINK, OP_SIN, OP_COS, OP_TAN, OP_ASIN, OP_ACOS, OP_ATAN, OP_SINH, OP_COSH, OP_ASINH, OP_ACOSH, OP_ATANH,
+  OP_THRESHOLDED_RELU, OP_SHRINK, OP_CLAMP, OP_SIN, OP_COS, OP_TAN, OP_ASIN, OP_ACOS, OP_ATAN, OP_SINH, OP_COSH, OP_ASINH, OP_ACOSH, OP_ATANH,
   OP_FLOOR, OP_CEIL, OP_ROUND, OP_SIGN, OP_IS_NAN, OP_IS_INF, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_POW, OP_MOD, OP_FMOD, OP_MAX,
   OP_MIN, OP_EQUAL, OP_LESS, OP_LESS_OR_EQUAL, OP_GREATER, OP_GREATER_OR_EQUAL, OP_PRELU, OP_NARROW, OP_TO_INT, OP_TO_BOOL,
   OP_INT,
@@ -114,6 +114,7 @@ DI float compute(const Instruction& q, float x, float y) {
   case OP_CELU: return x < 0.f ? q.alpha * expm1f(x / q.alpha) : x;
   case OP_THRESHOLDED_RELU: return x > q.alpha ? x : 0.f;
   case OP_SHRINK: return x < -q.alpha ? x + q.beta : x > q.alpha ? x - q.beta : 0.f;
+  case OP_CLAMP: x = x < q.alpha ? q.alpha : x; return x > q.beta ? q.beta : x;
   case OP_SIN: return sinf(x);
   case OP_COS: return cosf(x);
   case OP_TAN: return tanf(x);

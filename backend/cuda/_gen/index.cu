@@ -82,17 +82,23 @@ KERNEL __launch_bounds__(256) void gather_nd(const __grid_constant__ GatherND p)
 }
 
 // Scattering is turned around, so that results do not depend on the order in which updates arrive: clear makes last zeros, scatter_elements
-// or scatter_nd leaves there the number, from 1 on, of the last update of each slice, and scattered reads it.
+// or scatter_nd leaves there the number, from 1 on, of the last update of each slice, and scattered reads it. Where updates are combined,
+// numbers go the other way, so that it is the first; scatter_next finds for each the next of its slice, and combined goes through them.
+enum Combine { COMBINE_NONE, COMBINE_SUM, COMBINE_PRODUCT, COMBINE_MAX, COMBINE_MIN };
 struct Scatter {
   void *y, *x, *updates;
-  uint32_t* last;
+  uint32_t *last, *slice, *next; // by update, where they are combined
   i64 total, inner, slices, count; // units, of a slice; updates
   int width, pad;
   Tuple tuple;             // of scatter_nd
   Operand to, index;       // of scatter_elements: last, whose stride along the axis is 0 here, and the indices
   i64 size, step;          // of last along the axis
-  int rank, dims[MAX_RANK];
+  int rank, dims[MAX_RANK], combine, kind;
 };
+DI void note(const Scatter& p, i64 at, uint32_t n) {
+  if (p.combine) p.slice[n] = (uint32_t)at;
+  atomicMax(p.last + at, p.combine ? (uint32_t)p.count - n : n + 1);
+}
 KERNEL __launch_bounds__(256) void scatter_clear(const __grid_constant__ Scatter p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.slices; n += gridDim.x * 256ll) p.last[n] = 0;
 }
@@ -106,13 +112,13 @@ KERNEL __launch_bounds__(256) void scatter_elements(const __grid_constant__ Scat
       to += c * p.to.stride[k], by += c * p.index.stride[k];
     }
     i64 at = index_at(p.index.at, p.index.kind, by);
-    if (in_range(at, p.size, p.tuple.status)) atomicMax(p.last + to + at * p.step, n + 1);
+    if (in_range(at, p.size, p.tuple.status)) note(p, to + at * p.step, n);
   }
 }
 KERNEL __launch_bounds__(256) void scatter_nd(const __grid_constant__ Scatter p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.count; n += gridDim.x * 256ll) {
     i64 at = 0;
-    if (place(p.tuple, n, at)) atomicMax(p.last + at, (uint32_t)n + 1);
+    if (place(p.tuple, n, at)) note(p, at, (uint32_t)n);
   }
 }
 KERNEL __launch_bounds__(256) void scattered(const __grid_constant__ Scatter p) {
@@ -120,6 +126,45 @@ KERNEL __launch_bounds__(256) void scattered(const __grid_constant__ Scatter p) 
     uint32_t last = p.last[n / p.inner];
     if (last) copy_unit(p.width, p.y, n, p.updates, (last - 1) * p.inner + n % p.inner);
     else copy_unit(p.width, p.y, n, p.x, n);
+  }
+}
+KERNEL __launch_bounds__(256) void scatter_next(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.count; n += gridDim.x * 256ll) {
+    i64 j = n + 1;
+    while (j < p.count && p.slice[j] != p.slice[n]) j++;
+    p.next[n] = j < p.count ? (uint32_t)j + 1 : 0;
+  }
+}
+template <class S, class T> DI S as_sum(T x) {
+  if constexpr (sizeof(T) == 2) return to_float(x);
+  else return x;
+}
+template <class S, class T> DI void combine(const Scatter& p, i64 n) {
+  const T* updates = (const T*)p.updates + n % p.inner;
+  const uint32_t last = p.last[n / p.inner];
+  T v = ((const T*)p.x)[n];
+  for (i64 u = last ? p.count + 1 - last : 0; u; u = p.next[u - 1]) {
+    S a = as_sum<S>(v), b = as_sum<S>(updates[(u - 1) * p.inner]);
+    switch (p.combine) {
+    case COMBINE_SUM: a += b; break;
+    case COMBINE_PRODUCT: a *= b; break;
+    case COMBINE_MAX: a = a != a || a > b ? a : b; break; // a NaN stays, and comes
+    case COMBINE_MIN: a = a != a || a < b ? a : b; break;
+    }
+    if constexpr (sizeof(T) == 2) v = from_float<T>(a);
+    else v = a;
+  }
+  ((T*)p.y)[n] = v;
+}
+KERNEL __launch_bounds__(256) void combined(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
+    switch (p.kind) {
+    case F32: combine<float, float>(p, n); break;
+    case F16: combine<float, __half>(p, n); break;
+    case BF16: combine<float, __nv_bfloat16>(p, n); break;
+    case I32: combine<int, int>(p, n); break;
+    case I64: combine<i64, i64>(p, n); break;
+    }
   }
 }
 

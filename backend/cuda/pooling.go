@@ -1,0 +1,84 @@
+package cuda
+
+import (
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/target"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// poolTaps is the most elements of a window.
+const poolTaps = 1 << 12
+
+// poolParams is Pool in _gen/kept.cu, and its modes.
+type poolParams struct {
+	y, places, x                                     address
+	total, image, channel                            int64
+	axis, number                                     [mostSpatial]int64
+	whole                                            int64
+	size, out, kernel, stride, dilation, before, end [mostSpatial]int32
+	channels, kind, mode, padded                     int32
+	power                                            float32
+	_                                                int32
+}
+
+const (
+	poolMean = iota
+	poolNorm
+	poolMax
+)
+
+// poolRow is the row of pools under the window that the op has; set fills in the rest.
+func poolRow(window func(ir.Op) ir.Window, bytes bool, set func(p *poolParams, op ir.Op)) row {
+	return row{
+		Row: target.Row{
+			Runs: target.OnKernel,
+			Supports: func(n *ir.Node) bool {
+				w, d := window(n.Op), n.Inputs[0].Type.DType
+				return (isFloat(d) || bytes && (d == tensor.U8 || d == tensor.I8)) && len(w.Kernel) <= mostSpatial && w.Taps() <= poolTaps
+			},
+			Strided: target.AllStrides,
+		},
+		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+			in, out, err := b.operands(n)
+			if err != nil {
+				return nil, err
+			}
+			x, y, w := in[0], out[0], window(n.Op)
+			last := len(x.shape) - 1
+			spatial := x.shape[1:last]
+			before, after := w.Padding(spatial)
+			p := poolParams{y: y.at, x: x.at, total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[last]), whole: int64(spatial.Elements()),
+				channels: int32(x.shape[last]), kind: kinds[x.dtype]}
+			if len(out) > 1 {
+				p.places = out[1].at
+			}
+			numbers := spatial.Strides()
+			if o, ok := n.Op.(ops.MaxPool); ok && o.ColumnMajor {
+				for i, step := 0, 1; i < len(spatial); i++ {
+					numbers[i], step = step, step*spatial[i]
+				}
+			}
+			for i := range mostSpatial {
+				p.size[i], p.out[i], p.kernel[i], p.stride[i], p.dilation[i], p.end[i] = 1, 1, 1, 1, 1, 1
+				if k := i - (mostSpatial - len(spatial)); k >= 0 {
+					p.axis[i], p.number[i] = int64(x.strides[1+k]), int64(numbers[k])
+					p.size[i], p.out[i], p.before[i], p.end[i] = int32(spatial[k]), int32(y.shape[1+k]), int32(before[k]), int32(spatial[k]+after[k])
+					p.kernel[i], p.stride[i], p.dilation[i] = int32(w.Kernel[k]), int32(w.Strides[k]), int32(w.Dilations[k])
+				}
+			}
+			set(&p, n.Op)
+			return []*launch{newLaunch("pool", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		},
+	}
+}
+
+var averagePoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.AveragePool).Window }, false, func(p *poolParams, op ir.Op) {
+	p.mode, p.padded = poolMean, boolean(op.(ops.AveragePool).CountIncludePad)
+})
+
+var lpPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window }, false, func(p *poolParams, op ir.Op) {
+	p.mode, p.power = poolNorm, float32(op.(ops.LpPool).P)
+})
+
+var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, true, func(p *poolParams, _ ir.Op) { p.mode = poolMax })

@@ -1,0 +1,64 @@
+package cuda
+
+import (
+	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/target"
+)
+
+// mostResized is the number of axes that the kernel may change.
+const mostResized = 3
+
+// resizeParams is Resize in _gen/kept.cu.
+type resizeParams struct {
+	y, x, table address
+	total       int64
+	stride      [maxRank]int64
+	at          [mostResized]int64
+	rank, kind  int32
+	size        [maxRank]int32
+	axis, taps  [mostResized]int32
+	outside     float32
+	_           int32
+}
+
+var resizeRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
+			for axis := range x.Shape {
+				if !op.Keeps(axis, x.Shape) {
+					changed++
+				}
+			}
+			return isFloat(x.DType) && len(x.Shape) <= maxRank && changed <= mostResized
+		},
+		Strided: target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		op, x, y := n.Op.(ops.Resize), in[0], out[0]
+		mixed, words := backend.MixTable(op, x.shape, y.shape)
+		if words == nil {
+			return nil, errOnHost
+		}
+		p := resizeParams{y: y.at, x: x.at, total: int64(y.elements()), rank: int32(len(y.shape)), kind: kinds[x.dtype], outside: float32(op.Extrapolation)}
+		if p.table, err = b.constant(words); err != nil {
+			return nil, err
+		}
+		for k := range y.shape {
+			p.size[k], p.stride[k] = int32(y.shape[k]), int64(x.strides[k])
+		}
+		for i := range mostResized {
+			if p.axis[i], p.taps[i] = -1, 1; i < len(mixed) {
+				p.axis[i], p.taps[i], p.at[i] = int32(mixed[i].Axis), int32(mixed[i].Taps), int64(mixed[i].At)
+			}
+		}
+		return []*launch{newLaunch("resize", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+	},
+}

@@ -1,0 +1,56 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/target"
+)
+
+// sampleParams is Sample in _gen/kept.cu.
+type sampleParams struct {
+	y, x, grid                                   address
+	total, image, channel                        int64
+	axis                                         [mostSpatial]int64
+	line                                         [mostSpatial + 2]int64
+	size, out                                    [mostSpatial]int32
+	channels, axes, mode, padding, corners, kind int32
+}
+
+// The modes and paddings in the order that the kernel has.
+var (
+	sampleModes    = []string{"nearest", "linear", "cubic"}
+	samplePaddings = []string{"zeros", "border", "reflection"}
+)
+
+// gridSampleRow reads images between their elements: every element of the result by itself.
+var gridSampleRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[0].Type.DType
+			return isFloat(d) && n.Inputs[1].Type.DType == d && len(n.Inputs[0].Type.Shape)-2 <= mostSpatial
+		},
+		Strided: target.AllStrides,
+	},
+	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+		in, out, err := b.operands(n)
+		if err != nil {
+			return nil, err
+		}
+		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
+		axes := len(x.shape) - 2
+		p := sampleParams{y: y.at, x: x.at, grid: grid.at, total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[1]), channels: int32(y.shape[1]),
+			axes: int32(axes), mode: int32(slices.Index(sampleModes, op.Mode)), padding: int32(slices.Index(samplePaddings, op.Padding)), corners: boolean(op.Corners), kind: kinds[x.dtype]}
+		p.line[0], p.line[1+mostSpatial] = int64(grid.strides[0]), int64(grid.strides[1+axes])
+		for i := range mostSpatial {
+			p.size[i], p.out[i] = 1, 1
+			if k := i - (mostSpatial - axes); k >= 0 {
+				p.axis[i], p.line[1+i] = int64(x.strides[2+k]), int64(grid.strides[1+k])
+				p.size[i], p.out[i] = int32(x.shape[2+k]), int32(y.shape[2+k])
+			}
+		}
+		return []*launch{newLaunch("grid_sample", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+	},
+}
