@@ -190,3 +190,42 @@ func place[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error
 	}
 	return at, nil
 }
+
+// places read an index as ir.OneHot does.
+var places = map[tensor.DType]func(m *machine, o *operand, i int) int64{
+	tensor.I64: placeIn[int64], tensor.I32: placeIn[int32], tensor.U8: placeIn[uint8], tensor.F32: placeIn[float32], tensor.F64: placeIn[float64],
+}
+
+func placeIn[T number](m *machine, o *operand, i int) int64 { return int64(elements[T](m, o)[i]) }
+
+var oneHotRow = row{
+	Row: target.Row{
+		Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool {
+			return places[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
+		},
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		op, index, values, y := n.Op.(ir.OneHot), in[0], in[1], out[0]
+		place, depth, inner, width := places[index.dtype], y.shape[op.Axis], y.shape[op.Axis+1:].Elements(), y.width
+		blocks := y.shape[:op.Axis].Elements()
+		parts, perPart := rowParts(blocks, depth*inner)
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			off, on := values.bytes(m)[:width], values.bytes(m)[width:][:width]
+			for block := part * perPart; block < min((part+1)*perPart, blocks); block++ {
+				d := y.bytes(m)[block*depth*inner*width:][:depth*inner*width]
+				repeat(d, off, depth*inner)
+				for i := range inner {
+					at := place(m, &index, block*inner+i)
+					if at < 0 {
+						at += int64(depth)
+					}
+					if at >= 0 && at < int64(depth) {
+						copy(d[(int(at)*inner+i)*width:], on)
+					}
+				}
+			}
+		}}, nil
+	},
+}

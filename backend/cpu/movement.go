@@ -161,6 +161,42 @@ func grows(st step, to, from int) step {
 	}}
 }
 
+// triluRow keeps a triangle of each matrix.
+var triluRow = row{
+	Row: target.Row{
+		Runs:     target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+		InPlace:  func(*ir.Node, int) bool { return true },
+	},
+	bind: func(b *binder, n *ir.Node) (step, error) {
+		in, out := b.operands(n)
+		op, x, y := n.Op.(ir.Trilu), in[0], out[0]
+		last := len(x.shape) - 1
+		height, width := x.shape[last-1], x.shape[last]
+		rows, size, diagonal := x.shape[:last].Elements(), width*x.width, max(-height, min(op.K, width))
+		parts, perPart := rowParts(rows, size)
+		return step{parts: parts, run: func(m *machine, part, _ int) {
+			d, s := y.bytes(m), x.bytes(m)
+			for row := part * perPart; row < min((part+1)*perPart, rows); row++ {
+				// The diagonal is before element at of the row, in the upper triangle, and behind it in the lower one.
+				at := row%height + diagonal
+				if !op.Upper {
+					at++
+				}
+				at = max(0, min(at, width)) * x.width
+				to, from := d[row*size:][:size], s[row*size:][:size]
+				if op.Upper {
+					clear(to[:at])
+					copy(to[at:], from[at:])
+				} else {
+					copy(to[:at], from[:at])
+					clear(to[at:])
+				}
+			}
+		}}, nil
+	},
+}
+
 // padRow writes a constant, or elements of the operand itself, around a copy.
 var padRow = row{
 	Row: target.Row{
