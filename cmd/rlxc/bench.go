@@ -151,6 +151,10 @@ const (
 	rounds = 5
 )
 
+// pause comes before each turn: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a processor from the
+// other side.
+const pause = 100 * time.Millisecond
+
 func (b *benching) run(c *cobra.Command, args []string) error {
 	if b.kernels {
 		if len(args) > 0 {
@@ -340,7 +344,7 @@ func (b *benching) warm(sides []*side) (runs int, err error) {
 
 // turn measures n runs, after a moment in which the other side's threads go to sleep.
 func (s *side) turn(n int) error {
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(pause)
 	got, err := s.measure(n)
 	if err != nil {
 		return err

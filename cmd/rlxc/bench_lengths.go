@@ -153,7 +153,7 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 	}
 	for range rounds {
 		for _, batches := range ready {
-			time.Sleep(5 * time.Millisecond) // the other side's threads go to sleep
+			time.Sleep(pause)
 			for _, p := range batches {
 				begin, used := time.Now(), processorTime()
 				if err := p.run(); err != nil {
