@@ -204,9 +204,15 @@ func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
 	for r := range t.high*winogradOut + 2 {
 		c.copyRow(t.pixels[r*t.row:][:t.row], args, t.image, t.top*winogradOut+r-w.Top, t.left*winogradOut-w.Left)
 	}
-	t.forward()
+	huge := t.huge()
+	if !huge {
+		t.forward()
+	}
 	for p := panelLo; p < panelHi; p++ {
-		if t.panel(p, args); !t.tame(p, args) {
+		if !huge {
+			t.panel(p, args)
+		}
+		if huge || !t.tame(p, args) {
 			t.direct(p, args)
 		}
 		t.finish(p, args)
@@ -310,10 +316,16 @@ func (t *winogradTiles) eachRow(f func(y, i, place, wide int)) {
 	}
 }
 
-// winogradMost is the magnitude of results from which on direct computes them.
+// winogradMost is the magnitude of pixels and of results from which on direct computes the results.
 const winogradMost = 1 << 20
 
-// tame reports whether all results of a channel are below winogradMost. A pixel of any magnitude counts at some corner of its tile.
+// huge reports whether a pixel is above winogradMost. One that is no number shows in the results, whatever the weights.
+func (t *winogradTiles) huge() bool {
+	lo, hi := t.set.MinMax(t.pixels)
+	return lo <= -winogradMost || hi >= winogradMost
+}
+
+// tame reports whether all results of a channel are below winogradMost: large weights make large results, too.
 func (t *winogradTiles) tame(p int, args *ConvArgs) bool {
 	tame, col := true, p*t.blocking.tile.cols()
 	t.eachRow(func(_, _, place, wide int) {
