@@ -10,6 +10,7 @@ import (
 var detectionRows = []row{
 	{"NonMaxSuppression", 10, lowerNonMaxSuppression},
 	{"RoiAlign", 10, lowerRoiAlign},
+	{"MaxRoiPool", 1, lowerMaxRoiPool},
 	{"DeformConv", 19, lowerDeformConv},
 }
 
@@ -42,6 +43,17 @@ func lowerRoiAlign(c *Context) []*ir.Value {
 		}
 	}
 	return c.keep(op)
+}
+
+func lowerMaxRoiPool(c *Context) []*ir.Value {
+	for i := range 2 {
+		c.In(i)
+	}
+	shape, _ := c.AttrInts("pooled_shape")
+	if len(shape) != 2 {
+		c.Failf("pooled_shape %v: want two numbers", shape)
+	}
+	return c.keep(ops.MaxRoiPool{Height: shape[0], Width: shape[1], Scale: c.AttrFloat("spatial_scale", 1)})
 }
 
 func lowerDeformConv(c *Context) []*ir.Value {

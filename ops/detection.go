@@ -222,6 +222,84 @@ func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest floa
 	return parts[0] + parts[1] + parts[2] + parts[3], max(parts[0], parts[1], parts[2], parts[3])
 }
 
+// MaxRoiPool takes the largest element of each cell of a region, whose corners are rounded to elements (Girshick 2015, Fast R-CNN).
+type MaxRoiPool struct {
+	Kept
+	Height, Width int
+	Scale         float32 `ir:"spatial_scale"`
+}
+
+// Infer implements ir.Op.
+func (o MaxRoiPool) Infer(in []*ir.Value) ([]ir.Type, error) {
+	x, rois := in[0], in[1]
+	if rank(x) != 4 || rank(rois) != 2 || ir.Same(rois.Type.Shape[1], ir.N(5)) == ir.No {
+		return nil, fmt.Errorf("images %v, regions %v: [N,C,H,W] and [regions,5] are needed", x.Type, rois.Type)
+	}
+	if o.Height < 1 || o.Width < 1 {
+		return nil, fmt.Errorf("%d × %d cells", o.Height, o.Width)
+	}
+	return []ir.Type{ir.TensorOf(x.Type.DType, rois.Type.Shape[0], x.Type.Shape[1], ir.N(o.Height), ir.N(o.Width))}, nil
+}
+
+// Eval implements ir.Op.
+func (o MaxRoiPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	y, err := result(env, o, in)
+	if err != nil {
+		return nil, err
+	}
+	x, rois := in[0], in[1]
+	s := x.Shape()
+	for r := range rois.Shape()[0] {
+		image := rois.Float64(r * 5)
+		if !(image >= 0 && image < float64(s[0])) {
+			return nil, fmt.Errorf("region %d is of image %v of %d", r, image, s[0])
+		}
+		corner := func(k int) int { return toElement(float32(rois.Float64(r*5+k)) * o.Scale) }
+		rows := cells(corner(2), corner(4), o.Height, s[2])
+		cols := cells(corner(1), corner(3), o.Width, s[3])
+		for ch := range s[1] {
+			plane := (int(image)*s[1] + ch) * s[2] * s[3]
+			for i, row := range rows {
+				for j, col := range cols {
+					env.Work(1 + (row[1]-row[0])*(col[1]-col[0]))
+					best := 0.0 // of no elements
+					for k := row[0]; k < row[1]; k++ {
+						for l := col[0]; l < col[1]; l++ {
+							if v := x.Float64(plane + k*s[3] + l); k == row[0] && l == col[0] || v > best {
+								best = v
+							}
+						}
+					}
+					y.SetFloat64(((r*s[1]+ch)*o.Height+i)*o.Width+j, best)
+				}
+			}
+		}
+	}
+	return []*tensor.Tensor{y}, nil
+}
+
+// toElement rounds a coordinate, halves away from zero, to one that may be multiplied.
+func toElement(x float32) int {
+	const far = 1 << 30
+	if x != x {
+		return 0
+	}
+	return int(math.Round(float64(min(max(x, -far), far))))
+}
+
+// cells are the elements, from the first to the one behind the last, of each of n cells from one corner to the other, as far as there are any.
+func cells(from, to, n, size int) [][2]int {
+	all := make([][2]int, n)
+	each := float32(max(to-from+1, 1)) / float32(n)
+	for i := range all {
+		lo := from + int(math.Floor(float64(float32(i)*each)))
+		hi := from + int(math.Ceil(float64(float32(i+1)*each)))
+		all[i][0] = min(max(lo, 0), size)
+		all[i][1] = max(all[i][0], min(max(hi, 0), size))
+	}
+	return all
+}
+
 // DeformConv is a convolution whose taps are moved by offsets and weighted by a mask (Dai et al. 2017; Zhu et al. 2019).
 type DeformConv struct {
 	Kept

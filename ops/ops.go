@@ -25,6 +25,7 @@ func init() {
 		ir.Define("onnx.MaxPool", MaxPool{}, 1, 1, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.LRN", LRN{}, 1, 1, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.RoiAlign", RoiAlign{}, 3, 3, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.MaxRoiPool", MaxRoiPool{}, 2, 2, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.Resize", Resize{}, 1, 1, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.GridSample", GridSample{}, 2, 2, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.NonMaxSuppression", NonMaxSuppression{}, 2, 5, ir.NoFlops, ir.NoRows),

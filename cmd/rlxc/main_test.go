@@ -162,9 +162,8 @@ const cutModel = `
 ir_version: 8 opset_import: {version: 17} graph: {
 	name: "cut"
 	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_param: "rows"} dim: {dim_value: 4}}}}}
-	initializer: {name: "all" dims: 1 data_type: 7 int64_data: 4}
 	node: {name: "before" op_type: "Sin" input: "x" output: "a"}
-	node: {name: "sort" op_type: "TopK" input: ["a", "all"] output: ["b", "order"]}
+	node: {name: "turn" op_type: "Atan" input: "a" output: "b"}
 	node: {name: "after" op_type: "Sin" input: "b" output: "y"}
 	node: {name: "search" op_type: "NonZero" input: "y" output: "places"}
 	output: {name: "y" type: {tensor_type: {elem_type: 1}}}

@@ -456,6 +456,7 @@ func empties() (out []hostile) {
 	several("StringConcat", tensor.String, infos{value("s", tensor.String, 0, wide), value("u", tensor.String, 0, wide)})
 	several("Det", f32, infos{a(0, wide, 3, 3)})
 	several("RoiAlign", f32, infos{a(1, wide, 0, 0), b(0, 4), index(0)})
+	several("MaxRoiPool", f32, infos{a(1, wide, 0, 0), b(0, 5)}, attribute("pooled_shape", []int64{1, 1}))
 	several("GridSample", f32, infos{a(0, 1, wide, 1), b(0, wide, 1, 2)})
 	return out
 }

@@ -397,6 +397,13 @@ def between():
     case("quantize_infinite_scale", "QuantizeLinear", [f32(3, 5), s(np.inf), s(7, np.uint8)], weights=(1, 2))
 
 
+def regions():
+    """Cells of regions: inside, beyond the image, upside down, smaller than a cell, and at halves."""
+    rois = np.array([[0, 1, 1, 6, 4], [1, -3, -2, 4, 9], [0, 5, 3, 2, 1], [1, 2, 2, 2, 2], [0, 0.5, 1.5, 4.5, 3.5], [1, 20, 20, 30, 30]], np.float32)
+    case("max_roi_pool", "MaxRoiPool", [f32(2, 3, 6, 8), rois], domain="", pooled_shape=[3, 2], spatial_scale=1.0)
+    case("max_roi_pool_scaled", "MaxRoiPool", [f32(2, 3, 6, 8), rois * np.array([1, 8, 8, 8, 8], np.float32)], domain="", pooled_shape=[2, 5], spatial_scale=0.125)
+
+
 def gates():
     """What decoders with linear attention and models of text and images are made of."""
     b, t, h, c, d = 2, 3, 4, 3, 8
@@ -420,7 +427,7 @@ def gates():
 
 
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
