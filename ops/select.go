@@ -110,28 +110,18 @@ type NonZero struct{ Dynamic }
 
 // Eval implements ir.Op.
 func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x := in[0]
-	shape := x.Shape()
-	if x.Rank() == 0 {
+	shape := in[0].Shape()
+	if len(shape) == 0 {
 		shape = tensor.Shape{1}
 	}
-	n := 0
-	for i := range env.Range(x.Len()) {
-		if !isZero(x, i) {
-			n++
+	flat := tensor.Of[int64](Places(env, in[0]))
+	y := env.New(tensor.I64, len(shape), len(flat))
+	for axis, stride := range shape.Strides() {
+		env.Work(len(flat))
+		places, step, size := tensor.Of[int64](y)[axis*len(flat):][:len(flat)], int64(stride), int64(shape[axis])
+		for i, at := range flat {
+			places[i] = at / step % size
 		}
-	}
-	y := env.New(tensor.I64, len(shape), n)
-	places, strides := tensor.Of[int64](y), shape.Strides()
-	hit := 0
-	for i := range env.Range(x.Len()) {
-		if isZero(x, i) {
-			continue
-		}
-		for axis, stride := range strides {
-			places[axis*n+hit] = int64(i / stride % shape[axis])
-		}
-		hit++
 	}
 	return []*tensor.Tensor{y}, nil
 }
@@ -179,19 +169,59 @@ func shortened(shape []int, axis int, flat bool, n int) []int {
 
 // Places is a vector of the places where a condition holds.
 func Places(env *ir.Env, condition *tensor.Tensor) *tensor.Tensor {
+	find := placesOf[condition.DType()]
+	if find == nil {
+		find = placesOfAny
+	}
+	return tensor.FromSlice(find(env, condition))
+}
+
+// placesOf find the elements that are not zero, for types in which zero has one form or Go knows both.
+var placesOf = map[tensor.DType]func(*ir.Env, *tensor.Tensor) []int64{
+	tensor.Bool: typedPlaces[bool], tensor.F32: typedPlaces[float32], tensor.F64: typedPlaces[float64],
+	tensor.I8: typedPlaces[int8], tensor.I16: typedPlaces[int16], tensor.I32: typedPlaces[int32], tensor.I64: typedPlaces[int64],
+	tensor.U8: typedPlaces[uint8], tensor.U16: typedPlaces[uint16], tensor.U32: typedPlaces[uint32], tensor.U64: typedPlaces[uint64],
+}
+
+func typedPlaces[T tensor.Element](env *ir.Env, x *tensor.Tensor) []int64 {
+	const chunk = 1 << 12 // of work between looks at the context
+	var zero T
+	all, n := tensor.Of[T](x.Aligned()), 0
+	for part := range slices.Chunk(all, chunk) {
+		env.Work(len(part))
+		for _, v := range part {
+			if v != zero {
+				n++
+			}
+		}
+	}
+	places, at := ir.Make[int64](env, n)[:0], int64(0)
+	for part := range slices.Chunk(all, chunk) {
+		env.Work(len(part))
+		for i, v := range part {
+			if v != zero {
+				places = append(places, at+int64(i))
+			}
+		}
+		at += int64(len(part))
+	}
+	return places
+}
+
+func placesOfAny(env *ir.Env, x *tensor.Tensor) []int64 {
 	n := 0
-	for i := range env.Range(condition.Len()) {
-		if !isZero(condition, i) {
+	for i := range env.Range(x.Len()) {
+		if !isZero(x, i) {
 			n++
 		}
 	}
 	places := ir.Make[int64](env, n)[:0]
-	for i := range env.Range(condition.Len()) {
-		if !isZero(condition, i) {
+	for i := range env.Range(x.Len()) {
+		if !isZero(x, i) {
 			places = append(places, int64(i))
 		}
 	}
-	return tensor.FromSlice(places)
+	return places
 }
 
 // Unique is the different slices along an axis, where each stands first, which of them every slice is, and how often.
