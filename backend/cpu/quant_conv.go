@@ -23,11 +23,7 @@ func (d *Device) qConvRow() row {
 			InPlace: func(*ir.Node, int) bool { return false },
 			Scratch: func(n *ir.Node) []int64 {
 				_, bytes := d.planQConv(n)
-				all := cacheLine + d.Threads()*align(bytes)
-				if shape, _, _ := convShape(n); hasAddend(n) {
-					all += 4 * shape.Outputs
-				}
-				return []int64{int64(all)}
+				return []int64{int64(cacheLine + d.Threads()*align(bytes))}
 			},
 		},
 		bind:       bindQConv,
@@ -41,7 +37,7 @@ func claimsQConv(n *ir.Node) bool {
 		return false
 	}
 	window, _ := convWindow(n)
-	return !isDepthwise(n) || w.Const != nil && window.Taps() <= kernel.MaxDepthwiseS8
+	return !isDepthwise(n) || w.Const != nil && window.Taps() <= kernel.MaxDepthwiseS8 && !hasAddend(n)
 }
 
 // qConvKernel is a planned kernel of bytes.
@@ -104,13 +100,11 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	shared := b.scratchBytes(0)
 	zero := shared.part(0, 1, tensor.I32)
 	scale, residual, bias, yScale, yZero := in[ir.QMatMulAScale], in[ir.QMatMulResidual], in[ir.QMatMulBias], in[ir.QMatMulYScale], in[ir.QMatMulYZero]
-	phases := []step{zeroPhase(in[ir.QMatMulAZero], zero, turned)}
-	switch {
-	case hasAddend(n):
-		floats := shared.part(cacheLine+b.d.Threads()*own, len(all.scale), tensor.F32)
-		phases = append(phases, addendPhase(bias, scale, all.scale, floats))
-		bias = floats
-	case bias.dtype == tensor.I32:
+	var addend operand
+	if hasAddend(n) {
+		addend = bias
+	}
+	if bias.dtype == tensor.I32 {
 		bias = operand{}
 	}
 	sums, quantized, parts, one := y.dtype == tensor.I32, is8Bit(y.dtype), k.Parts(), []float32{1}
@@ -125,6 +119,9 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 			a.Bias = bias.f32(m)
 		}
 		a.Bias = columnsFrom(a.Bias, first, outputs)
+		if addend.span > 0 {
+			a.Addend = elements[int32](m, &addend)[first:]
+		}
 		if residual.span > 0 {
 			a.Residual = residual.f32(m)[first:]
 		}
@@ -148,7 +145,7 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 		}
 		k.Run(part%parts, &a, shared.bytes(m)[cacheLine+worker*own:][:own])
 	}}
-	return inTurn(append(phases, run)...), nil
+	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, turned), run), nil
 }
 
 // columnsFrom are the numbers of n columns, from one on: of those that all columns share, the same.

@@ -152,9 +152,6 @@ func (p *qPlan) rangeBytes() int {
 
 func (p *qPlan) sizes() []int {
 	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine + p.rangeBytes(), qA: p.batch * p.g.M * roundUp4(p.g.K), qB: 0}
-	if p.addend {
-		s[qShared] += 4 * p.g.N
-	}
 	if !p.weight {
 		s[qShared] += 4 + 4*p.g.N
 		s[qB] = p.batch * p.packBytes()
@@ -204,11 +201,6 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	}
 	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
 	phases := q.bindA(b)
-	if q.addend {
-		bias := q.scratch[qShared].part(cacheLine+q.rangeBytes(), q.g.N, tensor.F32)
-		phases = append(phases, addendPhase(q.in[ir.QMatMulBias], q.aScale, q.columns.scale, bias))
-		q.in[ir.QMatMulBias] = bias
-	}
 	if q.weight {
 		if err := q.bindWeight(b.d); err != nil {
 			return step{}, err
@@ -222,7 +214,11 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 // multiply runs the kernel over the parts of all products.
 func (q *qProduct) multiply() step {
 	residual, bias, yScale, yZero := q.in[ir.QMatMulResidual], q.in[ir.QMatMulBias], q.in[ir.QMatMulYScale], q.in[ir.QMatMulYZero]
-	if q.columns.bias != nil {
+	var addend operand
+	if q.addend {
+		addend = bias
+	}
+	if q.addend || q.columns.bias != nil {
 		bias = operand{}
 	}
 	sums := q.y.dtype == tensor.I32 // which have no scale
@@ -246,6 +242,9 @@ func (q *qProduct) multiply() step {
 		}
 		if bias.span > 0 {
 			g.Bias = bias.f32(m)
+		}
+		if addend.span > 0 {
+			g.Addend = elements[int32](m, &addend)
 		}
 		if residual.span > 0 {
 			g.Residual = residual.f32(m)[t*count:]

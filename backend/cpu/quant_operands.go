@@ -237,16 +237,6 @@ func hasAddend(n *ir.Node) bool {
 	return bias != nil && bias.Type.DType == tensor.I32 && (bias.Const == nil || n.Inputs[ir.QMatMulAScale].Const == nil)
 }
 
-// addendPhase brings a bias of integers to the scales of a product's columns.
-func addendPhase(from, scale operand, columns []float32, to operand) step {
-	return step{parts: 1, run: func(m *machine, _, _ int) {
-		s, bias := scale.f32(m)[0], to.f32(m)
-		for i, x := range elements[int32](m, &from)[:len(bias)] {
-			bias[i] = float32(x) * (s * columns[i])
-		}
-	}}
-}
-
 // zerosOf returns the zero points of a weight's columns, as turned values have them.
 func zerosOf(n *ir.Node, cols int) []int32 {
 	zero, turned := ir.Operand(n.Inputs, ir.QMatMulBZero), turnedBy(n.Inputs[ir.QMatMulB].Type.DType)

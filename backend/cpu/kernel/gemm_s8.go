@@ -126,6 +126,7 @@ type GemmS8Args struct {
 	BScale []float32 // [N]
 	BZero  []int32   // [N], or [1] for all columns, or nil for none
 	Bias   []float32 // [N], or nil
+	Addend []int32   // [N], added to the sums, or nil
 
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int

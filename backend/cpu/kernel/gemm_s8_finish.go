@@ -108,6 +108,15 @@ func (g *GemmS8) columns(args *GemmS8Args, col, cols int, scratch []byte) finish
 // Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is the result of rowTotals.
 func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, sums []int32) {
 	col, cols := f.col, f.cols
+	if args.Addend != nil {
+		addend := args.Addend[col:][:cols]
+		for r := range rows {
+			row := sums[r*cols:][:cols]
+			for c, v := range addend {
+				row[c] += v
+			}
+		}
+	}
 	bias := args.Bias
 	if bias == nil {
 		bias = g.noBias

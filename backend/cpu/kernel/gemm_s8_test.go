@@ -65,6 +65,11 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 	if r.IntN(2) == 0 {
 		args.Bias = random(r, n).inner
 	}
+	if r.IntN(2) == 0 {
+		for range n {
+			args.Addend = append(args.Addend, r.Int32N(1<<26)-1<<25)
+		}
+	}
 	args.Act = epilogues[r.IntN(len(epilogues))]
 	args.CRow = n + r.IntN(3)
 	g.c = newGuarded(m*args.CRow, r.IntN(16))
@@ -85,6 +90,9 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 					b -= args.BZero[j]
 				}
 				sum += (int32(args.A[i*args.ARow+l]) - args.Zero[i*(len(args.Zero)-1)/max(1, m-1)]) * b
+			}
+			if args.Addend != nil {
+				sum += args.Addend[j]
 			}
 			g.sums = append(g.sums, sum)
 		}
