@@ -98,9 +98,9 @@ func TestRecurrentNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for _, name := range []string{"lstm", "lstm reverse", "gru reset", "quantised lstm", "quantised lstm reverse"} {
-		check(t, d, name, rowCases[name], 0)
+		check(t, name, rowCases[name], 0, d)
 	}
 	const narrow = `(%0 "x": f32[s,2,0]) { const %1: i8[1,0,20] = data const %2: i8[1,5,20] = data const %3: f32[1,40] = data const %4: f32[1] = [0.003] const %5: i8[1] = [1]
 		%7: f32[s,1,2,5], %8: f32[1,2,5] = onnx.DynamicQuantizeLSTM(%0, %1, %2, %3, _, _, _, _, %4, %5, %4, %5) {hidden=5, results=2} return %7 as "y", %8 as "h" }`
-	check(t, d, "narrow", narrow, 3)
+	check(t, "narrow", narrow, 3, d)
 }
