@@ -139,21 +139,22 @@ func (o Cast) powerOfTwo(v float64) float64 {
 func setTruncated(y *tensor.Tensor, i int, v float64) {
 	v = math.Trunc(v)
 	switch d := y.DType(); {
-	case math.IsNaN(v):
-		y.SetInt64(i, 0)
 	case d == tensor.U64 && v >= 0x1p64:
 		y.SetInt64(i, -1)
 	case d == tensor.U64 && v >= 0x1p63:
 		y.SetInt64(i, int64(uint64(v)))
 	case d == tensor.I64 || d == tensor.U64 || d == tensor.U32:
-		y.SetInt64(i, saturate(v, math.MinInt64, math.MaxInt64))
+		y.SetInt64(i, Saturate(v, math.MinInt64, math.MaxInt64))
 	default:
-		y.SetInt64(i, saturate(v, math.MinInt32, math.MaxInt32))
+		y.SetInt64(i, Saturate(v, math.MinInt32, math.MaxInt32))
 	}
 }
 
-func saturate(v float64, lo, hi int64) int64 {
+// Saturate is v rounded towards 0, and no further than lo and hi; NaN becomes 0.
+func Saturate(v float64, lo, hi int64) int64 {
 	switch {
+	case v != v:
+		return 0
 	case v <= float64(lo):
 		return lo
 	case v >= float64(hi):

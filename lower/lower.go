@@ -287,9 +287,12 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 
 // tellApart gives the axes of an input names of their own, if sizes are independent.
 func (b *builder) tellApart(input string, t ir.Type) ir.Type {
+	if b.apart == nil {
+		return t
+	}
 	for i, d := range t.Shape {
 		name, ok := d.Symbol()
-		if b.apart == nil || !ok {
+		if !ok {
 			continue
 		}
 		for k := i; b.apart[name]; k += len(t.Shape) {

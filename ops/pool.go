@@ -179,6 +179,17 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return results, nil
 }
 
+// Steps are what the numbers of two neighbours along each spatial axis differ by.
+func (o MaxPool) Steps(spatial tensor.Shape) []int {
+	steps := spatial.Strides()
+	if o.ColumnMajor {
+		for i, step := 0, 1; i < len(spatial); i++ {
+			steps[i], step = step, step*spatial[i]
+		}
+	}
+	return steps
+}
+
 // ColumnMajor numbers the elements of a shape with the first axis running fastest; at is the row-major number.
 func ColumnMajor(s tensor.Shape, at int) int {
 	n, stride := 0, s.Elements()

@@ -200,8 +200,8 @@ func wholeCasts[X integer](m map[[2]tensor.DType]*loop, from tensor.DType) {
 // realCasts are those of a float type: integers saturate as ir.Cast has it, at the bounds of int32 or of int64, and wrap.
 func realCasts[X float](m map[[2]tensor.DType]*loop, from tensor.DType) {
 	cast := func(to tensor.DType, l *loop) { m[[2]tensor.DType{from, to}] = l }
-	narrow := func(v X) int64 { return saturated(float64(v), math.MinInt32, math.MaxInt32) }
-	wide := func(v X) int64 { return saturated(float64(v), math.MinInt64, math.MaxInt64) }
+	narrow := func(v X) int64 { return ir.Saturate(float64(v), math.MinInt32, math.MaxInt32) }
+	wide := func(v X) int64 { return ir.Saturate(float64(v), math.MinInt64, math.MaxInt64) }
 	cast(tensor.I8, loopOf(func(v X) int8 { return int8(narrow(v)) }))
 	cast(tensor.I16, loopOf(func(v X) int16 { return int16(narrow(v)) }))
 	cast(tensor.I32, loopOf(func(v X) int32 { return int32(narrow(v)) }))
@@ -221,19 +221,6 @@ func realCasts[X float](m map[[2]tensor.DType]*loop, from tensor.DType) {
 	cast(tensor.F32, loopOf(func(v X) float32 { return float32(v) })) // from float32 between 16-bit floats
 	cast(tensor.F64, loopOf(func(v X) float64 { return float64(v) }))
 	cast(tensor.Bool, loopOf(func(v X) bool { return v != 0 }))
-}
-
-// saturated is v rounded towards 0; NaN becomes 0.
-func saturated(v float64, lo, hi int64) int64 {
-	switch {
-	case v != v:
-		return 0
-	case v <= float64(lo):
-		return lo
-	case v >= float64(hi):
-		return hi
-	}
-	return int64(v)
 }
 
 func fromBool[T number](v bool) T {

@@ -53,18 +53,17 @@ func poolRow(window func(ir.Op) ir.Window, bytes bool, set func(p *poolParams, o
 			if len(out) > 1 {
 				p.places = out[1].at
 			}
-			numbers := spatial.Strides()
-			if o, ok := n.Op.(ops.MaxPool); ok && o.ColumnMajor {
-				for i, step := 0, 1; i < len(spatial); i++ {
-					numbers[i], step = step, step*spatial[i]
-				}
-			}
 			for i := range mostSpatial {
 				p.size[i], p.out[i], p.kernel[i], p.stride[i], p.dilation[i], p.end[i] = 1, 1, 1, 1, 1, 1
 				if k := i - (mostSpatial - len(spatial)); k >= 0 {
-					p.axis[i], p.number[i] = int64(x.strides[1+k]), int64(numbers[k])
+					p.axis[i] = int64(x.strides[1+k])
 					p.size[i], p.out[i], p.before[i], p.end[i] = int32(spatial[k]), int32(y.shape[1+k]), int32(before[k]), int32(spatial[k]+after[k])
 					p.kernel[i], p.stride[i], p.dilation[i] = int32(w.Kernel[k]), int32(w.Strides[k]), int32(w.Dilations[k])
+				}
+			}
+			if o, ok := n.Op.(ops.MaxPool); ok {
+				for k, step := range o.Steps(spatial) {
+					p.number[mostSpatial-len(spatial)+k] = int64(step)
 				}
 			}
 			set(&p, n.Op)

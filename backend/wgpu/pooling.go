@@ -105,16 +105,11 @@ var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Wind
 	}
 	return append(launches, p.launch("max_pool_places", &out[1], start, each, func(s *shader) string {
 		spatial := p.x.shape[1 : len(p.x.shape)-1]
-		strides, size := spatial.Strides(), spatial.Elements()
-		if n.Op.(ops.MaxPool).ColumnMajor {
-			for i, step := 0, 1; i < len(spatial); i++ {
-				strides[i], step = step, step*spatial[i]
-			}
-		}
+		steps, size := n.Op.(ops.MaxPool).Steps(spatial), spatial.Elements()
 		s.put("var number = 0u;\nif (tap != %s) {", outside)
 		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
 		for i := len(spatial) - 1; i >= 0; i-- {
-			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= %du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(strides[i]), p.Kernel[i])
+			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= %du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]), p.Kernel[i])
 		}
 		s.put("}")
 		return "vec2<u32>(number, 0u)"

@@ -178,12 +178,12 @@ func (s *Session) followed(stage int, b ir.Binding, kept places) (*entry, error)
 	}
 	for _, c := range f.capacities {
 		if c.covers(b) {
-			return s.fitted(st, c, b, kept)
+			return s.fitted(stage, c, b, kept)
 		}
 	}
 	c, ok := st.grownTo(b, last)
 	for ok {
-		e, err := s.fitted(st, c, b, kept)
+		e, err := s.fitted(stage, c, b, kept)
 		if e != nil && err == nil {
 			f.capacities = append(f.capacities, c)
 			slices.SortFunc(f.capacities, func(c, d capacity) int { return c.room() - d.room() })
@@ -203,7 +203,8 @@ func (c capacity) room() (most int) {
 }
 
 // fitted returns a plan for a capacity, bound to some sizes; nil if it cannot have them.
-func (s *Session) fitted(st *stage, c capacity, b ir.Binding, kept places) (*entry, error) {
+func (s *Session) fitted(stage int, c capacity, b ir.Binding, kept places) (*entry, error) {
+	st := &s.p.stages[stage]
 	key := keyOf(st, c.sizes, kept)
 	key.of = s
 	e, err := s.p.cache.bind(key, func() (*Binding, error) { return s.p.plan(st.graph, c.sizes, kept, c.moves) })
@@ -216,7 +217,7 @@ func (s *Session) fitted(st *stage, c capacity, b ir.Binding, kept places) (*ent
 	if err := s.p.refit(e.binding, b); err != nil {
 		s.p.cache.drop(e)
 		if errors.Is(err, errUnfit) {
-			s.follow[slices.IndexFunc(s.p.stages, func(o stage) bool { return o.graph == st.graph })].off = true
+			s.follow[stage].off = true
 			return nil, nil
 		}
 		return nil, err
