@@ -6,13 +6,13 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/rlxc/rlxc/backend"
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/rewrite"
 )
 
 // Level says how far a program is rewritten, in the notation of the command line's -O. Empty means O2.

@@ -11,4 +11,6 @@
 //	  %2 = mul(%0, %1)
 //	  return %2 as "y"
 //	}
+//
+// What a custom operator needs (OpDef, Type, Dim, Attrs) is API. The rest of this package is not and may change without notice.
 package ir

@@ -6,17 +6,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/legalize"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/rewrite"
-	"github.com/rlxc/rlxc/schedule"
 )
 
 // prepared is a built-in model of so many layers for the CPU, rewritten and packed, with free sizes.

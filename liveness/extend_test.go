@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/proof"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/proof"
-	"github.com/rlxc/rlxc/target"
 )
 
 // TestToEndIsTheTablesRightColumn, to the byte, for each extension by itself and for all; exact is never above it.

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
-	"github.com/rlxc/rlxc/rewrite"
 )
 
 // encoder is the seeded tiny encoder, rewritten, with sizes.

@@ -3,8 +3,8 @@ package liveness
 import (
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // A Footprint is what a program does to memory before the order of its steps is fixed: what decides that order. Steps and

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // What follows restates the table of extensions in plain graph terms, without steps and buffers in numbers, and the lower

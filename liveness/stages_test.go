@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/legalize"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/rewrite"
-	"github.com/rlxc/rlxc/schedule"
 )
 
 // TestBytesAtThePeak prints what each stage of the compiler saves of the largest sum of live bytes, on the CPU target, and

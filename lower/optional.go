@@ -1,9 +1,9 @@
 package lower
 
 import (
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/ops"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -1,8 +1,8 @@
 package lower
 
 import (
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
 )
 
 // lowerSequenceMap runs its body for every element of the first sequence; further operands are sequences of the same

@@ -3,6 +3,8 @@
 // Open maps a file, so that weights are slices of it and not copies, loads external data, and checks the model: what it
 // returns has sorted nodes, defined names and tensors of the right size. The messages themselves are those of package
 // onnxpb, and Tensor returns their elements.
+//
+// This package is not part of rlxc's public API and may change without notice.
 package onnx
 
 import (

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rlxc/rlxc"
 	_ "github.com/rlxc/rlxc/backend/cuda"
-	"github.com/rlxc/rlxc/backend/cuda/drivertest"
 	"github.com/rlxc/rlxc/hub"
+	"github.com/rlxc/rlxc/internal/drivertest"
 )
 
 // copyModel copies a model of testdata, so that a test may spoil it.

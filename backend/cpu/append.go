@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // appendRow puts new places into a cache. Where the cache and the result are one kept tensor, only what is new is written.

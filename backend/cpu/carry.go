@@ -3,7 +3,7 @@ package cpu
 import (
 	"unsafe"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 )
 
 // NewBuffer implements backend.Keeper.

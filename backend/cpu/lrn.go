@@ -3,9 +3,9 @@ package cpu
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/arena"
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )

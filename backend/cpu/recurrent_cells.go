@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/ops"
+	"github.com/rlxc/rlxc/internal/ops"
 )
 
 // A cell is what a recurrent operator does after the products. Of each sequence it has h, the products with R of its gates, and

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -3,8 +3,8 @@ package cuda
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // The parameters of attention within texts: Relative and RowsAttention in _gen/attention.cuh.

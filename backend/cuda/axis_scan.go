@@ -1,8 +1,8 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // lineParams is Line in _gen/rows.cu.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 

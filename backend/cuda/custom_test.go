@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"
 )

@@ -6,7 +6,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/internal/drivertest"
 )
 
 // device makes one whose kernels the processor runs.

@@ -3,8 +3,8 @@ package cuda
 import (
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // The parameters of the kernels in _gen/index.cu that pick elements, in their order.

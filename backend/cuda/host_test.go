@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend"
 	"github.com/rlxc/rlxc/backend/cuda"
-	"github.com/rlxc/rlxc/backend/cuda/drivertest"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"
 )

@@ -1,8 +1,8 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // keptRows are the kernels of operators of package ops, by their names. The others run by Eval.

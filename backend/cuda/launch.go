@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 )
 
 // A launch is one run of a kernel. Its only parameter is a struct, of which the fields of type address are resolved when the

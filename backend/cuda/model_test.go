@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/cuda/driver"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"

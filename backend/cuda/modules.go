@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -3,8 +3,8 @@ package cuda
 import (
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // moveParams is Move in _gen/each.cu.

@@ -1,7 +1,7 @@
 package cuda
 
 import (
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -3,8 +3,8 @@ package cuda
 import (
 	"time"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/ir"
 )
 

@@ -3,10 +3,10 @@ package cuda
 import (
 	"errors"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // program is a planned graph as a list of sections with steps of the host between them. Where each root's value is at any time,

@@ -1,8 +1,8 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/target"
 )
 
 // A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.

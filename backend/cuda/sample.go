@@ -3,9 +3,9 @@ package cuda
 import (
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
-	"github.com/rlxc/rlxc/target"
 )
 
 // sampleParams is Sample in _gen/kept.cu.

@@ -3,9 +3,9 @@ package cuda
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
-	"github.com/rlxc/rlxc/target"
 )
 
 // topKParams is TopK in _gen/kept.cu.

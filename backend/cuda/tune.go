@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/tensor"
 )
 

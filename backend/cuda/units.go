@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/ir"
 )
 

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // An accelerator is a GPU with all that is made on it once, however many Devices use it: programs of one model at several

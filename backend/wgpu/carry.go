@@ -1,8 +1,8 @@
 package wgpu
 
 import (
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
 

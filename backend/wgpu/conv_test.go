@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/tensor"
 )

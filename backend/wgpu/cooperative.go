@@ -8,8 +8,8 @@ import (
 
 	"github.com/x448/float16"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // SetFirstSubmit changes the number of dispatches that are submitted by themselves, and returns the old one.

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )

@@ -3,8 +3,8 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // arena is the memory of one session: a buffer for each segment of the plan, and what comes back to the host.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -3,7 +3,7 @@ package wgpu
 import (
 	"encoding/binary"
 
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // Poison makes every run fill the arena with a byte before it starts and each buffer when its life ends, on the device as

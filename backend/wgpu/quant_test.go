@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/tensor"
 )

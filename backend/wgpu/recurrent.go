@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 

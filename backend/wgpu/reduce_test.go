@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlxc/rlxc/backend"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // A shader is a kernel in the making: WGSL text, the memories that it binds, and the numbers that it reads from the uniform

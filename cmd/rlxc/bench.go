@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 )
 
 // A benching is the command line of bench.

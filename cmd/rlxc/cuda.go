@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	_ "github.com/rlxc/rlxc/backend/cuda" // the loader after it makes the binary dynamic
-	"github.com/rlxc/rlxc/backend/cuda/driver"
+	"github.com/rlxc/rlxc/internal/driver"
 )
 
 // nvidiaDevices lists the devices of the cuda backend.

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )

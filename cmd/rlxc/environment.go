@@ -10,9 +10,9 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/backend/cpu"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/rewrite"
 )
 
 // A variable is an environment variable that changes what rlxc does.

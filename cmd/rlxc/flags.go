@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/native"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/pipeline"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/rlxc/rlxc/backend/wgpu" // the loader after it makes the binary dynamic
-	"github.com/rlxc/rlxc/backend/wgpu/native"
+	"github.com/rlxc/rlxc/internal/native"
 )
 
 // deviceLists are the backends that have devices.

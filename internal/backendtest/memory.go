@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
 )

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -6,10 +6,10 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/legalize"
-	"github.com/rlxc/rlxc/target"
 )
 
 // A decoder runs at another length in every step. Its plan is made once for lengths up to a capacity: buffers have the sizes that they need

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/arena"
-	"github.com/rlxc/rlxc/artifact"
 	_ "github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )

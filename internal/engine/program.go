@@ -16,14 +16,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rlxc/rlxc/artifact"
-	"github.com/rlxc/rlxc/backend"
+	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/rewrite"
-	"github.com/rlxc/rlxc/target"
 	"github.com/rlxc/rlxc/tensor"
 )
 

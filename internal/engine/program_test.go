@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 )
 
 func TestSavedForAnotherBackend(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"runtime/debug"
 
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/artifact"
-	"github.com/rlxc/rlxc/backend"
 	_ "github.com/rlxc/rlxc/backend/cpu"
+	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/fuzzgraph"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -38,7 +38,7 @@ var (
 // TestDevices runs programs that nearly are what rules fuse at every level, with the processor's own instructions and in plain Go,
 // each plan proved, and twice in the same memory: what is left there from the first run must not show in the second.
 func TestDevices(t *testing.T) {
-	texts, err := fuzzgraph.Patterns("../../rewrite/testdata")
+	texts, err := fuzzgraph.Patterns("../rewrite/testdata")
 	require.NoError(t, err)
 	tried, failed := 0, 0
 	for seed := *firstSeed; tried < *programs && failed < 5; seed++ {

@@ -25,20 +25,20 @@ import (
 
 // nearest lists the packages whose tests run for a package, nearest first. A package that is not listed has only its own tests.
 var nearest = map[string][]stage{
-	"rewrite":         {{"rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}, {".", "Unpad", ""}},
-	"lower":           {{"lower", "", ""}, {"conformance", "Nodes|Machine", ""}, {".", models, ""}},
-	"ir":              {{"ir", "", ""}, {"rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"legalize", "", ""}, {"conformance", "Nodes|Machine", ""}},
-	"legalize":        {{"legalize", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}},
-	"liveness":        {{"liveness", "", "WorkIsLinear"}, {"internal/fuzzgraph", "", ""}},
-	"proof":           {{"proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
-	"backend/cpu":     {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {".", models, ""}, {"conformance", "Nodes", ""}},
-	"backend/wgpu":    {{"backend/wgpu", "", "Packages|Large|Sentences|Fixtures|Sessions|Exports"}},
-	"artifact":        {{"artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
-	"quantize":        {{"quantize", "", ""}, {".", "TestQuantize", ""}},
-	"internal/engine": {{"internal/engine", "", ""}, {".", "", "API|Resident|SharedPages|Quantized|Int4|Dequantised|Fixtures|Docs|Links|Imports|Exports"}, {"conformance", "Nodes", ""}},
+	"internal/rewrite":  {{"internal/rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}, {".", "Unpad", ""}},
+	"lower":             {{"lower", "", ""}, {"internal/conformance", "Nodes|Machine", ""}, {"internal/wholemodels", models, ""}, {".", models, ""}},
+	"ir":                {{"ir", "", ""}, {"internal/rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"internal/legalize", "", ""}, {"internal/conformance", "Nodes|Machine", ""}},
+	"internal/legalize": {{"internal/legalize", "", ""}, {"internal/fuzzgraph", "", ""}, {"internal/wholemodels", models, ""}, {".", models, ""}},
+	"liveness":          {{"liveness", "", "WorkIsLinear"}, {"internal/fuzzgraph", "", ""}},
+	"internal/proof":    {{"internal/proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
+	"backend/cpu":       {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {"internal/wholemodels", models, ""}, {".", models, ""}, {"internal/conformance", "Nodes", ""}},
+	"backend/wgpu":      {{"backend/wgpu", "", "Packages|Large|Sentences|Fixtures|Sessions|Exports"}},
+	"internal/artifact": {{"internal/artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
+	"quantize":          {{"quantize", "", ""}, {"internal/wholemodels", "TestQuantize", ""}},
+	"internal/engine":   {{"internal/engine", "", ""}, {".", "", "Resident|SharedPages"}, {"internal/conformance", "Nodes", ""}},
 }
 
-// models are the tests of the root package that run whole models.
+// models are the tests of the API and of whole models.
 const models = "Exports|Contrib|Session|Poison|LateReads|FixedDims"
 
 func main() {

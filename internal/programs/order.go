@@ -3,8 +3,8 @@ package programs
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/ops"
 )
 
 // ordered returns the axis along which an op puts elements in order, whose last result is their places.

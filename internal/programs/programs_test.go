@@ -14,17 +14,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/backend"
 	_ "github.com/rlxc/rlxc/backend/cpu"
-	"github.com/rlxc/rlxc/backend/onnxruntime"
 	_ "github.com/rlxc/rlxc/backend/wgpu"
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/frontend"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/internal/programs"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/rewrite"
 	"github.com/rlxc/rlxc/tensor"
 )
 

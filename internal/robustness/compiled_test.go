@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )

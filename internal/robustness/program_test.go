@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/artifact"
+	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/tensor"
 )

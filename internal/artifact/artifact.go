@@ -1,0 +1,309 @@
+// Package artifact reads and writes compiled models: files that open by mapping, without copying or packing a weight, and
+// whose pages all processes share.
+//
+// # The format
+//
+// All numbers are little-endian.
+//
+//	offset 0   8 bytes   magic: 89 'R' 'L' 'X' 'C' 0D 0A 1A
+//	offset 8   uint32    version of the format
+//	offset 12  uint32    CRC-32C of the header
+//	offset 16  uint64    length of the header
+//	offset 24  uint64    length of the file
+//	offset 32  Header    (artifact.proto)
+//	…          sections, each at a multiple of 64 bytes, zeros between them
+//
+// The magic is made like PNG's: it is no text, and a transfer as text damages it.
+package artifact
+
+//go:generate go run -C ../../onnx/_gen . ../../internal/artifact/artifact.proto ../../internal/artifact/artifact.pb.go
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/internal/packed"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Version is the version of the format that this package writes, and the only one that it reads.
+const Version = 1
+
+// ErrInvalid is what every error about the contents of a compiled file is, for errors.Is.
+var ErrInvalid = errors.New("invalid compiled model")
+
+var magic = []byte("\x89RLXC\r\n\x1a")
+
+const (
+	prefixSize = 32
+	alignment  = 64
+	// maxHeader bounds what is decoded before anything is known of a file.
+	maxHeader = 256 << 20
+	// tablePiece is the size in which tables are written of which runs look up few rows. Linux keeps a file in its page cache in
+	// pieces as large as the writes that made it, and brings a whole one with each row; weights want large ones.
+	tablePiece = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// IsArtifact reports whether a file that begins with these bytes is a compiled model.
+func IsArtifact(start []byte) bool { return bytes.HasPrefix(start, magic) }
+
+// Info says what was compiled.
+type Info struct {
+	Target string // the device that the weights are packed for
+	Source string // the model, for messages
+	Level  int    // of optimisation
+}
+
+// Write writes a program.
+func Write(w io.Writer, g *ir.Graph, info Info) error {
+	var contents []content
+	numbers := map[*byte]int{} // one section for bytes that several values share
+	h := &Header{Target: info.Target, Source: info.Source, Level: uint32(info.Level)}
+	h.Ir = g.Encode(func(v *ir.Value) int {
+		t := v.Const
+		if t == nil {
+			t = v.Packed.Data
+		}
+		data := t.Bytes()
+		if t.DType() == tensor.String {
+			data = encodeStrings(t.Strings())
+		}
+		if len(data) > 0 {
+			if n, ok := numbers[&data[0]]; ok && uint64(len(data)) == h.Sections[n].Length {
+				return n
+			}
+			numbers[&data[0]] = len(contents)
+		}
+		s := &Section{Length: uint64(len(data)), Crc: crc32.Checksum(data, castagnoli), Dtype: t.DType().String()}
+		for _, n := range t.Shape() {
+			s.Shape = append(s.Shape, int64(n))
+		}
+		h.Sections, contents = append(h.Sections, s), append(contents, content{data, v.IsTable()})
+		return len(contents) - 1
+	})
+	header, size, err := layOut(h)
+	if err != nil {
+		return err
+	}
+	prefix := append(make([]byte, 0, prefixSize), magic...)
+	prefix = binary.LittleEndian.AppendUint32(prefix, Version)
+	prefix = binary.LittleEndian.AppendUint32(prefix, crc32.Checksum(header, castagnoli))
+	prefix = binary.LittleEndian.AppendUint64(prefix, uint64(len(header)))
+	prefix = binary.LittleEndian.AppendUint64(prefix, size)
+	at := uint64(0)
+	put := func(b []byte) error {
+		n, err := w.Write(b)
+		at += uint64(n)
+		return err
+	}
+	if err := errors.Join(put(prefix), put(header)); err != nil {
+		return err
+	}
+	for i, c := range contents {
+		if err := put(make([]byte, h.Sections[i].Offset-at)); err != nil {
+			return err
+		}
+		piece := max(1, len(c.data))
+		if c.table {
+			piece = tablePiece
+		}
+		for part := range slices.Chunk(c.data, piece) {
+			if err := put(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// content is what a section holds.
+type content struct {
+	data  []byte
+	table bool
+}
+
+// layOut assigns the sections their offsets and encodes the header. Offsets are varints: a header that grows moves them, so
+// it is repeated until nothing moves.
+func layOut(h *Header) (header []byte, size uint64, err error) {
+	marshal := proto.MarshalOptions{Deterministic: true}
+	for {
+		before := len(header)
+		if header, err = marshal.Marshal(h); err != nil {
+			return nil, 0, err
+		}
+		if len(header) == before {
+			return header, size, nil
+		}
+		size = uint64(prefixSize + len(header))
+		for _, s := range h.Sections {
+			s.Offset = (size + alignment - 1) &^ (alignment - 1)
+			size = s.Offset + s.Length
+		}
+	}
+}
+
+// A File is an opened compiled model. Its program's constants lie in the bytes that it was read from.
+type File struct {
+	Info
+	header *Header
+	data   []byte
+
+	mu   sync.Mutex
+	text map[int]*tensor.Tensor // sections of strings, which are decoded once however many constants show them
+}
+
+// Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name stands
+// for it in errors.
+func Read(data []byte, name string) (*File, error) {
+	f, err := read(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", name, ErrInvalid, err)
+	}
+	return f, nil
+}
+
+func read(data []byte) (*File, error) {
+	if !IsArtifact(data) {
+		return nil, errors.New("it does not begin as a compiled model does")
+	}
+	if len(data) < prefixSize {
+		return nil, errors.New("it is cut off within its first 32 bytes")
+	}
+	version, crc := binary.LittleEndian.Uint32(data[8:]), binary.LittleEndian.Uint32(data[12:])
+	length, size := binary.LittleEndian.Uint64(data[16:]), binary.LittleEndian.Uint64(data[24:])
+	switch {
+	case version != Version:
+		return nil, fmt.Errorf("it has version %d of the format, this rlxc reads version %d: compile the model again", version, Version)
+	case length > maxHeader:
+		return nil, fmt.Errorf("its header of %d bytes is above the limit of %d", length, maxHeader)
+	case uint64(len(data)) < size || uint64(len(data)) < prefixSize+length:
+		return nil, fmt.Errorf("it is cut off: %d of %d bytes", len(data), size)
+	case uint64(len(data)) > size:
+		return nil, fmt.Errorf("it has %d bytes, %d more than it says", len(data), uint64(len(data))-size)
+	}
+	header := data[prefixSize : prefixSize+length]
+	if crc32.Checksum(header, castagnoli) != crc {
+		return nil, errors.New("its header is damaged: the checksum differs")
+	}
+	h := new(Header)
+	if err := proto.Unmarshal(header, h); err != nil {
+		return nil, fmt.Errorf("its header: %w", err)
+	}
+	for i, s := range h.Sections {
+		if s.Offset%alignment != 0 || s.Offset > size || s.Length > size-s.Offset {
+			return nil, fmt.Errorf("section %d, bytes %d to %d, lies outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
+		}
+	}
+	f := &File{Info: Info{h.Target, h.Source, int(h.Level)}, header: h, data: data, text: map[int]*tensor.Tensor{}}
+	if _, err := f.Graph(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Graph decodes the program anew: the caller may change it. rule finds the custom operators.
+func (f *File) Graph() (*ir.Graph, error) {
+	g, err := ir.Decode(f.header.Ir, f.section)
+	if err != nil {
+		return nil, fmt.Errorf("its program: %w", err)
+	}
+	if err := ir.Verify(g); err != nil {
+		return nil, fmt.Errorf("its program: %w", err)
+	}
+	return g, nil
+}
+
+// section returns the content of a constant.
+func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Tensor, error) {
+	if number < 0 || number >= len(f.header.Sections) {
+		return nil, fmt.Errorf("the file has %d sections", len(f.header.Sections))
+	}
+	s := f.header.Sections[number]
+	d, err := tensor.ParseDType(s.Dtype)
+	if err != nil {
+		return nil, err
+	}
+	shape := make(tensor.Shape, len(s.Shape))
+	for i, n := range s.Shape {
+		if n < 0 || n > math.MaxInt {
+			return nil, fmt.Errorf("axis %d has size %d", i, n)
+		}
+		shape[i] = int(n)
+	}
+	if want, ok := t.Static(); layout.Form == packed.Invalid && (!ok || d != t.DType || !want.Equal(shape)) {
+		return nil, fmt.Errorf("it holds %s%v, the program wants %v", d, shape, t)
+	}
+	data := f.data[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
+	switch d {
+	case tensor.String:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.text[number] == nil {
+			list, err := decodeStrings(data, shape)
+			if err != nil {
+				return nil, err
+			}
+			f.text[number] = tensor.FromStrings(list, shape...)
+		}
+		return f.text[number], nil
+	case tensor.Bool: // Go's has no third value
+		if i := slices.IndexFunc(data, func(b byte) bool { return b > 1 }); i >= 0 {
+			return nil, fmt.Errorf("element %d is %d, neither false nor true", i, data[i])
+		}
+	}
+	return tensor.FromBytes(d, shape, data)
+}
+
+// Verify checks the checksum of every section, which opening does not.
+func (f *File) Verify() error {
+	for i, s := range f.header.Sections {
+		if crc32.Checksum(f.data[s.Offset:s.Offset+s.Length], castagnoli) != s.Crc {
+			return fmt.Errorf("%w: section %d, bytes %d to %d, is damaged: the checksum differs", ErrInvalid, i, s.Offset, s.Offset+s.Length)
+		}
+	}
+	return nil
+}
+
+// encodeStrings writes each string after its length.
+func encodeStrings(list []string) []byte {
+	out := []byte{}
+	for _, s := range list {
+		out = append(binary.AppendUvarint(out, uint64(len(s))), s...)
+	}
+	return out
+}
+
+// maxStrings bounds the strings of a section: an empty one takes a byte of the file and 16 in memory.
+const maxStrings = 1 << 24
+
+func decodeStrings(data []byte, shape tensor.Shape) ([]string, error) {
+	count, err := shape.CheckElements(tensor.String)
+	switch {
+	case err != nil || count > len(data):
+		return nil, fmt.Errorf("%d bytes cannot hold strings of shape %v", len(data), shape)
+	case count > maxStrings:
+		return nil, fmt.Errorf("%d strings are above the limit of %d", count, maxStrings)
+	}
+	list, text := make([]string, count), string(data) // one copy, which the strings are parts of
+	for i := range list {
+		n, used := binary.Uvarint(data)
+		if used <= 0 || n > uint64(len(data)-used) {
+			return nil, fmt.Errorf("string %d is cut off", i)
+		}
+		list[i] = text[len(text)-len(data)+used:][:n]
+		data = data[used+int(n):]
+	}
+	return list, nil
+}

@@ -1,0 +1,254 @@
+// Package backend is the seam between a planned graph and the device that runs it.
+package backend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Options say how to open a device.
+type Options struct {
+	Device  string // which one, in the backend's own words; empty for the best
+	Threads int    // of the host; 0 for as many as GOMAXPROCS
+	Level   string // of the CPU's instructions; empty for the best
+	Profile bool   // instances are Profilers
+	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
+	// those weights are stored: tensor.F32 or tensor.Invalid for what the model has, or one of those that the backend lists.
+	Precision, Weights tensor.DType
+	// Release, if not nil, is told of each weight that Prepare has laid out for the kernels and that nothing reads any more.
+	Release func(weight []byte)
+}
+
+// A Backend makes devices of one kind.
+type Backend struct {
+	Name string
+	Open func(Options) (Device, error)
+	// Precisions and Weights are the values below float32 that the Options of these names may have.
+	Precisions, Weights []tensor.DType
+}
+
+// A Device runs programs. Its methods may be called by several goroutines at once.
+type Device interface {
+	Target() *target.Target
+	// Prepare lays the graph's weights out for the kernels, once a model: it sets Value.Packed in place and drops Const
+	// where nothing else reads it. It reports how many weights it packed.
+	Prepare(g *ir.Graph) (packed int, err error)
+	// Load fixes the list of steps of a planned graph.
+	Load(p *Planned) (Program, error)
+	// NewMemory makes an empty memory, which grows to the largest program that is attached to it.
+	NewMemory() Memory
+	Close() error
+}
+
+// Planned is a bound graph with everything decided that does not need the device.
+type Planned struct {
+	Graph   *ir.Graph
+	Steps   []*ir.Node  // in order, without views
+	Layouts []ir.Layout // by value ID
+	Buffers []int       // by the ID of a root: index into Problem.Buffers
+	Scratch [][]int     // by step: indices into Problem.Buffers
+	Problem *planner.Problem
+	Plan    *planner.Plan
+}
+
+// Layout returns the layout of a value. Constants that no step looks at by strides have none in Layouts: they lie row-major.
+func (p *Planned) Layout(v *ir.Value) ir.Layout {
+	if l := p.Layouts[v.ID]; l.Root != nil {
+		return l
+	}
+	return ir.OwnLayout(v)
+}
+
+// Slot returns the memory that the plan assigned to a root; ok is false if it has none.
+func (p *Planned) Slot(root *ir.Value) (s planner.Slot, ok bool) {
+	i := p.Buffers[root.ID]
+	if i < 0 {
+		return planner.Slot{}, false
+	}
+	s = p.Plan.Slots[i]
+	return s, s.Arena != planner.NoArena
+}
+
+// Root returns the root with an ID that one of the layouts has.
+func (p *Planned) Root(id int) *ir.Value {
+	for _, l := range p.Layouts {
+		if l.Root != nil && l.Root.ID == id {
+			return l.Root
+		}
+	}
+	panic("backend: no such root")
+}
+
+// A Program is a planned graph that is ready to run; it owns no memory and may be shared.
+type Program interface {
+	// Attach makes the program ready to run on m. One instance at a time runs on a memory. Steps of
+	// the host run within env, which may be nil.
+	Attach(m Memory, env *ir.Env) (Instance, error)
+	// Growth is the number of bytes that m grows by before the program runs on it.
+	Growth(m Memory) int64
+	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
+	HostSteps() []HostStep
+}
+
+// A Refitter is a Program whose plan may change: sizes of the planned graph's values, layouts with them, and fields of its ops, while every
+// buffer stays where it is. If the target has Refits, all programs are Refitters.
+type Refitter interface {
+	// Refit makes the listed steps anew. No instance of the program may be running.
+	Refit(steps []int) error
+}
+
+// A HostStep is a step that the host runs in a device's place, and what has to move for it.
+type HostStep struct {
+	Node *ir.Node // bound
+	Down int64    // bytes of operands that it waits for until the device has brought them
+	Up   int64    // bytes of its results that go to the device for its kernels
+}
+
+// A Memory is the arena of one session.
+type Memory interface {
+	// Size is the number of bytes held, in the arena and on the host for it.
+	Size() int64
+	// Close releases the memory. The outputs of the last run on it end with it.
+	Close()
+}
+
+// An Instance is a program on a memory. It is used by one goroutine at a time.
+type Instance interface {
+	// Run executes all steps. Inputs are in the graph's order and have the shapes of the binding; the outputs belong to the
+	// memory and hold until the next run on it. After the first run it allocates nothing.
+	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// A Buffer is memory of a device that lasts between runs. One goroutine at a time uses it.
+type Buffer interface {
+	Size() int64
+	// ReadAt and WriteAt copy bytes from and to the device. They fail beyond the buffer's end.
+	ReadAt(p []byte, off int64) error
+	WriteAt(p []byte, off int64) error
+	Close()
+}
+
+// A HostBuffer is a Buffer in the host's memory.
+type HostBuffer struct{ data []byte }
+
+// NewHostBuffer makes a buffer of so many bytes.
+func NewHostBuffer(size int64) *HostBuffer { return &HostBuffer{tensor.AlignedBytes(int(size))} }
+
+// Bytes is the memory itself.
+func (b *HostBuffer) Bytes() []byte { return b.data }
+
+// Size implements Buffer.
+func (b *HostBuffer) Size() int64 { return int64(len(b.data)) }
+
+// ReadAt implements Buffer.
+func (b *HostBuffer) ReadAt(p []byte, off int64) error {
+	copy(p, b.data[off:])
+	return nil
+}
+
+// WriteAt implements Buffer.
+func (b *HostBuffer) WriteAt(p []byte, off int64) error {
+	copy(b.data[off:], p)
+	return nil
+}
+
+// Close implements Buffer.
+func (b *HostBuffer) Close() { b.data = nil }
+
+// A Keeper is a Device whose instances are Carriers.
+type Keeper interface {
+	NewBuffer(size int64) (Buffer, error)
+	// Takes reports whether the device's instances can use a Buffer, which another Keeper may have made.
+	Takes(b Buffer) bool
+}
+
+// A Carrier is an Instance that reads inputs from Buffers and writes outputs to Buffers.
+type Carrier interface {
+	// Carry fixes them for the next runs, by place in the graph's inputs and outputs. Where there is nil, or no list, the value comes
+	// from the host or goes there. In place of an input that comes from a Buffer, Run is given nil, and it returns nil in place
+	// of an output that goes to one. If the target has Outside, Buffers are given for the values that are planner.Kept, and for no others.
+	Carry(inputs, outputs []Buffer)
+}
+
+// A Profiler is an instance that knows how long the steps of its last run took.
+type Profiler interface {
+	Profile() []StepTime
+}
+
+// A StepTime is when a step started and ended, from the start of the run.
+type StepTime struct {
+	Node       *ir.Node // bound
+	Start, End time.Duration
+}
+
+var (
+	mu       sync.Mutex
+	backends = map[string]Backend{}
+)
+
+// Register makes a backend known by its name; package initialisers call it.
+func Register(b Backend) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, twice := backends[b.Name]; twice {
+		panic("backend " + b.Name + " is registered twice")
+	}
+	backends[b.Name] = b
+}
+
+// Unavailable is the error of a device that Open found and that cannot be used, which a backend that begins its use beside the compiler
+// knows at Prepare.
+type Unavailable struct{ Err error }
+
+func (u *Unavailable) Error() string { return u.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// Open opens a device of the named backend.
+func Open(name string, o Options) (Device, error) {
+	mu.Lock()
+	b, ok := backends[name]
+	names := slices.Sorted(maps.Keys(backends))
+	mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("no backend %q: this program has %s", name, strings.Join(names, ", "))
+	}
+	for _, wish := range []*tensor.DType{&o.Precision, &o.Weights} {
+		if *wish == tensor.F32 {
+			*wish = tensor.Invalid
+		}
+	}
+	if err := offered(name, "precision", o.Precision, b.Precisions); err != nil {
+		return nil, err
+	}
+	if err := offered(name, "weights", o.Weights, b.Weights); err != nil {
+		return nil, err
+	}
+	if o.Precision != tensor.Invalid && o.Weights != tensor.Invalid {
+		return nil, fmt.Errorf("weights of %s are multiplied as integers: leave out precision %s", o.Weights, o.Precision)
+	}
+	return b.Open(o)
+}
+
+// offered reports a wish that a backend cannot fulfil.
+func offered(backend, what string, wish tensor.DType, has []tensor.DType) error {
+	if wish == tensor.Invalid || slices.Contains(has, wish) {
+		return nil
+	}
+	names := []string{"f32"}
+	for _, d := range has {
+		names = append(names, d.String())
+	}
+	return fmt.Errorf("backend %s has no %s %s: it offers %s", backend, what, wish, strings.Join(names, ", "))
+}

@@ -1,0 +1,42 @@
+// Package onnxruntime runs models in onnxruntime, the reference that rlxc proves its results against and compares its
+// speed with.
+//
+// The library is opened at run time through cgo. A build without cgo has the same entries, which say so.
+package onnxruntime
+
+import "github.com/rlxc/rlxc/tensor"
+
+// Level says how far onnxruntime rewrites the model. The zero value is its default.
+type Level uint8
+
+// The levels of onnxruntime.
+const (
+	All      Level = iota // everything, layouts included
+	Extended              // fusions
+	Basic                 // folding and what is certain
+	None                  // every node as the model has it: the arithmetic to compare with, exact on processors without VNNI too
+)
+
+// Options say how a model is run.
+type Options struct {
+	Library string // path of the shared library; empty: as Find looks for it
+	Threads int    // that one operator may use; 0 for as many as onnxruntime likes
+	Level   Level
+	Taps    []Tap // intermediate values to output too
+}
+
+// A Tap names an intermediate value that becomes an output. onnxruntime describes such a value without its type, which
+// reading it needs.
+type Tap struct {
+	Name  string
+	DType tensor.DType
+}
+
+// ValueInfo describes an input or output as the model declares it.
+type ValueInfo struct {
+	Name  string
+	DType tensor.DType
+	Shape []string // a number or a name for each axis
+	// Unranked says that the model does not declare a shape.
+	Unranked bool
+}

@@ -1,0 +1,245 @@
+// Package proof checks that a plan is safe by running it in the abstract. Verify knows, for every byte of the arenas, whose
+// value lies there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
+// with liveness or planner: lives are never computed, only lost contents are found.
+package proof
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A Place is a range of bytes in one of a plan's arenas.
+type Place struct {
+	Arena        int
+	Offset, Size int64
+}
+
+func (p Place) end() int64 { return p.Offset + p.Size }
+
+func (p Place) overlaps(q Place) bool {
+	return p.Arena == q.Arena && p.Size > 0 && q.Size > 0 && p.Offset < q.end() && q.Offset < p.end()
+}
+
+// A Claim is what a plan says about a bound graph.
+type Claim struct {
+	Graph *ir.Graph
+	Steps []*ir.Node // in the order in which they run; views are none
+	// Arenas are the sizes in bytes of the plan's arenas.
+	Arenas []int64
+	// Align is the alignment in bytes that every place has.
+	Align int64
+	// Layout is where the kernels find the elements of a value.
+	Layout func(v *ir.Value) ir.Layout
+	// Place is where a value with memory of its own lies; false for one that was not planned.
+	Place func(v *ir.Value) (Place, bool)
+	// Scratch returns the places of a step's scratch memory.
+	Scratch func(step int) []Place
+	// InPlace reports whether the kernel of n may write its result 0 over operand i.
+	InPlace func(n *ir.Node, i int) bool
+	// LateReads is the number of steps after its own during which n may still read its operands.
+	LateReads func(n *ir.Node) int
+	// Held are values, besides the graph's outputs, that somebody reads after the last step.
+	Held []*ir.Value
+}
+
+// Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
+// any more or not there yet, when a result lies over an operand that its kernel still reads, when a view shows other elements
+// than it means, or when a place is outside its arena or misaligned.
+func Verify(c Claim) error {
+	s := &state{Claim: c, layouts: newLayouts(c), held: newContents(c)}
+	if err := s.layouts.show(c.Graph.Inputs); err != nil {
+		return err
+	}
+	for _, v := range c.Graph.Inputs {
+		if err := s.write(v, "the caller"); err != nil {
+			return err
+		}
+	}
+	for i, n := range c.Steps {
+		if err := s.layouts.show(slices.Concat(n.Inputs, n.Outputs)); err != nil {
+			return err
+		}
+		if err := s.step(i, n); err != nil {
+			return err
+		}
+	}
+	if err := s.layouts.show(c.Graph.Outputs); err != nil {
+		return err
+	}
+	for _, v := range c.Graph.Outputs {
+		if err := s.read(v, "the caller"); err != nil {
+			return err
+		}
+	}
+	for _, v := range c.Held {
+		if err := s.read(v, "whoever holds it to the end"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type state struct {
+	Claim
+	layouts *layouts
+	held    *contents // roots that are intact, and where
+	late    []lateRead
+}
+
+// lateRead is an operand that a step goes on reading until step `until` has run.
+type lateRead struct {
+	v     *ir.Value
+	by    string
+	until int
+}
+
+// read demands that the contents of v are intact.
+func (s *state) read(v *ir.Value, by string) error {
+	root := s.layouts.of(v).Root
+	if root.IsConst() || size(root) == 0 {
+		return nil
+	}
+	if _, ok := s.held.place(root); !ok {
+		return fmt.Errorf("%s reads %s, whose memory was not written or has been reused", by, name(v))
+	}
+	return nil
+}
+
+// write puts v's contents where the plan says; whatever lay there is lost.
+func (s *state) write(v *ir.Value, by string) error {
+	p, err := s.placeOf(v, by)
+	if err != nil {
+		return err
+	}
+	s.held.lose(p)
+	s.held.hold(v, p)
+	return nil
+}
+
+// placeOf returns the bytes that v takes, and checks them.
+func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
+	p, ok := s.Place(v)
+	if !ok {
+		return p, fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
+	}
+	if p.Size < size(v) {
+		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), size(v), p.Size)
+	}
+	p.Size = size(v)
+	return p, s.check(p, name(v))
+}
+
+func (s *state) check(p Place, what string) error {
+	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] || p.Offset > s.Arenas[p.Arena]-p.Size {
+		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size, s.Arenas)
+	}
+	if s.Align > 0 && p.Offset%s.Align != 0 {
+		return fmt.Errorf("%s lies at byte %d, which is not a multiple of %d", what, p.Offset, s.Align)
+	}
+	return nil
+}
+
+// step lets n read its operands, use its scratch and write its results.
+func (s *state) step(i int, n *ir.Node) error {
+	by := "step " + n.Label()
+	late := s.LateReads(n)
+	for _, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		if err := s.read(v, by); err != nil {
+			return err
+		}
+		if late > 0 && !v.IsConst() {
+			s.late = append(s.late, lateRead{v, by, min(i+late, len(s.Steps)-1)})
+		}
+	}
+	if err := s.apart(i, n, by); err != nil {
+		return err
+	}
+	for _, v := range n.Outputs {
+		if err := s.write(v, by); err != nil {
+			return err
+		}
+	}
+	keep := s.late[:0]
+	for _, r := range s.late {
+		if err := s.read(r.v, r.by+" (late)"); err != nil {
+			return err
+		}
+		if r.until > i {
+			keep = append(keep, r)
+		}
+	}
+	s.late = keep
+	return nil
+}
+
+// apart demands that what a step writes lies apart from what it reads, but for a result that the kernel may write over an
+// operand element by element: then both must be the same bytes, whole and row-major.
+func (s *state) apart(i int, n *ir.Node, by string) error {
+	written := s.Scratch(i)
+	for k, p := range written {
+		if err := s.check(p, fmt.Sprintf("scratch %d of %s", k, by)); err != nil {
+			return err
+		}
+		for _, q := range written[:k] {
+			if p.overlaps(q) {
+				return fmt.Errorf("two scratch buffers of %s overlap", by)
+			}
+		}
+		for _, x := range n.Inputs {
+			if x == nil {
+				continue
+			}
+			if q, held := s.held.place(s.layouts.of(x).Root); held && p.overlaps(q) {
+				return fmt.Errorf("the scratch of %s lies over its operand %s", by, name(x))
+			}
+		}
+		s.held.lose(p)
+	}
+	for k, v := range n.Outputs {
+		p, err := s.placeOf(v, by)
+		if err != nil {
+			return err
+		}
+		for _, q := range written {
+			if p.overlaps(q) {
+				return fmt.Errorf("%s writes %s over its own scratch or another result", by, name(v))
+			}
+		}
+		written = append(written, p)
+		for j, x := range n.Inputs {
+			if x == nil {
+				continue
+			}
+			l := s.layouts.of(x)
+			q, held := s.held.place(l.Root)
+			if !held || !p.overlaps(q) {
+				continue
+			}
+			whole := l.Offset == 0 && size(x) == size(l.Root) && l.Contiguous(x.Type.Sizes())
+			if k != 0 || !s.InPlace(n, j) || !whole || p != q {
+				return fmt.Errorf("%s writes %s over its operand %s, which it still reads", by, name(v), name(x))
+			}
+		}
+	}
+	return nil
+}
+
+func size(v *ir.Value) int64 {
+	return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+}
+
+// name says which value is meant.
+func name(v *ir.Value) string {
+	if v.Name != "" {
+		return fmt.Sprintf("%q", v.Name)
+	}
+	if v.Def != nil {
+		return fmt.Sprintf("%%%d of %s", v.ID, v.Def.Label())
+	}
+	return fmt.Sprintf("%%%d", v.ID)
+}

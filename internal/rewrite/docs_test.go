@@ -1,0 +1,63 @@
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const docsHead = `# What -O 2 changes
+
+Every rewrite says how far its result may differ from what the model says. At level 1 only constants that are computed
+beforehand may be rounded otherwise.
+
+- **exact**: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors. Sums of products
+  and of axes have no prescribed order, at any level and in any engine.
+- **rounding**: the same function of finite numbers with roundings at other places, where nothing in between overflows. Such a
+  rewrite is left out where the last place of its result decides something larger: where it leads, through operators that pass
+  elements on, to Floor, Ceil, Round, Sign, a cast to integers, a comparison, Mod, ArgMax, TopK or an operator that rlxc does not
+  know. It is left out in front of a quantiser, too, as long as nothing on the way from the inputs adds products up: such values
+  are the same in every engine, and quantised ones should be.
+- **meaning**: another function, as good under the assumption that the table states.
+- **errors**: an error that a run would find is not found.
+
+A node whose result nothing needs any more goes from -O 1 on, and with it an error of its sizes.
+
+` + "`--exact` (`CompileOptions.Exact`)" + ` leaves out the rewrites of the last two sorts, which are these:
+
+`
+
+// TestDocs holds the table of what rules change (go test ./rewrite -update).
+func TestDocs(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(docsHead + "| rewrite | changes | assumes that |\n|---|---|---|\n")
+	seen := map[string]bool{}
+	byChange := map[Change][]string{}
+	for _, p := range passes {
+		for _, r := range p.rules {
+			if seen[r.Name] {
+				continue
+			}
+			seen[r.Name] = true
+			if r.changes > Rounding {
+				require.NotEmpty(t, r.assumes, "rule %s changes more than roundings and does not say what makes that right", r.Name)
+				require.Equal(t, O2, p.level, "rule %s", r.Name)
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, r.changes, r.assumes)
+				continue
+			}
+			require.Empty(t, r.assumes, r.Name)
+			byChange[r.changes] = append(byChange[r.changes], "`"+r.Name+"`")
+		}
+	}
+	fmt.Fprintf(&b, "\nThese change roundings: %s.\n\nThe others are exact: %s.\n", strings.Join(byChange[Rounding], ", "), strings.Join(byChange[Exact], ", "))
+	const file = "../../docs/rewrites.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, b.String(), string(have))
+}

@@ -1,0 +1,207 @@
+// Package rewrite turns a lowered graph into an equal one that runs in fewer steps.
+//
+// What happens, and in which order, is the list of passes below. Most passes are rules: rows of a pattern and what
+// replaces it, which the engine applies wherever they fit. A rule describes; whether it may be applied, the engine decides
+// (see engine). So a fusion is one row and one text before and after it in testdata.
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+)
+
+// The levels.
+const (
+	O0 = iota // the graph as the model has it
+	O1        // folding, dead code, common subexpressions, identities
+	O2        // all fusions
+)
+
+// A pass is a row of the list. It has either rules or a function, which returns the number of times that it changed
+// something.
+type pass struct {
+	name  string
+	level int
+	rules []*Rule
+	merge bool // cse whenever the rules went through the graph
+	run   func(g *ir.Graph) int
+	// prove, where Options.Unpad asks for it, changes the graph or says what is in the way.
+	prove func(g *ir.Graph, t *target.Target, exact bool) (int, *NearMiss)
+	index *byKind // of the rules: subgraphs are graphs, too, and a model may have 100,000
+}
+
+func init() {
+	for i := range passes {
+		passes[i].index = index(passes[i].rules)
+	}
+}
+
+// passes is everything that Run does, in order. passOrder says why they stand so.
+var passes = []pass{
+	// Sizes become constants first: most of what exporters write only computes shapes, which the lowering has read
+	// already, and is dead after this.
+	{name: "fold", level: O1, rules: slices.Concat(foldRules, identityRules)},
+	{name: "dce", level: O1, run: dce},
+	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
+	{name: "cse", level: O1, run: cse},
+
+	// What the target cannot convolve it multiplies, and caches that it cannot append to are gathered.
+	{name: "convolutions", level: O2, rules: append(convRules(), appendRule())},
+
+	// Products of quantised values are written in many ways.
+	{name: "quantised", level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
+	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
+	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
+	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
+	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(), foldRules, identityRules)},
+	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
+	// Views move after what does not care for them, so that products, norms and activations stand side by side.
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()}, identityRules)},
+	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
+	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
+	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
+	{name: "embeddings", level: O2, rules: embeddingRules()},
+	// Activations and residuals go into products and norms.
+	{name: "epilogues", level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
+	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
+	{name: "late cse", level: O2, run: cse},
+	{name: "late dce", level: O2, run: dce},
+	// After all fusions, so that it meets few ops, and before subgraphs, which it does not look into.
+	{name: "unpad", level: O2, prove: unpad},
+	{name: "fused elementwise", level: O2, rules: elementwiseRules()},
+	{name: "order", level: O2, run: order},
+}
+
+// Options are what Run does besides rewriting.
+type Options struct {
+	Verify   bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
+	Exact    bool   // only rules that change no more than roundings
+	Subgraph bool   // the graph is the subgraph of a node
+	Unpad    bool   // take the padding of texts out, where that is proved to be right
+	Dump     string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
+	// Stop, if not nil, is asked before each pass: its error ends the run.
+	Stop func() error
+}
+
+// EnvDump names the environment variable that sets Options.Dump.
+const EnvDump = "RLXC_DUMP"
+
+// Stats say what Run did.
+type Stats struct {
+	Before, After int         // nodes
+	Steps         int         // nodes that are no views: what remains to be run
+	Rules         []RuleCount // those that applied, in the order of the passes
+	NearMisses    []NearMiss
+	// Endless names the passes whose rules did not come to an end and were stopped, each with the busiest rule. It is a mistake
+	// of the rules; the graph computes what it should, perhaps slower than it could.
+	Endless []string
+}
+
+// A RuleCount is the number of times that a rule, or a pass without rules, changed the graph.
+type RuleCount struct {
+	Pass, Rule string
+	Count      int
+}
+
+// A NearMiss is a place where a rule almost applied.
+type NearMiss struct {
+	Rule string
+	Node string // where the rule started
+	At   string // the value that stopped it
+	Why  string
+}
+
+// String is one line for people.
+func (n NearMiss) String() string {
+	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
+}
+
+// Run rewrites g in place, up to a level, for a target; a nil target takes everything but convolutions and caches. Values are numbered anew.
+func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
+	s := &Stats{Before: len(g.Nodes)}
+	if o.Dump == "" {
+		o.Dump = os.Getenv(EnvDump)
+	}
+	d := newDumper(o.Dump, g)
+	misses := map[*ir.Node][]NearMiss{}
+	for i, p := range passes {
+		if p.level > level {
+			continue
+		}
+		if o.Stop != nil {
+			if err := o.Stop(); err != nil {
+				return nil, err
+			}
+		}
+		if p.prove != nil && (!o.Unpad || o.Subgraph) {
+			continue
+		}
+		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: o.Subgraph}, misses)
+		s.Rules = append(s.Rules, counts...)
+		if endless != "" {
+			s.Endless = append(s.Endless, p.name+": "+endless)
+		}
+		if o.Verify {
+			if endless != "" {
+				return nil, fmt.Errorf("pass %s: the rules do not come to an end: %s", p.name, endless)
+			}
+			if err := ir.Verify(g); err != nil {
+				return nil, fmt.Errorf("after pass %s: %w", p.name, err)
+			}
+		}
+		if err := d.pass(i, p.name, g); err != nil {
+			return nil, err
+		}
+	}
+	if level > O0 {
+		g.Renumber()
+	}
+	s.NearMisses = append(s.NearMisses, misses[nil]...) // of no node alone
+	for _, n := range g.Nodes {
+		s.NearMisses = append(s.NearMisses, misses[n]...) // those of nodes that went away after all were no misses
+		if !n.Op.Kind().Has(ir.View) {
+			s.Steps++
+		}
+	}
+	s.After = len(g.Nodes)
+	return s, d.close()
+}
+
+func (p pass) apply(g *ir.Graph, t *target.Target, h how, misses map[*ir.Node][]NearMiss) (counts []RuleCount, endless string) {
+	if p.prove != nil {
+		n, miss := p.prove(g, t, h.exact)
+		if miss != nil {
+			misses[nil] = append(misses[nil], *miss)
+			return nil, ""
+		}
+		return []RuleCount{{p.name, p.name, n}}, ""
+	}
+	if p.run != nil {
+		if n := p.run(g); n > 0 {
+			counts = append(counts, RuleCount{p.name, p.name, n})
+		}
+		return counts, ""
+	}
+	e := apply(g, t, p.index, h)
+	if e.endless() {
+		endless = e.busiest()
+	}
+	for _, r := range p.rules {
+		if n := e.fired[r]; n > 0 {
+			counts = append(counts, RuleCount{p.name, r.Name, n})
+		}
+		if len(e.misses) == 0 || r.near == 0 {
+			continue
+		}
+		for _, n := range g.Nodes {
+			if miss, ok := e.misses[missKey{r, n}]; ok {
+				misses[n] = append(misses[n], miss)
+			}
+		}
+	}
+	return counts, endless
+}

@@ -1,0 +1,243 @@
+// Package schedule puts steps in an order that needs little memory at once.
+//
+// Bytes count as the planner counts them: a buffer lives from the step that writes it to its last reader, the caller among
+// them, and a step needs its operands, its results and its scratch at the same time, but for a result that takes over an
+// operand's memory. A set of steps leaves the same bytes live in whatever order they ran, so the problem falls apart
+// wherever every other step must come before or after one step, and what lies between two such cuts can be searched by
+// itself: exactly where it is small (search.go), else by heuristics and exact windows around the peak (heuristic.go). The
+// way follows Ahn et al., "Ordering Chaos: Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices"
+// (MLSys 2020).
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Program is what the order depends on. Steps and buffers are numbered from 0.
+type Program struct {
+	Bytes []int64 // by buffer: its size
+	Held  []bool  // by buffer: whether the caller reads it after the last step
+
+	// By step, in an order that can run: the buffers that it reads, each once, and those that it writes. A buffer that no
+	// step writes is there from the start.
+	Reads, Writes [][]int32
+	// Over lists, by step, the buffers that it reads whose memory the first one that it writes may take over, where nothing
+	// else reads them later. Their sizes are equal.
+	Over [][]int32
+	// Scratch is, by step, the bytes that it needs while it runs.
+	Scratch []int64
+}
+
+// Order returns a permutation of the steps that can run. Its peak of live bytes is never above that of the steps as they
+// stand, which is what it returns when nothing is better. The time is about linear in the size of the program; equal programs
+// get equal orders.
+func Order(p *Program) []int {
+	s := newScheduler(p)
+	if s.peak() <= s.floor {
+		return s.order
+	}
+	segments := slices.Clone(s.segments)
+	slices.SortStableFunc(segments, func(a, b segment) int { return cmp.Compare(s.highest(b), s.highest(a)) })
+	for _, g := range segments {
+		if s.highest(g) <= s.floor {
+			break
+		}
+		s.improve(g)
+		s.floor = max(s.floor, s.highest(g)) // no later segment needs to be better than this one
+	}
+	return s.order
+}
+
+// A segment is a range of positions in the order; steps never leave it.
+type segment struct{ from, to int }
+
+// scheduler holds the order so far and what it needs at every position.
+type scheduler struct {
+	*Program
+	order    []int
+	at       []int     // by step: its position
+	readers  [][]int32 // by buffer
+	writer   []int32   // by buffer; −1: there from the start
+	last     []int     // by buffer: the position of its last reader, −1 for none, len(order) for the caller
+	live     []int64   // by position: bytes live before the step runs
+	need     []int64   // by position: bytes needed while it runs
+	segments []segment // in order
+	unread   int64     // bytes of inputs that nothing reads: the first step, whichever it is, finds them
+	floor    int64     // no order has a peak below this
+
+	mem    memory // what the search runs steps on
+	budget int    // steps that the search may still try
+}
+
+// Work that the search may do: so many steps tried in all, and in one window.
+const (
+	budgetPerStep = 64
+	budgetBase    = 1 << 15
+	budgetWindow  = 1 << 12
+)
+
+func newScheduler(p *Program) *scheduler {
+	n := len(p.Reads)
+	s := &scheduler{Program: p, order: identity(n), at: identity(n), live: make([]int64, n), need: make([]int64, n), budget: budgetBase + budgetPerStep*n}
+	s.index()
+	s.mem = memory{Program: p, left: make([]int32, len(p.Bytes))}
+	for b := range p.Bytes {
+		s.mem.left[b] = int32(len(s.readers[b]))
+		if p.Held[b] {
+			s.mem.left[b]++
+		}
+		switch {
+		case s.writer[b] >= 0:
+		case s.mem.left[b] > 0:
+			s.mem.live += p.Bytes[b]
+		default:
+			s.unread += p.Bytes[b]
+		}
+	}
+	for i := range n {
+		s.live[i] = s.mem.live
+		s.need[i] = s.runAt(i, i)
+	}
+	s.cut()
+	s.bound()
+	return s
+}
+
+func identity(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// index finds the writer and the readers of every buffer.
+func (s *scheduler) index() {
+	count := make([]int32, len(s.Bytes)+1)
+	for _, reads := range s.Reads {
+		for _, b := range reads {
+			count[b]++
+		}
+	}
+	total := int32(0)
+	for b, n := range count {
+		count[b], total = total, total+n
+	}
+	all := make([]int32, total)
+	s.readers, s.writer, s.last = make([][]int32, len(s.Bytes)), make([]int32, len(s.Bytes)), make([]int, len(s.Bytes))
+	for b := range s.Bytes {
+		s.readers[b] = all[count[b]:count[b]:count[b+1]]
+		s.writer[b], s.last[b] = -1, -1
+	}
+	for i := range s.Reads {
+		for _, b := range s.Reads[i] {
+			s.readers[b] = append(s.readers[b], int32(i))
+			s.last[b] = i
+		}
+		for _, b := range s.Writes[i] {
+			s.writer[b] = int32(i)
+		}
+	}
+	for b, held := range s.Held {
+		if held {
+			s.last[b] = len(s.Reads)
+		}
+	}
+}
+
+// cut finds the segments: a step is one by itself when every other step must come before or after it. Every step after it
+// then reads something that it or a later step wrote, and what every step before it wrote is read at or before it.
+func (s *scheduler) cut() {
+	n := len(s.order)
+	waits := make([]int, n+1) // the earliest of the last writers that the steps from here on wait for
+	waits[n] = n
+	for i := n - 1; i >= 0; i-- {
+		latest := -1
+		for _, b := range s.Reads[i] {
+			latest = max(latest, int(s.writer[b]))
+		}
+		waits[i] = min(waits[i+1], latest)
+	}
+	start, before := 0, -1 // before: the latest of the first readers of the steps up to here
+	for i := range n {
+		if before <= i && waits[i+1] >= i {
+			if start < i {
+				s.segments = append(s.segments, segment{start, i})
+			}
+			s.segments = append(s.segments, segment{i, i + 1})
+			start = i + 1
+		}
+		first := n
+		for _, b := range s.Writes[i] {
+			if len(s.readers[b]) > 0 {
+				first = min(first, int(s.readers[b][0]))
+			}
+		}
+		before = max(before, first)
+	}
+	if start < n {
+		s.segments = append(s.segments, segment{start, n})
+	}
+}
+
+// bound sets the floor: what some step needs in every order, its own buffers and all that live across its segment.
+func (s *scheduler) bound() {
+	of := make([]int32, len(s.order)+1) // by position: the segment
+	for k, g := range s.segments {
+		for i := g.from; i < g.to; i++ {
+			of[i] = int32(k)
+		}
+	}
+	of[len(s.order)] = int32(len(s.segments))
+	across := make([]int64, len(s.segments)+2)
+	crosses := func(b int32, k int32) bool {
+		return (s.writer[b] < 0 || of[s.writer[b]] < k) && s.last[b] >= 0 && of[s.last[b]] > k
+	}
+	for b, size := range s.Bytes {
+		from, to := int32(0), int32(0)
+		if w := s.writer[b]; w >= 0 {
+			from = of[w] + 1
+		}
+		if s.last[b] >= 0 {
+			to = of[s.last[b]]
+		}
+		if from < to {
+			across[from] += size
+			across[to] -= size
+		}
+	}
+	live := int64(0)
+	for k, g := range s.segments {
+		live += across[k]
+		if g.to == g.from+1 {
+			s.floor = max(s.floor, s.need[g.from])
+			continue
+		}
+		for i := g.from; i < g.to; i++ {
+			need := live + s.Scratch[i]
+			for _, b := range s.Reads[i] {
+				if !crosses(b, int32(k)) {
+					need += s.Bytes[b]
+				}
+			}
+			for j, b := range s.Writes[i] {
+				if j > 0 || len(s.Over[i]) == 0 {
+					need += s.Bytes[b]
+				}
+			}
+			s.floor = max(s.floor, need)
+		}
+	}
+}
+
+func (s *scheduler) peak() int64 { return s.highest(segment{0, len(s.order)}) }
+
+// highest is the peak within a segment.
+func (s *scheduler) highest(g segment) int64 {
+	peak := int64(0)
+	for _, n := range s.need[g.from:g.to] {
+		peak = max(peak, n)
+	}
+	return peak
+}

@@ -1,0 +1,141 @@
+// Package target describes what a device can do, as one value. Everything before planning asks it, never the backend.
+package target
+
+import (
+	"fmt"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Target is what a backend publishes of itself.
+type Target struct {
+	Name string
+	// Align is the alignment in bytes of every buffer's offset in the arena.
+	Align int64
+	// Segment is the largest binding in bytes; 0 means no limit.
+	Segment int64
+	// Outside reports whether kernels read and write buffers that lie outside of the arena.
+	Outside bool
+	// Refits reports whether the sizes of a loaded program can change.
+	Refits bool
+	// Rows says for every op how the device runs it.
+	Rows [ir.NumKinds]Row
+}
+
+// Runs says where an op runs. The zero value is invalid, so that an op without a row is found at once.
+type Runs uint8
+
+// Where an op runs.
+const (
+	RunsNowhere Runs = iota
+	OnKernel         // by a kernel of the device
+	OnHost           // by the op's own Eval, on the host
+	AsView           // not at all: it only shows memory
+)
+
+// A Row is what the passes before planning need to know of a kernel. Functions left nil mean no.
+type Row struct {
+	Runs Runs
+	// Supports reports whether the kernel takes this node (of a bound or symbolic graph); nil: every node of the kind. A
+	// node that it does not take runs on the host.
+	Supports func(n *ir.Node) bool
+	// Strided reports whether operand i may have these strides (in elements) instead of being row-major.
+	Strided func(n *ir.Node, i int, strides []int) bool
+	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
+	InPlace func(n *ir.Node, i int) bool
+	// Scratch returns the sizes in bytes of the buffers that the kernel needs while it runs.
+	Scratch func(n *ir.Node) []int64
+	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
+	// kernels, asynchronous copies).
+	LateReads func(n *ir.Node) int
+	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold it:
+	// as codes or 16-bit floats. nil: of none.
+	TakesStored func(n *ir.Node, i int) bool
+	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
+	// buffer itself, also where casts or copies of the parts stand between.
+	ReadsPacked func(n *ir.Node) bool
+}
+
+// AllStrides is the Strided of kernels that walk every operand by its strides.
+func AllStrides(*ir.Node, int, []int) bool { return true }
+
+// IsIndex reports whether d is a type of indices.
+func IsIndex(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 }
+
+// New checks that every op has a row.
+func New(t Target) (*Target, error) {
+	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+		r := t.Rows[k]
+		if r.Runs == RunsNowhere {
+			return nil, fmt.Errorf("target %s has no row for %s", t.Name, k)
+		}
+		if (r.Runs == AsView) != k.Has(ir.View) {
+			return nil, fmt.Errorf("target %s: the row of %s disagrees with its trait View", t.Name, k)
+		}
+	}
+	if t.Align <= 0 {
+		return nil, fmt.Errorf("target %s has no alignment", t.Name)
+	}
+	return &t, nil
+}
+
+// Where says how a node runs.
+func (t *Target) Where(n *ir.Node) Runs {
+	r := &t.Rows[n.Op.Kind()]
+	if r.Runs == OnKernel && r.Supports != nil && !r.Supports(n) {
+		return OnHost
+	}
+	return r.Runs
+}
+
+// Strided reports whether operand i of n may have these strides.
+func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return t.Where(n) == OnKernel && r.Strided != nil && r.Strided(n, i, strides)
+}
+
+// InPlace reports whether result 0 of n may take over operand i. A host step has read all its operands when it writes its
+// result.
+func (t *Target) InPlace(n *ir.Node, i int) bool {
+	switch r := &t.Rows[n.Op.Kind()]; t.Where(n) {
+	case OnKernel:
+		return r.InPlace != nil && r.InPlace(n, i)
+	case OnHost:
+		return len(n.Outputs) == 1
+	}
+	return false
+}
+
+// Scratch returns the sizes in bytes of the buffers that n needs while it runs.
+func (t *Target) Scratch(n *ir.Node) []int64 {
+	r := &t.Rows[n.Op.Kind()]
+	if t.Where(n) != OnKernel || r.Scratch == nil {
+		return nil
+	}
+	return r.Scratch(n)
+}
+
+// LateReads is the number of steps after its own during which n may still read its operands.
+func (t *Target) LateReads(n *ir.Node) int {
+	late := 0
+	if r := &t.Rows[n.Op.Kind()]; r.LateReads != nil {
+		late = r.LateReads(n)
+	}
+	if c, ok := n.Op.(ir.Custom); ok && c.Def != nil {
+		late = max(late, c.Def.LateReads)
+	}
+	return late
+}
+
+// ReadsPacked reports whether n reads the one buffer of which its operands are parts.
+func (t *Target) ReadsPacked(n *ir.Node) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return t.Where(n) == OnKernel && r.ReadsPacked != nil && r.ReadsPacked(n)
+}
+
+// TakesStored reports whether n packs operand i in the form in which a model stores it.
+func (t *Target) TakesStored(n *ir.Node, i int) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return r.TakesStored != nil && r.TakesStored(n, i) && t.Where(n) == OnKernel
+}
